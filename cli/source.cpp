@@ -1,0 +1,151 @@
+#include "source.h"
+
+#include <CLI/CLI.hpp>
+#include <limits>
+#include <vector>
+
+#include "commands.h"
+#include "text.h"
+
+namespace rotary::cli {
+
+namespace {
+
+const std::vector<std::string> pairing_words = {"half", "interleaved", "interleaved_to_half"};
+const std::vector<std::string> angles_words = {"exact", "float32"};
+const std::vector<std::string> rounding_words = {"f32", "f16", "bf16"};
+
+Model model_of_base(const Source& source, int head_dim) {
+  ModelRope described;
+  described.first = source.first.value_or(0);
+  described.rope.head_dim = head_dim;
+  const int room = head_dim - described.first;
+  described.rope.rotary_dim = source.rotary_dim.value_or(room);
+  described.rope.base = *source.base;
+  described.rope.pairing = *pairing_of(source);
+  if (room < 1 || described.rope.rotary_dim > room) {
+    throw Error("SHAPE", "[rope] the elements that turn must fit head_dim " + std::to_string(head_dim) + " but got " +
+                             std::to_string(described.rope.rotary_dim) + " from element " +
+                             std::to_string(described.first));
+  }
+  Model model;
+  model.ropes.push_back(described);
+  return model;
+}
+
+}  // namespace
+
+void add_source_options(CLI::App& command, Source& source) {
+  constexpr int most = std::numeric_limits<int>::max();
+  command.add_option("CONFIG", source.config, "a model's config.json or params.json, or the folder that holds it");
+  command
+      .add_option("--pairing", source.pairing,
+                  "which two elements turn together: half (i, i + n), interleaved (2i, 2i + 1), or "
+                  "interleaved_to_half (reads the second, writes the first). Needed without CONFIG and for an "
+                  "unknown model_type; overrides a known one")
+      ->check(CLI::IsMember(pairing_words));
+  command.add_option("--base", source.base, "without CONFIG: rope_theta, above 1; the usual one is 10000");
+  command
+      .add_option("--rotary-dim", source.rotary_dim,
+                  "without CONFIG: elements of a head that turn, even (default: head_dim minus --first)")
+      ->check(CLI::Range(1, most));
+  command.add_option("--first", source.first, "without CONFIG: the element of the head where they begin (default 0)")
+      ->check(CLI::Range(0, most));
+  command
+      .add_option("--length", source.length,
+                  "tokens in play; only the scalings dynamic and longrope depend on it. Default: the largest "
+                  "position + 1 (inspect: the trained length)")
+      ->check(CLI::Range(std::int64_t{0}, std::numeric_limits<std::int64_t>::max()));
+}
+
+void add_head_dim_option(CLI::App& command, Source& source) {
+  command.add_option("--head-dim", source.head_dim, "without CONFIG: elements of one head, for example 128")
+      ->check(CLI::Range(1, std::numeric_limits<int>::max()));
+}
+
+void add_rope_option(CLI::App& command, Source& source) {
+  command
+      .add_option("--rope", source.rope, "which rope of the model, from 0 in the order of 'rotary inspect' (default 0)")
+      ->check(CLI::Range(0, std::numeric_limits<int>::max()));
+}
+
+std::optional<Pairing> pairing_of(const Source& source) {
+  if (source.pairing == "half") return Pairing::half;
+  if (source.pairing == "interleaved") return Pairing::interleaved;
+  if (source.pairing == "interleaved_to_half") return Pairing::interleaved_to_half;
+  return std::nullopt;
+}
+
+void check_source(const Source& source) {
+  if (!source.config.empty()) {
+    if (source.base) throw UsageError("CONFIG and --base both describe the rope: give one of them");
+    if (source.rotary_dim || source.first || source.head_dim) {
+      throw UsageError("--rotary-dim, --first and --head-dim describe a rope without CONFIG");
+    }
+  } else if (!source.base) {
+    throw UsageError("say which rope: CONFIG (it must stand before --tensor), or --base and --pairing");
+  } else if (source.pairing.empty()) {
+    throw UsageError("--base needs --pairing: half, interleaved or interleaved_to_half");
+  } else if (source.rope.value_or(0) != 0) {
+    throw UsageError("--base describes one rope: --rope can only be 0");
+  }
+}
+
+Model read_model(const Source& source, int head_dim) {
+  if (source.config.empty()) return model_of_base(source, head_dim);
+  ConfigOptions options;
+  options.pairing = pairing_of(source);
+  return read_config(source.config, options);
+}
+
+const ModelRope& chosen_rope(const Model& model, const Source& source) {
+  const auto index = static_cast<std::size_t>(source.rope.value_or(0));
+  if (index >= model.ropes.size()) {
+    throw Error("ROPE", "[rope] the model has " + std::to_string(model.ropes.size()) +
+                            " rope(s), counted from 0, but got --rope " + std::to_string(index));
+  }
+  return model.ropes[index];
+}
+
+std::string describe(const Model& model, const ModelRope& used, const Frequencies& frequencies) {
+  const auto index = static_cast<std::size_t>(&used - model.ropes.data());
+  std::string text = "rope " + std::to_string(index) + " of " + std::to_string(model.ropes.size());
+  if (!used.part.empty()) text += " (" + used.part + ")";
+  text += ": " + std::string(name(used.rope.pairing)) + ", head_dim " + std::to_string(used.rope.head_dim);
+  text += ", turning " + std::to_string(used.rope.rotary_dim) + " from element " + std::to_string(used.first);
+  text += ", base " + digits(used.rope.base, 10) + ", " + name(used.rope.scaling);
+  return text + ", attention factor " + digits(frequencies.attention_factor, 10);
+}
+
+void add_table_options(CLI::App& command, TableSettings& settings) {
+  command
+      .add_option("--angles", settings.angles,
+                  "exact: correctly rounded at any position; float32: the float32 steps that frameworks take, for "
+                  "models that must match them")
+      ->check(CLI::IsMember(angles_words))
+      ->capture_default_str();
+  command
+      .add_option("--rounding", settings.rounding,
+                  "f16 or bf16: round cos and sin once more, for models that were trained with such a cache")
+      ->check(CLI::IsMember(rounding_words))
+      ->capture_default_str();
+}
+
+TableOptions table_options(const TableSettings& settings, const Executor* executor) {
+  TableOptions options;
+  options.angles = settings.angles == "float32" ? Angles::float32 : Angles::exact;
+  if (settings.rounding == "f16") options.rounding = DType::f16;
+  if (settings.rounding == "bf16") options.rounding = DType::bf16;
+  options.executor = executor;
+  return options;
+}
+
+void add_machine_options(CLI::App& command, Machine& machine) {
+  command.add_option(
+      "--target", machine.target,
+      "instruction set to use, one of 'rotary targets' (default: the best; every one gives the same bits)");
+  command.add_option("--threads", machine.threads, "threads to use; 0: all cores (default 1)")
+      ->check(CLI::Range(0U, 1024U));
+}
+
+}  // namespace rotary::cli

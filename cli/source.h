@@ -1,0 +1,60 @@
+// Where a command's rope comes from: a model's CONFIG, or --base and its companions.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "rotary/files.h"
+#include "rotary/rotary.h"
+
+namespace CLI {
+class App;
+}
+
+namespace rotary::cli {
+
+struct Source {
+  std::string config;
+  std::string pairing;
+  std::optional<double> base;
+  std::optional<int> head_dim;
+  std::optional<int> rotary_dim;
+  std::optional<int> first;
+  std::optional<int> rope;
+  std::optional<std::int64_t> length;
+};
+
+// CONFIG, --pairing, --base, --rotary-dim, --first, --length.
+void add_source_options(CLI::App& command, Source& source);
+void add_head_dim_option(CLI::App& command, Source& source);  // where no tensor tells it
+void add_rope_option(CLI::App& command, Source& source);
+
+std::optional<Pairing> pairing_of(const Source&);  // as --pairing says
+
+// CONFIG read, or the one rope that --base, --pairing, --rotary-dim and --first describe for heads of head_dim
+// elements.
+Model read_model(const Source&, int head_dim);
+// Throws UsageError unless exactly one of CONFIG and --base is there, with what belongs to it.
+void check_source(const Source&);
+
+// The rope that --rope names, by default the first. Throws ROPE.
+const ModelRope& chosen_rope(const Model&, const Source&);
+
+// "rope 0: half, head_dim 128, base 500000, llama3, attention factor 1".
+std::string describe(const Model&, const ModelRope&, const Frequencies&);
+
+struct TableSettings {
+  std::string angles = "exact";
+  std::string rounding = "f32";
+};
+void add_table_options(CLI::App& command, TableSettings& settings);  // --angles, --rounding
+TableOptions table_options(const TableSettings&, const Executor*);
+
+struct Machine {
+  std::string target;
+  std::optional<unsigned> threads;
+};
+void add_machine_options(CLI::App& command, Machine& machine);  // --target, --threads
+
+}  // namespace rotary::cli

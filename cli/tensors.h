@@ -1,0 +1,34 @@
+// A file of tensors in memory, and its tensors seen as heads.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "rotary/files.h"
+#include "rotary/rotary.h"
+
+namespace rotary::cli {
+
+struct TensorFile {
+  std::vector<Tensor> tensors;  // in the file's order; an .npy holds one, without a name
+  std::map<std::string, std::string> metadata;
+};
+
+bool is_npy(const std::filesystem::path&);  // by its name
+
+TensorFile load(const std::filesystem::path&);
+void save(const std::filesystem::path&, const TensorFile&);  // all or nothing
+
+// layout is "bthd", "bhtd", "tbhd", "thd", or "" for what the number of dimensions says.
+// Throws SHAPE, DTYPE.
+Heads heads_of(Tensor&, const std::string& layout);
+
+// The one f32 tensor of an .npy, or the tensor of that name in a safetensors file. Throws TENSOR, DTYPE.
+Tensor load_rows(const std::filesystem::path&, const std::string& name);
+
+// "tensor 'q'", or "the tensor" of an .npy.
+std::string label(const TensorInfo&);
+
+}  // namespace rotary::cli

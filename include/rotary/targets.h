@@ -1,0 +1,22 @@
+// The instruction sets that this library was built with, which of them this machine runs, and which is used.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+namespace rotary {
+
+struct Target {
+  std::string_view name;  // "scalar", "sse2", "avx2", "avx512", "avx512bf16", "neon"
+  bool runs;              // this machine has it
+};
+
+// In rising order of preference.
+std::vector<Target> targets();
+// The one in use: the best that runs, or what ROTARY_TARGET or use_target named. Throws TARGET if
+// ROTARY_TARGET names one that does not run.
+std::string_view chosen_target();
+// For the whole process; "" goes back to the best. Throws TARGET for an unknown name or one that does not run.
+void use_target(std::string_view name);
+
+}  // namespace rotary

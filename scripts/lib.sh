@@ -1,0 +1,37 @@
+# What the scripts share. Sourced, never run.
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+jobs=${ROTARY_JOBS:-$(nproc)}
+
+say() { printf '%s\n' "$*" >&2; }
+
+# need PACKAGE...: installs the Debian or Ubuntu packages that are missing, as root or with sudo.
+need() {
+  local missing=() package
+  command -v apt-get >/dev/null || {
+    say "scripts: no apt-get here; these Debian packages, or what your system calls them, must be there: $*"
+    return 0
+  }
+  for package in "$@"; do
+    [ "$(dpkg-query -W -f '${db:Status-Abbrev}' "$package" 2>/dev/null | cut -c1-2)" = ii ] || missing+=("$package")
+  done
+  [ ${#missing[@]} -gt 0 ] || return 0
+  local as_root=()
+  if [ "$(id -u)" -ne 0 ]; then
+    command -v sudo >/dev/null || { say "scripts: not root and no sudo; install these first: ${missing[*]}"; exit 1; }
+    as_root=(sudo)
+  fi
+  say "installing: ${missing[*]}"
+  local log
+  log=$(mktemp)
+  if ! { "${as_root[@]}" apt-get update && "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+         apt-get install -y --no-install-recommends "${missing[@]}"; } >"$log" 2>&1; then
+    tail -n 20 "$log" >&2
+    say "scripts: apt-get could not install ${missing[*]} (whole log: $log)"
+    exit 1
+  fi
+  rm -f "$log"
+}
+
+core_packages=(g++ make cmake pkg-config nlohmann-json3-dev libcli11-dev)
+test_packages=(libgtest-dev libmpfr-dev libgmp-dev git)

@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# Installs what is missing, builds and runs everything that can be tested on this machine:
+#   release   warnings are errors, all tests, the install tree and its consumers, NEON under qemu
+#   asan      the same tests under AddressSanitizer and UndefinedBehaviorSanitizer
+#   clang     the other compiler, warnings are errors, all tests
+#   scripts/test.sh [release|asan|clang]...     default: all three
+# The last line printed is "N passed, N failed, N skipped".
+set -euo pipefail
+. "$(dirname "$0")/lib.sh"
+
+[ $# -gt 0 ] || set -- release asan clang
+need "${core_packages[@]}" "${test_packages[@]}" clang g++-aarch64-linux-gnu qemu-user-static
+
+passed=0 failed=0 skipped=0
+
+# run_stage NAME CMAKE_OPTION...: configures, builds and tests build/test-NAME, and adds up what ctest says.
+run_stage() {
+  local name=$1 build=$root/build/test-$1 log status=0
+  shift
+  say "== $name"
+  cmake -S "$root" -B "$build" -DROTARY_WERROR=ON "$@" >&2
+  cmake --build "$build" -j "$jobs" >&2
+  log=$build/ctest.log
+  (cd "$build" && ctest -j "$jobs" --output-on-failure --no-tests=error) 2>&1 | tee "$log" | grep -vE '^ *[0-9]+/[0-9]+ .*Passed|^ *Start ' || status=$?
+  passed=$((passed + $(grep -cE '^ *[0-9]+/[0-9]+ .* Passed ' "$log" || true)))
+  skipped=$((skipped + $(grep -cE '^ *[0-9]+/[0-9]+ .*\*\*\*Skipped' "$log" || true)))
+  local bad
+  bad=$(grep -cE '^ *[0-9]+/[0-9]+ .*\*\*\*(Failed|Timeout|Exception|Not Run)' "$log" || true)
+  [ "$bad" -gt 0 ] || grep -q '100% tests passed' "$log" || bad=1
+  failed=$((failed + bad))
+}
+
+for stage in "$@"; do
+  case "$stage" in
+    release) run_stage release -DCMAKE_BUILD_TYPE=Release ;;
+    asan) run_stage asan -DCMAKE_BUILD_TYPE=RelWithDebInfo -DROTARY_SANITIZE=address,undefined ;;
+    clang) run_stage clang -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_COMPILER=clang++ ;;
+    *) say "test.sh: no stage named $stage; there are: release asan clang"; exit 2 ;;
+  esac
+done
+
+echo "$passed passed, $failed failed, $skipped skipped"
+[ "$failed" -eq 0 ]

@@ -1,0 +1,42 @@
+// One lane, plain C++: the target that every machine has, and the last elements of every other one.
+#pragma once
+
+#include "../storage.h"
+
+namespace rotary::cpu {
+namespace {
+namespace scalar {
+
+// What a lanes struct offers, for T = float, F16, BF16: load and store of width consecutive elements; load2 and store2
+// of 2 * width consecutive elements as their even and odd members; the next Narrower lanes, down to these.
+struct Lanes {
+  static constexpr int width = 1;
+  using Floats = float;
+
+  static Floats splat(float x) { return x; }
+  static Floats mul(Floats a, Floats b) { return a * b; }
+  static Floats add(Floats a, Floats b) { return a + b; }
+  static Floats sub(Floats a, Floats b) { return a - b; }
+
+  static Floats load(const float* p) { return *p; }
+  static Floats load(const F16* p) { return to_float(*p); }
+  static Floats load(const BF16* p) { return to_float(*p); }
+  static void store(float* p, Floats x) { *p = x; }
+  static void store(F16* p, Floats x) { *p = to_f16(x); }
+  static void store(BF16* p, Floats x) { *p = to_bf16(x); }
+
+  template <class T>
+  static void load2(const T* p, Floats& even, Floats& odd) {
+    even = load(p);
+    odd = load(p + 1);
+  }
+  template <class T>
+  static void store2(T* p, Floats even, Floats odd) {
+    store(p, even);
+    store(p + 1, odd);
+  }
+};
+
+}  // namespace scalar
+}  // namespace
+}  // namespace rotary::cpu

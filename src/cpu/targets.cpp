@@ -1,0 +1,136 @@
+#include "targets.h"
+
+#include <atomic>
+#include <cstdlib>
+#include <string>
+
+#include "rotary/targets.h"
+
+#if defined(__x86_64__) || defined(__i386__)
+#include <cpuid.h>
+#endif
+
+namespace rotary::cpu {
+
+#define ROTARY_DECLARE(target)                                                     \
+  void rotate_##target(const Job&, std::int64_t begin, std::int64_t end) noexcept; \
+  void angles_##target(const AngleJob&, std::int64_t begin, std::int64_t end) noexcept;
+ROTARY_DECLARE(scalar)
+ROTARY_DECLARE(sse2)
+ROTARY_DECLARE(avx2)
+ROTARY_DECLARE(avx512)
+ROTARY_DECLARE(avx512bf16)
+ROTARY_DECLARE(neon)
+#undef ROTARY_DECLARE
+
+namespace {
+
+bool always() noexcept { return true; }
+
+#if defined(__x86_64__) || defined(__i386__)
+// What the processor has and the operating system saves.
+struct Machine {
+  bool avx2 = false, avx512 = false, avx512bf16 = false;
+
+  Machine() noexcept {
+    unsigned a = 0, b = 0, c = 0, d = 0;
+    const auto all = [](unsigned word, unsigned bits) { return (word & bits) == bits; };
+    const unsigned osxsave_avx_f16c_fma = 1u << 27 | 1u << 28 | 1u << 29 | 1u << 12;
+    if (!__get_cpuid(1, &a, &b, &c, &d) || !all(c, osxsave_avx_f16c_fma)) return;
+    unsigned saved = 0, high = 0;
+    __asm__("xgetbv" : "=a"(saved), "=d"(high) : "c"(0));
+    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) return;
+    avx2 = all(saved, 0x06) && all(b, 1u << 5);
+    const unsigned f_dq_bw_vl = 1u << 16 | 1u << 17 | 1u << 30 | 1u << 31;
+    avx512 = avx2 && all(saved, 0xe6) && all(b, f_dq_bw_vl);
+    if (a < 1 || !__get_cpuid_count(7, 1, &a, &b, &c, &d)) return;
+    avx512bf16 = avx512 && all(a, 1u << 5);
+  }
+};
+const Machine& machine() noexcept {
+  static const Machine found;
+  return found;
+}
+[[maybe_unused]] bool has_avx2() noexcept { return machine().avx2; }
+[[maybe_unused]] bool has_avx512() noexcept { return machine().avx512; }
+[[maybe_unused]] bool has_avx512bf16() noexcept { return machine().avx512bf16; }
+#endif
+
+// In rising order of preference.
+constexpr Kernels built[] = {
+#if ROTARY_HAS_SCALAR
+    {"scalar", always, rotate_scalar, angles_scalar},
+#endif
+#if ROTARY_HAS_SSE2
+    {"sse2", always, rotate_sse2, angles_sse2},
+#endif
+#if ROTARY_HAS_AVX2
+    {"avx2", has_avx2, rotate_avx2, angles_avx2},
+#endif
+#if ROTARY_HAS_AVX512
+    {"avx512", has_avx512, rotate_avx512, angles_avx512},
+#endif
+#if ROTARY_HAS_AVX512BF16
+    {"avx512bf16", has_avx512bf16, rotate_avx512bf16, angles_avx512bf16},
+#endif
+#if ROTARY_HAS_NEON
+    {"neon", always, rotate_neon, angles_neon},
+#endif
+};
+
+std::atomic<const Kernels*> in_use{nullptr};  // null: not looked for yet
+
+const Kernels& best() noexcept {
+  const Kernels* found = &built[0];
+  for (const Kernels& kernels : built) {
+    if (kernels.runs()) found = &kernels;
+  }
+  return *found;
+}
+
+const Kernels& named(const char* operation, std::string_view name) {
+  std::string running;
+  for (const Kernels& kernels : built) {
+    if (!kernels.runs()) continue;
+    if (kernels.name == name) return kernels;
+    running += running.empty() ? "" : ", ";
+    running += kernels.name;
+  }
+  throw Error("TARGET", "[" + std::string(operation) + "] target must be one that this machine runs (" + running +
+                            ") but got \"" + std::string(name) + "\"");
+}
+
+const Kernels& by_default() {
+  const char* wanted = std::getenv("ROTARY_TARGET");
+  return wanted != nullptr && *wanted != '\0' ? named("ROTARY_TARGET", wanted) : best();
+}
+
+}  // namespace
+
+const Kernels& chosen() {
+  const Kernels* kernels = in_use.load(std::memory_order_acquire);
+  if (kernels == nullptr) {
+    const Kernels* found = &by_default();
+    // Of several first callers one wins, and a use_target in between stays.
+    if (in_use.compare_exchange_strong(kernels, found, std::memory_order_acq_rel)) kernels = found;
+  }
+  return *kernels;
+}
+
+}  // namespace rotary::cpu
+
+namespace rotary {
+
+std::vector<Target> targets() {
+  std::vector<Target> all;
+  for (const cpu::Kernels& kernels : cpu::built) all.push_back({kernels.name, kernels.runs()});
+  return all;
+}
+
+std::string_view chosen_target() { return cpu::chosen().name; }
+
+void use_target(std::string_view name) {
+  cpu::in_use.store(name.empty() ? &cpu::best() : &cpu::named("use_target", name), std::memory_order_release);
+}
+
+}  // namespace rotary

@@ -1,0 +1,28 @@
+// The kernels of each instruction set as compiled, and the one in use.
+#pragma once
+
+#include <cstdint>
+
+#include "../job.h"
+
+namespace rotary {
+
+struct AngleJob;  // angle_job.h
+
+namespace cpu {
+
+using RotateKernel = void (*)(const Job&, std::int64_t begin_row, std::int64_t end_row) noexcept;
+using AnglesKernel = void (*)(const AngleJob&, std::int64_t begin_row, std::int64_t end_row) noexcept;
+
+struct Kernels {
+  const char* name;
+  bool (*runs)() noexcept;
+  RotateKernel rotate;
+  AnglesKernel angles;
+};
+
+// Throws TARGET as chosen_target() does.
+const Kernels& chosen();
+
+}  // namespace cpu
+}  // namespace rotary

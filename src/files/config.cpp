@@ -1,0 +1,240 @@
+#include <algorithm>
+#include <cstddef>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "config.h"
+#include "io.h"
+#include "rotary/error.h"
+
+namespace rotary::files {
+namespace {
+
+constexpr int most_parts = 64;
+
+bool contains(std::string_view text, std::string_view word) { return text.find(word) != std::string_view::npos; }
+
+std::string join(const std::string& path, const std::string& key) { return path.empty() ? key : path + "." + key; }
+
+// What kind of sub-config a key announces. Text comes first, so that rope 0 is the language model's.
+enum class Role : std::uint8_t { text, other, vision, audio };
+Role role_of(std::string_view key) {
+  if (contains(key, "text") || contains(key, "llm") || contains(key, "language") || key == "thinker_config") {
+    return Role::text;
+  }
+  if (contains(key, "vision") || contains(key, "visual")) return Role::vision;
+  return contains(key, "audio") || contains(key, "speech") ? Role::audio : Role::other;
+}
+
+bool has_any(const Object& keys, std::initializer_list<const char*> names) {
+  return std::any_of(names.begin(), names.end(), [&](const char* name) { return keys.has(name); });
+}
+
+// Layers and heads of its own: a model, not only a container of models.
+bool is_model(const Object& keys) {
+  return has_any(keys, {"num_hidden_layers", "n_layer", "n_layers", "num_layers", "depth", "encoder_layers"}) &&
+         has_any(keys, {"num_attention_heads", "n_head", "n_heads", "num_heads", "encoder_attention_heads"});
+}
+
+bool has_rope_keys(const Object& keys) {
+  for (const auto& item : keys.json().items()) {
+    if (names_rope(item.key())) return true;
+  }
+  return false;
+}
+
+const Family* first_family(std::initializer_list<std::string> types, bool vision_only) {
+  for (const std::string& type : types) {
+    const Family* family = find_family(type);
+    if (family != nullptr && (!vision_only || is_vision(family->axes))) return family;
+  }
+  return nullptr;
+}
+
+struct Node {
+  Object keys;
+  std::string path;
+  std::string key;     // its name in the parent; "" at the top
+  std::string type;    // its own model_type
+  std::string parent;  // the nearest model_type above
+  bool root() const { return path.empty(); }
+  Role role() const { return root() ? Role::text : role_of(key); }
+};
+
+const Family* family_of(const Node& node) {
+  const std::string& own = node.type;
+  const std::string told(child_type(node.parent, node.key));
+  if (node.role() == Role::vision) {
+    if (const Family* f = first_family(
+            {own, own + "_vision", node.parent + "_vision", own + "_vision_model", own + "_vision_encoder", told},
+            true)) {
+      return f;
+    }
+    return first_family({own, told}, false);
+  }
+  if (const Family* f = first_family({own}, false)) return f;
+  if (node.root()) return is_model(node.keys) ? first_family({own + "_text"}, false) : nullptr;
+  if (own.empty()) {
+    if (const Family* f = first_family({told}, false)) return f;
+  }
+  return node.role() == Role::text ? first_family({own + "_text", own.empty() ? node.parent + "_text" : ""}, false)
+                                   : nullptr;
+}
+
+class Walk {
+ public:
+  explicit Walk(Reading& reading) : reading_(reading) {}
+
+  void visit(const Node& node) {
+    const Family* family = family_of(node);
+    if (family != nullptr && node.root() && family->type != node.type && text_child(node)) {
+      reading_.note("", "the text model is read from text_config; the same keys at the top are not");
+      ignore_rope_keys(node.keys);
+      family = nullptr;
+    } else if (family != nullptr) {
+      read(node, *family, true);
+    } else if (!known_without_rope(node.type)) {
+      read_unknown(node);
+    } else {
+      read_without_rope(node);
+    }
+    visit_children(node);
+  }
+
+ private:
+  static bool text_child(const Node& node) {
+    const auto found = node.keys.json().find("text_config");
+    return found != node.keys.json().end() && found->is_object() && !found->empty();
+  }
+
+  void read(const Node& node, const Family& family, bool known) {
+    if (++reading_.parts > most_parts) {
+      throw Error("CONFIG_VALUE", "[read_config] a file must have at most " + std::to_string(most_parts) +
+                                      " sub-configs with a rope but has more");
+    }
+    const Part part{node.path, node.keys, family, known};
+    if (is_vision(family.axes)) {
+      read_vision_part(reading_, part);
+    } else {
+      read_text_part(reading_, part);
+    }
+  }
+
+  void read_unknown(const Node& node) {
+    const bool model = is_model(node.keys);
+    const bool asks = model && (node.role() == Role::text || (reading_.options.pairing && has_rope_keys(node.keys)));
+    const std::string what = node.type.empty() ? "no model_type" : "model_type \"" + node.type + "\"";
+    if (!asks) {
+      if (model && !node.root()) {
+        reading_.note(node.path, "its rope, if it has one, is not known (" + what + "); it has no rope answer here");
+      }
+      return;
+    }
+    if (!reading_.options.pairing) {
+      throw Error("MODEL_TYPE", "[read_config] the pairing of every model_type must be known but " +
+                                    (node.root() ? std::string("this file has ") : node.path + " has ") + what +
+                                    (node.type.empty() ? "" : ", which is not known") +
+                                    ": pass --pairing half, interleaved or interleaved_to_half");
+    }
+    reading_.note(node.path, what + " is not known: the pairing given decides, and the generic keys are read");
+    read(node, unknown_, false);
+  }
+
+  void read_without_rope(const Node& node) {
+    reading_.note(node.path, "model_type \"" + node.type + "\" has no rotary positions");
+    ignore_rope_keys(node.keys);
+  }
+
+  // The common keys only: one that is made up stays an error.
+  static void ignore_rope_keys(const Object& keys) {
+    for (const char* key :
+         {"rope_theta", "rope_scaling", "rope_parameters", "partial_rotary_factor", "rotary_dim",
+          "position_embedding_type", "position_embeddings_type", "original_max_position_embeddings"}) {
+      keys.mark_all(key);
+    }
+  }
+
+  void visit_children(const Node& node) {
+    std::vector<std::pair<Role, std::string>> children;
+    for (const auto& item : node.keys.json().items()) {
+      if (item.value().is_object() && !names_rope(item.key()) && item.key() != "quantization_config") {
+        children.emplace_back(role_of(item.key()), item.key());
+      }
+    }
+    std::stable_sort(children.begin(), children.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    for (const auto& [role, key] : children) {
+      const Object keys(node.keys.json().at(key), join(node.path, key), reading_.ledger);
+      const auto type = keys.text("model_type");
+      visit(Node{keys, keys.path(), key, type.value_or(""), node.type.empty() ? node.parent : node.type});
+    }
+  }
+
+  Reading& reading_;
+  Family unknown_ = {.type = "", .reads_partial = true};
+};
+
+Model read_json(const Json& json, const ConfigOptions& options) {
+  if (!json.is_object()) {
+    throw Error("JSON", std::string("[read_config] a config must be a JSON object but is a ") + json.type_name());
+  }
+  Reading reading{options};
+  const Object root(json, "", reading.ledger);
+  if (is_params(root)) {
+    read_params(reading, root);
+  } else {
+    const auto type = root.text("model_type");
+    reading.model.model_type = type.value_or("");
+    Walk(reading).visit(Node{root, "", "", reading.model.model_type, ""});
+    if (reading.parts == 0 && !known_without_rope(reading.model.model_type)) {
+      throw Error(type ? "MODEL_TYPE" : "CONFIG_MISSING",
+                  "[read_config] a config must describe a model that is known but this one has " +
+                      (type ? "model_type \"" + *type +
+                                  "\" and no layers and heads (num_hidden_layers, "
+                                  "num_attention_heads) or known sub-config"
+                            : std::string("neither model_type nor num_hidden_layers and num_attention_heads")));
+    }
+  }
+  refuse_leftovers(reading, json);
+  return std::move(reading.model);
+}
+
+}  // namespace
+
+void Reading::note(const std::string& part, const std::string& sentence) {
+  std::string whole = (part.empty() ? "" : part + ": ") + sentence;
+  if (whole.back() != '.') whole += '.';
+  if (std::find(model.notes.begin(), model.notes.end(), whole) == model.notes.end()) model.notes.push_back(whole);
+}
+
+}  // namespace rotary::files
+
+namespace rotary {
+
+Model parse_config(std::string_view json, const ConfigOptions& options) {
+  return files::read_json(files::parse_json(json), options);
+}
+
+Model read_config(const std::filesystem::path& path, const ConfigOptions& options) {
+  std::filesystem::path file = path;
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) {
+    file = path / "config.json";
+    if (!std::filesystem::exists(file, ignored)) file = path / "params.json";
+    if (!std::filesystem::exists(file, ignored)) {
+      throw Error("FILE", "[read_config] a folder must hold config.json or params.json but " +
+                              files::in_quotes(path.string()) + " holds neither");
+    }
+  }
+  const files::InputFile input("read_config", file);
+  if (input.size() > (16u << 20)) {
+    throw Error("JSON", "[read_config] a config must be at most 16 MB but " + files::in_quotes(file.string()) +
+                            " has " + std::to_string(input.size()) + " bytes");
+  }
+  std::string text(static_cast<std::size_t>(input.size()), '\0');
+  input.read(0, std::as_writable_bytes(std::span<char>(text)));
+  return parse_config(text, options);
+}
+
+}  // namespace rotary

@@ -1,0 +1,121 @@
+// The stages of read_config, in order: find the parts, their shape, their layers, the rope of each layer,
+// its scaling, and what nobody read.
+#pragma once
+
+#include <deque>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "families.h"
+#include "json.h"
+#include "rotary/files.h"
+
+namespace rotary::files {
+
+// One reading of one file.
+struct Reading {
+  const ConfigOptions& options;
+  Model model = {};
+  Ledger ledger = {};
+  std::deque<Json> defaults = {};  // class defaults that stand in for objects of the file
+  int parts = 0;
+
+  // One sentence about part, once.
+  void note(const std::string& part, const std::string& sentence);
+};
+
+// A sub-config that has, or may have, a rope.
+struct Part {
+  std::string path;  // "", "text_config"
+  Object keys;
+  const Family& family;
+  bool known;  // false: --pairing decides, generic keys
+  std::string name() const { return known ? std::string(family.type) : "a model_type that is not known"; }
+};
+
+struct HeadShape {
+  int heads = 0;
+  int kv_heads = 0;
+  int head_dim = 0;
+  int first = 0;  // where the rotated block begins, when it is an MLA's
+  int block = 0;  // what partial_rotary_factor is a fraction of: the head, or MLA's rope block
+};
+
+// ---- shape (config_shape.cpp) ----
+int layer_count(Reading&, const Part&);
+struct Layer;
+HeadShape head_shape(Reading&, const Part&, const Layer&);
+
+// ---- layers (config_layers.cpp) ----
+struct Layer {
+  std::string type;  // "full_attention", ...; "" where the model has no types
+  bool turns = true;
+  std::optional<double> base;  // where the file has a list
+  std::optional<double> partial;
+  bool scaled = true;                         // Molmo 2: layers outside rope_scaling_layers keep the base only
+  int heads = 0, kv_heads = 0, head_dim = 0;  // per_layer_config; 0: the part's
+};
+std::vector<Layer> read_layers(Reading&, const Part&);
+
+// ---- the parameters of one rope, from any spelling (config_rope.cpp) ----
+struct RopeKeys {
+  std::string type = "default";  // rope_type in its published name
+  double base = 10000;
+  std::optional<double> partial;    // nothing said: the family's
+  std::optional<Object> scaling;    // the object that holds the scaling's keys, if any
+  bool truncate_elsewhere = false;  // a nested rope_parameters: truncate is read one level up
+  std::optional<bool> truncate;
+};
+class RopeSource {
+ public:
+  RopeSource(Reading&, const Part&, const std::vector<Layer>&);
+  // Nothing where rope_parameters says null for that type.
+  std::optional<RopeKeys> of(const Layer&) const;
+
+ private:
+  bool is_nested(const Object& dict) const;
+  void read_around_nested();
+  void drop_untyped_scaling();
+  double top_base(bool sliding) const;
+  void note_base(double base, const char* whose) const;
+  void drop_outer_base() const;
+  RopeKeys read(const std::optional<Object>& keys, const Layer&) const;
+  std::optional<RopeKeys> entry_of(const Object& dict, const Layer&) const;
+
+  Reading& reading_;
+  const Part& part_;
+  std::vector<std::string> labels_;
+  std::optional<Object> dict_;      // rope_parameters, or rope_scaling in its place
+  std::optional<Object> scaling_;   // rope_scaling, where it bends some layer types only
+  std::optional<Object> defaults_;  // the class default
+  bool nested_ = false;             // dict_ is keyed by layer type
+  std::optional<bool> truncate_;    // beside the layer types
+};
+
+// ---- scaling (config_scaling.cpp) ----
+struct ScalingContext {
+  const RopeKeys& rope;
+
+  double partial = 1;
+  int pairs = 0;
+};
+Scaling read_scaling(Reading&, const Part&, const ScalingContext&);
+// The published name behind any spelling of rope_type; throws CONFIG_VALUE for an unknown one.
+std::string scaling_type(Reading&, const Part&, const Object& keys);
+
+// ---- parts ----
+void read_text_part(Reading&, const Part&);                                            // config_part.cpp
+void read_vision_part(Reading&, const Part&);                                          // config_vision.cpp
+void set_mrope_axes(Reading&, const Part&, const std::optional<Object>& keys, Rope&);  // config_vision.cpp
+bool is_vision(Axes) noexcept;
+bool is_params(const Object&);              // Mistral's or Meta's params.json
+void read_params(Reading&, const Object&);  // config_params.cpp
+
+// ---- the rest (config_leftover.cpp) ----
+bool names_rope(std::string_view key);
+// Throws CONFIG_KEY for the first rope key below root that nobody read.
+void refuse_leftovers(Reading&, const Json& root);
+
+}  // namespace rotary::files

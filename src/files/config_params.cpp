@@ -1,0 +1,164 @@
+// params.json, the native format of Mistral and of Meta's Llama: interleaved pairs.
+#include "config.h"
+#include "rotary/error.h"
+
+namespace rotary::files {
+namespace {
+
+constexpr int most_layers = 10000;
+constexpr int most_heads = 65536;
+constexpr std::int64_t most_width = std::int64_t{1} << 30;
+constexpr int most_head_dim = 16384;
+constexpr std::int64_t most_length = std::int64_t{1} << 53;
+
+int required(const Object& keys, const char* key, std::int64_t most) {
+  const auto value = keys.integer(key, 1, most);
+  if (!value)
+    throw Error("CONFIG_MISSING", "[read_config] params.json must have " + std::string(key) + " but has none");
+  return static_cast<int>(*value);
+}
+
+double checked_factor(const Object& keys, const char* key, double least, double usual) {
+  const auto value = keys.number(key);
+  if (value && !(*value >= least)) keys.refuse(key, "must be at least " + spelled(least));
+  return value.value_or(usual);
+}
+
+class Params {
+ public:
+  Params(Reading& reading, const Object& keys) : reading_(reading), keys_(keys) {}
+
+  void read() {
+    // Meta's files say multiple_of and how the feed-forward width follows; Mistral's say hidden_dim.
+    meta_ = keys_.has("multiple_of") || keys_.has("use_scaled_rope") || keys_.has("ffn_dim_multiplier");
+    reading_.model.model_type = meta_ ? "llama" : "mistral";
+    reading_.note("", std::string("params.json of ") + (meta_ ? "Meta" : "Mistral") +
+                          ": the native weights pair interleaved (the converted ones of Hugging Face half)");
+    ModelRope model;
+    read_heads(model);
+    read_layers(model);
+    model.rope.base = base();
+    model.rope.pairing = reading_.options.pairing.value_or(Pairing::interleaved);
+    if (model.rope.pairing != Pairing::interleaved) {
+      reading_.note("", std::string("the pairing given, ") + name(model.rope.pairing) + ", overrides interleaved");
+    }
+    model.rope.scaling = meta_ ? meta_scaling() : mistral_scaling();
+    reading_.model.ropes.push_back(std::move(model));
+    reading_.parts = 1;
+    if (keys_.has("vision_encoder")) read_vision(*keys_.object("vision_encoder"));
+  }
+
+ private:
+  void read_heads(ModelRope& model) {
+    model.heads = required(keys_, "n_heads", most_heads);
+    model.kv_heads = static_cast<int>(keys_.integer("n_kv_heads", 1, most_heads).value_or(model.heads));
+    const int dim = required(keys_, "dim", most_width);
+    if (keys_.has("qk_rope_head_dim")) {  // MLA
+      model.rope.rotary_dim = required(keys_, "qk_rope_head_dim", most_head_dim);
+      model.first = static_cast<int>(keys_.integer("qk_nope_head_dim", 0, most_head_dim).value_or(0));
+      model.rope.head_dim = model.first + model.rope.rotary_dim;
+    } else {
+      const auto head_dim = keys_.integer("head_dim", 0, most_head_dim);
+      if (!head_dim || *head_dim == 0) {
+        if (dim % model.heads != 0 || dim / model.heads > most_head_dim) {
+          keys_.refuse("dim", "must be a multiple of the " + std::to_string(model.heads) + " heads, a head at most " +
+                                  std::to_string(most_head_dim));
+        }
+        reading_.note("", "head_dim is not given: dim / n_heads = " + std::to_string(dim / model.heads));
+      }
+      model.rope.head_dim = head_dim && *head_dim > 0 ? static_cast<int>(*head_dim) : dim / model.heads;
+      model.rope.rotary_dim = model.rope.head_dim;
+    }
+    if (model.rope.rotary_dim % 2 != 0)
+      keys_.refuse(keys_.has("head_dim") ? "head_dim" : "dim", "must give even heads");
+  }
+
+  void read_layers(ModelRope& model) {
+    const int layers = required(keys_, "n_layers", most_layers);
+    const auto interval = keys_.integer("nope_layer_interval", 1, most_layers);  // Llama 4
+    for (int i = 0; i < layers; ++i) {
+      const bool turns = !interval || (i + 1) % *interval != 0;
+      (turns ? model.layers : model.layers_without_rope).push_back(i);
+    }
+    if (interval)
+      reading_.note("", "every " + std::to_string(*interval) + "th layer has no rope (nope_layer_interval)");
+  }
+
+  double base() {
+    if (const auto given = keys_.number("rope_theta")) {
+      if (!(*given > 1)) keys_.refuse("rope_theta", "must be above 1");
+      return *given;
+    }
+    // Llama 2's code had 10000 built in. mistral-inference: 10000 for the first model, which slides, 1000000 after.
+    const double usual = meta_ || keys_.has("sliding_window") ? 10000 : 1000000;
+    reading_.note("", "rope_theta is not given: " + spelled(usual) + ", the default of " +
+                          (meta_ ? "Meta's" : "Mistral's") + " code");
+    return usual;
+  }
+
+  // llama-models: factor 8 unless the file says otherwise, low 1, high 4, 8192.
+  Scaling meta_scaling() {
+    const auto scaled = keys_.boolean("use_scaled_rope");
+    const auto factor = keys_.number("rope_scaling_factor");
+    const auto high = keys_.number("rope_high_freq_factor");
+    if (factor && !(*factor >= 1)) keys_.refuse("rope_scaling_factor", "must be at least 1");
+    if (high && !(*high >= 1)) keys_.refuse("rope_high_freq_factor", "must not be below the low one, 1");
+    if (!scaled.value_or(factor.has_value())) return Unscaled{};
+    if (!factor) {
+      reading_.note("",
+                    "use_scaled_rope: llama3 scaling with factor 8, low 1, high 4, 8192 (built into Meta's code; the "
+                    "Llama 3.2 text models were trained with 32: add rope_scaling_factor for them)");
+    }
+    return Llama3{.factor = factor.value_or(8), .trained_length = 8192, .low = 1, .high = high.value_or(4)};
+  }
+
+  Scaling mistral_scaling() {
+    if (keys_.has("llama_4_scaling")) {
+      keys_.mark_all("llama_4_scaling");
+      reading_.note("", "llama_4_scaling scales the queries by position; it is not part of the rotation");
+    }
+    keys_.mark("yarn");
+    if (!keys_.has("yarn")) return Unscaled{};
+    const Object keys = *keys_.object("yarn");
+    Yarn yarn;
+    const auto factor = keys.number("factor");
+    if (!factor) throw Error("CONFIG_MISSING", "[read_config] yarn must have factor but has none");
+    yarn.factor = checked_factor(keys, "factor", 1, 1);
+    const auto trained = keys.integer("original_max_position_embeddings", 1, most_length);
+    if (!trained) {
+      throw Error("CONFIG_MISSING", "[read_config] yarn must have original_max_position_embeddings but has none");
+    }
+    yarn.trained_length = *trained;
+    yarn.beta_fast = checked_factor(keys, "beta", 0, 32);
+    yarn.beta_slow = checked_factor(keys, "alpha", 0, 1);
+    if (yarn.beta_fast == 0) yarn.beta_fast = 32;
+    if (yarn.beta_slow == 0) yarn.beta_slow = 1;
+    reading_.note("", "yarn: beta is beta_fast, alpha is beta_slow");
+    if (!keys.boolean("apply_scale").value_or(true)) {
+      yarn.mscale = yarn.mscale_all_dim = 1;
+      reading_.note("", "yarn.apply_scale is false: the attention factor is 1");
+    }
+    return yarn;
+  }
+
+  void read_vision(const Object& vision) {
+    Family pixtral = *find_family("pixtral");
+    pixtral.pairing = Pairing::interleaved;
+    reading_.note("vision_encoder", "the native tower pairs interleaved");
+    read_vision_part(reading_, Part{"vision_encoder", vision, pixtral, true});
+  }
+
+  Reading& reading_;
+  const Object& keys_;
+  bool meta_ = false;
+};
+
+}  // namespace
+
+bool is_params(const Object& keys) {
+  return !keys.has("model_type") && keys.has("dim") && keys.has("n_layers") && keys.has("n_heads");
+}
+
+void read_params(Reading& reading, const Object& keys) { Params(reading, keys).read(); }
+
+}  // namespace rotary::files

@@ -1,0 +1,258 @@
+// A text part: one ModelRope for each distinct rope of its layers.
+#include <cmath>
+#include <map>
+
+#include "config.h"
+#include "rotary/error.h"
+
+namespace rotary::files {
+namespace {
+
+constexpr std::size_t most_ropes = 256;
+
+struct Width {
+  double partial = 1;
+  int rotary_dim = 0;    // even
+  int exponent_dim = 0;  // 0: rotary_dim
+};
+
+bool scaled(const RopeKeys& rope) { return rope.type != "default" && rope.type != "axial"; }
+
+double checked_partial(const Part& part, double partial) {
+  if (!(partial > 0 && partial <= 1)) {
+    throw Error("CONFIG_VALUE", "[read_config] " + part.keys.path_of(part.family.partial_key) +
+                                    " must be above 0 and at most 1 but got " + spelled(partial));
+  }
+  return partial;
+}
+
+constexpr const char* generic_partial_keys[] = {"partial_rotary_factor", "rotary_pct",   "rope_pct",
+                                                "rotary_percent",        "rope_percent", "rope_percentage",
+                                                "rotary_emb_fraction"};
+
+std::optional<double> top_partial(const Part& part) {
+  if (part.known) return part.family.partial_key.empty() ? std::nullopt : part.keys.number(part.family.partial_key);
+  for (const char* key : generic_partial_keys) {
+    if (const auto partial = part.keys.number(key)) return partial;
+  }
+  return std::nullopt;
+}
+
+// An absolute width: GPT-J's rotary_dim.
+std::optional<int> absolute_dim(Reading& reading, const Part& part, int block) {
+  const std::string key(part.known ? part.family.dim_key : "rotary_dim");
+  if (key.empty()) return std::nullopt;
+  auto dim = part.keys.integer(key, 1, block);
+  if (!dim && !part.keys.is_null(key) && part.family.dim != 0) {
+    dim = part.family.dim;
+    reading.note(part.path, key + " is not given: " + std::to_string(*dim) + ", the default of " + part.name());
+  }
+  if (!dim) return std::nullopt;
+  if (*dim % 2 != 0) part.keys.refuse(key, "must be even");
+  if (*dim > block) part.keys.refuse(key, "must be at most the head's " + std::to_string(block) + " elements");
+  return static_cast<int>(*dim);
+}
+
+// How much of the block turns. rope.partial (inside the object) beats the top level, that beats the family.
+Width width_of(Reading& reading, const Part& part, const RopeKeys& rope, const HeadShape& heads) {
+  Width width;
+  const auto top = top_partial(part);
+  const auto given = rope.partial ? rope.partial : top;
+  if (!given) {
+    if (const auto dim = absolute_dim(reading, part, heads.block)) {
+      width.rotary_dim = *dim;
+      return width;
+    }
+  } else if (!part.family.dim_key.empty()) {
+    part.keys.mark(part.family.dim_key);
+  }
+  width.partial = checked_partial(part, given.value_or(part.family.partial));
+  if (!given && width.partial != 1) {
+    reading.note(part.path, std::string(part.family.partial_key) + " is not given: " + spelled(width.partial) +
+                                ", the default of " + part.name());
+  }
+  if (rope.type == "proportional") {
+    width.rotary_dim = heads.block;
+    return width;
+  }
+  if (!scaled(rope) && !part.family.reads_partial) {
+    if (given && width.partial != 1) {
+      reading.note(part.path, "partial_rotary_factor " + spelled(width.partial) +
+                                  " has no effect: transformers turns the whole head of " + part.name());
+    }
+    width.partial = 1;
+  }
+  // Of an MLA whose factor counts the whole head (Mistral 4), the rope block is that fraction already.
+  const bool of_head = part.family.partial_of_head;
+  const int whole = of_head ? heads.head_dim : heads.block;
+  const int turning = of_head && !given ? heads.block : static_cast<int>(whole * width.partial);
+  width.rotary_dim = turning + turning % 2;
+  if (turning % 2 != 0) {
+    if (turning == whole) {
+      throw Error("CONFIG_VALUE", "[read_config] " + part.keys.path_of("head_dim") + " must be even but got " +
+                                      std::to_string(turning));
+    }
+    width.exponent_dim = turning;
+    reading.note(part.path, std::to_string(turning) + " rotated elements are odd: " + std::to_string(width.rotary_dim) +
+                                " turn, with " + std::to_string(turning) + " in the exponent, as in transformers");
+  }
+  if (width.rotary_dim == 0) {
+    throw Error("CONFIG_VALUE", "[read_config] " + part.keys.path_of(part.family.partial_key) +
+                                    " must leave at least one pair but got " + spelled(width.partial) + " of " +
+                                    std::to_string(whole));
+  }
+  return width;
+}
+
+Pairing pairing_of(Reading& reading, const Part& part) {
+  Pairing pairing = part.family.pairing;
+  if (part.family.switches_pairing) {
+    const auto interleaved = part.keys.boolean("rope_interleave");
+    if (interleaved && !*interleaved) {
+      pairing = Pairing::half;
+      reading.note(part.path, "rope_interleave is false: the pairing is half");
+    }
+  }
+  const auto original = part.family.base_key == "rope_ratio" ? part.keys.boolean("original_rope") : std::nullopt;
+  if (original && !*original) {
+    pairing = Pairing::half;
+    reading.note(part.path, "original_rope is false: the pairing is half");
+  }
+  if (!reading.options.pairing) return pairing;
+  if (part.known && *reading.options.pairing != pairing) {
+    reading.note(part.path, std::string("the pairing given, ") + name(*reading.options.pairing) + ", overrides " +
+                                name(pairing) + " of " + part.name());
+  }
+  return *reading.options.pairing;
+}
+
+int first_of(const Part& part, const HeadShape& heads, int rotary_dim) {
+  if (part.family.block == Block::trailing) return heads.head_dim - rotary_dim;
+  return heads.first;
+}
+
+// What tells two ropes apart, beside the numbers: the scaling's keys as written.
+std::string written(const RopeKeys& rope) {
+  if (!rope.scaling || !scaled(rope)) return rope.type;
+  Json keys = rope.scaling->json();
+  for (const char* key : {"rope_theta", "rope_type", "type", "partial_rotary_factor"}) keys.erase(key);
+  return rope.type + keys.dump();
+}
+
+class TextPart {
+ public:
+  TextPart(Reading& reading, const Part& part)
+      : reading_(reading), part_(part), layers_(read_layers(reading, part)), source_(reading, part, layers_) {}
+
+  void read() {
+    const Pairing pairing = pairing_of(reading_, part_);
+    std::vector<int> without;
+    for (std::size_t i = 0; i < layers_.size(); ++i) {
+      const std::size_t slot = slot_of(layers_[i], pairing);
+      if (slot == none) {
+        without.push_back(static_cast<int>(i));
+      } else {
+        ropes_[slot].layers.push_back(static_cast<int>(i));
+      }
+    }
+    agree_on_positions();
+    if (ropes_.empty()) read_unused_keys();
+    for (ModelRope& rope : ropes_) {
+      rope.layers_without_rope = without;
+      reading_.model.ropes.push_back(std::move(rope));
+    }
+    part_.keys.mark("original_max_position_embeddings");
+    for (std::string_view rest = part_.family.harmless; !rest.empty();) {
+      const std::size_t end = std::min(rest.find(' '), rest.size());
+      ignore(rest.substr(0, end));
+      rest.remove_prefix(std::min(end + 1, rest.size()));
+    }
+    if (!part_.family.remark.empty()) reading_.note(part_.path, std::string(part_.family.remark));
+  }
+
+ private:
+  // "position_embedding_type": "rope_gptj" says what this part knows already.
+  void agree_on_positions() const {
+    for (const char* key : {"position_embedding_type", "position_embeddings_type"}) {
+      const auto found = part_.keys.json().find(key);
+      if (!ropes_.empty() && found != part_.keys.json().end()) part_.keys.mark(key);
+    }
+  }
+
+  static constexpr std::size_t none = static_cast<std::size_t>(-1);
+
+  void ignore(std::string_view key) {
+    const bool says = part_.keys.has(key);
+    part_.keys.mark_all(key);
+    if (says) reading_.note(part_.path, std::string(key) + " is not read: it turns nothing in " + part_.name());
+  }
+
+  // No layer turns (ALiBi, position_embedding_type): the rope keys of the file are understood, and unused.
+  void read_unused_keys() {
+    for (const std::string_view key :
+         {std::string_view("rope_theta"), std::string_view("rope_scaling"), std::string_view("rope_parameters"),
+          part_.family.base_key, part_.family.partial_key}) {
+      if (!key.empty()) ignore(key.substr(0, key.find('.')));
+    }
+    head_shape(reading_, part_, Layer{});
+  }
+
+  // Layers of one type and one pair of list entries share a slot; slots with equal ropes are one rope.
+  std::size_t slot_of(const Layer& layer, Pairing pairing) {
+    if (!layer.turns) return none;
+    const auto key = std::make_tuple(layer.type, layer.base.value_or(0), layer.partial.value_or(0), layer.scaled,
+                                     layer.heads, layer.kv_heads, layer.head_dim);
+    if (const auto found = slots_.find(key); found != slots_.end()) return found->second;
+    const auto rope = source_.of(layer);
+    const std::size_t slot = rope ? add(layer, *rope, pairing) : none;
+    slots_.emplace(key, slot);
+    return slot;
+  }
+
+  std::size_t add(const Layer& layer, const RopeKeys& keys, Pairing pairing) {
+    const HeadShape heads = head_shape(reading_, part_, layer);
+    const Width width = width_of(reading_, part_, keys, heads);
+    ModelRope model;
+    model.part = part_.path;
+    model.heads = heads.heads;
+    model.kv_heads = heads.kv_heads;
+    model.rope.head_dim = heads.head_dim;
+    model.rope.rotary_dim = width.rotary_dim;
+    model.rope.exponent_dim = width.exponent_dim;
+    model.rope.base = keys.base;
+    model.rope.pairing = pairing;
+    model.first = first_of(part_, heads, width.rotary_dim);
+    model.rope.scaling =
+        read_scaling(reading_, part_, {.rope = keys, .partial = width.partial, .pairs = width.rotary_dim / 2});
+    set_mrope_axes(reading_, part_, keys.scaling, model.rope);
+    if (!keys.scaling && keys.base > 0) note_unscaled(keys);
+    const auto same = std::make_tuple(written(keys), model.heads, model.kv_heads, model.rope.head_dim, model.first,
+                                      model.rope.rotary_dim, model.rope.base);
+    if (const auto found = same_.find(same); found != same_.end()) return found->second;
+    if (ropes_.size() == most_ropes) {
+      throw Error("CONFIG_VALUE", "[read_config] a model must have at most " + std::to_string(most_ropes) +
+                                      " different ropes but has more");
+    }
+    ropes_.push_back(std::move(model));
+    same_.emplace(same, ropes_.size() - 1);
+    return ropes_.size() - 1;
+  }
+
+  void note_unscaled(const RopeKeys&) {
+    reading_.note(part_.path, "no rope_scaling or rope_parameters apply: the rope is not scaled");
+  }
+
+  Reading& reading_;
+  const Part& part_;
+  std::vector<Layer> layers_;
+  RopeSource source_;
+  std::vector<ModelRope> ropes_;
+  std::map<std::tuple<std::string, double, double, bool, int, int, int>, std::size_t> slots_;
+  std::map<std::tuple<std::string, int, int, int, int, int, double>, std::size_t> same_;
+};
+
+}  // namespace
+
+void read_text_part(Reading& reading, const Part& part) { TextPart(reading, part).read(); }
+
+}  // namespace rotary::files

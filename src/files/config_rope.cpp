@@ -1,0 +1,224 @@
+// The parameters of one rope from every spelling: rope_theta + rope_scaling, rope_parameters flat or per layer type,
+// class defaults.
+#include <algorithm>
+#include <cmath>
+
+#include "config.h"
+#include "rotary/error.h"
+
+namespace rotary::files {
+namespace {
+
+double checked_base(const Object& keys, std::string_view key, double base) {
+  if (!(base > 1) || !std::isfinite(base)) {
+    keys.refuse(key, "must be above 1 (at 1 every pair turns alike, below it the later pairs turn faster)");
+  }
+  return base;
+}
+
+std::optional<double> base_at(const Object& keys, std::string_view key) {
+  const auto found = keys.json().find(std::string(key));
+  if (found == keys.json().end() || found->is_array()) return std::nullopt;  // a list: config_layers.cpp
+  const auto base = keys.number(key);
+  if (base) checked_base(keys, key, *base);
+  return base;
+}
+
+// "attn_config.rope_theta" reads one level down.
+std::optional<double> base_below(const Object& keys, std::string_view path) {
+  const auto dot = path.find('.');
+  if (dot == std::string_view::npos) return base_at(keys, path);
+  const std::string outer(path.substr(0, dot));
+  const auto inner = keys.has(outer) ? keys.object(outer) : std::nullopt;
+  return inner ? base_at(*inner, path.substr(dot + 1)) : std::nullopt;
+}
+
+std::optional<Object> filled(const Object& keys, const char* key) {
+  if (!keys.has(key)) {
+    keys.mark(key);
+    return std::nullopt;
+  }
+  const auto object = keys.object(key);
+  return object->json().empty() ? std::nullopt : object;
+}
+
+bool typed(Old old) { return old != Old::one_for_all; }
+
+// The names that generic files (of a model_type that is not known) use.
+constexpr const char* generic_base_keys[] = {"rope_theta", "rotary_emb_base", "rotary_base", "rope_base"};
+
+}  // namespace
+
+RopeSource::RopeSource(Reading& reading, const Part& part, const std::vector<Layer>& layers)
+    : reading_(reading), part_(part) {
+  for (const Layer& layer : layers) {
+    if (!layer.type.empty() && std::find(labels_.begin(), labels_.end(), layer.type) == labels_.end()) {
+      labels_.push_back(layer.type);
+    }
+  }
+  const Object& keys = part.keys;
+  if (!part.family.sliding_base_key.empty()) base_at(keys, part.family.sliding_base_key);
+  dict_ = filled(keys, "rope_parameters");
+  scaling_ = filled(keys, "rope_scaling");
+  if (!part.family.rope_parameters.empty()) {
+    reading.defaults.push_back(parse_json(part.family.rope_parameters));
+    defaults_ = Object(reading.defaults.back(), "the default rope_parameters of " + part.name(), reading.ledger);
+  }
+  if (scaling_ && dict_ && !typed(part.family.old)) {
+    reading.note(part.path,
+                 "rope_scaling and rope_parameters are both given: rope_scaling decides, as in transformers");
+    keys.mark_all("rope_parameters");
+    dict_.reset();
+  }
+  if (scaling_ && typed(part.family.old) && !scaling_->has("rope_type")) {
+    drop_untyped_scaling();
+  }
+  if (scaling_ && !typed(part.family.old)) dict_ = std::exchange(scaling_, std::nullopt);
+  nested_ = dict_ && is_nested(*dict_);
+  if (dict_ && nested_) read_around_nested();
+  if (dict_ && !nested_ && typed(part.family.old)) {
+    reading.note(part.path, "rope_parameters is not keyed by layer type: transformers ignores it for " + part.name());
+    keys.mark_all("rope_parameters");
+    dict_.reset();
+  }
+}
+
+// gemma3 and its kin start from {"rope_type": "default"} and add rope_scaling: an old "type" loses against it.
+void RopeSource::drop_untyped_scaling() {
+  reading_.note(part_.path, "rope_scaling has type but no rope_type: transformers leaves " + part_.name() +
+                                " unscaled then; write rope_type for the scaling");
+  part_.keys.mark_all("rope_scaling");
+  scaling_.reset();
+}
+
+bool RopeSource::is_nested(const Object& dict) const {
+  for (const auto& item : dict.json().items()) {
+    const bool label = std::find(labels_.begin(), labels_.end(), item.key()) != labels_.end() ||
+                       item.key().ends_with("_attention") || item.key().starts_with("hybrid");
+    if (label && (item.value().is_object() || item.value().is_null())) return true;
+  }
+  return false;
+}
+
+// Keys beside the layer types: transformers reads truncate there, and drops rope_type and rope_theta.
+void RopeSource::read_around_nested() {
+  truncate_ = dict_->boolean("truncate");
+  for (const char* key : {"rope_theta", "rope_type", "type"}) {
+    if (!dict_->has(key)) continue;
+    dict_->mark(key);
+    reading_.note(part_.path, dict_->path_of(key) + " stands beside the layer types and is not read");
+  }
+  for (const auto& item : dict_->json().items()) {
+    const bool used = std::find(labels_.begin(), labels_.end(), item.key()) != labels_.end();
+    if (used || !(item.key().ends_with("_attention") || item.key().starts_with("hybrid"))) continue;
+    dict_->mark_all(item.key());
+    reading_.note(part_.path, dict_->path_of(item.key()) + " is not read: no layer has that type");
+  }
+}
+
+double RopeSource::top_base(bool sliding) const {
+  const Family& family = part_.family;
+  const Object& keys = part_.keys;
+  if (!part_.known) {
+    for (const char* key : generic_base_keys) {
+      if (const auto base = base_at(keys, key)) return *base;
+    }
+  } else if (sliding && family.sliding_base != 0) {
+    const auto base = family.sliding_base_key.empty() ? std::nullopt : base_at(keys, family.sliding_base_key);
+    if (!base) note_base(family.sliding_base, "the sliding layers' default of");
+    return base.value_or(family.sliding_base);
+  } else if (family.base_key == "rope_ratio") {  // ChatGLM
+    const double ratio = keys.number("rope_ratio").value_or(1);
+    if (!(ratio * family.base > 1)) keys.refuse("rope_ratio", "times 10000 must be above 1");
+    reading_.note(part_.path, "base = 10000 * rope_ratio = " + spelled(ratio * family.base));
+    return ratio * family.base;
+  } else if (!family.base_key.empty()) {
+    if (const auto base = base_below(keys, family.base_key)) return *base;
+    if (family.base_key.find('.') != std::string_view::npos) {
+      if (const auto base = base_at(keys, "rope_theta")) return *base;
+    }
+  }
+  note_base(family.base, family.base_key.empty() ? "fixed in" : "the default of");
+  return family.base;
+}
+
+void RopeSource::note_base(double base, const char* whose) const {
+  reading_.note(part_.path, "no base (rope_theta) is given: " + spelled(base) + ", " + whose + " " + part_.name());
+}
+
+// The rope that one object describes; without one, the unscaled rope.
+RopeKeys RopeSource::read(const std::optional<Object>& keys, const Layer& layer) const {
+  RopeKeys rope;
+  const bool sliding = layer.type == "sliding_attention" || layer.type == "hybrid_sliding";
+  rope.truncate_elsewhere = nested_ && keys;
+  rope.truncate = truncate_;
+  if (keys) {
+    rope.scaling = keys;
+    rope.type = scaling_type(reading_, part_, *keys);
+    rope.partial = keys->number("partial_rotary_factor");
+  }
+  const auto inner = keys ? base_at(*keys, "rope_theta") : std::nullopt;
+  if (layer.base) {
+    if (!(*layer.base > 1)) {
+      throw Error("CONFIG_VALUE", "[read_config] every base in a list must be above 1 but got " + spelled(*layer.base));
+    }
+    rope.base = *layer.base;
+    drop_outer_base();
+  } else if (inner) {
+    rope.base = *inner;
+    drop_outer_base();
+  } else {
+    rope.base = top_base(sliding);
+  }
+  if (layer.partial) rope.partial = layer.partial;
+  if (!layer.scaled) {
+    rope.type = "default";
+    rope.scaling.reset();
+  }
+  return rope;
+}
+
+// A base inside the object beats the ones outside.
+void RopeSource::drop_outer_base() const {
+  const Object& keys = part_.keys;
+  for (const std::string_view key : {part_.family.base_key, part_.family.sliding_base_key}) {
+    if (key.empty() || key.find('.') != std::string_view::npos || !keys.has(key)) continue;
+    const auto outer = base_at(keys, key);
+    if (outer && !typed(part_.family.old)) {
+      reading_.note(part_.path, std::string(key) + " at the top is not read: the one inside rope_parameters decides");
+    }
+  }
+}
+
+std::optional<RopeKeys> RopeSource::of(const Layer& layer) const {
+  const bool full = layer.type != "sliding_attention" && layer.type != "hybrid_sliding";
+  if (typed(part_.family.old)) {
+    const bool bent = scaling_ && (full || part_.family.old == Old::scaling_to_both);
+    if (bent) return read(scaling_, layer);
+    const bool entry = nested_ && dict_->has(layer.type);
+    return read(entry ? dict_->object(layer.type) : std::nullopt, layer);
+  }
+  if (dict_ && !nested_) return read(dict_, layer);
+  if (dict_ && nested_) return entry_of(*dict_, layer);
+  if (!defaults_) return read(std::nullopt, layer);
+  reading_.note(part_.path, "no rope_parameters or rope_scaling are given: the default of " + part_.name() + ", " +
+                                std::string(part_.family.rope_parameters));
+  return is_nested(*defaults_) ? entry_of(*defaults_, layer) : read(defaults_, layer);
+}
+
+std::optional<RopeKeys> RopeSource::entry_of(const Object& dict, const Layer& layer) const {
+  if (dict.is_null(layer.type)) {
+    dict.mark(layer.type);
+    reading_.note(part_.path, dict.path_of(layer.type) + " is null: those layers have no rope");
+    return std::nullopt;
+  }
+  const auto entry = dict.object(layer.type);
+  if (!entry) {
+    throw Error("CONFIG_MISSING", "[read_config] " + dict.path() +
+                                      " must have an entry for every layer type but has none for " +
+                                      (layer.type.empty() ? "layers without a type" : layer.type));
+  }
+  return read(entry, layer);
+}
+
+}  // namespace rotary::files

@@ -1,0 +1,34 @@
+// The JSON header of a .safetensors file: text <-> where each tensor lies.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "rotary/files.h"
+
+namespace rotary::files {
+
+constexpr std::uint64_t longest_header = 100'000'000;  // bytes of JSON, the format's own limit
+
+struct Entry {
+  TensorInfo info;
+  std::uint64_t begin = 0;  // bytes behind the header
+  std::uint64_t end = 0;
+};
+
+struct Header {
+  std::vector<Entry> entries;  // by begin: together they tile [0, data_bytes) without hole or overlap
+  std::map<std::string, std::string> metadata;
+};
+
+// data_bytes is what the file holds behind the header; path is for the sentences. Throws FORMAT.
+Header parse_header(std::string_view json, std::uint64_t data_bytes, const std::string& path);
+
+// The whole front of a file: the length, the JSON, spaces up to a multiple of 8. Throws FORMAT, SHAPE.
+std::string make_header(std::span<const Tensor* const> tensors, const std::map<std::string, std::string>& metadata);
+
+}  // namespace rotary::files

@@ -1,0 +1,17 @@
+set(rotary_files_sources
+  src/files/config.cpp
+  src/files/config_layers.cpp
+  src/files/config_leftover.cpp
+  src/files/config_params.cpp
+  src/files/config_part.cpp
+  src/files/config_rope.cpp
+  src/files/config_scaling.cpp
+  src/files/config_shape.cpp
+  src/files/config_vision.cpp
+  src/files/element_types.cpp
+  src/files/families.cpp
+  src/files/io.cpp
+  src/files/json.cpp
+  src/files/npy.cpp
+  src/files/safetensors.cpp
+  src/files/safetensors_header.cpp)

@@ -1,0 +1,48 @@
+// The state of the floating-point unit that our results are defined in, whatever the caller has set.
+#pragma once
+
+#include <cstdint>
+
+namespace rotary {
+
+// While it lives: round to nearest even, subnormals kept, no traps. Then the caller's state again.
+// Reading the state costs a few cycles; it is written only where it differs.
+class FloatState {
+ public:
+#if defined(__x86_64__) || defined(__SSE__)
+  FloatState() noexcept : callers_(__builtin_ia32_stmxcsr()), differs_((callers_ & 0xffc0u) != 0x1f80u) {
+    if (differs_) __builtin_ia32_ldmxcsr(0x1f80u);
+  }
+  ~FloatState() {
+    if (differs_) __builtin_ia32_ldmxcsr(callers_);
+  }
+
+ private:
+  unsigned callers_;
+#elif defined(__aarch64__)
+  FloatState() noexcept {
+    __asm__ volatile("mrs %0, fpcr" : "=r"(callers_));
+    differs_ = callers_ != 0;
+    if (differs_) set(0);
+  }
+  ~FloatState() {
+    if (differs_) set(callers_);
+  }
+
+ private:
+  static void set(std::uint64_t state) noexcept { __asm__ volatile("msr fpcr, %0" : : "r"(state) : "memory"); }
+  std::uint64_t callers_ = 0;
+#else
+  FloatState() noexcept = default;
+  ~FloatState() {}
+
+ private:
+#endif
+  bool differs_ = false;
+
+ public:
+  FloatState(const FloatState&) = delete;
+  FloatState& operator=(const FloatState&) = delete;
+};
+
+}  // namespace rotary

@@ -1,0 +1,91 @@
+// MPFR's opinion on cos and sin: the real number to as many bits as needed, rounded once.
+#pragma once
+
+#include <mpfr.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <variant>
+
+#include "rotary/rotary.h"
+
+namespace judge {
+
+using Position = std::variant<std::int64_t, double>;
+
+class Real {
+ public:
+  explicit Real(mpfr_prec_t bits) { mpfr_init2(x_, bits); }
+  ~Real() { mpfr_clear(x_); }
+  Real(const Real&) = delete;
+  Real& operator=(const Real&) = delete;
+  operator mpfr_ptr() { return x_; }
+
+ private:
+  mpfr_t x_;
+};
+
+// Rounds to nearest even in the type's own format, subnormals and infinities included.
+inline float rounded(mpfr_ptr x, rotary::DType dtype) {
+  if (dtype == rotary::DType::f32) return mpfr_get_flt(x, MPFR_RNDN);
+  const bool half = dtype == rotary::DType::f16;
+  Real y(half ? 11 : 8);
+  const mpfr_exp_t emin = mpfr_get_emin(), emax = mpfr_get_emax();
+  mpfr_set_emin(half ? -23 : -132);
+  mpfr_set_emax(half ? 16 : 128);
+  int ternary = mpfr_set(y, x, MPFR_RNDN);
+  ternary = mpfr_check_range(y, ternary, MPFR_RNDN);
+  mpfr_subnormalize(y, ternary, MPFR_RNDN);
+  const float result = mpfr_get_flt(y, MPFR_RNDN);
+  mpfr_set_emin(emin);
+  mpfr_set_emax(emax);
+  return result;
+}
+
+struct Pair {
+  float cos = 0;
+  float sin = 0;
+  bool operator==(const Pair& other) const { return std::memcmp(this, &other, sizeof other) == 0; }
+};
+
+// factor * (cos, sin)(position * inv_freq); a zero angle has the sine +0.
+inline Pair exact(Position position, double inv_freq, double factor, rotary::DType dtype = rotary::DType::f32) {
+  Real x(128);  // 64 + 53 bits at most
+  if (const auto* p = std::get_if<std::int64_t>(&position)) {
+    mpfr_set_si(x, *p, MPFR_RNDN);
+  } else {
+    mpfr_set_d(x, std::get<double>(position), MPFR_RNDN);
+  }
+  mpfr_mul_d(x, x, inv_freq, MPFR_RNDN);
+  const mpfr_exp_t exponent = mpfr_zero_p(x) != 0 ? 0 : mpfr_get_exp(x);
+  const mpfr_prec_t bits = 320 + 2 * std::max<mpfr_exp_t>(0, -exponent);  // cos x of a tiny x is not 1
+  Real c(bits), s(bits);
+  mpfr_sin_cos(s, c, x, MPFR_RNDN);
+  mpfr_mul_d(c, c, factor, MPFR_RNDN);
+  mpfr_mul_d(s, s, factor, MPFR_RNDN);
+  Pair result{rounded(c, dtype), rounded(s, dtype)};
+  if (mpfr_zero_p(x) != 0 || factor == 0) result.sin = 0;
+  if (factor == 0) result.cos = 0;
+  return result;
+}
+
+// The float32 formula, each step rounded once: angle, cos and sin, times the factor.
+inline Pair float32(Position position, float inv_freq, double factor) {
+  Real x(24), p(64);
+  if (const auto* integer = std::get_if<std::int64_t>(&position)) {
+    mpfr_set_si(p, *integer, MPFR_RNDN);
+  } else {
+    mpfr_set_d(p, std::get<double>(position), MPFR_RNDN);
+  }
+  const float angle = mpfr_get_flt(p, MPFR_RNDN) * inv_freq;
+  mpfr_set_flt(x, angle, MPFR_RNDN);
+  const mpfr_prec_t bits = 200 + (angle == 0 ? 0 : 2 * std::max(0, -std::ilogb(angle)));
+  Real c(bits), s(bits);
+  mpfr_sin_cos(s, c, x, MPFR_RNDN);
+  return {mpfr_get_flt(c, MPFR_RNDN) * static_cast<float>(factor),
+          mpfr_get_flt(s, MPFR_RNDN) * static_cast<float>(factor)};
+}
+
+}  // namespace judge

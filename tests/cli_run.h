@@ -1,0 +1,143 @@
+// Runs the rotary program on files in a scratch folder.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <regex>
+#include <string>
+#include <vector>
+
+#include "rotary/files.h"
+
+namespace rotary::cli_tests {
+
+struct Result {
+  int exit = -1;
+  std::string out;
+  std::string err;
+};
+
+inline std::string read_text(const std::filesystem::path& path) {
+  std::ifstream stream(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+inline void write_text(const std::filesystem::path& path, const std::string& text) {
+  std::ofstream(path, std::ios::binary) << text;
+}
+
+template <typename T>
+Tensor make_tensor(const std::string& name, ElementType type, std::vector<std::int64_t> shape,
+                   const std::vector<T>& values) {
+  Tensor tensor;
+  tensor.name = name;
+  tensor.type = type;
+  tensor.shape = std::move(shape);
+  tensor.bytes = values.size() * sizeof(T);
+  tensor.data.resize(tensor.bytes);
+  if (!values.empty()) std::memcpy(tensor.data.data(), values.data(), tensor.bytes);
+  return tensor;
+}
+
+template <typename T = float>
+std::vector<T> values_of(const Tensor& tensor) {
+  std::vector<T> values(tensor.data.size() / sizeof(T));
+  if (!values.empty()) std::memcpy(values.data(), tensor.data.data(), tensor.data.size());
+  return values;
+}
+
+// count values that look like data: neither round nor small integers, both signs.
+inline std::vector<float> some_values(std::size_t count, unsigned seed = 1) {
+  std::vector<float> values(count);
+  std::uint32_t state = seed * 2654435761U + 12345U;
+  for (float& value : values) {
+    state = state * 1664525U + 1013904223U;
+    value = static_cast<float>(static_cast<std::int32_t>(state)) * 0x1p-30F;
+  }
+  return values;
+}
+
+class Cli : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = (std::filesystem::temp_directory_path() / "rotary_cli_XXXXXX").string();
+    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
+    folder_ = pattern;
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  std::string path(const std::string& name) const { return (folder_ / name).string(); }
+
+  // environment: "NAME=value", or nothing.
+  Result run(const std::vector<std::string>& words, const std::string& environment = "") const {
+    std::string command = environment + " '" ROTARY_PROGRAM "'";
+    for (const std::string& word : words) command += " '" + word + "'";
+    command += " 2>'" + path("stderr") + "'";
+    Result result;
+    FILE* pipe = popen(command.c_str(), "r");
+    if (pipe == nullptr) return result;
+    char buffer[4096];
+    for (std::size_t got = 0; (got = fread(buffer, 1, sizeof buffer, pipe)) > 0;) result.out.append(buffer, got);
+    const int status = pclose(pipe);
+    result.exit = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    result.err = read_text(path("stderr"));
+    return result;
+  }
+
+  // The run fails with this code, in the promised form, and prints nothing else.
+  void expect_error(const std::vector<std::string>& words, const std::string& code,
+                    const std::string& environment = "") const {
+    const Result result = run(words, environment);
+    EXPECT_EQ(result.exit, 1) << result.out << result.err;
+    EXPECT_EQ(result.out, "");
+    EXPECT_TRUE(std::regex_match(result.err, std::regex("error: " + code + ": [^\n]+\n"))) << result.err;
+  }
+  void expect_usage(const std::vector<std::string>& words) const {
+    const Result result = run(words);
+    EXPECT_EQ(result.exit, 2) << result.out << result.err;
+    EXPECT_EQ(result.out, "");
+    EXPECT_NE(result.err.find("--help"), std::string::npos) << result.err;
+    EXPECT_NE(result.err.rfind("error: ", 0), 0U) << result.err;
+  }
+  Result expect_success(const std::vector<std::string>& words) const {
+    Result result = run(words);
+    EXPECT_EQ(result.exit, 0) << result.err;
+    EXPECT_EQ(result.err, "");
+    return result;
+  }
+
+  std::string write_config(const std::string& name, const std::string& members) const {
+    write_text(path(name), "{" + members + "}");
+    return path(name);
+  }
+  // A Llama of 4 layers, 2 heads and 1 kv head of 4 elements.
+  std::string small_llama(const std::string& more = "", const std::string& base = "100.0") const {
+    return write_config(
+        "config.json", R"("model_type": "llama", "hidden_size": 8, "num_attention_heads": 2, "num_key_value_heads": 1,)"
+                       R"("num_hidden_layers": 4, "max_position_embeddings": 64, "rope_theta": )" +
+                           base + more);
+  }
+
+  std::string write_tensors(const std::string& name, const std::vector<Tensor>& tensors,
+                            const std::map<std::string, std::string>& metadata = {}) const {
+    std::vector<const Tensor*> pointers;
+    for (const Tensor& tensor : tensors) pointers.push_back(&tensor);
+    write_safetensors(path(name), pointers, metadata);
+    return path(name);
+  }
+  Tensor read_tensor(const std::string& file, const std::string& name) const {
+    return SafetensorsFile(path(file)).read(name);
+  }
+
+ private:
+  std::filesystem::path folder_;
+};
+
+}  // namespace rotary::cli_tests

@@ -1,0 +1,1 @@
+rotary_test(config_test config_test.cpp LIBS rotary::files)

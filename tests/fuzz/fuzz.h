@@ -1,0 +1,73 @@
+// A fuzz target is a body and the seeds that a search starts from. Two programs run it: libfuzzer.cpp (clang,
+// -DROTARY_FUZZ=ON) searches by coverage, replay.cpp (any compiler, an ordinary test) mutates the seeds at random.
+#pragma once
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <initializer_list>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "rotary/error.h"
+
+namespace rotary::fuzz {
+
+std::vector<std::string> seeds();
+std::vector<std::string> words();    // worth inserting
+void one(const std::string& input);  // any exception is a finding
+
+inline void require(bool holds, const std::string& what) {
+  if (!holds) throw std::logic_error(what);
+}
+
+// A refusal must be one printable line of the named operation, under one of these codes.
+inline void require_refusal(const Error& error, std::string_view begin, std::initializer_list<std::string_view> codes) {
+  const std::string_view sentence = error.what();
+  bool known = false;
+  for (const std::string_view code : codes) known = known || error.code() == code;
+  require(known, "unexpected code " + error.code() + ": " + error.what());
+  require(sentence.starts_with(begin), "unexpected operation: " + std::string(sentence));
+  require(sentence.size() < 2000, "a sentence of " + std::to_string(sentence.size()) + " bytes");
+  for (const char c : sentence)
+    require(static_cast<unsigned char>(c) >= 0x20, "not one line: " + std::string(sentence));
+}
+
+// A regular file without a disk.
+class MemoryFile {
+ public:
+  explicit MemoryFile(std::string_view text) : descriptor_(memfd_create("fuzz", MFD_CLOEXEC)) {
+    require(descriptor_ >= 0 && write(descriptor_, text.data(), text.size()) == static_cast<ssize_t>(text.size()),
+            "memfd failed");
+  }
+  ~MemoryFile() { close(descriptor_); }
+  MemoryFile(const MemoryFile&) = delete;
+  MemoryFile& operator=(const MemoryFile&) = delete;
+  std::filesystem::path path() const { return "/proc/self/fd/" + std::to_string(descriptor_); }
+
+ private:
+  int descriptor_;
+};
+
+// Small choices out of the input; 0 for ever behind its end.
+class Choices {
+ public:
+  explicit Choices(std::string_view input) : rest_(input) {}
+  int below(int bound) {
+    if (rest_.empty()) return 0;
+    const int value = static_cast<unsigned char>(rest_.front());
+    rest_.remove_prefix(1);
+    return value % bound;
+  }
+  bool coin() { return below(2) == 1; }
+  std::string_view rest() const { return rest_; }
+
+ private:
+  std::string_view rest_;
+};
+
+}  // namespace rotary::fuzz

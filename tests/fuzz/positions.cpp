@@ -1,0 +1,29 @@
+// Any text as --positions: refused in one sentence, or a list of positions that spelled out gives itself.
+#include "cli/positions.h"
+
+#include "fuzz.h"
+
+namespace rotary::fuzz {
+
+std::vector<std::string> seeds() {
+  return {"0:16", "7", "0:8,100:104", "-5:5", "9223372036854775806:9223372036854775807"};
+}
+
+std::vector<std::string> words() {
+  return {":", ",", "-", "0", "1", "-9223372036854775808", "9223372036854775807", "18446744073709551616", " ", ".5"};
+}
+
+void one(const std::string& input) {
+  try {
+    const std::vector<std::int64_t> positions = cli::parse_ranges(input);
+    require(!positions.empty() && positions.size() <= static_cast<std::size_t>(cli::most_positions), "count");
+    if (positions.size() > 1000) return;
+    std::string spelled;
+    for (const std::int64_t position : positions) spelled += (spelled.empty() ? "" : ",") + std::to_string(position);
+    require(cli::parse_ranges(spelled) == positions, "positions spelled out must give themselves: " + spelled);
+  } catch (const Error& error) {
+    require(error.code() == "POSITION", "unexpected code " + error.code());
+  }
+}
+
+}  // namespace rotary::fuzz

@@ -1,0 +1,173 @@
+// Heads and tables for the tests of rotate: layouts, hard values, and the comparison of bits.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <random>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "rotary/rotary.h"
+#include "rotary/targets.h"
+
+namespace rotary::tests {
+
+using Bytes = std::vector<std::byte>;
+using Random = std::mt19937_64;
+
+inline constexpr std::array dtypes{DType::f32, DType::f16, DType::bf16};
+inline constexpr std::array pairings{Pairing::half, Pairing::interleaved, Pairing::interleaved_to_half};
+
+inline int below(Random& random, int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); }
+
+inline std::int64_t extent(const Layout& l) {
+  if (l.batch == 0 || l.tokens == 0 || l.heads == 0) return 0;
+  return (l.batch - 1) * l.batch_stride + (l.tokens - 1) * l.token_stride + (l.heads - 1) * l.head_stride + l.head_dim;
+}
+inline std::size_t bytes_of(const Layout& l, DType dtype) {
+  return static_cast<std::size_t>(extent(l)) * size_of(dtype);
+}
+
+// ---- elements as bits ----
+
+inline std::uint32_t bits_at(const void* data, DType dtype, std::int64_t i) {
+  if (dtype == DType::f32) return static_cast<const std::uint32_t*>(data)[i];
+  return static_cast<const std::uint16_t*>(data)[i];
+}
+inline void set_bits(void* data, DType dtype, std::int64_t i, std::uint32_t bits) {
+  if (dtype == DType::f32) {
+    static_cast<std::uint32_t*>(data)[i] = bits;
+  } else {
+    static_cast<std::uint16_t*>(data)[i] = static_cast<std::uint16_t>(bits);
+  }
+}
+
+struct Format {
+  int fraction;
+  std::uint32_t infinity;
+  std::uint32_t sign;
+};
+inline Format format(DType dtype) {
+  switch (dtype) {
+    case DType::f16:
+      return {10, 0x7c00, 0x8000};
+    case DType::bf16:
+      return {7, 0x7f80, 0x8000};
+    default:
+      return {23, 0x7f800000, 0x80000000};
+  }
+}
+inline bool is_nan(std::uint32_t bits, DType dtype) { return (bits & ~format(dtype).sign) > format(dtype).infinity; }
+inline std::uint32_t signalling_nan(DType dtype) { return format(dtype).infinity | 5; }
+
+inline void fill_signalling(void* data, DType dtype, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) set_bits(data, dtype, i, signalling_nan(dtype));
+}
+
+// Mostly ordinary magnitudes; one in sixteen is zero, subnormal, the largest, infinite, NaN or any bits at all.
+inline std::uint32_t hard_value(Random& random, DType dtype) {
+  const Format f = format(dtype);
+  const auto any = static_cast<std::uint32_t>(random() >> 20);
+  const std::uint32_t sign = (any & 1) != 0 ? f.sign : 0;
+  const std::uint32_t fraction = (any >> 1) & ((1u << f.fraction) - 1);
+  const std::uint32_t one = ((f.infinity >> f.fraction) - 1) / 2;
+  switch (random() % 96) {
+    case 0:
+      return sign;
+    case 1:
+      return sign | fraction;
+    case 2:
+      return sign | (f.infinity - 1);
+    case 3:
+      return sign | f.infinity;
+    case 4:
+      return sign | f.infinity | fraction;
+    case 5:
+      return any & (f.sign | (f.sign - 1));
+    default:
+      return sign | (one - 4 + static_cast<std::uint32_t>(random() % 6)) << f.fraction | fraction;
+  }
+}
+
+inline Bytes hard_values(Random& random, DType dtype, std::int64_t count) {
+  Bytes data(static_cast<std::size_t>(count) * size_of(dtype));
+  for (std::int64_t i = 0; i < count; ++i) set_bits(data.data(), dtype, i, hard_value(random, dtype));
+  return data;
+}
+
+// ---- tables ----
+
+// Cosines and sines of random angles, with an attention factor; some entries are 0, 1 or subnormal.
+inline Table random_table(Random& random, std::int64_t tokens, int pairs, Pairing pairing, int batch = 1) {
+  const auto count = static_cast<std::size_t>(tokens * pairs * batch);
+  std::vector<float> cos(count), sin(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto angle = static_cast<float>(random() % 100000) * 1e-4f;
+    cos[i] = 1.1f * std::cos(angle);
+    sin[i] = 1.1f * std::sin(angle);
+    if (random() % 32 == 0) sin[i] = -1e-41f;
+    if (random() % 32 == 0) cos[i] = 0;
+    if (random() % 32 == 0) cos[i] = 1, sin[i] = 0;
+  }
+  return Table(cos, sin, pairs, pairing, batch);
+}
+
+// ---- comparison ----
+
+// Which of the elements of a buffer turn.
+inline std::vector<bool> turned(const Layout& l, int rotary_dim) {
+  std::vector<bool> turns(static_cast<std::size_t>(extent(l)));
+  for (std::int64_t b = 0; b < l.batch; ++b) {
+    for (std::int64_t t = 0; t < l.tokens; ++t) {
+      for (std::int64_t h = 0; h < l.heads; ++h) {
+        const std::int64_t at = b * l.batch_stride + t * l.token_stride + h * l.head_stride;
+        for (int d = 0; d < rotary_dim; ++d) turns[static_cast<std::size_t>(at + d)] = true;
+      }
+    }
+  }
+  return turns;
+}
+
+// Equal bits everywhere; among the turned elements any NaN equals any other.
+inline ::testing::AssertionResult same(const void* got, const void* wanted, DType dtype, std::int64_t count,
+                                       const std::vector<bool>& turns) {
+  if (count == 0 || std::memcmp(got, wanted, static_cast<std::size_t>(count) * size_of(dtype)) == 0) {
+    return ::testing::AssertionSuccess();
+  }
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::uint32_t g = bits_at(got, dtype, i), w = bits_at(wanted, dtype, i);
+    const bool turn = turns[static_cast<std::size_t>(i)];
+    if (g == w || (turn && is_nan(g, dtype) && is_nan(w, dtype))) continue;
+    return ::testing::AssertionFailure() << (turn ? "turned" : "still") << " element " << i << " is " << std::hex << g
+                                         << " instead of " << w;
+  }
+  return ::testing::AssertionSuccess();
+}
+
+// ---- targets ----
+
+inline std::vector<std::string_view> running_targets() {
+  std::vector<std::string_view> names;
+  for (const Target& target : targets()) {
+    if (target.runs) names.push_back(target.name);
+  }
+  return names;
+}
+
+// Forces a target for the time of a block.
+class Using {
+ public:
+  explicit Using(std::string_view name) : before_(chosen_target()) { use_target(name); }
+  ~Using() { use_target(before_); }
+  Using(const Using&) = delete;
+  Using& operator=(const Using&) = delete;
+
+ private:
+  std::string_view before_;
+};
+
+}  // namespace rotary::tests

@@ -1,0 +1,158 @@
+// The executors: every item once, whatever the split; the same bits from any number of threads.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "tests/heads.h"
+
+namespace rotary::tests {
+namespace {
+
+// Counts how often each item is run, and over how many ranges.
+struct Counted {
+  explicit Counted(std::int64_t items) : times(static_cast<std::size_t>(items)) {}
+  std::vector<std::atomic<int>> times;
+  std::atomic<int> ranges{0};
+
+  static void body(void* context, std::int64_t begin, std::int64_t end) {
+    auto& self = *static_cast<Counted*>(context);
+    ++self.ranges;
+    for (std::int64_t i = begin; i < end; ++i) ++self.times[static_cast<std::size_t>(i)];
+  }
+  bool each_is(int n) const {
+    for (const auto& t : times) {
+      if (t != n) return false;
+    }
+    return true;
+  }
+};
+
+TEST(Executors, RunEveryItemOnceWhateverTheCountAndTheGrain) {
+  for (const unsigned threads : {1u, 2u, 3u, 4u}) {
+    const ThreadPool pool(threads);
+    EXPECT_EQ(pool.concurrency(), threads);
+    for (const std::int64_t count : {0, 1, 2, 3, 7, 64, 1000}) {
+      for (const std::int64_t grain : {0, 1, 3, 100, 5000}) {
+        for (const Executor* executor : {static_cast<const Executor*>(&pool), &serial()}) {
+          Counted counted(count);
+          executor->run(count, grain, Counted::body, &counted);
+          EXPECT_TRUE(counted.each_is(1)) << threads << " threads, count " << count << ", grain " << grain;
+        }
+      }
+    }
+  }
+  EXPECT_EQ(serial().concurrency(), 1u);
+}
+
+TEST(Executors, NoRangeIsSmallerThanTheGrain) {
+  const ThreadPool pool(4);
+  struct Smallest {
+    std::atomic<std::int64_t> size{1 << 30};
+    static void body(void* context, std::int64_t begin, std::int64_t end) {
+      auto& size = static_cast<Smallest*>(context)->size;
+      std::int64_t seen = size;
+      while (end - begin < seen && !size.compare_exchange_weak(seen, end - begin)) {
+      }
+    }
+  } smallest;
+  pool.run(1000, 130, Smallest::body, &smallest);
+  EXPECT_GE(smallest.size, 130);
+}
+
+TEST(Executors, APoolOfAllCoresHasAtLeastOneThread) { EXPECT_GE(ThreadPool(0).concurrency(), 1u); }
+
+TEST(Executors, SmallWorkStaysOnTheCallersThread) {
+  const ThreadPool pool(4);
+  std::thread::id where;
+  pool.run(
+      100, 100,
+      [](void* id, std::int64_t, std::int64_t) { *static_cast<std::thread::id*>(id) = std::this_thread::get_id(); },
+      &where);
+  EXPECT_EQ(where, std::this_thread::get_id());
+}
+
+TEST(Executors, ManyRunsInARowAndAfterPauses) {
+  const ThreadPool pool(3);
+  Counted counted(300);
+  for (int i = 0; i < 2000; ++i) pool.run(300, 1, Counted::body, &counted);
+  for (int i = 0; i < 20; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    pool.run(300, 1, Counted::body, &counted);
+  }
+  EXPECT_TRUE(counted.each_is(2020));
+}
+
+TEST(Executors, SecondCallersWaitTheirTurn) {
+  const ThreadPool pool(2);
+  Counted counted(50);
+  std::vector<std::thread> callers;
+  for (int i = 0; i < 4; ++i) {
+    callers.emplace_back([&] {
+      for (int k = 0; k < 200; ++k) pool.run(50, 1, Counted::body, &counted);
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
+  EXPECT_TRUE(counted.each_is(800));
+}
+
+TEST(Executors, ARunInsideARunStaysOnItsThread) {
+  struct Nested {
+    ThreadPool pool{3};
+    Counted counted{10};
+  } nested;
+  nested.pool.run(
+      8, 1,
+      [](void* context, std::int64_t begin, std::int64_t end) {
+        auto& n = *static_cast<Nested*>(context);
+        for (std::int64_t i = begin; i < end; ++i) n.pool.run(10, 1, Counted::body, &n.counted);
+      },
+      &nested);
+  EXPECT_TRUE(nested.counted.each_is(8));
+  EXPECT_EQ(nested.counted.ranges, 8);
+}
+
+TEST(Executors, TheBitsDoNotDependOnTheThreads) {
+  Random random(1);
+  for (const Layout& layout : {bthd(2, 150, 5, 136), bhtd(2, 5, 150, 136), tbhd(150, 2, 5, 136)}) {
+    for (const DType dtype : dtypes) {
+      const Table table = random_table(random, 150, 64, pairings[random() % 3], 2);
+      const Bytes x = hard_values(random, dtype, extent(layout));
+      Bytes alone(x.size());
+      rotate({x.data(), dtype, layout}, Heads{alone.data(), dtype, layout}, table);
+      for (const unsigned threads : {1u, 2u, 3u, 4u}) {
+        const ThreadPool pool(threads);
+        Bytes out(x.size()), in_place = x;
+        rotate({x.data(), dtype, layout}, Heads{out.data(), dtype, layout}, table, pool);
+        rotate({in_place.data(), dtype, layout}, table, pool);
+        EXPECT_EQ(out, alone) << threads;
+        EXPECT_EQ(in_place, alone) << threads;
+      }
+    }
+  }
+}
+
+// An executor of the caller's own that splits as finely as it can.
+class OneRowAtATime final : public Executor {
+ public:
+  unsigned concurrency() const noexcept override { return 1; }
+  void run(std::int64_t count, std::int64_t, Body body, void* context) const override {
+    for (std::int64_t i = count; i-- > 0;) body(context, i, i + 1);
+  }
+};
+
+TEST(Executors, TheBitsDoNotDependOnTheSplit) {
+  Random random(2);
+  const Layout layout = bthd(2, 3, 5, 40);
+  for (const Pairing pairing : pairings) {
+    const Table table = random_table(random, 3, 16, pairing, 2);
+    Bytes whole = hard_values(random, DType::f16, extent(layout)), split = whole;
+    rotate({whole.data(), DType::f16, layout}, table);
+    rotate({split.data(), DType::f16, layout}, table, OneRowAtATime());
+    EXPECT_EQ(split, whole);
+  }
+}
+
+}  // namespace
+}  // namespace rotary::tests

@@ -1,0 +1,237 @@
+"""What each published config in tests/golden/configs means, written by hand from the papers, the model cards and the
+published modeling code: the part of make_golden.py that is opinion. No config is read here.
+
+source: "opened" = the published values were read in a public copy of the file; "memory" = a published value not opened.
+"""
+
+
+def default():
+    return {"name": "default"}
+
+
+def linear(factor):
+    return {"name": "linear", "factor": factor}
+
+
+def ntk(factor):
+    return {"name": "ntk", "factor": factor}
+
+
+def dynamic(factor, trained):
+    return {"name": "dynamic", "factor": factor, "trained": trained}
+
+
+def llama3(factor, low=1.0, high=4.0, trained=8192):
+    return {"name": "llama3", "factor": factor, "low": low, "high": high, "trained": trained}
+
+
+def yarn(factor, trained, beta_fast=32, beta_slow=1, truncate=True, attention=None, mscale=None, mscale_all_dim=None):
+    return {"name": "yarn", "factor": factor, "trained": trained, "beta_fast": beta_fast, "beta_slow": beta_slow,
+            "truncate": truncate, "attention": attention, "mscale": mscale, "mscale_all_dim": mscale_all_dim}
+
+
+def longrope(factor, trained, mscale=None):
+    """The factor lists are data: make_golden.py takes them from the config's rope_scaling."""
+    return {"name": "longrope", "factor": factor, "trained": trained, "mscale": mscale}
+
+
+def proportional(fraction):
+    return {"name": "proportional", "fraction": fraction}
+
+
+def rope(layers, heads, kv_heads, head_dim, base, pairing="half", scaling=None, part="", rotary_dim=None, first=0,
+         without=(), axis=None, index=None, exponent_dim=None, lengths=()):
+    """axis, index: per pair, the coordinate it listens to and i in base^(-2i/exponent_dim)."""
+    layers = range(layers) if isinstance(layers, int) else layers
+    rotary_dim = rotary_dim or head_dim
+    pairs = rotary_dim // 2
+    return {"part": part, "layers": list(layers), "layers_without_rope": list(without), "heads": heads,
+            "kv_heads": kv_heads, "head_dim": head_dim, "rotary_dim": rotary_dim, "first": first, "pairing": pairing,
+            "base": base, "scaling": scaling or default(), "axis": axis or [0] * pairs,
+            "index": index or list(range(pairs)), "exponent_dim": exponent_dim or rotary_dim, "lengths": list(lengths)}
+
+
+def every(count, n):
+    """Layers n - 1, 2n - 1, ...: "every n-th"; and the others."""
+    hit = [i for i in range(count) if (i + 1) % n == 0]
+    return hit, [i for i in range(count) if (i + 1) % n]
+
+
+def axial(layers, heads, head_dim, base, part="vision_config", pairing="half", axes=(0, 1)):
+    """A vision head: the first half of the pairs is one axis, the second half the other, frequencies restarted."""
+    n = head_dim // 4
+    return rope(layers, heads, heads, head_dim, base, pairing, part=part, axis=[axes[0]] * n + [axes[1]] * n,
+                index=list(range(n)) * 2, exponent_dim=head_dim // 2)
+
+
+def pixtral(part, pairing):
+    """Rows take the even, columns the odd entries of base^(-2j/64)."""
+    return rope(24, 16, 16, 64, 10000, pairing, part=part, axis=[0] * 16 + [1] * 16,
+                index=list(range(0, 32, 2)) + list(range(1, 32, 2)))
+
+
+def sectioned(t, h, w):
+    return [0] * t + [1] * h + [2] * w
+
+
+def interleaved_axes(t, h, w):
+    """thw thw ...; a pair whose section is used up goes to t."""
+    return [i % 3 if i < 3 * (t, h, w)[i % 3] else 0 for i in range(t + h + w)]
+
+
+def mla(layers, heads, base, pairing, scaling):
+    return rope(layers, heads, heads, 192, base, pairing, scaling, rotary_dim=64, first=128)
+
+
+full4, other4 = every(48, 4)  # Llama 4, Qwen3-Next: 48 layers, every fourth is the odd one
+LLAMA4_VISION = axial(34, 16, 88, 10000, pairing="interleaved", axes=(1, 0))  # the column first
+QWEN_VISION = axial(32, 16, 80, 10000)
+QWEN3_VISION = axial(27, 16, 72, 10000)
+gemma27_full, gemma27_local = every(62, 6)
+gemma4b_full, gemma4b_local = every(34, 6)
+gemma1b_full, gemma1b_local = every(26, 6)
+gemma31_full, gemma31_local = every(60, 6)
+bert_full = list(range(0, 22, 3))
+bert_local = [i for i in range(22) if i % 3]
+V2_YARN = yarn(40, 4096, mscale=0.707, mscale_all_dim=0.707)
+
+
+def llama4(scaling):
+    return [rope(other4, 40, 8, 128, 500000, "interleaved", scaling, part="text_config", without=full4), LLAMA4_VISION]
+
+
+# name: (where the values come from, opened or memory, the ropes)
+MODELS = {
+    "llama-2-7b": ("meta-llama/Llama-2-7b-hf", "memory", [rope(32, 32, 32, 128, 10000)]),
+    "llama-2-7b.params": ("Meta's llama-2-7b/params.json", "memory", [rope(32, 32, 32, 128, 10000, "interleaved")]),
+    "llama-7b-dynamic": ("huggyllama/llama-7b with the rope_scaling of Hugging Face's documentation", "memory",
+                         [rope(32, 32, 32, 128, 10000, scaling=dynamic(2, 2048), lengths=[4096, 8192])]),
+    "yarn-llama-2-7b-128k": ("NousResearch/Yarn-Llama-2-7b-128k", "memory",
+                             [rope(32, 32, 32, 128, 10000, scaling=yarn(32, 4096))]),
+    "deepseek-coder-6.7b": ("deepseek-ai/deepseek-coder-6.7b-instruct", "memory",
+                            [rope(32, 32, 32, 128, 100000, scaling=linear(4))]),
+    "llama-3-8b": ("meta-llama/Meta-Llama-3-8B", "memory", [rope(32, 32, 8, 128, 500000)]),
+    "llama-3.1-8b": ("meta-llama/Llama-3.1-8B-Instruct", "memory", [rope(32, 32, 8, 128, 500000, scaling=llama3(8))]),
+    "llama-3.1-8b.params": ("Meta's Llama-3.1-8B/original/params.json", "memory",
+                            [rope(32, 32, 8, 128, 500000, "interleaved", llama3(8))]),
+    "llama-3.2-1b": ("meta-llama/Llama-3.2-1B", "memory", [rope(16, 32, 8, 64, 500000, scaling=llama3(32))]),
+    "llama-3.3-70b": ("meta-llama/Llama-3.3-70B-Instruct", "opened", [rope(80, 64, 8, 128, 500000, scaling=llama3(8))]),
+    "llama-4-scout": ("meta-llama/Llama-4-Scout-17B-16E-Instruct, first published file", "opened", llama4(llama3(8))),
+    "llama-4-scout-factor-16": ("meta-llama/Llama-4-Scout-17B-16E-Instruct, later file", "memory",
+                                llama4(llama3(16, 1.0, 1.0))),
+    "dbrx-132b": ("databricks/dbrx-instruct", "memory", [rope(40, 48, 8, 128, 500000)]),
+    "falcon3-7b": ("tiiuae/Falcon3-7B-Base", "memory", [rope(28, 12, 4, 256, 1000042)]),
+    "mistral-7b-v0.1": ("mistralai/Mistral-7B-v0.1", "memory", [rope(32, 32, 8, 128, 10000)]),
+    "mistral-7b-v0.3": ("mistralai/Mistral-7B-v0.3", "memory", [rope(32, 32, 8, 128, 1000000)]),
+    "mistral-7b-v0.3.params": ("mistralai/Mistral-7B-v0.3 params.json", "memory",
+                               [rope(32, 32, 8, 128, 1000000, "interleaved")]),
+    "mistral-nemo-12b": ("mistralai/Mistral-Nemo-Instruct-2407", "memory", [rope(40, 32, 8, 128, 1000000)]),
+    "mixtral-8x7b": ("mistralai/Mixtral-8x7B-v0.1", "memory", [rope(32, 32, 8, 128, 1000000)]),
+    "ministral-3-8b": ("mistralai/Ministral-3-8B-Instruct-2512", "memory",
+                       [rope(34, 32, 8, 128, 1000000, scaling=yarn(16, 16384, mscale=1, mscale_all_dim=1),
+                             part="text_config"), pixtral("vision_config", "half")]),
+    "ministral-3-8b.params": ("mistralai/Ministral-3-8B-Instruct-2512 params.json", "memory",
+                              [rope(34, 32, 8, 128, 1000000, "interleaved",
+                                    yarn(16, 16384, mscale=1, mscale_all_dim=1)),
+                               pixtral("vision_encoder", "interleaved")]),
+    "pixtral-12b": ("mistral-community/pixtral-12b; heads and vision sizes are the families' defaults", "memory",
+                    [rope(40, 32, 8, 128, 1000000000, part="text_config"), pixtral("vision_config", "half")]),
+    "pixtral-12b.params": ("mistralai/Pixtral-12B-2409 params.json", "memory",
+                           [rope(40, 32, 8, 128, 1000000000, "interleaved"), pixtral("vision_encoder", "interleaved")]),
+    "qwen1.5-7b": ("Qwen/Qwen1.5-7B", "memory", [rope(32, 32, 32, 128, 1000000)]),
+    "qwen2-7b": ("Qwen/Qwen2-7B", "memory", [rope(28, 28, 4, 128, 1000000)]),
+    "qwen2.5-7b": ("Qwen/Qwen2.5-7B-Instruct", "memory", [rope(28, 28, 4, 128, 1000000)]),
+    "qwen2.5-7b-yarn": ("Qwen/Qwen2.5-7B-Instruct with the rope_scaling of its model card", "memory",
+                        [rope(28, 28, 4, 128, 1000000, scaling=yarn(4, 32768))]),
+    "qwen3-8b": ("Qwen/Qwen3-8B", "memory", [rope(36, 32, 8, 128, 1000000)]),
+    "qwen3-30b-a3b": ("Qwen/Qwen3-30B-A3B", "memory", [rope(48, 32, 4, 128, 1000000)]),
+    "qwen3-next-80b-a3b": ("Qwen/Qwen3-Next-80B-A3B-Thinking", "opened",
+                           [rope(full4, 16, 2, 256, 10000000, rotary_dim=64, without=other4)]),
+    "qwen3.5-27b": ("Qwen/Qwen3.5-27B", "opened",
+                    [rope(every(64, 4)[0], 24, 4, 256, 10000000, rotary_dim=64, without=every(64, 4)[1],
+                          part="text_config", axis=interleaved_axes(11, 11, 10)), QWEN3_VISION]),
+    "qwen2-vl-7b": ("Qwen/Qwen2-VL-7B-Instruct", "memory",
+                    [rope(28, 28, 4, 128, 1000000, axis=sectioned(16, 24, 24)), QWEN_VISION]),
+    "qwen2.5-vl-7b": ("Qwen/Qwen2.5-VL-7B-Instruct", "opened",
+                      [rope(28, 28, 4, 128, 1000000, axis=sectioned(16, 24, 24)), QWEN_VISION]),
+    "qwen3-vl-8b": ("Qwen/Qwen3-VL-8B-Instruct", "memory",
+                    [rope(36, 32, 8, 128, 5000000, part="text_config", axis=interleaved_axes(24, 20, 20)),
+                     QWEN3_VISION]),
+    "gemma-7b": ("google/gemma-7b", "memory", [rope(28, 16, 16, 256, 10000)]),
+    "gemma-2-9b": ("google/gemma-2-9b", "memory", [rope(42, 16, 8, 256, 10000)]),
+    "gemma-3-1b": ("google/gemma-3-1b-it, old spelling", "memory",
+                   [rope(gemma1b_local, 4, 1, 256, 10000), rope(gemma1b_full, 4, 1, 256, 1000000)]),
+    "gemma-3-27b": ("google/gemma-3-27b-it, old spelling, nearly every key left to the family's default", "opened",
+                    [rope(gemma27_local, 32, 16, 128, 10000, part="text_config"),
+                     rope(gemma27_full, 32, 16, 128, 1000000, scaling=linear(8), part="text_config")]),
+    "gemma-3-4b-v5": ("google/gemma-3-4b-it as transformers 5 saves it", "memory",
+                      [rope(gemma4b_local, 8, 4, 256, 10000, part="text_config"),
+                       rope(gemma4b_full, 8, 4, 256, 1000000, scaling=linear(8), part="text_config")]),
+    "gemma-4-31b": ("google/gemma-4-31B-it (shape opened; rope_parameters, global heads from memory)", "memory",
+                    [rope(gemma31_local, 32, 16, 256, 10000, part="text_config"),
+                     rope(gemma31_full, 32, 4, 512, 1000000, scaling=proportional(0.25), part="text_config"),
+                     # the head's two halves turn apart, columns (x) first: two ropes on the same layers
+                     rope(27, 16, 16, 72, 100, part="vision_config", rotary_dim=36, axis=[1] * 18),
+                     rope(27, 16, 16, 72, 100, part="vision_config", rotary_dim=36, first=36, axis=[0] * 18)]),
+    "phi-1.5": ("microsoft/phi-1_5", "memory", [rope(24, 32, 32, 64, 10000, rotary_dim=32)]),
+    "phi-2": ("microsoft/phi-2", "memory", [rope(32, 32, 32, 80, 10000, rotary_dim=32)]),
+    "phi-3-mini-4k": ("microsoft/Phi-3-mini-4k-instruct", "memory", [rope(32, 32, 32, 96, 10000)]),
+    "phi-3-mini-128k": ("microsoft/Phi-3-mini-128k-instruct", "opened",
+                        [rope(32, 32, 32, 96, 10000, scaling=longrope(32, 4096), lengths=[4096, 4097, 131072])]),
+    "phi-3-mini-128k-su": ("microsoft/Phi-3-mini-128k-instruct, first published file; factors opened in Phi-3-vision's",
+                           "memory", [rope(32, 32, 32, 96, 10000, scaling=longrope(32, 4096), lengths=[131072])]),
+    "phi-3.5-mini": ("microsoft/Phi-3.5-mini-instruct (factors opened)", "memory",
+                     [rope(32, 32, 32, 96, 10000, scaling=longrope(32, 4096), lengths=[131072])]),
+    "phi-3.5-moe": ("microsoft/Phi-3.5-MoE-instruct", "opened",
+                    [rope(32, 32, 8, 128, 10000, scaling=longrope(32, 4096, mscale=1.243163121016122))]),
+    "phi-4": ("microsoft/phi-4", "memory", [rope(40, 40, 10, 128, 250000)]),
+    "phi-4-mini": ("microsoft/Phi-4-mini-instruct (factors opened)", "memory",
+                   [rope(32, 24, 8, 128, 10000, scaling=longrope(32, 4096), rotary_dim=96, lengths=[131072])]),
+    "deepseek-v2-lite": ("deepseek-ai/DeepSeek-V2-Lite", "memory", [mla(27, 16, 10000, "interleaved", V2_YARN)]),
+    "deepseek-v2": ("deepseek-ai/DeepSeek-V2", "memory", [mla(60, 128, 10000, "interleaved", V2_YARN)]),
+    "deepseek-v3": ("deepseek-ai/DeepSeek-V3", "memory",
+                    [mla(61, 128, 10000, "interleaved_to_half", yarn(40, 4096, mscale=1, mscale_all_dim=1))]),
+    "kimi-k2": ("moonshotai/Kimi-K2-Instruct (shape opened, rope keys from memory)", "memory",
+                [mla(61, 64, 50000, "interleaved_to_half", yarn(32, 4096, 1, 1, mscale=1, mscale_all_dim=1))]),
+    "minicpm3-4b": ("openbmb/MiniCPM3-4B", "opened",
+                    [rope(62, 40, 40, 96, 10000, scaling=longrope(1, 32768), rotary_dim=32, first=64,
+                          lengths=[32769])]),
+    "glm-4-9b-chat": ("THUDM/glm-4-9b-chat (shape opened, rope_ratio from memory): base 10000 rope_ratio", "memory",
+                      [rope(40, 32, 2, 128, 5000000, "interleaved", rotary_dim=64)]),
+    "glm-4-9b-chat-hf": ("THUDM/glm-4-9b-chat-hf", "memory",
+                         [rope(40, 32, 2, 128, 5000000, "interleaved", rotary_dim=64)]),
+    "glm-4-9b-0414": ("THUDM/GLM-4-9B-0414", "memory", [rope(40, 32, 2, 128, 10000, "interleaved", rotary_dim=64)]),
+    "glm-4.5-air": ("zai-org/GLM-4.5-Air", "memory", [rope(46, 96, 8, 128, 1000000, rotary_dim=64)]),
+    "gpt-oss-20b": ("openai/gpt-oss-20b", "opened",
+                    [rope(24, 64, 8, 64, 150000, scaling=yarn(32, 4096, truncate=False))]),
+    "gpt-j-6b": ("EleutherAI/gpt-j-6b", "memory", [rope(28, 16, 16, 256, 10000, "interleaved", rotary_dim=64)]),
+    "gpt-neox-20b": ("EleutherAI/gpt-neox-20b", "memory", [rope(44, 64, 64, 96, 10000, rotary_dim=24)]),
+    "pythia-1.4b": ("EleutherAI/pythia-1.4b", "memory", [rope(24, 16, 16, 128, 10000, rotary_dim=32)]),
+    "stablelm-2-1.6b": ("stabilityai/stablelm-2-1_6b", "memory", [rope(24, 32, 32, 64, 10000, rotary_dim=16)]),
+    "falcon-7b": ("tiiuae/falcon-7b", "memory", [rope(32, 71, 1, 64, 10000)]),
+    "falcon-40b": ("tiiuae/falcon-40b", "memory", [rope(60, 128, 8, 64, 10000)]),
+    "olmo-2-7b": ("allenai/OLMo-2-1124-7B", "memory", [rope(32, 32, 32, 128, 500000)]),
+    "olmo-3-7b": ("allenai/Olmo-3-1025-7B (rope keys opened)", "memory",
+                  [rope(every(32, 4)[1], 32, 32, 128, 500000),
+                   rope(every(32, 4)[0], 32, 32, 128, 500000, scaling=yarn(8, 8192, attention=1.2079441541679836))]),
+    "command-r-v01": ("CohereForAI/c4ai-command-r-v01", "memory", [rope(40, 64, 64, 128, 8000000, "interleaved")]),
+    "command-r7b": ("CohereForAI/c4ai-command-r7b-12-2024", "memory",
+                    [rope(every(32, 4)[1], 32, 8, 128, 50000, "interleaved", without=every(32, 4)[0])]),
+    "granite-3.3-8b": ("ibm-granite/granite-3.3-8b-instruct", "memory", [rope(40, 32, 8, 128, 10000000)]),
+    "smollm3-3b": ("HuggingFaceTB/SmolLM3-3B", "memory",
+                   [rope(every(36, 4)[1], 16, 4, 128, 5000000, without=every(36, 4)[0])]),
+    "modernbert-base": ("answerdotai/ModernBERT-base", "memory",
+                        [rope(bert_full, 12, 12, 64, 160000), rope(bert_local, 12, 12, 64, 10000)]),
+    "roformer-chinese-base": ("junnyu/roformer_chinese_base", "memory", [rope(12, 12, 12, 64, 10000, "interleaved")]),
+    "hunyuan-7b": ("tencent/Hunyuan-7B-Instruct: dynamic with alpha is static NTK", "memory",
+                   [rope(32, 32, 8, 128, 10000, scaling=ntk(1000))]),
+    "minimax-m2": ("MiniMaxAI/MiniMax-M2 (shape opened)", "memory", [rope(62, 48, 8, 128, 5000000, rotary_dim=64)]),
+    "ernie-4.5-0.3b": ("baidu/ERNIE-4.5-0.3B-PT", "memory", [rope(18, 16, 2, 128, 500000, "interleaved")]),
+    "ernie-4.5-vl-28b-a3b": ("baidu/ERNIE-4.5-VL-28B-A3B as transformers 5 saves it", "memory",
+                             [rope(28, 20, 4, 128, 500000, "interleaved", part="text_config",
+                                   axis=[1, 2] * 22 + [0] * 20), QWEN_VISION]),
+    "apertus-8b": ("swiss-ai/Apertus-8B-2509", "memory", [rope(32, 32, 8, 128, 12000000, scaling=llama3(8))]),
+    "exaone-4.0-32b": ("LGAI-EXAONE/EXAONE-4.0-32B", "memory",
+                       [rope(every(64, 4)[1], 40, 8, 128, 1000000, scaling=llama3(16), without=every(64, 4)[0])]),
+    "exaone-4.0-1.2b": ("LGAI-EXAONE/EXAONE-4.0-1.2B", "memory", [rope(30, 32, 8, 64, 1000000, scaling=llama3(16))]),
+}

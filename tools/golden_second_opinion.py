@@ -1,0 +1,295 @@
+"""A second opinion for make_golden.py: what the installed transformers turns, found by turning.
+
+The config is built from the file, the model's own rotary module makes cos and sin for position 1, the model's own
+apply function rotates one-hot vectors, and the matrix that comes out says which elements form a pair, by which angle
+(inv_freq, float32) and, axis by axis, which coordinate drives it. Nothing here knows what make_golden.py expects.
+"""
+import importlib
+
+import torch
+from transformers import CONFIG_MAPPING
+
+NONE = {
+    "params": "params.json is Mistral's and Meta's own format; transformers reads config.json only",
+    "chatglm": "transformers has no chatglm (remote code)",
+    "kimi_k2": "transformers has no kimi_k2 (remote code derived from deepseek_v3)",
+}
+
+# model_type of the part: folder, rotary class, how it is called
+MODULES = {
+    "llama": ("llama", "LlamaRotaryEmbedding", "text"),
+    "llama4_text": ("llama4", "Llama4TextRotaryEmbedding", "complex_bthd"),
+    "llama4_vision_model": ("llama4", "Llama4VisionRotaryEmbedding", "llama4_vision"),
+    "mistral": ("mistral", "MistralRotaryEmbedding", "text"),
+    "mixtral": ("mixtral", "MixtralRotaryEmbedding", "text"),
+    "ministral3": ("ministral3", "Ministral3RotaryEmbedding", "text"),
+    "pixtral": ("pixtral", "PixtralVisionRotaryEmbedding", "pixtral"),
+    "qwen2": ("qwen2", "Qwen2RotaryEmbedding", "text"),
+    "qwen3": ("qwen3", "Qwen3RotaryEmbedding", "text"),
+    "qwen3_moe": ("qwen3_moe", "Qwen3MoeRotaryEmbedding", "text"),
+    "qwen3_next": ("qwen3_next", "Qwen3NextRotaryEmbedding", "text"),
+    "qwen3_5_text": ("qwen3_5", "Qwen3_5TextRotaryEmbedding", "mrope"),
+    "qwen3_5_vision": ("qwen3_5", "Qwen3_5VisionRotaryEmbedding", "vision"),
+    "qwen3_5": ("qwen3_5", "Qwen3_5VisionRotaryEmbedding", "vision"),
+    "qwen2_vl_text": ("qwen2_vl", "Qwen2VLRotaryEmbedding", "mrope"),
+    "qwen2_vl_vision": ("qwen2_vl", "Qwen2VLVisionRotaryEmbedding", "vision"),
+    "qwen2_5_vl_text": ("qwen2_5_vl", "Qwen2_5_VLRotaryEmbedding", "mrope"),
+    "qwen2_5_vl_vision": ("qwen2_5_vl", "Qwen2_5_VLVisionRotaryEmbedding", "vision"),
+    "qwen3_vl_text": ("qwen3_vl", "Qwen3VLTextRotaryEmbedding", "mrope"),
+    "qwen3_vl_vision": ("qwen3_vl", "Qwen3VLVisionRotaryEmbedding", "vision"),
+    "qwen3_vl": ("qwen3_vl", "Qwen3VLVisionRotaryEmbedding", "vision"),
+    "gemma": ("gemma", "GemmaRotaryEmbedding", "text"),
+    "gemma2": ("gemma2", "Gemma2RotaryEmbedding", "text"),
+    "gemma3_text": ("gemma3", "Gemma3RotaryEmbedding", "layered"),
+    "gemma4_text": ("gemma4", "Gemma4TextRotaryEmbedding", "layered_one"),
+    "gemma4_vision": ("gemma4", "Gemma4VisionRotaryEmbedding", "gemma4_vision"),
+    "phi": ("phi", "PhiRotaryEmbedding", "text"),
+    "phi3": ("phi3", "Phi3RotaryEmbedding", "text"),
+    "phimoe": ("phimoe", "PhimoeRotaryEmbedding", "text"),
+    "minicpm3": ("minicpm3", "MiniCPM3RotaryEmbedding", "text"),
+    "deepseek_v2": ("deepseek_v2", "DeepseekV2RotaryEmbedding", "complex_bhtd"),
+    "deepseek_v3": ("deepseek_v3", "DeepseekV3RotaryEmbedding", "interleave"),
+    "glm": ("glm", "GlmRotaryEmbedding", "text"),
+    "glm4": ("glm4", "Glm4RotaryEmbedding", "text"),
+    "glm4_moe": ("glm4_moe", "Glm4MoeRotaryEmbedding", "text"),
+    "gpt_oss": ("gpt_oss", "GptOssRotaryEmbedding", "text"),
+    "gptj": ("gptj", "create_sinusoidal_positions", "gptj"),
+    "gpt_neox": ("gpt_neox", "GPTNeoXRotaryEmbedding", "text"),
+    "stablelm": ("stablelm", "StableLmRotaryEmbedding", "text"),
+    "dbrx": ("dbrx", "DbrxRotaryEmbedding", "text"),
+    "falcon": ("falcon", "FalconRotaryEmbedding", "text"),
+    "olmo2": ("olmo2", "Olmo2RotaryEmbedding", "text"),
+    "olmo3": ("olmo3", "Olmo3RotaryEmbedding", "layered"),
+    "cohere": ("cohere", "CohereRotaryEmbedding", "text"),
+    "cohere2": ("cohere2", "Cohere2RotaryEmbedding", "text"),
+    "granite": ("granite", "GraniteRotaryEmbedding", "text"),
+    "smollm3": ("smollm3", "SmolLM3RotaryEmbedding", "text"),
+    "modernbert": ("modernbert", "ModernBertRotaryEmbedding", "layered"),
+    "roformer": ("roformer", "RoFormerSinusoidalPositionalEmbedding", "roformer"),
+    "hunyuan_v1_dense": ("hunyuan_v1_dense", "HunYuanDenseV1RotaryEmbedding", "text"),
+    "minimax_m2": ("minimax_m2", "MiniMaxM2RotaryEmbedding", "text"),
+    "ernie4_5": ("ernie4_5", "Ernie4_5RotaryEmbedding", "text"),
+    "ernie4_5_vl_moe_text": ("ernie4_5_vl_moe", "Ernie4_5_VLMoeTextRotaryEmbedding", "mrope"),
+    "ernie4_5_vl_moe_vision": ("ernie4_5_vl_moe", "Ernie4_5_VLMoeVisionRotaryEmbedding", "vision"),
+    "apertus": ("apertus", "ApertusRotaryEmbedding", "text"),
+    "exaone4": ("exaone4", "Exaone4RotaryEmbedding", "text"),
+}
+AXES = {"mrope": 3, "vision": 2, "pixtral": 2, "gemma4_vision": 2, "llama4_vision": 2}
+# Position columns of the module, as our axes: rows are axis 0, columns axis 1. Gemma 4 and Llama 4 put x first.
+COLUMN_FIRST = {"gemma4_vision", "llama4_vision"}
+
+
+def part_config(values, part, vision):
+    """The config object of one part, as transformers understands the file."""
+    config = CONFIG_MAPPING[values["model_type"]].from_dict(dict(values))
+    if part:
+        return getattr(config, part)
+    return config.text_config if hasattr(config, "text_config") and not vision else config
+
+
+def head_size(config, kind, layer_type):
+    if kind == "layered_one":  # Gemma 4's full layers have wider heads
+        return config.per_layer_config[layer_type].head_dim
+    if getattr(config, "qk_rope_head_dim", None):
+        return config.qk_rope_head_dim
+    width = getattr(config, "embed_dim", None) if kind == "vision" else None
+    heads = getattr(config, "num_attention_heads", None) or config.num_heads
+    return getattr(config, "head_dim", None) or (width or config.hidden_size) // heads
+
+
+class Turner:
+    """One rotary module and its apply function: matrix(position) rotates the identity."""
+
+    def __init__(self, config, layer_type):
+        folder, name, self.kind = MODULES[config.model_type]
+        self.code = importlib.import_module(f"transformers.models.{folder}.modeling_{folder}")
+        self.config, self.layer_type, self.name = config, layer_type, name
+        self.size = head_size(config, self.kind, layer_type)
+        if self.kind not in ("gptj", "roformer"):
+            self.module = getattr(self.code, name)(config)
+
+    def matrix(self, position, length=None):
+        """M[input, output] in double for one token at `position` (one number, or one per axis)."""
+        return getattr(self, "_" + self.kind)(position, length).double()
+
+    def _ids(self, position, length):
+        return torch.tensor([[position] + ([length - 1] if length else [])])
+
+    def _apply(self, apply, cos, sin):
+        for size in (self.size, cos.shape[-1]):  # where the attention slices the block off, apply wants the block only
+            eye = torch.eye(size)[None, :, None, :]
+            try:
+                return apply(eye, eye, cos[:, :1], sin[:, :1])[0][0, :, 0, :]
+            except RuntimeError:
+                continue
+        raise RuntimeError(f"{self.name}: no width fits")
+
+    def _text(self, position, length):
+        cos, sin = self.module(torch.zeros(1), self._ids(position, length))
+        return self._apply(self.code.apply_rotary_pos_emb, cos, sin)
+
+    def _layered(self, position, length):
+        cos, sin = self.module(torch.zeros(1), self._ids(position, length), self.layer_type)
+        return self._apply(self.code.apply_rotary_pos_emb, cos, sin)
+
+    def _layered_one(self, position, length):
+        cos, sin = self.module(torch.zeros(1), self._ids(position, length), self.layer_type)
+        return self._apply(lambda q, _, c, s: (self.code.apply_rotary_pos_emb(q, c, s), None), cos, sin)
+
+    def _interleave(self, position, length):
+        cos, sin = self.module(torch.zeros(1), self._ids(position, length))
+        inter = getattr(self.config, "rope_interleave", True)
+        code = self.code
+        return self._apply(code.apply_rotary_pos_emb_interleave if inter else code.apply_rotary_pos_emb, cos, sin)
+
+    def _mrope(self, position, length):
+        cos, sin = self.module(torch.zeros(1), torch.tensor(position)[:, None, None])
+        return self._apply(self.code.apply_rotary_pos_emb, cos, sin)
+
+    def _complex_bthd(self, position, length):
+        eye = torch.eye(self.size)[None, None]
+        return self.code.apply_rotary_emb(eye, eye, self.module(torch.zeros(1), self._ids(position, None)))[0][0, 0]
+
+    def _complex_bhtd(self, position, length):
+        eye = torch.eye(self.size)[None, :, None]
+        turned = self.code.apply_rotary_emb(eye, eye, self.module(torch.zeros(1), self._ids(position, None)))
+        return turned[0][0, :, 0]
+
+    def _vision(self, position, length):
+        cos, sin = self.module(torch.zeros(1), torch.tensor([position]))
+        eye = torch.eye(self.size)[None]
+        return self.code.apply_rotary_pos_emb_vision(eye, eye, cos, sin)[0][0]
+
+    def _pixtral(self, position, length):
+        cos, sin = self.module(torch.zeros(1), torch.tensor([position]))
+        eye = torch.eye(self.size)[None, :, None, :]
+        return self.code.apply_rotary_pos_emb(eye, eye, cos, sin, unsqueeze_dim=0)[0][0, :, 0, :]
+
+    def _gemma4_vision(self, position, length):
+        ids = torch.tensor([[position[::-1]]])
+        cos, sin = self.module(torch.zeros(1), ids)
+        return self.code.apply_multidimensional_rope(torch.eye(self.size)[None, None], cos, sin, ids)[0, 0]
+
+    def _llama4_vision(self, position, length):
+        """The table starts at (1, 1); angles from 0 are differences of its rows (row-major patches)."""
+        side = self.config.image_size // self.config.patch_size
+        table = self.module(torch.zeros(1))[:, 0]
+        here, there = table[position[0] * side + position[1]], table[0]
+        step = here.to(torch.complex128) / there.to(torch.complex128)
+        step[here == there] = 1
+        eye = torch.eye(self.size)[None, None]
+        return self.code.vision_apply_rotary_emb(eye, eye, step.to(torch.complex64)[None])[0][0, 0]
+
+    def _gptj(self, position, length):
+        width = self.config.rotary_dim
+        table = self.code.create_sinusoidal_positions(2, width)[position][None, None]
+        sin, cos = torch.split(table, width // 2, dim=-1)
+        return self.code.apply_rotary_pos_emb(torch.eye(width)[None, None], sin, cos)[0, 0]
+
+    def _roformer(self, position, length):
+        table = getattr(self.code, self.name)(2, self.size)
+        weight = table.create_weight()
+        sinusoidal = (table.weight if weight is None else weight)[position][None, None, None]
+        eye = torch.eye(self.size)[None, :, None, :]
+        return self.code.RoFormerSelfAttention.apply_rotary_position_embeddings(sinusoidal, eye, eye)[0][0, :, 0, :]
+
+
+def pair_maps(n):
+    i = torch.arange(n)
+    return {"half": (i, i + n, i, i + n), "interleaved": (2 * i, 2 * i + 1, 2 * i, 2 * i + 1),
+            "interleaved_to_half": (2 * i, 2 * i + 1, i, i + n)}
+
+
+def as_rotation(matrix):
+    """(pairing, n, amplitude, speeds) of the smallest block that explains the matrix exactly: M[input, output]."""
+    size = matrix.shape[0]
+    for n in range(1, size // 2 + 1):
+        for pairing, (u, v, out_u, out_v) in pair_maps(n).items():
+            cos, sin = matrix[u, out_u], matrix[u, out_v]
+            explained = torch.eye(size, dtype=matrix.dtype)
+            explained[: 2 * n, : 2 * n] = 0
+            explained[u, out_u], explained[u, out_v], explained[v, out_u], explained[v, out_v] = cos, sin, -sin, cos
+            amplitude = torch.hypot(cos, sin)
+            if torch.equal(explained, matrix) and torch.allclose(amplitude, amplitude[:1], rtol=1e-6):
+                return pairing, n, float(f"{float(amplitude.mean()):.7g}"), torch.atan2(sin, cos)
+    raise ValueError("no pairing explains the rotation")
+
+
+def look(turner, length=None):
+    """What turns, by which float32 speed, driven by which axis."""
+    axes = AXES.get(turner.kind, 1)
+    blocks = 2 if turner.kind == "gemma4_vision" else 1
+    seen = []
+    for block in range(blocks):
+        low, high = block * turner.size // blocks, (block + 1) * turner.size // blocks
+        speeds, names = [], set()
+        for axis in range(axes):
+            position = [int(k == axis) for k in range(axes)] if axes > 1 else 1
+            matrix = turner.matrix(position, length)
+            matrix = matrix[low:high, low:high] if blocks > 1 else matrix
+            if axes > 1 and torch.equal(matrix, torch.eye(len(matrix), dtype=matrix.dtype)):
+                continue  # this axis drives nothing here
+            pairing, n, a, speed = as_rotation(matrix)
+            names.add((pairing, a))
+            speeds.append((axis, n, speed))
+        n = max(n for _, n, _ in speeds)
+        inv_freq, which = [0.0] * n, [speeds[0][0]] * n
+        for axis, count, speed in speeds:
+            for i in range(count):
+                if speed[i] != 0:
+                    inv_freq[i], which[i] = float(f"{float(speed[i]):.9g}"), axis
+        assert len(names) == 1, names
+        pairing, a = names.pop()
+        seen.append({"class": turner.name, "pairing": pairing, "rotary_dim": 2 * n, "first": low,
+                     "axis": "".join(map(str, which)), "attention_factor": a, "inv_freq": inv_freq})
+    return seen
+
+
+def layers_that_turn(config, layer, kind):
+    """Among the config's layers, those with the rope of `layer`, from the lists the config object holds."""
+    count = getattr(config, "num_hidden_layers", None) or config.depth
+    types = getattr(config, "layer_types", None) or [""] * count
+    if getattr(config, "no_rope_layers", None):
+        return [i for i, turns in enumerate(config.no_rope_layers) if turns]
+    sliding_only = config.model_type == "cohere2" or config.model_type == "exaone4" and config.sliding_window
+    if kind.startswith("layered") or sliding_only or "linear_attention" in types:
+        return [i for i, name in enumerate(types) if name == types[layer]]
+    return list(range(count))
+
+
+def head_counts(config, layer):
+    if config.model_type == "gemma4_text":
+        config = config.per_layer_config[layer]
+    heads = getattr(config, "num_attention_heads", None) or config.num_heads
+    kv_heads = getattr(config, "num_key_value_heads", None) or heads
+    if config.model_type == "falcon":
+        kv_heads = config.num_kv_heads if config.new_decoder_architecture or not config.multi_query else 1
+    return heads, kv_heads
+
+
+def second_opinion(values, expected):
+    """transformers' answer for one expected rope of one config, or why there is none."""
+    model_type = values.get("model_type", "params")
+    if model_type in NONE:
+        return {"none": NONE[model_type]}
+    vision = "vision" in expected["part"]
+    try:
+        config = part_config(values, expected["part"], vision)
+    except KeyError as error:
+        return {"none": f"transformers refuses the file: KeyError {error}"}
+    layer = expected["layers"][0]
+    types = getattr(config, "layer_types", None)
+    turner = Turner(config, types[layer] if types else None)
+    seen = look(turner)
+    answer = dict(seen[0] if len(seen) == 1 else next(s for s in seen if s["first"] == expected["first"]))
+    answer["layers"] = layers_that_turn(config, layer, turner.kind)
+    answer["heads"], answer["kv_heads"] = head_counts(config, layer)
+    if len(seen) == 1:
+        answer.pop("first")  # where the block lies in the head is the attention's, not the apply function's, to say
+    if expected["lengths"]:
+        answer["long"] = []
+        for length in expected["lengths"]:
+            there = look(turner, length)[0]
+            answer["long"].append({"length": length, "attention_factor": there["attention_factor"],
+                                   "inv_freq": there["inv_freq"]})
+    return answer
