@@ -31,7 +31,11 @@ struct Options {
 };
 
 void check_usage(const Options& options) {
-  check_request(options.request);
+  const TableRequest& request = options.request;
+  if (request.source.config.empty() && !request.source.base && request.cos.empty() && !options.tensors.empty()) {
+    throw UsageError("say which rope: CONFIG (before --tensor, which takes all words that follow), --base or --cos");
+  }
+  check_request(request);
   if (is_npy(options.input) && !options.tensors.empty())
     throw UsageError("an .npy holds one tensor: leave --tensor away");
   if (options.each_step && (!options.machine.target.empty() || options.machine.threads.value_or(1) != 1)) {
@@ -110,11 +114,11 @@ void apply_to(Tensor& tensor, const Options& options, TableSource& tables, const
 
 void report(const Options& options, const TensorFile& file, const std::vector<Tensor*>& rotated,
             const TableSource& tables) {
-  for (const std::string& line : tables.notes()) std::cout << line << '\n';
+  for (const std::string& line : tables.notes()) std::cout << printable(line) << '\n';
   for (const Tensor& tensor : file.tensors) {
     const bool turned = std::find(rotated.begin(), rotated.end(), &tensor) != rotated.end();
     std::cout << (turned ? options.backward ? "rotated backward  " : "rotated  " : "copied   ")
-              << (tensor.name.empty() ? "" : tensor.name + "  ") << rotary::name(tensor.type) << ' '
+              << (tensor.name.empty() ? "" : printable(tensor.name) + "  ") << rotary::name(tensor.type) << ' '
               << shape_text(tensor.shape) << '\n';
   }
   std::cout << "wrote " << options.output << '\n';
@@ -146,8 +150,9 @@ constexpr const char* footer =
     "bit;\n"
     "the output appears whole or not at all, and may be the input.\n"
     "  rotary apply config.json --input qk.safetensors --output rotated.safetensors\n"
-    "  rotary apply config.json --input qk.safetensors --output r.safetensors --tensor query key --layout bhtd "
-    "--positions 100:116\n"
+    "  rotary apply config.json --input qk.safetensors --output r.safetensors \\
+"
+    "      --tensor query key --layout bhtd --positions 100:116\n"
     "  rotary apply --base 10000 --pairing interleaved --input q.npy --output rotated.npy\n"
     "  rotary apply --cos cos.npy --sin sin.npy --pairing half --input qk.safetensors --output r.safetensors";
 
@@ -157,17 +162,25 @@ void add_apply(CLI::App& app) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("apply", "Rotate the q and k of a file");
   add_request_options(*command, options->request);
-  command->add_option("--input", options->input, "the tensors: a safetensors file, or one .npy")->required();
-  command->add_option("--output", options->output, "the file to write, of the same format")->required();
-  command->add_option("--tensor", options->tensors,
-                      "names of the tensors to rotate (default: q and k, whichever is there)");
+  command->add_option("--input", options->input, "the tensors: a safetensors file, or one .npy")
+      ->type_name("FILE")
+      ->required();
+  command->add_option("--output", options->output, "the file to write, of the same format")
+      ->type_name("FILE")
+      ->required();
+  command
+      ->add_option("--tensor", options->tensors,
+                   "names of the tensors to rotate (default: q and k, whichever is there)")
+      ->type_name("NAME");
   command
       ->add_option("--layout", options->layout,
-                   "order of the dimensions: b batch, t tokens, h heads, d head_dim (default: bthd, thd for three)")
-      ->check(CLI::IsMember(std::vector<std::string>{"bthd", "bhtd", "tbhd", "thd"}));
+                   "order of the dimensions: b batch, t tokens, h heads, d head_dim\n"
+                   "(default: bthd, or thd for three dimensions)")
+      ->check(CLI::IsMember(std::vector<std::string>{"bthd", "bhtd", "tbhd", "thd"}))
+      ->type_name("");
   command->add_flag("--backward", options->backward, "the gradient: the transposed rotation");
   command->add_flag("--each-step", options->each_step,
-                    "round after every operation, as a framework that runs in the tensor's dtype does (slow)");
+                    "round after every operation, as a framework running in the tensor's dtype does (slow)");
   add_machine_options(*command, options->machine);
   command->footer(footer);
   command->callback([options] { run(*options); });

@@ -215,7 +215,7 @@ void inspect_model(const Options& options) {
     print_pairs(views[i]);
   }
   if (!model.notes.empty()) std::cout << "\nnotes\n";
-  for (const std::string& note : model.notes) std::cout << "  " << note << '\n';
+  for (const std::string& note : model.notes) std::cout << "  " << printable(note) << '\n';
 }
 
 // ---- tensors in a file ----
@@ -242,11 +242,11 @@ void inspect_tensors(const Options& options, bool npy) {
     return;
   }
   std::size_t width = 4;
-  for (const TensorInfo& tensor : tensors) width = std::max(width, tensor.name.size());
+  for (const TensorInfo& tensor : tensors) width = std::max(width, printable(tensor.name).size());
   std::cout << pad("name", width) << "  dtype    shape\n";
   for (const TensorInfo& tensor : tensors) {
-    std::cout << pad(tensor.name.empty() ? "-" : tensor.name, width) << "  " << pad(name(tensor.type), 7) << "  "
-              << shape_text(tensor.shape) << '\n';
+    std::cout << pad(tensor.name.empty() ? "-" : printable(tensor.name), width) << "  " << pad(name(tensor.type), 7)
+              << "  " << shape_text(tensor.shape) << '\n';
   }
 }
 

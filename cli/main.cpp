@@ -10,6 +10,7 @@
 
 #include "commands.h"
 #include "rotary/error.h"
+#include "text.h"
 
 namespace {
 
@@ -41,14 +42,15 @@ std::vector<std::string> join_negative_values(int argc, char** argv) {
 }
 
 int fail(std::string_view code, std::string_view sentence) {
-  std::cerr << "error: " << code << ": " << sentence << '\n';
+  std::cerr << "error: " << code << ": " << rotary::cli::printable(sentence) << '\n';
   return input_error;
 }
 
 int fail_usage(const CLI::App& app, std::string_view sentence) {
   std::string command = "rotary";
   for (const CLI::App* chosen : app.get_subcommands()) command += " " + chosen->get_name();
-  std::cerr << "usage error: " << sentence << "\nRun '" << command << " --help' for what can be said.\n";
+  std::cerr << "usage error: " << rotary::cli::printable(sentence) << "\nRun '" << command
+            << " --help' for what can be said.\n";
   return usage_error;
 }
 
@@ -92,8 +94,9 @@ int main(int argc, char** argv) {
   for (const AddCommand add : commands) add(app);
 
   std::vector<std::string> words = join_negative_values(argc, argv);
+  if (words.empty()) return fail_usage(app, "a command is needed: inspect, table, apply, demo or targets");
   const auto is_first_word = [&words](const CLI::App* command) { return command->get_name() == words[0]; };
-  if (!words.empty() && words[0][0] != '-' && app.get_subcommands(is_first_word).empty()) {
+  if (words[0][0] != '-' && app.get_subcommands(is_first_word).empty()) {
     return fail_usage(app, "there is no command '" + words[0] + "'");
   }
   return parse_and_run(app, std::move(words));

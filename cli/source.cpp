@@ -15,6 +15,12 @@ const std::vector<std::string> pairing_words = {"half", "interleaved", "interlea
 const std::vector<std::string> angles_words = {"exact", "float32"};
 const std::vector<std::string> rounding_words = {"f32", "f16", "bf16"};
 
+// A range whose limits the help does not spell out.
+template <typename T>
+CLI::Validator between(T least, T most) {
+  return CLI::Range(least, most).description("");
+}
+
 Model model_of_base(const Source& source, int head_dim) {
   ModelRope described;
   described.first = source.first.value_or(0);
@@ -40,33 +46,39 @@ void add_source_options(CLI::App& command, Source& source) {
   command.add_option("CONFIG", source.config, "a model's config.json or params.json, or the folder that holds it");
   command
       .add_option("--pairing", source.pairing,
-                  "which two elements turn together: half (i, i + n), interleaved (2i, 2i + 1), or "
-                  "interleaved_to_half (reads the second, writes the first). Needed without CONFIG and for an "
-                  "unknown model_type; overrides a known one")
-      ->check(CLI::IsMember(pairing_words));
-  command.add_option("--base", source.base, "without CONFIG: rope_theta, above 1; the usual one is 10000");
+                  "which two elements turn together: half (i, i + n), interleaved (2i, 2i + 1),\n"
+                  "or interleaved_to_half (reads the second, writes the first). Needed without CONFIG\n"
+                  "and for an unknown model_type; overrides a known one")
+      ->check(CLI::IsMember(pairing_words))
+      ->type_name("");
+  command.add_option("--base", source.base, "without CONFIG: rope_theta, above 1; the usual one is 10000")
+      ->type_name("B");
   command
       .add_option("--rotary-dim", source.rotary_dim,
-                  "without CONFIG: elements of a head that turn, even (default: head_dim minus --first)")
-      ->check(CLI::Range(1, most));
+                  "without CONFIG: elements of a head that turn, even (default: head_dim - first)")
+      ->check(between(1, most))
+      ->type_name("R");
   command.add_option("--first", source.first, "without CONFIG: the element of the head where they begin (default 0)")
-      ->check(CLI::Range(0, most));
+      ->check(between(0, most))
+      ->type_name("F");
   command
       .add_option("--length", source.length,
-                  "tokens in play; only the scalings dynamic and longrope depend on it. Default: the largest "
-                  "position + 1 (inspect: the trained length)")
-      ->check(CLI::Range(std::int64_t{0}, std::numeric_limits<std::int64_t>::max()));
+                  "tokens in play; only the scalings dynamic and longrope depend on it.\n"
+                  "Default: the largest position + 1 (inspect: the trained length)")
+      ->check(between(std::int64_t{0}, std::numeric_limits<std::int64_t>::max()))
+      ->type_name("N");
 }
 
 void add_head_dim_option(CLI::App& command, Source& source) {
   command.add_option("--head-dim", source.head_dim, "without CONFIG: elements of one head, for example 128")
-      ->check(CLI::Range(1, std::numeric_limits<int>::max()));
+      ->check(between(1, std::numeric_limits<int>::max()))
+      ->type_name("D");
 }
 
 void add_rope_option(CLI::App& command, Source& source) {
-  command
-      .add_option("--rope", source.rope, "which rope of the model, from 0 in the order of 'rotary inspect' (default 0)")
-      ->check(CLI::Range(0, std::numeric_limits<int>::max()));
+  command.add_option("--rope", source.rope, "which rope of the model, from 0 as 'rotary inspect' counts (default 0)")
+      ->check(between(0, std::numeric_limits<int>::max()))
+      ->type_name("N");
 }
 
 std::optional<Pairing> pairing_of(const Source& source) {
@@ -83,7 +95,7 @@ void check_source(const Source& source) {
       throw UsageError("--rotary-dim, --first and --head-dim describe a rope without CONFIG");
     }
   } else if (!source.base) {
-    throw UsageError("say which rope: CONFIG (it must stand before --tensor), or --base and --pairing");
+    throw UsageError("say which rope: CONFIG, or --base and --pairing");
   } else if (source.pairing.empty()) {
     throw UsageError("--base needs --pairing: half, interleaved or interleaved_to_half");
   } else if (source.rope.value_or(0) != 0) {
@@ -120,14 +132,16 @@ std::string describe(const Model& model, const ModelRope& used, const Frequencie
 void add_table_options(CLI::App& command, TableSettings& settings) {
   command
       .add_option("--angles", settings.angles,
-                  "exact: correctly rounded at any position; float32: the float32 steps that frameworks take, for "
-                  "models that must match them")
+                  "exact: correctly rounded at any position; float32: the float32 steps that\n"
+                  "frameworks take, for models that must match them")
       ->check(CLI::IsMember(angles_words))
+      ->type_name("")
       ->capture_default_str();
   command
       .add_option("--rounding", settings.rounding,
-                  "f16 or bf16: round cos and sin once more, for models that were trained with such a cache")
+                  "f16 or bf16: round cos and sin once more, for models trained with such a cache")
       ->check(CLI::IsMember(rounding_words))
+      ->type_name("")
       ->capture_default_str();
 }
 
@@ -141,11 +155,13 @@ TableOptions table_options(const TableSettings& settings, const Executor* execut
 }
 
 void add_machine_options(CLI::App& command, Machine& machine) {
-  command.add_option(
-      "--target", machine.target,
-      "instruction set to use, one of 'rotary targets' (default: the best; every one gives the same bits)");
+  command
+      .add_option("--target", machine.target,
+                  "instruction set, one of 'rotary targets' (default: the best; all give the same bits)")
+      ->type_name("NAME");
   command.add_option("--threads", machine.threads, "threads to use; 0: all cores (default 1)")
-      ->check(CLI::Range(0U, 1024U));
+      ->check(between(0U, 1024U))
+      ->type_name("N");
 }
 
 }  // namespace rotary::cli

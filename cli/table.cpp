@@ -76,7 +76,7 @@ void run(const Options& options) {
   const Tensor* const tensors[] = {&cos, &sin};
   write_safetensors(options.output, tensors, metadata(options, model, used, turns, length));
   std::cout << describe(model, used, turns) << '\n';
-  for (const std::string& note : model.notes) std::cout << "note: " << note << '\n';
+  for (const std::string& note : model.notes) std::cout << "note: " << printable(note) << '\n';
   std::cout << "wrote " << options.output << ": cos, sin f32 " << shape_text(shape) << '\n';
 }
 
@@ -89,12 +89,12 @@ void add_table(CLI::App& app) {
   add_head_dim_option(*command, options->source);
   add_rope_option(*command, options->source);
   command
-      ->add_option(
-          "--positions", options->positions,
-          "positions and ranges (ends not included): 7, 0:4096, -5:5, 0:8,100:104; or a .npy file of int32, "
-          "int64 or float64: [tokens] or [batch, tokens], with [axes, ...] in front for a rope of several axes")
+      ->add_option("--positions", options->positions,
+                   "positions, ends not included: 7, 0:4096, -5:5, 0:8,100:104; or a .npy of int32, int64\n"
+                   "or float64: [tokens] or [batch, tokens], with [axes, ...] in front for a rope of several axes")
+      ->type_name("SPEC")
       ->required();
-  command->add_option("--output", options->output, "the safetensors file to write")->required();
+  command->add_option("--output", options->output, "the safetensors file to write")->type_name("FILE")->required();
   add_table_options(*command, options->settings);
   add_machine_options(*command, options->machine);
   command->footer(

@@ -23,13 +23,18 @@ std::vector<float> floats_of(const Tensor& tensor) {
 void add_request_options(CLI::App& command, TableRequest& request) {
   add_source_options(command, request.source);
   add_rope_option(command, request.source);
-  command.add_option("--positions", request.positions,
-                     "positions of the tokens: 7, 0:4096, -5:5, 0:8,100:104 (ends not included); or a .npy file of "
-                     "int32, int64 or float64: [tokens] or [batch, tokens], with [axes, ...] in front for a rope of "
-                     "several axes. Default: 0:tokens");
-  command.add_option("--cos", request.cos,
-                     "your own cos, f32 [rows, pairs]: .npy, or the tensor cos of a safetensors file");
-  command.add_option("--sin", request.sin, "your own sin, as --cos; row t serves token t, or --positions selects rows");
+  command
+      .add_option("--positions", request.positions,
+                  "positions of the tokens, ends not included: 7, 0:4096, -5:5, 0:8,100:104; or a .npy\n"
+                  "of int32, int64 or float64: [tokens] or [batch, tokens], with [axes, ...] in front\n"
+                  "for a rope of several axes. Default: 0:tokens")
+      ->type_name("SPEC");
+  command
+      .add_option("--cos", request.cos,
+                  "your own cos, f32 [rows, pairs]: .npy, or the tensor cos of a safetensors file")
+      ->type_name("FILE");
+  command.add_option("--sin", request.sin, "your own sin, as --cos; row t serves token t, or --positions selects rows")
+      ->type_name("FILE");
   add_table_options(command, request.settings);
 }
 

@@ -41,7 +41,8 @@ void add_targets(CLI::App& app) {
   CLI::App* command =
       app.add_subcommand("targets", "The instruction sets this program was built with, and the one in use");
   command->add_flag("--json", options->json, "as JSON: {\"targets\": [{\"name\", \"runs\"}], \"chosen\"}");
-  command->add_option("--target", options->target, "choose this one; an error where it does not run");
+  command->add_option("--target", options->target, "choose this one; an error where it does not run")
+      ->type_name("NAME");
   command->footer(
       "All targets give the same bits. The environment variable ROTARY_TARGET chooses one for a whole session:\n"
       "  ROTARY_TARGET=scalar rotary apply ...");

@@ -15,6 +15,9 @@ std::string shape_text(const std::vector<std::int64_t>& shape);  // "[1, 16, 32,
 std::string pad(std::string_view text, std::size_t width);       // text, then spaces
 std::string lead(std::string_view text, std::size_t width);      // spaces, then text
 
+// Control characters as \xNN: a name from a file must not write lines of its own.
+std::string printable(std::string_view text);
+
 // JSON with every double at 17 significant digits, lists of plain values on one line. Throws NUMBER for a value that
 // JSON cannot say (NaN, infinity).
 std::string json_text(const nlohmann::ordered_json& value);

@@ -7,6 +7,7 @@ source=$(cd "$(dirname "$0")/.." && pwd)
 build=${1:-$source/build/neon}
 compiler=aarch64-linux-gnu-g++
 googletest=/usr/src/googletest/googletest
+tests="rotate_test checks_test threads_test laws_test table_test"  # those without MPFR
 
 skip() {
   echo "skipped: $1"
@@ -19,11 +20,10 @@ emulator=$(command -v qemu-aarch64-static || command -v qemu-aarch64) || skip "n
 mkdir -p "$build"
 cat >"$build/Makefile" <<MAKE
 core := $(cd "$source" && echo src/*.cpp src/cpu/targets.cpp)
-tests := rotate_test checks_test threads_test laws_test
+tests := $tests
 objects := \$(core:%.cpp=%.o) scalar_target.o scalar_angles.o neon_target.o neon_angles.o gtest-all.o gtest_main.o
 flags := -std=c++20 -O2 -ffp-contract=off -Wall -Wextra -Wconversion -Wshadow -MMD -I$source/include -I$source
 command := $(command -v ccache || true) $compiler
-# angles of both targets: plain C++
 target = \$(flags) -DROTARY_TARGET_NAME=\$1 '-DROTARY_LANES="lanes_\$1.h"' '-DROTARY_ANGLE_LANES="lanes_angles_scalar.h"'
 
 all: \$(tests)
@@ -45,7 +45,7 @@ gtest%.o: $googletest/src/gtest%.cc
 -include \$(wildcard *.d src/*.d src/cpu/*.d tests/*.d)
 MAKE
 make -s -C "$build" -j2
-for test in rotate_test checks_test threads_test laws_test; do
+for test in $tests; do
   echo "== $test"
   # Death tests start the program again, which the emulator cannot.
   "$emulator" "$build/$test" --gtest_brief=1 --gtest_filter=-*DeathTest*

@@ -96,7 +96,7 @@ bool attempt(Wide m, int exponent, bool negative, const Dyadic& factor, const Fo
   return cos_decided && sin_decided;
 }
 
-// |x| < 2^-100: cos x and (sin x)/x lie below 1 by less than 2^-200, while factor and factor * x have no more than 181
+// |x| < 2^-100: cos x and (sin x)/x lie below 1 by less than 2^-200, while factor and factor * x have no more than 170
 // bits. So the result lies beside an exact integer, on the side of zero, nearer than any rounding boundary.
 CosSin tiny(Wide m, int exponent, bool negative, const Dyadic& factor, const Format& format) noexcept {
   const Wide bottom = static_cast<Wide>(low(m)) * factor.mantissa;

@@ -118,20 +118,35 @@ TEST(Angles, AreRightAtFractionalPositions) {
 }
 
 // Finite, and as far from rope as doubles go.
-const std::vector<double> any_frequency = {0.0,     -0.0,
-                                           5e-324,  -5e-324,
-                                           1e-310,  2.2250738585072014e-308,
-                                           0x1.000003p-120, 1e-200,  1e-60,
-                                           1e-40,   1e-31,
-                                           1e-20,   1e-12,
-                                           1e-7,    0.3,
-                                           -0.3,    1.0,
-                                           -1.0,    0x1.921fb54442d18p0,
-                                           0x1p-30, 6.2831,
-                                           6.2832,  -100.5,
-                                           1e10,    1e22,
-                                           1e100,   -1e200,
-                                           1e308,   1.7976931348623157e308};
+const std::vector<double> any_frequency = {0.0,
+                                           -0.0,
+                                           5e-324,
+                                           -5e-324,
+                                           1e-310,
+                                           2.2250738585072014e-308,
+                                           0x1.000003p-120,
+                                           1e-200,
+                                           1e-60,
+                                           1e-40,
+                                           1e-31,
+                                           1e-20,
+                                           1e-12,
+                                           1e-7,
+                                           0.3,
+                                           -0.3,
+                                           1.0,
+                                           -1.0,
+                                           0x1.921fb54442d18p0,
+                                           0x1p-30,
+                                           6.2831,
+                                           6.2832,
+                                           -100.5,
+                                           1e10,
+                                           1e22,
+                                           1e100,
+                                           -1e200,
+                                           1e308,
+                                           1.7976931348623157e308};
 
 TEST(Angles, AreRightForAnyFiniteFrequency) {
   std::mt19937_64 random(4);
@@ -186,6 +201,13 @@ TEST(Angles, AreRightNextToTheirZeros) {
   Frequencies f;
   f.inv_freq = {0x1.6ac5b262ca1ffp849};
   expect_right(f, std::vector<std::int64_t>{1, -1, 2, 3});
+}
+
+// The 11 positions below 2^26 (d = 128, base 5e5) where the kernel's double, unsettled, would round to the wrong float.
+TEST(Angles, AreRightWhereDoubleArithmeticRoundsWrongly) {
+  expect_right(geometric(5e5, 128),
+               std::vector<std::int64_t>{12731065, 25230078, 39543253, 40610537, 41266718, 44741561, 45743150, 49704171,
+                                         51554166, 62003903, 65298894});
 }
 
 TEST(Angles, OfZeroArePlusZeroAndTheFactor) {

@@ -101,7 +101,7 @@ inline Bytes hard_values(Random& random, DType dtype, std::int64_t count) {
 
 // ---- tables ----
 
-// Cosines and sines of random angles, with an attention factor; some entries are 0, 1 or subnormal.
+// Cosines and sines of random angles, with an attention factor; some entries are 0, 1, subnormal or NaN of all ones.
 inline Table random_table(Random& random, std::int64_t tokens, int pairs, Pairing pairing, int batch = 1) {
   const auto count = static_cast<std::size_t>(tokens * pairs * batch);
   std::vector<float> cos(count), sin(count);
@@ -112,6 +112,7 @@ inline Table random_table(Random& random, std::int64_t tokens, int pairs, Pairin
     if (random() % 32 == 0) sin[i] = -1e-41f;
     if (random() % 32 == 0) cos[i] = 0;
     if (random() % 32 == 0) cos[i] = 1, sin[i] = 0;
+    if (random() % 64 == 0) std::memset(&cos[i], 0xff, sizeof(float));
   }
   return Table(cos, sin, pairs, pairing, batch);
 }

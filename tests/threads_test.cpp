@@ -126,8 +126,9 @@ TEST(Executors, TheBitsDoNotDependOnTheThreads) {
         Bytes out(x.size()), in_place = x;
         rotate({x.data(), dtype, layout}, Heads{out.data(), dtype, layout}, table, pool);
         rotate({in_place.data(), dtype, layout}, table, pool);
-        EXPECT_EQ(out, alone) << threads;
-        EXPECT_EQ(in_place, alone) << threads;
+        const std::vector<bool> turns = turned(layout, 128);
+        EXPECT_TRUE(same(out.data(), alone.data(), dtype, extent(layout), turns)) << threads;
+        EXPECT_TRUE(same(in_place.data(), alone.data(), dtype, extent(layout), turns)) << threads;
       }
     }
   }
@@ -150,7 +151,7 @@ TEST(Executors, TheBitsDoNotDependOnTheSplit) {
     Bytes whole = hard_values(random, DType::f16, extent(layout)), split = whole;
     rotate({whole.data(), DType::f16, layout}, table);
     rotate({split.data(), DType::f16, layout}, table, OneRowAtATime());
-    EXPECT_EQ(split, whole);
+    EXPECT_TRUE(same(split.data(), whole.data(), DType::f16, extent(layout), turned(layout, 32)));
   }
 }
 

@@ -1,4 +1,5 @@
-// params.json, the native format of Mistral and of Meta's Llama: interleaved pairs.
+// Native formats without a model_type: params.json of Mistral and of Meta's Llama (interleaved pairs), and the
+// original/config.json of gpt-oss.
 #include "config.h"
 #include "rotary/error.h"
 
@@ -153,12 +154,44 @@ class Params {
   bool meta_ = false;
 };
 
+bool is_gpt_oss(const Object& keys) {
+  return !keys.has("model_type") && keys.has("initial_context_length") && keys.has("num_hidden_layers");
+}
+
+// gpt_oss/torch/model.py: yarn without truncation; alpha is beta_slow, beta is beta_fast.
+void read_gpt_oss(Reading& reading, const Object& keys) {
+  const Part part{"", keys, *find_family("gpt_oss"), true};
+  reading.model.model_type = "gpt_oss";
+  reading.note("", "the original configuration of gpt-oss: rope_ntk_beta is beta_fast, rope_ntk_alpha is beta_slow");
+  const HeadShape heads = head_shape(reading, part, Layer{});
+  ModelRope model;
+  for (int i = 0, layers = layer_count(reading, part); i < layers; ++i) model.layers.push_back(i);
+  model.heads = heads.heads;
+  model.kv_heads = heads.kv_heads;
+  model.rope.head_dim = model.rope.rotary_dim = heads.head_dim;
+  if (heads.head_dim % 2 != 0) keys.refuse("head_dim", "must be even");
+  model.rope.base = keys.number("rope_theta").value_or(part.family.base);
+  if (!(model.rope.base > 1)) keys.refuse("rope_theta", "must be above 1");
+  model.rope.pairing = reading.options.pairing.value_or(Pairing::half);
+  Yarn yarn{.factor = checked_factor(keys, "rope_scaling_factor", 1, 1), .truncate = false};
+  yarn.trained_length = *keys.integer("initial_context_length", 1, most_length);
+  yarn.beta_fast = checked_factor(keys, "rope_ntk_beta", 0, 32);
+  yarn.beta_slow = checked_factor(keys, "rope_ntk_alpha", 0, 1);
+  if (yarn.factor > 1) model.rope.scaling = yarn;
+  reading.model.ropes.push_back(std::move(model));
+  reading.parts = 1;
+}
+
 }  // namespace
 
 bool is_params(const Object& keys) {
-  return !keys.has("model_type") && keys.has("dim") && keys.has("n_layers") && keys.has("n_heads");
+  return is_gpt_oss(keys) ||
+         (!keys.has("model_type") && keys.has("dim") && keys.has("n_layers") && keys.has("n_heads"));
 }
 
-void read_params(Reading& reading, const Object& keys) { Params(reading, keys).read(); }
+void read_params(Reading& reading, const Object& keys) {
+  if (is_gpt_oss(keys)) return read_gpt_oss(reading, keys);
+  Params(reading, keys).read();
+}
 
 }  // namespace rotary::files

@@ -133,9 +133,8 @@ double RopeSource::top_base(bool sliding) const {
     reading_.note(part_.path, "base = 10000 * rope_ratio = " + spelled(ratio * family.base));
     return ratio * family.base;
   } else if (!family.base_key.empty()) {
-    if (const auto base = base_below(keys, family.base_key)) return *base;
-    if (family.base_key.find('.') != std::string_view::npos) {
-      if (const auto base = base_at(keys, "rope_theta")) return *base;
+    for (const std::string_view key : words(family.base_key)) {
+      if (const auto base = base_below(keys, key)) return *base;
     }
   }
   note_base(family.base, family.base_key.empty() ? "fixed in" : "the default of");
@@ -181,8 +180,10 @@ RopeKeys RopeSource::read(const std::optional<Object>& keys, const Layer& layer)
 // A base inside the object beats the ones outside.
 void RopeSource::drop_outer_base() const {
   const Object& keys = part_.keys;
-  for (const std::string_view key : {part_.family.base_key, part_.family.sliding_base_key}) {
-    if (key.empty() || key.find('.') != std::string_view::npos || !keys.has(key)) continue;
+  std::vector<std::string_view> outside = words(part_.family.base_key);
+  if (!part_.family.sliding_base_key.empty()) outside.push_back(part_.family.sliding_base_key);
+  for (const std::string_view key : outside) {
+    if (key.find('.') != std::string_view::npos || !keys.has(key)) continue;
     const auto outer = base_at(keys, key);
     if (outer && !typed(part_.family.old)) {
       reading_.note(part_.path, std::string(key) + " at the top is not read: the one inside rope_parameters decides");
