@@ -150,8 +150,7 @@ constexpr const char* footer =
     "bit;\n"
     "the output appears whole or not at all, and may be the input.\n"
     "  rotary apply config.json --input qk.safetensors --output rotated.safetensors\n"
-    "  rotary apply config.json --input qk.safetensors --output r.safetensors \\
-"
+    "  rotary apply config.json --input qk.safetensors --output r.safetensors \\\n"
     "      --tensor query key --layout bhtd --positions 100:116\n"
     "  rotary apply --base 10000 --pairing interleaved --input q.npy --output rotated.npy\n"
     "  rotary apply --cos cos.npy --sin sin.npy --pairing half --input qk.safetensors --output r.safetensors";
@@ -177,7 +176,7 @@ void add_apply(CLI::App& app) {
                    "order of the dimensions: b batch, t tokens, h heads, d head_dim\n"
                    "(default: bthd, or thd for three dimensions)")
       ->check(CLI::IsMember(std::vector<std::string>{"bthd", "bhtd", "tbhd", "thd"}))
-      ->type_name("");
+      ->type_name("WORD");
   command->add_flag("--backward", options->backward, "the gradient: the transposed rotation");
   command->add_flag("--each-step", options->each_step,
                     "round after every operation, as a framework running in the tensor's dtype does (slow)");

@@ -50,7 +50,7 @@ void add_source_options(CLI::App& command, Source& source) {
                   "or interleaved_to_half (reads the second, writes the first). Needed without CONFIG\n"
                   "and for an unknown model_type; overrides a known one")
       ->check(CLI::IsMember(pairing_words))
-      ->type_name("");
+      ->type_name("WORD");
   command.add_option("--base", source.base, "without CONFIG: rope_theta, above 1; the usual one is 10000")
       ->type_name("B");
   command
@@ -135,13 +135,13 @@ void add_table_options(CLI::App& command, TableSettings& settings) {
                   "exact: correctly rounded at any position; float32: the float32 steps that\n"
                   "frameworks take, for models that must match them")
       ->check(CLI::IsMember(angles_words))
-      ->type_name("")
+      ->type_name("WORD")
       ->capture_default_str();
   command
       .add_option("--rounding", settings.rounding,
                   "f16 or bf16: round cos and sin once more, for models trained with such a cache")
       ->check(CLI::IsMember(rounding_words))
-      ->type_name("")
+      ->type_name("WORD")
       ->capture_default_str();
 }
 

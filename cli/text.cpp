@@ -25,9 +25,15 @@ void append_key(std::string& out, const std::string& key) {
   out += Json(key).dump(-1, ' ', false, Json::error_handler_t::replace) + ": ";
 }
 
+// A number, a flag, or a string that is no sentence.
+bool is_word(const Json& item) {
+  constexpr std::size_t longest = 16;
+  return item.is_string() ? item.get_ref<const std::string&>().size() <= longest : item.is_primitive();
+}
+
 void append_list(std::string& out, const Json& value, std::size_t depth) {
   bool plain = true;
-  for (const Json& item : value) plain = plain && item.is_primitive() && !item.is_string();
+  for (const Json& item : value) plain = plain && is_word(item);
   const std::string line = std::string("\n").append(2 * depth, ' ');
   const char* separator = plain ? ", " : ",";
   bool first = true;

@@ -18,8 +18,8 @@ std::string lead(std::string_view text, std::size_t width);      // spaces, then
 // Control characters as \xNN: a name from a file must not write lines of its own.
 std::string printable(std::string_view text);
 
-// JSON with every double at 17 significant digits, lists of plain values on one line. Throws NUMBER for a value that
-// JSON cannot say (NaN, infinity).
+// JSON with every double at 17 significant digits, lists of numbers and words on one line. Throws NUMBER for a value
+// that JSON cannot say (NaN, infinity).
 std::string json_text(const nlohmann::ordered_json& value);
 
 }  // namespace rotary::cli

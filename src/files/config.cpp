@@ -123,6 +123,12 @@ class Walk {
   }
 
   void read_unknown(const Node& node) {
+    const std::string why(refusal(node.type));
+    if (!why.empty()) {
+      if (node.root())
+        throw Error("ROPE", "[read_config] a rope must be a rotation of q and k but " + node.type + ' ' + why);
+      return reading_.note(node.path, "no rope is given: " + node.type + ' ' + why);
+    }
     const bool model = is_model(node.keys);
     const bool asks = model && (node.role() == Role::text || (reading_.options.pairing && has_rope_keys(node.keys)));
     const std::string what = node.type.empty() ? "no model_type" : "model_type \"" + node.type + "\"";

@@ -173,7 +173,9 @@ void read_gpt_oss(Reading& reading, const Object& keys) {
   model.rope.base = keys.number("rope_theta").value_or(part.family.base);
   if (!(model.rope.base > 1)) keys.refuse("rope_theta", "must be above 1");
   model.rope.pairing = reading.options.pairing.value_or(Pairing::half);
-  Yarn yarn{.factor = checked_factor(keys, "rope_scaling_factor", 1, 1), .truncate = false};
+  Yarn yarn;
+  yarn.factor = checked_factor(keys, "rope_scaling_factor", 1, 1);
+  yarn.truncate = false;
   yarn.trained_length = *keys.integer("initial_context_length", 1, most_length);
   yarn.beta_fast = checked_factor(keys, "rope_ntk_beta", 0, 32);
   yarn.beta_slow = checked_factor(keys, "rope_ntk_alpha", 0, 1);

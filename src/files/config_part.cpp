@@ -162,11 +162,7 @@ class TextPart {
       reading_.model.ropes.push_back(std::move(rope));
     }
     part_.keys.mark("original_max_position_embeddings");
-    for (std::string_view rest = part_.family.harmless; !rest.empty();) {
-      const std::size_t end = std::min(rest.find(' '), rest.size());
-      ignore(rest.substr(0, end));
-      rest.remove_prefix(std::min(end + 1, rest.size()));
-    }
+    for (const std::string_view key : words(part_.family.harmless)) ignore(key);
     if (!part_.family.remark.empty()) reading_.note(part_.path, std::string(part_.family.remark));
   }
 
@@ -189,11 +185,9 @@ class TextPart {
 
   // No layer turns (ALiBi, position_embedding_type): the rope keys of the file are understood, and unused.
   void read_unused_keys() {
-    for (const std::string_view key :
-         {std::string_view("rope_theta"), std::string_view("rope_scaling"), std::string_view("rope_parameters"),
-          part_.family.base_key, part_.family.partial_key}) {
-      if (!key.empty()) ignore(key.substr(0, key.find('.')));
-    }
+    for (const char* key : {"rope_theta", "rope_scaling", "rope_parameters"}) ignore(key);
+    for (const std::string_view key : words(part_.family.base_key)) ignore(key.substr(0, key.find('.')));
+    if (!part_.family.partial_key.empty()) ignore(part_.family.partial_key);
     head_shape(reading_, part_, Layer{});
   }
 

@@ -97,7 +97,7 @@ constexpr Family table[] = {
          R"({"rope_theta": 1000000.0, "factor": 16.0, "high_freq_factor": 4.0, "low_freq_factor": 1.0, "original_max_position_embeddings": 8192, "rope_type": "llama3"})"},
     {.type = "dbrx",
      .shape = {24, 16, 0, 2048},
-     .base_key = "attn_config.rope_theta",
+     .base_key = "attn_config.rope_theta rope_theta",
      .remark =
          "transformers turns DBRX with base 10000 whatever attn_config.rope_theta says; the file's base is used here"},
     {.type = "deepseek_ocr2_encoder", .shape = {32, 32, 32, 4096}},
@@ -135,6 +135,7 @@ constexpr Family table[] = {
      .full_head_dim = 512},
     {.type = "doge", .shape = {32, 8, 0, 1024}},
     {.type = "dots1", .shape = {62, 32, 32, 4608}},
+    {.type = "dots3_note_audio_encoder", .shape = {32, 20, 0, 1280}, .partial = 0.5, .reads_partial = true},
     {.type = "embedding_gemma2_text",
      .shape = {24, 4, 2, 512, 256},
      .rope_parameters =
@@ -275,6 +276,7 @@ constexpr Family table[] = {
      .dim_key = "rotary_dim",
      .dim = 64,
      .harmless = "rotary"},
+    {.type = "gradium_phonon_tts", .shape = {6, 12, 0, 768}},
     {.type = "granite", .shape = {32, 32, 0, 4096}},
     {.type = "granite4_vision_text", .shape = {32, 32, 0, 4096}},
     {.type = "granite_docling_text", .shape = {28, 16, 4, 1024}},
@@ -289,6 +291,7 @@ constexpr Family table[] = {
      .shape = {28, 24, 8, 3072, 128},
      .rope_parameters =
          R"({"factor": 32.0, "rope_theta": 500000.0, "high_freq_factor": 0.5, "low_freq_factor": 0.125, "original_max_position_embeddings": 1024, "rope_type": "llama3"})"},
+    {.type = "hrm_text", .shape = {128, 12, 0, 1536, 128}},
     {.type = "hunyuan_v1_dense", .shape = {32, 32, 0, 4096}, .alpha_is_ntk = true, .harmless = "use_rotary_pos_emb"},
     {.type = "hunyuan_v1_moe", .shape = {32, 32, 0, 4096}, .alpha_is_ntk = true, .harmless = "use_rotary_pos_emb"},
     {.type = "hunyuan_vl_text",
@@ -304,7 +307,11 @@ constexpr Family table[] = {
     {.type = "iquestcoder", .shape = {80, 40, 8, 5120, 128}},
     {.type = "jais2", .shape = {32, 26, 0, 3328}},
     {.type = "jetmoe", .shape = {12, 32, 16, 2048}},
-    {.type = "jina_embeddings_v3", .shape = {24, 16, 0, 1024}, .base = 2e4},
+    {.type = "jina_embeddings_v3",
+     .shape = {24, 16, 0, 1024},
+     .base = 2e4,
+     .base_key = "rope_theta rotary_emb_base",
+     .harmless = "rotary_emb_interleaved rotary_emb_scale_base rotary_scaling_factor"},
     {.type = "kolibri1", .shape = {50, 48, 4, 2560, 128}, .pattern = "ssssf", .rule = Rule::sliding},
     {.type = "kyutai_speech_to_text", .shape = {48, 32, 0, 2048}},
     {.type = "laguna",
@@ -417,7 +424,12 @@ constexpr Family table[] = {
      .reads_partial = true,
      .rope_parameters = R"({"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.5})"},
     {.type = "nemotron3_diarization_audio", .shape = {31, 8, 0, 512}, .reads_partial = true},
-    {.type = "nomic_bert", .shape = {12, 12, 0, 768}, .base = 1000},
+    {.type = "nomic_bert",
+     .shape = {12, 12, 0, 768},
+     .base = 1000,
+     .base_key = "rope_theta rotary_emb_base",
+     .partial_key = "rotary_emb_fraction",
+     .harmless = "rotary_emb_interleaved rotary_emb_scale_base rotary_scaling_factor"},
     {.type = "olmo", .shape = {32, 32, 0, 4096}},
     {.type = "olmo2", .shape = {32, 32, 0, 4096}},
     {.type = "olmo3",
@@ -444,6 +456,7 @@ constexpr Family table[] = {
     {.type = "phi3", .shape = {32, 32, 0, 3072}, .reads_partial = true, .yarn_is_longrope = true},
     {.type = "phi4_multimodal", .shape = {32, 32, 8, 3072}, .reads_partial = true, .yarn_is_longrope = true},
     {.type = "phimoe", .shape = {32, 32, 8, 4096}, .base = 1e6, .short_factors_only = true},
+    {.type = "pocket_tts", .shape = {6, 16, 0, 1024}},
     {.type = "pocket_tts_audio_tokenizer", .shape = {2, 8, 8, 512}},
     {.type = "pocket_tts_audio_tokenizer_decoder", .shape = {2, 8, 8, 512}},
     {.type = "pocket_tts_audio_tokenizer_encoder", .shape = {2, 8, 8, 512}},
@@ -562,6 +575,16 @@ constexpr Family table[] = {
      .pattern = "h"},
     // ---- vision towers: transformers ----
     {.type = "cohere_compass_vision", .shape = {27, 16, 0, 1152}, .axes = Axes::row_column},
+    {.type = "dinov3_vit",
+     .shape = {12, 6, 0, 384},
+     .base = 100,
+     .axes = Axes::row_column,
+     .remark = "positions are 2 pi times the centres of the patches in [-1, 1]; class and register tokens do not turn"},
+    {.type = "eomt_dinov3",
+     .shape = {24, 16, 0, 1024},
+     .base = 100,
+     .axes = Axes::row_column,
+     .remark = "positions are 2 pi times the centres of the patches in [-1, 1]; class and register tokens do not turn"},
     {.type = "ernie4_5_vl_moe_vision", .shape = {32, 16, 0, 1280}, .axes = Axes::row_column},
     {.type = "exaone4_5_vision", .shape = {32, 16, 8, 3584}, .axes = Axes::row_column},
     {.type = "gemma4_vision", .shape = {16, 12, 12, 768, 64}, .base = 100, .axes = Axes::blocks},
@@ -587,6 +610,11 @@ constexpr Family table[] = {
     {.type = "qwen3_vl_vision", .shape = {27, 16, 0, 1152}, .axes = Axes::row_column},
     {.type = "qwen4_exp_vision", .shape = {27, 16, 0, 1152}, .axes = Axes::row_column},
     {.type = "sam3_vit_model", .pairing = interleaved, .shape = {32, 16, 0, 1024}, .axes = Axes::column_row},
+    {.type = "sapiens2",
+     .shape = {24, 16, 0, 1024},
+     .base = 100,
+     .axes = Axes::row_column,
+     .remark = "positions are 2 pi times the centres of the patches in [-1, 1]; class and register tokens do not turn"},
     {.type = "step3p5_vision", .shape = {47, 16, 0, 1536}, .axes = Axes::column_row},
     {.type = "video_llama_3_vision", .shape = {12, 12, 0, 768}, .axes = Axes::row_column},
     // ---- remote code ----
@@ -630,7 +658,12 @@ constexpr Family table[] = {
      .harmless = "use_dynamic_ntk",
      .remark = "beyond seq_length Qwen-1 raises its base while it reads the prompt (use_dynamic_ntk); these are the "
                "frequencies up to seq_length"},
-    {.type = "stablelm_epoch", .partial = 0.25, .reads_partial = true, .partial_key = "rope_pct"},
+    {.type = "new"},
+    {.type = "stablelm_epoch",
+     .partial = 0.25,
+     .reads_partial = true,
+     .partial_key = "rope_pct",
+     .harmless = "rotary_scaling_factor"},
     {.type = "xverse"},
     {.type = "Yi"},
     {.type = "moonvit", .pairing = interleaved, .shape = {27, 16, 0, 1152}, .axes = Axes::column_row_by_turns},
@@ -700,6 +733,21 @@ constexpr std::string_view without_rope[] = {
     "xlm-roberta",
 };
 
+// What no Rope can say.
+struct Refusal {
+  std::string_view type, why;
+};
+constexpr Refusal refusals[] = {
+    {"efficientloftr", "turns the hidden states before the heads are cut"},
+    {"lightglue", "learns its frequencies"},
+    {"mistral_large4_text", "multiplies its frequencies by a tensor of the checkpoint"},
+    {"musicflamingo", "turns hidden states by time stamps, not q and k"},
+    {"nanochat", "turns the other way, by minus the angle"},
+    {"neucodec", "takes the index of the head for the position"},
+    {"vjepa2", "turns the two members of a pair by different angles"},
+    {"xcodec2", "takes the index of the head for the position"},
+};
+
 constexpr Child children[] = {
     {"aria", "text_config", "aria_text"},
     {"aya_vision", "text_config", "cohere2"},
@@ -747,6 +795,23 @@ const Family* find_family(std::string_view model_type) noexcept {
 
 bool known_without_rope(std::string_view model_type) noexcept {
   return std::find(std::begin(without_rope), std::end(without_rope), model_type) != std::end(without_rope);
+}
+
+std::string_view refusal(std::string_view model_type) noexcept {
+  for (const Refusal& known : refusals) {
+    if (known.type == model_type) return known.why;
+  }
+  return {};
+}
+
+std::vector<std::string_view> words(std::string_view list) {
+  std::vector<std::string_view> found;
+  while (!list.empty()) {
+    const std::size_t end = std::min(list.find(' '), list.size());
+    found.push_back(list.substr(0, end));
+    list.remove_prefix(std::min(end + 1, list.size()));
+  }
+  return found;
 }
 
 std::string_view child_type(std::string_view parent, std::string_view part) noexcept {

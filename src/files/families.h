@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "rotary/rotary.h"
 
@@ -82,7 +83,7 @@ struct Family {
   Rule rule = Rule::all;
   Old old = Old::one_for_all;
   double sliding_base = 0;                   // where sliding layers have their own; 0: the same
-  std::string_view base_key = "rope_theta";  // "": fixed
+  std::string_view base_key = "rope_theta";  // the first of these that is given; "": fixed
   std::string_view sliding_base_key = {};    // "rope_local_base_freq", "local_rope_theta"
   std::string_view partial_key = "partial_rotary_factor";
   int full_head_dim = 0;            // full_attention layers have their own: global_head_dim
@@ -105,6 +106,10 @@ std::span<const Family> families() noexcept;
 const Family* find_family(std::string_view model_type) noexcept;
 // Models known to have no rotary positions.
 bool known_without_rope(std::string_view model_type) noexcept;
+// Why the rope of this model_type cannot be described here; "" where it can, or is not known.
+std::string_view refusal(std::string_view model_type) noexcept;
+// The words of a list separated by blanks.
+std::vector<std::string_view> words(std::string_view list);
 // "" where the parent says nothing.
 std::string_view child_type(std::string_view parent, std::string_view part) noexcept;
 
