@@ -126,6 +126,7 @@ void report(const Options& options, const TensorFile& file, const std::vector<Te
 
 void run(const Options& options) {
   check_usage(options);
+  check_output(options.output);
   if (!options.machine.target.empty()) use_target(options.machine.target);
   TensorFile file = load(options.input);
   const std::vector<Tensor*> chosen = choose_tensors(file, options);

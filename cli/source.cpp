@@ -25,11 +25,11 @@ Model model_of_base(const Source& source, int head_dim) {
   ModelRope described;
   described.first = source.first.value_or(0);
   described.rope.head_dim = head_dim;
-  const int room = head_dim - described.first;
+  const int room = described.first < 0 ? 0 : head_dim - described.first;
   described.rope.rotary_dim = source.rotary_dim.value_or(room);
   described.rope.base = *source.base;
   described.rope.pairing = *pairing_of(source);
-  if (room < 1 || described.rope.rotary_dim > room) {
+  if (described.first < 0 || described.rope.rotary_dim < 1 || described.rope.rotary_dim > room) {
     throw Error("SHAPE", "[rope] the elements that turn must fit head_dim " + std::to_string(head_dim) + " but got " +
                              std::to_string(described.rope.rotary_dim) + " from element " +
                              std::to_string(described.first));
@@ -42,7 +42,8 @@ Model model_of_base(const Source& source, int head_dim) {
 }  // namespace
 
 void add_source_options(CLI::App& command, Source& source) {
-  constexpr int most = std::numeric_limits<int>::max();
+  constexpr std::int64_t most =
+      std::numeric_limits<std::int64_t>::max() - 1;  // CLI11 reads what is beyond as the maximum
   command.add_option("CONFIG", source.config, "a model's config.json or params.json, or the folder that holds it");
   command
       .add_option("--pairing", source.pairing,
@@ -56,28 +57,25 @@ void add_source_options(CLI::App& command, Source& source) {
   command
       .add_option("--rotary-dim", source.rotary_dim,
                   "without CONFIG: elements of a head that turn, even (default: head_dim - first)")
-      ->check(between(1, most))
       ->type_name("R");
   command.add_option("--first", source.first, "without CONFIG: the element of the head where they begin (default 0)")
-      ->check(between(0, most))
       ->type_name("F");
   command
       .add_option("--length", source.length,
                   "tokens in play; only the scalings dynamic and longrope depend on it.\n"
                   "Default: the largest position + 1 (inspect: the trained length)")
-      ->check(between(std::int64_t{0}, std::numeric_limits<std::int64_t>::max()))
+      ->check(between(std::int64_t{0}, most))
       ->type_name("N");
 }
 
 void add_head_dim_option(CLI::App& command, Source& source) {
   command.add_option("--head-dim", source.head_dim, "without CONFIG: elements of one head, for example 128")
-      ->check(between(1, std::numeric_limits<int>::max()))
+      ->check(between(1, 65536))
       ->type_name("D");
 }
 
 void add_rope_option(CLI::App& command, Source& source) {
   command.add_option("--rope", source.rope, "which rope of the model, from 0 as 'rotary inspect' counts (default 0)")
-      ->check(between(0, std::numeric_limits<int>::max()))
       ->type_name("N");
 }
 
@@ -111,12 +109,12 @@ Model read_model(const Source& source, int head_dim) {
 }
 
 const ModelRope& chosen_rope(const Model& model, const Source& source) {
-  const auto index = static_cast<std::size_t>(source.rope.value_or(0));
-  if (index >= model.ropes.size()) {
+  const int index = source.rope.value_or(0);
+  if (index < 0 || static_cast<std::size_t>(index) >= model.ropes.size()) {
     throw Error("ROPE", "[rope] the model has " + std::to_string(model.ropes.size()) +
                             " rope(s), counted from 0, but got --rope " + std::to_string(index));
   }
-  return model.ropes[index];
+  return model.ropes[static_cast<std::size_t>(index)];
 }
 
 std::string describe(const Model& model, const ModelRope& used, const Frequencies& frequencies) {

@@ -10,6 +10,7 @@
 #include "rotary/files.h"
 #include "rotary/targets.h"
 #include "source.h"
+#include "tensors.h"
 #include "text.h"
 
 namespace rotary::cli {
@@ -60,6 +61,7 @@ void run(const Options& options) {
     throw Error("FORMAT", "[table] cos and sin are two tensors: the output must be a safetensors file but got '" +
                               options.output + "'");
   }
+  check_output(options.output);
   const Model model = read_model(options.source, options.source.head_dim.value_or(0));
   const ModelRope& used = chosen_rope(model, options.source);
   // The axes do not depend on the length, and the default length is known only once the positions are.

@@ -92,7 +92,8 @@ void TableSource::use_rows(int head_dim) {
   first_ = source.first.value_or(0);
   pairing_ = *pairing_of(source);
   const std::int64_t block = 2 * std::min<std::int64_t>(cos.shape[1], head_dim);  // enough to see that it does not fit
-  if (block < 2 || block > head_dim - first_ || source.rotary_dim.value_or(static_cast<int>(block)) != block) {
+  if (first_ < 0 || block < 2 || block > head_dim - first_ ||
+      source.rotary_dim.value_or(static_cast<int>(block)) != block) {
     throw Error("SHAPE", "[apply] cos and sin turn two elements per pair: they must fit head_dim " +
                              std::to_string(head_dim) + " behind --first, and --rotary-dim, but got " +
                              shape_text(cos.shape));

@@ -31,6 +31,14 @@ void save(const std::filesystem::path& path, const TensorFile& file) {
   write_safetensors(path, tensors, file.metadata);
 }
 
+void check_output(const std::filesystem::path& path) {
+  std::error_code ignored;
+  const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
+  if (!std::filesystem::is_directory(folder, ignored)) {
+    throw Error("FILE", "[output] the folder must exist but got '" + path.string() + "'");
+  }
+}
+
 Heads heads_of(Tensor& tensor, const std::string& layout) {
   const std::vector<std::int64_t>& size = tensor.shape;
   if (size.size() != 3 && size.size() != 4) {

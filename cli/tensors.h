@@ -21,6 +21,9 @@ bool is_npy(const std::filesystem::path&);  // by its name
 TensorFile load(const std::filesystem::path&);
 void save(const std::filesystem::path&, const TensorFile&);  // all or nothing
 
+// Throws FILE where no such file could be written: before the work, not after it.
+void check_output(const std::filesystem::path&);
+
 // layout is "bthd", "bhtd", "tbhd", "thd", or "" for what the number of dimensions says.
 // Throws SHAPE, DTYPE.
 Heads heads_of(Tensor&, const std::string& layout);

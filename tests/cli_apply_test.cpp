@@ -216,6 +216,12 @@ TEST_F(Apply, shapes_that_do_not_fit_are_refused) {
   expect_error(words({"--base", "100", "--pairing", "half", "--rotary-dim", "6"}), "SHAPE");
   expect_error(words({"--base", "100", "--pairing", "half", "--rotary-dim", "3"}), "SHAPE");
   expect_error(words({"--base", "100", "--pairing", "half", "--first", "4"}), "SHAPE");
+  for (const char* rotary_dim : {"0", "-2"}) {
+    expect_error(words({"--base", "100", "--pairing", "half", "--rotary-dim", rotary_dim}), "SHAPE");
+  }
+  for (const char* first : {"-1", "2147483647"}) {
+    expect_error(words({"--base", "100", "--pairing", "half", "--first", first}), "SHAPE");
+  }
   write_input({floats("q", {2, 1, 4}, some_values(8))});
   expect_error(words(base100, {"--layout", "bthd"}), "SHAPE");
   write_input({floats("q", {2, 1, 6}, some_values(12))});

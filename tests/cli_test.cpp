@@ -38,6 +38,9 @@ TEST_F(Cli, what_cannot_be_understood_is_a_usage_error) {
   expect_usage({"inspect", config, "--pairing", "neox"});
   expect_usage({"inspect", config, "--length"});
   expect_usage({"inspect", config, "--length", "many"});
+  expect_usage({"inspect", config, "--length", "-1"});
+  expect_usage({"inspect", config, "--length", "99999999999999999999"});
+  expect_usage({"inspect", "--base", "100", "--pairing", "half", "--head-dim", "2147483646"});
   expect_usage({"table", config, "--output", path("t.safetensors")});
   expect_usage({"table", config, "--positions", "0:4"});
   expect_usage({"table", "--positions", "0:4", "--output", path("t.safetensors")});
@@ -294,7 +297,7 @@ TEST_F(Cli, table_counts_ropes_from_zero) {
   const std::string out = path("t.safetensors");
   expect_success({"table", small_llama(), "--positions", "1", "--rope", "0", "--output", out});
   expect_error({"table", small_llama(), "--positions", "1", "--rope", "1", "--output", out}, "ROPE");
-  expect_usage({"table", small_llama(), "--positions", "1", "--rope", "-1", "--output", out});
+  expect_error({"table", small_llama(), "--positions", "1", "--rope", "-1", "--output", out}, "ROPE");
 }
 
 TEST_F(Cli, table_writes_everything_or_nothing) {

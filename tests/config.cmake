@@ -1,1 +1,1 @@
-rotary_test(config_test config_test.cpp LIBS rotary::files)
+rotary_test(config_test config_test.cpp config_parts_test.cpp config_errors_test.cpp LIBS rotary::files)

@@ -158,7 +158,7 @@ class Walk {
     for (const char* key :
          {"rope_theta", "rope_scaling", "rope_parameters", "partial_rotary_factor", "rotary_dim",
           "position_embedding_type", "position_embeddings_type", "original_max_position_embeddings"}) {
-      keys.mark_all(key);
+      ignore_known(keys, key);
     }
   }
 

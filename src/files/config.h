@@ -114,6 +114,8 @@ bool is_params(const Object&);              // Mistral's or Meta's params.json
 void read_params(Reading&, const Object&);  // config_params.cpp
 
 // ---- the rest (config_leftover.cpp) ----
+// A key that is understood and not used: the known words inside it too, so that a made-up one there stays an error.
+void ignore_known(const Object&, const std::string& key);
 bool names_rope(std::string_view key);
 // Throws CONFIG_KEY for the first rope key below root that nobody read.
 void refuse_leftovers(Reading&, const Json& root);

@@ -31,7 +31,7 @@ std::string modern(const std::string& type) {
 bool attends(const std::string& type) {
   if (type == "linear_attention") return false;
   return type.empty() || type.find("attention") != std::string::npos || type.starts_with("hybrid") ||
-         type == "minimax_m3_sparse";
+         type == "minimax_m3_sparse" || type == "main" || type == "compress";
 }
 
 // The class default pattern, stretched to the file's own period where it has one.
@@ -86,7 +86,7 @@ std::optional<std::vector<std::string>> types_from_indices(const Part& part, std
   return std::nullopt;
 }
 
-std::vector<std::string> layer_types(Reading& reading, const Part& part, std::size_t layers) {
+std::vector<std::string> types_as_written(Reading& reading, const Part& part, std::size_t layers) {
   for (const char* key : {"layer_types", "layers_block_type"}) {
     auto types = part.keys.texts(key);
     if (!types) continue;
@@ -109,6 +109,18 @@ std::vector<std::string> layer_types(Reading& reading, const Part& part, std::si
     return types;
   }
   return default_types(reading, part, layers);
+}
+
+std::vector<std::string> layer_types(Reading& reading, const Part& part, std::size_t layers) {
+  std::vector<std::string> types = types_as_written(reading, part, layers);
+  if (part.family.old == Old::scaling_to_compress) {
+    const auto ratios = part.keys.integers("compress_ratios");
+    for (std::size_t i = 0; i < layers; ++i) {
+      const bool slides = types[i] == "sliding_attention" || (ratios && i < ratios->size() && (*ratios)[i] == 0);
+      types[i] = slides ? "main" : "compress";
+    }
+  }
+  return types;
 }
 
 template <typename T>
@@ -236,7 +248,11 @@ bool switched_off(Reading& reading, const Part& part) {
   }
   if (part.family.rule == Rule::if_attn_config_rope) {
     const auto attention = keys.object("attn_config");
-    if (attention && attention->boolean("rope").value_or(false)) return false;
+    const bool turns = attention && attention->boolean("rope").value_or(false);
+    if (attention) attention->mark_all("rope_dail_config");  // which library computes the same rope
+    if (attention) attention->mark("rope_impl");
+    if (turns) return false;
+    if (attention) attention->mark_all("rope_hf_config");  // its scaling, where it turns
     reading.note(part.path, "attn_config.rope is not true: no layer has a rope");
     return true;
   }

@@ -9,7 +9,7 @@
 namespace rotary::files {
 namespace {
 
-// Keys of rope_scaling and rope_parameters that say nothing when they are null.
+// The common keys of rope_scaling and rope_parameters: null says nothing.
 constexpr std::string_view scaling_words[] = {
     "alpha",
     "attention_factor",
@@ -17,21 +17,26 @@ constexpr std::string_view scaling_words[] = {
     "beta_slow",
     "factor",
     "high_freq_factor",
+    "llama_4_scaling_beta",
     "long_factor",
     "long_mscale",
     "low_freq_factor",
+    "max_position_embeddings",
+    "mrope_interleaved",
     "mrope_section",
     "mscale",
     "mscale_all_dim",
     "original_max_position_embeddings",
     "partial_rotary_factor",
-    "rope_theta",
-    "rope_scaling",
     "rope_parameters",
+    "rope_scaling",
+    "rope_theta",
+    "rope_type",
     "rotary_dim",
     "short_factor",
     "short_mscale",
     "truncate",
+    "type",
 };
 
 // Rope words in keys that do not say how anything turns.
@@ -138,6 +143,18 @@ bool names_rope(std::string_view key) {
     begin = end + 1;
   }
   return false;
+}
+
+void ignore_known(const Object& object, const std::string& key) {
+  object.mark(key);
+  const auto found = object.json().find(key);
+  if (found == object.json().end() || !found->is_object()) return;
+  const Object inner = *object.object(key);
+  for (const auto& item : inner.json().items()) {
+    const bool known =
+        std::find(std::begin(scaling_words), std::end(scaling_words), item.key()) != std::end(scaling_words);
+    if (known || item.value().is_object()) ignore_known(inner, item.key());
+  }
 }
 
 void refuse_leftovers(Reading& reading, const Json& root) { Leftovers(reading.ledger).object(root, "", false); }

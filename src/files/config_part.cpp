@@ -63,6 +63,13 @@ Width width_of(Reading& reading, const Part& part, const RopeKeys& rope, const H
       width.rotary_dim = *dim;
       return width;
     }
+    const auto block =
+        part.family.block == Block::trailing ? part.keys.integer("qk_rope_head_dim", 2, heads.block) : std::nullopt;
+    if (block) {
+      if (*block % 2 != 0) part.keys.refuse("qk_rope_head_dim", "must be even");
+      width.rotary_dim = static_cast<int>(*block);
+      return width;
+    }
   } else if (!part.family.dim_key.empty()) {
     part.keys.mark(part.family.dim_key);
   }
@@ -179,7 +186,7 @@ class TextPart {
 
   void ignore(std::string_view key) {
     const bool says = part_.keys.has(key);
-    part_.keys.mark_all(key);
+    ignore_known(part_.keys, std::string(key));
     if (says) reading_.note(part_.path, std::string(key) + " is not read: it turns nothing in " + part_.name());
   }
 
@@ -219,7 +226,7 @@ class TextPart {
     model.rope.scaling =
         read_scaling(reading_, part_, {.rope = keys, .partial = width.partial, .pairs = width.rotary_dim / 2});
     set_mrope_axes(reading_, part_, keys.scaling, model.rope);
-    if (!keys.scaling && keys.base > 0) note_unscaled(keys);
+    if (!keys.scaling) reading_.note(part_.path, "no rope_scaling or rope_parameters apply: the rope is not scaled");
     const auto same = std::make_tuple(written(keys), model.heads, model.kv_heads, model.rope.head_dim, model.first,
                                       model.rope.rotary_dim, model.rope.base);
     if (const auto found = same_.find(same); found != same_.end()) return found->second;
@@ -230,10 +237,6 @@ class TextPart {
     ropes_.push_back(std::move(model));
     same_.emplace(same, ropes_.size() - 1);
     return ropes_.size() - 1;
-  }
-
-  void note_unscaled(const RopeKeys&) {
-    reading_.note(part_.path, "no rope_scaling or rope_parameters apply: the rope is not scaled");
   }
 
   Reading& reading_;

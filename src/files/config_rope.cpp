@@ -44,6 +44,16 @@ std::optional<Object> filled(const Object& keys, const char* key) {
 
 bool typed(Old old) { return old != Old::one_for_all; }
 
+// The layer types that an old spelling gives a base of their own, unscaled.
+bool is_sliding(const std::string& type) {
+  return type == "sliding_attention" || type == "hybrid_sliding" || type == "main";
+}
+
+// What rope_parameters is keyed by, in files of layer types.
+bool is_label(const std::string& key) {
+  return key.ends_with("_attention") || key.starts_with("hybrid") || key == "main" || key == "compress";
+}
+
 // The names that generic files (of a model_type that is not known) use.
 constexpr const char* generic_base_keys[] = {"rope_theta", "rotary_emb_base", "rotary_base", "rope_base"};
 
@@ -67,10 +77,11 @@ RopeSource::RopeSource(Reading& reading, const Part& part, const std::vector<Lay
   if (scaling_ && dict_ && !typed(part.family.old)) {
     reading.note(part.path,
                  "rope_scaling and rope_parameters are both given: rope_scaling decides, as in transformers");
-    keys.mark_all("rope_parameters");
+    ignore_known(keys, "rope_parameters");
     dict_.reset();
   }
-  if (scaling_ && typed(part.family.old) && !scaling_->has("rope_type")) {
+  if (scaling_ && typed(part.family.old) && part.family.old != Old::scaling_to_compress &&
+      !scaling_->has("rope_type")) {
     drop_untyped_scaling();
   }
   if (scaling_ && !typed(part.family.old)) dict_ = std::exchange(scaling_, std::nullopt);
@@ -78,7 +89,7 @@ RopeSource::RopeSource(Reading& reading, const Part& part, const std::vector<Lay
   if (dict_ && nested_) read_around_nested();
   if (dict_ && !nested_ && typed(part.family.old)) {
     reading.note(part.path, "rope_parameters is not keyed by layer type: transformers ignores it for " + part.name());
-    keys.mark_all("rope_parameters");
+    ignore_known(keys, "rope_parameters");
     dict_.reset();
   }
 }
@@ -87,14 +98,13 @@ RopeSource::RopeSource(Reading& reading, const Part& part, const std::vector<Lay
 void RopeSource::drop_untyped_scaling() {
   reading_.note(part_.path, "rope_scaling has type but no rope_type: transformers leaves " + part_.name() +
                                 " unscaled then; write rope_type for the scaling");
-  part_.keys.mark_all("rope_scaling");
+  ignore_known(part_.keys, "rope_scaling");
   scaling_.reset();
 }
 
 bool RopeSource::is_nested(const Object& dict) const {
   for (const auto& item : dict.json().items()) {
-    const bool label = std::find(labels_.begin(), labels_.end(), item.key()) != labels_.end() ||
-                       item.key().ends_with("_attention") || item.key().starts_with("hybrid");
+    const bool label = std::find(labels_.begin(), labels_.end(), item.key()) != labels_.end() || is_label(item.key());
     if (label && (item.value().is_object() || item.value().is_null())) return true;
   }
   return false;
@@ -110,8 +120,8 @@ void RopeSource::read_around_nested() {
   }
   for (const auto& item : dict_->json().items()) {
     const bool used = std::find(labels_.begin(), labels_.end(), item.key()) != labels_.end();
-    if (used || !(item.key().ends_with("_attention") || item.key().starts_with("hybrid"))) continue;
-    dict_->mark_all(item.key());
+    if (used || !is_label(item.key())) continue;
+    ignore_known(*dict_, item.key());
     reading_.note(part_.path, dict_->path_of(item.key()) + " is not read: no layer has that type");
   }
 }
@@ -148,7 +158,6 @@ void RopeSource::note_base(double base, const char* whose) const {
 // The rope that one object describes; without one, the unscaled rope.
 RopeKeys RopeSource::read(const std::optional<Object>& keys, const Layer& layer) const {
   RopeKeys rope;
-  const bool sliding = layer.type == "sliding_attention" || layer.type == "hybrid_sliding";
   rope.truncate_elsewhere = nested_ && keys;
   rope.truncate = truncate_;
   if (keys) {
@@ -167,7 +176,7 @@ RopeKeys RopeSource::read(const std::optional<Object>& keys, const Layer& layer)
     rope.base = *inner;
     drop_outer_base();
   } else {
-    rope.base = top_base(sliding);
+    rope.base = top_base(is_sliding(layer.type));
   }
   if (layer.partial) rope.partial = layer.partial;
   if (!layer.scaled) {
@@ -192,7 +201,7 @@ void RopeSource::drop_outer_base() const {
 }
 
 std::optional<RopeKeys> RopeSource::of(const Layer& layer) const {
-  const bool full = layer.type != "sliding_attention" && layer.type != "hybrid_sliding";
+  const bool full = !is_sliding(layer.type);
   if (typed(part_.family.old)) {
     const bool bent = scaling_ && (full || part_.family.old == Old::scaling_to_both);
     if (bent) return read(scaling_, layer);

@@ -166,6 +166,10 @@ class ScalingReader {
     if (yarn.beta_fast < yarn.beta_slow) keys_.refuse("beta_fast", "must not be below beta_slow");
     yarn.truncate = truncates();
     yarn.attention_factor = attention_factor();
+    if (part_.family.yarn_keeps_length && !yarn.attention_factor) {
+      yarn.attention_factor = 1;
+      note("yarn without an attention factor, as " + part_.name() + " has it");
+    }
     yarn.mscale = keys_.number("mscale");
     yarn.mscale_all_dim = keys_.number("mscale_all_dim");
     yarn.mscale_ratio = type == "deepseek_yarn";

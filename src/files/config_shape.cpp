@@ -66,7 +66,8 @@ int read_kv_heads(Reading& reading, const Part& part, int heads) {
     if (const auto kv = keys.integer("multi_query_group_num", 1, most_heads)) return static_cast<int>(*kv);
   }
   if (const auto kv = first_of(keys, kv_keys, most_heads)) return *kv;
-  if (!keys.is_null("num_key_value_heads") && part.family.shape.kv_heads != 0) {
+  const int usual = part.family.shape.kv_heads;
+  if (!keys.is_null("num_key_value_heads") && usual != 0 && heads % usual == 0) {
     note_default(reading, part, "num_key_value_heads", part.family.shape.kv_heads);
     return part.family.shape.kv_heads;
   }

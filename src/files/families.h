@@ -61,6 +61,7 @@ enum class Old : std::uint8_t {
   one_for_all,      // one rope, whatever the layer type
   scaling_to_full,  // rope_scaling bends full_attention only
   scaling_to_both,
+  scaling_to_compress,  // DeepSeek-V4: layers are "main" (sliding) or "compress", which alone is scaled
 };
 
 struct Family {
@@ -93,6 +94,7 @@ struct Family {
   bool alpha_is_ntk = false;        // Hunyuan: dynamic + alpha is static NTK
   bool yarn_is_longrope = false;    // Phi-3
   bool short_factors_only = false;  // Phi-3.5-MoE in transformers: long_factor is never used
+  bool yarn_keeps_length = false;   // yarn without an attention factor unless one is given
   std::string_view harmless = {};   // rope keys of published files that nothing reads, separated by blanks
   std::string_view remark = {};     // the surprising fact, told in the notes
 };

@@ -1,0 +1,197 @@
+// read_config refuses: what is not known, what nobody reads, bad values, malformed files.
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/config_helpers.h"
+
+namespace rotary {
+namespace {
+
+using namespace config_test;
+
+// ---- pairing ----
+
+TEST(Config, an_unknown_model_type_needs_a_pairing) {
+  const std::string json = model("something_new", R"("rope_theta": 3000.0)");
+  EXPECT_EQ(code_of(json), "MODEL_TYPE");
+  EXPECT_NE(sentence_of(json).find("--pairing"), std::string::npos);
+  const Model m = parse_config(json, {.pairing = Pairing::interleaved});
+  EXPECT_EQ(only(m).rope.pairing, Pairing::interleaved);
+  EXPECT_EQ(only(m).rope.base, 3000);
+  EXPECT_TRUE(noted(m, "the pairing given decides"));
+}
+
+TEST(Config, a_pairing_given_overrides_the_known_one_with_a_note) {
+  const Model m = parse_config(model("llama", ""), {.pairing = Pairing::interleaved});
+  EXPECT_EQ(only(m).rope.pairing, Pairing::interleaved);
+  EXPECT_TRUE(noted(m, "overrides half"));
+}
+
+TEST(Config, remote_code_families_are_known) {
+  EXPECT_EQ(only(read("internlm2", R"("rope_scaling": {"type": "dynamic", "factor": 2.0})")).rope.pairing,
+            Pairing::half);
+  const Model glm = parse_config(R"({"model_type": "chatglm", "hidden_size": 4096, "num_attention_heads": 32,
+    "num_layers": 2, "kv_channels": 128, "multi_query_attention": true, "multi_query_group_num": 2, "rope_ratio": 500,
+    "original_rope": true})");
+  EXPECT_EQ(only(glm).rope.pairing, Pairing::interleaved);
+  EXPECT_EQ(only(glm).rope.base, 5000000);
+  EXPECT_EQ(only(glm).rope.rotary_dim, 64);
+  EXPECT_EQ(only(glm).kv_heads, 2);
+}
+
+// ---- nothing ignored ----
+
+TEST(Config, a_rope_key_that_nobody_reads_is_refused_by_name_wherever_it_stands) {
+  EXPECT_EQ(code_of(model("llama", R"("rope_foo": 1)")), "CONFIG_KEY");
+  EXPECT_NE(sentence_of(model("llama", R"("rope_foo": 1)")).find("rope_foo"), std::string::npos);
+  EXPECT_EQ(code_of(model("llama", R"("my_rotary": null)")), "CONFIG_KEY");
+  EXPECT_EQ(code_of(model("llama", R"("rope_scaling": {"type": "linear", "factor": 2.0, "extra": 1})")), "CONFIG_KEY");
+  EXPECT_EQ(code_of(model("llama", R"("rope_parameters": {"rope_type": "default", "factor": 2.0})")), "CONFIG_KEY");
+  EXPECT_EQ(code_of(model("llama", R"("other_config": {"deep": [{"rope_foo": 1}]})")), "CONFIG_KEY");
+  EXPECT_EQ(code_of(model("llama", R"("audio_config": {"model_type": "whisper", "ntk_x": 1})")), "CONFIG_KEY");
+  EXPECT_EQ(code_of(model("llama", R"("audio_config": {"model_type": "new_audio", "num_hidden_layers": 2,
+    "num_attention_heads": 2, "rope_theta": 10000})")),
+            "CONFIG_KEY");
+}
+
+TEST(Config, a_made_up_key_is_refused_in_an_object_that_is_not_used_too) {
+  const std::string unused =
+      R"("rope_scaling": {"rope_type": "linear", "factor": 2.0}, "rope_parameters": {"rope_type": )";
+  EXPECT_EQ(code_of(model("llama", unused + R"("default"})")), "none");
+  EXPECT_EQ(code_of(model("llama", unused + R"("default", "rope_foo": 1})")), "CONFIG_KEY");
+  EXPECT_EQ(code_of(model("falcon", R"("alibi": true, "rope_parameters": {"rope_theta": 10000.0, "foo": 1})")),
+            "CONFIG_KEY");
+  EXPECT_EQ(code_of(model("bert", R"("rope_theta": 10000.0)")), "none");
+  EXPECT_EQ(code_of(model("bert", R"("rope_foo": 10000.0)")), "CONFIG_KEY");
+}
+
+TEST(Config, keys_that_only_look_like_rope_are_left_alone) {
+  EXPECT_EQ(code_of(model("llama", R"("properties": {"a": 1}, "property": 2, "position_embedding_type": "absolute")")),
+            "none");
+}
+
+TEST(Config, a_sub_config_whose_rope_is_not_known_is_named_in_a_note) {
+  const Model m = read("llama", R"("audio_config": {"model_type": "new_audio", "num_hidden_layers": 2,
+                                   "num_attention_heads": 2, "hidden_size": 8})");
+  EXPECT_TRUE(noted(m, "audio_config: its rope"));
+}
+
+// ---- what cannot be described ----
+
+TEST(Config, a_model_that_no_rope_describes_is_refused_with_the_reason) {
+  EXPECT_EQ(code_of(model("nanochat", "")), "ROPE");
+  EXPECT_NE(sentence_of(model("nanochat", "")).find("minus the angle"), std::string::npos);
+}
+
+TEST(Config, a_model_without_rotary_positions_has_no_rope) {
+  const Model m = read("bert", R"("position_embedding_type": "absolute")");
+  EXPECT_TRUE(m.ropes.empty());
+  EXPECT_TRUE(noted(m, "no rotary positions"));
+}
+
+// ---- values ----
+
+TEST(Config, bad_values_are_refused_with_key_rule_and_value) {
+  const std::vector<std::pair<std::string, std::string>> bad = {
+      {R"("rope_theta": 1)", "rope_theta must be above 1"},
+      {R"("rope_theta": 0.5)", "rope_theta"},
+      {R"("rope_theta": "10000")", "rope_theta must be a number but got \"10000\""},
+      {R"("rope_theta": true)", "rope_theta must be a number"},
+      {R"("rope_scaling": {"type": "linear", "factor": 0.5})", "rope_scaling.factor must be at least 1"},
+      {R"("rope_scaling": {"type": "linear", "factor": "2"})", "rope_scaling.factor must be a number"},
+      {R"("rope_scaling": [1])", "rope_scaling must be an object"},
+      {R"("rope_scaling": {"type": "nonsense", "factor": 2.0})", "rope_scaling.type must be one of"},
+      {R"("rope_scaling": {"type": 3})", "rope_scaling.type must be a string"},
+      {R"("rope_scaling": {"type": "yarn", "factor": 2.0, "original_max_position_embeddings": 4096.5})",
+       "original_max_position_embeddings must be an integer"},
+      {R"("rope_scaling": {"type": "yarn", "factor": 2.0, "attention_factor": -1.0})", "attention_factor"},
+      {R"("rope_scaling": {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 4.0, "high_freq_factor": 1.0})",
+       "high_freq_factor must not be below low_freq_factor"},
+      {R"("partial_rotary_factor": 1.5, "rope_scaling": {"type": "linear", "factor": 2.0})", "partial_rotary_factor"},
+      {R"("partial_rotary_factor": 0, "rope_scaling": {"type": "linear", "factor": 2.0})", "partial_rotary_factor"},
+      {R"("layer_types": ["full_attention"])", "layer_types must have one entry"},
+  };
+  for (const auto& [more, words] : bad) {
+    EXPECT_EQ(code_of(model("llama", more)), "CONFIG_VALUE") << more;
+    EXPECT_NE(sentence_of(model("llama", more)).find(words), std::string::npos) << sentence_of(model("llama", more));
+  }
+}
+
+TEST(Config, sizes_beyond_reason_are_refused) {
+  const auto with = [](const std::string& layers, const std::string& heads, const std::string& dim) {
+    return code_of(R"({"model_type": "llama", "num_hidden_layers": )" + layers + R"(, "num_attention_heads": )" +
+                   heads + R"(, "head_dim": )" + dim + "}");
+  };
+  EXPECT_EQ(with("1000000000", "32", "128"), "CONFIG_VALUE");
+  EXPECT_EQ(with("99999999999999999999999", "32", "128"), "CONFIG_VALUE");
+  EXPECT_EQ(with("2", "-4", "128"), "CONFIG_VALUE");
+  EXPECT_EQ(with("2", "4", "1000000"), "CONFIG_VALUE");
+  EXPECT_EQ(with("2", "4.0", "128"), "CONFIG_VALUE");
+  EXPECT_EQ(with("2", "4", "81"), "CONFIG_VALUE");
+  EXPECT_EQ(with("0", "4", "128"), "CONFIG_VALUE");
+}
+
+TEST(Config, what_is_missing_is_named) {
+  const std::string json = R"({"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4})";
+  EXPECT_EQ(code_of(json), "CONFIG_MISSING");
+  EXPECT_NE(sentence_of(json).find("num_hidden_layers"), std::string::npos);
+  EXPECT_EQ(code_of(R"({"model_type": "llama", "num_hidden_layers": 2, "hidden_size": 64})"), "CONFIG_MISSING");
+  EXPECT_EQ(code_of(model("llama", R"("rope_scaling": {"type": "linear"})")), "CONFIG_MISSING");
+  EXPECT_EQ(code_of("{}"), "CONFIG_MISSING");
+}
+
+TEST(Config, a_head_dim_of_zero_or_null_is_hidden_size_over_heads) {
+  for (const char* value : {"0", "null"}) {
+    const Model m = parse_config(R"({"model_type": "qwen3", "hidden_size": 1024, "num_attention_heads": 16,
+                                     "num_hidden_layers": 1, "head_dim": )" +
+                                 std::string(value) + "}");
+    EXPECT_EQ(only(m).rope.head_dim, 64);
+    EXPECT_TRUE(noted(m, "as the frameworks read it"));
+  }
+  const Model m = parse_config(R"({"model_type": "qwen3", "hidden_size": 1024, "num_attention_heads": 16,
+                                   "num_hidden_layers": 1})");
+  EXPECT_EQ(only(m).rope.head_dim, 128);  // its class default
+}
+
+// ---- malformed files ----
+
+TEST(Config, malformed_json_is_refused) {
+  for (const char* json :
+       {"", "{", "nonsense", "[]", "3", "null", R"({"a": NaN})", R"({"a": Infinity})", R"({"a": 1e999})",
+        R"({"a": 1, "a": 2})", R"({"a": {"b": 1, "b": 2}})", "{\"a\": \"\xff\"}", R"({"a": 1} x)"}) {
+    EXPECT_EQ(code_of(json), "JSON") << json;
+  }
+  std::string deep;
+  for (int i = 0; i < 100000; ++i) deep += "[";
+  EXPECT_EQ(code_of(deep), "JSON");
+  EXPECT_EQ(code_of(std::string((16u << 20) + 1, ' ')), "JSON");
+  EXPECT_EQ(code_of(R"({"model_type": 3})"), "CONFIG_VALUE");
+}
+
+TEST(Config, a_folder_is_read_by_its_config_or_params) {
+  const auto folder = std::filesystem::temp_directory_path() / "rotary_config_test";
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directories(folder);
+  const auto code = [](const std::filesystem::path& path) -> std::string {
+    try {
+      read_config(path);
+    } catch (const Error& e) {
+      return e.code();
+    }
+    return "none";
+  };
+  EXPECT_EQ(code(folder), "FILE");
+  EXPECT_EQ(code(folder / "absent.json"), "FILE");
+  std::ofstream(folder / "params.json") << R"({"dim": 64, "n_layers": 1, "n_heads": 2, "hidden_dim": 9})";
+  EXPECT_EQ(read_config(folder).model_type, "mistral");
+  std::ofstream(folder / "config.json") << model("llama", "");
+  EXPECT_EQ(read_config(folder).model_type, "llama");
+  EXPECT_EQ(read_config(folder / "params.json").model_type, "mistral");
+  std::filesystem::remove_all(folder);
+}
+
+}  // namespace
+}  // namespace rotary
