@@ -44,9 +44,14 @@ struct HeadShape {
 };
 
 // ---- shape (config_shape.cpp) ----
+constexpr std::int64_t most_length = std::int64_t{1} << 53;  // positions
 int layer_count(Reading&, const Part&);
 struct Layer;
 HeadShape head_shape(Reading&, const Part&, const Layer&);
+// The positions that the model was made for: max_position_embeddings, by any of its names.
+std::optional<std::int64_t> context_length(const Object&);
+// The same, 0 where the file does not say it or says nonsense.
+std::int64_t stated_context(const Object&) noexcept;
 
 // ---- layers (config_layers.cpp) ----
 struct Layer {

@@ -10,7 +10,6 @@ constexpr int most_layers = 10000;
 constexpr int most_heads = 65536;
 constexpr std::int64_t most_width = std::int64_t{1} << 30;
 constexpr int most_head_dim = 16384;
-constexpr std::int64_t most_length = std::int64_t{1} << 53;
 
 int required(const Object& keys, const char* key, std::int64_t most) {
   const auto value = keys.integer(key, 1, most);
@@ -51,6 +50,7 @@ class Params {
 
  private:
   void read_heads(ModelRope& model) {
+    model.context = stated_context(keys_);
     model.heads = required(keys_, "n_heads", most_heads);
     model.kv_heads = static_cast<int>(keys_.integer("n_kv_heads", 1, most_heads).value_or(model.heads));
     const int dim = required(keys_, "dim", most_width);

@@ -217,6 +217,7 @@ class TextPart {
     model.part = part_.path;
     model.heads = heads.heads;
     model.kv_heads = heads.kv_heads;
+    model.context = stated_context(part_.keys);
     model.rope.head_dim = heads.head_dim;
     model.rope.rotary_dim = width.rotary_dim;
     model.rope.exponent_dim = width.exponent_dim;

@@ -10,8 +10,6 @@
 namespace rotary::files {
 namespace {
 
-constexpr std::int64_t most_length = std::int64_t{1} << 53;
-
 constexpr const char* known_types[] = {"default",      "linear", "dynamic", "yarn",          "longrope",      "llama3",
                                        "proportional", "ntk",    "axial",   "deepseek_yarn", "telechat3-yarn"};
 
@@ -75,14 +73,6 @@ class ScalingReader {
     return keys_.integer("original_max_position_embeddings", 1, most_length);
   }
 
-  std::optional<std::int64_t> max_position() const {
-    for (const char* key : {"max_position_embeddings", "n_positions", "max_sequence_length", "seq_length",
-                            "max_seq_len", "model_max_length"}) {
-      if (const auto value = part_.keys.integer(key, 1, most_length)) return value;
-    }
-    return std::nullopt;
-  }
-
   // L0: the top level's, else the object's, else max_position_embeddings.
   std::int64_t trained_length() {
     const auto inside = trained_in_keys();
@@ -95,7 +85,7 @@ class ScalingReader {
       return *top;
     }
     if (inside) return *inside;
-    const auto longest = max_position();
+    const auto longest = context_length(part_.keys);
     if (!longest) missing("original_max_position_embeddings (or the model max_position_embeddings)");
     note("original_max_position_embeddings is not given: max_position_embeddings " + std::to_string(*longest) +
          ", as the frameworks read it");
@@ -105,7 +95,7 @@ class ScalingReader {
   // factor, or max_position_embeddings / L0 where it is null or missing.
   double factor_or_ratio(std::int64_t trained) {
     if (const auto value = keys_.number("factor")) return at_least_one("factor", *value);
-    const auto longest = max_position();
+    const auto longest = context_length(part_.keys);
     if (!longest) missing("factor (or the model max_position_embeddings)");
     const double ratio = static_cast<double>(*longest) / static_cast<double>(trained);
     note("factor is not given: max_position_embeddings / original_max_position_embeddings = " + spelled(ratio));
@@ -133,7 +123,7 @@ class ScalingReader {
       return Ntk{.factor = at_least_one("alpha", *keys_.number("alpha"))};
     }
     const double f = factor();
-    const auto longest = max_position();
+    const auto longest = context_length(part_.keys);
     if (!longest) missing("the model max_position_embeddings");
     return Dynamic{.factor = f, .trained_length = *longest};
   }

@@ -35,6 +35,9 @@ void note_default(Reading& reading, const Part& part, const std::string& key, in
   reading.note(part.path, key + " is not given: " + std::to_string(value) + ", the default of " + part.name());
 }
 
+constexpr std::initializer_list<const char*> context_keys = {
+    "max_position_embeddings", "n_positions", "max_sequence_length", "seq_length", "max_seq_len", "model_max_length"};
+
 constexpr std::initializer_list<const char*> layer_keys = {
     "num_hidden_layers",     "n_layer", "n_layers", "num_layers", "depth", "encoder_layers", "layers",
     "num_transformer_layers"};
@@ -176,6 +179,23 @@ HeadShape head_shape(Reading& reading, const Part& part, const Layer& layer) {
   if (layer.kv_heads != 0) shape.kv_heads = layer.kv_heads;
   if (layer.head_dim != 0 && !mla) shape.head_dim = shape.block = layer.head_dim;
   return shape;
+}
+
+std::optional<std::int64_t> context_length(const Object& keys) {
+  for (const char* key : context_keys) {
+    if (const auto value = keys.integer(key, 1, most_length)) return value;
+  }
+  return std::nullopt;
+}
+
+std::int64_t stated_context(const Object& keys) noexcept {
+  for (const char* key : context_keys) {
+    const auto found = keys.json().find(key);
+    if (found == keys.json().end() || !found->is_number_integer()) continue;
+    const auto value = found->get<std::int64_t>();
+    if (value >= 1 && value <= most_length) return value;
+  }
+  return 0;
 }
 
 }  // namespace rotary::files
