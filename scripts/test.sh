@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Installs what is missing, builds and runs everything that can be tested on this machine:
-#   release   warnings are errors, all tests, the install tree and its consumers, NEON under qemu
+#   release   all tests, the install tree and its consumers, NEON under qemu
 #   asan      the same tests under AddressSanitizer and UndefinedBehaviorSanitizer
-#   clang     the other compiler, warnings are errors, all tests
+#   clang     the other compiler, all tests
 #   scripts/test.sh [release|asan|clang]...     default: all three
 # The last line printed is "N passed, N failed, N skipped".
 set -euo pipefail
@@ -13,12 +13,15 @@ need "${core_packages[@]}" "${test_packages[@]}" clang g++-aarch64-linux-gnu qem
 
 passed=0 failed=0 skipped=0
 
-# run_stage NAME CMAKE_OPTION...: configures, builds and tests build/test-NAME, and adds up what ctest says.
+# Warnings are errors with the compilers that the project is kept clean with; newer ones invent new warnings.
+werror() { case "$1-$("$1" -dumpversion | cut -d. -f1)" in g++-12 | clang++-14) echo ON ;; *) echo OFF ;; esac; }
+
+# run_stage NAME CXX CMAKE_OPTION...: configures, builds and tests build/test-NAME, and adds up what ctest says.
 run_stage() {
-  local name=$1 build=$root/build/test-$1 log status=0
-  shift
+  local name=$1 cxx=$2 build=$root/build/test-$1 log status=0
+  shift 2
   say "== $name"
-  cmake -S "$root" -B "$build" -DROTARY_WERROR=ON "$@" >&2
+  cmake -S "$root" -B "$build" -DCMAKE_CXX_COMPILER="$cxx" -DROTARY_WERROR="$(werror "$cxx")" "$@" >&2
   cmake --build "$build" -j "$jobs" >&2
   log=$build/ctest.log
   (cd "$build" && ctest -j "$jobs" --output-on-failure --no-tests=error) 2>&1 | tee "$log" | grep -vE '^ *[0-9]+/[0-9]+ .*Passed|^ *Start ' || status=$?
@@ -32,9 +35,9 @@ run_stage() {
 
 for stage in "$@"; do
   case "$stage" in
-    release) run_stage release -DCMAKE_BUILD_TYPE=Release ;;
-    asan) run_stage asan -DCMAKE_BUILD_TYPE=RelWithDebInfo -DROTARY_SANITIZE=address,undefined ;;
-    clang) run_stage clang -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_COMPILER=clang++ ;;
+    release) run_stage release g++ -DCMAKE_BUILD_TYPE=Release ;;
+    asan) run_stage asan g++ -DCMAKE_BUILD_TYPE=RelWithDebInfo -DROTARY_SANITIZE=address,undefined ;;
+    clang) run_stage clang clang++ -DCMAKE_BUILD_TYPE=Release ;;
     *) say "test.sh: no stage named $stage; there are: release asan clang"; exit 2 ;;
   esac
 done
