@@ -121,7 +121,7 @@ void report(const Options& options, const TensorFile& file, const std::vector<Te
               << (tensor.name.empty() ? "" : printable(tensor.name) + "  ") << rotary::name(tensor.type) << ' '
               << shape_text(tensor.shape) << '\n';
   }
-  std::cout << "wrote " << options.output << '\n';
+  std::cout << "wrote " << printable(options.output) << '\n';
 }
 
 void run(const Options& options) {

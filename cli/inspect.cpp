@@ -159,7 +159,7 @@ void print_row(const std::string& key, const std::string& value) { std::cout << 
 void print_header(const RopeView& view, std::size_t index) {
   const ModelRope& used = *view.used;
   const Rope& rope = used.rope;
-  std::cout << "\nrope " << index << (used.part.empty() ? "" : " of " + used.part) << '\n';
+  std::cout << "\nrope " << index << (used.part.empty() ? "" : " of " + printable(used.part)) << '\n';
   print_row("layers", ranges(used.layers));
   if (!used.layers_without_rope.empty()) print_row("layers without", ranges(used.layers_without_rope));
   if (used.heads > 0)
@@ -208,8 +208,8 @@ void inspect_model(const Options& options) {
               << '\n';
     return;
   }
-  std::cout << (model.model_type.empty() ? "model_type not stated" : "model_type " + model.model_type) << ", "
-            << views.size() << (views.size() == 1 ? " rope\n" : " ropes\n");
+  std::cout << (model.model_type.empty() ? "model_type not stated" : "model_type " + printable(model.model_type))
+            << ", " << views.size() << (views.size() == 1 ? " rope\n" : " ropes\n");
   for (std::size_t i = 0; i < views.size(); ++i) {
     print_header(views[i], i);
     print_pairs(views[i]);

@@ -59,7 +59,7 @@ int parse_and_run(CLI::App& app, std::vector<std::string> words) {
     std::vector<std::string> reversed(words.rbegin(), words.rend());  // CLI11's order
     app.parse(std::move(reversed));
   } catch (const CLI::Success& request) {  // --help, --version
-    return app.exit(request);
+    app.exit(request);
   } catch (const CLI::ParseError& error) {
     return fail_usage(app, error.what());
   } catch (const rotary::cli::UsageError& error) {

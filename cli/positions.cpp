@@ -44,7 +44,7 @@ void append_item(std::vector<std::int64_t>& positions, std::string_view item) {
   }
   const std::size_t old_size = positions.size();
   positions.resize(old_size + count);
-  std::iota(positions.begin() + static_cast<std::ptrdiff_t>(old_size), positions.end(), begin);
+  for (std::size_t i = 0; i < count; ++i) positions[old_size + i] = begin + static_cast<std::int64_t>(i);
 }
 
 template <typename T>
@@ -85,7 +85,7 @@ PositionSet read_position_file(std::string_view path, int axes) {
   } else if (tensor.type == ElementType::f64) {
     set.reals = elements_of<double>(tensor);
     for (const double position : set.reals) {
-      if (!std::isfinite(position)) fail("POSITION", "positions must be finite", std::isnan(position) ? "nan" : "inf");
+      if (!std::isfinite(position)) fail("POSITION", "positions must be finite", digits(position, 3));
     }
   } else {
     fail("DTYPE", "positions must be int32, int64 or float64", name(tensor.type));

@@ -44,7 +44,8 @@ Model model_of_base(const Source& source, int head_dim) {
 void add_source_options(CLI::App& command, Source& source) {
   constexpr std::int64_t most =
       std::numeric_limits<std::int64_t>::max() - 1;  // CLI11 reads what is beyond as the maximum
-  command.add_option("CONFIG", source.config, "a model's config.json or params.json, or the folder that holds it");
+  command.add_option("CONFIG", source.config, "a model's config.json or params.json, or the folder that holds it")
+      ->type_name("");
   command
       .add_option("--pairing", source.pairing,
                   "which two elements turn together: half (i, i + n), interleaved (2i, 2i + 1),\n"
@@ -109,10 +110,16 @@ Model read_model(const Source& source, int head_dim) {
 }
 
 const ModelRope& chosen_rope(const Model& model, const Source& source) {
+  if (model.ropes.empty()) {
+    std::string reason;  // of the config reader
+    for (const std::string& note : model.notes) reason += (reason.empty() ? "" : " ") + note;
+    throw Error("ROPE", "[rope] the model must have a rope but got none: " + reason);
+  }
   const int index = source.rope.value_or(0);
   if (index < 0 || static_cast<std::size_t>(index) >= model.ropes.size()) {
-    throw Error("ROPE", "[rope] the model has " + std::to_string(model.ropes.size()) +
-                            " rope(s), counted from 0, but got --rope " + std::to_string(index));
+    throw Error("ROPE", "[rope] --rope must be below the model's number of ropes, " +
+                            std::to_string(model.ropes.size()) + ", and counts from 0 but got " +
+                            std::to_string(index));
   }
   return model.ropes[static_cast<std::size_t>(index)];
 }

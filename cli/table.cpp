@@ -79,7 +79,7 @@ void run(const Options& options) {
   write_safetensors(options.output, tensors, metadata(options, model, used, turns, length));
   std::cout << describe(model, used, turns) << '\n';
   for (const std::string& note : model.notes) std::cout << "note: " << printable(note) << '\n';
-  std::cout << "wrote " << options.output << ": cos, sin f32 " << shape_text(shape) << '\n';
+  std::cout << "wrote " << printable(options.output) << ": cos, sin f32 " << shape_text(shape) << '\n';
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "tables.h"
 
 #include <CLI/CLI.hpp>
+#include <cmath>
 #include <cstring>
 #include <span>
 
@@ -16,6 +17,19 @@ std::vector<float> floats_of(const Tensor& tensor) {
   std::vector<float> values(static_cast<std::size_t>(tensor.elements()));
   if (!values.empty()) std::memcpy(values.data(), tensor.data.data(), values.size() * sizeof(float));
   return values;
+}
+
+// Positions that select rows: whole numbers, float64 ones included.
+std::vector<std::int64_t> row_numbers(const PositionSet& rows) {
+  std::vector<std::int64_t> numbers = rows.integers;
+  for (const double row : rows.reals) {
+    if (std::floor(row) != row || std::abs(row) >= 0x1p62) {
+      throw Error("POSITION",
+                  "[apply] a position that selects a row must be a whole number but got " + digits(row, 17));
+    }
+    numbers.push_back(static_cast<std::int64_t>(row));
+  }
+  return numbers;
 }
 
 }  // namespace
@@ -109,13 +123,12 @@ void TableSource::use_rows(int head_dim) {
 Table TableSource::table_of_rows(const PositionSet& rows) const {
   const auto pairs = static_cast<std::size_t>(rotary_dim_ / 2);
   const auto available = static_cast<std::int64_t>(cos_.size() / pairs);
-  if (!rows.reals.empty())
-    throw Error("POSITION", "[apply] positions that select rows must be integers but got float64");
   std::vector<float> cos;
   std::vector<float> sin;
-  cos.reserve(rows.integers.size() * pairs);
-  sin.reserve(rows.integers.size() * pairs);
-  for (const std::int64_t row : rows.integers) {
+  const std::vector<std::int64_t> numbers = row_numbers(rows);
+  cos.reserve(numbers.size() * pairs);
+  sin.reserve(numbers.size() * pairs);
+  for (const std::int64_t row : numbers) {
     if (row < 0 || row >= available) {
       throw Error("POSITION", "[apply] a position must select one of the " + std::to_string(available) +
                                   " rows of cos and sin but got " + std::to_string(row));

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Installs what is missing, configures and builds rotary in Release. The last line printed is the path of the program.
-#   scripts/build.sh [--with PART]...     PART: tests, bench
+#   scripts/build.sh [--with PART]...     PART: tests, bench, torch
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
-parts=(tests bench)
+parts=(tests bench torch)
 packages=("${core_packages[@]}")
 options=(-DROTARY_TESTS=OFF)
 while [ $# -gt 0 ]; do
@@ -18,6 +18,8 @@ while [ $# -gt 0 ]; do
   case "$part" in
     tests) packages+=("${test_packages[@]}"); options+=(-DROTARY_TESTS=ON) ;;
     bench) packages+=(libbenchmark-dev); options+=(-DROTARY_BENCH=ON) ;;
+    torch) torch_root=$("$root/scripts/torch.sh" | tail -n 1)
+           options+=(-DROTARY_TORCH=ON "-DTORCH_ROOT=$torch_root") ;;
     *) say "build.sh: no part named $part; there are: ${parts[*]}"; exit 2 ;;
   esac
 done

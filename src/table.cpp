@@ -159,6 +159,9 @@ Table::Table(const Frequencies& f, Pairing pairing, std::span<const std::int64_t
 Table::Table(const Frequencies& f, Pairing pairing, const Positions& positions, const TableOptions& options)
     : pairing_(pairing), pairs_(checked_pairs(f)), batch_(positions.batch), tokens_(positions.tokens) {
   const FloatState ours;
+  if (options.rounding > DType::bf16)
+    throw Error("DTYPE", "[table] rounding must be f32, f16 or bf16 but is value " +
+                             std::to_string(static_cast<int>(options.rounding)));
   const std::size_t size = checked_size(positions, pairs_);
   check_positions(f, positions);
   Work work{{}, cpu::chosen().angles, options.rounding};

@@ -323,6 +323,12 @@ TEST_F(Apply, rows_of_cos_and_sin_can_be_given) {
   for (const char* spec : {"1:4", "-1:2", "0:2,9223372036854775807"}) {
     expect_error(words(source, {"--positions", spec}), "POSITION");
   }
+  write_npy(path("p.npy"), make_tensor<double>("", ElementType::f64, {3}, {2, 0, 1}));
+  EXPECT_EQ(rotated(source, {"--positions", path("p.npy")}), (std::vector<float>{-1, -2, 3, 4, -6, 5}));
+  for (const double row : {0.5, -1.0, 1e300}) {
+    write_npy(path("p.npy"), make_tensor<double>("", ElementType::f64, {3}, {0, 1, row}));
+    expect_error(words(source, {"--positions", path("p.npy")}), "POSITION");
+  }
   write_input({floats("q", {1, 1, 4}, {9, 1, 2, 9})});
   EXPECT_EQ(rotated(source, {"--first", "1", "--positions", "1"}), (std::vector<float>{9, -2, 1, 9}));
   expect_error(words(source, {"--first", "3"}), "SHAPE");

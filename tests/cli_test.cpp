@@ -27,6 +27,16 @@ TEST_F(Cli, help_and_version_are_a_success) {
   }
 }
 
+TEST_F(Cli, output_that_cannot_be_written_is_an_error) {
+  for (const char* words : {"--help", "--version", "apply --help", "targets", "targets --json"}) {
+    for (const char* where : {">/dev/full", ">&-"}) {
+      const std::string all = "'" ROTARY_PROGRAM "' " + std::string(words) + " 2>'" + path("stderr") + "' " + where;
+      EXPECT_EQ(WEXITSTATUS(std::system(all.c_str())), 1) << all;
+      EXPECT_EQ(read_text(path("stderr")), "error: FILE: standard output could not be written\n");
+    }
+  }
+}
+
 TEST_F(Cli, what_cannot_be_understood_is_a_usage_error) {
   const std::string config = small_llama();
   expect_usage({});
@@ -152,6 +162,32 @@ TEST_F(Cli, inspect_refuses_bad_configs_with_one_line) {
   expect_error({"inspect", small_llama(R"(, "rope_scaling": {"rope_type": "linear", "factor": 0.5})")}, "CONFIG_VALUE");
   expect_error({"inspect", small_llama(R"(, "rope_wobble": 3)")}, "CONFIG_KEY");
   expect_error({"inspect", small_llama("", "1.0")}, "CONFIG_VALUE");
+}
+
+TEST_F(Cli, a_model_without_a_rope_is_shown_and_cannot_turn) {
+  const std::string bert = write_config(
+      "bert.json", R"("model_type": "bert", "hidden_size": 8, "num_attention_heads": 2, "num_hidden_layers": 2)");
+  const Json json = Json::parse(expect_success({"inspect", bert, "--json"}).out);
+  EXPECT_EQ(json.at("ropes"), Json::array());
+  EXPECT_EQ(json.at("notes").size(), 1U);
+  expect_success({"inspect", bert});
+  const Strings table = {"table", bert, "--positions", "0:4", "--output", path("t.safetensors")};
+  expect_error(table, "ROPE");
+  EXPECT_NE(run(table).err.find("has no rotary positions"), std::string::npos);
+  write_tensors("in.safetensors", {make_tensor<float>("q", ElementType::f32, {1, 1, 4}, {1, 2, 3, 4})});
+  expect_error({"apply", bert, "--input", path("in.safetensors"), "--output", path("t.safetensors")}, "ROPE");
+  EXPECT_FALSE(std::filesystem::exists(path("t.safetensors")));
+}
+
+TEST_F(Cli, names_from_outside_write_no_lines_and_no_escapes) {
+  const std::string config =
+      write_config("config.json", R"("model_type": "a\nb\u001b[31m", "hidden_size": 8, "num_attention_heads": 2,)"
+                                  R"("num_hidden_layers": 1, "rope_theta": 100.0, "max_position_embeddings": 64)");
+  const std::string shown = expect_success({"inspect", config, "--pairing", "half"}).out;
+  EXPECT_EQ(shown.rfind("model_type a\\x0ab\\x1b[31m, 1 rope\n", 0), 0U) << shown;
+  const std::string text =
+      expect_success({"table", small_llama(), "--positions", "1", "--output", path("t\n.safetensors")}).out;
+  EXPECT_EQ(text.find("t\n."), std::string::npos) << text;
 }
 
 TEST_F(Cli, inspect_needs_no_config) {

@@ -68,6 +68,19 @@ TEST(Config, a_made_up_key_is_refused_in_an_object_that_is_not_used_too) {
   EXPECT_EQ(code_of(model("bert", R"("rope_foo": 10000.0)")), "CONFIG_KEY");
 }
 
+TEST(Config, a_second_spelling_is_read_where_it_says_the_same) {
+  EXPECT_EQ(code_of(model("stablelm", R"("partial_rotary_factor": 0.25, "rope_pct": 0.25)")), "none");
+  EXPECT_EQ(code_of(model("stablelm", R"("partial_rotary_factor": 0.25, "rope_pct": 0.5)")), "CONFIG_KEY");
+  EXPECT_EQ(code_of(model("lfm2", R"("rope_theta": 1000000.0, "theta": 1000000.0)")), "none");
+  EXPECT_EQ(code_of(model("lfm2", R"("rope_theta": 1000000.0, "theta": 10000.0)")), "CONFIG_KEY");
+  EXPECT_EQ(code_of(model("llama", R"("rope_interleaved": false)")), "none");  // SmolLM2
+  EXPECT_EQ(code_of(model("llama", R"("rope_interleaved": true)")), "CONFIG_KEY");
+  EXPECT_EQ(code_of(model("llama", R"("rope_condense_ratio": 1)")), "none");
+  EXPECT_EQ(code_of(model("llama", R"("rope_condense_ratio": 8)")), "CONFIG_KEY");  // LongChat's own code
+  EXPECT_EQ(code_of(model("qwen2", R"("use_mrope": false)")), "none");
+  EXPECT_EQ(code_of(model("qwen2", R"("use_mrope": true)")), "CONFIG_KEY");
+}
+
 TEST(Config, keys_that_only_look_like_rope_are_left_alone) {
   EXPECT_EQ(code_of(model("llama", R"("properties": {"a": 1}, "property": 2, "position_embedding_type": "absolute")")),
             "none");
@@ -84,6 +97,12 @@ TEST(Config, a_sub_config_whose_rope_is_not_known_is_named_in_a_note) {
 TEST(Config, a_model_that_no_rope_describes_is_refused_with_the_reason) {
   EXPECT_EQ(code_of(model("nanochat", "")), "ROPE");
   EXPECT_NE(sentence_of(model("nanochat", "")).find("minus the angle"), std::string::npos);
+}
+
+TEST(Config, the_two_dimensional_positions_of_the_first_chatglm_are_refused) {
+  const std::string json = R"({"model_type": "chatglm", "hidden_size": 4096, "num_attention_heads": 32, "num_layers": 2,
+                               "position_encoding_2d": true})";
+  EXPECT_EQ(code_of(json), "ROPE");
 }
 
 TEST(Config, a_model_without_rotary_positions_has_no_rope) {
@@ -118,6 +137,25 @@ TEST(Config, bad_values_are_refused_with_key_rule_and_value) {
     EXPECT_EQ(code_of(model("llama", more)), "CONFIG_VALUE") << more;
     EXPECT_NE(sentence_of(model("llama", more)).find(words), std::string::npos) << sentence_of(model("llama", more));
   }
+}
+
+TEST(Config, a_layer_type_that_is_not_known_is_refused) {
+  const std::string types = R"("layer_types": ["full_attention", "full_attention", "full_attention", )";
+  EXPECT_EQ(code_of(model("llama", types + R"("foo"])")), "CONFIG_VALUE");
+  EXPECT_NE(sentence_of(model("llama", types + R"("foo"])")).find("not \"foo\""), std::string::npos);
+  EXPECT_EQ(only(read("lfm2", types + R"("conv"])")).layers_without_rope, (Layers{3}));
+}
+
+TEST(Config, key_heads_must_divide_the_heads) {
+  const auto heads = [](const std::string& kv) {
+    return R"({"model_type": "llama", "hidden_size": 512, "num_attention_heads": 8, "num_hidden_layers": 1,
+               "num_key_value_heads": )" +
+           kv + "}";
+  };
+  EXPECT_EQ(code_of(heads("3")), "CONFIG_VALUE");
+  EXPECT_EQ(code_of(heads("16")), "CONFIG_VALUE");
+  EXPECT_EQ(only(parse_config(heads("null"))).kv_heads, 8);
+  EXPECT_TRUE(noted(parse_config(heads("null")), "num_key_value_heads is null: 8"));
 }
 
 TEST(Config, sizes_beyond_reason_are_refused) {
@@ -160,15 +198,49 @@ TEST(Config, a_head_dim_of_zero_or_null_is_hidden_size_over_heads) {
 
 TEST(Config, malformed_json_is_refused) {
   for (const char* json :
-       {"", "{", "nonsense", "[]", "3", "null", R"({"a": NaN})", R"({"a": Infinity})", R"({"a": 1e999})",
+       {"", "{", "nonsense", "[]", "3", "null", R"({"a": nan})", R"({"a": -NaN})", R"({NaN: 1})", R"({"a": 1e999})",
         R"({"a": 1, "a": 2})", R"({"a": {"b": 1, "b": 2}})", "{\"a\": \"\xff\"}", R"({"a": 1} x)"}) {
     EXPECT_EQ(code_of(json), "JSON") << json;
   }
+  const std::string sound = model("llama", "");
+  EXPECT_EQ(code_of(sound + std::string(1, '\0')), "JSON");
+  EXPECT_EQ(code_of("\xEF\xBB\xBF" + sound), "JSON");
   std::string deep;
   for (int i = 0; i < 100000; ++i) deep += "[";
   EXPECT_EQ(code_of(deep), "JSON");
   EXPECT_EQ(code_of(std::string((16u << 20) + 1, ' ')), "JSON");
   EXPECT_EQ(code_of(R"({"model_type": 3})"), "CONFIG_VALUE");
+}
+
+TEST(Config, pythons_nan_and_infinity_are_read_where_no_rope_depends_on_them) {
+  EXPECT_EQ(code_of(model("falcon_h1", R"("time_step_limit": [0.0, Infinity], "x": NaN, "y": {"z": -Infinity})")),
+            "none");
+  EXPECT_EQ(code_of(model("llama", R"("words": "NaN \" Infinity \\")")), "none");
+  for (const char* more :
+       {R"("rope_theta": NaN)", R"("rope_theta": Infinity)", R"("head_dim": Infinity)", R"("layer_types": [NaN])",
+        R"("rope_scaling": {"type": "linear", "factor": Infinity})", R"("rope_foo": NaN)", R"("rope_foo": [-Infinity])",
+        R"("rope_scaling": {"type": "linear", "factor": 2.0, "finetuned": NaN})",
+        R"("rope_scaling": {"type": "longrope", "factor": 2.0, "short_factor": [NaN], "long_factor": [1.0]})"}) {
+    const std::string json = R"({"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4,
+                                 "num_hidden_layers": 1, )" +
+                             std::string(more) + "}";
+    EXPECT_TRUE(code_of(json) == "CONFIG_VALUE" || code_of(json) == "CONFIG_KEY") << json << code_of(json);
+  }
+  EXPECT_NE(sentence_of(R"({"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 1,
+                            "rope_theta": -Infinity})")
+                .find("rope_theta must be a finite number but got -Infinity"),
+            std::string::npos);
+}
+
+TEST(Config, every_sentence_is_one_line_whatever_the_file_calls_its_keys) {
+  for (const std::string& json :
+       {model("llama", R"("rope_\nfoo": 1)"), model("a\\nb", ""), model("llama", R"("x\ny": {"rope_foo": 1})"),
+        model("llama", R"("layer_types": ["a\nb", "c", "d", "e"])"), std::string(R"({"a\nb": 1, "a\nb": 2})")}) {
+    EXPECT_NE(sentence_of(json), "") << json;
+    EXPECT_EQ(sentence_of(json).find('\n'), std::string::npos) << sentence_of(json);
+  }
+  const Model m = read("llama", R"("rope_scaling": {"type": "a\nb", "rope_type": "linear", "factor": 2.0})");
+  EXPECT_TRUE(noted(m, "a\\x0Ab"));
 }
 
 TEST(Config, a_folder_is_read_by_its_config_or_params) {

@@ -167,6 +167,16 @@ TEST(Config, qwen3_vl_interleaves_its_axes) {
   EXPECT_EQ(axes, expected + "0000");
 }
 
+TEST(Config, mrope_has_three_sections) {
+  const auto sections = [](const std::string& list) {
+    return code_of(model("qwen2_vl_text", R"("rope_scaling": {"type": "mrope", "mrope_section": )" + list + "}"));
+  };
+  EXPECT_EQ(sections("[16, 24, 24]"), "none");
+  EXPECT_EQ(sections("[32, 32]"), "CONFIG_VALUE");
+  EXPECT_EQ(sections("[16, 16, 16, 16]"), "CONFIG_VALUE");
+  EXPECT_EQ(sections("[16, 24, 23]"), "CONFIG_VALUE");
+}
+
 TEST(Config, pixtral_gives_rows_the_even_and_columns_the_odd_frequencies) {
   const Model m =
       parse_config(R"({"model_type": "mistral3", "text_config": {"model_type": "mistral", "hidden_size": 5120,
@@ -208,6 +218,74 @@ TEST(Config, a_nested_path_is_the_part) {
     "text_config": {"model_type": "qwen2_5_omni_text", "hidden_size": 3584, "num_attention_heads": 28,
     "num_hidden_layers": 2, "rope_scaling": {"mrope_section": [16, 24, 24], "rope_type": "default", "type": "default"}}}})");
   EXPECT_EQ(only(m).part, "thinker_config.text_config");
+}
+
+// ---- whose layers and heads ----
+
+TEST(Config, layers_that_attend_to_the_image_have_no_rope) {
+  const Model m = read("mllama_text_model", R"("cross_attention_layers": [1, 3])", 5);
+  EXPECT_EQ(only(m).layers, (Layers{0, 2, 4}));
+  EXPECT_EQ(only(m).layers_without_rope, (Layers{1, 3}));
+  EXPECT_EQ(only(read("mllama_text_model", "", 5)).layers_without_rope, (Layers{3}));
+}
+
+TEST(Config, block_configs_say_which_layers_attend_and_with_how_many_key_heads) {
+  const auto block = [](const std::string& attention) { return R"({"attention": {)" + attention + "}}"; };
+  const Model m =
+      read("nemotron-nas",
+           R"("block_configs": [)" + block(R"("n_heads_in_group": 8, "no_op": false)") + "," +
+               block(R"("n_heads_in_group": null, "no_op": true)") + "," + block(R"("n_heads_in_group": 16)") + "]",
+           3);
+  ASSERT_EQ(m.ropes.size(), 2u);
+  EXPECT_EQ(m.ropes[0].layers, (Layers{0}));
+  EXPECT_EQ(m.ropes[0].kv_heads, 4);
+  EXPECT_EQ(m.ropes[1].layers, (Layers{2}));
+  EXPECT_EQ(m.ropes[1].kv_heads, 2);
+  EXPECT_EQ(m.ropes[0].layers_without_rope, (Layers{1}));
+  EXPECT_EQ(code_of(model("nemotron-nas", R"("block_configs": [])")), "CONFIG_VALUE");
+  EXPECT_EQ(code_of(model("deci", R"("num_key_value_heads_per_layer": [4, 4, 4, -1])")), "CONFIG_VALUE");
+}
+
+TEST(Config, an_mla_family_may_say_that_its_heads_are_ordinary) {
+  const Model m = parse_config(R"({"model_type": "deepseek_vl_v2", "language_config": {"model_type": "deepseek_v2",
+    "hidden_size": 1280, "num_attention_heads": 10, "num_hidden_layers": 2, "num_key_value_heads": 10,
+    "qk_nope_head_dim": 0, "qk_rope_head_dim": 0, "use_mla": false}})");
+  EXPECT_EQ(only(m).rope.head_dim, 128);
+  EXPECT_EQ(only(m).first, 0);
+  EXPECT_EQ(only(m).rope.pairing, Pairing::half);
+}
+
+TEST(Config, xlm_roberta_turns_only_where_it_says_rotary) {
+  const Model jina = read("xlm-roberta", R"("position_embedding_type": "rotary", "rotary_emb_base": 20000.0)");
+  EXPECT_EQ(only(jina).rope.base, 20000);
+  EXPECT_TRUE(read("xlm-roberta", R"("position_embedding_type": "absolute")").ropes.empty());
+}
+
+TEST(Config, a_composite_with_its_text_keys_at_the_top_is_its_text_model) {
+  const Model m = parse_config(R"({"model_type": "fuyu", "hidden_size": 4096, "num_attention_heads": 64,
+    "num_hidden_layers": 2, "rope_theta": 25000.0})");
+  EXPECT_EQ(only(m).rope.rotary_dim, 32);  // Persimmon's half
+  EXPECT_EQ(only(m).rope.base, 25000);
+}
+
+TEST(Config, an_object_that_only_names_a_model_is_no_part) {
+  const Model m = read("minicpmv", R"("slice_config": {"max_slice_nums": 9, "model_type": "minicpmv"})");
+  EXPECT_EQ(only(m).part, "");
+}
+
+TEST(Config, moonshine_turns_32_of_its_36_elements_interleaved) {
+  const Model m = parse_config(R"({"model_type": "moonshine", "hidden_size": 288, "decoder_num_attention_heads": 8,
+    "decoder_num_hidden_layers": 6, "encoder_num_attention_heads": 8, "encoder_num_hidden_layers": 6,
+    "partial_rotary_factor": 0.9, "rope_theta": 10000.0})");
+  EXPECT_EQ(only(m).rope.head_dim, 36);
+  EXPECT_EQ(only(m).rope.rotary_dim, 32);
+  EXPECT_EQ(only(m).rope.pairing, Pairing::interleaved);
+}
+
+TEST(Config, dual_chunk_attention_leaves_the_frequencies_and_is_noted) {
+  const Model m = read("qwen2", R"("dual_chunk_attention_config": {"chunk_size": 262144, "local_size": 8192,
+                                    "original_max_position_embeddings": 262144})");
+  EXPECT_TRUE(noted(m, "dual_chunk_attention_config remaps positions"));
 }
 
 // ---- params.json ----

@@ -205,6 +205,13 @@ TEST(Table, RefusesFrequenciesThatAreNone) {
   expect_error([&] { Table(f, Pairing::half, p, Angles::float32); }, "SCALING", "pair 1");
 }
 
+TEST(Table, RefusesARoundingThatIsNone) {
+  const std::vector<std::int64_t> p = {1};
+  TableOptions options;
+  options.rounding = static_cast<DType>(9);
+  expect_error([&] { Table(frequencies_of(4), Pairing::half, Positions(p), options); }, "DTYPE", "value 9");
+}
+
 TEST(Table, RefusesPositionsThatItCannotHonour) {
   const std::vector<std::int64_t> six(6);
   const std::vector<double> reals = {0, 1, std::numeric_limits<double>::quiet_NaN(), 3};

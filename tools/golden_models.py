@@ -17,6 +17,11 @@ def ntk(factor):
     return {"name": "ntk", "factor": factor}
 
 
+def ntk_fixed(factor):
+    """kexue.fm/9706: (b f)^(-2i/r) f^(-2/r)."""
+    return {"name": "ntk", "factor": factor, "fixed": True}
+
+
 def dynamic(factor, trained):
     return {"name": "dynamic", "factor": factor, "trained": trained}
 
@@ -83,6 +88,10 @@ def mla(layers, heads, base, pairing, scaling):
     return rope(layers, heads, heads, 192, base, pairing, scaling, rotary_dim=64, first=128)
 
 
+def but(count, without):
+    return [i for i in range(count) if i not in without]
+
+
 full4, other4 = every(48, 4)  # Llama 4, Qwen3-Next: 48 layers, every fourth is the odd one
 LLAMA4_VISION = axial(34, 16, 88, 10000, pairing="interleaved", axes=(1, 0))  # the column first
 QWEN_VISION = axial(32, 16, 80, 10000)
@@ -91,6 +100,9 @@ gemma27_full, gemma27_local = every(62, 6)
 gemma4b_full, gemma4b_local = every(34, 6)
 gemma1b_full, gemma1b_local = every(26, 6)
 gemma31_full, gemma31_local = every(60, 6)
+mllama_cross = list(range(3, 40, 5))
+bamba_full = [9, 18, 27]
+lfm2_full = [2, 5, 8, 10, 12, 14]
 bert_full = list(range(0, 22, 3))
 bert_local = [i for i in range(22) if i % 3]
 V2_YARN = yarn(40, 4096, mscale=0.707, mscale_all_dim=0.707)
@@ -233,5 +245,41 @@ MODELS = {
     "apertus-8b": ("swiss-ai/Apertus-8B-2509", "memory", [rope(32, 32, 8, 128, 12000000, scaling=llama3(8))]),
     "exaone-4.0-32b": ("LGAI-EXAONE/EXAONE-4.0-32B", "memory",
                        [rope(every(64, 4)[1], 40, 8, 128, 1000000, scaling=llama3(16), without=every(64, 4)[0])]),
+    "afm-4.5b": ("arcee-ai/AFM-4.5B; mscale without mscale_all_dim counts nothing", "memory",
+                 [rope(36, 20, 4, 128, 10000, scaling=yarn(20, 4096))]),
+    "bamba-9b": ("ibm-ai-platform/Bamba-9B-v2: the file holds Infinity", "memory",
+                 [rope(bamba_full, 32, 8, 128, 10000, rotary_dim=64, without=but(32, bamba_full))]),
+    "deepseek-vl2-tiny": ("deepseek-ai/deepseek-vl2-tiny: use_mla false is Llama's attention", "memory",
+                          [rope(12, 10, 10, 128, 10000, part="language_config")]),
+    "glm-4.5v": ("zai-org/GLM-4.5V", "memory",
+                 [rope(46, 96, 8, 128, 10000, rotary_dim=64, part="text_config", axis=sectioned(8, 12, 12)),
+                  axial(24, 12, 128, 10000)]),
+    "gte-multilingual-base": ("Alibaba-NLP/gte-multilingual-base: the published code's fixed NTK", "memory",
+                              [rope(12, 12, 12, 64, 20000, scaling=ntk_fixed(8))]),
+    "internlm2.5-7b-1m": ("internlm/internlm2_5-7b-chat-1m", "memory",
+                          [rope(32, 32, 8, 128, 50000000, scaling=dynamic(2.5, 262144), lengths=[262144, 1048576])]),
+    "jina-embeddings-v3": ("jinaai/jina-embeddings-v3: XLM-RoBERTa with rotary positions", "memory",
+                           [rope(24, 16, 16, 64, 20000)]),
+    "lfm2-1.2b": ("LiquidAI/LFM2-1.2B", "memory",
+                  [rope(lfm2_full, 32, 8, 64, 1000000, without=but(16, lfm2_full))]),
+    "llama-3.2-11b-vision": ("meta-llama/Llama-3.2-11B-Vision: cross-attention layers do not turn", "memory",
+                             [rope(but(40, mllama_cross), 32, 8, 128, 500000, scaling=llama3(8), part="text_config",
+                                   without=mllama_cross)]),
+    "minimax-text-01": ("MiniMaxAI/MiniMax-Text-01: every eighth layer attends by softmax", "memory",
+                        [rope(every(80, 8)[0], 64, 8, 128, 10000000, rotary_dim=64, without=every(80, 8)[1])]),
+    "mistral-large-3.params": ("mistralai/Mistral-Large-3-675B-Instruct-2512 params.json", "memory",
+                               [mla(61, 128, 10000, "interleaved", yarn(36, 8192, mscale=1, mscale_all_dim=1))]),
+    "mistral-small-3.1-24b": ("mistralai/Mistral-Small-3.1-24B-Instruct-2503", "memory",
+                              [rope(40, 32, 8, 128, 1000000000, part="text_config"), pixtral("vision_config", "half")]),
+    "moonshine-tiny": ("UsefulSensors/moonshine-tiny, the decoder's rope", "memory",
+                       [rope(6, 8, 8, 36, 10000, "interleaved", rotary_dim=32)]),
+    "qwen2.5-omni-7b": ("Qwen/Qwen2.5-Omni-7B: thinker, its tower, talker, and the codec's DiT", "memory",
+                        [rope(28, 28, 4, 128, 1000000, part="thinker_config.text_config", axis=sectioned(16, 24, 24)),
+                         axial(32, 16, 80, 10000, "thinker_config.vision_config"),
+                         rope(24, 12, 4, 128, 1000000, part="talker_config", axis=sectioned(16, 24, 24)),
+                         rope(22, 16, 16, 64, 10000, "interleaved_to_half", part="token2wav_config.dit_config")]),
+    "smollm2-135m": ("HuggingFaceTB/SmolLM2-135M", "memory", [rope(30, 9, 3, 64, 100000)]),
+    "yarn-mistral-7b-128k": ("NousResearch/Yarn-Mistral-7b-128k", "memory",
+                             [rope(32, 32, 8, 128, 10000, scaling=yarn(16, 8192))]),
     "exaone-4.0-1.2b": ("LGAI-EXAONE/EXAONE-4.0-1.2B", "memory", [rope(30, 32, 8, 64, 1000000, scaling=llama3(16))]),
 }

@@ -4,6 +4,7 @@ The config is built from the file, the model's own rotary module makes cos and s
 apply function rotates one-hot vectors, and the matrix that comes out says which elements form a pair, by which angle
 (inv_freq, float32) and, axis by axis, which coordinate drives it. Nothing here knows what make_golden.py expects.
 """
+import functools
 import importlib
 
 import torch
@@ -12,12 +13,28 @@ from transformers import CONFIG_MAPPING
 NONE = {
     "params": "params.json is Mistral's and Meta's own format; transformers reads config.json only",
     "chatglm": "transformers has no chatglm (remote code)",
+    "deepseek_vl_v2": "transformers has no deepseek_vl_v2 (remote code)",
+    "internlm2": "transformers has no internlm2 (remote code)",
     "kimi_k2": "transformers has no kimi_k2 (remote code derived from deepseek_v3)",
+    "minimax_text_01": "transformers has no minimax_text_01 (remote code)",
+    "new": "transformers has no new (remote code); its gte is another file",
+    "xlm-roberta": "transformers' XLM-RoBERTa has no rotary positions (remote code)",
 }
 
 # model_type of the part: folder, rotary class, how it is called
 MODULES = {
+    "arcee": ("arcee", "ArceeRotaryEmbedding", "text"),
+    "bamba": ("bamba", "BambaRotaryEmbedding", "text"),
+    "glm4v_moe_text": ("glm4v_moe", "Glm4vMoeTextRotaryEmbedding", "mrope"),
+    "glm4v_moe": ("glm4v_moe", "Glm4vMoeVisionRotaryEmbedding", "vision"),
+    "lfm2": ("lfm2", "Lfm2RotaryEmbedding", "text"),
     "llama": ("llama", "LlamaRotaryEmbedding", "text"),
+    "mllama_text_model": ("mllama", "MllamaRotaryEmbedding", "text"),
+    "moonshine": ("moonshine", "MoonshineRotaryEmbedding", "text"),
+    "qwen2_5_omni_dit": ("qwen2_5_omni", "Qwen2_5OmniDiTRotaryEmbedding", "dit"),
+    "qwen2_5_omni_talker": ("qwen2_5_omni", "Qwen2_5OmniRotaryEmbedding", "mrope"),
+    "qwen2_5_omni_text": ("qwen2_5_omni", "Qwen2_5OmniRotaryEmbedding", "mrope"),
+    "qwen2_5_omni_vision_encoder": ("qwen2_5_omni", "Qwen2_5OmniVisionRotaryEmbedding", "vision"),
     "llama4_text": ("llama4", "Llama4TextRotaryEmbedding", "complex_bthd"),
     "llama4_vision_model": ("llama4", "Llama4VisionRotaryEmbedding", "llama4_vision"),
     "mistral": ("mistral", "MistralRotaryEmbedding", "text"),
@@ -83,7 +100,7 @@ def part_config(values, part, vision):
     """The config object of one part, as transformers understands the file."""
     config = CONFIG_MAPPING[values["model_type"]].from_dict(dict(values))
     if part:
-        return getattr(config, part)
+        return functools.reduce(getattr, part.split("."), config)
     return config.text_config if hasattr(config, "text_config") and not vision else config
 
 
@@ -145,6 +162,11 @@ class Turner:
     def _mrope(self, position, length):
         cos, sin = self.module(torch.zeros(1), torch.tensor(position)[:, None, None])
         return self._apply(self.code.apply_rotary_pos_emb, cos, sin)
+
+    def _dit(self, position, length):
+        cos, sin = self.module(torch.zeros(1), self._ids(position, length))
+        split = self.code.deinterleave_head_dim
+        return self._apply(lambda q, k, c, s: self.code.apply_rotary_pos_emb(split(q), split(k), c, s), cos, sin)
 
     def _complex_bthd(self, position, length):
         eye = torch.eye(self.size)[None, None]
@@ -249,10 +271,12 @@ def layers_that_turn(config, layer, kind):
     """Among the config's layers, those with the rope of `layer`, from the lists the config object holds."""
     count = getattr(config, "num_hidden_layers", None) or config.depth
     types = getattr(config, "layer_types", None) or [""] * count
+    if getattr(config, "cross_attention_layers", None):
+        return [i for i in range(count) if i not in config.cross_attention_layers]
     if getattr(config, "no_rope_layers", None):
         return [i for i, turns in enumerate(config.no_rope_layers) if turns]
     sliding_only = config.model_type == "cohere2" or config.model_type == "exaone4" and config.sliding_window
-    if kind.startswith("layered") or sliding_only or "linear_attention" in types:
+    if kind.startswith("layered") or sliding_only or {"linear_attention", "conv"} & set(types):
         return [i for i, name in enumerate(types) if name == types[layer]]
     return list(range(count))
 

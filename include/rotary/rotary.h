@@ -6,6 +6,7 @@
 // keeps a pointer of the caller's, or starts a thread.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -37,7 +38,7 @@ struct Ntk {  // static NTK: base b * factor^(r/(r-2))     (bloc97; YaRN reposit
 };
 struct NtkFixed {  // (b f)^(-2i/r) f^(-2/r), or with mixed_b = B: w / exp(ln(f)/(r/2)^B (i+1)^B)
   double factor = 1;                // (kexue.fm/9706; vLLM's rope_type "ntk")
-  std::optional<double> mixed_b;
+  std::optional<double> mixed_b = {};
 };
 struct Dynamic {  // base b (f L/L0 - (f-1))^(r/(r-2)) with L = max(length, L0)        (Hugging Face)
   double factor = 1;
@@ -48,23 +49,23 @@ struct Yarn {  // NTK by parts with a magnitude                                 
   std::int64_t trained_length = 0;
   double beta_fast = 32;
   double beta_slow = 1;
-  bool truncate = true;                    // floor and ceil of the correction range; gpt-oss: false
-  std::optional<double> attention_factor;  // given: a, instead of the magnitude below
-  std::optional<double> mscale;            // a = M(mscale) / M(mscale_all_dim) when both are given and
-  std::optional<double> mscale_all_dim;    // not 0, else M(1); M(m) = magnitude * m * ln(factor) + 1
-  double magnitude = 0.1;                  // telechat3: 0.07
-  bool mscale_ratio = false;               // DeepSeek's own code: the ratio always, defaults 1 and 0
-  double extrapolation_factor = 1;         // vLLM: weight of the unscaled frequencies
-  double attn_factor = 1;                  // vLLM, ggml: multiplies a
+  bool truncate = true;                         // floor and ceil of the correction range; gpt-oss: false
+  std::optional<double> attention_factor = {};  // given: a, instead of the magnitude below
+  std::optional<double> mscale = {};            // a = M(mscale) / M(mscale_all_dim) when both are given and
+  std::optional<double> mscale_all_dim = {};    // not 0, else M(1); M(m) = magnitude * m * ln(factor) + 1
+  double magnitude = 0.1;                       // telechat3: 0.07
+  bool mscale_ratio = false;                    // DeepSeek's own code: the ratio always, defaults 1 and 0
+  double extrapolation_factor = 1;              // vLLM: weight of the unscaled frequencies
+  double attn_factor = 1;                       // vLLM, ggml: multiplies a
 };
 struct LongRope {  // w / ext_i, ext = long_factor when length > L0                 (arXiv:2402.13753)
-  std::vector<double> short_factor;  // one per pair
-  std::vector<double> long_factor;   // one per pair
+  std::vector<double> short_factor = {};  // one per pair
+  std::vector<double> long_factor = {};   // one per pair
   std::int64_t trained_length = 0;
-  double factor = 1;                       // a = sqrt(1 + ln(factor) / ln(L0)) when factor > 1, else 1
-  std::optional<double> attention_factor;  // replaces a
-  std::optional<double> short_mscale;      // replace a per length (Phi-3.5-MoE)
-  std::optional<double> long_mscale;
+  double factor = 1;                            // a = sqrt(1 + ln(factor) / ln(L0)) when factor > 1, else 1
+  std::optional<double> attention_factor = {};  // replaces a
+  std::optional<double> short_mscale = {};      // replace a per length (Phi-3.5-MoE)
+  std::optional<double> long_mscale = {};
 };
 struct Llama3 {  // wavelengths above L0/low divided by factor, below L0/high kept, blended between
   double factor = 1;  // (llama-models, Llama 3.1)
@@ -88,10 +89,10 @@ struct Rope {
   int rotary_dim = 0;  // elements of the rotated block, even; 0: head_dim
   double base = 10000; // above 1 ("rope_theta")
   Pairing pairing = {};  // set it: there is no right default
-  Scaling scaling;
-  std::vector<std::uint8_t> axis;  // which coordinate of a position drives each pair; empty: all 0
-  std::vector<int> index;          // i in b^(-2i/r), per pair; empty: 0, 1, 2, ...
-  int exponent_dim = 0;            // r in b^(-2i/r); 0: rotary_dim (axial ropes restart it per axis)
+  Scaling scaling = {};
+  std::vector<std::uint8_t> axis = {};  // which coordinate of a position drives each pair; empty: all 0
+  std::vector<int> index = {};          // i in b^(-2i/r), per pair; empty: 0, 1, 2, ...
+  int exponent_dim = 0;                 // r in b^(-2i/r); 0: rotary_dim (axial ropes restart it per axis)
 };
 
 // Axis layouts for Rope::axis. sections are counts of pairs per axis.
@@ -105,12 +106,12 @@ Rope axial(int head_dim, int axes, double base, Pairing pairing);
 // ---- Frequencies: radians per position of every pair ---------------------------------------------
 
 struct Frequencies {
-  std::vector<double> inv_freq;       // radians per position; 0: the pair stands still
-  std::vector<std::uint8_t> axis;     // per pair; empty: all 0
-  double attention_factor = 1;        // multiplies cos and sin
-  std::vector<float> inv_freq_float32;  // the same by the frameworks' float32 steps, for Angles::float32;
-                                        // empty: inv_freq rounded
-  int axes() const noexcept;          // 1 + the largest axis
+  std::vector<double> inv_freq = {};    // radians per position; 0: the pair stands still
+  std::vector<std::uint8_t> axis = {};  // per pair; empty: all 0
+  double attention_factor = 1;          // multiplies cos and sin
+  std::vector<float> inv_freq_float32 = {};  // the same by the frameworks' float32 steps, for Angles::float32;
+                                             // empty: inv_freq rounded
+  int axes() const noexcept;            // 1 + the largest axis
 };
 
 // inv_freq within 1 ulp of the real-number formula, attention_factor likewise. length is the number
@@ -130,7 +131,7 @@ enum class Angles : std::uint8_t {
 };
 
 // A view of positions, row-major [axes, batch, tokens]. One axis serves ropes of several: text tokens
-// have the same position on each.
+// have the same position on each. Throws SHAPE.
 struct Positions {
   Positions(std::span<const std::int64_t> p, int axes = 1, int batch = 1);
   Positions(std::span<const double> p, int axes = 1, int batch = 1);
@@ -148,6 +149,8 @@ struct TableOptions {
 };
 
 // cos and sin are f32, row-major [batch, tokens, pairs]; batch is 1 where all batch rows share positions.
+// Throws SHAPE, DTYPE (rounding), SCALING (a frequency that is not finite), POSITION (not finite; with Angles::float32:
+// an angle that overflows).
 class Table {
  public:
   Table(const Frequencies&, Pairing, std::span<const std::int64_t> positions, Angles = Angles::exact);
@@ -174,7 +177,8 @@ class Table {
 
 // ---- Heads: the caller's memory ------------------------------------------------------------------
 
-// Element (b, t, h, d) lies at b * batch_stride + t * token_stride + h * head_stride + d. In elements.
+// Element (b, t, h, d) lies at b * batch_stride + t * token_stride + h * head_stride + d. In elements; not negative
+// (the stride of a size of one does not matter).
 struct Layout {
   std::int64_t batch = 1;
   std::int64_t tokens = 0;
@@ -210,8 +214,8 @@ ConstHeads slice(const ConstHeads&, int first, int head_dim);
 // The first table.rotary_dim() elements of each head turn; the rest keep their bits (out of place: are
 // copied). In f32: product, product, sum, no fused multiply-add; f16 and bf16 convert at the edges, to
 // nearest even. Subnormals are kept. The result does not depend on target, threads or split.
-// Throws SHAPE (tokens or batch differ from the table's, rotary_dim above head_dim, overlapping strides),
-// DTYPE (in and out differ), ALIAS (x and out overlap without being the same).
+// Throws SHAPE (tokens or batch differ from the table's, rotary_dim above head_dim, written elements that overlap),
+// DTYPE (in and out differ, misaligned data), ALIAS (x and out overlap without being the same).
 void rotate(const Heads& x, const Table&, const Executor& = serial());
 void rotate(const ConstHeads& x, const Heads& out, const Table&, const Executor& = serial());
 

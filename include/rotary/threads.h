@@ -7,7 +7,7 @@
 namespace rotary {
 
 // Runs body(context, begin, end) over disjoint ranges that cover [0, count), and returns when all are done.
-// grain is the smallest range worth a thread. To use a pool of your own, derive from it.
+// grain is the smallest range worth a thread; body does not throw. To use a pool of your own, derive from it.
 class Executor {
  public:
   using Body = void (*)(void* context, std::int64_t begin, std::int64_t end);

@@ -16,7 +16,9 @@ constexpr int most_parts = 64;
 
 bool contains(std::string_view text, std::string_view word) { return text.find(word) != std::string_view::npos; }
 
-std::string join(const std::string& path, const std::string& key) { return path.empty() ? key : path + "." + key; }
+std::string join(const std::string& path, const std::string& key) {
+  return path.empty() ? one_line(key) : path + "." + one_line(key);
+}
 
 // What kind of sub-config a key announces. Text comes first, so that rope 0 is the language model's.
 enum class Role : std::uint8_t { text, other, vision, audio };
@@ -34,8 +36,10 @@ bool has_any(const Object& keys, std::initializer_list<const char*> names) {
 
 // Layers and heads of its own: a model, not only a container of models.
 bool is_model(const Object& keys) {
-  return has_any(keys, {"num_hidden_layers", "n_layer", "n_layers", "num_layers", "depth", "encoder_layers"}) &&
-         has_any(keys, {"num_attention_heads", "n_head", "n_heads", "num_heads", "encoder_attention_heads"});
+  return has_any(keys, {"num_hidden_layers", "n_layer", "n_layers", "num_layers", "depth", "encoder_layers",
+                        "decoder_num_hidden_layers"}) &&
+         has_any(keys, {"num_attention_heads", "n_head", "n_heads", "num_heads", "encoder_attention_heads",
+                        "decoder_num_attention_heads"});
 }
 
 bool has_rope_keys(const Object& keys) {
@@ -75,7 +79,10 @@ const Family* family_of(const Node& node) {
     return first_family({own, told}, false);
   }
   if (const Family* f = first_family({own}, false)) return f;
-  if (node.root()) return is_model(node.keys) ? first_family({own + "_text"}, false) : nullptr;
+  if (node.root()) {
+    const std::string text(child_type(own, "text_config"));
+    return is_model(node.keys) ? first_family({own + "_text", text}, false) : nullptr;
+  }
   if (own.empty()) {
     if (const Family* f = first_family({told}, false)) return f;
   }
@@ -93,8 +100,10 @@ class Walk {
       reading_.note("", "the text model is read from text_config; the same keys at the top are not");
       ignore_rope_keys(node.keys);
       family = nullptr;
-    } else if (family != nullptr) {
+    } else if (family != nullptr && !only_named(node, *family)) {
       read(node, *family, true);
+    } else if (family != nullptr) {
+      // nothing of its own: its rope keys, if any, are refused as unread
     } else if (!known_without_rope(node.type)) {
       read_unknown(node);
     } else {
@@ -107,6 +116,11 @@ class Walk {
   static bool text_child(const Node& node) {
     const auto found = node.keys.json().find("text_config");
     return found != node.keys.json().end() && found->is_object() && !found->empty();
+  }
+
+  // MiniCPM-V's slice_config names the whole model's type and describes no layers.
+  static bool only_named(const Node& node, const Family& family) {
+    return node.role() == Role::other && family.shape.layers == 0 && !is_model(node.keys);
   }
 
   void read(const Node& node, const Family& family, bool known) {
@@ -125,13 +139,14 @@ class Walk {
   void read_unknown(const Node& node) {
     const std::string why(refusal(node.type));
     if (!why.empty()) {
-      if (node.root())
+      if (node.role() == Role::text)
         throw Error("ROPE", "[read_config] a rope must be a rotation of q and k but " + node.type + ' ' + why);
+      ignore_rope_keys(node.keys);
       return reading_.note(node.path, "no rope is given: " + node.type + ' ' + why);
     }
     const bool model = is_model(node.keys);
     const bool asks = model && (node.role() == Role::text || (reading_.options.pairing && has_rope_keys(node.keys)));
-    const std::string what = node.type.empty() ? "no model_type" : "model_type \"" + node.type + "\"";
+    const std::string what = node.type.empty() ? "no model_type" : "model_type " + in_quotes(node.type);
     if (!asks) {
       if (model && !node.root()) {
         reading_.note(node.path, "its rope, if it has one, is not known (" + what + "); it has no rope answer here");
@@ -149,7 +164,7 @@ class Walk {
   }
 
   void read_without_rope(const Node& node) {
-    reading_.note(node.path, "model_type \"" + node.type + "\" has no rotary positions");
+    reading_.note(node.path, "model_type " + in_quotes(node.type) + " has no rotary positions");
     ignore_rope_keys(node.keys);
   }
 
@@ -196,8 +211,8 @@ Model read_json(const Json& json, const ConfigOptions& options) {
     if (reading.parts == 0 && !known_without_rope(reading.model.model_type)) {
       throw Error(type ? "MODEL_TYPE" : "CONFIG_MISSING",
                   "[read_config] a config must describe a model that is known but this one has " +
-                      (type ? "model_type \"" + *type +
-                                  "\" and no layers and heads (num_hidden_layers, "
+                      (type ? "model_type " + in_quotes(*type) +
+                                  " and no layers and heads (num_hidden_layers, "
                                   "num_attention_heads) or known sub-config"
                             : std::string("neither model_type nor num_hidden_layers and num_attention_heads")));
     }
@@ -209,7 +224,7 @@ Model read_json(const Json& json, const ConfigOptions& options) {
 }  // namespace
 
 void Reading::note(const std::string& part, const std::string& sentence) {
-  std::string whole = (part.empty() ? "" : part + ": ") + sentence;
+  std::string whole = one_line((part.empty() ? "" : part + ": ") + sentence);
   if (whole.back() != '.') whole += '.';
   if (std::find(model.notes.begin(), model.notes.end(), whole) == model.notes.end()) model.notes.push_back(whole);
 }

@@ -46,6 +46,7 @@ struct HeadShape {
 // ---- shape (config_shape.cpp) ----
 constexpr std::int64_t most_length = std::int64_t{1} << 53;  // positions
 int layer_count(Reading&, const Part&);
+bool is_mla(const Part&);  // a family of MLA heads, unless the file says use_mla: false
 struct Layer;
 HeadShape head_shape(Reading&, const Part&, const Layer&);
 // The positions that the model was made for: max_position_embeddings, by any of its names.

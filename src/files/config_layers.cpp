@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "config.h"
+#include "io.h"
 #include "rotary/error.h"
 
 namespace rotary::files {
@@ -32,6 +33,12 @@ bool attends(const std::string& type) {
   if (type == "linear_attention") return false;
   return type.empty() || type.find("attention") != std::string::npos || type.starts_with("hybrid") ||
          type == "minimax_m3_sparse" || type == "main" || type == "compress";
+}
+
+// Layers without attention that files name beside those with.
+bool is_known_without_attention(const std::string& type) {
+  static constexpr std::string_view known[] = {"linear_attention", "conv", "moe", "mlp", "sparse", "dense"};
+  return std::find(std::begin(known), std::end(known), type) != std::end(known);
 }
 
 // The class default pattern, stretched to the file's own period where it has one.
@@ -66,7 +73,10 @@ std::vector<std::string> default_types(Reading& reading, const Part& part, std::
 
 // attn_layer_indices (Bamba), full_attn_idxs (LFM2): the layers that attend; the others do not.
 std::optional<std::vector<std::string>> types_from_indices(const Part& part, std::size_t layers) {
-  if (const auto flags = part.keys.integers("attn_type_list"); flags && flags->size() == layers) {  // MiniMax-01
+  if (const auto flags = part.keys.integers("attn_type_list")) {  // MiniMax-01
+    if (flags->size() != layers) {
+      part.keys.refuse("attn_type_list", "must have one entry for each of the " + std::to_string(layers) + " layers");
+    }
     std::vector<std::string> types;
     for (const int flag : *flags) types.push_back(flag == 1 ? "full_attention" : "linear_attention");
     return types;
@@ -99,6 +109,13 @@ std::vector<std::string> types_as_written(Reading& reading, const Part& part, st
       types->resize(layers);
     }
     std::transform(types->begin(), types->end(), types->begin(), modern);
+    for (const std::string& type : *types) {
+      if (!attends(type) && !is_known_without_attention(type)) {
+        part.keys.refuse(key,
+                         "must list known layer types (full_attention, sliding_attention, mamba, conv, ...), not " +
+                             in_quotes(type));
+      }
+    }
     if (part.family.last_full) types->back() = "full_attention";
     return *types;
   }
@@ -171,6 +188,46 @@ void read_per_layer_config(const Part& part, std::vector<Layer>& layers) {
   }
 }
 
+// DeciLM and Nemotron NAS: each layer says how many query heads share one key head, and whether it attends at all.
+void read_block_configs(Reading& reading, const Part& part, std::vector<Layer>& layers) {
+  if (const auto kv = per_layer(reading, part, "num_key_value_heads_per_layer", layers.size(),
+                                part.keys.integers("num_key_value_heads_per_layer"))) {
+    for (std::size_t i = 0; i < layers.size(); ++i) {
+      if ((*kv)[i] < 1) part.keys.refuse("num_key_value_heads_per_layer", "must list numbers of heads, at least 1");
+      layers[i].kv_heads = (*kv)[i];
+    }
+  }
+  const Json* blocks = part.keys.value("block_configs");
+  if (blocks == nullptr) return;
+  if (!blocks->is_array() || blocks->size() != layers.size()) {
+    part.keys.refuse("block_configs",
+                     "must be a list of one object for each of the " + std::to_string(layers.size()) + " layers");
+  }
+  const auto heads = part.keys.integer("num_attention_heads", 1, 65536);
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    if (!(*blocks)[i].is_object()) part.keys.refuse("block_configs", "must list objects");
+    const auto attention =
+        Object((*blocks)[i], part.keys.path_of("block_configs[]"), reading.ledger).object("attention");
+    if (!attention) continue;
+    const auto group = attention->integer("n_heads_in_group", 1, 65536);
+    if (group && heads) layers[i].kv_heads = static_cast<int>(std::max<std::int64_t>(1, *heads / *group));
+    const bool off = attention->boolean("no_op").value_or(false);
+    layers[i].turns = layers[i].turns && !off && !attention->boolean("replace_with_linear").value_or(false);
+  }
+}
+
+// Llama 3.2 Vision: these layers attend to the image, without a rope.
+void read_cross_layers(Reading& reading, const Part& part, std::vector<Layer>& layers) {
+  static const std::vector<int> usual = {3, 8, 13, 18, 23, 28, 33, 38};
+  const auto given = part.keys.integers("cross_attention_layers");
+  for (const int i : given.value_or(usual)) {
+    if (i >= 0 && static_cast<std::size_t>(i) < layers.size()) layers[static_cast<std::size_t>(i)].turns = false;
+  }
+  reading.note(part.path, std::string("cross_attention_layers") +
+                              (given ? "" : " are not given: the default of " + part.name()) +
+                              " attend to the image and have no rope");
+}
+
 void read_scaled_layers(Reading& reading, const Part& part, std::vector<Layer>& layers) {
   const auto scaled = part.keys.integers("rope_scaling_layers");
   if (!scaled) return;
@@ -238,6 +295,10 @@ bool switched_off(Reading& reading, const Part& part) {
     reading.note(part.path, "use_mem_rope is not true: no layer has a rope");
     return true;
   }
+  if (part.family.rule == Rule::if_rope && !keys.boolean("rope").value_or(false)) {
+    reading.note(part.path, "rope is not true: no layer has a rope");
+    return true;
+  }
   if (part.family.rule == Rule::unless_null && says_null(keys)) {
     reading.note(part.path, "rope_parameters or rope_theta is null: no layer has a rope");
     return true;
@@ -251,7 +312,11 @@ bool switched_off(Reading& reading, const Part& part) {
     const bool turns = attention && attention->boolean("rope").value_or(false);
     if (attention) attention->mark_all("rope_dail_config");  // which library computes the same rope
     if (attention) attention->mark("rope_impl");
-    if (turns) return false;
+    if (turns) {
+      const auto scaling = attention->object("rope_hf_config");
+      if (scaling && scaling->text("type") == "no_scaling") attention->mark_all("rope_hf_config");
+      return false;
+    }
     if (attention) attention->mark_all("rope_hf_config");  // its scaling, where it turns
     reading.note(part.path, "attn_config.rope is not true: no layer has a rope");
     return true;
@@ -282,12 +347,14 @@ std::vector<Layer> read_layers(Reading& reading, const Part& part) {
   }
   read_lists(reading, part, layers);
   read_per_layer_config(part, layers);
+  read_block_configs(reading, part, layers);
   read_scaled_layers(reading, part, layers);
   const Rule rule = part.family.rule;
   if (rule == Rule::no_rope_layers || (!part.known && part.keys.has("no_rope_layers"))) {
     read_no_rope_layers(reading, part, layers);
   }
   if (rule == Rule::layer_rope_theta || rule == Rule::layer_rope_flags) read_layer_rope_theta(reading, part, layers);
+  if (rule == Rule::not_cross) read_cross_layers(reading, part, layers);
   const bool sliding = rule == Rule::sliding || rule == Rule::sliding_or_dense ||
                        (rule == Rule::sliding_or_all && !part.keys.is_null("sliding_window"));
   if (sliding) {

@@ -42,7 +42,8 @@ constexpr std::string_view scaling_words[] = {
 // Rope words in keys that do not say how anything turns.
 constexpr std::string_view harmless[] = {
     "rope_deltas",                       // run-time state that some files saved
-    "qk_rope_head_dim",                  // read where a model is an MLA; without meaning elsewhere
+    "qk_nope_head_dim",                  // read where a model is an MLA; without meaning elsewhere
+    "qk_rope_head_dim",                  //
     "rotary_value",                      // RoFormer: v turns too
     "relation_bias_theta",               // a bias, not a rope
     "memory_attention_rope_dropout",     // SAM 2 video
@@ -54,6 +55,12 @@ constexpr std::string_view harmless[] = {
     "fused_rope",                        //
     "use_fused_rope",                    //
     "fused_rotary",                      //
+};
+
+// Switches of other models that files carry switched off.
+constexpr std::string_view harmless_if_false[] = {
+    "position_embedding_xdrope",  // Hunyuan
+    "use_mrope",                  // Qwen2
 };
 
 std::string lower(std::string_view text) {
@@ -81,6 +88,7 @@ class Leftovers {
       const std::string where = path.empty() ? key : path + "." + key;
       const bool rope = in_rope || names_rope(key);
       if (ledger_.whole(json, key)) continue;
+      if (rope && is_not_finite(item.value())) refuse_number(where, item.value());
       if (rope && !ledger_.was_read(json, key) && !is_harmless(key, item.value())) refuse(key, path, item.value());
       values(item.value(), where, rope);
     }
@@ -91,6 +99,7 @@ class Leftovers {
     if (json.is_object()) object(json, path, in_rope);
     if (!json.is_array()) return;
     for (const Json& element : json) {
+      if (in_rope && is_not_finite(element)) refuse_number(path, element);
       if (element.is_structured()) values(element, path + "[]", in_rope);
     }
   }
@@ -99,14 +108,18 @@ class Leftovers {
     const auto is_in = [&key](const auto& list) {
       return std::find(std::begin(list), std::end(list), key) != std::end(list);
     };
-    return is_in(harmless) || (value.is_null() && is_in(scaling_words)) || says_other_positions(key, value);
+    return is_in(harmless) || (value == false && is_in(harmless_if_false)) ||
+           (value.is_null() && is_in(scaling_words)) || says_other_positions(key, value);
   }
 
   [[noreturn]] static void refuse(const std::string& key, const std::string& path, const Json& value) {
-    std::string shown = value.dump(-1, ' ', true, Json::error_handler_t::replace);
-    if (shown.size() > 60) shown = shown.substr(0, 57) + "...";
-    throw Error("CONFIG_KEY", "[read_config] every rope key must be understood but nothing reads " + key + " in " +
-                                  (path.empty() ? "the top level" : path) + " (" + shown + ")");
+    throw Error("CONFIG_KEY", "[read_config] every rope key must be understood but nothing reads " + one_line(key) +
+                                  " in " + (path.empty() ? "the top level" : one_line(path)) + " (" + shown(value) +
+                                  ")");
+  }
+
+  [[noreturn]] static void refuse_number(const std::string& path, const Json& value) {
+    throw Error("CONFIG_VALUE", "[read_config] " + one_line(path) + " must be a finite number but got " + shown(value));
   }
 
   const Ledger& ledger_;
@@ -134,12 +147,14 @@ bool names_rope(std::string_view key) {
   for (const char* word : {"rotary", "yarn", "ntk", "theta"}) {
     if (name.find(word) != std::string::npos) return true;
   }
-  // A word of the name that begins or ends with "rope" ("property" does not).
+  // A word of the name that begins or ends with "rope" ("property" does not), or says where there is none.
   for (std::size_t begin = 0; begin <= name.size();) {
     std::size_t end = name.find_first_of("_-. ", begin);
     if (end == std::string::npos) end = name.size();
     const std::string_view word = std::string_view(name).substr(begin, end - begin);
-    if (word.starts_with("rope") || word.ends_with("rope") || word.ends_with("ropes")) return true;
+    if (word.starts_with("rope") || word.ends_with("rope") || word.ends_with("ropes") || word == "nope") {
+      return true;
+    }
     begin = end + 1;
   }
   return false;

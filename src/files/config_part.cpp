@@ -111,8 +111,49 @@ Width width_of(Reading& reading, const Part& part, const RopeKeys& rope, const H
   return width;
 }
 
+// Further spellings of what is known, and factors that are 1: harmless where they agree, refused as unread otherwise.
+void mark_what_agrees(const Part& part, const RopeKeys& rope, const Width& width, const HeadShape& heads) {
+  const Object& keys = part.keys;
+  const auto number = [&keys](const char* key) {
+    const auto found = keys.json().find(key);
+    return found != keys.json().end() && found->is_number() ? found->get<double>() : std::nan("");
+  };
+  for (const char* key : {"rope_theta", "rotary_emb_base", "rotary_base", "rope_base", "theta"}) {
+    if (number(key) == rope.base) keys.mark(key);
+  }
+  const int turning = width.exponent_dim != 0 ? width.exponent_dim : width.rotary_dim;
+  for (const char* key : generic_partial_keys) {
+    const double partial = number(key);
+    if (partial > 0 && partial <= 1 && static_cast<int>(heads.block * partial) == turning) keys.mark(key);
+  }
+  for (const char* key : {"rotary_dim", "rope_dim", "attn_rotary_emb"}) {
+    if (number(key) == width.rotary_dim) keys.mark(key);
+  }
+  for (const char* key : {"rope_position_scale", "rope_condense_ratio", "rope_ratio", "rotary_scaling_factor"}) {
+    if (number(key) == 1) keys.mark(key);
+  }
+  for (const char* key :
+       {"rope_interleaved", "rope_interleave", "rope_traditional", "rotary_interleaved", "rotary_emb_interleaved"}) {
+    const auto found = keys.json().find(key);
+    if (found != keys.json().end() && *found == (part.family.pairing != Pairing::half)) keys.mark(key);
+  }
+  for (const char* key : {"rotary", "use_rope", "use_rotary", "use_rotary_pos_emb"}) {
+    const auto found = keys.json().find(key);
+    if (found != keys.json().end() && *found == true) keys.mark(key);
+  }
+}
+
 Pairing pairing_of(Reading& reading, const Part& part) {
   Pairing pairing = part.family.pairing;
+  if (part.family.block == Block::mla && !is_mla(part)) {
+    pairing = Pairing::half;
+    reading.note(part.path, "use_mla is false: ordinary heads, and the pairing is half");
+  }
+  if (part.family.base_key == "rope_ratio" && part.keys.boolean("position_encoding_2d").value_or(false)) {
+    throw Error("ROPE",
+                "[read_config] a chatglm must have positions of one axis but position_encoding_2d is true: the first "
+                "ChatGLM turns each half of the head by its own coordinate");
+  }
   if (part.family.switches_pairing) {
     const auto interleaved = part.keys.boolean("rope_interleave");
     if (interleaved && !*interleaved) {
@@ -163,12 +204,13 @@ class TextPart {
       }
     }
     agree_on_positions();
+    read_dual_chunk();
     if (ropes_.empty()) read_unused_keys();
     for (ModelRope& rope : ropes_) {
       rope.layers_without_rope = without;
       reading_.model.ropes.push_back(std::move(rope));
     }
-    part_.keys.mark("original_max_position_embeddings");
+    part_.keys.integer("original_max_position_embeddings", 1, most_length);
     for (const std::string_view key : words(part_.family.harmless)) ignore(key);
     if (!part_.family.remark.empty()) reading_.note(part_.path, std::string(part_.family.remark));
   }
@@ -182,12 +224,25 @@ class TextPart {
     }
   }
 
+  // Qwen2.5-1M: beyond a chunk, attention remaps positions; the frequencies stay.
+  void read_dual_chunk() {
+    const char* key = "dual_chunk_attention_config";
+    const auto chunks = part_.keys.has(key) ? part_.keys.object(key) : std::nullopt;
+    if (!chunks) return;
+    chunks->mark("original_max_position_embeddings");
+    reading_.note(part_.path,
+                  std::string(key) + " remaps positions inside attention (vLLM); the frequencies are these");
+  }
+
   static constexpr std::size_t none = static_cast<std::size_t>(-1);
 
   void ignore(std::string_view key) {
     const bool says = part_.keys.has(key);
     ignore_known(part_.keys, std::string(key));
-    if (says) reading_.note(part_.path, std::string(key) + " is not read: it turns nothing in " + part_.name());
+    if (says) {
+      reading_.note(part_.path, std::string(key) + " is not read: " +
+                                    (ropes_.empty() ? "nothing turns" : part_.name() + " turns without it"));
+    }
   }
 
   // No layer turns (ALiBi, position_embedding_type): the rope keys of the file are understood, and unused.
@@ -224,6 +279,7 @@ class TextPart {
     model.rope.base = keys.base;
     model.rope.pairing = pairing;
     model.first = first_of(part_, heads, width.rotary_dim);
+    if (part_.known) mark_what_agrees(part_, keys, width, heads);
     model.rope.scaling =
         read_scaling(reading_, part_, {.rope = keys, .partial = width.partial, .pairs = width.rotary_dim / 2});
     set_mrope_axes(reading_, part_, keys.scaling, model.rope);

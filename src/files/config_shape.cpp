@@ -38,13 +38,21 @@ void note_default(Reading& reading, const Part& part, const std::string& key, in
 constexpr std::initializer_list<const char*> context_keys = {
     "max_position_embeddings", "n_positions", "max_sequence_length", "seq_length", "max_seq_len", "model_max_length"};
 
-constexpr std::initializer_list<const char*> layer_keys = {
-    "num_hidden_layers",     "n_layer", "n_layers", "num_layers", "depth", "encoder_layers", "layers",
-    "num_transformer_layers"};
-constexpr std::initializer_list<const char*> head_keys = {"num_attention_heads",     "n_head", "n_heads", "num_heads",
-                                                          "encoder_attention_heads", "heads"};
+constexpr std::initializer_list<const char*> layer_keys = {"num_hidden_layers",
+                                                           "n_layer",
+                                                           "n_layers",
+                                                           "num_layers",
+                                                           "depth",
+                                                           "encoder_layers",
+                                                           "layers",
+                                                           "num_transformer_layers",
+                                                           "decoder_num_hidden_layers"};
+constexpr std::initializer_list<const char*> head_keys = {
+    "num_attention_heads",        "n_head", "n_heads", "num_heads", "encoder_attention_heads", "heads",
+    "decoder_num_attention_heads"};
 constexpr std::initializer_list<const char*> kv_keys = {
-    "num_key_value_heads", "num_kv_heads", "n_head_kv", "n_kv_heads", "num_query_groups", "num_attention_groups"};
+    "num_key_value_heads",        "num_kv_heads", "n_head_kv", "n_kv_heads", "num_query_groups", "num_attention_groups",
+    "decoder_num_key_value_heads"};
 constexpr std::initializer_list<const char*> hidden_keys = {"hidden_size", "n_embd", "n_embed",
                                                             "d_model",     "width",  "dim"};
 constexpr std::initializer_list<const char*> head_dim_keys = {"head_dim", "attention_head_dim", "kv_channels",
@@ -68,11 +76,22 @@ int read_kv_heads(Reading& reading, const Part& part, int heads) {
   if (keys.boolean("multi_query_attention").value_or(false)) {            // ChatGLM
     if (const auto kv = keys.integer("multi_query_group_num", 1, most_heads)) return static_cast<int>(*kv);
   }
-  if (const auto kv = first_of(keys, kv_keys, most_heads)) return *kv;
+  if (const auto kv = first_of(keys, kv_keys, most_heads)) {
+    if (heads % *kv != 0) {
+      throw Error("CONFIG_VALUE", "[read_config] " + keys.path_of("num_key_value_heads") + " must divide the " +
+                                      std::to_string(heads) + " heads but got " + std::to_string(*kv));
+    }
+    return *kv;
+  }
   const int usual = part.family.shape.kv_heads;
   if (!keys.is_null("num_key_value_heads") && usual != 0 && heads % usual == 0) {
     note_default(reading, part, "num_key_value_heads", part.family.shape.kv_heads);
     return part.family.shape.kv_heads;
+  }
+  if (!is_vision(part.family.axes)) {
+    const bool null = keys.is_null("num_key_value_heads");
+    reading.note(part.path, std::string("num_key_value_heads is ") + (null ? "null" : "not given") + ": " +
+                                std::to_string(heads) + ", one for each head");
   }
   return heads;
 }
@@ -155,6 +174,8 @@ void apply_layer_type(Reading& reading, const Part& part, const std::string& typ
 
 }  // namespace
 
+bool is_mla(const Part& part) { return part.family.block == Block::mla && part.keys.boolean("use_mla").value_or(true); }
+
 int layer_count(Reading& reading, const Part& part) {
   if (const auto layers = first_of(part.keys, layer_keys, most_layers)) return *layers;
   if (part.path.empty() || part.family.shape.layers == 0) missing(part, "how many layers it has", layer_keys);
@@ -166,7 +187,7 @@ HeadShape head_shape(Reading& reading, const Part& part, const Layer& layer) {
   HeadShape shape;
   shape.heads = read_heads(reading, part);
   shape.kv_heads = read_kv_heads(reading, part, shape.heads);
-  const bool mla = part.family.block == Block::mla || (!part.known && part.keys.has("qk_rope_head_dim"));
+  const bool mla = is_mla(part) || (!part.known && part.keys.has("qk_rope_head_dim"));
   if (mla) {
     shape.block = read_mla(reading, part, "qk_rope_head_dim", part.family.turning);
     shape.first = read_mla(reading, part, "qk_nope_head_dim", part.family.nope);

@@ -82,10 +82,13 @@ void add_blocks(Reading& reading, ModelRope model) {
 
 // "mrope_section" and its relatives, else the family's.
 std::vector<int> sections_of(Reading& reading, const Part& part, const std::optional<Object>& keys, int pairs) {
+  const bool four = part.family.axes == Axes::xdrope;
   for (const char* key : {"mrope_section", "xdrope_section"}) {
     const auto given = keys ? keys->integers(key) : std::nullopt;
     if (!given) continue;
-    if (given->empty() || given->size() > 4) keys->refuse(key, "must have three or four sections");
+    if (given->size() != 3 && !(four && given->size() == 4)) {
+      keys->refuse(key, four ? "must have three or four sections" : "must have three sections");
+    }
     for (const int section : *given) {
       if (section < 0 || section > 16384) keys->refuse(key, "must list counts of pairs");
     }
@@ -164,9 +167,15 @@ void read_vision_part(Reading& reading, const Part& part) {
 
 void set_mrope_axes(Reading& reading, const Part& part, const std::optional<Object>& keys, Rope& rope) {
   Axes axes = part.family.axes;
-  const auto interleaved = axes == Axes::one && part.known ? std::nullopt
-                           : keys                          ? keys->boolean("mrope_interleaved")
-                                                           : std::nullopt;
+  std::optional<bool> interleaved;
+  for (const char* key : {"interleaved", "mrope_interleaved"}) {
+    if ((axes == Axes::one && part.known) || !keys || !keys->has(key)) continue;
+    interleaved = keys->boolean(key);
+    if (part.known && *interleaved != (axes == Axes::interleaved)) {
+      reading.note(part.path, keys->path_of(key) + " has no effect: transformers lays the axes of " + part.name() +
+                                  " out by its own rule");
+    }
+  }
   if (!part.known && keys && keys->has("mrope_section")) {
     axes = interleaved.value_or(false) ? Axes::interleaved : Axes::sectioned;
   }

@@ -54,6 +54,8 @@ enum class Rule : std::uint8_t {
   if_use_mem_rope,      // Zamba2
   if_hidden_4096,       // Baichuan: the larger models use ALiBi
   if_attn_config_rope,  // MPT
+  if_rope,              // only where "rope" is true: the first OLMo, LLaDA
+  not_cross,            // none in cross_attention_layers, which look at the image
 };
 
 // How the old spelling (rope_theta, rope_scaling) maps onto layer types.

@@ -1,9 +1,12 @@
 #include "json.h"
 
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <cstddef>
+#include <limits>
 
+#include "io.h"
 #include "rotary/error.h"
 
 namespace rotary::files {
@@ -13,6 +16,46 @@ constexpr std::size_t most_bytes = 16u << 20;
 constexpr int most_levels = 64;
 constexpr std::size_t most_values = 500000;
 constexpr std::size_t most_elements = 16384;  // of a list that a getter copies
+
+// Python's json writes three words that JSON does not have ("time_step_limit": [0.0, Infinity]). Outside strings they
+// become strings that begin with U+0000, and Guard makes those the numbers they mean: a getter refuses them.
+struct PythonNumber {
+  std::string_view word;
+  double value;
+};
+constexpr std::array<PythonNumber, 3> python_numbers = {{{"NaN", std::numeric_limits<double>::quiet_NaN()},
+                                                         {"-Infinity", -std::numeric_limits<double>::infinity()},
+                                                         {"Infinity", std::numeric_limits<double>::infinity()}}};
+constexpr std::string_view marker("\0", 1);
+
+const PythonNumber* python_number(std::string_view text) {
+  for (const PythonNumber& known : python_numbers) {
+    if (text.starts_with(known.word)) return &known;
+  }
+  return nullptr;
+}
+
+std::string with_marked_numbers(std::string_view text) {
+  std::string result;
+  result.reserve(text.size() + 64);
+  bool in_string = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const PythonNumber* number = in_string ? nullptr : python_number(text.substr(i));
+    if (number != nullptr) {
+      result.append("\"\\u0000").append(number->word).append("\"");
+      i += number->word.size() - 1;
+      continue;
+    }
+    if (in_string && text[i] == '\\') {
+      result.append(text.substr(i, 2));
+      ++i;
+      continue;
+    }
+    if (text[i] == '"') in_string = !in_string;
+    result += text[i];
+  }
+  return result;
+}
 
 // Watches the parser: levels, values, duplicate keys.
 class Guard {
@@ -26,10 +69,11 @@ class Guard {
     } else if (event == Json::parse_event_t::object_end || event == Json::parse_event_t::array_end) {
       keys_.pop_back();
     } else if (event == Json::parse_event_t::key) {
-      const auto& key = parsed.get_ref<const std::string&>();
-      if (!keys_.back().insert(key).second) {
-        throw Error("JSON", "[parse] a key must not stand twice in one object but \"" + key + "\" does");
-      }
+      check_key(parsed.get_ref<const std::string&>());
+    } else if (parsed.is_string()) {
+      const std::string_view text = parsed.get_ref<const std::string&>();
+      const PythonNumber* number = text.starts_with(marker) ? python_number(text.substr(1)) : nullptr;
+      if (number != nullptr) parsed = number->value;
     }
     if (++values_ > most_values) {
       throw Error("JSON", "[parse] a file must hold at most " + std::to_string(most_values) + " values");
@@ -38,11 +82,24 @@ class Guard {
   }
 
  private:
+  void check_key(const std::string& key) {
+    if (key.starts_with(marker)) throw Error("JSON", "[parse] a key must be a string that does not begin with U+0000");
+    if (!keys_.back().insert(key).second) {
+      throw Error("JSON", "[parse] a key must not stand twice in one object but " + in_quotes(key) + " does");
+    }
+  }
+
   std::vector<std::set<std::string>> keys_;
   std::size_t values_ = 0;
 };
 
+}  // namespace
+
 std::string shown(const Json& value) {
+  if (is_not_finite(value)) {
+    const double number = value.get<double>();
+    return std::isnan(number) ? "NaN" : number > 0 ? "Infinity" : "-Infinity";
+  }
   std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
   if (text.size() > 60) {
     text.resize(57);
@@ -52,12 +109,37 @@ std::string shown(const Json& value) {
   return text;
 }
 
-}  // namespace
+std::string one_line(std::string_view text) {
+  constexpr const char* digits = "0123456789ABCDEF";
+  std::string result;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte >= 0x20 && byte != 0x7F) {
+      result += c;
+    } else {
+      result.append("\\x").append(1, digits[byte >> 4]).append(1, digits[byte & 15]);
+    }
+  }
+  return result;
+}
+
+bool is_not_finite(const Json& value) { return value.is_number_float() && !std::isfinite(value.get<double>()); }
 
 Json parse_json(std::string_view text) {
   if (text.size() > most_bytes) {
     throw Error("JSON",
                 "[parse] a config must be at most 16 MB but this one has " + std::to_string(text.size()) + " bytes");
+  }
+  if (text.find('\0') != std::string_view::npos) {
+    throw Error("JSON", "[parse] the text must be JSON but holds a byte 0");
+  }
+  if (text.starts_with("\xEF\xBB\xBF")) {
+    throw Error("JSON", "[parse] the text must be JSON but begins with a byte order mark");
+  }
+  std::string marked;
+  if (text.find("NaN") != std::string_view::npos || text.find("Infinity") != std::string_view::npos) {
+    marked = with_marked_numbers(text);
+    text = marked;
   }
   Guard guard;
   try {
@@ -67,7 +149,7 @@ Json parse_json(std::string_view text) {
   } catch (const Json::exception& e) {
     std::string why = e.what();
     if (const auto end = why.find("] "); end != std::string::npos) why.erase(0, end + 2);
-    throw Error("JSON", "[parse] the text must be JSON (no NaN, no Infinity, UTF-8) but has a " + why);
+    throw Error("JSON", "[parse] the text must be JSON in UTF-8 but has a " + why);
   }
 }
 
@@ -123,6 +205,7 @@ std::optional<double> Object::number(std::string_view key) const {
   const Json* v = value(key);
   if (v == nullptr) return std::nullopt;
   if (!v->is_number()) refuse(key, "must be a number");
+  if (is_not_finite(*v)) refuse(key, "must be a finite number");
   return v->get<double>();
 }
 
@@ -167,7 +250,7 @@ bool fits_int(const Json& v) {
 }  // namespace
 
 std::optional<std::vector<double>> Object::numbers(std::string_view key) const {
-  return list<double>(*this, key, "numbers", [](const Json& v) { return v.is_number(); });
+  return list<double>(*this, key, "finite numbers", [](const Json& v) { return v.is_number() && !is_not_finite(v); });
 }
 
 std::optional<std::vector<int>> Object::integers(std::string_view key) const {

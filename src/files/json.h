@@ -14,8 +14,16 @@ namespace rotary::files {
 
 using Json = nlohmann::json;
 
-// At most 16 MB, 64 levels and 500,000 values; no duplicate keys, NaN, Infinity or broken UTF-8. Throws JSON.
+// At most 16 MB, 64 levels and 500,000 values; no duplicate keys, byte 0, byte order mark or broken UTF-8. NaN and
+// Infinity are read as Python's json reads them; the getters below refuse them. Throws JSON.
 Json parse_json(std::string_view text);
+
+bool is_not_finite(const Json&);  // a number, and NaN or infinite
+
+// A value for sentences: at most 60 bytes on one line.
+std::string shown(const Json&);
+// Control characters as \xNN.
+std::string one_line(std::string_view text);
 
 // A number as a person would write it: 10000, 0.25, 1e+30.
 std::string spelled(double value);

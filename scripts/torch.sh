@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# Finds or installs the torch that rotary's torch door builds on. The last line printed is TORCH_ROOT, for CMake.
+#   TORCH_ROOT=DIR    an installed torch (site-packages, or the torch folder): used as it is
+#   ROTARY_CACHE=DIR  where to install otherwise (default ~/.cache/rotary): three wheels from PyPI, 1.3 GB
+set -euo pipefail
+. "$(dirname "$0")/lib.sh"
+
+torch_version=2.15.0
+cuda_version=13.2.86  # of the runtime that libtorch_cpu.so of that wheel is linked with
+
+has_torch() { [ -f "$1/lib/libtorch_cpu.so" ] && [ -f "$1/include/torch/library.h" ]; }
+
+if [ -n "${TORCH_ROOT:-}" ]; then
+  has_torch "$TORCH_ROOT/torch" || has_torch "$TORCH_ROOT" ||
+    { say "torch.sh: TORCH_ROOT must hold torch/lib/libtorch_cpu.so and torch/include but is $TORCH_ROOT"; exit 1; }
+  echo "$TORCH_ROOT"
+  exit 0
+fi
+
+venv=${ROTARY_CACHE:-$HOME/.cache/rotary}/torch-${torch_version%.*}
+done_mark=$venv/complete-$torch_version
+if [ ! -f "$done_mark" ]; then
+  need python3 python3-venv
+  say "installing torch $torch_version into $venv (1.3 GB)"
+  log=$(mktemp)
+  if ! { python3 -m venv --clear "$venv" && "$venv/bin/pip" install --no-deps "torch==$torch_version" \
+           "nvidia-cuda-runtime==$cuda_version" "nvidia-cuda-cupti==$cuda_version"; } >"$log" 2>&1; then
+    tail -n 5 "$log" >&2
+    say "torch.sh: could not install torch $torch_version from PyPI (whole log: $log); set TORCH_ROOT to an installed torch 2.8 or newer"
+    exit 1
+  fi
+  rm -f "$log"
+  touch "$done_mark"
+fi
+site=$(echo "$venv"/lib/python3.*/site-packages)
+has_torch "$site/torch" || { say "torch.sh: $venv is damaged: remove it and run again"; exit 1; }
+echo "$site"

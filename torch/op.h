@@ -1,0 +1,61 @@
+// The verbs for torch tensors, differentiable: the C++ face of the ops rotary::rotate, rotary::rotate_backward and
+// rotary::table, which the library registers with torch when it is loaded (docs/torch.md).
+//
+// Wrong input throws c10::Error with the same one sentence that rotary::Error would carry.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <utility>
+
+#include "rotary/rotary.h"
+
+namespace rotary_torch {
+
+// The dimensions of a tensor of heads, outermost first: batch, tokens, heads, head_dim.
+enum class Dims : std::uint8_t { bthd, bhtd, tbhd, thd };
+const char* name(Dims) noexcept;
+
+// Rows of cos and sin as tensors, f32 [tokens, pairs] or [batch, tokens, pairs].
+struct TableTensors {
+  at::Tensor cos;
+  at::Tensor sin;
+  rotary::Pairing pairing;
+};
+TableTensors tensors(const rotary::Table&);
+
+// Elements [first, first + 2 pairs) of every head turn, the others are copied. x is f32, f16 or bf16 with any strides
+// (or f64, with a table in f64, by plain torch ops). Differentiable in x and in the table's cos and sin, any number
+// of times. The result has x's strides where those are dense.
+at::Tensor rotate(const at::Tensor& x, const TableTensors&, Dims, std::int64_t first = 0);
+at::Tensor rotate(const at::Tensor& x, const rotary::Table&, Dims, std::int64_t first = 0);
+
+// In place; not differentiable: throws where a gradient would be recorded.
+void rotate_(const at::Tensor& x, const TableTensors&, Dims, std::int64_t first = 0);
+
+// The transposed map: the gradient of rotate with respect to x.
+at::Tensor rotate_backward(const at::Tensor& grad, const TableTensors&, Dims, std::int64_t first = 0);
+
+// cos and sin, f32, the correctly rounded values of attention_factor * cos(position * inv_freq). positions: int32,
+// int64 or float64 [tokens] or [batch, tokens]; where axis (one per pair) names several axes, [axes, tokens] or [axes,
+// batch, tokens] too, and [tokens] serves all axes. inv_freq: f64 [pairs]. Differentiable in inv_freq.
+std::pair<at::Tensor, at::Tensor> table(const at::Tensor& positions, const at::Tensor& inv_freq,
+                                        double attention_factor = 1, at::IntArrayRef axis = {});
+
+// The positions of a tensor on the CPU, and the view of them that rotary::Table takes; axes as in table().
+struct PositionTensor {
+  PositionTensor(const at::Tensor& positions, int axes);
+  rotary::Positions view() const;
+  std::int64_t length() const;  // the largest position + 1, at least 0
+
+  at::Tensor values;  // int64 or float64, contiguous
+  int axes;
+  int batch;
+  bool batched;  // the table has a batch dimension
+};
+
+// torch's own intra-op threads.
+const rotary::Executor& threads() noexcept;
+
+}  // namespace rotary_torch

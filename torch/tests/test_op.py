@@ -1,0 +1,405 @@
+"""The ops of librotary_torch.so from Python: test_op.py LIBRARY [TEST...].
+
+Judged by torch's own ops, by finite differences, by torch.library.opcheck and by mpmath. The last line says how many
+tests passed. Exit 77, with the reason, where torch cannot be imported.
+"""
+
+import itertools
+import random
+import sys
+import unittest
+
+try:
+    import torch
+except (ImportError, OSError) as reason:  # the three wheels that C++ needs cannot be imported
+    print(f"skipped: {sys.executable} cannot import torch ({str(reason).splitlines()[0]}); set TORCH_ROOT to a full one")
+    sys.exit(77)
+from torch.autograd import gradcheck, gradgradcheck
+
+PAIRINGS = ["half", "interleaved", "interleaved_to_half"]
+LAYOUTS = ["bthd", "bhtd", "tbhd", "thd"]
+B, T, H, D = 2, 5, 3, 8
+
+
+def shape_of(layout, batch=B, tokens=T, heads=H, head_dim=D):
+    sizes = {"b": batch, "t": tokens, "h": heads, "d": head_dim}
+    return [sizes[c] for c in layout]
+
+
+def heads(layout, dtype=torch.float32, **sizes):
+    return torch.randn(shape_of(layout, **sizes), dtype=torch.float64).to(dtype)
+
+
+def rows(tokens=T, pairs=D // 2, batch=None, dtype=torch.float32, factor=1.0):
+    """cos and sin of random angles."""
+    angles = torch.randn(([] if batch is None else [batch]) + [tokens, pairs], dtype=torch.float64) * 3
+    return (factor * angles.cos()).to(dtype), (factor * angles.sin()).to(dtype)
+
+
+def meet(table, layout):
+    """A table broadcast against heads of that layout."""
+    if layout == "thd":
+        return (table[0] if table.dim() == 3 else table)[:, None]
+    table = table if table.dim() == 3 else table[None]
+    return {"bthd": table[:, :, None], "bhtd": table[:, None], "tbhd": table.transpose(0, 1)[:, :, None]}[layout]
+
+
+def eager(x, cos, sin, pairing, layout, first=0):
+    """The formula in torch's ops, in the table's dtype, rounded once."""
+    pairs = cos.shape[-1]
+    before, block, rest = x[..., :first], x[..., first : first + 2 * pairs], x[..., first + 2 * pairs :]
+    c, s = meet(cos, layout), meet(sin, layout)
+    if pairing == "half":
+        a, b = block[..., :pairs], block[..., pairs:]
+    else:
+        a, b = block[..., 0::2], block[..., 1::2]
+    a, b = a.to(cos.dtype), b.to(cos.dtype)
+    y0, y1 = (a * c - b * s).to(x.dtype), (b * c + a * s).to(x.dtype)
+    if pairing == "interleaved":
+        turned = torch.stack([y0, y1], -1).flatten(-2)
+    else:
+        turned = torch.cat([y0, y1], -1)
+    return torch.cat([before, turned, rest], -1)
+
+
+def rotate_half(x):
+    a, b = x.chunk(2, -1)
+    return torch.cat([-b, a], -1)
+
+
+def views(layout, dtype, head_dim=D):
+    """The same heads as memory lays them: dense, permuted, inside a fused buffer, spread, expanded, inner stride 2."""
+    x = heads(layout, dtype, head_dim=head_dim)
+    yield "contiguous", x
+    yield "transposed", x.transpose(0, 1).contiguous().transpose(0, 1)
+    yield "inside a wider buffer", torch.cat([x, x], -1)[..., head_dim:]
+    yield "every second", torch.cat([x, x], 0)[::2]
+    yield "expanded", x[:1].expand(x.shape)
+    yield "inner stride", torch.stack([x, x], -1)[..., 0]
+    yield "last dimension outermost", x.movedim(-1, 0).contiguous().movedim(0, -1)
+
+
+def same_bits(a, b):
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return False
+    bits = {4: torch.int32, 2: torch.int16, 8: torch.int64}[a.element_size()]
+    return torch.equal(a.contiguous().view(bits), b.contiguous().view(bits))
+
+
+class Rotate(unittest.TestCase):
+    def setUp(self):
+        torch.manual_seed(7)
+
+    def test_equals_the_formula_rounded_once_in_every_layout_pairing_dtype_and_view(self):
+        dtypes = [torch.float32, torch.float16, torch.bfloat16, torch.float64]
+        for layout, pairing, dtype in itertools.product(LAYOUTS, PAIRINGS, dtypes):
+            for batch in [None, 1, B]:
+                if layout == "thd" and batch == B:
+                    continue
+                wide = torch.float64 if dtype == torch.float64 else torch.float32
+                cos, sin = rows(batch=batch, dtype=wide, factor=1.25)
+                for kind, x in views(layout, dtype):
+                    with self.subTest(layout=layout, pairing=pairing, dtype=dtype, batch=batch, view=kind):
+                        y = rotary.rotate(x, cos, sin, pairing, layout)
+                        self.assertTrue(same_bits(y, eager(x, cos, sin, pairing, layout)))
+                        self.assertEqual(y.stride(-1), 1)
+
+    def test_equals_the_eager_formula_of_frameworks_bit_for_bit(self):
+        x = torch.randn(2, 4, 33, 128)
+        cos, sin = rotary.table(torch.arange(33), 10000.0 ** (-torch.arange(64, dtype=torch.float64) / 64))
+        c, s = torch.cat([cos, cos], -1), torch.cat([sin, sin], -1)
+        for q in [x, x.transpose(1, 2).contiguous().transpose(1, 2)]:
+            self.assertTrue(same_bits(rotary.rotate(q, cos, sin, "half", "bhtd"), q * c + rotate_half(q) * s))
+
+    def test_result_keeps_dense_strides(self):
+        cos, sin = rows()
+        x = heads("bhtd").transpose(1, 2).contiguous().transpose(1, 2)
+        self.assertEqual(rotary.rotate(x, cos, sin, "half", "bhtd").stride(), x.stride())
+
+    def test_partial_and_trailing_blocks_leave_the_rest_bit_for_bit(self):
+        nan = torch.tensor([0x7FC12345], dtype=torch.int32).view(torch.float32)
+        for layout, pairing, first in itertools.product(LAYOUTS, PAIRINGS, [0, 3, 10]):
+            x = heads(layout, head_dim=18)
+            x[..., :first] = nan
+            x[..., first + D :] = nan
+            cos, sin = rows()
+            y = rotary.rotate(x, cos, sin, pairing, layout, first)
+            self.assertTrue(same_bits(y, eager(x, cos, sin, pairing, layout, first)))
+            self.assertTrue(same_bits(y[..., :first], x[..., :first]))
+
+    def test_in_place_equals_out_of_place_and_counts_as_a_change(self):
+        for layout, pairing, dtype in itertools.product(LAYOUTS, PAIRINGS, [torch.float32, torch.bfloat16, torch.float64]):
+            cos, sin = rows(dtype=torch.float64 if dtype == torch.float64 else torch.float32)
+            for kind, x in views(layout, dtype, head_dim=12):
+                if kind == "expanded":
+                    continue
+                expected, version = rotary.rotate(x, cos, sin, pairing, layout, 2), x._version
+                rotary.rotate_(x, cos, sin, pairing, layout, 2)
+                self.assertTrue(same_bits(x, expected), (layout, pairing, dtype, kind))
+                self.assertGreater(x._version, version)
+        with torch.inference_mode():
+            x = heads("bthd")
+            expected = rotary.rotate(x, *rows(), "half", "bthd")
+            self.assertEqual(expected.shape, x.shape)
+
+    def test_threads_do_not_change_the_bits(self):
+        x, (cos, sin) = heads("bthd", tokens=700, heads=16, head_dim=64), rows(700, 32)
+        before, results = torch.get_num_threads(), []
+        for threads in [1, 2, 3]:
+            torch.set_num_threads(threads)
+            results.append(rotary.rotate(x, cos, sin, "half", "bthd"))
+        torch.set_num_threads(before)
+        self.assertTrue(all(same_bits(r, results[0]) for r in results))
+
+    def test_nothing_to_do_is_fine(self):
+        for layout, sizes in [("bthd", {"tokens": 0}), ("bhtd", {"batch": 0}), ("thd", {"heads": 0})]:
+            x = heads(layout, **sizes).requires_grad_()
+            cos, sin = rows(x.shape[layout.index("t")])
+            y = rotary.rotate(x, cos.requires_grad_(), sin, "half", layout)
+            y.sum().backward()
+            self.assertEqual((y.shape, x.grad.shape, cos.grad.abs().sum().item()), (x.shape, x.shape, 0.0))
+
+    def test_meta_tensors_have_the_shape_strides_and_checks_of_real_ones(self):
+        cos, sin = rows()
+        for layout, dtype in itertools.product(LAYOUTS, [torch.float32, torch.bfloat16]):
+            for kind, x in views(layout, dtype):
+                real = rotary.rotate(x, cos, sin, "half", layout)
+                like = torch.empty_strided(x.shape, x.stride(), dtype=dtype, device="meta")
+                meta = rotary.rotate(like, cos.to("meta"), sin.to("meta"), "half", layout)
+                self.assertEqual((meta.shape, meta.stride(), meta.dtype), (real.shape, real.stride(), real.dtype), kind)
+        with self.assertRaisesRegex(RuntimeError, "table has 4 rows but x has 5 tokens"):
+            rotary.rotate(heads("bthd").to("meta"), cos[:4].to("meta"), sin[:4].to("meta"), "half", "bthd")
+
+    def test_wrong_calls_get_one_clear_sentence(self):
+        x, (cos, sin) = heads("bthd"), rows()
+        wrong = {
+            "table has 4 rows but x has 5 tokens": (x, cos[:4], sin[:4], "half", "bthd"),
+            "table has 3 batch rows but x has 2": (x, *rows(batch=3), "half", "bthd"),
+            "pairing must be half, interleaved or interleaved_to_half but got neox": (x, cos, sin, "neox", "bthd"),
+            "layout must be bthd, bhtd, tbhd or thd but got bdht": (x, cos, sin, "half", "bdht"),
+            "layout thd takes 3 dimensions but x has shape": (x, cos, sin, "half", "thd"),
+            "must lie inside head_dim 8": (x, *rows(pairs=5), "half", "bthd"),
+            "elements 1 to 9 must lie inside head_dim 8": (x, cos, sin, "half", "bthd", 1),
+            "first must not be negative but got -1": (x, cos, sin, "half", "bthd", -1),
+            "dtype must be f32, f16, bf16 or f64 but got Int": (x.int(), cos, sin, "half", "bthd"),
+            "cos and sin must be f32 but got BFloat16": (x, cos.bfloat16(), sin.bfloat16(), "half", "bthd"),
+            "cos and sin must be f64 where x is": (x.double(), cos, sin, "half", "bthd"),
+            "cos and sin must have one shape": (x, cos, sin[:, :2], "half", "bthd"),
+            "must be .tokens, pairs. or .batch, tokens, pairs.": (x, cos[0], sin[0], "half", "bthd"),
+            "at least one pair": (x, cos[:, :0], sin[:, :0], "half", "bthd"),
+        }
+        for sentence, call in wrong.items():
+            with self.subTest(sentence), self.assertRaisesRegex(RuntimeError, r"^\[rotate\] .*" + sentence):
+                rotary.rotate(*call)
+        with self.assertRaisesRegex(RuntimeError, "overlap|distinct|stride"):
+            rotary.rotate_(heads("bthd", heads=1).expand(-1, -1, H, -1), cos, sin, "half", "bthd")
+        with self.assertRaisesRegex(RuntimeError, r"\[rotate_\] in place has no gradient"):
+            rotary.rotate_(x.requires_grad_() * 1, cos, sin, "half", "bthd")
+
+
+class Gradients(unittest.TestCase):
+    def setUp(self):
+        torch.manual_seed(11)
+
+    def test_first_and_second_derivatives_by_finite_differences(self):
+        for pairing, layout in itertools.product(PAIRINGS, LAYOUTS):
+            for batch in [None, 1, B] if layout != "thd" else [None, 1]:
+                sizes = dict(batch=B, tokens=3, heads=2, head_dim=7)
+                x = heads(layout, torch.float64, **sizes).requires_grad_()
+                cos, sin = (t.requires_grad_() for t in rows(3, 2, batch, torch.float64))
+                for op in [rotary.rotate, rotary.rotate_backward]:
+                    with self.subTest(pairing=pairing, layout=layout, batch=batch, op=str(op)):
+                        call = lambda x, cos, sin: op(x, cos, sin, pairing, layout, 2)
+                        self.assertTrue(gradcheck(call, (x, cos, sin)))
+                        self.assertTrue(gradgradcheck(call, (x, cos, sin)))
+
+    def test_backward_in_f32_equals_that_of_the_eager_formula(self):
+        for pairing, layout in itertools.product(PAIRINGS, LAYOUTS):
+            x, (cos, sin) = heads(layout, head_dim=11), rows(factor=1.25)
+            grad = torch.randn_like(x)
+            for view in [lambda t: t, lambda t: t.transpose(0, 1).contiguous().transpose(0, 1)]:
+                ours, theirs = view(x).clone().requires_grad_(), view(x).clone().requires_grad_()
+                rotary.rotate(ours, cos, sin, pairing, layout, 1).backward(grad)
+                eager(theirs, cos, sin, pairing, layout, 1).backward(grad)
+                self.assertTrue(torch.equal(ours.grad, theirs.grad), (pairing, layout))
+
+    def test_backward_of_an_expanded_gradient(self):
+        x, (cos, sin) = heads("bthd").requires_grad_(), rows()
+        rotary.rotate(x, cos, sin, "half", "bthd").sum().backward()
+        expected = rotary.rotate_backward(torch.ones_like(x), cos, sin, "half", "bthd")
+        self.assertTrue(torch.equal(x.grad, expected))
+
+    def test_table_gradients_of_every_storage_type(self):
+        for dtype, pairing, layout in itertools.product([torch.float32, torch.bfloat16, torch.float16], PAIRINGS, LAYOUTS):
+            x, grad = heads(layout, dtype), heads(layout, dtype)
+            cos, sin = (t.requires_grad_() for t in rows())
+            rotary.rotate(x, cos, sin, pairing, layout).backward(grad)
+            wide = [t.detach().double().requires_grad_() for t in (cos, sin)]
+            eager(x.double(), *wide, pairing, layout).backward(grad.double())
+            for ours, theirs in zip((cos, sin), wide):
+                torch.testing.assert_close(ours.grad.double(), theirs.grad, rtol=1e-5, atol=1e-5)
+
+    def test_only_what_is_asked_for_is_made(self):
+        x, (cos, sin) = heads("bthd"), rows()
+        self.assertFalse(rotary.rotate(x, cos, sin, "half", "bthd").requires_grad)
+        cos.requires_grad_()
+        rotary.rotate(x, cos, sin, "half", "bthd").sum().backward()
+        self.assertIsNotNone(cos.grad)
+        self.assertIsNone(sin.grad)
+        with torch.no_grad():
+            self.assertFalse(rotary.rotate(x, cos, sin, "half", "bthd").requires_grad)
+
+    def test_learned_frequencies_and_attention_factor(self):
+        inv_freq = 100.0 ** (-torch.arange(4, dtype=torch.float64) / 4)
+        positions = torch.tensor([-3, 0, 1, 7, 100])
+        x, target = heads("bthd"), heads("bthd")
+        ours = [inv_freq.clone().requires_grad_(), torch.tensor(1.25, requires_grad=True)]
+        cos, sin = rotary.table(positions, ours[0])
+        (rotary.rotate(x, cos * ours[1], sin * ours[1], "half", "bthd") - target).square().sum().backward()
+        theirs = [inv_freq.clone().requires_grad_(), torch.tensor(1.25, dtype=torch.float64, requires_grad=True)]
+        angles = positions[:, None] * theirs[0]
+        y = eager(x.double(), angles.cos() * theirs[1], angles.sin() * theirs[1], "half", "bthd")
+        (y - target.double()).square().sum().backward()
+        for a, b in zip(ours, theirs):
+            torch.testing.assert_close(a.grad.double(), b.grad, rtol=1e-4, atol=1e-4)
+
+
+class Table(unittest.TestCase):
+    def test_values_are_the_correctly_rounded_ones(self):
+        import mpmath
+
+        mpmath.mp.prec = 400
+        chance = random.Random(5)
+        inv_freq = [500000.0 ** (-i / 64) for i in range(64)]
+        positions = [0, 1, -1, 2**53 + 1, 2**63 - 1, -(2**63)] + [chance.randrange(-(2**40), 2**40) for _ in range(20)]
+        reals = [0.5, -1e-9, 1e15 + 0.5] + [chance.uniform(-1e6, 1e6) for _ in range(20)]
+        for values, dtype, factor in [(positions, torch.int64, 1.0), (reals, torch.float64, 1.0 + 2**-30)]:
+            cos, sin = rotary.table(torch.tensor(values, dtype=dtype), torch.tensor(inv_freq, dtype=torch.float64), factor)
+            for row, column in itertools.product(range(len(values)), [0, 1, 31, 63]):
+                angle = mpmath.mpf(values[row]) * mpmath.mpf(inv_freq[column])
+                for made, exact in [(cos, mpmath.cos(angle)), (sin, mpmath.sin(angle))]:
+                    got, exact = made[row, column], mpmath.mpf(factor) * exact
+                    error = abs(mpmath.mpf(got.item()) - exact)
+                    for direction in [-torch.inf, torch.inf]:
+                        beside = torch.nextafter(got, torch.tensor(direction)).item()
+                        self.assertLessEqual(error, abs(mpmath.mpf(beside) - exact), (values[row], column))
+
+    def test_batch_rows_axes_and_integer_kinds(self):
+        inv_freq = 10.0 ** -torch.arange(4, dtype=torch.float64)
+        positions = torch.randint(-50, 50, (3, 2, 6))
+        expect = lambda p: ((p.double() * inv_freq).cos().float(), (p.double() * inv_freq).sin().float())
+        close = lambda ours, theirs: [torch.testing.assert_close(a, b, rtol=0, atol=1e-7) for a, b in zip(ours, theirs)]
+        close(rotary.table(positions[0], inv_freq), expect(positions[0, :, :, None]))
+        close(rotary.table(positions[0].int(), inv_freq), expect(positions[0, :, :, None]))
+        close(rotary.table(positions[0, 0], inv_freq), expect(positions[0, 0, :, None]))
+        axis = [0, 1, 2, 0]
+        by_axis = positions[axis].movedim(0, -1)
+        close(rotary.table(positions, inv_freq, 1.0, axis), expect(by_axis))
+        close(rotary.table(positions[:, 0], inv_freq, 1.0, axis), expect(by_axis[0]))
+        close(rotary.table(positions[0, 0], inv_freq, 1.0, axis), expect(positions[0, 0, :, None]))
+
+    def test_gradient_in_inv_freq(self):
+        positions = torch.randint(-50, 50, (3, 2, 6))
+        for p, axis in [(positions[0], []), (positions[0, 0].double() / 3, []), (positions, [0, 1, 2, 0])]:
+            ours = (10.0 ** -torch.arange(4, dtype=torch.float64)).requires_grad_()
+            theirs = ours.detach().clone().requires_grad_()
+            angles = (p[axis].movedim(0, -1) if axis else p[..., None]) * theirs
+            weights = torch.randn_like(angles), torch.randn_like(angles)
+            loss = lambda cos, sin: (cos * weights[0] + sin * weights[1]).square().sum()
+            (first,) = torch.autograd.grad(loss(*rotary.table(p, ours, 1.0, axis)), ours, create_graph=True)
+            (other,) = torch.autograd.grad(loss(angles.cos(), angles.sin()), theirs, create_graph=True)
+            torch.testing.assert_close(first, other, rtol=1e-5, atol=1e-3)
+            (second,) = torch.autograd.grad(first.sum(), ours)
+            (curve,) = torch.autograd.grad(other.sum(), theirs)
+            torch.testing.assert_close(second, curve, rtol=1e-4, atol=1e-1)
+
+    def test_wrong_calls_get_one_clear_sentence(self):
+        speeds = torch.ones(4, dtype=torch.float64)
+        for sentence, call in {
+            "positions must be int32, int64 or float64 but got Float": (torch.zeros(2), speeds),
+            "positions must be .tokens. or .batch, tokens. but got shape": (torch.zeros(2, 2, 2).long(), speeds),
+            "inv_freq must be f64": (torch.arange(2), speeds.float()),
+            "inv_freq must be finite but is": (torch.arange(2), speeds / 0),
+            "positions must be finite": (torch.tensor([float("nan")], dtype=torch.float64), speeds),
+            "attention_factor must be finite": (torch.arange(2), speeds, float("inf")),
+            "axis must be empty or have one value for each of the 4 pairs but has 2": (torch.arange(2), speeds, 1.0, [0, 1]),
+            "positions have no gradient": (speeds.clone().requires_grad_(), speeds),
+        }.items():
+            with self.subTest(sentence), self.assertRaisesRegex(RuntimeError, r"^\[table\] .*" + sentence):
+                rotary.table(*call)
+
+
+class Compiler(unittest.TestCase):
+    def samples(self):
+        for pairing, layout, dtype in [
+            ("half", "bhtd", torch.float32),
+            ("interleaved", "bthd", torch.bfloat16),
+            ("interleaved_to_half", "tbhd", torch.float64),
+            ("half", "thd", torch.float16),
+        ]:
+            wide = torch.float64 if dtype == torch.float64 else torch.float32
+            for learned in [False, True]:
+                x = heads(layout, dtype, head_dim=12).requires_grad_()
+                cos, sin = (t.requires_grad_(learned) for t in rows(dtype=wide))
+                yield (x, cos, sin, pairing, layout, 3)
+            x = heads(layout, dtype, head_dim=12).transpose(0, 1).contiguous().transpose(0, 1)
+            yield (x, *rows(dtype=wide), pairing, layout)
+
+    def test_opcheck(self):
+        torch.manual_seed(3)
+        for call in self.samples():
+            torch.library.opcheck(rotary.rotate.default, call)
+            torch.library.opcheck(rotary.rotate_backward.default, call)
+            plain = tuple(a.detach() if isinstance(a, torch.Tensor) else a for a in call)
+            torch.library.opcheck(rotary.rotate_.default, plain)
+        speeds = torch.rand(4, dtype=torch.float64)
+        for inv_freq in [speeds, speeds.clone().requires_grad_()]:
+            torch.library.opcheck(rotary.table.default, (torch.arange(5), inv_freq, 1.5))
+            torch.library.opcheck(rotary.table.default, (torch.arange(12).view(2, 6), inv_freq))
+            torch.library.opcheck(rotary.table.default, (torch.arange(12).view(2, 1, 6), inv_freq, 1.0, [0, 1, 0, 1]))
+
+    def test_compiles_as_one_graph_forward_and_backward(self):
+        def score(q, k, inv_freq, positions):
+            cos, sin = rotary.table(positions, inv_freq, 1.0)
+            q = rotary.rotate(q * 2, cos, sin, "half", "bhtd")
+            k = rotary.rotate(k, cos, sin, "half", "bhtd")
+            return (q @ k.transpose(-1, -2)).square().mean()
+
+        def outcome(function, q, k, inv_freq, positions):
+            leaves = [t.clone().requires_grad_() for t in (q, k, inv_freq)]
+            loss = function(*leaves, positions)
+            loss.backward()
+            return [loss.detach()] + [t.grad for t in leaves]
+
+        torch.manual_seed(5)
+        inv_freq = 100.0 ** (-torch.arange(8, dtype=torch.float64) / 8)
+        for options in [{}, {"dynamic": True}]:
+            torch._dynamo.reset()
+            compiled = torch.compile(score, fullgraph=True, **options)
+            for tokens in [6, 9, 17]:
+                q, k = torch.randn(2, 3, tokens, 16), torch.randn(2, 3, tokens, 16)
+                eagerly = outcome(score, q, k, inv_freq, torch.arange(tokens))
+                together = outcome(compiled, q, k, inv_freq, torch.arange(tokens))
+                for a, b in zip(eagerly, together):
+                    torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-4)
+
+    def test_compiles_in_place(self):
+        def step(x, cos, sin):
+            y = x + 1
+            rotary.rotate_(y, cos, sin, "interleaved", "bthd")
+            return y * 2
+
+        x, (cos, sin) = heads("bthd"), rows()
+        compiled = torch.compile(step, fullgraph=True)
+        self.assertTrue(torch.equal(compiled(x, cos, sin), step(x, cos, sin)))
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        sys.exit("usage: test_op.py LIBRARY [TEST...]")
+    torch.ops.load_library(sys.argv.pop(1))
+    rotary = torch.ops.rotary
+    result = unittest.main(exit=False, verbosity=2).result
+    bad = len(result.failures) + len(result.errors)
+    print(f"test_op: {result.testsRun - bad} of {result.testsRun} tests passed with torch {torch.__version__}")
+    sys.exit(1 if bad else 0)
