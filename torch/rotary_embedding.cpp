@@ -71,20 +71,16 @@ Tensor RotaryEmbeddingImpl::rotate(const Tensor& x, const TableTensors& table, D
   return rotary_torch::rotate(x, table, dims, x.size(-1) == rope_.head_dim ? options_.first : 0);
 }
 
-std::pair<Tensor, Tensor> RotaryEmbeddingImpl::forward(const Tensor& q, const Tensor& k, const Tensor& position_ids,
+std::pair<Tensor, Tensor> RotaryEmbeddingImpl::forward(const Tensor& q, const Tensor& k, const Place& place,
                                                        Dims dims) const {
-  TableTensors rows = table(position_ids);
-  rows = {rows.cos.to(q.device()), rows.sin.to(q.device()), rows.pairing};
+  const std::int64_t tokens = tokens_of(q, dims);
+  const std::int64_t* offset = std::get_if<std::int64_t>(&place);
+  const TableTensors made = table(offset ? at::arange(*offset, *offset + tokens, at::kLong) : std::get<Tensor>(place));
   const auto turned = [&](const Tensor& x) {
-    if (x.scalar_type() != at::kDouble) return rotate(x, rows, dims);
-    return rotate(x, {rows.cos.to(at::kDouble), rows.sin.to(at::kDouble), rows.pairing}, dims);
+    const auto rows = at::TensorOptions(x.device()).dtype(x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
+    return rotate(x, {made.cos.to(rows), made.sin.to(rows), made.pairing}, dims);
   };
   return {turned(q), turned(k)};
-}
-
-std::pair<Tensor, Tensor> RotaryEmbeddingImpl::forward(const Tensor& q, const Tensor& k, std::int64_t offset,
-                                                       Dims dims) const {
-  return forward(q, k, at::arange(offset, offset + tokens_of(q, dims), at::kLong), dims);
 }
 
 void RotaryEmbeddingImpl::pretty_print(std::ostream& stream) const {

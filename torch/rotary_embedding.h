@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <iosfwd>
 #include <utility>
+#include <variant>
 
 #include "rotary/files.h"
 #include "torch/op.h"
@@ -20,6 +21,10 @@ struct RotaryEmbeddingOptions {
   bool learned = false;  // inv_freq and attention_factor become parameters (f64; exact angles, f32 rows)
 };
 
+// Where the tokens stand: an offset (offset, offset + 1, ...), or position_ids, integers or float64 [tokens] or
+// [batch, tokens]; for a rope of several axes [tokens], [axes, tokens] or [axes, batch, tokens].
+using Place = std::variant<std::int64_t, at::Tensor>;
+
 // Without hidden state: the table is a function of the positions of each call, so any position works, past the trained
 // length too, and dynamic scaling and LongRoPE take the largest position + 1 as the length. Make one table per step and
 // share it between layers: table(), then rotate(). Without learned frequencies the state dict is empty, and casting
@@ -29,12 +34,8 @@ class RotaryEmbeddingImpl : public torch::nn::Module {
   explicit RotaryEmbeddingImpl(rotary::Rope rope, RotaryEmbeddingOptions options = {});
   explicit RotaryEmbeddingImpl(const rotary::ModelRope& rope, RotaryEmbeddingOptions options = {});  // its first
 
-  // q and k turned. position_ids: integers or float64 [tokens] or [batch, tokens]; for a rope of several axes
-  // [tokens], [axes, tokens] or [axes, batch, tokens]. q and k may differ in heads, and in dtype.
-  std::pair<at::Tensor, at::Tensor> forward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& position_ids,
-                                            Dims dims) const;
-  // The positions offset, offset + 1, ...
-  std::pair<at::Tensor, at::Tensor> forward(const at::Tensor& q, const at::Tensor& k, std::int64_t offset,
+  // q and k turned; they may differ in heads, and in dtype.
+  std::pair<at::Tensor, at::Tensor> forward(const at::Tensor& q, const at::Tensor& k, const Place& place,
                                             Dims dims) const;
 
   // On position_ids' device.
