@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 #include <array>
 #include <cctype>
+#include <csignal>
 #include <iostream>
 #include <new>
 #include <string>
@@ -79,6 +80,9 @@ int parse_and_run(CLI::App& app, std::vector<std::string> words) {
 
 int main(int argc, char** argv) {
   std::ios::sync_with_stdio(false);
+#ifdef SIGXFSZ
+  std::signal(SIGXFSZ, SIG_IGN);  // a file size limit is an error of write(), with a sentence, like a full disk
+#endif
   CLI::App app(
       "rotary: rotary position embeddings, once and right.\n"
       "From a model's config.json and its q and k tensors to the rotated tensors, exactly.");

@@ -26,8 +26,8 @@ struct ModelRope {
   std::vector<int> layers_without_rope;  // indices of the part's layers that use none
   int heads = 0;
   int kv_heads = 0;
-  int first = 0;  // element of the head where the rotated block begins
-  Rope rope;      // rope.rotary_dim is always filled in
+  int first = 0;             // element of the head where the rotated block begins
+  Rope rope;                 // rope.rotary_dim is always filled in
   std::int64_t context = 0;  // max_position_embeddings; 0: the config does not say
 };
 
@@ -51,8 +51,28 @@ Model parse_config(std::string_view json, const ConfigOptions& = {});
 
 // Element types by their safetensors names; bits per element and whether npy can hold it.
 enum class ElementType : std::uint8_t {
-  boolean, f4, f6_e2m3, f6_e3m2, u8, i8, f8_e5m2, f8_e4m3, f8_e8m0, f8_e4m3fnuz, f8_e5m2fnuz,
-  i16, u16, f16, bf16, i32, u32, f32, c64, f64, i64, u64,
+  boolean,
+  f4,
+  f6_e2m3,
+  f6_e3m2,
+  u8,
+  i8,
+  f8_e5m2,
+  f8_e4m3,
+  f8_e8m0,
+  f8_e4m3fnuz,
+  f8_e5m2fnuz,
+  i16,
+  u16,
+  f16,
+  bf16,
+  i32,
+  u32,
+  f32,
+  c64,
+  f64,
+  i64,
+  u64,
 };
 const char* name(ElementType) noexcept;  // "BOOL", "F4", ..., "U64"
 unsigned bits_of(ElementType) noexcept;

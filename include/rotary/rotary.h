@@ -28,23 +28,30 @@ enum class Pairing : std::uint8_t {
 };
 
 // The published methods that bend inv_freq. r is Rope::exponent_dim, i the exponent index of a pair,
-// b the base, w = b^(-2i/r) the unscaled frequency, L0 trained_length. a is the attention factor.
-struct Unscaled {};  // w, a = 1                                             (RoFormer, arXiv:2104.09864)
-struct Linear {      // w / factor                                 (position interpolation, arXiv:2306.15595)
+// b the base, w = b^(-2i/r) the unscaled frequency, f factor, L0 trained_length; a is the attention factor.
+
+// w, a = 1. RoFormer, arXiv:2104.09864.
+struct Unscaled {};
+// w / factor. Position interpolation, arXiv:2306.15595.
+struct Linear {
   double factor = 1;
 };
-struct Ntk {  // static NTK: base b * factor^(r/(r-2))     (bloc97; YaRN repository; Hunyuan's "alpha")
+// The base becomes b * factor^(r/(r-2)), whatever the length. bloc97, in the YaRN repository; Hunyuan's "alpha".
+struct Ntk {
   double factor = 1;
 };
-struct NtkFixed {  // (b f)^(-2i/r) f^(-2/r), or with mixed_b = B: w / exp(ln(f)/(r/2)^B (i+1)^B)
-  double factor = 1;                // (kexue.fm/9706; vLLM's rope_type "ntk")
+// (b f)^(-2i/r) f^(-2/r), or with mixed_b = B: w / exp(ln(f)/(r/2)^B (i+1)^B). kexue.fm/9706; vLLM's rope_type "ntk".
+struct NtkFixed {
+  double factor = 1;
   std::optional<double> mixed_b = {};
 };
-struct Dynamic {  // base b (f L/L0 - (f-1))^(r/(r-2)) with L = max(length, L0)        (Hugging Face)
+// The base becomes b (f L/L0 - (f-1))^(r/(r-2)) with L = max(length, L0). Hugging Face.
+struct Dynamic {
   double factor = 1;
   std::int64_t trained_length = 0;
 };
-struct Yarn {  // NTK by parts with a magnitude                                   (arXiv:2309.00071)
+// NTK by parts, with a magnitude. YaRN, arXiv:2309.00071.
+struct Yarn {
   double factor = 1;
   std::int64_t trained_length = 0;
   double beta_fast = 32;
@@ -58,7 +65,8 @@ struct Yarn {  // NTK by parts with a magnitude                                 
   double extrapolation_factor = 1;              // vLLM: weight of the unscaled frequencies
   double attn_factor = 1;                       // vLLM, ggml: multiplies a
 };
-struct LongRope {  // w / ext_i, ext = long_factor when length > L0                 (arXiv:2402.13753)
+// w / ext_i, ext = long_factor when length > L0, else short_factor. LongRoPE, arXiv:2402.13753.
+struct LongRope {
   std::vector<double> short_factor = {};  // one per pair
   std::vector<double> long_factor = {};   // one per pair
   std::int64_t trained_length = 0;
@@ -67,14 +75,16 @@ struct LongRope {  // w / ext_i, ext = long_factor when length > L0             
   std::optional<double> short_mscale = {};      // replace a per length (Phi-3.5-MoE)
   std::optional<double> long_mscale = {};
 };
-struct Llama3 {  // wavelengths above L0/low divided by factor, below L0/high kept, blended between
-  double factor = 1;  // (llama-models, Llama 3.1)
+// Wavelengths above L0/low are stretched by factor, those below L0/high kept, blended between. llama-models, Llama 3.1.
+struct Llama3 {
+  double factor = 1;
   std::int64_t trained_length = 0;
   double low = 1;
   double high = 4;
 };
-struct Proportional {  // the first floor(fraction * r / 2) pairs turn (w / factor), the rest stand still
-  double fraction = 1;  // (p-RoPE, arXiv:2410.06205; Gemma 4)
+// The first floor(fraction * r / 2) pairs turn (w / factor), the rest stand still. p-RoPE, arXiv:2410.06205; Gemma 4.
+struct Proportional {
+  double fraction = 1;
   double factor = 1;
 };
 using Scaling = std::variant<Unscaled, Linear, Ntk, NtkFixed, Dynamic, Yarn, LongRope, Llama3, Proportional>;
@@ -85,9 +95,9 @@ const char* name(const Scaling&) noexcept;
 const char* name(Pairing) noexcept;  // "half", "interleaved", "interleaved_to_half"
 
 struct Rope {
-  int head_dim = 0;    // elements of one head
-  int rotary_dim = 0;  // elements of the rotated block, even; 0: head_dim
-  double base = 10000; // above 1 ("rope_theta")
+  int head_dim = 0;      // elements of one head
+  int rotary_dim = 0;    // elements of the rotated block, even; 0: head_dim
+  double base = 10000;   // above 1 ("rope_theta")
   Pairing pairing = {};  // set it: there is no right default
   Scaling scaling = {};
   std::vector<std::uint8_t> axis = {};  // which coordinate of a position drives each pair; empty: all 0
@@ -96,9 +106,9 @@ struct Rope {
 };
 
 // Axis layouts for Rope::axis. sections are counts of pairs per axis.
-std::vector<std::uint8_t> sectioned_axes(std::span<const int> sections);              // Qwen2-VL: ttt hhh www
-std::vector<std::uint8_t> interleaved_axes(std::span<const int> sections);            // Qwen3-VL: thw thw ... ttt
-std::vector<std::uint8_t> ernie_axes(std::span<const int> height_width_time);         // Ernie 4.5 VL: hwhw... ttt
+std::vector<std::uint8_t> sectioned_axes(std::span<const int> sections);       // Qwen2-VL: ttt hhh www
+std::vector<std::uint8_t> interleaved_axes(std::span<const int> sections);     // Qwen3-VL: thw thw ... ttt
+std::vector<std::uint8_t> ernie_axes(std::span<const int> height_width_time);  // Ernie 4.5 VL: hwhw... ttt
 // A vision rope of several axes, each with its own run of frequencies over rotary_dim / axes elements:
 // the first pairs listen to axis 0, the next to axis 1, ...
 Rope axial(int head_dim, int axes, double base, Pairing pairing);
@@ -106,12 +116,12 @@ Rope axial(int head_dim, int axes, double base, Pairing pairing);
 // ---- Frequencies: radians per position of every pair ---------------------------------------------
 
 struct Frequencies {
-  std::vector<double> inv_freq = {};    // radians per position; 0: the pair stands still
-  std::vector<std::uint8_t> axis = {};  // per pair; empty: all 0
-  double attention_factor = 1;          // multiplies cos and sin
+  std::vector<double> inv_freq = {};         // radians per position; 0: the pair stands still
+  std::vector<std::uint8_t> axis = {};       // per pair; empty: all 0
+  double attention_factor = 1;               // multiplies cos and sin
   std::vector<float> inv_freq_float32 = {};  // the same by the frameworks' float32 steps, for Angles::float32;
                                              // empty: inv_freq rounded
-  int axes() const noexcept;            // 1 + the largest axis
+  int axes() const noexcept;                 // 1 + the largest axis
 };
 
 // inv_freq within 1 ulp of the real-number formula, attention_factor likewise. length is the number
@@ -144,7 +154,7 @@ struct Positions {
 
 struct TableOptions {
   Angles angles = Angles::exact;
-  DType rounding = DType::f32;  // f16, bf16: values rounded once more, as models with such a cache have them
+  DType rounding = DType::f32;         // f16, bf16: values rounded once more, as models with such a cache have them
   const Executor* executor = nullptr;  // null: the caller's thread
 };
 
