@@ -1,6 +1,7 @@
 // Development benchmarks of the verbs: the table, and rotate beside a copy of the same bytes.
 //   build/release/verbs_bench --benchmark_filter=rotate --benchmark_repetitions=5
-// Each rotate row has its ceiling, "copy", in the same run: compare ratios, not absolute figures, these machines are noisy.
+// Each rotate row has its ceiling, "copy", in the same run: compare ratios, not absolute figures, these machines are
+// noisy.
 #include <benchmark/benchmark.h>
 
 #include <cstring>

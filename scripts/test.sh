@@ -37,7 +37,7 @@ for stage in "$@"; do
   case "$stage" in
     release) run_stage release g++ -DCMAKE_BUILD_TYPE=Release ;;
     asan) run_stage asan g++ -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-O1 -g1" \
-                   -DROTARY_SANITIZE=address,undefined ;;
+                   -DROTARY_SANITIZE=address,undefined -DROTARY_WERROR=OFF ;;  # instrumented code draws false warnings
     clang) run_stage clang clang++ -DCMAKE_BUILD_TYPE=Release ;;
     *) say "test.sh: no stage named $stage; there are: release asan clang"; exit 2 ;;
   esac

@@ -16,9 +16,9 @@ struct Job {
   const float* cos = nullptr;
   const float* sin = nullptr;
   DType dtype = DType::f32;
-  bool read_interleaved = false;   // pair i is (2i, 2i + 1) of the block, else (i, i + pairs)
+  bool read_interleaved = false;  // pair i is (2i, 2i + 1) of the block, else (i, i + pairs)
   bool write_interleaved = false;
-  bool backward = false;           // sin with its sign turned
+  bool backward = false;  // sin with its sign turned
   int pairs = 0;
   int rest = 0;  // elements behind the block to copy; 0 in place
   std::int64_t count[3] = {1, 1, 1};

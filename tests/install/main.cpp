@@ -8,7 +8,8 @@
 #include <vector>
 
 int main() {
-  const rotary::Model model = rotary::parse_config(R"({"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4,
+  const rotary::Model model =
+      rotary::parse_config(R"({"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4,
       "num_hidden_layers": 2, "rope_theta": 10000.0})");
   const rotary::Rope& rope = model.ropes.at(0).rope;
   const std::vector<std::int64_t> positions{3};
