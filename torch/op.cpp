@@ -6,10 +6,11 @@
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
+#include <limits>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <utility>
+#include <vector>
 
 #include "torch/bridge.h"
 
@@ -111,8 +112,8 @@ Call check(std::string_view verb, const Tensor& x, const Tensor& cos, const Tens
   }
   TORCH_SYM_CHECK(rotary_dim.sym_gt(0), "[", verb, "] table must have at least one pair but has none");
   TORCH_CHECK(first >= 0, "[", verb, "] first must not be negative but got ", first);
-  TORCH_SYM_CHECK((rotary_dim + first).sym_le(x.sym_size(-1)), "[", verb, "] elements ", first, " to ",
-                  rotary_dim + first, " must lie inside head_dim ", x.sym_size(-1), " but do not");
+  TORCH_SYM_CHECK((x.sym_size(-1) - rotary_dim).sym_ge(first), "[", verb, "] the ", rotary_dim,
+                  " elements that turn must lie inside head_dim ", x.sym_size(-1), " but begin at ", first);
   return call;
 }
 

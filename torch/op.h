@@ -43,18 +43,6 @@ at::Tensor rotate_backward(const at::Tensor& grad, const TableTensors&, Dims, st
 std::pair<at::Tensor, at::Tensor> table(const at::Tensor& positions, const at::Tensor& inv_freq,
                                         double attention_factor = 1, at::IntArrayRef axis = {});
 
-// The positions of a tensor on the CPU, and the view of them that rotary::Table takes; axes as in table().
-struct PositionTensor {
-  PositionTensor(const at::Tensor& positions, int axes);
-  rotary::Positions view() const;
-  std::int64_t length() const;  // the largest position + 1, at least 0
-
-  at::Tensor values;  // int64 or float64, contiguous
-  int axes;
-  int batch;
-  bool batched;  // the table has a batch dimension
-};
-
 // torch's own intra-op threads.
 const rotary::Executor& threads() noexcept;
 

@@ -2,7 +2,9 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <ostream>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -35,9 +37,9 @@ RotaryEmbeddingImpl::RotaryEmbeddingImpl(rotary::Rope rope, RotaryEmbeddingOptio
     : torch::nn::Module("RotaryEmbedding"), rope_(std::move(rope)), options_(options) {
   if (rope_.rotary_dim == 0) rope_.rotary_dim = rope_.head_dim;
   const rotary::Frequencies start = translated([&] { return rotary::frequencies(rope_); });  // a bad rope ends here
-  TORCH_CHECK(options_.first >= 0 && options_.first + rope_.rotary_dim <= rope_.head_dim,
-              "[rotary_embedding] the rotated block must lie inside head_dim ", rope_.head_dim, " but is ",
-              options_.first, " to ", options_.first + rope_.rotary_dim);
+  TORCH_CHECK(options_.first >= 0 && options_.first <= rope_.head_dim - rope_.rotary_dim, "[rotary_embedding] the ",
+              rope_.rotary_dim, " elements that turn must lie inside head_dim ", rope_.head_dim, " but begin at ",
+              options_.first);
   if (!options_.learned) return;
   TORCH_CHECK(options_.angles == rotary::Angles::exact && options_.rounding == rotary::DType::f32,
               "[rotary_embedding] learned frequencies take exact angles and f32 rows but got other options");

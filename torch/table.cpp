@@ -170,6 +170,14 @@ CosSin call_table(const Tensor& positions, const Tensor& inv_freq, double attent
   return op.call(positions, inv_freq, attention_factor, axis);
 }
 
+// [..., pairs or 1]: the coordinate that drives each pair.
+Tensor per_pair(const Tensor& positions, at::IntArrayRef axis) {
+  if (axes_of(axis) == 1 || positions.dim() == 1) return positions.unsqueeze(-1);
+  std::vector<Tensor> coordinates;
+  for (const std::int64_t a : axis) coordinates.push_back(positions.select(0, a));
+  return at::stack(coordinates, -1);
+}
+
 // cos(p w) has the derivative -p sin(p w) in w, sin(p w) has p cos(p w); both carry the attention factor.
 struct Angles : torch::autograd::Function<Angles> {
   static variable_list forward(AutogradContext* context, const Tensor& positions, const Tensor& inv_freq,
@@ -184,14 +192,10 @@ struct Angles : torch::autograd::Function<Angles> {
   static variable_list backward(AutogradContext* context, const variable_list& grads) {
     const variable_list saved = context->get_saved_variables();
     const std::vector<std::int64_t> axis = context->saved_data["axis"].toIntVector();
-    const bool by_axis = axes_of(axis) > 1 && saved[0].dim() > 1;
-    Tensor positions = saved[0].to(at::kDouble);  // becomes [..., pairs or 1]
-    positions = by_axis
-                    ? positions.index_select(0, at::tensor(axis, positions.options().dtype(at::kLong))).movedim(0, -1)
-                    : positions.unsqueeze(-1);
+    const Tensor positions = per_pair(saved[0].to(at::kDouble), axis);
     const auto wide = [](const Tensor& t) { return t.to(at::kDouble); };
     const Tensor turn = (wide(grads[1]) * wide(saved[1]) - wide(grads[0]) * wide(saved[2])) * positions;
-    return {Tensor(), turn.sum_to_size_symint(turn.sym_sizes().slice(turn.dim() - 1)), Tensor(), Tensor()};
+    return {Tensor(), turn.sum_to_size_symint({turn.sym_size(-1)}), Tensor(), Tensor()};
   }
 };
 

@@ -151,6 +151,17 @@ class Rotate(unittest.TestCase):
         torch.set_num_threads(before)
         self.assertTrue(all(same_bits(r, results[0]) for r in results))
 
+    def test_the_path_of_other_devices_gives_the_same_bits(self):
+        key = torch._C.DispatchKey.CompositeExplicitAutograd
+        for op, dtype, pairing, layout in itertools.product(
+            [rotary.rotate.default, rotary.rotate_backward.default],
+            [torch.float32, torch.float16, torch.bfloat16],
+            PAIRINGS,
+            LAYOUTS,
+        ):
+            call = (heads(layout, dtype, head_dim=11), *rows(batch=1), pairing, layout, 2)
+            self.assertTrue(same_bits(op._op_dk(key, *call), op(*call)), (str(op), dtype, pairing, layout))
+
     def test_nothing_to_do_is_fine(self):
         for layout, sizes in [("bthd", {"tokens": 0}), ("bhtd", {"batch": 0}), ("thd", {"heads": 0})]:
             x = heads(layout, **sizes).requires_grad_()
@@ -179,7 +190,8 @@ class Rotate(unittest.TestCase):
             "layout must be bthd, bhtd, tbhd or thd but got bdht": (x, cos, sin, "half", "bdht"),
             "layout thd takes 3 dimensions but x has shape": (x, cos, sin, "half", "thd"),
             "must lie inside head_dim 8": (x, *rows(pairs=5), "half", "bthd"),
-            "elements 1 to 9 must lie inside head_dim 8": (x, cos, sin, "half", "bthd", 1),
+            "the 8 elements that turn must lie inside head_dim 8 but begin at 1": (x, cos, sin, "half", "bthd", 1),
+            "must lie inside head_dim 8 but begin at 9223372036854775807": (x, cos, sin, "half", "bthd", 2**63 - 1),
             "first must not be negative but got -1": (x, cos, sin, "half", "bthd", -1),
             "dtype must be f32, f16, bf16 or f64 but got Int": (x.int(), cos, sin, "half", "bthd"),
             "cos and sin must be f32 but got BFloat16": (x, cos.bfloat16(), sin.bfloat16(), "half", "bthd"),
