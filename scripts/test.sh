@@ -3,12 +3,13 @@
 #   release   all tests, the install tree and its consumers, NEON under qemu
 #   asan      the same tests under AddressSanitizer and UndefinedBehaviorSanitizer
 #   clang     the other compiler, all tests
-#   scripts/test.sh [release|asan|clang]...     default: all three
+#   torch     the torch door, on three wheels from PyPI (1.3 GB) or the torch that TORCH_ROOT names; skipped without PyPI
+#   scripts/test.sh [release|asan|clang|torch]...     default: all
 # The last line printed is "N passed, N failed, N skipped".
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
-[ $# -gt 0 ] || set -- release asan clang
+[ $# -gt 0 ] || set -- release asan clang torch
 need "${core_packages[@]}" "${test_packages[@]}" clang g++-aarch64-linux-gnu qemu-user-static
 
 passed=0 failed=0 skipped=0
@@ -17,14 +18,16 @@ passed=0 failed=0 skipped=0
 werror() { case "$1-$("$1" -dumpversion | cut -d. -f1)" in g++-12 | clang++-14) echo ON ;; *) echo OFF ;; esac; }
 
 # run_stage NAME CXX CMAKE_OPTION...: configures, builds and tests build/test-NAME, and adds up what ctest says.
+# build_targets and ctest_options narrow that down.
+build_targets=() ctest_options=()
 run_stage() {
   local name=$1 cxx=$2 build=$root/build/test-$1 log status=0
   shift 2
   say "== $name"
   cmake -S "$root" -B "$build" -DCMAKE_CXX_COMPILER="$cxx" -DROTARY_WERROR="$(werror "$cxx")" "$@" >&2
-  cmake --build "$build" -j "$jobs" >&2
+  cmake --build "$build" -j "$jobs" "${build_targets[@]}" >&2
   log=$build/ctest.log
-  (cd "$build" && ctest -j "$jobs" --output-on-failure --no-tests=error) 2>&1 | tee "$log" | grep -vE '^ *[0-9]+/[0-9]+ .*Passed|^ *Start ' || status=$?
+  (cd "$build" && ctest -j "$jobs" "${ctest_options[@]}" --output-on-failure --no-tests=error) 2>&1 | tee "$log" | grep -vE '^ *[0-9]+/[0-9]+ .*Passed|^ *Start ' || status=$?
   passed=$((passed + $(grep -cE '^ *[0-9]+/[0-9]+ .* Passed ' "$log" || true)))
   skipped=$((skipped + $(grep -cE '^ *[0-9]+/[0-9]+ .*\*\*\*Skipped' "$log" || true)))
   local bad
@@ -33,13 +36,26 @@ run_stage() {
   failed=$((failed + bad))
 }
 
+torch_stage() {
+  local torch_root
+  if ! torch_root=$("$root/scripts/torch.sh" | tail -n 1); then
+    say "torch: skipped, no torch could be installed"
+    skipped=$((skipped + 1))
+    return
+  fi
+  build_targets=(--target torch_test torch_example) ctest_options=(-R '^Op\.|^Embedding\.|^torch_')
+  run_stage torch g++ -DCMAKE_BUILD_TYPE=Release -DROTARY_TORCH=ON -DTORCH_ROOT="$torch_root"
+  build_targets=() ctest_options=()
+}
+
 for stage in "$@"; do
   case "$stage" in
     release) run_stage release g++ -DCMAKE_BUILD_TYPE=Release ;;
     asan) run_stage asan g++ -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-O1 -g1" \
                    -DROTARY_SANITIZE=address,undefined -DROTARY_WERROR=OFF ;;  # instrumented code draws false warnings
     clang) run_stage clang clang++ -DCMAKE_BUILD_TYPE=Release ;;
-    *) say "test.sh: no stage named $stage; there are: release asan clang"; exit 2 ;;
+    torch) torch_stage ;;
+    *) say "test.sh: no stage named $stage; there are: release asan clang torch"; exit 2 ;;
   esac
 done
 
