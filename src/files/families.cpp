@@ -1,5 +1,6 @@
 // The models, one row each. Facts of transformers 5.23 (class defaults, what its modules compute) and, under remote
-// code, of the published repositories. A row names only what differs from Family's defaults.
+// code, of the published repositories. A row names only what differs from Family's defaults. Long because it is one
+// table.
 #include "families.h"
 
 #include <algorithm>
