@@ -19,7 +19,9 @@ class UsageError : public std::runtime_error {
 void add_inspect(CLI::App& app);
 void add_table(CLI::App& app);
 void add_apply(CLI::App& app);
+void add_compare(CLI::App& app);
 void add_demo(CLI::App& app);
+void add_explain(CLI::App& app);
 void add_targets(CLI::App& app);
 
 }  // namespace rotary::cli

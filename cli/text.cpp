@@ -98,20 +98,6 @@ std::string lead(std::string_view text, std::size_t width) {
   return (text.size() < width ? std::string(width - text.size(), ' ') : std::string()) + std::string(text);
 }
 
-std::string printable(std::string_view text) {
-  constexpr std::string_view hex = "0123456789abcdef";
-  std::string shown;
-  for (const char character : text) {
-    const auto byte = static_cast<unsigned char>(character);
-    if (byte >= 0x20 && byte != 0x7f) {
-      shown += character;
-    } else {
-      shown.append("\\x").append(1, hex[byte >> 4]).append(1, hex[byte & 15]);
-    }
-  }
-  return shown;
-}
-
 std::string json_text(const nlohmann::ordered_json& value) {
   std::string out;
   append_json(out, value, 0);

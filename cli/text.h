@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "../src/files/io.h"
+
 namespace rotary::cli {
 
 std::string digits(double value, int significant);               // as %.*g
@@ -15,8 +17,7 @@ std::string shape_text(const std::vector<std::int64_t>& shape);  // "[1, 16, 32,
 std::string pad(std::string_view text, std::size_t width);       // text, then spaces
 std::string lead(std::string_view text, std::size_t width);      // spaces, then text
 
-// Control characters as \xNN: a name from a file must not write lines of its own.
-std::string printable(std::string_view text);
+using files::printable;
 
 // JSON with every double at 17 significant digits, lists of numbers and words on one line. Throws NUMBER for a value
 // that JSON cannot say (NaN, infinity).

@@ -18,7 +18,8 @@ while [ $# -gt 0 ]; do
   case "$part" in
     tests) packages+=("${test_packages[@]}"); options+=(-DROTARY_TESTS=ON) ;;
     bench) packages+=(libbenchmark-dev); options+=(-DROTARY_BENCH=ON) ;;
-    torch) torch_root=$("$root/scripts/torch.sh" | tail -n 1)
+    torch) packages+=("${torch_packages[@]}")
+           torch_root=$("$root/scripts/torch.sh" | tail -n 1)
            options+=(-DROTARY_TORCH=ON "-DTORCH_ROOT=$torch_root") ;;
     *) say "build.sh: no part named $part; there are: ${parts[*]}"; exit 2 ;;
   esac

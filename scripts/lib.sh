@@ -35,3 +35,4 @@ need() {
 
 core_packages=(g++ make cmake pkg-config nlohmann-json3-dev libcli11-dev)
 test_packages=(libgtest-dev libmpfr-dev libgmp-dev git)
+torch_packages=(libopenmpi-dev openmpi-bin curl ca-certificates)  # several processes; Tiny Shakespeare

@@ -62,6 +62,7 @@ class Docs : public Cli {
     std::filesystem::create_directory(path("Llama-3.1-8B"));
     std::filesystem::copy(source / "tests/golden/configs/llama-3.1-8b.json", path("Llama-3.1-8B/config.json"));
     std::filesystem::copy(source / "data/demo/qk.safetensors", path("qk.safetensors"));
+    std::filesystem::copy(source / "tests/golden/runs", path("runs"), std::filesystem::copy_options::recursive);
     write_npy(path("q.npy"),
               make_tensor<float>("", ElementType::f32, {3, 1, 4}, {1, 2, 3, 4, 4, 5, 6, 7, 7, 8, 9, 10}));
   }

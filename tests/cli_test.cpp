@@ -184,7 +184,7 @@ TEST_F(Cli, names_from_outside_write_no_lines_and_no_escapes) {
       write_config("config.json", R"("model_type": "a\nb\u001b[31m", "hidden_size": 8, "num_attention_heads": 2,)"
                                   R"("num_hidden_layers": 1, "rope_theta": 100.0, "max_position_embeddings": 64)");
   const std::string shown = expect_success({"inspect", config, "--pairing", "half"}).out;
-  EXPECT_EQ(shown.rfind("model_type a\\x0ab\\x1b[31m, 1 rope\n", 0), 0U) << shown;
+  EXPECT_EQ(shown.rfind("model_type a\\x0Ab\\x1B[31m, 1 rope\n", 0), 0U) << shown;
   const std::string text =
       expect_success({"table", small_llama(), "--positions", "1", "--output", path("t\n.safetensors")}).out;
   EXPECT_EQ(text.find("t\n."), std::string::npos) << text;

@@ -17,7 +17,7 @@ constexpr int most_parts = 64;
 bool contains(std::string_view text, std::string_view word) { return text.find(word) != std::string_view::npos; }
 
 std::string join(const std::string& path, const std::string& key) {
-  return path.empty() ? one_line(key) : path + "." + one_line(key);
+  return path.empty() ? printable(key) : path + "." + printable(key);
 }
 
 // What kind of sub-config a key announces. Text comes first, so that rope 0 is the language model's.
@@ -224,7 +224,7 @@ Model read_json(const Json& json, const ConfigOptions& options) {
 }  // namespace
 
 void Reading::note(const std::string& part, const std::string& sentence) {
-  std::string whole = one_line((part.empty() ? "" : part + ": ") + sentence);
+  std::string whole = printable((part.empty() ? "" : part + ": ") + sentence);
   if (whole.back() != '.') whole += '.';
   if (std::find(model.notes.begin(), model.notes.end(), whole) == model.notes.end()) model.notes.push_back(whole);
 }

@@ -4,6 +4,7 @@
 #include <cctype>
 
 #include "config.h"
+#include "io.h"
 #include "rotary/error.h"
 
 namespace rotary::files {
@@ -113,13 +114,14 @@ class Leftovers {
   }
 
   [[noreturn]] static void refuse(const std::string& key, const std::string& path, const Json& value) {
-    throw Error("CONFIG_KEY", "[read_config] every rope key must be understood but nothing reads " + one_line(key) +
-                                  " in " + (path.empty() ? "the top level" : one_line(path)) + " (" + shown(value) +
+    throw Error("CONFIG_KEY", "[read_config] every rope key must be understood but nothing reads " + printable(key) +
+                                  " in " + (path.empty() ? "the top level" : printable(path)) + " (" + shown(value) +
                                   ")");
   }
 
   [[noreturn]] static void refuse_number(const std::string& path, const Json& value) {
-    throw Error("CONFIG_VALUE", "[read_config] " + one_line(path) + " must be a finite number but got " + shown(value));
+    throw Error("CONFIG_VALUE",
+                "[read_config] " + printable(path) + " must be a finite number but got " + shown(value));
   }
 
   const Ledger& ledger_;

@@ -175,6 +175,25 @@ void write_whole(const char* operation, const fs::path& path, std::span<const st
 
 std::span<const std::byte> bytes_of(std::string_view text) noexcept { return std::as_bytes(std::span(text)); }
 
+namespace {
+
+std::string escaped(char c) {
+  constexpr const char* digits = "0123456789ABCDEF";
+  const auto byte = static_cast<unsigned char>(c);
+  return {'\\', 'x', digits[byte >> 4], digits[byte & 15]};
+}
+
+}  // namespace
+
+std::string printable(std::string_view text) {
+  std::string result;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    result += byte >= 0x20 && byte != 0x7F ? std::string(1, c) : escaped(c);
+  }
+  return result;
+}
+
 std::string in_quotes(std::string_view text) {
   constexpr std::size_t longest = 80;
   std::string result = "\"";
@@ -184,9 +203,7 @@ std::string in_quotes(std::string_view text) {
     if (length > 0) {
       result += text.substr(i, length);
     } else {
-      char escape[5];
-      std::snprintf(escape, sizeof escape, "\\x%02X", static_cast<unsigned>(static_cast<unsigned char>(text[i])));
-      result += escape;
+      result += escaped(text[i]);
     }
     i += std::max<std::size_t>(length, 1);
   }

@@ -109,20 +109,6 @@ std::string shown(const Json& value) {
   return text;
 }
 
-std::string one_line(std::string_view text) {
-  constexpr const char* digits = "0123456789ABCDEF";
-  std::string result;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte >= 0x20 && byte != 0x7F) {
-      result += c;
-    } else {
-      result.append("\\x").append(1, digits[byte >> 4]).append(1, digits[byte & 15]);
-    }
-  }
-  return result;
-}
-
 bool is_not_finite(const Json& value) { return value.is_number_float() && !std::isfinite(value.get<double>()); }
 
 Json parse_json(std::string_view text) {

@@ -22,8 +22,6 @@ bool is_not_finite(const Json&);  // a number, and NaN or infinite
 
 // A value for sentences: at most 60 bytes on one line.
 std::string shown(const Json&);
-// Control characters as \xNN.
-std::string one_line(std::string_view text);
 
 // A number as a person would write it: 10000, 0.25, 1e+30.
 std::string spelled(double value);

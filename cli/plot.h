@@ -1,0 +1,33 @@
+// Line plots of our own: an SVG file, or characters for a terminal. The same plot gives the same bytes everywhere.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace rotary::cli {
+
+struct Line {
+  std::string name;
+  std::vector<std::pair<double, double>> points;
+  bool faint = false;  // thin and pale, in the colour of the next line that is not: a raw loss behind its mean
+};
+
+// Points that are not finite, beyond 1e300, or not positive on a logarithmic axis are left out.
+struct Plot {
+  std::string title;
+  std::string x_label;
+  std::string y_label;
+  bool log_x = false;
+  bool log_y = false;
+  std::vector<Line> lines;
+};
+
+// A complete file of 800 x 500 pixels, taller where the legend needs more than two rows.
+std::string svg(const Plot& plot);
+
+// width columns in all, height rows of drawing area; the title, the axis and the legend stand around it.
+// Braille dots; where several lines are strong, letters on the lines lead to the legend.
+std::string terminal_plot(const Plot& plot, int width = 72, int height = 18);
+
+}  // namespace rotary::cli

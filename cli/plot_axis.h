@@ -1,0 +1,47 @@
+// The axes of a plot: ranges, ticks at 1, 2 or 5 times a power of ten, and the points between 0 and 1 on them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "plot.h"
+
+namespace rotary::cli {
+
+struct Tick {
+  double value = 0;
+  std::string label;
+};
+
+struct Axis {
+  bool log = false;
+  double low = 0;
+  double high = 1;
+  std::vector<Tick> ticks;  // rising, all within [low, high]
+
+  double at(double value) const noexcept;  // 0 at low, 1 at high
+};
+
+enum class Ends : unsigned char {
+  tight,   // the first and the last value; 0 where that is near
+  padded,  // 4 % more on both sides
+};
+
+// For values from low to high (none: low > high), with about most_ticks ticks or fewer.
+Axis make_axis(double low, double high, bool log, Ends ends, int most_ticks);
+
+struct PlotPoint {
+  double x = 0;  // 0 left, 1 right
+  double y = 0;  // 0 bottom, 1 top
+};
+
+// A plot on its axes; lines as in the plot, without the points that are left out.
+struct PlotView {
+  Axis x;
+  Axis y;
+  std::vector<std::vector<PlotPoint>> lines;
+  bool empty() const noexcept;  // no points at all
+};
+PlotView view_of(const Plot& plot, int most_x_ticks, int most_y_ticks);
+
+}  // namespace rotary::cli
