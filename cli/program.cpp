@@ -32,7 +32,8 @@ std::vector<std::string> command_words(int argc, char** argv) {
 }
 
 int fail(std::string_view code, std::string_view sentence) {
-  std::cerr << "error: " << code << ": " << printable(sentence) << '\n';
+  // One write: processes that share a terminal, as under mpirun, do not mix their lines.
+  std::cerr << "error: " + std::string(code) + ": " + printable(sentence) + "\n";
   return 1;
 }
 

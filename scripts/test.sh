@@ -4,7 +4,8 @@
 #   asan      the same tests under AddressSanitizer and UndefinedBehaviorSanitizer
 #   clang     the other compiler, all tests
 #   torch     the torch door, on three wheels from PyPI (1.3 GB) or the torch that TORCH_ROOT names; skipped without PyPI
-#   scripts/test.sh [release|asan|clang|torch]...     default: all
+#   parity    the same on a whole torch beside transformers (6 GB): the op from Python, the models against transformers
+#   scripts/test.sh [release|asan|clang|torch|parity]...     default: all but parity
 # The last line printed is "N passed, N failed, N skipped".
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
@@ -36,15 +37,17 @@ run_stage() {
   failed=$((failed + bad))
 }
 
+# torch_stage NAME [OPTION]: OPTION for scripts/torch.sh.
 torch_stage() {
   local torch_root
-  if ! torch_root=$("$root/scripts/torch.sh" | tail -n 1); then
-    say "torch: skipped, no torch could be installed"
+  need "${torch_packages[@]}"
+  if ! torch_root=$("$root/scripts/torch.sh" "${@:2}" | tail -n 1); then
+    say "$1: skipped, no torch could be installed"
     skipped=$((skipped + 1))
     return
   fi
-  build_targets=(--target torch_test torch_example) ctest_options=(-R '^Op\.|^Embedding\.|^torch_')
-  run_stage torch g++ -DCMAKE_BUILD_TYPE=Release -DROTARY_TORCH=ON -DTORCH_ROOT="$torch_root"
+  build_targets=(--target torch_tests) ctest_options=(-L torch)
+  run_stage "$1" g++ -DCMAKE_BUILD_TYPE=Release -DROTARY_TORCH=ON -DTORCH_ROOT="$torch_root"
   build_targets=() ctest_options=()
 }
 
@@ -54,8 +57,9 @@ for stage in "$@"; do
     asan) run_stage asan g++ -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-O1 -g1" \
                    -DROTARY_SANITIZE=address,undefined -DROTARY_WERROR=OFF ;;  # instrumented code draws false warnings
     clang) run_stage clang clang++ -DCMAKE_BUILD_TYPE=Release ;;
-    torch) torch_stage ;;
-    *) say "test.sh: no stage named $stage; there are: release asan clang torch"; exit 2 ;;
+    torch) torch_stage torch ;;
+    parity) torch_stage parity --full ;;
+    *) say "test.sh: no stage named $stage; there are: release asan clang torch parity"; exit 2 ;;
   esac
 done
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Finds or installs the torch that rotary's torch door builds on. The last line printed is TORCH_ROOT, for CMake.
+#   scripts/torch.sh [--full]    --full: a torch that Python can import, and transformers, to compare with (6 GB)
 #   TORCH_ROOT=DIR    an installed torch (site-packages, or the torch folder): used as it is
 #   ROTARY_CACHE=DIR  where to install otherwise (default ~/.cache/rotary): three wheels from PyPI, 1.3 GB
 set -euo pipefail
@@ -17,14 +18,20 @@ if [ -n "${TORCH_ROOT:-}" ]; then
   exit 0
 fi
 
-venv=${ROTARY_CACHE:-$HOME/.cache/rotary}/torch-${torch_version%.*}
+packages=(--no-deps "torch==$torch_version" "nvidia-cuda-runtime==$cuda_version" "nvidia-cuda-cupti==$cuda_version")
+size="1.3 GB" kind=torch
+case "${1:-}" in
+  "") ;;
+  --full) packages=("torch==$torch_version" transformers==5.23.0 safetensors numpy mpmath) size="6 GB" kind=torch-full ;;
+  *) say "torch.sh: unknown option $1; usage: scripts/torch.sh [--full]"; exit 2 ;;
+esac
+venv=${ROTARY_CACHE:-$HOME/.cache/rotary}/$kind-${torch_version%.*}
 done_mark=$venv/complete-$torch_version
 if [ ! -f "$done_mark" ]; then
   need python3 python3-venv
-  say "installing torch $torch_version into $venv (1.3 GB)"
+  say "installing torch $torch_version into $venv ($size)"
   log=$(mktemp)
-  if ! { python3 -m venv --clear "$venv" && "$venv/bin/pip" install --no-deps "torch==$torch_version" \
-           "nvidia-cuda-runtime==$cuda_version" "nvidia-cuda-cupti==$cuda_version"; } >"$log" 2>&1; then
+  if ! { python3 -m venv --clear "$venv" && "$venv/bin/pip" install "${packages[@]}"; } >"$log" 2>&1; then
     tail -n 5 "$log" >&2
     say "torch.sh: could not install torch $torch_version from PyPI (whole log: $log); set TORCH_ROOT to an installed torch 2.8 or newer"
     exit 1

@@ -539,6 +539,12 @@ constexpr Family table[] = {
      .sections = {24, 20, 20}},
     {.type = "recurrent_gemma", .shape = {26, 10, 0, 2560}, .partial = 0.5, .reads_partial = true, .pattern = "llf"},
     {.type = "roformer", .pairing = interleaved, .shape = {12, 12, 0, 768}, .base_key = ""},
+    {.type = "rotary_decoder",  // ours: `rotary train`
+     .pairing = interleaved,
+     .shape = {1, 1},
+     .rule = Rule::if_rotary,
+     .dim_key = "rotary_dim",
+     .switches_pairing = true},
     {.type = "seed_oss", .shape = {64, 80, 8, 4096, 128}},
     {.type = "smollm3", .shape = {36, 16, 4, 2048}, .base = 2e6, .rule = Rule::no_rope_layers},
     {.type = "solar_open", .shape = {48, 64, 8, 4096, 128}, .base = 1e6, .reads_partial = true},

@@ -1,0 +1,34 @@
+// What a run of `rotary train` is: the command line's words, with those of the run it goes on with.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "torch/program/run_folder.h"
+#include "torch/trainer.h"
+
+namespace rotary::cli {
+
+struct TrainRequest {
+  std::optional<std::string> text, preset, position;
+  std::optional<double> rope_fraction;
+  std::optional<std::int64_t> steps;
+  std::optional<std::uint64_t> seed;
+  std::optional<int> threads;
+  std::string device = "cpu";
+  std::string output;
+  bool resume = false;
+};
+
+struct Plan {
+  rotary_torch::Preset preset;  // with the steps and the seed of this run
+  std::string text;
+  std::map<std::string, std::string> notes;  // what the checkpoint remembers of the command line
+};
+
+// Throws FILE, TEXT, NETWORK, VALUE; RESUME where the request contradicts the run in folder.
+Plan plan_of(const TrainRequest& request, const RunFolder& folder);
+
+}  // namespace rotary::cli

@@ -1,0 +1,166 @@
+#include "torch/program/training_run.h"
+
+#include <chrono>
+#include <cmath>
+#include <csignal>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "cli/loss_log.h"
+#include "cli/plot.h"
+#include "cli/program.h"
+#include "cli/text.h"
+#include "rotary/error.h"
+#include "src/files/io.h"
+#include "src/files/json.h"
+
+namespace rotary::cli {
+
+namespace {
+
+using rotary_torch::ProcessGroup;
+using rotary_torch::Trainer;
+using rotary_torch::TrainingOptions;
+
+volatile std::sig_atomic_t signal_received = 0;
+
+extern "C" void ask_for_stop(int number) {
+  signal_received = number;
+  ProcessGroup::interrupt();
+}
+
+std::int64_t evaluations_left(const TrainingOptions& options, std::int64_t done) {
+  const std::int64_t whole = options.steps / options.evaluate_every - done / options.evaluate_every;
+  return whole + (options.steps % options.evaluate_every != 0 ? 1 : 0);
+}
+
+Progress progress_of(const TrainingOptions& options, std::int64_t done, bool silent) {
+  return {options.steps, done, options.batch * options.block, evaluations_left(options, done), silent};
+}
+
+// The trainer with the checkpoint's state: before anything that counts its steps.
+Trainer& resumed(Trainer& trainer, const RunFolder& folder, bool resume) {
+  if (resume) trainer.load(folder.checkpoint());
+  return trainer;
+}
+
+}  // namespace
+
+StopSignals::StopSignals() {
+  signal_received = 0;
+  struct sigaction action {};
+  action.sa_handler = ask_for_stop;
+  action.sa_flags = SA_RESTART | static_cast<int>(SA_RESETHAND);
+  sigemptyset(&action.sa_mask);
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+}
+
+StopSignals::~StopSignals() {
+  std::signal(SIGINT, SIG_DFL);
+  std::signal(SIGTERM, SIG_DFL);
+}
+
+int StopSignals::received() noexcept { return signal_received; }
+
+TrainingRun::TrainingRun(Plan plan, RunFolder folder, bool resume, Trainer& trainer, const ProcessGroup& group)
+    : plan_(std::move(plan)),
+      folder_(std::move(folder)),
+      trainer_(resumed(trainer, folder_, resume)),
+      group_(group),
+      progress_(progress_of(plan_.preset.training, trainer.steps(), group.rank() != 0)) {
+  if (const auto found = plan_.notes.find("validation_loss"); found != plan_.notes.end()) {
+    validation_loss_ = std::stod(found->second);
+    evaluated_step_ = std::stoll(plan_.notes.at("validation_step"));
+  }
+  if (trainer_.steps() > plan_.preset.training.steps) {
+    throw Error("RESUME", "[resume] --steps must be " + std::to_string(trainer_.steps()) +
+                              " or more, which are done, but got " + std::to_string(plan_.preset.training.steps));
+  }
+  if (!first_rank()) return;
+  losses_.emplace(folder_.losses(), trainer_.steps());
+  // The checkpoint comes first: a folder with any file of a run can always be resumed.
+  if (!resume) write_checkpoint();
+}
+
+bool TrainingRun::evaluation_due() const {
+  const std::int64_t done = trainer_.steps();
+  const TrainingOptions& options = plan_.preset.training;
+  return done > evaluated_step_ && (done % options.evaluate_every == 0 || done == options.steps);
+}
+
+void TrainingRun::run() {
+  try {
+    steps_to_the_end();
+  } catch (const Error& error) {
+    if (error.code() != "PEER") throw;
+    // Whoever is left saves: the weights are those of the last whole step.
+    if (group_.rank() == group_.writer()) write_checkpoint();
+    if (StopSignals::received() != 0) stop();
+    throw Error("PEER",
+                std::string(error.what()) + "; step " + std::to_string(steps()) + " is saved, go on by --resume");
+  }
+}
+
+void TrainingRun::steps_to_the_end() {
+  for (;;) {
+    const bool whole = !evaluation_due() || evaluate();
+    if (steps() >= plan_.preset.training.steps && whole) return;
+    if (StopSignals::received() != 0) {
+      if (first_rank()) write_checkpoint();
+      stop();
+    }
+    one_step();
+  }
+}
+
+void TrainingRun::one_step() {
+  const rotary_torch::StepReport report = trainer_.step();
+  if (!std::isfinite(report.train_loss)) {
+    throw Error("NUMBER", "[train] the loss must stay finite but step " + std::to_string(report.step) + " gave " +
+                              files::spelled(report.train_loss) + "; the checkpoint before it stays");
+  }
+  if (losses_) losses_->train(report.step, report.train_loss);
+  progress_.step(report.step, report.train_loss, report.seconds);
+}
+
+bool TrainingRun::evaluate() {
+  const auto begin = std::chrono::steady_clock::now();
+  const auto loss = trainer_.evaluate([] { return StopSignals::received() != 0; });
+  if (!loss) return false;
+  validation_loss_ = *loss;
+  evaluated_step_ = steps();
+  plan_.notes["validation_loss"] = files::spelled(validation_loss_);
+  plan_.notes["validation_step"] = std::to_string(evaluated_step_);
+  if (losses_) losses_->validation(steps(), validation_loss_);
+  progress_.evaluated(validation_loss_,
+                      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+  if (first_rank()) write_checkpoint();
+  return true;
+}
+
+// The losses first, so that they reach at least as far as the weights.
+void TrainingRun::write_checkpoint() {
+  if (losses_) losses_->sync();
+  trainer_.save(folder_.checkpoint(), plan_.notes);
+  rotary_torch::save_decoder(*trainer_.model(), folder_.folder);
+  write_plot();
+}
+
+void TrainingRun::write_plot() const {
+  const std::string title = plan_.preset.name + ", position " + plan_.notes.at("position");
+  const std::string drawn = svg(loss_plot(read_loss_log(folder_.losses()), title));
+  const auto part = files::bytes_of(drawn);
+  files::write_whole("train", folder_.plot(), {&part, 1});
+}
+
+void TrainingRun::stop() {
+  const int number = StopSignals::received();
+  progress_.note("stopped after step " + std::to_string(steps()) + " of " +
+                 std::to_string(plan_.preset.training.steps) + "; go on with: rotary train --resume --output " +
+                 printable(folder_.folder.string()));
+  throw Stopped{128 + number};
+}
+
+}  // namespace rotary::cli

@@ -1,0 +1,304 @@
+"""The decoder families against transformers.
+
+    make_parity.py golden DIR                writes the small checkpoints and answers that decoder_test.cpp reads
+    make_parity.py parity PROGRAM [WORD]     random checkpoints: `PROGRAM forward` against transformers; only the cases
+                                             that have WORD in their name
+
+Hidden states and logits agree within 2e-5 times max(1, the largest value), at padding too. Needs torch, transformers
+and safetensors; without them it ends with 77 (skipped).
+"""
+
+import json
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+try:
+    import numpy
+    import torch
+    import transformers
+    from safetensors.torch import load_file, save_file
+except ImportError as missing:
+    print("skipped:", missing)
+    sys.exit(77)
+
+transformers.logging.set_verbosity_error()
+transformers.logging.disable_progress_bar()
+TOLERANCE = 2e-5
+
+SMALL = dict(vocab_size=97, hidden_size=48, intermediate_size=80, num_hidden_layers=3, num_attention_heads=4,
+             num_key_value_heads=2, max_position_embeddings=256, pad_token_id=0, bos_token_id=1, eos_token_id=2)
+NEOX = {key: value for key, value in SMALL.items() if key != "num_key_value_heads"}
+GPTJ = dict(vocab_size=97, n_embd=48, n_layer=3, n_head=4, n_positions=256, rotary_dim=8, bos_token_id=1,
+            eos_token_id=2)
+LLAMA3 = dict(rope_type="llama3", rope_theta=5e5, factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
+              original_max_position_embeddings=32)
+YARN = dict(rope_type="yarn", rope_theta=1e4, factor=4.0, original_max_position_embeddings=64)
+LONG = dict(rope_type="longrope", rope_theta=1e4, factor=4.0, original_max_position_embeddings=64,
+            short_factor=[1.0 + 0.05 * i for i in range(6)], long_factor=[1.5 + 0.7 * i for i in range(6)])
+
+
+def rope(kind, **more):
+    return {"rope_parameters": dict({"rope_type": kind, "rope_theta": 1e4}, **more)}
+
+
+# name, model_type, config, and what else: dtype stored, shard size, tokens, heads ("CausalLM", "Model", ...), edits of
+# the saved config.json ("json"; None takes a key away).
+CASES = [
+    ("llama", "llama", SMALL, {}),
+    ("llama-tied", "llama", dict(SMALL, tie_word_embeddings=True), {}),
+    ("llama-tied-other-head", "llama", SMALL, {"json": {"tie_word_embeddings": True}}),
+    ("llama-biases", "llama", dict(SMALL, attention_bias=True, mlp_bias=True), {}),
+    ("llama-head-dim", "llama", dict(SMALL, head_dim=20, num_key_value_heads=1), {}),
+    ("llama-small-head", "llama", dict(SMALL, head_dim=2), {}),
+    ("llama-gelu", "llama", dict(SMALL, hidden_act="gelu_pytorch_tanh", rms_norm_eps=1e-3), {}),
+    ("llama-eps", "llama", SMALL, {"json": {"rms_norm_eps": None, "num_key_value_heads": 2, "head_dim": None}}),
+    ("llama-mha", "llama", dict(SMALL, num_key_value_heads=4), {"json": {"num_key_value_heads": None}}),
+    ("llama-linear", "llama", dict(SMALL, **rope("linear", factor=3.0)), {}),
+    ("llama-dynamic", "llama", dict(SMALL, **rope("dynamic", factor=3.0)), {"tokens": 200}),
+    ("llama-dynamic-past", "llama", dict(SMALL, max_position_embeddings=64, **rope("dynamic", factor=3.0)),
+     {"tokens": 150}),
+    ("llama-yarn", "llama", dict(SMALL, rope_parameters=YARN), {"tokens": 100}),
+    ("llama-yarn-mscale", "llama",
+     dict(SMALL, rope_parameters=dict(YARN, mscale=1.2, mscale_all_dim=0.7, beta_fast=16, beta_slow=2)), {}),
+    ("llama-yarn-attention", "llama", dict(SMALL, rope_parameters=dict(YARN, attention_factor=1.3, truncate=False)),
+     {}),
+    ("llama-longrope-short", "llama", dict(SMALL, rope_parameters=LONG), {"tokens": 60}),
+    ("llama-longrope-long", "llama", dict(SMALL, rope_parameters=LONG), {"tokens": 90}),
+    ("llama-llama3", "llama", dict(SMALL, rope_parameters=LLAMA3), {"tokens": 120}),
+    ("llama-proportional", "llama", dict(SMALL, **rope("proportional", partial_rotary_factor=0.5)), {}),
+    ("llama-old-linear", "llama", SMALL,
+     {"json": {"rope_parameters": None, "rope_theta": 5000.0, "rope_scaling": {"type": "linear", "factor": 2.0}}}),
+    ("llama-old-llama3", "llama", SMALL,
+     {"json": {"rope_parameters": None, "rope_theta": 5e5,
+               "rope_scaling": {k: v for k, v in LLAMA3.items() if k != "rope_theta"}}}),
+    ("llama-old-null", "llama", SMALL, {"json": {"rope_parameters": None, "rope_scaling": None, "rope_theta": 777.0}}),
+    ("llama-f16", "llama", SMALL, {"dtype": torch.float16}),
+    ("llama-bf16-shards", "llama", SMALL, {"dtype": torch.bfloat16, "shard": "20KB"}),
+    ("llama-base", "llama", SMALL, {"head": "Model"}),
+    ("llama-classifier", "llama", SMALL, {"head": "ForSequenceClassification"}),
+    ("llama-answers", "llama", SMALL, {"head": "ForQuestionAnswering"}),
+    ("llama-1500", "llama", dict(SMALL, max_position_embeddings=4096), {"tokens": 1500}),
+    ("llama-2500", "llama", dict(SMALL, max_position_embeddings=4096, rope_parameters=LLAMA3), {"tokens": 2500}),
+    ("mistral", "mistral", dict(SMALL, sliding_window=None), {}),
+    ("mistral-window", "mistral", dict(SMALL, sliding_window=7), {}),
+    ("mistral-window-1", "mistral", dict(SMALL, sliding_window=1), {}),
+    ("mistral-window-even", "mistral", dict(SMALL, sliding_window=33), {}),
+    ("mistral-default-window", "mistral", SMALL, {"json": {"sliding_window": None}}),
+    ("mistral-head-dim", "mistral", dict(SMALL, head_dim=24, tie_word_embeddings=True, sliding_window=12), {}),
+    ("mistral-yarn", "mistral", dict(SMALL, rope_parameters=YARN, sliding_window=None), {"tokens": 100}),
+    ("mistral-1500", "mistral", dict(SMALL, max_position_embeddings=4096, sliding_window=200), {"tokens": 1500}),
+    ("qwen2", "qwen2", SMALL, {}),
+    ("qwen2-window", "qwen2", dict(SMALL, use_sliding_window=True, sliding_window=6, max_window_layers=1), {}),
+    ("qwen2-window-unused", "qwen2", dict(SMALL, use_sliding_window=False, sliding_window=6, max_window_layers=1), {}),
+    ("qwen2-layer-types", "qwen2",
+     dict(SMALL, use_sliding_window=True, sliding_window=6,
+          layer_types=["sliding_attention", "full_attention", "sliding_attention"]), {}),
+    ("qwen2-tied-yarn", "qwen2", dict(SMALL, tie_word_embeddings=True, rope_parameters=YARN), {}),
+    ("qwen2-old-window", "qwen2", dict(SMALL, use_sliding_window=True, sliding_window=6, max_window_layers=2),
+     {"json": {"layer_types": None}}),
+    ("qwen2-1500", "qwen2", dict(SMALL, max_position_embeddings=4096, rope_parameters=dict(rope_type="default", rope_theta=1e6)),
+     {"tokens": 1500}),
+    ("qwen3", "qwen3", dict(SMALL, head_dim=16), {}),
+    ("qwen3-bias", "qwen3", dict(SMALL, head_dim=32, attention_bias=True, tie_word_embeddings=True), {}),
+    ("qwen3-window", "qwen3",
+     dict(SMALL, head_dim=8, use_sliding_window=True, sliding_window=5, max_window_layers=1, rms_norm_eps=1e-5), {}),
+    ("qwen3-yarn-shards", "qwen3", dict(SMALL, head_dim=16, rope_parameters=YARN), {"shard": "30KB", "tokens": 100}),
+    ("qwen3-base", "qwen3", dict(SMALL, head_dim=16), {"head": "Model"}),
+    ("qwen3-answers", "qwen3", dict(SMALL, head_dim=16), {"head": "ForQuestionAnswering"}),
+    ("gpt_neox", "gpt_neox", NEOX, {}),
+    ("gpt_neox-sequential", "gpt_neox", dict(NEOX, use_parallel_residual=False), {}),
+    ("gpt_neox-no-bias", "gpt_neox", dict(NEOX, attention_bias=False, hidden_act="gelu_new"), {}),
+    ("gpt_neox-old", "gpt_neox", NEOX,
+     {"json": {"rope_parameters": None, "rotary_pct": 0.5, "rotary_emb_base": 4000}}),
+    ("gpt_neox-pct-default", "gpt_neox", NEOX, {"json": {"rope_parameters": None}}),
+    ("gpt_neox-whole", "gpt_neox", dict(NEOX, **rope("default", partial_rotary_factor=1.0)), {}),
+    ("gpt_neox-odd", "gpt_neox", dict(NEOX, hidden_size=80, **rope("default", partial_rotary_factor=0.28)), {}),
+    ("gpt_neox-linear", "gpt_neox", dict(NEOX, **rope("linear", factor=2.0, partial_rotary_factor=0.5)), {}),
+    ("gpt_neox-dynamic", "gpt_neox",
+     dict(NEOX, max_position_embeddings=32, **rope("dynamic", factor=2.0, partial_rotary_factor=0.5)), {"tokens": 80}),
+    ("gpt_neox-tied-f16", "gpt_neox", dict(NEOX, tie_word_embeddings=True, layer_norm_eps=1e-3),
+     {"dtype": torch.float16}),
+    ("gpt_neox-base", "gpt_neox", NEOX, {"head": "Model"}),
+    ("gpt_neox-embed_out", "gpt_neox", NEOX, {"rename": {"lm_head.weight": "embed_out.weight"}}),
+    ("gpt_neox-lm_head", "gpt_neox", NEOX, {"rename": {"embed_out.weight": "lm_head.weight"}}),
+    ("gpt_neox-1500", "gpt_neox", dict(NEOX, max_position_embeddings=4096), {"tokens": 1500}),
+    ("gptj", "gptj", GPTJ, {}),
+    ("gptj-tied", "gptj", dict(GPTJ, tie_word_embeddings=True), {}),
+    ("gptj-inner", "gptj", dict(GPTJ, n_inner=60, activation_function="gelu", rotary_dim=12), {}),
+    ("gptj-small-rotary", "gptj", dict(GPTJ, rotary_dim=2, layer_norm_epsilon=1e-3, activation_function="relu"), {}),
+    ("gptj-bf16-shards", "gptj", GPTJ, {"dtype": torch.bfloat16, "shard": "40KB"}),
+    ("gptj-base", "gptj", GPTJ, {"head": "Model"}),
+    ("gptj-classifier", "gptj", GPTJ, {"head": "ForSequenceClassification"}),
+    ("gptj-1500", "gptj", dict(GPTJ, n_positions=2048), {"tokens": 1500}),
+] + [
+    (f"llama-act-{act}", "llama", dict(SMALL, num_hidden_layers=1, hidden_act=act), {"tokens": 9})
+    for act in ("gelu", "gelu_new", "gelu_fast", "gelu_python", "gelu_python_tanh", "gelu_accurate", "gelu_10",
+                "quick_gelu", "relu", "relu2", "relu6", "leaky_relu", "sigmoid", "silu", "swish", "tanh", "mish",
+                "hardswish", "linear")
+]  # fmt: skip
+
+CLASSES = {"llama": "Llama", "mistral": "Mistral", "qwen2": "Qwen2", "qwen3": "Qwen3", "gpt_neox": "GPTNeoX",
+           "gptj": "GPTJ"}
+# What old files carry and new ones do not.
+BUFFERS = {
+    "llama": {"model.layers.0.self_attn.rotary_emb.inv_freq": torch.ones(6)},
+    "gpt_neox": {"gpt_neox.layers.0.attention.bias": torch.ones(1, 1, 8, 8, dtype=torch.bool),
+                 "gpt_neox.layers.0.attention.masked_bias": torch.tensor(-1e9),
+                 "gpt_neox.layers.1.attention.rotary_emb.inv_freq": torch.ones(2)},
+    "gptj": {"transformer.h.0.attn.bias": torch.ones(1, 1, 8, 8, dtype=torch.bool),
+             "transformer.h.0.attn.masked_bias": torch.tensor(-1e9)},
+}  # fmt: skip
+
+
+def class_of(model_type, head):
+    return getattr(transformers, CLASSES[model_type] + head)
+
+
+def write_checkpoint(folder, model_type, config, extra, seed):
+    head = extra.get("head", "ForCausalLM")
+    torch.manual_seed(seed)
+    model = class_of(model_type, head)(getattr(transformers, CLASSES[model_type] + "Config")(**config))
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if "norm" in name and name.endswith("weight") or ".ln_" in name and name.endswith("weight"):
+                parameter.copy_(1 + 0.2 * torch.randn_like(parameter))
+            elif parameter.dim() == 1:
+                parameter.copy_(0.2 * torch.randn_like(parameter))
+            else:
+                parameter.copy_(torch.randn_like(parameter) * (1.3 / parameter.shape[1] ** 0.5))
+    model.to(extra.get("dtype", torch.float32)).save_pretrained(folder, max_shard_size=extra.get("shard", "1GB"))
+    single = folder / "model.safetensors"
+    if single.exists():
+        tensors = load_file(single)
+        for old, new in extra.get("rename", {}).items():
+            if old in tensors:
+                tensors[new] = tensors.pop(old)
+        if head == "ForCausalLM" and not config.get("tie_word_embeddings"):
+            tensors.update(BUFFERS.get(model_type, {}))
+        save_file(tensors, single, {"format": "pt"})
+    path = folder / "config.json"
+    said = json.loads(path.read_text())
+    for key, value in extra.get("json", {}).items():
+        said.pop(key, None)
+        if value is not None:
+            said[key] = value
+    path.write_text(json.dumps(said, indent=1))
+
+
+def answers(folder, model_type, head, ids, mask):
+    """What transformers gives in f32 for the stored weights: hidden, and logits where there is a language model."""
+    model = class_of(model_type, head).from_pretrained(folder, dtype=torch.float32).eval()
+    with torch.no_grad():
+        made = {"hidden": model.base_model(ids, attention_mask=mask).last_hidden_state}
+        if head == "ForCausalLM":
+            made["logits"] = model(ids, attention_mask=mask).logits
+    return made
+
+
+def paddings(batch, tokens):
+    """No mask; left padding; right padding; a hole in the middle."""
+    left, right, hole = (torch.ones(batch, tokens, dtype=torch.long) for _ in range(3))
+    left[0, : tokens // 3] = 0
+    right[1, tokens - tokens // 4 :] = 0
+    hole[1, tokens // 3 : tokens // 2] = 0
+    return {"": None, "left": left, "right": right, "hole": hole}
+
+
+def forward(program, folder, ids, mask):
+    scratch = pathlib.Path(folder)
+    numpy.save(scratch / "ids.npy", ids.numpy())
+    command = [program, "forward", str(folder), "--input", str(scratch / "ids.npy"), "--output",
+               str(scratch / "out.safetensors")]  # fmt: skip
+    if mask is not None:
+        numpy.save(scratch / "mask.npy", mask.numpy())
+        command += ["--mask", str(scratch / "mask.npy")]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        return done.stderr.strip()
+    return load_file(scratch / "out.safetensors")
+
+
+def distance(got, expected):
+    """In units of the tolerance; infinite where something is not finite."""
+    worst = 0.0
+    for name, value in expected.items():
+        if name not in got or got[name].shape != value.shape or not torch.isfinite(got[name]).all():
+            return float("inf")
+        largest = max(1.0, value.abs().max().item())
+        worst = max(worst, (got[name] - value).abs().max().item() / (TOLERANCE * largest))
+    return worst if got.keys() == expected.keys() else float("inf")
+
+
+def parity(program, word):
+    started, failures, worst, count = time.time(), [], 0.0, 0
+    for seed, (name, model_type, config, extra) in enumerate(CASES):
+        if word not in name:
+            continue
+        tokens = extra.get("tokens", 40)
+        with tempfile.TemporaryDirectory() as scratch:
+            folder = pathlib.Path(scratch)
+            write_checkpoint(folder, model_type, config, extra, seed)
+            ids = torch.randint(0, config["vocab_size"], (2, tokens))
+            for padding, mask in paddings(2, tokens).items():
+                if padding and tokens > 1000 and padding != "left":
+                    continue
+                expected = answers(folder, model_type, extra.get("head", "ForCausalLM"), ids, mask)
+                got = forward(program, folder, ids, mask)
+                count += 1
+                said = got if isinstance(got, str) else None
+                far = float("inf") if said else distance(got, expected)
+                worst = max(worst, far)
+                if far > 1:
+                    failures.append(name)
+                    print(f"FAILED {name} {padding}: {said or f'{far:.3g} times the tolerance'}")
+    print(f"{count} comparisons, the largest difference {worst:.3f} of the tolerance, {time.time() - started:.0f} s")
+    sys.exit(1 if failures or count == 0 else 0)
+
+
+# The golden set: as small as may be, for machines without transformers.
+TINY = dict(vocab_size=19, hidden_size=16, intermediate_size=20, num_hidden_layers=2, num_attention_heads=4,
+            num_key_value_heads=2, max_position_embeddings=64)
+TINY_NEOX = {key: value for key, value in TINY.items() if key != "num_key_value_heads"}
+GOLDEN = [
+    ("llama", "llama", dict(TINY, attention_bias=True, rope_parameters=LLAMA3), {"dtype": torch.float16}),
+    ("llama-tied-bf16", "llama", dict(TINY, tie_word_embeddings=True, head_dim=6), {"dtype": torch.bfloat16}),
+    ("mistral", "mistral", dict(TINY, sliding_window=4), {"shard": "6KB"}),
+    ("qwen2", "qwen2", dict(TINY, use_sliding_window=True, sliding_window=3, max_window_layers=1),
+     {"dtype": torch.bfloat16}),
+    ("qwen3", "qwen3", dict(TINY, head_dim=8, rope_parameters=YARN), {"dtype": torch.float16}),
+    ("gpt_neox", "gpt_neox", dict(TINY_NEOX, **rope("default", partial_rotary_factor=0.5)),
+     {"dtype": torch.float16}),
+    ("gpt_neox-sequential", "gpt_neox", dict(TINY_NEOX, use_parallel_residual=False), {"dtype": torch.float16}),
+    ("gptj", "gptj", dict(vocab_size=19, n_embd=16, n_layer=2, n_head=2, n_positions=64, rotary_dim=4, n_inner=20),
+     {"dtype": torch.bfloat16}),
+]  # fmt: skip
+
+
+def golden(folder):
+    for seed, (name, model_type, config, extra) in enumerate(GOLDEN):
+        place = folder / name
+        shutil.rmtree(place, ignore_errors=True)
+        place.mkdir(parents=True)
+        write_checkpoint(place, model_type, config, extra, seed)
+        (place / "generation_config.json").unlink(missing_ok=True)
+        ids = torch.randint(0, config["vocab_size"], (2, 8))
+        made = {"ids": ids}
+        for padding, mask in paddings(2, 8).items():
+            if padding in ("", "left"):
+                expected = answers(place, model_type, "ForCausalLM", ids, mask)
+                made.update({f"{padding}{'_' if padding else ''}{key}": value for key, value in expected.items()})
+        made["left"] = paddings(2, 8)["left"]
+        save_file(made, place / "answers.safetensors")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) == 3 and sys.argv[1] == "golden":
+        golden(pathlib.Path(sys.argv[2]))
+    elif len(sys.argv) in (3, 4) and sys.argv[1] == "parity":
+        parity(sys.argv[2], (sys.argv[3:] or [""])[0])
+    else:
+        sys.exit(__doc__)

@@ -1,0 +1,248 @@
+"""`rotary generate` and `rotary perplexity` from outside: test_generate.py ROTARY_TORCH. Standard library only."""
+
+import json
+import os
+import random
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+import xml.etree.ElementTree
+from pathlib import Path
+
+PROGRAM = sys.argv.pop(1)
+FOLDER = tempfile.TemporaryDirectory()
+ROOT = Path(FOLDER.name)
+ROPE, LEARNED, LLAMA = ROOT / "rope", ROOT / "learned", ROOT / "llama"
+
+
+def rotary(*words, stdout=subprocess.PIPE):
+    return subprocess.run([PROGRAM, *map(str, words)], stdout=stdout, stderr=subprocess.PIPE, text=True,
+                          env={**os.environ, "OMP_WAIT_POLICY": "PASSIVE"})
+
+
+def write_npy(name, rows, descr="<i8", letter="q"):
+    path = ROOT / name
+    shape = f"({len(rows)}, {len(rows[0])})" if isinstance(rows[0], list) else f"({len(rows)},)"
+    header = f"{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}"
+    header += " " * (63 - (10 + len(header)) % 64) + "\n"
+    flat = sum(rows, []) if isinstance(rows[0], list) else rows
+    path.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode()
+                     + struct.pack(f"<{len(flat)}{letter}", *flat))
+    return path
+
+
+def read_npy(path):
+    data = Path(path).read_bytes()
+    length = struct.unpack("<H", data[8:10])[0]
+    header = eval(data[10 : 10 + length])  # our own file
+    assert header["descr"] == "<i8" and not header["fortran_order"], header
+    rows, columns = header["shape"]
+    values = struct.unpack(f"<{rows * columns}q", data[10 + length :])
+    return [list(values[r * columns : (r + 1) * columns]) for r in range(rows)]
+
+
+def write_llama():
+    """A random checkpoint as Hugging Face stores it: no vocab.json, 23 ids, trained on 32 tokens."""
+    LLAMA.mkdir()
+    width, inner, vocabulary = 16, 24, 23
+    config = dict(model_type="llama", architectures=["LlamaForCausalLM"], hidden_size=width, intermediate_size=inner,
+                  num_hidden_layers=1, num_attention_heads=2, num_key_value_heads=1, vocab_size=vocabulary,
+                  max_position_embeddings=32, rms_norm_eps=1e-5, rope_theta=10000.0, hidden_act="silu",
+                  tie_word_embeddings=False)
+    (LLAMA / "config.json").write_text(json.dumps(config))
+    shapes = {"model.embed_tokens.weight": [vocabulary, width], "model.norm.weight": [width],
+              "lm_head.weight": [vocabulary, width]}
+    layer = dict(input_layernorm=[width], post_attention_layernorm=[width])
+    layer.update({f"self_attn.{n}_proj": [size, width] for n, size in dict(q=16, k=8, v=8, o=16).items()})
+    layer.update({"mlp.gate_proj": [inner, width], "mlp.up_proj": [inner, width], "mlp.down_proj": [width, inner]})
+    shapes.update({f"model.layers.0.{name}.weight": shape for name, shape in layer.items()})
+    draw, header, data = random.Random(4), {}, b""
+    for name, shape in shapes.items():
+        count = shape[0] * (shape[1] if len(shape) > 1 else 1)
+        bytes_ = struct.pack(f"<{count}f", *(draw.gauss(0, 0.7) for _ in range(count)))
+        header[name] = dict(dtype="F32", shape=shape, data_offsets=[len(data), len(data) + len(bytes_)])
+        data += bytes_
+    text = json.dumps(header).encode()
+    (LLAMA / "model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + data)
+
+
+def setUpModule():
+    write_llama()
+    for folder, position in ((ROPE, "rope"), (LEARNED, "learned")):
+        done = rotary("train", "--preset", "smoke", "--steps", 20, "--position", position, "--output", folder)
+        assert done.returncode == 0, done.stderr
+
+
+class Case(unittest.TestCase):
+    def succeed(self, *words):
+        done = rotary(*words)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def refuse(self, code, *words, says=""):
+        done = rotary(*words)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertRegex(done.stderr.splitlines()[-1], f"^error: {code}: .*{says}")
+        return done
+
+    def misuse(self, *words):
+        self.assertEqual(rotary(*words).returncode, 2, words)
+
+
+class Text(Case):
+    def test_the_prompt_comes_first_and_then_as_many_characters_as_asked_for(self):
+        text = self.succeed("generate", ROPE, "--prompt", "the ", "--tokens", 40)
+        self.assertTrue(text.startswith("the "), text)
+        self.assertEqual(len(text), len("the ") + 40 + 1)
+        self.assertEqual(text[-1], "\n")
+
+    def test_the_same_seed_writes_the_same_text(self):
+        def text(seed):
+            return self.succeed("generate", ROPE, "--prompt", "the ", "--tokens", 40, "--seed", seed)
+
+        self.assertEqual(text(3), text(3))
+        self.assertNotEqual(text(3), text(4))
+
+    def test_greedy_text_and_greedy_ids_are_the_same(self):
+        vocabulary = json.loads((ROPE / "vocab.json").read_text())
+        characters = {number: character for character, number in vocabulary.items()}
+        text = self.succeed("generate", ROPE, "--prompt", "the ", "--tokens", 100, "--temperature", 0)
+        ids = write_npy("the.npy", [[vocabulary[c] for c in "the "]])
+        self.succeed("generate", ROPE, "--ids", ids, "--output", ROOT / "greedy.npy", "--tokens", 100,
+                     "--temperature", 0)
+        self.assertEqual("".join(characters[i] for i in read_npy(ROOT / "greedy.npy")[0]), text[:-1])
+
+    def test_a_scaling_writes_another_text_past_the_trained_length(self):
+        words = ["generate", ROPE, "--prompt", "the ", "--tokens", 300, "--seed", 1]
+        plain = self.succeed(*words)
+        for scaling in ("linear", "ntk", "dynamic", "yarn", "llama3"):
+            self.assertNotEqual(self.succeed(*words, "--scaling", scaling, "--factor", 4), plain, scaling)
+        self.assertEqual(self.succeed(*words, "--scaling", "none"), plain)
+
+    def test_what_is_wrong_with_a_prompt_is_said(self):
+        self.refuse("TEXT", "generate", ROPE, "--prompt", "the \u20ac", says="\u20ac")
+        self.refuse("FILE", "generate", LLAMA, "--prompt", "the ", says="--ids")
+        self.refuse("POSITION", "generate", LEARNED, "--prompt", "the ", "--tokens", 5000, says="learned")
+        self.refuse("ROPE", "generate", LEARNED, "--prompt", "the ", "--scaling", "yarn", "--factor", 4)
+        self.refuse("SCALING", "generate", ROPE, "--prompt", "the ", "--scaling", "yarn", "--factor", 1)
+        self.refuse("FILE", "generate", ROOT / "nothing", "--prompt", "the ")
+
+    def test_wrong_usage_exits_2(self):
+        self.misuse("generate", ROPE)
+        self.misuse("generate", ROPE, "--prompt", "")
+        self.misuse("generate", ROPE, "--prompt", "a", "--ids", "a.npy", "--output", "b.npy")
+        self.misuse("generate", ROPE, "--prompt", "a", "--output", "b.npy")
+        self.misuse("generate", ROPE, "--ids", "a.npy")
+        for words in (["--tokens", 0], ["--temperature", "-1"], ["--temperature", "nan"], ["--top-k", 0],
+                      ["--seed", "x"], ["--scaling", "yarn"], ["--factor", 2], ["--scaling", "stretch"],
+                      ["--threads", 0]):
+            self.misuse("generate", ROPE, "--prompt", "a", *words)
+
+    def test_a_full_output_is_an_error(self):
+        with open("/dev/full", "w") as full:
+            done = rotary("generate", ROPE, "--prompt", "the ", stdout=full)
+        self.assertEqual(done.returncode, 1)
+        self.assertTrue(done.stderr.startswith("error: FILE: "), done.stderr)
+
+
+class Ids(Case):
+    def generate(self, ids, *words):
+        output = ROOT / "ids_out.npy"
+        self.succeed("generate", LLAMA, "--ids", ids, "--output", output, *words)
+        return read_npy(output)
+
+    def test_integers_of_every_width_continue_alike(self):
+        rows = [[1, 22, 3], [4, 5, 0]]
+        expected = self.generate(write_npy("i8.npy", rows), "--tokens", 40, "--temperature", 0)
+        self.assertEqual([row[:3] for row in expected], rows)
+        self.assertEqual([len(row) for row in expected], [43, 43])
+        for descr, letter in (("|i1", "b"), ("|u1", "B"), ("<i2", "h"), ("<u2", "H"), ("<i4", "i"), ("<u4", "I"),
+                              ("<u8", "Q")):
+            ids = write_npy("other.npy", rows, descr, letter)
+            self.assertEqual(self.generate(ids, "--tokens", 40, "--temperature", 0), expected, descr)
+
+    def test_a_row_does_not_depend_on_the_others(self):
+        both = self.generate(write_npy("both.npy", [[1, 2], [7, 8]]), "--tokens", 30)
+        self.assertEqual(self.generate(write_npy("one.npy", [[1, 2]]), "--tokens", 30)[0], both[0])
+
+    def test_one_candidate_is_the_greedy_one(self):
+        ids = write_npy("few.npy", [[1, 2]])
+        self.assertEqual(self.generate(ids, "--top-k", 1), self.generate(ids, "--temperature", 0))
+
+    def test_wrong_ids_are_refused_by_name_and_the_old_file_stays(self):
+        output = ROOT / "old.npy"
+        output.write_bytes(b"old")
+        cases = [("SHAPE", write_npy("w1.npy", [1, 2])), ("VALUE", write_npy("w2.npy", [[1, 23]])),
+                 ("VALUE", write_npy("w3.npy", [[1, -1]])), ("DTYPE", write_npy("w4.npy", [[1.0]], "<f4", "f")),
+                 ("DTYPE", write_npy("w5.npy", [[True]], "|b1", "?")), ("FILE", ROOT / "none.npy"),
+                 ("VALUE", write_npy("w6.npy", [[2**64 - 1]], "<u8", "Q")), ("SHAPE", write_npy("w7.npy", [[]]))]
+        for code, ids in cases:
+            self.refuse(code, "generate", LLAMA, "--ids", ids, "--output", output)
+        self.refuse("FILE", "generate", LLAMA, "--ids", write_npy("r.npy", [[1]]), "--output", ROOT / "no" / "o.npy")
+        self.assertEqual(output.read_bytes(), b"old")
+
+
+class Perplexity(Case):
+    @classmethod
+    def setUpClass(cls):
+        vocabulary = json.loads((ROPE / "vocab.json").read_text())
+        letters = sorted(c for c in vocabulary if c.isalpha())
+        draw = random.Random(5)
+        cls.text = ROOT / "text.txt"
+        cls.text.write_text("".join(draw.choice(letters) for _ in range(3000)))
+        config = json.loads((ROPE / "config.json").read_text())
+        cls.trained = config["max_position_embeddings"]
+        cls.lengths = f"{cls.trained},{2 * cls.trained},{4 * cls.trained}"
+
+    def test_table_lines_and_plot_say_the_same(self):
+        out = self.succeed("perplexity", ROPE, "--text", self.text, "--lengths", self.lengths)
+        lines = [json.loads(line) for line in (ROPE / "perplexity.jsonl").read_text().splitlines()]
+        self.assertEqual(len(lines), 15)
+        scalings = {line["scaling"] for line in lines}
+        self.assertEqual(scalings, {"none", "linear", "ntk", "dynamic", "yarn"})
+        for line in lines:
+            extended = line["length"] > self.trained and line["scaling"] != "none"
+            self.assertEqual(line["factor"], line["length"] / self.trained if extended else 1)
+            self.assertAlmostEqual(line["perplexity"], 2.718281828459045 ** line["loss"], places=6)
+            self.assertIn(f"{line['loss']:.4f}", out)
+        self.assertEqual(len({line["loss"] for line in lines if line["length"] == self.trained}), 1)
+        self.assertGreater(len({line["loss"] for line in lines if line["length"] == 4 * self.trained}), 4)
+        self.assertEqual(len({line["tokens"] for line in lines}), 1)
+        plot = xml.etree.ElementTree.parse(ROPE / "perplexity.svg")
+        words = "".join(plot.getroot().itertext())
+        for scaling in scalings:
+            self.assertIn(scaling, words)
+
+    def test_json_prints_the_lines_and_the_files_go_where_they_are_told(self):
+        lines, plot = ROOT / "lines.jsonl", ROOT / "plot.svg"
+        out = self.succeed("perplexity", ROPE, "--text", self.text, "--lengths", self.trained, "--scaling", "none,yarn",
+                           "--json", "--output-json", lines, "--svg", plot, "--tokens", 0)
+        self.assertEqual(out, lines.read_text())
+        self.assertEqual(len(out.splitlines()), 2)
+        self.assertTrue(plot.exists())
+
+    def test_ids_of_another_family(self):
+        draw = random.Random(6)
+        ids = write_npy("texts.npy", [[draw.randrange(23) for _ in range(129)] for _ in range(2)])
+        out = self.succeed("perplexity", LLAMA, "--ids", ids, "--lengths", "32,64", "--json")
+        lines = [json.loads(line) for line in out.splitlines()]
+        self.assertEqual({line["tokens"] for line in lines}, {256})
+
+    def test_what_cannot_be_measured_is_refused(self):
+        words = ["perplexity", LEARNED, "--text", self.text, "--lengths"]
+        self.assertEqual(len(self.succeed(*words, self.trained, "--json").splitlines()), 1)
+        self.refuse("POSITION", *words, self.lengths, says="learned positions")
+        self.refuse("ROPE", *words, self.trained, "--scaling", "yarn")
+        self.refuse("SHAPE", "perplexity", ROPE, "--text", self.text, "--lengths", 100000)
+        self.refuse("FILE", "perplexity", ROPE, "--text", ROOT / "none.txt", "--lengths", 8)
+        self.refuse("FILE", "perplexity", LLAMA, "--text", self.text, "--lengths", 8, says="--ids")
+        for wrong in (["--lengths", "0"], ["--lengths", "a"], [], ["--lengths", "8", "--scaling", "stretch"],
+                      ["--lengths", "8", "--scaling", "yarn,yarn"]):
+            self.misuse("perplexity", ROPE, "--text", self.text, *wrong)
+        self.misuse("perplexity", ROPE, "--lengths", 8)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,76 @@
+"""rotary-torch summary as a program: test_summary.py PROGRAM. Needs nothing but Python."""
+
+import json
+import pathlib
+import resource
+import subprocess
+import sys
+import tempfile
+
+program = sys.argv[1]
+
+
+def run(*words):
+    return subprocess.run([program, "summary", *map(str, words)], capture_output=True, text=True)
+
+
+def expect(condition, result):
+    if not condition:
+        sys.exit(f"{result.args}\n{result.stdout}\n{result.stderr}")
+
+
+def parameters(*words):
+    result = run(*words, "--json")
+    expect(result.returncode == 0 and result.stderr == "", result)
+    summary = json.loads(result.stdout)
+    own = sum(layer["own_parameters"] for layer in summary["layers"])
+    expect(own == summary["parameters"] == summary["layers"][0]["parameters"], result)
+    expect(summary["bytes_f32"] == 4 * summary["parameters"], result)
+    return summary["parameters"]
+
+
+assert parameters("--preset", "labml") == 1206593
+assert parameters("--preset", "nanogpt-cpu") == 810049
+assert parameters("--preset", "roformer-notebook") == 77509632
+assert parameters("--preset", "roformer-base") == 124197968
+
+table = run("--preset", "roformer-notebook", "--batch", 2, "--tokens", 512)
+expect(table.returncode == 0, table)
+for words in ("[2, 512, 32000]", "24,576,000", "2,362,368", "4,723,968", "Total params: 77,509,632"):
+    expect(words in table.stdout, table)
+deep = run("--preset", "roformer-notebook", "--depth", 4)
+expect("Linear (qkv): 4-1 " in deep.stdout and "1,771,776" in deep.stdout, deep)
+
+with tempfile.TemporaryDirectory() as name:
+    config = pathlib.Path(name) / "config.json"
+    llama = {"model_type": "llama", "hidden_size": 4096, "intermediate_size": 11008, "num_attention_heads": 32}
+    llama |= {"num_hidden_layers": 32, "vocab_size": 32000, "tie_word_embeddings": False}
+    config.write_text(json.dumps(llama))
+    assert parameters(name) == 6738415616
+    config.write_text(json.dumps(llama | {"architectures": ["LlamaModel"]}))
+    assert parameters(name) == 6738415616 - 4096 * 32000
+    config.write_text(json.dumps({"model_type": "roformer", "architectures": ["RoFormerModel"]}))
+    assert parameters(name) == 123555840
+    for text, code in (
+        ("{", "JSON"),
+        ("[]", ""),
+        ('{"model_type": "bert"}', "MODEL_TYPE"),
+        ('{"model_type": 7}', ""),
+        ('{"model_type": "roformer", "num_attention_heads": 7}', ""),
+    ):
+        config.write_text(text)
+        wrong = run(name)
+        expect(wrong.returncode == 1 and wrong.stdout == "" and wrong.stderr.startswith(f"error: {code}"), wrong)
+    config.unlink()
+    wrong = run(name)
+    expect(wrong.returncode == 1 and wrong.stderr.startswith("error: FILE"), wrong)
+
+wrong = run("--preset", "gpt5")
+expect(wrong.returncode == 1 and wrong.stderr.startswith("error: PRESET") and "roformer-base" in wrong.stderr, wrong)
+for words in ((), ("x", "--preset", "smoke"), ("--preset", "smoke", "--batch", 0), ("--preset", "smoke", "--tokens", "x")):
+    wrong = run(*words)
+    expect(wrong.returncode == 2 and wrong.stdout == "", wrong)
+
+peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+assert peak < 600_000, f"a summary took {peak} kB"
+print("summary: counts, table, errors; at most", peak, "kB")

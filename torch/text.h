@@ -1,0 +1,45 @@
+// Text for character models: the vocabulary, Tiny Shakespeare, and the split into training and validation.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace rotary_torch {
+
+// One id per Unicode code point, in rising order of code points: of Tiny Shakespeare 65.
+class Vocabulary {
+ public:
+  static Vocabulary of(std::string_view utf8);                      // throws TEXT where it is not UTF-8
+  static Vocabulary read(const std::filesystem::path& vocab_json);  // {"\n": 0, " ": 1, ...}; throws JSON, FORMAT
+  void write(const std::filesystem::path& vocab_json) const;        // atomically
+
+  std::int64_t size() const noexcept { return static_cast<std::int64_t>(characters_.size()); }
+  at::Tensor encode(std::string_view utf8) const;  // int64 [tokens]; throws TEXT naming the character it lacks
+  std::string decode(std::int64_t id) const;       // one character in UTF-8
+  std::string decode(const at::Tensor& ids) const;
+
+ private:
+  std::vector<char32_t> characters_;  // rising
+};
+
+std::string read_text(const std::filesystem::path&);  // throws FILE
+// Tiny Shakespeare from ~/.cache/rotary (ROTARY_CACHE), downloaded by curl or wget on first use and checked against its
+// sha256. Throws NETWORK, saying what to do without one.
+std::filesystem::path tiny_shakespeare();
+// A small text of our own, bundled: what the smoke preset reads.
+std::string_view bundled_text() noexcept;
+
+struct Corpus {
+  Vocabulary vocabulary;
+  at::Tensor train;       // int64 [tokens], the first 90 %
+  at::Tensor validation;  // the rest
+};
+Corpus corpus(std::string_view utf8, std::int64_t block);  // throws TEXT where a part is shorter than block + 1
+
+}  // namespace rotary_torch
