@@ -9,13 +9,14 @@ output=${1:-runs} steps=${2:-2000}
 rotary=${ROTARY:-$("$root/scripts/build.sh" --with torch | tail -n 1)}
 mkdir -p "$output"
 train() {
-  "$rotary" train --preset nanogpt-cpu --position "$1" --steps "$steps" --threads 1 --output "$output/$1" \
+  local resume=()
+  [ ! -f "$output/$1/checkpoint.safetensors" ] || resume=(--resume)
+  "$rotary" train --preset nanogpt-cpu --position "$1" --steps "$steps" --threads 1 "${resume[@]}" --output "$output/$1" \
     >"$output/$1.log" 2>&1 || { say "compare_positions.sh: training with position $1 failed, see $output/$1.log"; return 1; }
 }
 export -f train say
 export rotary output steps
 positions=(rope learned sinusoidal none alibi)
-[ -f "$HOME/.cache/rotary/tinyshakespeare.txt" ] || "$rotary" train --preset nanogpt-cpu --steps 1 --output "$(mktemp -d)/first" >/dev/null 2>&1 || true
 printf '%s\n' "${positions[@]}" | xargs -P "$jobs" -I{} bash -c 'train {}'
 "$rotary" compare "${positions[@]/#/$output/}" --output "$output/positions.svg"
 "$rotary" perplexity "$output/rope" --lengths 64,128,256,512 --svg "$output/lengths.svg"

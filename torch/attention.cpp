@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include <cmath>
 #include <optional>
 #include <sstream>
 #include <tuple>
@@ -60,7 +61,7 @@ struct Scores {
   Tensor bias;  // undefined: none
   double dropout;
   bool causal;
-  std::optional<double> scale;
+  double scale;
 };
 
 Tensor attend_each(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& bias, const Scores& s) {
@@ -130,11 +131,10 @@ Tensor MultiHeadAttentionImpl::heads_output(const Tensor& x, const TableTensors*
   const std::int64_t all_heads = turning + o.kv_heads;
   const bool values_turn = o.value_rotation != ValueRotation::none;
   const double dropout = is_training() ? o.dropout : 0;
-  const std::optional<double> scale = o.scale == 0 ? std::nullopt : std::optional(o.scale);
-  if (at::GradMode::is_enabled() && cache == nullptr && dropout == 0 && !o.qk_norm && o.kv_heads == o.heads &&
-      fused_attention_fits(x, qkv->weight, table, mask)) {
-    return fused_attention(x, qkv->weight, qkv->bias, table, mask,
-                           {o.heads, o.head_dim, values_turn ? all_heads : turning, first, scale});
+  const double scale = o.scale == 0 ? 1 / std::sqrt(static_cast<double>(o.head_dim)) : o.scale;
+  const FusedAttention fused{o.heads, o.kv_heads, o.head_dim, values_turn ? all_heads : turning, first, scale};
+  if (cache == nullptr && dropout == 0 && !o.qk_norm && fused_attention_fits(x, qkv->weight, table, mask, fused)) {
+    return fused_attention(x, qkv->weight, qkv->bias, table, mask, fused);
   }
 
   // The heads of q and k as one block, and those of v. Without a gradient they turn where they stand.

@@ -39,17 +39,19 @@ struct TypePair {
   ElementType file;
   at::ScalarType torch;
 };
-constexpr std::array type_pairs = {TypePair{ElementType::f32, at::kFloat}, TypePair{ElementType::f16, at::kHalf},
-                                   TypePair{ElementType::bf16, at::kBFloat16}, TypePair{ElementType::f64, at::kDouble},
-                                   TypePair{ElementType::i64, at::kLong}, TypePair{ElementType::i32, at::kInt},
-                                   TypePair{ElementType::i16, at::kShort}, TypePair{ElementType::i8, at::kChar},
-                                   TypePair{ElementType::u8, at::kByte}, TypePair{ElementType::boolean, at::kBool}};
+constexpr std::array type_pairs = {
+    TypePair{ElementType::f32, at::kFloat},     TypePair{ElementType::f16, at::kHalf},
+    TypePair{ElementType::bf16, at::kBFloat16}, TypePair{ElementType::f64, at::kDouble},
+    TypePair{ElementType::i64, at::kLong},      TypePair{ElementType::i32, at::kInt},
+    TypePair{ElementType::i16, at::kShort},     TypePair{ElementType::i8, at::kChar},
+    TypePair{ElementType::u8, at::kByte},       TypePair{ElementType::boolean, at::kBool}};
 
 // ---- the index of the shards ---------------------------------------------------------------------
 
 // A file of the same folder, and nothing else: an index must not reach elsewhere.
 bool is_plain_name(const std::string& name) {
-  return !name.empty() && name != "." && name != ".." && name.find_first_of(std::string("/\\\0", 3)) == std::string::npos;
+  return !name.empty() && name != "." && name != ".." &&
+         name.find_first_of(std::string("/\\\0", 3)) == std::string::npos;
 }
 
 // tensor name -> file name
@@ -108,7 +110,8 @@ Checkpoint::Checkpoint(const fs::path& dir) {
   for (const auto& [tensor, file] : index) {
     const auto found = where_.find(tensor);
     if (found == where_.end() || names[found->second.first] != file) {
-      refuse("TENSOR", index_name, " says that ", in_quotes(tensor), " is in ", file, " but that file does not have it");
+      refuse("TENSOR", index_name, " says that ", in_quotes(tensor), " is in ", file,
+             " but that file does not have it");
     }
   }
 }
@@ -118,7 +121,8 @@ bool Checkpoint::has(const std::string& name) const { return where_.count(name) 
 Tensor Checkpoint::read(const std::string& name, at::IntArrayRef shape) {
   const auto found = where_.find(name);
   if (found == where_.end()) {
-    refuse("TENSOR", "the model must have ", in_quotes(name), " of shape ", shape_text(shape), " but the file lacks it");
+    refuse("TENSOR", "the model must have ", in_quotes(name), " of shape ", shape_text(shape),
+           " but the file lacks it");
   }
   const rotary::SafetensorsFile& file = files_[found->second.first];
   const rotary::TensorInfo& info = *file.find(name);
@@ -152,8 +156,7 @@ rotary::Tensor file_tensor(std::string name, const Tensor& tensor) {
   const auto pair = std::find_if(type_pairs.begin(), type_pairs.end(),
                                  [&](const TypePair& p) { return p.torch == tensor.scalar_type(); });
   if (pair == type_pairs.end()) {
-    refuse("DTYPE", in_quotes(name), " must be f32, f16, bf16, f64, an integer or bool but is ",
-           tensor.scalar_type());
+    refuse("DTYPE", in_quotes(name), " must be f32, f16, bf16, f64, an integer or bool but is ", tensor.scalar_type());
   }
   const Tensor dense = tensor.detach().to(at::kCPU).contiguous();
   rotary::Tensor made;
@@ -167,8 +170,8 @@ rotary::Tensor file_tensor(std::string name, const Tensor& tensor) {
 }
 
 Tensor torch_tensor(const rotary::Tensor& tensor) {
-  const auto pair = std::find_if(type_pairs.begin(), type_pairs.end(),
-                                 [&](const TypePair& p) { return p.file == tensor.type; });
+  const auto pair =
+      std::find_if(type_pairs.begin(), type_pairs.end(), [&](const TypePair& p) { return p.file == tensor.type; });
   if (pair == type_pairs.end()) {
     refuse("DTYPE", in_quotes(tensor.name), " must be F32, F16, BF16, F64, I64, I32, I16, I8, U8 or BOOL but is ",
            rotary::name(tensor.type));

@@ -53,9 +53,9 @@ std::optional<PositionEncoding> position_encoding(std::string_view name) noexcep
 // ---- the rules -----------------------------------------------------------------------------------
 
 void check(const DecoderConfig& c) {
-  const std::pair<const char*, std::int64_t> sizes[] = {{"vocabulary", c.vocabulary}, {"width", c.width},
-                                                        {"layers", c.layers},         {"heads", c.heads},
-                                                        {"feed_forward", c.feed_forward}, {"context", c.context}};
+  const std::pair<const char*, std::int64_t> sizes[] = {
+      {"vocabulary", c.vocabulary},     {"width", c.width},    {"layers", c.layers}, {"heads", c.heads},
+      {"feed_forward", c.feed_forward}, {"context", c.context}};
   for (const auto& [what, size] : sizes) {
     if (size < 1) refuse("SHAPE", what, " must be at least 1 but got ", size);
   }
@@ -140,7 +140,8 @@ void put_rope(OrderedJson& json, const DecoderConfig& c) {
   }
   json["rope_parameters"] = scaling_json(rope.rope.scaling);
   json["rope_parameters"]["rope_theta"] = rope.rope.base;
-  if (rope.rope.rotary_dim != 0 && rope.rope.rotary_dim != rope.rope.head_dim) json["rotary_dim"] = rope.rope.rotary_dim;
+  if (rope.rope.rotary_dim != 0 && rope.rope.rotary_dim != rope.rope.head_dim)
+    json["rotary_dim"] = rope.rope.rotary_dim;
   json["rope_interleave"] = rope.rope.pairing == rotary::Pairing::interleaved;
   json["angles"] = angle_names[static_cast<std::size_t>(c.angles)];
 }
@@ -221,10 +222,15 @@ DecoderConfig read_own(const std::string& text, const Object& keys) {
   c.norm = word_of<Norm>(keys, "norm", norm_names);
   c.norm_eps = keys.number("norm_eps").value_or(c.norm_eps);
   c.activation = word_of(keys, "hidden_act", "gelu", [](const std::string& said) { return activation(said); });
-  const std::pair<const char*, bool*> switches[] = {
-      {"gated", &c.gated},     {"qkv_bias", &c.qkv_bias}, {"output_bias", &c.output_bias},    {"feed_bias", &c.feed_bias},
-      {"qk_norm", &c.qk_norm}, {"head", &c.head},         {"tie_word_embeddings", &c.tied}, {"head_bias", &c.head_bias},
-      {"finite_mask", &c.finite_mask}};
+  const std::pair<const char*, bool*> switches[] = {{"gated", &c.gated},
+                                                    {"qkv_bias", &c.qkv_bias},
+                                                    {"output_bias", &c.output_bias},
+                                                    {"feed_bias", &c.feed_bias},
+                                                    {"qk_norm", &c.qk_norm},
+                                                    {"head", &c.head},
+                                                    {"tie_word_embeddings", &c.tied},
+                                                    {"head_bias", &c.head_bias},
+                                                    {"finite_mask", &c.finite_mask}};
   for (const auto& [key, target] : switches) *target = keys.boolean(key).value_or(*target);
   c.residual = word_of<Residual>(keys, "residual", residual_names);
   for (const int window : keys.integers("windows").value_or(std::vector<int>())) c.windows.push_back(window);

@@ -39,8 +39,8 @@ std::vector<std::string_view> words(std::string_view list) {
 
 // What real files carry beside the weights: masks and tables that are computed anew.
 bool is_buffer(std::string_view name) {
-  for (const std::string_view end : {"rotary_emb.inv_freq", "attention.bias", "attn.bias", "masked_bias", "position_ids",
-                                     "embed_positions.weight", "embed_positions"}) {
+  for (const std::string_view end : {"rotary_emb.inv_freq", "attention.bias", "attn.bias", "masked_bias",
+                                     "position_ids", "embed_positions.weight", "embed_positions"}) {
     if (name == end || (name.ends_with(end) && name[name.size() - end.size() - 1] == '.')) return true;
   }
   return false;
@@ -68,8 +68,7 @@ class FamilyFile {
   // Tied in the config, but another matrix in the file: the file decides, as in transformers.
   bool head_differs(const DecoderConfig& c) {
     const std::vector<std::int64_t> shape{c.vocabulary, c.width};
-    return !at::equal(file_.read(head_ + ".weight", shape),
-                      file_.read(trunk(names_.embedding) + ".weight", shape));
+    return !at::equal(file_.read(head_ + ".weight", shape), file_.read(trunk(names_.embedding) + ".weight", shape));
   }
 
   void load(DecoderImpl& model) {

@@ -32,8 +32,7 @@ Tensor NormModule::operator()(const Tensor& x) {
 FeedForwardImpl::FeedForwardImpl(const DecoderConfig& config)
     : torch::nn::Module("FeedForward"), activation_(config.activation), gated_(config.gated) {
   const std::int64_t inner = gated_ ? 2 * config.feed_forward : config.feed_forward;
-  up = register_module(
-      "up", torch::nn::Linear(torch::nn::LinearOptions(config.width, inner).bias(config.feed_bias)));
+  up = register_module("up", torch::nn::Linear(torch::nn::LinearOptions(config.width, inner).bias(config.feed_bias)));
   down = register_module(
       "down", torch::nn::Linear(torch::nn::LinearOptions(config.feed_forward, config.width).bias(config.feed_bias)));
 }

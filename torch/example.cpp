@@ -1,4 +1,3 @@
-// The program of docs/torch.md: q and k of one attention layer turned, and the gradient through them.
 #include <torch/torch.h>
 
 #include <cstdio>

@@ -176,8 +176,7 @@ void read_biases(const Family& family, const Object& keys, DecoderConfig& c) {
   if (family.biases == Biases::as_told) bias = keys.boolean("attention_bias").value_or(family.attention_bias);
   c.qkv_bias = bias;
   c.output_bias = bias && family.biases != Biases::always_but_output;
-  c.feed_bias = is_gptj(family) || is_gpt_neox(family) ||
-                (family.mlp_bias && keys.boolean("mlp_bias").value_or(false));
+  c.feed_bias = is_gptj(family) || is_gpt_neox(family) || (family.mlp_bias && keys.boolean("mlp_bias").value_or(false));
   c.head_bias = is_gptj(family);
 }
 
@@ -212,8 +211,9 @@ void read_windows(const Family& family, const Object& keys, DecoderConfig& c) {
       keys.refuse("layer_types", "must name full_attention and sliding_attention only");
     }
     if (slides && window == 0) {
-      keys.refuse("layer_types", "must not name sliding_attention where use_sliding_window is false or there is no "
-                                 "sliding_window");
+      keys.refuse("layer_types",
+                  "must not name sliding_attention where use_sliding_window is false or there is no "
+                  "sliding_window");
     }
     c.windows.push_back(slides ? window : 0);
   }
@@ -229,8 +229,8 @@ void read_activation(const Family& family, const Object& keys, DecoderConfig& c)
 }  // namespace
 
 const Family* decoder_family(std::string_view model_type) noexcept {
-  const auto found =
-      std::find_if(std::begin(family_table), std::end(family_table), [=](const Family& f) { return f.type == model_type; });
+  const auto found = std::find_if(std::begin(family_table), std::end(family_table),
+                                  [=](const Family& f) { return f.type == model_type; });
   return found == std::end(family_table) ? nullptr : found;
 }
 
@@ -243,11 +243,16 @@ std::string decoder_families() {
 const TensorNames& tensor_names(const Family& family) noexcept { return *family.names; }
 
 rotary::ModelRope sole_rope(const rotary::Model& model) {
-  if (model.ropes.size() != 1 || !model.ropes.front().layers_without_rope.empty()) {
+  if (model.ropes.size() != 1) {
     refuse("ROPE", "a decoder must have one rope for all of its layers but " + model.model_type + " has " +
                        std::to_string(model.ropes.size()));
   }
-  return model.ropes.front();
+  const rotary::ModelRope& rope = model.ropes.front();
+  if (!rope.layers_without_rope.empty()) {
+    refuse("ROPE", "all layers of a " + model.model_type + " must turn but layer " +
+                       std::to_string(rope.layers_without_rope.front()) + " does not");
+  }
+  return rope;
 }
 
 DecoderConfig read_family(const Family& family, const std::string& text, const Object& keys) {
@@ -283,9 +288,8 @@ DecoderConfig read_family(const Family& family, const std::string& text, const O
   if (is_gptj(family) || is_gpt_neox(family)) {
     c.kv_heads = c.heads;
     if (c.heads * c.head_dim != c.width) {
-      refuse("CONFIG_VALUE", "the heads of " + std::string(family.type) + " must share the " +
-                                 std::to_string(c.width) + " elements but are " + std::to_string(c.heads) + " of " +
-                                 std::to_string(c.head_dim));
+      refuse("CONFIG_VALUE", "the heads of " + std::string(family.type) + " must share the " + std::to_string(c.width) +
+                                 " elements but are " + std::to_string(c.heads) + " of " + std::to_string(c.head_dim));
     }
   } else {
     c.kv_heads = c.rope->kv_heads;

@@ -23,8 +23,8 @@ rotary::ModelRope sole_rope(const rotary::Model&);
 
 // How the tensors of a family are called, after the prefix of the trunk.
 struct TensorNames {
-  std::string_view prefix;     // "model.": files of a base model leave it out
-  std::string_view trunk;      // the first words of the trunk's names, separated by blanks
+  std::string_view prefix;  // "model.": files of a base model leave it out
+  std::string_view trunk;   // the first words of the trunk's names, separated by blanks
   std::string_view embedding;
   std::string_view layers;
   std::string_view attention_norm, feed_norm;  // in a layer

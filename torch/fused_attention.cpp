@@ -1,12 +1,14 @@
 #include "torch/fused_attention.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <optional>
 #include <utility>
-#include <vector>
 
 #include "torch/bridge.h"
+#include "torch/small_heads.h"
 
 namespace rotary_torch {
 namespace {
@@ -26,42 +28,63 @@ rotary::Heads heads_of(const Tensor& x, std::int64_t first) {
   return rotary::slice(heads, static_cast<int>(first), static_cast<int>(x.size(3) - first));
 }
 
-// The heads of q, k and v in the projection's output [batch, tokens, 3 * heads, head_dim], as the kernel takes them.
+std::optional<Tensor> optional(const Tensor& t) { return t.defined() ? std::optional(t) : std::nullopt; }
+
+// torch's kernel, on the heads of q, k and v in one block [batch, tokens, 3 * heads, head_dim].
 struct QKV {
-  explicit QKV(const Tensor& all)
-      : q(all.narrow(2, 0, all.size(2) / 3).transpose(1, 2)),
-        k(all.narrow(2, all.size(2) / 3, all.size(2) / 3).transpose(1, 2)),
-        v(all.narrow(2, all.size(2) / 3 * 2, all.size(2) / 3).transpose(1, 2)) {}
+  explicit QKV(const Tensor& all) : q(third(all, 0)), k(third(all, 1)), v(third(all, 2)) {}
+  static Tensor third(const Tensor& all, std::int64_t i) {
+    const std::int64_t heads = all.size(2) / 3;
+    return all.narrow(2, i * heads, heads).transpose(1, 2);
+  }
   Tensor q, k, v;
 };
+std::pair<Tensor, Tensor> flash_forward(const Tensor& all, const ScoreMask& mask, double scale) {
+  const QKV in(all);
+  const auto [y, logsumexp] =
+      at::_scaled_dot_product_flash_attention_for_cpu(in.q, in.k, in.v, 0, mask.causal, optional(mask.bias), scale);
+  return {y.transpose(1, 2), logsumexp};
+}
+Tensor flash_backward(const Tensor& grad, const Tensor& all, const Tensor& y, const Tensor& logsumexp,
+                      const ScoreMask& mask, double scale) {
+  const QKV in(all);
+  const auto [q, k, v] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
+      grad.transpose(1, 2), in.q, in.k, in.v, y.transpose(1, 2), logsumexp, 0, mask.causal, optional(mask.bias), scale);
+  return at::cat({q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)}, 2);
+}
 
-std::optional<Tensor> optional(const Tensor& t) { return t.defined() ? std::optional(t) : std::nullopt; }
+bool small(const FusedAttention& f, std::int64_t batch) {
+  return small_heads_fit(f.head_dim) && batch * f.kv_heads >= at::get_num_threads();
+}
 
 struct Step : torch::autograd::Function<Step> {
   static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& weight,
                         const std::optional<Tensor>& bias, const TableTensors* table, const ScoreMask& mask,
                         const FusedAttention& f) {
-    const Tensor all = at::linear(x, weight, bias).view({x.size(0), x.size(1), 3 * f.heads, f.head_dim});
+    const Tensor all = at::linear(x, weight, bias).view({x.size(0), x.size(1), f.heads + 2 * f.kv_heads, f.head_dim});
     if (table != nullptr) rotate_(all.narrow(2, 0, f.turning), *table, Dims::bthd, f.first);
-    const QKV in(all);
+    const bool by_small = small(f, x.size(0));
     const auto [y, logsumexp] =
-        at::_scaled_dot_product_flash_attention_for_cpu(in.q, in.k, in.v, 0, mask.causal, optional(mask.bias), f.scale);
+        by_small ? small_heads_forward(all, f.heads, mask, f.scale) : flash_forward(all, mask, f.scale);
     const TableTensors rows = table == nullptr ? TableTensors{{}, {}, rotary::Pairing::half} : *table;
-    context->save_for_backward({x, weight, rows.cos, rows.sin, mask.bias, all, y, logsumexp});
-    context->saved_data["pairing"] = static_cast<std::int64_t>(rows.pairing);
-    context->saved_data["causal"] = mask.causal;
-    context->saved_data["has_bias"] = bias.has_value();
-    context->saved_data["turning"] = f.turning;
-    context->saved_data["first"] = f.first;
-    context->saved_data["scale"] = f.scale;
-    return y.transpose(1, 2);
+    context->save_for_backward({x, weight, rows.cos, rows.sin, mask.bias, all, y.detach(), logsumexp});
+    auto& words = context->saved_data;
+    words["pairing"] = static_cast<std::int64_t>(rows.pairing);
+    words["causal"] = mask.causal;
+    words["small"] = by_small;
+    words["has_bias"] = bias.has_value();
+    words["heads"] = f.heads;
+    words["turning"] = f.turning;
+    words["first"] = f.first;
+    words["scale"] = f.scale;
+    return y;
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& grads) {
     TORCH_CHECK(!at::GradMode::is_enabled(), "[attention] the fused kernel has no second gradient: use f64");
     const variable_list saved = context->get_saved_variables();
     const Tensor &x = saved[0], &weight = saved[1];
-    const Tensor rows = gradient_of_heads(context, saved, grads[0]).view({-1, weight.size(0)});
+    const Tensor rows = gradient_of_heads(*context, saved, grads[0]).view({-1, weight.size(0)});
     const bool has_bias = context->saved_data["has_bias"].toBool();
     variable_list result(6);  // one for each argument of forward
     if (context->needs_input_grad(0)) result[0] = rows.mm(weight).view(x.sizes());
@@ -71,28 +94,18 @@ struct Step : torch::autograd::Function<Step> {
   }
 
   // The gradient of the projection's output, one block as that is.
-  static Tensor gradient_of_heads(AutogradContext* context, const variable_list& saved, const Tensor& grad) {
-    const Tensor &cos = saved[2], &sin = saved[3], &score_bias = saved[4], &all = saved[5], &y = saved[6];
-    const QKV in(all);
-    const auto [grad_q, grad_k, grad_v] = at::_scaled_dot_product_flash_attention_for_cpu_backward(
-        grad.transpose(1, 2), in.q, in.k, in.v, y, saved[7], 0, context->saved_data["causal"].toBool(),
-        optional(score_bias), context->saved_data["scale"].toOptional<double>());
-    const Tensor block = at::empty_like(all);
-    std::optional<rotary::Table> table;
-    const auto pairing = static_cast<rotary::Pairing>(context->saved_data["pairing"].toInt());
-    if (cos.defined()) table.emplace(core_table(cos, sin, pairing));
-    const std::int64_t turning = context->saved_data["turning"].toInt(), heads = all.size(2) / 3;
-    const std::int64_t first = context->saved_data["first"].toInt();
-    std::int64_t head = 0;
-    for (const Tensor& part : {grad_q, grad_k, grad_v}) {
-      const Tensor from = part.transpose(1, 2), to = block.narrow(2, head, heads);
-      if (table && head < turning) {
-        if (first > 0) to.narrow(3, 0, first).copy_(from.narrow(3, 0, first));
-        rotary::rotate_backward(heads_of(from, first), heads_of(to, first), *table, threads());
-      } else {
-        to.copy_(from);
-      }
-      head += heads;
+  static Tensor gradient_of_heads(AutogradContext& context, const variable_list& saved, const Tensor& grad) {
+    const Tensor &cos = saved[2], &sin = saved[3], &all = saved[5], &y = saved[6], &logsumexp = saved[7];
+    auto& words = context.saved_data;
+    const ScoreMask mask{words["causal"].toBool(), saved[4]};
+    const double scale = words["scale"].toDouble();
+    const Tensor block = words["small"].toBool()
+                             ? small_heads_backward(grad, all, y, logsumexp, words["heads"].toInt(), mask, scale)
+                             : flash_backward(grad, all, y, logsumexp, mask, scale);
+    if (cos.defined()) {
+      const auto pairing = static_cast<rotary::Pairing>(words["pairing"].toInt());
+      const Tensor turning = block.narrow(2, 0, words["turning"].toInt());
+      rotary::rotate_backward(heads_of(turning, words["first"].toInt()), core_table(cos, sin, pairing), threads());
     }
     return block;
   }
@@ -103,10 +116,12 @@ bool recorded(const Tensor& t) { return t.requires_grad() || t._fw_grad(0).defin
 
 }  // namespace
 
-bool fused_attention_fits(const Tensor& x, const Tensor& weight, const TableTensors* table, const ScoreMask& mask) {
+bool fused_attention_fits(const Tensor& x, const Tensor& weight, const TableTensors* table, const ScoreMask& mask,
+                          const FusedAttention& f) {
+  if (f.heads != f.kv_heads && !small(f, x.size(0))) return false;
   if (!plain(x) || !plain(weight) || x.numel() == 0 || x._fw_grad(0).defined()) return false;
   if (table != nullptr && (!plain(table->cos) || recorded(table->cos) || recorded(table->sin))) return false;
-  return !mask.bias.defined() || (plain(mask.bias) && !recorded(mask.bias));
+  return !mask.bias.defined() || (plain(mask.bias) && !recorded(mask.bias) && mask.bias.stride(3) == 1);
 }
 
 Tensor fused_attention(const Tensor& x, const Tensor& weight, const Tensor& bias, const TableTensors* table,

@@ -7,7 +7,11 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <string_view>
+#include <utility>
 #include <vector>
+
+#include "rotary/targets.h"
 
 // Functions that take Vec are inlined without exception: their ABI does not matter.
 #pragma GCC diagnostic ignored "-Wpsabi"
@@ -18,11 +22,6 @@
 #define ROTARY_UNROLL _Pragma("clang loop unroll(full)")
 #else
 #define ROTARY_UNROLL _Pragma("GCC unroll 8")
-#endif
-#if defined(__x86_64__) && defined(__linux__)
-#define ROTARY_TARGETS [[gnu::target_clones("default", "avx2")]]
-#else
-#define ROTARY_TARGETS
 #endif
 
 namespace rotary_torch {
@@ -293,9 +292,8 @@ ROTARY_INLINE void head_of(const Problem& p, Scratch& s, std::int64_t batch, std
   backward ? backward_head<D>(p, s, batch, kv_head) : forward_head<D>(p, s, batch, kv_head);
 }
 
-// Compiled once for each instruction set; the loader picks.
-ROTARY_TARGETS void one_head(const Problem& p, Scratch& s, std::int64_t head_dim, std::int64_t batch,
-                             std::int64_t kv_head, bool backward) {
+ROTARY_INLINE void any_head(const Problem& p, Scratch& s, std::int64_t head_dim, std::int64_t batch,
+                            std::int64_t kv_head, bool backward) {
   switch (head_dim) {
     case 8:
       return head_of<8>(p, s, batch, kv_head, backward);
@@ -306,6 +304,31 @@ ROTARY_TARGETS void one_head(const Problem& p, Scratch& s, std::int64_t head_dim
     default:
       return head_of<64>(p, s, batch, kv_head, backward);
   }
+}
+
+// The same code for each instruction set; the one of the core's target is taken.
+using Head = void (*)(const Problem&, Scratch&, std::int64_t head_dim, std::int64_t batch, std::int64_t kv_head,
+                      bool backward);
+void head_plain(const Problem& p, Scratch& s, std::int64_t head_dim, std::int64_t batch, std::int64_t kv_head,
+                bool backward) {
+  any_head(p, s, head_dim, batch, kv_head, backward);
+}
+#if defined(__x86_64__)
+[[gnu::target("avx2,fma")]] void head_avx2(const Problem& p, Scratch& s, std::int64_t head_dim, std::int64_t batch,
+                                           std::int64_t kv_head, bool backward) {
+  any_head(p, s, head_dim, batch, kv_head, backward);
+}
+[[gnu::target("avx512f,avx512vl,fma")]] void head_avx512(const Problem& p, Scratch& s, std::int64_t head_dim,
+                                                         std::int64_t batch, std::int64_t kv_head, bool backward) {
+  any_head(p, s, head_dim, batch, kv_head, backward);
+}
+#endif
+Head head_for(std::string_view target) {
+#if defined(__x86_64__)
+  if (target.starts_with("avx512")) return head_avx512;
+  if (target == "avx2") return head_avx2;
+#endif
+  return head_plain;
 }
 
 // Whole vectors, and an odd number of cache lines, so that rows do not fall on the same ones.
@@ -329,6 +352,7 @@ Problem problem_of(const Tensor& qkv, std::int64_t heads, const ScoreMask& mask,
 }
 
 void run(const Problem& p, std::int64_t batch, std::int64_t head_dim, bool backward) {
+  const Head one_head = head_for(rotary::chosen_target());
   at::parallel_for(0, batch * p.kv_heads, 1, [&](std::int64_t begin, std::int64_t end) {
     Scratch scratch(p, head_dim);
     for (std::int64_t i = begin; i < end; ++i) {

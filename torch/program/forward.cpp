@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "cli/commands.h"
 #include "cli/tensors.h"
 #include "cli/text.h"
 #include "rotary/error.h"
@@ -66,8 +67,7 @@ Runner runner_of(const Loaded& loaded) {
 // The ids are read before the weights: a wrong file costs no time.
 std::pair<Runner, Tensor> load_both(const Options& options) {
   if (is_roformer(options.dir)) {
-    const Tensor ids =
-        read_ids("forward", options.input, rotary_torch::read_roformer_config(options.dir).vocabulary);
+    const Tensor ids = read_ids("forward", options.input, rotary_torch::read_roformer_config(options.dir).vocabulary);
     return {runner_of(rotary_torch::load_roformer(options.dir)), ids};
   }
   const Tensor ids = read_ids("forward", options.input, rotary_torch::read_decoder_config(options.dir).vocabulary);
@@ -119,6 +119,7 @@ rotary::Tensor all_logits(const Runner& runner, const Tensor& hidden) {
 }
 
 void run(const Options& options) {
+  if (is_npy(options.output)) throw UsageError("--output takes a .safetensors: it holds several tensors");
   check_output(options.output);
   use_threads(options.threads);
   const c10::InferenceMode inference;
@@ -139,8 +140,10 @@ void run(const Options& options) {
 
 constexpr const char* footer =
     "DIR holds config.json and model.safetensors or its shards: a checkpoint of Hugging Face (llama, mistral, qwen2,\n"
-    "qwen3, gpt_neox, gptj, roformer) or a run of `rotary train`. The output holds hidden [batch, tokens, width], what\n"
-    "transformers' base model returns as last_hidden_state, and, where the checkpoint has a language-model head, logits\n"
+    "qwen3, gpt_neox, gptj, roformer) or a run of `rotary train`. The output holds hidden [batch, tokens, width], "
+    "what\n"
+    "transformers' base model returns as last_hidden_state, and, where the checkpoint has a language-model head, "
+    "logits\n"
     "[batch, tokens, vocabulary]; both f32. Positions are 0 to T - 1, with left padding too.\n"
     "  rotary forward llama --input ids.npy --mask mask.npy --output out.safetensors";
 

@@ -45,11 +45,12 @@ void check_usage(const Options& options) {
 void stream_text(rotary_torch::Decoder& model, const Options& options) {
   const rotary_torch::Vocabulary characters = read_characters("generate", options.dir, model->config(), "--prompt");
   const at::Tensor prompt = characters.encode(*options.prompt).unsqueeze(0);
-  const auto print = [&characters](const at::Tensor& ids) {
-    std::cout << characters.decode(ids.item<std::int64_t>()) << std::flush;
+  std::string text = *options.prompt;  // printed with the first character: what is refused prints nothing
+  const auto print = [&](const at::Tensor& ids) {
+    std::cout << text << characters.decode(ids.item<std::int64_t>()) << std::flush;
+    text.clear();
     return std::cout.good();  // nobody reads any more: run_program says so
   };
-  std::cout << *options.prompt << std::flush;
   rotary_torch::generate(model, prompt, options.generate, print);
   std::cout << '\n';
 }

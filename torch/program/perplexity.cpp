@@ -6,11 +6,14 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <filesystem>
 #include <iostream>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "cli/commands.h"
@@ -192,7 +195,7 @@ void run(Options options) {
 
 constexpr const char* footer =
     "The text is cut into windows of each length that do not overlap; every token predicts the next one. All lengths\n"
-    "that divide the longest predict the same tokens: the last of the text, which training on this text has not seen.\n"
+    "that divide the longest predict the same tokens: the last of the text (training leaves its last tenth unseen).\n"
     "Past the trained length each scaling bends the model's rope by factor = length / trained length; up to it all\n"
     "are the same. The last quarter is the loss of the last quarter of each window.\n"
     "  rotary perplexity runs/shakespeare --text shakespeare.txt --lengths 64,128,256\n"

@@ -1,6 +1,11 @@
 #include "torch/program/plan.h"
 
+#include <charconv>
+#include <cmath>
+#include <system_error>
+
 #include "rotary/error.h"
+#include "src/files/io.h"
 #include "src/files/json.h"
 #include "torch/sha256.h"
 #include "torch/text.h"
@@ -52,7 +57,7 @@ Preset resumed_preset(const TrainRequest& request, const Notes& notes, const std
   if (request.position) check_same("--position", position, *request.position);
   if (request.rope_fraction)
     check_same("--rope-fraction", fraction, fraction_of(preset_of(name, position, *request.rope_fraction)));
-  Preset preset = preset_of(name, position, fraction == "none" ? 0 : std::stod(fraction));
+  Preset preset = preset_of(name, position, fraction == "none" ? 0 : number_note(notes, "rope_fraction"));
   preset.training = rotary_torch::checkpoint_options(checkpoint);
   if (request.seed) check_same("--seed", std::to_string(preset.training.seed), std::to_string(*request.seed));
   preset.training.steps = request.steps.value_or(preset.training.steps);
@@ -67,6 +72,17 @@ std::string text_path(const TrainRequest& request, const Notes& notes, const std
 }
 
 }  // namespace
+
+double number_note(const Notes& notes, const std::string& name) {
+  const std::string text = note(notes, name);
+  double number = 0;
+  const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (status != std::errc() || end != text.data() + text.size() || !std::isfinite(number)) {
+    throw Error("FORMAT",
+                "[resume] note." + name + " of the checkpoint must be a number but is " + files::in_quotes(text));
+  }
+  return number;
+}
 
 Plan plan_of(const TrainRequest& request, const RunFolder& folder) {
   const Notes notes = request.resume ? rotary_torch::checkpoint_notes(folder.checkpoint()) : Notes{};

@@ -28,6 +28,9 @@ struct Plan {
   std::map<std::string, std::string> notes;  // what the checkpoint remembers of the command line
 };
 
+// A number that a checkpoint remembers. Throws FORMAT where it is none.
+double number_note(const std::map<std::string, std::string>& notes, const std::string& name);
+
 // Throws FILE, TEXT, NETWORK, VALUE; RESUME where the request contradicts the run in folder.
 Plan plan_of(const TrainRequest& request, const RunFolder& folder);
 

@@ -112,7 +112,7 @@ void add_train(CLI::App& app) {
       ->check(CLI::PositiveNumber);
   command->add_option("--seed", request->seed, "Of the weights, the batches and the dropout; else 1337");
   command->add_option("--threads", request->threads, "Else as many as torch takes")->check(CLI::Range(1, 1024));
-  command->add_option("--device", request->device)
+  command->add_option("--device", request->device, "Where to train: cuda needs a torch made for it")
       ->check(CLI::IsMember(std::vector<std::string>{"cpu", "cuda"}))
       ->capture_default_str();
   command->add_flag("--resume", request->resume, "Go on with the run in DIR, to the bits it would have had unbroken");

@@ -39,6 +39,12 @@ Progress progress_of(const TrainingOptions& options, std::int64_t done, bool sil
   return {options.steps, done, options.batch * options.block, evaluations_left(options, done), silent};
 }
 
+void check_finite(double loss, std::int64_t step) {
+  if (std::isfinite(loss)) return;
+  throw Error("NUMBER", "[train] the loss must stay finite but step " + std::to_string(step) + " gave " +
+                            files::spelled(loss) + "; the last checkpoint stays as it is");
+}
+
 // The trainer with the checkpoint's state: before anything that counts its steps.
 Trainer& resumed(Trainer& trainer, const RunFolder& folder, bool resume) {
   if (resume) trainer.load(folder.checkpoint());
@@ -70,18 +76,18 @@ TrainingRun::TrainingRun(Plan plan, RunFolder folder, bool resume, Trainer& trai
       trainer_(resumed(trainer, folder_, resume)),
       group_(group),
       progress_(progress_of(plan_.preset.training, trainer.steps(), group.rank() != 0)) {
-  if (const auto found = plan_.notes.find("validation_loss"); found != plan_.notes.end()) {
-    validation_loss_ = std::stod(found->second);
-    evaluated_step_ = std::stoll(plan_.notes.at("validation_step"));
+  if (plan_.notes.contains("validation_step")) {
+    validation_loss_ = number_note(plan_.notes, "validation_loss");
+    evaluated_step_ = std::llround(number_note(plan_.notes, "validation_step"));
   }
   if (trainer_.steps() > plan_.preset.training.steps) {
     throw Error("RESUME", "[resume] --steps must be " + std::to_string(trainer_.steps()) +
                               " or more, which are done, but got " + std::to_string(plan_.preset.training.steps));
   }
   if (!first_rank()) return;
-  losses_.emplace(folder_.losses(), trainer_.steps());
   // The checkpoint comes first: a folder with any file of a run can always be resumed.
-  if (!resume) write_checkpoint();
+  if (!resume) trainer_.save(folder_.checkpoint(), plan_.notes);
+  losses_.emplace(folder_.losses(), trainer_.steps());
 }
 
 bool TrainingRun::evaluation_due() const {
@@ -117,10 +123,7 @@ void TrainingRun::steps_to_the_end() {
 
 void TrainingRun::one_step() {
   const rotary_torch::StepReport report = trainer_.step();
-  if (!std::isfinite(report.train_loss)) {
-    throw Error("NUMBER", "[train] the loss must stay finite but step " + std::to_string(report.step) + " gave " +
-                              files::spelled(report.train_loss) + "; the checkpoint before it stays");
-  }
+  check_finite(report.train_loss, report.step);
   if (losses_) losses_->train(report.step, report.train_loss);
   progress_.step(report.step, report.train_loss, report.seconds);
 }
@@ -129,6 +132,7 @@ bool TrainingRun::evaluate() {
   const auto begin = std::chrono::steady_clock::now();
   const auto loss = trainer_.evaluate([] { return StopSignals::received() != 0; });
   if (!loss) return false;
+  check_finite(*loss, steps());
   validation_loss_ = *loss;
   evaluated_step_ = steps();
   plan_.notes["validation_loss"] = files::spelled(validation_loss_);

@@ -1,195 +1,12 @@
-// MultiHeadAttention against attention written out in double precision: scores by matmul, keys repeated, masks by
-// loops.
-#include <ATen/ATen.h>
+// MultiHeadAttention, all tokens at once, against attention written out in double precision.
 #include <c10/core/InferenceMode.h>
-#include <c10/util/ThreadLocalDebugInfo.h>
-#include <gtest/gtest.h>
 
-#include <cmath>
-#include <limits>
-#include <string>
-#include <vector>
-
-#include "rotary/rotary.h"
-#include "torch/attention.h"
-#include "torch/fused_attention.h"
+#include "torch/tests/attention_cases.h"
 
 namespace rotary_torch {
 namespace {
 
-using at::Tensor;
-
-constexpr double minus_infinity = -std::numeric_limits<double>::infinity();
-
-TableTensors table_of(int rotary_dim, std::int64_t first_position, std::int64_t tokens,
-                      rotary::Pairing pairing = rotary::Pairing::half) {
-  rotary::Rope rope;
-  rope.head_dim = rotary_dim;
-  rope.base = 100;
-  rope.pairing = pairing;
-  std::vector<std::int64_t> positions;
-  for (std::int64_t t = 0; t < tokens; ++t) positions.push_back(first_position + t);
-  return tensors(rotary::Table(rotary::frequencies(rope), pairing, positions));
-}
-
-TableTensors as(const TableTensors& t, at::ScalarType dtype) { return {t.cos.to(dtype), t.sin.to(dtype), t.pairing}; }
-TableTensors rows(const TableTensors& t, std::int64_t from, std::int64_t count) {
-  return {t.cos.narrow(0, from, count), t.sin.narrow(0, from, count), t.pairing};
-}
-
-// ---- written out -----------------------------------------------------------------------------------
-
-// x [batch, tokens, heads, head_dim]; sign -1 turns back.
-Tensor turned(const Tensor& x, const TableTensors& t, std::int64_t first, double sign = 1) {
-  const std::int64_t pairs = t.cos.size(-1);
-  const Tensor c = t.cos.to(at::kDouble).unsqueeze(1), s = t.sin.to(at::kDouble).unsqueeze(1) * sign;
-  std::vector<Tensor> element = x.unbind(-1);
-  for (std::int64_t i = 0; i < pairs; ++i) {
-    const bool half = t.pairing == rotary::Pairing::half;
-    const auto a = static_cast<std::size_t>(first + (half ? i : 2 * i));
-    const auto b = static_cast<std::size_t>(first + (half ? i + pairs : 2 * i + 1));
-    const Tensor u = element[a], w = element[b];
-    element[a] = u * c.select(-1, i) - w * s.select(-1, i);
-    element[b] = w * c.select(-1, i) + u * s.select(-1, i);
-  }
-  return at::stack(element, -1);
-}
-
-Tensor normed(const Tensor& x, const Tensor& weight, double eps) {
-  return x / (x.square().mean(-1, true) + eps).sqrt() * weight;
-}
-
-// [batch, heads, queries, keys] of 0 or the additive mask's value, -inf where the query may not see the key.
-Tensor written_out_mask(const AttentionMask& mask, std::int64_t batch, std::int64_t heads, std::int64_t queries,
-                        std::int64_t past) {
-  const std::int64_t keys = past + queries;
-  Tensor bias = at::zeros({batch, heads, queries, keys}, at::kDouble);
-  if (mask.additive.defined()) bias = bias + mask.additive.to(at::kDouble);
-  bias = bias.contiguous();
-  for (std::int64_t b = 0; b < batch; ++b) {
-    for (std::int64_t i = 0; i < queries; ++i) {
-      for (std::int64_t j = 0; j < keys; ++j) {
-        bool seen = true;
-        if (mask.causal && j > past + i) seen = false;
-        if (mask.window > 0 && !(past + i - mask.window < j)) seen = false;
-        if (mask.padding.defined() && mask.padding[b][j].item<double>() == 0) seen = false;
-        if (!seen) bias.select(0, b).select(1, i).select(1, j).fill_(minus_infinity);
-      }
-    }
-  }
-  return bias;
-}
-
-struct Parameters {
-  Tensor qkv, qkv_bias, output, output_bias, q_norm, k_norm;
-  std::vector<Tensor> all() const {
-    std::vector<Tensor> defined;
-    for (const Tensor& t : {qkv, qkv_bias, output, output_bias, q_norm, k_norm}) {
-      if (t.defined()) defined.push_back(t);
-    }
-    return defined;
-  }
-};
-Parameters parameters_of(const MultiHeadAttention& m) {
-  Parameters p{m->qkv->weight, m->qkv->bias, m->output->weight, m->output->bias, {}, {}};
-  if (!m->q_norm.is_empty()) p.q_norm = m->q_norm->weight, p.k_norm = m->k_norm->weight;
-  return p;
-}
-Parameters in_double(const Parameters& p) {
-  const auto copy = [](const Tensor& t) {
-    return t.defined() ? t.detach().to(at::kDouble).clone().requires_grad_() : Tensor();
-  };
-  return {copy(p.qkv), copy(p.qkv_bias), copy(p.output), copy(p.output_bias), copy(p.q_norm), copy(p.k_norm)};
-}
-
-Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
-  const Tensor y = at::matmul(x, weight.t());
-  return bias.defined() ? y + bias : y;
-}
-
-Tensor written_out(const Parameters& p, const AttentionOptions& o, const Tensor& x, const TableTensors* table,
-                   const AttentionMask& mask, std::int64_t first = 0) {
-  const std::int64_t batch = x.size(0), tokens = x.size(1), group = o.heads / o.kv_heads;
-  const Tensor all = linear(x, p.qkv, p.qkv_bias).view({batch, tokens, -1, o.head_dim});
-  Tensor q = all.slice(2, 0, o.heads), k = all.slice(2, o.heads, o.heads + o.kv_heads);
-  Tensor v = all.slice(2, o.heads + o.kv_heads);
-  if (o.qk_norm) q = normed(q, p.q_norm, o.norm_eps), k = normed(k, p.k_norm, o.norm_eps);
-  if (table != nullptr) {
-    q = turned(q, *table, first), k = turned(k, *table, first);
-    if (o.value_rotation != ValueRotation::none) v = turned(v, *table, first);
-  }
-  q = q.transpose(1, 2);
-  k = k.transpose(1, 2).repeat_interleave(group, 1);
-  v = v.transpose(1, 2).repeat_interleave(group, 1);
-  const double scale = o.scale == 0 ? 1 / std::sqrt(static_cast<double>(o.head_dim)) : o.scale;
-  const Tensor bias = written_out_mask(mask, batch, o.heads, tokens, 0);
-  const Tensor unseen = bias == minus_infinity;
-  const Tensor e =
-      (at::matmul(q, k.transpose(2, 3)) * scale + bias.masked_fill(unseen, 0)).exp().masked_fill(unseen, 0);
-  const Tensor sum = e.sum(-1, true);
-  const Tensor probability = e / sum.masked_fill(sum == 0, 1);  // a query that sees no key gets 0
-  Tensor y = at::matmul(probability, v).transpose(1, 2);
-  if (table != nullptr && o.value_rotation == ValueRotation::rotated_back) y = turned(y, *table, first, -1);
-  return linear(y.reshape({batch, tokens, -1}), p.output, p.output_bias);
-}
-
-// ---- cases -----------------------------------------------------------------------------------------
-
-constexpr std::int64_t batch_size = 2, length = 9, all_heads = 4;
-
-Tensor left_padding() {
-  const Tensor padding = at::ones({batch_size, length}, at::kLong);
-  padding[1].narrow(0, 0, 3).zero_();
-  return padding;
-}
-Tensor alibi(std::int64_t queries, std::int64_t keys) {  // [1, heads, queries, keys]
-  const Tensor slope = at::pow(2, -at::arange(1, all_heads + 1, at::kFloat)).view({1, all_heads, 1, 1});
-  const Tensor distance = at::arange(keys, at::kFloat) - at::arange(keys - queries, keys, at::kFloat).unsqueeze(1);
-  return slope * distance;
-}
-struct NamedMask {
-  std::string name;
-  AttentionMask mask;
-};
-std::vector<NamedMask> every_mask() {
-  at::manual_seed(11);
-  std::vector<NamedMask> all;
-  for (int bits = 0; bits < 16; ++bits) {
-    AttentionMask mask;
-    std::string name = "mask";
-    if (bits & 1) mask.causal = true, name += " causal";
-    if (bits & 2) mask.window = 3, name += " window";
-    if (bits & 4) mask.padding = left_padding(), name += " padding";
-    if (bits & 8) mask.additive = alibi(length, length), name += " additive";
-    all.push_back({name, mask});
-  }
-  all.push_back({"additive for all", {false, 0, {}, at::randn({length, length})}});
-  all.push_back(
-      {"additive for each batch", {true, 0, left_padding().to(at::kBool), at::randn({batch_size, 1, 1, length})}});
-  return all;
-}
-
-AttentionOptions options_of(std::int64_t kv_heads) {
-  AttentionOptions o;
-  o.width = 24;
-  o.heads = all_heads;
-  o.kv_heads = kv_heads;
-  o.head_dim = 8;
-  return o;
-}
-
-MultiHeadAttention made(const AttentionOptions& options) {
-  MultiHeadAttention m(options);
-  const at::NoGradGuard no_grad;
-  for (Tensor& p : m->parameters()) p.copy_(at::randn_like(p) * 0.4);
-  return m;
-}
-
-double difference(const Tensor& a, const Tensor& b) {
-  const Tensor x = a.detach().to(at::kDouble), y = b.detach().to(at::kDouble);
-  EXPECT_FALSE(x.isnan().any().item<bool>());
-  return (x - y).abs().max().item<double>() / std::max(1.0, y.abs().max().item<double>());
-}
+using namespace attention_cases;
 
 // Output and every gradient of the module against those of attention written out.
 void expect_equal(MultiHeadAttention m, const AttentionMask& mask, const TableTensors* table, std::int64_t first,
@@ -221,18 +38,6 @@ void expect_equal(MultiHeadAttention m, const AttentionMask& mask, const TableTe
   for (std::size_t i = 0; i < ours.size(); ++i) {
     EXPECT_LT(difference(ours[i].grad(), theirs[i].grad()), bound) << name << ", gradient of parameter " << i;
   }
-}
-
-template <class Call>
-std::string sentence_of(Call call) {
-  try {
-    call();
-  } catch (const rotary::Error& error) {
-    return error.code() + ": " + error.what();
-  } catch (const c10::Error& error) {
-    return error.what_without_backtrace();
-  }
-  return "no error";
 }
 
 // ---- the full pass ---------------------------------------------------------------------------------
@@ -291,14 +96,16 @@ TEST(Attention, ScaleAndMissingBiasesAreObeyed) {
 
 TEST(Attention, AQueryThatSeesNoKeyGetsZeroAndNoNan) {
   at::manual_seed(4);
-  for (const std::int64_t keys : {6, 700}) {
+  for (const auto& [keys, head_dim] : {std::pair{6, 8}, std::pair{6, 12}, std::pair{700, 8}, std::pair{700, 12}}) {
     AttentionMask mask;
     mask.causal = true, mask.window = 520;
     mask.padding = at::ones({2, keys}, at::kBool);
     mask.padding[0].narrow(0, 0, 4).fill_(false);
     mask.padding[1].fill_(false);
     for (const std::int64_t kv_heads : {4, 1}) {
-      MultiHeadAttention m = made(options_of(kv_heads));
+      AttentionOptions o = options_of(kv_heads);
+      o.head_dim = head_dim;
+      MultiHeadAttention m = made(o);
       const TableTensors table = table_of(8, 0, keys);
       const Tensor x = at::randn({2, keys, 24}).requires_grad_();
       const Tensor y = m->forward(x, &table, score_mask(mask, 2, keys, 0, x.options()));
@@ -393,161 +200,6 @@ TEST(Attention, Bf16IsNearF32) {
   }
 }
 
-// ---- the fused path --------------------------------------------------------------------------------
-
-// The plain path is taken where the table could learn.
-TEST(FusedAttention, GivesTheValuesAndGradientsOfThePlainPath) {
-  at::manual_seed(14);
-  for (const rotary::Pairing pairing :
-       {rotary::Pairing::half, rotary::Pairing::interleaved, rotary::Pairing::interleaved_to_half}) {
-    for (const ValueRotation values : {ValueRotation::none, ValueRotation::rotated, ValueRotation::rotated_back}) {
-      for (const NamedMask& n : every_mask()) {
-        AttentionOptions o = options_of(4);
-        o.value_rotation = values;
-        MultiHeadAttention m = made(o);
-        const TableTensors table = table_of(4, 0, length, pairing);
-        const TableTensors learned{table.cos.clone().requires_grad_(), table.sin.clone().requires_grad_(), pairing};
-        const Tensor x = at::randn({length, batch_size, 24}).transpose(0, 1).requires_grad_();
-        const Tensor g = at::randn({batch_size, 24, length}).transpose(1, 2);
-        const ScoreMask mask = score_mask(n.mask, batch_size, length, 0, x.options());
-        ASSERT_TRUE(fused_attention_fits(x, m->qkv->weight, &table, mask));
-        ASSERT_FALSE(fused_attention_fits(x, m->qkv->weight, &learned, mask));
-        const Tensor fused = m->forward(x, &table, mask, nullptr, 3), plain = m->forward(x, &learned, mask, nullptr, 3);
-        EXPECT_TRUE(at::equal(fused, plain)) << n.name;
-        fused.backward(g);
-        const std::vector<Tensor> inputs{x, m->qkv->weight, m->qkv->bias, m->output->weight, m->output->bias};
-        std::vector<Tensor> gradients;
-        for (const Tensor& input : inputs) {
-          gradients.push_back(input.grad().clone());
-          input.mutable_grad().reset();
-        }
-        plain.backward(g);
-        for (std::size_t i = 0; i < inputs.size(); ++i) {
-          EXPECT_LT(difference(gradients[i], inputs[i].grad()), 1e-6) << n.name << ", gradient " << i;
-        }
-      }
-    }
-  }
-}
-
-TEST(FusedAttention, FrozenWeightsGetNoGradientAndASecondGradientIsRefused) {
-  at::manual_seed(15);
-  MultiHeadAttention m = made(options_of(4));
-  const TableTensors table = table_of(8, 0, length);
-  const Tensor x = at::randn({batch_size, length, 24}).requires_grad_();
-  m->qkv->weight.requires_grad_(false);
-  m->forward(x, &table, {true, {}}).sum().backward();
-  EXPECT_FALSE(m->qkv->weight.grad().defined());
-  EXPECT_TRUE(m->qkv->bias.grad().defined());
-  EXPECT_TRUE(x.grad().defined());
-  EXPECT_EQ(sentence_of([&] {
-              m->forward(x, &table, {true, {}}).sum().backward({}, std::nullopt, true);
-            }),
-            "[attention] the fused kernel has no second gradient: use f64");
-}
-
-// ---- step by step ----------------------------------------------------------------------------------
-
-TEST(Decoding, InStepsOfAnySizeEqualsTheFullPass) {
-  at::manual_seed(9);
-  const TableTensors table = table_of(8, 0, length);
-  for (const std::int64_t kv_heads : {4, 2, 1}) {
-    for (const bool qk_norm : {false, true}) {
-      for (const ValueRotation values : {ValueRotation::none, ValueRotation::rotated_back}) {
-        AttentionOptions o = options_of(kv_heads);
-        o.qk_norm = qk_norm, o.value_rotation = values;
-        MultiHeadAttention m = made(o);
-        for (NamedMask& n : every_mask()) {
-          if (n.mask.additive.defined() && n.mask.additive.dim() == 2) continue;
-          n.mask.causal = true;
-          const c10::InferenceMode inference;
-          const Tensor x = at::randn({batch_size, length, 24});
-          const Tensor full = m->forward(x, &table, score_mask(n.mask, batch_size, length, 0, x.options()));
-          for (const std::vector<std::int64_t>& steps :
-               std::vector<std::vector<std::int64_t>>{{1, 1, 1, 1, 1, 1, 1, 1, 1}, {4, 1, 3, 1}, {9}}) {
-            KVCache cache;
-            std::vector<Tensor> parts;
-            for (const std::int64_t step : steps) {
-              const std::int64_t past = cache.tokens(), keys = past + step;
-              AttentionMask mask = n.mask;
-              if (mask.padding.defined()) mask.padding = mask.padding.narrow(1, 0, keys);
-              if (mask.additive.defined()) {
-                mask.additive = mask.additive.narrow(3, 0, keys);
-                if (mask.additive.size(2) > 1) mask.additive = mask.additive.narrow(2, past, step);
-              }
-              const TableTensors here = rows(table, past, step);
-              parts.push_back(m->forward(x.narrow(1, past, step), &here,
-                                         score_mask(mask, batch_size, step, past, x.options()), &cache));
-            }
-            EXPECT_LT(difference(at::cat(parts, 1), full), 2e-6) << n.name << ", kv_heads " << kv_heads;
-            EXPECT_EQ(cache.tokens(), length);
-          }
-        }
-      }
-    }
-  }
-}
-
-TEST(Decoding, TheCacheGrowsForgetsAndLivesThroughModes) {
-  at::manual_seed(10);
-  const Tensor k = at::randn({2, 3, 40, 8}), v = at::randn({2, 3, 40, 8});
-  KVCache cache(4);
-  for (std::int64_t t = 0; t < 40; ++t) {
-    const c10::InferenceMode mode(t % 3 == 0);
-    const auto [keys, values] = cache.append(k.narrow(2, t, 1), v.narrow(2, t, 1));
-    EXPECT_TRUE(at::equal(keys, k.narrow(2, 0, t + 1)));
-    EXPECT_TRUE(at::equal(values, v.narrow(2, 0, t + 1)));
-  }
-  cache.truncate(17);
-  const auto [keys, values] = cache.append(k.narrow(2, 17, 5), v.narrow(2, 17, 5));
-  EXPECT_TRUE(at::equal(keys, k.narrow(2, 0, 22)));
-  EXPECT_TRUE(at::equal(values, v.narrow(2, 0, 22)));
-  EXPECT_EQ(sentence_of([&] { cache.truncate(23); }), "SHAPE: [kv_cache] tokens must be from 0 to 22 but got 23");
-  EXPECT_EQ(sentence_of([&] { cache.append(k.narrow(1, 0, 2), v.narrow(1, 0, 2)); }),
-            "SHAPE: [kv_cache] k and v must have the cache's batch, kv_heads and head_dim [2, 3, 8] but got "
-            "[2, 2, 40, 8]");
-  EXPECT_EQ(sentence_of([&] { cache.append(k.to(at::kHalf), v.to(at::kHalf)); }),
-            "DTYPE: [kv_cache] k and v must have the cache's type Float but got Half");
-  EXPECT_EQ(sentence_of([&] { cache.append(k, v.narrow(2, 0, 3)); }),
-            "SHAPE: [kv_cache] k and v must be [batch, kv_heads, tokens, head_dim] but got [2, 3, 40, 8] and "
-            "[2, 3, 3, 8]");
-  EXPECT_EQ(sentence_of([&] { cache.append(k.clone().requires_grad_(), v); }),
-            "[kv_cache] append has no gradient: use no_grad or inference mode");
-}
-
-// The largest block of memory that torch asked for while it lived.
-struct LargestBlock : c10::MemoryReportingInfoBase {
-  void reportMemoryUsage(void*, std::int64_t size, std::size_t, std::size_t, c10::Device) override {
-    largest = std::max(largest, size);
-  }
-  bool memoryProfilingEnabled() const override { return true; }
-  std::int64_t largest = 0;
-};
-
-TEST(Decoding, GroupedQueriesCopyNoKeys) {
-  at::manual_seed(12);
-  constexpr std::int64_t past = 32768;
-  AttentionOptions o = options_of(1);
-  MultiHeadAttention m = made(o);
-  const c10::InferenceMode inference;
-  KVCache cache(past + 64);
-  cache.append(at::randn({1, 1, past, 8}), at::randn({1, 1, past, 8}));
-  for (const std::int64_t tokens : {1, 4}) {
-    const TableTensors table = table_of(8, past, tokens);
-    const Tensor x = at::randn({1, tokens, 24});
-    AttentionMask causal;
-    causal.causal = true;
-    const ScoreMask mask = score_mask(causal, 1, tokens, cache.tokens(), x.options());
-    const auto watch = std::make_shared<LargestBlock>();
-    {
-      const c10::DebugInfoGuard guard(c10::DebugInfoKind::PROFILER_STATE, watch);
-      m->forward(x, &table, mask, &cache);
-    }
-    EXPECT_GT(watch->largest, 0);
-    EXPECT_LT(watch->largest, past * 8 * 4) << tokens;  // smaller than the keys of one head: no copy, least of all four
-  }
-}
-
 // ---- refusals --------------------------------------------------------------------------------------
 
 TEST(Attention, WrongInputGetsOneSentence) {
@@ -588,7 +240,7 @@ TEST(Attention, WrongInputGetsOneSentence) {
             }),
             "SHAPE: [attention] a mask that is causal and nothing else takes as many queries as keys but got 5 and 10");
   const TableTensors table = table_of(8, 0, 6);
-  EXPECT_EQ(run(x, {}, &table), "[rotate] table has 6 rows but x has 5 tokens");
+  EXPECT_EQ(run(x, {}, &table), "[rotate_] table has 6 rows but x has 5 tokens");
 
   const auto mask = [](const AttentionMask& parts) {
     return sentence_of([&] { score_mask(parts, 2, 3, 1, at::kFloat); });

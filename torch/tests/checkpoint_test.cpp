@@ -107,8 +107,8 @@ TEST(OwnFiles, ConfigComesBackAsItWas) {
     EXPECT_EQ(read.rope->rope.pairing, rotary::Pairing::interleaved);
     EXPECT_EQ(rotary::frequencies(read.rope->rope, 50).inv_freq, rotary::frequencies(config.rope->rope, 50).inv_freq);
   }
-  for (const auto position : {PositionEncoding::learned, PositionEncoding::sinusoidal, PositionEncoding::none,
-                              PositionEncoding::alibi}) {
+  for (const auto position :
+       {PositionEncoding::learned, PositionEncoding::sinusoidal, PositionEncoding::none, PositionEncoding::alibi}) {
     DecoderConfig config = odd_config();
     config.position = position, config.rope.reset();
     write_text(folder / "config.json", decoder_config_json(config, 7));
@@ -136,7 +136,8 @@ TEST(OwnFiles, ModelComesBackWithTheSameBits) {
 TEST(OwnFiles, TensorsOfEveryTypeGoThereAndBack) {
   const ScratchFolder folder;
   Tensors tensors;
-  for (const auto type : {at::kFloat, at::kHalf, at::kBFloat16, at::kDouble, at::kLong, at::kInt, at::kBool, at::kByte}) {
+  for (const auto type :
+       {at::kFloat, at::kHalf, at::kBFloat16, at::kDouble, at::kLong, at::kInt, at::kBool, at::kByte}) {
     tensors[c10::toString(type)] = at::arange(6).reshape({2, 3}).to(type).t();
   }
   tensors["empty"] = at::empty({0, 3});
@@ -196,19 +197,23 @@ TEST(HostileCheckpoint, TensorsThatDoNotMatchTheConfigAreNamed) {
   Altered("llama").config([](json& c) { c["intermediate_size"] = 25; }).refused("TENSOR", "gate_proj.weight");
   Altered("llama").config([](json& c) { c["vocab_size"] = 20; }).refused("TENSOR", "embed_tokens.weight");
   Altered("llama").tensors([](Tensors& t) { t.erase("lm_head.weight"); }).refused("TENSOR", "lm_head.weight");
-  Altered("qwen3").tensors([](Tensors& t) { t.erase("model.layers.0.self_attn.k_norm.weight"); })
+  Altered("qwen3")
+      .tensors([](Tensors& t) { t.erase("model.layers.0.self_attn.k_norm.weight"); })
       .refused("TENSOR", "k_norm.weight");
-  Altered("gpt_neox").tensors([](Tensors& t) { t.erase("gpt_neox.layers.0.attention.query_key_value.bias"); })
+  Altered("gpt_neox")
+      .tensors([](Tensors& t) { t.erase("gpt_neox.layers.0.attention.query_key_value.bias"); })
       .refused("TENSOR", "query_key_value.bias");
 }
 
 TEST(HostileCheckpoint, AForeignHeadIsAWarningAndBuffersAreNothing) {
-  LoadedDecoder loaded = Altered("llama").tensors([](Tensors& t) {
-                                            t["score.weight"] = at::ones({2, 16});
-                                            t["model.layers.0.self_attn.rotary_emb.inv_freq"] = at::ones({2});
-                                            t["model.embed_positions.weight"] = at::ones({2});
-                                            t["position_ids"] = at::ones({2});
-                                          }).loaded();
+  LoadedDecoder loaded = Altered("llama")
+                             .tensors([](Tensors& t) {
+                               t["score.weight"] = at::ones({2, 16});
+                               t["model.layers.0.self_attn.rotary_emb.inv_freq"] = at::ones({2});
+                               t["model.embed_positions.weight"] = at::ones({2});
+                               t["position_ids"] = at::ones({2});
+                             })
+                             .loaded();
   ASSERT_EQ(loaded.warnings.size(), 1U);
   EXPECT_NE(loaded.warnings[0].find("score.weight"), std::string::npos);
   EXPECT_TRUE(loaded.has_head);
@@ -242,13 +247,14 @@ TEST(HostileCheckpoint, ConfigsThatCannotBeHonouredAreRefused) {
   refused("llama", "CONFIG_VALUE", "hidden_act", "hidden_act", "prelu");
   refused("llama", "CONFIG_VALUE", "quantization_config", "quantization_config", {{"quant_method", "gptq"}});
   refused("llama", "CONFIG_VALUE", "num_key_value_heads", "num_key_value_heads", "two");
-  refused("llama", "SHAPE", "kv_heads must divide", "num_key_value_heads", 3);
+  refused("llama", "CONFIG_VALUE", "num_key_value_heads must divide", "num_key_value_heads", 3);
   refused("llama", "CONFIG_VALUE", "rms_norm_eps", "rms_norm_eps", "small");
   refused("llama", "CONFIG_VALUE", "is_causal", "is_causal", false);
   refused("llama", "CONFIG_KEY", "rope_magic", "rope_magic", 1);
   refused("mistral", "CONFIG_VALUE", "sliding_window", "sliding_window", 0);
   refused("qwen2", "CONFIG_VALUE", "layer_types", "layer_types", {"full_attention"});
-  refused("qwen2", "CONFIG_VALUE", "layer_types", "layer_types", {"full_attention", "linear_attention"});
+  refused("qwen2", "CONFIG_VALUE", "layer_types", "layer_types", {"full_attention", "chunked_attention"});
+  refused("qwen2", "ROPE", "layer 1 does not", "layer_types", {"full_attention", "linear_attention"});
   refused("gptj", "CONFIG_VALUE", "activation_function", "activation_function", "gelu_newer");
   refused("gpt_neox", "CONFIG_VALUE", "hidden_act", "hidden_act", 7);
 }

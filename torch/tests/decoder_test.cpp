@@ -337,7 +337,8 @@ TEST(Decoder, DynamicScalingLooksAtTheLengthOfEachPass) {
 // ---- position terms ------------------------------------------------------------------------------
 
 TEST(PositionTerms, AlibiSlopesAreThePublishedOnes) {
-  EXPECT_EQ(alibi_slopes(8), (std::vector<double>{1 / 2., 1 / 4., 1 / 8., 1 / 16., 1 / 32., 1 / 64., 1 / 128., 1 / 256.}));
+  EXPECT_EQ(alibi_slopes(8),
+            (std::vector<double>{1 / 2., 1 / 4., 1 / 8., 1 / 16., 1 / 32., 1 / 64., 1 / 128., 1 / 256.}));
   // 12 heads: those of 8, then the first, third, fifth and seventh of 16.
   const std::vector<double> twelve = alibi_slopes(12);
   ASSERT_EQ(twelve.size(), 12U);

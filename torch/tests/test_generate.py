@@ -84,6 +84,7 @@ class Case(unittest.TestCase):
     def refuse(self, code, *words, says=""):
         done = rotary(*words)
         self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertEqual(done.stdout, "")
         self.assertRegex(done.stderr.splitlines()[-1], f"^error: {code}: .*{says}")
         return done
 
@@ -128,6 +129,7 @@ class Text(Case):
         self.refuse("ROPE", "generate", LEARNED, "--prompt", "the ", "--scaling", "yarn", "--factor", 4)
         self.refuse("SCALING", "generate", ROPE, "--prompt", "the ", "--scaling", "yarn", "--factor", 1)
         self.refuse("FILE", "generate", ROOT / "nothing", "--prompt", "the ")
+        self.refuse("VALUE", "generate", ROPE, "--prompt", "the ", "--temperature", "nan", says="temperature")
 
     def test_wrong_usage_exits_2(self):
         self.misuse("generate", ROPE)
@@ -135,7 +137,7 @@ class Text(Case):
         self.misuse("generate", ROPE, "--prompt", "a", "--ids", "a.npy", "--output", "b.npy")
         self.misuse("generate", ROPE, "--prompt", "a", "--output", "b.npy")
         self.misuse("generate", ROPE, "--ids", "a.npy")
-        for words in (["--tokens", 0], ["--temperature", "-1"], ["--temperature", "nan"], ["--top-k", 0],
+        for words in (["--tokens", 0], ["--temperature", "-1"], ["--top-k", 0],
                       ["--seed", "x"], ["--scaling", "yarn"], ["--factor", 2], ["--scaling", "stretch"],
                       ["--threads", 0]):
             self.misuse("generate", ROPE, "--prompt", "a", *words)

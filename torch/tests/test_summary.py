@@ -49,14 +49,15 @@ with tempfile.TemporaryDirectory() as name:
     assert parameters(name) == 6738415616
     config.write_text(json.dumps(llama | {"architectures": ["LlamaModel"]}))
     assert parameters(name) == 6738415616 - 4096 * 32000
-    config.write_text(json.dumps({"model_type": "roformer", "architectures": ["RoFormerModel"]}))
+    roformer = {"model_type": "roformer", "hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12}
+    config.write_text(json.dumps(roformer | {"architectures": ["RoFormerModel"]}))
     assert parameters(name) == 123555840
     for text, code in (
         ("{", "JSON"),
         ("[]", ""),
         ('{"model_type": "bert"}', "MODEL_TYPE"),
         ('{"model_type": 7}', ""),
-        ('{"model_type": "roformer", "num_attention_heads": 7}', ""),
+        (json.dumps(roformer | {"num_attention_heads": 7}), ""),
     ):
         config.write_text(text)
         wrong = run(name)
