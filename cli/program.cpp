@@ -1,5 +1,7 @@
 #include "program.h"
 
+#include <fcntl.h>
+
 #include <CLI/CLI.hpp>
 #include <array>
 #include <cctype>
@@ -44,7 +46,20 @@ int fail_usage(const CLI::App& app, std::string_view sentence) {
   return 2;
 }
 
+namespace {
+
+// A standard descriptor that came closed would be the next file's, and messages would be written into that file. For
+// reading only: what is printed there still fails.
+void fill_standard_descriptors() {
+  for (const int descriptor : {0, 1, 2}) {
+    if (fcntl(descriptor, F_GETFD) < 0) open("/dev/null", O_RDONLY);
+  }
+}
+
+}  // namespace
+
 int run_program(CLI::App& app, const std::vector<std::string>& words) {
+  fill_standard_descriptors();
 #ifdef SIGXFSZ
   std::signal(SIGXFSZ, SIG_IGN);  // a file size limit is an error of write(), with a sentence, like a full disk
 #endif

@@ -10,6 +10,7 @@
 
 #include "rotary/error.h"
 #include "torch/fused_attention.h"
+#include "torch/projection.h"
 
 namespace rotary_torch {
 namespace {
@@ -121,7 +122,7 @@ Tensor MultiHeadAttentionImpl::forward(const Tensor& x, const TableTensors* tabl
   if (table != nullptr && o.value_rotation == ValueRotation::rotated_back) {
     y = rotate_backward(y, *table, Dims::bthd, first);
   }
-  return output->forward(y.reshape({batch, tokens, o.heads * o.head_dim}));
+  return projected(output, y.reshape({batch, tokens, o.heads * o.head_dim}));
 }
 
 Tensor MultiHeadAttentionImpl::heads_output(const Tensor& x, const TableTensors* table, const ScoreMask& mask,
@@ -138,7 +139,7 @@ Tensor MultiHeadAttentionImpl::heads_output(const Tensor& x, const TableTensors*
   }
 
   // The heads of q and k as one block, and those of v. Without a gradient they turn where they stand.
-  const Tensor all = qkv->forward(x).view({x.size(0), x.size(1), all_heads, o.head_dim});
+  const Tensor all = projected(qkv, x).view({x.size(0), x.size(1), all_heads, o.head_dim});
   Tensor qk = all.narrow(2, 0, turning), v = all.narrow(2, turning, o.kv_heads);
   if (o.qk_norm) {
     qk = at::cat({q_norm->forward(all.narrow(2, 0, o.heads)), k_norm->forward(all.narrow(2, o.heads, o.kv_heads))}, 2);

@@ -118,18 +118,24 @@ Checkpoint::Checkpoint(const fs::path& dir) {
 
 bool Checkpoint::has(const std::string& name) const { return where_.count(name) != 0; }
 
-Tensor Checkpoint::read(const std::string& name, at::IntArrayRef shape) {
+void Checkpoint::expect(const std::string& name, at::IntArrayRef shape) const {
   const auto found = where_.find(name);
   if (found == where_.end()) {
     refuse("TENSOR", "the model must have ", in_quotes(name), " of shape ", shape_text(shape),
            " but the file lacks it");
   }
+  const std::vector<std::int64_t>& stored = files_[found->second.first].find(name)->shape;
+  if (at::IntArrayRef(stored) != shape) {
+    refuse("TENSOR", in_quotes(name), " must have shape ", shape_text(shape), ", as config.json says, but has ",
+           shape_text(stored));
+  }
+}
+
+Tensor Checkpoint::read(const std::string& name, at::IntArrayRef shape) {
+  expect(name, shape);
+  const auto found = where_.find(name);
   const rotary::SafetensorsFile& file = files_[found->second.first];
   const rotary::TensorInfo& info = *file.find(name);
-  if (at::IntArrayRef(info.shape) != shape) {
-    refuse("TENSOR", in_quotes(name), " must have shape ", shape_text(shape), ", as config.json says, but has ",
-           shape_text(info.shape));
-  }
   if (!rotary::dtype_of(info.type) && info.type != ElementType::f64) {
     refuse("TENSOR", in_quotes(name), " must be F32, F16, BF16 or F64 but is ", rotary::name(info.type));
   }

@@ -23,6 +23,8 @@ class Checkpoint {
   explicit Checkpoint(const std::filesystem::path& dir);
 
   bool has(const std::string& name) const;
+  // Throws TENSOR where it is missing or has another shape; reads nothing.
+  void expect(const std::string& name, at::IntArrayRef shape) const;
   // f32, from f32, f16, bf16 or f64 on disk; marks the tensor as used. Throws TENSOR where it is missing, has another
   // shape or type, with the name, the shape asked for and the shape found.
   at::Tensor read(const std::string& name, at::IntArrayRef shape);

@@ -15,6 +15,7 @@
 #include "torch/decoder_layers.h"
 #include "torch/families.h"
 #include "torch/json_file.h"
+#include "torch/meta_device.h"
 
 namespace rotary_torch {
 namespace {
@@ -64,6 +65,23 @@ class FamilyFile {
 
   const std::string& head() const noexcept { return head_; }
   bool is_base() const noexcept { return prefix_.empty(); }
+
+  // Before a model of the config's sizes takes memory: what bounds each of them must be in the file.
+  void expect_sizes(const DecoderConfig& c) const {
+    file_.expect(trunk(names_.embedding) + ".weight", {c.vocabulary, c.width});
+    const auto weight = [&](std::int64_t layer, std::string_view part) {
+      return trunk(names_.layers) + "." + std::to_string(layer) + "." + std::string(part) + ".weight";
+    };
+    const std::int64_t q = c.heads * c.head_dim;
+    if (!names_.fused.empty()) {
+      file_.expect(weight(0, names_.fused), {3 * q, c.width});
+    } else {
+      file_.expect(weight(0, names_.q), {q, c.width});
+      file_.expect(weight(0, names_.k), {c.kv_heads * c.head_dim, c.width});
+    }
+    file_.expect(weight(0, c.gated ? names_.gate : names_.up), {c.feed_forward, c.width});
+    file_.expect(weight(c.layers - 1, names_.attention_norm), {c.width});
+  }
 
   // Tied in the config, but another matrix in the file: the file decides, as in transformers.
   bool head_differs(const DecoderConfig& c) {
@@ -172,6 +190,7 @@ LoadedDecoder load_family(const fs::path& dir, DecoderConfig config, const Famil
   Checkpoint checkpoint(dir);
   FamilyFile file(checkpoint, tensor_names(family));
   LoadedDecoder loaded;
+  file.expect_sizes(config);
   const std::optional<bool> language_model = says_language_model(dir);
   config.head = !file.head().empty() || (config.tied && !file.is_base() && language_model.value_or(true));
   if (!config.head && !config.tied && !file.is_base() && language_model.value_or(false)) {
@@ -193,6 +212,15 @@ LoadedDecoder load_family(const fs::path& dir, DecoderConfig config, const Famil
 
 LoadedDecoder load_own(const fs::path& dir, const DecoderConfig& config) {
   Checkpoint checkpoint(dir);
+  const auto tensors = static_cast<std::int64_t>(checkpoint.unused().size());
+  if (config.layers > tensors) {
+    refuse("TENSOR", "config.json has " + std::to_string(config.layers) + " layers but the file only " +
+                         std::to_string(tensors) + " tensors");
+  }
+  {  // before a model of the config's sizes takes memory
+    const MetaDevice no_memory;
+    for (const auto& item : Decoder(config)->named_parameters()) checkpoint.expect(item.key(), item.value().sizes());
+  }
   LoadedDecoder loaded;
   loaded.model = Decoder(config);
   loaded.has_head = config.head;

@@ -2,14 +2,11 @@
 
 #include <ATen/ATen.h>
 
+#include "torch/projection.h"
+
 namespace rotary_torch {
 
 using at::Tensor;
-
-// at::linear flattens the batch into one product with the bias inside, which torch::nn::Linear's forward does not.
-static Tensor linear(const torch::nn::Linear& layer, const Tensor& x) {
-  return at::linear(x, layer->weight, layer->bias);
-}
 
 // ---- norms ---------------------------------------------------------------------------------------
 
@@ -38,10 +35,10 @@ FeedForwardImpl::FeedForwardImpl(const DecoderConfig& config)
 }
 
 Tensor FeedForwardImpl::forward(const Tensor& x) {
-  const Tensor inner = linear(up, x);
-  if (!gated_) return linear(down, activate(activation_, inner));
+  const Tensor inner = projected(up, x);
+  if (!gated_) return projected(down, activate(activation_, inner));
   const auto halves = inner.chunk(2, -1);
-  return linear(down, activate(activation_, halves[0]) * halves[1]);
+  return projected(down, activate(activation_, halves[0]) * halves[1]);
 }
 
 // ---- one layer -----------------------------------------------------------------------------------

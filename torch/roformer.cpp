@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "rotary/error.h"
+#include "torch/projection.h"
 
 namespace rotary_torch {
 namespace {
@@ -27,9 +28,6 @@ std::int64_t embedding_width(const RoFormerConfig& config) {
 LayerNorm layer_norm(std::int64_t size, const RoFormerConfig& config) {
   return LayerNorm(LayerNormOptions({size}).eps(config.norm_eps));
 }
-
-// at::linear takes the bias into the product, which torch::nn::Linear's forward does not.
-Tensor linear(const Linear& layer, const Tensor& x) { return at::linear(x, layer->weight, layer->bias); }
 
 // What tables and masks are in: f32, f64 for a model in f64.
 at::ScalarType arithmetic(const Tensor& x) { return x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat; }
@@ -132,7 +130,7 @@ RoFormerFeedForwardImpl::RoFormerFeedForwardImpl(const RoFormerConfig& config)
 }
 
 Tensor RoFormerFeedForwardImpl::forward(const Tensor& x) {
-  return norm(dropped(linear(output, activate(activation_, linear(input, x))), dropout_, is_training()) + x);
+  return norm(dropped(projected(output, activate(activation_, projected(input, x))), dropout_, is_training()) + x);
 }
 
 RoFormerLayerImpl::RoFormerLayerImpl(const RoFormerConfig& config)
@@ -169,7 +167,8 @@ void RoFormerHeadImpl::untie(const Tensor& matrix) {
 }
 
 Tensor RoFormerHeadImpl::forward(const Tensor& x, const Tensor& word_embeddings) {
-  return at::linear(norm(activate(activation_, linear(dense, x))), decoder.defined() ? decoder : word_embeddings, bias);
+  return at::linear(norm(activate(activation_, projected(dense, x))), decoder.defined() ? decoder : word_embeddings,
+                    bias);
 }
 
 // ---- the model ----
@@ -224,7 +223,7 @@ Tensor RoFormerImpl::embed(const Tensor& ids, const Tensor& token_types) {
     x = embedding_norm(x);
   }
   x = dropped(x, config_.dropout, is_training());
-  return projection.is_empty() ? x : linear(projection, x);
+  return projection.is_empty() ? x : projected(projection, x);
 }
 
 Tensor RoFormerImpl::hidden(const Tensor& ids, const Tensor& padding, const Tensor& token_types) {
@@ -250,7 +249,7 @@ Tensor RoFormerImpl::hidden(const Tensor& ids, const Tensor& padding, const Tens
 
 Tensor RoFormerImpl::logits(const Tensor& hidden) {
   if (!head_) throw rotary::Error("TENSOR", "[roformer] logits need a language-model head but the model has none");
-  return config_.notebook ? linear(output, hidden) : prediction(hidden, word_embeddings->weight);
+  return config_.notebook ? projected(output, hidden) : prediction(hidden, word_embeddings->weight);
 }
 
 void RoFormerImpl::initialise(double deviation) {

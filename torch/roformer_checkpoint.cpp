@@ -1,6 +1,7 @@
 // RoFormer from Hugging Face's files: config.json and the tensors' names.
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <array>
 #include <limits>
 #include <string>
@@ -45,6 +46,7 @@ class Names {
 
   Names below(const std::string& part) const { return {file_, prefix_ + part}; }
   bool has(const std::string& name) const { return file_.has(prefix_ + name); }
+  void expect(const std::string& name, at::IntArrayRef shape) const { file_.expect(prefix_ + name, shape); }
   void into(const std::string& name, const Tensor& parameter) const { file_.read_into(prefix_ + name, parameter); }
   void linear(const std::string& name, const torch::nn::Linear& layer) const {
     into(name + ".weight", layer->weight);
@@ -112,6 +114,19 @@ void load_head(const Names& names, bool tied, bool has_words, RoFormerImpl& mode
   }
 }
 
+// Before a model of the config's sizes takes memory: what bounds each of them must be in the file. words: the name of
+// the word embeddings, or of the tied head's matrix.
+void expect_sizes(const Checkpoint& file, const std::string& words, const Names& names, const RoFormerConfig& c) {
+  const std::int64_t embedding = c.embedding_size == 0 ? c.width : c.embedding_size;
+  file.expect(words, {c.vocabulary, embedding});
+  names.expect("embeddings.token_type_embeddings.weight", {c.token_types, embedding});
+  if (embedding != c.width) names.expect("embeddings_project.weight", {c.width, embedding});
+  if (c.layers == 0) return;
+  names.expect("encoder.layer.0.attention.self.query.weight", {c.width, c.width});
+  names.expect("encoder.layer.0.intermediate.dense.weight", {c.feed_forward, c.width});
+  names.expect("encoder.layer." + std::to_string(c.layers - 1) + ".output.dense.weight", {c.width, c.feed_forward});
+}
+
 bool begins_with_any(const std::string& name, std::initializer_list<const char*> prefixes) {
   for (const char* prefix : prefixes) {
     if (name.starts_with(prefix)) return true;
@@ -145,6 +160,17 @@ std::vector<std::string> judge_unused(const Checkpoint& file, const std::string&
     warnings.push_back("tensor " + in_quotes(name) + " is not part of the model and not used");
   }
   return warnings;
+}
+
+// Whether architectures names a language model.
+bool says_language_model(const std::filesystem::path& dir) {
+  const rotary::files::Json json = rotary::files::parse_json(json_file_text("roformer", dir / "config.json"));
+  const auto found = json.find("architectures");
+  if (found == json.end() || !found->is_array()) return false;
+  return std::any_of(found->begin(), found->end(), [](const rotary::files::Json& item) {
+    const std::string name = item.is_string() ? item.get<std::string>() : "";
+    return name.ends_with("ForMaskedLM") || name.ends_with("ForCausalLM");
+  });
 }
 
 }  // namespace
@@ -195,12 +221,17 @@ LoadedRoFormer load_roformer(const std::filesystem::path& dir) {
     if (name.starts_with("roformer.")) prefix = "roformer.";
     if (name.starts_with("cls.predictions.")) loaded.has_head = true;
   }
-  loaded.model = RoFormer(config, loaded.has_head);
   const Names names(file, prefix);
-  const std::string words = prefix + "embeddings.word_embeddings.weight";
+  const std::string words = prefix + "embeddings.word_embeddings.weight", decoder = "cls.predictions.decoder.weight";
   const bool has_words = file.has(words);
-  const bool words_from_head = loaded.has_head && config.tied && file.has("cls.predictions.decoder.weight");
-  if (!has_words && !words_from_head) file.read(words, loaded.model->word_embeddings->weight.sizes());  // throws
+  const bool words_from_head = !has_words && loaded.has_head && config.tied && file.has(decoder);
+  expect_sizes(file, words_from_head ? decoder : words, names, config);
+  if (!loaded.has_head && !prefix.empty() && says_language_model(dir)) {
+    throw rotary::Error("TENSOR",
+                        "[roformer] architectures in config.json names a language model but the file has no "
+                        "head \"cls.predictions.transform.dense.weight\"");
+  }
+  loaded.model = RoFormer(config, loaded.has_head);
   load_trunk(names, *loaded.model);
   if (loaded.has_head) load_head({file, "cls.predictions."}, config.tied, has_words, *loaded.model);
   loaded.warnings = judge_unused(file, prefix);

@@ -163,7 +163,7 @@ Corpus corpus(std::string_view utf8, std::int64_t block) {
   const std::int64_t split = tokens * 9 / 10;
   if (split <= block || tokens - split <= block) {
     throw Error("TEXT", "[text] the last tenth of a text must be longer than a block of " + std::to_string(block) +
-                            " characters (at least " + std::to_string(10 * block + 10) + " in all) but got " +
+                            " characters (at least " + std::to_string(10 * block + 1) + " in all) but got " +
                             std::to_string(tokens));
   }
   Corpus parts;

@@ -15,6 +15,7 @@
 #include "torch/program/commands.h"
 #include "torch/program/ids.h"
 #include "torch/program/language_model.h"
+#include "torch/program/seed.h"
 
 namespace rotary::cli {
 
@@ -106,7 +107,9 @@ void add_generate(CLI::App& app) {
   command->add_option("--top-k", options->generate.top_k, "draw from the K likeliest only (default: all)")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40))
       ->type_name("K");
-  command->add_option("--seed", options->generate.seed, "of the random numbers (default 1337)")->type_name("N");
+  command->add_option("--seed", options->generate.seed, "of the random numbers (default 1337)")
+      ->check(seed_word())
+      ->type_name("N");
   command->add_option("--scaling", options->scaling, "of the rope, past the trained length: none, linear, ntk, ...")
       ->check(CLI::IsMember(rotary_torch::extensions()))
       ->type_name("WORD");

@@ -1,6 +1,7 @@
 #include "torch/program/run_folder.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <array>
@@ -54,10 +55,8 @@ std::string lines_up_to(const fs::path& path, std::int64_t last_step) {
 
 }  // namespace
 
-void RunFolder::begin() const {
+void RunFolder::check_new() const {
   std::error_code error;
-  fs::create_directories(folder, error);
-  if (error) throw Error("FILE", "[train] " + folder.string() + ": the folder cannot be made: " + error.message());
   for (const char* name : {"checkpoint.safetensors", "model.safetensors", "model.safetensors.index.json", "config.json",
                            "vocab.json", "loss.jsonl", "loss.svg"}) {
     if (fs::exists(fs::symlink_status(folder / name, error))) {
@@ -75,8 +74,26 @@ void RunFolder::check_begun() const {
   }
 }
 
-LossWriter::LossWriter(fs::path path, std::int64_t last_step) : path_(std::move(path)) {
-  const std::string kept = lines_up_to(path_, last_step);
+FolderLock::FolderLock(const RunFolder& run) {
+  const std::string where = "[train] " + run.folder.string() + ": ";
+  std::error_code error;
+  fs::create_directories(run.folder, error);
+  if (error) throw Error("FILE", where + "the folder cannot be made: " + error.message());
+  descriptor_ = ::open(run.folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  // A file system without locks has to do without.
+  if (::flock(descriptor_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;
+  ::close(descriptor_);
+  throw Error("FILE", where + "another process is training into it: wait for it, or name another --output");
+}
+
+FolderLock::~FolderLock() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+LossWriter::LossWriter(fs::path path, std::int64_t last_step) : path_(std::move(path)), last_step_(last_step) {}
+
+void LossWriter::open() {
+  const std::string kept = lines_up_to(path_, last_step_);
   const auto part = files::bytes_of(kept);
   files::write_whole("train", path_, {&part, 1});
   descriptor_ = ::open(path_.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
@@ -84,6 +101,7 @@ LossWriter::LossWriter(fs::path path, std::int64_t last_step) : path_(std::move(
 }
 
 LossWriter::~LossWriter() {
+  if (descriptor_ < 0) return;
   try {
     flush();
   } catch (const Error&) {  // an error is under way already; the checkpoint decides where a resumed run begins
@@ -92,14 +110,15 @@ LossWriter::~LossWriter() {
 }
 
 void LossWriter::train(std::int64_t step, double loss) {
-  add(line_of(step, "train_loss", shortest(static_cast<float>(loss))));
+  waiting_ += line_of(step, "train_loss", shortest(static_cast<float>(loss)));
 }
 
-void LossWriter::validation(std::int64_t step, double loss) { add(line_of(step, "validation_loss", shortest(loss))); }
-
-void LossWriter::add(const std::string& line) { waiting_ += line; }
+void LossWriter::validation(std::int64_t step, double loss) {
+  waiting_ += line_of(step, "validation_loss", shortest(loss));
+}
 
 void LossWriter::flush() {
+  if (descriptor_ < 0) open();
   std::string_view rest = waiting_;
   while (!rest.empty()) {
     const ssize_t count = ::write(descriptor_, rest.data(), rest.size());

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <optional>
 #include <string>
 
 namespace rotary::cli {
@@ -16,17 +15,30 @@ struct RunFolder {
   std::filesystem::path losses() const { return folder / "loss.jsonl"; }
   std::filesystem::path plot() const { return folder / "loss.svg"; }
 
-  // Makes the folder. Throws FILE where it cannot be made, or where a model is in it already.
-  void begin() const;
+  // Throws FILE where a model is in it already.
+  void check_new() const;
   // Throws FILE where there is no checkpoint to go on from.
   void check_begun() const;
 };
 
+// Keeps a run's folder, which it makes, from another process that would train into it. Throws FILE.
+class FolderLock {
+ public:
+  explicit FolderLock(const RunFolder& run);
+  ~FolderLock();
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+
+ private:
+  int descriptor_ = -1;
+};
+
 // loss.jsonl, written line by line: {"step": N, "train_loss": X} of every step, {"step": N, "validation_loss": X} of
-// every evaluation. Throws FILE.
+// every evaluation. Throws FILE. The first flush opens the file: until then lines wait in memory, as those of the ranks
+// that do not write, until one of them takes the place of a lost rank 0.
 class LossWriter {
  public:
-  // Keeps the lines up to this step, whole lines only.
+  // Keeps the lines of the file up to this step, whole lines only.
   LossWriter(std::filesystem::path path, std::int64_t last_step);
   ~LossWriter();
   LossWriter(const LossWriter&) = delete;
@@ -38,10 +50,11 @@ class LossWriter {
   void sync();   // and to the disk
 
  private:
-  void add(const std::string& line);
+  void open();
   void check(bool good, const char* rule) const;
 
   std::filesystem::path path_;
+  std::int64_t last_step_;
   std::string waiting_;
   int descriptor_ = -1;
 };

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "torch/device.h"
 #include "torch/program/commands.h"
 #include "torch/program/plan.h"
+#include "torch/program/seed.h"
 #include "torch/program/training_run.h"
 
 namespace rotary::cli {
@@ -25,6 +27,8 @@ namespace {
 using rotary_torch::ProcessGroup;
 
 void check_usage(const TrainRequest& request) {
+  if (request.output.empty()) throw UsageError("--output must name a folder");
+  if (request.text == "") throw UsageError("--text must name a file");
   if (request.rope_fraction && request.position.value_or("rope") != "rope")
     throw UsageError("--rope-fraction is for --position rope but got --position " + *request.position);
 }
@@ -37,6 +41,14 @@ void use_threads(const TrainRequest& request, const ProcessGroup& group) {
     const auto cores = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
     at::set_num_threads(std::clamp(cores / group.local_size(), 1, std::max(1, at::get_num_threads())));
   }
+}
+
+CLI::Validator above_zero() {
+  const auto refusal = [](const std::string& word) {
+    double value = 0;
+    return CLI::detail::lexical_cast(word, value) && value > 0 ? "" : "must be a number above 0 but got " + word;
+  };
+  return {refusal, ""};
 }
 
 // The same weights for the same seed, wherever they are trained.
@@ -82,10 +94,13 @@ void run_train(const TrainRequest& request) {
 
   const StopSignals signals;
   rotary_torch::Trainer trainer(fresh_model(plan.preset), corpus, plan.preset.training, device, group);
-  if (group.rank() == 0 && !request.resume) folder.begin();
+  std::optional<FolderLock> lock;
+  if (group.rank() == 0) lock.emplace(folder);
+  if (group.rank() == 0 && !request.resume) folder.check_new();
   const std::int64_t parameters = rotary_torch::parameter_count(*trainer.model());
   TrainingRun run(plan, folder, request.resume, trainer, group);
   if (group.rank() == 0) corpus.vocabulary.write(folder.vocabulary());
+  group.barrier();  // where rank 0 refuses the folder, no other rank may save into it
   run.run();
   if (group.rank() == 0) print_summary(run, plan, folder, parameters);
 }
@@ -107,10 +122,11 @@ void add_train(CLI::App& app) {
   command
       ->add_option("--rope-fraction", request->rope_fraction,
                    "Part of each head that turns, above 0 to 1; else the preset's")
-      ->check(CLI::PositiveNumber);
+      ->check(above_zero());
   command->add_option("--steps", request->steps, "Steps of the optimiser; else the preset's")
-      ->check(CLI::PositiveNumber);
-  command->add_option("--seed", request->seed, "Of the weights, the batches and the dropout; else 1337");
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
+  command->add_option("--seed", request->seed, "Of the weights, the batches and the dropout; else 1337")
+      ->check(seed_word());
   command->add_option("--threads", request->threads, "Else as many as torch takes")->check(CLI::Range(1, 1024));
   command->add_option("--device", request->device, "Where to train: cuda needs a torch made for it")
       ->check(CLI::IsMember(std::vector<std::string>{"cpu", "cuda"}))

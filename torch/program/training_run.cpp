@@ -75,6 +75,7 @@ TrainingRun::TrainingRun(Plan plan, RunFolder folder, bool resume, Trainer& trai
       folder_(std::move(folder)),
       trainer_(resumed(trainer, folder_, resume)),
       group_(group),
+      losses_(folder_.losses(), trainer_.steps()),
       progress_(progress_of(plan_.preset.training, trainer.steps(), group.rank() != 0)) {
   if (plan_.notes.contains("validation_step")) {
     validation_loss_ = number_note(plan_.notes, "validation_loss");
@@ -87,7 +88,7 @@ TrainingRun::TrainingRun(Plan plan, RunFolder folder, bool resume, Trainer& trai
   if (!first_rank()) return;
   // The checkpoint comes first: a folder with any file of a run can always be resumed.
   if (!resume) trainer_.save(folder_.checkpoint(), plan_.notes);
-  losses_.emplace(folder_.losses(), trainer_.steps());
+  losses_.flush();
 }
 
 bool TrainingRun::evaluation_due() const {
@@ -97,6 +98,8 @@ bool TrainingRun::evaluation_due() const {
 }
 
 void TrainingRun::run() {
+  // Of a run that has ended, a crash may have left only the checkpoint: the other files are made from it again.
+  if (first_rank() && steps() >= plan_.preset.training.steps && !evaluation_due()) write_checkpoint();
   try {
     steps_to_the_end();
   } catch (const Error& error) {
@@ -124,7 +127,7 @@ void TrainingRun::steps_to_the_end() {
 void TrainingRun::one_step() {
   const rotary_torch::StepReport report = trainer_.step();
   check_finite(report.train_loss, report.step);
-  if (losses_) losses_->train(report.step, report.train_loss);
+  losses_.train(report.step, report.train_loss);
   progress_.step(report.step, report.train_loss, report.seconds);
 }
 
@@ -137,7 +140,7 @@ bool TrainingRun::evaluate() {
   evaluated_step_ = steps();
   plan_.notes["validation_loss"] = files::spelled(validation_loss_);
   plan_.notes["validation_step"] = std::to_string(evaluated_step_);
-  if (losses_) losses_->validation(steps(), validation_loss_);
+  losses_.validation(steps(), validation_loss_);
   progress_.evaluated(validation_loss_,
                       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
   if (first_rank()) write_checkpoint();
@@ -146,7 +149,7 @@ bool TrainingRun::evaluate() {
 
 // The losses first, so that they reach at least as far as the weights.
 void TrainingRun::write_checkpoint() {
-  if (losses_) losses_->sync();
+  losses_.sync();
   trainer_.save(folder_.checkpoint(), plan_.notes);
   rotary_torch::save_decoder(*trainer_.model(), folder_.folder);
   write_plot();

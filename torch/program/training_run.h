@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 
 #include "torch/program/plan.h"
 #include "torch/program/progress.h"
@@ -48,7 +47,7 @@ class TrainingRun {
   RunFolder folder_;
   rotary_torch::Trainer& trainer_;
   const rotary_torch::ProcessGroup& group_;
-  std::optional<LossWriter> losses_;
+  LossWriter losses_;
   Progress progress_;
   std::int64_t evaluated_step_ = 0;
   double validation_loss_ = 0;

@@ -205,6 +205,18 @@ TEST(HostileCheckpoint, TensorsThatDoNotMatchTheConfigAreNamed) {
       .refused("TENSOR", "query_key_value.bias");
 }
 
+// A model of these sizes would not fit into memory: the file denies them first.
+TEST(HostileCheckpoint, SizesThatTheFileDeniesTakeNoMemory) {
+  const auto refused = [](const char* key, std::int64_t value, const char* words) {
+    Altered("llama").config([&](json& c) { c[key] = value; }).refused("TENSOR", words);
+  };
+  refused("vocab_size", 1'000'000'000'000, "embed_tokens.weight");
+  refused("hidden_size", 1 << 30, "embed_tokens.weight");
+  refused("intermediate_size", 1'000'000'000'000, "layers.0.mlp.gate_proj.weight");
+  refused("head_dim", 16384, "layers.0.self_attn.q_proj.weight");
+  refused("num_hidden_layers", 10000, "layers.9999.input_layernorm.weight");
+}
+
 TEST(HostileCheckpoint, AForeignHeadIsAWarningAndBuffersAreNothing) {
   LoadedDecoder loaded = Altered("llama")
                              .tensors([](Tensors& t) {

@@ -119,6 +119,19 @@ TEST_F(RoFormerFiles, MissingWordEmbeddingsAreRefusedByName) {
   tensors_.erase(words);
   expect_refused("TENSOR", words);
 }
+TEST_F(RoFormerFiles, AMissingHeadOfALanguageModelIsRefusedByName) {
+  std::erase_if(tensors_, [](const auto& item) { return item.first.starts_with("cls."); });
+  expect_refused("TENSOR", "cls.predictions.transform.dense.weight");
+}
+// A model of these sizes would not fit into memory: the file denies them first.
+TEST_F(RoFormerFiles, SizesThatTheFileDeniesTakeNoMemory) {
+  const std::string known = config_;
+  for (const char* size : {"\"vocab_size\": 17", "\"intermediate_size\": 12", "\"type_vocab_size\": 2"}) {
+    config_ = known;
+    replace(size, std::string(size) + "00000000");
+    expect_refused("TENSOR", "00000000, 8]");
+  }
+}
 TEST_F(RoFormerFiles, AMissingTensorOfTheHeadIsRefusedByName) {
   tensors_.erase("cls.predictions.transform.dense.weight");
   expect_refused("TENSOR", "cls.predictions.transform.dense.weight");

@@ -173,9 +173,23 @@ class Train(Scratch):
                 self.assertEqual(sorted(os.listdir(self.folder / f"of{ranks}")),
                                  sorted(os.listdir(self.folder / "alone")))
 
+    def test_a_run_in_the_folder_is_left_alone_by_every_rank(self):
+        self.assertEqual(ended(self.start(2, *self.words("run", "--steps", 5))).returncode, 0)
+        before = {path.name: path.read_bytes() for path in (self.folder / "run").iterdir()}
+        done = ended(self.start(2, *self.words("run", "--steps", 7)))
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("error: FILE: [train]", done.stderr)
+        self.assertEqual({path.name: path.read_bytes() for path in (self.folder / "run").iterdir()}, before)
+
     def test_killed_rank_leaves_a_checkpoint_that_resumes_to_the_same_bits(self):
-        process = self.start(2, *self.words("run", "--steps", 300))
-        log = self.folder / "run" / "loss.jsonl"
+        for rank in (0, 1):
+            with self.subTest(rank=rank):
+                self.kill_and_resume(rank)
+
+    def kill_and_resume(self, rank):
+        run, whole = f"run{rank}", f"whole{rank}"
+        process = self.start(2, *self.words(run, "--steps", 300))
+        log = self.folder / run / "loss.jsonl"
         end = time.monotonic() + 60
         while not log.exists() or log.read_text().count("\n") < 20:
             self.assertLess(time.monotonic(), end)
@@ -183,17 +197,17 @@ class Train(Scratch):
         ranks = [int(pid) for pid in subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True,
                                                     text=True).stdout.split()]
         self.assertEqual(len(ranks), 2)
-        os.kill(max(ranks), signal.SIGKILL)
+        os.kill(sorted(ranks)[rank], signal.SIGKILL)
         killed = time.monotonic()
         done = ended(process, 30)
         self.assertLess(time.monotonic() - killed, 10)
         self.assertNotEqual(done.returncode, 0)
-        self.assertRegex(done.stderr, r"error: PEER: .*rank 1 is gone")
-        self.assertLess(len(self.losses("run")), 300)
-        for name, options in ("run", ["--resume"]), ("whole", ["--steps", 300]):
+        self.assertRegex(done.stderr, rf"error: PEER: .*rank {rank} is gone")
+        self.assertLess(len(self.losses(run)), 300)
+        for name, options in (run, ["--resume"]), (whole, ["--steps", 300]):
             done = ended(self.start(2, *self.words(name, *options)))
             self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertEqual(self.losses("run"), self.losses("whole"))
+        self.assertEqual(self.losses(run), self.losses(whole))
 
 
 if __name__ == "__main__":

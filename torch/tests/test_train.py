@@ -148,6 +148,26 @@ class Train(unittest.TestCase):
         (self.folder / "file").write_text("mine")
         self.refused(self.smoke("file", "--steps", 2), "FILE", "file")
 
+    def test_two_runs_do_not_share_a_folder(self):
+        both = [subprocess.Popen(words("--preset", "smoke", "--threads", 1, "--output", self.folder / "run"),
+                                 stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) for _ in range(2)]
+        errors = [process.communicate()[1] for process in both]
+        self.assertEqual(sorted(process.returncode for process in both), [0, 1], errors)
+        self.assertEqual(len(self.losses("run")), 303)
+
+    def test_files_lost_beside_the_last_checkpoint_are_made_again(self):
+        self.good(self.smoke("whole", "--steps", 5))
+        self.good(self.smoke("run", "--steps", 5))
+        (self.folder / "run" / "model.safetensors").write_bytes(b"cut off")
+        (self.folder / "run" / "loss.svg").unlink()
+        self.good(run("--resume", "--threads", 1, "--output", self.folder / "run"))
+        self.same("whole", "run", *FILES)
+
+    def test_messages_do_not_end_up_in_a_file_where_stderr_is_closed(self):
+        self.good(self.smoke("whole", "--steps", 5))
+        self.good(self.smoke("run", "--steps", 5, preexec_fn=lambda: os.close(2)))
+        self.same("whole", "run", *FILES)
+
     def test_on_a_full_disk_the_old_checkpoint_survives(self):
         self.good(self.smoke("run", "--steps", 2))
         options = ["--preset", "smoke", "--threads", 1, "--output", self.folder / "run2"]
@@ -167,10 +187,13 @@ class Train(unittest.TestCase):
                               (["--steps", 0], "--steps"), (["--steps", "-3"], ""), (["--threads", 0], "--threads"),
                               (["--rope-fraction", 0], "--rope-fraction"), (["--device", "tpu"], "cuda"),
                               (["--position", "none", "--rope-fraction", 0.5], "--rope-fraction"),
-                              (["--seed", "x"], "--seed")]:
+                              (["--seed", "x"], "--seed"), (["--seed", "-1"], "--seed"),
+                              (["--seed", 2**64], "--seed"), (["--steps", 10**30], "--steps"),
+                              (["--text", ""], "--text")]:
             done = self.smoke("run", *options) if "--preset" not in options else run("--output", self.folder / "run", *options)
             self.assertEqual(done.returncode, 2, (options, done.stderr))
             self.assertIn(part, done.stderr)
+            self.assertLess(len(done.stderr), 200)
         self.assertEqual(run("--preset", "smoke").returncode, 2)
         self.assertFalse((self.folder / "run").exists())
 
