@@ -48,10 +48,10 @@ NETWORKS = [
     Network("100 Gbit/s", 0.9 * gigabits(100), 5e-6),
 ]
 
-# Measured: processor time of a step of rotary train on one core of a busy machine, median.
+# Measured: torch/tests/bench_decoder.py, one thread of an AMD EPYC, medians of 9 rounds.
 WORKLOADS = [
-    Workload("nanogpt-cpu", 810_049, 53, 12, 68e-3, "one core, measured"),
-    Workload("labml", 1_206_593, 77, 4, 1461e-3, "one core, measured"),
+    Workload("nanogpt-cpu", 810_049, 53, 12, 57.6e-3, "one core, measured"),
+    Workload("labml", 1_206_593, 77, 4, 305e-3, "one core, measured"),
     Workload("nanogpt-gpu", 10_697_537, 77, 64, 36e-3, "one A100, nanoGPT's README, not measured", gpu=True),
 ]
 

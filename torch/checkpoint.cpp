@@ -8,10 +8,10 @@
 #include <cstring>
 #include <sstream>
 
-#include "rotary/error.h"
 #include "src/files/io.h"
 #include "src/files/json.h"
 #include "torch/json_file.h"
+#include "torch/refusal.h"
 
 namespace rotary_torch {
 namespace {
@@ -25,13 +25,7 @@ namespace fs = std::filesystem;
 constexpr const char* single = "model.safetensors";
 constexpr const char* index_name = "model.safetensors.index.json";
 
-template <class... Parts>
-[[noreturn]] void refuse(const char* code, const Parts&... parts) {
-  std::ostringstream sentence;
-  sentence << "[checkpoint] ";
-  (sentence << ... << parts);
-  throw rotary::Error(code, sentence.str());
-}
+constexpr Refusal refuse{"checkpoint"};
 
 // ---- element types -------------------------------------------------------------------------------
 

@@ -7,27 +7,20 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <sstream>
 #include <unordered_set>
 #include <utility>
 #include <variant>
 
-#include "rotary/error.h"
 #include "torch/decoder_layers.h"
 #include "torch/position_terms.h"
+#include "torch/refusal.h"
 
 namespace rotary_torch {
 namespace {
 
 using at::Tensor;
 
-template <class... Parts>
-[[noreturn]] void refuse(const char* code, const Parts&... parts) {
-  std::ostringstream sentence;
-  sentence << "[decoder] ";
-  (sentence << ... << parts);
-  throw rotary::Error(code, sentence.str());
-}
+constexpr Refusal refuse{"decoder"};
 
 DecoderConfig completed(DecoderConfig config) {
   check(config);

@@ -1,17 +1,16 @@
 // DecoderConfig: its words, its rules, and our own config.json.
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <type_traits>
 #include <utility>
 #include <variant>
 
-#include "rotary/error.h"
 #include "src/files/io.h"
 #include "src/files/json.h"
 #include "torch/decoder.h"
 #include "torch/families.h"
 #include "torch/json_file.h"
+#include "torch/refusal.h"
 
 namespace rotary_torch {
 namespace {
@@ -20,13 +19,7 @@ using rotary::files::Json;
 using rotary::files::Object;
 using OrderedJson = nlohmann::ordered_json;
 
-template <class... Parts>
-[[noreturn]] void refuse(const char* code, const Parts&... parts) {
-  std::ostringstream sentence;
-  sentence << "[decoder] ";
-  (sentence << ... << parts);
-  throw rotary::Error(code, sentence.str());
-}
+constexpr Refusal refuse{"decoder"};
 
 constexpr const char* position_names[] = {"rope", "learned", "sinusoidal", "none", "alibi"};
 constexpr const char* norm_names[] = {"layer", "rms"};

@@ -2,23 +2,16 @@
 #include <c10/core/InferenceMode.h>
 
 #include <algorithm>
-#include <sstream>
 
-#include "rotary/error.h"
 #include "torch/attention.h"
+#include "torch/refusal.h"
 
 namespace rotary_torch {
 namespace {
 
 using at::Tensor;
 
-template <class... Parts>
-[[noreturn]] void refuse(const char* code, const Parts&... parts) {
-  std::ostringstream sentence;
-  sentence << "[kv_cache] ";
-  (sentence << ... << parts);
-  throw rotary::Error(code, sentence.str());
-}
+constexpr Refusal refuse{"kv_cache"};
 
 // Not an inference tensor, whatever the mode of the moment: those may not be written outside of it.
 Tensor room_for(const Tensor& like, std::int64_t tokens) {

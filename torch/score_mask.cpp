@@ -2,10 +2,9 @@
 #include <ATen/ATen.h>
 
 #include <limits>
-#include <sstream>
 
-#include "rotary/error.h"
 #include "torch/attention.h"
+#include "torch/refusal.h"
 
 namespace rotary_torch {
 namespace {
@@ -14,13 +13,7 @@ using at::Tensor;
 
 constexpr double unseen = -std::numeric_limits<double>::infinity();
 
-template <class... Parts>
-[[noreturn]] void refuse(const char* code, const Parts&... parts) {
-  std::ostringstream sentence;
-  sentence << "[score_mask] ";
-  (sentence << ... << parts);
-  throw rotary::Error(code, sentence.str());
-}
+constexpr Refusal refuse{"score_mask"};
 
 void check_padding(const Tensor& padding, std::int64_t batch, std::int64_t keys) {
   if (padding.dim() != 2 || padding.size(0) != batch || padding.size(1) != keys) {
