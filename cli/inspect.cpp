@@ -267,7 +267,7 @@ void add_inspect(CLI::App& app) {
   add_source_options(*command, options->source);
   add_head_dim_option(*command, options->source);
   command->get_option("CONFIG")->description(
-      "a model's config.json or params.json, or its folder; or a .safetensors or .npy file");
+      "a model's config.json or params.json, or its folder, or a .gguf file; or a .safetensors or .npy file");
   command->add_flag("--json", options->json, "as JSON, every double with 17 digits");
   command->footer(
       "Per pair: inv_freq in radians per position, the wavelength in tokens, the turns over the context, and\n"

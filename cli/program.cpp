@@ -84,6 +84,9 @@ int run_program(CLI::App& app, const std::vector<std::string>& words) {
   } catch (const std::bad_alloc&) {
     return fail("MEMORY", "the work does not fit in this machine's memory");
   } catch (const std::exception& error) {
+    const bool torch_has_no_memory =
+        std::string_view(error.what()).find("DefaultCPUAllocator") != std::string_view::npos;
+    if (torch_has_no_memory) return fail("MEMORY", "the work does not fit in this machine's memory");
     return fail("INTERNAL", error.what());
   }
   std::cout.flush();

@@ -44,7 +44,9 @@ Model model_of_base(const Source& source, int head_dim) {
 void add_source_options(CLI::App& command, Source& source) {
   constexpr std::int64_t most =
       std::numeric_limits<std::int64_t>::max() - 1;  // CLI11 reads what is beyond as the maximum
-  command.add_option("CONFIG", source.config, "a model's config.json or params.json, or the folder that holds it")
+  command
+      .add_option("CONFIG", source.config,
+                  "a model's config.json or params.json, or the folder that holds it, or a .gguf file")
       ->type_name("");
   command
       .add_option("--pairing", source.pairing,

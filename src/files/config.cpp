@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "config.h"
+#include "config_gguf.h"
 #include "io.h"
 #include "rotary/error.h"
 
@@ -249,6 +250,7 @@ Model read_config(const std::filesystem::path& path, const ConfigOptions& option
     }
   }
   const files::InputFile input("read_config", file);
+  if (files::is_gguf(input)) return files::read_gguf(input, options);
   if (input.size() > (16u << 20)) {
     throw Error("JSON", "[read_config] a config must be at most 16 MB but " + files::in_quotes(file.string()) +
                             " has " + std::to_string(input.size()) + " bytes");

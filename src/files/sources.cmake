@@ -1,5 +1,7 @@
 set(rotary_files_sources
   src/files/config.cpp
+  src/files/config_gguf.cpp
+  src/files/config_gguf_scaling.cpp
   src/files/config_layers.cpp
   src/files/config_leftover.cpp
   src/files/config_params.cpp
@@ -10,6 +12,8 @@ set(rotary_files_sources
   src/files/config_vision.cpp
   src/files/element_types.cpp
   src/files/families.cpp
+  src/files/gguf.cpp
+  src/files/gguf_architectures.cpp
   src/files/io.cpp
   src/files/json.cpp
   src/files/npy.cpp
