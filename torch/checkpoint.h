@@ -40,7 +40,7 @@ class Checkpoint {
 rotary::Tensor file_tensor(std::string name, const at::Tensor&);
 at::Tensor torch_tensor(const rotary::Tensor&);
 
-// All parameters of a module by name, and any further tensors, to one file; atomically.
+// These tensors, by name, and metadata to one file; atomically.
 void write_tensors(const std::filesystem::path&, const std::vector<std::pair<std::string, at::Tensor>>& tensors,
                    const std::map<std::string, std::string>& metadata = {});
 

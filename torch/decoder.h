@@ -91,6 +91,7 @@ struct NormModule {
 
 class DecoderLayerImpl;  // decoder_layers.h
 
+// The rows of cos and sin last until a longer text needs more: not for two threads at once.
 class DecoderImpl : public torch::nn::Module {
  public:
   explicit DecoderImpl(DecoderConfig config);

@@ -195,7 +195,7 @@ LoadedDecoder load_family(const fs::path& dir, DecoderConfig config, const Famil
   config.head = !file.head().empty() || (config.tied && !file.is_base() && language_model.value_or(true));
   if (!config.head && !config.tied && !file.is_base() && language_model.value_or(false)) {
     refuse("TENSOR", "architectures in config.json names a language model but the file has no head " +
-                         in_quotes(std::string(words(tensor_names(family).heads).back()) + ".weight"));
+                         in_quotes(std::string(words(tensor_names(family).heads).front()) + ".weight"));
   }
   if (config.head && config.tied && !file.head().empty() && file.head_differs(config)) {
     config.tied = false;

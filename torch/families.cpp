@@ -21,7 +21,7 @@ enum class Windows : std::uint8_t {
   by_layer,    // use_sliding_window, max_window_layers or layer_types
 };
 // Which biases attention has.
-enum class Biases : std::uint8_t { never, as_told, always, always_but_output };
+enum class Biases : std::uint8_t { never, as_told, always_but_output };
 
 constexpr TensorNames llama_names{.prefix = "model.",
                                   .trunk = "embed_tokens layers norm rotary_emb",
@@ -172,7 +172,7 @@ void refuse_unsupported(const Object& keys) {
 }
 
 void read_biases(const Family& family, const Object& keys, DecoderConfig& c) {
-  bool bias = family.biases == Biases::always || family.biases == Biases::always_but_output;
+  bool bias = family.biases == Biases::always_but_output;
   if (family.biases == Biases::as_told) bias = keys.boolean("attention_bias").value_or(family.attention_bias);
   c.qkv_bias = bias;
   c.output_bias = bias && family.biases != Biases::always_but_output;

@@ -81,7 +81,7 @@ struct Step : torch::autograd::Function<Step> {
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& grads) {
-    TORCH_CHECK(!at::GradMode::is_enabled(), "[attention] the fused kernel has no second gradient: use f64");
+    TORCH_CHECK(!at::GradMode::is_enabled(), "[attention] a second gradient must be asked in f64 but got f32");
     const variable_list saved = context->get_saved_variables();
     const Tensor &x = saved[0], &weight = saved[1];
     const Tensor rows = gradient_of_heads(*context, saved, grads[0]).view({-1, weight.size(0)});

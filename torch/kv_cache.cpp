@@ -25,8 +25,9 @@ std::pair<Tensor, Tensor> KVCache::append(const Tensor& k, const Tensor& v) {
   if (k.dim() != 4 || k.sizes() != v.sizes()) {
     refuse("SHAPE", "k and v must be [batch, kv_heads, tokens, head_dim] but got ", k.sizes(), " and ", v.sizes());
   }
-  TORCH_CHECK(!at::GradMode::is_enabled() || !(k.requires_grad() || v.requires_grad()),
-              "[kv_cache] append has no gradient: use no_grad or inference mode");
+  if (at::GradMode::is_enabled() && (k.requires_grad() || v.requires_grad())) {
+    refuse("VALUE", "append must run under no_grad or inference mode but got tensors with a gradient");
+  }
   const at::NoGradGuard no_grad;
   const std::int64_t added = k.size(2);
   if (keys_.defined()) {

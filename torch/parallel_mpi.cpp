@@ -29,6 +29,7 @@ const ProcessGroup& mpi_world(int processes) {
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>
@@ -109,9 +110,18 @@ class Messenger {
   std::thread thread_;
 };
 
+double patience_of(const std::string& word) {
+  double seconds = 0;
+  const auto [end, status] = std::from_chars(word.data(), word.data() + word.size(), seconds);
+  if (status != std::errc() || end != word.data() + word.size() || !(seconds > 0)) {
+    throw rotary::Error("MPI", "[world] ROTARY_PEER_TIMEOUT must be seconds above 0 but got '" + word + "'");
+  }
+  return seconds;
+}
+
 // Never destroyed: MPI may still hold its buffers after a failure.
 Messenger::Messenger(int processes) {
-  if (const char* seconds = std::getenv("ROTARY_PEER_TIMEOUT")) patience_ = std::atof(seconds);
+  if (const char* seconds = std::getenv("ROTARY_PEER_TIMEOUT")) patience_ = patience_of(seconds);
   sigset_t all, before;  // the program's signal handlers stay with the program's threads
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);

@@ -142,9 +142,9 @@ bool is_ours(const std::string& name, const std::string& prefix) {
 }
 
 // What real files carry beside the weights.
-bool is_buffer(const std::string& name) {
-  for (const char* end : {"position_ids", "rotary_emb.inv_freq", "attention.bias", "masked_bias"}) {
-    if (name.ends_with(end)) return true;
+bool is_buffer(std::string_view name) {
+  for (const std::string_view end : {"position_ids", "rotary_emb.inv_freq", "attention.bias", "masked_bias"}) {
+    if (name == end || (name.ends_with(end) && name[name.size() - end.size() - 1] == '.')) return true;
   }
   return false;
 }

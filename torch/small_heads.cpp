@@ -202,6 +202,10 @@ ROTARY_INLINE float softmax_row(float* row, std::int64_t count, float& sum) {
   for (int i = 0; i < lanes; ++i) largest = std::max(largest, most[i]);
   sum = 0;
   if (largest == -infinity) {
+    if (std::any_of(row, row + count, [](float x) { return std::isnan(x); })) {
+      std::fill(row, row + count, std::numeric_limits<float>::quiet_NaN());
+      return sum = std::numeric_limits<float>::quiet_NaN();
+    }
     std::fill(row, row + count, 0.F);
     return infinity;
   }

@@ -34,8 +34,8 @@ fs::path cache_folder() {
   if (const char* home = std::getenv("HOME"); home != nullptr && *home != '\0')
     return fs::path(home) / ".cache" / "rotary";
   throw Error("NETWORK",
-              "[tiny_shakespeare] neither ROTARY_CACHE nor HOME says where to keep it: set one, or give another text "
-              "with --text FILE");
+              "[tiny_shakespeare] ROTARY_CACHE or HOME must say where to keep it but neither is set: set one, or give "
+              "another text with --text FILE");
 }
 
 // What a program wrote on its standard output, and how it ended (127: there is no such program).
@@ -79,7 +79,8 @@ std::string download(const fs::path& target) {
   const std::string advice =
       ": give another text with --text FILE, or put the file at " + target.string() + " (" + url + ")";
   const std::vector<std::vector<const char*>> programs = {
-      {"curl", "--silent", "--show-error", "--fail", "--location", "--retry", "2", "--connect-timeout", "20", url},
+      {"curl", "--silent", "--show-error", "--fail", "--location", "--retry", "2", "--connect-timeout", "20",
+       "--speed-limit", "1", "--speed-time", "30", url},
       {"wget", "--quiet", "--tries=2", "--timeout=20", "--output-document=-", url}};
   std::string tried;
   for (const std::vector<const char*>& words : programs) {

@@ -80,11 +80,15 @@ Tensor read_mask(const std::string& path, const Tensor& ids) {
   const auto refuse = [&](const char* code, const std::string& rule) {
     throw Error(code, "[forward] " + path + ": " + rule);
   };
-  const rotary::Tensor file = read_npy(path);
+  rotary::Tensor file = read_npy(path);
   if (at::IntArrayRef(file.shape) != ids.sizes()) {
     refuse("SHAPE", "the mask must have the shape of the ids " + shape_text(ids.sizes().vec()) + " but has " +
                         shape_text(file.shape));
   }
+  // 0 and 1 are the same bits with a sign, and torch has no arithmetic without.
+  if (file.type == ElementType::u16) file.type = ElementType::i16;
+  if (file.type == ElementType::u32) file.type = ElementType::i32;
+  if (file.type == ElementType::u64) file.type = ElementType::i64;
   const Tensor mask = rotary_torch::torch_tensor(file);
   const Tensor tokens = mask == 1;
   const Tensor wrong = at::logical_not(at::logical_or(tokens, mask == 0));

@@ -19,7 +19,7 @@ using Notes = std::map<std::string, std::string>;
 
 std::string note(const Notes& notes, const std::string& name) {
   const auto found = notes.find(name);
-  if (found == notes.end()) throw Error("FORMAT", "[resume] the checkpoint must hold note." + name);
+  if (found == notes.end()) throw Error("FORMAT", "[resume] the checkpoint must hold note." + name + " but does not");
   return found->second;
 }
 
@@ -37,7 +37,9 @@ std::string fraction_of(const Preset& preset) {
 
 Preset preset_of(const std::string& name, const std::string& position, double fraction) {
   const auto encoding = rotary_torch::position_encoding(position);
-  if (!encoding) throw Error("VALUE", "[train] a position encoding is not known but got '" + position + "'");
+  if (!encoding)
+    throw Error("VALUE",
+                "[train] a position must be rope, learned, sinusoidal, none or alibi but got '" + position + "'");
   return rotary_torch::preset(name, *encoding, fraction);
 }
 

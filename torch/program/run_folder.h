@@ -33,7 +33,7 @@ class FolderLock {
   int descriptor_ = -1;
 };
 
-// loss.jsonl, written line by line: {"step": N, "train_loss": X} of every step, {"step": N, "validation_loss": X} of
+// loss.jsonl, written at every evaluation and at the end: {"step": N, "train_loss": X} of every step, {"step": N, "validation_loss": X} of
 // every evaluation. Throws FILE. The first flush opens the file: until then lines wait in memory, as those of the ranks
 // that do not write, until one of them takes the place of a lost rank 0.
 class LossWriter {

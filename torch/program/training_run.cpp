@@ -39,10 +39,10 @@ Progress progress_of(const TrainingOptions& options, std::int64_t done, bool sil
   return {options.steps, done, options.batch * options.block, evaluations_left(options, done), silent};
 }
 
-void check_finite(double loss, std::int64_t step) {
-  if (std::isfinite(loss)) return;
-  throw Error("NUMBER", "[train] the loss must stay finite but step " + std::to_string(step) + " gave " +
-                            files::spelled(loss) + "; the last checkpoint stays as it is");
+void check_finite(const char* what, double value, std::int64_t step) {
+  if (std::isfinite(value)) return;
+  throw Error("NUMBER", std::string("[train] the ") + what + " must stay finite but step " + std::to_string(step) +
+                            " gave " + files::spelled(value) + "; the last checkpoint stays as it is");
 }
 
 // The trainer with the checkpoint's state: before anything that counts its steps.
@@ -105,10 +105,11 @@ void TrainingRun::run() {
   } catch (const Error& error) {
     if (error.code() != "PEER") throw;
     // Whoever is left saves: the weights are those of the last whole step.
-    if (group_.rank() == group_.writer()) write_checkpoint();
-    if (StopSignals::received() != 0) stop();
-    throw Error("PEER",
-                std::string(error.what()) + "; step " + std::to_string(steps()) + " is saved, go on by --resume");
+    const bool writes = group_.rank() == group_.writer();
+    if (writes) write_checkpoint();
+    if (StopSignals::received() != 0 && first_rank()) stop();
+    throw Error("PEER", std::string(error.what()) + (writes ? "; step " + std::to_string(steps()) + " is saved" : "") +
+                            ", go on by --resume");
   }
 }
 
@@ -126,7 +127,8 @@ void TrainingRun::steps_to_the_end() {
 
 void TrainingRun::one_step() {
   const rotary_torch::StepReport report = trainer_.step();
-  check_finite(report.train_loss, report.step);
+  check_finite("loss", report.train_loss, report.step);
+  check_finite("gradient's norm", report.gradient_norm, report.step);  // else the next checkpoint would hold NaN
   losses_.train(report.step, report.train_loss);
   progress_.step(report.step, report.train_loss, report.seconds);
 }
@@ -135,7 +137,7 @@ bool TrainingRun::evaluate() {
   const auto begin = std::chrono::steady_clock::now();
   const auto loss = trainer_.evaluate([] { return StopSignals::received() != 0; });
   if (!loss) return false;
-  check_finite(*loss, steps());
+  check_finite("loss", *loss, steps());
   validation_loss_ = *loss;
   evaluated_step_ = steps();
   plan_.notes["validation_loss"] = files::spelled(validation_loss_);

@@ -2,6 +2,7 @@
 #include <c10/core/InferenceMode.h>
 #include <c10/util/ThreadLocalDebugInfo.h>
 
+#include <limits>
 #include <memory>
 
 #include "rotary/targets.h"
@@ -90,7 +91,19 @@ TEST(FusedAttention, FrozenWeightsGetNoGradientAndASecondGradientIsRefused) {
   EXPECT_EQ(sentence_of([&] {
               m->forward(x, &table, {true, {}}).sum().backward({}, std::nullopt, true);
             }),
-            "[attention] the fused kernel has no second gradient: use f64");
+            "[attention] a second gradient must be asked in f64 but got f32");
+}
+
+TEST(FusedAttention, NanInAQueryStaysNan) {
+  at::manual_seed(16);
+  MultiHeadAttention m = made(options_of(4));
+  const TableTensors table = table_of(8, 0, length);
+  Tensor x = at::randn({batch_size, length, 24});
+  x[1][3][0] = std::numeric_limits<float>::quiet_NaN();
+  const at::NoGradGuard no_grad;
+  const Tensor y = m->forward(x, &table, {true, {}});
+  EXPECT_TRUE(y[1].narrow(0, 3, length - 3).isnan().all().item<bool>());
+  EXPECT_FALSE(y[0].isnan().any().item<bool>());
 }
 
 // ---- step by step ----------------------------------------------------------------------------------
@@ -159,7 +172,7 @@ TEST(Decoding, TheCacheGrowsForgetsAndLivesThroughModes) {
             "SHAPE: [kv_cache] k and v must be [batch, kv_heads, tokens, head_dim] but got [2, 3, 40, 8] and "
             "[2, 3, 3, 8]");
   EXPECT_EQ(sentence_of([&] { cache.append(k.clone().requires_grad_(), v); }),
-            "[kv_cache] append has no gradient: use no_grad or inference mode");
+            "VALUE: [kv_cache] append must run under no_grad or inference mode but got tensors with a gradient");
 }
 
 // The largest block of memory that torch asked for while it lived.
