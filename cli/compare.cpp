@@ -130,9 +130,7 @@ void run(const Options& options) {
   check_output(options.output);
   const std::vector<Run> runs = read_runs(options.folders);
   const Plot plot = plot_of(runs);
-  const std::string picture = svg(plot);
-  const std::array parts = {files::bytes_of(picture)};
-  files::write_whole("compare", options.output, parts);
+  files::write_whole("compare", options.output, svg(plot));
   if (options.json) {
     Json list = Json::array();
     for (const Run& run : runs) list.push_back(json_of(run));

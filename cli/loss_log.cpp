@@ -3,7 +3,6 @@
 #include <cmath>
 #include <cstddef>
 #include <optional>
-#include <span>
 #include <string_view>
 #include <utility>
 
@@ -20,18 +19,11 @@ using Losses = std::vector<std::pair<std::int64_t, double>>;
 
 constexpr const char* operation = "read_loss_log";
 
-std::string read_all(const std::filesystem::path& path) {
-  const files::InputFile file(operation, path);
-  std::string text(static_cast<std::size_t>(file.size()), '\0');
-  file.read(0, std::as_writable_bytes(std::span(text)));
-  return text;
-}
-
 bool is_blank(std::string_view line) { return line.find_first_not_of(" \t\r") == std::string_view::npos; }
 
 class Reader {
  public:
-  explicit Reader(const std::filesystem::path& path) : path_(path), text_(read_all(path)) {}
+  explicit Reader(const std::filesystem::path& path) : path_(path), text_(files::InputFile(operation, path).text()) {}
 
   LossLog read() {
     std::string_view rest = text_;

@@ -3,33 +3,11 @@
 #include <algorithm>
 #include <array>
 
+#include "../src/files/utf8.h"
+
 namespace rotary::cli {
 
 namespace {
-
-struct Character {
-  char32_t code = 0;
-  std::size_t length = 0;  // bytes; 0: not UTF-8 (RFC 3629)
-};
-
-Character decode(std::string_view text) {
-  const auto byte = [text](std::size_t i) -> char32_t {
-    return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U;
-  };
-  const char32_t first = byte(0);
-  if (first < 0x80) return {first, 1};
-  const std::size_t length = first < 0xC0 ? 0 : first < 0xE0 ? 2 : first < 0xF0 ? 3 : first < 0xF8 ? 4 : 0;
-  if (length == 0) return {};
-  char32_t code = first & (0x7FU >> length);
-  for (std::size_t i = 1; i < length; ++i) {
-    if ((byte(i) & 0xC0) != 0x80) return {};
-    code = code << 6 | (byte(i) & 0x3F);
-  }
-  constexpr std::array<char32_t, 5> smallest = {0, 0, 0x80, 0x800, 0x10000};  // below: an overlong spelling
-  const bool surrogate = code >= 0xD800 && code <= 0xDFFF;
-  if (code < smallest[length] || code > 0x10FFFF || surrogate) return {};
-  return {code, length};
-}
 
 struct Range {
   char32_t first;
@@ -64,7 +42,7 @@ std::string displayable(std::string_view text) {
   constexpr std::string_view hex = "0123456789abcdef";
   std::string shown;
   while (!text.empty()) {
-    const Character character = decode(text);
+    const files::Character character = files::first_character(text);
     const std::size_t length = std::max<std::size_t>(character.length, 1);
     const std::string_view bytes = text.substr(0, length);
     text.remove_prefix(length);
@@ -81,7 +59,7 @@ std::string displayable(std::string_view text) {
 }
 
 char32_t next_character(std::string_view& text) {
-  const Character character = decode(text);
+  const files::Character character = files::first_character(text);
   text.remove_prefix(std::max<std::size_t>(character.length, 1));
   return character.code;
 }

@@ -5,7 +5,6 @@
 #include <map>
 #include <numeric>
 #include <set>
-#include <span>
 
 #include "../src/files/io.h"
 #include "../src/files/json.h"
@@ -19,9 +18,7 @@ namespace fs = std::filesystem;
 using files::Json;
 
 Json read_object(const fs::path& path) {
-  const files::InputFile file("compare", path);
-  std::string text(static_cast<std::size_t>(file.size()), '\0');
-  file.read(0, std::as_writable_bytes(std::span(text)));
+  const std::string text = files::InputFile("compare", path).text();
   try {
     Json object = files::parse_json(text);
     if (object.is_object()) return object;

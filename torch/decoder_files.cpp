@@ -3,7 +3,6 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
-#include <array>
 #include <optional>
 #include <string>
 #include <vector>
@@ -246,9 +245,8 @@ void save_decoder(const DecoderImpl& model, const fs::path& dir) {
   std::vector<std::pair<std::string, Tensor>> tensors;
   for (const auto& item : model.named_parameters()) tensors.emplace_back(item.key(), item.value());
   write_tensors(dir / "model.safetensors", tensors, {{"format", "pt"}});
-  const std::string json = decoder_config_json(model.config(), parameter_count(model));
-  const std::array parts = {rotary::files::bytes_of(json)};
-  rotary::files::write_whole("save_decoder", dir / "config.json", parts);
+  rotary::files::write_whole("save_decoder", dir / "config.json",
+                             decoder_config_json(model.config(), parameter_count(model)));
 }
 
 }  // namespace rotary_torch

@@ -1,8 +1,5 @@
 #include "torch/json_file.h"
 
-#include <cstdint>
-#include <span>
-
 #include "rotary/error.h"
 #include "src/files/io.h"
 
@@ -15,9 +12,7 @@ std::string json_file_text(const char* operation, const std::filesystem::path& p
                                     rotary::files::in_quotes(path.string()) + " has " + std::to_string(file.size()) +
                                     " bytes");
   }
-  std::string text(static_cast<std::size_t>(file.size()), '\0');
-  file.read(0, std::as_writable_bytes(std::span<char>(text)));
-  return text;
+  return file.text();
 }
 
 }  // namespace rotary_torch

@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <cstddef>
 #include <nlohmann/json.hpp>
-#include <span>
 #include <utility>
 
 #include "rotary/error.h"
 #include "src/files/io.h"
 #include "src/files/json.h"
+#include "src/files/utf8.h"
 
 namespace rotary_torch {
 
@@ -18,27 +18,6 @@ namespace {
 
 using rotary::Error;
 namespace files = rotary::files;
-
-// The code point that text begins with and its length in bytes; length 0 where it begins with no UTF-8 (RFC 3629).
-struct CodePoint {
-  char32_t value = 0;
-  std::size_t length = 0;
-};
-CodePoint first_of(std::string_view text) noexcept {
-  const auto byte = [text](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U; };
-  const unsigned lead = byte(0);
-  if (lead < 0x80) return {static_cast<char32_t>(lead), 1};
-  const std::size_t length = lead < 0xC2 || lead > 0xF4 ? 0 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
-  if (length == 0) return {};
-  char32_t value = lead & (0x7FU >> length);
-  for (std::size_t i = 1; i < length; ++i) {
-    if ((byte(i) & 0xC0) != 0x80) return {};
-    value = value << 6 | (byte(i) & 0x3F);
-  }
-  const bool overlong = (length == 3 && value < 0x800) || (length == 4 && value < 0x10000);
-  const bool surrogate = value >= 0xD800 && value <= 0xDFFF;
-  return overlong || surrogate || value > 0x10FFFF ? CodePoint{} : CodePoint{value, length};
-}
 
 std::string utf8(char32_t character) {
   const auto tail = [character](int shift) { return static_cast<char>(0x80 | (character >> shift & 0x3F)); };
@@ -60,14 +39,14 @@ std::vector<char32_t> code_points(std::string_view text) {
   std::vector<char32_t> points;
   points.reserve(text.size());
   for (std::size_t i = 0; i < text.size();) {
-    const CodePoint point = first_of(text.substr(i));
+    const files::Character point = files::first_character(text.substr(i));
     if (point.length == 0) {
       throw Error("TEXT", "[text] a text must be UTF-8 but byte " + std::to_string(i) + " begins with " +
                               files::in_quotes(text.substr(i, 1)));
     }
-    if (point.value == 0)
+    if (point.code == 0)
       throw Error("TEXT", "[text] a text must not hold a byte 0 but byte " + std::to_string(i) + " is one");
-    points.push_back(point.value);
+    points.push_back(point.code);
     i += point.length;
   }
   return points;
@@ -106,11 +85,11 @@ Vocabulary Vocabulary::read(const std::filesystem::path& vocab_json) {
   if (!json.is_object() || json.empty()) refuse("must be an object {\"a\": 0, \"b\": 1, ...} with a character or more");
   std::vector<std::pair<std::int64_t, char32_t>> by_id;
   for (const auto& [key, id] : json.items()) {
-    const CodePoint point = first_of(key);
-    if (key.empty() || point.length != key.size() || point.value == 0)
+    const files::Character point = files::first_character(key);
+    if (key.empty() || point.length != key.size() || point.code == 0)
       refuse("a key must be one character but got " + files::in_quotes(key));
-    if (!id.is_number_integer()) refuse("the id of " + in_unicode(point.value) + " must be an integer");
-    by_id.emplace_back(id.get<std::int64_t>(), point.value);
+    if (!id.is_number_integer()) refuse("the id of " + in_unicode(point.code) + " must be an integer");
+    by_id.emplace_back(id.get<std::int64_t>(), point.code);
   }
   std::sort(by_id.begin(), by_id.end());
   Vocabulary vocabulary;
@@ -129,8 +108,7 @@ void Vocabulary::write(const std::filesystem::path& vocab_json) const {
   for (std::int64_t id = 0; id < size(); ++id)
     text += (id == 0 ? "\n  " : ",\n  ") + files::Json(decode(id)).dump() + ": " + std::to_string(id);
   text += "\n}\n";
-  const auto part = files::bytes_of(text);
-  files::write_whole("vocabulary", vocab_json, {&part, 1});
+  files::write_whole("vocabulary", vocab_json, text);
 }
 
 at::Tensor Vocabulary::encode(std::string_view utf8) const { return ids_of(characters_, code_points(utf8)); }
@@ -150,12 +128,7 @@ std::string Vocabulary::decode(const at::Tensor& ids) const {
   return text;
 }
 
-std::string read_text(const std::filesystem::path& path) {
-  const files::InputFile file("text", path);
-  std::string text(file.size(), '\0');
-  file.read(0, std::as_writable_bytes(std::span(text)));
-  return text;
-}
+std::string read_text(const std::filesystem::path& path) { return files::InputFile("text", path).text(); }
 
 Corpus corpus(std::string_view utf8, std::int64_t block) {
   const std::vector<char32_t> points = code_points(utf8);

@@ -114,8 +114,7 @@ fs::path tiny_shakespeare() {
   if (error)
     throw Error("FILE", "[tiny_shakespeare] " + target.parent_path().string() +
                             ": the folder cannot be made: " + error.message());
-  const auto part = rotary::files::bytes_of(text);
-  rotary::files::write_whole("tiny_shakespeare", target, {&part, 1});
+  rotary::files::write_whole("tiny_shakespeare", target, text);
   return target;
 }
 

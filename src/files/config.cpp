@@ -1,7 +1,5 @@
 #include <algorithm>
-#include <cstddef>
 #include <filesystem>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -255,9 +253,7 @@ Model read_config(const std::filesystem::path& path, const ConfigOptions& option
     throw Error("JSON", "[read_config] a config must be at most 16 MB but " + files::in_quotes(file.string()) +
                             " has " + std::to_string(input.size()) + " bytes");
   }
-  std::string text(static_cast<std::size_t>(input.size()), '\0');
-  input.read(0, std::as_writable_bytes(std::span<char>(text)));
-  return parse_config(text, options);
+  return parse_config(input.text(), options);
 }
 
 }  // namespace rotary

@@ -7,9 +7,11 @@
 #include <cstring>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <utility>
 
 #include "rotary/error.h"
+#include "utf8.h"
 
 namespace rotary::files {
 namespace {
@@ -29,13 +31,13 @@ constexpr std::array<std::uint64_t, value_types> least_bytes = {1, 1, 2, 2, 4, 4
 
 std::string where(const InputFile& file) { return "[read_config] " + printable(file.path().string()) + ": "; }
 
-bool is_utf8(const std::string& text) {
-  try {
-    static_cast<void>(Json(text).dump());
-    return true;
-  } catch (const Json::type_error&) {
-    return false;
+bool is_utf8(std::string_view text) {
+  while (!text.empty()) {
+    const std::size_t length = first_character(text).length;
+    if (length == 0) return false;
+    text.remove_prefix(length);
   }
+  return true;
 }
 
 // Reads forward through a window, never past the end of the file.

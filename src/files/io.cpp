@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "rotary/error.h"
+#include "utf8.h"
 
 namespace rotary::files {
 namespace {
@@ -115,19 +116,10 @@ void sync_folder(const char* operation, const fs::path& target) {
   if (broken) fail(operation, target, "the folder cannot be written to the disk: " + reason(EIO));
 }
 
-// Bytes of the UTF-8 character that text begins with; 0 for a control character or what is not UTF-8 (RFC 3629).
+// Bytes of the character that text begins with; 0 for a control character or what is not UTF-8.
 std::size_t character_length(std::string_view text) noexcept {
-  const auto byte = [text](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U; };
-  const unsigned first = byte(0);
-  if (first < 0x80) return first < 0x20 || first == 0x7F ? 0 : 1;
-  const std::size_t length = first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4;
-  const unsigned lowest = first == 0xE0 ? 0xA0 : first == 0xF0 ? 0x90 : 0x80;   // below: an overlong spelling
-  const unsigned highest = first == 0xED ? 0x9F : first == 0xF4 ? 0x8F : 0xBF;  // above: a surrogate, past U+10FFFF
-  if (first < 0xC2 || first > 0xF4 || byte(1) < lowest || byte(1) > highest) return 0;
-  for (std::size_t i = 2; i < length; ++i) {
-    if ((byte(i) & 0xC0) != 0x80) return 0;
-  }
-  return length;
+  const Character character = first_character(text);
+  return character.code < 0x20 || character.code == 0x7F ? 0 : character.length;
 }
 
 }  // namespace
@@ -161,6 +153,17 @@ void InputFile::read(std::uint64_t offset, std::span<std::byte> out) const {
     out = out.subspan(static_cast<std::size_t>(count));
     offset += static_cast<std::uint64_t>(count);
   }
+}
+
+std::string InputFile::text() const {
+  std::string whole(static_cast<std::size_t>(size_), '\0');
+  read(0, std::as_writable_bytes(std::span(whole)));
+  return whole;
+}
+
+void write_whole(const char* operation, const fs::path& path, std::string_view text) {
+  const std::span<const std::byte> part = bytes_of(text);
+  write_whole(operation, path, {&part, 1});
 }
 
 void write_whole(const char* operation, const fs::path& path, std::span<const std::span<const std::byte>> parts) {

@@ -23,6 +23,7 @@ class InputFile {
   std::uint64_t size() const noexcept { return size_; }  // when it was opened
   // Bytes [offset, offset + out.size()); an error if the file has become shorter than that. Safe from many threads.
   void read(std::uint64_t offset, std::span<std::byte> out) const;
+  std::string text() const;  // all of it
 
  private:
   const char* operation_;
@@ -36,6 +37,8 @@ class InputFile {
 // followed and stays; an existing file hands its permissions on.
 void write_whole(const char* operation, const std::filesystem::path& path,
                  std::span<const std::span<const std::byte>> parts);
+
+void write_whole(const char* operation, const std::filesystem::path& path, std::string_view text);
 
 std::span<const std::byte> bytes_of(std::string_view text) noexcept;
 

@@ -18,4 +18,5 @@ set(rotary_files_sources
   src/files/json.cpp
   src/files/npy.cpp
   src/files/safetensors.cpp
-  src/files/safetensors_header.cpp)
+  src/files/safetensors_header.cpp
+  src/files/utf8.cpp)

@@ -11,7 +11,6 @@
 #include <iostream>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <variant>
 #include <vector>
@@ -164,11 +163,6 @@ Plot plot_of(const std::vector<Row>& rows, std::int64_t trained) {
   return plot;
 }
 
-void write_text(const std::string& path, const std::string& text) {
-  const std::span<const std::byte> bytes = files::bytes_of(text);
-  files::write_whole("perplexity", path, {&bytes, 1});
-}
-
 void run(Options options) {
   settle(options);
   check_output(options.lines_file);
@@ -180,8 +174,8 @@ void run(Options options) {
   const at::Tensor part = rotary_torch::measured_part(ids_of(options, model->config()), longest, options.tokens);
   const std::vector<Row> rows = measure(model, part, options);
   const std::string lines = json_lines(rows);
-  write_text(options.lines_file, lines);
-  write_text(options.plot_file, svg(plot_of(rows, trained)));
+  files::write_whole("perplexity", options.lines_file, lines);
+  files::write_whole("perplexity", options.plot_file, svg(plot_of(rows, trained)));
   if (options.json) {
     std::cout << lines;
     return;

@@ -93,9 +93,7 @@ FolderLock::~FolderLock() {
 LossWriter::LossWriter(fs::path path, std::int64_t last_step) : path_(std::move(path)), last_step_(last_step) {}
 
 void LossWriter::open() {
-  const std::string kept = lines_up_to(path_, last_step_);
-  const auto part = files::bytes_of(kept);
-  files::write_whole("train", path_, {&part, 1});
+  files::write_whole("train", path_, lines_up_to(path_, last_step_));
   descriptor_ = ::open(path_.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
   check(descriptor_ >= 0, "cannot be opened");
 }

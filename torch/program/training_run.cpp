@@ -3,7 +3,6 @@
 #include <chrono>
 #include <cmath>
 #include <csignal>
-#include <span>
 #include <string>
 #include <utility>
 
@@ -159,9 +158,7 @@ void TrainingRun::write_checkpoint() {
 
 void TrainingRun::write_plot() const {
   const std::string title = plan_.preset.name + ", position " + plan_.notes.at("position");
-  const std::string drawn = svg(loss_plot(read_loss_log(folder_.losses()), title));
-  const auto part = files::bytes_of(drawn);
-  files::write_whole("train", folder_.plot(), {&part, 1});
+  files::write_whole("train", folder_.plot(), svg(loss_plot(read_loss_log(folder_.losses()), title)));
 }
 
 void TrainingRun::stop() {
