@@ -111,7 +111,7 @@ void check_list(const std::vector<double>& factors, const Pairs& pairs, const st
 }
 
 void check(const LongRope& s, const Pairs& pairs) {
-  check_factor(s.factor, "longrope");
+  check_positive(s.factor, "longrope factor");
   check_trained_length(s.trained_length, "longrope");
   check_list(s.short_factor, pairs, "longrope short_factor");
   check_list(s.long_factor, pairs, "longrope long_factor");
@@ -155,7 +155,8 @@ High attention_factor(const Yarn& s, std::int64_t) {
   return (ratio ? m(*s.mscale) / m(*s.mscale_all_dim) : m(1)) * s.attn_factor;
 }
 
-// sqrt(1 + ln(factor) / ln(L0)), unless the card gives a number; the one for this length goes first.
+// sqrt(1 + ln(factor) / ln(L0)), 1 for a factor up to 1, unless the card gives a number; the one for this length goes
+// first.
 High attention_factor(const LongRope& s, std::int64_t length) {
   if (const auto& mscale = length > s.trained_length ? s.long_mscale : s.short_mscale) {
     return *mscale;
@@ -163,12 +164,37 @@ High attention_factor(const LongRope& s, std::int64_t length) {
   if (s.attention_factor) {
     return *s.attention_factor;
   }
-  if (s.factor == 1) {
+  if (s.factor <= 1) {
     return 1;
   }
   require(s.trained_length > 1, "SCALING",
           "longrope trained_length must be above 1 (the attention factor divides by its logarithm)", s.trained_length);
   return sqrt(1 + log(High(s.factor)) / log(High::integer(s.trained_length)));
+}
+
+// ---- learned values ----
+
+void check_learned(const std::vector<double>& values, std::size_t pairs, const std::string& name) {
+  if (values.empty()) return;
+  require(values.size() == pairs, "SHAPE",
+          name + " must be empty or have one entry per pair, " + std::to_string(pairs) + ",",
+          static_cast<std::int64_t>(values.size()));
+  for (std::size_t k = 0; k < values.size(); ++k) {
+    check_finite(values[k], name + "[" + std::to_string(k) + "]");
+  }
+}
+
+// What the rope's own values make of the scaling's frequencies: inv_freq replaces them, multiplier multiplies.
+template <class Real>
+std::vector<Real> learned(std::vector<Real> computed, const Rope& rope) {
+  const auto real = [](double value) { return static_cast<Real>(value); };
+  if (!rope.inv_freq.empty()) {
+    std::transform(rope.inv_freq.begin(), rope.inv_freq.end(), computed.begin(), real);
+  }
+  for (std::size_t k = 0; k < rope.multiplier.size(); ++k) {
+    computed[k] = computed[k] * real(rope.multiplier[k]);
+  }
+  return computed;
 }
 
 // ---- the rope's geometry ----
@@ -194,15 +220,19 @@ void check_geometry(const Rope& rope, int rotary_dim) {
   for (const int i : rope.index) {
     require(i >= 0, "SHAPE", "every index must be at least 0", std::int64_t{i});
   }
+  check_learned(rope.inv_freq, pairs, "inv_freq");
+  check_learned(rope.multiplier, pairs, "multiplier");
 }
 
-std::vector<double> to_doubles(const std::vector<High>& exact) {
+// Only learned values may turn a pair backwards.
+std::vector<double> to_doubles(const std::vector<High>& exact, bool may_be_negative) {
   std::vector<double> result;
   result.reserve(exact.size());
   for (const High& value : exact) {
     const auto rounded = static_cast<double>(value);
-    if (!(rounded >= 0 && std::isfinite(rounded))) {
-      throw Error("SCALING", "[frequencies] every inv_freq must be finite and at least 0 but pair " +
+    if (!std::isfinite(rounded) || (rounded < 0 && !may_be_negative)) {
+      throw Error("SCALING", std::string("[frequencies] every inv_freq must be finite") +
+                                 (may_be_negative ? "" : " and at least 0") + " but pair " +
                                  std::to_string(result.size()) + " got " + text(rounded));
     }
     result.push_back(rounded);
@@ -213,7 +243,7 @@ std::vector<double> to_doubles(const std::vector<High>& exact) {
 // False where a float32 step overflowed or underflowed: a base above 3e38.
 bool float32_holds(const Frequencies& f) {
   return std::equal(f.inv_freq.begin(), f.inv_freq.end(), f.inv_freq_float32.begin(),
-                    [](double exact, float step) { return std::isfinite(step) && (step > 0) == (exact > 0); });
+                    [](double exact, float step) { return std::isfinite(step) && (step == 0) == (exact == 0); });
 }
 
 }  // namespace
@@ -245,15 +275,17 @@ Frequencies frequencies(const Rope& rope, std::int64_t length) {
     std::iota(index.begin(), index.end(), 0);
   }
   const Pairs pairs{rope.base, rope.exponent_dim == 0 ? rotary_dim : rope.exponent_dim, index, length};
+  const bool is_learned = !rope.inv_freq.empty() || !rope.multiplier.empty();
   return std::visit(
       [&](const auto& scaling) {
         check(scaling, pairs);
         Frequencies result;
         result.axis = rope.axis;
-        result.inv_freq = to_doubles(scalings::inv_freq<scalings::Exact>(scaling, pairs));
+        result.clockwise = rope.clockwise;
+        result.inv_freq = to_doubles(learned(scalings::inv_freq<scalings::Exact>(scaling, pairs), rope), is_learned);
         result.attention_factor = static_cast<double>(attention_factor(scaling, length));
         check_not_negative(result.attention_factor, "attention_factor");
-        result.inv_freq_float32 = scalings::inv_freq<scalings::Float32>(scaling, pairs);
+        result.inv_freq_float32 = learned(scalings::inv_freq<scalings::Float32>(scaling, pairs), rope);
         if (!float32_holds(result)) {
           result.inv_freq_float32.clear();
         }

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <functional>
 #include <limits>
 #include <string>
 
@@ -142,13 +143,20 @@ struct Work {
   AngleJob job;
   cpu::AnglesKernel kernel;
   DType rounding;
+  bool clockwise;
 };
+
+// The rows of -angle: every sin with its sign turned, that of a zero too, since sin(-0) is -0.
+void negate_sin(const AngleJob& job, std::int64_t begin, std::int64_t end) {
+  std::transform(job.sin + begin * job.pairs, job.sin + end * job.pairs, job.sin + begin * job.pairs, std::negate<>());
+}
 
 void fill_rows(void* context, std::int64_t begin, std::int64_t end) {
   const FloatState ours;
   const Work& work = *static_cast<const Work*>(context);
   work.kernel(work.job, begin, end);
   if (work.rounding != DType::f32) narrow_rows(work.job, work.rounding, begin, end);
+  if (work.clockwise) negate_sin(work.job, begin, end);
 }
 
 }  // namespace
@@ -164,7 +172,7 @@ Table::Table(const Frequencies& f, Pairing pairing, const Positions& positions, 
                              std::to_string(static_cast<int>(options.rounding)));
   const std::size_t size = checked_size(positions, pairs_);
   check_positions(f, positions);
-  Work work{{}, cpu::chosen().angles, options.rounding};
+  Work work{{}, cpu::chosen().angles, options.rounding, f.clockwise};
   AngleJob& job = work.job;
   job.angles = options.angles;
   job.pairs = pairs_;

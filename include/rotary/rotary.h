@@ -103,6 +103,10 @@ struct Rope {
   std::vector<std::uint8_t> axis = {};  // which coordinate of a position drives each pair; empty: all 0
   std::vector<int> index = {};          // i in b^(-2i/r), per pair; empty: 0, 1, 2, ...
   int exponent_dim = 0;                 // r in b^(-2i/r); 0: rotary_dim (axial ropes restart it per axis)
+  bool clockwise = false;               // turns by minus the angle: (a cos + b sin, b cos - a sin); nanochat
+  // Learned values, one per pair or empty; finite; 0: the pair stands still; a negative one turns it backwards.
+  std::vector<double> inv_freq = {};    // instead of what base and scaling give; only the attention factor stays theirs
+  std::vector<double> multiplier = {};  // multiplies inv_freq, given or not
 };
 
 // Axis layouts for Rope::axis. sections are counts of pairs per axis.
@@ -121,6 +125,7 @@ struct Frequencies {
   double attention_factor = 1;               // multiplies cos and sin
   std::vector<float> inv_freq_float32 = {};  // the same by the frameworks' float32 steps, for Angles::float32;
                                              // empty: inv_freq rounded
+  bool clockwise = false;                    // a Table's sin changes its sign, that of a zero too
   int axes() const noexcept;                 // 1 + the largest axis
 };
 
