@@ -10,6 +10,8 @@ import importlib
 import torch
 from transformers import CONFIG_MAPPING
 
+from rotations import fit
+
 NONE = {
     "params": "params.json is Mistral's and Meta's own format; transformers reads config.json only",
     "chatglm": "transformers has no chatglm (remote code)",
@@ -216,54 +218,18 @@ class Turner:
         return self.code.RoFormerSelfAttention.apply_rotary_position_embeddings(sinusoidal, eye, eye)[0][0, :, 0, :]
 
 
-def pair_maps(n):
-    i = torch.arange(n)
-    return {"half": (i, i + n, i, i + n), "interleaved": (2 * i, 2 * i + 1, 2 * i, 2 * i + 1),
-            "interleaved_to_half": (2 * i, 2 * i + 1, i, i + n)}
-
-
-def as_rotation(matrix):
-    """(pairing, n, amplitude, speeds) of the smallest block that explains the matrix exactly: M[input, output]."""
-    size = matrix.shape[0]
-    for n in range(1, size // 2 + 1):
-        for pairing, (u, v, out_u, out_v) in pair_maps(n).items():
-            cos, sin = matrix[u, out_u], matrix[u, out_v]
-            explained = torch.eye(size, dtype=matrix.dtype)
-            explained[: 2 * n, : 2 * n] = 0
-            explained[u, out_u], explained[u, out_v], explained[v, out_u], explained[v, out_v] = cos, sin, -sin, cos
-            amplitude = torch.hypot(cos, sin)
-            if torch.equal(explained, matrix) and torch.allclose(amplitude, amplitude[:1], rtol=1e-6):
-                return pairing, n, float(f"{float(amplitude.mean()):.7g}"), torch.atan2(sin, cos)
-    raise ValueError("no pairing explains the rotation")
-
-
 def look(turner, length=None):
     """What turns, by which float32 speed, driven by which axis."""
     axes = AXES.get(turner.kind, 1)
     blocks = 2 if turner.kind == "gemma4_vision" else 1
-    seen = []
-    for block in range(blocks):
-        low, high = block * turner.size // blocks, (block + 1) * turner.size // blocks
-        speeds, names = [], set()
-        for axis in range(axes):
-            position = [int(k == axis) for k in range(axes)] if axes > 1 else 1
-            matrix = turner.matrix(position, length)
-            matrix = matrix[low:high, low:high] if blocks > 1 else matrix
-            if axes > 1 and torch.equal(matrix, torch.eye(len(matrix), dtype=matrix.dtype)):
-                continue  # this axis drives nothing here
-            pairing, n, a, speed = as_rotation(matrix)
-            names.add((pairing, a))
-            speeds.append((axis, n, speed))
-        n = max(n for _, n, _ in speeds)
-        inv_freq, which = [0.0] * n, [speeds[0][0]] * n
-        for axis, count, speed in speeds:
-            for i in range(count):
-                if speed[i] != 0:
-                    inv_freq[i], which[i] = float(f"{float(speed[i]):.9g}"), axis
-        assert len(names) == 1, names
-        pairing, a = names.pop()
-        seen.append({"class": turner.name, "pairing": pairing, "rotary_dim": 2 * n, "first": low,
-                     "axis": "".join(map(str, which)), "attention_factor": a, "inv_freq": inv_freq})
+
+    def matrix_at(position):
+        return turner.matrix(position if axes > 1 else position[0], length)
+
+    seen = fit(matrix_at, axes, blocks=blocks)
+    for rope in seen:
+        rope["class"] = turner.name
+        assert not rope.pop("clockwise"), "the golden files have no way to say it"
     return seen
 
 

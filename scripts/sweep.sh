@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# Regenerates the sheet of models: tests/golden/sweep from PyPI's transformers (6 GB with torch), then docs/models.md.
+#   scripts/sweep.sh [model_type ...]    default: every model_type of the installed transformers, about ten minutes
+#   PYTHON=PROGRAM    a Python that has torch and transformers; otherwise scripts/torch.sh --full installs one
+# What changed is in `git diff`: a record that differs is a model that turns otherwise than before.
+set -euo pipefail
+. "$(dirname "$0")/lib.sh"
+
+need "${core_packages[@]}" "${test_packages[@]}"
+if [ -z "${PYTHON:-}" ]; then
+  site=$("$root/scripts/torch.sh" --full | tail -n 1)
+  PYTHON=${site%/lib/python3*}/bin/python
+fi
+"$PYTHON" "$root/tools/sweep.py" "$@"
+cmake -S "$root" --preset release >/dev/null
+cmake --build "$root/build/release" -j "$jobs" --target sweep_test
+ROTARY_UPDATE_DOCS=1 "$root/build/release/tests/sweep_test"
