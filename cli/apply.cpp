@@ -32,8 +32,11 @@ struct Options {
 
 void check_usage(const Options& options) {
   const TableRequest& request = options.request;
-  if (request.source.config.empty() && !request.source.base && request.cos.empty() && !options.tensors.empty()) {
-    throw UsageError("say which rope: CONFIG (before --tensor, which takes all words that follow), --base or --cos");
+  const Source& source = request.source;
+  const bool described = !source.config.empty() || source.base || !source.inv_freq.empty() || !request.cos.empty();
+  if (!described && !options.tensors.empty()) {
+    throw UsageError(
+        "say which rope: CONFIG (before --tensor, which takes all words that follow), --base, --inv-freq or --cos");
   }
   check_request(request);
   if (is_npy(options.input) && !options.tensors.empty())
@@ -145,8 +148,8 @@ void run(const Options& options) {
 }
 
 constexpr const char* footer =
-    "The rope comes from CONFIG; or from --base and --pairing; or from --cos and --sin, f32 [rows, pairs], and "
-    "--pairing.\n"
+    "The rope comes from CONFIG; or from --base or --inv-freq, with --pairing; or from --cos and --sin (f32 [rows,\n"
+    "pairs]), with --pairing.\n"
     "Tensors are f32, f16 or bf16 and may differ in dtype and heads. Everything else in the file is copied bit for "
     "bit;\n"
     "the output appears whole or not at all, and may be the input.\n"

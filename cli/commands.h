@@ -22,6 +22,7 @@ void add_apply(CLI::App& app);
 void add_compare(CLI::App& app);
 void add_demo(CLI::App& app);
 void add_explain(CLI::App& app);
+void add_models(CLI::App& app);
 void add_targets(CLI::App& app);
 
 }  // namespace rotary::cli

@@ -1,6 +1,7 @@
 #include "source.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <limits>
 #include <vector>
 
@@ -21,22 +22,50 @@ CLI::Validator between(T least, T most) {
   return CLI::Range(least, most).description("");
 }
 
-Model model_of_base(const Source& source, int head_dim) {
+std::vector<ValueOrigin> origins_of(const Source& source) {
+  ValueOrigin width{"rotary_dim", Origin::derived, source.first ? "head_dim - first" : "head_dim"};
+  if (!source.inv_freq.empty()) width.from = "2 * pairs";
+  if (source.rotary_dim) width = {"rotary_dim", Origin::given, "--rotary-dim"};
+  std::vector<ValueOrigin> origins = {{"head_dim", Origin::given, "--head-dim"}, width};
+  if (source.first.value_or(0) != 0) origins.push_back({"first", Origin::given, "--first"});
+  origins.push_back({"pairing", Origin::given, "--pairing"});
+  if (source.base) origins.push_back({"base", Origin::given, "--base"});
+  if (!source.inv_freq.empty()) origins.push_back({"inv_freq", Origin::given, "--inv-freq"});
+  origins.push_back({"scaling", Origin::derived, "none without CONFIG"});
+  origins.push_back({"attention_factor", Origin::derived, "1 for default"});
+  return origins;
+}
+
+Model model_without_config(const Source& source, int head_dim) {
   ModelRope described;
   described.first = source.first.value_or(0);
   described.rope.head_dim = head_dim;
   const int room = described.first < 0 ? 0 : head_dim - described.first;
   described.rope.rotary_dim = source.rotary_dim.value_or(room);
-  described.rope.base = *source.base;
+  if (source.base) described.rope.base = *source.base;
+  if (!source.inv_freq.empty()) {
+    described.rope.inv_freq = read_inv_freq(source.inv_freq);
+    const std::size_t pairs = std::min<std::size_t>(described.rope.inv_freq.size(), 65536);
+    described.rope.rotary_dim = source.rotary_dim.value_or(static_cast<int>(2 * pairs));
+  }
   described.rope.pairing = *pairing_of(source);
   if (described.first < 0 || described.rope.rotary_dim < 1 || described.rope.rotary_dim > room) {
     throw Error("SHAPE", "[rope] the elements that turn must fit head_dim " + std::to_string(head_dim) + " but got " +
                              std::to_string(described.rope.rotary_dim) + " from element " +
                              std::to_string(described.first));
   }
+  described.origins = origins_of(source);
   Model model;
   model.ropes.push_back(described);
   return model;
+}
+
+std::size_t rope_of_inv_freq(const Model& model, const Source& source) {
+  if (model.ropes.size() > 1 && !source.rope) {
+    throw Error("ROPE", "[rope] --inv-freq must come with --rope N, which of the model's " +
+                            std::to_string(model.ropes.size()) + " ropes it is for, but got none");
+  }
+  return static_cast<std::size_t>(&chosen_rope(model, source) - model.ropes.data());
 }
 
 }  // namespace
@@ -64,6 +93,17 @@ void add_source_options(CLI::App& command, Source& source) {
   command.add_option("--first", source.first, "without CONFIG: the element of the head where they begin (default 0)")
       ->type_name("F");
   command
+      .add_option("--inv-freq", source.inv_freq,
+                  "radians per position of each pair, instead of what base and scaling give: [pairs] f64,\n"
+                  "f32, f16 or bf16, an .npy, or a safetensors file with one tensor or one named inv_freq.\n"
+                  "A CONFIG of several ropes needs --rope")
+      ->type_name("FILE");
+  command
+      .add_option("--weights", source.weights,
+                  "the model's checkpoint, for frequencies that it learned: model.safetensors, its\n"
+                  "index.json, or their folder")
+      ->type_name("FILE");
+  command
       .add_option("--length", source.length,
                   "tokens in play; only the scalings dynamic and longrope depend on it.\n"
                   "Default: the largest position + 1 (inspect: the trained length)")
@@ -90,25 +130,38 @@ std::optional<Pairing> pairing_of(const Source& source) {
 }
 
 void check_source(const Source& source) {
+  if (!source.inv_freq.empty() && !source.weights.empty()) {
+    throw UsageError("--inv-freq and --weights both give the frequencies: give one of them");
+  }
   if (!source.config.empty()) {
     if (source.base) throw UsageError("CONFIG and --base both describe the rope: give one of them");
     if (source.rotary_dim || source.first || source.head_dim) {
       throw UsageError("--rotary-dim, --first and --head-dim describe a rope without CONFIG");
     }
-  } else if (!source.base) {
-    throw UsageError("say which rope: CONFIG, or --base and --pairing");
-  } else if (source.pairing.empty()) {
-    throw UsageError("--base needs --pairing: half, interleaved or interleaved_to_half");
-  } else if (source.rope.value_or(0) != 0) {
-    throw UsageError("--base describes one rope: --rope can only be 0");
+    return;
   }
+  const std::string given = source.base ? "--base" : "--inv-freq";
+  if (!source.weights.empty()) throw UsageError("--weights needs CONFIG: it says which tensors count");
+  if (source.base && !source.inv_freq.empty()) {
+    throw UsageError("--base and --inv-freq both give the frequencies: give one of them");
+  }
+  if (!source.base && source.inv_freq.empty()) {
+    throw UsageError("say which rope: CONFIG, or --base and --pairing, or --inv-freq and --pairing");
+  }
+  if (source.pairing.empty()) throw UsageError(given + " needs --pairing: half, interleaved or interleaved_to_half");
+  if (source.rope.value_or(0) != 0) throw UsageError(given + " describes one rope: --rope can only be 0");
 }
 
 Model read_model(const Source& source, int head_dim) {
-  if (source.config.empty()) return model_of_base(source, head_dim);
+  if (source.config.empty()) return model_without_config(source, head_dim);
   ConfigOptions options;
   options.pairing = pairing_of(source);
-  return read_config(source.config, options);
+  Model model = read_config(source.config, options);
+  if (!source.inv_freq.empty()) {
+    set_inv_freq(model, rope_of_inv_freq(model, source), read_inv_freq(source.inv_freq), source.inv_freq);
+  }
+  if (!source.weights.empty()) apply_weights(model, source.weights);
+  return model;
 }
 
 const ModelRope& chosen_rope(const Model& model, const Source& source) {
@@ -132,7 +185,9 @@ std::string describe(const Model& model, const ModelRope& used, const Frequencie
   if (!used.part.empty()) text += " (" + used.part + ")";
   text += ": " + std::string(name(used.rope.pairing)) + ", head_dim " + std::to_string(used.rope.head_dim);
   text += ", turning " + std::to_string(used.rope.rotary_dim) + " from element " + std::to_string(used.first);
-  text += ", base " + digits(used.rope.base, 10) + ", " + name(used.rope.scaling);
+  if (used.rope.clockwise) text += ", clockwise";
+  text += used.rope.inv_freq.empty() ? ", base " + digits(used.rope.base, 10) : ", inv_freq given";
+  text += std::string(", ") + name(used.rope.scaling);
   return text + ", attention factor " + digits(frequencies.attention_factor, 10);
 }
 

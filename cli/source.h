@@ -1,4 +1,4 @@
-// Where a command's rope comes from: a model's CONFIG, or --base and its companions.
+// Where a command's rope comes from: a model's CONFIG, or --base or --inv-freq and their companions.
 #pragma once
 
 #include <cstdint>
@@ -23,19 +23,21 @@ struct Source {
   std::optional<int> first;
   std::optional<int> rope;
   std::optional<std::int64_t> length;
+  std::string inv_freq;  // files
+  std::string weights;
 };
 
-// CONFIG, --pairing, --base, --rotary-dim, --first, --length.
+// CONFIG, --pairing, --base, --rotary-dim, --first, --length, --inv-freq, --weights.
 void add_source_options(CLI::App& command, Source& source);
 void add_head_dim_option(CLI::App& command, Source& source);  // where no tensor tells it
 void add_rope_option(CLI::App& command, Source& source);
 
 std::optional<Pairing> pairing_of(const Source&);  // as --pairing says
 
-// CONFIG read, or the one rope that --base, --pairing, --rotary-dim and --first describe for heads of head_dim
-// elements.
+// CONFIG read, or the one rope that --base or --inv-freq, --pairing, --rotary-dim and --first describe for heads of
+// head_dim elements; with what --inv-freq and --weights say. Throws ROPE where --inv-freq needs --rope.
 Model read_model(const Source&, int head_dim);
-// Throws UsageError unless exactly one of CONFIG and --base is there, with what belongs to it.
+// Throws UsageError unless one of CONFIG, --base and --inv-freq describes the rope, with what belongs to it.
 void check_source(const Source&);
 
 // The rope that --rope names, by default the first. Throws ROPE.

@@ -62,6 +62,9 @@ void check_request(const TableRequest& request) {
   if (!source.config.empty() || source.base) throw UsageError("--cos and --sin replace CONFIG and --base");
   if (source.pairing.empty())
     throw UsageError("--cos and --sin need --pairing: half, interleaved or interleaved_to_half");
+  if (!source.inv_freq.empty() || !source.weights.empty()) {
+    throw UsageError("--cos and --sin replace --inv-freq and --weights");
+  }
   if (source.rope || source.length || request.settings.angles != "exact" || request.settings.rounding != "f32") {
     throw UsageError("--rope, --length, --angles and --rounding have no meaning beside --cos and --sin");
   }

@@ -32,8 +32,9 @@ bool is_word(const Json& item) {
 }
 
 void append_list(std::string& out, const Json& value, std::size_t depth) {
+  const bool small = value.is_object() && value.size() <= 2;
   bool plain = true;
-  for (const Json& item : value) plain = plain && is_word(item);
+  for (const Json& item : value) plain = plain && (small ? item.is_primitive() : is_word(item));
   const std::string line = std::string("\n").append(2 * depth, ' ');
   const char* separator = plain ? ", " : ",";
   bool first = true;

@@ -63,8 +63,22 @@ class Docs : public Cli {
     std::filesystem::copy(source / "tests/golden/configs/llama-3.1-8b.json", path("Llama-3.1-8B/config.json"));
     std::filesystem::copy(source / "data/demo/qk.safetensors", path("qk.safetensors"));
     std::filesystem::copy(source / "tests/golden/runs", path("runs"), std::filesystem::copy_options::recursive);
+    write_learned();
     write_npy(path("q.npy"),
               make_tensor<float>("", ElementType::f32, {3, 1, 4}, {1, 2, 3, 4, 4, 5, 6, 7, 7, 8, 9, 10}));
+  }
+
+  // Given frequencies, and a Mistral Large 4 of 8 rotated elements with the tensor that it learns.
+  void write_learned() const {
+    write_npy(path("inv_freq.npy"), make_tensor<float>("", ElementType::f32, {4}, {1, 0.25F, 0.0625F, 0}));
+    std::filesystem::create_directory(path("Tiny-Large-4"));
+    write_config("Tiny-Large-4/config.json",
+                 R"("model_type": "mistral_large4_text", "hidden_size": 32, "num_attention_heads": 2,)"
+                 R"("num_key_value_heads": 2, "num_hidden_layers": 4, "qk_nope_head_dim": 8, "qk_rope_head_dim": 8,)"
+                 R"("no_rope_layers": [1, 1, 1, 0], "max_position_embeddings": 4096,)"
+                 R"("rope_parameters": {"rope_type": "default", "rope_theta": 10000.0})");
+    write_tensors("Tiny-Large-4/model.safetensors",
+                  {make_tensor<float>("model.rotary_emb.alpha", ElementType::f32, {4}, {0, -0.5F, 0.25F, 0.5F})});
   }
 
   // stdout and stderr together, and the exit status where it is not 0.

@@ -76,7 +76,7 @@ TEST(Config, a_second_spelling_is_read_where_it_says_the_same) {
   EXPECT_EQ(code_of(model("llama", R"("rope_interleaved": false)")), "none");  // SmolLM2
   EXPECT_EQ(code_of(model("llama", R"("rope_interleaved": true)")), "CONFIG_KEY");
   EXPECT_EQ(code_of(model("llama", R"("rope_condense_ratio": 1)")), "none");
-  EXPECT_EQ(code_of(model("llama", R"("rope_condense_ratio": 8)")), "CONFIG_KEY");  // LongChat's own code
+  EXPECT_EQ(code_of(model("llama", R"("rope_position_scale": 8)")), "CONFIG_KEY");
   EXPECT_EQ(code_of(model("qwen2", R"("use_mrope": false)")), "none");
   EXPECT_EQ(code_of(model("qwen2", R"("use_mrope": true)")), "CONFIG_KEY");
 }
@@ -84,6 +84,115 @@ TEST(Config, a_second_spelling_is_read_where_it_says_the_same) {
 TEST(Config, keys_that_only_look_like_rope_are_left_alone) {
   EXPECT_EQ(code_of(model("llama", R"("properties": {"a": 1}, "property": 2, "position_embedding_type": "absolute")")),
             "none");
+}
+
+TEST(Config, every_key_that_sounds_like_a_rope_is_refused_by_name) {
+  for (const char* key : {"foo_rope",
+                          "rotary_foo",
+                          "yarn_factor",
+                          "ntk_alpha",
+                          "theta_base",
+                          "rope_theta_2",
+                          "no_rope",
+                          "rope_type",
+                          "rope_freq_base",
+                          "freq_base",
+                          "rope_local_theta",
+                          "rope_local_base_freq",
+                          "max_rope_len",
+                          "rotary_percentage",
+                          "rotate_every_two",
+                          "rope_traditional",
+                          "rope_interleaved",
+                          "ropeScaling",
+                          "ropeTheta",
+                          "ROPE_THETA",
+                          "_rope_theta",
+                          "mrope_section",
+                          "rope_layout",
+                          "nope_layers",
+                          "swa_rope_theta",
+                          "use_xpos",
+                          "inv_freq",
+                          "beta_fast",
+                          "attention_factor",
+                          "attn_factor",
+                          "extrapolation_factor",
+                          "truncate",
+                          "yarn_mscale",
+                          "orig_max_position_embeddings",
+                          "no_rope_layers",
+                          "layer_rope_theta",
+                          "rope_deltas_2"}) {
+    const std::string line = '"' + std::string(key) + R"(": 12345)";
+    for (const std::string& json : {model("llama", line), model("llama", R"("a": {"b": {"c": {)" + line + "}}}"),
+                                    model("llama", R"("a": [[{"b": [{)" + line + "}]}]]"), model("bert", line),
+                                    R"({"model_type": "llava", "text_config": )" + model("llama", line) + "}",
+                                    R"({"dim": 64, "n_layers": 1, "n_heads": 2, "hidden_dim": 9, )" + line + "}"}) {
+      EXPECT_EQ(code_of(json), "CONFIG_KEY") << json;
+      EXPECT_NE(sentence_of(json).find("nothing reads " + std::string(key) + " in"), std::string::npos)
+          << sentence_of(json);
+    }
+  }
+}
+
+TEST(Config, a_slip_of_the_pen_hides_no_rope_key) {
+  for (const char* key : {"rop_scaling",
+                          "rope_scalling",
+                          "rpoe_scaling",
+                          "roqe_scaling",
+                          "rop_parameters",
+                          "rope_parametrs",
+                          "rpoe_parameters",
+                          "rop_theta",
+                          "rope_thet",
+                          "roep_theta",
+                          "rope_tehta",
+                          "partial_rotry_factor",
+                          "partial_roatry_factor",
+                          "rotarry_dim",
+                          "no_rop_layers",
+                          "rop_ratio",
+                          "original_max_position_embedding",
+                          "orignal_max_position_embeddings",
+                          "use_mem_rop",
+                          "position_embeding_type",
+                          "qk_roppe_head_dim"}) {
+    EXPECT_EQ(code_of(model("llama", '"' + std::string(key) + R"(": 2)")), "CONFIG_KEY") << key;
+  }
+}
+
+TEST(Config, keys_that_people_have_beside_a_rope_are_no_error) {
+  for (const char* more :
+       {R"("rope_deltas": null)", R"("use_rotary_pos_emb_fusion": true)", R"("relation_bias_theta": 1)",
+        R"("use_xpos": false)", R"("rotary_use_xpos": false)", R"("use_nope": false)", R"("rope_interleave": false)",
+        R"("scope": "x", "properties": {}, "role_type": 1, "beta": 2, "microphone": 3, "factory": null)",
+        R"("quantization_config": {"dynamic": {"-:.*rotary_emb.*": {}}, "modules": ["rotary_emb"]})",
+        R"("hf_device_map": {"model.layers.0.self_attn.rotary_emb": 0})", R"("alibi": false, "use_alibi": false)"}) {
+    EXPECT_EQ(code_of(model("llama", more)), "none") << sentence_of(model("llama", more));
+  }
+  EXPECT_EQ(code_of(model("llama", R"("quantization_config": {"rope_foo": 1})")), "CONFIG_KEY");
+}
+
+TEST(Config, other_positions_are_noted_and_alibi_is_refused_where_layers_turn) {
+  for (const char* kind : {"absolute", "alibi", "sinusoidal"}) {
+    const Model m = read("llama", R"("position_embedding_type": ")" + std::string(kind) + '"');
+    EXPECT_EQ(m.ropes.size(), 1u);
+    EXPECT_TRUE(noted(m, "position_embedding_type is \"" + std::string(kind) + "\" and not read"));
+  }
+  EXPECT_FALSE(noted(read("llama", R"("position_embedding_type": "rope")"), "position_embedding_type"));
+  EXPECT_EQ(code_of(model("llama", R"("alibi": true)")), "CONFIG_VALUE");
+  EXPECT_EQ(code_of(model("llama", R"("use_alibi": true)")), "CONFIG_VALUE");
+  EXPECT_TRUE(read("falcon", R"("alibi": true)").ropes.empty());
+  EXPECT_EQ(code_of(model("llama", R"("use_rope": false)")), "CONFIG_KEY");
+  EXPECT_EQ(code_of(model("llama", R"("use_rope": true)")), "none");
+}
+
+TEST(Config, a_list_of_bases_is_for_the_models_that_have_one) {
+  EXPECT_EQ(code_of(model("llama", R"("rope_theta": [1e4, 1e4, 1e4, 1e4])")), "CONFIG_VALUE");
+  EXPECT_EQ(code_of(model("step3p5", R"("rope_theta": [1e4, 1e4, 1e4, 1e4])")), "none");
+  EXPECT_EQ(code_of(model("step3p5", R"("rope_theta": [1e4, 1e4, 1e4])")), "CONFIG_VALUE");
+  EXPECT_EQ(code_of(model("step3p5", R"("rope_theta": [1e4, 1e4, 1e4, "x"])")), "CONFIG_VALUE");
 }
 
 TEST(Config, a_sub_config_whose_rope_is_not_known_is_named_in_a_note) {
@@ -95,8 +204,8 @@ TEST(Config, a_sub_config_whose_rope_is_not_known_is_named_in_a_note) {
 // ---- what cannot be described ----
 
 TEST(Config, a_model_that_no_rope_describes_is_refused_with_the_reason) {
-  EXPECT_EQ(code_of(model("nanochat", "")), "ROPE");
-  EXPECT_NE(sentence_of(model("nanochat", "")).find("minus the angle"), std::string::npos);
+  EXPECT_EQ(code_of(model("lightglue", "")), "ROPE");
+  EXPECT_NE(sentence_of(model("lightglue", "")).find("both coordinates"), std::string::npos);
 }
 
 TEST(Config, the_two_dimensional_positions_of_the_first_chatglm_are_refused) {
@@ -118,6 +227,18 @@ TEST(Config, bad_values_are_refused_with_key_rule_and_value) {
       {R"("rope_theta": 1)", "rope_theta must be above 1"},
       {R"("rope_theta": 0.5)", "rope_theta"},
       {R"("rope_theta": "10000")", "rope_theta must be a number but got \"10000\""},
+      {R"("rope_theta": "1e6")", "rope_theta must be a number but got \"1e6\""},
+      {R"("rope_theta": 0)", "rope_theta must be above 1"},
+      {R"("rope_theta": -10000.0)", "rope_theta must be above 1"},
+      {R"("rope_theta": {"a": 1})", "rope_theta must be a number"},
+      {R"("rope_parameters": {"rope_theta": "1e6"})", "rope_parameters.rope_theta must be a number"},
+      {R"("rope_parameters": {"rope_theta": NaN})", "rope_parameters.rope_theta must be a finite number but got NaN"},
+      {R"("rope_scaling": {"type": "linear", "factor": 1e308})", "rope_scaling.factor must be at most 1e+15"},
+      {R"("rope_scaling": {"type": "yarn", "factor": 1e308, "original_max_position_embeddings": 4096})",
+       "rope_scaling.factor must be at most 1e+15"},
+      {R"("rope_scaling": {"type": "yarn", "factor": 4, "original_max_position_embeddings": 4096, "beta_fast": 1e308})",
+       "rope_scaling.beta_fast must be"},
+      {R"("rope_scaling": {"type": "ntk", "factor": 4, "mixed_b": 1e308})", "rope_scaling.mixed_b must be"},
       {R"("rope_theta": true)", "rope_theta must be a number"},
       {R"("rope_scaling": {"type": "linear", "factor": 0.5})", "rope_scaling.factor must be at least 1"},
       {R"("rope_scaling": {"type": "linear", "factor": "2"})", "rope_scaling.factor must be a number"},

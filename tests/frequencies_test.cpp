@@ -301,13 +301,23 @@ TEST(FrequencyErrors, FactorsBelowOneSayWhatTheyWouldDo) {
             "SCALING: [frequencies] linear factor must be finite and at least 1 (below 1 it would turn the pairs "
             "faster, which shortens the context instead of extending it) but got 0.5");
   for (const double factor : {0.999, 0.0, -4.0, infinity, std::nan("")}) {
-    const LongRope longrope{{1, 1}, {1, 1}, 4096, factor, {}, {}, {}};
     for (const Scaling& s :
          std::vector<Scaling>{Linear{factor}, Ntk{factor}, NtkFixed{factor, {}}, Dynamic{factor, 1}, yarn(factor, 4096),
-                              longrope, Llama3{factor, 8192, 1, 4}, Proportional{1, factor}}) {
+                              Llama3{factor, 8192, 1, 4}, Proportional{1, factor}}) {
       const std::string start = std::string("SCALING: [frequencies] ") + name(s) + " factor must be";
       EXPECT_TRUE(error_of(rope_of(4, 1e4, s)).starts_with(start)) << error_of(rope_of(4, 1e4, s));
     }
+  }
+}
+
+// transformers: factor <= 1 makes an attention factor of 1; the pairs turn by short_factor and long_factor alone.
+TEST(FrequencyErrors, TheFactorOfLongropeIsAnAmplitudeAndMayBeBelowOne) {
+  const auto longrope = [](double factor) { return LongRope{{1, 2}, {1, 1}, 1, factor, {}, {}, {}}; };
+  const Frequencies f = frequencies(rope_of(4, 1e4, longrope(0.5)));
+  EXPECT_EQ(f.attention_factor, 1);
+  EXPECT_EQ(f.inv_freq, (std::vector<double>{1, 0.005}));
+  for (const double factor : {0.0, -4.0, infinity, std::nan("")}) {
+    EXPECT_TRUE(error_of(rope_of(4, 1e4, longrope(factor))).starts_with("SCALING: [frequencies] longrope factor must"));
   }
 }
 

@@ -234,15 +234,21 @@ TEST(Gguf, TheLogMultiplierMakesYarnsMagnitudeARatio) {
   EXPECT_EQ(attention("deepseek2", 0.05F), 1);
 }
 
-TEST(Gguf, YarnWithFactorsIsRefusedAndNotGuessed) {
-  const std::string keys =
-      gguf_key("llama.rope.scaling.type", text, gguf_text("yarn")) + gguf_number("llama.context_length", 4096);
-  std::string bytes = test::gguf_front(1, test::gguf_model_keys + 2) + test::gguf_model("llama") + keys +
-                      test::gguf_tensor("rope_freqs.weight", {8}, 0, 0);
+TEST(Gguf, YarnIsDividedByTheTensorsFactors) {
+  const std::string keys = gguf_key("llama.rope.scaling.type", text, gguf_text("yarn")) +
+                           key_f32("llama.rope.scaling.factor", 4) + gguf_number("llama.context_length", 4096);
+  const std::string front = test::gguf_front(1, test::gguf_model_keys + 3) + test::gguf_model("llama") + keys +
+                            test::gguf_tensor("rope_freqs.weight", {8}, 0, 0);
   std::string data;
-  for (int i = 0; i < 8; ++i) data += gguf_value(2.0F);
-  bytes = test::gguf_with_tensor(bytes, data);
-  expect_error("ROPE", "yarn with factors", [&] { read_bytes(bytes); });
+  for (int i = 0; i < 8; ++i) data += gguf_value(i < 4 ? 1.0F : 3.0F);
+  const Model divided = read_bytes(test::gguf_with_tensor(front, data));
+  const Frequencies got = frequencies(config_test::only(divided).rope);
+  const Frequencies yarn = frequencies(config_test::only(read_bytes(gguf_file("llama", 3, keys))).rope);
+  for (std::size_t i = 0; i < 8; ++i) {
+    config_test::expect_near_relative(got.inv_freq.at(i), yarn.inv_freq.at(i) / (i < 4 ? 1 : 3), 4e-16);
+  }
+  EXPECT_EQ(got.attention_factor, yarn.attention_factor);
+  EXPECT_TRUE(config_test::noted(divided, "divided by rope_freqs.weight"));
 }
 
 }  // namespace

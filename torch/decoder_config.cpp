@@ -125,8 +125,11 @@ OrderedJson scaling_json(const rotary::Scaling& scaling) {
 void put_rope(OrderedJson& json, const DecoderConfig& c) {
   const rotary::ModelRope& rope = *c.rope;
   if (rope.first != 0 || !rope.rope.axis.empty() || !rope.rope.index.empty() || rope.rope.exponent_dim != 0 ||
-      rope.rope.pairing == rotary::Pairing::interleaved_to_half) {
-    refuse("ROPE", "config.json takes a rope that turns the first elements in place along one axis but got another");
+      rope.rope.pairing == rotary::Pairing::interleaved_to_half || rope.rope.clockwise || !rope.rope.inv_freq.empty() ||
+      !rope.rope.multiplier.empty()) {
+    refuse("ROPE",
+           "config.json takes a rope that turns the first elements in place and counterclockwise along one axis, by "
+           "computed frequencies, but got another");
   }
   if (std::holds_alternative<rotary::Ntk>(rope.rope.scaling)) {
     refuse("ROPE", "config.json has no word for the scaling ntk: make it a larger base");

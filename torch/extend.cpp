@@ -49,6 +49,9 @@ rotary::Rope extended_rope(const DecoderConfig& config, std::string_view scaling
   const rotary::ModelRope& own = *config.rope;
   rotary::Rope rope = own.rope;
   if (scaling == "none") return rope;
+  if (!rope.inv_freq.empty()) {
+    throw Error("SCALING", "[extend] the model's frequencies must come from its base but they are given");
+  }
   if (!std::holds_alternative<rotary::Unscaled>(rope.scaling)) {
     throw Error("SCALING", "[extend] the model's rope must be unscaled but it is " +
                                std::string(rotary::name(rope.scaling)) + " already: scaling none keeps it");

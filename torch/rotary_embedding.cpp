@@ -55,7 +55,7 @@ TableTensors RotaryEmbeddingImpl::table(const Tensor& position_ids) const {
     const std::vector<std::int64_t> axis(rope_.axis.begin(), rope_.axis.end());
     const auto [cos, sin] = rotary_torch::table(position_ids, inv_freq.to(at::kDouble), 1, axis);
     const Tensor factor = attention_factor.to(cos.device(), at::kFloat);
-    return {cos * factor, sin * factor, rope_.pairing};
+    return {cos * factor, rope_.clockwise ? -sin * factor : sin * factor, rope_.pairing};
   }
   int axes = 1;
   for (const std::uint8_t a : rope_.axis) axes = std::max(axes, a + 1);
@@ -88,7 +88,8 @@ std::pair<Tensor, Tensor> RotaryEmbeddingImpl::forward(const Tensor& q, const Te
 void RotaryEmbeddingImpl::pretty_print(std::ostream& stream) const {
   stream << "RotaryEmbedding(head_dim=" << rope_.head_dim << ", rotary_dim=" << rope_.rotary_dim
          << ", first=" << options_.first << ", base=" << rope_.base << ", pairing=" << rotary::name(rope_.pairing)
-         << ", scaling=" << rotary::name(rope_.scaling) << (options_.learned ? ", learned)" : ")");
+         << ", scaling=" << rotary::name(rope_.scaling) << (rope_.clockwise ? ", clockwise" : "")
+         << (options_.learned ? ", learned)" : ")");
 }
 
 RotaryEmbedding rotary_embedding(const std::filesystem::path& config, int rope, RotaryEmbeddingOptions options,

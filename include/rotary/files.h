@@ -19,6 +19,20 @@ namespace rotary {
 
 // ---- config.json and params.json -----------------------------------------------------------------
 
+// Where a value of a rope came from.
+enum class Origin : std::uint8_t {
+  given,          // a key of the file
+  model_default,  // the file leaves it out: the default of this model_type's own code
+  derived,        // computed from other values
+};
+const char* name(Origin) noexcept;  // "given", "default", "derived"
+
+struct ValueOrigin {
+  std::string value;  // "base", "head_dim", "scaling.factor", ...
+  Origin origin = Origin::given;
+  std::string from;  // the key's path, whose default it is (a model_type; of yarn's details: yarn), or the formula
+};
+
 // One rope of a model, and who uses it.
 struct ModelRope {
   std::string part;                      // dotted path of the sub-config: "", "text_config", "vision_config"
@@ -26,9 +40,13 @@ struct ModelRope {
   std::vector<int> layers_without_rope;  // indices of the part's layers that use none
   int heads = 0;
   int kv_heads = 0;
-  int first = 0;             // element of the head where the rotated block begins
-  Rope rope;                 // rope.rotary_dim is always filled in
-  std::int64_t context = 0;  // max_position_embeddings; 0: the config does not say
+  int first = 0;                          // element of the head where the rotated block begins
+  Rope rope;                              // rope.rotary_dim is always filled in
+  std::int64_t context = 0;               // max_position_embeddings; 0: the config does not say
+  std::vector<ValueOrigin> origins = {};  // one for each value above, and for each value of the scaling
+  // Learned: the tensor of the checkpoint whose name is or ends in one of these holds log(rope.multiplier); it is 0
+  // at initialisation. Empty: nothing is learned.
+  std::vector<std::string> log_multiplier = {};
 };
 
 struct Model {
@@ -39,6 +57,7 @@ struct Model {
 
 struct ConfigOptions {
   std::optional<Pairing> pairing;  // decides where the model_type is unknown, overrides where it is known
+  bool class_defaults = false;     // a top level that does not say its layers and heads takes the model_type's own
 };
 
 // config.json of Hugging Face or params.json of Mistral and Meta; path is the file or its folder.
@@ -46,6 +65,32 @@ struct ConfigOptions {
 // MODEL_TYPE (unknown, and no pairing given).
 Model read_config(const std::filesystem::path& path, const ConfigOptions& = {});
 Model parse_config(std::string_view json, const ConfigOptions& = {});
+
+// ---- learned frequencies ----
+
+// One value per pair: an .npy, or a safetensors file (its only tensor, or the one named inv_freq or ending in it).
+// Throws FILE, FORMAT, TENSOR (none or several, not finite), DTYPE (not F64, F32, F16, BF16), SHAPE.
+std::vector<double> read_inv_freq(const std::filesystem::path&);
+// model.ropes[rope] turns by inv_freq; from names it in origins and notes. Throws SHAPE.
+void set_inv_freq(Model&, std::size_t rope, std::vector<double> inv_freq, const std::string& from);
+// What a checkpoint says of the frequencies: weights is model.safetensors, model.safetensors.index.json or the folder
+// of either. Reads the multipliers of the ropes that learn one. The inv_freq buffers that older checkpoints carry are
+// compared, told in the notes and not used. Throws FILE, FORMAT, JSON, TENSOR, DTYPE, SHAPE.
+void apply_weights(Model&, const std::filesystem::path& weights);
+
+// What the program knows of one part of a model_type without a file.
+struct KnownModel {
+  std::string model_type;             // as the top of a config.json names it
+  std::string part;                   // dotted path of the sub-config, "" at the top
+  std::vector<ModelRope> ropes = {};  // by the class defaults; sizes that have none are 0, layers then empty
+  double partial = 1;                 // where the sizes are 0: the fraction of the head that turns
+  std::string fact = {};              // what is surprising about it
+  std::string why = {};               // where there are no ropes: why not
+  bool rotary = true;                 // false: the model has no rotary positions
+};
+
+// Sorted by model_type, then part.
+std::vector<KnownModel> known_models();
 
 // ---- tensors in files ----------------------------------------------------------------------------
 

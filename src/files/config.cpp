@@ -103,6 +103,9 @@ class Walk {
       read(node, *family, true);
     } else if (family != nullptr) {
       // nothing of its own: its rope keys, if any, are refused as unread
+    } else if (node.root() && language_child(node)) {
+      reading_.note("", "the text model is read from language_config; the same keys at the top are not");
+      ignore_rope_keys(node.keys);
     } else if (!known_without_rope(node.type)) {
       read_unknown(node);
     } else {
@@ -117,9 +120,31 @@ class Walk {
     return found != node.keys.json().end() && found->is_object() && !found->empty();
   }
 
+  // DeepSeek-OCR says the text model twice.
+  static bool language_child(const Node& node) {
+    const auto found = node.keys.json().find("language_config");
+    return found != node.keys.json().end() && found->is_object() && !found->empty() &&
+           !child_type(node.type, "language_config").empty();
+  }
+
   // MiniCPM-V's slice_config names the whole model's type and describes no layers.
   static bool only_named(const Node& node, const Family& family) {
     return node.role() == Role::other && family.shape.layers == 0 && !is_model(node.keys);
+  }
+
+  // Voxtral: what a given text_config leaves out is not as its model_type has it.
+  static Family with_parents_defaults(const Family& family, const Node& node) {
+    const Child* child = find_child(node.parent, node.key);
+    Family own = family;
+    if (child == nullptr || !child->merged || child->type != family.type) return own;
+    const auto replace = [](auto& value, auto other) { value = other != 0 ? other : value; };
+    replace(own.shape.layers, child->shape.layers);
+    replace(own.shape.heads, child->shape.heads);
+    replace(own.shape.kv_heads, child->shape.kv_heads);
+    replace(own.shape.hidden, child->shape.hidden);
+    replace(own.shape.head_dim, child->shape.head_dim);
+    replace(own.base, child->base);
+    return own;
   }
 
   void read(const Node& node, const Family& family, bool known) {
@@ -127,7 +152,8 @@ class Walk {
       throw Error("CONFIG_VALUE", "[read_config] a file must have at most " + std::to_string(most_parts) +
                                       " sub-configs with a rope but has more");
     }
-    const Part part{node.path, node.keys, family, known};
+    const Family own = with_parents_defaults(family, node);
+    const Part part{node.path, node.keys, own, known};
     if (is_vision(family.axes)) {
       read_vision_part(reading_, part);
     } else {
@@ -150,6 +176,7 @@ class Walk {
       if (model && !node.root()) {
         reading_.note(node.path, "its rope, if it has one, is not known (" + what + "); it has no rope answer here");
       }
+      if (!model) leave_to_children(node);
       return;
     }
     if (!reading_.options.pairing) {
@@ -158,12 +185,29 @@ class Walk {
                                     (node.type.empty() ? "" : ", which is not known") +
                                     ": pass --pairing half, interleaved or interleaved_to_half");
     }
-    reading_.note(node.path, what + " is not known: the pairing given decides, and the generic keys are read");
+    reading_.note(node.path, (node.type.empty() ? "no model_type is given" : what + " is not known") +
+                                 ": the pairing given decides, and the generic keys are read");
     read(node, unknown_, false);
   }
 
   void read_without_rope(const Node& node) {
-    reading_.note(node.path, "model_type " + in_quotes(node.type) + " has no rotary positions");
+    reading_.note(node.path, "model_type " + in_quotes(node.type) + " has no rotary positions of its own");
+    ignore_rope_keys(node.keys);
+  }
+
+  // Only a container of models: what its own rope keys say holds for none of them.
+  void leave_to_children(const Node& node) {
+    const auto& items = node.keys.json().items();
+    const bool has_text = std::any_of(items.begin(), items.end(), [](const auto& item) {
+      return item.value().is_object() && !item.value().empty() && role_of(item.key()) == Role::text;
+    });
+    if (!has_text && child_type(node.type, "encoder_config").empty()) return;
+    for (const char* key : {"rope_theta", "rope_scaling", "rope_parameters", "partial_rotary_factor"}) {
+      if (node.keys.has(key)) {
+        reading_.note(node.path, std::string(key) + " outside the sub-configs is not read: each has its own, or the " +
+                                     "default of its model_type, as in transformers");
+      }
+    }
     ignore_rope_keys(node.keys);
   }
 
@@ -179,6 +223,9 @@ class Walk {
   void visit_children(const Node& node) {
     std::vector<std::pair<Role, std::string>> children;
     for (const auto& item : node.keys.json().items()) {
+      if (is_sub_config(node, item.key()) && !item.value().is_object() && !item.value().is_null()) {
+        node.keys.refuse(item.key(), "must be an object");
+      }
       if (item.value().is_object() && !names_rope(item.key()) && item.key() != "quantization_config") {
         children.emplace_back(role_of(item.key()), item.key());
       }
@@ -186,26 +233,68 @@ class Walk {
     std::stable_sort(children.begin(), children.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
     for (const auto& [role, key] : children) {
       const Object keys(node.keys.json().at(key), join(node.path, key), reading_.ledger);
-      const auto type = keys.text("model_type");
-      visit(Node{keys, keys.path(), key, type.value_or(""), node.type.empty() ? node.parent : node.type});
+      const std::string parent = node.type.empty() ? node.parent : node.type;
+      visit(Node{keys, keys.path(), key, type_of(keys, parent, key), parent});
     }
+  }
+
+  // Named as sub-configs are, so that nothing but an object (or null) may stand there.
+  static bool is_sub_config(const Node& node, const std::string& key) {
+    for (const char* name : {"text_config", "language_config", "llm_config", "thinker_config", "talker_config",
+                             "vision_config", "audio_config", "speech_config"}) {
+      if (key == name) return true;
+    }
+    return !child_type(node.type, key).empty();
+  }
+
+  // The model_type that a sub-config names, or what its parent makes of it.
+  std::string type_of(const Object& keys, const std::string& parent, const std::string& key) {
+    std::string type = keys.text("model_type").value_or("");
+    if (!type.empty()) return type;
+    type = child_type(parent, key);
+    if (!type.empty()) reading_.note(keys.path(), "model_type is not given: " + type + ", the default of " + parent);
+    return type;
   }
 
   Reading& reading_;
   Family unknown_ = {.type = "", .reads_partial = true};
 };
 
+// Their configs name no rope: it is in the pipeline's code.
+void refuse_diffusers(const Object& root) {
+  if (root.has("model_type") || !(root.has("_class_name") || root.has("_diffusers_version"))) return;
+  throw Error("MODEL_TYPE",
+              "[read_config] a config must be of a transformers model but this one is of diffusers (_class_name " +
+                  in_quotes(root.text("_class_name").value_or("")) + "), whose ropes are not read");
+}
+
+std::string meant_type(Reading& reading, const Object& root, const std::string& said) {
+  const auto found = root.json().find("architectures");
+  if (found == root.json().end() || !found->is_array() || found->empty() || !found->front().is_string()) return said;
+  const auto& architecture = found->front().get_ref<const std::string&>();
+  const std::string meant(files::meant_type(said, architecture));
+  if (meant.empty()) return said;
+  reading.note("", "model_type " + in_quotes(said) + " of architecture " + architecture + " is read as " + meant);
+  return meant;
+}
+
 Model read_json(const Json& json, const ConfigOptions& options) {
   if (!json.is_object()) {
-    throw Error("JSON", std::string("[read_config] a config must be a JSON object but is a ") + json.type_name());
+    const std::string is = json.type_name();
+    throw Error("JSON", "[read_config] a config must be a JSON object but is " +
+                            (is == "null"    ? ""
+                             : is == "array" ? std::string("an ")
+                                             : std::string("a ")) +
+                            is);
   }
   Reading reading{options};
   const Object root(json, "", reading.ledger);
+  refuse_diffusers(root);
   if (is_params(root)) {
     read_params(reading, root);
   } else {
     const auto type = root.text("model_type");
-    reading.model.model_type = type.value_or("");
+    reading.model.model_type = meant_type(reading, root, type.value_or(""));
     Walk(reading).visit(Node{root, "", "", reading.model.model_type, ""});
     if (reading.parts == 0 && !known_without_rope(reading.model.model_type)) {
       throw Error(type ? "MODEL_TYPE" : "CONFIG_MISSING",

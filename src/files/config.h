@@ -10,6 +10,7 @@
 
 #include "families.h"
 #include "json.h"
+#include "origins.h"
 #include "rotary/files.h"
 
 namespace rotary::files {
@@ -19,6 +20,7 @@ struct Reading {
   const ConfigOptions& options;
   Model model = {};
   Ledger ledger = {};
+  Origins origins = {};            // of the part at hand, then of its rope
   std::deque<Json> defaults = {};  // class defaults that stand in for objects of the file
   int parts = 0;
 
@@ -52,7 +54,7 @@ HeadShape head_shape(Reading&, const Part&, const Layer&);
 // The positions that the model was made for: max_position_embeddings, by any of its names.
 std::optional<std::int64_t> context_length(const Object&);
 // The same, 0 where the file does not say it or says nonsense.
-std::int64_t stated_context(const Object&) noexcept;
+std::int64_t stated_context(Reading&, const Object&);
 
 // ---- layers (config_layers.cpp) ----
 struct Layer {
@@ -62,8 +64,27 @@ struct Layer {
   std::optional<double> partial;
   bool scaled = true;                         // Molmo 2: layers outside rope_scaling_layers keep the base only
   int heads = 0, kv_heads = 0, head_dim = 0;  // per_layer_config; 0: the part's
+  int nope = 0, turning = 0;                  // of an MLA
+  std::vector<ValueOrigin> origins = {};      // of what this layer has for itself
 };
 std::vector<Layer> read_layers(Reading&, const Part&);
+// One for each layer; "" where the model has no types (config_layer_types.cpp).
+std::vector<std::string> layer_types(Reading&, const Part&, std::size_t layers);
+bool attends(const std::string& type);
+// A list with one value for each layer; nothing where it is not given or empty.
+template <typename T>
+std::optional<std::vector<T>> per_layer(Reading& reading, const Part& part, const char* key, std::size_t layers,
+                                        std::optional<std::vector<T>> values) {
+  if (!values || values->empty()) return std::nullopt;
+  if (values->size() < layers) {
+    part.keys.refuse(key, "must have one entry for each of the " + std::to_string(layers) + " layers");
+  }
+  if (values->size() > layers) {
+    reading.note(part.path, std::string(key) + " has more entries than there are layers: the last ones are not read");
+    values->resize(layers);
+  }
+  return values;
+}
 
 // ---- the parameters of one rope, from any spelling (config_rope.cpp) ----
 struct RopeKeys {
@@ -74,6 +95,8 @@ struct RopeKeys {
   bool truncate_elsewhere = false;  // a nested rope_parameters: truncate is read one level up
   std::optional<bool> truncate;
 };
+// The published name behind any spelling of rope_type; throws CONFIG_VALUE for an unknown one.
+std::string scaling_type(Reading&, const Part&, const Object& keys);
 class RopeSource {
  public:
   RopeSource(Reading&, const Part&, const std::vector<Layer>&);
@@ -84,8 +107,13 @@ class RopeSource {
   bool is_nested(const Object& dict) const;
   void read_around_nested();
   void drop_untyped_scaling();
+  void drop_defaults_beside_empty();
   double top_base(bool sliding) const;
-  void note_base(double base, const char* whose) const;
+  void take_base(double base, const char* whose) const;
+  void pass_over_deeper(std::string_view winner, double base) const;
+  bool is_bent(const std::string& type) const;
+  bool has_sliding_base(const Layer&, bool has_keys) const;
+  std::optional<double> inner_number(const Object& keys, const char* key) const;
   void drop_outer_base() const;
   RopeKeys read(const std::optional<Object>& keys, const Layer&) const;
   std::optional<RopeKeys> entry_of(const Object& dict, const Layer&) const;
@@ -108,8 +136,9 @@ struct ScalingContext {
   int pairs = 0;
 };
 Scaling read_scaling(Reading&, const Part&, const ScalingContext&);
-// The published name behind any spelling of rope_type; throws CONFIG_VALUE for an unknown one.
-std::string scaling_type(Reading&, const Part&, const Object& keys);
+
+// ---- learned frequencies (learned.cpp) ----
+void name_learned(Reading&, const Part&, ModelRope&);  // log_multiplier, as the family says
 
 // ---- parts ----
 void read_text_part(Reading&, const Part&);                                            // config_part.cpp
@@ -123,6 +152,8 @@ void read_params(Reading&, const Object&);  // config_params.cpp
 // A key that is understood and not used: the known words inside it too, so that a made-up one there stays an error.
 void ignore_known(const Object&, const std::string& key);
 bool names_rope(std::string_view key);
+// What a part whose layers turn says beside its rope: another kind of positions is noted, ALiBi refused.
+void check_positions(Reading&, const Part&);
 // Throws CONFIG_KEY for the first rope key below root that nobody read.
 void refuse_leftovers(Reading&, const Json& root);
 

@@ -191,11 +191,24 @@ class GgufReader : GgufKeys {
     used.heads = layer.heads;
     used.kv_heads = layer.kv_heads;
     used.context = keys.integer(own("context_length"), 0, most_length).value_or(0);
+    reading.origins = {};
+    record_layers();
+    if (used.context > 0) record("context", "context_length");
     set_shape(layer, used);
     set_base(layer, used.rope);
     set_pairing(used.rope);
     set_gguf_scaling(*this, used, layer.window && arch.quirk == GgufQuirk::window_plain);
+    used.origins = reading.origins.of_rope();
     reading.model.ropes.push_back(std::move(used));
+  }
+
+  // Which layers turn is said by the window's pattern, or by the architecture where it leaves some out.
+  void record_layers() {
+    const bool all = std::all_of(layers_.begin(), layers_.end(), [&](const GgufLayer& l) { return l == layers_[0]; });
+    record("layers", "block_count");
+    if (!all) record_or_usual("layers", "attention.sliding_window_pattern");
+    record("heads", "attention.head_count");
+    record("kv_heads", has("attention.head_count_kv") ? "attention.head_count_kv" : "attention.head_count");
   }
 
   void set_shape(const GgufLayer& layer, ModelRope& used) {
@@ -203,12 +216,17 @@ class GgufReader : GgufKeys {
     auto length = whole("attention.key_length_mla", 2, most_dim);
     if (length && used.kv_heads == 1) {
       used.kv_heads = used.heads;
+      reading.origins.derived("kv_heads", "attention.head_count");
       note("the k heads are as many as the q heads: the GGUF stores the rotated part of k once, for all of them");
     }
     const auto full = whole("attention.key_length", 2, most_dim);
     const auto swa = whole("attention.key_length_swa", 2, most_dim);
+    record("head_dim", length                ? "attention.key_length_mla"
+                       : layer.window && swa ? "attention.key_length_swa"
+                                             : "attention.key_length");
     if (!length) length = layer.window && swa ? swa : full;
     if (!length) {
+      reading.origins.derived("head_dim", "embedding_length / attention.head_count");
       const int width = needed("embedding_length", 1 << 24);
       if (width % layer.heads != 0) keys.refuse(own("embedding_length"), "must be a multiple of head_count");
       length = width / layer.heads;
@@ -220,6 +238,8 @@ class GgufReader : GgufKeys {
     if (!turning) note("rope.dimension_count is not given: the whole head turns");
     const std::string which = layer.window && turning_swa ? "rope.dimension_count_swa" : "rope.dimension_count";
     rope.rotary_dim = layer.window && turning_swa ? *turning_swa : turning.value_or(rope.head_dim);
+    reading.origins.derived("rotary_dim", "head_dim");
+    if (has(which)) record("rotary_dim", which);
     if (rope.rotary_dim % 2 != 0 || rope.rotary_dim > rope.head_dim) {
       const std::string rule = "must be even and at most the head's " + std::to_string(rope.head_dim);
       if (keys.has(own(which))) keys.refuse(own(which), rule);
@@ -228,6 +248,7 @@ class GgufReader : GgufKeys {
     }
     if (arch.quirk == GgufQuirk::mla) {
       used.first = rope.head_dim - rope.rotary_dim;
+      if (used.first != 0) reading.origins.derived("first", "head_dim - rotary_dim");
       note("the rotated block is the last of the head: multi-head latent attention");
     }
   }
@@ -237,12 +258,15 @@ class GgufReader : GgufKeys {
     const auto window = number("rope.freq_base_swa");
     std::string key = "rope.freq_base";
     rope.base = full.value_or(10000);
+    record_or_usual("base", key);
     if (!full) note("rope.freq_base is not given: 10000");
     if (layer.window && window) {
       rope.base = *window;
       key = "rope.freq_base_swa";
+      record("base", key);
     } else if (layer.window && arch.window_10000) {
       rope.base = 10000;
+      reading.origins.usual("base", name);
       note("rope.freq_base_swa is not given: 10000 on the layers with a sliding window");
     }
     if (!(rope.base > 1)) keys.refuse(own(key), "must be above 1");
@@ -255,6 +279,7 @@ class GgufReader : GgufKeys {
     if (turn == GgufTurn::norm_mrope) turn = sections ? GgufTurn::mrope : GgufTurn::norm;
     if (turn == GgufTurn::neox_mrope) turn = sections ? GgufTurn::mrope : GgufTurn::neox;
     rope.pairing = turn == GgufTurn::norm ? Pairing::interleaved : Pairing::half;
+    reading.origins.usual("pairing", name);
     if (turn == GgufTurn::mrope || turn == GgufTurn::imrope) {
       set_axes(rope, sections, turn == GgufTurn::imrope);
     } else if (sections) {
@@ -267,6 +292,7 @@ class GgufReader : GgufKeys {
     }
     if (given) {
       rope.pairing = *given;
+      reading.origins.given("pairing", "--pairing");
       return;
     }
     const bool permuted = arch.quirk == GgufQuirk::permuted || arch.quirk == GgufQuirk::permuted_switch ||
@@ -290,6 +316,7 @@ class GgufReader : GgufKeys {
       keys.refuse(key, std::string("must be ") + (in_turn ? "3 counts" : "1 to 4 counts") + " of pairs that sum to " +
                            std::to_string(rope.rotary_dim / 2));
     }
+    record("axis", "rope.dimension_sections");
     rope.axis = in_turn ? interleaved_axes(sections) : sectioned_axes(sections);
     note(in_turn
              ? "the pairs take time, height and width in turn, and what is left over time, as the model was trained; "

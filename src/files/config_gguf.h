@@ -61,6 +61,11 @@ struct GgufKeys {
   bool has(const std::string& key) const { return keys.has(own(key)); }
   void note(const std::string& sentence) { reading.note("", sentence); }
   std::optional<double> number(const std::string& key) const { return keys.number(own(key)); }
+  // Where a value of the rope at hand comes from.
+  void record(const char* value, const std::string& key) { reading.origins.read(value, keys, own(key)); }
+  void record_or_usual(const char* value, const std::string& key) {
+    reading.origins.read_or_usual(value, keys, own(key), name);
+  }
   std::optional<int> whole(const std::string& key, int least, int most) const;
   int needed(const std::string& key, int most) const;  // throws CONFIG_MISSING
   [[noreturn]] void missing(const std::string& key, const std::string& whom) const;

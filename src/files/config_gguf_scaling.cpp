@@ -15,7 +15,9 @@ class GgufScaling {
   GgufScaling(GgufKeys& reader, ModelRope& used) : reader_(reader), used_(used), rope_(used.rope) {}
 
   void set(bool plain) {
+    origins().usual("scaling", reader_.name);
     read();
+    origins().derived("attention_factor", "1 for default");
     if (plain) {
       const bool scaled = factor_ != 1 || reader_.gguf.find("rope_freqs.weight") != nullptr;
       if (scaled) reader_.note("the layers with a sliding window have no scaling");
@@ -32,6 +34,35 @@ class GgufScaling {
   }
 
  private:
+  Origins& origins() { return reader_.reading.origins; }
+
+  void record_scaling() {
+    reader_.record_or_usual("scaling", "rope.scaling.type");
+    origins().derived("attention_factor", std::string("1 for ") + name(rope_.scaling));
+    if (reader_.has("rope.scaling.attn_factor")) reader_.record("attention_factor", "rope.scaling.attn_factor");
+  }
+
+  void record_factor() {
+    const bool modern = reader_.has("rope.scaling.factor");
+    reader_.record_or_usual("scaling.factor", modern ? "rope.scaling.factor" : "rope.scale_linear");
+  }
+
+  void record_trained_length() {
+    reader_.record_or_usual("scaling.trained_length", "context_length");
+    if (reader_.has("rope.scaling.original_context_length")) {
+      reader_.record("scaling.trained_length", "rope.scaling.original_context_length");
+    }
+  }
+
+  // The scaling whose factors are tensors, or where there is none all the same.
+  void record_lists(const std::string& short_factor, const std::string& long_factor) {
+    record_scaling();
+    record_trained_length();
+    origins().given("scaling", long_factor);
+    origins().given("scaling.short_factor", short_factor);
+    origins().given("scaling.long_factor", long_factor);
+  }
+
   std::vector<double> factors(const std::string& tensor) const {
     std::vector<double> values = reader_.gguf.numbers(tensor, most_dim);
     const auto pairs = static_cast<std::size_t>(rope_.rotary_dim / 2);
@@ -88,6 +119,7 @@ class GgufScaling {
     scaling.attention_factor = attention_;
     if (!reader_.has("rope.scaling.attn_factor")) reader_.note("rope.scaling.attn_factor is not given: 1");
     rope_.scaling = scaling;
+    record_lists("rope_factors_short.weight", "rope_factors_long.weight");
   }
 
   void set_factors(bool has_tensor) {
@@ -95,8 +127,8 @@ class GgufScaling {
     if (has_tensor) divisors = factors("rope_freqs.weight");
     const bool uneven = std::any_of(divisors.begin(), divisors.end(), [](double d) { return d != 1; });
     if (type_ == "yarn") {
-      if (uneven) refuse("scaling yarn with factors in rope_freqs.weight");
       set_yarn();
+      if (uneven) divide_by(divisors);
     } else if (set_ntk(uneven) || set_still(divisors)) {
       return;
     } else if (uneven || attention_ != 1) {
@@ -105,12 +137,24 @@ class GgufScaling {
       LongRope scaling{divisors, divisors, trained_ > 0 ? trained_ : std::max<std::int64_t>(used_.context, 1)};
       scaling.attention_factor = attention_;
       rope_.scaling = std::move(scaling);
+      const std::string from = has_tensor ? "rope_freqs.weight" : reader_.own("rope.scaling.attn_factor");
+      record_lists(from, from);
       if (uneven)
         reader_.note(
             "inv_freq is divided by rope_freqs.weight: written as longrope with the same factors at every length");
     } else if (factor_ > 1) {
       rope_.scaling = Linear{factor_};
+      record_scaling();
+      record_factor();
     }
+  }
+
+  // ggml divides before it blends, pair by pair, so the order does not matter.
+  void divide_by(const std::vector<double>& divisors) {
+    for (const double d : divisors) rope_.multiplier.push_back(1 / d);
+    origins().given("multiplier", "rope_freqs.weight");
+    origins().given("multiplier", "1 / rope_freqs.weight");
+    reader_.note("inv_freq is divided by rope_freqs.weight");
   }
 
   // Hunyuan's alpha: the base grows.
@@ -121,6 +165,9 @@ class GgufScaling {
     if (uneven || factor_ != 1 || attention_ != 1) refuse("rope.scaling.alpha with another scaling");
     if (!(*alpha >= 1)) reader_.keys.refuse(reader_.own("rope.scaling.alpha"), "must be at least 1");
     rope_.scaling = Ntk{*alpha};
+    reader_.record("scaling", "rope.scaling.alpha");
+    reader_.record("scaling.factor", "rope.scaling.alpha");
+    origins().derived("attention_factor", "1 for ntk");
     return true;
   }
 
@@ -134,6 +181,10 @@ class GgufScaling {
     const auto turning = static_cast<double>(end - divisors.begin());
     if (std::floor(turning / pairs * pairs) != turning) return false;
     rope_.scaling = Proportional{turning / pairs, factor_};
+    record_scaling();
+    record_factor();
+    origins().given("scaling", "rope_freqs.weight");
+    origins().given("scaling.fraction", "rope_freqs.weight");
     reader_.note("the pairs whose factor in rope_freqs.weight is 1e30 stand still");
     return true;
   }
@@ -162,6 +213,31 @@ class GgufScaling {
     }
     reader_.note("yarn as ggml has it: the correction range is rounded outward (truncate)");
     rope_.scaling = scaling;
+    record_yarn(scaling);
+  }
+
+  void record_yarn(const Yarn& scaling) {
+    record_scaling();
+    record_factor();
+    record_trained_length();
+    reader_.record_or_usual("scaling.beta_fast", "rope.scaling.yarn_beta_fast");
+    reader_.record_or_usual("scaling.beta_slow", "rope.scaling.yarn_beta_slow");
+    origins().usual("scaling.truncate", reader_.name);
+    if (reader_.has("rope.scaling.yarn_ext_factor")) {
+      reader_.record("scaling.extrapolation_factor", "rope.scaling.yarn_ext_factor");
+    }
+    std::string magnitude = "0.1 * ln(factor) + 1";
+    if (scaling.mscale_all_dim) {
+      magnitude = "(0.1 * mscale * ln(factor) + 1) / (0.1 * mscale_all_dim * ln(factor) + 1)";
+      for (const char* value : {"scaling.mscale", "scaling.mscale_all_dim"}) {
+        reader_.record(value, "rope.scaling.yarn_log_multiplier");
+      }
+    }
+    if (reader_.has("rope.scaling.attn_factor")) {
+      reader_.record("scaling.attn_factor", "rope.scaling.attn_factor");
+      magnitude = "rope.scaling.attn_factor * (" + magnitude + ")";
+    }
+    origins().derived("attention_factor", magnitude);
   }
 
   [[noreturn]] static void refuse(const std::string& what) {

@@ -1,4 +1,5 @@
 // A text part: one ModelRope for each distinct rope of its layers.
+#include <algorithm>
 #include <cmath>
 #include <map>
 
@@ -30,16 +31,39 @@ constexpr const char* generic_partial_keys[] = {"partial_rotary_factor", "rotary
                                                 "rotary_percent",        "rope_percent", "rope_percentage",
                                                 "rotary_emb_fraction"};
 
-std::optional<double> top_partial(const Part& part) {
-  if (part.known) return part.family.partial_key.empty() ? std::nullopt : part.keys.number(part.family.partial_key);
+std::optional<double> partial_at(Reading& reading, const Part& part, std::string_view key) {
+  const auto partial = key.empty() ? std::nullopt : part.keys.number(key);
+  if (partial) reading.origins.read("partial at the top", part.keys, key);
+  return partial;
+}
+
+std::optional<double> top_partial(Reading& reading, const Part& part) {
+  if (part.known) return partial_at(reading, part, part.family.partial_key);
   for (const char* key : generic_partial_keys) {
-    if (const auto partial = part.keys.number(key)) return partial;
+    if (const auto partial = partial_at(reading, part, key)) return partial;
   }
   return std::nullopt;
 }
 
+// CLVP: max(projection_dim / (2 heads), 32).
+int half_head(Reading& reading, const Part& part, const HeadShape& heads) {
+  const std::string_view key = part.family.half_head_of;
+  const auto width = part.keys.integer(key, 1, std::int64_t{1} << 30);
+  const auto half = static_cast<int>(width.value_or(part.family.shape.hidden) / (2 * heads.heads));
+  const int dim = std::max(half, part.family.dim);
+  if (dim % 2 != 0 || dim > heads.block) {
+    throw Error("CONFIG_VALUE", "[read_config] " + part.keys.path_of(key) + " / (2 * heads) must be even and at most " +
+                                    std::to_string(heads.block) + " but got " + std::to_string(dim));
+  }
+  reading.origins.derived("rotary_dim",
+                          std::string(key) + " / (2 * heads), at least " + std::to_string(part.family.dim));
+  return dim;
+}
+
 // An absolute width: GPT-J's rotary_dim.
-std::optional<int> absolute_dim(Reading& reading, const Part& part, int block) {
+std::optional<int> absolute_dim(Reading& reading, const Part& part, const HeadShape& heads) {
+  if (!part.family.half_head_of.empty()) return half_head(reading, part, heads);
+  const int block = heads.block;
   const std::string key(part.known ? part.family.dim_key : "rotary_dim");
   if (key.empty()) return std::nullopt;
   auto dim = part.keys.integer(key, 1, block);
@@ -48,18 +72,38 @@ std::optional<int> absolute_dim(Reading& reading, const Part& part, int block) {
     reading.note(part.path, key + " is not given: " + std::to_string(*dim) + ", the default of " + part.name());
   }
   if (!dim) return std::nullopt;
+  reading.origins.read_or_usual("rotary_dim", part.keys, key, part.name());
   if (*dim % 2 != 0) part.keys.refuse(key, "must be even");
   if (*dim > block) part.keys.refuse(key, "must be at most the head's " + std::to_string(block) + " elements");
   return static_cast<int>(*dim);
 }
 
+// Where the fraction of the block that turns has its width from.
+void record_width(Origins& origins, const Part& part, bool partial_counts) {
+  const bool mla = origins.find("block") != nullptr;
+  const ValueOrigin* partial = partial_counts && !part.family.derives_partial ? origins.find("partial") : nullptr;
+  if (partial != nullptr && partial->origin == Origin::given) {
+    const bool of_block = mla && !part.family.partial_of_head;
+    origins.derived("rotary_dim", (of_block ? "qk_rope_head_dim * " : "head_dim * ") + last_word(partial->from));
+  } else if (partial != nullptr) {
+    origins.same("rotary_dim", "partial");
+  } else if (partial_counts && part.family.partial != 1 && !part.family.partial_of_head) {
+    origins.usual("rotary_dim", part.name());
+  } else if (mla) {
+    origins.same("rotary_dim", "block");
+  } else {
+    origins.derived("rotary_dim", "head_dim");
+  }
+}
+
 // How much of the block turns. rope.partial (inside the object) beats the top level, that beats the family.
 Width width_of(Reading& reading, const Part& part, const RopeKeys& rope, const HeadShape& heads) {
   Width width;
-  const auto top = top_partial(part);
-  const auto given = rope.partial ? rope.partial : top;
+  const auto top = top_partial(reading, part);
+  const bool given = !part.family.derives_partial && (rope.partial || top);
+  if (!rope.partial) reading.origins.same("partial", "partial at the top");
   if (!given) {
-    if (const auto dim = absolute_dim(reading, part, heads.block)) {
+    if (const auto dim = absolute_dim(reading, part, heads)) {
       width.rotary_dim = *dim;
       return width;
     }
@@ -68,21 +112,24 @@ Width width_of(Reading& reading, const Part& part, const RopeKeys& rope, const H
     if (block) {
       if (*block % 2 != 0) part.keys.refuse("qk_rope_head_dim", "must be even");
       width.rotary_dim = static_cast<int>(*block);
+      reading.origins.read("rotary_dim", part.keys, "qk_rope_head_dim");
       return width;
     }
   } else if (!part.family.dim_key.empty()) {
     part.keys.mark(part.family.dim_key);
   }
-  width.partial = checked_partial(part, given.value_or(part.family.partial));
+  width.partial = checked_partial(part, given ? rope.partial.value_or(top.value_or(1)) : part.family.partial);
   if (!given && width.partial != 1) {
     reading.note(part.path, std::string(part.family.partial_key) + " is not given: " + spelled(width.partial) +
                                 ", the default of " + part.name());
   }
+  const bool counts = scaled(rope) || part.family.reads_partial;
+  record_width(reading.origins, part, counts && rope.type != "proportional");
   if (rope.type == "proportional") {
     width.rotary_dim = heads.block;
     return width;
   }
-  if (!scaled(rope) && !part.family.reads_partial) {
+  if (!counts) {
     if (given && width.partial != 1) {
       reading.note(part.path, "partial_rotary_factor " + spelled(width.partial) +
                                   " has no effect: transformers turns the whole head of " + part.name());
@@ -101,7 +148,8 @@ Width width_of(Reading& reading, const Part& part, const RopeKeys& rope, const H
     }
     width.exponent_dim = turning;
     reading.note(part.path, std::to_string(turning) + " rotated elements are odd: " + std::to_string(width.rotary_dim) +
-                                " turn, with " + std::to_string(turning) + " in the exponent, as in transformers");
+                                " turn, with " + std::to_string(turning) + " in the exponent, " +
+                                (rope.type == "yarn" ? "where transformers refuses yarn" : "as in transformers"));
   }
   if (width.rotary_dim == 0) {
     throw Error("CONFIG_VALUE", "[read_config] " + part.keys.path_of(part.family.partial_key) +
@@ -137,6 +185,8 @@ void mark_what_agrees(const Part& part, const RopeKeys& rope, const Width& width
     const auto found = keys.json().find(key);
     if (found != keys.json().end() && *found == (part.family.pairing != Pairing::half)) keys.mark(key);
   }
+  const auto type = keys.json().find("rope_type");  // hoisted out of the object
+  if (type != keys.json().end() && *type == rope.type) keys.mark("rope_type");
   for (const char* key : {"rotary", "use_rope", "use_rotary", "use_rotary_pos_emb"}) {
     const auto found = keys.json().find(key);
     if (found != keys.json().end() && *found == true) keys.mark(key);
@@ -145,8 +195,10 @@ void mark_what_agrees(const Part& part, const RopeKeys& rope, const Width& width
 
 Pairing pairing_of(Reading& reading, const Part& part) {
   Pairing pairing = part.family.pairing;
+  reading.origins.usual("pairing", part.name());
   if (part.family.block == Block::mla && !is_mla(part)) {
     pairing = Pairing::half;
+    reading.origins.read("pairing", part.keys, "use_mla");
     reading.note(part.path, "use_mla is false: ordinary heads, and the pairing is half");
   }
   if (part.family.base_key == "rope_ratio" && part.keys.boolean("position_encoding_2d").value_or(false)) {
@@ -156,17 +208,20 @@ Pairing pairing_of(Reading& reading, const Part& part) {
   }
   if (part.family.switches_pairing) {
     const auto interleaved = part.keys.boolean("rope_interleave");
+    reading.origins.read_or_usual("pairing", part.keys, "rope_interleave", part.name());
     if (interleaved && !*interleaved) {
       pairing = Pairing::half;
       reading.note(part.path, "rope_interleave is false: the pairing is half");
     }
   }
   const auto original = part.family.base_key == "rope_ratio" ? part.keys.boolean("original_rope") : std::nullopt;
+  if (original) reading.origins.read("pairing", part.keys, "original_rope");
   if (original && !*original) {
     pairing = Pairing::half;
     reading.note(part.path, "original_rope is false: the pairing is half");
   }
   if (!reading.options.pairing) return pairing;
+  reading.origins.given("pairing", "--pairing");
   if (part.known && *reading.options.pairing != pairing) {
     reading.note(part.path, std::string("the pairing given, ") + name(*reading.options.pairing) + ", overrides " +
                                 name(pairing) + " of " + part.name());
@@ -174,9 +229,10 @@ Pairing pairing_of(Reading& reading, const Part& part) {
   return *reading.options.pairing;
 }
 
-int first_of(const Part& part, const HeadShape& heads, int rotary_dim) {
-  if (part.family.block == Block::trailing) return heads.head_dim - rotary_dim;
-  return heads.first;
+int first_of(Reading& reading, const Part& part, const HeadShape& heads, int rotary_dim) {
+  if (part.family.block != Block::trailing) return heads.first;
+  if (heads.head_dim != rotary_dim) reading.origins.derived("first", "head_dim - rotary_dim");
+  return heads.head_dim - rotary_dim;
 }
 
 // What tells two ropes apart, beside the numbers: the scaling's keys as written.
@@ -194,6 +250,7 @@ class TextPart {
 
   void read() {
     const Pairing pairing = pairing_of(reading_, part_);
+    of_part_ = reading_.origins;
     std::vector<int> without;
     for (std::size_t i = 0; i < layers_.size(); ++i) {
       const std::size_t slot = slot_of(layers_[i], pairing);
@@ -203,7 +260,7 @@ class TextPart {
         ropes_[slot].layers.push_back(static_cast<int>(i));
       }
     }
-    agree_on_positions();
+    if (!ropes_.empty()) check_positions(reading_, part_);
     read_dual_chunk();
     if (ropes_.empty()) read_unused_keys();
     for (ModelRope& rope : ropes_) {
@@ -216,14 +273,6 @@ class TextPart {
   }
 
  private:
-  // "position_embedding_type": "rope_gptj" says what this part knows already.
-  void agree_on_positions() const {
-    for (const char* key : {"position_embedding_type", "position_embeddings_type"}) {
-      const auto found = part_.keys.json().find(key);
-      if (!ropes_.empty() && found != part_.keys.json().end()) part_.keys.mark(key);
-    }
-  }
-
   // Qwen2.5-1M: beyond a chunk, attention remaps positions; the frequencies stay.
   void read_dual_chunk() {
     const char* key = "dual_chunk_attention_config";
@@ -239,7 +288,8 @@ class TextPart {
   void ignore(std::string_view key) {
     const bool says = part_.keys.has(key);
     ignore_known(part_.keys, std::string(key));
-    if (says) {
+    const bool told = part_.family.remark.find(key) != std::string_view::npos;
+    if (says && !told) {
       reading_.note(part_.path, std::string(key) + " is not read: " +
                                     (ropes_.empty() ? "nothing turns" : part_.name() + " turns without it"));
     }
@@ -257,8 +307,9 @@ class TextPart {
   std::size_t slot_of(const Layer& layer, Pairing pairing) {
     if (!layer.turns) return none;
     const auto key = std::make_tuple(layer.type, layer.base.value_or(0), layer.partial.value_or(0), layer.scaled,
-                                     layer.heads, layer.kv_heads, layer.head_dim);
+                                     layer.heads, layer.kv_heads, layer.head_dim, layer.nope, layer.turning);
     if (const auto found = slots_.find(key); found != slots_.end()) return found->second;
+    reading_.origins = of_part_;
     const auto rope = source_.of(layer);
     const std::size_t slot = rope ? add(layer, *rope, pairing) : none;
     slots_.emplace(key, slot);
@@ -267,23 +318,31 @@ class TextPart {
 
   std::size_t add(const Layer& layer, const RopeKeys& keys, Pairing pairing) {
     const HeadShape heads = head_shape(reading_, part_, layer);
+    if (heads.block % 2 != 0 && !part_.path.empty() && !part_.family.reads_partial) {  // the other parts may be sound
+      reading_.note(part_.path, "no rope is given: heads of " + std::to_string(heads.block) + " elements cannot turn");
+      return none;
+    }
     const Width width = width_of(reading_, part_, keys, heads);
     ModelRope model;
     model.part = part_.path;
     model.heads = heads.heads;
     model.kv_heads = heads.kv_heads;
-    model.context = stated_context(part_.keys);
+    model.context = stated_context(reading_, part_.keys);
     model.rope.head_dim = heads.head_dim;
     model.rope.rotary_dim = width.rotary_dim;
     model.rope.exponent_dim = width.exponent_dim;
     model.rope.base = keys.base;
     model.rope.pairing = pairing;
-    model.first = first_of(part_, heads, width.rotary_dim);
+    model.rope.clockwise = part_.family.clockwise;
+    model.first = first_of(reading_, part_, heads, width.rotary_dim);
+    name_learned(reading_, part_, model);
     if (part_.known) mark_what_agrees(part_, keys, width, heads);
     model.rope.scaling =
         read_scaling(reading_, part_, {.rope = keys, .partial = width.partial, .pairs = width.rotary_dim / 2});
     set_mrope_axes(reading_, part_, keys.scaling, model.rope);
-    if (!keys.scaling) reading_.note(part_.path, "no rope_scaling or rope_parameters apply: the rope is not scaled");
+    const bool condensed = part_.keys.has("rope_condense_ratio");
+    if (!keys.scaling && !condensed)
+      reading_.note(part_.path, "no rope_scaling or rope_parameters apply: the rope is not scaled");
     const auto same = std::make_tuple(written(keys), model.heads, model.kv_heads, model.rope.head_dim, model.first,
                                       model.rope.rotary_dim, model.rope.base);
     if (const auto found = same_.find(same); found != same_.end()) return found->second;
@@ -291,6 +350,7 @@ class TextPart {
       throw Error("CONFIG_VALUE", "[read_config] a model must have at most " + std::to_string(most_ropes) +
                                       " different ropes but has more");
     }
+    model.origins = reading_.origins.of_rope();
     ropes_.push_back(std::move(model));
     same_.emplace(same, ropes_.size() - 1);
     return ropes_.size() - 1;
@@ -300,13 +360,17 @@ class TextPart {
   const Part& part_;
   std::vector<Layer> layers_;
   RopeSource source_;
+  Origins of_part_;
   std::vector<ModelRope> ropes_;
-  std::map<std::tuple<std::string, double, double, bool, int, int, int>, std::size_t> slots_;
+  std::map<std::tuple<std::string, double, double, bool, int, int, int, int, int>, std::size_t> slots_;
   std::map<std::tuple<std::string, int, int, int, int, int, double>, std::size_t> same_;
 };
 
 }  // namespace
 
-void read_text_part(Reading& reading, const Part& part) { TextPart(reading, part).read(); }
+void read_text_part(Reading& reading, const Part& part) {
+  reading.origins = {};
+  TextPart(reading, part).read();
+}
 
 }  // namespace rotary::files

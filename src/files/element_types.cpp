@@ -1,5 +1,8 @@
 #include "element_types.h"
 
+#include <bit>
+#include <cmath>
+#include <cstring>
 #include <string>
 
 #include "io.h"
@@ -48,6 +51,27 @@ std::optional<ElementType> find_row(Matches matches) noexcept {
     if (matches(rows[i])) return static_cast<ElementType>(i);
   }
   return std::nullopt;
+}
+
+double half_value(std::uint16_t bits) {
+  const int exponent = bits >> 10 & 31;
+  const int fraction = bits & 1023;
+  double value = exponent == 0 ? std::ldexp(fraction, -24) : std::ldexp(1024 + fraction, exponent - 25);
+  if (exponent == 31) value = fraction == 0 ? HUGE_VAL : std::nan("");
+  return (bits & 0x8000) != 0 ? -value : value;
+}
+
+double brain_value(std::uint16_t bits) { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16); }
+
+template <typename Bits, typename Convert>
+std::vector<double> values_of(std::span<const std::byte> data, Convert convert) {
+  std::vector<double> values(data.size() / sizeof(Bits));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    Bits bits{};
+    std::memcpy(&bits, data.data() + i * sizeof(Bits), sizeof(Bits));
+    values[i] = convert(bits);
+  }
+  return values;
 }
 
 }  // namespace
@@ -109,6 +133,15 @@ std::optional<std::uint64_t> checked_bits(ElementType type, std::span<const std:
     }
   }
   return empty ? 0 : bits;
+}
+
+bool is_float(ElementType type) noexcept { return type == ElementType::f64 || dtype_of(type).has_value(); }
+
+std::vector<double> numbers_of(ElementType type, std::span<const std::byte> data) {
+  if (type == ElementType::f16) return values_of<std::uint16_t>(data, half_value);
+  if (type == ElementType::bf16) return values_of<std::uint16_t>(data, brain_value);
+  if (type == ElementType::f64) return values_of<double>(data, [](double value) { return value; });
+  return values_of<float>(data, [](float value) { return value; });
 }
 
 void check_whole(const char* operation, const Tensor& tensor) {

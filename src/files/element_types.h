@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "rotary/files.h"
 
@@ -21,6 +22,10 @@ const char* numpy_name(ElementType) noexcept;
 // elements * bits_of(type). Nothing if a size is negative, or if the product passes 64 bits even without the sizes
 // that are 0: strides made of such a shape would overflow.
 std::optional<std::uint64_t> checked_bits(ElementType, std::span<const std::int64_t> shape) noexcept;
+
+bool is_float(ElementType) noexcept;  // f64, f32, f16, bf16
+// The values of a tensor of floats.
+std::vector<double> numbers_of(ElementType, std::span<const std::byte>);
 
 // Before writing: the shape is sound and the data fills it exactly. Throws SHAPE.
 void check_whole(const char* operation, const Tensor&);

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cmath>
 #include <cstring>
 #include <optional>
 #include <span>
 #include <string_view>
 #include <utility>
 
+#include "element_types.h"
 #include "rotary/error.h"
 #include "utf8.h"
 
@@ -256,23 +256,20 @@ void check_count(const Cursor& cursor, std::uint64_t count, std::uint64_t most, 
   }
 }
 
-double half_value(std::uint16_t bits) {
-  const int exponent = bits >> 10 & 31;
-  const int fraction = bits & 1023;
-  double value = exponent == 0 ? std::ldexp(fraction, -24) : std::ldexp(1024 + fraction, exponent - 25);
-  if (exponent == 31) value = fraction == 0 ? HUGE_VAL : std::nan("");
-  return (bits & 0x8000) != 0 ? -value : value;
-}
-
-template <typename Bits, typename Convert>
-std::vector<double> values_of(const std::vector<std::byte>& data, Convert convert) {
-  std::vector<double> values(data.size() / sizeof(Bits));
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    Bits bits{};
-    std::memcpy(&bits, data.data() + i * sizeof(Bits), sizeof(Bits));
-    values[i] = convert(bits);
+// The ggml types of floats.
+std::optional<ElementType> float_type(std::uint32_t type) {
+  switch (type) {
+    case 0:
+      return ElementType::f32;
+    case 1:
+      return ElementType::f16;
+    case 28:
+      return ElementType::f64;
+    case 30:
+      return ElementType::bf16;
+    default:
+      return std::nullopt;
   }
-  return values;
 }
 
 }  // namespace
@@ -358,17 +355,11 @@ std::vector<double> Gguf::numbers(const std::string& name, std::int64_t most) co
   if (tensor->shape.front() > most) {
     fail("must have at most " + std::to_string(most) + " elements but has " + std::to_string(tensor->shape.front()));
   }
-  constexpr std::uint32_t type_f32 = 0, type_f16 = 1, type_f64 = 28, type_bf16 = 30;
-  if (tensor->type != type_f32 && tensor->type != type_f16 && tensor->type != type_f64 && tensor->type != type_bf16) {
-    fail("must be of type F32, F16, BF16 or F64 but is of ggml type " + std::to_string(tensor->type));
-  }
+  const std::optional<ElementType> type = float_type(tensor->type);
+  if (!type) fail("must be of type F32, F16, BF16 or F64 but is of ggml type " + std::to_string(tensor->type));
   std::vector<std::byte> data(static_cast<std::size_t>(tensor->bytes));
   file_.read(tensor->offset, data);
-  const auto brain = [](std::uint16_t bits) { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16); };
-  if (tensor->type == type_f16) return values_of<std::uint16_t>(data, half_value);
-  if (tensor->type == type_bf16) return values_of<std::uint16_t>(data, brain);
-  if (tensor->type == type_f64) return values_of<double>(data, [](double value) { return value; });
-  return values_of<float>(data, [](float value) { return value; });
+  return numbers_of(*type, data);
 }
 
 }  // namespace rotary::files

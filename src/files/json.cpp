@@ -251,7 +251,7 @@ std::optional<Object> Object::object(std::string_view key) const {
   const Json* v = value(key);
   if (v == nullptr) return std::nullopt;
   if (!v->is_object()) refuse(key, "must be an object");
-  return Object(*v, path_of(key), *ledger_);
+  return Object(*v, path_of(key), *ledger_, owner_);
 }
 
 }  // namespace rotary::files

@@ -46,11 +46,13 @@ class Ledger {
 // The getters throw CONFIG_VALUE with the key, the rule and the value.
 class Object {
  public:
-  // json must be an object that outlives this.
-  Object(const Json& json, std::string path, Ledger& ledger) : json_(&json), path_(std::move(path)), ledger_(&ledger) {}
+  // json must be an object that outlives this. An owner: the model_type whose class default the object is.
+  Object(const Json& json, std::string path, Ledger& ledger, std::string owner = {})
+      : json_(&json), path_(std::move(path)), ledger_(&ledger), owner_(std::move(owner)) {}
 
   const Json& json() const noexcept { return *json_; }
   const std::string& path() const noexcept { return path_; }
+  const std::string& owner() const noexcept { return owner_; }  // "" for an object of the file
   std::string path_of(std::string_view key) const;
 
   bool has(std::string_view key) const;      // there, and not null; does not mark
@@ -75,6 +77,7 @@ class Object {
   const Json* json_;
   std::string path_;
   Ledger* ledger_;
+  std::string owner_;
 };
 
 }  // namespace rotary::files

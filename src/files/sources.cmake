@@ -1,7 +1,9 @@
 set(rotary_files_sources
+  src/files/checkpoint.cpp
   src/files/config.cpp
   src/files/config_gguf.cpp
   src/files/config_gguf_scaling.cpp
+  src/files/config_layer_types.cpp
   src/files/config_layers.cpp
   src/files/config_leftover.cpp
   src/files/config_params.cpp
@@ -16,7 +18,12 @@ set(rotary_files_sources
   src/files/gguf_architectures.cpp
   src/files/io.cpp
   src/files/json.cpp
+  src/files/known_models.cpp
+  src/files/learned.cpp
   src/files/npy.cpp
+  src/files/origins.cpp
   src/files/safetensors.cpp
   src/files/safetensors_header.cpp
-  src/files/utf8.cpp)
+  src/files/usual_context.cpp
+  src/files/utf8.cpp
+  src/files/without_rope.cpp)

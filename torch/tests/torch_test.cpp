@@ -286,6 +286,18 @@ TEST(Embedding, LearnedFrequenciesFallIntoPlaceByGradientDescent) {
   EXPECT_NEAR(learner->attention_factor.item<double>(), 1, 1e-3);
 }
 
+TEST(Embedding, ClockwiseIsTheTransposedRotation) {
+  rotary::Rope rope{.head_dim = 8, .pairing = rotary::Pairing::half};
+  const Tensor q = torch::randn({1, 5, 2, 8}), place = torch::arange(5);
+  RotaryEmbedding plain(rope);
+  const Tensor back = rotate_backward(q, plain->table(place), Dims::bthd);
+  rope.clockwise = true;
+  for (const bool learned : {false, true}) {
+    RotaryEmbedding clockwise(rope, RotaryEmbeddingOptions{.learned = learned});
+    EXPECT_TRUE(torch::equal(clockwise(q, q, 0, Dims::bthd).first, back)) << learned;
+  }
+}
+
 TEST(Embedding, SaysWhatItIsAndWhatIsWrong) {
   std::ostringstream text;
   text << *rotary_embedding(configs / "deepseek-v3.json");

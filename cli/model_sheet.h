@@ -1,0 +1,29 @@
+// The cells of the sheet of models: rotary models and docs/models.md show the same.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "rotary/files.h"
+
+namespace rotary::cli {
+
+// One rope of a part; "-" where a cell is not known.
+struct SheetRow {
+  std::string heads;       // "32", "32/8" with fewer heads of k
+  std::string head_dim;    //
+  std::string rotary_dim;  // "64", "64 from 128", "50%" of a head whose size is not known
+  std::string pairing;     // "half", "half, clockwise"
+  std::string base;        //
+  std::string scaling;     // "default", "yarn 32"
+  std::string axes;        // how many coordinates a position has
+  std::string layers;      // "32", "24 of 32"
+};
+
+// partial: KnownModel::partial.
+std::vector<SheetRow> sheet_rows(const std::vector<ModelRope>& ropes_of_one_part, double partial = 1);
+
+int axes_of(const Rope&) noexcept;
+const char* direction(const Rope&) noexcept;  // "counterclockwise", "clockwise"
+
+}  // namespace rotary::cli

@@ -1,0 +1,1 @@
+rotary_test(learned_test learned_test.cpp LIBS rotary::files)

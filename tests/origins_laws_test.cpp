@@ -1,0 +1,170 @@
+// Where every value of a rope comes from: laws over all golden configs and those of the sweep.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <sstream>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "origins_helpers.h"
+#include "rotary/files.h"
+
+namespace rotary {
+namespace {
+
+using Json = nlohmann::json;
+using origins_test::find;
+using origins_test::text_of;
+namespace fs = std::filesystem;
+
+const fs::path golden = fs::path(ROTARY_SOURCE_DIR) / "tests/golden";
+
+Json json_in(const fs::path& path) {
+  std::stringstream text;
+  text << std::ifstream(path).rdbuf();
+  std::string json = text.str();
+  for (std::size_t at; (at = json.find("Infinity")) != std::string::npos;) json.replace(at, 8, "1e30");  // Python's
+  return Json::parse(json);
+}
+
+std::map<std::string, Json> all_configs() {
+  std::map<std::string, Json> configs;
+  for (const auto& entry : fs::directory_iterator(golden / "configs")) {
+    configs["configs/" + entry.path().filename().string()] = json_in(entry.path());
+  }
+  if (!fs::exists(golden / "sweep")) return configs;
+  for (const auto& entry : fs::directory_iterator(golden / "sweep")) {
+    const std::string file = "sweep/" + entry.path().filename().string();
+    if (entry.path().extension() == ".json") configs[file] = json_in(entry.path()).value("config", Json::object());
+  }
+  return configs;
+}
+
+// Nothing where the reader refuses it.
+std::optional<Model> model_of(const Json& config) {
+  try {
+    return parse_config(config.dump());
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+// "text_config.rope_scaling.factor" as /text_config/rope_scaling/factor.
+Json::json_pointer pointer_to(std::string path) {
+  std::replace(path.begin(), path.end(), '.', '/');
+  return Json::json_pointer("/" + path);
+}
+
+template <typename T>
+std::optional<double> as_number(const T& value) {
+  if constexpr (std::is_arithmetic_v<T>) {
+    return static_cast<double>(value);
+  } else if constexpr (std::is_same_v<T, std::optional<double>>) {
+    return value;
+  } else {
+    return std::nullopt;
+  }
+}
+
+// The numbers of a rope by the names that origins have; those of its scaling are there when the method has them.
+template <typename Method>
+void add_scaling(std::map<std::string, std::optional<double>>& values, const Method& m) {
+  if constexpr (requires { m.factor; }) values["scaling.factor"] = as_number(m.factor);
+  if constexpr (requires { m.trained_length; }) values["scaling.trained_length"] = as_number(m.trained_length);
+  if constexpr (requires { m.low; }) values["scaling.low"] = m.low;
+  if constexpr (requires { m.high; }) values["scaling.high"] = m.high;
+  if constexpr (requires { m.fraction; }) values["scaling.fraction"] = m.fraction;
+  if constexpr (requires { m.beta_fast; }) {
+    values["scaling.beta_fast"] = m.beta_fast;
+    values["scaling.beta_slow"] = m.beta_slow;
+    values["scaling.truncate"] = std::nullopt;
+  }
+  if constexpr (requires { m.long_factor; }) {
+    values["scaling.short_factor"] = std::nullopt;
+    values["scaling.long_factor"] = std::nullopt;
+  }
+}
+
+std::map<std::string, std::optional<double>> values_of(const ModelRope& used) {
+  std::map<std::string, std::optional<double>> values = {
+      {"layers", std::nullopt},         {"heads", used.heads},     {"kv_heads", used.kv_heads},
+      {"head_dim", used.rope.head_dim}, {"pairing", std::nullopt}, {"rotary_dim", used.rope.rotary_dim},
+      {"base", used.rope.base},         {"scaling", std::nullopt}, {"attention_factor", std::nullopt}};
+  if (used.first != 0) values["first"] = used.first;
+  if (used.context != 0) values["context"] = static_cast<double>(used.context);
+  if (!used.rope.axis.empty()) values["axis"] = std::nullopt;
+  std::visit([&](const auto& method) { add_scaling(values, method); }, used.rope.scaling);
+  return values;
+}
+
+void expect_every_value_once(const ModelRope& used) {
+  std::set<std::string> names;
+  for (const ValueOrigin& known : used.origins) {
+    EXPECT_TRUE(names.insert(known.value).second) << known.value << " has two origins";
+    EXPECT_FALSE(known.from.empty()) << known.value;
+  }
+  for (const auto& [value, number] : values_of(used)) EXPECT_TRUE(names.count(value) != 0) << value << " has no origin";
+}
+
+void expect_given_keys_hold(const ModelRope& used, const Json& config) {
+  const auto values = values_of(used);
+  for (const ValueOrigin& known : used.origins) {
+    if (known.origin != Origin::given) continue;
+    ASSERT_TRUE(config.contains(pointer_to(known.from))) << known.value << ": " << known.from;
+    const Json& there = config.at(pointer_to(known.from));
+    EXPECT_FALSE(there.is_null()) << known.value << ": " << known.from;
+    const auto number = values.find(known.value);
+    if (!there.is_number() || number == values.end() || !number->second) continue;
+    EXPECT_EQ(there.get<double>(), *number->second) << known.value << ": " << known.from;
+  }
+}
+
+TEST(OriginLaws, every_value_has_one_origin_and_given_keys_hold_it) {
+  int ropes = 0;
+  for (const auto& [file, config] : all_configs()) {
+    SCOPED_TRACE(file);
+    const auto model = model_of(config);
+    for (const ModelRope& used : model ? model->ropes : std::vector<ModelRope>{}) {
+      SCOPED_TRACE("part \"" + used.part + "\"");
+      expect_every_value_once(used);
+      expect_given_keys_hold(used, config);
+      ++ropes;
+    }
+  }
+  EXPECT_GT(ropes, 100);
+}
+
+// Without the key, the value comes from elsewhere, or the reader refuses the file.
+TEST(OriginLaws, a_given_key_that_is_removed_is_given_no_more) {
+  for (const auto& [file, config] : all_configs()) {
+    SCOPED_TRACE(file);
+    const auto model = model_of(config);
+    std::set<std::pair<std::string, std::string>> keys;
+    for (const ModelRope& used : model ? model->ropes : std::vector<ModelRope>{}) {
+      for (const char* value : {"base", "scaling", "head_dim", "scaling.factor"}) {
+        const ValueOrigin* known = find(used, value);
+        if (known != nullptr && known->origin == Origin::given) keys.emplace(value, known->from);
+      }
+    }
+    for (const auto& [value, path] : keys) {
+      Json less = config;
+      const Json::json_pointer key = pointer_to(path);
+      less.at(key.parent_pointer()).erase(key.back());
+      const auto rest = model_of(less);
+      for (const ModelRope& used : rest ? rest->ropes : std::vector<ModelRope>{}) {
+        EXPECT_NE(text_of(used, value), "given | " + path);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace rotary
