@@ -112,25 +112,24 @@ void write_head(std::ostream& out, const Page& page) {
   for (const Line& line : page.lines) types.insert(line.model_type.substr(0, line.model_type.find('+')));
   out << "# The sheet of models\n\n"
          "Generated, not written, by `scripts/sweep.sh`: tools/sweep.py runs the models of transformers "
-      << records().front().transformers
-      << " and writes\n`tests/golden/sweep/`; `ROTARY_UPDATE_DOCS=1 build/release/tests/sweep_test` writes this page "
-         "from it. A test compares the two.\n`rotary models` prints the same from the program's own table.\n\n"
-      << page.lines.size() << " ropes of " << types.size() << " model types; " << page.swept
+      << records().front().transformers << R"( and writes
+`tests/golden/sweep/`; `ROTARY_UPDATE_DOCS=1 build/release/tests/sweep_test` writes this page from it. A test compares the two.
+`rotary models` prints the same from the program's own table.
+
+)" << page.lines.size()
+      << " ropes of " << types.size() << " model types; " << page.swept
       << " of them are measured against the model's own rotary module and apply function: the worst\n"
          "relative difference of inv_freq is "
       << measured(page.worst.inv_freq) << ", the worst absolute difference of a rotated vector "
-      << measured(page.worst.vector)
-      << ". Rows without a measure (-) are remote\ncode, which transformers does not hold, and class defaults that it "
-         "does not "
-         "run.\n\n"
-         "A row is the default config of a class: what `rotary inspect` answers for a file that states its layers and "
-         "heads and leaves\nthe rest out. `+` marks a file with one switch turned from its default. heads: of q, and "
-         "of k "
-         "after the slash where they are\nfewer. rotary_dim: the width of the block that turns (`64 from 128`: it "
-         "begins "
-         "at element 128; `50%`: of a head whose size has\nno default), pairs that stand still included. axes: how "
-         "many "
-         "coordinates a position has. layers: how many turn by this rope.\n\n";
+      << measured(page.worst.vector) << R"(. Rows without a measure (-) are remote
+code, which transformers does not hold, and class defaults that it does not run.
+
+A row is the default config of a class: what `rotary inspect` answers for a file that states its layers and heads and leaves
+the rest out. `+` marks a file with one switch turned from its default. heads: of q, and of k after the slash where they are
+fewer. rotary_dim: the width of the block that turns (`64 from 128`: it begins at element 128; `50%`: of a head whose size has
+no default), pairs that stand still included. axes: how many coordinates a position has. layers: how many turn by this rope.
+
+)";
 }
 
 void write_table(std::ostream& out, const std::vector<Line>& lines) {
