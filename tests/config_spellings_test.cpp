@@ -58,6 +58,7 @@ TEST(Spellings, of_yarn) {
                   R"("rope_theta": 3e6, "rope_scaling": {"type": "yarn", )" + with + inside + "}",
                   R"("rope_theta": 3e6, "rope_scaling": {"rope_type": "yarn", )" + with + inside + beta + "}",
                   R"("rope_theta": 3e6, "rope_scaling": {)" + with + inside + R"(, "type": "yarn"})",
+                  R"("rope_theta": 3e6, "rope_scaling": {)" + with + inside + R"(.0, "type": "yarn"})",
                   R"("rope_parameters": {"rope_theta": 3e6, "rope_type": "yarn", )" + with + inside + "}",
                   R"("rope_theta": 3e6, "rope_scaling": {"type": "yarn", "factor": 5.5}, )" + inside,
                   R"("rope_theta": 3e6, "rope_scaling": {"type": "yarn", "factor": 5.5,

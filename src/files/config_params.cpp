@@ -158,7 +158,7 @@ class Params {
     const auto factor = keys.number("factor");
     if (!factor) throw Error("CONFIG_MISSING", "[read_config] yarn must have factor but has none");
     yarn.factor = checked_factor(keys, "factor", 1, 1);
-    const auto trained = keys.integer("original_max_position_embeddings", 1, most_length);
+    const auto trained = keys.length("original_max_position_embeddings", most_length);
     if (!trained) {
       throw Error("CONFIG_MISSING", "[read_config] yarn must have original_max_position_embeddings but has none");
     }
@@ -240,7 +240,7 @@ void read_gpt_oss(Reading& reading, const Object& keys) {
   Yarn yarn;
   yarn.factor = checked_factor(keys, "rope_scaling_factor", 1, 1);
   yarn.truncate = false;
-  yarn.trained_length = *keys.integer("initial_context_length", 1, most_length);
+  yarn.trained_length = *keys.length("initial_context_length", most_length);
   yarn.beta_fast = checked_factor(keys, "rope_ntk_beta", 0, 32);
   yarn.beta_slow = checked_factor(keys, "rope_ntk_alpha", 0, 1);
   origins.read_or_usual("scaling", keys, "rope_scaling_factor", "gpt_oss");

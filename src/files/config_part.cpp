@@ -267,7 +267,7 @@ class TextPart {
       rope.layers_without_rope = without;
       reading_.model.ropes.push_back(std::move(rope));
     }
-    part_.keys.integer("original_max_position_embeddings", 1, most_length);
+    part_.keys.length("original_max_position_embeddings", most_length);
     for (const std::string_view key : words(part_.family.harmless)) ignore(key);
     if (!part_.family.remark.empty()) reading_.note(part_.path, std::string(part_.family.remark));
   }

@@ -97,13 +97,13 @@ class ScalingReader {
   }
 
   std::optional<std::int64_t> trained_in_keys() const {
-    return keys_.integer("original_max_position_embeddings", 1, most_length);
+    return keys_.length("original_max_position_embeddings", most_length);
   }
 
   // L0: the top level's, else the object's, else max_position_embeddings.
   std::int64_t trained_length() {
     const auto inside = trained_in_keys();
-    const auto top = part_.keys.integer("original_max_position_embeddings", 1, most_length);
+    const auto top = part_.keys.length("original_max_position_embeddings", most_length);
     constexpr const char* key = "original_max_position_embeddings";
     if (top && !context_.rope.truncate_elsewhere) {
       origins().read("scaling.trained_length", part_.keys, key);

@@ -1,4 +1,5 @@
 // How many layers and heads, and how wide a head is.
+#include <cmath>
 #include <initializer_list>
 
 #include "config.h"
@@ -301,7 +302,7 @@ HeadShape head_shape(Reading& reading, const Part& part, const Layer& layer) {
 
 std::optional<std::int64_t> context_length(const Object& keys) {
   for (const char* key : context_keys) {
-    if (const auto value = keys.integer(key, 1, most_length)) return value;
+    if (const auto value = keys.length(key, most_length)) return value;
   }
   return std::nullopt;
 }
@@ -309,11 +310,11 @@ std::optional<std::int64_t> context_length(const Object& keys) {
 std::int64_t stated_context(Reading& reading, const Object& keys) {
   for (const char* key : context_keys) {
     const auto found = keys.json().find(key);
-    if (found == keys.json().end() || !found->is_number_integer()) continue;
-    const auto value = found->get<std::int64_t>();
-    if (value < 1 || value > most_length) continue;
+    if (found == keys.json().end() || !found->is_number()) continue;
+    const auto value = found->get<double>();
+    if (!(value >= 1 && value <= static_cast<double>(most_length)) || std::trunc(value) != value) continue;
     reading.origins.read("context", keys, key);
-    return value;
+    return static_cast<std::int64_t>(value);
   }
   return 0;
 }

@@ -187,6 +187,16 @@ std::optional<std::int64_t> Object::integer(std::string_view key, std::int64_t l
   return i;
 }
 
+std::optional<std::int64_t> Object::length(std::string_view key, std::int64_t most) const {
+  const Json* v = value(key);
+  if (v == nullptr || !v->is_number_float()) return integer(key, 1, most);
+  const auto real = v->get<double>();
+  if (!(real >= 1 && real <= static_cast<double>(most)) || std::trunc(real) != real) {
+    refuse(key, "must be an integer from 1 to " + std::to_string(most));
+  }
+  return static_cast<std::int64_t>(real);
+}
+
 std::optional<double> Object::number(std::string_view key) const {
   const Json* v = value(key);
   if (v == nullptr) return std::nullopt;

@@ -59,6 +59,7 @@ class Object {
   bool is_null(std::string_view key) const;  // there, and null; does not mark
   const Json* value(std::string_view key) const;
   std::optional<std::int64_t> integer(std::string_view key, std::int64_t least, std::int64_t most) const;
+  std::optional<std::int64_t> length(std::string_view key, std::int64_t most) const;  // from 1; 8192.0 is 8192
   std::optional<double> number(std::string_view key) const;
   std::optional<bool> boolean(std::string_view key) const;
   std::optional<std::string> text(std::string_view key) const;
