@@ -12,6 +12,6 @@ if [ -z "${PYTHON:-}" ]; then
   PYTHON=${site%/lib/python3*}/bin/python
 fi
 "$PYTHON" "$root/tools/sweep.py" "$@"
-cmake -S "$root" --preset release >/dev/null
+cmake -S "$root" --preset release -DROTARY_TESTS=ON >/dev/null
 cmake --build "$root/build/release" -j "$jobs" --target sweep_test
 ROTARY_UPDATE_DOCS=1 "$root/build/release/tests/sweep_test"
