@@ -19,10 +19,10 @@ passed=0 failed=0 skipped=0
 werror() { case "$1-$("$1" -dumpversion | cut -d. -f1)" in g++-12 | clang++-14) echo ON ;; *) echo OFF ;; esac; }
 
 # run_stage NAME CXX CMAKE_OPTION...: configures, builds and tests build/test-NAME, and adds up what ctest says.
-# build_targets and ctest_options narrow that down.
-build_targets=() ctest_options=()
+# build_targets and ctest_options narrow that down, folder names another stage whose objects serve.
+build_targets=() ctest_options=() folder=""
 run_stage() {
-  local name=$1 cxx=$2 build=$root/build/test-$1 log status=0
+  local name=$1 cxx=$2 build=$root/build/test-${folder:-$1} log status=0
   shift 2
   say "== $name"
   cmake -S "$root" -B "$build" -DCMAKE_CXX_COMPILER="$cxx" -DROTARY_WERROR="$(werror "$cxx")" "$@" >&2
@@ -46,14 +46,14 @@ torch_stage() {
     skipped=$((skipped + 1))
     return
   fi
-  build_targets=(--target torch_tests) ctest_options=(-L torch)
+  build_targets=(--target torch_tests) ctest_options=(-L torch) folder=release
   run_stage "$1" g++ -DCMAKE_BUILD_TYPE=Release -DROTARY_TORCH=ON -DTORCH_ROOT="$torch_root"
-  build_targets=() ctest_options=()
+  build_targets=() ctest_options=() folder=""
 }
 
 for stage in "$@"; do
   case "$stage" in
-    release) run_stage release g++ -DCMAKE_BUILD_TYPE=Release ;;
+    release) run_stage release g++ -DCMAKE_BUILD_TYPE=Release -DROTARY_TORCH=OFF ;;
     asan) run_stage asan g++ -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-O1 -g1" \
                    -DROTARY_SANITIZE=address,undefined -DROTARY_WERROR=OFF ;;  # instrumented code draws false warnings
     clang) run_stage clang clang++ -DCMAKE_BUILD_TYPE=Release ;;
