@@ -28,10 +28,7 @@ struct Options {
 // ---- the ropes of a model ----
 
 void inspect_model(const Options& options) {
-  check_source(options.source);
-  if (options.source.config.empty() && !options.source.head_dim) {
-    throw UsageError(std::string(options.source.base ? "--base" : "--inv-freq") + " needs --head-dim");
-  }
+  check_source_without_tensor(options.source);
   const Model model = read_model(options.source, options.source.head_dim.value_or(0));
   std::vector<std::pair<std::size_t, RopeView>> views;
   for (const ModelRope& used : model.ropes) {

@@ -108,7 +108,7 @@ class Header {
     add("turning", std::to_string(width) + " elements (" + std::to_string(width / 2) + " pairs)", "rotary_dim");
     if (used.first != 0) add("first", std::to_string(used.first), "first");
     add("pairing", name(used.rope.pairing), "pairing");
-    if (used.rope.clockwise) add("direction", "clockwise", "direction");
+    if (used.rope.clockwise) add("direction", direction(used.rope), "direction");
     if (view_.axes > 1) add("axes", axes_text(), "axis");
     if (used.rope.inv_freq.empty()) {
       add("base", digits(used.rope.base, 17), "base");
@@ -258,7 +258,7 @@ Json json_of(const RopeView& view) {
           {"rotary_dim", used.rope.rotary_dim},
           {"first", used.first},
           {"pairing", name(used.rope.pairing)},
-          {"direction", used.rope.clockwise ? "clockwise" : "counterclockwise"},
+          {"direction", direction(used.rope)},
           {"base", used.rope.inv_freq.empty() ? Json(used.rope.base) : Json(nullptr)},
           {"scaling", name(used.rope.scaling)},
           {"attention_factor", view.attention_factor},

@@ -53,11 +53,7 @@ std::string layers_text(const ModelRope& model, std::size_t all) {
 
 }  // namespace
 
-int axes_of(const Rope& rope) noexcept {
-  return rope.axis.empty() ? 1 : 1 + *std::max_element(rope.axis.begin(), rope.axis.end());
-}
-
-const char* direction(const Rope& rope) noexcept { return rope.clockwise ? "clockwise" : "counterclockwise"; }
+int axes_of(const Rope& rope) { return Frequencies{.axis = rope.axis}.axes(); }
 
 std::vector<SheetRow> sheet_rows(const std::vector<ModelRope>& ropes, double partial) {
   const std::size_t all = layers_in_all(ropes);

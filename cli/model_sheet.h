@@ -23,7 +23,6 @@ struct SheetRow {
 // partial: KnownModel::partial.
 std::vector<SheetRow> sheet_rows(const std::vector<ModelRope>& ropes_of_one_part, double partial = 1);
 
-int axes_of(const Rope&) noexcept;
-const char* direction(const Rope&) noexcept;  // "counterclockwise", "clockwise"
+int axes_of(const Rope&);
 
 }  // namespace rotary::cli

@@ -2,7 +2,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -24,12 +23,6 @@ struct Options {
   std::string filter;
   bool json = false;
 };
-
-std::string lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return text;
-}
 
 // A part of model_type, part, or of the pairing or scaling of one of its ropes.
 bool matches(const KnownModel& model, const std::string& filter) {

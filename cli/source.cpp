@@ -60,6 +60,9 @@ Model model_without_config(const Source& source, int head_dim) {
   return model;
 }
 
+// The option that stands in for CONFIG.
+std::string described_by(const Source& source) { return source.base ? "--base" : "--inv-freq"; }
+
 std::size_t rope_of_inv_freq(const Model& model, const Source& source) {
   if (model.ropes.size() > 1 && !source.rope) {
     throw Error("ROPE", "[rope] --inv-freq must come with --rope N, which of the model's " +
@@ -140,7 +143,7 @@ void check_source(const Source& source) {
     }
     return;
   }
-  const std::string given = source.base ? "--base" : "--inv-freq";
+  const std::string given = described_by(source);
   if (!source.weights.empty()) throw UsageError("--weights needs CONFIG: it says which tensors count");
   if (source.base && !source.inv_freq.empty()) {
     throw UsageError("--base and --inv-freq both give the frequencies: give one of them");
@@ -150,6 +153,11 @@ void check_source(const Source& source) {
   }
   if (source.pairing.empty()) throw UsageError(given + " needs --pairing: half, interleaved or interleaved_to_half");
   if (source.rope.value_or(0) != 0) throw UsageError(given + " describes one rope: --rope can only be 0");
+}
+
+void check_source_without_tensor(const Source& source) {
+  check_source(source);
+  if (source.config.empty() && !source.head_dim) throw UsageError(described_by(source) + " needs --head-dim");
 }
 
 Model read_model(const Source& source, int head_dim) {

@@ -39,6 +39,7 @@ std::optional<Pairing> pairing_of(const Source&);  // as --pairing says
 Model read_model(const Source&, int head_dim);
 // Throws UsageError unless one of CONFIG, --base and --inv-freq describes the rope, with what belongs to it.
 void check_source(const Source&);
+void check_source_without_tensor(const Source&);  // the same, and --head-dim belongs to it: no tensor tells it
 
 // The rope that --rope names, by default the first. Throws ROPE.
 const ModelRope& chosen_rope(const Model&, const Source&);

@@ -43,7 +43,7 @@ std::map<std::string, std::string> metadata(const Options& options, const Model&
           {"part", used.part},
           {"rope", std::to_string(options.source.rope.value_or(0))},
           {"pairing", name(used.rope.pairing)},
-          {"direction", used.rope.clockwise ? "clockwise" : "counterclockwise"},
+          {"direction", direction(used.rope)},
           {"rotary_dim", std::to_string(used.rope.rotary_dim)},
           {"base", used.rope.inv_freq.empty() ? digits(used.rope.base, 17) : ""},
           {"inv_freq", options.source.inv_freq},
@@ -57,10 +57,7 @@ std::map<std::string, std::string> metadata(const Options& options, const Model&
 }
 
 void run(const Options& options) {
-  check_source(options.source);
-  if (options.source.config.empty() && !options.source.head_dim) {
-    throw UsageError(std::string(options.source.base ? "--base" : "--inv-freq") + " needs --head-dim");
-  }
+  check_source_without_tensor(options.source);
   if (!options.machine.target.empty()) use_target(options.machine.target);
   if (options.output.ends_with(".npy")) {
     throw Error("FORMAT", "[table] cos and sin are two tensors: the output must be a safetensors file but got '" +

@@ -99,6 +99,8 @@ std::string lead(std::string_view text, std::size_t width) {
   return (text.size() < width ? std::string(width - text.size(), ' ') : std::string()) + std::string(text);
 }
 
+const char* direction(const Rope& rope) noexcept { return rope.clockwise ? "clockwise" : "counterclockwise"; }
+
 std::string json_text(const nlohmann::ordered_json& value) {
   std::string out;
   append_json(out, value, 0);

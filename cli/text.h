@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "../src/files/io.h"
+#include "rotary/rotary.h"
 
 namespace rotary::cli {
 
@@ -16,7 +17,9 @@ std::string ranges(const std::vector<int>& rising);              // "0-3, 5"; "n
 std::string shape_text(const std::vector<std::int64_t>& shape);  // "[1, 16, 32, 128]"
 std::string pad(std::string_view text, std::size_t width);       // text, then spaces
 std::string lead(std::string_view text, std::size_t width);      // spaces, then text
+const char* direction(const Rope&) noexcept;                     // "counterclockwise", "clockwise"
 
+using files::lower;
 using files::printable;
 
 // JSON with every double at 17 significant digits, lists of numbers and words on one line. Throws NUMBER for a value

@@ -278,9 +278,12 @@ TEST_F(LearnedFiles, AnIndexMustNameFilesBesideIt) {
   refused("FORMAT", "files beside the index", R"({"weight_map": {"rotary_emb.alpha": "../other.safetensors"}})");
   refused("FORMAT", "files beside the index", R"({"weight_map": {"rotary_emb.alpha": ".."}})");
   refused("FORMAT", "files beside the index", R"({"weight_map": {"rotary_emb.alpha": 7}})");
+  refused("FORMAT", "files beside the index", R"({"weight_map": {"rotary_emb.alpha": "."}})");
   refused("FORMAT", "must have the object weight_map", "[]");
+  refused("FORMAT", "must have the object weight_map", R"({"weight_map": {}})");
   refused("FILE", "absent.safetensors", R"({"weight_map": {"rotary_emb.alpha": "absent.safetensors"}})");
   refused("JSON", "", "{");
+  refused("JSON", "at most 16 MB", std::string((16u << 20) + 1, ' '));
   write("shard.safetensors", {floats("other", {1})});
   refused("TENSOR", "no tensor is named", R"({"weight_map": {"rotary_emb.alpha": "shard.safetensors"}})");
 }

@@ -8,9 +8,8 @@
 #include <cstring>
 #include <sstream>
 
+#include "src/files/checkpoint.h"
 #include "src/files/io.h"
-#include "src/files/json.h"
-#include "torch/json_file.h"
 #include "torch/refusal.h"
 
 namespace rotary_torch {
@@ -19,7 +18,6 @@ namespace {
 using at::Tensor;
 using rotary::ElementType;
 using rotary::files::in_quotes;
-using rotary::files::Json;
 namespace fs = std::filesystem;
 
 constexpr const char* single = "model.safetensors";
@@ -40,32 +38,6 @@ constexpr std::array type_pairs = {
     TypePair{ElementType::i16, at::kShort},     TypePair{ElementType::i8, at::kChar},
     TypePair{ElementType::u8, at::kByte},       TypePair{ElementType::boolean, at::kBool}};
 
-// ---- the index of the shards ---------------------------------------------------------------------
-
-// A file of the same folder, and nothing else: an index must not reach elsewhere.
-bool is_plain_name(const std::string& name) {
-  return !name.empty() && name != "." && name != ".." &&
-         name.find_first_of(std::string("/\\\0", 3)) == std::string::npos;
-}
-
-// tensor name -> file name
-std::map<std::string, std::string> read_index(const fs::path& path) {
-  const Json json = rotary::files::parse_json(json_file_text("checkpoint", path));
-  const auto map = json.is_object() ? json.find("weight_map") : json.end();
-  if (!json.is_object() || map == json.end() || !map->is_object() || map->empty()) {
-    refuse("FORMAT", path.string(), " must have a weight_map of tensor names and file names but has none");
-  }
-  std::map<std::string, std::string> files;
-  for (const auto& item : map->items()) {
-    if (!item.value().is_string() || !is_plain_name(item.value().get_ref<const std::string&>())) {
-      refuse("FORMAT", "a shard must be a file beside ", path.string(), " but ", in_quotes(item.key()), " is in ",
-             rotary::files::shown(item.value()));
-    }
-    files[item.key()] = item.value().get<std::string>();
-  }
-  return files;
-}
-
 std::string shape_text(at::IntArrayRef shape) {
   std::ostringstream text;
   text << shape;
@@ -81,7 +53,7 @@ Checkpoint::Checkpoint(const fs::path& dir) {
   std::vector<std::string> names{single};
   std::error_code ignored;
   if (!fs::exists(dir / single, ignored) && fs::exists(dir / index_name, ignored)) {
-    index = read_index(dir / index_name);
+    index = rotary::files::read_weight_map("checkpoint", dir / index_name);
     names.clear();
     for (const auto& [tensor, file] : index) names.push_back(file);
     std::sort(names.begin(), names.end());

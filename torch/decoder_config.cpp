@@ -7,15 +7,16 @@
 
 #include "src/files/io.h"
 #include "src/files/json.h"
+#include "src/files/json_file.h"
 #include "torch/decoder.h"
 #include "torch/families.h"
-#include "torch/json_file.h"
 #include "torch/refusal.h"
 
 namespace rotary_torch {
 namespace {
 
 using rotary::files::Json;
+using rotary::files::json_file_text;
 using rotary::files::Object;
 using OrderedJson = nlohmann::ordered_json;
 

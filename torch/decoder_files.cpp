@@ -9,11 +9,11 @@
 
 #include "rotary/error.h"
 #include "src/files/io.h"
+#include "src/files/json_file.h"
 #include "torch/checkpoint.h"
 #include "torch/decoder.h"
 #include "torch/decoder_layers.h"
 #include "torch/families.h"
-#include "torch/json_file.h"
 #include "torch/meta_device.h"
 
 namespace rotary_torch {
@@ -21,6 +21,7 @@ namespace {
 
 using at::Tensor;
 using rotary::files::in_quotes;
+using rotary::files::json_file_text;
 namespace fs = std::filesystem;
 
 [[noreturn]] void refuse(const char* code, const std::string& sentence) {

@@ -10,8 +10,8 @@
 #include "rotary/error.h"
 #include "src/files/io.h"
 #include "src/files/json.h"
+#include "src/files/json_file.h"
 #include "torch/checkpoint.h"
-#include "torch/json_file.h"
 #include "torch/roformer.h"
 
 namespace rotary_torch {
@@ -19,6 +19,7 @@ namespace {
 
 using at::Tensor;
 using rotary::files::in_quotes;
+using rotary::files::json_file_text;
 using rotary::files::Object;
 
 // ---- config.json ----

@@ -1,7 +1,10 @@
 #include "checkpoint.h"
 
+#include <string_view>
+
 #include "io.h"
 #include "json.h"
+#include "json_file.h"
 #include "rotary/error.h"
 
 namespace rotary::files {
@@ -19,37 +22,42 @@ std::filesystem::path file_in(const std::filesystem::path& folder) {
                           in_quotes(folder.string()) + " holds neither");
 }
 
+// A file of the same folder, and nothing else: an index must not reach elsewhere.
+bool is_plain_name(std::string_view name) {
+  constexpr std::string_view separators("/\\\0", 3);
+  return !name.empty() && name != "." && name != ".." && name.find_first_of(separators) == std::string_view::npos;
+}
+
 }  // namespace
+
+// {"weight_map": {"tensor": "model-00001-of-00002.safetensors", ...}}
+std::map<std::string, std::string> read_weight_map(const char* operation, const std::filesystem::path& path) {
+  const auto fail = [&](const std::string& rule) {
+    throw Error("FORMAT", "[" + std::string(operation) + "] " + path.string() + ": " + rule);
+  };
+  const Json index = parse_json(json_file_text(operation, path));
+  const auto map = index.is_object() ? index.find("weight_map") : index.end();
+  if (map == index.end() || !map->is_object()) fail("an index must have the object weight_map but it is missing");
+  if (map->empty()) fail("an index must have the object weight_map but it is empty");
+  std::map<std::string, std::string> files;
+  for (const auto& [name, shard] : map->items()) {
+    if (!shard.is_string() || !is_plain_name(shard.get_ref<const std::string&>())) {
+      fail("weight_map must name files beside the index but " + in_quotes(name) + " is in " + shown(shard));
+    }
+    files[name] = shard.get<std::string>();
+  }
+  return files;
+}
 
 Checkpoint::Checkpoint(const std::filesystem::path& path) : path_(path) {
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored)) path_ = file_in(path);
   if (path_.extension() == ".json") {
-    read_index();
+    shards_ = read_weight_map("weights", path_);
+    for (const auto& [name, shard] : shards_) names_.push_back(name);
   } else {
     const SafetensorsFile& file = open_.try_emplace("", path_).first->second;
     for (const TensorInfo& tensor : file.tensors()) names_.push_back(tensor.name);
-  }
-}
-
-// {"weight_map": {"tensor": "model-00001-of-00002.safetensors", ...}}
-void Checkpoint::read_index() {
-  const InputFile file("weights", path_);
-  const auto fail = [this](const std::string& rule) {
-    throw Error("FORMAT", "[weights] " + path_.string() + ": " + rule);
-  };
-  if (file.size() > (16u << 20))
-    fail("an index must be at most 16 MB but has " + std::to_string(file.size()) + " bytes");
-  const Json index = parse_json(file.text());
-  const auto map = index.is_object() ? index.find("weight_map") : index.end();
-  if (map == index.end() || !map->is_object()) fail("an index must have the object weight_map but it is missing");
-  for (const auto& [name, shard] : map->items()) {
-    const std::string text = shard.is_string() ? shard.get<std::string>() : "";
-    if (text.empty() || text.find_first_of("/\\") != std::string::npos || text == "..") {
-      fail("weight_map must name files beside the index but " + in_quotes(name) + " is in " + shown(shard));
-    }
-    names_.push_back(name);
-    shards_[name] = text;
   }
 }
 

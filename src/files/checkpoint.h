@@ -10,6 +10,10 @@
 
 namespace rotary::files {
 
+// Of an index: the file that holds each tensor, by the tensor's name; at least one. Each lies beside the index.
+// operation is the word in brackets of the sentences. Throws FILE, FORMAT, JSON.
+std::map<std::string, std::string> read_weight_map(const char* operation, const std::filesystem::path& index);
+
 // Only the files that hold what is asked for are opened, and those once.
 class Checkpoint {
  public:
@@ -22,7 +26,6 @@ class Checkpoint {
   Tensor read(const std::string& name) const;
 
  private:
-  void read_index();
   const SafetensorsFile& file_of(const std::string& name) const;
 
   std::filesystem::path path_;

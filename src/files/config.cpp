@@ -6,6 +6,7 @@
 #include "config.h"
 #include "config_gguf.h"
 #include "io.h"
+#include "json_file.h"
 #include "rotary/error.h"
 
 namespace rotary::files {
@@ -95,17 +96,14 @@ class Walk {
 
   void visit(const Node& node) {
     const Family* family = family_of(node);
-    if (family != nullptr && node.root() && family->type != node.type && text_child(node)) {
-      reading_.note("", "the text model is read from text_config; the same keys at the top are not");
-      ignore_rope_keys(node.keys);
-      family = nullptr;
+    if (family != nullptr && node.root() && family->type != node.type && has_child(node, "text_config")) {
+      leave_text_to(node, "text_config");
     } else if (family != nullptr && !only_named(node, *family)) {
       read(node, *family, true);
     } else if (family != nullptr) {
       // nothing of its own: its rope keys, if any, are refused as unread
-    } else if (node.root() && language_child(node)) {
-      reading_.note("", "the text model is read from language_config; the same keys at the top are not");
-      ignore_rope_keys(node.keys);
+    } else if (node.root() && has_child(node, "language_config") && !child_type(node.type, "language_config").empty()) {
+      leave_text_to(node, "language_config");  // DeepSeek-OCR says the text model twice
     } else if (!known_without_rope(node.type)) {
       read_unknown(node);
     } else {
@@ -115,16 +113,14 @@ class Walk {
   }
 
  private:
-  static bool text_child(const Node& node) {
-    const auto found = node.keys.json().find("text_config");
+  static bool has_child(const Node& node, const char* key) {
+    const auto found = node.keys.json().find(key);
     return found != node.keys.json().end() && found->is_object() && !found->empty();
   }
 
-  // DeepSeek-OCR says the text model twice.
-  static bool language_child(const Node& node) {
-    const auto found = node.keys.json().find("language_config");
-    return found != node.keys.json().end() && found->is_object() && !found->empty() &&
-           !child_type(node.type, "language_config").empty();
+  void leave_text_to(const Node& root, const std::string& child) {
+    reading_.note("", "the text model is read from " + child + "; the same keys at the top are not");
+    ignore_rope_keys(root.keys);
   }
 
   // MiniCPM-V's slice_config names the whole model's type and describes no layers.
@@ -338,11 +334,7 @@ Model read_config(const std::filesystem::path& path, const ConfigOptions& option
   }
   const files::InputFile input("read_config", file);
   if (files::is_gguf(input)) return files::read_gguf(input, options);
-  if (input.size() > (16u << 20)) {
-    throw Error("JSON", "[read_config] a config must be at most 16 MB but " + files::in_quotes(file.string()) +
-                            " has " + std::to_string(input.size()) + " bytes");
-  }
-  return parse_config(input.text(), options);
+  return parse_config(files::json_file_text("read_config", input), options);
 }
 
 }  // namespace rotary

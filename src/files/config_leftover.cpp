@@ -1,6 +1,5 @@
 // Nothing ignored: a rope key that no stage read is an error, wherever it stands.
 #include <algorithm>
-#include <cctype>
 
 #include "config.h"
 #include "io.h"
@@ -104,13 +103,6 @@ constexpr std::string_view slippery[] = {
     "low_freq_factor",
     "high_freq_factor",
 };
-
-std::string lower(std::string_view text) {
-  std::string result(text);
-  std::transform(result.begin(), result.end(), result.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return result;
-}
 
 template <typename List>
 bool is_in(const List& list, std::string_view key) {

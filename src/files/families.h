@@ -165,7 +165,7 @@ std::span<const Refusal> refused_types() noexcept;
 std::span<const std::string_view> types_without_rope();
 const Family* find_family(std::string_view model_type) noexcept;
 // The class default of max_position_embeddings; 0 where there is none.
-std::int64_t usual_context(std::string_view model_type) noexcept;
+std::int64_t usual_context(std::string_view model_type);
 // Models known to have no rotary positions.
 bool known_without_rope(std::string_view model_type);
 // Why the rope of this model_type cannot be described here; "" where it can, or is not known.

@@ -188,6 +188,14 @@ std::string escaped(char c) {
 
 }  // namespace
 
+std::string lower(std::string_view text) {
+  std::string result(text);
+  for (char& c : result) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return result;
+}
+
 std::string printable(std::string_view text) {
   std::string result;
   for (const char c : text) {

@@ -42,6 +42,7 @@ void write_whole(const char* operation, const std::filesystem::path& path, std::
 
 std::span<const std::byte> bytes_of(std::string_view text) noexcept;
 
+std::string lower(std::string_view text);  // A to Z
 // On one line: control characters as \xNN. A name from a file must not write lines of its own.
 std::string printable(std::string_view text);
 // For sentences: in double quotes, control characters and what is not UTF-8 as \xNN, cut after 80 bytes.

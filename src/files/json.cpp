@@ -12,7 +12,6 @@
 namespace rotary::files {
 namespace {
 
-constexpr std::size_t most_bytes = 16u << 20;
 constexpr int most_levels = 64;
 constexpr std::size_t most_values = 500000;
 constexpr std::size_t most_elements = 16384;  // of a list that a getter copies
@@ -112,7 +111,7 @@ std::string shown(const Json& value) {
 bool is_not_finite(const Json& value) { return value.is_number_float() && !std::isfinite(value.get<double>()); }
 
 Json parse_json(std::string_view text) {
-  if (text.size() > most_bytes) {
+  if (text.size() > most_json_bytes) {
     throw Error("JSON",
                 "[parse] a config must be at most 16 MB but this one has " + std::to_string(text.size()) + " bytes");
   }

@@ -1,6 +1,7 @@
 // JSON as this library reads it: strict, and every key that is looked at is remembered.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -13,6 +14,8 @@
 namespace rotary::files {
 
 using Json = nlohmann::json;
+
+constexpr std::size_t most_json_bytes = 16u << 20;
 
 // At most 16 MB, 64 levels and 500,000 values; no duplicate keys, byte 0, byte order mark or broken UTF-8. NaN and
 // Infinity are read as Python's json reads them; the getters below refuse them. Throws JSON.

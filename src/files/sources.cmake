@@ -18,6 +18,7 @@ set(rotary_files_sources
   src/files/gguf_architectures.cpp
   src/files/io.cpp
   src/files/json.cpp
+  src/files/json_file.cpp
   src/files/known_models.cpp
   src/files/learned.cpp
   src/files/npy.cpp

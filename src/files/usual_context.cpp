@@ -1,7 +1,7 @@
 // Class defaults of max_position_embeddings in transformers 5.23, for files that leave it out: a composite's sub-config
 // holds what differs from its class only.
 #include <algorithm>
-#include <iterator>
+#include <vector>
 
 #include "families.h"
 
@@ -68,21 +68,14 @@ constexpr Usual rows[] = {
     {1048576, "deepseek_v4 mistral4 mistral_large4_text muse_spark_text"},
 };
 
-bool lists(std::string_view types, std::string_view type) {
-  while (!types.empty()) {
-    const std::size_t end = std::min(types.find(' '), types.size());
-    if (types.substr(0, end) == type) return true;
-    types.remove_prefix(std::min(end + 1, types.size()));
-  }
-  return false;
-}
-
 }  // namespace
 
-std::int64_t usual_context(std::string_view model_type) noexcept {
-  const auto row = std::find_if(std::begin(rows), std::end(rows),
-                                [&](const Usual& usual) { return lists(usual.types, model_type); });
-  return row == std::end(rows) ? 0 : row->positions;
+std::int64_t usual_context(std::string_view model_type) {
+  for (const Usual& row : rows) {
+    const std::vector<std::string_view> types = words(row.types);
+    if (std::find(types.begin(), types.end(), model_type) != types.end()) return row.positions;
+  }
+  return 0;
 }
 
 }  // namespace rotary::files

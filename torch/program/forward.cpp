@@ -17,9 +17,9 @@
 #include "cli/text.h"
 #include "rotary/error.h"
 #include "src/files/json.h"
+#include "src/files/json_file.h"
 #include "torch/checkpoint.h"
 #include "torch/decoder.h"
-#include "torch/json_file.h"
 #include "torch/program/commands.h"
 #include "torch/program/ids.h"
 #include "torch/program/language_model.h"
@@ -49,7 +49,7 @@ struct Runner {
 
 bool is_roformer(const std::string& dir) {
   const files::Json json =
-      files::parse_json(rotary_torch::json_file_text("forward", std::filesystem::path(dir) / "config.json"));
+      files::parse_json(files::json_file_text("forward", std::filesystem::path(dir) / "config.json"));
   return json.is_object() && json.value("model_type", files::Json()) == "roformer";
 }
 

@@ -17,8 +17,8 @@
 #include "rotary/error.h"
 #include "src/files/io.h"
 #include "src/files/json.h"
+#include "src/files/json_file.h"
 #include "torch/decoder.h"
-#include "torch/json_file.h"
 #include "torch/meta_device.h"
 #include "torch/program/commands.h"
 #include "torch/roformer.h"
@@ -96,7 +96,7 @@ bool names_language_model(const files::Json& config) {
 
 Subject of_folder(const Options& options) {
   const std::filesystem::path dir = options.dir;
-  const files::Json config = files::parse_json(rotary_torch::json_file_text("summary", dir / "config.json"));
+  const files::Json config = files::parse_json(files::json_file_text("summary", dir / "config.json"));
   const bool head = !config.is_object() || names_language_model(config);
   const auto type = config.is_object() ? config.find("model_type") : config.end();
   if (type != config.end() && *type == "roformer") {

@@ -7,7 +7,6 @@
 
 #include <filesystem>
 #include <functional>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -15,6 +14,7 @@
 #include "rotary/error.h"
 #include "tests/file_helpers.h"
 #include "torch/decoder.h"
+#include "torch/tests/tensors.h"
 
 namespace rotary_torch {
 namespace {
@@ -28,22 +28,8 @@ using rotary::test::write_text;
 namespace fs = std::filesystem;
 
 const fs::path golden = fs::path(ROTARY_SOURCE_DIR) / "torch/tests/golden/decoder";
-using Tensors = std::map<std::string, Tensor>;
-
-Tensors read_all(const fs::path& path) {
-  const rotary::SafetensorsFile file(path);
-  Tensors tensors;
-  for (const rotary::TensorInfo& info : file.tensors()) tensors[info.name] = torch_tensor(file.read(info.name));
-  return tensors;
-}
 
 void write_all(const fs::path& path, const Tensors& tensors) { write_tensors(path, {tensors.begin(), tensors.end()}); }
-
-double difference(const Tensor& got, const Tensor& expected) {
-  if (got.sizes() != expected.sizes()) return HUGE_VAL;
-  const double apart = (got - expected).abs().max().item<double>();
-  return std::isnan(apart) ? HUGE_VAL : apart / std::max(1.0, expected.abs().max().item<double>());
-}
 
 // ---- transformers' answers -----------------------------------------------------------------------
 
@@ -275,7 +261,7 @@ TEST(HostileCheckpoint, FoldersAndShardsThatLieAreRefused) {
   const auto shard = [](json& index, const char* file) { index["weight_map"]["model.norm.weight"] = file; };
   const auto first = [](json& index) { return index["weight_map"]["model.embed_tokens.weight"]; };
   for (const char* file : {"../model.safetensors", "/etc/passwd", "a/b.safetensors", "..", ""}) {
-    Altered("mistral").index([&](json& i) { shard(i, file); }).refused("FORMAT", "must be a file beside");
+    Altered("mistral").index([&](json& i) { shard(i, file); }).refused("FORMAT", "files beside the index");
   }
   Altered("mistral").index([&](json& i) { shard(i, "absent.safetensors"); }).refused("FILE", "absent.safetensors");
   Altered("mistral").index([&](json& i) { i["weight_map"]["made.up"] = first(i); }).refused("TENSOR", "made.up");

@@ -12,6 +12,7 @@
 #include "rotary/error.h"
 #include "tests/file_helpers.h"
 #include "torch/position_terms.h"
+#include "torch/tests/tensors.h"
 
 namespace rotary_torch {
 namespace {
@@ -55,12 +56,6 @@ Decoder made(const DecoderConfig& config) {
 Tensor some_ids(std::int64_t batch, std::int64_t tokens, std::int64_t vocabulary = 29) {
   torch::manual_seed(5);
   return at::randint(vocabulary, {batch, tokens}, at::kLong);
-}
-
-double difference(const Tensor& got, const Tensor& expected) {
-  if (got.sizes() != expected.sizes()) return HUGE_VAL;
-  const double apart = (got.to(at::kDouble) - expected.to(at::kDouble)).abs().max().item<double>();
-  return std::isnan(apart) ? HUGE_VAL : apart / std::max(1.0, expected.abs().max().item<double>());
 }
 
 // ---- the same in double precision, head by head --------------------------------------------------
