@@ -1,202 +1,286 @@
 #include "checks.h"
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
+#include <limits>
 #include <string>
+
+#include "blocks.h"
+#include "refuse.h"
+#include "rotary/ceiling.h"
 
 namespace rotary {
 namespace {
 
-// One dimension of a layout, with what each step means in x, out and the table.
+bool has_elements(const Layout& l) noexcept { return l.batch > 0 && l.tokens > 0 && l.heads > 0 && l.head_dim > 0; }
+
+// ---- memory that two sides share ----
+
+Blocks blocks(const Job& job, const void* data, const std::int64_t (&stride)[3]) noexcept {
+  const std::int64_t each = job.element_bytes();
+  return {reinterpret_cast<std::uintptr_t>(data),
+          job.row_bytes(),
+          {job.count[0], job.count[1], job.count[2]},
+          {stride[0] * each, stride[1] * each, stride[2] * each}};
+}
+
+// In a function of its own, as few calls come to it.
+[[gnu::noinline]] bool own_blocks_meet(const Job& job) noexcept {
+  return blocks_meet(blocks(job, job.in, job.in_stride), blocks(job, job.out, job.out_stride));
+}
+
+// ---- the rules, for calls that keep them ----
+
+// One dimension of a call, with what each step means in x, out and the table.
 struct Dimension {
-  const char* stride_name;
   std::int64_t count;
   std::int64_t in_stride;
   std::int64_t out_stride;
   std::int64_t table_stride;
+
+  // Outermost first: sizes of one, then by the stride of what is written. Rows are walked as they lie in memory.
+  std::int64_t rank() const noexcept { return count > 1 ? out_stride : std::numeric_limits<std::int64_t>::max(); }
 };
-using Dimensions = std::array<Dimension, 3>;
 
-std::string text(std::int64_t n) { return std::to_string(n); }
-
-std::string text(const Layout& l) {
-  std::string list = "[";
-  for (const std::int64_t n : {l.batch, l.tokens, l.heads}) list += text(n) + ", ";
-  return list + text(l.head_dim) + "]";
+void order(Dimension& outer, Dimension& inner) noexcept {
+  if (outer.rank() < inner.rank()) std::swap(outer, inner);
 }
 
-[[noreturn]] void fail(const char* code, const char* verb, const std::string& sentence) {
-  throw Error(code, "[" + std::string(verb) + "] " + sentence);
+// One side of a call: the elements from its first to its last.
+struct Extent {
+  std::int64_t elements;
+
+  bool lies_at(const void* data, std::int64_t each, std::uintptr_t& end) const noexcept {
+    const auto address = reinterpret_cast<std::uintptr_t>(data);
+    std::int64_t bytes = 0;
+    if (__builtin_mul_overflow(elements, each, &bytes)) return false;
+    return data != nullptr && (address & static_cast<std::uintptr_t>(each - 1)) == 0 &&
+           !__builtin_add_overflow(address, static_cast<std::uintptr_t>(bytes), &end);
+  }
+};
+
+// Dimension k of the job, the innermost first: written elements are distinct, each stride steps over all that the
+// smaller strides reach.
+bool add_dimension(Job& job, int k, const Dimension& d, Extent& out, bool& same_strides) noexcept {
+  const bool moves = d.count > 1;
+  job.count[k] = d.count;
+  job.in_stride[k] = moves ? d.in_stride : 0;
+  job.out_stride[k] = moves ? d.out_stride : 0;
+  job.table_stride[k] = moves ? d.table_stride : 0;
+  if (!moves) return true;
+  same_strides &= d.in_stride == d.out_stride;
+  return d.out_stride >= out.elements && extend(out.elements, d.count, d.out_stride);
 }
 
-bool has_elements(const Layout& l) { return l.batch > 0 && l.tokens > 0 && l.heads > 0 && l.head_dim > 0; }
-
-void check_sizes(const char* verb, const Layout& x, const Layout& out, const Table& table) {
-  if (x.batch < 0 || x.tokens < 0 || x.heads < 0 || x.head_dim < 0) {
-    fail("SHAPE", verb, "sizes must not be negative but got [batch, tokens, heads, head_dim] = " + text(x));
-  }
-  if (x.batch != out.batch || x.tokens != out.tokens || x.heads != out.heads || x.head_dim != out.head_dim) {
-    fail("SHAPE", verb, "out must have the shape of x, " + text(x) + ", but got " + text(out));
-  }
-  if (table.tokens() != x.tokens) {
-    fail("SHAPE", verb, "table has " + text(table.tokens()) + " rows but x has " + text(x.tokens) + " tokens");
-  }
-  if (table.batch() != 1 && table.batch() != x.batch) {
-    fail("SHAPE", verb, "table has " + text(table.batch()) + " batch rows but x has " + text(x.batch));
-  }
-  if (table.rotary_dim() > x.head_dim) {
-    fail("SHAPE", verb,
-         "rotary_dim must be at most head_dim " + text(x.head_dim) + " but the table's is " + text(table.rotary_dim()));
-  }
-}
-
-void check_kinds(const char* verb, DType x, DType out, Pairing pairing) {
-  if (x > DType::bf16 || out > DType::bf16) {
-    fail("DTYPE", verb, "dtype must be f32, f16 or bf16 but got value " + text(static_cast<int>(std::max(x, out))));
-  }
-  if (x != out) {
-    fail("DTYPE", verb, std::string("x and out must have one dtype but got ") + name(x) + " and " + name(out));
-  }
-  if (pairing > Pairing::interleaved_to_half) {
-    fail("PAIRING", verb,
-         "pairing must be half, interleaved or interleaved_to_half but got value " + text(static_cast<int>(pairing)));
-  }
-}
-
-// The bytes from the first element to behind the last one.
-std::int64_t check_extent(const char* verb, const char* which, const Layout& l, std::int64_t Dimension::*stride,
-                          const Dimensions& dimensions, DType dtype) {
-  std::int64_t extent = l.head_dim;
-  for (const Dimension& d : dimensions) {
-    if (d.count > 1 && d.*stride < 0) {
-      fail("SHAPE", verb,
-           std::string(which) + " " + d.stride_name + " must not be negative but got " + text(d.*stride));
-    }
-    std::int64_t step = 0;
-    if (d.count > 1 &&
-        (__builtin_mul_overflow(d.count - 1, d.*stride, &step) || __builtin_add_overflow(extent, step, &extent))) {
-      fail("SHAPE", verb,
-           std::string(which) + " must span less than 2^63 bytes but got " + d.stride_name + " " + text(d.*stride) +
-               " times " + text(d.count));
-    }
-  }
-  if (__builtin_mul_overflow(extent, static_cast<std::int64_t>(size_of(dtype)), &extent)) {
-    fail("SHAPE", verb, std::string(which) + " must span less than 2^63 bytes but got more");
-  }
-  return extent;
-}
-
-void check_pointer(const char* verb, const char* which, const void* data, DType dtype, std::int64_t bytes) {
-  const auto address = reinterpret_cast<std::uintptr_t>(data);
-  if (data == nullptr) fail("SHAPE", verb, std::string(which) + " must point to its elements but got null");
-  if (address % size_of(dtype) != 0) {
-    fail("DTYPE", verb,
-         std::string(which) + " must be aligned to the " + text(static_cast<int>(size_of(dtype))) + " bytes of " +
-             name(dtype) + " but got an address " + text(static_cast<int>(address % size_of(dtype))) + " beyond");
-  }
-  if (address + static_cast<std::uintptr_t>(bytes) < address) {
-    fail("SHAPE", verb, std::string(which) + " must end inside the address space but spans " + text(bytes) + " bytes");
-  }
-}
-
-// Writable elements must be distinct: each stride steps over all that the smaller strides reach.
-void check_distinct(const char* verb, const Dimensions& outermost_first, int head_dim) {
-  std::int64_t extent = head_dim;
-  for (auto d = outermost_first.rbegin(); d != outermost_first.rend(); ++d) {
-    if (d->count <= 1) continue;
-    if (d->out_stride < extent) {
-      fail("SHAPE", verb,
-           std::string("the written elements must be distinct but ") + d->stride_name + " " + text(d->out_stride) +
-               " steps over " + text(extent) + " elements");
-    }
-    extent += (d->count - 1) * d->out_stride;
-  }
-}
-
-// Whether some block of x overlaps some block of out, for equal and distinct strides: distance = sum(n_k * stride_k)
-// up to head_dim, with |n_k| < count_k. What the inner dimensions reach is below the stride, so two n_k can serve.
-bool blocks_meet(std::int64_t distance, const Dimension* d, const Dimension* end, int head_dim) {
-  if (d == end) return -head_dim < distance && distance < head_dim;
-  if (d->count <= 1) return blocks_meet(distance, d + 1, end, head_dim);
-  const std::int64_t below = distance / d->out_stride - (distance % d->out_stride < 0 ? 1 : 0);
-  for (const std::int64_t n : {below, below + 1}) {
-    if (-d->count < n && n < d->count && blocks_meet(distance - n * d->out_stride, d + 1, end, head_dim)) return true;
-  }
-  return false;
-}
-
-bool same_strides(const Dimensions& dimensions) {
-  return std::all_of(dimensions.begin(), dimensions.end(),
-                     [](const Dimension& d) { return d.count <= 1 || d.in_stride == d.out_stride; });
-}
-
-void check_alias(const char* verb, const ConstHeads& x, std::int64_t x_bytes, const Heads& out, std::int64_t out_bytes,
-                 const Dimensions& dimensions) {
-  const auto from = reinterpret_cast<std::uintptr_t>(x.data);
-  const auto to = reinterpret_cast<std::uintptr_t>(out.data);
-  const bool apart =
-      from + static_cast<std::uintptr_t>(x_bytes) <= to || to + static_cast<std::uintptr_t>(out_bytes) <= from;
-  if (apart) return;
-  const bool same = same_strides(dimensions);
-  if (same && from == to) return;
-  const std::int64_t distance = static_cast<std::int64_t>(to - from) / static_cast<std::int64_t>(size_of(x.dtype));
-  if (same && !blocks_meet(distance, dimensions.data(), dimensions.data() + 3, x.layout.head_dim)) return;
-  fail("ALIAS", verb,
-       "x and out must be apart or the same with the same strides but out begins " + text(distance) +
-           " elements from x" + (same ? "" : " with other strides"));
-}
-
-// Outermost first: sizes of one, then by the stride of what is written. Rows are walked as they lie in memory.
-Dimensions loop_order(const Layout& x, const Layout& out, const Table& table) {
+// X is Heads or ConstHeads: a call in place makes no copy of its heads.
+template <class X>
+bool add_strides(Job& job, const X& x, const Heads& out, const Table& table) noexcept {
+  const Layout &from = x.layout, &to = out.layout;
   const std::int64_t pairs = table.pairs();
-  const std::int64_t batch_step = table.batch() == 1 ? 0 : table.tokens() * pairs;
-  Dimensions d{{{"batch_stride", x.batch, x.batch_stride, out.batch_stride, batch_step},
-                {"token_stride", x.tokens, x.token_stride, out.token_stride, pairs},
-                {"head_stride", x.heads, x.head_stride, out.head_stride, 0}}};
-  std::stable_sort(d.begin(), d.end(), [](const Dimension& a, const Dimension& b) {
-    if ((a.count > 1) != (b.count > 1)) return b.count > 1;
-    return a.count > 1 && a.out_stride > b.out_stride;
-  });
-  return d;
+  Dimension outer{from.batch, from.batch_stride, to.batch_stride, table.batch() == 1 ? 0 : from.tokens * pairs};
+  Dimension middle{from.tokens, from.token_stride, to.token_stride, pairs};
+  Dimension inner{from.heads, from.head_stride, to.head_stride, 0};
+  order(outer, middle);
+  order(middle, inner);
+  order(outer, middle);
+
+  bool same_strides = true;
+  Extent written{from.head_dim};
+  if (!add_dimension(job, 2, inner, written, same_strides) || !add_dimension(job, 1, middle, written, same_strides) ||
+      !add_dimension(job, 0, outer, written, same_strides)) {
+    return false;
+  }
+  const std::int64_t each = job.element_bytes();
+  std::uintptr_t in_end = 0, out_end = 0;
+  if (!written.lies_at(job.out, each, out_end)) return false;
+  if (same_strides && job.in == job.out) return true;
+  Extent read = written;
+  if (!same_strides) {
+    read.elements = from.head_dim;
+    for (int k = 0; k < 3; ++k) {
+      if (job.in_stride[k] < 0 || !extend(read.elements, job.count[k], job.in_stride[k])) return false;
+    }
+  }
+  if (!read.lies_at(job.in, each, in_end)) return false;
+  return in_end <= reinterpret_cast<std::uintptr_t>(job.out) || out_end <= reinterpret_cast<std::uintptr_t>(job.in) ||
+         !own_blocks_meet(job);
 }
 
-}  // namespace
+void clear(Job& job) noexcept { std::fill_n(job.count, 3, std::int64_t{0}); }
 
-Job check_rotate(const char* verb, const ConstHeads& x, const Heads& out, const Table& table, bool backward) {
-  check_kinds(verb, x.dtype, out.dtype, table.pairing());
-  check_sizes(verb, x.layout, out.layout, table);
-  Job job;
+// x to out as a job; false where a rule does not hold: then refuse() knows which.
+template <class X>
+bool make_job(const X& x, const Heads& out, const Table& table, bool backward, Job& job) noexcept {
+  const Pairing pairing = table.pairing();
+  if (x.dtype != out.dtype || x.dtype > DType::bf16 || pairing > Pairing::interleaved_to_half) return false;
+  if (!same_shape(x.layout, out.layout) || table.tokens() != x.layout.tokens) return false;
+  if (table.batch() != 1 && table.batch() != x.layout.batch) return false;
+  if (table.rotary_dim() > x.layout.head_dim) return false;
   if (!has_elements(x.layout)) {
-    job.count[0] = 0;
-    return job;
+    clear(job);
+    return x.layout.batch >= 0 && x.layout.tokens >= 0 && x.layout.heads >= 0 && x.layout.head_dim >= 0;
   }
-  const Dimensions dimensions = loop_order(x.layout, out.layout, table);
-  const std::int64_t x_bytes = check_extent(verb, "x", x.layout, &Dimension::in_stride, dimensions, x.dtype);
-  const std::int64_t out_bytes = check_extent(verb, "out", x.layout, &Dimension::out_stride, dimensions, x.dtype);
-  check_pointer(verb, "x", x.data, x.dtype, x_bytes);
-  check_pointer(verb, "out", out.data, out.dtype, out_bytes);
-  check_distinct(verb, dimensions, x.layout.head_dim);
-  check_alias(verb, x, x_bytes, out, out_bytes, dimensions);
-
   job.in = x.data;
   job.out = out.data;
   job.cos = table.cos().data();
   job.sin = table.sin().data();
   job.dtype = x.dtype;
-  job.read_interleaved = backward ? table.pairing() == Pairing::interleaved : table.pairing() != Pairing::half;
-  job.write_interleaved = backward ? table.pairing() != Pairing::half : table.pairing() == Pairing::interleaved;
+  job.read_interleaved = backward ? pairing == Pairing::interleaved : pairing != Pairing::half;
+  job.write_interleaved = backward ? pairing != Pairing::half : pairing == Pairing::interleaved;
   job.backward = backward;
   job.pairs = table.pairs();
   job.rest = x.data == out.data ? 0 : x.layout.head_dim - table.rotary_dim();
-  for (std::size_t k = 0; k < dimensions.size(); ++k) {
-    job.count[k] = dimensions[k].count;
-    const bool moves = dimensions[k].count > 1;
-    job.in_stride[k] = moves ? dimensions[k].in_stride : 0;
-    job.out_stride[k] = moves ? dimensions[k].out_stride : 0;
-    job.table_stride[k] = moves ? dimensions[k].table_stride : 0;
-  }
+  return add_strides(job, x, out, table);
+}
+
+bool past_the_cache(std::int64_t bytes_read) noexcept {
+  return static_cast<std::size_t>(bytes_read) > last_cache_bytes() / 2;
+}
+
+}  // namespace
+
+Job check_rotate(const char* verb, const Heads& x, const Table& table, bool backward) {
+  Job job;
+  if (!make_job(x, x, table, backward, job)) refuse({verb, "x", "x", ""}, x, x, table);
   return job;
+}
+
+Job check_rotate(const char* verb, const ConstHeads& x, const Heads& out, const Table& table, bool backward) {
+  Job job;
+  if (!make_job(x, out, table, backward, job)) refuse({verb, "x", "out", ""}, x, out, table);
+  job.stream = job.in != job.out && past_the_cache(job.rows() * job.row_bytes());
+  return job;
+}
+
+// ---- q and k ----
+
+namespace {
+
+void set_stream(Jobs& jobs) {
+  const bool q_moves = jobs.q.in != jobs.q.out, k_moves = jobs.k.in != jobs.k.out;
+  if (!q_moves && !k_moves) return;
+  const bool past = past_the_cache(jobs.q.rows() * jobs.q.row_bytes() + jobs.k.rows() * jobs.k.row_bytes());
+  jobs.q.stream = past && q_moves;
+  jobs.k.stream = past && k_moves;
+}
+
+// Whether k's heads follow q's in one tensor, as a projection writes them: both becomes that tensor.
+template <class X>
+bool join(const X& q, const X& k, X& both) noexcept {
+  const Layout &a = q.layout, &b = k.layout;
+  if (q.dtype != k.dtype || a.heads <= 0 || b.heads <= 0) return false;
+  if (a.batch != b.batch || a.tokens != b.tokens || a.head_dim != b.head_dim) return false;
+  if (a.tokens != 1 && a.token_stride != b.token_stride) return false;
+  if (a.batch != 1 && a.batch_stride != b.batch_stride) return false;
+  const auto gap = reinterpret_cast<std::uintptr_t>(k.data) - reinterpret_cast<std::uintptr_t>(q.data);
+  const std::uintptr_t each = q.dtype == DType::f32 ? 4 : 2;
+  Layout& l = both.layout;
+  if (a.heads == 1) l.head_stride = b.heads == 1 ? static_cast<std::int64_t>(gap / each) : b.head_stride;
+  if (b.heads != 1 && b.head_stride != l.head_stride) return false;
+  if (gap != static_cast<std::uintptr_t>(a.heads) * static_cast<std::uintptr_t>(l.head_stride) * each) return false;
+  return !__builtin_add_overflow(a.heads, b.heads, &l.heads);
+}
+
+// Of a job over all heads of a packed tensor: q and k turn, v is copied where there is a copy to make.
+void split_v(Jobs& jobs, std::int64_t head_stride, const Layout& l, std::int64_t kv_heads) {
+  Job& qk = jobs.q;
+  int heads = 0;  // the dimension
+  while (qk.count[heads] != l.heads || qk.out_stride[heads] != head_stride) ++heads;
+  qk.count[heads] -= kv_heads;
+  if (qk.in == qk.out) return;
+  Job& v = jobs.k = qk;
+  const std::int64_t each = qk.element_bytes();
+  v.count[heads] = kv_heads;
+  v.in = static_cast<const std::byte*>(qk.in) + qk.count[heads] * qk.in_stride[heads] * each;
+  v.out = static_cast<std::byte*>(qk.out) + qk.count[heads] * qk.out_stride[heads] * each;
+  v.pairs = 0;
+  v.rest = l.head_dim;
+}
+
+[[noreturn, gnu::cold]] void refuse_meeting(const char* verb, const char* written, const char* other) {
+  fail("ALIAS", verb,
+       std::string("what is written to ") + written + " must be apart from " + other +
+           " but their elements overlap, or interleave with strides that are not the same");
+}
+
+// Whether a's and b's elements at data meet. Most lie apart as a whole: that is answered here, quickly.
+bool meet(const Job& a, const void* a_data, const std::int64_t (&a_stride)[3], const Job& b, const void* b_data,
+          const std::int64_t (&b_stride)[3]) noexcept {
+  const auto end = [](const Job& job, std::uintptr_t begin, const std::int64_t(&stride)[3]) {
+    std::int64_t elements = std::int64_t{2} * job.pairs + job.rest;
+    for (int k = 0; k < 3; ++k) elements += (job.count[k] - 1) * stride[k];
+    return begin + static_cast<std::uintptr_t>(elements * job.element_bytes());
+  };
+  const auto a_begin = reinterpret_cast<std::uintptr_t>(a_data), b_begin = reinterpret_cast<std::uintptr_t>(b_data);
+  if (end(a, a_begin, a_stride) <= b_begin || end(b, b_begin, b_stride) <= a_begin) return false;
+  return blocks_meet(blocks(a, a_data, a_stride), blocks(b, b_data, b_stride));
+}
+
+// Nothing that the one writes may be read or written by the other.
+void check_apart(const char* verb, const Job& q, const Job& k) {
+  if (q.rows() == 0 || k.rows() == 0) return;
+  const bool q_moves = q.in != q.out, k_moves = k.in != k.out;
+  const char *q_out = q_moves ? "q_out" : "q", *k_out = k_moves ? "k_out" : "k";
+  if (meet(q, q.out, q.out_stride, k, k.out, k.out_stride)) refuse_meeting(verb, q_out, k_out);
+  if (k_moves && meet(q, q.out, q.out_stride, k, k.in, k.in_stride)) refuse_meeting(verb, q_out, "k");
+  if (q_moves && meet(k, k.out, k.out_stride, q, q.in, q.in_stride)) refuse_meeting(verb, k_out, "q");
+}
+
+template <class X>
+void check_each(const char* verb, const X& q, const Heads& q_out, const X& k, const Heads& k_out, const Table& table,
+                bool backward, Jobs& jobs) {
+  if (!make_job(q, q_out, table, backward, jobs.q)) refuse({verb, "q", "q_out", " of q"}, q, q_out, table);
+  if (!make_job(k, k_out, table, backward, jobs.k)) refuse({verb, "k", "k_out", " of k"}, k, k_out, table);
+  if (q.layout.batch != k.layout.batch) {
+    fail("SHAPE", verb, "q and k must have one batch but got " + text(q.layout.batch) + " and " + text(k.layout.batch));
+  }
+  check_apart(verb, jobs.q, jobs.k);
+}
+
+}  // namespace
+
+Jobs check_rotate_qk(const char* verb, const Heads& q, const Heads& k, const Table& table, bool backward) {
+  Jobs jobs;
+  clear(jobs.k);
+  jobs.table_rows = table.tokens() * table.batch();
+  Heads both = q;
+  if (!join(q, k, both) || !make_job(both, both, table, backward, jobs.q)) {
+    check_each(verb, q, q, k, k, table, backward, jobs);
+  }
+  return jobs;
+}
+
+Jobs check_rotate_qk(const char* verb, const ConstHeads& q, const Heads& q_out, const ConstHeads& k, const Heads& k_out,
+                     const Table& table, bool backward) {
+  Jobs jobs;
+  clear(jobs.k);
+  jobs.table_rows = table.tokens() * table.batch();
+  ConstHeads both = q;
+  Heads both_out = q_out;
+  if (q.layout.heads != q_out.layout.heads || !join(q, k, both) || !join(q_out, k_out, both_out) ||
+      !make_job(both, both_out, table, backward, jobs.q)) {
+    check_each(verb, q, q_out, k, k_out, table, backward, jobs);
+  }
+  set_stream(jobs);
+  return jobs;
+}
+
+Jobs check_rotate_qkv(const char* verb, const ConstHeads& qkv, const Heads& out, std::int64_t kv_heads,
+                      const Table& table, bool backward) {
+  const Layout& l = qkv.layout;
+  if (kv_heads < 0) fail("SHAPE", verb, "kv_heads must not be negative but got " + text(kv_heads));
+  Jobs jobs;
+  clear(jobs.k);
+  jobs.table_rows = table.tokens() * table.batch();
+  if (!make_job(qkv, out, table, backward, jobs.q)) refuse({verb, "qkv", "out", ""}, qkv, out, table);
+  if (kv_heads > l.heads / 2) {
+    fail("SHAPE", verb,
+         "heads must be at least twice kv_heads but got " + text(l.heads) + " heads and " + text(kv_heads) +
+             " kv_heads");
+  }
+  if (kv_heads > 0 && jobs.q.rows() > 0) split_v(jobs, out.layout.head_stride, l, kv_heads);
+  set_stream(jobs);
+  return jobs;
 }
 
 void check_slice(const Layout& x, int first, int head_dim) {

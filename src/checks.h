@@ -1,4 +1,4 @@
-// The door of the verbs: validates a call once and turns it into a Job. Every error sentence of the verbs lives here.
+// The door of the verbs: validates a call once and turns it into Jobs. The sentences lie in refuse.cpp.
 #pragma once
 
 #include "job.h"
@@ -8,6 +8,24 @@ namespace rotary {
 // x to out by the table, on behalf of the named verb; x and out with the same data and layout: in place. A call
 // without elements gives a job without rows. Throws SHAPE, DTYPE, ALIAS, PAIRING.
 Job check_rotate(const char* verb, const ConstHeads& x, const Heads& out, const Table&, bool backward);
+Job check_rotate(const char* verb, const Heads& x, const Table&, bool backward);  // in place
+
+// What one call asks for. Nothing that one job writes is read or written by the other.
+struct Jobs {
+  Job q;  // and k's heads, where they are one tensor
+  Job k;  // or the copies of v; perhaps without rows
+  std::int64_t table_rows;
+};
+
+// As check_rotate for q and for k, and their written elements apart: ALIAS. The first: in place. Sentences say whose
+// rule it is.
+Jobs check_rotate_qk(const char* verb, const Heads& q, const Heads& k, const Table&, bool backward);
+Jobs check_rotate_qk(const char* verb, const ConstHeads& q, const Heads& q_out, const ConstHeads& k, const Heads& k_out,
+                     const Table&, bool backward);
+
+// A packed tensor: heads of q, then kv_heads of k, then kv_heads of v.
+Jobs check_rotate_qkv(const char* verb, const ConstHeads& qkv, const Heads& out, std::int64_t kv_heads, const Table&,
+                      bool backward);
 
 // Elements [first, first + head_dim) of heads of x.head_dim elements. Throws SHAPE.
 void check_slice(const Layout& x, int first, int head_dim);

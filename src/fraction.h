@@ -38,9 +38,22 @@ Fraction<N> operator*(const Fraction<N>& a, const Fraction<N>& b) noexcept {
   return result;
 }
 
+// a - b, b not above a.
+template <int N>
+Fraction<N> operator-(const Fraction<N>& a, const Fraction<N>& b) noexcept {
+  Fraction<N> result;
+  std::uint64_t borrow = 0;
+  for (int k = 0; k < N; ++k) {
+    const Wide difference = static_cast<Wide>(a.limb[k]) - b.limb[k] - borrow;
+    result.limb[k] = low(difference);
+    borrow = high(difference) & 1;
+  }
+  return result;
+}
+
 // a / divisor, truncated; divisor below 2^32.
 template <int N>
-Fraction<N> operator/(const Fraction<N>& a, std::uint64_t divisor) noexcept {
+constexpr Fraction<N> operator/(const Fraction<N>& a, std::uint64_t divisor) noexcept {
   Fraction<N> result;
   std::uint64_t rest = 0;
   for (int k = N - 1; k >= 0; --k) {
@@ -54,7 +67,7 @@ Fraction<N> operator/(const Fraction<N>& a, std::uint64_t divisor) noexcept {
 
 // 1 - a, one ulp too small: every bit turned.
 template <int N>
-Fraction<N> operator~(const Fraction<N>& a) noexcept {
+constexpr Fraction<N> operator~(const Fraction<N>& a) noexcept {
   Fraction<N> result;
   for (int k = 0; k < N; ++k) result.limb[k] = ~a.limb[k];
   return result;
@@ -69,44 +82,74 @@ Fraction<N> operator<<(const Fraction<N>& a, int bits) noexcept {
   return result;
 }
 
+// The `Limbs` limbs of 1/(2 pi) from bit `begin` of the constant on, the least significant first.
+template <int Limbs>
+struct Window {
+  std::uint64_t limb[Limbs];
+  explicit Window(int begin) noexcept {
+    const std::uint64_t* from = inverse_two_pi + begin / 64;
+    const int bits = begin % 64;
+    for (int k = 0; k < Limbs; ++k) {
+      const int j = Limbs - 1 - k;
+      limb[k] = bits == 0 ? from[j] : from[j] << bits | from[j + 1] >> (64 - bits);
+    }
+  }
+};
+
 // The fractional part of m 2^exponent / (2 pi), at most 2 ulp too small. Payne and Hanek's reduction: the bits of
 // 1/(2 pi) that only make whole turns are never read. -1152 <= exponent <= 3136 - 64 N.
 template <int N>
-Fraction<N> turns(Wide m, int exponent) noexcept {
-  constexpr int extra = 2;  // limbs that m's 128 bits push up
-  const int begin = exponent + inverse_two_pi_point;
-  const std::uint64_t* from = inverse_two_pi + begin / 64;
-  const int bits = begin % 64;
-  std::uint64_t product[N + extra + 1] = {};
-  std::uint64_t window[N + extra];
-  for (int k = 0; k < N + extra; ++k) {
-    const int j = N + extra - 1 - k;
-    window[k] = bits == 0 ? from[j] : from[j] << bits | from[j + 1] >> (64 - bits);
+Fraction<N> turns(std::uint64_t m, int exponent) noexcept {
+  const Window<N + 1> window(exponent + inverse_two_pi_point);
+  Fraction<N> result;
+  Wide sum = static_cast<Wide>(m) * window.limb[0];
+  for (int k = 0; k < N; ++k) {
+    sum = static_cast<Wide>(m) * window.limb[k + 1] + high(sum);
+    result.limb[k] = low(sum);
   }
+  return result;
+}
+template <int N>
+Fraction<N> turns(Wide m, int exponent) noexcept {
+  const Window<N + 2> window(exponent + inverse_two_pi_point);
+  std::uint64_t product[N + 2] = {};
   for (int i = 0; i < 2; ++i) {
     const std::uint64_t factor = i == 0 ? low(m) : high(m);
     if (factor == 0) continue;
     std::uint64_t carry = 0;
-    for (int k = 0; k + i < N + extra; ++k) {
-      const Wide sum = static_cast<Wide>(factor) * window[k] + product[i + k] + carry;
+    for (int k = 0; k + i < N + 2; ++k) {
+      const Wide sum = static_cast<Wide>(factor) * window.limb[k] + product[i + k] + carry;
       product[i + k] = low(sum);
       carry = high(sum);
     }
   }
   Fraction<N> result;
-  for (int k = 0; k < N; ++k) result.limb[k] = product[k + extra];
+  for (int k = 0; k < N; ++k) result.limb[k] = product[k + 2];
   return result;
 }
 
-// 1 - z/d1 (1 - z/d2 (1 - ...)), the Taylor series of cos x (first = 1: d = 1 2, 3 4, ...) and of (sin x)/x
-// (first = 2: d = 2 3, 4 5, ...) with z = x^2, x <= pi/4. 6 N + 4 terms leave less than an ulp.
+// 1, 1/d1, 1/(d1 d2), ... of the Taylor series of cos x (first = 1: d = 1 2, 3 4, ...) and of (sin x)/x (first = 2:
+// d = 2 3, 4 5, ...) in powers of z = x^2, x <= pi/4; each at most 2 ulp too small. 6 N + 4 terms leave less than an
+// ulp.
 template <int N>
-Fraction<N> series(const Fraction<N>& z, unsigned first) noexcept {
-  Fraction<N> sum = ~Fraction<N>{};
-  for (unsigned k = 6 * N + 4; k-- > 0;) {
-    const std::uint64_t d = first + 2 * k;
-    sum = ~(z * sum / (d * (d + 1)));
+struct Coefficients {
+  static constexpr int terms = 6 * N + 4;
+  Fraction<N> of[terms];
+  constexpr explicit Coefficients(unsigned first) noexcept {
+    of[0] = ~of[0];
+    for (unsigned k = 1; k < terms; ++k) {
+      const std::uint64_t d = first + 2 * (k - 1);
+      of[k] = of[k - 1] / (d * (d + 1));
+    }
   }
+};
+
+// The alternating series; its steps add less than 8 ulp.
+template <int N, unsigned First>
+Fraction<N> series(const Fraction<N>& z) noexcept {
+  static constexpr Coefficients<N> coefficients(First);
+  Fraction<N> sum = coefficients.of[Coefficients<N>::terms - 1];
+  for (int k = Coefficients<N>::terms - 1; k-- > 0;) sum = coefficients.of[k] - z * sum;
   return sum;
 }
 
@@ -120,23 +163,39 @@ inline constexpr Format format_of(DType dtype) noexcept {
   return dtype == DType::f32 ? Format{24, -149, 128} : dtype == DType::f16 ? Format{11, -24, 16} : Format{8, -133, 128};
 }
 
+// The 64 bits of integer from bit k on, which may lie outside of it.
+template <int N>
+std::uint64_t bits_from(const std::uint64_t (&integer)[N], int k) noexcept {
+  if (k <= -64 || k >= 64 * N) return 0;
+  if (k < 0) return integer[0] << -k;
+  const int limb = k / 64, shift = k % 64;
+  const std::uint64_t lower = integer[limb] >> shift;
+  return shift == 0 || limb + 1 == N ? lower : lower | integer[limb + 1] << (64 - shift);
+}
+
+// Whether a bit below bit k is set.
+template <int N>
+bool any_below(const std::uint64_t (&integer)[N], int k) noexcept {
+  for (int j = 0; j < N && 64 * j < k; ++j) {
+    const std::uint64_t kept = k - 64 * j >= 64 ? integer[j] : integer[j] << (64 - (k - 64 * j));
+    if (kept != 0) return true;
+  }
+  return false;
+}
+
 // integer * 2^exponent (integer of N limbs, the least significant first) rounded to nearest even.
 template <int N>
 float rounded(const std::uint64_t (&integer)[N], int exponent, const Format& format) noexcept {
   int top = N - 1;
   while (top >= 0 && integer[top] == 0) --top;
   if (top < 0) return 0;
-  const auto bit = [&](int k) { return k < 64 * N && (integer[k / 64] >> (k % 64) & 1) != 0; };
   const int highest = 64 * top + static_cast<int>(std::bit_width(integer[top])) - 1;
   int last = highest + exponent - (format.precision - 1);  // exponent of the last bit that is kept
   if (last < format.smallest) last = format.smallest;
   const int cut = last - exponent;  // bits below this one are rounded away
-  std::uint64_t kept = 0;
-  for (int k = highest; k >= cut; --k) kept = kept << 1 | (k >= 0 && bit(k) ? 1u : 0u);
-  if (cut > 0 && bit(cut - 1)) {
-    bool above_half = (kept & 1) != 0;
-    for (int k = 0; k < cut - 1 && !above_half; ++k) above_half = bit(k);
-    if (above_half) ++kept;
+  std::uint64_t kept = bits_from(integer, cut);
+  if (cut > 0 && (bits_from(integer, cut - 1) & 1) != 0) {
+    if ((kept & 1) != 0 || any_below(integer, cut - 1)) ++kept;
   }
   if (kept == 0) return 0;
   if (static_cast<int>(std::bit_width(kept)) + last > format.overflow) return std::bit_cast<float>(0x7f800000u);

@@ -19,14 +19,18 @@ struct Job {
   bool read_interleaved = false;  // pair i is (2i, 2i + 1) of the block, else (i, i + pairs)
   bool write_interleaved = false;
   bool backward = false;  // sin with its sign turned
-  int pairs = 0;
-  int rest = 0;  // elements behind the block to copy; 0 in place
-  std::int64_t count[3] = {1, 1, 1};
-  std::int64_t in_stride[3] = {0, 0, 0};
-  std::int64_t out_stride[3] = {0, 0, 0};
-  std::int64_t table_stride[3] = {0, 0, 0};
+  bool stream = false;    // out of place, and more than the last cache holds: write past the caches
+  int pairs = 0;          // 0: nothing turns, rest is all (the heads of v in rotate_qkv)
+  int rest = 0;           // elements behind the block to copy; 0 in place
+  std::int64_t count[3];  // not set before they are known: a call makes a Job, and clearing it first costs it 5 ns
+  std::int64_t in_stride[3];
+  std::int64_t out_stride[3];
+  std::int64_t table_stride[3];
 
   std::int64_t rows() const noexcept { return count[0] * count[1] * count[2]; }
+  std::int64_t element_bytes() const noexcept { return dtype == DType::f32 ? 4 : 2; }
+  // What a row reads, and what it writes.
+  std::int64_t row_bytes() const noexcept { return (std::int64_t{2} * pairs + rest) * element_bytes(); }
 };
 
 }  // namespace rotary

@@ -12,6 +12,11 @@ struct BF16 {
   std::uint16_t bits;
 };
 
+template <class T>
+inline constexpr bool is_bf16 = false;
+template <>
+inline constexpr bool is_bf16<BF16> = true;
+
 // All functions here are static: each target keeps its own copy, compiled with its own flags.
 static inline std::uint32_t bits_of(float x) { return __builtin_bit_cast(std::uint32_t, x); }
 static inline float float_of(std::uint32_t bits) { return __builtin_bit_cast(float, bits); }

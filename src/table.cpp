@@ -1,14 +1,16 @@
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdio>
-#include <functional>
 #include <limits>
 #include <string>
+#include <utility>
 
 #include "angle_job.h"
 #include "cpu/targets.h"
 #include "float_state.h"
 #include "rotary/rotary.h"
+#include "rows.h"
 #include "turns.h"
 
 namespace rotary {
@@ -53,6 +55,20 @@ std::string in_words(double x) {
   return text;
 }
 
+// Without a branch per value, and so a few nanoseconds for a row.
+bool all_finite(std::span<const double> values) noexcept {
+  constexpr std::uint64_t exponent = std::uint64_t{0x7ff} << 52, carry = std::uint64_t{1} << 52;
+  std::uint64_t top = 0;  // its highest bit: some exponent is all ones
+  for (const double x : values) top |= (std::bit_cast<std::uint64_t>(x) & exponent) + carry;
+  return top >> 63 == 0;
+}
+bool all_finite(std::span<const float> values) noexcept {
+  constexpr std::uint32_t exponent = std::uint32_t{0xff} << 23, carry = std::uint32_t{1} << 23;
+  std::uint32_t top = 0;
+  for (const float x : values) top |= (std::bit_cast<std::uint32_t>(x) & exponent) + carry;
+  return top >> 31 == 0;
+}
+
 int checked_pairs(const Frequencies& f) {
   const std::size_t pairs = f.inv_freq.size();
   const auto expect = [&](const char* what, std::size_t size) {
@@ -65,7 +81,7 @@ int checked_pairs(const Frequencies& f) {
     throw Error("SHAPE", "[table] inv_freq must have fewer than 2^30 pairs but has " + std::to_string(pairs));
   expect("axis", f.axis.size());
   expect("inv_freq_float32", f.inv_freq_float32.size());
-  for (std::size_t i = 0; i < pairs; ++i) {
+  for (std::size_t i = 0; !all_finite(f.inv_freq) && i < pairs; ++i) {
     if (!std::isfinite(f.inv_freq[i]))
       throw Error("SCALING", "[table] inv_freq must be finite but is " + in_words(f.inv_freq[i]) + " at pair " +
                                  std::to_string(i));
@@ -107,26 +123,39 @@ std::size_t checked_size(const Positions& p, int pairs) {
 // ---- the float32 formula's inputs ----------------------------------------------------------------
 
 // inv_freq in f32, padded as the kernels want it.
-std::vector<float> inv_freq_float32(const Frequencies& f, std::size_t padded) {
-  std::vector<float> result(padded);
-  for (std::size_t i = 0; i < f.inv_freq.size(); ++i) {
-    result[i] = f.inv_freq_float32.empty() ? static_cast<float>(f.inv_freq[i]) : f.inv_freq_float32[i];
+void prepare_float32(const Frequencies& f, std::vector<float>& result) {
+  const std::size_t pairs = f.inv_freq.size();
+  result.resize(static_cast<std::size_t>(padded_pairs(static_cast<int>(pairs))));
+  std::fill(result.begin() + static_cast<std::ptrdiff_t>(pairs), result.end(), 0.0f);
+  if (f.inv_freq_float32.empty()) {
+    for (std::size_t i = 0; i < pairs; ++i) result[i] = static_cast<float>(f.inv_freq[i]);
+  } else {
+    std::copy(f.inv_freq_float32.begin(), f.inv_freq_float32.end(), result.begin());
+  }
+  for (std::size_t i = 0; !all_finite(result) && i < pairs; ++i) {
     if (!std::isfinite(result[i]))
       throw Error("SCALING", "[table] inv_freq must be finite in float32 but is " + in_words(f.inv_freq[i]) +
                                  " at pair " + std::to_string(i));
   }
   if (!std::isfinite(static_cast<float>(f.attention_factor)))
     throw Error("SCALING", "[table] attention_factor must be finite in float32 but is " + in_words(f.attention_factor));
-  return result;
+}
+
+// The largest magnitude among the pairs of one axis. Magnitudes compare as their bits do.
+float fastest_of(const AngleJob& job, int axis) noexcept {
+  std::uint32_t fastest = 0;
+  for (int i = 0; i < job.pairs; ++i) {
+    const std::uint32_t magnitude = std::bit_cast<std::uint32_t>(job.inv_freq_float32[i]) & 0x7fffffffu;
+    const bool listens = job.axis == nullptr || job.axis[i] == axis;
+    fastest = listens && magnitude > fastest ? magnitude : fastest;
+  }
+  return std::bit_cast<float>(fastest);
 }
 
 // No angle may overflow: each position meets the fastest pair of its axis.
-void check_float32(const AngleJob& job, int axes) {
-  for (int axis = 0; axis < axes; ++axis) {
-    float fastest = 0;
-    for (int i = 0; i < job.pairs; ++i) {
-      if (job.axis == nullptr || job.axis[i] == axis) fastest = std::max(fastest, std::fabs(job.inv_freq_float32[i]));
-    }
+void check_float32(const AngleJob& job) {
+  for (int axis = 0; axis < job.axes; ++axis) {
+    const float fastest = fastest_of(job, axis);
     for (std::int64_t k = axis * job.rows; k < (axis + 1) * job.rows; ++k) {
       const double p = job.integers != nullptr ? static_cast<double>(job.integers[k]) : job.reals[k];
       const float rounded = static_cast<float>(p);
@@ -142,69 +171,80 @@ void check_float32(const AngleJob& job, int axes) {
 struct Work {
   AngleJob job;
   cpu::AnglesKernel kernel;
-  DType rounding;
-  bool clockwise;
 };
-
-// The rows of -angle: every sin with its sign turned, that of a zero too, since sin(-0) is -0.
-void negate_sin(const AngleJob& job, std::int64_t begin, std::int64_t end) {
-  std::transform(job.sin + begin * job.pairs, job.sin + end * job.pairs, job.sin + begin * job.pairs, std::negate<>());
-}
 
 void fill_rows(void* context, std::int64_t begin, std::int64_t end) {
   const FloatState ours;
   const Work& work = *static_cast<const Work*>(context);
   work.kernel(work.job, begin, end);
-  if (work.rounding != DType::f32) narrow_rows(work.job, work.rounding, begin, end);
-  if (work.clockwise) negate_sin(work.job, begin, end);
 }
 
 }  // namespace
 
+struct Table::State {
+  Rows rows;
+  Rows spare;  // where the next rows are made when making them may fail midway
+  Turns turns;
+  std::vector<float> float32;
+};
+
 Table::Table(const Frequencies& f, Pairing pairing, std::span<const std::int64_t> positions, Angles angles)
     : Table(f, pairing, Positions(positions), TableOptions{angles, DType::f32, nullptr}) {}
 
-Table::Table(const Frequencies& f, Pairing pairing, const Positions& positions, const TableOptions& options)
-    : pairing_(pairing), pairs_(checked_pairs(f)), batch_(positions.batch), tokens_(positions.tokens) {
+Table::Table(const Frequencies& f, Pairing pairing, const Positions& positions, const TableOptions& options) {
+  assign(f, pairing, positions, options);
+}
+
+void Table::assign(const Frequencies& f, Pairing pairing, const Positions& positions, const TableOptions& options) {
   const FloatState ours;
+  const int pairs = checked_pairs(f);
   if (options.rounding > DType::bf16)
     throw Error("DTYPE", "[table] rounding must be f32, f16 or bf16 but is value " +
                              std::to_string(static_cast<int>(options.rounding)));
-  const std::size_t size = checked_size(positions, pairs_);
+  const std::size_t size = checked_size(positions, pairs);
   check_positions(f, positions);
-  Work work{{}, cpu::chosen().angles, options.rounding, f.clockwise};
+  if (state_ == nullptr) state_ = std::make_unique<State>();
+  Work work{{}, cpu::chosen().angles};
   AngleJob& job = work.job;
   job.angles = options.angles;
-  job.pairs = pairs_;
-  job.padded = padded_pairs(pairs_);
-  job.rows = batch_ * tokens_;
+  job.rounding = options.rounding;
+  job.clockwise = f.clockwise;
+  job.pairs = pairs;
+  job.padded = padded_pairs(pairs);
+  job.rows = positions.batch * positions.tokens;
   job.integers = positions.integers;
   job.reals = positions.reals;
+  job.axes = positions.axes;
   job.axis = positions.axes > 1 ? f.axis.data() : nullptr;
   job.inv_freq = f.inv_freq.data();
   job.attention_factor = f.attention_factor;
-
-  Turns turns;
-  std::vector<float> float32;
   if (options.angles == Angles::exact) {
-    turns = turns_of(f.inv_freq);
-    job.turns = turns.limbs.data();
-    job.floor = turns.floor.data();
+    prepare(f.inv_freq, state_->turns);
+    job.turns = state_->turns.limbs.data();
+    job.floor = state_->turns.floor.data();
     if (!decidable(f.attention_factor)) work.kernel = settle_rows;
   } else {
-    float32 = inv_freq_float32(f, static_cast<std::size_t>(job.padded));
-    job.inv_freq_float32 = float32.data();
+    prepare_float32(f, state_->float32);
+    job.inv_freq_float32 = state_->float32.data();
     job.factor_float32 = static_cast<float>(f.attention_factor);
-    check_float32(job, positions.axes);
+    check_float32(job);
   }
 
-  cos_.resize(size);
-  sin_.resize(size);
-  job.cos = cos_.data();
-  job.sin = sin_.data();
-  const std::int64_t grain = std::max<std::int64_t>(1, 8192 / pairs_);  // rows of some ten microseconds
+  // An executor of the caller's may throw, the caller's own thread does not.
+  Rows& rows = options.executor == nullptr ? state_->rows : state_->spare;
+  rows.reserve(size);
+  job.cos = rows.cos();
+  job.sin = rows.sin();
+  const std::int64_t grain = std::max<std::int64_t>(1, 8192 / pairs);  // rows of some ten microseconds
   const Executor& executor = options.executor != nullptr ? *options.executor : serial();
   executor.run(job.rows, grain, fill_rows, &work);
+  if (options.executor != nullptr) state_->rows.swap(state_->spare);
+  pairing_ = pairing;
+  pairs_ = pairs;
+  batch_ = positions.batch;
+  tokens_ = positions.tokens;
+  cos_ = {state_->rows.cos(), size};
+  sin_ = {state_->rows.sin(), size};
 }
 
 Table::Table(std::span<const float> cos, std::span<const float> sin, int pairs, Pairing pairing, int batch)
@@ -220,8 +260,38 @@ Table::Table(std::span<const float> cos, std::span<const float> sin, int pairs, 
     throw Error("SHAPE", "[table] the length of cos must be a multiple of batch * pairs = " + std::to_string(row) +
                              " but is " + std::to_string(cos.size()));
   tokens_ = static_cast<std::int64_t>(cos.size() / row);
-  cos_.assign(cos.begin(), cos.end());
-  sin_.assign(sin.begin(), sin.end());
+  hold(cos, sin);
 }
+
+// ---- a value like others -------------------------------------------------------------------------
+
+void Table::hold(std::span<const float> cos, std::span<const float> sin) {
+  state_ = std::make_unique<State>();
+  state_->rows.reserve(cos.size());
+  cos_ = {std::copy(cos.begin(), cos.end(), state_->rows.cos()) - cos.size(), cos.size()};
+  sin_ = {std::copy(sin.begin(), sin.end(), state_->rows.sin()) - sin.size(), sin.size()};
+}
+
+Table::Table(const Table& other)
+    : pairing_(other.pairing_), pairs_(other.pairs_), batch_(other.batch_), tokens_(other.tokens_) {
+  hold(other.cos_, other.sin_);
+}
+
+Table::Table(Table&& other) noexcept { *this = std::move(other); }
+
+Table& Table::operator=(const Table& other) { return *this = Table(other); }
+
+Table& Table::operator=(Table&& other) noexcept {
+  state_ = std::move(other.state_);
+  cos_ = std::exchange(other.cos_, {});
+  sin_ = std::exchange(other.sin_, {});
+  pairing_ = other.pairing_;
+  pairs_ = other.pairs_;
+  batch_ = other.batch_;
+  tokens_ = std::exchange(other.tokens_, 0);
+  return *this;
+}
+
+Table::~Table() = default;
 
 }  // namespace rotary

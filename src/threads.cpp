@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <mutex>
 #include <thread>
@@ -40,10 +41,25 @@ void pause() noexcept {
 #endif
 }
 
-// Waits a few microseconds at most: enough for the next call of a busy caller, harmless where cores are scarce.
+using Clock = std::chrono::steady_clock;
+
+// About what it costs to put a thread to sleep and to wake it, most of it the caller's, in the system call: so long a
+// wait is worth staying awake for.
+constexpr Clock::duration nap = std::chrono::microseconds(10);
+
+constexpr std::int64_t surely_long = 64;  // grains, each worth a thread
+
+// Waits for a nap at most: enough for the next call of a busy caller, harmless where cores are scarce.
 template <class Done>
 void spin(const Done& done) noexcept {
-  for (int i = 0; i < 128 && !done(); ++i) pause();
+  if (done()) return;
+  const Clock::time_point end = Clock::now() + nap;
+  do {
+    for (int i = 0; i < 8; ++i) {
+      if (done()) return;
+      pause();
+    }
+  } while (Clock::now() < end);
 }
 
 }  // namespace
@@ -53,91 +69,125 @@ const Executor& serial() noexcept {
   return one;
 }
 
-// A run is open while parts of it are unclaimed. Workers join an open run, claim parts and leave; the caller claims
-// parts too, closes the run when none is left, and waits for those who joined: never for a thread that still sleeps.
+// A run has seats. Workers take one, claim parts and leave; the caller claims parts too, takes the seats away when no
+// part is left, and waits for those who sit: never for a thread that still sleeps.
 struct ThreadPool::State {
   struct Run {
     Body body = nullptr;
     void* context = nullptr;
     std::int64_t count = 0;
     std::int64_t parts = 0;
-    std::int64_t seats = 0;  // workers that may still join
+
+    // Parts differ by one item at most; count / parts first, so that nothing overflows.
+    std::int64_t begin_of(std::int64_t part) const { return count / parts * part + std::min(part, count % parts); }
   };
 
+  // The gate, one word: the number of the run, how many seats are free, how many workers sit.
+  static constexpr std::uint64_t sitting = 1, seat = 1 << 16, number = std::uint64_t{1} << 32;
+  static constexpr std::uint64_t all_sitting = seat - sitting, all_seats = number - seat;
+
+  alignas(64) std::atomic<std::uint64_t> gate{0};
+  alignas(64) std::atomic<std::int64_t> next_part{0};
+  alignas(64) Run run;  // written while nobody sits and no seat is free
+  Clock::time_point idle_since{};
+  Clock::duration missed{};  // what callers did alone in runs that followed each other closely
+  std::atomic<int> sleepers{0};
+  std::atomic<bool> caller_sleeps{false};
+  std::atomic<bool> stopping{false};
   std::mutex callers;  // one run at a time
-  std::mutex mutex;    // guards run, open and stopping, and the changes of number and joined
+  std::mutex sleep;    // for the conditions only
   std::condition_variable opened;
   std::condition_variable left;
-  Run run;
-  bool open = false;
-  bool stopping = false;
-  std::atomic<std::uint64_t> number{0};  // of runs opened so far
-  std::atomic<int> joined{0};
-  std::atomic<std::int64_t> next_part{0};
   std::vector<std::thread> workers;
 
-  void claim_parts(const Run& r) {
-    const Inside inside;
-    for (std::int64_t part; (part = next_part.fetch_add(1, std::memory_order_relaxed)) < r.parts;) {
-      r.body(r.context, begin_of(r, part), begin_of(r, part + 1));
+  bool sit() {
+    std::uint64_t now = gate.load(std::memory_order_relaxed);
+    while ((now & all_seats) != 0) {
+      if (gate.compare_exchange_weak(now, now - seat + sitting, std::memory_order_acquire)) return true;
     }
+    return false;
   }
 
-  // Parts differ by one item at most; count / parts first, so that nothing overflows.
-  static std::int64_t begin_of(const Run& r, std::int64_t part) {
-    return r.count / r.parts * part + std::min(part, r.count % r.parts);
+  bool claim_part() {
+    const std::int64_t part = next_part.fetch_add(1, std::memory_order_relaxed);
+    if (part >= run.parts) return false;
+    run.body(run.context, run.begin_of(part), run.begin_of(part + 1));
+    return true;
   }
 
   void work() {
+    const Inside inside;
     std::uint64_t seen = 0;
+    const auto news = [&] { return gate.load() / number != seen || stopping.load(); };
     for (;;) {
-      spin([&] { return number.load(std::memory_order_relaxed) != seen; });
-      std::unique_lock lock(mutex);
-      opened.wait(lock, [&] { return stopping || (open && number.load() != seen); });
+      spin(news);
+      if (!news()) {
+        std::unique_lock lock(sleep);
+        ++sleepers;  // before the last look: who opens a gate looks here behind it
+        opened.wait(lock, news);
+        --sleepers;
+      }
       if (stopping) return;
-      seen = number.load();
-      if (run.seats == 0) continue;
-      --run.seats;
-      ++joined;
-      const Run mine = run;
-      lock.unlock();
-      claim_parts(mine);
-      lock.lock();
-      if (--joined == 0) left.notify_one();
+      seen = gate.load() / number;
+      if (!sit()) continue;
+      while (claim_part()) {
+      }
+      if (((gate.fetch_sub(sitting) - sitting) & all_sitting) == 0 && caller_sleeps.load()) {
+        { const std::lock_guard lock(sleep); }
+        left.notify_one();
+      }
     }
   }
 
-  void run_all(const Run& r) {
-    {
-      const std::lock_guard lock(mutex);
-      run = r;
-      next_part = 0;
-      open = true;
-      ++number;
-    }
+  void wake() {
+    { const std::lock_guard lock(sleep); }
     opened.notify_all();
-    claim_parts(r);
-    {
-      const std::lock_guard lock(mutex);
-      open = false;
+  }
+
+  // Those who are awake join at once. Sleepers are woken where that pays: by what one part takes, by this run or by
+  // those that follow each other so closely that a worker, once awake, would stay so.
+  void run_all(const Run& r, std::int64_t seats, bool is_long) {
+    const Inside inside;
+    run = r;
+    next_part.store(0, std::memory_order_relaxed);
+    gate.store((gate.load() / number + 1) * number + static_cast<std::uint64_t>(seats) * seat);
+    const bool some_sleep = sleepers.load() > 0;
+    if (some_sleep && !is_long) {
+      const Clock::time_point start = Clock::now();
+      if (start - idle_since > nap) missed = {};
+      claim_part();
+      missed += (Clock::now() - start) * (r.parts - 1);
     }
-    spin([&] { return joined.load(std::memory_order_acquire) == 0; });
-    std::unique_lock lock(mutex);
-    left.wait(lock, [&] { return joined == 0; });
+    if (some_sleep && (is_long || missed > 2 * nap)) {
+      missed = {};
+      wake();
+    }
+    while (claim_part()) {
+    }
+    close();
+    if (some_sleep) idle_since = Clock::now();
+  }
+
+  void close() {
+    gate.fetch_and(~all_seats);
+    const auto done = [&] { return (gate.load() & all_sitting) == 0; };
+    spin(done);
+    if (done()) return;
+    std::unique_lock lock(sleep);
+    caller_sleeps = true;  // before the last look: who leaves looks here behind it
+    left.wait(lock, done);
+    caller_sleeps = false;
   }
 
   void stop() {
-    {
-      const std::lock_guard lock(mutex);
-      stopping = true;
-    }
-    opened.notify_all();
+    stopping = true;
+    wake();
     for (std::thread& worker : workers) worker.join();
   }
 };
 
 ThreadPool::ThreadPool(unsigned threads) : state_(std::make_unique<State>()) {
-  const unsigned wanted = threads != 0 ? threads : std::max(1u, std::thread::hardware_concurrency());
+  const unsigned wanted = std::min(threads != 0 ? threads : std::max(1u, std::thread::hardware_concurrency()), 65535u);
   try {
     for (unsigned i = 1; i < wanted; ++i) state_->workers.emplace_back([state = state_.get()] { state->work(); });
   } catch (...) {
@@ -152,12 +202,12 @@ unsigned ThreadPool::concurrency() const noexcept { return static_cast<unsigned>
 
 void ThreadPool::run(std::int64_t count, std::int64_t grain, Body body, void* context) const {
   if (count <= 0) return;
-  const std::int64_t threads = concurrency();
+  const std::int64_t threads = concurrency(), grains = count / std::max<std::int64_t>(1, grain);
   // A few parts per thread: a thread that starts late leaves its share to the others.
-  const std::int64_t parts = std::min(4 * threads, count / std::max<std::int64_t>(1, grain));
+  const std::int64_t parts = std::min(4 * threads, grains);
   if (parts <= 1 || threads == 1 || inside_body) return body(context, 0, count);
   const std::lock_guard lock(state_->callers);
-  state_->run_all({body, context, count, parts, std::min(threads, parts) - 1});
+  state_->run_all({body, context, count, parts}, std::min(threads, parts) - 1, grains >= surely_long);
 }
 
 }  // namespace rotary

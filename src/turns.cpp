@@ -2,6 +2,7 @@
 
 #include <bit>
 #include <cmath>
+#include <cstring>
 
 #include "angle_job.h"
 #include "fraction.h"
@@ -49,8 +50,8 @@ Turned<N> turn(Wide m, int exponent) noexcept {
   const Fraction<N> eighths = below ? ~phase : phase;
   const Fraction<N> x = eighths * quarter_pi_fraction<N>();
   const Fraction<N> z = x * x;
-  const Fraction<N> c = series(z, 1);
-  const Fraction<N> s = x * series(z, 2);
+  const Fraction<N> c = series<N, 1>(z);
+  const Fraction<N> s = x * series<N, 2>(z);
   const bool swap = (quadrant & 1) != 0;
   const bool c_negative = quadrant == 1 || quadrant == 2;
   const bool s_negative = quadrant == 2 || quadrant == 3;
@@ -124,12 +125,12 @@ CosSin round_once(const Dyadic& position, double inv_freq, double factor, DType 
   const bool negative = position.negative != w.negative;
   const int bits = static_cast<int>(high(m) != 0 ? 64 + std::bit_width(high(m)) : std::bit_width(low(m)));
   if (bits + exponent <= -100) return tiny(m, exponent, negative, a, format);
-  // The angle is rational and not 0, so neither value is (Lindemann), and some precision decides. 256 bits fail with a
-  // chance of about 2^-100; 1024 bits leave 2^-850, and their nearest value is taken.
+  // The angle is rational and not 0, so neither value is (Lindemann), and some precision decides. 128 bits do for
+  // most, 256 bits fail with a chance of about 2^-100; 512 bits leave 2^-350, and their nearest value is taken.
   CosSin result;
+  if (attempt<2>(m, exponent, negative, a, format, &result)) return result;
   if (attempt<4>(m, exponent, negative, a, format, &result)) return result;
-  if (attempt<8>(m, exponent, negative, a, format, &result)) return result;
-  attempt<16>(m, exponent, negative, a, format, &result);
+  attempt<8>(m, exponent, negative, a, format, &result);
   return result;
 }
 
@@ -140,19 +141,25 @@ bool decidable(double attention_factor) noexcept {
   return magnitude >= 0x1p-64 && magnitude <= 0x1p64;
 }
 
-Turns turns_of(const std::vector<double>& inv_freq) {
-  const auto stride = static_cast<std::size_t>(padded_pairs(static_cast<int>(inv_freq.size())));
-  Turns result{std::vector<std::uint32_t>(turn_limbs * stride), std::vector<double>(stride)};
-  for (std::size_t i = 0; i < inv_freq.size(); ++i) {
+void prepare(const std::vector<double>& inv_freq, Turns& turns) {
+  const std::size_t pairs = inv_freq.size();
+  if (turns.inv_freq.size() == pairs &&
+      std::memcmp(turns.inv_freq.data(), inv_freq.data(), pairs * sizeof(double)) == 0)
+    return;
+  const auto stride = static_cast<std::size_t>(padded_pairs(static_cast<int>(pairs)));
+  turns.inv_freq.clear();  // nobody's, should memory run out
+  turns.limbs.assign(turn_limbs * stride, 0);
+  turns.floor.assign(stride, 0);
+  for (std::size_t i = 0; i < pairs; ++i) {
     const Dyadic w = dyadic(inv_freq[i]);
     if (w.mantissa == 0) continue;
-    result.floor[i] = remainder_floor;
-    Fraction<4> turn = turns<4>(w.mantissa, w.exponent - 64);
+    turns.floor[i] = smallest_square;
+    Fraction<4> turn = rotary::turns<4>(w.mantissa, w.exponent - 64);
     if (w.negative) turn = ~turn;  // without the one ulp, 2^-192, that cannot matter
     for (std::size_t j = 0; j < turn_limbs; ++j)
-      result.limbs[j * stride + i] = static_cast<std::uint32_t>(turn.limb[3 - j / 2] >> (j % 2 == 0 ? 32 : 0));
+      turns.limbs[j * stride + i] = turn.limb[3 - j / 2] >> (j % 2 == 0 ? 32 : 0) & 0xffffffffu;
   }
-  return result;
+  turns.inv_freq = inv_freq;
 }
 
 namespace {
@@ -176,49 +183,23 @@ Element element(const AngleJob& job, std::int64_t row, int pair) noexcept {
 
 }  // namespace
 
-void settle(const AngleJob& job, std::int64_t row, int pair) noexcept {
+void settle(const AngleJob& job, std::int64_t row, int pair, DType dtype) noexcept {
   const Element e = element(job, row, pair);
-  CosSin value = round_once(e.position, e.inv_freq, e.factor, DType::f32);
-  if (job.angles == Angles::float32) value = {value.cos * job.factor_float32, value.sin * job.factor_float32};
+  CosSin value = round_once(e.position, e.inv_freq, e.factor, dtype);
+  if (job.angles == Angles::float32) {
+    if (e.inv_freq == 0) value.sin = static_cast<float>(e.inv_freq);  // -0 as float32's sine has it
+    value = {value.cos * job.factor_float32, value.sin * job.factor_float32};
+  }
   job.cos[row * job.pairs + pair] = value.cos;
   job.sin[row * job.pairs + pair] = value.sin;
 }
 
 void settle_rows(const AngleJob& job, std::int64_t begin_row, std::int64_t end_row) noexcept {
   for (std::int64_t row = begin_row; row < end_row; ++row) {
-    for (int i = 0; i < job.pairs; ++i) settle(job, row, i);
-  }
-}
-
-float narrowed(float x, DType dtype, bool* tie) noexcept {
-  const auto bits = std::bit_cast<std::uint32_t>(x);
-  const std::uint32_t sign = bits & 0x80000000u, magnitude = bits ^ sign;
-  if (dtype == DType::f16 && magnitude < 0x38800000u) {  // below 2^-14: multiples of 2^-24, the ulp of 0.5
-    const float whole = (std::bit_cast<float>(magnitude) + 0.5f) - 0.5f;
-    *tie = std::fabs(std::bit_cast<float>(magnitude) - whole) == 0x1p-25f;
-    return std::bit_cast<float>(std::bit_cast<std::uint32_t>(whole) | sign);
-  }
-  const int drop = dtype == DType::f16 ? 13 : 16;
-  const std::uint32_t half = 1u << (drop - 1);
-  *tie = (magnitude & (2 * half - 1)) == half;
-  std::uint32_t kept = (magnitude + (half - 1) + (magnitude >> drop & 1)) >> drop << drop;
-  if (dtype == DType::f16 && kept >= 0x47800000u) kept = 0x7f800000u;  // 2^16 and above
-  return std::bit_cast<float>(kept | sign);
-}
-
-void narrow_rows(const AngleJob& job, DType dtype, std::int64_t begin_row, std::int64_t end_row) noexcept {
-  for (std::int64_t row = begin_row; row < end_row; ++row) {
     for (int i = 0; i < job.pairs; ++i) {
-      float& c = job.cos[row * job.pairs + i];
-      float& s = job.sin[row * job.pairs + i];
-      bool cos_tie, sin_tie;
-      c = narrowed(c, dtype, &cos_tie);
-      s = narrowed(s, dtype, &sin_tie);
-      if (job.angles == Angles::float32 || !(cos_tie || sin_tie)) continue;
-      const Element e = element(job, row, i);
-      const CosSin value = round_once(e.position, e.inv_freq, e.factor, dtype);
-      c = value.cos;
-      s = value.sin;
+      settle(job, row, i, job.rounding);
+      float& sin = job.sin[row * job.pairs + i];
+      if (job.clockwise) sin = -sin;
     }
   }
 }

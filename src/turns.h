@@ -33,20 +33,16 @@ inline constexpr int padded_pairs(int pairs) noexcept { return (pairs + 7) / 8 *
 
 // What the exact kernels need of the frequencies; see AngleJob.
 struct Turns {
-  std::vector<std::uint32_t> limbs;
+  std::vector<double> inv_freq;  // whose turns they are
+  std::vector<std::uint64_t> limbs;
   std::vector<double> floor;
 };
-Turns turns_of(const std::vector<double>& inv_freq);
+// Makes `turns` those of inv_freq, in the storage that it has; no work where it holds them already, bit for bit.
+void prepare(const std::vector<double>& inv_freq, Turns& turns);
 
 // The factors for which every result is zero or far inside f32's normal range, as the kernels need it.
 bool decidable(double attention_factor) noexcept;
 // All pairs of the rows, when it is not.
 void settle_rows(const AngleJob&, std::int64_t begin_row, std::int64_t end_row) noexcept;
-
-// Rounds the rows' values to f16 or bf16 (stored as f32): exact ones once, from the real number.
-void narrow_rows(const AngleJob&, DType, std::int64_t begin_row, std::int64_t end_row) noexcept;
-
-// x rounded to nearest even, to the values of f16 or bf16. *tie: x lies midway between two of them.
-float narrowed(float x, DType, bool* tie) noexcept;
 
 }  // namespace rotary

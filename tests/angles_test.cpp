@@ -11,20 +11,23 @@
 #include "rotary/rotary.h"
 #include "rotary/targets.h"
 #include "src/angle_job.h"
+#include "src/narrow.h"
 #include "src/turns.h"
 
 // A copy of the scalar kernel that counts what it cannot decide.
 namespace rotary {
 static std::int64_t settled = 0;
-static void settle_counted(const AngleJob& job, std::int64_t row, int pair) noexcept {
-  ++settled;
-  settle(job, row, pair);
+static void settle_counted(const AngleJob& job, std::int64_t row, int pair, DType dtype) noexcept {
+  if (job.integers[row] != 0) ++settled;
+  settle(job, row, pair, dtype);
 }
 }  // namespace rotary
 #define settle settle_counted
 #include "src/cpu/lanes_angles_scalar.h"
 //
 #include "src/cpu/angles.inc"
+//
+#include "src/cpu/angles_run.inc"
 #undef settle
 
 namespace rotary {
@@ -210,6 +213,58 @@ TEST(Angles, AreRightWhereDoubleArithmeticRoundsWrongly) {
                                          51554166, 62003903, 65298894});
 }
 
+// Rows of a run come by adding angles, a row by itself does not.
+void expect_run_of_lone_rows(const Frequencies& f, const std::vector<std::int64_t>& p) {
+  const std::size_t pairs = f.inv_freq.size();
+  for (const Target& target : targets()) {
+    if (!target.runs) continue;
+    use_target(target.name);
+    const Table run = table_of(f, p);
+    for (std::size_t t = 0; t < p.size(); ++t) {
+      const Table row = table_of(f, std::vector<std::int64_t>{p[t]});
+      ASSERT_TRUE(same_bits(run.cos().subspan(t * pairs, pairs), row.cos()) &&
+                  same_bits(run.sin().subspan(t * pairs, pairs), row.sin()))
+          << target.name << " position " << p[t] << " factor " << f.attention_factor;
+    }
+  }
+  use_target("");
+}
+
+std::vector<std::int64_t> rising(std::int64_t first, int count) {
+  std::vector<std::int64_t> p;
+  for (int k = 0; k < count; ++k) p.push_back(first + k);
+  return p;
+}
+
+TEST(Angles, OfARunAreThoseOfItsRowsAlone) {
+  for (const double factor : {1.0, 1.19023807, -0.5, 1 + 0x1p-24, 0x1p-60}) {
+    Frequencies f = geometric(5e5, 128, factor);
+    f.inv_freq.insert(f.inv_freq.end(), {0, -0.0, -0.3, 1e-9, 1e-13, 1e-20, 1e-60, 1e-300, 7.0, 1e22,
+                                         3.1415926535897931, 1.5707963267948966});
+    for (const std::int64_t first : {std::int64_t{0}, std::int64_t{1}, std::int64_t{-20}, std::int64_t{131000},
+                                     (std::int64_t{1} << 32) - 20, -(std::int64_t{1} << 32) - 20, lowest, largest - 99})
+      expect_run_of_lone_rows(f, rising(first, 100));
+  }
+}
+
+TEST(Angles, OfRunsOfEveryLengthAreThoseOfTheirRowsAlone) {
+  const Frequencies f = geometric(1e4, 26, 1.19023807);
+  for (int count = 1; count < 90; ++count) expect_run_of_lone_rows(f, rising(1000 * count, count));
+  expect_run_of_lone_rows(f, rising(500, 1100));
+  std::vector<std::int64_t> p = rising(largest - 40, 41);  // runs that end and begin anew, at the end of int64 too
+  for (const int count : {17, 3, 40, 1, 16}) {
+    const std::vector<std::int64_t> more = rising(lowest + count, count);
+    p.insert(p.end(), more.begin(), more.end());
+  }
+  p.insert(p.end(), {7, 6, 5, 5, 6});
+  expect_run_of_lone_rows(f, p);
+}
+
+TEST(Angles, OfARunAreRightInEveryRangeOfInt64) {
+  for (const std::int64_t first : {std::int64_t{1} << 20, std::int64_t{1} << 40, lowest + 5, largest - 64})
+    expect_right(geometric(1e4, 64, 1.19023807), rising(first, 64));
+}
+
 TEST(Angles, OfZeroArePlusZeroAndTheFactor) {
   Frequencies f;
   f.inv_freq = {0.0, -0.0, 1.0, -1.0};
@@ -257,8 +312,7 @@ TEST(Angles, NarrowingRoundsToNearestEven) {
     if (!std::isfinite(value)) continue;
     mpfr_set_flt(x, value, MPFR_RNDN);
     for (const DType dtype : {DType::f16, DType::bf16}) {
-      bool tie = false;
-      const float got = narrowed(value, dtype, &tie);
+      const float got = dtype == DType::f16 ? narrowed<DType::f16>(value) : narrowed<DType::bf16>(value);
       ASSERT_EQ(got, judge::rounded(x, dtype)) << value;
       ASSERT_EQ(std::signbit(got), std::signbit(value));
     }
@@ -321,7 +375,8 @@ judge::Pair checked(std::int64_t p, double w, std::int64_t* doubts) {
 // Positions [0, end) of d = 128, base 5e5: all values right; returns how many pairs the kernel left to wide arithmetic.
 std::int64_t expect_all_right(std::int64_t end) {
   const Frequencies f = geometric(5e5, 128);
-  const Turns turns = turns_of(f.inv_freq);
+  Turns turns;
+  prepare(f.inv_freq, turns);
   const std::size_t pairs = f.inv_freq.size();
   const std::int64_t chunk = 4096;
   settled = 0;

@@ -3,11 +3,14 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstdlib>
 #include <memory>
 #include <tuple>
 
 #include "rotary/reference.h"
+#include "src/checks.h"
+#include "src/cpu/targets.h"
 #include "tests/guarded.h"
 #include "tests/heads.h"
 
@@ -24,6 +27,14 @@ void reference_turn(const ConstHeads& x, const Heads& out, const Table& table, b
   backward ? reference::rotate_backward(x, out, table) : reference::rotate(x, out, table);
 }
 
+// As a call does whose memory exceeds the last cache.
+void turn_past_the_caches(const ConstHeads& x, const Heads& out, const Table& table, bool backward) {
+  Job job = check_rotate("rotate", x, out, table, backward);
+  if (job.rows() == 0) return;
+  job.stream = true;
+  cpu::chosen().rotate(job, 0, job.rows());
+}
+
 struct Named {
   const char* name;
   Layout layout;
@@ -32,9 +43,13 @@ struct Named {
 std::vector<Named> layouts(int head_dim) {
   const Layout fused = {1, 3, 2, head_dim, 0, (2 + 1 + 1) * std::int64_t{head_dim}, head_dim};
   const std::int64_t head = head_dim + 1, token = 2 * head + 3, batch = 2 * token + 5;
-  return {{"bthd", bthd(2, 2, 2, head_dim)}, {"bhtd", bhtd(2, 2, 2, head_dim)},
-          {"tbhd", tbhd(2, 2, 2, head_dim)}, {"thd", thd(3, 2, head_dim)},
-          {"view of fused qkv", fused},      {"odd strides", {2, 2, 2, head_dim, batch, token, head}}};
+  return {{"bthd", bthd(2, 2, 2, head_dim)},
+          {"bhtd", bhtd(2, 2, 2, head_dim)},
+          {"tbhd", tbhd(2, 2, 2, head_dim)},
+          {"thd", thd(3, 2, head_dim)},
+          {"view of fused qkv", fused},
+          {"odd strides", {2, 2, 2, head_dim, batch, token, head}},
+          {"many heads of bhtd", bhtd(1, 13, 2, head_dim)}};
 }
 
 // One case: the reference once, then every target out of place and in place, ending or beginning at a guard page.
@@ -65,6 +80,9 @@ class Arena {
         fill_signalling(out, dtype, count);
         turn({in, dtype, layout}, {out, dtype, layout}, table, backward);
         ASSERT_TRUE(same(out, wanted.data(), dtype, count, turns)) << "out of place";
+        fill_signalling(out, dtype, count);
+        turn_past_the_caches({in, dtype, layout}, {out, dtype, layout}, table, backward);
+        ASSERT_TRUE(same(out, wanted.data(), dtype, count, turns)) << "past the caches";
         ASSERT_EQ(std::memcmp(in, x.data(), bytes), 0) << "the input has changed";
         turn({in, dtype, layout}, table, backward);
         ASSERT_TRUE(same(in, wanted_in_place.data(), dtype, count, turns)) << "in place";
@@ -255,6 +273,41 @@ TEST(Rotate, NoSubnormalResultIsFlushed) {
     EXPECT_EQ(bf16, std::vector<std::uint16_t>(64, 0x0040)) << target;
     EXPECT_EQ(f16, std::vector<std::uint16_t>(64, 0x0200)) << target;
     EXPECT_EQ(f32, std::vector<std::uint32_t>(64, 0x00400000)) << target;
+  }
+}
+
+// The sums of bf16 pairs cancel, at all magnitudes of x, cos and sin.
+TEST(Rotate, SumsThatCancelToASubnormalAreKept) {
+  Random random(5);
+  constexpr int pairs = 48, rows = 16;
+  const auto power = [&random](int least, int most) {
+    return std::ldexp(below(random, 2) != 0 ? -1.0f : 1.0f, least + below(random, most - least + 1));
+  };
+  for (int round = 0; round < 300; ++round) {
+    std::vector<float> cos(pairs * rows), sin(pairs * rows);
+    const int least = std::array{0, -36, -37, -38, -70, -126}[static_cast<std::size_t>(round % 6)];
+    for (std::size_t i = 0; i < cos.size(); ++i) {
+      cos[i] = power(least, 0);
+      sin[i] = below(random, 3) == 0 ? power(least, 0) : cos[i] * (1 + static_cast<float>(below(random, 3)) * 0x1p-20f);
+    }
+    const int exponent = std::array{-126, -100, -90, -64, -63, -62}[static_cast<std::size_t>(round / 6 % 6)];
+    std::vector<std::uint16_t> x(2 * pairs * rows);
+    for (std::uint16_t& value : x) {
+      const float magnitude = power(exponent, exponent + 1) * (1 + static_cast<float>(below(random, 3)) / 128);
+      value = static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(below(random, 9) == 0 ? 0 : magnitude) >> 16);
+    }
+    for (const Pairing pairing : pairings) {
+      const Table table(cos, sin, pairs, pairing);
+      std::vector<std::uint16_t> wanted(x.size());
+      const Layout layout = thd(rows, 1, 2 * pairs);
+      reference::rotate({x.data(), DType::bf16, layout}, {wanted.data(), DType::bf16, layout}, table);
+      for (const std::string_view target : running_targets()) {
+        const Using forced(target);
+        std::vector<std::uint16_t> out = x;
+        rotate({out.data(), DType::bf16, layout}, table);
+        ASSERT_EQ(out, wanted) << target << ", round " << round << ", " << name(pairing);
+      }
+    }
   }
 }
 

@@ -1,14 +1,40 @@
 // Table: which position meets which pair, and what is refused. The values themselves: angles_test.cpp.
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <limits>
+#include <new>
+#include <numeric>
 #include <random>
 #include <string>
+#include <type_traits>
 
 #include "rotary/rotary.h"
 #include "rotary/targets.h"
+
+// This program counts its allocations, and refuses them on demand.
+static std::atomic<int> allocations = 0;
+static std::atomic<bool> out_of_memory = false;
+
+static void* allocated(std::size_t bytes, std::size_t alignment) {
+  ++allocations;
+  if (out_of_memory) throw std::bad_alloc();
+  void* memory = std::aligned_alloc(alignment, (bytes + alignment) / alignment * alignment);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+void* operator new(std::size_t bytes) { return allocated(bytes, alignof(std::max_align_t)); }
+void* operator new(std::size_t bytes, std::align_val_t alignment) {
+  return allocated(bytes, static_cast<std::size_t>(alignment));
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
 
 namespace rotary {
 namespace {
@@ -235,6 +261,149 @@ TEST(Table, RefusesAFloat32AngleThatOverflows) {
   const std::vector<double> large = {1, 1e300};
   expect_error([&] { Table(frequencies_of(4), Pairing::half, Positions(large), options); }, "POSITION",
                "at position 1");
+}
+
+// ---- assign, and a table as a value --------------------------------------------------------------
+
+void expect_same(const Table& a, const Table& b) {
+  EXPECT_EQ(a.pairing(), b.pairing());
+  EXPECT_EQ(a.pairs(), b.pairs());
+  EXPECT_EQ(a.batch(), b.batch());
+  EXPECT_EQ(a.tokens(), b.tokens());
+  ASSERT_EQ(a.cos().size(), b.cos().size());
+  ASSERT_EQ(a.sin().size(), b.sin().size());
+  if (a.cos().empty()) return;
+  EXPECT_EQ(std::memcmp(a.cos().data(), b.cos().data(), a.cos().size_bytes()), 0);
+  EXPECT_EQ(std::memcmp(a.sin().data(), b.sin().data(), a.sin().size_bytes()), 0);
+}
+
+// What calls may differ in, one after another with one table.
+TEST(Table, AssignGivesWhatConstructingAnewGives) {
+  const std::vector<std::int64_t> few = {3}, many = {1, 2, 3, 4, 5, 9, -7, 1 << 20, 0, 12, 13, 14}, none;
+  const std::vector<double> reals = {0.5, -3.25, 1e-3};
+  Frequencies five = frequencies_of(5), hundred = frequencies_of(100), axes = frequencies_of(12, 3), back = five;
+  back.clockwise = true;
+  Frequencies nearly = hundred, given = five, strange = five;
+  nearly.inv_freq[99] = std::nextafter(nearly.inv_freq[99], 1);
+  given.inv_freq_float32 = {1, 0.5f, 0.25f, 0, 0.125f};
+  strange.attention_factor = 1e-30;
+  const ThreadPool pool(2);
+  on_every_target([&] {
+    Table table(five, Pairing::half, few);
+    for (const DType rounding : {DType::f32, DType::bf16, DType::f16}) {
+      for (const Angles angles : {Angles::exact, Angles::float32}) {
+        for (const Executor* executor : {static_cast<const Executor*>(nullptr), static_cast<const Executor*>(&pool)}) {
+          const TableOptions options{angles, rounding, executor};
+          for (const Frequencies* f : {&five, &hundred, &nearly, &given, &back, &strange}) {
+            for (const Positions& p : {Positions(few), Positions(many, 1, 2), Positions(none), Positions(reals)}) {
+              table.assign(*f, Pairing::interleaved, p, options);
+              expect_same(table, Table(*f, Pairing::interleaved, p, options));
+            }
+          }
+          table.assign(axes, Pairing::half, Positions(many, 3), options);
+          expect_same(table, Table(axes, Pairing::half, Positions(many, 3), options));
+        }
+      }
+    }
+  });
+}
+
+TEST(Table, AssignOfAnotherStepAllocatesNothing) {
+  const Frequencies f = frequencies(Rope{.head_dim = 128, .pairing = Pairing::half});
+  std::vector<std::int64_t> p(8);
+  on_every_target([&] {
+    for (const Angles angles : {Angles::exact, Angles::float32}) {
+      for (const DType rounding : {DType::f32, DType::bf16, DType::f16}) {
+        const TableOptions options{angles, rounding, nullptr};
+        Table table(f, Pairing::half, Positions(p), options);
+        const int before = allocations;
+        for (std::int64_t step = 0; step < 300; ++step) {
+          std::iota(p.begin(), p.end(), step * 1000);
+          table.assign(f, Pairing::half, Positions(std::span(p).first(static_cast<std::size_t>(step % 9))), options);
+        }
+        EXPECT_EQ(allocations - before, 0) << chosen_target() << " " << name(rounding);
+      }
+    }
+  });
+}
+
+// Gives out one row, then fails.
+class Failing final : public Executor {
+ public:
+  unsigned concurrency() const noexcept override { return 1; }
+  void run(std::int64_t, std::int64_t, Body body, void* context) const override {
+    body(context, 0, 1);
+    throw std::runtime_error("no thread");
+  }
+};
+
+TEST(Table, IsAsItWasAfterAnAssignThatThrows) {
+  const std::vector<std::int64_t> p = {1, 2, 3, 4}, other = {100, 200, 300, 400};
+  const std::vector<double> endless = {1, std::numeric_limits<double>::infinity()};
+  const Frequencies f = frequencies_of(9);
+  Frequencies wrong = f;
+  wrong.inv_freq[3] = std::numeric_limits<double>::infinity();
+  Table table(f, Pairing::half, p);
+  const Table before = table;
+  const Failing failing;
+  EXPECT_THROW(table.assign(wrong, Pairing::interleaved, Positions(other)), Error);
+  EXPECT_THROW(table.assign(f, Pairing::interleaved, Positions(other, 2)), Error);
+  EXPECT_THROW(table.assign(f, Pairing::interleaved, Positions(endless)), Error);
+  EXPECT_THROW(table.assign(f, Pairing::interleaved, Positions(other), {Angles::exact, DType::f32, &failing}),
+               std::runtime_error);
+  EXPECT_THROW(table.assign(f, Pairing::interleaved, Positions(other), {Angles::exact, static_cast<DType>(7), nullptr}),
+               Error);
+  expect_same(table, before);
+  const std::vector<std::int64_t> many(1000);
+  const Frequencies larger = frequencies_of(10);
+  out_of_memory = true;
+  EXPECT_THROW(table.assign(f, Pairing::half, Positions(many)), std::bad_alloc);
+  EXPECT_THROW(table.assign(larger, Pairing::half, Positions(p)), std::bad_alloc);
+  out_of_memory = false;
+  expect_same(table, before);
+  table.assign(larger, Pairing::half, Positions(other));
+  expect_same(table, Table(larger, Pairing::half, other));
+}
+
+TEST(Table, IsAValueLikeOthers) {
+  static_assert(std::is_nothrow_move_constructible_v<Table> && std::is_nothrow_move_assignable_v<Table>);
+  const std::vector<std::int64_t> p = {5, 6, 7}, other = {8};
+  const Frequencies f = frequencies_of(6);
+  const Table judge(f, Pairing::interleaved, p);
+  Table a = judge, b(f, Pairing::half, other);
+  b = a;
+  expect_same(b, judge);
+  EXPECT_NE(a.cos().data(), b.cos().data());
+  a.assign(f, Pairing::half, Positions(other));
+  expect_same(b, judge);
+  const float* rows = b.cos().data();
+  Table c = std::move(b);
+  expect_same(c, judge);
+  EXPECT_EQ(c.cos().data(), rows);
+  EXPECT_TRUE(b.tokens() == 0 && b.cos().empty() && b.sin().empty());  // NOLINT: what is said of a moved-from table
+  const Table empty = b;
+  EXPECT_EQ(empty.tokens(), 0);
+  b.assign(f, Pairing::interleaved, Positions(p));
+  expect_same(b, judge);
+  a = std::move(c);
+  expect_same(a, judge);
+  a = *&a;
+  expect_same(a, judge);
+  const std::vector<float> cos = {1, 2}, sin = {3, 4};
+  Table given(cos, sin, 2, Pairing::half);
+  given = given.tokens() == 1 ? judge : given;
+  expect_same(given, judge);
+}
+
+TEST(Table, BeginsItsRowsOnACacheLine) {
+  for (const int tokens : {1, 3, 100, 40000}) {  // the last: more than a huge page
+    for (const int pairs : {1, 7, 64}) {
+      const Table table(frequencies_of(pairs), Pairing::half,
+                        std::vector<std::int64_t>(static_cast<std::size_t>(tokens)));
+      EXPECT_EQ(reinterpret_cast<std::uintptr_t>(table.cos().data()) % 64, 0u);
+      EXPECT_EQ(reinterpret_cast<std::uintptr_t>(table.sin().data()) % 64, 0u);
+    }
+  }
 }
 
 }  // namespace

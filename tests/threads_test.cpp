@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "tests/heads.h"
+#include "tests/splits.h"
 
 namespace rotary::tests {
 namespace {
@@ -84,6 +85,39 @@ TEST(Executors, ManyRunsInARowAndAfterPauses) {
   EXPECT_TRUE(counted.each_is(2020));
 }
 
+// Runs long enough to wake sleeping workers for, one after the other and after pauses. Any worker may come late, or not
+// at all: nothing is said of who did it.
+TEST(Executors, LongRunsWakeWorkersThatSleep) {
+  struct Slow {
+    Counted counted{256};
+    static void body(void* context, std::int64_t begin, std::int64_t end) {
+      auto& self = *static_cast<Slow*>(context);
+      const auto until = std::chrono::steady_clock::now() + std::chrono::microseconds(end - begin);
+      while (std::chrono::steady_clock::now() < until) {
+      }
+      Counted::body(&self.counted, begin, end);
+    }
+  };
+  const ThreadPool pool(3);
+  for (const std::int64_t grain : {std::int64_t{1}, std::int64_t{16}}) {
+    Slow slow;
+    for (int i = 0; i < 300; ++i) {
+      if (i % 3 == 0) std::this_thread::sleep_for(std::chrono::microseconds(200));
+      pool.run(256, grain, Slow::body, &slow);
+    }
+    EXPECT_TRUE(slow.counted.each_is(300));
+  }
+}
+
+TEST(Executors, APoolMayGoAtAnyTime) {
+  for (int i = 0; i < 200; ++i) {
+    Counted counted(40);
+    const ThreadPool pool(1 + static_cast<unsigned>(i) % 4);
+    for (int k = 0; k < i % 3; ++k) pool.run(40, 1, Counted::body, &counted);
+    EXPECT_TRUE(counted.each_is(i % 3));
+  }
+}
+
 TEST(Executors, SecondCallersWaitTheirTurn) {
   const ThreadPool pool(2);
   Counted counted(50);
@@ -134,24 +168,35 @@ TEST(Executors, TheBitsDoNotDependOnTheThreads) {
   }
 }
 
-// An executor of the caller's own that splits as finely as it can.
-class OneRowAtATime final : public Executor {
- public:
-  unsigned concurrency() const noexcept override { return 1; }
-  void run(std::int64_t count, std::int64_t, Body body, void* context) const override {
-    for (std::int64_t i = count; i-- > 0;) body(context, i, i + 1);
-  }
-};
-
+// Every executor splits the same call in its own way, down to single rows: backwards, at random, or as a pool does.
 TEST(Executors, TheBitsDoNotDependOnTheSplit) {
   Random random(2);
-  const Layout layout = bthd(2, 3, 5, 40);
-  for (const Pairing pairing : pairings) {
-    const Table table = random_table(random, 3, 16, pairing, 2);
-    Bytes whole = hard_values(random, DType::f16, extent(layout)), split = whole;
-    rotate({whole.data(), DType::f16, layout}, table);
-    rotate({split.data(), DType::f16, layout}, table, OneRowAtATime());
-    EXPECT_TRUE(same(split.data(), whole.data(), DType::f16, extent(layout), turned(layout, 32)));
+  const ThreadPool pool(3);
+  for (int round = 0; round < 60; ++round) {
+    const DType dtype = dtypes[random() % 3];
+    const Pairing pairing = pairings[random() % 3];
+    const std::int64_t batch = 1 + below(random, 2), tokens = 1 + below(random, 40), heads = 1 + below(random, 9);
+    const int head_dim = 2 + below(random, 140), pairs = 1 + below(random, head_dim / 2);
+    const Layout layouts[] = {bthd(batch, tokens, heads, head_dim), bhtd(batch, heads, tokens, head_dim),
+                              tbhd(tokens, batch, heads, head_dim)};
+    const Layout &from = layouts[random() % 3], &to = layouts[random() % 3];
+    SCOPED_TRACE(::testing::Message() << round << ": " << batch << " " << tokens << " " << heads << " " << head_dim);
+    const Table table =
+        random_table(random, tokens, pairs, pairing, below(random, 2) == 0 ? 1 : static_cast<int>(batch));
+    const Bytes x = hard_values(random, dtype, extent(from));
+    Bytes whole = x, whole_out(x.size());
+    rotate({whole.data(), dtype, from}, table);
+    rotate_backward({x.data(), dtype, from}, Heads{whole_out.data(), dtype, to}, table);
+    const Backwards backwards;
+    const Shuffled shuffled(random());
+    for (const Executor* executor : {static_cast<const Executor*>(&backwards), static_cast<const Executor*>(&shuffled),
+                                     static_cast<const Executor*>(&pool)}) {
+      Bytes split = x, split_out(x.size());
+      rotate({split.data(), dtype, from}, table, *executor);
+      rotate_backward({x.data(), dtype, from}, Heads{split_out.data(), dtype, to}, table, *executor);
+      EXPECT_TRUE(same(split.data(), whole.data(), dtype, extent(from), turned(from, 2 * pairs)));
+      EXPECT_TRUE(same(split_out.data(), whole_out.data(), dtype, extent(to), turned(to, 2 * pairs)));
+    }
   }
 }
 

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <variant>
@@ -172,6 +173,15 @@ class Table {
   Table(const Frequencies&, Pairing, const Positions& positions, const TableOptions& = {});
   // From the caller's own cos and sin, f32 [batch, tokens, pairs], copied.
   Table(std::span<const float> cos, std::span<const float> sin, int pairs, Pairing, int batch = 1);
+  Table(const Table&);      // its own rows, in memory of its own
+  Table(Table&&) noexcept;  // leaves a table of no tokens
+  Table& operator=(const Table&);
+  Table& operator=(Table&&) noexcept;
+  ~Table();
+
+  // As constructing anew, in the storage that this table has: a decode step's row, made again and again, allocates
+  // nothing and prepares its frequencies once. On error the table is as it was.
+  void assign(const Frequencies&, Pairing, const Positions& positions, const TableOptions& = {});
 
   Pairing pairing() const noexcept { return pairing_; }
   int pairs() const noexcept { return pairs_; }
@@ -182,9 +192,12 @@ class Table {
   std::span<const float> sin() const noexcept { return sin_; }
 
  private:
-  std::vector<float> cos_;
-  std::vector<float> sin_;
-  Pairing pairing_;
+  struct State;  // the rows' memory, the frequencies as last prepared
+  void hold(std::span<const float> cos, std::span<const float> sin);
+  std::unique_ptr<State> state_;
+  std::span<const float> cos_;
+  std::span<const float> sin_;
+  Pairing pairing_ = {};
   int pairs_ = 0;
   int batch_ = 1;
   std::int64_t tokens_ = 0;
@@ -234,8 +247,26 @@ ConstHeads slice(const ConstHeads&, int first, int head_dim);
 void rotate(const Heads& x, const Table&, const Executor& = serial());
 void rotate(const ConstHeads& x, const Heads& out, const Table&, const Executor& = serial());
 
+// q and k in one call: one pass over the table, one dispatch. They may differ in heads, head_dim, strides and dtype.
+// Throws as rotate does, ALIAS too where written elements of q and k overlap.
+void rotate_qk(const Heads& q, const Heads& k, const Table&, const Executor& = serial());
+void rotate_qk(const ConstHeads& q, const Heads& q_out, const ConstHeads& k, const Heads& k_out, const Table&,
+               const Executor& = serial());
+// A packed tensor: its heads are those of q, then kv_heads of k, then kv_heads of v; q and k turn. v keeps its bits
+// (out of place: is copied). Throws SHAPE too where kv_heads is negative or layout.heads
+// is less than 2 * kv_heads.
+void rotate_qkv(const Heads& qkv, std::int64_t kv_heads, const Table&, const Executor& = serial());
+void rotate_qkv(const ConstHeads& qkv, const Heads& out, std::int64_t kv_heads, const Table&,
+                const Executor& = serial());
+
 // The gradient: the transposed map. It keeps the attention factor, so it is the inverse only when that is 1.
 void rotate_backward(const Heads& x, const Table&, const Executor& = serial());
 void rotate_backward(const ConstHeads& x, const Heads& out, const Table&, const Executor& = serial());
+void rotate_qk_backward(const Heads& q, const Heads& k, const Table&, const Executor& = serial());
+void rotate_qk_backward(const ConstHeads& q, const Heads& q_out, const ConstHeads& k, const Heads& k_out, const Table&,
+                        const Executor& = serial());
+void rotate_qkv_backward(const Heads& qkv, std::int64_t kv_heads, const Table&, const Executor& = serial());
+void rotate_qkv_backward(const ConstHeads& qkv, const Heads& out, std::int64_t kv_heads, const Table&,
+                         const Executor& = serial());
 
 }  // namespace rotary

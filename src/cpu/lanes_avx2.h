@@ -9,18 +9,83 @@ namespace rotary::cpu {
 namespace {
 namespace avx2 {
 
+// The ends of a block: the narrower lanes, with this machine's f16 conversions.
+struct One : scalar::Lanes {
+  using scalar::Lanes::load;
+  using scalar::Lanes::load2;
+  using scalar::Lanes::store;
+  using scalar::Lanes::store2;
+  static Floats load(const F16* p) { return _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(p->bits))); }
+  static void store(F16* p, Floats x) {
+    p->bits = static_cast<std::uint16_t>(
+        _mm_cvtsi128_si32(_mm_cvtps_ph(_mm_set_ss(x), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)));
+  }
+  static void load2(const F16* p, Floats& even, Floats& odd) {
+    even = load(p);
+    odd = load(p + 1);
+  }
+  static void store2(F16* p, Floats even, Floats odd) {
+    store(p, even);
+    store(p + 1, odd);
+  }
+};
+struct Four : sse2::Lanes {
+  using Narrower = One;
+  using sse2::Lanes::load;
+  using sse2::Lanes::load2;
+  using sse2::Lanes::store;
+  using sse2::Lanes::store2;
+  static Floats load(const F16* p) { return _mm_cvtph_ps(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))); }
+  static void store(F16* p, Floats x) { _mm_storel_epi64(reinterpret_cast<__m128i*>(p), narrow(x)); }
+  static void load2(const F16* p, Floats& even, Floats& odd) {
+    const __m128i both = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+    const __m128i low = _mm_blend_epi16(both, _mm_setzero_si128(), 0xaa);
+    const __m128i split = _mm_packus_epi32(low, _mm_srli_epi32(both, 16));
+    even = _mm_cvtph_ps(split);
+    odd = _mm_cvtph_ps(_mm_unpackhi_epi64(split, split));
+  }
+  static void store2(F16* p, Floats even, Floats odd) {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm_unpacklo_epi16(narrow(even), narrow(odd)));
+  }
+
+ private:
+  static __m128i narrow(Floats x) { return _mm_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+};
+
 struct Lanes {
   static constexpr int width = 8;
+  static constexpr bool masks = false;
+  static constexpr bool streams = false;
+  static constexpr int resident = 4;
+  template <class T>
+  static constexpr bool cheap_evens = is_bf16<T>;
+  template <class T>
+  static constexpr bool cheap_swap = !is_bf16<T>;
+  template <class T>
+  static constexpr bool watches = false;
   using Floats = __m256;
-  using Narrower = sse2::Lanes;
+  using Narrower = Four;
 
   static Floats splat(float x) { return _mm256_set1_ps(x); }
   static Floats mul(Floats a, Floats b) { return _mm256_mul_ps(a, b); }
   static Floats add(Floats a, Floats b) { return _mm256_add_ps(a, b); }
   static Floats sub(Floats a, Floats b) { return _mm256_sub_ps(a, b); }
 
-  static Floats load(const float* p) { return _mm256_loadu_ps(p); }
+  // g++ would fold a load into each multiplication that wants it, and loads are what the loop is short of.
+  static Floats load(const float* p) {
+    Floats x = _mm256_loadu_ps(p);
+    __asm__("" : "+x"(x));
+    return x;
+  }
+  static Floats swap(Floats x) { return _mm256_permute_ps(x, 0xb1); }
+  static Floats load_twice(const float* p) {
+    const __m256i order = _mm256_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3);
+    return _mm256_permutevar8x32_ps(_mm256_castps128_ps256(_mm_loadu_ps(p)), order);
+  }
+  static Floats alternating(float x) { return _mm256_setr_ps(-x, x, -x, x, -x, x, -x, x); }
   static void store(float* p, Floats x) { _mm256_storeu_ps(p, x); }
+  static void stream(float* p, Floats x) { _mm256_stream_ps(p, x); }
+  static void fence() { _mm_sfence(); }
   static void load2(const float* p, Floats& even, Floats& odd) {
     const Floats low = load(p), high = load(p + 8);
     even = middle_crossed(_mm256_shuffle_ps(low, high, 0x88));

@@ -11,6 +11,15 @@ namespace neon {
 
 struct Lanes {
   static constexpr int width = 4;
+  static constexpr bool masks = false;
+  static constexpr bool streams = false;
+  static constexpr int resident = 8;
+  template <class T>
+  static constexpr bool cheap_evens = false;
+  template <class T>
+  static constexpr bool cheap_swap = false;
+  template <class T>
+  static constexpr bool watches = false;
   using Floats = float32x4_t;
   using Narrower = scalar::Lanes;
 
@@ -21,6 +30,8 @@ struct Lanes {
 
   static Floats load(const float* p) { return vld1q_f32(p); }
   static void store(float* p, Floats x) { vst1q_f32(p, x); }
+  static void stream(float* p, Floats x) { store(p, x); }  // no such store here that is worth it
+  static void fence() {}
   static void load2(const float* p, Floats& even, Floats& odd) {
     const float32x4x2_t both = vld2q_f32(p);
     even = both.val[0];

@@ -11,6 +11,15 @@ namespace sse2 {
 
 struct Lanes {
   static constexpr int width = 4;
+  static constexpr bool masks = false;
+  static constexpr bool streams = false;
+  static constexpr int resident = 4;
+  template <class T>
+  static constexpr bool cheap_evens = is_bf16<T>;
+  template <class T>
+  static constexpr bool cheap_swap = false;
+  template <class T>
+  static constexpr bool watches = false;
   using Floats = __m128;
   using Narrower = scalar::Lanes;
 
@@ -21,6 +30,8 @@ struct Lanes {
 
   static Floats load(const float* p) { return _mm_loadu_ps(p); }
   static void store(float* p, Floats x) { _mm_storeu_ps(p, x); }
+  static void stream(float* p, Floats x) { _mm_stream_ps(p, x); }
+  static void fence() { _mm_sfence(); }
   static void load2(const float* p, Floats& even, Floats& odd) {
     const Floats low = load(p), high = load(p + 4);
     even = _mm_shuffle_ps(low, high, 0x88);

@@ -1,9 +1,11 @@
 // The kernels of each instruction set as compiled, and the one in use.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "../job.h"
+#include "rotary/ceiling.h"
 
 namespace rotary {
 
@@ -14,11 +16,14 @@ namespace cpu {
 using RotateKernel = void (*)(const Job&, std::int64_t begin_row, std::int64_t end_row) noexcept;
 using AnglesKernel = void (*)(const AngleJob&, std::int64_t begin_row, std::int64_t end_row) noexcept;
 
+using MoveKernel = void (*)(Traffic, const void* in, void* out, std::size_t bytes) noexcept;
+
 struct Kernels {
   const char* name;
   bool (*runs)() noexcept;
   RotateKernel rotate;
   AnglesKernel angles;
+  MoveKernel move;
 };
 
 // Throws TARGET as chosen_target() does.
