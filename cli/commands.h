@@ -24,5 +24,6 @@ void add_demo(CLI::App& app);
 void add_explain(CLI::App& app);
 void add_models(CLI::App& app);
 void add_targets(CLI::App& app);
+void add_bench(CLI::App& app);
 
 }  // namespace rotary::cli

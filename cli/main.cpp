@@ -13,9 +13,10 @@
 namespace {
 
 using AddCommand = void (*)(CLI::App&);
-constexpr std::array<AddCommand, 8> commands = {
-    rotary::cli::add_inspect, rotary::cli::add_table,   rotary::cli::add_apply,  rotary::cli::add_compare,
-    rotary::cli::add_demo,    rotary::cli::add_explain, rotary::cli::add_models, rotary::cli::add_targets};
+constexpr std::array<AddCommand, 9> commands = {
+    rotary::cli::add_inspect, rotary::cli::add_table,   rotary::cli::add_apply,
+    rotary::cli::add_compare, rotary::cli::add_demo,    rotary::cli::add_explain,
+    rotary::cli::add_models,  rotary::cli::add_targets, rotary::cli::add_bench};
 
 }  // namespace
 

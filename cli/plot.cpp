@@ -32,12 +32,14 @@ struct Style {
   std::string_view colour;
   std::string_view dash;
   bool faint = false;
+  bool dots = false;
 };
 
 struct LegendItem {
   double x = 0;  // of the sample, from the left edge of the legend
   int row = 0;
   std::string text;
+  std::size_t line = 0;  // which one of the plot
 };
 
 // Everything in pixels; y grows downwards.
@@ -115,8 +117,12 @@ std::vector<Style> styles_of(const std::vector<Line>& lines) {
   std::vector<Style> styles;
   std::size_t strong = 0;
   for (const Line& line : lines) {
+    if (line.guide) {
+      styles.push_back({"#777777", "4 3", true, false});
+      continue;
+    }
     const std::size_t cycle = strong / colours.size();
-    styles.push_back({colours[strong % colours.size()], dashes[cycle % dashes.size()], line.faint});
+    styles.push_back({colours[strong % colours.size()], dashes[cycle % dashes.size()], line.faint, line.dots});
     if (!line.faint) ++strong;
   }
   return styles;
@@ -128,8 +134,9 @@ std::vector<LegendItem> lay_out_legend(const std::vector<Line>& lines, double av
   std::vector<LegendItem> items;
   std::vector<double> widths;
   double together = -gap;
-  for (const Line& line : lines) {
-    items.push_back({together + gap, 0, shorten(displayable(line.name), longest_name)});
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    if (lines[i].guide) continue;
+    items.push_back({together + gap, 0, shorten(displayable(lines[i].name), longest_name), i});
     widths.push_back(legend_sample + text_width(items.back().text, legend_size));
     together += widths.back() + gap;
   }
@@ -202,6 +209,12 @@ std::vector<PlotPoint> thinned(const std::vector<PlotPoint>& points) {
   return kept;
 }
 
+std::string circle_element(const PlotPoint& centre, double radius, const Style& style) {
+  return "<circle cx=\"" + pixels(centre.x) + "\" cy=\"" + pixels(centre.y) + "\" r=\"" + pixels(radius) +
+         "\" fill=\"" + std::string(style.colour) + "\" stroke=\"#ffffff\" stroke-width=\"" +
+         (radius < 3 ? "0.5" : "1") + "\"/>\n";
+}
+
 std::string curve_element(const std::string& name, const std::vector<PlotPoint>& fractions, const Style& style,
                           const Frame& frame) {
   constexpr std::size_t most_dots = 32;
@@ -211,27 +224,50 @@ std::string curve_element(const std::string& name, const std::vector<PlotPoint>&
   points = thinned(points);
   std::string list;
   std::string dots;
-  const bool dotted = points.size() == 1 || (points.size() <= most_dots && !style.faint);
+  const bool dotted = style.dots || points.size() == 1 || (points.size() <= most_dots && !style.faint);
   for (const PlotPoint& point : points) {
     list += (list.empty() ? "" : " ") + pixels(point.x) + "," + pixels(point.y);
     if (dotted) {
-      dots += "<circle cx=\"" + pixels(point.x) + "\" cy=\"" + pixels(point.y) + "\" r=\"3.25\" fill=\"" +
-              std::string(style.colour) + "\" stroke=\"#ffffff\" stroke-width=\"1\"/>\n";
+      dots += circle_element(point, points.size() > most_dots ? 2.25 : 3.25, style);
     }
   }
+  if (style.dots) return "<g><title>" + escaped(name) + "</title>\n" + dots + "</g>\n";
   return "<g><title>" + escaped(name) + "</title>\n<polyline points=\"" + list + "\" fill=\"none\" " +
          stroke_of(style) + " stroke-linejoin=\"round\" stroke-linecap=\"round\"/>\n" + dots + "</g>\n";
 }
 
-// Faint lines behind strong ones, and the first line in front of the others.
+// A line between its first and its last point. The name stands above the end of a level one, beside that of an upright
+// one, and below the middle of one that rises.
+std::string guide_element(const std::string& name, const std::vector<PlotPoint>& fractions, const Style& style,
+                          const Frame& frame) {
+  if (fractions.empty()) return "";
+  const PlotPoint begin{frame.x(fractions.front().x), frame.y(fractions.front().y)};
+  const PlotPoint end{frame.x(fractions.back().x), frame.y(fractions.back().y)};
+  const bool level = std::abs(end.y - begin.y) < 1;
+  const bool upright = std::abs(end.x - begin.x) < 1;
+  const std::string shown = shorten(displayable(name), longest_name);
+  PlotPoint text{std::min((begin.x + end.x) / 2 + 5, frame.right - text_width(shown, 11)), 0};
+  text.y = begin.y + (end.y - begin.y) * (text.x - begin.x) / (end.x - begin.x) + 14;
+  if (level) text = {end.x, end.y - 5};
+  if (upright) text = {end.x + 4, end.y + 10};
+  const std::string letters = std::string("font-size=\"11\" fill=\"#555555\"") + (level ? " text-anchor=\"end\"" : "");
+  return line_element(begin.x, begin.y, end.x, end.y, stroke_of(style)) + text_element(text.x, text.y, shown, letters);
+}
+
+// Guides and faint lines behind strong ones, and the first line in front of the others.
 std::string curve_elements(const Plot& plot, const PlotView& view, const std::vector<Style>& styles,
                            const Frame& frame) {
   std::string behind;
   std::string front;
+  std::string guides;
   for (std::size_t i = plot.lines.size(); i-- > 0;) {
+    if (plot.lines[i].guide) {
+      guides += guide_element(plot.lines[i].name, view.lines[i], styles[i], frame);
+      continue;
+    }
     (plot.lines[i].faint ? behind : front) += curve_element(plot.lines[i].name, view.lines[i], styles[i], frame);
   }
-  return behind + front;
+  return guides + behind + front;
 }
 
 std::string legend_elements(const std::vector<LegendItem>& items, const std::vector<Style>& styles, double left,
@@ -240,7 +276,8 @@ std::string legend_elements(const std::vector<LegendItem>& items, const std::vec
   for (std::size_t i = 0; i < items.size(); ++i) {
     const double x = left + items[i].x;
     const double y = top + legend_row * items[i].row;
-    text += line_element(x, y, x + 22, y, stroke_of(styles[i]));
+    const Style& style = styles[items[i].line];
+    text += style.dots ? circle_element({x + 11, y}, 3.25, style) : line_element(x, y, x + 22, y, stroke_of(style));
     text += text_element(x + legend_sample, y + 4.5, items[i].text);
   }
   return text + "</g>\n";
@@ -263,7 +300,7 @@ Frame frame_of(const Plot& plot, const PlotView& view, int legend_rows) {
 
 std::string svg(const Plot& plot) {
   constexpr double margin = 20;
-  const PlotView view = view_of(plot, 9, 8);
+  const PlotView view = view_of(plot, plot.log_x ? 7 : 9, 8);
   const std::vector<Style> styles = styles_of(plot.lines);
   const std::vector<LegendItem> legend = lay_out_legend(plot.lines, width - 2 * margin);
   const Frame frame = frame_of(plot, view, legend.empty() ? 0 : legend.back().row + 1);

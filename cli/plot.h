@@ -11,6 +11,8 @@ struct Line {
   std::string name;
   std::vector<std::pair<double, double>> points;
   bool faint = false;  // thin and pale, in the colour of the next line that is not: a raw loss behind its mean
+  bool dots = false;   // in SVG: the points only
+  bool guide = false;  // in SVG: thin, grey, dashed, straight, with its name beside it and not in the legend
 };
 
 // Points that are not finite, beyond 1e300, or not positive on a logarithmic axis are left out.

@@ -1,0 +1,249 @@
+// rotary bench: verifies, then times, beside the ceiling of the same bytes in the same memory.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "../src/files/io.h"
+#include "bench_grid.h"
+#include "bench_growth.h"
+#include "bench_measure.h"
+#include "bench_report.h"
+#include "commands.h"
+#include "rotary/targets.h"
+#include "tensors.h"
+#include "text.h"
+
+namespace rotary::cli {
+
+namespace {
+
+using bench::Cell;
+using bench::Op;
+using bench::Result;
+
+struct Options {
+  std::string grid;
+  std::vector<std::string> filters;
+  std::string op, dtype, pairing;
+  bool in_place = false;
+  bool out_of_place = false;
+  bench::Choice choice;
+  double seconds = 0.2;
+  bool json = false;
+  std::string plot;
+  std::string growth;
+};
+
+template <typename Value>
+std::optional<Value> value_named(const std::string& word, std::initializer_list<Value> values) {
+  for (const Value value : values) {
+    if (word == name(value)) return value;
+  }
+  return {};
+}
+
+unsigned all_cores() { return std::max(1U, std::thread::hardware_concurrency()); }
+
+// What the flags say, with the target that will be used.
+bench::Choice choice_of(const Options& options) {
+  bench::Choice choice = options.choice;
+  choice.op = value_named(options.op, {Op::rotate, Op::backward, Op::table, Op::fused});
+  choice.dtype = value_named(options.dtype, {DType::f32, DType::f16, DType::bf16});
+  choice.pairing = value_named(options.pairing, {Pairing::half, Pairing::interleaved, Pairing::interleaved_to_half});
+  if (options.in_place || options.out_of_place) choice.in_place = options.in_place;
+  if (choice.threads == 0U) choice.threads = all_cores();
+  const bool of_heads =
+      choice.pairing || choice.layout || choice.batch || choice.heads || choice.kv_heads || choice.in_place;
+  if (choice.op == Op::table && of_heads) {
+    throw UsageError("--op table has no heads: no --pairing, --layout, --batch, --heads, --kv-heads, --in-place");
+  }
+  if (choice.tokens && !options.growth.empty() && options.grid.empty() && options.filters.empty()) {
+    throw UsageError("--growth chooses the tokens itself: no --tokens");
+  }
+  if (choice.target) use_target(*choice.target);
+  choice.target = chosen_target();
+  return choice;
+}
+
+// A grid where one is named, filtered or nothing else is asked for; else the one shape that the flags describe.
+std::vector<Cell> cells_of(const Options& options, const bench::Choice& choice) {
+  const bool filter = !options.filters.empty();
+  const bool growth = !options.growth.empty();
+  if (options.grid.empty() && !filter) {
+    if (growth && options.plot.empty()) return {};
+    if (choice.describes_shape() && !growth) return {bench::chosen(Cell{}, choice)};
+  }
+  const std::string grid = !options.grid.empty() ? options.grid : filter ? "full" : "small";
+  const std::vector<Cell> cells = bench::grid(grid, all_cores(), *choice.target, choice);
+  return filter ? bench::filtered(cells, bench::parse_filter(options.filters)) : cells;
+}
+
+void check_plot(const char* option, const std::string& path) {
+  if (path.empty()) return;
+  if (std::filesystem::path(path).extension() != ".svg") {
+    throw Error("FORMAT",
+                std::string("[bench] the plot is SVG: ") + option + " must end in .svg but got '" + path + "'");
+  }
+  check_output(path);
+}
+
+void check_cells(const std::vector<Cell>& cells) {
+  const double free_bytes = bench::free_memory();
+  for (const Cell& cell : cells) bench::check(cell, free_bytes);
+}
+
+void print(const std::string& line) { std::cout << line << '\n' << std::flush; }
+
+void save(const std::string& path, const Plot& plot, bool json) {
+  files::write_whole("bench", path, svg(plot));
+  if (!json) print("wrote " + printable(path));
+}
+
+std::vector<Result> run_cells(bench::Bench& runner, const std::vector<Cell>& cells, bool json) {
+  std::vector<Result> results;
+  for (const Cell& cell : cells) {
+    results.push_back(runner.measure(cell));
+    print(json ? bench::json_of(results.back()).dump() : bench::row(results.back()));
+  }
+  return results;
+}
+
+void print_worst(const std::vector<bench::Measured>& measured) {
+  const bench::Outlier outlier = bench::worst(measured);
+  if (outlier.result == nullptr) return;
+  print("worst, " + digits(outlier.ratio, 3) + " times the ns/element of its neighbours (" + outlier.series + "):\n" +
+        bench::row(*outlier.result));
+}
+
+void print_json(const std::vector<bench::Measured>& measured) {
+  for (const bench::Measured& each : measured) {
+    for (const Result& result : each.results) {
+      nlohmann::ordered_json json = bench::json_of(result);
+      const double ratio = bench::ratio_to_neighbours(measured, result);
+      json["series"] = each.series.name;
+      json["ratio_to_neighbours"] = ratio > 0 ? nlohmann::ordered_json(ratio) : nlohmann::ordered_json();
+      print(json.dump());
+    }
+  }
+}
+
+void run_growth(bench::Bench& runner, const std::vector<bench::Series>& all, const Options& options) {
+  std::vector<bench::Measured> measured;
+  for (const bench::Series& series : all) {
+    if (!options.json) print("-- " + series.name);
+    measured.push_back({series, {}});
+    for (const Cell& cell : series.cells) {
+      measured.back().results.push_back(runner.measure(cell));
+      if (!options.json) print(bench::row(measured.back().results.back()));
+    }
+  }
+  const Cell& first = all.front().cells.front();
+  const std::vector<bench::Level> levels = bench::levels(runner, first.in_place || first.op == Op::table);
+  save(options.growth, bench::growth_plot(measured, levels), options.json);
+  options.json ? print_json(measured) : print_worst(measured);
+}
+
+void run(const Options& options) {
+  const bench::Choice choice = choice_of(options);
+  const std::vector<Cell> cells = cells_of(options, choice);
+  std::vector<bench::Series> growing;
+  if (!options.growth.empty()) {
+    growing = bench::growth(bench::chosen(Cell{}, choice), choice.threads.value_or(std::min(2U, all_cores())));
+  }
+  check_cells(cells);
+  for (const bench::Series& series : growing) check_cells(series.cells);
+  check_plot("--plot", options.plot);
+  check_plot("--growth", options.growth);
+  if (!options.json) {
+    print("target " + *choice.target + "; each result is compared with the reference bit for bit, then timed\n");
+    print(bench::header());
+  }
+  bench::Bench runner(options.seconds);
+  const std::vector<Result> results = run_cells(runner, cells, options.json);
+  if (!options.plot.empty()) save(options.plot, bench::ceiling_plot(results), options.json);
+  if (!growing.empty()) run_growth(runner, growing, options);
+}
+
+// ---- options ----
+
+CLI::Option* add_number(CLI::App& command, const std::string& flag, auto& value, std::int64_t least, std::int64_t most,
+                        const std::string& help) {
+  return command.add_option(flag, value, help)->check(CLI::Range(least, most).description(""))->type_name("N");
+}
+
+void add_shape_options(CLI::App& command, Options& options) {
+  constexpr std::int64_t many = std::int64_t{1} << 40;
+  bench::Choice& choice = options.choice;
+  const auto add_word = [&command](const char* flag, auto& value, std::vector<std::string> words, const char* help) {
+    command.add_option(flag, value, help)->check(CLI::IsMember(std::move(words)))->type_name("WORD");
+  };
+  add_word("--op", options.op, {"rotate", "backward", "table", "fused"},
+           "rotate: q, then k (default); backward: their gradient; table: cos and sin in storage\n"
+           "that is there; fused: q and k in one call");
+  add_word("--dtype", options.dtype, {"f32", "bf16", "f16"}, "default bf16; of a table what it is rounded to, f32");
+  add_word("--pairing", options.pairing, {"half", "interleaved", "interleaved_to_half"}, "default half");
+  add_word("--layout", choice.layout, bench::layout_words(), "default bthd");
+  add_number(command, "--batch", choice.batch, 1, many, "default 1");
+  add_number(command, "--tokens", choice.tokens, 1, many, "default 64");
+  add_number(command, "--heads", choice.heads, 1, many, "of q, default 32");
+  add_number(command, "--kv-heads", choice.kv_heads, 0, many, "of k, default 8; 0: q only");
+  add_number(command, "--head-dim", choice.head_dim, 1, 65536, "default 128");
+  add_number(command, "--rotary-dim", choice.rotary_dim, 1, 65536, "elements that turn (default: head_dim)");
+  CLI::Option* in_place = command.add_flag("--in-place", options.in_place, "the default");
+  command.add_flag("--out-of-place", options.out_of_place, "read here, write there")->excludes(in_place);
+  add_number(command, "--threads", choice.threads, 0, 1024, "0: all cores (default 1)");
+  command.add_option("--target", choice.target, "instruction set, one of 'rotary targets' (default: the best)")
+      ->type_name("NAME");
+}
+
+constexpr const char* footer =
+    "A shape by flags is one cell; without one the small grid is measured. Beside --grid or --filter a flag sets its\n"
+    "key in every cell. small: a few telling cells, some 10 seconds. full: dtype x pairing x place x 1, 64, 2048,\n"
+    "8192 tokens x bthd, bhtd x head_dim 64, 80, 96, 128, 256 and 96 with 24 turning x 1 and all threads, and beside\n"
+    "them backward, fused and tables: about 1400 cells, some 7 minutes.\n"
+    "GB/s counts q and k, read and written; in place what turns only. The ceiling is the time to move the same\n"
+    "cache lines in the same memory, in turn with the work: in place an update, else the better of a copy and a\n"
+    "streaming copy. Of a table ns/element is per pair, and GB/s counts what is written.\n"
+    "  rotary bench\n"
+    "  rotary bench --dtype f32 --tokens 2048 --out-of-place --threads 2\n"
+    "  rotary bench --filter op=rotate,dtype=bf16,tokens=1,tokens=64 --json\n"
+    "  rotary bench --grid full --plot ceiling.svg";
+
+}  // namespace
+
+void add_bench(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("bench", "Verify, then time, beside the ceiling of this machine's memory");
+  command->add_option("--grid", options->grid, "many cells: small (default) or full")
+      ->check(CLI::IsMember(std::vector<std::string>{"small", "full"}))
+      ->type_name("WORD");
+  command
+      ->add_option("--filter", options->filters,
+                   "of the grid, by default the full one, the cells that have these values; a key that\n"
+                   "is there several times: any of its values. The keys are those of --json")
+      ->allow_extra_args(false)
+      ->type_name("KEY=VALUE,...");
+  add_shape_options(*command, *options);
+  command->add_option("--seconds", options->seconds, "to time a cell for, about (default 0.2)")
+      ->check(CLI::Range(0.001, 3600.0).description(""))
+      ->type_name("S");
+  command->add_flag("--json", options->json,
+                    "a line per cell: {\"op\", \"dtype\", \"pairing\", \"layout\", \"batch\", \"tokens\", \"heads\",\n"
+                    "\"kv_heads\", \"head_dim\", \"rotary_dim\", \"in_place\", \"threads\", \"target\",\n"
+                    "\"ns_per_element\", \"gb_per_s\", \"ceiling_gb_per_s\", \"percent_of_ceiling\", ...}");
+  command->add_option("--plot", options->plot, "percent of ceiling by working set, SVG")->type_name("FILE");
+  command
+      ->add_option("--growth", options->growth,
+                   "time against work from one head to beyond the last cache, at odd sizes and strides\n"
+                   "too, SVG; prints the worst cell. Takes the flags of a shape but for --tokens")
+      ->type_name("FILE");
+  command->footer(footer);
+  command->callback([options] { run(*options); });
+}
+
+}  // namespace rotary::cli

@@ -1,0 +1,78 @@
+// A cell of rotary bench: which work, on which shape, and what it is called in JSON.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "rotary/rotary.h"
+
+namespace rotary::cli::bench {
+
+enum class Op : std::uint8_t {
+  rotate,    // q, then k
+  backward,  // the same, transposed
+  table,     // Table::assign in storage that is there
+  fused,     // rotate_qk
+};
+const char* name(Op) noexcept;  // "rotate", "backward", "table", "fused"
+
+// Where in memory the heads lie, when not one behind the other from the start of a page.
+struct Placement {
+  std::int64_t padding = 0;  // elements between the tokens
+  std::int64_t offset = 0;   // bytes from a page's start
+  bool aliased = false;      // out of place: a multiple of 4096 bytes between a value read and its place to be written
+  bool operator==(const Placement&) const = default;
+};
+
+struct Cell {
+  Op op = Op::rotate;
+  DType dtype = DType::bf16;  // of a table: what its values are rounded to
+  Pairing pairing = Pairing::half;
+  std::string layout = "bthd";
+  std::int64_t batch = 1;
+  std::int64_t tokens = 64;
+  std::int64_t heads = 32;    // of q
+  std::int64_t kv_heads = 8;  // of k; 0: q only
+  int head_dim = 128;
+  int rotary_dim = 128;
+  bool in_place = true;
+  unsigned threads = 1;
+  std::string target;
+  Placement placement;
+  bool operator==(const Cell&) const = default;
+};
+
+const std::vector<std::string>& layout_words();  // bthd, bhtd, tbhd, thd
+
+// Of q (heads = cell.heads) or of k (heads = cell.kv_heads).
+Layout layout_of(const Cell&, std::int64_t heads);
+Rope rope_of(const Cell&);
+
+// ---- what is counted ----
+
+// In place the elements that turn, out of place all, of q and k; of a table its pairs.
+std::int64_t elements(const Cell&);
+// Those elements, read and written; of a table cos and sin, written.
+std::int64_t bytes(const Cell&);
+// The 64-byte lines that hold those elements, once: memory moves by lines. Of a table cos and sin.
+std::int64_t line_bytes(const Cell&);
+// From the first byte of the input to behind the last one of k, without alignment; of a table cos and sin.
+std::int64_t q_extent(const Cell&);
+std::int64_t k_extent(const Cell&);
+// Bytes that must be in memory to measure it. A double: no shape is too large for that.
+double memory_needed(const Cell&);
+
+// ---- names ----
+
+// The keys that describe the cell, in the order of the JSON lines; null where a key has no meaning for a table.
+nlohmann::ordered_json describe(const Cell&);
+std::string kind_words(const Cell&);   // "bf16 half in place"; of a table "f32"
+std::string shape_words(const Cell&);  // "bthd [1, 64, 32+8, 128/64]": 64 turn; of a table "[64, 32]"
+
+// Throws what the library throws for such a rope, SHAPE where batch does not go with thd, MEMORY where it is larger
+// than what is free.
+void check(const Cell&, double free_bytes);
+
+}  // namespace rotary::cli::bench
