@@ -1,0 +1,150 @@
+"""The work: a cell is one dtype, pairing, number of tokens and way of writing; all peers get the same q and k."""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import product
+
+import numpy as np
+
+HEADS, KV_HEADS, HEAD_DIM, BASE = 32, 8, 128, 500000.0
+PAIRS = HEAD_DIM // 2
+DTYPES = ("f32", "bf16", "f16")
+PAIRINGS = ("half", "interleaved")
+TOKENS = (1, 64, 2048, 8192)
+PAGE = 4096
+DECODE_POSITION = 4095  # of the one token of a decode step
+
+# How far a result may be from float64, given |x| < 6: a rounding or two of the format for who gets the table. HF's
+# expression rounds cos, sin, both products and the sum to the format. An engine that forms its angles in float32 is
+# off by up to position * 2^-24 radians more, several times over if it multiplies its way along.
+TOLERANCE = {"f32": 1e-5, "bf16": 0.08, "f16": 0.01}
+OWN_ANGLES = 0.02
+
+
+def to_storage(values: np.ndarray, dtype: str) -> np.ndarray:
+    """float32 to the dtype; bf16 as its bits, uint16, which numpy has no type for."""
+    if dtype == "f32":
+        return values
+    if dtype == "f16":
+        return values.astype(np.float16)
+    bits = values.view(np.uint32)
+    return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
+
+
+def from_storage(values: np.ndarray) -> np.ndarray:
+    if values.dtype == np.uint16:
+        return (values.astype(np.uint32) << 16).view(np.float32)
+    return np.asarray(values, np.float32)
+
+
+def aligned(shape, dtype, offset: int = 0) -> np.ndarray:
+    """Zeros that begin so many bytes behind the start of a page."""
+    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    memory = np.zeros(size + PAGE + offset, np.uint8)
+    start = -memory.ctypes.data % PAGE + offset
+    return memory[start : start + size].view(dtype).reshape(shape)
+
+
+@dataclass
+class Cell:
+    dtype: str
+    pairing: str
+    tokens: int
+    in_place: bool
+    threads: int = 1
+    inputs: dict = field(default_factory=dict, repr=False, compare=False)  # shared by the cells of one dtype and length
+
+    @property
+    def elements(self) -> int:
+        return self.tokens * (HEADS + KV_HEADS) * HEAD_DIM
+
+    @property
+    def interleaved(self) -> bool:
+        return self.pairing == "interleaved"
+
+    @cached_property
+    def positions(self) -> np.ndarray:
+        return np.array([DECODE_POSITION], np.int64) if self.tokens == 1 else np.arange(self.tokens, dtype=np.int64)
+
+    @cached_property
+    def angles(self) -> np.ndarray:
+        return np.outer(self.positions.astype(np.float64), BASE ** (-np.arange(PAIRS) / PAIRS))
+
+    @cached_property
+    def cos(self) -> np.ndarray:
+        return np.cos(self.angles).astype(np.float32)
+
+    @cached_property
+    def sin(self) -> np.ndarray:
+        return np.sin(self.angles).astype(np.float32)
+
+    def doubled(self, values: np.ndarray) -> np.ndarray:
+        """A table row as wide as the head, as the HF expression wants it."""
+        return np.repeat(values, 2, axis=-1) if self.interleaved else np.concatenate([values, values], axis=-1)
+
+    def source(self, name: str) -> np.ndarray:
+        """q or k, [1, tokens, heads, head_dim], in storage type; never written."""
+        heads = HEADS if name == "q" else KV_HEADS
+        key = (name, self.dtype, self.tokens)
+        if key not in self.inputs:
+            values = np.random.default_rng(heads).standard_normal((1, self.tokens, heads, HEAD_DIM), np.float32)
+            stored = to_storage(np.clip(values, -5.9, 5.9), self.dtype)
+            self.inputs[key] = aligned(stored.shape, stored.dtype)
+            self.inputs[key][...] = stored
+        return self.inputs[key]
+
+    def work(self, name: str) -> np.ndarray:
+        """A copy of q or k that a peer may write. Half a page apart from the source: loads and stores whose addresses
+        agree in the last twelve bits wait for each other, and whom that hits should not be chance."""
+        copy = aligned(self.source(name).shape, self.source(name).dtype, PAGE // 2)
+        copy[...] = self.source(name)
+        return copy
+
+    def expected(self, name: str, at: np.ndarray) -> np.ndarray:
+        """float64, [len(at), heads, head_dim]."""
+        x = from_storage(self.source(name)[0, at]).astype(np.float64)
+        cos, sin = np.cos(self.angles[at])[:, None], np.sin(self.angles[at])[:, None]
+        first, second = self.members(x)
+        out = np.empty_like(x)
+        out_first, out_second = self.members(out)
+        out_first[...] = first * cos - second * sin
+        out_second[...] = second * cos + first * sin
+        return out
+
+    def members(self, x: np.ndarray):
+        """Views of the first and second member of every pair."""
+        return (x[..., 0::2], x[..., 1::2]) if self.interleaved else (x[..., :PAIRS], x[..., PAIRS:])
+
+    def tolerance(self, own_angles: bool) -> float:
+        return TOLERANCE[self.dtype] + (OWN_ANGLES if own_angles else 0)
+
+    def difference(self, q: np.ndarray, k: np.ndarray) -> float:
+        """The largest difference from float64 over 256 tokens at most, the first and the last among them.
+        q and k: storage type, [tokens, heads, head_dim]."""
+        at = np.unique(np.linspace(0, self.tokens - 1, 256).astype(int))
+        return max(
+            float(np.max(np.abs(from_storage(np.ascontiguousarray(got[at])) - self.expected(name, at))))
+            for name, got in (("q", q), ("k", k))
+        )
+
+    def keys(self) -> dict:
+        """The keys that `rotary bench --json` prints for the same cell."""
+        return {
+            "op": "rotate", "dtype": self.dtype, "pairing": self.pairing, "layout": "bthd", "tokens": self.tokens,
+            "heads": HEADS, "kv_heads": KV_HEADS, "head_dim": HEAD_DIM, "rotary_dim": HEAD_DIM,
+            "in_place": self.in_place, "threads": self.threads,
+        }  # fmt: skip
+
+    def __str__(self) -> str:
+        place = "in place" if self.in_place else "out of place"
+        return f"{self.dtype} {self.pairing} {self.tokens} {place}"
+
+
+def grid(threads: int, dtypes=DTYPES, pairings=PAIRINGS, tokens=TOKENS, places=(True, False)) -> list[Cell]:
+    """Neighbours share their inputs."""
+    inputs: dict = {}
+    cells = []
+    for dtype, count in product(dtypes, tokens):
+        for pairing, in_place in product(pairings, places):
+            cells.append(Cell(dtype, pairing, count, in_place, threads, inputs))
+    return cells

@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# Measures the same rotation by rotary and by its peers, alternating: Markdown, JSON lines and a plot in build/peers.
+#   scripts/peers.sh [--quick] [--threads N] [--filter KEY=VALUE,...] [--peers NAME,...] [--out DIR]    (--help: all)
+# Installs what is missing from Debian and PyPI (into build/peers-venv) and builds rotary in Release. Environment:
+#   TORCH_ROOT=DIR          the site-packages of a torch that Python can import; else scripts/torch.sh --full: 6 GB
+#   ROTARY_PEERS_SKIP=LIST  peers not to install, as in "torch llama-cpp-python" (compiling that takes 10 to 40 minutes)
+#   ROTARY_PEERS_WAIT=S     seconds that one installation may take (default 3000)
+set -euo pipefail
+. "$(dirname "$0")/lib.sh"
+
+for option in "$@"; do
+  case "$option" in -h|--help) sed -n '2,7s/^# //p' "$0"; exec python3 "$root/bench/peers/run.py" --help ;; esac
+done
+
+need python3 python3-venv
+export ROTARY_BUILD=${ROTARY_BUILD:-$root/build/release}
+patience=${ROTARY_PEERS_WAIT:-3000}
+"$root/scripts/build.sh" --with bench >/dev/null
+
+venv=$root/build/peers-venv
+python=$venv/bin/python
+[ -x "$python" ] || python3 -m venv "$venv"
+
+skipped() { case " ${ROTARY_PEERS_SKIP:-} " in *" $1 "*) return 0 ;; *) return 1 ;; esac }
+
+# torch is large: the one that the parity tests use serves here too.
+if ! skipped torch && ! "$python" -c 'import torch' 2>/dev/null; then
+  if site=$("$root/scripts/torch.sh" --full | tail -n 1); then
+    printf '%s\n' "$site" >"$("$python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/torch.pth"
+  else
+    say "peers.sh: no torch: its peers are left out"
+  fi
+fi
+
+# One by one: a peer that cannot be installed is a line, not the end.
+while read -r requirement options; do
+  case "$requirement" in ""|"#"*) continue ;; esac
+  name=${requirement%%[=[]*}
+  skipped "$name" && { say "peers.sh: $name is left out, as asked"; continue; }
+  mark=$venv/installed-$(printf %s "$requirement" | tr -c 'A-Za-z0-9._\n' -)
+  [ -f "$mark" ] && continue
+  case "$name" in
+    llama-cpp-python) say "installing $requirement: compiled here, 10 to 40 minutes" ;;
+    *) say "installing $requirement" ;;
+  esac
+  log=$venv/$name.log
+  # shellcheck disable=SC2086 # options are words
+  if timeout "$patience" "$venv/bin/pip" install $options "$requirement" >"$log" 2>&1 </dev/null; then
+    touch "$mark"
+  else
+    say "peers.sh: $requirement could not be installed, or took longer than $patience s: left out (log: $log)"
+  fi
+done <"$root/bench/peers/requirements.txt"
+
+exec "$python" "$root/bench/peers/run.py" "$@"
