@@ -42,9 +42,10 @@ double median(std::vector<double>& samples) {
   return *middle;
 }
 
+// From 1 on: at position 0 nothing turns, which no decoding step is.
 std::vector<std::int64_t> first_positions(std::int64_t tokens) {
   std::vector<std::int64_t> positions(static_cast<std::size_t>(tokens));
-  std::iota(positions.begin(), positions.end(), 0);
+  std::iota(positions.begin(), positions.end(), 1);
   return positions;
 }
 

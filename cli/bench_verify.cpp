@@ -151,7 +151,7 @@ std::int64_t verify_table(const Cell& cell, const Frequencies& turns, const Tabl
     for (std::int64_t pair = 0; pair < pairs; ++pair, ++compared) {
       const auto at = static_cast<std::size_t>(token * pairs + pair);
       const double inv_freq = turns.inv_freq[static_cast<std::size_t>(pair)];
-      different += is_rounded(token, inv_freq, table.cos()[at], table.sin()[at], cell.dtype) ? 0 : 1;
+      different += is_rounded(token + 1, inv_freq, table.cos()[at], table.sin()[at], cell.dtype) ? 0 : 1;
     }
   }
   if (different > 0) fail(cell, "give correctly rounded angles", different, compared);

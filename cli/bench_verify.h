@@ -14,7 +14,7 @@ namespace rotary::cli::bench {
 // elements compared.
 std::int64_t verify(const Cell&, const Places&, const Table&, const std::function<void()>& work);
 
-// Compares cos and sin of positions 0, 1, 2, ... with those of long double arithmetic: all rows, or where there are
+// Compares cos and sin of positions 1, 2, 3, ... with those of long double arithmetic: all rows, or where there are
 // many every n-th and the last. They must be correctly rounded. Throws CHECK. Returns the number of pairs compared.
 std::int64_t verify_table(const Cell&, const Frequencies&, const Table&);
 

@@ -133,8 +133,9 @@ bool make_job(const X& x, const Heads& out, const Table& table, bool backward, J
   return add_strides(job, x, out, table);
 }
 
+// As much is written; with three quarters of the last cache in motion, streaming has begun to win.
 bool past_the_cache(std::int64_t bytes_read) noexcept {
-  return static_cast<std::size_t>(bytes_read) > last_cache_bytes() / 2;
+  return static_cast<std::size_t>(bytes_read) > last_cache_bytes() / 8 * 3;
 }
 
 }  // namespace

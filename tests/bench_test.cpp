@@ -173,7 +173,7 @@ TEST(BenchCell, errors_are_the_librarys_and_the_memorys) {
 struct Setting {
   explicit Setting(const Cell& c) : cell(c), places(cell, arena) {
     std::vector<std::int64_t> positions(static_cast<std::size_t>(cell.tokens));
-    for (std::size_t t = 0; t < positions.size(); ++t) positions[t] = static_cast<std::int64_t>(t);
+    for (std::size_t t = 0; t < positions.size(); ++t) positions[t] = static_cast<std::int64_t>(t) + 1;
     table = Table(turns, cell.pairing, positions);
   }
   void rotate_both() const {

@@ -57,6 +57,7 @@ struct Lanes {
   static constexpr bool masks = false;
   static constexpr bool streams = false;
   static constexpr int resident = 4;
+  static constexpr int at_once = 2;
   template <class T>
   static constexpr bool cheap_evens = is_bf16<T>;
   template <class T>

@@ -72,6 +72,7 @@ struct LanesWith {
   static constexpr bool masks = true;
   static constexpr bool streams = true;
   static constexpr int resident = 8;
+  static constexpr int at_once = 8;
   template <class T>
   static constexpr bool cheap_evens = is_bf16<T>;
   template <class T>

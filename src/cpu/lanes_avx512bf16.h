@@ -27,9 +27,18 @@ struct Words : CalmWords {
   template <class T>
   static constexpr bool watches = is_bf16<T>;
 
-  static __m256i narrow(__m512 x, BF16 t) { return has_subnormal(x) ? Plain::narrow(x, t) : CalmWords::narrow(x, t); }
+  // Where no zero came out, none was flushed.
+  static __m256i narrow(__m512 x, BF16 t) {
+    const __m256i words = CalmWords::narrow(x, t);
+    if (_mm256_testn_epi16_mask(words, _mm256_set1_epi16(0x7fff)) == 0) [[likely]]
+      return words;
+    return has_subnormal(x) ? Plain::narrow(x, t) : words;
+  }
   static __m512i join(__m512 even, __m512 odd, BF16 t) {
-    return has_subnormal(even) || has_subnormal(odd) ? Plain::join(even, odd, t) : CalmWords::join(even, odd, t);
+    const __m512i words = CalmWords::join(even, odd, t);
+    if (_mm512_testn_epi16_mask(words, _mm512_set1_epi16(0x7fff)) == 0) [[likely]]
+      return words;
+    return has_subnormal(even) || has_subnormal(odd) ? Plain::join(even, odd, t) : words;
   }
 
  private:

@@ -14,6 +14,7 @@ struct Lanes {
   static constexpr bool masks = false;
   static constexpr bool streams = false;
   static constexpr int resident = 8;
+  static constexpr int at_once = 8;
   template <class T>
   static constexpr bool cheap_evens = false;
   template <class T>

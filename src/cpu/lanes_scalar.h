@@ -18,6 +18,7 @@ struct Lanes {
   static constexpr bool masks = false;
   static constexpr bool streams = false;
   static constexpr int resident = 1;  // vectors of cos, and of sin, that registers keep beside the work
+  static constexpr int at_once = 2;   // vectors of a block that they hold there
   template <class T>
   static constexpr bool cheap_evens = false;  // load2 and store2 cost less than two loads and two stores
   template <class T>
