@@ -12,7 +12,7 @@ namespace {
 using Index = std::int64_t;
 
 constexpr Index grain_bytes = 64 * 1024;  // less is not worth a thread: a fork and join costs about as much
-constexpr Index table_bytes = 16 * 1024;  // of the table at a time for q and k: half of a first-level cache
+constexpr Index table_bytes = 128 * 1024;  // of the table at a time for q and k: an eighth of a second-level cache
 
 // The items of so many bytes that are worth a thread.
 Index grain(Index item_bytes) {

@@ -64,9 +64,9 @@ struct Words {
   }
 };
 
-// W: Words, or what a later instruction set does better. streaming: whole vectors are stored past the caches, to
+// W: Words, or what a later instruction set does better. past_caches: whole vectors are stored past the caches, to
 // addresses that are multiples of their size.
-template <class W, bool streaming = false>
+template <class W, bool past_caches = false>
 struct LanesWith {
   static constexpr int width = 16;
   static constexpr bool masks = true;
@@ -91,7 +91,7 @@ struct LanesWith {
 
   static Floats load(const float* p) { return once(_mm512_loadu_ps(p)); }
   static Floats load(const float* p, Mask m) { return _mm512_maskz_loadu_ps(low(m), p); }
-  static void store(float* p, Floats x) { streaming ? _mm512_stream_ps(p, x) : _mm512_storeu_ps(p, x); }
+  static void store(float* p, Floats x) { past_caches ? _mm512_stream_ps(p, x) : _mm512_storeu_ps(p, x); }
   static void store(float* p, Floats x, Mask m) { _mm512_mask_storeu_ps(p, low(m), x); }
   static void stream(float* p, Floats x) { _mm512_stream_ps(p, x); }
   static void fence() { _mm_sfence(); }
@@ -128,7 +128,7 @@ struct LanesWith {
   template <class T>
   static void store(T* p, Floats x) {
     auto* to = reinterpret_cast<__m256i*>(p);
-    streaming ? _mm256_stream_si256(to, W::narrow(x, T{})) : _mm256_storeu_si256(to, W::narrow(x, T{}));
+    past_caches ? _mm256_stream_si256(to, W::narrow(x, T{})) : _mm256_storeu_si256(to, W::narrow(x, T{}));
   }
   template <class T>
   static void store(T* p, Floats x, Mask m) {
@@ -145,7 +145,7 @@ struct LanesWith {
   template <class T>
   static void store2(T* p, Floats even, Floats odd) {
     const __m512i words = W::join(even, odd, T{});
-    streaming ? _mm512_stream_si512(reinterpret_cast<__m512i*>(p), words) : _mm512_storeu_si512(p, words);
+    past_caches ? _mm512_stream_si512(reinterpret_cast<__m512i*>(p), words) : _mm512_storeu_si512(p, words);
   }
   template <class T>
   static void store2(T* p, Floats even, Floats odd, Mask m) {

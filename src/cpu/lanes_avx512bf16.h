@@ -49,12 +49,12 @@ struct Words : CalmWords {
 // (the row is calm), and |a| or |b| is at least 2^-63 (the pair is not tiny). For then either sum has a product of
 // 2^-100 or more; if it cancels down to less than 2^-126, both products were above 2^-101, multiples of 2^-124, and so
 // is their sum: it is 0.
-template <bool streaming>
-struct WatchingLanes : avx512::LanesWith<Words, streaming> {
-  using Base = avx512::LanesWith<Words, streaming>;
+template <bool past_caches>
+struct WatchingLanes : avx512::LanesWith<Words, past_caches> {
+  using Base = avx512::LanesWith<Words, past_caches>;
   using typename Base::Floats;
   using typename Base::Mask;
-  using Calm = avx512::LanesWith<CalmWords, streaming>;
+  using Calm = avx512::LanesWith<CalmWords, past_caches>;
   using Streaming = WatchingLanes<true>;
 
   static bool calm(const float* cos, const float* sin, int pairs) {
