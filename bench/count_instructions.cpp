@@ -34,12 +34,12 @@ Frequencies turns(int rotary_dim) {
   return frequencies(rope);
 }
 
-// Ordinary magnitudes in every dtype: 1 to 2 as bits.
-std::vector<std::byte> ones(std::int64_t elements, DType dtype) {
+// Values from 1 to 2.
+std::vector<std::byte> one_to_two(std::int64_t elements, DType dtype) {
   std::vector<std::byte> data(static_cast<std::size_t>(elements) * size_of(dtype));
+  auto* words = reinterpret_cast<std::uint16_t*>(data.data());
   for (std::size_t i = 0; i < static_cast<std::size_t>(elements); ++i) {
     const auto low = static_cast<std::uint16_t>(i * 37 % 128);
-    auto* words = reinterpret_cast<std::uint16_t*>(data.data());
     if (dtype == DType::f32) words[2 * i + 1] = static_cast<std::uint16_t>(0x3f80 + low);
     if (dtype == DType::bf16) words[i] = static_cast<std::uint16_t>(0x3f80 + low);
     if (dtype == DType::f16) words[i] = static_cast<std::uint16_t>(0x3c00 + low);
@@ -62,7 +62,7 @@ constexpr std::int64_t heads = 40;
 Cell rotation(const Shape& shape, DType dtype, Pairing pairing) {
   const std::int64_t elements = shape.tokens * heads * shape.rotary_dim;
   const auto prepare = [=]() -> std::function<void()> {
-    auto data = std::make_shared<std::vector<std::byte>>(ones(shape.tokens * heads * shape.head_dim, dtype));
+    auto data = std::make_shared<std::vector<std::byte>>(one_to_two(shape.tokens * heads * shape.head_dim, dtype));
     auto table = std::make_shared<Table>(turns(shape.rotary_dim), pairing, positions(shape.tokens, 1));
     const Layout layout =
         shape.heads_first ? bhtd(1, heads, shape.tokens, shape.head_dim) : bthd(1, shape.tokens, heads, shape.head_dim);

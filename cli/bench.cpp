@@ -1,6 +1,8 @@
 // rotary bench: verifies, then times, beside the ceiling of the same bytes in the same memory.
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cmath>
+#include <cstdlib>
 #include <filesystem>
 #include <iostream>
 #include <memory>
@@ -49,7 +51,7 @@ std::optional<Value> value_named(const std::string& word, std::initializer_list<
 
 unsigned all_cores() { return std::max(1U, std::thread::hardware_concurrency()); }
 
-// What the flags say, with the target that will be used.
+// What the flags say.
 bench::Choice choice_of(const Options& options) {
   bench::Choice choice = options.choice;
   choice.op = value_named(options.op, {Op::rotate, Op::backward, Op::table, Op::fused});
@@ -65,8 +67,13 @@ bench::Choice choice_of(const Options& options) {
   if (choice.tokens && !options.growth.empty() && options.grid.empty() && options.filters.empty()) {
     throw UsageError("--growth chooses the tokens itself: no --tokens");
   }
-  if (choice.target) use_target(*choice.target);
-  choice.target = chosen_target();
+  if (!options.plot.empty() && options.plot == options.growth) {
+    throw UsageError("--plot and --growth must be two files");
+  }
+  if (!options.plot.empty() && choice.op == Op::table) {
+    throw UsageError("--plot draws rotations: no --op table");
+  }
+  choice.target = choice.target.value_or(std::string(chosen_target()));
   return choice;
 }
 
@@ -150,6 +157,7 @@ void run_growth(bench::Bench& runner, const std::vector<bench::Series>& all, con
 
 void run(const Options& options) {
   const bench::Choice choice = choice_of(options);
+  use_target(*choice.target);
   const std::vector<Cell> cells = cells_of(options, choice);
   std::vector<bench::Series> growing;
   if (!options.growth.empty()) {
@@ -160,7 +168,7 @@ void run(const Options& options) {
   check_plot("--plot", options.plot);
   check_plot("--growth", options.growth);
   if (!options.json) {
-    print("target " + *choice.target + "; each result is compared with the reference bit for bit, then timed\n");
+    print("target " + *choice.target + "; each result is checked against the reference, then timed\n");
     print(bench::header());
   }
   bench::Bench runner(options.seconds);
@@ -170,6 +178,11 @@ void run(const Options& options) {
 }
 
 // ---- options ----
+
+// CLI::Range lets it pass: no comparison with it is true.
+std::string refuse_nan(const std::string& word) {
+  return std::isnan(std::strtod(word.c_str(), nullptr)) ? "must be a number but got " + word : "";
+}
 
 CLI::Option* add_number(CLI::App& command, const std::string& flag, auto& value, std::int64_t least, std::int64_t most,
                         const std::string& help) {
@@ -225,12 +238,13 @@ void add_bench(CLI::App& app) {
   command
       ->add_option("--filter", options->filters,
                    "of the grid, by default the full one, the cells that have these values; a key that\n"
-                   "is there several times: any of its values. The keys are those of --json")
+                   "is there several times: any of its values. The keys are op to target of --json")
       ->allow_extra_args(false)
       ->type_name("KEY=VALUE,...");
   add_shape_options(*command, *options);
   command->add_option("--seconds", options->seconds, "to time a cell for, about (default 0.2)")
       ->check(CLI::Range(0.001, 3600.0).description(""))
+      ->check(CLI::Validator(refuse_nan, ""))
       ->type_name("S");
   command->add_flag("--json", options->json,
                     "a line per cell: {\"op\", \"dtype\", \"pairing\", \"layout\", \"batch\", \"tokens\", \"heads\",\n"

@@ -58,7 +58,7 @@ std::int64_t elements(const Cell&);
 std::int64_t bytes(const Cell&);
 // The 64-byte lines that hold those elements, once: memory moves by lines. Of a table cos and sin.
 std::int64_t line_bytes(const Cell&);
-// From the first byte of the input to behind the last one of k, without alignment; of a table cos and sin.
+// Bytes from the first element of q (of k) to behind its last one; of a table those of cos and of sin together.
 std::int64_t q_extent(const Cell&);
 std::int64_t k_extent(const Cell&);
 // Bytes that must be in memory to measure it. A double: no shape is too large for that.

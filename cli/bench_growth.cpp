@@ -130,14 +130,16 @@ Outlier worst(const std::vector<Measured>& measured) {
 std::vector<Level> levels(Bench& bench, bool in_place) {
   std::vector<Level> found;
   for (const Cache& cache : caches()) {
-    found.push_back({cache.name, bench.level_gb_per_s(cache.bytes / 2, in_place, 1), static_cast<double>(cache.bytes)});
+    found.push_back({cache.name, bench.level_gb_per_s(cache.bytes / 2, in_place), static_cast<double>(cache.bytes)});
   }
-  found.push_back({"memory", bench.level_gb_per_s(4 * caches().back().bytes, in_place, 1), 1e300});
+  found.push_back({"memory", bench.level_gb_per_s(4 * caches().back().bytes, in_place), 1e300});
   return found;
 }
 
 Plot growth_plot(const std::vector<Measured>& measured, const std::vector<Level>& levels) {
-  Plot plot{"", "elements of q and k", "microseconds", true, true, {}};
+  const bool of_table =
+      !measured.empty() && !measured[0].results.empty() && measured[0].results[0].cell.op == Op::table;
+  Plot plot{"", of_table ? "pairs" : "elements of q and k", "microseconds", true, true, {}};
   double first = 1e300;
   double last = 0;
   double moved_per_element = 1;

@@ -101,8 +101,8 @@ std::vector<Traffic> ceilings(bool in_place) {
   return {Traffic::copy, Traffic::stream};
 }
 
-// Twice the last cache: nothing of one run is left there for the next.
-bool in_cache(const Cell& cell) {
+// Below twice the last cache a run leaves data there for the next.
+bool leaves_something_cached(const Cell& cell) {
   return static_cast<double>(line_bytes(cell)) * (cell.in_place ? 1 : 2) < 2 * static_cast<double>(last_cache_bytes());
 }
 
@@ -164,7 +164,7 @@ Result Bench::measure_heads(const Cell& cell) {
   const std::vector<Traffic> traffics = ceilings(cell.in_place);
   std::vector<Repeat> works = {work};
   for (const Traffic traffic : traffics) works.push_back(move(traffic, at.in, at.out, at.moved, threads));
-  const Medians medians = median_seconds(works, {seconds_, in_cache(cell)});
+  const Medians medians = median_seconds(works, {seconds_, leaves_something_cached(cell)});
   result.samples = medians.samples;
   result.seconds = medians.seconds[0];
   const auto fastest = std::min_element(medians.seconds.begin() + 1, medians.seconds.end());
@@ -190,7 +190,7 @@ Result Bench::measure_table(const Cell& cell) {
   std::byte* const memory = arena_.reserve(bytes_of_table);
   const Repeat cold = repeat([&] { const Table made(turns, cell.pairing, view, options); });
   const Medians medians = median_seconds({work, move(Traffic::update, memory, memory, bytes_of_table, threads), cold},
-                                         {seconds_, in_cache(cell)});
+                                         {seconds_, leaves_something_cached(cell)});
   result.samples = medians.samples;
   result.seconds = medians.seconds[0];
   result.ceiling_seconds = medians.seconds[1];
@@ -198,12 +198,12 @@ Result Bench::measure_table(const Cell& cell) {
   return result;
 }
 
-double Bench::level_gb_per_s(std::size_t bytes, bool in_place, unsigned threads) {
+double Bench::level_gb_per_s(std::size_t bytes, bool in_place) {
   const std::size_t moved = (in_place ? bytes : bytes / 2) / 64 * 64;
   std::byte* const in = arena_.reserve(2 * moved);
   std::byte* const out = in_place ? in : in + moved;
   std::vector<Repeat> works;
-  for (const Traffic traffic : ceilings(in_place)) works.push_back(move(traffic, in, out, moved, executor(threads)));
+  for (const Traffic traffic : ceilings(in_place)) works.push_back(move(traffic, in, out, moved, executor(1)));
   const Medians medians = median_seconds(works, {seconds_, true});
   return 2e-9 * static_cast<double>(moved) / *std::min_element(medians.seconds.begin(), medians.seconds.end());
 }

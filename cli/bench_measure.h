@@ -54,7 +54,7 @@ class Bench {
 
   // GB/s of moving that many bytes again and again, in place or from one half of them to the other: the ceiling of the
   // memory level they fit in.
-  double level_gb_per_s(std::size_t bytes, bool in_place, unsigned threads);
+  double level_gb_per_s(std::size_t bytes, bool in_place);
 
  private:
   Result measure_heads(const Cell&);

@@ -238,12 +238,17 @@ void check_each(const char* verb, const X& q, const Heads& q_out, const X& k, co
   check_apart(verb, jobs.q, jobs.k);
 }
 
-}  // namespace
-
-Jobs check_rotate_qk(const char* verb, const Heads& q, const Heads& k, const Table& table, bool backward) {
+Jobs jobs_by(const Table& table) {
   Jobs jobs;
   clear(jobs.k);
   jobs.table_rows = table.tokens() * table.batch();
+  return jobs;
+}
+
+}  // namespace
+
+Jobs check_rotate_qk(const char* verb, const Heads& q, const Heads& k, const Table& table, bool backward) {
+  Jobs jobs = jobs_by(table);
   Heads both = q;
   if (!join(q, k, both) || !make_job(both, both, table, backward, jobs.q)) {
     check_each(verb, q, q, k, k, table, backward, jobs);
@@ -253,9 +258,7 @@ Jobs check_rotate_qk(const char* verb, const Heads& q, const Heads& k, const Tab
 
 Jobs check_rotate_qk(const char* verb, const ConstHeads& q, const Heads& q_out, const ConstHeads& k, const Heads& k_out,
                      const Table& table, bool backward) {
-  Jobs jobs;
-  clear(jobs.k);
-  jobs.table_rows = table.tokens() * table.batch();
+  Jobs jobs = jobs_by(table);
   ConstHeads both = q;
   Heads both_out = q_out;
   if (q.layout.heads != q_out.layout.heads || !join(q, k, both) || !join(q_out, k_out, both_out) ||
@@ -270,9 +273,7 @@ Jobs check_rotate_qkv(const char* verb, const ConstHeads& qkv, const Heads& out,
                       const Table& table, bool backward) {
   const Layout& l = qkv.layout;
   if (kv_heads < 0) fail("SHAPE", verb, "kv_heads must not be negative but got " + text(kv_heads));
-  Jobs jobs;
-  clear(jobs.k);
-  jobs.table_rows = table.tokens() * table.batch();
+  Jobs jobs = jobs_by(table);
   if (!make_job(qkv, out, table, backward, jobs.q)) refuse({verb, "qkv", "out", ""}, qkv, out, table);
   if (kv_heads > l.heads / 2) {
     fail("SHAPE", verb,
@@ -285,7 +286,7 @@ Jobs check_rotate_qkv(const char* verb, const ConstHeads& qkv, const Heads& out,
 }
 
 void check_slice(const Layout& x, int first, int head_dim) {
-  if (first < 0 || head_dim < 0 || first > x.head_dim - head_dim) {
+  if (first < 0 || head_dim < 0 || first > std::int64_t{x.head_dim} - head_dim) {
     fail("SHAPE", "slice",
          "elements must lie inside head_dim " + text(x.head_dim) + " but got " + text(first) + " to " +
              text(std::int64_t{first} + head_dim));

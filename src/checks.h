@@ -12,9 +12,9 @@ Job check_rotate(const char* verb, const Heads& x, const Table&, bool backward);
 
 // What one call asks for. Nothing that one job writes is read or written by the other.
 struct Jobs {
-  Job q;  // and k's heads, where they are one tensor
-  Job k;  // or the copies of v; perhaps without rows
-  std::int64_t table_rows;
+  Job q;                    // and k's heads, where they are one tensor
+  Job k;                    // or the copies of v; perhaps without rows
+  std::int64_t table_rows;  // of tokens and batch: how much of the table there is to pass
 };
 
 // As check_rotate for q and for k, and their written elements apart: ALIAS. The first: in place. Sentences say whose

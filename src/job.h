@@ -22,7 +22,8 @@ struct Job {
   bool stream = false;    // out of place, and about as much as the last cache holds: write past the caches
   int pairs = 0;          // 0: nothing turns, rest is all (the heads of v in rotate_qkv)
   int rest = 0;           // elements behind the block to copy; 0 in place
-  std::int64_t count[3];  // not set before they are known: a call makes a Job, and clearing it first costs it 5 ns
+  std::int64_t count[3];  // not set before they are known: a call makes a Job, and clearing it first costs it as much
+                          // as checking
   std::int64_t in_stride[3];
   std::int64_t out_stride[3];
   std::int64_t table_stride[3];

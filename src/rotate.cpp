@@ -43,7 +43,7 @@ void run(const Job& job, const Executor& executor) {
 
 // ---- two jobs: one dispatch, one pass over the table ----
 
-// How a job walks the table: the dimensions that change its row, and how many rows in a row share one.
+// How a job walks the table: the dimensions that change its row, and how many successive rows share one.
 struct Walk {
   Index count[3];
   Index stride[3];

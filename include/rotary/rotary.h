@@ -160,7 +160,7 @@ struct Positions {
 
 struct TableOptions {
   Angles angles = Angles::exact;
-  DType rounding = DType::f32;         // f16, bf16: values rounded once more, as models with such a cache have them
+  DType rounding = DType::f32;         // f16, bf16: values of that type, an exact one rounded once
   const Executor* executor = nullptr;  // null: the caller's thread
 };
 
