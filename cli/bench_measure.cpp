@@ -6,6 +6,7 @@
 
 #include "bench_verify.h"
 #include "rotary/targets.h"
+#include "stopwatch.h"
 
 namespace rotary::cli::bench {
 
@@ -36,12 +37,6 @@ int runs_per_sample(const Repeat& work) {
   return runs;
 }
 
-double median(std::vector<double>& samples) {
-  const auto middle = samples.begin() + static_cast<std::ptrdiff_t>(samples.size() / 2);
-  std::nth_element(samples.begin(), middle, samples.end());
-  return *middle;
-}
-
 // From 1 on: at position 0 nothing turns, which no decoding step is.
 std::vector<std::int64_t> first_positions(std::int64_t tokens) {
   std::vector<std::int64_t> positions(static_cast<std::size_t>(tokens));
@@ -49,46 +44,28 @@ std::vector<std::int64_t> first_positions(std::int64_t tokens) {
   return positions;
 }
 
-Repeat work_in_place(const Cell& cell, const Places& at, const Table& table, const Executor& executor) {
-  const Heads q = at.q;
-  const Heads k = at.k;
-  const bool two = cell.kv_heads > 0;
-  switch (cell.op) {
-    case Op::backward:
-      return repeat([=, &table, &executor] {
-        rotate_backward(q, table, executor);
-        if (two) rotate_backward(k, table, executor);
-      });
-    case Op::fused:
-      return repeat([=, &table, &executor] { rotate_qk(q, k, table, executor); });
-    default:
-      return repeat([=, &table, &executor] {
-        rotate(q, table, executor);
-        if (two) rotate(k, table, executor);
-      });
-  }
-}
+using InPlace = void (*)(const Heads&, const Table&, const Executor&);
+using OutOfPlace = void (*)(const ConstHeads&, const Heads&, const Table&, const Executor&);
 
-Repeat work_out_of_place(const Cell& cell, const Places& at, const Table& table, const Executor& executor) {
-  const ConstHeads q = at.q;
-  const ConstHeads k = at.k;
-  const Heads q_out = at.q_out;
-  const Heads k_out = at.k_out;
+Repeat work_of(const Cell& cell, const Places& at, const Table& table, const Executor& executor) {
+  const Heads q = at.q, k = at.k, q_out = at.q_out, k_out = at.k_out;
   const bool two = cell.kv_heads > 0;
-  switch (cell.op) {
-    case Op::backward:
-      return repeat([=, &table, &executor] {
-        rotate_backward(q, q_out, table, executor);
-        if (two) rotate_backward(k, k_out, table, executor);
-      });
-    case Op::fused:
-      return repeat([=, &table, &executor] { rotate_qk(q, q_out, k, k_out, table, executor); });
-    default:
-      return repeat([=, &table, &executor] {
-        rotate(q, q_out, table, executor);
-        if (two) rotate(k, k_out, table, executor);
-      });
+  if (cell.op == Op::fused && cell.in_place)
+    return repeat([=, &table, &executor] { rotate_qk(q, k, table, executor); });
+  if (cell.op == Op::fused) return repeat([=, &table, &executor] { rotate_qk(q, q_out, k, k_out, table, executor); });
+  const bool backward = cell.op == Op::backward;
+  if (cell.in_place) {
+    const InPlace turn = backward ? InPlace(rotate_backward) : InPlace(rotate);
+    return repeat([=, &table, &executor] {
+      turn(q, table, executor);
+      if (two) turn(k, table, executor);
+    });
   }
+  const OutOfPlace turn = backward ? OutOfPlace(rotate_backward) : OutOfPlace(rotate);
+  return repeat([=, &table, &executor] {
+    turn(q, q_out, table, executor);
+    if (two) turn(k, k_out, table, executor);
+  });
 }
 
 Repeat move(Traffic traffic, const void* in, void* out, std::size_t bytes, const Executor& executor) {
@@ -155,8 +132,7 @@ Result Bench::measure_heads(const Cell& cell) {
   const std::vector<std::int64_t> positions = first_positions(cell.tokens);
   const Table table(frequencies(rope_of(cell)), cell.pairing, Positions(positions), {.executor = &threads});
   const Places at(cell, arena_);
-  const Repeat work =
-      cell.in_place ? work_in_place(cell, at, table, threads) : work_out_of_place(cell, at, table, threads);
+  const Repeat work = work_of(cell, at, table, threads);
   Result result;
   result.cell = cell;
   result.verified = verify(cell, at, table, [&work] { work(1); });

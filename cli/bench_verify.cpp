@@ -25,13 +25,14 @@ std::vector<Row> chosen_rows(const Cell& cell) {
   const std::int64_t count = cell.batch * cell.tokens;
   const std::int64_t each =
       std::max<std::int64_t>(1, most_elements / 3 / ((cell.heads + cell.kv_heads) * cell.head_dim));
-  const bool all = count <= 3 * each;
   std::vector<Row> rows;
-  for (const std::int64_t begin : {std::int64_t{0}, count / 2, count - each}) {
-    for (std::int64_t i = all ? 0 : begin; i < (all ? count : begin + each); ++i) {
-      rows.push_back({i / cell.tokens, i % cell.tokens});
-    }
-    if (all) break;
+  const auto add = [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) rows.push_back({i / cell.tokens, i % cell.tokens});
+  };
+  if (count <= 3 * each) {
+    add(0, count);
+  } else {
+    for (const std::int64_t begin : {std::int64_t{0}, count / 2, count - each}) add(begin, begin + each);
   }
   return rows;
 }

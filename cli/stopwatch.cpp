@@ -6,6 +6,12 @@
 
 namespace rotary::cli {
 
+double median(std::vector<double>& samples) {
+  const auto middle = samples.begin() + static_cast<std::ptrdiff_t>(samples.size() / 2);
+  std::nth_element(samples.begin(), middle, samples.end());
+  return *middle;
+}
+
 std::vector<double> median_microseconds(int runs, const std::vector<std::function<void()>>& works) {
   using Clock = std::chrono::steady_clock;
   std::vector<std::vector<double>> times(works.size());
@@ -18,11 +24,7 @@ std::vector<double> median_microseconds(int runs, const std::vector<std::functio
     }
   }
   std::vector<double> medians;
-  for (std::vector<double>& samples : times) {
-    const auto middle = samples.begin() + static_cast<std::ptrdiff_t>(samples.size() / 2);
-    std::nth_element(samples.begin(), middle, samples.end());
-    medians.push_back(*middle);
-  }
+  for (std::vector<double>& samples : times) medians.push_back(median(samples));
   return medians;
 }
 

@@ -1,4 +1,4 @@
-// Median times, for the demo.
+// Median times.
 #pragma once
 
 #include <cstddef>
@@ -6,6 +6,8 @@
 #include <vector>
 
 namespace rotary::cli {
+
+double median(std::vector<double>& samples);  // not empty; changes their order
 
 // Runs the works in turn, so that a slow moment of the machine hits all of them; one unmeasured round first.
 std::vector<double> median_microseconds(int runs, const std::vector<std::function<void()>>& works);

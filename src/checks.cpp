@@ -24,9 +24,10 @@ Blocks blocks(const Job& job, const void* data, const std::int64_t (&stride)[3])
           {stride[0] * each, stride[1] * each, stride[2] * each}};
 }
 
-// In a function of its own, as few calls come to it.
-[[gnu::noinline]] bool own_blocks_meet(const Job& job) noexcept {
-  return blocks_meet(blocks(job, job.in, job.in_stride), blocks(job, job.out, job.out_stride));
+// Whether a's and b's elements, at those places, meet. In a function of its own, as few calls come to it.
+[[gnu::noinline]] bool meet(const Job& a, const void* a_data, const std::int64_t (&a_stride)[3], const Job& b,
+                            const void* b_data, const std::int64_t (&b_stride)[3]) noexcept {
+  return blocks_meet(blocks(a, a_data, a_stride), blocks(b, b_data, b_stride));
 }
 
 // ---- the rules, for calls that keep them ----
@@ -103,7 +104,7 @@ bool add_strides(Job& job, const X& x, const Heads& out, const Table& table) noe
   }
   if (!read.lies_at(job.in, each, in_end)) return false;
   return in_end <= reinterpret_cast<std::uintptr_t>(job.out) || out_end <= reinterpret_cast<std::uintptr_t>(job.in) ||
-         !own_blocks_meet(job);
+         !meet(job, job.in, job.in_stride, job, job.out, job.out_stride);
 }
 
 void clear(Job& job) noexcept { std::fill_n(job.count, 3, std::int64_t{0}); }
@@ -202,19 +203,6 @@ void split_v(Jobs& jobs, std::int64_t head_stride, const Layout& l, std::int64_t
   fail("ALIAS", verb,
        std::string("what is written to ") + written + " must be apart from " + other +
            " but their elements overlap, or interleave with strides that are not the same");
-}
-
-// Whether a's and b's elements at data meet. Most lie apart as a whole: that is answered here, quickly.
-bool meet(const Job& a, const void* a_data, const std::int64_t (&a_stride)[3], const Job& b, const void* b_data,
-          const std::int64_t (&b_stride)[3]) noexcept {
-  const auto end = [](const Job& job, std::uintptr_t begin, const std::int64_t(&stride)[3]) {
-    std::int64_t elements = std::int64_t{2} * job.pairs + job.rest;
-    for (int k = 0; k < 3; ++k) elements += (job.count[k] - 1) * stride[k];
-    return begin + static_cast<std::uintptr_t>(elements * job.element_bytes());
-  };
-  const auto a_begin = reinterpret_cast<std::uintptr_t>(a_data), b_begin = reinterpret_cast<std::uintptr_t>(b_data);
-  if (end(a, a_begin, a_stride) <= b_begin || end(b, b_begin, b_stride) <= a_begin) return false;
-  return blocks_meet(blocks(a, a_data, a_stride), blocks(b, b_data, b_stride));
 }
 
 // Nothing that the one writes may be read or written by the other.

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <limits>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "angle_job.h"
@@ -55,18 +56,17 @@ std::string in_words(double x) {
   return text;
 }
 
-// Without a branch per value, and so a few nanoseconds for a row.
-bool all_finite(std::span<const double> values) noexcept {
-  constexpr std::uint64_t exponent = std::uint64_t{0x7ff} << 52, carry = std::uint64_t{1} << 52;
-  std::uint64_t top = 0;  // its highest bit: some exponent is all ones
-  for (const double x : values) top |= (std::bit_cast<std::uint64_t>(x) & exponent) + carry;
-  return top >> 63 == 0;
-}
-bool all_finite(std::span<const float> values) noexcept {
-  constexpr std::uint32_t exponent = std::uint32_t{0xff} << 23, carry = std::uint32_t{1} << 23;
-  std::uint32_t top = 0;
-  for (const float x : values) top |= (std::bit_cast<std::uint32_t>(x) & exponent) + carry;
-  return top >> 31 == 0;
+// The number of values where all are finite. Those are told without a branch each: a few nanoseconds for a row.
+template <class Real>
+std::size_t first_not_finite(std::span<const Real> values) noexcept {
+  using Bits = std::conditional_t<sizeof(Real) == 8, std::uint64_t, std::uint32_t>;
+  constexpr int fraction_bits = std::numeric_limits<Real>::digits - 1;
+  constexpr Bits carry = Bits{1} << fraction_bits, exponent = (~Bits{0} >> 1) / carry * carry;
+  Bits top = 0;  // its highest bit: some exponent is all ones
+  for (const Real x : values) top |= (std::bit_cast<Bits>(x) & exponent) + carry;
+  if (top >> (8 * sizeof(Bits) - 1) == 0) return values.size();
+  const auto found = std::find_if_not(values.begin(), values.end(), [](Real x) { return std::isfinite(x); });
+  return static_cast<std::size_t>(found - values.begin());
 }
 
 int checked_pairs(const Frequencies& f) {
@@ -81,11 +81,9 @@ int checked_pairs(const Frequencies& f) {
     throw Error("SHAPE", "[table] inv_freq must have fewer than 2^30 pairs but has " + std::to_string(pairs));
   expect("axis", f.axis.size());
   expect("inv_freq_float32", f.inv_freq_float32.size());
-  for (std::size_t i = 0; !all_finite(f.inv_freq) && i < pairs; ++i) {
-    if (!std::isfinite(f.inv_freq[i]))
-      throw Error("SCALING", "[table] inv_freq must be finite but is " + in_words(f.inv_freq[i]) + " at pair " +
-                                 std::to_string(i));
-  }
+  if (const std::size_t i = first_not_finite<double>(f.inv_freq); i < pairs)
+    throw Error("SCALING",
+                "[table] inv_freq must be finite but is " + in_words(f.inv_freq[i]) + " at pair " + std::to_string(i));
   if (!std::isfinite(f.attention_factor))
     throw Error("SCALING", "[table] attention_factor must be finite but is " + in_words(f.attention_factor));
   return static_cast<int>(pairs);
@@ -132,11 +130,9 @@ void prepare_float32(const Frequencies& f, std::vector<float>& result) {
   } else {
     std::copy(f.inv_freq_float32.begin(), f.inv_freq_float32.end(), result.begin());
   }
-  for (std::size_t i = 0; !all_finite(result) && i < pairs; ++i) {
-    if (!std::isfinite(result[i]))
-      throw Error("SCALING", "[table] inv_freq must be finite in float32 but is " + in_words(f.inv_freq[i]) +
-                                 " at pair " + std::to_string(i));
-  }
+  if (const std::size_t i = first_not_finite<float>(result); i < pairs)
+    throw Error("SCALING", "[table] inv_freq must be finite in float32 but is " + in_words(f.inv_freq[i]) +
+                               " at pair " + std::to_string(i));
   if (!std::isfinite(static_cast<float>(f.attention_factor)))
     throw Error("SCALING", "[table] attention_factor must be finite in float32 but is " + in_words(f.attention_factor));
 }

@@ -5,26 +5,11 @@
 #include <limits>
 
 #include "rotary/reference.h"
+#include "tests/door.h"
 #include "tests/heads.h"
 
 namespace rotary::tests {
 namespace {
-
-Table table_of(std::int64_t tokens, int pairs, int batch = 1, Pairing pairing = Pairing::half) {
-  const auto count = static_cast<std::size_t>(tokens * pairs * batch);
-  return Table(std::vector<float>(count, 0.0f), std::vector<float>(count, 1.0f), pairs, pairing, batch);
-}
-
-template <class Call>
-void expect_error(const char* code, const char* sentence, const Call& call) {
-  try {
-    call();
-    ADD_FAILURE() << "no error instead of " << sentence;
-  } catch (const Error& e) {
-    EXPECT_EQ(e.code(), code);
-    EXPECT_STREQ(e.what(), sentence);
-  }
-}
 
 class Door : public ::testing::Test {
  protected:

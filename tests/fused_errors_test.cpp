@@ -4,26 +4,11 @@
 #include <limits>
 
 #include "src/blocks.h"
+#include "tests/door.h"
 #include "tests/heads.h"
 
 namespace rotary::tests {
 namespace {
-
-Table table_of(std::int64_t tokens, int pairs, int batch = 1) {
-  const auto count = static_cast<std::size_t>(tokens * pairs * batch);
-  return Table(std::vector<float>(count, 0.0f), std::vector<float>(count, 1.0f), pairs, Pairing::half, batch);
-}
-
-template <class Call>
-void expect_error(const char* code, const char* sentence, const Call& call) {
-  try {
-    call();
-    ADD_FAILURE() << "no error instead of " << sentence;
-  } catch (const Error& e) {
-    EXPECT_EQ(e.code(), code);
-    EXPECT_STREQ(e.what(), sentence);
-  }
-}
 
 class FusedDoor : public ::testing::Test {
  protected:

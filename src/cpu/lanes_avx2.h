@@ -52,18 +52,12 @@ struct Four : sse2::Lanes {
   static __m128i narrow(Floats x) { return _mm_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
 };
 
-struct Lanes {
+struct Lanes : Traits {
   static constexpr int width = 8;
-  static constexpr bool masks = false;
-  static constexpr bool streams = false;
-  static constexpr int resident = 4;
-  static constexpr int at_once = 2;
   template <class T>
   static constexpr bool cheap_evens = is_bf16<T>;
   template <class T>
   static constexpr bool cheap_swap = !is_bf16<T>;
-  template <class T>
-  static constexpr bool watches = false;
   using Floats = __m256;
   using Narrower = Four;
 

@@ -67,7 +67,7 @@ struct Words {
 // W: Words, or what a later instruction set does better. past_caches: whole vectors are stored past the caches, to
 // addresses that are multiples of their size.
 template <class W, bool past_caches = false>
-struct LanesWith {
+struct LanesWith : Traits {
   static constexpr int width = 16;
   static constexpr bool masks = true;
   static constexpr bool streams = true;

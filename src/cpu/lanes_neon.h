@@ -9,18 +9,10 @@ namespace rotary::cpu {
 namespace {
 namespace neon {
 
-struct Lanes {
+struct Lanes : Traits {
   static constexpr int width = 4;
-  static constexpr bool masks = false;
-  static constexpr bool streams = false;
   static constexpr int resident = 8;
   static constexpr int at_once = 8;
-  template <class T>
-  static constexpr bool cheap_evens = false;
-  template <class T>
-  static constexpr bool cheap_swap = false;
-  template <class T>
-  static constexpr bool watches = false;
   using Floats = float32x4_t;
   using Narrower = scalar::Lanes;
 

@@ -5,6 +5,21 @@
 
 namespace rotary::cpu {
 namespace {
+
+// What lanes are like unless they say otherwise.
+struct Traits {
+  static constexpr bool masks = false;
+  static constexpr bool streams = false;
+  static constexpr int resident = 4;  // vectors of cos, and of sin, that registers keep beside the work
+  static constexpr int at_once = 2;   // vectors of a block that they hold there
+  template <class T>
+  static constexpr bool cheap_evens = false;  // load2 and store2 cost less than two loads and two stores
+  template <class T>
+  static constexpr bool cheap_swap = false;  // there are swap, load_twice and alternating, cheaper than load2
+  template <class T>
+  static constexpr bool watches = false;  // see lanes_avx512bf16.h
+};
+
 namespace scalar {
 
 // What a lanes struct offers, for T = float, F16, BF16: load and store of width consecutive elements; load2 and store2
@@ -13,19 +28,9 @@ namespace scalar {
 // down to these. Where `masks`, load, store, load2 and store2 take as their last argument which elements are meant:
 // bit k is element k, the others are neither read nor written. Where `streams`, Streaming are the same lanes with all
 // unmasked stores past the caches.
-struct Lanes {
+struct Lanes : Traits {
   static constexpr int width = 1;
-  static constexpr bool masks = false;
-  static constexpr bool streams = false;
-  static constexpr int resident = 1;  // vectors of cos, and of sin, that registers keep beside the work
-  static constexpr int at_once = 2;   // vectors of a block that they hold there
-  template <class T>
-  static constexpr bool cheap_evens = false;  // load2 and store2 cost less than two loads and two stores
-  template <class T>
-  static constexpr bool cheap_swap =
-      false;  // there are swap, load_twice and alternating, and they cost less than load2
-  template <class T>
-  static constexpr bool watches = false;  // see lanes_avx512bf16.h
+  static constexpr int resident = 1;
   using Floats = float;
 
   static Floats splat(float x) { return x; }

@@ -9,18 +9,10 @@ namespace rotary::cpu {
 namespace {
 namespace sse2 {
 
-struct Lanes {
+struct Lanes : Traits {
   static constexpr int width = 4;
-  static constexpr bool masks = false;
-  static constexpr bool streams = false;
-  static constexpr int resident = 4;
-  static constexpr int at_once = 2;
   template <class T>
   static constexpr bool cheap_evens = is_bf16<T>;
-  template <class T>
-  static constexpr bool cheap_swap = false;
-  template <class T>
-  static constexpr bool watches = false;
   using Floats = __m128;
   using Narrower = scalar::Lanes;
 
