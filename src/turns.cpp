@@ -162,6 +162,20 @@ void prepare(const std::vector<double>& inv_freq, Turns& turns) {
   turns.inv_freq = inv_freq;
 }
 
+void limbs_of(double inv_freq, std::uint64_t (&limbs)[3]) noexcept {
+  const Dyadic w = dyadic(inv_freq);
+  Fraction<3> turn;
+  if (w.mantissa != 0) turn = rotary::turns<3>(w.mantissa, w.exponent);
+  if (w.negative && w.mantissa != 0) turn = ~turn;  // as in prepare
+  for (int k = 0; k < 3; ++k) limbs[k] = turn.limb[2 - k];
+}
+
+std::uint64_t turns_to_nearest(double inv_freq) noexcept {
+  std::uint64_t limbs[3];
+  limbs_of(inv_freq, limbs);
+  return limbs[0] + (limbs[1] >> 63);
+}
+
 namespace {
 
 struct Element {
