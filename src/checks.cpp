@@ -75,10 +75,10 @@ bool add_dimension(Job& job, int k, const Dimension& d, Extent& out, bool& same_
 
 // X is Heads or ConstHeads: a call in place makes no copy of its heads.
 template <class X>
-bool add_strides(Job& job, const X& x, const Heads& out, const Table& table) noexcept {
+bool add_strides(Job& job, const X& x, const Heads& out, const TableShape& table) noexcept {
   const Layout &from = x.layout, &to = out.layout;
-  const std::int64_t pairs = table.pairs();
-  Dimension outer{from.batch, from.batch_stride, to.batch_stride, table.batch() == 1 ? 0 : from.tokens * pairs};
+  const std::int64_t pairs = table.pairs;
+  Dimension outer{from.batch, from.batch_stride, to.batch_stride, table.batch == 1 ? 0 : from.tokens * pairs};
   Dimension middle{from.tokens, from.token_stride, to.token_stride, pairs};
   Dimension inner{from.heads, from.head_stride, to.head_stride, 0};
   order(outer, middle);
@@ -109,13 +109,20 @@ bool add_strides(Job& job, const X& x, const Heads& out, const Table& table) noe
 
 void clear(Job& job) noexcept { std::fill_n(job.count, 3, std::int64_t{0}); }
 
+void set_rows(Job& job, const Table& table) noexcept {
+  job.cos = table.cos().data();
+  job.sin = table.sin().data();
+}
+void set_rows(Job&, const TableShape&) noexcept {}
+
 // x to out as a job; false where a rule does not hold: then refuse() knows which.
-template <class X>
-bool make_job(const X& x, const Heads& out, const Table& table, bool backward, Job& job) noexcept {
-  const Pairing pairing = table.pairing();
+template <class X, class Rows>
+bool make_job(const X& x, const Heads& out, const Rows& rows, bool backward, Job& job) noexcept {
+  const TableShape table = shape_of(rows);
+  const Pairing pairing = table.pairing;
   if (x.dtype != out.dtype || x.dtype > DType::bf16 || pairing > Pairing::interleaved_to_half) return false;
-  if (!same_shape(x.layout, out.layout) || table.tokens() != x.layout.tokens) return false;
-  if (table.batch() != 1 && table.batch() != x.layout.batch) return false;
+  if (!same_shape(x.layout, out.layout) || table.tokens != x.layout.tokens) return false;
+  if (table.batch != 1 && table.batch != x.layout.batch) return false;
   if (table.rotary_dim() > x.layout.head_dim) return false;
   if (!has_elements(x.layout)) {
     clear(job);
@@ -123,13 +130,12 @@ bool make_job(const X& x, const Heads& out, const Table& table, bool backward, J
   }
   job.in = x.data;
   job.out = out.data;
-  job.cos = table.cos().data();
-  job.sin = table.sin().data();
+  set_rows(job, rows);
   job.dtype = x.dtype;
   job.read_interleaved = backward ? pairing == Pairing::interleaved : pairing != Pairing::half;
   job.write_interleaved = backward ? pairing != Pairing::half : pairing == Pairing::interleaved;
   job.backward = backward;
-  job.pairs = table.pairs();
+  job.pairs = table.pairs;
   job.rest = x.data == out.data ? 0 : x.layout.head_dim - table.rotary_dim();
   return add_strides(job, x, out, table);
 }
@@ -141,17 +147,44 @@ bool past_the_cache(std::int64_t bytes_read) noexcept {
 
 }  // namespace
 
-Job check_rotate(const char* verb, const Heads& x, const Table& table, bool backward) {
+namespace {
+
+template <class Rows>
+[[gnu::always_inline]] inline Job in_place(const char* verb, const Heads& x, const Rows& table, bool backward) {
   Job job;
-  if (!make_job(x, x, table, backward, job)) refuse({verb, "x", "x", ""}, x, x, table);
+  if (!make_job(x, x, table, backward, job)) refuse({verb, "x", "x", ""}, x, x, shape_of(table));
   return job;
 }
 
-Job check_rotate(const char* verb, const ConstHeads& x, const Heads& out, const Table& table, bool backward) {
+template <class Rows>
+[[gnu::always_inline]] inline Job apart(const char* verb, const ConstHeads& x, const Heads& out, const Rows& table,
+                                        bool backward) {
   Job job;
-  if (!make_job(x, out, table, backward, job)) refuse({verb, "x", "out", ""}, x, out, table);
+  if (!make_job(x, out, table, backward, job)) refuse({verb, "x", "out", ""}, x, out, shape_of(table));
+  return job;
+}
+
+}  // namespace
+
+void check_heads(const Names& names, const ConstHeads& x, const Heads& out, const TableShape& table) {
+  Job job;
+  if (!make_job(x, out, table, false, job)) refuse(names, x, out, table);
+}
+
+Job check_rotate(const char* verb, const Heads& x, const Table& table, bool backward) {
+  return in_place(verb, x, table, backward);
+}
+Job check_rotate(const char* verb, const Heads& x, const TableShape& table, bool backward) {
+  return in_place(verb, x, table, backward);
+}
+
+Job check_rotate(const char* verb, const ConstHeads& x, const Heads& out, const Table& table, bool backward) {
+  Job job = apart(verb, x, out, table, backward);
   job.stream = job.in != job.out && past_the_cache(job.rows() * job.row_bytes());
   return job;
+}
+Job check_rotate(const char* verb, const ConstHeads& x, const Heads& out, const TableShape& table, bool backward) {
+  return apart(verb, x, out, table, backward);
 }
 
 // ---- q and k ----
@@ -199,12 +232,6 @@ void split_v(Jobs& jobs, std::int64_t head_stride, const Layout& l, std::int64_t
   v.rest = l.head_dim;
 }
 
-[[noreturn, gnu::cold]] void refuse_meeting(const char* verb, const char* written, const char* other) {
-  fail("ALIAS", verb,
-       std::string("what is written to ") + written + " must be apart from " + other +
-           " but their elements overlap, or interleave with strides that are not the same");
-}
-
 // Nothing that the one writes may be read or written by the other.
 void check_apart(const char* verb, const Job& q, const Job& k) {
   if (q.rows() == 0 || k.rows() == 0) return;
@@ -215,11 +242,11 @@ void check_apart(const char* verb, const Job& q, const Job& k) {
   if (q_moves && meet(k, k.out, k.out_stride, q, q.in, q.in_stride)) refuse_meeting(verb, k_out, "q");
 }
 
-template <class X>
-void check_each(const char* verb, const X& q, const Heads& q_out, const X& k, const Heads& k_out, const Table& table,
+template <class X, class Rows>
+void check_each(const char* verb, const X& q, const Heads& q_out, const X& k, const Heads& k_out, const Rows& table,
                 bool backward, Jobs& jobs) {
-  if (!make_job(q, q_out, table, backward, jobs.q)) refuse({verb, "q", "q_out", " of q"}, q, q_out, table);
-  if (!make_job(k, k_out, table, backward, jobs.k)) refuse({verb, "k", "k_out", " of k"}, k, k_out, table);
+  if (!make_job(q, q_out, table, backward, jobs.q)) refuse({verb, "q", "q_out", " of q"}, q, q_out, shape_of(table));
+  if (!make_job(k, k_out, table, backward, jobs.k)) refuse({verb, "k", "k_out", " of k"}, k, k_out, shape_of(table));
   if (q.layout.batch != k.layout.batch) {
     fail("SHAPE", verb, "q and k must have one batch but got " + text(q.layout.batch) + " and " + text(k.layout.batch));
   }
@@ -232,10 +259,16 @@ Jobs jobs_by(const Table& table) {
   jobs.table_rows = table.tokens() * table.batch();
   return jobs;
 }
+Jobs jobs_by(const TableShape&) {
+  Jobs jobs;
+  clear(jobs.k);
+  jobs.table_rows = 0;
+  return jobs;
+}
 
-}  // namespace
-
-Jobs check_rotate_qk(const char* verb, const Heads& q, const Heads& k, const Table& table, bool backward) {
+template <class Rows>
+[[gnu::always_inline]] inline Jobs in_place(const char* verb, const Heads& q, const Heads& k, const Rows& table,
+                                            bool backward) {
   Jobs jobs = jobs_by(table);
   Heads both = q;
   if (!join(q, k, both) || !make_job(both, both, table, backward, jobs.q)) {
@@ -244,8 +277,9 @@ Jobs check_rotate_qk(const char* verb, const Heads& q, const Heads& k, const Tab
   return jobs;
 }
 
-Jobs check_rotate_qk(const char* verb, const ConstHeads& q, const Heads& q_out, const ConstHeads& k, const Heads& k_out,
-                     const Table& table, bool backward) {
+template <class Rows>
+[[gnu::always_inline]] inline Jobs apart(const char* verb, const ConstHeads& q, const Heads& q_out, const ConstHeads& k,
+                                         const Heads& k_out, const Rows& table, bool backward) {
   Jobs jobs = jobs_by(table);
   ConstHeads both = q;
   Heads both_out = q_out;
@@ -253,24 +287,47 @@ Jobs check_rotate_qk(const char* verb, const ConstHeads& q, const Heads& q_out, 
       !make_job(both, both_out, table, backward, jobs.q)) {
     check_each(verb, q, q_out, k, k_out, table, backward, jobs);
   }
+  return jobs;
+}
+
+}  // namespace
+
+Jobs check_rotate_qk(const char* verb, const Heads& q, const Heads& k, const Table& table, bool backward) {
+  return in_place(verb, q, k, table, backward);
+}
+Jobs check_rotate_qk(const char* verb, const Heads& q, const Heads& k, const TableShape& table, bool backward) {
+  return in_place(verb, q, k, table, backward);
+}
+
+Jobs check_rotate_qk(const char* verb, const ConstHeads& q, const Heads& q_out, const ConstHeads& k, const Heads& k_out,
+                     const Table& table, bool backward) {
+  Jobs jobs = apart(verb, q, q_out, k, k_out, table, backward);
   set_stream(jobs);
   return jobs;
+}
+Jobs check_rotate_qk(const char* verb, const ConstHeads& q, const Heads& q_out, const ConstHeads& k, const Heads& k_out,
+                     const TableShape& table, bool backward) {
+  return apart(verb, q, q_out, k, k_out, table, backward);
 }
 
 Jobs check_rotate_qkv(const char* verb, const ConstHeads& qkv, const Heads& out, std::int64_t kv_heads,
                       const Table& table, bool backward) {
   const Layout& l = qkv.layout;
-  if (kv_heads < 0) fail("SHAPE", verb, "kv_heads must not be negative but got " + text(kv_heads));
+  if (kv_heads < 0) check_kv_heads(verb, l.heads, kv_heads);
   Jobs jobs = jobs_by(table);
-  if (!make_job(qkv, out, table, backward, jobs.q)) refuse({verb, "qkv", "out", ""}, qkv, out, table);
-  if (kv_heads > l.heads / 2) {
-    fail("SHAPE", verb,
-         "heads must be at least twice kv_heads but got " + text(l.heads) + " heads and " + text(kv_heads) +
-             " kv_heads");
-  }
+  if (!make_job(qkv, out, table, backward, jobs.q)) refuse({verb, "qkv", "out", ""}, qkv, out, shape_of(table));
+  check_kv_heads(verb, l.heads, kv_heads);
   if (kv_heads > 0 && jobs.q.rows() > 0) split_v(jobs, out.layout.head_stride, l, kv_heads);
   set_stream(jobs);
   return jobs;
+}
+
+void check_kv_heads(const char* verb, std::int64_t heads, std::int64_t kv_heads) {
+  if (kv_heads < 0) fail("SHAPE", verb, "kv_heads must not be negative but got " + text(kv_heads));
+  if (kv_heads > heads / 2) {
+    fail("SHAPE", verb,
+         "heads must be at least twice kv_heads but got " + text(heads) + " heads and " + text(kv_heads) + " kv_heads");
+  }
 }
 
 void check_slice(const Layout& x, int first, int head_dim) {

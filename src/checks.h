@@ -2,6 +2,7 @@
 #pragma once
 
 #include "job.h"
+#include "refuse.h"
 
 namespace rotary {
 
@@ -9,6 +10,11 @@ namespace rotary {
 // without elements gives a job without rows. Throws SHAPE, DTYPE, ALIAS, PAIRING.
 Job check_rotate(const char* verb, const ConstHeads& x, const Heads& out, const Table&, bool backward);
 Job check_rotate(const char* verb, const Heads& x, const Table&, bool backward);  // in place
+// By rows that lie elsewhere: the job is without them, and without streaming.
+Job check_rotate(const char* verb, const ConstHeads& x, const Heads& out, const TableShape&, bool backward);
+Job check_rotate(const char* verb, const Heads& x, const TableShape&, bool backward);
+// The rules alone, in words of the caller's.
+void check_heads(const Names&, const ConstHeads& x, const Heads& out, const TableShape&);
 
 // What one call asks for. Nothing that one job writes is read or written by the other.
 struct Jobs {
@@ -22,10 +28,15 @@ struct Jobs {
 Jobs check_rotate_qk(const char* verb, const Heads& q, const Heads& k, const Table&, bool backward);
 Jobs check_rotate_qk(const char* verb, const ConstHeads& q, const Heads& q_out, const ConstHeads& k, const Heads& k_out,
                      const Table&, bool backward);
+Jobs check_rotate_qk(const char* verb, const Heads& q, const Heads& k, const TableShape&, bool backward);
+Jobs check_rotate_qk(const char* verb, const ConstHeads& q, const Heads& q_out, const ConstHeads& k, const Heads& k_out,
+                     const TableShape&, bool backward);
 
 // A packed tensor: heads of q, then kv_heads of k, then kv_heads of v.
 Jobs check_rotate_qkv(const char* verb, const ConstHeads& qkv, const Heads& out, std::int64_t kv_heads, const Table&,
                       bool backward);
+// How many of a packed tensor's heads are k's, and v's. Throws SHAPE.
+void check_kv_heads(const char* verb, std::int64_t heads, std::int64_t kv_heads);
 
 // Elements [first, first + head_dim) of heads of x.head_dim elements. Throws SHAPE.
 void check_slice(const Layout& x, int first, int head_dim);

@@ -1,9 +1,9 @@
 // Fixed-point fractions of N limbs, for the angles that double arithmetic cannot decide, and their rounding.
 #pragma once
 
-#include <bit>
 #include <cstdint>
 
+#include "device_code.h"
 #include "rotary/rotary.h"
 #include "turns_constant.h"
 
@@ -11,8 +11,8 @@ namespace rotary {
 
 __extension__ typedef unsigned __int128 Wide;
 
-inline constexpr std::uint64_t high(Wide x) noexcept { return static_cast<std::uint64_t>(x >> 64); }
-inline constexpr std::uint64_t low(Wide x) noexcept { return static_cast<std::uint64_t>(x); }
+ROTARY_DEVICE inline constexpr std::uint64_t high(Wide x) noexcept { return static_cast<std::uint64_t>(x >> 64); }
+ROTARY_DEVICE inline constexpr std::uint64_t low(Wide x) noexcept { return static_cast<std::uint64_t>(x); }
 
 // sum of limb[k] 2^(64 (k - N)): the least significant limb first, value below 1.
 template <int N>
@@ -22,7 +22,7 @@ struct Fraction {
 
 // a b, truncated: at most one unit in the last place (ulp, 2^(-64 N)) too small.
 template <int N>
-Fraction<N> operator*(const Fraction<N>& a, const Fraction<N>& b) noexcept {
+ROTARY_DEVICE Fraction<N> operator*(const Fraction<N>& a, const Fraction<N>& b) noexcept {
   std::uint64_t product[2 * N] = {};
   for (int i = 0; i < N; ++i) {
     std::uint64_t carry = 0;
@@ -40,7 +40,7 @@ Fraction<N> operator*(const Fraction<N>& a, const Fraction<N>& b) noexcept {
 
 // a - b, b not above a.
 template <int N>
-Fraction<N> operator-(const Fraction<N>& a, const Fraction<N>& b) noexcept {
+ROTARY_DEVICE Fraction<N> operator-(const Fraction<N>& a, const Fraction<N>& b) noexcept {
   Fraction<N> result;
   std::uint64_t borrow = 0;
   for (int k = 0; k < N; ++k) {
@@ -53,7 +53,7 @@ Fraction<N> operator-(const Fraction<N>& a, const Fraction<N>& b) noexcept {
 
 // a / divisor, truncated; divisor below 2^32.
 template <int N>
-constexpr Fraction<N> operator/(const Fraction<N>& a, std::uint64_t divisor) noexcept {
+ROTARY_DEVICE constexpr Fraction<N> operator/(const Fraction<N>& a, std::uint64_t divisor) noexcept {
   Fraction<N> result;
   std::uint64_t rest = 0;
   for (int k = N - 1; k >= 0; --k) {
@@ -67,7 +67,7 @@ constexpr Fraction<N> operator/(const Fraction<N>& a, std::uint64_t divisor) noe
 
 // 1 - a, one ulp too small: every bit turned.
 template <int N>
-constexpr Fraction<N> operator~(const Fraction<N>& a) noexcept {
+ROTARY_DEVICE constexpr Fraction<N> operator~(const Fraction<N>& a) noexcept {
   Fraction<N> result;
   for (int k = 0; k < N; ++k) result.limb[k] = ~a.limb[k];
   return result;
@@ -75,7 +75,7 @@ constexpr Fraction<N> operator~(const Fraction<N>& a) noexcept {
 
 // a 2^bits, 0 < bits < 64; what leaves at the top is lost.
 template <int N>
-Fraction<N> operator<<(const Fraction<N>& a, int bits) noexcept {
+ROTARY_DEVICE Fraction<N> operator<<(const Fraction<N>& a, int bits) noexcept {
   Fraction<N> result;
   for (int k = N - 1; k > 0; --k) result.limb[k] = a.limb[k] << bits | a.limb[k - 1] >> (64 - bits);
   result.limb[0] = a.limb[0] << bits;
@@ -86,8 +86,8 @@ Fraction<N> operator<<(const Fraction<N>& a, int bits) noexcept {
 template <int Limbs>
 struct Window {
   std::uint64_t limb[Limbs];
-  explicit Window(int begin) noexcept {
-    const std::uint64_t* from = inverse_two_pi + begin / 64;
+  ROTARY_DEVICE explicit Window(int begin) noexcept {
+    const std::uint64_t* from = inverse_two_pi() + begin / 64;
     const int bits = begin % 64;
     for (int k = 0; k < Limbs; ++k) {
       const int j = Limbs - 1 - k;
@@ -99,7 +99,7 @@ struct Window {
 // The fractional part of m 2^exponent / (2 pi), at most 2 ulp too small. Payne and Hanek's reduction: the bits of
 // 1/(2 pi) that only make whole turns are never read. -1152 <= exponent <= 3136 - 64 N.
 template <int N>
-Fraction<N> turns(std::uint64_t m, int exponent) noexcept {
+ROTARY_DEVICE Fraction<N> turns(std::uint64_t m, int exponent) noexcept {
   const Window<N + 1> window(exponent + inverse_two_pi_point);
   Fraction<N> result;
   Wide sum = static_cast<Wide>(m) * window.limb[0];
@@ -110,7 +110,7 @@ Fraction<N> turns(std::uint64_t m, int exponent) noexcept {
   return result;
 }
 template <int N>
-Fraction<N> turns(Wide m, int exponent) noexcept {
+ROTARY_DEVICE Fraction<N> turns(Wide m, int exponent) noexcept {
   const Window<N + 2> window(exponent + inverse_two_pi_point);
   std::uint64_t product[N + 2] = {};
   for (int i = 0; i < 2; ++i) {
@@ -135,7 +135,7 @@ template <int N>
 struct Coefficients {
   static constexpr int terms = 6 * N + 4;
   Fraction<N> of[terms];
-  constexpr explicit Coefficients(unsigned first) noexcept {
+  ROTARY_DEVICE constexpr explicit Coefficients(unsigned first) noexcept {
     of[0] = ~of[0];
     for (unsigned k = 1; k < terms; ++k) {
       const std::uint64_t d = first + 2 * (k - 1);
@@ -146,7 +146,7 @@ struct Coefficients {
 
 // The alternating series; its steps add less than 8 ulp.
 template <int N, unsigned First>
-Fraction<N> series(const Fraction<N>& z) noexcept {
+ROTARY_DEVICE Fraction<N> series(const Fraction<N>& z) noexcept {
   static constexpr Coefficients<N> coefficients(First);
   Fraction<N> sum = coefficients.of[Coefficients<N>::terms - 1];
   for (int k = Coefficients<N>::terms - 1; k-- > 0;) sum = coefficients.of[k] - z * sum;
@@ -159,13 +159,13 @@ struct Format {
   int smallest;
   int overflow;
 };
-inline constexpr Format format_of(DType dtype) noexcept {
+ROTARY_DEVICE inline constexpr Format format_of(DType dtype) noexcept {
   return dtype == DType::f32 ? Format{24, -149, 128} : dtype == DType::f16 ? Format{11, -24, 16} : Format{8, -133, 128};
 }
 
 // The 64 bits of integer from bit k on, which may lie outside of it.
 template <int N>
-std::uint64_t bits_from(const std::uint64_t (&integer)[N], int k) noexcept {
+ROTARY_DEVICE std::uint64_t bits_from(const std::uint64_t (&integer)[N], int k) noexcept {
   if (k <= -64 || k >= 64 * N) return 0;
   if (k < 0) return integer[0] << -k;
   const int limb = k / 64, shift = k % 64;
@@ -175,7 +175,7 @@ std::uint64_t bits_from(const std::uint64_t (&integer)[N], int k) noexcept {
 
 // Whether a bit below bit k is set.
 template <int N>
-bool any_below(const std::uint64_t (&integer)[N], int k) noexcept {
+ROTARY_DEVICE bool any_below(const std::uint64_t (&integer)[N], int k) noexcept {
   for (int j = 0; j < N && 64 * j < k; ++j) {
     const std::uint64_t kept = k - 64 * j >= 64 ? integer[j] : integer[j] << (64 - (k - 64 * j));
     if (kept != 0) return true;
@@ -185,11 +185,11 @@ bool any_below(const std::uint64_t (&integer)[N], int k) noexcept {
 
 // integer * 2^exponent (integer of N limbs, the least significant first) rounded to nearest even.
 template <int N>
-float rounded(const std::uint64_t (&integer)[N], int exponent, const Format& format) noexcept {
+ROTARY_DEVICE float rounded(const std::uint64_t (&integer)[N], int exponent, const Format& format) noexcept {
   int top = N - 1;
   while (top >= 0 && integer[top] == 0) --top;
   if (top < 0) return 0;
-  const int highest = 64 * top + static_cast<int>(std::bit_width(integer[top])) - 1;
+  const int highest = 64 * top + width_of(integer[top]) - 1;
   int last = highest + exponent - (format.precision - 1);  // exponent of the last bit that is kept
   if (last < format.smallest) last = format.smallest;
   const int cut = last - exponent;  // bits below this one are rounded away
@@ -198,13 +198,13 @@ float rounded(const std::uint64_t (&integer)[N], int exponent, const Format& for
     if ((kept & 1) != 0 || any_below(integer, cut - 1)) ++kept;
   }
   if (kept == 0) return 0;
-  if (static_cast<int>(std::bit_width(kept)) + last > format.overflow) return std::bit_cast<float>(0x7f800000u);
+  if (width_of(kept) + last > format.overflow) return __builtin_bit_cast(float, 0x7f800000u);
   while (last > -149 && kept < (1u << 23)) {
     kept <<= 1;
     --last;
   }
   // 2^23 <= kept <= 2^24, or last is -149 and the sum is a subnormal's bits.
-  return std::bit_cast<float>((static_cast<std::uint32_t>(last + 149) << 23) + static_cast<std::uint32_t>(kept));
+  return __builtin_bit_cast(float, (static_cast<std::uint32_t>(last + 149) << 23) + static_cast<std::uint32_t>(kept));
 }
 
 }  // namespace rotary

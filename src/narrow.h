@@ -3,21 +3,23 @@
 
 #include <cstdint>
 
+#include "device_code.h"
 #include "rotary/rotary.h"
 
 namespace rotary {
 
 // All functions here are static: each target keeps its own copy, compiled with its own flags. Magnitudes are signed:
 // AVX2 compares no others.
-static inline std::int32_t bits_of_float(float x) { return __builtin_bit_cast(std::int32_t, x); }
-static inline float float_of_bits(std::int32_t bits) { return __builtin_bit_cast(float, bits); }
-static inline std::int32_t magnitude_of(float x) { return bits_of_float(x) & 0x7fffffff; }
+ROTARY_DEVICE static inline std::int32_t bits_of_float(float x) { return __builtin_bit_cast(std::int32_t, x); }
+ROTARY_DEVICE static inline float float_of_bits(std::int32_t bits) { return __builtin_bit_cast(float, bits); }
+ROTARY_DEVICE static inline std::int32_t magnitude_of(float x) { return bits_of_float(x) & 0x7fffffff; }
 
 // Below 2^-14 the values of f16 are the multiples of 2^-24, the ulp of 0.5.
-static inline float whole_f16(float magnitude) { return (magnitude + 0.5f) - 0.5f; }
+ROTARY_DEVICE static inline float whole_f16(float magnitude) { return (magnitude + 0.5f) - 0.5f; }
 
 // a where magnitude is below limit, else b. By a mask: compilers make branches of ?: around floating-point sums.
-static inline std::int32_t below(std::int32_t magnitude, std::int32_t limit, std::int32_t a, std::int32_t b) {
+ROTARY_DEVICE static inline std::int32_t below(std::int32_t magnitude, std::int32_t limit, std::int32_t a,
+                                               std::int32_t b) {
   const std::int32_t mask = (magnitude - limit) >> 31;
   return (a & mask) | (b & ~mask);
 }
@@ -25,7 +27,7 @@ constexpr std::int32_t smallest_normal_f16 = 0x38800000;
 
 // x, not a NaN, rounded.
 template <DType Type>
-static inline float narrowed(float x) {
+ROTARY_DEVICE static inline float narrowed(float x) {
   constexpr int drop = Type == DType::f16 ? 13 : 16;
   const std::int32_t magnitude = magnitude_of(x);
   std::int32_t kept = magnitude + ((1 << (drop - 1)) - 1) + (magnitude >> drop & 1);
@@ -39,7 +41,7 @@ static inline float narrowed(float x) {
 
 // Whether x lies midway between two of the values: all bits, or none.
 template <DType Type>
-static inline std::int32_t midway(float x) {
+ROTARY_DEVICE static inline std::int32_t midway(float x) {
   constexpr std::int32_t half = Type == DType::f16 ? 1 << 12 : 1 << 15;
   const std::int32_t magnitude = magnitude_of(x);
   std::int32_t off = (magnitude & (2 * half - 1)) ^ half;  // 0: midway

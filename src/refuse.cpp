@@ -5,7 +5,6 @@
 #include <limits>
 
 namespace rotary {
-namespace {
 
 std::string shape(const Layout& l) {
   std::string list = "[";
@@ -13,11 +12,15 @@ std::string shape(const Layout& l) {
   return list + text(l.head_dim) + "]";
 }
 
+namespace {
+
+void refuse_dtype(const Names& names, DType dtype) {
+  if (dtype <= DType::bf16) return;
+  fail("DTYPE", names.verb, "dtype must be f32, f16 or bf16 but got value " + text(static_cast<int>(dtype)));
+}
+
 void refuse_kinds(const Names& names, DType x, DType out, Pairing pairing) {
-  if (x > DType::bf16 || out > DType::bf16) {
-    fail("DTYPE", names.verb,
-         "dtype must be f32, f16 or bf16 but got value " + text(static_cast<int>(std::max(x, out))));
-  }
+  refuse_dtype(names, std::max(x, out));
   if (x != out) {
     fail("DTYPE", names.verb,
          std::string(names.x) + " and " + names.out + " must have one dtype but got " + name(x) + " and " + name(out));
@@ -28,21 +31,24 @@ void refuse_kinds(const Names& names, DType x, DType out, Pairing pairing) {
   }
 }
 
-void refuse_sizes(const Names& names, const Layout& x, const Layout& out, const Table& table) {
+void refuse_negative(const Names& names, const Layout& x) {
+  if (x.batch >= 0 && x.tokens >= 0 && x.heads >= 0 && x.head_dim >= 0) return;
+  fail("SHAPE", names.verb, "sizes must not be negative but got [batch, tokens, heads, head_dim] = " + shape(x));
+}
+
+void refuse_sizes(const Names& names, const Layout& x, const Layout& out, const TableShape& table) {
   const std::string side = names.x;
-  if (x.batch < 0 || x.tokens < 0 || x.heads < 0 || x.head_dim < 0) {
-    fail("SHAPE", names.verb, "sizes must not be negative but got [batch, tokens, heads, head_dim] = " + shape(x));
-  }
+  refuse_negative(names, x);
   if (!same_shape(x, out)) {
     fail("SHAPE", names.verb,
          std::string(names.out) + " must have the shape of " + side + ", " + shape(x) + ", but got " + shape(out));
   }
-  if (table.tokens() != x.tokens) {
+  if (table.tokens != x.tokens) {
     fail("SHAPE", names.verb,
-         "table has " + text(table.tokens()) + " rows but " + side + " has " + text(x.tokens) + " tokens");
+         "table has " + text(table.tokens) + " rows but " + side + " has " + text(x.tokens) + " tokens");
   }
-  if (table.batch() != 1 && table.batch() != x.batch) {
-    fail("SHAPE", names.verb, "table has " + text(table.batch()) + " batch rows but " + side + " has " + text(x.batch));
+  if (table.batch != 1 && table.batch != x.batch) {
+    fail("SHAPE", names.verb, "table has " + text(table.batch) + " batch rows but " + side + " has " + text(x.batch));
   }
   if (table.rotary_dim() > x.head_dim) {
     fail("SHAPE", names.verb,
@@ -127,8 +133,8 @@ void fail(const char* code, const char* verb, const std::string& sentence) {
   throw Error(code, "[" + std::string(verb) + "] " + sentence);
 }
 
-void refuse(const Names& names, const ConstHeads& x, const Heads& out, const Table& table) {
-  refuse_kinds(names, x.dtype, out.dtype, table.pairing());
+void refuse(const Names& names, const ConstHeads& x, const Heads& out, const TableShape& table) {
+  refuse_kinds(names, x.dtype, out.dtype, table.pairing);
   refuse_sizes(names, x.layout, out.layout, table);
   const Strides read = strides(x.layout, out.layout), written = strides(out.layout, out.layout);
   const int head_dim = x.layout.head_dim;
@@ -145,6 +151,22 @@ void refuse(const Names& names, const ConstHeads& x, const Heads& out, const Tab
        std::string(names.x) + " and " + names.out + " must be apart or the same with the same strides but " +
            names.out + " begins " + text(distance / static_cast<std::int64_t>(size_of(x.dtype))) + " elements from " +
            names.x + (same ? "" : " with other strides"));
+}
+
+void refuse_meeting(const char* verb, const char* written, const char* other) {
+  fail("ALIAS", verb,
+       std::string("what is written to ") + written + " must be apart from " + other +
+           " but their elements overlap, or interleave with strides that are not the same");
+}
+
+void check_readable(const char* verb, const char* side, const ConstHeads& x) {
+  const Names names{verb, side, side, ""};
+  refuse_dtype(names, x.dtype);
+  refuse_negative(names, x.layout);
+  const Layout& l = x.layout;
+  if (l.batch == 0 || l.tokens == 0 || l.heads == 0 || l.head_dim == 0) return;
+  const std::int64_t bytes = refuse_extent(names, side, strides(l, l), l.head_dim, x.dtype);
+  refuse_pointer(names, side, x.data, x.dtype, bytes);
 }
 
 }  // namespace rotary

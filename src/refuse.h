@@ -8,6 +8,17 @@
 
 namespace rotary {
 
+// What the door needs to know of a table, wherever its rows lie.
+struct TableShape {
+  Pairing pairing = {};
+  int pairs = 0;
+  int batch = 1;
+  std::int64_t tokens = 0;
+  int rotary_dim() const noexcept { return 2 * pairs; }
+};
+inline TableShape shape_of(const Table& t) noexcept { return {t.pairing(), t.pairs(), t.batch(), t.tokens()}; }
+inline TableShape shape_of(const TableShape& t) noexcept { return t; }
+
 // How the sentences name a call and its sides.
 struct Names {
   const char* verb;
@@ -20,7 +31,16 @@ struct Names {
 [[noreturn, gnu::cold]] void fail(const char* code, const char* verb, const std::string& sentence);
 
 // Throws for the first rule that a call from x to out breaks. It breaks one.
-[[noreturn, gnu::cold]] void refuse(const Names& names, const ConstHeads& x, const Heads& out, const Table& table);
+[[noreturn, gnu::cold]] void refuse(const Names& names, const ConstHeads& x, const Heads& out, const TableShape& table);
+
+// Throws ALIAS: what is written to the one meets the other.
+[[noreturn, gnu::cold]] void refuse_meeting(const char* verb, const char* written, const char* other);
+
+// "[batch, tokens, heads, head_dim]" in numbers.
+std::string shape(const Layout&);
+
+// As the door checks what is only read. Throws DTYPE, SHAPE.
+void check_readable(const char* verb, const char* side, const ConstHeads& x);
 
 inline std::string text(std::int64_t n) { return std::to_string(n); }
 

@@ -10,24 +10,6 @@ namespace rotary {
 
 struct AngleJob;  // angle_job.h
 
-// (-1)^negative * mantissa * 2^exponent, exactly.
-struct Dyadic {
-  bool negative = false;
-  std::uint64_t mantissa = 0;
-  int exponent = 0;
-};
-Dyadic dyadic(std::int64_t) noexcept;
-Dyadic dyadic(double) noexcept;  // finite
-
-struct CosSin {
-  float cos;
-  float sin;
-};
-
-// factor * cos(position * inv_freq) and factor * sin(...), rounded once from the real number to the given type, to
-// nearest even, with its subnormals and infinities. A zero sine is +0.
-CosSin round_once(const Dyadic& position, double inv_freq, double factor, DType) noexcept;
-
 // The kernels' arrays are per pair, padded with zeros to a multiple of their widest vector.
 inline constexpr int padded_pairs(int pairs) noexcept { return (pairs + 7) / 8 * 8; }
 

@@ -36,7 +36,7 @@ def inverse_two_pi(bits):
 
 def rows(value, limbs):
     words = ["0x%016xu" % ((value >> (64 * (limbs - 1 - k))) & (2**64 - 1)) for k in range(limbs)]
-    return ",\n".join("    " + ", ".join(words[k : k + 5]) for k in range(0, limbs, 5)) + ","
+    return ",\n".join("      " + ", ".join(words[k : k + 5]) for k in range(0, limbs, 5)) + ","
 
 
 print(
@@ -45,18 +45,26 @@ print(
 
 #include <cstdint>
 
+#include "device_code.h"
+
 namespace rotary {{
 
 // {ZERO_LIMBS} limbs of zeros, then the fraction bits of 1/(2 pi).
 inline constexpr int inverse_two_pi_point = {ZERO_LIMBS * 64};
-inline constexpr std::uint64_t inverse_two_pi[{ZERO_LIMBS + INVERSE_LIMBS}] = {{
+ROTARY_DEVICE inline const std::uint64_t* inverse_two_pi() noexcept {{
+  static constexpr std::uint64_t limbs[{ZERO_LIMBS + INVERSE_LIMBS}] = {{
 {rows(inverse_two_pi(64 * INVERSE_LIMBS), ZERO_LIMBS + INVERSE_LIMBS)}
-}};
+  }};
+  return limbs;
+}}
 
 // The fraction bits of pi/4.
-inline constexpr std::uint64_t quarter_pi[{PI_LIMBS}] = {{
+ROTARY_DEVICE inline const std::uint64_t* quarter_pi() noexcept {{
+  static constexpr std::uint64_t limbs[{PI_LIMBS}] = {{
 {rows(quarter_pi(64 * PI_LIMBS), PI_LIMBS)}
-}};
+  }};
+  return limbs;
+}}
 
 }}  // namespace rotary"""
 )
