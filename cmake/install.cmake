@@ -1,11 +1,11 @@
-# cmake --install, find_package(rotary [COMPONENTS files]) and pkg-config.
+# cmake --install, find_package(rotary [COMPONENTS files gpu]) and pkg-config.
 
 set(config_dir ${CMAKE_INSTALL_LIBDIR}/cmake/rotary)
 install(TARGETS ${rotary_libraries} EXPORT rotary-targets
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
         RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(EXPORT rotary-targets NAMESPACE rotary:: DESTINATION ${config_dir})
-install(DIRECTORY include/rotary DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
+install(DIRECTORY include/rotary DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h" PATTERN "*.cuh")
 if(NOT ROTARY_FILES)
   # A header without its library would only fail at link time.
   install(CODE "file(REMOVE \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_INCLUDEDIR}/rotary/files.h\")")
@@ -25,3 +25,10 @@ if(ROTARY_FILES)
   configure_file(cmake/rotary_files.pc.in ${PROJECT_BINARY_DIR}/rotary_files.pc @ONLY)
   install(FILES ${PROJECT_BINARY_DIR}/rotary_files.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 endif()
+set(rotary_gpu_libs)
+if(ROTARY_CUDA AND NOT BUILD_SHARED_LIBS)
+  get_target_property(cudart CUDA::cudart_static IMPORTED_LOCATION)
+  set(rotary_gpu_libs "${cudart} -ldl -lrt -pthread")
+endif()
+configure_file(cmake/rotary_gpu.pc.in ${PROJECT_BINARY_DIR}/rotary_gpu.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/rotary_gpu.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

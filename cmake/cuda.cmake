@@ -1,0 +1,41 @@
+# ROTARY_CUDA: nvcc as a compiler of this project.
+
+if(NOT CMAKE_CUDA_COMPILER AND NOT DEFINED ENV{CUDACXX})
+  file(GLOB rotary_cuda_folders /usr/local/cuda /usr/local/cuda-* /opt/cuda)
+  find_program(ROTARY_NVCC nvcc HINTS ENV CUDA_HOME ENV CUDA_PATH PATHS ${rotary_cuda_folders} PATH_SUFFIXES bin)
+  if(NOT ROTARY_NVCC)
+    message(FATAL_ERROR "ROTARY_CUDA needs nvcc, but none is on PATH, in CUDA_HOME or in /usr/local/cuda*: install the "
+                        "CUDA toolkit or set CMAKE_CUDA_COMPILER")
+  endif()
+  set(CMAKE_CUDA_COMPILER ${ROTARY_NVCC})
+endif()
+if(NOT CMAKE_CUDA_HOST_COMPILER AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  set(CMAKE_CUDA_HOST_COMPILER ${CMAKE_CXX_COMPILER})
+endif()
+
+# Ampere, Hopper and both Blackwells, as far as this nvcc knows them, and the newest for what comes after.
+if(NOT CMAKE_CUDA_ARCHITECTURES)
+  set(rotary_nvcc ${CMAKE_CUDA_COMPILER})
+  if(NOT rotary_nvcc)
+    set(rotary_nvcc $ENV{CUDACXX})
+  endif()
+  execute_process(COMMAND ${rotary_nvcc} --list-gpu-arch OUTPUT_VARIABLE rotary_known ERROR_QUIET)
+  set(rotary_architectures)
+  foreach(architecture 80 90 100 120)
+    if(rotary_known MATCHES "compute_${architecture}\n")
+      list(APPEND rotary_architectures ${architecture}-real)
+      set(rotary_newest ${architecture}-virtual)
+    endif()
+  endforeach()
+  set(CMAKE_CUDA_ARCHITECTURES "${rotary_architectures};${rotary_newest}" CACHE STRING "CUDA architectures" FORCE)
+endif()
+
+enable_language(CUDA)
+find_package(CUDAToolkit REQUIRED)
+set(CMAKE_CUDA_STANDARD 20)
+set(CMAKE_CUDA_STANDARD_REQUIRED ON)
+set(CMAKE_CUDA_EXTENSIONS OFF)
+if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25 does not know it
+  set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
+endif()
+message(STATUS "CUDA: ${CMAKE_CUDA_COMPILER} ${CMAKE_CUDA_COMPILER_VERSION} for ${CMAKE_CUDA_ARCHITECTURES}")

@@ -1,0 +1,68 @@
+// Measuring on a CUDA device: its memory, a stream of one's own, the time of work on it. For benchmarks; no verb needs
+// it. Throws CUDA as gpu.h does.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <vector>
+
+#include "rotary/gpu.h"
+
+namespace rotary::gpu {
+
+// A block of the device's memory. What it holds at first is not defined.
+class Memory {
+ public:
+  Memory() = default;
+  explicit Memory(std::size_t bytes);
+  Memory(Memory&& other) noexcept;
+  Memory& operator=(Memory&& other) noexcept;
+  ~Memory();
+  std::byte* data() const noexcept { return data_; }
+  std::size_t size() const noexcept { return size_; }
+
+ private:
+  std::byte* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+std::size_t free_memory();  // of the device, in bytes
+std::size_t cache_bytes();  // its last cache
+
+// From and to the host's memory; wait for the stream.
+void upload(void* device, const void* host, std::size_t bytes, Stream);
+void download(void* host, const void* device, std::size_t bytes, Stream);
+// On the stream; nobody waits.
+void fill(void* device, int byte, std::size_t bytes, Stream);
+void copy(const void* in, void* out, std::size_t bytes, Stream);  // by the runtime's own copy
+// By a kernel, 16 bytes at once: in == out is an update of the same bytes. Both at multiples of 16; bytes too.
+void move_bytes(const void* in, void* out, std::size_t bytes, Stream);
+
+// A stream that waits for no other.
+class OwnStream {
+ public:
+  OwnStream();
+  ~OwnStream();
+  OwnStream(const OwnStream&) = delete;
+  OwnStream& operator=(const OwnStream&) = delete;
+  Stream get() const noexcept { return stream_; }
+
+ private:
+  Stream stream_ = nullptr;
+};
+
+// The same work on one or more sets of memory, which take turns so that no call finds its inputs in a cache that only
+// an earlier call of the same work filled. Each enqueues its calls on the stream.
+using Work = std::vector<std::function<void(Stream)>>;
+
+struct Times {
+  std::vector<double> seconds;  // of one call of each work, a median
+  int samples = 0;
+};
+// By CUDA events around many calls in a row, enqueued one by one: what a caller sees who keeps the device busy, and
+// where calls are short what enqueueing takes. The works are sampled in turn, for about `seconds` in all.
+Times event_times(const std::vector<Work>&, double seconds, Stream);
+// By CUDA events around the replay of a graph that holds many calls in a row: the device alone.
+Times graph_times(const std::vector<Work>&, double seconds, Stream);
+
+}  // namespace rotary::gpu

@@ -1,0 +1,124 @@
+// What the CUDA kernels receive, and who launches them. Plain data, checked before it is made. All pointers are the
+// device's.
+#pragma once
+
+#include <cstdint>
+
+#include "rotary/gpu.h"
+
+namespace rotary::gpu {
+
+inline constexpr int limbs_per_pair = 3;
+
+struct FrequencyArrays {
+  int pairs = 0;
+  bool clockwise = false;
+  bool decidable = true;  // see turns.h: else every value goes the slow way
+  double attention_factor = 1;
+  float factor_float32 = 1;
+  // Per pair: inv_freq / (2 pi) modulo 1 in units of 2^-64, to nearest.
+  const std::uint64_t* turns = nullptr;
+  // [limbs_per_pair][pairs]: the same with weights 2^-64, 2^-128, 2^-192, truncated; a negative frequency is the two's
+  // complement.
+  const std::uint64_t* limbs = nullptr;
+  const double* inv_freq = nullptr;
+  const float* inv_freq_float32 = nullptr;
+  const std::uint8_t* axis = nullptr;  // null: all 0
+};
+
+struct PositionArrays {  // [axes, batch, tokens], one of the three
+  const std::int64_t* i64 = nullptr;
+  const std::int32_t* i32 = nullptr;
+  const double* f64 = nullptr;
+  std::int64_t rows = 0;  // batch * tokens: an axis
+  bool one_axis = true;   // every pair reads the first
+};
+
+// Row r goes to cos, sin + r * pairs.
+struct TableJob {
+  FrequencyArrays frequencies;
+  PositionArrays positions;
+  Angles angles = Angles::exact;
+  DType rounding = DType::f32;
+  float* cos = nullptr;
+  float* sin = nullptr;
+};
+void launch_table(const TableJob&, Stream);
+
+// Row of token t of batch row b: b * batch_rows + t, in cos and sin (times pairs), or in the positions.
+struct Turning {
+  const float* cos = nullptr;  // null: without a table
+  const float* sin = nullptr;
+  FrequencyArrays frequencies;  // without a table
+  PositionArrays positions;
+  std::int64_t batch_rows = 0;  // 0: every batch row has the same
+};
+
+// Heads on both sides of a kernel. Strides by batch, token, head, in elements.
+struct Side {
+  const void* in = nullptr;
+  void* out = nullptr;  // == in: in place
+  std::int64_t heads = 0;
+  std::int64_t in_stride[3] = {};
+  std::int64_t out_stride[3] = {};
+  int rest = 0;  // elements behind the pairs to copy (rotate), or to norm and copy (step)
+};
+
+// q and k at once, k perhaps without heads. Both have one dtype and the same batch and tokens; neither is empty
+// otherwise.
+struct RotateJob {
+  Side q, k;
+  Turning by;
+  DType dtype = DType::f32;
+  bool read_interleaved = false;
+  bool write_interleaved = false;
+  bool backward = false;
+  int pairs = 0;
+  std::int64_t batch = 0;
+  std::int64_t tokens = 0;
+};
+void launch_rotate(const RotateJob&, Stream);
+
+struct NormJob {
+  bool on = false;
+  bool one_plus = false;
+  bool round_before = true;
+  bool across_heads = false;
+  DType dtype = DType::f32;  // of the weight
+  float eps = 0;
+  const void* weight = nullptr;  // null: none
+};
+
+struct CacheJob {
+  void* k = nullptr;
+  void* v = nullptr;
+  bool f8 = false;
+  std::int64_t pages = 0;
+  int page_size = 1;
+  std::int64_t stride[3] = {};  // page, token, head
+  float k_scale = 1, v_scale = 1;
+  const float* scales = nullptr;  // in place of both
+  Slots slots;
+};
+
+// One pass over q, k and v, any of them without heads: normed, turned (pairs > 0), stored. q goes to q.out; k and v to
+// the cache.
+struct StepJob {
+  Side q, k, v;  // rest: head_dim - 2 * pairs; of v, which does not turn, unused
+  NormJob q_norm, k_norm;
+  Turning by;
+  DType dtype = DType::f32;
+  bool read_interleaved = false;
+  bool write_interleaved = false;
+  int pairs = 0;  // 0: nothing turns
+  int head_dim = 0;
+  std::int64_t batch = 0;
+  std::int64_t tokens = 0;
+  CacheJob cache;
+};
+void launch_step(const StepJob&, Stream);
+
+// Throws CUDA where a runtime call failed: "[what] sentence of the runtime".
+void check_cuda(int error, const char* what);
+
+}  // namespace rotary::gpu

@@ -1,0 +1,148 @@
+// launch_step: rms_norm, append, rotate_append and norm_rotate_append are all this one pass with parts of it off.
+#include <algorithm>
+
+#include "launch.h"
+#include "step_kernels.cuh"
+
+namespace rotary::gpu {
+namespace {
+
+// Threads that keep the device's memory busy without their taking several heads each.
+constexpr std::int64_t enough_threads = std::int64_t{1} << 17;
+constexpr std::int64_t most_blocks = (std::int64_t{1} << 31) - 1;
+
+std::int64_t ceil_div64(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+bool across(const StepJob& job) {
+  return (job.q.heads > 0 && job.q_norm.on && job.q_norm.across_heads) ||
+         (job.k.heads > 0 && job.k_norm.on && job.k_norm.across_heads);
+}
+
+std::uint64_t bits_of_address(const void* address) { return reinterpret_cast<std::uintptr_t>(address); }
+
+// All addresses and strides in bytes, ored; those of a cache of bytes as if its elements were as long as the heads'.
+std::uint64_t alignment(const StepJob& job) {
+  const auto element = static_cast<std::uint64_t>(job.dtype == DType::f32 ? 4 : 2);
+  std::uint64_t bits = 0;
+  const auto take = [&](const Side& side, const void* address, const std::int64_t* stride) {
+    if (side.heads == 0) return;
+    const std::int64_t counts[3] = {job.batch, job.tokens, side.heads};
+    bits |= bits_of_address(address);
+    for (int i = 0; i < 3; ++i) bits |= counts[i] > 1 ? static_cast<std::uint64_t>(stride[i]) * element : 0;
+  };
+  take(job.q, job.q.in, job.q.in_stride);
+  take(job.q, job.q.out, job.q.out_stride);
+  take(job.k, job.k.in, job.k.in_stride);
+  take(job.v, job.v.in, job.v.in_stride);
+  if (job.k.heads > 0 || job.v.heads > 0) {
+    const std::uint64_t times = job.cache.f8 ? element : 1;
+    for (const std::int64_t stride : job.cache.stride) bits |= static_cast<std::uint64_t>(stride) * element;
+    if (job.k.heads > 0) bits |= bits_of_address(job.cache.k) * times;
+    if (job.v.heads > 0) bits |= bits_of_address(job.cache.v) * times;
+  }
+  return bits;
+}
+
+// Whether as many weights as a vector of the heads has elements can be read at once, by 16 bytes at most.
+bool weight_vectors(const NormJob& norm, DType heads) {
+  const int bytes = std::min(16, (heads == DType::f32 ? 4 : 8) * (norm.dtype == DType::f32 ? 4 : 2));
+  return norm.weight != nullptr && bits_of_address(norm.weight) % static_cast<std::uint64_t>(bytes) == 0;
+}
+
+StepShape shape_of(const StepJob& job) {
+  const int vector = job.dtype == DType::f32 ? 4 : 8;
+  StepShape shape;
+  shape.reads = job.read_interleaved || job.pairs == 0;
+  shape.writes = job.write_interleaved || job.pairs == 0;
+  shape.rows = job.batch * job.tokens;
+  shape.pair_units = ceil_div(job.pairs, vector);
+  shape.units = shape.pair_units + ceil_div(job.head_dim - 2 * job.pairs, 2 * vector);
+  shape.lanes = FastDivide(static_cast<std::uint32_t>(std::min(shape.units, 32)));
+  shape.groups = 32 / static_cast<int>(shape.lanes.divisor);
+  shape.page_size = FastDivide(static_cast<std::uint32_t>(job.cache.page_size));
+  shape.head_dim = Count(job.head_dim);
+  shape.q_row = Count(job.q.heads * job.head_dim);
+  shape.k_row = Count(job.k.heads * job.head_dim);
+  if (shape.rows >> 31 == 0) shape.tokens = FastDivide(static_cast<std::uint32_t>(job.tokens));
+  shape.row_vectors = job.pairs > 0 && job.by.cos != nullptr && rows_of_vectors(job.by, job.pairs);
+  return shape;
+}
+
+// Sets what belongs to `abreast`; all packets.
+std::int64_t set_abreast(StepShape& shape, const StepJob& job, int abreast) {
+  shape.abreast = abreast;
+  shape.q_packets = static_cast<std::uint32_t>(ceil_div64(job.q.heads, abreast));
+  shape.k_packets = static_cast<std::uint32_t>(ceil_div64(job.k.heads, abreast));
+  return std::int64_t{shape.q_packets} + shape.k_packets + ceil_div64(job.v.heads, abreast);
+}
+
+using Kernel = void (*)(const StepJob, const StepShape);
+
+template <DType Type>
+Kernel in_registers(const StepShape& shape) {
+  if (shape.reads != shape.writes) return step_kernel<Type, true, false>;
+  return shape.reads ? step_kernel<Type, true, true> : step_kernel<Type, false, false>;
+}
+Kernel in_registers(DType dtype, const StepShape& shape) {
+  if (dtype == DType::f32) return in_registers<DType::f32>(shape);
+  return dtype == DType::f16 ? in_registers<DType::f16>(shape) : in_registers<DType::bf16>(shape);
+}
+
+template <DType Type>
+Kernel by_row(int bytes) {
+  if (bytes == 16) return step_rows_kernel<Type, 16>;
+  return bytes == 8 ? step_rows_kernel<Type, 8> : step_rows_kernel<Type, element_bytes<Type>>;
+}
+Kernel by_row(DType dtype, int bytes) {
+  if (dtype == DType::f32) return by_row<DType::f32>(bytes);
+  return dtype == DType::f16 ? by_row<DType::f16>(bytes) : by_row<DType::bf16>(bytes);
+}
+
+// Rows go to blocks `groups` at a time, those to `parts` blocks: in as many launches as a grid's size asks for.
+void launch_rows(Kernel kernel, const StepJob& job, StepShape& shape, std::int64_t groups, std::int64_t parts,
+                 unsigned warps, Stream stream) {
+  shape.parts = FastDivide(static_cast<std::uint32_t>(parts));
+  const std::int64_t most = most_blocks / parts;
+  for (std::int64_t left = ceil_div64(shape.rows, groups); left > 0; left -= most) {
+    const auto blocks = static_cast<unsigned>(std::min(left, most) * parts);
+    launch(kernel, dim3(blocks), dim3(32, warps), stream, job, shape);
+    shape.first_row += most * groups;
+  }
+}
+
+void launch_in_registers(const StepJob& job, StepShape& shape, Stream stream) {
+  const std::int64_t warps_of_rows = ceil_div64(shape.rows, shape.groups);
+  std::int64_t packets = set_abreast(shape, job, most_abreast);
+  while (shape.abreast > 1 && warps_of_rows * packets * 32 < enough_threads) {
+    packets = set_abreast(shape, job, shape.abreast / 2);
+  }
+  const std::int64_t warps = std::min<std::int64_t>(register_threads / 32, warps_of_rows);
+  launch_rows(in_registers(job.dtype, shape), job, shape, warps * shape.groups, packets, static_cast<unsigned>(warps),
+              stream);
+}
+
+void launch_by_row(const StepJob& job, StepShape& shape, int bytes, Stream stream) {
+  constexpr int warps = row_threads / 32;
+  const std::int64_t heads = std::max({job.q.heads, job.k.heads, job.v.heads});
+  const std::int64_t shares = ceil_div64(heads, warps * shape.groups);
+  const std::int64_t parts = across(job) || shape.rows * row_threads >= enough_threads ? 1 : shares;
+  launch_rows(by_row(job.dtype, bytes), job, shape, 1, parts, warps, stream);
+}
+
+}  // namespace
+
+void launch_step(const StepJob& job, Stream stream) {
+  if (job.batch * job.tokens == 0 || job.head_dim == 0 || job.q.heads + job.k.heads + job.v.heads == 0) return;
+  StepShape shape = shape_of(job);
+  const int rest = job.head_dim - 2 * job.pairs;
+  const int bytes = access_bytes(job.dtype, shape.reads, shape.writes, job.pairs, rest, alignment(job));
+  shape.q_weight_vectors = bytes == 16 && weight_vectors(job.q_norm, job.dtype);
+  shape.k_weight_vectors = bytes == 16 && weight_vectors(job.k_norm, job.dtype);
+  if (bytes == 16 && shape.units <= 32 && !across(job)) {
+    launch_in_registers(job, shape, stream);
+  } else {
+    launch_by_row(job, shape, bytes, stream);
+  }
+}
+
+}  // namespace rotary::gpu

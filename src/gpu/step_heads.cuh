@@ -1,0 +1,166 @@
+// The heads of one row (a token of a batch row): where they are read and written, and one unit on its way.
+#pragma once
+
+#include "step_cache.cuh"
+#include "step_norm.cuh"
+
+namespace rotary::gpu {
+
+enum class Role : std::uint8_t { q, k, v };
+
+// What the host works out once.
+struct StepShape {
+  std::int64_t rows = 0;       // batch * tokens
+  std::int64_t first_row = 0;  // of this launch
+  int units = 0;               // of a head
+  int pair_units = 0;
+  int groups = 0;   // of lanes in a warp, each for a head
+  int abreast = 0;  // heads of one token that a thread takes, step_kernel's: a packet
+  std::uint32_t q_packets = 0, k_packets = 0;
+  FastDivide lanes;   // of a head: units, or 32
+  FastDivide parts;   // blocks that share their rows
+  FastDivide tokens;  // where rows are fewer than 2^31
+  FastDivide page_size;
+  Count head_dim, q_row, k_row;        // a row: all heads
+  bool reads = false, writes = false;  // interleaved; without pairs both
+  bool row_vectors = false;            // the table's rows can be read by 16 bytes
+  bool q_weight_vectors = false, k_weight_vectors = false;
+};
+
+// Steps by head, in bytes.
+struct Row {
+  const std::byte* in = nullptr;
+  std::byte* out = nullptr;
+  std::int64_t in_step = 0, out_step = 0;
+  std::int64_t turning = 0;  // the row of the table or the positions
+  Scale scale;               // f8
+  bool exists = false;
+};
+
+// Of this lane.
+struct LaneGroup {
+  Group group;
+  int number;  // in the warp; the last lanes may be in none: number == shape.groups
+};
+__device__ inline LaneGroup group_of(const StepShape& shape) {
+  std::uint32_t index = threadIdx.x;
+  const auto number = static_cast<int>(shape.lanes.split(index));
+  const auto count = static_cast<int>(shape.lanes.divisor);
+  return {{number * count, static_cast<int>(index), count}, number};
+}
+
+// Of memory that kernels share: else, where one of several pointers was chosen, accesses of any kind of memory follow.
+template <class T>
+__device__ inline T* global(T* at) {
+#ifdef __CUDA_ARCH__
+  __builtin_assume(__isGlobal(at));
+#endif
+  return at;
+}
+
+struct BatchToken {
+  std::int64_t batch, token;
+};
+__device__ inline BatchToken split_row(const StepJob& job, const StepShape& shape, std::int64_t row) {
+  if (job.batch == 1) return {0, row};
+  if (shape.rows >> 31 != 0) return {row / job.tokens, row % job.tokens};
+  auto token = static_cast<std::uint32_t>(row);
+  const std::uint32_t batch = shape.tokens.split(token);
+  return {batch, token};
+}
+
+template <DType Type>
+__device__ inline void read_side(const Side& side, const BatchToken& at, Row& row) {
+  row.in = static_cast<const std::byte*>(side.in) +
+           (at.batch * side.in_stride[0] + at.token * side.in_stride[1]) * element_bytes<Type>;
+  row.in_step = side.in_stride[2] * element_bytes<Type>;
+}
+
+template <DType Type>
+__device__ inline Row row_of(const StepJob& job, const StepShape& shape, Role role, std::int64_t index) {
+  Row row;
+  const BatchToken at = split_row(job, shape, index);
+  row.turning = at.batch * job.by.batch_rows + at.token;
+  if (role == Role::q) {
+    read_side<Type>(job.q, at, row);
+    row.out = static_cast<std::byte*>(job.q.out) +
+              (at.batch * job.q.out_stride[0] + at.token * job.q.out_stride[1]) * element_bytes<Type>;
+    row.out_step = job.q.out_stride[2] * element_bytes<Type>;
+    row.exists = true;
+    return row;
+  }
+  const CacheJob& cache = job.cache;
+  const CachePlace place = place_of(cache, shape.page_size, index);
+  const int bytes = cache.f8 ? 1 : element_bytes<Type>;
+  row.exists = place.exists;
+  row.out_step = cache.stride[2] * bytes;
+  const std::int64_t offset = place.exists ? (place.page * cache.stride[0] + place.token * cache.stride[1]) * bytes : 0;
+  if (role == Role::k) {
+    read_side<Type>(job.k, at, row);
+    row.out = static_cast<std::byte*>(cache.k) + offset;
+    row.scale = scale_of(cache.scales != nullptr ? read_only(cache.scales) : cache.k_scale);
+  } else {
+    read_side<Type>(job.v, at, row);
+    row.out = static_cast<std::byte*>(cache.v) + offset;
+    row.scale = scale_of(cache.scales != nullptr ? read_only(cache.scales + 1) : cache.v_scale);
+  }
+  return row;
+}
+
+// Where a unit's vectors are read and where they are written; of v, which does not turn, where they were read.
+struct UnitPlaces {
+  UnitPairs pairs;
+  Places in, out;
+  bool turns;
+};
+template <DType Type, bool Reads, bool Writes>
+__device__ inline UnitPlaces places_of(const StepJob& job, const StepShape& shape, Role role, int unit) {
+  UnitPlaces at;
+  at.turns = unit < shape.pair_units;
+  at.pairs = pairs_of_unit<Type, Reads, Writes>(unit, shape.pair_units);
+  if (at.turns) {
+    at.in = places_of_pairs<Reads>(at.pairs, job.pairs);
+    at.out = Reads == Writes || role == Role::v ? at.in : places_of_pairs<Writes>(at.pairs, job.pairs);
+  } else {
+    const int rest = job.head_dim - 2 * job.pairs;
+    at.in = places_of_rest<Type>(unit - shape.pair_units, shape.units - shape.pair_units, 2 * job.pairs, rest);
+    at.out = at.in;
+  }
+  at.turns = at.turns && role != Role::v;
+  return at;
+}
+
+// Rest that would go where it came from, unchanged.
+__device__ inline bool stays(const StepJob& job, Role role, const UnitPlaces& at, bool normed) {
+  return role == Role::q && job.q.in == job.q.out && !at.turns && !normed;
+}
+
+template <DType Type>
+__device__ inline void load_turns(const StepJob& job, const StepShape& shape, const Row& row, const UnitPlaces& at,
+                                  UnitTurns<Type>& to) {
+  if (job.by.cos != nullptr) {
+    load_turns<Type, true>(job.by, row.turning, at.pairs, job.pairs, shape.row_vectors, 0, to);
+  } else {
+    load_turns<Type, false>(job.by, row.turning, at.pairs, job.pairs, false, 0, to);
+  }
+}
+
+template <DType Type, bool Reads, bool Writes>
+__device__ inline Unit turned(const Unit& unit, const UnitTurns<Type>& by) {
+  float x[2 * lanes<Type>];
+  widen_unit<Type>(unit, x);
+  turn_unit<Type, Reads, Writes>(x, by);
+  return narrow_unit<Type>(x);
+}
+
+template <DType Type, int Bytes>
+__device__ inline void store_unit_of(const StepJob& job, Role role, const Scale& scale, std::byte* head,
+                                     const Places& at, const Unit& unit) {
+  if (job.cache.f8 && role != Role::q) {
+    store_unit_e4m3<Type, Bytes>(global(head), at, unit, scale);
+  } else {
+    store_unit<Type, Bytes>(global(head), at, unit);
+  }
+}
+
+}  // namespace rotary::gpu

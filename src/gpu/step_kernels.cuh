@@ -1,0 +1,177 @@
+// The two kernels behind launch_step: units in registers, where a head is a group of lanes of a warp and all accesses
+// are of 16 bytes; and a block for each row, for everything else.
+#pragma once
+
+#include "step_heads.cuh"
+
+namespace rotary::gpu {
+
+inline constexpr int most_abreast = 4;
+inline constexpr int register_threads = 128;
+inline constexpr int row_threads = 256;
+
+// Which of q, k and v, and which of its heads: `count` from `head` on.
+struct Work {
+  Role role;
+  std::int64_t head;
+  int count;
+};
+// Packets are q's, then k's, then v's.
+__device__ inline Work work_of(const StepJob& job, const StepShape& shape, std::uint32_t packet) {
+  Role role = Role::q;
+  std::int64_t heads = job.q.heads;
+  if (packet >= shape.q_packets + shape.k_packets) {
+    role = Role::v, heads = job.v.heads, packet -= shape.q_packets + shape.k_packets;
+  } else if (packet >= shape.q_packets) {
+    role = Role::k, heads = job.k.heads, packet -= shape.q_packets;
+  }
+  const std::int64_t head = std::int64_t{packet} * shape.abreast;
+  return {role, head, static_cast<int>(min(heads - head, std::int64_t{shape.abreast}))};
+}
+
+template <DType Type>
+__device__ inline void norm_units(Unit (&units)[most_abreast], const NormJob& norm, const Count& head_dim,
+                                  const Group& group, const Holders& holders, const UnitWeights<Type>& weights) {
+  float sums[most_abreast];
+  sums_of_units<Type>(units, group, holders, sums);
+#pragma unroll
+  for (int i = 0; i < most_abreast; ++i) {
+    units[i] = normed<Type>(units[i], inverse_of(sums[i], head_dim, norm.eps), norm, weights);
+  }
+}
+
+// A block takes one packet of heads, each warp that of `groups` rows, each lane one unit of all the packet's heads: so
+// all branches but those by unit and row are the block's.
+template <DType Type, bool Reads, bool Writes>
+__global__ void __launch_bounds__(register_threads) step_kernel(const StepJob job, const StepShape shape) {
+  const auto [group, number] = group_of(shape);
+  std::uint32_t packet = blockIdx.x;
+  const std::int64_t block = shape.parts.split(packet);
+  const Work work = work_of(job, shape, packet);
+  const std::int64_t first_row = shape.first_row + (block * blockDim.y + threadIdx.y) * shape.groups;
+  if (first_row >= shape.rows) return;  // the whole warp
+
+  const bool is_q = work.role == Role::q;
+  const NormJob& norm = is_q ? job.q_norm : job.k_norm;
+  const bool norms = work.role != Role::v && norm.on;
+  const UnitPlaces at = places_of<Type, Reads, Writes>(job, shape, work.role, group.index);
+  const bool inside = number < shape.groups && first_row + number < shape.rows;
+  Row row = row_of<Type>(job, shape, work.role, first_row + (inside ? number : 0));
+  row.exists = row.exists && inside && !stays(job, work.role, at, norms);
+
+  Unit units[most_abreast] = {};
+  row.in += work.head * row.in_step;
+#pragma unroll
+  for (int i = 0; i < most_abreast; ++i) {
+    if (row.exists && i < work.count) units[i] = load_unit<Type, 16>(global(row.in), at.in);
+    row.in += row.in_step;
+  }
+  UnitTurns<Type> turns = {};
+  if (row.exists && at.turns) load_turns<Type>(job, shape, row, at, turns);
+  if (norms) {
+    UnitWeights<Type> weights = {};
+    load_weights<Type>(norm, 0, at.in, is_q ? shape.q_weight_vectors : shape.k_weight_vectors, weights);
+    const Holders holders = holders_of<Type, Reads != Writes>(group, job.pairs, job.head_dim);
+    norm_units<Type>(units, norm, shape.head_dim, group, holders, weights);
+  }
+  if (!row.exists) return;
+  row.out += work.head * row.out_step;
+#pragma unroll
+  for (int i = 0; i < most_abreast; ++i) {
+    if (i >= work.count) break;
+    if (at.turns) units[i] = turned<Type, Reads, Writes>(units[i], turns);
+    store_unit_of<Type, 16>(job, work.role, row.scale, row.out, at.out, units[i]);
+    row.out += row.out_step;
+  }
+}
+
+// ---- any head ----
+
+// Over all heads of a row: every thread of the block gets it.
+template <DType Type, int Bytes>
+__device__ inline float sum_across(const Row& row, std::int64_t heads, int head_dim, const Group& group, int first,
+                                   int step) {
+  __shared__ float sums[row_threads];
+  float total = 0;
+  for (std::int64_t base = 0; base < heads; base += row_threads) {
+    const int count = static_cast<int>(min(heads - base, std::int64_t{row_threads}));
+    for (int warp_head = 0; warp_head < count; warp_head += step) {
+      const int head = warp_head + first;
+      const bool active = first < step && head < count;
+      const float sum =
+          sum_of_memory<Type, Bytes>(global(row.in + (base + head) * row.in_step), head_dim, active, group);
+      if (active && group.index == 0) sums[head] = sum;
+    }
+    __syncthreads();
+    for (int i = 0; i < count; ++i) total = __fadd_rn(total, sums[i]);
+    __syncthreads();
+  }
+  return total;
+}
+
+// One head of any size, from its sum of squares on: its group's lanes take its units in turn.
+template <DType Type, int Bytes, bool Reads, bool Writes>
+__device__ inline void step_head(const StepJob& job, const StepShape& shape, Role role, const NormJob& norm, bool norms,
+                                 const Row& row, std::int64_t head, const Group& group, float inverse) {
+  const std::byte* in = global(row.in + head * row.in_step);
+  std::byte* out = row.out + head * row.out_step;
+  const bool vectors = role == Role::q ? shape.q_weight_vectors : shape.k_weight_vectors;
+  for (int index = group.index; index < shape.units; index += group.count) {
+    const UnitPlaces at = places_of<Type, Reads, Writes>(job, shape, role, index);
+    if (stays(job, role, at, norms)) continue;
+    Unit unit = load_unit<Type, Bytes>(in, at.in);
+    if (norms) {
+      UnitWeights<Type> weights = {};
+      load_weights<Type>(norm, norm.across_heads ? head * job.head_dim : 0, at.in, vectors, weights);
+      unit = normed<Type>(unit, inverse, norm, weights);
+    }
+    if (at.turns) {
+      UnitTurns<Type> turns = {};
+      load_turns<Type>(job, shape, row, at, turns);
+      unit = turned<Type, Reads, Writes>(unit, turns);
+    }
+    store_unit_of<Type, Bytes>(job, role, row.scale, out, at.out, unit);
+  }
+}
+
+// A block takes a row, or with others of its part a share of the row's heads. Sums are read from memory first, the
+// heads a second time behind them.
+template <DType Type, int Bytes>
+__global__ void __launch_bounds__(row_threads, 2) step_rows_kernel(const StepJob job, const StepShape shape) {
+  const auto [group, number] = group_of(shape);
+  const int step = static_cast<int>(blockDim.y) * shape.groups;
+  const int first = number < shape.groups ? static_cast<int>(threadIdx.y) * shape.groups + number : step;
+  std::uint32_t part = blockIdx.x;
+  const std::int64_t index_of_row = shape.first_row + shape.parts.split(part);
+#pragma unroll 1
+  for (int r = 0; r < 3; ++r) {
+    const Role role = static_cast<Role>(r);
+    const std::int64_t heads = role == Role::q ? job.q.heads : role == Role::k ? job.k.heads : job.v.heads;
+    if (heads == 0) continue;
+    const Row row = row_of<Type>(job, shape, role, index_of_row);
+    if (!row.exists) continue;  // the whole block
+    const NormJob& norm = role == Role::q ? job.q_norm : job.k_norm;
+    const bool norms = role != Role::v && norm.on, across = norms && norm.across_heads;
+    const Count count = !across ? shape.head_dim : role == Role::q ? shape.q_row : shape.k_row;
+    float sum = across ? sum_across<Type, Bytes>(row, heads, job.head_dim, group, first, step) : 0;
+    for (std::int64_t base = std::int64_t{part} * step; base < heads;
+         base += std::int64_t{shape.parts.divisor} * step) {
+      const std::int64_t head = base + first;
+      const bool active = first < step && head < heads;
+      if (norms && !across) {
+        sum = sum_of_memory<Type, Bytes>(global(row.in + head * row.in_step), job.head_dim, active, group);
+      }
+      const float inverse = norms ? inverse_of(sum, count, norm.eps) : 0;
+      if (!active) continue;
+      if (shape.reads != shape.writes) {
+        step_head<Type, Bytes, true, false>(job, shape, role, norm, norms, row, head, group, inverse);
+      } else if (shape.reads) {
+        step_head<Type, Bytes, true, true>(job, shape, role, norm, norms, row, head, group, inverse);
+      } else {
+        step_head<Type, Bytes, false, false>(job, shape, role, norm, norms, row, head, group, inverse);
+      }
+    }
+  }
+}
+
+}  // namespace rotary::gpu
