@@ -1,8 +1,8 @@
 if(ROTARY_CLI)
-  set(cli ${PROJECT_SOURCE_DIR}/cli)
-  rotary_test(bench_test bench_test.cpp bench_command_test.cpp ${cli}/bench_cell.cpp ${cli}/bench_grid.cpp ${cli}/bench_growth.cpp
-              ${cli}/bench_measure.cpp ${cli}/bench_memory.cpp ${cli}/bench_report.cpp ${cli}/bench_verify.cpp ${cli}/stopwatch.cpp
-              LIBS rotary_cli_parts)
+  rotary_test(bench_test bench_test.cpp bench_command_test.cpp LIBS rotary_cli_bench rotary::gpu)
   target_compile_definitions(bench_test PRIVATE ROTARY_PROGRAM="$<TARGET_FILE:rotary_cli>")
   add_dependencies(bench_test rotary_cli)
+
+  # On a device: the emulated one; and where there is CUDA the real one.
+  rotary_device_test(bench_cuda_test bench_cuda_test.cpp LIBS rotary_cli_bench)
 endif()

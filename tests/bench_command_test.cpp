@@ -7,6 +7,7 @@
 #include "cli/bench_growth.h"
 #include "cli/bench_report.h"
 #include "cli_run.h"
+#include "rotary/gpu.h"
 #include "xml_judge.h"
 
 namespace rotary::cli_tests {
@@ -120,11 +121,12 @@ class BenchCommand : public Cli {
 void expect_keys(const Json& line) {
   const bool table = line["op"] == "table";
   const Words first = {"op",       "dtype",    "pairing",    "layout",   "batch",   "tokens", "heads",
-                       "kv_heads", "head_dim", "rotary_dim", "in_place", "threads", "target"};
+                       "kv_heads", "head_dim", "rotary_dim", "in_place", "threads", "target", "device"};
   Words keys;
   for (const auto& item : line.items()) keys.push_back(item.key());
   ASSERT_GE(keys.size(), first.size());
   EXPECT_EQ(Words(keys.begin(), keys.begin() + static_cast<std::ptrdiff_t>(first.size())), first);
+  EXPECT_EQ(line["device"], "cpu");
   for (const char* key : {"op", "dtype", "target"}) EXPECT_TRUE(line[key].is_string()) << key;
   for (const char* key : {"tokens", "head_dim", "rotary_dim", "threads"}) EXPECT_TRUE(line[key].is_number_integer());
   for (const char* key : {"pairing", "layout"}) EXPECT_TRUE(table ? line[key].is_null() : line[key].is_string());
@@ -201,10 +203,32 @@ TEST_F(BenchCommand, what_cannot_be_is_refused_before_anything_is_measured) {
                                                {"--filter", "colour=red"},
                                                {"--in-place", "--out-of-place"},
                                                {"--growth", path("g.svg"), "--tokens", "3"},
-                                               {"--op", "table", "--heads", "3"}}) {
+                                               {"--op", "table", "--heads", "3"},
+                                               {"--op", "append"},
+                                               {"--op", "norm_append", "--device", "cpu"},
+                                               {"--no-table"},
+                                               {"--cache", "f8"},
+                                               {"--device", "abacus"},
+                                               {"--device", "cuda", "--threads", "2"},
+                                               {"--device", "cuda", "--target", "scalar"},
+                                               {"--device", "cuda", "--growth", path("g.svg")},
+                                               {"--device", "cuda", "--op", "fused", "--cache", "f8"},
+                                               {"--device", "cuda", "--op", "append", "--kv-heads", "0"},
+                                               {"--device", "cuda", "--op", "table", "--no-table"},
+                                               {"--device", "cuda", "--filter", "colour=red"},
+                                               {"--device", "cuda", "--filter", "threads=1"}}) {
     Words all = words;
     all.insert(all.begin(), "bench");
     expect_usage(all);
+  }
+}
+
+TEST_F(BenchCommand, cuda_without_a_device_is_one_error) {
+  if (gpu::devices() > 0) GTEST_SKIP() << "there is a device: tests/bench_cuda_test.cpp";
+  for (const Words& words : std::vector<Words>{{}, {"--json"}, {"--op", "append"}, {"--grid", "full"}}) {
+    Words all = words;
+    all.insert(all.begin(), {"bench", "--device", "cuda"});
+    expect_error(all, "CUDA");
   }
 }
 

@@ -104,13 +104,66 @@ TEST(BenchFilter, what_it_does_not_know_is_named_with_what_it_knows) {
   const std::vector<Cell> cells = grid("full");
   EXPECT_EQ(usage_of({"size=3"}, cells),
             "--filter has no key 'size'; the keys are op, dtype, pairing, layout, batch, tokens, heads, kv_heads, "
-            "head_dim, rotary_dim, in_place, threads, target");
+            "head_dim, rotary_dim, in_place, threads, target, device");
   EXPECT_EQ(usage_of({"tokens=77"}, cells),
             "--filter tokens=77 matches no cell; its values here are 1, 64, 2048, 8192, 131072");
   EXPECT_EQ(usage_of({"dtype"}, cells), "--filter takes KEY=VALUE,... but got 'dtype'");
   EXPECT_EQ(usage_of({""}, cells), "--filter takes KEY=VALUE,... but got ''");
   EXPECT_EQ(usage_of({"dtype=bf16,"}, cells), "--filter takes KEY=VALUE,... but got ''");
   EXPECT_EQ(usage_of({"op=fused,layout=bhtd"}, cells), "--filter matches no cell: no cell has all of its values");
+}
+
+// ---- on CUDA: which cells ----
+
+std::vector<Cell> cuda_grid(const std::string& name, Choice choice = {}) {
+  choice.cuda = true;
+  return bench::grid(name, 2, "a device", choice);
+}
+
+std::vector<Cell> of_op(const std::vector<Cell>& cells, Op op) { return filtered(cells, {{"op", name(op)}}); }
+
+TEST(BenchGridCuda, the_full_grid_crosses_what_the_issue_names) {
+  const std::vector<Cell> all = cuda_grid("full");
+  const std::vector<Cell> cells = filtered(all, parse_filter({"op=fused,table=true"}, true));
+  EXPECT_EQ(cells.size(), 3U * 2 * 5 * 2 * 5);
+  EXPECT_EQ(values(cells, "head_dim"), (std::set<std::string>{"64", "80", "96", "128", "256"}));
+  EXPECT_EQ(values(cells, "tokens"), (std::set<std::string>{"1", "64", "512", "8192", "32768"}));
+  EXPECT_EQ(values(cells, "dtype").size(), 3U);
+  EXPECT_EQ(values(cells, "pairing").size(), 2U);
+  EXPECT_EQ(values(cells, "in_place").size(), 2U);
+  EXPECT_EQ(values(all, "op").size(), 6U);
+  EXPECT_EQ(values(all, "table"), (std::set<std::string>{"false", "null", "true"}));
+  EXPECT_EQ(values(of_op(all, Op::norm_append), "cache"), (std::set<std::string>{R"("f8")", R"("same")"}));
+  EXPECT_EQ(values(all, "threads"), (std::set<std::string>{"null"}));
+  EXPECT_EQ(values(all, "device"), (std::set<std::string>{R"("cuda")"}));
+  EXPECT_EQ(values(all, "target"), (std::set<std::string>{R"("a device")"}));
+}
+
+TEST(BenchGridCuda, the_small_grid_is_small_and_has_every_op) {
+  const std::vector<Cell> cells = cuda_grid("small");
+  EXPECT_LE(cells.size(), 48U);
+  EXPECT_EQ(values(cells, "op").size(), 6U);
+}
+
+TEST(BenchGridCuda, a_flag_sets_its_key_where_a_cell_has_it) {
+  Choice choice;
+  choice.with_table = false;
+  choice.f8 = true;
+  const std::vector<Cell> cells = cuda_grid("full", choice);
+  EXPECT_EQ(values(cells, "table"), (std::set<std::string>{"false", "null"})) << "null: the op that makes one";
+  EXPECT_EQ(values(cells, "cache"), (std::set<std::string>{R"("f8")", "null"}));
+}
+
+TEST(BenchCell, what_is_appended_counts_whole_and_by_the_cache) {
+  Cell cell = small_cell();  // 3 tokens, 3 + 1 heads of 10, 6 of which turn
+  cell.cuda = true;
+  cell.op = Op::append;
+  EXPECT_EQ(elements(cell), 3 * (3 * 6 + 2 * 10));
+  EXPECT_EQ(bytes(cell), 2 * 2 * 3 * (3 * 6 + 2 * 10));
+  cell.f8 = true;
+  EXPECT_EQ(bytes(cell), 2 * 2 * 3 * 3 * 6 + 3 * 2 * 10 * (2 + 1));
+  cell.op = Op::norm_append;
+  EXPECT_EQ(elements(cell), 3 * (3 * 10 + 2 * 10)) << "the norm has all of a head";
 }
 
 // ---- what is counted ----

@@ -1,0 +1,46 @@
+// The emulated device's memory: out of the host's reach except while the device works.
+#pragma once
+
+#include <cstddef>
+#include <map>
+
+namespace gpu_emulator {
+
+class DeviceMemory {
+ public:
+  DeviceMemory();
+  DeviceMemory(const DeviceMemory&) = delete;
+  DeviceMemory& operator=(const DeviceMemory&) = delete;
+  ~DeviceMemory();  // complains of what was never freed, where AddressSanitizer would of the host's
+
+  static constexpr std::size_t total = std::size_t{16} << 30;
+  std::size_t free() const { return total - used_; }
+
+  // Filled with 0xcd, aligned to 256; null where there is no more. AddressSanitizer sees its exact end.
+  void* allocate(std::size_t bytes);
+  bool release(void*);  // false: not what allocate gave
+  // Whether all of it lies in one allocation; whether none of it is the device's.
+  bool holds(const void*, std::size_t bytes) const;
+  bool avoids(const void*, std::size_t bytes) const;
+
+  class Open {  // reachable while one is there
+   public:
+    explicit Open(DeviceMemory& memory) : memory_(memory) { memory_.protect(true); }
+    Open(const Open&) = delete;
+    Open& operator=(const Open&) = delete;
+    ~Open() { memory_.protect(false); }
+
+   private:
+    DeviceMemory& memory_;
+  };
+
+ private:
+  void protect(bool reachable);
+  std::byte* base_ = nullptr;
+  std::size_t end_ = 0;                             // of all that was ever allocated, from base_
+  std::size_t used_ = 0;                            // bytes
+  std::map<const std::byte*, std::size_t> chunks_;  // allocations, in bytes asked for
+  int open_ = 0;
+};
+
+}  // namespace gpu_emulator

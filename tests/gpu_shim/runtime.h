@@ -1,0 +1,68 @@
+// What the emulated runtime remembers, and what its calls have in common.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "cuda_runtime.h"
+#include "device_memory.h"
+#include "emulator.h"
+
+using Work = std::function<void()>;
+
+struct CUgraph_st {
+  std::vector<Work> nodes;
+};
+struct CUgraphExec_st {
+  std::vector<Work> nodes;
+};
+struct CUstream_st {
+  unsigned flags = 0;
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  cudaStreamCaptureMode mode = cudaStreamCaptureModeGlobal;
+  std::thread::id capturer;
+  CUgraph_st graph;
+};
+struct CUevent_st {
+  bool recorded = false;
+  bool captured = false;
+  std::chrono::steady_clock::time_point at;
+};
+
+namespace gpu_emulator {
+
+struct Runtime {
+  std::recursive_mutex lock;
+  Counts counts;
+  DeviceMemory memory;
+  std::map<const std::byte*, std::size_t> pinned;  // cudaMallocHost's
+  std::set<CUstream_st*> streams;
+  std::vector<Work> deferred;  // enqueued on any stream and not begun
+  bool defers = false;
+};
+Runtime& runtime();
+
+class Locked {
+ private:
+  std::lock_guard<std::recursive_mutex> guard_{runtime().lock};
+};
+
+cudaError_t report(cudaError_t);  // as the thread's last error, and returns it
+bool known(cudaStream_t);
+bool capturing(cudaStream_t);
+// What a capture that is under way says to a call that a graph cannot hold: such a call ends it.
+cudaError_t forbidden();
+// The same of a use of the legacy default stream, which waits for every blocking stream.
+cudaError_t implicit();
+
+// Runs it, defers it, or records it where the stream captures.
+cudaError_t enqueue(cudaStream_t, Work);
+void flush();               // what was deferred
+cudaError_t synchronise();  // flushes, and counts
+
+}  // namespace gpu_emulator

@@ -1,0 +1,177 @@
+// The calls of the emulated runtime about streams, events and graphs.
+#include <utility>
+
+#include "runtime.h"
+
+using namespace gpu_emulator;  // NOLINT: these are its calls
+
+cudaError_t cudaDeviceSynchronize() {
+  const Locked locked;
+  if (const cudaError_t error = forbidden()) return report(error);
+  return synchronise();
+}
+
+cudaError_t cudaStreamCreate(cudaStream_t* stream) { return cudaStreamCreateWithFlags(stream, cudaStreamDefault); }
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
+  const Locked locked;
+  *stream = new CUstream_st;
+  (*stream)->flags = flags;
+  runtime().streams.insert(*stream);
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  const Locked locked;
+  if (!runtime().streams.erase(stream)) return report(cudaErrorInvalidResourceHandle);
+  flush();
+  delete stream;
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  const Locked locked;
+  if (!known(stream)) return report(cudaErrorInvalidResourceHandle);
+  if (!stream)
+    if (const cudaError_t error = implicit()) return report(error);
+  if (capturing(stream)) {
+    stream->status = cudaStreamCaptureStatusInvalidated;
+    return report(cudaErrorStreamCaptureUnsupported);
+  }
+  return synchronise();
+}
+
+cudaError_t cudaStreamQuery(cudaStream_t stream) {
+  const Locked locked;
+  if (!known(stream)) return report(cudaErrorInvalidResourceHandle);
+  if (!stream)
+    if (const cudaError_t error = implicit()) return report(error);
+  if (!capturing(stream)) {
+    flush();
+    return cudaSuccess;
+  }
+  stream->status = cudaStreamCaptureStatusInvalidated;
+  return report(cudaErrorStreamCaptureUnsupported);
+}
+
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
+  const Locked locked;
+  if (!known(stream) || !event) return report(cudaErrorInvalidResourceHandle);
+  return report(event->captured != capturing(stream) ? cudaErrorNotSupported : cudaSuccess);
+}
+
+// ---- events --------------------------------------------------------------------------------------
+
+cudaError_t cudaEventCreate(cudaEvent_t* event) { return cudaEventCreateWithFlags(event, cudaEventDefault); }
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
+  *event = new CUevent_st;
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  const Locked locked;
+  if (!event || !known(stream)) return report(cudaErrorInvalidResourceHandle);
+  event->captured = capturing(stream);
+  if (event->captured) return cudaSuccess;
+  return report(enqueue(stream, [event] {
+    event->recorded = true;
+    event->at = std::chrono::steady_clock::now();
+  }));
+}
+
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  const Locked locked;
+  if (!event) return report(cudaErrorInvalidResourceHandle);
+  if (event->captured) return report(cudaErrorCapturedEvent);
+  return synchronise();
+}
+
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+  const Locked locked;
+  if (!event) return report(cudaErrorInvalidResourceHandle);
+  flush();
+  return report(event->captured ? cudaErrorCapturedEvent : cudaSuccess);
+}
+
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from, cudaEvent_t to) {
+  if (!from || !to || !from->recorded || !to->recorded) return report(cudaErrorInvalidResourceHandle);
+  *milliseconds = std::chrono::duration<float, std::milli>(to->at - from->at).count();
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  const Locked locked;
+  flush();
+  delete event;
+  return cudaSuccess;
+}
+
+// ---- graphs --------------------------------------------------------------------------------------
+
+cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
+  const Locked locked;
+  if (!known(stream)) return report(cudaErrorInvalidResourceHandle);
+  if (!stream)
+    if (const cudaError_t error = implicit()) return report(error);
+  *status = stream ? stream->status : cudaStreamCaptureStatusNone;
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode) {
+  const Locked locked;
+  if (!known(stream)) return report(cudaErrorInvalidResourceHandle);
+  if (!stream) return report(cudaErrorStreamCaptureUnsupported);
+  if (capturing(stream)) return report(cudaErrorIllegalState);
+  stream->status = cudaStreamCaptureStatusActive;
+  stream->mode = mode;
+  stream->capturer = std::this_thread::get_id();
+  stream->graph = {};
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
+  const Locked locked;
+  *graph = nullptr;
+  if (!stream || !known(stream)) return report(cudaErrorInvalidResourceHandle);
+  if (!capturing(stream)) return report(cudaErrorIllegalState);
+  if (stream->mode != cudaStreamCaptureModeRelaxed && stream->capturer != std::this_thread::get_id())
+    return report(cudaErrorStreamCaptureWrongThread);
+  const bool valid = stream->status == cudaStreamCaptureStatusActive;
+  stream->status = cudaStreamCaptureStatusNone;
+  if (!valid) return report(cudaErrorStreamCaptureInvalidated);
+  *graph = new CUgraph_st(std::move(stream->graph));
+  return cudaSuccess;
+}
+
+cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t* nodes, std::size_t* count) {
+  if (!graph || !count || nodes) return report(cudaErrorInvalidValue);
+  *count = graph->nodes.size();
+  return cudaSuccess;
+}
+
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long) {
+  if (!exec || !graph) return report(cudaErrorInvalidValue);
+  *exec = new CUgraphExec_st{graph->nodes};
+  return cudaSuccess;
+}
+
+cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
+  const Locked locked;
+  if (!exec) return report(cudaErrorInvalidValue);
+  const cudaError_t error = enqueue(stream, [nodes = exec->nodes] {
+    for (const Work& node : nodes) node();
+  });
+  if (error == cudaSuccess) ++runtime().counts.graph_launches;
+  return report(error);
+}
+
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
+  delete exec;
+  return cudaSuccess;
+}
+
+cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+  delete graph;
+  return cudaSuccess;
+}
