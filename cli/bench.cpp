@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "../src/files/io.h"
+#include "bench_cuda.h"
 #include "bench_grid.h"
 #include "bench_growth.h"
 #include "bench_measure.h"
@@ -31,7 +32,9 @@ using bench::Result;
 struct Options {
   std::string grid;
   std::vector<std::string> filters;
-  std::string op, dtype, pairing;
+  std::string device = "cpu";
+  std::string op, dtype, pairing, cache;
+  bool no_table = false;
   bool in_place = false;
   bool out_of_place = false;
   bench::Choice choice;
@@ -51,10 +54,33 @@ std::optional<Value> value_named(const std::string& word, std::initializer_list<
 
 unsigned all_cores() { return std::max(1U, std::thread::hardware_concurrency()); }
 
+// What one device has and the other has not.
+void check_device(const Options& options, const bench::Choice& choice) {
+  const bool appending = choice.op && bench::appends(*choice.op);
+  if (options.device == "cpu") {
+    if (appending || options.no_table || !options.cache.empty()) {
+      throw UsageError("--op append, --op norm_append, --no-table and --cache are for --device cuda");
+    }
+    return;
+  }
+  if (choice.threads || choice.target || !options.growth.empty()) {
+    throw UsageError("--device cuda has no --threads, no --target and no --growth");
+  }
+  if (!options.cache.empty() && choice.op && !appending) {
+    throw UsageError("--cache is for --op append and --op norm_append");
+  }
+  if (appending && choice.kv_heads == 0) throw UsageError("--op append and --op norm_append need a k: no --kv-heads 0");
+  if (options.no_table && choice.op == Op::table) throw UsageError("--op table makes a table: no --no-table");
+}
+
 // What the flags say.
 bench::Choice choice_of(const Options& options) {
   bench::Choice choice = options.choice;
-  choice.op = value_named(options.op, {Op::rotate, Op::backward, Op::table, Op::fused});
+  choice.op = value_named(options.op, {Op::rotate, Op::backward, Op::table, Op::fused, Op::append, Op::norm_append});
+  check_device(options, choice);
+  choice.cuda = options.device == "cuda";
+  if (options.no_table) choice.with_table = false;
+  if (!options.cache.empty()) choice.f8 = options.cache == "f8";
   choice.dtype = value_named(options.dtype, {DType::f32, DType::f16, DType::bf16});
   choice.pairing = value_named(options.pairing, {Pairing::half, Pairing::interleaved, Pairing::interleaved_to_half});
   if (options.in_place || options.out_of_place) choice.in_place = options.in_place;
@@ -73,7 +99,11 @@ bench::Choice choice_of(const Options& options) {
   if (!options.plot.empty() && choice.op == Op::table) {
     throw UsageError("--plot draws rotations: no --op table");
   }
-  choice.target = choice.target.value_or(std::string(chosen_target()));
+  if (choice.cuda) {
+    choice.target = gpu::built() && gpu::devices() > 0 ? gpu::device_name() : "";
+  } else {
+    choice.target = choice.target.value_or(std::string(chosen_target()));
+  }
   return choice;
 }
 
@@ -87,7 +117,7 @@ std::vector<Cell> cells_of(const Options& options, const bench::Choice& choice) 
   }
   const std::string grid = !options.grid.empty() ? options.grid : filter ? "full" : "small";
   const std::vector<Cell> cells = bench::grid(grid, all_cores(), *choice.target, choice);
-  return filter ? bench::filtered(cells, bench::parse_filter(options.filters)) : cells;
+  return filter ? bench::filtered(cells, bench::parse_filter(options.filters, choice.cuda)) : cells;
 }
 
 void check_plot(const char* option, const std::string& path) {
@@ -99,8 +129,7 @@ void check_plot(const char* option, const std::string& path) {
   check_output(path);
 }
 
-void check_cells(const std::vector<Cell>& cells) {
-  const double free_bytes = bench::free_memory();
+void check_cells(const std::vector<Cell>& cells, double free_bytes) {
   for (const Cell& cell : cells) bench::check(cell, free_bytes);
 }
 
@@ -111,7 +140,8 @@ void save(const std::string& path, const Plot& plot, bool json) {
   if (!json) print("wrote " + printable(path));
 }
 
-std::vector<Result> run_cells(bench::Bench& runner, const std::vector<Cell>& cells, bool json) {
+template <typename Runner>
+std::vector<Result> run_cells(Runner& runner, const std::vector<Cell>& cells, bool json) {
   std::vector<Result> results;
   for (const Cell& cell : cells) {
     results.push_back(runner.measure(cell));
@@ -155,22 +185,37 @@ void run_growth(bench::Bench& runner, const std::vector<bench::Series>& all, con
   options.json ? print_json(measured) : print_worst(measured);
 }
 
+void print_head(const bench::Choice& choice, bool json) {
+  if (json) return;
+  print("target " + *choice.target + "; each result is checked against the reference, then timed\n");
+  print(bench::header(choice.cuda));
+}
+
+void run_on_cuda(const Options& options, const bench::Choice& choice) {
+  const std::vector<Cell> cells = cells_of(options, choice);
+  bench::require_cuda();
+  check_cells(cells, static_cast<double>(gpu::free_memory()));
+  check_plot("--plot", options.plot);
+  print_head(choice, options.json);
+  bench::CudaBench runner(options.seconds);
+  const std::vector<Result> results = run_cells(runner, cells, options.json);
+  if (!options.plot.empty()) save(options.plot, bench::ceiling_plot(results), options.json);
+}
+
 void run(const Options& options) {
   const bench::Choice choice = choice_of(options);
+  if (choice.cuda) return run_on_cuda(options, choice);
   use_target(*choice.target);
   const std::vector<Cell> cells = cells_of(options, choice);
   std::vector<bench::Series> growing;
   if (!options.growth.empty()) {
     growing = bench::growth(bench::chosen(Cell{}, choice), choice.threads.value_or(std::min(2U, all_cores())));
   }
-  check_cells(cells);
-  for (const bench::Series& series : growing) check_cells(series.cells);
+  check_cells(cells, bench::free_memory());
+  for (const bench::Series& series : growing) check_cells(series.cells, bench::free_memory());
   check_plot("--plot", options.plot);
   check_plot("--growth", options.growth);
-  if (!options.json) {
-    print("target " + *choice.target + "; each result is checked against the reference, then timed\n");
-    print(bench::header());
-  }
+  print_head(choice, options.json);
   bench::Bench runner(options.seconds);
   const std::vector<Result> results = run_cells(runner, cells, options.json);
   if (!options.plot.empty()) save(options.plot, bench::ceiling_plot(results), options.json);
@@ -195,9 +240,11 @@ void add_shape_options(CLI::App& command, Options& options) {
   const auto add_word = [&command](const char* flag, auto& value, std::vector<std::string> words, const char* help) {
     command.add_option(flag, value, help)->check(CLI::IsMember(std::move(words)))->type_name("WORD");
   };
-  add_word("--op", options.op, {"rotate", "backward", "table", "fused"},
+  add_word("--device", options.device, {"cpu", "cuda"}, "default cpu");
+  add_word("--op", options.op, {"rotate", "backward", "table", "fused", "append", "norm_append"},
            "rotate: q, then k (default); backward: their gradient; table: cos and sin in storage\n"
-           "that is there; fused: q and k in one call");
+           "that is there; fused: q and k in one call; on cuda, of q, k and v in one tensor: append:\n"
+           "q and k turn, k and v go to a paged cache; norm_append: q and k are normed before");
   add_word("--dtype", options.dtype, {"f32", "bf16", "f16"}, "default bf16; of a table what it is rounded to, f32");
   add_word("--pairing", options.pairing, {"half", "interleaved", "interleaved_to_half"}, "default half");
   add_word("--layout", choice.layout, bench::layout_words(), "default bthd");
@@ -209,6 +256,8 @@ void add_shape_options(CLI::App& command, Options& options) {
   add_number(command, "--rotary-dim", choice.rotary_dim, 1, 65536, "elements that turn (default: head_dim)");
   CLI::Option* in_place = command.add_flag("--in-place", options.in_place, "the default");
   command.add_flag("--out-of-place", options.out_of_place, "read here, write there")->excludes(in_place);
+  add_word("--cache", options.cache, {"same", "f8"}, "on cuda: the cache's type, the heads' (default) or e4m3");
+  command.add_flag("--no-table", options.no_table, "on cuda: each angle is computed where it is needed");
   add_number(command, "--threads", choice.threads, 0, 1024, "0: all cores (default 1)");
   command.add_option("--target", choice.target, "instruction set, one of 'rotary targets' (default: the best)")
       ->type_name("NAME");
@@ -222,10 +271,14 @@ constexpr const char* footer =
     "GB/s counts q and k, read and written; in place what turns only. The ceiling is the time to move the same\n"
     "cache lines in the same memory, in turn with the work: in place an update, else the better of a copy and a\n"
     "streaming copy. Of a table ns/element is per pair, and GB/s counts what is written.\n"
+    "On cuda times are of CUDA events around calls in a row, and replayed from a graph; what is far smaller than the\n"
+    "device's cache stays in it, the rest never finds its inputs there. Its grids have 1, 64, 512, 8192 and 32768\n"
+    "tokens, and --json has no threads, a device's name as target, and more keys (docs/cli.md).\n"
     "  rotary bench\n"
     "  rotary bench --dtype f32 --tokens 2048 --out-of-place --threads 2\n"
     "  rotary bench --filter op=rotate,dtype=bf16,tokens=1,tokens=64 --json\n"
-    "  rotary bench --grid full --plot ceiling.svg";
+    "  rotary bench --grid full --plot ceiling.svg\n"
+    "  rotary bench --device cuda --op norm_append --tokens 8192";
 
 }  // namespace
 
@@ -248,7 +301,7 @@ void add_bench(CLI::App& app) {
       ->type_name("S");
   command->add_flag("--json", options->json,
                     "a line per cell: {\"op\", \"dtype\", \"pairing\", \"layout\", \"batch\", \"tokens\", \"heads\",\n"
-                    "\"kv_heads\", \"head_dim\", \"rotary_dim\", \"in_place\", \"threads\", \"target\",\n"
+                    "\"kv_heads\", \"head_dim\", \"rotary_dim\", \"in_place\", \"threads\", \"target\", \"device\",\n"
                     "\"ns_per_element\", \"gb_per_s\", \"ceiling_gb_per_s\", \"percent_of_ceiling\", ...}");
   command->add_option("--plot", options->plot, "percent of ceiling by working set, SVG")->type_name("FILE");
   command

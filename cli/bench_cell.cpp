@@ -40,7 +40,20 @@ std::int64_t lines_under(const Cell& cell, std::int64_t heads, std::int64_t widt
   return count;
 }
 
-std::int64_t counted_width(const Cell& cell) { return cell.in_place ? cell.rotary_dim : cell.head_dim; }
+std::int64_t counted_width(const Cell& cell) {
+  return cell.in_place && cell.op != Op::norm_append ? cell.rotary_dim : cell.head_dim;
+}
+
+// Of k and v on their way to the cache.
+std::int64_t appended(const Cell& cell) {
+  return appends(cell.op) ? cell.batch * cell.tokens * 2 * cell.kv_heads * cell.head_dim : 0;
+}
+
+// Of q, and of k where it stays.
+std::int64_t turned(const Cell& cell) {
+  const std::int64_t heads = cell.heads + (appends(cell.op) ? 0 : cell.kv_heads);
+  return cell.batch * cell.tokens * heads * counted_width(cell);
+}
 
 }  // namespace
 
@@ -54,9 +67,15 @@ const char* name(Op op) noexcept {
       return "table";
     case Op::fused:
       return "fused";
+    case Op::append:
+      return "append";
+    case Op::norm_append:
+      return "norm_append";
   }
   return "unknown";
 }
+
+bool appends(Op op) noexcept { return op == Op::append || op == Op::norm_append; }
 
 const std::vector<std::string>& layout_words() {
   static const std::vector<std::string> words = {"bthd", "bhtd", "tbhd", "thd"};
@@ -85,15 +104,17 @@ Rope rope_of(const Cell& cell) {
 
 std::int64_t elements(const Cell& cell) {
   if (cell.op == Op::table) return cell.tokens * cell.rotary_dim / 2;
-  return cell.batch * cell.tokens * (cell.heads + cell.kv_heads) * counted_width(cell);
+  return turned(cell) + appended(cell);
 }
 
 std::int64_t bytes(const Cell& cell) {
-  return cell.op == Op::table ? table_bytes(cell) : 2 * elements(cell) * size(cell);
+  if (cell.op == Op::table) return table_bytes(cell);
+  return 2 * turned(cell) * size(cell) + appended(cell) * (size(cell) + (cell.f8 ? 1 : size(cell)));
 }
 
 std::int64_t line_bytes(const Cell& cell) {
   if (cell.op == Op::table) return (table_bytes(cell) + line - 1) / line * line;
+  if (appends(cell.op)) return (bytes(cell) / 2 + line - 1) / line * line;
   const std::int64_t width = counted_width(cell);
   return line * (lines_under(cell, cell.heads, width) + lines_under(cell, cell.kv_heads, width));
 }
@@ -107,36 +128,43 @@ double memory_needed(const Cell& cell) {
   const double rows = tokens * static_cast<double>(cell.batch);
   const double table = tokens * (4.0 * cell.rotary_dim + 8);  // rows and positions
   if (cell.op == Op::table) return 3 * table;                 // in storage, anew, and the ceiling's
-  const double row = static_cast<double>(cell.heads + cell.kv_heads) * cell.head_dim;
+  const double row = static_cast<double>(cell.heads + (appends(cell.op) ? 2 : 1) * cell.kv_heads) * cell.head_dim;
   const double padding = cell.kv_heads > 0 ? 2.0 : 1.0;
   const double heads =
       rows * (row + padding * static_cast<double>(cell.placement.padding)) * static_cast<double>(size_of(cell.dtype));
-  return table + (cell.in_place ? 1 : 2) * heads;
+  return table + (cell.in_place && !cell.cuda ? 1 : 2) * heads;
 }
 
 nlohmann::ordered_json describe(const Cell& cell) {
   using Json = nlohmann::ordered_json;
   const bool heads = cell.op != Op::table;
   const auto of_heads = [heads](Json value) { return heads ? std::move(value) : Json(); };
-  return {{"op", name(cell.op)},
-          {"dtype", rotary::name(cell.dtype)},
-          {"pairing", of_heads(rotary::name(cell.pairing))},
-          {"layout", of_heads(cell.layout)},
-          {"batch", of_heads(cell.batch)},
-          {"tokens", cell.tokens},
-          {"heads", of_heads(cell.heads)},
-          {"kv_heads", of_heads(cell.kv_heads)},
-          {"head_dim", cell.head_dim},
-          {"rotary_dim", cell.rotary_dim},
-          {"in_place", of_heads(cell.in_place)},
-          {"threads", cell.threads},
-          {"target", cell.target}};
+  Json json = {{"op", name(cell.op)},
+               {"dtype", rotary::name(cell.dtype)},
+               {"pairing", of_heads(rotary::name(cell.pairing))},
+               {"layout", of_heads(cell.layout)},
+               {"batch", of_heads(cell.batch)},
+               {"tokens", cell.tokens},
+               {"heads", of_heads(cell.heads)},
+               {"kv_heads", of_heads(cell.kv_heads)},
+               {"head_dim", cell.head_dim},
+               {"rotary_dim", cell.rotary_dim},
+               {"in_place", of_heads(cell.in_place)},
+               {"threads", cell.cuda ? Json() : Json(cell.threads)},
+               {"target", cell.target},
+               {"device", cell.cuda ? "cuda" : "cpu"}};
+  if (cell.cuda) {
+    json["table"] = of_heads(cell.with_table);
+    json["cache"] = appends(cell.op) ? Json(cell.f8 ? "f8" : "same") : Json();
+  }
+  return json;
 }
 
 std::string kind_words(const Cell& cell) {
   const std::string dtype = rotary::name(cell.dtype);
   if (cell.op == Op::table) return dtype;
-  return dtype + " " + rotary::name(cell.pairing) + (cell.in_place ? " in place" : " out of place");
+  return dtype + " " + rotary::name(cell.pairing) + (cell.in_place ? " in place" : " out of place") +
+         (cell.with_table ? "" : " without a table") + (cell.f8 ? " to f8" : "");
 }
 
 std::string shape_words(const Cell& cell) {

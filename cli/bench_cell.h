@@ -11,12 +11,15 @@
 namespace rotary::cli::bench {
 
 enum class Op : std::uint8_t {
-  rotate,    // q, then k
-  backward,  // the same, transposed
-  table,     // Table::assign in storage that is there
-  fused,     // rotate_qk
+  rotate,       // q, then k
+  backward,     // the same, transposed
+  table,        // Table::assign in storage that is there
+  fused,        // rotate_qk
+  append,       // gpu::rotate_append, of q, k and v in one tensor
+  norm_append,  // gpu::norm_rotate_append
 };
-const char* name(Op) noexcept;  // "rotate", "backward", "table", "fused"
+const char* name(Op) noexcept;  // "rotate", "backward", "table", "fused", "append", "norm_append"
+bool appends(Op) noexcept;      // k and v go to a cache
 
 // Where in memory the heads lie, when not one behind the other from the start of a page.
 struct Placement {
@@ -41,6 +44,9 @@ struct Cell {
   unsigned threads = 1;
   std::string target;
   Placement placement;
+  bool cuda = false;       // on a CUDA device: one of the two below, no threads, its name as target
+  bool with_table = true;  // else each angle is computed where it is needed
+  bool f8 = false;         // the cache's type, where a cell has one: else the heads'
   bool operator==(const Cell&) const = default;
 };
 
@@ -52,7 +58,8 @@ Rope rope_of(const Cell&);
 
 // ---- what is counted ----
 
-// In place the elements that turn, out of place all, of q and k; of a table its pairs.
+// In place the elements that turn, out of place all, of q and k; of a table its pairs. Where k and v go to a cache, all
+// of theirs.
 std::int64_t elements(const Cell&);
 // Those elements, read and written; of a table cos and sin, written.
 std::int64_t bytes(const Cell&);
@@ -66,7 +73,7 @@ double memory_needed(const Cell&);
 
 // ---- names ----
 
-// The keys that describe the cell, in the order of the JSON lines; null where a key has no meaning for a table.
+// The keys that describe the cell, in the order of the JSON lines; null where a key has no meaning for it.
 nlohmann::ordered_json describe(const Cell&);
 std::string kind_words(const Cell&);   // "bf16 half in place"; of a table "f32"
 std::string shape_words(const Cell&);  // "bthd [1, 64, 32+8, 128/64]": 64 turn; of a table "[64, 32]"

@@ -107,6 +107,86 @@ std::vector<Cell> full_grid(unsigned threads) {
   return cells;
 }
 
+// ---- on CUDA ----
+
+constexpr std::array<std::int64_t, 5> cuda_token_counts = {1, 64, 512, 8192, 32768};
+
+// For every dtype, pairing, number of tokens and place.
+template <typename Add>
+void for_each_cuda_kind(const Add& add) {
+  for (const DType dtype : {DType::bf16, DType::f16, DType::f32}) {
+    for (const Pairing pairing : pairings) {
+      for (const std::int64_t tokens : cuda_token_counts) {
+        for (const bool in_place : {true, false}) {
+          Cell cell;
+          cell.op = Op::fused;
+          cell.dtype = dtype;
+          cell.pairing = pairing;
+          cell.tokens = tokens;
+          cell.in_place = in_place;
+          add(cell);
+        }
+      }
+    }
+  }
+}
+
+// What a decode step and a prefill do, and what differs from them in one thing.
+std::vector<Cell> small_cuda_grid() {
+  std::vector<Cell> cells;
+  const auto add = [&cells](const Cell& cell, auto change) {
+    cells.push_back(cell);
+    change(cells.back());
+  };
+  Cell cell;
+  cell.op = Op::fused;
+  for (const std::int64_t tokens : cuda_token_counts) {
+    cell.tokens = tokens;
+    for (const bool in_place : {true, false}) add(cell, [in_place](Cell& c) { c.in_place = in_place; });
+  }
+  for (const std::int64_t tokens : {1, 8192}) {
+    cell.tokens = tokens;
+    for (const int head_dim : {64, 80, 96, 256}) add(cell, [=](Cell& c) { c.head_dim = c.rotary_dim = head_dim; });
+    for (const DType dtype : {DType::f16, DType::f32}) add(cell, [dtype](Cell& c) { c.dtype = dtype; });
+    add(cell, [](Cell& c) { c.pairing = Pairing::interleaved; });
+    add(cell, [](Cell& c) { c.with_table = false; });
+    for (const Op op : {Op::rotate, Op::backward, Op::append, Op::norm_append}) add(cell, [op](Cell& c) { c.op = op; });
+    add(cell, [](Cell& c) { c.op = Op::norm_append, c.f8 = true; });
+    cells.push_back(table_cell(tokens, 128));
+  }
+  return cells;
+}
+
+std::vector<Cell> full_cuda_grid() {
+  std::vector<Cell> cells;
+  for_each_cuda_kind([&cells](Cell cell) {
+    for (const int head_dim : {64, 80, 96, 128, 256}) {
+      cell.head_dim = cell.rotary_dim = head_dim;
+      cells.push_back(cell);
+    }
+    cell.head_dim = cell.rotary_dim = 128;
+    cell.with_table = false;
+    cells.push_back(cell);
+    cell.with_table = true;
+    for (const Op op : {Op::rotate, Op::backward}) {
+      cell.op = op;
+      if (cell.dtype == DType::bf16) cells.push_back(cell);
+    }
+    for (const Op op : {Op::append, Op::norm_append}) {
+      cell.op = op;
+      for (const bool f8 : {false, true}) {
+        cell.f8 = f8;
+        if (cell.dtype == DType::bf16 || !f8) cells.push_back(cell);
+      }
+    }
+  });
+  for (const int head_dim : {64, 128}) {
+    for (const std::int64_t tokens : cuda_token_counts) cells.push_back(table_cell(tokens, head_dim));
+    cells.push_back(table_cell(131072, head_dim));
+  }
+  return cells;
+}
+
 std::vector<Cell> each_once(const std::vector<Cell>& cells) {
   std::vector<Cell> kept;
   std::set<std::string> seen;
@@ -162,11 +242,16 @@ Cell chosen(Cell cell, const Choice& choice) {
   cell.in_place = choice.in_place.value_or(cell.in_place);
   cell.threads = choice.threads.value_or(cell.threads);
   cell.target = choice.target.value_or(cell.target);
+  cell.cuda = choice.cuda;
+  if (cell.op != Op::table) cell.with_table = choice.with_table.value_or(cell.with_table);
+  if (appends(cell.op)) cell.f8 = choice.f8.value_or(cell.f8);
   return cell;
 }
 
 std::vector<Cell> grid(const std::string& name, unsigned threads, const std::string& target, const Choice& choice) {
-  std::vector<Cell> cells = name == "full" ? full_grid(threads) : small_grid(threads);
+  const bool full = name == "full";
+  std::vector<Cell> cells =
+      choice.cuda ? (full ? full_cuda_grid() : small_cuda_grid()) : (full ? full_grid(threads) : small_grid(threads));
   for (Cell& cell : cells) {
     cell.target = target;
     cell = chosen(cell, choice);
@@ -174,8 +259,10 @@ std::vector<Cell> grid(const std::string& name, unsigned threads, const std::str
   return each_once(cells);
 }
 
-Filter parse_filter(const std::vector<std::string>& texts) {
-  const nlohmann::ordered_json keys = describe(Cell{});
+Filter parse_filter(const std::vector<std::string>& texts, bool cuda) {
+  Cell any;
+  any.cuda = cuda;
+  const nlohmann::ordered_json keys = describe(any);
   Filter filter;
   for (const std::string& text : texts) {
     for (std::size_t begin = 0; begin <= text.size();) {

@@ -21,6 +21,8 @@ struct Choice {
   std::optional<bool> in_place;
   std::optional<unsigned> threads;
   std::optional<std::string> target;
+  bool cuda = false;
+  std::optional<bool> with_table, f8;  // on CUDA, where a cell has one of them
 
   bool describes_shape() const;  // more than threads and target
 };
@@ -30,13 +32,13 @@ struct Choice {
 Cell chosen(Cell, const Choice&);
 
 // name is "small" or "full"; threads: of all cores; target: of all cells. With the choice's values in every cell, each
-// cell once.
+// cell once. CUDA has grids of its own.
 std::vector<Cell> grid(const std::string& name, unsigned threads, const std::string& target, const Choice&);
 
 // "dtype=bf16,tokens=64,tokens=2048" as keys and values. Throws UsageError for what is no KEY=VALUE of describe()'s
 // keys.
 using Filter = std::vector<std::pair<std::string, std::string>>;
-Filter parse_filter(const std::vector<std::string>& texts);
+Filter parse_filter(const std::vector<std::string>& texts, bool cuda = false);
 
 // The cells that have, of every key in the filter, one of its values. Throws UsageError where a value, or all of them
 // together, leave no cell.

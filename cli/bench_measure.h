@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,17 @@
 
 namespace rotary::cli::bench {
 
+// What is measured beside on a CUDA device.
+struct OnDevice {
+  double graph_seconds = 0;          // of one run, replayed from a graph of many
+  double copy_seconds = 0;           // of the runtime's own copy of the same bytes, in place too; of a table 0
+  double unfused_seconds = 0;        // of one verb after the other, where the cell has several in one
+  double unfused_graph_seconds = 0;  // the same, replayed
+  int launches = 1;                  // of kernels in one run
+  int sets = 1;                      // of memory, in turn
+  const char* ceiling = "update";    // update, copy (the runtime's), kernel (ours that copies), fill
+};
+
 struct Result {
   Cell cell;
   double seconds = 0;          // of one run of the cell's work
@@ -22,6 +34,7 @@ struct Result {
   double cold_seconds = 0;    // of a table: constructed anew
   int samples = 0;            // of each, of which the above are medians
   std::int64_t verified = 0;  // elements or pairs compared with the reference; all of them equal
+  std::optional<OnDevice> device = {};
 
   double ns_per_element() const;
   double gb_per_s() const;

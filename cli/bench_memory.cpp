@@ -32,7 +32,7 @@ Bits number(std::uint32_t random, int fraction_bits, unsigned lowest_exponent) {
 }
 
 template <typename Bits>
-void fill_with(std::span<std::byte> memory, int fraction_bits, unsigned lowest_exponent) {
+std::vector<std::byte> pattern(int fraction_bits, unsigned lowest_exponent) {
   constexpr std::size_t period = 65521;  // a prime: no two rows alike
   std::vector<Bits> values(period);
   std::uint32_t state = 1;
@@ -40,9 +40,8 @@ void fill_with(std::span<std::byte> memory, int fraction_bits, unsigned lowest_e
     state = state * 1664525U + 1013904223U;
     value = number<Bits>(state ^ state >> 15, fraction_bits, lowest_exponent);
   }
-  for (std::size_t at = 0; at < memory.size(); at += period * sizeof(Bits)) {
-    std::memcpy(memory.data() + at, values.data(), std::min(period * sizeof(Bits), memory.size() - at));
-  }
+  const auto bytes = std::as_bytes(std::span(values));
+  return {bytes.begin(), bytes.end()};
 }
 
 // "MemAvailable: 24117248 kB", or a bare number; -1 where there is none ("max", no such file).
@@ -108,37 +107,61 @@ std::vector<Cache> caches() {
   return found;
 }
 
-Places::Places(const Cell& cell, Arena& arena) {
+namespace {
+
+// Where in a block the parts of a cell lie.
+struct Map {
+  explicit Map(const Cell& cell) {
+    const auto offset = static_cast<std::size_t>(cell.placement.offset);
+    k = round_up(offset + static_cast<std::size_t>(q_extent(cell)), line) + offset % line;
+    end = round_up(k + static_cast<std::size_t>(k_extent(cell)), line);
+    // Half a page apart, where a store does not wait for loads of the same low address bits.
+    out = cell.in_place ? 0 : round_up(end, page) + (cell.placement.aliased ? 0 : page / 2);
+  }
+  std::size_t k = 0;
+  std::size_t end = 0;
+  std::size_t out = 0;
+};
+
+}  // namespace
+
+std::size_t Places::bytes_of(const Cell& cell) { return Map(cell).out + Map(cell).end; }
+
+Places::Places(const Cell& cell, Arena& arena) : Places(cell, arena.reserve(bytes_of(cell))) {}
+
+Places::Places(const Cell& cell, std::byte* begin) {
+  const Map map(cell);
   const auto offset = static_cast<std::size_t>(cell.placement.offset);
-  const std::size_t q_bytes = static_cast<std::size_t>(q_extent(cell));
-  const std::size_t k_at = round_up(offset + q_bytes, line) + offset % line;
-  const std::size_t end = round_up(k_at + static_cast<std::size_t>(k_extent(cell)), line);
-  // Half a page apart, where a store does not wait for loads of the same low address bits.
-  const std::size_t out_at = cell.in_place ? 0 : round_up(end, page) + (cell.placement.aliased ? 0 : page / 2);
-  std::byte* begin = arena.reserve(out_at + end);
   in = begin + offset / line * line;
-  out = in + out_at;
-  moved = std::min(static_cast<std::size_t>(line_bytes(cell)), end - offset / line * line);
+  out = in + map.out;
+  moved = std::min(static_cast<std::size_t>(line_bytes(cell)), map.end - offset / line * line);
   const Layout q_layout = layout_of(cell, cell.heads);
   const Layout k_layout = layout_of(cell, cell.kv_heads);
   q = {begin + offset, cell.dtype, q_layout};
-  k = {begin + k_at, cell.dtype, k_layout};
-  q_out = {begin + out_at + offset, cell.dtype, q_layout};
-  k_out = {begin + out_at + k_at, cell.dtype, k_layout};
+  k = {begin + map.k, cell.dtype, k_layout};
+  q_out = {begin + map.out + offset, cell.dtype, q_layout};
+  k_out = {begin + map.out + map.k, cell.dtype, k_layout};
+}
+
+std::vector<std::byte> fill_pattern(DType dtype) {
+  switch (dtype) {
+    case DType::f32:
+      return pattern<std::uint32_t>(23, 125);
+    case DType::f16:
+      return pattern<std::uint16_t>(10, 13);
+    case DType::bf16:
+      return pattern<std::uint16_t>(7, 125);
+  }
+  return {};
 }
 
 void fill(const Cell& cell, const Places& places) {
   const auto* const behind = static_cast<std::byte*>(places.k.data) + k_extent(cell);
-  const std::span<std::byte> memory(places.in, static_cast<std::size_t>(behind - places.in));
   auto* const first = static_cast<std::byte*>(places.q.data);
-  const std::span<std::byte> values(first, memory.size() - static_cast<std::size_t>(first - places.in));
-  switch (cell.dtype) {
-    case DType::f32:
-      return fill_with<std::uint32_t>(values, 23, 125);
-    case DType::f16:
-      return fill_with<std::uint16_t>(values, 10, 13);
-    case DType::bf16:
-      return fill_with<std::uint16_t>(values, 7, 125);
+  const std::span<std::byte> memory(first, static_cast<std::size_t>(behind - first));
+  const std::vector<std::byte> values = fill_pattern(cell.dtype);
+  for (std::size_t at = 0; at < memory.size(); at += values.size()) {
+    std::memcpy(memory.data() + at, values.data(), std::min(values.size(), memory.size() - at));
   }
 }
 

@@ -43,7 +43,11 @@ std::vector<Cache> caches();
 
 // The q and k of a cell in an arena: k behind q, and out of place the results behind both.
 struct Places {
+  Places(const Heads& q_read, const Heads& k_read, const Heads& q_written, const Heads& k_written)
+      : q(q_read), k(k_read), q_out(q_written), k_out(k_written) {}  // anywhere
   Places(const Cell& cell, Arena& arena);
+  Places(const Cell& cell, std::byte* begin);     // which has this many bytes:
+  static std::size_t bytes_of(const Cell& cell);  // and begins at a multiple of 64
 
   Heads q, k;                // read; in place written too
   Heads q_out, k_out;        // written; in place the same
@@ -54,5 +58,7 @@ struct Places {
 
 // Values between 0.25 and 2 in both signs, the same ones each time.
 void fill(const Cell&, const Places&);
+// Which repeat after this many bytes.
+std::vector<std::byte> fill_pattern(DType);
 
 }  // namespace rotary::cli::bench

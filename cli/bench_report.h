@@ -10,8 +10,8 @@
 
 namespace rotary::cli::bench {
 
-std::string header();            // of the rows
-std::string row(const Result&);  // one line, as wide as the header
+std::string header(bool cuda = false);  // of the rows
+std::string row(const Result&);         // one line, as wide as the header
 nlohmann::ordered_json json_of(const Result&);
 
 // Percent of ceiling by working set, a dot for each result that is no table.

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Installs what is missing, configures and builds rotary in Release. The last line printed is the path of the program.
-#   scripts/build.sh [--with PART]...     PART: tests, bench, torch
+#   scripts/build.sh [--with PART]...     PART: tests, bench, torch, cuda
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
-parts=(tests bench torch)
+parts=(tests bench torch cuda)
 packages=("${core_packages[@]}")
 options=(-DROTARY_TESTS=OFF)
 while [ $# -gt 0 ]; do
@@ -21,6 +21,8 @@ while [ $# -gt 0 ]; do
     torch) packages+=("${torch_packages[@]}")
            torch_root=$("$root/scripts/torch.sh" | tail -n 1)
            options+=(-DROTARY_TORCH=ON "-DTORCH_ROOT=$torch_root") ;;
+    cuda) find_nvcc >/dev/null || { say "build.sh: --with cuda needs nvcc on PATH, in CUDA_HOME or in /usr/local/cuda*"; exit 1; }
+          options+=(-DROTARY_CUDA=ON) ;;
     *) say "build.sh: no part named $part; there are: ${parts[*]}"; exit 2 ;;
   esac
 done

@@ -33,6 +33,16 @@ need() {
   rm -f "$log"
 }
 
+# find_nvcc: prints where nvcc is, as cmake/cuda.cmake finds it; fails where there is none.
+find_nvcc() {
+  local candidate
+  for candidate in "${CUDACXX:-}" "$(command -v nvcc || true)" "${CUDA_HOME:-}/bin/nvcc" "${CUDA_PATH:-}/bin/nvcc" \
+                   /usr/local/cuda*/bin/nvcc /opt/cuda/bin/nvcc; do
+    if [ -x "$candidate" ]; then echo "$candidate"; return 0; fi
+  done
+  return 1
+}
+
 core_packages=(g++ make cmake pkg-config nlohmann-json3-dev libcli11-dev)
 test_packages=(libgtest-dev libmpfr-dev libgmp-dev git)
 torch_packages=(libopenmpi-dev openmpi-bin curl ca-certificates)  # several processes; Tiny Shakespeare

@@ -1,21 +1,34 @@
 #!/usr/bin/env bash
 # Measures the same rotation by rotary and by its peers, alternating: Markdown, JSON lines and a plot in build/peers.
 #   scripts/peers.sh [--quick] [--threads N] [--filter KEY=VALUE,...] [--peers NAME,...] [--out DIR]    (--help: all)
+#   scripts/peers.sh --device cuda ...      the same on a GPU, beside a device-to-device copy; 77 where there is none
 # Installs what is missing from Debian and PyPI (into build/peers-venv) and builds rotary in Release. Environment:
 #   TORCH_ROOT=DIR          the site-packages of a torch that Python can import; else scripts/torch.sh --full: 6 GB
 #   ROTARY_PEERS_SKIP=LIST  peers not to install, as in "torch llama-cpp-python" (compiling that takes 10 to 40 minutes)
 #   ROTARY_PEERS_WAIT=S     seconds that one installation may take (default 3000)
+#   ROTARY_PEERS_PYTHON=P   --device cuda: a Python that has PyTorch and the peers; nothing is installed
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
 for option in "$@"; do
-  case "$option" in -h|--help) sed -n '2,7s/^# //p' "$0"; exec python3 "$root/bench/peers/run.py" --help ;; esac
+  case "$option" in -h|--help) sed -n '2,9s/^# //p' "$0"; exec python3 "$root/bench/peers/run.py" --help ;; esac
 done
+
+cuda= previous=
+for option in "$@"; do
+  case "$previous $option" in "--device cuda"|*" --device=cuda") cuda=yes ;; esac
+  previous=$option
+done
+if [ -n "$cuda" ] && ! nvidia-smi -L >/dev/null 2>&1; then
+  say "peers.sh: --device cuda: nvidia-smi finds no GPU here: nothing is measured"
+  exit 77
+fi
 
 need python3 python3-venv
 export ROTARY_BUILD=${ROTARY_BUILD:-$root/build/release}
 patience=${ROTARY_PEERS_WAIT:-3000}
-"$root/scripts/build.sh" --with bench >/dev/null
+"$root/scripts/build.sh" --with bench ${cuda:+--with cuda} >/dev/null
+[ -z "$cuda" ] || [ -z "${ROTARY_PEERS_PYTHON:-}" ] || exec "$ROTARY_PEERS_PYTHON" "$root/bench/peers/run.py" "$@"
 
 venv=$root/build/peers-venv
 python=$venv/bin/python
@@ -50,6 +63,6 @@ while read -r requirement options; do
   else
     say "peers.sh: $requirement could not be installed, or took longer than $patience s: left out (log: $log)"
   fi
-done <"$root/bench/peers/requirements.txt"
+done <"$root/bench/peers/requirements${cuda:+-gpu}.txt"
 
 exec "$python" "$root/bench/peers/run.py" "$@"

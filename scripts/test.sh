@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs what is missing, builds and runs everything that can be tested on this machine:
-#   release   all tests, the install tree and its consumers, NEON under qemu
+#   release   all tests, the install tree and its consumers, NEON under qemu; with nvcc the CUDA kernels are compiled
+#             too, their PTX is read, and they run where there is a GPU (else, as in the other stages, on the CPU)
 #   asan      the same tests under AddressSanitizer and UndefinedBehaviorSanitizer
 #   clang     the other compiler, all tests
 #   torch     the torch door, on three wheels from PyPI (1.3 GB) or the torch that TORCH_ROOT names; skipped without PyPI
@@ -53,10 +54,17 @@ torch_stage() {
 
 for stage in "$@"; do
   case "$stage" in
-    release) run_stage release g++ -DCMAKE_BUILD_TYPE=Release -DROTARY_TORCH=OFF ;;
+    release) cuda=(-DROTARY_CUDA=OFF)
+             if find_nvcc >/dev/null; then
+               cuda=(-DROTARY_CUDA=ON -DCMAKE_CUDA_ARCHITECTURES=80)  # and the PTX check compiles for 90
+             else
+               say "release: no nvcc here, the CUDA kernels are run on the CPU but not compiled for a GPU"
+               skipped=$((skipped + 1))
+             fi
+             run_stage release g++ -DCMAKE_BUILD_TYPE=Release -DROTARY_TORCH=OFF "${cuda[@]}" ;;
     asan) run_stage asan g++ -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-O1 -g1" \
-                   -DROTARY_SANITIZE=address,undefined -DROTARY_WERROR=OFF ;;  # instrumented code draws false warnings
-    clang) run_stage clang clang++ -DCMAKE_BUILD_TYPE=Release ;;
+                   -DROTARY_SANITIZE=address,undefined -DROTARY_PRECOMPILE=ON -DROTARY_WERROR=OFF ;;  # instrumented code draws false warnings
+    clang) run_stage clang clang++ -DCMAKE_BUILD_TYPE=Release -DROTARY_PRECOMPILE=ON ;;
     torch) torch_stage torch ;;
     parity) torch_stage parity --full ;;
     *) say "test.sh: no stage named $stage; there are: release asan clang torch parity"; exit 2 ;;

@@ -118,13 +118,21 @@ class Cell:
     def tolerance(self, own_angles: bool) -> float:
         return TOLERANCE[self.dtype] + (OWN_ANGLES if own_angles else 0)
 
+    def compared(self) -> np.ndarray:
+        """256 tokens at most, the first and the last among them."""
+        return np.unique(np.linspace(0, self.tokens - 1, 256).astype(int))
+
     def difference(self, q: np.ndarray, k: np.ndarray) -> float:
-        """The largest difference from float64 over 256 tokens at most, the first and the last among them.
+        """The largest difference from float64 over the compared tokens.
         q and k: storage type, [tokens, heads, head_dim]."""
-        at = np.unique(np.linspace(0, self.tokens - 1, 256).astype(int))
+        at = self.compared()
+        return self.difference_at(np.ascontiguousarray(q[at]), np.ascontiguousarray(k[at]))
+
+    def difference_at(self, q: np.ndarray, k: np.ndarray) -> float:
+        """The same, of those tokens alone."""
+        at = self.compared()
         return max(
-            float(np.max(np.abs(from_storage(np.ascontiguousarray(got[at])) - self.expected(name, at))))
-            for name, got in (("q", q), ("k", k))
+            float(np.max(np.abs(from_storage(got) - self.expected(name, at)))) for name, got in (("q", q), ("k", k))
         )
 
     def keys(self) -> dict:
@@ -147,4 +155,35 @@ def grid(threads: int, dtypes=DTYPES, pairings=PAIRINGS, tokens=TOKENS, places=(
     for dtype, count in product(dtypes, tokens):
         for pairing, in_place in product(pairings, places):
             cells.append(Cell(dtype, pairing, count, in_place, threads, inputs))
+    return cells
+
+
+# ---- on a CUDA device ----
+
+GPU_TOKENS = (1, 64, 512, 8192, 32768)
+BLOCK = 1024  # tokens of which longer inputs are copies
+
+
+class GpuCell(Cell):
+    def source(self, name: str) -> np.ndarray:
+        """As of a Cell, the same tokens again and again: what is drawn does not matter, how long it takes does."""
+        if self.tokens <= BLOCK:
+            return super().source(name)
+        key = (name, self.dtype, self.tokens)
+        if key not in self.inputs:
+            block = GpuCell(self.dtype, self.pairing, BLOCK, self.in_place, inputs=self.inputs).source(name)
+            self.inputs[key] = np.tile(block, (1, -(-self.tokens // BLOCK), 1, 1))[:, : self.tokens]
+        return self.inputs[key]
+
+    def keys(self) -> dict:
+        return {**super().keys(), "op": "fused", "threads": None, "device": "cuda"}
+
+
+def gpu_grid(dtypes=("bf16", "f16", "f32"), pairings=PAIRINGS, tokens=GPU_TOKENS, places=(True, False)) -> list[GpuCell]:
+    """Neighbours share their inputs."""
+    cells = []
+    for dtype, count in product(dtypes, tokens):
+        inputs: dict = {}
+        for pairing, in_place in product(pairings, places):
+            cells.append(GpuCell(dtype, pairing, count, in_place, 0, inputs))
     return cells

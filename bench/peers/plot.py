@@ -35,7 +35,8 @@ def ratios(cells: list, rows: list[dict], peers: list[str], machine: str) -> str
     values = [row["ratio"] for row in rows] or [1.0]
     low, high = floor(log10(min(0.8, *values, 1))), ceil(log10(max(10, *values)))
     low = log10(0.5) if min(values) > 0.5 else low
-    threads = "1 thread" if not cells or cells[0].threads == 1 else f"{cells[0].threads} threads"
+    count = cells[0].threads if cells else 1
+    threads = "" if count == 0 else ", 1 thread" if count == 1 else f", {count} threads"  # 0: a GPU
     right, bottom = WIDTH - RIGHT, HEIGHT - BOTTOM
     step = (right - LEFT) / max(1, len(cells))
     at_y = lambda ratio: bottom - (log10(ratio) - low) / (high - low) * (bottom - TOP)  # noqa: E731
@@ -44,7 +45,7 @@ def ratios(cells: list, rows: list[dict], peers: list[str], machine: str) -> str
         'font-size="11" fill="#222">',
         f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#fff"/>',
         text(LEFT, 24, "Time over rotary's for the same rotation", 'font-size="16" font-weight="bold"'),
-        text(LEFT, 40, f"32 + 8 heads of 128, {threads}; {machine}", 'fill="#666" font-size="10"'),
+        text(LEFT, 40, f"32 + 8 heads of 128{threads}; {machine}", 'fill="#666" font-size="10"'),
     ]
     for power in range(ceil(low), high + 1):
         for digit in (1, 2, 5):

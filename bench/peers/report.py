@@ -100,6 +100,10 @@ class Results:
     def rotations(self) -> list[dict]:
         return [row for row in self.rows if row["op"] == "rotate"]
 
+    def own(self) -> list[str]:
+        """rotary's other ways."""
+        return list(EXTRAS)
+
     def peers(self) -> list[str]:
         return [name for name in dict.fromkeys(row["peer"] for row in self.rotations()) if name not in EXTRAS]
 
@@ -127,7 +131,7 @@ class Results:
         counts = sorted({cell.tokens for cell in self.cells})
         lines = ["| peer | version | " + " | ".join(f"{n} token{'s' * (n > 1)}" for n in counts) + " |",
                  "|---|---|" + "---:|" * len(counts)]  # fmt: skip
-        for peer in (*self.peers(), *EXTRAS):
+        for peer in (*self.peers(), *self.own()):
             entries = []
             for count in counts:
                 found = [r["ratio"] for r in self.rotations() if r["peer"] == peer and r["tokens"] == count]

@@ -29,7 +29,8 @@ def environment(threads: int) -> dict[str, str]:
 def options() -> argparse.Namespace:
     root = Path(__file__).resolve().parents[2]
     parser = argparse.ArgumentParser(prog="peers.sh", description=__doc__.split("\n\n")[0])
-    parser.add_argument("--quick", action="store_true", help="8 cells instead of 48")
+    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
+    parser.add_argument("--quick", action="store_true", help="8 cells instead of 48 (cuda: of 60)")
     parser.add_argument("--filter", default="", metavar="KEY=VALUE,...", help="cells, as in dtype=bf16,tokens=64")
     parser.add_argument("--peers", default="", metavar="NAME,...", help="peers whose names contain one of these")
     parser.add_argument("--threads", type=int, default=1)
@@ -39,11 +40,16 @@ def options() -> argparse.Namespace:
     parser.add_argument("--no-table", action="store_true", help="without the making of a cos/sin table")
     parser.add_argument("--out", default=root / "build/peers", type=Path, help="where peers.{md,jsonl,svg} go")
     build = Path(os.environ.get("ROTARY_BUILD", root / "build/release"))
-    parser.add_argument("--library", default=build / "lib/librotary_peers.so", type=Path)
+    parser.add_argument("--library", type=Path, help="librotary_peers.so, or librotary_peers_cuda.so")
+    parser.add_argument("--only", default="", help=argparse.SUPPRESS)  # the process of one peer, on cuda
     parser.add_argument("--self-test", action="store_true", help="checks the checks; needs numpy alone")
     chosen = parser.parse_args()
     if chosen.threads < 1 or chosen.rounds < 1:
         parser.error("--threads and --rounds are at least 1")
+    cuda = chosen.device == "cuda"
+    if cuda and (chosen.threads > 1 or chosen.fastest or chosen.processor_time):
+        parser.error("--device cuda has no --threads, --fastest and --processor-time")
+    chosen.library = chosen.library or build / f"lib/librotary_peers{'_cuda' if cuda else ''}.so"
     return chosen
 
 
@@ -68,6 +74,10 @@ def main() -> int:
         import self_test
 
         return self_test.main()
+    if chosen.device == "cuda":
+        import gpu_run
+
+        return gpu_run.main(chosen)
     wanted = environment(chosen.threads)
     if any(os.environ.get(name) != value for name, value in wanted.items()):
         os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **wanted})

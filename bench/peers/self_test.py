@@ -9,9 +9,11 @@ from pathlib import Path
 
 import numpy as np
 
+import gpu_report
+import gpu_run
 import measure
 import report
-from cells import DTYPES, PAIRINGS, Cell, from_storage, grid, to_storage
+from cells import BLOCK, DTYPES, PAIRINGS, Cell, GpuCell, from_storage, gpu_grid, grid, to_storage
 from peer import Peer, Run, Unavailable
 
 
@@ -83,9 +85,66 @@ def a_run_measures_leaves_out_and_reports() -> None:
         assert xml.fromstring((Path(folder) / "peers.svg").read_text()).tag.endswith("svg")
 
 
+# ---- on a GPU: what needs none ----
+
+
+class Seconds:
+    """As gpu_work's Timed, with the times that it is told."""
+
+    def __init__(self, events: float, graphs: float | None):
+        self.events, self.graphs, self.calls, self.why_not = events, graphs, [None], "" if graphs else "no graph: why"
+
+    def event_seconds(self) -> float:
+        return self.events
+
+    def graph_seconds(self) -> float | None:
+        return self.graphs
+
+
+def the_cells_of_a_gpu_are_those_of_the_issue() -> None:
+    cells = gpu_grid()
+    assert len(cells) == 60 and len({str(cell) for cell in cells}) == 60
+    assert cells[0].keys()["device"] == "cuda" and cells[0].keys()["threads"] is None
+    long = GpuCell("bf16", "half", BLOCK + 3, False)
+    assert long.source("k").shape == (1, BLOCK + 3, 8, 128)
+    assert np.array_equal(long.source("k")[0, BLOCK:], long.source("k")[0, :3])
+    rotated = Reference("r", 1).prepare(long).result()
+    assert long.difference(*rotated) <= long.tolerance(False)
+    assert long.difference_at(*(x[long.compared()] for x in rotated)) == long.difference(*rotated)
+
+
+def the_page_of_a_gpu_has_all_peers_and_their_reasons() -> None:
+    cells = gpu_grid(dtypes=("bf16",), pairings=("half",), tokens=(1, 64))
+    outcomes = []
+    for peer, graphs in ((Reference("twice", 0), 4e-6), (Reference("uncaptured", 0), None)):
+        rows = [gpu_run.row_of(cell, peer_with(peer), Seconds(8e-6, graphs), Seconds(4e-6, 2e-6), Seconds(3e-6, 1e-6))
+                for cell in cells]  # fmt: skip
+        outcomes.append({"peer": peer.name, "device": "a GPU", "versions": {peer.name: "1"}, "rows": rows, "absent": "",
+                         "left_out": {"half only": ["bf16 interleaved 1 in place"]},
+                         "differences": {peer.name: {"bf16": 0.01}}})  # fmt: skip
+    outcomes.append({"peer": "gone", "absent": "its process ended with -6"})
+    assert [row["ratio"] for row in outcomes[0]["rows"] + outcomes[1]["rows"]] == [2.0] * 2 * len(cells)
+    with tempfile.TemporaryDirectory() as folder:
+        for outcome in outcomes:
+            gpu_run.file_of(Path(folder), outcome["peer"]).write_text(json.dumps(outcome))
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+            gpu_report.write(Path(folder), "self test")
+        page = (Path(folder) / "gpu.md").read_text()
+        assert all(words in page for words in ("2.00×† |", "2.00×†‡ |", "| 2.00 | 50 % |", "ended with -6", "half only"))
+        assert len((Path(folder) / "gpu.jsonl").read_text().splitlines()) == 2 * len(cells)
+        assert xml.fromstring((Path(folder) / "gpu.svg").read_text()).tag.endswith("svg")
+
+
+def peer_with(peer: Reference) -> Reference:
+    peer.anew = True
+    return peer
+
+
 def main() -> int:
     for check in (storage_rounds_to_nearest_even, the_reference_turns_by_the_angle, the_other_pairing_does_not_agree,
-                  inputs_are_not_shared_with_what_is_written, a_run_measures_leaves_out_and_reports):  # fmt: skip
+                  inputs_are_not_shared_with_what_is_written, a_run_measures_leaves_out_and_reports,
+                  the_cells_of_a_gpu_are_those_of_the_issue,
+                  the_page_of_a_gpu_has_all_peers_and_their_reasons):  # fmt: skip
         check()
     print("peers: all checks hold")
     return 0

@@ -103,7 +103,7 @@ class TorchCompile(TorchPeer):
 
     name = "torch.compile"
 
-    def turn(self, cell: Cell):
+    def members(self, cell: Cell):
         def members(x, cos, sin):
             if cell.interleaved:
                 first, second, cos, sin = x[..., 0::2], x[..., 1::2], cos[..., 0::2], sin[..., 0::2]
@@ -112,10 +112,13 @@ class TorchCompile(TorchPeer):
             turned = first * cos - second * sin, second * cos + first * sin
             return torch.stack(turned, dim=-1).flatten(-2) if cell.interleaved else torch.cat(turned, dim=-1)
 
+        return members
+
+    def turn(self, cell: Cell):
         def partners(x, cos, sin):
             return x * cos + x.unflatten(-1, (PAIRS, 2)).flip(-1).flatten(-2) * sin
 
-        return partners if cell.interleaved and cell.dtype != "f32" else members
+        return partners if cell.interleaved and cell.dtype != "f32" else self.members(cell)
 
     def prepare(self, cell: Cell) -> Run:
         torch._dynamo.reset()

@@ -1,0 +1,123 @@
+#!/usr/bin/env bash
+# On a machine with an NVIDIA GPU: builds for it, tests on it, measures. Leaves logs, bench.jsonl and the peers' page in
+# $OUT (default build/gpu-out). One line a stage at the end; exit status 0 where all that ran was right.
+#   scripts/gpu.sh [STAGE]...      STAGE: build, test, sanitize, bench, peers; default all, in this order
+#   scripts/gpu.sh pack            where there is a network: what a machine without one needs, into build/gpu-carry (carry it there)
+# Environment: GRID=small|full (full), SECONDS_PER_CELL (0.05), PEERS=NAME,... (all), ROTARY_PEERS_PYTHON (python3)
+set -uo pipefail
+. "$(dirname "$0")/lib.sh"
+
+build=$root/build/gpu
+out=${OUT:-$root/build/gpu-out}
+carried=$root/build/gpu-carry
+python=${ROTARY_PEERS_PYTHON:-python3}
+mkdir -p "$out"
+summary=() failed=0
+
+# finish NAME STATUS WHAT: a line of the summary; 77 is skipped.
+finish() {
+  local word=passed
+  case "$2" in 0) ;; 77) word=skipped ;; 124) word="FAILED (time)"; failed=1 ;; *) word=FAILED; failed=1 ;; esac
+  summary+=("$1: $word${3:+: $3}")
+}
+
+# Debian packages and wheels that the machine lacks and cannot fetch.
+pack() {
+  mkdir -p "$carried/deb" "$carried/whl"
+  for package in nlohmann-json3-dev libcli11-dev libgtest-dev libbenchmark-dev libbenchmark1debian; do
+    (cd "$carried/deb" && apt-get download -qq "$package") || say "gpu.sh: no package $package"
+  done
+  for wheel in liger-kernel==0.8.5 fla-core==0.6.0 flag-gems==5.0.2 sqlalchemy==2.0.48 'apache-tvm-ffi<0.2'; do
+    python3 -m pip download -q --no-deps --only-binary=:all: --python-version 3.12 --implementation cp \
+      --platform manylinux_2_28_x86_64 --platform manylinux2014_x86_64 -d "$carried/whl" "$wheel" || say "gpu.sh: no $wheel"
+  done
+  python3 -m pip download -q --no-deps --only-binary=:all: -d "$carried" flashinfer-python==0.7.2.post1 &&
+    python3 "$root/scripts/slim_flashinfer.py" "$carried"/flashinfer_python-*.whl "$carried/flashinfer.zip" ||
+    say "gpu.sh: no flashinfer"
+  rm -f "$carried"/flashinfer_python-*.whl
+  du -sh "$carried"
+}
+
+# Unpacked beside the system, never into it.
+unpack() {
+  local prefix=/tmp/rotary-gpu
+  if compgen -G "$carried/deb/*.deb" >/dev/null; then
+    for package in "$carried"/deb/*.deb; do dpkg -x "$package" "$prefix"; done
+    export CMAKE_PREFIX_PATH=$prefix/usr${CMAKE_PREFIX_PATH:+:$CMAKE_PREFIX_PATH}
+    export CPATH=$prefix/usr/include:$prefix/usr/include/x86_64-linux-gnu
+    export LIBRARY_PATH=$prefix/usr/lib/x86_64-linux-gnu LD_LIBRARY_PATH=$prefix/usr/lib/x86_64-linux-gnu${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+  fi
+  if compgen -G "$carried/whl/*.whl" >/dev/null && [ ! -d /tmp/rotary-site ]; then
+    "$python" -m pip install -q --no-index --no-deps --no-compile --target /tmp/rotary-site "$carried"/whl/*.whl
+  fi
+  if [ -f "$carried/flashinfer.zip" ] && [ ! -d /tmp/rotary-site/flashinfer ]; then
+    "$python" -m zipfile -e "$carried/flashinfer.zip" /tmp/rotary-site
+  fi
+  [ ! -d /tmp/rotary-site ] || export PYTHONPATH=/tmp/rotary-site${PYTHONPATH:+:$PYTHONPATH}
+}
+
+stage_build() {
+  local capability
+  capability=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -n 1 | tr -d .)
+  cmake -S "$root" -B "$build" -DCMAKE_BUILD_TYPE=Release -DROTARY_CUDA=ON -DROTARY_TESTS=ON -DROTARY_BENCH=ON \
+    -DCMAKE_CUDA_ARCHITECTURES="$capability-real" &&
+    cmake --build "$build" -j "$jobs" --target help >"$build/targets" &&
+    cmake --build "$build" -j "$jobs" --target rotary_cli rotary_peers_cuda $(grep -oE '\bon_[a-z_]+_test\b' "$build/targets" | sort -u)
+}
+
+device_tests() { find "$build/tests" -maxdepth 1 -name 'on_*_test' -type f | sort; }
+
+stage_test() {
+  local status=0 program
+  [ -n "$(device_tests)" ] || { echo "no device tests are built"; return 1; }
+  for program in $(device_tests); do
+    echo "== $(basename "$program")"
+    "$program" --gtest_brief=1 || status=1
+  done
+  return "$status"
+}
+
+# The grids are long under the tools, so a shard of each program: every tool sees every kind of launch in a few minutes.
+stage_sanitize() {
+  local status=0 program tool
+  command -v compute-sanitizer >/dev/null || { echo "no compute-sanitizer"; return 77; }
+  for program in $(device_tests); do
+    case "$program" in *bench*) continue ;; esac
+    for tool in memcheck racecheck; do
+      echo "== $tool $(basename "$program")"
+      ROTARY_GPU_SHORT=1 timeout "${SANITIZE_SECONDS:-120}" compute-sanitizer --tool "$tool" --error-exitcode 9 \
+        "$program" --gtest_brief=1
+      case $? in 0) ;; 124) echo "$tool: not finished in time, nothing found until then" ;; *) status=1 ;; esac
+    done
+  done
+  return "$status"
+}
+
+stage_bench() {
+  "$build/bin/rotary" bench --device cuda --grid "${GRID:-full}" --seconds "${SECONDS_PER_CELL:-0.05}" --json >"$out/bench.jsonl" &&
+    wc -l "$out/bench.jsonl" && "$python" "$root/scripts/gpu_verdict.py" "$out/bench.jsonl"
+}
+
+stage_peers() {
+  "$python" "$root/bench/peers/run.py" --device cuda --library "$build/lib/librotary_peers_cuda.so" --out "$build/peers" \
+    ${PEERS:+--peers "$PEERS"} || return
+  mkdir -p "$out/peers" && cp "$build"/peers/gpu.md "$build"/peers/gpu.jsonl "$build"/peers/gpu.svg "$out/peers/"
+}
+
+[ "${1:-}" != pack ] || { pack; exit; }
+nvidia-smi -L >/dev/null 2>&1 || { say "gpu.sh: nvidia-smi finds no GPU here: nothing is run"; exit 77; }
+unpack
+for stage in "${@:-build test sanitize bench peers}"; do
+  for each in $stage; do
+    case "$each" in build|test|sanitize|bench|peers) ;; *) say "gpu.sh: no stage named $each"; exit 2 ;; esac
+    say "== $each"
+    start=$SECONDS
+    "stage_$each" >"$out/$each.log" 2>&1
+    status=$?
+    tail -n 25 "$out/$each.log" >&2
+    finish "$each" "$status" "$((SECONDS - start)) s, $each.log"
+    if [ "$each" = build ] && [ "$status" -ne 0 ]; then break 2; fi
+  done
+done
+printf '%s\n' "$(nvidia-smi -L)" "${summary[@]}" | tee "$out/summary.txt"
+exit "$failed"
