@@ -13,7 +13,8 @@ if(NOT CMAKE_CUDA_HOST_COMPILER AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   set(CMAKE_CUDA_HOST_COMPILER ${CMAKE_CXX_COMPILER})
 endif()
 
-# Ampere, Hopper and both Blackwells, as far as this nvcc knows them, and the newest for what comes after.
+# Ampere, Hopper and both Blackwells, as far as this nvcc knows them; PTX of the newest for what comes after, and of
+# Hopper for what lies between (11.0, which 12.0 does not serve).
 if(NOT CMAKE_CUDA_ARCHITECTURES)
   set(rotary_nvcc ${CMAKE_CUDA_COMPILER})
   if(NOT rotary_nvcc)
@@ -27,7 +28,9 @@ if(NOT CMAKE_CUDA_ARCHITECTURES)
       set(rotary_newest ${architecture}-virtual)
     endif()
   endforeach()
-  set(CMAKE_CUDA_ARCHITECTURES "${rotary_architectures};${rotary_newest}" CACHE STRING "CUDA architectures" FORCE)
+  list(APPEND rotary_architectures 90-virtual ${rotary_newest})
+  list(REMOVE_DUPLICATES rotary_architectures)
+  set(CMAKE_CUDA_ARCHITECTURES "${rotary_architectures}" CACHE STRING "CUDA architectures" FORCE)
 endif()
 
 enable_language(CUDA)

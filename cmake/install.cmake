@@ -1,14 +1,34 @@
 # cmake --install, find_package(rotary [COMPONENTS files gpu]) and pkg-config.
 
 set(config_dir ${CMAKE_INSTALL_LIBDIR}/cmake/rotary)
-install(TARGETS ${rotary_libraries} EXPORT rotary-targets
-        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
-        RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+# gpu is exported by itself: where it needs the CUDA toolkit, the others do not.
+foreach(library IN LISTS rotary_libraries)
+  set(export rotary-targets)
+  if(library STREQUAL "rotary_gpu")
+    set(export rotary-gpu-targets)
+  endif()
+  install(TARGETS ${library} EXPORT ${export}
+          LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
+          RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endforeach()
 install(EXPORT rotary-targets NAMESPACE rotary:: DESTINATION ${config_dir})
+install(EXPORT rotary-gpu-targets NAMESPACE rotary:: DESTINATION ${config_dir})
 install(DIRECTORY include/rotary DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h" PATTERN "*.cuh")
 if(NOT ROTARY_FILES)
   # A header without its library would only fail at link time.
   install(CODE "file(REMOVE \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_INCLUDEDIR}/rotary/files.h\")")
+endif()
+
+# A static rotary_gpu leaves the CUDA runtime, static too, to whoever links it.
+set(rotary_cudart 0)
+set(cudart_libdir)
+set(cudart_libs)
+if(ROTARY_CUDA AND NOT BUILD_SHARED_LIBS)
+  set(rotary_cudart ${CUDAToolkit_VERSION_MAJOR})
+  get_target_property(cudart CUDA::cudart_static IMPORTED_LOCATION)
+  get_filename_component(cudart_libdir "${cudart}" DIRECTORY)
+  # By -l: pkg-config 0.29 puts a file's name before every library.
+  set(cudart_libs "-L\${cudart_libdir} -lcudart_static -ldl -lrt -lpthread")
 endif()
 
 configure_package_config_file(cmake/rotary-config.cmake.in ${PROJECT_BINARY_DIR}/rotary-config.cmake
@@ -24,11 +44,6 @@ install(FILES ${PROJECT_BINARY_DIR}/rotary.pc DESTINATION ${CMAKE_INSTALL_LIBDIR
 if(ROTARY_FILES)
   configure_file(cmake/rotary_files.pc.in ${PROJECT_BINARY_DIR}/rotary_files.pc @ONLY)
   install(FILES ${PROJECT_BINARY_DIR}/rotary_files.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
-endif()
-set(rotary_gpu_libs)
-if(ROTARY_CUDA AND NOT BUILD_SHARED_LIBS)
-  get_target_property(cudart CUDA::cudart_static IMPORTED_LOCATION)
-  set(rotary_gpu_libs "${cudart} -ldl -lrt -pthread")
 endif()
 configure_file(cmake/rotary_gpu.pc.in ${PROJECT_BINARY_DIR}/rotary_gpu.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/rotary_gpu.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
