@@ -14,7 +14,7 @@ from pathlib import Path
 
 # Template arguments as they are mangled: DType, then the number, then interleaved or not.
 ROTATE = re.compile(r"rotate_kernelILNS_5DTypeE(\d)ELi(\d+)ELb(\d)ELb(\d)ELb(\d)E")
-STEP = re.compile(r"step_kernelILNS_5DTypeE(\d)ELb(\d)ELb(\d)E")
+STEP = re.compile(r"step_kernelILNS_5DTypeE(\d)ELb(\d)ELb(\d)ELi(\d)ELb(\d)E")
 STEP_ROWS = re.compile(r"step_rows_kernelILNS_5DTypeE(\d)ELi(\d+)E")
 FUSED = re.compile(r"\b(?:fma|mad)(?:\.rn)?(?:\.ftz)?\.f32\b")
 # Of heads, tables and caches: in the global state space, or by a generic address.
@@ -112,8 +112,9 @@ def main():
         for rule in broken_rules(kernel):
             print(f"  BROKEN: {rule}")
             bad += 1
-    # 3 dtypes, 4 orders, with and without a table; 3 dtypes, 3 orders; 3 dtypes.
-    wanted = {("rotate", 16): 24, ("step", 16): 9, ("step_rows", 16): 3}
+    # 3 dtypes, 4 orders, with and without a table; 3 dtypes, 3 orders, one head or several abreast,
+    # with and without norms; 3 dtypes.
+    wanted = {("rotate", 16): 24, ("step", 16): 36, ("step_rows", 16): 3}
     for (kind, width), least in wanted.items():
         found = sum(k.kind == kind and k.bytes == width for k in kernels)
         print(f"{kind} of {width} bytes: {found} kernels")

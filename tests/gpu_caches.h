@@ -4,6 +4,7 @@
 #include <limits>
 #include <memory>
 #include <numeric>
+#include <optional>
 
 #include "tests/gpu_heads.h"
 #include "tests/gpu_plain.h"
@@ -210,6 +211,39 @@ struct RandomNorm {
     return n;
   }
   std::unique_ptr<Device> device;
+};
+
+// ---- what turns ----
+
+// A table, or what tables are made of: turns by either.
+struct Turn {
+  Turn(Random& random, int pairs, Pairing pairing, std::int64_t batch, std::int64_t tokens)
+      : rows_of_table(random() % 2 == 0 ? 1 : static_cast<int>(batch)),
+        table(upload(random_table(random, tokens, pairs, pairing, rows_of_table))),
+        frequencies(of(pairs), pairing),
+        positions(random_positions(random, rows_of_table * tokens)) {
+    if (random() % 2 == 0) {
+      by.emplace(table);
+    } else {
+      by.emplace(frequencies, gpu::Positions(positions.as<const std::int32_t>(), tokens, 1, rows_of_table));
+    }
+  }
+  static Frequencies of(int pairs) {
+    Frequencies f;
+    for (int i = 0; i < pairs; ++i) f.inv_freq.push_back(std::pow(10000.0, -double(i) / pairs));
+    f.attention_factor = 1.25;
+    return f;
+  }
+  static Device random_positions(Random& random, std::int64_t count) {
+    std::vector<std::int32_t> p(static_cast<std::size_t>(count));
+    for (std::int32_t& x : p) x = static_cast<std::int32_t>(random() >> 32) >> (random() % 32);
+    return Device(p, 4);
+  }
+  int rows_of_table;
+  gpu::Table table;
+  gpu::Frequencies frequencies;
+  Device positions;
+  std::optional<gpu::Rotation> by;
 };
 
 // ---- comparison ----

@@ -203,37 +203,6 @@ INSTANTIATE_TEST_SUITE_P(Fused, GpuNorm, ::testing::ValuesIn(dtypes),
 
 // ---- the fused verbs ----
 
-// A table and what it is made of; turns by either.
-struct Turn {
-  Turn(Random& random, int pairs, Pairing pairing, const Sizes& s)
-      : rows_of_table(random() % 2 == 0 ? 1 : static_cast<int>(s.batch)),
-        table(upload(random_table(random, s.tokens, pairs, pairing, rows_of_table))),
-        frequencies(of(pairs), pairing),
-        positions(random_positions(random, rows_of_table * s.tokens)) {
-    if (random() % 2 == 0) {
-      by.emplace(table);
-    } else {
-      by.emplace(frequencies, gpu::Positions(positions.as<const std::int32_t>(), s.tokens, 1, rows_of_table));
-    }
-  }
-  static Frequencies of(int pairs) {
-    Frequencies f;
-    for (int i = 0; i < pairs; ++i) f.inv_freq.push_back(std::pow(10000.0, -double(i) / pairs));
-    f.attention_factor = 1.25;
-    return f;
-  }
-  static Device random_positions(Random& random, std::int64_t count) {
-    std::vector<std::int32_t> p(static_cast<std::size_t>(count));
-    for (std::int32_t& x : p) x = static_cast<std::int32_t>(random() >> 32) >> (random() % 32);
-    return Device(p, 4);
-  }
-  int rows_of_table;
-  gpu::Table table;
-  gpu::Frequencies frequencies;
-  Device positions;
-  std::optional<gpu::Rotation> by;
-};
-
 // NaNs of normed and turned elements are as good as others; what lies between keeps its bits.
 std::vector<bool> loose_q(const Layout& all, const Layout& q) {
   std::vector<bool> turns = turned(q, q.head_dim);
@@ -260,7 +229,7 @@ TEST_P(GpuFused, RotateAppendEqualsRotateThenAppend) {
                  (in_place ? ", in place" : ""));
     RandomSlots slots(random, cache, s.batch * s.tokens);
     const gpu::Slots on_device = slots.device();
-    const Turn turn(random, rotary_dim / 2, pairing, s);
+    const Turn turn(random, rotary_dim / 2, pairing, s.batch, s.tokens);
     const Bytes q = hard_values(random, dtype, extent(from)), k = hard_values(random, dtype, extent(k_layout));
     const Device on_q = device_for(from, dtype, q, misalignment(random)), on_k = device_for(k_layout, dtype, k);
     const Device on_v = device_for(v_layout, dtype, hard_values(random, dtype, extent(v_layout)));
@@ -311,7 +280,7 @@ TEST_P(GpuFused, NormRotateAppendEqualsNormThenRotateThenAppend) {
                  (q_norm.norm.across_heads ? ", q across" : "") + (k_norm.norm.across_heads ? ", k across" : ""));
     RandomSlots slots(random, cache, s.batch * s.tokens);
     const gpu::Slots on_device = slots.device();
-    const Turn turn(random, rotary_dim / 2, pairing, s);
+    const Turn turn(random, rotary_dim / 2, pairing, s.batch, s.tokens);
     const Bytes qkv = hard_values(random, dtype, extent(packed));
     const Device on_qkv = device_for(packed, dtype, qkv, misalignment(random));
     Bytes q_wanted = in_place ? qkv : patterned(bytes_of(to, dtype));
@@ -360,6 +329,57 @@ INSTANTIATE_TEST_SUITE_P(Fused, GpuFused,
                          [](const auto& p) {
                            return std::string(name(std::get<0>(p.param))) + "_" + name(std::get<1>(p.param));
                          });
+
+// ---- so many tokens that a thread takes several heads ----
+
+class GpuFusedMany : public GpuWith<DType> {};
+
+// Against calls of so few that it takes one. Three heads are no whole packet.
+TEST_P(GpuFusedMany, NormRotateAppendEqualsItselfInParts) {
+  const DType dtype = GetParam();
+  Random random(8);
+  constexpr std::int64_t tokens = 44000, part = 11000;
+  const int head_dim = dtype == DType::f32 ? 8 : 16;  // one unit
+  for (const Pairing pairing : pairings) {
+    const Layout packed = thd(tokens, 5, head_dim), q_layout = thd(tokens, 3, head_dim);
+    PagedCache cache(random, dtype, 1, head_dim, tokens);
+    cache.shape.head_stride = cache.shape.token_stride = head_dim;  // all accesses are of 16 bytes
+    cache.shape.page_stride = std::int64_t{cache.shape.page_size} * head_dim;
+    cache.misaligned = 0;
+    RandomNorm norm(random, 3, head_dim);
+    norm.norm.across_heads = false;
+    RandomSlots slots(random, cache, tokens);
+    const gpu::Slots all_slots = slots.device();
+    const gpu::Frequencies frequencies(Turn::of(head_dim / 2), pairing);
+    const Device positions = Turn::random_positions(random, tokens);
+    const Device on_qkv = device_for(packed, dtype, hard_values(random, dtype, extent(packed)));
+    const Device q_wanted = device_for(q_layout, dtype), q_got = device_for(q_layout, dtype);
+    const DeviceCache wanted(cache), got(cache);
+    const auto run = [&](const Device& q_out, const gpu::Cache& to, std::int64_t first, std::int64_t count) {
+      const auto behind = [&](const Device& heads, const Layout& l) {
+        return heads.data() + static_cast<std::size_t>(first * l.token_stride) * size_of(dtype);
+      };
+      gpu::Slots of = all_slots;
+      if (of.slot != nullptr) {
+        of.slot += first;
+      } else {
+        of.batch_indices += first, of.positions += first;
+      }
+      const gpu::Positions at(positions.as<const std::int32_t>() + first, count);
+      gpu::norm_rotate_append({behind(on_qkv, packed), dtype, thd(count, 5, head_dim)}, 1,
+                              {behind(q_out, q_layout), dtype, thd(count, 3, head_dim)}, norm.on_device(),
+                              norm.on_device(), gpu::Rotation(frequencies, at), to, of);
+    };
+    for (std::int64_t first = 0; first < tokens; first += part) run(q_wanted, wanted.cache, first, part);
+    run(q_got, got.cache, 0, tokens);
+    ASSERT_TRUE(same_heads(q_got.get(), q_wanted.get(), dtype, q_layout, head_dim)) << name(pairing);
+    ASSERT_TRUE(same_cache(got.got_k(), wanted.got_k(), cache, head_dim)) << name(pairing);
+    ASSERT_TRUE(same_cache(got.got_v(), wanted.got_v(), cache, 0)) << name(pairing);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Fused, GpuFusedMany, ::testing::ValuesIn(dtypes),
+                         [](const auto& p) { return std::string(name(p.param)); });
 
 }  // namespace
 }  // namespace rotary::tests

@@ -7,6 +7,7 @@
 #include "float_state.h"
 #include "memory.h"
 #include "refuse.h"
+#include "rotary/device.cuh"
 #include "table_checks.h"
 #include "turns.h"
 
@@ -52,7 +53,7 @@ Frequencies::Frequencies(const rotary::Frequencies& f, Pairing pairing, Stream s
   std::vector<std::uint64_t> turns(pairs), limbs(limbs_per_pair * pairs);
   for (std::size_t i = 0; i < pairs; ++i) {
     std::uint64_t limb[limbs_per_pair];
-    turns[i] = turns_to_nearest(f.inv_freq[i]);
+    turns[i] = device::turns_of(f.inv_freq[i]);
     limbs_of(f.inv_freq[i], limb);
     for (std::size_t k = 0; k < limbs_per_pair; ++k) limbs[k * pairs + i] = limb[k];
   }

@@ -7,11 +7,14 @@
 #include <memory>
 
 #include "kernels.h"
+#include "refuse.h"
 
 namespace rotary::gpu {
 
 struct Free {
-  void operator()(void* p) const noexcept { cudaFree(p); }  // waits for the device
+  void operator()(void* p) const noexcept {  // waits for the device
+    if (cudaFree(p) != cudaSuccess) cudaGetLastError();  // not to be reported by the next launch
+  }
 };
 using Block = std::unique_ptr<void, Free>;
 
@@ -21,9 +24,17 @@ inline Block allocate(std::size_t bytes, const char* what) {
   return Block(memory);
 }
 
-// From and to the host's memory, in the stream's order. Ordinary memory of the host's may be used again at once.
+// From the host's memory, in the stream's order; ordinary memory of the host's may be used again at once. Not while a
+// graph captures the stream: it would read the host's memory when it is replayed.
 inline void copy_in(void* device, const void* host, std::size_t bytes, const char* what, Stream stream) {
-  if (bytes > 0) check_cuda(cudaMemcpyAsync(device, host, bytes, cudaMemcpyHostToDevice, stream), what);
+  if (bytes == 0) return;
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  check_cuda(cudaStreamIsCapturing(stream, &status), what);
+  if (status != cudaStreamCaptureStatusNone) {
+    fail("CUDA", what, "a stream that a CUDA graph captures must read positions and tables from the device's memory "
+                       "but these lie in the host's");
+  }
+  check_cuda(cudaMemcpyAsync(device, host, bytes, cudaMemcpyHostToDevice, stream), what);
 }
 
 }  // namespace rotary::gpu

@@ -306,7 +306,7 @@ void launch_rotate(const RotateJob& job, Stream stream) {
   grid.meet = meet;
   grid.vectors = rows_of_vectors(job.by, job.pairs);
 
-  const unsigned block = meet || threads >= enough_threads ? threads_at_once : threads_at_once / 2;
+  const unsigned block = meet ? threads_at_once : threads_at_once / 2;  // small ones: the grid's end is short
   grid.per_block = meet ? block / grid.head_units.divisor * grid.head_units.divisor : block;
   launch(kernel_of(job, bytes), dim3((grid.threads + grid.per_block - 1) / grid.per_block), dim3(block), stream, grid);
 }

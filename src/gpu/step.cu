@@ -70,22 +70,31 @@ StepShape shape_of(const StepJob& job) {
 
 // Sets what belongs to `abreast`; all packets.
 std::int64_t set_abreast(StepShape& shape, const StepJob& job, int abreast) {
-  shape.abreast = abreast;
-  shape.q_packets = static_cast<std::uint32_t>(ceil_div64(job.q.heads, abreast));
-  shape.k_packets = static_cast<std::uint32_t>(ceil_div64(job.k.heads, abreast));
-  return std::int64_t{shape.q_packets} + shape.k_packets + ceil_div64(job.v.heads, abreast);
+  const std::int64_t q = ceil_div64(job.q.heads, abreast), k = ceil_div64(job.k.heads, abreast);
+  shape.q_packets = static_cast<std::uint32_t>(q);
+  shape.k_packets = static_cast<std::uint32_t>(k);
+  return q + k + ceil_div64(job.v.heads, abreast);
 }
 
 using Kernel = void (*)(const StepJob, const StepShape);
 
-template <DType Type>
+template <DType Type, int Abreast, bool Norms>
 Kernel in_registers(const StepShape& shape) {
-  if (shape.reads != shape.writes) return step_kernel<Type, true, false>;
-  return shape.reads ? step_kernel<Type, true, true> : step_kernel<Type, false, false>;
+  if (shape.reads != shape.writes) return step_kernel<Type, true, false, Abreast, Norms>;
+  return shape.reads ? step_kernel<Type, true, true, Abreast, Norms> : step_kernel<Type, false, false, Abreast, Norms>;
 }
-Kernel in_registers(DType dtype, const StepShape& shape) {
-  if (dtype == DType::f32) return in_registers<DType::f32>(shape);
-  return dtype == DType::f16 ? in_registers<DType::f16>(shape) : in_registers<DType::bf16>(shape);
+template <DType Type, int Abreast>
+Kernel in_registers(const StepShape& shape, bool norms) {
+  return norms ? in_registers<Type, Abreast, true>(shape) : in_registers<Type, Abreast, false>(shape);
+}
+template <DType Type>
+Kernel in_registers(const StepShape& shape, bool norms, bool abreast) {
+  return abreast ? in_registers<Type, most_abreast<Type>>(shape, norms) : in_registers<Type, 1>(shape, norms);
+}
+Kernel in_registers(DType dtype, const StepShape& shape, bool norms, bool abreast) {
+  if (dtype == DType::f32) return in_registers<DType::f32>(shape, norms, abreast);
+  if (dtype == DType::f16) return in_registers<DType::f16>(shape, norms, abreast);
+  return in_registers<DType::bf16>(shape, norms, abreast);
 }
 
 template <DType Type>
@@ -98,7 +107,8 @@ Kernel by_row(DType dtype, int bytes) {
   return dtype == DType::f16 ? by_row<DType::f16>(bytes) : by_row<DType::bf16>(bytes);
 }
 
-// Rows go to blocks `groups` at a time, those to `parts` blocks: in as many launches as a grid's size asks for.
+// Rows go to blocks `groups` at a time, those to `parts` blocks, at most most_blocks: in as many launches as a grid's
+// size asks for.
 void launch_rows(Kernel kernel, const StepJob& job, StepShape& shape, std::int64_t groups, std::int64_t parts,
                  unsigned warps, Stream stream) {
   shape.parts = FastDivide(static_cast<std::uint32_t>(parts));
@@ -112,21 +122,22 @@ void launch_rows(Kernel kernel, const StepJob& job, StepShape& shape, std::int64
 
 void launch_in_registers(const StepJob& job, StepShape& shape, Stream stream) {
   const std::int64_t warps_of_rows = ceil_div64(shape.rows, shape.groups);
-  std::int64_t packets = set_abreast(shape, job, most_abreast);
-  while (shape.abreast > 1 && warps_of_rows * packets * 32 < enough_threads) {
-    packets = set_abreast(shape, job, shape.abreast / 2);
-  }
+  const int most = job.dtype == DType::f32 ? most_abreast<DType::f32> : most_abreast<DType::bf16>;
+  std::int64_t packets = set_abreast(shape, job, most);
+  const bool abreast = warps_of_rows * packets * 32 >= enough_threads;
+  if (!abreast) packets = set_abreast(shape, job, 1);
+  const bool norms = (job.q.heads > 0 && job.q_norm.on) || (job.k.heads > 0 && job.k_norm.on);
   const std::int64_t warps = std::min<std::int64_t>(register_threads / 32, warps_of_rows);
-  launch_rows(in_registers(job.dtype, shape), job, shape, warps * shape.groups, packets, static_cast<unsigned>(warps),
-              stream);
+  launch_rows(in_registers(job.dtype, shape, norms, abreast), job, shape, warps * shape.groups, packets,
+              static_cast<unsigned>(warps), stream);
 }
 
 void launch_by_row(const StepJob& job, StepShape& shape, int bytes, Stream stream) {
   constexpr int warps = row_threads / 32;
   const std::int64_t heads = std::max({job.q.heads, job.k.heads, job.v.heads});
-  const std::int64_t shares = ceil_div64(heads, warps * shape.groups);
-  const std::int64_t parts = across(job) || shape.rows * row_threads >= enough_threads ? 1 : shares;
-  launch_rows(by_row(job.dtype, bytes), job, shape, 1, parts, warps, stream);
+  shape.by_role = shape.rows * row_threads < enough_threads;
+  if (shape.by_role && !across(job)) shape.shares = std::min(ceil_div64(heads, warps * shape.groups), most_blocks / 3);
+  launch_rows(by_row(job.dtype, bytes), job, shape, 1, shape.by_role ? 3 * shape.shares : 1, warps, stream);
 }
 
 }  // namespace
@@ -138,7 +149,8 @@ void launch_step(const StepJob& job, Stream stream) {
   const int bytes = access_bytes(job.dtype, shape.reads, shape.writes, job.pairs, rest, alignment(job));
   shape.q_weight_vectors = bytes == 16 && weight_vectors(job.q_norm, job.dtype);
   shape.k_weight_vectors = bytes == 16 && weight_vectors(job.k_norm, job.dtype);
-  if (bytes == 16 && shape.units <= 32 && !across(job)) {
+  const bool fits = job.q.heads + job.k.heads + job.v.heads <= most_blocks;  // a head is a block's at least
+  if (bytes == 16 && shape.units <= 32 && fits && !across(job)) {
     launch_in_registers(job, shape, stream);
   } else {
     launch_by_row(job, shape, bytes, stream);

@@ -22,19 +22,25 @@ __device__ inline CachePlace place_of_slot(const CacheJob& cache, const FastDivi
   return {page, token, page < cache.pages};
 }
 
-__device__ inline CachePlace place_of(const CacheJob& cache, const FastDivide& page_size, std::int64_t row) {
+// A token's own values of Slots: asked for before its heads are, looked at behind them, so that neither waits for the
+// other.
+struct TokenSlot {
+  std::int64_t slot;
+  int sequence, position;
+};
+__device__ inline TokenSlot slot_of(const Slots& slots, std::int64_t row) {
+  if (slots.slot != nullptr) return {static_cast<std::int64_t>(read_only(slots.slot + row)), 0, 0};
+  return {0, read_only(slots.batch_indices + row), read_only(slots.positions + row)};
+}
+
+__device__ inline CachePlace place_of(const CacheJob& cache, const FastDivide& page_size, const TokenSlot& at) {
   const Slots& slots = cache.slots;
-  if (slots.slot != nullptr) {
-    return place_of_slot(cache, page_size, static_cast<std::int64_t>(read_only(slots.slot + row)));
-  }
-  const int sequence = read_only(slots.batch_indices + row);
-  if (sequence < 0 || sequence >= slots.sequences) return {0, 0, false};
-  const int position = read_only(slots.positions + row);
-  if (position < 0) return {0, 0, false};
-  auto token = static_cast<std::uint32_t>(position);
+  if (slots.slot != nullptr) return place_of_slot(cache, page_size, at.slot);
+  if (at.sequence < 0 || at.sequence >= slots.sequences || at.position < 0) return {0, 0, false};
+  auto token = static_cast<std::uint32_t>(at.position);
   const std::uint32_t page = page_size.split(token);
-  const std::int64_t entry = std::int64_t{read_only(slots.indptr + sequence)} + page;
-  if (entry >= read_only(slots.indptr + sequence + 1)) return {0, 0, false};
+  const std::int64_t entry = std::int64_t{read_only(slots.indptr + at.sequence)} + page;
+  if (entry >= read_only(slots.indptr + at.sequence + 1)) return {0, 0, false};
   const int index = read_only(slots.indices + entry);
   return {index, token, index >= 0 && index < cache.pages};
 }

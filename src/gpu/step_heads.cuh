@@ -14,11 +14,12 @@ struct StepShape {
   std::int64_t first_row = 0;  // of this launch
   int units = 0;               // of a head
   int pair_units = 0;
-  int groups = 0;   // of lanes in a warp, each for a head
-  int abreast = 0;  // heads of one token that a thread takes, step_kernel's: a packet
-  std::uint32_t q_packets = 0, k_packets = 0;
-  FastDivide lanes;   // of a head: units, or 32
-  FastDivide parts;   // blocks that share their rows
+  int groups = 0;                              // of lanes in a warp, each for a head
+  std::uint32_t q_packets = 0, k_packets = 0;  // step_kernel's: the heads of one token that a thread takes are one
+  FastDivide lanes;                            // of a head: units, or 32
+  FastDivide parts;                            // blocks that share their rows
+  bool by_role = false;                        // step_rows_kernel's: q, k and v are different blocks', each of `shares`
+  std::int64_t shares = 1;
   FastDivide tokens;  // where rows are fewer than 2^31
   FastDivide page_size;
   Count head_dim, q_row, k_row;        // a row: all heads
@@ -34,7 +35,7 @@ struct Row {
   std::int64_t in_step = 0, out_step = 0;
   std::int64_t turning = 0;  // the row of the table or the positions
   Scale scale;               // f8
-  bool exists = false;
+  bool exists = false;       // where it goes
 };
 
 // Of this lane.
@@ -76,6 +77,7 @@ __device__ inline void read_side(const Side& side, const BatchToken& at, Row& ro
   row.in_step = side.in_stride[2] * element_bytes<Type>;
 }
 
+// Of k and v without where they go: see send_to_cache.
 template <DType Type>
 __device__ inline Row row_of(const StepJob& job, const StepShape& shape, Role role, std::int64_t index) {
   Row row;
@@ -89,22 +91,27 @@ __device__ inline Row row_of(const StepJob& job, const StepShape& shape, Role ro
     row.exists = true;
     return row;
   }
+  read_side<Type>(role == Role::k ? job.k : job.v, at, row);
+  return row;
+}
+
+// k and v only.
+template <DType Type>
+__device__ inline void send_to_cache(const StepJob& job, const StepShape& shape, Role role, const TokenSlot& slot,
+                                     Row& row) {
   const CacheJob& cache = job.cache;
-  const CachePlace place = place_of(cache, shape.page_size, index);
+  const CachePlace place = place_of(cache, shape.page_size, slot);
   const int bytes = cache.f8 ? 1 : element_bytes<Type>;
   row.exists = place.exists;
   row.out_step = cache.stride[2] * bytes;
   const std::int64_t offset = place.exists ? (place.page * cache.stride[0] + place.token * cache.stride[1]) * bytes : 0;
   if (role == Role::k) {
-    read_side<Type>(job.k, at, row);
     row.out = static_cast<std::byte*>(cache.k) + offset;
     row.scale = scale_of(cache.scales != nullptr ? read_only(cache.scales) : cache.k_scale);
   } else {
-    read_side<Type>(job.v, at, row);
     row.out = static_cast<std::byte*>(cache.v) + offset;
     row.scale = scale_of(cache.scales != nullptr ? read_only(cache.scales + 1) : cache.v_scale);
   }
-  return row;
 }
 
 // Where a unit's vectors are read and where they are written; of v, which does not turn, where they were read.

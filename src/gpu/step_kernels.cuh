@@ -6,7 +6,10 @@
 
 namespace rotary::gpu {
 
-inline constexpr int most_abreast = 4;
+// Heads of one token that a thread of step_kernel takes at most: more would cost the registers that keep warps
+// resident.
+template <DType Type>
+inline constexpr int most_abreast = Type == DType::f32 ? 4 : 2;
 inline constexpr int register_threads = 128;
 inline constexpr int row_threads = 256;
 
@@ -17,6 +20,7 @@ struct Work {
   int count;
 };
 // Packets are q's, then k's, then v's.
+template <int Abreast>
 __device__ inline Work work_of(const StepJob& job, const StepShape& shape, std::uint32_t packet) {
   Role role = Role::q;
   std::int64_t heads = job.q.heads;
@@ -25,59 +29,66 @@ __device__ inline Work work_of(const StepJob& job, const StepShape& shape, std::
   } else if (packet >= shape.q_packets) {
     role = Role::k, heads = job.k.heads, packet -= shape.q_packets;
   }
-  const std::int64_t head = std::int64_t{packet} * shape.abreast;
-  return {role, head, static_cast<int>(min(heads - head, std::int64_t{shape.abreast}))};
+  const std::int64_t head = std::int64_t{packet} * Abreast;
+  return {role, head, static_cast<int>(min(heads - head, std::int64_t{Abreast}))};
 }
 
-template <DType Type>
-__device__ inline void norm_units(Unit (&units)[most_abreast], const NormJob& norm, const Count& head_dim,
-                                  const Group& group, const Holders& holders, const UnitWeights<Type>& weights) {
-  float sums[most_abreast];
+template <DType Type, int Abreast>
+__device__ inline void norm_units(Unit (&units)[Abreast], const NormJob& norm, const Count& head_dim,
+                                  const Group& group, const Holders& holders, const RawWeights<Type>& raw) {
+  float sums[Abreast];
   sums_of_units<Type>(units, group, holders, sums);
+  UnitWeights<Type> weights = {};
+  widen_weights(norm, raw, weights);
 #pragma unroll
-  for (int i = 0; i < most_abreast; ++i) {
+  for (int i = 0; i < Abreast; ++i) {
     units[i] = normed<Type>(units[i], inverse_of(sums[i], head_dim, norm.eps), norm, weights);
   }
 }
 
 // A block takes one packet of heads, each warp that of `groups` rows, each lane one unit of all the packet's heads: so
-// all branches but those by unit and row are the block's.
-template <DType Type, bool Reads, bool Writes>
+// all branches but those by unit and row are the block's. All that is read is asked for before any of it is needed:
+// hence k and v of skipped tokens too. Norms: whether any are on.
+template <DType Type, bool Reads, bool Writes, int Abreast, bool Norms>
 __global__ void __launch_bounds__(register_threads) step_kernel(const StepJob job, const StepShape shape) {
   const auto [group, number] = group_of(shape);
   std::uint32_t packet = blockIdx.x;
   const std::int64_t block = shape.parts.split(packet);
-  const Work work = work_of(job, shape, packet);
+  const Work work = work_of<Abreast>(job, shape, packet);
   const std::int64_t first_row = shape.first_row + (block * blockDim.y + threadIdx.y) * shape.groups;
   if (first_row >= shape.rows) return;  // the whole warp
 
   const bool is_q = work.role == Role::q;
   const NormJob& norm = is_q ? job.q_norm : job.k_norm;
-  const bool norms = work.role != Role::v && norm.on;
+  const bool norms = Norms && work.role != Role::v && norm.on;
   const UnitPlaces at = places_of<Type, Reads, Writes>(job, shape, work.role, group.index);
   const bool inside = number < shape.groups && first_row + number < shape.rows;
-  Row row = row_of<Type>(job, shape, work.role, first_row + (inside ? number : 0));
-  row.exists = row.exists && inside && !stays(job, work.role, at, norms);
+  const std::int64_t index = first_row + (inside ? number : 0);
+  TokenSlot slot = {};
+  if (!is_q) slot = slot_of(job.cache.slots, index);
+  Row row = row_of<Type>(job, shape, work.role, index);
+  const bool moves = inside && !stays(job, work.role, at, norms);
 
-  Unit units[most_abreast] = {};
+  Unit units[Abreast] = {};
   row.in += work.head * row.in_step;
 #pragma unroll
-  for (int i = 0; i < most_abreast; ++i) {
-    if (row.exists && i < work.count) units[i] = load_unit<Type, 16>(global(row.in), at.in);
+  for (int i = 0; i < Abreast; ++i) {
+    if (moves && i < work.count) units[i] = load_unit<Type, 16>(global(row.in), at.in);
     row.in += row.in_step;
   }
+  RawWeights<Type> weights = {};
+  if (norms) load_weights<Type>(norm, 0, at.in, is_q ? shape.q_weight_vectors : shape.k_weight_vectors, weights);
   UnitTurns<Type> turns = {};
-  if (row.exists && at.turns) load_turns<Type>(job, shape, row, at, turns);
+  if (moves && at.turns) load_turns<Type>(job, shape, row, at, turns);
+  if (!is_q) send_to_cache<Type>(job, shape, work.role, slot, row);
   if (norms) {
-    UnitWeights<Type> weights = {};
-    load_weights<Type>(norm, 0, at.in, is_q ? shape.q_weight_vectors : shape.k_weight_vectors, weights);
     const Holders holders = holders_of<Type, Reads != Writes>(group, job.pairs, job.head_dim);
     norm_units<Type>(units, norm, shape.head_dim, group, holders, weights);
   }
-  if (!row.exists) return;
+  if (!moves || !row.exists) return;
   row.out += work.head * row.out_step;
 #pragma unroll
-  for (int i = 0; i < most_abreast; ++i) {
+  for (int i = 0; i < Abreast; ++i) {
     if (i >= work.count) break;
     if (at.turns) units[i] = turned<Type, Reads, Writes>(units[i], turns);
     store_unit_of<Type, 16>(job, work.role, row.scale, row.out, at.out, units[i]);
@@ -121,8 +132,10 @@ __device__ inline void step_head(const StepJob& job, const StepShape& shape, Rol
     if (stays(job, role, at, norms)) continue;
     Unit unit = load_unit<Type, Bytes>(in, at.in);
     if (norms) {
+      RawWeights<Type> raw = {};
+      load_weights<Type>(norm, norm.across_heads ? head * job.head_dim : 0, at.in, vectors, raw);
       UnitWeights<Type> weights = {};
-      load_weights<Type>(norm, norm.across_heads ? head * job.head_dim : 0, at.in, vectors, weights);
+      widen_weights(norm, raw, weights);
       unit = normed<Type>(unit, inverse, norm, weights);
     }
     if (at.turns) {
@@ -134,8 +147,9 @@ __device__ inline void step_head(const StepJob& job, const StepShape& shape, Rol
   }
 }
 
-// A block takes a row, or with others of its part a share of the row's heads. Sums are read from memory first, the
-// heads a second time behind them.
+// A block takes a row, or where rows are few a share of the heads of its q, k or v. Slow where norms are across heads:
+// a row's q, and so its k, is then one block's; its sums are read from memory first, the heads a second time behind
+// them.
 template <DType Type, int Bytes>
 __global__ void __launch_bounds__(row_threads, 2) step_rows_kernel(const StepJob job, const StepShape shape) {
   const auto [group, number] = group_of(shape);
@@ -143,19 +157,24 @@ __global__ void __launch_bounds__(row_threads, 2) step_rows_kernel(const StepJob
   const int first = number < shape.groups ? static_cast<int>(threadIdx.y) * shape.groups + number : step;
   std::uint32_t part = blockIdx.x;
   const std::int64_t index_of_row = shape.first_row + shape.parts.split(part);
+  const int only = shape.by_role ? static_cast<int>(part % 3) : -1;
+  const std::int64_t share = shape.by_role ? part / 3 : 0;
 #pragma unroll 1
   for (int r = 0; r < 3; ++r) {
+    if (only >= 0 && r != only) continue;
     const Role role = static_cast<Role>(r);
     const std::int64_t heads = role == Role::q ? job.q.heads : role == Role::k ? job.k.heads : job.v.heads;
     if (heads == 0) continue;
-    const Row row = row_of<Type>(job, shape, role, index_of_row);
+    Row row = row_of<Type>(job, shape, role, index_of_row);
+    if (role != Role::q) {
+      send_to_cache<Type>(job, shape, role, slot_of(job.cache.slots, index_of_row), row);
+    }
     if (!row.exists) continue;  // the whole block
     const NormJob& norm = role == Role::q ? job.q_norm : job.k_norm;
     const bool norms = role != Role::v && norm.on, across = norms && norm.across_heads;
     const Count count = !across ? shape.head_dim : role == Role::q ? shape.q_row : shape.k_row;
     float sum = across ? sum_across<Type, Bytes>(row, heads, job.head_dim, group, first, step) : 0;
-    for (std::int64_t base = std::int64_t{part} * step; base < heads;
-         base += std::int64_t{shape.parts.divisor} * step) {
+    for (std::int64_t base = share * step; base < heads; base += shape.shares * step) {
       const std::int64_t head = base + first;
       const bool active = first < step && head < heads;
       if (norms && !across) {

@@ -20,50 +20,84 @@ __device__ inline float inverse_of(float sum, const Count& of, float eps) {
   return __frcp_rn(__fsqrt_rn(__fadd_rn(mean, eps)));
 }
 
+// A unit's weights as they lie in memory, of 4 bytes each at most: in flight together, and widened when the sum is
+// known.
+template <DType Type>
+struct RawWeights {
+  uint4 vector[2 * lanes<Type> / 4];
+};
+
+// Elements of a raw vector: as many as one of the heads' has, where so many fit.
+template <DType Type, DType Weight>
+inline constexpr int weight_step = lanes<Type> < lanes<Weight> ? lanes<Type> : lanes<Weight>;
+
+// Bytes: of an access. Weights are there below the places' counts.
+template <DType Type, DType Weight, int Bytes>
+__device__ inline void load_weights_by(const std::byte* head, const Places& at, RawWeights<Type>& to) {
+  constexpr int step = weight_step<Type, Weight>, vectors = lanes<Type> / step;
+#pragma unroll
+  for (int i = 0; i < 2 * vectors; ++i) {
+    const int place = i < vectors ? at.first : at.second, count = i < vectors ? at.first_count : at.second_count;
+    const int skipped = i % vectors * step;
+    const std::byte* from = head + std::int64_t{place + skipped} * element_bytes<Weight>;
+    to.vector[i] = load_vector<Weight, Bytes>(from, min(count - skipped, step));
+  }
+}
+
+template <DType Type, DType Weight>
+__device__ inline void load_weights_of(const std::byte* head, const Places& at, bool vectors, RawWeights<Type>& to) {
+  if (vectors) {
+    load_weights_by<Type, Weight, weight_step<Type, Weight> * element_bytes<Weight>>(head, at, to);
+  } else {
+    load_weights_by<Type, Weight, element_bytes<Weight>>(head, at, to);
+  }
+}
+
+// first: the index of the head's first weight. vectors: see weight_vectors. Nothing where there is no weight.
+template <DType Type>
+__device__ inline void load_weights(const NormJob& norm, std::int64_t first, const Places& at, bool vectors,
+                                    RawWeights<Type>& to) {
+  if (norm.weight == nullptr) return;
+  const auto* weight = static_cast<const std::byte*>(norm.weight);
+  if (norm.dtype == DType::f32) {
+    load_weights_of<Type, DType::f32>(weight + first * 4, at, vectors, to);
+  } else {  // raw, both are the same
+    load_weights_of<Type, DType::bf16>(weight + first * 2, at, vectors, to);
+  }
+}
+
 template <DType Type>
 struct UnitWeights {
   float weight[2 * lanes<Type>];
 };
 
-// Count weights from `at` on, those below `count`; vectors: by vectors, which are whole or not there.
-template <DType Weight, int Count>
-__device__ inline void load_weights_of(const std::byte* at, int count, bool vectors, float* to) {
-  constexpr int step = Count < lanes<Weight> ? Count : lanes<Weight>;
+template <DType Type, DType Weight>
+__device__ inline void widen_weights_of(const RawWeights<Type>& raw, UnitWeights<Type>& to) {
+  constexpr int step = weight_step<Type, Weight>;
 #pragma unroll
-  for (int i = 0; i < Count; i += step) {
-    const std::byte* from = at + i * element_bytes<Weight>;
+  for (int i = 0; i < 2 * lanes<Type>; i += step) {
     float x[lanes<Weight>];
-    const uint4 raw = vectors ? load_vector<Weight, step * element_bytes<Weight>>(from, min(count - i, step))
-                              : load_vector<Weight, element_bytes<Weight>>(from, min(count - i, step));
-    widen<Weight>(raw, x);
+    widen<Weight>(raw.vector[i / step], x);
 #pragma unroll
-    for (int j = 0; j < step; ++j) to[i + j] = x[j];
+    for (int j = 0; j < step; ++j) to.weight[i + j] = x[j];
   }
 }
 
-template <int Count>
-__device__ inline void load_weights_at(const NormJob& norm, std::int64_t first, int count, bool vectors, float* to) {
-  const auto* weight = static_cast<const std::byte*>(norm.weight);
-  if (norm.dtype == DType::f32) {
-    load_weights_of<DType::f32, Count>(weight + first * 4, count, vectors, to);
-  } else if (norm.dtype == DType::f16) {
-    load_weights_of<DType::f16, Count>(weight + first * 2, count, vectors, to);
-  } else {
-    load_weights_of<DType::bf16, Count>(weight + first * 2, count, vectors, to);
-  }
-#pragma unroll
-  for (int i = 0; i < Count; ++i) {
-    if (norm.one_plus) to[i] = __fadd_rn(1.0f, to[i]);
-  }
-}
-
-// first: the index of the head's first weight. Nothing where there is no weight.
+// Nothing where there is no weight.
 template <DType Type>
-__device__ inline void load_weights(const NormJob& norm, std::int64_t first, const Places& at, bool vectors,
-                                    UnitWeights<Type>& to) {
+__device__ inline void widen_weights(const NormJob& norm, const RawWeights<Type>& raw, UnitWeights<Type>& to) {
   if (norm.weight == nullptr) return;
-  load_weights_at<lanes<Type>>(norm, first + at.first, at.first_count, vectors, to.weight);
-  load_weights_at<lanes<Type>>(norm, first + at.second, at.second_count, vectors, to.weight + lanes<Type>);
+  if (norm.dtype == DType::f32) {
+    widen_weights_of<Type, DType::f32>(raw, to);
+  } else if (norm.dtype == DType::f16) {
+    widen_weights_of<Type, DType::f16>(raw, to);
+  } else {
+    widen_weights_of<Type, DType::bf16>(raw, to);
+  }
+#pragma unroll
+  for (float& weight : to.weight) {
+    if (norm.one_plus) weight = __fadd_rn(1.0f, weight);
+  }
 }
 
 template <DType Type>
