@@ -35,7 +35,14 @@ void require_cuda() {
     throw Error("CUDA",
                 "[bench] --device cuda must have a rotary that is built with CUDA (scripts/build.sh --with cuda)");
   }
-  if (gpu::devices() == 0) throw Error("CUDA", "[bench] --device cuda must find a CUDA device but there is none");
+  if (gpu::devices() > 0) return;
+  std::string reason = "there is none";
+  try {
+    gpu::device_name();
+  } catch (const Error& error) {  // of the runtime: no device, no driver, or one that is too old
+    reason = error.what();
+  }
+  throw Error("CUDA", "[bench] --device cuda must find a CUDA device but " + reason);
 }
 
 CudaBench::CudaBench(double seconds) : seconds_(seconds) {}

@@ -46,13 +46,11 @@ void limbs_of(double inv_freq, std::uint64_t (&limbs)[3]) noexcept {
   for (int k = 0; k < 3; ++k) limbs[k] = turn.limb[2 - k];
 }
 
-std::uint64_t turns_to_nearest(double inv_freq) noexcept {
+std::uint64_t device::turns_of(double inv_freq) noexcept {
   std::uint64_t limbs[3];
   limbs_of(inv_freq, limbs);
   return limbs[0] + (limbs[1] >> 63);
 }
-
-std::uint64_t device::turns_of(double inv_freq) noexcept { return turns_to_nearest(inv_freq); }
 
 namespace {
 

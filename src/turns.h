@@ -22,9 +22,8 @@ struct Turns {
 // Makes `turns` those of inv_freq, in the storage that it has; no work where it holds them already, bit for bit.
 void prepare(const std::vector<double>& inv_freq, Turns& turns);
 
-// What the kernels of src/gpu need of a frequency (gpu/kernels.h): its turns, inv_freq / (2 pi) modulo 1, of a negative
-// one the two's complement. To nearest, in units of 2^-64; and truncated, with the weights 2^-64, 2^-128, 2^-192.
-std::uint64_t turns_to_nearest(double inv_freq) noexcept;
+// What the table's kernel on a device needs of a frequency (gpu/kernels.h): inv_freq / (2 pi) modulo 1, truncated, with
+// the weights 2^-64, 2^-128, 2^-192; of a negative one the two's complement.
 void limbs_of(double inv_freq, std::uint64_t (&limbs)[3]) noexcept;
 
 // The factors for which every result is zero or far inside f32's normal range, as the kernels need it.

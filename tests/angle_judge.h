@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstring>
 #include <variant>
+#include <vector>
 
 #include "rotary/rotary.h"
 
@@ -86,6 +87,26 @@ inline Pair float32(Position position, float inv_freq, double factor) {
   mpfr_sin_cos(s, c, x, MPFR_RNDN);
   return {mpfr_get_flt(c, MPFR_RNDN) * static_cast<float>(factor),
           mpfr_get_flt(s, MPFR_RNDN) * static_cast<float>(factor)};
+}
+
+// The positions that come nearest to a whole number of quarter turns: the continued fraction of inv_freq / (pi/2).
+inline std::vector<std::int64_t> next_to_zeros(double inv_freq) {
+  Real x(400), whole(400);
+  mpfr_const_pi(x, MPFR_RNDN);
+  mpfr_d_div(x, 2 * std::fabs(inv_freq), x, MPFR_RNDN);
+  std::vector<std::int64_t> positions;
+  for (std::int64_t before = 0, q = 1;;) {
+    positions.insert(positions.end(), {q, -q});
+    mpfr_frac(x, x, MPFR_RNDN);
+    mpfr_ui_div(x, 1, x, MPFR_RNDN);
+    mpfr_rint_floor(whole, x, MPFR_RNDN);
+    std::int64_t next = 0;
+    if (__builtin_mul_overflow(mpfr_get_si(whole, MPFR_RNDN), q, &next) ||
+        __builtin_add_overflow(next, before, &next))
+      return positions;
+    before = q;
+    q = next;
+  }
 }
 
 }  // namespace judge

@@ -1,6 +1,6 @@
 # The kernels on the emulator, and where there is CUDA the verbs' tests on the real library too.
 rotary_test(gpu_emulator_test gpu_emulator_test.cpp gpu_emulator_runtime_test.cpp LIBS rotary_gpu_emulated)
-rotary_test(gpu_device_test gpu_device_test.cpp LIBS rotary_gpu_emulated mpfr gmp)
+rotary_test(gpu_device_test gpu_device_test.cpp gpu_device_rows_test.cpp LIBS rotary_gpu_emulated mpfr gmp)
 rotary_device_test(gpu_test gpu_test.cpp gpu_table_test.cpp gpu_without_table_test.cpp gpu_errors_test.cpp gpu_many_test.cpp)
 rotary_device_test(gpu_fused_test gpu_fused_test.cpp gpu_fused_errors_test.cpp gpu_norms_test.cpp)
 rotary_device_test(gpu_graph_test gpu_graph_test.cpp)

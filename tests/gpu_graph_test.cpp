@@ -244,6 +244,26 @@ TEST_F(GpuGraph, TakesEveryVerbAsOneLaunch) {
   }
 }
 
+// A graph would read them at each replay, from memory that may be gone by then.
+TEST_F(GpuGraph, TakesNoPositionsOfTheHosts) {
+  const std::vector<std::int64_t> p(8, 7);
+  const gpu::Frequencies f(yarn(), Pairing::half);
+  const Stream stream;
+  gpu::Table table(f, Positions(p), {}, stream);  // now large enough
+  std::string said;
+  const Graph graph(stream, [&] {
+    try {
+      table.assign(f, Positions(p), {}, stream);
+    } catch (const Error& e) {
+      said = e.what();
+    }
+  });
+  EXPECT_NE(said.find("[table] a stream that a CUDA graph captures must read"), std::string::npos) << said;
+  EXPECT_EQ(graph.nodes, 0u);
+  table.assign(f, Positions(p), {}, stream);
+  EXPECT_EQ(table.host(stream).tokens(), 8);
+}
+
 TEST_F(GpuGraph, ATableAllocatesOnlyWhereItHasNeverBeenAsLarge) {
 #ifndef ROTARY_GPU_EMULATED
   GTEST_SKIP() << "the emulator counts";

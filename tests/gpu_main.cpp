@@ -8,7 +8,11 @@
 int main(int argc, char** argv) {
   ::testing::InitGoogleTest(&argc, argv);
   if (rotary::gpu::devices() == 0) {
-    std::puts("skipped: no GPU, or no driver for it");
+    try {
+      rotary::gpu::device_name();
+    } catch (const rotary::Error& error) {
+      std::printf("skipped: %s\n", error.what());
+    }
     return 77;
   }
   std::printf("on %s\n", rotary::gpu::device_name().c_str());

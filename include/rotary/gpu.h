@@ -5,7 +5,7 @@
 // Heads, caches, weights, slots and the positions named here lie in the device's memory. Everything is enqueued on the
 // stream and returns at once; what a call reads must stay until the stream has passed it. The verbs allocate nothing,
 // wait for nothing and ask the device nothing, so a CUDA graph can capture them. Of what lies in the device's memory
-// only addresses can be checked here.
+// only addresses can be checked here. All of it, and the streams, belong to the current device (cudaSetDevice).
 // Throws what the verbs of rotary.h throw, and CUDA: a call of the runtime failed, or there is no device; every
 // function here but built() and devices() where rotary was built without CUDA (scripts/build.sh --with cuda).
 #pragma once
@@ -100,7 +100,8 @@ class Table {
   ~Table();
 
   // As constructing anew. Allocates only where the table has never been as large, and then waits for the device; from
-  // positions in the device's memory a graph can capture it otherwise. Of a borrowed table: throws ALIAS.
+  // positions in the device's memory a graph can capture it otherwise (from the host's: throws CUDA). Of a borrowed
+  // table: throws ALIAS.
   void assign(const Frequencies&, const Positions&, const TableOptions& = {}, Stream = nullptr);
   void assign(const Frequencies&, const rotary::Positions& host, const TableOptions& = {}, Stream = nullptr);
   void reserve(std::int64_t rows, int pairs);  // rows: batch * tokens
@@ -189,7 +190,7 @@ Cache nhd(void* k, void* v, std::int64_t pages, int page_size, std::int64_t head
 Cache hnd(void* k, void* v, std::int64_t pages, int page_size, std::int64_t heads, int head_dim);
 
 // Where token i (batch row * tokens + token) goes, in the device's memory. A token whose page or slot does not exist is
-// skipped: its k and v are neither read nor written.
+// skipped: its k and v may be read but go nowhere.
 struct Slots {
   // vLLM: slot_mapping[i] = page * page_size + token in the page; -1: padding.
   static Slots flat(const std::int64_t* slot_mapping);
