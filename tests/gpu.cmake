@@ -13,6 +13,6 @@ if(ROTARY_CUDA)
   if(Python3_Interpreter_FOUND)
     add_test(NAME "gpu ptx" COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/check_ptx.py ${CMAKE_CUDA_COMPILER}
                                     ${PROJECT_SOURCE_DIR} ${CMAKE_CURRENT_BINARY_DIR}/ptx)
-    set_tests_properties("gpu ptx" PROPERTIES TIMEOUT 900)
+    set_tests_properties("gpu ptx" PROPERTIES TIMEOUT 900 COST 100 LABELS once)
   endif()
 endif()

@@ -1,6 +1,7 @@
 // What the verbs on the device refuse: the rules and sentences of rotary.h's, and those that are the device's own.
 #include <limits>
 
+#include "rotary/gpu_measure.h"
 #include "tests/door.h"
 #include "tests/gpu_heads.h"
 
@@ -151,6 +152,56 @@ TEST_F(GpuDoor, RefusesQAndKWhoseElementsMeet) {
   EXPECT_NO_THROW(gpu::rotate_qk(in(thirds), at(x, 16, thirds), table)) << "[batch, tokens, heads, 3, head_dim]";
 }
 
+// ---- what says how far to turn ----
+
+constexpr const char* overlap = " but their elements overlap, or interleave with strides that are not the same";
+
+TEST_F(GpuDoor, RefusesToWriteOverTheRows) {
+  const auto refuses = [](const std::string& sentence, const auto& call) {
+    expect_error("ALIAS", (sentence + overlap).c_str(), call);
+  };
+  const Device apart{4096};
+  const auto borrow = [&](const Device& cos, std::int64_t element) {
+    return gpu::Table::borrow(cos.as<const float>() + element, apart.as<const float>(), 8, Pairing::half, 3);
+  };
+  refuses("[rotate] what is written to x must be apart from the table's cos",
+          [&] { gpu::rotate(in(layout), borrow(x, 16)); });
+  refuses("[rotate_backward] what is written to out must be apart from the table's cos",
+          [&] { gpu::rotate_backward(in(layout), out(layout), borrow(y, 2 * 3 * 4 * 16 - 1)); });
+  refuses("[rotate_qk] what is written to k must be apart from the table's cos",
+          [&] { gpu::rotate_qk(in(layout), k(k_layout), borrow(x, 2048)); });
+  refuses("[rotate_qk_backward] what is written to k_out must be apart from the table's sin", [&] {
+    gpu::rotate_qk_backward(
+        in(layout), out(layout), k(k_layout), k_out(k_layout),
+        gpu::Table::borrow(apart.as<const float>(), y.as<const float>() + 2048 - 23, 8, Pairing::half, 3));
+  });
+  const gpu::Table own = table_of(3, 8);
+  refuses("[rotate] what is written to x must be apart from the table's sin", [&] {
+    gpu::rotate({const_cast<float*>(own.sin()), DType::f32, bthd(1, 3, 1, 16)}, own);
+  });
+  EXPECT_NO_THROW(gpu::rotate(in(layout), out(layout), borrow(x, 0))) << "which is only read";
+  EXPECT_NO_THROW(gpu::rotate(in(layout), borrow(x, 2 * 3 * 4 * 16))) << "next to it";
+  const Layout spaced{1, 1, 3, 16, 0, 0, 40};
+  EXPECT_NO_THROW(gpu::rotate(
+      in(spaced), gpu::Table::borrow(x.as<const float>() + 16, x.as<const float>() + 72, 8, Pairing::half, 1)))
+      << "between the heads";
+}
+
+TEST_F(GpuDoor, RefusesToWriteOverThePositions) {
+  const gpu::Frequencies f({{1.0, 0.5}}, Pairing::half);
+  const auto at = [&](const Device& memory, std::int64_t element) {
+    return gpu::Rotation(f, gpu::Positions(memory.as<const std::int64_t>() + element, 3));
+  };
+  const std::string sentence = std::string("[rotate] what is written to x must be apart from the positions") + overlap;
+  const Layout small = thd(3, 1, 4);
+  expect_error("ALIAS", sentence.c_str(), [&] { gpu::rotate(in(small), at(x, 5)); });
+  EXPECT_NO_THROW(gpu::rotate(in(small), at(x, 6)));
+  EXPECT_NO_THROW(gpu::rotate(in(small), out(small), at(x, 0)));
+  gpu::Table table(f, gpu::Positions(x.as<const std::int64_t>(), 3));
+  EXPECT_THROW(table.assign(f, gpu::Positions(reinterpret_cast<const std::int32_t*>(table.cos()), 3)), Error);
+  EXPECT_EQ(table.tokens(), 3);
+}
+
 // ---- positions, frequencies, tables ----
 
 TEST_F(GpuDoor, RefusesPositionsThatAreNone) {
@@ -211,6 +262,47 @@ TEST_F(GpuDoor, RefusesFrequenciesThatAreNone) {
   EXPECT_THROW(gpu::Frequencies(f, Pairing::half), Error);
 }
 
+TEST_F(GpuDoor, RefusesFrequenciesThatHaveMovedAway) {
+  gpu::Frequencies moved(of_axes(1), Pairing::half);
+  const gpu::Positions p(y.as<const std::int64_t>(), 3);
+  const gpu::Rotation before(moved, p);
+  const gpu::Frequencies taken = std::move(moved);
+  const std::vector<std::int64_t> host = {1, 2, 3};
+  gpu::Table table;
+  expect_error("SHAPE", "[table] inv_freq must have at least one pair but is empty", [&] { table.assign(moved, p); });
+  expect_error("SHAPE", "[table] inv_freq must have at least one pair but is empty",
+               [&] { gpu::Table(moved, Positions(host)); });
+  expect_error("SHAPE", "[rotation] inv_freq must have at least one pair but is empty",
+               [&] { gpu::Rotation(moved, p); });
+  expect_error("SHAPE", "[rotate] inv_freq must have at least one pair but is empty",
+               [&] { gpu::rotate(in(thd(3, 1, 16)), before); });
+  EXPECT_EQ(moved.turns(), nullptr);
+  EXPECT_NO_THROW(moved.arrays());
+  EXPECT_NO_THROW(table.assign(taken, p));
+}
+
+TEST_F(GpuDoor, RefusesPositionsThatWereChanged) {
+  const gpu::Frequencies f(of_axes(1), Pairing::half);
+  const gpu::Positions p(x.as<const std::int64_t>(), 3);
+  const auto refuses = [&](const auto& change) {
+    gpu::Positions changed = p;
+    change(changed);
+    expect_error("SHAPE", "[table] positions must be as their constructors make them but were changed",
+                 [&] { gpu::Table(f, changed); });
+    expect_error("SHAPE", "[rotation] positions must be as their constructors make them but were changed",
+                 [&] { gpu::Rotation(f, changed); });
+  };
+  refuses([](gpu::Positions& c) { c.i64 = nullptr; });
+  refuses([&](gpu::Positions& c) { c.i32 = x.as<const std::int32_t>(); });
+  refuses([&](gpu::Positions& c) { c.f64 = x.as<const double>(); });
+  refuses([&](gpu::Positions& c) { c.i64 = reinterpret_cast<const std::int64_t*>(x.data() + 4); });
+  refuses([](gpu::Positions& c) { c.tokens = -3; });
+  refuses([](gpu::Positions& c) { c.batch = 0; });
+  gpu::Positions none = p;
+  none.i64 = nullptr, none.tokens = 0;
+  EXPECT_EQ(gpu::Table(f, none).tokens(), 0);
+}
+
 TEST_F(GpuDoor, RefusesCosAndSinThatAreNoTable) {
   const std::vector<float> twelve(12), eleven(11);
   expect_error("SHAPE", "[table] cos and sin must have the same length but have 12 and 11",
@@ -244,6 +336,31 @@ TEST_F(GpuDoor, DoesNotAssignToABorrowedTable) {
   }
   EXPECT_EQ(borrowed.cos(), rows);
   EXPECT_EQ(borrowed.tokens(), 2);
+}
+
+// ---- measuring ----
+
+TEST_F(GpuDoor, MovesBytesInWholeVectors) {
+  expect_error("DTYPE", "[move_bytes] in must be aligned to 16 bytes but got an address 4 beyond",
+               [&] { gpu::move_bytes(x.data() + 4, y.data(), 64, nullptr); });
+  expect_error("DTYPE", "[move_bytes] out must be aligned to 16 bytes but got an address 8 beyond",
+               [&] { gpu::move_bytes(x.data(), y.data() + 8, 64, nullptr); });
+  expect_error("SHAPE", "[move_bytes] bytes must be a multiple of 16 but got 65",
+               [&] { gpu::move_bytes(x.data(), y.data(), 65, nullptr); });
+  EXPECT_THROW(gpu::move_bytes(nullptr, y.data(), 64, nullptr), Error);
+  EXPECT_THROW(gpu::move_bytes(x.data(), x.data() + 48, 64, nullptr), Error);
+  EXPECT_NO_THROW(gpu::move_bytes(x.data(), x.data() + 64, 64, nullptr));
+  EXPECT_NO_THROW(gpu::move_bytes(x.data(), x.data(), 64, nullptr));
+  EXPECT_NO_THROW(gpu::move_bytes(nullptr, nullptr, 0, nullptr));
+}
+
+TEST_F(GpuDoor, MeasuresNoWorkWithoutSets) {
+  const gpu::Work some = {[&](gpu::Stream s) { gpu::move_bytes(x.data(), x.data(), 16, s); }};
+  expect_error("SHAPE", "[event_times] each work must have a set of memory but work 1 has none", [&] {
+    gpu::event_times({some, {}}, 0.001, nullptr);
+  });
+  expect_error("SHAPE", "[graph_times] each work must have a set of memory but work 0 has none",
+               [&] { gpu::graph_times({{}}, 0.001, nullptr); });
 }
 
 }  // namespace

@@ -77,13 +77,61 @@ TEST_F(GpuFusedDoor, SaysWhatIsWrongWithANorm) {
   EXPECT_NO_THROW(gpu::rms_norm(q(), q_out(), norm));
   norm = {};
   norm.eps = -1e-3f;
-  expect_error("VALUE", "[rms_norm] the norm's eps must be finite and not negative but is -0.001000",
+  expect_error("VALUE", "[rms_norm] the norm's eps must be finite and not negative but is -0.001",
+               [&] { gpu::rms_norm(q(), q_out(), norm); });
+  norm.eps = -1e-9f;
+  expect_error("VALUE", "[rms_norm] the norm's eps must be finite and not negative but is -1e-09",
                [&] { gpu::rms_norm(q(), q_out(), norm); });
   norm.eps = std::numeric_limits<float>::infinity();
   expect_error("VALUE", "[norm_rotate_append] q_norm's eps must be finite and not negative but is inf",
                [&] { norm_rotate_append(2, q_out(), norm); });
   norm.eps = std::numeric_limits<float>::quiet_NaN();
   EXPECT_THROW(gpu::rms_norm(q(), q_out(), norm), Error);
+}
+
+// A weight, a slot and so on inside what is written.
+TEST_F(GpuFusedDoor, RefusesToWriteOverWhatSaysHow) {
+  const auto refuses = [](const std::string& sentence, const auto& call) {
+    expect_error("ALIAS",
+                 (sentence + " but their elements overlap, or interleave with strides that are not the same").c_str(),
+                 call);
+  };
+  gpu::Norm in_out, in_cache;
+  in_out.weight = q_out().data;
+  in_cache.weight = memory.data() + 4 * (6144 - 15);
+  refuses("[rms_norm] what is written to out must be apart from the norm's weight",
+          [&] { gpu::rms_norm(q(), q_out(), in_out); });
+  refuses("[norm_rotate_append] what is written to q_out must be apart from q_norm's weight",
+          [&] { norm_rotate_append(2, q_out(), in_out); });
+  refuses("[norm_rotate_append] what is written to the cache's v must be apart from k_norm's weight",
+          [&] { norm_rotate_append(2, q_out(), {}, in_cache); });
+  in_cache.weight = memory.data() + 4 * (6144 - 16);
+  EXPECT_NO_THROW(norm_rotate_append(2, q_out(), {}, in_cache));
+  in_cache.across_heads = true;
+  EXPECT_THROW(norm_rotate_append(2, q_out(), {}, in_cache), Error) << "2 heads of 16";
+
+  const auto* four = slot_memory.as<const std::int32_t>();
+  const auto* k_cache = reinterpret_cast<const std::int32_t*>(cache().k);
+  const auto to = [&](const gpu::Slots& s) { gpu::append(k(), v(), cache(), s); };
+  const std::string k_written = "[append] what is written to the cache's k must be apart from ";
+  refuses(k_written + "the slot mapping",
+          [&] { to(gpu::Slots::flat(reinterpret_cast<const std::int64_t*>(k_cache - 2))); });
+  refuses(k_written + "indptr", [&] { to(gpu::Slots::paged(k_cache - 2, four, four, four, 2)); });
+  refuses(k_written + "batch_indices", [&] { to(gpu::Slots::paged(four, four, k_cache - 5, four, 1)); });
+  refuses(k_written + "positions", [&] { to(gpu::Slots::paged(four, four, four, k_cache, 1)); });
+  EXPECT_NO_THROW(to(gpu::Slots::paged(four, four, k_cache - 6, four, 0)));
+  gpu::Cache c = cache();
+  c.type = gpu::CacheType::f8_e4m3;
+  c.scales = static_cast<const float*>(c.k);
+  refuses(k_written + "scales", [&] { append(c); });
+  refuses("[rotate_append] what is written to q_out must be apart from the slot mapping", [&] {
+    gpu::rotate_append(q(), q_out(), k(), v(), table, cache(),
+                       gpu::Slots::flat(static_cast<const std::int64_t*>(q_out().data)));
+  });
+  const gpu::Table rows = gpu::Table::borrow(memory.as<const float>() + 8192, static_cast<const float*>(cache().v), 8,
+                                             Pairing::half, tokens);
+  refuses("[rotate_append] what is written to the cache's v must be apart from the table's sin",
+          [&] { gpu::rotate_append(q(), q_out(), k(), v(), rows, cache(), slots); });
 }
 
 // ---- caches and slots ----
@@ -116,6 +164,8 @@ TEST_F(GpuFusedDoor, SaysWhatIsWrongWithACache) {
                [&] { append(with([](auto& c) { c.v = nullptr; })); });
   expect_error("DTYPE", "[append] the cache's v must be aligned to 4 bytes but got an address 2 beyond",
                [&] { append(with([](auto& c) { c.v = static_cast<std::byte*>(c.v) + 2; })); });
+  expect_error("SHAPE", "[append] the cache's v must end inside the address space but spans 2048 bytes",
+               [&] { append(with([](auto& c) { c.v = reinterpret_cast<void*>(~std::uintptr_t{1023}); })); });
   EXPECT_THROW(gpu::nhd(nullptr, nullptr, -1, 4, 2, 16), Error);
   EXPECT_THROW(gpu::hnd(nullptr, nullptr, std::int64_t{1} << 60, 16, 2, 16), Error);
 }
@@ -125,10 +175,10 @@ TEST_F(GpuFusedDoor, SaysWhatIsWrongWithScales) {
   c.k_scale = 0;
   EXPECT_NO_THROW(append(c)) << "of a cache that has no use for them";
   c.type = gpu::CacheType::f8_e4m3;
-  expect_error("VALUE", "[append] k_scale must be finite and above 0 but is 0.000000", [&] { append(c); });
+  expect_error("VALUE", "[append] k_scale must be finite and above 0 but is 0", [&] { append(c); });
   c.k_scale = 1;
-  c.v_scale = -2;
-  expect_error("VALUE", "[append] v_scale must be finite and above 0 but is -2.000000", [&] { append(c); });
+  c.v_scale = -2.5e-9f;
+  expect_error("VALUE", "[append] v_scale must be finite and above 0 but is -2.5e-09", [&] { append(c); });
   c.v_scale = std::numeric_limits<float>::infinity();
   EXPECT_THROW(append(c), Error);
   c.scales = reinterpret_cast<const float*>(memory.data() + 4 * 8192 + 1);
@@ -248,6 +298,28 @@ TEST_F(GpuFusedDoor, RefusesMemoryThatMeets) {
   EXPECT_THROW(rotate_append(at(1024, q_layout), cache()), Error) << "k";
   EXPECT_THROW(rotate_append(at(1, q_layout), cache()), Error) << "q, but not at its place";
   EXPECT_THROW(norm_rotate_append(2, at(64, q_layout)), Error) << "other heads of qkv";
+}
+
+// A long page_stride counts bytes for f8 and four times as many for f32: both must fit in 63 bits.
+TEST_F(GpuFusedDoor, TakesACacheOfF8AsFarAsItsBytesGo) {
+  gpu::Cache c = cache();
+  c.type = gpu::CacheType::f8_e4m3;
+  c.pages = 2;
+  c.page_stride = std::int64_t{1} << 61;
+  EXPECT_NO_THROW(append(c));
+  c.v = static_cast<std::byte*>(c.k) + 64;
+  EXPECT_THROW(append(c), Error) << "they meet";
+}
+
+TEST_F(GpuFusedDoor, ReordersNoLongerHeadsInPlaceThanAKernelTakes) {
+  const Layout wide = thd(1, 1, 2050);
+  const gpu::Table crossing = upload(table_of(1, 1025, 1, Pairing::interleaved_to_half));
+  const Device caches{4 * 2 * 2050};
+  const gpu::Cache to = gpu::nhd(caches.data(), caches.data() + 4 * 2050, 1, 1, 1, 2050);
+  expect_error(
+      "SHAPE", "[rotate_append] interleaved_to_half in place takes a rotary_dim of at most 2048 but got 2050",
+      [&] { gpu::rotate_append(at(0, wide), at(0, wide), at(4096, wide), at(6146, wide), crossing, to, slots); });
+  EXPECT_NO_THROW(gpu::rotate_append(at(0, wide), at(2050, wide), at(4100, wide), at(6150, wide), crossing, to, slots));
 }
 
 TEST_F(GpuFusedDoor, LetsNeighboursInOneMemoryThrough) {

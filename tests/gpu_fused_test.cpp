@@ -288,10 +288,10 @@ TEST_P(GpuFused, NormRotateAppendEqualsNormThenRotateThenAppend) {
     const DeviceCache wanted(cache), got(cache);
     order_threads(random);
 
-    const auto part = [&](std::int64_t first, std::int64_t heads) {
+    const auto part = [&, type = dtype](std::int64_t first, std::int64_t heads) {
       Layout l = packed;
       l.heads = heads;
-      return ConstHeads(on_qkv.data() + static_cast<std::size_t>(first * l.head_stride) * size_of(dtype), dtype, l);
+      return ConstHeads(on_qkv.data() + static_cast<std::size_t>(first * l.head_stride) * size_of(type), type, l);
     };
     const Layout q_near = bthd(s.batch, s.tokens, s.q_heads, head_dim),
                  k_near = bthd(s.batch, s.tokens, s.kv_heads, head_dim);

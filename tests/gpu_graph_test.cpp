@@ -264,6 +264,32 @@ TEST_F(GpuGraph, TakesNoPositionsOfTheHosts) {
   EXPECT_EQ(table.host(stream).tokens(), 8);
 }
 
+// What gpu.h advises: a graph writes and reads the rows at the address that it captured.
+TEST_F(GpuGraph, StandsWhereItsTableIsUsedForMoreInBetweenIfThatWasReserved) {
+  Random random(4);
+  const Frequencies f = yarn();
+  const gpu::Frequencies on_device(f, Pairing::half);
+  const Stream stream;
+  Step step{Inputs(random)};
+  gpu::Table table;
+  table.reserve(100, on_device.pairs());
+  const float* const rows = table.cos();
+  const Graph graph(stream, [&] {
+    table.assign(on_device, step.on_positions(), {}, stream);
+    step.turn(table, stream);
+  });
+  for (int replay = 0; replay < 2; ++replay) {
+    table.assign(on_device, Positions(std::vector<std::int64_t>(100, replay)), {}, stream);
+    EXPECT_EQ(table.cos(), rows);
+    const Inputs in(random);
+    step.put(in);
+    graph.replay();
+    expect_step(step, in, f, true);
+  }
+  table.reserve(101, on_device.pairs());
+  EXPECT_NE(table.cos(), rows) << "now the graph's rows are gone";
+}
+
 TEST_F(GpuGraph, ATableAllocatesOnlyWhereItHasNeverBeenAsLarge) {
 #ifndef ROTARY_GPU_EMULATED
   GTEST_SKIP() << "the emulator counts";
@@ -282,7 +308,7 @@ TEST_F(GpuGraph, ATableAllocatesOnlyWhereItHasNeverBeenAsLarge) {
   EXPECT_GT(gpu_emulator::counts().allocations, 0);
   table.assign(f, Positions(std::span(p).first(51)));
   gpu_emulator::reset_counts();
-  for (const std::size_t n : {1, 51, 3}) table.assign(f, Positions(std::span(p).first(n)));
+  for (const std::size_t n : {1U, 51U, 3U}) table.assign(f, Positions(std::span(p).first(n)));
   EXPECT_EQ(gpu_emulator::counts().allocations, 0) << "positions on the host";
   gpu::Table other = std::move(table);
   table.assign(f, on(0));

@@ -239,5 +239,52 @@ TEST_F(GpuTable, MovesAsValuesDo) {
   EXPECT_TRUE(same_rows(y.host(), Table(f, Pairing::half, Positions(other))));
 }
 
+void expect_of_no_tokens(const gpu::Table& table) {
+  EXPECT_EQ(table.tokens(), 0);
+  EXPECT_EQ(table.batch(), 1);
+  EXPECT_EQ(table.pairs(), 0);
+  EXPECT_EQ(table.cos(), nullptr);
+  EXPECT_EQ(table.sin(), nullptr);
+  const Table host = table.host();
+  EXPECT_EQ(host.tokens(), 0);
+  EXPECT_EQ(host.pairs(), 1);
+  EXPECT_TRUE(host.cos().empty());
+}
+
+TEST_F(GpuTable, WhatHasMovedAwayIsAsATableOfNoTokens) {
+  const std::vector<std::int64_t> p = {5, 6, 7};
+  const Frequencies f = made(6, 1.0, 0.5);
+  const gpu::Frequencies on_device(f, Pairing::half);
+  const Device rows{256};
+  const auto borrow = [&] {
+    return gpu::Table::borrow(rows.as<const float>(), rows.as<const float>(), 6, Pairing::half, 3);
+  };
+  expect_of_no_tokens(gpu::Table());
+  gpu::Table a(on_device, Positions(p)), b(on_device, Positions(p)), borrowed = borrow();
+  b = std::move(a);
+  expect_of_no_tokens(a);  // NOLINT: what is said of a moved-from table
+  borrowed = std::move(b);
+  expect_of_no_tokens(b);  // NOLINT
+  b.assign(on_device, Positions(p));
+  borrowed.assign(on_device, Positions(p));
+  b = borrow();
+  a = std::move(b);
+  expect_of_no_tokens(b);  // NOLINT
+  EXPECT_NO_THROW(b.assign(on_device, Positions(p))) << "it borrows nothing any more";
+  gpu::Table& itself = b;
+  b = std::move(itself);
+  EXPECT_TRUE(same_rows(b.host(), Table(f, Pairing::half, Positions(p))));
+#ifdef ROTARY_GPU_EMULATED
+  gpu::Table taken(on_device, Positions(p));
+  gpu_emulator::reset_counts();
+  taken = std::move(b);
+  EXPECT_EQ(gpu_emulator::counts().frees, 2) << "its rows, and the positions on their way";
+#endif
+  gpu::Frequencies x(f, Pairing::half), y(f, Pairing::interleaved);
+  x = std::move(y);
+  EXPECT_EQ(x.pairing(), Pairing::interleaved);
+  EXPECT_EQ(y.pairs(), 0);  // NOLINT
+}
+
 }  // namespace
 }  // namespace rotary::tests

@@ -6,8 +6,9 @@
 // stream and returns at once; what a call reads must stay until the stream has passed it. The verbs allocate nothing,
 // wait for nothing and ask the device nothing, so a CUDA graph can capture them. Of what lies in the device's memory
 // only addresses can be checked here. All of it, and the streams, belong to the current device (cudaSetDevice).
-// Throws what the verbs of rotary.h throw, and CUDA: a call of the runtime failed, or there is no device; every
-// function here but built() and devices() where rotary was built without CUDA (scripts/build.sh --with cuda).
+// Throws what the verbs of rotary.h throw, and CUDA: a call of the runtime failed, or there is no device. Where rotary
+// was built without CUDA (scripts/build.sh --with cuda) everything throws CUDA but built(), devices(), Positions,
+// Table() and moves of it, Rotation by a table, nhd, hnd and Slots.
 #pragma once
 
 #include <cstddef>
@@ -50,8 +51,8 @@ struct Positions {
 
 struct FrequencyArrays;  // src/gpu/kernels.h
 
-// A model's frequencies as the device's kernels read them: made once, for every stream (waits for the copy). Throws
-// SHAPE, SCALING, PAIRING.
+// A model's frequencies as the device's kernels read them: made once, for every stream (waits for the copy). One that
+// has moved away has no pairs, and is refused (SHAPE). Throws SHAPE, SCALING, PAIRING.
 class Frequencies {
  public:
   Frequencies(const rotary::Frequencies&, Pairing, Stream = nullptr);
@@ -67,9 +68,10 @@ class Frequencies {
   const rotary::Frequencies& host() const noexcept { return host_; }  // what they were made from
   // Per pair, in the device's memory: what phase() of rotary/device.cuh takes.
   const std::uint64_t* turns() const noexcept;
-  const FrequencyArrays& arrays() const noexcept { return *arrays_; }
+  const FrequencyArrays& arrays() const noexcept;
 
  private:
+  void swap(Frequencies&) noexcept;
   std::unique_ptr<FrequencyArrays> arrays_;
   rotary::Frequencies host_;
   void* memory_ = nullptr;
@@ -85,7 +87,8 @@ struct TableOptions {
   DType rounding = DType::f32;
 };
 
-// The rows of rotary::Table, bit for bit, in the device's memory: f32 [batch, tokens, pairs].
+// The rows of rotary::Table, bit for bit, in the device's memory: f32 [batch, tokens, pairs]. Throws SHAPE, DTYPE,
+// SCALING, POSITION (the host's), ALIAS.
 class Table {
  public:
   Table() = default;  // of no tokens
@@ -95,16 +98,19 @@ class Table {
   Table(std::span<const float> cos, std::span<const float> sin, int pairs, Pairing, int batch = 1, Stream = nullptr);
   // A view of the caller's cos and sin in the device's memory.
   static Table borrow(const float* cos, const float* sin, int pairs, Pairing, std::int64_t tokens, int batch = 1);
-  Table(Table&&) noexcept;
-  Table& operator=(Table&&) noexcept;
-  ~Table();
+  Table(Table&&) noexcept;             // leaves Table()
+  Table& operator=(Table&&) noexcept;  // leaves Table(); frees what it held, as ~Table
+  ~Table();                            // waits for the device
 
-  // As constructing anew. Allocates only where the table has never been as large, and then waits for the device; from
-  // positions in the device's memory a graph can capture it otherwise (from the host's: throws CUDA). Of a borrowed
-  // table: throws ALIAS.
+  // As constructing anew. Allocates only where the table has never been as large, and then waits for the device and
+  // frees the rows it had; from positions in the device's memory a graph can capture it otherwise (from the host's:
+  // throws CUDA). Of a borrowed table: throws ALIAS.
+  // Whoever keeps the address of the rows must not let the table grow: graphs that captured its assign or a verb that
+  // turns by it would write and read freed memory. reserve() the most before, or use one table for decode and one for
+  // prefill.
   void assign(const Frequencies&, const Positions&, const TableOptions& = {}, Stream = nullptr);
   void assign(const Frequencies&, const rotary::Positions& host, const TableOptions& = {}, Stream = nullptr);
-  void reserve(std::int64_t rows, int pairs);  // rows: batch * tokens
+  void reserve(std::int64_t rows, int pairs);  // rows: batch * tokens. Keeps the rows; grows as assign does
 
   Pairing pairing() const noexcept { return pairing_; }
   int pairs() const noexcept { return pairs_; }
@@ -113,9 +119,10 @@ class Table {
   std::int64_t tokens() const noexcept { return tokens_; }
   const float* cos() const noexcept { return cos_; }  // in the device's memory
   const float* sin() const noexcept { return sin_; }
-  rotary::Table host(Stream = nullptr) const;  // a copy; waits for the stream
+  rotary::Table host(Stream = nullptr) const;  // a copy, of Table() one of no tokens and one pair; waits for the stream
 
  private:
+  void swap(Table&) noexcept;
   void set_shape(Pairing, int pairs, int batch, std::int64_t tokens);
   float* memory_ = nullptr;              // cos, then sin
   std::int64_t capacity_ = 0;            // values of each
@@ -135,7 +142,7 @@ class Table {
 // and multiplied in f32, makes that 2e-7 times the factor). The table, or frequencies and positions, must outlive it.
 struct Rotation {
   Rotation(const Table& rows) : table(&rows) {}    // NOLINT: either is one
-  Rotation(const Frequencies&, const Positions&);  // throws POSITION: fractional ones; SHAPE: axes
+  Rotation(const Frequencies&, const Positions&);  // throws POSITION: fractional ones; SHAPE: axes, no pairs, changed
   Pairing pairing() const noexcept { return table ? table->pairing() : frequencies->pairing(); }
   int pairs() const noexcept { return table ? table->pairs() : frequencies->pairs(); }
   int batch() const noexcept { return table ? table->batch() : positions->batch; }
@@ -148,7 +155,8 @@ struct Rotation {
 // ---- rotate --------------------------------------------------------------------------------------
 
 // As in rotary.h, with its rules and its bits. q and k are one launch where they have one dtype.
-// Of interleaved_to_half in place a rotary_dim above 2048 is refused (SHAPE).
+// Of interleaved_to_half in place a rotary_dim above 2048 is refused (SHAPE). What is written must be apart from the
+// table's rows, or the positions (ALIAS).
 void rotate(const Heads& x, const Rotation&, Stream = nullptr);
 void rotate(const ConstHeads& x, const Heads& out, const Rotation&, Stream = nullptr);
 void rotate_qk(const Heads& q, const Heads& k, const Rotation&, Stream = nullptr);
@@ -216,17 +224,21 @@ struct Norm {
   bool across_heads = false;
 };
 
+// What these write must be apart from everything else that they read: ALIAS, but for Slots::indices, whose length is
+// not known here.
+
 // out may be x. The sum of squares is f32, in an order that depends on dtype and shape only.
 // Throws SHAPE, DTYPE, ALIAS, VALUE (eps).
 void rms_norm(const ConstHeads& x, const Heads& out, const Norm&, Stream = nullptr);
-// k and v to their slots.
+// k and v to their slots. Throws SHAPE, DTYPE, ALIAS, VALUE (k_scale, v_scale).
 void append(const ConstHeads& k, const ConstHeads& v, const Cache&, const Slots&, Stream = nullptr);
-// q turns to q_out (which may be q), k turns to its slots, v goes to its slots. Equal to rotate, then append.
+// q turns to q_out (which may be q), k turns to its slots, v goes to its slots. Equal to rotate, then append; throws
+// what they throw: SHAPE, DTYPE, ALIAS, PAIRING, VALUE (k_scale, v_scale).
 void rotate_append(const ConstHeads& q, const Heads& q_out, const ConstHeads& k, const ConstHeads& v, const Rotation&,
                    const Cache&, const Slots&, Stream = nullptr);
 // qkv as in rotate_qkv; q is normed and turns to q_out (which may be q's part of qkv), k is normed and turns to its
 // slots, v goes to its slots. Equal to rms_norm, rotate, then append. interleaved_to_half turns q apart from qkv only
-// (ALIAS).
+// (ALIAS). Throws SHAPE, DTYPE, ALIAS, PAIRING, VALUE (eps, k_scale, v_scale).
 void norm_rotate_append(const ConstHeads& qkv, std::int64_t kv_heads, const Heads& q_out, const Norm& q_norm,
                         const Norm& k_norm, const Rotation&, const Cache&, const Slots&, Stream = nullptr);
 

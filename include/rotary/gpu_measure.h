@@ -35,7 +35,8 @@ void download(void* host, const void* device, std::size_t bytes, Stream);
 // On the stream; nobody waits.
 void fill(void* device, int byte, std::size_t bytes, Stream);
 void copy(const void* in, void* out, std::size_t bytes, Stream);  // by the runtime's own copy
-// By a kernel, 16 bytes at once: in == out is an update of the same bytes. Both at multiples of 16; bytes too.
+// By a kernel, 16 bytes at once: in == out is an update of the same bytes, else they are apart (ALIAS). Both at
+// multiples of 16 (DTYPE); bytes too (SHAPE).
 void move_bytes(const void* in, void* out, std::size_t bytes, Stream);
 
 // A stream that waits for no other.
@@ -52,7 +53,7 @@ class OwnStream {
 };
 
 // The same work on one or more sets of memory, which take turns so that no call finds its inputs in a cache that only
-// an earlier call of the same work filled. Each enqueues its calls on the stream.
+// an earlier call of the same work filled. Each enqueues its calls on the stream. Without sets: throws SHAPE.
 using Work = std::vector<std::function<void(Stream)>>;
 
 struct Times {

@@ -24,6 +24,10 @@ Frequencies::Frequencies(Frequencies&&) noexcept = default;
 Frequencies& Frequencies::operator=(Frequencies&&) noexcept = default;
 Frequencies::~Frequencies() = default;
 const std::uint64_t* Frequencies::turns() const noexcept { return nullptr; }
+const FrequencyArrays& Frequencies::arrays() const noexcept {
+  static constexpr FrequencyArrays none;
+  return none;
+}
 
 Table::Table(const Frequencies&, const Positions&, const TableOptions&, Stream) { refuse(); }
 Table::Table(const Frequencies&, const rotary::Positions&, const TableOptions&, Stream) { refuse(); }

@@ -5,15 +5,10 @@
 #include <string>
 #include <utility>
 
-#include "call.h"
 #include "pointers.h"
 
 namespace rotary::gpu {
 namespace {
-
-std::size_t element_bytes(const Cache& cache, DType dtype) noexcept {
-  return cache.type == CacheType::f8_e4m3 ? 1 : size_of(dtype);
-}
 
 struct Dimension {
   const char* name;
@@ -27,13 +22,14 @@ std::array<Dimension, 3> dimensions(const Cache& cache) noexcept {
                                Dimension{"token_stride", cache.page_size, cache.token_stride},
                                Dimension{"page_stride", cache.pages, cache.page_stride}};
   for (Dimension& d : all) d.stride = d.count > 1 ? d.stride : 0;
-  for (const std::size_t k : {1, 0, 1}) {
+  for (const unsigned k : {1U, 0U, 1U}) {
     if (all[k].stride > all[k + 1].stride) std::swap(all[k], all[k + 1]);
   }
   return all;
 }
 
-void check_strides(const char* verb, const Cache& cache, std::size_t bytes) {
+// The bytes from the first element to behind the last one.
+std::int64_t checked_span(const char* verb, const Cache& cache, std::size_t bytes) {
   std::int64_t extent = cache.head_dim;
   for (const Dimension& d : dimensions(cache)) {
     if (d.count == 1) continue;
@@ -54,11 +50,18 @@ void check_strides(const char* verb, const Cache& cache, std::size_t bytes) {
   if (__builtin_mul_overflow(extent, static_cast<std::int64_t>(bytes), &extent)) {
     fail("SHAPE", verb, "the cache must span less than 2^63 bytes but got more");
   }
+  return extent;
+}
+
+void check_end(const char* verb, const char* what, const void* data, std::int64_t bytes) {
+  const auto address = reinterpret_cast<std::uintptr_t>(data);
+  if (address + static_cast<std::uintptr_t>(bytes) >= address) return;
+  fail("SHAPE", verb, std::string(what) + " must end inside the address space but spans " + text(bytes) + " bytes");
 }
 
 void check_scale(const char* verb, const char* what, float scale) {
   if (std::isfinite(scale) && scale > 0) return;
-  fail("VALUE", verb, std::string(what) + " must be finite and above 0 but is " + std::to_string(scale));
+  fail("VALUE", verb, std::string(what) + " must be finite and above 0 but is " + number(scale));
 }
 
 }  // namespace
@@ -77,9 +80,11 @@ void check_cache(const char* verb, const Cache& cache, const ConstHeads& k) {
              text(k.layout.head_dim) + ", but got " + text(cache.heads) + " and " + text(cache.head_dim));
   }
   const std::size_t bytes = element_bytes(cache, k.dtype);
-  check_strides(verb, cache, bytes);
+  const std::int64_t span = checked_span(verb, cache, bytes);
   check_pointer(verb, "the cache's k", cache.k, bytes);
   check_pointer(verb, "the cache's v", cache.v, bytes);
+  check_end(verb, "the cache's k", cache.k, span);
+  check_end(verb, "the cache's v", cache.v, span);
   if (cache.type != CacheType::f8_e4m3) return;
   check_aligned(verb, "scales", cache.scales, sizeof(float));
   if (cache.scales != nullptr) return;
@@ -121,7 +126,11 @@ CacheJob cache_job(const Cache& cache, const Slots& slots) noexcept {
   return job;
 }
 
-Blocks blocks_of(const Cache& cache, const void* data, DType dtype) noexcept {
+std::size_t element_bytes(const Cache& cache, DType dtype) noexcept {
+  return cache.type == CacheType::f8_e4m3 ? 1 : size_of(dtype);
+}
+
+Layout layout_of(const Cache& cache) noexcept {
   Layout l;
   l.batch = cache.pages;
   l.tokens = cache.page_size;
@@ -130,20 +139,21 @@ Blocks blocks_of(const Cache& cache, const void* data, DType dtype) noexcept {
   l.batch_stride = cache.page_stride;
   l.token_stride = cache.token_stride;
   l.head_stride = cache.head_stride;
-  Blocks blocks = blocks_of(data, dtype, l);
-  if (cache.type != CacheType::f8_e4m3) return blocks;
-  const auto each = static_cast<std::int64_t>(size_of(dtype));
-  blocks.block /= each;
-  for (std::int64_t& stride : blocks.stride) stride /= each;
-  return blocks;
+  return l;
 }
 
-Blocks blocks_of(const void* data, DType dtype, const Layout& l) noexcept {
-  const auto each = static_cast<std::int64_t>(size_of(dtype));
-  Blocks blocks{reinterpret_cast<std::uintptr_t>(data), l.head_dim * each, {l.batch, l.tokens, l.heads}, {}};
-  set_strides(blocks.stride, l);
-  for (std::int64_t& stride : blocks.stride) stride *= each;
-  return blocks;
+void check_apart(const char* verb, std::span<const Part> written, const Cache& cache, const Slots& slots,
+                 std::int64_t tokens) {
+  if (slots.slot != nullptr) {
+    check_apart(verb, written, values("the slot mapping", slots.slot, tokens));
+  } else {
+    check_apart(verb, written, values("indptr", slots.indptr, std::int64_t{slots.sequences} + 1));
+    check_apart(verb, written, values("batch_indices", slots.batch_indices, tokens));
+    check_apart(verb, written, values("positions", slots.positions, tokens));
+  }
+  if (cache.type == CacheType::f8_e4m3 && cache.scales != nullptr) {
+    check_apart(verb, written, values("scales", cache.scales, 2));
+  }
 }
 
 }  // namespace rotary::gpu

@@ -1,7 +1,7 @@
 // The rules of a paged cache and its slots, for heads that go there.
 #pragma once
 
-#include "blocks.h"
+#include "apart.h"
 #include "kernels.h"
 
 namespace rotary::gpu {
@@ -12,8 +12,13 @@ void check_slots(const char* verb, const Slots&);
 
 CacheJob cache_job(const Cache&, const Slots&) noexcept;
 
-// Where they lie: data is the cache's k or v, dtype that of the heads.
-Blocks blocks_of(const Cache&, const void* data, DType dtype) noexcept;
-Blocks blocks_of(const void* data, DType dtype, const Layout&) noexcept;
+// Pages, tokens of a page, heads.
+Layout layout_of(const Cache&) noexcept;
+// Of the cache, where the heads are of that type.
+std::size_t element_bytes(const Cache&, DType) noexcept;
+
+// What is written from what says where to, and from the scales. But for slots.indices, whose length only the device
+// knows. Throws ALIAS.
+void check_apart(const char* verb, std::span<const Part> written, const Cache&, const Slots&, std::int64_t tokens);
 
 }  // namespace rotary::gpu

@@ -1,12 +1,50 @@
 // From the words of gpu.h to the plain jobs of kernels.h.
 #pragma once
 
+#include <charconv>
+#include <cstdint>
+#include <string>
+
 #include "kernels.h"
 #include "refuse.h"
 
 namespace rotary::gpu {
 
-inline TableShape shape_of(const Rotation& by) noexcept { return {by.pairing(), by.pairs(), by.batch(), by.tokens()}; }
+// The fewest digits that say which float it is.
+inline std::string number(float x) {
+  char buffer[32];
+  return {buffer, std::to_chars(buffer, buffer + sizeof buffer, x).ptr};
+}
+
+// Those that have moved away have no pairs. Throws SHAPE.
+inline void check_pairs(const char* verb, const Frequencies& f) {
+  if (f.pairs() == 0) fail("SHAPE", verb, "inv_freq must have at least one pair but is empty");
+}
+
+// Throws SHAPE.
+inline TableShape checked_shape(const char* verb, const Rotation& by) {
+  if (by.table == nullptr) check_pairs(verb, *by.frequencies);
+  return {by.pairing(), by.pairs(), by.batch(), by.tokens()};
+}
+
+// Of interleaved_to_half in place a kernel takes a head no longer than this. Throws SHAPE.
+inline constexpr int largest_reordered = 2048;
+inline void check_reordered(const char* verb, int rotary_dim) {
+  if (rotary_dim <= largest_reordered) return;
+  fail("SHAPE", verb,
+       "interleaved_to_half in place takes a rotary_dim of at most " + text(largest_reordered) + " but got " +
+           text(rotary_dim));
+}
+
+// Positions as their constructors leave them: of one kind, aligned. Throws SHAPE.
+inline void check_unchanged(const char* verb, const Positions& p) {
+  const int kinds = (p.i64 != nullptr ? 1 : 0) + (p.i32 != nullptr ? 1 : 0) + (p.f64 != nullptr ? 1 : 0);
+  const auto of_eight = reinterpret_cast<std::uintptr_t>(p.i64) | reinterpret_cast<std::uintptr_t>(p.f64);
+  const bool sized = p.axes >= 1 && p.batch >= 1 && p.tokens >= 0;
+  const bool aligned = of_eight % 8 == 0 && reinterpret_cast<std::uintptr_t>(p.i32) % 4 == 0;
+  if (sized && (p.tokens == 0 || (kinds == 1 && aligned))) return;
+  fail("SHAPE", verb, "positions must be as their constructors make them but were changed");
+}
 
 inline PositionArrays arrays_of(const Positions& p) noexcept {
   PositionArrays arrays;

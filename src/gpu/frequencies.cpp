@@ -78,20 +78,30 @@ Frequencies::Frequencies(const rotary::Frequencies& f, Pairing pairing, Stream s
   arrays_->axis = f.axis.empty() ? nullptr : at<std::uint8_t>(memory_, axis_at);
 }
 
-Frequencies::Frequencies(Frequencies&& other) noexcept { *this = std::move(other); }
+Frequencies::Frequencies(Frequencies&& other) noexcept { swap(other); }
 
 Frequencies& Frequencies::operator=(Frequencies&& other) noexcept {
+  Frequencies taken(std::move(other));
+  swap(taken);
+  return *this;
+}
+
+void Frequencies::swap(Frequencies& other) noexcept {
   std::swap(arrays_, other.arrays_);
   std::swap(host_, other.host_);
   std::swap(memory_, other.memory_);
   std::swap(pairing_, other.pairing_);
   std::swap(pairs_, other.pairs_);
   std::swap(axes_, other.axes_);
-  return *this;
 }
 
 Frequencies::~Frequencies() { Block(memory_).reset(); }
 
-const std::uint64_t* Frequencies::turns() const noexcept { return arrays_ == nullptr ? nullptr : arrays_->turns; }
+const FrequencyArrays& Frequencies::arrays() const noexcept {
+  static constexpr FrequencyArrays none;
+  return arrays_ == nullptr ? none : *arrays_;
+}
+
+const std::uint64_t* Frequencies::turns() const noexcept { return arrays().turns; }
 
 }  // namespace rotary::gpu

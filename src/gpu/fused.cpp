@@ -2,8 +2,10 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 
+#include "apart.h"
 #include "cache.h"
 #include "call.h"
 #include "checks.h"
@@ -23,8 +25,7 @@ void check_norm(const char* verb, const char* what, const Norm& norm) {
     check_aligned(verb, (std::string(what) + "'s weight").c_str(), norm.weight, size_of(norm.dtype));
   }
   if (!std::isfinite(norm.eps) || norm.eps < 0) {
-    fail("VALUE", verb,
-         std::string(what) + "'s eps must be finite and not negative but is " + std::to_string(norm.eps));
+    fail("VALUE", verb, std::string(what) + "'s eps must be finite and not negative but is " + number(norm.eps));
   }
 }
 
@@ -50,36 +51,49 @@ void check_q_and_k(const char* verb, const ConstHeads& q, const ConstHeads& k) {
   }
 }
 
-// The elements of one side of a call, and how sentences name it.
-struct Part {
-  const char* name;
-  Blocks blocks;
-};
+// ---- memory ----
 
-void check_apart(const char* verb, const Part& written, const Part& other) {
-  if (blocks_meet(written.blocks, other.blocks)) refuse_meeting(verb, written.name, other.name);
+Part part_of(const char* name, const ConstHeads& x) noexcept {
+  return part(name, x.data, static_cast<std::int64_t>(size_of(x.dtype)), x.layout);
+}
+Part part_of(const char* name, const Heads& x) noexcept {
+  return part(name, x.data, static_cast<std::int64_t>(size_of(x.dtype)), x.layout);
 }
 
-// Nothing that is written may be read or written elsewhere; but q_out may be q, as the door has seen to.
-void check_memory(const char* verb, const ConstHeads* q, const Heads* q_out, const ConstHeads& k, const ConstHeads& v,
-                  const Cache& cache) {
-  const bool with_q = q != nullptr && has_elements(q->layout), with_k = has_elements(k.layout);
-  if (!with_k) return;
-  const DType dtype = k.dtype;
-  const Part k_in{"k", blocks_of(k.data, dtype, k.layout)}, v_in{"v", blocks_of(v.data, dtype, v.layout)};
-  const Part k_cache{"the cache's k", blocks_of(cache, cache.k, dtype)};
-  const Part v_cache{"the cache's v", blocks_of(cache, cache.v, dtype)};
+// What a call writes. Nothing of it is read or written as another's heads; but q_out may be q, as the door has seen to.
+void check_writes(const char* verb, const ConstHeads* q, const Heads* q_out, const ConstHeads& k, const ConstHeads& v,
+                  const Cache& cache, Writes& written) {
+  const bool with_q = q != nullptr && has_elements(q->layout);
+  if (with_q) written.add(part_of("q_out", *q_out));
+  if (!has_elements(k.layout)) return;
+  const auto each = static_cast<std::int64_t>(element_bytes(cache, k.dtype));
+  written.cache = layout_of(cache);
+  const Part k_cache = part("the cache's k", cache.k, each, written.cache);
+  const Part v_cache = part("the cache's v", cache.v, each, written.cache);
   check_apart(verb, k_cache, v_cache);
-  for (const Part* written : {&k_cache, &v_cache}) {
-    check_apart(verb, *written, k_in);
-    check_apart(verb, *written, v_in);
-  }
-  if (!with_q) return;
-  const Part q_in{"q", blocks_of(q->data, dtype, q->layout)};
-  const Part q_written{"q_out", blocks_of(q_out->data, dtype, q_out->layout)};
-  for (const Part* other : {&k_in, &v_in, &k_cache, &v_cache}) check_apart(verb, q_written, *other);
-  check_apart(verb, k_cache, q_in);
-  check_apart(verb, v_cache, q_in);
+  check_apart(verb, written.all(), k_cache);
+  check_apart(verb, written.all(), v_cache);
+  written.add(k_cache);
+  written.add(v_cache);
+  check_apart(verb, written.all(), part_of("k", k));
+  check_apart(verb, written.all(), part_of("v", v));
+  if (with_q) check_apart(verb, written.all().subspan(1), part_of("q", *q));
+}
+
+// From the weight of a norm of x.
+void check_weight(const char* verb, std::span<const Part> written, const char* name, const Norm& norm,
+                  const Layout& x) {
+  if (norm.weight == nullptr || !has_elements(x)) return;
+  const std::int64_t count = norm.across_heads ? x.heads * x.head_dim : x.head_dim;
+  const auto bytes = count * static_cast<std::int64_t>(size_of(norm.dtype));
+  check_apart(verb, written, values(name, static_cast<const std::byte*>(norm.weight), bytes));
+}
+
+// From where k and v are told to go.
+void check_places(const char* verb, std::span<const Part> written, const ConstHeads& k, const Cache& cache,
+                  const Slots& slots) {
+  if (!has_elements(k.layout)) return;
+  check_apart(verb, written, cache, slots, product(k.layout.batch, k.layout.tokens));
 }
 
 // ---- jobs ----
@@ -149,6 +163,9 @@ void rms_norm(const ConstHeads& x, const Heads& out, const Norm& norm, Stream st
   const char* const verb = "rms_norm";
   check_heads({verb, "x", "out", ""}, x, out, {Pairing::half, 0, 1, x.layout.tokens});
   check_norm(verb, "the norm", norm);
+  if (!has_elements(x.layout)) return;
+  const Part written = part_of("out", out);
+  check_weight(verb, {&written, 1}, "the norm's weight", norm, x.layout);
   StepJob job = step_job(x, nullptr);
   job.q_norm = norm_job(norm);
   add_q(job, x, out);
@@ -159,7 +176,9 @@ void append(const ConstHeads& k, const ConstHeads& v, const Cache& cache, const 
   const char* const verb = "append";
   check_kv(verb, k, v);
   check_destination(verb, k, cache, slots);
-  check_memory(verb, nullptr, nullptr, k, v, cache);
+  Writes written;
+  check_writes(verb, nullptr, nullptr, k, v, cache, written);
+  check_places(verb, written.all(), k, cache, slots);
   StepJob job = step_job(k, nullptr);
   add_kv(job, k, v, cache, slots);
   run(job, stream);
@@ -168,15 +187,19 @@ void append(const ConstHeads& k, const ConstHeads& v, const Cache& cache, const 
 void rotate_append(const ConstHeads& q, const Heads& q_out, const ConstHeads& k, const ConstHeads& v,
                    const Rotation& by, const Cache& cache, const Slots& slots, Stream stream) {
   const char* const verb = "rotate_append";
-  check_heads({verb, "q", "q_out", " of q"}, q, q_out, shape_of(by));
+  check_heads({verb, "q", "q_out", " of q"}, q, q_out, checked_shape(verb, by));
   check_kv(verb, k, v);
   check_q_and_k(verb, q, k);
+  // The step kernel cannot change the order of a head in place.
+  const bool reorders = by.pairing() == Pairing::interleaved_to_half && q.data == q_out.data && has_elements(q.layout);
+  if (reorders) check_reordered(verb, 2 * by.pairs());
   check_destination(verb, k, cache, slots);
-  check_memory(verb, &q, &q_out, k, v, cache);
+  Writes written;
+  check_writes(verb, &q, &q_out, k, v, cache, written);
+  check_apart(verb, written.all(), by);
+  check_places(verb, written.all(), k, cache, slots);
   StepJob job = step_job(k, &by);
   add_kv(job, k, v, cache, slots);
-  // The step kernel cannot change the order of a head in place.
-  const bool reorders = by.pairing() == Pairing::interleaved_to_half && q.data == q_out.data;
   if (reorders) {
     rotate(q_out, by, stream);
   } else {
@@ -194,14 +217,19 @@ void norm_rotate_append(const ConstHeads& qkv, std::int64_t kv_heads, const Head
   const std::int64_t q_heads = l.heads - 2 * kv_heads;
   const ConstHeads q = heads_of(qkv, 0, q_heads), k = heads_of(qkv, q_heads, kv_heads);
   const ConstHeads v = heads_of(qkv, q_heads + kv_heads, kv_heads);
-  check_heads({verb, "q", "q_out", " of q"}, q, q_out, shape_of(by));
+  check_heads({verb, "q", "q_out", " of q"}, q, q_out, checked_shape(verb, by));
   check_norm(verb, "q_norm", q_norm);
   check_norm(verb, "k_norm", k_norm);
   if (by.pairing() == Pairing::interleaved_to_half && q.data == q_out.data && has_elements(q.layout)) {
     fail("ALIAS", verb, "interleaved_to_half must turn q apart from qkv but q_out is q's part of it");
   }
   check_destination(verb, k, cache, slots);
-  check_memory(verb, &q, &q_out, k, v, cache);
+  Writes written;
+  check_writes(verb, &q, &q_out, k, v, cache, written);
+  check_apart(verb, written.all(), by);
+  check_weight(verb, written.all(), "q_norm's weight", q_norm, q.layout);
+  check_weight(verb, written.all(), "k_norm's weight", k_norm, k.layout);
+  check_places(verb, written.all(), k, cache, slots);
   StepJob job = step_job(qkv, &by);
   job.q_norm = norm_job(q_norm);
   job.k_norm = norm_job(k_norm);

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "kernels.h"
+#include "refuse.h"
 
 namespace rotary::gpu {
 
@@ -132,6 +133,12 @@ int calls_of_sample(Calls& calls, Event& begin, Event& end, Stream stream) {
   }
 }
 
+void check_sets(const char* operation, const std::vector<Work>& works) {
+  const auto none = std::find_if(works.begin(), works.end(), [](const Work& work) { return work.empty(); });
+  if (none == works.end()) return;
+  fail("SHAPE", operation, "each work must have a set of memory but work " + text(none - works.begin()) + " has none");
+}
+
 }  // namespace
 
 Memory::Memory(std::size_t bytes) : size_(bytes) {
@@ -142,8 +149,9 @@ Memory::Memory(std::size_t bytes) : size_(bytes) {
 Memory::Memory(Memory&& other) noexcept
     : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
 Memory& Memory::operator=(Memory&& other) noexcept {
-  std::swap(data_, other.data_);
-  std::swap(size_, other.size_);
+  Memory taken(std::move(other));
+  std::swap(data_, taken.data_);
+  std::swap(size_, taken.size_);
   return *this;
 }
 Memory::~Memory() {
@@ -182,6 +190,7 @@ OwnStream::OwnStream() { check_cuda(cudaStreamCreateWithFlags(&stream_, cudaStre
 OwnStream::~OwnStream() { cudaStreamDestroy(stream_); }
 
 Times event_times(const std::vector<Work>& works, double seconds, Stream stream) {
+  check_sets("event_times", works);
   Event begin, end;
   std::vector<Calls> calls(works.begin(), works.end());
   std::vector<int> counts;
@@ -192,6 +201,7 @@ Times event_times(const std::vector<Work>& works, double seconds, Stream stream)
 }
 
 Times graph_times(const std::vector<Work>& works, double seconds, Stream stream) {
+  check_sets("graph_times", works);
   Event begin, end;
   std::vector<Graph> graphs;
   for (const Work& work : works) {

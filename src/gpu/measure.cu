@@ -3,8 +3,11 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <string>
 
+#include "apart.h"
 #include "launch.h"
+#include "pointers.h"
 #include "rotary/gpu_measure.h"
 
 namespace rotary::gpu {
@@ -40,8 +43,18 @@ __global__ void move_vectors(const Vector* in, Vector* out, std::int64_t count, 
 }  // namespace
 
 void move_bytes(const void* in, void* out, std::size_t bytes, Stream stream) {
+  const char* const verb = "move_bytes";
+  if (bytes % sizeof(Vector) != 0) {
+    fail("SHAPE", verb, "bytes must be a multiple of " + text(sizeof(Vector)) + " but got " + std::to_string(bytes));
+  }
   const auto count = static_cast<std::int64_t>(bytes / sizeof(Vector));
   if (count == 0) return;
+  check_pointer(verb, "in", in, sizeof(Vector));
+  check_pointer(verb, "out", out, sizeof(Vector));
+  if (in != out) {
+    check_apart(verb, values("out", static_cast<const Vector*>(out), count),
+                values("in", static_cast<const Vector*>(in), count));
+  }
   const auto blocks = static_cast<unsigned>((count + block_vectors - 1) / block_vectors);
   launch(move_vectors, dim3(blocks), dim3(block_threads), stream, static_cast<const Vector*>(in),
          static_cast<Vector*>(out), count, std::uint32_t{0});

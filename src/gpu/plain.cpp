@@ -1,6 +1,7 @@
 // What needs no device: positions, caches, slots and rotations as the caller describes them.
 #include <string>
 
+#include "call.h"
 #include "checks.h"
 #include "pointers.h"
 #include "refuse.h"
@@ -35,6 +36,8 @@ Positions::Positions(const double* p, std::int64_t tokens_, int axes_, int batch
 }
 
 Rotation::Rotation(const Frequencies& f, const Positions& p) : frequencies(&f), positions(p) {
+  check_pairs("rotation", f);
+  check_unchanged("rotation", p);
   if (p.f64 != nullptr) fail("POSITION", "rotation", "positions must be integers without a table but are fractional");
   check_axes("rotation", f.axes(), p.axes);
 }

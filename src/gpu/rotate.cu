@@ -96,10 +96,10 @@ __global__ void __launch_bounds__(threads_at_once) rotate_kernel(const RotateGri
     from = to = places_of_rest<Type>(share.rest_unit, share.rest_units, 2 * grid.pairs, share.rest);
   }
 
-  constexpr int heads = heads_at_once(Bytes);
+  constexpr std::uint32_t heads = heads_at_once(Bytes);
   Unit unit[heads];
 #pragma unroll
-  for (int h = 0; h < heads; ++h) {
+  for (std::uint32_t h = 0; h < heads; ++h) {
     if (share.head + h * share.groups < share.heads) unit[h] = load_unit<Type, Bytes>(share.in, from);
     share.in += share.in_step;
   }
@@ -111,7 +111,7 @@ __global__ void __launch_bounds__(threads_at_once) rotate_kernel(const RotateGri
     if (grid.meet) __syncthreads();
   }
 #pragma unroll
-  for (int h = 0; h < heads; ++h) {
+  for (std::uint32_t h = 0; h < heads; ++h) {
     if (share.head + h * share.groups >= share.heads) break;
     if (turns) {
       float x[2 * lanes<Type>];

@@ -1,9 +1,11 @@
 // Tables in the device's memory: checked as those of the host, filled by a kernel.
+#include <algorithm>
 #include <limits>
 #include <utility>
 #include <vector>
 
 #include "angle_job.h"
+#include "apart.h"
 #include "call.h"
 #include "float_state.h"
 #include "memory.h"
@@ -14,6 +16,7 @@ namespace rotary::gpu {
 namespace {
 
 void check_options(const Frequencies& f, const TableOptions& options) {
+  check_pairs("table", f);
   if (options.rounding > DType::bf16) {
     fail("DTYPE", "table",
          "rounding must be f32, f16 or bf16 but is value " + text(static_cast<int>(options.rounding)));
@@ -106,10 +109,12 @@ Table::Table(const Frequencies& f, const rotary::Positions& host, const TableOpt
 void Table::assign(const Frequencies& f, const Positions& positions, const TableOptions& options, Stream stream) {
   refuse_borrowed(borrowed_);
   check_options(f, options);
-  if (positions.axes < 1 || positions.batch < 1 || positions.tokens < 0)
-    fail("SHAPE", "table", "positions must be as their constructors make them but were changed");
+  check_unchanged("table", positions);
   check_axes("table", f.axes(), positions.axes);
   const auto values = static_cast<std::int64_t>(checked_size(positions.batch, positions.tokens, f.pairs()));
+  if (values > 0) {
+    check_apart("table", gpu::values("the table's rows", memory_, 2 * capacity_), gpu::values("positions", positions));
+  }
   if (values > capacity_) {
     std::int64_t capacity = 0;
     Block block = allocate_rows(values, capacity);
@@ -188,14 +193,20 @@ rotary::Table Table::host(Stream stream) const {
     check_cuda(cudaMemcpyAsync(sin.data(), sin_, bytes, cudaMemcpyDeviceToHost, stream), "table");
     check_cuda(cudaStreamSynchronize(stream), "table");
   }
-  return {cos, sin, pairs_, pairing_, batch_};
+  return {cos, sin, std::max(pairs_, 1), pairing_, batch_};
 }
 
 // ---- a value that moves --------------------------------------------------------------------------
 
-Table::Table(Table&& other) noexcept { *this = std::move(other); }
+Table::Table(Table&& other) noexcept { swap(other); }
 
 Table& Table::operator=(Table&& other) noexcept {
+  Table taken(std::move(other));
+  swap(taken);
+  return *this;
+}
+
+void Table::swap(Table& other) noexcept {
   std::swap(memory_, other.memory_);
   std::swap(capacity_, other.capacity_);
   std::swap(positions_, other.positions_);
@@ -207,7 +218,6 @@ Table& Table::operator=(Table&& other) noexcept {
   std::swap(pairs_, other.pairs_);
   std::swap(batch_, other.batch_);
   std::swap(tokens_, other.tokens_);
-  return *this;
 }
 
 Table::~Table() {

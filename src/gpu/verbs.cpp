@@ -1,16 +1,16 @@
 // rotate and its kin on a stream: the host's door, then one launch.
+#include "apart.h"
 #include "call.h"
 #include "checks.h"
 
 namespace rotary::gpu {
 namespace {
 
-constexpr int largest_reordered = 2048;  // elements of a head that change their order in place
-
 // One side of a call whose rules hold.
 struct Turned {
   const ConstHeads& x;
   const Heads& out;
+  const char* name;  // of out
 
   bool empty() const noexcept { return !has_elements(x.layout); }
   bool in_place() const noexcept { return x.data == out.data; }
@@ -19,13 +19,15 @@ struct Turned {
   }
 };
 
-void check_order(const char* verb, const Turned& x, const Rotation& by) {
-  const int rotary_dim = 2 * by.pairs();
-  if (by.pairing() != Pairing::interleaved_to_half || rotary_dim <= largest_reordered || x.empty()) return;
-  if (!x.in_place()) return;
-  fail("SHAPE", verb,
-       "interleaved_to_half in place takes a rotary_dim of at most " + text(largest_reordered) + " but got " +
-           text(rotary_dim));
+void check_turned(const char* verb, const Turned& x, const Rotation& by) {
+  if (x.empty()) return;
+  Layout written = x.out.layout;
+  if (x.in_place()) {
+    written.head_dim = 2 * by.pairs();
+    if (by.pairing() == Pairing::interleaved_to_half) check_reordered(verb, written.head_dim);
+  }
+  const Part out = part(x.name, x.out.data, static_cast<std::int64_t>(size_of(x.out.dtype)), written);
+  check_apart(verb, {&out, 1}, by);
 }
 
 // x, and k where there is one.
@@ -46,37 +48,37 @@ void launch(const Turned& x, const Turned* k, const Rotation& by, bool backward,
 }
 
 void run(const char* verb, const Turned& x, const Rotation& by, bool backward, Stream stream) {
-  check_order(verb, x, by);
+  check_turned(verb, x, by);
   if (!x.empty()) launch(x, nullptr, by, backward, stream);
 }
 
 void run(const char* verb, const Turned& q, const Turned& k, const Rotation& by, bool backward, Stream stream) {
-  check_order(verb, q, by);
-  check_order(verb, k, by);
+  check_turned(verb, q, by);
+  check_turned(verb, k, by);
   if (!q.empty() && !k.empty() && q.x.dtype == k.x.dtype) return launch(q, &k, by, backward, stream);
   if (!q.empty()) launch(q, nullptr, by, backward, stream);
   if (!k.empty()) launch(k, nullptr, by, backward, stream);
 }
 
 void in_place(const char* verb, const Heads& x, const Rotation& by, bool backward, Stream stream) {
-  check_rotate(verb, x, shape_of(by), backward);
-  run(verb, {x, x}, by, backward, stream);
+  check_rotate(verb, x, checked_shape(verb, by), backward);
+  run(verb, {x, x, "x"}, by, backward, stream);
 }
 
 void apart(const char* verb, const ConstHeads& x, const Heads& out, const Rotation& by, bool backward, Stream stream) {
-  check_rotate(verb, x, out, shape_of(by), backward);
-  run(verb, {x, out}, by, backward, stream);
+  check_rotate(verb, x, out, checked_shape(verb, by), backward);
+  run(verb, {x, out, "out"}, by, backward, stream);
 }
 
 void in_place(const char* verb, const Heads& q, const Heads& k, const Rotation& by, bool backward, Stream stream) {
-  check_rotate_qk(verb, q, k, shape_of(by), backward);
-  run(verb, {q, q}, {k, k}, by, backward, stream);
+  check_rotate_qk(verb, q, k, checked_shape(verb, by), backward);
+  run(verb, {q, q, "q"}, {k, k, "k"}, by, backward, stream);
 }
 
 void apart(const char* verb, const ConstHeads& q, const Heads& q_out, const ConstHeads& k, const Heads& k_out,
            const Rotation& by, bool backward, Stream stream) {
-  check_rotate_qk(verb, q, q_out, k, k_out, shape_of(by), backward);
-  run(verb, {q, q_out}, {k, k_out}, by, backward, stream);
+  check_rotate_qk(verb, q, q_out, k, k_out, checked_shape(verb, by), backward);
+  run(verb, {q, q_out, "q_out"}, {k, k_out, "k_out"}, by, backward, stream);
 }
 
 }  // namespace
