@@ -70,6 +70,9 @@ void check_device(const Options& options, const bench::Choice& choice) {
     throw UsageError("--cache is for --op append and --op norm_append");
   }
   if (appending && choice.kv_heads == 0) throw UsageError("--op append and --op norm_append need a k: no --kv-heads 0");
+  if (options.in_place && choice.op && choice.pairing && bench::only_apart(*choice.op, *choice.pairing)) {
+    throw UsageError("--op norm_append turns interleaved_to_half out of place only: no --in-place");
+  }
   if (options.no_table && choice.op == Op::table) throw UsageError("--op table makes a table: no --no-table");
 }
 
@@ -77,12 +80,12 @@ void check_device(const Options& options, const bench::Choice& choice) {
 bench::Choice choice_of(const Options& options) {
   bench::Choice choice = options.choice;
   choice.op = value_named(options.op, {Op::rotate, Op::backward, Op::table, Op::fused, Op::append, Op::norm_append});
+  choice.pairing = value_named(options.pairing, {Pairing::half, Pairing::interleaved, Pairing::interleaved_to_half});
   check_device(options, choice);
   choice.cuda = options.device == "cuda";
   if (options.no_table) choice.with_table = false;
   if (!options.cache.empty()) choice.f8 = options.cache == "f8";
   choice.dtype = value_named(options.dtype, {DType::f32, DType::f16, DType::bf16});
-  choice.pairing = value_named(options.pairing, {Pairing::half, Pairing::interleaved, Pairing::interleaved_to_half});
   if (options.in_place || options.out_of_place) choice.in_place = options.in_place;
   if (choice.threads == 0U) choice.threads = all_cores();
   const bool of_heads =
@@ -265,7 +268,7 @@ void add_shape_options(CLI::App& command, Options& options) {
 
 constexpr const char* footer =
     "A shape by flags is one cell; without one the small grid is measured. Beside --grid or --filter a flag sets its\n"
-    "key in every cell. small: a few telling cells, some 10 seconds. full: dtype x pairing x place x 1, 64, 2048,\n"
+    "key in every cell that has it. small: a few telling cells, some 10 seconds. full: dtype x pairing x place x 1, 64, 2048,\n"
     "8192 tokens x bthd, bhtd x head_dim 64, 80, 96, 128, 256 and 96 with 24 turning x 1 and all threads, and beside\n"
     "them backward, fused and tables: about 1400 cells, some 7 minutes.\n"
     "GB/s counts q and k, read and written; in place what turns only. The ceiling is the time to move the same\n"
@@ -273,7 +276,7 @@ constexpr const char* footer =
     "streaming copy. Of a table ns/element is per pair, and GB/s counts what is written.\n"
     "On cuda times are of CUDA events around calls in a row, and replayed from a graph; what is far smaller than the\n"
     "device's cache stays in it, the rest never finds its inputs there. Its grids have 1, 64, 512, 8192 and 32768\n"
-    "tokens, and --json has no threads, a device's name as target, and more keys (docs/cli.md).\n"
+    "tokens, and --json has null for threads, a device's name as target, and more keys (docs/cli.md).\n"
     "  rotary bench\n"
     "  rotary bench --dtype f32 --tokens 2048 --out-of-place --threads 2\n"
     "  rotary bench --filter op=rotate,dtype=bf16,tokens=1,tokens=64 --json\n"

@@ -77,6 +77,10 @@ const char* name(Op op) noexcept {
 
 bool appends(Op op) noexcept { return op == Op::append || op == Op::norm_append; }
 
+bool only_apart(Op op, Pairing pairing) noexcept {
+  return op == Op::norm_append && pairing == Pairing::interleaved_to_half;
+}
+
 const std::vector<std::string>& layout_words() {
   static const std::vector<std::string> words = {"bthd", "bhtd", "tbhd", "thd"};
   return words;

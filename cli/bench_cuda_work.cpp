@@ -207,6 +207,7 @@ Call parts_of(const Cell& cell, const DeviceSet& at, const DeviceInputs& inputs)
 }
 
 int launches_of(const Cell& cell) {
+  if (cell.op == Op::append) return cell.in_place && cell.pairing == Pairing::interleaved_to_half ? 2 : 1;
   const bool two_calls = cell.op == Op::rotate || cell.op == Op::backward;
   return two_calls && cell.kv_heads > 0 ? 2 : 1;
 }

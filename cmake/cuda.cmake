@@ -1,13 +1,22 @@
 # ROTARY_CUDA: nvcc as a compiler of this project.
 
-if(NOT CMAKE_CUDA_COMPILER AND NOT DEFINED ENV{CUDACXX})
-  file(GLOB rotary_cuda_folders /usr/local/cuda /usr/local/cuda-* /opt/cuda)
-  find_program(ROTARY_NVCC nvcc HINTS ENV CUDA_HOME ENV CUDA_PATH PATHS ${rotary_cuda_folders} PATH_SUFFIXES bin)
-  if(NOT ROTARY_NVCC)
-    message(FATAL_ERROR "ROTARY_CUDA needs nvcc, but none is on PATH, in CUDA_HOME or in /usr/local/cuda*: install the "
-                        "CUDA toolkit or set CMAKE_CUDA_COMPILER")
+# CUDACXX, as CMake takes it, else where nvcc usually is.
+if(NOT CMAKE_CUDA_COMPILER)
+  if(NOT "$ENV{CUDACXX}" STREQUAL "")
+    find_program(rotary_nvcc NAMES $ENV{CUDACXX} NO_CACHE)
+    if(NOT rotary_nvcc)
+      message(FATAL_ERROR "CUDACXX must name nvcc but there is no program '$ENV{CUDACXX}'")
+    endif()
+  else()
+    file(GLOB rotary_cuda_folders /usr/local/cuda /usr/local/cuda-* /opt/cuda)
+    find_program(rotary_nvcc nvcc HINTS ENV CUDA_HOME ENV CUDA_PATH PATHS ${rotary_cuda_folders} PATH_SUFFIXES bin
+                 NO_CACHE)
+    if(NOT rotary_nvcc)
+      message(FATAL_ERROR "ROTARY_CUDA needs nvcc, but none is on PATH, in CUDA_HOME or in /usr/local/cuda*: install "
+                          "the CUDA toolkit or set CUDACXX")
+    endif()
   endif()
-  set(CMAKE_CUDA_COMPILER ${ROTARY_NVCC})
+  set(CMAKE_CUDA_COMPILER ${rotary_nvcc})
 endif()
 if(NOT CMAKE_CUDA_HOST_COMPILER AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   set(CMAKE_CUDA_HOST_COMPILER ${CMAKE_CXX_COMPILER})
@@ -16,11 +25,7 @@ endif()
 # Ampere, Hopper and both Blackwells, as far as this nvcc knows them; PTX of the newest for what comes after, and of
 # Hopper for what lies between (11.0, which 12.0 does not serve).
 if(NOT CMAKE_CUDA_ARCHITECTURES)
-  set(rotary_nvcc ${CMAKE_CUDA_COMPILER})
-  if(NOT rotary_nvcc)
-    set(rotary_nvcc $ENV{CUDACXX})
-  endif()
-  execute_process(COMMAND ${rotary_nvcc} --list-gpu-arch OUTPUT_VARIABLE rotary_known ERROR_QUIET)
+  execute_process(COMMAND ${CMAKE_CUDA_COMPILER} --list-gpu-arch OUTPUT_VARIABLE rotary_known ERROR_QUIET)
   set(rotary_architectures)
   foreach(architecture 80 90 100 120)
     if(rotary_known MATCHES "compute_${architecture}\n")
@@ -28,6 +33,10 @@ if(NOT CMAKE_CUDA_ARCHITECTURES)
       set(rotary_newest ${architecture}-virtual)
     endif()
   endforeach()
+  if(NOT rotary_newest)
+    message(FATAL_ERROR "ROTARY_CUDA needs an nvcc that compiles for compute capability 8.0 or newer but "
+                        "${CMAKE_CUDA_COMPILER} --list-gpu-arch names none")
+  endif()
   list(APPEND rotary_architectures 90-virtual ${rotary_newest})
   list(REMOVE_DUPLICATES rotary_architectures)
   set(CMAKE_CUDA_ARCHITECTURES "${rotary_architectures}" CACHE STRING "CUDA architectures" FORCE)

@@ -21,7 +21,7 @@ while [ $# -gt 0 ]; do
     torch) packages+=("${torch_packages[@]}")
            torch_root=$("$root/scripts/torch.sh" | tail -n 1)
            options+=(-DROTARY_TORCH=ON "-DTORCH_ROOT=$torch_root") ;;
-    cuda) find_nvcc >/dev/null || { say "build.sh: --with cuda needs nvcc on PATH, in CUDA_HOME or in /usr/local/cuda*"; exit 1; }
+    cuda) find_nvcc >/dev/null || { say "build.sh: --with cuda needs nvcc: CUDACXX where it is set, else on PATH, in CUDA_HOME or in /usr/local/cuda*"; exit 1; }
           options+=(-DROTARY_CUDA=ON) ;;
     *) say "build.sh: no part named $part; there are: ${parts[*]}"; exit 2 ;;
   esac

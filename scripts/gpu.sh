@@ -11,7 +11,6 @@ build=$root/build/gpu
 out=${OUT:-$root/build/gpu-out}
 carried=$root/build/gpu-carry
 python=${ROTARY_PEERS_PYTHON:-python3}
-mkdir -p "$out"
 summary=() failed=0
 
 # finish NAME STATUS WHAT: a line of the summary; 77 is skipped.
@@ -21,21 +20,24 @@ finish() {
   summary+=("$1: $word${3:+: $3}")
 }
 
-# Debian packages and wheels that the machine lacks and cannot fetch.
+# Debian packages and wheels that the machine lacks and cannot fetch. Fails where one could not be had.
 pack() {
+  local missing=0
   mkdir -p "$carried/deb" "$carried/whl"
   for package in nlohmann-json3-dev libcli11-dev libgtest-dev libbenchmark-dev libbenchmark1debian; do
-    (cd "$carried/deb" && apt-get download -qq "$package") || say "gpu.sh: no package $package"
+    (cd "$carried/deb" && apt-get download -qq "$package") || { say "gpu.sh: no package $package"; missing=1; }
   done
   for wheel in liger-kernel==0.8.5 fla-core==0.6.0 flag-gems==5.0.2 sqlalchemy==2.0.48 'apache-tvm-ffi<0.2'; do
     python3 -m pip download -q --no-deps --only-binary=:all: --python-version 3.12 --implementation cp \
-      --platform manylinux_2_28_x86_64 --platform manylinux2014_x86_64 -d "$carried/whl" "$wheel" || say "gpu.sh: no $wheel"
+      --platform manylinux_2_28_x86_64 --platform manylinux2014_x86_64 -d "$carried/whl" "$wheel" ||
+      { say "gpu.sh: no $wheel"; missing=1; }
   done
   python3 -m pip download -q --no-deps --only-binary=:all: -d "$carried" flashinfer-python==0.7.2.post1 &&
     python3 "$root/scripts/slim_flashinfer.py" "$carried"/flashinfer_python-*.whl "$carried/flashinfer.zip" ||
-    say "gpu.sh: no flashinfer"
+    { say "gpu.sh: no flashinfer"; missing=1; }
   rm -f "$carried"/flashinfer_python-*.whl
   du -sh "$carried"
+  return "$missing"
 }
 
 # Unpacked beside the system, never into it.
@@ -78,17 +80,26 @@ stage_test() {
 }
 
 # sanitize PROGRAM TOOL [OPTION]...: in shards, as the grids are long under the tools, until SANITIZE_SECONDS are over.
+# A shard that was cut off fails where it had printed a finding; so does a program that did not finish one.
 sanitize() {
-  local shard shards=8 status start=$SECONDS
+  local shard shards=8 status=0 start=$SECONDS log name
+  log=$(mktemp) name="$2 $(basename "$1")"
   for ((shard = 0; shard < shards; ++shard)); do
     local left=$((${SANITIZE_SECONDS:-40} - SECONDS + start))
     [ "$left" -gt 0 ] || break
     GTEST_TOTAL_SHARDS=$shards GTEST_SHARD_INDEX=$shard timeout "$left" \
-      compute-sanitizer --tool "$2" "${@:3}" --error-exitcode 9 "$1" --gtest_brief=1
+      compute-sanitizer --tool "$2" "${@:3}" --error-exitcode 9 "$1" --gtest_brief=1 >"$log" 2>&1
     status=$?
-    case "$status" in 0) ;; 124) break ;; *) return 1 ;; esac
+    cat "$log"
+    if [ "$status" -eq 124 ] && grep '^=========' "$log" | grep -qvE 'COMPUTE-SANITIZER|SUMMARY: 0 |[Tt]erminated'; then
+      status=9
+    fi
+    [ "$status" -eq 0 ] || break
   done
-  echo "$2 $(basename "$1"): $shard of $shards shards, nothing found"
+  rm -f "$log"
+  case "$status" in 0 | 124) ;; *) echo "$name: FAILED in shard $shard, exit status $status"; return 1 ;; esac
+  [ "$shard" -gt 0 ] || { echo "$name: no shard finished in ${SANITIZE_SECONDS:-40} s"; return 1; }
+  echo "$name: $shard of $shards shards, nothing found"
 }
 
 # A test lets cudaMalloc fail on purpose, so failed calls of the runtime are no findings.
@@ -114,20 +125,28 @@ stage_peers() {
   mkdir -p "$out/peers" && cp "$build"/peers/gpu.md "$build"/peers/gpu.jsonl "$build"/peers/gpu.svg "$out/peers/"
 }
 
-[ "${1:-}" != pack ] || { pack; exit; }
+case "${1:-}" in
+  pack) pack; exit ;;
+  -h|--help) sed -n '2,6s/^# //p' "$0"; exit 0 ;;
+esac
+[ $# -gt 0 ] || set -- build test sanitize bench peers
+for stage in "$@"; do
+  case "$stage" in
+    build|test|sanitize|bench|peers) ;;
+    *) say "gpu.sh: no stage named $stage; there are: build test sanitize bench peers, and pack alone"; exit 2 ;;
+  esac
+done
 nvidia-smi -L >/dev/null 2>&1 || { say "gpu.sh: nvidia-smi finds no GPU here: nothing is run"; exit 77; }
+mkdir -p "$out" || exit 1
 unpack
-for stage in "${@:-build test sanitize bench peers}"; do
-  for each in $stage; do
-    case "$each" in build|test|sanitize|bench|peers) ;; *) say "gpu.sh: no stage named $each"; exit 2 ;; esac
-    say "== $each"
-    start=$SECONDS
-    "stage_$each" >"$out/$each.log" 2>&1
-    status=$?
-    tail -n 25 "$out/$each.log" >&2
-    finish "$each" "$status" "$((SECONDS - start)) s, $each.log"
-    if [ "$each" = build ] && [ "$status" -ne 0 ]; then break 2; fi
-  done
+for stage in "$@"; do
+  say "== $stage"
+  start=$SECONDS
+  "stage_$stage" >"$out/$stage.log" 2>&1
+  status=$?
+  tail -n 25 "$out/$stage.log" >&2
+  finish "$stage" "$status" "$((SECONDS - start)) s, $stage.log"
+  if [ "$stage" = build ] && [ "$status" -ne 0 ]; then break; fi
 done
 printf '%s\n' "$(nvidia-smi -L)" "${summary[@]}" | tee "$out/summary.txt"
 exit "$failed"

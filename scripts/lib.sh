@@ -36,7 +36,8 @@ need() {
 # find_nvcc: prints where nvcc is, as cmake/cuda.cmake finds it; fails where there is none.
 find_nvcc() {
   local candidate
-  for candidate in "${CUDACXX:-}" "$(command -v nvcc || true)" "${CUDA_HOME:-}/bin/nvcc" "${CUDA_PATH:-}/bin/nvcc" \
+  if [ -n "${CUDACXX:-}" ]; then command -v "$CUDACXX"; return; fi
+  for candidate in "$(command -v nvcc || true)" "${CUDA_HOME:-}/bin/nvcc" "${CUDA_PATH:-}/bin/nvcc" \
                    /usr/local/cuda*/bin/nvcc /opt/cuda/bin/nvcc; do
     if [ -x "$candidate" ]; then echo "$candidate"; return 0; fi
   done

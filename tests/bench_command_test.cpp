@@ -215,6 +215,8 @@ TEST_F(BenchCommand, what_cannot_be_is_refused_before_anything_is_measured) {
                                                {"--device", "cuda", "--op", "fused", "--cache", "f8"},
                                                {"--device", "cuda", "--op", "append", "--kv-heads", "0"},
                                                {"--device", "cuda", "--op", "table", "--no-table"},
+                                               {"--device", "cuda", "--op", "norm_append", "--pairing",
+                                                "interleaved_to_half", "--in-place"},
                                                {"--device", "cuda", "--filter", "colour=red"},
                                                {"--device", "cuda", "--filter", "threads=1"}}) {
     Words all = words;

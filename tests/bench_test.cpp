@@ -154,6 +154,15 @@ TEST(BenchGridCuda, a_flag_sets_its_key_where_a_cell_has_it) {
   EXPECT_EQ(values(cells, "cache"), (std::set<std::string>{R"("f8")", "null"}));
 }
 
+TEST(BenchGridCuda, what_turns_apart_only_is_never_in_place) {
+  Choice choice;
+  choice.pairing = Pairing::interleaved_to_half;
+  choice.in_place = true;
+  const std::vector<Cell> cells = cuda_grid("full", choice);
+  EXPECT_EQ(values(of_op(cells, Op::norm_append), "in_place"), (std::set<std::string>{"false"}));
+  EXPECT_EQ(values(of_op(cells, Op::append), "in_place"), (std::set<std::string>{"true"}));
+}
+
 TEST(BenchCell, what_is_appended_counts_whole_and_by_the_cache) {
   Cell cell = small_cell();  // 3 tokens, 3 + 1 heads of 10, 6 of which turn
   cell.cuda = true;
