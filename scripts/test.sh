@@ -2,8 +2,8 @@
 # Installs what is missing, builds and runs everything that can be tested on this machine:
 #   release   all tests, the install tree and its consumers, NEON under qemu; with nvcc the CUDA kernels are compiled
 #             too, their PTX is read, and they run where there is a GPU (else, as in the other stages, on the CPU)
-#   asan      the same tests under AddressSanitizer and UndefinedBehaviorSanitizer
-#   clang     the other compiler, all tests
+#   asan      the same tests by clang, under AddressSanitizer and UndefinedBehaviorSanitizer
+#   clang     the library, optimised by clang, and its tests
 #   torch     the torch door, on three wheels from PyPI (1.3 GB) or the torch that TORCH_ROOT names; skipped without PyPI
 #   parity    the same on a whole torch beside transformers (6 GB): the op from Python, the models against transformers
 #   scripts/test.sh [release|asan|clang|torch|parity]...     default: all but parity
@@ -62,10 +62,10 @@ for stage in "$@"; do
              fi
              run_stage release g++ -DCMAKE_BUILD_TYPE=Release -DROTARY_TORCH=OFF "${cuda[@]}" ;;
     asan) ctest_options=(-LE once)  # tests that are no other here
-          run_stage asan g++ -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-O1 -g1" \
-                   -DROTARY_SANITIZE=address,undefined -DROTARY_PRECOMPILE=ON -DROTARY_WERROR=OFF ;;  # instrumented code draws false warnings
+          run_stage asan clang++ -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-O1 -g1" \
+                   -DROTARY_SANITIZE=address,undefined -DROTARY_PRECOMPILE=ON ;;
     clang) ctest_options=(-LE once)
-           run_stage clang clang++ -DCMAKE_BUILD_TYPE=Release -DROTARY_PRECOMPILE=ON ;;
+           run_stage clang clang++ -DCMAKE_BUILD_TYPE=Release -DROTARY_PRECOMPILE=ON -DROTARY_CLI=OFF ;;
     torch) torch_stage torch ;;
     parity) torch_stage parity --full ;;
     *) say "test.sh: no stage named $stage; there are: release asan clang torch parity"; exit 2 ;;

@@ -1,4 +1,5 @@
 add_test(NAME "includes point downward" COMMAND ${PROJECT_SOURCE_DIR}/tools/check_layers ${PROJECT_SOURCE_DIR})
+set_tests_properties("includes point downward" PROPERTIES LABELS once)
 if(TARGET rotary_cli)
   set(flags)
   if(ROTARY_SANITIZE)

@@ -15,6 +15,11 @@
 
 namespace rotary::files {
 
+inline constexpr int most_layers = 10000;
+inline constexpr int most_heads = 65536;
+inline constexpr int most_head_dim = 16384;
+inline constexpr double most_factor = 1e15;  // no published one is larger by far; beyond it the formulas overflow
+
 // One reading of one file.
 struct Reading {
   const ConfigOptions& options;

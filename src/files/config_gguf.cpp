@@ -12,7 +12,7 @@
 namespace rotary::files {
 namespace {
 
-constexpr int most_layers = 16384;
+constexpr int most_blocks = 16384;
 constexpr int every_fourth = 4;
 
 // The heads of one layer, and whether its attention has a sliding window.
@@ -90,7 +90,7 @@ class GgufReader : GgufKeys {
   }
 
   void read_layers() {
-    const int count = needed("block_count", most_layers);
+    const int count = needed("block_count", most_blocks);
     const std::vector<int> heads = per_layer("attention.head_count", count);
     std::vector<int> kv_heads = heads;
     if (has("attention.head_count_kv")) {
@@ -129,7 +129,7 @@ class GgufReader : GgufKeys {
       }
       return windows;
     }
-    if (const auto given = whole("attention.sliding_window_pattern", 1, most_layers)) {
+    if (const auto given = whole("attention.sliding_window_pattern", 1, most_blocks)) {
       period = *given;
     } else if (!has_window() && !has("rope.freq_base_swa")) {
       return windows;  // OLMo 2, EXAONE 4 of 1.2B: no window at all
@@ -158,7 +158,7 @@ class GgufReader : GgufKeys {
       case GgufQuirk::window_only:
         return window || !has_window();
       case GgufQuirk::hybrid:
-        return (layer + 1) % whole("full_attention_interval", 1, most_layers).value_or(every_fourth) == 0;
+        return (layer + 1) % whole("full_attention_interval", 1, most_blocks).value_or(every_fourth) == 0;
       default:
         return true;
     }

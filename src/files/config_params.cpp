@@ -6,11 +6,7 @@
 namespace rotary::files {
 namespace {
 
-constexpr int most_layers = 10000;
-constexpr int most_heads = 65536;
 constexpr std::int64_t most_width = std::int64_t{1} << 30;
-constexpr int most_head_dim = 16384;
-constexpr double most_factor = 1e15;
 
 int required(const Object& keys, const char* key, std::int64_t most) {
   const auto value = keys.integer(key, 1, most);

@@ -10,9 +10,6 @@
 namespace rotary::files {
 namespace {
 
-// No published number is larger by far; beyond it the formulas overflow.
-constexpr double most = 1e15;
-
 class ScalingReader {
  public:
   ScalingReader(Reading& reading, const Part& part, const ScalingContext& context)
@@ -63,19 +60,20 @@ class ScalingReader {
     if (!(value >= 1)) {
       keys_.refuse(key, "must be at least 1 (below, positions would be stretched apart instead of drawn together)");
     }
-    if (!(value <= most)) keys_.refuse(key, "must be at most " + spelled(most));
+    if (!(value <= most_factor)) keys_.refuse(key, "must be at most " + spelled(most_factor));
     return value;
   }
 
   // A number of any sign, far from where the formulas overflow.
   std::optional<double> moderate(const char* key) {
     const auto value = keys_.number(key);
-    if (value && !(std::fabs(*value) <= most)) keys_.refuse(key, "must be at most " + spelled(most) + " in magnitude");
+    if (value && !(std::fabs(*value) <= most_factor))
+      keys_.refuse(key, "must be at most " + spelled(most_factor) + " in magnitude");
     return value;
   }
 
   double positive(const char* key, double value) {
-    if (!(value > 0 && value <= most)) keys_.refuse(key, "must be above 0 and at most " + spelled(most));
+    if (!(value > 0 && value <= most_factor)) keys_.refuse(key, "must be above 0 and at most " + spelled(most_factor));
     return value;
   }
 
@@ -164,8 +162,8 @@ class ScalingReader {
 
   std::optional<double> attention_factor() {
     const auto value = keys_.number("attention_factor");
-    if (value && !(*value >= 0 && *value <= most)) {
-      keys_.refuse("attention_factor", "must be from 0 to " + spelled(most));
+    if (value && !(*value >= 0 && *value <= most_factor)) {
+      keys_.refuse("attention_factor", "must be from 0 to " + spelled(most_factor));
     }
     if (value) record("attention_factor", "attention_factor");
     return value;
@@ -198,8 +196,8 @@ class ScalingReader {
   double beta(const char* key, double usual) {
     const auto value = keys_.number(key);
     record_or_usual(std::string("scaling.") + key, key);
-    if (value && !(*value >= 0 && *value <= most)) {
-      keys_.refuse(key, "must be a number of turns, from 0 to " + spelled(most));
+    if (value && !(*value >= 0 && *value <= most_factor)) {
+      keys_.refuse(key, "must be a number of turns, from 0 to " + spelled(most_factor));
     }
     if (value && *value > 0) return *value;
     if (value) note(keys_.path_of(key) + " is 0: " + spelled(usual) + ", as the frameworks read it");
@@ -293,8 +291,9 @@ class ScalingReader {
                             std::to_string(values->size()) + " given)");
     }
     for (const double value : *values) {
-      if (!(value >= 1 / most && value <= most)) {
-        keys_.refuse(key, "must list factors above 0, from " + spelled(1 / most) + " to " + spelled(most));
+      if (!(value >= 1 / most_factor && value <= most_factor)) {
+        keys_.refuse(key,
+                     "must list factors above 0, from " + spelled(1 / most_factor) + " to " + spelled(most_factor));
       }
     }
     return *values;
@@ -334,7 +333,7 @@ class ScalingReader {
     if (!high) missing("high_freq_factor");
     if (!(*low > 0)) keys_.refuse("low_freq_factor", "must be above 0");
     if (!(*high >= *low)) keys_.refuse("high_freq_factor", "must not be below low_freq_factor");
-    if (!(*high <= most)) keys_.refuse("high_freq_factor", "must be at most " + spelled(most));
+    if (!(*high <= most_factor)) keys_.refuse("high_freq_factor", "must be at most " + spelled(most_factor));
     if (*low == *high) {
       note("low_freq_factor equals high_freq_factor: kept or divided, nothing is blended, as the frameworks read it");
     }
@@ -366,7 +365,7 @@ Scaling condensed(Reading& reading, const Part& part) {
   constexpr const char* key = "rope_condense_ratio";
   const auto ratio = part.keys.number(key);
   if (!ratio || *ratio == 1) return Unscaled{};
-  if (!(*ratio >= 1 && *ratio <= most)) part.keys.refuse(key, "must be from 1 to " + spelled(most));
+  if (!(*ratio >= 1 && *ratio <= most_factor)) part.keys.refuse(key, "must be from 1 to " + spelled(most_factor));
   reading.origins.read("scaling", part.keys, key);
   reading.origins.read("scaling.factor", part.keys, key);
   reading.origins.derived("attention_factor", "1 for linear");

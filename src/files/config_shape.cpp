@@ -8,9 +8,6 @@
 namespace rotary::files {
 namespace {
 
-constexpr int most_layers = 10000;
-constexpr int most_heads = 65536;
-constexpr int most_head_dim = 16384;
 constexpr std::int64_t most_hidden = std::int64_t{1} << 30;
 
 using Names = std::initializer_list<const char*>;

@@ -12,7 +12,7 @@
 namespace rotary::files {
 namespace {
 
-constexpr std::int64_t most_values = 65536;
+constexpr std::int64_t most_frequencies = 65536;
 
 // Finite numbers, one axis. what names the tensor in sentences.
 std::vector<double> values_of(const char* operation, const std::string& what, const Tensor& tensor) {
@@ -93,7 +93,7 @@ std::vector<Buffer> buffers_of(const Checkpoint& checkpoint) {
   for (const std::string& name : checkpoint.names()) {
     if (!name.ends_with("inv_freq") && !ends_in(name, "rope.freqs") && !ends_in(name, "rotary_emb.freqs")) continue;
     const TensorInfo info = checkpoint.info(name);
-    if (info.shape.size() != 1 || info.elements() > most_values || !is_float(info.type)) continue;
+    if (info.shape.size() != 1 || info.elements() > most_frequencies || !is_float(info.type)) continue;
     std::vector<double> values = numbers_of(info.type, checkpoint.read(name).data);
     const auto same = std::find_if(buffers.begin(), buffers.end(), [&](const Buffer& b) { return b.values == values; });
     if (same != buffers.end()) {

@@ -150,7 +150,7 @@ void check_destination(const char* verb, const ConstHeads& k, const Cache& cache
 ConstHeads heads_of(const ConstHeads& x, std::int64_t first, std::int64_t count) noexcept {
   ConstHeads part = x;
   part.layout.heads = count;
-  if (count > 0) {
+  if (x.data != nullptr && count > 0) {
     part.data = static_cast<const std::byte*>(x.data) +
                 first * x.layout.head_stride * static_cast<std::int64_t>(size_of(x.dtype));
   }
