@@ -268,9 +268,9 @@ void add_shape_options(CLI::App& command, Options& options) {
 
 constexpr const char* footer =
     "A shape by flags is one cell; without one the small grid is measured. Beside --grid or --filter a flag sets its\n"
-    "key in every cell that has it. small: a few telling cells, some 10 seconds. full: dtype x pairing x place x 1, 64, 2048,\n"
-    "8192 tokens x bthd, bhtd x head_dim 64, 80, 96, 128, 256 and 96 with 24 turning x 1 and all threads, and beside\n"
-    "them backward, fused and tables: about 1400 cells, some 7 minutes.\n"
+    "key in every cell that has it. small: a few telling cells, some 10 seconds. full: dtype x pairing x place x\n"
+    "1, 64, 2048, 8192 tokens x bthd, bhtd x head_dim 64, 80, 96, 128, 256 and 96 with 24 turning x 1 and all\n"
+    "threads, and beside them backward, fused and tables: about 1400 cells, some 7 minutes.\n"
     "GB/s counts q and k, read and written; in place what turns only. The ceiling is the time to move the same\n"
     "cache lines in the same memory, in turn with the work: in place an update, else the better of a copy and a\n"
     "streaming copy. Of a table ns/element is per pair, and GB/s counts what is written.\n"

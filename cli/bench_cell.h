@@ -18,8 +18,8 @@ enum class Op : std::uint8_t {
   append,       // gpu::rotate_append, of q, k and v in one tensor
   norm_append,  // gpu::norm_rotate_append
 };
-const char* name(Op) noexcept;  // "rotate", "backward", "table", "fused", "append", "norm_append"
-bool appends(Op) noexcept;      // k and v go to a cache
+const char* name(Op) noexcept;          // "rotate", "backward", "table", "fused", "append", "norm_append"
+bool appends(Op) noexcept;              // k and v go to a cache
 bool only_apart(Op, Pairing) noexcept;  // not in place
 
 // Where in memory the heads lie, when not one behind the other from the start of a page.

@@ -12,7 +12,7 @@
 namespace rotary::gpu {
 
 struct Free {
-  void operator()(void* p) const noexcept {  // waits for the device
+  void operator()(void* p) const noexcept {              // waits for the device
     if (cudaFree(p) != cudaSuccess) cudaGetLastError();  // not to be reported by the next launch
   }
 };
@@ -31,8 +31,9 @@ inline void copy_in(void* device, const void* host, std::size_t bytes, const cha
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   check_cuda(cudaStreamIsCapturing(stream, &status), what);
   if (status != cudaStreamCaptureStatusNone) {
-    fail("CUDA", what, "a stream that a CUDA graph captures must read positions and tables from the device's memory "
-                       "but these lie in the host's");
+    fail("CUDA", what,
+         "a stream that a CUDA graph captures must read positions and tables from the device's memory "
+         "but these lie in the host's");
   }
   check_cuda(cudaMemcpyAsync(device, host, bytes, cudaMemcpyHostToDevice, stream), what);
 }
