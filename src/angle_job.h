@@ -16,8 +16,8 @@ inline constexpr int turn_limbs = 7;
 // Arrays "per pair" have `padded` elements, a multiple of 8, zero past `pairs`.
 struct AngleJob {
   Angles angles = Angles::exact;
-  DType rounding = DType::f32;
-  bool clockwise = false;  // every sin with its sign turned
+  Rounding rounding = Rounding::f32;
+  bool clockwise = false;  // every sin negated
   int pairs = 0;
   int padded = 0;
   std::int64_t rows = 0;
@@ -42,6 +42,6 @@ struct AngleJob {
 
 // Recomputes one pair of one row in wide arithmetic and stores it; exact ones rounded once to the given type. In
 // turns.cpp.
-void settle(const AngleJob&, std::int64_t row, int pair, DType) noexcept;
+void settle(const AngleJob&, std::int64_t row, int pair, Rounding) noexcept;
 
 }  // namespace rotary

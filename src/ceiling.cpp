@@ -52,11 +52,11 @@ std::size_t found_last_cache() noexcept {
 void move_bytes(Traffic traffic, const void* in, void* out, std::size_t bytes, const Executor& executor) {
   const auto from = reinterpret_cast<std::uintptr_t>(in), to = reinterpret_cast<std::uintptr_t>(out);
   if (from % line != 0 || to % line != 0)
-    throw Error("SHAPE", "[move_bytes] in and out must be aligned to 64 bytes but lie " + std::to_string(from % line) +
+    throw Error(Code::SHAPE, "[move_bytes] in and out must be aligned to 64 bytes but lie " + std::to_string(from % line) +
                              " and " + std::to_string(to % line) + " beyond");
   const bool apart = from + bytes <= to || to + bytes <= from;
   if (traffic == Traffic::update ? from != to : !apart)
-    throw Error("ALIAS", std::string("[move_bytes] in and out must be ") +
+    throw Error(Code::ALIAS, std::string("[move_bytes] in and out must be ") +
                              (traffic == Traffic::update ? "the same for update" : "apart") + " but out begins " +
                              std::to_string(static_cast<std::int64_t>(to - from)) + " bytes from in");
   Work work{traffic, static_cast<const char*>(in), static_cast<char*>(out), static_cast<std::int64_t>(bytes),

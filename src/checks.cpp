@@ -6,6 +6,8 @@
 #include <string>
 
 #include "blocks.h"
+#include "dtypes.h"
+#include "pairings.h"
 #include "refuse.h"
 #include "rotary/ceiling.h"
 
@@ -117,10 +119,11 @@ void set_rows(Job&, const TableShape&) noexcept {}
 
 // x to out as a job; false where a rule does not hold: then refuse() knows which.
 template <class X, class Rows>
-bool make_job(const X& x, const Heads& out, const Rows& rows, bool backward, Job& job) noexcept {
+bool make_job(const X& x, const Heads& out, const Rows& rows, Direction direction, Job& job) noexcept {
   const TableShape table = shape_of(rows);
   const Pairing pairing = table.pairing;
-  if (x.dtype != out.dtype || x.dtype > DType::bf16 || pairing > Pairing::interleaved_to_half) return false;
+  if (x.dtype != out.dtype || !detail::is_storage(x.dtype) || !detail::is_set(pairing)) return false;
+  if (direction > Direction::backward) return false;
   if (!same_shape(x.layout, out.layout) || table.tokens != x.layout.tokens) return false;
   if (table.batch != 1 && table.batch != x.layout.batch) return false;
   if (table.rotary_dim() > x.layout.head_dim) return false;
@@ -132,35 +135,32 @@ bool make_job(const X& x, const Heads& out, const Rows& rows, bool backward, Job
   job.out = out.data;
   set_rows(job, rows);
   job.dtype = x.dtype;
-  job.read_interleaved = backward ? pairing == Pairing::interleaved : pairing != Pairing::half;
-  job.write_interleaved = backward ? pairing != Pairing::half : pairing == Pairing::interleaved;
-  job.backward = backward;
+  const detail::Order order = detail::order_of(pairing, direction);
+  job.read_interleaved = order.read_interleaved;
+  job.write_interleaved = order.write_interleaved;
+  job.backward = direction == Direction::backward;
   job.pairs = table.pairs;
   job.rest = x.data == out.data ? 0 : x.layout.head_dim - table.rotary_dim();
   return add_strides(job, x, out, table);
 }
 
 // As much is written; with three quarters of the last cache in motion, streaming has begun to win.
-bool past_the_cache(std::int64_t bytes_read) noexcept {
+bool exceeds_cache(std::int64_t bytes_read) noexcept {
   return static_cast<std::size_t>(bytes_read) > last_cache_bytes() / 8 * 3;
 }
 
-}  // namespace
-
-namespace {
-
 template <class Rows>
-[[gnu::always_inline]] inline Job in_place(const char* verb, const Heads& x, const Rows& table, bool backward) {
+[[gnu::always_inline]] inline Job job_in_place(const char* operation, const Heads& x, const Rows& table, Direction direction) {
   Job job;
-  if (!make_job(x, x, table, backward, job)) refuse({verb, "x", "x", ""}, x, x, shape_of(table));
+  if (!make_job(x, x, table, direction, job)) refuse({operation, "x", "x", ""}, x, x, shape_of(table), direction);
   return job;
 }
 
 template <class Rows>
-[[gnu::always_inline]] inline Job apart(const char* verb, const ConstHeads& x, const Heads& out, const Rows& table,
-                                        bool backward) {
+[[gnu::always_inline]] inline Job job_out_of_place(const char* operation, const ConstHeads& x, const Heads& out, const Rows& table,
+                                                   Direction direction) {
   Job job;
-  if (!make_job(x, out, table, backward, job)) refuse({verb, "x", "out", ""}, x, out, shape_of(table));
+  if (!make_job(x, out, table, direction, job)) refuse({operation, "x", "out", ""}, x, out, shape_of(table), direction);
   return job;
 }
 
@@ -168,23 +168,23 @@ template <class Rows>
 
 void check_heads(const Names& names, const ConstHeads& x, const Heads& out, const TableShape& table) {
   Job job;
-  if (!make_job(x, out, table, false, job)) refuse(names, x, out, table);
+  if (!make_job(x, out, table, Direction::forward, job)) refuse(names, x, out, table, Direction::forward);
 }
 
-Job check_rotate(const char* verb, const Heads& x, const Table& table, bool backward) {
-  return in_place(verb, x, table, backward);
+Job check_rotate(const char* operation, const Heads& x, const Table& table, Direction direction) {
+  return job_in_place(operation, x, table, direction);
 }
-Job check_rotate(const char* verb, const Heads& x, const TableShape& table, bool backward) {
-  return in_place(verb, x, table, backward);
+Job check_rotate(const char* operation, const Heads& x, const TableShape& table, Direction direction) {
+  return job_in_place(operation, x, table, direction);
 }
 
-Job check_rotate(const char* verb, const ConstHeads& x, const Heads& out, const Table& table, bool backward) {
-  Job job = apart(verb, x, out, table, backward);
-  job.stream = job.in != job.out && past_the_cache(job.rows() * job.row_bytes());
+Job check_rotate(const char* operation, const ConstHeads& x, const Heads& out, const Table& table, Direction direction) {
+  Job job = job_out_of_place(operation, x, out, table, direction);
+  job.stream = job.in != job.out && exceeds_cache(job.rows() * job.row_bytes());
   return job;
 }
-Job check_rotate(const char* verb, const ConstHeads& x, const Heads& out, const TableShape& table, bool backward) {
-  return apart(verb, x, out, table, backward);
+Job check_rotate(const char* operation, const ConstHeads& x, const Heads& out, const TableShape& table, Direction direction) {
+  return job_out_of_place(operation, x, out, table, direction);
 }
 
 // ---- q and k ----
@@ -194,7 +194,7 @@ namespace {
 void set_stream(Jobs& jobs) {
   const bool q_moves = jobs.q.in != jobs.q.out, k_moves = jobs.k.in != jobs.k.out;
   if (!q_moves && !k_moves) return;
-  const bool past = past_the_cache(jobs.q.rows() * jobs.q.row_bytes() + jobs.k.rows() * jobs.k.row_bytes());
+  const bool past = exceeds_cache(jobs.q.rows() * jobs.q.row_bytes() + jobs.k.rows() * jobs.k.row_bytes());
   jobs.q.stream = past && q_moves;
   jobs.k.stream = past && k_moves;
 }
@@ -208,7 +208,7 @@ bool join(const X& q, const X& k, X& both) noexcept {
   if (a.tokens != 1 && a.token_stride != b.token_stride) return false;
   if (a.batch != 1 && a.batch_stride != b.batch_stride) return false;
   const auto gap = reinterpret_cast<std::uintptr_t>(k.data) - reinterpret_cast<std::uintptr_t>(q.data);
-  const std::uintptr_t each = q.dtype == DType::f32 ? 4 : 2;
+  const auto each = static_cast<std::uintptr_t>(detail::bytes_of(q.dtype));
   Layout& l = both.layout;
   if (a.heads == 1) l.head_stride = b.heads == 1 ? static_cast<std::int64_t>(gap / each) : b.head_stride;
   if (b.heads != 1 && b.head_stride != l.head_stride) return false;
@@ -216,7 +216,7 @@ bool join(const X& q, const X& k, X& both) noexcept {
   return !__builtin_add_overflow(a.heads, b.heads, &l.heads);
 }
 
-// Of a job over all heads of a packed tensor: q and k turn, v is copied where there is a copy to make.
+// Of a job over all heads of a packed tensor: q and k rotate, v is copied where there is a copy to make.
 void split_v(Jobs& jobs, std::int64_t head_stride, const Layout& l, std::int64_t kv_heads) {
   Job& qk = jobs.q;
   int heads = 0;  // the dimension
@@ -233,24 +233,28 @@ void split_v(Jobs& jobs, std::int64_t head_stride, const Layout& l, std::int64_t
 }
 
 // Nothing that the one writes may be read or written by the other.
-void check_apart(const char* verb, const Job& q, const Job& k) {
+void check_apart(const char* operation, const Job& q, const Job& k) {
   if (q.rows() == 0 || k.rows() == 0) return;
   const bool q_moves = q.in != q.out, k_moves = k.in != k.out;
   const char *q_out = q_moves ? "q_out" : "q", *k_out = k_moves ? "k_out" : "k";
-  if (meet(q, q.out, q.out_stride, k, k.out, k.out_stride)) refuse_meeting(verb, q_out, k_out);
-  if (k_moves && meet(q, q.out, q.out_stride, k, k.in, k.in_stride)) refuse_meeting(verb, q_out, "k");
-  if (q_moves && meet(k, k.out, k.out_stride, q, q.in, q.in_stride)) refuse_meeting(verb, k_out, "q");
+  if (meet(q, q.out, q.out_stride, k, k.out, k.out_stride)) refuse_overlap(operation, q_out, k_out);
+  if (k_moves && meet(q, q.out, q.out_stride, k, k.in, k.in_stride)) refuse_overlap(operation, q_out, "k");
+  if (q_moves && meet(k, k.out, k.out_stride, q, q.in, q.in_stride)) refuse_overlap(operation, k_out, "q");
 }
 
 template <class X, class Rows>
-void check_each(const char* verb, const X& q, const Heads& q_out, const X& k, const Heads& k_out, const Rows& table,
-                bool backward, Jobs& jobs) {
-  if (!make_job(q, q_out, table, backward, jobs.q)) refuse({verb, "q", "q_out", " of q"}, q, q_out, shape_of(table));
-  if (!make_job(k, k_out, table, backward, jobs.k)) refuse({verb, "k", "k_out", " of k"}, k, k_out, shape_of(table));
-  if (q.layout.batch != k.layout.batch) {
-    fail("SHAPE", verb, "q and k must have one batch but got " + text(q.layout.batch) + " and " + text(k.layout.batch));
+void check_each(const char* operation, const X& q, const Heads& q_out, const X& k, const Heads& k_out, const Rows& table,
+                Direction direction, Jobs& jobs) {
+  if (!make_job(q, q_out, table, direction, jobs.q)) {
+    refuse({operation, "q", "q_out", " of q"}, q, q_out, shape_of(table), direction);
   }
-  check_apart(verb, jobs.q, jobs.k);
+  if (!make_job(k, k_out, table, direction, jobs.k)) {
+    refuse({operation, "k", "k_out", " of k"}, k, k_out, shape_of(table), direction);
+  }
+  if (q.layout.batch != k.layout.batch) {
+    fail(Code::SHAPE, operation, "q and k must have one batch but got " + text(q.layout.batch) + " and " + text(k.layout.batch));
+  }
+  check_apart(operation, jobs.q, jobs.k);
 }
 
 Jobs jobs_by(const Table& table) {
@@ -267,84 +271,108 @@ Jobs jobs_by(const TableShape&) {
 }
 
 template <class Rows>
-[[gnu::always_inline]] inline Jobs in_place(const char* verb, const Heads& q, const Heads& k, const Rows& table,
-                                            bool backward) {
+[[gnu::always_inline]] inline Jobs jobs_in_place(const char* operation, const Heads& q, const Heads& k,
+                                                 const Rows& table, Direction direction) {
   Jobs jobs = jobs_by(table);
   Heads both = q;
-  if (!join(q, k, both) || !make_job(both, both, table, backward, jobs.q)) {
-    check_each(verb, q, q, k, k, table, backward, jobs);
+  if (!join(q, k, both) || !make_job(both, both, table, direction, jobs.q)) {
+    check_each(operation, q, q, k, k, table, direction, jobs);
   }
   return jobs;
 }
 
 template <class Rows>
-[[gnu::always_inline]] inline Jobs apart(const char* verb, const ConstHeads& q, const Heads& q_out, const ConstHeads& k,
-                                         const Heads& k_out, const Rows& table, bool backward) {
+[[gnu::always_inline]] inline Jobs jobs_out_of_place(const char* operation, const InOut& q, const InOut& k,
+                                                     const Rows& table, Direction direction) {
   Jobs jobs = jobs_by(table);
-  ConstHeads both = q;
-  Heads both_out = q_out;
-  if (q.layout.heads != q_out.layout.heads || !join(q, k, both) || !join(q_out, k_out, both_out) ||
-      !make_job(both, both_out, table, backward, jobs.q)) {
-    check_each(verb, q, q_out, k, k_out, table, backward, jobs);
+  InOut both = q;
+  if (q.in.layout.heads != q.out.layout.heads || !join(q.in, k.in, both.in) || !join(q.out, k.out, both.out) ||
+      !make_job(both.in, both.out, table, direction, jobs.q)) {
+    check_each(operation, q.in, q.out, k.in, k.out, table, direction, jobs);
   }
   return jobs;
 }
 
 }  // namespace
 
-Jobs check_rotate_qk(const char* verb, const Heads& q, const Heads& k, const Table& table, bool backward) {
-  return in_place(verb, q, k, table, backward);
+Jobs check_rotate_qk(const char* operation, const Heads& q, const Heads& k, const Table& table, Direction direction) {
+  return jobs_in_place(operation, q, k, table, direction);
 }
-Jobs check_rotate_qk(const char* verb, const Heads& q, const Heads& k, const TableShape& table, bool backward) {
-  return in_place(verb, q, k, table, backward);
+Jobs check_rotate_qk(const char* operation, const Heads& q, const Heads& k, const TableShape& table,
+                     Direction direction) {
+  return jobs_in_place(operation, q, k, table, direction);
 }
 
-Jobs check_rotate_qk(const char* verb, const ConstHeads& q, const Heads& q_out, const ConstHeads& k, const Heads& k_out,
-                     const Table& table, bool backward) {
-  Jobs jobs = apart(verb, q, q_out, k, k_out, table, backward);
+Jobs check_rotate_qk(const char* operation, const InOut& q, const InOut& k, const Table& table, Direction direction) {
+  Jobs jobs = jobs_out_of_place(operation, q, k, table, direction);
   set_stream(jobs);
   return jobs;
 }
-Jobs check_rotate_qk(const char* verb, const ConstHeads& q, const Heads& q_out, const ConstHeads& k, const Heads& k_out,
-                     const TableShape& table, bool backward) {
-  return apart(verb, q, q_out, k, k_out, table, backward);
+Jobs check_rotate_qk(const char* operation, const InOut& q, const InOut& k, const TableShape& table,
+                     Direction direction) {
+  return jobs_out_of_place(operation, q, k, table, direction);
 }
 
-Jobs check_rotate_qkv(const char* verb, const ConstHeads& qkv, const Heads& out, std::int64_t kv_heads,
-                      const Table& table, bool backward) {
+Jobs check_rotate_qkv(const char* operation, const ConstHeads& qkv, const Heads& out, std::int64_t kv_heads,
+                      const Table& table, Direction direction) {
   const Layout& l = qkv.layout;
-  if (kv_heads < 0) check_kv_heads(verb, l.heads, kv_heads);
+  if (kv_heads < 0) check_kv_heads(operation, l.heads, kv_heads);
   Jobs jobs = jobs_by(table);
-  if (!make_job(qkv, out, table, backward, jobs.q)) refuse({verb, "qkv", "out", ""}, qkv, out, shape_of(table));
-  check_kv_heads(verb, l.heads, kv_heads);
+  if (!make_job(qkv, out, table, direction, jobs.q)) {
+    refuse({operation, "qkv", "out", ""}, qkv, out, shape_of(table), direction);
+  }
+  check_kv_heads(operation, l.heads, kv_heads);
   if (kv_heads > 0 && jobs.q.rows() > 0) split_v(jobs, out.layout.head_stride, l, kv_heads);
   set_stream(jobs);
   return jobs;
 }
 
-void check_kv_heads(const char* verb, std::int64_t heads, std::int64_t kv_heads) {
-  if (kv_heads < 0) fail("SHAPE", verb, "kv_heads must not be negative but got " + text(kv_heads));
+void check_kv_heads(const char* operation, std::int64_t heads, std::int64_t kv_heads) {
+  if (kv_heads < 0) fail(Code::SHAPE, operation, "kv_heads must not be negative but got " + text(kv_heads));
   if (kv_heads > heads / 2) {
-    fail("SHAPE", verb,
+    fail(Code::SHAPE, operation,
          "heads must be at least twice kv_heads but got " + text(heads) + " heads and " + text(kv_heads) + " kv_heads");
   }
 }
 
 void check_slice(const Layout& x, int first, int head_dim) {
   if (first < 0 || head_dim < 0 || first > std::int64_t{x.head_dim} - head_dim) {
-    fail("SHAPE", "slice",
+    fail(Code::SHAPE, "slice",
          "elements must lie inside head_dim " + text(x.head_dim) + " but got " + text(first) + " to " +
              text(std::int64_t{first} + head_dim));
   }
 }
 
-std::int64_t checked_product(const char* verb, std::int64_t a, std::int64_t b) {
+std::int64_t checked_product(const char* operation, std::int64_t a, std::int64_t b) {
   std::int64_t product = 0;
-  if (a < 0 || b < 0) fail("SHAPE", verb, "sizes must not be negative but got " + text(std::min(a, b)));
+  if (a < 0 || b < 0) fail(Code::SHAPE, operation, "sizes must not be negative but got " + text(std::min(a, b)));
   if (__builtin_mul_overflow(a, b, &product)) {
-    fail("SHAPE", verb, "the elements must number less than 2^63 but got " + text(a) + " times " + text(b));
+    fail(Code::SHAPE, operation, "the elements must number less than 2^63 but got " + text(a) + " times " + text(b));
   }
   return product;
 }
 
+namespace detail {
+
+void check_inside(const Layout& l, std::size_t elements) {
+  if (l.batch < 0 || l.tokens < 0 || l.heads < 0 || l.head_dim < 0) {
+    fail(Code::SHAPE, "heads",
+         "sizes must not be negative but got [batch, tokens, heads, head_dim] = " + shape(l));
+  }
+  if (!has_elements(l)) return;
+  std::int64_t extent = l.head_dim;
+  const std::int64_t counts[] = {l.batch, l.tokens, l.heads};
+  const std::int64_t strides[] = {l.batch_stride, l.token_stride, l.head_stride};
+  bool sound = true;
+  for (int k = 0; k < 3 && sound; ++k) {
+    sound = counts[k] == 1 || (strides[k] >= 0 && extend(extent, counts[k], strides[k]));
+  }
+  if (sound && static_cast<std::uint64_t>(extent) <= elements) return;
+  fail(Code::SHAPE, "heads",
+       "the layout must lie inside the memory of " + std::to_string(elements) + " elements but " +
+           (sound ? "reaches " + text(extent)
+                  : std::string("has a stride below 0 or spans 2^63 elements or more")));
+}
+
+}  // namespace detail
 }  // namespace rotary

@@ -1,4 +1,4 @@
-// The door of the verbs: validates a call once and turns it into Jobs. The sentences lie in refuse.cpp.
+// Validates a call of rotate once and turns it into Jobs. The error sentences are in refuse.cpp.
 #pragma once
 
 #include "job.h"
@@ -6,14 +6,14 @@
 
 namespace rotary {
 
-// x to out by the table, on behalf of the named verb; x and out with the same data and layout: in place. A call
-// without elements gives a job without rows. Throws SHAPE, DTYPE, ALIAS, PAIRING.
-Job check_rotate(const char* verb, const ConstHeads& x, const Heads& out, const Table&, bool backward);
-Job check_rotate(const char* verb, const Heads& x, const Table&, bool backward);  // in place
+// x to out by the table, on behalf of the named operation; x and out with the same data and layout: in place. A call
+// without elements gives a job without rows. Throws SHAPE, DTYPE, ALIAS, PAIRING, VALUE.
+Job check_rotate(const char* operation, const ConstHeads& x, const Heads& out, const Table&, Direction);
+Job check_rotate(const char* operation, const Heads& x, const Table&, Direction);  // in place
 // By rows that lie elsewhere: the job is without them, and without streaming.
-Job check_rotate(const char* verb, const ConstHeads& x, const Heads& out, const TableShape&, bool backward);
-Job check_rotate(const char* verb, const Heads& x, const TableShape&, bool backward);
-// The rules alone, in words of the caller's.
+Job check_rotate(const char* operation, const ConstHeads& x, const Heads& out, const TableShape&, Direction);
+Job check_rotate(const char* operation, const Heads& x, const TableShape&, Direction);
+// Validates without building a Job; `Names` supplies argument names for the sentences.
 void check_heads(const Names&, const ConstHeads& x, const Heads& out, const TableShape&);
 
 // What one call asks for. Nothing that one job writes is read or written by the other.
@@ -25,23 +25,21 @@ struct Jobs {
 
 // As check_rotate for q and for k, and their written elements apart: ALIAS. The first: in place. Sentences say whose
 // rule it is.
-Jobs check_rotate_qk(const char* verb, const Heads& q, const Heads& k, const Table&, bool backward);
-Jobs check_rotate_qk(const char* verb, const ConstHeads& q, const Heads& q_out, const ConstHeads& k, const Heads& k_out,
-                     const Table&, bool backward);
-Jobs check_rotate_qk(const char* verb, const Heads& q, const Heads& k, const TableShape&, bool backward);
-Jobs check_rotate_qk(const char* verb, const ConstHeads& q, const Heads& q_out, const ConstHeads& k, const Heads& k_out,
-                     const TableShape&, bool backward);
+Jobs check_rotate_qk(const char* operation, const Heads& q, const Heads& k, const Table&, Direction);
+Jobs check_rotate_qk(const char* operation, const InOut& q, const InOut& k, const Table&, Direction);
+Jobs check_rotate_qk(const char* operation, const Heads& q, const Heads& k, const TableShape&, Direction);
+Jobs check_rotate_qk(const char* operation, const InOut& q, const InOut& k, const TableShape&, Direction);
 
 // A packed tensor: heads of q, then kv_heads of k, then kv_heads of v.
-Jobs check_rotate_qkv(const char* verb, const ConstHeads& qkv, const Heads& out, std::int64_t kv_heads, const Table&,
-                      bool backward);
+Jobs check_rotate_qkv(const char* operation, const ConstHeads& qkv, const Heads& out, std::int64_t kv_heads,
+                      const Table&, Direction);
 // How many of a packed tensor's heads are k's, and v's. Throws SHAPE.
-void check_kv_heads(const char* verb, std::int64_t heads, std::int64_t kv_heads);
+void check_kv_heads(const char* operation, std::int64_t heads, std::int64_t kv_heads);
 
 // Elements [first, first + head_dim) of heads of x.head_dim elements. Throws SHAPE.
 void check_slice(const Layout& x, int first, int head_dim);
 
 // The product of sizes of a contiguous layout. Throws SHAPE when one is negative or the product exceeds 64 bits.
-std::int64_t checked_product(const char* verb, std::int64_t a, std::int64_t b);
+std::int64_t checked_product(const char* operation, std::int64_t a, std::int64_t b);
 
 }  // namespace rotary

@@ -159,8 +159,8 @@ struct Format {
   int smallest;
   int overflow;
 };
-ROTARY_DEVICE inline constexpr Format format_of(DType dtype) noexcept {
-  return dtype == DType::f32 ? Format{24, -149, 128} : dtype == DType::f16 ? Format{11, -24, 16} : Format{8, -133, 128};
+ROTARY_DEVICE inline constexpr Format format_of(Rounding rounding) noexcept {
+  return rounding == Rounding::f32 ? Format{24, -149, 128} : rounding == Rounding::f16 ? Format{11, -24, 16} : Format{8, -133, 128};
 }
 
 // The 64 bits of integer from bit k on, which may lie outside of it.

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "float_state.h"
+#include "pairings.h"
 #include "rotary/rotary.h"
 #include "scalings.h"
 
@@ -28,7 +29,7 @@ std::string text(double value) {
 std::string text(std::int64_t value) { return std::to_string(value); }
 
 template <class Number>
-void require(bool holds, const char* code, const std::string& rule, Number value) {
+void require(bool holds, Code code, const std::string& rule, Number value) {
   if (!holds) {
     throw Error(code, "[frequencies] " + rule + " but got " + text(value));
   }
@@ -38,27 +39,27 @@ void check_factor(double factor, const std::string& scaling) {
   const char* below =
       " factor must be finite and at least 1 (below 1 it would turn the pairs faster, which shortens the "
       "context instead of extending it)";
-  require(std::isfinite(factor) && factor >= 1, "SCALING", scaling + below, factor);
+  require(std::isfinite(factor) && factor >= 1, Code::SCALING, scaling + below, factor);
 }
 
 void check_trained_length(std::int64_t length, const std::string& scaling) {
-  require(length > 0, "SCALING", scaling + " trained_length must be above 0", length);
+  require(length > 0, Code::SCALING, scaling + " trained_length must be above 0", length);
 }
 
 void check_positive(double value, const std::string& what) {
-  require(std::isfinite(value) && value > 0, "SCALING", what + " must be finite and above 0", value);
+  require(std::isfinite(value) && value > 0, Code::SCALING, what + " must be finite and above 0", value);
 }
 
 void check_not_negative(double value, const std::string& what) {
-  require(std::isfinite(value) && value >= 0, "SCALING", what + " must be finite and at least 0", value);
+  require(std::isfinite(value) && value >= 0, Code::SCALING, what + " must be finite and at least 0", value);
 }
 
 void check_finite(double value, const std::string& what) {
-  require(std::isfinite(value), "SCALING", what + " must be finite", value);
+  require(std::isfinite(value), Code::SCALING, what + " must be finite", value);
 }
 
 void check_ntk_exponent(const Pairs& pairs, const std::string& scaling) {
-  require(pairs.r > 2, "SCALING",
+  require(pairs.r > 2, Code::SCALING,
           scaling + " needs an exponent_dim above 2 (the base grows with the power r / (r - 2))",
           std::int64_t{pairs.r});
 }
@@ -97,12 +98,12 @@ void check(const Yarn& s, const Pairs&) {
   check_finite(s.mscale_all_dim.value_or(1), "yarn mscale_all_dim");
   check_finite(s.magnitude, "yarn magnitude");
   check_not_negative(s.attn_factor, "yarn attn_factor");
-  require(s.extrapolation_factor >= 0 && s.extrapolation_factor <= 1, "SCALING",
+  require(s.extrapolation_factor >= 0 && s.extrapolation_factor <= 1, Code::SCALING,
           "yarn extrapolation_factor must be in [0, 1]", s.extrapolation_factor);
 }
 
 void check_list(const std::vector<double>& factors, const Pairs& pairs, const std::string& name) {
-  require(factors.size() == pairs.index.size(), "SCALING",
+  require(factors.size() == pairs.index.size(), Code::SCALING,
           name + " must have one entry per pair, " + std::to_string(pairs.index.size()) + ",",
           static_cast<std::int64_t>(factors.size()));
   for (std::size_t k = 0; k < factors.size(); ++k) {
@@ -125,12 +126,12 @@ void check(const Llama3& s, const Pairs&) {
   check_trained_length(s.trained_length, "llama3");
   check_positive(s.low, "llama3 low");
   check_positive(s.high, "llama3 high");
-  require(s.high >= s.low, "SCALING", "llama3 high must be at least low (" + text(s.low) + ")", s.high);
+  require(s.high >= s.low, Code::SCALING, "llama3 high must be at least low (" + text(s.low) + ")", s.high);
 }
 
 void check(const Proportional& s, const Pairs&) {
   check_factor(s.factor, "proportional");
-  require(s.fraction > 0 && s.fraction <= 1, "SCALING", "proportional fraction must be in (0, 1]", s.fraction);
+  require(s.fraction > 0 && s.fraction <= 1, Code::SCALING, "proportional fraction must be in (0, 1]", s.fraction);
 }
 
 // ---- attention factors ----
@@ -167,7 +168,7 @@ High attention_factor(const LongRope& s, std::int64_t length) {
   if (s.factor <= 1) {
     return 1;
   }
-  require(s.trained_length > 1, "SCALING",
+  require(s.trained_length > 1, Code::SCALING,
           "longrope trained_length must be above 1 (the attention factor divides by its logarithm)", s.trained_length);
   return sqrt(1 + log(High(s.factor)) / log(High::integer(s.trained_length)));
 }
@@ -176,7 +177,7 @@ High attention_factor(const LongRope& s, std::int64_t length) {
 
 void check_learned(const std::vector<double>& values, std::size_t pairs, const std::string& name) {
   if (values.empty()) return;
-  require(values.size() == pairs, "SHAPE",
+  require(values.size() == pairs, Code::SHAPE,
           name + " must be empty or have one entry per pair, " + std::to_string(pairs) + ",",
           static_cast<std::int64_t>(values.size()));
   for (std::size_t k = 0; k < values.size(); ++k) {
@@ -200,25 +201,25 @@ std::vector<Real> learned(std::vector<Real> computed, const Rope& rope) {
 // ---- the rope's geometry ----
 
 void check_geometry(const Rope& rope, int rotary_dim) {
-  require(rope.head_dim > 0, "SHAPE", "head_dim must be above 0", std::int64_t{rope.head_dim});
-  require(rotary_dim >= 2 && rotary_dim <= rope.head_dim, "SHAPE",
+  require(rope.head_dim > 0, Code::SHAPE, "head_dim must be above 0", std::int64_t{rope.head_dim});
+  require(rotary_dim >= 2 && rotary_dim <= rope.head_dim, Code::SHAPE,
           "rotary_dim must be in [2, head_dim = " + std::to_string(rope.head_dim) + "]", std::int64_t{rotary_dim});
-  require(rotary_dim % 2 == 0, "SHAPE", "rotary_dim must be even (two elements turn together)",
+  require(rotary_dim % 2 == 0, Code::SHAPE, "rotary_dim must be even (two elements turn together)",
           std::int64_t{rotary_dim});
-  require(rope.exponent_dim >= 0, "SHAPE", "exponent_dim must be at least 1, or 0 for rotary_dim,",
+  require(rope.exponent_dim >= 0, Code::SHAPE, "exponent_dim must be at least 1, or 0 for rotary_dim,",
           std::int64_t{rope.exponent_dim});
-  require(std::isfinite(rope.base) && rope.base > 1, "SCALING",
+  require(std::isfinite(rope.base) && rope.base > 1, Code::SCALING,
           "base must be finite and above 1 (at 1 all pairs would turn at the same speed, below 1 ever faster along the "
           "head)",
           rope.base);
   const auto pairs = static_cast<std::size_t>(rotary_dim / 2);
   const std::string one_each = " must be empty or have one entry per pair, " + std::to_string(pairs) + ",";
-  require(rope.axis.empty() || rope.axis.size() == pairs, "SHAPE", "axis" + one_each,
+  require(rope.axis.empty() || rope.axis.size() == pairs, Code::SHAPE, "axis" + one_each,
           static_cast<std::int64_t>(rope.axis.size()));
-  require(rope.index.empty() || rope.index.size() == pairs, "SHAPE", "index" + one_each,
+  require(rope.index.empty() || rope.index.size() == pairs, Code::SHAPE, "index" + one_each,
           static_cast<std::int64_t>(rope.index.size()));
   for (const int i : rope.index) {
-    require(i >= 0, "SHAPE", "every index must be at least 0", std::int64_t{i});
+    require(i >= 0, Code::SHAPE, "every index must be at least 0", std::int64_t{i});
   }
   check_learned(rope.inv_freq, pairs, "inv_freq");
   check_learned(rope.multiplier, pairs, "multiplier");
@@ -231,7 +232,7 @@ std::vector<double> to_doubles(const std::vector<High>& exact, bool may_be_negat
   for (const High& value : exact) {
     const auto rounded = static_cast<double>(value);
     if (!std::isfinite(rounded) || (rounded < 0 && !may_be_negative)) {
-      throw Error("SCALING", std::string("[frequencies] every inv_freq must be finite") +
+      throw Error(Code::SCALING, std::string("[frequencies] every inv_freq must be finite") +
                                  (may_be_negative ? "" : " and at least 0") + " but pair " +
                                  std::to_string(result.size()) + " got " + text(rounded));
     }
@@ -263,11 +264,25 @@ const char* name(const Scaling& scaling) noexcept {
   return std::visit(Names{}, scaling);
 }
 
+bool depends_on_length(const Scaling& s) noexcept {
+  return std::holds_alternative<Dynamic>(s) || std::holds_alternative<LongRope>(s);
+}
+
+Frequencies frequencies(const Rope& rope) {
+  detail::check_pairing("frequencies", rope.pairing);
+  if (depends_on_length(rope.scaling)) {
+    throw Error(Code::LENGTH, std::string("[frequencies] a rope scaled by ") + name(rope.scaling) +
+                                  " needs the length: call frequencies(rope, length)");
+  }
+  return frequencies(rope, 0);
+}
+
 Frequencies frequencies(const Rope& rope, std::int64_t length) {
   const FloatState to_nearest;
+  detail::check_pairing("frequencies", rope.pairing);
   const int rotary_dim = rope.rotary_dim == 0 ? rope.head_dim : rope.rotary_dim;
   check_geometry(rope, rotary_dim);
-  require(length >= 0, "SHAPE", "length must be at least 0", length);
+  require(length >= 0, Code::SHAPE, "length must be at least 0", length);
 
   std::vector<int> index = rope.index;
   if (index.empty()) {
@@ -280,6 +295,7 @@ Frequencies frequencies(const Rope& rope, std::int64_t length) {
       [&](const auto& scaling) {
         check(scaling, pairs);
         Frequencies result;
+        result.pairing = rope.pairing;
         result.axis = rope.axis;
         result.clockwise = rope.clockwise;
         result.inv_freq = to_doubles(learned(scalings::inv_freq<scalings::Exact>(scaling, pairs), rope), is_learned);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "dtypes.h"
 #include "rotary/rotary.h"
 
 namespace rotary {
@@ -18,7 +19,7 @@ struct Job {
   DType dtype = DType::f32;
   bool read_interleaved = false;  // pair i is (2i, 2i + 1) of the block, else (i, i + pairs)
   bool write_interleaved = false;
-  bool backward = false;  // sin with its sign turned
+  bool backward = false;  // sin negated
   bool stream = false;    // out of place, and about as much as the last cache holds: write past the caches
   int pairs = 0;          // 0: nothing turns, rest is all (the heads of v in rotate_qkv)
   int rest = 0;           // elements behind the block to copy; 0 in place
@@ -29,7 +30,7 @@ struct Job {
   std::int64_t table_stride[3];
 
   std::int64_t rows() const noexcept { return count[0] * count[1] * count[2]; }
-  std::int64_t element_bytes() const noexcept { return dtype == DType::f32 ? 4 : 2; }
+  std::int64_t element_bytes() const noexcept { return detail::bytes_of(dtype); }
   // What a row reads, and what it writes.
   std::int64_t row_bytes() const noexcept { return (std::int64_t{2} * pairs + rest) * element_bytes(); }
 };

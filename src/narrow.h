@@ -26,13 +26,13 @@ ROTARY_DEVICE static inline std::int32_t below(std::int32_t magnitude, std::int3
 constexpr std::int32_t smallest_normal_f16 = 0x38800000;
 
 // x, not a NaN, rounded.
-template <DType Type>
+template <Rounding Type>
 ROTARY_DEVICE static inline float narrowed(float x) {
-  constexpr int drop = Type == DType::f16 ? 13 : 16;
+  constexpr int drop = Type == Rounding::f16 ? 13 : 16;
   const std::int32_t magnitude = magnitude_of(x);
   std::int32_t kept = magnitude + ((1 << (drop - 1)) - 1) + (magnitude >> drop & 1);
   kept &= -(1 << drop);
-  if constexpr (Type == DType::f16) {
+  if constexpr (Type == Rounding::f16) {
     kept = below(kept, 0x47800000, kept, 0x7f800000);  // 2^16 and above
     kept = below(magnitude, smallest_normal_f16, bits_of_float(whole_f16(float_of_bits(magnitude))), kept);
   }
@@ -40,12 +40,12 @@ ROTARY_DEVICE static inline float narrowed(float x) {
 }
 
 // Whether x lies midway between two of the values: all bits, or none.
-template <DType Type>
+template <Rounding Type>
 ROTARY_DEVICE static inline std::int32_t midway(float x) {
-  constexpr std::int32_t half = Type == DType::f16 ? 1 << 12 : 1 << 15;
+  constexpr std::int32_t half = Type == Rounding::f16 ? 1 << 12 : 1 << 15;
   const std::int32_t magnitude = magnitude_of(x);
   std::int32_t off = (magnitude & (2 * half - 1)) ^ half;  // 0: midway
-  if constexpr (Type == DType::f16) {
+  if constexpr (Type == Rounding::f16) {
     const float value = float_of_bits(magnitude);
     const std::int32_t subnormal = magnitude_of(value - whole_f16(value)) ^ bits_of_float(0x1p-25f);
     off = below(magnitude, smallest_normal_f16, subnormal, off);

@@ -6,9 +6,11 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <string>
 #include <vector>
 
 #include "checks.h"
+#include "dtypes.h"
 #include "float_state.h"
 
 namespace rotary::reference {
@@ -26,14 +28,8 @@ float nearest(float x, int digits, int lowest, float largest) {
 }
 
 float nearest(float x, DType dtype) {
-  switch (dtype) {
-    case DType::f16:
-      return nearest(x, 11, -24, 65504.0f);
-    case DType::bf16:
-      return nearest(x, 8, -133, 0x1.fep127f);
-    default:
-      return x;
-  }
+  const detail::StorageType& type = detail::storage_type(dtype);
+  return nearest(x, type.digits, type.lowest, type.largest);
 }
 
 float decode_f16(std::uint16_t bits) {
@@ -95,35 +91,35 @@ struct Pair {
   float b;
 };
 
-Pair turn(Pair x, float cos, float sin, DType dtype, Rounding rounding) {
-  const auto step = [&](float value) { return rounding == Rounding::each_step ? nearest(value, dtype) : value; };
+Pair rotated(Pair x, float cos, float sin, DType dtype, Arithmetic arithmetic) {
+  const auto step = [&](float value) { return arithmetic == Arithmetic::each_step ? nearest(value, dtype) : value; };
   const float c = step(cos);
   const float s = step(sin);
   return {step(step(x.a * c) - step(x.b * s)), step(step(x.b * c) + step(x.a * s))};
 }
 
-void turn_head(const void* in, std::int64_t in_at, void* out, std::int64_t out_at, DType dtype, const float* cos,
-               const float* sin, const Table& table, bool backward, Rounding rounding) {
+void rotate_head(const void* in, std::int64_t in_at, void* out, std::int64_t out_at, DType dtype, const float* cos,
+                 const float* sin, const Table& table, bool backward, Arithmetic arithmetic) {
   const int pairs = table.pairs();
   const bool crosses = table.pairing() == Pairing::interleaved_to_half;
   const bool reads_half = table.pairing() == Pairing::half || (crosses && backward);
   const bool writes_half = table.pairing() == Pairing::half || (crosses && !backward);
-  std::vector<Pair> turned;
+  std::vector<Pair> results;
   for (int i = 0; i < pairs; ++i) {
     const Pair x = reads_half ? Pair{read(in, dtype, in_at + i), read(in, dtype, in_at + pairs + i)}
                               : Pair{read(in, dtype, in_at + 2 * i), read(in, dtype, in_at + 2 * i + 1)};
-    turned.push_back(turn(x, cos[i], backward ? -sin[i] : sin[i], dtype, rounding));
+    results.push_back(rotated(x, cos[i], backward ? -sin[i] : sin[i], dtype, arithmetic));
   }
   for (int i = 0; i < pairs; ++i) {
-    const Pair x = turned[static_cast<std::size_t>(i)];
+    const Pair x = results[static_cast<std::size_t>(i)];
     write(out, dtype, out_at + (writes_half ? i : 2 * i), x.a);
     write(out, dtype, out_at + (writes_half ? pairs + i : 2 * i + 1), x.b);
   }
 }
 
 // Not inlined: the arithmetic must not move across the change of the floating-point state.
-__attribute__((noinline)) void turn_all(const ConstHeads& x, const Heads& out, const Table& table, bool backward,
-                                        Rounding rounding) {
+__attribute__((noinline)) void rotate_all(const ConstHeads& x, const Heads& out, const Table& table, bool backward,
+                                        Arithmetic arithmetic) {
   const Layout& from = x.layout;
   const Layout& to = out.layout;
   const std::size_t size = size_of(x.dtype);
@@ -133,8 +129,8 @@ __attribute__((noinline)) void turn_all(const ConstHeads& x, const Heads& out, c
       for (std::int64_t h = 0; h < from.heads; ++h) {
         const std::int64_t in_at = b * from.batch_stride + t * from.token_stride + h * from.head_stride;
         const std::int64_t out_at = b * to.batch_stride + t * to.token_stride + h * to.head_stride;
-        turn_head(x.data, in_at, out.data, out_at, x.dtype, table.cos().data() + row, table.sin().data() + row, table,
-                  backward, rounding);
+        rotate_head(x.data, in_at, out.data, out_at, x.dtype, table.cos().data() + row, table.sin().data() + row, table,
+                  backward, arithmetic);
         for (int d = table.rotary_dim(); d < from.head_dim && x.data != out.data; ++d) {
           std::memcpy(static_cast<char*>(out.data) + static_cast<std::size_t>(out_at + d) * size,
                       static_cast<const char*>(x.data) + static_cast<std::size_t>(in_at + d) * size, size);
@@ -146,16 +142,14 @@ __attribute__((noinline)) void turn_all(const ConstHeads& x, const Heads& out, c
 
 }  // namespace
 
-void rotate(const ConstHeads& x, const Heads& out, const Table& table, Rounding rounding) {
-  check_rotate("reference::rotate", x, out, table, false);
+void rotate(const ConstHeads& x, const Heads& out, const Table& table, Direction direction, Arithmetic arithmetic) {
+  check_rotate("reference::rotate", x, out, table, direction);
+  if (arithmetic > Arithmetic::each_step) {
+    throw Error(Code::VALUE, "[reference::rotate] arithmetic must be f32 or each_step but got value " +
+                                 std::to_string(static_cast<int>(arithmetic)));
+  }
   const FloatState ours;
-  turn_all(x, out, table, false, rounding);
-}
-
-void rotate_backward(const ConstHeads& x, const Heads& out, const Table& table, Rounding rounding) {
-  check_rotate("reference::rotate_backward", x, out, table, true);
-  const FloatState ours;
-  turn_all(x, out, table, true, rounding);
+  rotate_all(x, out, table, direction == Direction::backward, arithmetic);
 }
 
 }  // namespace rotary::reference

@@ -1,4 +1,4 @@
-// What the door says to a call that it refuses: every rule of the verbs as a sentence.
+// The error sentences of rotate and the operations like it: each rule that checks.cpp tests, in words.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +8,9 @@
 
 namespace rotary {
 
-// What the door needs to know of a table, wherever its rows lie.
+// What the checks need to know of a table, wherever its rows lie.
 struct TableShape {
-  Pairing pairing = {};
+  Pairing pairing = Pairing::unset;
   int pairs = 0;
   int batch = 1;
   std::int64_t tokens = 0;
@@ -19,28 +19,30 @@ struct TableShape {
 inline TableShape shape_of(const Table& t) noexcept { return {t.pairing(), t.pairs(), t.batch(), t.tokens()}; }
 inline TableShape shape_of(const TableShape& t) noexcept { return t; }
 
-// How the sentences name a call and its sides.
+// How the sentences name a call and its arguments.
 struct Names {
-  const char* verb;
+  const char* operation;
   const char* x;
   const char* out;
   const char* of_x;  // " of q", where there is more than one
 };
 
-// Throws Error(code, "[verb] sentence").
-[[noreturn, gnu::cold]] void fail(const char* code, const char* verb, const std::string& sentence);
+// Throws Error(code, "[operation] sentence").
+[[noreturn, gnu::cold]] void fail(Code code, const char* operation, const std::string& sentence);
 
-// Throws for the first rule that a call from x to out breaks. It breaks one.
-[[noreturn, gnu::cold]] void refuse(const Names& names, const ConstHeads& x, const Heads& out, const TableShape& table);
+// Throws for the first rule that a call from x to out breaks; INTERNAL where it breaks none, which is a defect: every
+// rule of make_job() in checks.cpp has its sentence here.
+[[noreturn, gnu::cold]] void refuse(const Names& names, const ConstHeads& x, const Heads& out, const TableShape& table,
+                                    Direction direction);
 
-// Throws ALIAS: what is written to the one meets the other.
-[[noreturn, gnu::cold]] void refuse_meeting(const char* verb, const char* written, const char* other);
+// Throws ALIAS: what is written to the one overlaps the other.
+[[noreturn, gnu::cold]] void refuse_overlap(const char* operation, const char* written, const char* other);
 
 // "[batch, tokens, heads, head_dim]" in numbers.
 std::string shape(const Layout&);
 
-// As the door checks what is only read. Throws DTYPE, SHAPE.
-void check_readable(const char* verb, const char* side, const ConstHeads& x);
+// Validates an argument that is only read. Throws DTYPE, SHAPE.
+void check_readable(const char* operation, const char* side, const ConstHeads& x);
 
 inline std::string text(std::int64_t n) { return std::to_string(n); }
 

@@ -1,10 +1,12 @@
-// The public verbs: check, then the chosen kernel over the caller's executor.
+// rotate and its forms: check, then the chosen kernel over the caller's executor.
 #include <algorithm>
 #include <cstddef>
+#include <string>
 
 #include "checks.h"
 #include "cpu/targets.h"
 #include "float_state.h"
+#include "rotate_by.h"
 
 namespace rotary {
 namespace {
@@ -28,7 +30,7 @@ struct Work {
   cpu::RotateKernel kernel;
 };
 
-void turn_rows(void* context, Index begin, Index end) {
+void rotate_rows(void* context, Index begin, Index end) {
   const FloatState ours;
   const Work& work = *static_cast<const Work*>(context);
   work.kernel(*work.job, begin, end);
@@ -38,7 +40,7 @@ void run(const Job& job, const Executor& executor) {
   const Index rows = job.rows();
   if (rows == 0) return;
   Work work{&job, cpu::chosen().rotate};
-  executor.run(rows, grain(job.row_bytes()), turn_rows, &work);
+  executor.run(rows, grain(job.row_bytes()), rotate_rows, &work);
 }
 
 // ---- two jobs: one dispatch, one pass over the table ----
@@ -73,7 +75,7 @@ struct TwoWorks {
 };
 
 // q's rows of a few rows of the table, then k's, and so on.
-void turn_groups(void* context, Index begin, Index end) {
+void rotate_groups(void* context, Index begin, Index end) {
   const FloatState ours;
   const TwoWorks& work = *static_cast<const TwoWorks*>(context);
   for (Index next; begin < end; begin = next) {
@@ -84,7 +86,7 @@ void turn_groups(void* context, Index begin, Index end) {
 }
 
 // All rows of q, then all of k.
-void turn_both(void* context, Index begin, Index end) {
+void rotate_both(void* context, Index begin, Index end) {
   const FloatState ours;
   const TwoWorks& work = *static_cast<const TwoWorks*>(context);
   const Index q_rows = work.jobs->q.rows();
@@ -108,123 +110,60 @@ void run(const Jobs& jobs, const Executor& executor) {
       work.k_group = k_walk.group;
       work.chunk = std::max<Index>(1, table_bytes / row_bytes);
       const Index group_bytes = q_walk.group * q.row_bytes() + k_walk.group * k.row_bytes();
-      return executor.run(q_rows / q_walk.group, grain(group_bytes), turn_groups, &work);
+      return executor.run(q_rows / q_walk.group, grain(group_bytes), rotate_groups, &work);
     }
   }
-  executor.run(q_rows + k_rows, grain(std::min(q.row_bytes(), k.row_bytes())), turn_both, &work);
+  executor.run(q_rows + k_rows, grain(std::min(q.row_bytes(), k.row_bytes())), rotate_both, &work);
 }
 
 }  // namespace
 
-void rotate(const Heads& x, const Table& table, const Executor& executor) {
-  run(check_rotate("rotate", x, table, false), executor);
+void rotate(const Heads& x, const Table& table, const RotateOptions& options) {
+  run(check_rotate("rotate", x, table, options.direction), *options.executor);
 }
-void rotate(const ConstHeads& x, const Heads& out, const Table& table, const Executor& executor) {
-  run(check_rotate("rotate", x, out, table, false), executor);
-}
-void rotate_backward(const Heads& x, const Table& table, const Executor& executor) {
-  run(check_rotate("rotate_backward", x, table, true), executor);
-}
-void rotate_backward(const ConstHeads& x, const Heads& out, const Table& table, const Executor& executor) {
-  run(check_rotate("rotate_backward", x, out, table, true), executor);
+void rotate(const ConstHeads& x, const Heads& out, const Table& table, const RotateOptions& options) {
+  run(check_rotate("rotate", x, out, table, options.direction), *options.executor);
 }
 
-void rotate_qk(const Heads& q, const Heads& k, const Table& table, const Executor& executor) {
-  run(check_rotate_qk("rotate_qk", q, k, table, false), executor);
+void rotate_qk(const Heads& q, const Heads& k, const Table& table, const RotateOptions& options) {
+  run(check_rotate_qk("rotate_qk", q, k, table, options.direction), *options.executor);
 }
-void rotate_qk(const ConstHeads& q, const Heads& q_out, const ConstHeads& k, const Heads& k_out, const Table& table,
-               const Executor& executor) {
-  run(check_rotate_qk("rotate_qk", q, q_out, k, k_out, table, false), executor);
-}
-void rotate_qk_backward(const Heads& q, const Heads& k, const Table& table, const Executor& executor) {
-  run(check_rotate_qk("rotate_qk_backward", q, k, table, true), executor);
-}
-void rotate_qk_backward(const ConstHeads& q, const Heads& q_out, const ConstHeads& k, const Heads& k_out,
-                        const Table& table, const Executor& executor) {
-  run(check_rotate_qk("rotate_qk_backward", q, q_out, k, k_out, table, true), executor);
+void rotate_qk(const InOut& q, const InOut& k, const Table& table, const RotateOptions& options) {
+  run(check_rotate_qk("rotate_qk", q, k, table, options.direction), *options.executor);
 }
 
-void rotate_qkv(const Heads& qkv, std::int64_t kv_heads, const Table& table, const Executor& executor) {
-  run(check_rotate_qkv("rotate_qkv", qkv, qkv, kv_heads, table, false), executor);
+void rotate_qk(const Heads& q, const Heads& k, const Rope& rope, std::int64_t first_position,
+               const RotateOptions& options) {
+  detail::rotate_qk_by("rotate_qk", q, k, rope, 0, first_position, options);
+}
+
+void rotate_qkv(const Heads& qkv, std::int64_t kv_heads, const Table& table, const RotateOptions& options) {
+  run(check_rotate_qkv("rotate_qkv", qkv, qkv, kv_heads, table, options.direction), *options.executor);
 }
 void rotate_qkv(const ConstHeads& qkv, const Heads& out, std::int64_t kv_heads, const Table& table,
-                const Executor& executor) {
-  run(check_rotate_qkv("rotate_qkv", qkv, out, kv_heads, table, false), executor);
-}
-void rotate_qkv_backward(const Heads& qkv, std::int64_t kv_heads, const Table& table, const Executor& executor) {
-  run(check_rotate_qkv("rotate_qkv_backward", qkv, qkv, kv_heads, table, true), executor);
-}
-void rotate_qkv_backward(const ConstHeads& qkv, const Heads& out, std::int64_t kv_heads, const Table& table,
-                         const Executor& executor) {
-  run(check_rotate_qkv("rotate_qkv_backward", qkv, out, kv_heads, table, true), executor);
+                const RotateOptions& options) {
+  run(check_rotate_qkv("rotate_qkv", qkv, out, kv_heads, table, options.direction), *options.executor);
 }
 
-// ---- layouts ----
+namespace detail {
 
-Layout bthd(std::int64_t batch, std::int64_t tokens, std::int64_t heads, int head_dim) {
-  const std::int64_t token = checked_product("bthd", heads, head_dim);
-  const std::int64_t row = checked_product("bthd", tokens, token);
-  checked_product("bthd", batch, row);
-  return {batch, tokens, heads, head_dim, row, token, head_dim};
-}
-
-Layout bhtd(std::int64_t batch, std::int64_t heads, std::int64_t tokens, int head_dim) {
-  const std::int64_t head = checked_product("bhtd", tokens, head_dim);
-  const std::int64_t row = checked_product("bhtd", heads, head);
-  checked_product("bhtd", batch, row);
-  return {batch, tokens, heads, head_dim, row, head_dim, head};
-}
-
-Layout tbhd(std::int64_t tokens, std::int64_t batch, std::int64_t heads, int head_dim) {
-  const std::int64_t row = checked_product("tbhd", heads, head_dim);
-  const std::int64_t token = checked_product("tbhd", batch, row);
-  checked_product("tbhd", tokens, token);
-  return {batch, tokens, heads, head_dim, row, token, head_dim};
-}
-
-Layout thd(std::int64_t tokens, std::int64_t heads, int head_dim) { return bthd(1, tokens, heads, head_dim); }
-
-ConstHeads slice(const ConstHeads& x, int first, int head_dim) {
-  check_slice(x.layout, first, head_dim);
-  ConstHeads part = x;
-  if (x.data != nullptr) {
-    part.data = static_cast<const std::byte*>(x.data) + static_cast<std::size_t>(first) * size_of(x.dtype);
+void rotate_qk_by(const char* operation, const Heads& q, const Heads& k, const Rope& rope, int first,
+                  std::int64_t first_position, const RotateOptions& options) {
+  const auto check_head_dim = [&](const char* side, const Layout& l) {
+    if (l.head_dim == rope.head_dim) return;
+    fail(Code::SHAPE, operation,
+         std::string(side) + " must have the rope's head_dim " + text(rope.head_dim) + " but got " + text(l.head_dim));
+  };
+  check_head_dim("q", q.layout);
+  check_head_dim("k", k.layout);
+  if (first_position < 0) {
+    fail(Code::POSITION, operation, "first_position must be at least 0 but got " + text(first_position));
   }
-  part.layout.head_dim = head_dim;
-  return part;
+  const std::int64_t tokens = q.layout.tokens;
+  const Positions at = positions(first_position, tokens);
+  const Table table(frequencies(rope, first_position + tokens), at, *options.executor);
+  rotate_qk(slice(q, first, table.rotary_dim()), slice(k, first, table.rotary_dim()), table, options);
 }
 
-Heads slice(const Heads& x, int first, int head_dim) {
-  const ConstHeads part = slice(ConstHeads(x), first, head_dim);
-  return {const_cast<void*>(part.data), part.dtype, part.layout};
-}
-
-// ---- names ----
-
-std::size_t size_of(DType dtype) noexcept { return dtype == DType::f32 ? 4 : 2; }
-
-const char* name(DType dtype) noexcept {
-  switch (dtype) {
-    case DType::f32:
-      return "f32";
-    case DType::f16:
-      return "f16";
-    case DType::bf16:
-      return "bf16";
-  }
-  return "unknown";
-}
-
-const char* name(Pairing pairing) noexcept {
-  switch (pairing) {
-    case Pairing::half:
-      return "half";
-    case Pairing::interleaved:
-      return "interleaved";
-    case Pairing::interleaved_to_half:
-      return "interleaved_to_half";
-  }
-  return "unknown";
-}
-
+}  // namespace detail
 }  // namespace rotary

@@ -131,9 +131,9 @@ ROTARY_DEVICE inline CosSin tiny(Wide m, int exponent, bool negative, const Dyad
 
 // factor * cos(position * inv_freq) and factor * sin(...), rounded once from the real number to the given type, to
 // nearest even, with its subnormals and infinities. A zero sine is +0.
-ROTARY_DEVICE inline CosSin round_once(const Dyadic& position, double inv_freq, double factor, DType dtype) noexcept {
+ROTARY_DEVICE inline CosSin round_once(const Dyadic& position, double inv_freq, double factor, Rounding rounding) noexcept {
   const Dyadic w = dyadic(inv_freq), a = dyadic(factor);
-  const Format format = format_of(dtype);
+  const Format format = format_of(rounding);
   if (a.mantissa == 0) return {0, 0};
   const Wide m = static_cast<Wide>(position.mantissa) * w.mantissa;
   if (m == 0) {

@@ -1,44 +1,39 @@
-// The 16-bit element types and their scalar conversions, to nearest even. For the kernels; the reference has its own.
+// Scalar conversions of the 16-bit storage types, to nearest even. For the kernels; the reference has its own.
 #pragma once
 
 #include <cstdint>
 
-namespace rotary {
+#include "rotary/rotary.h"
 
-struct F16 {
-  std::uint16_t bits;
-};
-struct BF16 {
-  std::uint16_t bits;
-};
+namespace rotary {
 
 template <class T>
 inline constexpr bool is_bf16 = false;
 template <>
-inline constexpr bool is_bf16<BF16> = true;
+inline constexpr bool is_bf16<bf16> = true;
 
 // All functions here are static: each target keeps its own copy, compiled with its own flags.
 static inline std::uint32_t bits_of(float x) { return __builtin_bit_cast(std::uint32_t, x); }
 static inline float float_of(std::uint32_t bits) { return __builtin_bit_cast(float, bits); }
 
-static inline float to_float(BF16 x) { return float_of(std::uint32_t{x.bits} << 16); }
+static inline float decode(bf16 x) { return float_of(std::uint32_t{x.bits} << 16); }
 
 // The exponents of f16 and f32 differ by 112; a multiplication moves subnormals along.
-static inline float to_float(F16 x) {
+static inline float decode(f16 x) {
   const std::uint32_t sign = (x.bits & 0x8000u) << 16;
   const std::uint32_t magnitude = (x.bits & 0x7fffu) << 13;
   const std::uint32_t infinite = magnitude >= 0x0f800000u ? 0x7f800000u : 0u;
   return float_of(bits_of(float_of(magnitude) * 0x1p112f) | infinite | sign);
 }
 
-static inline BF16 to_bf16(float x) {
+static inline bf16 encode_bf16(float x) {
   const std::uint32_t bits = bits_of(x);
   const bool is_nan = (bits & 0x7fffffffu) > 0x7f800000u;
   const std::uint32_t rounded = is_nan ? bits | 0x00400000u : bits + 0x7fffu + ((bits >> 16) & 1u);
   return {static_cast<std::uint16_t>(rounded >> 16)};
 }
 
-static inline F16 to_f16(float x) {
+static inline f16 encode_f16(float x) {
   const std::uint32_t sign = (bits_of(x) >> 16) & 0x8000u;
   const std::uint32_t magnitude = bits_of(x) & 0x7fffffffu;
   std::uint32_t result;

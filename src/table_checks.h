@@ -13,14 +13,17 @@ struct AngleJob;  // angle_job.h
 
 inline constexpr int largest_pairs = (1 << 30) - 1;  // so that rotary_dim is an int
 
-// The number of pairs. Throws SHAPE, SCALING.
+// The number of pairs. Throws PAIRING, SHAPE, SCALING.
 int checked_pairs(const Frequencies&);
 
 // Whether a rope that listens to so many axes takes positions of so many. Throws SHAPE.
 void check_axes(const char* operation, int rope_axes, int position_axes);
 
-// Throws SHAPE, POSITION.
-void check_positions(const Frequencies&, const Positions&);
+// reals: the positions where they are fractional, else null. Throws SHAPE, POSITION.
+void check_positions(const Frequencies&, const Positions&, const double* reals);
+
+// Throws VALUE.
+void check_options(const TableOptions&);
 
 // batch * tokens * pairs. Throws SHAPE.
 std::size_t checked_size(int batch, std::int64_t tokens, int pairs);

@@ -73,9 +73,9 @@ Element element(const AngleJob& job, std::int64_t row, int pair) noexcept {
 
 }  // namespace
 
-void settle(const AngleJob& job, std::int64_t row, int pair, DType dtype) noexcept {
+void settle(const AngleJob& job, std::int64_t row, int pair, Rounding rounding) noexcept {
   const Element e = element(job, row, pair);
-  CosSin value = round_once(e.position, e.inv_freq, e.factor, dtype);
+  CosSin value = round_once(e.position, e.inv_freq, e.factor, rounding);
   if (job.angles == Angles::float32) {
     if (e.inv_freq == 0) value.sin = static_cast<float>(e.inv_freq);  // -0 as float32's sine has it
     value = {value.cos * job.factor_float32, value.sin * job.factor_float32};

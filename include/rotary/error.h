@@ -1,21 +1,64 @@
 // The one exception type of the library.
 #pragma once
 
+#include <cstdint>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 
+#include "rotary/export.h"
+
 namespace rotary {
 
-// what() is one sentence, "[operation] rule but got value"; code() is one stable word of
-// capitals, digits and '_' (docs/errors.md lists them all).
-class Error : public std::runtime_error {
+// What is wrong, one word each; docs/errors.md describes them. The library, the program and the torch op share them.
+// Existing values keep their meaning; a new version may add some.
+enum class Code : std::uint8_t {
+  SHAPE,           // sizes that do not fit each other
+  DTYPE,           // an element type that the operation does not take, or data that is not aligned to it
+  ALIAS,           // memory that overlaps where it must not
+  POSITION,        // a position that is none
+  SCALING,         // a base, scaling or frequency whose numbers make no sense
+  PAIRING,         // a pairing that is unset or unknown
+  LENGTH,          // a length is needed and was not given
+  TARGET,          // an instruction set that is unknown or that this machine lacks
+  FILE,            // a file cannot be opened, read or written
+  FORMAT,          // bytes that are no valid file of their format
+  TENSOR,          // a tensor that is missing, or is not what it should be
+  JSON,            // text that is not JSON
+  CONFIG_KEY,      // a rope key in a config that nothing reads
+  CONFIG_VALUE,    // a config value that breaks a rule
+  CONFIG_MISSING,  // a config lacks a value that has no default
+  MODEL_TYPE,      // an unknown model_type
+  ROPE,            // a model has no such rope
+  VALUE,           // a number or a word outside its range
+  TEXT,            // text that cannot be encoded
+  PRESET,          // no preset of that name
+  NETWORK,         // a download failed
+  RESUME,          // a run cannot be continued
+  CUDA,            // no CUDA, or a CUDA call failed
+  DEVICE,          // no such device
+  TORCH,           // torch support was not built
+  MPI,             // MPI was not built, or does not fit
+  NCCL,            // NCCL is missing or failed
+  PEER,            // another process of the run is lost
+  NUMBER,          // a result that is not finite
+  CHECK,           // a check of the program's own results failed
+  MEMORY,          // out of memory
+  INTERNAL,        // a defect of this library
+};
+ROTARY_API const char* name(Code) noexcept;       // "SHAPE", ...
+ROTARY_API Code parse_code(std::string_view name);  // throws VALUE
+ROTARY_API std::span<const Code> codes() noexcept;  // all of them, in the order above
+
+// what() is one sentence, "[operation] rule but got value".
+class ROTARY_API Error : public std::runtime_error {
  public:
-  Error(std::string_view code, const std::string& sentence) : std::runtime_error(sentence), code_(code) {}
-  const std::string& code() const noexcept { return code_; }
+  Error(Code code, const std::string& sentence) : std::runtime_error(sentence), code_(code) {}
+  Code code() const noexcept { return code_; }
 
  private:
-  std::string code_;
+  Code code_;
 };
 
 }  // namespace rotary

@@ -1,21 +1,19 @@
-// The oracle: the same verbs, scalar, slow and obvious. It shares no code with the kernels.
+// The oracle: the same operations, scalar, slow and obvious. It shares no code with the kernels.
 #pragma once
 
 #include <cstdint>
 
 #include "rotary/rotary.h"
 
-namespace rotary {
+namespace rotary::reference {
 
-enum class Rounding : std::uint8_t {
-  once,       // what rotate does: f32 arithmetic, one rounding to the storage type at the end
+enum class Arithmetic : std::uint8_t {
+  f32,        // what rotary::rotate does: f32 arithmetic, one rounding to the storage type at the end
   each_step,  // what a framework running in the storage type does: cos, sin, each product and the sum rounded
 };
 
-namespace reference {
+// As rotary::rotate out of place or, with x and out the same, in place. Throws what it throws.
+ROTARY_API void rotate(const ConstHeads& x, const Heads& out, const Table&, Direction = Direction::forward,
+                       Arithmetic = Arithmetic::f32);
 
-void rotate(const ConstHeads& x, const Heads& out, const Table&, Rounding = Rounding::once);
-void rotate_backward(const ConstHeads& x, const Heads& out, const Table&, Rounding = Rounding::once);
-
-}  // namespace reference
-}  // namespace rotary
+}  // namespace rotary::reference

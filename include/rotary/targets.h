@@ -4,6 +4,8 @@
 #include <string_view>
 #include <vector>
 
+#include "rotary/export.h"
+
 namespace rotary {
 
 struct Target {
@@ -12,11 +14,11 @@ struct Target {
 };
 
 // In rising order of preference.
-std::vector<Target> targets();
+ROTARY_API std::vector<Target> targets();
 // The one in use: the best that runs, or what ROTARY_TARGET or use_target named. Throws TARGET if
 // ROTARY_TARGET names one that does not run.
-std::string_view chosen_target();
+ROTARY_API std::string_view chosen_target();
 // For the whole process; "" goes back to the best. Throws TARGET for an unknown name or one that does not run.
-void use_target(std::string_view name);
+ROTARY_API void use_target(std::string_view name);
 
 }  // namespace rotary

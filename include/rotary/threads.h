@@ -4,11 +4,18 @@
 #include <cstdint>
 #include <memory>
 
+#include "rotary/export.h"
+
 namespace rotary {
 
-// Runs body(context, begin, end) over disjoint ranges that cover [0, count), and returns when all are done.
-// grain is the smallest range worth a thread; body does not throw. To use a pool of your own, derive from it.
-class Executor {
+// Runs body(context, begin, end) over disjoint ranges that cover [0, count) and returns when all of them are done. Every
+// function that can run in parallel takes a `const Executor&`, by default serial(), and uses it until it returns.
+//
+// To use a thread pool of your own, derive from Executor. run() may call body from any threads, several at a time, the
+// caller's included, each range exactly once and each on one thread from begin to end. body does not throw, does not
+// block and does not call run(). grain is the smallest range worth a thread: ranges may be smaller. run() may throw
+// before or between calls of body (the operation then fails as a whole); it must not return while a body runs.
+class ROTARY_API Executor {
  public:
   using Body = void (*)(void* context, std::int64_t begin, std::int64_t end);
   virtual ~Executor() = default;
@@ -17,10 +24,10 @@ class Executor {
 };
 
 // The caller's own thread.
-const Executor& serial() noexcept;
+ROTARY_API const Executor& serial() noexcept;
 
 // A fixed set of threads. run() may be called from one thread at a time; a second caller waits.
-class ThreadPool final : public Executor {
+class ROTARY_API ThreadPool final : public Executor {
  public:
   explicit ThreadPool(unsigned threads);  // including the caller's; 0: all cores
   ~ThreadPool() override;

@@ -20,7 +20,7 @@ namespace rotary::cpu {
 namespace {
 
 // Rounds the values of a row once more; exact ones that lie midway are settled from the real number.
-template <DType Type>
+template <Rounding Type>
 void narrow_row(const AngleJob& job, std::int64_t row) noexcept {
   float* cos = job.cos + row * job.pairs;
   float* sin = job.sin + row * job.pairs;
@@ -40,8 +40,8 @@ void narrow_row(const AngleJob& job, std::int64_t row) noexcept {
 // What is left to do with rows of f32.
 void finish(const AngleJob& job, std::int64_t begin_row, std::int64_t end_row) noexcept {
   for (std::int64_t row = begin_row; row < end_row; ++row) {
-    if (job.rounding == DType::f16) narrow_row<DType::f16>(job, row);
-    if (job.rounding == DType::bf16) narrow_row<DType::bf16>(job, row);
+    if (job.rounding == Rounding::f16) narrow_row<Rounding::f16>(job, row);
+    if (job.rounding == Rounding::bf16) narrow_row<Rounding::bf16>(job, row);
     float* sin = job.sin + row * job.pairs;
     for (int i = 0; job.clockwise && i < job.pairs; ++i) sin[i] = -sin[i];
   }
@@ -54,7 +54,7 @@ void ROTARY_PASTE(angles_, ROTARY_TARGET_NAME)(const AngleJob& job, std::int64_t
 
 void ROTARY_PASTE(angles_, ROTARY_TARGET_NAME)(const AngleJob& job, std::int64_t begin_row,
                                                std::int64_t end_row) noexcept {
-  const bool as_they_are = job.rounding == DType::f32 && !job.clockwise;
+  const bool as_they_are = job.rounding == Rounding::f32 && !job.clockwise;
   const std::int64_t group = as_they_are ? end_row - begin_row : 32768 / job.pairs + 16;  // stays in the second cache
   for (std::int64_t row = begin_row; row < end_row; row += group) {
     const std::int64_t end = end_row - row < group ? end_row : row + group;

@@ -15,16 +15,16 @@ struct One : scalar::Lanes {
   using scalar::Lanes::load2;
   using scalar::Lanes::store;
   using scalar::Lanes::store2;
-  static Floats load(const F16* p) { return _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(p->bits))); }
-  static void store(F16* p, Floats x) {
+  static Floats load(const f16* p) { return _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(p->bits))); }
+  static void store(f16* p, Floats x) {
     p->bits = static_cast<std::uint16_t>(
         _mm_cvtsi128_si32(_mm_cvtps_ph(_mm_set_ss(x), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)));
   }
-  static void load2(const F16* p, Floats& even, Floats& odd) {
+  static void load2(const f16* p, Floats& even, Floats& odd) {
     even = load(p);
     odd = load(p + 1);
   }
-  static void store2(F16* p, Floats even, Floats odd) {
+  static void store2(f16* p, Floats even, Floats odd) {
     store(p, even);
     store(p + 1, odd);
   }
@@ -35,16 +35,16 @@ struct Four : sse2::Lanes {
   using sse2::Lanes::load2;
   using sse2::Lanes::store;
   using sse2::Lanes::store2;
-  static Floats load(const F16* p) { return _mm_cvtph_ps(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))); }
-  static void store(F16* p, Floats x) { _mm_storel_epi64(reinterpret_cast<__m128i*>(p), narrow(x)); }
-  static void load2(const F16* p, Floats& even, Floats& odd) {
+  static Floats load(const f16* p) { return _mm_cvtph_ps(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))); }
+  static void store(f16* p, Floats x) { _mm_storel_epi64(reinterpret_cast<__m128i*>(p), narrow(x)); }
+  static void load2(const f16* p, Floats& even, Floats& odd) {
     const __m128i both = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
     const __m128i low = _mm_blend_epi16(both, _mm_setzero_si128(), 0xaa);
     const __m128i split = _mm_packus_epi32(low, _mm_srli_epi32(both, 16));
     even = _mm_cvtph_ps(split);
     odd = _mm_cvtph_ps(_mm_unpackhi_epi64(split, split));
   }
-  static void store2(F16* p, Floats even, Floats odd) {
+  static void store2(f16* p, Floats even, Floats odd) {
     _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm_unpacklo_epi16(narrow(even), narrow(odd)));
   }
 
@@ -92,33 +92,33 @@ struct Lanes : Traits {
     store(p + 8, _mm256_permute2f128_ps(low, high, 0x31));
   }
 
-  static Floats load(const BF16* p) {
+  static Floats load(const bf16* p) {
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(load_half(p)), 16));
   }
-  static void store(BF16* p, Floats x) {
+  static void store(bf16* p, Floats x) {
     const __m256i words = _mm256_srli_epi32(round_bf16(x), 16);
     store_half(p, _mm_packus_epi32(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1)));
   }
-  static void load2(const BF16* p, Floats& even, Floats& odd) {
+  static void load2(const bf16* p, Floats& even, Floats& odd) {
     const __m256i both = load_whole(p);
     even = _mm256_castsi256_ps(_mm256_slli_epi32(both, 16));
     odd = _mm256_castsi256_ps(_mm256_and_si256(both, _mm256_set1_epi32(static_cast<int>(0xffff0000))));
   }
-  static void store2(BF16* p, Floats even, Floats odd) {
+  static void store2(bf16* p, Floats even, Floats odd) {
     const __m256i low = _mm256_srli_epi32(round_bf16(even), 16);
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm256_blend_epi16(low, round_bf16(odd), 0xaa));
   }
 
-  static Floats load(const F16* p) { return _mm256_cvtph_ps(load_half(p)); }
-  static void store(F16* p, Floats x) { store_half(p, narrow_f16(x)); }
-  static void load2(const F16* p, Floats& even, Floats& odd) {
+  static Floats load(const f16* p) { return _mm256_cvtph_ps(load_half(p)); }
+  static void store(f16* p, Floats x) { store_half(p, narrow_f16(x)); }
+  static void load2(const f16* p, Floats& even, Floats& odd) {
     const __m256i both = load_whole(p);
     const __m256i low = _mm256_blend_epi16(both, _mm256_setzero_si256(), 0xaa);
     const __m256i split = _mm256_permute4x64_epi64(_mm256_packus_epi32(low, _mm256_srli_epi32(both, 16)), 0xd8);
     even = _mm256_cvtph_ps(_mm256_castsi256_si128(split));
     odd = _mm256_cvtph_ps(_mm256_extracti128_si256(split, 1));
   }
-  static void store2(F16* p, Floats even, Floats odd) {
+  static void store2(f16* p, Floats even, Floats odd) {
     const __m128i low = narrow_f16(even), high = narrow_f16(odd);
     store_half(p, _mm_unpacklo_epi16(low, high));
     store_half(p + 8, _mm_unpackhi_epi16(low, high));

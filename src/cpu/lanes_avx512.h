@@ -20,25 +20,25 @@ namespace avx512 {
 struct Words {
   template <class T>
   static constexpr bool watches = false;
-  static __m512 widen(__m256i x, BF16) { return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(x), 16)); }
-  static __m512 widen(__m256i x, F16) { return _mm512_cvtph_ps(x); }
-  static void split(__m512i x, __m512& even, __m512& odd, BF16) {
+  static __m512 widen(__m256i x, bf16) { return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(x), 16)); }
+  static __m512 widen(__m256i x, f16) { return _mm512_cvtph_ps(x); }
+  static void split(__m512i x, __m512& even, __m512& odd, bf16) {
     even = _mm512_castsi512_ps(_mm512_slli_epi32(x, 16));
     odd = _mm512_castsi512_ps(_mm512_and_si512(x, _mm512_set1_epi32(static_cast<int>(0xffff0000))));
   }
-  static void split(__m512i x, __m512& even, __m512& odd, F16) {
+  static void split(__m512i x, __m512& even, __m512& odd, f16) {
     const __m512i ordered = _mm512_permutexvar_epi16(evens_then_odds(), x);
     even = _mm512_cvtph_ps(_mm512_castsi512_si256(ordered));
     odd = _mm512_cvtph_ps(_mm512_extracti64x4_epi64(ordered, 1));
   }
 
-  static __m256i narrow(__m512 x, BF16) { return _mm512_cvtepi32_epi16(_mm512_srli_epi32(round_bf16(x), 16)); }
-  static __m256i narrow(__m512 x, F16) { return _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
-  static __m512i join(__m512 even, __m512 odd, BF16) {
+  static __m256i narrow(__m512 x, bf16) { return _mm512_cvtepi32_epi16(_mm512_srli_epi32(round_bf16(x), 16)); }
+  static __m256i narrow(__m512 x, f16) { return _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+  static __m512i join(__m512 even, __m512 odd, bf16) {
     return _mm512_mask_blend_epi16(0xaaaaaaaau, _mm512_srli_epi32(round_bf16(even), 16), round_bf16(odd));
   }
-  static __m512i join(__m512 even, __m512 odd, F16) {
-    return in_pairs(_mm512_inserti64x4(_mm512_castsi256_si512(narrow(even, F16{})), narrow(odd, F16{}), 1));
+  static __m512i join(__m512 even, __m512 odd, f16) {
+    return in_pairs(_mm512_inserti64x4(_mm512_castsi256_si512(narrow(even, f16{})), narrow(odd, f16{}), 1));
   }
 
  protected:
@@ -116,7 +116,7 @@ struct LanesWith : Traits {
     store(p + 16, high_pairs(even, odd), m >> 16);
   }
 
-  // T: F16, BF16.
+  // T: f16, bf16.
   template <class T>
   static Floats load(const T* p) {
     return once(W::widen(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)), T{}));

@@ -13,8 +13,8 @@ struct CalmWords : avx512::Words {
   using Plain = avx512::Words;
   using Plain::join;
   using Plain::narrow;
-  static __m256i narrow(__m512 x, BF16) { return __builtin_bit_cast(__m256i, _mm512_cvtneps_pbh(x)); }
-  static __m512i join(__m512 even, __m512 odd, BF16) {
+  static __m256i narrow(__m512 x, bf16) { return __builtin_bit_cast(__m256i, _mm512_cvtneps_pbh(x)); }
+  static __m512i join(__m512 even, __m512 odd, bf16) {
     return in_pairs(__builtin_bit_cast(__m512i, _mm512_cvtne2ps_pbh(odd, even)));
   }
 };
@@ -28,13 +28,13 @@ struct Words : CalmWords {
   static constexpr bool watches = is_bf16<T>;
 
   // Where no zero came out, none was flushed.
-  static __m256i narrow(__m512 x, BF16 t) {
+  static __m256i narrow(__m512 x, bf16 t) {
     const __m256i words = CalmWords::narrow(x, t);
     if (_mm256_testn_epi16_mask(words, _mm256_set1_epi16(0x7fff)) == 0) [[likely]]
       return words;
     return has_subnormal(x) ? Plain::narrow(x, t) : words;
   }
-  static __m512i join(__m512 even, __m512 odd, BF16 t) {
+  static __m512i join(__m512 even, __m512 odd, bf16 t) {
     const __m512i words = CalmWords::join(even, odd, t);
     if (_mm512_testn_epi16_mask(words, _mm512_set1_epi16(0x7fff)) == 0) [[likely]]
       return words;
@@ -72,7 +72,7 @@ struct WatchingLanes : avx512::LanesWith<Words, past_caches> {
   // Whether both members of some pair are tiny: neither has one of the two upper bits of its exponent. The pairs of a
   // and b, count vectors of floats each; or neighbours, one vector of each member.
   template <int count>
-  static bool tiny(const BF16* a, const BF16* b) {
+  static bool tiny(const bf16* a, const bf16* b) {
     if constexpr (count == 1) {
       const __m256i either = _mm256_or_si256(load_half(a), load_half(b));
       return _mm256_testn_epi16_mask(either, _mm512_castsi512_si256(upper())) != 0;
@@ -80,19 +80,19 @@ struct WatchingLanes : avx512::LanesWith<Words, past_caches> {
     return _mm512_testn_epi16_mask(_mm512_or_si512(_mm512_loadu_si512(a), _mm512_loadu_si512(b)), upper()) != 0;
   }
   template <int>
-  static bool tiny(const BF16* a, const BF16* b, Mask m) {
+  static bool tiny(const bf16* a, const bf16* b, Mask m) {
     const __m512i either = _mm512_or_si512(_mm512_maskz_loadu_epi16(m, a), _mm512_maskz_loadu_epi16(m, b));
     return _mm512_mask_testn_epi16_mask(m, either, upper()) != 0;
   }
-  static bool tiny(const BF16* p) { return _mm512_testn_epi32_mask(_mm512_loadu_si512(p), upper()) != 0; }
-  static bool tiny(const BF16* p, Mask m) {
+  static bool tiny(const bf16* p) { return _mm512_testn_epi32_mask(_mm512_loadu_si512(p), upper()) != 0; }
+  static bool tiny(const bf16* p, Mask m) {
     return _mm512_mask_testn_epi32_mask(pairs_of(m), _mm512_maskz_loadu_epi16(m, p), upper()) != 0;
   }
 
  private:
   static __m512i bits(Floats x) { return _mm512_castps_si512(x); }
   static __mmask16 low_half(Mask m) { return static_cast<__mmask16>(m); }
-  static __m256i load_half(const BF16* p) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)); }
+  static __m256i load_half(const bf16* p) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)); }
   // From two bits each to one: those of the first members are the lower count / 2 ones, for masks of leading elements.
   static __mmask16 pairs_of(Mask m) { return static_cast<__mmask16>((1u << (__builtin_popcount(m) / 2)) - 1); }
   static __m512i upper() { return _mm512_set1_epi16(0x6000); }

@@ -32,7 +32,7 @@ struct Lanes : Traits {
   }
   static void store2(float* p, Floats even, Floats odd) { vst2q_f32(p, float32x4x2_t{{even, odd}}); }
 
-  // For T = F16, BF16.
+  // For T = f16, bf16.
   template <class T>
   static Floats load(const T* p) {
     return widen(vld1_u16(&p->bits), p);
@@ -53,10 +53,10 @@ struct Lanes : Traits {
   }
 
  private:
-  static Floats widen(uint16x4_t x, const F16*) { return vcvt_f32_f16(vreinterpret_f16_u16(x)); }
-  static Floats widen(uint16x4_t x, const BF16*) { return vreinterpretq_f32_u32(vshlq_n_u32(vmovl_u16(x), 16)); }
-  static uint16x4_t narrow(Floats x, const F16*) { return vreinterpret_u16_f16(vcvt_f16_f32(x)); }
-  static uint16x4_t narrow(Floats x, const BF16*) {
+  static Floats widen(uint16x4_t x, const f16*) { return vcvt_f32_f16(vreinterpret_f16_u16(x)); }
+  static Floats widen(uint16x4_t x, const bf16*) { return vreinterpretq_f32_u32(vshlq_n_u32(vmovl_u16(x), 16)); }
+  static uint16x4_t narrow(Floats x, const f16*) { return vreinterpret_u16_f16(vcvt_f16_f32(x)); }
+  static uint16x4_t narrow(Floats x, const bf16*) {
     const uint32x4_t bits = vreinterpretq_u32_f32(x);
     const uint32x4_t last = vandq_u32(vshrq_n_u32(bits, 16), vdupq_n_u32(1));
     const uint32x4_t rounded = vaddq_u32(vaddq_u32(bits, vdupq_n_u32(0x7fff)), last);

@@ -22,7 +22,7 @@ struct Traits {
 
 namespace scalar {
 
-// What a lanes struct offers, for T = float, F16, BF16: load and store of width consecutive elements; load2 and store2
+// What a lanes struct offers, for T = float, f16, bf16: load and store of width consecutive elements; load2 and store2
 // of 2 * width consecutive elements as their even and odd members; stream, a store of floats past the caches, to an
 // address that is a multiple of the vector's size, and fence, which ends a series of those; the next Narrower lanes,
 // down to these. Where `masks`, load, store, load2 and store2 take as their last argument which elements are meant:
@@ -39,11 +39,11 @@ struct Lanes : Traits {
   static Floats sub(Floats a, Floats b) { return a - b; }
 
   static Floats load(const float* p) { return *p; }
-  static Floats load(const F16* p) { return to_float(*p); }
-  static Floats load(const BF16* p) { return to_float(*p); }
+  static Floats load(const f16* p) { return decode(*p); }
+  static Floats load(const bf16* p) { return decode(*p); }
   static void store(float* p, Floats x) { *p = x; }
-  static void store(F16* p, Floats x) { *p = to_f16(x); }
-  static void store(BF16* p, Floats x) { *p = to_bf16(x); }
+  static void store(f16* p, Floats x) { *p = encode_f16(x); }
+  static void store(bf16* p, Floats x) { *p = encode_bf16(x); }
 
   static void stream(float* p, Floats x) { *p = x; }
   static void fence() {}

@@ -35,25 +35,25 @@ struct Lanes : Traits {
     store(p + 4, _mm_unpackhi_ps(even, odd));
   }
 
-  static Floats load(const BF16* p) { return _mm_castsi128_ps(_mm_unpacklo_epi16(_mm_setzero_si128(), load_half(p))); }
-  static void store(BF16* p, Floats x) { store_low_words(p, _mm_srai_epi32(round_bf16(x), 16)); }
-  static void load2(const BF16* p, Floats& even, Floats& odd) {
+  static Floats load(const bf16* p) { return _mm_castsi128_ps(_mm_unpacklo_epi16(_mm_setzero_si128(), load_half(p))); }
+  static void store(bf16* p, Floats x) { store_low_words(p, _mm_srai_epi32(round_bf16(x), 16)); }
+  static void load2(const bf16* p, Floats& even, Floats& odd) {
     const __m128i both = load_whole(p);
     even = _mm_castsi128_ps(_mm_slli_epi32(both, 16));
     odd = _mm_castsi128_ps(_mm_and_si128(both, upper()));
   }
-  static void store2(BF16* p, Floats even, Floats odd) {
+  static void store2(bf16* p, Floats even, Floats odd) {
     store_whole(p, _mm_or_si128(_mm_srli_epi32(round_bf16(even), 16), _mm_and_si128(round_bf16(odd), upper())));
   }
 
-  static Floats load(const F16* p) { return widen_f16(_mm_unpacklo_epi16(load_half(p), _mm_setzero_si128())); }
-  static void store(F16* p, Floats x) { store_low_words(p, _mm_srai_epi32(_mm_slli_epi32(narrow_f16(x), 16), 16)); }
-  static void load2(const F16* p, Floats& even, Floats& odd) {
+  static Floats load(const f16* p) { return widen_f16(_mm_unpacklo_epi16(load_half(p), _mm_setzero_si128())); }
+  static void store(f16* p, Floats x) { store_low_words(p, _mm_srai_epi32(_mm_slli_epi32(narrow_f16(x), 16), 16)); }
+  static void load2(const f16* p, Floats& even, Floats& odd) {
     const __m128i both = load_whole(p);
     even = widen_f16(_mm_andnot_si128(upper(), both));
     odd = widen_f16(_mm_srli_epi32(both, 16));
   }
-  static void store2(F16* p, Floats even, Floats odd) {
+  static void store2(f16* p, Floats even, Floats odd) {
     store_whole(p, _mm_or_si128(narrow_f16(even), _mm_slli_epi32(narrow_f16(odd), 16)));
   }
 

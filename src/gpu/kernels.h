@@ -39,7 +39,7 @@ struct TableJob {
   FrequencyArrays frequencies;
   PositionArrays positions;
   Angles angles = Angles::exact;
-  DType rounding = DType::f32;
+  Rounding rounding = Rounding::f32;
   float* cos = nullptr;
   float* sin = nullptr;
 };

@@ -103,7 +103,7 @@ __device__ inline bool quick_float32(const TableJob& job, std::int64_t at, int p
   return !open(x.cos) && !open(x.sin) && __dmul_rn(b, b) <= largest_square;
 }
 
-template <DType Type>
+template <Rounding Type>
 __device__ inline bool narrow_both(CosSin& x) {
   const bool decided = (midway<Type>(x.cos) | midway<Type>(x.sin)) == 0;
   x = {narrowed<Type>(x.cos), narrowed<Type>(x.sin)};
@@ -111,9 +111,9 @@ __device__ inline bool narrow_both(CosSin& x) {
 }
 
 // From f32 to the type; false where a value lies midway and the real number decides.
-__device__ inline bool narrow(DType type, CosSin& x) {
-  if (type == DType::f32) return true;
-  return type == DType::f16 ? narrow_both<DType::f16>(x) : narrow_both<DType::bf16>(x);
+__device__ inline bool narrow(Rounding type, CosSin& x) {
+  if (type == Rounding::f32) return true;
+  return type == Rounding::f16 ? narrow_both<Rounding::f16>(x) : narrow_both<Rounding::bf16>(x);
 }
 
 // What float32 does with cos and sin of its angle.
@@ -140,7 +140,7 @@ __device__ inline bool finite(double x) { return x - x == 0; }
 __device__ CosSin slow_float32(const TableJob& job, std::int64_t at, int pair) {
   const float angle = float32_angle(job, at, pair);
   if (!finite(angle)) return {angle - angle, angle - angle};
-  CosSin x = round_once({false, 1, 0}, angle, 1, DType::f32);
+  CosSin x = round_once({false, 1, 0}, angle, 1, Rounding::f32);
   if (angle == 0) x.sin = angle;  // -0 too
   finish_float32(job, x);
   return x;

@@ -1,0 +1,15 @@
+// The version of the library: of these headers by the macros, of the library that is linked by version().
+#pragma once
+
+#include "rotary/export.h"
+
+#define ROTARY_VERSION_MAJOR 0
+#define ROTARY_VERSION_MINOR 1
+#define ROTARY_VERSION_PATCH 0
+#define ROTARY_VERSION "0.1.0"
+
+namespace rotary {
+
+ROTARY_API const char* version() noexcept;  // "0.1.0"
+
+}  // namespace rotary

@@ -1,0 +1,77 @@
+// The public names of enumerators and the library's version.
+#include "names.h"
+
+#include "dtypes.h"
+#include "pairings.h"
+#include "rotary/rotary.h"
+
+namespace rotary {
+namespace {
+
+using detail::Named;
+
+constexpr Named<Pairing> pairings[] = {{Pairing::unset, "unset"},
+                                       {Pairing::half, "half"},
+                                       {Pairing::interleaved, "interleaved"},
+                                       {Pairing::interleaved_to_half, "interleaved_to_half"}};
+constexpr std::size_t first_pairing = 1;  // that may be asked for
+
+constexpr Named<Angles> angles[] = {{Angles::exact, "exact"}, {Angles::float32, "float32"}};
+
+constexpr Named<Rounding> roundings[] = {{Rounding::f32, "f32"}, {Rounding::f16, "f16"}, {Rounding::bf16, "bf16"}};
+
+template <std::size_t... I>
+constexpr auto dtype_rows(std::index_sequence<I...>) {
+  struct Rows {
+    Named<DType> row[sizeof...(I)];
+  };
+  return Rows{{{detail::storage_types[I].dtype, detail::storage_types[I].name}...}};
+}
+constexpr auto dtypes = dtype_rows(std::make_index_sequence<detail::storage_count>());
+
+}  // namespace
+
+const char* name(Pairing pairing) noexcept { return detail::name_in(pairings, pairing); }
+Pairing parse_pairing(std::string_view text) {
+  return detail::parse_in(pairings, text, "parse_pairing", Code::PAIRING, first_pairing);
+}
+
+const char* name(Angles value) noexcept { return detail::name_in(angles, value); }
+Angles parse_angles(std::string_view text) { return detail::parse_in(angles, text, "parse_angles", Code::VALUE); }
+
+const char* name(Rounding value) noexcept { return detail::name_in(roundings, value); }
+Rounding parse_rounding(std::string_view text) {
+  return detail::parse_in(roundings, text, "parse_rounding", Code::VALUE);
+}
+
+const char* name(DType dtype) noexcept { return detail::name_in(dtypes.row, dtype); }
+DType parse_dtype(std::string_view text) {
+  return detail::parse_in(dtypes.row, text, "parse_dtype", Code::DTYPE);
+}
+std::size_t size_of(DType dtype) noexcept {
+  return detail::is_storage(dtype) ? static_cast<std::size_t>(detail::bytes_of(dtype)) : 0;
+}
+
+const char* version() noexcept { return ROTARY_VERSION; }
+
+namespace detail {
+
+std::string storage_names() { return list_of(dtypes.row); }
+
+void check_dtype(const char* operation, DType dtype) {
+  if (is_storage(dtype)) return;
+  throw Error(Code::DTYPE, "[" + std::string(operation) + "] dtype must be " + storage_names() + " but got value " +
+                               std::to_string(static_cast<int>(dtype)));
+}
+
+void check_pairing(const char* operation, Pairing pairing) {
+  if (is_set(pairing)) return;
+  throw Error(Code::PAIRING, "[" + std::string(operation) + "] pairing must be " + list_of(pairings, first_pairing) +
+                                 " but " +
+                                 (pairing == Pairing::unset
+                                      ? std::string("is unset (no default is right for every model)")
+                                      : "got value " + std::to_string(static_cast<int>(pairing))));
+}
+
+}  // namespace detail
+}  // namespace rotary

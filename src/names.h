@@ -1,0 +1,48 @@
+// The names of enumerators: one row each, read in both directions.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include "rotary/error.h"
+
+namespace rotary::detail {
+
+template <class Enum>
+struct Named {
+  Enum value;
+  const char* name;
+};
+
+template <class Enum, std::size_t N>
+constexpr const char* name_in(const Named<Enum> (&rows)[N], Enum value) noexcept {
+  for (const Named<Enum>& row : rows) {
+    if (row.value == value) return row.name;
+  }
+  return "unknown";
+}
+
+// "a, b or c"
+template <class Enum, std::size_t N>
+std::string list_of(const Named<Enum> (&rows)[N], std::size_t first = 0) {
+  std::string list;
+  for (std::size_t i = first; i < N; ++i) {
+    list += i == first ? "" : i + 1 == N ? " or " : ", ";
+    list += rows[i].name;
+  }
+  return list;
+}
+
+// The value that is called `text`, of the rows from `first` on. Throws Error(code) with the names that there are.
+template <class Enum, std::size_t N>
+Enum parse_in(const Named<Enum> (&rows)[N], std::string_view text, const char* operation, Code code,
+              std::size_t first = 0) {
+  for (std::size_t i = first; i < N; ++i) {
+    if (rows[i].name == text) return rows[i].value;
+  }
+  throw Error(code, "[" + std::string(operation) + "] the name must be " + list_of(rows, first) + " but got \"" +
+                        std::string(text) + "\"");
+}
+
+}  // namespace rotary::detail

@@ -1,0 +1,79 @@
+#include "positions.h"
+
+#include <limits>
+#include <numeric>
+#include <string>
+#include <utility>
+
+namespace rotary {
+
+void Positions::refuse_integer(std::uint64_t value) {
+  throw Error(Code::POSITION, "[positions] a position must be below 2^63 but got " + std::to_string(value));
+}
+
+void Positions::set(Kind kind, const void* data, std::size_t size) {
+  if (axes_ < 1) throw Error(Code::SHAPE, "[positions] axes must be at least 1 but got " + std::to_string(axes_));
+  if (batch_ < 1) throw Error(Code::SHAPE, "[positions] batch must be at least 1 but got " + std::to_string(batch_));
+  const auto rows = static_cast<std::uint64_t>(axes_) * static_cast<std::uint64_t>(batch_);
+  if (size % rows != 0) {
+    throw Error(Code::SHAPE, "[positions] the number of positions must be a multiple of axes * batch = " +
+                                 std::to_string(rows) + " but got " + std::to_string(size));
+  }
+  kind_ = kind;
+  data_ = data;
+  tokens_ = static_cast<std::int64_t>(size / rows);
+}
+
+void Positions::view(std::span<const std::int32_t> p) { set(Kind::int32, p.data(), p.size()); }
+void Positions::view(std::span<const std::int64_t> p) { set(Kind::int64, p.data(), p.size()); }
+void Positions::view(std::span<const double> p) { set(Kind::real, p.data(), p.size()); }
+
+template <class T>
+void Positions::hold(std::vector<T> values) {
+  const auto owner = std::make_shared<const std::vector<T>>(std::move(values));
+  view(std::span<const T>(*owner));
+  owner_ = owner;
+}
+void Positions::own(std::vector<std::int32_t> values) { hold(std::move(values)); }
+void Positions::own(std::vector<std::int64_t> values) { hold(std::move(values)); }
+void Positions::own(std::vector<double> values) { hold(std::move(values)); }
+
+Positions positions(std::int64_t first, std::int64_t count) {
+  if (count < 0) {
+    throw Error(Code::SHAPE, "[positions] count must be at least 0 but got " + std::to_string(count));
+  }
+  if (count > 0 && first > std::numeric_limits<std::int64_t>::max() - (count - 1)) {
+    throw Error(Code::POSITION, "[positions] positions must be below 2^63 but got " + std::to_string(count) +
+                                    " from " + std::to_string(first) + " on");
+  }
+  Positions run;
+  run.first_ = first;
+  run.tokens_ = count;
+  return run;
+}
+
+namespace detail {
+
+PositionValues PositionsAccess::values(const Positions& p, std::vector<std::int64_t>& converted) {
+  const auto count = static_cast<std::size_t>(p.axes_) * static_cast<std::size_t>(p.batch_) *
+                     static_cast<std::size_t>(p.tokens_);
+  switch (p.kind_) {
+    case Positions::Kind::int64:
+      return {static_cast<const std::int64_t*>(p.data_), nullptr};
+    case Positions::Kind::real:
+      return {nullptr, static_cast<const double*>(p.data_)};
+    case Positions::Kind::int32: {
+      const auto* narrow = static_cast<const std::int32_t*>(p.data_);
+      converted.assign(narrow, narrow + count);
+      return {converted.data(), nullptr};
+    }
+    case Positions::Kind::run:
+      converted.resize(count);
+      std::iota(converted.begin(), converted.end(), p.first_);
+      return {converted.data(), nullptr};
+  }
+  return {};
+}
+
+}  // namespace detail
+}  // namespace rotary
