@@ -1,0 +1,38 @@
+// The narrow waist: the plain requests that every kernel receives. Checked before they are made.
+#pragma once
+
+#include <cstdint>
+
+#include "rotary/rotary.h"
+#include "values/dtypes.h"
+
+namespace rotary {
+
+// Rows are the (batch, token, head) combinations in the loop order that the door chose: row index
+// (i0 * count[1] + i1) * count[2] + i2 has its block at in + sum(i_k * in_stride[k]) and its cos and sin at
+// sum(i_k * table_stride[k]). Strides are in elements.
+struct Job {
+  const void* in = nullptr;
+  void* out = nullptr;  // == in: in place (the strides are then equal too)
+  const float* cos = nullptr;
+  const float* sin = nullptr;
+  DType dtype = DType::f32;
+  bool read_interleaved = false;  // pair i is (2i, 2i + 1) of the block, else (i, i + pairs)
+  bool write_interleaved = false;
+  bool backward = false;  // sin negated
+  bool stream = false;    // out of place, and about as much as the last cache holds: write past the caches
+  int pairs = 0;          // 0: nothing turns, rest is all (the heads of v in rotate_qkv)
+  int rest = 0;           // elements behind the block to copy; 0 in place
+  std::int64_t count[3];  // not set before they are known: a call makes a Job, and clearing it first costs it as much
+                          // as checking
+  std::int64_t in_stride[3];
+  std::int64_t out_stride[3];
+  std::int64_t table_stride[3];
+
+  std::int64_t rows() const noexcept { return count[0] * count[1] * count[2]; }
+  std::int64_t element_bytes() const noexcept { return detail::bytes_of(dtype); }
+  // What a row reads, and what it writes.
+  std::int64_t row_bytes() const noexcept { return (std::int64_t{2} * pairs + rest) * element_bytes(); }
+};
+
+}  // namespace rotary

@@ -1,0 +1,169 @@
+// rotate and its forms: check, then the chosen kernel over the caller's executor.
+#include <algorithm>
+#include <cstddef>
+#include <string>
+
+#include "checks.h"
+#include "cpu/targets.h"
+#include "rotate_by.h"
+#include "runtime/float_state.h"
+
+namespace rotary {
+namespace {
+
+using Index = std::int64_t;
+
+constexpr Index grain_bytes = 64 * 1024;  // less is not worth a thread: a fork and join costs about as much
+constexpr Index table_bytes = 128 * 1024;  // of the table at a time for q and k: an eighth of a second-level cache
+
+// The items of so many bytes that are worth a thread.
+Index grain(Index item_bytes) {
+  if (item_bytes >= grain_bytes) return 1;
+  const auto bytes = static_cast<std::uint32_t>(item_bytes);
+  return (static_cast<std::uint32_t>(grain_bytes) + bytes - 1) / bytes;
+}
+
+// ---- one job ----
+
+struct Work {
+  const Job* job;
+  cpu::RotateKernel kernel;
+};
+
+void rotate_rows(void* context, Index begin, Index end) {
+  const FloatState ours;
+  const Work& work = *static_cast<const Work*>(context);
+  work.kernel(*work.job, begin, end);
+}
+
+void run(const Job& job, const Executor& executor) {
+  const Index rows = job.rows();
+  if (rows == 0) return;
+  Work work{&job, cpu::chosen().rotate};
+  executor.run(rows, grain(job.row_bytes()), rotate_rows, &work);
+}
+
+// ---- two jobs: one dispatch, one pass over the table ----
+
+// How a job walks the table: the dimensions that change its row, and how many successive rows share one.
+struct Walk {
+  Index count[3];
+  Index stride[3];
+  int dimensions = 0;
+  Index group = 1;
+
+  explicit Walk(const Job& job) {
+    int last = 3;
+    while (last > 0 && job.table_stride[last - 1] == 0) group *= job.count[--last];
+    for (int k = 0; k < last; ++k) {
+      if (job.count[k] == 1) continue;
+      count[dimensions] = job.count[k];
+      stride[dimensions++] = job.table_stride[k];
+    }
+  }
+  bool same_as(const Walk& other) const {
+    return dimensions == other.dimensions && std::equal(count, count + dimensions, other.count) &&
+           std::equal(stride, stride + dimensions, other.stride);
+  }
+};
+
+struct TwoWorks {
+  const Jobs* jobs;
+  cpu::RotateKernel kernel;
+  Index q_group, k_group;  // rows that share a row of the table
+  Index chunk;             // groups
+};
+
+// q's rows of a few rows of the table, then k's, and so on.
+void rotate_groups(void* context, Index begin, Index end) {
+  const FloatState ours;
+  const TwoWorks& work = *static_cast<const TwoWorks*>(context);
+  for (Index next; begin < end; begin = next) {
+    next = std::min(end, begin + work.chunk);
+    work.kernel(work.jobs->q, begin * work.q_group, next * work.q_group);
+    work.kernel(work.jobs->k, begin * work.k_group, next * work.k_group);
+  }
+}
+
+// All rows of q, then all of k.
+void rotate_both(void* context, Index begin, Index end) {
+  const FloatState ours;
+  const TwoWorks& work = *static_cast<const TwoWorks*>(context);
+  const Index q_rows = work.jobs->q.rows();
+  if (begin < q_rows) work.kernel(work.jobs->q, begin, std::min(end, q_rows));
+  if (end > q_rows) work.kernel(work.jobs->k, std::max(begin, q_rows) - q_rows, end - q_rows);
+}
+
+void run(const Jobs& jobs, const Executor& executor) {
+  const Job &q = jobs.q, &k = jobs.k;
+  const Index q_rows = q.rows(), k_rows = k.rows();
+  if (k_rows == 0) return run(q, executor);
+  if (q_rows == 0) return run(k, executor);
+  TwoWorks work{&jobs, cpu::chosen().rotate, 0, 0, 0};
+  const Index row_bytes = q.pairs * Index{2 * sizeof(float)};
+  // Not for few tokens: their rows of the table stay near anyway, and heads go over threads. Nor for [B, H, S, D],
+  // where every head walks the table.
+  if (jobs.table_rows * row_bytes > table_bytes) {
+    const Walk q_walk(q), k_walk(k);
+    if (q_walk.same_as(k_walk)) {
+      work.q_group = q_walk.group;
+      work.k_group = k_walk.group;
+      work.chunk = std::max<Index>(1, table_bytes / row_bytes);
+      const Index group_bytes = q_walk.group * q.row_bytes() + k_walk.group * k.row_bytes();
+      return executor.run(q_rows / q_walk.group, grain(group_bytes), rotate_groups, &work);
+    }
+  }
+  executor.run(q_rows + k_rows, grain(std::min(q.row_bytes(), k.row_bytes())), rotate_both, &work);
+}
+
+}  // namespace
+
+void rotate(const Heads& x, const Table& table, const RotateOptions& options) {
+  run(check_rotate("rotate", x, table, options.direction), *options.executor);
+}
+void rotate(const ConstHeads& x, const Heads& out, const Table& table, const RotateOptions& options) {
+  run(check_rotate("rotate", x, out, table, options.direction), *options.executor);
+}
+
+void rotate_qk(const Heads& q, const Heads& k, const Table& table, const RotateOptions& options) {
+  run(check_rotate_qk("rotate_qk", q, k, table, options.direction), *options.executor);
+}
+void rotate_qk(const InOut& q, const InOut& k, const Table& table, const RotateOptions& options) {
+  run(check_rotate_qk("rotate_qk", q, k, table, options.direction), *options.executor);
+}
+
+void rotate_qk(const Heads& q, const Heads& k, const Rope& rope, std::int64_t first_position,
+               const RotateOptions& options) {
+  detail::rotate_qk_by("rotate_qk", q, k, rope, 0, first_position, options);
+}
+
+void rotate_qkv(const Heads& qkv, std::int64_t kv_heads, const Table& table, const RotateOptions& options) {
+  run(check_rotate_qkv("rotate_qkv", qkv, qkv, kv_heads, table, options.direction), *options.executor);
+}
+void rotate_qkv(const ConstHeads& qkv, const Heads& out, std::int64_t kv_heads, const Table& table,
+                const RotateOptions& options) {
+  run(check_rotate_qkv("rotate_qkv", qkv, out, kv_heads, table, options.direction), *options.executor);
+}
+
+namespace detail {
+
+void rotate_qk_by(const char* operation, const Heads& q, const Heads& k, const Rope& rope, int first,
+                  std::int64_t first_position, const RotateOptions& options) {
+  const auto check_head_dim = [&](const char* side, const Layout& l) {
+    if (l.head_dim == rope.head_dim) return;
+    fail(Code::SHAPE, operation,
+         std::string(side) + " must have the rope's head_dim " + text(rope.head_dim) + " but got " + text(l.head_dim));
+  };
+  check_head_dim("q", q.layout);
+  check_head_dim("k", k.layout);
+  if (first_position < 0) {
+    fail(Code::POSITION, operation, "first_position must be at least 0 but got " + text(first_position));
+  }
+  const std::int64_t tokens = q.layout.tokens;
+  const Positions at = positions(first_position, tokens);
+  const Table table(frequencies(rope, first_position + tokens), at, *options.executor);
+  rotate_qk(slice(q, first, table.rotary_dim()), slice(k, first, table.rotary_dim()), table, options);
+}
+
+}  // namespace detail
+}  // namespace rotary

@@ -1,0 +1,150 @@
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "angle_job.h"
+#include "cpu/targets.h"
+#include "positions.h"
+#include "rotary/rotary.h"
+#include "runtime/float_state.h"
+#include "table_checks.h"
+#include "table_memory.h"
+#include "turns.h"
+#include "values/pairings.h"
+
+namespace rotary {
+
+int Frequencies::axes() const noexcept {
+  int largest = 0;
+  for (const std::uint8_t a : axis) largest = a > largest ? a : largest;
+  return largest + 1;
+}
+
+// ---- the work ------------------------------------------------------------------------------------
+
+namespace {
+
+struct Work {
+  AngleJob job;
+  cpu::AnglesKernel kernel;
+};
+
+void fill_rows(void* context, std::int64_t begin, std::int64_t end) {
+  const FloatState ours;
+  const Work& work = *static_cast<const Work*>(context);
+  work.kernel(work.job, begin, end);
+}
+
+}  // namespace
+
+struct Table::State {
+  Rows rows;
+  Rows spare;  // where the next rows are made when making them may fail midway
+  Turns turns;
+  std::vector<float> float32;
+  std::vector<std::int64_t> integers;  // positions that had to be converted
+};
+
+Table::Table(const Frequencies& f, const Positions& positions, const TableOptions& options) {
+  assign(f, positions, options);
+}
+
+void Table::assign(const Frequencies& f, const Positions& positions, const TableOptions& options) {
+  const FloatState ours;
+  const int pairs = checked_pairs(f);
+  check_options(options);
+  const std::size_t size = checked_size(positions.batch(), positions.tokens(), pairs);
+  if (state_ == nullptr) state_ = std::make_unique<State>();
+  const detail::PositionValues values = detail::PositionsAccess::values(positions, state_->integers);
+  check_positions(f, positions, values.reals);
+  Work work{{}, cpu::chosen().angles};
+  AngleJob& job = work.job;
+  job.angles = options.angles;
+  job.rounding = options.rounding;
+  job.clockwise = f.clockwise;
+  job.pairs = pairs;
+  job.padded = padded_pairs(pairs);
+  job.rows = positions.batch() * positions.tokens();
+  job.integers = values.integers;
+  job.reals = values.reals;
+  job.axes = positions.axes();
+  job.axis = positions.axes() > 1 ? f.axis.data() : nullptr;
+  job.inv_freq = f.inv_freq.data();
+  job.attention_factor = f.attention_factor;
+  if (options.angles == Angles::exact) {
+    prepare(f.inv_freq, state_->turns);
+    job.turns = state_->turns.limbs.data();
+    job.floor = state_->turns.floor.data();
+    if (!decidable(f.attention_factor)) work.kernel = settle_rows;
+  } else {
+    prepare_float32(f, state_->float32);
+    check_float32(f, state_->float32);
+    job.inv_freq_float32 = state_->float32.data();
+    job.factor_float32 = static_cast<float>(f.attention_factor);
+    check_float32(job);
+  }
+
+  // An executor of the caller's may throw, the caller's own thread does not.
+  const bool may_throw = options.executor != &serial();
+  Rows& rows = may_throw ? state_->spare : state_->rows;
+  rows.reserve(size);
+  job.cos = rows.cos();
+  job.sin = rows.sin();
+  const std::int64_t grain = std::max<std::int64_t>(1, 8192 / pairs);  // rows of some ten microseconds
+  options.executor->run(job.rows, grain, fill_rows, &work);
+  if (may_throw) state_->rows.swap(state_->spare);
+  pairing_ = f.pairing;
+  pairs_ = pairs;
+  batch_ = positions.batch();
+  tokens_ = positions.tokens();
+  cos_ = {state_->rows.cos(), size};
+  sin_ = {state_->rows.sin(), size};
+}
+
+Table Table::borrow(std::span<const float> cos, std::span<const float> sin, int pairs, Pairing pairing, int batch) {
+  detail::check_pairing("table", pairing);
+  Table table;
+  table.tokens_ = checked_tokens(cos.size(), sin.size(), pairs, batch);
+  table.pairing_ = pairing;
+  table.pairs_ = pairs;
+  table.batch_ = batch;
+  table.cos_ = cos;
+  table.sin_ = sin;
+  return table;
+}
+
+Table::Table(std::span<const float> cos, std::span<const float> sin, int pairs, Pairing pairing, int batch)
+    : Table(static_cast<const Table&>(borrow(cos, sin, pairs, pairing, batch))) {}
+
+// ---- a value like others -------------------------------------------------------------------------
+
+void Table::copy_rows(std::span<const float> cos, std::span<const float> sin) {
+  state_ = std::make_unique<State>();
+  state_->rows.reserve(cos.size());
+  cos_ = {std::copy(cos.begin(), cos.end(), state_->rows.cos()) - cos.size(), cos.size()};
+  sin_ = {std::copy(sin.begin(), sin.end(), state_->rows.sin()) - sin.size(), sin.size()};
+}
+
+Table::Table(const Table& other)
+    : pairing_(other.pairing_), pairs_(other.pairs_), batch_(other.batch_), tokens_(other.tokens_) {
+  copy_rows(other.cos_, other.sin_);
+}
+
+Table::Table(Table&& other) noexcept { *this = std::move(other); }
+
+Table& Table::operator=(const Table& other) { return *this = Table(other); }
+
+Table& Table::operator=(Table&& other) noexcept {
+  state_ = std::move(other.state_);
+  cos_ = std::exchange(other.cos_, {});
+  sin_ = std::exchange(other.sin_, {});
+  pairing_ = other.pairing_;
+  pairs_ = std::exchange(other.pairs_, 0);
+  batch_ = other.batch_;
+  tokens_ = std::exchange(other.tokens_, 0);
+  return *this;
+}
+
+Table::~Table() = default;
+
+}  // namespace rotary
