@@ -77,12 +77,12 @@ std::pair<Runner, Tensor> load_both(const Options& options) {
 // Bool [batch, tokens], or undefined where no mask is given.
 Tensor read_mask(const std::string& path, const Tensor& ids) {
   if (path.empty()) return {};
-  const auto refuse = [&](const char* code, const std::string& rule) {
+  const auto refuse = [&](Code code, const std::string& rule) {
     throw Error(code, "[forward] " + path + ": " + rule);
   };
   rotary::Tensor file = read_npy(path);
   if (at::IntArrayRef(file.shape) != ids.sizes()) {
-    refuse("SHAPE", "the mask must have the shape of the ids " + shape_text(ids.sizes().vec()) + " but has " +
+    refuse(Code::SHAPE, "the mask must have the shape of the ids " + shape_text(ids.sizes().vec()) + " but has " +
                         shape_text(file.shape));
   }
   // 0 and 1 are the same bits with a sign, and torch has no arithmetic without.
@@ -94,7 +94,7 @@ Tensor read_mask(const std::string& path, const Tensor& ids) {
   const Tensor wrong = at::logical_not(at::logical_or(tokens, mask == 0));
   if (wrong.any().item<bool>()) {
     const Tensor value = mask.masked_select(wrong)[0];
-    refuse("VALUE", "the mask must be 1 for a token and 0 for padding but holds " +
+    refuse(Code::VALUE, "the mask must be 1 for a token and 0 for padding but holds " +
                         digits(value.to(at::kDouble).item<double>(), 6));
   }
   return tokens;

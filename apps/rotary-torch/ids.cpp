@@ -14,7 +14,7 @@ namespace rotary::cli {
 
 namespace {
 
-[[noreturn]] void refuse(const char* code, const char* operation, const std::filesystem::path& path,
+[[noreturn]] void refuse(Code code, const char* operation, const std::filesystem::path& path,
                          const std::string& rule) {
   throw Error(code, "[" + std::string(operation) + "] " + path.string() + ": " + rule);
 }
@@ -40,11 +40,11 @@ void widen(const rotary::Tensor& from, std::int64_t vocabulary, std::int64_t* to
 at::Tensor read_ids(const char* operation, const std::filesystem::path& path, std::int64_t vocabulary) {
   const rotary::Tensor file = read_npy(path);
   if (file.shape.size() != 2)
-    refuse("SHAPE", operation, path, "ids must be [batch, tokens] but got " + shape_text(file.shape));
+    refuse(Code::SHAPE, operation, path, "ids must be [batch, tokens] but got " + shape_text(file.shape));
   if (file.elements() == 0)
-    refuse("SHAPE", operation, path, "ids must be at least one but got " + shape_text(file.shape));
+    refuse(Code::SHAPE, operation, path, "ids must be at least one but got " + shape_text(file.shape));
   const auto refuse_value = [&](const std::string& id, std::int64_t element) {
-    refuse("VALUE", operation, path,
+    refuse(Code::VALUE, operation, path,
            "ids must be from 0 to " + std::to_string(vocabulary - 1) + " but row " +
                std::to_string(element / file.shape[1]) + " holds " + id + " at token " +
                std::to_string(element % file.shape[1]));
@@ -72,7 +72,7 @@ at::Tensor read_ids(const char* operation, const std::filesystem::path& path, st
     case ElementType::u64:
       return widened(std::uint64_t{});
     default:
-      refuse("DTYPE", operation, path, std::string("ids must be integers but got ") + rotary::name(file.type));
+      refuse(Code::DTYPE, operation, path, std::string("ids must be integers but got ") + rotary::name(file.type));
   }
 }
 

@@ -14,7 +14,7 @@ rotary_torch::Decoder load_language_model(const char* operation, const std::file
   rotary_torch::LoadedDecoder loaded = rotary_torch::load_decoder(dir);
   for (const std::string& warning : loaded.warnings) std::cerr << "warning: " << printable(warning) << '\n';
   if (!loaded.has_head) {
-    throw Error("TENSOR", "[" + std::string(operation) + "] " + dir.string() +
+    throw Error(Code::TENSOR, "[" + std::string(operation) + "] " + dir.string() +
                               ": a language model must have a head but this checkpoint has only the trunk");
   }
   return loaded.model;
@@ -26,12 +26,12 @@ rotary_torch::Vocabulary read_characters(const char* operation, const std::files
   const std::filesystem::path file = dir / "vocab.json";
   // Other families have files of that name too: their tokens are no characters.
   if (config.model_type != "rotary_decoder" || !std::filesystem::exists(file)) {
-    throw Error("FILE", where + option + " needs the characters of a model trained here (vocab.json) but this is a " +
+    throw Error(Code::FILE, where + option + " needs the characters of a model trained here (vocab.json) but this is a " +
                             config.model_type + " model without them: give ids with --ids");
   }
   rotary_torch::Vocabulary characters = rotary_torch::Vocabulary::read(file);
   if (characters.size() != config.vocabulary) {
-    throw Error("CONFIG_VALUE", where + "vocab.json must have the model's " + std::to_string(config.vocabulary) +
+    throw Error(Code::CONFIG_VALUE, where + "vocab.json must have the model's " + std::to_string(config.vocabulary) +
                                     " characters but has " + std::to_string(characters.size()));
   }
   return characters;

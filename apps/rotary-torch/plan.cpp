@@ -19,13 +19,13 @@ using Notes = std::map<std::string, std::string>;
 
 std::string note(const Notes& notes, const std::string& name) {
   const auto found = notes.find(name);
-  if (found == notes.end()) throw Error("FORMAT", "[resume] the checkpoint must hold note." + name + " but does not");
+  if (found == notes.end()) throw Error(Code::FORMAT, "[resume] the checkpoint must hold note." + name + " but does not");
   return found->second;
 }
 
 void check_same(const std::string& option, const std::string& then, const std::string& now) {
   if (then != now)
-    throw Error("RESUME", "[resume] " + option + " must be " + then + ", as the run began, but got " + now);
+    throw Error(Code::RESUME, "[resume] " + option + " must be " + then + ", as the run began, but got " + now);
 }
 
 // The fraction of a head that turns; "none" where nothing does.
@@ -38,7 +38,7 @@ std::string fraction_of(const Preset& preset) {
 Preset preset_of(const std::string& name, const std::string& position, double fraction) {
   const auto encoding = rotary_torch::position_encoding(position);
   if (!encoding)
-    throw Error("VALUE",
+    throw Error(Code::VALUE,
                 "[train] a position must be rope, learned, sinusoidal, none or alibi but got '" + position + "'");
   return rotary_torch::preset(name, *encoding, fraction);
 }
@@ -80,7 +80,7 @@ double number_note(const Notes& notes, const std::string& name) {
   double number = 0;
   const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (status != std::errc() || end != text.data() + text.size() || !std::isfinite(number)) {
-    throw Error("FORMAT",
+    throw Error(Code::FORMAT,
                 "[resume] note." + name + " of the checkpoint must be a number but is " + files::in_quotes(text));
   }
   return number;

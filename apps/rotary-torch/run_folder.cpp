@@ -46,7 +46,7 @@ std::string lines_up_to(const fs::path& path, std::int64_t last_step) {
       const files::Json json = files::parse_json(line);
       if (json.at("step").get<std::int64_t>() <= last_step) kept.append(line).append("\n");
     } catch (const std::exception&) {
-      throw Error("FORMAT", "[train] " + path.string() + " line " + std::to_string(number) +
+      throw Error(Code::FORMAT, "[train] " + path.string() + " line " + std::to_string(number) +
                                 ": must be {\"step\": N, ...} but got " + files::in_quotes(line));
     }
   }
@@ -60,7 +60,7 @@ void RunFolder::check_new() const {
   for (const char* name : {"checkpoint.safetensors", "model.safetensors", "model.safetensors.index.json", "config.json",
                            "vocab.json", "loss.jsonl", "loss.svg"}) {
     if (fs::exists(fs::symlink_status(folder / name, error))) {
-      throw Error("FILE", "[train] " + folder.string() + ": must be a new or empty folder but holds " + name +
+      throw Error(Code::FILE, "[train] " + folder.string() + ": must be a new or empty folder but holds " + name +
                               ": go on with that run by --resume, or name another --output");
     }
   }
@@ -69,7 +69,7 @@ void RunFolder::check_new() const {
 void RunFolder::check_begun() const {
   std::error_code error;
   if (!fs::exists(checkpoint(), error)) {
-    throw Error("FILE", "[train] " + folder.string() +
+    throw Error(Code::FILE, "[train] " + folder.string() +
                             ": --resume needs the checkpoint.safetensors of a run but there is none: begin without it");
   }
 }
@@ -78,12 +78,12 @@ FolderLock::FolderLock(const RunFolder& run) {
   const std::string where = "[train] " + run.folder.string() + ": ";
   std::error_code error;
   fs::create_directories(run.folder, error);
-  if (error) throw Error("FILE", where + "the folder cannot be made: " + error.message());
+  if (error) throw Error(Code::FILE, where + "the folder cannot be made: " + error.message());
   descriptor_ = ::open(run.folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   // A file system without locks has to do without.
   if (::flock(descriptor_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;
   ::close(descriptor_);
-  throw Error("FILE", where + "another process is training into it: wait for it, or name another --output");
+  throw Error(Code::FILE, where + "another process is training into it: wait for it, or name another --output");
 }
 
 FolderLock::~FolderLock() {
@@ -133,7 +133,7 @@ void LossWriter::sync() {
 }
 
 void LossWriter::check(bool good, const char* rule) const {
-  if (!good) throw Error("FILE", "[train] " + path_.string() + ": " + rule + ": " + std::strerror(errno));
+  if (!good) throw Error(Code::FILE, "[train] " + path_.string() + ": " + rule + ": " + std::strerror(errno));
 }
 
 }  // namespace rotary::cli

@@ -75,7 +75,7 @@ Subject of_preset(const Options& options) {
   if (std::find(known.begin(), known.end(), name) == known.end()) {
     std::string names;
     for (const std::string& one : known) names += one + ", ";
-    throw Error("PRESET", "[summary] a preset must be one of " + names + notebook + " or " + roformer_base +
+    throw Error(Code::PRESET, "[summary] a preset must be one of " + names + notebook + " or " + roformer_base +
                               " but got " + files::in_quotes(name));
   }
   rotary_torch::DecoderConfig model = rotary_torch::preset(name).model;

@@ -40,7 +40,7 @@ Progress progress_of(const TrainingOptions& options, std::int64_t done, bool sil
 
 void check_finite(const char* what, double value, std::int64_t step) {
   if (std::isfinite(value)) return;
-  throw Error("NUMBER", std::string("[train] the ") + what + " must stay finite but step " + std::to_string(step) +
+  throw Error(Code::NUMBER, std::string("[train] the ") + what + " must stay finite but step " + std::to_string(step) +
                             " gave " + files::spelled(value) + "; the last checkpoint stays as it is");
 }
 
@@ -81,7 +81,7 @@ TrainingRun::TrainingRun(Plan plan, RunFolder folder, bool resume, Trainer& trai
     evaluated_step_ = std::llround(number_note(plan_.notes, "validation_step"));
   }
   if (trainer_.steps() > plan_.preset.training.steps) {
-    throw Error("RESUME", "[resume] --steps must be " + std::to_string(trainer_.steps()) +
+    throw Error(Code::RESUME, "[resume] --steps must be " + std::to_string(trainer_.steps()) +
                               " or more, which are done, but got " + std::to_string(plan_.preset.training.steps));
   }
   if (!first_rank()) return;
@@ -102,12 +102,12 @@ void TrainingRun::run() {
   try {
     steps_to_the_end();
   } catch (const Error& error) {
-    if (error.code() != "PEER") throw;
+    if (error.code() != Code::PEER) throw;
     // Whoever is left saves: the weights are those of the last whole step.
     const bool writes = group_.rank() == group_.writer();
     if (writes) write_checkpoint();
     if (StopSignals::received() != 0 && first_rank()) stop();
-    throw Error("PEER", std::string(error.what()) + (writes ? "; step " + std::to_string(steps()) + " is saved" : "") +
+    throw Error(Code::PEER, std::string(error.what()) + (writes ? "; step " + std::to_string(steps()) + " is saved" : "") +
                             ", go on by --resume");
   }
 }

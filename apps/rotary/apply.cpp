@@ -46,7 +46,7 @@ void check_usage(const Options& options) {
     throw UsageError("--each-step runs the scalar reference on one thread: no --target, no --threads");
   }
   if (is_npy(options.input) != is_npy(options.output)) {
-    throw Error("FORMAT", "[apply] input and output must be of one format but got '" + options.input + "' and '" +
+    throw Error(Code::FORMAT, "[apply] input and output must be of one format but got '" + options.input + "' and '" +
                               options.output + "'");
   }
 }
@@ -65,14 +65,14 @@ std::vector<Tensor*> choose_tensors(TensorFile& file, const Options& options) {
                                     [&name](const Tensor& tensor) { return tensor.name == name; });
     if (found == file.tensors.end()) {
       if (named)
-        throw Error("TENSOR",
+        throw Error(Code::TENSOR,
                     "[apply] --tensor must name a tensor of the file but got '" + name + "'; it holds: " + present);
     } else if (std::find(chosen.begin(), chosen.end(), &*found) == chosen.end()) {
       chosen.push_back(&*found);
     }
   }
   if (chosen.empty())
-    throw Error("TENSOR", "[apply] the file has neither q nor k (name yours with --tensor); it holds: " + present);
+    throw Error(Code::TENSOR, "[apply] the file has neither q nor k (name yours with --tensor); it holds: " + present);
   return chosen;
 }
 
@@ -83,7 +83,7 @@ Heads rotated_block(const Heads& x, const Tensor& tensor, const TableSource& tab
   if (head_dim != tables.head_dim() && !bare) {
     std::string rule = "[apply] head_dim must be " + std::to_string(tables.head_dim());
     if (tables.first() > 0) rule += ", or " + std::to_string(tables.rotary_dim()) + " for the bare rotary block,";
-    throw Error("SHAPE", rule + " but " + label(tensor) + " is " + shape_text(tensor.shape));
+    throw Error(Code::SHAPE, rule + " but " + label(tensor) + " is " + shape_text(tensor.shape));
   }
   const int first = bare ? 0 : tables.first();
   return slice(x, first, head_dim - first);

@@ -127,7 +127,7 @@ std::vector<Cell> cells_of(const Options& options, const bench::Choice& choice) 
 void check_plot(const char* option, const std::string& path) {
   if (path.empty()) return;
   if (std::filesystem::path(path).extension() != ".svg") {
-    throw Error("FORMAT",
+    throw Error(Code::FORMAT,
                 std::string("[bench] the plot is SVG: ") + option + " must end in .svg but got '" + path + "'");
   }
   check_output(path);

@@ -125,7 +125,7 @@ Plot plot_of(const std::vector<Run>& runs) {
 
 void run(const Options& options) {
   if (std::filesystem::path(options.output).extension() != ".svg") {
-    throw Error("FORMAT", "[compare] the plot is SVG: --output must end in .svg but got '" + options.output + "'");
+    throw Error(Code::FORMAT, "[compare] the plot is SVG: --output must end in .svg but got '" + options.output + "'");
   }
   check_output(options.output);
   const std::vector<Run> runs = read_runs(options.folders);

@@ -24,7 +24,7 @@ struct Options {
 };
 
 void require(bool holds, const std::string& sentence) {
-  if (!holds) throw Error("CHECK", "[demo] " + sentence);
+  if (!holds) throw Error(Code::CHECK, "[demo] " + sentence);
 }
 
 void step(const char* number, const std::string& title) { std::cout << '\n' << number << "  " << title << '\n'; }

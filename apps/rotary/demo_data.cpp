@@ -25,7 +25,7 @@ Tensor widen(const Tensor& narrow) {
 Tensor read_bf16(const SafetensorsFile& file, const char* name) {
   Tensor tensor = file.read(name);
   if (tensor.type != ElementType::bf16 || tensor.shape.size() != 4 || tensor.shape[1] < 16 || tensor.shape[3] != 128) {
-    throw Error("FORMAT", std::string("[demo] ") + name + " must be bf16 [batch, 16 or more, heads, 128]");
+    throw Error(Code::FORMAT, std::string("[demo] ") + name + " must be bf16 [batch, 16 or more, heads, 128]");
   }
   return tensor;
 }
@@ -41,7 +41,7 @@ std::filesystem::path find_demo_data(const std::string& wanted) {
         std::filesystem::path(ROTARY_DEMO_INSTALLED)}) {
     if (std::filesystem::exists(folder / "config.json", ignored)) return folder.lexically_normal();
   }
-  throw Error("FILE", "[demo] the bundled data lies neither beside the program nor in " ROTARY_DEMO_SOURCE
+  throw Error(Code::FILE, "[demo] the bundled data lies neither beside the program nor in " ROTARY_DEMO_SOURCE
                       ": say where with --data");
 }
 
@@ -53,7 +53,7 @@ DemoData load_demo_data(const std::filesystem::path& folder) {
   data.q32 = widen(data.q);
   data.k32 = widen(data.k);
   std::ifstream stream(folder / "high_precision.json");
-  if (!stream) throw Error("FILE", "[demo] cannot read " + (folder / "high_precision.json").string());
+  if (!stream) throw Error(Code::FILE, "[demo] cannot read " + (folder / "high_precision.json").string());
   try {
     const nlohmann::json json = nlohmann::json::parse(stream);
     for (const nlohmann::json& text : json.at("inv_freq")) {
@@ -64,13 +64,13 @@ DemoData load_demo_data(const std::filesystem::path& folder) {
                              row.at("sin").get<std::vector<std::string>>()});
       const ExactAngles& added = data.angles.back();
       if (added.cos.size() != data.inv_freq.size() || added.sin.size() != data.inv_freq.size()) {
-        throw Error("JSON", "[demo] high_precision.json must have one cos and sin per inv_freq");
+        throw Error(Code::JSON, "[demo] high_precision.json must have one cos and sin per inv_freq");
       }
     }
   } catch (const nlohmann::json::exception& error) {
-    throw Error("JSON", std::string("[demo] high_precision.json: ") + error.what());
+    throw Error(Code::JSON, std::string("[demo] high_precision.json: ") + error.what());
   }
-  if (data.inv_freq.size() != 64) throw Error("JSON", "[demo] high_precision.json must have 64 values of inv_freq");
+  if (data.inv_freq.size() != 64) throw Error(Code::JSON, "[demo] high_precision.json must have 64 values of inv_freq");
   return data;
 }
 

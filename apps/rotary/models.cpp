@@ -37,7 +37,7 @@ std::vector<KnownModel> chosen_models(const std::string& filter) {
   std::vector<KnownModel> models = known_models();
   std::erase_if(models, [wanted = lower(filter)](const KnownModel& model) { return !matches(model, wanted); });
   if (models.empty()) {
-    throw Error("MODEL_TYPE", "[models] FILTER must match a known model_type, part, pairing or scaling but got " +
+    throw Error(Code::MODEL_TYPE, "[models] FILTER must match a known model_type, part, pairing or scaling but got " +
                                   files::in_quotes(filter));
   }
   return models;

@@ -16,16 +16,16 @@ namespace rotary::cli {
 
 namespace {
 
-[[noreturn]] void fail(std::string_view code, const std::string& rule, std::string_view got) {
+[[noreturn]] void fail(Code code, const std::string& rule, std::string_view got) {
   throw Error(code, "[positions] " + rule + " but got '" + std::string(got) + "'");
 }
 
 std::int64_t parse_integer(std::string_view text, std::string_view item) {
   std::int64_t value = 0;
   const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (status == std::errc::result_out_of_range) fail("POSITION", "a position must fit 64 bits", item);
+  if (status == std::errc::result_out_of_range) fail(Code::POSITION, "a position must fit 64 bits", item);
   if (status != std::errc() || end != text.data() + text.size()) {
-    fail("POSITION", "expected a position such as 7, a range such as 0:4096, or a file that ends in .npy", item);
+    fail(Code::POSITION, "expected a position such as 7, a range such as 0:4096, or a file that ends in .npy", item);
   }
   return value;
 }
@@ -36,11 +36,11 @@ void append_item(std::vector<std::int64_t>& positions, std::string_view item) {
   std::uint64_t count = 1;
   if (colon != std::string_view::npos) {
     const std::int64_t end = parse_integer(item.substr(colon + 1), item);
-    if (begin >= end) fail("POSITION", "a range must end after it begins (its end is not included)", item);
+    if (begin >= end) fail(Code::POSITION, "a range must end after it begins (its end is not included)", item);
     count = static_cast<std::uint64_t>(end) - static_cast<std::uint64_t>(begin);  // cannot wrap: begin < end
   }
   if (count > static_cast<std::uint64_t>(most_positions) - positions.size()) {
-    fail("POSITION", "at most " + std::to_string(most_positions) + " positions can be listed", item);
+    fail(Code::POSITION, "at most " + std::to_string(most_positions) + " positions can be listed", item);
   }
   const std::size_t old_size = positions.size();
   positions.resize(old_size + count);
@@ -62,14 +62,14 @@ void take_shape(PositionSet& set, const std::vector<std::int64_t>& shape, int ax
     const std::string rule =
         axes > 1 ? "[" + count + ", tokens] or [" + count + ", batch, tokens] for a rope of " + count + " axes"
                  : "[tokens] or [batch, tokens] for a rope of one axis";
-    fail("SHAPE", "the file's shape must be " + rule, shape_text(shape));
+    fail(Code::SHAPE, "the file's shape must be " + rule, shape_text(shape));
   }
   set.axes = axes;
   set.batched = shape.size() == leading + 2;
   const std::int64_t batch = set.batched ? shape[leading] : 1;
   set.tokens = shape.back();
-  if (batch < 1 || set.tokens < 1) fail("POSITION", "the file must hold at least one position", shape_text(shape));
-  if (batch > std::numeric_limits<int>::max()) fail("SHAPE", "the batch must fit 32 bits", shape_text(shape));
+  if (batch < 1 || set.tokens < 1) fail(Code::POSITION, "the file must hold at least one position", shape_text(shape));
+  if (batch > std::numeric_limits<int>::max()) fail(Code::SHAPE, "the batch must fit 32 bits", shape_text(shape));
   set.batch = static_cast<int>(batch);
 }
 
@@ -85,10 +85,10 @@ PositionSet read_position_file(std::string_view path, int axes) {
   } else if (tensor.type == ElementType::f64) {
     set.reals = elements_of<double>(tensor);
     for (const double position : set.reals) {
-      if (!std::isfinite(position)) fail("POSITION", "positions must be finite", digits(position, 3));
+      if (!std::isfinite(position)) fail(Code::POSITION, "positions must be finite", digits(position, 3));
     }
   } else {
-    fail("DTYPE", "positions must be int32, int64 or float64", name(tensor.type));
+    fail(Code::DTYPE, "positions must be int32, int64 or float64", name(tensor.type));
   }
   return set;
 }

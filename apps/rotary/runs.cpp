@@ -24,9 +24,9 @@ Json read_object(const fs::path& path) {
     if (object.is_object()) return object;
   } catch (const Error& error) {
     const std::string why = error.what();
-    throw Error("JSON", "[compare] " + path.string() + ": " + why.substr(why.find("] ") + 2));
+    throw Error(Code::JSON, "[compare] " + path.string() + ": " + why.substr(why.find("] ") + 2));
   }
-  throw Error("FORMAT", "[compare] " + path.string() + ": a config must be a JSON object");
+  throw Error(Code::FORMAT, "[compare] " + path.string() + ": a config must be a JSON object");
 }
 
 // Any folder with a loss.jsonl may be compared: a key that is absent, or means something else there, is no error.

@@ -50,7 +50,7 @@ Model model_without_config(const Source& source, int head_dim) {
   }
   described.rope.pairing = *pairing_of(source);
   if (described.first < 0 || described.rope.rotary_dim < 1 || described.rope.rotary_dim > room) {
-    throw Error("SHAPE", "[rope] the elements that turn must fit head_dim " + std::to_string(head_dim) + " but got " +
+    throw Error(Code::SHAPE, "[rope] the elements that turn must fit head_dim " + std::to_string(head_dim) + " but got " +
                              std::to_string(described.rope.rotary_dim) + " from element " +
                              std::to_string(described.first));
   }
@@ -65,7 +65,7 @@ std::string described_by(const Source& source) { return source.base ? "--base" :
 
 std::size_t rope_of_inv_freq(const Model& model, const Source& source) {
   if (model.ropes.size() > 1 && !source.rope) {
-    throw Error("ROPE", "[rope] --inv-freq must come with --rope N, which of the model's " +
+    throw Error(Code::ROPE, "[rope] --inv-freq must come with --rope N, which of the model's " +
                             std::to_string(model.ropes.size()) + " ropes it is for, but got none");
   }
   return static_cast<std::size_t>(&chosen_rope(model, source) - model.ropes.data());
@@ -176,11 +176,11 @@ const ModelRope& chosen_rope(const Model& model, const Source& source) {
   if (model.ropes.empty()) {
     std::string reason;  // of the config reader
     for (const std::string& note : model.notes) reason += (reason.empty() ? "" : " ") + note;
-    throw Error("ROPE", "[rope] the model must have a rope but got none: " + reason);
+    throw Error(Code::ROPE, "[rope] the model must have a rope but got none: " + reason);
   }
   const int index = source.rope.value_or(0);
   if (index < 0 || static_cast<std::size_t>(index) >= model.ropes.size()) {
-    throw Error("ROPE", "[rope] --rope must be below the model's number of ropes, " +
+    throw Error(Code::ROPE, "[rope] --rope must be below the model's number of ropes, " +
                             std::to_string(model.ropes.size()) + ", and counts from 0 but got " +
                             std::to_string(index));
   }

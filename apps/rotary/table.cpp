@@ -60,7 +60,7 @@ void run(const Options& options) {
   check_source_without_tensor(options.source);
   if (!options.machine.target.empty()) use_target(options.machine.target);
   if (options.output.ends_with(".npy")) {
-    throw Error("FORMAT", "[table] cos and sin are two tensors: the output must be a safetensors file but got '" +
+    throw Error(Code::FORMAT, "[table] cos and sin are two tensors: the output must be a safetensors file but got '" +
                               options.output + "'");
   }
   check_output(options.output);

@@ -24,7 +24,7 @@ std::vector<std::int64_t> row_numbers(const PositionSet& rows) {
   std::vector<std::int64_t> numbers = rows.integers;
   for (const double row : rows.reals) {
     if (std::floor(row) != row || std::abs(row) >= 0x1p62) {
-      throw Error("POSITION",
+      throw Error(Code::POSITION,
                   "[apply] a position that selects a row must be a whole number but got " + digits(row, 17));
     }
     numbers.push_back(static_cast<std::int64_t>(row));
@@ -101,7 +101,7 @@ void TableSource::use_rows(int head_dim) {
   const Tensor cos = load_rows(request_.cos, "cos");
   const Tensor sin = load_rows(request_.sin, "sin");
   if (cos.shape != sin.shape) {
-    throw Error("SHAPE", "[apply] cos and sin must have one shape but got " + shape_text(cos.shape) + " and " +
+    throw Error(Code::SHAPE, "[apply] cos and sin must have one shape but got " + shape_text(cos.shape) + " and " +
                              shape_text(sin.shape));
   }
   const Source& source = request_.source;
@@ -111,7 +111,7 @@ void TableSource::use_rows(int head_dim) {
   const std::int64_t block = 2 * std::min<std::int64_t>(cos.shape[1], head_dim);  // enough to see that it does not fit
   if (first_ < 0 || block < 2 || block > head_dim - first_ ||
       source.rotary_dim.value_or(static_cast<int>(block)) != block) {
-    throw Error("SHAPE", "[apply] cos and sin turn two elements per pair: they must fit head_dim " +
+    throw Error(Code::SHAPE, "[apply] cos and sin turn two elements per pair: they must fit head_dim " +
                              std::to_string(head_dim) + " behind --first, and --rotary-dim, but got " +
                              shape_text(cos.shape));
   }
@@ -133,7 +133,7 @@ Table TableSource::table_of_rows(const PositionSet& rows) const {
   sin.reserve(numbers.size() * pairs);
   for (const std::int64_t row : numbers) {
     if (row < 0 || row >= available) {
-      throw Error("POSITION", "[apply] a position must select one of the " + std::to_string(available) +
+      throw Error(Code::POSITION, "[apply] a position must select one of the " + std::to_string(available) +
                                   " rows of cos and sin but got " + std::to_string(row));
     }
     const auto begin = static_cast<std::ptrdiff_t>(static_cast<std::size_t>(row) * pairs);
@@ -145,7 +145,7 @@ Table TableSource::table_of_rows(const PositionSet& rows) const {
 
 const Table& TableSource::table(std::int64_t tokens, const std::string& label, const Executor* executor) {
   if (positions_ && positions_->tokens != tokens) {
-    throw Error("SHAPE", "[apply] --positions must name one position per token but got " +
+    throw Error(Code::SHAPE, "[apply] --positions must name one position per token but got " +
                              std::to_string(positions_->tokens) + " for the " + std::to_string(tokens) + " tokens of " +
                              label);
   }

@@ -47,7 +47,7 @@ void run_torch_program(const std::vector<std::string>& words) {
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", unreadable);
   const std::string program = (self.parent_path() / "rotary-torch").string();
   if (unreadable || ::access(program.c_str(), X_OK) != 0) {
-    throw Error("TORCH", "[" + words[0] + "] this command needs the torch door, the program rotary-torch beside this " +
+    throw Error(Code::TORCH, "[" + words[0] + "] this command needs the torch door, the program rotary-torch beside this " +
                              "one: build it with scripts/build.sh --with torch");
   }
   ::setenv("OMP_WAIT_POLICY", "PASSIVE", 0);  // waiting threads sleep: spinning ones starve a busy machine
@@ -55,7 +55,7 @@ void run_torch_program(const std::vector<std::string>& words) {
   for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
   ::execv(program.c_str(), arguments.data());
-  throw Error("TORCH", "[" + words[0] + "] " + program + " must run but got: " + std::strerror(errno));
+  throw Error(Code::TORCH, "[" + words[0] + "] " + program + " must run but got: " + std::strerror(errno));
 }
 
 }  // namespace rotary::cli

@@ -40,7 +40,7 @@ class Reader {
   }
 
  private:
-  [[noreturn]] void fail(const char* code, const std::string& rule) const {
+  [[noreturn]] void fail(Code code, const std::string& rule) const {
     throw Error(
         code, std::string("[") + operation + "] " + path_.string() + ", line " + std::to_string(number_) + ": " + rule);
   }
@@ -53,9 +53,9 @@ class Reader {
     } catch (const Error& error) {
       if (!complete && line.front() == '{') return std::nullopt;
       const std::string_view why = error.what();
-      fail("JSON", std::string(why.substr(why.find("] ") + 2)));
+      fail(Code::JSON, std::string(why.substr(why.find("] ") + 2)));
     }
-    if (!object.is_object()) fail("FORMAT", "a line must be an object but got " + files::shown(object));
+    if (!object.is_object()) fail(Code::FORMAT, "a line must be an object but got " + files::shown(object));
     return object;
   }
 
@@ -63,7 +63,7 @@ class Reader {
     const bool trained = object.contains("train_loss");
     const bool validated = object.contains("validation_loss");
     if (!trained && !validated) return;
-    if (!object.contains("step")) fail("FORMAT", "a loss must have its step but got " + files::shown(object));
+    if (!object.contains("step")) fail(Code::FORMAT, "a loss must have its step but got " + files::shown(object));
     const std::int64_t step = step_of(object.at("step"));
     if (trained) take_loss(log_.train, step, object, "train_loss");
     if (validated) take_loss(log_.validation, step, object, "validation_loss");
@@ -73,14 +73,14 @@ class Reader {
   std::int64_t step_of(const Json& value) const {
     constexpr std::int64_t most = std::int64_t{1} << 53;  // a plot counts in doubles
     const bool counts = value.is_number_unsigned() && value.get<std::uint64_t>() <= static_cast<std::uint64_t>(most);
-    if (!counts) fail("FORMAT", "step must be an integer from 0 to 2^53 but got " + files::shown(value));
+    if (!counts) fail(Code::FORMAT, "step must be an integer from 0 to 2^53 but got " + files::shown(value));
     return value.get<std::int64_t>();
   }
 
   void take_loss(Losses& losses, std::int64_t step, const Json& object, const char* key) const {
     const Json& value = object.at(key);
     if (!value.is_number() && !value.is_null()) {
-      fail("FORMAT", std::string(key) + " must be a number but got " + files::shown(value));
+      fail(Code::FORMAT, std::string(key) + " must be a number but got " + files::shown(value));
     }
     while (!losses.empty() && losses.back().first >= step) losses.pop_back();
     if (value.is_number() && !files::is_not_finite(value)) losses.emplace_back(step, value.get<double>());

@@ -33,7 +33,7 @@ std::vector<std::string> command_words(int argc, char** argv) {
   return words;
 }
 
-int fail(std::string_view code, std::string_view sentence) {
+int fail(Code code, std::string_view sentence) {
   // One write: processes that share a terminal, as under mpirun, do not mix their lines.
   std::cerr << "error: " + std::string(code) + ": " + printable(sentence) + "\n";
   return 1;
@@ -82,15 +82,15 @@ int run_program(CLI::App& app, const std::vector<std::string>& words) {
   } catch (const rotary::Error& error) {
     return fail(error.code(), error.what());
   } catch (const std::bad_alloc&) {
-    return fail("MEMORY", "the work does not fit in this machine's memory");
+    return fail(Code::MEMORY, "the work does not fit in this machine's memory");
   } catch (const std::exception& error) {
     const bool torch_has_no_memory =
         std::string_view(error.what()).find("DefaultCPUAllocator") != std::string_view::npos;
-    if (torch_has_no_memory) return fail("MEMORY", "the work does not fit in this machine's memory");
-    return fail("INTERNAL", error.what());
+    if (torch_has_no_memory) return fail(Code::MEMORY, "the work does not fit in this machine's memory");
+    return fail(Code::INTERNAL, error.what());
   }
   std::cout.flush();
-  return std::cout ? 0 : fail("FILE", "standard output could not be written");
+  return std::cout ? 0 : fail(Code::FILE, "standard output could not be written");
 }
 
 }  // namespace rotary::cli

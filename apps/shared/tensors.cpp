@@ -35,28 +35,28 @@ void check_output(const std::filesystem::path& path) {
   std::error_code ignored;
   const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
   if (!std::filesystem::is_directory(folder, ignored)) {
-    throw Error("FILE", "[output] the folder must exist but got '" + path.string() + "'");
+    throw Error(Code::FILE, "[output] the folder must exist but got '" + path.string() + "'");
   }
 }
 
 Heads heads_of(Tensor& tensor, const std::string& layout) {
   const std::vector<std::int64_t>& size = tensor.shape;
   if (size.size() != 3 && size.size() != 4) {
-    throw Error("SHAPE", "[apply] " + label(tensor) +
+    throw Error(Code::SHAPE, "[apply] " + label(tensor) +
                              " must have 4 dimensions (bthd, bhtd, tbhd) or 3 (thd: tokens, heads, head_dim) but got " +
                              shape_text(size));
   }
   const std::string used = !layout.empty() ? layout : size.size() == 4 ? "bthd" : "thd";
   if (used.size() != size.size()) {
-    throw Error("SHAPE", "[apply] layout " + used + " needs " + std::to_string(used.size()) + " dimensions but " +
+    throw Error(Code::SHAPE, "[apply] layout " + used + " needs " + std::to_string(used.size()) + " dimensions but " +
                              label(tensor) + " is " + shape_text(size));
   }
   const std::optional<DType> dtype = dtype_of(tensor.type);
   if (!dtype) {
-    throw Error("DTYPE", "[apply] " + label(tensor) + " must be F32, F16 or BF16 but got " + name(tensor.type));
+    throw Error(Code::DTYPE, "[apply] " + label(tensor) + " must be F32, F16 or BF16 but got " + name(tensor.type));
   }
   if (size.back() > std::numeric_limits<int>::max()) {
-    throw Error("SHAPE", "[apply] head_dim must fit 32 bits but " + label(tensor) + " is " + shape_text(size));
+    throw Error(Code::SHAPE, "[apply] head_dim must fit 32 bits but " + label(tensor) + " is " + shape_text(size));
   }
   const int head_dim = static_cast<int>(size.back());
   Heads heads{tensor.data.data(), *dtype, {}};
@@ -70,10 +70,10 @@ Heads heads_of(Tensor& tensor, const std::string& layout) {
 Tensor load_rows(const std::filesystem::path& path, const std::string& name) {
   Tensor tensor = is_npy(path) ? read_npy(path) : SafetensorsFile(path).read(name);
   if (tensor.type != ElementType::f32) {
-    throw Error("DTYPE", "[apply] " + name + " must be F32 but got " + rotary::name(tensor.type));
+    throw Error(Code::DTYPE, "[apply] " + name + " must be F32 but got " + rotary::name(tensor.type));
   }
   if (tensor.shape.size() != 2) {
-    throw Error("SHAPE", "[apply] " + name + " must be [rows, pairs] but got " + shape_text(tensor.shape));
+    throw Error(Code::SHAPE, "[apply] " + name + " must be [rows, pairs] but got " + shape_text(tensor.shape));
   }
   return tensor;
 }

@@ -13,7 +13,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 std::string json_number(double value) {
-  if (!std::isfinite(value)) throw Error("NUMBER", "[json] a number must be finite but got " + digits(value, 3));
+  if (!std::isfinite(value)) throw Error(Code::NUMBER, "[json] a number must be finite but got " + digits(value, 3));
   std::string text = digits(value, 17);
   if (text.find_first_of(".e") == std::string::npos) text += ".0";  // a double stays one for typed readers
   return text;

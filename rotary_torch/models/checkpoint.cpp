@@ -59,7 +59,7 @@ Checkpoint::Checkpoint(const fs::path& dir) {
     std::sort(names.begin(), names.end());
     names.erase(std::unique(names.begin(), names.end()), names.end());
   } else if (!fs::exists(dir / single, ignored)) {
-    refuse("FILE", dir.string(), " must hold ", single, " or ", index_name, " but has neither",
+    refuse(Code::FILE, dir.string(), " must hold ", single, " or ", index_name, " but has neither",
            fs::exists(dir / "pytorch_model.bin", ignored) ? " (pytorch_model.bin is not read: save it as safetensors)"
                                                           : "");
   }
@@ -68,7 +68,7 @@ Checkpoint::Checkpoint(const fs::path& dir) {
     for (const rotary::TensorInfo& info : files_.back().tensors()) {
       const auto [place, added] = where_.try_emplace(info.name, i, false);
       if (!added) {
-        refuse("TENSOR", "a tensor must be in one shard but ", in_quotes(info.name), " is in ",
+        refuse(Code::TENSOR, "a tensor must be in one shard but ", in_quotes(info.name), " is in ",
                names[place->second.first], " and ", names[i]);
       }
     }
@@ -76,7 +76,7 @@ Checkpoint::Checkpoint(const fs::path& dir) {
   for (const auto& [tensor, file] : index) {
     const auto found = where_.find(tensor);
     if (found == where_.end() || names[found->second.first] != file) {
-      refuse("TENSOR", index_name, " says that ", in_quotes(tensor), " is in ", file,
+      refuse(Code::TENSOR, index_name, " says that ", in_quotes(tensor), " is in ", file,
              " but that file does not have it");
     }
   }
@@ -87,12 +87,12 @@ bool Checkpoint::has(const std::string& name) const { return where_.count(name) 
 void Checkpoint::expect(const std::string& name, at::IntArrayRef shape) const {
   const auto found = where_.find(name);
   if (found == where_.end()) {
-    refuse("TENSOR", "the model must have ", in_quotes(name), " of shape ", shape_text(shape),
+    refuse(Code::TENSOR, "the model must have ", in_quotes(name), " of shape ", shape_text(shape),
            " but the file lacks it");
   }
   const std::vector<std::int64_t>& stored = files_[found->second.first].find(name)->shape;
   if (at::IntArrayRef(stored) != shape) {
-    refuse("TENSOR", in_quotes(name), " must have shape ", shape_text(shape), ", as config.json says, but has ",
+    refuse(Code::TENSOR, in_quotes(name), " must have shape ", shape_text(shape), ", as config.json says, but has ",
            shape_text(stored));
   }
 }
@@ -103,7 +103,7 @@ Tensor Checkpoint::read(const std::string& name, at::IntArrayRef shape) {
   const rotary::SafetensorsFile& file = files_[found->second.first];
   const rotary::TensorInfo& info = *file.find(name);
   if (!rotary::dtype_of(info.type) && info.type != ElementType::f64) {
-    refuse("TENSOR", in_quotes(name), " must be F32, F16, BF16 or F64 but is ", rotary::name(info.type));
+    refuse(Code::TENSOR, in_quotes(name), " must be F32, F16, BF16 or F64 but is ", rotary::name(info.type));
   }
   found->second.second = true;
   return torch_tensor(file.read(name)).to(at::kFloat);
@@ -128,7 +128,7 @@ rotary::Tensor file_tensor(std::string name, const Tensor& tensor) {
   const auto pair = std::find_if(type_pairs.begin(), type_pairs.end(),
                                  [&](const TypePair& p) { return p.torch == tensor.scalar_type(); });
   if (pair == type_pairs.end()) {
-    refuse("DTYPE", in_quotes(name), " must be f32, f16, bf16, f64, an integer or bool but is ", tensor.scalar_type());
+    refuse(Code::DTYPE, in_quotes(name), " must be f32, f16, bf16, f64, an integer or bool but is ", tensor.scalar_type());
   }
   const Tensor dense = tensor.detach().to(at::kCPU).contiguous();
   rotary::Tensor made;
@@ -145,7 +145,7 @@ Tensor torch_tensor(const rotary::Tensor& tensor) {
   const auto pair =
       std::find_if(type_pairs.begin(), type_pairs.end(), [&](const TypePair& p) { return p.file == tensor.type; });
   if (pair == type_pairs.end()) {
-    refuse("DTYPE", in_quotes(tensor.name), " must be F32, F16, BF16, F64, I64, I32, I16, I8, U8 or BOOL but is ",
+    refuse(Code::DTYPE, in_quotes(tensor.name), " must be F32, F16, BF16, F64, I64, I32, I16, I8, U8 or BOOL but is ",
            rotary::name(tensor.type));
   }
   const Tensor made = at::empty(tensor.shape, pair->torch);

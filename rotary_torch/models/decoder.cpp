@@ -90,13 +90,13 @@ void DecoderImpl::initialise(double deviation) {
 
 void DecoderImpl::set_rope(const rotary::Rope& rope) {
   if (config_.position != PositionEncoding::rope) {
-    refuse("ROPE", "a rope takes a model with rope positions but this one has ", rotary_torch::name(config_.position));
+    refuse(Code::ROPE, "a rope takes a model with rope positions but this one has ", rotary_torch::name(config_.position));
   }
   rotary::ModelRope replaced = *config_.rope;
   replaced.rope = rope;
   if (replaced.rope.rotary_dim == 0) replaced.rope.rotary_dim = rope.head_dim;
   if (rope.head_dim != config_.head_dim || replaced.first + replaced.rope.rotary_dim > config_.head_dim) {
-    refuse("SHAPE", "a rope must fit the heads of ", config_.head_dim, " elements but has ", rope.head_dim,
+    refuse(Code::SHAPE, "a rope must fit the heads of ", config_.head_dim, " elements but has ", rope.head_dim,
            " and turns ", replaced.rope.rotary_dim, " from ", replaced.first);
   }
   rotary_ = RotaryEmbedding(replaced, RotaryEmbeddingOptions{.angles = config_.angles});
@@ -142,7 +142,7 @@ Tensor DecoderImpl::embed(const Tensor& ids, std::int64_t past) {
   Tensor x = at::embedding(embedding->weight, ids);
   if (config_.position == PositionEncoding::learned) {
     if (past + tokens > config_.context) {
-      refuse("POSITION", "learned positions end at ", config_.context, " but token ", past + tokens, " was asked for");
+      refuse(Code::POSITION, "learned positions end at ", config_.context, " but token ", past + tokens, " was asked for");
     }
     x = x + learned_positions->weight.narrow(0, past, tokens);
   } else if (config_.position == PositionEncoding::sinusoidal) {
@@ -167,10 +167,10 @@ ScoreMask DecoderImpl::mask(std::int64_t window, const Tensor& padding, const Te
 
 Tensor DecoderImpl::hidden(const Tensor& ids, const Tensor& padding, DecoderCache* cache) {
   if (ids.dim() != 2 || ids.numel() == 0)
-    refuse("SHAPE", "ids must be [batch, tokens], not empty, but got ", ids.sizes());
+    refuse(Code::SHAPE, "ids must be [batch, tokens], not empty, but got ", ids.sizes());
   const std::int64_t tokens = ids.size(1), past = cache != nullptr ? cache->tokens() : 0;
   if (cache != nullptr && cache->layers.size() != layers->size()) {
-    refuse("SHAPE", "a cache must have one entry for each of the ", layers->size(), " layers but has ",
+    refuse(Code::SHAPE, "a cache must have one entry for each of the ", layers->size(), " layers but has ",
            cache->layers.size());
   }
   Tensor x = embed(ids, past);
@@ -189,7 +189,7 @@ Tensor DecoderImpl::hidden(const Tensor& ids, const Tensor& padding, DecoderCach
 }
 
 Tensor DecoderImpl::logits(const Tensor& hidden) {
-  if (!config_.head) refuse("SHAPE", "logits take a model with a language-model head but this one has none");
+  if (!config_.head) refuse(Code::SHAPE, "logits take a model with a language-model head but this one has none");
   return config_.tied ? at::linear(hidden, embedding->weight, head_bias) : at::linear(hidden, head->weight, head->bias);
 }
 

@@ -51,35 +51,35 @@ void check(const DecoderConfig& c) {
       {"vocabulary", c.vocabulary},     {"width", c.width},    {"layers", c.layers}, {"heads", c.heads},
       {"feed_forward", c.feed_forward}, {"context", c.context}};
   for (const auto& [what, size] : sizes) {
-    if (size < 1) refuse("SHAPE", what, " must be at least 1 but got ", size);
+    if (size < 1) refuse(Code::SHAPE, what, " must be at least 1 but got ", size);
   }
   if (c.kv_heads < 0 || (c.kv_heads > 0 && c.heads % c.kv_heads != 0)) {
-    refuse("SHAPE", "kv_heads must divide the ", c.heads, " heads but got ", c.kv_heads);
+    refuse(Code::SHAPE, "kv_heads must divide the ", c.heads, " heads but got ", c.kv_heads);
   }
   if (c.head_dim < 0 || (c.head_dim == 0 && c.width % c.heads != 0)) {
-    refuse("SHAPE", "heads must divide width ", c.width, " where head_dim is not given but got ", c.heads);
+    refuse(Code::SHAPE, "heads must divide width ", c.width, " where head_dim is not given but got ", c.heads);
   }
   const std::int64_t head_dim = c.head_dim == 0 ? c.width / c.heads : c.head_dim;
   if ((c.position == PositionEncoding::rope) != c.rope.has_value()) {
-    refuse("ROPE", "a rope must be given where positions are rope, and only there, but they are ", name(c.position));
+    refuse(Code::ROPE, "a rope must be given where positions are rope, and only there, but they are ", name(c.position));
   }
   if (c.rope && c.rope->rope.head_dim != head_dim) {
-    refuse("SHAPE", "the rope must be for heads of ", head_dim, " elements but has ", c.rope->rope.head_dim);
+    refuse(Code::SHAPE, "the rope must be for heads of ", head_dim, " elements but has ", c.rope->rope.head_dim);
   }
   if (c.position == PositionEncoding::sinusoidal && c.width % 2 != 0) {
-    refuse("SHAPE", "width must be even for sinusoidal positions but got ", c.width);
+    refuse(Code::SHAPE, "width must be even for sinusoidal positions but got ", c.width);
   }
   if (!c.windows.empty() && c.windows.size() != static_cast<std::size_t>(c.layers)) {
-    refuse("SHAPE", "windows must be none or one for each of the ", c.layers, " layers but has ", c.windows.size());
+    refuse(Code::SHAPE, "windows must be none or one for each of the ", c.layers, " layers but has ", c.windows.size());
   }
   for (const std::int64_t window : c.windows) {
-    if (window < 0) refuse("CONFIG_VALUE", "a window must be at least 0 (none) but got ", window);
+    if (window < 0) refuse(Code::CONFIG_VALUE, "a window must be at least 0 (none) but got ", window);
   }
   if (!(c.dropout >= 0 && c.dropout < 1)) {
-    refuse("CONFIG_VALUE", "dropout must be from 0 to below 1 but got ", c.dropout);
+    refuse(Code::CONFIG_VALUE, "dropout must be from 0 to below 1 but got ", c.dropout);
   }
   if (!(c.norm_eps >= 0) || !std::isfinite(c.norm_eps)) {
-    refuse("CONFIG_VALUE", "norm_eps must be a number from 0 but got ", c.norm_eps);
+    refuse(Code::CONFIG_VALUE, "norm_eps must be a number from 0 but got ", c.norm_eps);
   }
 }
 
@@ -128,12 +128,12 @@ void put_rope(OrderedJson& json, const DecoderConfig& c) {
   if (rope.first != 0 || !rope.rope.axis.empty() || !rope.rope.index.empty() || rope.rope.exponent_dim != 0 ||
       rope.rope.pairing == rotary::Pairing::interleaved_to_half || rope.rope.clockwise || !rope.rope.inv_freq.empty() ||
       !rope.rope.multiplier.empty()) {
-    refuse("ROPE",
+    refuse(Code::ROPE,
            "config.json takes a rope that turns the first elements in place and counterclockwise along one axis, by "
            "computed frequencies, but got another");
   }
   if (std::holds_alternative<rotary::Ntk>(rope.rope.scaling)) {
-    refuse("ROPE", "config.json has no word for the scaling ntk: make it a larger base");
+    refuse(Code::ROPE, "config.json has no word for the scaling ntk: make it a larger base");
   }
   json["rope_parameters"] = scaling_json(rope.rope.scaling);
   json["rope_parameters"]["rope_theta"] = rope.rope.base;
@@ -186,7 +186,7 @@ constexpr std::int64_t most = std::int64_t{1} << 40;
 
 std::int64_t size(const Object& keys, const char* key) {
   const auto value = keys.integer(key, 1, most);
-  if (!value) refuse("CONFIG_MISSING", "config.json must have ", key, " but has none");
+  if (!value) refuse(Code::CONFIG_MISSING, "config.json must have ", key, " but has none");
   return *value;
 }
 
@@ -241,7 +241,7 @@ DecoderConfig read_own(const std::string& text, const Object& keys) {
 DecoderConfig read_decoder_config(const std::filesystem::path& dir) {
   const std::string text = json_file_text("read_config", dir / "config.json");
   const Json json = rotary::files::parse_json(text);
-  if (!json.is_object()) refuse("JSON", "config.json must be an object but is ", rotary::files::shown(json));
+  if (!json.is_object()) refuse(Code::JSON, "config.json must be an object but is ", rotary::files::shown(json));
   rotary::files::Ledger ledger;
   const Object keys(json, "", ledger);
   const std::string type = keys.text("model_type").value_or("");
@@ -251,7 +251,7 @@ DecoderConfig read_decoder_config(const std::filesystem::path& dir) {
   } else if (const Family* family = decoder_family(type)) {
     config = read_family(*family, text, keys);
   } else {
-    refuse("MODEL_TYPE", "model_type must be rotary_decoder or one of ", decoder_families(), " but got ",
+    refuse(Code::MODEL_TYPE, "model_type must be rotary_decoder or one of ", decoder_families(), " but got ",
            type.empty() ? "none" : rotary::files::in_quotes(type));
   }
   check(config);

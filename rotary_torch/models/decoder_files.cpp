@@ -24,7 +24,7 @@ using rotary::files::in_quotes;
 using rotary::files::json_file_text;
 namespace fs = std::filesystem;
 
-[[noreturn]] void refuse(const char* code, const std::string& sentence) {
+[[noreturn]] void refuse(Code code, const std::string& sentence) {
   throw rotary::Error(code, "[load_decoder] " + sentence);
 }
 
@@ -111,7 +111,7 @@ class FamilyFile {
       const std::string_view first = std::string_view(name).substr(0, name.find('.'));
       const bool in_trunk = (!prefix_.empty() && name.starts_with(prefix_)) ||
                             std::find(trunk_words.begin(), trunk_words.end(), first) != trunk_words.end();
-      if (in_trunk) refuse("TENSOR", "the model that config.json describes has no " + in_quotes(name));
+      if (in_trunk) refuse(Code::TENSOR, "the model that config.json describes has no " + in_quotes(name));
       names.push_back(name);
     }
     return names;
@@ -194,7 +194,7 @@ LoadedDecoder load_family(const fs::path& dir, DecoderConfig config, const Famil
   const std::optional<bool> language_model = says_language_model(dir);
   config.head = !file.head().empty() || (config.tied && !file.is_base() && language_model.value_or(true));
   if (!config.head && !config.tied && !file.is_base() && language_model.value_or(false)) {
-    refuse("TENSOR", "architectures in config.json names a language model but the file has no head " +
+    refuse(Code::TENSOR, "architectures in config.json names a language model but the file has no head " +
                          in_quotes(std::string(words(tensor_names(family).heads).front()) + ".weight"));
   }
   if (config.head && config.tied && !file.head().empty() && file.head_differs(config)) {
@@ -214,7 +214,7 @@ LoadedDecoder load_own(const fs::path& dir, const DecoderConfig& config) {
   Checkpoint checkpoint(dir);
   const auto tensors = static_cast<std::int64_t>(checkpoint.unused().size());
   if (config.layers > tensors) {
-    refuse("TENSOR", "config.json has " + std::to_string(config.layers) + " layers but the file only " +
+    refuse(Code::TENSOR, "config.json has " + std::to_string(config.layers) + " layers but the file only " +
                          std::to_string(tensors) + " tensors");
   }
   {  // before a model of the config's sizes takes memory
@@ -227,7 +227,7 @@ LoadedDecoder load_own(const fs::path& dir, const DecoderConfig& config) {
   for (const auto& item : loaded.model->named_parameters()) checkpoint.read_into(item.key(), item.value());
   const std::vector<std::string> unused = checkpoint.unused();
   if (!unused.empty()) {
-    refuse("TENSOR", "the model that config.json describes has no " + in_quotes(unused.front()));
+    refuse(Code::TENSOR, "the model that config.json describes has no " + in_quotes(unused.front()));
   }
   return loaded;
 }

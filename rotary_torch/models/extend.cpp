@@ -40,27 +40,27 @@ const std::vector<std::string>& extensions() {
 rotary::Rope extended_rope(const DecoderConfig& config, std::string_view scaling, double factor) {
   const std::string word(scaling);
   if (std::find(extensions().begin(), extensions().end(), word) == extensions().end())
-    throw Error("SCALING",
+    throw Error(Code::SCALING,
                 "[extend] scaling must be none, linear, ntk, dynamic, yarn or llama3 but got '" + word + "'");
   if (!config.rope || config.position != PositionEncoding::rope) {
-    throw Error("ROPE", "[extend] a scaling needs a model whose positions are a rope but they are " +
+    throw Error(Code::ROPE, "[extend] a scaling needs a model whose positions are a rope but they are " +
                             std::string(name(config.position)));
   }
   const rotary::ModelRope& own = *config.rope;
   rotary::Rope rope = own.rope;
   if (scaling == "none") return rope;
   if (!rope.inv_freq.empty()) {
-    throw Error("SCALING", "[extend] the model's frequencies must come from its base but they are given");
+    throw Error(Code::SCALING, "[extend] the model's frequencies must come from its base but they are given");
   }
   if (!std::holds_alternative<rotary::Unscaled>(rope.scaling)) {
-    throw Error("SCALING", "[extend] the model's rope must be unscaled but it is " +
+    throw Error(Code::SCALING, "[extend] the model's rope must be unscaled but it is " +
                                std::string(rotary::name(rope.scaling)) + " already: scaling none keeps it");
   }
   if (!(factor > 1) || !std::isfinite(factor))
-    throw Error("SCALING", "[extend] factor must be above 1 but got " + shown(factor));
+    throw Error(Code::SCALING, "[extend] factor must be above 1 but got " + shown(factor));
   const std::int64_t trained_length = config.context > 0 ? config.context : own.context;
   if (trained_length <= 0)
-    throw Error("CONFIG_MISSING",
+    throw Error(Code::CONFIG_MISSING,
                 "[extend] the trained length must be in the config (max_position_embeddings) but is not");
   rope.scaling = scaling_named(scaling, factor, trained_length);
   return rope;

@@ -143,7 +143,7 @@ constexpr Family family_table[] = {
 
 constexpr std::int64_t most = std::int64_t{1} << 40;
 
-[[noreturn]] void refuse(const char* code, const std::string& sentence) {
+[[noreturn]] void refuse(Code code, const std::string& sentence) {
   throw rotary::Error(code, "[read_config] " + sentence);
 }
 
@@ -244,12 +244,12 @@ const TensorNames& tensor_names(const Family& family) noexcept { return *family.
 
 rotary::ModelRope sole_rope(const rotary::Model& model) {
   if (model.ropes.size() != 1) {
-    refuse("ROPE", "a decoder must have one rope for all of its layers but " + model.model_type + " has " +
+    refuse(Code::ROPE, "a decoder must have one rope for all of its layers but " + model.model_type + " has " +
                        std::to_string(model.ropes.size()));
   }
   const rotary::ModelRope& rope = model.ropes.front();
   if (!rope.layers_without_rope.empty()) {
-    refuse("ROPE", "all layers of a " + model.model_type + " must turn but layer " +
+    refuse(Code::ROPE, "all layers of a " + model.model_type + " must turn but layer " +
                        std::to_string(rope.layers_without_rope.front()) + " does not");
   }
   return rope;
@@ -288,7 +288,7 @@ DecoderConfig read_family(const Family& family, const std::string& text, const O
   if (is_gptj(family) || is_gpt_neox(family)) {
     c.kv_heads = c.heads;
     if (c.heads * c.head_dim != c.width) {
-      refuse("CONFIG_VALUE", "the heads of " + std::string(family.type) + " must share the " + std::to_string(c.width) +
+      refuse(Code::CONFIG_VALUE, "the heads of " + std::string(family.type) + " must share the " + std::to_string(c.width) +
                                  " elements but are " + std::to_string(c.heads) + " of " + std::to_string(c.head_dim));
     }
   } else {

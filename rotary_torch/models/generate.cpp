@@ -21,24 +21,24 @@ using rotary::Error;
 
 void check_prompt(const DecoderConfig& config, const Tensor& prompt, const GenerateOptions& options) {
   if (prompt.scalar_type() != at::kLong)
-    throw Error("DTYPE", std::string("[generate] the prompt must be int64 but got ") + toString(prompt.scalar_type()));
+    throw Error(Code::DTYPE, std::string("[generate] the prompt must be int64 but got ") + toString(prompt.scalar_type()));
   if (prompt.dim() != 2 || prompt.numel() == 0) {
     std::string shape;
     for (const std::int64_t size : prompt.sizes()) shape += (shape.empty() ? "" : ", ") + std::to_string(size);
-    throw Error("SHAPE",
+    throw Error(Code::SHAPE,
                 "[generate] the prompt must be [batch, tokens] with at least one token but got [" + shape + "]");
   }
   const std::int64_t least = prompt.min().item<std::int64_t>();
   const std::int64_t most = prompt.max().item<std::int64_t>();
   if (least < 0 || most >= config.vocabulary) {
-    throw Error("VALUE", "[generate] ids must be from 0 to " + std::to_string(config.vocabulary - 1) + " but got " +
+    throw Error(Code::VALUE, "[generate] ids must be from 0 to " + std::to_string(config.vocabulary - 1) + " but got " +
                              std::to_string(least < 0 ? least : most));
   }
   if (options.tokens < 0)
-    throw Error("VALUE", "[generate] tokens must be at least 0 but got " + std::to_string(options.tokens));
+    throw Error(Code::VALUE, "[generate] tokens must be at least 0 but got " + std::to_string(options.tokens));
   const std::int64_t read = prompt.size(1) + options.tokens - 1;  // the last token is chosen, not read
   if (config.position == PositionEncoding::learned && options.tokens > 0 && read > config.context) {
-    throw Error("POSITION", "[generate] learned positions end at " + std::to_string(config.context) +
+    throw Error(Code::POSITION, "[generate] learned positions end at " + std::to_string(config.context) +
                                 " tokens but the prompt and the tokens to generate are " + std::to_string(read + 1));
   }
 }
@@ -51,7 +51,7 @@ std::size_t largest(std::span<const float> logits) {
     if (logits[i] > logits[best]) best = i;
   }
   if (!whole || !std::isfinite(logits[best]))
-    throw Error("VALUE", "[generate] logits must be finite but got NaN or infinity: the weights are broken");
+    throw Error(Code::VALUE, "[generate] logits must be finite but got NaN or infinity: the weights are broken");
   return best;
 }
 
@@ -62,8 +62,8 @@ Tensor on_cpu(const Tensor& logits) { return logits.to(at::kCPU, at::kFloat).con
 Sampler::Sampler(double temperature, std::int64_t top_k, std::uint64_t seed, std::int64_t rows)
     : temperature_(temperature), top_k_(static_cast<std::size_t>(top_k)) {
   if (!(temperature >= 0) || !std::isfinite(temperature))
-    throw Error("VALUE", "[generate] temperature must be at least 0 but got " + std::to_string(temperature));
-  if (top_k < 0) throw Error("VALUE", "[generate] top_k must be at least 0 but got " + std::to_string(top_k));
+    throw Error(Code::VALUE, "[generate] temperature must be at least 0 but got " + std::to_string(temperature));
+  if (top_k < 0) throw Error(Code::VALUE, "[generate] top_k must be at least 0 but got " + std::to_string(top_k));
   for (std::uint64_t row = 0; row < static_cast<std::uint64_t>(rows); ++row) {
     std::seed_seq words{seed, seed >> 32, row, row >> 32};  // it takes the low 32 bits of each
     random_.emplace_back(words);

@@ -35,7 +35,7 @@ Tensor token_losses(Decoder& model, const Tensor& hidden, const Tensor& targets)
 
 Tensor measured_part(const Tensor& ids, std::int64_t longest, std::int64_t most) {
   if (ids.dim() != 2 || ids.size(0) == 0 || ids.size(1) <= longest) {
-    throw Error("SHAPE", "[perplexity] a window of " + std::to_string(longest) + " tokens and its target need " +
+    throw Error(Code::SHAPE, "[perplexity] a window of " + std::to_string(longest) + " tokens and its target need " +
                              std::to_string(longest + 1) + " tokens but got " +
                              std::to_string(ids.dim() == 2 && ids.size(0) > 0 ? ids.size(1) : 0));
   }
@@ -48,7 +48,7 @@ Tensor measured_part(const Tensor& ids, std::int64_t longest, std::int64_t most)
 WindowLoss window_loss(Decoder& model, const Tensor& ids, std::int64_t length) {
   const DecoderConfig& config = model->config();
   if (config.position == PositionEncoding::learned && length > config.context) {
-    throw Error("POSITION", "[perplexity] learned positions end at " + std::to_string(config.context) +
+    throw Error(Code::POSITION, "[perplexity] learned positions end at " + std::to_string(config.context) +
                                 " tokens but got length " + std::to_string(length));
   }
   const std::int64_t windows = (ids.size(1) - 1) / length;

@@ -80,7 +80,7 @@ ScoreMask encoder_mask(const Tensor& padding, const Tensor& x, bool causal) {
 
 void check_size(const char* what, std::int64_t value, std::int64_t least) {
   if (value >= least) return;
-  throw rotary::Error("SHAPE", std::string("[roformer] ") + what + " must be at least " + std::to_string(least) +
+  throw rotary::Error(Code::SHAPE, std::string("[roformer] ") + what + " must be at least " + std::to_string(least) +
                                    " but got " + std::to_string(value));
 }
 
@@ -115,7 +115,7 @@ void check(const RoFormerConfig& config) {
   check_size("context", config.context, 1);
   if (!config.notebook) check_size("token_types", config.token_types, 1);
   if (config.width % (2 * config.heads) != 0) {
-    throw rotary::Error("SHAPE", "[roformer] width must be a multiple of twice the " + std::to_string(config.heads) +
+    throw rotary::Error(Code::SHAPE, "[roformer] width must be a multiple of twice the " + std::to_string(config.heads) +
                                      " heads but got " + std::to_string(config.width));
   }
 }
@@ -228,15 +228,15 @@ Tensor RoFormerImpl::embed(const Tensor& ids, const Tensor& token_types) {
 
 Tensor RoFormerImpl::hidden(const Tensor& ids, const Tensor& padding, const Tensor& token_types) {
   if (ids.dim() != 2 || ids.numel() == 0) {
-    throw rotary::Error("SHAPE", "[roformer] ids must be [batch, tokens], not empty, but got " + shape_of(ids));
+    throw rotary::Error(Code::SHAPE, "[roformer] ids must be [batch, tokens], not empty, but got " + shape_of(ids));
   }
   for (const Tensor& other : {padding, token_types}) {
     if (!other.defined() || other.sizes() == ids.sizes()) continue;
-    throw rotary::Error("SHAPE", "[roformer] padding and token types must have the ids' shape " + shape_of(ids) +
+    throw rotary::Error(Code::SHAPE, "[roformer] padding and token types must have the ids' shape " + shape_of(ids) +
                                      " but got " + shape_of(other));
   }
   if (config_.notebook && token_types.defined()) {
-    throw rotary::Error("SHAPE", "[roformer] the notebook model has no token types but got some");
+    throw rotary::Error(Code::SHAPE, "[roformer] the notebook model has no token types but got some");
   }
   Tensor x = embed(ids, token_types);
   const TableTensors rows = table(x);
@@ -248,7 +248,7 @@ Tensor RoFormerImpl::hidden(const Tensor& ids, const Tensor& padding, const Tens
 }
 
 Tensor RoFormerImpl::logits(const Tensor& hidden) {
-  if (!head_) throw rotary::Error("TENSOR", "[roformer] logits need a language-model head but the model has none");
+  if (!head_) throw rotary::Error(Code::TENSOR, "[roformer] logits need a language-model head but the model has none");
   return config_.notebook ? projected(output, hidden) : prediction(hidden, word_embeddings->weight);
 }
 

@@ -155,7 +155,7 @@ std::vector<std::string> judge_unused(const Checkpoint& file, const std::string&
   for (const std::string& name : file.unused()) {
     if (is_buffer(name) || name == "cls.predictions.bias") continue;  // the latter is decoder.bias' twin
     if (is_ours(name, prefix)) {
-      throw rotary::Error("TENSOR", "[roformer] the trunk and the language-model head must have no other tensors but " +
+      throw rotary::Error(Code::TENSOR, "[roformer] the trunk and the language-model head must have no other tensors but " +
                                         in_quotes(name) + " is in the file");
     }
     warnings.push_back("tensor " + in_quotes(name) + " is not part of the model and not used");
@@ -179,7 +179,7 @@ bool says_language_model(const std::filesystem::path& dir) {
 RoFormerConfig read_roformer_config(const std::filesystem::path& dir) {
   const rotary::Model known = rotary::read_config(dir);  // refuses what is wrong about the rope
   if (known.model_type != "roformer") {
-    throw rotary::Error("MODEL_TYPE", "[roformer] model_type must be roformer but got " + in_quotes(known.model_type));
+    throw rotary::Error(Code::MODEL_TYPE, "[roformer] model_type must be roformer but got " + in_quotes(known.model_type));
   }
   const rotary::files::Json json = rotary::files::parse_json(json_file_text("roformer", dir / "config.json"));
   rotary::files::Ledger ledger;
@@ -228,7 +228,7 @@ LoadedRoFormer load_roformer(const std::filesystem::path& dir) {
   const bool words_from_head = !has_words && loaded.has_head && config.tied && file.has(decoder);
   expect_sizes(file, words_from_head ? decoder : words, names, config);
   if (!loaded.has_head && !prefix.empty() && says_language_model(dir)) {
-    throw rotary::Error("TENSOR",
+    throw rotary::Error(Code::TENSOR,
                         "[roformer] architectures in config.json names a language model but the file has no "
                         "head \"cls.predictions.transform.dense.weight\"");
   }

@@ -19,25 +19,25 @@ using at::Tensor;
 constexpr Refusal refuse{"attention"};
 
 AttentionOptions completed(AttentionOptions o) {
-  if (o.width <= 0) refuse("SHAPE", "width must be positive but got ", o.width);
-  if (o.heads <= 0) refuse("SHAPE", "heads must be positive but got ", o.heads);
+  if (o.width <= 0) refuse(Code::SHAPE, "width must be positive but got ", o.width);
+  if (o.heads <= 0) refuse(Code::SHAPE, "heads must be positive but got ", o.heads);
   if (o.kv_heads == 0) o.kv_heads = o.heads;
   if (o.kv_heads < 0 || o.heads % o.kv_heads != 0) {
-    refuse("SHAPE", "kv_heads must divide the ", o.heads, " heads but got ", o.kv_heads);
+    refuse(Code::SHAPE, "kv_heads must divide the ", o.heads, " heads but got ", o.kv_heads);
   }
   if (o.head_dim == 0) {
-    if (o.width % o.heads != 0) refuse("SHAPE", "heads must divide width ", o.width, " but got ", o.heads);
+    if (o.width % o.heads != 0) refuse(Code::SHAPE, "heads must divide width ", o.width, " but got ", o.heads);
     o.head_dim = o.width / o.heads;
   }
-  if (o.head_dim < 0) refuse("SHAPE", "head_dim must be positive but got ", o.head_dim);
-  if (!(o.dropout >= 0 && o.dropout < 1)) refuse("SHAPE", "dropout must be from 0 to below 1 but got ", o.dropout);
+  if (o.head_dim < 0) refuse(Code::SHAPE, "head_dim must be positive but got ", o.head_dim);
+  if (!(o.dropout >= 0 && o.dropout < 1)) refuse(Code::SHAPE, "dropout must be from 0 to below 1 but got ", o.dropout);
   return o;
 }
 
 void check_mask(const ScoreMask& mask, std::int64_t batch, std::int64_t heads, std::int64_t queries,
                 std::int64_t keys) {
   if (mask.causal && queries != keys) {
-    refuse("SHAPE", "a mask that is causal and nothing else takes as many queries as keys but got ", queries, " and ",
+    refuse(Code::SHAPE, "a mask that is causal and nothing else takes as many queries as keys but got ", queries, " and ",
            keys);
   }
   if (!mask.bias.defined()) return;
@@ -45,7 +45,7 @@ void check_mask(const ScoreMask& mask, std::int64_t batch, std::int64_t heads, s
   const auto fits = [](std::int64_t size, std::int64_t whole) { return size == 1 || size == whole; };
   if (sizes.size() != 4 || !fits(sizes[0], batch) || !fits(sizes[1], heads) || sizes[2] != queries ||
       sizes[3] != keys) {
-    refuse("SHAPE", "mask must be [batch or 1, heads or 1, queries, keys] of ",
+    refuse(Code::SHAPE, "mask must be [batch or 1, heads or 1, queries, keys] of ",
            at::IntArrayRef({batch, heads, queries, keys}), " but got ", sizes);
   }
 }
@@ -108,7 +108,7 @@ Tensor MultiHeadAttentionImpl::forward(const Tensor& x, const TableTensors* tabl
                                        KVCache* cache, std::int64_t first) {
   const AttentionOptions& o = options_;
   if (x.dim() != 3 || x.size(2) != o.width) {
-    refuse("SHAPE", "x must be [batch, tokens, width ", o.width, "] but got ", x.sizes());
+    refuse(Code::SHAPE, "x must be [batch, tokens, width ", o.width, "] but got ", x.sizes());
   }
   const std::int64_t batch = x.size(0), tokens = x.size(1);
   check_mask(mask, batch, o.heads, tokens, tokens + (cache == nullptr ? 0 : cache->tokens()));

@@ -23,20 +23,20 @@ Tensor room_for(const Tensor& like, std::int64_t tokens) {
 
 std::pair<Tensor, Tensor> KVCache::append(const Tensor& k, const Tensor& v) {
   if (k.dim() != 4 || k.sizes() != v.sizes()) {
-    refuse("SHAPE", "k and v must be [batch, kv_heads, tokens, head_dim] but got ", k.sizes(), " and ", v.sizes());
+    refuse(Code::SHAPE, "k and v must be [batch, kv_heads, tokens, head_dim] but got ", k.sizes(), " and ", v.sizes());
   }
   if (at::GradMode::is_enabled() && (k.requires_grad() || v.requires_grad())) {
-    refuse("VALUE", "append must run under no_grad or inference mode but got tensors with a gradient");
+    refuse(Code::VALUE, "append must run under no_grad or inference mode but got tensors with a gradient");
   }
   const at::NoGradGuard no_grad;
   const std::int64_t added = k.size(2);
   if (keys_.defined()) {
     if (k.size(0) != keys_.size(0) || k.size(1) != keys_.size(1) || k.size(3) != keys_.size(3)) {
-      refuse("SHAPE", "k and v must have the cache's batch, kv_heads and head_dim ",
+      refuse(Code::SHAPE, "k and v must have the cache's batch, kv_heads and head_dim ",
              at::IntArrayRef({keys_.size(0), keys_.size(1), keys_.size(3)}), " but got ", k.sizes());
     }
     if (k.scalar_type() != keys_.scalar_type()) {
-      refuse("DTYPE", "k and v must have the cache's type ", keys_.scalar_type(), " but got ", k.scalar_type());
+      refuse(Code::DTYPE, "k and v must have the cache's type ", keys_.scalar_type(), " but got ", k.scalar_type());
     }
   }
   if (!keys_.defined() || tokens_ + added > keys_.size(2)) {
@@ -55,7 +55,7 @@ std::pair<Tensor, Tensor> KVCache::append(const Tensor& k, const Tensor& v) {
 }
 
 void KVCache::truncate(std::int64_t tokens) {
-  if (tokens < 0 || tokens > tokens_) refuse("SHAPE", "tokens must be from 0 to ", tokens_, " but got ", tokens);
+  if (tokens < 0 || tokens > tokens_) refuse(Code::SHAPE, "tokens must be from 0 to ", tokens_, " but got ", tokens);
   tokens_ = tokens;
 }
 

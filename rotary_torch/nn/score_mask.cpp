@@ -17,10 +17,10 @@ constexpr Refusal refuse{"score_mask"};
 
 void check_padding(const Tensor& padding, std::int64_t batch, std::int64_t keys) {
   if (padding.dim() != 2 || padding.size(0) != batch || padding.size(1) != keys) {
-    refuse("SHAPE", "padding must be [batch, keys] [", batch, ", ", keys, "] but got ", padding.sizes());
+    refuse(Code::SHAPE, "padding must be [batch, keys] [", batch, ", ", keys, "] but got ", padding.sizes());
   }
   if (!at::isIntegralType(padding.scalar_type(), /*includeBool=*/true)) {
-    refuse("DTYPE", "padding must be bool or integers but got ", padding.scalar_type());
+    refuse(Code::DTYPE, "padding must be bool or integers but got ", padding.scalar_type());
   }
 }
 
@@ -29,10 +29,10 @@ void check_additive(const Tensor& additive, std::int64_t batch, std::int64_t que
     return additive.dim() < from_the_end || additive.size(-from_the_end) == 1 || additive.size(-from_the_end) == size;
   };
   if (additive.dim() > 4 || !fits(1, keys) || !fits(2, queries) || !fits(4, batch)) {
-    refuse("SHAPE", "additive must be broadcast to [batch, heads, queries, keys] [", batch, ", heads, ", queries, ", ",
+    refuse(Code::SHAPE, "additive must be broadcast to [batch, heads, queries, keys] [", batch, ", heads, ", queries, ", ",
            keys, "] but got ", additive.sizes());
   }
-  if (!additive.is_floating_point()) refuse("DTYPE", "additive must be floating but got ", additive.scalar_type());
+  if (!additive.is_floating_point()) refuse(Code::DTYPE, "additive must be floating but got ", additive.scalar_type());
 }
 
 // [queries, keys]: seen by place alone; undefined where all is.
@@ -53,7 +53,7 @@ Tensor seen_by_place(bool causal, std::int64_t window, std::int64_t queries, std
 ScoreMask score_mask(const AttentionMask& mask, std::int64_t batch, std::int64_t queries, std::int64_t past,
                      const at::TensorOptions& options) {
   const std::int64_t keys = past + queries;
-  if (mask.window < 0) refuse("SHAPE", "window must not be negative but got ", mask.window);
+  if (mask.window < 0) refuse(Code::SHAPE, "window must not be negative but got ", mask.window);
   if (mask.padding.defined()) check_padding(mask.padding, batch, keys);
   if (mask.additive.defined()) check_additive(mask.additive, batch, queries, keys);
 

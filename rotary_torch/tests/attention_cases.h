@@ -197,7 +197,7 @@ std::string sentence_of(Call call) {
   try {
     call();
   } catch (const rotary::Error& error) {
-    return error.code() + ": " + error.what();
+    return std::string(rotary::name(error.code())) + ": " + error.what();
   } catch (const c10::Error& error) {
     return error.what_without_backtrace();
   }

@@ -70,7 +70,7 @@ std::string code_of(const std::function<void()>& work) {
   try {
     work();
   } catch (const rotary::Error& error) {
-    return error.code();
+    return std::string(rotary::name(error.code()));
   }
   return "none";
 }

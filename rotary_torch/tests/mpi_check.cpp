@@ -30,7 +30,7 @@ using rotary_torch::ProcessGroup;
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 void require(bool holds, const std::string& what) {
-  if (!holds) throw rotary::Error("CHECK", what);
+  if (!holds) throw rotary::Error(rotary::Code::CHECK, what);
 }
 
 // Every rank sees rank 0's bits.
@@ -72,7 +72,7 @@ void sums(const ProcessGroup& world) {
     world.sum(half);
     require(false, "a bf16 sum must be refused");
   } catch (const rotary::Error& error) {
-    require(error.code() == "DTYPE", "a bf16 sum must be refused as DTYPE");
+    require(std::string(rotary::name(error.code())) == "DTYPE", "a bf16 sum must be refused as DTYPE");
   }
   world.barrier();
 }
@@ -148,7 +148,7 @@ void gradients(const ProcessGroup& world) {
     GradientAverager other(net(rank == 1 ? 4 : 5, 32).parameters, world);
     require(false, "other shapes must be refused");
   } catch (const rotary::Error& error) {
-    require(error.code() == "SHAPE", std::string("other shapes must be refused as SHAPE: ") + error.what());
+    require(std::string(rotary::name(error.code())) == "SHAPE", std::string("other shapes must be refused as SHAPE: ") + error.what());
   }
   world.barrier();
 }
@@ -214,7 +214,7 @@ void die(const ProcessGroup& world, const std::string& folder, const std::string
       if (step == 20 && world.rank() == victim) {
         save(folder, "died", std::to_string(now()));
         if (how == "kill" || how == "kill0") kill(getpid(), SIGKILL);
-        if (how == "throw") throw rotary::Error("FILE", "[check] the disk is full");
+        if (how == "throw") throw rotary::Error(rotary::Code::FILE, "[check] the disk is full");
         if (how == "stop") kill(getpid(), SIGSTOP);
       }
       if (how == "slow") std::this_thread::sleep_for(std::chrono::milliseconds(100));
@@ -222,7 +222,7 @@ void die(const ProcessGroup& world, const std::string& folder, const std::string
       averager.finish();
     }
   } catch (const rotary::Error& error) {
-    if (error.code() == "PEER" && world.rank() == world.writer()) {
+    if (std::string(rotary::name(error.code())) == "PEER" && world.rank() == world.writer()) {
       save(folder, "saved", std::to_string(now()) + " " + std::to_string(world.rank()) + " " + std::to_string(step));
       save(folder, "said", error.what());
     }
@@ -304,7 +304,7 @@ int main(int count, char** arguments) {
     if (words.at(0) == "nccl") nccl(world, words.at(1));
     return 0;
   } catch (const rotary::Error& error) {
-    std::fprintf(stderr, "error: %s: %s\n", error.code().c_str(), error.what());
-    return error.code() == "PEER" ? 3 : 1;
+    std::fprintf(stderr, "error: %s: %s\n", std::string(rotary::name(error.code())), error.what());
+    return std::string(rotary::name(error.code())) == "PEER" ? 3 : 1;
   }
 }

@@ -30,7 +30,7 @@ std::string refusal(const Call& call) {
   try {
     call();
   } catch (const rotary::Error& error) {
-    return error.code() + ": " + error.what();
+    return std::string(rotary::name(error.code())) + ": " + error.what();
   }
   return "no error";
 }
@@ -51,7 +51,7 @@ class Twins final : public ProcessGroup {
     return std::make_unique<Twice>(values);
   }
   void check() const override {
-    if (lost) throw rotary::Error("PEER", "[twins] two are needed but one is lost");
+    if (lost) throw rotary::Error(rotary::Code::PEER, "[twins] two are needed but one is lost");
   }
 
   mutable std::vector<std::string> events;

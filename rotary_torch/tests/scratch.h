@@ -38,7 +38,7 @@ void expect_error(const std::string& code, const std::string& words, const Work&
     work();
     ADD_FAILURE() << "no error; expected " << code << " with '" << words << "'";
   } catch (const rotary::Error& error) {
-    EXPECT_EQ(error.code(), code) << error.what();
+    EXPECT_EQ(std::string(rotary::name(error.code())), code) << error.what();
     EXPECT_NE(std::string(error.what()).find(words), std::string::npos) << error.what();
   }
 }

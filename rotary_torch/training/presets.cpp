@@ -98,10 +98,10 @@ rotary::ModelRope rope_of(const DecoderConfig& model, double fraction) {
   constexpr double rounding = 1e-9;  // 0.3 * 10 is 3
   const double turning = std::floor(fraction * head_dim + rounding);
   if (!(fraction > 0 && fraction <= 1))
-    throw Error("VALUE",
+    throw Error(Code::VALUE,
                 "[preset] the rope fraction must be above 0 and at most 1 but got " + rotary::files::spelled(fraction));
   if (turning < 2 || std::fmod(turning, 2) != 0) {
-    throw Error("VALUE", "[preset] the rope fraction must turn an even number of the " + std::to_string(head_dim) +
+    throw Error(Code::VALUE, "[preset] the rope fraction must turn an even number of the " + std::to_string(head_dim) +
                              " elements of a head, 2 at least, but " + rotary::files::spelled(fraction) + " turns " +
                              rotary::files::spelled(turning));
   }
@@ -139,7 +139,7 @@ Preset preset(std::string_view name, PositionEncoding position, double rope_frac
   }
   std::string names;
   for (const std::string& known : preset_names()) names += (names.empty() ? "" : ", ") + known;
-  throw Error("PRESET", "[preset] a preset must be one of " + names + " but got " + rotary::files::in_quotes(name));
+  throw Error(Code::PRESET, "[preset] a preset must be one of " + names + " but got " + rotary::files::in_quotes(name));
 }
 
 double learning_rate(const TrainingOptions& options, std::int64_t width, std::int64_t step) {

@@ -41,11 +41,11 @@ std::vector<char32_t> code_points(std::string_view text) {
   for (std::size_t i = 0; i < text.size();) {
     const files::Character point = files::first_character(text.substr(i));
     if (point.length == 0) {
-      throw Error("TEXT", "[text] a text must be UTF-8 but byte " + std::to_string(i) + " begins with " +
+      throw Error(Code::TEXT, "[text] a text must be UTF-8 but byte " + std::to_string(i) + " begins with " +
                               files::in_quotes(text.substr(i, 1)));
     }
     if (point.code == 0)
-      throw Error("TEXT", "[text] a text must not hold a byte 0 but byte " + std::to_string(i) + " is one");
+      throw Error(Code::TEXT, "[text] a text must not hold a byte 0 but byte " + std::to_string(i) + " is one");
     points.push_back(point.code);
     i += point.length;
   }
@@ -58,7 +58,7 @@ at::Tensor ids_of(const std::vector<char32_t>& characters, const std::vector<cha
   for (const char32_t point : points) {
     const auto place = std::lower_bound(characters.begin(), characters.end(), point);
     if (place == characters.end() || *place != point) {
-      throw Error("TEXT", "[text] every character must be one of the vocabulary's " +
+      throw Error(Code::TEXT, "[text] every character must be one of the vocabulary's " +
                               std::to_string(characters.size()) + " but got " + in_unicode(point));
     }
     *out++ = place - characters.begin();
@@ -79,7 +79,7 @@ Vocabulary Vocabulary::of(std::string_view utf8) {
 
 Vocabulary Vocabulary::read(const std::filesystem::path& vocab_json) {
   const auto refuse = [&vocab_json](const std::string& rule) {
-    throw Error("FORMAT", "[vocabulary] " + vocab_json.string() + ": " + rule);
+    throw Error(Code::FORMAT, "[vocabulary] " + vocab_json.string() + ": " + rule);
   };
   const files::Json json = files::parse_json(read_text(vocab_json));
   if (!json.is_object() || json.empty()) refuse("must be an object {\"a\": 0, \"b\": 1, ...} with a character or more");
@@ -115,7 +115,7 @@ at::Tensor Vocabulary::encode(std::string_view utf8) const { return ids_of(chara
 
 std::string Vocabulary::decode(std::int64_t id) const {
   if (id < 0 || id >= size()) {
-    throw Error("VALUE",
+    throw Error(Code::VALUE,
                 "[vocabulary] an id must be in 0.." + std::to_string(size() - 1) + " but got " + std::to_string(id));
   }
   return utf8(characters_[static_cast<std::size_t>(id)]);
@@ -135,7 +135,7 @@ Corpus corpus(std::string_view utf8, std::int64_t block) {
   const auto tokens = static_cast<std::int64_t>(points.size());
   const std::int64_t split = tokens * 9 / 10;
   if (split <= block || tokens - split <= block) {
-    throw Error("TEXT", "[text] the last tenth of a text must be longer than a block of " + std::to_string(block) +
+    throw Error(Code::TEXT, "[text] the last tenth of a text must be longer than a block of " + std::to_string(block) +
                             " characters (at least " + std::to_string(10 * block + 1) + " in all) but got " +
                             std::to_string(tokens));
   }

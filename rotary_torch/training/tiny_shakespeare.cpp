@@ -33,7 +33,7 @@ fs::path cache_folder() {
   if (const char* chosen = std::getenv("ROTARY_CACHE"); chosen != nullptr && *chosen != '\0') return chosen;
   if (const char* home = std::getenv("HOME"); home != nullptr && *home != '\0')
     return fs::path(home) / ".cache" / "rotary";
-  throw Error("NETWORK",
+  throw Error(Code::NETWORK,
               "[tiny_shakespeare] ROTARY_CACHE or HOME must say where to keep it but neither is set: set one, or give "
               "another text with --text FILE");
 }
@@ -88,14 +88,14 @@ std::string download(const fs::path& target) {
     if (outcome.status == 0) {
       const std::string got = sha256(outcome.output);
       if (got == expected) return outcome.output;
-      throw Error("NETWORK", "[tiny_shakespeare] its sha256 must be " + std::string(expected) + " but what came has " +
+      throw Error(Code::NETWORK, "[tiny_shakespeare] its sha256 must be " + std::string(expected) + " but what came has " +
                                  got + advice);
     }
     const std::string ending =
         outcome.status == 127 ? "is not here" : "ended with status " + std::to_string(outcome.status);
     tried += (tried.empty() ? "" : ", ") + std::string(words[0]) + " " + ending;
   }
-  throw Error("NETWORK", "[tiny_shakespeare] it must be downloaded but " + tried + advice);
+  throw Error(Code::NETWORK, "[tiny_shakespeare] it must be downloaded but " + tried + advice);
 }
 
 bool is_kept(const fs::path& path) {
@@ -112,7 +112,7 @@ fs::path tiny_shakespeare() {
   std::error_code error;
   fs::create_directories(target.parent_path(), error);
   if (error)
-    throw Error("FILE", "[tiny_shakespeare] " + target.parent_path().string() +
+    throw Error(Code::FILE, "[tiny_shakespeare] " + target.parent_path().string() +
                             ": the folder cannot be made: " + error.message());
   rotary::files::write_whole("tiny_shakespeare", target, text);
   return target;

@@ -40,7 +40,7 @@ AdamOptions adam_options(const TrainingOptions& options) {
 
 void check_batch(const TrainingOptions& options, const ProcessGroup& group) {
   if (options.batch % group.size() != 0) {
-    throw Error("SHAPE", "[train] the batch of " + std::to_string(options.batch) +
+    throw Error(Code::SHAPE, "[train] the batch of " + std::to_string(options.batch) +
                              " sequences must divide evenly among the processes but there are " +
                              std::to_string(group.size()));
   }

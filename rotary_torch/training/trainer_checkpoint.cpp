@@ -49,7 +49,7 @@ void for_each_option(Options& options, const Visit& visit) {
 }
 
 [[noreturn]] void refuse(const fs::path& path, const std::string& rule) {
-  throw Error("FORMAT", "[checkpoint] " + path.string() + ": " + rule);
+  throw Error(Code::FORMAT, "[checkpoint] " + path.string() + ": " + rule);
 }
 
 template <typename Number>
@@ -96,7 +96,7 @@ void check_same(const TrainingOptions& now, const Words& words) {
     if (only_the_end || then == word(value)) return;
     std::string rule = "[resume] " + std::string(name) + " must be " + then + ", as the run began,";
     if (std::string_view(name) == "steps") rule += " since the cosine schedule leads to the last step,";
-    throw Error("RESUME", rule + " but got " + word(value));
+    throw Error(Code::RESUME, rule + " but got " + word(value));
   });
 }
 
@@ -115,7 +115,7 @@ class Reader {
   }
   void finish() const {
     if (read_ != file_.tensors().size())
-      throw Error("TENSOR", "[checkpoint] " + path_.string() + ": must hold " + std::to_string(read_) +
+      throw Error(Code::TENSOR, "[checkpoint] " + path_.string() + ": must hold " + std::to_string(read_) +
                                 " tensors but holds " + std::to_string(file_.tensors().size()));
   }
 
@@ -123,7 +123,7 @@ class Reader {
   [[noreturn]] void missing(const std::string& name, const at::Tensor& like) const {
     std::string shape;
     for (const std::int64_t size : like.sizes()) shape += (shape.empty() ? "" : ", ") + std::to_string(size);
-    throw Error("TENSOR", "[checkpoint] " + path_.string() + ": must hold " + rotary::files::in_quotes(name) +
+    throw Error(Code::TENSOR, "[checkpoint] " + path_.string() + ": must hold " + rotary::files::in_quotes(name) +
                               ", F32 [" + shape + "], and does not");
   }
 

@@ -9,7 +9,7 @@
 namespace rotary_torch::parallel {
 
 const ProcessGroup& mpi_world(int processes) {
-  throw rotary::Error("MPI",
+  throw rotary::Error(Code::MPI,
                       "[world] several processes need a build with MPI (libopenmpi-dev) but this one has none and " +
                           std::to_string(processes) + " were started");
 }
@@ -67,7 +67,7 @@ MPI_Datatype mpi_type(const at::Tensor& values) {
     case at::kLong:
       return MPI_INT64_T;
     default:
-      throw Error("DTYPE", std::string("[sum over ranks] takes f32, f64 and int64 but got ") +
+      throw Error(Code::DTYPE, std::string("[sum over ranks] takes f32, f64 and int64 but got ") +
                                at::toString(values.scalar_type()));
   }
 }
@@ -114,7 +114,7 @@ double patience_of(const std::string& word) {
   double seconds = 0;
   const auto [end, status] = std::from_chars(word.data(), word.data() + word.size(), seconds);
   if (status != std::errc() || end != word.data() + word.size() || !(seconds > 0)) {
-    throw rotary::Error("MPI", "[world] ROTARY_PEER_TIMEOUT must be seconds above 0 but got '" + word + "'");
+    throw rotary::Error(Code::MPI, "[world] ROTARY_PEER_TIMEOUT must be seconds above 0 but got '" + word + "'");
   }
   return seconds;
 }
@@ -132,7 +132,7 @@ Messenger::Messenger(int processes) {
   if (!failure_.empty()) {
     lock.unlock();
     thread_.join();
-    throw Error("MPI", failure_);
+    throw Error(Code::MPI, failure_);
   }
 #ifdef __GLIBC__
   on_exit([](int status, void* self) { static_cast<Messenger*>(self)->leave(status == 0); }, this);
@@ -163,13 +163,13 @@ void Messenger::wait(const Job& job) {
     lock.lock();
   }
   --waiting_;
-  if (!job.done) throw Error("PEER", failure_);
+  if (!job.done) throw Error(Code::PEER, failure_);
 }
 
 void Messenger::check() {
   look();
   const std::lock_guard lock(mutex_);
-  if (!failure_.empty()) throw Error("PEER", failure_);
+  if (!failure_.empty()) throw Error(Code::PEER, failure_);
 }
 
 // Of the moment of the failure, so that of two ranks that notice it one after the other only one writes.
@@ -248,14 +248,14 @@ void Messenger::run(int processes) {
 void Messenger::begin(int processes) {
   int already = 0, support = 0;
   MPI_Initialized(&already);
-  if (already != 0) throw Error("MPI", "[world] rotary initialises MPI itself but the program has done so");
+  if (already != 0) throw Error(Code::MPI, "[world] rotary initialises MPI itself but the program has done so");
   require(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &support), "MPI_Init_thread");
   require(MPI_Comm_dup(MPI_COMM_WORLD, &world_), "MPI_Comm_dup");
   MPI_Comm_set_errhandler(world_, MPI_ERRORS_RETURN);
   MPI_Comm_rank(world_, &rank);
   MPI_Comm_size(world_, &size);
   if (size != processes) {
-    throw Error("MPI", "[world] the launcher must belong to the MPI that rotary was built with: it started " +
+    throw Error(Code::MPI, "[world] the launcher must belong to the MPI that rotary was built with: it started " +
                            std::to_string(processes) + " processes but MPI sees " + std::to_string(size));
   }
   meet_neighbours();
@@ -281,7 +281,7 @@ void Messenger::require(int code, const char* call) {
   std::array<char, MPI_MAX_ERROR_STRING> text{};
   int length = 0;
   MPI_Error_string(code, text.data(), &length);
-  throw Error("PEER", "[sum over ranks] " + std::string(call) + " must succeed but says " + text.data());
+  throw Error(Code::PEER, "[sum over ranks] " + std::string(call) + " must succeed but says " + text.data());
 }
 
 // One round: takes what was posted, asks after what is under way. The lock is held on entry and on return.
@@ -349,7 +349,7 @@ class MpiGroup final : public ProcessGroup {
   }
   void broadcast(at::Tensor& values, int from) const override {
     if (from < 0 || from >= size()) {
-      throw Error("SHAPE",
+      throw Error(Code::SHAPE,
                   "[broadcast] from is a rank below " + std::to_string(size()) + " but got " + std::to_string(from));
     }
     begin(values, Job::Kind::broadcast, from)->wait();

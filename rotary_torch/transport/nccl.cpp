@@ -48,7 +48,7 @@ template <class Function>
 void find(void* library, const std::string& file, const char* name, Function& function) {
   void* address = dlsym(library, name);
   if (address == nullptr) {
-    throw Error("NCCL", "[world] NCCL 2.13 or newer is needed but " + file + " has no " + name);
+    throw Error(Code::NCCL, "[world] NCCL 2.13 or newer is needed but " + file + " has no " + name);
   }
   static_assert(sizeof(function) == sizeof(address));
   std::memcpy(&function, &address, sizeof(address));
@@ -57,7 +57,7 @@ void find(void* library, const std::string& file, const char* name, Function& fu
 Nccl load(const std::string& file) {
   void* library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);  // stays loaded
   if (library == nullptr) {
-    throw Error("NCCL", std::string("[world] several processes with CUDA tensors need NCCL but it cannot be loaded: ") +
+    throw Error(Code::NCCL, std::string("[world] several processes with CUDA tensors need NCCL but it cannot be loaded: ") +
                             dlerror());
   }
   Nccl nccl{};
@@ -81,7 +81,7 @@ Type nccl_type(const at::Tensor& values) {
     case at::kLong:
       return int64;
     default:
-      throw Error("DTYPE", std::string("[sum over ranks] takes f32, f64 and int64 but got ") +
+      throw Error(Code::DTYPE, std::string("[sum over ranks] takes f32, f64 and int64 but got ") +
                                at::toString(values.scalar_type()));
   }
 }
@@ -170,7 +170,7 @@ void NcclGroup::join() {
 void NcclGroup::require(Result result, const char* call) const {
   if (result == success || result == in_progress) return;
   const char* detail = nccl_.get_last_error(comm_);
-  throw Error("NCCL", std::string("[world] ") + call + " must succeed but rank " + std::to_string(rank()) + " of " +
+  throw Error(Code::NCCL, std::string("[world] ") + call + " must succeed but rank " + std::to_string(rank()) + " of " +
                           std::to_string(size()) + " got: " + nccl_.get_error_string(result) +
                           (detail != nullptr && *detail != '\0' ? std::string(" (") + detail + ")" : std::string()));
 }
@@ -179,9 +179,9 @@ template <class Call>
 std::unique_ptr<ProcessGroup::Pending> NcclGroup::enqueue(const char* name, const at::Tensor& given,
                                                           const Call& call) const {
   host_.check();
-  if (comm_ == nullptr) throw Error("PEER", "[sum over ranks] the group has ended but another sum was begun");
+  if (comm_ == nullptr) throw Error(Code::PEER, "[sum over ranks] the group has ended but another sum was begun");
   if (given.device() != device_) {
-    throw Error("DEVICE",
+    throw Error(Code::DEVICE,
                 "[sum over ranks] tensors of this group are on " + device_.str() + " but got " + given.device().str());
   }
   const at::NoGradGuard no_grad;
@@ -201,7 +201,7 @@ void NcclGroup::wait(SideStream::Mark& mark) const {
       Result failed = success;
       nccl_.comm_get_async_error(comm_, &failed);
       if (failed != success && failed != in_progress) {
-        throw Error("PEER", std::string("[sum over ranks] all processes must live to the end but NCCL says: ") +
+        throw Error(Code::PEER, std::string("[sum over ranks] all processes must live to the end but NCCL says: ") +
                                 nccl_.get_error_string(failed));
       }
       std::this_thread::sleep_for(std::chrono::microseconds(20));
@@ -245,7 +245,7 @@ class TorchSideStream final : public SideStream {
     if constexpr (requires { stream.native_handle(); }) {
       return stream.native_handle();
     } else {
-      throw Error("NCCL", "[world] NCCL needs a torch whose c10::Stream has native_handle but this one is older");
+      throw Error(Code::NCCL, "[world] NCCL needs a torch whose c10::Stream has native_handle but this one is older");
     }
   }
 
@@ -258,7 +258,7 @@ class TorchSideStream final : public SideStream {
 
 std::unique_ptr<SideStream> side_stream(at::Device device) {
   if (!c10::impl::hasDeviceGuardImpl(device.type())) {
-    throw Error("NCCL",
+    throw Error(Code::NCCL,
                 "[world] tensors on " + device.str() + " need a torch built for that device but this one is not");
   }
   return std::make_unique<TorchSideStream>(device);

@@ -54,7 +54,7 @@ int launched_processes() {
   }
   const int tasks = std::getenv("SLURM_PROCID") != nullptr ? number("SLURM_STEP_NUM_TASKS") : 0;
   if (tasks > 1 && std::getenv("PMIX_RANK") == nullptr) {
-    throw Error("MPI",
+    throw Error(Code::MPI,
                 "[world] the tasks of srun find each other by PMIx (srun --mpi=pmix) but PMIX_RANK is not set in " +
                     std::to_string(tasks) + " tasks");
   }
@@ -171,7 +171,7 @@ void GradientAverager::State::check_same_shapes() const {
   at::Tensor differ = others.ne(seen).to(at::kLong);
   group.sum(differ);
   if (const auto ranks = differ.item<std::int64_t>(); ranks != 0) {
-    throw Error("SHAPE", "[average gradients] every rank needs parameters of the same shapes but " +
+    throw Error(Code::SHAPE, "[average gradients] every rank needs parameters of the same shapes but " +
                              std::to_string(ranks) + " of " + std::to_string(group.size()) +
                              " ranks differ from rank 0");
   }
@@ -198,7 +198,7 @@ void GradientAverager::State::ready(std::size_t parameter) {
   group.check();
   const auto [bucket, member] = places[parameter];
   if (buckets[bucket].members[member].added) {
-    throw Error("INTERNAL", "[average gradients] one backward pass belongs between begin and finish but a second ran");
+    throw Error(Code::INTERNAL, "[average gradients] one backward pass belongs between begin and finish but a second ran");
   }
   add(buckets[bucket], member);
   --buckets[bucket].missing;
@@ -266,7 +266,7 @@ void GradientAverager::begin() {
   state_->group.check();
   const std::lock_guard lock(state_->mutex);
   if (state_->launched != 0) {
-    throw Error("INTERNAL",
+    throw Error(Code::INTERNAL,
                 "[average gradients] finish must end every step that began its sums but a step was given up");
   }
   for (Bucket& bucket : state_->buckets) {

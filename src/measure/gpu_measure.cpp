@@ -136,7 +136,7 @@ int calls_of_sample(Calls& calls, Event& begin, Event& end, Stream stream) {
 void check_sets(const char* operation, const std::vector<Work>& works) {
   const auto none = std::find_if(works.begin(), works.end(), [](const Work& work) { return work.empty(); });
   if (none == works.end()) return;
-  fail("SHAPE", operation, "each work must have a set of memory but work " + text(none - works.begin()) + " has none");
+  fail(Code::SHAPE, operation, "each work must have a set of memory but work " + text(none - works.begin()) + " has none");
 }
 
 }  // namespace

@@ -45,7 +45,7 @@ __global__ void move_vectors(const Vector* in, Vector* out, std::int64_t count, 
 void move_bytes(const void* in, void* out, std::size_t bytes, Stream stream) {
   const char* const verb = "move_bytes";
   if (bytes % sizeof(Vector) != 0) {
-    fail("SHAPE", verb, "bytes must be a multiple of " + text(sizeof(Vector)) + " but got " + std::to_string(bytes));
+    fail(Code::SHAPE, verb, "bytes must be a multiple of " + text(sizeof(Vector)) + " but got " + std::to_string(bytes));
   }
   const auto count = static_cast<std::int64_t>(bytes / sizeof(Vector));
   if (count == 0) return;

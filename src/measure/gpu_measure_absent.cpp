@@ -5,7 +5,7 @@ namespace rotary::gpu {
 
 namespace {
 
-[[noreturn]] void refuse() { throw Error("CUDA", "[gpu] must be built with CUDA (scripts/build.sh --with cuda)"); }
+[[noreturn]] void refuse() { throw Error(Code::CUDA, "[gpu] must be built with CUDA (scripts/build.sh --with cuda)"); }
 
 }  // namespace
 

@@ -186,12 +186,12 @@ std::string shape_words(const Cell& cell) {
 
 void check(const Cell& cell, double free_bytes) {
   if (cell.op != Op::table && cell.layout == "thd" && cell.batch != 1) {
-    throw Error("SHAPE", "[bench] layout thd must have a batch of 1 but got " + std::to_string(cell.batch));
+    throw Error(Code::SHAPE, "[bench] layout thd must have a batch of 1 but got " + std::to_string(cell.batch));
   }
   frequencies(rope_of(cell));
   const double needed = memory_needed(cell);
   if (needed > free_bytes) {
-    throw Error("MEMORY", "[bench] a cell must fit in the " + digits(free_bytes / 0x1p30, 3) +
+    throw Error(Code::MEMORY, "[bench] a cell must fit in the " + digits(free_bytes / 0x1p30, 3) +
                               " GiB of memory that are free but got " + kind_words(cell) + " " + shape_words(cell) +
                               ", which takes " + digits(needed / 0x1p30, 3) + " GiB");
   }

@@ -32,7 +32,7 @@ Call moving(const Cell& cell, const DeviceSet& at) {
 
 void require_cuda() {
   if (!gpu::built()) {
-    throw Error("CUDA",
+    throw Error(Code::CUDA,
                 "[bench] --device cuda must have a rotary that is built with CUDA (scripts/build.sh --with cuda)");
   }
   if (gpu::devices() > 0) return;
@@ -42,7 +42,7 @@ void require_cuda() {
   } catch (const Error& error) {  // of the runtime: no device, no driver, or one that is too old
     reason = error.what();
   }
-  throw Error("CUDA", "[bench] --device cuda must find a CUDA device but " + reason);
+  throw Error(Code::CUDA, "[bench] --device cuda must find a CUDA device but " + reason);
 }
 
 CudaBench::CudaBench(double seconds) : seconds_(seconds) {}

@@ -72,7 +72,7 @@ std::byte* Arena::reserve(std::size_t bytes) {
   if (mapping_ == MAP_FAILED) {
     mapping_ = nullptr;
     size_ = 0;
-    throw Error("MEMORY", "[bench] buffers must fit in memory but got " + std::to_string(bytes) + " bytes");
+    throw Error(Code::MEMORY, "[bench] buffers must fit in memory but got " + std::to_string(bytes) + " bytes");
   }
   begin_ = reinterpret_cast<std::byte*>(round_up(reinterpret_cast<std::uintptr_t>(mapping_), huge_page));
 #ifdef MADV_HUGEPAGE

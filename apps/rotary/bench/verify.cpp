@@ -174,7 +174,7 @@ std::int64_t count_turned(const Cell& cell, std::int64_t heads, const Table& tab
 }
 
 [[noreturn]] void fail(const Cell& cell, const std::string& rule, std::int64_t different, std::int64_t compared) {
-  throw Error("CHECK", "[bench] " + std::string(name(cell.op)) + " must " + rule + " but " + std::to_string(different) +
+  throw Error(Code::CHECK, "[bench] " + std::string(name(cell.op)) + " must " + rule + " but " + std::to_string(different) +
                            " of " + std::to_string(compared) + " differ in " + kind_words(cell) + " " +
                            shape_words(cell) + " by target " + cell.target);
 }

@@ -21,7 +21,7 @@ bool scaled(const RopeKeys& rope) { return rope.type != "default" && rope.type !
 
 double checked_partial(const Part& part, double partial) {
   if (!(partial > 0 && partial <= 1)) {
-    throw Error("CONFIG_VALUE", "[read_config] " + part.keys.path_of(part.family.partial_key) +
+    throw Error(Code::CONFIG_VALUE, "[read_config] " + part.keys.path_of(part.family.partial_key) +
                                     " must be above 0 and at most 1 but got " + spelled(partial));
   }
   return partial;
@@ -52,7 +52,7 @@ int half_head(Reading& reading, const Part& part, const HeadShape& heads) {
   const auto half = static_cast<int>(width.value_or(part.family.shape.hidden) / (2 * heads.heads));
   const int dim = std::max(half, part.family.dim);
   if (dim % 2 != 0 || dim > heads.block) {
-    throw Error("CONFIG_VALUE", "[read_config] " + part.keys.path_of(key) + " / (2 * heads) must be even and at most " +
+    throw Error(Code::CONFIG_VALUE, "[read_config] " + part.keys.path_of(key) + " / (2 * heads) must be even and at most " +
                                     std::to_string(heads.block) + " but got " + std::to_string(dim));
   }
   reading.origins.derived("rotary_dim",
@@ -143,7 +143,7 @@ Width width_of(Reading& reading, const Part& part, const RopeKeys& rope, const H
   width.rotary_dim = turning + turning % 2;
   if (turning % 2 != 0) {
     if (turning == whole) {
-      throw Error("CONFIG_VALUE", "[read_config] " + part.keys.path_of("head_dim") + " must be even but got " +
+      throw Error(Code::CONFIG_VALUE, "[read_config] " + part.keys.path_of("head_dim") + " must be even but got " +
                                       std::to_string(turning));
     }
     width.exponent_dim = turning;
@@ -152,7 +152,7 @@ Width width_of(Reading& reading, const Part& part, const RopeKeys& rope, const H
                                 (rope.type == "yarn" ? "where transformers refuses yarn" : "as in transformers"));
   }
   if (width.rotary_dim == 0) {
-    throw Error("CONFIG_VALUE", "[read_config] " + part.keys.path_of(part.family.partial_key) +
+    throw Error(Code::CONFIG_VALUE, "[read_config] " + part.keys.path_of(part.family.partial_key) +
                                     " must leave at least one pair but got " + spelled(width.partial) + " of " +
                                     std::to_string(whole));
   }
@@ -202,7 +202,7 @@ Pairing pairing_of(Reading& reading, const Part& part) {
     reading.note(part.path, "use_mla is false: ordinary heads, and the pairing is half");
   }
   if (part.family.base_key == "rope_ratio" && part.keys.boolean("position_encoding_2d").value_or(false)) {
-    throw Error("ROPE",
+    throw Error(Code::ROPE,
                 "[read_config] a chatglm must have positions of one axis but position_encoding_2d is true: the first "
                 "ChatGLM turns each half of the head by its own coordinate");
   }
@@ -347,7 +347,7 @@ class TextPart {
                                       model.rope.rotary_dim, model.rope.base);
     if (const auto found = same_.find(same); found != same_.end()) return found->second;
     if (ropes_.size() == most_ropes) {
-      throw Error("CONFIG_VALUE", "[read_config] a model must have at most " + std::to_string(most_ropes) +
+      throw Error(Code::CONFIG_VALUE, "[read_config] a model must have at most " + std::to_string(most_ropes) +
                                       " different ropes but has more");
     }
     model.origins = reading_.origins.of_rope();

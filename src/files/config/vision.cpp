@@ -11,7 +11,7 @@ namespace {
 
 void require_multiple(const Part& part, int head_dim, int of) {
   if (head_dim % of == 0) return;
-  throw Error("CONFIG_VALUE", "[read_config] " + part.keys.path_of("head_dim") + " must be a multiple of " +
+  throw Error(Code::CONFIG_VALUE, "[read_config] " + part.keys.path_of("head_dim") + " must be a multiple of " +
                                   std::to_string(of) + " for a rope of two axes but got " + std::to_string(head_dim));
 }
 
@@ -88,7 +88,7 @@ void space_and_token(Reading& reading, const Part& part, Rope& rope) {
 void window_and_frame(const Part& part, double partial, Rope& rope) {
   const auto run = static_cast<int>(rope.head_dim * partial);
   if (run < 2 || run % 2 != 0 || 2 * run > rope.head_dim) {
-    throw Error("CONFIG_VALUE", "[read_config] partial_rotary_factor * " + part.keys.path_of("head_dim") +
+    throw Error(Code::CONFIG_VALUE, "[read_config] partial_rotary_factor * " + part.keys.path_of("head_dim") +
                                     " must be even and twice fit into the head but got " + std::to_string(run));
   }
   rope.rotary_dim = 2 * run;
@@ -111,7 +111,7 @@ void require_half(const Part& part, double partial, int width) {
   const auto heads = part.keys.integer("num_attention_heads", 1, 65536).value_or(part.family.shape.heads);
   const auto run = static_cast<int>(static_cast<double>(width / static_cast<int>(heads)) * partial);
   if (2 * run == width) return;
-  throw Error("CONFIG_VALUE", "[read_config] " + part.keys.path_of(part.family.partial_key) +
+  throw Error(Code::CONFIG_VALUE, "[read_config] " + part.keys.path_of(part.family.partial_key) +
                                   " of a head must make half of the " + std::to_string(width) + " elements but makes " +
                                   std::to_string(run));
 }
@@ -327,7 +327,7 @@ void set_mrope_axes(Reading& reading, const Part& part, const std::optional<Obje
     return;
   }
   if (sum != pairs) {
-    throw Error("CONFIG_VALUE", "[read_config] mrope_section of " + (part.path.empty() ? "the config" : part.path) +
+    throw Error(Code::CONFIG_VALUE, "[read_config] mrope_section of " + (part.path.empty() ? "the config" : part.path) +
                                     " must sum to the " + std::to_string(pairs) + " pairs but sums to " +
                                     std::to_string(sum));
   }

@@ -8,7 +8,7 @@ namespace rotary::gpu {
 void check_cuda(int error, const char* what) {
   if (error == cudaSuccess) return;
   cudaGetLastError();  // said here, not again at the next call
-  throw Error("CUDA", "[" + std::string(what) + "] " + cudaGetErrorString(static_cast<cudaError_t>(error)));
+  throw Error(Code::CUDA, "[" + std::string(what) + "] " + cudaGetErrorString(static_cast<cudaError_t>(error)));
 }
 
 bool built() noexcept { return true; }

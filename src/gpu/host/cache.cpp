@@ -34,21 +34,21 @@ std::int64_t checked_span(const char* verb, const Cache& cache, std::size_t byte
   for (const Dimension& d : dimensions(cache)) {
     if (d.count == 1) continue;
     if (d.stride < 0) {
-      fail("SHAPE", verb, std::string("the cache's ") + d.name + " must not be negative but got " + text(d.stride));
+      fail(Code::SHAPE, verb, std::string("the cache's ") + d.name + " must not be negative but got " + text(d.stride));
     }
     if (d.stride < extent) {
-      fail("SHAPE", verb,
+      fail(Code::SHAPE, verb,
            std::string("the cache's elements must be distinct but ") + d.name + " " + text(d.stride) + " steps over " +
                text(extent) + " elements");
     }
     if (!extend(extent, d.count, d.stride)) {
-      fail("SHAPE", verb,
+      fail(Code::SHAPE, verb,
            std::string("the cache must span less than 2^63 bytes but got ") + d.name + " " + text(d.stride) +
                " times " + text(d.count));
     }
   }
   if (__builtin_mul_overflow(extent, static_cast<std::int64_t>(bytes), &extent)) {
-    fail("SHAPE", verb, "the cache must span less than 2^63 bytes but got more");
+    fail(Code::SHAPE, verb, "the cache must span less than 2^63 bytes but got more");
   }
   return extent;
 }
@@ -56,26 +56,26 @@ std::int64_t checked_span(const char* verb, const Cache& cache, std::size_t byte
 void check_end(const char* verb, const char* what, const void* data, std::int64_t bytes) {
   const auto address = reinterpret_cast<std::uintptr_t>(data);
   if (address + static_cast<std::uintptr_t>(bytes) >= address) return;
-  fail("SHAPE", verb, std::string(what) + " must end inside the address space but spans " + text(bytes) + " bytes");
+  fail(Code::SHAPE, verb, std::string(what) + " must end inside the address space but spans " + text(bytes) + " bytes");
 }
 
 void check_scale(const char* verb, const char* what, float scale) {
   if (std::isfinite(scale) && scale > 0) return;
-  fail("VALUE", verb, std::string(what) + " must be finite and above 0 but is " + number(scale));
+  fail(Code::VALUE, verb, std::string(what) + " must be finite and above 0 but is " + number(scale));
 }
 
 }  // namespace
 
 void check_cache(const char* verb, const Cache& cache, const ConstHeads& k) {
   if (cache.type > CacheType::f8_e4m3) {
-    fail("DTYPE", verb, "the cache must be same or f8_e4m3 but got value " + text(static_cast<int>(cache.type)));
+    fail(Code::DTYPE, verb, "the cache must be same or f8_e4m3 but got value " + text(static_cast<int>(cache.type)));
   }
   if (cache.pages < 1 || cache.page_size < 1) {
-    fail("SHAPE", verb,
+    fail(Code::SHAPE, verb,
          "the cache must have pages of tokens but got " + text(cache.pages) + " pages of " + text(cache.page_size));
   }
   if (cache.heads != k.layout.heads || cache.head_dim != k.layout.head_dim) {
-    fail("SHAPE", verb,
+    fail(Code::SHAPE, verb,
          "the cache must have the heads and the head_dim of k, " + text(k.layout.heads) + " and " +
              text(k.layout.head_dim) + ", but got " + text(cache.heads) + " and " + text(cache.head_dim));
   }
@@ -96,12 +96,12 @@ void check_slots(const char* verb, const Slots& slots) {
   const bool paged = slots.indptr != nullptr || slots.indices != nullptr || slots.batch_indices != nullptr ||
                      slots.positions != nullptr || slots.sequences != 0;
   if ((slots.slot != nullptr) == paged) {
-    fail("SHAPE", verb,
+    fail(Code::SHAPE, verb,
          std::string("slots must be given by a slot mapping or by pages but got ") + (paged ? "both" : "neither"));
   }
   if (!paged) return check_aligned(verb, "the slot mapping", slots.slot, sizeof(std::int64_t));
   if (slots.sequences < 0) {
-    fail("SHAPE", verb, "sequences must not be negative but is " + text(slots.sequences));
+    fail(Code::SHAPE, verb, "sequences must not be negative but is " + text(slots.sequences));
   }
   check_pointer(verb, "indptr", slots.indptr, sizeof(std::int32_t));
   check_pointer(verb, "indices", slots.indices, sizeof(std::int32_t));

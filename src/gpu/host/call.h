@@ -18,7 +18,7 @@ inline std::string number(float x) {
 
 // Those that have moved away have no pairs. Throws SHAPE.
 inline void check_pairs(const char* verb, const Frequencies& f) {
-  if (f.pairs() == 0) fail("SHAPE", verb, "inv_freq must have at least one pair but is empty");
+  if (f.pairs() == 0) fail(Code::SHAPE, verb, "inv_freq must have at least one pair but is empty");
 }
 
 // Throws SHAPE.
@@ -31,7 +31,7 @@ inline TableShape checked_shape(const char* verb, const Rotation& by) {
 inline constexpr int largest_reordered = 2048;
 inline void check_reordered(const char* verb, int rotary_dim) {
   if (rotary_dim <= largest_reordered) return;
-  fail("SHAPE", verb,
+  fail(Code::SHAPE, verb,
        "interleaved_to_half in place takes a rotary_dim of at most " + text(largest_reordered) + " but got " +
            text(rotary_dim));
 }
@@ -43,7 +43,7 @@ inline void check_unchanged(const char* verb, const Positions& p) {
   const bool sized = p.axes >= 1 && p.batch >= 1 && p.tokens >= 0;
   const bool aligned = of_eight % 8 == 0 && reinterpret_cast<std::uintptr_t>(p.i32) % 4 == 0;
   if (sized && (p.tokens == 0 || (kinds == 1 && aligned))) return;
-  fail("SHAPE", verb, "positions must be as their constructors make them but were changed");
+  fail(Code::SHAPE, verb, "positions must be as their constructors make them but were changed");
 }
 
 inline PositionArrays arrays_of(const Positions& p) noexcept {

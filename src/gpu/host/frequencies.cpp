@@ -41,7 +41,7 @@ Frequencies::Frequencies(const rotary::Frequencies& f, Pairing pairing, Stream s
     : arrays_(std::make_unique<FrequencyArrays>()), pairing_(pairing), pairs_(checked_pairs(f)), axes_(f.axes()) {
   const FloatState ours;
   if (pairing > Pairing::interleaved_to_half) {
-    fail("PAIRING", "table",
+    fail(Code::PAIRING, "table",
          "pairing must be half, interleaved or interleaved_to_half but got value " + text(static_cast<int>(pairing)));
   }
   const auto pairs = static_cast<std::size_t>(pairs_);

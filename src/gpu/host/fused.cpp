@@ -18,14 +18,14 @@ namespace {
 
 void check_norm(const char* verb, const char* what, const Norm& norm) {
   if (norm.dtype > DType::bf16) {
-    fail("DTYPE", verb,
+    fail(Code::DTYPE, verb,
          std::string(what) + "'s weight must be f32, f16 or bf16 but got value " + text(static_cast<int>(norm.dtype)));
   }
   if (reinterpret_cast<std::uintptr_t>(norm.weight) % size_of(norm.dtype) != 0) {  // no strings where all is well
     check_aligned(verb, (std::string(what) + "'s weight").c_str(), norm.weight, size_of(norm.dtype));
   }
   if (!std::isfinite(norm.eps) || norm.eps < 0) {
-    fail("VALUE", verb, std::string(what) + "'s eps must be finite and not negative but is " + number(norm.eps));
+    fail(Code::VALUE, verb, std::string(what) + "'s eps must be finite and not negative but is " + number(norm.eps));
   }
 }
 
@@ -34,20 +34,20 @@ void check_kv(const char* verb, const ConstHeads& k, const ConstHeads& v) {
   check_readable(verb, "k", k);
   check_readable(verb, "v", v);
   if (k.dtype != v.dtype) {
-    fail("DTYPE", verb, std::string("k and v must have one dtype but got ") + name(k.dtype) + " and " + name(v.dtype));
+    fail(Code::DTYPE, verb, std::string("k and v must have one dtype but got ") + name(k.dtype) + " and " + name(v.dtype));
   }
   if (!same_shape(k.layout, v.layout)) {
-    fail("SHAPE", verb, "v must have the shape of k, " + shape(k.layout) + ", but got " + shape(v.layout));
+    fail(Code::SHAPE, verb, "v must have the shape of k, " + shape(k.layout) + ", but got " + shape(v.layout));
   }
 }
 
 void check_q_and_k(const char* verb, const ConstHeads& q, const ConstHeads& k) {
   const Layout &a = q.layout, &b = k.layout;
   if (q.dtype != k.dtype) {
-    fail("DTYPE", verb, std::string("q and k must have one dtype but got ") + name(q.dtype) + " and " + name(k.dtype));
+    fail(Code::DTYPE, verb, std::string("q and k must have one dtype but got ") + name(q.dtype) + " and " + name(k.dtype));
   }
   if (a.batch != b.batch || a.tokens != b.tokens || a.head_dim != b.head_dim) {
-    fail("SHAPE", verb, "q and k must have one batch, tokens and head_dim but got " + shape(a) + " and " + shape(b));
+    fail(Code::SHAPE, verb, "q and k must have one batch, tokens and head_dim but got " + shape(a) + " and " + shape(b));
   }
 }
 
@@ -221,7 +221,7 @@ void norm_rotate_append(const ConstHeads& qkv, std::int64_t kv_heads, const Head
   check_norm(verb, "q_norm", q_norm);
   check_norm(verb, "k_norm", k_norm);
   if (by.pairing() == Pairing::interleaved_to_half && q.data == q_out.data && has_elements(q.layout)) {
-    fail("ALIAS", verb, "interleaved_to_half must turn q apart from qkv but q_out is q's part of it");
+    fail(Code::ALIAS, verb, "interleaved_to_half must turn q apart from qkv but q_out is q's part of it");
   }
   check_destination(verb, k, cache, slots);
   Writes written;

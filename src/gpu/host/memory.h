@@ -31,7 +31,7 @@ inline void copy_in(void* device, const void* host, std::size_t bytes, const cha
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   check_cuda(cudaStreamIsCapturing(stream, &status), what);
   if (status != cudaStreamCaptureStatusNone) {
-    fail("CUDA", what,
+    fail(Code::CUDA, what,
          "a stream that a CUDA graph captures must read positions and tables from the device's memory "
          "but these lie in the host's");
   }

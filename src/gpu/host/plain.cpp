@@ -13,9 +13,9 @@ namespace {
 
 template <class T>
 void check_positions(const T* p, std::int64_t tokens, int axes, int batch) {
-  if (axes < 1) fail("SHAPE", "positions", "axes must be at least 1 but is " + text(axes));
-  if (batch < 1) fail("SHAPE", "positions", "batch must be at least 1 but is " + text(batch));
-  if (tokens < 0) fail("SHAPE", "positions", "tokens must not be negative but is " + text(tokens));
+  if (axes < 1) fail(Code::SHAPE, "positions", "axes must be at least 1 but is " + text(axes));
+  if (batch < 1) fail(Code::SHAPE, "positions", "batch must be at least 1 but is " + text(batch));
+  if (tokens < 0) fail(Code::SHAPE, "positions", "tokens must not be negative but is " + text(tokens));
   checked_product("positions", checked_product("positions", axes, batch), tokens);
   if (tokens > 0) check_pointer("positions", "positions", p, sizeof(T));
 }
@@ -38,7 +38,7 @@ Positions::Positions(const double* p, std::int64_t tokens_, int axes_, int batch
 Rotation::Rotation(const Frequencies& f, const Positions& p) : frequencies(&f), positions(p) {
   check_pairs("rotation", f);
   check_unchanged("rotation", p);
-  if (p.f64 != nullptr) fail("POSITION", "rotation", "positions must be integers without a table but are fractional");
+  if (p.f64 != nullptr) fail(Code::POSITION, "rotation", "positions must be integers without a table but are fractional");
   check_axes("rotation", f.axes(), p.axes);
 }
 

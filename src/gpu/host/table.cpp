@@ -18,14 +18,14 @@ namespace {
 void check_options(const Frequencies& f, const TableOptions& options) {
   check_pairs("table", f);
   if (options.rounding > DType::bf16) {
-    fail("DTYPE", "table",
+    fail(Code::DTYPE, "table",
          "rounding must be f32, f16 or bf16 but is value " + text(static_cast<int>(options.rounding)));
   }
   if (options.angles == Angles::float32) check_float32(f.host(), f.host().inv_freq_float32);
 }
 
 void refuse_borrowed(bool borrowed) {
-  if (borrowed) fail("ALIAS", "table", "rows must be the table's own to be made anew but are borrowed");
+  if (borrowed) fail(Code::ALIAS, "table", "rows must be the table's own to be made anew but are borrowed");
 }
 
 void check_host_angles(const Frequencies& f, const rotary::Positions& p) {
@@ -64,7 +64,7 @@ void replace(void* old) {
 void Table::reserve(std::int64_t rows, int pairs) {
   refuse_borrowed(borrowed_);
   if (rows < 0 || pairs < 0) {
-    fail("SHAPE", "table",
+    fail(Code::SHAPE, "table",
          "rows and pairs to reserve must not be negative but are " + text(rows) + " and " + text(pairs));
   }
   const auto values = static_cast<std::int64_t>(checked_size(1, rows, pairs));
@@ -169,7 +169,7 @@ Table::Table(std::span<const float> cos, std::span<const float> sin, int pairs, 
 }
 
 Table Table::borrow(const float* cos, const float* sin, int pairs, Pairing pairing, std::int64_t tokens, int batch) {
-  if (tokens < 0) fail("SHAPE", "table", "tokens must not be negative but is " + text(tokens));
+  if (tokens < 0) fail(Code::SHAPE, "table", "tokens must not be negative but is " + text(tokens));
   checked_tokens(0, 0, pairs, batch);
   checked_size(batch, tokens, pairs);
   if (tokens > 0) {
