@@ -8,7 +8,7 @@
 
 #include "apps/shared/text.h"
 #include "rotary/error.h"
-#include "rotary/files.h"
+#include "rotary/tensors.h"
 
 namespace rotary::cli {
 

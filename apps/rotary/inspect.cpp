@@ -12,7 +12,8 @@
 #include "apps/shared/text.h"
 #include "apps/shared/usage_error.h"
 #include "commands.h"
-#include "rotary/files.h"
+#include "rotary/config.h"
+#include "rotary/tensors.h"
 #include "source.h"
 
 namespace rotary::cli {

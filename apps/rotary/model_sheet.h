@@ -4,7 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "rotary/files.h"
+#include "rotary/config.h"
+#include "files/models/known.h"
 
 namespace rotary::cli {
 

@@ -11,7 +11,8 @@
 #include "apps/shared/text.h"
 #include "commands.h"
 #include "model_sheet.h"
-#include "rotary/files.h"
+#include "rotary/config.h"
+#include "files/models/known.h"
 
 namespace rotary::cli {
 

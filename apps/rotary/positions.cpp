@@ -10,7 +10,7 @@
 #include <string>
 
 #include "apps/shared/text.h"
-#include "rotary/files.h"
+#include "rotary/tensors.h"
 
 namespace rotary::cli {
 

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "rotary/files.h"
+#include "rotary/config.h"
 #include "rotary/rotary.h"
 
 namespace CLI {

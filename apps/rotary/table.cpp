@@ -9,7 +9,8 @@
 #include "apps/shared/text.h"
 #include "commands.h"
 #include "positions.h"
-#include "rotary/files.h"
+#include "rotary/config.h"
+#include "rotary/tensors.h"
 #include "rotary/targets.h"
 #include "source.h"
 

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "rotary/files.h"
+#include "rotary/tensors.h"
 
 namespace rotary_torch {
 

@@ -17,7 +17,8 @@
 #include <string_view>
 #include <vector>
 
-#include "rotary/files.h"
+#include "rotary/config.h"
+#include "rotary/tensors.h"
 #include "rotary_torch/nn/activation.h"
 #include "rotary_torch/nn/attention.h"
 #include "rotary_torch/op/rotary_embedding.h"

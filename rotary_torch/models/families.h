@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "files/text/json.h"
-#include "rotary/files.h"
+#include "rotary/config.h"
 #include "rotary_torch/models/checkpoint.h"
 #include "rotary_torch/models/decoder.h"
 

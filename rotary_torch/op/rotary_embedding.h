@@ -9,7 +9,8 @@
 #include <utility>
 #include <variant>
 
-#include "rotary/files.h"
+#include "rotary/config.h"
+#include "rotary/tensors.h"
 #include "rotary_torch/op/op.h"
 
 namespace rotary_torch {

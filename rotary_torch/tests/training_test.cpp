@@ -19,7 +19,7 @@
 #include <utility>
 #include <vector>
 
-#include "rotary/files.h"
+#include "rotary/tensors.h"
 #include "rotary_torch/tests/scratch.h"
 #include "rotary_torch/training/adam.h"
 #include "rotary_torch/training/batches.h"

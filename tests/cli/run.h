@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "rotary/files.h"
+#include "rotary/tensors.h"
 
 namespace rotary::cli_tests {
 

@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "rotary/files.h"
+#include "rotary/config.h"
 
 namespace rotary {
 namespace {

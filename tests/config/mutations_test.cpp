@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "rotary/files.h"
+#include "rotary/config.h"
 
 namespace rotary {
 namespace {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <string>
 
-#include "rotary/files.h"
+#include "rotary/config.h"
 
 namespace rotary::origins_test {
 

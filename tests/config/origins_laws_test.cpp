@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "origins_helpers.h"
-#include "rotary/files.h"
+#include "rotary/config.h"
 
 namespace rotary {
 namespace {

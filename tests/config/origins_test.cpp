@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "origins_helpers.h"
-#include "rotary/files.h"
+#include "rotary/config.h"
 #include "tests/support/file_helpers.h"
 #include "tests/support/gguf_helpers.h"
 

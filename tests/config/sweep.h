@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "rotary/files.h"
+#include "rotary/config.h"
 
 namespace rotary::sweep {
 

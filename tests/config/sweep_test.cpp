@@ -14,7 +14,8 @@
 #include <vector>
 
 #include "files/config/stages.h"
-#include "rotary/files.h"
+#include "rotary/config.h"
+#include "files/models/known.h"
 #include "sweep.h"
 
 namespace rotary::sweep {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <string>
 
-#include "rotary/files.h"
+#include "rotary/config.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/support/file_helpers.h"
 #include "tests/support/gguf_helpers.h"

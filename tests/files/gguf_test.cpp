@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "rotary/files.h"
+#include "rotary/config.h"
 #include "tests/support/config_helpers.h"
 #include "tests/support/file_helpers.h"
 #include "tests/support/gguf_helpers.h"

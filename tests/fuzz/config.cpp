@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "fuzz.h"
-#include "rotary/files.h"
+#include "rotary/config.h"
 
 namespace rotary::fuzz {
 namespace {

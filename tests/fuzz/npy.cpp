@@ -2,7 +2,7 @@
 #include <cstring>
 
 #include "fuzz.h"
-#include "rotary/files.h"
+#include "rotary/tensors.h"
 
 namespace rotary::fuzz {
 namespace {

@@ -3,7 +3,7 @@
 
 #include "files/tensors/safetensors_header.h"
 #include "fuzz.h"
-#include "rotary/files.h"
+#include "rotary/tensors.h"
 
 namespace rotary::fuzz {
 namespace {

@@ -1,5 +1,5 @@
 // Built against an installed rotary, by find_package and by pkg-config.
-#include <rotary/files.h>
+#include <rotary/config.h>
 #include <rotary/reference.h>
 #include <rotary/rotary.h>
 #include <rotary/targets.h>

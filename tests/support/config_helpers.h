@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "rotary/files.h"
+#include "rotary/config.h"
 
 namespace rotary::config_test {
 

@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-#include "rotary/files.h"
+#include "rotary/tensors.h"
 
 namespace rotary::test {
 

@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "rotary/files.h"
+#include "rotary/config.h"
 
 namespace rotary::cli {
 

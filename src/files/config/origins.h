@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "files/text/json.h"
-#include "rotary/files.h"
+#include "rotary/config.h"
 
 namespace rotary::files {
 

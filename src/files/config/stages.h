@@ -11,7 +11,7 @@
 #include "files/models/families.h"
 #include "files/text/json.h"
 #include "origins.h"
-#include "rotary/files.h"
+#include "rotary/config.h"
 
 namespace rotary::files {
 

@@ -8,7 +8,7 @@
 
 #include "files/config/stages.h"
 #include "gguf.h"
-#include "rotary/files.h"
+#include "rotary/config.h"
 
 namespace rotary::files {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "rotary/files.h"
+#include "rotary/tensors.h"
 
 namespace rotary::files {
 

@@ -8,7 +8,7 @@
 #include "element_types.h"
 #include "files/text/io.h"
 #include "rotary/error.h"
-#include "rotary/files.h"
+#include "rotary/tensors.h"
 
 namespace rotary {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "files/text/io.h"
 #include "rotary/error.h"
-#include "rotary/files.h"
+#include "rotary/tensors.h"
 #include "safetensors_header.h"
 
 namespace rotary {

@@ -1,0 +1,25 @@
+// What is known of each model_type without a file: the sheet of `rotary models`.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "rotary/config.h"
+
+namespace rotary {
+
+// What the program knows of one part of a model_type without a file.
+struct KnownModel {
+  std::string model_type;             // as the top of a config.json names it
+  std::string part;                   // dotted path of the sub-config, "" at the top
+  std::vector<ModelRope> ropes = {};  // by the class defaults; sizes that have none are 0, layers then empty
+  double partial = 1;                 // where the sizes are 0: the fraction of the head that turns
+  std::string fact = {};              // what is surprising about it
+  std::string why = {};               // where there are no ropes: why not
+  bool rotary = true;                 // false: the model has no rotary positions
+};
+
+// Sorted by model_type, then part.
+std::vector<KnownModel> known_models();
+
+}  // namespace rotary
