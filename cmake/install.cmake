@@ -15,8 +15,10 @@ install(EXPORT rotary-targets NAMESPACE rotary:: DESTINATION ${config_dir})
 install(EXPORT rotary-gpu-targets NAMESPACE rotary:: DESTINATION ${config_dir})
 install(DIRECTORY include/rotary DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h" PATTERN "*.cuh")
 if(NOT ROTARY_FILES)
-  # A header without its library would only fail at link time.
-  install(CODE "file(REMOVE \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_INCLUDEDIR}/rotary/files.h\")")
+  # Headers without their library would only fail at link time.
+  foreach(header IN ITEMS config.h files.h)
+    install(CODE "file(REMOVE \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_INCLUDEDIR}/rotary/${header}\")")
+  endforeach()
 endif()
 
 # A static rotary_gpu leaves the CUDA runtime, static too, to whoever links it.

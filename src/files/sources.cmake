@@ -12,6 +12,7 @@ set(rotary_files_sources
   src/files/config_scaling.cpp
   src/files/config_shape.cpp
   src/files/config_vision.cpp
+  src/files/config_write.cpp
   src/files/element_types.cpp
   src/files/families.cpp
   src/files/gguf.cpp
