@@ -11,7 +11,7 @@ namespace rotary {
 // capitals, digits and '_' (docs/errors.md lists them all).
 class Error : public std::runtime_error {
  public:
-  Error(std::string_view code, const std::string& sentence) : std::runtime_error(sentence), code_(code) {}
+  Error(Code code, const std::string& sentence) : std::runtime_error(sentence), code_(code) {}
   const std::string& code() const noexcept { return code_; }
 
  private:

@@ -97,7 +97,7 @@ const Kernels& named(const char* operation, std::string_view name) {
     running += running.empty() ? "" : ", ";
     running += kernels.name;
   }
-  throw Error("TARGET", "[" + std::string(operation) + "] target must be one that this machine runs (" + running +
+  throw Error(Code::TARGET, "[" + std::string(operation) + "] target must be one that this machine runs (" + running +
                             ") but got \"" + std::string(name) + "\"");
 }
 

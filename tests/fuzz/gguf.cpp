@@ -1,7 +1,7 @@
 // Any bytes as a GGUF file: refused in one sentence, or a model whose ropes have frequencies or a reason why not.
 #include "fuzz.h"
 #include "rotary/files.h"
-#include "tests/gguf_helpers.h"
+#include "tests/support/gguf_helpers.h"
 
 namespace rotary::fuzz {
 
@@ -54,7 +54,7 @@ void one(const std::string& input) {
     try {
       require(frequencies(used.rope).inv_freq.size() == static_cast<std::size_t>(used.rope.rotary_dim / 2), "pairs");
     } catch (const Error& error) {
-      require(error.code() == "SCALING", error.code() + std::string(": ") + error.what());
+      require(std::string(rotary::name(error.code())) == "SCALING", std::string(rotary::name(error.code())) + std::string(": ") + error.what());
     }
   }
 }

@@ -1,0 +1,30 @@
+// What the programs of this project share: how a command line is run, and how it ends.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace CLI {
+class App;
+}
+
+namespace rotary::cli {
+
+// Parses words and runs the chosen command. Returns the exit status: 0 done; 1 an error in the input, printed as
+// "error: CODE: sentence"; 2 wrong usage.
+int run_program(CLI::App& app, const std::vector<std::string>& words);
+
+// argv without the program's name. "--positions -5:5" becomes "--positions=-5:5": a word that begins like a negative
+// number would be read as an option.
+std::vector<std::string> command_words(int argc, char** argv);
+
+int fail(Code code, std::string_view sentence);      // prints, returns 1
+int fail_usage(const CLI::App& app, std::string_view sentence);  // prints, returns 2
+
+// Ctrl-C: a command that stops early and has saved its work throws this; nothing is printed.
+struct Stopped {
+  int status;  // 128 + the signal's number
+};
+
+}  // namespace rotary::cli

@@ -1,0 +1,110 @@
+#include "text.h"
+
+#include <array>
+#include <charconv>
+#include <cmath>
+
+#include "rotary/error.h"
+
+namespace rotary::cli {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string json_number(double value) {
+  if (!std::isfinite(value)) throw Error(Code::NUMBER, "[json] a number must be finite but got " + digits(value, 3));
+  std::string text = digits(value, 17);
+  if (text.find_first_of(".e") == std::string::npos) text += ".0";  // a double stays one for typed readers
+  return text;
+}
+
+void append_json(std::string& out, const Json& value, std::size_t depth);
+
+void append_key(std::string& out, const std::string& key) {
+  out += Json(key).dump(-1, ' ', false, Json::error_handler_t::replace) + ": ";
+}
+
+// A number, a flag, or a string that is no sentence.
+bool is_word(const Json& item) {
+  constexpr std::size_t longest = 16;
+  return item.is_string() ? item.get_ref<const std::string&>().size() <= longest : item.is_primitive();
+}
+
+void append_list(std::string& out, const Json& value, std::size_t depth) {
+  const bool small = value.is_object() && value.size() <= 2;
+  bool plain = true;
+  for (const Json& item : value) plain = plain && (small ? item.is_primitive() : is_word(item));
+  const std::string line = std::string("\n").append(2 * depth, ' ');
+  const char* separator = plain ? ", " : ",";
+  bool first = true;
+  for (const auto& [key, item] : value.items()) {
+    if (!first) out += separator;
+    if (!plain) out += line + "  ";
+    if (value.is_object()) append_key(out, key);
+    append_json(out, item, depth + 1);
+    first = false;
+  }
+  if (!plain) out += line;
+}
+
+void append_json(std::string& out, const Json& value, std::size_t depth) {
+  if (value.is_number_float()) {
+    out += json_number(value.get<double>());
+  } else if (value.is_primitive()) {
+    out += value.dump(-1, ' ', false, Json::error_handler_t::replace);
+  } else {
+    out += value.is_object() ? '{' : '[';
+    append_list(out, value, depth);
+    out += value.is_object() ? '}' : ']';
+  }
+}
+
+}  // namespace
+
+std::string digits(double value, int significant) {
+  std::array<char, 64> buffer{};
+  const auto [end, status] =
+      std::to_chars(buffer.data(), buffer.data() + buffer.size(), value, std::chars_format::general, significant);
+  return status == std::errc() ? std::string(buffer.data(), end) : std::string("?");
+}
+
+std::string ranges(const std::vector<int>& rising) {
+  if (rising.empty()) return "none";
+  std::string text;
+  for (std::size_t i = 0; i < rising.size();) {
+    std::size_t last = i;
+    while (last + 1 < rising.size() && rising[last + 1] == rising[last] + 1) ++last;
+    if (!text.empty()) text += ", ";
+    text += std::to_string(rising[i]);
+    if (last > i) text.append("-").append(std::to_string(rising[last]));
+    i = last + 1;
+  }
+  return text;
+}
+
+std::string shape_text(const std::vector<std::int64_t>& shape) {
+  std::string text = "[";
+  for (std::size_t i = 0; i < shape.size(); ++i) text.append(i == 0 ? "" : ", ").append(std::to_string(shape[i]));
+  return text + "]";
+}
+
+std::string pad(std::string_view text, std::size_t width) {
+  std::string padded(text);
+  if (padded.size() < width) padded.append(width - padded.size(), ' ');
+  return padded;
+}
+
+std::string lead(std::string_view text, std::size_t width) {
+  return (text.size() < width ? std::string(width - text.size(), ' ') : std::string()) + std::string(text);
+}
+
+const char* direction(const Rope& rope) noexcept { return rope.clockwise ? "clockwise" : "counterclockwise"; }
+
+std::string json_text(const nlohmann::ordered_json& value) {
+  std::string out;
+  append_json(out, value, 0);
+  return out;
+}
+
+}  // namespace rotary::cli

@@ -1,0 +1,76 @@
+#include "rotary_torch/models/extend.h"
+
+#include <algorithm>
+#include <cmath>
+#include <type_traits>
+#include <variant>
+
+#include "rotary/error.h"
+#include "src/values/scaling_fields.h"
+
+namespace rotary_torch {
+namespace {
+
+using rotary::Error;
+
+// The scaling of that name: by factor from trained_length, its other values as they are by default.
+rotary::Scaling scaling_named(std::string_view word, double factor, std::int64_t trained_length) {
+  rotary::Scaling scaling = rotary::parse_scaling(word);
+  std::visit(
+      [&](auto& held) {
+        rotary::scalings::for_each_field(held, [&](const auto& field, auto& value) {
+          using Value = std::decay_t<decltype(value)>;
+          if constexpr (std::is_same_v<Value, double>) {
+            if (std::string_view(field.name) == "factor") value = factor;
+          } else if constexpr (std::is_same_v<Value, std::int64_t>) {
+            if (std::string_view(field.name) == "trained_length") value = trained_length;
+          }
+        });
+      },
+      scaling);
+  return scaling;
+}
+
+std::string shown(double value) {
+  std::string text = std::to_string(value);
+  text.erase(std::max(text.find_last_not_of('0') + 1, text.find('.') + 2));
+  return text;
+}
+
+}  // namespace
+
+const std::vector<std::string>& extensions() {
+  static const std::vector<std::string> words = {"none", "linear", "ntk", "ntk_fixed", "dynamic", "yarn", "llama3"};
+  return words;
+}
+
+rotary::Rope extended_rope(const DecoderConfig& config, std::string_view scaling, double factor) {
+  const std::string word(scaling);
+  if (std::find(extensions().begin(), extensions().end(), word) == extensions().end())
+    throw Error(Code::SCALING, "[extend] scaling must be none, linear, ntk, ntk_fixed, dynamic, yarn or llama3 but got '" +
+                               word + "'");
+  if (!config.rope || config.position != PositionEncoding::rope) {
+    throw Error(Code::ROPE, "[extend] a scaling needs a model whose positions are a rope but they are " +
+                            std::string(name(config.position)));
+  }
+  const rotary::ModelRope& own = *config.rope;
+  rotary::Rope rope = own.rope;
+  if (scaling == "none") return rope;
+  if (!rope.inv_freq.empty()) {
+    throw Error(Code::SCALING, "[extend] the model's frequencies must come from its base but they are given");
+  }
+  if (!std::holds_alternative<rotary::Unscaled>(rope.scaling)) {
+    throw Error(Code::SCALING, "[extend] the model's rope must be unscaled but it is " +
+                               std::string(rotary::name(rope.scaling)) + " already: scaling none keeps it");
+  }
+  if (!(factor > 1) || !std::isfinite(factor))
+    throw Error(Code::SCALING, "[extend] factor must be above 1 but got " + shown(factor));
+  const std::int64_t trained_length = config.context > 0 ? config.context : own.context;
+  if (trained_length <= 0)
+    throw Error(Code::CONFIG_MISSING,
+                "[extend] the trained length must be in the config (max_position_embeddings) but is not");
+  rope.scaling = scaling_named(scaling, factor, trained_length);
+  return rope;
+}
+
+}  // namespace rotary_torch

@@ -1,0 +1,23 @@
+// rotary::Error with a sentence put together from its parts.
+#pragma once
+
+#include <sstream>
+
+#include "rotary/error.h"
+
+namespace rotary_torch {
+
+// `[operation] parts...`
+struct Refusal {
+  const char* operation;
+
+  template <class... Parts>
+  [[noreturn]] void operator()(Code code, const Parts&... parts) const {
+    std::ostringstream sentence;
+    sentence << '[' << operation << "] ";
+    (sentence << ... << parts);
+    throw rotary::Error(code, sentence.str());
+  }
+};
+
+}  // namespace rotary_torch

@@ -1,0 +1,109 @@
+#include "origins.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "values/scaling_fields.h"
+
+namespace rotary::files {
+namespace {
+
+// The values of a ModelRope and of its scaling, whichever it is.
+const std::vector<std::string>& values_of_rope() {
+  static const std::vector<std::string> values = [] {
+    std::vector<std::string> all = {"layers",  "heads", "kv_heads", "head_dim",   "rotary_dim", "first",
+                                    "pairing", "base",  "inv_freq", "multiplier", "scaling"};
+    scalings::for_each_scaling([&](const auto& scaling) {
+      scalings::for_each_field(scaling, [&](const auto& field, const auto&) {
+        const std::string value = std::string("scaling.") + field.name;
+        if (std::find(all.begin(), all.end(), value) == all.end()) all.push_back(value);
+      });
+    });
+    all.insert(all.end(), {"attention_factor", "axis", "context"});
+    return all;
+  }();
+  return values;
+}
+
+}  // namespace
+
+void Origins::read(std::string_view value, const Object& keys, std::string_view key) {
+  if (keys.owner().empty()) {
+    given(value, keys.path_of(key));
+  } else {
+    usual(value, keys.owner());
+  }
+}
+
+void Origins::read_or_usual(std::string_view value, const Object& keys, std::string_view key, std::string_view whose) {
+  if (keys.has(key)) {
+    read(value, keys, key);
+  } else {
+    usual(value, whose);
+  }
+}
+
+void Origins::given(std::string_view value, std::string path) {
+  set({std::string(value), Origin::given, std::move(path)});
+}
+
+void Origins::usual(std::string_view value, std::string_view whose) {
+  set({std::string(value), Origin::model_default, std::string(whose)});
+}
+
+void Origins::derived(std::string_view value, std::string formula) {
+  set({std::string(value), Origin::derived, std::move(formula)});
+}
+
+void Origins::same(std::string_view value, std::string_view other) {
+  const ValueOrigin* known = find(other);
+  if (known != nullptr) set({std::string(value), known->origin, known->from});
+}
+
+void Origins::add(const std::vector<ValueOrigin>& others) {
+  for (const ValueOrigin& other : others) set(other);
+}
+
+const ValueOrigin* Origins::find(std::string_view value) const noexcept {
+  const auto found =
+      std::find_if(values_.begin(), values_.end(), [&](const ValueOrigin& known) { return known.value == value; });
+  return found == values_.end() ? nullptr : &*found;
+}
+
+std::vector<ValueOrigin> Origins::of_rope() const {
+  std::vector<ValueOrigin> all;
+  for (const std::string& value : values_of_rope()) {
+    if (const ValueOrigin* found = find(value)) all.push_back(*found);
+  }
+  return all;
+}
+
+void Origins::set(ValueOrigin origin) {
+  const auto known =
+      std::find_if(values_.begin(), values_.end(), [&](const ValueOrigin& old) { return old.value == origin.value; });
+  if (known == values_.end()) {
+    values_.push_back(std::move(origin));
+  } else {
+    *known = std::move(origin);
+  }
+}
+
+std::string last_word(const std::string& path) { return path.substr(path.rfind('.') + 1); }
+
+}  // namespace rotary::files
+
+namespace rotary {
+
+const char* name(Origin origin) noexcept {
+  switch (origin) {
+    case Origin::given:
+      return "given";
+    case Origin::model_default:
+      return "default";
+    case Origin::derived:
+      return "derived";
+  }
+  return "";
+}
+
+}  // namespace rotary

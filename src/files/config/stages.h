@@ -1,0 +1,168 @@
+// The stages of read_config, in order: find the parts, their shape, their layers, the rope of each layer,
+// its scaling, and what nobody read.
+#pragma once
+
+#include <deque>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "files/models/families.h"
+#include "files/text/json.h"
+#include "origins.h"
+#include "rotary/files.h"
+
+namespace rotary::files {
+
+inline constexpr int most_layers = 10000;
+inline constexpr int most_heads = 65536;
+inline constexpr int most_head_dim = 16384;
+inline constexpr double most_factor = 1e15;  // no published one is larger by far; beyond it the formulas overflow
+
+// One reading of one file.
+struct Reading {
+  const ConfigOptions& options;
+  Model model = {};
+  Ledger ledger = {};
+  Origins origins = {};            // of the part at hand, then of its rope
+  std::deque<Json> defaults = {};  // class defaults that stand in for objects of the file
+  int parts = 0;
+
+  // One sentence about part, once.
+  void note(const std::string& part, const std::string& sentence);
+};
+
+// A sub-config that has, or may have, a rope.
+struct Part {
+  std::string path;  // "", "text_config"
+  Object keys;
+  const Family& family;
+  bool known;  // false: --pairing decides, generic keys
+  std::string name() const { return known ? std::string(family.type) : "a model_type that is not known"; }
+};
+
+struct HeadShape {
+  int heads = 0;
+  int kv_heads = 0;
+  int head_dim = 0;
+  int first = 0;  // where the rotated block begins, when it is an MLA's
+  int block = 0;  // what partial_rotary_factor is a fraction of: the head, or MLA's rope block
+};
+
+// ---- shape (config/shape.cpp) ----
+constexpr std::int64_t most_length = std::int64_t{1} << 53;  // positions
+int layer_count(Reading&, const Part&);
+bool is_mla(const Part&);  // a family of MLA heads, unless the file says use_mla: false
+struct Layer;
+HeadShape head_shape(Reading&, const Part&, const Layer&);
+// The positions that the model was made for: max_position_embeddings, by any of its names.
+std::optional<std::int64_t> context_length(const Object&);
+// The same, 0 where the file does not say it or says nonsense.
+std::int64_t stated_context(Reading&, const Object&);
+
+// ---- layers (config/layers.cpp) ----
+struct Layer {
+  std::string type;  // "full_attention", ...; "" where the model has no types
+  bool turns = true;
+  std::optional<double> base;  // where the file has a list
+  std::optional<double> partial;
+  bool scaled = true;                         // Molmo 2: layers outside rope_scaling_layers keep the base only
+  int heads = 0, kv_heads = 0, head_dim = 0;  // per_layer_config; 0: the part's
+  int nope = 0, turning = 0;                  // of an MLA
+  std::vector<ValueOrigin> origins = {};      // of what this layer has for itself
+};
+std::vector<Layer> read_layers(Reading&, const Part&);
+// One for each layer; "" where the model has no types (layer_types.cpp).
+std::vector<std::string> layer_types(Reading&, const Part&, std::size_t layers);
+bool attends(const std::string& type);
+// A list with one value for each layer; nothing where it is not given or empty.
+template <typename T>
+std::optional<std::vector<T>> per_layer(Reading& reading, const Part& part, const char* key, std::size_t layers,
+                                        std::optional<std::vector<T>> values) {
+  if (!values || values->empty()) return std::nullopt;
+  if (values->size() < layers) {
+    part.keys.refuse(key, "must have one entry for each of the " + std::to_string(layers) + " layers");
+  }
+  if (values->size() > layers) {
+    reading.note(part.path, std::string(key) + " has more entries than there are layers: the last ones are not read");
+    values->resize(layers);
+  }
+  return values;
+}
+
+// ---- the parameters of one rope, from any spelling (config/rope.cpp) ----
+struct RopeKeys {
+  std::string type = "default";  // as scaling_type gives it
+  double base = 10000;
+  std::optional<double> partial;    // nothing said: the family's
+  std::optional<Object> scaling;    // the object that holds the scaling's keys, if any
+  bool truncate_elsewhere = false;  // a nested rope_parameters: truncate is read one level up
+  std::optional<bool> truncate;
+};
+// What rope_type may say beside the words of the scalings, and how it is read. "" where it is unknown.
+std::string published_type(std::string_view said);
+// The name of the scaling behind any spelling of rope_type, or axial, deepseek_yarn, telechat3-yarn; throws
+// CONFIG_VALUE for an unknown one.
+std::string scaling_type(Reading&, const Part&, const Object& keys);
+class RopeSource {
+ public:
+  RopeSource(Reading&, const Part&, const std::vector<Layer>&);
+  // Nothing where rope_parameters says null for that type.
+  std::optional<RopeKeys> of(const Layer&) const;
+
+ private:
+  bool is_nested(const Object& dict) const;
+  void read_around_nested();
+  void drop_untyped_scaling();
+  void drop_defaults_beside_empty();
+  double top_base(bool sliding) const;
+  void take_base(double base, const char* whose) const;
+  void pass_over_deeper(std::string_view winner, double base) const;
+  bool is_bent(const std::string& type) const;
+  bool has_sliding_base(const Layer&, bool has_keys) const;
+  std::optional<double> inner_number(const Object& keys, const char* key) const;
+  void drop_outer_base() const;
+  RopeKeys read(const std::optional<Object>& keys, const Layer&) const;
+  std::optional<RopeKeys> entry_of(const Object& dict, const Layer&) const;
+
+  Reading& reading_;
+  const Part& part_;
+  std::vector<std::string> labels_;
+  std::optional<Object> dict_;      // rope_parameters, or rope_scaling in its place
+  std::optional<Object> scaling_;   // rope_scaling, where it bends some layer types only
+  std::optional<Object> defaults_;  // the class default
+  bool nested_ = false;             // dict_ is keyed by layer type
+  std::optional<bool> truncate_;    // beside the layer types
+};
+
+// ---- scaling (config/scaling.cpp) ----
+struct ScalingContext {
+  const RopeKeys& rope;
+
+  double partial = 1;
+  int pairs = 0;
+};
+Scaling read_scaling(Reading&, const Part&, const ScalingContext&);
+
+// ---- learned frequencies (learned.cpp) ----
+void name_learned(Reading&, const Part&, ModelRope&);  // log_multiplier, as the family says
+
+// ---- parts ----
+void read_text_part(Reading&, const Part&);                                            // config/part.cpp
+void read_vision_part(Reading&, const Part&);                                          // config/vision.cpp
+void set_mrope_axes(Reading&, const Part&, const std::optional<Object>& keys, Rope&);  // config/vision.cpp
+bool is_vision(Axes) noexcept;
+bool is_params(const Object&);              // Mistral's or Meta's params.json
+void read_params(Reading&, const Object&);  // config/params.cpp
+
+// ---- the rest (config/leftover.cpp) ----
+// A key that is understood and not used: the known words inside it too, so that a made-up one there stays an error.
+void ignore_known(const Object&, const std::string& key);
+bool names_rope(std::string_view key);
+// What a part whose layers turn says beside its rope: another kind of positions is noted, ALiBi refused.
+void check_positions(Reading&, const Part&);
+// Throws CONFIG_KEY for the first rope key below root that nobody read.
+void refuse_leftovers(Reading&, const Json& root);
+
+}  // namespace rotary::files

@@ -1,0 +1,224 @@
+#include "io.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+#include "rotary/error.h"
+#include "utf8.h"
+
+namespace rotary::files {
+namespace {
+
+namespace fs = std::filesystem;
+
+[[noreturn]] void fail(const char* operation, const fs::path& path, const std::string& rule) {
+  throw Error(Code::FILE, "[" + std::string(operation) + "] " + path.string() + ": " + rule);
+}
+
+std::string reason(int error) { return std::generic_category().message(error); }
+
+const char* kind_of(mode_t mode) noexcept {
+  if (S_ISDIR(mode)) return "a folder";
+  if (S_ISFIFO(mode)) return "a pipe";
+  if (S_ISSOCK(mode)) return "a socket";
+  return "a device";
+}
+
+// A new file that nobody sees yet: removed unless it was renamed.
+class TemporaryFile {
+ public:
+  TemporaryFile(const char* operation, const fs::path& target) : operation_(operation), target_(target) {
+    static std::atomic<unsigned> next{0};
+    constexpr int tries = 1000;  // names left behind by a killed process of the same id
+    for (int i = 0; i < tries && descriptor_ < 0; ++i) {
+      const std::string name = ".rotary-" + std::to_string(getpid()) + "-" + std::to_string(next++) + ".tmp";
+      path_ = target.parent_path() / name;
+      descriptor_ = open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+      if (descriptor_ < 0 && errno != EEXIST) break;
+    }
+    if (descriptor_ < 0) fail(operation_, target_, "a file cannot be made in this folder: " + reason(errno));
+  }
+  ~TemporaryFile() {
+    if (descriptor_ >= 0) close(descriptor_);
+    if (!renamed_) unlink(path_.c_str());
+  }
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+
+  void set_permissions(mode_t mode) { check(fchmod(descriptor_, mode & 07777), "its permissions cannot be kept"); }
+
+  void write(std::span<const std::byte> bytes) {
+    while (!bytes.empty()) {
+      const ssize_t count = ::write(descriptor_, bytes.data(), bytes.size());
+      if (count < 0 && errno == EINTR) continue;
+      check(count < 0 ? -1 : 0, "cannot be written");
+      bytes = bytes.subspan(static_cast<std::size_t>(count));
+    }
+  }
+
+  void commit() {
+    check(fsync(descriptor_), "cannot be written to the disk");
+    check(close(std::exchange(descriptor_, -1)), "cannot be written");
+    check(rename(path_.c_str(), target_.c_str()), "cannot be replaced");
+    renamed_ = true;
+  }
+
+ private:
+  void check(int result, const char* rule) const {
+    if (result != 0) fail(operation_, target_, std::string(rule) + ": " + reason(errno));
+  }
+
+  const char* operation_;
+  const fs::path& target_;
+  fs::path path_;
+  int descriptor_ = -1;
+  bool renamed_ = false;
+};
+
+// Where a chain of symbolic links ends, be there a file or not.
+fs::path behind_links(const char* operation, fs::path path) {
+  constexpr int most_links = 40;  // as Linux has it
+  for (int i = 0; i <= most_links; ++i) {
+    std::error_code error;
+    if (!fs::is_symlink(fs::symlink_status(path, error))) return path;
+    const fs::path link = fs::read_symlink(path, error);
+    if (error) fail(operation, path, "the link cannot be read: " + error.message());
+    path = path.parent_path() / link;  // an absolute link stands alone
+  }
+  fail(operation, path, reason(ELOOP));
+}
+
+std::optional<mode_t> permissions_of(const char* operation, const fs::path& target) {
+  struct stat status {};
+  if (stat(target.c_str(), &status) != 0) return std::nullopt;
+  if (!S_ISREG(status.st_mode))
+    fail(operation, target, std::string("only a regular file can be written but this is ") + kind_of(status.st_mode));
+  return status.st_mode;
+}
+
+// Makes the new name itself durable. A folder that cannot be opened or synced is no failure: the file is whole.
+void sync_folder(const char* operation, const fs::path& target) {
+  const fs::path folder = target.parent_path().empty() ? fs::path(".") : target.parent_path();
+  const int descriptor = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) return;
+  const bool broken = fsync(descriptor) != 0 && errno == EIO;
+  close(descriptor);
+  if (broken) fail(operation, target, "the folder cannot be written to the disk: " + reason(EIO));
+}
+
+// Bytes of the character that text begins with; 0 for a control character or what is not UTF-8.
+std::size_t character_length(std::string_view text) noexcept {
+  const Character character = first_character(text);
+  return character.code < 0x20 || character.code == 0x7F ? 0 : character.length;
+}
+
+}  // namespace
+
+// O_NONBLOCK: a pipe without a writer must not hang the open that finds out that it is a pipe.
+InputFile::InputFile(const char* operation, fs::path path) : operation_(operation), path_(std::move(path)) {
+  descriptor_ = open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  if (descriptor_ < 0) fail(operation_, path_, "cannot be opened: " + reason(errno));
+  struct stat status {};
+  const int error = fstat(descriptor_, &status) != 0 ? errno : 0;
+  if (error == 0 && S_ISREG(status.st_mode)) {
+    size_ = static_cast<std::uint64_t>(status.st_size);
+    return;
+  }
+  close(descriptor_);
+  if (error != 0) fail(operation_, path_, "cannot be examined: " + reason(error));
+  fail(operation_, path_, std::string("only a regular file can be read but this is ") + kind_of(status.st_mode));
+}
+
+InputFile::~InputFile() { close(descriptor_); }
+
+void InputFile::read(std::uint64_t offset, std::span<std::byte> out) const {
+  while (!out.empty()) {
+    const ssize_t count = pread(descriptor_, out.data(), out.size(), static_cast<off_t>(offset));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) fail(operation_, path_, "cannot be read: " + reason(errno));
+    if (count == 0) {
+      fail(operation_, path_,
+           "had " + std::to_string(size_) + " bytes when it was opened but now ends at " + std::to_string(offset));
+    }
+    out = out.subspan(static_cast<std::size_t>(count));
+    offset += static_cast<std::uint64_t>(count);
+  }
+}
+
+std::string InputFile::text() const {
+  std::string whole(static_cast<std::size_t>(size_), '\0');
+  read(0, std::as_writable_bytes(std::span(whole)));
+  return whole;
+}
+
+void write_whole(const char* operation, const fs::path& path, std::string_view text) {
+  const std::span<const std::byte> part = bytes_of(text);
+  write_whole(operation, path, {&part, 1});
+}
+
+void write_whole(const char* operation, const fs::path& path, std::span<const std::span<const std::byte>> parts) {
+  const fs::path target = behind_links(operation, path);
+  const std::optional<mode_t> permissions = permissions_of(operation, target);
+  TemporaryFile file(operation, target);
+  if (permissions) file.set_permissions(*permissions);
+  for (const std::span<const std::byte> part : parts) file.write(part);
+  file.commit();
+  sync_folder(operation, target);
+}
+
+std::span<const std::byte> bytes_of(std::string_view text) noexcept { return std::as_bytes(std::span(text)); }
+
+namespace {
+
+std::string escaped(char c) {
+  constexpr const char* digits = "0123456789ABCDEF";
+  const auto byte = static_cast<unsigned char>(c);
+  return {'\\', 'x', digits[byte >> 4], digits[byte & 15]};
+}
+
+}  // namespace
+
+std::string lower(std::string_view text) {
+  std::string result(text);
+  for (char& c : result) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return result;
+}
+
+std::string printable(std::string_view text) {
+  std::string result;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    result += byte >= 0x20 && byte != 0x7F ? std::string(1, c) : escaped(c);
+  }
+  return result;
+}
+
+std::string in_quotes(std::string_view text) {
+  constexpr std::size_t longest = 80;
+  std::string result = "\"";
+  std::size_t i = 0;
+  while (i < text.size() && i < longest) {
+    const std::size_t length = character_length(text.substr(i));
+    if (length > 0) {
+      result += text.substr(i, length);
+    } else {
+      result += escaped(text[i]);
+    }
+    i += std::max<std::size_t>(length, 1);
+  }
+  return result + (i < text.size() ? "...\"" : "\"");
+}
+
+}  // namespace rotary::files

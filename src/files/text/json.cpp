@@ -1,0 +1,266 @@
+#include "json.h"
+
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <cstddef>
+#include <limits>
+
+#include "io.h"
+#include "rotary/error.h"
+
+namespace rotary::files {
+namespace {
+
+constexpr int most_levels = 64;
+constexpr std::size_t most_values = 500000;
+constexpr std::size_t most_elements = 16384;  // of a list that a getter copies
+
+// Python's json writes three words that JSON does not have ("time_step_limit": [0.0, Infinity]). Outside strings they
+// become strings that begin with U+0000, and Guard makes those the numbers they mean: a getter refuses them.
+struct PythonNumber {
+  std::string_view word;
+  double value;
+};
+constexpr std::array<PythonNumber, 3> python_numbers = {{{"NaN", std::numeric_limits<double>::quiet_NaN()},
+                                                         {"-Infinity", -std::numeric_limits<double>::infinity()},
+                                                         {"Infinity", std::numeric_limits<double>::infinity()}}};
+constexpr std::string_view marker("\0", 1);
+
+const PythonNumber* python_number(std::string_view text) {
+  for (const PythonNumber& known : python_numbers) {
+    if (text.starts_with(known.word)) return &known;
+  }
+  return nullptr;
+}
+
+std::string with_marked_numbers(std::string_view text) {
+  std::string result;
+  result.reserve(text.size() + 64);
+  bool in_string = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const PythonNumber* number = in_string ? nullptr : python_number(text.substr(i));
+    if (number != nullptr) {
+      result.append("\"\\u0000").append(number->word).append("\"");
+      i += number->word.size() - 1;
+      continue;
+    }
+    if (in_string && text[i] == '\\') {
+      result.append(text.substr(i, 2));
+      ++i;
+      continue;
+    }
+    if (text[i] == '"') in_string = !in_string;
+    result += text[i];
+  }
+  return result;
+}
+
+// Watches the parser: levels, values, duplicate keys.
+class Guard {
+ public:
+  bool operator()(int, Json::parse_event_t event, Json& parsed) {
+    if (event == Json::parse_event_t::object_start || event == Json::parse_event_t::array_start) {
+      keys_.emplace_back();
+      if (keys_.size() > most_levels) {
+        throw Error(Code::JSON, "[parse] arrays and objects must not nest deeper than " + std::to_string(most_levels));
+      }
+    } else if (event == Json::parse_event_t::object_end || event == Json::parse_event_t::array_end) {
+      keys_.pop_back();
+    } else if (event == Json::parse_event_t::key) {
+      check_key(parsed.get_ref<const std::string&>());
+    } else if (parsed.is_string()) {
+      const std::string_view text = parsed.get_ref<const std::string&>();
+      const PythonNumber* number = text.starts_with(marker) ? python_number(text.substr(1)) : nullptr;
+      if (number != nullptr) parsed = number->value;
+    }
+    if (++values_ > most_values) {
+      throw Error(Code::JSON, "[parse] a file must hold at most " + std::to_string(most_values) + " values");
+    }
+    return true;
+  }
+
+ private:
+  void check_key(const std::string& key) {
+    if (key.starts_with(marker)) throw Error(Code::JSON, "[parse] a key must be a string that does not begin with U+0000");
+    if (!keys_.back().insert(key).second) {
+      throw Error(Code::JSON, "[parse] a key must not stand twice in one object but " + in_quotes(key) + " does");
+    }
+  }
+
+  std::vector<std::set<std::string>> keys_;
+  std::size_t values_ = 0;
+};
+
+}  // namespace
+
+std::string shown(const Json& value) {
+  if (is_not_finite(value)) {
+    const double number = value.get<double>();
+    return std::isnan(number) ? "NaN" : number > 0 ? "Infinity" : "-Infinity";
+  }
+  std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
+  if (text.size() > 60) {
+    text.resize(57);
+    while (!text.empty() && (static_cast<unsigned char>(text.back()) & 0xC0) == 0x80) text.pop_back();
+    text += "...";
+  }
+  return text;
+}
+
+bool is_not_finite(const Json& value) { return value.is_number_float() && !std::isfinite(value.get<double>()); }
+
+Json parse_json(std::string_view text) {
+  if (text.size() > most_json_bytes) {
+    throw Error(Code::JSON,
+                "[parse] a config must be at most 16 MB but this one has " + std::to_string(text.size()) + " bytes");
+  }
+  if (text.find('\0') != std::string_view::npos) {
+    throw Error(Code::JSON, "[parse] the text must be JSON but holds a byte 0");
+  }
+  if (text.starts_with("\xEF\xBB\xBF")) {
+    throw Error(Code::JSON, "[parse] the text must be JSON but begins with a byte order mark");
+  }
+  std::string marked;
+  if (text.find("NaN") != std::string_view::npos || text.find("Infinity") != std::string_view::npos) {
+    marked = with_marked_numbers(text);
+    text = marked;
+  }
+  Guard guard;
+  try {
+    return Json::parse(text.begin(), text.end(), [&guard](int depth, Json::parse_event_t event, Json& parsed) {
+      return guard(depth, event, parsed);
+    });
+  } catch (const Json::exception& e) {
+    std::string why = e.what();
+    if (const auto end = why.find("] "); end != std::string::npos) why.erase(0, end + 2);
+    throw Error(Code::JSON, "[parse] the text must be JSON in UTF-8 but has a " + why);
+  }
+}
+
+std::string spelled(double value) {
+  char buffer[40];
+  const auto end = std::to_chars(buffer, buffer + sizeof buffer, value).ptr;
+  std::string text(buffer, end);
+  if (std::fabs(value) < 1e15 && value == std::floor(value)) {
+    text = std::to_string(static_cast<std::int64_t>(value));
+  }
+  return text;
+}
+
+std::string Object::path_of(std::string_view key) const {
+  return path_.empty() ? std::string(key) : path_ + "." + std::string(key);
+}
+
+void Object::refuse(std::string_view key, const std::string& rule) const {
+  const auto found = json_->find(std::string(key));
+  throw Error(Code::CONFIG_VALUE, "[read_config] " + path_of(key) + " " + rule + " but got " +
+                                  (found == json_->end() ? "nothing" : shown(*found)));
+}
+
+bool Object::has(std::string_view key) const {
+  const auto found = json_->find(std::string(key));
+  return found != json_->end() && !found->is_null();
+}
+
+bool Object::is_null(std::string_view key) const {
+  const auto found = json_->find(std::string(key));
+  return found != json_->end() && found->is_null();
+}
+
+const Json* Object::value(std::string_view key) const {
+  const auto found = json_->find(std::string(key));
+  if (found == json_->end()) return nullptr;
+  mark(key);
+  return found->is_null() ? nullptr : &*found;
+}
+
+std::optional<std::int64_t> Object::integer(std::string_view key, std::int64_t least, std::int64_t most) const {
+  const Json* v = value(key);
+  if (v == nullptr) return std::nullopt;
+  const std::string rule = "must be an integer from " + std::to_string(least) + " to " + std::to_string(most);
+  if (!v->is_number_integer()) refuse(key, rule);
+  if (v->is_number_unsigned() && v->get<std::uint64_t>() > static_cast<std::uint64_t>(INT64_MAX)) refuse(key, rule);
+  const auto i = v->get<std::int64_t>();
+  if (i < least || i > most) refuse(key, rule);
+  return i;
+}
+
+std::optional<std::int64_t> Object::length(std::string_view key, std::int64_t most) const {
+  const Json* v = value(key);
+  if (v == nullptr || !v->is_number_float()) return integer(key, 1, most);
+  const auto real = v->get<double>();
+  if (!(real >= 1 && real <= static_cast<double>(most)) || std::trunc(real) != real) {
+    refuse(key, "must be an integer from 1 to " + std::to_string(most));
+  }
+  return static_cast<std::int64_t>(real);
+}
+
+std::optional<double> Object::number(std::string_view key) const {
+  const Json* v = value(key);
+  if (v == nullptr) return std::nullopt;
+  if (!v->is_number()) refuse(key, "must be a number");
+  if (is_not_finite(*v)) refuse(key, "must be a finite number");
+  return v->get<double>();
+}
+
+std::optional<bool> Object::boolean(std::string_view key) const {
+  const Json* v = value(key);
+  if (v == nullptr) return std::nullopt;
+  if (!v->is_boolean()) refuse(key, "must be true or false");
+  return v->get<bool>();
+}
+
+std::optional<std::string> Object::text(std::string_view key) const {
+  const Json* v = value(key);
+  if (v == nullptr) return std::nullopt;
+  if (!v->is_string()) refuse(key, "must be a string");
+  return v->get<std::string>();
+}
+
+namespace {
+
+template <typename T>
+std::optional<std::vector<T>> list(const Object& object, std::string_view key, const char* what,
+                                   bool (*fits)(const Json&)) {
+  const Json* v = object.value(key);
+  if (v == nullptr) return std::nullopt;
+  const std::string rule = std::string("must be a list of ") + what;
+  if (!v->is_array()) object.refuse(key, rule);
+  if (v->size() > most_elements)
+    object.refuse(key, rule + " of at most " + std::to_string(most_elements) + " elements");
+  std::vector<T> elements;
+  for (const Json& element : *v) {
+    if (!fits(element)) object.refuse(key, rule);
+    elements.push_back(element.get<T>());
+  }
+  return elements;
+}
+
+bool fits_int(const Json& v) {
+  return v.is_number_integer() &&
+         (v.is_number_unsigned() ? v.get<std::uint64_t>() <= INT32_MAX : v.get<std::int64_t>() >= INT32_MIN);
+}
+
+}  // namespace
+
+std::optional<std::vector<double>> Object::numbers(std::string_view key) const {
+  return list<double>(*this, key, "finite numbers", [](const Json& v) { return v.is_number() && !is_not_finite(v); });
+}
+
+std::optional<std::vector<int>> Object::integers(std::string_view key) const {
+  return list<int>(*this, key, "32-bit integers", fits_int);
+}
+
+std::optional<std::vector<std::string>> Object::texts(std::string_view key) const {
+  return list<std::string>(*this, key, "strings", [](const Json& v) { return v.is_string(); });
+}
+
+std::optional<Object> Object::object(std::string_view key) const {
+  const Json* v = value(key);
+  if (v == nullptr) return std::nullopt;
+  if (!v->is_object()) refuse(key, "must be an object");
+  return Object(*v, path_of(key), *ledger_, owner_);
+}
+
+}  // namespace rotary::files

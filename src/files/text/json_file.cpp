@@ -1,0 +1,20 @@
+#include "json_file.h"
+
+#include "json.h"
+#include "rotary/error.h"
+
+namespace rotary::files {
+
+std::string json_file_text(const char* operation, const InputFile& file) {
+  if (file.size() > most_json_bytes) {
+    throw Error(Code::JSON, "[" + std::string(operation) + "] a JSON file must be at most 16 MB but " +
+                            in_quotes(file.path().string()) + " has " + std::to_string(file.size()) + " bytes");
+  }
+  return file.text();
+}
+
+std::string json_file_text(const char* operation, const std::filesystem::path& path) {
+  return json_file_text(operation, InputFile(operation, path));
+}
+
+}  // namespace rotary::files

@@ -1,0 +1,57 @@
+// What the door says to a call that it refuses: every rule of the verbs as a sentence.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "rotary/rotary.h"
+
+namespace rotary {
+
+// What the door needs to know of a table, wherever its rows lie.
+struct TableShape {
+  Pairing pairing = {};
+  int pairs = 0;
+  int batch = 1;
+  std::int64_t tokens = 0;
+  int rotary_dim() const noexcept { return 2 * pairs; }
+};
+inline TableShape shape_of(const Table& t) noexcept { return {t.pairing(), t.pairs(), t.batch(), t.tokens()}; }
+inline TableShape shape_of(const TableShape& t) noexcept { return t; }
+
+// How the sentences name a call and its sides.
+struct Names {
+  const char* verb;
+  const char* x;
+  const char* out;
+  const char* of_x;  // " of q", where there is more than one
+};
+
+// Throws Error(code, "[verb] sentence").
+[[noreturn, gnu::cold]] void fail(Code code, const char* verb, const std::string& sentence);
+
+// Throws for the first rule that a call from x to out breaks. It breaks one.
+[[noreturn, gnu::cold]] void refuse(const Names& names, const ConstHeads& x, const Heads& out, const TableShape& table);
+
+// Throws ALIAS: what is written to the one meets the other.
+[[noreturn, gnu::cold]] void refuse_meeting(const char* verb, const char* written, const char* other);
+
+// "[batch, tokens, heads, head_dim]" in numbers.
+std::string shape(const Layout&);
+
+// As the door checks what is only read. Throws DTYPE, SHAPE.
+void check_readable(const char* verb, const char* side, const ConstHeads& x);
+
+inline std::string text(std::int64_t n) { return std::to_string(n); }
+
+inline bool same_shape(const Layout& a, const Layout& b) noexcept {
+  return a.batch == b.batch && a.tokens == b.tokens && a.heads == b.heads && a.head_dim == b.head_dim;
+}
+
+// Adds what count steps reach; false where that is 2^63 or more.
+inline bool extend(std::int64_t& extent, std::int64_t count, std::int64_t stride) noexcept {
+  std::int64_t reach = 0;
+  return !__builtin_mul_overflow(count - 1, stride, &reach) && !__builtin_add_overflow(extent, reach, &extent);
+}
+
+}  // namespace rotary

@@ -1,0 +1,158 @@
+#include "table_checks.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdio>
+#include <limits>
+#include <span>
+#include <string>
+#include <type_traits>
+
+#include "angle_job.h"
+#include "turns.h"
+
+namespace rotary {
+
+namespace {
+
+std::string in_words(double x) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.17g", x);
+  return text;
+}
+
+// The number of values where all are finite. Those are told without a branch each: a few nanoseconds for a row.
+template <class Real>
+std::size_t first_not_finite(std::span<const Real> values) noexcept {
+  using Bits = std::conditional_t<sizeof(Real) == 8, std::uint64_t, std::uint32_t>;
+  constexpr int fraction_bits = std::numeric_limits<Real>::digits - 1;
+  constexpr Bits carry = Bits{1} << fraction_bits, exponent = (~Bits{0} >> 1) / carry * carry;
+  Bits top = 0;  // its highest bit: some exponent is all ones
+  for (const Real x : values) top |= (std::bit_cast<Bits>(x) & exponent) + carry;
+  if (top >> (8 * sizeof(Bits) - 1) == 0) return values.size();
+  const auto found = std::find_if_not(values.begin(), values.end(), [](Real x) { return std::isfinite(x); });
+  return static_cast<std::size_t>(found - values.begin());
+}
+
+}  // namespace
+
+int checked_pairs(const Frequencies& f) {
+  const std::size_t pairs = f.inv_freq.size();
+  const auto expect = [&](const char* what, std::size_t size) {
+    if (size != 0 && size != pairs)
+      throw Error(Code::SHAPE, std::string("[table] ") + what + " must be empty or have one value for each of the " +
+                               std::to_string(pairs) + " pairs but has " + std::to_string(size));
+  };
+  if (pairs == 0) throw Error(Code::SHAPE, "[table] inv_freq must have at least one pair but is empty");
+  if (pairs > largest_pairs)
+    throw Error(Code::SHAPE, "[table] inv_freq must have fewer than 2^30 pairs but has " + std::to_string(pairs));
+  expect("axis", f.axis.size());
+  expect("inv_freq_float32", f.inv_freq_float32.size());
+  if (const std::size_t i = first_not_finite<double>(f.inv_freq); i < pairs)
+    throw Error(Code::SCALING,
+                "[table] inv_freq must be finite but is " + in_words(f.inv_freq[i]) + " at pair " + std::to_string(i));
+  if (!std::isfinite(f.attention_factor))
+    throw Error(Code::SCALING, "[table] attention_factor must be finite but is " + in_words(f.attention_factor));
+  return static_cast<int>(pairs);
+}
+
+void check_axes(const char* operation, int rope_axes, int position_axes) {
+  const auto refuse = [&](const std::string& sentence) {
+    throw Error(Code::SHAPE, "[" + std::string(operation) + "] " + sentence);
+  };
+  if (position_axes > 1 && rope_axes == 1)
+    refuse("a rope of one axis takes positions of one axis but they have " + std::to_string(position_axes));
+  if (position_axes > 1 && rope_axes > position_axes)
+    refuse("the rope's axes are 0 to " + std::to_string(rope_axes - 1) + " but the positions have " +
+           std::to_string(position_axes) + " axes");
+}
+
+void check_positions(const Frequencies& f, const Positions& p) {
+  const int axes = f.axes();
+  if (p.axes < 1 || p.batch < 1 || p.tokens < 0 || (p.tokens > 0 && p.integers == nullptr && p.reals == nullptr))
+    throw Error(Code::SHAPE, "[table] positions must be as their constructors make them but were changed");
+  check_axes("table", axes, p.axes);
+  if (p.reals == nullptr) return;
+  const std::int64_t count = static_cast<std::int64_t>(p.axes) * p.batch * p.tokens;
+  for (std::int64_t k = 0; k < count; ++k) {
+    if (!std::isfinite(p.reals[k]))
+      throw Error(Code::POSITION,
+                  "[table] positions must be finite but position " + std::to_string(k) + " is " + in_words(p.reals[k]));
+  }
+}
+
+std::size_t checked_size(int batch, std::int64_t tokens, int pairs) {
+  std::int64_t size = 0;
+  if (__builtin_mul_overflow(std::int64_t{batch}, tokens, &size) ||
+      __builtin_mul_overflow(size, static_cast<std::int64_t>(pairs), &size) ||
+      size > std::numeric_limits<std::ptrdiff_t>::max() / static_cast<std::int64_t>(sizeof(float)))
+    throw Error(Code::SHAPE, "[table] batch * tokens * pairs must fit in memory but is " + std::to_string(batch) + " * " +
+                             std::to_string(tokens) + " * " + std::to_string(pairs));
+  return static_cast<std::size_t>(size);
+}
+
+std::int64_t checked_tokens(std::size_t cos, std::size_t sin, int pairs, int batch) {
+  if (pairs < 1 || pairs > largest_pairs)
+    throw Error(Code::SHAPE, "[table] pairs must be from 1 to 2^30 - 1 but is " + std::to_string(pairs));
+  if (batch < 1) throw Error(Code::SHAPE, "[table] batch must be at least 1 but is " + std::to_string(batch));
+  if (cos != sin)
+    throw Error(Code::SHAPE, "[table] cos and sin must have the same length but have " + std::to_string(cos) + " and " +
+                             std::to_string(sin));
+  const std::size_t row = static_cast<std::size_t>(batch) * static_cast<std::size_t>(pairs);
+  if (cos % row != 0)
+    throw Error(Code::SHAPE, "[table] the length of cos must be a multiple of batch * pairs = " + std::to_string(row) +
+                             " but is " + std::to_string(cos));
+  return static_cast<std::int64_t>(cos / row);
+}
+
+// ---- the float32 formula's inputs ----------------------------------------------------------------
+
+void prepare_float32(const Frequencies& f, std::vector<float>& result) {
+  const std::size_t pairs = f.inv_freq.size();
+  result.resize(static_cast<std::size_t>(padded_pairs(static_cast<int>(pairs))));
+  std::fill(result.begin() + static_cast<std::ptrdiff_t>(pairs), result.end(), 0.0f);
+  if (f.inv_freq_float32.empty()) {
+    for (std::size_t i = 0; i < pairs; ++i) result[i] = static_cast<float>(f.inv_freq[i]);
+  } else {
+    std::copy(f.inv_freq_float32.begin(), f.inv_freq_float32.end(), result.begin());
+  }
+}
+
+void check_float32(const Frequencies& f, const std::vector<float>& prepared) {
+  if (const std::size_t i = first_not_finite<float>(prepared); i < f.inv_freq.size())
+    throw Error(Code::SCALING, "[table] inv_freq must be finite in float32 but is " + in_words(f.inv_freq[i]) +
+                               " at pair " + std::to_string(i));
+  if (!std::isfinite(static_cast<float>(f.attention_factor)))
+    throw Error(Code::SCALING, "[table] attention_factor must be finite in float32 but is " + in_words(f.attention_factor));
+}
+
+namespace {
+
+// The largest magnitude among the pairs of one axis. Magnitudes compare as their bits do.
+float fastest_of(const AngleJob& job, int axis) noexcept {
+  std::uint32_t fastest = 0;
+  for (int i = 0; i < job.pairs; ++i) {
+    const std::uint32_t magnitude = std::bit_cast<std::uint32_t>(job.inv_freq_float32[i]) & 0x7fffffffu;
+    const bool listens = job.axis == nullptr || job.axis[i] == axis;
+    fastest = listens && magnitude > fastest ? magnitude : fastest;
+  }
+  return std::bit_cast<float>(fastest);
+}
+
+}  // namespace
+
+void check_float32(const AngleJob& job) {
+  for (int axis = 0; axis < job.axes; ++axis) {
+    const float fastest = fastest_of(job, axis);
+    for (std::int64_t k = axis * job.rows; k < (axis + 1) * job.rows; ++k) {
+      const double p = job.integers != nullptr ? static_cast<double>(job.integers[k]) : job.reals[k];
+      const float rounded = static_cast<float>(p);
+      if (!std::isfinite(rounded) || !std::isfinite(rounded * fastest))
+        throw Error(Code::POSITION, "[table] position * inv_freq must be finite in float32 but is " + in_words(p) + " * " +
+                                    in_words(fastest) + " at position " + std::to_string(k));
+    }
+  }
+}
+
+}  // namespace rotary

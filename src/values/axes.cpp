@@ -1,0 +1,102 @@
+// Which coordinate of a position drives each pair: the layouts of the vision-language models.
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "rotary/rotary.h"
+
+namespace rotary {
+namespace {
+
+constexpr int most_axes = std::numeric_limits<std::uint8_t>::max() + 1;
+
+void check_sections(std::span<const int> sections, const std::string& operation) {
+  std::int64_t pairs = 0;
+  for (const int section : sections) {
+    if (section < 0) {
+      throw Error(Code::SHAPE, "[" + operation + "] every section must be at least 0 but got " + std::to_string(section));
+    }
+    pairs += section;
+  }
+  if (pairs == 0 || pairs > std::numeric_limits<int>::max() / 2) {
+    throw Error(Code::SHAPE, "[" + operation + "] the sections must sum to the pairs of a head but got " +
+                             std::to_string(pairs) + " pairs");
+  }
+}
+
+void check_three(std::span<const int> sections, const std::string& operation) {
+  if (sections.size() != 3) {
+    throw Error(Code::SHAPE, "[" + operation + "] there must be 3 sections but got " + std::to_string(sections.size()));
+  }
+  check_sections(sections, operation);
+}
+
+}  // namespace
+
+std::vector<std::uint8_t> sectioned_axes(std::span<const int> sections) {
+  if (sections.empty() || sections.size() > most_axes) {
+    throw Error(Code::SHAPE, "[sectioned_axes] there must be 1 to 256 sections but got " + std::to_string(sections.size()));
+  }
+  check_sections(sections, "sectioned_axes");
+  std::vector<std::uint8_t> axis;
+  for (std::size_t section = 0; section < sections.size(); ++section) {
+    axis.insert(axis.end(), static_cast<std::size_t>(sections[section]), static_cast<std::uint8_t>(section));
+  }
+  return axis;
+}
+
+// Pair i listens to H where i % 3 = 1 and i < 3 s1, to W where i % 3 = 2 and i < 3 s2, else to T; sections are [T, H,
+// W].
+std::vector<std::uint8_t> interleaved_axes(std::span<const int> sections) {
+  check_three(sections, "interleaved_axes");
+  std::vector<std::uint8_t> axis(static_cast<std::size_t>(sections[0] + sections[1] + sections[2]), 0);
+  for (std::size_t a = 1; a < 3; ++a) {
+    for (std::size_t i = a; i < axis.size() && i < 3 * static_cast<std::size_t>(sections[a]); i += 3) {
+      axis[i] = static_cast<std::uint8_t>(a);
+    }
+  }
+  return axis;
+}
+
+// The first s0 + s1 pairs alternate H, W, H, W, ...; the last s2 listen to T. Positions come in the order T, H, W.
+std::vector<std::uint8_t> ernie_axes(std::span<const int> height_width_time) {
+  check_three(height_width_time, "ernie_axes");
+  const int alternating = height_width_time[0] + height_width_time[1];
+  std::vector<std::uint8_t> axis(static_cast<std::size_t>(alternating + height_width_time[2]), 0);
+  for (std::size_t i = 0; i < static_cast<std::size_t>(alternating); ++i) {
+    axis[i] = i % 2 == 0 ? 1 : 2;
+  }
+  return axis;
+}
+
+// Each axis owns r = 2 floor(head_dim / axes / 2) elements, hence r / 2 pairs, with its own run of frequencies
+// b^(-2k/r), k = 0, 1, ...: the exponent index restarts and its denominator is r. Elements left over do not turn
+// (head_dim 80 and 3 axes: 78 turn).
+Rope axial(int head_dim, int axes, double base, Pairing pairing) {
+  if (axes < 1 || axes > most_axes) {
+    throw Error(Code::SHAPE, "[axial] axes must be in [1, 256] but got " + std::to_string(axes));
+  }
+  if (head_dim / axes < 2) {
+    throw Error(Code::SHAPE, "[axial] head_dim must give each of the " + std::to_string(axes) +
+                             " axes 2 elements or more but got " + std::to_string(head_dim));
+  }
+  const int pairs_per_axis = head_dim / axes / 2;
+  Rope rope;
+  rope.head_dim = head_dim;
+  rope.rotary_dim = 2 * pairs_per_axis * axes;
+  rope.base = base;
+  rope.pairing = pairing;
+  rope.exponent_dim = 2 * pairs_per_axis;
+  for (int a = 0; a < axes; ++a) {
+    for (int k = 0; k < pairs_per_axis; ++k) {
+      rope.axis.push_back(static_cast<std::uint8_t>(a));
+      rope.index.push_back(k);
+    }
+  }
+  return rope;
+}
+
+}  // namespace rotary

@@ -1,0 +1,273 @@
+// Published configs with one thing wrong: the answer is the same ropes, other ropes and a note that says why, or an
+// error with a code. A rope key that was renamed or moved is never silently ignored, and no frequency is ever NaN.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "rotary/files.h"
+
+namespace rotary {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Path = Json::json_pointer;
+
+// What a reading comes to: one line for each rope, the notes, where each value came from, or the code of the error.
+struct Outcome {
+  std::string code;
+  std::vector<std::string> ropes;
+  std::set<std::string> notes;
+  std::set<std::string> origins;
+};
+
+std::string line_of(const ModelRope& model) {
+  std::string line = model.part + " " + std::to_string(model.heads) + "/" + std::to_string(model.kv_heads) + " " +
+                     std::to_string(model.rope.head_dim) + "+" + std::to_string(model.first) + " " +
+                     name(model.rope.pairing);
+  for (const int layer : model.layers) line += " " + std::to_string(layer);
+  const auto add = [&line](double value) {
+    if (!std::isfinite(value)) ADD_FAILURE() << line << ": " << value;
+    line.append(reinterpret_cast<const char*>(&value), sizeof value);
+  };
+  std::vector<std::int64_t> lengths = {0};
+  const Scaling& scaling = model.rope.scaling;
+  if (std::holds_alternative<Dynamic>(scaling) || std::holds_alternative<LongRope>(scaling)) lengths.push_back(1 << 24);
+  for (const std::int64_t length : lengths) {
+    const Frequencies f = frequencies(model.rope, length);
+    for (const double inv_freq : f.inv_freq) add(inv_freq);
+    for (const std::uint8_t axis : f.axis) line += static_cast<char>('0' + axis);
+    add(f.attention_factor);
+  }
+  return line;
+}
+
+Outcome outcome_of(const Json& config) {
+  Outcome outcome;
+  try {
+    const Model model = parse_config(config.dump());
+    for (const ModelRope& rope : model.ropes) {
+      outcome.ropes.push_back(line_of(rope));
+      for (const ValueOrigin& value : rope.origins) {
+        outcome.origins.insert(std::to_string(outcome.ropes.size()) + value.value + " " + value.from);
+      }
+    }
+    outcome.notes.insert(model.notes.begin(), model.notes.end());
+  } catch (const Error& e) {
+    outcome.code = std::string(rotary::name(e.code()));
+    EXPECT_FALSE(outcome.code.empty());
+  }
+  return outcome;
+}
+
+// Every object's members, as pointers.
+void walk(const Json& json, const Path& at, const std::function<void(const Path&)>& visit) {
+  if (!json.is_object()) return;
+  for (const auto& item : json.items()) {
+    visit(at / item.key());
+    walk(item.value(), at / item.key(), visit);
+  }
+}
+
+std::vector<Path> members(const Json& config, const std::function<bool(const Path&)>& wanted) {
+  std::vector<Path> found;
+  walk(config, Path(), [&](const Path& path) {
+    if (wanted(path)) found.push_back(path);
+  });
+  return found;
+}
+
+bool is_rope_name(const std::string& key) {
+  if (key.find("hidden") != std::string::npos) return false;
+  for (const char* word : {"rope", "rotary", "theta", "original_max_position"}) {
+    if (key.find(word) != std::string::npos) return true;
+  }
+  return false;
+}
+
+// A rope key, or anything inside an object that has such a name.
+bool is_rope_key(const Path& path) {
+  for (Path at = path; !at.empty(); at = at.parent_pointer()) {
+    if (is_rope_name(at.back())) return true;
+  }
+  return false;
+}
+
+bool is_shape_key(const Path& path) {
+  const std::string& key = path.back();
+  for (const char* word : {"head", "hidden_size", "layer", "max_position", "model_type", "n_embd"}) {
+    if (key.find(word) != std::string::npos) return true;
+  }
+  return false;
+}
+
+void erase(Json& config, const Path& path) { config.at(path.parent_pointer()).erase(path.back()); }
+
+struct Published {
+  std::string name;
+  Json config;
+  Outcome outcome;
+};
+
+const std::vector<Published>& published() {
+  static const std::vector<Published> all = [] {
+    std::vector<Published> configs;
+    const std::filesystem::path folder = std::string(ROTARY_SOURCE_DIR) + "/tests/golden/configs";
+    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+      std::ifstream file(entry.path());
+      std::string text((std::istreambuf_iterator<char>(file)), {});
+      const std::string python = "Infinity";  // strict JSON has none
+      for (auto at = text.find(python); at != text.npos; at = text.find(python))
+        text.replace(at, python.size(), "1e30");
+      Json config = Json::parse(text);
+      if (config.dump().size() > 20000) continue;  // time
+      Outcome outcome = outcome_of(config);
+      configs.push_back({entry.path().filename(), std::move(config), std::move(outcome)});
+    }
+    std::sort(configs.begin(), configs.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
+    return configs;
+  }();
+  return all;
+}
+
+bool says_more(const std::set<std::string>& now, const std::set<std::string>& before) {
+  return !std::includes(before.begin(), before.end(), now.begin(), now.end());
+}
+
+// An error, the same ropes, or a new note.
+bool is_told(const Outcome& now, const Outcome& before) {
+  return !now.code.empty() || now.ropes == before.ropes || says_more(now.notes, before.notes);
+}
+
+void expect_told(const Published& was, const Json& mutated, const std::string& what) {
+  EXPECT_TRUE(is_told(outcome_of(mutated), was.outcome)) << was.name << ": " << what;
+}
+
+bool holds_models(const Path& path) { return path.back().ends_with("_config"); }
+
+TEST(Mutations, a_published_config_is_read_without_an_error) {
+  ASSERT_GT(published().size(), 80u);
+  for (const Published& was : published()) EXPECT_EQ(was.outcome.code, "") << was.name;
+}
+
+TEST(Mutations, a_key_that_is_left_out_is_told) {
+  std::size_t nth = 0;
+  for (const Published& was : published()) {
+    for (const Path& path : members(was.config, [](const Path& p) { return is_rope_key(p) || is_shape_key(p); })) {
+      if (nth++ % 2 == 0) continue;                                       // time
+      if (path.back() == "rope_scaling" || holds_models(path)) continue;  // nothing is scaled, or another model
+      Json mutated = was.config;
+      erase(mutated, path);
+      const Outcome now = outcome_of(mutated);
+      EXPECT_TRUE(is_told(now, was.outcome) || says_more(now.origins, was.outcome.origins))
+          << was.name << ": without " << path.to_string();
+    }
+  }
+}
+
+// One letter other, missing, doubled, or two that changed places.
+std::string misspelt(const std::string& key, std::size_t nth) {
+  std::string wrong = key;
+  const std::size_t at = (nth * 7 + key.size()) % (key.size() - 1);
+  switch (nth % 4) {
+    case 0:
+      wrong[at] = wrong[at] == 'x' ? 'y' : 'x';
+      break;
+    case 1:
+      wrong.erase(at, 1);
+      break;
+    case 2:
+      wrong.insert(at, 1, wrong[at]);
+      break;
+    default:
+      std::swap(wrong[at], wrong[at + 1]);
+  }
+  return wrong;
+}
+
+TEST(Mutations, a_rope_key_that_is_misspelt_is_refused_or_said_nothing) {
+  std::size_t nth = 0;
+  for (const Published& was : published()) {
+    for (const Path& path : members(was.config, [](const Path& p) { return is_rope_key(p) && p.back().size() > 1; })) {
+      const std::string wrong = misspelt(path.back(), nth++);
+      if (wrong == path.back()) continue;
+      Json mutated = was.config;
+      Json& holder = mutated.at(path.parent_pointer());
+      holder[wrong] = holder.at(path.back());
+      erase(mutated, path);
+      const Outcome now = outcome_of(mutated);
+      EXPECT_TRUE(!now.code.empty() || now.ropes == was.outcome.ropes)
+          << was.name << ": " << path.to_string() << " as " << wrong;
+    }
+  }
+}
+
+Json of_another_type(const Json& value, std::size_t nth) {
+  const Json others[] = {Json("text"), Json(true), Json::array({1, 2}), Json{{"key", 1}}, Json(-3), Json(1e300)};
+  for (std::size_t i = nth;; ++i) {
+    const Json& other = others[i % std::size(others)];
+    if (other.type() != value.type()) return other;
+  }
+}
+
+TEST(Mutations, a_value_of_another_type_is_refused_or_told) {
+  std::size_t nth = 0;
+  for (const Published& was : published()) {
+    for (const Path& path : members(was.config, [](const Path& p) { return is_rope_key(p) || is_shape_key(p); })) {
+      if (holds_models(path) || nth++ % 2 == 0) continue;  // time
+      Json mutated = was.config;
+      mutated.at(path) = of_another_type(was.config.at(path), nth++);
+      EXPECT_TRUE(is_told(outcome_of(mutated), was.outcome) || mutated.at(path).is_number())  // it may be a good one
+          << was.name << ": " << path.to_string() << " = " << mutated.at(path);
+    }
+  }
+}
+
+TEST(Mutations, a_rope_key_one_level_too_high_is_refused_or_told) {
+  for (const Published& was : published()) {
+    for (const Path& path : members(was.config, [](const Path& p) { return is_rope_key(p); })) {
+      const Path holder = path.parent_pointer();
+      if (holder.empty() || was.config.at(holder.parent_pointer()).contains(path.back())) continue;
+      Json mutated = was.config;
+      mutated.at(holder.parent_pointer())[path.back()] = mutated.at(path);
+      erase(mutated, path);
+      expect_told(was, mutated, path.to_string() + " one level up");
+    }
+  }
+}
+
+TEST(Mutations, a_rope_key_one_level_too_low_is_refused_or_told) {
+  for (const Published& was : published()) {
+    for (const Path& path : members(was.config, [](const Path& p) { return is_rope_key(p); })) {
+      Json mutated = was.config;
+      mutated.at(path.parent_pointer())["more"] = Json{{path.back(), was.config.at(path)}};
+      erase(mutated, path);
+      expect_told(was, mutated, path.to_string() + " one level down");
+    }
+  }
+}
+
+TEST(Mutations, a_sub_config_that_stands_twice_does_no_harm) {
+  for (const Published& was : published()) {
+    for (const Path& path : members(was.config, [&](const Path& p) { return was.config.at(p).is_object(); })) {
+      Json mutated = was.config;
+      mutated.at(path.parent_pointer())["second_" + path.back()] = was.config.at(path);
+      const Outcome now = outcome_of(mutated);
+      for (const std::string& rope : was.outcome.ropes) {
+        EXPECT_TRUE(!now.code.empty() || std::find(now.ropes.begin(), now.ropes.end(), rope) != now.ropes.end())
+            << was.name << ": " << path.to_string() << " twice";
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace rotary

@@ -1,0 +1,111 @@
+// Axis layouts, against the published strings (0 = time, 1 = height, 2 = width).
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "rotary/rotary.h"
+
+namespace rotary {
+namespace {
+
+std::string text(const std::vector<std::uint8_t>& axes) {
+  std::string result;
+  for (const std::uint8_t axis : axes) {
+    result += static_cast<char>('0' + axis);
+  }
+  return result;
+}
+
+std::string repeated(const std::string& word, int times) {
+  std::string result;
+  for (int n = 0; n < times; ++n) {
+    result += word;
+  }
+  return result;
+}
+
+std::string message(auto call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return std::string(rotary::name(error.code())) + ": " + error.what();
+  }
+  return "no error";
+}
+
+using Sections = std::vector<int>;
+
+TEST(Axes, SectionsFollowOneAnother) {
+  EXPECT_EQ(text(sectioned_axes(Sections{16, 24, 24})),
+            repeated("0", 16) + repeated("1", 24) + repeated("2", 24));  // Qwen2-VL
+  EXPECT_EQ(text(sectioned_axes(Sections{8, 12, 12})), repeated("0", 8) + repeated("1", 12) + repeated("2", 12));
+  EXPECT_EQ(text(sectioned_axes(Sections{2, 0, 1, 3})), "002333");
+  EXPECT_EQ(text(sectioned_axes(Sections{5})), "00000");
+}
+
+TEST(Axes, InterleavedSectionsAreThePublishedStrings) {
+  EXPECT_EQ(text(interleaved_axes(Sections{24, 20, 20})), repeated("012", 20) + "0000");  // Qwen3-VL
+  EXPECT_EQ(text(interleaved_axes(Sections{11, 11, 10})), repeated("012", 10) + "01");    // Qwen3.5
+  EXPECT_EQ(text(interleaved_axes(Sections{3, 0, 0})), "000");
+}
+
+TEST(Axes, ErnieAlternatesHeightAndWidthAndEndsWithTime) {
+  EXPECT_EQ(text(ernie_axes(Sections{22, 22, 20})), repeated("12", 22) + repeated("0", 20));
+}
+
+TEST(Axes, BadSectionsAreRefused) {
+  EXPECT_EQ(message([] { sectioned_axes(Sections{}); }),
+            "SHAPE: [sectioned_axes] there must be 1 to 256 sections but got 0");
+  EXPECT_EQ(message([] {
+              sectioned_axes(Sections{4, -1});
+            }),
+            "SHAPE: [sectioned_axes] every section must be at least 0 but got -1");
+  EXPECT_EQ(message([] {
+              sectioned_axes(Sections{0, 0});
+            }),
+            "SHAPE: [sectioned_axes] the sections must sum to the pairs of a head but got 0 pairs");
+  EXPECT_EQ(message([] {
+              sectioned_axes(Sections{INT32_MAX, INT32_MAX});
+            }),
+            "SHAPE: [sectioned_axes] the sections must sum to the pairs of a head but got 4294967294 pairs");
+  EXPECT_EQ(message([] {
+              interleaved_axes(Sections{32, 32});
+            }),
+            "SHAPE: [interleaved_axes] there must be 3 sections but got 2");
+  EXPECT_EQ(message([] {
+              ernie_axes(Sections{22, -22, 20});
+            }),
+            "SHAPE: [ernie_axes] every section must be at least 0 but got -22");
+}
+
+TEST(Axial, EachAxisHasItsOwnRunOfFrequencies) {
+  const Rope rope = axial(80, 2, 10000, Pairing::half);  // Qwen2-VL's vision heads: 20 pairs of rows, 20 of columns
+  EXPECT_EQ(rope.rotary_dim, 80);
+  EXPECT_EQ(text(rope.axis), repeated("0", 20) + repeated("1", 20));
+  const Frequencies f = frequencies(rope);
+  EXPECT_EQ(text(f.axis), text(rope.axis));
+  for (std::size_t k = 0; k < 20; ++k) {
+    EXPECT_EQ(f.inv_freq[k], f.inv_freq[20 + k]);
+    EXPECT_NEAR(f.inv_freq[k], std::pow(10000, -2.0 * static_cast<double>(k) / 40), 1e-14);
+  }
+}
+
+TEST(Axial, ElementsThatDoNotDivideAreLeftOut) {
+  const Rope rope = axial(80, 3, 10000, Pairing::half);  // MiniMax-M3's vision heads: 26 elements per axis, 2 left over
+  EXPECT_EQ(rope.head_dim, 80);
+  EXPECT_EQ(rope.rotary_dim, 78);
+  EXPECT_EQ(rope.exponent_dim, 26);
+  EXPECT_EQ(text(rope.axis), repeated("0", 13) + repeated("1", 13) + repeated("2", 13));
+}
+
+TEST(Axial, ImpossibleSplitsAreRefused) {
+  EXPECT_EQ(message([] { axial(64, 0, 100, Pairing::half); }), "SHAPE: [axial] axes must be in [1, 256] but got 0");
+  EXPECT_EQ(message([] { axial(4, 3, 100, Pairing::half); }),
+            "SHAPE: [axial] head_dim must give each of the 3 axes 2 elements or more but got 4");
+}
+
+}  // namespace
+}  // namespace rotary
