@@ -4,7 +4,6 @@
 #include <c10/core/InferenceMode.h>
 
 #include <cmath>
-#include <variant>
 
 #include "rotary_torch/models/decoder_layers.h"
 
@@ -13,10 +12,6 @@ namespace rotary_torch {
 using at::Tensor;
 
 namespace {
-
-bool looks_at_length(const rotary::Scaling& scaling) {
-  return std::holds_alternative<rotary::Dynamic>(scaling) || std::holds_alternative<rotary::LongRope>(scaling);
-}
 
 // In place. For so few values at::gelu is mostly oneDNN's preparation.
 void gelu_of_few(Tensor& x) {
@@ -40,7 +35,7 @@ void DecodeStep::Linear::operator()(const Tensor& x, Tensor& out) const {
 bool DecodeStep::serves(const DecoderImpl& model) {
   const DecoderConfig& c = model.config();
   const bool position = c.position == PositionEncoding::none || c.position == PositionEncoding::learned ||
-                        (c.position == PositionEncoding::rope && !looks_at_length(c.rope->rope.scaling));
+                        (c.position == PositionEncoding::rope && !rotary::depends_on_length(c.rope->rope.scaling));
   return position && c.norm == Norm::layer && c.residual == Residual::sequential && !c.gated && !c.qk_norm && c.head &&
          !c.tied && c.qkv_bias && c.output_bias && c.feed_bias && c.head_bias &&
          model.embedding->weight.device().is_cpu() && model.embedding->weight.scalar_type() == at::kFloat;

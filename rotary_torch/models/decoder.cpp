@@ -9,7 +9,6 @@
 #include <limits>
 #include <unordered_set>
 #include <utility>
-#include <variant>
 
 #include "rotary_torch/models/decoder_layers.h"
 #include "rotary_torch/nn/position_terms.h"
@@ -27,10 +26,6 @@ DecoderConfig completed(DecoderConfig config) {
   if (config.kv_heads == 0) config.kv_heads = config.heads;
   if (config.head_dim == 0) config.head_dim = config.width / config.heads;
   return config;
-}
-
-bool looks_at_length(const rotary::Scaling& scaling) {
-  return std::holds_alternative<rotary::Dynamic>(scaling) || std::holds_alternative<rotary::LongRope>(scaling);
 }
 
 // How many rows to make where so many are asked for: a decoder asks for one more at every step.
@@ -123,7 +118,7 @@ TableTensors DecoderImpl::rope_rows(std::int64_t past, std::int64_t tokens, cons
     const TableTensors rows = rotary_->table(at::arange(begin, end, at::kLong));
     return TableTensors{moved(rows.cos, like), moved(rows.sin, like), rows.pairing};
   };
-  if (looks_at_length(config_.rope->rope.scaling)) return made(past, past + tokens);
+  if (rotary::depends_on_length(config_.rope->rope.scaling)) return made(past, past + tokens);
   if (!serve(rope_rows_.cos, past + tokens, like)) rope_rows_ = made(0, rows_for(past + tokens));
   return {rope_rows_.cos.narrow(0, past, tokens), rope_rows_.sin.narrow(0, past, tokens), rope_rows_.pairing};
 }

@@ -1,13 +1,12 @@
 // DecoderConfig: its words, its rules, and our own config.json.
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <type_traits>
 #include <utility>
-#include <variant>
 
 #include "files/text/io.h"
 #include "files/text/json.h"
 #include "files/text/json_file.h"
+#include "rotary/config.h"
 #include "rotary_torch/models/decoder.h"
 #include "rotary_torch/models/families.h"
 #include "rotary_torch/op/refusal.h"
@@ -87,42 +86,6 @@ void check(const DecoderConfig& c) {
 
 namespace {
 
-template <class Value>
-void put(OrderedJson& json, const char* key, const std::optional<Value>& value) {
-  if (value) json[key] = *value;
-}
-
-// rope_parameters in Hugging Face's words, so that read_config reads our files too.
-OrderedJson scaling_json(const rotary::Scaling& scaling) {
-  OrderedJson json = {{"rope_type", rotary::name(scaling)}};
-  std::visit(
-      [&json](const auto& s) {
-        using S = std::decay_t<decltype(s)>;
-        if constexpr (std::is_same_v<S, rotary::Unscaled>) return;
-        if constexpr (requires { s.factor; }) json["factor"] = s.factor;
-        if constexpr (std::is_same_v<S, rotary::Yarn>) {
-          json["original_max_position_embeddings"] = s.trained_length;
-          json["beta_fast"] = s.beta_fast, json["beta_slow"] = s.beta_slow, json["truncate"] = s.truncate;
-          put(json, "attention_factor", s.attention_factor);
-          put(json, "mscale", s.mscale);
-          put(json, "mscale_all_dim", s.mscale_all_dim);
-        } else if constexpr (std::is_same_v<S, rotary::LongRope>) {
-          json["original_max_position_embeddings"] = s.trained_length;
-          json["short_factor"] = s.short_factor, json["long_factor"] = s.long_factor;
-          put(json, "attention_factor", s.attention_factor);
-        } else if constexpr (std::is_same_v<S, rotary::Llama3>) {
-          json["original_max_position_embeddings"] = s.trained_length;
-          json["low_freq_factor"] = s.low, json["high_freq_factor"] = s.high;
-        } else if constexpr (std::is_same_v<S, rotary::Proportional>) {
-          json["partial_rotary_factor"] = s.fraction;
-        } else if constexpr (std::is_same_v<S, rotary::NtkFixed>) {
-          put(json, "mixed_b", s.mixed_b);
-        }
-      },
-      scaling);
-  return json;
-}
-
 void put_rope(OrderedJson& json, const DecoderConfig& c) {
   const rotary::ModelRope& rope = *c.rope;
   if (rope.first != 0 || !rope.rope.axis.empty() || !rope.rope.index.empty() || rope.rope.exponent_dim != 0 ||
@@ -132,13 +95,7 @@ void put_rope(OrderedJson& json, const DecoderConfig& c) {
            "config.json takes a rope that turns the first elements in place and counterclockwise along one axis, by "
            "computed frequencies, but got another");
   }
-  if (std::holds_alternative<rotary::Ntk>(rope.rope.scaling)) {
-    refuse(Code::ROPE, "config.json has no word for the scaling ntk: make it a larger base");
-  }
-  json["rope_parameters"] = scaling_json(rope.rope.scaling);
-  json["rope_parameters"]["rope_theta"] = rope.rope.base;
-  if (rope.rope.rotary_dim != 0 && rope.rope.rotary_dim != rope.rope.head_dim)
-    json["rotary_dim"] = rope.rope.rotary_dim;
+  json["rope_parameters"] = OrderedJson::parse(rotary::rope_parameters(rope));
   json["rope_interleave"] = rope.rope.pairing == rotary::Pairing::interleaved;
   json["angles"] = angle_names[static_cast<std::size_t>(c.angles)];
 }

@@ -22,10 +22,6 @@ std::int64_t tokens_of(const Tensor& x, Dims dims) {
   return x.size(place);
 }
 
-bool looks_at_length(const rotary::Scaling& scaling) {
-  return std::holds_alternative<rotary::Dynamic>(scaling) || std::holds_alternative<rotary::LongRope>(scaling);
-}
-
 RotaryEmbeddingOptions with_first(RotaryEmbeddingOptions options, std::int64_t first) {
   options.first = first;
   return options;
@@ -60,7 +56,7 @@ TableTensors RotaryEmbeddingImpl::table(const Tensor& position_ids) const {
   int axes = 1;
   for (const std::uint8_t a : rope_.axis) axes = std::max(axes, a + 1);
   const PositionTensor positions(position_ids, axes);
-  const std::int64_t length = looks_at_length(rope_.scaling) ? positions.length() : 0;
+  const std::int64_t length = rotary::depends_on_length(rope_.scaling) ? positions.length() : 0;
   const rotary::Frequencies frequencies = translated([&] { return rotary::frequencies(rope_, length); });
   TableTensors made = table_tensors(frequencies, rope_.pairing, positions, {options_.angles, options_.rounding});
   return {made.cos.to(position_ids.device()), made.sin.to(position_ids.device()), made.pairing};

@@ -11,6 +11,7 @@ set(rotary_files_sources
   src/files/config/shape.cpp
   src/files/config/vision.cpp
   src/files/config/walk.cpp
+  src/files/config/write.cpp
   src/files/gguf/architectures.cpp
   src/files/gguf/gguf.cpp
   src/files/gguf/model.cpp

@@ -3,42 +3,27 @@
 #include <algorithm>
 #include <utility>
 
+#include "values/scaling_fields.h"
+
 namespace rotary::files {
 namespace {
 
-// The values of a ModelRope and of its scaling.
-constexpr std::string_view values_of_rope[] = {"layers",
-                                               "heads",
-                                               "kv_heads",
-                                               "head_dim",
-                                               "rotary_dim",
-                                               "first",
-                                               "pairing",
-                                               "base",
-                                               "inv_freq",
-                                               "multiplier",
-                                               "scaling",
-                                               "scaling.factor",
-                                               "scaling.trained_length",
-                                               "scaling.mixed_b",
-                                               "scaling.beta_fast",
-                                               "scaling.beta_slow",
-                                               "scaling.truncate",
-                                               "scaling.mscale",
-                                               "scaling.mscale_all_dim",
-                                               "scaling.magnitude",
-                                               "scaling.extrapolation_factor",
-                                               "scaling.attn_factor",
-                                               "scaling.short_factor",
-                                               "scaling.long_factor",
-                                               "scaling.short_mscale",
-                                               "scaling.long_mscale",
-                                               "scaling.low",
-                                               "scaling.high",
-                                               "scaling.fraction",
-                                               "attention_factor",
-                                               "axis",
-                                               "context"};
+// The values of a ModelRope and of its scaling, whichever it is.
+const std::vector<std::string>& values_of_rope() {
+  static const std::vector<std::string> values = [] {
+    std::vector<std::string> all = {"layers",  "heads", "kv_heads", "head_dim",   "rotary_dim", "first",
+                                    "pairing", "base",  "inv_freq", "multiplier", "scaling"};
+    scalings::for_each_scaling([&](const auto& scaling) {
+      scalings::for_each_field(scaling, [&](const auto& field, const auto&) {
+        const std::string value = std::string("scaling.") + field.name;
+        if (std::find(all.begin(), all.end(), value) == all.end()) all.push_back(value);
+      });
+    });
+    all.insert(all.end(), {"attention_factor", "axis", "context"});
+    return all;
+  }();
+  return values;
+}
 
 }  // namespace
 
@@ -87,7 +72,7 @@ const ValueOrigin* Origins::find(std::string_view value) const noexcept {
 
 std::vector<ValueOrigin> Origins::of_rope() const {
   std::vector<ValueOrigin> all;
-  for (const std::string_view value : values_of_rope) {
+  for (const std::string& value : values_of_rope()) {
     if (const ValueOrigin* found = find(value)) all.push_back(*found);
   }
   return all;

@@ -186,7 +186,8 @@ void mark_what_agrees(const Part& part, const RopeKeys& rope, const Width& width
     if (found != keys.json().end() && *found == (part.family.pairing != Pairing::half)) keys.mark(key);
   }
   const auto type = keys.json().find("rope_type");  // hoisted out of the object
-  if (type != keys.json().end() && *type == rope.type) keys.mark("rope_type");
+  if (type != keys.json().end() && type->is_string() && published_type(type->get<std::string>()) == rope.type)
+    keys.mark("rope_type");
   for (const char* key : {"rotary", "use_rope", "use_rotary", "use_rotary_pos_emb"}) {
     const auto found = keys.json().find(key);
     if (found != keys.json().end() && *found == true) keys.mark(key);

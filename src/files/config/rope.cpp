@@ -5,6 +5,7 @@
 
 #include "rotary/error.h"
 #include "stages.h"
+#include "values/scaling_fields.h"
 
 namespace rotary::files {
 namespace {
@@ -73,13 +74,45 @@ bool is_known_label(std::string_view key) {
   return false;
 }
 
-constexpr const char* known_types[] = {"default",      "linear", "dynamic", "yarn",          "longrope",      "llama3",
-                                       "proportional", "ntk",    "axial",   "deepseek_yarn", "telechat3-yarn"};
+// Words beside those of the scalings: further kinds of one, and other spellings.
+struct Word {
+  std::string_view said, type;
+};
+constexpr Word further_types[] = {
+    {"axial", "axial"}, {"deepseek_yarn", "deepseek_yarn"}, {"telechat3-yarn", "telechat3-yarn"}};
+constexpr Word spellings[] = {{"su", "longrope"},         {"mrope", "default"},      {"xdrope", "dynamic"},
+                              {"ntk_fixed", "ntk_fixed"}, {"ntkmixed", "ntk_fixed"},  // BlueLM
+                              {"no_scaling", "default"},                              // MPT
+                              {"origin", "default"}};                                 // InternLM
+
+// The words that an error offers.
+std::string known_types() {
+  std::string words;
+  scalings::for_each_scaling([&](const auto& scaling) {
+    words += (words.empty() ? "" : ", ") + std::string(scalings::rope_type_of(scaling));
+  });
+  for (const Word& word : further_types) words += ", " + std::string(word.said);
+  return words;
+}
 
 // The names that generic files (of a model_type that is not known) use.
 constexpr const char* generic_base_keys[] = {"rope_theta", "rotary_emb_base", "rotary_base", "rope_base"};
 
 }  // namespace
+
+std::string published_type(std::string_view said) {
+  for (const Word& word : further_types) {
+    if (said == word.said) return std::string(word.type);
+  }
+  for (const Word& word : spellings) {
+    if (said == word.said) return std::string(word.type);
+  }
+  std::string type;
+  scalings::for_each_scaling([&](const auto& scaling) {
+    if (said == scalings::rope_type_of(scaling)) type = scalings::name_of(scaling);
+  });
+  return type;
+}
 
 std::string scaling_type(Reading& reading, const Part& part, const Object& keys) {
   const auto modern = keys.text("rope_type");
@@ -90,17 +123,12 @@ std::string scaling_type(Reading& reading, const Part& part, const Object& keys)
   if (modern && legacy && *modern != *legacy) {
     reading.note(part.path, "rope_type " + *modern + " beats type " + *legacy + " in " + keys.path());
   }
-  std::string type = said;
-  if (said == "su" || (said == "yarn" && part.family.yarn_is_longrope)) type = "longrope";
-  if (said == "mrope") type = "default";
-  if (said == "xdrope") type = "dynamic";
-  if (said == "ntkmixed") type = "ntk";                            // BlueLM
-  if (said == "no_scaling" || said == "origin") type = "default";  // MPT, InternLM
-  if (type != said) reading.note(part.path, "rope_type " + said + " is read as " + type);
-  if (std::find(std::begin(known_types), std::end(known_types), type) == std::end(known_types)) {
-    std::string rule = "must be one of";
-    for (const char* known : known_types) rule += std::string(rule.back() == 'f' ? " " : ", ") + known;
-    keys.refuse(key, rule);
+  std::string type = published_type(said);
+  if (said == "yarn" && part.family.yarn_is_longrope) type = "longrope";
+  if (type.empty()) keys.refuse(key, "must be one of " + known_types());
+  if (type != said) {
+    reading.note(part.path, "rope_type " + said + " is read as " + type +
+                                (said == "ntk" ? ", as vLLM means it; bloc97's NTK-aware scaling is ntk_aware" : ""));
   }
   return type;
 }

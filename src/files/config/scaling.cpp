@@ -6,6 +6,7 @@
 
 #include "rotary/error.h"
 #include "stages.h"
+#include "values/scaling_fields.h"
 
 namespace rotary::files {
 namespace {
@@ -13,22 +14,35 @@ namespace {
 class ScalingReader {
  public:
   ScalingReader(Reading& reading, const Part& part, const ScalingContext& context)
-      : reading_(reading), part_(part), context_(context), keys_(*context.rope.scaling) {}
+      : reading_(reading),
+        part_(part),
+        context_(context),
+        keys_(*context.rope.scaling),
+        kind_(kind_of(context.rope.type)) {}
 
   Scaling read() {
-    const std::string& type = context_.rope.type;
     read_known_extras();
-    if (type == "linear") return Linear{.factor = factor()};
-    if (type == "dynamic") return dynamic();
-    if (type == "ntk") return ntk();
-    if (type == "yarn" || type == "deepseek_yarn" || type == "telechat3-yarn") return yarn(type);
-    if (type == "longrope") return longrope();
-    if (type == "llama3") return llama3();
-    if (type == "proportional") return proportional();
-    return Unscaled{};
+    return std::visit([this](const auto& scaling) { return read_as(scaling); }, kind_);
   }
 
  private:
+  // What rope_type names, with default values.
+  static Scaling kind_of(const std::string& type) {
+    if (type == "axial") return Unscaled{};
+    if (type == "deepseek_yarn" || type == "telechat3-yarn") return Yarn{};
+    return parse_scaling(type);
+  }
+
+  Scaling read_as(const Unscaled&) { return Unscaled{}; }
+  Scaling read_as(const Linear&) { return Linear{.factor = factor()}; }
+  Scaling read_as(const Ntk&) { return Ntk{.factor = factor()}; }
+  Scaling read_as(const NtkFixed&) { return ntk_fixed(); }
+  Scaling read_as(const Dynamic&) { return dynamic(); }
+  Scaling read_as(const Yarn&) { return yarn(context_.rope.type); }
+  Scaling read_as(const LongRope&) { return longrope(); }
+  Scaling read_as(const Llama3&) { return llama3(); }
+  Scaling read_as(const Proportional&) { return proportional(); }
+
   void note(const std::string& sentence) { reading_.note(part_.path, sentence); }
   Origins& origins() { return reading_.origins; }
   void record(const char* value, const char* key) { origins().read(value, keys_, key); }
@@ -52,8 +66,11 @@ class ScalingReader {
   }
 
   bool uses_trained_length() const {
-    const std::string& type = context_.rope.type;
-    return type.ends_with("yarn") || type == "longrope" || type == "llama3";
+    bool uses = false;
+    scalings::for_each_field(kind_, [&](const auto& field, const auto&) {
+      uses = uses || std::string_view(field.key) == "original_max_position_embeddings";
+    });
+    return uses;
   }
 
   double at_least_one(const char* key, double value) {
@@ -179,13 +196,17 @@ class ScalingReader {
       return Ntk{.factor = at_least_one("alpha", *keys_.number("alpha"))};
     }
     const double f = factor();
+    if (const auto trained = keys_.length("trained_length", most_length)) {
+      record("scaling.trained_length", "trained_length");
+      return Dynamic{.factor = f, .trained_length = *trained};
+    }
     const auto longest = longest_length();
     if (!longest) missing("the model max_position_embeddings");
     origins().same("scaling.trained_length", "context");
     return Dynamic{.factor = f, .trained_length = *longest};
   }
 
-  Scaling ntk() {
+  Scaling ntk_fixed() {
     const char* key = keys_.has("power") ? "power" : "mixed_b";  // BlueLM's word, vLLM's
     const auto mixed_b = keys_.number(key);
     if (mixed_b && !(*mixed_b >= 0 && *mixed_b <= 16)) keys_.refuse(key, "must be from 0 to 16");
@@ -233,8 +254,7 @@ class ScalingReader {
     yarn.truncate = truncates();
     yarn.mscale = moderate("mscale");
     yarn.mscale_all_dim = moderate("mscale_all_dim");
-    yarn.mscale_ratio = type == "deepseek_yarn";
-    if (type == "telechat3-yarn") yarn.magnitude = 0.07;
+    read_magnitude(yarn);
     record_magnitude(yarn);
     yarn.attention_factor = attention_factor();
     if (part_.family.yarn_keeps_length && !yarn.attention_factor) {
@@ -245,10 +265,21 @@ class ScalingReader {
     if (yarn.mscale.has_value() != yarn.mscale_all_dim.has_value() && !yarn.mscale_ratio) {
       note("mscale and mscale_all_dim count only together: the one in " + keys_.path() + " is not used");
     }
-    if (type == "telechat3-yarn") note("telechat3-yarn: the magnitude is 0.07 ln(factor) + 1");
-    if (type == "deepseek_yarn") note("deepseek_yarn: the attention factor is M(mscale) / M(mscale_all_dim) always");
+    if (type == "telechat3-yarn")
+      note("telechat3-yarn: the magnitude is " + spelled(yarn.magnitude) + " ln(factor) + 1");
+    if (yarn.mscale_ratio) note(type + ": the attention factor is M(mscale) / M(mscale_all_dim) always");
     read_vllm_keys(yarn);
     return yarn;
+  }
+
+  // As rope_type says, or keys of our own, which no framework reads.
+  void read_magnitude(Yarn& yarn) {
+    const auto magnitude = moderate("magnitude");
+    const auto ratio = keys_.boolean("mscale_ratio");
+    yarn.magnitude = magnitude.value_or(context_.rope.type == "telechat3-yarn" ? 0.07 : yarn.magnitude);
+    yarn.mscale_ratio = ratio.value_or(context_.rope.type == "deepseek_yarn");
+    if (magnitude) record("scaling.magnitude", "magnitude");
+    if (ratio) record("scaling.mscale_ratio", "mscale_ratio");
   }
 
   void record_magnitude(const Yarn& yarn) {
@@ -358,6 +389,7 @@ class ScalingReader {
   const Part& part_;
   const ScalingContext& context_;
   const Object& keys_;
+  const Scaling kind_;
 };
 
 // LongChat: positions / rope_condense_ratio, which is linear scaling.

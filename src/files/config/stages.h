@@ -93,14 +93,17 @@ std::optional<std::vector<T>> per_layer(Reading& reading, const Part& part, cons
 
 // ---- the parameters of one rope, from any spelling (config/rope.cpp) ----
 struct RopeKeys {
-  std::string type = "default";  // rope_type in its published name
+  std::string type = "default";  // as scaling_type gives it
   double base = 10000;
   std::optional<double> partial;    // nothing said: the family's
   std::optional<Object> scaling;    // the object that holds the scaling's keys, if any
   bool truncate_elsewhere = false;  // a nested rope_parameters: truncate is read one level up
   std::optional<bool> truncate;
 };
-// The published name behind any spelling of rope_type; throws CONFIG_VALUE for an unknown one.
+// What rope_type may say beside the words of the scalings, and how it is read. "" where it is unknown.
+std::string published_type(std::string_view said);
+// The name of the scaling behind any spelling of rope_type, or axial, deepseek_yarn, telechat3-yarn; throws
+// CONFIG_VALUE for an unknown one.
 std::string scaling_type(Reading&, const Part&, const Object& keys);
 class RopeSource {
  public:

@@ -666,6 +666,7 @@ constexpr Family table[] = {
     {.type = "rotary_decoder",  // ours: `rotary train`
      .pairing = interleaved,
      .shape = {1, 1},
+     .reads_partial = true,
      .rule = Rule::if_rotary,
      .dim_key = "rotary_dim",
      .switches_pairing = true},
