@@ -23,8 +23,19 @@ set(rotary_files_sources
   src/files/learned.cpp
   src/files/npy.cpp
   src/files/origins.cpp
+  src/files/quirks/chatglm.cpp
+  src/files/quirks/clvp.cpp
+  src/files/quirks/deepseek_v4.cpp
+  src/files/quirks/dots3_note.cpp
+  src/files/quirks/esmfold2.cpp
+  src/files/quirks/gemma4.cpp
+  src/files/quirks/heads.cpp
+  src/files/quirks/layers.cpp
+  src/files/quirks/mistral.cpp
+  src/files/quirks/one_head.cpp
+  src/files/quirks/scaling.cpp
+  src/files/quirks/towers.cpp
   src/files/safetensors.cpp
   src/files/safetensors_header.cpp
-  src/files/usual_context.cpp
   src/files/utf8.cpp
   src/files/without_rope.cpp)
