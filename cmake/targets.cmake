@@ -1,14 +1,14 @@
 # The instruction sets: one line each. cpu/target.cpp (the rotation) and cpu/angles.cpp (cos and sin) are compiled once
 # per set, with that set's flags and that set's lanes.
 
-# rotary_target(NAME FLAGS...): lanes_NAME.h and its flags. ANGLES NAME: which lanes_angles_*.h the tables use.
+# rotary_target(NAME FLAGS...): cpu/lanes/NAME.h and its flags. ANGLES NAME: which cpu/lanes/angles_*.h the tables use.
 function(rotary_target library name)
   cmake_parse_arguments(arg "" "ANGLES" "FLAGS" ${ARGN})
   set(object rotary_${name})
   add_library(${object} OBJECT src/cpu/target.cpp src/cpu/angles.cpp)
-  target_include_directories(${object} PRIVATE ${PROJECT_SOURCE_DIR}/include)
-  target_compile_definitions(${object} PRIVATE ROTARY_TARGET_NAME=${name} "ROTARY_LANES=\"lanes_${name}.h\""
-                                               "ROTARY_ANGLE_LANES=\"lanes_angles_${arg_ANGLES}.h\"")
+  target_include_directories(${object} PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
+  target_compile_definitions(${object} PRIVATE ROTARY_TARGET_NAME=${name} "ROTARY_LANES=\"cpu/lanes/${name}.h\""
+                                               "ROTARY_ANGLE_LANES=\"cpu/lanes/angles_${arg_ANGLES}.h\"")
   target_compile_options(${object} PRIVATE ${arg_FLAGS})
   target_compile_features(${object} PRIVATE cxx_std_20)
   target_link_libraries(${object} PRIVATE $<BUILD_INTERFACE:rotary_flags>)

@@ -11,7 +11,7 @@ if [ -z "${PYTHON:-}" ]; then
   site=$("$root/scripts/torch.sh" --full | tail -n 1)
   PYTHON=${site%/lib/python3*}/bin/python
 fi
-"$PYTHON" "$root/tools/sweep.py" "$@"
+"$PYTHON" "$root/tools/sweep/sweep.py" "$@"
 cmake -S "$root" --preset release -DROTARY_TESTS=ON >/dev/null
 cmake --build "$root/build/release" -j "$jobs" --target sweep_test
 ROTARY_UPDATE_DOCS=1 "$root/build/release/tests/sweep_test"

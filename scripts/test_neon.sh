@@ -7,7 +7,7 @@ source=$(cd "$(dirname "$0")/.." && pwd)
 build=${1:-$source/build/neon}
 compiler=aarch64-linux-gnu-g++
 googletest=/usr/src/googletest/googletest
-tests="rotate_test checks_test threads_test laws_test table_test"  # those without MPFR
+tests="cpu/rotate_test core/checks_test core/threads_test core/laws_test core/table_test"  # those without MPFR
 
 skip() {
   echo "skipped: $1"
@@ -19,15 +19,16 @@ emulator=$(command -v qemu-aarch64-static || command -v qemu-aarch64) || skip "n
 
 mkdir -p "$build"
 cat >"$build/Makefile" <<MAKE
-core := $(cd "$source" && echo src/*.cpp src/cpu/targets.cpp)
+core := $(cd "$source" && echo src/values/*.cpp src/table/*.cpp src/rotate/*.cpp src/runtime/*.cpp src/measure/ceiling.cpp src/cpu/targets.cpp)
 tests := $tests
 objects := \$(core:%.cpp=%.o) scalar_target.o scalar_angles.o neon_target.o neon_angles.o gtest-all.o gtest_main.o
-flags := -std=c++20 -O2 -ffp-contract=off -Wall -Wextra -Wconversion -Wshadow -MMD -I$source/include -I$source
+flags := -std=c++20 -O2 -ffp-contract=off -Wall -Wextra -Wconversion -Wshadow -MMD -I$source/include -I$source/src -I$source
 command := $(command -v ccache || true) $compiler
-target = \$(flags) -DROTARY_TARGET_NAME=\$1 '-DROTARY_LANES="lanes_\$1.h"' '-DROTARY_ANGLE_LANES="lanes_angles_scalar.h"'
+target = \$(flags) -DROTARY_TARGET_NAME=\$1 '-DROTARY_LANES="cpu/lanes/\$1.h"' '-DROTARY_ANGLE_LANES="cpu/lanes/angles_scalar.h"'
 
 all: \$(tests)
 \$(tests): %: tests/%.o \$(objects)
+	@mkdir -p \$(@D)
 	\$(command) -static -o \$@ \$^ -pthread
 src/%.o tests/%.o: flags += -DROTARY_HAS_SCALAR=1 -DROTARY_HAS_NEON=1
 src/%.o: $source/src/%.cpp
@@ -42,7 +43,7 @@ tests/%.o: $source/tests/%.cpp
 	\$(command) \$(call target,\$*) -c -o \$@ \$<
 gtest%.o: $googletest/src/gtest%.cc
 	\$(command) -O1 -I$googletest -I$googletest/include -c -o \$@ \$<
--include \$(wildcard *.d src/*.d src/cpu/*.d tests/*.d)
+-include \$(wildcard *.d src/*/*.d tests/*/*.d)
 MAKE
 make -s -C "$build" -j2
 for test in $tests; do

@@ -48,7 +48,7 @@ NETWORKS = [
     Network("100 Gbit/s", 0.9 * gigabits(100), 5e-6),
 ]
 
-# Measured: torch/tests/bench_decoder.py, one thread of an AMD EPYC, medians of 9 rounds.
+# Measured: rotary_torch/tests/bench_decoder.py, one thread of an AMD EPYC, medians of 9 rounds.
 WORKLOADS = [
     Workload("nanogpt-cpu", 810_049, 53, 12, 57.6e-3, "one core, measured"),
     Workload("labml", 1_206_593, 77, 4, 305e-3, "one core, measured"),

@@ -73,7 +73,7 @@ ROTARY_HOST_DEVICE inline std::uint64_t phase(std::int64_t position, std::uint64
 }
 
 // At phase 0: 1 and +0. The polynomials in x, the distance from the nearest quarter turn in quarter turns, come from
-// tools/device_polynomials.sollya; sin(pi/2 x) within 5.5e-9 and cos(pi/2 x) within 5e-10 before rounding.
+// tools/sollya/device_polynomials.sollya; sin(pi/2 x) within 5.5e-9 and cos(pi/2 x) within 5e-10 before rounding.
 ROTARY_HOST_DEVICE inline CosSin cos_sin(std::uint64_t phase) noexcept {
   const auto quarter = static_cast<std::uint32_t>((phase + (std::uint64_t{1} << 61)) >> 62);
   const auto beyond = static_cast<std::int32_t>(static_cast<std::uint32_t>(phase >> 30));

@@ -49,7 +49,7 @@ struct Positions {
   std::int64_t tokens = 0;
 };
 
-struct FrequencyArrays;  // src/gpu/kernels.h
+struct FrequencyArrays;  // src/gpu/kernels/kernels.h
 
 // A model's frequencies as the device's kernels read them: made once, for every stream (waits for the copy). One that
 // has moved away has no pairs, and is refused (SHAPE). Throws SHAPE, SCALING, PAIRING.

@@ -3,14 +3,14 @@
 #include <limits>
 #include <type_traits>
 
-#include "../angle_job.h"
-#include "../narrow.h"
+#include "table/angle_job.h"
+#include "table/narrow.h"
 #include "targets.h"
 #include ROTARY_ANGLE_LANES
 
-#include "angles.inc"
+#include "cpu/angles/angles.inc"
 //
-#include "angles_run.inc"
+#include "cpu/angles/run.inc"
 
 #define ROTARY_PASTE_AGAIN(a, b) a##b
 #define ROTARY_PASTE(a, b) ROTARY_PASTE_AGAIN(a, b)

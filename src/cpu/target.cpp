@@ -1,7 +1,7 @@
 // Compiled once per target, with that target's flags: ROTARY_TARGET_NAME is its name, ROTARY_LANES its lanes header.
 // Nothing here may instantiate standard library code: the linker could keep this copy of it for every machine.
 #include ROTARY_LANES
-#include "rows.inc"
+#include "cpu/rotate/rows.inc"
 
 #define ROTARY_PASTE2(a, b) a##b
 #define ROTARY_PASTE(a, b) ROTARY_PASTE2(a, b)

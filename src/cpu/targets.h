@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "../job.h"
-#include "rotary/ceiling.h"
+#include "measure/ceiling.h"
+#include "rotate/job.h"
 
 namespace rotary {
 

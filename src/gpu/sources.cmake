@@ -1,9 +1,23 @@
 # rotary_gpu with CUDA: host code, and kernels. The tests compile all of it a second time, for the emulator.
-set(rotary_gpu_host src/gpu/api.cpp src/gpu/cache.cpp src/gpu/frequencies.cpp src/gpu/fused.cpp src/gpu/measure.cpp
-                    src/gpu/plain.cpp src/gpu/table.cpp src/gpu/verbs.cpp)
-set(rotary_gpu_kernels src/gpu/measure.cu src/gpu/rotate.cu src/gpu/step.cu src/gpu/table.cu)
+set(rotary_gpu_host
+  src/gpu/host/api.cpp
+  src/gpu/host/cache.cpp
+  src/gpu/host/frequencies.cpp
+  src/gpu/host/fused.cpp
+  src/gpu/host/plain.cpp
+  src/gpu/host/table.cpp
+  src/gpu/host/verbs.cpp
+  src/measure/gpu_measure.cpp)
+set(rotary_gpu_kernels
+  src/gpu/kernels/rotate.cu
+  src/gpu/kernels/step.cu
+  src/gpu/kernels/table.cu
+  src/measure/gpu_measure.cu)
 # And without.
-set(rotary_gpu_absent src/gpu/absent.cpp src/gpu/measure_absent.cpp src/gpu/plain.cpp)
+set(rotary_gpu_absent
+  src/gpu/host/absent.cpp
+  src/gpu/host/plain.cpp
+  src/measure/gpu_measure_absent.cpp)
 foreach(list rotary_gpu_host rotary_gpu_kernels rotary_gpu_absent)
   list(TRANSFORM ${list} PREPEND ${PROJECT_SOURCE_DIR}/)
 endforeach()

@@ -1,7 +1,7 @@
 // Any bytes as a GGUF file: refused in one sentence, or a model whose ropes have frequencies or a reason why not.
 #include "fuzz.h"
 #include "rotary/files.h"
-#include "tests/gguf_helpers.h"
+#include "tests/support/gguf_helpers.h"
 
 namespace rotary::fuzz {
 

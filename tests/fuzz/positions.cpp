@@ -1,5 +1,5 @@
 // Any text as --positions: refused in one sentence, or a list of positions that spelled out gives itself.
-#include "cli/positions.h"
+#include "apps/rotary/positions.h"
 
 #include "fuzz.h"
 

@@ -1,9 +1,9 @@
 // Any bytes as a .safetensors file: refused in one sentence, or read; what was read is written and read again the same.
 #include <limits>
 
+#include "files/tensors/safetensors_header.h"
 #include "fuzz.h"
 #include "rotary/files.h"
-#include "src/files/safetensors_header.h"
 
 namespace rotary::fuzz {
 namespace {

@@ -1,0 +1,171 @@
+// rotary forward: the hidden states and logits that a checkpoint gives for token ids.
+#include <ATen/ATen.h>
+#include <c10/core/InferenceMode.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <functional>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "apps/shared/tensors.h"
+#include "apps/shared/text.h"
+#include "apps/shared/usage_error.h"
+#include "commands.h"
+#include "files/text/json.h"
+#include "files/text/json_file.h"
+#include "ids.h"
+#include "language_model.h"
+#include "rotary/error.h"
+#include "rotary_torch/models/checkpoint.h"
+#include "rotary_torch/models/decoder.h"
+#include "rotary_torch/models/roformer.h"
+
+namespace rotary::cli {
+
+namespace {
+
+using at::Tensor;
+
+struct Options {
+  std::string dir;
+  std::string input;
+  std::string mask;
+  std::string output;
+  std::optional<int> threads;
+};
+
+// Either architecture as this command needs it.
+struct Runner {
+  std::function<Tensor(const Tensor& ids, const Tensor& padding)> hidden;
+  std::function<Tensor(const Tensor& hidden)> logits;  // empty: no head
+  std::int64_t vocabulary = 0;
+  std::vector<std::string> warnings;
+};
+
+bool is_roformer(const std::string& dir) {
+  const files::Json json =
+      files::parse_json(files::json_file_text("forward", std::filesystem::path(dir) / "config.json"));
+  return json.is_object() && json.value("model_type", files::Json()) == "roformer";
+}
+
+template <class Loaded>
+Runner runner_of(const Loaded& loaded) {
+  const auto model = loaded.model.ptr();
+  Runner runner;
+  runner.hidden = [model](const Tensor& ids, const Tensor& padding) { return model->hidden(ids, padding); };
+  if (loaded.has_head) runner.logits = [model](const Tensor& hidden) { return model->logits(hidden); };
+  runner.vocabulary = model->config().vocabulary;
+  runner.warnings = loaded.warnings;
+  return runner;
+}
+
+// The ids are read before the weights: a wrong file costs no time.
+std::pair<Runner, Tensor> load_both(const Options& options) {
+  if (is_roformer(options.dir)) {
+    const Tensor ids = read_ids("forward", options.input, rotary_torch::read_roformer_config(options.dir).vocabulary);
+    return {runner_of(rotary_torch::load_roformer(options.dir)), ids};
+  }
+  const Tensor ids = read_ids("forward", options.input, rotary_torch::read_decoder_config(options.dir).vocabulary);
+  return {runner_of(rotary_torch::load_decoder(options.dir)), ids};
+}
+
+// Bool [batch, tokens], or undefined where no mask is given.
+Tensor read_mask(const std::string& path, const Tensor& ids) {
+  if (path.empty()) return {};
+  const auto refuse = [&](const char* code, const std::string& rule) {
+    throw Error(code, "[forward] " + path + ": " + rule);
+  };
+  rotary::Tensor file = read_npy(path);
+  if (at::IntArrayRef(file.shape) != ids.sizes()) {
+    refuse("SHAPE", "the mask must have the shape of the ids " + shape_text(ids.sizes().vec()) + " but has " +
+                        shape_text(file.shape));
+  }
+  // 0 and 1 are the same bits with a sign, and torch has no arithmetic without.
+  if (file.type == ElementType::u16) file.type = ElementType::i16;
+  if (file.type == ElementType::u32) file.type = ElementType::i32;
+  if (file.type == ElementType::u64) file.type = ElementType::i64;
+  const Tensor mask = rotary_torch::torch_tensor(file);
+  const Tensor tokens = mask == 1;
+  const Tensor wrong = at::logical_not(at::logical_or(tokens, mask == 0));
+  if (wrong.any().item<bool>()) {
+    const Tensor value = mask.masked_select(wrong)[0];
+    refuse("VALUE", "the mask must be 1 for a token and 0 for padding but holds " +
+                        digits(value.to(at::kDouble).item<double>(), 6));
+  }
+  return tokens;
+}
+
+rotary::Tensor empty_f32(const char* name, std::vector<std::int64_t> shape) {
+  rotary::Tensor tensor;
+  tensor.name = name;
+  tensor.shape = std::move(shape);
+  tensor.bytes = static_cast<std::uint64_t>(tensor.elements()) * sizeof(float);
+  tensor.data.resize(tensor.bytes);
+  return tensor;
+}
+
+// A slice of the tokens at a time: the logits of a large vocabulary stand in memory once.
+rotary::Tensor all_logits(const Runner& runner, const Tensor& hidden) {
+  constexpr std::int64_t slice = 64;
+  const std::int64_t batch = hidden.size(0), tokens = hidden.size(1);
+  rotary::Tensor out = empty_f32("logits", {batch, tokens, runner.vocabulary});
+  const Tensor view = at::from_blob(out.data.data(), out.shape, at::kFloat);
+  for (std::int64_t begin = 0; begin < tokens; begin += slice) {
+    const std::int64_t count = std::min(slice, tokens - begin);
+    view.narrow(1, begin, count).copy_(runner.logits(hidden.narrow(1, begin, count)));
+  }
+  return out;
+}
+
+void run(const Options& options) {
+  if (is_npy(options.output)) throw UsageError("--output takes a .safetensors: it holds several tensors");
+  check_output(options.output);
+  use_threads(options.threads);
+  const c10::InferenceMode inference;
+  const auto [runner, ids] = load_both(options);
+  const Tensor mask = read_mask(options.mask, ids);
+  for (const std::string& warning : runner.warnings) std::cerr << "warning: " << printable(warning) << '\n';
+  const Tensor hidden = runner.hidden(ids, mask);
+  TensorFile file;
+  file.tensors.push_back(rotary_torch::file_tensor("hidden", hidden));
+  if (runner.logits) file.tensors.push_back(all_logits(runner, hidden));
+  std::vector<const rotary::Tensor*> tensors;
+  for (const rotary::Tensor& tensor : file.tensors) tensors.push_back(&tensor);
+  write_safetensors(options.output, tensors);
+  std::cout << "wrote " << printable(options.output);
+  for (const rotary::Tensor& tensor : file.tensors) std::cout << "  " << tensor.name << ' ' << shape_text(tensor.shape);
+  std::cout << '\n';
+}
+
+constexpr const char* footer =
+    "DIR holds config.json and model.safetensors or its shards: a checkpoint of Hugging Face (llama, mistral, qwen2,\n"
+    "qwen3, gpt_neox, gptj, roformer) or a run of `rotary train`. The output holds hidden [batch, tokens, width], "
+    "what\n"
+    "transformers' base model returns as last_hidden_state, and, where the checkpoint has a language-model head, "
+    "logits\n"
+    "[batch, tokens, vocabulary]; both f32. Positions are 0 to T - 1, with left padding too.\n"
+    "  rotary forward llama --input ids.npy --mask mask.npy --output out.safetensors";
+
+}  // namespace
+
+void add_forward(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("forward", "The hidden states and logits of a checkpoint for token ids");
+  command->add_option("dir", options->dir, "the model's folder")->type_name("DIR")->required();
+  command->add_option("--input", options->input, "the ids: an .npy of integers [batch, tokens]")
+      ->type_name("FILE")
+      ->required();
+  command->add_option("--mask", options->mask, "an .npy [batch, tokens]: 1 for a token, 0 for padding")
+      ->type_name("FILE");
+  command->add_option("--output", options->output, "the .safetensors to write")->type_name("FILE")->required();
+  add_threads_option(*command, options->threads);
+  command->footer(footer);
+  command->callback([options] { run(*options); });
+}
+
+}  // namespace rotary::cli

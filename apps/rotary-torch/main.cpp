@@ -1,0 +1,42 @@
+// rotary-torch: the commands of rotary that need libtorch. `rotary train` and the others become this program.
+#include <malloc.h>
+
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "apps/shared/program.h"
+#include "commands.h"
+
+namespace {
+
+// Tensors of one step are freed and asked for again in the next: memory goes back to the system only at the end. With
+// glibc's defaults every tensor above 32 MiB, and the top of the heap after each step, is mapped and zeroed anew.
+void keep_memory() {
+#ifdef __GLIBC__
+  mallopt(M_MMAP_THRESHOLD, 1 << 30);
+  mallopt(M_TRIM_THRESHOLD, -1);
+  mallopt(M_TOP_PAD, 64 << 20);
+#endif
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  keep_memory();
+  std::ios::sync_with_stdio(false);
+  CLI::App app("rotary-torch: the commands of rotary that need libtorch. Say 'rotary train' and so on.");
+  app.name("rotary");
+  app.set_version_flag("--version", std::string("rotary ") + ROTARY_VERSION);
+  app.require_subcommand(1);
+  rotary::cli::add_train(app);
+  rotary::cli::add_generate(app);
+  rotary::cli::add_forward(app);
+  rotary::cli::add_perplexity(app);
+  rotary::cli::add_summary(app);
+
+  const std::vector<std::string> words = rotary::cli::command_words(argc, argv);
+  if (words.empty()) return rotary::cli::fail_usage(app, "a command is needed: train, generate, forward, ...");
+  return rotary::cli::run_program(app, words);
+}

@@ -1,0 +1,108 @@
+#include "plan.h"
+
+#include <charconv>
+#include <cmath>
+#include <system_error>
+
+#include "files/text/io.h"
+#include "files/text/json.h"
+#include "rotary/error.h"
+#include "rotary_torch/training/sha256.h"
+#include "rotary_torch/training/text.h"
+
+namespace rotary::cli {
+
+namespace {
+
+using rotary_torch::Preset;
+using Notes = std::map<std::string, std::string>;
+
+std::string note(const Notes& notes, const std::string& name) {
+  const auto found = notes.find(name);
+  if (found == notes.end()) throw Error("FORMAT", "[resume] the checkpoint must hold note." + name + " but does not");
+  return found->second;
+}
+
+void check_same(const std::string& option, const std::string& then, const std::string& now) {
+  if (then != now)
+    throw Error("RESUME", "[resume] " + option + " must be " + then + ", as the run began, but got " + now);
+}
+
+// The fraction of a head that turns; "none" where nothing does.
+std::string fraction_of(const Preset& preset) {
+  if (!preset.model.rope) return "none";
+  const Rope& rope = preset.model.rope->rope;
+  return files::spelled(static_cast<double>(rope.rotary_dim) / rope.head_dim);
+}
+
+Preset preset_of(const std::string& name, const std::string& position, double fraction) {
+  const auto encoding = rotary_torch::position_encoding(position);
+  if (!encoding)
+    throw Error("VALUE",
+                "[train] a position must be rope, learned, sinusoidal, none or alibi but got '" + position + "'");
+  return rotary_torch::preset(name, *encoding, fraction);
+}
+
+Preset fresh_preset(const TrainRequest& request) {
+  Preset preset = preset_of(request.preset.value_or("nanogpt-cpu"), request.position.value_or("rope"),
+                            request.rope_fraction.value_or(0));
+  preset.training.steps = request.steps.value_or(preset.training.steps);
+  preset.training.seed = request.seed.value_or(preset.training.seed);
+  return preset;
+}
+
+// That of the checkpoint; what the request says must agree. The steps are the trainer's to judge.
+Preset resumed_preset(const TrainRequest& request, const Notes& notes, const std::filesystem::path& checkpoint) {
+  const std::string name = note(notes, "preset"), position = note(notes, "position"),
+                    fraction = note(notes, "rope_fraction");
+  if (request.preset) check_same("--preset", name, *request.preset);
+  if (request.position) check_same("--position", position, *request.position);
+  if (request.rope_fraction)
+    check_same("--rope-fraction", fraction, fraction_of(preset_of(name, position, *request.rope_fraction)));
+  Preset preset = preset_of(name, position, fraction == "none" ? 0 : number_note(notes, "rope_fraction"));
+  preset.training = rotary_torch::checkpoint_options(checkpoint);
+  if (request.seed) check_same("--seed", std::to_string(preset.training.seed), std::to_string(*request.seed));
+  preset.training.steps = request.steps.value_or(preset.training.steps);
+  return preset;
+}
+
+// The text's path as the run should remember it; empty: bundled.
+std::string text_path(const TrainRequest& request, const Notes& notes, const std::string& preset) {
+  if (request.text) return std::filesystem::absolute(*request.text).lexically_normal().string();
+  if (request.resume) return note(notes, "text");
+  return preset == "smoke" ? std::string() : rotary_torch::tiny_shakespeare().string();
+}
+
+}  // namespace
+
+double number_note(const Notes& notes, const std::string& name) {
+  const std::string text = note(notes, name);
+  double number = 0;
+  const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (status != std::errc() || end != text.data() + text.size() || !std::isfinite(number)) {
+    throw Error("FORMAT",
+                "[resume] note." + name + " of the checkpoint must be a number but is " + files::in_quotes(text));
+  }
+  return number;
+}
+
+Plan plan_of(const TrainRequest& request, const RunFolder& folder) {
+  const Notes notes = request.resume ? rotary_torch::checkpoint_notes(folder.checkpoint()) : Notes{};
+  Plan plan;
+  plan.preset = request.resume ? resumed_preset(request, notes, folder.checkpoint()) : fresh_preset(request);
+  const std::string path = text_path(request, notes, plan.preset.name);
+  plan.text = path.empty() ? std::string(rotary_torch::bundled_text()) : rotary_torch::read_text(path);
+  const std::string sum = rotary_torch::sha256(plan.text);
+  if (request.resume) {
+    check_same("the text's sha256", note(notes, "text_sha256"), sum);
+    plan.notes = notes;
+  }
+  plan.notes["text"] = path;
+  plan.notes["text_sha256"] = sum;
+  plan.notes["preset"] = plan.preset.name;
+  plan.notes["position"] = rotary_torch::name(plan.preset.model.position);
+  plan.notes["rope_fraction"] = fraction_of(plan.preset);
+  return plan;
+}
+
+}  // namespace rotary::cli

@@ -1,0 +1,139 @@
+#include "run_folder.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <string_view>
+#include <system_error>
+
+#include "files/text/io.h"
+#include "files/text/json.h"
+#include "rotary/error.h"
+#include "rotary_torch/training/text.h"
+
+namespace rotary::cli {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// Shortest digits that read back as the same value.
+template <typename Real>
+std::string shortest(Real value) {
+  std::array<char, 64> buffer{};
+  return {buffer.data(), std::to_chars(buffer.data(), buffer.data() + buffer.size(), value).ptr};
+}
+
+std::string line_of(std::int64_t step, const char* key, const std::string& loss) {
+  return "{\"step\": " + std::to_string(step) + ", \"" + key + "\": " + loss + "}\n";
+}
+
+// The lines of a log up to a step. A last line without its end, cut off by a crash, is left out.
+std::string lines_up_to(const fs::path& path, std::int64_t last_step) {
+  std::error_code error;
+  if (!fs::exists(path, error)) return {};
+  const std::string text = rotary_torch::read_text(path);
+  std::string kept;
+  std::size_t number = 1;
+  for (std::size_t begin = 0, end = 0; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1, ++number) {
+    const std::string_view line = std::string_view(text).substr(begin, end - begin);
+    try {
+      const files::Json json = files::parse_json(line);
+      if (json.at("step").get<std::int64_t>() <= last_step) kept.append(line).append("\n");
+    } catch (const std::exception&) {
+      throw Error("FORMAT", "[train] " + path.string() + " line " + std::to_string(number) +
+                                ": must be {\"step\": N, ...} but got " + files::in_quotes(line));
+    }
+  }
+  return kept;
+}
+
+}  // namespace
+
+void RunFolder::check_new() const {
+  std::error_code error;
+  for (const char* name : {"checkpoint.safetensors", "model.safetensors", "model.safetensors.index.json", "config.json",
+                           "vocab.json", "loss.jsonl", "loss.svg"}) {
+    if (fs::exists(fs::symlink_status(folder / name, error))) {
+      throw Error("FILE", "[train] " + folder.string() + ": must be a new or empty folder but holds " + name +
+                              ": go on with that run by --resume, or name another --output");
+    }
+  }
+}
+
+void RunFolder::check_begun() const {
+  std::error_code error;
+  if (!fs::exists(checkpoint(), error)) {
+    throw Error("FILE", "[train] " + folder.string() +
+                            ": --resume needs the checkpoint.safetensors of a run but there is none: begin without it");
+  }
+}
+
+FolderLock::FolderLock(const RunFolder& run) {
+  const std::string where = "[train] " + run.folder.string() + ": ";
+  std::error_code error;
+  fs::create_directories(run.folder, error);
+  if (error) throw Error("FILE", where + "the folder cannot be made: " + error.message());
+  descriptor_ = ::open(run.folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  // A file system without locks has to do without.
+  if (::flock(descriptor_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;
+  ::close(descriptor_);
+  throw Error("FILE", where + "another process is training into it: wait for it, or name another --output");
+}
+
+FolderLock::~FolderLock() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+LossWriter::LossWriter(fs::path path, std::int64_t last_step) : path_(std::move(path)), last_step_(last_step) {}
+
+void LossWriter::open() {
+  files::write_whole("train", path_, lines_up_to(path_, last_step_));
+  descriptor_ = ::open(path_.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
+  check(descriptor_ >= 0, "cannot be opened");
+}
+
+LossWriter::~LossWriter() {
+  if (descriptor_ < 0) return;
+  try {
+    flush();
+  } catch (const Error&) {  // an error is under way already; the checkpoint decides where a resumed run begins
+  }
+  ::close(descriptor_);
+}
+
+void LossWriter::train(std::int64_t step, double loss) {
+  waiting_ += line_of(step, "train_loss", shortest(static_cast<float>(loss)));
+}
+
+void LossWriter::validation(std::int64_t step, double loss) {
+  waiting_ += line_of(step, "validation_loss", shortest(loss));
+}
+
+void LossWriter::flush() {
+  if (descriptor_ < 0) open();
+  std::string_view rest = waiting_;
+  while (!rest.empty()) {
+    const ssize_t count = ::write(descriptor_, rest.data(), rest.size());
+    if (count < 0 && errno == EINTR) continue;
+    check(count >= 0, "cannot be written");
+    rest.remove_prefix(static_cast<std::size_t>(count));
+  }
+  waiting_.clear();
+}
+
+void LossWriter::sync() {
+  flush();
+  check(::fsync(descriptor_) == 0, "cannot be written to the disk");
+}
+
+void LossWriter::check(bool good, const char* rule) const {
+  if (!good) throw Error("FILE", "[train] " + path_.string() + ": " + rule + ": " + std::strerror(errno));
+}
+
+}  // namespace rotary::cli

@@ -1,0 +1,230 @@
+// rotary summary: what a model is made of, layer by layer, as torchinfo prints it. No weights are read or made.
+#include "rotary_torch/models/summary.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "apps/shared/text.h"
+#include "apps/shared/usage_error.h"
+#include "commands.h"
+#include "files/text/io.h"
+#include "files/text/json.h"
+#include "files/text/json_file.h"
+#include "rotary/error.h"
+#include "rotary_torch/models/decoder.h"
+#include "rotary_torch/models/meta_device.h"
+#include "rotary_torch/models/roformer.h"
+#include "rotary_torch/training/trainer.h"
+
+namespace rotary::cli {
+
+namespace {
+
+using rotary_torch::Summary;
+using rotary_torch::SummaryRow;
+
+struct Options {
+  std::string dir;
+  std::string preset;
+  std::int64_t batch = 1;
+  std::int64_t tokens = 0;  // 0: the model's context
+  int depth = 3;
+  bool json = false;
+};
+
+struct Subject {
+  std::string name;  // the preset or the folder
+  std::int64_t tokens = 0;
+  Summary summary;
+};
+
+// ---- the model, without its memory ----
+
+template <class Make>
+Subject subject(const std::string& name, const Options& options, std::int64_t context, const Make& make) {
+  const std::int64_t tokens = options.tokens > 0 ? options.tokens : std::max<std::int64_t>(context, 1);
+  const rotary_torch::MetaDevice no_memory;
+  return {name, tokens, rotary_torch::summarise(*make(), options.batch, tokens)};
+}
+
+Subject decoder(const std::string& name, const Options& options, const rotary_torch::DecoderConfig& config) {
+  return subject(name, options, config.context, [&] { return rotary_torch::Decoder(config); });
+}
+
+Subject roformer(const std::string& name, const Options& options, const rotary_torch::RoFormerConfig& config,
+                 bool head = true) {
+  return subject(name, options, config.context, [&] { return rotary_torch::RoFormer(config, head); });
+}
+
+constexpr const char* notebook = "roformer-notebook";
+constexpr const char* roformer_base = "roformer-base";
+
+Subject of_preset(const Options& options) {
+  const std::string& name = options.preset;
+  if (name == notebook) return roformer(name, options, rotary_torch::notebook_roformer());
+  if (name == roformer_base) return roformer(name, options, rotary_torch::RoFormerConfig{});
+  const std::vector<std::string>& known = rotary_torch::preset_names();
+  if (std::find(known.begin(), known.end(), name) == known.end()) {
+    std::string names;
+    for (const std::string& one : known) names += one + ", ";
+    throw Error("PRESET", "[summary] a preset must be one of " + names + notebook + " or " + roformer_base +
+                              " but got " + files::in_quotes(name));
+  }
+  rotary_torch::DecoderConfig model = rotary_torch::preset(name).model;
+  constexpr std::int64_t tiny_shakespeare = 65;  // characters
+  model.vocabulary = tiny_shakespeare;
+  return decoder(name, options, model);
+}
+
+// Whether config.json speaks of a language model; a base model and a classifier have no such head.
+bool names_language_model(const files::Json& config) {
+  const auto found = config.find("architectures");
+  if (found == config.end() || !found->is_array() || found->empty()) return true;
+  return std::any_of(found->begin(), found->end(), [](const files::Json& item) {
+    const std::string name = item.is_string() ? item.get<std::string>() : "";
+    return name.ends_with("ForCausalLM") || name.ends_with("ForMaskedLM") || name.ends_with("LMHeadModel");
+  });
+}
+
+Subject of_folder(const Options& options) {
+  const std::filesystem::path dir = options.dir;
+  const files::Json config = files::parse_json(files::json_file_text("summary", dir / "config.json"));
+  const bool head = !config.is_object() || names_language_model(config);
+  const auto type = config.is_object() ? config.find("model_type") : config.end();
+  if (type != config.end() && *type == "roformer") {
+    return roformer(options.dir, options, rotary_torch::read_roformer_config(dir), head);
+  }
+  rotary_torch::DecoderConfig model = rotary_torch::read_decoder_config(dir);
+  model.head = model.head && head;
+  return decoder(options.dir, options, model);
+}
+
+// ---- printing ----
+
+// 77509632 as 77,509,632
+std::string grouped(std::int64_t value) {
+  std::string text = std::to_string(value);
+  for (std::size_t i = text.size(); i > 3; i -= 3) text.insert(i - 3, ",");
+  return text;
+}
+
+// text, then spaces; the lines of the tree are one column each.
+std::string column(const std::string& text, std::size_t width) {
+  const auto is_start = [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; };
+  const auto columns = static_cast<std::size_t>(std::count_if(text.begin(), text.end(), is_start));
+  return columns < width ? text + std::string(width - columns, ' ') : text + "  ";
+}
+
+// "│    │    └─LayerNorm (norm): 3-5": the fifth module of depth 3.
+std::string tree(const SummaryRow& row, int index) {
+  if (row.depth == 0) return row.type;
+  std::string line;
+  for (int i = 1; i < row.depth; ++i) line += "│    ";
+  line += row.depth == 1 ? "├─" : "└─";
+  return line + row.type + " (" + row.name + "): " + std::to_string(row.depth) + "-" + std::to_string(index);
+}
+
+// A row with rows of its own says what they do not.
+std::string parameters_text(const SummaryRow& row, bool has_rows_below) {
+  const std::int64_t count = has_rows_below ? row.own_parameters : row.parameters;
+  if (count == 0) return "--";
+  return row.trainable ? grouped(count) : "(" + grouped(count) + ")";
+}
+
+void print_table(const Subject& made, const Options& options) {
+  constexpr std::size_t name_width = 58, shape_width = 26, width = name_width + shape_width + 16;
+  const std::string rule(width, '=');
+  std::cout << rule << '\n'
+            << column("Layer (type (name):depth-idx)", name_width) << column("Output Shape", shape_width) << "Param #\n"
+            << rule << '\n';
+  const std::vector<SummaryRow>& rows = made.summary.rows;
+  std::vector<int> index(rows.size() + 1);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const SummaryRow& row = rows[i];
+    if (row.depth > options.depth) continue;
+    const bool has_rows_below = i + 1 < rows.size() && rows[i + 1].depth > row.depth && row.depth < options.depth;
+    std::cout << column(tree(row, ++index[static_cast<std::size_t>(row.depth)]), name_width)
+              << column(row.output_shape.empty() ? "--" : shape_text(row.output_shape), shape_width)
+              << parameters_text(row, has_rows_below) << '\n';
+  }
+  const Summary& summary = made.summary;
+  std::cout << rule << "\nTotal params: " << grouped(summary.parameters)
+            << "\nTrainable params: " << grouped(summary.trainable)
+            << "\nNon-trainable params: " << grouped(summary.parameters - summary.trainable) << '\n'
+            << rule << "\nInput: ids " << shape_text({options.batch, made.tokens})
+            << "\nParams size (f32, MB): " << digits(static_cast<double>(summary.bytes_f32()) / 1e6, 6) << '\n'
+            << rule << '\n';
+}
+
+void print_json(const Subject& made, const Options& options) {
+  using Json = nlohmann::ordered_json;
+  Json layers = Json::array();
+  for (const SummaryRow& row : made.summary.rows) {
+    layers.push_back({{"path", row.path},
+                      {"type", row.type},
+                      {"depth", row.depth},
+                      {"output_shape", row.output_shape.empty() ? Json(nullptr) : Json(row.output_shape)},
+                      {"parameters", row.parameters},
+                      {"own_parameters", row.own_parameters},
+                      {"trainable", row.trainable}});
+  }
+  const Summary& summary = made.summary;
+  std::cout << json_text({{"model", made.name},
+                          {"batch", options.batch},
+                          {"tokens", made.tokens},
+                          {"parameters", summary.parameters},
+                          {"trainable_parameters", summary.trainable},
+                          {"non_trainable_parameters", summary.parameters - summary.trainable},
+                          {"bytes_f32", summary.bytes_f32()},
+                          {"layers", std::move(layers)}})
+            << '\n';
+}
+
+void run(const Options& options) {
+  if (options.dir.empty() == options.preset.empty()) throw UsageError("give either DIR or --preset");
+  const Subject made = options.preset.empty() ? of_folder(options) : of_preset(options);
+  if (options.json) {
+    print_json(made, options);
+  } else {
+    print_table(made, options);
+  }
+}
+
+constexpr const char* footer =
+    "DIR is a run of `rotary train` or a folder of Hugging Face (llama, mistral, qwen2, qwen3, gpt_neox, gptj, "
+    "roformer).\n"
+    "Only its config.json is read, and nothing of the model's size is allocated: a 7B folder takes no more memory than "
+    "a\n"
+    "small one. Parameters that two layers share count once; counts in parentheses are frozen. Where architectures "
+    "names\n"
+    "no language model, the head is left out. The trained presets have Tiny Shakespeare's 65 characters.";
+
+}  // namespace
+
+void add_summary(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("summary", "The layers of a model, their output shapes and parameter counts");
+  const auto options = std::make_shared<Options>();
+  constexpr std::int64_t most = std::int64_t{1} << 31;
+  command->add_option("DIR", options->dir, "A folder with a config.json");
+  command->add_option("--preset", options->preset,
+                      "smoke, nanogpt-cpu, nanogpt-gpu, labml, roformer-notebook or roformer-base");
+  command->add_option("--batch", options->batch, "Sequences of the input [1]")
+      ->check(CLI::Range(std::int64_t{1}, most));
+  command->add_option("--tokens", options->tokens, "Tokens of a sequence [the model's context]")
+      ->check(CLI::Range(std::int64_t{1}, most));
+  command->add_option("--depth", options->depth, "Levels of the table's tree [3]; --json has all")
+      ->check(CLI::Range(0, 64));
+  command->add_flag("--json", options->json, "Print JSON");
+  command->footer(footer);
+  command->callback([options] { run(*options); });
+}
+
+}  // namespace rotary::cli

@@ -1,0 +1,142 @@
+// rotary train: a small decoder learns a text.
+#include <ATen/Context.h>
+#include <ATen/Parallel.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "apps/shared/text.h"
+#include "apps/shared/usage_error.h"
+#include "commands.h"
+#include "plan.h"
+#include "rotary_torch/training/device.h"
+#include "seed.h"
+#include "training_run.h"
+
+namespace rotary::cli {
+
+namespace {
+
+using rotary_torch::ProcessGroup;
+
+void check_usage(const TrainRequest& request) {
+  if (request.output.empty()) throw UsageError("--output must name a folder");
+  if (request.text == "") throw UsageError("--text must name a file");
+  if (request.rope_fraction && request.position.value_or("rope") != "rope")
+    throw UsageError("--rope-fraction is for --position rope but got --position " + *request.position);
+}
+
+// The processes of one machine share its cores.
+void use_threads(const TrainRequest& request, const ProcessGroup& group) {
+  if (request.threads) {
+    at::set_num_threads(*request.threads);
+  } else if (group.local_size() > 1) {
+    const auto cores = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
+    at::set_num_threads(std::clamp(cores / group.local_size(), 1, std::max(1, at::get_num_threads())));
+  }
+}
+
+CLI::Validator above_zero() {
+  const auto refusal = [](const std::string& word) {
+    double value = 0;
+    return CLI::detail::lexical_cast(word, value) && value > 0 ? "" : "must be a number above 0 but got " + word;
+  };
+  return {refusal, ""};
+}
+
+// The same weights for the same seed, wherever they are trained.
+rotary_torch::Decoder fresh_model(const rotary_torch::Preset& preset) {
+  at::manual_seed(preset.training.seed);
+  rotary_torch::Decoder model(preset.model);
+  if (preset.gpt2_init) model->initialise();
+  return model;
+}
+
+void print_summary(const TrainingRun& run, const Plan& plan, const RunFolder& folder, std::int64_t parameters) {
+  const Progress& progress = run.progress();
+  std::cout << plan.preset.name << ", position " << plan.notes.at("position") << ", " << thousands(parameters)
+            << " parameters\n"
+            << "validation loss " << fixed(run.validation_loss(), 4) << " after " << run.steps() << " steps\n";
+  if (progress.seconds_per_step() > 0) {
+    const auto tokens = static_cast<double>(plan.preset.training.batch * plan.preset.training.block);
+    std::cout << fixed(1000 * progress.seconds_per_step(), 1) << " ms per step, "
+              << thousands(static_cast<std::int64_t>(tokens / progress.seconds_per_step())) << " tokens/s, "
+              << duration(progress.seconds()) << " in all\n";
+  } else {
+    std::cout << "nothing was left to do\n";
+  }
+  std::cout << "written to " << printable(folder.folder.string())
+            << ": model.safetensors config.json vocab.json loss.jsonl loss.svg checkpoint.safetensors\n";
+}
+
+// Rank 0 alone prints and writes; every rank reads the text and, to resume, the checkpoint.
+void run_train(const TrainRequest& request) {
+  check_usage(request);
+  rotary_torch::open_device("train", request.device);
+  const RunFolder folder{request.output};
+  if (request.resume) folder.check_begun();
+  Plan plan = plan_of(request, folder);
+  rotary_torch::Corpus corpus = rotary_torch::corpus(plan.text, plan.preset.training.block);
+  plan.preset.model.vocabulary = corpus.vocabulary.size();
+
+  const at::DeviceType kind = request.device == "cuda" ? at::kCUDA : at::kCPU;
+  const ProcessGroup& group = ProcessGroup::world(kind);
+  const at::Device device =
+      rotary_torch::open_device("train", request.device, kind == at::kCUDA ? group.local_rank() : 0);
+  use_threads(request, group);
+
+  const StopSignals signals;
+  rotary_torch::Trainer trainer(fresh_model(plan.preset), corpus, plan.preset.training, device, group);
+  std::optional<FolderLock> lock;
+  if (group.rank() == 0) lock.emplace(folder);
+  if (group.rank() == 0 && !request.resume) folder.check_new();
+  const std::int64_t parameters = rotary_torch::parameter_count(*trainer.model());
+  TrainingRun run(plan, folder, request.resume, trainer, group);
+  if (group.rank() == 0) corpus.vocabulary.write(folder.vocabulary());
+  group.barrier();  // where rank 0 refuses the folder, no other rank may save into it
+  run.run();
+  if (group.rank() == 0) print_summary(run, plan, folder, parameters);
+}
+
+}  // namespace
+
+void add_train(CLI::App& app) {
+  auto request = std::make_shared<TrainRequest>();
+  CLI::App* command = app.add_subcommand("train", "Train a small decoder on a text, character by character");
+  command->add_option("--output", request->output, "Folder of the run: new, or with --resume the run's")
+      ->type_name("DIR")
+      ->required();
+  command->add_option("--text", request->text, "UTF-8 text; else Tiny Shakespeare (smoke: a bundled text)")
+      ->type_name("FILE");
+  command->add_option("--preset", request->preset, "Model and schedule; else nanogpt-cpu")
+      ->check(CLI::IsMember(rotary_torch::preset_names()));
+  command->add_option("--position", request->position, "Position encoding; else rope")
+      ->check(CLI::IsMember(std::vector<std::string>{"rope", "learned", "sinusoidal", "none", "alibi"}));
+  command
+      ->add_option("--rope-fraction", request->rope_fraction,
+                   "Part of each head that turns, above 0 to 1, down to whole pairs; else the preset's")
+      ->check(above_zero());
+  command->add_option("--steps", request->steps, "Steps of the optimiser; else the preset's")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
+  command->add_option("--seed", request->seed, "Of the weights, the batches and the dropout; else 1337")
+      ->check(seed_word());
+  command->add_option("--threads", request->threads, "Else as many as torch takes")->check(CLI::Range(1, 1024));
+  command->add_option("--device", request->device, "Where to train: cuda needs a torch made for it")
+      ->check(CLI::IsMember(std::vector<std::string>{"cpu", "cuda"}))
+      ->capture_default_str();
+  command->add_flag("--resume", request->resume, "Go on with the run in DIR, to the bits it would have had unbroken");
+  command->footer(
+      "One line per step in DIR/loss.jsonl; validation and checkpoint at intervals and at the end. Ctrl-C finishes the "
+      "step and saves: go on by --resume.\n"
+      "Presets: smoke takes seconds; nanogpt-cpu minutes; labml hours; nanogpt-gpu is for a GPU.");
+  command->callback([request] { run_train(*request); });
+}
+
+}  // namespace rotary::cli

@@ -1,0 +1,320 @@
+// rotary bench: verifies, then times, beside the ceiling of the same bytes in the same memory.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "apps/rotary/bench/device.h"
+#include "apps/rotary/bench/grid.h"
+#include "apps/rotary/bench/growth.h"
+#include "apps/rotary/bench/measure.h"
+#include "apps/rotary/bench/report.h"
+#include "apps/shared/tensors.h"
+#include "apps/shared/text.h"
+#include "apps/shared/usage_error.h"
+#include "commands.h"
+#include "files/text/io.h"
+#include "rotary/targets.h"
+
+namespace rotary::cli {
+
+namespace {
+
+using bench::Cell;
+using bench::Op;
+using bench::Result;
+
+struct Options {
+  std::string grid;
+  std::vector<std::string> filters;
+  std::string device = "cpu";
+  std::string op, dtype, pairing, cache;
+  bool no_table = false;
+  bool in_place = false;
+  bool out_of_place = false;
+  bench::Choice choice;
+  double seconds = 0.2;
+  bool json = false;
+  std::string plot;
+  std::string growth;
+};
+
+template <typename Value>
+std::optional<Value> value_named(const std::string& word, std::initializer_list<Value> values) {
+  for (const Value value : values) {
+    if (word == name(value)) return value;
+  }
+  return {};
+}
+
+unsigned all_cores() { return std::max(1U, std::thread::hardware_concurrency()); }
+
+// What one device has and the other has not.
+void check_device(const Options& options, const bench::Choice& choice) {
+  const bool appending = choice.op && bench::appends(*choice.op);
+  if (options.device == "cpu") {
+    if (appending || options.no_table || !options.cache.empty()) {
+      throw UsageError("--op append, --op norm_append, --no-table and --cache are for --device cuda");
+    }
+    return;
+  }
+  if (choice.threads || choice.target || !options.growth.empty()) {
+    throw UsageError("--device cuda has no --threads, no --target and no --growth");
+  }
+  if (!options.cache.empty() && choice.op && !appending) {
+    throw UsageError("--cache is for --op append and --op norm_append");
+  }
+  if (appending && choice.kv_heads == 0) throw UsageError("--op append and --op norm_append need a k: no --kv-heads 0");
+  if (options.in_place && choice.op && choice.pairing && bench::only_apart(*choice.op, *choice.pairing)) {
+    throw UsageError("--op norm_append turns interleaved_to_half out of place only: no --in-place");
+  }
+  if (options.no_table && choice.op == Op::table) throw UsageError("--op table makes a table: no --no-table");
+}
+
+// What the flags say.
+bench::Choice choice_of(const Options& options) {
+  bench::Choice choice = options.choice;
+  choice.op = value_named(options.op, {Op::rotate, Op::backward, Op::table, Op::fused, Op::append, Op::norm_append});
+  choice.pairing = value_named(options.pairing, {Pairing::half, Pairing::interleaved, Pairing::interleaved_to_half});
+  check_device(options, choice);
+  choice.cuda = options.device == "cuda";
+  if (options.no_table) choice.with_table = false;
+  if (!options.cache.empty()) choice.f8 = options.cache == "f8";
+  choice.dtype = value_named(options.dtype, {DType::f32, DType::f16, DType::bf16});
+  if (options.in_place || options.out_of_place) choice.in_place = options.in_place;
+  if (choice.threads == 0U) choice.threads = all_cores();
+  const bool of_heads =
+      choice.pairing || choice.layout || choice.batch || choice.heads || choice.kv_heads || choice.in_place;
+  if (choice.op == Op::table && of_heads) {
+    throw UsageError("--op table has no heads: no --pairing, --layout, --batch, --heads, --kv-heads, --in-place");
+  }
+  if (choice.tokens && !options.growth.empty() && options.grid.empty() && options.filters.empty()) {
+    throw UsageError("--growth chooses the tokens itself: no --tokens");
+  }
+  if (!options.plot.empty() && options.plot == options.growth) {
+    throw UsageError("--plot and --growth must be two files");
+  }
+  if (!options.plot.empty() && choice.op == Op::table) {
+    throw UsageError("--plot draws rotations: no --op table");
+  }
+  if (choice.cuda) {
+    choice.target = gpu::built() && gpu::devices() > 0 ? gpu::device_name() : "";
+  } else {
+    choice.target = choice.target.value_or(std::string(chosen_target()));
+  }
+  return choice;
+}
+
+// A grid where one is named, filtered or nothing else is asked for; else the one shape that the flags describe.
+std::vector<Cell> cells_of(const Options& options, const bench::Choice& choice) {
+  const bool filter = !options.filters.empty();
+  const bool growth = !options.growth.empty();
+  if (options.grid.empty() && !filter) {
+    if (growth && options.plot.empty()) return {};
+    if (choice.describes_shape() && !growth) return {bench::chosen(Cell{}, choice)};
+  }
+  const std::string grid = !options.grid.empty() ? options.grid : filter ? "full" : "small";
+  const std::vector<Cell> cells = bench::grid(grid, all_cores(), *choice.target, choice);
+  return filter ? bench::filtered(cells, bench::parse_filter(options.filters, choice.cuda)) : cells;
+}
+
+void check_plot(const char* option, const std::string& path) {
+  if (path.empty()) return;
+  if (std::filesystem::path(path).extension() != ".svg") {
+    throw Error("FORMAT",
+                std::string("[bench] the plot is SVG: ") + option + " must end in .svg but got '" + path + "'");
+  }
+  check_output(path);
+}
+
+void check_cells(const std::vector<Cell>& cells, double free_bytes) {
+  for (const Cell& cell : cells) bench::check(cell, free_bytes);
+}
+
+void print(const std::string& line) { std::cout << line << '\n' << std::flush; }
+
+void save(const std::string& path, const Plot& plot, bool json) {
+  files::write_whole("bench", path, svg(plot));
+  if (!json) print("wrote " + printable(path));
+}
+
+template <typename Runner>
+std::vector<Result> run_cells(Runner& runner, const std::vector<Cell>& cells, bool json) {
+  std::vector<Result> results;
+  for (const Cell& cell : cells) {
+    results.push_back(runner.measure(cell));
+    print(json ? bench::json_of(results.back()).dump() : bench::row(results.back()));
+  }
+  return results;
+}
+
+void print_worst(const std::vector<bench::Measured>& measured) {
+  const bench::Outlier outlier = bench::worst(measured);
+  if (outlier.result == nullptr) return;
+  print("worst, " + digits(outlier.ratio, 3) + " times the ns/element of its neighbours (" + outlier.series + "):\n" +
+        bench::row(*outlier.result));
+}
+
+void print_json(const std::vector<bench::Measured>& measured) {
+  for (const bench::Measured& each : measured) {
+    for (const Result& result : each.results) {
+      nlohmann::ordered_json json = bench::json_of(result);
+      const double ratio = bench::ratio_to_neighbours(measured, result);
+      json["series"] = each.series.name;
+      json["ratio_to_neighbours"] = ratio > 0 ? nlohmann::ordered_json(ratio) : nlohmann::ordered_json();
+      print(json.dump());
+    }
+  }
+}
+
+void run_growth(bench::Bench& runner, const std::vector<bench::Series>& all, const Options& options) {
+  std::vector<bench::Measured> measured;
+  for (const bench::Series& series : all) {
+    if (!options.json) print("-- " + series.name);
+    measured.push_back({series, {}});
+    for (const Cell& cell : series.cells) {
+      measured.back().results.push_back(runner.measure(cell));
+      if (!options.json) print(bench::row(measured.back().results.back()));
+    }
+  }
+  const Cell& first = all.front().cells.front();
+  const std::vector<bench::Level> levels = bench::levels(runner, first.in_place || first.op == Op::table);
+  save(options.growth, bench::growth_plot(measured, levels), options.json);
+  options.json ? print_json(measured) : print_worst(measured);
+}
+
+void print_head(const bench::Choice& choice, bool json) {
+  if (json) return;
+  print("target " + *choice.target + "; each result is checked against the reference, then timed\n");
+  print(bench::header(choice.cuda));
+}
+
+void run_on_cuda(const Options& options, const bench::Choice& choice) {
+  const std::vector<Cell> cells = cells_of(options, choice);
+  bench::require_cuda();
+  check_cells(cells, static_cast<double>(gpu::free_memory()));
+  check_plot("--plot", options.plot);
+  print_head(choice, options.json);
+  bench::CudaBench runner(options.seconds);
+  const std::vector<Result> results = run_cells(runner, cells, options.json);
+  if (!options.plot.empty()) save(options.plot, bench::ceiling_plot(results), options.json);
+}
+
+void run(const Options& options) {
+  const bench::Choice choice = choice_of(options);
+  if (choice.cuda) return run_on_cuda(options, choice);
+  use_target(*choice.target);
+  const std::vector<Cell> cells = cells_of(options, choice);
+  std::vector<bench::Series> growing;
+  if (!options.growth.empty()) {
+    growing = bench::growth(bench::chosen(Cell{}, choice), choice.threads.value_or(std::min(2U, all_cores())));
+  }
+  check_cells(cells, bench::free_memory());
+  for (const bench::Series& series : growing) check_cells(series.cells, bench::free_memory());
+  check_plot("--plot", options.plot);
+  check_plot("--growth", options.growth);
+  print_head(choice, options.json);
+  bench::Bench runner(options.seconds);
+  const std::vector<Result> results = run_cells(runner, cells, options.json);
+  if (!options.plot.empty()) save(options.plot, bench::ceiling_plot(results), options.json);
+  if (!growing.empty()) run_growth(runner, growing, options);
+}
+
+// ---- options ----
+
+// CLI::Range lets it pass: no comparison with it is true.
+std::string refuse_nan(const std::string& word) {
+  return std::isnan(std::strtod(word.c_str(), nullptr)) ? "must be a number but got " + word : "";
+}
+
+CLI::Option* add_number(CLI::App& command, const std::string& flag, auto& value, std::int64_t least, std::int64_t most,
+                        const std::string& help) {
+  return command.add_option(flag, value, help)->check(CLI::Range(least, most).description(""))->type_name("N");
+}
+
+void add_shape_options(CLI::App& command, Options& options) {
+  constexpr std::int64_t many = std::int64_t{1} << 40;
+  bench::Choice& choice = options.choice;
+  const auto add_word = [&command](const char* flag, auto& value, std::vector<std::string> words, const char* help) {
+    command.add_option(flag, value, help)->check(CLI::IsMember(std::move(words)))->type_name("WORD");
+  };
+  add_word("--device", options.device, {"cpu", "cuda"}, "default cpu");
+  add_word("--op", options.op, {"rotate", "backward", "table", "fused", "append", "norm_append"},
+           "rotate: q, then k (default); backward: their gradient; table: cos and sin in storage\n"
+           "that is there; fused: q and k in one call; on cuda, of q, k and v in one tensor: append:\n"
+           "q and k turn, k and v go to a paged cache; norm_append: q and k are normed before");
+  add_word("--dtype", options.dtype, {"f32", "bf16", "f16"}, "default bf16; of a table what it is rounded to, f32");
+  add_word("--pairing", options.pairing, {"half", "interleaved", "interleaved_to_half"}, "default half");
+  add_word("--layout", choice.layout, bench::layout_words(), "default bthd");
+  add_number(command, "--batch", choice.batch, 1, many, "default 1");
+  add_number(command, "--tokens", choice.tokens, 1, many, "default 64");
+  add_number(command, "--heads", choice.heads, 1, many, "of q, default 32");
+  add_number(command, "--kv-heads", choice.kv_heads, 0, many, "of k, default 8; 0: q only");
+  add_number(command, "--head-dim", choice.head_dim, 1, 65536, "default 128");
+  add_number(command, "--rotary-dim", choice.rotary_dim, 1, 65536, "elements that turn (default: head_dim)");
+  CLI::Option* in_place = command.add_flag("--in-place", options.in_place, "the default");
+  command.add_flag("--out-of-place", options.out_of_place, "read here, write there")->excludes(in_place);
+  add_word("--cache", options.cache, {"same", "f8"}, "on cuda: the cache's type, the heads' (default) or e4m3");
+  command.add_flag("--no-table", options.no_table, "on cuda: each angle is computed where it is needed");
+  add_number(command, "--threads", choice.threads, 0, 1024, "0: all cores (default 1)");
+  command.add_option("--target", choice.target, "instruction set, one of 'rotary targets' (default: the best)")
+      ->type_name("NAME");
+}
+
+constexpr const char* footer =
+    "A shape by flags is one cell; without one the small grid is measured. Beside --grid or --filter a flag sets its\n"
+    "key in every cell that has it. small: a few telling cells, some 10 seconds. full: dtype x pairing x place x\n"
+    "1, 64, 2048, 8192 tokens x bthd, bhtd x head_dim 64, 80, 96, 128, 256 and 96 with 24 turning x 1 and all\n"
+    "threads, and beside them backward, fused and tables: about 1400 cells, some 7 minutes.\n"
+    "GB/s counts q and k, read and written; in place what turns only. The ceiling is the time to move the same\n"
+    "cache lines in the same memory, in turn with the work: in place an update, else the better of a copy and a\n"
+    "streaming copy. Of a table ns/element is per pair, and GB/s counts what is written.\n"
+    "On cuda times are of CUDA events around calls in a row, and replayed from a graph; what is far smaller than the\n"
+    "device's cache stays in it, the rest never finds its inputs there. Its grids have 1, 64, 512, 8192 and 32768\n"
+    "tokens, and --json has null for threads, a device's name as target, and more keys (docs/cli.md).\n"
+    "  rotary bench\n"
+    "  rotary bench --dtype f32 --tokens 2048 --out-of-place --threads 2\n"
+    "  rotary bench --filter op=rotate,dtype=bf16,tokens=1,tokens=64 --json\n"
+    "  rotary bench --grid full --plot ceiling.svg\n"
+    "  rotary bench --device cuda --op norm_append --tokens 8192";
+
+}  // namespace
+
+void add_bench(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("bench", "Verify, then time, beside the ceiling of this machine's memory");
+  command->add_option("--grid", options->grid, "many cells: small (default) or full")
+      ->check(CLI::IsMember(std::vector<std::string>{"small", "full"}))
+      ->type_name("WORD");
+  command
+      ->add_option("--filter", options->filters,
+                   "of the grid, by default the full one, the cells that have these values; a key that\n"
+                   "is there several times: any of its values. The keys are op to target of --json")
+      ->allow_extra_args(false)
+      ->type_name("KEY=VALUE,...");
+  add_shape_options(*command, *options);
+  command->add_option("--seconds", options->seconds, "to time a cell for, about (default 0.2)")
+      ->check(CLI::Range(0.001, 3600.0).description(""))
+      ->check(CLI::Validator(refuse_nan, ""))
+      ->type_name("S");
+  command->add_flag("--json", options->json,
+                    "a line per cell: {\"op\", \"dtype\", \"pairing\", \"layout\", \"batch\", \"tokens\", \"heads\",\n"
+                    "\"kv_heads\", \"head_dim\", \"rotary_dim\", \"in_place\", \"threads\", \"target\", \"device\",\n"
+                    "\"ns_per_element\", \"gb_per_s\", \"ceiling_gb_per_s\", \"percent_of_ceiling\", ...}");
+  command->add_option("--plot", options->plot, "percent of ceiling by working set, SVG")->type_name("FILE");
+  command
+      ->add_option("--growth", options->growth,
+                   "time against work from one head to beyond the last cache, at odd sizes and strides\n"
+                   "too, SVG; prints the worst cell. Takes the flags of a shape but for --tokens")
+      ->type_name("FILE");
+  command->footer(footer);
+  command->callback([options] { run(*options); });
+}
+
+}  // namespace rotary::cli

@@ -1,0 +1,200 @@
+#include "cell.h"
+
+#include <algorithm>
+
+#include "apps/shared/text.h"
+
+namespace rotary::cli::bench {
+
+namespace {
+
+constexpr std::int64_t line = 64;  // bytes
+
+std::int64_t size(const Cell& cell) { return static_cast<std::int64_t>(size_of(cell.dtype)); }
+
+std::int64_t table_bytes(const Cell& cell) {
+  return cell.tokens * cell.rotary_dim * static_cast<std::int64_t>(sizeof(float));
+}
+
+std::int64_t extent(const Cell& cell, std::int64_t heads) {
+  const std::int64_t rows = cell.batch * cell.tokens;
+  return rows * (heads * cell.head_dim + cell.placement.padding) * size(cell);
+}
+
+// Lines under the first `width` elements of each head, the heads of one tensor taken in the order of their addresses.
+std::int64_t lines_under(const Cell& cell, std::int64_t heads, std::int64_t width) {
+  const std::int64_t rows = cell.batch * cell.tokens;
+  if (heads == 0) return 0;
+  if (width == cell.head_dim && cell.placement.padding == 0) return (extent(cell, heads) + line - 1) / line;
+  std::int64_t count = 0;
+  std::int64_t next = 0;  // the first line not counted yet
+  for (std::int64_t row = 0; row < rows; ++row) {
+    for (std::int64_t head = 0; head < heads; ++head) {
+      const std::int64_t first =
+          (row * (heads * cell.head_dim + cell.placement.padding) + head * cell.head_dim) * size(cell);
+      const std::int64_t behind = (first + width * size(cell) + line - 1) / line;
+      count += std::max<std::int64_t>(0, behind - std::max(first / line, next));
+      next = std::max(next, behind);
+    }
+  }
+  return count;
+}
+
+std::int64_t counted_width(const Cell& cell) {
+  return cell.in_place && cell.op != Op::norm_append ? cell.rotary_dim : cell.head_dim;
+}
+
+// Of k and v on their way to the cache.
+std::int64_t appended(const Cell& cell) {
+  return appends(cell.op) ? cell.batch * cell.tokens * 2 * cell.kv_heads * cell.head_dim : 0;
+}
+
+// Of q, and of k where it stays.
+std::int64_t turned(const Cell& cell) {
+  const std::int64_t heads = cell.heads + (appends(cell.op) ? 0 : cell.kv_heads);
+  return cell.batch * cell.tokens * heads * counted_width(cell);
+}
+
+}  // namespace
+
+const char* name(Op op) noexcept {
+  switch (op) {
+    case Op::rotate:
+      return "rotate";
+    case Op::backward:
+      return "backward";
+    case Op::table:
+      return "table";
+    case Op::fused:
+      return "fused";
+    case Op::append:
+      return "append";
+    case Op::norm_append:
+      return "norm_append";
+  }
+  return "unknown";
+}
+
+bool appends(Op op) noexcept { return op == Op::append || op == Op::norm_append; }
+
+bool only_apart(Op op, Pairing pairing) noexcept {
+  return op == Op::norm_append && pairing == Pairing::interleaved_to_half;
+}
+
+const std::vector<std::string>& layout_words() {
+  static const std::vector<std::string> words = {"bthd", "bhtd", "tbhd", "thd"};
+  return words;
+}
+
+Layout layout_of(const Cell& cell, std::int64_t heads) {
+  Layout layout = bthd(cell.batch, cell.tokens, heads, cell.head_dim);
+  if (cell.layout == "bhtd") layout = bhtd(cell.batch, heads, cell.tokens, cell.head_dim);
+  if (cell.layout == "tbhd") layout = tbhd(cell.tokens, cell.batch, heads, cell.head_dim);
+  if (cell.layout == "thd") layout = thd(cell.tokens, heads, cell.head_dim);
+  if (cell.placement.padding > 0) {
+    layout.token_stride += cell.placement.padding;
+    layout.batch_stride = cell.tokens * layout.token_stride;
+  }
+  return layout;
+}
+
+Rope rope_of(const Cell& cell) {
+  Rope rope;
+  rope.head_dim = cell.head_dim;
+  rope.rotary_dim = cell.rotary_dim;
+  rope.pairing = cell.pairing;
+  return rope;
+}
+
+std::int64_t elements(const Cell& cell) {
+  if (cell.op == Op::table) return cell.tokens * cell.rotary_dim / 2;
+  return turned(cell) + appended(cell);
+}
+
+std::int64_t bytes(const Cell& cell) {
+  if (cell.op == Op::table) return table_bytes(cell);
+  return 2 * turned(cell) * size(cell) + appended(cell) * (size(cell) + (cell.f8 ? 1 : size(cell)));
+}
+
+std::int64_t line_bytes(const Cell& cell) {
+  if (cell.op == Op::table) return (table_bytes(cell) + line - 1) / line * line;
+  if (appends(cell.op)) return (bytes(cell) / 2 + line - 1) / line * line;
+  const std::int64_t width = counted_width(cell);
+  return line * (lines_under(cell, cell.heads, width) + lines_under(cell, cell.kv_heads, width));
+}
+
+std::int64_t q_extent(const Cell& cell) { return cell.op == Op::table ? table_bytes(cell) : extent(cell, cell.heads); }
+
+std::int64_t k_extent(const Cell& cell) { return cell.op == Op::table ? 0 : extent(cell, cell.kv_heads); }
+
+double memory_needed(const Cell& cell) {
+  const double tokens = static_cast<double>(cell.tokens);
+  const double rows = tokens * static_cast<double>(cell.batch);
+  const double table = tokens * (4.0 * cell.rotary_dim + 8);  // rows and positions
+  if (cell.op == Op::table) return 3 * table;                 // in storage, anew, and the ceiling's
+  const double row = static_cast<double>(cell.heads + (appends(cell.op) ? 2 : 1) * cell.kv_heads) * cell.head_dim;
+  const double padding = cell.kv_heads > 0 ? 2.0 : 1.0;
+  const double heads =
+      rows * (row + padding * static_cast<double>(cell.placement.padding)) * static_cast<double>(size_of(cell.dtype));
+  return table + (cell.in_place && !cell.cuda ? 1 : 2) * heads;
+}
+
+nlohmann::ordered_json describe(const Cell& cell) {
+  using Json = nlohmann::ordered_json;
+  const bool heads = cell.op != Op::table;
+  const auto of_heads = [heads](Json value) { return heads ? std::move(value) : Json(); };
+  Json json = {{"op", name(cell.op)},
+               {"dtype", rotary::name(cell.dtype)},
+               {"pairing", of_heads(rotary::name(cell.pairing))},
+               {"layout", of_heads(cell.layout)},
+               {"batch", of_heads(cell.batch)},
+               {"tokens", cell.tokens},
+               {"heads", of_heads(cell.heads)},
+               {"kv_heads", of_heads(cell.kv_heads)},
+               {"head_dim", cell.head_dim},
+               {"rotary_dim", cell.rotary_dim},
+               {"in_place", of_heads(cell.in_place)},
+               {"threads", cell.cuda ? Json() : Json(cell.threads)},
+               {"target", cell.target},
+               {"device", cell.cuda ? "cuda" : "cpu"}};
+  if (cell.cuda) {
+    json["table"] = of_heads(cell.with_table);
+    json["cache"] = appends(cell.op) ? Json(cell.f8 ? "f8" : "same") : Json();
+  }
+  return json;
+}
+
+std::string kind_words(const Cell& cell) {
+  const std::string dtype = rotary::name(cell.dtype);
+  if (cell.op == Op::table) return dtype;
+  return dtype + " " + rotary::name(cell.pairing) + (cell.in_place ? " in place" : " out of place") +
+         (cell.with_table ? "" : " without a table") + (cell.f8 ? " to f8" : "");
+}
+
+std::string shape_words(const Cell& cell) {
+  if (cell.op == Op::table) {
+    return "[" + std::to_string(cell.tokens) + ", " + std::to_string(cell.rotary_dim / 2) + "]";
+  }
+  std::string text = cell.layout + " [";
+  if (cell.layout != "thd") text += std::to_string(cell.batch) + ", ";
+  text += std::to_string(cell.tokens) + ", " + std::to_string(cell.heads);
+  if (cell.kv_heads > 0) text += "+" + std::to_string(cell.kv_heads);
+  text += ", " + std::to_string(cell.head_dim);
+  if (cell.rotary_dim != cell.head_dim) text += "/" + std::to_string(cell.rotary_dim);
+  return text + "]";
+}
+
+void check(const Cell& cell, double free_bytes) {
+  if (cell.op != Op::table && cell.layout == "thd" && cell.batch != 1) {
+    throw Error("SHAPE", "[bench] layout thd must have a batch of 1 but got " + std::to_string(cell.batch));
+  }
+  frequencies(rope_of(cell));
+  const double needed = memory_needed(cell);
+  if (needed > free_bytes) {
+    throw Error("MEMORY", "[bench] a cell must fit in the " + digits(free_bytes / 0x1p30, 3) +
+                              " GiB of memory that are free but got " + kind_words(cell) + " " + shape_words(cell) +
+                              ", which takes " + digits(needed / 0x1p30, 3) + " GiB");
+  }
+}
+
+}  // namespace rotary::cli::bench

@@ -1,0 +1,188 @@
+#include "measure.h"
+
+#include <algorithm>
+#include <chrono>
+#include <numeric>
+
+#include "rotary/targets.h"
+#include "runtime/last_cache.h"
+#include "stopwatch.h"
+#include "verify.h"
+
+namespace rotary::cli::bench {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+
+double seconds_of(const Repeat& work, int runs) {
+  const Clock::time_point begin = Clock::now();
+  work(runs);
+  return seconds_since(begin);
+}
+
+template <typename Work>
+Repeat repeat(Work work) {
+  return [work](int runs) {
+    for (int i = 0; i < runs; ++i) work();
+  };
+}
+
+int runs_per_sample(const Repeat& work) {
+  constexpr double least = 40e-6;
+  constexpr int most = 1 << 20;
+  int runs = 1;
+  while (runs < most && seconds_of(work, runs) < least) runs *= 2;
+  return runs;
+}
+
+// From 1 on: at position 0 nothing turns, which no decoding step is.
+std::vector<std::int64_t> first_positions(std::int64_t tokens) {
+  std::vector<std::int64_t> positions(static_cast<std::size_t>(tokens));
+  std::iota(positions.begin(), positions.end(), 1);
+  return positions;
+}
+
+using InPlace = void (*)(const Heads&, const Table&, const Executor&);
+using OutOfPlace = void (*)(const ConstHeads&, const Heads&, const Table&, const Executor&);
+
+Repeat work_of(const Cell& cell, const Places& at, const Table& table, const Executor& executor) {
+  const Heads q = at.q, k = at.k, q_out = at.q_out, k_out = at.k_out;
+  const bool two = cell.kv_heads > 0;
+  if (cell.op == Op::fused && cell.in_place)
+    return repeat([=, &table, &executor] { rotate_qk(q, k, table, executor); });
+  if (cell.op == Op::fused) return repeat([=, &table, &executor] { rotate_qk(q, q_out, k, k_out, table, executor); });
+  const bool backward = cell.op == Op::backward;
+  if (cell.in_place) {
+    const InPlace turn = backward ? InPlace(rotate_backward) : InPlace(rotate);
+    return repeat([=, &table, &executor] {
+      turn(q, table, executor);
+      if (two) turn(k, table, executor);
+    });
+  }
+  const OutOfPlace turn = backward ? OutOfPlace(rotate_backward) : OutOfPlace(rotate);
+  return repeat([=, &table, &executor] {
+    turn(q, q_out, table, executor);
+    if (two) turn(k, k_out, table, executor);
+  });
+}
+
+Repeat move(Traffic traffic, const void* in, void* out, std::size_t bytes, const Executor& executor) {
+  return repeat([=, &executor] { move_bytes(traffic, in, out, bytes, executor); });
+}
+
+// The ways to move bytes, of which the fastest is the ceiling.
+std::vector<Traffic> ceilings(bool in_place) {
+  if (in_place) return {Traffic::update};
+  return {Traffic::copy, Traffic::stream};
+}
+
+// Below twice the last cache a run leaves data there for the next.
+bool leaves_something_cached(const Cell& cell) {
+  return static_cast<double>(line_bytes(cell)) * (cell.in_place ? 1 : 2) < 2 * static_cast<double>(last_cache_bytes());
+}
+
+}  // namespace
+
+double Result::ns_per_element() const { return seconds * 1e9 / static_cast<double>(elements(cell)); }
+double Result::gb_per_s() const { return static_cast<double>(bytes(cell)) * 1e-9 / seconds; }
+double Result::ceiling_gb_per_s() const { return static_cast<double>(bytes(cell)) * 1e-9 / ceiling_seconds; }
+double Result::percent_of_ceiling() const { return 100 * ceiling_seconds / seconds; }
+
+Medians median_seconds(const std::vector<Repeat>& works, const Pace& pace) {
+  constexpr int few = 7;
+  constexpr int fewest = 3;  // of works that take far longer than they may
+  constexpr int most = 2001;
+  const std::size_t count = works.size();
+  std::vector<int> runs;
+  for (const Repeat& work : works) runs.push_back(runs_per_sample(work));
+  std::vector<std::vector<double>> times(count);
+  const Clock::time_point begin = Clock::now();
+  Medians medians;
+  for (bool enough = false; !enough;) {
+    for (std::size_t turn = 0; turn < count; ++turn) {
+      const std::size_t i = medians.samples % 2 == 0 ? turn : count - 1 - turn;  // out of step with the scheduler
+      if (pace.warm_up) works[i](1);
+      times[i].push_back(seconds_of(works[i], runs[i]) / runs[i]);
+    }
+    ++medians.samples;
+    const double took = seconds_since(begin);
+    enough = medians.samples >= most || (medians.samples >= few && took > pace.seconds) ||
+             (medians.samples >= fewest && took > 5 * pace.seconds);
+  }
+  for (std::vector<double>& samples : times) medians.seconds.push_back(median(samples));
+  return medians;
+}
+
+const Executor& Bench::executor(unsigned threads) {
+  if (threads == 1) return serial();
+  std::unique_ptr<ThreadPool>& pool = pools_[threads];
+  if (!pool) pool = std::make_unique<ThreadPool>(threads);
+  return *pool;
+}
+
+Result Bench::measure(const Cell& cell) {
+  use_target(cell.target);
+  return cell.op == Op::table ? measure_table(cell) : measure_heads(cell);
+}
+
+Result Bench::measure_heads(const Cell& cell) {
+  const Executor& threads = executor(cell.threads);
+  const std::vector<std::int64_t> positions = first_positions(cell.tokens);
+  const Table table(frequencies(rope_of(cell)), cell.pairing, Positions(positions), {.executor = &threads});
+  const Places at(cell, arena_);
+  const Repeat work = work_of(cell, at, table, threads);
+  Result result;
+  result.cell = cell;
+  result.verified = verify(cell, at, table, [&work] { work(1); });
+
+  const std::vector<Traffic> traffics = ceilings(cell.in_place);
+  std::vector<Repeat> works = {work};
+  for (const Traffic traffic : traffics) works.push_back(move(traffic, at.in, at.out, at.moved, threads));
+  const Medians medians = median_seconds(works, {seconds_, leaves_something_cached(cell)});
+  result.samples = medians.samples;
+  result.seconds = medians.seconds[0];
+  const auto fastest = std::min_element(medians.seconds.begin() + 1, medians.seconds.end());
+  result.ceiling_seconds = *fastest;
+  result.ceiling = traffics[static_cast<std::size_t>(fastest - medians.seconds.begin() - 1)];
+  return result;
+}
+
+Result Bench::measure_table(const Cell& cell) {
+  const Executor& threads = executor(cell.threads);
+  const std::vector<std::int64_t> positions = first_positions(cell.tokens);
+  const Frequencies turns = frequencies(rope_of(cell));
+  const TableOptions options{.rounding = cell.dtype, .executor = &threads};
+  const Positions view(positions);
+  Table table(turns, cell.pairing, view, options);
+  const Repeat work = repeat([&] { table.assign(turns, cell.pairing, view, options); });
+  work(1);
+  Result result;
+  result.cell = cell;
+  result.verified = verify_table(cell, turns, table);
+
+  const auto bytes_of_table = static_cast<std::size_t>(line_bytes(cell));
+  std::byte* const memory = arena_.reserve(bytes_of_table);
+  const Repeat cold = repeat([&] { const Table made(turns, cell.pairing, view, options); });
+  const Medians medians = median_seconds({work, move(Traffic::update, memory, memory, bytes_of_table, threads), cold},
+                                         {seconds_, leaves_something_cached(cell)});
+  result.samples = medians.samples;
+  result.seconds = medians.seconds[0];
+  result.ceiling_seconds = medians.seconds[1];
+  result.cold_seconds = medians.seconds[2];
+  return result;
+}
+
+double Bench::level_gb_per_s(std::size_t bytes, bool in_place) {
+  const std::size_t moved = (in_place ? bytes : bytes / 2) / 64 * 64;
+  std::byte* const in = arena_.reserve(2 * moved);
+  std::byte* const out = in_place ? in : in + moved;
+  std::vector<Repeat> works;
+  for (const Traffic traffic : ceilings(in_place)) works.push_back(move(traffic, in, out, moved, executor(1)));
+  const Medians medians = median_seconds(works, {seconds_, true});
+  return 2e-9 * static_cast<double>(moved) / *std::min_element(medians.seconds.begin(), medians.seconds.end());
+}
+
+}  // namespace rotary::cli::bench

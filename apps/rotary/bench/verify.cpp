@@ -1,0 +1,225 @@
+#include "verify.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "rotary/reference.h"
+#include "values/storage.h"
+
+namespace rotary::cli::bench {
+
+double value_at(DType dtype, const std::byte* data, std::int64_t index) {
+  const std::byte* const at = data + index * static_cast<std::int64_t>(size_of(dtype));
+  std::uint32_t bits = 0;
+  std::memcpy(&bits, at, size_of(dtype));
+  if (dtype == DType::f32) return static_cast<double>(float_of(bits));
+  const auto half = static_cast<std::uint16_t>(bits);
+  return static_cast<double>(dtype == DType::f16 ? to_float(F16{half}) : to_float(BF16{half}));
+}
+
+namespace {
+
+constexpr std::int64_t most_elements = std::int64_t{1} << 17;  // the reference is slow
+constexpr std::int64_t most_pairs = std::int64_t{1} << 14;
+
+// Half the distance of neighbours in dtype about that value.
+double half_step(DType dtype, double value) {
+  switch (dtype) {
+    case DType::f32:
+      return std::abs(value) * 0x1p-24;
+    case DType::f16:
+      return std::abs(value) * 0x1p-11 + 0x1p-25;
+    case DType::bf16:
+      return std::abs(value) * 0x1p-8;
+  }
+  return 0;
+}
+
+// As count_different, of angles whose cos and sin may be off by 1.1e-7, turned in f32 and rounded once. The table's own
+// values are off by 2^-25.
+std::int64_t count_far(const Cell& cell, std::int64_t heads, const Table& table, const std::vector<std::byte>& before,
+                       const std::vector<std::byte>& after) {
+  constexpr double of_angle = 1.1e-7 + 0x1p-25, of_arithmetic = 0x1p-23;
+  const std::int64_t pairs = table.pairs(), width = cell.head_dim;
+  const bool back = cell.op == Op::backward;
+  const bool reads_interleaved = back ? cell.pairing == Pairing::interleaved : cell.pairing != Pairing::half;
+  const bool writes_interleaved = back ? cell.pairing != Pairing::half : cell.pairing == Pairing::interleaved;
+  const double backward = back ? -1 : 1;
+  const auto index = [pairs](bool interleaved, std::int64_t pair, std::int64_t member) {
+    return interleaved ? 2 * pair + member : pair + member * pairs;
+  };
+  std::int64_t far = 0;
+  for (std::int64_t row = 0; row < table.tokens() * heads; ++row) {
+    const auto value = [&](const std::vector<std::byte>& from, std::int64_t at) {
+      return value_at(cell.dtype, from.data(), row * width + at);
+    };
+    for (std::int64_t pair = 0; pair < pairs; ++pair) {
+      const auto at = static_cast<std::size_t>(row / heads * pairs + pair);
+      const double cos = static_cast<double>(table.cos()[at]), sin = backward * static_cast<double>(table.sin()[at]);
+      const double a = value(before, index(reads_interleaved, pair, 0));
+      const double b = value(before, index(reads_interleaved, pair, 1));
+      const double turned[2] = {a * cos - b * sin, b * cos + a * sin};
+      for (const std::int64_t member : {0, 1}) {
+        const double off = std::abs(value(after, index(writes_interleaved, pair, member)) - turned[member]);
+        const double allowed = (of_angle + of_arithmetic) * (std::abs(a) + std::abs(b));
+        far += off <= allowed + half_step(cell.dtype, std::abs(turned[member]) + allowed) ? 0 : 1;
+      }
+    }
+    for (std::int64_t rest = 2 * pairs; rest < width; ++rest) far += value(before, rest) == value(after, rest) ? 0 : 1;
+  }
+  return far;
+}
+
+// Elements that are not the reference's.
+std::int64_t count_different(const Cell& cell, std::int64_t heads, const Table& table,
+                             const std::vector<std::byte>& before, const std::vector<std::byte>& after) {
+  const Layout layout = thd(table.tokens(), heads, cell.head_dim);
+  std::vector<std::byte> expected(before.size());
+  const auto verb = cell.op == Op::backward ? reference::rotate_backward : reference::rotate;
+  verb(ConstHeads(before.data(), cell.dtype, layout), Heads{expected.data(), cell.dtype, layout}, table,
+       Rounding::once);
+  const std::size_t size = size_of(cell.dtype);
+  std::int64_t different = 0;
+  for (std::size_t at = 0; at < before.size(); at += size) {
+    different += std::memcmp(expected.data() + at, after.data() + at, size) == 0 ? 0 : 1;
+  }
+  return different;
+}
+
+// How far a correctly rounded value of f32, or that value rounded once more to dtype, may be from the true one; with a
+// little more for this check's own error.
+long double tolerance(float value, DType dtype) {
+  const float magnitude = std::abs(value);
+  const auto spacing = static_cast<long double>(std::nextafter(magnitude, 2.0F)) - static_cast<long double>(magnitude);
+  const long double once = (0.5L + 0x1p-16L) * spacing;
+  switch (dtype) {
+    case DType::f16:
+      return once + 0.5L * std::max(0x1p13L * spacing, 0x1p-24L);
+    case DType::bf16:
+      return once + 0.5L * 0x1p16L * spacing;
+    default:
+      return once;
+  }
+}
+
+// position * inv_freq is exact as the sum of two long doubles; the second one is too small to bend the curve.
+bool is_rounded(std::int64_t position, double inv_freq, float cos, float sin, DType dtype) {
+  const long double p = static_cast<long double>(position);
+  const long double w = inv_freq;
+  const long double angle = p * w;
+  const long double rest = std::fma(p, w, -angle);
+  const long double c = std::cos(angle) - rest * std::sin(angle);
+  const long double s = std::sin(angle) + rest * std::cos(angle);
+  return std::abs(c - static_cast<long double>(cos)) <= tolerance(cos, dtype) &&
+         std::abs(s - static_cast<long double>(sin)) <= tolerance(sin, dtype);
+}
+
+}  // namespace
+
+std::vector<Row> chosen_rows(const Cell& cell) {
+  const std::int64_t count = cell.batch * cell.tokens;
+  const std::int64_t each =
+      std::max<std::int64_t>(1, most_elements / 3 / ((cell.heads + cell.kv_heads) * cell.head_dim));
+  std::vector<Row> rows;
+  const auto add = [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) rows.push_back({i / cell.tokens, i % cell.tokens});
+  };
+  if (count <= 3 * each) {
+    add(0, count);
+  } else {
+    for (const std::int64_t begin : {std::int64_t{0}, count / 2, count - each}) add(begin, begin + each);
+  }
+  return rows;
+}
+
+std::vector<std::byte> gather(const Heads& x, const std::vector<Row>& rows, const Elsewhere& where) {
+  const Layout& layout = x.layout;
+  const auto size = static_cast<std::int64_t>(size_of(x.dtype));
+  const bool touching = layout.head_stride == layout.head_dim;
+  const std::int64_t pieces = touching ? 1 : layout.heads;
+  const auto piece_bytes = static_cast<std::size_t>((touching ? layout.heads : 1) * layout.head_dim * size);
+  std::vector<std::byte> packed(rows.size() * static_cast<std::size_t>(pieces) * piece_bytes);
+  std::byte* to = packed.data();
+  for (const Row& row : rows) {
+    for (std::int64_t piece = 0; piece < pieces; ++piece, to += piece_bytes) {
+      const std::int64_t at =
+          row.batch * layout.batch_stride + row.token * layout.token_stride + piece * layout.head_stride;
+      if (piece_bytes > 0) where.read(to, static_cast<const std::byte*>(x.data) + at * size, piece_bytes);
+    }
+  }
+  return packed;
+}
+
+Table table_of(const std::vector<Row>& rows, const Table& table) {
+  const auto pairs = static_cast<std::size_t>(table.pairs());
+  std::vector<float> cos;
+  std::vector<float> sin;
+  for (const Row& row : rows) {
+    const std::size_t at = static_cast<std::size_t>(row.token) * pairs;
+    const std::span<const float> c = table.cos().subspan(at, pairs);
+    const std::span<const float> s = table.sin().subspan(at, pairs);
+    cos.insert(cos.end(), c.begin(), c.end());
+    sin.insert(sin.end(), s.begin(), s.end());
+  }
+  return {cos, sin, table.pairs(), table.pairing()};
+}
+
+std::int64_t count_turned(const Cell& cell, std::int64_t heads, const Table& table,
+                          const std::vector<std::byte>& before, const std::vector<std::byte>& after) {
+  return cell.with_table ? count_different(cell, heads, table, before, after)
+                         : count_far(cell, heads, table, before, after);
+}
+
+[[noreturn]] void fail(const Cell& cell, const std::string& rule, std::int64_t different, std::int64_t compared) {
+  throw Error("CHECK", "[bench] " + std::string(name(cell.op)) + " must " + rule + " but " + std::to_string(different) +
+                           " of " + std::to_string(compared) + " differ in " + kind_words(cell) + " " +
+                           shape_words(cell) + " by target " + cell.target);
+}
+
+std::int64_t verify(const Cell& cell, const Places& places, const Table& table, const std::function<void()>& work) {
+  const auto prepare = [&] {
+    fill(cell, places);
+    if (cell.in_place) return;  // out of place what an earlier cell left there might be right
+    std::memset(places.q_out.data, 0xee, static_cast<std::size_t>(q_extent(cell)));
+    std::memset(places.k_out.data, 0xee, static_cast<std::size_t>(k_extent(cell)));
+  };
+  return verify(cell, places, table,
+                {prepare, work, [](void* to, const void* from, std::size_t bytes) { std::memcpy(to, from, bytes); }});
+}
+
+std::int64_t verify(const Cell& cell, const Places& places, const Table& table, const Elsewhere& where) {
+  where.fill();
+  const std::vector<Row> rows = chosen_rows(cell);
+  const std::vector<std::byte> q = gather(places.q, rows, where);
+  const std::vector<std::byte> k = gather(places.k, rows, where);
+  where.work();
+  const Table part = table_of(rows, table);
+  const std::int64_t different = count_turned(cell, cell.heads, part, q, gather(places.q_out, rows, where)) +
+                                 count_turned(cell, cell.kv_heads, part, k, gather(places.k_out, rows, where));
+  const std::int64_t compared = static_cast<std::int64_t>(rows.size()) * (cell.heads + cell.kv_heads) * cell.head_dim;
+  const char* const rule = cell.with_table ? "equal the reference bit for bit" : "turn by angles within 1.1e-7";
+  if (different > 0) fail(cell, rule, different, compared);
+  return compared;
+}
+
+std::int64_t verify_table(const Cell& cell, const Frequencies& turns, const Table& table) {
+  const std::int64_t pairs = table.pairs();
+  const std::int64_t most_rows = std::max<std::int64_t>(1, most_pairs / pairs);
+  const std::int64_t step = std::max<std::int64_t>(1, table.tokens() / most_rows);
+  std::int64_t different = 0;
+  std::int64_t compared = 0;
+  for (std::int64_t token = table.tokens() - 1; token >= 0; token -= step) {
+    for (std::int64_t pair = 0; pair < pairs; ++pair, ++compared) {
+      const auto at = static_cast<std::size_t>(token * pairs + pair);
+      const double inv_freq = turns.inv_freq[static_cast<std::size_t>(pair)];
+      different += is_rounded(token + 1, inv_freq, table.cos()[at], table.sin()[at], cell.dtype) ? 0 : 1;
+    }
+  }
+  if (different > 0) fail(cell, "give correctly rounded angles", different, compared);
+  return compared;
+}
+
+}  // namespace rotary::cli::bench

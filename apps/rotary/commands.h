@@ -1,0 +1,20 @@
+// The commands of the rotary program. Each add_ function registers one: its options, its help, what it runs.
+#pragma once
+
+namespace CLI {
+class App;
+}
+
+namespace rotary::cli {
+
+void add_inspect(CLI::App& app);
+void add_table(CLI::App& app);
+void add_apply(CLI::App& app);
+void add_compare(CLI::App& app);
+void add_demo(CLI::App& app);
+void add_explain(CLI::App& app);
+void add_models(CLI::App& app);
+void add_targets(CLI::App& app);
+void add_bench(CLI::App& app);
+
+}  // namespace rotary::cli

@@ -1,0 +1,165 @@
+// rotary compare: training runs side by side, as a table and a plot.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "apps/shared/displayable.h"
+#include "apps/shared/plot/plot.h"
+#include "apps/shared/tensors.h"
+#include "apps/shared/text.h"
+#include "commands.h"
+#include "files/text/io.h"
+#include "runs.h"
+
+namespace rotary::cli {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Options {
+  std::vector<std::string> folders;
+  std::string output = "compare.svg";
+  bool json = false;
+};
+
+std::string loss_text(double loss) {
+  std::array<char, 400> buffer{};
+  const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), loss, std::chars_format::fixed, 4);
+  return end.ec == std::errc() && std::abs(loss) < 1e6 ? std::string(buffer.data(), end.ptr) : digits(loss, 5);
+}
+
+// ---- for people ----
+
+using Row = std::vector<std::string>;
+
+Row row_of(const Run& run, const Run& best) {
+  const std::optional<double> value = run.value();
+  Row row = {displayable(run.name), displayable(run.position.value_or("-")),
+             run.parameters ? std::to_string(*run.parameters) : "-", std::to_string(run.steps)};
+  if (run.best) {
+    row.insert(row.end(), {loss_text(*run.last), loss_text(run.best->second), std::to_string(run.best->first)});
+  } else {
+    row.insert(row.end(), {run.train ? loss_text(*run.train) + "*" : "-", "-", "-"});
+  }
+  const bool comparable = value && best.value() && run.best.has_value() == best.best.has_value();
+  const double difference = comparable ? *value - *best.value() : 0;
+  row.push_back(!comparable ? "-" : &run == &best ? "" : "+" + loss_text(difference));
+  return row;
+}
+
+void print_table(const std::vector<Run>& runs) {
+  constexpr std::size_t left_aligned = 2;
+  constexpr std::size_t longest_name = 40;
+  std::vector<Row> rows = {{"run", "position", "parameters", "steps", "last loss", "best loss", "at step", "behind"}};
+  for (const Run& run : runs) rows.push_back(row_of(run, runs.front()));
+  for (Row& row : rows) {
+    for (std::size_t i = 0; i < left_aligned; ++i) row[i] = shorten(row[i], longest_name);
+  }
+  std::vector<std::size_t> widths(rows.front().size());
+  for (const Row& row : rows) {
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], columns(row[i]));
+  }
+  for (const Row& row : rows) {
+    std::string line;
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      line += i == 0 ? "" : "  ";
+      line += i < left_aligned ? pad_columns(row[i], widths[i]) : lead(row[i], widths[i]);
+    }
+    std::cout << line.substr(0, line.find_last_not_of(' ') + 1) << '\n';
+  }
+}
+
+void print_notes(const std::vector<Run>& runs) {
+  const auto any = [&runs](auto&& test) { return std::any_of(runs.begin(), runs.end(), test); };
+  if (any([](const Run& run) { return !run.best && run.train; })) {
+    std::cout << "* no validation lines: the training loss, mean of the last " << train_lines << " lines\n";
+  }
+  if (any([](const Run& run) { return !run.value(); })) std::cout << "- a run without losses is not in the plot\n";
+}
+
+// ---- JSON: the keys are a contract ----
+
+template <typename Value>
+Json json_of(const std::optional<Value>& value) {
+  return value ? Json(*value) : Json();
+}
+
+Json json_of(const Run& run) {
+  Json json = {{"name", run.name},
+               {"directory", run.directory},
+               {"position", json_of(run.position)},
+               {"parameters", json_of(run.parameters)},
+               {"steps", run.steps},
+               {"validation_loss", json_of(run.last)},
+               {"best_validation_loss", run.best ? Json(run.best->second) : Json()},
+               {"best_step", run.best ? Json(run.best->first) : Json()}};
+  if (!run.best) json["train_loss"] = json_of(run.train);
+  return json;
+}
+
+// ---- the plot ----
+
+Plot plot_of(const std::vector<Run>& runs) {
+  const bool all_validated =
+      std::all_of(runs.begin(), runs.end(), [](const Run& run) { return run.best || !run.value(); });
+  const char* loss = all_validated ? "validation loss" : "loss";
+  Plot plot{all_validated ? "Validation loss" : "Loss", "step", loss, false, false, {}};
+  for (const Run& run : runs) {
+    if (!run.value()) continue;
+    const bool validated = run.best.has_value();
+    const std::string name = run.name + (validated ? "" : " (training)");
+    plot.lines.push_back(line_of(name, validated ? run.log.validation : run.log.train));
+  }
+  return plot;
+}
+
+void run(const Options& options) {
+  if (std::filesystem::path(options.output).extension() != ".svg") {
+    throw Error("FORMAT", "[compare] the plot is SVG: --output must end in .svg but got '" + options.output + "'");
+  }
+  check_output(options.output);
+  const std::vector<Run> runs = read_runs(options.folders);
+  const Plot plot = plot_of(runs);
+  files::write_whole("compare", options.output, svg(plot));
+  if (options.json) {
+    Json list = Json::array();
+    for (const Run& run : runs) list.push_back(json_of(run));
+    std::cout << json_text({{"runs", std::move(list)}, {"plot", options.output}}) << '\n';
+    return;
+  }
+  print_table(runs);
+  print_notes(runs);
+  std::cout << '\n' << terminal_plot(plot) << "\nwrote " << printable(options.output) << '\n';
+}
+
+}  // namespace
+
+void add_compare(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("compare", "Training runs side by side: a table and a plot of their losses");
+  command->add_option("DIR", options->folders, "folders of runs: loss.jsonl and, if it is there, config.json")
+      ->type_name("")
+      ->required();
+  command->add_option("--output", options->output, "the plot to write, SVG; default compare.svg")->type_name("FILE");
+  command->add_flag("--json", options->json,
+                    "as JSON: {\"runs\": [{\"name\", \"directory\", \"position\", \"parameters\", \"steps\",\n"
+                    "\"validation_loss\", \"best_validation_loss\", \"best_step\"}], \"plot\"}");
+  command->footer(
+      "The best validation loss stands first; 'behind' is the distance to it. A run without validation lines shows "
+      "its\n"
+      "training loss instead, below the others.\n"
+      "  rotary compare runs/rope runs/learned runs/none --output positions.svg");
+  command->callback([options] { run(*options); });
+}
+
+}  // namespace rotary::cli

@@ -1,0 +1,266 @@
+// rotary demo: the chain step by step on bundled data, each step checked by something else than itself.
+#include <CLI/CLI.hpp>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "apps/rotary/bench/stopwatch.h"
+#include "apps/shared/text.h"
+#include "commands.h"
+#include "demo_data.h"
+#include "rotary/reference.h"
+#include "rotary/targets.h"
+
+namespace rotary::cli {
+
+namespace {
+
+struct Options {
+  std::string data;
+};
+
+void require(bool holds, const std::string& sentence) {
+  if (!holds) throw Error("CHECK", "[demo] " + sentence);
+}
+
+void step(const char* number, const std::string& title) { std::cout << '\n' << number << "  " << title << '\n'; }
+
+Heads view(std::vector<float>& values, const Layout& layout) { return {values.data(), DType::f32, layout}; }
+
+// ---- 2: frequencies ----
+
+void show_frequencies(const Rope& rope, const Frequencies& turns, const std::vector<double>& expected) {
+  step("2", "Frequencies: one angular speed per pair, after the scaling");
+  Rope plain = rope;
+  plain.scaling = Unscaled{};
+  const std::vector<double> unscaled = frequencies(plain).inv_freq;
+  for (const std::size_t pair : {std::size_t{0}, std::size_t{28}, std::size_t{32}, std::size_t{63}}) {
+    const double w = turns.inv_freq.at(pair);
+    std::cout << "   pair " << lead(std::to_string(pair), 2) << "  inv_freq " << pad(digits(w, 17), 24) << "wavelength "
+              << lead(digits(6.283185307179586 / w, 7), 9) << " tokens, x " << digits(unscaled.at(pair) / w, 4) << '\n';
+  }
+  std::size_t nearest = 0;
+  double worst = 0;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    const double ulp = std::nextafter(expected[i], 2 * expected[i]) - expected[i];
+    worst = std::max(worst, std::abs(turns.inv_freq[i] - expected[i]) / ulp);
+    nearest += turns.inv_freq[i] == expected[i] ? 1 : 0;
+  }
+  require(worst <= 1, "inv_freq must be within 1 ulp of the formula but is off by " + digits(worst, 3));
+  std::cout << "   check: " << nearest << " of " << expected.size()
+            << " are the double nearest to the formula's value (mpmath, 60 digits)\n";
+}
+
+// ---- 3: the table ----
+
+struct AngleErrors {
+  std::size_t values = 0;
+  std::size_t misrounded = 0;
+  double largest = 0;
+};
+
+AngleErrors compare_angles(const DemoData& data, std::span<const ExactAngles> wanted, Angles method) {
+  AngleErrors errors;
+  Frequencies turns;
+  turns.inv_freq = data.inv_freq;
+  for (const ExactAngles& exact : wanted) {
+    const Table table(turns, Pairing::half, std::span<const std::int64_t>(&exact.position, 1), method);
+    for (std::size_t i = 0; i < exact.cos.size(); ++i) {
+      for (const auto& [got, text] :
+           {std::pair(table.cos()[i], &exact.cos[i]), std::pair(table.sin()[i], &exact.sin[i])}) {
+        ++errors.values;
+        errors.misrounded += got == std::strtof(text->c_str(), nullptr) ? 0 : 1;
+        errors.largest =
+            std::max(errors.largest, std::abs(static_cast<double>(got) - std::strtod(text->c_str(), nullptr)));
+      }
+    }
+  }
+  return errors;
+}
+
+void show_table(const DemoData& data, const Table& table) {
+  step("3", "Table: one row of cos and sin per token, f32");
+  std::cout << "   positions 0:" << table.tokens() << " -> cos, sin [" << table.tokens() << ", " << table.pairs()
+            << "]\n";
+  const std::size_t row = 5 * static_cast<std::size_t>(table.pairs());
+  std::cout << "   token 5, pair 0: cos " << digits(table.cos()[row], 9) << "  sin " << digits(table.sin()[row], 9)
+            << '\n';
+  const AngleErrors exact = compare_angles(data, data.angles, Angles::exact);
+  std::cout << "   check: " << exact.misrounded << " of " << exact.values << " values misrounded at positions";
+  for (const ExactAngles& angles : data.angles) std::cout << ' ' << angles.position;
+  std::cout << "\n          largest error " << digits(exact.largest, 2) << '\n';
+  for (const ExactAngles& angles : data.angles) {
+    if (angles.position != 131071) continue;
+    const AngleErrors single = compare_angles(data, std::span(&angles, 1), Angles::float32);
+    std::cout << "          at 131071 the usual float32 formula (--angles float32) is off by up to "
+              << digits(single.largest, 2) << '\n';
+  }
+  require(exact.misrounded == 0, "every cos and sin must be correctly rounded");
+}
+
+// ---- 4: rotate ----
+
+std::size_t count_different(const Tensor& before, const Layout& layout, DType dtype, const Table& table,
+                            bool backward) {
+  std::vector<std::byte> got(before.data.size());
+  std::vector<std::byte> expected(before.data.size());
+  const ConstHeads x(before.data.data(), dtype, layout);
+  const Heads out{got.data(), dtype, layout};
+  const Heads oracle{expected.data(), dtype, layout};
+  if (backward) {
+    rotate_backward(x, out, table);
+    reference::rotate_backward(x, oracle, table);
+  } else {
+    rotate(x, out, table);
+    reference::rotate(x, oracle, table);
+  }
+  std::size_t different = 0;
+  for (std::size_t i = 0; i < got.size(); ++i) different += got[i] == expected[i] ? 0 : 1;
+  return different;
+}
+
+void check_targets(const DemoData& data, const Table& table) {
+  const std::string in_use(chosen_target());
+  std::cout << "   check: q and k in bf16 and f32, forward and backward, against the scalar reference, bit for bit:\n  "
+               "       ";
+  for (const Target& target : targets()) {
+    if (!target.runs) continue;
+    use_target(target.name);
+    std::size_t different = 0;
+    for (const Tensor* tensor : {&data.q, &data.k, &data.q32, &data.k32}) {
+      for (const bool backward : {false, true}) {
+        different += count_different(*tensor, layout_of(*tensor), *dtype_of(tensor->type), table, backward);
+      }
+    }
+    require(different == 0, "target " + std::string(target.name) + " differs from the reference in " +
+                                std::to_string(different) + " bytes");
+    std::cout << ' ' << target.name << " equal" << (target.name == in_use ? " (in use)" : "") << ',';
+  }
+  use_target(in_use);
+  std::cout << " nothing differs\n";
+}
+
+void show_rotation(const DemoData& data, const Table& table) {
+  step("4", "rotate: (a, b) -> (a cos - b sin, b cos + a sin), q of 32 heads and k of 8 by one table");
+  std::vector<float> q = floats_of(data.q32);
+  const Layout layout = layout_of(data.q32);
+  const auto at = static_cast<std::size_t>(5 * layout.token_stride);
+  const auto pairs = static_cast<std::size_t>(table.pairs());
+  const double a = q[at];
+  const double b = q[at + pairs];
+  const double angle = 5 * data.inv_freq[0];
+  rotate(view(q, layout), table);
+  std::cout << "   q, token 5, head 0, pair 0:  (" << digits(a, 9) << ", " << digits(b, 9) << ") -> ("
+            << digits(q[at], 9) << ", " << digits(q[at + pairs], 9) << ")\n   the same by libm in double:"
+            << "                            (" << digits(a * std::cos(angle) - b * std::sin(angle), 9) << ", "
+            << digits(b * std::cos(angle) + a * std::sin(angle), 9) << ")\n";
+  check_targets(data, table);
+}
+
+// ---- 5: the law ----
+
+double score(const std::vector<float>& q, const Layout& q_layout, std::int64_t m, const std::vector<float>& k,
+             const Layout& k_layout, std::int64_t n) {
+  const auto q_at = static_cast<std::size_t>(m * q_layout.token_stride);
+  const auto k_at = static_cast<std::size_t>(n * k_layout.token_stride);
+  double sum = 0;
+  for (std::size_t d = 0; d < static_cast<std::size_t>(q_layout.head_dim); ++d) {
+    sum += static_cast<double>(q[q_at + d]) * static_cast<double>(k[k_at + d]);
+  }
+  return sum;
+}
+
+void show_law(const DemoData& data, const Frequencies& turns, Pairing pairing) {
+  step("5", "The law: a score depends on the distance only (head 0, in f32, summed in double)");
+  const Layout q_layout = layout_of(data.q32);
+  const Layout k_layout = layout_of(data.k32);
+  double first[2] = {0, 0};
+  double largest = 0;
+  for (const std::int64_t shift : {0, 1000, 100000}) {
+    std::vector<std::int64_t> positions(static_cast<std::size_t>(q_layout.tokens));
+    for (std::size_t t = 0; t < positions.size(); ++t) positions[t] = shift + static_cast<std::int64_t>(t);
+    const Table table(turns, pairing, std::span<const std::int64_t>(positions));
+    std::vector<float> q = floats_of(data.q32);
+    std::vector<float> k = floats_of(data.k32);
+    rotate(view(q, q_layout), table);
+    rotate(view(k, k_layout), table);
+    const double scores[2] = {score(q, q_layout, 12, k, k_layout, 3), score(q, q_layout, 15, k, k_layout, 15)};
+    for (int i = 0; i < 2; ++i) {
+      if (shift == 0) first[i] = scores[i];
+      largest = std::max(largest, std::abs(scores[i] - first[i]));
+    }
+    std::cout << "   shifted by " << lead(std::to_string(shift), 6) << ":  q(" << 12 + shift << ") . k(" << 3 + shift
+              << ") = " << digits(scores[0], 10) << "   q(" << 15 + shift << ") . k(" << 15 + shift
+              << ") = " << digits(scores[1], 10) << '\n';
+  }
+  std::cout << "   check: largest change " << digits(largest, 2) << " (f32 arithmetic, not the angles)\n";
+  require(largest < 1e-3, "scores must not depend on where the tokens stand but changed by " + digits(largest, 3));
+}
+
+// ---- 6: time ----
+
+void show_time(const DemoData& data, const Frequencies& turns, Pairing pairing) {
+  step("6", "Time, one thread, target " + std::string(chosen_target()) + ": medians on this machine as it is now");
+  for (const std::int64_t tokens : {std::int64_t{64}, std::int64_t{4096}}) {
+    const Layout layout = bthd(1, tokens, 32, 128);
+    const std::size_t bytes = static_cast<std::size_t>(tokens) * 32 * 128 * 2;
+    std::vector<std::byte> in(bytes);
+    for (std::size_t i = 0; i < bytes; ++i) in[i] = data.q.data[i % data.q.data.size()];
+    std::vector<std::byte> out(bytes);
+    std::vector<std::int64_t> positions(static_cast<std::size_t>(tokens));
+    for (std::size_t t = 0; t < positions.size(); ++t) positions[t] = static_cast<std::int64_t>(t);
+    std::optional<Table> table;
+    const auto make = [&] { table.emplace(turns, pairing, std::span<const std::int64_t>(positions)); };
+    const auto turn = [&] {
+      rotate(ConstHeads(in.data(), DType::bf16, layout), {out.data(), DType::bf16, layout}, *table);
+    };
+    const auto copy = [&] { copy_bytes(out, in); };
+    const int runs = tokens > 1000 ? 31 : 301;
+    const std::vector<double> micros = median_microseconds(runs, {make, turn, copy});
+    std::cout << "   " << lead(std::to_string(tokens), 4) << " tokens x 32 heads x 128, bf16:  rotate "
+              << digits(micros[1], 4) << " us   memcpy of the same bytes " << digits(micros[2], 4) << " us   ratio "
+              << digits(micros[1] / micros[2], 3) << "   (table, once for all layers: " << digits(micros[0], 4)
+              << " us)\n";
+  }
+}
+
+void run(const Options& options) {
+  const std::filesystem::path folder = find_demo_data(options.data);
+  const DemoData data = load_demo_data(folder);
+  const Model model = read_config(folder / "config.json");
+  const ModelRope& used = model.ropes.at(0);
+  std::cout << "The chain on bundled data in " << folder.string()
+            << "\n\n1  Rope: what config.json says\n   model_type " << model.model_type << ": "
+            << name(used.rope.pairing) << " pairing, head_dim " << used.rope.head_dim << ", base "
+            << digits(used.rope.base, 10) << ", scaling " << name(used.rope.scaling) << ", layers "
+            << ranges(used.layers) << ", heads " << used.heads << " of q and " << used.kv_heads << " of k\n";
+  const Frequencies turns = frequencies(used.rope);
+  show_frequencies(used.rope, turns, data.inv_freq);
+  std::vector<std::int64_t> positions(static_cast<std::size_t>(data.q.shape[1]));
+  for (std::size_t t = 0; t < positions.size(); ++t) positions[t] = static_cast<std::int64_t>(t);
+  const Table table(turns, used.rope.pairing, std::span<const std::int64_t>(positions));
+  show_table(data, table);
+  show_rotation(data, table);
+  show_law(data, turns, used.rope.pairing);
+  show_time(data, turns, used.rope.pairing);
+  std::cout << "\nAll checks passed. The same on your files:\n"
+               "   rotary inspect config.json\n"
+               "   rotary apply config.json --input qk.safetensors --output rotated.safetensors\n";
+}
+
+}  // namespace
+
+void add_demo(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("demo", "The whole chain on bundled data: shown, checked, timed");
+  command->add_option("--data", options->data, "the folder of config.json, qk.safetensors and high_precision.json")
+      ->type_name("FOLDER");
+  command->footer("Reads only; writes no file. tools/golden/make_demo_data.py made the data.");
+  command->callback([options] { run(*options); });
+}
+
+}  // namespace rotary::cli

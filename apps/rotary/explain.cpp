@@ -1,0 +1,155 @@
+// rotary explain: RoPE from zero, in chapters whose numbers are computed as they print. docs/explain holds the same
+// chapters as Markdown.
+#include <CLI/CLI.hpp>
+#include <array>
+#include <cstddef>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "apps/rotary/explain/chapters.h"
+#include "apps/rotary/explain/page.h"
+#include "apps/shared/text.h"
+#include "apps/shared/usage_error.h"
+#include "commands.h"
+
+namespace rotary::cli {
+
+namespace {
+
+struct Chapter {
+  const char* id;
+  const char* title;
+  const char* summary;
+  Page (*write)();
+};
+
+constexpr std::array<Chapter, 12> all_chapters = {{
+    {"turn", "Turning an arrow", "one rotation by hand, and what a dot product sees of it", explain_turn},
+    {"distance", "Only the distance counts", "turn both vectors, and where they stand drops out", explain_distance},
+    {"pairs", "One pair, two pairs", "how a score changes from distance 1 to distance 1000", explain_pairs},
+    {"angles", "The table of angles", "one speed per pair, one row per position", explain_angles},
+    {"matrix", "The matrix, and the form without it", "the same numbers with two products per element", explain_matrix},
+    {"complex", "Pairs as complex numbers", "a turn is one multiplication", explain_complex},
+    {"pairing", "Half or interleaved", "which two elements turn together, and how to go from one to the other",
+     explain_pairing},
+    {"frequencies", "Why many frequencies", "clock hands: fast ones, slow ones, and all of them together",
+     explain_frequencies},
+    {"partial", "Turning only a part", "some elements turn, the rest carry content alone", explain_partial},
+    {"cache", "The KV cache", "keys are stored turned; decoding equals the full pass", explain_cache},
+    {"scaling", "Past the trained length", "what linear, NTK, YaRN and llama3 do to the wavelengths", explain_scaling},
+    {"precision", "A long way from zero", "what float32 angles lose, and exact ones keep", explain_precision},
+}};
+
+struct Options {
+  std::optional<std::string> topic;
+  bool list = false;
+  bool markdown = false;
+};
+
+std::string number_of(std::size_t index) { return std::to_string(index + 1); }
+
+std::string file_of(std::size_t index) {
+  return (index < 9 ? "0" : "") + number_of(index) + "-" + all_chapters.at(index).id + ".md";
+}
+
+std::string contents() {
+  std::string out;
+  for (std::size_t i = 0; i < all_chapters.size(); ++i) {
+    out += lead(number_of(i), 2) + "  " + pad(all_chapters[i].id, 13) + all_chapters[i].title + '\n';
+  }
+  return out;
+}
+
+// docs/explain/README.md
+std::string markdown_index() {
+  Page page;
+  page.title("RoPE explained");
+  page.say(R"(Rotary position embedding from zero, for a reader who knows vectors and a little algebra. Twelve short
+      chapters; read them in order. Every number was computed when the page was made.)");
+  std::vector<Row> rows;
+  for (std::size_t i = 0; i < all_chapters.size(); ++i) {
+    const Chapter& chapter = all_chapters[i];
+    rows.push_back({number_of(i), std::string("[") + chapter.title + "](" + file_of(i) + ")", chapter.summary});
+  }
+  page.table({"", "chapter", "what it shows"}, std::move(rows));
+  page.say(R"(The same text in a terminal: `rotary explain`, then `rotary explain 2` or `rotary explain distance`, or
+      `rotary explain all`. These files are what `rotary explain TOPIC --markdown` prints; a test compares them, and
+      judges each number by mpmath (`tools/golden/make_explain_numbers.py`).)");
+  return markdown_text(page);
+}
+
+Page titled(std::size_t index) {
+  const Chapter& chapter = all_chapters.at(index);
+  Page page;
+  page.title(number_of(index) + ". " + chapter.title);
+  page.append(chapter.write());
+  return page;
+}
+
+std::string markdown_chapter(std::size_t index) {
+  const auto link = [](const char* word, std::size_t to) {
+    return std::string(word) + ": [" + all_chapters.at(to).title + "](" + file_of(to) + "). ";
+  };
+  std::string links = index > 0 ? link("Previous", index - 1) : "";
+  if (index + 1 < all_chapters.size()) links += link("Next", index + 1);
+  Page page = titled(index);
+  page.say(links + "[All chapters](README.md).");
+  return markdown_text(page);
+}
+
+std::string terminal_chapter(std::size_t index) {
+  std::string out = terminal_text(titled(index));
+  if (index + 1 < all_chapters.size()) {
+    const Chapter& next = all_chapters[index + 1];
+    out.append("\nNext: rotary explain ").append(next.id).append("  (").append(next.title).append(")\n");
+  }
+  return out;
+}
+
+std::string whole_book(bool markdown) {
+  std::string out;
+  for (std::size_t i = 0; i < all_chapters.size(); ++i) {
+    out.append(i == 0 ? "" : "\n\n").append((markdown ? markdown_text : terminal_text)(titled(i)));
+  }
+  return out;
+}
+
+std::size_t chapter_named(const std::string& topic) {
+  std::string names;
+  for (std::size_t i = 0; i < all_chapters.size(); ++i) {
+    if (topic == all_chapters[i].id || topic == number_of(i)) return i;
+    names.append(names.empty() ? "" : ", ").append(all_chapters[i].id);
+  }
+  throw UsageError("there is no topic '" + topic + "'; the topics are " + names + ", or all, or a number from 1 to " +
+                   std::to_string(all_chapters.size()));
+}
+
+std::string text_of(const Options& options) {
+  if (options.list) return options.markdown ? markdown_index() : contents();
+  if (options.topic == "all") return whole_book(options.markdown);
+  const std::size_t chapter = options.topic ? chapter_named(*options.topic) : 0;
+  if (options.markdown) return markdown_chapter(chapter);
+  std::string out = terminal_chapter(chapter);
+  if (!options.topic) out += "\nAll chapters ('rotary explain all' prints them one after the other):\n" + contents();
+  return out;
+}
+
+}  // namespace
+
+void add_explain(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("explain", "RoPE from zero, in twelve short chapters with computed numbers");
+  CLI::Option* topic =
+      command->add_option("TOPIC", options->topic, "a chapter by its id or number, or all (default: the first)")
+          ->type_name("");
+  command->add_flag("--list", options->list, "the chapters: number, id, title")->excludes(topic);
+  command->add_flag("--markdown", options->markdown, "as Markdown: the files of docs/explain");
+  command->footer("Chapters:\n" + contents() + "Begin with:\n  rotary explain");
+  command->callback([options] { std::cout << text_of(*options); });
+}
+
+}  // namespace rotary::cli

@@ -1,0 +1,119 @@
+// rotary inspect: the ropes of a model pair by pair, or the tensors of a file.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "apps/rotary/inspect/rope.h"
+#include "apps/shared/text.h"
+#include "apps/shared/usage_error.h"
+#include "commands.h"
+#include "rotary/files.h"
+#include "source.h"
+
+namespace rotary::cli {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Options {
+  Source source;
+  bool json = false;
+};
+
+// ---- the ropes of a model ----
+
+void inspect_model(const Options& options) {
+  check_source_without_tensor(options.source);
+  const Model model = read_model(options.source, options.source.head_dim.value_or(0));
+  std::vector<std::pair<std::size_t, RopeView>> views;
+  for (const ModelRope& used : model.ropes) {
+    const auto index = static_cast<std::size_t>(&used - model.ropes.data());
+    const bool shown = !options.source.rope || &used == &chosen_rope(model, options.source);
+    if (shown) views.emplace_back(index, view_rope(used, options.source.length));
+  }
+  if (options.json) {
+    Json ropes = Json::array();
+    for (const auto& [index, view] : views) ropes.push_back(json_of(view));
+    std::cout << json_text({{"model_type", model.model_type}, {"ropes", std::move(ropes)}, {"notes", model.notes}})
+              << '\n';
+    return;
+  }
+  std::cout << (model.model_type.empty() ? "model_type not stated" : "model_type " + printable(model.model_type))
+            << ", " << model.ropes.size() << (model.ropes.size() == 1 ? " rope\n" : " ropes\n");
+  for (const auto& [index, view] : views) print_rope(view, index);
+  if (!model.notes.empty()) std::cout << "\nnotes\n";
+  for (const std::string& note : model.notes) std::cout << "  " << printable(note) << '\n';
+}
+
+// ---- tensors in a file ----
+
+void inspect_tensors(const Options& options, bool npy) {
+  const Source& source = options.source;
+  const bool numbers = source.base || source.head_dim || source.rotary_dim || source.first || source.length;
+  if (numbers || source.rope || !source.pairing.empty() || !source.inv_freq.empty() || !source.weights.empty()) {
+    throw UsageError("a file of tensors has no rope: only --json goes with it");
+  }
+  std::vector<TensorInfo> tensors;
+  if (npy) {
+    tensors.push_back(read_npy(source.config));
+  } else {
+    tensors = SafetensorsFile(source.config).tensors();
+  }
+  if (options.json) {
+    Json list = Json::array();
+    for (const TensorInfo& tensor : tensors) {
+      list.push_back({{"name", tensor.name}, {"dtype", name(tensor.type)}, {"shape", tensor.shape}});
+    }
+    Json all;
+    all["tensors"] = std::move(list);
+    std::cout << json_text(all) << '\n';
+    return;
+  }
+  std::size_t width = 4;
+  for (const TensorInfo& tensor : tensors) width = std::max(width, printable(tensor.name).size());
+  std::cout << pad("name", width) << "  dtype    shape\n";
+  for (const TensorInfo& tensor : tensors) {
+    std::cout << pad(tensor.name.empty() ? "-" : printable(tensor.name), width) << "  " << pad(name(tensor.type), 7)
+              << "  " << shape_text(tensor.shape) << '\n';
+  }
+}
+
+void run(const Options& options) {
+  const std::string extension = std::filesystem::path(options.source.config).extension().string();
+  if (extension == ".npy" || extension == ".safetensors") {
+    inspect_tensors(options, extension == ".npy");
+  } else {
+    inspect_model(options);
+  }
+}
+
+}  // namespace
+
+void add_inspect(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("inspect", "Show the ropes of a model pair by pair, or the tensors in a file");
+  add_source_options(*command, options->source);
+  add_head_dim_option(*command, options->source);
+  add_rope_option(*command, options->source);
+  command->get_option("--rope")->description("that rope only, from 0 (default: all)");
+  command->get_option("CONFIG")->description(
+      "a model's config.json or params.json, or its folder, or a .gguf file; or a .safetensors or .npy file");
+  command->add_flag("--json", options->json, "as JSON, every double with 17 digits");
+  command->footer(
+      "Of each value, where it comes from: given (the key), the default of a model_type, derived (how).\n"
+      "Per pair: inv_freq in radians per position, the wavelength in tokens, the turns over the context, and\n"
+      "what scaling did: kept, blended (partly), stretched (by the whole factor), still (does not turn).\n"
+      "  rotary inspect Llama-3.1-8B/\n"
+      "  rotary inspect config.json --length 65536 --json\n"
+      "  rotary inspect --base 10000 --pairing half --head-dim 128\n"
+      "  rotary inspect qk.safetensors");
+  command->callback([options] { run(*options); });
+}
+
+}  // namespace rotary::cli

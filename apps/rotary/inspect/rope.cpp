@@ -1,0 +1,280 @@
+#include "rope.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iostream>
+#include <string>
+#include <utility>
+
+#include "apps/shared/text.h"
+
+namespace rotary::cli {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::int64_t trained_length(const Scaling& scaling) {
+  return std::visit(
+      [](const auto& method) -> std::int64_t {
+        if constexpr (requires { method.trained_length; }) {
+          return method.trained_length;
+        } else {
+          return 0;
+        }
+      },
+      scaling);
+}
+
+// The stretch that counts as whole: the method's factor, or what the most stretched pair got.
+double whole_stretch(const Scaling& scaling, double most) {
+  if (std::holds_alternative<Dynamic>(scaling)) return most;
+  if (std::holds_alternative<LongRope>(scaling)) return 0;  // every pair has its own factor
+  return std::visit(
+      [most](const auto& method) {
+        if constexpr (requires { method.factor; }) {
+          return std::min<double>(method.factor, most);
+        } else {
+          return most;
+        }
+      },
+      scaling);
+}
+
+const char* effect_of(double stretch, double whole) {
+  constexpr double slack = 1e-9;  // of rounding, far below any published factor
+  if (stretch == 0) return "still";
+  if (std::abs(stretch - 1) <= slack) return "kept";
+  if (stretch < 1) return "shortened";
+  return stretch >= whole * (1 - slack) ? "stretched" : "blended";
+}
+
+// ---- for people ----
+
+struct Row {
+  std::string key;
+  std::string value;
+  std::string origin;
+};
+
+class Header {
+ public:
+  explicit Header(const RopeView& view) : view_(view) {}
+
+  void print() {
+    add_head();
+    add_turning();
+    add_scaling();
+    constexpr std::size_t widest = 32;  // a longer value shifts its own origin only
+    std::size_t width = 0;
+    for (const Row& row : rows_) {
+      if (row.value.size() <= widest && !row.origin.empty()) width = std::max(width, row.value.size());
+    }
+    for (const Row& row : rows_) {
+      std::cout << "  " << pad(row.key, 20);
+      std::cout << (row.origin.empty() ? row.value : pad(row.value, width) + "  " + row.origin) << '\n';
+    }
+  }
+
+ private:
+  std::string origin_of(const std::string& value) const {
+    for (const ValueOrigin& known : view_.origins) {
+      if (known.value == value) {
+        const bool usual = known.origin == Origin::model_default;
+        return (usual ? "default of " : std::string(name(known.origin)) + ": ") + printable(known.from);
+      }
+    }
+    return "";
+  }
+
+  void add(const std::string& key, const std::string& value, const std::string& named) {
+    rows_.push_back({key, value, origin_of(named)});
+  }
+
+  void add_head() {
+    const ModelRope& used = *view_.used;
+    add("layers", ranges(used.layers), "layers");
+    if (!used.layers_without_rope.empty()) add("layers without", ranges(used.layers_without_rope), "layers");
+    if (used.heads > 0) {
+      add("heads", std::to_string(used.heads), "heads");
+      add("kv_heads", std::to_string(used.kv_heads), "kv_heads");
+    }
+    add("head_dim", std::to_string(used.rope.head_dim), "head_dim");
+  }
+
+  void add_turning() {
+    const ModelRope& used = *view_.used;
+    const int width = used.rope.rotary_dim;
+    add("turning", std::to_string(width) + " elements (" + std::to_string(width / 2) + " pairs)", "rotary_dim");
+    if (used.first != 0) add("first", std::to_string(used.first), "first");
+    add("pairing", name(used.rope.pairing), "pairing");
+    if (used.rope.clockwise) add("direction", direction(used.rope), "direction");
+    if (view_.axes > 1) add("axes", axes_text(), "axis");
+    if (used.rope.inv_freq.empty()) {
+      add("base", digits(used.rope.base, 17), "base");
+    } else {
+      add("inv_freq", text_of(used.rope.inv_freq), "inv_freq");
+    }
+    if (!used.rope.multiplier.empty()) add("multiplier", text_of(used.rope.multiplier), "multiplier");
+  }
+
+  std::string axes_text() const {
+    std::string text = std::to_string(view_.axes) + " (";
+    for (int axis = 0; axis < view_.axes; ++axis) {
+      const auto pairs = std::count_if(view_.pairs.begin(), view_.pairs.end(),
+                                       [axis](const PairView& pair) { return pair.axis == axis; });
+      text += (axis == 0 ? "" : ", ") + std::to_string(pairs);
+    }
+    return text + " pairs)";
+  }
+
+  void add_scaling() {
+    const Scaling& scaling = view_.used->rope.scaling;
+    add("scaling", name(scaling), "scaling");
+    std::visit([this](const auto& method) { add_method(method); }, scaling);
+    add("attention factor", digits(view_.attention_factor, 17), "attention_factor");
+    add("context",
+        view_.context > 0 ? std::to_string(view_.context) + " tokens" : "not stated (--length N gives turns)",
+        "context");
+  }
+
+  template <typename Method>
+  void add_method(const Method& m) {
+    if constexpr (requires { m.factor; }) add_value("factor", m.factor);
+    if constexpr (requires { m.trained_length; }) add_value("trained_length", m.trained_length);
+    if constexpr (requires { m.mixed_b; }) add_value("mixed_b", m.mixed_b);
+    if constexpr (requires { m.low; }) add_value("low", m.low);
+    if constexpr (requires { m.high; }) add_value("high", m.high);
+    if constexpr (requires { m.fraction; }) add_value("fraction", m.fraction);
+    if constexpr (requires { m.beta_fast; }) {
+      add_value("beta_fast", m.beta_fast);
+      add_value("beta_slow", m.beta_slow);
+      add_value("truncate", m.truncate);
+      add_value("mscale", m.mscale);
+      add_value("mscale_all_dim", m.mscale_all_dim);
+      add_value("magnitude", m.magnitude);
+      add_value("extrapolation_factor", m.extrapolation_factor);
+      add_value("attn_factor", m.attn_factor);
+    }
+    if constexpr (requires { m.long_factor; }) {
+      add_value("short_factor", m.short_factor);
+      add_value("long_factor", m.long_factor);
+      add_value("short_mscale", m.short_mscale);
+      add_value("long_mscale", m.long_mscale);
+    }
+  }
+
+  // The values that have an origin are those that count.
+  template <typename Value>
+  void add_value(const std::string& key, const Value& value) {
+    const std::string origin = origin_of("scaling." + key);
+    if (!origin.empty()) rows_.push_back({"  " + key, text_of(value), origin});
+  }
+
+  static std::string text_of(double value) { return digits(value, 10); }
+  static std::string text_of(std::int64_t value) { return std::to_string(value); }
+  static std::string text_of(bool value) { return value ? "true" : "false"; }
+  static std::string text_of(const std::optional<double>& value) { return value ? digits(*value, 10) : "none"; }
+  static std::string text_of(const std::vector<double>& list) {
+    const auto [least, most] = std::minmax_element(list.begin(), list.end());
+    if (least == list.end()) return "none";
+    return std::to_string(list.size()) + " numbers, " + digits(*least, 6) + " to " + digits(*most, 6);
+  }
+
+  const RopeView& view_;
+  std::vector<Row> rows_;
+};
+
+void print_pairs(const RopeView& view) {
+  constexpr double circle = 6.283185307179586;
+  std::cout << "\n  pair" << (view.axes > 1 ? "  axis" : "") << lead("inv_freq", 24) << lead("wavelength", 14)
+            << (view.context > 0 ? lead("turns", 12) : "") << "  scaling\n";
+  for (std::size_t i = 0; i < view.pairs.size(); ++i) {
+    const PairView& pair = view.pairs[i];
+    const bool turns = pair.inv_freq != 0;
+    std::cout << lead(std::to_string(i), 6);
+    if (view.axes > 1) std::cout << lead(std::to_string(pair.axis), 6);
+    std::cout << lead(digits(pair.inv_freq, 17), 24) << lead(turns ? digits(circle / pair.inv_freq, 7) : "-", 14);
+    if (view.context > 0) {
+      std::cout << lead(digits(static_cast<double>(view.context) * pair.inv_freq / circle, 5), 12);
+    }
+    std::cout << "  " << pair.effect;
+    if (turns && std::string_view(pair.effect) != "kept") std::cout << " x " << digits(pair.stretch, 6);
+    std::cout << '\n';
+  }
+}
+
+}  // namespace
+
+RopeView view_rope(const ModelRope& used, std::optional<std::int64_t> length) {
+  Rope plain = used.rope;
+  plain.scaling = Unscaled{};
+  const std::vector<double> unscaled = frequencies(plain).inv_freq;
+  const Frequencies scaled = frequencies(used.rope, length.value_or(0));
+  RopeView view;
+  view.used = &used;
+  view.axes = scaled.axes();
+  view.attention_factor = scaled.attention_factor;
+  view.context = length.value_or(used.context > 0 ? used.context : trained_length(used.rope.scaling));
+  view.origins = used.origins;
+  std::erase_if(view.origins, [&](const ValueOrigin& known) { return length && known.value == "context"; });
+  if (length) view.origins.push_back({"context", Origin::given, "--length"});
+  if (!length && used.context == 0 && view.context > 0) {
+    view.origins.push_back({"context", Origin::derived, "trained_length"});
+  }
+  double most = 1;
+  for (std::size_t i = 0; i < scaled.inv_freq.size(); ++i) {
+    PairView pair;
+    pair.axis = scaled.axis.empty() ? 0 : scaled.axis[i];
+    pair.inv_freq = scaled.inv_freq[i];
+    pair.stretch = pair.inv_freq == 0 ? 0 : unscaled[i] / pair.inv_freq;
+    most = std::max(most, pair.stretch);
+    view.pairs.push_back(pair);
+  }
+  for (PairView& pair : view.pairs) pair.effect = effect_of(pair.stretch, whole_stretch(used.rope.scaling, most));
+  return view;
+}
+
+Json json_of(const RopeView& view) {
+  const ModelRope& used = *view.used;
+  Json inv_freq = Json::array();
+  Json axis = Json::array();
+  Json effect = Json::array();
+  for (const PairView& pair : view.pairs) {
+    inv_freq.push_back(pair.inv_freq);
+    axis.push_back(pair.axis);
+    effect.push_back(pair.effect);
+  }
+  Json origins = Json::object();
+  for (const ValueOrigin& known : view.origins) {
+    origins[known.value] = {{"origin", name(known.origin)}, {"from", known.from}};
+  }
+  return {{"part", used.part},
+          {"layers", used.layers},
+          {"layers_without_rope", used.layers_without_rope},
+          {"heads", used.heads},
+          {"kv_heads", used.kv_heads},
+          {"head_dim", used.rope.head_dim},
+          {"rotary_dim", used.rope.rotary_dim},
+          {"first", used.first},
+          {"pairing", name(used.rope.pairing)},
+          {"direction", direction(used.rope)},
+          {"base", used.rope.inv_freq.empty() ? Json(used.rope.base) : Json(nullptr)},
+          {"scaling", name(used.rope.scaling)},
+          {"attention_factor", view.attention_factor},
+          {"inv_freq", std::move(inv_freq)},
+          {"axis", std::move(axis)},
+          {"context", view.context},
+          {"trained_length", trained_length(used.rope.scaling)},
+          {"effect", std::move(effect)},
+          {"origins", std::move(origins)}};
+}
+
+void print_rope(const RopeView& view, std::size_t index) {
+  const std::string& part = view.used->part;
+  std::cout << "\nrope " << index << (part.empty() ? "" : " of " + printable(part)) << '\n';
+  Header(view).print();
+  print_pairs(view);
+}
+
+}  // namespace rotary::cli

@@ -1,0 +1,174 @@
+// rotary models: the sheet of the models that are known, from the program's own table.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "apps/shared/text.h"
+#include "commands.h"
+#include "model_sheet.h"
+#include "rotary/files.h"
+
+namespace rotary::cli {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Options {
+  std::string filter;
+  bool json = false;
+};
+
+// A part of model_type, part, or of the pairing or scaling of one of its ropes.
+bool matches(const KnownModel& model, const std::string& filter) {
+  const auto holds = [&filter](const std::string& text) { return lower(text).find(filter) != std::string::npos; };
+  return holds(model.model_type) || holds(model.part) ||
+         std::any_of(model.ropes.begin(), model.ropes.end(), [&holds](const ModelRope& used) {
+           return holds(name(used.rope.pairing)) || holds(name(used.rope.scaling));
+         });
+}
+
+std::vector<KnownModel> chosen_models(const std::string& filter) {
+  std::vector<KnownModel> models = known_models();
+  std::erase_if(models, [wanted = lower(filter)](const KnownModel& model) { return !matches(model, wanted); });
+  if (models.empty()) {
+    throw Error("MODEL_TYPE", "[models] FILTER must match a known model_type, part, pairing or scaling but got " +
+                                  files::in_quotes(filter));
+  }
+  return models;
+}
+
+// ---- JSON: the keys are a contract ----
+
+Json known(int size) { return size > 0 ? Json(size) : Json(nullptr); }
+
+Json json_of(const KnownModel& model, const ModelRope& used) {
+  const Rope& rope = used.rope;
+  const bool sized = rope.head_dim > 0;
+  Json list = {{"model_type", model.model_type},
+               {"part", model.part},
+               {"heads", known(used.heads)},
+               {"kv_heads", known(used.kv_heads)},
+               {"head_dim", known(rope.head_dim)},
+               {"rotary_dim", known(rope.rotary_dim)},
+               {"first", used.first},
+               {"pairing", name(rope.pairing)},
+               {"direction", direction(rope)},
+               {"base", rope.inv_freq.empty() ? Json(rope.base) : Json(nullptr)},
+               {"scaling", name(rope.scaling)},
+               {"attention_factor", sized ? Json(frequencies(rope).attention_factor) : Json(nullptr)},
+               {"axes", axes_of(rope)},
+               {"axis", rope.axis},
+               {"layers", used.layers},
+               {"layers_without_rope", used.layers_without_rope},
+               {"fact", model.fact},
+               {"rope", true},
+               {"why", ""}};
+  if (rope.axis.empty()) list["axis"] = std::vector<int>(static_cast<std::size_t>(rope.rotary_dim / 2), 0);
+  if (!sized && rope.rotary_dim == 0) list["partial"] = model.partial;
+  return list;
+}
+
+void print_json(const std::vector<KnownModel>& models) {
+  Json list = Json::array();
+  for (const KnownModel& model : models) {
+    for (const ModelRope& used : model.ropes) list.push_back(json_of(model, used));
+    if (model.ropes.empty()) {
+      list.push_back({{"model_type", model.model_type}, {"part", model.part}, {"rope", false}, {"why", model.why}});
+    }
+  }
+  Json all;
+  all["models"] = std::move(list);
+  std::cout << json_text(all) << '\n';
+}
+
+// ---- for people ----
+
+constexpr std::size_t columns = 10;
+using Cells = std::array<std::string, columns>;
+constexpr std::array<bool, columns> is_number = {false, false, true, true, true, false, true, false, true, true};
+
+// One line, or a line and the fact below it.
+struct Line {
+  Cells cells;
+  std::string fact;
+};
+
+std::vector<Line> lines_of(const std::vector<KnownModel>& models) {
+  std::vector<Line> lines = {
+      {{"model_type", "part", "heads", "head_dim", "rotary_dim", "pairing", "base", "scaling", "axes", "layers"}, ""}};
+  for (const KnownModel& model : models) {
+    for (SheetRow& row : sheet_rows(model.ropes, model.partial)) {
+      lines.push_back({{model.model_type, model.part.empty() ? "-" : model.part, row.heads, row.head_dim,
+                        row.rotary_dim, row.pairing, row.base, row.scaling, row.axes, row.layers},
+                       ""});
+    }
+    if (!model.ropes.empty()) lines.back().fact = model.fact;
+  }
+  return lines;
+}
+
+void print_lines(const std::vector<Line>& lines) {
+  std::array<std::size_t, columns> widths{};
+  for (const Line& line : lines) {
+    for (std::size_t i = 0; i < columns; ++i) widths[i] = std::max(widths[i], line.cells[i].size());
+  }
+  for (const Line& line : lines) {
+    std::string text;
+    for (std::size_t i = 0; i < columns; ++i) {
+      const std::string& cell = line.cells[i];
+      text += (i == 0 ? "" : "  ") + (is_number[i] ? lead(cell, widths[i]) : pad(cell, widths[i]));
+    }
+    std::cout << text << '\n';
+    if (!line.fact.empty()) std::cout << "    " << line.fact << '\n';
+  }
+}
+
+// A model without rotary positions is told only where the filter is its name, or finds nothing else.
+void print_table(const std::vector<KnownModel>& models, const std::string& filter) {
+  const std::vector<Line> lines = lines_of(models);
+  const bool table = lines.size() > 1;
+  if (table) print_lines(lines);
+  bool blank = table;
+  for (const KnownModel& model : models) {
+    const bool wanted = model.rotary || !table || lower(model.model_type) == lower(filter);
+    if (!model.ropes.empty() || !wanted) continue;
+    if (blank) std::cout << '\n';
+    blank = false;
+    std::cout << model.model_type << (model.part.empty() ? "" : ", " + model.part) << ": no rope: " << model.why
+              << '\n';
+  }
+}
+
+void run(const Options& options) {
+  const std::vector<KnownModel> models = chosen_models(options.filter);
+  if (options.json) {
+    print_json(models);
+  } else {
+    print_table(models, options.filter);
+  }
+}
+
+}  // namespace
+
+void add_models(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("models", "The models that are known, and how each rotates by default");
+  command->add_option("FILTER", options->filter,
+                      "only those with this in their model_type, part, pairing or scaling; upper or lower case");
+  command->add_flag("--json", options->json, "as JSON, with the models known to have no rope");
+  command->footer(
+      "A line per rope, with what a config.json that says nothing else gets: the class defaults of the model's own\n"
+      "code; - where it has none. Below it, what is surprising. 'rotary inspect config.json' reads a file.\n"
+      "  rotary models qwen3\n"
+      "  rotary models interleaved_to_half\n"
+      "  rotary models --json");
+  command->callback([options] { run(*options); });
+}
+
+}  // namespace rotary::cli

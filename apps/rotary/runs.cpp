@@ -1,0 +1,130 @@
+#include "runs.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <numeric>
+#include <set>
+
+#include "files/text/io.h"
+#include "files/text/json.h"
+#include "rotary/error.h"
+
+namespace rotary::cli {
+
+namespace {
+
+namespace fs = std::filesystem;
+using files::Json;
+
+Json read_object(const fs::path& path) {
+  const std::string text = files::InputFile("compare", path).text();
+  try {
+    Json object = files::parse_json(text);
+    if (object.is_object()) return object;
+  } catch (const Error& error) {
+    const std::string why = error.what();
+    throw Error("JSON", "[compare] " + path.string() + ": " + why.substr(why.find("] ") + 2));
+  }
+  throw Error("FORMAT", "[compare] " + path.string() + ": a config must be a JSON object");
+}
+
+// Any folder with a loss.jsonl may be compared: a key that is absent, or means something else there, is no error.
+void read_description(Run& run) {
+  const fs::path path = fs::path(run.directory) / "config.json";
+  std::error_code ignored;
+  if (!fs::exists(path, ignored)) return;
+  const Json config = read_object(path);
+  const auto position = config.find("position_embedding_type");
+  if (position != config.end() && position->is_string()) run.position = position->get<std::string>();
+  const auto parameters = config.find("parameters");
+  if (parameters != config.end() && parameters->is_number_unsigned() &&
+      parameters->get<std::uint64_t>() <= static_cast<std::uint64_t>(INT64_MAX)) {
+    run.parameters = parameters->get<std::int64_t>();
+  }
+}
+
+double mean_of_the_end(const std::vector<std::pair<std::int64_t, double>>& losses) {
+  const std::size_t count = std::min(losses.size(), train_lines);
+  double sum = 0;
+  for (std::size_t i = losses.size() - count; i < losses.size(); ++i) sum += losses[i].second;
+  return sum / static_cast<double>(count);
+}
+
+Run read_run(const std::string& folder) {
+  Run run;
+  run.directory = folder;
+  run.log = read_loss_log(fs::path(folder) / "loss.jsonl");
+  read_description(run);
+  run.steps = run.log.steps;
+  if (!run.log.train.empty()) run.train = mean_of_the_end(run.log.train);
+  if (run.log.validation.empty()) return run;
+  run.last = run.log.validation.back().second;
+  run.best = *std::min_element(run.log.validation.begin(), run.log.validation.end(),
+                               [](const auto& a, const auto& b) { return a.second < b.second; });
+  return run;
+}
+
+std::vector<std::string> parts_of(const std::string& path) {
+  std::error_code error;
+  const fs::path absolute = fs::absolute(path, error);
+  std::vector<std::string> parts;
+  for (const fs::path& part : (error ? fs::path(path) : absolute).lexically_normal()) {
+    if (!part.empty() && part != "/") parts.push_back(part.string());
+  }
+  if (parts.empty()) parts.emplace_back("/");
+  return parts;
+}
+
+// "b/c" of a/b/c for count 2.
+std::string end_of(const std::vector<std::string>& parts, std::size_t count) {
+  std::string text;
+  for (std::size_t i = parts.size() - std::min(count, parts.size()); i < parts.size(); ++i) {
+    text += (text.empty() ? "" : "/") + parts[i];
+  }
+  return text;
+}
+
+}  // namespace
+
+std::optional<double> Run::value() const { return best ? best->second : train; }
+
+std::vector<std::string> unique_names(const std::vector<std::string>& paths) {
+  std::vector<std::vector<std::string>> parts;
+  for (const std::string& path : paths) parts.push_back(parts_of(path));
+  std::vector<std::string> names;
+  for (const std::vector<std::string>& mine : parts) {
+    std::size_t count = 1;
+    const auto shared = [&](const std::vector<std::string>& other) {
+      return other != mine && end_of(other, count) == end_of(mine, count);
+    };
+    while (count < mine.size() && std::any_of(parts.begin(), parts.end(), shared)) ++count;
+    names.push_back(end_of(mine, count));
+  }
+  std::set<std::string> taken(names.begin(), names.end());
+  std::set<std::string> seen;
+  for (std::string& name : names) {
+    const std::string plain = name;
+    for (int number = 2; !seen.insert(name).second; ++number) {
+      std::string candidate = plain + " (" + std::to_string(number) + ")";
+      if (taken.insert(candidate).second) name = std::move(candidate);
+    }
+  }
+  return names;
+}
+
+std::vector<Run> read_runs(const std::vector<std::string>& folders) {
+  const std::vector<std::string> names = unique_names(folders);
+  std::vector<Run> runs;
+  for (std::size_t i = 0; i < folders.size(); ++i) {
+    runs.push_back(read_run(folders[i]));
+    runs.back().name = names[i];
+  }
+  const auto kind = [](const Run& run) { return run.best ? 0 : run.train ? 1 : 2; };
+  std::stable_sort(runs.begin(), runs.end(), [kind](const Run& a, const Run& b) {
+    return std::pair(kind(a), a.value().value_or(0)) < std::pair(kind(b), b.value().value_or(0));
+  });
+  return runs;
+}
+
+}  // namespace rotary::cli

@@ -1,0 +1,237 @@
+#include "source.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+#include "apps/shared/text.h"
+#include "apps/shared/usage_error.h"
+
+namespace rotary::cli {
+
+namespace {
+
+const std::vector<std::string> pairing_words = {"half", "interleaved", "interleaved_to_half"};
+const std::vector<std::string> angles_words = {"exact", "float32"};
+const std::vector<std::string> rounding_words = {"f32", "f16", "bf16"};
+
+// A range whose limits the help does not spell out.
+template <typename T>
+CLI::Validator between(T least, T most) {
+  return CLI::Range(least, most).description("");
+}
+
+std::vector<ValueOrigin> origins_of(const Source& source) {
+  ValueOrigin width{"rotary_dim", Origin::derived, source.first ? "head_dim - first" : "head_dim"};
+  if (!source.inv_freq.empty()) width.from = "2 * pairs";
+  if (source.rotary_dim) width = {"rotary_dim", Origin::given, "--rotary-dim"};
+  std::vector<ValueOrigin> origins = {{"head_dim", Origin::given, "--head-dim"}, width};
+  if (source.first.value_or(0) != 0) origins.push_back({"first", Origin::given, "--first"});
+  origins.push_back({"pairing", Origin::given, "--pairing"});
+  if (source.base) origins.push_back({"base", Origin::given, "--base"});
+  if (!source.inv_freq.empty()) origins.push_back({"inv_freq", Origin::given, "--inv-freq"});
+  origins.push_back({"scaling", Origin::derived, "none without CONFIG"});
+  origins.push_back({"attention_factor", Origin::derived, "1 for default"});
+  return origins;
+}
+
+Model model_without_config(const Source& source, int head_dim) {
+  ModelRope described;
+  described.first = source.first.value_or(0);
+  described.rope.head_dim = head_dim;
+  const int room = described.first < 0 ? 0 : head_dim - described.first;
+  described.rope.rotary_dim = source.rotary_dim.value_or(room);
+  if (source.base) described.rope.base = *source.base;
+  if (!source.inv_freq.empty()) {
+    described.rope.inv_freq = read_inv_freq(source.inv_freq);
+    const std::size_t pairs = std::min<std::size_t>(described.rope.inv_freq.size(), 65536);
+    described.rope.rotary_dim = source.rotary_dim.value_or(static_cast<int>(2 * pairs));
+  }
+  described.rope.pairing = *pairing_of(source);
+  if (described.first < 0 || described.rope.rotary_dim < 1 || described.rope.rotary_dim > room) {
+    throw Error("SHAPE", "[rope] the elements that turn must fit head_dim " + std::to_string(head_dim) + " but got " +
+                             std::to_string(described.rope.rotary_dim) + " from element " +
+                             std::to_string(described.first));
+  }
+  described.origins = origins_of(source);
+  Model model;
+  model.ropes.push_back(described);
+  return model;
+}
+
+// The option that stands in for CONFIG.
+std::string described_by(const Source& source) { return source.base ? "--base" : "--inv-freq"; }
+
+std::size_t rope_of_inv_freq(const Model& model, const Source& source) {
+  if (model.ropes.size() > 1 && !source.rope) {
+    throw Error("ROPE", "[rope] --inv-freq must come with --rope N, which of the model's " +
+                            std::to_string(model.ropes.size()) + " ropes it is for, but got none");
+  }
+  return static_cast<std::size_t>(&chosen_rope(model, source) - model.ropes.data());
+}
+
+}  // namespace
+
+void add_source_options(CLI::App& command, Source& source) {
+  constexpr std::int64_t most =
+      std::numeric_limits<std::int64_t>::max() - 1;  // CLI11 reads what is beyond as the maximum
+  command
+      .add_option("CONFIG", source.config,
+                  "a model's config.json or params.json, or the folder that holds it, or a .gguf file")
+      ->type_name("");
+  command
+      .add_option("--pairing", source.pairing,
+                  "which two elements turn together: half (i, i + n), interleaved (2i, 2i + 1),\n"
+                  "or interleaved_to_half (reads the second, writes the first). Needed without CONFIG\n"
+                  "and for an unknown model_type; overrides a known one")
+      ->check(CLI::IsMember(pairing_words))
+      ->type_name("WORD");
+  command.add_option("--base", source.base, "without CONFIG: rope_theta, above 1; the usual one is 10000")
+      ->type_name("B");
+  command
+      .add_option("--rotary-dim", source.rotary_dim,
+                  "without CONFIG: elements of a head that turn, even (default: head_dim - first)")
+      ->type_name("R");
+  command.add_option("--first", source.first, "without CONFIG: the element of the head where they begin (default 0)")
+      ->type_name("F");
+  command
+      .add_option("--inv-freq", source.inv_freq,
+                  "radians per position of each pair, instead of what base and scaling give: [pairs] f64,\n"
+                  "f32, f16 or bf16, an .npy, or a safetensors file with one tensor or one named inv_freq.\n"
+                  "A CONFIG of several ropes needs --rope")
+      ->type_name("FILE");
+  command
+      .add_option("--weights", source.weights,
+                  "the model's checkpoint, for frequencies that it learned: model.safetensors, its\n"
+                  "index.json, or their folder")
+      ->type_name("FILE");
+  command
+      .add_option("--length", source.length,
+                  "tokens in play; only the scalings dynamic and longrope depend on it.\n"
+                  "Default: the largest position + 1 (inspect: the trained length)")
+      ->check(between(std::int64_t{0}, most))
+      ->type_name("N");
+}
+
+void add_head_dim_option(CLI::App& command, Source& source) {
+  command.add_option("--head-dim", source.head_dim, "without CONFIG: elements of one head, for example 128")
+      ->check(between(1, 65536))
+      ->type_name("D");
+}
+
+void add_rope_option(CLI::App& command, Source& source) {
+  command.add_option("--rope", source.rope, "which rope of the model, from 0 as 'rotary inspect' counts (default 0)")
+      ->type_name("N");
+}
+
+std::optional<Pairing> pairing_of(const Source& source) {
+  if (source.pairing == "half") return Pairing::half;
+  if (source.pairing == "interleaved") return Pairing::interleaved;
+  if (source.pairing == "interleaved_to_half") return Pairing::interleaved_to_half;
+  return std::nullopt;
+}
+
+void check_source(const Source& source) {
+  if (!source.inv_freq.empty() && !source.weights.empty()) {
+    throw UsageError("--inv-freq and --weights both give the frequencies: give one of them");
+  }
+  if (!source.config.empty()) {
+    if (source.base) throw UsageError("CONFIG and --base both describe the rope: give one of them");
+    if (source.rotary_dim || source.first || source.head_dim) {
+      throw UsageError("--rotary-dim, --first and --head-dim describe a rope without CONFIG");
+    }
+    return;
+  }
+  const std::string given = described_by(source);
+  if (!source.weights.empty()) throw UsageError("--weights needs CONFIG: it says which tensors count");
+  if (source.base && !source.inv_freq.empty()) {
+    throw UsageError("--base and --inv-freq both give the frequencies: give one of them");
+  }
+  if (!source.base && source.inv_freq.empty()) {
+    throw UsageError("say which rope: CONFIG, or --base and --pairing, or --inv-freq and --pairing");
+  }
+  if (source.pairing.empty()) throw UsageError(given + " needs --pairing: half, interleaved or interleaved_to_half");
+  if (source.rope.value_or(0) != 0) throw UsageError(given + " describes one rope: --rope can only be 0");
+}
+
+void check_source_without_tensor(const Source& source) {
+  check_source(source);
+  if (source.config.empty() && !source.head_dim) throw UsageError(described_by(source) + " needs --head-dim");
+}
+
+Model read_model(const Source& source, int head_dim) {
+  if (source.config.empty()) return model_without_config(source, head_dim);
+  ConfigOptions options;
+  options.pairing = pairing_of(source);
+  Model model = read_config(source.config, options);
+  if (!source.inv_freq.empty()) {
+    set_inv_freq(model, rope_of_inv_freq(model, source), read_inv_freq(source.inv_freq), source.inv_freq);
+  }
+  if (!source.weights.empty()) apply_weights(model, source.weights);
+  return model;
+}
+
+const ModelRope& chosen_rope(const Model& model, const Source& source) {
+  if (model.ropes.empty()) {
+    std::string reason;  // of the config reader
+    for (const std::string& note : model.notes) reason += (reason.empty() ? "" : " ") + note;
+    throw Error("ROPE", "[rope] the model must have a rope but got none: " + reason);
+  }
+  const int index = source.rope.value_or(0);
+  if (index < 0 || static_cast<std::size_t>(index) >= model.ropes.size()) {
+    throw Error("ROPE", "[rope] --rope must be below the model's number of ropes, " +
+                            std::to_string(model.ropes.size()) + ", and counts from 0 but got " +
+                            std::to_string(index));
+  }
+  return model.ropes[static_cast<std::size_t>(index)];
+}
+
+std::string describe(const Model& model, const ModelRope& used, const Frequencies& frequencies) {
+  const auto index = static_cast<std::size_t>(&used - model.ropes.data());
+  std::string text = "rope " + std::to_string(index) + " of " + std::to_string(model.ropes.size());
+  if (!used.part.empty()) text += " (" + used.part + ")";
+  text += ": " + std::string(name(used.rope.pairing)) + ", head_dim " + std::to_string(used.rope.head_dim);
+  text += ", turning " + std::to_string(used.rope.rotary_dim) + " from element " + std::to_string(used.first);
+  if (used.rope.clockwise) text += ", clockwise";
+  text += used.rope.inv_freq.empty() ? ", base " + digits(used.rope.base, 10) : ", inv_freq given";
+  text += std::string(", ") + name(used.rope.scaling);
+  return text + ", attention factor " + digits(frequencies.attention_factor, 10);
+}
+
+void add_table_options(CLI::App& command, TableSettings& settings) {
+  command
+      .add_option("--angles", settings.angles,
+                  "exact: correctly rounded at any position; float32: the float32 steps that\n"
+                  "frameworks take, for models that must match them")
+      ->check(CLI::IsMember(angles_words))
+      ->type_name("WORD")
+      ->capture_default_str();
+  command
+      .add_option("--rounding", settings.rounding,
+                  "f16 or bf16: round cos and sin once more, for models trained with such a cache")
+      ->check(CLI::IsMember(rounding_words))
+      ->type_name("WORD")
+      ->capture_default_str();
+}
+
+TableOptions table_options(const TableSettings& settings, const Executor* executor) {
+  TableOptions options;
+  options.angles = settings.angles == "float32" ? Angles::float32 : Angles::exact;
+  if (settings.rounding == "f16") options.rounding = DType::f16;
+  if (settings.rounding == "bf16") options.rounding = DType::bf16;
+  options.executor = executor;
+  return options;
+}
+
+void add_machine_options(CLI::App& command, Machine& machine) {
+  command
+      .add_option("--target", machine.target,
+                  "instruction set, one of 'rotary targets' (default: the best; all give the same bits)")
+      ->type_name("NAME");
+  command.add_option("--threads", machine.threads, "threads to use; 0: all cores (default 1)")
+      ->check(between(0U, 1024U))
+      ->type_name("N");
+}
+
+}  // namespace rotary::cli

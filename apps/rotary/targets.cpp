@@ -1,0 +1,52 @@
+// rotary targets: the instruction sets of this build, and what this machine does with them.
+#include "rotary/targets.h"
+
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "apps/shared/text.h"
+#include "commands.h"
+
+namespace rotary::cli {
+
+namespace {
+
+struct Options {
+  bool json = false;
+  std::string target;
+};
+
+void run(const Options& options) {
+  if (!options.target.empty()) use_target(options.target);
+  const std::string chosen(chosen_target());
+  if (options.json) {
+    nlohmann::ordered_json list = nlohmann::ordered_json::array();
+    for (const Target& target : targets()) list.push_back({{"name", std::string(target.name)}, {"runs", target.runs}});
+    std::cout << json_text({{"targets", std::move(list)}, {"chosen", chosen}}) << '\n';
+    return;
+  }
+  for (const Target& target : targets()) {
+    const char* state = target.name == chosen ? "chosen" : target.runs ? "runs" : "not on this machine";
+    std::cout << pad(target.name, 12) << state << '\n';
+  }
+}
+
+}  // namespace
+
+void add_targets(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command =
+      app.add_subcommand("targets", "The instruction sets this program was built with, and the one in use");
+  command->add_flag("--json", options->json, "as JSON: {\"targets\": [{\"name\", \"runs\"}], \"chosen\"}");
+  command->add_option("--target", options->target, "choose this one; an error where it does not run")
+      ->type_name("NAME");
+  command->footer(
+      "All targets give the same bits. The environment variable ROTARY_TARGET chooses one for a whole session:\n"
+      "  ROTARY_TARGET=scalar rotary apply ...");
+  command->callback([options] { run(*options); });
+}
+
+}  // namespace rotary::cli

@@ -1,0 +1,187 @@
+#include "axis.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+namespace rotary::cli {
+
+namespace {
+
+constexpr double largest = 1e300;    // beyond: left out, as infinity is
+constexpr double smallest = 1e-290;  // below: as good as 0, so that every step is a normal number
+constexpr double same = 1e-9;        // relative: a spread below this is none
+
+bool can_show(double value, bool log) { return std::abs(value) <= largest && (!log || value >= smallest); }
+
+// mantissa * 10^exponent.
+struct Decimal {
+  std::int64_t mantissa = 0;
+  int exponent = 0;
+};
+
+double value_of(const Decimal& decimal) {
+  const std::string text = std::to_string(decimal.mantissa) + "e" + std::to_string(decimal.exponent);
+  double value = 0;
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
+}
+
+std::string plain_text(const Decimal& decimal) {
+  std::string text = std::to_string(std::abs(decimal.mantissa));
+  if (decimal.exponent >= 0) {
+    if (decimal.mantissa != 0) text.append(static_cast<std::size_t>(decimal.exponent), '0');
+  } else {
+    const auto decimals = static_cast<std::size_t>(-decimal.exponent);
+    if (text.size() <= decimals) text.insert(0, decimals + 1 - text.size(), '0');
+    text.insert(text.size() - decimals, ".");
+  }
+  return (decimal.mantissa < 0 ? "-" : "") + text;
+}
+
+// "1.5e6"
+std::string scientific_text(const Decimal& decimal) {
+  if (decimal.mantissa == 0) return "0";
+  std::string text = std::to_string(std::abs(decimal.mantissa));
+  const int exponent = decimal.exponent + static_cast<int>(text.size()) - 1;
+  while (text.size() > 1 && text.back() == '0') text.pop_back();
+  if (text.size() > 1) text.insert(1, ".");
+  return (decimal.mantissa < 0 ? "-" : "") + text + "e" + std::to_string(exponent);
+}
+
+// A number of that size reads better with its zeros.
+bool reads_plainly(double size, int exponent) { return size < 1e6 && (size >= 0.1 || exponent >= -5); }
+
+int floor_log10(double positive) {
+  int exponent = static_cast<int>(std::floor(std::log10(positive)));
+  while (value_of({1, exponent + 1}) <= positive) ++exponent;  // a libm may miss a power of ten by a bit
+  while (value_of({1, exponent}) > positive) --exponent;
+  return exponent;
+}
+
+// The smallest of 1, 2, 5 times a power of ten that is not below step.
+Decimal nice_step(double step) {
+  const int exponent = floor_log10(step);
+  for (const std::int64_t mantissa : {1, 2, 5}) {
+    const Decimal nice{mantissa, exponent};
+    if (value_of(nice) >= step * (1 - same)) return nice;
+  }
+  return {1, exponent + 1};
+}
+
+void add_tick(Axis& axis, const Decimal& decimal, bool plainly) {
+  const double value = value_of(decimal);
+  if (value < axis.low || value > axis.high) return;
+  axis.ticks.push_back({value, plainly ? plain_text(decimal) : scientific_text(decimal)});
+}
+
+void add_linear_ticks(Axis& axis, int most_ticks) {
+  const Decimal step = nice_step((axis.high - axis.low) / most_ticks);
+  const double size = value_of(step);
+  const bool plainly = reads_plainly(std::max(std::abs(axis.low), std::abs(axis.high)), step.exponent);
+  const auto first = static_cast<std::int64_t>(std::floor(axis.low / size));
+  const auto last = static_cast<std::int64_t>(std::ceil(axis.high / size));
+  for (std::int64_t k = first; k <= last; ++k) add_tick(axis, {k * step.mantissa, step.exponent}, plainly);
+}
+
+// 1, 2 and 5 of every decade; or every decade, or every n-th; or, within one decade, as on a linear axis.
+void add_log_ticks(Axis& axis, int most_ticks) {
+  constexpr std::array<std::int64_t, 3> mantissas = {1, 2, 5};
+  const int first = floor_log10(axis.low);
+  const int last = floor_log10(axis.high);
+  const int decades = last - first + 1;
+  const bool detailed = 3 * decades <= 2 * most_ticks;
+  const int stride = detailed ? 1 : (decades + most_ticks - 1) / most_ticks;
+  const int start = first - (first % stride + stride) % stride;  // a multiple of stride
+  for (int exponent = start; exponent <= last; exponent += stride) {
+    for (const std::int64_t mantissa : mantissas) {
+      const bool plainly = exponent >= -4 && exponent < 6;
+      if (mantissa == 1 || detailed) add_tick(axis, {mantissa, exponent}, plainly);
+    }
+  }
+  if (axis.ticks.size() >= 3) return;
+  axis.ticks.clear();
+  add_linear_ticks(axis, most_ticks);
+}
+
+void widen_linear(Axis& axis, Ends ends) {
+  const double size = std::max(std::abs(axis.low), std::abs(axis.high));
+  const double spread = axis.high - axis.low;
+  double pad = ends == Ends::padded ? 0.04 * spread : 0;
+  if (size < smallest || spread <= same * size) {
+    pad = size < smallest ? 1 : 0.1 * size;
+  } else if (ends == Ends::tight && axis.low > 0 && axis.low <= 0.25 * spread) {
+    axis.low = 0;
+  }
+  axis.low -= pad;
+  axis.high += pad;
+}
+
+void widen_log(Axis& axis, Ends ends) {
+  const double decades = std::log10(axis.high) - std::log10(axis.low);
+  double pad = ends == Ends::padded ? 0.04 * decades : 0;
+  if (decades <= same) pad = 0.5;
+  axis.low = std::max(axis.low * std::pow(10.0, -pad), 0.1 * smallest);  // normal numbers still
+  axis.high = std::min(axis.high * std::pow(10.0, pad), 10 * largest);
+}
+
+}  // namespace
+
+double Axis::at(double value) const noexcept {
+  if (log) return (std::log10(value) - std::log10(low)) / (std::log10(high) - std::log10(low));
+  return (value - low) / (high - low);
+}
+
+Axis make_axis(double low, double high, bool log, Ends ends, int most_ticks) {
+  Axis axis{log, low, high, {}};
+  if (low > high) {
+    axis.low = log ? 1 : 0;
+    axis.high = log ? 10 : 1;
+  } else if (log) {
+    widen_log(axis, ends);
+  } else {
+    widen_linear(axis, ends);
+  }
+  if (log) {
+    add_log_ticks(axis, most_ticks);
+  } else {
+    add_linear_ticks(axis, most_ticks);
+  }
+  return axis;
+}
+
+bool PlotView::empty() const noexcept {
+  return std::all_of(lines.begin(), lines.end(), [](const auto& points) { return points.empty(); });
+}
+
+PlotView view_of(const Plot& plot, int most_x_ticks, int most_y_ticks) {
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  const auto is_seen = [&plot](const std::pair<double, double>& point) {
+    return can_show(point.first, plot.log_x) && can_show(point.second, plot.log_y);
+  };
+  double low_x = infinity, high_x = -infinity, low_y = infinity, high_y = -infinity;
+  for (const Line& line : plot.lines) {
+    for (const std::pair<double, double>& point : line.points) {
+      if (!is_seen(point)) continue;
+      low_x = std::min(low_x, point.first);
+      high_x = std::max(high_x, point.first);
+      low_y = std::min(low_y, point.second);
+      high_y = std::max(high_y, point.second);
+    }
+  }
+  PlotView view;
+  view.x = make_axis(low_x, high_x, plot.log_x, Ends::tight, most_x_ticks);
+  view.y = make_axis(low_y, high_y, plot.log_y, Ends::padded, most_y_ticks);
+  for (const Line& line : plot.lines) {
+    std::vector<PlotPoint>& points = view.lines.emplace_back();
+    for (const std::pair<double, double>& point : line.points) {
+      if (is_seen(point)) points.push_back({view.x.at(point.first), view.y.at(point.second)});
+    }
+  }
+  return view;
+}
+
+}  // namespace rotary::cli

@@ -1,0 +1,333 @@
+// The SVG writer: presentation attributes only, so that every viewer shows the same.
+#include "plot.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <cstddef>
+#include <string_view>
+
+#include "apps/shared/displayable.h"
+#include "axis.h"
+
+namespace rotary::cli {
+
+namespace {
+
+constexpr double width = 800;
+constexpr double least_height = 500;
+constexpr double tick_size = 12;  // of the letters, in pixels
+constexpr double legend_size = 13;
+constexpr double legend_row = 20;
+constexpr double legend_sample = 29;      // the stroke and the gap behind it
+constexpr std::size_t longest_name = 48;  // columns
+
+// Okabe and Ito's colours without the yellow, which is too pale on white; told apart by all kinds of eyes.
+constexpr std::array<std::string_view, 7> colours = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
+                                                     "#e69f00", "#56b4e9", "#333333"};
+constexpr std::array<std::string_view, 4> dashes = {"", "7 3", "2 3", "9 3 2 3"};  // once the colours are used up
+
+struct Style {
+  std::string_view colour;
+  std::string_view dash;
+  bool faint = false;
+  bool dots = false;
+};
+
+struct LegendItem {
+  double x = 0;  // of the sample, from the left edge of the legend
+  int row = 0;
+  std::string text;
+  std::size_t line = 0;  // which one of the plot
+};
+
+// Everything in pixels; y grows downwards.
+struct Frame {
+  double left = 0;
+  double top = 0;
+  double right = 0;
+  double bottom = 0;
+  double height = least_height;
+
+  double x(double fraction) const { return left + fraction * (right - left); }
+  double y(double fraction) const { return bottom - fraction * (bottom - top); }
+};
+
+// At most two decimals, none that is 0: "12.5".
+std::string pixels(double value) {
+  std::array<char, 32> buffer{};
+  const auto end =
+      std::to_chars(buffer.data(), buffer.data() + buffer.size(), value + 0.0, std::chars_format::fixed, 2).ptr;
+  std::string text(buffer.data(), end);
+  while (text.back() == '0') text.pop_back();
+  if (text.back() == '.') text.pop_back();
+  return text == "-0" ? "0" : text;
+}
+
+std::string escaped(std::string_view text) {
+  std::string result;
+  for (const char character : displayable(text)) {
+    switch (character) {
+      case '&':
+        result += "&amp;";
+        break;
+      case '<':
+        result += "&lt;";
+        break;
+      case '>':
+        result += "&gt;";
+        break;
+      case '"':
+        result += "&quot;";
+        break;
+      case '\'':
+        result += "&apos;";
+        break;
+      default:
+        result += character;
+    }
+  }
+  return result;
+}
+
+// As wide as a sans-serif font sets it, rather too wide than too narrow.
+double text_width(std::string_view text, double size) {
+  constexpr std::string_view narrow = "iljtfrI.,:;'|!()[] ";
+  double sum = 0;
+  while (!text.empty()) {
+    const std::string_view before = text;
+    const char32_t code = next_character(text);
+    const std::string_view bytes = before.substr(0, before.size() - text.size());
+    if (columns(bytes) != 1) {
+      sum += static_cast<double>(columns(bytes)) / 2;
+    } else if (code < 0x80 && narrow.find(bytes) != std::string_view::npos) {
+      sum += 0.34;
+    } else if (code == 'm' || code == 'w' || code == '@' || code == '%' || (code >= 'A' && code <= 'Z')) {
+      sum += code == 'M' || code == 'W' || code == '@' ? 1 : 0.8;
+    } else {
+      sum += 0.58;
+    }
+  }
+  return sum * size;
+}
+
+// A faint line has the colour of the next strong one.
+std::vector<Style> styles_of(const std::vector<Line>& lines) {
+  std::vector<Style> styles;
+  std::size_t strong = 0;
+  for (const Line& line : lines) {
+    if (line.guide) {
+      styles.push_back({"#777777", "4 3", true, false});
+      continue;
+    }
+    const std::size_t cycle = strong / colours.size();
+    styles.push_back({colours[strong % colours.size()], dashes[cycle % dashes.size()], line.faint, line.dots});
+    if (!line.faint) ++strong;
+  }
+  return styles;
+}
+
+// In one row, or in columns of one width.
+std::vector<LegendItem> lay_out_legend(const std::vector<Line>& lines, double available) {
+  constexpr double gap = 22;
+  std::vector<LegendItem> items;
+  std::vector<double> widths;
+  double together = -gap;
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    if (lines[i].guide) continue;
+    items.push_back({together + gap, 0, shorten(displayable(lines[i].name), longest_name), i});
+    widths.push_back(legend_sample + text_width(items.back().text, legend_size));
+    together += widths.back() + gap;
+  }
+  if (together <= available) return items;
+  const double column = std::min(*std::max_element(widths.begin(), widths.end()) + gap, available);
+  const auto per_row = static_cast<std::size_t>((available + gap) / column);
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    items[i].x = static_cast<double>(i % per_row) * column;
+    items[i].row = static_cast<int>(i / per_row);
+  }
+  return items;
+}
+
+std::string stroke_of(const Style& style) {
+  std::string text =
+      "stroke=\"" + std::string(style.colour) + "\" stroke-width=\"" + (style.faint ? "1" : "2.25") + "\"";
+  if (style.faint) text += " stroke-opacity=\"0.4\"";
+  if (!style.dash.empty()) text += " stroke-dasharray=\"" + std::string(style.dash) + "\"";
+  return text;
+}
+
+std::string line_element(double x1, double y1, double x2, double y2, const std::string& attributes = "") {
+  return "<line x1=\"" + pixels(x1) + "\" y1=\"" + pixels(y1) + "\" x2=\"" + pixels(x2) + "\" y2=\"" + pixels(y2) +
+         "\"" + (attributes.empty() ? "" : " " + attributes) + "/>\n";
+}
+
+// text is displayable.
+std::string text_element(double x, double y, std::string_view text, const std::string& attributes = "") {
+  return "<text x=\"" + pixels(x) + "\" y=\"" + pixels(y) + "\"" + (attributes.empty() ? "" : " " + attributes) + ">" +
+         escaped(text) + "</text>\n";
+}
+
+// Grid, tick labels, the line at the bottom.
+std::string axes_elements(const PlotView& view, const Frame& frame) {
+  std::string grid = "<g stroke=\"#e5e5e5\" stroke-width=\"1\">\n";
+  std::string labels = "<g font-size=\"" + pixels(tick_size) + "\" fill=\"#555555\">\n";
+  for (const Tick& tick : view.y.ticks) {
+    const double y = frame.y(view.y.at(tick.value));
+    grid += line_element(frame.left, y, frame.right, y);
+    labels += text_element(frame.left - 9, y + 4, tick.label, "text-anchor=\"end\"");
+  }
+  for (const Tick& tick : view.x.ticks) {
+    const double x = frame.x(view.x.at(tick.value));
+    grid += line_element(x, frame.top, x, frame.bottom);
+    labels += text_element(x, frame.bottom + 19, tick.label, "text-anchor=\"middle\"");
+  }
+  const std::string base = line_element(frame.left, frame.bottom, frame.right, frame.bottom, "stroke=\"#888888\"");
+  return grid + base + "</g>\n" + labels + "</g>\n";
+}
+
+// What cannot be seen is left out: of many points in one column of a pixel the first, lowest, highest and last stay,
+// as long as x does not fall. points are in pixels.
+std::vector<PlotPoint> thinned(const std::vector<PlotPoint>& points) {
+  constexpr std::size_t few = 2000;
+  const auto falls = [](const PlotPoint& a, const PlotPoint& b) { return b.x < a.x; };
+  if (points.size() <= few || std::adjacent_find(points.begin(), points.end(), falls) != points.end()) return points;
+  std::vector<PlotPoint> kept;
+  for (auto begin = points.begin(); begin != points.end();) {
+    const double column = std::floor(begin->x);
+    const auto end = std::find_if(begin, points.end(), [column](const PlotPoint& p) { return p.x >= column + 1; });
+    const auto [low, high] =
+        std::minmax_element(begin, end, [](const PlotPoint& a, const PlotPoint& b) { return a.y < b.y; });
+    std::array chosen = {begin, low, high, end - 1};
+    std::sort(chosen.begin(), chosen.end());
+    for (std::size_t i = 0; i < chosen.size(); ++i) {
+      if (i == 0 || chosen[i] != chosen[i - 1]) kept.push_back(*chosen[i]);
+    }
+    begin = end;
+  }
+  return kept;
+}
+
+std::string circle_element(const PlotPoint& centre, double radius, const Style& style) {
+  return "<circle cx=\"" + pixels(centre.x) + "\" cy=\"" + pixels(centre.y) + "\" r=\"" + pixels(radius) +
+         "\" fill=\"" + std::string(style.colour) + "\" stroke=\"#ffffff\" stroke-width=\"" +
+         (radius < 3 ? "0.5" : "1") + "\"/>\n";
+}
+
+std::string curve_element(const std::string& name, const std::vector<PlotPoint>& fractions, const Style& style,
+                          const Frame& frame) {
+  constexpr std::size_t most_dots = 32;
+  if (fractions.empty()) return "";
+  std::vector<PlotPoint> points;
+  for (const PlotPoint& point : fractions) points.push_back({frame.x(point.x), frame.y(point.y)});
+  points = thinned(points);
+  std::string list;
+  std::string dots;
+  const bool dotted = style.dots || points.size() == 1 || (points.size() <= most_dots && !style.faint);
+  for (const PlotPoint& point : points) {
+    list += (list.empty() ? "" : " ") + pixels(point.x) + "," + pixels(point.y);
+    if (dotted) {
+      dots += circle_element(point, points.size() > most_dots ? 2.25 : 3.25, style);
+    }
+  }
+  if (style.dots) return "<g><title>" + escaped(name) + "</title>\n" + dots + "</g>\n";
+  return "<g><title>" + escaped(name) + "</title>\n<polyline points=\"" + list + "\" fill=\"none\" " +
+         stroke_of(style) + " stroke-linejoin=\"round\" stroke-linecap=\"round\"/>\n" + dots + "</g>\n";
+}
+
+// A line between its first and its last point. The name stands above the end of a level one, beside that of an upright
+// one, and below the middle of one that rises.
+std::string guide_element(const std::string& name, const std::vector<PlotPoint>& fractions, const Style& style,
+                          const Frame& frame) {
+  if (fractions.empty()) return "";
+  const PlotPoint begin{frame.x(fractions.front().x), frame.y(fractions.front().y)};
+  const PlotPoint end{frame.x(fractions.back().x), frame.y(fractions.back().y)};
+  const bool level = std::abs(end.y - begin.y) < 1;
+  const bool upright = std::abs(end.x - begin.x) < 1;
+  const std::string shown = shorten(displayable(name), longest_name);
+  PlotPoint text{std::min((begin.x + end.x) / 2 + 5, frame.right - text_width(shown, 11)), 0};
+  text.y = begin.y + (end.y - begin.y) * (text.x - begin.x) / (end.x - begin.x) + 14;
+  if (level) text = {end.x, end.y - 5};
+  if (upright) text = {end.x + 4, end.y + 10};
+  const std::string letters = std::string("font-size=\"11\" fill=\"#555555\"") + (level ? " text-anchor=\"end\"" : "");
+  return line_element(begin.x, begin.y, end.x, end.y, stroke_of(style)) + text_element(text.x, text.y, shown, letters);
+}
+
+// Guides and faint lines behind strong ones, and the first line in front of the others.
+std::string curve_elements(const Plot& plot, const PlotView& view, const std::vector<Style>& styles,
+                           const Frame& frame) {
+  std::string behind;
+  std::string front;
+  std::string guides;
+  for (std::size_t i = plot.lines.size(); i-- > 0;) {
+    if (plot.lines[i].guide) {
+      guides += guide_element(plot.lines[i].name, view.lines[i], styles[i], frame);
+      continue;
+    }
+    (plot.lines[i].faint ? behind : front) += curve_element(plot.lines[i].name, view.lines[i], styles[i], frame);
+  }
+  return guides + behind + front;
+}
+
+std::string legend_elements(const std::vector<LegendItem>& items, const std::vector<Style>& styles, double left,
+                            double top) {
+  std::string text = "<g font-size=\"" + pixels(legend_size) + "\" fill=\"#222222\">\n";
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    const double x = left + items[i].x;
+    const double y = top + legend_row * items[i].row;
+    const Style& style = styles[items[i].line];
+    text += style.dots ? circle_element({x + 11, y}, 3.25, style) : line_element(x, y, x + 22, y, stroke_of(style));
+    text += text_element(x + legend_sample, y + 4.5, items[i].text);
+  }
+  return text + "</g>\n";
+}
+
+// The room that labels, title and legend leave.
+Frame frame_of(const Plot& plot, const PlotView& view, int legend_rows) {
+  double widest = 0;
+  for (const Tick& tick : view.y.ticks) widest = std::max(widest, text_width(tick.label, tick_size));
+  Frame frame;
+  frame.left = std::ceil(widest) + (plot.y_label.empty() ? 26 : 44);
+  frame.right = width - 30;
+  frame.top = (plot.title.empty() ? 22 : 54) + legend_row * legend_rows;
+  frame.height = least_height + legend_row * std::max(0, legend_rows - 2);
+  frame.bottom = frame.height - (plot.x_label.empty() ? 36 : 56);
+  return frame;
+}
+
+}  // namespace
+
+std::string svg(const Plot& plot) {
+  constexpr double margin = 20;
+  const PlotView view = view_of(plot, plot.log_x ? 7 : 9, 8);
+  const std::vector<Style> styles = styles_of(plot.lines);
+  const std::vector<LegendItem> legend = lay_out_legend(plot.lines, width - 2 * margin);
+  const Frame frame = frame_of(plot, view, legend.empty() ? 0 : legend.back().row + 1);
+  const std::string size = "width=\"" + pixels(width) + "\" height=\"" + pixels(frame.height) + "\"";
+  const std::string title = shorten(displayable(plot.title), 80);
+
+  std::string text = "<svg xmlns=\"http://www.w3.org/2000/svg\" " + size + " viewBox=\"0 0 " + pixels(width) + " " +
+                     pixels(frame.height) +
+                     "\" role=\"img\" font-family=\"Helvetica, Arial, 'Liberation Sans', sans-serif\">\n";
+  text += "<title>" + escaped(plot.title) + "</title>\n<rect " + size + " fill=\"#ffffff\"/>\n";
+  if (!title.empty()) {
+    text += text_element(margin, 32, title, "font-size=\"17\" font-weight=\"bold\" fill=\"#222222\"");
+  }
+  if (!legend.empty()) text += legend_elements(legend, styles, margin, title.empty() ? 20 : 54);
+  text += axes_elements(view, frame);
+  const std::string label_style = "font-size=\"13\" fill=\"#222222\" text-anchor=\"middle\"";
+  const double middle_x = (frame.left + frame.right) / 2;
+  const double middle_y = (frame.top + frame.bottom) / 2;
+  if (!plot.x_label.empty()) {
+    text += text_element(middle_x, frame.bottom + 43, shorten(displayable(plot.x_label), 80), label_style);
+  }
+  if (!plot.y_label.empty()) {
+    text += text_element(24, middle_y, shorten(displayable(plot.y_label), 48),
+                         label_style + " transform=\"rotate(-90 24 " + pixels(middle_y) + ")\"");
+  }
+  if (view.empty()) text += text_element(middle_x, middle_y, "no points", label_style);
+  return text + curve_elements(plot, view, styles, frame) + "</svg>\n";
+}
+
+}  // namespace rotary::cli

@@ -1,0 +1,151 @@
+// A decoder language model: one class whose configuration covers small models trained here (labml's and nanoGPT's
+// experiments) and the Llama family of Hugging Face checkpoints (llama, mistral, qwen2, qwen3, gpt_neox, gptj).
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <torch/nn/module.h>
+#include <torch/nn/modules/container/modulelist.h>
+#include <torch/nn/modules/embedding.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/nn/modules/normalization.h>
+#include <torch/nn/pimpl.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "rotary/files.h"
+#include "rotary_torch/nn/activation.h"
+#include "rotary_torch/nn/attention.h"
+#include "rotary_torch/op/rotary_embedding.h"
+
+namespace rotary_torch {
+
+enum class PositionEncoding : std::uint8_t { rope, learned, sinusoidal, none, alibi };
+enum class Norm : std::uint8_t { layer, rms };
+enum class Residual : std::uint8_t {
+  sequential,       // x += attention(norm1(x)); x += feed(norm2(x))
+  parallel,         // x += attention(norm1(x)) + feed(norm2(x)): GPT-NeoX
+  parallel_shared,  // x += attention(norm1(x)) + feed(norm1(x)): GPT-J
+};
+const char* name(PositionEncoding) noexcept;  // "rope", "learned", "sinusoidal", "none", "alibi"
+const char* name(Norm) noexcept;
+const char* name(Residual) noexcept;
+std::optional<PositionEncoding> position_encoding(std::string_view name) noexcept;
+
+struct DecoderConfig {
+  std::string model_type = "rotary_decoder";
+  std::int64_t vocabulary = 0;
+  std::int64_t width = 0;
+  std::int64_t layers = 0;
+  std::int64_t heads = 0;
+  std::int64_t kv_heads = 0;  // 0: heads
+  std::int64_t head_dim = 0;  // 0: width / heads
+  std::int64_t feed_forward = 0;
+  std::int64_t context = 0;  // trained length; the learned table has this many rows
+  PositionEncoding position = PositionEncoding::rope;
+  std::optional<rotary::ModelRope> rope = {};     // where position is rope
+  rotary::Angles angles = rotary::Angles::exact;  // float32 for checkpoints of Hugging Face
+  Norm norm = Norm::layer;
+  double norm_eps = 1e-5;
+  Activation activation = Activation::gelu;
+  bool gated = false;  // down(activation(gate(x)) * up(x)): SwiGLU
+  bool qkv_bias = true;
+  bool output_bias = true;
+  bool feed_bias = true;
+  bool head_bias = true;
+  bool qk_norm = false;
+  bool head = true;   // false: a base model, without logits
+  bool tied = false;  // the head's weight is the embedding's
+  Residual residual = Residual::sequential;
+  std::vector<std::int64_t> windows = {};  // sliding window by layer, 0: none; empty: none anywhere
+  double dropout = 0;                      // embedding, attention output, feed-forward output, attention probabilities
+  std::int64_t padding_id = -1;            // unused in the arithmetic
+  bool finite_mask = false;  // a query that sees no key at all takes the mean of all values (GPT-J), not 0
+};
+
+// Throws SHAPE or CONFIG_VALUE for what no model can have (heads that kv_heads do not divide, a window below 0, ...).
+void check(const DecoderConfig&);
+
+// config.json of a folder: rotary_decoder (ours) or one of the families above. Throws FILE, JSON, CONFIG_*, MODEL_TYPE.
+DecoderConfig read_decoder_config(const std::filesystem::path& dir);
+std::string decoder_config_json(const DecoderConfig&, std::int64_t parameters);  // ours, read back by the former
+
+// The step-by-step state: one KVCache per layer.
+struct DecoderCache {
+  explicit DecoderCache(const DecoderConfig&, std::int64_t capacity = 0);
+  std::int64_t tokens() const noexcept { return layers.empty() ? 0 : layers.front().tokens(); }
+  std::vector<KVCache> layers;
+};
+
+// A norm of either kind under one name.
+struct NormModule {
+  torch::nn::LayerNorm layer{nullptr};
+  RMSNorm rms{nullptr};
+  void make(torch::nn::Module& parent, const char* name, const DecoderConfig&);
+  at::Tensor operator()(const at::Tensor& x);
+};
+
+class DecoderLayerImpl;  // decoder_layers.h
+
+// The rows of cos and sin last until a longer text needs more: not for two threads at once.
+class DecoderImpl : public torch::nn::Module {
+ public:
+  explicit DecoderImpl(DecoderConfig config);
+
+  // ids int64 [batch, tokens]; padding [batch, cached + tokens], 0 where a token is padding, or undefined. Positions
+  // go on from the cache: cache->tokens(), ... (with left padding too, as transformers' forward does).
+  // Returns what transformers' base model calls last_hidden_state: [batch, tokens, width], after the final norm.
+  at::Tensor hidden(const at::Tensor& ids, const at::Tensor& padding = {}, DecoderCache* cache = nullptr);
+  // [..., vocabulary] of hidden states [..., width].
+  at::Tensor logits(const at::Tensor& hidden);
+  at::Tensor forward(const at::Tensor& ids) { return logits(hidden(ids)); }
+
+  // One decoding step: logits [batch, vocabulary] of the last token after ids. Under inference mode.
+  at::Tensor next_logits(const at::Tensor& ids, DecoderCache& cache);
+
+  // N(0, deviation) weights, output projections of the residual stream divided by sqrt(2 layers) (GPT-2), zero biases.
+  void initialise(double deviation = 0.02);
+
+  const DecoderConfig& config() const noexcept { return config_; }
+  // Replaces the rope, as to extend the context: inference only; the weights stay.
+  void set_rope(const rotary::Rope& rope);
+
+  torch::nn::Embedding embedding{nullptr};
+  torch::nn::Embedding learned_positions{nullptr};  // position learned: [context, width]
+  torch::nn::ModuleList layers{nullptr};
+  NormModule final_norm;
+  torch::nn::Linear head{nullptr};  // none where tied
+  at::Tensor head_bias;             // of a tied head that has one (GPT-J)
+
+ private:
+  at::Tensor embed(const at::Tensor& ids, std::int64_t past);
+  // The rows of these tokens; made once and kept, unless the scaling looks at the length.
+  TableTensors rope_rows(std::int64_t past, std::int64_t tokens, const at::Tensor& like);
+  at::Tensor sinusoid_rows(std::int64_t past, std::int64_t tokens, const at::Tensor& like);
+  ScoreMask mask(std::int64_t window, const at::Tensor& padding, const at::Tensor& x, std::int64_t past) const;
+
+  DecoderConfig config_;
+  RotaryEmbedding rotary_{nullptr};
+  TableTensors rope_rows_;
+  at::Tensor sinusoid_rows_;
+};
+TORCH_MODULE(Decoder);
+
+std::int64_t parameter_count(const torch::nn::Module&);  // shared parameters once
+
+// A decoder with the weights of its folder: config.json and model.safetensors or its shards. A foreign head beside the
+// trunk is a warning. Throws TENSOR for a missing, misshapen or, inside the trunk, unknown tensor.
+struct LoadedDecoder {
+  Decoder model{nullptr};
+  bool has_head = false;
+  std::vector<std::string> warnings;
+};
+LoadedDecoder load_decoder(const std::filesystem::path& dir);
+// model.safetensors of our own names (those of named_parameters()) and config.json, each written atomically.
+void save_decoder(const DecoderImpl&, const std::filesystem::path& dir);
+
+}  // namespace rotary_torch

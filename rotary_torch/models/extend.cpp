@@ -1,0 +1,69 @@
+#include "rotary_torch/models/extend.h"
+
+#include <algorithm>
+#include <cmath>
+#include <variant>
+
+#include "rotary/error.h"
+
+namespace rotary_torch {
+namespace {
+
+using rotary::Error;
+
+rotary::Scaling scaling_named(std::string_view word, double factor, std::int64_t trained_length) {
+  if (word == "linear") return rotary::Linear{factor};
+  if (word == "ntk") return rotary::Ntk{factor};
+  if (word == "dynamic") return rotary::Dynamic{factor, trained_length};
+  if (word == "yarn") {
+    rotary::Yarn yarn;
+    yarn.factor = factor;
+    yarn.trained_length = trained_length;
+    return yarn;
+  }
+  return rotary::Llama3{factor, trained_length};
+}
+
+std::string shown(double value) {
+  std::string text = std::to_string(value);
+  text.erase(std::max(text.find_last_not_of('0') + 1, text.find('.') + 2));
+  return text;
+}
+
+}  // namespace
+
+const std::vector<std::string>& extensions() {
+  static const std::vector<std::string> words = {"none", "linear", "ntk", "dynamic", "yarn", "llama3"};
+  return words;
+}
+
+rotary::Rope extended_rope(const DecoderConfig& config, std::string_view scaling, double factor) {
+  const std::string word(scaling);
+  if (std::find(extensions().begin(), extensions().end(), word) == extensions().end())
+    throw Error("SCALING",
+                "[extend] scaling must be none, linear, ntk, dynamic, yarn or llama3 but got '" + word + "'");
+  if (!config.rope || config.position != PositionEncoding::rope) {
+    throw Error("ROPE", "[extend] a scaling needs a model whose positions are a rope but they are " +
+                            std::string(name(config.position)));
+  }
+  const rotary::ModelRope& own = *config.rope;
+  rotary::Rope rope = own.rope;
+  if (scaling == "none") return rope;
+  if (!rope.inv_freq.empty()) {
+    throw Error("SCALING", "[extend] the model's frequencies must come from its base but they are given");
+  }
+  if (!std::holds_alternative<rotary::Unscaled>(rope.scaling)) {
+    throw Error("SCALING", "[extend] the model's rope must be unscaled but it is " +
+                               std::string(rotary::name(rope.scaling)) + " already: scaling none keeps it");
+  }
+  if (!(factor > 1) || !std::isfinite(factor))
+    throw Error("SCALING", "[extend] factor must be above 1 but got " + shown(factor));
+  const std::int64_t trained_length = config.context > 0 ? config.context : own.context;
+  if (trained_length <= 0)
+    throw Error("CONFIG_MISSING",
+                "[extend] the trained length must be in the config (max_position_embeddings) but is not");
+  rope.scaling = scaling_named(scaling, factor, trained_length);
+  return rope;
+}
+
+}  // namespace rotary_torch

@@ -1,0 +1,132 @@
+#include "rotary_torch/models/generate.h"
+
+#include <ATen/ATen.h>
+#include <c10/core/InferenceMode.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <optional>
+#include <string>
+
+#include "rotary/error.h"
+#include "rotary_torch/models/decode_step.h"
+#include "rotary_torch/nn/evaluation.h"
+
+namespace rotary_torch {
+namespace {
+
+using at::Tensor;
+using rotary::Error;
+
+void check_prompt(const DecoderConfig& config, const Tensor& prompt, const GenerateOptions& options) {
+  if (prompt.scalar_type() != at::kLong)
+    throw Error("DTYPE", std::string("[generate] the prompt must be int64 but got ") + toString(prompt.scalar_type()));
+  if (prompt.dim() != 2 || prompt.numel() == 0) {
+    std::string shape;
+    for (const std::int64_t size : prompt.sizes()) shape += (shape.empty() ? "" : ", ") + std::to_string(size);
+    throw Error("SHAPE",
+                "[generate] the prompt must be [batch, tokens] with at least one token but got [" + shape + "]");
+  }
+  const std::int64_t least = prompt.min().item<std::int64_t>();
+  const std::int64_t most = prompt.max().item<std::int64_t>();
+  if (least < 0 || most >= config.vocabulary) {
+    throw Error("VALUE", "[generate] ids must be from 0 to " + std::to_string(config.vocabulary - 1) + " but got " +
+                             std::to_string(least < 0 ? least : most));
+  }
+  if (options.tokens < 0)
+    throw Error("VALUE", "[generate] tokens must be at least 0 but got " + std::to_string(options.tokens));
+  const std::int64_t read = prompt.size(1) + options.tokens - 1;  // the last token is chosen, not read
+  if (config.position == PositionEncoding::learned && options.tokens > 0 && read > config.context) {
+    throw Error("POSITION", "[generate] learned positions end at " + std::to_string(config.context) +
+                                " tokens but the prompt and the tokens to generate are " + std::to_string(read + 1));
+  }
+}
+
+std::size_t largest(std::span<const float> logits) {
+  std::size_t best = 0;
+  bool whole = true;
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    whole = whole && !std::isnan(logits[i]);
+    if (logits[i] > logits[best]) best = i;
+  }
+  if (!whole || !std::isfinite(logits[best]))
+    throw Error("VALUE", "[generate] logits must be finite but got NaN or infinity: the weights are broken");
+  return best;
+}
+
+Tensor on_cpu(const Tensor& logits) { return logits.to(at::kCPU, at::kFloat).contiguous(); }
+
+}  // namespace
+
+Sampler::Sampler(double temperature, std::int64_t top_k, std::uint64_t seed, std::int64_t rows)
+    : temperature_(temperature), top_k_(static_cast<std::size_t>(top_k)) {
+  if (!(temperature >= 0) || !std::isfinite(temperature))
+    throw Error("VALUE", "[generate] temperature must be at least 0 but got " + std::to_string(temperature));
+  if (top_k < 0) throw Error("VALUE", "[generate] top_k must be at least 0 but got " + std::to_string(top_k));
+  for (std::uint64_t row = 0; row < static_cast<std::uint64_t>(rows); ++row) {
+    std::seed_seq words{seed, seed >> 32, row, row >> 32};  // it takes the low 32 bits of each
+    random_.emplace_back(words);
+  }
+}
+
+void Sampler::keep_top(std::span<const float> logits) {
+  kept_.resize(logits.size());
+  std::iota(kept_.begin(), kept_.end(), 0);
+  if (top_k_ == 0 || top_k_ >= kept_.size()) return;
+  const auto at = [logits](std::int64_t id) { return logits[static_cast<std::size_t>(id)]; };
+  const auto last = kept_.begin() + static_cast<std::ptrdiff_t>(top_k_);
+  std::nth_element(kept_.begin(), last - 1, kept_.end(),
+                   [&at](std::int64_t a, std::int64_t b) { return at(a) != at(b) ? at(a) > at(b) : a < b; });
+  kept_.erase(last, kept_.end());
+  std::sort(kept_.begin(), kept_.end());
+}
+
+std::int64_t Sampler::choose(std::span<const float> logits, std::int64_t row) {
+  const std::size_t best = largest(logits);
+  if (temperature_ == 0 || top_k_ == 1) return static_cast<std::int64_t>(best);
+  keep_top(logits);
+  sums_.clear();
+  double sum = 0;
+  for (const std::int64_t id : kept_) {
+    const double below = static_cast<double>(logits[static_cast<std::size_t>(id)]) - static_cast<double>(logits[best]);
+    sums_.push_back(sum += std::exp(below / temperature_));
+  }
+  const double draw = static_cast<double>(random_[static_cast<std::size_t>(row)]() >> 11) * 0x1p-53 * sum;  // < sum
+  const auto chosen = std::upper_bound(sums_.begin(), sums_.end(), draw);
+  return chosen == sums_.end() ? static_cast<std::int64_t>(best)
+                               : kept_[static_cast<std::size_t>(chosen - sums_.begin())];
+}
+
+Tensor generate(Decoder& model, const Tensor& prompt, const GenerateOptions& options,
+                const std::function<bool(const Tensor&)>& on_token) {
+  const DecoderConfig& config = model->config();
+  check_prompt(config, prompt, options);
+  const std::int64_t batch = prompt.size(0);
+  const std::int64_t read = prompt.size(1);
+  Sampler sampler(options.temperature, options.top_k, options.seed, batch);
+  const Tensor ids = at::empty({batch, read + options.tokens}, at::kLong);
+  ids.narrow(1, 0, read).copy_(prompt);
+  std::int64_t* const chosen = ids.data_ptr<std::int64_t>();
+
+  const c10::InferenceMode inference;
+  const Evaluation evaluation(*model);
+  const at::Device device = model->embedding->weight.device();
+  DecoderCache cache(config, ids.size(1));
+  std::optional<DecodeStep> lean;
+  if (DecodeStep::serves(*model)) lean.emplace(*model, batch, ids.size(1));
+  for (std::int64_t end = read; end < ids.size(1); ++end) {  // tokens there are
+    const std::int64_t past = cache.tokens();
+    const Tensor logits = lean && past > 0 ? lean->logits(ids.select(1, end - 1), cache)
+                                           : on_cpu(model->next_logits(ids.slice(1, past, end).to(device), cache));
+    const std::size_t vocabulary = static_cast<std::size_t>(logits.size(1));
+    for (std::int64_t row = 0; row < batch; ++row) {
+      const float* const of_row = logits.const_data_ptr<float>() + row * logits.size(1);
+      chosen[row * ids.size(1) + end] = sampler.choose({of_row, vocabulary}, row);
+    }
+    if (on_token && !on_token(ids.select(1, end))) return ids.narrow(1, 0, end + 1);
+  }
+  return ids;
+}
+
+}  // namespace rotary_torch

@@ -1,0 +1,97 @@
+// Multi-head attention with rotary queries and keys: grouped queries without repeating keys, masks, a KV cache.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <torch/nn/module.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/nn/pimpl.h>
+
+#include <cstdint>
+#include <utility>
+
+#include "rotary_torch/nn/norms.h"
+#include "rotary_torch/op/op.h"
+
+namespace rotary_torch {
+
+// What a query may see. The parts add up: a key is seen only where each part allows it.
+struct AttentionMask {
+  bool causal = false;       // query t (counted with the cached tokens) sees keys 0 to t
+  std::int64_t window = 0;   // sliding window: keys nearer than this (t - window < key); 0: no window
+  at::Tensor padding = {};   // [batch, keys], bool or integers: 0 is padding and never seen
+  at::Tensor additive = {};  // floating, broadcast to [batch, heads, queries, keys]: added to the scaled scores
+};
+
+// The mask of one step as scaled_dot_product_attention takes it: made once, shared by all layers.
+struct ScoreMask {
+  bool causal = false;   // and nothing else: the fused kernel skips what is not seen
+  at::Tensor bias = {};  // f32 [batch or 1, heads or 1, queries, keys], -inf where unseen; undefined: none
+};
+// past: keys in the cache before this step's. Throws SHAPE, DTYPE.
+ScoreMask score_mask(const AttentionMask&, std::int64_t batch, std::int64_t queries, std::int64_t past,
+                     const at::TensorOptions& options);
+
+// Keys, already rotated, and values of the tokens so far, for one layer: [batch, kv_heads, tokens, head_dim]. Room
+// doubles when it is used up. Not differentiable: for decoding, under no_grad or inference mode.
+class KVCache {
+ public:
+  explicit KVCache(std::int64_t capacity = 0) : capacity_(capacity) {}  // tokens to make room for at first
+  // Appends k and v [batch, kv_heads, tokens, head_dim], any strides; returns views of all tokens. Throws SHAPE.
+  std::pair<at::Tensor, at::Tensor> append(const at::Tensor& k, const at::Tensor& v);
+  std::int64_t tokens() const noexcept { return tokens_; }
+  void truncate(std::int64_t tokens);  // forgets the tokens from this one on
+
+ private:
+  at::Tensor keys_, values_;
+  std::int64_t tokens_ = 0;
+  std::int64_t capacity_ = 0;
+};
+
+// What else than queries and keys turns.
+enum class ValueRotation : std::uint8_t {
+  none,
+  rotated,       // values too: RoFormer's rotary_value
+  rotated_back,  // values, and the output back by its own position: labml's RoPER
+};
+
+struct AttentionOptions {
+  std::int64_t width = 0;  // of the input and the output
+  std::int64_t heads = 0;
+  std::int64_t kv_heads = 0;  // 0: heads. Divides heads: query head h reads key head h / (heads / kv_heads)
+  std::int64_t head_dim = 0;  // 0: width / heads
+  bool qkv_bias = true;
+  bool output_bias = true;
+  bool qk_norm = false;    // RMS norm over head_dim of q and k, before the rotation (Qwen3)
+  double norm_eps = 1e-6;  // of qk_norm
+  double dropout = 0;      // of the attention probabilities, in training
+  double scale = 0;        // of the scores; 0: 1 / sqrt(head_dim)
+  ValueRotation value_rotation = ValueRotation::none;
+};
+
+// softmax(q k^T scale + mask) v. Rotation is data: which elements turn and how is the table's and first's business
+// (rope fraction f of a head: a Rope with rotary_dim = f head_dim).
+class MultiHeadAttentionImpl : public torch::nn::Module {
+ public:
+  explicit MultiHeadAttentionImpl(AttentionOptions options);  // throws SHAPE
+
+  // x [batch, tokens, width]. table: rows for these tokens, nullptr where nothing turns; first: the element of the
+  // head where the rotated block begins. With a cache, keys are its tokens and then these; mask counts them all.
+  at::Tensor forward(const at::Tensor& x, const TableTensors* table, const ScoreMask& mask, KVCache* cache = nullptr,
+                     std::int64_t first = 0);
+
+  const AttentionOptions& options() const noexcept { return options_; }
+
+  torch::nn::Linear qkv{nullptr};  // rows: heads of q, then of k, then of v; head_dim each
+  torch::nn::Linear output{nullptr};
+  RMSNorm q_norm{nullptr}, k_norm{nullptr};
+
+ private:
+  // [batch, tokens, heads, head_dim], before the output layer.
+  at::Tensor heads_output(const at::Tensor& x, const TableTensors* table, const ScoreMask& mask, KVCache* cache,
+                          std::int64_t first);
+
+  AttentionOptions options_;
+};
+TORCH_MODULE(MultiHeadAttention);
+
+}  // namespace rotary_torch

@@ -1,0 +1,80 @@
+// AttentionMask to ScoreMask: what attention adds to its scores.
+#include <ATen/ATen.h>
+
+#include <limits>
+
+#include "rotary_torch/nn/attention.h"
+#include "rotary_torch/op/refusal.h"
+
+namespace rotary_torch {
+namespace {
+
+using at::Tensor;
+
+constexpr double unseen = -std::numeric_limits<double>::infinity();
+
+constexpr Refusal refuse{"score_mask"};
+
+void check_padding(const Tensor& padding, std::int64_t batch, std::int64_t keys) {
+  if (padding.dim() != 2 || padding.size(0) != batch || padding.size(1) != keys) {
+    refuse("SHAPE", "padding must be [batch, keys] [", batch, ", ", keys, "] but got ", padding.sizes());
+  }
+  if (!at::isIntegralType(padding.scalar_type(), /*includeBool=*/true)) {
+    refuse("DTYPE", "padding must be bool or integers but got ", padding.scalar_type());
+  }
+}
+
+void check_additive(const Tensor& additive, std::int64_t batch, std::int64_t queries, std::int64_t keys) {
+  const auto fits = [&](std::int64_t from_the_end, std::int64_t size) {
+    return additive.dim() < from_the_end || additive.size(-from_the_end) == 1 || additive.size(-from_the_end) == size;
+  };
+  if (additive.dim() > 4 || !fits(1, keys) || !fits(2, queries) || !fits(4, batch)) {
+    refuse("SHAPE", "additive must be broadcast to [batch, heads, queries, keys] [", batch, ", heads, ", queries, ", ",
+           keys, "] but got ", additive.sizes());
+  }
+  if (!additive.is_floating_point()) refuse("DTYPE", "additive must be floating but got ", additive.scalar_type());
+}
+
+// [queries, keys]: seen by place alone; undefined where all is.
+Tensor seen_by_place(bool causal, std::int64_t window, std::int64_t queries, std::int64_t past, at::Device device) {
+  const Tensor key = at::arange(past + queries, at::TensorOptions(device).dtype(at::kLong));
+  const Tensor query = key.narrow(0, past, queries).unsqueeze(1);
+  Tensor seen;
+  if (causal) seen = key <= query;
+  if (window > 0) {
+    const Tensor near = key > query - window;
+    seen = seen.defined() ? seen & near : near;
+  }
+  return seen;
+}
+
+}  // namespace
+
+ScoreMask score_mask(const AttentionMask& mask, std::int64_t batch, std::int64_t queries, std::int64_t past,
+                     const at::TensorOptions& options) {
+  const std::int64_t keys = past + queries;
+  if (mask.window < 0) refuse("SHAPE", "window must not be negative but got ", mask.window);
+  if (mask.padding.defined()) check_padding(mask.padding, batch, keys);
+  if (mask.additive.defined()) check_additive(mask.additive, batch, queries, keys);
+
+  // What hides nothing needs no mask: a single query is the last, a window may hold all keys, a padding no zero.
+  const bool causal = mask.causal && queries > 1;
+  const std::int64_t window = mask.window < keys ? mask.window : 0;
+  Tensor padding = mask.padding;
+  if (padding.defined() && padding.is_cpu() && padding.all().item<bool>()) padding = Tensor();
+  if (!padding.defined() && window == 0 && !mask.additive.defined() && (!causal || past == 0)) return {causal, {}};
+
+  const at::ScalarType dtype = c10::typeMetaToScalarType(options.dtype()) == at::kDouble ? at::kDouble : at::kFloat;
+  Tensor seen = seen_by_place(causal, window, queries, past, options.device());
+  if (padding.defined()) {
+    const Tensor tokens = padding.to(options.device(), at::kBool).view({batch, 1, 1, keys});
+    seen = seen.defined() ? seen & tokens : tokens.expand({batch, 1, queries, keys});
+  }
+  Tensor bias = mask.additive.defined() ? mask.additive.to(options.device(), dtype)
+                                        : at::zeros({}, at::TensorOptions(options.device()).dtype(dtype));
+  if (seen.defined()) bias = bias.masked_fill(seen.logical_not(), unseen);
+  while (bias.dim() < 4) bias = bias.unsqueeze(0);
+  return {false, bias.expand({bias.size(0), bias.size(1), queries, keys}).contiguous()};
+}
+
+}  // namespace rotary_torch

@@ -1,0 +1,42 @@
+// Between torch and the core: what the door's own files share.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/util/Exception.h>
+
+#include <cstdint>
+
+#include "rotary/rotary.h"
+#include "rotary_torch/op/op.h"
+
+namespace rotary_torch {
+
+// The core's errors as torch's, with the same sentence.
+template <class Work>
+decltype(auto) translated(Work&& work) {
+  try {
+    return work();
+  } catch (const rotary::Error& error) {
+    TORCH_CHECK(false, error.what());
+  }
+}
+
+// cos and sin on the CPU, f32, [tokens, pairs] or [batch, tokens, pairs], at least one pair. Throws rotary::Error.
+rotary::Table core_table(const at::Tensor& cos, const at::Tensor& sin, rotary::Pairing);
+
+// The positions of a tensor on the CPU, and the view of them that rotary::Table takes; axes as in table().
+struct PositionTensor {
+  PositionTensor(const at::Tensor& positions, int axes);
+  rotary::Positions view() const;
+  std::int64_t length() const;  // the largest position + 1, at least 0
+
+  at::Tensor values;  // int64 or float64, contiguous
+  int axes;
+  int batch;
+  bool batched;  // the table has a batch dimension
+};
+
+// The table of positions, also of none: [tokens, pairs], or [batch, tokens, pairs] where positions are batched.
+TableTensors table_tensors(const rotary::Frequencies&, rotary::Pairing, const PositionTensor&, rotary::TableOptions);
+
+}  // namespace rotary_torch

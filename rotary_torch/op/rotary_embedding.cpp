@@ -1,0 +1,103 @@
+#include "rotary_torch/op/rotary_embedding.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <ostream>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "rotary_torch/op/bridge.h"
+
+namespace rotary_torch {
+namespace {
+
+using at::Tensor;
+
+std::int64_t tokens_of(const Tensor& x, Dims dims) {
+  const std::int64_t place = dims == Dims::bhtd ? 2 : dims == Dims::bthd ? 1 : 0;
+  TORCH_CHECK(x.dim() == (dims == Dims::thd ? 3 : 4), "[rotary_embedding] layout ", name(dims), " takes ",
+              dims == Dims::thd ? 3 : 4, " dimensions but x has shape ", x.sizes());
+  return x.size(place);
+}
+
+bool looks_at_length(const rotary::Scaling& scaling) {
+  return std::holds_alternative<rotary::Dynamic>(scaling) || std::holds_alternative<rotary::LongRope>(scaling);
+}
+
+RotaryEmbeddingOptions with_first(RotaryEmbeddingOptions options, std::int64_t first) {
+  options.first = first;
+  return options;
+}
+
+}  // namespace
+
+RotaryEmbeddingImpl::RotaryEmbeddingImpl(rotary::Rope rope, RotaryEmbeddingOptions options)
+    : torch::nn::Module("RotaryEmbedding"), rope_(std::move(rope)), options_(options) {
+  if (rope_.rotary_dim == 0) rope_.rotary_dim = rope_.head_dim;
+  const rotary::Frequencies start = translated([&] { return rotary::frequencies(rope_); });  // a bad rope ends here
+  TORCH_CHECK(options_.first >= 0 && options_.first <= rope_.head_dim - rope_.rotary_dim, "[rotary_embedding] the ",
+              rope_.rotary_dim, " elements that turn must lie inside head_dim ", rope_.head_dim, " but begin at ",
+              options_.first);
+  if (!options_.learned) return;
+  TORCH_CHECK(options_.angles == rotary::Angles::exact && options_.rounding == rotary::DType::f32,
+              "[rotary_embedding] learned frequencies take exact angles and f32 rows but got other options");
+  inv_freq = register_parameter("inv_freq", at::tensor(start.inv_freq, at::kDouble));
+  attention_factor = register_parameter("attention_factor", at::scalar_tensor(start.attention_factor, at::kDouble));
+}
+
+RotaryEmbeddingImpl::RotaryEmbeddingImpl(const rotary::ModelRope& rope, RotaryEmbeddingOptions options)
+    : RotaryEmbeddingImpl(rope.rope, with_first(options, rope.first)) {}
+
+TableTensors RotaryEmbeddingImpl::table(const Tensor& position_ids) const {
+  if (options_.learned) {
+    const std::vector<std::int64_t> axis(rope_.axis.begin(), rope_.axis.end());
+    const auto [cos, sin] = rotary_torch::table(position_ids, inv_freq.to(at::kDouble), 1, axis);
+    const Tensor factor = attention_factor.to(cos.device(), at::kFloat);
+    return {cos * factor, rope_.clockwise ? -sin * factor : sin * factor, rope_.pairing};
+  }
+  int axes = 1;
+  for (const std::uint8_t a : rope_.axis) axes = std::max(axes, a + 1);
+  const PositionTensor positions(position_ids, axes);
+  const std::int64_t length = looks_at_length(rope_.scaling) ? positions.length() : 0;
+  const rotary::Frequencies frequencies = translated([&] { return rotary::frequencies(rope_, length); });
+  TableTensors made = table_tensors(frequencies, rope_.pairing, positions, {options_.angles, options_.rounding});
+  return {made.cos.to(position_ids.device()), made.sin.to(position_ids.device()), made.pairing};
+}
+
+Tensor RotaryEmbeddingImpl::rotate(const Tensor& x, const TableTensors& table, Dims dims) const {
+  TORCH_CHECK(x.dim() > 0 && (x.size(-1) == rope_.head_dim || x.size(-1) == rope_.rotary_dim),
+              "[rotary_embedding] heads must have head_dim ", rope_.head_dim, " or the rotated block's ",
+              rope_.rotary_dim, " elements but x has shape ", x.sizes());
+  return rotary_torch::rotate(x, table, dims, x.size(-1) == rope_.head_dim ? options_.first : 0);
+}
+
+std::pair<Tensor, Tensor> RotaryEmbeddingImpl::forward(const Tensor& q, const Tensor& k, const Place& place,
+                                                       Dims dims) const {
+  const std::int64_t tokens = tokens_of(q, dims);
+  const std::int64_t* offset = std::get_if<std::int64_t>(&place);
+  const TableTensors made = table(offset ? at::arange(*offset, *offset + tokens, at::kLong) : std::get<Tensor>(place));
+  const auto turned = [&](const Tensor& x) {
+    const auto rows = at::TensorOptions(x.device()).dtype(x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
+    return rotate(x, {made.cos.to(rows), made.sin.to(rows), made.pairing}, dims);
+  };
+  return {turned(q), turned(k)};
+}
+
+void RotaryEmbeddingImpl::pretty_print(std::ostream& stream) const {
+  stream << "RotaryEmbedding(head_dim=" << rope_.head_dim << ", rotary_dim=" << rope_.rotary_dim
+         << ", first=" << options_.first << ", base=" << rope_.base << ", pairing=" << rotary::name(rope_.pairing)
+         << ", scaling=" << rotary::name(rope_.scaling) << (rope_.clockwise ? ", clockwise" : "")
+         << (options_.learned ? ", learned)" : ")");
+}
+
+RotaryEmbedding rotary_embedding(const std::filesystem::path& config, int rope, RotaryEmbeddingOptions options,
+                                 const rotary::ConfigOptions& config_options) {
+  const rotary::Model model = translated([&] { return rotary::read_config(config, config_options); });
+  TORCH_CHECK(rope >= 0 && static_cast<std::size_t>(rope) < model.ropes.size(),
+              "[rotary_embedding] rope must be one of the model's ", model.ropes.size(), ", from 0, but got ", rope);
+  return RotaryEmbedding(model.ropes[static_cast<std::size_t>(rope)], options);
+}
+
+}  // namespace rotary_torch

@@ -1,0 +1,292 @@
+// Checkpoints: against answers of transformers (golden/decoder, made by make_parity.py), our own files there and back,
+// and files that lie.
+#include "rotary_torch/models/checkpoint.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "rotary/error.h"
+#include "rotary_torch/models/decoder.h"
+#include "rotary_torch/tests/tensors.h"
+#include "tests/support/file_helpers.h"
+
+namespace rotary_torch {
+namespace {
+
+using at::Tensor;
+using nlohmann::json;
+using rotary::test::expect_error;
+using rotary::test::read_text;
+using rotary::test::ScratchFolder;
+using rotary::test::write_text;
+namespace fs = std::filesystem;
+
+const fs::path golden = fs::path(ROTARY_SOURCE_DIR) / "rotary_torch/tests/golden/decoder";
+
+void write_all(const fs::path& path, const Tensors& tensors) { write_tensors(path, {tensors.begin(), tensors.end()}); }
+
+// ---- transformers' answers -----------------------------------------------------------------------
+
+TEST(FamilyGolden, GivesWhatTransformersGivesAtPaddingToo) {
+  const at::NoGradGuard no_grad;
+  int families = 0;
+  for (const auto& entry : fs::directory_iterator(golden)) {
+    const Tensors answers = read_all(entry.path() / "answers.safetensors");
+    LoadedDecoder loaded = load_decoder(entry.path());
+    EXPECT_TRUE(loaded.has_head) << entry.path();
+    EXPECT_TRUE(loaded.warnings.empty()) << entry.path();
+    for (const bool padded : {false, true}) {
+      const std::string prefix = padded ? "left_" : "";
+      const Tensor hidden = loaded.model->hidden(answers.at("ids"), padded ? answers.at("left") : Tensor());
+      EXPECT_LT(difference(hidden, answers.at(prefix + "hidden")), 2e-5) << entry.path() << " " << prefix;
+      EXPECT_LT(difference(loaded.model->logits(hidden), answers.at(prefix + "logits")), 2e-5) << entry.path();
+    }
+    DecoderCache cache(loaded.model->config());
+    for (std::int64_t t = 0; t < answers.at("ids").size(1); ++t) {
+      const Tensor logits = loaded.model->next_logits(answers.at("ids").narrow(1, t, 1), cache);
+      EXPECT_LT(difference(logits, answers.at("logits").select(1, t)), 2e-5) << entry.path() << " token " << t;
+    }
+    ++families;
+  }
+  EXPECT_EQ(families, 8);
+}
+
+// ---- our own files -------------------------------------------------------------------------------
+
+DecoderConfig odd_config() {
+  DecoderConfig c;
+  c.vocabulary = 17, c.width = 16, c.layers = 3, c.heads = 4, c.kv_heads = 2, c.head_dim = 10, c.feed_forward = 20;
+  c.context = 32, c.norm = Norm::rms, c.norm_eps = 3e-6, c.activation = Activation::gelu_quick, c.gated = true;
+  c.qkv_bias = false, c.head_bias = false, c.qk_norm = true, c.tied = true, c.residual = Residual::parallel;
+  c.windows = {4, 0, 9}, c.dropout = 0.25, c.padding_id = 3, c.angles = rotary::Angles::float32;
+  rotary::ModelRope rope;
+  rope.rope.head_dim = 10, rope.rope.rotary_dim = 6, rope.rope.base = 5000;
+  rope.rope.pairing = rotary::Pairing::interleaved;
+  c.rope = rope;
+  return c;
+}
+
+TEST(OwnFiles, ConfigComesBackAsItWas) {
+  const ScratchFolder folder;
+  std::vector<rotary::Scaling> scalings = {
+      rotary::Unscaled{},
+      rotary::Linear{3},
+      rotary::NtkFixed{.factor = 2, .mixed_b = 0.6},
+      rotary::Dynamic{.factor = 2, .trained_length = 32},
+      rotary::Yarn{.factor = 4, .trained_length = 8, .beta_fast = 20, .truncate = false, .attention_factor = 1.5},
+      rotary::LongRope{.short_factor = {1, 1.5, 2}, .long_factor = {2, 3, 4}, .trained_length = 16, .factor = 2},
+      rotary::Llama3{.factor = 8, .trained_length = 16, .low = 1.5, .high = 5}};
+  for (const rotary::Scaling& scaling : scalings) {
+    DecoderConfig config = odd_config();
+    config.rope->rope.scaling = scaling;
+    const std::string text = decoder_config_json(config, 7);
+    write_text(folder / "config.json", text);
+    const DecoderConfig read = read_decoder_config(folder.path());
+    EXPECT_EQ(decoder_config_json(read, 7), text) << rotary::name(scaling);
+    EXPECT_EQ(read.rope->rope.rotary_dim, 6);
+    EXPECT_EQ(read.rope->rope.pairing, rotary::Pairing::interleaved);
+    EXPECT_EQ(rotary::frequencies(read.rope->rope, 50).inv_freq, rotary::frequencies(config.rope->rope, 50).inv_freq);
+  }
+  for (const auto position :
+       {PositionEncoding::learned, PositionEncoding::sinusoidal, PositionEncoding::none, PositionEncoding::alibi}) {
+    DecoderConfig config = odd_config();
+    config.position = position, config.rope.reset();
+    write_text(folder / "config.json", decoder_config_json(config, 7));
+    EXPECT_EQ(read_decoder_config(folder.path()).position, position);
+  }
+}
+
+TEST(OwnFiles, ModelComesBackWithTheSameBits) {
+  const at::NoGradGuard no_grad;
+  const ScratchFolder folder;
+  torch::manual_seed(4);
+  Decoder model(odd_config());
+  model->eval();
+  save_decoder(*model, folder.path());
+  LoadedDecoder loaded = load_decoder(folder.path());
+  const Tensor ids = at::randint(17, {2, 9}, at::kLong);
+  EXPECT_TRUE(at::equal(loaded.model->forward(ids), model->forward(ids)));
+  EXPECT_EQ(json::parse(read_text(folder / "config.json"))["parameters"], parameter_count(*model));
+  Tensors tensors = read_all(folder / "model.safetensors");
+  tensors["layers.0.attention.extra"] = at::ones({1});
+  write_all(folder / "model.safetensors", tensors);
+  expect_error("TENSOR", "has no \"layers.0.attention.extra\"", [&] { load_decoder(folder.path()); });
+}
+
+TEST(OwnFiles, TensorsOfEveryTypeGoThereAndBack) {
+  const ScratchFolder folder;
+  Tensors tensors;
+  for (const auto type :
+       {at::kFloat, at::kHalf, at::kBFloat16, at::kDouble, at::kLong, at::kInt, at::kBool, at::kByte}) {
+    tensors[c10::toString(type)] = at::arange(6).reshape({2, 3}).to(type).t();
+  }
+  tensors["empty"] = at::empty({0, 3});
+  write_all(folder / "all.safetensors", tensors);
+  for (const auto& [name, tensor] : read_all(folder / "all.safetensors")) {
+    EXPECT_TRUE(at::equal(tensor, tensors.at(name))) << name;
+    EXPECT_EQ(tensor.scalar_type(), tensors.at(name).scalar_type()) << name;
+  }
+  expect_error("DTYPE", "must be f32", [&] { file_tensor("c", at::zeros({1}, at::kComplexFloat)); });
+}
+
+// ---- files that lie ------------------------------------------------------------------------------
+
+// A copy of a golden folder, with its config and its tensors changed.
+class Altered {
+ public:
+  explicit Altered(const char* family) {
+    for (const auto& entry : fs::directory_iterator(golden / family)) {
+      fs::copy_file(entry.path(), folder_ / entry.path().filename().string());
+    }
+  }
+  Altered& config(const std::function<void(json&)>& change) { return text("config.json", change); }
+  Altered& index(const std::function<void(json&)>& change) { return text("model.safetensors.index.json", change); }
+  Altered& tensors(const std::function<void(Tensors&)>& change, const char* file = "model.safetensors") {
+    Tensors all = read_all(folder_ / file);
+    change(all);
+    write_all(folder_ / file, all);
+    return *this;
+  }
+  void refused(const char* code, const char* words) const {
+    expect_error(code, words, [&] { load_decoder(folder_.path()); });
+  }
+  LoadedDecoder loaded() const { return load_decoder(folder_.path()); }
+  fs::path operator/(const char* name) const { return folder_ / name; }
+
+ private:
+  Altered& text(const char* file, const std::function<void(json&)>& change) {
+    json value = json::parse(read_text(folder_ / file));
+    change(value);
+    write_text(folder_ / file, value.dump());
+    return *this;
+  }
+  ScratchFolder folder_;
+};
+
+TEST(HostileCheckpoint, TensorsThatDoNotMatchTheConfigAreNamed) {
+  const std::string q = "model.layers.1.self_attn.q_proj.weight";
+  Altered("llama").tensors([&](Tensors& t) { t.erase(q); }).refused("TENSOR", q.c_str());
+  Altered("llama").tensors([&](Tensors& t) { t[q] = t[q].narrow(0, 0, 4); }).refused("TENSOR", q.c_str());
+  Altered("llama").tensors([&](Tensors& t) { t[q] = t[q].to(at::kInt); }).refused("TENSOR", "but is I32");
+  Altered("llama")
+      .tensors([](Tensors& t) { t["model.layers.0.self_attn.q_norm.weight"] = at::ones({4}); })
+      .refused("TENSOR", "has no \"model.layers.0.self_attn.q_norm.weight\"");
+  Altered("llama").config([](json& c) { c["num_hidden_layers"] = 1; }).refused("TENSOR", "model.layers.1.");
+  Altered("llama").config([](json& c) { c["num_hidden_layers"] = 3; }).refused("TENSOR", "model.layers.2.");
+  Altered("llama").config([](json& c) { c["attention_bias"] = false; }).refused("TENSOR", "_proj.bias");
+  Altered("llama").config([](json& c) { c["intermediate_size"] = 25; }).refused("TENSOR", "gate_proj.weight");
+  Altered("llama").config([](json& c) { c["vocab_size"] = 20; }).refused("TENSOR", "embed_tokens.weight");
+  Altered("llama").tensors([](Tensors& t) { t.erase("lm_head.weight"); }).refused("TENSOR", "lm_head.weight");
+  Altered("qwen3")
+      .tensors([](Tensors& t) { t.erase("model.layers.0.self_attn.k_norm.weight"); })
+      .refused("TENSOR", "k_norm.weight");
+  Altered("gpt_neox")
+      .tensors([](Tensors& t) { t.erase("gpt_neox.layers.0.attention.query_key_value.bias"); })
+      .refused("TENSOR", "query_key_value.bias");
+}
+
+// A model of these sizes would not fit into memory: the file denies them first.
+TEST(HostileCheckpoint, SizesThatTheFileDeniesTakeNoMemory) {
+  const auto refused = [](const char* key, std::int64_t value, const char* words) {
+    Altered("llama").config([&](json& c) { c[key] = value; }).refused("TENSOR", words);
+  };
+  refused("vocab_size", 1'000'000'000'000, "embed_tokens.weight");
+  refused("hidden_size", 1 << 30, "embed_tokens.weight");
+  refused("intermediate_size", 1'000'000'000'000, "layers.0.mlp.gate_proj.weight");
+  refused("head_dim", 16384, "layers.0.self_attn.q_proj.weight");
+  refused("num_hidden_layers", 10000, "layers.9999.input_layernorm.weight");
+}
+
+TEST(HostileCheckpoint, AForeignHeadIsAWarningAndBuffersAreNothing) {
+  LoadedDecoder loaded = Altered("llama")
+                             .tensors([](Tensors& t) {
+                               t["score.weight"] = at::ones({2, 16});
+                               t["model.layers.0.self_attn.rotary_emb.inv_freq"] = at::ones({2});
+                               t["model.embed_positions.weight"] = at::ones({2});
+                               t["position_ids"] = at::ones({2});
+                             })
+                             .loaded();
+  ASSERT_EQ(loaded.warnings.size(), 1U);
+  EXPECT_NE(loaded.warnings[0].find("score.weight"), std::string::npos);
+  EXPECT_TRUE(loaded.has_head);
+  Altered trunk("llama");
+  trunk.config([](json& c) { c["architectures"] = {"LlamaModel"}; }).tensors([](Tensors& t) {
+    Tensors base;
+    for (const auto& [name, tensor] : t) {
+      if (name.starts_with("model.")) base[name.substr(6)] = tensor;
+    }
+    t = base;
+  });
+  EXPECT_FALSE(trunk.loaded().has_head);
+  trunk.tensors([](Tensors& t) { t["layers.0.mlp.gate_proj.bias"] = at::ones({20}); })
+      .refused("TENSOR", "layers.0.mlp.gate_proj.bias");
+}
+
+TEST(HostileCheckpoint, ATiedHeadThatDiffersIsUsed) {
+  const at::NoGradGuard no_grad;
+  LoadedDecoder untied = Altered("llama").config([](json& c) { c["tie_word_embeddings"] = true; }).loaded();
+  ASSERT_EQ(untied.warnings.size(), 1U);
+  const Tensors answers = read_all(golden / "llama/answers.safetensors");
+  EXPECT_LT(difference(untied.model->forward(answers.at("ids")), answers.at("logits")), 2e-5);
+}
+
+TEST(HostileCheckpoint, ConfigsThatCannotBeHonouredAreRefused) {
+  const auto refused = [](const char* family, const char* code, const char* words, const char* key, json value) {
+    Altered(family).config([&](json& c) { c[key] = value; }).refused(code, words);
+  };
+  refused("llama", "MODEL_TYPE", "but got \"gpt2\"", "model_type", "gpt2");
+  refused("llama", "MODEL_TYPE", "but got none", "model_type", nullptr);
+  refused("llama", "CONFIG_VALUE", "hidden_act", "hidden_act", "prelu");
+  refused("llama", "CONFIG_VALUE", "quantization_config", "quantization_config", {{"quant_method", "gptq"}});
+  refused("llama", "CONFIG_VALUE", "num_key_value_heads", "num_key_value_heads", "two");
+  refused("llama", "CONFIG_VALUE", "num_key_value_heads must divide", "num_key_value_heads", 3);
+  refused("llama", "CONFIG_VALUE", "rms_norm_eps", "rms_norm_eps", "small");
+  refused("llama", "CONFIG_VALUE", "is_causal", "is_causal", false);
+  refused("llama", "CONFIG_KEY", "rope_magic", "rope_magic", 1);
+  refused("mistral", "CONFIG_VALUE", "sliding_window", "sliding_window", 0);
+  refused("qwen2", "CONFIG_VALUE", "layer_types", "layer_types", {"full_attention"});
+  refused("qwen2", "CONFIG_VALUE", "layer_types", "layer_types", {"full_attention", "chunked_attention"});
+  refused("qwen2", "ROPE", "layer 1 does not", "layer_types", {"full_attention", "linear_attention"});
+  refused("gptj", "CONFIG_VALUE", "activation_function", "activation_function", "gelu_newer");
+  refused("gpt_neox", "CONFIG_VALUE", "hidden_act", "hidden_act", 7);
+}
+
+TEST(HostileCheckpoint, FoldersAndShardsThatLieAreRefused) {
+  const auto shard = [](json& index, const char* file) { index["weight_map"]["model.norm.weight"] = file; };
+  const auto first = [](json& index) { return index["weight_map"]["model.embed_tokens.weight"]; };
+  for (const char* file : {"../model.safetensors", "/etc/passwd", "a/b.safetensors", "..", ""}) {
+    Altered("mistral").index([&](json& i) { shard(i, file); }).refused("FORMAT", "files beside the index");
+  }
+  Altered("mistral").index([&](json& i) { shard(i, "absent.safetensors"); }).refused("FILE", "absent.safetensors");
+  Altered("mistral").index([&](json& i) { i["weight_map"]["made.up"] = first(i); }).refused("TENSOR", "made.up");
+  Altered("mistral").index([&](json& i) { i["weight_map"]["model.norm.weight"] = 3; }).refused("FORMAT", "model.norm");
+  Altered("mistral").index([](json& i) { i.erase("weight_map"); }).refused("FORMAT", "weight_map");
+  Altered("mistral").index([](json& i) { i = json::array(); }).refused("FORMAT", "weight_map");
+  Altered twice("mistral");
+  const json index = json::parse(read_text(twice / "model.safetensors.index.json"));
+  const std::string one = index["weight_map"]["model.embed_tokens.weight"];
+  const std::string other = index["weight_map"]["model.norm.weight"];
+  ASSERT_NE(one, other);
+  twice.tensors([](Tensors& t) { t["model.norm.weight"] = at::ones({16}); }, one.c_str())
+      .refused("TENSOR", "must be in one shard but \"model.norm.weight\"");
+  write_text(twice / "model.safetensors.index.json", R"({"weight_map": {"a": "b", "a": "c"}})");
+  twice.refused("JSON", "");
+  Altered nothing("llama");
+  fs::remove(nothing / "model.safetensors");
+  nothing.refused("FILE", "has neither");
+  write_text(nothing / "pytorch_model.bin", "");
+  nothing.refused("FILE", "save it as safetensors");
+  write_text(nothing / "model.safetensors", "12345");
+  nothing.refused("FORMAT", "");
+  fs::remove(nothing / "config.json");
+  nothing.refused("FILE", "config.json");
+}
+
+}  // namespace
+}  // namespace rotary_torch

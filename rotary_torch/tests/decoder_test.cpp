@@ -1,0 +1,381 @@
+// The decoder: against the same written out in double precision, and its ways of running against each other.
+#include "rotary_torch/models/decoder.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "rotary/error.h"
+#include "rotary_torch/nn/position_terms.h"
+#include "rotary_torch/tests/tensors.h"
+#include "tests/support/file_helpers.h"
+
+namespace rotary_torch {
+namespace {
+
+using at::Tensor;
+using rotary::test::expect_error;
+
+rotary::ModelRope rope_of(int head_dim, int rotary_dim, rotary::Pairing pairing = rotary::Pairing::half) {
+  rotary::ModelRope rope;
+  rope.rope.head_dim = head_dim;
+  rope.rope.rotary_dim = rotary_dim;
+  rope.rope.pairing = pairing;
+  return rope;
+}
+
+DecoderConfig small(PositionEncoding position = PositionEncoding::rope) {
+  DecoderConfig c;
+  c.vocabulary = 29, c.width = 24, c.layers = 2, c.heads = 4, c.feed_forward = 40, c.context = 64;
+  c.position = position;
+  if (position == PositionEncoding::rope) c.rope = rope_of(6, 4);
+  return c;
+}
+
+// Parameters far from their initial values, so that every one of them matters.
+Decoder made(const DecoderConfig& config) {
+  torch::manual_seed(11);
+  Decoder model(config);
+  const at::NoGradGuard no_grad;
+  for (const auto& item : model->named_parameters()) {
+    Tensor parameter = item.value();
+    if (parameter.dim() > 1) {
+      parameter.normal_(0, 1.2 / std::sqrt(static_cast<double>(parameter.size(1))));
+    } else {
+      parameter.normal_(item.key().find("norm.weight") != std::string::npos ? 1 : 0, 0.2);
+    }
+  }
+  model->eval();
+  return model;
+}
+
+Tensor some_ids(std::int64_t batch, std::int64_t tokens, std::int64_t vocabulary = 29) {
+  torch::manual_seed(5);
+  return at::randint(vocabulary, {batch, tokens}, at::kLong);
+}
+
+// ---- the same in double precision, head by head --------------------------------------------------
+
+class Plain {
+ public:
+  explicit Plain(const Decoder& model) : c(model->config()) {
+    for (const auto& item : model->named_parameters()) w[item.key()] = item.value().detach().to(at::kDouble);
+  }
+
+  Tensor hidden(const Tensor& ids, const Tensor& padding = {}) const {
+    Tensor x = w.at("embedding.weight").index_select(0, ids.flatten()).view({ids.size(0), ids.size(1), c.width});
+    if (c.position == PositionEncoding::learned) x = x + w.at("learned_positions.weight").narrow(0, 0, ids.size(1));
+    if (c.position == PositionEncoding::sinusoidal) x = x + sinusoid(ids.size(1));
+    for (std::int64_t i = 0; i < c.layers; ++i) x = layer(x, i, padding);
+    return norm(x, "final_norm");
+  }
+
+  Tensor logits(const Tensor& hidden) const {
+    Tensor y = at::matmul(hidden, w.at(c.tied ? "embedding.weight" : "head.weight").t());
+    const char* bias = c.tied ? "head_bias" : "head.bias";
+    return w.count(bias) != 0 ? y + w.at(bias) : y;
+  }
+
+ private:
+  Tensor sinusoid(std::int64_t tokens) const {
+    Tensor rows = at::empty({tokens, c.width}, at::kDouble);
+    for (std::int64_t p = 0; p < tokens; ++p) {
+      for (std::int64_t i = 0; i < c.width; ++i) {
+        const double angle = static_cast<double>(p) / std::pow(1e4, double(i / 2 * 2) / double(c.width));
+        rows[p][i] = i % 2 == 0 ? std::sin(angle) : std::cos(angle);
+      }
+    }
+    return rows;
+  }
+
+  Tensor linear(const Tensor& x, const std::string& name) const {
+    const Tensor y = at::matmul(x, w.at(name + ".weight").t());
+    return w.count(name + ".bias") != 0 ? y + w.at(name + ".bias") : y;
+  }
+
+  Tensor norm(const Tensor& x, const std::string& name) const {
+    const Tensor centred = c.norm == Norm::rms ? x : x - x.mean(-1, true);
+    const Tensor scaled = centred / (centred.square().mean(-1, true) + c.norm_eps).sqrt() * w.at(name + ".weight");
+    return c.norm == Norm::rms ? scaled : scaled + w.at(name + ".bias");
+  }
+
+  // x [tokens, head_dim] at positions 0, 1, ...
+  Tensor turned(const Tensor& x) const {
+    if (c.position != PositionEncoding::rope) return x;
+    Tensor y = x.clone();
+    const int n = c.rope->rope.rotary_dim;
+    for (std::int64_t p = 0; p < x.size(0); ++p) {
+      for (int i = 0; i < n / 2; ++i) {
+        const bool half = c.rope->rope.pairing == rotary::Pairing::half;
+        const int first = half ? i : 2 * i, second = half ? i + n / 2 : 2 * i + 1;
+        const double angle = static_cast<double>(p) * std::pow(c.rope->rope.base, -2.0 * i / n);
+        const double a = x[p][first].item<double>(), b = x[p][second].item<double>();
+        y[p][first] = a * std::cos(angle) - b * std::sin(angle);
+        y[p][second] = b * std::cos(angle) + a * std::sin(angle);
+      }
+    }
+    return y;
+  }
+
+  Tensor attention(const Tensor& x, std::int64_t layer, const Tensor& padding) const {
+    const std::int64_t head_dim = c.head_dim, tokens = x.size(1);
+    const std::string name = "layers." + std::to_string(layer) + ".attention.";
+    const Tensor all = linear(x, name + "qkv").view({x.size(0), tokens, -1, head_dim});
+    const std::vector<double> slopes = alibi_slopes(c.heads);
+    const Tensor place = at::arange(tokens, at::kDouble), apart = place.unsqueeze(0) - place.unsqueeze(1);
+    Tensor hidden = apart > 0;
+    const std::int64_t window = c.windows.empty() ? 0 : c.windows[static_cast<std::size_t>(layer)];
+    if (window > 0) hidden = hidden.logical_or(apart <= -double(window));
+    std::vector<Tensor> rows;
+    for (std::int64_t b = 0; b < x.size(0); ++b) {
+      std::vector<Tensor> heads;
+      for (std::int64_t h = 0; h < c.heads; ++h) {
+        const std::int64_t shared = h / (c.heads / c.kv_heads);
+        Tensor q = all[b].select(1, h), k = all[b].select(1, c.heads + shared);
+        if (c.qk_norm) q = norm_of_head(q, name + "q_norm"), k = norm_of_head(k, name + "k_norm");
+        Tensor scores = at::matmul(turned(q), turned(k).t()) / std::sqrt(double(head_dim));
+        if (c.position == PositionEncoding::alibi) scores = scores + slopes[static_cast<std::size_t>(h)] * apart;
+        const Tensor unseen = padding.defined() ? hidden.logical_or(padding[b] == 0) : hidden;
+        scores = scores.masked_fill(unseen, -HUGE_VAL).softmax(-1).nan_to_num(0);
+        heads.push_back(at::matmul(scores, all[b].select(1, c.heads + c.kv_heads + shared)));
+      }
+      rows.push_back(at::cat(heads, -1));
+    }
+    return linear(at::stack(rows), name + "output");
+  }
+
+  Tensor norm_of_head(const Tensor& x, const std::string& name) const {
+    return x / (x.square().mean(-1, true) + c.norm_eps).sqrt() * w.at(name + ".weight");
+  }
+
+  Tensor activated(const Tensor& x) const {
+    if (c.activation == Activation::relu) return x.clamp_min(0);
+    if (c.activation == Activation::silu) return x / (1 + (-x).exp());
+    return x * 0.5 * (1 + (x / std::sqrt(2.0)).erf());
+  }
+
+  Tensor feed(const Tensor& x, const std::string& name) const {
+    const Tensor inner = linear(x, name + "up");
+    if (!c.gated) return linear(activated(inner), name + "down");
+    return linear(activated(inner.slice(-1, 0, c.feed_forward)) * inner.slice(-1, c.feed_forward), name + "down");
+  }
+
+  Tensor layer(const Tensor& x, std::int64_t i, const Tensor& padding) const {
+    const std::string name = "layers." + std::to_string(i) + ".";
+    const Tensor normed = norm(x, name + "attention_norm"), attended = attention(normed, i, padding);
+    if (c.residual == Residual::parallel_shared) return x + attended + feed(normed, name + "feed.");
+    if (c.residual == Residual::parallel) return x + attended + feed(norm(x, name + "feed_norm"), name + "feed.");
+    const Tensor between = x + attended;
+    return between + feed(norm(between, name + "feed_norm"), name + "feed.");
+  }
+
+  DecoderConfig c;
+  std::map<std::string, Tensor> w;
+};
+
+void expect_plain(const DecoderConfig& config, const std::string& what) {
+  const at::NoGradGuard no_grad;
+  Decoder model = made(config);
+  const Plain plain(model);
+  const Tensor ids = some_ids(2, 13);
+  Tensor padding = at::ones({2, 13}, at::kLong);
+  padding[0].slice(0, 0, 4) = 0;
+  padding[1][12] = 0;
+  const Tensor expected = plain.hidden(ids);
+  EXPECT_LT(difference(model->hidden(ids), expected), 1e-5) << what;
+  EXPECT_LT(difference(model->forward(ids), plain.logits(expected)), 1e-5) << what;
+  EXPECT_LT(difference(model->hidden(ids, padding), plain.hidden(ids, padding)), 1e-5) << what << " with padding";
+}
+
+TEST(Decoder, EqualsTheSameInDoublePrecisionForEveryPositionEncoding) {
+  for (const auto position : {PositionEncoding::rope, PositionEncoding::learned, PositionEncoding::sinusoidal,
+                              PositionEncoding::none, PositionEncoding::alibi}) {
+    expect_plain(small(position), name(position));
+  }
+}
+
+TEST(Decoder, EqualsTheSameInDoublePrecisionForEveryPart) {
+  std::map<std::string, DecoderConfig> configs;
+  for (const char* word : {"grouped", "gated", "parallel", "shared", "windows", "relu", "tied", "no biases"}) {
+    configs[word] = small();
+  }
+  configs["grouped"].kv_heads = 2;
+  configs["grouped"].head_dim = 10;
+  configs["grouped"].rope = rope_of(10, 10, rotary::Pairing::interleaved);
+  configs["gated"].gated = configs["gated"].qk_norm = true;
+  configs["gated"].activation = Activation::silu;
+  configs["gated"].norm = Norm::rms;
+  configs["parallel"].residual = Residual::parallel;
+  configs["shared"].residual = Residual::parallel_shared;
+  configs["windows"].windows = {3, 0};
+  configs["relu"].activation = Activation::relu;
+  configs["tied"].tied = true;  // with a bias, as GPT-J's
+  auto& bare = configs["no biases"];
+  bare.qkv_bias = bare.output_bias = bare.feed_bias = bare.head_bias = false;
+  for (const auto& [word, config] : configs) expect_plain(config, word);
+}
+
+// ---- counts --------------------------------------------------------------------------------------
+
+TEST(Decoder, HasAsManyParametersAsTheExperimentsItFollows) {
+  DecoderConfig c;
+  c.vocabulary = 65, c.width = 128, c.layers = 6, c.heads = 16, c.feed_forward = 512, c.context = 512;
+  c.activation = Activation::relu;
+  c.rope = rope_of(8, 4);
+  EXPECT_EQ(parameter_count(*Decoder(c)), 1206593);  // labml
+  c.layers = 4, c.heads = 4, c.context = 64, c.rope = rope_of(32, 32), c.activation = Activation::gelu;
+  EXPECT_EQ(parameter_count(*Decoder(c)), 810049);  // nanoGPT's small one
+  c.tied = true, c.head_bias = false;
+  EXPECT_EQ(parameter_count(*Decoder(c)), 810049 - 65 * 129);
+}
+
+TEST(Decoder, InitialisesAsGpt2Does) {
+  DecoderConfig c = small();
+  c.width = 256, c.rope = rope_of(64, 64), c.feed_forward = 1024;
+  torch::manual_seed(3);
+  Decoder model(c);
+  model->initialise(0.02);
+  for (const auto& item : model->named_parameters()) {
+    const std::string& key = item.key();
+    const Tensor value = item.value().detach();
+    const bool stream = key.ends_with("attention.output.weight") || key.ends_with("feed.down.weight");
+    if (key.ends_with("bias")) {
+      EXPECT_EQ(value.abs().max().item<float>(), 0) << key;
+    } else if (key.find("norm") != std::string::npos) {
+      EXPECT_TRUE(at::equal(value, at::ones_like(value))) << key;
+    } else {
+      const double expected = stream ? 0.02 / 2 : 0.02;  // sqrt(2 * 2 layers) = 2
+      EXPECT_NEAR(value.std().item<double>() / expected, 1, 0.03) << key;
+    }
+  }
+}
+
+// ---- step by step --------------------------------------------------------------------------------
+
+TEST(Decoder, DecodingTokenByTokenAndInPiecesEqualsTheFullPass) {
+  for (const auto position : {PositionEncoding::rope, PositionEncoding::learned, PositionEncoding::sinusoidal,
+                              PositionEncoding::none, PositionEncoding::alibi}) {
+    const at::NoGradGuard no_grad;
+    DecoderConfig config = small(position);
+    config.kv_heads = 2, config.windows = {0, 5};
+    Decoder model = made(config);
+    const Tensor ids = some_ids(3, 17), whole = model->forward(ids);
+    for (const std::vector<std::int64_t>& pieces : {std::vector<std::int64_t>(17, 1), {5, 1, 1, 7, 3}, {17}}) {
+      DecoderCache cache(model->config());
+      std::int64_t begin = 0;
+      for (const std::int64_t count : pieces) {
+        const Tensor logits = model->next_logits(ids.narrow(1, begin, count), cache);
+        begin += count;
+        EXPECT_EQ(cache.tokens(), begin);
+        EXPECT_LT(difference(logits, whole.select(1, begin - 1)), 1e-5) << name(position) << " at " << begin;
+      }
+    }
+  }
+}
+
+TEST(Decoder, TrainsAfterDecodingUnderInferenceMode) {
+  DecoderConfig config = small();
+  config.dropout = 0.1;
+  Decoder model = made(config);
+  DecoderCache cache(model->config());
+  model->next_logits(some_ids(1, 8), cache);  // makes the rows that training then uses
+  model->train();
+  const Tensor loss = model->forward(some_ids(2, 8)).square().mean();
+  loss.backward();
+  for (const auto& item : model->named_parameters()) {
+    ASSERT_TRUE(item.value().grad().defined()) << item.key();
+    EXPECT_GT(item.value().grad().abs().max().item<float>(), 0) << item.key();
+  }
+}
+
+TEST(Decoder, DropoutActsInTrainingOnly) {
+  DecoderConfig config = small();
+  config.dropout = 0.5;
+  const at::NoGradGuard no_grad;
+  Decoder model = made(config);
+  const Tensor ids = some_ids(1, 9), calm = model->forward(ids);
+  EXPECT_TRUE(at::equal(model->forward(ids), calm));
+  model->train();
+  EXPECT_FALSE(at::equal(model->forward(ids), calm));
+}
+
+TEST(Decoder, TakesAnotherRope) {
+  const at::NoGradGuard no_grad;
+  Decoder model = made(small());
+  const Tensor ids = some_ids(1, 20), before = model->forward(ids);
+  rotary::Rope longer = model->config().rope->rope;
+  longer.scaling = rotary::Linear{2};
+  model->set_rope(longer);
+  const Tensor bent = model->forward(ids);
+  EXPECT_FALSE(at::allclose(bent, before, 1e-3, 1e-3));
+  DecoderConfig again = model->config();
+  EXPECT_TRUE(at::equal(made(again)->forward(ids), bent));
+  longer.head_dim = 8;
+  expect_error("SHAPE", "must fit the heads of 6", [&] { model->set_rope(longer); });
+  expect_error("ROPE", "but this one has alibi", [&] { made(small(PositionEncoding::alibi))->set_rope(longer); });
+}
+
+TEST(Decoder, DynamicScalingLooksAtTheLengthOfEachPass) {
+  const at::NoGradGuard no_grad;
+  DecoderConfig config = small();
+  config.rope->rope.scaling = rotary::Dynamic{.factor = 4, .trained_length = 8};
+  Decoder model = made(config), unscaled = made(small());
+  EXPECT_TRUE(at::equal(model->forward(some_ids(1, 8)), unscaled->forward(some_ids(1, 8))));
+  EXPECT_FALSE(at::equal(model->forward(some_ids(1, 20)), unscaled->forward(some_ids(1, 20))));
+  EXPECT_TRUE(at::equal(model->forward(some_ids(1, 8)), unscaled->forward(some_ids(1, 8))));
+}
+
+// ---- position terms ------------------------------------------------------------------------------
+
+TEST(PositionTerms, AlibiSlopesAreThePublishedOnes) {
+  EXPECT_EQ(alibi_slopes(8),
+            (std::vector<double>{1 / 2., 1 / 4., 1 / 8., 1 / 16., 1 / 32., 1 / 64., 1 / 128., 1 / 256.}));
+  // 12 heads: those of 8, then the first, third, fifth and seventh of 16.
+  const std::vector<double> twelve = alibi_slopes(12);
+  ASSERT_EQ(twelve.size(), 12U);
+  for (int i = 0; i < 4; ++i) EXPECT_DOUBLE_EQ(twelve[static_cast<std::size_t>(8 + i)], std::exp2(-0.5 - i));
+  EXPECT_EQ(alibi_slopes(1), std::vector<double>{1 / 256.});
+}
+
+TEST(PositionTerms, SinusoidsStandSideBySide) {
+  const Tensor rows = sinusoids(50, 6);
+  for (std::int64_t p = 0; p < 50; ++p) {
+    for (std::int64_t i = 0; i < 3; ++i) {
+      const double angle = static_cast<double>(p) * std::pow(1e4, -2.0 * static_cast<double>(i) / 6);
+      EXPECT_FLOAT_EQ(rows[p][2 * i].item<float>(), static_cast<float>(std::sin(angle)));
+      EXPECT_FLOAT_EQ(rows[p][2 * i + 1].item<float>(), static_cast<float>(std::cos(angle)));
+    }
+  }
+}
+
+// ---- errors --------------------------------------------------------------------------------------
+
+TEST(Decoder, RefusesWhatCannotBe) {
+  const auto refused = [](const char* code, const char* words, auto change) {
+    DecoderConfig config = small();
+    change(config);
+    expect_error(code, words, [&] { Decoder model(config); });
+  };
+  refused("SHAPE", "kv_heads must divide the 4 heads but got 3", [](DecoderConfig& c) { c.kv_heads = 3; });
+  refused("SHAPE", "heads must divide width 24", [](DecoderConfig& c) { c.heads = 5; });
+  refused("SHAPE", "layers must be at least 1", [](DecoderConfig& c) { c.layers = 0; });
+  refused("SHAPE", "the rope must be for heads of 6", [](DecoderConfig& c) { c.rope = rope_of(8, 8); });
+  refused("ROPE", "a rope must be given", [](DecoderConfig& c) { c.rope.reset(); });
+  refused("SHAPE", "windows must be none or one for each of the 2", [](DecoderConfig& c) { c.windows = {1}; });
+  refused("CONFIG_VALUE", "a window must be at least 0", [](DecoderConfig& c) { c.windows = {1, -1}; });
+  refused("CONFIG_VALUE", "dropout must be", [](DecoderConfig& c) { c.dropout = 1; });
+  refused("CONFIG_VALUE", "norm_eps must be", [](DecoderConfig& c) { c.norm_eps = -1; });
+  Decoder learned = made(small(PositionEncoding::learned));
+  expect_error("POSITION", "learned positions end at 64 but token 65", [&] { learned->forward(some_ids(1, 65)); });
+  expect_error("SHAPE", "ids must be [batch, tokens]", [&] { learned->forward(some_ids(1, 5).flatten()); });
+  DecoderConfig base = small();
+  base.head = false;
+  expect_error("SHAPE", "this one has none", [&] { made(base)->forward(some_ids(1, 5)); });
+}
+
+}  // namespace
+}  // namespace rotary_torch

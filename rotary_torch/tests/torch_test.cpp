@@ -1,0 +1,329 @@
+// The torch door from C++: the op against the scalar oracle and torch's own ops, RotaryEmbedding against the formula.
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <cmath>
+#include <filesystem>
+#include <sstream>
+#include <vector>
+
+#include "rotary/reference.h"
+#include "rotary_torch/op/rotary_embedding.h"
+
+namespace rotary_torch {
+namespace {
+
+using at::Tensor;
+using rotary::Pairing;
+
+constexpr Pairing pairings[] = {Pairing::half, Pairing::interleaved, Pairing::interleaved_to_half};
+constexpr Dims every_dims[] = {Dims::bthd, Dims::bhtd, Dims::tbhd, Dims::thd};
+const std::filesystem::path configs = std::filesystem::path(ROTARY_SOURCE_DIR) / "tests/golden/configs";
+
+rotary::Rope plain_rope(int head_dim, Pairing pairing = Pairing::half) {
+  rotary::Rope rope;
+  rope.head_dim = head_dim;
+  rope.pairing = pairing;
+  return rope;
+}
+
+rotary::Table table_of(const rotary::Rope& rope, std::int64_t first, std::int64_t tokens) {
+  std::vector<std::int64_t> positions;
+  for (std::int64_t t = 0; t < tokens; ++t) positions.push_back(first + t);
+  return {rotary::frequencies(rope), rope.pairing, positions};
+}
+
+Tensor heads(Dims dims, std::int64_t tokens, std::int64_t heads, std::int64_t head_dim) {
+  switch (dims) {
+    case Dims::bthd:
+      return torch::randn({2, tokens, heads, head_dim});
+    case Dims::bhtd:
+      return torch::randn({2, heads, tokens, head_dim});
+    case Dims::tbhd:
+      return torch::randn({tokens, 2, heads, head_dim});
+    case Dims::thd:
+      break;
+  }
+  return torch::randn({tokens, heads, head_dim});
+}
+
+// To [batch, tokens, heads, head_dim], contiguous, and back.
+Tensor as_bthd(const Tensor& x, Dims dims) {
+  if (dims == Dims::thd) return x.unsqueeze(0).contiguous();
+  return (dims == Dims::bthd ? x : dims == Dims::bhtd ? x.transpose(1, 2) : x.transpose(0, 1)).contiguous();
+}
+
+Tensor by_oracle(const Tensor& x, const rotary::Table& table, Dims dims, int first) {
+  const Tensor in = as_bthd(x, dims);
+  Tensor out = in.clone();
+  const rotary::DType dtype = x.scalar_type() == at::kFloat  ? rotary::DType::f32
+                              : x.scalar_type() == at::kHalf ? rotary::DType::f16
+                                                             : rotary::DType::bf16;
+  const auto head_dim = static_cast<int>(in.size(3));
+  const rotary::Layout layout = rotary::bthd(in.size(0), in.size(1), in.size(2), head_dim);
+  rotary::reference::rotate(
+      rotary::slice(rotary::ConstHeads{in.const_data_ptr(), dtype, layout}, first, head_dim - first),
+      rotary::slice(rotary::Heads{out.data_ptr(), dtype, layout}, first, head_dim - first), table);
+  return out;
+}
+
+template <class Call>
+std::string sentence_of(Call call) {
+  try {
+    call();
+  } catch (const c10::Error& error) {
+    return error.what_without_backtrace();
+  }
+  return "no error";
+}
+
+TEST(Op, EqualsTheScalarOracleInEveryLayoutPairingAndType) {
+  torch::manual_seed(1);
+  for (const Dims dims : every_dims) {
+    for (const Pairing pairing : pairings) {
+      for (const auto dtype : {at::kFloat, at::kHalf, at::kBFloat16}) {
+        for (const int first : {0, 3}) {
+          rotary::Rope rope = plain_rope(20, pairing);
+          rope.rotary_dim = 14;
+          const rotary::Table table = table_of(rope, 1000, 7);
+          const Tensor x = heads(dims, 7, 3, 20).to(dtype);
+          const Tensor fused = torch::cat({x, x, x}, -1).slice(-1, 20, 40);
+          const Tensor expected = by_oracle(x, table, dims, first);
+          EXPECT_TRUE(torch::equal(as_bthd(rotate(x, table, dims, first), dims), expected)) << name(dims);
+          EXPECT_TRUE(torch::equal(as_bthd(rotate(fused, table, dims, first), dims), expected)) << name(dims);
+          const Tensor in_place = x.clone();
+          rotate_(in_place, tensors(table), dims, first);
+          EXPECT_TRUE(torch::equal(as_bthd(in_place, dims), expected)) << name(dims);
+        }
+      }
+    }
+  }
+}
+
+TEST(Op, BackwardIsTheTransposeAndReachesTheTable) {
+  torch::manual_seed(2);
+  for (const Pairing pairing : pairings) {
+    TableTensors table = tensors(table_of(plain_rope(8, pairing), 5, 6));
+    table.cos.requires_grad_(), table.sin.requires_grad_();
+    const Tensor x = heads(Dims::bthd, 6, 2, 8).requires_grad_(), g = torch::randn_like(x);
+    rotate(x, table, Dims::bthd).backward(g);
+    const torch::NoGradGuard no_grad;
+    EXPECT_TRUE(torch::equal(x.grad(), rotate_backward(g, table, Dims::bthd)));
+    // <g, R x> is linear in the table: it equals cos . its gradient + sin . its gradient.
+    const double through = (g * rotate(x, table, Dims::bthd)).to(at::kDouble).sum().item<double>();
+    const double table_side =
+        (table.cos * table.cos.grad() + table.sin * table.sin.grad()).to(at::kDouble).sum().item<double>();
+    const double x_side = (x * x.grad()).to(at::kDouble).sum().item<double>();
+    EXPECT_NEAR(through, table_side, 1e-4);
+    EXPECT_NEAR(through, x_side, 1e-4);
+  }
+}
+
+TEST(Op, RotationsThatRunInParallelGiveTheSameBits) {
+  const int before = at::get_num_threads();
+  const rotary::Table table = table_of(plain_rope(64), 0, 900);
+  const Tensor x = heads(Dims::bhtd, 900, 8, 64);
+  at::set_num_threads(1);
+  const Tensor alone = rotate(x, table, Dims::bhtd);
+  at::set_num_threads(2);
+  EXPECT_TRUE(torch::equal(rotate(x, table, Dims::bhtd), alone));
+  at::set_num_threads(before);
+}
+
+TEST(Op, TorchThreadsShareTheWork) {
+  const int before = at::get_num_threads();
+  at::set_num_threads(2);
+  std::vector<int> seen(1000);
+  EXPECT_EQ(threads().concurrency(), 2U);
+  threads().run(
+      1000, 1,
+      [](void* context, std::int64_t begin, std::int64_t end) {
+        for (std::int64_t i = begin; i < end; ++i)
+          (*static_cast<std::vector<int>*>(context))[static_cast<std::size_t>(i)] += 1 + at::get_thread_num();
+      },
+      &seen);
+  EXPECT_EQ(seen.front(), 1);
+#ifdef _OPENMP
+  EXPECT_EQ(seen.back(), 2) << "the last range must run on a second thread";
+#endif
+  at::set_num_threads(before);
+}
+
+TEST(Op, ErrorsOfTheCoreKeepTheirSentence) {
+  const rotary::Table table = table_of(plain_rope(8), 0, 4);
+  EXPECT_EQ(sentence_of([&] {
+              rotate(torch::zeros({1, 5, 2, 8}), table, Dims::bthd);
+            }),
+            "[rotate] table has 4 rows but x has 5 tokens");
+  const Tensor overlapping = torch::zeros({1, 4, 1, 8}).expand({1, 4, 3, 8});
+  EXPECT_NE(sentence_of([&] { rotate_(overlapping, tensors(table), Dims::bthd); }).find("[rotate] "),
+            std::string::npos);
+}
+
+TEST(Embedding, EqualsTheFormulaAtAnOffset) {
+  torch::manual_seed(3);
+  RotaryEmbedding rope(plain_rope(64));
+  const Tensor q = torch::randn({2, 8, 10, 64}), k = torch::randn({2, 2, 10, 64});
+  const auto [turned_q, turned_k] = rope(q, k, 4090, Dims::bhtd);
+  const Tensor speeds = torch::pow(10000, -torch::arange(32, at::kDouble) / 32);
+  const Tensor angles = torch::outer(torch::arange(4090, 4100, at::kDouble), speeds);
+  const Tensor cos = torch::cat({angles.cos(), angles.cos()}, -1), sin = torch::cat({angles.sin(), angles.sin()}, -1);
+  for (const auto& [x, turned] : {std::pair{q, turned_q}, std::pair{k, turned_k}}) {
+    const Tensor wide = x.to(at::kDouble);
+    const Tensor other = torch::cat({-wide.slice(-1, 32), wide.slice(-1, 0, 32)}, -1);
+    EXPECT_LT((wide * cos + other * sin - turned).abs().max().item<double>(), 2e-6);
+  }
+}
+
+TEST(Embedding, TokenByTokenEqualsTheWholeSequenceInBothLayouts) {
+  torch::manual_seed(4);
+  RotaryEmbedding rope(plain_rope(16, Pairing::interleaved));
+  const Tensor q = torch::randn({2, 9, 4, 16}), k = torch::randn({2, 9, 2, 16});
+  const auto [all_q, all_k] = rope(q, k, 0, Dims::bthd);
+  const auto [h_q, h_k] = rope(q.transpose(1, 2), k.transpose(1, 2), 0, Dims::bhtd);
+  EXPECT_TRUE(torch::equal(h_q.transpose(1, 2), all_q));
+  EXPECT_TRUE(torch::equal(h_k.transpose(1, 2), all_k));
+  for (std::int64_t t = 0; t < 9; ++t) {
+    const auto [one_q, one_k] = rope(q.narrow(1, t, 1), k.narrow(1, t, 1), t, Dims::bthd);
+    EXPECT_TRUE(torch::equal(one_q, all_q.narrow(1, t, 1)));
+    EXPECT_TRUE(torch::equal(one_k, all_k.narrow(1, t, 1)));
+  }
+}
+
+TEST(Embedding, PositionIdsPerBatchRowServeLeftPadding) {
+  torch::manual_seed(5);
+  RotaryEmbedding rope(plain_rope(16));
+  const Tensor q = torch::randn({2, 3, 5, 16}), ids = torch::tensor({{0, 1, 2, 3, 4}, {1, 1, 0, 1, 2}});
+  const auto [turned, ignored] = rope(q, q, ids, Dims::bhtd);
+  const auto [later, ignored_too] = rope(q.narrow(2, 2, 3), q.narrow(2, 2, 3), 0, Dims::bhtd);
+  EXPECT_TRUE(torch::equal(turned.select(0, 1).narrow(1, 2, 3), later.select(0, 1)));
+  EXPECT_TRUE(torch::equal(rope(q, q, ids.to(at::kInt), Dims::bhtd).first, turned));
+  EXPECT_TRUE(torch::equal(rope(q, q, ids.to(at::kDouble), Dims::bhtd).first, turned));
+}
+
+TEST(Embedding, HasNoHiddenState) {
+  RotaryEmbedding rope = rotary_embedding(configs / "llama-7b-dynamic.json");
+  const Tensor q = torch::randn({1, 4, 1, rope->rope().head_dim});
+  const Tensor before = rope(q, q, 100, Dims::bhtd).first;
+  const Tensor far = rope(q, q, 100000, Dims::bhtd).first;  // dynamic scaling stretches the base here
+  EXPECT_TRUE(torch::isfinite(far).all().item<bool>());
+  EXPECT_TRUE(torch::equal(rope(q, q, 100, Dims::bhtd).first, before));
+  EXPECT_TRUE(rope->parameters().empty());
+  EXPECT_TRUE(rope->buffers().empty());
+  rope->to(at::kHalf);
+  EXPECT_TRUE(torch::equal(rope(q, q, 100, Dims::bhtd).first, before));
+}
+
+TEST(Embedding, LengthIsTheLargestPositionPlusOne) {
+  for (const char* file : {"llama-7b-dynamic.json", "phi-3.5-mini.json"}) {
+    const rotary::Model model = rotary::read_config(configs / file);
+    const rotary::Rope& rope = model.ropes.at(0).rope;
+    RotaryEmbedding module(model.ropes.at(0));
+    for (const std::int64_t last : {100, 2047, 2048, 4095, 4096, 60000}) {
+      const TableTensors made = module->table(torch::tensor({std::int64_t{3}, last}));
+      const rotary::Table expected(rotary::frequencies(rope, last + 1), rope.pairing,
+                                   std::vector<std::int64_t>{3, last});
+      EXPECT_TRUE(torch::equal(made.cos, tensors(expected).cos)) << file << " " << last;
+      EXPECT_TRUE(torch::equal(made.sin, tensors(expected).sin)) << file << " " << last;
+    }
+  }
+}
+
+TEST(Embedding, TakesFirstAndPairingFromTheConfigAndTheBareBlockToo) {
+  torch::manual_seed(6);
+  RotaryEmbedding rope = rotary_embedding(configs / "deepseek-v3.json");
+  const Tensor q = torch::randn({1, 6, 2, 192});  // 128 that stand still, 64 that turn
+  const Tensor whole = rope(q, q, 0, Dims::bthd).first;
+  EXPECT_TRUE(torch::equal(whole.slice(-1, 0, 128), q.slice(-1, 0, 128)));
+  EXPECT_FALSE(torch::equal(whole.slice(-1, 128), q.slice(-1, 128)));
+  const Tensor block = q.slice(-1, 128);
+  EXPECT_TRUE(torch::equal(rope(block, block, 0, Dims::bthd).first, whole.slice(-1, 128)));
+}
+
+TEST(Embedding, SeveralAxesTakeOnePositionEach) {
+  torch::manual_seed(7);
+  RotaryEmbedding rope = rotary_embedding(configs / "qwen2.5-vl-7b.json");
+  ASSERT_EQ(rope->rope().head_dim, 128);
+  const Tensor q = torch::randn({1, 5, 2, 128}), text = torch::arange(5);
+  const Tensor as_text = rope(q, q, text, Dims::bthd).first;
+  EXPECT_TRUE(torch::equal(rope(q, q, text.expand({3, 5}), Dims::bthd).first, as_text));
+  EXPECT_TRUE(torch::equal(rope(q, q, text.expand({3, 1, 5}), Dims::bthd).first, as_text));
+  const Tensor image = torch::stack({text, text * 0, text * 2});
+  const Tensor turned = rope(q, q, image, Dims::bthd).first;
+  // Sections 16, 24, 24: pairs 0 to 15 follow the time, 16 to 39 the height, which is 0 here.
+  EXPECT_TRUE(torch::equal(turned.slice(-1, 0, 16), as_text.slice(-1, 0, 16)));
+  EXPECT_TRUE(torch::equal(turned.slice(-1, 16, 40), q.slice(-1, 16, 40)));
+  EXPECT_FALSE(torch::equal(turned.slice(-1, 40, 64), as_text.slice(-1, 40, 64)));
+}
+
+TEST(Embedding, LearnedFrequenciesFallIntoPlaceByGradientDescent) {
+  torch::manual_seed(8);
+  rotary::Rope rope = plain_rope(4);
+  rope.base = 100;
+  RotaryEmbedding learner(rope, RotaryEmbeddingOptions{.learned = true});
+  EXPECT_EQ(learner->parameters().size(), 2U);
+  const Tensor q = torch::randn({4, 12, 2, 4});
+  RotaryEmbedding teacher(rope);
+  const Tensor target = teacher(q, q, 0, Dims::bthd).first;
+  EXPECT_TRUE(torch::equal(learner(q, q, 0, Dims::bthd).first, target));
+  {
+    const torch::NoGradGuard no_grad;
+    learner->inv_freq.mul_(1.05);
+    learner->attention_factor.mul_(1.2);
+  }
+  torch::optim::Adam optimizer(learner->parameters(), 0.01);
+  double loss_now = 1;
+  for (int step = 0; step < 300; ++step) {
+    optimizer.zero_grad();
+    const Tensor loss = (learner(q, q, 0, Dims::bthd).first - target).square().mean();
+    loss.backward();
+    optimizer.step();
+    loss_now = loss.item<double>();
+  }
+  EXPECT_LT(loss_now, 1e-6);
+  EXPECT_NEAR(learner->inv_freq[0].item<double>(), 1, 1e-3);
+  EXPECT_NEAR(learner->inv_freq[1].item<double>(), 0.1, 1e-3);
+  EXPECT_NEAR(learner->attention_factor.item<double>(), 1, 1e-3);
+}
+
+TEST(Embedding, ClockwiseIsTheTransposedRotation) {
+  rotary::Rope rope{.head_dim = 8, .pairing = rotary::Pairing::half};
+  const Tensor q = torch::randn({1, 5, 2, 8}), place = torch::arange(5);
+  RotaryEmbedding plain(rope);
+  const Tensor back = rotate_backward(q, plain->table(place), Dims::bthd);
+  rope.clockwise = true;
+  for (const bool learned : {false, true}) {
+    RotaryEmbedding clockwise(rope, RotaryEmbeddingOptions{.learned = learned});
+    EXPECT_TRUE(torch::equal(clockwise(q, q, 0, Dims::bthd).first, back)) << learned;
+  }
+}
+
+TEST(Embedding, SaysWhatItIsAndWhatIsWrong) {
+  std::ostringstream text;
+  text << *rotary_embedding(configs / "deepseek-v3.json");
+  EXPECT_NE(text.str().find("head_dim=192, rotary_dim=64, first=128"), std::string::npos) << text.str();
+  EXPECT_NE(text.str().find("scaling=yarn"), std::string::npos) << text.str();
+  EXPECT_NE(sentence_of([] { rotary_embedding(configs / "absent.json"); }).find("absent.json"), std::string::npos);
+  EXPECT_NE(
+      sentence_of([] { rotary_embedding(configs / "llama-2-7b.json", 1); }).find("rope must be one of the model's 1"),
+      std::string::npos);
+  RotaryEmbedding rope(plain_rope(16));
+  const Tensor q = torch::zeros({1, 3, 2, 16});
+  EXPECT_NE(sentence_of([&] {
+              rope(q, torch::zeros({1, 3, 2, 18}), 0, Dims::bthd);
+            }).find("must have head_dim 16"),
+            std::string::npos);
+  EXPECT_EQ(sentence_of([&] {
+              rope(q, torch::zeros({1, 4, 2, 16}), 0, Dims::bthd);
+            }),
+            "[rotate] table has 3 rows but x has 4 tokens");
+  EXPECT_NE(sentence_of([&] {
+              rope(q, q, torch::tensor({0.5F, 1.0F, 2.0F}), Dims::bthd);
+            }).find("positions must be"),
+            std::string::npos);
+  rotary::Rope odd = plain_rope(7);
+  EXPECT_NE(sentence_of([&] { RotaryEmbedding bad(odd); }).find("["), std::string::npos);
+}
+
+}  // namespace
+}  // namespace rotary_torch

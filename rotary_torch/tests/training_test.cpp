@@ -1,0 +1,323 @@
+// Presets, schedules, Adam, batches, and training runs that go on to the same bits.
+#include <ATen/Context.h>
+#include <ATen/ops/allclose.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/tensor.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <cmath>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "rotary/files.h"
+#include "rotary_torch/tests/scratch.h"
+#include "rotary_torch/training/adam.h"
+#include "rotary_torch/training/batches.h"
+#include "rotary_torch/training/text.h"
+#include "rotary_torch/training/trainer.h"
+
+namespace rotary_torch {
+namespace {
+
+namespace fs = std::filesystem;
+
+using Training = Scratch;
+
+std::string bytes_of(const fs::path& path) {
+  std::ifstream stream(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+// ---- presets and schedules -----------------------------------------------------------------------
+
+// Weights and biases of four linear layers and two norms per layer, counted by hand.
+std::int64_t counted(std::int64_t vocabulary, std::int64_t width, std::int64_t feed, std::int64_t layers) {
+  const std::int64_t attention = 4 * width * width + 4 * width;
+  const std::int64_t feed_forward = 2 * width * feed + feed + width;
+  const std::int64_t norms = 4 * width;
+  return vocabulary * width + layers * (attention + feed_forward + norms) + 2 * width + width * vocabulary + vocabulary;
+}
+
+std::int64_t parameters_of(const std::string& name, PositionEncoding position = PositionEncoding::rope) {
+  Preset chosen = preset(name, position);
+  chosen.model.vocabulary = 65;
+  return parameter_count(*Decoder(chosen.model));
+}
+
+TEST_F(Training, PresetsHaveTheParametersOfTheirExperiments) {
+  EXPECT_EQ(parameters_of("labml"), 1206593);
+  EXPECT_EQ(parameters_of("nanogpt-cpu"), 810049);
+  EXPECT_EQ(parameters_of("nanogpt-cpu", PositionEncoding::learned), 810049 + 64 * 128);
+  EXPECT_EQ(parameters_of("nanogpt-cpu", PositionEncoding::alibi), 810049);
+  EXPECT_EQ(parameters_of("nanogpt-gpu"), counted(65, 384, 1536, 6));
+  EXPECT_EQ(parameters_of("smoke"), counted(65, 64, 256, 2));
+  EXPECT_EQ(counted(65, 128, 512, 6), 1206593);
+}
+
+TEST_F(Training, TheRopeFractionIsAnEvenPartOfAHead) {
+  EXPECT_EQ(preset("labml").model.rope->rope.rotary_dim, 4);
+  EXPECT_EQ(preset("labml", PositionEncoding::rope, 1).model.rope->rope.rotary_dim, 8);
+  EXPECT_EQ(preset("nanogpt-cpu").model.rope->rope.rotary_dim, 32);
+  EXPECT_EQ(preset("nanogpt-cpu", PositionEncoding::rope, 0.0625).model.rope->rope.rotary_dim, 2);
+  EXPECT_FALSE(preset("labml", PositionEncoding::none).model.rope.has_value());
+  for (const double bad : {0.1, 0.3, 0.01, 1.5, -0.5, std::nan("")})
+    expect_error("VALUE", "rope fraction", [bad] { preset("nanogpt-cpu", PositionEncoding::rope, bad); });
+  expect_error("PRESET", "smoke, nanogpt-cpu, nanogpt-gpu, labml", [] { preset("nanogpt"); });
+}
+
+// Values of the formulas in Python's math.
+TEST_F(Training, RatesFollowTheirSchedules) {
+  const TrainingOptions cosine = preset("nanogpt-cpu").training;
+  EXPECT_DOUBLE_EQ(learning_rate(cosine, 128, 0), 9.900990099009901e-06);
+  EXPECT_DOUBLE_EQ(learning_rate(cosine, 128, 99), 0.0009900990099009901);
+  EXPECT_DOUBLE_EQ(learning_rate(cosine, 128, 100), 0.001);
+  EXPECT_DOUBLE_EQ(learning_rate(cosine, 128, 1050), 0.00055);
+  EXPECT_DOUBLE_EQ(learning_rate(cosine, 128, 1999), 0.00010000061514140841);
+  EXPECT_DOUBLE_EQ(learning_rate(cosine, 128, 2500), 1e-4);
+  const TrainingOptions noam = preset("labml").training;
+  EXPECT_DOUBLE_EQ(learning_rate(noam, 128, 0), 9.882117688026186e-07);
+  EXPECT_DOUBLE_EQ(learning_rate(noam, 128, 999), 0.0009882117688026187);
+  EXPECT_DOUBLE_EQ(learning_rate(noam, 128, 1999), 0.0019764235376052374);
+  EXPECT_DOUBLE_EQ(learning_rate(noam, 128, 15679), 0.0007058655491447276);
+}
+
+// torch 2.15, torch.optim.AdamW(lr, (0.9, 0.99), 1e-8), decay 0.1 on the matrix alone, after clip_grad_norm_(1).
+TEST_F(Training, AdamTakesTheStepsOfAdamW) {
+  at::Tensor w = at::tensor({0.5F, -0.25F, 1.0F, 2.0F}).view({2, 2}), b = at::tensor({0.1F, -0.3F});
+  w.requires_grad_();
+  b.requires_grad_();
+  Adam adam({w, b}, {.beta1 = 0.9, .beta2 = 0.99, .epsilon = 1e-8, .weight_decay = 0.1, .clip = 1});
+  struct Step {
+    std::vector<float> w_grad, b_grad;
+    double rate, norm;
+    std::vector<float> w, b;
+  };
+  const std::vector<Step> steps = {{{0.1F, -0.2F, 0.3F, 0.4F},
+                                    {0.2F, -0.1F},
+                                    1e-3,
+                                    0.5916079878807068,
+                                    {0.498950005F, -0.248974994F, 0.998899996F, 1.99879992F},
+                                    {0.0989999995F, -0.299000025F}},
+                                   {{3.0F, -1.0F, 0.5F, 2.0F},
+                                    {1.5F, -2.5F},
+                                    2e-3,
+                                    4.76969575881958,
+                                    {0.497173667F, -0.246923521F, 0.99694097F, 1.99639857F},
+                                    {0.0970269889F, -0.297290653F}},
+                                   {{-0.01F, 0.02F, 0.0F, 0.05F},
+                                    {0.03F, 0.0F},
+                                    5e-4,
+                                    0.06244998052716255,
+                                    {0.496829152F, -0.246546447F, 0.996550381F, 1.99588501F},
+                                    {0.0966204032F, -0.296959579F}}};
+  for (const Step& step : steps) {
+    w.mutable_grad() = at::tensor(step.w_grad).view({2, 2});
+    b.mutable_grad() = at::tensor(step.b_grad);
+    EXPECT_NEAR(adam.step(step.rate).item<double>(), step.norm, 1e-6 * step.norm);
+    EXPECT_TRUE(at::allclose(w, at::tensor(step.w).view({2, 2}), 5e-7, 1e-8)) << w;
+    EXPECT_TRUE(at::allclose(b, at::tensor(step.b), 5e-7, 1e-8)) << b;
+  }
+  EXPECT_EQ(adam.steps(), 3);
+}
+
+TEST_F(Training, AParameterWithoutAGradientStays) {
+  at::Tensor w = at::tensor({1.0F, 2.0F}), b = at::tensor({3.0F});
+  w.requires_grad_();
+  b.requires_grad_();
+  Adam adam({w, b}, {});
+  EXPECT_EQ(adam.step(0.1).item<float>(), 0);
+  b.mutable_grad() = at::tensor({1.0F});
+  adam.step(0.1);
+  EXPECT_TRUE(at::equal(w.detach(), at::tensor({1.0F, 2.0F})));
+  EXPECT_NE(b.item<float>(), 3);
+}
+
+// ---- batches -------------------------------------------------------------------------------------
+
+TEST_F(Training, ABatchDependsOnSeedAndStepAloneAndSplitsByRows) {
+  const at::Tensor text = corpus(bundled_text(), 32).train;
+  const Batches batches(text, 32, 7, 1);
+  const auto [ids, next] = batches.draw(5, 0, 12);
+  EXPECT_TRUE(at::equal(ids.narrow(1, 1, 31), next.narrow(1, 0, 31)));
+  for (const std::int64_t ranks : {2, 3, 4, 6}) {
+    for (std::int64_t rank = 0; rank < ranks; ++rank) {
+      const std::int64_t rows = 12 / ranks;
+      EXPECT_TRUE(at::equal(batches.draw(5, rank * rows, rows).first, ids.narrow(0, rank * rows, rows)));
+    }
+  }
+  EXPECT_TRUE(at::equal(Batches(text, 32, 7, 1).draw(5, 0, 12).first, ids));
+  EXPECT_FALSE(at::equal(batches.draw(6, 0, 12).first, ids));
+  EXPECT_FALSE(at::equal(Batches(text, 32, 8, 1).draw(5, 0, 12).first, ids));
+  EXPECT_FALSE(at::equal(Batches(text, 32, 7, 2).draw(5, 0, 12).first, ids));
+}
+
+TEST_F(Training, WindowsReachBothEndsOfTheTextAndNoFurther) {
+  at::Tensor text = at::tensor({10, 11, 12, 13, 14}, at::kLong);
+  std::set<std::int64_t> firsts, lasts;
+  const Batches batches(text, 3, 1, 1);
+  for (std::int64_t step = 0; step < 50; ++step) {
+    const auto [ids, next] = batches.draw(step, 0, 1);
+    firsts.insert(ids[0][0].item<std::int64_t>());
+    lasts.insert(next[0][2].item<std::int64_t>());
+  }
+  EXPECT_EQ(firsts, (std::set<std::int64_t>{10, 11}));
+  EXPECT_EQ(lasts, (std::set<std::int64_t>{13, 14}));
+}
+
+// ---- runs ----------------------------------------------------------------------------------------
+
+Preset small(double dropout = 0) {
+  Preset chosen = preset("smoke");
+  chosen.model.width = 16;
+  chosen.model.heads = 2;
+  chosen.model.feed_forward = 32;
+  chosen.model.rope->rope.head_dim = chosen.model.rope->rope.rotary_dim = 8;
+  chosen.model.rope->heads = chosen.model.rope->kv_heads = 2;
+  chosen.model.dropout = dropout;
+  chosen.training.batch = 4;
+  chosen.training.steps = 20;
+  chosen.training.evaluate_batches = 2;
+  return chosen;
+}
+
+std::unique_ptr<Trainer> trainer_of(Preset chosen) {
+  const Corpus text = corpus(bundled_text(), chosen.training.block);
+  chosen.model.vocabulary = text.vocabulary.size();
+  at::manual_seed(chosen.training.seed);
+  Decoder model(chosen.model);
+  if (chosen.gpt2_init) model->initialise();
+  return std::make_unique<Trainer>(model, text, chosen.training);
+}
+
+void expect_same_weights(Trainer& a, Trainer& b) {
+  const auto left = a.model()->parameters(), right = b.model()->parameters();
+  for (std::size_t i = 0; i < left.size(); ++i) EXPECT_TRUE(at::equal(left[i], right[i]));
+}
+
+TEST_F(Training, AResumedRunHasTheBitsOfAnUnbrokenOne) {
+  for (const double dropout : {0.0, 0.1}) {
+    const auto unbroken = trainer_of(small(dropout)), first = trainer_of(small(dropout)),
+               second = trainer_of(small(dropout));
+    std::vector<double> losses;
+    for (int i = 0; i < 12; ++i) losses.push_back(unbroken->step().train_loss);
+    for (int i = 0; i < 5; ++i) EXPECT_EQ(first->step().train_loss, losses[static_cast<std::size_t>(i)]);
+    first->evaluate();  // draws nothing that a later step would miss
+    first->save(path("c.safetensors"), {{"colour", "blue"}});
+    EXPECT_EQ(checkpoint_notes(path("c.safetensors")), (std::map<std::string, std::string>{{"colour", "blue"}}));
+    EXPECT_EQ(checkpoint_options(path("c.safetensors")).seed, 1337U);
+    second->step();
+    second->load(path("c.safetensors"));
+    EXPECT_EQ(second->steps(), 5);
+    for (std::size_t i = 5; i < 12; ++i) EXPECT_EQ(second->step().train_loss, losses[i]);
+    expect_same_weights(*unbroken, *second);
+    EXPECT_EQ(*unbroken->evaluate(), *second->evaluate());
+  }
+}
+
+TEST_F(Training, TheSmokePresetLearns) {
+  Preset chosen = preset("smoke");
+  const auto trainer = trainer_of(chosen);
+  const double before = *trainer->evaluate();
+  double last = 0;
+  for (int i = 0; i < 150; ++i) last = trainer->step().train_loss;
+  const double after = *trainer->evaluate();
+  EXPECT_NEAR(before, std::log(static_cast<double>(trainer->model()->config().vocabulary)), 0.1);
+  EXPECT_LT(after, 2.3);
+  EXPECT_LT(last, 2.2);
+  EXPECT_FALSE(trainer->evaluate([] { return true; }).has_value());
+}
+
+TEST_F(Training, TheLabmlPresetLearns) {
+  Preset chosen = preset("labml");
+  chosen.training.block = chosen.model.context = 32;
+  chosen.training.warm_up = 40;
+  chosen.training.rate = 0.5;
+  const auto trainer = trainer_of(chosen);
+  double first = 0, last = 0;
+  for (int i = 0; i < 40; ++i) (i < 5 ? first : last) = trainer->step().train_loss;
+  EXPECT_LT(last, first - 0.8);
+}
+
+TEST_F(Training, ACheckpointOfOtherOptionsIsRefusedByName) {
+  const auto trainer = trainer_of(small());
+  trainer->step();
+  trainer->save(path("c.safetensors"));
+  const auto expect_refused = [this](const std::string& words, const std::function<void(TrainingOptions&)>& change) {
+    Preset other = small();
+    change(other.training);
+    const auto judge = trainer_of(other);
+    expect_error("RESUME", words, [&] { judge->load(path("c.safetensors")); });
+    EXPECT_EQ(judge->steps(), 0);
+  };
+  expect_refused("seed must be 1337", [](TrainingOptions& options) { options.seed = 1; });
+  expect_refused("steps must be 20", [](TrainingOptions& options) { options.steps = 40; });
+  expect_refused("batch must be 4", [](TrainingOptions& options) { options.batch = 8; });
+  expect_refused("schedule must be cosine", [](TrainingOptions& options) { options.schedule = Schedule::noam; });
+  expect_refused("weight_decay must be 0.1", [](TrainingOptions& options) { options.weight_decay = 0.2; });
+
+  Preset noam = small();
+  noam.training.schedule = Schedule::noam;
+  trainer_of(noam)->save(path("n.safetensors"));
+  noam.training.steps = 500;
+  trainer_of(noam)->load(path("n.safetensors"));
+}
+
+TEST_F(Training, AFileThatIsNoCheckpointOfThisModelIsRefused) {
+  const auto trainer = trainer_of(small());
+  trainer->save(path("c.safetensors"));
+  const auto before = trainer_of(small());
+  Preset wide = small();
+  wide.model.feed_forward = 48;
+  expect_error("TENSOR", "feed.up", [&] { trainer_of(wide)->load(path("c.safetensors")); });
+  wide = small();
+  wide.model.layers = 1;
+  expect_error("TENSOR", "must hold", [&] { trainer_of(wide)->load(path("c.safetensors")); });
+  expect_error("FILE", "none.safetensors", [&] { trainer->load(path("none.safetensors")); });
+  expect_error("FORMAT", "", [&] { trainer->load(write("x.safetensors", "not a checkpoint")); });
+
+  const rotary::SafetensorsFile file(path("c.safetensors"));
+  const rotary::Tensor tensor = file.read(file.tensors().front().name);
+  const rotary::Tensor* only = &tensor;
+  const auto rewrite = [&](const std::string& key, const std::string& value) {
+    auto words = file.metadata();
+    words[key] = value;
+    rotary::write_safetensors(path("w.safetensors"), {&only, 1}, words);
+    trainer->load(path("w.safetensors"));
+  };
+  expect_error("FORMAT", "format", [&] { rewrite("format", "another"); });
+  expect_error("FORMAT", "step", [&] { rewrite("step", "many"); });
+  expect_error("FORMAT", "step", [&] { rewrite("step", "-1"); });
+  expect_error("FORMAT", "option.batch", [&] { rewrite("option.batch", "4x"); });
+  expect_error("TENSOR", "must hold", [&] { rewrite("step", "1"); });
+  EXPECT_EQ(trainer->steps(), 0);
+  expect_same_weights(*trainer, *before);
+}
+
+TEST_F(Training, OnAFullDiskTheOldCheckpointSurvives) {
+  const auto trainer = trainer_of(small());
+  trainer->save(path("c.safetensors"));
+  const std::string old = bytes_of(path("c.safetensors"));
+  trainer->step();
+  std::signal(SIGXFSZ, SIG_IGN);
+  rlimit limit{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &limit), 0);
+  const rlimit small_limit{4096, limit.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small_limit), 0);
+  expect_error("FILE", "c.safetensors", [&] { trainer->save(path("c.safetensors")); });
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
+  EXPECT_EQ(bytes_of(path("c.safetensors")), old);
+  EXPECT_EQ(std::distance(fs::directory_iterator(path("")), {}), 1);
+}
+
+}  // namespace
+}  // namespace rotary_torch

@@ -1,0 +1,138 @@
+#include "rotary_torch/training/trainer.h"
+
+#include <ATen/Context.h>
+#include <ATen/ops/cross_entropy_loss.h>
+#include <ATen/ops/stack.h>
+#include <c10/core/GradMode.h>
+#include <c10/core/InferenceMode.h>
+
+#include <chrono>
+#include <cstddef>
+#include <mutex>
+#include <utility>
+
+#include "rotary/error.h"
+#include "rotary_torch/nn/evaluation.h"
+#include "rotary_torch/training/trainer_state.h"
+
+namespace rotary_torch {
+
+namespace {
+
+using rotary::Error;
+
+// What is random has a stream of its own for each use.
+enum Stream : std::uint64_t { training_rows = 1, validation_rows = 2, dropout = 3 };
+
+std::vector<std::string> names_of(const DecoderImpl& model) {
+  std::vector<std::string> names;
+  for (const auto& item : model.named_parameters()) names.push_back(item.key());
+  return names;
+}
+
+AdamOptions adam_options(const TrainingOptions& options) {
+  return {.beta1 = options.beta1,
+          .beta2 = options.beta2,
+          .epsilon = options.epsilon,
+          .weight_decay = options.weight_decay,
+          .clip = options.clip};
+}
+
+void check_batch(const TrainingOptions& options, const ProcessGroup& group) {
+  if (options.batch % group.size() != 0) {
+    throw Error("SHAPE", "[train] the batch of " + std::to_string(options.batch) +
+                             " sequences must divide evenly among the processes but there are " +
+                             std::to_string(group.size()));
+  }
+}
+
+// Dropout draws from torch's own generator: set it, so that nothing depends on what was drawn before.
+void seed_dropout(std::uint64_t seed, std::int64_t step, at::Device device, int rank) {
+  const auto number = mixed(seed, dropout + static_cast<std::uint64_t>(rank) * 16, static_cast<std::uint64_t>(step));
+  at::Generator generator = at::globalContext().defaultGenerator(device);
+  const std::lock_guard<std::mutex> lock(generator.mutex());
+  generator.set_current_seed(number >> 11);  // 53 bits: what every generator takes
+}
+
+}  // namespace
+
+Trainer::State::State(DecoderImpl& model, const Corpus& corpus, const TrainingOptions& chosen, at::Device place,
+                      const ProcessGroup& ranks)
+    : options(chosen),
+      device(place),
+      group(ranks),
+      names(names_of(model)),
+      parameters(model.parameters()),
+      adam(parameters, adam_options(chosen)),
+      averager(parameters, ranks),
+      train(corpus.train, chosen.block, chosen.seed, training_rows),
+      validation(corpus.validation, chosen.block, chosen.seed, validation_rows) {}
+
+at::Tensor Trainer::State::loss(Decoder& model, const Batches& batches, std::int64_t number) const {
+  const std::int64_t rows = options.batch / group.size();
+  const auto [ids, next] = batches.draw(number, group.rank() * rows, rows);
+  const at::Tensor logits = model->forward(ids.to(device));
+  return at::cross_entropy_loss(logits.flatten(0, -2), next.to(device).flatten());
+}
+
+void Trainer::State::average(at::Tensor& value) const {
+  if (group.size() == 1) return;
+  group.sum(value);
+  value.div_(group.size());
+}
+
+Trainer::Trainer(Decoder model, Corpus corpus, TrainingOptions options, at::Device device, const ProcessGroup& group)
+    : model_(std::move(model)) {
+  check_batch(options, group);
+  model_->to(device);
+  model_->train();
+  if (group.size() > 1) {
+    const c10::NoGradGuard no_grad;
+    for (at::Tensor& parameter : model_->parameters()) group.broadcast(parameter, 0);
+  }
+  state_ = std::make_unique<State>(*model_, corpus, options, device, group);
+}
+
+Trainer::~Trainer() = default;
+
+std::int64_t Trainer::steps() const noexcept { return state_->adam.steps(); }
+
+StepReport Trainer::step() {
+  const auto begin = std::chrono::steady_clock::now();
+  State& state = *state_;
+  const std::int64_t number = steps();
+  seed_dropout(state.options.seed, number, state.device, state.group.rank());
+  for (at::Tensor& parameter : state.parameters) parameter.mutable_grad().reset();
+
+  const at::Tensor loss = state.loss(model_, state.train, number);
+  state.averager.begin();
+  loss.backward();
+  state.averager.finish();
+  at::Tensor mean = loss.detach();
+  state.average(mean);
+
+  StepReport report;
+  report.rate = learning_rate(state.options, model_->config().width, number);
+  const at::Tensor norm = state.adam.step(report.rate);
+  const at::Tensor numbers = at::stack({mean, norm}).to(at::kCPU);  // the one moment when a GPU is waited for
+  report.step = steps();
+  report.train_loss = numbers[0].item<float>();
+  report.gradient_norm = numbers[1].item<float>();
+  report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return report;
+}
+
+std::optional<double> Trainer::evaluate(const std::function<bool()>& stop) {
+  const c10::InferenceMode inference;
+  const Evaluation without_dropout(*model_);
+  double sum = 0;
+  for (std::int64_t batch = 0; batch < state_->options.evaluate_batches; ++batch) {
+    if (stop && stop()) return std::nullopt;
+    at::Tensor loss = state_->loss(model_, state_->validation, batch);
+    state_->average(loss);
+    sum += loss.item<double>();
+  }
+  return sum / static_cast<double>(state_->options.evaluate_batches);
+}
+
+}  // namespace rotary_torch

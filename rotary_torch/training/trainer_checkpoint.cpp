@@ -1,0 +1,188 @@
+// The checkpoint of a training run: weights, moments and the step as tensors, the options and notes as metadata.
+#include <c10/core/GradMode.h>
+
+#include <charconv>
+#include <cstddef>
+#include <type_traits>
+#include <utility>
+
+#include "files/text/io.h"
+#include "files/text/json.h"
+#include "rotary/error.h"
+#include "rotary_torch/models/checkpoint.h"
+#include "rotary_torch/training/trainer_state.h"
+
+namespace rotary_torch {
+
+namespace {
+
+using rotary::Error;
+using Words = std::map<std::string, std::string>;
+namespace fs = std::filesystem;
+
+constexpr const char* format = "rotary training checkpoint 1";
+constexpr std::string_view note_prefix = "note.";
+
+std::string word(std::int64_t value) { return std::to_string(value); }
+std::string word(std::uint64_t value) { return std::to_string(value); }
+std::string word(double value) { return rotary::files::spelled(value); }
+std::string word(Schedule value) { return value == Schedule::noam ? "noam" : "cosine"; }
+
+// Every option by name, once for writing and once for reading.
+template <typename Options, typename Visit>
+void for_each_option(Options& options, const Visit& visit) {
+  visit("steps", options.steps);
+  visit("batch", options.batch);
+  visit("block", options.block);
+  visit("schedule", options.schedule);
+  visit("rate", options.rate);
+  visit("last_rate", options.last_rate);
+  visit("warm_up", options.warm_up);
+  visit("beta1", options.beta1);
+  visit("beta2", options.beta2);
+  visit("epsilon", options.epsilon);
+  visit("weight_decay", options.weight_decay);
+  visit("clip", options.clip);
+  visit("evaluate_every", options.evaluate_every);
+  visit("evaluate_batches", options.evaluate_batches);
+  visit("seed", options.seed);
+}
+
+[[noreturn]] void refuse(const fs::path& path, const std::string& rule) {
+  throw Error("FORMAT", "[checkpoint] " + path.string() + ": " + rule);
+}
+
+template <typename Number>
+Number parsed(const fs::path& path, const Words& words, const std::string& key) {
+  const auto found = words.find(key);
+  if (found == words.end()) refuse(path, "the metadata must hold " + key);
+  const std::string& text = found->second;
+  Number number{};
+  const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (status != std::errc() || end != text.data() + text.size())
+    refuse(path, key + " must be a number but is " + rotary::files::in_quotes(text));
+  return number;
+}
+
+void check_format(const fs::path& path, const Words& words) {
+  const auto found = words.find("format");
+  if (found == words.end() || found->second != format)
+    refuse(path, std::string("a training checkpoint must say format ") + rotary::files::in_quotes(format));
+}
+
+TrainingOptions options_of(const fs::path& path, const Words& words) {
+  check_format(path, words);
+  TrainingOptions options;
+  for_each_option(options, [&](const char* name, auto& value) {
+    using Value = std::decay_t<decltype(value)>;
+    const std::string key = std::string("option.") + name;
+    if constexpr (std::is_same_v<Value, Schedule>) {
+      const auto found = words.find(key);
+      if (found == words.end() || (found->second != "noam" && found->second != "cosine"))
+        refuse(path, key + " must be cosine or noam");
+      value = found->second == "noam" ? Schedule::noam : Schedule::cosine;
+    } else {
+      value = parsed<Value>(path, words, key);
+    }
+  });
+  return options;
+}
+
+// The same options, or RESUME naming the first that differs.
+void check_same(const TrainingOptions& now, const Words& words) {
+  for_each_option(now, [&](const char* name, const auto& value) {
+    const bool only_the_end = now.schedule == Schedule::noam && std::string_view(name) == "steps";
+    const std::string& then = words.at(std::string("option.") + name);
+    if (only_the_end || then == word(value)) return;
+    std::string rule = "[resume] " + std::string(name) + " must be " + then + ", as the run began,";
+    if (std::string_view(name) == "steps") rule += " since the cosine schedule leads to the last step,";
+    throw Error("RESUME", rule + " but got " + word(value));
+  });
+}
+
+// Tensors by name, each to be asked for once and with the right shape.
+class Reader {
+ public:
+  explicit Reader(const fs::path& path) : path_(path), file_(path) {}
+  const Words& words() const { return file_.metadata(); }
+
+  at::Tensor read(const std::string& name, const at::Tensor& like) {
+    const rotary::TensorInfo* info = file_.find(name);
+    if (info == nullptr) missing(name, like);
+    if (info->shape != like.sizes().vec() || info->type != rotary::ElementType::f32) missing(name, like);
+    ++read_;
+    return torch_tensor(file_.read(name));
+  }
+  void finish() const {
+    if (read_ != file_.tensors().size())
+      throw Error("TENSOR", "[checkpoint] " + path_.string() + ": must hold " + std::to_string(read_) +
+                                " tensors but holds " + std::to_string(file_.tensors().size()));
+  }
+
+ private:
+  [[noreturn]] void missing(const std::string& name, const at::Tensor& like) const {
+    std::string shape;
+    for (const std::int64_t size : like.sizes()) shape += (shape.empty() ? "" : ", ") + std::to_string(size);
+    throw Error("TENSOR", "[checkpoint] " + path_.string() + ": must hold " + rotary::files::in_quotes(name) +
+                              ", F32 [" + shape + "], and does not");
+  }
+
+  fs::path path_;
+  rotary::SafetensorsFile file_;
+  std::size_t read_ = 0;
+};
+
+}  // namespace
+
+void Trainer::save(const fs::path& checkpoint, const Words& notes) const {
+  const State& state = *state_;
+  Words words = {{"format", format}, {"step", word(steps())}};
+  for_each_option(state.options, [&words](const char* name, const auto& value) {
+    words[std::string("option.") + name] = word(value);
+  });
+  for (const auto& [name, value] : notes) words[std::string(note_prefix) + name] = value;
+  std::vector<std::pair<std::string, at::Tensor>> tensors;
+  for (std::size_t i = 0; i < state.names.size(); ++i) {
+    tensors.emplace_back("model." + state.names[i], state.parameters[i]);
+    tensors.emplace_back("first_moment." + state.names[i], state.adam.first_moments()[i]);
+    tensors.emplace_back("second_moment." + state.names[i], state.adam.second_moments()[i]);
+  }
+  write_tensors(checkpoint, tensors, words);
+}
+
+void Trainer::load(const fs::path& checkpoint) {
+  Reader reader(checkpoint);
+  options_of(checkpoint, reader.words());
+  check_same(state_->options, reader.words());
+  const auto done = parsed<std::int64_t>(checkpoint, reader.words(), "step");
+  if (done < 0) refuse(checkpoint, "step must be 0 or more but is " + word(done));
+  std::vector<std::pair<at::Tensor, at::Tensor>> copies;  // nothing changes before everything was read
+  for (std::size_t i = 0; i < state_->names.size(); ++i) {
+    const std::string& name = state_->names[i];
+    for (const auto& [prefix, target] :
+         {std::pair{"model.", state_->parameters[i]}, std::pair{"first_moment.", state_->adam.first_moments()[i]},
+          std::pair{"second_moment.", state_->adam.second_moments()[i]}}) {
+      copies.emplace_back(target, reader.read(prefix + name, target));
+    }
+  }
+  reader.finish();
+  const c10::NoGradGuard no_grad;
+  for (auto& [target, value] : copies) target.copy_(value);
+  state_->adam.set_steps(done);
+}
+
+TrainingOptions checkpoint_options(const fs::path& checkpoint) {
+  return options_of(checkpoint, rotary::SafetensorsFile(checkpoint).metadata());
+}
+
+Words checkpoint_notes(const fs::path& checkpoint) {
+  const rotary::SafetensorsFile file(checkpoint);
+  check_format(checkpoint, file.metadata());
+  Words notes;
+  for (const auto& [key, value] : file.metadata()) {
+    if (key.starts_with(note_prefix)) notes.emplace(key.substr(note_prefix.size()), value);
+  }
+  return notes;
+}
+
+}  // namespace rotary_torch

@@ -1,0 +1,29 @@
+// What a Trainer is made of, for trainer.cpp and trainer_checkpoint.cpp.
+#pragma once
+
+#include "rotary_torch/training/adam.h"
+#include "rotary_torch/training/batches.h"
+#include "rotary_torch/training/trainer.h"
+
+namespace rotary_torch {
+
+struct Trainer::State {
+  State(DecoderImpl& model, const Corpus& corpus, const TrainingOptions& chosen, at::Device place,
+        const ProcessGroup& ranks);
+
+  // Mean cross-entropy of this rank's rows of a batch.
+  at::Tensor loss(Decoder& model, const Batches& batches, std::int64_t number) const;
+  // Over the ranks, in place.
+  void average(at::Tensor& value) const;
+
+  TrainingOptions options;
+  at::Device device;
+  const ProcessGroup& group;
+  std::vector<std::string> names;
+  std::vector<at::Tensor> parameters;
+  Adam adam;
+  GradientAverager averager;
+  Batches train, validation;
+};
+
+}  // namespace rotary_torch

@@ -1,0 +1,146 @@
+// Eight lanes, AVX2 and F16C.
+#pragma once
+
+#include <immintrin.h>
+
+#include "sse2.h"
+
+namespace rotary::cpu {
+namespace {
+namespace avx2 {
+
+// The ends of a block: the narrower lanes, with this machine's f16 conversions.
+struct One : scalar::Lanes {
+  using scalar::Lanes::load;
+  using scalar::Lanes::load2;
+  using scalar::Lanes::store;
+  using scalar::Lanes::store2;
+  static Floats load(const F16* p) { return _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(p->bits))); }
+  static void store(F16* p, Floats x) {
+    p->bits = static_cast<std::uint16_t>(
+        _mm_cvtsi128_si32(_mm_cvtps_ph(_mm_set_ss(x), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)));
+  }
+  static void load2(const F16* p, Floats& even, Floats& odd) {
+    even = load(p);
+    odd = load(p + 1);
+  }
+  static void store2(F16* p, Floats even, Floats odd) {
+    store(p, even);
+    store(p + 1, odd);
+  }
+};
+struct Four : sse2::Lanes {
+  using Narrower = One;
+  using sse2::Lanes::load;
+  using sse2::Lanes::load2;
+  using sse2::Lanes::store;
+  using sse2::Lanes::store2;
+  static Floats load(const F16* p) { return _mm_cvtph_ps(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))); }
+  static void store(F16* p, Floats x) { _mm_storel_epi64(reinterpret_cast<__m128i*>(p), narrow(x)); }
+  static void load2(const F16* p, Floats& even, Floats& odd) {
+    const __m128i both = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+    const __m128i low = _mm_blend_epi16(both, _mm_setzero_si128(), 0xaa);
+    const __m128i split = _mm_packus_epi32(low, _mm_srli_epi32(both, 16));
+    even = _mm_cvtph_ps(split);
+    odd = _mm_cvtph_ps(_mm_unpackhi_epi64(split, split));
+  }
+  static void store2(F16* p, Floats even, Floats odd) {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm_unpacklo_epi16(narrow(even), narrow(odd)));
+  }
+
+ private:
+  static __m128i narrow(Floats x) { return _mm_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+};
+
+struct Lanes : Traits {
+  static constexpr int width = 8;
+  template <class T>
+  static constexpr bool cheap_evens = is_bf16<T>;
+  template <class T>
+  static constexpr bool cheap_swap = !is_bf16<T>;
+  using Floats = __m256;
+  using Narrower = Four;
+
+  static Floats splat(float x) { return _mm256_set1_ps(x); }
+  static Floats mul(Floats a, Floats b) { return _mm256_mul_ps(a, b); }
+  static Floats add(Floats a, Floats b) { return _mm256_add_ps(a, b); }
+  static Floats sub(Floats a, Floats b) { return _mm256_sub_ps(a, b); }
+
+  // g++ would fold a load into each multiplication that wants it, and loads are what the loop is short of.
+  static Floats load(const float* p) {
+    Floats x = _mm256_loadu_ps(p);
+    __asm__("" : "+x"(x));
+    return x;
+  }
+  static Floats swap(Floats x) { return _mm256_permute_ps(x, 0xb1); }
+  static Floats load_twice(const float* p) {
+    const __m256i order = _mm256_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3);
+    return _mm256_permutevar8x32_ps(_mm256_castps128_ps256(_mm_loadu_ps(p)), order);
+  }
+  static Floats alternating(float x) { return _mm256_setr_ps(-x, x, -x, x, -x, x, -x, x); }
+  static void store(float* p, Floats x) { _mm256_storeu_ps(p, x); }
+  static void stream(float* p, Floats x) { _mm256_stream_ps(p, x); }
+  static void fence() { _mm_sfence(); }
+  static void load2(const float* p, Floats& even, Floats& odd) {
+    const Floats low = load(p), high = load(p + 8);
+    even = middle_crossed(_mm256_shuffle_ps(low, high, 0x88));
+    odd = middle_crossed(_mm256_shuffle_ps(low, high, 0xdd));
+  }
+  static void store2(float* p, Floats even, Floats odd) {
+    const Floats low = _mm256_unpacklo_ps(even, odd), high = _mm256_unpackhi_ps(even, odd);
+    store(p, _mm256_permute2f128_ps(low, high, 0x20));
+    store(p + 8, _mm256_permute2f128_ps(low, high, 0x31));
+  }
+
+  static Floats load(const BF16* p) {
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(load_half(p)), 16));
+  }
+  static void store(BF16* p, Floats x) {
+    const __m256i words = _mm256_srli_epi32(round_bf16(x), 16);
+    store_half(p, _mm_packus_epi32(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1)));
+  }
+  static void load2(const BF16* p, Floats& even, Floats& odd) {
+    const __m256i both = load_whole(p);
+    even = _mm256_castsi256_ps(_mm256_slli_epi32(both, 16));
+    odd = _mm256_castsi256_ps(_mm256_and_si256(both, _mm256_set1_epi32(static_cast<int>(0xffff0000))));
+  }
+  static void store2(BF16* p, Floats even, Floats odd) {
+    const __m256i low = _mm256_srli_epi32(round_bf16(even), 16);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm256_blend_epi16(low, round_bf16(odd), 0xaa));
+  }
+
+  static Floats load(const F16* p) { return _mm256_cvtph_ps(load_half(p)); }
+  static void store(F16* p, Floats x) { store_half(p, narrow_f16(x)); }
+  static void load2(const F16* p, Floats& even, Floats& odd) {
+    const __m256i both = load_whole(p);
+    const __m256i low = _mm256_blend_epi16(both, _mm256_setzero_si256(), 0xaa);
+    const __m256i split = _mm256_permute4x64_epi64(_mm256_packus_epi32(low, _mm256_srli_epi32(both, 16)), 0xd8);
+    even = _mm256_cvtph_ps(_mm256_castsi256_si128(split));
+    odd = _mm256_cvtph_ps(_mm256_extracti128_si256(split, 1));
+  }
+  static void store2(F16* p, Floats even, Floats odd) {
+    const __m128i low = narrow_f16(even), high = narrow_f16(odd);
+    store_half(p, _mm_unpacklo_epi16(low, high));
+    store_half(p + 8, _mm_unpackhi_epi16(low, high));
+  }
+
+ private:
+  static __m128i load_half(const void* p) { return _mm_loadu_si128(static_cast<const __m128i*>(p)); }
+  static __m256i load_whole(const void* p) { return _mm256_loadu_si256(static_cast<const __m256i*>(p)); }
+  static void store_half(void* p, __m128i x) { _mm_storeu_si128(static_cast<__m128i*>(p), x); }
+  // The 64-bit quarters 0 2 1 3: undoes the interleaving that 256-bit shuffles leave between their halves.
+  static Floats middle_crossed(Floats x) { return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(x), 0xd8)); }
+  static __m128i narrow_f16(Floats x) { return _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+  // The upper 16 bits of each lane hold the bf16.
+  static __m256i round_bf16(Floats x) {
+    const __m256i bits = _mm256_castps_si256(x);
+    const __m256i last = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+    const __m256i rounded = _mm256_add_epi32(_mm256_add_epi32(bits, _mm256_set1_epi32(0x7fff)), last);
+    const __m256i quiet = _mm256_or_si256(bits, _mm256_set1_epi32(0x00400000));
+    return _mm256_blendv_epi8(rounded, quiet, _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_UNORD_Q)));
+  }
+};
+
+}  // namespace avx2
+}  // namespace
+}  // namespace rotary::cpu

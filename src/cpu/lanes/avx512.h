@@ -1,0 +1,188 @@
+// Sixteen lanes, AVX-512 F, BW, VL, DQ.
+#pragma once
+
+// g++ 12 takes the "undefined" operands inside this header for uninitialised variables (GCC bug 105593).
+#pragma GCC diagnostic push
+#ifndef __clang__
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#endif
+#include <immintrin.h>
+#pragma GCC diagnostic pop
+
+#include "avx2.h"
+
+namespace rotary::cpu {
+namespace {
+namespace avx512 {
+
+// The 16-bit types in registers: sixteen to or from floats, and thirty-two as their even and odd members.
+struct Words {
+  template <class T>
+  static constexpr bool watches = false;
+  static __m512 widen(__m256i x, BF16) { return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(x), 16)); }
+  static __m512 widen(__m256i x, F16) { return _mm512_cvtph_ps(x); }
+  static void split(__m512i x, __m512& even, __m512& odd, BF16) {
+    even = _mm512_castsi512_ps(_mm512_slli_epi32(x, 16));
+    odd = _mm512_castsi512_ps(_mm512_and_si512(x, _mm512_set1_epi32(static_cast<int>(0xffff0000))));
+  }
+  static void split(__m512i x, __m512& even, __m512& odd, F16) {
+    const __m512i ordered = _mm512_permutexvar_epi16(evens_then_odds(), x);
+    even = _mm512_cvtph_ps(_mm512_castsi512_si256(ordered));
+    odd = _mm512_cvtph_ps(_mm512_extracti64x4_epi64(ordered, 1));
+  }
+
+  static __m256i narrow(__m512 x, BF16) { return _mm512_cvtepi32_epi16(_mm512_srli_epi32(round_bf16(x), 16)); }
+  static __m256i narrow(__m512 x, F16) { return _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+  static __m512i join(__m512 even, __m512 odd, BF16) {
+    return _mm512_mask_blend_epi16(0xaaaaaaaau, _mm512_srli_epi32(round_bf16(even), 16), round_bf16(odd));
+  }
+  static __m512i join(__m512 even, __m512 odd, F16) {
+    return in_pairs(_mm512_inserti64x4(_mm512_castsi256_si512(narrow(even, F16{})), narrow(odd, F16{}), 1));
+  }
+
+ protected:
+  // x: sixteen even members, then sixteen odd ones. set_epi16 lists the last one first.
+  static __m512i in_pairs(__m512i x) {
+    const __m512i order = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8,  //
+                                           23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
+    return _mm512_permutexvar_epi16(order, x);
+  }
+
+ private:
+  static __m512i evens_then_odds() {
+    return _mm512_set_epi16(31, 29, 27, 25, 23, 21, 19, 17, 15, 13, 11, 9, 7, 5, 3, 1,  //
+                            30, 28, 26, 24, 22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0);
+  }
+  // The upper 16 bits of each lane hold the bf16.
+  static __m512i round_bf16(__m512 x) {
+    const __m512i bits = _mm512_castps_si512(x);
+    const __m512i last = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+    const __m512i rounded = _mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff)), last);
+    const __m512i quiet = _mm512_set1_epi32(0x00400000);
+    return _mm512_mask_or_epi32(rounded, _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q), bits, quiet);
+  }
+};
+
+// W: Words, or what a later instruction set does better. past_caches: whole vectors are stored past the caches, to
+// addresses that are multiples of their size.
+template <class W, bool past_caches = false>
+struct LanesWith : Traits {
+  static constexpr int width = 16;
+  static constexpr bool masks = true;
+  static constexpr bool streams = true;
+  static constexpr int resident = 8;
+  static constexpr int at_once = 8;
+  template <class T>
+  static constexpr bool cheap_evens = is_bf16<T>;
+  template <class T>
+  static constexpr bool cheap_swap = !is_bf16<T>;
+  template <class T>
+  static constexpr bool watches = W::template watches<T>;
+  using Floats = __m512;
+  using Mask = __mmask32;
+  using Narrower = avx2::Lanes;
+  using Streaming = LanesWith<W, true>;
+
+  static Floats splat(float x) { return _mm512_set1_ps(x); }
+  static Floats mul(Floats a, Floats b) { return _mm512_mul_ps(a, b); }
+  static Floats add(Floats a, Floats b) { return _mm512_add_ps(a, b); }
+  static Floats sub(Floats a, Floats b) { return _mm512_sub_ps(a, b); }
+
+  static Floats load(const float* p) { return once(_mm512_loadu_ps(p)); }
+  static Floats load(const float* p, Mask m) { return _mm512_maskz_loadu_ps(low(m), p); }
+  static void store(float* p, Floats x) { past_caches ? _mm512_stream_ps(p, x) : _mm512_storeu_ps(p, x); }
+  static void store(float* p, Floats x, Mask m) { _mm512_mask_storeu_ps(p, low(m), x); }
+  static void stream(float* p, Floats x) { _mm512_stream_ps(p, x); }
+  static void fence() { _mm_sfence(); }
+
+  static Floats swap(Floats x) { return _mm512_permute_ps(x, 0xb1); }
+  static Floats load_twice(const float* p) { return twice(_mm512_castps256_ps512(_mm256_loadu_ps(p))); }
+  static Floats load_twice(const float* p, Mask m) { return twice(load(p, m)); }
+  static Floats alternating(float x) {
+    return _mm512_castpd_ps(_mm512_set1_pd(__builtin_bit_cast(double, FloatPair{-x, x})));
+  }
+
+  static void load2(const float* p, Floats& even, Floats& odd) { split(load(p), load(p + 16), even, odd); }
+  static void load2(const float* p, Floats& even, Floats& odd, Mask m) {
+    split(load(p, m), load(p + 16, m >> 16), even, odd);
+  }
+  static void store2(float* p, Floats even, Floats odd) {
+    store(p, low_pairs(even, odd));
+    store(p + 16, high_pairs(even, odd));
+  }
+  static void store2(float* p, Floats even, Floats odd, Mask m) {
+    store(p, low_pairs(even, odd), m);
+    store(p + 16, high_pairs(even, odd), m >> 16);
+  }
+
+  // T: F16, BF16.
+  template <class T>
+  static Floats load(const T* p) {
+    return once(W::widen(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)), T{}));
+  }
+  template <class T>
+  static Floats load(const T* p, Mask m) {
+    return W::widen(_mm256_maskz_loadu_epi16(low(m), p), T{});
+  }
+  template <class T>
+  static void store(T* p, Floats x) {
+    auto* to = reinterpret_cast<__m256i*>(p);
+    past_caches ? _mm256_stream_si256(to, W::narrow(x, T{})) : _mm256_storeu_si256(to, W::narrow(x, T{}));
+  }
+  template <class T>
+  static void store(T* p, Floats x, Mask m) {
+    _mm256_mask_storeu_epi16(p, low(m), W::narrow(x, T{}));
+  }
+  template <class T>
+  static void load2(const T* p, Floats& even, Floats& odd) {
+    W::split(_mm512_loadu_si512(p), even, odd, T{});
+  }
+  template <class T>
+  static void load2(const T* p, Floats& even, Floats& odd, Mask m) {
+    W::split(_mm512_maskz_loadu_epi16(m, p), even, odd, T{});
+  }
+  template <class T>
+  static void store2(T* p, Floats even, Floats odd) {
+    const __m512i words = W::join(even, odd, T{});
+    past_caches ? _mm512_stream_si512(reinterpret_cast<__m512i*>(p), words) : _mm512_storeu_si512(p, words);
+  }
+  template <class T>
+  static void store2(T* p, Floats even, Floats odd, Mask m) {
+    _mm512_mask_storeu_epi16(p, m, W::join(even, odd, T{}));
+  }
+
+ private:
+  struct FloatPair {
+    float first, second;
+  };
+  static Floats twice(Floats x) {
+    return _mm512_permutexvar_ps(_mm512_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7), x);
+  }
+  static __mmask16 low(Mask m) { return static_cast<__mmask16>(m); }
+  // g++ would fold a load into each multiplication that wants it, and loads are what the loop is short of.
+  static Floats once(Floats x) {
+    __asm__("" : "+v"(x));
+    return x;
+  }
+  static void split(Floats low, Floats high, Floats& even, Floats& odd) {
+    const __m512i evens = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+    const __m512i odds = _mm512_setr_epi32(1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
+    even = _mm512_permutex2var_ps(low, evens, high);
+    odd = _mm512_permutex2var_ps(low, odds, high);
+  }
+  static Floats low_pairs(Floats even, Floats odd) {
+    const __m512i order = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+    return _mm512_permutex2var_ps(even, order, odd);
+  }
+  static Floats high_pairs(Floats even, Floats odd) {
+    const __m512i order = _mm512_setr_epi32(8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+    return _mm512_permutex2var_ps(even, order, odd);
+  }
+};
+
+using Lanes = LanesWith<Words>;
+
+}  // namespace avx512
+}  // namespace
+}  // namespace rotary::cpu

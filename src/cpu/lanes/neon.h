@@ -1,0 +1,70 @@
+// Four lanes, AArch64 NEON.
+#pragma once
+
+#include <arm_neon.h>
+
+#include "scalar.h"
+
+namespace rotary::cpu {
+namespace {
+namespace neon {
+
+struct Lanes : Traits {
+  static constexpr int width = 4;
+  static constexpr int resident = 8;
+  static constexpr int at_once = 8;
+  using Floats = float32x4_t;
+  using Narrower = scalar::Lanes;
+
+  static Floats splat(float x) { return vdupq_n_f32(x); }
+  static Floats mul(Floats a, Floats b) { return vmulq_f32(a, b); }
+  static Floats add(Floats a, Floats b) { return vaddq_f32(a, b); }
+  static Floats sub(Floats a, Floats b) { return vsubq_f32(a, b); }
+
+  static Floats load(const float* p) { return vld1q_f32(p); }
+  static void store(float* p, Floats x) { vst1q_f32(p, x); }
+  static void stream(float* p, Floats x) { store(p, x); }  // no such store here that is worth it
+  static void fence() {}
+  static void load2(const float* p, Floats& even, Floats& odd) {
+    const float32x4x2_t both = vld2q_f32(p);
+    even = both.val[0];
+    odd = both.val[1];
+  }
+  static void store2(float* p, Floats even, Floats odd) { vst2q_f32(p, float32x4x2_t{{even, odd}}); }
+
+  // For T = F16, BF16.
+  template <class T>
+  static Floats load(const T* p) {
+    return widen(vld1_u16(&p->bits), p);
+  }
+  template <class T>
+  static void store(T* p, Floats x) {
+    vst1_u16(&p->bits, narrow(x, p));
+  }
+  template <class T>
+  static void load2(const T* p, Floats& even, Floats& odd) {
+    const uint16x4x2_t both = vld2_u16(&p->bits);
+    even = widen(both.val[0], p);
+    odd = widen(both.val[1], p);
+  }
+  template <class T>
+  static void store2(T* p, Floats even, Floats odd) {
+    vst2_u16(&p->bits, uint16x4x2_t{{narrow(even, p), narrow(odd, p)}});
+  }
+
+ private:
+  static Floats widen(uint16x4_t x, const F16*) { return vcvt_f32_f16(vreinterpret_f16_u16(x)); }
+  static Floats widen(uint16x4_t x, const BF16*) { return vreinterpretq_f32_u32(vshlq_n_u32(vmovl_u16(x), 16)); }
+  static uint16x4_t narrow(Floats x, const F16*) { return vreinterpret_u16_f16(vcvt_f16_f32(x)); }
+  static uint16x4_t narrow(Floats x, const BF16*) {
+    const uint32x4_t bits = vreinterpretq_u32_f32(x);
+    const uint32x4_t last = vandq_u32(vshrq_n_u32(bits, 16), vdupq_n_u32(1));
+    const uint32x4_t rounded = vaddq_u32(vaddq_u32(bits, vdupq_n_u32(0x7fff)), last);
+    const uint32x4_t quiet = vorrq_u32(bits, vdupq_n_u32(0x00400000));
+    return vshrn_n_u32(vbslq_u32(vceqq_f32(x, x), rounded, quiet), 16);
+  }
+};
+
+}  // namespace neon
+}  // namespace
+}  // namespace rotary::cpu

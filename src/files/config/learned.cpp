@@ -1,0 +1,200 @@
+// Frequencies that no config can state: given ones, and what a checkpoint's tensors say.
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "files/tensors/checkpoint.h"
+#include "files/tensors/element_types.h"
+#include "files/text/io.h"
+#include "rotary/error.h"
+#include "stages.h"
+
+namespace rotary::files {
+namespace {
+
+constexpr std::int64_t most_frequencies = 65536;
+
+// Finite numbers, one axis. what names the tensor in sentences.
+std::vector<double> values_of(const char* operation, const std::string& what, const Tensor& tensor) {
+  const auto fail = [&](const char* code, const std::string& rule, const std::string& value) {
+    throw Error(code, "[" + std::string(operation) + "] " + what + " must " + rule + " but got " + value);
+  };
+  if (tensor.shape.size() != 1) fail("SHAPE", "have one axis, [pairs],", std::to_string(tensor.shape.size()) + " axes");
+  if (!is_float(tensor.type)) fail("DTYPE", "be F64, F32, F16 or BF16", name(tensor.type));
+  std::vector<double> values = numbers_of(tensor.type, tensor.data);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (!std::isfinite(values[i]))
+      fail("TENSOR", "hold finite numbers", spelled(values[i]) + " at " + std::to_string(i));
+  }
+  return values;
+}
+
+void check_pairs(const char* operation, const std::string& what, std::size_t values, const ModelRope& used) {
+  const int pairs = used.rope.rotary_dim / 2;
+  if (values != static_cast<std::size_t>(pairs)) {
+    throw Error("SHAPE", "[" + std::string(operation) + "] " + what + " must have one value for each of the rope's " +
+                             std::to_string(pairs) + " pairs but got " + std::to_string(values));
+  }
+}
+
+bool ends_in(std::string_view name, std::string_view end) {
+  return name == end || (name.ends_with(end) && name[name.size() - end.size() - 1] == '.');
+}
+
+void note(Model& model, const std::string& sentence) { model.notes.push_back(printable(sentence) + "."); }
+
+// ---- an exponent that the checkpoint holds ----
+
+std::string sentence_at_start(const ModelRope& used) {
+  const std::string& tensor = used.log_multiplier.front();
+  return "inv_freq is multiplied by exp(" + tensor + "), which the model learns: " + tensor +
+         " is taken as 0, its start, until --weights FILE gives the checkpoint.";
+}
+
+void forget_start(Model& model, const ModelRope& used) {
+  if (used.log_multiplier.empty()) return;
+  const std::string sentence = sentence_at_start(used);
+  std::erase_if(model.notes, [&](const std::string& n) { return n.ends_with(sentence); });
+}
+
+void read_multiplier(Model& model, ModelRope& used, const Checkpoint& checkpoint) {
+  std::vector<std::string> found;
+  for (const std::string& tensor : checkpoint.names()) {
+    const auto matches = [&](const std::string& end) { return ends_in(tensor, end); };
+    if (std::any_of(used.log_multiplier.begin(), used.log_multiplier.end(), matches)) found.push_back(tensor);
+  }
+  if (found.size() != 1) {
+    throw Error("TENSOR", "[weights] " + in_quotes(checkpoint.path().string()) + " must hold one tensor " +
+                              used.log_multiplier.front() + ", which multiplies the model's frequencies, but has " +
+                              (found.empty() ? "none" : std::to_string(found.size())));
+  }
+  const std::string what = "tensor " + in_quotes(found.front());
+  std::vector<double> values = values_of("weights", what, checkpoint.read(found.front()));
+  check_pairs("weights", what, values.size(), used);
+  for (double& value : values) value = std::exp(value);
+  used.rope.multiplier = std::move(values);
+  const std::string from = "exp(" + found.front() + ") of " + checkpoint.path().string();
+  used.origins.push_back({"multiplier", Origin::given, from});
+  forget_start(model, used);
+  note(model, (used.part.empty() ? "" : used.part + ": ") + "inv_freq is multiplied by " + from);
+}
+
+// ---- buffers that older checkpoints carry ----
+
+struct Buffer {
+  std::string name;
+  ElementType type = ElementType::f32;
+  std::vector<double> values;
+  int more = 0;  // tensors with the same values
+};
+
+std::vector<Buffer> buffers_of(const Checkpoint& checkpoint) {
+  std::vector<Buffer> buffers;
+  for (const std::string& name : checkpoint.names()) {
+    if (!name.ends_with("inv_freq") && !ends_in(name, "rope.freqs") && !ends_in(name, "rotary_emb.freqs")) continue;
+    const TensorInfo info = checkpoint.info(name);
+    if (info.shape.size() != 1 || info.elements() > most_frequencies || !is_float(info.type)) continue;
+    std::vector<double> values = numbers_of(info.type, checkpoint.read(name).data);
+    const auto same = std::find_if(buffers.begin(), buffers.end(), [&](const Buffer& b) { return b.values == values; });
+    if (same != buffers.end()) {
+      ++same->more;
+    } else {
+      buffers.push_back({name, info.type, std::move(values)});
+    }
+  }
+  return buffers;
+}
+
+// The frequencies as a file of that type holds them: float32 steps of any framework, then the type's own rounding.
+bool agree(const Buffer& buffer, const std::vector<double>& computed) {
+  const double rounding = buffer.type == ElementType::bf16 ? 0x1p-8 : buffer.type == ElementType::f16 ? 0x1p-10 : 0;
+  const double smallest = buffer.type == ElementType::f16 ? 0x1p-24 : 0;  // the step of its subnormals
+  return std::equal(computed.begin(), computed.end(), buffer.values.begin(), buffer.values.end(),
+                    [&](double a, double b) { return std::abs(a - b) <= (4e-6 + rounding) * std::abs(a) + smallest; });
+}
+
+std::string compared(const Buffer& buffer, const std::vector<ModelRope>& ropes) {
+  std::string difference;
+  for (std::size_t i = 0; i < ropes.size(); ++i) {
+    const std::string rope = "rope " + std::to_string(i);
+    Rope plain = ropes[i].rope;
+    const std::vector<double> used = frequencies(plain).inv_freq;
+    if (agree(buffer, used)) return "the frequencies of " + rope;
+    plain.scaling = Unscaled{};
+    plain.multiplier.clear();
+    if (agree(buffer, frequencies(plain).inv_freq)) return "the frequencies of " + rope + " before scaling, not used";
+    if (buffer.values.size() != used.size() || !difference.empty()) continue;
+    const auto apart = std::mismatch(used.begin(), used.end(), buffer.values.begin(), [&](double a, double b) {
+      return agree({.name = {}, .type = buffer.type, .values = {b}}, {a});
+    });
+    difference = "not the frequencies of " + rope + ", pair " + std::to_string(apart.first - used.begin()) + " has " +
+                 spelled(*apart.second) + " there and " + spelled(*apart.first) +
+                 " here; not used (--inv-freq FILE uses such values)";
+  }
+  if (!difference.empty()) return difference;
+  return std::to_string(buffer.values.size()) + " values, which fit no rope here, not used";
+}
+
+void compare_buffers(Model& model, const Checkpoint& checkpoint) {
+  for (const Buffer& buffer : buffers_of(checkpoint)) {
+    const std::string more = buffer.more == 0 ? "" : " and " + std::to_string(buffer.more) + " more like it";
+    note(model, checkpoint.path().string() + " holds " + buffer.name + more + ": " + compared(buffer, model.ropes));
+  }
+}
+
+}  // namespace
+
+void name_learned(Reading& reading, const Part& part, Names names, ModelRope& used) {
+  used.log_multiplier.assign(names.begin(), names.end());
+  reading.note(part.path, sentence_at_start(used));
+}
+
+}  // namespace rotary::files
+
+namespace rotary {
+
+std::vector<double> read_inv_freq(const std::filesystem::path& path) {
+  const std::string file = files::in_quotes(path.string());
+  if (path.extension() == ".npy") return files::values_of("inv_freq", file, read_npy(path));
+  const SafetensorsFile tensors(path);
+  std::vector<std::string> named;
+  for (const TensorInfo& tensor : tensors.tensors()) {
+    if (tensors.tensors().size() == 1 || tensor.name.ends_with("inv_freq")) named.push_back(tensor.name);
+  }
+  if (named.size() > 1 && tensors.find("inv_freq") != nullptr) named = {"inv_freq"};
+  if (named.size() != 1) {
+    throw Error("TENSOR", "[inv_freq] " + file + " must hold one tensor, or one whose name ends in inv_freq, but has " +
+                              std::to_string(tensors.tensors().size()) + " tensors, and " +
+                              std::to_string(named.size()) + " of that name");
+  }
+  const std::string what = "tensor " + files::in_quotes(named.front()) + " of " + file;
+  return files::values_of("inv_freq", what, tensors.read(named.front()));
+}
+
+void set_inv_freq(Model& model, std::size_t rope, std::vector<double> inv_freq, const std::string& from) {
+  ModelRope& used = model.ropes.at(rope);
+  files::check_pairs("inv_freq", from, inv_freq.size(), used);
+  used.rope.inv_freq = std::move(inv_freq);
+  used.rope.multiplier.clear();
+  used.origins.push_back({"inv_freq", Origin::given, from});
+  files::forget_start(model, used);
+  files::note(model, "rope " + std::to_string(rope) + " turns by the frequencies of " + from +
+                         ": its base does not count, and of its scaling only the attention factor");
+}
+
+void apply_weights(Model& model, const std::filesystem::path& weights) {
+  const files::Checkpoint checkpoint(weights);
+  const std::size_t notes = model.notes.size();
+  bool learned = false;
+  for (ModelRope& used : model.ropes) {
+    if (used.log_multiplier.empty()) continue;
+    files::read_multiplier(model, used, checkpoint);
+    learned = true;
+  }
+  files::compare_buffers(model, checkpoint);
+  if (!learned && model.notes.size() == notes) {
+    files::note(model, checkpoint.path().string() + " holds no tensor of frequencies: nothing changed");
+  }
+}
+
+}  // namespace rotary

@@ -1,0 +1,255 @@
+// Nothing ignored: a rope key that no stage read is an error, wherever it stands.
+#include <algorithm>
+
+#include "files/text/io.h"
+#include "rotary/error.h"
+#include "stages.h"
+
+namespace rotary::files {
+namespace {
+
+// The common keys of rope_scaling and rope_parameters: null says nothing.
+constexpr std::string_view scaling_words[] = {
+    "alpha",
+    "attention_factor",
+    "beta_fast",
+    "beta_slow",
+    "factor",
+    "high_freq_factor",
+    "llama_4_scaling_beta",
+    "long_factor",
+    "long_mscale",
+    "low_freq_factor",
+    "max_position_embeddings",
+    "mrope_interleaved",
+    "mrope_section",
+    "mscale",
+    "mscale_all_dim",
+    "original_max_position_embeddings",
+    "partial_rotary_factor",
+    "rope_parameters",
+    "rope_scaling",
+    "rope_theta",
+    "rope_type",
+    "rotary_dim",
+    "short_factor",
+    "short_mscale",
+    "truncate",
+    "type",
+};
+
+// Rope words in keys that do not say how anything turns.
+constexpr std::string_view harmless[] = {
+    "rope_deltas",                       // run-time state that some files saved
+    "qk_nope_head_dim",                  // read where a model is an MLA; without meaning elsewhere
+    "qk_rope_head_dim",                  //
+    "rotary_value",                      // RoFormer: v turns too
+    "mla_use_nope",                      // Kimi Linear: its MLA heads do not turn
+    "relation_bias_theta",               // a bias, not a rope
+    "indexer_rope_interleave",           // GLM 5: the indexer's own heads
+    "memory_attention_rope_dropout",     // SAM 2 video
+    "memory_attention_rope_feat_sizes",  //
+    "memory_attention_rope_k_sizes",     // EdgeTAM
+    "use_rotary_pos_emb_fusion",         // a faster kernel
+    "apply_rope_fusion",                 // a faster kernel
+    "fuse_rope",                         // a faster kernel
+    "fused_rope",                        //
+    "use_fused_rope",                    //
+    "fused_rotary",                      //
+    "flash_rotary",                      // the first files of Phi
+};
+
+// Switches of other models that files carry switched off.
+constexpr std::string_view harmless_if_false[] = {
+    "position_embedding_xdrope",  // Hunyuan
+    "rotary_use_xpos",            // TeleChat
+    "use_mrope",                  // Qwen2
+    "use_nope",                   // MiniCPM 4, of its sparse attention
+    "use_xpos",
+};
+
+// Where a file says which positions it has.
+constexpr std::string_view position_words[] = {"position_embedding_type",
+                                               "position_embeddings_type",
+                                               "positional_embedding_type",
+                                               "position_encoding_type",
+                                               "position_embedding",
+                                               "pos_emb",
+                                               "pos_embed",
+                                               "pe_type"};
+
+// Keys of a file's own rope that one slip of the pen would hide: they name it by "rope" alone, or not at all.
+constexpr std::string_view slippery[] = {
+    "rope_scaling",
+    "rope_parameters",
+    "rope_interleave",
+    "rope_local_base_freq",
+    "rope_embedding_base",
+    "rope_ratio",
+    "no_rope_layers",
+    "no_rope_layer_interval",
+    "nope_layer_interval",
+    "use_mem_rope",
+    "use_scaled_rope",
+    "qk_nope_head_dim",
+    "qk_rope_head_dim",
+    "original_max_position_embeddings",
+    "initial_context_length",
+    "position_embedding_type",
+    "position_embeddings_type",
+    "short_factor",
+    "long_factor",
+    "attention_factor",
+    "low_freq_factor",
+    "high_freq_factor",
+};
+
+template <typename List>
+bool is_in(const List& list, std::string_view key) {
+  return std::find(std::begin(list), std::end(list), key) != std::end(list);
+}
+
+// "position_embedding_type": "absolute" says that there is no rope.
+bool says_other_positions(const std::string& key, const Json& value) {
+  if (!is_in(position_words, key)) return false;
+  if (!value.is_string()) return value.is_null();
+  const std::string text = lower(value.get_ref<const std::string&>());
+  return text.find("rope") == std::string::npos && text.find("rotary") == std::string::npos;
+}
+
+// Equal but for one letter: another one, one more, one less, or two that changed places.
+bool one_slip_apart(std::string_view a, std::string_view b) {
+  if (a.size() > b.size()) std::swap(a, b);
+  if (b.size() - a.size() > 1) return false;
+  const auto [first, second] = std::mismatch(a.begin(), a.end(), b.begin());
+  a.remove_prefix(static_cast<std::size_t>(first - a.begin()));
+  b.remove_prefix(static_cast<std::size_t>(second - b.begin()));
+  if (a.size() < b.size()) return a == b.substr(1);
+  if (a.empty() || a.substr(1) == b.substr(1)) return true;
+  return a.size() > 1 && a[0] == b[1] && a[1] == b[0] && a.substr(2) == b.substr(2);
+}
+
+// A word of a key: one that begins or ends with "rope" ("property" does not), or says where there is none.
+bool is_rope_word(std::string_view word) {
+  if (word == "europe") return false;
+  if (word.starts_with("rope") || word.ends_with("rope") || word.ends_with("ropes")) return true;
+  if (word == "nope" || word == "xpos") return true;
+  return one_slip_apart(word, "rotary") || one_slip_apart(word, "theta");
+}
+
+// Objects whose keys name modules of the model: "-:.*rotary_emb.*", "model.layers.0.self_attn.rotary_emb".
+bool names_modules(std::string_view key) {
+  return key == "quantization_config" || key == "quantization" || key.ends_with("device_map");
+}
+
+// Objects whose keys are the words of a task: a classifier may know "Europe", and "rope".
+bool names_labels(std::string_view key) {
+  return key == "label2id" || key == "id2label" || key == "task_specific_params";
+}
+
+class Leftovers {
+ public:
+  explicit Leftovers(const Ledger& ledger) : ledger_(ledger) {}
+
+  struct Place {
+    bool in_rope = false;
+    bool of_modules = false;
+  };
+
+  void object(const Json& json, const std::string& path, Place place) const {
+    for (const auto& item : json.items()) {
+      const std::string& key = item.key();
+      const std::string where = path.empty() ? key : path + "." + key;
+      if (names_labels(key) || ledger_.whole(json, key) || (place.of_modules && key.find('.') != std::string::npos))
+        continue;
+      const bool rope = place.in_rope || names_rope(key);
+      if (rope && is_not_finite(item.value())) refuse_number(where, item.value());
+      if (rope && !ledger_.was_read(json, key) && !is_harmless(key, item.value())) refuse(key, path, item.value());
+      values(item.value(), where, {rope, place.of_modules || names_modules(key)});
+    }
+  }
+
+ private:
+  void values(const Json& json, const std::string& path, Place place) const {
+    if (json.is_object()) object(json, path, place);
+    if (!json.is_array()) return;
+    for (const Json& element : json) {
+      if (place.in_rope && is_not_finite(element)) refuse_number(path, element);
+      if (element.is_structured()) values(element, path + "[]", place);
+    }
+  }
+
+  static bool is_harmless(const std::string& key, const Json& value) {
+    return is_in(harmless, key) || (value == false && is_in(harmless_if_false, key)) ||
+           (value.is_null() && is_in(scaling_words, key)) || (key == "rope_type" && value == "original") ||  // Grok 2
+           says_other_positions(key, value);
+  }
+
+  [[noreturn]] static void refuse(const std::string& key, const std::string& path, const Json& value) {
+    throw Error("CONFIG_KEY", "[read_config] every rope key must be understood but nothing reads " + printable(key) +
+                                  " in " + (path.empty() ? "the top level" : printable(path)) + " (" + shown(value) +
+                                  ")");
+  }
+
+  [[noreturn]] static void refuse_number(const std::string& path, const Json& value) {
+    throw Error("CONFIG_VALUE",
+                "[read_config] " + printable(path) + " must be a finite number but got " + shown(value));
+  }
+
+  const Ledger& ledger_;
+};
+
+}  // namespace
+
+bool names_rope(std::string_view key) {
+  static constexpr std::string_view exact[] = {
+      "positional_embedding_type", "position_encoding_type", "inv_freq", "beta_fast", "beta_slow", "attn_factor",
+      "extrapolation_factor",      "rotate_every_two",       "truncate"};
+  const std::string name = lower(key);
+  if (is_in(exact, name)) return true;
+  for (const char* word : {"rotary", "yarn", "ntk", "theta", "mscale", "freq_base"}) {
+    if (name.find(word) != std::string::npos) return true;
+  }
+  if (name.starts_with("orig") && name.find("max_position_embedding") != std::string::npos) return true;
+  for (const std::string_view known : slippery) {
+    if (one_slip_apart(name, known)) return true;
+  }
+  for (std::size_t begin = 0; begin <= name.size();) {
+    std::size_t end = name.find_first_of("_-. ", begin);
+    if (end == std::string::npos) end = name.size();
+    if (is_rope_word(std::string_view(name).substr(begin, end - begin))) return true;
+    begin = end + 1;
+  }
+  return false;
+}
+
+void check_positions(Reading& reading, const Part& part) {
+  const Object& keys = part.keys;
+  for (const std::string_view key : position_words) {
+    const auto found = keys.json().find(std::string(key));
+    if (found == keys.json().end()) continue;
+    keys.mark(key);
+    if (found->is_string() && says_other_positions(std::string(key), *found)) {
+      reading.note(part.path,
+                   std::string(key) + " is " + shown(*found) + " and not read: " + part.name() + " turns all the same");
+    }
+  }
+  for (const char* key : {"alibi", "use_alibi"}) {
+    const auto found = keys.json().find(key);
+    if (found != keys.json().end() && *found == true) keys.refuse(key, "must be false where layers have a rope");
+  }
+}
+
+void ignore_known(const Object& object, const std::string& key) {
+  object.mark(key);
+  const auto found = object.json().find(key);
+  if (found == object.json().end() || !found->is_object()) return;
+  const Object inner = *object.object(key);
+  for (const auto& item : inner.json().items()) {
+    if (is_in(scaling_words, item.key()) || item.value().is_object()) ignore_known(inner, item.key());
+  }
+}
+
+void refuse_leftovers(Reading& reading, const Json& root) { Leftovers(reading.ledger).object(root, "", {}); }
+
+}  // namespace rotary::files

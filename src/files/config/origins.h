@@ -1,0 +1,46 @@
+// Where the values of a rope come from, recorded by the readers: one call beside each value that is read.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "files/text/json.h"
+#include "rotary/files.h"
+
+namespace rotary::files {
+
+// Where one value comes from, before it is known what it is of.
+struct From {
+  Origin origin = Origin::model_default;
+  std::string from = {};
+};
+// Read from that key of the file, or of a class default: then it is the model_type's.
+From from_key(const Object& keys, std::string_view key);
+
+// The values of the rope at hand. What is recorded last counts. Output: nothing is decided by what stands here.
+class Origins {
+ public:
+  // Read from that key of the file, or of a class default: then it is the model_type's.
+  void read(std::string_view value, const Object& keys, std::string_view key);
+  // The same where the key is there, else the default.
+  void read_or_usual(std::string_view value, const Object& keys, std::string_view key, std::string_view whose);
+  void given(std::string_view value, std::string path);
+  void usual(std::string_view value, std::string_view whose);
+  void derived(std::string_view value, std::string formula);
+  // The product of what is recorded with that word.
+  void multiplied(std::string_view value, std::string_view by);
+  void set(std::string_view value, From);
+  void add(const std::vector<ValueOrigin>&);
+
+  // Those of a ModelRope, in the order of its fields.
+  std::vector<ValueOrigin> of_rope() const;
+
+ private:
+  std::vector<ValueOrigin> values_;
+};
+
+// The key at the end of a path: the file's word, for formulas.
+std::string last_word(const std::string& path);
+
+}  // namespace rotary::files

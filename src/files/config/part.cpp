@@ -1,0 +1,348 @@
+// A text part: one ModelRope for each distinct rope of its layers.
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "rotary/error.h"
+#include "stages.h"
+
+namespace rotary::files {
+namespace {
+
+constexpr std::size_t most_ropes = 256;
+
+struct Width {
+  double partial = 1;
+  int rotary_dim = 0;                     // even
+  int exponent_dim = 0;                   // 0: rotary_dim
+  std::optional<From> partial_from = {};  // nothing: the family's
+};
+
+bool scaled(const RopeKeys& rope) { return rope.type != "default" && rope.type != "axial"; }
+
+double checked_partial(const Part& part, double partial) {
+  if (!(partial > 0 && partial <= 1)) {
+    throw Error("CONFIG_VALUE", "[read_config] " + part.keys.path_of(part.family.partial_key) +
+                                    " must be above 0 and at most 1 but got " + spelled(partial));
+  }
+  return partial;
+}
+
+constexpr const char* generic_partial_keys[] = {"partial_rotary_factor", "rotary_pct",   "rope_pct",
+                                                "rotary_percent",        "rope_percent", "rope_percentage",
+                                                "rotary_emb_fraction"};
+
+// A fraction, and the key that says it.
+struct Partial {
+  double value = 1;
+  From from;
+};
+
+std::optional<Partial> partial_at(const Part& part, std::string_view key) {
+  const auto partial = key.empty() ? std::nullopt : part.keys.number(key);
+  return partial ? std::optional(Partial{*partial, from_key(part.keys, key)}) : std::nullopt;
+}
+
+std::optional<Partial> top_partial(const Part& part) {
+  if (part.known) return partial_at(part, part.family.partial_key);
+  for (const char* key : generic_partial_keys) {
+    if (auto partial = partial_at(part, key)) return partial;
+  }
+  return std::nullopt;
+}
+
+// An absolute width: GPT-J's rotary_dim.
+std::optional<int> absolute_dim(Reading& reading, const Part& part, const HeadShape& heads) {
+  if (const auto own = part.family.quirk->rotary_dim) return own(reading, part, heads);
+  const int block = heads.block;
+  const std::string key(part.known ? part.family.dim_key : "rotary_dim");
+  if (key.empty()) return std::nullopt;
+  auto dim = part.keys.integer(key, 1, block);
+  if (!dim && !part.keys.is_null(key) && part.family.dim != 0) {
+    dim = part.family.dim;
+    reading.note(part.path, key + " is not given: " + std::to_string(*dim) + ", the default of " + part.name());
+  }
+  if (!dim) return std::nullopt;
+  reading.origins.read_or_usual("rotary_dim", part.keys, key, part.name());
+  if (*dim % 2 != 0) part.keys.refuse(key, "must be even");
+  if (*dim > block) part.keys.refuse(key, "must be at most the head's " + std::to_string(block) + " elements");
+  return static_cast<int>(*dim);
+}
+
+// Where the fraction of the block that turns has its width from.
+void record_width(Origins& origins, const Part& part, const HeadShape& heads, const Width& width, bool partial_counts) {
+  const Fraction fraction = part.family.quirk->fraction;
+  const bool given = partial_counts && width.partial_from && fraction != Fraction::nothing;
+  if (given && width.partial_from->origin == Origin::given) {
+    const bool of_block = heads.mla && fraction != Fraction::head;
+    origins.derived("rotary_dim",
+                    (of_block ? "qk_rope_head_dim * " : "head_dim * ") + last_word(width.partial_from->from));
+  } else if (given) {
+    origins.set("rotary_dim", *width.partial_from);
+  } else if (partial_counts && part.family.partial != 1 && fraction != Fraction::head) {
+    origins.usual("rotary_dim", part.name());
+  } else if (heads.mla) {
+    origins.set("rotary_dim", heads.block_from);
+  } else {
+    origins.derived("rotary_dim", "head_dim");
+  }
+}
+
+// How much of the block turns. rope.partial (inside the object) beats the top level, that beats the family.
+Width width_of(Reading& reading, const Part& part, const RopeKeys& rope, const HeadShape& heads) {
+  Width width;
+  const Fraction fraction = part.family.quirk->fraction;
+  auto stated = top_partial(part);
+  if (rope.partial) stated = Partial{*rope.partial, rope.partial_from};
+  if (stated) width.partial_from = stated->from;
+  const bool given = stated && fraction != Fraction::nothing;
+  if (!given) {
+    if (const auto dim = absolute_dim(reading, part, heads)) {
+      width.rotary_dim = *dim;
+      return width;
+    }
+  } else if (!part.family.dim_key.empty()) {
+    part.keys.mark(part.family.dim_key);
+  }
+  width.partial = checked_partial(part, given ? stated->value : part.family.partial);
+  if (!given && width.partial != 1) {
+    reading.note(part.path, std::string(part.family.partial_key) + " is not given: " + spelled(width.partial) +
+                                ", the default of " + part.name());
+  }
+  const bool counts = scaled(rope) || part.family.reads_partial;
+  record_width(reading.origins, part, heads, width, counts && rope.type != "proportional");
+  if (rope.type == "proportional") {
+    width.rotary_dim = heads.block;
+    return width;
+  }
+  if (!counts) {
+    if (given && width.partial != 1) {
+      reading.note(part.path, "partial_rotary_factor " + spelled(width.partial) +
+                                  " has no effect: transformers turns the whole head of " + part.name());
+    }
+    width.partial = 1;
+  }
+  // Of an MLA whose factor counts the whole head (Mistral 4), the rope block is that fraction already.
+  const bool of_head = fraction == Fraction::head;
+  const int whole = of_head ? heads.head_dim : heads.block;
+  const int turning = of_head && !given ? heads.block : static_cast<int>(whole * width.partial);
+  width.rotary_dim = turning + turning % 2;
+  if (turning % 2 != 0) {
+    if (turning == whole) {
+      throw OddHead(part.keys.path_of("head_dim") + " must be even but got " + std::to_string(turning));
+    }
+    width.exponent_dim = turning;
+    reading.note(part.path, std::to_string(turning) + " rotated elements are odd: " + std::to_string(width.rotary_dim) +
+                                " turn, with " + std::to_string(turning) + " in the exponent, " +
+                                (rope.type == "yarn" ? "where transformers refuses yarn" : "as in transformers"));
+  }
+  if (width.rotary_dim == 0) {
+    throw Error("CONFIG_VALUE", "[read_config] " + part.keys.path_of(part.family.partial_key) +
+                                    " must leave at least one pair but got " + spelled(width.partial) + " of " +
+                                    std::to_string(whole));
+  }
+  return width;
+}
+
+// Further spellings of what is known, and factors that are 1: harmless where they agree, refused as unread otherwise.
+void mark_what_agrees(const Part& part, const RopeKeys& rope, const Width& width, const HeadShape& heads) {
+  const Object& keys = part.keys;
+  const auto number = [&keys](const char* key) {
+    const auto found = keys.json().find(key);
+    return found != keys.json().end() && found->is_number() ? found->get<double>() : std::nan("");
+  };
+  for (const char* key : {"rope_theta", "rotary_emb_base", "rotary_base", "rope_base", "theta"}) {
+    if (number(key) == rope.base) keys.mark(key);
+  }
+  const int turning = width.exponent_dim != 0 ? width.exponent_dim : width.rotary_dim;
+  for (const char* key : generic_partial_keys) {
+    const double partial = number(key);
+    if (partial > 0 && partial <= 1 && static_cast<int>(heads.block * partial) == turning) keys.mark(key);
+  }
+  for (const char* key : {"rotary_dim", "rope_dim", "attn_rotary_emb"}) {
+    if (number(key) == width.rotary_dim) keys.mark(key);
+  }
+  for (const char* key : {"rope_position_scale", "rope_condense_ratio", "rope_ratio", "rotary_scaling_factor"}) {
+    if (number(key) == 1) keys.mark(key);
+  }
+  for (const char* key :
+       {"rope_interleaved", "rope_interleave", "rope_traditional", "rotary_interleaved", "rotary_emb_interleaved"}) {
+    const auto found = keys.json().find(key);
+    if (found != keys.json().end() && *found == (part.family.pairing != Pairing::half)) keys.mark(key);
+  }
+  const auto type = keys.json().find("rope_type");  // hoisted out of the object
+  if (type != keys.json().end() && *type == rope.type) keys.mark("rope_type");
+  for (const char* key : {"rotary", "use_rope", "use_rotary", "use_rotary_pos_emb"}) {
+    const auto found = keys.json().find(key);
+    if (found != keys.json().end() && *found == true) keys.mark(key);
+  }
+}
+
+Pairing pairing_of(Reading& reading, const Part& part) {
+  Pairing pairing = part.family.pairing;
+  reading.origins.usual("pairing", part.name());
+  if (part.family.mla.rope != 0 && !is_mla(part)) {
+    pairing = Pairing::half;
+    reading.origins.read("pairing", part.keys, "use_mla");
+    reading.note(part.path, "use_mla is false: ordinary heads, and the pairing is half");
+  }
+  if (part.family.switches_pairing) {
+    const auto interleaved = part.keys.boolean("rope_interleave");
+    reading.origins.read_or_usual("pairing", part.keys, "rope_interleave", part.name());
+    if (interleaved && !*interleaved) {
+      pairing = Pairing::half;
+      reading.note(part.path, "rope_interleave is false: the pairing is half");
+    }
+  }
+  if (const auto own = part.family.quirk->pairing) pairing = own(reading, part, pairing);
+  if (!reading.options.pairing) return pairing;
+  reading.origins.given("pairing", "--pairing");
+  if (part.known && *reading.options.pairing != pairing) {
+    reading.note(part.path, std::string("the pairing given, ") + name(*reading.options.pairing) + ", overrides " +
+                                name(pairing) + " of " + part.name());
+  }
+  return *reading.options.pairing;
+}
+
+// What tells two ropes apart, beside the numbers: the scaling's keys as written.
+std::string written(const RopeKeys& rope) {
+  if (!rope.scaling || !scaled(rope)) return rope.type;
+  Json keys = rope.scaling->json();
+  for (const char* key : {"rope_theta", "rope_type", "type", "partial_rotary_factor"}) keys.erase(key);
+  return rope.type + keys.dump();
+}
+
+class TextPart {
+ public:
+  TextPart(Reading& reading, const Part& part)
+      : reading_(reading), part_(part), layers_(read_layers(reading, part)), source_(reading, part, layers_) {}
+
+  void read() {
+    const Pairing pairing = pairing_of(reading_, part_);
+    of_part_ = reading_.origins;
+    std::vector<int> without;
+    for (std::size_t i = 0; i < layers_.size(); ++i) {
+      const std::size_t slot = slot_of(layers_[i], pairing);
+      if (slot == none) {
+        without.push_back(static_cast<int>(i));
+      } else {
+        ropes_[slot].layers.push_back(static_cast<int>(i));
+      }
+    }
+    if (!ropes_.empty()) check_positions(reading_, part_);
+    read_dual_chunk();
+    if (ropes_.empty()) read_unused_keys();
+    for (ModelRope& rope : ropes_) {
+      rope.layers_without_rope = without;
+      reading_.model.ropes.push_back(std::move(rope));
+    }
+    part_.keys.length("original_max_position_embeddings", most_length);
+    for (const std::string_view key : words(part_.family.harmless)) ignore(key);
+    if (!part_.family.remark.text.empty()) reading_.note(part_.path, std::string(part_.family.remark.text));
+  }
+
+ private:
+  // Qwen2.5-1M: beyond a chunk, attention remaps positions; the frequencies stay.
+  void read_dual_chunk() {
+    const char* key = "dual_chunk_attention_config";
+    const auto chunks = part_.keys.has(key) ? part_.keys.object(key) : std::nullopt;
+    if (!chunks) return;
+    chunks->mark("original_max_position_embeddings");
+    reading_.note(part_.path,
+                  std::string(key) + " remaps positions inside attention (vLLM); the frequencies are these");
+  }
+
+  static constexpr std::size_t none = static_cast<std::size_t>(-1);
+
+  void ignore(std::string_view key) {
+    const bool says = part_.keys.has(key);
+    ignore_known(part_.keys, std::string(key));
+    const std::vector<std::string_view> of_remark = words(part_.family.remark.keys);
+    const bool told = std::find(of_remark.begin(), of_remark.end(), key) != of_remark.end();
+    if (says && !told) {
+      reading_.note(part_.path, std::string(key) + " is not read: " +
+                                    (ropes_.empty() ? "nothing turns" : part_.name() + " turns without it"));
+    }
+  }
+
+  // No layer turns (ALiBi, position_embedding_type): the rope keys of the file are understood, and unused.
+  void read_unused_keys() {
+    for (const char* key : {"rope_theta", "rope_scaling", "rope_parameters"}) ignore(key);
+    for (const std::string_view key : words(part_.family.base_key)) ignore(key.substr(0, key.find('.')));
+    if (!part_.family.partial_key.empty()) ignore(part_.family.partial_key);
+    head_shape(reading_, part_, Layer{});
+  }
+
+  // Layers of one type and one pair of list entries share a slot; slots with equal ropes are one rope.
+  std::size_t slot_of(const Layer& layer, Pairing pairing) {
+    if (!layer.turns) return none;
+    const auto key = std::make_tuple(layer.type, layer.base.value_or(0), layer.partial.value_or(0), layer.scaled,
+                                     layer.heads, layer.kv_heads, layer.head_dim, layer.nope, layer.turning);
+    if (const auto found = slots_.find(key); found != slots_.end()) return found->second;
+    reading_.origins = of_part_;
+    const auto rope = source_.of(layer);
+    const std::size_t slot = rope ? add(layer, *rope, pairing) : none;
+    slots_.emplace(key, slot);
+    return slot;
+  }
+
+  std::size_t add(const Layer& layer, const RopeKeys& keys, Pairing pairing) {
+    const HeadShape heads = head_shape(reading_, part_, layer);
+    if (heads.block % 2 != 0 && !part_.path.empty() && !part_.family.reads_partial) {  // the other parts may be sound
+      reading_.note_no_rope(part_.path, "heads of " + std::to_string(heads.block) + " elements cannot turn");
+      return none;
+    }
+    const Width width = width_of(reading_, part_, keys, heads);
+    ModelRope model;
+    model.part = part_.path;
+    model.heads = heads.heads;
+    model.kv_heads = heads.kv_heads;
+    model.context = stated_context(reading_, part_.keys);
+    model.rope.head_dim = heads.head_dim;
+    model.rope.rotary_dim = width.rotary_dim;
+    model.rope.exponent_dim = width.exponent_dim;
+    model.rope.base = keys.base;
+    model.rope.pairing = pairing;
+    model.first = heads.first;
+    if (const auto own = part_.family.quirk->rope) own(reading_, part_, model);
+    if (part_.known) mark_what_agrees(part_, keys, width, heads);
+    model.rope.scaling = read_scaling(
+        reading_, part_,
+        {.rope = keys, .partial = width.partial, .partial_from = width.partial_from, .pairs = width.rotary_dim / 2});
+    set_mrope_axes(reading_, part_, keys.scaling, model.rope);
+    const bool condensed = part_.keys.has("rope_condense_ratio");
+    if (!keys.scaling && !condensed)
+      reading_.note(part_.path, "no rope_scaling or rope_parameters apply: the rope is not scaled");
+    const auto same = std::make_tuple(written(keys), model.heads, model.kv_heads, model.rope.head_dim, model.first,
+                                      model.rope.rotary_dim, model.rope.base);
+    if (const auto found = same_.find(same); found != same_.end()) return found->second;
+    if (ropes_.size() == most_ropes) {
+      throw Error("CONFIG_VALUE", "[read_config] a model must have at most " + std::to_string(most_ropes) +
+                                      " different ropes but has more");
+    }
+    model.origins = reading_.origins.of_rope();
+    ropes_.push_back(std::move(model));
+    same_.emplace(same, ropes_.size() - 1);
+    return ropes_.size() - 1;
+  }
+
+  Reading& reading_;
+  const Part& part_;
+  std::vector<Layer> layers_;
+  RopeSource source_;
+  Origins of_part_;
+  std::vector<ModelRope> ropes_;
+  std::map<std::tuple<std::string, double, double, bool, int, int, int, int, int>, std::size_t> slots_;
+  std::map<std::tuple<std::string, int, int, int, int, int, double>, std::size_t> same_;
+};
+
+}  // namespace
+
+OddHead::OddHead(const std::string& told) : Error("CONFIG_VALUE", "[read_config] " + told), rule(told) {}
+
+void read_text_part(Reading& reading, const Part& part) {
+  reading.origins = {};
+  TextPart(reading, part).read();
+}
+
+}  // namespace rotary::files

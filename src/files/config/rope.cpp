@@ -1,0 +1,345 @@
+// The parameters of one rope from every spelling: rope_theta + rope_scaling, rope_parameters flat or per layer type,
+// class defaults.
+#include <algorithm>
+#include <cmath>
+
+#include "rotary/error.h"
+#include "stages.h"
+
+namespace rotary::files {
+namespace {
+
+std::optional<double> base_at(const Object& keys, std::string_view key) {
+  const auto found = keys.json().find(std::string(key));
+  if (found == keys.json().end() || found->is_array()) return std::nullopt;  // a list: config/layers.cpp
+  const auto base = keys.number(key);
+  if (base && (!(*base > 1) || !std::isfinite(*base))) {
+    keys.refuse(key, "must be above 1 (at 1 every pair turns alike, below it the later pairs turn faster)");
+  }
+  return base;
+}
+
+// "attn_config.rope_theta" reads one level down.
+std::optional<double> base_below(const Object& keys, std::string_view path) {
+  const auto dot = path.find('.');
+  if (dot == std::string_view::npos) return base_at(keys, path);
+  const std::string outer(path.substr(0, dot));
+  const auto inner = keys.has(outer) ? keys.object(outer) : std::nullopt;
+  return inner ? base_at(*inner, path.substr(dot + 1)) : std::nullopt;
+}
+
+std::optional<Object> filled(const Object& keys, const char* key) {
+  if (!keys.has(key)) {
+    keys.mark(key);
+    return std::nullopt;
+  }
+  const auto object = keys.object(key);
+  return object->json().empty() ? std::nullopt : object;
+}
+
+// "attn_config.rope_hf_config"
+std::optional<Object> object_below(const Object& keys, std::string_view path) {
+  const auto dot = path.find('.');
+  const std::string key(path.substr(0, dot));
+  if (dot == std::string_view::npos) return filled(keys, key.c_str());
+  const auto inner = keys.has(key) ? keys.object(key) : std::nullopt;
+  return inner ? object_below(*inner, path.substr(dot + 1)) : std::nullopt;
+}
+
+// Whether the old spelling means different things to different layer types.
+bool typed(Old old) { return old != Old::one_for_all && old != Old::all_to_all; }
+
+// What rope_parameters is keyed by, in files of layer types.
+bool is_label(const std::string& key) {
+  return key.ends_with("_attention") || key.starts_with("hybrid") || key == "main" || key == "compress";
+}
+
+bool is_known_label(std::string_view key) {
+  for (const char* known :
+       {"full_attention", "sliding_attention", "chunked_attention", "linear_attention", "hybrid", "hybrid_sliding",
+        "main", "compress", "compressed_sparse_attention", "heavily_compressed_attention"}) {
+    if (key == known) return true;
+  }
+  return false;
+}
+
+constexpr const char* known_types[] = {"default",      "linear", "dynamic", "yarn",          "longrope",      "llama3",
+                                       "proportional", "ntk",    "axial",   "deepseek_yarn", "telechat3-yarn"};
+
+// The names that generic files (of a model_type that is not known) use.
+constexpr const char* generic_base_keys[] = {"rope_theta", "rotary_emb_base", "rotary_base", "rope_base"};
+
+}  // namespace
+
+bool is_sliding(const std::string& layer_type) {
+  return layer_type == "sliding_attention" || layer_type == "hybrid_sliding" || layer_type == "main";
+}
+
+std::string scaling_type(Reading& reading, const Part& part, const Object& keys) {
+  const auto modern = keys.text("rope_type");
+  const auto legacy = keys.text("type");
+  const char* key = modern ? "rope_type" : "type";
+  const std::string said = modern.value_or(legacy.value_or("default"));
+  reading.origins.read_or_usual("scaling", keys, key, part.name());
+  if (modern && legacy && *modern != *legacy) {
+    reading.note(part.path, "rope_type " + *modern + " beats type " + *legacy + " in " + keys.path());
+  }
+  std::string type = said;
+  if (said == "su" || (said == "yarn" && part.family.quirk->yarn_is_longrope)) type = "longrope";
+  if (said == "mrope") type = "default";
+  if (said == "xdrope") type = "dynamic";
+  if (said == "ntkmixed") type = "ntk";                            // BlueLM
+  if (said == "no_scaling" || said == "origin") type = "default";  // MPT, InternLM
+  if (type != said) reading.note(part.path, "rope_type " + said + " is read as " + type);
+  if (std::find(std::begin(known_types), std::end(known_types), type) == std::end(known_types)) {
+    std::string rule = "must be one of";
+    for (const char* known : known_types) rule += std::string(rule.back() == 'f' ? " " : ", ") + known;
+    keys.refuse(key, rule);
+  }
+  return type;
+}
+
+RopeSource::RopeSource(Reading& reading, const Part& part, const std::vector<Layer>& layers)
+    : reading_(reading), part_(part) {
+  for (const Layer& layer : layers) {
+    if (!layer.type.empty() && std::find(labels_.begin(), labels_.end(), layer.type) == labels_.end()) {
+      labels_.push_back(layer.type);
+    }
+  }
+  const Object& keys = part.keys;
+  if (!part.family.sliding_base_key.empty()) base_at(keys, part.family.sliding_base_key);
+  if (part.family.reads_scaling) {
+    dict_ = filled(keys, "rope_parameters");
+    scaling_ = filled(keys, "rope_scaling");
+  }
+  const std::string_view scaling_key = part.family.quirk->scaling_key;
+  if (!scaling_ && !scaling_key.empty()) scaling_ = object_below(keys, scaling_key);
+  if (!part.family.rope_parameters.empty()) {
+    reading.defaults.push_back(parse_json(part.family.rope_parameters));
+    defaults_ =
+        Object(reading.defaults.back(), "the default rope_parameters of " + part.name(), reading.ledger, part.name());
+    drop_defaults_beside_empty();
+  }
+  const bool compresses = part.family.old == Old::scaling_to_compress;
+  if (scaling_ && dict_ && (compresses || !typed(part.family.old))) {
+    reading.note(part.path,
+                 "rope_scaling and rope_parameters are both given: rope_scaling decides, as in transformers");
+    ignore_known(keys, "rope_parameters");
+    dict_.reset();
+  }
+  if (scaling_ && typed(part.family.old) && !compresses && !scaling_->has("rope_type")) drop_untyped_scaling();
+  if (scaling_ && !typed(part.family.old)) dict_ = std::exchange(scaling_, std::nullopt);
+  nested_ = dict_ && is_nested(*dict_);
+  if (dict_ && nested_) read_around_nested();
+  if (dict_ && !nested_ && compresses) {
+    reading.note(part.path, "rope_parameters is not keyed by layer type: read as rope_scaling, as in transformers");
+    scaling_ = std::exchange(dict_, std::nullopt);
+  }
+  if (dict_ && !nested_ && typed(part.family.old)) {
+    reading.note(part.path, "rope_parameters is not keyed by layer type: transformers ignores it for " + part.name());
+    ignore_known(keys, "rope_parameters");
+    dict_.reset();
+  }
+}
+
+// transformers takes the class default where rope_parameters is null or not there: {} is an unscaled rope.
+void RopeSource::drop_defaults_beside_empty() {
+  const auto found = part_.keys.json().find("rope_parameters");
+  const bool is_empty = found != part_.keys.json().end() && found->is_object() && found->empty();
+  if (!is_empty || scaling_ || is_nested(*defaults_)) return;
+  reading_.note(part_.path, "rope_parameters is {}: unscaled, not the default of " + part_.name());
+  defaults_.reset();
+}
+
+// gemma3 and its kin start from {"rope_type": "default"} and add rope_scaling: an old "type" loses against it.
+void RopeSource::drop_untyped_scaling() {
+  reading_.note(part_.path, "rope_scaling has type but no rope_type: transformers leaves " + part_.name() +
+                                " unscaled then; write rope_type for the scaling");
+  ignore_known(part_.keys, "rope_scaling");
+  scaling_.reset();
+}
+
+bool RopeSource::is_nested(const Object& dict) const {
+  for (const auto& item : dict.json().items()) {
+    const bool label = std::find(labels_.begin(), labels_.end(), item.key()) != labels_.end() || is_label(item.key());
+    if (label && (item.value().is_object() || item.value().is_null())) return true;
+  }
+  return false;
+}
+
+// Keys beside the layer types: transformers reads truncate there, and drops rope_type and rope_theta.
+void RopeSource::read_around_nested() {
+  truncate_ = dict_->boolean("truncate");
+  if (dict_->is_null("truncate")) truncate_ = false;  // as transformers reads it
+  if (truncate_) truncate_from_ = from_key(*dict_, "truncate");
+  for (const char* key : {"rope_theta", "rope_type", "type"}) {
+    if (!dict_->has(key)) continue;
+    dict_->mark(key);
+    reading_.note(part_.path, dict_->path_of(key) + " stands beside the layer types and is not read");
+  }
+  for (const auto& item : dict_->json().items()) {
+    const bool used = std::find(labels_.begin(), labels_.end(), item.key()) != labels_.end();
+    if (used || !is_known_label(item.key())) continue;
+    ignore_known(*dict_, item.key());
+    reading_.note(part_.path, dict_->path_of(item.key()) + " is not read: no layer has that type");
+  }
+}
+
+double RopeSource::top_base(bool sliding) const {
+  const Family& family = part_.family;
+  const Object& keys = part_.keys;
+  const auto given = [&](std::string_view key) {
+    const auto base = base_below(keys, key);
+    if (base) reading_.origins.read("base", keys, key);
+    return base;
+  };
+  if (!part_.known) {
+    for (const char* key : generic_base_keys) {
+      if (const auto base = given(key)) return *base;
+    }
+  } else if (sliding && family.sliding_base != 0) {
+    const auto base = family.sliding_base_key.empty() ? std::nullopt : given(family.sliding_base_key);
+    if (!base) take_base(family.sliding_base, "the sliding layers' default of");
+    return base.value_or(family.sliding_base);
+  } else if (family.quirk->base != nullptr) {
+    return family.quirk->base(reading_, part_);
+  } else if (!family.base_key.empty()) {
+    for (const std::string_view key : words(family.base_key)) {
+      if (const auto base = given(key)) {
+        pass_over_deeper(key, *base);
+        return *base;
+      }
+    }
+  }
+  take_base(family.base, family.base_key.empty() ? "fixed in" : "the default of");
+  return family.base;
+}
+
+// A base one level down (attn_config.rope_theta) loses against the one at the top.
+void RopeSource::pass_over_deeper(std::string_view winner, double base) const {
+  for (const std::string_view key : words(part_.family.base_key)) {
+    const auto other = key != winner && key.find('.') != key.npos ? base_below(part_.keys, key) : std::nullopt;
+    if (other && *other != base) {
+      reading_.note(part_.path, std::string(key) + " is not read: " + std::string(winner) + " decides");
+    }
+  }
+}
+
+void RopeSource::take_base(double base, const char* whose) const {
+  reading_.note(part_.path, "no base (rope_theta) is given: " + spelled(base) + ", " + whose + " " + part_.name());
+  reading_.origins.usual("base", part_.name());
+}
+
+// The rope that one object describes; without one, the unscaled rope.
+RopeKeys RopeSource::read(const std::optional<Object>& keys, const Layer& layer) const {
+  RopeKeys rope;
+  // transformers nests those old spellings too
+  rope.truncate_elsewhere = keys && (nested_ || part_.family.old != Old::one_for_all);
+  rope.truncate = truncate_;
+  rope.truncate_from = truncate_from_;
+  reading_.origins.usual("scaling", part_.name());
+  if (keys) {
+    rope.scaling = keys;
+    rope.type = scaling_type(reading_, part_, *keys);
+    rope.partial = inner_number(*keys, "partial_rotary_factor");
+    if (rope.partial) rope.partial_from = from_key(*keys, "partial_rotary_factor");
+  }
+  const auto inner = keys && inner_number(*keys, "rope_theta") ? base_at(*keys, "rope_theta") : std::nullopt;
+  if (layer.base) {
+    if (!(*layer.base > 1)) {
+      throw Error("CONFIG_VALUE", "[read_config] every base in a list must be above 1 but got " + spelled(*layer.base));
+    }
+    rope.base = *layer.base;
+    drop_outer_base();
+  } else if (inner) {
+    rope.base = *inner;
+    reading_.origins.read("base", *keys, "rope_theta");
+    drop_outer_base();
+  } else {
+    rope.base = top_base(has_sliding_base(layer, keys.has_value()));
+  }
+  if (const auto own = part_.family.quirk->partial; own != nullptr && !rope.partial) {
+    rope.partial = own(layer);
+    rope.partial_from = {Origin::model_default, part_.name()};
+  }
+  if (layer.partial) {
+    rope.partial = layer.partial;
+    rope.partial_from = layer.partial_from;
+  }
+  if (!layer.scaled) {
+    rope.type = "default";
+    rope.scaling.reset();
+  }
+  return rope;
+}
+
+// A number of the object, where the class does not write its own over it.
+std::optional<double> RopeSource::inner_number(const Object& keys, const char* key) const {
+  const auto value = keys.number(key);
+  if (!value || nested_ || part_.family.old != Old::scaling_to_compress) return value;
+  reading_.note(part_.path,
+                keys.path_of(key) + " is not read: transformers writes that of " + part_.name() + " over it");
+  return std::nullopt;
+}
+
+bool RopeSource::has_sliding_base(const Layer& layer, bool has_keys) const {
+  const Family& family = part_.family;
+  if (!is_sliding(layer.type) || !has_keys || family.old != Old::all_to_all) return is_sliding(layer.type);
+  if (part_.keys.has(std::string(family.sliding_base_key))) {
+    reading_.note(part_.path, std::string(family.sliding_base_key) + " is not read beside rope_scaling or " +
+                                  "rope_parameters, as in transformers: rope_theta is the base of every layer type");
+  }
+  return false;
+}
+
+// A base inside the object beats the ones outside.
+void RopeSource::drop_outer_base() const {
+  const Object& keys = part_.keys;
+  std::vector<std::string_view> outside = words(part_.family.base_key);
+  if (!part_.family.sliding_base_key.empty()) outside.push_back(part_.family.sliding_base_key);
+  for (const std::string_view key : outside) {
+    const auto outer = base_below(keys, key);
+    if (outer && !typed(part_.family.old)) {
+      reading_.note(part_.path, std::string(key) + " at the top is not read: the one inside rope_parameters decides");
+    }
+  }
+}
+
+// Whether rope_scaling bends the layers of that type, of the families where it does not bend all.
+bool RopeSource::is_bent(const std::string& type) const {
+  if (const auto own = part_.family.quirk->is_scaled) {
+    if (const auto scaled = own(part_, type)) return *scaled;
+  }
+  return !is_sliding(type) || part_.family.old == Old::scaling_to_both;
+}
+
+std::optional<RopeKeys> RopeSource::of(const Layer& layer) const {
+  if (typed(part_.family.old)) {
+    if (scaling_ && is_bent(layer.type)) return read(scaling_, layer);
+    const bool entry = nested_ && dict_->has(layer.type);
+    return read(entry ? dict_->object(layer.type) : std::nullopt, layer);
+  }
+  if (dict_ && !nested_) return read(dict_, layer);
+  if (dict_ && nested_) return entry_of(*dict_, layer);
+  if (!defaults_) return read(std::nullopt, layer);
+  reading_.note(part_.path, "no rope_parameters or rope_scaling are given: the default of " + part_.name() + ", " +
+                                std::string(part_.family.rope_parameters));
+  return is_nested(*defaults_) ? entry_of(*defaults_, layer) : read(defaults_, layer);
+}
+
+std::optional<RopeKeys> RopeSource::entry_of(const Object& dict, const Layer& layer) const {
+  if (dict.is_null(layer.type)) {
+    dict.mark(layer.type);
+    reading_.note(part_.path, dict.path_of(layer.type) + " is null: those layers have no rope");
+    return std::nullopt;
+  }
+  const auto entry = dict.object(layer.type);
+  if (!entry) {
+    throw Error("CONFIG_MISSING", "[read_config] " + dict.path() +
+                                      " must have an entry for every layer type but has none for " +
+                                      (layer.type.empty() ? "layers without a type" : layer.type));
+  }
+  return read(entry, layer);
+}
+
+}  // namespace rotary::files

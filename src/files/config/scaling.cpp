@@ -1,0 +1,379 @@
+// rope_type and its keys -> Scaling. Every key of the object is read here or refused later.
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <utility>
+
+#include "rotary/error.h"
+#include "stages.h"
+
+namespace rotary::files {
+namespace {
+
+class ScalingReader {
+ public:
+  ScalingReader(Reading& reading, const Part& part, const ScalingContext& context)
+      : reading_(reading), part_(part), context_(context), keys_(*context.rope.scaling) {}
+
+  Scaling read() {
+    const std::string& type = context_.rope.type;
+    read_known_extras();
+    if (type == "linear") return Linear{.factor = factor()};
+    if (type == "dynamic") return dynamic();
+    if (type == "ntk") return ntk();
+    if (type == "yarn" || type == "deepseek_yarn" || type == "telechat3-yarn") return yarn(type);
+    if (type == "longrope") return longrope();
+    if (type == "llama3") return llama3();
+    if (type == "proportional") return proportional();
+    return Unscaled{};
+  }
+
+ private:
+  void note(const std::string& sentence) { reading_.note(part_.path, sentence); }
+  Origins& origins() { return reading_.origins; }
+  void record(const char* value, const char* key) { origins().read(value, keys_, key); }
+  // The method's own default where the key is not there.
+  void record_or_usual(const std::string& value, const char* key) {
+    origins().read_or_usual(value, keys_, key, context_.rope.type);
+  }
+
+  // Keys that files carry and that turn nothing.
+  void read_known_extras() {
+    if (keys_.has("original_max_position_embeddings") && !uses_trained_length()) {
+      trained_in_keys();
+      note(keys_.path_of("original_max_position_embeddings") + " is not used by rope_type " + context_.rope.type);
+    }
+    for (const char* key : {"max_position_embeddings", "finetuned", "rope_type", "type"}) keys_.mark(key);
+    const bool unscaled = context_.rope.type == "default" || context_.rope.type == "axial";
+    if (unscaled && keys_.has("factor") && keys_.json().at("factor") == 1) keys_.mark("factor");
+    if (keys_.number("llama_4_scaling_beta")) {
+      note(keys_.path_of("llama_4_scaling_beta") + " scales the queries by position; it is not part of the rotation");
+    }
+  }
+
+  bool uses_trained_length() const {
+    const std::string& type = context_.rope.type;
+    return type.ends_with("yarn") || type == "longrope" || type == "llama3";
+  }
+
+  double at_least_one(const char* key, double value) {
+    if (!(value >= 1)) {
+      keys_.refuse(key, "must be at least 1 (below, positions would be stretched apart instead of drawn together)");
+    }
+    if (!(value <= most_factor)) keys_.refuse(key, "must be at most " + spelled(most_factor));
+    return value;
+  }
+
+  // A number of any sign, far from where the formulas overflow.
+  std::optional<double> moderate(const char* key) {
+    const auto value = keys_.number(key);
+    if (value && !(std::fabs(*value) <= most_factor))
+      keys_.refuse(key, "must be at most " + spelled(most_factor) + " in magnitude");
+    return value;
+  }
+
+  double positive(const char* key, double value) {
+    if (!(value > 0 && value <= most_factor)) keys_.refuse(key, "must be above 0 and at most " + spelled(most_factor));
+    return value;
+  }
+
+  double factor() {
+    const std::string& other = keys_.path();
+    const std::string_view own = part_.family.quirk->scaling_key;
+    const bool has_default = !own.empty() && other.ends_with(own);
+    const char* key = has_default && !keys_.has("factor") ? "scaling_factor" : "factor";
+    const auto value = keys_.number(key);
+    if (!value && !has_default) missing("factor");
+    origins().read_or_usual("scaling.factor", keys_, key, part_.name());
+    if (!value) note(keys_.path_of("factor") + " is not given: 1, the default of " + part_.name());
+    const bool stretches = context_.rope.type != "longrope";  // its factor makes an attention factor only
+    return stretches ? at_least_one(key, value.value_or(1)) : positive(key, value.value_or(1));
+  }
+
+  [[noreturn]] void missing(const std::string& key) const {
+    throw Error("CONFIG_MISSING", "[read_config] rope_type " + context_.rope.type + " must have " + key + " but " +
+                                      keys_.path() + " has none");
+  }
+
+  std::optional<std::int64_t> trained_in_keys() const {
+    return keys_.length("original_max_position_embeddings", most_length);
+  }
+
+  // L0: the top level's, else the object's, else max_position_embeddings.
+  std::int64_t trained_length() {
+    const auto inside = trained_in_keys();
+    const auto top = part_.keys.length("original_max_position_embeddings", most_length);
+    constexpr const char* key = "original_max_position_embeddings";
+    if (top && !context_.rope.truncate_elsewhere) {
+      origins().read("scaling.trained_length", part_.keys, key);
+      if (inside && *inside != *top) {
+        note("original_max_position_embeddings at the top (" + std::to_string(*top) + ") beats the one in " +
+             keys_.path() + ", as in transformers");
+      }
+      return *top;
+    }
+    if (inside) {
+      record("scaling.trained_length", key);
+      return *inside;
+    }
+    const auto longest = longest_length();
+    if (!longest) missing("original_max_position_embeddings (or the model max_position_embeddings)");
+    origins().set("scaling.trained_length", longest->from);
+    note("original_max_position_embeddings is not given: max_position_embeddings " +
+         std::to_string(longest->positions) + ", as the frameworks read it");
+    return longest->positions;
+  }
+
+  // max_position_embeddings, the file's or the class default.
+  struct Length {
+    std::int64_t positions = 0;
+    From from;
+  };
+  std::optional<Length> longest_length() {
+    if (const auto given = context_length(part_.keys)) return Length{*given, {Origin::derived, context_word()}};
+    const std::int64_t usual = part_.family.context;
+    if (usual == 0) return std::nullopt;
+    note("max_position_embeddings is not given: " + std::to_string(usual) + ", the default of " + part_.name());
+    return Length{usual, {Origin::model_default, part_.name()}};
+  }
+
+  // What the file calls max_position_embeddings.
+  std::string context_word() { return context_key(part_.keys).value_or("max_position_embeddings"); }
+
+  // factor, or max_position_embeddings / L0 where it is null or missing.
+  double factor_or_ratio(std::int64_t trained) {
+    if (keys_.has("factor")) return factor();
+    const auto longest = longest_length();
+    if (!longest) missing("factor (or the model max_position_embeddings)");
+    origins().derived("scaling.factor", context_word() + " / original_max_position_embeddings");
+    const double ratio = static_cast<double>(longest->positions) / static_cast<double>(trained);
+    note("factor is not given: max_position_embeddings / original_max_position_embeddings = " + spelled(ratio));
+    if (ratio < 1 && context_.rope.type != "longrope") {
+      throw Error("CONFIG_VALUE",
+                  "[read_config] max_position_embeddings / original_max_position_embeddings must be at "
+                  "least 1 where it stands for factor but got " +
+                      spelled(ratio));
+    }
+    return ratio;
+  }
+
+  std::optional<double> attention_factor() {
+    const auto value = keys_.number("attention_factor");
+    if (value && !(*value >= 0 && *value <= most_factor)) {
+      keys_.refuse("attention_factor", "must be from 0 to " + spelled(most_factor));
+    }
+    if (value) record("attention_factor", "attention_factor");
+    return value;
+  }
+
+  Scaling dynamic() {
+    if (part_.family.quirk->alpha_is_ntk && keys_.has("alpha")) {
+      for (const char* key : {"factor", "beta_fast", "beta_slow", "mscale", "mscale_all_dim"}) keys_.number(key);
+      note(
+          "rope_type dynamic with alpha is the static NTK base of the Hunyuan models; factor and the yarn keys beside "
+          "it are not used");
+      record("scaling.factor", "alpha");
+      return Ntk{.factor = at_least_one("alpha", *keys_.number("alpha"))};
+    }
+    const double f = factor();
+    const auto longest = longest_length();
+    if (!longest) missing("the model max_position_embeddings");
+    origins().set("scaling.trained_length", longest->from);
+    if (const auto key = context_key(part_.keys)) origins().read("scaling.trained_length", part_.keys, *key);
+    return Dynamic{.factor = f, .trained_length = longest->positions};
+  }
+
+  Scaling ntk() {
+    const char* key = keys_.has("power") ? "power" : "mixed_b";  // BlueLM's word, vLLM's
+    const auto mixed_b = keys_.number(key);
+    if (mixed_b && !(*mixed_b >= 0 && *mixed_b <= 16)) keys_.refuse(key, "must be from 0 to 16");
+    if (mixed_b) record("scaling.mixed_b", key);
+    return NtkFixed{.factor = factor(), .mixed_b = mixed_b};
+  }
+
+  double beta(const char* key, double usual) {
+    const auto value = keys_.number(key);
+    record_or_usual(std::string("scaling.") + key, key);
+    if (value && !(*value >= 0 && *value <= most_factor)) {
+      keys_.refuse(key, "must be a number of turns, from 0 to " + spelled(most_factor));
+    }
+    if (value && *value > 0) return *value;
+    if (value) note(keys_.path_of(key) + " is 0: " + spelled(usual) + ", as the frameworks read it");
+    origins().usual(std::string("scaling.") + key, context_.rope.type);
+    return usual;
+  }
+
+  bool truncates() {
+    auto own = keys_.boolean("truncate");
+    record_or_usual("scaling.truncate", "truncate");
+    if (keys_.is_null("truncate")) {
+      own = false;
+      origins().given("scaling.truncate", keys_.path_of("truncate"));
+      if (!context_.rope.truncate_elsewhere) note("truncate is null: false, as transformers reads it");
+    }
+    if (!context_.rope.truncate_elsewhere) return own.value_or(true);
+    if (own && *own != context_.rope.truncate.value_or(true)) {
+      note(keys_.path_of("truncate") +
+           " has no effect: transformers reads it beside the layer types of rope_parameters only");
+    }
+    if (!context_.rope.truncate) {
+      origins().usual("scaling.truncate", context_.rope.type);
+      return true;
+    }
+    origins().set("scaling.truncate", context_.rope.truncate_from);
+    return *context_.rope.truncate;
+  }
+
+  Scaling yarn(const std::string& type) {
+    Yarn yarn;
+    yarn.trained_length = trained_length();
+    yarn.factor = factor_or_ratio(yarn.trained_length);
+    yarn.beta_fast = beta("beta_fast", 32);
+    yarn.beta_slow = beta("beta_slow", 1);
+    if (yarn.beta_fast < yarn.beta_slow) keys_.refuse("beta_fast", "must not be below beta_slow");
+    yarn.truncate = truncates();
+    yarn.mscale = moderate("mscale");
+    yarn.mscale_all_dim = moderate("mscale_all_dim");
+    yarn.mscale_ratio = type == "deepseek_yarn";
+    if (type == "telechat3-yarn") yarn.magnitude = 0.07;
+    record_magnitude(yarn);
+    yarn.attention_factor = attention_factor();
+    if (const auto own = part_.family.quirk->yarn) own(reading_, part_, yarn);
+    if (yarn.mscale.has_value() != yarn.mscale_all_dim.has_value() && !yarn.mscale_ratio) {
+      note("mscale and mscale_all_dim count only together: the one in " + keys_.path() + " is not used");
+    }
+    if (type == "telechat3-yarn") note("telechat3-yarn: the magnitude is 0.07 ln(factor) + 1");
+    if (type == "deepseek_yarn") note("deepseek_yarn: the attention factor is M(mscale) / M(mscale_all_dim) always");
+    read_vllm_keys(yarn);
+    return yarn;
+  }
+
+  void record_magnitude(const Yarn& yarn) {
+    const std::string magnitude = spelled(yarn.magnitude);
+    const bool ratio = yarn.mscale_ratio || (yarn.mscale.value_or(0) != 0 && yarn.mscale_all_dim.value_or(0) != 0);
+    if (!ratio) return origins().derived("attention_factor", magnitude + " * ln(factor) + 1");
+    record_or_usual("scaling.mscale", "mscale");
+    record_or_usual("scaling.mscale_all_dim", "mscale_all_dim");
+    origins().derived("attention_factor", "(" + magnitude + " * mscale * ln(factor) + 1) / (" + magnitude +
+                                              " * mscale_all_dim * ln(factor) + 1)");
+  }
+
+  // vLLM's and the YaRN repository's own keys; transformers does not read them.
+  void read_vllm_keys(Yarn& yarn) {
+    if (const auto value = keys_.number("extrapolation_factor")) {
+      yarn.extrapolation_factor = *value;
+      record("scaling.extrapolation_factor", "extrapolation_factor");
+    }
+    if (const auto value = moderate("attn_factor")) {
+      yarn.attn_factor = *value;
+      record("scaling.attn_factor", "attn_factor");
+      origins().multiplied("attention_factor", "attn_factor");
+      note("attn_factor multiplies the attention factor, as in vLLM; transformers does not read it");
+    }
+    if (yarn.extrapolation_factor != 1) note("extrapolation_factor is read as in vLLM; transformers does not read it");
+    const auto apply = keys_.boolean("apply_yarn_scaling");
+    if (apply && !*apply) {
+      yarn.attention_factor = 1;
+      record("attention_factor", "apply_yarn_scaling");
+      note("apply_yarn_scaling is false: no attention factor, as in vLLM");
+    }
+  }
+
+  std::vector<double> factors(const char* key) {
+    auto values = keys_.numbers(key);
+    if (!values) missing(key);
+    record_or_usual(std::string("scaling.") + key, key);
+    if (values->size() != static_cast<std::size_t>(context_.pairs)) {
+      keys_.refuse(key, "must have one factor for each of the " + std::to_string(context_.pairs) + " pairs (" +
+                            std::to_string(values->size()) + " given)");
+    }
+    for (const double value : *values) {
+      if (!(value >= 1 / most_factor && value <= most_factor)) {
+        keys_.refuse(key,
+                     "must list factors above 0, from " + spelled(1 / most_factor) + " to " + spelled(most_factor));
+      }
+    }
+    return *values;
+  }
+
+  Scaling longrope() {
+    LongRope rope;
+    rope.short_factor = factors("short_factor");
+    rope.long_factor = factors("long_factor");
+    rope.trained_length = trained_length();
+    origins().derived("attention_factor", "sqrt(1 + ln(factor) / ln(original_max_position_embeddings))");
+    rope.attention_factor = attention_factor();
+    rope.short_mscale = moderate("short_mscale");
+    rope.long_mscale = moderate("long_mscale");
+    if (rope.short_mscale && !rope.long_mscale) missing("long_mscale (short_mscale is given)");
+    if (rope.long_mscale && !rope.short_mscale) missing("short_mscale (long_mscale is given)");
+    if (rope.short_mscale) {
+      record("scaling.short_mscale", "short_mscale");
+      origins().derived("attention_factor", "short_mscale up to trained_length, long_mscale beyond");
+    }
+    if (rope.long_mscale) record("scaling.long_mscale", "long_mscale");
+    rope.factor = factor_or_ratio(rope.trained_length);
+    if (const auto own = part_.family.quirk->longrope) own(reading_, part_, rope);
+    return rope;
+  }
+
+  Scaling llama3() {
+    Llama3 rope;
+    rope.factor = factor();
+    const auto low = keys_.number("low_freq_factor");
+    const auto high = keys_.number("high_freq_factor");
+    if (!low) missing("low_freq_factor");
+    if (!high) missing("high_freq_factor");
+    if (!(*low > 0)) keys_.refuse("low_freq_factor", "must be above 0");
+    if (!(*high >= *low)) keys_.refuse("high_freq_factor", "must not be below low_freq_factor");
+    if (!(*high <= most_factor)) keys_.refuse("high_freq_factor", "must be at most " + spelled(most_factor));
+    if (*low == *high) {
+      note("low_freq_factor equals high_freq_factor: kept or divided, nothing is blended, as the frameworks read it");
+    }
+    rope.low = *low;
+    rope.high = *high;
+    record("scaling.low", "low_freq_factor");
+    record("scaling.high", "high_freq_factor");
+    rope.trained_length = trained_length();
+    return rope;
+  }
+
+  Scaling proportional() {
+    const auto given = keys_.number("factor");
+    record_or_usual("scaling.factor", "factor");
+    origins().usual("scaling.fraction", part_.name());
+    if (context_.partial_from) origins().set("scaling.fraction", *context_.partial_from);
+    note("rope_type proportional: " + spelled(context_.partial) + " of the pairs of the whole head turn");
+    return Proportional{.fraction = context_.partial, .factor = given ? at_least_one("factor", *given) : 1};
+  }
+
+  Reading& reading_;
+  const Part& part_;
+  const ScalingContext& context_;
+  const Object& keys_;
+};
+
+// LongChat: positions / rope_condense_ratio, which is linear scaling.
+Scaling condensed(Reading& reading, const Part& part) {
+  constexpr const char* key = "rope_condense_ratio";
+  const auto ratio = part.keys.number(key);
+  if (!ratio || *ratio == 1) return Unscaled{};
+  if (!(*ratio >= 1 && *ratio <= most_factor)) part.keys.refuse(key, "must be from 1 to " + spelled(most_factor));
+  reading.origins.read("scaling", part.keys, key);
+  reading.origins.read("scaling.factor", part.keys, key);
+  reading.origins.derived("attention_factor", "1 for linear");
+  reading.note(part.path, std::string(key) +
+                              " divides the positions where FastChat runs the model, and it was trained " +
+                              "so; transformers does not read it");
+  return Linear{.factor = *ratio};
+}
+
+}  // namespace
+
+Scaling read_scaling(Reading& reading, const Part& part, const ScalingContext& context) {
+  reading.origins.derived("attention_factor", "1 for " + context.rope.type);
+  const Scaling scaling = context.rope.scaling ? ScalingReader(reading, part, context).read() : Unscaled{};
+  return std::holds_alternative<Unscaled>(scaling) ? condensed(reading, part) : scaling;
+}
+
+}  // namespace rotary::files

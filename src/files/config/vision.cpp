@@ -1,0 +1,180 @@
+// Ropes of several axes: vision towers, and M-RoPE in the text model beside them.
+#include <algorithm>
+#include <numeric>
+
+#include "rotary/error.h"
+#include "stages.h"
+
+namespace rotary::files {
+namespace {
+
+// The layout is the class's own; no file says it.
+void record_layout(Origins& origins, const Part& part, const ModelRope& model) {
+  origins.derived("rotary_dim", part.family.tower->width);
+  if (model.first != 0) origins.derived("first", "head_dim / 2");
+  origins.usual("axis", part.name());
+  origins.derived("attention_factor", "1 for default");
+}
+
+void add_blocks(Reading& reading, const Part& part, std::vector<ModelRope> blocks) {
+  for (ModelRope& model : blocks) {
+    record_layout(reading.origins, part, model);
+    model.origins = reading.origins.of_rope();
+    reading.model.ropes.push_back(std::move(model));
+  }
+}
+
+// One rope for each number of key heads that layers have for themselves.
+void add_by_kv_heads(Reading& reading, const std::vector<Layer>& layers, const ModelRope& whole) {
+  const std::size_t begin = reading.model.ropes.size();
+  for (const int i : whole.layers) {
+    const Layer& layer = layers[static_cast<std::size_t>(i)];
+    const int kv_heads = layer.kv_heads != 0 ? layer.kv_heads : whole.kv_heads;
+    auto& ropes = reading.model.ropes;
+    auto found = std::find_if(ropes.begin() + static_cast<std::ptrdiff_t>(begin), ropes.end(),
+                              [kv_heads](const ModelRope& rope) { return rope.kv_heads == kv_heads; });
+    if (found == ropes.end()) {
+      reading.origins.add(layer.origins);
+      found = ropes.insert(ropes.end(), whole);
+      found->kv_heads = kv_heads;
+      found->layers.clear();
+      found->origins = reading.origins.of_rope();
+    }
+    found->layers.push_back(i);
+  }
+}
+
+// "mrope_section" and its relatives, else the family's.
+std::vector<int> sections_of(Reading& reading, const Part& part, const std::optional<Object>& keys, int pairs) {
+  const bool four = part.family.axes == Axes::xdrope;
+  for (const char* key : {"mrope_section", "xdrope_section"}) {
+    const auto given = keys ? keys->integers(key) : std::nullopt;
+    if (!given) continue;
+    if (given->size() != 3 && !(four && given->size() == 4)) {
+      keys->refuse(key, four ? "must have three or four sections" : "must have three sections");
+    }
+    for (const int section : *given) {
+      if (section < 0 || section > 16384) keys->refuse(key, "must list counts of pairs");
+    }
+    reading.origins.read("axis", *keys, key);
+    return *given;
+  }
+  std::vector<int> sections;
+  for (const int section : part.family.sections) {
+    if (section > 0) sections.push_back(section);
+  }
+  const bool fits = std::accumulate(sections.begin(), sections.end(), 0) == pairs;
+  if (!fits && part.family.axes != Axes::interleaved) sections.clear();
+  if (!sections.empty()) {
+    std::string listed;
+    for (const int section : sections) listed += (listed.empty() ? "" : ", ") + std::to_string(section);
+    reading.note(part.path, "mrope_section is not given: [" + listed + "], the default of " + part.name());
+    reading.origins.usual("axis", part.name());
+  }
+  return sections;
+}
+
+// The frameworks fill an interleaved layout by position: sections need not sum to the pairs.
+std::vector<std::uint8_t> fitted(std::vector<int> sections, int pairs) {
+  const int sum = std::accumulate(sections.begin(), sections.end(), 0);
+  if (sum < pairs) sections[0] += pairs - sum;
+  auto axis = interleaved_axes(sections);
+  axis.resize(static_cast<std::size_t>(pairs));
+  return axis;
+}
+
+}  // namespace
+
+void read_vision_part(Reading& reading, const Part& part) {
+  reading.origins = {};
+  const std::vector<Layer> layers = read_layers(reading, part);
+  const RopeSource source(reading, part, layers);
+  const HeadShape heads = head_shape(reading, part, Layer{});
+  ModelRope model;
+  model.part = part.path;
+  model.heads = heads.heads;
+  model.kv_heads = part.family.shape.kv_heads != 0 ? heads.kv_heads : heads.heads;
+  model.rope.head_dim = heads.head_dim;
+  model.rope.pairing = reading.options.pairing.value_or(part.family.pairing);
+  reading.origins.usual("pairing", part.name());
+  if (reading.options.pairing) reading.origins.given("pairing", "--pairing");
+  if (model.rope.pairing != part.family.pairing) {
+    reading.note(part.path, std::string("the pairing given, ") + name(model.rope.pairing) + ", overrides " +
+                                name(part.family.pairing) + " of " + part.name());
+  }
+  std::optional<RopeKeys> keys;
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    if (layers[i].turns && !keys) keys = source.of(layers[i]);
+    (layers[i].turns ? model.layers : model.layers_without_rope).push_back(static_cast<int>(i));
+  }
+  if (!keys) return;
+  if (keys->type != "default" && keys->type != "axial") {
+    keys->scaling->refuse(keys->scaling->has("rope_type") ? "rope_type" : "type",
+                          "must be default or axial for a vision tower");
+  }
+  model.rope.base = keys->base;
+  if (keys->partial.value_or(1) != 1 && !part.family.reads_partial) {
+    reading.note(part.path, "partial_rotary_factor has no effect: transformers turns the whole head of " + part.name());
+  }
+  const Tower& tower = *part.family.tower;
+  tower.lay_out(reading, part, *keys, model.rope);
+  if (keys->scaling) {
+    for (const char* key : {"rope_type", "type"}) keys->scaling->mark(key);
+  }
+  reading.note(part.path, tower.words);
+  if (!part.family.remark.text.empty()) reading.note(part.path, std::string(part.family.remark.text));
+  if (tower.blocks != nullptr) return add_blocks(reading, part, tower.blocks(model));
+  record_layout(reading.origins, part, model);
+  add_by_kv_heads(reading, layers, model);
+}
+
+void set_mrope_axes(Reading& reading, const Part& part, const std::optional<Object>& keys, Rope& rope) {
+  Axes axes = part.family.axes;
+  std::optional<bool> interleaved;
+  for (const char* key : {"interleaved", "mrope_interleaved"}) {
+    if ((axes == Axes::one && part.known) || !keys || !keys->has(key)) continue;
+    interleaved = keys->boolean(key);
+    if (part.known && *interleaved != (axes == Axes::interleaved)) {
+      reading.note(part.path, keys->path_of(key) + " has no effect: transformers lays the axes of " + part.name() +
+                                  " out by its own rule");
+    }
+  }
+  if (!part.known && keys && keys->has("mrope_section")) {
+    axes = interleaved.value_or(false) ? Axes::interleaved : Axes::sectioned;
+  }
+  if (axes == Axes::one) return;
+  const int pairs = rope.rotary_dim / 2;
+  if (axes == Axes::alternating) {
+    for (int i = 0; i < pairs; ++i) rope.axis.push_back(static_cast<std::uint8_t>(i % 2));
+    reading.origins.usual("axis", part.name());
+    return reading.note(part.path, "axis 0 is the row, axis 1 the column, pair by pair; text gives both the same");
+  }
+  const std::vector<int> sections = sections_of(reading, part, keys, pairs);
+  if (sections.empty()) {
+    reading.note(part.path, "mrope_section is not given, nor a default that fits: every pair listens to axis 0");
+    return;
+  }
+  const int sum = std::accumulate(sections.begin(), sections.end(), 0);
+  if (axes == Axes::interleaved) {
+    rope.axis = fitted(sections, pairs);
+    if (sum != pairs) {
+      reading.note(part.path, "mrope_section sums to " + std::to_string(sum) + " for " + std::to_string(pairs) +
+                                  " pairs: filled by position, as in transformers");
+    }
+    return;
+  }
+  if (sum != pairs) {
+    throw Error("CONFIG_VALUE", "[read_config] mrope_section of " + (part.path.empty() ? "the config" : part.path) +
+                                    " must sum to the " + std::to_string(pairs) + " pairs but sums to " +
+                                    std::to_string(sum));
+  }
+  rope.axis = axes == Axes::ernie ? ernie_axes(sections) : sectioned_axes(sections);
+  if (axes == Axes::ernie) reading.note(part.path, "axes t, h, w; pairs alternate h and w, the last listen to t");
+  if (axes == Axes::xdrope) {
+    reading.note(part.path,
+                 "the sections count pairs, as in vLLM; transformers gives the two members of an image "
+                 "token's pair different axes (text tokens agree)");
+  }
+}
+
+}  // namespace rotary::files

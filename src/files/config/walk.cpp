@@ -1,0 +1,345 @@
+#include <algorithm>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "files/gguf/model.h"
+#include "files/text/io.h"
+#include "files/text/json_file.h"
+#include "rotary/error.h"
+#include "stages.h"
+
+namespace rotary::files {
+namespace {
+
+constexpr int most_parts = 64;
+
+bool contains(std::string_view text, std::string_view word) { return text.find(word) != std::string_view::npos; }
+
+std::string join(const std::string& path, const std::string& key) {
+  return path.empty() ? printable(key) : path + "." + printable(key);
+}
+
+// What kind of sub-config a key announces. Text comes first, so that rope 0 is the language model's.
+enum class Role : std::uint8_t { text, other, vision, audio };
+Role role_of(std::string_view key) {
+  if (contains(key, "text") || contains(key, "llm") || contains(key, "language") || key == "thinker_config") {
+    return Role::text;
+  }
+  if (contains(key, "vision") || contains(key, "visual")) return Role::vision;
+  return contains(key, "audio") || contains(key, "speech") ? Role::audio : Role::other;
+}
+
+bool has_any(const Object& keys, std::initializer_list<const char*> names) {
+  return std::any_of(names.begin(), names.end(), [&](const char* name) { return keys.has(name); });
+}
+
+// Layers and heads of its own: a model, not only a container of models.
+bool is_model(const Object& keys) {
+  return has_any(keys, {"num_hidden_layers", "n_layer", "n_layers", "num_layers", "depth", "encoder_layers",
+                        "decoder_num_hidden_layers"}) &&
+         has_any(keys, {"num_attention_heads", "n_head", "n_heads", "num_heads", "encoder_attention_heads",
+                        "decoder_num_attention_heads"});
+}
+
+bool has_rope_keys(const Object& keys) {
+  for (const auto& item : keys.json().items()) {
+    if (names_rope(item.key())) return true;
+  }
+  return false;
+}
+
+const Family* first_family(std::initializer_list<std::string> types, bool vision_only) {
+  for (const std::string& type : types) {
+    const Family* family = find_family(type);
+    if (family != nullptr && (!vision_only || family->tower != nullptr)) return family;
+  }
+  return nullptr;
+}
+
+struct Node {
+  Object keys;
+  std::string path;
+  std::string key;     // its name in the parent; "" at the top
+  std::string type;    // its own model_type
+  std::string parent;  // the nearest model_type above
+  bool root() const { return path.empty(); }
+  Role role() const { return root() ? Role::text : role_of(key); }
+};
+
+const Family* family_of(const Node& node) {
+  const std::string& own = node.type;
+  const std::string told(child_type(node.parent, node.key));
+  if (node.role() == Role::vision) {
+    if (const Family* f = first_family(
+            {own, own + "_vision", node.parent + "_vision", own + "_vision_model", own + "_vision_encoder", told},
+            true)) {
+      return f;
+    }
+    return first_family({own, told}, false);
+  }
+  if (const Family* f = first_family({own}, false)) return f;
+  if (node.root()) {
+    const std::string text(child_type(own, "text_config"));
+    return is_model(node.keys) ? first_family({own + "_text", text}, false) : nullptr;
+  }
+  if (own.empty()) {
+    if (const Family* f = first_family({told}, false)) return f;
+  }
+  return node.role() == Role::text ? first_family({own + "_text", own.empty() ? node.parent + "_text" : ""}, false)
+                                   : nullptr;
+}
+
+class Walk {
+ public:
+  explicit Walk(Reading& reading) : reading_(reading) {}
+
+  void visit(const Node& node) {
+    const Family* family = family_of(node);
+    if (family != nullptr && node.root() && family->type != node.type && has_child(node, "text_config")) {
+      leave_text_to(node, "text_config");
+    } else if (family != nullptr && !only_named(node, *family)) {
+      read(node, *family, true);
+    } else if (family != nullptr) {
+      // nothing of its own: its rope keys, if any, are refused as unread
+    } else if (node.root() && has_child(node, "language_config") && !child_type(node.type, "language_config").empty()) {
+      leave_text_to(node, "language_config");  // DeepSeek-OCR says the text model twice
+    } else if (!known_without_rope(node.type)) {
+      read_unknown(node);
+    } else {
+      read_without_rope(node);
+    }
+    visit_children(node);
+  }
+
+ private:
+  static bool has_child(const Node& node, const char* key) {
+    const auto found = node.keys.json().find(key);
+    return found != node.keys.json().end() && found->is_object() && !found->empty();
+  }
+
+  void leave_text_to(const Node& root, const std::string& child) {
+    reading_.note("", "the text model is read from " + child + "; the same keys at the top are not");
+    ignore_rope_keys(root.keys);
+  }
+
+  // MiniCPM-V's slice_config names the whole model's type and describes no layers.
+  static bool only_named(const Node& node, const Family& family) {
+    return node.role() == Role::other && family.shape.layers == 0 && !is_model(node.keys);
+  }
+
+  // Voxtral: what a given text_config leaves out is not as its model_type has it.
+  static Family with_parents_defaults(const Family& family, const Node& node) {
+    const Child* child = find_child(node.parent, node.key);
+    Family own = family;
+    if (child == nullptr || !child->merged || child->type != family.type) return own;
+    const auto replace = [](auto& value, auto other) { value = other != 0 ? other : value; };
+    replace(own.shape.layers, child->shape.layers);
+    replace(own.shape.heads, child->shape.heads);
+    replace(own.shape.kv_heads, child->shape.kv_heads);
+    replace(own.shape.hidden, child->shape.hidden);
+    replace(own.shape.head_dim, child->shape.head_dim);
+    replace(own.base, child->base);
+    return own;
+  }
+
+  void read(const Node& node, const Family& family, bool known) {
+    if (++reading_.parts > most_parts) {
+      throw Error("CONFIG_VALUE", "[read_config] a file must have at most " + std::to_string(most_parts) +
+                                      " sub-configs with a rope but has more");
+    }
+    const Family own = with_parents_defaults(family, node);
+    const Part part{node.path, node.keys, own, known};
+    if (family.tower != nullptr) {
+      read_vision_part(reading_, part);
+    } else {
+      read_text_part(reading_, part);
+    }
+  }
+
+  void read_unknown(const Node& node) {
+    const std::string why(refusal(node.type));
+    if (!why.empty()) {
+      if (node.role() == Role::text)
+        throw Error("ROPE", "[read_config] a rope must be a rotation of q and k but " + node.type + ' ' + why);
+      ignore_rope_keys(node.keys);
+      return reading_.note_no_rope(node.path, node.type + ' ' + why);
+    }
+    const bool model = is_model(node.keys);
+    const bool asks = model && (node.role() == Role::text || (reading_.options.pairing && has_rope_keys(node.keys)));
+    const std::string what = node.type.empty() ? "no model_type" : "model_type " + in_quotes(node.type);
+    if (!asks) {
+      if (model && !node.root()) {
+        reading_.note(node.path, "its rope, if it has one, is not known (" + what + "); it has no rope answer here");
+      }
+      if (!model) leave_to_children(node);
+      return;
+    }
+    if (!reading_.options.pairing) {
+      throw Error("MODEL_TYPE", "[read_config] the pairing of every model_type must be known but " +
+                                    (node.root() ? std::string("this file has ") : node.path + " has ") + what +
+                                    (node.type.empty() ? "" : ", which is not known") +
+                                    ": pass --pairing half, interleaved or interleaved_to_half");
+    }
+    reading_.note(node.path, (node.type.empty() ? "no model_type is given" : what + " is not known") +
+                                 ": the pairing given decides, and the generic keys are read");
+    read(node, unknown_, false);
+  }
+
+  void read_without_rope(const Node& node) {
+    reading_.note(node.path, "model_type " + in_quotes(node.type) + " has no rotary positions of its own");
+    ignore_rope_keys(node.keys);
+  }
+
+  // Only a container of models: what its own rope keys say holds for none of them.
+  void leave_to_children(const Node& node) {
+    const auto& items = node.keys.json().items();
+    const bool has_text = std::any_of(items.begin(), items.end(), [](const auto& item) {
+      return item.value().is_object() && !item.value().empty() && role_of(item.key()) == Role::text;
+    });
+    if (!has_text && child_type(node.type, "encoder_config").empty()) return;
+    for (const char* key : {"rope_theta", "rope_scaling", "rope_parameters", "partial_rotary_factor"}) {
+      if (node.keys.has(key)) {
+        reading_.note(node.path, std::string(key) + " outside the sub-configs is not read: each has its own, or the " +
+                                     "default of its model_type, as in transformers");
+      }
+    }
+    ignore_rope_keys(node.keys);
+  }
+
+  // The common keys only: one that is made up stays an error.
+  static void ignore_rope_keys(const Object& keys) {
+    for (const char* key :
+         {"rope_theta", "rope_scaling", "rope_parameters", "partial_rotary_factor", "rotary_dim",
+          "position_embedding_type", "position_embeddings_type", "original_max_position_embeddings"}) {
+      ignore_known(keys, key);
+    }
+  }
+
+  void visit_children(const Node& node) {
+    std::vector<std::pair<Role, std::string>> children;
+    for (const auto& item : node.keys.json().items()) {
+      if (is_sub_config(node, item.key()) && !item.value().is_object() && !item.value().is_null()) {
+        node.keys.refuse(item.key(), "must be an object");
+      }
+      if (item.value().is_object() && !names_rope(item.key()) && item.key() != "quantization_config") {
+        children.emplace_back(role_of(item.key()), item.key());
+      }
+    }
+    std::stable_sort(children.begin(), children.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    for (const auto& [role, key] : children) {
+      const Object keys(node.keys.json().at(key), join(node.path, key), reading_.ledger);
+      const std::string parent = node.type.empty() ? node.parent : node.type;
+      visit(Node{keys, keys.path(), key, type_of(keys, parent, key), parent});
+    }
+  }
+
+  // Named as sub-configs are, so that nothing but an object (or null) may stand there.
+  static bool is_sub_config(const Node& node, const std::string& key) {
+    for (const char* name : {"text_config", "language_config", "llm_config", "thinker_config", "talker_config",
+                             "vision_config", "audio_config", "speech_config"}) {
+      if (key == name) return true;
+    }
+    return !child_type(node.type, key).empty();
+  }
+
+  // The model_type that a sub-config names, or what its parent makes of it.
+  std::string type_of(const Object& keys, const std::string& parent, const std::string& key) {
+    std::string type = keys.text("model_type").value_or("");
+    if (!type.empty()) return type;
+    type = child_type(parent, key);
+    if (!type.empty()) reading_.note(keys.path(), "model_type is not given: " + type + ", the default of " + parent);
+    return type;
+  }
+
+  Reading& reading_;
+  Family unknown_ = {.type = "", .reads_partial = true};
+};
+
+// Their configs name no rope: it is in the pipeline's code.
+void refuse_diffusers(const Object& root) {
+  if (root.has("model_type") || !(root.has("_class_name") || root.has("_diffusers_version"))) return;
+  throw Error("MODEL_TYPE",
+              "[read_config] a config must be of a transformers model but this one is of diffusers (_class_name " +
+                  in_quotes(root.text("_class_name").value_or("")) + "), whose ropes are not read");
+}
+
+std::string meant_type(Reading& reading, const Object& root, const std::string& said) {
+  const auto found = root.json().find("architectures");
+  if (found == root.json().end() || !found->is_array() || found->empty() || !found->front().is_string()) return said;
+  const auto& architecture = found->front().get_ref<const std::string&>();
+  const std::string meant(files::meant_type(said, architecture));
+  if (meant.empty()) return said;
+  reading.note("", "model_type " + in_quotes(said) + " of architecture " + architecture + " is read as " + meant);
+  return meant;
+}
+
+}  // namespace
+
+Answer read_json(const Json& json, const ConfigOptions& options) {
+  if (!json.is_object()) {
+    const std::string is = json.type_name();
+    throw Error("JSON", "[read_config] a config must be a JSON object but is " +
+                            (is == "null"    ? ""
+                             : is == "array" ? std::string("an ")
+                                             : std::string("a ")) +
+                            is);
+  }
+  Reading reading{options};
+  const Object root(json, "", reading.ledger);
+  refuse_diffusers(root);
+  if (is_params(root)) {
+    read_params(reading, root);
+  } else {
+    const auto type = root.text("model_type");
+    reading.model.model_type = meant_type(reading, root, type.value_or(""));
+    Walk(reading).visit(Node{root, "", "", reading.model.model_type, ""});
+    if (reading.parts == 0 && !known_without_rope(reading.model.model_type)) {
+      throw Error(type ? "MODEL_TYPE" : "CONFIG_MISSING",
+                  "[read_config] a config must describe a model that is known but this one has " +
+                      (type ? "model_type " + in_quotes(*type) +
+                                  " and no layers and heads (num_hidden_layers, "
+                                  "num_attention_heads) or known sub-config"
+                            : std::string("neither model_type nor num_hidden_layers and num_attention_heads")));
+    }
+  }
+  refuse_leftovers(reading, json);
+  return {std::move(reading.model), std::move(reading.without)};
+}
+
+void Reading::note_no_rope(const std::string& part, const std::string& why) {
+  note(part, "no rope is given: " + why);
+  without.push_back({part, why});
+}
+
+void Reading::note(const std::string& part, const std::string& sentence) {
+  std::string whole = printable((part.empty() ? "" : part + ": ") + sentence);
+  if (whole.back() != '.') whole += '.';
+  if (std::find(model.notes.begin(), model.notes.end(), whole) == model.notes.end()) model.notes.push_back(whole);
+}
+
+}  // namespace rotary::files
+
+namespace rotary {
+
+Model parse_config(std::string_view json, const ConfigOptions& options) {
+  return files::read_json(files::parse_json(json), options).model;
+}
+
+Model read_config(const std::filesystem::path& path, const ConfigOptions& options) {
+  std::filesystem::path file = path;
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) {
+    file = path / "config.json";
+    if (!std::filesystem::exists(file, ignored)) file = path / "params.json";
+    if (!std::filesystem::exists(file, ignored)) {
+      throw Error("FILE", "[read_config] a folder must hold config.json or params.json but " +
+                              files::in_quotes(path.string()) + " holds neither");
+    }
+  }
+  const files::InputFile input("read_config", file);
+  if (files::is_gguf(input)) return files::read_gguf(input, options);
+  return parse_config(files::json_file_text("read_config", input), options);
+}
+
+}  // namespace rotary

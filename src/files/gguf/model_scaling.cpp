@@ -1,0 +1,260 @@
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "model.h"
+#include "rotary/error.h"
+
+namespace rotary::files {
+namespace {
+
+class GgufScaling {
+ public:
+  GgufScaling(GgufKeys& reader, ModelRope& used) : reader_(reader), used_(used), rope_(used.rope) {}
+
+  void set(bool plain) {
+    origins().usual("scaling", reader_.name);
+    read();
+    origins().derived("attention_factor", "1 for default");
+    if (plain) {
+      const bool scaled = factor_ != 1 || reader_.gguf.find("rope_freqs.weight") != nullptr;
+      if (scaled) reader_.note("the layers with a sliding window have no scaling");
+    } else if (reader_.gguf.find("rope_factors_long.weight") != nullptr ||
+               reader_.gguf.find("rope_factors_short.weight") != nullptr) {
+      set_long();
+    } else if (type_ == "longrope") {
+      throw Error("TENSOR",
+                  "[read_config] scaling longrope needs the tensors rope_factors_long.weight and "
+                  "rope_factors_short.weight but the file has none");
+    } else {
+      set_factors(reader_.gguf.find("rope_freqs.weight") != nullptr);
+    }
+  }
+
+ private:
+  Origins& origins() { return reader_.reading.origins; }
+
+  void record_scaling() {
+    reader_.record_or_usual("scaling", "rope.scaling.type");
+    origins().derived("attention_factor", std::string("1 for ") + name(rope_.scaling));
+    if (reader_.has("rope.scaling.attn_factor")) reader_.record("attention_factor", "rope.scaling.attn_factor");
+  }
+
+  void record_factor() {
+    const bool modern = reader_.has("rope.scaling.factor");
+    reader_.record_or_usual("scaling.factor", modern ? "rope.scaling.factor" : "rope.scale_linear");
+  }
+
+  void record_trained_length() {
+    reader_.record_or_usual("scaling.trained_length", "context_length");
+    if (reader_.has("rope.scaling.original_context_length")) {
+      reader_.record("scaling.trained_length", "rope.scaling.original_context_length");
+    }
+  }
+
+  // The scaling whose factors are tensors, or where there is none all the same.
+  void record_lists(const std::string& short_factor, const std::string& long_factor) {
+    record_scaling();
+    record_trained_length();
+    origins().given("scaling", long_factor);
+    origins().given("scaling.short_factor", short_factor);
+    origins().given("scaling.long_factor", long_factor);
+  }
+
+  std::vector<double> factors(const std::string& tensor) const {
+    std::vector<double> values = reader_.gguf.numbers(tensor, most_dim);
+    const auto pairs = static_cast<std::size_t>(rope_.rotary_dim / 2);
+    if (values.size() < pairs) {
+      throw Error("TENSOR", "[read_config] tensor " + tensor + " must have a factor for each of " +
+                                std::to_string(pairs) + " pairs but has " + std::to_string(values.size()));
+    }
+    if (values.size() > pairs)
+      reader_.note(tensor + " has " + std::to_string(values.size()) + " factors: the first " + std::to_string(pairs) +
+                   " are used");
+    values.resize(pairs);
+    for (const double value : values) {
+      if (!(value > 0) || !std::isfinite(value))
+        throw Error("TENSOR", "[read_config] the factors of tensor " + tensor +
+                                  " must be finite and above 0 but one is " + spelled(value));
+    }
+    return values;
+  }
+
+  void read() {
+    const Object& keys = reader_.keys;
+    const std::string type = reader_.own("rope.scaling.type");
+    const auto given = keys.text(type);
+    type_ = given.value_or("linear");
+    if (type_ != "none" && type_ != "linear" && type_ != "yarn" && type_ != "longrope")
+      keys.refuse(type, "must be none, linear, yarn or longrope");
+    auto factor = reader_.number("rope.scaling.factor");
+    if (!factor) factor = reader_.number("rope.scale_linear");
+    if (factor && *factor != 0 && !(*factor >= 1)) {
+      keys.refuse(
+          reader_.own(keys.has(reader_.own("rope.scaling.factor")) ? "rope.scaling.factor" : "rope.scale_linear"),
+          "must be at least 1, or 0 for none,");
+    }
+    if (factor && !given && *factor > 1) reader_.note("rope.scaling.type is not given: linear, as llama.cpp reads it");
+    factor_ = type_ == "none" || factor.value_or(0) == 0 ? 1 : *factor;
+    attention_ = reader_.number("rope.scaling.attn_factor").value_or(1);
+    if (!(attention_ > 0)) keys.refuse(reader_.own("rope.scaling.attn_factor"), "must be above 0");
+    trained_ = keys.integer(reader_.own("rope.scaling.original_context_length"), 1, most_length).value_or(0);
+    if (trained_ == 0 && used_.context > 0 && (type_ == "yarn" || type_ == "longrope")) {
+      trained_ = used_.context;
+      reader_.note("rope.scaling.original_context_length is not given: context_length");
+    }
+  }
+
+  void set_long() {
+    if (type_ == "yarn") refuse("scaling yarn with rope_factors_long.weight");
+    if (trained_ == 0) reader_.missing("rope.scaling.original_context_length", "a GGUF with rope_factors_long.weight");
+    LongRope scaling;
+    scaling.long_factor = factors("rope_factors_long.weight");
+    scaling.short_factor = factors("rope_factors_short.weight");
+    for (double& f : scaling.long_factor) f *= factor_;
+    for (double& f : scaling.short_factor) f *= factor_;
+    scaling.trained_length = trained_;
+    scaling.attention_factor = attention_;
+    if (!reader_.has("rope.scaling.attn_factor")) reader_.note("rope.scaling.attn_factor is not given: 1");
+    rope_.scaling = scaling;
+    record_lists("rope_factors_short.weight", "rope_factors_long.weight");
+  }
+
+  void set_factors(bool has_tensor) {
+    std::vector<double> divisors(static_cast<std::size_t>(rope_.rotary_dim / 2), 1.0);
+    if (has_tensor) divisors = factors("rope_freqs.weight");
+    const bool uneven = std::any_of(divisors.begin(), divisors.end(), [](double d) { return d != 1; });
+    if (type_ == "yarn") {
+      set_yarn();
+      if (uneven) divide_by(divisors);
+    } else if (set_ntk(uneven) || set_still(divisors)) {
+      return;
+    } else if (uneven || attention_ != 1) {
+      // A list of factors is LongRoPE's with one list for every length.
+      for (double& d : divisors) d *= factor_;
+      LongRope scaling{divisors, divisors, trained_ > 0 ? trained_ : std::max<std::int64_t>(used_.context, 1)};
+      scaling.attention_factor = attention_;
+      rope_.scaling = std::move(scaling);
+      const std::string from = has_tensor ? "rope_freqs.weight" : reader_.own("rope.scaling.attn_factor");
+      record_lists(from, from);
+      if (uneven)
+        reader_.note(
+            "inv_freq is divided by rope_freqs.weight: written as longrope with the same factors at every length");
+    } else if (factor_ > 1) {
+      rope_.scaling = Linear{factor_};
+      record_scaling();
+      record_factor();
+    }
+  }
+
+  // ggml divides before it blends, pair by pair, so the order does not matter.
+  void divide_by(const std::vector<double>& divisors) {
+    for (const double d : divisors) rope_.multiplier.push_back(1 / d);
+    origins().given("multiplier", "rope_freqs.weight");
+    origins().given("multiplier", "1 / rope_freqs.weight");
+    reader_.note("inv_freq is divided by rope_freqs.weight");
+  }
+
+  // Hunyuan's alpha: the base grows.
+  bool set_ntk(bool uneven) {
+    if (!reader_.name.starts_with("hunyuan")) return false;
+    const auto alpha = reader_.number("rope.scaling.alpha");
+    if (!alpha || *alpha == 0) return false;
+    if (uneven || factor_ != 1 || attention_ != 1) refuse("rope.scaling.alpha with another scaling");
+    if (!(*alpha >= 1)) reader_.keys.refuse(reader_.own("rope.scaling.alpha"), "must be at least 1");
+    rope_.scaling = Ntk{*alpha};
+    reader_.record("scaling", "rope.scaling.alpha");
+    reader_.record("scaling.factor", "rope.scaling.alpha");
+    origins().derived("attention_factor", "1 for ntk");
+    return true;
+  }
+
+  // 1, 1, ..., 1e30, 1e30: what is divided by 1e30 stands still (Gemma 4).
+  bool set_still(const std::vector<double>& divisors) {
+    constexpr double never = 1e29;
+    const auto end = std::find_if(divisors.begin(), divisors.end(), [](double d) { return d != 1; });
+    const bool still = std::all_of(end, divisors.end(), [](double d) { return d > never; });
+    if (end == divisors.begin() || end == divisors.end() || !still || attention_ != 1) return false;
+    const auto pairs = static_cast<double>(divisors.size());
+    const auto turning = static_cast<double>(end - divisors.begin());
+    if (std::floor(turning / pairs * pairs) != turning) return false;
+    rope_.scaling = Proportional{turning / pairs, factor_};
+    record_scaling();
+    record_factor();
+    origins().given("scaling", "rope_freqs.weight");
+    origins().given("scaling.fraction", "rope_freqs.weight");
+    reader_.note("the pairs whose factor in rope_freqs.weight is 1e30 stand still");
+    return true;
+  }
+
+  // ggml's magnitude 1 + 0.1 ln(factor), made DeepSeek's ratio by yarn_log_multiplier; attn_factor multiplies it.
+  void set_yarn() {
+    Yarn scaling;
+    scaling.factor = factor_;
+    scaling.beta_fast = reader_.number("rope.scaling.yarn_beta_fast").value_or(32);
+    scaling.beta_slow = reader_.number("rope.scaling.yarn_beta_slow").value_or(1);
+    const auto weight = reader_.number("rope.scaling.yarn_ext_factor");
+    scaling.extrapolation_factor = weight && *weight >= 0 ? *weight : 1;
+    if (scaling.extrapolation_factor == 0) refuse("yarn_ext_factor 0");
+    if (trained_ == 0) reader_.missing("rope.scaling.original_context_length", "scaling yarn without context_length");
+    scaling.trained_length = trained_;
+    scaling.attn_factor = attention_;
+    if (reader_.number("rope.scaling.yarn_attn_factor"))
+      reader_.note("rope.scaling.yarn_attn_factor is not used: llama.cpp computes it anew for yarn");
+    const double given = reader_.number("rope.scaling.yarn_log_multiplier").value_or(0);
+    if (given != 0) {
+      // Conversion stores a tenth of mscale_all_dim for MLA; 0.1f is not a tenth.
+      const bool mla = reader_.arch.quirk == GgufQuirk::mla;
+      scaling.mscale_all_dim = mla ? static_cast<double>(static_cast<float>(given) / 0.1F) : given;
+      scaling.mscale = reader_.name == "deepseek2" ? *scaling.mscale_all_dim : 1.0;
+      reader_.note("yarn_log_multiplier also scales the softmax of the attention, which is no part of the rope");
+    }
+    reader_.note("yarn as ggml has it: the correction range is rounded outward (truncate)");
+    rope_.scaling = scaling;
+    record_yarn(scaling);
+  }
+
+  void record_yarn(const Yarn& scaling) {
+    record_scaling();
+    record_factor();
+    record_trained_length();
+    reader_.record_or_usual("scaling.beta_fast", "rope.scaling.yarn_beta_fast");
+    reader_.record_or_usual("scaling.beta_slow", "rope.scaling.yarn_beta_slow");
+    origins().usual("scaling.truncate", reader_.name);
+    if (reader_.has("rope.scaling.yarn_ext_factor")) {
+      reader_.record("scaling.extrapolation_factor", "rope.scaling.yarn_ext_factor");
+    }
+    std::string magnitude = "0.1 * ln(factor) + 1";
+    if (scaling.mscale_all_dim) {
+      magnitude = "(0.1 * mscale * ln(factor) + 1) / (0.1 * mscale_all_dim * ln(factor) + 1)";
+      for (const char* value : {"scaling.mscale", "scaling.mscale_all_dim"}) {
+        reader_.record(value, "rope.scaling.yarn_log_multiplier");
+      }
+    }
+    if (reader_.has("rope.scaling.attn_factor")) {
+      reader_.record("scaling.attn_factor", "rope.scaling.attn_factor");
+      magnitude = "rope.scaling.attn_factor * (" + magnitude + ")";
+    }
+    origins().derived("attention_factor", magnitude);
+  }
+
+  [[noreturn]] static void refuse(const std::string& what) {
+    throw Error("ROPE", "[read_config] a scaling must be one that a rope here can hold but got " + what);
+  }
+
+  GgufKeys& reader_;
+  ModelRope& used_;
+  Rope& rope_;
+  std::string type_;
+  double factor_ = 1;
+  double attention_ = 1;
+  std::int64_t trained_ = 0;
+};
+
+}  // namespace
+
+void set_gguf_scaling(GgufKeys& keys, ModelRope& used, bool plain) { GgufScaling(keys, used).set(plain); }
+
+}  // namespace rotary::files

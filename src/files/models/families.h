@@ -1,0 +1,158 @@
+// What a model_type says without saying it: the one table of the models. Data only; the readers are in src/files/config.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "rotary/rotary.h"
+
+namespace rotary::files {
+
+// Class defaults of the framework, for the keys that a file leaves out. 0: none, or derived
+// (kv_heads = heads, head_dim = hidden / heads).
+struct Shape {
+  int layers = 0, heads = 0, kv_heads = 0, hidden = 0, head_dim = 0;
+};
+
+// Which coordinate of a position drives which pair of a text model's rope. Towers: quirks/towers.h.
+enum class Axes : std::uint8_t {
+  one,
+  sectioned,    // M-RoPE ttt hhh www over one run of frequencies (Qwen2-VL)
+  interleaved,  // M-RoPE thw thw ... ttt                           (Qwen3-VL)
+  ernie,        // h w h w ... t t t                                (Ernie 4.5 VL)
+  xdrope,       // sections of the pairs, three or four axes         (Hunyuan VL)
+  alternating,  // rows and columns pair by pair, one run            (NeoMME)
+};
+
+// MLA heads are [nope | rope]: head_dim = qk_nope_head_dim + qk_rope_head_dim, the last qk_rope_head_dim turn.
+struct Mla {
+  int nope = 0, rope = 0;  // class defaults of the two; rope 0: no MLA
+};
+
+// Layer types where the file has none.
+struct Pattern {
+  std::string_view types = {};       // s(liding) f(ull) l(inear) h(ybrid) i(ndexed), repeated
+  std::string_view period_key = {};  // a file's own length of that pattern
+  char first = 0;                    // the first layer's own letter
+  bool last_full = false;            // the last layer is full_attention, whatever types says
+};
+
+// Which of the layers that attend have a rope.
+enum class Rule : std::uint8_t {
+  all,
+  sliding,              // sliding_attention layers only
+  sliding_or_dense,     // the same, and the dense layers before them
+  sliding_or_all,       // the same, but all layers where sliding_window is null
+  no_rope_layers,       // that list (1 = rope!), else every no_rope_layer_interval-th layer has none
+  layer_rope_theta,     // 0 in that list
+  layer_rope_flags,     // 0 in layer_rope_theta; its other values are not read as bases
+  unless_null,          // none where rope_parameters or its rope_theta is null
+  if_rotary,            // only where position_embedding(s)_type says "rope" or "rotary"
+  unless_not_rotary,    // the same, and where it says nothing
+  if_hidden_4096,       // Baichuan: the larger models use ALiBi
+  if_attn_config_rope,  // MPT
+  use_rope_layers,      // that list of booleans, where it is not empty (Step 3.5)
+  not_cross,            // none in cross_attention_layers, which look at the image
+};
+
+// How the old spelling (rope_theta, rope_scaling) maps onto layer types.
+enum class Old : std::uint8_t {
+  one_for_all,      // one rope, whatever the layer type
+  all_to_all,       // the same, copied to each layer type with rope_theta as the base of all (Dots 3 Note)
+  scaling_to_full,  // rope_scaling bends full_attention only
+  scaling_to_both,
+  scaling_to_compress,  // DeepSeek-V4: layers are "main" (sliding) or "compress", which alone is scaled
+};
+
+// A boolean of the file that says whether anything turns.
+struct Flag {
+  std::string_view key = {};
+  bool on = true;      // the value at which layers turn
+  bool usual = false;  // its class default
+};
+
+// The surprising fact, told in the notes.
+struct Remark {
+  std::string_view text = {};
+  std::string_view keys = {};  // rope keys that it tells of: no note of their own says that they are not read
+};
+
+struct Quirk;  // quirks/quirk.h
+struct Tower;  // quirks/towers.h
+namespace quirks {
+extern const Quirk none;
+}
+
+// A model type. Where it says keys, they are separated by blanks, and "a.b" lies one level down.
+struct Family {
+  std::string_view type;
+  Pairing pairing = Pairing::half;
+  Shape shape = {};
+  std::int64_t context = 0;      // class default of max_position_embeddings; 0: none
+  std::string_view prefix = {};  // before the names of its layers, heads and width: "memory_attention_"
+  double base = 10000;
+  double partial = 1;          // the fraction of the head that turns
+  bool reads_partial = false;  // the framework's default rope honours partial_rotary_factor (others do not)
+  bool reads_scaling = true;   // false: rope_scaling and rope_parameters mean nothing to it and are refused
+  Axes axes = Axes::one;
+  std::array<int, 4> sections = {};  // mrope_section where the file has none
+  const Tower* tower = nullptr;      // not a text model: the layout of its axes
+  Mla mla = {};
+  std::string_view rope_parameters = {};  // class default, in the words of config.json
+  Pattern pattern = {};
+  Rule rule = Rule::all;
+  Flag turns_where = {};
+  Old old = Old::one_for_all;
+  double sliding_base = 0;                   // where sliding layers have their own; 0: the same
+  std::string_view base_key = "rope_theta";  // the first of these that is given; "": fixed
+  std::string_view sliding_base_key = {};    // "rope_local_base_freq", "local_rope_theta"
+  std::string_view partial_key = "partial_rotary_factor";
+  std::string_view dim_key = {};   // an absolute width: "rotary_dim"
+  int dim = 0;                     // its class default
+  bool switches_pairing = false;   // rope_interleave: false means half
+  std::string_view harmless = {};  // rope keys of published files that nothing reads
+  Remark remark = {};
+  const Quirk* quirk = &quirks::none;  // what only this model does
+};
+
+// A sub-config with a rope: what the parent makes of one that does not name its model_type.
+struct Child {
+  std::string_view parent, part, type;
+  Shape shape = {};     // where the parent's defaults are not the type's own; 0: the same
+  double base = 0;      //
+  bool merged = false;  // they stand in for single keys of a sub-config that is given, not only for a whole one
+};
+
+// A published file whose model_type is another model's: its architecture tells.
+struct Misnamed {
+  std::string_view type, architecture, family;
+};
+
+// What no Rope can say.
+struct Refusal {
+  std::string_view type, why;
+};
+
+std::span<const Family> families() noexcept;
+std::span<const Child> children() noexcept;
+std::span<const Refusal> refused_types() noexcept;
+std::span<const std::string_view> types_without_rope();
+const Family* find_family(std::string_view model_type) noexcept;
+// Models known to have no rotary positions.
+bool known_without_rope(std::string_view model_type);
+// Why the rope of this model_type cannot be described here; "" where it can, or is not known.
+std::string_view refusal(std::string_view model_type) noexcept;
+// The words of a list separated by blanks.
+std::vector<std::string_view> words(std::string_view list);
+// A sub-config without a model_type in transformers: the name is ours, and no file's.
+bool is_our_name(std::string_view model_type) noexcept;
+const Child* find_child(std::string_view parent, std::string_view part) noexcept;
+// The model_type that a file of this architecture means; "" where it means what it says.
+std::string_view meant_type(std::string_view model_type, std::string_view architecture) noexcept;
+// "" where the parent says nothing.
+std::string_view child_type(std::string_view parent, std::string_view part) noexcept;
+
+}  // namespace rotary::files

@@ -1,0 +1,219 @@
+// The program's own knowledge as values: the readers run on configs that say nothing but their model_types.
+#include <algorithm>
+#include <set>
+#include <string>
+
+#include "files/config/stages.h"
+#include "rotary/error.h"
+
+namespace rotary::files {
+namespace {
+
+// One step from a config into a sub-config.
+struct Step {
+  std::string part, type;
+};
+
+// A model_type at the top of a file, and the way to one of its parts; no steps: the top itself.
+struct Place {
+  std::string top;
+  std::vector<Step> steps;
+  const std::string& type() const { return steps.empty() ? top : steps.back().type; }
+  std::string path() const {
+    std::string path;
+    for (const Step& step : steps) path += (path.empty() ? "" : ".") + step.part;
+    return path;
+  }
+};
+
+void collect(const Place& place, std::vector<Place>& places) {
+  places.push_back(place);
+  if (!refusal(place.type()).empty()) return;
+  for (const Child& child : children()) {
+    if (child.parent != place.type()) continue;
+    Place below = place;
+    below.steps.push_back({std::string(child.part), std::string(child.type)});
+    collect(below, places);
+  }
+}
+
+std::vector<Place> all_places() {
+  std::set<std::string_view> tops;
+  for (const Family& family : families()) tops.insert(family.type);
+  for (const Child& child : children()) tops.insert(child.parent);
+  for (const Refusal& refused : refused_types()) tops.insert(refused.type);
+  for (const std::string_view type : types_without_rope()) tops.insert(type);
+  std::erase_if(tops, is_our_name);
+  std::vector<Place> places;
+  for (const std::string_view top : tops) collect({std::string(top), {}}, places);
+  return places;
+}
+
+// What a file must say before anything turns, and how that is told.
+struct Switch {
+  const char* keys;
+  const char* fact;
+};
+Switch switch_of(Rule rule) {
+  switch (rule) {
+    case Rule::if_rotary:
+      return {R"({"position_embedding_type": "rotary"})", "turns only where position_embedding(s)_type asks for it"};
+    case Rule::if_attn_config_rope:
+      return {R"({"attn_config": {"rope": true}})", "turns only where attn_config.rope is true, else ALiBi"};
+    case Rule::if_hidden_4096:
+      return {R"({"hidden_size": 4096})", "turns only where hidden_size is 4096, else ALiBi"};
+    default:
+      return {"{}", ""};
+  }
+}
+
+// Whether the class defaults say how many layers and heads there are, and how wide.
+bool has_sizes(const Family& family) {
+  const Shape& shape = family.shape;
+  return shape.layers != 0 && shape.heads != 0 && (shape.head_dim != 0 || shape.hidden != 0 || family.mla.rope != 0);
+}
+
+// Stands in where the model_type has no size of its own.
+constexpr int some_head_dim = 128;
+
+const Child* child_of(const Place& place) {
+  if (place.steps.empty()) return nullptr;
+  const std::string& parent = place.steps.size() == 1 ? place.top : place.steps[place.steps.size() - 2].type;
+  return find_child(parent, place.steps.back().part);
+}
+
+void add_parents_defaults(Json& keys, const Child& child) {
+  const auto add = [&keys](const char* key, auto value) {
+    if (value != 0) keys[key] = value;
+  };
+  add("num_hidden_layers", child.shape.layers);
+  add("num_attention_heads", child.shape.heads);
+  add("num_key_value_heads", child.shape.kv_heads);
+  add("hidden_size", child.shape.hidden);
+  add("head_dim", child.shape.head_dim);
+  add("rope_theta", child.base);
+}
+
+// A config that says its model_type, and what stands in where that has no sizes.
+Json keys_of(const std::string& type) {
+  Json keys = {{"model_type", type}};
+  const Family* family = find_family(type);
+  if (family == nullptr || has_sizes(*family)) return keys;
+  keys["num_hidden_layers"] = std::max<std::size_t>(family->pattern.types.size(), 1);
+  keys["num_attention_heads"] = 1;
+  keys["head_dim"] = some_head_dim;
+  return keys;
+}
+
+Json config_of(const Place& place, const Family& family) {
+  Json keys = keys_of(place.type());
+  keys.update(parse_json(switch_of(family.rule).keys));
+  const Flag& flag = family.turns_where;
+  if (!flag.key.empty()) keys[std::string(flag.key)] = flag.on;
+  if (const Child* child = child_of(place)) add_parents_defaults(keys, *child);
+  for (std::size_t i = place.steps.size(); i > 0; --i) {
+    Json outer = keys_of(i > 1 ? place.steps[i - 2].type : place.top);
+    outer[place.steps[i - 1].part] = std::move(keys);
+    keys = std::move(outer);
+  }
+  return keys;
+}
+
+// The ropes of one part, or why there are none.
+void read_part(const Json& config, KnownModel& known) {
+  ConfigOptions options;
+  options.class_defaults = true;
+  Answer answer = read_json(config, options);
+  for (ModelRope& rope : answer.model.ropes) {
+    if (rope.part == known.part) known.ropes.push_back(std::move(rope));
+  }
+  if (!known.ropes.empty()) return;
+  known.why = "no layer has a rope by default";
+  for (const NoRope& none : answer.without) {
+    if (none.part == known.part) known.why = none.why;
+  }
+}
+
+// Every layer attends: for hybrids whose default is that none does.
+Json with_attention(Json config, const Place& place, const Family& family) {
+  Json* keys = &config;
+  for (const Step& step : place.steps) keys = &keys->at(step.part);
+  (*keys)["layer_types"] = std::vector<std::string>(static_cast<std::size_t>(family.shape.layers), "full_attention");
+  return config;
+}
+
+void forget_sizes(KnownModel& known, const Family& family) {
+  for (ModelRope& model : known.ropes) {
+    known.partial = static_cast<double>(model.rope.rotary_dim) / some_head_dim;
+    model.heads = model.kv_heads = model.first = 0;
+    model.layers.clear();
+    model.layers_without_rope.clear();
+    model.rope.head_dim = 0;
+    model.rope.rotary_dim = family.dim;
+  }
+}
+
+void add_fact(KnownModel& known, const std::string& fact) {
+  if (!fact.empty()) known.fact += (known.fact.empty() ? "" : "; ") + fact;
+}
+
+void add_facts(KnownModel& known, const Family& family) {
+  add_fact(known, std::string(family.remark.text));
+  add_fact(known, switch_of(family.rule).fact);
+  const Flag& flag = family.turns_where;
+  if (flag.usual != flag.on && !flag.key.empty())
+    add_fact(known, "turns only where " + std::string(flag.key) + " is true");
+  const auto any = [&known](auto has) { return std::any_of(known.ropes.begin(), known.ropes.end(), has); };
+  if (any([](const ModelRope& model) { return !model.log_multiplier.empty(); })) {
+    add_fact(known, "a tensor of the checkpoint multiplies its frequencies");
+  }
+  if (any([](const ModelRope& model) { return model.rope.scaling.index() != 0; })) {
+    add_fact(known, "scales where the file says nothing");
+  }
+  const std::size_t without = known.ropes.front().layers_without_rope.size();
+  if (without != 0)
+    add_fact(known, std::to_string(without) + (without == 1 ? " layer has" : " layers have") + " no rope");
+}
+
+KnownModel known_part(const Place& place, const Family& family) {
+  KnownModel known{.model_type = place.top, .part = place.path()};
+  try {
+    const Json config = config_of(place, family);
+    read_part(config, known);
+    if (known.ropes.empty() && has_sizes(family)) {
+      read_part(with_attention(config, place, family), known);
+      for (ModelRope& model : known.ropes) model.layers.clear();
+      if (!known.ropes.empty()) add_fact(known, "the file's layer_types say which layers attend; by default none does");
+    }
+    if (!has_sizes(family)) forget_sizes(known, family);
+  } catch (const OddHead& odd) {
+    known.why = "the class defaults do not run: " + odd.rule;
+  }
+  if (known.ropes.empty()) return known;
+  known.why.clear();
+  add_facts(known, family);
+  return known;
+}
+
+}  // namespace
+}  // namespace rotary::files
+
+namespace rotary {
+
+std::vector<KnownModel> known_models() {
+  std::vector<KnownModel> models;
+  for (const files::Place& place : files::all_places()) {
+    const std::string_view why = files::refusal(place.type());
+    if (const files::Family* family = files::find_family(place.type())) {
+      models.push_back(files::known_part(place, *family));
+    } else if (!why.empty()) {
+      models.push_back({.model_type = place.top, .part = place.path(), .why = std::string(why)});
+    } else if (files::known_without_rope(place.type())) {
+      models.push_back(
+          {.model_type = place.top, .part = place.path(), .why = "its positions are not rotary", .rotary = false});
+    }
+  }
+  return models;
+}
+
+}  // namespace rotary

@@ -1,0 +1,291 @@
+// NEP 1 and numpy.lib.format: "\x93NUMPY", major, minor, the header's length, the header, the elements.
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstring>
+#include <utility>
+
+#include "element_types.h"
+#include "files/text/io.h"
+#include "rotary/error.h"
+#include "rotary/files.h"
+
+namespace rotary {
+namespace {
+
+using files::in_quotes;
+
+constexpr std::string_view magic = "\x93NUMPY";
+constexpr std::size_t longest_header = 65536;
+constexpr std::size_t alignment = 64;  // of the data in the file
+
+struct NpyHeader {
+  std::string descr;
+  bool fortran_order = false;
+  std::vector<std::int64_t> shape;
+};
+
+// Reads {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), } and its like: a fixed grammar, not Python.
+class HeaderParser {
+ public:
+  HeaderParser(std::string_view text, const std::string& where) : rest_(text), where_(where) {}
+
+  NpyHeader parse() {
+    expect('{');
+    while (!accept('}')) {
+      entry();
+      if (!accept(',') && peek() != '}') unexpected("',' or '}'");
+    }
+    if (peek() != '\0') unexpected("the header's end");
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      if (!seen_[i]) fail("the header must have the key '" + std::string(keys[i]) + "' but it is missing");
+    }
+    return std::move(header_);
+  }
+
+ private:
+  static constexpr std::array<std::string_view, 3> keys = {"descr", "fortran_order", "shape"};
+
+  [[noreturn]] void fail(const std::string& rule) const { throw Error("FORMAT", where_ + rule); }
+  [[noreturn]] void unexpected(const std::string& wanted) const {
+    fail("the header must have " + wanted +
+         (rest_.empty() ? " but ends" : " but got " + in_quotes(rest_.substr(0, 20))));
+  }
+
+  // The next character that is not white space; '\0' at the end (a 0 in the text is refused before).
+  char peek() {
+    rest_.remove_prefix(std::min(rest_.find_first_not_of(" \t\r\n"), rest_.size()));
+    return rest_.empty() ? '\0' : rest_.front();
+  }
+  bool accept(char c) {
+    if (peek() != c) return false;
+    rest_.remove_prefix(1);
+    return true;
+  }
+  void expect(char c) {
+    if (!accept(c)) unexpected(std::string("'") + c + "'");
+  }
+  bool accept_word(std::string_view word) {
+    peek();
+    if (!rest_.starts_with(word)) return false;
+    rest_.remove_prefix(word.size());
+    return true;
+  }
+
+  std::string string(const char* wanted) {
+    const char quote = peek();
+    if (quote != '\'' && quote != '"') unexpected(wanted);
+    const std::size_t end = rest_.find(quote, 1);
+    if (end == std::string_view::npos) unexpected(std::string(wanted) + " that ends");
+    std::string text(rest_.substr(1, end - 1));
+    if (text.find('\\') != std::string::npos) fail("the header's strings must be plain but got " + in_quotes(text));
+    rest_.remove_prefix(end + 1);
+    return text;
+  }
+
+  std::int64_t size() {
+    if (peek() == '-') fail("shape must not be negative but got " + in_quotes(rest_.substr(0, 20)));
+    std::int64_t value = 0;
+    const auto [end, error] = std::from_chars(rest_.data(), rest_.data() + rest_.size(), value);
+    if (error == std::errc::result_out_of_range) {
+      fail("shape must hold integers below 2^63 but got " + in_quotes(rest_.substr(0, 20)));
+    }
+    if (error != std::errc{}) unexpected("an integer in shape");
+    rest_.remove_prefix(static_cast<std::size_t>(end - rest_.data()));
+    if (rest_.starts_with('L')) rest_.remove_prefix(1);  // Python 2's long
+    return value;
+  }
+
+  void shape() {
+    expect('(');
+    bool comma = true;
+    while (!accept(')')) {
+      if (!comma) unexpected("',' or ')' in shape");
+      if (header_.shape.size() == files::most_dimensions) {
+        fail("shape must have at most " + std::to_string(files::most_dimensions) + " dimensions but got more");
+      }
+      header_.shape.push_back(size());
+      comma = accept(',');
+    }
+    if (header_.shape.size() == 1 && !comma) fail("shape must be a tuple but got an integer in brackets");
+  }
+
+  void entry() {
+    const std::string key = string("a key in quotes");
+    const auto found = std::find(keys.begin(), keys.end(), key);
+    if (found == keys.end()) fail("keys must be descr, fortran_order, shape but got " + in_quotes(key));
+    if (std::exchange(seen_[static_cast<std::size_t>(found - keys.begin())], true)) {
+      fail("'" + key + "' must come once but came again");
+    }
+    expect(':');
+    if (key == "shape") {
+      shape();
+    } else if (key == "descr") {
+      if (peek() == '[' || peek() == '(') fail("structured types are not supported but descr is one");
+      header_.descr = string("a descr in quotes");
+    } else if (accept_word("True")) {
+      header_.fortran_order = true;
+    } else if (!accept_word("False")) {
+      unexpected("True or False for fortran_order");
+    }
+  }
+
+  std::string_view rest_;
+  const std::string& where_;
+  NpyHeader header_;
+  std::array<bool, 3> seen_{};
+};
+
+struct StoredType {
+  ElementType type = ElementType::f32;
+  bool big_endian = false;
+};
+
+StoredType stored_type(const std::string& descr, const std::string& where) {
+  const auto fail = [&](const std::string& rule) {
+    throw Error("FORMAT", where + rule + " but got " + in_quotes(descr));
+  };
+  const char order = descr.empty() ? '\0' : descr[0];
+  if (order != '<' && order != '>' && order != '|') fail("descr must begin with <, > or |");
+  const std::string_view kind = std::string_view(descr).substr(1);
+  const std::optional<ElementType> type = files::find_numpy_type(kind);
+  if (!type) {
+    if (kind.starts_with('O')) fail("arrays of Python objects are not supported (reading them runs code)");
+    if (kind.starts_with('U') || kind.starts_with('S') || kind.starts_with('a'))
+      fail("arrays of strings are not supported");
+    if (kind.starts_with('M') || kind.starts_with('m')) fail("arrays of dates and times are not supported");
+    if (kind.starts_with('V')) fail("raw bytes have no element type (bf16 and the 8-bit floats: use .safetensors)");
+    fail("descr must be b1, i1 to i8, u1 to u8, f2, f4, f8 or c8");
+  }
+  if (order == '|' && bits_of(*type) > 8) fail("descr must say the byte order");
+  return {*type, order == '>'};
+}
+
+void swap_bytes(std::span<std::byte> data, ElementType type) {
+  const std::size_t size = type == ElementType::c64 ? 4 : bits_of(type) / 8;  // the real and the imaginary part
+  for (std::size_t i = 0; i < data.size(); i += size) std::reverse(&data[i], &data[i] + size);
+}
+
+// The data in row-major order from a file in column-major order, piece by piece: no second copy of the whole.
+void read_fortran(const files::InputFile& file, std::uint64_t offset, const TensorInfo& info,
+                  std::span<std::byte> out) {
+  const std::size_t size = bits_of(info.type) / 8;
+  const std::size_t rank = info.shape.size();
+  std::vector<std::size_t> stride(rank, size);  // in bytes of out
+  for (std::size_t d = rank; d-- > 1;) stride[d - 1] = stride[d] * static_cast<std::size_t>(info.shape[d]);
+  std::vector<std::int64_t> index(rank, 0);
+  std::size_t to = 0;
+  std::vector<std::byte> piece(std::min<std::size_t>(out.size(), std::size_t{1} << 20));
+  for (std::size_t done = 0; done < out.size(); done += piece.size()) {
+    piece.resize(std::min(piece.size(), out.size() - done));
+    file.read(offset + done, piece);
+    for (std::size_t from = 0; from < piece.size(); from += size) {
+      std::memcpy(&out[to], &piece[from], size);
+      for (std::size_t d = 0; d < rank; ++d) {  // the next index, the first dimension fastest
+        to += stride[d];
+        if (++index[d] < info.shape[d]) break;
+        to -= stride[d] * static_cast<std::size_t>(index[d]);
+        index[d] = 0;
+      }
+    }
+  }
+}
+
+std::uint32_t little_endian(std::span<const std::byte> bytes) {
+  std::uint32_t value = 0;
+  for (std::size_t i = 0; i < bytes.size(); ++i) value |= std::to_integer<std::uint32_t>(bytes[i]) << (8 * i);
+  return value;
+}
+
+// The header's text and where the data begins.
+std::pair<std::string, std::uint64_t> read_header(const files::InputFile& file, const std::string& where) {
+  std::array<std::byte, 12> front{};
+  const auto present = static_cast<std::size_t>(std::min<std::uint64_t>(file.size(), front.size()));
+  file.read(0, std::span(front).first(present));
+  if (present < magic.size() || std::memcmp(front.data(), magic.data(), magic.size()) != 0) {
+    throw Error("FORMAT", where + "a file must begin with \\x93NUMPY but this one of " + std::to_string(file.size()) +
+                              " bytes does not");
+  }
+  const int major = std::to_integer<int>(front[6]);
+  const int minor = std::to_integer<int>(front[7]);
+  const std::size_t begin = major == 1 ? 10 : 12;
+  if (present < begin) throw Error("FORMAT", where + "the header must be whole but the file ends within its length");
+  if (major < 1 || major > 3 || minor != 0) {
+    throw Error("FORMAT", where + "the version must be 1.0, 2.0 or 3.0 but got " + std::to_string(major) + "." +
+                              std::to_string(minor));
+  }
+  const std::uint32_t length = little_endian(std::span(front).subspan(8, begin - 8));
+  if (length > longest_header) {
+    throw Error("FORMAT", where + "the header must be at most " + std::to_string(longest_header) +
+                              " bytes but its length says " + std::to_string(length));
+  }
+  if (length > file.size() - begin) {
+    throw Error("FORMAT", where + "the header must end within the file's " + std::to_string(file.size()) +
+                              " bytes but its length says " + std::to_string(length));
+  }
+  std::string text(length, '\0');
+  file.read(begin, std::as_writable_bytes(std::span(text)));
+  if (text.find('\0') != std::string::npos) throw Error("FORMAT", where + "the header must be text but holds a byte 0");
+  return {std::move(text), begin + length};
+}
+
+std::string make_header(const Tensor& tensor, const char* type) {
+  const std::string sign = bits_of(tensor.type) > 8 ? "<" : "|";
+  std::string text = "{'descr': '" + sign + type + "', 'fortran_order': False, 'shape': (";
+  for (std::size_t i = 0; i < tensor.shape.size(); ++i) {
+    text += (i == 0 ? "" : " ") + std::to_string(tensor.shape[i]) + (i + 1 < tensor.shape.size() ? "," : "");
+  }
+  text += tensor.shape.size() == 1 ? ",), }" : "), }";
+  if (!tensor.shape.empty()) {  // numpy leaves room for the first size to grow to 21 digits
+    text.append(21 - std::to_string(tensor.shape[0]).size(), ' ');
+  }
+  const std::size_t front = magic.size() + 4;
+  const std::size_t unpadded = front + text.size() + 1;
+  text.append((alignment - unpadded % alignment) % alignment, ' ');
+  text += '\n';
+  const auto low = static_cast<char>(text.size() & 0xFF);
+  const auto high = static_cast<char>(text.size() >> 8);
+  return std::string(magic) + '\1' + '\0' + low + high + text;
+}
+
+}  // namespace
+
+Tensor read_npy(const std::filesystem::path& path) {
+  const files::InputFile file("npy", path);
+  const std::string where = "[npy] " + path.string() + ": ";
+  auto [text, begin] = read_header(file, where);
+  NpyHeader header = HeaderParser(text, where).parse();
+  const auto [type, big_endian] = stored_type(header.descr, where);
+
+  Tensor tensor;
+  tensor.type = type;
+  tensor.shape = std::move(header.shape);
+  const std::optional<std::uint64_t> bits = files::checked_bits(type, tensor.shape);
+  if (!bits) throw Error("FORMAT", where + "the product of its shape must fit 64 bits but does not");
+  tensor.bytes = *bits / 8;
+  if (tensor.bytes != file.size() - begin) {
+    throw Error("FORMAT", where + "its shape takes " + std::to_string(tensor.bytes) + " bytes but the file holds " +
+                              std::to_string(file.size() - begin) + " behind the header");
+  }
+  tensor.data.resize(tensor.bytes);
+  if (header.fortran_order) {
+    read_fortran(file, begin, tensor, tensor.data);
+  } else {
+    file.read(begin, tensor.data);
+  }
+  if (big_endian) swap_bytes(tensor.data, type);
+  return tensor;
+}
+
+void write_npy(const std::filesystem::path& path, const Tensor& tensor) {
+  const char* type = files::numpy_name(tensor.type);
+  if (type == nullptr) {
+    throw Error("FORMAT", "[npy] a type must have a spelling in .npy but " + std::string(name(tensor.type)) +
+                              " has none: use .safetensors");
+  }
+  files::check_whole("npy", tensor);
+  const std::string header = make_header(tensor, type);
+  files::write_whole("npy", path, std::array{files::bytes_of(header), std::span<const std::byte>(tensor.data)});
+}
+
+}  // namespace rotary

@@ -1,0 +1,98 @@
+#include <algorithm>
+#include <array>
+#include <numeric>
+#include <utility>
+
+#include "files/text/io.h"
+#include "rotary/error.h"
+#include "rotary/files.h"
+#include "safetensors_header.h"
+
+namespace rotary {
+
+using files::in_quotes;
+
+struct SafetensorsFile::State {
+  explicit State(const std::filesystem::path& path) : file("safetensors", path) {}
+  std::string where() const { return "[safetensors] " + file.path().string() + ": "; }
+  // Index into tensors, or tensors.size().
+  std::size_t index_of(std::string_view name) const noexcept {
+    const auto found = std::lower_bound(by_name.begin(), by_name.end(), name,
+                                        [this](std::size_t i, std::string_view n) { return tensors[i].name < n; });
+    return found != by_name.end() && tensors[*found].name == name ? *found : tensors.size();
+  }
+
+  files::InputFile file;
+  std::vector<TensorInfo> tensors;
+  std::vector<std::uint64_t> offsets;  // in the file, per tensor
+  std::vector<std::size_t> by_name;
+  std::map<std::string, std::string> metadata;
+};
+
+SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : state_(std::make_unique<State>(path)) {
+  const std::string where = state_->where();
+  const std::uint64_t size = state_->file.size();
+  std::array<std::byte, 8> front;
+  if (size < front.size()) {
+    throw Error("FORMAT",
+                where + "a file must hold the 8 bytes of the header's length but has " + std::to_string(size));
+  }
+  state_->file.read(0, front);
+  std::uint64_t length = 0;
+  for (std::size_t i = 0; i < front.size(); ++i) length |= std::to_integer<std::uint64_t>(front[i]) << (8 * i);
+  if (length > files::longest_header) {
+    throw Error("FORMAT", where + "the header must be at most " + std::to_string(files::longest_header) +
+                              " bytes but its length says " + std::to_string(length));
+  }
+  if (length > size - front.size()) {
+    throw Error("FORMAT", where + "the header must end within the file's " + std::to_string(size) +
+                              " bytes but its length says " + std::to_string(length));
+  }
+  std::string text(length, '\0');
+  state_->file.read(front.size(), std::as_writable_bytes(std::span(text)));
+  const std::uint64_t data = front.size() + length;
+  files::Header header = files::parse_header(text, size - data, path.string());
+
+  state_->metadata = std::move(header.metadata);
+  for (files::Entry& entry : header.entries) {
+    state_->tensors.push_back(std::move(entry.info));
+    state_->offsets.push_back(data + entry.begin);
+  }
+  const std::vector<TensorInfo>& tensors = state_->tensors;
+  state_->by_name.resize(tensors.size());
+  std::iota(state_->by_name.begin(), state_->by_name.end(), std::size_t{0});
+  std::sort(state_->by_name.begin(), state_->by_name.end(),
+            [&tensors](std::size_t a, std::size_t b) { return tensors[a].name < tensors[b].name; });
+}
+
+SafetensorsFile::~SafetensorsFile() = default;
+SafetensorsFile::SafetensorsFile(SafetensorsFile&&) noexcept = default;
+SafetensorsFile& SafetensorsFile::operator=(SafetensorsFile&&) noexcept = default;
+
+const std::vector<TensorInfo>& SafetensorsFile::tensors() const noexcept { return state_->tensors; }
+
+const std::map<std::string, std::string>& SafetensorsFile::metadata() const noexcept { return state_->metadata; }
+
+const TensorInfo* SafetensorsFile::find(std::string_view name) const noexcept {
+  const std::size_t index = state_->index_of(name);
+  return index < state_->tensors.size() ? &state_->tensors[index] : nullptr;
+}
+
+Tensor SafetensorsFile::read(std::string_view name) const {
+  const std::size_t index = state_->index_of(name);
+  if (index == state_->tensors.size()) throw Error("TENSOR", state_->where() + "no tensor is named " + in_quotes(name));
+  Tensor tensor{state_->tensors[index], {}};
+  tensor.data.resize(tensor.bytes);
+  state_->file.read(state_->offsets[index], tensor.data);
+  return tensor;
+}
+
+void write_safetensors(const std::filesystem::path& path, std::span<const Tensor* const> tensors,
+                       const std::map<std::string, std::string>& metadata) {
+  const std::string header = files::make_header(tensors, metadata);
+  std::vector<std::span<const std::byte>> parts{files::bytes_of(header)};
+  for (const Tensor* tensor : tensors) parts.emplace_back(tensor->data);
+  files::write_whole("safetensors", path, parts);
+}
+
+}  // namespace rotary

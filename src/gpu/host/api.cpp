@@ -1,0 +1,34 @@
+// The device, and what its runtime reports.
+#include <cuda_runtime_api.h>
+
+#include "gpu/kernels/kernels.h"
+
+namespace rotary::gpu {
+
+void check_cuda(int error, const char* what) {
+  if (error == cudaSuccess) return;
+  cudaGetLastError();  // said here, not again at the next call
+  throw Error("CUDA", "[" + std::string(what) + "] " + cudaGetErrorString(static_cast<cudaError_t>(error)));
+}
+
+bool built() noexcept { return true; }
+
+int devices() noexcept {
+  int count = 0;
+  if (cudaGetDeviceCount(&count) == cudaSuccess) return count;
+  cudaGetLastError();
+  return 0;
+}
+
+std::string device_name() {
+  int device = 0;
+  cudaDeviceProp properties;
+  check_cuda(cudaGetDevice(&device), "device_name");
+  check_cuda(cudaGetDeviceProperties(&properties, device), "device_name");
+  return std::string(properties.name) + ", compute capability " + std::to_string(properties.major) + "." +
+         std::to_string(properties.minor);
+}
+
+void synchronize(Stream stream) { check_cuda(cudaStreamSynchronize(stream), "synchronize"); }
+
+}  // namespace rotary::gpu

@@ -1,0 +1,41 @@
+// Blocks of the device's memory.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <memory>
+
+#include "gpu/kernels/kernels.h"
+#include "rotate/refuse.h"
+
+namespace rotary::gpu {
+
+struct Free {
+  void operator()(void* p) const noexcept {              // waits for the device
+    if (cudaFree(p) != cudaSuccess) cudaGetLastError();  // not to be reported by the next launch
+  }
+};
+using Block = std::unique_ptr<void, Free>;
+
+inline Block allocate(std::size_t bytes, const char* what) {
+  void* memory = nullptr;
+  check_cuda(cudaMalloc(&memory, bytes), what);
+  return Block(memory);
+}
+
+// From the host's memory, in the stream's order; ordinary memory of the host's may be used again at once. Not while a
+// graph captures the stream: it would read the host's memory when it is replayed.
+inline void copy_in(void* device, const void* host, std::size_t bytes, const char* what, Stream stream) {
+  if (bytes == 0) return;
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  check_cuda(cudaStreamIsCapturing(stream, &status), what);
+  if (status != cudaStreamCaptureStatusNone) {
+    fail("CUDA", what,
+         "a stream that a CUDA graph captures must read positions and tables from the device's memory "
+         "but these lie in the host's");
+  }
+  check_cuda(cudaMemcpyAsync(device, host, bytes, cudaMemcpyHostToDevice, stream), what);
+}
+
+}  // namespace rotary::gpu

@@ -1,0 +1,227 @@
+// Rows of cos and sin: the values of rotary::Table. A correctly rounded value is unique, so they are its bits too.
+//
+// Each thread owns a pair and walks over rows. The quick ways are those of src/cpu/angles/angles.inc: the same remainders,
+// polynomials and errors, and the same test for a double that lies too near a rounding boundary. Such a value, and all
+// that the quick ways do not know, is made in the wide arithmetic of round_once.h.
+//
+// A position that is not finite, and one whose float32 angle is not, makes the values of the pairs that read it NaN.
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <cstdint>
+
+#include "kernels.h"
+#include "launch.h"
+#include "table/angle_job.h"
+#include "table/narrow.h"
+#include "table/round_once.h"
+#include "table/turns_polynomials.h"
+
+namespace rotary::gpu {
+namespace {
+
+constexpr int most_threads = 256;           // of a block
+constexpr std::int64_t most_blocks = 1056;  // a few for each processor; their threads walk on
+
+// ---- what a value is made of ---------------------------------------------------------------------
+
+__device__ inline std::int64_t integer_position(const PositionArrays& p, std::int64_t at) {
+  return p.i64 != nullptr ? p.i64[at] : p.i32[at];
+}
+
+__device__ inline float float32_angle(const TableJob& job, std::int64_t at, int pair) {
+  const PositionArrays& p = job.positions;
+  const float position = p.f64 != nullptr ? static_cast<float>(p.f64[at]) : static_cast<float>(integer_position(p, at));
+  return __fmul_rn(position, job.frequencies.inv_freq_float32[pair]);
+}
+
+// ---- from a remainder to a value -----------------------------------------------------------------
+
+struct Doubles {
+  double cos, sin;
+};
+
+// cos and sin of t units of 2^-66 turns beyond a quarter turn, whose number is in the top two bits of quarter.
+__device__ inline Doubles turned(double t, double square, std::uint64_t quarter) {
+  constexpr TurnsPolynomials p;
+  double s = p.sine[6], c = p.cosine[7];
+  for (int k = 6; k-- > 0;) s = __fma_rn(s, square, p.sine[k]);
+  for (int k = 7; k-- > 0;) c = __fma_rn(c, square, p.cosine[k]);
+  s = __dmul_rn(s, t);
+  const bool swap = (quarter >> 62 & 1) != 0;
+  const double cos = swap ? s : c, sin = swap ? c : s;
+  return {(quarter + (std::uint64_t{1} << 62)) >> 63 != 0 ? -cos : cos, quarter >> 63 != 0 ? -sin : sin};
+}
+
+__device__ inline bool open(double x) {
+  const auto low = static_cast<std::uint32_t>(__double_as_longlong(x));
+  return ((low + half_and_distance) & beyond_distance) == 0;
+}
+
+// ---- the quick ways ------------------------------------------------------------------------------
+
+// One pair's turns, as in FrequencyArrays::limbs.
+struct Limbs {
+  std::uint64_t limb[limbs_per_pair];
+  __device__ Limbs(const FrequencyArrays& f, int pair) {
+    for (int k = 0; k < limbs_per_pair; ++k) limb[k] = f.limbs[static_cast<std::int64_t>(k) * f.pairs + pair];
+  }
+};
+
+// Rounded to f32; false where that is not decided.
+__device__ inline bool quick_exact(const TableJob& job, const Limbs& turns, std::int64_t at, int pair, CosSin& value) {
+  const std::int64_t position = integer_position(job.positions, at);
+  const std::uint64_t bits = static_cast<std::uint64_t>(position), n = position < 0 ? 0 - bits : bits;
+  // The phase of |position| in turns: upper 2^-64 + lower 2^-128, less than 2^-126 too small.
+  const std::uint64_t product = n * turns.limb[1], lower = product + __umul64hi(n, turns.limb[2]);
+  const std::uint64_t upper = n * turns.limb[0] + __umul64hi(n, turns.limb[1]) + (lower < product ? 1 : 0);
+  // Twice shifted, the phase is its distance from the nearest quarter turn, as a signed integer.
+  const auto high = static_cast<double>(static_cast<std::int64_t>(upper << 2));
+  const double t = __fma_rn(static_cast<double>(static_cast<std::uint32_t>(lower >> 32)), 0x1p-30, high);
+  const double square = __dmul_rn(t, t), factor = job.frequencies.attention_factor;
+  const Doubles x = turned(t, square, upper + (std::uint64_t{1} << 61));
+  const double cos = __dmul_rn(x.cos, factor);
+  const double sin = __dadd_rn(__dmul_rn(x.sin, position < 0 ? -factor : factor), 0.0);  // a sine of zero is +0
+  value = {static_cast<float>(cos), static_cast<float>(sin)};
+  if (open(cos) || open(sin)) return false;
+  // Too few bits of the phase, but where nothing turns it has none.
+  return square >= smallest_square || position == 0 || job.frequencies.inv_freq[pair] == 0;
+}
+
+// Before the factor; false where that is not decided. angles.inc says why no bits are lost.
+__device__ inline bool quick_float32(const TableJob& job, std::int64_t at, int pair, CosSin& value) {
+  constexpr double largest_square = 0x1p48, shifter = 0x1.8p52, quarters_per_radian = 0x1.45f306dc9c883p-1;
+  constexpr double unit = 0x1p66, turns_1 = 0x1.45f306dp-3 * unit, turns_2 = 0x1.9391054p-32 * unit,
+                   turns_3 = 0x1.4fe13abe8fa9ap-61 * unit;
+  const double b = float32_angle(job, at, pair);
+  const double shifted = __fma_rn(b, quarters_per_radian, shifter);
+  double t = __fma_rn(__dsub_rn(shifted, shifter), -0.25 * unit, __dmul_rn(b, turns_1));
+  t = __fma_rn(b, turns_2, t);
+  t = __fma_rn(b, turns_3, t);
+  const Doubles x = turned(t, __dmul_rn(t, t), static_cast<std::uint64_t>(__double_as_longlong(shifted)) << 62);
+  value = {static_cast<float>(x.cos), static_cast<float>(x.sin)};
+  return !open(x.cos) && !open(x.sin) && __dmul_rn(b, b) <= largest_square;
+}
+
+template <DType Type>
+__device__ inline bool narrow_both(CosSin& x) {
+  const bool decided = (midway<Type>(x.cos) | midway<Type>(x.sin)) == 0;
+  x = {narrowed<Type>(x.cos), narrowed<Type>(x.sin)};
+  return decided;
+}
+
+// From f32 to the type; false where a value lies midway and the real number decides.
+__device__ inline bool narrow(DType type, CosSin& x) {
+  if (type == DType::f32) return true;
+  return type == DType::f16 ? narrow_both<DType::f16>(x) : narrow_both<DType::bf16>(x);
+}
+
+// What float32 does with cos and sin of its angle.
+__device__ inline void finish_float32(const TableJob& job, CosSin& x) {
+  const float factor = job.frequencies.factor_float32;
+  x = {__fmul_rn(x.cos, factor), __fmul_rn(x.sin, factor)};
+  if (x.cos == x.cos) narrow(job.rounding, x);
+}
+
+__device__ inline bool quick(const TableJob& job, const Limbs& turns, std::int64_t at, int pair, CosSin& x) {
+  if (job.angles == Angles::float32) {
+    const bool decided = quick_float32(job, at, pair, x);
+    finish_float32(job, x);
+    return decided;
+  }
+  if (job.positions.f64 != nullptr || !job.frequencies.decidable) return false;
+  return quick_exact(job, turns, at, pair, x) && narrow(job.rounding, x);
+}
+
+// ---- the slow way --------------------------------------------------------------------------------
+
+__device__ inline bool finite(double x) { return x - x == 0; }
+
+__device__ CosSin slow_float32(const TableJob& job, std::int64_t at, int pair) {
+  const float angle = float32_angle(job, at, pair);
+  if (!finite(angle)) return {angle - angle, angle - angle};
+  CosSin x = round_once({false, 1, 0}, angle, 1, DType::f32);
+  if (angle == 0) x.sin = angle;  // -0 too
+  finish_float32(job, x);
+  return x;
+}
+
+__device__ CosSin slow_exact(const TableJob& job, std::int64_t at, int pair) {
+  const FrequencyArrays& f = job.frequencies;
+  Dyadic position;
+  if (job.positions.f64 != nullptr) {
+    const double p = job.positions.f64[at];
+    if (!finite(p)) return {static_cast<float>(p - p), static_cast<float>(p - p)};
+    position = dyadic(p);
+  } else {
+    position = dyadic(integer_position(job.positions, at));
+  }
+  return round_once(position, f.inv_freq[pair], f.attention_factor, job.rounding);
+}
+
+// ---- rows ----------------------------------------------------------------------------------------
+
+// A thread's rows of one pair.
+struct Share {
+  int pair;
+  std::int64_t positions;  // where those that the pair reads begin
+  std::int64_t row, step;
+};
+
+__device__ inline void store(const TableJob& job, std::int64_t row, int pair, const CosSin& x) {
+  const std::int64_t to = row * job.frequencies.pairs + pair;
+  job.cos[to] = x.cos;
+  job.sin[to] = job.frequencies.clockwise ? -x.sin : x.sin;
+}
+
+// Once more through the rows, for those that the quick way leaves open. Apart, since it needs many registers.
+__device__ __noinline__ void settle(const TableJob& job, Share share) {
+  const Limbs turns(job.frequencies, share.pair);
+  for (std::int64_t row = share.row; row < job.positions.rows; row += share.step) {
+    const std::int64_t at = share.positions + row;
+    CosSin x;
+    if (quick(job, turns, at, share.pair, x)) continue;
+    x = job.angles == Angles::float32 ? slow_float32(job, at, share.pair) : slow_exact(job, at, share.pair);
+    store(job, row, share.pair, x);
+  }
+}
+
+// A block: whole rows of few pairs, or a row's next blockDim.x pairs. slices: blocks per row.
+__global__ void __launch_bounds__(most_threads, 4) fill_rows(const __grid_constant__ TableJob job, unsigned slices) {
+  const FrequencyArrays& f = job.frequencies;
+  const auto threads = static_cast<int>(blockDim.x), thread = static_cast<int>(threadIdx.x);
+  const int width = f.pairs < threads ? f.pairs : threads;
+  const std::int64_t rows = job.positions.rows, rows_of_block = threads / width;
+  const int pair = static_cast<int>(blockIdx.x % slices) * threads + thread % width;
+  if (pair >= f.pairs) return;
+  const bool first_axis = job.positions.one_axis || f.axis == nullptr;
+  const Share share = {pair, first_axis ? 0 : f.axis[pair] * rows, blockIdx.x / slices * rows_of_block + thread / width,
+                       gridDim.x / slices * rows_of_block};
+  const Limbs turns(f, pair);
+  bool open = false;
+  for (std::int64_t row = share.row; row < rows; row += share.step) {
+    CosSin x;
+    if (quick(job, turns, share.positions + row, pair, x)) {
+      store(job, row, pair, x);
+    } else {
+      open = true;
+    }
+  }
+  if (open) settle(job, share);
+}
+
+}  // namespace
+
+void launch_table(const TableJob& job, Stream stream) {
+  const std::int64_t pairs = job.frequencies.pairs, rows = job.positions.rows;
+  if (pairs == 0 || rows == 0) return;
+  const std::int64_t rows_of_block = pairs < most_threads ? most_threads / pairs : 1;
+  const std::int64_t threads = pairs < most_threads ? rows_of_block * pairs : most_threads;
+  const std::int64_t slices = (pairs + threads - 1) / threads;
+  const std::int64_t blocks_of_rows =
+      std::clamp<std::int64_t>(most_blocks / slices, 1, (rows + rows_of_block - 1) / rows_of_block);
+  launch(fill_rows, dim3(static_cast<unsigned>(blocks_of_rows * slices)), dim3(static_cast<unsigned>(threads)), stream,
+         job, static_cast<unsigned>(slices));
+}
+
+}  // namespace rotary::gpu

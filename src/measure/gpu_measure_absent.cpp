@@ -1,0 +1,31 @@
+// Measuring, where rotary was built without CUDA: there is nothing to measure.
+#include "gpu_measure.h"
+
+namespace rotary::gpu {
+
+namespace {
+
+[[noreturn]] void refuse() { throw Error("CUDA", "[gpu] must be built with CUDA (scripts/build.sh --with cuda)"); }
+
+}  // namespace
+
+Memory::Memory(std::size_t) { refuse(); }
+Memory::Memory(Memory&&) noexcept {}
+Memory& Memory::operator=(Memory&&) noexcept { return *this; }
+Memory::~Memory() = default;
+
+std::size_t free_memory() { refuse(); }
+std::size_t cache_bytes() { refuse(); }
+void upload(void*, const void*, std::size_t, Stream) { refuse(); }
+void download(void*, const void*, std::size_t, Stream) { refuse(); }
+void fill(void*, int, std::size_t, Stream) { refuse(); }
+void copy(const void*, void*, std::size_t, Stream) { refuse(); }
+void move_bytes(const void*, void*, std::size_t, Stream) { refuse(); }
+
+OwnStream::OwnStream() { refuse(); }
+OwnStream::~OwnStream() = default;
+
+Times event_times(const std::vector<Work>&, double, Stream) { refuse(); }
+Times graph_times(const std::vector<Work>&, double, Stream) { refuse(); }
+
+}  // namespace rotary::gpu

@@ -1,0 +1,11 @@
+// The size of this machine's last cache.
+#pragma once
+
+#include <cstddef>
+
+namespace rotary {
+
+// Bytes of this machine's last cache level; 32 MiB where it does not say.
+std::size_t last_cache_bytes() noexcept;
+
+}  // namespace rotary

@@ -1,0 +1,17 @@
+set(rotary_sources
+  src/cpu/targets.cpp
+  src/measure/ceiling.cpp
+  src/rotate/checks.cpp
+  src/rotate/overlap.cpp
+  src/rotate/reference.cpp
+  src/rotate/refuse.cpp
+  src/rotate/rotate.cpp
+  src/runtime/last_cache.cpp
+  src/runtime/threads.cpp
+  src/table/table.cpp
+  src/table/table_checks.cpp
+  src/table/table_memory.cpp
+  src/table/turns.cpp
+  src/values/axes.cpp
+  src/values/double_double.cpp
+  src/values/frequencies.cpp)

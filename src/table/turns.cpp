@@ -1,0 +1,97 @@
+#include "turns.h"
+
+#include <cmath>
+#include <cstring>
+
+#include "angle_job.h"
+#include "rotary/device.cuh"
+#include "round_once.h"
+#include "values/fraction.h"
+
+namespace rotary {
+
+// ---- what the kernels use ------------------------------------------------------------------------
+
+bool decidable(double attention_factor) noexcept {
+  const double magnitude = std::fabs(attention_factor);
+  return magnitude >= 0x1p-64 && magnitude <= 0x1p64;
+}
+
+void prepare(const std::vector<double>& inv_freq, Turns& turns) {
+  const std::size_t pairs = inv_freq.size();
+  if (turns.inv_freq.size() == pairs &&
+      std::memcmp(turns.inv_freq.data(), inv_freq.data(), pairs * sizeof(double)) == 0)
+    return;
+  const auto stride = static_cast<std::size_t>(padded_pairs(static_cast<int>(pairs)));
+  turns.inv_freq.clear();  // nobody's, should memory run out
+  turns.limbs.assign(turn_limbs * stride, 0);
+  turns.floor.assign(stride, 0);
+  for (std::size_t i = 0; i < pairs; ++i) {
+    const Dyadic w = dyadic(inv_freq[i]);
+    if (w.mantissa == 0) continue;
+    turns.floor[i] = smallest_square;
+    Fraction<4> turn = rotary::turns<4>(w.mantissa, w.exponent - 64);
+    if (w.negative) turn = ~turn;  // without the one ulp, 2^-192, that cannot matter
+    for (std::size_t j = 0; j < turn_limbs; ++j)
+      turns.limbs[j * stride + i] = turn.limb[3 - j / 2] >> (j % 2 == 0 ? 32 : 0) & 0xffffffffu;
+  }
+  turns.inv_freq = inv_freq;
+}
+
+void limbs_of(double inv_freq, std::uint64_t (&limbs)[3]) noexcept {
+  const Dyadic w = dyadic(inv_freq);
+  Fraction<3> turn;
+  if (w.mantissa != 0) turn = rotary::turns<3>(w.mantissa, w.exponent);
+  if (w.negative && w.mantissa != 0) turn = ~turn;  // as in prepare
+  for (int k = 0; k < 3; ++k) limbs[k] = turn.limb[2 - k];
+}
+
+std::uint64_t device::turns_of(double inv_freq) noexcept {
+  std::uint64_t limbs[3];
+  limbs_of(inv_freq, limbs);
+  return limbs[0] + (limbs[1] >> 63);
+}
+
+namespace {
+
+struct Element {
+  Dyadic position;
+  double inv_freq;
+  double factor;
+};
+
+// The exact inputs of one element; in float32 mode the angle itself, as position 1.
+Element element(const AngleJob& job, std::int64_t row, int pair) noexcept {
+  const std::int64_t at = (job.axis != nullptr ? job.axis[pair] : 0) * job.rows + row;
+  if (job.angles == Angles::float32) {
+    const float p = job.integers != nullptr ? static_cast<float>(job.integers[at]) : static_cast<float>(job.reals[at]);
+    return {{false, 1, 0}, static_cast<double>(p * job.inv_freq_float32[pair]), 1};
+  }
+  return {job.integers != nullptr ? dyadic(job.integers[at]) : dyadic(job.reals[at]), job.inv_freq[pair],
+          job.attention_factor};
+}
+
+}  // namespace
+
+void settle(const AngleJob& job, std::int64_t row, int pair, DType dtype) noexcept {
+  const Element e = element(job, row, pair);
+  CosSin value = round_once(e.position, e.inv_freq, e.factor, dtype);
+  if (job.angles == Angles::float32) {
+    if (e.inv_freq == 0) value.sin = static_cast<float>(e.inv_freq);  // -0 as float32's sine has it
+    value = {value.cos * job.factor_float32, value.sin * job.factor_float32};
+  }
+  job.cos[row * job.pairs + pair] = value.cos;
+  job.sin[row * job.pairs + pair] = value.sin;
+}
+
+void settle_rows(const AngleJob& job, std::int64_t begin_row, std::int64_t end_row) noexcept {
+  for (std::int64_t row = begin_row; row < end_row; ++row) {
+    for (int i = 0; i < job.pairs; ++i) {
+      settle(job, row, i, job.rounding);
+      float& sin = job.sin[row * job.pairs + i];
+      if (job.clockwise) sin = -sin;
+    }
+  }
+}
+
+}  // namespace rotary

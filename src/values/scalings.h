@@ -1,0 +1,244 @@
+// Every scaling method: its formula, once, for two arithmetics. The order of operations is that of the frameworks'
+// float32 code; in exact arithmetic the order does not matter.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <type_traits>
+#include <vector>
+
+#include "double_double.h"
+#include "rotary/rotary.h"
+
+namespace rotary::scalings {
+
+// The real-number formula: everything in double-double, rounded to double by the caller.
+struct Exact {
+  using Scalar = High;
+  using Real = High;
+  static High integer(std::int64_t n) noexcept { return High::integer(n); }
+  static High two_pi() noexcept { return {2 * pi.hi, 2 * pi.lo}; }
+  static High exp(const High& x) noexcept { return rotary::exp(x); }
+  static High log(const High& x) noexcept { return rotary::log(x); }
+  static High pow(const High& base, const High& exponent) noexcept { return rotary::pow(base, exponent); }
+  static High floor(const High& x) noexcept { return rotary::floor(x); }
+  // base^exponent, with the logarithm of the base at hand
+  static High power(const High&, const High& log_base, const High& exponent) noexcept {
+    return rotary::exp(exponent * log_base);
+  }
+};
+
+// Hugging Face transformers (5.23) on a CPU: Python's numbers are double, torch's tensors float32; every operation,
+// pow and log too, is correctly rounded. torch's scalar kernels agree (24,958 of 24,960 values, tools/
+// make_frequency_fixture.py --all); its AVX2 and AVX-512 kernels differ by 1 or 2 ulp in 1 %, each in its own way.
+struct Float32 {
+  using Scalar = double;
+  using Real = float;
+  static double integer(std::int64_t n) noexcept { return static_cast<double>(n); }
+  static double two_pi() noexcept { return 2 * pi.hi; }
+  static double log(double x) noexcept { return static_cast<double>(rotary::log(x)); }
+  static double pow(double base, double exponent) noexcept { return static_cast<double>(rotary::pow(base, exponent)); }
+  static double floor(double x) noexcept { return std::floor(x); }
+
+  static float log(float x) noexcept {
+    return round(std::log(double{x}), [=] { return rotary::log(x); });
+  }
+  static float exp(float x) noexcept {
+    return round(std::exp(double{x}), [=] { return rotary::exp(x); });
+  }
+  static float pow(float base, float exponent) noexcept {
+    return round(std::pow(double{base}, double{exponent}), [=] { return rotary::pow(base, exponent); });
+  }
+  static float power(float base, const High&, float exponent) noexcept { return pow(base, exponent); }
+
+ private:
+  // The C library's double decides, unless it lies so close to the middle of two floats that its error could count.
+  template <class Precise>
+  static float round(double value, Precise precise) noexcept {
+    const auto rounded = static_cast<float>(value);
+    const bool clear = static_cast<float>(value * (1 - 0x1p-46)) == static_cast<float>(value * (1 + 0x1p-46));
+    return clear ? rounded : static_cast<float>(precise());
+  }
+};
+
+template <class A>
+using Real = typename A::Real;
+template <class A>
+using Scalar = typename A::Scalar;
+
+// The pairs of one rope: the base b, r, the exponent index i of every pair, and the current length.
+struct Pairs {
+  double base;
+  int r;
+  std::span<const int> index;
+  std::int64_t length;
+};
+
+// frequency(b^(2i/r), k) for every pair k.
+template <class A, class Frequency>
+std::vector<Real<A>> each(const Pairs& pairs, Real<A> base, Frequency frequency) {
+  const High log_base = log(High(base));
+  std::vector<Real<A>> result;
+  result.reserve(pairs.index.size());
+  for (std::size_t k = 0; k < pairs.index.size(); ++k) {
+    const auto exponent = Real<A>(2.0 * pairs.index[k]) / Real<A>(pairs.r);
+    result.push_back(frequency(A::power(base, log_base, exponent), k));
+  }
+  return result;
+}
+
+template <class A>
+Scalar<A> ntk_exponent(const Pairs& pairs) {
+  return Scalar<A>(pairs.r) / Scalar<A>(pairs.r - 2);
+}
+
+// w = b^(-2i/r). RoFormer, arXiv:2104.09864.
+template <class A>
+std::vector<Real<A>> inv_freq(const Unscaled&, const Pairs& pairs) {
+  return each<A>(pairs, Real<A>(pairs.base), [](Real<A> period, std::size_t) { return 1 / period; });
+}
+
+// w / f. Position interpolation, arXiv:2306.15595.
+template <class A>
+std::vector<Real<A>> inv_freq(const Linear& s, const Pairs& pairs) {
+  const auto factor = Real<A>(s.factor);
+  return each<A>(pairs, Real<A>(pairs.base), [&](Real<A> period, std::size_t) { return 1 / period / factor; });
+}
+
+// (b f^(r/(r-2)))^(-2i/r). NTK-aware scaling, github.com/jquesnelle/yarn; Hunyuan's alpha.
+template <class A>
+std::vector<Real<A>> inv_freq(const Ntk& s, const Pairs& pairs) {
+  const auto base = Real<A>(Scalar<A>(pairs.base) * A::pow(Scalar<A>(s.factor), ntk_exponent<A>(pairs)));
+  return each<A>(pairs, base, [](Real<A> period, std::size_t) { return 1 / period; });
+}
+
+// "Fixed": (b f)^(-2i/r) / f^(2/r). "Mixed", B given: w / exp(ln(f) / (r/2)^B * (i+1)^B). kexue.fm/archives/9706.
+template <class A>
+std::vector<Real<A>> inv_freq(const NtkFixed& s, const Pairs& pairs) {
+  const Scalar<A> half_r = Scalar<A>(pairs.r) / 2;
+  if (!s.mixed_b) {
+    const auto divisor = Real<A>(A::pow(Scalar<A>(s.factor), 1 / half_r));
+    return each<A>(pairs, Real<A>(Scalar<A>(pairs.base) * Scalar<A>(s.factor)),
+                   [&](Real<A> period, std::size_t) { return 1 / period / divisor; });
+  }
+  const Real<A> a = A::log(Real<A>(s.factor)) / Real<A>(A::pow(half_r, Scalar<A>(*s.mixed_b)));
+  return each<A>(pairs, Real<A>(pairs.base), [&](Real<A> period, std::size_t k) {
+    const Real<A> stretch = A::exp(a * A::pow(Real<A>(pairs.index[k] + 1.0), Real<A>(*s.mixed_b)));
+    return 1 / period / stretch;
+  });
+}
+
+// (b (f L/L0 - (f-1))^(r/(r-2)))^(-2i/r), L = max(length, L0). Dynamic NTK, transformers. Beyond L0 the length is a
+// tensor there, so float32 takes all steps. The exact form 1 + f (L - L0) / L0 is the same without cancellation.
+template <class A>
+std::vector<Real<A>> inv_freq(const Dynamic& s, const Pairs& pairs) {
+  const std::int64_t length = std::max(pairs.length, s.trained_length);
+  const auto factor = Real<A>(s.factor);
+  const auto trained = Real<A>(A::integer(s.trained_length));
+  Real<A> stretch;
+  if constexpr (std::is_same_v<A, Exact>) {
+    stretch = 1 + factor * A::integer(length - s.trained_length) / trained;
+  } else {
+    stretch = factor * static_cast<float>(length) / trained - static_cast<float>(s.factor - 1);
+  }
+  const auto growth = Real<A>(A::pow(Scalar<A>(stretch), ntk_exponent<A>(pairs)));  // torch keeps a double exponent
+  const Real<A> base = Real<A>(pairs.base) * growth;
+  return each<A>(pairs, base, [](Real<A> period, std::size_t) { return 1 / period; });
+}
+
+// The range of indices between "turns often, keep" and "turns seldom, divide by f" in YaRN's ramp:
+// low = cd(beta_fast), high = cd(beta_slow), cd(beta) = r ln(L0 / (2 pi beta)) / (2 ln b), then floor and ceil, and
+// clamped to [0, r - 1] as the YaRN repository has it. The floor of the frameworks' double cd is the same, unless cd
+// lies within 1e-13 of an integer.
+template <class S>
+struct Ramp {
+  S low;
+  S high;
+};
+
+template <class A>
+Ramp<Scalar<A>> correction_range(const Yarn& s, const Pairs& pairs) {
+  using S = Scalar<A>;
+  const S two_log_base = 2 * A::log(S(pairs.base));
+  const auto dimension = [&](double beta) {
+    return S(pairs.r) * A::log(A::integer(s.trained_length) / (S(beta) * A::two_pi())) / two_log_base;
+  };
+  S low = dimension(s.beta_fast);
+  S high = dimension(s.beta_slow);
+  if (s.truncate) {
+    low = A::floor(low);
+    high = -A::floor(-high);
+  }
+  low = std::max(low, S(0.0));
+  high = std::min(high, S(pairs.r - 1.0));
+  if (low == high) {
+    high = high + S(1.0) / S(1000.0);
+  }
+  return {low, high};
+}
+
+// With m = e (1 - clamp((i - low) / (high - low), 0, 1)): w/f (1 - m) + w m. YaRN, arXiv:2309.00071; e is vLLM's
+// extrapolation_factor, 1 elsewhere.
+template <class A>
+std::vector<Real<A>> inv_freq(const Yarn& s, const Pairs& pairs) {
+  using R = Real<A>;
+  const auto range = correction_range<A>(s, pairs);
+  const auto factor = R(s.factor);
+  const auto weight = R(s.extrapolation_factor);
+  return each<A>(pairs, R(pairs.base), [&](R period, std::size_t k) {
+    const R line = (R(static_cast<double>(pairs.index[k])) - R(range.low)) / R(range.high - range.low);
+    const R ramp = std::clamp(line, R(0.0), R(1.0));
+    const R kept = (1 - ramp) * weight;
+    return 1 / (factor * period) * (1 - kept) + 1 / period * kept;
+  });
+}
+
+// 1 / (ext_i b^(2i/r)), ext = long_factor when length > L0, else short_factor. LongRoPE, arXiv:2402.13753.
+template <class A>
+std::vector<Real<A>> inv_freq(const LongRope& s, const Pairs& pairs) {
+  const std::vector<double>& factors = pairs.length > s.trained_length ? s.long_factor : s.short_factor;
+  return each<A>(pairs, Real<A>(pairs.base),
+                 [&](Real<A> period, std::size_t k) { return 1 / (Real<A>(factors[k]) * period); });
+}
+
+// With wavelength 2 pi / w: below L0/high w, above L0/low w/f (both strict), between
+// (1-s) w/f + s w, s = (L0/wavelength - low) / (high - low), and s = 0 where high = low. Llama 3.1, llama-models.
+template <class A>
+std::vector<Real<A>> inv_freq(const Llama3& s, const Pairs& pairs) {
+  using R = Real<A>;
+  using S = Scalar<A>;
+  const S trained = A::integer(s.trained_length);
+  const auto factor = R(s.factor);
+  const auto longest_kept = R(trained / S(s.high));
+  const auto longest_blended = R(trained / S(s.low));
+  return each<A>(pairs, R(pairs.base), [&](R period, std::size_t) {
+    const R w = 1 / period;
+    const R wavelength = 1 / w * R(A::two_pi());
+    if (longest_blended < wavelength) {
+      return w / factor;
+    }
+    if (wavelength < longest_kept) {
+      return w;
+    }
+    if (s.high == s.low) {
+      return w / factor;
+    }
+    const R smooth = (1 / wavelength * R(trained) - R(s.low)) / R(S(s.high) - S(s.low));
+    return (1 - smooth) * w / factor + smooth * w;
+  });
+}
+
+// w / f for the first floor(fraction r / 2) pairs, 0 for the rest. p-RoPE, arXiv:2410.06205; Gemma 4. The count is
+// taken in double, as transformers takes it: 0.35 of 200 elements are 70, though the double 0.35 is a little less.
+template <class A>
+std::vector<Real<A>> inv_freq(const Proportional& s, const Pairs& pairs) {
+  const auto turning = static_cast<std::size_t>(std::floor(s.fraction * pairs.r / 2));
+  const auto factor = Real<A>(s.factor);
+  return each<A>(pairs, Real<A>(pairs.base),
+                 [&](Real<A> period, std::size_t k) { return k < turning ? 1 / period / factor : Real<A>(0.0); });
+}
+
+}  // namespace rotary::scalings

@@ -1,0 +1,401 @@
+// rotary apply: what it turns, what it copies, what it refuses.
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "rotary/reference.h"
+#include "run.h"
+
+namespace rotary::cli_tests {
+namespace {
+
+using Shape = std::vector<std::int64_t>;
+using Strings = std::vector<std::string>;
+
+class Apply : public Cli {
+ protected:
+  // Runs apply from in.safetensors to out.safetensors.
+  Strings words(const Strings& source, const Strings& more = {}) const {
+    Strings all = {"apply"};
+    all.insert(all.end(), source.begin(), source.end());
+    all.insert(all.end(), {"--input", path("in.safetensors"), "--output", path("out.safetensors")});
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }
+  std::vector<float> rotated(const Strings& source, const Strings& more = {}, const std::string& name = "q") const {
+    expect_success(words(source, more));
+    return values_of(read_tensor("out.safetensors", name));
+  }
+  void write_input(const std::vector<Tensor>& tensors, const std::map<std::string, std::string>& metadata = {}) const {
+    write_tensors("in.safetensors", tensors, metadata);
+  }
+  static Tensor floats(const std::string& name, const Shape& shape, const std::vector<float>& values) {
+    return make_tensor<float>(name, ElementType::f32, shape, values);
+  }
+};
+
+const Strings base100 = {"--base", "100", "--pairing", "half"};
+
+// Pair (a, b) at a position, in double.
+void expect_turned(float got_a, float got_b, double a, double b, double angle) {
+  EXPECT_NEAR(got_a, a * std::cos(angle) - b * std::sin(angle), 1e-5);
+  EXPECT_NEAR(got_b, b * std::cos(angle) + a * std::sin(angle), 1e-5);
+}
+
+// ---- what it computes ----
+
+TEST_F(Apply, the_labml_rows_come_out) {
+  write_input({floats("q", {3, 1, 4}, {1, 2, 3, 4, 4, 5, 6, 7, 7, 8, 9, 10})});
+  const std::vector<float> expected = {1,         2,         3,           4,         -2.887617F, 4.929751F,
+                                       6.607697F, 7.049649F, -11.096704F, 7.798414F, 2.619761F,  10.157990F};
+  for (const Strings& source : {Strings{"--base", "10000", "--pairing", "half"}, Strings{small_llama("", "10000.0")}}) {
+    const std::vector<float> got = rotated(source);
+    ASSERT_EQ(got.size(), expected.size());
+    for (std::size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], expected[i], 2e-6) << i;
+  }
+}
+
+TEST_F(Apply, each_pairing_turns_its_own_pairs) {
+  write_input({floats("q", {1, 1, 4}, {1, 2, 3, 4})});
+  const std::vector<float> half = rotated({"--base", "100", "--pairing", "half", "--positions", "3"});
+  expect_turned(half[0], half[2], 1, 3, 3);
+  expect_turned(half[1], half[3], 2, 4, 0.3);
+  const std::vector<float> interleaved = rotated({"--base", "100", "--pairing", "interleaved", "--positions", "3"});
+  expect_turned(interleaved[0], interleaved[1], 1, 2, 3);
+  expect_turned(interleaved[2], interleaved[3], 3, 4, 0.3);
+  const std::vector<float> moved = rotated({"--base", "100", "--pairing", "interleaved_to_half", "--positions", "3"});
+  expect_turned(moved[0], moved[2], 1, 2, 3);
+  expect_turned(moved[1], moved[3], 3, 4, 0.3);
+}
+
+TEST_F(Apply, it_equals_the_reference_for_every_dtype_and_direction) {
+  const std::string config = small_llama();
+  Rope rope;
+  rope.head_dim = 4;
+  rope.base = 100;
+  const Table table(frequencies(rope), Pairing::half, std::vector<std::int64_t>{-2, -1, 0, 1, 2});
+  for (const ElementType type : {ElementType::f32, ElementType::f16, ElementType::bf16}) {
+    std::vector<std::uint16_t> words16(5 * 3 * 4 * (type == ElementType::f32 ? 2 : 1));
+    const std::vector<float> random = some_values(words16.size());
+    for (std::size_t i = 0; i < words16.size(); ++i) {  // exponents near 1, so that every word is a number
+      words16[i] = static_cast<std::uint16_t>(0x3C00 + static_cast<int>(random[i] * 500));
+    }
+    const Tensor q = make_tensor("q", type, {1, 5, 3, 4}, words16);
+    write_input({q});
+    for (const bool backward : {false, true}) {
+      for (const bool each_step : {false, true}) {
+        Tensor expected = q;
+        const ConstHeads x(q.data.data(), *dtype_of(type), bthd(1, 5, 3, 4));
+        const Heads out{expected.data.data(), *dtype_of(type), bthd(1, 5, 3, 4)};
+        const Rounding rounding = each_step ? Rounding::each_step : Rounding::once;
+        (backward ? reference::rotate_backward : reference::rotate)(x, out, table, rounding);
+        Strings more = {"--positions", "-2:3"};
+        if (backward) more.push_back("--backward");
+        if (each_step) more.push_back("--each-step");
+        expect_success(words({config}, more));
+        EXPECT_EQ(read_tensor("out.safetensors", "q").data, expected.data) << name(type) << backward << each_step;
+      }
+    }
+  }
+}
+
+TEST_F(Apply, backward_undoes_a_rotation_without_attention_factor) {
+  const std::vector<float> values = some_values(8 * 4);
+  write_input({floats("q", {8, 1, 4}, values)});
+  expect_success(words(base100));
+  std::filesystem::rename(path("out.safetensors"), path("in.safetensors"));
+  const std::vector<float> back = rotated(base100, {"--backward"});
+  for (std::size_t i = 0; i < values.size(); ++i) EXPECT_NEAR(back[i], values[i], 1e-6);
+}
+
+TEST_F(Apply, targets_and_threads_do_not_change_a_bit) {
+  write_input({floats("q", {2, 40, 3, 64}, some_values(2 * 40 * 3 * 64))});
+  const std::vector<float> one = rotated(base100);
+  EXPECT_EQ(one, rotated(base100, {"--target", "scalar"}));
+  EXPECT_EQ(one, rotated(base100, {"--threads", "3"}));
+  EXPECT_EQ(one, rotated(base100, {"--threads", "0"}));
+  expect_error(words(base100, {"--target", "abacus"}), "TARGET");
+}
+
+// ---- which tensors, which layout ----
+
+TEST_F(Apply, q_and_k_turn_and_the_rest_is_copied_bit_for_bit) {
+  const std::vector<std::uint32_t> noise = {0x7FA00001, 0xFFFFFFFF, 0x00000001, 0x80000000};
+  const Tensor v = make_tensor("v", ElementType::f32, {1, 1, 1, 4}, noise);
+  const Tensor ids = make_tensor<std::int64_t>("ids", ElementType::i64, {3}, {1, -2, 3});
+  const Tensor flags = make_tensor<std::uint8_t>("flags", ElementType::boolean, {0}, {});
+  const Tensor model_q = floats("model.q", {1, 1, 1, 4}, {1, 2, 3, 4});
+  const std::map<std::string, std::string> metadata = {{"format", "pt"}, {"note", "a \"quoted\" \u00e9\n"}};
+  write_input(
+      {v, floats("q", {1, 2, 2, 4}, some_values(16)), ids, floats("k", {1, 3, 1, 4}, some_values(12)), flags, model_q},
+      metadata);
+  expect_success(words(base100));
+  const SafetensorsFile out(path("out.safetensors"));
+  EXPECT_EQ(out.metadata(), metadata);
+  ASSERT_EQ(out.tensors().size(), 6U);
+  for (const Tensor* tensor : {&v, &ids, &flags, &model_q}) {
+    const Tensor copy = out.read(tensor->name);
+    EXPECT_EQ(copy.data, tensor->data) << tensor->name;
+    EXPECT_EQ(copy.shape, tensor->shape);
+    EXPECT_EQ(copy.type, tensor->type);
+  }
+  const std::vector<float> k = some_values(12);
+  const std::vector<float> turned = values_of(out.read("k"));
+  expect_turned(turned[8], turned[10], k[8], k[10], 2);
+  EXPECT_NE(values_of(out.read("q")), some_values(16));
+}
+
+TEST_F(Apply, q_and_k_may_differ_in_dtype_and_heads) {
+  write_input(
+      {floats("q", {1, 2, 4, 4}, some_values(32)),
+       make_tensor<std::uint16_t>("k", ElementType::bf16, {1, 2, 1, 4}, std::vector<std::uint16_t>(8, 0x3F80))});
+  const std::string text = expect_success(words({small_llama()})).out;
+  EXPECT_NE(text.find("rotated  q  F32 [1, 2, 4, 4]"), std::string::npos) << text;
+  EXPECT_NE(text.find("rotated  k  BF16 [1, 2, 1, 4]"), std::string::npos) << text;
+}
+
+TEST_F(Apply, tensors_can_be_named) {
+  write_input({floats("query", {1, 1, 4}, {1, 2, 3, 4}), floats("key", {1, 1, 4}, {1, 2, 3, 4})});
+  const Strings at3 = {"--base", "100", "--pairing", "half", "--positions", "3"};
+  expect_error(words(at3), "TENSOR");
+  EXPECT_NE(run(words(at3)).err.find("query"), std::string::npos);
+  expect_error(words(at3, {"--tensor", "q"}), "TENSOR");
+  EXPECT_NE(rotated(at3, {"--tensor", "query"}, "query"), (std::vector<float>{1, 2, 3, 4}));
+  EXPECT_EQ(rotated(at3, {"--tensor", "query"}, "key"), (std::vector<float>{1, 2, 3, 4}));
+  const std::vector<float> both = rotated(at3, {"--tensor", "query", "--tensor", "key"}, "key");
+  EXPECT_EQ(both, rotated(at3, {"--tensor", "query", "key", "query"}, "query"));
+  EXPECT_NE(both, (std::vector<float>{1, 2, 3, 4}));
+}
+
+TEST_F(Apply, one_of_q_and_k_is_enough) {
+  write_input({floats("k", {2, 1, 4}, some_values(8))});
+  EXPECT_NE(rotated(base100, {}, "k"), some_values(8));
+}
+
+TEST_F(Apply, layouts_say_where_the_tokens_are) {
+  const std::vector<float> values = some_values(2 * 3 * 5 * 4);
+  const auto element = [&](const Shape& stride, std::int64_t b, std::int64_t t, std::int64_t h, std::int64_t d) {
+    return static_cast<std::size_t>(b * stride[0] + t * stride[1] + h * stride[2] + d);
+  };
+  struct Case {
+    std::string layout;
+    Shape shape;   // 2 batch rows, 3 tokens, 5 heads
+    Shape stride;  // of batch, token, head
+  };
+  for (const Case& c : {Case{"bthd", {2, 3, 5, 4}, {60, 20, 4}}, Case{"bhtd", {2, 5, 3, 4}, {60, 4, 12}},
+                        Case{"tbhd", {3, 2, 5, 4}, {20, 40, 4}}, Case{"thd", {6, 5, 4}, {60, 20, 4}}}) {
+    write_input({floats("q", c.shape, values)});
+    const Strings positions = c.layout == "thd" ? Strings{"--positions", "0:3,0:3"} : Strings{};
+    Strings more = positions;
+    more.insert(more.end(), {"--layout", c.layout});
+    const std::vector<float> got = rotated(base100, more);
+    for (int b = 0; b < 2; ++b) {
+      for (int t = 0; t < 3; ++t) {
+        for (int h = 0; h < 5; ++h) {
+          const std::size_t a0 = element(c.stride, b, t, h, 0);
+          const std::size_t a1 = element(c.stride, b, t, h, 1);
+          expect_turned(got[a0], got[a0 + 2], values[a0], values[a0 + 2], t);
+          expect_turned(got[a1], got[a1 + 2], values[a1], values[a1 + 2], 0.1 * t);
+        }
+      }
+    }
+    if (c.layout == "bthd" || c.layout == "thd") {
+      EXPECT_EQ(got, rotated(base100, positions)) << "it is the default";
+    }
+  }
+}
+
+TEST_F(Apply, shapes_that_do_not_fit_are_refused) {
+  write_input({floats("q", {2, 4}, some_values(8))});
+  expect_error(words(base100), "SHAPE");
+  expect_error(words(base100, {"--layout", "thd"}), "SHAPE");
+  write_input({floats("q", {1, 2, 1, 4}, some_values(8))});
+  expect_error(words(base100, {"--layout", "thd"}), "SHAPE");
+  expect_error(words(base100, {"--positions", "0:3"}), "SHAPE");
+  expect_error(words({"--base", "100", "--pairing", "half", "--rotary-dim", "6"}), "SHAPE");
+  expect_error(words({"--base", "100", "--pairing", "half", "--rotary-dim", "3"}), "SHAPE");
+  expect_error(words({"--base", "100", "--pairing", "half", "--first", "4"}), "SHAPE");
+  for (const char* rotary_dim : {"0", "-2"}) {
+    expect_error(words({"--base", "100", "--pairing", "half", "--rotary-dim", rotary_dim}), "SHAPE");
+  }
+  for (const char* first : {"-1", "2147483647"}) {
+    expect_error(words({"--base", "100", "--pairing", "half", "--first", first}), "SHAPE");
+  }
+  write_input({floats("q", {2, 1, 4}, some_values(8))});
+  expect_error(words(base100, {"--layout", "bthd"}), "SHAPE");
+  write_input({floats("q", {2, 1, 6}, some_values(12))});
+  expect_error(words({small_llama()}), "SHAPE");
+  write_input({floats("q", {2, 1, 6}, some_values(12)), floats("k", {2, 1, 4}, some_values(8))});
+  expect_error(words(base100), "SHAPE");
+  write_input({make_tensor<std::int32_t>("q", ElementType::i32, {1, 1, 4}, {1, 2, 3, 4})});
+  expect_error(words(base100), "DTYPE");
+  expect_usage(words(base100, {"--layout", "dhtb"}));
+  expect_error(words({"--base", "1", "--pairing", "half"}), "[A-Z_]+");
+  expect_error(words({"--base", "nan", "--pairing", "half"}), "[A-Z_]+");
+  EXPECT_FALSE(std::filesystem::exists(path("out.safetensors")));
+}
+
+TEST_F(Apply, a_tensor_without_tokens_is_copied) {
+  write_input({floats("q", {1, 0, 2, 4}, {}), floats("k", {1, 2, 1, 4}, some_values(8))});
+  EXPECT_TRUE(rotated(base100).empty());
+}
+
+// ---- part of the head ----
+
+TEST_F(Apply, elements_outside_the_block_keep_their_bits) {
+  const std::vector<float> values = {1, 2, 3, 4, 5, std::nanf("0x123"), 7, 8};
+  write_input({floats("q", {1, 1, 8}, values)});
+  const Strings at3 = {"--base", "100", "--pairing", "half", "--positions", "3"};
+  const auto with = [&](const Strings& more) {
+    Strings all = at3;
+    all.insert(all.end(), more.begin(), more.end());
+    return rotated(all);
+  };
+  const std::vector<float> leading = with({"--rotary-dim", "4"});
+  expect_turned(leading[0], leading[2], 1, 3, 3);
+  EXPECT_EQ(std::memcmp(&leading[4], &values[4], 16), 0);
+  const std::vector<float> middle = with({"--rotary-dim", "2", "--first", "3"});
+  expect_turned(middle[3], middle[4], 4, 5, 3);
+  EXPECT_EQ(std::memcmp(&middle[0], &values[0], 12), 0);
+  EXPECT_EQ(std::memcmp(&middle[5], &values[5], 12), 0);
+  const std::vector<float> trailing = with({"--first", "6"});
+  expect_turned(trailing[6], trailing[7], 7, 8, 3);
+  EXPECT_EQ(std::memcmp(&trailing[0], &values[0], 24), 0);
+}
+
+TEST_F(Apply, mla_heads_may_be_whole_or_the_bare_rotary_block) {
+  const std::string config = write_config(
+      "mla.json", R"("model_type": "deepseek_v2", "hidden_size": 24, "num_attention_heads": 2, "num_hidden_layers": 1,)"
+                  R"("max_position_embeddings": 64, "rope_theta": 100.0, "qk_nope_head_dim": 8, "qk_rope_head_dim": 4,)"
+                  R"("v_head_dim": 8, "kv_lora_rank": 16, "q_lora_rank": null)");
+  const std::vector<float> q = some_values(12);
+  write_input({floats("q", {1, 1, 1, 12}, q), floats("k", {1, 1, 1, 4}, {q[8], q[9], q[10], q[11]})});
+  const std::vector<float> whole = rotated({config, "--pairing", "half"}, {"--positions", "3"});
+  EXPECT_EQ(std::memcmp(whole.data(), q.data(), 32), 0);
+  expect_turned(whole[8], whole[10], q[8], q[10], 3);
+  expect_turned(whole[9], whole[11], q[9], q[11], 0.3);
+  const std::vector<float> bare = values_of(read_tensor("out.safetensors", "k"));
+  EXPECT_TRUE(std::equal(bare.begin(), bare.end(), whole.begin() + 8));
+  write_input({floats("q", {1, 1, 1, 8}, some_values(8))});
+  expect_error(words({config}), "SHAPE");
+}
+
+// ---- positions ----
+
+TEST_F(Apply, positions_may_differ_per_batch_row) {
+  const std::vector<float> values = some_values(2 * 2 * 4);
+  write_input({floats("q", {2, 2, 1, 4}, values)});
+  write_npy(path("p.npy"), make_tensor<std::int64_t>("", ElementType::i64, {2, 2}, {5, 6, -7, 100}));
+  const std::vector<float> got = rotated(base100, {"--positions", path("p.npy")});
+  const double positions[] = {5, 6, -7, 100};
+  for (std::size_t row = 0; row < 4; ++row) {
+    expect_turned(got[4 * row], got[4 * row + 2], values[4 * row], values[4 * row + 2], positions[row]);
+  }
+  write_npy(path("p.npy"), make_tensor<std::int64_t>("", ElementType::i64, {3, 2}, {1, 2, 3, 4, 5, 6}));
+  expect_error(words(base100, {"--positions", path("p.npy")}), "SHAPE");
+  expect_error(words(base100, {"--positions", ""}), "POSITION");
+}
+
+TEST_F(Apply, dynamic_scaling_sees_the_largest_position) {
+  const std::string config = small_llama(R"(, "rope_scaling": {"rope_type": "dynamic", "factor": 2.0})");
+  write_input({floats("q", {1, 1, 4}, {0, 1, 0, 0})});
+  EXPECT_NEAR(rotated({config}, {"--positions", "127"})[1], std::cos(127 / 30.0), 1e-5);
+  EXPECT_NEAR(rotated({config}, {"--positions", "127", "--length", "64"})[1], std::cos(12.7), 1e-5);
+}
+
+TEST_F(Apply, far_positions_are_exact) {
+  write_input({floats("q", {1, 1, 4}, {1, 0, 0, 0})});
+  const std::vector<float> got = rotated(base100, {"--positions", "1000000000000000000"});
+  EXPECT_EQ(got[0], 0.1183719902F);  // cos(10^18) by mpmath
+  EXPECT_EQ(got[2], -0.9929693207F);
+}
+
+// ---- the caller's own cos and sin ----
+
+TEST_F(Apply, rows_of_cos_and_sin_can_be_given) {
+  write_npy(path("cos.npy"), floats("", {3, 1}, {1, 0, -1}));
+  write_npy(path("sin.npy"), floats("", {3, 1}, {0, 1, 0}));
+  const Strings source = {"--cos", path("cos.npy"), "--sin", path("sin.npy"), "--pairing", "half"};
+  write_input({floats("q", {3, 1, 2}, {1, 2, 3, 4, 5, 6})});
+  EXPECT_EQ(rotated(source), (std::vector<float>{1, 2, -4, 3, -5, -6}));
+  EXPECT_EQ(rotated(source, {"--positions", "2,0,1"}), (std::vector<float>{-1, -2, 3, 4, -6, 5}));
+  for (const char* spec : {"1:4", "-1:2", "0:2,9223372036854775807"}) {
+    expect_error(words(source, {"--positions", spec}), "POSITION");
+  }
+  write_npy(path("p.npy"), make_tensor<double>("", ElementType::f64, {3}, {2, 0, 1}));
+  EXPECT_EQ(rotated(source, {"--positions", path("p.npy")}), (std::vector<float>{-1, -2, 3, 4, -6, 5}));
+  for (const double row : {0.5, -1.0, 1e300}) {
+    write_npy(path("p.npy"), make_tensor<double>("", ElementType::f64, {3}, {0, 1, row}));
+    expect_error(words(source, {"--positions", path("p.npy")}), "POSITION");
+  }
+  write_input({floats("q", {1, 1, 4}, {9, 1, 2, 9})});
+  EXPECT_EQ(rotated(source, {"--first", "1", "--positions", "1"}), (std::vector<float>{9, -2, 1, 9}));
+  expect_error(words(source, {"--first", "3"}), "SHAPE");
+  write_input({floats("q", {4, 1, 2}, some_values(8))});
+  expect_error(words(source), "POSITION");
+  write_npy(path("sin.npy"), floats("", {2, 1}, {0, 1}));
+  expect_error(words(source), "SHAPE");
+  write_npy(path("sin.npy"), make_tensor<double>("", ElementType::f64, {3, 1}, {0, 1, 0}));
+  expect_error(words(source), "DTYPE");
+}
+
+TEST_F(Apply, the_output_of_table_is_a_valid_cos_and_sin) {
+  write_input({floats("q", {5, 2, 4}, some_values(40))});
+  expect_success({"table", small_llama(), "--positions", "0:5", "--output", path("t.safetensors")});
+  EXPECT_EQ(rotated({small_llama()}),
+            rotated({"--cos", path("t.safetensors"), "--sin", path("t.safetensors"), "--pairing", "half"}));
+  expect_error(words({"--cos", path("in.safetensors"), "--sin", path("in.safetensors"), "--pairing", "half"}),
+               "TENSOR");
+}
+
+// ---- files ----
+
+TEST_F(Apply, an_npy_goes_in_and_out) {
+  write_npy(path("q.npy"), floats("", {2, 1, 2}, {1, 2, 3, 4}));
+  const Strings call = {"apply", "--base", "100", "--pairing", "half", "--input", path("q.npy"), "--output"};
+  const auto to = [&](const std::string& output, const Strings& more = {}) {
+    Strings all = call;
+    all.push_back(path(output));
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  };
+  expect_success(to("r.npy"));
+  const std::vector<float> got = values_of(read_npy(path("r.npy")));
+  EXPECT_EQ(got[0], 1);
+  expect_turned(got[2], got[3], 3, 4, 1);
+  expect_error(to("r.safetensors"), "FORMAT");
+  expect_usage(to("r.npy", {"--tensor", "q"}));
+  write_npy(path("q.npy"), make_tensor<double>("", ElementType::f64, {2, 1, 2}, {1, 2, 3, 4}));
+  expect_error(to("r.npy"), "DTYPE");
+}
+
+TEST_F(Apply, the_output_may_be_the_input) {
+  write_input({floats("q", {3, 1, 4}, some_values(12))});
+  const std::vector<float> expected = rotated(base100);
+  expect_success({"apply", "--base", "100", "--pairing", "half", "--input", path("in.safetensors"), "--output",
+                  path("in.safetensors")});
+  EXPECT_EQ(values_of(read_tensor("in.safetensors", "q")), expected);
+}
+
+TEST_F(Apply, a_failure_leaves_the_old_output_and_no_litter) {
+  write_input({floats("q", {3, 1, 4}, some_values(12)), floats("k", {3, 1, 6}, some_values(18))});
+  std::filesystem::create_directory(path("results"));
+  write_text(path("results/out.safetensors"), "old");
+  const auto apply = [&](const std::string& input, const std::string& output) {
+    return Strings{"apply", small_llama(), "--input", path(input), "--output", path(output)};
+  };
+  expect_error(apply("in.safetensors", "results/out.safetensors"), "SHAPE");
+  expect_error(apply("missing.safetensors", "results/out.safetensors"), "FILE");
+  write_text(path("broken.safetensors"), read_text(path("in.safetensors")).substr(0, 200));
+  expect_error(apply("broken.safetensors", "results/out.safetensors"), "FORMAT");
+  EXPECT_EQ(read_text(path("results/out.safetensors")), "old");
+  write_input({floats("q", {3, 1, 4}, some_values(12))});
+  expect_error(apply("in.safetensors", "no/folder/out.safetensors"), "FILE");
+  std::filesystem::create_directory(path("results/taken.safetensors"));
+  expect_error(apply("in.safetensors", "results/taken.safetensors"), "FILE");
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(path("results")), {}), 2);
+}
+
+}  // namespace
+}  // namespace rotary::cli_tests

@@ -1,0 +1,144 @@
+// docs/cli.md shows what the program prints. With ROTARY_UPDATE_DOCS=1 in the environment it is written anew:
+// the blocks of ```console, but for those that leave lines out ("   ...").
+#include <algorithm>
+#include <cstdlib>
+#include <sstream>
+
+#include "rotary/targets.h"
+#include "run.h"
+
+namespace rotary::cli_tests {
+namespace {
+
+using Lines = std::vector<std::string>;
+
+const std::string document = ROTARY_SOURCE_DIR "/docs/cli.md";
+const std::string left_out = "   ...";
+
+Lines lines_of(const std::string& text) {
+  Lines lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+// A command and what it prints.
+struct Example {
+  std::string command;
+  Lines printed;
+};
+
+// Times and instruction sets.
+bool depends_on_the_machine(const std::string& line) {
+  static const std::regex word("avx|sse2|neon|scalar|[0-9] us ");
+  return std::regex_search(line, word);
+}
+
+// Line for line; what follows a left_out may come any number of lines later.
+std::string difference(const Lines& shown, const Lines& printed) {
+  auto next = printed.begin();
+  bool skipping = false;
+  for (const std::string& line : shown) {
+    if (line == left_out) {
+      skipping = true;
+      continue;
+    }
+    if (skipping) next = std::find(next, printed.end(), line);
+    skipping = false;
+    if (next == printed.end()) return "not printed: " + line;
+    if (*next != line && !(depends_on_the_machine(*next) && depends_on_the_machine(line))) {
+      return "shown:   " + line + "\nprinted: " + *next;
+    }
+    ++next;
+  }
+  return skipping || next == printed.end() ? "" : "not shown: " + *next;
+}
+
+class Docs : public Cli {
+ protected:
+  void SetUp() override {
+    Cli::SetUp();
+    const std::filesystem::path source = ROTARY_SOURCE_DIR;
+    std::filesystem::create_directory(path("Llama-3.1-8B"));
+    std::filesystem::copy(source / "tests/golden/configs/llama-3.1-8b.json", path("Llama-3.1-8B/config.json"));
+    std::filesystem::copy(source / "data/demo/qk.safetensors", path("qk.safetensors"));
+    std::filesystem::copy(source / "tests/golden/runs", path("runs"), std::filesystem::copy_options::recursive);
+    write_learned();
+    write_npy(path("q.npy"),
+              make_tensor<float>("", ElementType::f32, {3, 1, 4}, {1, 2, 3, 4, 4, 5, 6, 7, 7, 8, 9, 10}));
+  }
+
+  // Given frequencies, and a Mistral Large 4 of 8 rotated elements with the tensor that it learns.
+  void write_learned() const {
+    write_npy(path("inv_freq.npy"), make_tensor<float>("", ElementType::f32, {4}, {1, 0.25F, 0.0625F, 0}));
+    std::filesystem::create_directory(path("Tiny-Large-4"));
+    write_config("Tiny-Large-4/config.json",
+                 R"("model_type": "mistral_large4_text", "hidden_size": 32, "num_attention_heads": 2,)"
+                 R"("num_key_value_heads": 2, "num_hidden_layers": 4, "qk_nope_head_dim": 8, "qk_rope_head_dim": 8,)"
+                 R"("no_rope_layers": [1, 1, 1, 0], "max_position_embeddings": 4096,)"
+                 R"("rope_parameters": {"rope_type": "default", "rope_theta": 10000.0})");
+    write_tensors("Tiny-Large-4/model.safetensors",
+                  {make_tensor<float>("model.rotary_emb.alpha", ElementType::f32, {4}, {0, -0.5F, 0.25F, 0.5F})});
+  }
+
+  // stdout and stderr together, and the exit status where it is not 0.
+  Lines run_in_shell(const std::string& command) const {
+    const std::string programs = std::filesystem::path(ROTARY_PROGRAM).parent_path().string();
+    const std::string all = "cd '" + path("") + "' && unset ROTARY_TARGET && PATH='" + programs + "':\"$PATH\" && { " +
+                            command + "; } >'" + path("printed") + "' 2>&1";
+    const int status = std::system(all.c_str());
+    std::string text = read_text(path("printed"));
+    const std::string folder = ROTARY_SOURCE_DIR "/";
+    for (std::size_t at = 0; (at = text.find(folder)) != std::string::npos;) text.erase(at, folder.size());
+    Lines lines = lines_of(text);
+    if (status != 0) lines.push_back("(exit " + std::to_string(WEXITSTATUS(status)) + ")");
+    return lines;
+  }
+};
+
+TEST_F(Docs, the_page_shows_what_the_program_prints) {
+  const bool update = std::getenv("ROTARY_UPDATE_DOCS") != nullptr;
+  const std::vector<Target> all = targets();
+  const bool has_avx2 =
+      std::any_of(all.begin(), all.end(), [](const Target& target) { return target.name == "avx2" && target.runs; });
+  Lines page;
+  std::vector<Example> block;
+  bool inside = false;
+  int compared = 0;
+  for (const std::string& line : lines_of(read_text(document))) {
+    if (line == "```console") {
+      inside = true;
+    } else if (inside && line == "```") {
+      for (const Example& example : block) {
+        page.push_back("$ " + example.command);
+        const bool here = has_avx2 || example.command.find("targets") == std::string::npos;
+        const Lines printed = here ? run_in_shell(example.command) : example.printed;
+        const bool whole = std::find(example.printed.begin(), example.printed.end(), left_out) == example.printed.end();
+        const Lines& wanted = update && whole ? printed : example.printed;
+        page.insert(page.end(), wanted.begin(), wanted.end());
+        EXPECT_EQ(difference(wanted, printed), "") << "$ " << example.command;
+        ++compared;
+      }
+      inside = false;
+      block.clear();
+    } else if (inside) {
+      if (line.starts_with("$ ")) {
+        block.push_back({line.substr(2), {}});
+      } else {
+        ASSERT_FALSE(block.empty()) << line;
+        block.back().printed.push_back(line);
+      }
+      continue;
+    }
+    page.push_back(line);
+  }
+  EXPECT_GE(compared, 15);
+  if (update) {
+    std::string text;
+    for (const std::string& line : page) text += line + '\n';
+    write_text(document, text);
+  }
+}
+
+}  // namespace
+}  // namespace rotary::cli_tests

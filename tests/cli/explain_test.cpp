@@ -1,0 +1,166 @@
+// The chapters of `rotary explain`: docs/explain is what the program prints (ROTARY_UPDATE_DOCS=1 writes it anew), and
+// every number with decimals is judged by mpmath (tools/golden/make_explain_numbers.py).
+#include <algorithm>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "run.h"
+
+namespace rotary::cli_tests {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Lines = std::vector<std::string>;
+
+const std::filesystem::path folder = ROTARY_SOURCE_DIR "/docs/explain";
+
+struct Named {
+  std::string number;
+  std::string id;
+  std::string title;
+  std::string file() const { return (number.size() < 2 ? "0" : "") + number + "-" + id + ".md"; }
+};
+
+class Explain : public Cli {
+ protected:
+  std::string print(const std::vector<std::string>& words) const {
+    std::vector<std::string> all{"explain"};
+    all.insert(all.end(), words.begin(), words.end());
+    return expect_success(all).out;
+  }
+
+  std::vector<Named> listed() const {
+    std::vector<Named> chapters;
+    for (const std::string& line : lines_of(print({"--list"}))) {
+      static const std::regex form(" *([0-9]+)  ([a-z]+) +(.+)");
+      std::smatch parts;
+      EXPECT_TRUE(std::regex_match(line, parts, form)) << line;
+      chapters.push_back({parts[1], parts[2], parts[3]});
+    }
+    return chapters;
+  }
+
+  static Lines lines_of(const std::string& text) {
+    Lines lines;
+    std::istringstream stream(text);
+    for (std::string line; std::getline(stream, line);) lines.push_back(line);
+    return lines;
+  }
+};
+
+// Numbers with a decimal point or a power of ten, in reading order; not the numbers of papers.
+std::vector<std::string> decimals_of(const std::string& text) {
+  static const std::regex token("arXiv:[0-9.]+|-?[0-9]+\\.[0-9]+(e[-+]?[0-9]+)?|-?[0-9]+e[-+]?[0-9]+");
+  std::vector<std::string> found;
+  for (std::sregex_iterator at(text.begin(), text.end(), token), end; at != end; ++at) {
+    if (!at->str().starts_with("arXiv:")) found.push_back(at->str());
+  }
+  return found;
+}
+
+TEST_F(Explain, docs_explain_holds_what_the_program_prints) {
+  const bool update = std::getenv("ROTARY_UPDATE_DOCS") != nullptr;
+  std::map<std::string, std::string> wanted{{"README.md", print({"--list", "--markdown"})}};
+  for (const Named& chapter : listed()) wanted[chapter.file()] = print({chapter.id, "--markdown"});
+  if (update) {
+    std::filesystem::create_directories(folder);
+    for (const auto& [file, text] : wanted) write_text(folder / file, text);
+  }
+  std::map<std::string, std::string> found;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    found[entry.path().filename().string()] = read_text(entry.path());
+  }
+  for (const auto& [file, text] : wanted) EXPECT_EQ(lines_of(found[file]), lines_of(text)) << file;
+  EXPECT_EQ(found.size(), wanted.size());
+}
+
+TEST_F(Explain, every_number_with_decimals_is_the_one_that_mpmath_gives_in_that_place) {
+  const Json golden = Json::parse(read_text(ROTARY_SOURCE_DIR "/tests/golden/explain.json")).at("chapters");
+  const std::vector<Named> chapters = listed();
+  ASSERT_EQ(golden.size(), chapters.size());
+  std::size_t judged = 0;
+  for (const Named& chapter : chapters) {
+    SCOPED_TRACE(chapter.id);
+    const Json& numbers = golden.at(chapter.id).at("numbers");
+    for (const std::string& text : {print({chapter.id}), print({chapter.id, "--markdown"})}) {
+      const std::vector<std::string> printed = decimals_of(text);
+      EXPECT_EQ(printed.size(), numbers.size());
+      auto next = printed.begin();
+      for (const auto& [key, value] : numbers.items()) {
+        if (next == printed.end()) break;
+        EXPECT_EQ(*next++, value.get<std::string>()) << key;
+        ++judged;
+      }
+    }
+    for (const Json& phrase : golden.at(chapter.id).at("phrases")) {
+      EXPECT_NE(print({chapter.id, "--markdown"}).find(phrase.get<std::string>()), std::string::npos) << phrase;
+    }
+  }
+  EXPECT_GT(judged, 1000U);
+}
+
+TEST_F(Explain, the_numbers_that_everybody_quotes_are_there) {
+  const std::string turn = print({"turn"});
+  for (const char* number : {"(0.633975, 3.098076)", "5.000000"}) EXPECT_NE(turn.find(number), std::string::npos);
+  const std::string pairs = print({"pairs"});
+  for (const char* number : {"0.540302", "-0.416147", "-0.839072", "0.862319", "0.562379"}) {
+    EXPECT_NE(pairs.find(number), std::string::npos) << number;
+  }
+}
+
+TEST_F(Explain, the_terminal_needs_80_columns_of_plain_characters) {
+  for (const std::string& line : lines_of(print({"all"}))) {
+    EXPECT_LE(line.size(), 80U) << line;
+    EXPECT_TRUE(std::all_of(line.begin(), line.end(), [](char c) { return c >= ' ' && c <= '~'; })) << line;
+    EXPECT_FALSE(line.ends_with(' ')) << line;
+  }
+}
+
+TEST_F(Explain, a_topic_is_an_id_or_a_number) {
+  for (const Named& chapter : listed()) {
+    EXPECT_EQ(print({chapter.id}), print({chapter.number}));
+    EXPECT_TRUE(print({chapter.id}).starts_with(chapter.number + ". " + chapter.title + "\n"));
+  }
+}
+
+TEST_F(Explain, without_a_topic_the_first_chapter_and_the_list_are_printed) {
+  const std::string text = print({});
+  EXPECT_TRUE(text.starts_with(print({"1"})));
+  EXPECT_TRUE(text.ends_with(print({"--list"})));
+}
+
+TEST_F(Explain, all_has_every_chapter_in_order) {
+  const std::string text = print({"all"});
+  std::size_t at = 0;
+  for (const Named& chapter : listed()) {
+    at = text.find(chapter.number + ". " + chapter.title + "\n", at);
+    EXPECT_NE(at, std::string::npos) << chapter.id;
+  }
+}
+
+TEST_F(Explain, an_unknown_topic_is_wrong_usage_and_names_the_topics) {
+  for (const char* topic : {"rope", "0", "13", "01", "-1", "Turn", ""}) {
+    expect_usage({"explain", topic});
+  }
+  const std::string sentence = run({"explain", "rope"}).err;
+  for (const Named& chapter : listed()) EXPECT_NE(sentence.find(chapter.id), std::string::npos) << chapter.id;
+  expect_usage({"explain", "turn", "--list"});
+}
+
+TEST_F(Explain, the_commands_that_the_chapters_name_run) {
+  int commands = 0;
+  for (const std::string& line : lines_of(print({"all"}))) {
+    const std::size_t at = line.find("$ rotary ");
+    if (at == std::string::npos) continue;
+    std::istringstream stream(line.substr(at + 9));
+    std::vector<std::string> words;
+    for (std::string word; stream >> word;) words.push_back(word);
+    expect_success(words);
+    ++commands;
+  }
+  EXPECT_GE(commands, 2);
+}
+
+}  // namespace
+}  // namespace rotary::cli_tests

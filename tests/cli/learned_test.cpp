@@ -1,0 +1,161 @@
+// --inv-freq and --weights of inspect, table and apply, and ropes that turn clockwise.
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "run.h"
+
+namespace rotary::cli_tests {
+namespace {
+
+using Json = nlohmann::json;
+using Strings = std::vector<std::string>;
+
+class CliLearned : public Cli {
+ protected:
+  static Tensor floats(const std::string& name, const std::vector<float>& values) {
+    return make_tensor<float>(name, ElementType::f32, {static_cast<std::int64_t>(values.size())}, values);
+  }
+  std::string write_speeds(const std::vector<float>& values) const {
+    write_npy(path("speeds.npy"), floats("", values));
+    return path("speeds.npy");
+  }
+  // A Mistral Large 4 of one layer with a rope; its rotated block is the last 4 of 8 elements.
+  std::string small_large4() const {
+    return write_config("large4.json",
+                        R"("model_type": "mistral_large4_text", "hidden_size": 16, "num_attention_heads": 2,)"
+                        R"("num_key_value_heads": 2, "num_hidden_layers": 2, "qk_nope_head_dim": 4,)"
+                        R"("qk_rope_head_dim": 4, "no_rope_layers": [1, 0], "max_position_embeddings": 64,)"
+                        R"("rope_parameters": {"rope_type": "default", "rope_theta": 100.0})");
+  }
+  // Two ropes: Gemma 3 of one sliding and one full layer.
+  std::string two_ropes() const {
+    return write_config("gemma.json",
+                        R"("model_type": "gemma3_text", "hidden_size": 8, "num_attention_heads": 2, "head_dim": 4,)"
+                        R"("num_key_value_heads": 1, "num_hidden_layers": 2, "max_position_embeddings": 64,)"
+                        R"("layer_types": ["sliding_attention", "full_attention"])");
+  }
+  Json inspected(Strings words) const {
+    words.insert(words.begin(), "inspect");
+    words.push_back("--json");
+    return Json::parse(expect_success(words).out);
+  }
+  std::vector<float> rotated(const Strings& source) const {
+    write_tensors("in.safetensors", {make_tensor<float>("q", ElementType::f32, {1, 1, 4}, {1, 2, 3, 4})});
+    Strings words = {"apply"};
+    words.insert(words.end(), source.begin(), source.end());
+    words.insert(words.end(), {"--input", path("in.safetensors"), "--output", path("out.safetensors")});
+    expect_success(words);
+    return values_of(read_tensor("out.safetensors", "q"));
+  }
+};
+
+bool has_note(const Json& answer, const std::string& words) {
+  const Json& notes = answer.at("notes");
+  return std::any_of(notes.begin(), notes.end(),
+                     [&](const Json& note) { return note.get<std::string>().find(words) != std::string::npos; });
+}
+
+TEST_F(CliLearned, given_frequencies_replace_those_of_the_config) {
+  const std::string speeds = write_speeds({0.5F, -0.25F});
+  const Json answer = inspected({small_llama(), "--inv-freq", speeds});
+  const Json& rope = answer.at("ropes").at(0);
+  EXPECT_EQ(rope.at("inv_freq"), Json({0.5, -0.25}));
+  EXPECT_TRUE(rope.at("base").is_null());
+  EXPECT_EQ(rope.at("origins").at("inv_freq"), Json({{"origin", "given"}, {"from", speeds}}));
+  EXPECT_TRUE(has_note(answer, "turns by the frequencies of " + speeds));
+
+  const std::vector<float> q = rotated({path("config.json"), "--inv-freq", speeds, "--positions", "3"});
+  EXPECT_NEAR(q.at(0), std::cos(1.5) - 3 * std::sin(1.5), 1e-6);
+  EXPECT_NEAR(q.at(1), 2 * std::cos(0.75) + 4 * std::sin(0.75), 1e-6);
+}
+
+TEST_F(CliLearned, given_frequencies_do_without_a_config) {
+  const std::string speeds = write_speeds({0.5F, 0});
+  const std::vector<float> q = rotated({"--inv-freq", speeds, "--pairing", "interleaved", "--positions", "3"});
+  EXPECT_NEAR(q.at(0), std::cos(1.5) - 2 * std::sin(1.5), 1e-6);
+  EXPECT_EQ(q.at(2), 3);
+  const Json rope = inspected({"--inv-freq", speeds, "--pairing", "half", "--head-dim", "6"}).at("ropes").at(0);
+  EXPECT_EQ(rope.at("rotary_dim"), 4);
+  EXPECT_EQ(rope.at("inv_freq"), Json({0.5, 0.0}));
+  expect_success({"table", "--inv-freq", speeds, "--pairing", "half", "--head-dim", "4", "--positions", "0:3",
+                  "--output", path("table.safetensors")});
+  EXPECT_EQ(SafetensorsFile(path("table.safetensors")).metadata().at("inv_freq"), speeds);
+}
+
+TEST_F(CliLearned, a_model_of_several_ropes_must_say_which_one_is_given) {
+  const std::string speeds = write_speeds({0.5F, 0.25F});
+  const std::string config = two_ropes();
+  expect_error({"inspect", config, "--inv-freq", speeds}, "ROPE");
+  expect_error({"inspect", config, "--inv-freq", speeds, "--rope", "2"}, "ROPE");
+  const Json ropes = inspected({config, "--inv-freq", speeds, "--rope", "1"}).at("ropes");
+  ASSERT_EQ(ropes.size(), 1U);
+  EXPECT_EQ(ropes.at(0).at("inv_freq"), Json({0.5, 0.25}));
+  EXPECT_NE(inspected({config, "--rope", "0"}).at("ropes").at(0).at("inv_freq"), Json({0.5, 0.25}));
+}
+
+TEST_F(CliLearned, weights_give_the_learned_multiplier) {
+  const std::string config = small_large4();
+  EXPECT_TRUE(has_note(inspected({config}), "--weights FILE"));
+  EXPECT_EQ(inspected({config}).at("ropes").at(0).at("inv_freq"), Json({1.0, 0.1}));
+  const std::string weights =
+      write_tensors("model.safetensors", {floats("model.rotary_emb.alpha", {0, std::log(2.0F)}), floats("w", {1})});
+  const Json answer = inspected({config, "--weights", weights});
+  EXPECT_EQ(answer.at("ropes").at(0).at("inv_freq").at(0), 1.0);
+  EXPECT_NEAR(answer.at("ropes").at(0).at("inv_freq").at(1).get<double>(), 0.2, 1e-8);
+  EXPECT_FALSE(has_note(answer, "--weights FILE"));
+  EXPECT_EQ(answer, inspected({config, "--weights", path("")}));
+  EXPECT_NE(expect_success({"inspect", config, "--weights", weights}).out.find("multiplier"), std::string::npos);
+  const std::vector<float> q =
+      rotated({config, "--weights", weights, "--positions", "3"});  // reads 01 23, writes 02 13
+  EXPECT_NEAR(q.at(1), 3 * std::cos(0.6) - 4 * std::sin(0.6), 1e-5);
+}
+
+TEST_F(CliLearned, weights_of_an_older_checkpoint_are_compared) {
+  const std::string weights =
+      write_tensors("model.safetensors", {floats("model.layers.0.self_attn.rotary_emb.inv_freq", {1, 0.1F})});
+  EXPECT_TRUE(has_note(inspected({small_llama(), "--weights", weights}), "inv_freq: the frequencies of rope 0."));
+}
+
+TEST_F(CliLearned, what_the_files_lack_is_an_error) {
+  const std::string speeds = write_speeds({0.5F, 0.25F});
+  expect_error({"inspect", small_llama(), "--inv-freq", path("absent.npy")}, "FILE");
+  expect_error({"inspect", small_llama(), "--inv-freq", write_speeds({1})}, "SHAPE");
+  write_text(path("broken.npy"), "no array");
+  expect_error({"inspect", small_llama(), "--inv-freq", path("broken.npy")}, "FORMAT");
+  expect_error({"inspect", small_large4(), "--weights", path("absent")}, "FILE");
+  expect_error({"inspect", small_large4(), "--weights", write_tensors("w.safetensors", {floats("w", {1})})}, "TENSOR");
+  expect_error({"inspect", small_large4(), "--weights", write_tensors("w.safetensors", {floats("lerope.alpha", {1})})},
+               "SHAPE");
+  write_text(path("cut.safetensors"), "0");
+  expect_error({"inspect", small_large4(), "--weights", path("cut.safetensors")}, "FORMAT");
+}
+
+TEST_F(CliLearned, options_that_contradict_are_wrong_usage) {
+  const std::string config = small_llama();
+  expect_usage({"inspect", config, "--inv-freq", "a.npy", "--weights", "b"});
+  expect_usage({"inspect", "--base", "100", "--pairing", "half", "--head-dim", "4", "--weights", "b"});
+  expect_usage({"inspect", "--base", "100", "--inv-freq", "a.npy", "--pairing", "half", "--head-dim", "4"});
+  expect_usage({"inspect", "--inv-freq", "a.npy", "--head-dim", "4"});
+  expect_usage({"inspect", "--inv-freq", "a.npy", "--pairing", "half"});
+  expect_usage({"inspect", path("x.safetensors"), "--weights", "b"});
+  expect_usage({"apply", "--cos", "c.npy", "--sin", "s.npy", "--pairing", "half", "--inv-freq", "a.npy", "--input",
+                "x.npy", "--output", "y.npy"});
+}
+
+TEST_F(CliLearned, a_clockwise_model_says_so_and_turns_so) {
+  const std::string config = write_config(
+      "nano.json", R"("model_type": "nanochat", "hidden_size": 8, "num_attention_heads": 2, "num_hidden_layers": 1,)"
+                   R"("rope_theta": 100.0)");
+  const Json rope = inspected({config}).at("ropes").at(0);
+  EXPECT_EQ(rope.at("direction"), "clockwise");
+  EXPECT_EQ(rope.at("inv_freq"), Json({1.0, 0.1}));
+  EXPECT_EQ(inspected({small_llama()}).at("ropes").at(0).at("direction"), "counterclockwise");
+  const std::vector<float> q = rotated({config, "--positions", "3"});
+  EXPECT_NEAR(q.at(0), std::cos(3.0) + 3 * std::sin(3.0), 1e-6);
+  EXPECT_NEAR(q.at(2), 3 * std::cos(3.0) - std::sin(3.0), 1e-6);
+  EXPECT_EQ(q, rotated({small_llama(), "--positions", "3", "--backward"}));
+}
+
+}  // namespace
+}  // namespace rotary::cli_tests

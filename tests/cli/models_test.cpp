@@ -1,0 +1,129 @@
+// rotary models. (What it knows: tests/config/sweep_test.cpp.)
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "run.h"
+
+namespace rotary::cli_tests {
+namespace {
+
+using Json = nlohmann::json;
+
+class Models : public Cli {
+ protected:
+  std::vector<Json> json(const std::string& filter) const {
+    const Result result = expect_success({"models", filter, "--json"});
+    return Json::parse(result.out).at("models").get<std::vector<Json>>();
+  }
+  std::vector<std::string> lines(const std::vector<std::string>& words) const {
+    std::istringstream text(expect_success(words).out);
+    std::vector<std::string> found;
+    for (std::string line; std::getline(text, line);) found.push_back(line);
+    return found;
+  }
+};
+
+Json entry(const std::vector<Json>& models, const std::string& type, const std::string& part) {
+  const auto found = std::find_if(models.begin(), models.end(), [&](const Json& model) {
+    return model.at("model_type") == type && model.at("part") == part;
+  });
+  return found == models.end() ? Json() : *found;
+}
+
+TEST_F(Models, tell_the_class_defaults_part_by_part) {
+  const std::vector<Json> models = json("qwen2_vl");
+  const Json text = entry(models, "qwen2_vl", "text_config");
+  ASSERT_FALSE(text.is_null());
+  EXPECT_EQ(text.at("heads"), 64);
+  EXPECT_EQ(text.at("kv_heads"), 8);
+  EXPECT_EQ(text.at("head_dim"), 128);
+  EXPECT_EQ(text.at("rotary_dim"), 128);
+  EXPECT_EQ(text.at("first"), 0);
+  EXPECT_EQ(text.at("pairing"), "half");
+  EXPECT_EQ(text.at("direction"), "counterclockwise");
+  EXPECT_EQ(text.at("base"), 1e6);
+  EXPECT_EQ(text.at("scaling"), "default");
+  EXPECT_EQ(text.at("attention_factor"), 1.0);
+  EXPECT_EQ(text.at("axes"), 3);
+  EXPECT_EQ(text.at("axis").size(), 64u);
+  EXPECT_EQ(text.at("layers").size(), 80u);
+  EXPECT_TRUE(text.at("layers_without_rope").empty());
+  EXPECT_EQ(text.at("rope"), true);
+  const Json tower = entry(models, "qwen2_vl", "vision_config");
+  ASSERT_FALSE(tower.is_null());
+  EXPECT_EQ(tower.at("head_dim"), 80);
+  EXPECT_EQ(tower.at("axes"), 2);
+}
+
+TEST_F(Models, tell_a_default_that_scales_and_where_the_block_begins) {
+  const Json mistral = entry(json("mistral4"), "mistral4", "");
+  ASSERT_FALSE(mistral.is_null());
+  EXPECT_EQ(mistral.at("scaling"), "yarn");
+  EXPECT_EQ(mistral.at("rotary_dim"), 64);
+  EXPECT_EQ(mistral.at("first"), 64);
+  EXPECT_NE(mistral.at("fact").get<std::string>().find("scales"), std::string::npos);
+}
+
+TEST_F(Models, say_null_where_remote_code_has_no_sizes) {
+  const Json chatglm = entry(json("chatglm"), "chatglm", "");
+  ASSERT_FALSE(chatglm.is_null());
+  EXPECT_TRUE(chatglm.at("heads").is_null());
+  EXPECT_TRUE(chatglm.at("head_dim").is_null());
+  EXPECT_TRUE(chatglm.at("rotary_dim").is_null());
+  EXPECT_EQ(chatglm.at("partial"), 0.5);
+  EXPECT_EQ(chatglm.at("pairing"), "interleaved");
+  const Json phi = entry(json("mixformer"), "mixformer-sequential", "");
+  EXPECT_EQ(phi.at("rotary_dim"), 32);
+}
+
+TEST_F(Models, say_why_there_is_no_rope) {
+  const Json bert = entry(json("bert"), "bert", "");
+  ASSERT_FALSE(bert.is_null());
+  EXPECT_EQ(bert.at("rope"), false);
+  EXPECT_EQ(bert.at("why"), "its positions are not rotary");
+  const std::vector<std::string> named = lines({"models", "gpt2"});
+  ASSERT_EQ(named.size(), 1u);
+  EXPECT_EQ(named[0], "gpt2: no rope: its positions are not rotary");
+  for (const std::string& line : lines({"models"})) EXPECT_FALSE(line.starts_with("gpt2")) << line;
+}
+
+TEST_F(Models, are_found_by_any_part_of_a_word_in_any_case) {
+  EXPECT_EQ(json("LLAMA4").size(), json("llama4").size());
+  for (const Json& model : json("interleaved_to_half")) EXPECT_EQ(model.at("pairing"), "interleaved_to_half");
+  for (const Json& model : json("llama3")) {
+    const bool scaled = model.value("scaling", "") == "llama3";
+    EXPECT_TRUE(scaled || model.at("model_type").get<std::string>().find("llama3") != std::string::npos) << model;
+  }
+  EXPECT_GE(json("vision_config").size(), 20u);
+  expect_error({"models", "no such model"}, "MODEL_TYPE");
+  expect_usage({"models", "llama", "qwen2"});
+}
+
+TEST_F(Models, stand_in_columns_with_the_numbers_to_the_right) {
+  const std::vector<std::string> table = lines({"models", "gemma3"});
+  ASSERT_GE(table.size(), 3u);
+  const std::string& head = table[0];
+  const std::size_t base_end = head.find("base") + 4;
+  const auto row =
+      std::find_if(table.begin(), table.end(), [](const std::string& line) { return line.starts_with("gemma3_text"); });
+  ASSERT_NE(row, table.end());
+  EXPECT_EQ(row->substr(base_end - 7, 7).find_first_not_of(" 0123456789"), std::string::npos) << *row;
+  EXPECT_NE((*row)[base_end - 1], ' ') << *row;
+  EXPECT_EQ(row->size(), head.size());
+}
+
+TEST_F(Models, are_hundreds_and_none_is_an_accident) {
+  const std::vector<Json> models = json("");
+  std::size_t ropes = 0;
+  for (const Json& model : models) {
+    ropes += model.at("rope") == true;
+    if (model.at("rope") == false) {
+      EXPECT_FALSE(model.at("why").get<std::string>().empty()) << model;
+    }
+  }
+  EXPECT_GE(ropes, 400u);
+}
+
+}  // namespace
+}  // namespace rotary::cli_tests

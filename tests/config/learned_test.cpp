@@ -1,0 +1,388 @@
+// Ropes that base and scaling alone cannot say: the other direction, given frequencies, a learned multiplier, and the
+// checkpoints that hold them. Numbers by mpmath and by transformers 5.23.0 with torch 2.15.0.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "rotary/reference.h"
+#include "tests/support/config_helpers.h"
+#include "tests/support/file_helpers.h"
+#include "tests/support/heads.h"
+
+namespace rotary {
+namespace {
+
+using config_test::noted;
+using config_test::only;
+using test::expect_error;
+using test::make_tensor;
+using Positions64 = std::vector<std::int64_t>;
+
+const Positions64 places = {0, 1, 7, -3, 1000003, (std::int64_t{1} << 53) + 1};
+
+Rope rope_of(int head_dim, std::vector<double> inv_freq = {}, std::vector<double> multiplier = {}) {
+  Rope rope;
+  rope.head_dim = head_dim;
+  rope.inv_freq = std::move(inv_freq);
+  rope.multiplier = std::move(multiplier);
+  return rope;
+}
+
+// The input of the sweep's vectors: exact in every dtype.
+std::vector<float> usual_input(std::size_t size) {
+  std::vector<float> x(size);
+  for (std::size_t d = 0; d < size; ++d) x[d] = static_cast<float>(static_cast<int>(d * 37 % 64) - 32) / 16;
+  return x;
+}
+
+std::vector<float> turned(const Rope& rope, std::int64_t position, std::vector<float> x, Angles angles) {
+  const Table table(frequencies(rope), rope.pairing, Positions64{position}, angles);
+  rotate({x.data(), DType::f32, thd(1, 1, static_cast<int>(x.size()))}, table);
+  return x;
+}
+
+void expect_near(const std::vector<float>& got, const std::vector<float>& wanted, float tolerance) {
+  ASSERT_EQ(got.size(), wanted.size());
+  for (std::size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], wanted[i], tolerance) << i;
+}
+
+// ---- clockwise ----
+
+TEST(Clockwise, NegatesEverySinAndNothingElse) {
+  const std::vector<double> real = {0, 0.5, -2.25, 1e9};
+  for (const Angles angles : {Angles::exact, Angles::float32}) {
+    for (const DType rounding : {DType::f32, DType::f16, DType::bf16}) {
+      Frequencies f = frequencies(rope_of(14));
+      f.attention_factor = 1.25;
+      f.inv_freq[3] = 0;
+      const Table plain(f, Pairing::half, Positions(real), {angles, rounding, nullptr});
+      f.clockwise = true;
+      const Table table(f, Pairing::half, Positions(real), {angles, rounding, nullptr});
+      ASSERT_EQ(table.sin().size(), plain.sin().size());
+      for (std::size_t i = 0; i < table.sin().size(); ++i) {
+        EXPECT_EQ(std::memcmp(&table.cos()[i], &plain.cos()[i], sizeof(float)), 0) << i;
+        const float negated = -plain.sin()[i];
+        EXPECT_EQ(std::memcmp(&table.sin()[i], &negated, sizeof(float)), 0) << i;
+      }
+    }
+  }
+}
+
+TEST(Clockwise, HasTheSinMinusZeroAtPositionZero) {
+  Frequencies f{.inv_freq = {1, 0}, .clockwise = true};
+  const Table table(f, Pairing::half, Positions64{0});
+  for (const float sin : table.sin()) {
+    EXPECT_EQ(sin, 0);
+    EXPECT_TRUE(std::signbit(sin));
+  }
+}
+
+TEST(Clockwise, IsTheTransposedRotationBitForBit) {
+  for (const Pairing pairing : {Pairing::half, Pairing::interleaved}) {
+    for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
+      Frequencies f = frequencies(rope_of(32));
+      const Table plain(f, pairing, places);
+      f.clockwise = true;
+      const Table table(f, pairing, places);
+      const auto tokens = static_cast<std::int64_t>(places.size());
+      std::vector<std::byte> x(places.size() * 3 * 32 * size_of(dtype));
+      tests::Random random(3);
+      for (std::size_t i = 0; i < x.size(); ++i) {
+        // exponents near that of 1, so that every element is a number
+        x[i] = i % 2 == 0 ? std::byte(random() & 0xFF) : std::byte(0x3B + (random() & 1) + (random() & 0x80));
+      }
+      std::vector<std::byte> there = x, back = x, reference = x;
+      const Layout layout = thd(tokens, 3, 32);
+      rotate({there.data(), dtype, layout}, table);
+      rotate_backward({back.data(), dtype, layout}, plain);
+      EXPECT_EQ(there, back);
+      reference::rotate({x.data(), dtype, layout}, {reference.data(), dtype, layout}, table);
+      EXPECT_EQ(there, reference);
+      there = back = x;
+      rotate_backward({there.data(), dtype, layout}, table);
+      rotate({back.data(), dtype, layout}, plain);
+      EXPECT_EQ(there, back);
+    }
+  }
+}
+
+TEST(Clockwise, IsHowNanochatTurns) {
+  const Model m = parse_config(R"({"model_type": "nanochat", "hidden_size": 192, "num_attention_heads": 6,
+                                   "num_hidden_layers": 2, "rope_theta": 10000.0})");
+  const Rope& rope = only(m).rope;
+  EXPECT_TRUE(rope.clockwise);
+  EXPECT_EQ(rope.head_dim, 32);
+  EXPECT_GT(frequencies(rope).inv_freq[1], 0);
+  const std::vector<float> wanted = {
+      2.15974903F,  -0.998952746F, 1.23653126F,   -1.3458904F,   0.788030922F,  -1.52859735F, 0.618570685F,
+      -1.97745943F, 0.908050299F,  -1.20218635F,  0.948564649F,  -0.539200306F, 1.71301937F,  0.0798180625F,
+      -1.63066328F, 0.696193278F,  -0.579210222F, -0.906865954F, 0.708689094F,  1.67969978F,  -0.0633026063F,
+      -1.47350025F, 0.631363809F,  0.186992884F,  1.29438972F,   0.0077867806F, -1.97014582F, 0.465913713F,
+      -1.30021727F, 1.0613395F,    -0.610071659F, 1.68393219F};
+  expect_near(turned(rope, 29, usual_input(32), Angles::float32), wanted, 5e-7F);
+  expect_near(turned(rope, 29, usual_input(32), Angles::exact), wanted, 2e-6F);
+}
+
+// ---- given frequencies ----
+
+TEST(GivenFrequencies, StandForBaseAndScalingOfWhichTheAttentionFactorStays) {
+  const std::vector<double> given = {0.5, 0, -0.25, 0.0078125};
+  Rope rope = rope_of(8, given);
+  rope.scaling = Yarn{.factor = 8, .trained_length = 4096};
+  const Frequencies f = frequencies(rope);
+  EXPECT_EQ(f.inv_freq, given);
+  EXPECT_EQ(f.inv_freq_float32, (std::vector<float>{0.5F, 0, -0.25F, 0.0078125F}));
+  EXPECT_EQ(f.attention_factor, 1.2079441541679836);  // 0.1 ln 8 + 1
+  rope.base = 77;
+  EXPECT_EQ(frequencies(rope).inv_freq, given);
+}
+
+TEST(GivenFrequencies, DriveTheTableNegativeOnesBackwards) {
+  const Frequencies f = frequencies(rope_of(8, {0.5, 0, -0.25, 0.0078125}));
+  const Table table(f, Pairing::half, Positions64{7, 1000003});
+  const std::vector<float> cos = {-0.9364566802978516F, 1, -0.17824605107307434F, 0.9985049962997437F,
+                                  -0.2469954490661621F, 1, 0.6135978102684021F,   -0.8153331279754639F};
+  const std::vector<float> sin = {-0.35078322887420654F, 0, -0.983985960483551F, 0.05466024577617645F,
+                                  -0.9690166115760803F,  0, 0.789618730545044F,  0.5789921283721924F};
+  EXPECT_EQ(std::vector<float>(table.cos().begin(), table.cos().end()), cos);
+  EXPECT_EQ(std::vector<float>(table.sin().begin(), table.sin().end()), sin);
+}
+
+TEST(GivenFrequencies, OutsideFloat32AreExactOnly) {
+  const Frequencies f = frequencies(rope_of(4, {1e300, 1}));
+  EXPECT_TRUE(f.inv_freq_float32.empty());
+  EXPECT_NO_THROW(Table(f, Pairing::half, Positions64{1}));
+  expect_error("SCALING", "finite in float32", [&] { Table(f, Pairing::half, Positions64{1}, Angles::float32); });
+}
+
+TEST(GivenFrequencies, MustBeFiniteAndOnePerPair) {
+  constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+  constexpr double infinite = std::numeric_limits<double>::infinity();
+  expect_error("SHAPE", "inv_freq must be empty or have one entry per pair, 4", [] {
+    frequencies(rope_of(8, {1, 2}));
+  });
+  expect_error("SCALING", "inv_freq[1] must be finite", [] { frequencies(rope_of(4, {1, nan})); });
+  expect_error("SHAPE", "multiplier must be empty or", [] { frequencies(rope_of(8, {}, {1, 2, 3, 4, 5})); });
+  expect_error("SCALING", "multiplier[0] must be finite", [] { frequencies(rope_of(4, {}, {infinite, 1})); });
+  expect_error("SCALING", "every inv_freq must be finite but pair 0", [] {
+    frequencies(rope_of(4, {1e300, 1}, {1e300, 1}));
+  });
+}
+
+// ---- a learned multiplier ----
+
+TEST(Multiplier, MultipliesWhatBaseAndScalingGive) {
+  Rope rope = rope_of(8, {}, {1.25, 0.75, -0.5, 0});
+  rope.base = 500000;
+  rope.scaling = Linear{4};
+  const Frequencies f = frequencies(rope);
+  EXPECT_EQ(f.inv_freq, (std::vector<double>{0x1.4p-2, 0x1.ce1a582f0f768p-8, -0x1.72ba43fff3717p-13, 0}));
+  const Frequencies plain = frequencies([&] {
+    Rope unlearned = rope;
+    unlearned.multiplier.clear();
+    return unlearned;
+  }());
+  for (std::size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(f.inv_freq_float32.at(i), plain.inv_freq_float32.at(i) * static_cast<float>(rope.multiplier[i]));
+  }
+}
+
+TEST(Multiplier, MultipliesGivenFrequenciesToo) {
+  EXPECT_EQ(frequencies(rope_of(4, {0.5, 3}, {4, 0.25})).inv_freq, (std::vector<double>{2, 0.75}));
+}
+
+// ---- files ----
+
+const std::string large4 = R"({"model_type": "mistral_large4_text", "hidden_size": 64, "num_attention_heads": 2,
+  "num_key_value_heads": 2, "num_hidden_layers": 4, "qk_nope_head_dim": 16, "qk_rope_head_dim": 16,
+  "head_dim": 16, "max_position_embeddings": 1048576, "no_rope_layers": [1, 1, 1, 0],
+  "rope_parameters": {"rope_type": "yarn", "rope_theta": 10000.0, "factor": 2048.0,
+    "original_max_position_embeddings": 512, "beta_fast": 32.0, "beta_slow": 1.0, "attention_factor": 1.0}})";
+const std::vector<float> alpha = {-0.5F, 0.125F, -0.25F, 0.375F, 0, -0.375F, 0.25F, -0.125F};
+const std::string alpha_name = "model.language_model.rotary_emb.alpha";
+
+class LearnedFiles : public testing::Test {
+ protected:
+  std::string write(const std::string& name, const std::vector<Tensor>& tensors) const {
+    write_safetensors(folder_ / name, test::pointers_to(tensors));
+    return (folder_ / name).string();
+  }
+  static Tensor floats(const std::string& name, const std::vector<float>& values) {
+    return make_tensor<float>(name, ElementType::f32, {static_cast<std::int64_t>(values.size())}, values);
+  }
+  static Model read_large4() { return parse_config(large4); }
+  void expect_refused(const std::string& code, const std::string& words, const std::vector<Tensor>& tensors) const {
+    const std::string file = write("model.safetensors", tensors);
+    Model m = read_large4();
+    expect_error(code, words, [&] { apply_weights(m, file); });
+  }
+  test::ScratchFolder folder_;
+};
+
+TEST_F(LearnedFiles, AtItsStartTheModelTurnsByYarnAloneAndTheNotesSaySo) {
+  const Model m = read_large4();
+  EXPECT_TRUE(only(m).rope.multiplier.empty());
+  EXPECT_EQ(only(m).log_multiplier.front(), "rotary_emb.alpha");
+  EXPECT_TRUE(noted(m, "exp(rotary_emb.alpha)"));
+  EXPECT_TRUE(noted(m, "--weights FILE"));
+  EXPECT_EQ(frequencies(only(m).rope).inv_freq[4], 4.8828125e-06);
+}
+
+TEST_F(LearnedFiles, ACheckpointGivesItsMultiplier) {
+  Model m = read_large4();
+  apply_weights(m, write("model.safetensors", {floats("lm_head.weight", {1}), floats(alpha_name, alpha)}));
+  const std::vector<double> exact = {
+      0.6065306597126334236, 0.26879349473083120336,   0.038959052844563197633,  0.01151956679873441433,
+      4.8828125e-6,          1.0612302404267229018e-6, 6.2696553549206127152e-7, 1.3626466016655549519e-7};
+  const std::vector<double> got = frequencies(only(m).rope).inv_freq;
+  ASSERT_EQ(got.size(), exact.size());
+  for (std::size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], exact[i], 4.5e-16 * exact[i]) << i;
+  EXPECT_FALSE(noted(m, "--weights FILE"));
+  EXPECT_TRUE(noted(m, "multiplied by exp(" + alpha_name + ")"));
+  EXPECT_EQ(only(m).origins.back().value, "multiplier");
+  EXPECT_EQ(only(m).origins.back().origin, Origin::given);
+
+  EXPECT_EQ(only(m).first, 16);
+  const std::vector<float> wanted = {-0.313773394F, -1.01690733F, -1.73314095F,   0.476208031F,
+                                     0.500168145F,  1.12501729F,  1.74999881F,    -1.62500274F,
+                                     1.99980068F,   -1.31735742F, -0.0113284588F, -1.75328469F,
+                                     -1.18742919F,  -0.56246537F, 0.0625318214F,  0.687493563F};
+  Rope block = only(m).rope;
+  block.head_dim = block.rotary_dim;
+  expect_near(turned(block, 29, usual_input(16), Angles::float32), wanted, 5e-7F);
+}
+
+TEST_F(LearnedFiles, AnIndexOrAFolderLeadsToTheTensor) {
+  write("model-00001-of-00002.safetensors", {floats("model.embed.weight", {1, 2})});
+  write("model-00002-of-00002.safetensors", {floats(alpha_name, alpha)});
+  test::write_text(folder_ / "model.safetensors.index.json",
+                   R"({"metadata": {"total_size": 1}, "weight_map": {
+                       "model.embed.weight": "absent.safetensors",
+                       ")" +
+                       alpha_name + R"(": "model-00002-of-00002.safetensors"}})");
+  for (const std::filesystem::path& weights : {folder_ / "model.safetensors.index.json", folder_.path()}) {
+    Model m = read_large4();
+    apply_weights(m, weights);  // the file that is absent holds nothing that is needed
+    EXPECT_EQ(only(m).rope.multiplier.at(0), std::exp(-0.5));
+  }
+}
+
+TEST_F(LearnedFiles, AnIndexMustNameFilesBesideIt) {
+  const auto refused = [&](const std::string& code, const std::string& words, const std::string& index) {
+    test::write_text(folder_ / "model.safetensors.index.json", index);
+    Model m = read_large4();
+    expect_error(code, words, [&] { apply_weights(m, folder_.path()); });
+  };
+  refused("FORMAT", "files beside the index", R"({"weight_map": {"rotary_emb.alpha": "../other.safetensors"}})");
+  refused("FORMAT", "files beside the index", R"({"weight_map": {"rotary_emb.alpha": ".."}})");
+  refused("FORMAT", "files beside the index", R"({"weight_map": {"rotary_emb.alpha": 7}})");
+  refused("FORMAT", "files beside the index", R"({"weight_map": {"rotary_emb.alpha": "."}})");
+  refused("FORMAT", "must have the object weight_map", "[]");
+  refused("FORMAT", "must have the object weight_map", R"({"weight_map": {}})");
+  refused("FILE", "absent.safetensors", R"({"weight_map": {"rotary_emb.alpha": "absent.safetensors"}})");
+  refused("JSON", "", "{");
+  refused("JSON", "at most 16 MB", std::string((16u << 20) + 1, ' '));
+  write("shard.safetensors", {floats("other", {1})});
+  refused("TENSOR", "no tensor is named", R"({"weight_map": {"rotary_emb.alpha": "shard.safetensors"}})");
+}
+
+TEST_F(LearnedFiles, ATensorThatIsMissingOrMisshapenIsRefused) {
+  std::vector<float> broken = alpha;
+  broken[3] = std::numeric_limits<float>::quiet_NaN();
+  expect_refused("TENSOR", "but has none", {floats("lm_head.weight", {1}), floats("other_rotary_emb.alpha", alpha)});
+  expect_refused("TENSOR", "but has 2", {floats(alpha_name, alpha), floats("lerope.alpha", alpha)});
+  expect_refused("SHAPE", "the rope's 8 pairs but got 3", {floats(alpha_name, {1, 2, 3})});
+  expect_refused("SHAPE", "one axis", {make_tensor<float>(alpha_name, ElementType::f32, {2, 4}, alpha)});
+  expect_refused("DTYPE", "but got I32", {make_tensor<float>(alpha_name, ElementType::i32, {8}, alpha)});
+  expect_refused("TENSOR", "finite numbers but got nan at 3", {floats(alpha_name, broken)});
+  Model m = read_large4();
+  expect_error("FILE", "holds neither", [&] {
+    std::filesystem::remove(folder_ / "model.safetensors");
+    apply_weights(m, folder_.path());
+  });
+}
+
+// ---- buffers of older checkpoints ----
+
+Model small_llama(const std::string& scaling = "") {
+  return parse_config(R"({"model_type": "llama", "hidden_size": 16, "num_attention_heads": 2, "num_hidden_layers": 2,
+                          "max_position_embeddings": 2048, "rope_theta": 10000.0)" +
+                      scaling + "}");
+}
+
+TEST_F(LearnedFiles, ABufferThatAgreesIsNotedAndChangesNothing) {
+  const std::vector<float> buffer = {1, 0.1F, 0.01F, 0.001F};
+  const auto f16 = [](const std::string& name) {  // 1, 0.1, 0.01, 0.001 to nearest
+    return make_tensor<std::uint16_t>(name, ElementType::f16, {4}, {0x3C00, 0x2E66, 0x211F, 0x1419});
+  };
+  const std::string name = "model.layers.0.self_attn.rotary_emb.inv_freq";
+  const std::string other = "model.layers.1.self_attn.rotary_emb.inv_freq";
+  const std::vector<std::vector<Tensor>> files = {{floats(name, buffer), floats(other, buffer)},
+                                                  {f16(name), f16(other)}};
+  for (const auto& tensors : files) {
+    Model m = small_llama();
+    apply_weights(m, write("model.safetensors", tensors));
+    EXPECT_TRUE(noted(m, name + " and 1 more like it: the frequencies of rope 0.")) << m.notes.back();
+    EXPECT_TRUE(only(m).rope.inv_freq.empty());
+    Model scaled = small_llama(R"(, "rope_scaling": {"type": "linear", "factor": 4.0})");
+    apply_weights(scaled, folder_ / "model.safetensors");
+    EXPECT_TRUE(noted(scaled, "the frequencies of rope 0 before scaling, not used")) << scaled.notes.back();
+  }
+}
+
+TEST_F(LearnedFiles, ABufferThatDiffersIsToldAndNotUsed) {
+  Model m = small_llama();
+  apply_weights(m, write("model.safetensors", {floats("rope.freqs", {1, 0.25F, 0.01F, 0.001F}),
+                                               floats("encoder.rotary_emb.inv_freq", {1, 0.5F})}));
+  EXPECT_TRUE(noted(m, "rope.freqs: not the frequencies of rope 0, pair 1 has 0.25 there and 0.1 here; not used"));
+  EXPECT_TRUE(noted(m, "encoder.rotary_emb.inv_freq: 2 values, which fit no rope here, not used"));
+  EXPECT_EQ(frequencies(only(m).rope).inv_freq[1], 0.1);
+  Model none = small_llama();
+  apply_weights(none, write("other.safetensors", {floats("lm_head.weight", {1})}));
+  EXPECT_TRUE(noted(none, "holds no tensor of frequencies: nothing changed"));
+}
+
+// ---- --inv-freq files ----
+
+TEST_F(LearnedFiles, InvFreqIsReadFromEveryFloatType) {
+  const std::vector<double> wanted = {1, 0.25, -0.5, 0};
+  const std::vector<Tensor> tensors = {
+      make_tensor<double>("x", ElementType::f64, {4}, wanted), floats("x", {1, 0.25F, -0.5F, 0}),
+      make_tensor<std::uint16_t>("x", ElementType::f16, {4}, {0x3C00, 0x3400, 0xB800, 0}),
+      make_tensor<std::uint16_t>("x", ElementType::bf16, {4}, {0x3F80, 0x3E80, 0xBF00, 0})};
+  for (const Tensor& tensor : tensors) {
+    EXPECT_EQ(read_inv_freq(write("x.safetensors", {tensor})), wanted) << name(tensor.type);
+    if (tensor.type == ElementType::bf16) continue;  // numpy has none
+    write_npy(folder_ / "x.npy", tensor);
+    EXPECT_EQ(read_inv_freq(folder_ / "x.npy"), wanted) << name(tensor.type);
+  }
+}
+
+TEST_F(LearnedFiles, InvFreqIsTheOnlyTensorOrTheOneOfThatName) {
+  const auto read = [&](const std::vector<Tensor>& tensors) { return read_inv_freq(write("x.safetensors", tensors)); };
+  const Tensor other = floats("weight", {9});
+  EXPECT_EQ(read({other}), std::vector<double>{9});
+  EXPECT_EQ(read({other, floats("model.rotary_emb.inv_freq", {1})}), std::vector<double>{1});
+  EXPECT_EQ(read({floats("inv_freq", {2}), floats("model.rotary_emb.inv_freq", {1})}), std::vector<double>{2});
+  expect_error("TENSOR", "must hold one tensor", [&] { read({other, floats("bias", {1})}); });
+  expect_error("TENSOR", "2 of that name", [&] { read({floats("a.inv_freq", {1}), floats("b.inv_freq", {1})}); });
+  expect_error("SHAPE", "one axis", [&] { read({make_tensor<float>("x", ElementType::f32, {1, 1}, {1})}); });
+  expect_error("DTYPE", "but got I64", [&] { read({make_tensor<double>("x", ElementType::i64, {1}, {1})}); });
+  expect_error("TENSOR", "finite", [&] { read({floats("x", {HUGE_VALF})}); });
+}
+
+TEST_F(LearnedFiles, SetInvFreqReplacesWhatTheModelLearns) {
+  Model m = read_large4();
+  set_inv_freq(m, 0, {8, 7, 6, 5, 4, 3, 2, 1}, "mine.npy");
+  EXPECT_EQ(frequencies(only(m).rope).inv_freq[0], 8);
+  EXPECT_FALSE(noted(m, "--weights FILE"));
+  EXPECT_TRUE(noted(m, "turns by the frequencies of mine.npy"));
+  EXPECT_EQ(only(m).origins.back().value, "inv_freq");
+  EXPECT_EQ(only(m).origins.back().from, "mine.npy");
+  expect_error("SHAPE", "the rope's 8 pairs but got 2", [&] { set_inv_freq(m, 0, {1, 2}, "mine.npy"); });
+}
+
+}  // namespace
+}  // namespace rotary

@@ -1,0 +1,380 @@
+// Where every value of a rope comes from: real configs by hand. (Laws over all of them: origins_laws_test.cpp)
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "origins_helpers.h"
+#include "rotary/files.h"
+#include "tests/support/file_helpers.h"
+#include "tests/support/gguf_helpers.h"
+
+namespace rotary {
+namespace {
+
+using origins_test::text_of;
+namespace fs = std::filesystem;
+
+const fs::path golden = fs::path(ROTARY_SOURCE_DIR) / "tests/golden";
+
+std::string listed(const std::vector<ValueOrigin>& origins) {
+  std::string text;
+  for (const ValueOrigin& known : origins) text += known.value + " | " + name(known.origin) + " | " + known.from + "\n";
+  return text;
+}
+
+// ---- by hand, from reading the file ----
+
+struct Stated {
+  const char* file;
+  std::size_t rope;
+  const char* origins;
+};
+
+const Stated stated[] = {
+    {"llama-3.1-8b", 0, R"(
+layers | given | num_hidden_layers
+heads | given | num_attention_heads
+kv_heads | given | num_key_value_heads
+head_dim | derived | hidden_size / num_attention_heads
+rotary_dim | derived | head_dim
+pairing | default | llama
+base | given | rope_theta
+scaling | given | rope_scaling.rope_type
+scaling.factor | given | rope_scaling.factor
+scaling.trained_length | given | rope_scaling.original_max_position_embeddings
+scaling.low | given | rope_scaling.low_freq_factor
+scaling.high | given | rope_scaling.high_freq_factor
+attention_factor | derived | 1 for llama3
+context | given | max_position_embeddings
+)"},
+    {"qwen3-8b", 0, R"(
+layers | given | num_hidden_layers
+heads | given | num_attention_heads
+kv_heads | given | num_key_value_heads
+head_dim | given | head_dim
+rotary_dim | derived | head_dim
+pairing | default | qwen3
+base | given | rope_theta
+scaling | default | qwen3
+attention_factor | derived | 1 for default
+context | given | max_position_embeddings
+)"},
+    {"gemma-3-4b-v5", 1, R"(
+layers | given | text_config.layer_types
+heads | given | text_config.num_attention_heads
+kv_heads | given | text_config.num_key_value_heads
+head_dim | given | text_config.head_dim
+rotary_dim | derived | head_dim
+pairing | default | gemma3_text
+base | given | text_config.rope_parameters.full_attention.rope_theta
+scaling | given | text_config.rope_parameters.full_attention.rope_type
+scaling.factor | given | text_config.rope_parameters.full_attention.factor
+attention_factor | derived | 1 for linear
+context | given | text_config.max_position_embeddings
+)"},
+    {"gemma-3-27b", 0, R"(
+layers | default | gemma3_text
+heads | given | text_config.num_attention_heads
+kv_heads | given | text_config.num_key_value_heads
+head_dim | given | text_config.head_dim
+rotary_dim | derived | head_dim
+pairing | default | gemma3_text
+base | default | gemma3_text
+scaling | default | gemma3_text
+attention_factor | derived | 1 for default
+)"},
+    {"deepseek-v3", 0, R"(
+layers | given | num_hidden_layers
+heads | given | num_attention_heads
+kv_heads | given | num_key_value_heads
+head_dim | derived | qk_nope_head_dim + qk_rope_head_dim
+rotary_dim | given | qk_rope_head_dim
+first | given | qk_nope_head_dim
+pairing | default | deepseek_v3
+base | given | rope_theta
+scaling | given | rope_scaling.type
+scaling.factor | given | rope_scaling.factor
+scaling.trained_length | given | rope_scaling.original_max_position_embeddings
+scaling.beta_fast | given | rope_scaling.beta_fast
+scaling.beta_slow | given | rope_scaling.beta_slow
+scaling.truncate | default | yarn
+scaling.mscale | given | rope_scaling.mscale
+scaling.mscale_all_dim | given | rope_scaling.mscale_all_dim
+attention_factor | derived | (0.1 * mscale * ln(factor) + 1) / (0.1 * mscale_all_dim * ln(factor) + 1)
+context | given | max_position_embeddings
+)"},
+    {"gpt-oss-20b", 0, R"(
+layers | given | layer_types
+heads | given | num_attention_heads
+kv_heads | given | num_key_value_heads
+head_dim | given | head_dim
+rotary_dim | derived | head_dim
+pairing | default | gpt_oss
+base | given | rope_theta
+scaling | given | rope_scaling.rope_type
+scaling.factor | given | rope_scaling.factor
+scaling.trained_length | given | rope_scaling.original_max_position_embeddings
+scaling.beta_fast | given | rope_scaling.beta_fast
+scaling.beta_slow | given | rope_scaling.beta_slow
+scaling.truncate | given | rope_scaling.truncate
+attention_factor | derived | 0.1 * ln(factor) + 1
+context | given | max_position_embeddings
+)"},
+    {"phi-3.5-mini", 0, R"(
+layers | given | num_hidden_layers
+heads | given | num_attention_heads
+kv_heads | given | num_key_value_heads
+head_dim | derived | hidden_size / num_attention_heads
+rotary_dim | derived | head_dim
+pairing | default | phi3
+base | given | rope_theta
+scaling | given | rope_scaling.type
+scaling.factor | derived | max_position_embeddings / original_max_position_embeddings
+scaling.trained_length | given | original_max_position_embeddings
+scaling.short_factor | given | rope_scaling.short_factor
+scaling.long_factor | given | rope_scaling.long_factor
+attention_factor | derived | sqrt(1 + ln(factor) / ln(original_max_position_embeddings))
+context | given | max_position_embeddings
+)"},
+    {"qwen2-vl-7b", 0, R"(
+layers | given | num_hidden_layers
+heads | given | num_attention_heads
+kv_heads | given | num_key_value_heads
+head_dim | derived | hidden_size / num_attention_heads
+rotary_dim | derived | head_dim
+pairing | default | qwen2_vl_text
+base | given | rope_theta
+scaling | given | rope_scaling.type
+attention_factor | derived | 1 for default
+axis | given | rope_scaling.mrope_section
+context | given | max_position_embeddings
+)"},
+    {"qwen2-vl-7b", 1, R"(
+layers | given | vision_config.depth
+heads | given | vision_config.num_heads
+kv_heads | derived | num_heads
+head_dim | derived | embed_dim / num_heads
+rotary_dim | derived | head_dim
+pairing | default | qwen2_vl_vision
+base | default | qwen2_vl_vision
+scaling | default | qwen2_vl_vision
+attention_factor | derived | 1 for default
+axis | default | qwen2_vl_vision
+)"},
+    {"gpt-j-6b", 0, R"(
+layers | given | n_layer
+heads | given | n_head
+kv_heads | derived | n_head
+head_dim | derived | n_embd / n_head
+rotary_dim | given | rotary_dim
+pairing | default | gptj
+base | default | gptj
+scaling | default | gptj
+attention_factor | derived | 1 for default
+context | given | n_positions
+)"},
+    {"stablelm-2-1.6b", 0, R"(
+layers | given | num_hidden_layers
+heads | given | num_attention_heads
+kv_heads | given | num_key_value_heads
+head_dim | derived | hidden_size / num_attention_heads
+rotary_dim | derived | head_dim * partial_rotary_factor
+pairing | default | stablelm
+base | given | rope_theta
+scaling | default | stablelm
+attention_factor | derived | 1 for default
+context | given | max_position_embeddings
+)"},
+    {"pythia-1.4b", 0, R"(
+layers | given | num_hidden_layers
+heads | given | num_attention_heads
+kv_heads | derived | num_attention_heads
+head_dim | derived | hidden_size / num_attention_heads
+rotary_dim | derived | head_dim * rotary_pct
+pairing | default | gpt_neox
+base | given | rotary_emb_base
+scaling | default | gpt_neox
+attention_factor | derived | 1 for default
+context | given | max_position_embeddings
+)"},
+    {"glm-4-9b-chat", 0, R"(
+layers | given | num_hidden_layers
+heads | given | num_attention_heads
+kv_heads | given | multi_query_group_num
+head_dim | given | kv_channels
+rotary_dim | default | chatglm
+pairing | given | original_rope
+base | derived | 10000 * rope_ratio
+scaling | default | chatglm
+attention_factor | derived | 1 for default
+context | given | seq_length
+)"},
+    {"falcon-7b", 0, R"(
+layers | given | num_hidden_layers
+heads | given | num_attention_heads
+kv_heads | given | multi_query
+head_dim | derived | hidden_size / num_attention_heads
+rotary_dim | derived | head_dim
+pairing | default | falcon
+base | default | falcon
+scaling | default | falcon
+attention_factor | derived | 1 for default
+)"},
+    {"smollm3-3b", 0, R"(
+layers | given | no_rope_layers
+heads | given | num_attention_heads
+kv_heads | given | num_key_value_heads
+head_dim | derived | hidden_size / num_attention_heads
+rotary_dim | derived | head_dim
+pairing | default | smollm3
+base | given | rope_theta
+scaling | default | smollm3
+attention_factor | derived | 1 for default
+context | given | max_position_embeddings
+)"},
+    {"pixtral-12b", 0, R"(
+layers | given | text_config.num_hidden_layers
+heads | default | mistral
+kv_heads | given | text_config.num_key_value_heads
+head_dim | given | text_config.head_dim
+rotary_dim | derived | head_dim
+pairing | default | mistral
+base | given | text_config.rope_theta
+scaling | default | mistral
+attention_factor | derived | 1 for default
+context | given | text_config.max_position_embeddings
+)"},
+    {"llama-3.1-8b.params", 0, R"(
+layers | given | n_layers
+heads | given | n_heads
+kv_heads | given | n_kv_heads
+head_dim | derived | dim / n_heads
+rotary_dim | derived | head_dim
+pairing | default | llama
+base | given | rope_theta
+scaling | given | use_scaled_rope
+scaling.factor | default | llama
+scaling.trained_length | default | llama
+scaling.low | default | llama
+scaling.high | default | llama
+attention_factor | derived | 1 for llama3
+)"},
+};
+
+void PrintTo(const Stated& s, std::ostream* out) { *out << s.file << " rope " << s.rope; }
+
+struct StatedOrigins : testing::TestWithParam<Stated> {};
+
+TEST_P(StatedOrigins, are_those_that_the_file_shows) {
+  const Stated& want = GetParam();
+  const Model model = read_config(golden / "configs" / (std::string(want.file) + ".json"));
+  ASSERT_LT(want.rope, model.ropes.size());
+  EXPECT_EQ("\n" + listed(model.ropes[want.rope].origins), want.origins);
+}
+
+INSTANTIATE_TEST_SUITE_P(Origins, StatedOrigins, testing::ValuesIn(stated));
+
+TEST(Origins, have_the_names_of_the_contract) {
+  EXPECT_STREQ(name(Origin::given), "given");
+  EXPECT_STREQ(name(Origin::model_default), "default");
+  EXPECT_STREQ(name(Origin::derived), "derived");
+}
+
+constexpr const char* small = R"("hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 4)";
+
+ModelRope parsed(const std::string& type, const std::string& more, const ConfigOptions& options = {}) {
+  const Model model =
+      parse_config(R"({"model_type": ")" + type + "\", " + small + (more.empty() ? "" : ", " + more) + "}", options);
+  EXPECT_FALSE(model.ropes.empty());
+  return model.ropes.empty() ? ModelRope{} : model.ropes.back();
+}
+
+TEST(Origins, tell_the_pairing_of_the_caller) {
+  const ConfigOptions options{.pairing = Pairing::interleaved};
+  EXPECT_EQ(text_of(parsed("llama", "", options), "pairing"), "given | --pairing");
+  EXPECT_EQ(text_of(parsed("made_up", "", options), "pairing"), "given | --pairing");
+  EXPECT_EQ(text_of(parsed("llama", ""), "pairing"), "default | llama");
+}
+
+TEST(Origins, tell_a_switch_of_the_pairing) {
+  const std::string mla = R"("qk_nope_head_dim": 16, "qk_rope_head_dim": 16, "rope_interleave": )";
+  EXPECT_EQ(text_of(parsed("deepseek_v3", mla + "false"), "pairing"), "given | rope_interleave");
+  EXPECT_EQ(text_of(parsed("deepseek_v3", mla + "null"), "pairing"), "default | deepseek_v3");
+}
+
+TEST(Origins, tell_the_inner_base_from_the_outer_one) {
+  const std::string both = R"("rope_theta": 5000, "rope_parameters": {"rope_type": "default", "rope_theta": 7000})";
+  EXPECT_EQ(text_of(parsed("llama", both), "base"), "given | rope_parameters.rope_theta");
+  EXPECT_EQ(text_of(parsed("llama", R"("rope_theta": 5000)"), "base"), "given | rope_theta");
+  EXPECT_EQ(text_of(parsed("llama", ""), "base"), "default | llama");
+}
+
+TEST(Origins, tell_a_class_default_of_the_scaling_from_a_given_one) {
+  const ModelRope usual = parsed("gpt_oss", R"("head_dim": 64, "layer_types": null)");
+  EXPECT_EQ(text_of(usual, "scaling"), "default | gpt_oss");
+  EXPECT_EQ(text_of(usual, "scaling.factor"), "default | gpt_oss");
+  EXPECT_EQ(text_of(usual, "scaling.truncate"), "default | gpt_oss");
+}
+
+TEST(Origins, tell_what_yarn_takes_from_elsewhere) {
+  const std::string yarn = R"("max_position_embeddings": 4096, "rope_scaling": {"rope_type": "yarn", "factor": 4)";
+  const ModelRope plain = parsed("llama", yarn + "}");
+  EXPECT_EQ(text_of(plain, "scaling.trained_length"), "derived | max_position_embeddings");
+  EXPECT_EQ(text_of(plain, "scaling.beta_fast"), "default | yarn");
+  EXPECT_EQ(text_of(plain, "attention_factor"), "derived | 0.1 * ln(factor) + 1");
+  const ModelRope own = parsed("llama", yarn + R"(, "attention_factor": 1.5, "beta_fast": 16})");
+  EXPECT_EQ(text_of(own, "scaling.beta_fast"), "given | rope_scaling.beta_fast");
+  EXPECT_EQ(text_of(own, "attention_factor"), "given | rope_scaling.attention_factor");
+}
+
+TEST(Origins, tell_where_the_width_comes_from) {
+  EXPECT_EQ(text_of(parsed("glm", R"("head_dim": 16)"), "rotary_dim"), "default | glm");
+  const std::string inside = R"("rope_parameters": {"rope_type": "default", "partial_rotary_factor": 0.5})";
+  EXPECT_EQ(text_of(parsed("glm", inside), "rotary_dim"), "derived | head_dim * partial_rotary_factor");
+}
+
+TEST(Origins, of_merged_ropes_are_those_of_the_first_layer_type) {
+  const Model model = parse_config(std::string(R"({"model_type": "gemma3_text", "head_dim": 16, )") + small +
+                                   R"(, "layer_types": ["full_attention", "sliding_attention", "full_attention",
+      "sliding_attention"], "rope_parameters": {"full_attention": {"rope_type": "default", "rope_theta": 10000.0},
+      "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0}}})");
+  ASSERT_EQ(model.ropes.size(), 1u);
+  EXPECT_EQ(text_of(model.ropes[0], "base"), "given | rope_parameters.full_attention.rope_theta");
+}
+
+// ---- a GGUF file ----
+
+TEST(Origins, of_a_gguf_name_its_keys) {
+  using namespace test;
+  const auto f32 = [](const char* key, float value) { return gguf_key(key, 6, gguf_value(value)); };
+  const std::string more = f32("qwen3.rope.freq_base", 1e6F) + gguf_number("qwen3.attention.key_length", 16) +
+                           gguf_key("qwen3.rope.scaling.type", 8, gguf_text("yarn")) +
+                           f32("qwen3.rope.scaling.factor", 4) + gguf_number("qwen3.context_length", 1024);
+  const ScratchFolder folder;
+  write_text(folder / "model.gguf", gguf_file("qwen3", 5, more));
+  const Model model = read_config(folder / "model.gguf");
+  ASSERT_EQ(model.ropes.size(), 1u);
+  EXPECT_EQ("\n" + listed(model.ropes[0].origins), R"(
+layers | given | qwen3.block_count
+heads | given | qwen3.attention.head_count
+kv_heads | given | qwen3.attention.head_count_kv
+head_dim | given | qwen3.attention.key_length
+rotary_dim | derived | head_dim
+pairing | default | qwen3
+base | given | qwen3.rope.freq_base
+scaling | given | qwen3.rope.scaling.type
+scaling.factor | given | qwen3.rope.scaling.factor
+scaling.trained_length | given | qwen3.context_length
+scaling.beta_fast | default | qwen3
+scaling.beta_slow | default | qwen3
+scaling.truncate | default | qwen3
+attention_factor | derived | 0.1 * ln(factor) + 1
+context | given | qwen3.context_length
+)");
+}
+
+}  // namespace
+}  // namespace rotary

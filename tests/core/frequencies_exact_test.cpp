@@ -1,0 +1,290 @@
+// inv_freq and attention_factor against the formulas of the papers in 400 bits (MPFR), over random parameters.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <random>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "rotary/rotary.h"
+#include "tests/support/mpfr_real.h"
+#include "values/double_double.h"
+
+namespace rotary {
+namespace {
+
+using test::MpfrReal;
+using test::ulps;
+
+// One rope's geometry, spelled out.
+struct Judge {
+  double base;
+  int r;
+  std::int64_t length;
+
+  MpfrReal period(const MpfrReal& b, int i) const { return pow(b, MpfrReal(2.0 * i) / MpfrReal(r)); }
+  MpfrReal unscaled(int i) const { return 1.0 / period(base, i); }
+  MpfrReal stretched_base(const MpfrReal& alpha) const { return MpfrReal(base) * pow(alpha, MpfrReal(r) / (r - 2)); }
+
+  // i: the exponent index of pair k
+  MpfrReal inv_freq(const Unscaled&, int i, std::size_t) const { return unscaled(i); }
+  MpfrReal inv_freq(const Linear& s, int i, std::size_t) const { return unscaled(i) / s.factor; }
+  MpfrReal inv_freq(const Ntk& s, int i, std::size_t) const { return 1.0 / period(stretched_base(s.factor), i); }
+  MpfrReal inv_freq(const NtkFixed& s, int i, std::size_t) const {
+    const MpfrReal f = s.factor;
+    if (!s.mixed_b) {
+      return pow(MpfrReal(base) * f, MpfrReal(-2.0 * i) / r) * pow(f, MpfrReal(-2.0) / r);
+    }
+    const MpfrReal a = log(f) / pow(MpfrReal(r) / 2, *s.mixed_b);
+    return unscaled(i) / exp(a * pow(MpfrReal(i + 1), *s.mixed_b));
+  }
+  MpfrReal inv_freq(const Dynamic& s, int i, std::size_t) const {
+    const MpfrReal f = s.factor;
+    const MpfrReal length_now = MpfrReal::integer(std::max(length, s.trained_length));
+    return 1.0 / period(stretched_base(f * length_now / MpfrReal::integer(s.trained_length) - (f - 1.0)), i);
+  }
+  MpfrReal correction(double beta, std::int64_t trained) const {
+    return MpfrReal(r) * log(MpfrReal::integer(trained) / (2.0 * MpfrReal::pi() * beta)) / (2.0 * log(MpfrReal(base)));
+  }
+  MpfrReal inv_freq(const Yarn& s, int i, std::size_t) const {
+    MpfrReal low = correction(s.beta_fast, s.trained_length);
+    MpfrReal high = correction(s.beta_slow, s.trained_length);
+    low = max(s.truncate ? floor(low) : low, 0.0);
+    high = min(s.truncate ? ceil(high) : high, r - 1.0);
+    if (low == high) {
+      high = high + MpfrReal(1) / 1000;
+    }
+    const MpfrReal ramp = max(0.0, min(1.0, (MpfrReal(i) - low) / (high - low)));
+    const MpfrReal mask = (MpfrReal(1) - ramp) * s.extrapolation_factor;
+    return unscaled(i) / s.factor * (MpfrReal(1) - mask) + unscaled(i) * mask;
+  }
+  MpfrReal inv_freq(const LongRope& s, int i, std::size_t k) const {
+    return unscaled(i) / (length > s.trained_length ? s.long_factor : s.short_factor)[k];
+  }
+  MpfrReal inv_freq(const Llama3& s, int i, std::size_t) const {
+    const MpfrReal w = unscaled(i);
+    const MpfrReal turns = MpfrReal::integer(s.trained_length) * w / (2.0 * MpfrReal::pi());  // over the trained length
+    if (MpfrReal(s.high) < turns) {
+      return w;
+    }
+    if (turns < MpfrReal(s.low)) {
+      return w / s.factor;
+    }
+    const MpfrReal smooth = (turns - s.low) / (MpfrReal(s.high) - s.low);
+    return (MpfrReal(1) - smooth) * w / s.factor + smooth * w;
+  }
+  MpfrReal inv_freq(const Proportional& s, int i, std::size_t k) const {
+    return static_cast<int>(k) < static_cast<int>(s.fraction * r / 2) ? unscaled(i) / s.factor : MpfrReal(0);
+  }
+
+  template <class S>
+  MpfrReal attention_factor(const S&) const {
+    return 1.0;
+  }
+  MpfrReal attention_factor(const Yarn& s) const {
+    const auto m = [&](double mscale) {
+      return MpfrReal(s.magnitude == 0.1 ? MpfrReal(1) / 10 : MpfrReal(s.magnitude)) * mscale *
+                 log(MpfrReal(s.factor)) +
+             1;
+    };
+    MpfrReal a = m(1);
+    if (s.attention_factor) {
+      a = *s.attention_factor;
+    } else if (s.mscale_ratio) {
+      a = m(s.mscale.value_or(1)) / m(s.mscale_all_dim.value_or(0));
+    } else if (s.mscale.value_or(0) != 0 && s.mscale_all_dim.value_or(0) != 0) {
+      a = m(*s.mscale) / m(*s.mscale_all_dim);
+    }
+    return a * s.attn_factor;
+  }
+  MpfrReal attention_factor(const LongRope& s) const {
+    const auto mscale = length > s.trained_length ? s.long_mscale : s.short_mscale;
+    if (mscale || s.attention_factor) {
+      return mscale ? *mscale : *s.attention_factor;
+    }
+    return sqrt(1.0 + log(MpfrReal(s.factor)) / log(MpfrReal::integer(s.trained_length)));
+  }
+};
+
+class RandomRopes {
+ public:
+  explicit RandomRopes(std::uint64_t seed) : generator_(seed) {}
+
+  Rope rope() {
+    Rope rope;
+    rope.head_dim = 2 * whole(2, 256);
+    rope.base = spread(1.001, 1e12);
+    if (chance()) {
+      rope.exponent_dim = whole(std::max(3, rope.head_dim / 2), 600);
+    }
+    if (chance()) {
+      for (int k = 0; k < rope.head_dim / 2; ++k) {
+        rope.index.push_back(whole(0, rope.exponent_dim == 0 ? rope.head_dim : rope.exponent_dim));
+      }
+    }
+    return rope;
+  }
+  std::int64_t length() { return static_cast<std::int64_t>(spread(1, 1e7)); }
+  double factor() { return chance() ? spread(1, 1e4) : whole(1, 64); }
+  std::int64_t trained() { return chance() ? 4096 : 2 + static_cast<std::int64_t>(spread(1, 1e7)); }
+
+  Yarn yarn() {
+    Yarn s;
+    s.factor = factor();
+    s.trained_length = trained();
+    s.truncate = chance();
+    if (chance()) {
+      s.beta_fast = spread(1, 100);
+      s.beta_slow = chance() ? s.beta_fast : spread(0.1, 4);
+    }
+    if (chance()) {
+      s.mscale = spread(0.1, 2);
+    }
+    if (chance()) {
+      s.mscale_all_dim = chance() ? 0 : spread(0.1, 2);
+    }
+    if (whole(0, 3) == 0) {
+      s.attention_factor = spread(0.1, 2);
+    }
+    s.magnitude = chance() ? 0.1 : spread(0.01, 1);
+    s.mscale_ratio = chance();
+    s.extrapolation_factor = chance() ? 1 : spread(1e-6, 1);
+    s.attn_factor = chance() ? 1 : spread(0.1, 3);
+    return s;
+  }
+  LongRope long_rope(std::size_t pairs) {
+    LongRope s;
+    s.factor = factor();
+    s.trained_length = trained();
+    for (std::size_t k = 0; k < pairs; ++k) {
+      s.short_factor.push_back(spread(0.5, 3));
+      s.long_factor.push_back(spread(0.5, 100));
+    }
+    if (whole(0, 3) == 0) {
+      s.attention_factor = spread(0.1, 2);
+    }
+    if (whole(0, 3) == 0) {
+      s.short_mscale = spread(0.5, 2);
+      s.long_mscale = spread(0.5, 2);
+    }
+    return s;
+  }
+  Llama3 llama3() {
+    const double low = spread(0.1, 4);
+    return {factor(), trained(), low, low * spread(1.001, 8)};
+  }
+  double spread(double least, double most) {
+    return std::exp(std::uniform_real_distribution<double>(std::log(least), std::log(most))(generator_));
+  }
+  int whole(int least, int most) { return std::uniform_int_distribution<int>(least, most)(generator_); }
+  bool chance() { return whole(0, 1) == 0; }
+
+ private:
+  std::mt19937_64 generator_;
+};
+
+template <class MakeScaling>
+void expect_exact(MakeScaling make) {
+  double worst = 0;
+  RandomRopes random(20240917);
+  for (int n = 0; n < 60; ++n) {
+    Rope rope = random.rope();
+    const auto scaling = make(random, static_cast<std::size_t>(rope.head_dim / 2));
+    rope.scaling = scaling;
+    const std::int64_t length = random.chance() ? 0 : random.length();
+    const Frequencies got = frequencies(rope, length);
+    const Judge judge{rope.base, rope.exponent_dim == 0 ? rope.head_dim : rope.exponent_dim, length};
+    for (std::size_t k = 0; k < got.inv_freq.size(); ++k) {
+      const int i = rope.index.empty() ? static_cast<int>(k) : rope.index[k];
+      worst = std::max(worst, ulps(got.inv_freq[k], judge.inv_freq(scaling, i, k)));
+    }
+    const double factor_ulps = ulps(got.attention_factor, judge.attention_factor(scaling));
+    EXPECT_LE(factor_ulps, 0.5001);
+  }
+  EXPECT_LE(worst, 0.5001);
+  ::testing::Test::RecordProperty("worst_ulps", std::to_string(worst));
+}
+
+TEST(FrequenciesExact, UnscaledIsTheRoundedFormula) {
+  expect_exact([](RandomRopes&, std::size_t) { return Unscaled{}; });
+}
+TEST(FrequenciesExact, LinearIsTheRoundedFormula) {
+  expect_exact([](RandomRopes& random, std::size_t) { return Linear{random.factor()}; });
+}
+TEST(FrequenciesExact, NtkIsTheRoundedFormula) {
+  expect_exact([](RandomRopes& random, std::size_t) { return Ntk{random.factor()}; });
+}
+TEST(FrequenciesExact, NtkFixedAndMixedAreTheRoundedFormula) {
+  expect_exact([](RandomRopes& random, std::size_t) {
+    return random.chance() ? NtkFixed{random.factor(), {}} : NtkFixed{random.factor(), random.spread(0.1, 1.2)};
+  });
+}
+TEST(FrequenciesExact, DynamicIsTheRoundedFormula) {
+  expect_exact([](RandomRopes& random, std::size_t) { return Dynamic{random.factor(), random.trained()}; });
+}
+TEST(FrequenciesExact, YarnIsTheRoundedFormula) {
+  expect_exact([](RandomRopes& random, std::size_t) { return random.yarn(); });
+}
+TEST(FrequenciesExact, LongRopeIsTheRoundedFormula) {
+  expect_exact([](RandomRopes& random, std::size_t pairs) { return random.long_rope(pairs); });
+}
+TEST(FrequenciesExact, Llama3IsTheRoundedFormula) {
+  expect_exact([](RandomRopes& random, std::size_t) { return random.llama3(); });
+}
+TEST(FrequenciesExact, ProportionalIsTheRoundedFormula) {
+  expect_exact([](RandomRopes& random, std::size_t) {
+    return Proportional{random.chance() ? 0.25 : random.spread(0.01, 1), random.factor()};
+  });
+}
+
+TEST(FrequenciesExact, ALengthBeyondTwoToThe53CountsInFull) {
+  Rope rope;
+  rope.head_dim = 64;
+  const Dynamic scaling{1e6, 4097};
+  rope.scaling = scaling;
+  const std::int64_t length = INT64_MAX - 1;
+  const Frequencies got = frequencies(rope, length);
+  const Judge judge{rope.base, 64, length};
+  for (std::size_t k = 0; k < 32; ++k) {
+    EXPECT_LE(ulps(got.inv_freq[k], judge.inv_freq(scaling, static_cast<int>(k), k)), 0.5001);
+  }
+}
+
+TEST(High, RoundsToFloatOnceAndToNearestEven) {
+  EXPECT_EQ(static_cast<float>(High(1 + 0x1p-24, 0x1p-60)), 1 + 0x1p-23f);  // hi alone is a tie and would go to 1
+  EXPECT_EQ(static_cast<float>(High(1 + 0x1p-24, -0x1p-60)), 1.0f);
+  EXPECT_EQ(static_cast<float>(High(1 + 3 * 0x1p-24, -0x1p-60)), 1 + 0x1p-23f);
+  EXPECT_EQ(static_cast<float>(High(-1 - 0x1p-24, -0x1p-60)), -1 - 0x1p-23f);
+  EXPECT_EQ(static_cast<float>(High(1 + 0x1p-24, 0x1p-100)), 1.0f);  // noise of an exact tie
+  EXPECT_EQ(static_cast<float>(pow(4097.0, 2.0)), 16785408.0f);
+}
+
+TEST(High, FloorLooksAtBothParts) {
+  EXPECT_TRUE(floor(High(3, -0x1p-70)) == High(2));
+  EXPECT_TRUE(floor(High(3, 0x1p-70)) == High(3));
+  EXPECT_TRUE(floor(High(-2.5)) == High(-3));
+}
+
+TEST(High, FunctionsKeepAHundredBits) {
+  RandomRopes random(7);
+  const auto relative = [](const High& got, const MpfrReal& exact) {
+    return std::fabs(((MpfrReal(got.hi) + got.lo - exact) / exact).to_double());
+  };
+  for (int n = 0; n < 2000; ++n) {
+    const double x = random.spread(1e-10, 1e10);
+    const double y = -random.spread(1e-3, 1);
+    const double power = 30 * y;
+    EXPECT_LE(relative(exp(High(power)), exp(MpfrReal(power))), 0x1p-100);
+    EXPECT_LE(relative(pow(x, y), pow(MpfrReal(x), y)), 0x1p-100);
+    EXPECT_LE(relative(sqrt(x), sqrt(MpfrReal(x))), 0x1p-104);
+    EXPECT_LE(relative(1 / High(x), 1.0 / MpfrReal(x)), 0x1p-104);
+  }
+  EXPECT_LE(relative(pi, MpfrReal::pi()), 0x1p-106);
+  EXPECT_LE(relative(ln2, log(MpfrReal(2))), 0x1p-106);
+}
+
+}  // namespace
+}  // namespace rotary

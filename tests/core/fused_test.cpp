@@ -1,0 +1,367 @@
+// rotate_qk and rotate_qkv against one rotate call for q and one for k: the same bits, whatever the memory, the split,
+// the direction.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <tuple>
+
+#include "tests/support/guarded.h"
+#include "tests/support/heads.h"
+#include "tests/support/splits.h"
+
+namespace rotary::tests {
+namespace {
+
+// Heads somewhere in a memory that q, k and others share.
+struct Place {
+  std::int64_t at = 0;  // in bytes
+  DType dtype = DType::f32;
+  Layout layout;
+
+  ConstHeads in(const std::byte* memory) const { return {memory + at, dtype, layout}; }
+  Heads in(std::byte* memory) const { return {memory + at, dtype, layout}; }
+  std::int64_t end() const { return at + static_cast<std::int64_t>(bytes_of(layout, dtype)); }
+};
+
+struct Case {
+  std::string name;
+  Place q;
+  Place k;
+  std::int64_t bytes() const { return std::max(q.end(), k.end()); }
+};
+
+struct Sizes {
+  std::int64_t batch, tokens, q_heads, k_heads;
+  int q_dim, k_dim;
+};
+
+Layout layout_of(int kind, std::int64_t batch, std::int64_t tokens, std::int64_t heads, int head_dim) {
+  if (kind == 0) return bthd(batch, tokens, heads, head_dim);
+  return kind == 1 ? bhtd(batch, heads, tokens, head_dim) : tbhd(tokens, batch, heads, head_dim);
+}
+
+// q and k in memories of their own, in every pair of layouts and dtypes.
+std::vector<Case> cases_apart(const Sizes& s, DType dtype) {
+  std::vector<Case> cases;
+  for (int q_kind = 0; q_kind < 3; ++q_kind) {
+    for (int k_kind = 0; k_kind < 3; ++k_kind) {
+      const DType k_dtype = q_kind == k_kind ? dtype : dtypes[(static_cast<std::size_t>(dtype) + 1) % 3];
+      Case c{"layouts " + std::to_string(q_kind) + " and " + std::to_string(k_kind),
+             {0, dtype, layout_of(q_kind, s.batch, s.tokens, s.q_heads, s.q_dim)},
+             {0, k_dtype, layout_of(k_kind, s.batch, s.tokens, s.k_heads, s.k_dim)}};
+      c.k.at = (c.q.end() + 3) / 4 * 4;
+      cases.push_back(c);
+    }
+  }
+  return cases;
+}
+
+// One tensor: heads of q, of k, and as many of v.
+Case packed(int kind, const Sizes& s, DType dtype) {
+  const Layout all = layout_of(kind, s.batch, s.tokens, s.q_heads + 2 * s.k_heads, s.q_dim);
+  Case c{"packed, layout " + std::to_string(kind), {0, dtype, all}, {0, dtype, all}};
+  c.q.layout.heads = s.q_heads;
+  c.k.layout.heads = s.k_heads;
+  c.k.at = s.q_heads * all.head_stride * static_cast<std::int64_t>(size_of(dtype));
+  return c;
+}
+
+// [batch, tokens, heads, 3, head_dim], and with heads of two sizes [batch, tokens, q_heads * q_dim + k_heads * k_dim].
+std::vector<Case> cases_interleaved(const Sizes& s, DType dtype) {
+  Layout thirds = bthd(s.batch, s.tokens, s.q_heads, 3 * s.q_dim);
+  thirds.head_dim = s.q_dim;
+  Case a{"thirds", {0, dtype, thirds}, {0, dtype, thirds}};
+  a.k.layout.heads = std::min(s.q_heads, s.k_heads);
+  a.k.at = s.q_dim * static_cast<std::int64_t>(size_of(dtype));
+
+  const std::int64_t token = s.q_heads * s.q_dim + s.k_heads * s.k_dim;
+  Case b{"two sizes",
+         {0, dtype, {s.batch, s.tokens, s.q_heads, s.q_dim, s.tokens * token, token, s.q_dim}},
+         {0, dtype, {s.batch, s.tokens, s.k_heads, s.k_dim, s.tokens * token, token, s.k_dim}}};
+  b.k.at = s.q_heads * s.q_dim * static_cast<std::int64_t>(size_of(dtype));
+  return {a, b};
+}
+
+std::vector<Case> cases(const Sizes& s, DType dtype) {
+  std::vector<Case> all = cases_apart(s, dtype);
+  if (s.q_dim == s.k_dim) {
+    for (int kind = 0; kind < 3; ++kind) all.push_back(packed(kind, s, dtype));
+  }
+  for (const Case& c : cases_interleaved(s, dtype)) all.push_back(c);
+  return all;
+}
+
+void fill(Random& random, std::byte* memory, std::int64_t bytes, const Case& c) {
+  std::memset(memory, static_cast<int>(random() % 256), static_cast<std::size_t>(bytes));
+  for (const Place& p : {c.q, c.k}) {
+    const Bytes values = hard_values(random, p.dtype, extent(p.layout));
+    if (!values.empty()) std::memcpy(memory + p.at, values.data(), values.size());
+  }
+}
+
+// Every NaN among the turned elements becomes the same one: which payload is the machine's business.
+void level_nans(std::byte* memory, const Place& p, int rotary_dim) {
+  const std::vector<bool> turns = turned(p.layout, rotary_dim);
+  for (std::size_t i = 0; i < turns.size(); ++i) {
+    const auto at = static_cast<std::int64_t>(i);
+    if (turns[i] && is_nan(bits_at(memory + p.at, p.dtype, at), p.dtype)) {
+      set_bits(memory + p.at, p.dtype, at, signalling_nan(p.dtype));
+    }
+  }
+}
+
+void turn(const ConstHeads& x, const Heads& out, const Table& table, bool backward) {
+  backward ? rotate_backward(x, out, table) : rotate(x, out, table);
+}
+void turn_qk(const ConstHeads& q, const Heads& q_out, const ConstHeads& k, const Heads& k_out, const Table& table,
+             bool backward, const Executor& executor) {
+  backward ? rotate_qk_backward(q, q_out, k, k_out, table, executor) : rotate_qk(q, q_out, k, k_out, table, executor);
+}
+void turn_qk(const Heads& q, const Heads& k, const Table& table, bool backward, const Executor& executor) {
+  backward ? rotate_qk_backward(q, k, table, executor) : rotate_qk(q, k, table, executor);
+}
+
+// Memory at a guard page, twice over: what is read and what is written.
+class Arena {
+ public:
+  explicit Arena(std::int64_t bytes) : in_(static_cast<std::size_t>(bytes)), out_(static_cast<std::size_t>(bytes)) {}
+
+  // In place, and to another memory where q and k lie likewise.
+  void check(const Case& c, const Table& table, bool backward, const Executor& executor, Random& random) {
+    SCOPED_TRACE(c.name);
+    const auto bytes = static_cast<std::size_t>(c.bytes());
+    Bytes before(bytes), wanted(bytes), to(bytes), wanted_to(bytes);
+    fill(random, before.data(), c.bytes(), c);
+    fill(random, to.data(), c.bytes(), c);
+    wanted = before;
+    wanted_to = to;
+    for (const Place& p : {c.q, c.k}) {
+      turn(p.in(wanted.data()), p.in(wanted.data()), table, backward);
+      turn(ConstHeads(p.in(before.data())), p.in(wanted_to.data()), table, backward);
+    }
+    std::byte* in = random() % 2 == 0 ? in_.at_end(bytes) : in_.at_start();
+    std::byte* out = random() % 2 == 0 ? out_.at_end(bytes) : out_.at_start();
+    if (bytes == 0) return;
+    std::memcpy(in, before.data(), bytes);
+    std::memcpy(out, to.data(), bytes);
+    turn_qk(ConstHeads(c.q.in(in)), c.q.in(out), ConstHeads(c.k.in(in)), c.k.in(out), table, backward, executor);
+    EXPECT_EQ(std::memcmp(in, before.data(), bytes), 0) << "the input has changed";
+    expect_same(out, wanted_to.data(), c, table.rotary_dim(), "out of place");
+    turn_qk(c.q.in(in), c.k.in(in), table, backward, executor);
+    expect_same(in, wanted.data(), c, table.rotary_dim(), "in place");
+  }
+
+ private:
+  static void expect_same(std::byte* got, std::byte* wanted, const Case& c, int rotary_dim, const char* what) {
+    for (const Place& p : {c.q, c.k}) {
+      level_nans(got, p, rotary_dim);
+      level_nans(wanted, p, rotary_dim);
+    }
+    EXPECT_EQ(std::memcmp(got, wanted, static_cast<std::size_t>(c.bytes())), 0) << what;
+  }
+
+  Guarded in_;
+  Guarded out_;
+};
+
+class Fused : public ::testing::TestWithParam<std::tuple<DType, Pairing, bool>> {};
+
+TEST_P(Fused, EqualsACallForQAndACallForKInEveryMemory) {
+  const auto [dtype, pairing, backward] = GetParam();
+  Random random(1);
+  Arena arena(1 << 20);
+  const Sizes all[] = {{1, 1, 32, 8, 64, 64}, {1, 1, 1, 1, 16, 16}, {2, 3, 4, 2, 40, 40}, {2, 5, 3, 3, 32, 48},
+                       {3, 2, 5, 1, 34, 34},  {1, 4, 0, 2, 32, 32}, {2, 2, 3, 0, 32, 32}, {2, 1, 4, 4, 130, 66}};
+  for (const Sizes& s : all) {
+    SCOPED_TRACE(::testing::Message() << "[" << s.batch << ", " << s.tokens << ", " << s.q_heads << " and " << s.k_heads
+                                      << ", " << s.q_dim << " and " << s.k_dim << "]");
+    const int widest = std::min(s.q_dim, s.k_dim) / 2;
+    for (const int pairs : {widest, std::max(1, widest / 3)}) {
+      for (const std::int64_t batch : {std::int64_t{1}, s.batch}) {
+        const Table table = random_table(random, s.tokens, pairs, pairing, static_cast<int>(batch));
+        for (const Case& c : cases(s, dtype)) {
+          arena.check(c, table, backward, Backwards(), random);
+          arena.check(c, table, backward, Shuffled(random()), random);
+          if (HasFailure()) return;
+        }
+      }
+    }
+  }
+}
+
+// More of the table than is walked at a time.
+TEST_P(Fused, EqualsACallForQAndACallForKPieceByPiece) {
+  const auto [dtype, pairing, backward] = GetParam();
+  Random random(2);
+  Arena arena(1 << 20);
+  const Sizes s{2, 43, 2, 1, 128, 128};
+  const Table table = random_table(random, s.tokens, 64, pairing, below(random, 2) == 0 ? 1 : 2);
+  for (const Case& c : cases(s, dtype)) {
+    arena.check(c, table, backward, serial(), random);
+    arena.check(c, table, backward, Shuffled(random()), random);
+  }
+}
+
+// Large enough for parts of 64 KiB.
+TEST_P(Fused, EqualsACallForQAndACallForKFromAnyNumberOfThreads) {
+  const auto [dtype, pairing, backward] = GetParam();
+  Random random(2);
+  Arena arena(4 << 20);
+  const Sizes s{2, 70, 8, 2, 128, 128};
+  const Table table = random_table(random, s.tokens, 64, pairing, 2);
+  const std::vector<Case> apart = cases_apart(s, dtype);
+  for (const unsigned threads : {2u, 3u}) {
+    const ThreadPool pool(threads);
+    for (const Case& c : {packed(0, s, dtype), cases_interleaved(s, dtype)[0], apart[0], apart[1], apart[4]}) {
+      arena.check(c, table, backward, pool, random);
+    }
+  }
+}
+
+std::string grid_name(const ::testing::TestParamInfo<Fused::ParamType>& p) {
+  return std::string(name(std::get<0>(p.param))) + "_" + name(std::get<1>(p.param)) +
+         (std::get<2>(p.param) ? "_backward" : "_forward");
+}
+INSTANTIATE_TEST_SUITE_P(Rotate, Fused,
+                         ::testing::Combine(::testing::ValuesIn(dtypes), ::testing::ValuesIn(pairings),
+                                            ::testing::Bool()),
+                         grid_name);
+
+// ---- packed q, k and v ----
+
+void turn_qkv(const ConstHeads& x, const Heads& out, std::int64_t kv_heads, const Table& table, bool backward,
+              const Executor& executor) {
+  backward ? rotate_qkv_backward(x, out, kv_heads, table, executor) : rotate_qkv(x, out, kv_heads, table, executor);
+}
+void turn_qkv(const Heads& x, std::int64_t kv_heads, const Table& table, bool backward, const Executor& executor) {
+  backward ? rotate_qkv_backward(x, kv_heads, table, executor) : rotate_qkv(x, kv_heads, table, executor);
+}
+
+// The heads behind `first`, as they lie in the memory of a place.
+Place heads_from(const Place& all, std::int64_t first, std::int64_t heads) {
+  Place part = all;
+  part.at += first * all.layout.head_stride * static_cast<std::int64_t>(size_of(all.dtype));
+  part.layout.heads = heads;
+  return part;
+}
+
+void copy_heads(const Place& from, const std::byte* in, const Place& to, std::byte* out) {
+  const Layout &f = from.layout, &t = to.layout;
+  const auto size = static_cast<std::int64_t>(size_of(from.dtype));
+  for (std::int64_t b = 0; b < f.batch; ++b) {
+    for (std::int64_t token = 0; token < f.tokens; ++token) {
+      for (std::int64_t h = 0; h < f.heads; ++h) {
+        const std::int64_t source = b * f.batch_stride + token * f.token_stride + h * f.head_stride;
+        const std::int64_t target = b * t.batch_stride + token * t.token_stride + h * t.head_stride;
+        std::memcpy(out + to.at + target * size, in + from.at + source * size,
+                    static_cast<std::size_t>(f.head_dim * size));
+      }
+    }
+  }
+}
+
+// From a packed tensor of one layout to one of another, and in place. v is full of signalling NaN.
+void check_packed(const Place& from, const Place& to, std::int64_t kv_heads, const Table& table, bool backward,
+                  const Executor& executor, Random& random) {
+  const std::int64_t turning = from.layout.heads - kv_heads;
+  const Place qk = heads_from(from, 0, turning), v = heads_from(from, turning, kv_heads);
+  const Place qk_out = heads_from(to, 0, turning), v_out = heads_from(to, turning, kv_heads);
+  Bytes in = hard_values(random, from.dtype, extent(from.layout));
+  Bytes nans(in.size());
+  fill_signalling(nans.data(), from.dtype, extent(from.layout));
+  copy_heads(v, nans.data(), v, in.data());
+  Bytes out(bytes_of(to.layout, to.dtype), std::byte{0x5a}), wanted = out, wanted_in_place = in;
+
+  turn(ConstHeads(qk.in(in.data())), qk_out.in(wanted.data()), table, backward);
+  copy_heads(v, in.data(), v_out, wanted.data());
+  turn(qk.in(wanted_in_place.data()), qk.in(wanted_in_place.data()), table, backward);
+
+  turn_qkv(ConstHeads(from.in(in.data())), to.in(out.data()), kv_heads, table, backward, executor);
+  turn_qkv(from.in(in.data()), kv_heads, table, backward, executor);
+  for (std::byte* memory : {out.data(), wanted.data()}) level_nans(memory, qk_out, table.rotary_dim());
+  for (std::byte* memory : {in.data(), wanted_in_place.data()}) level_nans(memory, qk, table.rotary_dim());
+  EXPECT_TRUE(out == wanted) << "out of place";
+  EXPECT_TRUE(in == wanted_in_place) << "in place";
+}
+
+TEST(FusedQkv, TurnsQAndKAndKeepsTheBitsOfV) {
+  Random random(3);
+  const ThreadPool pool(3);
+  for (const DType dtype : dtypes) {
+    for (const auto& [batch, tokens, heads, kv_heads] : std::vector<std::array<std::int64_t, 4>>{
+             {1, 1, 48, 8}, {2, 3, 4, 1}, {2, 3, 4, 2}, {1, 5, 2, 1}, {1, 4, 6, 0}, {2, 140, 5, 2}}) {
+      for (int from = 0; from < 3; ++from) {
+        for (int to = 0; to < 3; ++to) {
+          SCOPED_TRACE(::testing::Message() << batch << " " << tokens << " " << heads << " " << kv_heads << " layout "
+                                            << from << " to " << to);
+          const Table table = random_table(random, tokens, 16 + below(random, 9), pairings[random() % 3],
+                                           static_cast<int>(random() % 2 == 0 ? 1 : batch));
+          const Place in{0, dtype, layout_of(from, batch, tokens, heads, 50)};
+          const Place out{0, dtype, layout_of(to, batch, tokens, heads, 50)};
+          const Shuffled shuffled(random());
+          for (const Executor* executor :
+               {&serial(), static_cast<const Executor*>(&pool), static_cast<const Executor*>(&shuffled)}) {
+            check_packed(in, out, kv_heads, table, random() % 2 == 0, *executor, random);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(FusedQkv, OfNothingDoesNothing) {
+  const std::vector<float> none;
+  const Table empty(none, none, 8, Pairing::half);
+  EXPECT_NO_THROW(rotate_qkv(Heads{nullptr, DType::f32, thd(0, 6, 16)}, 2, empty));
+  EXPECT_NO_THROW(
+      rotate_qk(Heads{nullptr, DType::f32, thd(0, 6, 16)}, Heads{nullptr, DType::f32, thd(0, 2, 16)}, empty));
+}
+
+// ---- one dispatch ----
+
+class Counting final : public Executor {
+ public:
+  unsigned concurrency() const noexcept override { return 1; }
+  void run(std::int64_t count, std::int64_t grain, Body body, void* context) const override {
+    ++runs;
+    smallest = grain;
+    body(context, 0, count);
+  }
+  mutable int runs = 0;
+  mutable std::int64_t smallest = 0;
+};
+
+TEST(FusedDispatch, IsOneRunOfTheExecutor) {
+  Random random(4);
+  for (const std::int64_t tokens : {std::int64_t{1}, std::int64_t{100}}) {
+    const Table table = random_table(random, tokens, 64, Pairing::half);
+    for (const Case& c : cases({1, tokens, 6, 2, 128, 128}, DType::bf16)) {
+      Bytes memory(static_cast<std::size_t>(c.bytes()));
+      const Counting counting;
+      rotate_qk(c.q.in(memory.data()), c.k.in(memory.data()), table, counting);
+      EXPECT_EQ(counting.runs, 1) << c.name;
+    }
+    Bytes in(static_cast<std::size_t>(tokens) * 10 * 128 * 2), out(in.size());
+    const Layout layout = thd(tokens, 10, 128);
+    const Counting counting;
+    rotate_qkv(ConstHeads(in.data(), DType::bf16, layout), {out.data(), DType::bf16, layout}, 2, table, counting);
+    EXPECT_EQ(counting.runs, 1);
+  }
+}
+
+TEST(FusedDispatch, NoPartIsBelow64KiB) {
+  Random random(5);
+  const Counting counting;
+  Bytes memory(4096 * 128 * 4 * 2);
+  const Table one = random_table(random, 1, 50, Pairing::half), many = random_table(random, 400, 50, Pairing::half);
+  rotate({memory.data(), DType::f32, thd(1, 4000, 100)}, one, counting);
+  EXPECT_GE(counting.smallest * 400, 64 * 1024);
+  EXPECT_LT((counting.smallest - 1) * 400, 64 * 1024);
+  std::byte* behind = memory.data() + 400 * 5 * 100 * 4;
+  rotate_qk({memory.data(), DType::f32, thd(400, 5, 100)}, {behind, DType::f32, thd(400, 2, 100)}, many, counting);
+  EXPECT_GE(counting.smallest * 7 * 400, 64 * 1024);
+  EXPECT_LT((counting.smallest - 1) * 7 * 400, 64 * 1024);
+}
+
+}  // namespace
+}  // namespace rotary::tests

@@ -1,0 +1,411 @@
+// Table: which position meets which pair, and what is refused. The values themselves: tests/cpu/angles_test.cpp.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <new>
+#include <numeric>
+#include <random>
+#include <string>
+#include <type_traits>
+
+#include "rotary/rotary.h"
+#include "rotary/targets.h"
+
+// This program counts its allocations, and refuses them on demand.
+static std::atomic<int> allocations = 0;
+static std::atomic<bool> out_of_memory = false;
+
+static void* allocated(std::size_t bytes, std::size_t alignment) {
+  ++allocations;
+  if (out_of_memory) throw std::bad_alloc();
+  void* memory = std::aligned_alloc(alignment, (bytes + alignment) / alignment * alignment);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+// Not inlined: g++ 12 then takes malloc and delete for a pair that does not match.
+[[gnu::noinline]] void* operator new(std::size_t bytes) { return allocated(bytes, alignof(std::max_align_t)); }
+[[gnu::noinline]] void* operator new(std::size_t bytes, std::align_val_t alignment) {
+  return allocated(bytes, static_cast<std::size_t>(alignment));
+}
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
+
+namespace rotary {
+namespace {
+
+Frequencies frequencies_of(int pairs, int axes = 1) {
+  Frequencies f;
+  for (int i = 0; i < pairs; ++i) {
+    f.inv_freq.push_back(i % 5 == 4 ? 0.0 : 1.0 / (1 + i * i));
+    if (axes > 1) f.axis.push_back(static_cast<std::uint8_t>(i % axes));
+  }
+  f.attention_factor = 1.19023807;
+  return f;
+}
+
+bool same(float a, float b) { return std::memcmp(&a, &b, sizeof a) == 0; }
+
+template <class Act>
+void expect_error(Act act, const std::string& code, const std::string& part) {
+  try {
+    act();
+    ADD_FAILURE() << "no error " << code << " about " << part;
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), code) << error.what();
+    EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
+  }
+}
+
+// Pair i of token t in batch row b has the position p[axis[i]][b][t], as the one-axis table of that position has it.
+template <class P>
+void expect_axes(const std::vector<P>& p, int axes, int batch, int pairs, Angles angles) {
+  const Frequencies f = frequencies_of(pairs, axes);
+  Frequencies flat = f;
+  flat.axis.clear();
+  const TableOptions options{angles, DType::f32, nullptr};
+  const Table table(f, Pairing::half, Positions(p, axes, batch), options);
+  const Table judge(flat, Pairing::half, Positions(p), options);
+  const std::size_t rows = p.size() / static_cast<std::size_t>(axes);
+  ASSERT_EQ(table.batch(), batch);
+  ASSERT_EQ(table.tokens() * batch, static_cast<std::int64_t>(rows));
+  for (std::size_t row = 0; row < rows; ++row) {
+    for (std::size_t i = 0; i < static_cast<std::size_t>(pairs); ++i) {
+      const std::size_t at = row * static_cast<std::size_t>(pairs) + i;
+      const std::size_t from = (f.axis[i] * rows + row) * static_cast<std::size_t>(pairs) + i;
+      ASSERT_TRUE(same(table.cos()[at], judge.cos()[from]) && same(table.sin()[at], judge.sin()[from]))
+          << chosen_target() << " row " << row << " pair " << i;
+    }
+  }
+}
+
+void on_every_target(const std::function<void()>& check) {
+  for (const Target& target : targets()) {
+    if (!target.runs) continue;
+    use_target(target.name);
+    check();
+  }
+  use_target("");
+}
+
+TEST(Table, GivesEachPairThePositionOfItsAxis) {
+  std::mt19937_64 random(1);
+  on_every_target([&] {
+    for (const int pairs : {3, 8, 32, 61, 130}) {
+      for (const Angles angles : {Angles::exact, Angles::float32}) {
+        std::vector<std::int64_t> whole(3 * 2 * 5);
+        std::vector<double> real(whole.size());
+        for (std::size_t k = 0; k < whole.size(); ++k) {
+          whole[k] = k % 4 == 0 ? 0 : static_cast<std::int64_t>(random()) >> (random() % 64);
+          real[k] = k % 3 == 0 ? 0.0 : k % 7 == 1 ? -1e-300 : static_cast<double>(whole[k] % 1000) / 8;
+        }
+        expect_axes(whole, 3, 2, pairs, angles);
+        expect_axes(real, 3, 2, pairs, angles);
+        for (std::int64_t& p : whole) p %= 100;
+        expect_axes(whole, 2, 5, pairs, angles);
+      }
+    }
+  });
+}
+
+TEST(Table, OfOnePositionAxisServesARopeOfSeveral) {
+  const std::vector<std::int64_t> p = {0, 1, 2, -77};
+  const Frequencies several = frequencies_of(20, 4);
+  Frequencies one = several;
+  one.axis.clear();
+  EXPECT_EQ(several.axes(), 4);
+  EXPECT_EQ(one.axes(), 1);
+  const Table a(several, Pairing::interleaved, p), b(one, Pairing::interleaved, p);
+  EXPECT_TRUE(std::equal(a.cos().begin(), a.cos().end(), b.cos().begin()));
+  EXPECT_TRUE(std::equal(a.sin().begin(), a.sin().end(), b.sin().begin()));
+  EXPECT_EQ(a.pairing(), Pairing::interleaved);
+  EXPECT_EQ(a.rotary_dim(), 40);
+}
+
+TEST(Table, HasTheSameValuesForAnyNumberOfPairs) {
+  const std::vector<std::int64_t> p = {5, 0, -12345, std::int64_t{1} << 40};
+  Frequencies longest = frequencies_of(200);
+  const Table all(longest, Pairing::half, p);
+  on_every_target([&] {
+    for (int pairs = 1; pairs < 140; ++pairs) {
+      Frequencies f = longest;
+      f.inv_freq.resize(static_cast<std::size_t>(pairs));
+      const Table some(f, Pairing::half, p);
+      for (std::size_t t = 0; t < p.size(); ++t) {
+        for (std::size_t i = 0; i < f.inv_freq.size(); ++i) {
+          ASSERT_TRUE(same(some.cos()[t * f.inv_freq.size() + i], all.cos()[t * 200 + i])) << pairs;
+          ASSERT_TRUE(same(some.sin()[t * f.inv_freq.size() + i], all.sin()[t * 200 + i])) << pairs;
+        }
+      }
+    }
+  });
+}
+
+// One row at a time, from the back.
+class Backwards final : public Executor {
+ public:
+  unsigned concurrency() const noexcept override { return 1; }
+  void run(std::int64_t count, std::int64_t, Body body, void* context) const override {
+    while (count-- > 0) body(context, count, count + 1);
+  }
+};
+
+TEST(Table, DoesNotDependOnWhoRunsTheWork) {
+  std::vector<std::int64_t> p(1000);
+  for (std::size_t t = 0; t < p.size(); ++t) p[t] = static_cast<std::int64_t>(t) * 31 - 7000;
+  const Frequencies f = frequencies_of(33);
+  const Backwards backwards;
+  const ThreadPool pool(3);
+  for (const DType rounding : {DType::f32, DType::f16}) {
+    const Table mine(f, Pairing::half, Positions(p, 1, 4), {Angles::exact, rounding, nullptr});
+    for (const Executor* executor : {static_cast<const Executor*>(&backwards), static_cast<const Executor*>(&pool)}) {
+      const Table theirs(f, Pairing::half, Positions(p, 1, 4), {Angles::exact, rounding, executor});
+      EXPECT_EQ(std::memcmp(mine.cos().data(), theirs.cos().data(), mine.cos().size_bytes()), 0);
+      EXPECT_EQ(std::memcmp(mine.sin().data(), theirs.sin().data(), mine.sin().size_bytes()), 0);
+    }
+  }
+}
+
+TEST(Table, OfNoTokensIsEmpty) {
+  const Table table(frequencies_of(4), Pairing::half, std::span<const std::int64_t>());
+  EXPECT_EQ(table.tokens(), 0);
+  EXPECT_EQ(table.pairs(), 4);
+  EXPECT_TRUE(table.cos().empty() && table.sin().empty());
+}
+
+TEST(Table, FromCosAndSinCopiesThem) {
+  std::vector<float> cos = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}, sin(12, -0.5f);
+  const Table table(cos, sin, 3, Pairing::half, 2);
+  cos[0] = 99;
+  EXPECT_EQ(table.pairs(), 3);
+  EXPECT_EQ(table.batch(), 2);
+  EXPECT_EQ(table.tokens(), 2);
+  EXPECT_EQ(table.cos()[0], 1);
+  EXPECT_EQ(table.cos()[11], 12);
+  EXPECT_EQ(table.sin()[5], -0.5f);
+}
+
+TEST(Table, FromCosAndSinRefusesSizesThatDoNotFit) {
+  const std::vector<float> twelve(12), eleven(11);
+  expect_error([&] { Table(twelve, eleven, 3, Pairing::half); }, "SHAPE", "12 and 11");
+  expect_error([&] { Table(eleven, eleven, 3, Pairing::half); }, "SHAPE", "multiple of batch * pairs = 3 but is 11");
+  expect_error([&] { Table(twelve, twelve, 3, Pairing::half, 5); }, "SHAPE", "15");
+  expect_error([&] { Table(twelve, twelve, 0, Pairing::half); }, "SHAPE", "pairs");
+  expect_error([&] { Table(twelve, twelve, 3, Pairing::half, 0); }, "SHAPE", "batch");
+}
+
+TEST(Positions, RefuseSizesThatDoNotFit) {
+  const std::vector<std::int64_t> p(10);
+  EXPECT_EQ(Positions(p, 2, 5).tokens, 1);
+  expect_error([&] { Positions(p, 3); }, "SHAPE", "multiple of axes * batch = 3 but is 10");
+  expect_error([&] { Positions(p, 2, 2); }, "SHAPE", "4 but is 10");
+  expect_error([&] { Positions(p, 0); }, "SHAPE", "axes");
+  expect_error([&] { Positions(p, 1, -1); }, "SHAPE", "batch");
+}
+
+TEST(Table, RefusesFrequenciesThatAreNone) {
+  const std::vector<std::int64_t> p = {1};
+  Frequencies f;
+  expect_error([&] { Table(f, Pairing::half, p); }, "SHAPE", "empty");
+  f = frequencies_of(4);
+  f.inv_freq[2] = std::numeric_limits<double>::quiet_NaN();
+  expect_error([&] { Table(f, Pairing::half, p); }, "SCALING", "at pair 2");
+  f = frequencies_of(4);
+  f.attention_factor = std::numeric_limits<double>::infinity();
+  expect_error([&] { Table(f, Pairing::half, p); }, "SCALING", "attention_factor");
+  f = frequencies_of(4);
+  f.axis = {0, 1};
+  expect_error([&] { Table(f, Pairing::half, p); }, "SHAPE", "axis");
+  f = frequencies_of(4);
+  f.inv_freq_float32 = {1, 2, 3};
+  expect_error([&] { Table(f, Pairing::half, p); }, "SHAPE", "inv_freq_float32");
+  f.inv_freq_float32 = {1, 2, 3, std::numeric_limits<float>::infinity()};
+  expect_error([&] { Table(f, Pairing::half, p, Angles::float32); }, "SCALING", "pair 3");
+  f = frequencies_of(4);
+  f.inv_freq[1] = 1e39;
+  expect_error([&] { Table(f, Pairing::half, p, Angles::float32); }, "SCALING", "pair 1");
+}
+
+TEST(Table, RefusesARoundingThatIsNone) {
+  const std::vector<std::int64_t> p = {1};
+  TableOptions options;
+  options.rounding = static_cast<DType>(9);
+  expect_error([&] { Table(frequencies_of(4), Pairing::half, Positions(p), options); }, "DTYPE", "value 9");
+}
+
+TEST(Table, RefusesPositionsThatItCannotHonour) {
+  const std::vector<std::int64_t> six(6);
+  const std::vector<double> reals = {0, 1, std::numeric_limits<double>::quiet_NaN(), 3};
+  const std::vector<double> infinite = {-std::numeric_limits<double>::infinity()};
+  expect_error([&] { Table(frequencies_of(4), Pairing::half, Positions(six, 3)); }, "SHAPE", "one axis");
+  expect_error([&] { Table(frequencies_of(6, 3), Pairing::half, Positions(six, 2)); }, "SHAPE", "0 to 2");
+  expect_error([&] { Table(frequencies_of(4), Pairing::half, Positions(reals)); }, "POSITION", "position 2 is nan");
+  expect_error([&] { Table(frequencies_of(4), Pairing::half, Positions(infinite)); }, "POSITION", "position 0 is -inf");
+  Positions endless(six);
+  endless.tokens = std::numeric_limits<std::int64_t>::max() / 2;
+  expect_error([&] { Table(frequencies_of(4), Pairing::half, endless); }, "SHAPE", "memory");
+}
+
+TEST(Table, RefusesAFloat32AngleThatOverflows) {
+  const TableOptions options{Angles::float32, DType::f32, nullptr};
+  Frequencies f = frequencies_of(4, 2);
+  f.inv_freq = {1, 1e38, 1, 0};
+  const std::vector<std::int64_t> p = {1, 2, 100, 3, 1, 4};  // two axes of three tokens; only the second is fast
+  EXPECT_EQ(Table(f, Pairing::half, Positions(std::vector<std::int64_t>{1, 2, 100, 3, 1, 2}, 2), options).tokens(), 3);
+  expect_error([&] { Table(f, Pairing::half, Positions(p, 2), options); }, "POSITION", "at position 5");
+  const std::vector<double> large = {1, 1e300};
+  expect_error([&] { Table(frequencies_of(4), Pairing::half, Positions(large), options); }, "POSITION",
+               "at position 1");
+}
+
+// ---- assign, and a table as a value --------------------------------------------------------------
+
+void expect_same(const Table& a, const Table& b) {
+  EXPECT_EQ(a.pairing(), b.pairing());
+  EXPECT_EQ(a.pairs(), b.pairs());
+  EXPECT_EQ(a.batch(), b.batch());
+  EXPECT_EQ(a.tokens(), b.tokens());
+  ASSERT_EQ(a.cos().size(), b.cos().size());
+  ASSERT_EQ(a.sin().size(), b.sin().size());
+  if (a.cos().empty()) return;
+  EXPECT_EQ(std::memcmp(a.cos().data(), b.cos().data(), a.cos().size_bytes()), 0);
+  EXPECT_EQ(std::memcmp(a.sin().data(), b.sin().data(), a.sin().size_bytes()), 0);
+}
+
+// What calls may differ in, one after another with one table.
+TEST(Table, AssignGivesWhatConstructingAnewGives) {
+  const std::vector<std::int64_t> few = {3}, many = {1, 2, 3, 4, 5, 9, -7, 1 << 20, 0, 12, 13, 14}, none;
+  const std::vector<double> reals = {0.5, -3.25, 1e-3};
+  Frequencies five = frequencies_of(5), hundred = frequencies_of(100), axes = frequencies_of(12, 3), back = five;
+  back.clockwise = true;
+  Frequencies nearly = hundred, given = five, strange = five;
+  nearly.inv_freq[99] = std::nextafter(nearly.inv_freq[99], 1);
+  given.inv_freq_float32 = {1, 0.5f, 0.25f, 0, 0.125f};
+  strange.attention_factor = 1e-30;
+  const ThreadPool pool(2);
+  on_every_target([&] {
+    Table table(five, Pairing::half, few);
+    for (const DType rounding : {DType::f32, DType::bf16, DType::f16}) {
+      for (const Angles angles : {Angles::exact, Angles::float32}) {
+        for (const Executor* executor : {static_cast<const Executor*>(nullptr), static_cast<const Executor*>(&pool)}) {
+          const TableOptions options{angles, rounding, executor};
+          for (const Frequencies* f : {&five, &hundred, &nearly, &given, &back, &strange}) {
+            for (const Positions& p : {Positions(few), Positions(many, 1, 2), Positions(none), Positions(reals)}) {
+              table.assign(*f, Pairing::interleaved, p, options);
+              expect_same(table, Table(*f, Pairing::interleaved, p, options));
+            }
+          }
+          table.assign(axes, Pairing::half, Positions(many, 3), options);
+          expect_same(table, Table(axes, Pairing::half, Positions(many, 3), options));
+        }
+      }
+    }
+  });
+}
+
+TEST(Table, AssignOfAnotherStepAllocatesNothing) {
+  const Frequencies f = frequencies(Rope{.head_dim = 128, .pairing = Pairing::half});
+  std::vector<std::int64_t> p(8);
+  on_every_target([&] {
+    for (const Angles angles : {Angles::exact, Angles::float32}) {
+      for (const DType rounding : {DType::f32, DType::bf16, DType::f16}) {
+        const TableOptions options{angles, rounding, nullptr};
+        Table table(f, Pairing::half, Positions(p), options);
+        const int before = allocations;
+        for (std::int64_t step = 0; step < 300; ++step) {
+          std::iota(p.begin(), p.end(), step * 1000);
+          table.assign(f, Pairing::half, Positions(std::span(p).first(static_cast<std::size_t>(step % 9))), options);
+        }
+        EXPECT_EQ(allocations - before, 0) << chosen_target() << " " << name(rounding);
+      }
+    }
+  });
+}
+
+// Gives out one row, then fails.
+class Failing final : public Executor {
+ public:
+  unsigned concurrency() const noexcept override { return 1; }
+  void run(std::int64_t, std::int64_t, Body body, void* context) const override {
+    body(context, 0, 1);
+    throw std::runtime_error("no thread");
+  }
+};
+
+TEST(Table, IsAsItWasAfterAnAssignThatThrows) {
+  const std::vector<std::int64_t> p = {1, 2, 3, 4}, other = {100, 200, 300, 400};
+  const std::vector<double> endless = {1, std::numeric_limits<double>::infinity()};
+  const Frequencies f = frequencies_of(9);
+  Frequencies wrong = f;
+  wrong.inv_freq[3] = std::numeric_limits<double>::infinity();
+  Table table(f, Pairing::half, p);
+  const Table before = table;
+  const Failing failing;
+  EXPECT_THROW(table.assign(wrong, Pairing::interleaved, Positions(other)), Error);
+  EXPECT_THROW(table.assign(f, Pairing::interleaved, Positions(other, 2)), Error);
+  EXPECT_THROW(table.assign(f, Pairing::interleaved, Positions(endless)), Error);
+  EXPECT_THROW(table.assign(f, Pairing::interleaved, Positions(other), {Angles::exact, DType::f32, &failing}),
+               std::runtime_error);
+  EXPECT_THROW(table.assign(f, Pairing::interleaved, Positions(other), {Angles::exact, static_cast<DType>(7), nullptr}),
+               Error);
+  expect_same(table, before);
+  const std::vector<std::int64_t> many(1000);
+  const Frequencies larger = frequencies_of(10);
+  out_of_memory = true;
+  EXPECT_THROW(table.assign(f, Pairing::half, Positions(many)), std::bad_alloc);
+  EXPECT_THROW(table.assign(larger, Pairing::half, Positions(p)), std::bad_alloc);
+  out_of_memory = false;
+  expect_same(table, before);
+  table.assign(larger, Pairing::half, Positions(other));
+  expect_same(table, Table(larger, Pairing::half, other));
+}
+
+TEST(Table, IsAValueLikeOthers) {
+  static_assert(std::is_nothrow_move_constructible_v<Table> && std::is_nothrow_move_assignable_v<Table>);
+  const std::vector<std::int64_t> p = {5, 6, 7}, other = {8};
+  const Frequencies f = frequencies_of(6);
+  const Table judge(f, Pairing::interleaved, p);
+  Table a = judge, b(f, Pairing::half, other);
+  b = a;
+  expect_same(b, judge);
+  EXPECT_NE(a.cos().data(), b.cos().data());
+  a.assign(f, Pairing::half, Positions(other));
+  expect_same(b, judge);
+  const float* rows = b.cos().data();
+  Table c = std::move(b);
+  expect_same(c, judge);
+  EXPECT_EQ(c.cos().data(), rows);
+  EXPECT_TRUE(b.tokens() == 0 && b.cos().empty() && b.sin().empty());  // NOLINT: what is said of a moved-from table
+  const Table empty = b;
+  EXPECT_EQ(empty.tokens(), 0);
+  b.assign(f, Pairing::interleaved, Positions(p));
+  expect_same(b, judge);
+  a = std::move(c);
+  expect_same(a, judge);
+  a = *&a;
+  expect_same(a, judge);
+  const std::vector<float> cos = {1, 2}, sin = {3, 4};
+  Table given(cos, sin, 2, Pairing::half);
+  given = given.tokens() == 1 ? judge : given;
+  expect_same(given, judge);
+}
+
+TEST(Table, BeginsItsRowsOnACacheLine) {
+  for (const int tokens : {1, 3, 100, 40000}) {  // the last: more than a huge page
+    for (const int pairs : {1, 7, 64}) {
+      const Table table(frequencies_of(pairs), Pairing::half,
+                        std::vector<std::int64_t>(static_cast<std::size_t>(tokens)));
+      EXPECT_EQ(reinterpret_cast<std::uintptr_t>(table.cos().data()) % 64, 0u);
+      EXPECT_EQ(reinterpret_cast<std::uintptr_t>(table.sin().data()) % 64, 0u);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace rotary

@@ -1,0 +1,204 @@
+// The executors: every item once, whatever the split; the same bits from any number of threads.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "tests/support/heads.h"
+#include "tests/support/splits.h"
+
+namespace rotary::tests {
+namespace {
+
+// Counts how often each item is run, and over how many ranges.
+struct Counted {
+  explicit Counted(std::int64_t items) : times(static_cast<std::size_t>(items)) {}
+  std::vector<std::atomic<int>> times;
+  std::atomic<int> ranges{0};
+
+  static void body(void* context, std::int64_t begin, std::int64_t end) {
+    auto& self = *static_cast<Counted*>(context);
+    ++self.ranges;
+    for (std::int64_t i = begin; i < end; ++i) ++self.times[static_cast<std::size_t>(i)];
+  }
+  bool each_is(int n) const {
+    for (const auto& t : times) {
+      if (t != n) return false;
+    }
+    return true;
+  }
+};
+
+TEST(Executors, RunEveryItemOnceWhateverTheCountAndTheGrain) {
+  for (const unsigned threads : {1u, 2u, 3u, 4u}) {
+    const ThreadPool pool(threads);
+    EXPECT_EQ(pool.concurrency(), threads);
+    for (const std::int64_t count : {0, 1, 2, 3, 7, 64, 1000}) {
+      for (const std::int64_t grain : {0, 1, 3, 100, 5000}) {
+        for (const Executor* executor : {static_cast<const Executor*>(&pool), &serial()}) {
+          Counted counted(count);
+          executor->run(count, grain, Counted::body, &counted);
+          EXPECT_TRUE(counted.each_is(1)) << threads << " threads, count " << count << ", grain " << grain;
+        }
+      }
+    }
+  }
+  EXPECT_EQ(serial().concurrency(), 1u);
+}
+
+TEST(Executors, NoRangeIsSmallerThanTheGrain) {
+  const ThreadPool pool(4);
+  struct Smallest {
+    std::atomic<std::int64_t> size{1 << 30};
+    static void body(void* context, std::int64_t begin, std::int64_t end) {
+      auto& size = static_cast<Smallest*>(context)->size;
+      std::int64_t seen = size;
+      while (end - begin < seen && !size.compare_exchange_weak(seen, end - begin)) {
+      }
+    }
+  } smallest;
+  pool.run(1000, 130, Smallest::body, &smallest);
+  EXPECT_GE(smallest.size, 130);
+}
+
+TEST(Executors, APoolOfAllCoresHasAtLeastOneThread) { EXPECT_GE(ThreadPool(0).concurrency(), 1u); }
+
+TEST(Executors, SmallWorkStaysOnTheCallersThread) {
+  const ThreadPool pool(4);
+  std::thread::id where;
+  pool.run(
+      100, 100,
+      [](void* id, std::int64_t, std::int64_t) { *static_cast<std::thread::id*>(id) = std::this_thread::get_id(); },
+      &where);
+  EXPECT_EQ(where, std::this_thread::get_id());
+}
+
+TEST(Executors, ManyRunsInARowAndAfterPauses) {
+  const ThreadPool pool(3);
+  Counted counted(300);
+  for (int i = 0; i < 2000; ++i) pool.run(300, 1, Counted::body, &counted);
+  for (int i = 0; i < 20; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    pool.run(300, 1, Counted::body, &counted);
+  }
+  EXPECT_TRUE(counted.each_is(2020));
+}
+
+// Runs long enough to wake sleeping workers for, one after the other and after pauses. Any worker may come late, or not
+// at all: nothing is said of who did it.
+TEST(Executors, LongRunsWakeWorkersThatSleep) {
+  struct Slow {
+    Counted counted{256};
+    static void body(void* context, std::int64_t begin, std::int64_t end) {
+      auto& self = *static_cast<Slow*>(context);
+      const auto until = std::chrono::steady_clock::now() + std::chrono::microseconds(end - begin);
+      while (std::chrono::steady_clock::now() < until) {
+      }
+      Counted::body(&self.counted, begin, end);
+    }
+  };
+  const ThreadPool pool(3);
+  for (const std::int64_t grain : {std::int64_t{1}, std::int64_t{16}}) {
+    Slow slow;
+    for (int i = 0; i < 300; ++i) {
+      if (i % 3 == 0) std::this_thread::sleep_for(std::chrono::microseconds(200));
+      pool.run(256, grain, Slow::body, &slow);
+    }
+    EXPECT_TRUE(slow.counted.each_is(300));
+  }
+}
+
+TEST(Executors, APoolMayGoAtAnyTime) {
+  for (int i = 0; i < 200; ++i) {
+    Counted counted(40);
+    const ThreadPool pool(1 + static_cast<unsigned>(i) % 4);
+    for (int k = 0; k < i % 3; ++k) pool.run(40, 1, Counted::body, &counted);
+    EXPECT_TRUE(counted.each_is(i % 3));
+  }
+}
+
+TEST(Executors, SecondCallersWaitTheirTurn) {
+  const ThreadPool pool(2);
+  Counted counted(50);
+  std::vector<std::thread> callers;
+  for (int i = 0; i < 4; ++i) {
+    callers.emplace_back([&] {
+      for (int k = 0; k < 200; ++k) pool.run(50, 1, Counted::body, &counted);
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
+  EXPECT_TRUE(counted.each_is(800));
+}
+
+TEST(Executors, ARunInsideARunStaysOnItsThread) {
+  struct Nested {
+    ThreadPool pool{3};
+    Counted counted{10};
+  } nested;
+  nested.pool.run(
+      8, 1,
+      [](void* context, std::int64_t begin, std::int64_t end) {
+        auto& n = *static_cast<Nested*>(context);
+        for (std::int64_t i = begin; i < end; ++i) n.pool.run(10, 1, Counted::body, &n.counted);
+      },
+      &nested);
+  EXPECT_TRUE(nested.counted.each_is(8));
+  EXPECT_EQ(nested.counted.ranges, 8);
+}
+
+TEST(Executors, TheBitsDoNotDependOnTheThreads) {
+  Random random(1);
+  for (const Layout& layout : {bthd(2, 150, 5, 136), bhtd(2, 5, 150, 136), tbhd(150, 2, 5, 136)}) {
+    for (const DType dtype : dtypes) {
+      const Table table = random_table(random, 150, 64, pairings[random() % 3], 2);
+      const Bytes x = hard_values(random, dtype, extent(layout));
+      Bytes alone(x.size());
+      rotate({x.data(), dtype, layout}, Heads{alone.data(), dtype, layout}, table);
+      for (const unsigned threads : {1u, 2u, 3u, 4u}) {
+        const ThreadPool pool(threads);
+        Bytes out(x.size()), in_place = x;
+        rotate({x.data(), dtype, layout}, Heads{out.data(), dtype, layout}, table, pool);
+        rotate({in_place.data(), dtype, layout}, table, pool);
+        const std::vector<bool> turns = turned(layout, 128);
+        EXPECT_TRUE(same(out.data(), alone.data(), dtype, extent(layout), turns)) << threads;
+        EXPECT_TRUE(same(in_place.data(), alone.data(), dtype, extent(layout), turns)) << threads;
+      }
+    }
+  }
+}
+
+// Every executor splits the same call in its own way, down to single rows: backwards, at random, or as a pool does.
+TEST(Executors, TheBitsDoNotDependOnTheSplit) {
+  Random random(2);
+  const ThreadPool pool(3);
+  for (int round = 0; round < 60; ++round) {
+    const DType dtype = dtypes[random() % 3];
+    const Pairing pairing = pairings[random() % 3];
+    const std::int64_t batch = 1 + below(random, 2), tokens = 1 + below(random, 40), heads = 1 + below(random, 9);
+    const int head_dim = 2 + below(random, 140), pairs = 1 + below(random, head_dim / 2);
+    const Layout layouts[] = {bthd(batch, tokens, heads, head_dim), bhtd(batch, heads, tokens, head_dim),
+                              tbhd(tokens, batch, heads, head_dim)};
+    const Layout &from = layouts[random() % 3], &to = layouts[random() % 3];
+    SCOPED_TRACE(::testing::Message() << round << ": " << batch << " " << tokens << " " << heads << " " << head_dim);
+    const Table table =
+        random_table(random, tokens, pairs, pairing, below(random, 2) == 0 ? 1 : static_cast<int>(batch));
+    const Bytes x = hard_values(random, dtype, extent(from));
+    Bytes whole = x, whole_out(x.size());
+    rotate({whole.data(), dtype, from}, table);
+    rotate_backward({x.data(), dtype, from}, Heads{whole_out.data(), dtype, to}, table);
+    const Backwards backwards;
+    const Shuffled shuffled(random());
+    for (const Executor* executor : {static_cast<const Executor*>(&backwards), static_cast<const Executor*>(&shuffled),
+                                     static_cast<const Executor*>(&pool)}) {
+      Bytes split = x, split_out(x.size());
+      rotate({split.data(), dtype, from}, table, *executor);
+      rotate_backward({x.data(), dtype, from}, Heads{split_out.data(), dtype, to}, table, *executor);
+      EXPECT_TRUE(same(split.data(), whole.data(), dtype, extent(from), turned(from, 2 * pairs)));
+      EXPECT_TRUE(same(split_out.data(), whole_out.data(), dtype, extent(to), turned(to, 2 * pairs)));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace rotary::tests

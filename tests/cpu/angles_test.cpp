@@ -1,0 +1,405 @@
+// Angles: every value against MPFR, on every target.
+#include <gtest/gtest.h>
+
+#include <cfenv>
+#include <cstdlib>
+#include <limits>
+#include <random>
+#include <string>
+
+#include "rotary/rotary.h"
+#include "rotary/targets.h"
+#include "table/angle_job.h"
+#include "table/narrow.h"
+#include "table/turns.h"
+#include "tests/support/angle_judge.h"
+
+// A copy of the scalar kernel that counts what it cannot decide.
+namespace rotary {
+static std::int64_t settled = 0;
+static void settle_counted(const AngleJob& job, std::int64_t row, int pair, DType dtype) noexcept {
+  if (job.integers[row] != 0) ++settled;
+  settle(job, row, pair, dtype);
+}
+}  // namespace rotary
+#define settle settle_counted
+#include "cpu/lanes/angles_scalar.h"
+//
+#include "cpu/angles/angles.inc"
+//
+#include "cpu/angles/run.inc"
+#undef settle
+
+namespace rotary {
+namespace {
+
+constexpr std::int64_t lowest = std::numeric_limits<std::int64_t>::min();
+constexpr std::int64_t largest = std::numeric_limits<std::int64_t>::max();
+
+Frequencies geometric(double base, int rotary_dim, double factor = 1) {
+  Frequencies f;
+  for (int i = 0; i < rotary_dim / 2; ++i) f.inv_freq.push_back(std::pow(base, -2.0 * i / rotary_dim));
+  f.attention_factor = factor;
+  return f;
+}
+
+Table table_of(const Frequencies& f, const std::vector<std::int64_t>& p, const TableOptions& options = {}) {
+  return Table(f, Pairing::half, Positions(p), options);
+}
+Table table_of(const Frequencies& f, const std::vector<double>& p, const TableOptions& options = {}) {
+  return Table(f, Pairing::half, Positions(p), options);
+}
+
+bool same_bits(std::span<const float> a, std::span<const float> b) {
+  return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size_bytes()) == 0);
+}
+
+// One axis, one batch row: every value against MPFR once, and every target against the first.
+template <class P>
+void expect_right(const Frequencies& f, const std::vector<P>& positions, const TableOptions& options = {}) {
+  use_target("scalar");
+  const Table table = table_of(f, positions, options);
+  int wrong = 0;
+  for (std::size_t t = 0; t < positions.size() && wrong < 10; ++t) {
+    for (std::size_t i = 0; i < f.inv_freq.size(); ++i) {
+      judge::Pair right;
+      if (options.angles == Angles::exact) {
+        right = judge::exact(positions[t], f.inv_freq[i], f.attention_factor, options.rounding);
+      } else {
+        const float w = f.inv_freq_float32.empty() ? static_cast<float>(f.inv_freq[i]) : f.inv_freq_float32[i];
+        right = judge::float32(positions[t], w, f.attention_factor);
+      }
+      const std::size_t k = t * f.inv_freq.size() + i;
+      const judge::Pair got{table.cos()[k], table.sin()[k]};
+      if (got == right) continue;
+      ADD_FAILURE() << "position " << positions[t] << " inv_freq " << f.inv_freq[i] << " factor " << f.attention_factor
+                    << ": cos " << got.cos << " sin " << got.sin << " but MPFR has " << right.cos << " " << right.sin;
+      if (++wrong == 10) break;
+    }
+  }
+  for (const Target& target : targets()) {
+    if (!target.runs) continue;
+    use_target(target.name);
+    const Table other = table_of(f, positions, options);
+    EXPECT_TRUE(same_bits(table.cos(), other.cos()) && same_bits(table.sin(), other.sin())) << target.name;
+  }
+  use_target("");
+}
+
+std::vector<std::int64_t> positions_of_every_size(std::mt19937_64& random) {
+  std::vector<std::int64_t> p = {0, lowest, lowest + 1, largest};
+  for (int k = 0; k < 63; ++k) {
+    const std::int64_t power = std::int64_t{1} << k;
+    const std::int64_t between = power + static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(power));
+    for (const std::int64_t x : {power - 1, power, power + 1, between}) p.insert(p.end(), {x, -x});
+  }
+  return p;
+}
+
+TEST(Angles, AreRightAtEveryPositionBelow1024AndInASampleBelowAMillion) {
+  std::mt19937_64 random(1);
+  std::vector<std::int64_t> p;
+  for (std::int64_t x = 0; x < 1024; ++x) p.push_back(x);
+  for (int k = 0; k < 400; ++k) p.push_back(static_cast<std::int64_t>(random() % (1 << 20)));
+  expect_right(geometric(5e5, 128), p);
+}
+
+TEST(Angles, AreRightInEveryRangeOfInt64AndNegative) {
+  std::mt19937_64 random(2);
+  expect_right(geometric(1e4, 64), positions_of_every_size(random));
+}
+
+TEST(Angles, AreRightAtFractionalPositions) {
+  std::mt19937_64 random(3);
+  std::vector<double> p = {0.0,    -0.0, 0.5,    -0.25,  1.0 / 3, 0.1,    1e-5,    1e-9,    -1e-30,  1e-300,   5e-324,
+                           0x1p63, 1e15, 0x1p64, 0x1p65, 1e30,    -1e100, 1.7e308, 123.456, 4095.75, 1e9 + 0.5};
+  std::uniform_real_distribution<double> uniform(-20, 44);
+  for (int k = 0; k < 300; ++k) p.push_back(std::exp2(uniform(random)) * (k % 2 == 0 ? 1 : -1));
+  Frequencies f = geometric(1e4, 64);
+  f.inv_freq.insert(f.inv_freq.end(), {-0.3, 7.0, 3.141592653589793 * 128, -1e6, 0});
+  expect_right(f, p);
+}
+
+// Finite, and as far from rope as doubles go.
+const std::vector<double> any_frequency = {0.0,
+                                           -0.0,
+                                           5e-324,
+                                           -5e-324,
+                                           1e-310,
+                                           2.2250738585072014e-308,
+                                           0x1.000003p-120,
+                                           1e-200,
+                                           1e-60,
+                                           1e-40,
+                                           1e-31,
+                                           1e-20,
+                                           1e-12,
+                                           1e-7,
+                                           0.3,
+                                           -0.3,
+                                           1.0,
+                                           -1.0,
+                                           0x1.921fb54442d18p0,
+                                           0x1p-30,
+                                           6.2831,
+                                           6.2832,
+                                           -100.5,
+                                           1e10,
+                                           1e22,
+                                           1e100,
+                                           -1e200,
+                                           1e308,
+                                           1.7976931348623157e308};
+
+TEST(Angles, AreRightForAnyFiniteFrequency) {
+  std::mt19937_64 random(4);
+  Frequencies f;
+  f.inv_freq = any_frequency;
+  std::vector<std::int64_t> p = {0, 1, -1, 2, 3, 1000, 1 << 20, -12345678901234, lowest, largest};
+  for (int k = 0; k < 60; ++k) p.push_back(static_cast<std::int64_t>(random()) >> (random() % 64));
+  expect_right(f, p);
+  expect_right(f, std::vector<double>{0.0, 5e-324, -1e-200, 0.5, -1.7976931348623157e308, 1e5, 1e290});
+}
+
+TEST(Angles, AreRightForAnyFiniteAttentionFactor) {
+  std::mt19937_64 random(5);
+  for (const double factor :
+       {1.19023807, 0.1 * std::log(40.0) + 1, 1 + 0x1p-24, 1 + 3 * 0x1p-24, -1.0, -0.707, 1e-40, 0x1p-150, 0x1.8p-150,
+        1e-60, 5e-324, 0.0, -0.0, 1e30, 3.4028235677973366e38, 3.5e38, -1e300, 1.7976931348623157e308}) {
+    Frequencies f = geometric(1e6, 16, factor);
+    f.inv_freq.insert(f.inv_freq.end(), {0, 1e-20, 1e-40, -1e-300});
+    std::vector<std::int64_t> p = {0, 1, -1, 100, lowest};
+    for (int k = 0; k < 20; ++k) p.push_back(static_cast<std::int64_t>(random()) >> (random() % 64));
+    expect_right(f, p);
+  }
+}
+
+TEST(Angles, AreRightNextToTheirZeros) {
+  std::mt19937_64 random(6);
+  std::uniform_real_distribution<double> uniform(-20, 0);
+  for (int k = 0; k < 40; ++k) {
+    const double w = k == 0 ? 1.0 : std::exp2(uniform(random));
+    Frequencies f;
+    f.inv_freq = {w, -w};
+    expect_right(f, judge::next_to_zeros(w));
+  }
+  // The double nearest to a multiple of pi/2 (Muller et al.).
+  Frequencies f;
+  f.inv_freq = {0x1.6ac5b262ca1ffp849};
+  expect_right(f, std::vector<std::int64_t>{1, -1, 2, 3});
+}
+
+// The 11 positions below 2^26 (d = 128, base 5e5) where the kernel's double, unsettled, would round to the wrong float.
+TEST(Angles, AreRightWhereDoubleArithmeticRoundsWrongly) {
+  expect_right(geometric(5e5, 128),
+               std::vector<std::int64_t>{12731065, 25230078, 39543253, 40610537, 41266718, 44741561, 45743150, 49704171,
+                                         51554166, 62003903, 65298894});
+}
+
+// Rows of a run come by adding angles, a row by itself does not.
+void expect_run_of_lone_rows(const Frequencies& f, const std::vector<std::int64_t>& p) {
+  const std::size_t pairs = f.inv_freq.size();
+  for (const Target& target : targets()) {
+    if (!target.runs) continue;
+    use_target(target.name);
+    const Table run = table_of(f, p);
+    for (std::size_t t = 0; t < p.size(); ++t) {
+      const Table row = table_of(f, std::vector<std::int64_t>{p[t]});
+      ASSERT_TRUE(same_bits(run.cos().subspan(t * pairs, pairs), row.cos()) &&
+                  same_bits(run.sin().subspan(t * pairs, pairs), row.sin()))
+          << target.name << " position " << p[t] << " factor " << f.attention_factor;
+    }
+  }
+  use_target("");
+}
+
+std::vector<std::int64_t> rising(std::int64_t first, int count) {
+  std::vector<std::int64_t> p;
+  for (int k = 0; k < count; ++k) p.push_back(first + k);
+  return p;
+}
+
+TEST(Angles, OfARunAreThoseOfItsRowsAlone) {
+  for (const double factor : {1.0, 1.19023807, -0.5, 1 + 0x1p-24, 0x1p-60}) {
+    Frequencies f = geometric(5e5, 128, factor);
+    f.inv_freq.insert(f.inv_freq.end(), {0, -0.0, -0.3, 1e-9, 1e-13, 1e-20, 1e-60, 1e-300, 7.0, 1e22,
+                                         3.1415926535897931, 1.5707963267948966});
+    for (const std::int64_t first : {std::int64_t{0}, std::int64_t{1}, std::int64_t{-20}, std::int64_t{131000},
+                                     (std::int64_t{1} << 32) - 20, -(std::int64_t{1} << 32) - 20, lowest, largest - 99})
+      expect_run_of_lone_rows(f, rising(first, 100));
+  }
+}
+
+TEST(Angles, OfRunsOfEveryLengthAreThoseOfTheirRowsAlone) {
+  const Frequencies f = geometric(1e4, 26, 1.19023807);
+  for (int count = 1; count < 90; ++count) expect_run_of_lone_rows(f, rising(1000 * count, count));
+  expect_run_of_lone_rows(f, rising(500, 1100));
+  std::vector<std::int64_t> p = rising(largest - 40, 41);  // runs that end and begin anew, at the end of int64 too
+  for (const int count : {17, 3, 40, 1, 16}) {
+    const std::vector<std::int64_t> more = rising(lowest + count, count);
+    p.insert(p.end(), more.begin(), more.end());
+  }
+  p.insert(p.end(), {7, 6, 5, 5, 6});
+  expect_run_of_lone_rows(f, p);
+}
+
+TEST(Angles, OfARunAreRightInEveryRangeOfInt64) {
+  for (const std::int64_t first : {std::int64_t{1} << 20, std::int64_t{1} << 40, lowest + 5, largest - 64})
+    expect_right(geometric(1e4, 64, 1.19023807), rising(first, 64));
+}
+
+TEST(Angles, OfZeroArePlusZeroAndTheFactor) {
+  Frequencies f;
+  f.inv_freq = {0.0, -0.0, 1.0, -1.0};
+  for (const Target& target : targets()) {
+    if (!target.runs) continue;
+    use_target(target.name);
+    const Table zero = table_of(f, std::vector<std::int64_t>{0});
+    const Table still = table_of(f, std::vector<double>{-5.5, -0.0});
+    for (int i = 0; i < 4; ++i) {
+      EXPECT_EQ(zero.cos()[static_cast<std::size_t>(i)], 1.0f);
+      EXPECT_FALSE(std::signbit(zero.sin()[static_cast<std::size_t>(i)]));
+    }
+    for (const std::size_t k : {0u, 1u, 4u, 5u, 6u, 7u}) {
+      EXPECT_EQ(still.cos()[k], 1.0f);
+      EXPECT_TRUE(still.sin()[k] == 0 && !std::signbit(still.sin()[k])) << k;
+    }
+  }
+  use_target("");
+}
+
+TEST(Angles, AreRoundedOnceToF16AndBf16) {
+  std::mt19937_64 random(7);
+  std::vector<std::int64_t> p = {0};
+  for (int k = 0; k < 1200; ++k) p.push_back(static_cast<std::int64_t>(random() % (1 << 20)));
+  for (const DType dtype : {DType::f16, DType::bf16}) {
+    expect_right(geometric(1e4, 64), p, {Angles::exact, dtype, nullptr});
+    // Small sines, subnormals of f16, factors on a midpoint or out of range.
+    for (const double factor : {1e-3, 6e-8, 0x1p-25, 1 + 0x1p-9, 1 + 0x1p-12, 65519.0, 65520.0, 1e30, 0x1.ffp127}) {
+      Frequencies f = geometric(1e9, 16, factor);
+      f.inv_freq.insert(f.inv_freq.end(), {0, 1e-30});
+      expect_right(f, std::vector<std::int64_t>{0, 1, 2, 3, -4, 77, 100000, lowest}, {Angles::exact, dtype, nullptr});
+    }
+  }
+}
+
+TEST(Angles, NarrowingRoundsToNearestEven) {
+  std::mt19937_64 random(8);
+  judge::Real x(24);
+  for (int k = 0; k < 200000; ++k) {
+    const auto bits = static_cast<std::uint32_t>(random()) & (k % 4 == 0   ? 0xfffff000u
+                                                              : k % 4 == 1 ? 0xffff8000u
+                                                                           : ~0u);
+    float value;
+    std::memcpy(&value, &bits, sizeof value);
+    if (!std::isfinite(value)) continue;
+    mpfr_set_flt(x, value, MPFR_RNDN);
+    for (const DType dtype : {DType::f16, DType::bf16}) {
+      const float got = dtype == DType::f16 ? narrowed<DType::f16>(value) : narrowed<DType::bf16>(value);
+      ASSERT_EQ(got, judge::rounded(x, dtype)) << value;
+      ASSERT_EQ(std::signbit(got), std::signbit(value));
+    }
+  }
+}
+
+TEST(Angles, Float32FollowsTheFloat32FormulaStepByStep) {
+  std::mt19937_64 random(9);
+  for (const double factor : {1.0, 1.19023807, -0.5}) {
+    Frequencies f = geometric(5e5, 64, factor);
+    f.inv_freq.insert(f.inv_freq.end(), {0, -0.3, 1e-30, 1e-44, 100, 1e15});
+    std::vector<std::int64_t> p;
+    for (std::int64_t k = -20; k < 300; ++k) p.push_back(k);
+    for (int k = 0; k < 200; ++k) p.push_back(static_cast<std::int64_t>(random()) >> (random() % 64));
+    p.insert(p.end(), {lowest, largest, 16777217, -16777217});
+    expect_right(f, p, {Angles::float32, DType::f32, nullptr});
+    expect_right(f, std::vector<double>{0.0, -0.0, 0.1, -7.3, 1e-40, 1e-300, 1e20},
+                 {Angles::float32, DType::f32, nullptr});
+  }
+  Frequencies f = geometric(5e5, 8);
+  f.inv_freq_float32 = {1.0f, 0.037605f, 0.00141421f, 5.3183e-05f};  // not the rounded ones
+  expect_right(f, std::vector<std::int64_t>{0, 1, 1000, -50000}, {Angles::float32, DType::f32, nullptr});
+}
+
+TEST(Angles, DoNotDependOnTheRoundingModeOfTheCaller) {
+  const Frequencies f = geometric(1e4, 64, 1.19023807);
+  const std::vector<std::int64_t> p = {0, 1, 77, 4096, 1000003, lowest};
+  for (const Angles angles : {Angles::exact, Angles::float32}) {
+    const TableOptions options{angles, DType::f32, nullptr};
+    const Table usual = table_of(f, p, options);
+    ASSERT_EQ(std::fesetround(FE_UPWARD), 0);
+    const Table upward = table_of(f, p, options);
+    std::fesetround(FE_TONEAREST);
+    EXPECT_TRUE(same_bits(usual.cos(), upward.cos()) && same_bits(usual.sin(), upward.sin()));
+  }
+}
+
+// ---- every position of one model -----------------------------------------------------------------
+
+// The correctly rounded f32 of value + error, |error| <= 2^-48 |value|, or nothing if that may cross a midpoint.
+bool round_if_sure(long double value, float* result) {
+  const long double margin = std::fabs(value) * 0x1p-48L;
+  *result = static_cast<float>(value);
+  return static_cast<float>(value - margin) == static_cast<float>(value + margin);
+}
+
+// cosl and sinl of the exact product (high + low), accurate to some 2^-60; where that leaves a doubt, MPFR.
+judge::Pair checked(std::int64_t p, double w, std::int64_t* doubts) {
+  const long double upper = static_cast<float>(w);
+  const long double a = static_cast<long double>(p) * upper, b = static_cast<long double>(p) * (w - upper);
+  const long double high = a + b, low = b - (high - a);
+  const long double c = std::cos(high), s = std::sin(high);
+  judge::Pair result;
+  const bool cos_sure = round_if_sure(c - s * low, &result.cos), sin_sure = round_if_sure(s + c * low, &result.sin);
+  if (cos_sure && sin_sure) return result;
+  ++*doubts;
+  return judge::exact(p, w, 1);
+}
+
+// Positions [0, end) of d = 128, base 5e5: all values right; returns how many pairs the kernel left to wide arithmetic.
+std::int64_t expect_all_right(std::int64_t end) {
+  const Frequencies f = geometric(5e5, 128);
+  Turns turns;
+  prepare(f.inv_freq, turns);
+  const std::size_t pairs = f.inv_freq.size();
+  const std::int64_t chunk = 4096;
+  settled = 0;
+  std::int64_t wrong = 0, doubts = 0;
+  for (std::int64_t first = 0; first < end; first += chunk) {
+    std::vector<std::int64_t> p(chunk);
+    for (std::size_t t = 0; t < p.size(); ++t) p[t] = first + static_cast<std::int64_t>(t);
+    const Table table = table_of(f, p);
+    std::vector<float> cos(p.size() * pairs), sin(p.size() * pairs);
+    AngleJob job;
+    job.pairs = job.padded = static_cast<int>(pairs);
+    job.rows = chunk;
+    job.integers = p.data();
+    job.inv_freq = f.inv_freq.data();
+    job.turns = turns.limbs.data();
+    job.floor = turns.floor.data();
+    job.cos = cos.data();
+    job.sin = sin.data();
+    cpu::exact_rows(job, 0, job.rows);
+    EXPECT_TRUE(same_bits(cos, table.cos()) && same_bits(sin, table.sin()));
+    for (std::size_t k = 0; k < cos.size(); ++k) {
+      const judge::Pair right = checked(p[k / pairs], f.inv_freq[k % pairs], &doubts);
+      if (!(right == judge::Pair{cos[k], sin[k]})) ++wrong;
+    }
+  }
+  EXPECT_EQ(wrong, 0);
+  std::printf("%lld values, %lld misrounded, %lld pairs settled in wide arithmetic, %lld judged by MPFR\n",
+              static_cast<long long>(2 * end * static_cast<std::int64_t>(pairs)), static_cast<long long>(wrong),
+              static_cast<long long>(settled), static_cast<long long>(doubts));
+  return settled;
+}
+
+TEST(Angles, AreRarelyLeftToWideArithmetic) {
+  EXPECT_LE(expect_all_right(1 << 13), 10);  // of 524288 pairs; 2^-23 of them are expected
+}
+
+TEST(Angles, AreRightAtEveryPositionBelow2To20) {
+  if (std::getenv("ROTARY_LONG_TESTS") == nullptr) GTEST_SKIP() << "134 million values: set ROTARY_LONG_TESTS=1";
+  EXPECT_LE(expect_all_right(1 << 20), 200);
+}
+
+}  // namespace
+}  // namespace rotary

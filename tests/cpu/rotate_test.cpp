@@ -1,0 +1,368 @@
+// Every target against the reference, bit for bit, between guard pages.
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstdlib>
+#include <memory>
+#include <tuple>
+
+#include "cpu/targets.h"
+#include "rotary/reference.h"
+#include "rotate/checks.h"
+#include "tests/support/guarded.h"
+#include "tests/support/heads.h"
+
+namespace rotary::tests {
+namespace {
+
+void turn(const ConstHeads& x, const Heads& out, const Table& table, bool backward) {
+  backward ? rotate_backward(x, out, table) : rotate(x, out, table);
+}
+void turn(const Heads& x, const Table& table, bool backward) {
+  backward ? rotate_backward(x, table) : rotate(x, table);
+}
+void reference_turn(const ConstHeads& x, const Heads& out, const Table& table, bool backward) {
+  backward ? reference::rotate_backward(x, out, table) : reference::rotate(x, out, table);
+}
+
+// As a call does whose memory exceeds the last cache.
+void turn_past_the_caches(const ConstHeads& x, const Heads& out, const Table& table, bool backward) {
+  Job job = check_rotate("rotate", x, out, table, backward);
+  if (job.rows() == 0) return;
+  job.stream = true;
+  cpu::chosen().rotate(job, 0, job.rows());
+}
+
+struct Named {
+  const char* name;
+  Layout layout;
+};
+
+std::vector<Named> layouts(int head_dim) {
+  const Layout fused = {1, 3, 2, head_dim, 0, (2 + 1 + 1) * std::int64_t{head_dim}, head_dim};
+  const std::int64_t head = head_dim + 1, token = 2 * head + 3, batch = 2 * token + 5;
+  return {{"bthd", bthd(2, 2, 2, head_dim)},
+          {"bhtd", bhtd(2, 2, 2, head_dim)},
+          {"tbhd", tbhd(2, 2, 2, head_dim)},
+          {"thd", thd(3, 2, head_dim)},
+          {"view of fused qkv", fused},
+          {"odd strides", {2, 2, 2, head_dim, batch, token, head}},
+          {"many heads of bhtd", bhtd(1, 13, 2, head_dim)}};
+}
+
+// One case: the reference once, then every target out of place and in place, ending or beginning at a guard page.
+class Arena {
+ public:
+  explicit Arena(std::size_t bytes) : in_(bytes), out_(bytes) {}
+
+  void check(const Layout& layout, DType dtype, const Table& table, bool backward, Random& random) {
+    const std::int64_t count = extent(layout);
+    const std::size_t bytes = bytes_of(layout, dtype);
+    const Bytes x = hard_values(random, dtype, count);
+    const std::vector<bool> turns = turned(layout, table.rotary_dim());
+    Bytes wanted(bytes), wanted_in_place = x;
+    fill_signalling(wanted.data(), dtype, count);
+    reference_turn({x.data(), dtype, layout}, {wanted.data(), dtype, layout}, table, backward);
+    for (std::int64_t i = 0; i < count; ++i) {
+      if (turns[static_cast<std::size_t>(i)]) {
+        set_bits(wanted_in_place.data(), dtype, i, bits_at(wanted.data(), dtype, i));
+      }
+    }
+    for (const std::string_view target : running_targets()) {
+      SCOPED_TRACE(std::string(target));
+      const Using forced(target);
+      for (const bool end : {true, false}) {
+        std::byte* in = end ? in_.at_end(bytes) : in_.at_start() + size_of(dtype);
+        std::byte* out = end ? out_.at_end(bytes) : out_.at_start();
+        std::memcpy(in, x.data(), bytes);
+        fill_signalling(out, dtype, count);
+        turn({in, dtype, layout}, {out, dtype, layout}, table, backward);
+        ASSERT_TRUE(same(out, wanted.data(), dtype, count, turns)) << "out of place";
+        fill_signalling(out, dtype, count);
+        turn_past_the_caches({in, dtype, layout}, {out, dtype, layout}, table, backward);
+        ASSERT_TRUE(same(out, wanted.data(), dtype, count, turns)) << "past the caches";
+        ASSERT_EQ(std::memcmp(in, x.data(), bytes), 0) << "the input has changed";
+        turn({in, dtype, layout}, table, backward);
+        ASSERT_TRUE(same(in, wanted_in_place.data(), dtype, count, turns)) << "in place";
+      }
+    }
+  }
+
+ private:
+  Guarded in_;
+  Guarded out_;
+};
+
+class Grid : public ::testing::TestWithParam<std::tuple<DType, Pairing, bool>> {};
+
+TEST_P(Grid, EveryTargetEqualsTheReferenceAtEverySizeAndLayout) {
+  const auto [dtype, pairing, backward] = GetParam();
+  Random random(1);
+  Arena arena(64 * 1024);
+  for (int rotary_dim = 2; rotary_dim <= 256; rotary_dim += 2) {
+    const int head_dim = rotary_dim + std::array{0, 1, 6, 17}[static_cast<std::size_t>(rotary_dim / 2 % 4)];
+    for (const auto& [name, layout] : layouts(head_dim)) {
+      SCOPED_TRACE(std::string(name) + ", rotary_dim " + std::to_string(rotary_dim));
+      const Table table = random_table(random, layout.tokens, rotary_dim / 2, pairing,
+                                       rotary_dim % 3 == 0 ? static_cast<int>(layout.batch) : 1);
+      arena.check(layout, dtype, table, backward, random);
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+TEST_P(Grid, EveryTargetEqualsTheReferenceForWideHeads) {
+  const auto [dtype, pairing, backward] = GetParam();
+  Random random(2);
+  Arena arena(256 * 1024);
+  for (const int rotary_dim : {512, 1022, 1024, 1026, 2050, 4100, 10006}) {
+    SCOPED_TRACE(rotary_dim);
+    const Table table = random_table(random, 2, rotary_dim / 2, pairing);
+    arena.check(thd(2, 2, rotary_dim + 3), dtype, table, backward, random);
+    if (HasFatalFailure()) return;
+  }
+}
+
+std::string grid_name(const ::testing::TestParamInfo<Grid::ParamType>& p) {
+  return std::string(name(std::get<0>(p.param))) + "_" + name(std::get<1>(p.param)) +
+         (std::get<2>(p.param) ? "_backward" : "_forward");
+}
+INSTANTIATE_TEST_SUITE_P(Rotate, Grid,
+                         ::testing::Combine(::testing::ValuesIn(dtypes), ::testing::ValuesIn(pairings),
+                                            ::testing::Bool()),
+                         grid_name);
+
+// Dimensions nested in a random order, with random gaps.
+Layout random_layout(Random& random, const Layout& sizes, bool may_broadcast) {
+  Layout l = sizes;
+  std::array order{0, 1, 2};
+  std::shuffle(order.begin(), order.end(), random);
+  std::int64_t reach = l.head_dim;
+  for (const int k : order) {
+    const std::int64_t count = k == 0 ? l.batch : k == 1 ? l.tokens : l.heads;
+    std::int64_t& stride = k == 0 ? l.batch_stride : k == 1 ? l.token_stride : l.head_stride;
+    stride = reach + below(random, 4);
+    if (may_broadcast && below(random, 6) == 0) stride = 0;
+    if (count > 0) reach += (count - 1) * stride;
+  }
+  return l;
+}
+
+TEST(Rotate, AnyShapeAndAnyPairOfLayoutsEqualsTheReference) {
+  Random random(3);
+  for (int round = 0; round < 600; ++round) {
+    SCOPED_TRACE(round);
+    const DType dtype = dtypes[random() % 3];
+    const int pairs = 1 + below(random, below(random, 20) == 0 ? 700 : 70);
+    const Layout sizes = {below(random, 4), below(random, 5), below(random, 5), 2 * pairs + below(random, 9), 0, 0, 0};
+    const Layout from = random_layout(random, sizes, true), to = random_layout(random, sizes, false);
+    const int batch = below(random, 2) == 0 ? 1 : std::max<int>(1, static_cast<int>(sizes.batch));
+    const Table table = random_table(random, sizes.tokens, pairs, pairings[random() % 3], batch);
+    const bool backward = below(random, 2) == 0;
+    const Bytes x = hard_values(random, dtype, extent(from));
+    Bytes wanted(bytes_of(to, dtype));
+    fill_signalling(wanted.data(), dtype, extent(to));
+    Bytes out = wanted;
+    reference_turn({x.data(), dtype, from}, {wanted.data(), dtype, to}, table, backward);
+    for (const std::string_view target : running_targets()) {
+      SCOPED_TRACE(std::string(target));
+      const Using forced(target);
+      fill_signalling(out.data(), dtype, extent(to));
+      turn({x.data(), dtype, from}, {out.data(), dtype, to}, table, backward);
+      ASSERT_TRUE(same(out.data(), wanted.data(), dtype, extent(to), turned(to, 2 * pairs)));
+    }
+  }
+}
+
+TEST(Rotate, TheReferenceInPlaceEqualsTheReferenceOutOfPlace) {
+  Random random(4);
+  const Layout layout = bthd(2, 3, 2, 24);
+  for (const Pairing pairing : pairings) {
+    for (const bool backward : {false, true}) {
+      const Table table = random_table(random, 3, 12, pairing);
+      Bytes x = hard_values(random, DType::bf16, extent(layout)), out = x;
+      reference_turn({x.data(), DType::bf16, layout}, {out.data(), DType::bf16, layout}, table, backward);
+      reference_turn({x.data(), DType::bf16, layout}, {x.data(), DType::bf16, layout}, table, backward);
+      EXPECT_EQ(x, out);
+    }
+  }
+}
+
+TEST(Rotate, OffsetsBeyondTwoToTheThirtyOneElementsAreReached) {
+  const std::int64_t far = (std::int64_t{1} << 31) + 7;
+  const Layout layout = {1, 2, 2, 66, 0, far, 67};
+  const std::size_t bytes = bytes_of(layout, DType::bf16);
+  void* sparse = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (sparse == MAP_FAILED) GTEST_SKIP() << "no " << bytes << " bytes of address space";
+  Random random(5);
+  const Table table = random_table(random, 2, 33, Pairing::interleaved);
+  const Layout near = thd(2, 2, 66);
+  const Bytes x = hard_values(random, DType::bf16, extent(near));
+  Bytes wanted(x.size()), got(x.size());
+  reference::rotate({x.data(), DType::bf16, near}, {wanted.data(), DType::bf16, near}, table);
+  for (const std::string_view target : running_targets()) {
+    const Using forced(target);
+    rotate({x.data(), DType::bf16, near}, Heads{sparse, DType::bf16, layout}, table);
+    for (std::int64_t t = 0; t < 2; ++t) {
+      for (std::int64_t h = 0; h < 2; ++h) {
+        std::memcpy(got.data() + (t * 2 + h) * 132, static_cast<std::byte*>(sparse) + 2 * (t * far + h * 67), 132);
+      }
+    }
+    EXPECT_TRUE(same(got.data(), wanted.data(), DType::bf16, extent(near), turned(near, 66))) << target;
+  }
+  munmap(sparse, bytes);
+}
+
+// ---- the caller's floating-point state ----
+
+#if defined(__x86_64__)
+// Flush both ways, round toward zero, every exception traps.
+unsigned hostile_state() { return 0xe040; }
+unsigned float_state() { return __builtin_ia32_stmxcsr() & ~0x3fu; }
+void set_float_state(unsigned state) { __builtin_ia32_ldmxcsr(state); }
+#elif defined(__aarch64__)
+std::uint64_t hostile_state() { return 1u << 24 | 3u << 22; }
+std::uint64_t float_state() {
+  std::uint64_t state;
+  __asm__ volatile("mrs %0, fpcr" : "=r"(state));
+  return state;
+}
+void set_float_state(std::uint64_t state) { __asm__ volatile("msr fpcr, %0" : : "r"(state) : "memory"); }
+#endif
+
+TEST(Rotate, SubnormalsAndRoundingDoNotDependOnTheCallersFloatingPointState) {
+  Random random(6);
+  const Layout layout = thd(5, 3, 74);
+  for (const DType dtype : dtypes) {
+    for (const Pairing pairing : pairings) {
+      const Table table = random_table(random, 5, 37, pairing);
+      Bytes x = hard_values(random, dtype, extent(layout)), wanted(x.size()), got(x.size()), oracle(x.size());
+      const Format f = format(dtype);
+      for (std::int64_t i = 0; i < extent(layout); i += 2) {  // half of them subnormal
+        set_bits(x.data(), dtype, i, static_cast<std::uint32_t>(random()) & (f.sign | ((1u << f.fraction) - 1)));
+      }
+      reference::rotate({x.data(), dtype, layout}, {wanted.data(), dtype, layout}, table);
+      for (const std::string_view target : running_targets()) {
+        const Using forced(target);
+        const auto before = float_state();
+        set_float_state(hostile_state());
+        rotate({x.data(), dtype, layout}, Heads{got.data(), dtype, layout}, table);
+        const auto after = float_state();
+        reference::rotate({x.data(), dtype, layout}, {oracle.data(), dtype, layout}, table);
+        set_float_state(before);
+        EXPECT_EQ(after, hostile_state());
+        EXPECT_TRUE(same(got.data(), wanted.data(), dtype, extent(layout), turned(layout, 74))) << target;
+        EXPECT_EQ(oracle, wanted);
+      }
+    }
+  }
+}
+
+TEST(Rotate, NoSubnormalResultIsFlushed) {
+  const std::vector<float> cos(32, 0.5f), sin(32, 0.0f);
+  const Table table(cos, sin, 32, Pairing::half);
+  for (const std::string_view target : running_targets()) {
+    const Using forced(target);
+    std::vector<std::uint16_t> bf16(64, 0x0080), f16(64, 0x0400);  // the smallest normal numbers
+    std::vector<std::uint32_t> f32(64, 0x00800000);
+    rotate({bf16.data(), DType::bf16, thd(1, 1, 64)}, table);
+    rotate({f16.data(), DType::f16, thd(1, 1, 64)}, table);
+    rotate({f32.data(), DType::f32, thd(1, 1, 64)}, table);
+    EXPECT_EQ(bf16, std::vector<std::uint16_t>(64, 0x0040)) << target;
+    EXPECT_EQ(f16, std::vector<std::uint16_t>(64, 0x0200)) << target;
+    EXPECT_EQ(f32, std::vector<std::uint32_t>(64, 0x00400000)) << target;
+  }
+}
+
+// The sums of bf16 pairs cancel, at all magnitudes of x, cos and sin.
+TEST(Rotate, SumsThatCancelToASubnormalAreKept) {
+  Random random(5);
+  constexpr int pairs = 48, rows = 16;
+  const auto power = [&random](int least, int most) {
+    return std::ldexp(below(random, 2) != 0 ? -1.0f : 1.0f, least + below(random, most - least + 1));
+  };
+  for (int round = 0; round < 300; ++round) {
+    std::vector<float> cos(pairs * rows), sin(pairs * rows);
+    const int least = std::array{0, -36, -37, -38, -70, -126}[static_cast<std::size_t>(round % 6)];
+    for (std::size_t i = 0; i < cos.size(); ++i) {
+      cos[i] = power(least, 0);
+      sin[i] = below(random, 3) == 0 ? power(least, 0) : cos[i] * (1 + static_cast<float>(below(random, 3)) * 0x1p-20f);
+    }
+    const int exponent = std::array{-126, -100, -90, -64, -63, -62}[static_cast<std::size_t>(round / 6 % 6)];
+    std::vector<std::uint16_t> x(2 * pairs * rows);
+    for (std::uint16_t& value : x) {
+      const float magnitude = power(exponent, exponent + 1) * (1 + static_cast<float>(below(random, 3)) / 128);
+      value = static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(below(random, 9) == 0 ? 0 : magnitude) >> 16);
+    }
+    for (const Pairing pairing : pairings) {
+      const Table table(cos, sin, pairs, pairing);
+      std::vector<std::uint16_t> wanted(x.size());
+      const Layout layout = thd(rows, 1, 2 * pairs);
+      reference::rotate({x.data(), DType::bf16, layout}, {wanted.data(), DType::bf16, layout}, table);
+      for (const std::string_view target : running_targets()) {
+        const Using forced(target);
+        std::vector<std::uint16_t> out = x;
+        rotate({out.data(), DType::bf16, layout}, table);
+        ASSERT_EQ(out, wanted) << target << ", round " << round << ", " << name(pairing);
+      }
+    }
+  }
+}
+
+// ---- the frameworks ----
+
+struct Eager {
+  DType dtype;
+  Pairing pairing;
+  std::vector<std::uint32_t> x, out, gradient_of_out, gradient_of_x;
+};
+#include "tests/golden/eager_rotation.inc"
+
+Bytes packed(const std::vector<std::uint32_t>& words, DType dtype) {
+  Bytes data(words.size() * size_of(dtype));
+  for (std::size_t i = 0; i < words.size(); ++i) set_bits(data.data(), dtype, static_cast<std::int64_t>(i), words[i]);
+  return data;
+}
+std::vector<float> floats(const std::vector<std::uint32_t>& words) {
+  std::vector<float> values(words.size());
+  std::memcpy(values.data(), words.data(), words.size() * sizeof(float));
+  return values;
+}
+
+TEST(EachStep, EqualsTransformersBitForBitForwardAndBackward) {
+  const Layout layout = thd(eager_tokens, eager_heads, 2 * eager_pairs);
+  ASSERT_EQ(eager.size(), 9u);
+  for (const Eager& e : eager) {
+    SCOPED_TRACE(std::string(name(e.dtype)) + " " + name(e.pairing));
+    const Table table(floats(eager_cos), floats(eager_sin), eager_pairs, e.pairing);
+    const Bytes x = packed(e.x, e.dtype), gradient = packed(e.gradient_of_out, e.dtype);
+    Bytes out(x.size()), back(x.size());
+    const Heads to{out.data(), e.dtype, layout}, back_to{back.data(), e.dtype, layout};
+    reference::rotate({x.data(), e.dtype, layout}, to, table, Rounding::each_step);
+    reference::rotate_backward({gradient.data(), e.dtype, layout}, back_to, table, Rounding::each_step);
+    const std::vector<bool> turns = turned(layout, 2 * eager_pairs);
+    EXPECT_TRUE(same(out.data(), packed(e.out, e.dtype).data(), e.dtype, extent(layout), turns));
+    EXPECT_TRUE(same(back.data(), packed(e.gradient_of_x, e.dtype).data(), e.dtype, extent(layout), turns));
+    if (e.dtype != DType::f32) continue;
+    rotate({x.data(), e.dtype, layout}, to, table);
+    rotate_backward({gradient.data(), e.dtype, layout}, back_to, table);
+    EXPECT_TRUE(same(out.data(), packed(e.out, e.dtype).data(), e.dtype, extent(layout), turns));
+    EXPECT_TRUE(same(back.data(), packed(e.gradient_of_x, e.dtype).data(), e.dtype, extent(layout), turns));
+  }
+}
+
+TEST(EachStep, IsTheSameAsOnceInF32) {
+  Random random(7);
+  const Layout layout = thd(3, 2, 40);
+  const Table table = random_table(random, 3, 20, Pairing::half);
+  const Bytes x = hard_values(random, DType::f32, extent(layout));
+  Bytes once(x.size()), each(x.size());
+  reference::rotate({x.data(), DType::f32, layout}, {once.data(), DType::f32, layout}, table, Rounding::once);
+  reference::rotate({x.data(), DType::f32, layout}, {each.data(), DType::f32, layout}, table, Rounding::each_step);
+  EXPECT_TRUE(same(each.data(), once.data(), DType::f32, extent(layout), turned(layout, 40)));
+}
+
+}  // namespace
+}  // namespace rotary::tests

@@ -1,5 +1,0 @@
-if(ROTARY_CLI)
-  rotary_test(explain_test explain_test.cpp LIBS rotary::files nlohmann_json::nlohmann_json)
-  target_compile_definitions(explain_test PRIVATE ROTARY_PROGRAM="$<TARGET_FILE:rotary_cli>")
-  add_dependencies(explain_test rotary_cli)
-endif()

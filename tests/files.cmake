@@ -1,5 +1,0 @@
-if(ROTARY_FILES)
-  rotary_test(files_test files_test.cpp LIBS rotary::files)
-  rotary_test(files_io_test files_io_test.cpp LIBS rotary::files)
-  rotary_test(hostile_test hostile_test.cpp LIBS rotary::files)
-endif()

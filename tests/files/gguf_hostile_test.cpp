@@ -1,0 +1,149 @@
+// GGUF files that lie, end early or cannot be: one sentence each, and nothing allocated on their word.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+
+#include "rotary/files.h"
+#include "tests/fuzz/fuzz.h"
+#include "tests/support/file_helpers.h"
+#include "tests/support/gguf_helpers.h"
+
+namespace rotary {
+namespace {
+
+using namespace test;
+
+constexpr std::uint64_t huge = ~std::uint64_t{0};
+const std::filesystem::path golden = std::filesystem::path(ROTARY_SOURCE_DIR) / "tests/golden/gguf";
+
+void expect_refused(const std::string& code, const std::string& words, const std::string& bytes) {
+  const ScratchFolder folder;
+  write_text(folder / "model.gguf", bytes);
+  expect_error(code, words, [&] { read_config(folder / "model.gguf"); });
+}
+
+std::string array(std::uint32_t type, std::uint64_t count, const std::string& elements = {}) {
+  return gguf_value(type) + gguf_value(count) + elements;
+}
+
+std::string with_tensor(const std::string& tensor, const std::string& data, std::uint64_t count = 1) {
+  return gguf_with_tensor(gguf_front(count, gguf_model_keys) + gguf_model("llama") + tensor, data);
+}
+
+TEST(GgufHostile, EveryTruncationOfAFileIsRefused) {
+  for (const char* file : {"llama.gguf", "llama31.gguf"}) {
+    const std::string whole = read_text(golden / file);
+    // Behind the last tensor there is padding that a file need not have.
+    for (std::size_t length = 4; length + 32 < whole.size(); ++length) {
+      const fuzz::MemoryFile cut(std::string_view(whole).substr(0, length));
+      try {
+        read_config(cut.path());
+        ADD_FAILURE() << file << " cut to " << length << " bytes was read";
+      } catch (const Error& error) {
+        EXPECT_EQ(error.code(), "FORMAT") << length << ": " << error.what();
+      }
+    }
+  }
+}
+
+TEST(GgufHostile, EveryFlippedByteIsReadOrRefusedInOneSentence) {
+  const std::string whole = read_text(golden / "deepseek2.gguf");
+  for (std::size_t at = 4; at < whole.size(); ++at) {
+    for (const int flip : {0x01, 0x80, 0xFF}) {
+      std::string changed = whole;
+      changed[at] = static_cast<char>(changed[at] ^ flip);
+      const fuzz::MemoryFile memory(changed);
+      try {
+        read_config(memory.path());
+      } catch (const Error& error) {
+        EXPECT_TRUE(std::string_view(error.what()).starts_with("[read_config] ")) << error.what();
+      }
+    }
+  }
+}
+
+TEST(GgufHostile, OtherVersionsAndByteOrdersAreNamed) {
+  expect_refused("FORMAT", "must be 2 or 3 but is 1", gguf_front(0, 0, 1));
+  expect_refused("FORMAT", "must be 2 or 3 but is 4", gguf_front(0, 0, 4));
+  expect_refused("FORMAT", "big-endian", gguf_front(0, 0, 0x03000000));
+  const ScratchFolder folder;
+  write_text(folder / "two.gguf", gguf_front(0, gguf_model_keys, 2) + gguf_model("llama"));
+  EXPECT_EQ(read_config(folder / "two.gguf").ropes.size(), 1u);
+}
+
+TEST(GgufHostile, CountsBeyondTheFileAreRefused) {
+  expect_refused("FORMAT", "number of tensors must fit", gguf_front(huge, 0));
+  expect_refused("FORMAT", "number of metadata keys must fit", gguf_front(0, huge));
+  expect_refused("FORMAT", "a metadata key must end within", gguf_front(0, 1) + gguf_value(huge) + gguf_text("padded"));
+  expect_refused("FORMAT", "elements of", gguf_file("llama", 1, gguf_key("a", 9, array(0, huge))));
+  expect_refused("FORMAT", "elements of", gguf_file("llama", 1, gguf_key("a", 9, array(8, huge / 8))));
+  expect_refused("FORMAT", "elements of", gguf_file("llama", 1, gguf_key("a", 9, array(12, huge / 8 + 2))));
+  expect_refused("FORMAT", "the value of", gguf_file("llama", 1, gguf_key("a", 8, gguf_value(huge))));
+  expect_refused("FORMAT", "a text of", gguf_file("llama", 1, gguf_key("a", 9, array(8, 1, gguf_value(huge)))));
+}
+
+TEST(GgufHostile, ArraysInArraysAreReadToADepth) {
+  std::string nested = array(0, 1, "x");
+  for (int depth = 2; depth <= 4; ++depth) nested = array(9, 1, nested);
+  const ScratchFolder folder;
+  write_text(folder / "nested.gguf", gguf_file("llama", 1, gguf_key("a", 9, nested)));
+  EXPECT_EQ(read_config(folder / "nested.gguf").ropes.size(), 1u);
+  expect_refused("FORMAT", "deeper", gguf_file("llama", 1, gguf_key("a", 9, array(9, 1, nested))));
+}
+
+TEST(GgufHostile, TypesThatAreNoneAreRefused) {
+  expect_refused("FORMAT", "must be below 13", gguf_file("llama", 1, gguf_key("a", 13, "")));
+  expect_refused("FORMAT", "must be below 13", gguf_file("llama", 1, gguf_key("a", 9, array(99, 0))));
+  expect_refused("FORMAT", "true (1) or false (0)", gguf_file("llama", 1, gguf_key("a", 7, "\2")));
+}
+
+TEST(GgufHostile, NamesThatComeTwiceAreRefused) {
+  expect_refused("FORMAT", "came again", gguf_file("llama", 2, gguf_number("a", 1) + gguf_number("a", 1)));
+  const std::string tensor = gguf_tensor("t", {0}, 0, 0);
+  expect_refused("FORMAT", "came again", with_tensor(tensor + tensor, "", 2));
+}
+
+TEST(GgufHostile, TextsMustBeUtf8) {
+  expect_refused("FORMAT", "must be UTF-8", gguf_file("llama", 1, gguf_number("a\xFF", 1)));
+  expect_refused("FORMAT", "must be UTF-8", gguf_file("llama", 1, gguf_key("a", 8, gguf_text("\xC0\x80"))));
+  expect_refused("FORMAT", "must be UTF-8", with_tensor(gguf_tensor("\xED\xA0\x80", {0}, 0, 0), ""));
+}
+
+TEST(GgufHostile, TensorsMustLieInTheFile) {
+  const std::string data(64, 'x');
+  expect_refused("FORMAT", "must end within", with_tensor(gguf_tensor("t", {17}, 0, 0), data));
+  expect_refused("FORMAT", "must end within", with_tensor(gguf_tensor("t", {1}, 0, 64), data));
+  expect_refused("FORMAT", "must end within", with_tensor(gguf_tensor("t", {1}, 0, huge - 31), data));
+  expect_refused("FORMAT", "multiple of 32", with_tensor(gguf_tensor("t", {1}, 0, 4), data));
+  expect_refused("FORMAT", "2^56", with_tensor(gguf_tensor("t", {1ULL << 40, 1ULL << 40}, 0, 0), data));
+  expect_refused("FORMAT", "below 2^63", with_tensor(gguf_tensor("t", {huge}, 0, 0), data));
+  expect_refused("FORMAT", "at most 4 axes", with_tensor(gguf_tensor("t", {1, 1, 1, 1, 1}, 0, 0), data));
+  expect_refused("FORMAT", "multiple of its type's 32", with_tensor(gguf_tensor("t", {16}, 2, 0), data));
+  expect_refused("FORMAT", "overlap",
+                 with_tensor(gguf_tensor("s", {16}, 0, 0) + gguf_tensor("t", {8}, 0, 32), data, 2));
+}
+
+TEST(GgufHostile, TheAlignmentMustBeAPowerOfTwo) {
+  expect_refused("FORMAT", "power of two", gguf_file("llama", 1, gguf_number("general.alignment", 0)));
+  expect_refused("FORMAT", "power of two", gguf_file("llama", 1, gguf_number("general.alignment", 24)));
+}
+
+TEST(GgufHostile, FactorsMustBePlainPositiveNumbers) {
+  const auto factors = [](float last) {
+    std::string data;
+    for (int i = 0; i < 8; ++i) data += gguf_value(i == 7 ? last : 2.0F);
+    return with_tensor(gguf_tensor("rope_freqs.weight", {8}, 0, 0), data);
+  };
+  expect_refused("TENSOR", "above 0", factors(0));
+  expect_refused("TENSOR", "finite", factors(INFINITY));
+  expect_refused("TENSOR", "finite", factors(std::nanf("")));
+  const std::string data(64, 'x');
+  expect_refused("TENSOR", "each of 8 pairs", with_tensor(gguf_tensor("rope_freqs.weight", {4}, 0, 0), data));
+  expect_refused("TENSOR", "one axis", with_tensor(gguf_tensor("rope_freqs.weight", {8, 1}, 0, 0), data));
+  expect_refused("TENSOR", "ggml type 2", with_tensor(gguf_tensor("rope_freqs.weight", {32}, 2, 0), data));
+  expect_refused("TENSOR", "ggml type 77", with_tensor(gguf_tensor("rope_freqs.weight", {8}, 77, 0), data));
+}
+
+}  // namespace
+}  // namespace rotary

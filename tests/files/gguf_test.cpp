@@ -1,0 +1,255 @@
+// The ropes of GGUF files. Files and numbers: tools/golden/make_gguf.py (PyPI's gguf; the formulas in mpmath).
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "rotary/files.h"
+#include "tests/support/config_helpers.h"
+#include "tests/support/file_helpers.h"
+#include "tests/support/gguf_helpers.h"
+
+namespace rotary {
+namespace {
+
+using config_test::noted;
+using test::expect_error;
+using test::gguf_file;
+using test::gguf_key;
+using test::gguf_number;
+using test::gguf_text;
+using test::gguf_value;
+using test::write_text;
+
+constexpr std::uint32_t f32 = 6, text = 8, boolean = 7;
+
+const std::filesystem::path golden = std::filesystem::path(ROTARY_SOURCE_DIR) / "tests/golden/gguf";
+
+Model read_bytes(const std::string& bytes, const ConfigOptions& options = {}) {
+  const test::ScratchFolder folder;
+  write_text(folder / "model.gguf", bytes);
+  return read_config(folder / "model.gguf", options);
+}
+
+std::string key_f32(const std::string& key, float value) { return gguf_key(key, f32, gguf_value(value)); }
+
+void expect_rope(const ModelRope& got, const nlohmann::json& wanted) {
+  EXPECT_EQ(got.layers, wanted.at("layers").get<std::vector<int>>());
+  EXPECT_EQ(got.layers_without_rope, wanted.at("layers_without_rope").get<std::vector<int>>());
+  EXPECT_EQ(got.heads, wanted.at("heads"));
+  EXPECT_EQ(got.kv_heads, wanted.at("kv_heads"));
+  EXPECT_EQ(got.first, wanted.at("first"));
+  EXPECT_EQ(got.context, wanted.at("context"));
+  EXPECT_EQ(got.rope.head_dim, wanted.at("head_dim"));
+  EXPECT_EQ(got.rope.rotary_dim, wanted.at("rotary_dim"));
+  EXPECT_EQ(got.rope.base, wanted.at("base"));
+  EXPECT_EQ(name(got.rope.pairing), wanted.at("pairing"));
+  EXPECT_EQ(name(got.rope.scaling), wanted.at("scaling"));
+
+  const Frequencies frequencies = rotary::frequencies(got.rope, wanted.at("length"));
+  config_test::expect_near_relative(frequencies.attention_factor, wanted.at("attention_factor"), 1e-7);
+  const auto inv_freq = wanted.at("inv_freq").get<std::vector<double>>();
+  const auto axis = wanted.at("axis").get<std::vector<int>>();
+  ASSERT_EQ(frequencies.inv_freq.size(), inv_freq.size());
+  for (std::size_t i = 0; i < inv_freq.size(); ++i) {
+    config_test::expect_near_relative(frequencies.inv_freq[i], inv_freq[i], 1e-15);
+    EXPECT_EQ(frequencies.axis.empty() ? 0 : frequencies.axis[i], axis[i]) << "pair " << i;
+  }
+}
+
+TEST(Gguf, EveryGoldenFileHasTheRopesThatItsFormulaGives) {
+  const auto expected = nlohmann::json::parse(test::read_text(golden / "expected.json"));
+  ASSERT_EQ(expected.size(), 15u);
+  for (const auto& item : expected.items()) {
+    SCOPED_TRACE(item.key());
+    const std::string file = item.value().value("file", item.key());
+    const Model model = read_config(golden / (file + ".gguf"));
+    EXPECT_EQ(model.model_type, item.value().at("model_type"));
+    const auto& ropes = item.value().at("ropes");
+    ASSERT_EQ(model.ropes.size(), ropes.size());
+    for (std::size_t i = 0; i < ropes.size(); ++i) {
+      SCOPED_TRACE(i);
+      expect_rope(model.ropes[i], ropes[i]);
+    }
+  }
+}
+
+TEST(Gguf, TheFirstBytesDecideNotTheName) {
+  const test::ScratchFolder folder;
+  write_text(folder / "config.json", gguf_file("llama"));
+  EXPECT_EQ(read_config(folder / "config.json").model_type, "llama");
+}
+
+TEST(Gguf, ANoteSaysThatConversionReorderedLlama) {
+  EXPECT_TRUE(noted(read_bytes(gguf_file("llama")), "conversion to GGUF reorders the rows of q and k"));
+  EXPECT_FALSE(noted(read_bytes(gguf_file("qwen2")), "reorders"));
+}
+
+TEST(Gguf, EveryDefaultTakenIsANote) {
+  const Model model = read_bytes(gguf_file("llama"));
+  EXPECT_TRUE(noted(model, "rope.freq_base is not given: 10000"));
+  EXPECT_TRUE(noted(model, "rope.dimension_count is not given"));
+  EXPECT_TRUE(noted(model, "attention.key_length is not given: embedding_length / head_count = 16"));
+}
+
+TEST(Gguf, AnUnknownArchitectureAsksForAPairing) {
+  expect_error("MODEL_TYPE", "--pairing", [] { read_bytes(gguf_file("made-up")); });
+  const Model model = read_bytes(gguf_file("made-up"), {Pairing::interleaved});
+  EXPECT_EQ(config_test::only(model).rope.pairing, Pairing::interleaved);
+}
+
+TEST(Gguf, AGivenPairingOverridesTheArchitectures) {
+  const Model model = read_bytes(gguf_file("llama"), {Pairing::half});
+  EXPECT_EQ(config_test::only(model).rope.pairing, Pairing::half);
+  EXPECT_TRUE(noted(model, "architecture llama has interleaved"));
+}
+
+TEST(Gguf, AnArchitectureWithoutRopeHasNone) {
+  const Model model = read_bytes(gguf_file("mpt"));
+  EXPECT_TRUE(model.ropes.empty());
+  EXPECT_TRUE(noted(model, "no rotary positions"));
+}
+
+TEST(Gguf, ARopeKeyThatNothingReadsIsRefused) {
+  const auto refuse = [](const std::string& key) {
+    expect_error("CONFIG_KEY", key, [&] { read_bytes(gguf_file("llama", 1, key_f32(key, 1))); });
+  };
+  refuse("llama.rope.foo");
+  refuse("llama.rope_foo");
+  refuse("qwen2.rope.freq_base");
+  refuse("llama.rope.scaling.yarn_beta_fast");  // without yarn
+  refuse("rope.freq_base");
+}
+
+TEST(Gguf, AFactorWithoutATypeIsLinear) {
+  const std::string factor = key_f32("llama.rope.scaling.factor", 4);
+  const Model model = read_bytes(gguf_file("llama", 1, factor));
+  EXPECT_EQ(std::get<Linear>(config_test::only(model).rope.scaling).factor, 4);
+  EXPECT_TRUE(noted(model, "linear, as llama.cpp reads it"));
+  const Model old = read_bytes(gguf_file("llama", 1, key_f32("llama.rope.scale_linear", 2)));
+  EXPECT_EQ(std::get<Linear>(config_test::only(old).rope.scaling).factor, 2);
+}
+
+TEST(Gguf, TheTypeNoneTurnsAFactorOff) {
+  const std::string keys =
+      key_f32("llama.rope.scaling.factor", 4) + gguf_key("llama.rope.scaling.type", text, gguf_text("none"));
+  EXPECT_TRUE(
+      std::holds_alternative<Unscaled>(config_test::only(read_bytes(gguf_file("llama", 2, keys))).rope.scaling));
+}
+
+TEST(Gguf, AnAttentionFactorAloneIsKept) {
+  const Model model = read_bytes(gguf_file("llama", 1, key_f32("llama.rope.scaling.attn_factor", 1.25F)));
+  const Frequencies plain = frequencies({.head_dim = 16, .pairing = Pairing::interleaved});
+  const Frequencies got = frequencies(config_test::only(model).rope, 1000000);
+  EXPECT_EQ(got.attention_factor, 1.25);
+  EXPECT_EQ(got.inv_freq, plain.inv_freq);
+}
+
+TEST(Gguf, GraniteHasNoRopeWhenItsSwitchIsOff) {
+  const auto granite = [](char on) {
+    return read_bytes(gguf_file("granite", 1, gguf_key("granite.rope.scaling.finetuned", boolean, std::string(1, on))));
+  };
+  EXPECT_TRUE(granite(0).ropes.empty());
+  EXPECT_EQ(granite(1).ropes.size(), 1u);
+}
+
+// Eight layers, and which of them turn with which base; worked out by hand from the graphs of llama.cpp.
+TEST(Gguf, LayersTurnAsTheirArchitectureSays) {
+  const auto read = [](const std::string& name, std::uint64_t count, const std::string& more) {
+    std::string bytes = gguf_file(name, count, more);
+    const std::string two = gguf_number(name + ".block_count", 2), eight = gguf_number(name + ".block_count", 8);
+    return read_bytes(bytes.replace(bytes.find(two), two.size(), eight));
+  };
+  const auto window = [](const std::string& name, std::uint32_t size) {
+    return gguf_number(name + ".attention.sliding_window", size);
+  };
+  using List = std::vector<int>;
+  const List all = {0, 1, 2, 3, 4, 5, 6, 7}, three_of_four = {0, 1, 2, 4, 5, 6}, last_three = {1, 2, 3, 5, 6, 7};
+  EXPECT_EQ(config_test::only(read("llama4", 0, "")).layers, three_of_four);
+  EXPECT_EQ(config_test::only(read("llama4", 1, window("llama4", 0))).layers, all);
+  EXPECT_EQ(config_test::only(read("smallthinker", 0, "")).layers, all);
+  EXPECT_EQ(config_test::only(read("smallthinker", 1, window("smallthinker", 64))).layers, last_three);
+  EXPECT_EQ(config_test::only(read("cohere2", 1, window("cohere2", 64))).layers, three_of_four);
+  EXPECT_EQ(config_test::only(read("exaone4", 0, "")).layers, all);
+  EXPECT_EQ(config_test::only(read("qwen3next", 0, "")).layers, (List{3, 7}));
+
+  const Model bert = read("modern-bert", 2, window("modern-bert", 64) + key_f32("modern-bert.rope.freq_base", 160000));
+  ASSERT_EQ(bert.ropes.size(), 2u);
+  EXPECT_EQ(bert.ropes[0].layers, (List{0, 3, 6}));
+  EXPECT_EQ(bert.ropes[0].rope.base, 160000);
+  EXPECT_EQ(bert.ropes[1].rope.base, 10000);
+
+  const Model olmo = read("olmo2", 2, window("olmo2", 64) + key_f32("olmo2.rope.scaling.factor", 8));
+  ASSERT_EQ(olmo.ropes.size(), 2u);
+  EXPECT_EQ(olmo.ropes[0].layers, three_of_four);
+  EXPECT_TRUE(std::holds_alternative<Unscaled>(olmo.ropes[0].rope.scaling));
+  EXPECT_TRUE(std::holds_alternative<Linear>(olmo.ropes[1].rope.scaling));
+}
+
+TEST(Gguf, ValuesThatMakeNoSenseAreRefused) {
+  const auto refuse = [](const std::string& code, const std::string& words, const std::string& key,
+                         const std::string& name = "llama") {
+    expect_error(code, words, [&] { read_bytes(gguf_file(name, 1, key)); });
+  };
+  refuse("CONFIG_VALUE", "above 1", key_f32("llama.rope.freq_base", 1));
+  refuse("CONFIG_VALUE", "finite", key_f32("llama.rope.freq_base", std::nanf("")));
+  refuse("CONFIG_VALUE", "must be even", gguf_number("llama.rope.dimension_count", 7));
+  refuse("CONFIG_VALUE", "at most the head's 16", gguf_number("llama.rope.dimension_count", 18));
+  refuse("CONFIG_VALUE", "none, linear, yarn or longrope", gguf_key("llama.rope.scaling.type", text, gguf_text("su")));
+  refuse("CONFIG_VALUE", "at least 1", key_f32("llama.rope.scaling.factor", 0.5F));
+  refuse("CONFIG_VALUE", "integer", gguf_key("llama.rope.dimension_count", text, gguf_text("8")));
+  refuse("TENSOR", "rope_factors_long.weight", gguf_key("llama.rope.scaling.type", text, gguf_text("longrope")));
+  refuse("CONFIG_MISSING", "original_context_length", gguf_key("llama.rope.scaling.type", text, gguf_text("yarn")));
+  refuse("CONFIG_MISSING", "dimension_sections", gguf_number("qwen2vl.context_length", 8), "qwen2vl");
+  refuse("ROPE", "sliding_window_pattern", gguf_number("gemma4.attention.sliding_window", 8), "gemma4");
+}
+
+TEST(Gguf, AFactorMultipliesTheTensorsFactors) {
+  std::string data;
+  for (int i = 0; i < 8; ++i) data += gguf_value(2.0F);
+  const std::string front = test::gguf_front(1, test::gguf_model_keys + 1) + test::gguf_model("llama") +
+                            key_f32("llama.rope.scaling.factor", 4) + test::gguf_tensor("rope_freqs.weight", {8}, 0, 0);
+  const Model model = read_bytes(test::gguf_with_tensor(front, data));
+  const std::vector<double> got = frequencies(config_test::only(model).rope).inv_freq;
+  for (std::size_t i = 0; i < 8; ++i) {
+    config_test::expect_near_relative(got.at(i), std::pow(10000.0, -2.0 * static_cast<double>(i) / 16) / 8, 1e-15);
+  }
+}
+
+// M(1) / M(m), with M(m) = 0.1 m ln(factor) + 1; conversion stores m / 10 for multi-head latent attention.
+TEST(Gguf, TheLogMultiplierMakesYarnsMagnitudeARatio) {
+  const auto attention = [](const std::string& name, float multiplier) {
+    const std::string keys = gguf_key(name + ".rope.scaling.type", text, gguf_text("yarn")) +
+                             key_f32(name + ".rope.scaling.factor", 16) + gguf_number(name + ".context_length", 4096) +
+                             key_f32(name + ".rope.scaling.yarn_log_multiplier", multiplier);
+    return frequencies(config_test::only(read_bytes(gguf_file(name, 4, keys))).rope).attention_factor;
+  };
+  const double whole = 0.1 * std::log(16.0) + 1;
+  config_test::expect_near_relative(attention("mistral3", 0.5F), whole / (0.05 * std::log(16.0) + 1), 1e-15);
+  config_test::expect_near_relative(attention("mistral4", 0.05F), whole / (0.05 * std::log(16.0) + 1), 1e-7);
+  EXPECT_EQ(attention("mistral4", 0.1F), 1);
+  EXPECT_EQ(attention("deepseek2", 0.05F), 1);
+}
+
+TEST(Gguf, YarnIsDividedByTheTensorsFactors) {
+  const std::string keys = gguf_key("llama.rope.scaling.type", text, gguf_text("yarn")) +
+                           key_f32("llama.rope.scaling.factor", 4) + gguf_number("llama.context_length", 4096);
+  const std::string front = test::gguf_front(1, test::gguf_model_keys + 3) + test::gguf_model("llama") + keys +
+                            test::gguf_tensor("rope_freqs.weight", {8}, 0, 0);
+  std::string data;
+  for (int i = 0; i < 8; ++i) data += gguf_value(i < 4 ? 1.0F : 3.0F);
+  const Model divided = read_bytes(test::gguf_with_tensor(front, data));
+  const Frequencies got = frequencies(config_test::only(divided).rope);
+  const Frequencies yarn = frequencies(config_test::only(read_bytes(gguf_file("llama", 3, keys))).rope);
+  for (std::size_t i = 0; i < 8; ++i) {
+    config_test::expect_near_relative(got.inv_freq.at(i), yarn.inv_freq.at(i) / (i < 4 ? 1 : 3), 4e-16);
+  }
+  EXPECT_EQ(got.attention_factor, yarn.attention_factor);
+  EXPECT_TRUE(config_test::noted(divided, "divided by rope_freqs.weight"));
+}
+
+}  // namespace
+}  // namespace rotary

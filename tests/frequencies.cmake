@@ -1,4 +1,0 @@
-rotary_test(frequencies_test frequencies_test.cpp)
-rotary_test(frequencies_exact_test frequencies_exact_test.cpp LIBS mpfr gmp)
-rotary_test(frequencies_float32_test frequencies_float32_test.cpp)
-rotary_test(axes_test axes_test.cpp)

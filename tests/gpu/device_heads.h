@@ -1,0 +1,253 @@
+// For the tests of the verbs on the device: memory there between guards, tables, and what to skip where no device is.
+// The same tests run on the emulator (ROTARY_GPU_EMULATED) and on a GPU.
+#pragma once
+
+#include <cuda_runtime.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstring>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "rotary/gpu.h"
+#include "tests/support/heads.h"
+
+#ifdef ROTARY_GPU_EMULATED
+#include "tests/gpu/shim/emulator.h"
+#endif
+
+namespace rotary::tests {
+
+inline void check(cudaError_t error) {
+  if (error != cudaSuccess) throw std::runtime_error(cudaGetErrorString(error));
+}
+
+// What lies where nobody writes: another byte at each place.
+inline std::byte pattern(std::size_t at) { return static_cast<std::byte>(0xa5 ^ (at * 37) ^ (at >> 8)); }
+inline Bytes patterned(std::size_t bytes) {
+  Bytes memory(bytes);
+  for (std::size_t i = 0; i < bytes; ++i) memory[i] = pattern(i);
+  return memory;
+}
+
+// Bytes of the device's memory between two guards: whoever writes beyond them fails the test. On the emulator every
+// second one ends where its allocation ends, so that the address sanitizer sees reads too.
+class Device {
+ public:
+  explicit Device(std::size_t bytes, std::size_t misaligned = 0) : bytes_(bytes), before_(guard + misaligned) {
+    behind_ = ends_sharply() ? 0 : guard;
+    const Bytes all = patterned(before_ + bytes_ + behind_);
+    check(cudaMalloc(&memory_, std::max<std::size_t>(1, all.size())));
+    check(cudaMemcpy(memory_, all.data(), all.size(), cudaMemcpyHostToDevice));
+  }
+  Device(const void* data, std::size_t bytes, std::size_t misaligned = 0) : Device(bytes, misaligned) { put(data); }
+  template <class T>
+  explicit Device(const std::vector<T>& values, std::size_t misaligned = 0)
+      : Device(values.data(), values.size() * sizeof(T), misaligned) {}
+  Device(Device&& other) noexcept
+      : bytes_(other.bytes_), before_(other.before_), behind_(other.behind_), memory_(other.memory_) {
+    other.memory_ = nullptr;
+  }
+  Device& operator=(Device&&) = delete;
+  ~Device() {
+    if (memory_ == nullptr) return;
+    EXPECT_TRUE(intact()) << "a guard around " << bytes_ << " bytes has changed";
+    cudaFree(memory_);
+  }
+
+  std::byte* data() const { return static_cast<std::byte*>(memory_) + before_; }
+  template <class T>
+  T* as() const {
+    return reinterpret_cast<T*>(data());
+  }
+  void put(const void* host) const {
+    if (bytes_ > 0) check(cudaMemcpy(data(), host, bytes_, cudaMemcpyHostToDevice));
+  }
+  void put(const Bytes& host) const {
+    if (host.size() != bytes_) throw std::logic_error("another size");
+    put(host.data());
+  }
+  Bytes get() const {
+    Bytes host(bytes_);
+    if (bytes_ > 0) check(cudaMemcpy(host.data(), data(), bytes_, cudaMemcpyDeviceToHost));
+    return host;
+  }
+
+ private:
+  static constexpr std::size_t guard = 512;
+  static bool ends_sharply() {
+#ifdef ROTARY_GPU_EMULATED
+    static unsigned count = 0;
+    return ++count % 2 == 0;
+#else
+    return false;
+#endif
+  }
+  bool intact() const {
+    Bytes all(before_ + bytes_ + behind_);
+    if (cudaMemcpy(all.data(), memory_, all.size(), cudaMemcpyDeviceToHost) != cudaSuccess) return false;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      if ((i < before_ || i >= before_ + bytes_) && all[i] != pattern(i)) return false;
+    }
+    return true;
+  }
+
+  std::size_t bytes_ = 0;
+  std::size_t before_ = 0;
+  std::size_t behind_ = 0;
+  void* memory_ = nullptr;
+};
+
+// Memory of which little is touched, and with offsets that need more than 32 bits. data(): null where there is none.
+class Sparse {
+ public:
+  explicit Sparse(std::size_t bytes) : bytes_(bytes) {
+#ifdef ROTARY_GPU_EMULATED
+    memory_ = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory_ == MAP_FAILED) memory_ = nullptr;
+#else
+    if (cudaMalloc(&memory_, bytes) != cudaSuccess) {
+      memory_ = nullptr;
+      cudaGetLastError();
+    }
+#endif
+  }
+  ~Sparse() {
+    if (memory_ == nullptr) return;
+#ifdef ROTARY_GPU_EMULATED
+    munmap(memory_, bytes_);
+#else
+    cudaFree(memory_);
+#endif
+  }
+  Sparse(const Sparse&) = delete;
+  Sparse& operator=(const Sparse&) = delete;
+  void read(void* to, std::int64_t from, std::size_t bytes) const {
+#ifdef ROTARY_GPU_EMULATED
+    std::memcpy(to, data() + from, bytes);
+#else
+    check(cudaMemcpy(to, data() + from, bytes, cudaMemcpyDeviceToHost));
+#endif
+  }
+  std::byte* data() const { return static_cast<std::byte*>(memory_); }
+
+ private:
+  std::size_t bytes_;
+  void* memory_ = nullptr;
+};
+
+// Room for the elements of a layout, beginning `elements` elements beyond an aligned address.
+inline Device device_for(const Layout& l, DType dtype, int elements = 0) {
+  return Device(bytes_of(l, dtype), static_cast<std::size_t>(elements) * size_of(dtype));
+}
+inline Device device_for(const Layout& l, DType dtype, const Bytes& data, int elements = 0) {
+  return Device(data.data(), bytes_of(l, dtype), static_cast<std::size_t>(elements) * size_of(dtype));
+}
+
+inline gpu::Table upload(const Table& t) {
+  gpu::Table table(t.cos(), t.sin(), t.pairs(), t.pairing(), t.batch());
+  return table;
+}
+
+// The same as a view of memory that begins anywhere.
+struct Borrowed {
+  Borrowed(Random& random, const Table& t)
+      : cos(t.cos().data(), t.cos().size_bytes(), 4 * (random() % 5)),
+        sin(t.sin().data(), t.sin().size_bytes(), 4 * (random() % 5)),
+        table(gpu::Table::borrow(cos.as<const float>(), sin.as<const float>(), t.pairs(), t.pairing(), t.tokens(),
+                                 t.batch())) {}
+  Device cos, sin;
+  gpu::Table table;
+};
+
+inline ::testing::AssertionResult same_rows(const Table& got, const Table& wanted) {
+  if (got.pairing() != wanted.pairing() || got.pairs() != wanted.pairs() || got.batch() != wanted.batch() ||
+      got.tokens() != wanted.tokens() || got.cos().size() != wanted.cos().size()) {
+    return ::testing::AssertionFailure() << "another shape: " << got.batch() << " " << got.tokens() << " "
+                                         << got.pairs() << " instead of " << wanted.batch() << " " << wanted.tokens()
+                                         << " " << wanted.pairs();
+  }
+  const auto pairs = static_cast<std::size_t>(wanted.pairs());
+  const auto different = [](float a, float b) { return std::memcmp(&a, &b, sizeof a) != 0 && !(a != a && b != b); };
+  for (std::size_t i = 0; i < wanted.cos().size(); ++i) {
+    if (different(got.cos()[i], wanted.cos()[i]) || different(got.sin()[i], wanted.sin()[i])) {
+      return ::testing::AssertionFailure()
+             << "row " << i / pairs << " pair " << i % pairs << ": " << std::hexfloat << got.cos()[i] << " "
+             << got.sin()[i] << " instead of " << wanted.cos()[i] << " " << wanted.sin()[i];
+    }
+  }
+  return ::testing::AssertionSuccess();
+}
+
+// Dimensions nested in a random order, with random gaps, or one of the layouts that have a name.
+inline Layout random_layout(Random& random, std::int64_t batch, std::int64_t tokens, std::int64_t heads, int head_dim,
+                            bool may_broadcast = false) {
+  switch (below(random, 8)) {
+    case 0:
+    case 1:
+      return bthd(batch, tokens, heads, head_dim);
+    case 2:
+      return bhtd(batch, heads, tokens, head_dim);
+    case 3:
+      return tbhd(tokens, batch, heads, head_dim);
+    case 4: {  // a slice of packed heads, behind which others lie
+      const std::int64_t token = (heads + 1 + below(random, 3)) * head_dim;
+      return {batch, tokens, heads, head_dim, tokens * token, token, head_dim};
+    }
+    default:
+      break;
+  }
+  Layout l{batch, tokens, heads, head_dim, 0, 0, 0};
+  std::array order{0, 1, 2};
+  std::shuffle(order.begin(), order.end(), random);
+  const int step = std::array{1, 2, 4, 8, 16}[random() % 5];  // of gaps: some keep the alignment, some do not
+  std::int64_t reach = head_dim;
+  for (const int k : order) {
+    const std::int64_t count = k == 0 ? batch : k == 1 ? tokens : heads;
+    std::int64_t& stride = k == 0 ? l.batch_stride : k == 1 ? l.token_stride : l.head_stride;
+    stride = reach + step * below(random, 4);
+    if (may_broadcast && below(random, 8) == 0) stride = 0;
+    if (count > 0) reach += (count - 1) * stride;
+  }
+  return l;
+}
+
+// In which order threads and blocks run must not matter, nor how late.
+inline void order_threads([[maybe_unused]] Random& random) {
+#ifdef ROTARY_GPU_EMULATED
+  using gpu_emulator::Order;
+  const Order order = std::array{Order::forward, Order::backward, Order::shuffled}[random() % 3];
+  gpu_emulator::set_order(order, random());
+  gpu_emulator::set_deferred(random() % 2 == 0);
+#endif
+}
+
+// Of elements that do not turn.
+inline int tail(Random& random) { return std::array{0, 0, 0, 8, 16, 1, 3, 6}[random() % 8]; }
+
+inline int misalignment(Random& random) { return std::array{0, 0, 0, 1, 2, 3, 4, 7, 8}[random() % 9]; }
+
+// ---- a test that needs a device ----
+
+template <class Base>
+class OnDevice : public Base {
+ protected:
+  void SetUp() override {
+    if (gpu::devices() == 0) GTEST_SKIP() << "no CUDA device: the emulated twin of this test runs everywhere";
+#ifdef ROTARY_GPU_EMULATED
+    gpu_emulator::set_order(gpu_emulator::Order::forward);
+    gpu_emulator::set_deferred(false);
+#endif
+  }
+};
+using Gpu = OnDevice<::testing::Test>;
+template <class Parameter>
+using GpuWith = OnDevice<::testing::TestWithParam<Parameter>>;
+
+}  // namespace rotary::tests

@@ -1,0 +1,161 @@
+// rotary/device.cuh against MPFR.
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "rotary/device.cuh"
+#include "rotary/reference.h"
+#include "rotary/rotary.h"
+#include "table/turns.h"
+#include "tests/support/angle_judge.h"
+
+namespace rotary {
+namespace {
+
+constexpr std::int64_t least32 = std::numeric_limits<std::int32_t>::min();
+constexpr std::int64_t most32 = std::numeric_limits<std::int32_t>::max();
+
+constexpr double bound = 6.9e-8, turns_bound = 4e-10;  // what device.cuh says
+
+struct RealCosSin {
+  double cos, sin;
+};
+RealCosSin real_of(std::int64_t position, double inv_freq) {
+  judge::Real x(128), c(80), s(80);
+  mpfr_set_si(x, position, MPFR_RNDN);
+  mpfr_mul_d(x, x, inv_freq, MPFR_RNDN);
+  mpfr_sin_cos(s, c, x, MPFR_RNDN);
+  return {mpfr_get_d(c, MPFR_RNDN), mpfr_get_d(s, MPFR_RNDN)};
+}
+
+TEST(DeviceAngle, IsWithinItsBoundAtAnyInt32Position) {
+  std::mt19937_64 random(1);
+  std::uniform_real_distribution<double> exponent(-30, 4);
+  for (int k = 0; k < 4000; ++k) {
+    const double w = (k % 2 == 0 ? 1 : -1) * (k < 64 ? std::pow(5e5, -k / 64.0) : std::exp2(exponent(random)));
+    const std::uint64_t turns = device::turns_of(w);
+    std::vector<std::int64_t> positions = {0, 1, -1, most32, least32, static_cast<std::int32_t>(random())};
+    for (int n = 1; n < 40; ++n) {  // next to the eighths of a turn
+      const double p = std::nearbyint(n * 0.7853981633974483 / std::fabs(w));
+      if (p <= static_cast<double>(most32)) positions.push_back(static_cast<std::int64_t>(p));
+    }
+    for (const std::int64_t p : positions) {
+      const RealCosSin right = real_of(p, w);
+      const device::CosSin got = device::cos_sin(p, turns);
+      ASSERT_LE(std::fabs(double{got.cos} - right.cos), bound + turns_bound) << p << " * " << w;
+      ASSERT_LE(std::fabs(double{got.sin} - right.sin), bound + turns_bound) << p << " * " << w;
+    }
+  }
+}
+
+// What cos_sin makes of a phase depends on its quarter turn and on the float nearest to the 32 bits below: here the
+// first and the last phase of every 211th of these floats, on both sides.
+TEST(DeviceAngle, IsWithinItsBoundForThePhasesOfEvery211thRemainder) {
+  constexpr double unit = 2 * 3.14159265358979323846 * 0x1p-34;
+  const auto expect = [](std::uint64_t phase, double remainder) {
+    const double c = std::cos(remainder * unit), s = std::sin(remainder * unit);
+    const RealCosSin right[4] = {{c, s}, {-s, c}, {-c, -s}, {s, -c}};
+    for (std::uint64_t quarter = 0; quarter < 4; ++quarter) {
+      const device::CosSin got = device::cos_sin(phase + (quarter << 62));
+      if (std::fabs(double{got.cos} - right[quarter].cos) > bound) return false;
+      if (std::fabs(double{got.sin} - right[quarter].sin) > bound) return false;
+    }
+    return true;
+  };
+  std::int64_t next = 0;
+  for (std::int64_t first = 0; first < std::int64_t{1} << 31; first = next) {
+    const int drop = std::max(0, static_cast<int>(std::bit_width(static_cast<std::uint64_t>(first))) - 24);
+    next = first + (std::int64_t{211} << drop);
+    const std::int64_t half = drop == 0 ? 0 : std::int64_t{1} << (drop - 1);
+    for (const std::int64_t r : {first - half, first, first + half}) {
+      if (r < 0 || r >= std::int64_t{1} << 31) continue;
+      const auto phase = static_cast<std::uint64_t>(r) << 30;
+      ASSERT_TRUE(expect(phase, static_cast<double>(r))) << r;
+      ASSERT_TRUE(expect(phase | 0x3fffffff, static_cast<double>(r + 1))) << r;
+      ASSERT_TRUE(expect(0 - phase, static_cast<double>(-r))) << r;
+      ASSERT_TRUE(expect((0 - phase) | 0x3fffffff, static_cast<double>(-r + 1))) << r;
+    }
+  }
+}
+
+TEST(DeviceAngle, OfWholeQuarterTurnsIsExact) {
+  const float expected[4][2] = {{1, 0}, {0, 1}, {-1, 0}, {0, -1}};
+  for (std::uint64_t quarter = 0; quarter < 4; ++quarter) {
+    const device::CosSin got = device::cos_sin(quarter << 62);
+    EXPECT_EQ(got.cos, expected[quarter][0]);
+    EXPECT_EQ(got.sin, expected[quarter][1]);
+  }
+  EXPECT_FALSE(std::signbit(device::cos_sin(0).sin));
+  EXPECT_FALSE(std::signbit(device::cos_sin(-5, 0).sin));
+}
+
+// inv_freq / (2 pi) modulo 1 in units of 2^(-64 limbs), the most significant limb first.
+std::vector<std::uint64_t> turns_by_mpfr(double inv_freq, std::size_t limbs, mpfr_rnd_t rounding) {
+  judge::Real x(3000), pi(3000);
+  mpfr_const_pi(pi, MPFR_RNDN);
+  mpfr_set_d(x, inv_freq, MPFR_RNDN);
+  mpfr_div(x, x, pi, MPFR_RNDN);
+  mpfr_mul_2si(x, x, static_cast<long>(64 * limbs) - 1, MPFR_RNDN);
+  mpz_t whole;
+  mpz_init(whole);
+  mpfr_get_z(whole, x, rounding);
+  mpz_fdiv_r_2exp(whole, whole, 64 * limbs);
+  std::vector<std::uint64_t> result(limbs);
+  for (std::size_t k = limbs; k-- > 0; mpz_fdiv_q_2exp(whole, whole, 64)) result[k] = mpz_get_ui(whole);
+  mpz_clear(whole);
+  return result;
+}
+
+TEST(DeviceAngle, TurnsAreThoseOfMpfr) {
+  std::mt19937_64 random(2);
+  std::vector<double> frequencies = {1.0, -1.0, 6.283185307179586, 1e22, -1e200, 1.7976931348623157e308, 1e-9, -1e-9};
+  std::uniform_real_distribution<double> exponent(-60, 1023);
+  for (int k = 0; k < 500; ++k) frequencies.push_back((k % 2 == 0 ? 1 : -1) * std::exp2(exponent(random)));
+  for (const double w : frequencies) {
+    EXPECT_EQ(device::turns_of(w), turns_by_mpfr(w, 1, MPFR_RNDN)[0]) << w;
+    std::uint64_t limbs[3];
+    limbs_of(w, limbs);
+    const std::vector<std::uint64_t> right = turns_by_mpfr(w, 3, MPFR_RNDD);
+    EXPECT_EQ(limbs[0], right[0]) << w;
+    EXPECT_EQ(limbs[1], right[1]) << w;
+    EXPECT_LE(std::fabs(static_cast<double>(static_cast<std::int64_t>(limbs[2] - right[2]))), 3.0) << w;
+  }
+  EXPECT_EQ(device::turns_of(0), 0u);
+  EXPECT_EQ(device::turns_of(-0.0), 0u);
+  EXPECT_EQ(device::turns_of(5e-324), 0u);
+  EXPECT_EQ(device::turns_of(-5e-324), 0u);
+}
+
+TEST(DeviceAngle, TurnsAPairAsTheReferenceDoes) {
+  std::mt19937_64 random(3);
+  const float infinity = std::numeric_limits<float>::infinity();
+  const float edges[] = {0.0f, -0.0f, 1.0f, -1.0f, 1e-40f, -1e-45f, 3e38f, infinity, -infinity, std::nanf("")};
+  const auto any = [&] {
+    const std::uint64_t bits = random();
+    if (bits % 4 == 0) return edges[bits / 4 % std::size(edges)];
+    return static_cast<float>(std::ldexp(static_cast<double>(static_cast<std::int32_t>(bits >> 32)), -31));
+  };
+  const auto same = [](float a, float b) {
+    return (std::isnan(a) && std::isnan(b)) || std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b);
+  };
+  for (int k = 0; k < 20000; ++k) {
+    const device::CosSin by = k % 8 == 0 ? device::CosSin{any(), any()} : device::cos_sin(random());
+    const float c[] = {by.cos}, s[] = {by.sin};
+    const Table table(c, s, 1, Pairing::half);
+    const float in[2] = {any(), any()};
+    for (const bool backward : {false, true}) {
+      float right[2] = {in[0], in[1]}, got[2] = {in[0], in[1]};
+      const Heads heads{right, DType::f32, thd(1, 1, 2)};
+      backward ? reference::rotate_backward(heads, heads, table) : reference::rotate(heads, heads, table);
+      backward ? device::turn_backward(got[0], got[1], by) : device::turn(got[0], got[1], by);
+      ASSERT_TRUE(same(got[0], right[0]) && same(got[1], right[1])) << in[0] << " " << in[1] << " by " << c[0];
+    }
+  }
+}
+
+}  // namespace
+}  // namespace rotary

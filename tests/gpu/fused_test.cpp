@@ -1,0 +1,385 @@
+// The fused verbs on the device against their unfused parts, and these against plain loops (gpu/plain.h): the same
+// bits.
+#include "caches.h"
+#include "rotary/reference.h"
+
+namespace rotary::tests {
+namespace {
+
+std::string words(const Layout& l, DType dtype) {
+  return std::string(name(dtype)) + " [" + std::to_string(l.batch) + ", " + std::to_string(l.tokens) + ", " +
+         std::to_string(l.heads) + ", " + std::to_string(l.head_dim) + "]";
+}
+
+struct Sizes {
+  std::int64_t batch, tokens, q_heads, kv_heads;
+};
+// Not more elements than the emulator passes in a moment.
+Sizes random_sizes(Random& random, int head_dim) {
+  constexpr std::array<std::int64_t, 8> tokens{0, 1, 2, 3, 5, 17, 17, 64}, q_heads{1, 2, 3, 5, 8, 32, 40, 0};
+  constexpr std::array<std::int64_t, 5> kv_heads{0, 1, 2, 8, 8};
+  for (;;) {
+    const Sizes s{1 + below(random, 3), tokens[random() % 8], q_heads[random() % 8], kv_heads[random() % 5]};
+    if (s.batch * s.tokens * (s.q_heads + 2 * s.kv_heads) * head_dim <= 16000) return s;
+  }
+}
+constexpr std::array any_dim{1,  2,  3,  5,   8,   16,  20,  33,  40,  64,  64,
+                             72, 80, 96, 112, 128, 128, 192, 256, 512, 576, 1000};
+constexpr std::array even_dim{2, 4, 6, 8, 16, 20, 24, 40, 64, 64, 72, 80, 96, 112, 128, 128, 192, 256, 512, 576};
+
+int random_dim(Random& random) { return any_dim[random() % any_dim.size()]; }
+
+// ---- append ----
+
+class GpuAppend : public GpuWith<DType> {};
+
+TEST_P(GpuAppend, PutsEachTokenToItsSlotAndNothingElsewhere) {
+  const DType dtype = GetParam();
+  Random random(1);
+  for (int round = 0; round < 150; ++round) {
+    const int head_dim = random_dim(random);
+    const Sizes s = random_sizes(random, head_dim);
+    const Layout k_layout = random_layout(random, s.batch, s.tokens, s.kv_heads, head_dim, true);
+    const Layout v_layout = random_layout(random, s.batch, s.tokens, s.kv_heads, head_dim, true);
+    PagedCache cache(random, dtype, s.kv_heads, head_dim, s.batch * s.tokens);
+    SCOPED_TRACE("round " + std::to_string(round) + ", " + words(k_layout, dtype) + (cache.f8() ? ", f8" : "") +
+                 ", page_size " + std::to_string(cache.shape.page_size));
+    RandomSlots slots(random, cache, s.batch * s.tokens);
+    const Bytes k = hard_values(random, dtype, extent(k_layout)), v = hard_values(random, dtype, extent(v_layout));
+    const Device on_k = device_for(k_layout, dtype, k, misalignment(random)), on_v = device_for(v_layout, dtype, v);
+    const DeviceCache device(cache);
+    order_threads(random);
+    plain::append({k.data(), dtype, k_layout}, {v.data(), dtype, v_layout}, cache.host(), slots.host());
+    gpu::append({on_k.data(), dtype, k_layout}, {on_v.data(), dtype, v_layout}, device.cache, slots.device());
+    ASSERT_TRUE(same_cache(device.got_k(), cache.k, cache, 0)) << "k";
+    ASSERT_TRUE(same_cache(device.got_v(), cache.v, cache, 0)) << "v";
+    ASSERT_TRUE(on_k.get() == k && on_v.get() == v) << "the input has changed";
+  }
+}
+
+// Every value of 16 bits, or many of 32, at scales that make halves and subnormals of e4m3.
+TEST_P(GpuAppend, RoundsToTheNearestE4m3) {
+  const DType dtype = GetParam();
+  Random random(2);
+  const Layout l = thd(64, 4, 256);
+  for (const float scale : {1.0f, 0.37f, 1e-4f, 512.0f, 0x1p126f, 0x1p127f}) {
+    Bytes x(bytes_of(l, dtype));
+    for (std::int64_t i = 0; i < extent(l); ++i) {
+      const double value = plain::values_of_e4m3()[random() % 127] * scale;  // and what lies about the middle of two
+      const std::uint32_t near =
+          ~0u + plain::narrow(static_cast<float>(value * (1 + below(random, 16) / 16.0 / 8)), dtype);
+      set_bits(
+          x.data(), dtype, i,
+          dtype != DType::f32 ? static_cast<std::uint32_t>(i) : near + static_cast<std::uint32_t>(below(random, 3)));
+    }
+    PagedCache cache(random, dtype, 4, 256, 64);
+    cache.shape.type = gpu::CacheType::f8_e4m3;
+    cache.shape.k_scale = scale;
+    cache.shape.v_scale = 1 / scale;
+    cache.k = cache.v = patterned(cache.bytes());
+    std::vector<std::int64_t> to(64);
+    std::iota(to.begin(), to.end(), 0);
+    const Device on_x = device_for(l, dtype, x), on_to(to);
+    const DeviceCache device(cache);
+    plain::append({x.data(), dtype, l}, {x.data(), dtype, l}, cache.host(), gpu::Slots::flat(to.data()));
+    gpu::append({on_x.data(), dtype, l}, {on_x.data(), dtype, l}, device.cache,
+                gpu::Slots::flat(on_to.as<const std::int64_t>()));
+    EXPECT_TRUE(same_cache(device.got_k(), cache.k, cache, 0)) << scale;
+    EXPECT_TRUE(same_cache(device.got_v(), cache.v, cache, 0)) << scale;
+  }
+}
+
+TEST_P(GpuAppend, ReachesOffsetsBeyondTwoToTheThirtyOneElements) {
+  const DType dtype = GetParam();
+  Random random(7);
+  const std::int64_t far = (std::int64_t{1} << 31) + 8;
+  for (const bool f8 : {false, true}) {
+    const std::size_t each = f8 ? 1 : size_of(dtype);
+    const Layout l = thd(2, 2, 64);
+    const Sparse sparse(static_cast<std::size_t>(far + 512) * each);
+    if (sparse.data() == nullptr) GTEST_SKIP() << "no memory of gigabytes";
+    gpu::Cache cache = gpu::nhd(sparse.data(), sparse.data() + 256 * each, 2, 1, 2, 64);
+    cache.page_stride = far;
+    if (f8) cache.type = gpu::CacheType::f8_e4m3;
+    const Bytes x = hard_values(random, dtype, extent(l));
+    const Device on_x = device_for(l, dtype, x), slots(std::vector<std::int64_t>{1, 0});
+    gpu::append({on_x.data(), dtype, l}, {on_x.data(), dtype, l}, cache,
+                gpu::Slots::flat(slots.as<const std::int64_t>()));
+    gpu::synchronize();
+    Bytes wanted(128 * each), got(128 * each);
+    for (std::int64_t page = 0; page < 2; ++page) {
+      for (std::int64_t h = 0; h < 2; ++h) {
+        const std::int64_t from = plain::offset(l, 0, 1 - page, h);
+        plain::store({x.data(), dtype, l}, from, cache, wanted.data(), 1, h * 64);
+      }
+      for (const std::int64_t part : {0, 256}) {  // k, v
+        sparse.read(got.data(), (page * far + part) * static_cast<std::int64_t>(each), got.size());
+        if (f8) {
+          EXPECT_TRUE(std::equal(got.begin(), got.end(), wanted.begin(), [](std::byte a, std::byte b) {
+            return a == b || (static_cast<unsigned>(a) & static_cast<unsigned>(b) & 0x7f) == 0x7f;
+          }));
+        } else {
+          EXPECT_TRUE(got == wanted);
+        }
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Fused, GpuAppend, ::testing::ValuesIn(dtypes),
+                         [](const auto& p) { return std::string(name(p.param)); });
+
+// ---- rms_norm ----
+
+class GpuNorm : public GpuWith<DType> {};
+
+TEST_P(GpuNorm, EqualsThePlainLoopBitForBit) {
+  const DType dtype = GetParam();
+  Random random(3);
+  for (int round = 0; round < 150; ++round) {
+    const int head_dim = random_dim(random);
+    const Sizes s = random_sizes(random, head_dim);
+    const RandomNorm norm(random, s.q_heads, head_dim);
+    const Layout to = random_layout(random, s.batch, s.tokens, s.q_heads, head_dim);
+    const bool in_place = round % 3 == 0;
+    const Layout from = in_place ? to : random_layout(random, s.batch, s.tokens, s.q_heads, head_dim, true);
+    SCOPED_TRACE("round " + std::to_string(round) + ", " + words(to, dtype) + (in_place ? ", in place" : "") +
+                 (norm.norm.across_heads ? ", across heads" : ""));
+    const Bytes x = hard_values(random, dtype, extent(from));
+    Bytes wanted = in_place ? x : patterned(bytes_of(to, dtype));
+    const Device in = device_for(from, dtype, x, misalignment(random));
+    const Device out = device_for(to, dtype, wanted, misalignment(random));
+    order_threads(random);
+    plain::rms_norm({x.data(), dtype, from}, {wanted.data(), dtype, to}, norm.on_host());
+    const Device& written = in_place ? in : out;
+    gpu::rms_norm({in.data(), dtype, from}, {written.data(), dtype, to}, norm.on_device());
+    ASSERT_TRUE(same_heads(written.get(), wanted, dtype, to, head_dim));
+  }
+}
+
+// Against the real numbers, to some roundings: of the sum, its root, the product, and where it is rounded before.
+TEST_P(GpuNorm, IsNearTheRealNumber) {
+  const DType dtype = GetParam();
+  Random random(4);
+  std::normal_distribution<float> normal;
+  const double unit = dtype == DType::f32 ? 0x1p-24 : dtype == DType::f16 ? 0x1p-11 : 0x1p-8;
+  for (const int head_dim : {1, 3, 64, 80, 128, 256, 576, 1000}) {
+    for (const bool across : {false, true}) {
+      const Layout l = thd(3, 5, head_dim);
+      const auto count = static_cast<std::size_t>(extent(l));
+      Bytes x(bytes_of(l, dtype));
+      std::vector<float> weights(5 * static_cast<std::size_t>(head_dim));
+      for (float& w : weights) w = normal(random);
+      for (std::size_t i = 0; i < count; ++i) {
+        set_bits(x.data(), dtype, static_cast<std::int64_t>(i), plain::narrow(normal(random), dtype));
+      }
+      const ConstHeads host{x.data(), dtype, l};
+      const Device in = device_for(l, dtype, x), out = device_for(l, dtype), w(weights);
+      gpu::Norm norm;
+      norm.weight = w.data();
+      norm.across_heads = across;
+      gpu::rms_norm({in.data(), dtype, l}, {out.data(), dtype, l}, norm);
+      const Bytes got = out.get();
+      const std::size_t over = static_cast<std::size_t>(head_dim) * (across ? 5 : 1);
+      for (std::size_t begin = 0; begin < count; begin += over) {
+        long double sum = 0;
+        for (std::size_t i = begin; i < begin + over; ++i) {
+          sum += std::pow(static_cast<long double>(plain::at(host, static_cast<std::int64_t>(i))), 2);
+        }
+        const long double root = std::sqrt(sum / static_cast<long double>(over) + static_cast<long double>(norm.eps));
+        for (std::size_t i = begin; i < begin + over; ++i) {
+          const long double value = plain::at(host, static_cast<std::int64_t>(i));
+          const auto real = static_cast<double>(value / root * static_cast<long double>(weights[i - begin]));
+          const float y = plain::at({got.data(), dtype, l}, static_cast<std::int64_t>(i));
+          ASSERT_NEAR(y, real, std::fabs(real) * (2.1 * unit + 6 * 0x1p-24) + 1e-7) << head_dim << " " << i;
+        }
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Fused, GpuNorm, ::testing::ValuesIn(dtypes),
+                         [](const auto& p) { return std::string(name(p.param)); });
+
+// ---- the fused verbs ----
+
+// NaNs of normed and turned elements are as good as others; what lies between keeps its bits.
+std::vector<bool> loose_q(const Layout& all, const Layout& q) {
+  std::vector<bool> turns = turned(q, q.head_dim);
+  turns.resize(static_cast<std::size_t>(extent(all)));
+  return turns;
+}
+
+class GpuFused : public GpuWith<std::tuple<DType, Pairing>> {};
+
+TEST_P(GpuFused, RotateAppendEqualsRotateThenAppend) {
+  const auto [dtype, pairing] = GetParam();
+  Random random(5);
+  for (int round = 0; round < 80; ++round) {
+    const int rotary_dim = even_dim[random() % even_dim.size()], head_dim = rotary_dim + tail(random);
+    const Sizes s = random_sizes(random, head_dim);
+    const Layout k_layout = random_layout(random, s.batch, s.tokens, s.kv_heads, head_dim, true);
+    const Layout v_layout = random_layout(random, s.batch, s.tokens, s.kv_heads, head_dim, true);
+    const Layout to = random_layout(random, s.batch, s.tokens, s.q_heads, head_dim);
+    const bool in_place = round % 2 == 0;
+    const Layout from = in_place ? to : random_layout(random, s.batch, s.tokens, s.q_heads, head_dim, true);
+    const PagedCache cache(random, dtype, s.kv_heads, head_dim, s.batch * s.tokens);
+    SCOPED_TRACE("round " + std::to_string(round) + ", q " + words(to, dtype) + ", k " + words(k_layout, dtype) +
+                 ", rotary_dim " + std::to_string(rotary_dim) + (cache.f8() ? ", f8" : "") +
+                 (in_place ? ", in place" : ""));
+    RandomSlots slots(random, cache, s.batch * s.tokens);
+    const gpu::Slots on_device = slots.device();
+    const Turn turn(random, rotary_dim / 2, pairing, s.batch, s.tokens);
+    const Bytes q = hard_values(random, dtype, extent(from)), k = hard_values(random, dtype, extent(k_layout));
+    const Device on_q = device_for(from, dtype, q, misalignment(random)), on_k = device_for(k_layout, dtype, k);
+    const Device on_v = device_for(v_layout, dtype, hard_values(random, dtype, extent(v_layout)));
+    const Bytes before = patterned(bytes_of(to, dtype));
+    const Device q_wanted = device_for(to, dtype, before), q_apart = device_for(to, dtype, before);
+    const DeviceCache wanted(cache), got(cache);
+    order_threads(random);
+
+    const Layout near = bthd(s.batch, s.tokens, s.kv_heads, head_dim);
+    const Device k_turned = device_for(near, dtype);
+    const ConstHeads q_in{on_q.data(), dtype, from}, k_in{on_k.data(), dtype, k_layout},
+        v_in{on_v.data(), dtype, v_layout};
+    gpu::rotate(q_in, {q_wanted.data(), dtype, to}, *turn.by);
+    gpu::rotate(k_in, {k_turned.data(), dtype, near}, *turn.by);
+    gpu::append({k_turned.data(), dtype, near}, v_in, wanted.cache, on_device);
+
+    const Device& q_out = in_place ? on_q : q_apart;
+    gpu::rotate_append(q_in, {q_out.data(), dtype, to}, k_in, v_in, *turn.by, got.cache, on_device);
+    Bytes q_now = q_wanted.get();
+    if (in_place) {  // what lies between the heads of q keeps its bits
+      const std::vector<bool> ours = turned(to, head_dim);
+      for (std::int64_t i = 0; i < extent(to); ++i) {
+        if (!ours[static_cast<std::size_t>(i)]) set_bits(q_now.data(), dtype, i, bits_at(q.data(), dtype, i));
+      }
+    }
+    ASSERT_TRUE(same_heads(q_out.get(), q_now, dtype, to, rotary_dim)) << "q";
+    ASSERT_TRUE(same_cache(got.got_k(), wanted.got_k(), cache, rotary_dim)) << "k";
+    ASSERT_TRUE(same_cache(got.got_v(), wanted.got_v(), cache, 0)) << "v";
+    ASSERT_TRUE(on_k.get() == k) << "k itself has changed";
+  }
+}
+
+TEST_P(GpuFused, NormRotateAppendEqualsNormThenRotateThenAppend) {
+  const auto [dtype, pairing] = GetParam();
+  Random random(6);
+  for (int round = 0; round < 80; ++round) {
+    const int rotary_dim = even_dim[random() % even_dim.size()], head_dim = rotary_dim + tail(random);
+    const Sizes s = random_sizes(random, head_dim);
+    const Layout packed = random_layout(random, s.batch, s.tokens, s.q_heads + 2 * s.kv_heads, head_dim);
+    const bool in_place = round % 2 == 0 && pairing != Pairing::interleaved_to_half;
+    Layout to = in_place ? packed : random_layout(random, s.batch, s.tokens, s.q_heads, head_dim);
+    to.heads = s.q_heads;
+    const PagedCache cache(random, dtype, s.kv_heads, head_dim, s.batch * s.tokens);
+    const RandomNorm q_norm(random, s.q_heads, head_dim), k_norm(random, s.kv_heads, head_dim);
+    SCOPED_TRACE("round " + std::to_string(round) + ", qkv " + words(packed, dtype) + ", kv_heads " +
+                 std::to_string(s.kv_heads) + ", rotary_dim " + std::to_string(rotary_dim) +
+                 (cache.f8() ? ", f8" : "") + (in_place ? ", in place" : "") +
+                 (q_norm.norm.across_heads ? ", q across" : "") + (k_norm.norm.across_heads ? ", k across" : ""));
+    RandomSlots slots(random, cache, s.batch * s.tokens);
+    const gpu::Slots on_device = slots.device();
+    const Turn turn(random, rotary_dim / 2, pairing, s.batch, s.tokens);
+    const Bytes qkv = hard_values(random, dtype, extent(packed));
+    const Device on_qkv = device_for(packed, dtype, qkv, misalignment(random));
+    Bytes q_wanted = in_place ? qkv : patterned(bytes_of(to, dtype));
+    const Device q_apart = device_for(to, dtype, patterned(bytes_of(to, dtype)), misalignment(random));
+    const DeviceCache wanted(cache), got(cache);
+    order_threads(random);
+
+    const auto part = [&, type = dtype](std::int64_t first, std::int64_t heads) {
+      Layout l = packed;
+      l.heads = heads;
+      return ConstHeads(on_qkv.data() + static_cast<std::size_t>(first * l.head_stride) * size_of(type), type, l);
+    };
+    const Layout q_near = bthd(s.batch, s.tokens, s.q_heads, head_dim),
+                 k_near = bthd(s.batch, s.tokens, s.kv_heads, head_dim);
+    const Device q_normed = device_for(q_near, dtype), k_normed = device_for(k_near, dtype);
+    const Heads q_mid{q_normed.data(), dtype, q_near}, k_mid{k_normed.data(), dtype, k_near};
+    gpu::rms_norm(part(0, s.q_heads), q_mid, q_norm.on_device());
+    gpu::rms_norm(part(s.q_heads, s.kv_heads), k_mid, k_norm.on_device());
+    gpu::rotate_qk(q_mid, k_mid, *turn.by);
+    gpu::append(k_mid, part(s.q_heads + s.kv_heads, s.kv_heads), wanted.cache, on_device);
+    const Bytes q_parts = q_normed.get();
+    for (std::int64_t b = 0; b < s.batch; ++b) {
+      for (std::int64_t t = 0; t < s.tokens; ++t) {
+        for (std::int64_t h = 0; h < s.q_heads; ++h) {
+          for (int d = 0; d < head_dim; ++d) {
+            set_bits(q_wanted.data(), dtype, plain::offset(to, b, t, h) + d,
+                     bits_at(q_parts.data(), dtype, plain::offset(q_near, b, t, h) + d));
+          }
+        }
+      }
+    }
+
+    const Device& q_out = in_place ? on_qkv : q_apart;
+    gpu::norm_rotate_append({on_qkv.data(), dtype, packed}, s.kv_heads, {q_out.data(), dtype, to}, q_norm.on_device(),
+                            k_norm.on_device(), *turn.by, got.cache, on_device);
+    const Layout& all = in_place ? packed : to;
+    ASSERT_TRUE(same(q_out.get().data(), q_wanted.data(), dtype, extent(all), loose_q(all, to))) << "q";
+    ASSERT_TRUE(same_cache(got.got_k(), wanted.got_k(), cache, head_dim)) << "k";
+    ASSERT_TRUE(same_cache(got.got_v(), wanted.got_v(), cache, 0)) << "v";
+    ASSERT_TRUE(in_place || on_qkv.get() == qkv) << "qkv has changed";
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Fused, GpuFused,
+                         ::testing::Combine(::testing::ValuesIn(dtypes), ::testing::ValuesIn(pairings)),
+                         [](const auto& p) {
+                           return std::string(name(std::get<0>(p.param))) + "_" + name(std::get<1>(p.param));
+                         });
+
+// ---- so many tokens that a thread takes several heads ----
+
+class GpuFusedMany : public GpuWith<DType> {};
+
+// Against calls of so few that it takes one. Three heads are no whole packet.
+TEST_P(GpuFusedMany, NormRotateAppendEqualsItselfInParts) {
+  const DType dtype = GetParam();
+  Random random(8);
+  constexpr std::int64_t tokens = 44000, part = 11000;
+  const int head_dim = dtype == DType::f32 ? 8 : 16;  // one unit
+  for (const Pairing pairing : pairings) {
+    const Layout packed = thd(tokens, 5, head_dim), q_layout = thd(tokens, 3, head_dim);
+    PagedCache cache(random, dtype, 1, head_dim, tokens);
+    cache.shape.head_stride = cache.shape.token_stride = head_dim;  // all accesses are of 16 bytes
+    cache.shape.page_stride = std::int64_t{cache.shape.page_size} * head_dim;
+    cache.misaligned = 0;
+    RandomNorm norm(random, 3, head_dim);
+    norm.norm.across_heads = false;
+    RandomSlots slots(random, cache, tokens);
+    const gpu::Slots all_slots = slots.device();
+    const gpu::Frequencies frequencies(Turn::of(head_dim / 2), pairing);
+    const Device positions = Turn::random_positions(random, tokens);
+    const Device on_qkv = device_for(packed, dtype, hard_values(random, dtype, extent(packed)));
+    const Device q_wanted = device_for(q_layout, dtype), q_got = device_for(q_layout, dtype);
+    const DeviceCache wanted(cache), got(cache);
+    const auto run = [&](const Device& q_out, const gpu::Cache& to, std::int64_t first, std::int64_t count) {
+      const auto behind = [&](const Device& heads, const Layout& l) {
+        return heads.data() + static_cast<std::size_t>(first * l.token_stride) * size_of(dtype);
+      };
+      gpu::Slots of = all_slots;
+      if (of.slot != nullptr) {
+        of.slot += first;
+      } else {
+        of.batch_indices += first, of.positions += first;
+      }
+      const gpu::Positions at(positions.as<const std::int32_t>() + first, count);
+      gpu::norm_rotate_append({behind(on_qkv, packed), dtype, thd(count, 5, head_dim)}, 1,
+                              {behind(q_out, q_layout), dtype, thd(count, 3, head_dim)}, norm.on_device(),
+                              norm.on_device(), gpu::Rotation(frequencies, at), to, of);
+    };
+    for (std::int64_t first = 0; first < tokens; first += part) run(q_wanted, wanted.cache, first, part);
+    run(q_got, got.cache, 0, tokens);
+    ASSERT_TRUE(same_heads(q_got.get(), q_wanted.get(), dtype, q_layout, head_dim)) << name(pairing);
+    ASSERT_TRUE(same_cache(got.got_k(), wanted.got_k(), cache, head_dim)) << name(pairing);
+    ASSERT_TRUE(same_cache(got.got_v(), wanted.got_v(), cache, 0)) << name(pairing);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Fused, GpuFusedMany, ::testing::ValuesIn(dtypes),
+                         [](const auto& p) { return std::string(name(p.param)); });
+
+}  // namespace
+}  // namespace rotary::tests

@@ -1,0 +1,322 @@
+// A decode step captured in a CUDA graph and replayed with other positions, slots and values in the same memory; and
+// what the verbs do not do on the way: allocate, wait, copy, launch twice.
+#include <functional>
+#include <numeric>
+
+#include "device_heads.h"
+#include "rotary/reference.h"
+
+namespace rotary::tests {
+namespace {
+
+// Whatever is enqueued on the stream, to be replayed. No call of the runtime that waits or allocates is let through in
+// this mode of capture.
+class Graph {
+ public:
+  Graph(cudaStream_t stream, const std::function<void()>& enqueue) : stream_(stream) {
+    check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+    try {
+      enqueue();
+    } catch (...) {
+      cudaStreamEndCapture(stream, &graph_);
+      throw;
+    }
+    check(cudaStreamEndCapture(stream, &graph_));
+    check(cudaGraphGetNodes(graph_, nullptr, &nodes));
+    check(cudaGraphInstantiate(&ready_, graph_, 0));
+  }
+  ~Graph() {
+    if (ready_ != nullptr) cudaGraphExecDestroy(ready_);
+    if (graph_ != nullptr) cudaGraphDestroy(graph_);
+  }
+  Graph(const Graph&) = delete;
+  Graph& operator=(const Graph&) = delete;
+  void replay() const {
+    check(cudaGraphLaunch(ready_, stream_));
+    gpu::synchronize(stream_);
+  }
+  std::size_t nodes = 0;
+
+ private:
+  cudaStream_t stream_;
+  cudaGraph_t graph_ = nullptr;
+  cudaGraphExec_t ready_ = nullptr;
+};
+
+class Stream {
+ public:
+  Stream() { check(cudaStreamCreate(&stream_)); }
+  ~Stream() { cudaStreamDestroy(stream_); }
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+  operator cudaStream_t() const { return stream_; }
+
+ private:
+  cudaStream_t stream_ = nullptr;
+};
+
+// ---- a layer's step: its memory, its calls -------------------------------------------------------
+
+constexpr std::int64_t tokens = 6, q_heads = 8, kv_heads = 2;
+constexpr int head_dim = 64, page_size = 4, pages = 5;
+constexpr DType dtype = DType::bf16;
+const Layout q_layout = thd(tokens, q_heads, head_dim), k_layout = thd(tokens, kv_heads, head_dim);
+const Layout qkv_layout = thd(tokens, q_heads + 2 * kv_heads, head_dim);
+const std::size_t cache_bytes = static_cast<std::size_t>(pages) * page_size * kv_heads * head_dim * 2;
+
+Frequencies yarn() {
+  Rope rope{.head_dim = head_dim, .pairing = Pairing::half};
+  rope.scaling = Yarn{.factor = 4, .trained_length = 4096};
+  return frequencies(rope);
+}
+
+// What a step reads, on the host.
+struct Inputs {
+  explicit Inputs(Random& random)
+      : positions(tokens),
+        slots(pages * page_size),
+        q(hard_values(random, dtype, extent(q_layout))),
+        k(hard_values(random, dtype, extent(k_layout))),
+        qkv(hard_values(random, dtype, extent(qkv_layout))),
+        weight(hard_values(random, DType::f32, head_dim)) {
+    for (std::int64_t& p : positions) p = below(random, 1 << 20) - 1000;
+    std::iota(slots.begin(), slots.end(), 0);
+    std::shuffle(slots.begin(), slots.end(), random);
+    slots.resize(tokens);
+    slots[random() % tokens] = -1;
+  }
+  std::vector<std::int64_t> positions, slots;
+  Bytes q, k, qkv, weight;
+};
+
+struct Step {
+  explicit Step(const Inputs& in)
+      : positions(in.positions),
+        slots(in.slots),
+        q(in.q),
+        k(in.k),
+        qkv(in.qkv),
+        weight(in.weight),
+        q_out(patterned(bytes_of(q_layout, dtype))),
+        k_cache(patterned(cache_bytes)),
+        v_cache(patterned(cache_bytes)) {
+    norm.weight = weight.data();
+    norm.one_plus = true;
+  }
+  void put(const Inputs& in) {
+    positions.put(in.positions.data());
+    slots.put(in.slots.data());
+    q.put(in.q);
+    k.put(in.k);
+    qkv.put(in.qkv);
+    weight.put(in.weight);
+    q_out.put(patterned(bytes_of(q_layout, dtype)));
+    k_cache.put(patterned(cache_bytes));
+    v_cache.put(patterned(cache_bytes));
+  }
+  gpu::Positions on_positions() const { return {positions.as<const std::int64_t>(), tokens}; }
+  Heads q_heads_of() const { return {q.data(), dtype, q_layout}; }
+  Heads k_heads_of() const { return {k.data(), dtype, k_layout}; }
+  gpu::Cache cache() const { return gpu::nhd(k_cache.data(), v_cache.data(), pages, page_size, kv_heads, head_dim); }
+  gpu::Slots to() const { return gpu::Slots::flat(slots.as<const std::int64_t>()); }
+
+  void turn(const gpu::Rotation& by, cudaStream_t stream) const {
+    gpu::rotate_qk(q_heads_of(), k_heads_of(), by, stream);
+    gpu::norm_rotate_append({qkv.data(), dtype, qkv_layout}, kv_heads, {q_out.data(), dtype, q_layout}, norm, norm, by,
+                            cache(), to(), stream);
+  }
+
+  Device positions, slots, q, k, qkv, weight, q_out, k_cache, v_cache;
+  gpu::Norm norm;
+};
+
+// The same calls one by one, without a graph, in memory of their own.
+void expect_step(const Step& got, const Inputs& in, const Frequencies& f, bool with_table) {
+  const gpu::Frequencies on_device(f, Pairing::half);
+  const Step wanted(in);
+  const gpu::Table table(on_device, wanted.on_positions());
+  wanted.turn(with_table ? gpu::Rotation(table) : gpu::Rotation(on_device, wanted.on_positions()), nullptr);
+  const std::vector<bool> q_turns = turned(q_layout, head_dim), k_turns = turned(k_layout, head_dim);
+  EXPECT_TRUE(same(got.q.get().data(), wanted.q.get().data(), dtype, extent(q_layout), q_turns));
+  EXPECT_TRUE(same(got.k.get().data(), wanted.k.get().data(), dtype, extent(k_layout), k_turns));
+  EXPECT_TRUE(same(got.q_out.get().data(), wanted.q_out.get().data(), dtype, extent(q_layout), q_turns));
+  const std::vector<bool> every(cache_bytes / 2, true);
+  EXPECT_TRUE(same(got.k_cache.get().data(), wanted.k_cache.get().data(), dtype, cache_bytes / 2, every));
+  EXPECT_TRUE(got.v_cache.get() == wanted.v_cache.get());
+  if (!with_table) return;
+  Bytes q = in.q;
+  const Table rows(f, Pairing::half, Positions(in.positions));
+  reference::rotate({q.data(), dtype, q_layout}, {q.data(), dtype, q_layout}, rows);
+  EXPECT_TRUE(same(got.q.get().data(), q.data(), dtype, extent(q_layout), q_turns)) << "the reference";
+}
+
+class GpuGraph : public Gpu {};
+
+TEST_F(GpuGraph, OfATableAndItsVerbsIsReplayedWithOtherPositions) {
+  Random random(1);
+  const Frequencies f = yarn();
+  const gpu::Frequencies on_device(f, Pairing::half);
+  const Stream stream;
+  Step step{Inputs(random)};
+  gpu::Table table;
+  table.reserve(tokens, on_device.pairs());
+  const Graph graph(stream, [&] {
+    table.assign(on_device, step.on_positions(), {}, stream);
+    step.turn(table, stream);
+  });
+  EXPECT_EQ(graph.nodes, 3u) << "the table, q and k, the fused step";
+  EXPECT_EQ(table.tokens(), tokens);
+  for (int replay = 0; replay < 4; ++replay) {
+    SCOPED_TRACE(replay);
+    const Inputs in(random);
+    step.put(in);
+    order_threads(random);
+    graph.replay();
+    expect_step(step, in, f, true);
+    EXPECT_TRUE(same_rows(table.host(), Table(f, Pairing::half, Positions(in.positions))));
+  }
+}
+
+TEST_F(GpuGraph, WithoutATableIsReplayedWithOtherPositions) {
+  Random random(2);
+  const Frequencies f = yarn();
+  const gpu::Frequencies on_device(f, Pairing::half);
+  const Stream stream;
+  Step step{Inputs(random)};
+  const Graph graph(stream, [&] { step.turn(gpu::Rotation(on_device, step.on_positions()), stream); });
+  EXPECT_EQ(graph.nodes, 2u);
+  for (int replay = 0; replay < 4; ++replay) {
+    SCOPED_TRACE(replay);
+    const Inputs in(random);
+    step.put(in);
+    order_threads(random);
+    graph.replay();
+    expect_step(step, in, f, false);
+  }
+}
+
+// Every verb, one launch each, in a graph of its own.
+TEST_F(GpuGraph, TakesEveryVerbAsOneLaunch) {
+  Random random(3);
+  const gpu::Frequencies on_device(yarn(), Pairing::half);
+  const Stream stream;
+  const Inputs in(random);
+  const Step step(in);
+  gpu::Table table(on_device, step.on_positions());
+  const Heads q = step.q_heads_of(), k = step.k_heads_of(), q_out{step.q_out.data(), dtype, q_layout};
+  const Device k_out = device_for(k_layout, dtype);
+  const Heads k_to{k_out.data(), dtype, k_layout};
+  const ConstHeads qkv(step.qkv.data(), dtype, qkv_layout), v(step.k.data(), dtype, k_layout);
+  const std::pair<const char*, std::function<void()>> verbs[] = {
+      {"assign", [&] { table.assign(on_device, step.on_positions(), {}, stream); }},
+      {"assign float32",
+       [&] {
+         table.assign(on_device, step.on_positions(), {Angles::float32, DType::bf16}, stream);
+       }},
+      {"rotate", [&] { gpu::rotate(q, table, stream); }},
+      {"rotate apart", [&] { gpu::rotate(q, q_out, table, stream); }},
+      {"rotate_qk", [&] { gpu::rotate_qk(q, k, table, stream); }},
+      {"rotate_qk apart", [&] { gpu::rotate_qk(q, q_out, k, k_to, table, stream); }},
+      {"rotate_backward", [&] { gpu::rotate_backward(q, table, stream); }},
+      {"rotate_qk_backward", [&] { gpu::rotate_qk_backward(q, k, table, stream); }},
+      {"rms_norm", [&] { gpu::rms_norm(q, q_out, step.norm, stream); }},
+      {"append", [&] { gpu::append(v, v, step.cache(), step.to(), stream); }},
+      {"rotate_append", [&] { gpu::rotate_append(q, q_out, k, v, table, step.cache(), step.to(), stream); }},
+      {"norm_rotate_append",
+       [&] {
+         gpu::norm_rotate_append(qkv, kv_heads, q_out, step.norm, step.norm, table, step.cache(), step.to(), stream);
+       }},
+  };
+  for (const auto& [name, call] : verbs) {
+    const Graph graph(stream, call);
+    EXPECT_EQ(graph.nodes, 1u) << name;
+    graph.replay();
+#ifdef ROTARY_GPU_EMULATED
+    gpu_emulator::reset_counts();
+    call();
+    const gpu_emulator::Counts did = gpu_emulator::counts();
+    EXPECT_EQ(did.launches, 1) << name;
+    EXPECT_EQ(did.allocations, 0) << name;
+    EXPECT_EQ(did.frees, 0) << name;
+    EXPECT_EQ(did.copies, 0) << name;
+    EXPECT_EQ(did.synchronisations, 0) << name;
+#endif
+  }
+}
+
+// A graph would read them at each replay, from memory that may be gone by then.
+TEST_F(GpuGraph, TakesNoPositionsOfTheHosts) {
+  const std::vector<std::int64_t> p(8, 7);
+  const gpu::Frequencies f(yarn(), Pairing::half);
+  const Stream stream;
+  gpu::Table table(f, Positions(p), {}, stream);  // now large enough
+  std::string said;
+  const Graph graph(stream, [&] {
+    try {
+      table.assign(f, Positions(p), {}, stream);
+    } catch (const Error& e) {
+      said = e.what();
+    }
+  });
+  EXPECT_NE(said.find("[table] a stream that a CUDA graph captures must read"), std::string::npos) << said;
+  EXPECT_EQ(graph.nodes, 0u);
+  table.assign(f, Positions(p), {}, stream);
+  EXPECT_EQ(table.host(stream).tokens(), 8);
+}
+
+// What gpu.h advises: a graph writes and reads the rows at the address that it captured.
+TEST_F(GpuGraph, StandsWhereItsTableIsUsedForMoreInBetweenIfThatWasReserved) {
+  Random random(4);
+  const Frequencies f = yarn();
+  const gpu::Frequencies on_device(f, Pairing::half);
+  const Stream stream;
+  Step step{Inputs(random)};
+  gpu::Table table;
+  table.reserve(100, on_device.pairs());
+  const float* const rows = table.cos();
+  const Graph graph(stream, [&] {
+    table.assign(on_device, step.on_positions(), {}, stream);
+    step.turn(table, stream);
+  });
+  for (int replay = 0; replay < 2; ++replay) {
+    table.assign(on_device, Positions(std::vector<std::int64_t>(100, replay)), {}, stream);
+    EXPECT_EQ(table.cos(), rows);
+    const Inputs in(random);
+    step.put(in);
+    graph.replay();
+    expect_step(step, in, f, true);
+  }
+  table.reserve(101, on_device.pairs());
+  EXPECT_NE(table.cos(), rows) << "now the graph's rows are gone";
+}
+
+TEST_F(GpuGraph, ATableAllocatesOnlyWhereItHasNeverBeenAsLarge) {
+#ifndef ROTARY_GPU_EMULATED
+  GTEST_SKIP() << "the emulator counts";
+#else
+  const std::vector<std::int64_t> p(100, 7);
+  const Device d(p);
+  const gpu::Frequencies f(yarn(), Pairing::half);
+  const auto on = [&](std::int64_t n) { return gpu::Positions(d.as<const std::int64_t>(), n); };
+  gpu::Table table;
+  table.reserve(50, f.pairs());
+  gpu_emulator::reset_counts();
+  for (const std::int64_t n : {1, 50, 3, 0, 50}) table.assign(f, on(n));
+  EXPECT_EQ(gpu_emulator::counts().allocations, 0);
+  EXPECT_EQ(gpu_emulator::counts().synchronisations, 0);
+  table.assign(f, on(51));
+  EXPECT_GT(gpu_emulator::counts().allocations, 0);
+  table.assign(f, Positions(std::span(p).first(51)));
+  gpu_emulator::reset_counts();
+  for (const std::size_t n : {1U, 51U, 3U}) table.assign(f, Positions(std::span(p).first(n)));
+  EXPECT_EQ(gpu_emulator::counts().allocations, 0) << "positions on the host";
+  gpu::Table other = std::move(table);
+  table.assign(f, on(0));
+  gpu_emulator::reset_counts();
+  other.assign(f, on(51));
+  EXPECT_EQ(gpu_emulator::counts().allocations, 0) << "what has moved";
+#endif
+}
+
+}  // namespace
+}  // namespace rotary::tests

@@ -1,0 +1,330 @@
+// The rotation on the device against the reference, bit for bit, over shapes, layouts and alignments.
+#include <tuple>
+
+#include "device_heads.h"
+#include "rotary/reference.h"
+
+namespace rotary::tests {
+namespace {
+
+void turn(const ConstHeads& x, const Heads& out, const gpu::Rotation& by, bool backward) {
+  backward ? gpu::rotate_backward(x, out, by) : gpu::rotate(x, out, by);
+}
+void turn(const Heads& x, const gpu::Rotation& by, bool backward) {
+  backward ? gpu::rotate_backward(x, by) : gpu::rotate(x, by);
+}
+void turn_qk(const ConstHeads& q, const Heads& q_out, const ConstHeads& k, const Heads& k_out, const gpu::Rotation& by,
+             bool backward) {
+  backward ? gpu::rotate_qk_backward(q, q_out, k, k_out, by) : gpu::rotate_qk(q, q_out, k, k_out, by);
+}
+void turn_qk(const Heads& q, const Heads& k, const gpu::Rotation& by, bool backward) {
+  backward ? gpu::rotate_qk_backward(q, k, by) : gpu::rotate_qk(q, k, by);
+}
+void reference_turn(const ConstHeads& x, const Heads& out, const Table& table, bool backward) {
+  backward ? reference::rotate_backward(x, out, table) : reference::rotate(x, out, table);
+}
+
+std::string words(const Layout& l, DType dtype) {
+  std::string text = name(dtype);
+  for (const std::int64_t n : {l.batch, l.tokens, l.heads, std::int64_t{l.head_dim}}) text += " " + std::to_string(n);
+  text += ", strides";
+  for (const std::int64_t n : {l.batch_stride, l.token_stride, l.head_stride}) text += " " + std::to_string(n);
+  return text;
+}
+
+void check_apart(Random& random, DType dtype, const Layout& from, const Layout& to, const Table& table, bool backward) {
+  const int in_at = misalignment(random), out_at = misalignment(random);
+  SCOPED_TRACE("out of place, " + words(from, dtype) + " to " + words(to, dtype) + ", rotary_dim " +
+               std::to_string(table.rotary_dim()) + ", beginning at " + std::to_string(in_at) + " and " +
+               std::to_string(out_at));
+  const Bytes x = hard_values(random, dtype, extent(from));
+  Bytes wanted = patterned(bytes_of(to, dtype));
+  const Device in = device_for(from, dtype, x, in_at), out = device_for(to, dtype, wanted, out_at);
+  const Borrowed borrowed(random, table);
+  const gpu::Table uploaded = upload(table), &rows = random() % 2 == 0 ? uploaded : borrowed.table;
+  order_threads(random);
+  reference_turn({x.data(), dtype, from}, {wanted.data(), dtype, to}, table, backward);
+  turn({in.data(), dtype, from}, {out.data(), dtype, to}, rows, backward);
+  ASSERT_TRUE(same(out.get().data(), wanted.data(), dtype, extent(to), turned(to, table.rotary_dim())));
+  ASSERT_TRUE(in.get() == x) << "the input has changed";
+}
+
+void check_in_place(Random& random, DType dtype, const Layout& layout, const Table& table, bool backward) {
+  const int at = misalignment(random);
+  SCOPED_TRACE("in place, " + words(layout, dtype) + ", rotary_dim " + std::to_string(table.rotary_dim()) +
+               ", beginning at " + std::to_string(at));
+  Bytes x = hard_values(random, dtype, extent(layout));
+  const Device in = device_for(layout, dtype, x, at);
+  const Borrowed borrowed(random, table);
+  const gpu::Table uploaded = upload(table), &rows = random() % 2 == 0 ? uploaded : borrowed.table;
+  order_threads(random);
+  reference_turn({x.data(), dtype, layout}, {x.data(), dtype, layout}, table, backward);
+  turn({in.data(), dtype, layout}, rows, backward);
+  ASSERT_TRUE(same(in.get().data(), x.data(), dtype, extent(layout), turned(layout, table.rotary_dim())));
+}
+
+// ---- one tensor ----
+
+class GpuRotate : public GpuWith<std::tuple<DType, Pairing, bool>> {
+ protected:
+  // Sizes as drawn, but not more elements than the emulator turns in a moment.
+  static std::array<std::int64_t, 3> sizes(Random& random, int head_dim) {
+    constexpr std::array<std::int64_t, 9> tokens{0, 1, 1, 2, 3, 5, 5, 17, 64};
+    constexpr std::array<std::int64_t, 7> heads{1, 2, 3, 5, 8, 8, 40};
+    for (;;) {
+      const std::array<std::int64_t, 3> s{1 + below(random, 3), tokens[random() % 9], heads[random() % 7]};
+      if (s[0] * s[1] * s[2] * head_dim <= 16000) return s;
+    }
+  }
+  void check_one(Random& random, int head_dim, int rotary_dim) {
+    const auto [dtype, pairing, backward] = GetParam();
+    const auto [batch, tokens, heads] = sizes(random, head_dim);
+    const int rows = random() % 2 == 0 ? 1 : static_cast<int>(batch);
+    const Table table = random_table(random, tokens, rotary_dim / 2, pairing, rows);
+    const Layout to = random_layout(random, batch, tokens, heads, head_dim);
+    if (random() % 2 == 0) return check_in_place(random, dtype, to, table, backward);
+    check_apart(random, dtype, random_layout(random, batch, tokens, heads, head_dim, true), to, table, backward);
+  }
+};
+
+TEST_P(GpuRotate, EqualsTheReferenceAtTheHeadsOfModels) {
+  Random random(1);
+  for (const int head_dim : {2, 4, 6, 8, 16, 20, 24, 40, 64, 72, 80, 96, 112, 128, 192, 256, 512}) {
+    for (const int rotary_dim :
+         {head_dim, head_dim, std::max(2, head_dim / 8 * 4), 2 + below(random, head_dim - 1) / 2 * 2}) {
+      check_one(random, head_dim, rotary_dim);
+      if (HasFailure()) return;
+    }
+  }
+}
+
+TEST_P(GpuRotate, EqualsTheReferenceAtEveryRotaryDimAndTail) {
+  Random random(2);
+  for (int rotary_dim = 2; rotary_dim <= 136; rotary_dim += 2) {
+    check_one(random, rotary_dim + std::array{0, 1, 6, 8, 17, 64}[random() % 6], rotary_dim);
+    if (HasFailure()) return;
+  }
+}
+
+TEST_P(GpuRotate, EqualsTheReferenceForWideHeads) {
+  const auto [dtype, pairing, backward] = GetParam();
+  Random random(3);
+  for (const int rotary_dim : {514, 1022, 1024, 1026, 2048, 2050, 4096, 10006}) {
+    const Table table = random_table(random, 2, rotary_dim / 2, pairing);
+    const Layout layout = thd(2, 2, rotary_dim + below(random, 4));
+    check_apart(random, dtype, layout, layout, table, backward);
+    if (pairing != Pairing::interleaved_to_half || rotary_dim <= 2048) {
+      check_in_place(random, dtype, layout, table, backward);
+    }
+    if (HasFailure()) return;
+  }
+}
+
+std::string grid_name(const ::testing::TestParamInfo<GpuRotate::ParamType>& p) {
+  return std::string(name(std::get<0>(p.param))) + "_" + name(std::get<1>(p.param)) +
+         (std::get<2>(p.param) ? "_backward" : "_forward");
+}
+const auto grid = ::testing::Combine(::testing::ValuesIn(dtypes), ::testing::ValuesIn(pairings), ::testing::Bool());
+INSTANTIATE_TEST_SUITE_P(Grid, GpuRotate, grid, grid_name);
+
+// ---- q and k ----
+
+// Heads in a memory that q and k share, or each in one of its own.
+struct Place {
+  DType dtype = DType::f32;
+  Layout layout;
+  std::size_t at = 0;  // bytes
+};
+struct Both {
+  Place q, k;
+  bool apart = true;  // in memories of their own
+};
+
+Both random_places(Random& random, DType dtype, std::int64_t batch, std::int64_t tokens, int least_dim) {
+  constexpr std::array<std::int64_t, 6> q_heads{1, 2, 5, 8, 32, 0}, k_heads{0, 1, 2, 1, 8, 3};
+  const std::int64_t q = q_heads[random() % 6], k = k_heads[random() % 6];
+  const int q_dim = least_dim + tail(random), k_dim = random() % 2 == 0 ? q_dim : least_dim + tail(random);
+  switch (below(random, 4)) {
+    case 0: {  // one packed tensor
+      const std::int64_t token = (q + 2 * k) * q_dim;
+      const Layout all{batch, tokens, q, q_dim, tokens * token, token, q_dim};
+      Both both{{dtype, all, 0}, {dtype, all, static_cast<std::size_t>(q * q_dim) * size_of(dtype)}, false};
+      both.k.layout.heads = k;
+      return both;
+    }
+    case 1: {  // [batch, heads, tokens, head_dim], packed
+      const Layout all = bhtd(batch, q + 2 * k, tokens, q_dim);
+      Both both{{dtype, all, 0}, {dtype, all, static_cast<std::size_t>(q * tokens * q_dim) * size_of(dtype)}, false};
+      both.q.layout.heads = q;
+      both.k.layout.heads = k;
+      return both;
+    }
+    case 2:  // dtypes of their own
+      return {{dtype, random_layout(random, batch, tokens, q, q_dim), 0},
+              {dtypes[random() % 3], random_layout(random, batch, tokens, k, k_dim), 0}};
+    default:
+      return {{dtype, random_layout(random, batch, tokens, q, q_dim), 0},
+              {dtype, random_layout(random, batch, tokens, k, k_dim), 0}};
+  }
+}
+
+// The memory or the two memories, on the host and on the device.
+struct Arena {
+  Arena(Random& random, const Both& b) : both(b) {
+    std::size_t q_bytes = bytes_of(b.q.layout, b.q.dtype), k_bytes = bytes_of(b.k.layout, b.k.dtype);
+    if (!b.apart) q_bytes = std::max(q_bytes, b.k.at + k_bytes);
+    q = hard_values(random, b.q.dtype, static_cast<std::int64_t>(q_bytes / size_of(b.q.dtype)));
+    if (b.apart) k = hard_values(random, b.k.dtype, static_cast<std::int64_t>(k_bytes / size_of(b.k.dtype)));
+    const auto at = [&](const Place& p) { return static_cast<std::size_t>(misalignment(random)) * size_of(p.dtype); };
+    device_q.emplace_back(q.data(), q.size(), at(b.q));
+    device_q.emplace_back(k.data(), k.size(), at(b.k));
+  }
+  Heads q_host() { return {q.data(), both.q.dtype, both.q.layout}; }
+  Heads k_host() { return {(both.apart ? k.data() : q.data()) + both.k.at, both.k.dtype, both.k.layout}; }
+  Heads q_device() const { return {device_q[0].data(), both.q.dtype, both.q.layout}; }
+  Heads k_device() const { return {device_q[both.apart ? 1 : 0].data() + both.k.at, both.k.dtype, both.k.layout}; }
+
+  // Every NaN among the turned elements becomes the same one.
+  void expect_same(int rotary_dim, const char* what) {
+    Bytes got_q = device_q[0].get(), got_k = device_q[1].get();
+    Bytes wanted_q = q, wanted_k = k;
+    const auto level = [&](Bytes& q_memory, Bytes& k_memory) {
+      level_nans(q_memory.data(), both.q, rotary_dim);
+      level_nans((both.apart ? k_memory.data() : q_memory.data()) + both.k.at, both.k, rotary_dim);
+    };
+    level(got_q, got_k);
+    level(wanted_q, wanted_k);
+    ASSERT_TRUE(got_q == wanted_q) << what << ": q, or q and k";
+    ASSERT_TRUE(got_k == wanted_k) << what << ": k";
+  }
+
+  static void level_nans(std::byte* memory, const Place& p, int rotary_dim) {
+    const std::vector<bool> turns = turned(p.layout, rotary_dim);
+    for (std::size_t i = 0; i < turns.size(); ++i) {
+      const auto at = static_cast<std::int64_t>(i);
+      if (turns[i] && is_nan(bits_at(memory, p.dtype, at), p.dtype)) set_bits(memory, p.dtype, at, 0x7fff);
+    }
+  }
+
+  Both both;
+  Bytes q, k;
+  std::vector<Device> device_q;
+};
+
+class GpuRotateQk : public GpuWith<std::tuple<DType, Pairing, bool>> {};
+
+TEST_P(GpuRotateQk, EqualsTheReferenceForEachOfBoth) {
+  const auto [dtype, pairing, backward] = GetParam();
+  Random random(4);
+  for (int round = 0; round < 60; ++round) {
+    const int pairs = std::array{1, 2, 3, 4, 8, 16, 20, 32, 36, 64, 128}[random() % 11];
+    const std::int64_t batch = 1 + below(random, 3), tokens = pairs > 32 ? below(random, 4) : below(random, 9);
+    const Table table = random_table(random, tokens, pairs, pairing, round % 2 == 0 ? 1 : static_cast<int>(batch));
+    const gpu::Table rows = upload(table);
+    order_threads(random);
+    const Both both = random_places(random, dtype, batch, tokens, 2 * pairs);
+    SCOPED_TRACE("round " + std::to_string(round) + ", q " + words(both.q.layout, both.q.dtype) + ", k " +
+                 words(both.k.layout, both.k.dtype) + ", rotary_dim " + std::to_string(2 * pairs));
+    Arena in(random, both), out(random, both);
+    reference_turn(in.q_host(), out.q_host(), table, backward);
+    reference_turn(in.k_host(), out.k_host(), table, backward);
+    turn_qk(ConstHeads(in.q_device()), out.q_device(), in.k_device(), out.k_device(), rows, backward);
+    out.expect_same(2 * pairs, "out of place");
+    reference_turn(in.q_host(), in.q_host(), table, backward);
+    reference_turn(in.k_host(), in.k_host(), table, backward);
+    turn_qk(in.q_device(), in.k_device(), rows, backward);
+    in.expect_same(2 * pairs, "in place");
+    reference_turn(in.q_host(), in.q_host(), table, backward);
+    reference_turn(in.k_host(), out.k_host(), table, backward);
+    turn_qk(ConstHeads(in.q_device()), in.q_device(), in.k_device(), out.k_device(), rows, backward);
+    in.expect_same(2 * pairs, "q in place");
+    out.expect_same(2 * pairs, "k apart");
+    if (HasFailure()) return;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Grid, GpuRotateQk, grid, grid_name);
+
+// ---- far, many, none ----
+
+class GpuRotation : public Gpu {};
+
+TEST_F(GpuRotation, ReachesMoreThan65535OfEachSize) {
+  Random random(5);
+  constexpr std::int64_t many = 70001;
+  for (const auto& [batch, tokens, heads] :
+       std::vector<std::array<std::int64_t, 3>>{{many, 1, 1}, {1, many, 1}, {1, 1, many}, {many, 1, 2}, {2, many, 1}}) {
+    const Table table = random_table(random, tokens, 2, Pairing::half);
+    check_in_place(random, DType::bf16, bthd(batch, tokens, heads, 4), table, false);
+    check_apart(random, DType::f32, bthd(batch, tokens, heads, 5), bhtd(batch, heads, tokens, 5), table, true);
+  }
+}
+
+TEST_F(GpuRotation, ReachesOffsetsBeyondTwoToTheThirtyOneElements) {
+  Random random(6);
+  const std::int64_t far = (std::int64_t{1} << 31) + 8;
+  const Layout near = bthd(2, 2, 2, 66);
+  const Sparse sparse(static_cast<std::size_t>(far + 1000) * 2);
+  if (sparse.data() == nullptr) GTEST_SKIP() << "no memory of four gigabytes";
+  for (int which = 0; which < 3; ++which) {
+    Layout layout = near;
+    (which == 0 ? layout.batch_stride : which == 1 ? layout.token_stride : layout.head_stride) = far;
+    if (which == 2) layout.batch_stride = 2 * 66, layout.token_stride = 66;  // [heads, batch, tokens, head_dim]
+    const Table table = random_table(random, 2, 32, pairings[random() % 3]);
+    const Bytes x = hard_values(random, DType::bf16, extent(near));
+    Bytes wanted(x.size());
+    reference::rotate({x.data(), DType::bf16, near}, {wanted.data(), DType::bf16, near}, table);
+    const Device in = device_for(near, DType::bf16, x), back = device_for(near, DType::bf16);
+    const gpu::Table rows = upload(table);
+    const Heads there{sparse.data(), DType::bf16, layout};
+    gpu::rotate({in.data(), DType::bf16, near}, there, rows);
+    gpu::rotate_backward(there, {back.data(), DType::bf16, near}, rows);
+    Bytes got(x.size());
+    const Bytes undone = back.get();
+    for (std::int64_t b = 0; b < 2; ++b) {
+      for (std::int64_t t = 0; t < 2; ++t) {
+        for (std::int64_t h = 0; h < 2; ++h) {
+          const std::int64_t at = b * layout.batch_stride + t * layout.token_stride + h * layout.head_stride;
+          sparse.read(got.data() + 2 * (b * near.batch_stride + t * near.token_stride + h * near.head_stride), 2 * at,
+                      132);
+        }
+      }
+    }
+    EXPECT_TRUE(same(got.data(), wanted.data(), DType::bf16, extent(near), turned(near, 64))) << which;
+    reference::rotate_backward({wanted.data(), DType::bf16, near}, {got.data(), DType::bf16, near}, table);
+    EXPECT_TRUE(same(undone.data(), got.data(), DType::bf16, extent(near), turned(near, 64))) << which;
+  }
+}
+
+TEST_F(GpuRotation, OfNothingDoesNothing) {
+  const std::vector<float> none;
+  const gpu::Table empty(none, none, 8, Pairing::half),
+      three = upload(random_table(*std::make_unique<Random>(1), 3, 8, Pairing::half));
+  const gpu::Table fresh;
+  EXPECT_EQ(fresh.tokens(), 0);
+  EXPECT_NO_THROW(gpu::rotate(Heads{nullptr, DType::f32, thd(0, 6, 16)}, empty));
+  EXPECT_NO_THROW(gpu::rotate(Heads{nullptr, DType::bf16, thd(3, 0, 16)}, three));
+  EXPECT_NO_THROW(
+      gpu::rotate_qk(Heads{nullptr, DType::f32, thd(0, 6, 16)}, Heads{nullptr, DType::f32, thd(0, 2, 16)}, empty));
+  EXPECT_NO_THROW(gpu::synchronize());
+}
+
+TEST_F(GpuRotation, RunsOnTheStreamItIsGiven) {
+  Random random(7);
+  cudaStream_t stream = nullptr;
+  check(cudaStreamCreate(&stream));
+  const Layout layout = thd(9, 4, 64);
+  const Table table = random_table(random, 9, 32, Pairing::interleaved);
+  const Bytes x = hard_values(random, DType::f16, extent(layout));
+  Bytes wanted(x.size());
+  const Device in = device_for(layout, DType::f16, x), out = device_for(layout, DType::f16);
+  const gpu::Table rows(table.cos(), table.sin(), 32, Pairing::interleaved, 1, stream);
+  gpu::rotate({in.data(), DType::f16, layout}, {out.data(), DType::f16, layout}, rows, stream);
+  gpu::synchronize(stream);
+  reference::rotate({x.data(), DType::f16, layout}, {wanted.data(), DType::f16, layout}, table);
+  EXPECT_TRUE(same(out.get().data(), wanted.data(), DType::f16, extent(layout), turned(layout, 64)));
+  check(cudaStreamDestroy(stream));
+}
+
+}  // namespace
+}  // namespace rotary::tests

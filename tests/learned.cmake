@@ -1,1 +1,0 @@
-rotary_test(learned_test learned_test.cpp LIBS rotary::files)

@@ -1,6 +1,0 @@
-if(ROTARY_CLI)
-  rotary_test(plot_test plot_test.cpp plot_terminal_test.cpp LIBS rotary_cli_parts)
-  rotary_test(compare_test compare_test.cpp ${PROJECT_SOURCE_DIR}/cli/runs.cpp LIBS rotary_cli_parts)
-  target_compile_definitions(compare_test PRIVATE ROTARY_PROGRAM="$<TARGET_FILE:rotary_cli>")
-  add_dependencies(compare_test rotary_cli)
-endif()

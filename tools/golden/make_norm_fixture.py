@@ -1,0 +1,49 @@
+#!/usr/bin/env python3
+"""Writes tests/golden/model_norms.inc: what the classes by which transformers' models norm q and k make of random heads
+in bf16, with random weights. tests/gpu/norms_test.cpp compares.
+
+    python3 tools/golden/make_norm_fixture.py > tests/golden/model_norms.inc     (torch, transformers)
+"""
+import importlib
+
+import torch
+import transformers
+
+TOKENS, HEADS, HEAD_DIM = 3, 2, 32
+MODELS = [
+    "qwen3.Qwen3", "qwen3_moe.Qwen3Moe", "qwen3_vl.Qwen3VLText", "glm4_moe.Glm4Moe", "exaone4.Exaone4",
+    "apertus.Apertus", "dots1.Dots1", "lfm2.Lfm2", "gemma3.Gemma3", "qwen3_next.Qwen3Next", "qwen3_5.Qwen3_5",
+    "t5gemma2.T5Gemma2", "gemma3n.Gemma3n", "gemma4.Gemma4", "afmoe.Afmoe", "olmo2.Olmo2", "olmo3.Olmo3",
+    "flex_olmo.FlexOlmo", "olmoe.Olmoe", "minimax_m2.MiniMaxM2",
+]  # fmt: skip
+ACROSS_HEADS = ("olmo2", "olmo3", "flex_olmo", "olmoe", "minimax_m2")
+
+
+def words(tensor):
+    return "{" + ",".join(f"0x{b & 0xffff:x}" for b in tensor.contiguous().view(torch.int16).flatten().tolist()) + "}"
+
+
+def main():
+    torch.manual_seed(22)
+    x = (torch.randn(TOKENS, HEADS, HEAD_DIM) * torch.logspace(-2, 1, TOKENS)[:, None, None]).to(torch.bfloat16)
+    print(f"// tools/golden/make_norm_fixture.py, transformers {transformers.__version__}, torch {torch.__version__}")
+    print(f"constexpr int norm_tokens = {TOKENS}, norm_heads = {HEADS}, norm_head_dim = {HEAD_DIM};")
+    print(f"const std::vector<std::uint16_t> norm_x = {words(x)};")
+    print("// The model, its weight, its result.")
+    print("const std::vector<ModelNorm> model_norms = {")
+    for model in MODELS:
+        module, _, prefix = model.partition(".")
+        across = module in ACROSS_HEADS
+        kind = getattr(importlib.import_module(f"transformers.models.{module}.modeling_{module}"), prefix + "RMSNorm")
+        norm = kind(HEADS * HEAD_DIM if across else HEAD_DIM, eps=1e-6)
+        with torch.no_grad():
+            norm.weight += torch.randn(norm.weight.shape) * 0.3  # they begin at 0 or 1, whichever is no change
+            norm.to(torch.bfloat16)
+            out = norm(x.flatten(1) if across else x).view(x.shape)
+        assert out.dtype == torch.bfloat16
+        print(f'    {{"{module}",\n     {words(norm.weight)},\n     {words(out)}}},')
+    print("};")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,299 @@
+"""The ropes of speech, codecs, proteins, time series, drafts and other odd ones, for tools/sweep/sweep.py.
+
+ADAPTERS[model_type](part's config, whole config) builds the model's own rotary module, turns vectors with the model's
+own apply function and returns the records of that part, or one line that says why there is none. A config class
+without model_type goes by its own name. FLAGGED are the models whose rope is off by default; NOT_ROTARY those whose
+code has rope's words but turns nothing.
+"""
+import importlib
+import math
+from types import SimpleNamespace
+
+import torch
+
+from rotations import record, ropes
+
+
+def modeling(folder):
+    return importlib.import_module(f"transformers.models.{folder}.modeling_{folder}")
+
+
+def head_dim_of(config):
+    return getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+
+
+def describe(name, found, config, *, layers=None, note=None):
+    """The records of the layers that turn (all unless given); the rest stands under its usual names in the config."""
+    every, heads = range(config.num_hidden_layers), config.num_attention_heads
+    layers = every if layers is None else layers
+    return [record(name, rope, layers=layers, layers_without_rope=[i for i in every if i not in layers], heads=heads,
+                   kv_heads=getattr(config, "num_key_value_heads", None) or heads, head_dim=head_dim_of(config),
+                   note=note) for rope in found]
+
+
+def llama_like(folder, name, *, layers=None, read=None, note=None):
+    """module(x, position_ids) makes cos and sin, apply_rotary_pos_emb(q, k, cos, sin) turns.
+
+    layers: those that turn, all unless given; read(code, heads) rearranges a head before it turns.
+    """
+    def adapter(config, root):
+        code = modeling(folder)
+        module = getattr(code, name)(config)
+        size = head_dim_of(config)
+
+        def turn(x, position):
+            cos, sin = module(torch.zeros(1), torch.tensor([position]))
+            heads = x[None, :, None, :]
+            heads = read(code, heads) if read else heads
+            return code.apply_rotary_pos_emb(heads, heads, cos, sin)[0][0, :, 0, :]
+
+        found = ropes(turn, size, buffer=module.inv_freq, amplitude=module.attention_scaling)
+        return describe(name, found, config, layers=layers, note=note)
+    return adapter
+
+
+def clvp(config, root):
+    """The encoder turns q, k and v; the width of the block does not follow from the head's."""
+    if not config.use_rotary_embedding:
+        return "no rope: use_rotary_embedding is false"
+    code = modeling("clvp")
+    module = code.ClvpRotaryPositionalEmbedding(config)
+    width = 2 * len(module.inv_freq)
+
+    def turn(x, position):
+        angles = module(torch.zeros(1, position[0] + 1, 1)).squeeze(0)
+        heads, ids = x[None, :, None, :], torch.tensor([position])
+        block, rest = heads[..., :width], heads[..., width:]
+        block = code.apply_rotary_pos_emb(block, block, block, angles.cos(), angles.sin(), ids)[0]
+        return torch.cat((block, rest), dim=-1)[0, :, 0, :]
+
+    found = ropes(turn, head_dim_of(config), buffer=module.inv_freq)
+    return describe("ClvpRotaryPositionalEmbedding", found, config, note="v turns too")
+
+
+def conformer(folder, name, attention, *, heads="num_attention_heads", layers="num_hidden_layers"):
+    """The hidden states turn, head by head, before they become q and k."""
+    def adapter(config, root):
+        if config.position_embeddings_type != "rotary":
+            return f"no rope: position_embeddings_type is {config.position_embeddings_type!r}, not 'rotary'"
+        code = modeling(folder)
+        module = getattr(code, name)(config)
+        count = getattr(config, heads)
+        size = config.hidden_size // count
+
+        def turn(x, position):
+            one = SimpleNamespace(num_heads=len(x), head_size=size)
+            states = torch.zeros(1, position[0] + 1, x.numel())
+            states[0, position[0]] = x.flatten()
+            return getattr(code, attention)._apply_rotary_embedding(one, states, module(states))[0, -1].view(x.shape)
+
+        found = ropes(turn, size, buffer=module.inv_freq)
+        note = "the hidden states turn, head by head, before the projections to q and k"
+        return [record(name, rope, layers=range(getattr(config, layers)), heads=count, head_dim=size, note=note)
+                for rope in found]
+    return adapter
+
+
+def esm(folder, name):
+    """ESM-2: on only where position_embedding_type says so."""
+    inner = llama_like(folder, name)
+
+    def adapter(config, root):
+        if config.position_embedding_type != "rotary":
+            return f"no rope: position_embedding_type is {config.position_embedding_type!r}, not 'rotary'"
+        return inner(config, root)
+    return adapter
+
+
+def esmfold2_atoms(config, root):
+    """Four coordinates: x, y, z of the atom and the number of its token; pairs that are left over stand still."""
+    code = modeling("esmfold2")
+    module = code.EsmFold2RotaryEmbedding(config)
+
+    def turn(x, position):
+        where = torch.tensor(position, dtype=torch.float32)
+        cos, sin = module(where[None, None, :3], where[None, None, 3], torch.float32)
+        heads = x[None, :, None, :]
+        return code.apply_rotary_pos_emb(heads, heads, cos, sin)[0][0, :, 0, :]
+
+    found = ropes(turn, config.head_dim, axes=4, width=config.head_dim)
+    return describe("EsmFold2RotaryEmbedding", found, config,
+                    note="axes: x, y, z of the atom in its residue's reference frame, then its token's number")
+
+
+def granitemoehybrid(config, root):
+    if config.position_embedding_type != "rope":
+        return f"no rope: position_embedding_type is {config.position_embedding_type!r}, not 'rope'"
+    attends = [i for i, kind in enumerate(config.layer_types) if kind == "full_attention"]
+    if not attends:
+        return "no rope: no layer attends"
+    return llama_like("granitemoehybrid", "GraniteMoeHybridRotaryEmbedding", layers=attends)(config, root)
+
+
+def zamba2(config, root):
+    if not config.use_mem_rope:
+        return "no rope: use_mem_rope is false"
+    attends = [i for i, kind in enumerate(config.layers_block_type) if kind == "hybrid"]
+    return llama_like("zamba2", "Zamba2RotaryEmbedding", layers=attends)(config, root)
+
+
+def musicflamingo(config, root):
+    """Audio frames turn once, after the encoder. With a frame's time stamp t, number j in its window and window w:
+    angle = inv_freq * (-2 pi t) * (w / L) for the first half of the pairs, and * (2 pi j / L) for the second.
+    """
+    code = modeling("musicflamingo")
+    module = code.MusicFlamingoRotaryEmbedding(config)
+    length, duration = module.max_seq_len_cached, config.audio_frame_step * 4 * 2  # of a window of two frames
+
+    def table(turns):
+        """cos and sin of frame 1 in window 1, at the time stamp where 2 pi t / L is `turns`."""
+        stamps = torch.tensor([[duration, turns * length / (2 * math.pi)]])
+        return (part[0, 1].chunk(2) for part in module(stamps, seq_len=2))
+
+    def turn(x, position):
+        (cos, _), (sin, _) = table(-position[0])
+        (_, cos_in), (_, sin_in) = table(-position[1] / (2 * math.pi))
+        return code.apply_rotary_time_emb(x, torch.cat((cos, cos_in)), torch.cat((sin, sin_in)))
+
+    found = ropes(turn, config.head_dim, axes=2, buffer=module.inv_freq, width=4 * len(module.inv_freq))
+    note = ("the audio encoder's hidden states turn once, as one head: axis 0 is -2 pi t w / L, axis 1 is "
+            "-4 pi^2 t j / L, of time stamp t, window w, frame j in it, L = rope_theta")
+    return [record("MusicFlamingoRotaryEmbedding", rope, layers=[0], heads=1, head_dim=config.head_dim, note=note)
+            for rope in found]
+
+
+HEAD_INDEX = "the model takes the index of the head for the position, the same for all tokens"
+LIKE_DECODER = "encoder and decoder turn alike; these are the decoder's layers and heads"
+BOTH_HALVES = "the encoder's and the decoder's transformer turn alike"
+
+# model_type of the part: folder, rotary class, and what differs
+PLAIN = {
+    "csm": ("csm", "CsmRotaryEmbedding", {}),
+    "csm_depth_decoder_model": ("csm", "CsmRotaryEmbedding", {}),
+    "dia_decoder": ("dia", "DiaRotaryEmbedding", {}),
+    "dia_encoder": ("dia", "DiaRotaryEmbedding", {}),
+    "dots3_note_audio_encoder": ("dots3_note", "Dots3NoteAudioRotaryEmbedding", {}),
+    "esmc": ("esmc", "EsmcRotaryEmbedding", {}),
+    "evolla": ("evolla", "EvollaRotaryEmbedding", {}),
+    "glmasr_encoder": ("glmasr", "GlmAsrRotaryEmbedding", {}),
+    "gradium_phonon_tts": ("gradium_phonon_tts", "GradiumPhononTTSRotaryEmbedding", {}),
+    "higgs_audio_v2": ("higgs_audio_v2", "HiggsAudioV2RotaryEmbedding", {}),
+    "kyutai_speech_to_text": ("kyutai_speech_to_text", "KyutaiSpeechToTextRotaryEmbedding", {}),
+    "lasr_encoder": ("lasr", "LasrEncoderRotaryEmbedding", {}),
+    "mimi": ("mimi", "MimiRotaryEmbedding", {"note": BOTH_HALVES}),
+    "mimi_decoder": ("mimi", "MimiRotaryEmbedding", {}),
+    "mimi_encoder": ("mimi", "MimiRotaryEmbedding", {}),
+    "moonshine": ("moonshine", "MoonshineRotaryEmbedding", {"note": LIKE_DECODER}),
+    "moonshine_streaming": ("moonshine_streaming", "MoonshineStreamingRotaryEmbedding", {}),
+    "moshi": ("moshi", "MoshiRotaryEmbedding", {}),
+    "muse_glimmer_assistant": ("muse_glimmer_assistant", "MuseGlimmerAssistantRotaryEmbedding", {}),
+    "nemotron3_5_transcribe_asr_audio": ("nemotron3_5_transcribe", "Nemotron3_5TranscribeRotaryEmbedding", {}),
+    "nemotron3_5_transcribe_word_timestamp": ("nemotron3_5_transcribe", "Nemotron3_5TranscribeRotaryEmbedding", {}),
+    "nemotron3_diarization_audio": ("nemotron3_diarization", "Nemotron3DiarizationRotaryEmbedding", {}),
+    "neucodec": ("neucodec", "NeuCodecRotaryEmbedding", {"note": HEAD_INDEX}),
+    "pe_audio_encoder": ("pe_audio", "PeAudioEncoderRotaryEmbedding", {}),
+    "pe_audio_video_encoder": ("pe_audio_video", "PeAudioVideoEncoderRotaryEmbedding", {}),
+    "pe_video_encoder": ("pe_video", "PeVideoEncoderRotaryEmbedding", {}),
+    "pocket_tts": ("pocket_tts", "PocketTTSRotaryEmbedding", {}),
+    "pocket_tts_audio_tokenizer": ("pocket_tts_audio_tokenizer", "PocketTTSAudioTokenizerRotaryEmbedding",
+                                   {"note": BOTH_HALVES}),
+    "pocket_tts_audio_tokenizer_decoder": ("pocket_tts_audio_tokenizer", "PocketTTSAudioTokenizerRotaryEmbedding", {}),
+    "pocket_tts_audio_tokenizer_encoder": ("pocket_tts_audio_tokenizer", "PocketTTSAudioTokenizerRotaryEmbedding", {}),
+    "qwen3_omni_moe_talker_code_predictor": ("qwen3_omni_moe", "Qwen3OmniMoeRotaryEmbedding", {}),
+    "Qwen3OmniMoeCode2WavConfig": ("qwen3_omni_moe", "Qwen3OmniMoeRotaryEmbedding", {}),
+    "timesfm2_5": ("timesfm2_5", "TimesFm2_5RotaryEmbedding", {}),
+    "voxtral_realtime_encoder": ("voxtral_realtime", "VoxtralRealtimeRotaryEmbedding", {}),
+    "voxtral_realtime_text": ("voxtral_realtime", "VoxtralRealtimeRotaryEmbedding", {}),
+    "xcodec2": ("xcodec2", "Xcodec2RotaryEmbedding", {"note": HEAD_INDEX}),
+}
+
+ADAPTERS = {name: llama_like(folder, rotary, **how) for name, (folder, rotary, how) in PLAIN.items()} | {
+    "EsmFold2AtomEncoderConfig": esmfold2_atoms,
+    "SaProtConfig": esm("evolla", "EvollaSaProtRotaryEmbedding"),
+    "clvp_encoder": clvp,
+    "esm": esm("esm", "EsmRotaryEmbedding"),
+    "granitemoehybrid": granitemoehybrid,
+    "musicflamingo": musicflamingo,
+    "qwen2_5_omni_dit": llama_like("qwen2_5_omni", "Qwen2_5OmniDiTRotaryEmbedding", note="only head 0 turns",
+                                   read=lambda code, heads: code.deinterleave_head_dim(heads)),
+    "seamless_m4t": conformer("seamless_m4t", "SeamlessM4TConformerRotaryPositionalEmbedding",
+                              "SeamlessM4TConformerSelfAttention", heads="speech_encoder_attention_heads",
+                              layers="speech_encoder_layers"),
+    "wav2vec2-bert": conformer("wav2vec2_bert", "Wav2Vec2BertRotaryPositionalEmbedding",
+                               "Wav2Vec2BertSelfAttention"),
+    "wav2vec2-conformer": conformer("wav2vec2_conformer", "Wav2Vec2ConformerRotaryPositionalEmbedding",
+                                    "Wav2Vec2ConformerSelfAttention"),
+    "zamba2": zamba2,
+}
+
+# model_type: {flag: what it changes in the config}
+FLAGGED = {
+    "bamba": {"attention": {"attn_layer_indices": [9, 18, 27]}},
+    "esm": {"rotary": {"position_embedding_type": "rotary"}},
+    "granitemoehybrid": {"rope": {"position_embedding_type": "rope",
+                                  "layer_types": (["linear_attention"] * 7 + ["full_attention"]) * 4}},
+    "seamless_m4t": {"rotary": {"position_embeddings_type": "rotary"}},
+    "wav2vec2-bert": {"rotary": {"position_embeddings_type": "rotary"}},
+    "wav2vec2-conformer": {"rotary": {"position_embeddings_type": "rotary"}},
+    "zamba2": {"use_mem_rope": {"use_mem_rope": True}},
+}
+
+# model_type: what its class does not run without
+MUST_SAY = {"esm": {"vocab_size": 33}, "moonshine_streaming": {"num_key_value_heads": 8}}
+
+ADDED = "positions are added to the hidden states"
+BIAS = "positions bias the scores"
+UNUSED = "apply_rotary_pos_emb was inherited, nothing calls it"
+NO_POSITIONS = "its attention has no positions"
+NO_ATTENTION = "no attention"
+PARTS = "only its parts turn"
+
+# model_type of a part, or the name of its class: why nothing of it turns, whatever words its code has
+NOT_ROTARY = {
+    "EsmFold2ConfidenceHeadConfig": NO_POSITIONS,
+    "EsmFold2DiffusionModuleConfig": "only its atom_encoder turns",
+    "EsmFold2LmEncoderConfig": NO_POSITIONS,
+    "EsmFold2MsaEncoderConfig": NO_POSITIONS,
+    "EsmFold2StructureHeadConfig": PARTS,
+    "EsmFoldConfig": PARTS,
+    "GradiumPhononTTSFlowHeadConfig": NO_ATTENTION,
+    "Nemotron3DiarizationHeadConfig": NO_ATTENTION,
+    "Nemotron3DiarizationStreamingConfig": NO_ATTENTION,
+    "PPDocLayoutV2ReadingOrderConfig": BIAS,
+    "PocketTTSFlowHeadConfig": NO_ATTENTION,
+    "StructureModuleConfig": BIAS,
+    "TrunkConfig": BIAS,
+    "bros": BIAS,
+    "canary": PARTS,
+    "canary_decoder": ADDED,
+    "clvp_decoder": ADDED,
+    "cohere_asr": ADDED,
+    "esmfold2": PARTS,
+    "funnel": BIAS,
+    "gemma3n_audio": BIAS,
+    "gemma4_audio": BIAS,
+    "gemma4_unified_audio": NO_ATTENTION,
+    "gemma4_unified_vision": ADDED,
+    "jamba": UNUSED,
+    "kimi_linear": "the block that other models turn stands still (NoPE)",
+    "moonshine_streaming_encoder": NO_POSITIONS,
+    "moshi_depth": NO_POSITIONS,
+    "muse_spark_audio": NO_ATTENTION,
+    "nemotron_asr_streaming": PARTS,
+    "nemotron_asr_streaming_encoder": BIAS,
+    "nemotron_h": UNUSED,
+    "parakeet_ctc": PARTS,
+    "parakeet_encoder": BIAS,
+    "parakeet_rnnt": PARTS,
+    "parakeet_tdt": PARTS,
+    "phi4_multimodal_audio": BIAS,
+    "phi4_multimodal_vision": ADDED,
+    "pp_doclayout_v2": BIAS,
+    "qwen2_5_omni_audio_encoder": ADDED,
+    "qwen2_5_omni_bigvgan": NO_ATTENTION,
+    "qwen3_omni_moe_audio_encoder": ADDED,
+    "seamless_m4t_v2": "relative keys only: position_embeddings_type knows no rotary there",
+    "videoprism_text_model": ADDED,
+    "videoprism_vision_model": ADDED,
+    "xlnet": BIAS,
+}

@@ -1,0 +1,67 @@
+"""Adapters of text models that sweep/run.py cannot watch: hand-written apply functions and tables instead of modules,
+parts that only the whole model runs. For tools/sweep/sweep.py, as sweep/audio.py is.
+"""
+import torch
+
+from rotations import ropes
+from audio import describe, head_dim_of, llama_like, modeling
+
+
+def gptj_like(folder):
+    """A table of sines and cosines, and the first rotary_dim elements of a head."""
+    def adapter(config, root):
+        code = modeling(folder)
+        width = config.rotary_dim
+
+        def turn(x, position):
+            table = code.create_sinusoidal_positions(position[0] + 1, width)[None, position]
+            sin, cos = table.chunk(2, dim=-1)
+            block = code.apply_rotary_pos_emb(x[None, None, :, :width], sin, cos)
+            return torch.cat((block[0, 0], x[:, width:]), dim=-1)
+
+        return describe("create_sinusoidal_positions", ropes(turn, head_dim_of(config)), config)
+    return adapter
+
+
+def roformer(config, root):
+    code = modeling("roformer")
+    size = head_dim_of(config)
+
+    def turn(x, position):
+        table = code.RoFormerSinusoidalPositionalEmbedding(position[0] + 1, size)
+        weight = table.create_weight()
+        angles = (table.weight if weight is None else weight)[None, None, position]
+        heads = x[None, :, None, :]
+        return code.RoFormerSelfAttention.apply_rotary_position_embeddings(angles, heads, heads)[0][0, :, 0, :]
+
+    note = "v turns too" if config.rotary_value else None
+    return describe("RoFormerSinusoidalPositionalEmbedding", ropes(turn, size), config, note=note)
+
+
+ADAPTERS = {
+    "blt_local_decoder": llama_like("blt", "BltRotaryEmbedding"),
+    "blt_local_encoder": llama_like("blt", "BltRotaryEmbedding"),
+    "codegen": gptj_like("codegen"),
+    "gptj": gptj_like("gptj"),
+    "hrm_text": llama_like("hrm_text", "HrmTextRotaryEmbedding",  # two stacks run in cycles: a layer per run
+                           note="layers as num_hidden_layers counts them: each run of a stack"),
+    "idefics": llama_like("idefics", "IdeficsRotaryEmbedding"),
+    "jetmoe": llama_like("jetmoe", "JetMoeRotaryEmbedding"),
+    "roformer": roformer,
+    "t5_gemma_module": llama_like("t5gemma", "T5GemmaRotaryEmbedding"),
+}
+
+# model_type: what its class does not run without
+MUST_SAY = {
+    "dbrx": {"attn_config": {"clip_qkv": 8.0, "kv_n_heads": 8, "rope_theta": 10000.0}},
+    "gemma4_assistant": {"text_config": {"model_type": "gemma4_text", "hidden_size_per_layer_input": 0,
+                                         "vocab_size_per_layer_input": 0}},
+    "lfm2_moe": {"layer_types": ["conv", "conv", "full_attention", "conv"] * 8},
+}
+
+# model_type of a part: why nothing of it turns, whatever words its code has
+NOT_ROTARY = {
+    "glm5_next_text": "the block that other models turn stands still (NoPE)",
+    "granite4_vision": "only its parts turn",
+    "inkling2_text": "a learned bias by distance is added to the scores",
+}
