@@ -209,7 +209,7 @@ TEST(BenchCell, errors_are_the_librarys_and_the_memorys) {
     try {
       check(cell, free_bytes);
     } catch (const Error& error) {
-      return error.code();
+      return std::string(rotary::name(error.code()));
     }
     return "none";
   };
@@ -249,7 +249,7 @@ struct Setting {
       verify(work);
       ADD_FAILURE() << "accepted";
     } catch (const Error& error) {
-      EXPECT_EQ(error.code(), "CHECK") << error.what();
+      EXPECT_EQ(std::string(rotary::name(error.code())), "CHECK") << error.what();
     }
   }
 

@@ -27,7 +27,7 @@ class LogFile : public Cli {
       read(text);
       ADD_FAILURE() << "read: " << text;
     } catch (const Error& error) {
-      EXPECT_EQ(error.code(), code) << error.what();
+      EXPECT_EQ(std::string(rotary::name(error.code())), code) << error.what();
       const std::string where = path("loss.jsonl") + ", line " + std::to_string(line) + ": ";
       EXPECT_EQ(std::string(error.what()).find("[read_loss_log] " + where), 0U) << error.what();
     }

@@ -17,7 +17,7 @@ std::string code_of(const std::string& spec, int axes = 1) {
     parse_positions(spec, axes);
   } catch (const Error& error) {
     EXPECT_EQ(std::string(error.what()).rfind("[", 0), 0U) << error.what();
-    return error.code();
+    return std::string(rotary::name(error.code()));
   }
   return "none";
 }

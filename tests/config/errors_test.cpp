@@ -372,7 +372,7 @@ TEST(Config, a_folder_is_read_by_its_config_or_params) {
     try {
       read_config(path);
     } catch (const Error& e) {
-      return e.code();
+      return std::string(rotary::name(e.code()));
     }
     return "none";
   };

@@ -62,7 +62,7 @@ Outcome outcome_of(const Json& config) {
     }
     outcome.notes.insert(model.notes.begin(), model.notes.end());
   } catch (const Error& e) {
-    outcome.code = e.code();
+    outcome.code = std::string(rotary::name(e.code()));
     EXPECT_FALSE(outcome.code.empty());
   }
   return outcome;

@@ -28,7 +28,7 @@ std::string read(const Json& config, Model& model) {
     model = parse_config(config.dump());
     return "";
   } catch (const Error& error) {
-    return error.code() + ": " + error.what();
+    return std::string(rotary::name(error.code())) + ": " + error.what();
   }
 }
 

@@ -31,7 +31,7 @@ std::string message(auto call) {
   try {
     call();
   } catch (const Error& error) {
-    return error.code() + ": " + error.what();
+    return std::string(rotary::name(error.code())) + ": " + error.what();
   }
   return "no error";
 }

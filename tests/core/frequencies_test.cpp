@@ -280,7 +280,7 @@ std::string error_of(const Rope& rope, std::int64_t length = 0) {
   try {
     frequencies(rope, length);
   } catch (const Error& error) {
-    return error.code() + ": " + error.what();
+    return std::string(rotary::name(error.code())) + ": " + error.what();
   }
   return "no error";
 }

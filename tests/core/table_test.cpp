@@ -58,7 +58,7 @@ void expect_error(Act act, const std::string& code, const std::string& part) {
     act();
     ADD_FAILURE() << "no error " << code << " about " << part;
   } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code) << error.what();
+    EXPECT_EQ(std::string(rotary::name(error.code())), code) << error.what();
     EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
   }
 }

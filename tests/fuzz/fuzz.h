@@ -29,8 +29,8 @@ inline void require(bool holds, const std::string& what) {
 inline void require_refusal(const Error& error, std::string_view begin, std::initializer_list<std::string_view> codes) {
   const std::string_view sentence = error.what();
   bool known = false;
-  for (const std::string_view code : codes) known = known || error.code() == code;
-  require(known, "unexpected code " + error.code() + ": " + error.what());
+  for (const std::string_view code : codes) known = known || std::string(rotary::name(error.code())) == code;
+  require(known, "unexpected code " + std::string(rotary::name(error.code())) + ": " + error.what());
   require(sentence.starts_with(begin), "unexpected operation: " + std::string(sentence));
   require(sentence.size() < 2000, "a sentence of " + std::to_string(sentence.size()) + " bytes");
   for (const char c : sentence)

@@ -54,7 +54,7 @@ void one(const std::string& input) {
     try {
       require(frequencies(used.rope).inv_freq.size() == static_cast<std::size_t>(used.rope.rotary_dim / 2), "pairs");
     } catch (const Error& error) {
-      require(error.code() == "SCALING", error.code() + std::string(": ") + error.what());
+      require(std::string(rotary::name(error.code())) == "SCALING", std::string(rotary::name(error.code())) + std::string(": ") + error.what());
     }
   }
 }

@@ -22,7 +22,7 @@ void one(const std::string& input) {
     for (const std::int64_t position : positions) spelled += (spelled.empty() ? "" : ",") + std::to_string(position);
     require(cli::parse_ranges(spelled) == positions, "positions spelled out must give themselves: " + spelled);
   } catch (const Error& error) {
-    require(error.code() == "POSITION", "unexpected code " + error.code());
+    require(std::string(rotary::name(error.code())) == "POSITION", "unexpected code " + std::string(rotary::name(error.code())));
   }
 }
 

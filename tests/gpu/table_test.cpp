@@ -193,7 +193,7 @@ TEST_F(GpuTable, IsAsItWasWhereMemoryEnds) {
     table.reserve(std::int64_t{1} << 42, 64);
     ADD_FAILURE() << "no error";
   } catch (const Error& e) {
-    EXPECT_EQ(e.code(), "CUDA") << e.what();
+    EXPECT_EQ(std::string(rotary::name(e.code())), "CUDA") << e.what();
   }
   EXPECT_TRUE(same_rows(table.host(), Table(f, Pairing::half, Positions(p))));
   table.assign(on_device, Positions(std::span(p).first(2)));

@@ -34,7 +34,7 @@ inline std::string code_of(const std::string& json, const ConfigOptions& options
   try {
     parse_config(json, options);
   } catch (const Error& e) {
-    return e.code();
+    return std::string(rotary::name(e.code()));
   }
   return "none";
 }

@@ -20,7 +20,7 @@ void expect_error(const char* code, const char* sentence, const Call& call) {
     call();
     ADD_FAILURE() << "no error instead of " << sentence;
   } catch (const Error& e) {
-    EXPECT_EQ(e.code(), code);
+    EXPECT_EQ(std::string(rotary::name(e.code())), code);
     EXPECT_STREQ(e.what(), sentence);
   }
 }

@@ -57,7 +57,7 @@ void expect_error(const std::string& code, const std::string& words, Call call) 
     call();
     ADD_FAILURE() << "no error, but wanted " << code << ": " << words;
   } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code) << error.what();
+    EXPECT_EQ(std::string(rotary::name(error.code())), code) << error.what();
     EXPECT_NE(std::string_view(error.what()).find(words), std::string_view::npos)
         << error.what() << "\n  does not say: " << words;
     EXPECT_EQ(std::string_view(error.what()).find('\n'), std::string_view::npos) << "one sentence, one line";

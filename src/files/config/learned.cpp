@@ -16,15 +16,15 @@ constexpr std::int64_t most_frequencies = 65536;
 
 // Finite numbers, one axis. what names the tensor in sentences.
 std::vector<double> values_of(const char* operation, const std::string& what, const Tensor& tensor) {
-  const auto fail = [&](const char* code, const std::string& rule, const std::string& value) {
+  const auto fail = [&](Code code, const std::string& rule, const std::string& value) {
     throw Error(code, "[" + std::string(operation) + "] " + what + " must " + rule + " but got " + value);
   };
-  if (tensor.shape.size() != 1) fail("SHAPE", "have one axis, [pairs],", std::to_string(tensor.shape.size()) + " axes");
-  if (!is_float(tensor.type)) fail("DTYPE", "be F64, F32, F16 or BF16", name(tensor.type));
+  if (tensor.shape.size() != 1) fail(Code::SHAPE, "have one axis, [pairs],", std::to_string(tensor.shape.size()) + " axes");
+  if (!is_float(tensor.type)) fail(Code::DTYPE, "be F64, F32, F16 or BF16", name(tensor.type));
   std::vector<double> values = numbers_of(tensor.type, tensor.data);
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (!std::isfinite(values[i]))
-      fail("TENSOR", "hold finite numbers", spelled(values[i]) + " at " + std::to_string(i));
+      fail(Code::TENSOR, "hold finite numbers", spelled(values[i]) + " at " + std::to_string(i));
   }
   return values;
 }
@@ -32,7 +32,7 @@ std::vector<double> values_of(const char* operation, const std::string& what, co
 void check_pairs(const char* operation, const std::string& what, std::size_t values, const ModelRope& used) {
   const int pairs = used.rope.rotary_dim / 2;
   if (values != static_cast<std::size_t>(pairs)) {
-    throw Error("SHAPE", "[" + std::string(operation) + "] " + what + " must have one value for each of the rope's " +
+    throw Error(Code::SHAPE, "[" + std::string(operation) + "] " + what + " must have one value for each of the rope's " +
                              std::to_string(pairs) + " pairs but got " + std::to_string(values));
   }
 }
@@ -64,7 +64,7 @@ void read_multiplier(Model& model, ModelRope& used, const Checkpoint& checkpoint
     if (std::any_of(used.log_multiplier.begin(), used.log_multiplier.end(), matches)) found.push_back(tensor);
   }
   if (found.size() != 1) {
-    throw Error("TENSOR", "[weights] " + in_quotes(checkpoint.path().string()) + " must hold one tensor " +
+    throw Error(Code::TENSOR, "[weights] " + in_quotes(checkpoint.path().string()) + " must hold one tensor " +
                               used.log_multiplier.front() + ", which multiplies the model's frequencies, but has " +
                               (found.empty() ? "none" : std::to_string(found.size())));
   }
@@ -163,7 +163,7 @@ std::vector<double> read_inv_freq(const std::filesystem::path& path) {
   }
   if (named.size() > 1 && tensors.find("inv_freq") != nullptr) named = {"inv_freq"};
   if (named.size() != 1) {
-    throw Error("TENSOR", "[inv_freq] " + file + " must hold one tensor, or one whose name ends in inv_freq, but has " +
+    throw Error(Code::TENSOR, "[inv_freq] " + file + " must hold one tensor, or one whose name ends in inv_freq, but has " +
                               std::to_string(tensors.tensors().size()) + " tensors, and " +
                               std::to_string(named.size()) + " of that name");
   }

@@ -186,13 +186,13 @@ class Leftovers {
   }
 
   [[noreturn]] static void refuse(const std::string& key, const std::string& path, const Json& value) {
-    throw Error("CONFIG_KEY", "[read_config] every rope key must be understood but nothing reads " + printable(key) +
+    throw Error(Code::CONFIG_KEY, "[read_config] every rope key must be understood but nothing reads " + printable(key) +
                                   " in " + (path.empty() ? "the top level" : printable(path)) + " (" + shown(value) +
                                   ")");
   }
 
   [[noreturn]] static void refuse_number(const std::string& path, const Json& value) {
-    throw Error("CONFIG_VALUE",
+    throw Error(Code::CONFIG_VALUE,
                 "[read_config] " + printable(path) + " must be a finite number but got " + shown(value));
   }
 

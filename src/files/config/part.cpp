@@ -22,7 +22,7 @@ bool scaled(const RopeKeys& rope) { return rope.type != "default" && rope.type !
 
 double checked_partial(const Part& part, double partial) {
   if (!(partial > 0 && partial <= 1)) {
-    throw Error("CONFIG_VALUE", "[read_config] " + part.keys.path_of(part.family.partial_key) +
+    throw Error(Code::CONFIG_VALUE, "[read_config] " + part.keys.path_of(part.family.partial_key) +
                                     " must be above 0 and at most 1 but got " + spelled(partial));
   }
   return partial;
@@ -137,7 +137,7 @@ Width width_of(Reading& reading, const Part& part, const RopeKeys& rope, const H
                                 (rope.type == "yarn" ? "where transformers refuses yarn" : "as in transformers"));
   }
   if (width.rotary_dim == 0) {
-    throw Error("CONFIG_VALUE", "[read_config] " + part.keys.path_of(part.family.partial_key) +
+    throw Error(Code::CONFIG_VALUE, "[read_config] " + part.keys.path_of(part.family.partial_key) +
                                     " must leave at least one pair but got " + spelled(width.partial) + " of " +
                                     std::to_string(whole));
   }
@@ -317,7 +317,7 @@ class TextPart {
                                       model.rope.rotary_dim, model.rope.base);
     if (const auto found = same_.find(same); found != same_.end()) return found->second;
     if (ropes_.size() == most_ropes) {
-      throw Error("CONFIG_VALUE", "[read_config] a model must have at most " + std::to_string(most_ropes) +
+      throw Error(Code::CONFIG_VALUE, "[read_config] a model must have at most " + std::to_string(most_ropes) +
                                       " different ropes but has more");
     }
     model.origins = reading_.origins.of_rope();
@@ -338,7 +338,7 @@ class TextPart {
 
 }  // namespace
 
-OddHead::OddHead(const std::string& told) : Error("CONFIG_VALUE", "[read_config] " + told), rule(told) {}
+OddHead::OddHead(const std::string& told) : Error(Code::CONFIG_VALUE, "[read_config] " + told), rule(told) {}
 
 void read_text_part(Reading& reading, const Part& part) {
   reading.origins = {};

@@ -91,7 +91,7 @@ class ScalingReader {
   }
 
   [[noreturn]] void missing(const std::string& key) const {
-    throw Error("CONFIG_MISSING", "[read_config] rope_type " + context_.rope.type + " must have " + key + " but " +
+    throw Error(Code::CONFIG_MISSING, "[read_config] rope_type " + context_.rope.type + " must have " + key + " but " +
                                       keys_.path() + " has none");
   }
 
@@ -149,7 +149,7 @@ class ScalingReader {
     const double ratio = static_cast<double>(longest->positions) / static_cast<double>(trained);
     note("factor is not given: max_position_embeddings / original_max_position_embeddings = " + spelled(ratio));
     if (ratio < 1 && context_.rope.type != "longrope") {
-      throw Error("CONFIG_VALUE",
+      throw Error(Code::CONFIG_VALUE,
                   "[read_config] max_position_embeddings / original_max_position_embeddings must be at "
                   "least 1 where it stands for factor but got " +
                       spelled(ratio));

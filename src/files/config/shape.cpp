@@ -39,7 +39,7 @@ std::string listed(Names names) {
 }
 
 [[noreturn]] void missing(const Part& part, const std::string& what, Names names) {
-  throw Error("CONFIG_MISSING", "[read_config] " + (part.path.empty() ? "the config" : part.path) + " must say " +
+  throw Error(Code::CONFIG_MISSING, "[read_config] " + (part.path.empty() ? "the config" : part.path) + " must say " +
                                     what + " but has none of " + listed(names));
 }
 
@@ -97,7 +97,7 @@ int read_kv_heads(Reading& reading, const Part& part, int heads) {
       return heads;
     }
     if (heads % *kv != 0) {
-      throw Error("CONFIG_VALUE", "[read_config] " + keys.path_of("num_key_value_heads") + " must divide the " +
+      throw Error(Code::CONFIG_VALUE, "[read_config] " + keys.path_of("num_key_value_heads") + " must divide the " +
                                       std::to_string(heads) + " heads but got " + std::to_string(*kv));
     }
     return *kv;
@@ -184,7 +184,7 @@ int hidden_per_head(Reading& reading, const Part& part, int heads, Names names) 
                                 std::to_string(heads) + " heads: rounded down, as the frameworks read it");
   }
   if (*hidden < heads || *hidden / heads > most_head_dim) {
-    throw Error("CONFIG_VALUE", "[read_config] " + part.keys.path_of("hidden_size") + " / heads must be from 1 to " +
+    throw Error(Code::CONFIG_VALUE, "[read_config] " + part.keys.path_of("hidden_size") + " / heads must be from 1 to " +
                                     std::to_string(most_head_dim) + " but got " + std::to_string(*hidden / heads));
   }
   reading.origins.derived("head_dim", word_for(part, names) + " / " + word_for(part, head_keys));

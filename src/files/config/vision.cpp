@@ -164,7 +164,7 @@ void set_mrope_axes(Reading& reading, const Part& part, const std::optional<Obje
     return;
   }
   if (sum != pairs) {
-    throw Error("CONFIG_VALUE", "[read_config] mrope_section of " + (part.path.empty() ? "the config" : part.path) +
+    throw Error(Code::CONFIG_VALUE, "[read_config] mrope_section of " + (part.path.empty() ? "the config" : part.path) +
                                     " must sum to the " + std::to_string(pairs) + " pairs but sums to " +
                                     std::to_string(sum));
   }

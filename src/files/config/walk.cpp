@@ -145,7 +145,7 @@ class Walk {
 
   void read(const Node& node, const Family& family, bool known) {
     if (++reading_.parts > most_parts) {
-      throw Error("CONFIG_VALUE", "[read_config] a file must have at most " + std::to_string(most_parts) +
+      throw Error(Code::CONFIG_VALUE, "[read_config] a file must have at most " + std::to_string(most_parts) +
                                       " sub-configs with a rope but has more");
     }
     const Family own = with_parents_defaults(family, node);
@@ -161,7 +161,7 @@ class Walk {
     const std::string why(refusal(node.type));
     if (!why.empty()) {
       if (node.role() == Role::text)
-        throw Error("ROPE", "[read_config] a rope must be a rotation of q and k but " + node.type + ' ' + why);
+        throw Error(Code::ROPE, "[read_config] a rope must be a rotation of q and k but " + node.type + ' ' + why);
       ignore_rope_keys(node.keys);
       return reading_.note_no_rope(node.path, node.type + ' ' + why);
     }
@@ -176,7 +176,7 @@ class Walk {
       return;
     }
     if (!reading_.options.pairing) {
-      throw Error("MODEL_TYPE", "[read_config] the pairing of every model_type must be known but " +
+      throw Error(Code::MODEL_TYPE, "[read_config] the pairing of every model_type must be known but " +
                                     (node.root() ? std::string("this file has ") : node.path + " has ") + what +
                                     (node.type.empty() ? "" : ", which is not known") +
                                     ": pass --pairing half, interleaved or interleaved_to_half");
@@ -259,7 +259,7 @@ class Walk {
 // Their configs name no rope: it is in the pipeline's code.
 void refuse_diffusers(const Object& root) {
   if (root.has("model_type") || !(root.has("_class_name") || root.has("_diffusers_version"))) return;
-  throw Error("MODEL_TYPE",
+  throw Error(Code::MODEL_TYPE,
               "[read_config] a config must be of a transformers model but this one is of diffusers (_class_name " +
                   in_quotes(root.text("_class_name").value_or("")) + "), whose ropes are not read");
 }
@@ -279,7 +279,7 @@ std::string meant_type(Reading& reading, const Object& root, const std::string& 
 Answer read_json(const Json& json, const ConfigOptions& options) {
   if (!json.is_object()) {
     const std::string is = json.type_name();
-    throw Error("JSON", "[read_config] a config must be a JSON object but is " +
+    throw Error(Code::JSON, "[read_config] a config must be a JSON object but is " +
                             (is == "null"    ? ""
                              : is == "array" ? std::string("an ")
                                              : std::string("a ")) +
@@ -333,7 +333,7 @@ Model read_config(const std::filesystem::path& path, const ConfigOptions& option
     file = path / "config.json";
     if (!std::filesystem::exists(file, ignored)) file = path / "params.json";
     if (!std::filesystem::exists(file, ignored)) {
-      throw Error("FILE", "[read_config] a folder must hold config.json or params.json but " +
+      throw Error(Code::FILE, "[read_config] a folder must hold config.json or params.json but " +
                               files::in_quotes(path.string()) + " holds neither");
     }
   }

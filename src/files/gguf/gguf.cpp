@@ -47,7 +47,7 @@ class Cursor {
 
   std::uint64_t position() const noexcept { return position_; }
   std::uint64_t left() const noexcept { return file_.size() - position_; }
-  [[noreturn]] void fail(const std::string& sentence) const { throw Error("FORMAT", where(file_) + sentence); }
+  [[noreturn]] void fail(const std::string& sentence) const { throw Error(Code::FORMAT, where(file_) + sentence); }
 
   void need(std::uint64_t bytes, const std::string& what) const {
     if (bytes > left()) {
@@ -305,7 +305,7 @@ Gguf::Gguf(const InputFile& file) : file_(file) {
 
 // Offsets in the file become offsets from its beginning.
 void Gguf::check_tensors(std::uint64_t header_bytes) {
-  const auto fail = [this](const std::string& sentence) { throw Error("FORMAT", where(file_) + sentence); };
+  const auto fail = [this](const std::string& sentence) { throw Error(Code::FORMAT, where(file_) + sentence); };
   std::uint64_t alignment = 32;
   if (const auto given = metadata_.find("general.alignment"); given != metadata_.end()) {
     const bool whole = given->is_number_unsigned();
@@ -347,10 +347,10 @@ const GgufTensor* Gguf::find(const std::string& name) const noexcept {
 
 std::vector<double> Gguf::numbers(const std::string& name, std::int64_t most) const {
   const auto fail = [&](const std::string& rule) {
-    throw Error("TENSOR", where(file_) + "tensor " + in_quotes(name) + ' ' + rule);
+    throw Error(Code::TENSOR, where(file_) + "tensor " + in_quotes(name) + ' ' + rule);
   };
   const GgufTensor* tensor = find(name);
-  if (tensor == nullptr) throw Error("TENSOR", where(file_) + "no tensor is named " + in_quotes(name));
+  if (tensor == nullptr) throw Error(Code::TENSOR, where(file_) + "no tensor is named " + in_quotes(name));
   if (tensor->shape.size() != 1) fail("must have one axis but has " + std::to_string(tensor->shape.size()));
   if (tensor->shape.front() > most) {
     fail("must have at most " + std::to_string(most) + " elements but has " + std::to_string(tensor->shape.front()));

@@ -18,7 +18,7 @@ std::filesystem::path file_in(const std::filesystem::path& folder) {
   for (const char* name : usual_names) {
     if (std::filesystem::exists(folder / name, ignored)) return folder / name;
   }
-  throw Error("FILE", "[weights] a folder must hold model.safetensors or model.safetensors.index.json but " +
+  throw Error(Code::FILE, "[weights] a folder must hold model.safetensors or model.safetensors.index.json but " +
                           in_quotes(folder.string()) + " holds neither");
 }
 
@@ -33,7 +33,7 @@ bool is_plain_name(std::string_view name) {
 // {"weight_map": {"tensor": "model-00001-of-00002.safetensors", ...}}
 std::map<std::string, std::string> read_weight_map(const char* operation, const std::filesystem::path& path) {
   const auto fail = [&](const std::string& rule) {
-    throw Error("FORMAT", "[" + std::string(operation) + "] " + path.string() + ": " + rule);
+    throw Error(Code::FORMAT, "[" + std::string(operation) + "] " + path.string() + ": " + rule);
   };
   const Json index = parse_json(json_file_text(operation, path));
   const auto map = index.is_object() ? index.find("weight_map") : index.end();
@@ -65,7 +65,7 @@ const SafetensorsFile& Checkpoint::file_of(const std::string& name) const {
   if (shards_.empty()) return open_.at("");
   const auto shard = shards_.find(name);
   if (shard == shards_.end()) {
-    throw Error("TENSOR", "[weights] " + path_.string() + ": no tensor is named " + in_quotes(name));
+    throw Error(Code::TENSOR, "[weights] " + path_.string() + ": no tensor is named " + in_quotes(name));
   }
   return open_.try_emplace(shard->second, path_.parent_path() / shard->second).first->second;
 }
@@ -74,7 +74,7 @@ TensorInfo Checkpoint::info(const std::string& name) const {
   const SafetensorsFile& file = file_of(name);
   const TensorInfo* found = file.find(name);
   if (found == nullptr) {
-    throw Error("TENSOR", "[weights] " + path_.string() + ": the file that the index names for " + in_quotes(name) +
+    throw Error(Code::TENSOR, "[weights] " + path_.string() + ": the file that the index names for " + in_quotes(name) +
                               " must hold it but does not");
   }
   return *found;

@@ -147,17 +147,17 @@ std::vector<double> numbers_of(ElementType type, std::span<const std::byte> data
 void check_whole(const char* operation, const Tensor& tensor) {
   const std::string where = "[" + std::string(operation) + "] tensor " + in_quotes(tensor.name) + ": ";
   if (tensor.shape.size() > most_dimensions) {
-    throw Error("SHAPE", where + "at most " + std::to_string(most_dimensions) + " dimensions but got " +
+    throw Error(Code::SHAPE, where + "at most " + std::to_string(most_dimensions) + " dimensions but got " +
                              std::to_string(tensor.shape.size()));
   }
   const std::optional<std::uint64_t> bits = checked_bits(tensor.type, tensor.shape);
-  if (!bits) throw Error("SHAPE", where + "sizes must not be negative and their product must fit 64 bits");
+  if (!bits) throw Error(Code::SHAPE, where + "sizes must not be negative and their product must fit 64 bits");
   if (*bits % 8 != 0) {
-    throw Error("SHAPE", where + name(tensor.type) + " elements must fill whole bytes but got " +
+    throw Error(Code::SHAPE, where + name(tensor.type) + " elements must fill whole bytes but got " +
                              std::to_string(*bits) + " bits");
   }
   if (*bits / 8 != tensor.data.size()) {
-    throw Error("SHAPE", where + "its shape takes " + std::to_string(*bits / 8) + " bytes but its data has " +
+    throw Error(Code::SHAPE, where + "its shape takes " + std::to_string(*bits / 8) + " bytes but its data has " +
                              std::to_string(tensor.data.size()));
   }
 }

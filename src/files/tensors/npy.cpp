@@ -46,7 +46,7 @@ class HeaderParser {
  private:
   static constexpr std::array<std::string_view, 3> keys = {"descr", "fortran_order", "shape"};
 
-  [[noreturn]] void fail(const std::string& rule) const { throw Error("FORMAT", where_ + rule); }
+  [[noreturn]] void fail(const std::string& rule) const { throw Error(Code::FORMAT, where_ + rule); }
   [[noreturn]] void unexpected(const std::string& wanted) const {
     fail("the header must have " + wanted +
          (rest_.empty() ? " but ends" : " but got " + in_quotes(rest_.substr(0, 20))));
@@ -143,7 +143,7 @@ struct StoredType {
 
 StoredType stored_type(const std::string& descr, const std::string& where) {
   const auto fail = [&](const std::string& rule) {
-    throw Error("FORMAT", where + rule + " but got " + in_quotes(descr));
+    throw Error(Code::FORMAT, where + rule + " but got " + in_quotes(descr));
   };
   const char order = descr.empty() ? '\0' : descr[0];
   if (order != '<' && order != '>' && order != '|') fail("descr must begin with <, > or |");
@@ -203,29 +203,29 @@ std::pair<std::string, std::uint64_t> read_header(const files::InputFile& file, 
   const auto present = static_cast<std::size_t>(std::min<std::uint64_t>(file.size(), front.size()));
   file.read(0, std::span(front).first(present));
   if (present < magic.size() || std::memcmp(front.data(), magic.data(), magic.size()) != 0) {
-    throw Error("FORMAT", where + "a file must begin with \\x93NUMPY but this one of " + std::to_string(file.size()) +
+    throw Error(Code::FORMAT, where + "a file must begin with \\x93NUMPY but this one of " + std::to_string(file.size()) +
                               " bytes does not");
   }
   const int major = std::to_integer<int>(front[6]);
   const int minor = std::to_integer<int>(front[7]);
   const std::size_t begin = major == 1 ? 10 : 12;
-  if (present < begin) throw Error("FORMAT", where + "the header must be whole but the file ends within its length");
+  if (present < begin) throw Error(Code::FORMAT, where + "the header must be whole but the file ends within its length");
   if (major < 1 || major > 3 || minor != 0) {
-    throw Error("FORMAT", where + "the version must be 1.0, 2.0 or 3.0 but got " + std::to_string(major) + "." +
+    throw Error(Code::FORMAT, where + "the version must be 1.0, 2.0 or 3.0 but got " + std::to_string(major) + "." +
                               std::to_string(minor));
   }
   const std::uint32_t length = little_endian(std::span(front).subspan(8, begin - 8));
   if (length > longest_header) {
-    throw Error("FORMAT", where + "the header must be at most " + std::to_string(longest_header) +
+    throw Error(Code::FORMAT, where + "the header must be at most " + std::to_string(longest_header) +
                               " bytes but its length says " + std::to_string(length));
   }
   if (length > file.size() - begin) {
-    throw Error("FORMAT", where + "the header must end within the file's " + std::to_string(file.size()) +
+    throw Error(Code::FORMAT, where + "the header must end within the file's " + std::to_string(file.size()) +
                               " bytes but its length says " + std::to_string(length));
   }
   std::string text(length, '\0');
   file.read(begin, std::as_writable_bytes(std::span(text)));
-  if (text.find('\0') != std::string::npos) throw Error("FORMAT", where + "the header must be text but holds a byte 0");
+  if (text.find('\0') != std::string::npos) throw Error(Code::FORMAT, where + "the header must be text but holds a byte 0");
   return {std::move(text), begin + length};
 }
 
@@ -261,10 +261,10 @@ Tensor read_npy(const std::filesystem::path& path) {
   tensor.type = type;
   tensor.shape = std::move(header.shape);
   const std::optional<std::uint64_t> bits = files::checked_bits(type, tensor.shape);
-  if (!bits) throw Error("FORMAT", where + "the product of its shape must fit 64 bits but does not");
+  if (!bits) throw Error(Code::FORMAT, where + "the product of its shape must fit 64 bits but does not");
   tensor.bytes = *bits / 8;
   if (tensor.bytes != file.size() - begin) {
-    throw Error("FORMAT", where + "its shape takes " + std::to_string(tensor.bytes) + " bytes but the file holds " +
+    throw Error(Code::FORMAT, where + "its shape takes " + std::to_string(tensor.bytes) + " bytes but the file holds " +
                               std::to_string(file.size() - begin) + " behind the header");
   }
   tensor.data.resize(tensor.bytes);
@@ -280,7 +280,7 @@ Tensor read_npy(const std::filesystem::path& path) {
 void write_npy(const std::filesystem::path& path, const Tensor& tensor) {
   const char* type = files::numpy_name(tensor.type);
   if (type == nullptr) {
-    throw Error("FORMAT", "[npy] a type must have a spelling in .npy but " + std::string(name(tensor.type)) +
+    throw Error(Code::FORMAT, "[npy] a type must have a spelling in .npy but " + std::string(name(tensor.type)) +
                               " has none: use .safetensors");
   }
   files::check_whole("npy", tensor);

@@ -128,7 +128,7 @@ class HeaderReader final : public nlohmann::json_sax<json> {
   enum class Field { dtype, shape, data_offsets };
   static constexpr std::array<std::string_view, 3> field_names = {"dtype", "shape", "data_offsets"};
 
-  [[noreturn]] void fail(const std::string& rule) const { throw Error("FORMAT", where_ + rule); }
+  [[noreturn]] void fail(const std::string& rule) const { throw Error(Code::FORMAT, where_ + rule); }
   [[noreturn]] void fail_tensor(const std::string& rule) const {
     fail("tensor " + in_quotes(entry_.info.name) + ": " + rule);
   }
@@ -193,7 +193,7 @@ void check_names(const std::vector<Entry>& entries, const std::string& where) {
   std::sort(names.begin(), names.end());
   const auto twice = std::adjacent_find(names.begin(), names.end());
   if (twice != names.end()) {
-    throw Error("FORMAT", where + "tensor " + in_quotes(*twice) + ": a name must come once but came again");
+    throw Error(Code::FORMAT, where + "tensor " + in_quotes(*twice) + ": a name must come once but came again");
   }
 }
 
@@ -202,18 +202,18 @@ void check_tiling(const std::vector<Entry>& entries, std::uint64_t data_bytes, c
   for (const auto& [info, begin, end] : entries) {
     const std::string tensor = where + "tensor " + in_quotes(info.name) + ": ";
     if (end > data_bytes) {
-      throw Error("FORMAT", tensor + "must end within the file's " + std::to_string(data_bytes) +
+      throw Error(Code::FORMAT, tensor + "must end within the file's " + std::to_string(data_bytes) +
                                 " bytes of data but its data_offsets end at " + std::to_string(end));
     }
     if (begin != next) {
-      throw Error("FORMAT", tensor + "must begin at byte " + std::to_string(next) +
+      throw Error(Code::FORMAT, tensor + "must begin at byte " + std::to_string(next) +
                                 ", where the tensor before it ends, " + "but begins at " + std::to_string(begin) +
                                 (begin < next ? ": overlap" : ": hole"));
     }
     next = end;
   }
   if (next != data_bytes) {
-    throw Error("FORMAT", where + "the tensors end at byte " + std::to_string(next) +
+    throw Error(Code::FORMAT, where + "the tensors end at byte " + std::to_string(next) +
                               " of the data but the file holds " + std::to_string(data_bytes));
   }
 }
@@ -222,7 +222,7 @@ std::string json_text(const std::string& text, const char* what) {
   try {
     return json(text).dump();
   } catch (const json::type_error&) {
-    throw Error("FORMAT", "[safetensors] " + std::string(what) + " must be UTF-8 but got " + in_quotes(text));
+    throw Error(Code::FORMAT, "[safetensors] " + std::string(what) + " must be UTF-8 but got " + in_quotes(text));
   }
 }
 
@@ -233,11 +233,11 @@ Header parse_header(std::string_view text, std::uint64_t data_bytes, const std::
   const std::size_t first = text.find_first_not_of(white_space);
   if (first == std::string_view::npos || text[first] != '{') {
     const std::string got = first == std::string_view::npos ? "nothing" : in_quotes(text.substr(first, 1));
-    throw Error("FORMAT", where + "the header must begin with { but got " + got);
+    throw Error(Code::FORMAT, where + "the header must begin with { but got " + got);
   }
   const std::size_t nul = text.find('\0');  // the parser would take it for the end of the text
   if (nul != std::string_view::npos) {
-    throw Error("FORMAT", where + "the header must be JSON but byte " + std::to_string(nul) + " of it is 0");
+    throw Error(Code::FORMAT, where + "the header must be JSON but byte " + std::to_string(nul) + " of it is 0");
   }
   HeaderReader reader(where);
   json::sax_parse(text.begin(), text.end(), &reader);
@@ -269,7 +269,7 @@ std::string make_header(std::span<const Tensor* const> tensors, const std::map<s
   for (const Tensor* tensor : tensors) {
     check_whole("safetensors", *tensor);
     if (!names.insert(tensor->name).second) {
-      throw Error("FORMAT", "[safetensors] tensor " + in_quotes(tensor->name) + ": a name must come once and not be " +
+      throw Error(Code::FORMAT, "[safetensors] tensor " + in_quotes(tensor->name) + ": a name must come once and not be " +
                                 std::string(metadata_name) + " but it is taken");
     }
     separate();
@@ -283,7 +283,7 @@ std::string make_header(std::span<const Tensor* const> tensors, const std::map<s
   text.resize((text.size() + 7) / 8 * 8, ' ');
   const std::uint64_t length = text.size() - 8;
   if (length > longest_header) {
-    throw Error("FORMAT", "[safetensors] the header must be at most " + std::to_string(longest_header) +
+    throw Error(Code::FORMAT, "[safetensors] the header must be at most " + std::to_string(longest_header) +
                               " bytes but got " + std::to_string(length));
   }
   for (std::size_t i = 0; i < 8; ++i) text[i] = static_cast<char>(length >> (8 * i) & 0xFF);

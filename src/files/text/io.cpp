@@ -22,7 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 
 [[noreturn]] void fail(const char* operation, const fs::path& path, const std::string& rule) {
-  throw Error("FILE", "[" + std::string(operation) + "] " + path.string() + ": " + rule);
+  throw Error(Code::FILE, "[" + std::string(operation) + "] " + path.string() + ": " + rule);
 }
 
 std::string reason(int error) { return std::generic_category().message(error); }

@@ -7,7 +7,7 @@ namespace {
 
 Pairing pairing(Reading& reading, const Part& part, Pairing usual) {
   if (part.keys.boolean("position_encoding_2d").value_or(false)) {
-    throw Error("ROPE",
+    throw Error(Code::ROPE,
                 "[read_config] a chatglm must have positions of one axis but position_encoding_2d is true: the first "
                 "ChatGLM turns each half of the head by its own coordinate");
   }

@@ -25,7 +25,7 @@ void require_half(const Part& part, double partial, int width) {
   const auto heads = part.keys.integer("num_attention_heads", 1, most_heads).value_or(part.family.shape.heads);
   const auto run = static_cast<int>(static_cast<double>(width / static_cast<int>(heads)) * partial);
   if (2 * run == width) return;
-  throw Error("CONFIG_VALUE", "[read_config] " + part.keys.path_of(part.family.partial_key) +
+  throw Error(Code::CONFIG_VALUE, "[read_config] " + part.keys.path_of(part.family.partial_key) +
                                   " of a head must make half of the " + std::to_string(width) + " elements but makes " +
                                   std::to_string(run));
 }
@@ -48,7 +48,7 @@ HeadShape audio_width_as_head(Reading& reading, const Part& part) { return one_h
 void window_and_frame(Reading&, const Part& part, const RopeKeys& keys, Rope& rope) {
   const auto run = static_cast<int>(rope.head_dim * partial_of(part, keys));
   if (run < 2 || run % 2 != 0 || 2 * run > rope.head_dim) {
-    throw Error("CONFIG_VALUE", "[read_config] partial_rotary_factor * " + part.keys.path_of("head_dim") +
+    throw Error(Code::CONFIG_VALUE, "[read_config] partial_rotary_factor * " + part.keys.path_of("head_dim") +
                                     " must be even and twice fit into the head but got " + std::to_string(run));
   }
   rope.rotary_dim = 2 * run;

@@ -7,7 +7,7 @@ namespace rotary::files {
 
 void require_quarters(const Part& part, int head_dim) {
   if (head_dim % 4 == 0) return;
-  throw Error("CONFIG_VALUE", "[read_config] " + part.keys.path_of("head_dim") +
+  throw Error(Code::CONFIG_VALUE, "[read_config] " + part.keys.path_of("head_dim") +
                                   " must be a multiple of 4 for a rope of two axes but got " +
                                   std::to_string(head_dim));
 }
