@@ -16,9 +16,20 @@ set(rotary_files_sources
   src/files/gguf/gguf.cpp
   src/files/gguf/model.cpp
   src/files/gguf/model_scaling.cpp
-  src/files/models/context.cpp
   src/files/models/families.cpp
   src/files/models/known.cpp
+  src/files/models/quirks/chatglm.cpp
+  src/files/models/quirks/clvp.cpp
+  src/files/models/quirks/deepseek_v4.cpp
+  src/files/models/quirks/dots3_note.cpp
+  src/files/models/quirks/esmfold2.cpp
+  src/files/models/quirks/gemma4.cpp
+  src/files/models/quirks/heads.cpp
+  src/files/models/quirks/layers.cpp
+  src/files/models/quirks/mistral.cpp
+  src/files/models/quirks/one_head.cpp
+  src/files/models/quirks/scaling.cpp
+  src/files/models/quirks/towers.cpp
   src/files/models/without_rope.cpp
   src/files/tensors/checkpoint.cpp
   src/files/tensors/element_types.cpp

@@ -144,9 +144,9 @@ void compare_buffers(Model& model, const Checkpoint& checkpoint) {
 
 }  // namespace
 
-void name_learned(Reading& reading, const Part& part, ModelRope& used) {
-  for (const std::string_view name : words(part.family.log_multiplier)) used.log_multiplier.emplace_back(name);
-  if (!used.log_multiplier.empty()) reading.note(part.path, sentence_at_start(used));
+void name_learned(Reading& reading, const Part& part, Names names, ModelRope& used) {
+  used.log_multiplier.assign(names.begin(), names.end());
+  reading.note(part.path, sentence_at_start(used));
 }
 
 }  // namespace rotary::files

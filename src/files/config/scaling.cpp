@@ -96,7 +96,8 @@ class ScalingReader {
 
   double factor() {
     const std::string& other = keys_.path();
-    const bool has_default = !part_.family.scaling_key.empty() && other.ends_with(part_.family.scaling_key);
+    const std::string_view own = part_.family.quirk->scaling_key;
+    const bool has_default = !own.empty() && other.ends_with(own);
     const char* key = has_default && !keys_.has("factor") ? "scaling_factor" : "factor";
     const auto value = keys_.number(key);
     if (!value && !has_default) missing("factor");
@@ -134,39 +135,35 @@ class ScalingReader {
     }
     const auto longest = longest_length();
     if (!longest) missing("original_max_position_embeddings (or the model max_position_embeddings)");
-    note("original_max_position_embeddings is not given: max_position_embeddings " + std::to_string(*longest) +
-         ", as the frameworks read it");
-    return *longest;
+    origins().set("scaling.trained_length", longest->from);
+    note("original_max_position_embeddings is not given: max_position_embeddings " +
+         std::to_string(longest->positions) + ", as the frameworks read it");
+    return longest->positions;
   }
 
-  // max_position_embeddings, the file's or the class default; the origin of the trained length that it stands for.
-  std::optional<std::int64_t> longest_length() {
-    if (const auto given = context_length(part_.keys)) {
-      origins().derived("scaling.trained_length", context_word());
-      return given;
-    }
-    const std::int64_t usual = part_.known ? usual_context(part_.family.type) : 0;
+  // max_position_embeddings, the file's or the class default.
+  struct Length {
+    std::int64_t positions = 0;
+    From from;
+  };
+  std::optional<Length> longest_length() {
+    if (const auto given = context_length(part_.keys)) return Length{*given, {Origin::derived, context_word()}};
+    const std::int64_t usual = part_.family.context;
     if (usual == 0) return std::nullopt;
-    origins().usual("scaling.trained_length", part_.name());
     note("max_position_embeddings is not given: " + std::to_string(usual) + ", the default of " + part_.name());
-    return usual;
+    return Length{usual, {Origin::model_default, part_.name()}};
   }
 
   // What the file calls max_position_embeddings.
-  std::string context_word() {
-    const ValueOrigin* context = origins().find("context");
-    return context == nullptr ? "max_position_embeddings" : last_word(context->from);
-  }
+  std::string context_word() { return context_key(part_.keys).value_or("max_position_embeddings"); }
 
   // factor, or max_position_embeddings / L0 where it is null or missing.
   double factor_or_ratio(std::int64_t trained) {
     if (keys_.has("factor")) return factor();
-    const ValueOrigin trained_from = *origins().find("scaling.trained_length");
     const auto longest = longest_length();
     if (!longest) missing("factor (or the model max_position_embeddings)");
-    origins().add({trained_from});
     origins().derived("scaling.factor", context_word() + " / original_max_position_embeddings");
-    const double ratio = static_cast<double>(*longest) / static_cast<double>(trained);
+    const double ratio = static_cast<double>(longest->positions) / static_cast<double>(trained);
     note("factor is not given: max_position_embeddings / original_max_position_embeddings = " + spelled(ratio));
     if (ratio < 1 && context_.rope.type != "longrope") {
       throw Error(Code::CONFIG_VALUE,
@@ -187,7 +184,7 @@ class ScalingReader {
   }
 
   Scaling dynamic() {
-    if (part_.family.alpha_is_ntk && keys_.has("alpha")) {
+    if (part_.family.quirk->alpha_is_ntk && keys_.has("alpha")) {
       for (const char* key : {"factor", "beta_fast", "beta_slow", "mscale", "mscale_all_dim"}) keys_.number(key);
       note(
           "rope_type dynamic with alpha is the static NTK base of the Hunyuan models; factor and the yarn keys beside "
@@ -202,8 +199,9 @@ class ScalingReader {
     }
     const auto longest = longest_length();
     if (!longest) missing("the model max_position_embeddings");
-    origins().same("scaling.trained_length", "context");
-    return Dynamic{.factor = f, .trained_length = *longest};
+    origins().set("scaling.trained_length", longest->from);
+    if (const auto key = context_key(part_.keys)) origins().read("scaling.trained_length", part_.keys, *key);
+    return Dynamic{.factor = f, .trained_length = longest->positions};
   }
 
   Scaling ntk_fixed() {
@@ -239,9 +237,12 @@ class ScalingReader {
       note(keys_.path_of("truncate") +
            " has no effect: transformers reads it beside the layer types of rope_parameters only");
     }
-    origins().usual("scaling.truncate", context_.rope.type);
-    origins().same("scaling.truncate", "truncate");
-    return context_.rope.truncate.value_or(true);
+    if (!context_.rope.truncate) {
+      origins().usual("scaling.truncate", context_.rope.type);
+      return true;
+    }
+    origins().set("scaling.truncate", context_.rope.truncate_from);
+    return *context_.rope.truncate;
   }
 
   Scaling yarn(const std::string& type) {
@@ -257,11 +258,7 @@ class ScalingReader {
     read_magnitude(yarn);
     record_magnitude(yarn);
     yarn.attention_factor = attention_factor();
-    if (part_.family.yarn_keeps_length && !yarn.attention_factor) {
-      yarn.attention_factor = 1;
-      origins().usual("attention_factor", part_.name());
-      note("yarn without an attention factor, as " + part_.name() + " has it");
-    }
+    if (const auto own = part_.family.quirk->yarn) own(reading_, part_, yarn);
     if (yarn.mscale.has_value() != yarn.mscale_all_dim.has_value() && !yarn.mscale_ratio) {
       note("mscale and mscale_all_dim count only together: the one in " + keys_.path() + " is not used");
     }
@@ -301,7 +298,7 @@ class ScalingReader {
     if (const auto value = moderate("attn_factor")) {
       yarn.attn_factor = *value;
       record("scaling.attn_factor", "attn_factor");
-      origins().derived("attention_factor", "attn_factor * (" + origins().find("attention_factor")->from + ")");
+      origins().multiplied("attention_factor", "attn_factor");
       note("attn_factor multiplies the attention factor, as in vLLM; transformers does not read it");
     }
     if (yarn.extrapolation_factor != 1) note("extrapolation_factor is read as in vLLM; transformers does not read it");
@@ -347,11 +344,7 @@ class ScalingReader {
     }
     if (rope.long_mscale) record("scaling.long_mscale", "long_mscale");
     rope.factor = factor_or_ratio(rope.trained_length);
-    if (part_.family.short_factors_only) {
-      rope.long_factor = rope.short_factor;
-      origins().derived("scaling.long_factor", "short_factor");
-      note("long_factor is not used: transformers turns " + part_.name() + " by short_factor at every length");
-    }
+    if (const auto own = part_.family.quirk->longrope) own(reading_, part_, rope);
     return rope;
   }
 
@@ -380,7 +373,7 @@ class ScalingReader {
     const auto given = keys_.number("factor");
     record_or_usual("scaling.factor", "factor");
     origins().usual("scaling.fraction", part_.name());
-    origins().same("scaling.fraction", "partial");
+    if (context_.partial_from) origins().set("scaling.fraction", *context_.partial_from);
     note("rope_type proportional: " + spelled(context_.partial) + " of the pairs of the whole head turn");
     return Proportional{.fraction = context_.partial, .factor = given ? at_least_one("factor", *given) : 1};
   }

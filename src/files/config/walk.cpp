@@ -52,7 +52,7 @@ bool has_rope_keys(const Object& keys) {
 const Family* first_family(std::initializer_list<std::string> types, bool vision_only) {
   for (const std::string& type : types) {
     const Family* family = find_family(type);
-    if (family != nullptr && (!vision_only || is_vision(family->axes))) return family;
+    if (family != nullptr && (!vision_only || family->tower != nullptr)) return family;
   }
   return nullptr;
 }
@@ -150,7 +150,7 @@ class Walk {
     }
     const Family own = with_parents_defaults(family, node);
     const Part part{node.path, node.keys, own, known};
-    if (is_vision(family.axes)) {
+    if (family.tower != nullptr) {
       read_vision_part(reading_, part);
     } else {
       read_text_part(reading_, part);
@@ -163,7 +163,7 @@ class Walk {
       if (node.role() == Role::text)
         throw Error(Code::ROPE, "[read_config] a rope must be a rotation of q and k but " + node.type + ' ' + why);
       ignore_rope_keys(node.keys);
-      return reading_.note(node.path, "no rope is given: " + node.type + ' ' + why);
+      return reading_.note_no_rope(node.path, node.type + ' ' + why);
     }
     const bool model = is_model(node.keys);
     const bool asks = model && (node.role() == Role::text || (reading_.options.pairing && has_rope_keys(node.keys)));
@@ -274,7 +274,9 @@ std::string meant_type(Reading& reading, const Object& root, const std::string& 
   return meant;
 }
 
-Model read_json(const Json& json, const ConfigOptions& options) {
+}  // namespace
+
+Answer read_json(const Json& json, const ConfigOptions& options) {
   if (!json.is_object()) {
     const std::string is = json.type_name();
     throw Error(Code::JSON, "[read_config] a config must be a JSON object but is " +
@@ -302,10 +304,13 @@ Model read_json(const Json& json, const ConfigOptions& options) {
     }
   }
   refuse_leftovers(reading, json);
-  return std::move(reading.model);
+  return {std::move(reading.model), std::move(reading.without)};
 }
 
-}  // namespace
+void Reading::note_no_rope(const std::string& part, const std::string& why) {
+  note(part, "no rope is given: " + why);
+  without.push_back({part, why});
+}
 
 void Reading::note(const std::string& part, const std::string& sentence) {
   std::string whole = printable((part.empty() ? "" : part + ": ") + sentence);
@@ -318,7 +323,7 @@ void Reading::note(const std::string& part, const std::string& sentence) {
 namespace rotary {
 
 Model parse_config(std::string_view json, const ConfigOptions& options) {
-  return files::read_json(files::parse_json(json), options);
+  return files::read_json(files::parse_json(json), options).model;
 }
 
 Model read_config(const std::filesystem::path& path, const ConfigOptions& options) {
