@@ -15,6 +15,7 @@
 namespace rotary_torch {
 namespace {
 
+using rotary::Code;
 using rotary::files::Json;
 using rotary::files::json_file_text;
 using rotary::files::Object;
@@ -61,7 +62,8 @@ void check(const DecoderConfig& c) {
   }
   const std::int64_t head_dim = c.head_dim == 0 ? c.width / c.heads : c.head_dim;
   if ((c.position == PositionEncoding::rope) != c.rope.has_value()) {
-    refuse(Code::ROPE, "a rope must be given where positions are rope, and only there, but they are ", name(c.position));
+    refuse(Code::ROPE, "a rope must be given where positions are rope, and only there, but they are ",
+           name(c.position));
   }
   if (c.rope && c.rope->rope.head_dim != head_dim) {
     refuse(Code::SHAPE, "the rope must be for heads of ", head_dim, " elements but has ", c.rope->rope.head_dim);

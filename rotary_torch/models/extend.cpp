@@ -9,6 +9,7 @@
 namespace rotary_torch {
 namespace {
 
+using rotary::Code;
 using rotary::Error;
 
 rotary::Scaling scaling_named(std::string_view word, double factor, std::int64_t trained_length) {
@@ -44,7 +45,7 @@ rotary::Rope extended_rope(const DecoderConfig& config, std::string_view scaling
                 "[extend] scaling must be none, linear, ntk, dynamic, yarn or llama3 but got '" + word + "'");
   if (!config.rope || config.position != PositionEncoding::rope) {
     throw Error(Code::ROPE, "[extend] a scaling needs a model whose positions are a rope but they are " +
-                            std::string(name(config.position)));
+                                std::string(name(config.position)));
   }
   const rotary::ModelRope& own = *config.rope;
   rotary::Rope rope = own.rope;
@@ -54,7 +55,7 @@ rotary::Rope extended_rope(const DecoderConfig& config, std::string_view scaling
   }
   if (!std::holds_alternative<rotary::Unscaled>(rope.scaling)) {
     throw Error(Code::SCALING, "[extend] the model's rope must be unscaled but it is " +
-                               std::string(rotary::name(rope.scaling)) + " already: scaling none keeps it");
+                                   std::string(rotary::name(rope.scaling)) + " already: scaling none keeps it");
   }
   if (!(factor > 1) || !std::isfinite(factor))
     throw Error(Code::SCALING, "[extend] factor must be above 1 but got " + shown(factor));

@@ -10,6 +10,7 @@
 
 namespace rotary_torch {
 
+using rotary::Code;
 using rotary::files::Json;
 using rotary::files::Object;
 
@@ -181,9 +182,9 @@ void read_biases(const Family& family, const Object& keys, DecoderConfig& c) {
 }
 
 std::int64_t window_of(const Object& keys) {
-  constexpr std::int64_t usual = 4096;
+  constexpr std::int64_t otherwise = 4096;
   if (keys.is_null("sliding_window")) return 0;
-  return keys.integer("sliding_window", 1, most).value_or(usual);
+  return keys.integer("sliding_window", 1, most).value_or(otherwise);
 }
 
 void read_windows(const Family& family, const Object& keys, DecoderConfig& c) {
@@ -245,12 +246,12 @@ const TensorNames& tensor_names(const Family& family) noexcept { return *family.
 rotary::ModelRope sole_rope(const rotary::Model& model) {
   if (model.ropes.size() != 1) {
     refuse(Code::ROPE, "a decoder must have one rope for all of its layers but " + model.model_type + " has " +
-                       std::to_string(model.ropes.size()));
+                           std::to_string(model.ropes.size()));
   }
   const rotary::ModelRope& rope = model.ropes.front();
   if (!rope.layers_without_rope.empty()) {
-    refuse(Code::ROPE, "all layers of a " + model.model_type + " must turn but layer " +
-                       std::to_string(rope.layers_without_rope.front()) + " does not");
+    refuse(Code::ROPE, "all layers of a " + model.model_type + " must rotate but layer " +
+                           std::to_string(rope.layers_without_rope.front()) + " does not");
   }
   return rope;
 }
@@ -288,8 +289,9 @@ DecoderConfig read_family(const Family& family, const std::string& text, const O
   if (is_gptj(family) || is_gpt_neox(family)) {
     c.kv_heads = c.heads;
     if (c.heads * c.head_dim != c.width) {
-      refuse(Code::CONFIG_VALUE, "the heads of " + std::string(family.type) + " must share the " + std::to_string(c.width) +
-                                 " elements but are " + std::to_string(c.heads) + " of " + std::to_string(c.head_dim));
+      refuse(Code::CONFIG_VALUE, "the heads of " + std::string(family.type) + " must share the " +
+                                     std::to_string(c.width) + " elements but are " + std::to_string(c.heads) + " of " +
+                                     std::to_string(c.head_dim));
     }
   } else {
     c.kv_heads = c.rope->kv_heads;

@@ -62,11 +62,11 @@ struct Step : torch::autograd::Function<Step> {
                         const std::optional<Tensor>& bias, const TableTensors* table, const ScoreMask& mask,
                         const FusedAttention& f) {
     const Tensor all = at::linear(x, weight, bias).view({x.size(0), x.size(1), f.heads + 2 * f.kv_heads, f.head_dim});
-    if (table != nullptr) rotate_(all.narrow(2, 0, f.turning), *table, Dims::bthd, f.first);
+    if (table != nullptr) rotate_(all.narrow(2, 0, f.rotated), *table, Dims::bthd, f.first);
     const bool by_small = small(f, x.size(0));
     const auto [y, logsumexp] =
         by_small ? small_heads_forward(all, f.heads, mask, f.scale) : flash_forward(all, mask, f.scale);
-    const TableTensors rows = table == nullptr ? TableTensors{{}, {}, rotary::Pairing::half} : *table;
+    const TableTensors rows = table == nullptr ? TableTensors{} : *table;
     context->save_for_backward({x, weight, rows.cos, rows.sin, mask.bias, all, y.detach(), logsumexp});
     auto& words = context->saved_data;
     words["pairing"] = static_cast<std::int64_t>(rows.pairing);
@@ -74,7 +74,7 @@ struct Step : torch::autograd::Function<Step> {
     words["small"] = by_small;
     words["has_bias"] = bias.has_value();
     words["heads"] = f.heads;
-    words["turning"] = f.turning;
+    words["rotated"] = f.rotated;
     words["first"] = f.first;
     words["scale"] = f.scale;
     return y;
@@ -104,8 +104,9 @@ struct Step : torch::autograd::Function<Step> {
                              : flash_backward(grad, all, y, logsumexp, mask, scale);
     if (cos.defined()) {
       const auto pairing = static_cast<rotary::Pairing>(words["pairing"].toInt());
-      const Tensor turning = block.narrow(2, 0, words["turning"].toInt());
-      rotary::rotate_backward(heads_of(turning, words["first"].toInt()), core_table(cos, sin, pairing), threads());
+      const BorrowedTable rows(cos, sin, pairing);
+      rotary::rotate(heads_of(block.narrow(2, 0, words["rotated"].toInt()), words["first"].toInt()), rows.table,
+                     {rotary::Direction::backward, threads()});
     }
     return block;
   }

@@ -104,7 +104,7 @@ class Plain {
   }
 
   // x [tokens, head_dim] at positions 0, 1, ...
-  Tensor turned(const Tensor& x) const {
+  Tensor rotated(const Tensor& x) const {
     if (c.position != PositionEncoding::rope) return x;
     Tensor y = x.clone();
     const int n = c.rope->rope.rotary_dim;
@@ -137,7 +137,7 @@ class Plain {
         const std::int64_t shared = h / (c.heads / c.kv_heads);
         Tensor q = all[b].select(1, h), k = all[b].select(1, c.heads + shared);
         if (c.qk_norm) q = norm_of_head(q, name + "q_norm"), k = norm_of_head(k, name + "k_norm");
-        Tensor scores = at::matmul(turned(q), turned(k).t()) / std::sqrt(double(head_dim));
+        Tensor scores = at::matmul(rotated(q), rotated(k).t()) / std::sqrt(double(head_dim));
         if (c.position == PositionEncoding::alibi) scores = scores + slopes[static_cast<std::size_t>(h)] * apart;
         const Tensor unseen = padding.defined() ? hidden.logical_or(padding[b] == 0) : hidden;
         scores = scores.masked_fill(unseen, -HUGE_VAL).softmax(-1).nan_to_num(0);
