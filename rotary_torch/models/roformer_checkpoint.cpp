@@ -179,10 +179,12 @@ RoFormerConfig read_roformer_config(const std::filesystem::path& dir) {
   rotary::files::Ledger ledger;
   const Object keys(json, "", ledger);
   refuse_unsupported(keys);
-  constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
+  constexpr std::int64_t max_value = std::numeric_limits<std::int32_t>::max();
   constexpr std::int64_t max_layers = 10000, max_rows = std::int64_t{1} << 24;  // of the table, which is made whole
   RoFormerConfig config;
-  const auto size = [&](const char* key, std::int64_t& value) { value = keys.integer(key, 1, most).value_or(value); };
+  const auto size = [&](const char* key, std::int64_t& value) {
+    value = keys.integer(key, 1, max_value).value_or(value);
+  };
   size("vocab_size", config.vocabulary);
   size("embedding_size", config.embedding_size);
   size("hidden_size", config.width);

@@ -156,9 +156,9 @@ TEST(RoFormerNotebook, TheBf16TableIsAnotherTable) {
   exact->eval();
   rounded->eval();
   const Tensor ids = at::arange(15).view({1, 15});
-  const double apart = difference(rounded->hidden(ids), exact->hidden(ids));
-  EXPECT_GT(apart, 1e-6);
-  EXPECT_LT(apart, 2e-2);
+  const double distance = difference(rounded->hidden(ids), exact->hidden(ids));
+  EXPECT_GT(distance, 1e-6);
+  EXPECT_LT(distance, 2e-2);
 }
 
 TEST(RoFormerNotebook, InitialisesWithTheDeviationAsked) {

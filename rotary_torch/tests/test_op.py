@@ -294,8 +294,8 @@ class Table(unittest.TestCase):
                     got, exact = made[row, column], mpmath.mpf(factor) * exact
                     error = abs(mpmath.mpf(got.item()) - exact)
                     for direction in [-torch.inf, torch.inf]:
-                        beside = torch.nextafter(got, torch.tensor(direction)).item()
-                        self.assertLessEqual(error, abs(mpmath.mpf(beside) - exact), (values[row], column))
+                        neighbour = torch.nextafter(got, torch.tensor(direction)).item()
+                        self.assertLessEqual(error, abs(mpmath.mpf(neighbour) - exact), (values[row], column))
 
     def test_batch_rows_axes_and_integer_kinds(self):
         inv_freq = 10.0 ** -torch.arange(4, dtype=torch.float64)
