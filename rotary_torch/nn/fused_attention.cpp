@@ -9,6 +9,7 @@
 
 #include "rotary_torch/nn/small_heads.h"
 #include "rotary_torch/op/bridge.h"
+#include "rotary_torch/op/dims.h"
 
 namespace rotary_torch {
 namespace {
@@ -18,13 +19,8 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 // f32 [batch, tokens, heads, head_dim], inner stride 1: the block of every head that begins at first.
-rotary::Heads heads_of(const Tensor& x, std::int64_t first) {
-  rotary::Layout layout;
-  layout.batch = x.size(0), layout.batch_stride = x.stride(0);
-  layout.tokens = x.size(1), layout.token_stride = x.stride(1);
-  layout.heads = x.size(2), layout.head_stride = x.stride(2);
-  layout.head_dim = static_cast<int>(x.size(3));
-  const rotary::Heads heads{x.mutable_data_ptr<float>(), rotary::DType::f32, layout};
+rotary::Heads blocks_of(const Tensor& x, std::int64_t first) {
+  const rotary::Heads heads = heads_of(x, places_of(Dims::bthd));
   return rotary::slice(heads, static_cast<int>(first), static_cast<int>(x.size(3) - first));
 }
 
@@ -105,7 +101,7 @@ struct Step : torch::autograd::Function<Step> {
     if (cos.defined()) {
       const auto pairing = static_cast<rotary::Pairing>(words["pairing"].toInt());
       const BorrowedTable rows(cos, sin, pairing);
-      rotary::rotate(heads_of(block.narrow(2, 0, words["rotated"].toInt()), words["first"].toInt()), rows.table,
+      rotary::rotate(blocks_of(block.narrow(2, 0, words["rotated"].toInt()), words["first"].toInt()), rows.table,
                      {rotary::Direction::backward, threads()});
     }
     return block;

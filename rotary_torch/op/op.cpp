@@ -6,14 +6,13 @@
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
-#include <limits>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "rotary_torch/op/bridge.h"
-#include "values/names.h"
+#include "rotary_torch/op/dims.h"
 #include "values/pairings.h"
 
 namespace rotary_torch {
@@ -22,41 +21,11 @@ namespace {
 using at::Tensor;
 using rotary::Direction;
 using rotary::Pairing;
-using rotary::detail::Named;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 // ---- checks --------------------------------------------------------------------------------------
 
-constexpr Named<Dims> all_dims[] = {
-    {Dims::bthd, "bthd"}, {Dims::bhtd, "bhtd"}, {Dims::tbhd, "tbhd"}, {Dims::thd, "thd"}};
-
-// Where batch (-1: there is none), tokens and heads lie among the dimensions of x.
-struct Places {
-  std::int64_t batch;
-  std::int64_t tokens;
-  std::int64_t heads;
-};
-Places places_of(Dims dims) {
-  switch (dims) {
-    case Dims::bthd:
-      return {0, 1, 2};
-    case Dims::bhtd:
-      return {0, 2, 1};
-    case Dims::tbhd:
-      return {1, 0, 2};
-    case Dims::thd:
-      return {-1, 0, 1};
-  }
-  TORCH_CHECK(false, "[rotate] dims must be bthd, bhtd, tbhd or thd but got value ", static_cast<int>(dims));
-}
-
-Dims dims_named(std::string_view operation, std::string_view word) {
-  for (const Named<Dims>& row : all_dims) {
-    if (word == row.name) return row.value;
-  }
-  TORCH_CHECK(false, "[", operation, "] layout must be ", rotary::detail::list_of(all_dims), " but got ", word);
-}
 // "unset", the name of a pairing that nobody set, is refused as unknown words are.
 Pairing pairing_named(std::string_view operation, std::string_view word) {
   try {
@@ -96,7 +65,7 @@ Call check(std::string_view operation, const Tensor& x, const Tensor& cos, const
            std::string_view layout, std::int64_t first, Direction direction) {
   const Call call{places_of(dims_named(operation, layout)), pairing_named(operation, pairing), first, direction};
   check_kinds(operation, x, cos, sin);
-  const std::int64_t dimensions = call.places.batch < 0 ? 3 : 4;
+  const std::int64_t dimensions = call.places.dimensions();
   TORCH_CHECK(x.dim() == dimensions, "[", operation, "] layout ", layout, " takes ", dimensions,
               " dimensions but x has shape ", x.sym_sizes());
   TORCH_CHECK((cos.dim() == 2 || cos.dim() == 3) && cos.dim() == sin.dim(), "[", operation,
@@ -162,28 +131,11 @@ void plain_into(const Tensor& out, const Tensor& x, const Tensor& cos, const Ten
   y1.copy_(r1);
 }
 
-rotary::Layout layout_of(const Tensor& x, const Places& p) {
-  const std::int64_t head_dim = x.size(-1);
-  TORCH_CHECK(head_dim <= std::numeric_limits<int>::max(), "[rotate] head_dim must fit an int but got ", head_dim);
-  rotary::Layout layout;
-  if (p.batch >= 0) layout.batch = x.size(p.batch), layout.batch_stride = x.stride(p.batch);
-  layout.tokens = x.size(p.tokens), layout.token_stride = x.stride(p.tokens);
-  layout.heads = x.size(p.heads), layout.head_stride = x.stride(p.heads);
-  layout.head_dim = static_cast<int>(head_dim);
-  return layout;
-}
-
-rotary::DType dtype_of(const Tensor& x) {
-  return x.scalar_type() == at::kFloat  ? rotary::DType::f32
-         : x.scalar_type() == at::kHalf ? rotary::DType::f16
-                                        : rotary::DType::bf16;
-}
-
 // By rotary::rotate; in and out have inner stride 1, and are one tensor for in place.
 void core_into(const Tensor& out, const Tensor& in, const Tensor& cos, const Tensor& sin, const Call& call) {
   const int first = static_cast<int>(call.first), block = static_cast<int>(in.size(-1) - call.first);
-  const rotary::Heads to{out.mutable_data_ptr(), dtype_of(out), layout_of(out, call.places)};
-  const rotary::ConstHeads from{in.const_data_ptr(), dtype_of(in), layout_of(in, call.places)};
+  const rotary::Heads to = heads_of(out, call.places);
+  const rotary::ConstHeads from = const_heads_of(in, call.places);
   if (call.first > 0 && !out.is_same(in)) {
     out.narrow(-1, 0, call.first).copy_(in.narrow(-1, 0, call.first));
   }
@@ -351,9 +303,7 @@ void rotate_in_place_autograd(const Tensor& x, const Tensor& cos, const Tensor& 
 
 }  // namespace
 
-// ---- the C++ face --------------------------------------------------------------------------------
-
-const char* name(Dims dims) noexcept { return rotary::detail::name_in(all_dims, dims); }
+// ---- the C++ functions --------------------------------------------------------------------------------
 
 Tensor rotate(const Tensor& x, const TableTensors& t, Dims dims, std::int64_t first) {
   return call_op<Direction::forward>(x, t.cos, t.sin, rotary::name(t.pairing), name(dims), first);

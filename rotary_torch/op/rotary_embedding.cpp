@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "rotary_torch/op/bridge.h"
+#include "rotary_torch/op/dims.h"
 
 namespace rotary_torch {
 namespace {
@@ -15,10 +16,10 @@ namespace {
 using at::Tensor;
 
 std::int64_t tokens_of(const Tensor& x, Dims dims) {
-  const std::int64_t place = dims == Dims::bhtd ? 2 : dims == Dims::bthd ? 1 : 0;
-  TORCH_CHECK(x.dim() == (dims == Dims::thd ? 3 : 4), "[rotary_embedding] layout ", name(dims), " takes ",
-              dims == Dims::thd ? 3 : 4, " dimensions but x has shape ", x.sizes());
-  return x.size(place);
+  const Places places = places_of(dims);
+  TORCH_CHECK(x.dim() == places.dimensions(), "[rotary_embedding] layout ", name(dims), " takes ", places.dimensions(),
+              " dimensions but x has shape ", x.sizes());
+  return x.size(places.tokens);
 }
 
 RotaryEmbeddingOptions with_first(RotaryEmbeddingOptions options, std::int64_t first) {
