@@ -18,6 +18,7 @@ namespace rotary_torch {
 namespace {
 
 using at::Tensor;
+using rotary::Code;
 
 constexpr Refusal refuse{"decoder"};
 
@@ -85,14 +86,15 @@ void DecoderImpl::initialise(double deviation) {
 
 void DecoderImpl::set_rope(const rotary::Rope& rope) {
   if (config_.position != PositionEncoding::rope) {
-    refuse(Code::ROPE, "a rope takes a model with rope positions but this one has ", rotary_torch::name(config_.position));
+    refuse(Code::ROPE, "a rope takes a model with rope positions but this one has ",
+           rotary_torch::name(config_.position));
   }
   rotary::ModelRope replaced = *config_.rope;
   replaced.rope = rope;
   if (replaced.rope.rotary_dim == 0) replaced.rope.rotary_dim = rope.head_dim;
   if (rope.head_dim != config_.head_dim || replaced.first + replaced.rope.rotary_dim > config_.head_dim) {
     refuse(Code::SHAPE, "a rope must fit the heads of ", config_.head_dim, " elements but has ", rope.head_dim,
-           " and turns ", replaced.rope.rotary_dim, " from ", replaced.first);
+           " and rotates ", replaced.rope.rotary_dim, " from ", replaced.first);
   }
   rotary_ = RotaryEmbedding(replaced, RotaryEmbeddingOptions{.angles = config_.angles});
   config_.rope = replaced;
@@ -137,7 +139,8 @@ Tensor DecoderImpl::embed(const Tensor& ids, std::int64_t past) {
   Tensor x = at::embedding(embedding->weight, ids);
   if (config_.position == PositionEncoding::learned) {
     if (past + tokens > config_.context) {
-      refuse(Code::POSITION, "learned positions end at ", config_.context, " but token ", past + tokens, " was asked for");
+      refuse(Code::POSITION, "learned positions end at ", config_.context, " but token ", past + tokens,
+             " was asked for");
     }
     x = x + learned_positions->weight.narrow(0, past, tokens);
   } else if (config_.position == PositionEncoding::sinusoidal) {

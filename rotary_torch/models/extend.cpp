@@ -11,6 +11,7 @@
 namespace rotary_torch {
 namespace {
 
+using rotary::Code;
 using rotary::Error;
 
 // The scaling of that name: by factor from trained_length, its other values as they are by default.
@@ -51,7 +52,7 @@ rotary::Rope extended_rope(const DecoderConfig& config, std::string_view scaling
                                word + "'");
   if (!config.rope || config.position != PositionEncoding::rope) {
     throw Error(Code::ROPE, "[extend] a scaling needs a model whose positions are a rope but they are " +
-                            std::string(name(config.position)));
+                                std::string(name(config.position)));
   }
   const rotary::ModelRope& own = *config.rope;
   rotary::Rope rope = own.rope;
@@ -61,7 +62,7 @@ rotary::Rope extended_rope(const DecoderConfig& config, std::string_view scaling
   }
   if (!std::holds_alternative<rotary::Unscaled>(rope.scaling)) {
     throw Error(Code::SCALING, "[extend] the model's rope must be unscaled but it is " +
-                               std::string(rotary::name(rope.scaling)) + " already: scaling none keeps it");
+                                   std::string(rotary::name(rope.scaling)) + " already: scaling none keeps it");
   }
   if (!(factor > 1) || !std::isfinite(factor))
     throw Error(Code::SCALING, "[extend] factor must be above 1 but got " + shown(factor));

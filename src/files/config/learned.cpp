@@ -118,11 +118,11 @@ std::string compared(const Buffer& buffer, const std::vector<ModelRope>& ropes) 
   for (std::size_t i = 0; i < ropes.size(); ++i) {
     const std::string rope = "rope " + std::to_string(i);
     Rope plain = ropes[i].rope;
-    const std::vector<double> used = frequencies(plain).inv_freq;
+    const std::vector<double> used = frequencies(plain, 0).inv_freq;
     if (agree(buffer, used)) return "the frequencies of " + rope;
     plain.scaling = Unscaled{};
     plain.multiplier.clear();
-    if (agree(buffer, frequencies(plain).inv_freq)) return "the frequencies of " + rope + " before scaling, not used";
+    if (agree(buffer, frequencies(plain, 0).inv_freq)) return "the frequencies of " + rope + " before scaling, not used";
     if (buffer.values.size() != used.size() || !difference.empty()) continue;
     const auto apart = std::mismatch(used.begin(), used.end(), buffer.values.begin(), [&](double a, double b) {
       return agree({.name = {}, .type = buffer.type, .values = {b}}, {a});

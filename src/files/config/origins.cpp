@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "values/names.h"
 #include "values/scaling_fields.h"
 
 namespace rotary::files {
@@ -91,16 +92,16 @@ std::string last_word(const std::string& path) { return path.substr(path.rfind('
 
 namespace rotary {
 
-const char* name(Origin origin) noexcept {
-  switch (origin) {
-    case Origin::given:
-      return "given";
-    case Origin::model_default:
-      return "default";
-    case Origin::derived:
-      return "derived";
-  }
-  return "";
+namespace {
+
+constexpr detail::Named<Origin> origin_names[] = {
+    {Origin::given, "given"}, {Origin::model_default, "default"}, {Origin::derived, "derived"}};
+
+}  // namespace
+
+const char* name(Origin origin) noexcept { return detail::name_in(origin_names, origin); }
+Origin parse_origin(std::string_view text) {
+  return detail::parse_in(origin_names, text, "parse_origin", Code::VALUE);
 }
 
 }  // namespace rotary

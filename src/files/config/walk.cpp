@@ -295,7 +295,7 @@ Answer read_json(const Json& json, const ConfigOptions& options) {
     reading.model.model_type = meant_type(reading, root, type.value_or(""));
     Walk(reading).visit(Node{root, "", "", reading.model.model_type, ""});
     if (reading.parts == 0 && !known_without_rope(reading.model.model_type)) {
-      throw Error(type ? "MODEL_TYPE" : "CONFIG_MISSING",
+      throw Error(type ? Code::MODEL_TYPE : Code::CONFIG_MISSING,
                   "[read_config] a config must describe a model that is known but this one has " +
                       (type ? "model_type " + in_quotes(*type) +
                                   " and no layers and heads (num_hidden_layers, "

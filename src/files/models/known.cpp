@@ -1,4 +1,6 @@
 // The program's own knowledge as values: the readers run on configs that say nothing but their model_types.
+#include "known.h"
+
 #include <algorithm>
 #include <set>
 #include <string>

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "files/text/io.h"
+#include "values/names.h"
 
 namespace rotary {
 namespace {
@@ -45,6 +46,15 @@ static_assert(static_cast<std::size_t>(ElementType::u64) + 1 == rows.size());
 
 const Row& row(ElementType type) noexcept { return rows[static_cast<std::size_t>(type)]; }
 
+struct NamedTypes {
+  detail::Named<ElementType> row[rows.size()];
+};
+constexpr NamedTypes named_types = [] {
+  NamedTypes named{};
+  for (std::size_t i = 0; i < rows.size(); ++i) named.row[i] = {static_cast<ElementType>(i), rows[i].name};
+  return named;
+}();
+
 template <typename Matches>
 std::optional<ElementType> find_row(Matches matches) noexcept {
   for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -76,7 +86,10 @@ std::vector<double> values_of(std::span<const std::byte> data, Convert convert) 
 
 }  // namespace
 
-const char* name(ElementType type) noexcept { return row(type).name; }
+const char* name(ElementType type) noexcept { return detail::name_in(named_types.row, type); }
+ElementType parse_element_type(std::string_view text) {
+  return detail::parse_in(named_types.row, text, "parse_element_type", Code::DTYPE);
+}
 unsigned bits_of(ElementType type) noexcept { return row(type).bits; }
 
 std::optional<DType> dtype_of(ElementType type) noexcept {
