@@ -245,6 +245,12 @@ const Value* value_of(const Scaling& scaling, std::string_view name) {
   return found;
 }
 
+inline bool has_key(const Scaling& scaling, std::string_view key) {
+  bool found = false;
+  for_each_field(scaling, [&](const auto& field, const auto&) { found = found || key == field.key; });
+  return found;
+}
+
 // ---- what must hold for the rows -----------------------------------------------------------------
 
 struct AnyMember {

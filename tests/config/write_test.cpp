@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdint>
 #include <filesystem>
+#include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <random>
@@ -22,6 +23,8 @@ namespace {
 using config_test::only;
 using scalings::Need;
 using Json = nlohmann::ordered_json;
+
+const std::string golden = std::string(ROTARY_SOURCE_DIR) + "/tests/golden/configs";
 
 // A config of a model_type that is not known, which turns as the rope does.
 std::string config_of(const Rope& rope, const std::string& parameters) {
@@ -205,8 +208,7 @@ TEST(ConfigWrite, TheKeysAreTransformersOwnWhereItHasSome) {
 TEST(ConfigWrite, EveryPublishedRopeComesBackOrHasAnAxisForEachPair) {
   int written = 0;
   int refused = 0;
-  for (const auto& entry :
-       std::filesystem::directory_iterator(std::string(ROTARY_SOURCE_DIR) + "/tests/golden/configs")) {
+  for (const auto& entry : std::filesystem::directory_iterator(golden)) {
     for (const ModelRope& used : read_config(entry.path()).ropes) {
       if (!used.rope.axis.empty() || !used.rope.index.empty()) {
         EXPECT_THROW(rope_parameters(used), Error);
@@ -223,6 +225,33 @@ TEST(ConfigWrite, EveryPublishedRopeComesBackOrHasAnAxisForEachPair) {
   }
   EXPECT_GT(written, 80);
   EXPECT_GT(refused, 5);
+}
+
+// Put in the place of a published config's own keys: the same rope again, or the reader says what it makes of them.
+TEST(ConfigWrite, PublishedConfigsTakeTheWrittenKeysForTheirOwn) {
+  int same = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(golden)) {
+    const Model model = read_config(entry.path());
+    if (model.ropes.size() != 1 || !model.ropes[0].rope.axis.empty()) continue;
+    const ModelRope& used = model.ropes[0];
+    Json config = Json::parse(std::ifstream(entry.path()), nullptr, false);
+    if (config.is_discarded()) continue;  // Python's Infinity (bamba)
+    Json& part = used.part.empty() ? config : config.at(used.part);
+    for (const char* key : {"rope_scaling", "rope_parameters", "rope_theta"}) part.erase(key);
+    part["rope_parameters"] = Json::parse(rope_parameters(used));
+    const std::string code = config_test::code_of(config.dump());
+    if (code != "none") {
+      EXPECT_EQ(code, "CONFIG_KEY") << entry.path();  // a model_type that has no such object
+      continue;
+    }
+    const Model read = parse_config(config.dump());
+    if (only(read).rope == used.rope) {
+      ++same;
+    } else {
+      EXPECT_TRUE(config_test::noted(read, "partial_rotary_factor 0.5 has no effect")) << entry.path();
+    }
+  }
+  EXPECT_GT(same, 60);
 }
 
 std::string sentence_of(const ModelRope& used) {

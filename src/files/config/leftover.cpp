@@ -99,9 +99,7 @@ bool is_in(const List& list, std::string_view key) {
 // A common key of rope_scaling and rope_parameters: null says nothing.
 bool is_scaling_word(std::string_view key) {
   bool found = is_in(words_beside_scalings, key);
-  scalings::for_each_scaling([&](const auto& scaling) {
-    scalings::for_each_field(scaling, [&](const auto& field, const auto&) { found = found || key == field.key; });
-  });
+  scalings::for_each_scaling([&](const auto& scaling) { found = found || scalings::has_key(scaling, key); });
   return found;
 }
 

@@ -53,7 +53,7 @@ class ScalingReader {
 
   // Keys that files carry and that turn nothing.
   void read_known_extras() {
-    if (keys_.has("original_max_position_embeddings") && !uses_trained_length()) {
+    if (keys_.has("original_max_position_embeddings") && !scalings::has_key(kind_, "original_max_position_embeddings")) {
       trained_in_keys();
       note(keys_.path_of("original_max_position_embeddings") + " is not used by rope_type " + context_.rope.type);
     }
@@ -63,14 +63,6 @@ class ScalingReader {
     if (keys_.number("llama_4_scaling_beta")) {
       note(keys_.path_of("llama_4_scaling_beta") + " scales the queries by position; it is not part of the rotation");
     }
-  }
-
-  bool uses_trained_length() const {
-    bool uses = false;
-    scalings::for_each_field(kind_, [&](const auto& field, const auto&) {
-      uses = uses || std::string_view(field.key) == "original_max_position_embeddings";
-    });
-    return uses;
   }
 
   double at_least_one(const char* key, double value) {
@@ -271,12 +263,14 @@ class ScalingReader {
 
   // As rope_type says, or keys of our own, which no framework reads.
   void read_magnitude(Yarn& yarn) {
-    const auto magnitude = moderate("magnitude");
-    const auto ratio = keys_.boolean("mscale_ratio");
-    yarn.magnitude = magnitude.value_or(context_.rope.type == "telechat3-yarn" ? 0.07 : yarn.magnitude);
-    yarn.mscale_ratio = ratio.value_or(context_.rope.type == "deepseek_yarn");
-    if (magnitude) record("scaling.magnitude", "magnitude");
-    if (ratio) record("scaling.mscale_ratio", "mscale_ratio");
+    const bool telechat = context_.rope.type == "telechat3-yarn";
+    const bool deepseek = context_.rope.type == "deepseek_yarn";
+    yarn.magnitude = moderate("magnitude").value_or(telechat ? 0.07 : yarn.magnitude);
+    yarn.mscale_ratio = keys_.boolean("mscale_ratio").value_or(deepseek);
+    if (telechat) origins().same("scaling.magnitude", "scaling");
+    if (deepseek) origins().same("scaling.mscale_ratio", "scaling");
+    if (keys_.has("magnitude")) record("scaling.magnitude", "magnitude");
+    if (keys_.has("mscale_ratio")) record("scaling.mscale_ratio", "mscale_ratio");
   }
 
   void record_magnitude(const Yarn& yarn) {
@@ -340,9 +334,9 @@ class ScalingReader {
     if (rope.long_mscale && !rope.short_mscale) missing("short_mscale (long_mscale is given)");
     if (rope.short_mscale) {
       record("scaling.short_mscale", "short_mscale");
+      record("scaling.long_mscale", "long_mscale");
       origins().derived("attention_factor", "short_mscale up to trained_length, long_mscale beyond");
     }
-    if (rope.long_mscale) record("scaling.long_mscale", "long_mscale");
     rope.factor = factor_or_ratio(rope.trained_length);
     if (const auto own = part_.family.quirk->longrope) own(reading_, part_, rope);
     return rope;
