@@ -61,6 +61,12 @@ void Origins::multiplied(std::string_view value, std::string_view by) {
   }
 }
 
+void Origins::same(std::string_view value, std::string_view other) {
+  for (const ValueOrigin& known : values_) {
+    if (known.value == other) return set(value, {known.origin, known.from});
+  }
+}
+
 void Origins::add(const std::vector<ValueOrigin>& others) {
   for (const ValueOrigin& other : others) set(other.value, {other.origin, other.from});
 }

@@ -30,6 +30,8 @@ class Origins {
   void derived(std::string_view value, std::string formula);
   // The product of what is recorded with that word.
   void multiplied(std::string_view value, std::string_view by);
+  // What is recorded for that other value.
+  void same(std::string_view value, std::string_view other);
   void set(std::string_view value, From);
   void add(const std::vector<ValueOrigin>&);
 
