@@ -55,7 +55,7 @@ int main() {
 
   // Made once for the model.
   const rotary::Rope rope{.head_dim = head_dim, .base = 1000000, .pairing = rotary::Pairing::half};
-  const rotary::gpu::Frequencies frequencies(rotary::frequencies(rope), rope.pairing);
+  const rotary::gpu::Frequencies frequencies(rotary::frequencies(rope));
   rotary::gpu::Table table;
   table.reserve(1, head_dim / 2);  // so that assign has nothing to allocate
 
@@ -91,7 +91,7 @@ int main() {
   for (std::int64_t token = first; token < first + steps; ++token) {
     std::vector<Bf16> k = on_host(normed.get(), row);
     rotary::rotate({k.data(), rotary::DType::bf16, one_token},
-                   rotary::Table(rotary::frequencies(rope), rope.pairing, std::span(&token, 1)));
+                   rotary::Table(rotary::frequencies(rope), token));
     for (std::size_t i = 0; i < row; ++i) different += k[i] != keys[static_cast<std::size_t>(token) % slots * row + i];
   }
   std::printf("%lld steps from token %lld on: %d elements of keys in the cache differ from the CPU's, of %lld\n",

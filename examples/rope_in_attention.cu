@@ -67,16 +67,14 @@ __global__ void attend(const float* q, const float* k, const float* v, float* ou
   }
 }
 
-// The same in double, of q and keys turned by rotary's CPU.
+// The same in double, of q and keys rotated by rotary on the CPU.
 std::vector<double> attend_on_the_host(const rotary::Rope& rope, std::vector<float> q, std::vector<float> k,
                                        const std::vector<float>& v, std::int64_t position,
                                        std::span<const std::int64_t> positions) {
   const rotary::Frequencies frequencies = rotary::frequencies(rope);
   const auto tokens = static_cast<std::int64_t>(positions.size());
-  rotary::rotate({q.data(), rotary::DType::f32, rotary::thd(1, kv_heads * group, head_dim)},
-                 rotary::Table(frequencies, rope.pairing, std::span(&position, 1)));
-  rotary::rotate({k.data(), rotary::DType::f32, rotary::thd(tokens, kv_heads, head_dim)},
-                 rotary::Table(frequencies, rope.pairing, positions));
+  rotary::rotate(rotary::heads(q, rotary::thd(1, kv_heads * group, head_dim)), rotary::Table(frequencies, position));
+  rotary::rotate(rotary::heads(k, rotary::thd(tokens, kv_heads, head_dim)), rotary::Table(frequencies, positions));
   std::vector<double> out(q.size()), weight(positions.size());
   for (std::size_t head = 0; head < kv_heads * group; ++head) {
     const auto at = [&](std::size_t token) { return (token * kv_heads + head / group) * head_dim; };
