@@ -46,6 +46,10 @@ void check_readable(const char* operation, const char* side, const ConstHeads& x
 
 inline std::string text(std::int64_t n) { return std::to_string(n); }
 
+inline bool has_elements(const Layout& l) noexcept {
+  return l.batch > 0 && l.tokens > 0 && l.heads > 0 && l.head_dim > 0;
+}
+
 inline bool same_shape(const Layout& a, const Layout& b) noexcept {
   return a.batch == b.batch && a.tokens == b.tokens && a.heads == b.heads && a.head_dim == b.head_dim;
 }
