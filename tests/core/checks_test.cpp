@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "rotary/reference.h"
-#include "tests/support/door.h"
+#include "tests/support/checks.h"
 #include "tests/support/heads.h"
 
 namespace rotary::tests {

@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "rotate/overlap.h"
-#include "tests/support/door.h"
+#include "tests/support/checks.h"
 #include "tests/support/heads.h"
 
 namespace rotary::tests {

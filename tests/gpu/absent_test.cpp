@@ -2,7 +2,7 @@
 #include <vector>
 
 #include "rotary/gpu.h"
-#include "tests/support/door.h"
+#include "tests/support/checks.h"
 
 namespace rotary::tests {
 namespace {

@@ -3,7 +3,7 @@
 
 #include "device_heads.h"
 #include "measure/gpu_measure.h"
-#include "tests/support/door.h"
+#include "tests/support/checks.h"
 
 namespace rotary::tests {
 namespace {

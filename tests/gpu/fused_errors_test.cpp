@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "device_heads.h"
-#include "tests/support/door.h"
+#include "tests/support/checks.h"
 
 namespace rotary::tests {
 namespace {

@@ -29,9 +29,9 @@ class Real {
 };
 
 // Rounds to nearest even in the type's own format, subnormals and infinities included.
-inline float rounded(mpfr_ptr x, rotary::DType dtype) {
-  if (dtype == rotary::DType::f32) return mpfr_get_flt(x, MPFR_RNDN);
-  const bool half = dtype == rotary::DType::f16;
+inline float rounded(mpfr_ptr x, rotary::Rounding rounding) {
+  if (rounding == rotary::Rounding::f32) return mpfr_get_flt(x, MPFR_RNDN);
+  const bool half = rounding == rotary::Rounding::f16;
   Real y(half ? 11 : 8);
   const mpfr_exp_t emin = mpfr_get_emin(), emax = mpfr_get_emax();
   mpfr_set_emin(half ? -23 : -132);
@@ -52,7 +52,8 @@ struct Pair {
 };
 
 // factor * (cos, sin)(position * inv_freq); a zero angle has the sine +0.
-inline Pair exact(Position position, double inv_freq, double factor, rotary::DType dtype = rotary::DType::f32) {
+inline Pair exact(Position position, double inv_freq, double factor,
+                  rotary::Rounding rounding = rotary::Rounding::f32) {
   Real x(128);  // 64 + 53 bits at most
   if (const auto* p = std::get_if<std::int64_t>(&position)) {
     mpfr_set_si(x, *p, MPFR_RNDN);
@@ -66,7 +67,7 @@ inline Pair exact(Position position, double inv_freq, double factor, rotary::DTy
   mpfr_sin_cos(s, c, x, MPFR_RNDN);
   mpfr_mul_d(c, c, factor, MPFR_RNDN);
   mpfr_mul_d(s, s, factor, MPFR_RNDN);
-  Pair result{rounded(c, dtype), rounded(s, dtype)};
+  Pair result{rounded(c, rounding), rounded(s, rounding)};
   if (mpfr_zero_p(x) != 0 || factor == 0) result.sin = 0;
   if (factor == 0) result.cos = 0;
   return result;

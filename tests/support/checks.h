@@ -1,8 +1,9 @@
-// For the tests of what the door says: tables of any size, and the sentence of an error.
+// For the tests of what is refused: tables of any size, and the sentence of an error.
 #pragma once
 
 #include <gtest/gtest.h>
 
+#include <string>
 #include <vector>
 
 #include "rotary/rotary.h"
