@@ -20,6 +20,7 @@
 //   nhd(), hnd(), Slots::flat(), Slots::paged(), name() and parse_cache_type()
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -27,6 +28,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 #include "rotary/experimental.h"
 #include "rotary/rotary.h"
@@ -192,11 +194,14 @@ class ROTARY_EXPERIMENTAL Rotation {
 
 // ---- rotate --------------------------------------------------------------------------------------
 
-// A direction alone, or a stream alone, converts: rotate(x, table, Direction::backward), rotate(x, table, stream),
-// rotate(x, table, {Direction::backward, stream}).
+// A direction alone, or a stream (or an object that converts to one) alone, converts:
+// rotate(x, table, Direction::backward), rotate(x, table, stream), rotate(x, table, {Direction::backward, stream}).
 struct RotateOptions {
   RotateOptions(Direction d = Direction::forward, Stream s = nullptr) : direction(d), stream(s) {}  // NOLINT
   RotateOptions(Stream s) : stream(s) {}                                                            // NOLINT
+  template <class S>
+    requires std::is_class_v<S> && std::convertible_to<const S&, Stream>
+  RotateOptions(const S& s) : stream(s) {}  // NOLINT
   Direction direction = Direction::forward;
   Stream stream = nullptr;
 };
