@@ -19,7 +19,7 @@ int main() {
                   ? "the CPU's rows"
                   : "other rows");
   } catch (const rotary::Error& error) {
-    std::printf("%s: %s\n", std::string(rotary::name(error.code())), error.what());
+    std::printf("%s: %s\n", rotary::name(error.code()), error.what());
   }
   return 0;
 }
