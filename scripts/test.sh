@@ -19,6 +19,12 @@ passed=0 failed=0 skipped=0
 # Warnings are errors with the compilers that the project is kept clean with; newer ones invent new warnings.
 werror() { case "$1-$("$1" -dumpversion | cut -d. -f1)" in g++-12 | clang++-14) echo ON ;; *) echo OFF ;; esac; }
 
+# Clang's sanitizers, of the version that is installed: clang only recommends them.
+need_sanitizers() {
+  [ -f "$(clang++ -print-resource-dir)/include/sanitizer/asan_interface.h" ] ||
+    need "libclang-rt-$(clang++ -dumpversion | cut -d. -f1)-dev"
+}
+
 # run_stage NAME CXX CMAKE_OPTION...: configures, builds and tests build/test-NAME, and adds up what ctest says.
 # build_targets and ctest_options narrow that down, folder names another stage whose objects serve.
 run_stage() {
@@ -61,7 +67,8 @@ for stage in "$@"; do
                skipped=$((skipped + 1))
              fi
              run_stage release g++ -DCMAKE_BUILD_TYPE=Release -DROTARY_TORCH=OFF "${cuda[@]}" ;;
-    asan) ctest_options=(-LE once)  # tests that are no other here
+    asan) need_sanitizers
+          ctest_options=(-LE once)  # tests that are no other here
           run_stage asan clang++ -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-O1 -g1" \
                    -DROTARY_SANITIZE=address,undefined -DROTARY_PRECOMPILE=ON ;;
     clang) ctest_options=(-LE once)
