@@ -67,7 +67,7 @@ TEST(Gguf, EveryGoldenFileHasTheRopesThatItsFormulaGives) {
     SCOPED_TRACE(item.key());
     const std::string file = item.value().value("file", item.key());
     const Model model = read_config(golden / (file + ".gguf"));
-    EXPECT_EQ(model.model_type, item.value().at("model_type"));
+    EXPECT_EQ(model.model_type, item.value().at("model_type").get<std::string>());
     const auto& ropes = item.value().at("ropes");
     ASSERT_EQ(model.ropes.size(), ropes.size());
     for (std::size_t i = 0; i < ropes.size(); ++i) {
