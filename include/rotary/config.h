@@ -54,9 +54,9 @@ struct ConfigOptions {
   bool class_defaults = false;     // a top level that does not say its layers and heads takes the model_type's own
 };
 
-// config.json of Hugging Face or params.json of Mistral and Meta; path is the file or its folder.
-// A rope key that nothing consumes is an error. Throws FILE, JSON, CONFIG_KEY, CONFIG_VALUE, CONFIG_MISSING,
-// MODEL_TYPE (unknown, and no pairing given).
+// config.json of Hugging Face, params.json of Mistral and Meta, or a GGUF file; path is the file, or the folder of either
+// JSON. A rope key that nothing consumes is an error. Throws FILE, JSON, FORMAT, TENSOR, ROPE, CONFIG_KEY, CONFIG_VALUE,
+// CONFIG_MISSING, MODEL_TYPE (unknown, and no pairing given); read_config's sentences name the file.
 ROTARY_API Model read_config(const std::filesystem::path& path, const ConfigOptions& = {});
 ROTARY_API Model parse_config(std::string_view json, const ConfigOptions& = {});
 

@@ -37,6 +37,7 @@ set(rotary_files_sources
   src/files/tensors/npy.cpp
   src/files/tensors/safetensors.cpp
   src/files/tensors/safetensors_header.cpp
+  src/files/tensors/tensors.cpp
   src/files/text/io.cpp
   src/files/text/json.cpp
   src/files/text/json_file.cpp

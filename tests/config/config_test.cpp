@@ -93,7 +93,7 @@ TEST(Config, the_yarn_of_qwen_has_the_published_values) {
   const auto w = inv_freq(only(m));
   expect_near_relative(w[32], 6.02941176e-4);
   expect_near_relative(w[63], 3.1023444e-07);
-  expect_near_relative(frequencies(only(m).rope).attention_factor, 1.13862944);
+  expect_near_relative(frequencies(only(m).rope, 0).attention_factor, 1.13862944);
 }
 
 TEST(Config, yarn_reads_what_is_missing_as_the_frameworks_do_with_notes) {
@@ -140,7 +140,7 @@ TEST(Config, phi3_reads_su_and_yarn_as_longrope_with_the_length_at_the_top) {
     const LongRope rope = std::get<LongRope>(only(m).rope.scaling);
     EXPECT_EQ(rope.trained_length, 4096) << type;
     EXPECT_EQ(rope.factor, 32) << type;
-    expect_near_relative(frequencies(only(m).rope).attention_factor, 1.19023807);
+    expect_near_relative(frequencies(only(m).rope, 0).attention_factor, 1.19023807);
   }
 }
 
@@ -233,7 +233,7 @@ TEST(Config, gpt_oss_keeps_its_default_yarn_and_takes_only_the_base) {
   expect_near_relative(w[9], 0.0317056962);
   expect_near_relative(w[12], 0.00679495949);
   expect_near_relative(w[16], 4.56483919e-4);
-  expect_near_relative(frequencies(only(m).rope).attention_factor, 1.34657359);
+  expect_near_relative(frequencies(only(m).rope, 0).attention_factor, 1.34657359);
   EXPECT_TRUE(noted(m, "the default of gpt_oss"));
 }
 

@@ -177,7 +177,7 @@ void print_pairs(const RopeView& view) {
 RopeView view_rope(const ModelRope& used, std::optional<std::int64_t> length) {
   Rope plain = used.rope;
   plain.scaling = Unscaled{};
-  const std::vector<double> unscaled = frequencies(plain).inv_freq;
+  const std::vector<double> unscaled = frequencies(plain, 0).inv_freq;
   const Frequencies scaled = frequencies(used.rope, length.value_or(0));
   RopeView view;
   view.used = &used;

@@ -146,7 +146,7 @@ class Walk {
   void read(const Node& node, const Family& family, bool known) {
     if (++reading_.parts > most_parts) {
       throw Error(Code::CONFIG_VALUE, "[read_config] a file must have at most " + std::to_string(most_parts) +
-                                      " sub-configs with a rope but has more");
+                                          " sub-configs with a rope but has more");
     }
     const Family own = with_parents_defaults(family, node);
     const Part part{node.path, node.keys, own, known};
@@ -177,9 +177,9 @@ class Walk {
     }
     if (!reading_.options.pairing) {
       throw Error(Code::MODEL_TYPE, "[read_config] the pairing of every model_type must be known but " +
-                                    (node.root() ? std::string("this file has ") : node.path + " has ") + what +
-                                    (node.type.empty() ? "" : ", which is not known") +
-                                    ": pass --pairing half, interleaved or interleaved_to_half");
+                                        (node.root() ? std::string("this file has ") : node.path + " has ") + what +
+                                        (node.type.empty() ? "" : ", which is not known") +
+                                        ", and no pairing is given");
     }
     reading_.note(node.path, (node.type.empty() ? "no model_type is given" : what + " is not known") +
                                  ": the pairing given decides, and the generic keys are read");
@@ -280,10 +280,10 @@ Answer read_json(const Json& json, const ConfigOptions& options) {
   if (!json.is_object()) {
     const std::string is = json.type_name();
     throw Error(Code::JSON, "[read_config] a config must be a JSON object but is " +
-                            (is == "null"    ? ""
-                             : is == "array" ? std::string("an ")
-                                             : std::string("a ")) +
-                            is);
+                                (is == "null"    ? ""
+                                 : is == "array" ? std::string("an ")
+                                                 : std::string("a ")) +
+                                is);
   }
   Reading reading{options};
   const Object root(json, "", reading.ledger);
@@ -306,6 +306,24 @@ Answer read_json(const Json& json, const ConfigOptions& options) {
   refuse_leftovers(reading, json);
   return {std::move(reading.model), std::move(reading.without)};
 }
+
+namespace {
+
+// read(), whose sentences, "[operation] ...", then name the file.
+template <typename Read>
+Model naming(const std::filesystem::path& file, Read read) {
+  try {
+    return read();
+  } catch (const Error& error) {
+    std::string sentence = error.what();
+    const std::string where = printable(file.string()) + ": ";
+    const std::size_t begin = sentence.find("] ") + 2;
+    const bool named = error.code() == Code::FILE || sentence.compare(begin, where.size(), where) == 0;
+    throw Error(error.code(), named ? sentence : sentence.insert(begin, where));
+  }
+}
+
+}  // namespace
 
 void Reading::note_no_rope(const std::string& part, const std::string& why) {
   note(part, "no rope is given: " + why);
@@ -334,12 +352,13 @@ Model read_config(const std::filesystem::path& path, const ConfigOptions& option
     if (!std::filesystem::exists(file, ignored)) file = path / "params.json";
     if (!std::filesystem::exists(file, ignored)) {
       throw Error(Code::FILE, "[read_config] a folder must hold config.json or params.json but " +
-                              files::in_quotes(path.string()) + " holds neither");
+                                  files::in_quotes(path.string()) + " holds neither");
     }
   }
   const files::InputFile input("read_config", file);
-  if (files::is_gguf(input)) return files::read_gguf(input, options);
-  return parse_config(files::json_file_text("read_config", input), options);
+  if (files::is_gguf(input)) return files::naming(file, [&] { return files::read_gguf(input, options); });
+  const std::string text = files::json_file_text("read_config", input);
+  return files::naming(file, [&] { return parse_config(text, options); });
 }
 
 }  // namespace rotary
