@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "rotary/export.h"
+
 namespace rotary {
 
 // Blocks of one size, in bytes: block (i0, i1, i2) begins at begin + sum(i_k * stride[k]), i_k < count[k]. The strides
