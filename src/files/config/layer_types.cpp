@@ -154,6 +154,10 @@ bool attends(const std::string& type) {
          type == "minimax_m3_sparse" || type == "main" || type == "compress";
 }
 
+bool slides(const std::string& type) { return type == "sliding_attention" || type == "hybrid_sliding"; }
+
+bool has_sliding_rope(const std::string& type) { return slides(type) || type == "main"; }
+
 std::vector<std::string> layer_types(Reading& reading, const Part& part, std::size_t layers) {
   std::vector<std::string> types = types_as_written(reading, part, layers);
   if (part.family.pattern.types.find('i') != std::string_view::npos) {  // older files say full_attention

@@ -104,10 +104,6 @@ std::string published_type(std::string_view said) {
   return type;
 }
 
-bool is_sliding(const std::string& layer_type) {
-  return layer_type == "sliding_attention" || layer_type == "hybrid_sliding" || layer_type == "main";
-}
-
 std::string scaling_type(Reading& reading, const Part& part, const Object& keys) {
   const auto modern = keys.text("rope_type");
   const auto legacy = keys.text("type");
@@ -312,7 +308,7 @@ std::optional<double> RopeSource::inner_number(const Object& keys, const char* k
 
 bool RopeSource::has_sliding_base(const Layer& layer, bool has_keys) const {
   const Family& family = part_.family;
-  if (!is_sliding(layer.type) || !has_keys || family.old != Old::all_to_all) return is_sliding(layer.type);
+  if (!has_sliding_rope(layer.type) || !has_keys || family.old != Old::all_to_all) return has_sliding_rope(layer.type);
   if (part_.keys.has(std::string(family.sliding_base_key))) {
     reading_.note(part_.path, std::string(family.sliding_base_key) + " is not read beside rope_scaling or " +
                                   "rope_parameters, as in transformers: rope_theta is the base of every layer type");
@@ -338,7 +334,7 @@ bool RopeSource::is_bent(const std::string& type) const {
   if (const auto own = part_.family.quirk->is_scaled) {
     if (const auto scaled = own(part_, type)) return *scaled;
   }
-  return !is_sliding(type) || part_.family.old == Old::scaling_to_both;
+  return !has_sliding_rope(type) || part_.family.old == Old::scaling_to_both;
 }
 
 std::optional<RopeKeys> RopeSource::of(const Layer& layer) const {

@@ -43,6 +43,13 @@ std::string listed(Names names) {
                                     what + " but has none of " + listed(names));
 }
 
+// The class default of a key that is not given, noted.
+int take_default(Reading& reading, const Part& part, const char* value, const std::string& key, int usual) {
+  reading.note(part.path, key + " is not given: " + std::to_string(usual) + ", the default of " + part.name());
+  if (value != nullptr) reading.origins.usual(value, part.name());
+  return usual;
+}
+
 constexpr Names context_keys = {
     "max_position_embeddings", "n_positions", "max_sequence_length", "seq_length", "max_seq_len", "model_max_length"};
 
@@ -164,10 +171,10 @@ std::optional<int> first_of(Reading& reading, const char* value, const Object& k
   return std::nullopt;
 }
 
-int take_default(Reading& reading, const Part& part, const char* value, const std::string& key, int usual) {
-  reading.note(part.path, key + " is not given: " + std::to_string(usual) + ", the default of " + part.name());
-  if (value != nullptr) reading.origins.usual(value, part.name());
-  return usual;
+int read_or_default(Reading& reading, const Part& part, const char* value, const char* key, std::int64_t most,
+                    int otherwise) {
+  const auto given = first_of(reading, value, part.keys, {key}, most);
+  return given ? *given : take_default(reading, part, value, key, otherwise);
 }
 
 int hidden_per_head(Reading& reading, const Part& part, int heads, Names names) {
@@ -214,7 +221,7 @@ int read_head_dim(Reading& reading, const Part& part, int heads, Names width_key
 }
 
 void read_heads_of_type(Reading& reading, const Part& part, const std::string& layer_type, HeadShape& shape) {
-  if (layer_type != "sliding_attention" && layer_type != "hybrid_sliding") return;
+  if (!slides(layer_type)) return;
   const Object& keys = part.keys;
   const auto set = [&](const char* value, const Object& from, const char* key, int most, int& target) {
     target = first_of(reading, value, from, {key}, most).value_or(target);

@@ -83,15 +83,15 @@ using Names = std::initializer_list<const char*>;            // of a key: the fi
 inline constexpr Names hidden_keys = {"hidden_size", "n_embd", "n_embed", "d_model", "width", "dim", "embed_dim"};
 // Read as that value of the rope; null: it is none.
 std::optional<int> first_of(Reading&, const char* value, const Object&, Names, std::int64_t most);
-// The class default of a key that is not given, noted.
-int take_default(Reading&, const Part&, const char* value, const std::string& key, int usual);
+// The same of one key, or the class default of that key: noted.
+int read_or_default(Reading&, const Part&, const char* value, const char* key, std::int64_t most, int otherwise);
 int layer_count(Reading&, const Part&);
 bool is_mla(const Part&);  // a family of MLA heads, unless the file says use_mla: false
 struct Layer;
 HeadShape head_shape(Reading&, const Part&, const Layer&);
 int read_head_dim(Reading&, const Part&, int heads, Names width_keys = hidden_keys);
 int hidden_per_head(Reading&, const Part&, int heads, Names width_keys = hidden_keys);
-// Layers of one type that have heads of their own: the swa_ keys and their kin.
+// Layers of one type that have heads of their own: the swa_ keys and further spellings.
 void read_heads_of_type(Reading&, const Part&, const std::string& layer_type, HeadShape&);
 // The positions that the model was made for: max_position_embeddings, by any of its names.
 std::optional<std::int64_t> context_length(const Object&);
@@ -115,11 +115,13 @@ struct Layer {
     return base || partial || !scaled || heads != 0 || kv_heads != 0 || head_dim != 0 || nope != 0 || turning != 0;
   }
 };
-bool is_sliding(const std::string& layer_type);  // the types that an old spelling gives a base of their own, unscaled
 std::vector<Layer> read_layers(Reading&, const Part&);
 // One for each layer; "" where the model has no types (layer_types.cpp).
 std::vector<std::string> layer_types(Reading&, const Part&, std::size_t layers);
 bool attends(const std::string& type);
+bool slides(const std::string& type);  // sliding_attention, hybrid_sliding
+// The types that an old spelling gives a base of their own, unscaled: those and DeepSeek-V4's "main".
+bool has_sliding_rope(const std::string& type);
 // A list with one value for each layer; nothing where it is not given or empty.
 template <typename T>
 std::optional<std::vector<T>> per_layer(Reading& reading, const Part& part, const char* key, std::size_t layers,

@@ -5,11 +5,9 @@ namespace rotary::files {
 namespace {
 
 void sliding_heads(Reading& reading, const Part& part, const std::string& layer_type, HeadShape& shape) {
-  if (layer_type != "sliding_attention" && layer_type != "hybrid_sliding") return;
-  if (part.keys.has("per_layer_config")) return;
+  if (!slides(layer_type) || part.keys.has("per_layer_config")) return;
   const auto read = [&](const char* value, const char* key, int most, int otherwise) {
-    const auto given = first_of(reading, value, part.keys, {key}, most);
-    return given ? *given : take_default(reading, part, value, key, otherwise);
+    return read_or_default(reading, part, value, key, most, otherwise);
   };
   shape.heads = read("heads", "swa_num_attention_heads", most_heads, 64);
   shape.kv_heads = read("kv_heads", "swa_num_key_value_heads", most_heads, 64);

@@ -1,5 +1,5 @@
-// Gemma 4 and its kin: the full_attention layers have a head_dim of their own, and the tower turns two blocks of a
-// head.
+// Gemma 4 and the models after it: the full_attention layers have a head_dim of their own, and the tower turns two
+// blocks of a head.
 #include "files/config/stages.h"
 
 namespace rotary::files {
@@ -9,8 +9,7 @@ namespace {
 void full_heads(Reading& reading, const Part& part, HeadShape& shape, int default_kv_heads) {
   const Object& keys = part.keys;
   if (keys.has("per_layer_config")) return;
-  const auto dim = first_of(reading, "head_dim", keys, {"global_head_dim"}, most_head_dim);
-  shape.head_dim = shape.block = dim ? *dim : take_default(reading, part, "head_dim", "global_head_dim", 512);
+  shape.head_dim = shape.block = read_or_default(reading, part, "head_dim", "global_head_dim", most_head_dim, 512);
   if (!keys.boolean("attention_k_eq_v").value_or(!keys.has("attention_k_eq_v"))) return;
   if (default_kv_heads != 0) shape.kv_heads = default_kv_heads;
   const auto kv_heads = first_of(reading, "kv_heads", keys, {"num_global_key_value_heads"}, most_heads);

@@ -14,8 +14,7 @@ std::optional<int> one_for_all(Reading& reading, const Part& part) {
 
 // MiMo-V2-Flash: twice the key heads in the sliding layers.
 void sliding_kv_twice(Reading& reading, const Part& part, const std::string& layer_type, HeadShape& shape) {
-  const bool slides = layer_type == "sliding_attention" || layer_type == "hybrid_sliding";
-  if (slides && !part.keys.has("swa_num_key_value_heads")) {
+  if (slides(layer_type) && !part.keys.has("swa_num_key_value_heads")) {
     shape.kv_heads *= 2;
     reading.origins.derived("kv_heads", "num_key_value_heads * 2");
   }

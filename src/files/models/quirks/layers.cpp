@@ -34,7 +34,7 @@ std::optional<bool> yarn_only(const Part& part, const std::string& layer_type) {
 
 // NeoMME: the whole head turns in the sliding layers.
 std::optional<double> whole_where_sliding(const Layer& layer) {
-  return is_sliding(layer.type) ? std::optional(1.0) : std::nullopt;
+  return has_sliding_rope(layer.type) ? std::optional(1.0) : std::nullopt;
 }
 
 // nanochat: by minus the angle.

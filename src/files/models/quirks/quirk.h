@@ -1,6 +1,6 @@
-// What one model, or a few kin, do that no field of their row says (families.h): hooks at the stages of the reading.
-// A hook is called where its stage reaches it; null, and every other default: nothing special. The functions stand
-// beside this header, by model or by what they have in common; each Quirk is pointed to by its rows.
+// What one model, or a few of one maker, do that no field of their row says (families.h): hooks at the stages of the
+// reading. A hook is called where its stage reaches it; null, and every other default: nothing special. The functions
+// stand beside this header, by model or by what they have in common; rows of families.cpp point to a Quirk.
 #pragma once
 
 #include <cstdint>
@@ -41,7 +41,8 @@ struct Quirk {
   HeadShape (*head_shape)(Reading&, const Part&) = nullptr;         // in place of heads and head_dim
   std::optional<int> (*kv_heads)(Reading&, const Part&) = nullptr;  // before the keys of their number
   int (*head_dim)(Reading&, const Part&, int heads) = nullptr;      // in place of read_head_dim
-  void (*heads_of_type)(Reading&, const Part&, const std::string& layer_type, HeadShape&) = nullptr;  // the same
+  void (*heads_of_type)(Reading&, const Part&, const std::string& layer_type,
+                        HeadShape&) = nullptr;  // read_heads_of_type
 
   // ---- how much of a head turns ----
   Fraction fraction = Fraction::rope_block;
