@@ -1,4 +1,7 @@
-# cmake --install, find_package(rotary [COMPONENTS files gpu]) and pkg-config.
+# cmake --install, find_package(rotary [COMPONENTS files gpu torch torch_models]) and pkg-config.
+
+# cmake --install BUILD --component library: without the programs.
+set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME library)
 
 set(config_dir ${CMAKE_INSTALL_LIBDIR}/cmake/rotary)
 # gpu is exported by itself: where it needs the CUDA toolkit, the others do not.
@@ -13,6 +16,9 @@ foreach(library IN LISTS rotary_libraries)
 endforeach()
 install(EXPORT rotary-targets NAMESPACE rotary:: DESTINATION ${config_dir})
 install(EXPORT rotary-gpu-targets NAMESPACE rotary:: DESTINATION ${config_dir})
+if(ROTARY_TORCH)
+  install(EXPORT rotary-torch-targets NAMESPACE rotary:: DESTINATION ${config_dir})
+endif()
 install(DIRECTORY include/rotary DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h" PATTERN "*.cuh")
 if(NOT ROTARY_FILES)
   # A header without its library would only fail at link time.
@@ -31,6 +37,15 @@ if(ROTARY_CUDA AND NOT BUILD_SHARED_LIBS)
   get_filename_component(cudart_libdir "${cudart}" DIRECTORY)
   # By -l: pkg-config 0.29 puts a file's name before every library.
   set(cudart_libs "-L\${cudart_libdir} -lcudart_static -ldl -lrt -lpthread")
+endif()
+
+# rotary_torch_models is a static archive: whoever links it needs the MPI that it was built with.
+set(rotary_torch_mpi FALSE)
+if(ROTARY_TORCH)
+  get_target_property(torch_links rotary_torch_models LINK_LIBRARIES)
+  if("MPI::MPI_CXX" IN_LIST torch_links)
+    set(rotary_torch_mpi TRUE)
+  endif()
 endif()
 
 configure_package_config_file(cmake/rotary-config.cmake.in ${PROJECT_BINARY_DIR}/rotary-config.cmake

@@ -23,10 +23,10 @@ foreach(header IN ITEMS torch/headeronly/version.h torch/csrc/api/include/torch/
   endif()
 endforeach()
 if(NOT torch_version OR torch_version VERSION_LESS 2.8)
-  message(FATAL_ERROR "rotary's torch door needs torch 2.8 or newer but ${torch_folder} has '${torch_version}'")
+  message(FATAL_ERROR "rotary_torch needs torch 2.8 or newer but ${torch_folder} has '${torch_version}'")
 endif()
 
-# The CUDA build of libtorch_cpu needs libcudart and libcupti, which lie in the wheels beside it.
+# The CUDA build of libtorch_cpu needs libcudart and libcupti, which lie in wheels of their own next to it.
 file(GLOB torch_cuda_folders "${torch_folder}/../nvidia/cu[0-9]*/lib" "${torch_folder}/../nvidia/cuda_runtime/lib"
                              "${torch_folder}/../nvidia/cuda_cupti/lib")
 set(torch_library_folders "${torch_folder}/lib")
@@ -36,8 +36,10 @@ foreach(folder IN LISTS torch_cuda_folders)
 endforeach()
 
 add_library(rotary_libtorch INTERFACE)
-target_include_directories(rotary_libtorch SYSTEM INTERFACE "${torch_folder}/include"
-                                                            "${torch_folder}/include/torch/csrc/api/include")
+set_target_properties(rotary_libtorch PROPERTIES EXPORT_NAME libtorch)
+# As expressions: CMake exports no plain path inside the source tree, where a virtual environment may well lie.
+target_include_directories(rotary_libtorch SYSTEM INTERFACE "$<1:${torch_folder}/include>"
+                                                            "$<1:${torch_folder}/include/torch/csrc/api/include>")
 target_compile_features(rotary_libtorch INTERFACE cxx_std_20)
 target_link_libraries(rotary_libtorch INTERFACE "${torch_folder}/lib/libtorch_cpu.so" "${torch_folder}/lib/libc10.so")
 foreach(folder IN LISTS torch_library_folders)
@@ -49,9 +51,9 @@ endforeach()
 file(GLOB torch_gomp "${torch_folder}/lib/libgomp*.so*" "${torch_folder}/../torch.libs/libgomp*.so*")
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND torch_gomp)
   list(GET torch_gomp 0 torch_gomp)
-  target_compile_options(rotary_libtorch INTERFACE -fopenmp)
+  target_compile_options(rotary_libtorch INTERFACE $<$<CXX_COMPILER_ID:GNU>:-fopenmp>)
   target_link_libraries(rotary_libtorch INTERFACE "${torch_gomp}")
 else()
-  message(STATUS "torch door: no OpenMP shared with torch by this compiler, rotations run on the caller's thread")
+  message(STATUS "rotary_torch: no OpenMP shared with torch by this compiler, rotations run on the caller's thread")
 endif()
-message(STATUS "torch door: torch ${torch_version} in ${torch_folder}")
+message(STATUS "rotary_torch: torch ${torch_version} in ${torch_folder}")

@@ -6,7 +6,6 @@
 
 #include <cstdio>
 #include <memory>
-#include <span>
 #include <stdexcept>
 #include <vector>
 
@@ -15,7 +14,6 @@ namespace {
 constexpr int heads = 32, kv_heads = 8, head_dim = 128, pages = 4, page_size = 16;
 constexpr std::int64_t first = 100000, steps = 20;  // a long text, of which a window stays in the cache
 constexpr std::size_t slots = pages * page_size, row = kv_heads * head_dim;
-using Bf16 = std::uint16_t;
 
 void check(cudaError_t error) {
   if (error != cudaSuccess) throw std::runtime_error(cudaGetErrorString(error));
@@ -41,12 +39,12 @@ std::vector<T> on_host(const T* p, std::size_t count) {
 int main() {
   if (rotary::gpu::devices() == 0) return std::printf("skipped: no CUDA device\n"), 77;
 
-  std::vector<Bf16> projected((heads + 2 * kv_heads) * head_dim), ones(head_dim);
-  for (std::size_t i = 0; i < projected.size(); ++i) projected[i] = static_cast<Bf16>(0x3f80 + i % 97);  // 1 to 1.75
-  for (std::size_t i = 0; i < ones.size(); ++i) ones[i] = static_cast<Bf16>(0x3f70 + i % 16);            // around 1
+  std::vector<rotary::bf16> projected((heads + 2 * kv_heads) * head_dim), ones(head_dim);
+  for (std::size_t i = 0; i < projected.size(); ++i) projected[i] = {static_cast<std::uint16_t>(0x3f80 + i % 97)};  // 1 to 1.75
+  for (std::size_t i = 0; i < ones.size(); ++i) ones[i] = {static_cast<std::uint16_t>(0x3f70 + i % 16)};             // around 1
   const auto qkv = on_device(projected), weight = on_device(ones);
-  const auto turned_q = on_device(std::vector<Bf16>(heads * head_dim));
-  const auto k_cache = on_device(std::vector<Bf16>(slots * row)), v_cache = on_device(std::vector<Bf16>(slots * row));
+  const auto rotated_q = on_device(std::vector<rotary::bf16>(heads * head_dim));
+  const auto k_cache = on_device(std::vector<rotary::bf16>(slots * row)), v_cache = on_device(std::vector<rotary::bf16>(slots * row));
   const auto position = on_device(std::vector<std::int64_t>(1)), slot = on_device(std::vector<std::int64_t>(1));
   cudaStream_t stream = nullptr;
   cudaGraph_t graph = nullptr;
@@ -60,7 +58,7 @@ int main() {
   table.reserve(1, head_dim / 2);  // so that assign has nothing to allocate
 
   const rotary::Heads packed{qkv.get(), rotary::DType::bf16, rotary::thd(1, heads + 2 * kv_heads, head_dim)};
-  const rotary::Heads q{turned_q.get(), rotary::DType::bf16, rotary::thd(1, heads, head_dim)};
+  const rotary::Heads q{rotated_q.get(), rotary::DType::bf16, rotary::thd(1, heads, head_dim)};
   const rotary::gpu::Norm norm{.weight = weight.get(), .dtype = rotary::DType::bf16};  // Qwen3's
   const rotary::gpu::Cache cache = rotary::gpu::nhd(k_cache.get(), v_cache.get(), pages, page_size, kv_heads, head_dim);
 
@@ -82,16 +80,15 @@ int main() {
   rotary::gpu::synchronize(stream);
 
   // The same in parts: the norm on the device, the rotation on the CPU.
-  const auto normed = on_device(std::vector<Bf16>(row));
+  const auto normed = on_device(std::vector<rotary::bf16>(row));
   const rotary::Layout one_token = rotary::thd(1, kv_heads, head_dim);
   rotary::gpu::rms_norm(rotary::ConstHeads(qkv.get() + heads * head_dim, rotary::DType::bf16, one_token),
                         {normed.get(), rotary::DType::bf16, one_token}, norm);
-  const std::vector<Bf16> keys = on_host(k_cache.get(), slots * row);
+  const std::vector<rotary::bf16> keys = on_host(k_cache.get(), slots * row);
   int different = 0;
   for (std::int64_t token = first; token < first + steps; ++token) {
-    std::vector<Bf16> k = on_host(normed.get(), row);
-    rotary::rotate({k.data(), rotary::DType::bf16, one_token},
-                   rotary::Table(rotary::frequencies(rope), token));
+    std::vector<rotary::bf16> k = on_host(normed.get(), row);
+    rotary::rotate(rotary::heads(k, one_token), rotary::Table(rotary::frequencies(rope), token));
     for (std::size_t i = 0; i < row; ++i) different += k[i] != keys[static_cast<std::size_t>(token) % slots * row + i];
   }
   std::printf("%lld steps from token %lld on: %d elements of keys in the cache differ from the CPU's, of %lld\n",

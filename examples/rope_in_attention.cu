@@ -1,6 +1,6 @@
-// Rope inside your own kernel: attention of one new token over a cache of keys that were never turned. q turns in
-// registers, each key on its way from memory, so there is no rotary pass; and since the cache holds no angles, its
-// tokens may be renumbered at no cost, as sink streaming and context shift want.
+// Rope inside your own kernel: attention of one new token over a cache of keys that were never rotated. q is
+// rotated in registers, each key on its way from memory, so there is no rotary pass; and since the cache holds no angles,
+// its tokens may be renumbered at no cost, as sink streaming and context shift want.
 //   nvcc -std=c++20 -I PREFIX/include rope_in_attention.cu -L PREFIX/lib -lrotary -o rope_in_attention
 #include <cuda_runtime.h>
 #include <rotary/rotary.h>
@@ -21,7 +21,7 @@ namespace {
 constexpr int head_dim = 128, pairs = head_dim / 2, kv_heads = 2, group = 4;  // group: heads of q for one of k and v
 constexpr int lanes = 32, mine = pairs / lanes;                               // pairs of a lane: lane + 32 * j
 
-// A warp per head of k and v; a key, read and turned once, serves its group. Real kernels share the tokens among warps.
+// A warp per head of k and v; a key, read and rotated once, serves its group. Real kernels share the tokens among warps.
 // q, out [kv_heads, group, head_dim]; k, v [tokens, kv_heads, head_dim]; positions [tokens]; turns [pairs]
 __global__ void attend(const float* q, const float* k, const float* v, float* out, const std::uint64_t* turns,
                        std::int64_t position, const std::int64_t* positions, std::int64_t tokens, float scale) {
@@ -36,7 +36,7 @@ __global__ void attend(const float* q, const float* k, const float* v, float* ou
     for (int g = 0; g < group; ++g) {
       const float* x = q + (kv_head * group + g) * head_dim + lane + lanes * j;
       query[g][j][0] = x[0], query[g][j][1] = x[pairs];
-      rotary::device::turn(query[g][j][0], query[g][j][1], by);
+      rotary::device::rotate(query[g][j][0], query[g][j][1], by);
     }
   }
   for (std::int64_t token = 0; token < tokens; ++token) {
@@ -44,7 +44,7 @@ __global__ void attend(const float* q, const float* k, const float* v, float* ou
     float score[group] = {}, value[mine][2];
     for (int j = 0; j < mine; ++j) {
       float a = k[row + lanes * j], b = k[row + lanes * j + pairs];
-      rotary::device::turn(a, b, rotary::device::cos_sin(positions[token], speed[j]));
+      rotary::device::rotate(a, b, rotary::device::cos_sin(positions[token], speed[j]));
       for (int g = 0; g < group; ++g) score[g] += query[g][j][0] * a + query[g][j][1] * b;
       value[j][0] = v[row + lanes * j], value[j][1] = v[row + lanes * j + pairs];
     }
@@ -67,7 +67,7 @@ __global__ void attend(const float* q, const float* k, const float* v, float* ou
   }
 }
 
-// The same in double, of q and keys rotated by rotary on the CPU.
+// The same in double, of q and keys rotated on the CPU.
 std::vector<double> attend_on_the_host(const rotary::Rope& rope, std::vector<float> q, std::vector<float> k,
                                        const std::vector<float>& v, std::int64_t position,
                                        std::span<const std::int64_t> positions) {

@@ -22,7 +22,7 @@ need() {
     as_root=(sudo)
   fi
   say "installing: ${missing[*]}"
-  local log
+  local log start=$SECONDS
   log=$(mktemp)
   if ! { "${as_root[@]}" apt-get update && "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
          apt-get install -y --no-install-recommends "${missing[@]}"; } >"$log" 2>&1; then
@@ -31,6 +31,7 @@ need() {
     exit 1
   fi
   rm -f "$log"
+  say "installed in $((SECONDS - start)) s"
 }
 
 # find_nvcc: prints where nvcc is, as cmake/cuda.cmake finds it; fails where there is none.

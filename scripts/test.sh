@@ -1,23 +1,33 @@
 #!/usr/bin/env bash
-# Installs what is missing, builds and runs everything that can be tested on this machine:
-#   release   all tests, the install tree and its consumers, NEON under qemu; with nvcc the CUDA kernels are compiled
-#             too, their PTX is read, and they run where there is a GPU (else, as in the other stages, on the CPU)
-#   asan      the same tests by clang, under AddressSanitizer and UndefinedBehaviorSanitizer
-#   clang     the library, optimised by clang, and its tests
+# Installs what is missing, builds and tests. Without arguments what a user runs: release. The stages:
+#   release   the libraries and the program as a user builds them, all tests, the kernels for GPUs on the CPU's emulator,
+#             the install tree and its consumers
+#   asan      the same tests by clang, under AddressSanitizer and UndefinedBehaviorSanitizer; no header is precompiled
+#   clang     the libraries, optimised by clang, and their tests
+#   cuda      rotary_gpu by nvcc: its PTX is read, its install tree consumed, the tests run where there is a GPU;
+#             skipped without nvcc
+#   neon      the kernels as AArch64 programs under qemu
 #   torch     the torch door, on three wheels from PyPI (1.3 GB) or the torch that TORCH_ROOT names; skipped without PyPI
 #   parity    the same on a whole torch beside transformers (6 GB): the op from Python, the models against transformers
-#   scripts/test.sh [release|asan|clang|torch|parity]...     default: all but parity
+#   scripts/test.sh [release|asan|clang|cuda|neon|torch|parity]...     default: release; .ci/run: all but parity
 # The last line printed is "N passed, N failed, N skipped".
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
-[ $# -gt 0 ] || set -- release asan clang torch
-need "${core_packages[@]}" "${test_packages[@]}" clang g++-aarch64-linux-gnu qemu-user-static
+[ $# -gt 0 ] || set -- release
+need "${core_packages[@]}" "${test_packages[@]}"
 
 passed=0 failed=0 skipped=0
 
 # Warnings are errors with the compilers that the project is kept clean with; newer ones invent new warnings.
 werror() { case "$1-$("$1" -dumpversion | cut -d. -f1)" in g++-12 | clang++-14) echo ON ;; *) echo OFF ;; esac; }
+
+# Clang, and its sanitizers of the version that is installed: clang only recommends them.
+need_sanitizers() {
+  need clang
+  [ -f "$(clang++ -print-resource-dir)/include/sanitizer/asan_interface.h" ] ||
+    need "libclang-rt-$(clang++ -dumpversion | cut -d. -f1)-dev"
+}
 
 # run_stage NAME CXX CMAKE_OPTION...: configures, builds and tests build/test-NAME, and adds up what ctest says.
 # build_targets and ctest_options narrow that down, folder names another stage whose objects serve.
@@ -47,28 +57,50 @@ torch_stage() {
     return
   fi
   build_targets=(--target torch_tests) ctest_options=(-L torch) folder=release
-  run_stage "$1" g++ -DCMAKE_BUILD_TYPE=Release -DROTARY_TORCH=ON -DTORCH_ROOT="$torch_root"
+  run_stage "$1" g++ -DCMAKE_BUILD_TYPE=Release -DROTARY_CUDA=OFF -DROTARY_TORCH=ON -DTORCH_ROOT="$torch_root"
+}
+
+# cuda_stage: on release's objects. The tests without a GPU are those of release, so only what nvcc changes is run.
+cuda_stage() {
+  if ! find_nvcc >/dev/null; then
+    say "cuda: skipped, no nvcc here; release has compiled the kernels by g++ and run them on the CPU"
+    skipped=$((skipped + 1))
+    return
+  fi
+  build_targets=(--target cuda_tests) folder=release
+  ctest_options=(-R '^(on the GPU: |gpu ptx$|BenchCommand|an installed rotary )')
+  # The PTX check goes on to a binary, for 90.
+  run_stage cuda g++ -DCMAKE_BUILD_TYPE=Release -DROTARY_TORCH=OFF -DROTARY_CUDA=ON -DCMAKE_CUDA_ARCHITECTURES=80-virtual
+}
+
+neon_stage() {
+  local status=0
+  need g++-aarch64-linux-gnu qemu-user-static
+  say "== neon"
+  ROTARY_JOBS=$jobs "$root/scripts/test_neon.sh" "$root/build/test-neon" >&2 || status=$?
+  case "$status" in
+    0) passed=$((passed + 1)) ;;
+    77) skipped=$((skipped + 1)) ;;
+    *) failed=$((failed + 1)) ;;
+  esac
 }
 
 for stage in "$@"; do
   build_targets=() ctest_options=() folder=""
   case "$stage" in
-    release) cuda=(-DROTARY_CUDA=OFF)
-             if find_nvcc >/dev/null; then
-               cuda=(-DROTARY_CUDA=ON -DCMAKE_CUDA_ARCHITECTURES=80-virtual)  # the PTX check goes on to a binary, for 90
-             else
-               say "release: no nvcc here, the CUDA kernels are run on the CPU but not compiled for a GPU"
-               skipped=$((skipped + 1))
-             fi
-             run_stage release g++ -DCMAKE_BUILD_TYPE=Release -DROTARY_TORCH=OFF "${cuda[@]}" ;;
-    asan) ctest_options=(-LE once)  # tests that are no other here
+    release) run_stage release g++ -DCMAKE_BUILD_TYPE=Release -DROTARY_TORCH=OFF -DROTARY_CUDA=OFF ;;
+    asan) need_sanitizers
+          ctest_options=(-LE once)  # tests that are no other here
           run_stage asan clang++ -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-O1 -g1" \
-                   -DROTARY_SANITIZE=address,undefined -DROTARY_PRECOMPILE=ON ;;
-    clang) ctest_options=(-LE once)
-           run_stage clang clang++ -DCMAKE_BUILD_TYPE=Release -DROTARY_PRECOMPILE=ON -DROTARY_CLI=OFF ;;
+                   -DROTARY_SANITIZE=address,undefined -DROTARY_PRECOMPILE=OFF ;;
+    clang) need clang
+           ctest_options=(-LE once)
+           run_stage clang clang++ -DCMAKE_BUILD_TYPE=Release -DROTARY_CLI=OFF ;;
+    cuda) cuda_stage ;;
+    neon) neon_stage ;;
     torch) torch_stage torch ;;
     parity) torch_stage parity --full ;;
-    *) say "test.sh: no stage named $stage; there are: release asan clang torch parity"; exit 2 ;;
+    *) say "test.sh: no stage named $stage; there are: release asan clang cuda neon torch parity"; exit 2 ;;
   esac
 done
 

@@ -45,7 +45,7 @@ gtest%.o: $googletest/src/gtest%.cc
 	\$(command) -O1 -I$googletest -I$googletest/include -c -o \$@ \$<
 -include \$(wildcard *.d src/*/*.d tests/*/*.d)
 MAKE
-make -s -C "$build" -j2
+make -s -C "$build" -j"${ROTARY_JOBS:-2}"
 for test in $tests; do
   echo "== $test"
   # Death tests start the program again, which the emulator cannot.

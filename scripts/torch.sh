@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Finds or installs the torch that rotary's torch door builds on. The last line printed is TORCH_ROOT, for CMake.
+# Finds or installs the torch that rotary_torch builds on. The last line printed is TORCH_ROOT, for CMake.
 #   scripts/torch.sh [--full]    --full: a torch that Python can import, and transformers, to compare with (6 GB)
 #   TORCH_ROOT=DIR    an installed torch (site-packages, or the torch folder): used as it is
 #   ROTARY_CACHE=DIR  where to install otherwise (default ~/.cache/rotary): three wheels from PyPI, 1.3 GB

@@ -8,6 +8,7 @@
 
 #include "apps/shared/program.h"
 #include "commands.h"
+#include "rotary/version.h"
 
 namespace {
 

@@ -210,8 +210,8 @@ void add_perplexity(CLI::App& app) {
       ->required();
   command
       ->add_option("--scaling", options->scalings,
-                   "of none, linear, ntk, dynamic, yarn, llama3 (default: all but llama3; where the\n"
-                   "positions are no rope or the rope is scaled already: none)")
+                   "of none, linear, ntk, ntk_fixed, dynamic, yarn, llama3 (default: none, linear, ntk,\n"
+                   "dynamic, yarn; where the positions are no rope or the rope is scaled already: none)")
       ->delimiter(',')
       ->check(CLI::IsMember(rotary_torch::extensions()))
       ->type_name("WORD,...");

@@ -28,7 +28,7 @@ void check_same(const std::string& option, const std::string& then, const std::s
     throw Error(Code::RESUME, "[resume] " + option + " must be " + then + ", as the run began, but got " + now);
 }
 
-// The fraction of a head that turns; "none" where nothing does.
+// The fraction of a head that rotates; "none" where nothing does.
 std::string fraction_of(const Preset& preset) {
   if (!preset.model.rope) return "none";
   const Rope& rope = preset.model.rope->rope;

@@ -121,7 +121,7 @@ void add_train(CLI::App& app) {
       ->check(CLI::IsMember(std::vector<std::string>{"rope", "learned", "sinusoidal", "none", "alibi"}));
   command
       ->add_option("--rope-fraction", request->rope_fraction,
-                   "Part of each head that turns, above 0 to 1, down to whole pairs; else the preset's")
+                   "Part of each head that rotates, above 0 to 1, down to whole pairs; else the preset's")
       ->check(above_zero());
   command->add_option("--steps", request->steps, "Steps of the optimiser; else the preset's")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));

@@ -11,6 +11,7 @@
 #include "apps/shared/text.h"
 #include "apps/shared/usage_error.h"
 #include "commands.h"
+#include "files/tensors/formats.h"
 #include "rotary/reference.h"
 #include "rotary/targets.h"
 #include "source.h"
@@ -40,14 +41,15 @@ void check_usage(const Options& options) {
         "say which rope: CONFIG (before --tensor, which takes all words that follow), --base, --inv-freq or --cos");
   }
   check_request(request);
-  if (is_npy(options.input) && !options.tensors.empty())
+  const files::Format format = files::format_to_read(options.input);
+  if (format == files::Format::npy && !options.tensors.empty())
     throw UsageError("an .npy holds one tensor: leave --tensor away");
   if (options.each_step && (!options.machine.target.empty() || options.machine.threads.value_or(1) != 1)) {
     throw UsageError("--each-step runs the scalar reference on one thread: no --target, no --threads");
   }
-  if (is_npy(options.input) != is_npy(options.output)) {
+  if (format != files::format_to_write(options.output)) {
     throw Error(Code::FORMAT, "[apply] input and output must be of one format but got '" + options.input + "' and '" +
-                              options.output + "'");
+                                  options.output + "'");
   }
 }
 
@@ -91,16 +93,14 @@ Heads rotated_block(const Heads& x, const Tensor& tensor, const TableSource& tab
 
 void rotate_block(const Heads& block, Tensor& tensor, const Table& table, const Options& options,
                   const Executor& pool) {
+  const Direction direction = options.backward ? Direction::backward : Direction::forward;
   if (options.each_step) {
     const std::vector<std::byte> before = tensor.data;
     const auto offset = static_cast<const std::byte*>(block.data) - tensor.data.data();
     const ConstHeads x(before.data() + offset, block.dtype, block.layout);
-    const auto verb = options.backward ? reference::rotate_backward : reference::rotate;
-    verb(x, block, table, Rounding::each_step);
-  } else if (options.backward) {
-    rotate_backward(block, table, pool);
+    reference::rotate(x, block, table, direction, reference::Arithmetic::each_step);
   } else {
-    rotate(block, table, pool);
+    rotate(block, table, {direction, pool});
   }
 }
 
@@ -108,7 +108,7 @@ void apply_to(Tensor& tensor, const Options& options, TableSource& tables, const
   const Heads x = heads_of(tensor, options.layout);
   const Heads block = rotated_block(x, tensor, tables);
   if (tensor.elements() == 0) return;
-  const Table& table = tables.table(x.layout.tokens, label(tensor), &pool);
+  const Table& table = tables.table(x.layout.tokens, label(tensor), pool);
   try {
     rotate_block(block, tensor, table, options, pool);
   } catch (const Error& error) {

@@ -45,12 +45,11 @@ struct Options {
   std::string growth;
 };
 
+// What a flag's word means; nothing where the flag is not given.
 template <typename Value>
-std::optional<Value> value_named(const std::string& word, std::initializer_list<Value> values) {
-  for (const Value value : values) {
-    if (word == name(value)) return value;
-  }
-  return {};
+std::optional<Value> parsed(const std::string& word, Value (*parse)(std::string_view)) {
+  if (word.empty()) return {};
+  return parse(word);
 }
 
 unsigned all_cores() { return std::max(1U, std::thread::hardware_concurrency()); }
@@ -80,13 +79,13 @@ void check_device(const Options& options, const bench::Choice& choice) {
 // What the flags say.
 bench::Choice choice_of(const Options& options) {
   bench::Choice choice = options.choice;
-  choice.op = value_named(options.op, {Op::rotate, Op::backward, Op::table, Op::fused, Op::append, Op::norm_append});
-  choice.pairing = value_named(options.pairing, {Pairing::half, Pairing::interleaved, Pairing::interleaved_to_half});
+  choice.op = parsed(options.op, bench::parse_op);
+  choice.pairing = parsed(options.pairing, parse_pairing);
   check_device(options, choice);
   choice.cuda = options.device == "cuda";
   if (options.no_table) choice.with_table = false;
   if (!options.cache.empty()) choice.f8 = options.cache == "f8";
-  choice.dtype = value_named(options.dtype, {DType::f32, DType::f16, DType::bf16});
+  choice.dtype = parsed(options.dtype, parse_dtype);
   if (options.in_place || options.out_of_place) choice.in_place = options.in_place;
   if (choice.threads == 0U) choice.threads = all_cores();
   const bool of_heads =

@@ -12,6 +12,7 @@
 #include "apps/shared/text.h"
 #include "commands.h"
 #include "demo_data.h"
+#include "rotary/config.h"
 #include "rotary/reference.h"
 #include "rotary/targets.h"
 
@@ -28,8 +29,6 @@ void require(bool holds, const std::string& sentence) {
 }
 
 void step(const char* number, const std::string& title) { std::cout << '\n' << number << "  " << title << '\n'; }
-
-Heads view(std::vector<float>& values, const Layout& layout) { return {values.data(), DType::f32, layout}; }
 
 // ---- 2: frequencies ----
 
@@ -67,8 +66,9 @@ AngleErrors compare_angles(const DemoData& data, std::span<const ExactAngles> wa
   AngleErrors errors;
   Frequencies turns;
   turns.inv_freq = data.inv_freq;
+  turns.pairing = Pairing::half;
   for (const ExactAngles& exact : wanted) {
-    const Table table(turns, Pairing::half, std::span<const std::int64_t>(&exact.position, 1), method);
+    const Table table(turns, exact.position, method);
     for (std::size_t i = 0; i < exact.cos.size(); ++i) {
       for (const auto& [got, text] :
            {std::pair(table.cos()[i], &exact.cos[i]), std::pair(table.sin()[i], &exact.sin[i])}) {
@@ -105,19 +105,14 @@ void show_table(const DemoData& data, const Table& table) {
 // ---- 4: rotate ----
 
 std::size_t count_different(const Tensor& before, const Layout& layout, DType dtype, const Table& table,
-                            bool backward) {
+                            Direction direction) {
   std::vector<std::byte> got(before.data.size());
   std::vector<std::byte> expected(before.data.size());
   const ConstHeads x(before.data.data(), dtype, layout);
   const Heads out{got.data(), dtype, layout};
   const Heads oracle{expected.data(), dtype, layout};
-  if (backward) {
-    rotate_backward(x, out, table);
-    reference::rotate_backward(x, oracle, table);
-  } else {
-    rotate(x, out, table);
-    reference::rotate(x, oracle, table);
-  }
+  rotate(x, out, table, direction);
+  reference::rotate(x, oracle, table, direction);
   std::size_t different = 0;
   for (std::size_t i = 0; i < got.size(); ++i) different += got[i] == expected[i] ? 0 : 1;
   return different;
@@ -132,8 +127,8 @@ void check_targets(const DemoData& data, const Table& table) {
     use_target(target.name);
     std::size_t different = 0;
     for (const Tensor* tensor : {&data.q, &data.k, &data.q32, &data.k32}) {
-      for (const bool backward : {false, true}) {
-        different += count_different(*tensor, layout_of(*tensor), *dtype_of(tensor->type), table, backward);
+      for (const Direction direction : {Direction::forward, Direction::backward}) {
+        different += count_different(*tensor, layout_of(*tensor), *dtype_of(tensor->type), table, direction);
       }
     }
     require(different == 0, "target " + std::string(target.name) + " differs from the reference in " +
@@ -153,7 +148,7 @@ void show_rotation(const DemoData& data, const Table& table) {
   const double a = q[at];
   const double b = q[at + pairs];
   const double angle = 5 * data.inv_freq[0];
-  rotate(view(q, layout), table);
+  rotate(heads(q, layout), table);
   std::cout << "   q, token 5, head 0, pair 0:  (" << digits(a, 9) << ", " << digits(b, 9) << ") -> ("
             << digits(q[at], 9) << ", " << digits(q[at + pairs], 9) << ")\n   the same by libm in double:"
             << "                            (" << digits(a * std::cos(angle) - b * std::sin(angle), 9) << ", "
@@ -174,20 +169,18 @@ double score(const std::vector<float>& q, const Layout& q_layout, std::int64_t m
   return sum;
 }
 
-void show_law(const DemoData& data, const Frequencies& turns, Pairing pairing) {
+void show_law(const DemoData& data, const Frequencies& turns) {
   step("5", "The law: a score depends on the distance only (head 0, in f32, summed in double)");
   const Layout q_layout = layout_of(data.q32);
   const Layout k_layout = layout_of(data.k32);
   double first[2] = {0, 0};
   double largest = 0;
   for (const std::int64_t shift : {0, 1000, 100000}) {
-    std::vector<std::int64_t> positions(static_cast<std::size_t>(q_layout.tokens));
-    for (std::size_t t = 0; t < positions.size(); ++t) positions[t] = shift + static_cast<std::int64_t>(t);
-    const Table table(turns, pairing, std::span<const std::int64_t>(positions));
+    const Table table(turns, positions(shift, q_layout.tokens));
     std::vector<float> q = floats_of(data.q32);
     std::vector<float> k = floats_of(data.k32);
-    rotate(view(q, q_layout), table);
-    rotate(view(k, k_layout), table);
+    rotate(heads(q, q_layout), table);
+    rotate(heads(k, k_layout), table);
     const double scores[2] = {score(q, q_layout, 12, k, k_layout, 3), score(q, q_layout, 15, k, k_layout, 15)};
     for (int i = 0; i < 2; ++i) {
       if (shift == 0) first[i] = scores[i];
@@ -203,7 +196,7 @@ void show_law(const DemoData& data, const Frequencies& turns, Pairing pairing) {
 
 // ---- 6: time ----
 
-void show_time(const DemoData& data, const Frequencies& turns, Pairing pairing) {
+void show_time(const DemoData& data, const Frequencies& turns) {
   step("6", "Time, one thread, target " + std::string(chosen_target()) + ": medians on this machine as it is now");
   for (const std::int64_t tokens : {std::int64_t{64}, std::int64_t{4096}}) {
     const Layout layout = bthd(1, tokens, 32, 128);
@@ -211,10 +204,8 @@ void show_time(const DemoData& data, const Frequencies& turns, Pairing pairing) 
     std::vector<std::byte> in(bytes);
     for (std::size_t i = 0; i < bytes; ++i) in[i] = data.q.data[i % data.q.data.size()];
     std::vector<std::byte> out(bytes);
-    std::vector<std::int64_t> positions(static_cast<std::size_t>(tokens));
-    for (std::size_t t = 0; t < positions.size(); ++t) positions[t] = static_cast<std::int64_t>(t);
     std::optional<Table> table;
-    const auto make = [&] { table.emplace(turns, pairing, std::span<const std::int64_t>(positions)); };
+    const auto make = [&] { table.emplace(turns, positions(0, tokens)); };
     const auto turn = [&] {
       rotate(ConstHeads(in.data(), DType::bf16, layout), {out.data(), DType::bf16, layout}, *table);
     };
@@ -238,15 +229,13 @@ void run(const Options& options) {
             << name(used.rope.pairing) << " pairing, head_dim " << used.rope.head_dim << ", base "
             << digits(used.rope.base, 10) << ", scaling " << name(used.rope.scaling) << ", layers "
             << ranges(used.layers) << ", heads " << used.heads << " of q and " << used.kv_heads << " of k\n";
-  const Frequencies turns = frequencies(used.rope);
+  const Frequencies turns = frequencies(used.rope, 0);
   show_frequencies(used.rope, turns, data.inv_freq);
-  std::vector<std::int64_t> positions(static_cast<std::size_t>(data.q.shape[1]));
-  for (std::size_t t = 0; t < positions.size(); ++t) positions[t] = static_cast<std::int64_t>(t);
-  const Table table(turns, used.rope.pairing, std::span<const std::int64_t>(positions));
+  const Table table(turns, positions(0, data.q.shape[1]));
   show_table(data, table);
   show_rotation(data, table);
-  show_law(data, turns, used.rope.pairing);
-  show_time(data, turns, used.rope.pairing);
+  show_law(data, turns);
+  show_time(data, turns);
   std::cout << "\nAll checks passed. The same on your files:\n"
                "   rotary inspect config.json\n"
                "   rotary apply config.json --input qk.safetensors --output rotated.safetensors\n";

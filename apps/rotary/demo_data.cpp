@@ -1,7 +1,7 @@
 #include "demo_data.h"
 
+#include <algorithm>
 #include <cstdlib>
-#include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -16,9 +16,8 @@ Tensor widen(const Tensor& narrow) {
   wide.shape = narrow.shape;
   wide.bytes = 2 * narrow.bytes;
   wide.data.resize(2 * narrow.data.size());
-  for (std::size_t i = 0; i < narrow.data.size(); i += 2) {  // a bf16 is the upper half of an f32; little-endian
-    std::memcpy(wide.data.data() + 2 * i + 2, narrow.data.data() + i, 2);
-  }
+  const std::span<const bf16> values = narrow.as<bf16>();
+  std::transform(values.begin(), values.end(), wide.as<float>().begin(), [](bf16 value) { return to_float(value); });
   return wide;
 }
 
@@ -42,7 +41,7 @@ std::filesystem::path find_demo_data(const std::string& wanted) {
     if (std::filesystem::exists(folder / "config.json", ignored)) return folder.lexically_normal();
   }
   throw Error(Code::FILE, "[demo] the bundled data lies neither beside the program nor in " ROTARY_DEMO_SOURCE
-                      ": say where with --data");
+                          ": say where with --data");
 }
 
 DemoData load_demo_data(const std::filesystem::path& folder) {
@@ -79,9 +78,8 @@ Layout layout_of(const Tensor& tensor) {
 }
 
 std::vector<float> floats_of(const Tensor& tensor) {
-  std::vector<float> values(tensor.data.size() / sizeof(float));
-  if (!values.empty()) std::memcpy(values.data(), tensor.data.data(), tensor.data.size());
-  return values;
+  const std::span<const float> values = tensor.as<float>();
+  return {values.begin(), values.end()};
 }
 
 }  // namespace rotary::cli

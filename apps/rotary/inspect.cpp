@@ -1,7 +1,6 @@
 // rotary inspect: the ropes of a model pair by pair, or the tensors of a file.
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -12,6 +11,7 @@
 #include "apps/shared/text.h"
 #include "apps/shared/usage_error.h"
 #include "commands.h"
+#include "files/tensors/formats.h"
 #include "rotary/config.h"
 #include "rotary/tensors.h"
 #include "source.h"
@@ -54,18 +54,13 @@ void inspect_model(const Options& options) {
 
 // ---- tensors in a file ----
 
-void inspect_tensors(const Options& options, bool npy) {
+void inspect_tensors(const Options& options) {
   const Source& source = options.source;
   const bool numbers = source.base || source.head_dim || source.rotary_dim || source.first || source.length;
   if (numbers || source.rope || !source.pairing.empty() || !source.inv_freq.empty() || !source.weights.empty()) {
     throw UsageError("a file of tensors has no rope: only --json goes with it");
   }
-  std::vector<TensorInfo> tensors;
-  if (npy) {
-    tensors.push_back(read_npy(source.config));
-  } else {
-    tensors = SafetensorsFile(source.config).tensors();
-  }
+  const std::vector<TensorInfo> tensors = tensor_infos(source.config);
   if (options.json) {
     Json list = Json::array();
     for (const TensorInfo& tensor : tensors) {
@@ -86,9 +81,8 @@ void inspect_tensors(const Options& options, bool npy) {
 }
 
 void run(const Options& options) {
-  const std::string extension = std::filesystem::path(options.source.config).extension().string();
-  if (extension == ".npy" || extension == ".safetensors") {
-    inspect_tensors(options, extension == ".npy");
+  if (files::names_tensors(options.source.config)) {
+    inspect_tensors(options);
   } else {
     inspect_model(options);
   }

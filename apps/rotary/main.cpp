@@ -8,6 +8,7 @@
 #include "apps/shared/program.h"
 #include "commands.h"
 #include "rotary/error.h"
+#include "rotary/version.h"
 #include "torch_program.h"
 
 namespace {

@@ -1,9 +1,9 @@
 #include "model_sheet.h"
 
 #include <algorithm>
-#include <variant>
 
 #include "apps/shared/text.h"
+#include "values/scaling_fields.h"
 
 namespace rotary::cli {
 
@@ -24,15 +24,8 @@ std::string rotary_dim_text(const ModelRope& model, double partial) {
 std::string base_text(const Rope& rope) { return rope.inv_freq.empty() ? digits(rope.base, 10) : "-"; }
 
 std::string scaling_text(const Scaling& scaling) {
-  return name(scaling) + std::visit(
-                             [](const auto& method) -> std::string {
-                               if constexpr (requires { method.factor; }) {
-                                 return " " + digits(method.factor, 6);
-                               } else {
-                                 return "";
-                               }
-                             },
-                             scaling);
+  const auto* factor = scalings::value_of<double>(scaling, "factor");
+  return name(scaling) + (factor == nullptr ? "" : " " + digits(*factor, 6));
 }
 
 std::size_t layers_in_all(const std::vector<ModelRope>& ropes) {

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "rotary/config.h"
 #include "files/models/known.h"
+#include "rotary/config.h"
 
 namespace rotary::cli {
 

@@ -10,9 +10,9 @@
 
 #include "apps/shared/text.h"
 #include "commands.h"
+#include "files/models/known.h"
 #include "model_sheet.h"
 #include "rotary/config.h"
-#include "files/models/known.h"
 
 namespace rotary::cli {
 
@@ -39,7 +39,7 @@ std::vector<KnownModel> chosen_models(const std::string& filter) {
   std::erase_if(models, [wanted = lower(filter)](const KnownModel& model) { return !matches(model, wanted); });
   if (models.empty()) {
     throw Error(Code::MODEL_TYPE, "[models] FILTER must match a known model_type, part, pairing or scaling but got " +
-                                  files::in_quotes(filter));
+                                      files::in_quotes(filter));
   }
   return models;
 }
@@ -62,7 +62,7 @@ Json json_of(const KnownModel& model, const ModelRope& used) {
                {"direction", direction(rope)},
                {"base", rope.inv_freq.empty() ? Json(rope.base) : Json(nullptr)},
                {"scaling", name(rope.scaling)},
-               {"attention_factor", sized ? Json(frequencies(rope).attention_factor) : Json(nullptr)},
+               {"attention_factor", sized ? Json(frequencies(rope, 0).attention_factor) : Json(nullptr)},
                {"axes", axes_of(rope)},
                {"axis", rope.axis},
                {"layers", used.layers},

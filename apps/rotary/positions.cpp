@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <cstring>
 #include <filesystem>
 #include <limits>
 #include <numeric>
@@ -39,19 +38,12 @@ void append_item(std::vector<std::int64_t>& positions, std::string_view item) {
     if (begin >= end) fail(Code::POSITION, "a range must end after it begins (its end is not included)", item);
     count = static_cast<std::uint64_t>(end) - static_cast<std::uint64_t>(begin);  // cannot wrap: begin < end
   }
-  if (count > static_cast<std::uint64_t>(most_positions) - positions.size()) {
-    fail(Code::POSITION, "at most " + std::to_string(most_positions) + " positions can be listed", item);
+  if (count > static_cast<std::uint64_t>(max_positions) - positions.size()) {
+    fail(Code::POSITION, "at most " + std::to_string(max_positions) + " positions can be listed", item);
   }
   const std::size_t old_size = positions.size();
   positions.resize(old_size + count);
   for (std::size_t i = 0; i < count; ++i) positions[old_size + i] = begin + static_cast<std::int64_t>(i);
-}
-
-template <typename T>
-std::vector<T> elements_of(const Tensor& tensor) {
-  std::vector<T> values(static_cast<std::size_t>(tensor.elements()));
-  if (!values.empty()) std::memcpy(values.data(), tensor.data.data(), values.size() * sizeof(T));
-  return values;
 }
 
 void take_shape(PositionSet& set, const std::vector<std::int64_t>& shape, int axes) {
@@ -78,12 +70,14 @@ PositionSet read_position_file(std::string_view path, int axes) {
   PositionSet set;
   take_shape(set, tensor.shape, axes);
   if (tensor.type == ElementType::i64) {
-    set.integers = elements_of<std::int64_t>(tensor);
+    const std::span<const std::int64_t> values = tensor.as<std::int64_t>();
+    set.integers.assign(values.begin(), values.end());
   } else if (tensor.type == ElementType::i32) {
-    const std::vector<std::int32_t> narrow = elements_of<std::int32_t>(tensor);
-    set.integers.assign(narrow.begin(), narrow.end());
+    const std::span<const std::int32_t> values = tensor.as<std::int32_t>();
+    set.integers.assign(values.begin(), values.end());
   } else if (tensor.type == ElementType::f64) {
-    set.reals = elements_of<double>(tensor);
+    const std::span<const double> values = tensor.as<double>();
+    set.reals.assign(values.begin(), values.end());
     for (const double position : set.reals) {
       if (!std::isfinite(position)) fail(Code::POSITION, "positions must be finite", digits(position, 3));
     }

@@ -29,9 +29,9 @@ struct PositionSet {
 // Throws POSITION, SHAPE, DTYPE, and what read_npy throws.
 PositionSet parse_positions(std::string_view spec, int axes);
 
-// The text form alone, at most most_positions of them. Throws POSITION.
+// The text form alone, at most max_positions of them. Throws POSITION.
 std::vector<std::int64_t> parse_ranges(std::string_view spec);
-inline constexpr std::int64_t most_positions = std::int64_t{1} << 24;
+inline constexpr std::int64_t max_positions = std::int64_t{1} << 24;
 
 // 0, 1, ..., tokens - 1.
 PositionSet count_positions(std::int64_t tokens);

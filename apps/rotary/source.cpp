@@ -50,9 +50,9 @@ Model model_without_config(const Source& source, int head_dim) {
   }
   described.rope.pairing = *pairing_of(source);
   if (described.first < 0 || described.rope.rotary_dim < 1 || described.rope.rotary_dim > room) {
-    throw Error(Code::SHAPE, "[rope] the elements that turn must fit head_dim " + std::to_string(head_dim) + " but got " +
-                             std::to_string(described.rope.rotary_dim) + " from element " +
-                             std::to_string(described.first));
+    throw Error(Code::SHAPE, "[rope] the elements that turn must fit head_dim " + std::to_string(head_dim) +
+                                 " but got " + std::to_string(described.rope.rotary_dim) + " from element " +
+                                 std::to_string(described.first));
   }
   described.origins = origins_of(source);
   Model model;
@@ -66,9 +66,32 @@ std::string described_by(const Source& source) { return source.base ? "--base" :
 std::size_t rope_of_inv_freq(const Model& model, const Source& source) {
   if (model.ropes.size() > 1 && !source.rope) {
     throw Error(Code::ROPE, "[rope] --inv-freq must come with --rope N, which of the model's " +
-                            std::to_string(model.ropes.size()) + " ropes it is for, but got none");
+                                std::to_string(model.ropes.size()) + " ropes it is for, but got none");
   }
   return static_cast<std::size_t>(&chosen_rope(model, source) - model.ropes.data());
+}
+
+bool reads_with_pairing(const std::string& config) {
+  ConfigOptions options;
+  options.pairing = Pairing::half;
+  try {
+    read_config(config, options);
+  } catch (const Error& error) {
+    return error.code() != Code::MODEL_TYPE;
+  }
+  return true;
+}
+
+// With a hint where the pairing is all that is missing.
+Model read_config_file(const Source& source) {
+  ConfigOptions options;
+  options.pairing = pairing_of(source);
+  try {
+    return read_config(source.config, options);
+  } catch (const Error& error) {
+    if (error.code() != Code::MODEL_TYPE || options.pairing || !reads_with_pairing(source.config)) throw;
+    throw Error(error.code(), std::string(error.what()) + ": pass --pairing half, interleaved or interleaved_to_half");
+  }
 }
 
 }  // namespace
@@ -126,10 +149,8 @@ void add_rope_option(CLI::App& command, Source& source) {
 }
 
 std::optional<Pairing> pairing_of(const Source& source) {
-  if (source.pairing == "half") return Pairing::half;
-  if (source.pairing == "interleaved") return Pairing::interleaved;
-  if (source.pairing == "interleaved_to_half") return Pairing::interleaved_to_half;
-  return std::nullopt;
+  if (source.pairing.empty()) return std::nullopt;
+  return parse_pairing(source.pairing);
 }
 
 void check_source(const Source& source) {
@@ -162,9 +183,7 @@ void check_source_without_tensor(const Source& source) {
 
 Model read_model(const Source& source, int head_dim) {
   if (source.config.empty()) return model_without_config(source, head_dim);
-  ConfigOptions options;
-  options.pairing = pairing_of(source);
-  Model model = read_config(source.config, options);
+  Model model = read_config_file(source);
   if (!source.inv_freq.empty()) {
     set_inv_freq(model, rope_of_inv_freq(model, source), read_inv_freq(source.inv_freq), source.inv_freq);
   }
@@ -181,8 +200,8 @@ const ModelRope& chosen_rope(const Model& model, const Source& source) {
   const int index = source.rope.value_or(0);
   if (index < 0 || static_cast<std::size_t>(index) >= model.ropes.size()) {
     throw Error(Code::ROPE, "[rope] --rope must be below the model's number of ropes, " +
-                            std::to_string(model.ropes.size()) + ", and counts from 0 but got " +
-                            std::to_string(index));
+                                std::to_string(model.ropes.size()) + ", and counts from 0 but got " +
+                                std::to_string(index));
   }
   return model.ropes[static_cast<std::size_t>(index)];
 }
@@ -215,13 +234,8 @@ void add_table_options(CLI::App& command, TableSettings& settings) {
       ->capture_default_str();
 }
 
-TableOptions table_options(const TableSettings& settings, const Executor* executor) {
-  TableOptions options;
-  options.angles = settings.angles == "float32" ? Angles::float32 : Angles::exact;
-  if (settings.rounding == "f16") options.rounding = DType::f16;
-  if (settings.rounding == "bf16") options.rounding = DType::bf16;
-  options.executor = executor;
-  return options;
+TableOptions table_options(const TableSettings& settings, const Executor& executor) {
+  return {parse_angles(settings.angles), parse_rounding(settings.rounding), executor};
 }
 
 void add_machine_options(CLI::App& command, Machine& machine) {

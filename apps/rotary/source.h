@@ -52,7 +52,7 @@ struct TableSettings {
   std::string rounding = "f32";
 };
 void add_table_options(CLI::App& command, TableSettings& settings);  // --angles, --rounding
-TableOptions table_options(const TableSettings&, const Executor*);
+TableOptions table_options(const TableSettings&, const Executor&);
 
 struct Machine {
   std::string target;

@@ -1,6 +1,6 @@
 // rotary table: the cos and sin rows of a model, as a safetensors file.
 #include <CLI/CLI.hpp>
-#include <cstring>
+#include <algorithm>
 #include <iostream>
 #include <memory>
 #include <string>
@@ -10,8 +10,8 @@
 #include "commands.h"
 #include "positions.h"
 #include "rotary/config.h"
-#include "rotary/tensors.h"
 #include "rotary/targets.h"
+#include "rotary/tensors.h"
 #include "source.h"
 
 namespace rotary::cli {
@@ -33,7 +33,7 @@ Tensor make_tensor(const std::string& name, std::span<const float> values, std::
   tensor.shape = std::move(shape);
   tensor.bytes = values.size_bytes();
   tensor.data.resize(values.size_bytes());
-  if (!values.empty()) std::memcpy(tensor.data.data(), values.data(), values.size_bytes());
+  std::copy(values.begin(), values.end(), tensor.as<float>().begin());
   return tensor;
 }
 
@@ -60,26 +60,24 @@ std::map<std::string, std::string> metadata(const Options& options, const Model&
 void run(const Options& options) {
   check_source_without_tensor(options.source);
   if (!options.machine.target.empty()) use_target(options.machine.target);
-  if (options.output.ends_with(".npy")) {
+  if (is_npy(options.output)) {
     throw Error(Code::FORMAT, "[table] cos and sin are two tensors: the output must be a safetensors file but got '" +
-                              options.output + "'");
+                                  options.output + "'");
   }
   check_output(options.output);
   const Model model = read_model(options.source, options.source.head_dim.value_or(0));
   const ModelRope& used = chosen_rope(model, options.source);
   // The axes do not depend on the length, and the default length is known only once the positions are.
-  const PositionSet positions = parse_positions(options.positions, frequencies(used.rope).axes());
+  const PositionSet positions = parse_positions(options.positions, frequencies(used.rope, 0).axes());
   const std::int64_t length = options.source.length.value_or(positions.length());
   const Frequencies turns = frequencies(used.rope, length);
   const ThreadPool pool(options.machine.threads.value_or(1));
-  const Table table(turns, used.rope.pairing, positions.view(), table_options(options.settings, &pool));
+  const Table table(turns, positions.view(), table_options(options.settings, pool));
 
   std::vector<std::int64_t> shape = {table.tokens(), table.pairs()};
   if (positions.batched) shape.insert(shape.begin(), positions.batch);
-  const Tensor cos = make_tensor("cos", table.cos(), shape);
-  const Tensor sin = make_tensor("sin", table.sin(), shape);
-  const Tensor* const tensors[] = {&cos, &sin};
-  write_safetensors(options.output, tensors, metadata(options, model, used, turns, length));
+  const Tensor tensors[] = {make_tensor("cos", table.cos(), shape), make_tensor("sin", table.sin(), shape)};
+  write_tensors(options.output, tensors, metadata(options, model, used, turns, length));
   std::cout << describe(model, used, turns) << '\n';
   for (const std::string& note : model.notes) std::cout << "note: " << printable(note) << '\n';
   std::cout << "wrote " << printable(options.output) << ": cos, sin f32 " << shape_text(shape) << '\n';

@@ -2,7 +2,6 @@
 
 #include <CLI/CLI.hpp>
 #include <cmath>
-#include <cstring>
 #include <span>
 
 #include "apps/shared/tensors.h"
@@ -12,12 +11,6 @@
 namespace rotary::cli {
 
 namespace {
-
-std::vector<float> floats_of(const Tensor& tensor) {
-  std::vector<float> values(static_cast<std::size_t>(tensor.elements()));
-  if (!values.empty()) std::memcpy(values.data(), tensor.data.data(), values.size() * sizeof(float));
-  return values;
-}
 
 // Positions that select rows: whole numbers, float64 ones included.
 std::vector<std::int64_t> row_numbers(const PositionSet& rows) {
@@ -70,24 +63,23 @@ void check_request(const TableRequest& request) {
   }
 }
 
-TableSource::TableSource(const TableRequest& request, int head_dim, std::int64_t most_tokens) : request_(request) {
+TableSource::TableSource(const TableRequest& request, int head_dim, std::int64_t max_tokens) : request_(request) {
   if (request.cos.empty()) {
-    use_model(head_dim, most_tokens);
+    use_model(head_dim, max_tokens);
   } else {
     use_rows(head_dim);
   }
 }
 
-void TableSource::use_model(int head_dim, std::int64_t most_tokens) {
+void TableSource::use_model(int head_dim, std::int64_t max_tokens) {
   const Model model = read_model(request_.source, head_dim);
   const ModelRope& used = chosen_rope(model, request_.source);
   head_dim_ = used.rope.head_dim;
   rotary_dim_ = used.rope.rotary_dim;
   first_ = used.first;
-  pairing_ = used.rope.pairing;
-  frequencies_ = frequencies(used.rope);
+  frequencies_ = frequencies(used.rope, 0);
   if (request_.positions) positions_ = parse_positions(*request_.positions, frequencies_.axes());
-  const std::int64_t length = positions_ ? positions_->length() : most_tokens;
+  const std::int64_t length = positions_ ? positions_->length() : max_tokens;
   frequencies_ = frequencies(used.rope, request_.source.length.value_or(length));
   notes_.push_back(describe(model, used, frequencies_));
   if (model.ropes.size() > 1 && !request_.source.rope) {
@@ -102,24 +94,24 @@ void TableSource::use_rows(int head_dim) {
   const Tensor sin = load_rows(request_.sin, "sin");
   if (cos.shape != sin.shape) {
     throw Error(Code::SHAPE, "[apply] cos and sin must have one shape but got " + shape_text(cos.shape) + " and " +
-                             shape_text(sin.shape));
+                                 shape_text(sin.shape));
   }
   const Source& source = request_.source;
   head_dim_ = head_dim;
   first_ = source.first.value_or(0);
-  pairing_ = *pairing_of(source);
+  frequencies_.pairing = *pairing_of(source);
   const std::int64_t block = 2 * std::min<std::int64_t>(cos.shape[1], head_dim);  // enough to see that it does not fit
   if (first_ < 0 || block < 2 || block > head_dim - first_ ||
       source.rotary_dim.value_or(static_cast<int>(block)) != block) {
     throw Error(Code::SHAPE, "[apply] cos and sin turn two elements per pair: they must fit head_dim " +
-                             std::to_string(head_dim) + " behind --first, and --rotary-dim, but got " +
-                             shape_text(cos.shape));
+                                 std::to_string(head_dim) + " behind --first, and --rotary-dim, but got " +
+                                 shape_text(cos.shape));
   }
   rotary_dim_ = static_cast<int>(block);
-  cos_ = floats_of(cos);
-  sin_ = floats_of(sin);
+  cos_.assign(cos.as<float>().begin(), cos.as<float>().end());
+  sin_.assign(sin.as<float>().begin(), sin.as<float>().end());
   if (request_.positions) positions_ = parse_positions(*request_.positions, 1);
-  notes_.push_back("cos and sin " + shape_text(cos.shape) + ": " + name(pairing_) + ", turning " +
+  notes_.push_back("cos and sin " + shape_text(cos.shape) + ": " + name(frequencies_.pairing) + ", turning " +
                    std::to_string(rotary_dim_) + " from element " + std::to_string(first_));
 }
 
@@ -134,27 +126,27 @@ Table TableSource::table_of_rows(const PositionSet& rows) const {
   for (const std::int64_t row : numbers) {
     if (row < 0 || row >= available) {
       throw Error(Code::POSITION, "[apply] a position must select one of the " + std::to_string(available) +
-                                  " rows of cos and sin but got " + std::to_string(row));
+                                      " rows of cos and sin but got " + std::to_string(row));
     }
     const auto begin = static_cast<std::ptrdiff_t>(static_cast<std::size_t>(row) * pairs);
     cos.insert(cos.end(), cos_.begin() + begin, cos_.begin() + begin + static_cast<std::ptrdiff_t>(pairs));
     sin.insert(sin.end(), sin_.begin() + begin, sin_.begin() + begin + static_cast<std::ptrdiff_t>(pairs));
   }
-  return Table(cos, sin, static_cast<int>(pairs), pairing_, rows.batch);
+  return Table(cos, sin, static_cast<int>(pairs), frequencies_.pairing, rows.batch);
 }
 
-const Table& TableSource::table(std::int64_t tokens, const std::string& label, const Executor* executor) {
+const Table& TableSource::table(std::int64_t tokens, const std::string& label, const Executor& executor) {
   if (positions_ && positions_->tokens != tokens) {
     throw Error(Code::SHAPE, "[apply] --positions must name one position per token but got " +
-                             std::to_string(positions_->tokens) + " for the " + std::to_string(tokens) + " tokens of " +
-                             label);
+                                 std::to_string(positions_->tokens) + " for the " + std::to_string(tokens) +
+                                 " tokens of " + label);
   }
   if (table_ && table_->tokens() == tokens) return *table_;
   const PositionSet set = positions_ ? *positions_ : count_positions(tokens);
   if (!request_.cos.empty()) {
     table_ = table_of_rows(set);
   } else {
-    table_.emplace(frequencies_, pairing_, set.view(), table_options(request_.settings, executor));
+    table_.emplace(frequencies_, set.view(), table_options(request_.settings, executor));
   }
   return *table_;
 }

@@ -25,11 +25,11 @@ void check_request(const TableRequest&);  // throws UsageError
 
 class TableSource {
  public:
-  // head_dim: of the largest head; most_tokens: of the longest tensor.
-  TableSource(const TableRequest& request, int head_dim, std::int64_t most_tokens);
+  // head_dim: of the largest head; max_tokens: of the longest tensor.
+  TableSource(const TableRequest& request, int head_dim, std::int64_t max_tokens);
 
   // For a tensor of that many tokens; label names it in errors. Valid until the next call.
-  const Table& table(std::int64_t tokens, const std::string& label, const Executor* executor);
+  const Table& table(std::int64_t tokens, const std::string& label, const Executor& executor);
 
   int head_dim() const noexcept { return head_dim_; }
   int rotary_dim() const noexcept { return rotary_dim_; }
@@ -37,7 +37,7 @@ class TableSource {
   const std::vector<std::string>& notes() const noexcept { return notes_; }
 
  private:
-  void use_model(int head_dim, std::int64_t most_tokens);
+  void use_model(int head_dim, std::int64_t max_tokens);
   void use_rows(int head_dim);
   Table table_of_rows(const PositionSet& rows) const;
 
@@ -45,7 +45,6 @@ class TableSource {
   int head_dim_ = 0;
   int rotary_dim_ = 0;
   int first_ = 0;
-  Pairing pairing_ = {};
   Frequencies frequencies_;
   std::vector<float> cos_;
   std::vector<float> sin_;

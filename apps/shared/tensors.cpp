@@ -2,33 +2,17 @@
 
 #include <limits>
 
+#include "files/tensors/formats.h"
 #include "text.h"
 
 namespace rotary::cli {
 
-bool is_npy(const std::filesystem::path& path) { return path.extension() == ".npy"; }
+bool is_npy(const std::filesystem::path& path) { return files::format_to_write(path) == files::Format::npy; }
 
-TensorFile load(const std::filesystem::path& path) {
-  TensorFile file;
-  if (is_npy(path)) {
-    file.tensors.push_back(read_npy(path));
-    file.tensors.back().name.clear();
-    return file;
-  }
-  const SafetensorsFile source(path);
-  for (const TensorInfo& tensor : source.tensors()) file.tensors.push_back(source.read(tensor.name));
-  file.metadata = source.metadata();
-  return file;
-}
+TensorFile load(const std::filesystem::path& path) { return {read_tensors(path), tensor_metadata(path)}; }
 
 void save(const std::filesystem::path& path, const TensorFile& file) {
-  if (is_npy(path)) {
-    write_npy(path, file.tensors.at(0));
-    return;
-  }
-  std::vector<const Tensor*> tensors;
-  for (const Tensor& tensor : file.tensors) tensors.push_back(&tensor);
-  write_safetensors(path, tensors, file.metadata);
+  write_tensors(path, file.tensors, file.metadata);
 }
 
 void check_output(const std::filesystem::path& path) {
@@ -42,14 +26,15 @@ void check_output(const std::filesystem::path& path) {
 Heads heads_of(Tensor& tensor, const std::string& layout) {
   const std::vector<std::int64_t>& size = tensor.shape;
   if (size.size() != 3 && size.size() != 4) {
-    throw Error(Code::SHAPE, "[apply] " + label(tensor) +
-                             " must have 4 dimensions (bthd, bhtd, tbhd) or 3 (thd: tokens, heads, head_dim) but got " +
-                             shape_text(size));
+    throw Error(Code::SHAPE,
+                "[apply] " + label(tensor) +
+                    " must have 4 dimensions (bthd, bhtd, tbhd) or 3 (thd: tokens, heads, head_dim) but got " +
+                    shape_text(size));
   }
   const std::string used = !layout.empty() ? layout : size.size() == 4 ? "bthd" : "thd";
   if (used.size() != size.size()) {
     throw Error(Code::SHAPE, "[apply] layout " + used + " needs " + std::to_string(used.size()) + " dimensions but " +
-                             label(tensor) + " is " + shape_text(size));
+                                 label(tensor) + " is " + shape_text(size));
   }
   const std::optional<DType> dtype = dtype_of(tensor.type);
   if (!dtype) {
@@ -68,7 +53,7 @@ Heads heads_of(Tensor& tensor, const std::string& layout) {
 }
 
 Tensor load_rows(const std::filesystem::path& path, const std::string& name) {
-  Tensor tensor = is_npy(path) ? read_npy(path) : SafetensorsFile(path).read(name);
+  Tensor tensor = read_tensor(path, name);
   if (tensor.type != ElementType::f32) {
     throw Error(Code::DTYPE, "[apply] " + name + " must be F32 but got " + rotary::name(tensor.type));
   }

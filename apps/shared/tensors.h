@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "rotary/tensors.h"
 #include "rotary/rotary.h"
+#include "rotary/tensors.h"
 
 namespace rotary::cli {
 
@@ -16,7 +16,8 @@ struct TensorFile {
   std::map<std::string, std::string> metadata;
 };
 
-bool is_npy(const std::filesystem::path&);  // by its name
+// An .npy, or else a .safetensors. Throws FORMAT for any other ending.
+bool is_npy(const std::filesystem::path&);
 
 TensorFile load(const std::filesystem::path&);
 void save(const std::filesystem::path&, const TensorFile&);  // all or nothing

@@ -36,7 +36,7 @@ std::string& last_error() {
 class Prepared {
  public:
   Prepared(const Work& work, rotary::gpu::Stream stream)
-      : frequencies_(frequencies_of(work), pairing_of(work), stream),
+      : frequencies_(frequencies_of(work), stream),
         q_(view(work.q_out, work.heads, work)),
         k_(view(work.k_out, work.kv_heads, work)),
         q_in_(work.q, q_.dtype, q_.layout),
@@ -56,7 +56,7 @@ class Prepared {
     if (in_place_) {
       rotary::gpu::rotate_qk(q_, k_, *by_, stream);
     } else {
-      rotary::gpu::rotate_qk(q_in_, q_, k_in_, k_, *by_, stream);
+      rotary::gpu::rotate_qk({q_in_, q_}, {k_in_, k_}, *by_, stream);
     }
   }
 

@@ -54,9 +54,9 @@ struct ConfigOptions {
   bool class_defaults = false;     // a top level that does not say its layers and heads takes the model_type's own
 };
 
-// config.json of Hugging Face or params.json of Mistral and Meta; path is the file or its folder.
-// A rope key that nothing consumes is an error. Throws FILE, JSON, CONFIG_KEY, CONFIG_VALUE, CONFIG_MISSING,
-// MODEL_TYPE (unknown, and no pairing given).
+// config.json of Hugging Face, params.json of Mistral and Meta, or a GGUF file; path is the file, or the folder of either
+// JSON. A rope key that nothing consumes is an error. Throws FILE, JSON, FORMAT, TENSOR, ROPE, CONFIG_KEY, CONFIG_VALUE,
+// CONFIG_MISSING, MODEL_TYPE (unknown, and no pairing given); read_config's sentences name the file.
 ROTARY_API Model read_config(const std::filesystem::path& path, const ConfigOptions& = {});
 ROTARY_API Model parse_config(std::string_view json, const ConfigOptions& = {});
 
@@ -78,5 +78,23 @@ ROTARY_API void set_inv_freq(Model&, std::size_t rope, std::vector<double> inv_f
 // of either. Reads the multipliers of the ropes that learn one. The inv_freq buffers that older checkpoints carry are
 // compared, told in the notes and not used. Throws FILE, FORMAT, JSON, TENSOR, DTYPE, SHAPE.
 ROTARY_API void apply_weights(Model&, const std::filesystem::path& weights);
+
+// ---- writing a rope ------------------------------------------------------------------------------
+
+// The object rope_parameters of config.json, as transformers 5 has it, as JSON: rope_type, rope_theta,
+// partial_rotary_factor (the part of the head that rotates; of Proportional its fraction), and every value of the
+// scaling under the key that read_config reads. Put into a config of the same head_dim whose model_type reads these
+// keys, it is read back as the same rope, value for value, with rotary_dim filled in. Pairing and direction are the
+// model_type's.
+// Not transformers' words: rope_type ntk (NtkFixed) with mixed_b, deepseek_yarn and telechat3-yarn, attn_factor and
+// extrapolation_factor are vLLM's; rope_type ntk_aware (Ntk), trained_length (of Dynamic: transformers takes
+// max_position_embeddings for it, so let the config say the same there), magnitude and mscale_ratio (of Yarn) are ours.
+// They are written only where the value is not the default.
+// Throws ROPE for what the object cannot say: inv_freq, multiplier, axis, index, an exponent_dim other than rotary_dim
+// or one less, Proportional in a part of the head, numbers that read_config refuses.
+ROTARY_API std::string rope_parameters(const Rope&);
+// The same of a rotated block that ends the head (first > 0: DeepSeek's): the config's qk_rope_head_dim says how wide
+// it is, so partial_rotary_factor is left out. Throws ROPE too for a block in the middle of the head.
+ROTARY_API std::string rope_parameters(const ModelRope&);
 
 }  // namespace rotary

@@ -1,25 +1,29 @@
-// One angle and one pair, for kernels of your own: rope inside an attention, a GEMM's epilogue, a cache write.
+// Experimental: compiled by nvcc and tested on an emulator, but not yet run on a GPU. Any version may change it.
+//
+// The angle and the rotation of one pair, for kernels of your own: RoPE inside an attention, a GEMM's epilogue, a cache
+// write.
 //
 //   #include "rotary/device.cuh"
 //   __global__ void kernel(float* q, const std::int32_t* positions, const std::uint64_t* turns, ...) {
 //     const rotary::device::CosSin by = rotary::device::cos_sin(positions[token], turns[pair]);
-//     rotary::device::turn(q[pair], q[pairs + pair], by);  // pairing half; interleaved: q[2 * pair], q[2 * pair + 1]
+//     rotary::device::rotate(q[pair], q[pairs + pair], by);  // half; interleaved: q[2 * pair], q[2 * pair + 1]
 //   }
 //
-// turns, one per pair: gpu::Frequencies::turns() in the device's memory, or turns_of() below. They say by how much of a
-// whole turn a pair turns with each position, in units of 2^-64; the product with a position wraps, and that is the
-// range reduction. What else frequencies hold is the caller's: multiply cos and sin by the attention factor; clockwise:
-// turn_backward.
+// turns[i] is pair i's rotation per position in units of 2^-64 turns: gpu::Frequencies::turns() in the device's memory,
+// or turns_of() below. Its product with the position wraps, which is the range reduction. The attention factor and
+// clockwise are yours to apply: multiply cos and sin by the factor; for clockwise call rotate_backward.
 //
-// Absolute error of cos and sin: at most 6.9e-8 for any phase (all were measured), and 4e-10 more for the angle of any
-// int32 position, since its turns were rounded; beyond int32 that grows by 1.7e-19 with each unit of the position. The
-// same bits on every device and host. Cost: some 25 instructions, most of 32 bits.
+// Absolute error of cos and sin: at most 6.9e-8 for a given phase (measured over all of them). Rounding of turns adds at
+// most 4e-10 at int32 positions, and 1.7e-19 for each unit of the position beyond. The same bits on every device and
+// host. Cost: some 25 instructions, most of 32 bits.
 //
-// Needs C++17, and nothing else of rotary but for turns_of. In a host compiler the functions are ordinary ones.
+// Needs C++17, and of the libraries only turns_of needs rotary. In a host compiler the functions are ordinary ones.
 #pragma once
 
 #include <cmath>
 #include <cstdint>
+
+#include "rotary/experimental.h"
 
 #ifdef __CUDACC__
 #define ROTARY_HOST_DEVICE __host__ __device__
@@ -68,13 +72,14 @@ ROTARY_HOST_DEVICE inline float product_sum(float a, float b, float c) noexcept 
 }  // namespace detail
 
 // The angle in units of 2^-64 turns, modulo a turn. Any position, negative ones too.
-ROTARY_HOST_DEVICE inline std::uint64_t phase(std::int64_t position, std::uint64_t turns) noexcept {
+ROTARY_EXPERIMENTAL ROTARY_HOST_DEVICE inline std::uint64_t phase(std::int64_t position, std::uint64_t turns) noexcept {
   return static_cast<std::uint64_t>(position) * turns;
 }
 
-// At phase 0: 1 and +0. The polynomials in x, the distance from the nearest quarter turn in quarter turns, come from
-// tools/sollya/device_polynomials.sollya; sin(pi/2 x) within 5.5e-9 and cos(pi/2 x) within 5e-10 before rounding.
-ROTARY_HOST_DEVICE inline CosSin cos_sin(std::uint64_t phase) noexcept {
+// cos and sin of a phase; of 0: 1 and +0. x is the distance from the nearest quarter turn, in quarter turns. The
+// polynomials come from tools/sollya/device_polynomials.sollya: before rounding, sin(pi/2 x) is within 5.5e-9 and
+// cos(pi/2 x) within 5e-10.
+ROTARY_EXPERIMENTAL ROTARY_HOST_DEVICE inline CosSin cos_sin(std::uint64_t phase) noexcept {
   const auto quarter = static_cast<std::uint32_t>((phase + (std::uint64_t{1} << 61)) >> 62);
   const auto beyond = static_cast<std::int32_t>(static_cast<std::uint32_t>(phase >> 30));
   const float x = detail::product(static_cast<float>(beyond), 0x1p-32f);
@@ -90,23 +95,25 @@ ROTARY_HOST_DEVICE inline CosSin cos_sin(std::uint64_t phase) noexcept {
   return {((quarter + 1) & 2) != 0 ? -cos : cos, (quarter & 2) != 0 ? -sin : sin};
 }
 
-ROTARY_HOST_DEVICE inline CosSin cos_sin(std::int64_t position, std::uint64_t turns) noexcept {
+ROTARY_EXPERIMENTAL ROTARY_HOST_DEVICE inline CosSin cos_sin(std::int64_t position, std::uint64_t turns) noexcept {
   return cos_sin(phase(position, turns));
 }
 
 // (a, b) -> (a cos - b sin, b cos + a sin): product, product, then the sum, the bits of rotary::rotate.
-ROTARY_HOST_DEVICE inline void turn(float& a, float& b, CosSin by) noexcept {
+ROTARY_EXPERIMENTAL ROTARY_HOST_DEVICE inline void rotate(float& a, float& b, CosSin by) noexcept {
   const float first = detail::difference(detail::product(a, by.cos), detail::product(b, by.sin));
   b = detail::sum(detail::product(b, by.cos), detail::product(a, by.sin));
   a = first;
 }
 
-// The gradient: the same with the sign of sin turned.
-ROTARY_HOST_DEVICE inline void turn_backward(float& a, float& b, CosSin by) noexcept { turn(a, b, {by.cos, -by.sin}); }
+// The gradient: the transposed map.
+ROTARY_EXPERIMENTAL ROTARY_HOST_DEVICE inline void rotate_backward(float& a, float& b, CosSin by) noexcept {
+  rotate(a, b, {by.cos, -by.sin});
+}
 
-// inv_freq / (2 pi), radians per position to turns, modulo 1 in units of 2^-64, to nearest; a negative frequency is the
-// two's complement. inv_freq: finite. On the host, in the library.
-std::uint64_t turns_of(double inv_freq) noexcept;
+// inv_freq (radians per position, finite) in units of 2^-64 turns per position, modulo a turn, to nearest; a negative
+// frequency is the two's complement. A function of the library rotary, for the host.
+ROTARY_EXPERIMENTAL std::uint64_t turns_of(double inv_freq) noexcept;
 
 }  // namespace rotary::device
 

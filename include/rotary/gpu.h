@@ -1,179 +1,227 @@
-// The chain on a CUDA stream: the same words, the same checks, the same bits.
+// Experimental: compiled by nvcc and tested on an emulator, but not yet run on a GPU. Any version may change it.
+//
+// The chain of rotary.h on a CUDA stream: the same words, the same checks, the same bits.
 //
 //   rotary::Frequencies --gpu::Frequencies--> device --gpu::Table(positions)--> Table --gpu::rotate(Heads)--> device
 //
-// Heads, caches, weights, slots and the positions named here lie in the device's memory. Everything is enqueued on the
-// stream and returns at once; what a call reads must stay until the stream has passed it. The verbs allocate nothing,
-// wait for nothing and ask the device nothing, so a CUDA graph can capture them. Of what lies in the device's memory
-// only addresses can be checked here. All of it, and the streams, belong to the current device (cudaSetDevice).
-// Throws what the verbs of rotary.h throw, and CUDA: a call of the runtime failed, or there is no device. Where rotary
-// was built without CUDA (scripts/build.sh --with cuda) everything throws CUDA but built(), devices(), Positions,
-// Table() and moves of it, Rotation by a table, nhd, hnd and Slots.
+// Heads, caches, norm weights, slots and gpu::Positions point to the device's memory. All of it, and the streams, belong
+// to the current device (cudaSetDevice).
+//
+// Functions that take a stream enqueue their work and return. What a call reads must stay until the stream has passed
+// it. rotate, rotate_qk, rms_norm, append and the fused operations allocate nothing, do not wait and do not query the
+// device, so a CUDA graph can capture them.
+//
+// Device memory is not read by the checks: only pointers are validated (null, alignment, overlap).
+//
+// Errors are those of rotary.h, and CUDA: a call of the runtime failed, or there is no device. Where rotary was built
+// without CUDA (scripts/build.sh --with cuda adds it) all functions throw CUDA, except:
+//   built(), devices()
+//   the constructors of Positions and TableOptions, Table(), moves, and Rotation of a Table
+//   nhd(), hnd(), Slots::flat(), Slots::paged(), name() and parse_cache_type()
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
+#include <type_traits>
 
+#include "rotary/experimental.h"
 #include "rotary/rotary.h"
 
 struct CUstream_st;
+
+namespace rotary::detail {
+struct DeviceAccess;
+}
 
 namespace rotary::gpu {
 
 using Stream = CUstream_st*;  // cudaStream_t; null: the default stream
 
-bool built() noexcept;      // with CUDA
-int devices() noexcept;     // how many there are; 0 without a driver
-std::string device_name();  // of the current device: "NVIDIA H100 80GB HBM3, compute capability 9.0"
-void synchronize(Stream = nullptr);
+ROTARY_EXPERIMENTAL bool built() noexcept;      // with CUDA
+ROTARY_EXPERIMENTAL int devices() noexcept;     // how many there are; 0 without a driver
+ROTARY_EXPERIMENTAL std::string device_name();  // of the current one: "NVIDIA H100 80GB HBM3, compute capability 9.0"
+ROTARY_EXPERIMENTAL void synchronize(Stream = nullptr);
 
 // ---- positions and frequencies on the device -----------------------------------------------------
 
-// Positions in the device's memory, row-major [axes, batch, tokens], as in rotary::Positions. Read when the stream
-// comes to them: a graph that is replayed sees what lies there then. What rotary::Table refuses (a position that is not
-// finite, with Angles::float32 an angle that overflows) makes NaN of the pairs that it drives. Throws SHAPE, DTYPE
-// (misaligned).
-struct Positions {
-  Positions(const std::int64_t* p, std::int64_t tokens, int axes = 1, int batch = 1);
-  Positions(const std::int32_t* p, std::int64_t tokens, int axes = 1, int batch = 1);
-  Positions(const double* p, std::int64_t tokens, int axes = 1, int batch = 1);
-  const std::int64_t* i64 = nullptr;
-  const std::int32_t* i32 = nullptr;
-  const double* f64 = nullptr;
-  int axes = 1;
-  int batch = 1;
-  std::int64_t tokens = 0;
+// A view of positions in the device's memory: int64, int32 or double, row-major [axes, batch, tokens], as in
+// rotary::Positions. They are read when the stream reaches the call, so a replayed graph uses the values of that moment.
+// Where rotary::Table throws (a position that is not finite; with Angles::float32 an angle that overflows), the pairs
+// that read the position get NaN. The constructor throws SHAPE, DTYPE (misaligned).
+class ROTARY_EXPERIMENTAL Positions {
+ public:
+  template <rotary::detail::PositionValue T>
+  Positions(const T* p, std::int64_t tokens, int axes = 1, int batch = 1) : axes_(axes), batch_(batch), tokens_(tokens) {
+    set(p);
+  }
+  int axes() const noexcept { return axes_; }
+  int batch() const noexcept { return batch_; }
+  std::int64_t tokens() const noexcept { return tokens_; }
+
+ private:
+  friend struct rotary::detail::DeviceAccess;
+  void set(const std::int64_t*);
+  void set(const std::int32_t*);
+  void set(const double*);
+
+  const std::int64_t* int64_ = nullptr;  // one of the three
+  const std::int32_t* int32_ = nullptr;
+  const double* real_ = nullptr;
+  int axes_ = 1;
+  int batch_ = 1;
+  std::int64_t tokens_ = 0;
 };
 
-struct FrequencyArrays;  // src/gpu/kernels/kernels.h
-
-// A model's frequencies as the device's kernels read them: made once, for every stream (waits for the copy). One that
-// has moved away has no pairs, and is refused (SHAPE). Throws SHAPE, SCALING, PAIRING.
-class Frequencies {
+// A model's frequencies in the device's memory: made once, then used on any stream (the constructor waits for its copy).
+// After a move the source has no pairs, and what uses it throws SHAPE. Throws PAIRING (unset or unknown), SHAPE,
+// SCALING.
+class ROTARY_EXPERIMENTAL Frequencies {
  public:
-  Frequencies(const rotary::Frequencies&, Pairing, Stream = nullptr);
+  explicit Frequencies(const rotary::Frequencies&, Stream = nullptr);
   Frequencies(Frequencies&&) noexcept;
   Frequencies& operator=(Frequencies&&) noexcept;
   ~Frequencies();
 
-  Pairing pairing() const noexcept { return pairing_; }
-  int pairs() const noexcept { return pairs_; }
-  int rotary_dim() const noexcept { return 2 * pairs_; }
-  int axes() const noexcept { return axes_; }
-  double attention_factor() const noexcept { return host_.attention_factor; }
-  const rotary::Frequencies& host() const noexcept { return host_; }  // what they were made from
-  // Per pair, in the device's memory: what phase() of rotary/device.cuh takes.
+  Pairing pairing() const noexcept;
+  int pairs() const noexcept;
+  int rotary_dim() const noexcept { return 2 * pairs(); }
+  int axes() const noexcept;
+  double attention_factor() const noexcept;
+  const rotary::Frequencies& host() const noexcept;  // what they were made from
+  // One per pair, in the device's memory: the second argument of phase() in rotary/device.cuh.
   const std::uint64_t* turns() const noexcept;
-  const FrequencyArrays& arrays() const noexcept;
 
  private:
-  void swap(Frequencies&) noexcept;
-  std::unique_ptr<FrequencyArrays> arrays_;
-  rotary::Frequencies host_;
-  void* memory_ = nullptr;
-  Pairing pairing_ = {};
-  int pairs_ = 0;
-  int axes_ = 1;
+  friend struct rotary::detail::DeviceAccess;
+  struct State;
+  std::unique_ptr<State> state_;
 };
 
 // ---- Table: one row of (cos, sin) per token ------------------------------------------------------
 
+// Angles alone converts: Table(f, positions, Angles::float32).
 struct TableOptions {
+  TableOptions(Angles a = Angles::exact, Rounding r = Rounding::f32) : angles(a), rounding(r) {}  // NOLINT
   Angles angles = Angles::exact;
-  DType rounding = DType::f32;
+  Rounding rounding = Rounding::f32;
 };
 
-// The rows of rotary::Table, bit for bit, in the device's memory: f32 [batch, tokens, pairs]. Throws SHAPE, DTYPE,
-// SCALING, POSITION (the host's), ALIAS.
-class Table {
+// The rows of rotary::Table, bit for bit, in the device's memory: f32 [batch, tokens, pairs]. Throws SHAPE, VALUE
+// (unknown angles or rounding), SCALING, PAIRING (unset or unknown), POSITION (host positions only), ALIAS.
+class ROTARY_EXPERIMENTAL Table {
  public:
-  Table() = default;  // of no tokens
+  Table() noexcept;  // no tokens, no pairs, no pairing
   Table(const Frequencies&, const Positions&, const TableOptions& = {}, Stream = nullptr);
   Table(const Frequencies&, const rotary::Positions& host, const TableOptions& = {}, Stream = nullptr);
   // From cos and sin in the host's memory, copied.
   Table(std::span<const float> cos, std::span<const float> sin, int pairs, Pairing, int batch = 1, Stream = nullptr);
   // A view of the caller's cos and sin in the device's memory.
   static Table borrow(const float* cos, const float* sin, int pairs, Pairing, std::int64_t tokens, int batch = 1);
-  Table(Table&&) noexcept;             // leaves Table()
-  Table& operator=(Table&&) noexcept;  // leaves Table(); frees what it held, as ~Table
+  Table(Table&&) noexcept;             // the source becomes Table()
+  Table& operator=(Table&&) noexcept;  // likewise; frees the rows that this table had, as the destructor does
   ~Table();                            // waits for the device
 
-  // As constructing anew. Allocates only where the table has never been as large, and then waits for the device and
-  // frees the rows it had; from positions in the device's memory a graph can capture it otherwise (from the host's:
-  // throws CUDA). Of a borrowed table: throws ALIAS.
-  // Whoever keeps the address of the rows must not let the table grow: graphs that captured its assign or a verb that
-  // turns by it would write and read freed memory. reserve() the most before, or use one table for decode and one for
-  // prefill.
+  // As constructing anew, in the memory that this table has. If the rows do not fit, it allocates, waits for the device
+  // and frees the old rows; otherwise it does none of that, and with positions in the device's memory a graph can
+  // capture it (with host positions a capture throws CUDA). On a borrowed table: throws ALIAS.
+  // Growing frees rows to which a captured graph, or a caller who kept cos(), may still point: reserve() the maximum
+  // before, or use one table for decode and one for prefill.
   void assign(const Frequencies&, const Positions&, const TableOptions& = {}, Stream = nullptr);
   void assign(const Frequencies&, const rotary::Positions& host, const TableOptions& = {}, Stream = nullptr);
-  void reserve(std::int64_t rows, int pairs);  // rows: batch * tokens. Keeps the rows; grows as assign does
+  // Room for batch * tokens rows. Keeps the contents; where it grows, it allocates, waits and frees as assign does.
+  void reserve(std::int64_t rows, int pairs);
 
-  Pairing pairing() const noexcept { return pairing_; }
-  int pairs() const noexcept { return pairs_; }
-  int rotary_dim() const noexcept { return 2 * pairs_; }
-  int batch() const noexcept { return batch_; }
-  std::int64_t tokens() const noexcept { return tokens_; }
-  const float* cos() const noexcept { return cos_; }  // in the device's memory
-  const float* sin() const noexcept { return sin_; }
-  rotary::Table host(Stream = nullptr) const;  // a copy, of Table() one of no tokens and one pair; waits for the stream
+  Pairing pairing() const noexcept { return rows_.pairing; }
+  int pairs() const noexcept { return rows_.pairs; }
+  int rotary_dim() const noexcept { return 2 * rows_.pairs; }
+  int batch() const noexcept { return rows_.batch; }
+  std::int64_t tokens() const noexcept { return rows_.tokens; }
+  const float* cos() const noexcept { return rows_.cos; }  // in the device's memory
+  const float* sin() const noexcept { return rows_.sin; }
+  // A copy in the host's memory; waits for the stream. Of Table(): throws PAIRING.
+  rotary::Table host(Stream = nullptr) const;
 
  private:
-  void swap(Table&) noexcept;
-  void set_shape(Pairing, int pairs, int batch, std::int64_t tokens);
-  float* memory_ = nullptr;              // cos, then sin
-  std::int64_t capacity_ = 0;            // values of each
-  void* positions_ = nullptr;            // of the host's, on their way
-  std::int64_t positions_capacity_ = 0;  // bytes
-  const float* cos_ = nullptr;
-  const float* sin_ = nullptr;
-  bool borrowed_ = false;
-  Pairing pairing_ = {};
-  int pairs_ = 0;
-  int batch_ = 1;
-  std::int64_t tokens_ = 0;
+  struct Memory;
+  struct Rows {
+    const float* cos = nullptr;
+    const float* sin = nullptr;
+    bool borrowed = false;
+    Pairing pairing = Pairing::unset;
+    int pairs = 0;
+    int batch = 1;
+    std::int64_t tokens = 0;
+  };
+  void set_rows(Pairing, int pairs, int batch, std::int64_t tokens);
+  Memory& memory();
+  std::unique_ptr<Memory> memory_;  // null until something is allocated
+  Rows rows_;
 };
 
-// By how much each pair of each token turns: by a table's rows; or without a table, each angle computed where it is
-// needed from integer positions, cos and sin within 1.1e-7 at any int32 position (an attention factor, rounded to f32
-// and multiplied in f32, makes that 2e-7 times the factor). The table, or frequencies and positions, must outlive it.
-struct Rotation {
-  Rotation(const Table& rows) : table(&rows) {}    // NOLINT: either is one
-  Rotation(const Frequencies&, const Positions&);  // throws POSITION: fractional ones; SHAPE: axes, no pairs, changed
-  Pairing pairing() const noexcept { return table ? table->pairing() : frequencies->pairing(); }
-  int pairs() const noexcept { return table ? table->pairs() : frequencies->pairs(); }
-  int batch() const noexcept { return table ? table->batch() : positions->batch; }
-  std::int64_t tokens() const noexcept { return table ? table->tokens() : positions->tokens; }
-  const Table* table = nullptr;
-  const Frequencies* frequencies = nullptr;
-  std::optional<Positions> positions;
+// The angle of each pair of each token: the rows of a Table, or Frequencies and Positions without a table. Without one
+// each angle is computed where it is needed, from integer positions: cos and sin within 1.1e-7 at any int32 position
+// (an attention factor is rounded to f32 and multiplied in f32, which makes that 2e-7 times the factor).
+// Keeps the address of the table, or of the frequencies, and a copy of the view of the positions: temporaries do not
+// compile.
+class ROTARY_EXPERIMENTAL Rotation {
+ public:
+  Rotation(const Table& table) noexcept : table_(&table) {}  // NOLINT: every table is one
+  Rotation(const Table&&) = delete;
+  // Throws POSITION (positions that are double), SHAPE (axes that do not match; moved-from frequencies).
+  Rotation(const Frequencies&, const Positions&);
+  Rotation(const Frequencies&&, const Positions&) = delete;
+
+  Pairing pairing() const noexcept { return table_ ? table_->pairing() : frequencies_->pairing(); }
+  int pairs() const noexcept { return table_ ? table_->pairs() : frequencies_->pairs(); }
+  int batch() const noexcept { return table_ ? table_->batch() : positions_->batch(); }
+  std::int64_t tokens() const noexcept { return table_ ? table_->tokens() : positions_->tokens(); }
+
+  const Table* table() const noexcept { return table_; }                    // or null, and these are set:
+  const Frequencies* frequencies() const noexcept { return frequencies_; }  // null with a table
+  const std::optional<Positions>& positions() const noexcept { return positions_; }
+
+ private:
+  const Table* table_ = nullptr;
+  const Frequencies* frequencies_ = nullptr;
+  std::optional<Positions> positions_;
 };
 
 // ---- rotate --------------------------------------------------------------------------------------
 
-// As in rotary.h, with its rules and its bits. q and k are one launch where they have one dtype.
-// Of interleaved_to_half in place a rotary_dim above 2048 is refused (SHAPE). What is written must be apart from the
-// table's rows, or the positions (ALIAS).
-void rotate(const Heads& x, const Rotation&, Stream = nullptr);
-void rotate(const ConstHeads& x, const Heads& out, const Rotation&, Stream = nullptr);
-void rotate_qk(const Heads& q, const Heads& k, const Rotation&, Stream = nullptr);
-void rotate_qk(const ConstHeads& q, const Heads& q_out, const ConstHeads& k, const Heads& k_out, const Rotation&,
-               Stream = nullptr);
-void rotate_backward(const Heads& x, const Rotation&, Stream = nullptr);
-void rotate_backward(const ConstHeads& x, const Heads& out, const Rotation&, Stream = nullptr);
-void rotate_qk_backward(const Heads& q, const Heads& k, const Rotation&, Stream = nullptr);
-void rotate_qk_backward(const ConstHeads& q, const Heads& q_out, const ConstHeads& k, const Heads& k_out,
-                        const Rotation&, Stream = nullptr);
+// A direction alone, or a stream (or an object that converts to one) alone, converts:
+// rotate(x, table, Direction::backward), rotate(x, table, stream), rotate(x, table, {Direction::backward, stream}).
+struct RotateOptions {
+  RotateOptions(Direction d = Direction::forward, Stream s = nullptr) : direction(d), stream(s) {}  // NOLINT
+  RotateOptions(Stream s) : stream(s) {}                                                            // NOLINT
+  template <class S>
+    requires std::is_class_v<S> && std::convertible_to<const S&, Stream>
+  RotateOptions(const S& s) : stream(s) {}  // NOLINT
+  Direction direction = Direction::forward;
+  Stream stream = nullptr;
+};
 
-// ---- what saves a pass over memory: norm, rotation and cache write in one launch -----------------
+// As in rotary.h, with its rules and its bits. q and k of one dtype take one launch. Also throws:
+// SHAPE: interleaved_to_half in place with a rotary_dim above 2048;
+// ALIAS: the output overlaps the table's rows, or the positions.
+ROTARY_EXPERIMENTAL void rotate(const Heads& x, const Rotation&, const RotateOptions& = {});
+ROTARY_EXPERIMENTAL void rotate(const ConstHeads& x, const Heads& out, const Rotation&, const RotateOptions& = {});
+ROTARY_EXPERIMENTAL void rotate_qk(const Heads& q, const Heads& k, const Rotation&, const RotateOptions& = {});
+ROTARY_EXPERIMENTAL void rotate_qk(const InOut& q, const InOut& k, const Rotation&, const RotateOptions& = {});
+
+// ---- fused operations: norm, rotation and cache write in one launch ------------------------------
 
 enum class CacheType : std::uint8_t {
-  same,     // the heads' dtype
-  f8_e4m3,  // x / scale, to nearest even, beyond +-448 that; NaN stays NaN
+  same,     // the dtype of the heads
+  f8_e4m3,  // x / scale, rounded to nearest even and clamped to +-448; NaN stays NaN
 };
+ROTARY_EXPERIMENTAL const char* name(CacheType) noexcept;                  // "same", "f8_e4m3"
+ROTARY_EXPERIMENTAL CacheType parse_cache_type(std::string_view name);  // throws DTYPE
 
 // A paged cache of keys and one of values: element (page, token in the page, head, d) of either lies at
 // page * page_stride + token * token_stride + head * head_stride + d.
@@ -185,26 +233,26 @@ struct Cache {
   int page_size = 0;  // tokens
   std::int64_t heads = 0;
   int head_dim = 0;
-  std::int64_t page_stride = 0;
+  std::int64_t page_stride = 0;  // strides in elements
   std::int64_t token_stride = 0;
   std::int64_t head_stride = 0;
-  float k_scale = 1;  // f8_e4m3
+  float k_scale = 1;  // of f8_e4m3
   float v_scale = 1;
-  const float* scales = nullptr;  // in the device's memory: k's and v's, in place of the two above
+  const float* scales = nullptr;  // k's and v's, in the device's memory; not null: instead of the two above
 };
 // k and v each [pages, page_size, heads, head_dim] (vLLM; flashinfer's NHD) or [pages, heads, page_size, head_dim]
-// (its HND), contiguous.
-Cache nhd(void* k, void* v, std::int64_t pages, int page_size, std::int64_t heads, int head_dim);
-Cache hnd(void* k, void* v, std::int64_t pages, int page_size, std::int64_t heads, int head_dim);
+// (its HND), contiguous. Throw SHAPE.
+ROTARY_EXPERIMENTAL Cache nhd(void* k, void* v, std::int64_t pages, int page_size, std::int64_t heads, int head_dim);
+ROTARY_EXPERIMENTAL Cache hnd(void* k, void* v, std::int64_t pages, int page_size, std::int64_t heads, int head_dim);
 
-// Where token i (batch row * tokens + token) goes, in the device's memory. A token whose page or slot does not exist is
-// skipped: its k and v may be read but go nowhere.
-struct Slots {
+// The page and place of token i (batch row * tokens + token), in the device's memory. A token whose slot is negative, or
+// whose page does not exist, is skipped: its k and v may be read but are not written.
+struct ROTARY_EXPERIMENTAL Slots {
   // vLLM: slot_mapping[i] = page * page_size + token in the page; -1: padding.
-  static Slots flat(const std::int64_t* slot_mapping);
+  static Slots flat(const std::int64_t* slot_mapping) noexcept;
   // flashinfer: page = indices[indptr[batch_indices[i]] + positions[i] / page_size]; a batch index below 0: padding.
   static Slots paged(const std::int32_t* indptr, const std::int32_t* indices, const std::int32_t* batch_indices,
-                     const std::int32_t* positions, int sequences);
+                     const std::int32_t* positions, int sequences) noexcept;
   const std::int64_t* slot = nullptr;
   const std::int32_t* indptr = nullptr;         // [sequences + 1]
   const std::int32_t* indices = nullptr;        // [indptr[sequences]]
@@ -213,33 +261,34 @@ struct Slots {
   int sequences = 0;
 };
 
-// x / sqrt(mean of x^2 + eps) * weight, the mean over a head, or over all heads of a token (OLMo 2).
+// x / sqrt(mean(x^2) + eps) * weight. The mean is over one head, or over all heads of a token (OLMo 2).
 struct Norm {
-  const void* weight = nullptr;  // head_dim elements, across heads heads * head_dim; null: none
+  const void* weight = nullptr;  // head_dim elements, or heads * head_dim where across_heads; null: no weight
   DType dtype = DType::f32;      // of the weight
   float eps = 1e-6f;
-  bool one_plus = false;  // multiplies by 1 + weight (Gemma)
-  bool round_before =
-      true;  // rounded to x's dtype before the weight too (Llama, Qwen3); false: once, behind it (Gemma)
-  bool across_heads = false;
+  bool one_plus = false;      // multiplies by 1 + weight (Gemma)
+  bool round_before = true;   // rounds to x's dtype before the weight and after it (Llama, Qwen3); false: after only (Gemma)
+  bool across_heads = false;  // the mean over all heads of a token
 };
 
-// What these write must be apart from everything else that they read: ALIAS, but for Slots::indices, whose length is
-// not known here.
+// Outputs must not overlap any other argument (ALIAS), except where a function says so. Slots::indices is not checked:
+// its length is only known on the device.
 
-// out may be x. The sum of squares is f32, in an order that depends on dtype and shape only.
+// out may be x. The sum of squares is f32; the order of its additions depends on dtype and shape only.
 // Throws SHAPE, DTYPE, ALIAS, VALUE (eps).
-void rms_norm(const ConstHeads& x, const Heads& out, const Norm&, Stream = nullptr);
-// k and v to their slots. Throws SHAPE, DTYPE, ALIAS, VALUE (k_scale, v_scale).
-void append(const ConstHeads& k, const ConstHeads& v, const Cache&, const Slots&, Stream = nullptr);
-// q turns to q_out (which may be q), k turns to its slots, v goes to its slots. Equal to rotate, then append; throws
-// what they throw: SHAPE, DTYPE, ALIAS, PAIRING, VALUE (k_scale, v_scale).
-void rotate_append(const ConstHeads& q, const Heads& q_out, const ConstHeads& k, const ConstHeads& v, const Rotation&,
-                   const Cache&, const Slots&, Stream = nullptr);
-// qkv as in rotate_qkv; q is normed and turns to q_out (which may be q's part of qkv), k is normed and turns to its
-// slots, v goes to its slots. Equal to rms_norm, rotate, then append. interleaved_to_half turns q apart from qkv only
-// (ALIAS). Throws SHAPE, DTYPE, ALIAS, PAIRING, VALUE (eps, k_scale, v_scale).
-void norm_rotate_append(const ConstHeads& qkv, std::int64_t kv_heads, const Heads& q_out, const Norm& q_norm,
-                        const Norm& k_norm, const Rotation&, const Cache&, const Slots&, Stream = nullptr);
+ROTARY_EXPERIMENTAL void rms_norm(const ConstHeads& x, const Heads& out, const Norm&, Stream = nullptr);
+// Copies k and v to their slots. Throws SHAPE, DTYPE, ALIAS, VALUE (k_scale, v_scale).
+ROTARY_EXPERIMENTAL void append(const ConstHeads& k, const ConstHeads& v, const Cache&, const Slots&, Stream = nullptr);
+// Rotates q into q_out (which may be q) and k into its slots, copies v to its slots. The bits of rotate, then append.
+// Throws what they throw: SHAPE, DTYPE, ALIAS, PAIRING, VALUE (k_scale, v_scale).
+ROTARY_EXPERIMENTAL void rotate_append(const ConstHeads& q, const Heads& q_out, const ConstHeads& k,
+                                       const ConstHeads& v, const Rotation&, const Cache&, const Slots&,
+                                       Stream = nullptr);
+// qkv as in rotate_qkv. Norms and rotates q into q_out (which may be q's part of qkv, except with interleaved_to_half)
+// and k into its slots, copies v to its slots. The bits of rms_norm, rotate, then append.
+// Throws SHAPE, DTYPE, ALIAS, PAIRING, VALUE (eps, k_scale, v_scale).
+ROTARY_EXPERIMENTAL void norm_rotate_append(const ConstHeads& qkv, std::int64_t kv_heads, const Heads& q_out,
+                                            const Norm& q_norm, const Norm& k_norm, const Rotation&, const Cache&,
+                                            const Slots&, Stream = nullptr);
 
 }  // namespace rotary::gpu

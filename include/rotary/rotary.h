@@ -41,24 +41,30 @@ enum class Pairing : std::uint8_t {
 // b the base, w = b^(-2i/r) the unscaled frequency, f factor, L0 trained_length; a is the attention factor.
 
 // w, a = 1. RoFormer, arXiv:2104.09864.
-struct Unscaled {};
+struct Unscaled {
+  bool operator==(const Unscaled&) const = default;
+};
 // w / factor. Position interpolation, arXiv:2306.15595.
 struct Linear {
   double factor = 1;
+  bool operator==(const Linear&) const = default;
 };
 // The base becomes b * factor^(r/(r-2)), whatever the length. bloc97, in the YaRN repository; Hunyuan's "alpha".
 struct Ntk {
   double factor = 1;
+  bool operator==(const Ntk&) const = default;
 };
 // (b f)^(-2i/r) f^(-2/r), or with mixed_b = B: w / exp(ln(f)/(r/2)^B (i+1)^B). kexue.fm/9706; vLLM's rope_type "ntk".
 struct NtkFixed {
   double factor = 1;
   std::optional<double> mixed_b = {};
+  bool operator==(const NtkFixed&) const = default;
 };
 // The base becomes b (f L/L0 - (f-1))^(r/(r-2)) with L = max(length, L0). Hugging Face.
 struct Dynamic {
   double factor = 1;
   std::int64_t trained_length = 0;
+  bool operator==(const Dynamic&) const = default;
 };
 // NTK by parts, with a magnitude. YaRN, arXiv:2309.00071.
 struct Yarn {
@@ -74,6 +80,7 @@ struct Yarn {
   bool mscale_ratio = false;                    // DeepSeek's own code: the ratio always, defaults 1 and 0
   double extrapolation_factor = 1;              // vLLM: weight of the unscaled frequencies
   double attn_factor = 1;                       // vLLM, ggml: multiplies a
+  bool operator==(const Yarn&) const = default;
 };
 // w / ext_i, ext = long_factor when length > L0, else short_factor. LongRoPE, arXiv:2402.13753.
 struct LongRope {
@@ -84,6 +91,7 @@ struct LongRope {
   std::optional<double> attention_factor = {};  // replaces a
   std::optional<double> short_mscale = {};      // replace a per length (Phi-3.5-MoE)
   std::optional<double> long_mscale = {};
+  bool operator==(const LongRope&) const = default;
 };
 // Wavelengths above L0/low are stretched by factor, those below L0/high kept, blended between. llama-models, Llama 3.1.
 struct Llama3 {
@@ -91,17 +99,21 @@ struct Llama3 {
   std::int64_t trained_length = 0;
   double low = 1;
   double high = 4;
+  bool operator==(const Llama3&) const = default;
 };
 // The first floor(fraction * r / 2) pairs turn (w / factor), the rest stand still. p-RoPE, arXiv:2410.06205; Gemma 4.
 struct Proportional {
   double fraction = 1;
   double factor = 1;
+  bool operator==(const Proportional&) const = default;
 };
 using Scaling = std::variant<Unscaled, Linear, Ntk, NtkFixed, Dynamic, Yarn, LongRope, Llama3, Proportional>;
 
-// The published name of a scaling: "default", "linear", "ntk", "dynamic", "yarn", "longrope",
-// "llama3", "proportional".
+// "default", "linear", "ntk", "ntk_fixed", "dynamic", "yarn", "longrope", "llama3", "proportional".
 ROTARY_API const char* name(const Scaling&) noexcept;
+// The scaling of that name with its default values. Throws SCALING.
+ROTARY_API Scaling parse_scaling(std::string_view name);
+// Whether inv_freq or the attention factor depend on the number of tokens in play: Dynamic, LongRope.
 ROTARY_API bool depends_on_length(const Scaling&) noexcept;
 ROTARY_API const char* name(Pairing) noexcept;             // "unset", "half", "interleaved", "interleaved_to_half"
 ROTARY_API Pairing parse_pairing(std::string_view name);  // any but "unset"; throws PAIRING
@@ -119,6 +131,7 @@ struct Rope {
   // Learned values, one per pair or empty; finite; 0: the pair stands still; a negative one turns it backwards.
   std::vector<double> inv_freq = {};    // instead of what base and scaling give; only the attention factor stays theirs
   std::vector<double> multiplier = {};  // multiplies inv_freq, given or not
+  bool operator==(const Rope&) const = default;
 };
 
 // Axis layouts for Rope::axis. sections are counts of pairs per axis.

@@ -1,4 +1,4 @@
-// Tensors in files: safetensors, npy. Link rotary_files.
+// Tensors in files: safetensors and npy. Link rotary_files.
 #pragma once
 
 #include <cstddef>
@@ -41,7 +41,7 @@ enum class ElementType : std::uint8_t {
   i64,
   u64,
 };
-ROTARY_API const char* name(ElementType) noexcept;                  // "BOOL", "F4", ..., "U64"
+ROTARY_API const char* name(ElementType) noexcept;                 // "BOOL", "F4", ..., "U64"
 ROTARY_API ElementType parse_element_type(std::string_view name);  // throws DTYPE
 ROTARY_API unsigned bits_of(ElementType) noexcept;
 ROTARY_API std::optional<DType> dtype_of(ElementType) noexcept;  // f32, f16, bf16 only
@@ -55,10 +55,87 @@ struct TensorInfo {
   ROTARY_API std::int64_t elements() const noexcept;
 };
 
+struct Tensor;
+
+namespace detail {
+// The element type that is seen as a T.
+template <class T>
+struct ElementOf {};
+template <ElementType Type>
+struct SeenAs {
+  static constexpr ElementType type = Type;
+};
+template <>
+struct ElementOf<float> : SeenAs<ElementType::f32> {};
+template <>
+struct ElementOf<f16> : SeenAs<ElementType::f16> {};
+template <>
+struct ElementOf<bf16> : SeenAs<ElementType::bf16> {};
+template <>
+struct ElementOf<double> : SeenAs<ElementType::f64> {};
+template <>
+struct ElementOf<std::int8_t> : SeenAs<ElementType::i8> {};
+template <>
+struct ElementOf<std::int16_t> : SeenAs<ElementType::i16> {};
+template <>
+struct ElementOf<std::int32_t> : SeenAs<ElementType::i32> {};
+template <>
+struct ElementOf<std::int64_t> : SeenAs<ElementType::i64> {};
+template <>
+struct ElementOf<std::uint8_t> : SeenAs<ElementType::u8> {};
+template <>
+struct ElementOf<std::uint16_t> : SeenAs<ElementType::u16> {};
+template <>
+struct ElementOf<std::uint32_t> : SeenAs<ElementType::u32> {};
+template <>
+struct ElementOf<std::uint64_t> : SeenAs<ElementType::u64> {};
+template <class T>
+concept TensorElement = requires {
+  ElementOf<T>::type;
+};
+ROTARY_API void check_elements(const Tensor&, ElementType);
+}  // namespace detail
+
 // Row-major, little-endian.
 struct Tensor : TensorInfo {
   std::vector<std::byte> data;
+
+  // The elements as float, f16, bf16, double or an integer of 8 to 64 bits: a view, good until data changes its size. A
+  // temporary tensor does not compile. Throws DTYPE where the tensor's type is another one, SHAPE where data does not
+  // have the bytes of the shape.
+  template <detail::TensorElement T>
+  std::span<const T> as() const& {
+    detail::check_elements(*this, detail::ElementOf<T>::type);
+    return {reinterpret_cast<const T*>(data.data()), data.size() / sizeof(T)};
+  }
+  template <detail::TensorElement T>
+  std::span<T> as() & {
+    detail::check_elements(*this, detail::ElementOf<T>::type);
+    return {reinterpret_cast<T*>(data.data()), data.size() / sizeof(T)};
+  }
+  template <detail::TensorElement T>
+  std::span<const T> as() const&& = delete;
 };
+
+// ---- files of either format, by the ending of their name -----------------------------------------
+
+// path ends in .safetensors or .npy; any other ending is FORMAT, and for .npz and PyTorch's files the sentence has the
+// line of Python that converts them. An .npy holds one tensor, which has no name, and no metadata.
+// All throw FILE and FORMAT.
+
+// Name, type and shape of every tensor, in the file's order. Reads headers only, after the same checks as any reading.
+ROTARY_API std::vector<TensorInfo> tensor_infos(const std::filesystem::path& path);
+ROTARY_API std::map<std::string, std::string> tensor_metadata(const std::filesystem::path& path);
+ROTARY_API std::vector<Tensor> read_tensors(const std::filesystem::path& path);
+// The tensor of that name; the one of an .npy, whatever the name. Throws TENSOR where there is none.
+ROTARY_API Tensor read_tensor(const std::filesystem::path& path, std::string_view name);
+// As write_safetensors and write_npy: path is the old file or the whole new one. Throws SHAPE (data that does not fill
+// its shape), FORMAT too where an .npy gets metadata, not exactly one tensor, or a type that numpy has not; a name is
+// then dropped.
+ROTARY_API void write_tensors(const std::filesystem::path& path, std::span<const Tensor> tensors,
+                              const std::map<std::string, std::string>& metadata = {});
+
+// ---- safetensors and npy -------------------------------------------------------------------------
 
 // Reads the header at once, tensors on demand. Every size is proven against the file's length before
 // anything is allocated; holes, overlaps, duplicate names and unknown types are refused. Throws FILE, FORMAT, TENSOR.
@@ -80,7 +157,7 @@ class ROTARY_API SafetensorsFile {
 
 // Both write to a temporary file beside path, fsync and rename: path is the old file or the whole new one.
 ROTARY_API void write_safetensors(const std::filesystem::path&, std::span<const Tensor* const> tensors,
-                       const std::map<std::string, std::string>& metadata = {});
+                                  const std::map<std::string, std::string>& metadata = {});
 // .npy versions 1 to 3, C or Fortran order (read into C order), little- or big-endian (read into little).
 // bf16 and the other types that numpy has no spelling for: FORMAT.
 ROTARY_API Tensor read_npy(const std::filesystem::path&);

@@ -10,7 +10,7 @@ int main() {
   torch::manual_seed(1);
   const torch::NoGradGuard no_grad;
 
-  // 8 heads of q share 2 heads of k and v; the first 16 of each head's 32 elements turn.
+  // 8 heads of q share 2 heads of k and v; the first 16 of each head's 32 elements rotate.
   rt::MultiHeadAttention attention(rt::AttentionOptions{.width = 256, .heads = 8, .kv_heads = 2});
   rt::RotaryEmbedding rope(
       rotary::Rope{.head_dim = 32, .rotary_dim = 16, .base = 10000, .pairing = rotary::Pairing::half});

@@ -19,6 +19,6 @@ int main() {
   std::printf("the same two tokens a million positions on   %.4f\n", far.item<double>());
 
   near.backward();
-  const auto ratio = q.grad()[0][0][9].norm() / near_k[0][0][4].norm();  // the gradient of q is the key, turned back
+  const auto ratio = q.grad()[0][0][9].norm() / near_k[0][0][4].norm();  // the gradient of q is the key, rotated back
   std::printf("length of that gradient over the key's       %.4f\n", ratio.item<double>());
 }

@@ -16,6 +16,7 @@ namespace rotary_torch {
 namespace {
 
 using at::Tensor;
+using rotary::Code;
 using rotary::ElementType;
 using rotary::files::in_quotes;
 namespace fs = std::filesystem;
@@ -45,6 +46,17 @@ std::string shape_text(at::IntArrayRef shape) {
 }
 
 }  // namespace
+
+// ---- names ---------------------------------------------------------------------------------------
+
+bool is_buffer(std::string_view name, std::initializer_list<std::string_view> more) {
+  const auto ends_name = [&](std::string_view end) {
+    return name == end || (name.ends_with(end) && name[name.size() - end.size() - 1] == '.');
+  };
+  constexpr std::string_view common[] = {"rotary_emb.inv_freq", "attention.bias", "masked_bias", "position_ids"};
+  return std::any_of(std::begin(common), std::end(common), ends_name) ||
+         std::any_of(more.begin(), more.end(), ends_name);
+}
 
 // ---- Checkpoint ----------------------------------------------------------------------------------
 
@@ -128,7 +140,8 @@ rotary::Tensor file_tensor(std::string name, const Tensor& tensor) {
   const auto pair = std::find_if(type_pairs.begin(), type_pairs.end(),
                                  [&](const TypePair& p) { return p.torch == tensor.scalar_type(); });
   if (pair == type_pairs.end()) {
-    refuse(Code::DTYPE, in_quotes(name), " must be f32, f16, bf16, f64, an integer or bool but is ", tensor.scalar_type());
+    refuse(Code::DTYPE, in_quotes(name), " must be f32, f16, bf16, f64, an integer or bool but is ",
+           tensor.scalar_type());
   }
   const Tensor dense = tensor.detach().to(at::kCPU).contiguous();
   rotary::Tensor made;

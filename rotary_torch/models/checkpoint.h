@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <initializer_list>
 #include <map>
 #include <memory>
 #include <string>
@@ -35,6 +36,10 @@ class Checkpoint {
   std::vector<rotary::SafetensorsFile> files_;
   std::map<std::string, std::pair<std::size_t, bool>> where_;  // file, used
 };
+
+// Whether the name is that of a mask or a table which real files carry next to the weights and which is computed anew:
+// it ends in one that any family may have, or in one of `more`.
+bool is_buffer(std::string_view name, std::initializer_list<std::string_view> more = {});
 
 // Between torch and files: f32, f16, bf16, f64, int64, int32, int16, int8, uint8, bool. Throws DTYPE.
 rotary::Tensor file_tensor(std::string name, const at::Tensor&);

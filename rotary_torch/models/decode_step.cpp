@@ -4,7 +4,6 @@
 #include <c10/core/InferenceMode.h>
 
 #include <cmath>
-#include <variant>
 
 #include "rotary_torch/models/decoder_layers.h"
 
@@ -13,10 +12,6 @@ namespace rotary_torch {
 using at::Tensor;
 
 namespace {
-
-bool looks_at_length(const rotary::Scaling& scaling) {
-  return std::holds_alternative<rotary::Dynamic>(scaling) || std::holds_alternative<rotary::LongRope>(scaling);
-}
 
 // In place. For so few values at::gelu is mostly oneDNN's preparation.
 void gelu_of_few(Tensor& x) {
@@ -40,7 +35,7 @@ void DecodeStep::Linear::operator()(const Tensor& x, Tensor& out) const {
 bool DecodeStep::serves(const DecoderImpl& model) {
   const DecoderConfig& c = model.config();
   const bool position = c.position == PositionEncoding::none || c.position == PositionEncoding::learned ||
-                        (c.position == PositionEncoding::rope && !looks_at_length(c.rope->rope.scaling));
+                        (c.position == PositionEncoding::rope && !rotary::depends_on_length(c.rope->rope.scaling));
   return position && c.norm == Norm::layer && c.residual == Residual::sequential && !c.gated && !c.qk_norm && c.head &&
          !c.tied && c.qkv_bias && c.output_bias && c.feed_bias && c.head_bias &&
          model.embedding->weight.device().is_cpu() && model.embedding->weight.scalar_type() == at::kFloat;
@@ -67,26 +62,26 @@ DecodeStep::DecodeStep(DecoderImpl& model, std::int64_t batch, std::int64_t toke
     table_ = rotary->table(at::arange(tokens, at::kLong));
   }
 
-  const std::int64_t turning = config_.heads + config_.kv_heads;
-  const std::int64_t all_heads = turning + config_.kv_heads;
+  const std::int64_t rotated = config_.heads + config_.kv_heads;  // heads of q and k
+  const std::int64_t all_heads = rotated + config_.kv_heads;
   const auto buffer = [batch](std::int64_t size) { return at::empty({batch, size}, at::kFloat); };
   stream_ = buffer(config_.width), added_ = buffer(config_.width);
   inner_ = buffer(config_.feed_forward), logits_ = buffer(config_.vocabulary);
   qkv_ = buffer(all_heads * config_.head_dim);
   const Tensor heads = qkv_.view({batch, 1, all_heads, config_.head_dim});
-  turning_ = heads.narrow(2, 0, turning);
+  rotated_ = heads.narrow(2, 0, rotated);
   // Query heads that share a key head stand together as its queries.
   q_ = heads.narrow(2, 0, config_.heads)
            .view({batch, config_.kv_heads, config_.heads / config_.kv_heads, config_.head_dim});
   k_ = heads.narrow(2, config_.heads, config_.kv_heads).transpose(1, 2);
-  v_ = heads.narrow(2, turning, config_.kv_heads).transpose(1, 2);
+  v_ = heads.narrow(2, rotated, config_.kv_heads).transpose(1, 2);
 }
 
 void DecodeStep::attention(const Layer& layer, std::int64_t past, KVCache& cache) {
   layer.qkv(layer.attention_norm(stream_), qkv_);
   if (config_.rope) {
     const TableTensors row{table_.cos.narrow(0, past, 1), table_.sin.narrow(0, past, 1), table_.pairing};
-    rotate_(turning_, row, Dims::bthd, config_.rope->first);
+    rotate_(rotated_, row, Dims::bthd, config_.rope->first);
   }
   auto [keys, values] = cache.append(k_, v_);
   if (layer.window > 0 && past + 1 > layer.window) {

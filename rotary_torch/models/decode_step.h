@@ -48,7 +48,7 @@ class DecodeStep {
   at::Tensor embedding_, positions_;
   TableTensors table_;
   at::Tensor stream_, added_, inner_, logits_;  // [batch, ...]
-  at::Tensor qkv_, turning_, q_, k_, v_;        // [batch, all heads * head_dim], and views of its parts
+  at::Tensor qkv_, rotated_, q_, k_, v_;        // [batch, all heads * head_dim], and views of its parts
 };
 
 }  // namespace rotary_torch

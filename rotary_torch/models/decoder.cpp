@@ -9,7 +9,6 @@
 #include <limits>
 #include <unordered_set>
 #include <utility>
-#include <variant>
 
 #include "rotary_torch/models/decoder_layers.h"
 #include "rotary_torch/nn/position_terms.h"
@@ -19,6 +18,7 @@ namespace rotary_torch {
 namespace {
 
 using at::Tensor;
+using rotary::Code;
 
 constexpr Refusal refuse{"decoder"};
 
@@ -27,10 +27,6 @@ DecoderConfig completed(DecoderConfig config) {
   if (config.kv_heads == 0) config.kv_heads = config.heads;
   if (config.head_dim == 0) config.head_dim = config.width / config.heads;
   return config;
-}
-
-bool looks_at_length(const rotary::Scaling& scaling) {
-  return std::holds_alternative<rotary::Dynamic>(scaling) || std::holds_alternative<rotary::LongRope>(scaling);
 }
 
 // How many rows to make where so many are asked for: a decoder asks for one more at every step.
@@ -90,14 +86,15 @@ void DecoderImpl::initialise(double deviation) {
 
 void DecoderImpl::set_rope(const rotary::Rope& rope) {
   if (config_.position != PositionEncoding::rope) {
-    refuse(Code::ROPE, "a rope takes a model with rope positions but this one has ", rotary_torch::name(config_.position));
+    refuse(Code::ROPE, "a rope takes a model with rope positions but this one has ",
+           rotary_torch::name(config_.position));
   }
   rotary::ModelRope replaced = *config_.rope;
   replaced.rope = rope;
   if (replaced.rope.rotary_dim == 0) replaced.rope.rotary_dim = rope.head_dim;
   if (rope.head_dim != config_.head_dim || replaced.first + replaced.rope.rotary_dim > config_.head_dim) {
     refuse(Code::SHAPE, "a rope must fit the heads of ", config_.head_dim, " elements but has ", rope.head_dim,
-           " and turns ", replaced.rope.rotary_dim, " from ", replaced.first);
+           " and rotates ", replaced.rope.rotary_dim, " from ", replaced.first);
   }
   rotary_ = RotaryEmbedding(replaced, RotaryEmbeddingOptions{.angles = config_.angles});
   config_.rope = replaced;
@@ -123,7 +120,7 @@ TableTensors DecoderImpl::rope_rows(std::int64_t past, std::int64_t tokens, cons
     const TableTensors rows = rotary_->table(at::arange(begin, end, at::kLong));
     return TableTensors{moved(rows.cos, like), moved(rows.sin, like), rows.pairing};
   };
-  if (looks_at_length(config_.rope->rope.scaling)) return made(past, past + tokens);
+  if (rotary::depends_on_length(config_.rope->rope.scaling)) return made(past, past + tokens);
   if (!serve(rope_rows_.cos, past + tokens, like)) rope_rows_ = made(0, rows_for(past + tokens));
   return {rope_rows_.cos.narrow(0, past, tokens), rope_rows_.sin.narrow(0, past, tokens), rope_rows_.pairing};
 }
@@ -142,7 +139,8 @@ Tensor DecoderImpl::embed(const Tensor& ids, std::int64_t past) {
   Tensor x = at::embedding(embedding->weight, ids);
   if (config_.position == PositionEncoding::learned) {
     if (past + tokens > config_.context) {
-      refuse(Code::POSITION, "learned positions end at ", config_.context, " but token ", past + tokens, " was asked for");
+      refuse(Code::POSITION, "learned positions end at ", config_.context, " but token ", past + tokens,
+             " was asked for");
     }
     x = x + learned_positions->weight.narrow(0, past, tokens);
   } else if (config_.position == PositionEncoding::sinusoidal) {

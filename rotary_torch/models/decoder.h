@@ -138,7 +138,7 @@ TORCH_MODULE(Decoder);
 
 std::int64_t parameter_count(const torch::nn::Module&);  // shared parameters once
 
-// A decoder with the weights of its folder: config.json and model.safetensors or its shards. A foreign head beside the
+// A decoder with the weights of its folder: config.json and model.safetensors or its shards. A foreign head next to the
 // trunk is a warning. Throws TENSOR for a missing, misshapen or, inside the trunk, unknown tensor.
 struct LoadedDecoder {
   Decoder model{nullptr};

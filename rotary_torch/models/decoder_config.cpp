@@ -1,13 +1,12 @@
 // DecoderConfig: its words, its rules, and our own config.json.
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <type_traits>
 #include <utility>
-#include <variant>
 
 #include "files/text/io.h"
 #include "files/text/json.h"
 #include "files/text/json_file.h"
+#include "rotary/config.h"
 #include "rotary_torch/models/decoder.h"
 #include "rotary_torch/models/families.h"
 #include "rotary_torch/op/refusal.h"
@@ -15,6 +14,7 @@
 namespace rotary_torch {
 namespace {
 
+using rotary::Code;
 using rotary::files::Json;
 using rotary::files::json_file_text;
 using rotary::files::Object;
@@ -25,7 +25,6 @@ constexpr Refusal refuse{"decoder"};
 constexpr const char* position_names[] = {"rope", "learned", "sinusoidal", "none", "alibi"};
 constexpr const char* norm_names[] = {"layer", "rms"};
 constexpr const char* residual_names[] = {"sequential", "parallel", "parallel_shared"};
-constexpr const char* angle_names[] = {"exact", "float32"};
 
 template <class Word, std::size_t n>
 std::optional<Word> word(const char* const (&names)[n], std::string_view name) noexcept {
@@ -61,7 +60,8 @@ void check(const DecoderConfig& c) {
   }
   const std::int64_t head_dim = c.head_dim == 0 ? c.width / c.heads : c.head_dim;
   if ((c.position == PositionEncoding::rope) != c.rope.has_value()) {
-    refuse(Code::ROPE, "a rope must be given where positions are rope, and only there, but they are ", name(c.position));
+    refuse(Code::ROPE, "a rope must be given where positions are rope, and only there, but they are ",
+           name(c.position));
   }
   if (c.rope && c.rope->rope.head_dim != head_dim) {
     refuse(Code::SHAPE, "the rope must be for heads of ", head_dim, " elements but has ", c.rope->rope.head_dim);
@@ -87,42 +87,6 @@ void check(const DecoderConfig& c) {
 
 namespace {
 
-template <class Value>
-void put(OrderedJson& json, const char* key, const std::optional<Value>& value) {
-  if (value) json[key] = *value;
-}
-
-// rope_parameters in Hugging Face's words, so that read_config reads our files too.
-OrderedJson scaling_json(const rotary::Scaling& scaling) {
-  OrderedJson json = {{"rope_type", rotary::name(scaling)}};
-  std::visit(
-      [&json](const auto& s) {
-        using S = std::decay_t<decltype(s)>;
-        if constexpr (std::is_same_v<S, rotary::Unscaled>) return;
-        if constexpr (requires { s.factor; }) json["factor"] = s.factor;
-        if constexpr (std::is_same_v<S, rotary::Yarn>) {
-          json["original_max_position_embeddings"] = s.trained_length;
-          json["beta_fast"] = s.beta_fast, json["beta_slow"] = s.beta_slow, json["truncate"] = s.truncate;
-          put(json, "attention_factor", s.attention_factor);
-          put(json, "mscale", s.mscale);
-          put(json, "mscale_all_dim", s.mscale_all_dim);
-        } else if constexpr (std::is_same_v<S, rotary::LongRope>) {
-          json["original_max_position_embeddings"] = s.trained_length;
-          json["short_factor"] = s.short_factor, json["long_factor"] = s.long_factor;
-          put(json, "attention_factor", s.attention_factor);
-        } else if constexpr (std::is_same_v<S, rotary::Llama3>) {
-          json["original_max_position_embeddings"] = s.trained_length;
-          json["low_freq_factor"] = s.low, json["high_freq_factor"] = s.high;
-        } else if constexpr (std::is_same_v<S, rotary::Proportional>) {
-          json["partial_rotary_factor"] = s.fraction;
-        } else if constexpr (std::is_same_v<S, rotary::NtkFixed>) {
-          put(json, "mixed_b", s.mixed_b);
-        }
-      },
-      scaling);
-  return json;
-}
-
 void put_rope(OrderedJson& json, const DecoderConfig& c) {
   const rotary::ModelRope& rope = *c.rope;
   if (rope.first != 0 || !rope.rope.axis.empty() || !rope.rope.index.empty() || rope.rope.exponent_dim != 0 ||
@@ -132,15 +96,9 @@ void put_rope(OrderedJson& json, const DecoderConfig& c) {
            "config.json takes a rope that turns the first elements in place and counterclockwise along one axis, by "
            "computed frequencies, but got another");
   }
-  if (std::holds_alternative<rotary::Ntk>(rope.rope.scaling)) {
-    refuse(Code::ROPE, "config.json has no word for the scaling ntk: make it a larger base");
-  }
-  json["rope_parameters"] = scaling_json(rope.rope.scaling);
-  json["rope_parameters"]["rope_theta"] = rope.rope.base;
-  if (rope.rope.rotary_dim != 0 && rope.rope.rotary_dim != rope.rope.head_dim)
-    json["rotary_dim"] = rope.rope.rotary_dim;
+  json["rope_parameters"] = OrderedJson::parse(rotary::rope_parameters(rope));
   json["rope_interleave"] = rope.rope.pairing == rotary::Pairing::interleaved;
-  json["angles"] = angle_names[static_cast<std::size_t>(c.angles)];
+  json["angles"] = rotary::name(c.angles);
 }
 
 }  // namespace
@@ -182,10 +140,10 @@ std::string decoder_config_json(const DecoderConfig& c, std::int64_t parameters)
 
 namespace {
 
-constexpr std::int64_t most = std::int64_t{1} << 40;
+constexpr std::int64_t max_value = std::int64_t{1} << 40;
 
 std::int64_t size(const Object& keys, const char* key) {
-  const auto value = keys.integer(key, 1, most);
+  const auto value = keys.integer(key, 1, max_value);
   if (!value) refuse(Code::CONFIG_MISSING, "config.json must have ", key, " but has none");
   return *value;
 }
@@ -203,6 +161,14 @@ Word word_of(const Object& keys, const char* key, const char* const (&names)[n])
   return word_of(keys, key, names[0], [&](const std::string& name) { return word<Word>(names, name); });
 }
 
+std::optional<rotary::Angles> angles(const std::string& name) {
+  try {
+    return rotary::parse_angles(name);
+  } catch (const rotary::Error&) {
+    return std::nullopt;  // the caller's sentence names the key
+  }
+}
+
 DecoderConfig read_own(const std::string& text, const Object& keys) {
   DecoderConfig c;
   c.vocabulary = size(keys, "vocab_size");
@@ -214,7 +180,7 @@ DecoderConfig read_own(const std::string& text, const Object& keys) {
   c.feed_forward = size(keys, "intermediate_size");
   c.context = size(keys, "max_position_embeddings");
   c.position = word_of<PositionEncoding>(keys, "position_embedding_type", position_names);
-  c.angles = word_of<rotary::Angles>(keys, "angles", angle_names);
+  c.angles = word_of(keys, "angles", rotary::name(rotary::Angles::exact), angles);
   if (c.position == PositionEncoding::rope) c.rope = sole_rope(rotary::parse_config(text));
   c.norm = word_of<Norm>(keys, "norm", norm_names);
   c.norm_eps = keys.number("norm_eps").value_or(c.norm_eps);
@@ -232,7 +198,7 @@ DecoderConfig read_own(const std::string& text, const Object& keys) {
   c.residual = word_of<Residual>(keys, "residual", residual_names);
   for (const int window : keys.integers("windows").value_or(std::vector<int>())) c.windows.push_back(window);
   c.dropout = keys.number("dropout").value_or(0);
-  c.padding_id = keys.integer("pad_token_id", 0, most).value_or(-1);
+  c.padding_id = keys.integer("pad_token_id", 0, max_value).value_or(-1);
   return c;
 }
 

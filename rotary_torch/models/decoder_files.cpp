@@ -20,6 +20,7 @@ namespace rotary_torch {
 namespace {
 
 using at::Tensor;
+using rotary::Code;
 using rotary::files::in_quotes;
 using rotary::files::json_file_text;
 namespace fs = std::filesystem;
@@ -38,14 +39,9 @@ std::vector<std::string_view> words(std::string_view list) {
   return found;
 }
 
-// What real files carry beside the weights: masks and tables that are computed anew.
-bool is_buffer(std::string_view name) {
-  for (const std::string_view end : {"rotary_emb.inv_freq", "attention.bias", "attn.bias", "masked_bias",
-                                     "position_ids", "embed_positions.weight", "embed_positions"}) {
-    if (name == end || (name.ends_with(end) && name[name.size() - end.size() - 1] == '.')) return true;
-  }
-  return false;
-}
+// Tables that some families keep as well; the decoder computes them.
+constexpr std::initializer_list<std::string_view> own_buffers = {"attn.bias", "embed_positions.weight",
+                                                                 "embed_positions"};
 
 // ---- the tensors of a family ---------------------------------------------------------------------
 
@@ -98,16 +94,16 @@ class FamilyFile {
     }
     norm(model.final_norm, trunk(names_.final_norm));
     if (model.head) linear(*model.head, head_);
-    const std::string_view usual = words(names_.heads).front();  // of a tied head the file may have the bias alone
-    if (model.head_bias.defined()) file_.read_into(std::string(usual) + ".bias", model.head_bias);
+    const std::string_view head = words(names_.heads).front();  // of a tied head the file may have the bias alone
+    if (model.head_bias.defined()) file_.read_into(std::string(head) + ".bias", model.head_bias);
   }
 
-  // What is left over in the trunk is an error; beside it, a warning.
+  // What is left over in the trunk is an error; outside it, a warning.
   std::vector<std::string> foreign() const {
     std::vector<std::string> names;
     const std::vector<std::string_view> trunk_words = words(names_.trunk);
     for (const std::string& name : file_.unused()) {
-      if (is_buffer(name)) continue;
+      if (is_buffer(name, own_buffers)) continue;
       const std::string_view first = std::string_view(name).substr(0, name.find('.'));
       const bool in_trunk = (!prefix_.empty() && name.starts_with(prefix_)) ||
                             std::find(trunk_words.begin(), trunk_words.end(), first) != trunk_words.end();
@@ -195,7 +191,7 @@ LoadedDecoder load_family(const fs::path& dir, DecoderConfig config, const Famil
   config.head = !file.head().empty() || (config.tied && !file.is_base() && language_model.value_or(true));
   if (!config.head && !config.tied && !file.is_base() && language_model.value_or(false)) {
     refuse(Code::TENSOR, "architectures in config.json names a language model but the file has no head " +
-                         in_quotes(std::string(words(tensor_names(family).heads).front()) + ".weight"));
+                             in_quotes(std::string(words(tensor_names(family).heads).front()) + ".weight"));
   }
   if (config.head && config.tied && !file.head().empty() && file.head_differs(config)) {
     config.tied = false;
@@ -205,7 +201,7 @@ LoadedDecoder load_family(const fs::path& dir, DecoderConfig config, const Famil
   loaded.has_head = config.head;
   file.load(*loaded.model);
   for (const std::string& name : file.foreign()) {
-    loaded.warnings.push_back("the file has " + in_quotes(name) + " beside the model: not used");
+    loaded.warnings.push_back("the file has " + in_quotes(name) + " outside the model: not used");
   }
   return loaded;
 }
@@ -215,7 +211,7 @@ LoadedDecoder load_own(const fs::path& dir, const DecoderConfig& config) {
   const auto tensors = static_cast<std::int64_t>(checkpoint.unused().size());
   if (config.layers > tensors) {
     refuse(Code::TENSOR, "config.json has " + std::to_string(config.layers) + " layers but the file only " +
-                         std::to_string(tensors) + " tensors");
+                             std::to_string(tensors) + " tensors");
   }
   {  // before a model of the config's sizes takes memory
     const MetaDevice no_memory;

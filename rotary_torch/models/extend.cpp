@@ -2,26 +2,34 @@
 
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 #include <variant>
 
 #include "rotary/error.h"
+#include "src/values/scaling_fields.h"
 
 namespace rotary_torch {
 namespace {
 
+using rotary::Code;
 using rotary::Error;
 
+// The scaling of that name: by factor from trained_length, its other values as they are by default.
 rotary::Scaling scaling_named(std::string_view word, double factor, std::int64_t trained_length) {
-  if (word == "linear") return rotary::Linear{factor};
-  if (word == "ntk") return rotary::Ntk{factor};
-  if (word == "dynamic") return rotary::Dynamic{factor, trained_length};
-  if (word == "yarn") {
-    rotary::Yarn yarn;
-    yarn.factor = factor;
-    yarn.trained_length = trained_length;
-    return yarn;
-  }
-  return rotary::Llama3{factor, trained_length};
+  rotary::Scaling scaling = rotary::parse_scaling(word);
+  std::visit(
+      [&](auto& held) {
+        rotary::scalings::for_each_field(held, [&](const auto& field, auto& value) {
+          using Value = std::decay_t<decltype(value)>;
+          if constexpr (std::is_same_v<Value, double>) {
+            if (std::string_view(field.name) == "factor") value = factor;
+          } else if constexpr (std::is_same_v<Value, std::int64_t>) {
+            if (std::string_view(field.name) == "trained_length") value = trained_length;
+          }
+        });
+      },
+      scaling);
+  return scaling;
 }
 
 std::string shown(double value) {
@@ -33,18 +41,18 @@ std::string shown(double value) {
 }  // namespace
 
 const std::vector<std::string>& extensions() {
-  static const std::vector<std::string> words = {"none", "linear", "ntk", "dynamic", "yarn", "llama3"};
+  static const std::vector<std::string> words = {"none", "linear", "ntk", "ntk_fixed", "dynamic", "yarn", "llama3"};
   return words;
 }
 
 rotary::Rope extended_rope(const DecoderConfig& config, std::string_view scaling, double factor) {
   const std::string word(scaling);
   if (std::find(extensions().begin(), extensions().end(), word) == extensions().end())
-    throw Error(Code::SCALING,
-                "[extend] scaling must be none, linear, ntk, dynamic, yarn or llama3 but got '" + word + "'");
+    throw Error(Code::SCALING, "[extend] scaling must be none, linear, ntk, ntk_fixed, dynamic, yarn or llama3 but got '" +
+                               word + "'");
   if (!config.rope || config.position != PositionEncoding::rope) {
     throw Error(Code::ROPE, "[extend] a scaling needs a model whose positions are a rope but they are " +
-                            std::string(name(config.position)));
+                                std::string(name(config.position)));
   }
   const rotary::ModelRope& own = *config.rope;
   rotary::Rope rope = own.rope;
@@ -54,7 +62,7 @@ rotary::Rope extended_rope(const DecoderConfig& config, std::string_view scaling
   }
   if (!std::holds_alternative<rotary::Unscaled>(rope.scaling)) {
     throw Error(Code::SCALING, "[extend] the model's rope must be unscaled but it is " +
-                               std::string(rotary::name(rope.scaling)) + " already: scaling none keeps it");
+                                   std::string(rotary::name(rope.scaling)) + " already: scaling none keeps it");
   }
   if (!(factor > 1) || !std::isfinite(factor))
     throw Error(Code::SCALING, "[extend] factor must be above 1 but got " + shown(factor));

@@ -10,7 +10,7 @@
 
 namespace rotary_torch {
 
-const std::vector<std::string>& extensions();  // "none", "linear", "ntk", "dynamic", "yarn", "llama3"
+const std::vector<std::string>& extensions();  // "none", "linear", "ntk", "ntk_fixed", "dynamic", "yarn", "llama3"
 
 // The model's rope with this scaling by factor, of the trained length that its config states (context); with "none" the
 // model's own. Throws ROPE (no rope to scale), SCALING (unknown word, factor not above 1, a rope that is scaled

@@ -10,6 +10,7 @@
 
 namespace rotary_torch {
 
+using rotary::Code;
 using rotary::files::Json;
 using rotary::files::Object;
 
@@ -141,7 +142,7 @@ constexpr Family family_table[] = {
      .norm_eps = 1e-5},
 };
 
-constexpr std::int64_t most = std::int64_t{1} << 40;
+constexpr std::int64_t max_value = std::int64_t{1} << 40;
 
 [[noreturn]] void refuse(Code code, const std::string& sentence) {
   throw rotary::Error(code, "[read_config] " + sentence);
@@ -153,7 +154,7 @@ bool is_gpt_neox(const Family& family) { return family.names == &gpt_neox_names;
 // The first of several spellings (attribute_map of the config class).
 std::int64_t integer(const Object& keys, std::initializer_list<const char*> spellings, std::int64_t otherwise) {
   for (const char* key : spellings) {
-    if (const auto value = keys.integer(key, 1, most)) return *value;
+    if (const auto value = keys.integer(key, 1, max_value)) return *value;
   }
   return otherwise;
 }
@@ -181,9 +182,9 @@ void read_biases(const Family& family, const Object& keys, DecoderConfig& c) {
 }
 
 std::int64_t window_of(const Object& keys) {
-  constexpr std::int64_t usual = 4096;
+  constexpr std::int64_t otherwise = 4096;
   if (keys.is_null("sliding_window")) return 0;
-  return keys.integer("sliding_window", 1, most).value_or(usual);
+  return keys.integer("sliding_window", 1, max_value).value_or(otherwise);
 }
 
 void read_windows(const Family& family, const Object& keys, DecoderConfig& c) {
@@ -197,7 +198,7 @@ void read_windows(const Family& family, const Object& keys, DecoderConfig& c) {
   const std::int64_t window = used ? window_of(keys) : 0;
   const auto types = keys.texts("layer_types");
   if (!types) {
-    const std::int64_t full = keys.integer("max_window_layers", -most, most).value_or(28);
+    const std::int64_t full = keys.integer("max_window_layers", -max_value, max_value).value_or(28);
     if (window == 0) return;
     for (std::int64_t i = 0; i < c.layers; ++i) c.windows.push_back(i >= full ? window : 0);
     return;
@@ -245,12 +246,12 @@ const TensorNames& tensor_names(const Family& family) noexcept { return *family.
 rotary::ModelRope sole_rope(const rotary::Model& model) {
   if (model.ropes.size() != 1) {
     refuse(Code::ROPE, "a decoder must have one rope for all of its layers but " + model.model_type + " has " +
-                       std::to_string(model.ropes.size()));
+                           std::to_string(model.ropes.size()));
   }
   const rotary::ModelRope& rope = model.ropes.front();
   if (!rope.layers_without_rope.empty()) {
-    refuse(Code::ROPE, "all layers of a " + model.model_type + " must turn but layer " +
-                       std::to_string(rope.layers_without_rope.front()) + " does not");
+    refuse(Code::ROPE, "all layers of a " + model.model_type + " must rotate but layer " +
+                           std::to_string(rope.layers_without_rope.front()) + " does not");
   }
   return rope;
 }
@@ -268,7 +269,7 @@ DecoderConfig read_family(const Family& family, const std::string& text, const O
   c.activation = Activation::silu;
   c.norm_eps = family.norm_eps;
   c.tied = keys.boolean("tie_word_embeddings").value_or(false);
-  c.padding_id = keys.integer("pad_token_id", -1, most).value_or(-1);
+  c.padding_id = keys.integer("pad_token_id", -1, max_value).value_or(-1);
   if (is_gptj(family)) {
     c.width = integer(keys, {"n_embd", "hidden_size"}, family.width);
     c.feed_forward = integer(keys, {"n_inner"}, 4 * c.width);
@@ -288,8 +289,9 @@ DecoderConfig read_family(const Family& family, const std::string& text, const O
   if (is_gptj(family) || is_gpt_neox(family)) {
     c.kv_heads = c.heads;
     if (c.heads * c.head_dim != c.width) {
-      refuse(Code::CONFIG_VALUE, "the heads of " + std::string(family.type) + " must share the " + std::to_string(c.width) +
-                                 " elements but are " + std::to_string(c.heads) + " of " + std::to_string(c.head_dim));
+      refuse(Code::CONFIG_VALUE, "the heads of " + std::string(family.type) + " must share the " +
+                                     std::to_string(c.width) + " elements but are " + std::to_string(c.heads) + " of " +
+                                     std::to_string(c.head_dim));
     }
   } else {
     c.kv_heads = c.rope->kv_heads;

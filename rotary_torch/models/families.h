@@ -33,7 +33,7 @@ struct TensorNames {
   std::string_view output;
   std::string_view gate, up, down;
   std::string_view final_norm;
-  std::string_view heads;  // names of the head beside the trunk, the usual one first
+  std::string_view heads;  // names of the head next to the trunk, the most common first
 };
 const TensorNames& tensor_names(const Family&) noexcept;
 

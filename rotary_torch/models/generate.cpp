@@ -17,11 +17,13 @@ namespace rotary_torch {
 namespace {
 
 using at::Tensor;
+using rotary::Code;
 using rotary::Error;
 
 void check_prompt(const DecoderConfig& config, const Tensor& prompt, const GenerateOptions& options) {
   if (prompt.scalar_type() != at::kLong)
-    throw Error(Code::DTYPE, std::string("[generate] the prompt must be int64 but got ") + toString(prompt.scalar_type()));
+    throw Error(Code::DTYPE,
+                std::string("[generate] the prompt must be int64 but got ") + toString(prompt.scalar_type()));
   if (prompt.dim() != 2 || prompt.numel() == 0) {
     std::string shape;
     for (const std::int64_t size : prompt.sizes()) shape += (shape.empty() ? "" : ", ") + std::to_string(size);
@@ -32,14 +34,15 @@ void check_prompt(const DecoderConfig& config, const Tensor& prompt, const Gener
   const std::int64_t most = prompt.max().item<std::int64_t>();
   if (least < 0 || most >= config.vocabulary) {
     throw Error(Code::VALUE, "[generate] ids must be from 0 to " + std::to_string(config.vocabulary - 1) + " but got " +
-                             std::to_string(least < 0 ? least : most));
+                                 std::to_string(least < 0 ? least : most));
   }
   if (options.tokens < 0)
     throw Error(Code::VALUE, "[generate] tokens must be at least 0 but got " + std::to_string(options.tokens));
   const std::int64_t read = prompt.size(1) + options.tokens - 1;  // the last token is chosen, not read
   if (config.position == PositionEncoding::learned && options.tokens > 0 && read > config.context) {
     throw Error(Code::POSITION, "[generate] learned positions end at " + std::to_string(config.context) +
-                                " tokens but the prompt and the tokens to generate are " + std::to_string(read + 1));
+                                    " tokens but the prompt and the tokens to generate are " +
+                                    std::to_string(read + 1));
   }
 }
 

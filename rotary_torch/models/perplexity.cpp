@@ -13,15 +13,16 @@ namespace rotary_torch {
 namespace {
 
 using at::Tensor;
+using rotary::Code;
 using rotary::Error;
 
 // Logits are made for this many values at a time: 64 MB of f32, whatever the vocabulary and the length.
-constexpr std::int64_t most_values = 1 << 24;
+constexpr std::int64_t max_values = 1 << 24;
 
 // Cross-entropy of every token, f32 [tokens], of hidden states [tokens, width].
 Tensor token_losses(Decoder& model, const Tensor& hidden, const Tensor& targets) {
   const Tensor losses = at::empty({targets.size(0)}, hidden.options().dtype(at::kFloat));
-  const std::int64_t rows = std::max<std::int64_t>(1, most_values / model->config().vocabulary);
+  const std::int64_t rows = std::max<std::int64_t>(1, max_values / model->config().vocabulary);
   for (std::int64_t first = 0; first < targets.size(0); first += rows) {
     const std::int64_t count = std::min(rows, targets.size(0) - first);
     const Tensor logits = model->logits(hidden.narrow(0, first, count)).to(at::kFloat);
@@ -36,8 +37,8 @@ Tensor token_losses(Decoder& model, const Tensor& hidden, const Tensor& targets)
 Tensor measured_part(const Tensor& ids, std::int64_t longest, std::int64_t most) {
   if (ids.dim() != 2 || ids.size(0) == 0 || ids.size(1) <= longest) {
     throw Error(Code::SHAPE, "[perplexity] a window of " + std::to_string(longest) + " tokens and its target need " +
-                             std::to_string(longest + 1) + " tokens but got " +
-                             std::to_string(ids.dim() == 2 && ids.size(0) > 0 ? ids.size(1) : 0));
+                                 std::to_string(longest + 1) + " tokens but got " +
+                                 std::to_string(ids.dim() == 2 && ids.size(0) > 0 ? ids.size(1) : 0));
   }
   std::int64_t windows = (ids.size(1) - 1) / longest;
   if (most > 0) windows = std::clamp<std::int64_t>(most / ids.size(0) / longest, 1, windows);
@@ -49,7 +50,7 @@ WindowLoss window_loss(Decoder& model, const Tensor& ids, std::int64_t length) {
   const DecoderConfig& config = model->config();
   if (config.position == PositionEncoding::learned && length > config.context) {
     throw Error(Code::POSITION, "[perplexity] learned positions end at " + std::to_string(config.context) +
-                                " tokens but got length " + std::to_string(length));
+                                    " tokens but got length " + std::to_string(length));
   }
   const std::int64_t windows = (ids.size(1) - 1) / length;
   const auto cut = [&](std::int64_t first) {

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,6 +15,7 @@ namespace rotary_torch {
 namespace {
 
 using at::Tensor;
+using rotary::Code;
 using torch::nn::LayerNorm;
 using torch::nn::LayerNormOptions;
 using torch::nn::Linear;
@@ -51,17 +51,15 @@ RotaryEmbedding rotary_of(const RoFormerConfig& config) {
   rope.base = config.base;
   rope.pairing = rotary::Pairing::interleaved;
   RotaryEmbeddingOptions options;
-  if (config.bf16_table) options.rounding = rotary::DType::bf16;
+  if (config.bf16_table) options.rounding = rotary::Rounding::bf16;
   return RotaryEmbedding(rope, options);
 }
 
 // Rows 0 to context - 1 of the table, as Hugging Face lays them out: [context, pairs] sin, then cos.
 Tensor sin_cos_rows(const RoFormerConfig& config, const rotary::Rope& rope) {
-  std::vector<std::int64_t> positions(static_cast<std::size_t>(config.context));
-  std::iota(positions.begin(), positions.end(), 0);
   rotary::TableOptions options;
-  if (config.bf16_table) options.rounding = rotary::DType::bf16;
-  const rotary::Table table(rotary::frequencies(rope), rope.pairing, rotary::Positions(positions), options);
+  if (config.bf16_table) options.rounding = rotary::Rounding::bf16;
+  const rotary::Table table(rotary::frequencies(rope), rotary::positions(0, config.context), options);
   const TableTensors rows = tensors(table);
   return at::cat({rows.sin, rows.cos}, 1);
 }
@@ -81,7 +79,7 @@ ScoreMask encoder_mask(const Tensor& padding, const Tensor& x, bool causal) {
 void check_size(const char* what, std::int64_t value, std::int64_t least) {
   if (value >= least) return;
   throw rotary::Error(Code::SHAPE, std::string("[roformer] ") + what + " must be at least " + std::to_string(least) +
-                                   " but got " + std::to_string(value));
+                                       " but got " + std::to_string(value));
 }
 
 std::string shape_of(const Tensor& x) {
@@ -115,8 +113,9 @@ void check(const RoFormerConfig& config) {
   check_size("context", config.context, 1);
   if (!config.notebook) check_size("token_types", config.token_types, 1);
   if (config.width % (2 * config.heads) != 0) {
-    throw rotary::Error(Code::SHAPE, "[roformer] width must be a multiple of twice the " + std::to_string(config.heads) +
-                                     " heads but got " + std::to_string(config.width));
+    throw rotary::Error(Code::SHAPE, "[roformer] width must be a multiple of twice the " +
+                                         std::to_string(config.heads) + " heads but got " +
+                                         std::to_string(config.width));
   }
 }
 
@@ -233,7 +232,7 @@ Tensor RoFormerImpl::hidden(const Tensor& ids, const Tensor& padding, const Tens
   for (const Tensor& other : {padding, token_types}) {
     if (!other.defined() || other.sizes() == ids.sizes()) continue;
     throw rotary::Error(Code::SHAPE, "[roformer] padding and token types must have the ids' shape " + shape_of(ids) +
-                                     " but got " + shape_of(other));
+                                         " but got " + shape_of(other));
   }
   if (config_.notebook && token_types.defined()) {
     throw rotary::Error(Code::SHAPE, "[roformer] the notebook model has no token types but got some");

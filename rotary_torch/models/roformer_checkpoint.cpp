@@ -142,21 +142,14 @@ bool is_ours(const std::string& name, const std::string& prefix) {
          (prefix.empty() && begins_with_any(name, {"embeddings.", "encoder.", "embeddings_project."}));
 }
 
-// What real files carry beside the weights.
-bool is_buffer(std::string_view name) {
-  for (const std::string_view end : {"position_ids", "rotary_emb.inv_freq", "attention.bias", "masked_bias"}) {
-    if (name == end || (name.ends_with(end) && name[name.size() - end.size() - 1] == '.')) return true;
-  }
-  return false;
-}
-
 std::vector<std::string> judge_unused(const Checkpoint& file, const std::string& prefix) {
   std::vector<std::string> warnings;
   for (const std::string& name : file.unused()) {
     if (is_buffer(name) || name == "cls.predictions.bias") continue;  // the latter is decoder.bias' twin
     if (is_ours(name, prefix)) {
-      throw rotary::Error(Code::TENSOR, "[roformer] the trunk and the language-model head must have no other tensors but " +
-                                        in_quotes(name) + " is in the file");
+      throw rotary::Error(rotary::Code::TENSOR,
+                          "[roformer] the trunk and the language-model head must have no other tensors but " +
+                              in_quotes(name) + " is in the file");
     }
     warnings.push_back("tensor " + in_quotes(name) + " is not part of the model and not used");
   }
@@ -179,23 +172,26 @@ bool says_language_model(const std::filesystem::path& dir) {
 RoFormerConfig read_roformer_config(const std::filesystem::path& dir) {
   const rotary::Model known = rotary::read_config(dir);  // refuses what is wrong about the rope
   if (known.model_type != "roformer") {
-    throw rotary::Error(Code::MODEL_TYPE, "[roformer] model_type must be roformer but got " + in_quotes(known.model_type));
+    throw rotary::Error(rotary::Code::MODEL_TYPE,
+                        "[roformer] model_type must be roformer but got " + in_quotes(known.model_type));
   }
   const rotary::files::Json json = rotary::files::parse_json(json_file_text("roformer", dir / "config.json"));
   rotary::files::Ledger ledger;
   const Object keys(json, "", ledger);
   refuse_unsupported(keys);
-  constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
-  constexpr std::int64_t most_layers = 10000, most_rows = std::int64_t{1} << 24;  // of the table, which is made whole
+  constexpr std::int64_t max_value = std::numeric_limits<std::int32_t>::max();
+  constexpr std::int64_t max_layers = 10000, max_rows = std::int64_t{1} << 24;  // of the table, which is made whole
   RoFormerConfig config;
-  const auto size = [&](const char* key, std::int64_t& value) { value = keys.integer(key, 1, most).value_or(value); };
+  const auto size = [&](const char* key, std::int64_t& value) {
+    value = keys.integer(key, 1, max_value).value_or(value);
+  };
   size("vocab_size", config.vocabulary);
   size("embedding_size", config.embedding_size);
   size("hidden_size", config.width);
-  config.layers = keys.integer("num_hidden_layers", 0, most_layers).value_or(config.layers);
+  config.layers = keys.integer("num_hidden_layers", 0, max_layers).value_or(config.layers);
   size("num_attention_heads", config.heads);
   size("intermediate_size", config.feed_forward);
-  config.context = keys.integer("max_position_embeddings", 1, most_rows).value_or(config.context);
+  config.context = keys.integer("max_position_embeddings", 1, max_rows).value_or(config.context);
   size("type_vocab_size", config.token_types);
   if (const std::optional<std::string> word = keys.text("hidden_act")) {
     const std::optional<Activation> found = activation(*word);
@@ -228,7 +224,7 @@ LoadedRoFormer load_roformer(const std::filesystem::path& dir) {
   const bool words_from_head = !has_words && loaded.has_head && config.tied && file.has(decoder);
   expect_sizes(file, words_from_head ? decoder : words, names, config);
   if (!loaded.has_head && !prefix.empty() && says_language_model(dir)) {
-    throw rotary::Error(Code::TENSOR,
+    throw rotary::Error(rotary::Code::TENSOR,
                         "[roformer] architectures in config.json names a language model but the file has no "
                         "head \"cls.predictions.transform.dense.weight\"");
   }

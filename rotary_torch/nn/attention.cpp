@@ -15,6 +15,7 @@ namespace rotary_torch {
 namespace {
 
 using at::Tensor;
+using rotary::Code;
 
 constexpr Refusal refuse{"attention"};
 
@@ -37,8 +38,8 @@ AttentionOptions completed(AttentionOptions o) {
 void check_mask(const ScoreMask& mask, std::int64_t batch, std::int64_t heads, std::int64_t queries,
                 std::int64_t keys) {
   if (mask.causal && queries != keys) {
-    refuse(Code::SHAPE, "a mask that is causal and nothing else takes as many queries as keys but got ", queries, " and ",
-           keys);
+    refuse(Code::SHAPE, "a mask that is causal and nothing else takes as many queries as keys but got ", queries,
+           " and ", keys);
   }
   if (!mask.bias.defined()) return;
   const at::IntArrayRef sizes = mask.bias.sizes();
@@ -65,8 +66,8 @@ Tensor attend_each(const Tensor& q, const Tensor& k, const Tensor& v, const Tens
 }
 
 // q [batch, heads, queries, head_dim], k and v [batch, kv_heads, keys, head_dim] to [batch, queries, heads, head_dim].
-// Keys are never repeated: the query heads that share a key head take turns, or, where each has one query only, stand
-// together as the queries of that key head.
+// Keys are never repeated: one call for each of the query heads that share a key head, or, where each has one query
+// only, one call in which they are the queries of that key head.
 Tensor attend(const Tensor& q, const Tensor& k, const Tensor& v, const Scores& s) {
   const std::int64_t batch = q.size(0), heads = q.size(1), queries = q.size(2), head_dim = q.size(3);
   const std::int64_t kv_heads = k.size(1), group = heads / kv_heads;
@@ -122,30 +123,30 @@ Tensor MultiHeadAttentionImpl::forward(const Tensor& x, const TableTensors* tabl
 Tensor MultiHeadAttentionImpl::heads_output(const Tensor& x, const TableTensors* table, const ScoreMask& mask,
                                             KVCache* cache, std::int64_t first) {
   const AttentionOptions& o = options_;
-  const std::int64_t turning = o.heads + o.kv_heads;  // q and k
-  const std::int64_t all_heads = turning + o.kv_heads;
-  const bool values_turn = o.value_rotation != ValueRotation::none;
+  const std::int64_t rotated = o.heads + o.kv_heads;  // q and k
+  const std::int64_t all_heads = rotated + o.kv_heads;
+  const bool values_rotate = o.value_rotation != ValueRotation::none;
   const double dropout = is_training() ? o.dropout : 0;
   const double scale = o.scale == 0 ? 1 / std::sqrt(static_cast<double>(o.head_dim)) : o.scale;
-  const FusedAttention fused{o.heads, o.kv_heads, o.head_dim, values_turn ? all_heads : turning, first, scale};
+  const FusedAttention fused{o.heads, o.kv_heads, o.head_dim, values_rotate ? all_heads : rotated, first, scale};
   if (cache == nullptr && dropout == 0 && !o.qk_norm && fused_attention_fits(x, qkv->weight, table, mask, fused)) {
     return fused_attention(x, qkv->weight, qkv->bias, table, mask, fused);
   }
 
-  // The heads of q and k as one block, and those of v. Without a gradient they turn where they stand.
+  // The heads of q and k as one block, and those of v. Without a gradient they rotate in place.
   const Tensor all = projected(qkv, x).view({x.size(0), x.size(1), all_heads, o.head_dim});
-  Tensor qk = all.narrow(2, 0, turning), v = all.narrow(2, turning, o.kv_heads);
+  Tensor qk = all.narrow(2, 0, rotated), v = all.narrow(2, rotated, o.kv_heads);
   if (o.qk_norm) {
     qk = at::cat({q_norm->forward(all.narrow(2, 0, o.heads)), k_norm->forward(all.narrow(2, o.heads, o.kv_heads))}, 2);
   }
-  const auto turn = [&](const Tensor& heads) {
+  const auto rotate_heads = [&](const Tensor& heads) {
     if (at::GradMode::is_enabled()) return rotate(heads, *table, Dims::bthd, first);
     rotate_(heads, *table, Dims::bthd, first);
     return heads;
   };
   if (table != nullptr) {
-    qk = turn(qk);
-    if (values_turn) v = turn(v);
+    qk = rotate_heads(qk);
+    if (values_rotate) v = rotate_heads(v);
   }
 
   const Tensor q = qk.narrow(2, 0, o.heads).transpose(1, 2);

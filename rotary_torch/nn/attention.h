@@ -47,7 +47,7 @@ class KVCache {
   std::int64_t capacity_ = 0;
 };
 
-// What else than queries and keys turns.
+// What rotates besides queries and keys.
 enum class ValueRotation : std::uint8_t {
   none,
   rotated,       // values too: RoFormer's rotary_value
@@ -68,13 +68,13 @@ struct AttentionOptions {
   ValueRotation value_rotation = ValueRotation::none;
 };
 
-// softmax(q k^T scale + mask) v. Rotation is data: which elements turn and how is the table's and first's business
+// softmax(q k^T scale + mask) v. Rotation is data: which elements rotate and how is the table's and first's business
 // (rope fraction f of a head: a Rope with rotary_dim = f head_dim).
 class MultiHeadAttentionImpl : public torch::nn::Module {
  public:
   explicit MultiHeadAttentionImpl(AttentionOptions options);  // throws SHAPE
 
-  // x [batch, tokens, width]. table: rows for these tokens, nullptr where nothing turns; first: the element of the
+  // x [batch, tokens, width]. table: rows for these tokens, nullptr where nothing rotates; first: the element of the
   // head where the rotated block begins. With a cache, keys are its tokens and then these; mask counts them all.
   at::Tensor forward(const at::Tensor& x, const TableTensors* table, const ScoreMask& mask, KVCache* cache = nullptr,
                      std::int64_t first = 0);

@@ -9,6 +9,7 @@
 
 #include "rotary_torch/nn/small_heads.h"
 #include "rotary_torch/op/bridge.h"
+#include "rotary_torch/op/dims.h"
 
 namespace rotary_torch {
 namespace {
@@ -18,13 +19,8 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 // f32 [batch, tokens, heads, head_dim], inner stride 1: the block of every head that begins at first.
-rotary::Heads heads_of(const Tensor& x, std::int64_t first) {
-  rotary::Layout layout;
-  layout.batch = x.size(0), layout.batch_stride = x.stride(0);
-  layout.tokens = x.size(1), layout.token_stride = x.stride(1);
-  layout.heads = x.size(2), layout.head_stride = x.stride(2);
-  layout.head_dim = static_cast<int>(x.size(3));
-  const rotary::Heads heads{x.mutable_data_ptr<float>(), rotary::DType::f32, layout};
+rotary::Heads blocks_of(const Tensor& x, std::int64_t first) {
+  const rotary::Heads heads = heads_of(x, places_of(Dims::bthd));
   return rotary::slice(heads, static_cast<int>(first), static_cast<int>(x.size(3) - first));
 }
 
@@ -62,11 +58,11 @@ struct Step : torch::autograd::Function<Step> {
                         const std::optional<Tensor>& bias, const TableTensors* table, const ScoreMask& mask,
                         const FusedAttention& f) {
     const Tensor all = at::linear(x, weight, bias).view({x.size(0), x.size(1), f.heads + 2 * f.kv_heads, f.head_dim});
-    if (table != nullptr) rotate_(all.narrow(2, 0, f.turning), *table, Dims::bthd, f.first);
+    if (table != nullptr) rotate_(all.narrow(2, 0, f.rotated), *table, Dims::bthd, f.first);
     const bool by_small = small(f, x.size(0));
     const auto [y, logsumexp] =
         by_small ? small_heads_forward(all, f.heads, mask, f.scale) : flash_forward(all, mask, f.scale);
-    const TableTensors rows = table == nullptr ? TableTensors{{}, {}, rotary::Pairing::half} : *table;
+    const TableTensors rows = table == nullptr ? TableTensors{} : *table;
     context->save_for_backward({x, weight, rows.cos, rows.sin, mask.bias, all, y.detach(), logsumexp});
     auto& words = context->saved_data;
     words["pairing"] = static_cast<std::int64_t>(rows.pairing);
@@ -74,7 +70,7 @@ struct Step : torch::autograd::Function<Step> {
     words["small"] = by_small;
     words["has_bias"] = bias.has_value();
     words["heads"] = f.heads;
-    words["turning"] = f.turning;
+    words["rotated"] = f.rotated;
     words["first"] = f.first;
     words["scale"] = f.scale;
     return y;
@@ -104,8 +100,9 @@ struct Step : torch::autograd::Function<Step> {
                              : flash_backward(grad, all, y, logsumexp, mask, scale);
     if (cos.defined()) {
       const auto pairing = static_cast<rotary::Pairing>(words["pairing"].toInt());
-      const Tensor turning = block.narrow(2, 0, words["turning"].toInt());
-      rotary::rotate_backward(heads_of(turning, words["first"].toInt()), core_table(cos, sin, pairing), threads());
+      const BorrowedTable rows(cos, sin, pairing);
+      rotary::rotate(blocks_of(block.narrow(2, 0, words["rotated"].toInt()), words["first"].toInt()), rows.table,
+                     {rotary::Direction::backward, threads()});
     }
     return block;
   }

@@ -10,6 +10,7 @@ namespace rotary_torch {
 namespace {
 
 using at::Tensor;
+using rotary::Code;
 
 constexpr Refusal refuse{"kv_cache"};
 

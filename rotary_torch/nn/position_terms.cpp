@@ -3,7 +3,6 @@
 #include <ATen/ATen.h>
 
 #include <cmath>
-#include <numeric>
 
 #include "rotary_torch/op/op.h"
 
@@ -13,9 +12,7 @@ at::Tensor sinusoids(std::int64_t tokens, std::int64_t width) {
   rotary::Rope angles;  // the angles of a rope as wide as the model
   angles.head_dim = static_cast<int>(width);
   angles.pairing = rotary::Pairing::interleaved;
-  std::vector<std::int64_t> positions(static_cast<std::size_t>(tokens));
-  std::iota(positions.begin(), positions.end(), 0);
-  const TableTensors rows = tensors(rotary::Table(rotary::frequencies(angles), angles.pairing, positions));
+  const TableTensors rows = tensors(rotary::Table(rotary::frequencies(angles), rotary::positions(0, tokens)));
   return at::stack({rows.sin, rows.cos}, -1).flatten(-2);
 }
 

@@ -1,4 +1,4 @@
-// Positions that are added instead of turned: sinusoids to the embedding, ALiBi to the scores.
+// Positions that are added instead of rotated: sinusoids to the embedding, ALiBi to the scores.
 #pragma once
 
 #include <ATen/core/Tensor.h>

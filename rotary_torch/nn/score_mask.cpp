@@ -10,6 +10,7 @@ namespace rotary_torch {
 namespace {
 
 using at::Tensor;
+using rotary::Code;
 
 constexpr double unseen = -std::numeric_limits<double>::infinity();
 
@@ -29,8 +30,8 @@ void check_additive(const Tensor& additive, std::int64_t batch, std::int64_t que
     return additive.dim() < from_the_end || additive.size(-from_the_end) == 1 || additive.size(-from_the_end) == size;
   };
   if (additive.dim() > 4 || !fits(1, keys) || !fits(2, queries) || !fits(4, batch)) {
-    refuse(Code::SHAPE, "additive must be broadcast to [batch, heads, queries, keys] [", batch, ", heads, ", queries, ", ",
-           keys, "] but got ", additive.sizes());
+    refuse(Code::SHAPE, "additive must be broadcast to [batch, heads, queries, keys] [", batch, ", heads, ", queries,
+           ", ", keys, "] but got ", additive.sizes());
   }
   if (!additive.is_floating_point()) refuse(Code::DTYPE, "additive must be floating but got ", additive.scalar_type());
 }

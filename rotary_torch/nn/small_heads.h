@@ -1,7 +1,7 @@
 // Attention over all tokens at once for small heads on the CPU, f32: forward and backward.
 //
 // torch's fused kernel calls a BLAS for each block of a head: with 8 or 32 elements per head most of its time goes
-// beside the arithmetic. Here each product is a loop whose head_dim the compiler knows.
+// next to the arithmetic. Here each product is a loop whose head_dim the compiler knows.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,4 +1,4 @@
-// Between torch and the core: what the door's own files share.
+// Between torch and the core: what the library's own files share.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -21,8 +21,15 @@ decltype(auto) translated(Work&& work) {
   }
 }
 
-// cos and sin on the CPU, f32, [tokens, pairs] or [batch, tokens, pairs], at least one pair. Throws rotary::Error.
-rotary::Table core_table(const at::Tensor& cos, const at::Tensor& sin, rotary::Pairing);
+// A table that reads cos and sin where they lie, and keeps them. They are on the CPU, f32, [tokens, pairs] or [batch,
+// tokens, pairs], at least one pair; strided ones are made contiguous. Throws rotary::Error.
+struct BorrowedTable {
+  BorrowedTable(const at::Tensor& cos, const at::Tensor& sin, rotary::Pairing);
+
+  at::Tensor cos;
+  at::Tensor sin;
+  rotary::Table table;
+};
 
 // The positions of a tensor on the CPU, and the view of them that rotary::Table takes; axes as in table().
 struct PositionTensor {
@@ -36,7 +43,9 @@ struct PositionTensor {
   bool batched;  // the table has a batch dimension
 };
 
-// The table of positions, also of none: [tokens, pairs], or [batch, tokens, pairs] where positions are batched.
-TableTensors table_tensors(const rotary::Frequencies&, rotary::Pairing, const PositionTensor&, rotary::TableOptions);
+// The table of positions, also of none: [tokens, pairs], or [batch, tokens, pairs] where positions are batched. By
+// torch's threads.
+TableTensors table_tensors(const rotary::Frequencies&, const PositionTensor&, rotary::Angles = rotary::Angles::exact,
+                           rotary::Rounding = rotary::Rounding::f32);
 
 }  // namespace rotary_torch

@@ -1,4 +1,4 @@
-// rotary::rotate, rotary::rotate_ and rotary::rotate_backward: their door, their kernels and their gradient.
+// rotary::rotate, rotary::rotate_ and rotary::rotate_backward: their checks, their kernels and their gradient.
 #include "rotary_torch/op/op.h"
 
 #include <ATen/ATen.h>
@@ -6,59 +6,33 @@
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
-#include <limits>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "rotary_torch/op/bridge.h"
+#include "rotary_torch/op/dims.h"
+#include "values/pairings.h"
 
 namespace rotary_torch {
 namespace {
 
 using at::Tensor;
+using rotary::Direction;
 using rotary::Pairing;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// ---- the door ------------------------------------------------------------------------------------
+// ---- checks --------------------------------------------------------------------------------------
 
-constexpr std::pair<const char*, Dims> all_dims[] = {
-    {"bthd", Dims::bthd}, {"bhtd", Dims::bhtd}, {"tbhd", Dims::tbhd}, {"thd", Dims::thd}};
-constexpr Pairing all_pairings[] = {Pairing::half, Pairing::interleaved, Pairing::interleaved_to_half};
-
-// Where batch (-1: there is none), tokens and heads lie among the dimensions of x.
-struct Places {
-  std::int64_t batch;
-  std::int64_t tokens;
-  std::int64_t heads;
-};
-Places places_of(Dims dims) {
-  switch (dims) {
-    case Dims::bthd:
-      return {0, 1, 2};
-    case Dims::bhtd:
-      return {0, 2, 1};
-    case Dims::tbhd:
-      return {1, 0, 2};
-    case Dims::thd:
-      return {-1, 0, 1};
+// "unset", the name of a pairing that nobody set, is refused as unknown words are.
+Pairing pairing_named(std::string_view operation, std::string_view word) {
+  try {
+    return rotary::parse_pairing(word);
+  } catch (const rotary::Error&) {
+    TORCH_CHECK(false, "[", operation, "] pairing must be half, interleaved or interleaved_to_half but got ", word);
   }
-  TORCH_CHECK(false, "[rotate] dims must be bthd, bhtd, tbhd or thd but got value ", static_cast<int>(dims));
-}
-
-Dims dims_named(std::string_view verb, std::string_view word) {
-  for (const auto& [known, dims] : all_dims) {
-    if (word == known) return dims;
-  }
-  TORCH_CHECK(false, "[", verb, "] layout must be bthd, bhtd, tbhd or thd but got ", word);
-}
-Pairing pairing_named(std::string_view verb, std::string_view word) {
-  for (const Pairing pairing : all_pairings) {
-    if (word == rotary::name(pairing)) return pairing;
-  }
-  TORCH_CHECK(false, "[", verb, "] pairing must be half, interleaved or interleaved_to_half but got ", word);
 }
 
 // One checked call.
@@ -66,54 +40,54 @@ struct Call {
   Places places;
   Pairing pairing;
   std::int64_t first;
-  bool backward;
+  Direction direction;
 
-  bool reads_interleaved() const { return backward ? pairing == Pairing::interleaved : pairing != Pairing::half; }
-  bool writes_interleaved() const { return backward ? pairing != Pairing::half : pairing == Pairing::interleaved; }
+  rotary::detail::Order order() const { return rotary::detail::order_of(pairing, direction); }
 };
 
-void check_kinds(std::string_view verb, const Tensor& x, const Tensor& cos, const Tensor& sin) {
+void check_kinds(std::string_view operation, const Tensor& x, const Tensor& cos, const Tensor& sin) {
   const at::ScalarType dtype = x.scalar_type();
   const bool wide = dtype == at::kDouble;
-  TORCH_CHECK(wide || dtype == at::kFloat || dtype == at::kHalf || dtype == at::kBFloat16, "[", verb,
+  TORCH_CHECK(wide || dtype == at::kFloat || dtype == at::kHalf || dtype == at::kBFloat16, "[", operation,
               "] dtype must be f32, f16, bf16 or f64 but got ", dtype);
   const at::ScalarType expected = wide ? at::kDouble : at::kFloat;
-  TORCH_CHECK(cos.scalar_type() == expected && sin.scalar_type() == expected, "[", verb, "] cos and sin must be ",
+  TORCH_CHECK(cos.scalar_type() == expected && sin.scalar_type() == expected, "[", operation, "] cos and sin must be ",
               wide ? "f64 where x is" : "f32", " but got ", cos.scalar_type(), " and ", sin.scalar_type());
-  TORCH_CHECK(x.device() == cos.device() && x.device() == sin.device(), "[", verb,
+  TORCH_CHECK(x.device() == cos.device() && x.device() == sin.device(), "[", operation,
               "] x, cos and sin must be on one device but got ", x.device(), ", ", cos.device(), " and ", sin.device());
-  TORCH_CHECK(x.layout() == at::kStrided && cos.layout() == at::kStrided && sin.layout() == at::kStrided, "[", verb,
-              "] x, cos and sin must be dense but got ", x.layout(), ", ", cos.layout(), " and ", sin.layout());
+  TORCH_CHECK(x.layout() == at::kStrided && cos.layout() == at::kStrided && sin.layout() == at::kStrided, "[",
+              operation, "] x, cos and sin must be dense but got ", x.layout(), ", ", cos.layout(), " and ",
+              sin.layout());
 }
 
 // The same for real, meta and fake tensors: sizes are compared as symbols.
-Call check(std::string_view verb, const Tensor& x, const Tensor& cos, const Tensor& sin, std::string_view pairing,
-           std::string_view layout, std::int64_t first, bool backward) {
-  const Call call{places_of(dims_named(verb, layout)), pairing_named(verb, pairing), first, backward};
-  check_kinds(verb, x, cos, sin);
-  const std::int64_t dimensions = call.places.batch < 0 ? 3 : 4;
-  TORCH_CHECK(x.dim() == dimensions, "[", verb, "] layout ", layout, " takes ", dimensions,
+Call check(std::string_view operation, const Tensor& x, const Tensor& cos, const Tensor& sin, std::string_view pairing,
+           std::string_view layout, std::int64_t first, Direction direction) {
+  const Call call{places_of(dims_named(operation, layout)), pairing_named(operation, pairing), first, direction};
+  check_kinds(operation, x, cos, sin);
+  const std::int64_t dimensions = call.places.dimensions();
+  TORCH_CHECK(x.dim() == dimensions, "[", operation, "] layout ", layout, " takes ", dimensions,
               " dimensions but x has shape ", x.sym_sizes());
-  TORCH_CHECK((cos.dim() == 2 || cos.dim() == 3) && cos.dim() == sin.dim(), "[", verb,
+  TORCH_CHECK((cos.dim() == 2 || cos.dim() == 3) && cos.dim() == sin.dim(), "[", operation,
               "] cos and sin must be [tokens, pairs] or [batch, tokens, pairs] but got ", cos.sym_sizes(), " and ",
               sin.sym_sizes());
   for (std::int64_t d = 0; d < cos.dim(); ++d) {
-    TORCH_SYM_CHECK(cos.sym_size(d).sym_eq(sin.sym_size(d)), "[", verb, "] cos and sin must have one shape but got ",
-                    cos.sym_sizes(), " and ", sin.sym_sizes());
+    TORCH_SYM_CHECK(cos.sym_size(d).sym_eq(sin.sym_size(d)), "[", operation,
+                    "] cos and sin must have one shape but got ", cos.sym_sizes(), " and ", sin.sym_sizes());
   }
   const c10::SymInt tokens = x.sym_size(call.places.tokens);
   const c10::SymInt batch = call.places.batch < 0 ? c10::SymInt(1) : x.sym_size(call.places.batch);
   const c10::SymInt rotary_dim = cos.sym_size(-1) * 2;
-  TORCH_SYM_CHECK(cos.sym_size(-2).sym_eq(tokens), "[", verb, "] table has ", cos.sym_size(-2), " rows but x has ",
+  TORCH_SYM_CHECK(cos.sym_size(-2).sym_eq(tokens), "[", operation, "] table has ", cos.sym_size(-2), " rows but x has ",
                   tokens, " tokens");
   if (cos.dim() == 3) {
-    TORCH_SYM_CHECK(cos.sym_size(0).sym_eq(1).sym_or(cos.sym_size(0).sym_eq(batch)), "[", verb, "] table has ",
+    TORCH_SYM_CHECK(cos.sym_size(0).sym_eq(1).sym_or(cos.sym_size(0).sym_eq(batch)), "[", operation, "] table has ",
                     cos.sym_size(0), " batch rows but x has ", batch);
   }
-  TORCH_SYM_CHECK(rotary_dim.sym_gt(0), "[", verb, "] table must have at least one pair but has none");
-  TORCH_CHECK(first >= 0, "[", verb, "] first must not be negative but got ", first);
-  TORCH_SYM_CHECK((x.sym_size(-1) - rotary_dim).sym_ge(first), "[", verb, "] the ", rotary_dim,
-                  " elements that turn must lie inside head_dim ", x.sym_size(-1), " but begin at ", first);
+  TORCH_SYM_CHECK(rotary_dim.sym_gt(0), "[", operation, "] table must have at least one pair but has none");
+  TORCH_CHECK(first >= 0, "[", operation, "] first must not be negative but got ", first);
+  TORCH_SYM_CHECK((x.sym_size(-1) - rotary_dim).sym_ge(first), "[", operation, "] the ", rotary_dim,
+                  " elements that rotate must lie inside head_dim ", x.sym_size(-1), " but begin at ", first);
   return call;
 }
 
@@ -142,121 +116,101 @@ Tensor spread(const Tensor& rows, const Places& places) {
   return (places.batch < places.tokens ? all : all.transpose(0, 1)).unsqueeze(places.heads);
 }
 
-// By torch's own ops, in f32 (f64 for f64): what f64 and devices without verbs of ours take.
+// By torch's own ops, in f32 (f64 for f64): what f64 and devices other than the CPU take.
 void plain_into(const Tensor& out, const Tensor& x, const Tensor& cos, const Tensor& sin, const Call& call) {
   const c10::SymInt pairs = cos.sym_size(-1);
-  const auto [x0, x1] = members(x, pairs, call.first, call.reads_interleaved());
-  const auto [y0, y1] = members(out, pairs, call.first, call.writes_interleaved());
+  const auto [x0, x1] = members(x, pairs, call.first, call.order().read_interleaved);
+  const auto [y0, y1] = members(out, pairs, call.first, call.order().write_interleaved);
   const Tensor a = x0.to(cos.scalar_type());
   const Tensor b = x1.to(cos.scalar_type());
   const Tensor c = spread(cos, call.places);
-  const Tensor s = call.backward ? -spread(sin, call.places) : spread(sin, call.places);
-  const Tensor turned = a * c - b * s;
-  const Tensor partner = b * c + a * s;
-  y0.copy_(turned);
-  y1.copy_(partner);
+  const Tensor s = call.direction == Direction::backward ? -spread(sin, call.places) : spread(sin, call.places);
+  const Tensor r0 = a * c - b * s;
+  const Tensor r1 = b * c + a * s;
+  y0.copy_(r0);
+  y1.copy_(r1);
 }
 
-rotary::Layout layout_of(const Tensor& x, const Places& p) {
-  const std::int64_t head_dim = x.size(-1);
-  TORCH_CHECK(head_dim <= std::numeric_limits<int>::max(), "[rotate] head_dim must fit an int but got ", head_dim);
-  rotary::Layout layout;
-  if (p.batch >= 0) layout.batch = x.size(p.batch), layout.batch_stride = x.stride(p.batch);
-  layout.tokens = x.size(p.tokens), layout.token_stride = x.stride(p.tokens);
-  layout.heads = x.size(p.heads), layout.head_stride = x.stride(p.heads);
-  layout.head_dim = static_cast<int>(head_dim);
-  return layout;
-}
-
-rotary::DType dtype_of(const Tensor& x) {
-  return x.scalar_type() == at::kFloat  ? rotary::DType::f32
-         : x.scalar_type() == at::kHalf ? rotary::DType::f16
-                                        : rotary::DType::bf16;
-}
-
-// By rotary's verbs; in and out have inner stride 1, and are one tensor for in place.
-void verbs_into(const Tensor& out, const Tensor& in, const Tensor& cos, const Tensor& sin, const Call& call) {
-  const int block = static_cast<int>(in.size(-1) - call.first);
-  const rotary::Heads to{out.mutable_data_ptr(), dtype_of(out), layout_of(out, call.places)};
-  const rotary::ConstHeads from{in.const_data_ptr(), dtype_of(in), layout_of(in, call.places)};
+// By rotary::rotate; in and out have inner stride 1, and are one tensor for in place.
+void core_into(const Tensor& out, const Tensor& in, const Tensor& cos, const Tensor& sin, const Call& call) {
+  const int first = static_cast<int>(call.first), block = static_cast<int>(in.size(-1) - call.first);
+  const rotary::Heads to = heads_of(out, call.places);
+  const rotary::ConstHeads from = const_heads_of(in, call.places);
   if (call.first > 0 && !out.is_same(in)) {
     out.narrow(-1, 0, call.first).copy_(in.narrow(-1, 0, call.first));
   }
   translated([&] {
-    const rotary::Table table = core_table(cos, sin, call.pairing);
-    const auto turn = [&](auto verb) {
-      verb(rotary::slice(from, static_cast<int>(call.first), block),
-           rotary::slice(to, static_cast<int>(call.first), block), table, threads());
-    };
-    using Verb =
-        void (*)(const rotary::ConstHeads&, const rotary::Heads&, const rotary::Table&, const rotary::Executor&);
-    turn(call.backward ? Verb{rotary::rotate_backward} : Verb{rotary::rotate});
+    const BorrowedTable rows(cos, sin, call.pairing);
+    rotary::rotate(rotary::slice(from, first, block), rotary::slice(to, first, block), rows.table,
+                   {call.direction, threads()});
   });
 }
 
-template <bool backward>
-constexpr std::string_view verb = backward ? "rotate_backward" : "rotate";
+constexpr std::string_view operation_of(Direction direction) {
+  return direction == Direction::backward ? "rotate_backward" : "rotate";
+}
 
-template <bool backward>
+template <Direction direction>
 Tensor rotate_cpu(const Tensor& x, const Tensor& cos, const Tensor& sin, std::string_view pairing,
                   std::string_view layout, std::int64_t first) {
-  const Call call = check(verb<backward>, x, cos, sin, pairing, layout, first, backward);
+  const Call call = check(operation_of(direction), x, cos, sin, pairing, layout, first, direction);
   Tensor out = result_like(x);
   if (x.numel() == 0) return out;
   if (x.scalar_type() == at::kDouble) {
     plain_into(out.copy_(x), x, cos, sin, call);
   } else {
-    verbs_into(out, x.stride(-1) == 1 ? x : x.contiguous(), cos, sin, call);
+    core_into(out, x.stride(-1) == 1 ? x : x.contiguous(), cos, sin, call);
   }
   return out;
 }
 
 void rotate_in_place_cpu(const Tensor& x, const Tensor& cos, const Tensor& sin, std::string_view pairing,
                          std::string_view layout, std::int64_t first) {
-  const Call call = check("rotate_", x, cos, sin, pairing, layout, first, false);
+  const Call call = check("rotate_", x, cos, sin, pairing, layout, first, Direction::forward);
   if (x.numel() == 0) return;
   if (x.scalar_type() == at::kDouble) {
     plain_into(x, x, cos, sin, call);
   } else if (x.stride(-1) == 1) {
-    verbs_into(x, x, cos, sin, call);
+    core_into(x, x, cos, sin, call);
   } else {
-    x.copy_(rotate_cpu<false>(x, cos, sin, pairing, layout, first));
+    x.copy_(rotate_cpu<Direction::forward>(x, cos, sin, pairing, layout, first));
   }
 }
 
-// Other devices, until they have verbs of their own.
-template <bool backward>
+// Other devices.
+template <Direction direction>
 Tensor rotate_anywhere(const Tensor& x, const Tensor& cos, const Tensor& sin, std::string_view pairing,
                        std::string_view layout, std::int64_t first) {
-  const Call call = check(verb<backward>, x, cos, sin, pairing, layout, first, backward);
+  const Call call = check(operation_of(direction), x, cos, sin, pairing, layout, first, direction);
   Tensor out = result_like(x).copy_(x);
   plain_into(out, x, cos, sin, call);
   return out;
 }
 void rotate_in_place_anywhere(const Tensor& x, const Tensor& cos, const Tensor& sin, std::string_view pairing,
                               std::string_view layout, std::int64_t first) {
-  plain_into(x, x, cos, sin, check("rotate_", x, cos, sin, pairing, layout, first, false));
+  plain_into(x, x, cos, sin, check("rotate_", x, cos, sin, pairing, layout, first, Direction::forward));
 }
 
-template <bool backward>
+template <Direction direction>
 Tensor rotate_meta(const Tensor& x, const Tensor& cos, const Tensor& sin, std::string_view pairing,
                    std::string_view layout, std::int64_t first) {
-  check(verb<backward>, x, cos, sin, pairing, layout, first, backward);
+  check(operation_of(direction), x, cos, sin, pairing, layout, first, direction);
   return result_like(x);
 }
 void rotate_in_place_meta(const Tensor& x, const Tensor& cos, const Tensor& sin, std::string_view pairing,
                           std::string_view layout, std::int64_t first) {
-  check("rotate_", x, cos, sin, pairing, layout, first, false);
+  check("rotate_", x, cos, sin, pairing, layout, first, Direction::forward);
 }
 
 // ---- the gradient --------------------------------------------------------------------------------
 
-template <bool backward>
+template <Direction direction>
 Tensor call_op(const Tensor& x, const Tensor& cos, const Tensor& sin, std::string_view pairing, std::string_view layout,
                std::int64_t first) {
-  static const auto op = c10::Dispatcher::singleton()
-                             .findSchemaOrThrow(backward ? "rotary::rotate_backward" : "rotary::rotate", "")
-                             .typed<decltype(rotate_cpu<backward>)>();
+  static const auto op =
+      c10::Dispatcher::singleton()
+          .findSchemaOrThrow(direction == Direction::backward ? "rotary::rotate_backward" : "rotary::rotate", "")
+          .typed<decltype(rotate_cpu<direction>)>();
   return op.call(x, cos, sin, pairing, layout, first);
 }
 
@@ -264,8 +218,9 @@ Tensor call_op(const Tensor& x, const Tensor& cos, const Tensor& sin, std::strin
 // gc = sum over heads of a gy0 + b gy1 and gs = sum of a gy1 - b gy0. Differentiable itself.
 variable_list table_gradient(const Tensor& x, const Tensor& gy, const Tensor& cos, const Call& call) {
   const c10::SymInt pairs = cos.sym_size(-1);
-  const auto [x0, x1] = members(x, pairs, call.first, call.pairing != Pairing::half);
-  const auto [y0, y1] = members(gy, pairs, call.first, call.pairing == Pairing::interleaved);
+  const rotary::detail::Order order = rotary::detail::order_of(call.pairing, Direction::forward);
+  const auto [x0, x1] = members(x, pairs, call.first, order.read_interleaved);
+  const auto [y0, y1] = members(gy, pairs, call.first, order.write_interleaved);
   const Tensor a = x0.to(cos.scalar_type()), b = x1.to(cos.scalar_type());
   const Tensor g0 = y0.to(cos.scalar_type()), g1 = y1.to(cos.scalar_type());
   const auto gather = [&](const Tensor& per_head) {
@@ -277,10 +232,14 @@ variable_list table_gradient(const Tensor& x, const Tensor& gy, const Tensor& co
   return {gather(a * g0 + b * g1), gather(a * g1 - b * g0)};
 }
 
-// rotate and rotate_backward (transposed): each is the other's gradient in x, and both have the same gradient in the
+constexpr Direction other(Direction direction) {
+  return direction == Direction::backward ? Direction::forward : Direction::backward;
+}
+
+// rotate and rotate_backward: each is the other's gradient in x, and both have the same gradient in the
 // table, with the roles of the input and the incoming gradient exchanged.
-template <bool transposed>
-struct Rotation : torch::autograd::Function<Rotation<transposed>> {
+template <Direction direction>
+struct Rotation : torch::autograd::Function<Rotation<direction>> {
   static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& cos, const Tensor& sin,
                         const std::string& pairing, const std::string& layout, std::int64_t first) {
     const bool table_learns = cos.requires_grad() || sin.requires_grad();
@@ -289,7 +248,7 @@ struct Rotation : torch::autograd::Function<Rotation<transposed>> {
     context->saved_data["layout"] = layout;
     context->saved_data["first"] = first;
     const at::AutoDispatchBelowADInplaceOrView below;
-    return call_op<transposed>(x, cos, sin, pairing, layout, first);
+    return call_op<direction>(x, cos, sin, pairing, layout, first);
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& grads) {
@@ -299,11 +258,12 @@ struct Rotation : torch::autograd::Function<Rotation<transposed>> {
     const std::int64_t first = context->saved_data["first"].toInt();
     const Tensor &grad = grads[0], &cos = saved[0], &sin = saved[1];
     variable_list result(6);  // one for each argument of forward
-    if (context->needs_input_grad(0)) result[0] = call_op<!transposed>(grad, cos, sin, pairing, layout, first);
+    if (context->needs_input_grad(0)) result[0] = call_op<other(direction)>(grad, cos, sin, pairing, layout, first);
     if (saved.size() == 3 && (context->needs_input_grad(1) || context->needs_input_grad(2))) {
       const Tensor& x = saved[2];
-      const Call call{places_of(dims_named("rotate", layout)), pairing_named("rotate", pairing), first, transposed};
-      const variable_list table = transposed ? table_gradient(grad, x, cos, call) : table_gradient(x, grad, cos, call);
+      const Call call{places_of(dims_named("rotate", layout)), pairing_named("rotate", pairing), first, direction};
+      const bool forward = direction == Direction::forward;
+      const variable_list table = forward ? table_gradient(x, grad, cos, call) : table_gradient(grad, x, cos, call);
       result[1] = table[0];
       result[2] = table[1];
     }
@@ -311,16 +271,16 @@ struct Rotation : torch::autograd::Function<Rotation<transposed>> {
   }
 };
 
-template <bool transposed>
+template <Direction direction>
 Tensor rotate_autograd(const Tensor& x, const Tensor& cos, const Tensor& sin, std::string_view pairing,
                        std::string_view layout, std::int64_t first) {
   const auto tangent = [](const Tensor& t) { return t._fw_grad(0).defined(); };
   const bool recorded = at::GradMode::is_enabled() && (x.requires_grad() || cos.requires_grad() || sin.requires_grad());
   if (recorded || tangent(x) || tangent(cos) || tangent(sin)) {
-    return Rotation<transposed>::apply(x, cos, sin, std::string(pairing), std::string(layout), first);
+    return Rotation<direction>::apply(x, cos, sin, std::string(pairing), std::string(layout), first);
   }
   const at::AutoDispatchBelowADInplaceOrView below;
-  return call_op<transposed>(x, cos, sin, pairing, layout, first);
+  return call_op<direction>(x, cos, sin, pairing, layout, first);
 }
 
 void call_in_place(const Tensor& x, const Tensor& cos, const Tensor& sin, std::string_view pairing,
@@ -343,17 +303,10 @@ void rotate_in_place_autograd(const Tensor& x, const Tensor& cos, const Tensor& 
 
 }  // namespace
 
-// ---- the C++ face --------------------------------------------------------------------------------
-
-const char* name(Dims dims) noexcept {
-  for (const auto& [word, known] : all_dims) {
-    if (known == dims) return word;
-  }
-  return "unknown";
-}
+// ---- the C++ functions --------------------------------------------------------------------------------
 
 Tensor rotate(const Tensor& x, const TableTensors& t, Dims dims, std::int64_t first) {
-  return call_op<false>(x, t.cos, t.sin, rotary::name(t.pairing), name(dims), first);
+  return call_op<Direction::forward>(x, t.cos, t.sin, rotary::name(t.pairing), name(dims), first);
 }
 Tensor rotate(const Tensor& x, const rotary::Table& table, Dims dims, std::int64_t first) {
   return rotate(x, tensors(table), dims, first);
@@ -362,7 +315,7 @@ void rotate_(const Tensor& x, const TableTensors& t, Dims dims, std::int64_t fir
   call_in_place(x, t.cos, t.sin, rotary::name(t.pairing), name(dims), first);
 }
 Tensor rotate_backward(const Tensor& grad, const TableTensors& t, Dims dims, std::int64_t first) {
-  return call_op<true>(grad, t.cos, t.sin, rotary::name(t.pairing), name(dims), first);
+  return call_op<Direction::backward>(grad, t.cos, t.sin, rotary::name(t.pairing), name(dims), first);
 }
 
 // ---- registration --------------------------------------------------------------------------------
@@ -377,23 +330,23 @@ TORCH_LIBRARY(rotary, m) {
       tags);
 }
 TORCH_LIBRARY_IMPL(rotary, CPU, m) {
-  m.impl("rotate", rotate_cpu<false>);
-  m.impl("rotate_backward", rotate_cpu<true>);
+  m.impl("rotate", rotate_cpu<Direction::forward>);
+  m.impl("rotate_backward", rotate_cpu<Direction::backward>);
   m.impl("rotate_", rotate_in_place_cpu);
 }
 TORCH_LIBRARY_IMPL(rotary, CompositeExplicitAutograd, m) {
-  m.impl("rotate", rotate_anywhere<false>);
-  m.impl("rotate_backward", rotate_anywhere<true>);
+  m.impl("rotate", rotate_anywhere<Direction::forward>);
+  m.impl("rotate_backward", rotate_anywhere<Direction::backward>);
   m.impl("rotate_", rotate_in_place_anywhere);
 }
 TORCH_LIBRARY_IMPL(rotary, Meta, m) {
-  m.impl("rotate", rotate_meta<false>);
-  m.impl("rotate_backward", rotate_meta<true>);
+  m.impl("rotate", rotate_meta<Direction::forward>);
+  m.impl("rotate_backward", rotate_meta<Direction::backward>);
   m.impl("rotate_", rotate_in_place_meta);
 }
 TORCH_LIBRARY_IMPL(rotary, Autograd, m) {
-  m.impl("rotate", rotate_autograd<false>);
-  m.impl("rotate_backward", rotate_autograd<true>);
+  m.impl("rotate", rotate_autograd<Direction::forward>);
+  m.impl("rotate_backward", rotate_autograd<Direction::backward>);
   m.impl("rotate_", rotate_in_place_autograd);
 }
 

@@ -1,4 +1,4 @@
-// The verbs for torch tensors, differentiable: the C++ face of the ops rotary::rotate, rotary::rotate_backward and
+// Rotation of torch tensors, differentiable: the C++ functions of the ops rotary::rotate, rotary::rotate_backward and
 // rotary::table, which the library registers with torch when it is loaded (docs/torch.md).
 //
 // Wrong input throws c10::Error with the same one sentence that rotary::Error would carry.
@@ -21,11 +21,11 @@ const char* name(Dims) noexcept;
 struct TableTensors {
   at::Tensor cos;
   at::Tensor sin;
-  rotary::Pairing pairing;
+  rotary::Pairing pairing = rotary::Pairing::unset;
 };
 TableTensors tensors(const rotary::Table&);
 
-// Elements [first, first + 2 pairs) of every head turn, the others are copied. x is f32, f16 or bf16 with any strides
+// Elements [first, first + 2 pairs) of every head rotate, the others are copied. x is f32, f16 or bf16 with any strides
 // (or f64, with a table in f64, by plain torch ops). Differentiable in x and in the table's cos and sin, any number
 // of times. The result has x's strides where those are dense.
 at::Tensor rotate(const at::Tensor& x, const TableTensors&, Dims, std::int64_t first = 0);

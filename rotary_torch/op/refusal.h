@@ -12,7 +12,7 @@ struct Refusal {
   const char* operation;
 
   template <class... Parts>
-  [[noreturn]] void operator()(Code code, const Parts&... parts) const {
+  [[noreturn]] void operator()(rotary::Code code, const Parts&... parts) const {
     std::ostringstream sentence;
     sentence << '[' << operation << "] ";
     (sentence << ... << parts);

@@ -2,13 +2,13 @@
 
 #include <ATen/ATen.h>
 
-#include <algorithm>
 #include <ostream>
 #include <utility>
 #include <variant>
 #include <vector>
 
 #include "rotary_torch/op/bridge.h"
+#include "rotary_torch/op/dims.h"
 
 namespace rotary_torch {
 namespace {
@@ -16,14 +16,10 @@ namespace {
 using at::Tensor;
 
 std::int64_t tokens_of(const Tensor& x, Dims dims) {
-  const std::int64_t place = dims == Dims::bhtd ? 2 : dims == Dims::bthd ? 1 : 0;
-  TORCH_CHECK(x.dim() == (dims == Dims::thd ? 3 : 4), "[rotary_embedding] layout ", name(dims), " takes ",
-              dims == Dims::thd ? 3 : 4, " dimensions but x has shape ", x.sizes());
-  return x.size(place);
-}
-
-bool looks_at_length(const rotary::Scaling& scaling) {
-  return std::holds_alternative<rotary::Dynamic>(scaling) || std::holds_alternative<rotary::LongRope>(scaling);
+  const Places places = places_of(dims);
+  TORCH_CHECK(x.dim() == places.dimensions(), "[rotary_embedding] layout ", name(dims), " takes ", places.dimensions(),
+              " dimensions but x has shape ", x.sizes());
+  return x.size(places.tokens);
 }
 
 RotaryEmbeddingOptions with_first(RotaryEmbeddingOptions options, std::int64_t first) {
@@ -36,12 +32,14 @@ RotaryEmbeddingOptions with_first(RotaryEmbeddingOptions options, std::int64_t f
 RotaryEmbeddingImpl::RotaryEmbeddingImpl(rotary::Rope rope, RotaryEmbeddingOptions options)
     : torch::nn::Module("RotaryEmbedding"), rope_(std::move(rope)), options_(options) {
   if (rope_.rotary_dim == 0) rope_.rotary_dim = rope_.head_dim;
-  const rotary::Frequencies start = translated([&] { return rotary::frequencies(rope_); });  // a bad rope ends here
+  // At the trained length where the scaling looks at it. A bad rope ends here.
+  const rotary::Frequencies start = translated([&] { return rotary::frequencies(rope_, 0); });
+  axes_ = start.axes();
   TORCH_CHECK(options_.first >= 0 && options_.first <= rope_.head_dim - rope_.rotary_dim, "[rotary_embedding] the ",
-              rope_.rotary_dim, " elements that turn must lie inside head_dim ", rope_.head_dim, " but begin at ",
+              rope_.rotary_dim, " elements that rotate must lie inside head_dim ", rope_.head_dim, " but begin at ",
               options_.first);
   if (!options_.learned) return;
-  TORCH_CHECK(options_.angles == rotary::Angles::exact && options_.rounding == rotary::DType::f32,
+  TORCH_CHECK(options_.angles == rotary::Angles::exact && options_.rounding == rotary::Rounding::f32,
               "[rotary_embedding] learned frequencies take exact angles and f32 rows but got other options");
   inv_freq = register_parameter("inv_freq", at::tensor(start.inv_freq, at::kDouble));
   attention_factor = register_parameter("attention_factor", at::scalar_tensor(start.attention_factor, at::kDouble));
@@ -57,12 +55,10 @@ TableTensors RotaryEmbeddingImpl::table(const Tensor& position_ids) const {
     const Tensor factor = attention_factor.to(cos.device(), at::kFloat);
     return {cos * factor, rope_.clockwise ? -sin * factor : sin * factor, rope_.pairing};
   }
-  int axes = 1;
-  for (const std::uint8_t a : rope_.axis) axes = std::max(axes, a + 1);
-  const PositionTensor positions(position_ids, axes);
-  const std::int64_t length = looks_at_length(rope_.scaling) ? positions.length() : 0;
+  const PositionTensor positions(position_ids, axes_);
+  const std::int64_t length = rotary::depends_on_length(rope_.scaling) ? positions.length() : 0;
   const rotary::Frequencies frequencies = translated([&] { return rotary::frequencies(rope_, length); });
-  TableTensors made = table_tensors(frequencies, rope_.pairing, positions, {options_.angles, options_.rounding});
+  TableTensors made = table_tensors(frequencies, positions, options_.angles, options_.rounding);
   return {made.cos.to(position_ids.device()), made.sin.to(position_ids.device()), made.pairing};
 }
 
@@ -78,11 +74,11 @@ std::pair<Tensor, Tensor> RotaryEmbeddingImpl::forward(const Tensor& q, const Te
   const std::int64_t tokens = tokens_of(q, dims);
   const std::int64_t* offset = std::get_if<std::int64_t>(&place);
   const TableTensors made = table(offset ? at::arange(*offset, *offset + tokens, at::kLong) : std::get<Tensor>(place));
-  const auto turned = [&](const Tensor& x) {
+  const auto rotated = [&](const Tensor& x) {
     const auto rows = at::TensorOptions(x.device()).dtype(x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
     return rotate(x, {made.cos.to(rows), made.sin.to(rows), made.pairing}, dims);
   };
-  return {turned(q), turned(k)};
+  return {rotated(q), rotated(k)};
 }
 
 void RotaryEmbeddingImpl::pretty_print(std::ostream& stream) const {

@@ -10,7 +10,6 @@
 #include <variant>
 
 #include "rotary/config.h"
-#include "rotary/tensors.h"
 #include "rotary_torch/op/op.h"
 
 namespace rotary_torch {
@@ -18,7 +17,7 @@ namespace rotary_torch {
 struct RotaryEmbeddingOptions {
   std::int64_t first = 0;  // element of the head where the rotated block begins
   rotary::Angles angles = rotary::Angles::exact;
-  rotary::DType rounding = rotary::DType::f32;  // of cos and sin
+  rotary::Rounding rounding = rotary::Rounding::f32;  // of cos and sin
   bool learned = false;  // inv_freq and attention_factor become parameters (f64; exact angles, f32 rows)
 };
 
@@ -35,7 +34,7 @@ class RotaryEmbeddingImpl : public torch::nn::Module {
   explicit RotaryEmbeddingImpl(rotary::Rope rope, RotaryEmbeddingOptions options = {});
   explicit RotaryEmbeddingImpl(const rotary::ModelRope& rope, RotaryEmbeddingOptions options = {});  // its first
 
-  // q and k turned; they may differ in heads, and in dtype.
+  // q and k rotated; they may differ in heads, and in dtype.
   std::pair<at::Tensor, at::Tensor> forward(const at::Tensor& q, const at::Tensor& k, const Place& place,
                                             Dims dims) const;
 
@@ -53,6 +52,7 @@ class RotaryEmbeddingImpl : public torch::nn::Module {
  private:
   rotary::Rope rope_;
   RotaryEmbeddingOptions options_;
+  int axes_ = 1;
 };
 TORCH_MODULE(RotaryEmbedding);
 

@@ -52,11 +52,11 @@ Tensor tensor_of(std::span<const float> values, at::IntArrayRef shape) {
 
 }  // namespace
 
-rotary::Table core_table(const Tensor& cos, const Tensor& sin, rotary::Pairing pairing) {
-  const Tensor c = cos.contiguous(), s = sin.contiguous();
-  const int batch = c.dim() == 3 ? static_cast<int>(c.size(0)) : 1;
-  return {values_of(c), values_of(s), static_cast<int>(c.size(-1)), pairing, batch};
-}
+BorrowedTable::BorrowedTable(const Tensor& c, const Tensor& s, rotary::Pairing pairing)
+    : cos(c.contiguous()),
+      sin(s.contiguous()),
+      table(rotary::Table::borrow(values_of(cos), values_of(sin), static_cast<int>(cos.size(-1)), pairing,
+                                  cos.dim() == 3 ? static_cast<int>(cos.size(0)) : 1)) {}
 
 TableTensors tensors(const rotary::Table& table) {
   std::vector<std::int64_t> shape{table.tokens(), table.pairs()};
@@ -101,15 +101,15 @@ std::int64_t PositionTensor::length() const {
          1;
 }
 
-TableTensors table_tensors(const rotary::Frequencies& frequencies, rotary::Pairing pairing,
-                           const PositionTensor& positions, rotary::TableOptions options) {
+TableTensors table_tensors(const rotary::Frequencies& frequencies, const PositionTensor& positions,
+                           rotary::Angles angles, rotary::Rounding rounding) {
+  const rotary::Pairing pairing = frequencies.pairing;
   const auto pairs = static_cast<std::int64_t>(frequencies.inv_freq.size());
   std::vector<std::int64_t> shape{positions.values.size(-1), pairs};
   if (positions.batched) shape.insert(shape.begin(), positions.batch);
   if (positions.values.numel() == 0) return {at::empty(shape, at::kFloat), at::empty(shape, at::kFloat), pairing};
-  options.executor = &threads();
   return translated([&] {
-    const rotary::Table table(frequencies, pairing, positions.view(), options);
+    const rotary::Table table(frequencies, positions.view(), {angles, rounding, threads()});
     return TableTensors{tensor_of(table.cos(), shape), tensor_of(table.sin(), shape), pairing};
   });
 }
@@ -133,7 +133,9 @@ void check_inv_freq(const Tensor& inv_freq, at::IntArrayRef axis) {
 }
 
 int axes_of(at::IntArrayRef axis) {
-  return axis.empty() ? 1 : 1 + static_cast<int>(*std::max_element(axis.begin(), axis.end()));
+  rotary::Frequencies frequencies;
+  frequencies.axis.assign(axis.begin(), axis.end());
+  return frequencies.axes();
 }
 
 // On any device: the angles are made on the CPU.
@@ -143,10 +145,10 @@ CosSin table_op(const Tensor& positions, const Tensor& inv_freq, double attentio
   const double* begin = speeds.const_data_ptr<double>();
   rotary::Frequencies frequencies;
   frequencies.inv_freq.assign(begin, begin + speeds.numel());
+  frequencies.pairing = rotary::Pairing::half;  // rows do not depend on it
   frequencies.axis.assign(axis.begin(), axis.end());
   frequencies.attention_factor = attention_factor;
-  const TableTensors made =
-      table_tensors(frequencies, rotary::Pairing::half, PositionTensor(positions, axes_of(axis)), {});
+  const TableTensors made = table_tensors(frequencies, PositionTensor(positions, frequencies.axes()));
   return {made.cos.to(positions.device()), made.sin.to(positions.device())};
 }
 
@@ -194,8 +196,8 @@ struct Angles : torch::autograd::Function<Angles> {
     const std::vector<std::int64_t> axis = context->saved_data["axis"].toIntVector();
     const Tensor positions = per_pair(saved[0].to(at::kDouble), axis);
     const auto wide = [](const Tensor& t) { return t.to(at::kDouble); };
-    const Tensor turn = (wide(grads[1]) * wide(saved[1]) - wide(grads[0]) * wide(saved[2])) * positions;
-    return {Tensor(), turn.sum_to_size_symint({turn.sym_size(-1)}), Tensor(), Tensor()};
+    const Tensor rows = (wide(grads[1]) * wide(saved[1]) - wide(grads[0]) * wide(saved[2])) * positions;
+    return {Tensor(), rows.sum_to_size_symint({rows.sym_size(-1)}), Tensor(), Tensor()};
   }
 };
 

@@ -26,9 +26,7 @@ inline TableTensors table_of(int rotary_dim, std::int64_t first_position, std::i
   rope.head_dim = rotary_dim;
   rope.base = 100;
   rope.pairing = pairing;
-  std::vector<std::int64_t> positions;
-  for (std::int64_t t = 0; t < tokens; ++t) positions.push_back(first_position + t);
-  return tensors(rotary::Table(rotary::frequencies(rope), pairing, positions));
+  return tensors(rotary::Table(rotary::frequencies(rope), rotary::positions(first_position, tokens)));
 }
 
 inline TableTensors as(const TableTensors& t, at::ScalarType dtype) {
@@ -40,8 +38,8 @@ inline TableTensors rows(const TableTensors& t, std::int64_t from, std::int64_t 
 
 // ---- written out -----------------------------------------------------------------------------------
 
-// x [batch, tokens, heads, head_dim]; sign -1 turns back.
-inline Tensor turned(const Tensor& x, const TableTensors& t, std::int64_t first, double sign = 1) {
+// x [batch, tokens, heads, head_dim]; sign -1 rotates back.
+inline Tensor rotated(const Tensor& x, const TableTensors& t, std::int64_t first, double sign = 1) {
   const std::int64_t pairs = t.cos.size(-1);
   const Tensor c = t.cos.to(at::kDouble).unsqueeze(1), s = t.sin.to(at::kDouble).unsqueeze(1) * sign;
   std::vector<Tensor> element = x.unbind(-1);
@@ -116,8 +114,8 @@ inline Tensor written_out(const Parameters& p, const AttentionOptions& o, const 
   Tensor v = all.slice(2, o.heads + o.kv_heads);
   if (o.qk_norm) q = normed(q, p.q_norm, o.norm_eps), k = normed(k, p.k_norm, o.norm_eps);
   if (table != nullptr) {
-    q = turned(q, *table, first), k = turned(k, *table, first);
-    if (o.value_rotation != ValueRotation::none) v = turned(v, *table, first);
+    q = rotated(q, *table, first), k = rotated(k, *table, first);
+    if (o.value_rotation != ValueRotation::none) v = rotated(v, *table, first);
   }
   q = q.transpose(1, 2);
   k = k.transpose(1, 2).repeat_interleave(group, 1);
@@ -130,7 +128,7 @@ inline Tensor written_out(const Parameters& p, const AttentionOptions& o, const 
   const Tensor sum = e.sum(-1, true);
   const Tensor probability = e / sum.masked_fill(sum == 0, 1);  // a query that sees no key gets 0
   Tensor y = at::matmul(probability, v).transpose(1, 2);
-  if (table != nullptr && o.value_rotation == ValueRotation::rotated_back) y = turned(y, *table, first, -1);
+  if (table != nullptr && o.value_rotation == ValueRotation::rotated_back) y = rotated(y, *table, first, -1);
   return linear(y.reshape({batch, tokens, -1}), p.output, p.output_bias);
 }
 

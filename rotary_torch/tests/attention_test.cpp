@@ -134,8 +134,8 @@ TEST(Attention, ManyBlocksOfKeysEqualAttentionWrittenOut) {  // the fused kernel
   const Parameters p = in_double(parameters_of(m));
   // Its own words: written_out would loop over each element of the mask.
   const Tensor all = linear(x.to(at::kDouble), p.qkv, p.qkv_bias).view({1, tokens, -1, 8});
-  const Tensor q = turned(all.slice(2, 0, 4), table, 0).transpose(1, 2);
-  const Tensor k = turned(all.slice(2, 4, 6), table, 0).transpose(1, 2).repeat_interleave(2, 1);
+  const Tensor q = rotated(all.slice(2, 0, 4), table, 0).transpose(1, 2);
+  const Tensor k = rotated(all.slice(2, 4, 6), table, 0).transpose(1, 2).repeat_interleave(2, 1);
   const Tensor v = all.slice(2, 6).transpose(1, 2).repeat_interleave(2, 1);
   const Tensor scores = at::matmul(q, k.transpose(2, 3)) / std::sqrt(8.0);
   const Tensor probability = at::softmax(scores.masked_fill(unseen, minus_infinity), -1);

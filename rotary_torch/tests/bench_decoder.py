@@ -1,9 +1,9 @@
-"""`rotary train` and `rotary generate` beside the same decoders in eager PyTorch (eager_decoder.py).
+"""Times `rotary train` and `rotary generate`, and the same decoders in eager PyTorch (eager_decoder.py).
 
     bench_decoder.py BENCH_DECODER [--threads 1] [--rounds 9]
 
 BENCH_DECODER is the program of rotary_torch/tests/bench_decoder.cpp. Both sides use one libtorch, the same number of threads and the
-same shapes, and take turns: a round of ours, a round of theirs. Medians of the rounds.
+same shapes, and alternate: a round of ours, a round of theirs. Medians of the rounds.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""rotary::rotate beside the eager formula q*cos + rotate_half(q)*sin: bench_op.py LIBRARY [ROUNDS].
+"""Times rotary::rotate and the eager formula q*cos + rotate_half(q)*sin: bench_op.py LIBRARY [ROUNDS].
 
 The two run alternately; medians of all rounds. Checked before it is timed.
 """

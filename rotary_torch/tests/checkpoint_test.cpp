@@ -8,7 +8,9 @@
 #include <filesystem>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "rotary/error.h"
@@ -74,25 +76,49 @@ DecoderConfig odd_config() {
 
 TEST(OwnFiles, ConfigComesBackAsItWas) {
   const ScratchFolder folder;
-  std::vector<rotary::Scaling> scalings = {
+  const rotary::Yarn yarn{.factor = 4, .trained_length = 8};
+  rotary::Yarn given = yarn, ratio = yarn, vllm = yarn;
+  given.beta_fast = 20, given.truncate = false, given.attention_factor = 1.5;
+  ratio.mscale = 0.7, ratio.mscale_all_dim = 1.25, ratio.mscale_ratio = true;
+  vllm.magnitude = 0.07, vllm.extrapolation_factor = 0.75, vllm.attn_factor = 1.5;
+  const rotary::LongRope longrope{
+      .short_factor = {1, 1.5, 2}, .long_factor = {2, 3, 4}, .trained_length = 16, .factor = 2};
+  rotary::LongRope scaled = longrope;
+  scaled.attention_factor = 1.75, scaled.short_mscale = 1.125, scaled.long_mscale = 1.25;
+  const std::vector<rotary::Scaling> scalings = {
       rotary::Unscaled{},
       rotary::Linear{3},
+      rotary::Ntk{3},
+      rotary::NtkFixed{.factor = 2, .mixed_b = {}},
       rotary::NtkFixed{.factor = 2, .mixed_b = 0.6},
-      rotary::Dynamic{.factor = 2, .trained_length = 32},
-      rotary::Yarn{.factor = 4, .trained_length = 8, .beta_fast = 20, .truncate = false, .attention_factor = 1.5},
-      rotary::LongRope{.short_factor = {1, 1.5, 2}, .long_factor = {2, 3, 4}, .trained_length = 16, .factor = 2},
-      rotary::Llama3{.factor = 8, .trained_length = 16, .low = 1.5, .high = 5}};
+      rotary::Dynamic{.factor = 2, .trained_length = 24},
+      yarn,
+      given,
+      ratio,
+      vllm,
+      longrope,
+      scaled,
+      rotary::Llama3{.factor = 8, .trained_length = 16, .low = 1.5, .high = 5},
+      rotary::Proportional{.fraction = 0.5, .factor = 2}};
+  std::set<std::size_t> kinds;
   for (const rotary::Scaling& scaling : scalings) {
+    kinds.insert(scaling.index());
     DecoderConfig config = odd_config();
     config.rope->rope.scaling = scaling;
+    if (std::holds_alternative<rotary::Proportional>(scaling)) config.rope->rope.rotary_dim = 10;
     const std::string text = decoder_config_json(config, 7);
     write_text(folder / "config.json", text);
     const DecoderConfig read = read_decoder_config(folder.path());
     EXPECT_EQ(decoder_config_json(read, 7), text) << rotary::name(scaling);
-    EXPECT_EQ(read.rope->rope.rotary_dim, 6);
-    EXPECT_EQ(read.rope->rope.pairing, rotary::Pairing::interleaved);
-    EXPECT_EQ(rotary::frequencies(read.rope->rope, 50).inv_freq, rotary::frequencies(config.rope->rope, 50).inv_freq);
+    EXPECT_EQ(read.rope->rope, config.rope->rope) << text;
+    for (const std::int64_t length : {8, 50}) {
+      const rotary::Frequencies want = rotary::frequencies(config.rope->rope, length);
+      const rotary::Frequencies got = rotary::frequencies(read.rope->rope, length);
+      EXPECT_EQ(got.inv_freq, want.inv_freq) << text;
+      EXPECT_EQ(got.attention_factor, want.attention_factor) << text;
+    }
   }
+  EXPECT_EQ(kinds.size(), std::variant_size_v<rotary::Scaling>);
   for (const auto position :
        {PositionEncoding::learned, PositionEncoding::sinusoidal, PositionEncoding::none, PositionEncoding::alibi}) {
     DecoderConfig config = odd_config();

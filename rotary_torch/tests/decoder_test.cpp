@@ -104,7 +104,7 @@ class Plain {
   }
 
   // x [tokens, head_dim] at positions 0, 1, ...
-  Tensor turned(const Tensor& x) const {
+  Tensor rotated(const Tensor& x) const {
     if (c.position != PositionEncoding::rope) return x;
     Tensor y = x.clone();
     const int n = c.rope->rope.rotary_dim;
@@ -126,10 +126,10 @@ class Plain {
     const std::string name = "layers." + std::to_string(layer) + ".attention.";
     const Tensor all = linear(x, name + "qkv").view({x.size(0), tokens, -1, head_dim});
     const std::vector<double> slopes = alibi_slopes(c.heads);
-    const Tensor place = at::arange(tokens, at::kDouble), apart = place.unsqueeze(0) - place.unsqueeze(1);
-    Tensor hidden = apart > 0;
+    const Tensor place = at::arange(tokens, at::kDouble), distance = place.unsqueeze(0) - place.unsqueeze(1);
+    Tensor hidden = distance > 0;
     const std::int64_t window = c.windows.empty() ? 0 : c.windows[static_cast<std::size_t>(layer)];
-    if (window > 0) hidden = hidden.logical_or(apart <= -double(window));
+    if (window > 0) hidden = hidden.logical_or(distance <= -double(window));
     std::vector<Tensor> rows;
     for (std::int64_t b = 0; b < x.size(0); ++b) {
       std::vector<Tensor> heads;
@@ -137,8 +137,8 @@ class Plain {
         const std::int64_t shared = h / (c.heads / c.kv_heads);
         Tensor q = all[b].select(1, h), k = all[b].select(1, c.heads + shared);
         if (c.qk_norm) q = norm_of_head(q, name + "q_norm"), k = norm_of_head(k, name + "k_norm");
-        Tensor scores = at::matmul(turned(q), turned(k).t()) / std::sqrt(double(head_dim));
-        if (c.position == PositionEncoding::alibi) scores = scores + slopes[static_cast<std::size_t>(h)] * apart;
+        Tensor scores = at::matmul(rotated(q), rotated(k).t()) / std::sqrt(double(head_dim));
+        if (c.position == PositionEncoding::alibi) scores = scores + slopes[static_cast<std::size_t>(h)] * distance;
         const Tensor unseen = padding.defined() ? hidden.logical_or(padding[b] == 0) : hidden;
         scores = scores.masked_fill(unseen, -HUGE_VAL).softmax(-1).nan_to_num(0);
         heads.push_back(at::matmul(scores, all[b].select(1, c.heads + c.kv_heads + shared)));

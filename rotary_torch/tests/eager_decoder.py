@@ -22,10 +22,10 @@ def rotate_half(x):
 
 
 def apply_rope(x, cos, sin):
-    """x [batch, heads, tokens, head_dim]; the first elements of each head turn."""
-    turn, rest = x[..., : cos.shape[-1]], x[..., cos.shape[-1] :]
-    turned = turn * cos + rotate_half(turn) * sin
-    return torch.cat((turned, rest), dim=-1) if rest.shape[-1] else turned
+    """x [batch, heads, tokens, head_dim]; the first elements of each head rotate."""
+    block, rest = x[..., : cos.shape[-1]], x[..., cos.shape[-1] :]
+    rotated = block * cos + rotate_half(block) * sin
+    return torch.cat((rotated, rest), dim=-1) if rest.shape[-1] else rotated
 
 
 class Attention(nn.Module):
@@ -69,8 +69,8 @@ class Decoder(nn.Module):
         self.dropout = nn.Dropout(dropout)
         self.blocks = nn.ModuleList(Block(width, heads, feed_forward, activation, dropout) for _ in range(layers))
         self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, vocabulary)
-        turning = int(width // heads * rope_fraction) // 2 * 2
-        angles = torch.arange(4 * block)[:, None] * 1e4 ** (-torch.arange(0, turning, 2) / turning)
+        rotary_dim = int(width // heads * rope_fraction) // 2 * 2
+        angles = torch.arange(4 * block)[:, None] * 1e4 ** (-torch.arange(0, rotary_dim, 2) / rotary_dim)
         self.register_buffer("cos", torch.cat((angles, angles), -1).cos())
         self.register_buffer("sin", torch.cat((angles, angles), -1).sin())
 

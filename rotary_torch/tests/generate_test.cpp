@@ -283,9 +283,13 @@ TEST(Extend, GivesTheModelsRopeThePublishedScalingOfItsTrainedLength) {
   EXPECT_TRUE(std::holds_alternative<rotary::Unscaled>(extended_rope(config, "none", 1).scaling));
   EXPECT_EQ(std::get<rotary::Linear>(extended_rope(config, "linear", 4).scaling).factor, 4);
   EXPECT_EQ(std::get<rotary::Ntk>(extended_rope(config, "ntk", 2.5).scaling).factor, 2.5);
+  EXPECT_EQ(std::get<rotary::NtkFixed>(extended_rope(config, "ntk_fixed", 2.5).scaling).factor, 2.5);
   EXPECT_EQ(std::get<rotary::Dynamic>(extended_rope(config, "dynamic", 4).scaling).trained_length, 16);
   EXPECT_EQ(std::get<rotary::Yarn>(extended_rope(config, "yarn", 4).scaling).trained_length, 16);
   EXPECT_EQ(std::get<rotary::Llama3>(extended_rope(config, "llama3", 8).scaling).trained_length, 16);
+  for (const std::string& word : extensions()) {
+    if (word != "none") EXPECT_EQ(rotary::name(extended_rope(config, word, 4).scaling), word);
+  }
 }
 
 TEST(Extend, RefusesWhatCannotBeExtended) {

@@ -72,7 +72,7 @@ void sums(const ProcessGroup& world) {
     world.sum(half);
     require(false, "a bf16 sum must be refused");
   } catch (const rotary::Error& error) {
-    require(std::string(rotary::name(error.code())) == "DTYPE", "a bf16 sum must be refused as DTYPE");
+    require(error.code() == rotary::Code::DTYPE, "a bf16 sum must be refused as DTYPE");
   }
   world.barrier();
 }
@@ -148,7 +148,7 @@ void gradients(const ProcessGroup& world) {
     GradientAverager other(net(rank == 1 ? 4 : 5, 32).parameters, world);
     require(false, "other shapes must be refused");
   } catch (const rotary::Error& error) {
-    require(std::string(rotary::name(error.code())) == "SHAPE", std::string("other shapes must be refused as SHAPE: ") + error.what());
+    require(error.code() == rotary::Code::SHAPE, std::string("other shapes must be refused as SHAPE: ") + error.what());
   }
   world.barrier();
 }
@@ -222,7 +222,7 @@ void die(const ProcessGroup& world, const std::string& folder, const std::string
       averager.finish();
     }
   } catch (const rotary::Error& error) {
-    if (std::string(rotary::name(error.code())) == "PEER" && world.rank() == world.writer()) {
+    if (error.code() == rotary::Code::PEER && world.rank() == world.writer()) {
       save(folder, "saved", std::to_string(now()) + " " + std::to_string(world.rank()) + " " + std::to_string(step));
       save(folder, "said", error.what());
     }
@@ -304,7 +304,7 @@ int main(int count, char** arguments) {
     if (words.at(0) == "nccl") nccl(world, words.at(1));
     return 0;
   } catch (const rotary::Error& error) {
-    std::fprintf(stderr, "error: %s: %s\n", std::string(rotary::name(error.code())), error.what());
-    return std::string(rotary::name(error.code())) == "PEER" ? 3 : 1;
+    std::fprintf(stderr, "error: %s: %s\n", rotary::name(error.code()), error.what());
+    return error.code() == rotary::Code::PEER ? 3 : 1;
   }
 }

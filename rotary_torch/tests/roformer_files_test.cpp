@@ -155,11 +155,11 @@ TEST_F(RoFormerFiles, AModelInF64GivesTheSame) {
   EXPECT_LE(difference(hidden, answers.at("hidden")), tolerance);
 }
 TEST_F(RoFormerFiles, TiedWordEmbeddingsMayStandInTheHeadOnly) {
-  LoadedRoFormer usual = load();
+  LoadedRoFormer plain = load();
   tensors_["cls.predictions.decoder.weight"] = tensors_[words];
   tensors_.erase(words);
   LoadedRoFormer swapped = load();
-  EXPECT_TRUE(at::equal(logits(swapped.model), logits(usual.model)));
+  EXPECT_TRUE(at::equal(logits(swapped.model), logits(plain.model)));
 }
 TEST_F(RoFormerFiles, ConfigsThatItCannotHonourAreRefused) {
   const std::vector<std::array<const char*, 4>> cases = {

@@ -84,7 +84,7 @@ class WrittenOut {
            weights_.at(name + ".bias");
   }
   // x [tokens, head_dim] as complex numbers times exp(i position theta).
-  Tensor turned(const Tensor& x) const {
+  Tensor rotated(const Tensor& x) const {
     Tensor out = x.clone();
     const std::int64_t head_dim = x.size(1);
     for (std::int64_t t = 0; t < x.size(0); ++t) {
@@ -111,7 +111,7 @@ class WrittenOut {
         const auto part = [&](std::int64_t which) {
           return qkv[b].narrow(1, which * config_.width + h * head_dim, head_dim);
         };
-        Tensor scores = at::matmul(turned(part(0)), turned(part(1)).t()) / std::sqrt(static_cast<double>(head_dim));
+        Tensor scores = at::matmul(rotated(part(0)), rotated(part(1)).t()) / std::sqrt(static_cast<double>(head_dim));
         if (padding.defined()) scores = scores.masked_fill(padding[b] == 0, -1e300);
         seen[b].narrow(1, h * head_dim, head_dim).copy_(at::matmul(at::softmax(scores, -1), part(2)));
       }
@@ -156,9 +156,9 @@ TEST(RoFormerNotebook, TheBf16TableIsAnotherTable) {
   exact->eval();
   rounded->eval();
   const Tensor ids = at::arange(15).view({1, 15});
-  const double apart = difference(rounded->hidden(ids), exact->hidden(ids));
-  EXPECT_GT(apart, 1e-6);
-  EXPECT_LT(apart, 2e-2);
+  const double distance = difference(rounded->hidden(ids), exact->hidden(ids));
+  EXPECT_GT(distance, 1e-6);
+  EXPECT_LT(distance, 2e-2);
 }
 
 TEST(RoFormerNotebook, InitialisesWithTheDeviationAsked) {

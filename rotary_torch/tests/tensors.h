@@ -1,4 +1,4 @@
-// For the tests of the models: how far two tensors are apart, and all the tensors of a file.
+// For the tests of the models: the distance of two tensors, and all the tensors of a file.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -18,8 +18,8 @@ using Tensors = std::map<std::string, at::Tensor>;
 // The largest difference, over max(1, the largest value); infinite where the shapes differ or a difference is NaN.
 inline double difference(const at::Tensor& got, const at::Tensor& expected) {
   if (got.sizes() != expected.sizes()) return HUGE_VAL;
-  const double apart = (got.to(at::kDouble) - expected.to(at::kDouble)).abs().max().item<double>();
-  return std::isnan(apart) ? HUGE_VAL : apart / std::max(1.0, expected.abs().max().item<double>());
+  const double distance = (got.to(at::kDouble) - expected.to(at::kDouble)).abs().max().item<double>();
+  return std::isnan(distance) ? HUGE_VAL : distance / std::max(1.0, expected.abs().max().item<double>());
 }
 
 inline Tensors read_all(const std::filesystem::path& path) {

@@ -56,10 +56,10 @@ def eager(x, cos, sin, pairing, layout, first=0):
     a, b = a.to(cos.dtype), b.to(cos.dtype)
     y0, y1 = (a * c - b * s).to(x.dtype), (b * c + a * s).to(x.dtype)
     if pairing == "interleaved":
-        turned = torch.stack([y0, y1], -1).flatten(-2)
+        rotated = torch.stack([y0, y1], -1).flatten(-2)
     else:
-        turned = torch.cat([y0, y1], -1)
-    return torch.cat([before, turned, rest], -1)
+        rotated = torch.cat([y0, y1], -1)
+    return torch.cat([before, rotated, rest], -1)
 
 
 def rotate_half(x):
@@ -187,10 +187,11 @@ class Rotate(unittest.TestCase):
             "table has 4 rows but x has 5 tokens": (x, cos[:4], sin[:4], "half", "bthd"),
             "table has 3 batch rows but x has 2": (x, *rows(batch=3), "half", "bthd"),
             "pairing must be half, interleaved or interleaved_to_half but got neox": (x, cos, sin, "neox", "bthd"),
+            "pairing must be half, interleaved or interleaved_to_half but got unset": (x, cos, sin, "unset", "bthd"),
             "layout must be bthd, bhtd, tbhd or thd but got bdht": (x, cos, sin, "half", "bdht"),
             "layout thd takes 3 dimensions but x has shape": (x, cos, sin, "half", "thd"),
             "must lie inside head_dim 8": (x, *rows(pairs=5), "half", "bthd"),
-            "the 8 elements that turn must lie inside head_dim 8 but begin at 1": (x, cos, sin, "half", "bthd", 1),
+            "the 8 elements that rotate must lie inside head_dim 8 but begin at 1": (x, cos, sin, "half", "bthd", 1),
             "must lie inside head_dim 8 but begin at 9223372036854775807": (x, cos, sin, "half", "bthd", 2**63 - 1),
             "first must not be negative but got -1": (x, cos, sin, "half", "bthd", -1),
             "dtype must be f32, f16, bf16 or f64 but got Int": (x.int(), cos, sin, "half", "bthd"),
@@ -293,8 +294,8 @@ class Table(unittest.TestCase):
                     got, exact = made[row, column], mpmath.mpf(factor) * exact
                     error = abs(mpmath.mpf(got.item()) - exact)
                     for direction in [-torch.inf, torch.inf]:
-                        beside = torch.nextafter(got, torch.tensor(direction)).item()
-                        self.assertLessEqual(error, abs(mpmath.mpf(beside) - exact), (values[row], column))
+                        neighbour = torch.nextafter(got, torch.tensor(direction)).item()
+                        self.assertLessEqual(error, abs(mpmath.mpf(neighbour) - exact), (values[row], column))
 
     def test_batch_rows_axes_and_integer_kinds(self):
         inv_freq = 10.0 ** -torch.arange(4, dtype=torch.float64)

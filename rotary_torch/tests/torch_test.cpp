@@ -1,4 +1,4 @@
-// The torch door from C++: the op against the scalar oracle and torch's own ops, RotaryEmbedding against the formula.
+// rotary_torch from C++: the op against the scalar oracle and torch's own ops, RotaryEmbedding against the formula.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
@@ -28,9 +28,7 @@ rotary::Rope plain_rope(int head_dim, Pairing pairing = Pairing::half) {
 }
 
 rotary::Table table_of(const rotary::Rope& rope, std::int64_t first, std::int64_t tokens) {
-  std::vector<std::int64_t> positions;
-  for (std::int64_t t = 0; t < tokens; ++t) positions.push_back(first + t);
-  return {rotary::frequencies(rope), rope.pairing, positions};
+  return {rotary::frequencies(rope), rotary::positions(first, tokens)};
 }
 
 Tensor heads(Dims dims, std::int64_t tokens, std::int64_t heads, std::int64_t head_dim) {
@@ -149,6 +147,17 @@ TEST(Op, TorchThreadsShareTheWork) {
   at::set_num_threads(before);
 }
 
+TEST(Op, RefusesATableWhosePairingNobodySet) {
+  const TableTensors rows = tensors(table_of(plain_rope(8), 0, 4));
+  const TableTensors unset{.cos = rows.cos, .sin = rows.sin};
+  const Tensor x = torch::zeros({1, 4, 2, 8});
+  const std::string sentence = "pairing must be half, interleaved or interleaved_to_half but got unset";
+  EXPECT_EQ(sentence_of([&] { rotate(x, unset, Dims::bthd); }), "[rotate] " + sentence);
+  EXPECT_EQ(sentence_of([&] { rotate_(x, unset, Dims::bthd); }), "[rotate_] " + sentence);
+  EXPECT_EQ(sentence_of([&] { rotate_backward(x, unset, Dims::bthd); }), "[rotate_backward] " + sentence);
+  EXPECT_NE(sentence_of([] { RotaryEmbedding(rotary::Rope{.head_dim = 8}); }).find("pairing"), std::string::npos);
+}
+
 TEST(Op, ErrorsOfTheCoreKeepTheirSentence) {
   const rotary::Table table = table_of(plain_rope(8), 0, 4);
   EXPECT_EQ(sentence_of([&] {
@@ -164,14 +173,14 @@ TEST(Embedding, EqualsTheFormulaAtAnOffset) {
   torch::manual_seed(3);
   RotaryEmbedding rope(plain_rope(64));
   const Tensor q = torch::randn({2, 8, 10, 64}), k = torch::randn({2, 2, 10, 64});
-  const auto [turned_q, turned_k] = rope(q, k, 4090, Dims::bhtd);
+  const auto [rotated_q, rotated_k] = rope(q, k, 4090, Dims::bhtd);
   const Tensor speeds = torch::pow(10000, -torch::arange(32, at::kDouble) / 32);
   const Tensor angles = torch::outer(torch::arange(4090, 4100, at::kDouble), speeds);
   const Tensor cos = torch::cat({angles.cos(), angles.cos()}, -1), sin = torch::cat({angles.sin(), angles.sin()}, -1);
-  for (const auto& [x, turned] : {std::pair{q, turned_q}, std::pair{k, turned_k}}) {
+  for (const auto& [x, rotated] : {std::pair{q, rotated_q}, std::pair{k, rotated_k}}) {
     const Tensor wide = x.to(at::kDouble);
     const Tensor other = torch::cat({-wide.slice(-1, 32), wide.slice(-1, 0, 32)}, -1);
-    EXPECT_LT((wide * cos + other * sin - turned).abs().max().item<double>(), 2e-6);
+    EXPECT_LT((wide * cos + other * sin - rotated).abs().max().item<double>(), 2e-6);
   }
 }
 
@@ -194,11 +203,11 @@ TEST(Embedding, PositionIdsPerBatchRowServeLeftPadding) {
   torch::manual_seed(5);
   RotaryEmbedding rope(plain_rope(16));
   const Tensor q = torch::randn({2, 3, 5, 16}), ids = torch::tensor({{0, 1, 2, 3, 4}, {1, 1, 0, 1, 2}});
-  const auto [turned, ignored] = rope(q, q, ids, Dims::bhtd);
+  const auto [rotated, ignored] = rope(q, q, ids, Dims::bhtd);
   const auto [later, ignored_too] = rope(q.narrow(2, 2, 3), q.narrow(2, 2, 3), 0, Dims::bhtd);
-  EXPECT_TRUE(torch::equal(turned.select(0, 1).narrow(1, 2, 3), later.select(0, 1)));
-  EXPECT_TRUE(torch::equal(rope(q, q, ids.to(at::kInt), Dims::bhtd).first, turned));
-  EXPECT_TRUE(torch::equal(rope(q, q, ids.to(at::kDouble), Dims::bhtd).first, turned));
+  EXPECT_TRUE(torch::equal(rotated.select(0, 1).narrow(1, 2, 3), later.select(0, 1)));
+  EXPECT_TRUE(torch::equal(rope(q, q, ids.to(at::kInt), Dims::bhtd).first, rotated));
+  EXPECT_TRUE(torch::equal(rope(q, q, ids.to(at::kDouble), Dims::bhtd).first, rotated));
 }
 
 TEST(Embedding, HasNoHiddenState) {
@@ -221,8 +230,7 @@ TEST(Embedding, LengthIsTheLargestPositionPlusOne) {
     RotaryEmbedding module(model.ropes.at(0));
     for (const std::int64_t last : {100, 2047, 2048, 4095, 4096, 60000}) {
       const TableTensors made = module->table(torch::tensor({std::int64_t{3}, last}));
-      const rotary::Table expected(rotary::frequencies(rope, last + 1), rope.pairing,
-                                   std::vector<std::int64_t>{3, last});
+      const rotary::Table expected(rotary::frequencies(rope, last + 1), {std::int64_t{3}, last});
       EXPECT_TRUE(torch::equal(made.cos, tensors(expected).cos)) << file << " " << last;
       EXPECT_TRUE(torch::equal(made.sin, tensors(expected).sin)) << file << " " << last;
     }
@@ -232,7 +240,7 @@ TEST(Embedding, LengthIsTheLargestPositionPlusOne) {
 TEST(Embedding, TakesFirstAndPairingFromTheConfigAndTheBareBlockToo) {
   torch::manual_seed(6);
   RotaryEmbedding rope = rotary_embedding(configs / "deepseek-v3.json");
-  const Tensor q = torch::randn({1, 6, 2, 192});  // 128 that stand still, 64 that turn
+  const Tensor q = torch::randn({1, 6, 2, 192});  // 128 that stay, 64 that rotate
   const Tensor whole = rope(q, q, 0, Dims::bthd).first;
   EXPECT_TRUE(torch::equal(whole.slice(-1, 0, 128), q.slice(-1, 0, 128)));
   EXPECT_FALSE(torch::equal(whole.slice(-1, 128), q.slice(-1, 128)));
@@ -249,11 +257,11 @@ TEST(Embedding, SeveralAxesTakeOnePositionEach) {
   EXPECT_TRUE(torch::equal(rope(q, q, text.expand({3, 5}), Dims::bthd).first, as_text));
   EXPECT_TRUE(torch::equal(rope(q, q, text.expand({3, 1, 5}), Dims::bthd).first, as_text));
   const Tensor image = torch::stack({text, text * 0, text * 2});
-  const Tensor turned = rope(q, q, image, Dims::bthd).first;
+  const Tensor rotated = rope(q, q, image, Dims::bthd).first;
   // Sections 16, 24, 24: pairs 0 to 15 follow the time, 16 to 39 the height, which is 0 here.
-  EXPECT_TRUE(torch::equal(turned.slice(-1, 0, 16), as_text.slice(-1, 0, 16)));
-  EXPECT_TRUE(torch::equal(turned.slice(-1, 16, 40), q.slice(-1, 16, 40)));
-  EXPECT_FALSE(torch::equal(turned.slice(-1, 40, 64), as_text.slice(-1, 40, 64)));
+  EXPECT_TRUE(torch::equal(rotated.slice(-1, 0, 16), as_text.slice(-1, 0, 16)));
+  EXPECT_TRUE(torch::equal(rotated.slice(-1, 16, 40), q.slice(-1, 16, 40)));
+  EXPECT_FALSE(torch::equal(rotated.slice(-1, 40, 64), as_text.slice(-1, 40, 64)));
 }
 
 TEST(Embedding, LearnedFrequenciesFallIntoPlaceByGradientDescent) {

@@ -272,6 +272,32 @@ TEST_F(Training, ACheckpointOfOtherOptionsIsRefusedByName) {
   trainer_of(noam)->load(path("n.safetensors"));
 }
 
+TEST_F(Training, ACheckpointWithoutANewerOptionWasTrainedWithoutIt) {
+  Preset plain = small();
+  plain.training.clip = 0;
+  const auto trainer = trainer_of(plain), other = trainer_of(small());
+  trainer->step();
+  trainer->save(path("c.safetensors"));
+  const auto without = [&](const std::string& key) {
+    const rotary::SafetensorsFile file(path("c.safetensors"));
+    std::vector<rotary::Tensor> tensors;
+    for (const rotary::TensorInfo& tensor : file.tensors()) tensors.push_back(file.read(tensor.name));
+    std::vector<const rotary::Tensor*> all;
+    for (const rotary::Tensor& tensor : tensors) all.push_back(&tensor);
+    auto words = file.metadata();
+    EXPECT_EQ(words.erase(key), 1U);
+    rotary::write_safetensors(path("o.safetensors"), all, words);
+    return path("o.safetensors");
+  };
+  EXPECT_EQ(checkpoint_options(without("option.clip")).clip, 0);
+  expect_error("RESUME", "clip must be 0", [&] { other->load(path("o.safetensors")); });
+  const auto resumed = trainer_of(plain);
+  resumed->load(path("o.safetensors"));
+  EXPECT_EQ(resumed->steps(), 1);
+  EXPECT_EQ(resumed->step().train_loss, trainer->step().train_loss);
+  expect_error("FORMAT", "the metadata must hold option.rate", [&] { resumed->load(without("option.rate")); });
+}
+
 TEST_F(Training, AFileThatIsNoCheckpointOfThisModelIsRefused) {
   const auto trainer = trainer_of(small());
   trainer->save(path("c.safetensors"));

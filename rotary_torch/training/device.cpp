@@ -31,7 +31,7 @@ fs::path torch_folder() {
 }
 
 [[noreturn]] void refuse(const std::string& operation, const std::string& reason) {
-  throw rotary::Error(Code::DEVICE, "[" + operation + "] cuda must be usable but " + reason);
+  throw rotary::Error(rotary::Code::DEVICE, "[" + operation + "] cuda must be usable but " + reason);
 }
 
 }  // namespace
@@ -39,7 +39,8 @@ fs::path torch_folder() {
 c10::Device open_device(const std::string& operation, const std::string& word, int index) {
   if (word == "cpu") return c10::kCPU;
   if (word != "cuda")
-    throw rotary::Error(Code::DEVICE, "[" + operation + "] a device must be cpu or cuda but got '" + word + "'");
+    throw rotary::Error(rotary::Code::DEVICE,
+                        "[" + operation + "] a device must be cpu or cuda but got '" + word + "'");
   const fs::path library = torch_folder() / "libtorch_cuda.so";
   std::error_code error;
   if (!fs::exists(library, error)) {

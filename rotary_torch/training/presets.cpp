@@ -14,6 +14,7 @@ namespace rotary_torch {
 
 namespace {
 
+using rotary::Code;
 using rotary::Error;
 
 struct Named {
@@ -96,21 +97,21 @@ constexpr std::array makers = {&smoke, &nanogpt_cpu, &nanogpt_gpu, &labml};
 rotary::ModelRope rope_of(const DecoderConfig& model, double fraction) {
   const auto head_dim = static_cast<int>(model.width / model.heads);
   constexpr double rounding = 1e-9;  // 0.3 * 10 is 3
-  const double turning = std::floor(fraction * head_dim + rounding);
+  const double rotated = std::floor(fraction * head_dim + rounding);
   if (!(fraction > 0 && fraction <= 1))
     throw Error(Code::VALUE,
                 "[preset] the rope fraction must be above 0 and at most 1 but got " + rotary::files::spelled(fraction));
-  if (turning < 2 || std::fmod(turning, 2) != 0) {
-    throw Error(Code::VALUE, "[preset] the rope fraction must turn an even number of the " + std::to_string(head_dim) +
-                             " elements of a head, 2 at least, but " + rotary::files::spelled(fraction) + " turns " +
-                             rotary::files::spelled(turning));
+  if (rotated < 2 || std::fmod(rotated, 2) != 0) {
+    throw Error(Code::VALUE, "[preset] the rope fraction must rotate an even number of the " +
+                                 std::to_string(head_dim) + " elements of a head, 2 at least, but " +
+                                 rotary::files::spelled(fraction) + " rotates " + rotary::files::spelled(rotated));
   }
   rotary::ModelRope rope;
   rope.layers.resize(static_cast<std::size_t>(model.layers));
   std::iota(rope.layers.begin(), rope.layers.end(), 0);
   rope.heads = rope.kv_heads = static_cast<int>(model.heads);
   rope.rope.head_dim = head_dim;
-  rope.rope.rotary_dim = static_cast<int>(turning);
+  rope.rope.rotary_dim = static_cast<int>(rotated);
   rope.rope.pairing = rotary::Pairing::half;
   rope.context = model.context;
   return rope;

@@ -16,6 +16,7 @@ namespace rotary_torch {
 
 namespace {
 
+using rotary::Code;
 using rotary::Error;
 namespace files = rotary::files;
 
@@ -42,7 +43,7 @@ std::vector<char32_t> code_points(std::string_view text) {
     const files::Character point = files::first_character(text.substr(i));
     if (point.length == 0) {
       throw Error(Code::TEXT, "[text] a text must be UTF-8 but byte " + std::to_string(i) + " begins with " +
-                              files::in_quotes(text.substr(i, 1)));
+                                  files::in_quotes(text.substr(i, 1)));
     }
     if (point.code == 0)
       throw Error(Code::TEXT, "[text] a text must not hold a byte 0 but byte " + std::to_string(i) + " is one");
@@ -59,7 +60,7 @@ at::Tensor ids_of(const std::vector<char32_t>& characters, const std::vector<cha
     const auto place = std::lower_bound(characters.begin(), characters.end(), point);
     if (place == characters.end() || *place != point) {
       throw Error(Code::TEXT, "[text] every character must be one of the vocabulary's " +
-                              std::to_string(characters.size()) + " but got " + in_unicode(point));
+                                  std::to_string(characters.size()) + " but got " + in_unicode(point));
     }
     *out++ = place - characters.begin();
   }
@@ -136,8 +137,8 @@ Corpus corpus(std::string_view utf8, std::int64_t block) {
   const std::int64_t split = tokens * 9 / 10;
   if (split <= block || tokens - split <= block) {
     throw Error(Code::TEXT, "[text] the last tenth of a text must be longer than a block of " + std::to_string(block) +
-                            " characters (at least " + std::to_string(10 * block + 1) + " in all) but got " +
-                            std::to_string(tokens));
+                                " characters (at least " + std::to_string(10 * block + 1) + " in all) but got " +
+                                std::to_string(tokens));
   }
   Corpus parts;
   parts.vocabulary = Vocabulary::of(utf8);

@@ -21,6 +21,7 @@ namespace rotary_torch {
 
 namespace {
 
+using rotary::Code;
 using rotary::Error;
 namespace fs = std::filesystem;
 
@@ -88,8 +89,8 @@ std::string download(const fs::path& target) {
     if (outcome.status == 0) {
       const std::string got = sha256(outcome.output);
       if (got == expected) return outcome.output;
-      throw Error(Code::NETWORK, "[tiny_shakespeare] its sha256 must be " + std::string(expected) + " but what came has " +
-                                 got + advice);
+      throw Error(Code::NETWORK, "[tiny_shakespeare] its sha256 must be " + std::string(expected) +
+                                     " but what came has " + got + advice);
     }
     const std::string ending =
         outcome.status == 127 ? "is not here" : "ended with status " + std::to_string(outcome.status);
@@ -113,7 +114,7 @@ fs::path tiny_shakespeare() {
   fs::create_directories(target.parent_path(), error);
   if (error)
     throw Error(Code::FILE, "[tiny_shakespeare] " + target.parent_path().string() +
-                            ": the folder cannot be made: " + error.message());
+                                ": the folder cannot be made: " + error.message());
   rotary::files::write_whole("tiny_shakespeare", target, text);
   return target;
 }

@@ -19,6 +19,7 @@ namespace rotary_torch {
 
 namespace {
 
+using rotary::Code;
 using rotary::Error;
 
 // What is random has a stream of its own for each use.
@@ -41,8 +42,8 @@ AdamOptions adam_options(const TrainingOptions& options) {
 void check_batch(const TrainingOptions& options, const ProcessGroup& group) {
   if (options.batch % group.size() != 0) {
     throw Error(Code::SHAPE, "[train] the batch of " + std::to_string(options.batch) +
-                             " sequences must divide evenly among the processes but there are " +
-                             std::to_string(group.size()));
+                                 " sequences must divide evenly among the processes but there are " +
+                                 std::to_string(group.size()));
   }
 }
 

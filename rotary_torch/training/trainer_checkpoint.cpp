@@ -16,6 +16,7 @@ namespace rotary_torch {
 
 namespace {
 
+using rotary::Code;
 using rotary::Error;
 using Words = std::map<std::string, std::string>;
 namespace fs = std::filesystem;
@@ -28,7 +29,9 @@ std::string word(std::uint64_t value) { return std::to_string(value); }
 std::string word(double value) { return rotary::files::spelled(value); }
 std::string word(Schedule value) { return value == Schedule::noam ? "noam" : "cosine"; }
 
-// Every option by name, once for writing and once for reading.
+// Every option by name, once for writing and once for reading. A third argument says what a checkpoint without the key
+// was trained with; where there is none, the key is required. An option that is added carries the value by which runs
+// went before it existed, so that their checkpoints stay readable.
 template <typename Options, typename Visit>
 void for_each_option(Options& options, const Visit& visit) {
   visit("steps", options.steps);
@@ -41,8 +44,8 @@ void for_each_option(Options& options, const Visit& visit) {
   visit("beta1", options.beta1);
   visit("beta2", options.beta2);
   visit("epsilon", options.epsilon);
-  visit("weight_decay", options.weight_decay);
-  visit("clip", options.clip);
+  visit("weight_decay", options.weight_decay, 0.0);
+  visit("clip", options.clip, 0.0);
   visit("evaluate_every", options.evaluate_every);
   visit("evaluate_batches", options.evaluate_batches);
   visit("seed", options.seed);
@@ -52,11 +55,17 @@ void for_each_option(Options& options, const Visit& visit) {
   throw Error(Code::FORMAT, "[checkpoint] " + path.string() + ": " + rule);
 }
 
-template <typename Number>
-Number parsed(const fs::path& path, const Words& words, const std::string& key) {
+// What the metadata holds for a key, or else what its absence means.
+template <typename... Absent>
+std::string said(const fs::path& path, const Words& words, const std::string& key, const Absent&... absent) {
   const auto found = words.find(key);
-  if (found == words.end()) refuse(path, "the metadata must hold " + key);
-  const std::string& text = found->second;
+  if (found != words.end()) return found->second;
+  if constexpr (sizeof...(absent) == 1) return (word(absent), ...);
+  refuse(path, "the metadata must hold " + key);
+}
+
+template <typename Number>
+Number parsed(const fs::path& path, const std::string& key, const std::string& text) {
   Number number{};
   const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (status != std::errc() || end != text.data() + text.size())
@@ -73,26 +82,25 @@ void check_format(const fs::path& path, const Words& words) {
 TrainingOptions options_of(const fs::path& path, const Words& words) {
   check_format(path, words);
   TrainingOptions options;
-  for_each_option(options, [&](const char* name, auto& value) {
+  for_each_option(options, [&](const char* name, auto& value, const auto&... absent) {
     using Value = std::decay_t<decltype(value)>;
     const std::string key = std::string("option.") + name;
+    const std::string text = said(path, words, key, absent...);
     if constexpr (std::is_same_v<Value, Schedule>) {
-      const auto found = words.find(key);
-      if (found == words.end() || (found->second != "noam" && found->second != "cosine"))
-        refuse(path, key + " must be cosine or noam");
-      value = found->second == "noam" ? Schedule::noam : Schedule::cosine;
+      if (text != "noam" && text != "cosine") refuse(path, key + " must be cosine or noam");
+      value = text == "noam" ? Schedule::noam : Schedule::cosine;
     } else {
-      value = parsed<Value>(path, words, key);
+      value = parsed<Value>(path, key, text);
     }
   });
   return options;
 }
 
 // The same options, or RESUME naming the first that differs.
-void check_same(const TrainingOptions& now, const Words& words) {
-  for_each_option(now, [&](const char* name, const auto& value) {
+void check_same(const TrainingOptions& now, const fs::path& path, const Words& words) {
+  for_each_option(now, [&](const char* name, const auto& value, const auto&... absent) {
     const bool only_the_end = now.schedule == Schedule::noam && std::string_view(name) == "steps";
-    const std::string& then = words.at(std::string("option.") + name);
+    const std::string then = said(path, words, std::string("option.") + name, absent...);
     if (only_the_end || then == word(value)) return;
     std::string rule = "[resume] " + std::string(name) + " must be " + then + ", as the run began,";
     if (std::string_view(name) == "steps") rule += " since the cosine schedule leads to the last step,";
@@ -116,7 +124,7 @@ class Reader {
   void finish() const {
     if (read_ != file_.tensors().size())
       throw Error(Code::TENSOR, "[checkpoint] " + path_.string() + ": must hold " + std::to_string(read_) +
-                                " tensors but holds " + std::to_string(file_.tensors().size()));
+                                    " tensors but holds " + std::to_string(file_.tensors().size()));
   }
 
  private:
@@ -124,7 +132,7 @@ class Reader {
     std::string shape;
     for (const std::int64_t size : like.sizes()) shape += (shape.empty() ? "" : ", ") + std::to_string(size);
     throw Error(Code::TENSOR, "[checkpoint] " + path_.string() + ": must hold " + rotary::files::in_quotes(name) +
-                              ", F32 [" + shape + "], and does not");
+                                  ", F32 [" + shape + "], and does not");
   }
 
   fs::path path_;
@@ -137,7 +145,7 @@ class Reader {
 void Trainer::save(const fs::path& checkpoint, const Words& notes) const {
   const State& state = *state_;
   Words words = {{"format", format}, {"step", word(steps())}};
-  for_each_option(state.options, [&words](const char* name, const auto& value) {
+  for_each_option(state.options, [&words](const char* name, const auto& value, const auto&...) {
     words[std::string("option.") + name] = word(value);
   });
   for (const auto& [name, value] : notes) words[std::string(note_prefix) + name] = value;
@@ -153,8 +161,8 @@ void Trainer::save(const fs::path& checkpoint, const Words& notes) const {
 void Trainer::load(const fs::path& checkpoint) {
   Reader reader(checkpoint);
   options_of(checkpoint, reader.words());
-  check_same(state_->options, reader.words());
-  const auto done = parsed<std::int64_t>(checkpoint, reader.words(), "step");
+  check_same(state_->options, checkpoint, reader.words());
+  const auto done = parsed<std::int64_t>(checkpoint, "step", said(checkpoint, reader.words(), "step"));
   if (done < 0) refuse(checkpoint, "step must be 0 or more but is " + word(done));
   std::vector<std::pair<at::Tensor, at::Tensor>> copies;  // nothing changes before everything was read
   for (std::size_t i = 0; i < state_->names.size(); ++i) {

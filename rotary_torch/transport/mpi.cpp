@@ -9,7 +9,7 @@
 namespace rotary_torch::parallel {
 
 const ProcessGroup& mpi_world(int processes) {
-  throw rotary::Error(Code::MPI,
+  throw rotary::Error(rotary::Code::MPI,
                       "[world] several processes need a build with MPI (libopenmpi-dev) but this one has none and " +
                           std::to_string(processes) + " were started");
 }
@@ -42,6 +42,7 @@ const ProcessGroup& mpi_world(int processes) {
 namespace rotary_torch::parallel {
 namespace {
 
+using rotary::Code;
 using rotary::Error;
 using std::chrono::steady_clock;
 
@@ -68,7 +69,7 @@ MPI_Datatype mpi_type(const at::Tensor& values) {
       return MPI_INT64_T;
     default:
       throw Error(Code::DTYPE, std::string("[sum over ranks] takes f32, f64 and int64 but got ") +
-                               at::toString(values.scalar_type()));
+                                   at::toString(values.scalar_type()));
   }
 }
 
@@ -256,7 +257,7 @@ void Messenger::begin(int processes) {
   MPI_Comm_size(world_, &size);
   if (size != processes) {
     throw Error(Code::MPI, "[world] the launcher must belong to the MPI that rotary was built with: it started " +
-                           std::to_string(processes) + " processes but MPI sees " + std::to_string(size));
+                               std::to_string(processes) + " processes but MPI sees " + std::to_string(size));
   }
   meet_neighbours();
 }

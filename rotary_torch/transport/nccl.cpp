@@ -1,4 +1,4 @@
-// ProcessGroup for CUDA tensors: NCCL, loaded when it is first needed, beside torch's own streams.
+// ProcessGroup for CUDA tensors: NCCL, loaded when it is first needed, on a stream of its own.
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/zeros.h>
 #include <c10/core/DeviceGuard.h>
@@ -19,6 +19,7 @@
 namespace rotary_torch::parallel {
 namespace {
 
+using rotary::Code;
 using rotary::Error;
 
 // ---- the library's C interface, as its nccl.h of version 2 declares it ----
@@ -57,8 +58,9 @@ void find(void* library, const std::string& file, const char* name, Function& fu
 Nccl load(const std::string& file) {
   void* library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);  // stays loaded
   if (library == nullptr) {
-    throw Error(Code::NCCL, std::string("[world] several processes with CUDA tensors need NCCL but it cannot be loaded: ") +
-                            dlerror());
+    throw Error(
+        Code::NCCL,
+        std::string("[world] several processes with CUDA tensors need NCCL but it cannot be loaded: ") + dlerror());
   }
   Nccl nccl{};
   find(library, file, "ncclGetUniqueId", nccl.get_unique_id);
@@ -82,7 +84,7 @@ Type nccl_type(const at::Tensor& values) {
       return int64;
     default:
       throw Error(Code::DTYPE, std::string("[sum over ranks] takes f32, f64 and int64 but got ") +
-                               at::toString(values.scalar_type()));
+                                   at::toString(values.scalar_type()));
   }
 }
 
@@ -170,9 +172,10 @@ void NcclGroup::join() {
 void NcclGroup::require(Result result, const char* call) const {
   if (result == success || result == in_progress) return;
   const char* detail = nccl_.get_last_error(comm_);
-  throw Error(Code::NCCL, std::string("[world] ") + call + " must succeed but rank " + std::to_string(rank()) + " of " +
-                          std::to_string(size()) + " got: " + nccl_.get_error_string(result) +
-                          (detail != nullptr && *detail != '\0' ? std::string(" (") + detail + ")" : std::string()));
+  throw Error(Code::NCCL,
+              std::string("[world] ") + call + " must succeed but rank " + std::to_string(rank()) + " of " +
+                  std::to_string(size()) + " got: " + nccl_.get_error_string(result) +
+                  (detail != nullptr && *detail != '\0' ? std::string(" (") + detail + ")" : std::string()));
 }
 
 template <class Call>
@@ -202,7 +205,7 @@ void NcclGroup::wait(SideStream::Mark& mark) const {
       nccl_.comm_get_async_error(comm_, &failed);
       if (failed != success && failed != in_progress) {
         throw Error(Code::PEER, std::string("[sum over ranks] all processes must live to the end but NCCL says: ") +
-                                nccl_.get_error_string(failed));
+                                    nccl_.get_error_string(failed));
       }
       std::this_thread::sleep_for(std::chrono::microseconds(20));
     }

@@ -18,6 +18,7 @@
 
 namespace rotary_torch {
 
+using rotary::Code;
 using rotary::Error;
 
 namespace parallel {
@@ -172,8 +173,8 @@ void GradientAverager::State::check_same_shapes() const {
   group.sum(differ);
   if (const auto ranks = differ.item<std::int64_t>(); ranks != 0) {
     throw Error(Code::SHAPE, "[average gradients] every rank needs parameters of the same shapes but " +
-                             std::to_string(ranks) + " of " + std::to_string(group.size()) +
-                             " ranks differ from rank 0");
+                                 std::to_string(ranks) + " of " + std::to_string(group.size()) +
+                                 " ranks differ from rank 0");
   }
 }
 
@@ -198,7 +199,8 @@ void GradientAverager::State::ready(std::size_t parameter) {
   group.check();
   const auto [bucket, member] = places[parameter];
   if (buckets[bucket].members[member].added) {
-    throw Error(Code::INTERNAL, "[average gradients] one backward pass belongs between begin and finish but a second ran");
+    throw Error(Code::INTERNAL,
+                "[average gradients] one backward pass belongs between begin and finish but a second ran");
   }
   add(buckets[bucket], member);
   --buckets[bucket].missing;

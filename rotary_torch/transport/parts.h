@@ -18,7 +18,7 @@ int launched_processes();
 // The world of MPI, which must have this many ranks. Throws MPI.
 const ProcessGroup& mpi_world(int processes);
 
-// What NCCL needs of a device: a stream beside the one that computes. One object is used by one thread at a time.
+// What NCCL needs of a device: a stream other than the one that computes. One object is used by one thread at a time.
 class SideStream {
  public:
   virtual ~SideStream() = default;

@@ -7,23 +7,37 @@ set(rotary_files_sources
   src/files/config/params.cpp
   src/files/config/part.cpp
   src/files/config/rope.cpp
+  src/files/config/rotate.cpp
   src/files/config/scaling.cpp
   src/files/config/shape.cpp
   src/files/config/vision.cpp
   src/files/config/walk.cpp
+  src/files/config/write.cpp
   src/files/gguf/architectures.cpp
   src/files/gguf/gguf.cpp
   src/files/gguf/model.cpp
   src/files/gguf/model_scaling.cpp
-  src/files/models/context.cpp
   src/files/models/families.cpp
   src/files/models/known.cpp
+  src/files/models/quirks/chatglm.cpp
+  src/files/models/quirks/clvp.cpp
+  src/files/models/quirks/deepseek_v4.cpp
+  src/files/models/quirks/dots3_note.cpp
+  src/files/models/quirks/esmfold2.cpp
+  src/files/models/quirks/gemma4.cpp
+  src/files/models/quirks/heads.cpp
+  src/files/models/quirks/layers.cpp
+  src/files/models/quirks/mistral.cpp
+  src/files/models/quirks/one_head.cpp
+  src/files/models/quirks/scaling.cpp
+  src/files/models/quirks/towers.cpp
   src/files/models/without_rope.cpp
   src/files/tensors/checkpoint.cpp
   src/files/tensors/element_types.cpp
   src/files/tensors/npy.cpp
   src/files/tensors/safetensors.cpp
   src/files/tensors/safetensors_header.cpp
+  src/files/tensors/tensors.cpp
   src/files/text/io.cpp
   src/files/text/json.cpp
   src/files/text/json_file.cpp

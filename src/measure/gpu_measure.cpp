@@ -15,9 +15,9 @@ namespace rotary::gpu {
 namespace {
 
 constexpr double sample_seconds = 400e-6;  // at least, of one measurement: events tell half microseconds
-constexpr int most_calls = 1024;           // of one measurement
-constexpr int fewest_samples = 7;
-constexpr int most_samples = 501;
+constexpr int max_calls = 1024;           // of one measurement
+constexpr int min_samples = 7;
+constexpr int max_samples = 501;
 
 class Event {
  public:
@@ -118,7 +118,7 @@ Times medians_in_turn(std::size_t works, double seconds, const Sample& sample) {
     }
     ++times.samples;
     const double took = std::chrono::duration<double>(Clock::now() - begin).count();
-    enough = times.samples >= most_samples || (times.samples >= fewest_samples && took > seconds);
+    enough = times.samples >= max_samples || (times.samples >= min_samples && took > seconds);
   }
   for (std::vector<double>& samples : found) times.seconds.push_back(median_of(samples));
   return times;
@@ -129,7 +129,7 @@ int calls_of_sample(Calls& calls, Event& begin, Event& end, Stream stream) {
   calls(calls.sets(), stream);
   for (int count = calls.sets();; count *= 2) {
     const double seconds = timed(begin, end, stream, [&] { calls(count, stream); });
-    if (seconds >= sample_seconds || 2 * count > std::max(most_calls, calls.sets())) return count;
+    if (seconds >= sample_seconds || 2 * count > std::max(max_calls, calls.sets())) return count;
   }
 }
 

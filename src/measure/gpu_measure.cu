@@ -5,8 +5,9 @@
 #include <cstdint>
 #include <string>
 
-#include "gpu/host/apart.h"
+#include "gpu/host/overlap.h"
 #include "gpu/host/pointers.h"
+#include "gpu/kernels/counts.h"
 #include "gpu/kernels/launch.h"
 #include "gpu_measure.h"
 
@@ -22,8 +23,8 @@ constexpr int block_threads = 256;
 constexpr int in_flight = 4;  // loads of a thread before its first store
 constexpr std::int64_t block_vectors = std::int64_t{block_threads} * in_flight;
 
-// turn is 0, which the compiler does not know: an update must read what it writes.
-__global__ void move_vectors(const Vector* in, Vector* out, std::int64_t count, std::uint32_t turn) {
+// zero is 0, which the compiler does not know: an update must read what it writes.
+__global__ void move_vectors(const Vector* in, Vector* out, std::int64_t count, std::uint32_t zero) {
   const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * block_vectors + threadIdx.x;
   Vector values[in_flight];
 #pragma unroll
@@ -35,7 +36,7 @@ __global__ void move_vectors(const Vector* in, Vector* out, std::int64_t count, 
   for (int i = 0; i < in_flight; ++i) {
     const std::int64_t at = first + i * block_threads;
     if (at >= count) continue;
-    for (std::uint32_t& word : values[i].words) word ^= turn;
+    for (std::uint32_t& word : values[i].words) word ^= zero;
     out[at] = values[i];
   }
 }
@@ -43,19 +44,19 @@ __global__ void move_vectors(const Vector* in, Vector* out, std::int64_t count, 
 }  // namespace
 
 void move_bytes(const void* in, void* out, std::size_t bytes, Stream stream) {
-  const char* const verb = "move_bytes";
+  const char* const operation = "move_bytes";
   if (bytes % sizeof(Vector) != 0) {
-    fail(Code::SHAPE, verb, "bytes must be a multiple of " + text(sizeof(Vector)) + " but got " + std::to_string(bytes));
+    fail(Code::SHAPE, operation, "bytes must be a multiple of " + text(sizeof(Vector)) + " but got " + std::to_string(bytes));
   }
   const auto count = static_cast<std::int64_t>(bytes / sizeof(Vector));
   if (count == 0) return;
-  check_pointer(verb, "in", in, sizeof(Vector));
-  check_pointer(verb, "out", out, sizeof(Vector));
+  check_pointer(operation, "in", in, sizeof(Vector));
+  check_pointer(operation, "out", out, sizeof(Vector));
   if (in != out) {
-    check_apart(verb, values("out", static_cast<const Vector*>(out), count),
+    check_disjoint(operation, values("out", static_cast<const Vector*>(out), count),
                 values("in", static_cast<const Vector*>(in), count));
   }
-  const auto blocks = static_cast<unsigned>((count + block_vectors - 1) / block_vectors);
+  const auto blocks = static_cast<unsigned>(ceil_div(count, block_vectors));
   launch(move_vectors, dim3(blocks), dim3(block_threads), stream, static_cast<const Vector*>(in),
          static_cast<Vector*>(out), count, std::uint32_t{0});
 }

@@ -1,5 +1,5 @@
-// Measuring on a CUDA device: its memory, a stream of one's own, the time of work on it. For benchmarks; no verb needs
-// it. Throws CUDA as gpu.h does.
+// Measuring on a CUDA device, for benchmarks: its memory, a stream of one's own, the time of work on it. Throws CUDA as
+// gpu.h does.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 namespace rotary::gpu {
 
 // A block of the device's memory. What it holds at first is not defined.
-class Memory {
+class ROTARY_API Memory {
  public:
   Memory() = default;
   explicit Memory(std::size_t bytes);
@@ -26,21 +26,21 @@ class Memory {
   std::size_t size_ = 0;
 };
 
-std::size_t free_memory();  // of the device, in bytes
-std::size_t cache_bytes();  // its last cache
+ROTARY_API std::size_t free_memory();  // of the device, in bytes
+ROTARY_API std::size_t cache_bytes();  // its last cache
 
 // From and to the host's memory; wait for the stream.
-void upload(void* device, const void* host, std::size_t bytes, Stream);
-void download(void* host, const void* device, std::size_t bytes, Stream);
-// On the stream; nobody waits.
-void fill(void* device, int byte, std::size_t bytes, Stream);
-void copy(const void* in, void* out, std::size_t bytes, Stream);  // by the runtime's own copy
-// By a kernel, 16 bytes at once: in == out is an update of the same bytes, else they are apart (ALIAS). Both at
-// multiples of 16 (DTYPE); bytes too (SHAPE).
-void move_bytes(const void* in, void* out, std::size_t bytes, Stream);
+ROTARY_API void upload(void* device, const void* host, std::size_t bytes, Stream);
+ROTARY_API void download(void* host, const void* device, std::size_t bytes, Stream);
+// Enqueued on the stream.
+ROTARY_API void fill(void* device, int byte, std::size_t bytes, Stream);
+ROTARY_API void copy(const void* in, void* out, std::size_t bytes, Stream);  // by the runtime's own copy
+// By a kernel, 16 bytes at a time. in == out updates the same bytes; otherwise they must not overlap (ALIAS). Addresses
+// are multiples of 16 (DTYPE), and so is bytes (SHAPE).
+ROTARY_API void move_bytes(const void* in, void* out, std::size_t bytes, Stream);
 
 // A stream that waits for no other.
-class OwnStream {
+class ROTARY_API OwnStream {
  public:
   OwnStream();
   ~OwnStream();
@@ -52,18 +52,18 @@ class OwnStream {
   Stream stream_ = nullptr;
 };
 
-// The same work on one or more sets of memory, which take turns so that no call finds its inputs in a cache that only
-// an earlier call of the same work filled. Each enqueues its calls on the stream. Without sets: throws SHAPE.
+// The same work on one or more sets of memory, used in turn, so that no call finds its inputs in a cache that an earlier
+// call of the same work filled. Each enqueues its calls on the stream. Without a set: throws SHAPE.
 using Work = std::vector<std::function<void(Stream)>>;
 
 struct Times {
   std::vector<double> seconds;  // of one call of each work, a median
   int samples = 0;
 };
-// By CUDA events around many calls in a row, enqueued one by one: what a caller sees who keeps the device busy, and
-// where calls are short what enqueueing takes. The works are sampled in turn, for about `seconds` in all.
-Times event_times(const std::vector<Work>&, double seconds, Stream);
+// By CUDA events around many calls enqueued one by one: the time of a caller who keeps the device busy; of short calls,
+// the time to enqueue them. The works are sampled in turn, for about `seconds` in all.
+ROTARY_API Times event_times(const std::vector<Work>&, double seconds, Stream);
 // By CUDA events around the replay of a graph that holds many calls in a row: the device alone.
-Times graph_times(const std::vector<Work>&, double seconds, Stream);
+ROTARY_API Times graph_times(const std::vector<Work>&, double seconds, Stream);
 
 }  // namespace rotary::gpu

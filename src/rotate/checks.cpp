@@ -14,8 +14,6 @@
 namespace rotary {
 namespace {
 
-bool has_elements(const Layout& l) noexcept { return l.batch > 0 && l.tokens > 0 && l.heads > 0 && l.head_dim > 0; }
-
 // ---- memory that two sides share ----
 
 Blocks blocks(const Job& job, const void* data, const std::int64_t (&stride)[3]) noexcept {

@@ -11,10 +11,10 @@ namespace rotary {
 Job check_rotate(const char* operation, const ConstHeads& x, const Heads& out, const Table&, Direction);
 Job check_rotate(const char* operation, const Heads& x, const Table&, Direction);  // in place
 // By rows that lie elsewhere: the job is without them, and without streaming.
-Job check_rotate(const char* operation, const ConstHeads& x, const Heads& out, const TableShape&, Direction);
-Job check_rotate(const char* operation, const Heads& x, const TableShape&, Direction);
+ROTARY_API Job check_rotate(const char* operation, const ConstHeads& x, const Heads& out, const TableShape&, Direction);
+ROTARY_API Job check_rotate(const char* operation, const Heads& x, const TableShape&, Direction);
 // Validates without building a Job; `Names` supplies argument names for the sentences.
-void check_heads(const Names&, const ConstHeads& x, const Heads& out, const TableShape&);
+ROTARY_API void check_heads(const Names&, const ConstHeads& x, const Heads& out, const TableShape&);
 
 // What one call asks for. Nothing that one job writes is read or written by the other.
 struct Jobs {
@@ -27,19 +27,19 @@ struct Jobs {
 // rule it is.
 Jobs check_rotate_qk(const char* operation, const Heads& q, const Heads& k, const Table&, Direction);
 Jobs check_rotate_qk(const char* operation, const InOut& q, const InOut& k, const Table&, Direction);
-Jobs check_rotate_qk(const char* operation, const Heads& q, const Heads& k, const TableShape&, Direction);
-Jobs check_rotate_qk(const char* operation, const InOut& q, const InOut& k, const TableShape&, Direction);
+ROTARY_API Jobs check_rotate_qk(const char* operation, const Heads& q, const Heads& k, const TableShape&, Direction);
+ROTARY_API Jobs check_rotate_qk(const char* operation, const InOut& q, const InOut& k, const TableShape&, Direction);
 
 // A packed tensor: heads of q, then kv_heads of k, then kv_heads of v.
 Jobs check_rotate_qkv(const char* operation, const ConstHeads& qkv, const Heads& out, std::int64_t kv_heads,
                       const Table&, Direction);
 // How many of a packed tensor's heads are k's, and v's. Throws SHAPE.
-void check_kv_heads(const char* operation, std::int64_t heads, std::int64_t kv_heads);
+ROTARY_API void check_kv_heads(const char* operation, std::int64_t heads, std::int64_t kv_heads);
 
 // Elements [first, first + head_dim) of heads of x.head_dim elements. Throws SHAPE.
 void check_slice(const Layout& x, int first, int head_dim);
 
 // The product of sizes of a contiguous layout. Throws SHAPE when one is negative or the product exceeds 64 bits.
-std::int64_t checked_product(const char* operation, std::int64_t a, std::int64_t b);
+ROTARY_API std::int64_t checked_product(const char* operation, std::int64_t a, std::int64_t b);
 
 }  // namespace rotary

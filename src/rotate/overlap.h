@@ -22,6 +22,6 @@ struct Blocks {
 
 // Whether some block of a overlaps some block of b, where neither set is empty. Never no where they do; yes, too, where
 // extents overlap and the strides nest in no common order.
-bool blocks_meet(const Blocks& a, const Blocks& b) noexcept;
+ROTARY_API bool blocks_meet(const Blocks& a, const Blocks& b) noexcept;
 
 }  // namespace rotary

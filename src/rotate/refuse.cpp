@@ -185,7 +185,7 @@ void check_readable(const char* operation, const char* side, const ConstHeads& x
   detail::check_dtype(operation, x.dtype);
   refuse_negative(names, x.layout);
   const Layout& l = x.layout;
-  if (l.batch == 0 || l.tokens == 0 || l.heads == 0 || l.head_dim == 0) return;
+  if (!has_elements(l)) return;
   const std::int64_t bytes = refuse_extent(names, side, strides(l, l), l.head_dim, x.dtype);
   refuse_pointer(names, side, x.data, x.dtype, bytes);
 }

@@ -28,7 +28,7 @@ struct Names {
 };
 
 // Throws Error(code, "[operation] sentence").
-[[noreturn, gnu::cold]] void fail(Code code, const char* operation, const std::string& sentence);
+[[noreturn, gnu::cold]] ROTARY_API void fail(Code code, const char* operation, const std::string& sentence);
 
 // Throws for the first rule that a call from x to out breaks; INTERNAL where it breaks none, which is a defect: every
 // rule of make_job() in checks.cpp has its sentence here.
@@ -36,15 +36,19 @@ struct Names {
                                     Direction direction);
 
 // Throws ALIAS: what is written to the one overlaps the other.
-[[noreturn, gnu::cold]] void refuse_overlap(const char* operation, const char* written, const char* other);
+[[noreturn, gnu::cold]] ROTARY_API void refuse_overlap(const char* operation, const char* written, const char* other);
 
 // "[batch, tokens, heads, head_dim]" in numbers.
-std::string shape(const Layout&);
+ROTARY_API std::string shape(const Layout&);
 
 // Validates an argument that is only read. Throws DTYPE, SHAPE.
-void check_readable(const char* operation, const char* side, const ConstHeads& x);
+ROTARY_API void check_readable(const char* operation, const char* side, const ConstHeads& x);
 
 inline std::string text(std::int64_t n) { return std::to_string(n); }
+
+inline bool has_elements(const Layout& l) noexcept {
+  return l.batch > 0 && l.tokens > 0 && l.heads > 0 && l.head_dim > 0;
+}
 
 inline bool same_shape(const Layout& a, const Layout& b) noexcept {
   return a.batch == b.batch && a.tokens == b.tokens && a.heads == b.heads && a.head_dim == b.head_dim;

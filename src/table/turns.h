@@ -24,10 +24,10 @@ void prepare(const std::vector<double>& inv_freq, Turns& turns);
 
 // What the table's kernel on a device needs of a frequency (gpu/kernels.h): inv_freq / (2 pi) modulo 1, truncated, with
 // the weights 2^-64, 2^-128, 2^-192; of a negative one the two's complement.
-void limbs_of(double inv_freq, std::uint64_t (&limbs)[3]) noexcept;
+ROTARY_API void limbs_of(double inv_freq, std::uint64_t (&limbs)[3]) noexcept;
 
 // The factors for which every result is zero or far inside f32's normal range, as the kernels need it.
-bool decidable(double attention_factor) noexcept;
+ROTARY_API bool decidable(double attention_factor) noexcept;
 // All pairs of the rows, when it is not.
 void settle_rows(const AngleJob&, std::int64_t begin_row, std::int64_t end_row) noexcept;
 

@@ -34,7 +34,7 @@ constexpr const StorageType& storage_type(DType dtype) noexcept {
 constexpr int bytes_of(DType dtype) noexcept { return storage_type(dtype).bytes; }
 
 // "f32, f16 or bf16", for sentences.
-std::string storage_names();
+ROTARY_API std::string storage_names();
 
 // Throws DTYPE for a value that is no storage type.
 void check_dtype(const char* operation, DType);

@@ -1,22 +1,26 @@
-// Rope -> Frequencies: the checks, the attention factors, and the scaling methods of scalings.h in both arithmetics.
+// Rope -> Frequencies: the checks by the rows of scaling_fields.h, the formulas of scalings.h in both arithmetics.
 #include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
 #include "pairings.h"
 #include "rotary/rotary.h"
 #include "runtime/float_state.h"
+#include "scaling_fields.h"
 #include "scalings.h"
 
 namespace rotary {
 namespace {
 
+using scalings::Need;
 using scalings::Pairs;
 
 // ---- error sentences ----
@@ -35,17 +39,6 @@ void require(bool holds, Code code, const std::string& rule, Number value) {
   }
 }
 
-void check_factor(double factor, const std::string& scaling) {
-  const char* below =
-      " factor must be finite and at least 1 (below 1 it would turn the pairs faster, which shortens the "
-      "context instead of extending it)";
-  require(std::isfinite(factor) && factor >= 1, Code::SCALING, scaling + below, factor);
-}
-
-void check_trained_length(std::int64_t length, const std::string& scaling) {
-  require(length > 0, Code::SCALING, scaling + " trained_length must be above 0", length);
-}
-
 void check_positive(double value, const std::string& what) {
   require(std::isfinite(value) && value > 0, Code::SCALING, what + " must be finite and above 0", value);
 }
@@ -58,119 +51,89 @@ void check_finite(double value, const std::string& what) {
   require(std::isfinite(value), Code::SCALING, what + " must be finite", value);
 }
 
-void check_ntk_exponent(const Pairs& pairs, const std::string& scaling) {
-  require(pairs.r > 2, Code::SCALING,
-          scaling + " needs an exponent_dim above 2 (the base grows with the power r / (r - 2))",
-          std::int64_t{pairs.r});
-}
+// ---- what a scaling may hold: each value what its row says ----
 
-// ---- what each scaling may hold ----
+// One value of a scaling.
+struct ValueCheck {
+  Need need;
+  std::string what;  // "yarn beta_fast"
+  const Pairs& pairs;
 
-void check(const Unscaled&, const Pairs&) {}
+  void operator()(bool) const {}
 
-void check(const Linear& s, const Pairs&) { check_factor(s.factor, "linear"); }
+  void operator()(std::int64_t value) const { require(value > 0, Code::SCALING, what + " must be above 0", value); }
 
-void check(const Ntk& s, const Pairs& pairs) {
-  check_factor(s.factor, "ntk");
-  check_ntk_exponent(pairs, "ntk");
-}
-
-void check(const NtkFixed& s, const Pairs&) {
-  check_factor(s.factor, "ntk");
-  if (s.mixed_b) {
-    check_finite(*s.mixed_b, "ntk mixed_b");
+  void operator()(double value) const {
+    switch (need) {
+      case Need::factor:
+        return require(std::isfinite(value) && value >= 1, Code::SCALING,
+                       what +
+                           " must be finite and at least 1 (below 1 it would turn the pairs faster, which shortens "
+                           "the context instead of extending it)",
+                       value);
+      case Need::not_negative:
+        return check_not_negative(value, what);
+      case Need::finite:
+        return check_finite(value, what);
+      case Need::share:
+        return require(value >= 0 && value <= 1, Code::SCALING, what + " must be in [0, 1]", value);
+      case Need::share_above_zero:
+        return require(value > 0 && value <= 1, Code::SCALING, what + " must be in (0, 1]", value);
+      case Need::positive:
+      case Need::positive_per_pair:
+      case Need::flag:
+      case Need::length:
+        return check_positive(value, what);
+    }
   }
-}
 
-void check(const Dynamic& s, const Pairs& pairs) {
-  check_factor(s.factor, "dynamic");
-  check_trained_length(s.trained_length, "dynamic");
-  check_ntk_exponent(pairs, "dynamic");
-}
-
-void check(const Yarn& s, const Pairs&) {
-  check_factor(s.factor, "yarn");
-  check_trained_length(s.trained_length, "yarn");
-  check_positive(s.beta_fast, "yarn beta_fast");
-  check_positive(s.beta_slow, "yarn beta_slow");
-  check_not_negative(s.attention_factor.value_or(1), "yarn attention_factor");
-  check_finite(s.mscale.value_or(1), "yarn mscale");
-  check_finite(s.mscale_all_dim.value_or(1), "yarn mscale_all_dim");
-  check_finite(s.magnitude, "yarn magnitude");
-  check_not_negative(s.attn_factor, "yarn attn_factor");
-  require(s.extrapolation_factor >= 0 && s.extrapolation_factor <= 1, Code::SCALING,
-          "yarn extrapolation_factor must be in [0, 1]", s.extrapolation_factor);
-}
-
-void check_list(const std::vector<double>& factors, const Pairs& pairs, const std::string& name) {
-  require(factors.size() == pairs.index.size(), Code::SCALING,
-          name + " must have one entry per pair, " + std::to_string(pairs.index.size()) + ",",
-          static_cast<std::int64_t>(factors.size()));
-  for (std::size_t k = 0; k < factors.size(); ++k) {
-    check_positive(factors[k], name + "[" + std::to_string(k) + "]");
+  void operator()(const std::optional<double>& value) const {
+    if (value) (*this)(*value);
   }
-}
 
-void check(const LongRope& s, const Pairs& pairs) {
-  check_positive(s.factor, "longrope factor");
-  check_trained_length(s.trained_length, "longrope");
-  check_list(s.short_factor, pairs, "longrope short_factor");
-  check_list(s.long_factor, pairs, "longrope long_factor");
-  check_not_negative(s.attention_factor.value_or(1), "longrope attention_factor");
-  check_not_negative(s.short_mscale.value_or(1), "longrope short_mscale");
-  check_not_negative(s.long_mscale.value_or(1), "longrope long_mscale");
-}
+  void operator()(const std::vector<double>& list) const {
+    require(list.size() == pairs.index.size(), Code::SCALING,
+            what + " must have one entry per pair, " + std::to_string(pairs.index.size()) + ",",
+            static_cast<std::int64_t>(list.size()));
+    for (std::size_t k = 0; k < list.size(); ++k) {
+      check_positive(list[k], what + "[" + std::to_string(k) + "]");
+    }
+  }
+};
 
-void check(const Llama3& s, const Pairs&) {
-  check_factor(s.factor, "llama3");
-  check_trained_length(s.trained_length, "llama3");
-  check_positive(s.low, "llama3 low");
-  check_positive(s.high, "llama3 high");
+// What no single value shows.
+template <class S>
+void check_together(const S&, const Pairs&) {}
+
+void check_together(const Llama3& s, const Pairs&) {
   require(s.high >= s.low, Code::SCALING, "llama3 high must be at least low (" + text(s.low) + ")", s.high);
 }
 
-void check(const Proportional& s, const Pairs&) {
-  check_factor(s.factor, "proportional");
-  require(s.fraction > 0 && s.fraction <= 1, Code::SCALING, "proportional fraction must be in (0, 1]", s.fraction);
+void check_together(const LongRope& s, const Pairs& pairs) {
+  require(s.trained_length > 1 || !scalings::needs_log_of_length(s, pairs.length), Code::SCALING,
+          "longrope trained_length must be above 1 (the attention factor divides by its logarithm)", s.trained_length);
 }
-
-// ---- attention factors ----
 
 template <class S>
-High attention_factor(const S&, std::int64_t) {
-  return 1;
+void check(const S& scaling, const Pairs& pairs) {
+  const std::string name = scalings::Row<S>::name;
+  scalings::for_each_field(scaling, [&](const auto& field, const auto& value) {
+    ValueCheck{field.need, name + " " + field.name, pairs}(value);
+  });
+  if constexpr (scalings::Row<S>::grows_base) {
+    require(pairs.r > 2, Code::SCALING, name + " needs an exponent_dim above 2 (the base grows with the power r / (r - 2))",
+            std::int64_t{pairs.r});
+  }
+  check_together(scaling, pairs);
 }
 
-// M(m) = magnitude * m * ln(factor) + 1. A magnitude of 0.1 means one tenth, not the double next to it.
-High attention_factor(const Yarn& s, std::int64_t) {
-  if (s.attention_factor) {
-    return High(*s.attention_factor) * s.attn_factor;
-  }
-  const High magnitude = s.magnitude == 0.1 ? High(1) / 10 : High(s.magnitude);
-  const High log_factor = log(High(s.factor));
-  const auto m = [&](double mscale) { return magnitude * mscale * log_factor + 1; };
-  if (s.mscale_ratio) {
-    return m(s.mscale.value_or(1)) / m(s.mscale_all_dim.value_or(0)) * s.attn_factor;
-  }
-  const bool ratio = s.mscale.value_or(0) != 0 && s.mscale_all_dim.value_or(0) != 0;
-  return (ratio ? m(*s.mscale) / m(*s.mscale_all_dim) : m(1)) * s.attn_factor;
-}
-
-// sqrt(1 + ln(factor) / ln(L0)), 1 for a factor up to 1, unless the card gives a number; the one for this length goes
-// first.
-High attention_factor(const LongRope& s, std::int64_t length) {
-  if (const auto& mscale = length > s.trained_length ? s.long_mscale : s.short_mscale) {
-    return *mscale;
-  }
-  if (s.attention_factor) {
-    return *s.attention_factor;
-  }
-  if (s.factor <= 1) {
+template <class S>
+High attention_factor_of(const S& scaling, std::int64_t length) {
+  if constexpr (scalings::Row<S>::attention_factor == scalings::AttentionFactor::own) {
+    return scalings::attention_factor(scaling, length);
+  } else {
     return 1;
   }
-  require(s.trained_length > 1, Code::SCALING,
-          "longrope trained_length must be above 1 (the attention factor divides by its logarithm)", s.trained_length);
-  return sqrt(1 + log(High(s.factor)) / log(High::integer(s.trained_length)));
 }
 
 // ---- learned values ----
@@ -250,22 +213,24 @@ bool float32_holds(const Frequencies& f) {
 }  // namespace
 
 const char* name(const Scaling& scaling) noexcept {
-  struct Names {
-    const char* operator()(const Unscaled&) { return "default"; }
-    const char* operator()(const Linear&) { return "linear"; }
-    const char* operator()(const Ntk&) { return "ntk"; }
-    const char* operator()(const NtkFixed&) { return "ntk"; }
-    const char* operator()(const Dynamic&) { return "dynamic"; }
-    const char* operator()(const Yarn&) { return "yarn"; }
-    const char* operator()(const LongRope&) { return "longrope"; }
-    const char* operator()(const Llama3&) { return "llama3"; }
-    const char* operator()(const Proportional&) { return "proportional"; }
-  };
-  return std::visit(Names{}, scaling);
+  return scalings::of_row(scaling, [](auto row) { return row.name; });
 }
 
-bool depends_on_length(const Scaling& s) noexcept {
-  return std::holds_alternative<Dynamic>(s) || std::holds_alternative<LongRope>(s);
+bool depends_on_length(const Scaling& scaling) noexcept {
+  return scalings::of_row(scaling, [](auto row) { return row.depends_on_length; });
+}
+
+Scaling parse_scaling(std::string_view name) {
+  std::optional<Scaling> found;
+  std::string names;
+  scalings::for_each_scaling([&](const auto& scaling) {
+    const std::string known = scalings::name_of(scaling);
+    names += (names.empty() ? "" : ", ") + known;
+    if (name == known) found = scaling;
+  });
+  if (found) return *found;
+  names.replace(names.rfind(", "), 2, " or ");
+  throw Error(Code::SCALING, "[parse_scaling] a scaling must be " + names + " but got '" + std::string(name) + "'");
 }
 
 Frequencies frequencies(const Rope& rope) {
@@ -299,7 +264,7 @@ Frequencies frequencies(const Rope& rope, std::int64_t length) {
         result.axis = rope.axis;
         result.clockwise = rope.clockwise;
         result.inv_freq = to_doubles(learned(scalings::inv_freq<scalings::Exact>(scaling, pairs), rope), is_learned);
-        result.attention_factor = static_cast<double>(attention_factor(scaling, length));
+        result.attention_factor = static_cast<double>(attention_factor_of(scaling, length));
         check_not_negative(result.attention_factor, "attention_factor");
         result.inv_freq_float32 = learned(scalings::inv_freq<scalings::Float32>(scaling, pairs), rope);
         if (!float32_holds(result)) {

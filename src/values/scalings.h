@@ -1,11 +1,12 @@
-// Every scaling method: its formula, once, for two arithmetics. The order of operations is that of the frameworks'
-// float32 code; in exact arithmetic the order does not matter.
+// Every scaling method: its formula, once, for two arithmetics; what kind of scaling it is says scaling_fields.h. The
+// order of operations is that of the frameworks' float32 code; in exact arithmetic the order does not matter.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <type_traits>
 #include <vector>
@@ -239,6 +240,39 @@ std::vector<Real<A>> inv_freq(const Proportional& s, const Pairs& pairs) {
   const auto factor = Real<A>(s.factor);
   return each<A>(pairs, Real<A>(pairs.base),
                  [&](Real<A> period, std::size_t k) { return k < turning ? 1 / period / factor : Real<A>(0.0); });
+}
+
+// ---- attention factors, of the scalings whose row says that they have their own ----
+
+// M(m) = magnitude * m * ln(factor) + 1. A magnitude of 0.1 means one tenth, not the double next to it.
+inline High attention_factor(const Yarn& s, std::int64_t) {
+  if (s.attention_factor) {
+    return High(*s.attention_factor) * s.attn_factor;
+  }
+  const High magnitude = s.magnitude == 0.1 ? High(1) / 10 : High(s.magnitude);
+  const High log_factor = log(High(s.factor));
+  const auto m = [&](double mscale) { return magnitude * mscale * log_factor + 1; };
+  if (s.mscale_ratio) {
+    return m(s.mscale.value_or(1)) / m(s.mscale_all_dim.value_or(0)) * s.attn_factor;
+  }
+  const bool ratio = s.mscale.value_or(0) != 0 && s.mscale_all_dim.value_or(0) != 0;
+  return (ratio ? m(*s.mscale) / m(*s.mscale_all_dim) : m(1)) * s.attn_factor;
+}
+
+// The number that the card gives for this length, the one for every length after it.
+inline std::optional<double> given_attention_factor(const LongRope& s, std::int64_t length) {
+  const auto& of_length = length > s.trained_length ? s.long_mscale : s.short_mscale;
+  return of_length ? of_length : s.attention_factor;
+}
+inline bool needs_log_of_length(const LongRope& s, std::int64_t length) {
+  return !given_attention_factor(s, length) && s.factor > 1;
+}
+
+// sqrt(1 + ln(factor) / ln(L0)), 1 for a factor up to 1, unless the card gives a number.
+inline High attention_factor(const LongRope& s, std::int64_t length) {
+  if (const auto given = given_attention_factor(s, length)) return *given;
+  return needs_log_of_length(s, length) ? sqrt(1 + log(High(s.factor)) / log(High::integer(s.trained_length)))
+                                        : High(1);
 }
 
 }  // namespace rotary::scalings

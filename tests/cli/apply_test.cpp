@@ -74,7 +74,8 @@ TEST_F(Apply, it_equals_the_reference_for_every_dtype_and_direction) {
   Rope rope;
   rope.head_dim = 4;
   rope.base = 100;
-  const Table table(frequencies(rope), Pairing::half, std::vector<std::int64_t>{-2, -1, 0, 1, 2});
+  rope.pairing = Pairing::half;
+  const Table table(frequencies(rope), positions(-2, 5));
   for (const ElementType type : {ElementType::f32, ElementType::f16, ElementType::bf16}) {
     std::vector<std::uint16_t> words16(5 * 3 * 4 * (type == ElementType::f32 ? 2 : 1));
     const std::vector<float> random = some_values(words16.size());
@@ -88,8 +89,8 @@ TEST_F(Apply, it_equals_the_reference_for_every_dtype_and_direction) {
         Tensor expected = q;
         const ConstHeads x(q.data.data(), *dtype_of(type), bthd(1, 5, 3, 4));
         const Heads out{expected.data.data(), *dtype_of(type), bthd(1, 5, 3, 4)};
-        const Rounding rounding = each_step ? Rounding::each_step : Rounding::once;
-        (backward ? reference::rotate_backward : reference::rotate)(x, out, table, rounding);
+        reference::rotate(x, out, table, backward ? Direction::backward : Direction::forward,
+                          each_step ? reference::Arithmetic::each_step : reference::Arithmetic::f32);
         Strings more = {"--positions", "-2:3"};
         if (backward) more.push_back("--backward");
         if (each_step) more.push_back("--each-step");

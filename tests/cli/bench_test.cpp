@@ -234,9 +234,7 @@ TEST(BenchCell, errors_are_the_librarys_and_the_memorys) {
 // A cell in its memory, with its table.
 struct Setting {
   explicit Setting(const Cell& c) : cell(c), places(cell, arena) {
-    std::vector<std::int64_t> positions(static_cast<std::size_t>(cell.tokens));
-    for (std::size_t t = 0; t < positions.size(); ++t) positions[t] = static_cast<std::int64_t>(t) + 1;
-    table = Table(turns, cell.pairing, positions);
+    table = Table(turns, positions(1, cell.tokens));
   }
   void rotate_both() const {
     rotate(places.q, places.q_out, table);
@@ -306,8 +304,8 @@ TEST(BenchVerify, work_that_does_nothing_or_the_other_direction_is_refused) {
     setting.verify([&] { setting.rotate_both(); });  // leaves the right result where the next one belongs
     setting.expect_refused([] {});
     setting.expect_refused([&] {
-      rotate_backward(setting.places.q, setting.places.q_out, setting.table);
-      rotate_backward(setting.places.k, setting.places.k_out, setting.table);
+      rotate(setting.places.q, setting.places.q_out, setting.table, Direction::backward);
+      rotate(setting.places.k, setting.places.k_out, setting.table, Direction::backward);
     });
   }
 }

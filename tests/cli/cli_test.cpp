@@ -99,9 +99,55 @@ TEST_F(Cli, inspect_prints_the_json_of_the_contract) {
   EXPECT_EQ(rope.at("pairing"), "half");
   EXPECT_EQ(rope.at("base"), 100.0);
   EXPECT_EQ(rope.at("scaling"), "default");
+  EXPECT_EQ(rope.at("scaling_parameters"), Json::object());
   EXPECT_EQ(rope.at("attention_factor"), 1.0);
   EXPECT_EQ(rope.at("inv_freq"), Json({1.0, 0.1}));
   EXPECT_EQ(rope.at("axis"), Json({0, 0}));
+}
+
+// Every value that the scaling holds, by the name that origins have.
+TEST_F(Cli, inspect_prints_the_values_of_the_scaling) {
+  const std::string model = R"("model_type": "llama", "hidden_size": 8, "num_attention_heads": 2,
+    "num_hidden_layers": 1, "max_position_embeddings": 64, "rope_scaling": )";
+  const auto parameters = [&](const std::string& scaling) {
+    const Json json =
+        Json::parse(expect_success({"inspect", write_config("scaled.json", model + scaling), "--json"}).out);
+    const Json& rope = json.at("ropes")[0];
+    const Json values = rope.at("scaling_parameters");
+    for (const auto& origin : rope.at("origins").items()) {
+      if (origin.key().starts_with("scaling.")) EXPECT_TRUE(values.contains(origin.key().substr(8))) << origin.key();
+    }
+    return values;
+  };
+  EXPECT_EQ(parameters("null"), Json::object());
+  EXPECT_EQ(parameters(R"({"rope_type": "linear", "factor": 2})"), Json({{"factor", 2.0}}));
+  EXPECT_EQ(parameters(R"({"rope_type": "ntk", "factor": 2})"), Json({{"factor", 2.0}, {"mixed_b", nullptr}}));
+  EXPECT_EQ(parameters(R"({"rope_type": "dynamic", "factor": 2})"), Json({{"factor", 2.0}, {"trained_length", 64}}));
+  EXPECT_EQ(parameters(R"({"rope_type": "llama3", "factor": 8, "low_freq_factor": 1, "high_freq_factor": 4,
+                           "original_max_position_embeddings": 32})"),
+            Json({{"factor", 8.0}, {"trained_length", 32}, {"low", 1.0}, {"high", 4.0}}));
+  EXPECT_EQ(parameters(R"({"rope_type": "longrope", "factor": 2, "short_factor": [1, 2], "long_factor": [2, 3.5],
+                           "original_max_position_embeddings": 32})"),
+            Json({{"factor", 2.0},
+                  {"trained_length", 32},
+                  {"short_factor", {1.0, 2.0}},
+                  {"long_factor", {2.0, 3.5}},
+                  {"attention_factor", nullptr},
+                  {"short_mscale", nullptr},
+                  {"long_mscale", nullptr}}));
+  EXPECT_EQ(parameters(R"({"rope_type": "yarn", "factor": 2, "attn_factor": 1.5, "mscale": 0.75, "truncate": false})"),
+            Json({{"factor", 2.0},
+                  {"trained_length", 64},
+                  {"beta_fast", 32.0},
+                  {"beta_slow", 1.0},
+                  {"truncate", false},
+                  {"attention_factor", nullptr},
+                  {"mscale", 0.75},
+                  {"mscale_all_dim", nullptr},
+                  {"magnitude", 0.1},
+                  {"mscale_ratio", false},
+                  {"extrapolation_factor", 1.0},
+                  {"attn_factor", 1.5}}));
 }
 
 TEST_F(Cli, inspect_prints_doubles_with_17_digits) {

@@ -93,7 +93,7 @@ TEST(Config, the_yarn_of_qwen_has_the_published_values) {
   const auto w = inv_freq(only(m));
   expect_near_relative(w[32], 6.02941176e-4);
   expect_near_relative(w[63], 3.1023444e-07);
-  expect_near_relative(frequencies(only(m).rope).attention_factor, 1.13862944);
+  expect_near_relative(frequencies(only(m).rope, 0).attention_factor, 1.13862944);
 }
 
 TEST(Config, yarn_reads_what_is_missing_as_the_frameworks_do_with_notes) {
@@ -140,7 +140,7 @@ TEST(Config, phi3_reads_su_and_yarn_as_longrope_with_the_length_at_the_top) {
     const LongRope rope = std::get<LongRope>(only(m).rope.scaling);
     EXPECT_EQ(rope.trained_length, 4096) << type;
     EXPECT_EQ(rope.factor, 32) << type;
-    expect_near_relative(frequencies(only(m).rope).attention_factor, 1.19023807);
+    expect_near_relative(frequencies(only(m).rope, 0).attention_factor, 1.19023807);
   }
 }
 
@@ -171,6 +171,49 @@ TEST(Config, dynamic_takes_the_model_length_and_grows_beyond_it) {
 TEST(Config, vllms_ntk_has_its_own_formula) {
   const Model m = read("llama", R"("rope_scaling": {"type": "ntk", "factor": 4.0, "mixed_b": 0.6})");
   EXPECT_EQ(std::get<NtkFixed>(only(m).rope.scaling).mixed_b, 0.6);
+  EXPECT_STREQ(name(only(m).rope.scaling), "ntk_fixed");
+  EXPECT_TRUE(
+      noted(m, "rope_type ntk is read as ntk_fixed, as vLLM means it; bloc97's NTK-aware scaling is ntk_aware"));
+  const Model own = read("llama", R"("rope_scaling": {"rope_type": "ntk_fixed", "factor": 4.0, "mixed_b": 0.6})");
+  EXPECT_EQ(only(own).rope, only(m).rope);
+  EXPECT_FALSE(noted(own, "rope_type"));
+}
+
+TEST(Config, bloc97s_ntk_has_a_word_of_our_own) {
+  const Model m = read("llama", R"("rope_scaling": {"rope_type": "ntk_aware", "factor": 4.0})");
+  EXPECT_EQ(only(m).rope.scaling, Scaling(Ntk{4}));
+  EXPECT_TRUE(noted(m, "rope_type ntk_aware is read as ntk"));
+}
+
+TEST(Config, yarn_may_say_its_magnitude_and_its_ratio) {
+  const std::string yarn = R"("factor": 4.0, "original_max_position_embeddings": 4096, )";
+  const auto of = [&](const std::string& type, const std::string& more) {
+    return std::get<Yarn>(
+        only(read("llama", R"("rope_scaling": {)" + yarn + more + R"("rope_type": ")" + type + "\"}")).rope.scaling);
+  };
+  EXPECT_EQ(of("yarn", R"("magnitude": 0.07, )"), of("telechat3-yarn", ""));
+  EXPECT_EQ(of("yarn", R"("mscale_ratio": true, )"), of("deepseek_yarn", ""));
+  EXPECT_EQ(of("deepseek_yarn", R"("mscale_ratio": false, )"), of("yarn", ""));
+  EXPECT_EQ(code_of(model("llama", R"("rope_scaling": {)" + yarn + R"("magnitude": 1e16, "rope_type": "yarn"})")),
+            "CONFIG_VALUE");
+  EXPECT_EQ(code_of(model("llama", R"("rope_scaling": {"rope_type": "linear", "factor": 2.0, "magnitude": 0.1})")),
+            "CONFIG_KEY");
+}
+
+TEST(Config, dynamic_may_say_its_trained_length) {
+  const Model m = read("llama", R"("rope_scaling": {"rope_type": "dynamic", "factor": 2.0, "trained_length": 2048})");
+  EXPECT_EQ(only(m).rope.scaling, Scaling(Dynamic{2, 2048}));
+  EXPECT_EQ(code_of(model("llama", R"("rope_scaling": {"rope_type": "dynamic", "factor": 2.0, "trained_length": 0})")),
+            "CONFIG_VALUE");
+}
+
+// A null says nothing, whichever value of whichever scaling it stands for.
+TEST(Config, a_value_that_is_null_is_no_leftover) {
+  for (const char* key : {"mixed_b", "attn_factor", "extrapolation_factor", "magnitude", "trained_length", "factor"}) {
+    EXPECT_EQ(code_of(model("llama", R"("rope_scaling": {"rope_type": "default", ")" + std::string(key) + "\": null}")),
+              "none")
+        << key;
+  }
 }
 
 TEST(Config, equal_frequency_factors_are_read_with_a_note) {
@@ -190,7 +233,7 @@ TEST(Config, gpt_oss_keeps_its_default_yarn_and_takes_only_the_base) {
   expect_near_relative(w[9], 0.0317056962);
   expect_near_relative(w[12], 0.00679495949);
   expect_near_relative(w[16], 4.56483919e-4);
-  expect_near_relative(frequencies(only(m).rope).attention_factor, 1.34657359);
+  expect_near_relative(frequencies(only(m).rope, 0).attention_factor, 1.34657359);
   EXPECT_TRUE(noted(m, "the default of gpt_oss"));
 }
 

@@ -214,7 +214,7 @@ TEST(ConfigCoverage, deepseek_v4_reads_flat_rope_parameters_as_rope_scaling) {
   const Model yarn = parse_config(keys + R"("rope_parameters": {"rope_type": "yarn", "factor": 8.0,
     "original_max_position_embeddings": 8192, "partial_rotary_factor": 0.25, "truncate": false}})");
   EXPECT_EQ(only(yarn).rope.rotary_dim, 64);
-  EXPECT_EQ(frequencies(only(yarn).rope).attention_factor, 1);
+  EXPECT_EQ(frequencies(only(yarn).rope, 0).attention_factor, 1);
   EXPECT_NEAR(inv_freq(only(yarn)).back(), 1.1361058795955614e-06, 4e-12);
   const Model both = parse_config(keys + R"("compress_rope_theta": 90000.0, "rope_parameters": {"main":
     {"rope_theta": 777777, "rope_type": "default"}}, "rope_scaling": {"type": "linear", "factor": 3}})");
@@ -284,7 +284,7 @@ TEST(ConfigCoverage, the_factor_of_longrope_may_be_below_one) {
   for (const char* factor : {"", R"(, "factor": 0.5)"}) {
     const Model m = parse_config(keys + factor + "}}");
     expect_close(inv_freq(only(m)), {0.9090908765792847, 0.0833333358168602, 0.007692307699471712});
-    EXPECT_EQ(frequencies(only(m).rope).attention_factor, 1) << factor;
+    EXPECT_EQ(frequencies(only(m).rope, 0).attention_factor, 1) << factor;
   }
   EXPECT_EQ(code_of(keys + R"(, "factor": 0}})"), "CONFIG_VALUE");
 }
@@ -302,9 +302,9 @@ TEST(ConfigCoverage, empty_rope_parameters_are_unscaled_where_the_class_default_
   const std::string keys = R"("hidden_size": 320, "num_attention_heads": 4, "head_dim": 80, "num_hidden_layers": 2, )";
   const Model empty = parse_config(R"({"model_type": "gpt_oss", )" + keys + R"("rope_parameters": {}})");
   expect_close(inv_freq(only(empty)), {1.0, 0.7423311471939087, 0.5510556101799011});
-  EXPECT_EQ(frequencies(only(empty).rope).attention_factor, 1);
+  EXPECT_EQ(frequencies(only(empty).rope, 0).attention_factor, 1);
   const Model old = parse_config(R"({"model_type": "gpt_oss", )" + keys + R"("rope_scaling": {}})");
-  EXPECT_NEAR(frequencies(only(old).rope).attention_factor, 1.3465735902799727, 1e-15);
+  EXPECT_NEAR(frequencies(only(old).rope, 0).attention_factor, 1.3465735902799727, 1e-15);
   const Model ministral = parse_config(R"({"model_type": "ministral3", )" + keys + R"("rope_parameters": {}})");
   EXPECT_EQ(only(ministral).rope.base, 10000);
 }

@@ -17,7 +17,8 @@ using namespace config_test;
 TEST(Config, an_unknown_model_type_needs_a_pairing) {
   const std::string json = model("something_new", R"("rope_theta": 3000.0)");
   EXPECT_EQ(code_of(json), "MODEL_TYPE");
-  EXPECT_NE(sentence_of(json).find("--pairing"), std::string::npos);
+  EXPECT_NE(sentence_of(json).find("no pairing is given"), std::string::npos);
+  EXPECT_EQ(sentence_of(json).find("--"), std::string::npos) << "the library has no command line";
   const Model m = parse_config(json, {.pairing = Pairing::interleaved});
   EXPECT_EQ(only(m).rope.pairing, Pairing::interleaved);
   EXPECT_EQ(only(m).rope.base, 3000);
@@ -384,6 +385,26 @@ TEST(Config, a_folder_is_read_by_its_config_or_params) {
   EXPECT_EQ(read_config(folder).model_type, "llama");
   EXPECT_EQ(read_config(folder / "params.json").model_type, "mistral");
   std::filesystem::remove_all(folder);
+}
+
+TEST(Config, sentences_about_a_file_name_it_once) {
+  const auto file = std::filesystem::temp_directory_path() / "rotary_named_config.json";
+  for (const std::string& text :
+       {std::string("{"), model("something_new", ""), model("llama", R"("rope_theta": 1.0)"), std::string("[]")}) {
+    std::ofstream(file, std::ios::trunc) << text;
+    std::string sentence;
+    try {
+      read_config(file);
+    } catch (const Error& e) {
+      sentence = e.what();
+    }
+    const std::string where = "] " + file.string() + ": ";
+    const std::size_t named = sentence.find(where);
+    ASSERT_NE(named, std::string::npos) << sentence;
+    EXPECT_EQ(sentence.find(file.string(), named + where.size()), std::string::npos) << sentence;
+    EXPECT_EQ(std::string(sentence).erase(named + 2, where.size() - 2), sentence_of(text));
+  }
+  std::filesystem::remove(file);
 }
 
 }  // namespace

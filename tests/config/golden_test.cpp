@@ -86,7 +86,7 @@ void expect_rope(const ModelRope& got, const Json& want, const std::string& wher
   EXPECT_EQ(name(got.rope.scaling), want.at("scaling").get<std::string>()) << where;
   EXPECT_EQ(got.rope.base, want.at("base").get<double>()) << where;
 
-  const Frequencies trained = frequencies(got.rope);
+  const Frequencies trained = frequencies(got.rope, 0);
   EXPECT_EQ(axis_string(trained), want.at("axis").get<std::string>()) << where;
   expect_frequencies(trained, want, where);
   const Json& theirs = want.at("transformers");
@@ -173,7 +173,7 @@ TEST(Golden, meets_the_well_known_check_values) {
   for (const Check& check : checks) {
     const Model model = read_config(golden + "configs/" + check.config + ".json");
     ASSERT_LT(check.rope, model.ropes.size()) << check.config;
-    const Frequencies f = frequencies(model.ropes[check.rope].rope);
+    const Frequencies f = frequencies(model.ropes[check.rope].rope, 0);
     ASSERT_LT(check.pair, f.inv_freq.size()) << check.config;
     EXPECT_NEAR(f.inv_freq[check.pair], check.inv_freq, 2e-8 * check.inv_freq) << check.config << " " << check.pair;
     EXPECT_NEAR(f.attention_factor, check.attention_factor, 1e-8) << check.config;

@@ -25,6 +25,7 @@ const Positions64 places = {0, 1, 7, -3, 1000003, (std::int64_t{1} << 53) + 1};
 Rope rope_of(int head_dim, std::vector<double> inv_freq = {}, std::vector<double> multiplier = {}) {
   Rope rope;
   rope.head_dim = head_dim;
+  rope.pairing = Pairing::half;
   rope.inv_freq = std::move(inv_freq);
   rope.multiplier = std::move(multiplier);
   return rope;
@@ -38,8 +39,8 @@ std::vector<float> usual_input(std::size_t size) {
 }
 
 std::vector<float> turned(const Rope& rope, std::int64_t position, std::vector<float> x, Angles angles) {
-  const Table table(frequencies(rope), rope.pairing, Positions64{position}, angles);
-  rotate({x.data(), DType::f32, thd(1, 1, static_cast<int>(x.size()))}, table);
+  const Table table(frequencies(rope), position, angles);
+  rotate(heads(x, thd(1, 1, static_cast<int>(x.size()))), table);
   return x;
 }
 
@@ -53,13 +54,13 @@ void expect_near(const std::vector<float>& got, const std::vector<float>& wanted
 TEST(Clockwise, NegatesEverySinAndNothingElse) {
   const std::vector<double> real = {0, 0.5, -2.25, 1e9};
   for (const Angles angles : {Angles::exact, Angles::float32}) {
-    for (const DType rounding : {DType::f32, DType::f16, DType::bf16}) {
+    for (const Rounding rounding : {Rounding::f32, Rounding::f16, Rounding::bf16}) {
       Frequencies f = frequencies(rope_of(14));
       f.attention_factor = 1.25;
       f.inv_freq[3] = 0;
-      const Table plain(f, Pairing::half, Positions(real), {angles, rounding, nullptr});
+      const Table plain(f, real, {angles, rounding});
       f.clockwise = true;
-      const Table table(f, Pairing::half, Positions(real), {angles, rounding, nullptr});
+      const Table table(f, real, {angles, rounding});
       ASSERT_EQ(table.sin().size(), plain.sin().size());
       for (std::size_t i = 0; i < table.sin().size(); ++i) {
         EXPECT_EQ(std::memcmp(&table.cos()[i], &plain.cos()[i], sizeof(float)), 0) << i;
@@ -71,8 +72,8 @@ TEST(Clockwise, NegatesEverySinAndNothingElse) {
 }
 
 TEST(Clockwise, HasTheSinMinusZeroAtPositionZero) {
-  Frequencies f{.inv_freq = {1, 0}, .clockwise = true};
-  const Table table(f, Pairing::half, Positions64{0});
+  const Frequencies f{.inv_freq = {1, 0}, .pairing = Pairing::half, .clockwise = true};
+  const Table table(f, 0);
   for (const float sin : table.sin()) {
     EXPECT_EQ(sin, 0);
     EXPECT_TRUE(std::signbit(sin));
@@ -83,9 +84,10 @@ TEST(Clockwise, IsTheTransposedRotationBitForBit) {
   for (const Pairing pairing : {Pairing::half, Pairing::interleaved}) {
     for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
       Frequencies f = frequencies(rope_of(32));
-      const Table plain(f, pairing, places);
+      f.pairing = pairing;
+      const Table plain(f, places);
       f.clockwise = true;
-      const Table table(f, pairing, places);
+      const Table table(f, places);
       const auto tokens = static_cast<std::int64_t>(places.size());
       std::vector<std::byte> x(places.size() * 3 * 32 * size_of(dtype));
       tests::Random random(3);
@@ -96,12 +98,12 @@ TEST(Clockwise, IsTheTransposedRotationBitForBit) {
       std::vector<std::byte> there = x, back = x, reference = x;
       const Layout layout = thd(tokens, 3, 32);
       rotate({there.data(), dtype, layout}, table);
-      rotate_backward({back.data(), dtype, layout}, plain);
+      rotate({back.data(), dtype, layout}, plain, Direction::backward);
       EXPECT_EQ(there, back);
       reference::rotate({x.data(), dtype, layout}, {reference.data(), dtype, layout}, table);
       EXPECT_EQ(there, reference);
       there = back = x;
-      rotate_backward({there.data(), dtype, layout}, table);
+      rotate({there.data(), dtype, layout}, table, Direction::backward);
       rotate({back.data(), dtype, layout}, plain);
       EXPECT_EQ(there, back);
     }
@@ -141,7 +143,7 @@ TEST(GivenFrequencies, StandForBaseAndScalingOfWhichTheAttentionFactorStays) {
 
 TEST(GivenFrequencies, DriveTheTableNegativeOnesBackwards) {
   const Frequencies f = frequencies(rope_of(8, {0.5, 0, -0.25, 0.0078125}));
-  const Table table(f, Pairing::half, Positions64{7, 1000003});
+  const Table table(f, {7, 1000003});
   const std::vector<float> cos = {-0.9364566802978516F, 1, -0.17824605107307434F, 0.9985049962997437F,
                                   -0.2469954490661621F, 1, 0.6135978102684021F,   -0.8153331279754639F};
   const std::vector<float> sin = {-0.35078322887420654F, 0, -0.983985960483551F, 0.05466024577617645F,
@@ -153,8 +155,8 @@ TEST(GivenFrequencies, DriveTheTableNegativeOnesBackwards) {
 TEST(GivenFrequencies, OutsideFloat32AreExactOnly) {
   const Frequencies f = frequencies(rope_of(4, {1e300, 1}));
   EXPECT_TRUE(f.inv_freq_float32.empty());
-  EXPECT_NO_THROW(Table(f, Pairing::half, Positions64{1}));
-  expect_error("SCALING", "finite in float32", [&] { Table(f, Pairing::half, Positions64{1}, Angles::float32); });
+  EXPECT_NO_THROW(Table(f, 1));
+  expect_error("SCALING", "finite in float32", [&] { Table(f, 1, Angles::float32); });
 }
 
 TEST(GivenFrequencies, MustBeFiniteAndOnePerPair) {
@@ -227,7 +229,7 @@ TEST_F(LearnedFiles, AtItsStartTheModelTurnsByYarnAloneAndTheNotesSaySo) {
   EXPECT_EQ(only(m).log_multiplier.front(), "rotary_emb.alpha");
   EXPECT_TRUE(noted(m, "exp(rotary_emb.alpha)"));
   EXPECT_TRUE(noted(m, "--weights FILE"));
-  EXPECT_EQ(frequencies(only(m).rope).inv_freq[4], 4.8828125e-06);
+  EXPECT_EQ(frequencies(only(m).rope, 0).inv_freq[4], 4.8828125e-06);
 }
 
 TEST_F(LearnedFiles, ACheckpointGivesItsMultiplier) {
@@ -236,7 +238,7 @@ TEST_F(LearnedFiles, ACheckpointGivesItsMultiplier) {
   const std::vector<double> exact = {
       0.6065306597126334236, 0.26879349473083120336,   0.038959052844563197633,  0.01151956679873441433,
       4.8828125e-6,          1.0612302404267229018e-6, 6.2696553549206127152e-7, 1.3626466016655549519e-7};
-  const std::vector<double> got = frequencies(only(m).rope).inv_freq;
+  const std::vector<double> got = frequencies(only(m).rope, 0).inv_freq;
   ASSERT_EQ(got.size(), exact.size());
   for (std::size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], exact[i], 4.5e-16 * exact[i]) << i;
   EXPECT_FALSE(noted(m, "--weights FILE"));
@@ -338,7 +340,7 @@ TEST_F(LearnedFiles, ABufferThatDiffersIsToldAndNotUsed) {
                                                floats("encoder.rotary_emb.inv_freq", {1, 0.5F})}));
   EXPECT_TRUE(noted(m, "rope.freqs: not the frequencies of rope 0, pair 1 has 0.25 there and 0.1 here; not used"));
   EXPECT_TRUE(noted(m, "encoder.rotary_emb.inv_freq: 2 values, which fit no rope here, not used"));
-  EXPECT_EQ(frequencies(only(m).rope).inv_freq[1], 0.1);
+  EXPECT_EQ(frequencies(only(m).rope, 0).inv_freq[1], 0.1);
   Model none = small_llama();
   apply_weights(none, write("other.safetensors", {floats("lm_head.weight", {1})}));
   EXPECT_TRUE(noted(none, "holds no tensor of frequencies: nothing changed"));
@@ -376,7 +378,7 @@ TEST_F(LearnedFiles, InvFreqIsTheOnlyTensorOrTheOneOfThatName) {
 TEST_F(LearnedFiles, SetInvFreqReplacesWhatTheModelLearns) {
   Model m = read_large4();
   set_inv_freq(m, 0, {8, 7, 6, 5, 4, 3, 2, 1}, "mine.npy");
-  EXPECT_EQ(frequencies(only(m).rope).inv_freq[0], 8);
+  EXPECT_EQ(frequencies(only(m).rope, 0).inv_freq[0], 8);
   EXPECT_FALSE(noted(m, "--weights FILE"));
   EXPECT_TRUE(noted(m, "turns by the frequencies of mine.npy"));
   EXPECT_EQ(only(m).origins.back().value, "inv_freq");

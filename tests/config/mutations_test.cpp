@@ -39,8 +39,7 @@ std::string line_of(const ModelRope& model) {
     line.append(reinterpret_cast<const char*>(&value), sizeof value);
   };
   std::vector<std::int64_t> lengths = {0};
-  const Scaling& scaling = model.rope.scaling;
-  if (std::holds_alternative<Dynamic>(scaling) || std::holds_alternative<LongRope>(scaling)) lengths.push_back(1 << 24);
+  if (depends_on_length(model.rope.scaling)) lengths.push_back(1 << 24);
   for (const std::int64_t length : lengths) {
     const Frequencies f = frequencies(model.rope, length);
     for (const double inv_freq : f.inv_freq) add(inv_freq);

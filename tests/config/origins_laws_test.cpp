@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -16,6 +17,7 @@
 
 #include "origins_helpers.h"
 #include "rotary/config.h"
+#include "src/values/scaling_fields.h"
 
 namespace rotary {
 namespace {
@@ -65,32 +67,24 @@ Json::json_pointer pointer_to(std::string path) {
 
 template <typename T>
 std::optional<double> as_number(const T& value) {
-  if constexpr (std::is_arithmetic_v<T>) {
+  if constexpr (std::is_same_v<T, double> || std::is_same_v<T, std::int64_t>) {
     return static_cast<double>(value);
-  } else if constexpr (std::is_same_v<T, std::optional<double>>) {
-    return value;
   } else {
     return std::nullopt;
   }
 }
 
-// The numbers of a rope by the names that origins have; those of its scaling are there when the method has them.
-template <typename Method>
-void add_scaling(std::map<std::string, std::optional<double>>& values, const Method& m) {
-  if constexpr (requires { m.factor; }) values["scaling.factor"] = as_number(m.factor);
-  if constexpr (requires { m.trained_length; }) values["scaling.trained_length"] = as_number(m.trained_length);
-  if constexpr (requires { m.low; }) values["scaling.low"] = m.low;
-  if constexpr (requires { m.high; }) values["scaling.high"] = m.high;
-  if constexpr (requires { m.fraction; }) values["scaling.fraction"] = m.fraction;
-  if constexpr (requires { m.beta_fast; }) {
-    values["scaling.beta_fast"] = m.beta_fast;
-    values["scaling.beta_slow"] = m.beta_slow;
-    values["scaling.truncate"] = std::nullopt;
-  }
-  if constexpr (requires { m.long_factor; }) {
-    values["scaling.short_factor"] = std::nullopt;
-    values["scaling.long_factor"] = std::nullopt;
-  }
+// The values of a scaling by the names that origins have. One that is not given, or is the default where transformers
+// has no key for it, need not have an origin.
+template <typename S>
+void add_scaling(std::map<std::string, std::optional<double>>& values, const S& scaling) {
+  const S usual;
+  scalings::for_each_field(scaling, [&](const auto& field, const auto& value) {
+    using Value = std::decay_t<decltype(value)>;
+    const bool may_lack_one = std::is_same_v<Value, std::optional<double>> ||
+                              (field.key_of != scalings::KeyOf::transformers && value == usual.*field.member);
+    if (!may_lack_one) values[std::string("scaling.") + field.name] = as_number(value);
+  });
 }
 
 std::map<std::string, std::optional<double>> values_of(const ModelRope& used) {

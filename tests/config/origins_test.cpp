@@ -376,5 +376,13 @@ context | given | qwen3.context_length
 )");
 }
 
+TEST(Origins, AreReadBackFromTheirNames) {
+  for (const Origin origin : {Origin::given, Origin::model_default, Origin::derived}) {
+    EXPECT_EQ(parse_origin(name(origin)), origin);
+  }
+  test::expect_error("VALUE", "must be given, default or derived but got \"model_default\"",
+                     [] { parse_origin("model_default"); });
+}
+
 }  // namespace
 }  // namespace rotary

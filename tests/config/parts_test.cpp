@@ -129,7 +129,7 @@ TEST(Config, an_mla_head_turns_its_last_block) {
   EXPECT_EQ(only(m).rope.pairing, Pairing::interleaved_to_half);
   expect_near_relative(inv_freq(only(m))[16], 0.0055);
   expect_near_relative(inv_freq(only(m))[31], 3.33380358e-06);
-  EXPECT_EQ(frequencies(only(m).rope).attention_factor, 1);
+  EXPECT_EQ(frequencies(only(m).rope, 0).attention_factor, 1);
   EXPECT_EQ(only(parse_config(json + R"(, "rope_interleave": false})")).rope.pairing, Pairing::half);
 }
 
@@ -209,7 +209,7 @@ TEST(Config, minimax_m3s_tower_turns_78_of_80_elements_on_three_axes) {
       parse_config(R"({"model_type": "minimax_m3_vl", "vision_config": {"model_type": "minimax_m3_vl_vision",
     "hidden_size": 1280, "num_attention_heads": 16, "num_hidden_layers": 2}})");
   EXPECT_EQ(only(m).rope.rotary_dim, 78);
-  EXPECT_EQ(frequencies(only(m).rope).axes(), 3);
+  EXPECT_EQ(frequencies(only(m).rope, 0).axes(), 3);
 }
 
 TEST(Config, a_nested_path_is_the_part) {
@@ -304,7 +304,7 @@ TEST(Config, mistrals_yarn_names_its_betas_alpha_and_beta) {
   const Yarn read = std::get<Yarn>(only(parse_config(yarn)).rope.scaling);
   EXPECT_EQ(read.beta_fast, 30);
   EXPECT_EQ(read.beta_slow, 2);
-  EXPECT_EQ(frequencies(only(parse_config(yarn)).rope).attention_factor, 1);
+  EXPECT_EQ(frequencies(only(parse_config(yarn)).rope, 0).attention_factor, 1);
 }
 
 TEST(Config, metas_params_scale_by_eight_where_they_say_use_scaled_rope) {
@@ -365,7 +365,7 @@ TEST(Config, deepseek_v4_turns_the_end_of_the_head_and_scales_compressed_layers_
   EXPECT_STREQ(name(m.ropes[0].rope.scaling), "default");
   EXPECT_EQ(m.ropes[1].layers, (Layers{1, 2}));
   EXPECT_EQ(m.ropes[1].rope.base, 160000);
-  EXPECT_EQ(frequencies(m.ropes[1].rope).attention_factor, 1);
+  EXPECT_EQ(frequencies(m.ropes[1].rope, 0).attention_factor, 1);
 }
 
 }  // namespace

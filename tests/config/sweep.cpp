@@ -103,8 +103,8 @@ class Pair {
     const auto axes = std::max(ours.axes(), 1);
     std::vector<double> position(theirs_.position);
     position.resize(static_cast<std::size_t>(axes), position.back());
-    const Table table(ours, ours_.rope.pairing, Positions(position, axes));
-    rotate(Heads{x.data(), DType::f32, thd(1, 1, n)}, table);
+    const Table table(ours, Positions(position, axes));
+    rotate(heads(x, thd(1, 1, n)), table);
     double angle = 0;
     for (std::size_t i = 0; i < ours.inv_freq.size(); ++i) {
       const double p = position[ours.axis.empty() ? 0 : ours.axis[i]];

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -265,14 +266,38 @@ TEST(FrequencyLaws, TheCallersRoundingModeHasNoEffect) {
   }
 }
 
-TEST(FrequencyLaws, NamesAreThePublishedOnes) {
+TEST(FrequencyLaws, NamesAreThePublishedOnesAndUnique) {
   const std::pair<Scaling, const char*> names[] = {
-      {Unscaled{}, "default"},  {Linear{}, "linear"},   {Ntk{}, "ntk"},
-      {NtkFixed{}, "ntk"},      {Dynamic{}, "dynamic"}, {Yarn{}, "yarn"},
-      {LongRope{}, "longrope"}, {Llama3{}, "llama3"},   {Proportional{}, "proportional"}};
+      {Unscaled{}, "default"},   {Linear{}, "linear"},   {Ntk{}, "ntk"},
+      {NtkFixed{}, "ntk_fixed"}, {Dynamic{}, "dynamic"}, {Yarn{}, "yarn"},
+      {LongRope{}, "longrope"},  {Llama3{}, "llama3"},   {Proportional{}, "proportional"}};
+  std::set<std::string> unique;
   for (const auto& [scaling, expected] : names) {
     EXPECT_STREQ(name(scaling), expected);
+    EXPECT_EQ(parse_scaling(expected), scaling);  // with its default values
+    unique.insert(name(scaling));
   }
+  EXPECT_EQ(unique.size(), std::variant_size_v<Scaling>);
+}
+
+TEST(FrequencyLaws, OnlyDynamicAndLongropeDependOnTheLength) {
+  LongRope longrope{.short_factor = {1, 2}, .long_factor = {4, 8}, .trained_length = 4096, .factor = 4};
+  for (const Scaling& s : std::vector<Scaling>{Unscaled{}, Linear{4}, Ntk{4}, NtkFixed{4, {}}, Dynamic{4, 4096},
+                                               yarn(4, 4096), longrope, Llama3{4, 4096, 1, 4}, Proportional{0.5, 4}}) {
+    const bool depends = inv_freq(rope_of(4, 1e4, s), 8192) != inv_freq(rope_of(4, 1e4, s), 4096);
+    EXPECT_EQ(depends_on_length(s), depends) << name(s);
+  }
+}
+
+TEST(FrequencyLaws, ScalingsAreEqualWhereTheirValuesAre) {
+  EXPECT_EQ(Scaling(yarn(4, 4096)), Scaling(yarn(4, 4096)));
+  EXPECT_NE(Scaling(yarn(4, 4096)), Scaling(yarn(4, 8192)));
+  EXPECT_NE(Scaling(Linear{2}), Scaling(Ntk{2}));
+  Rope a = rope_of(4, 1e4, Linear{2});
+  const Rope b = a;
+  EXPECT_EQ(a, b);
+  a.inv_freq = {1, 2};
+  EXPECT_NE(a, b);
 }
 
 // ---- errors ----
@@ -307,6 +332,20 @@ TEST(FrequencyErrors, FactorsBelowOneSayWhatTheyWouldDo) {
                               Llama3{factor, 8192, 1, 4}, Proportional{1, factor}}) {
       const std::string start = std::string("SCALING: [frequencies] ") + name(s) + " factor must be";
       EXPECT_TRUE(error_of(rope_of(4, 1e4, s)).starts_with(start)) << error_of(rope_of(4, 1e4, s));
+    }
+  }
+}
+
+TEST(FrequencyErrors, AScalingThatIsUnknownIsToldAllNames) {
+  for (const std::string word : {"", "NTK", "ntk-fixed", "none"}) {
+    try {
+      parse_scaling(word);
+      ADD_FAILURE() << word;
+    } catch (const Error& error) {
+      EXPECT_EQ(std::string(error.code()) + ": " + error.what(),
+                "SCALING: [parse_scaling] a scaling must be default, linear, ntk, ntk_fixed, dynamic, yarn, longrope, "
+                "llama3 or proportional but got '" +
+                    word + "'");
     }
   }
 }

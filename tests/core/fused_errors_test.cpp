@@ -1,6 +1,7 @@
 // What the fused calls refuse, with which sentence, and which neighbours in one memory they let through.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
 
 #include "rotate/overlap.h"

@@ -67,7 +67,7 @@ TEST(Gguf, EveryGoldenFileHasTheRopesThatItsFormulaGives) {
     SCOPED_TRACE(item.key());
     const std::string file = item.value().value("file", item.key());
     const Model model = read_config(golden / (file + ".gguf"));
-    EXPECT_EQ(model.model_type, item.value().at("model_type"));
+    EXPECT_EQ(model.model_type, item.value().at("model_type").get<std::string>());
     const auto& ropes = item.value().at("ropes");
     ASSERT_EQ(model.ropes.size(), ropes.size());
     for (std::size_t i = 0; i < ropes.size(); ++i) {
@@ -213,7 +213,7 @@ TEST(Gguf, AFactorMultipliesTheTensorsFactors) {
   const std::string front = test::gguf_front(1, test::gguf_model_keys + 1) + test::gguf_model("llama") +
                             key_f32("llama.rope.scaling.factor", 4) + test::gguf_tensor("rope_freqs.weight", {8}, 0, 0);
   const Model model = read_bytes(test::gguf_with_tensor(front, data));
-  const std::vector<double> got = frequencies(config_test::only(model).rope).inv_freq;
+  const std::vector<double> got = frequencies(config_test::only(model).rope, 0).inv_freq;
   for (std::size_t i = 0; i < 8; ++i) {
     config_test::expect_near_relative(got.at(i), std::pow(10000.0, -2.0 * static_cast<double>(i) / 16) / 8, 1e-15);
   }
@@ -225,7 +225,7 @@ TEST(Gguf, TheLogMultiplierMakesYarnsMagnitudeARatio) {
     const std::string keys = gguf_key(name + ".rope.scaling.type", text, gguf_text("yarn")) +
                              key_f32(name + ".rope.scaling.factor", 16) + gguf_number(name + ".context_length", 4096) +
                              key_f32(name + ".rope.scaling.yarn_log_multiplier", multiplier);
-    return frequencies(config_test::only(read_bytes(gguf_file(name, 4, keys))).rope).attention_factor;
+    return frequencies(config_test::only(read_bytes(gguf_file(name, 4, keys))).rope, 0).attention_factor;
   };
   const double whole = 0.1 * std::log(16.0) + 1;
   config_test::expect_near_relative(attention("mistral3", 0.5F), whole / (0.05 * std::log(16.0) + 1), 1e-15);
@@ -242,8 +242,8 @@ TEST(Gguf, YarnIsDividedByTheTensorsFactors) {
   std::string data;
   for (int i = 0; i < 8; ++i) data += gguf_value(i < 4 ? 1.0F : 3.0F);
   const Model divided = read_bytes(test::gguf_with_tensor(front, data));
-  const Frequencies got = frequencies(config_test::only(divided).rope);
-  const Frequencies yarn = frequencies(config_test::only(read_bytes(gguf_file("llama", 3, keys))).rope);
+  const Frequencies got = frequencies(config_test::only(divided).rope, 0);
+  const Frequencies yarn = frequencies(config_test::only(read_bytes(gguf_file("llama", 3, keys))).rope, 0);
   for (std::size_t i = 0; i < 8; ++i) {
     config_test::expect_near_relative(got.inv_freq.at(i), yarn.inv_freq.at(i) / (i < 4 ? 1 : 3), 4e-16);
   }

@@ -52,9 +52,9 @@ void one(const std::string& input) {
     require(used.rope.rotary_dim >= 2 && used.first + used.rope.rotary_dim <= used.rope.head_dim,
             "a rope fits its head");
     try {
-      require(frequencies(used.rope).inv_freq.size() == static_cast<std::size_t>(used.rope.rotary_dim / 2), "pairs");
+      require(frequencies(used.rope, 0).inv_freq.size() == static_cast<std::size_t>(used.rope.rotary_dim / 2), "pairs");
     } catch (const Error& error) {
-      require(std::string(rotary::name(error.code())) == "SCALING", std::string(rotary::name(error.code())) + std::string(": ") + error.what());
+      require(error.code() == Code::SCALING, std::string(name(error.code())) + ": " + error.what());
     }
   }
 }

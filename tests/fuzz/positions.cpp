@@ -16,13 +16,13 @@ std::vector<std::string> words() {
 void one(const std::string& input) {
   try {
     const std::vector<std::int64_t> positions = cli::parse_ranges(input);
-    require(!positions.empty() && positions.size() <= static_cast<std::size_t>(cli::most_positions), "count");
+    require(!positions.empty() && positions.size() <= static_cast<std::size_t>(cli::max_positions), "count");
     if (positions.size() > 1000) return;
     std::string spelled;
     for (const std::int64_t position : positions) spelled += (spelled.empty() ? "" : ",") + std::to_string(position);
     require(cli::parse_ranges(spelled) == positions, "positions spelled out must give themselves: " + spelled);
   } catch (const Error& error) {
-    require(std::string(rotary::name(error.code())) == "POSITION", "unexpected code " + std::string(rotary::name(error.code())));
+    require(error.code() == Code::POSITION, "unexpected code " + std::string(name(error.code())));
   }
 }
 

@@ -21,7 +21,7 @@ TEST(GpuAbsent, RefusesWithOneSentence) {
   const auto refuses = [&](const auto& call) { expect_error("CUDA", sentence, call); };
   refuses([&] { gpu::device_name(); });
   refuses([&] { gpu::synchronize(); });
-  refuses([&] { gpu::Frequencies({{1.0, 0.5}}, Pairing::half); });
+  refuses([&] { gpu::Frequencies(rotary::Frequencies{.inv_freq = {1.0, 0.5}, .pairing = Pairing::half}); });
   refuses([&] { gpu::Table(x, x, 8, Pairing::half); });
   refuses([&] { gpu::Table::borrow(x.data(), x.data(), 8, Pairing::half, 2); });
   refuses([&] { gpu::Table::borrow(nullptr, nullptr, 8, Pairing::half, 0); });
@@ -29,25 +29,22 @@ TEST(GpuAbsent, RefusesWithOneSentence) {
   refuses([&] { none.host(); });
   refuses([&] { gpu::rotate(heads, none); });
   refuses([&] { gpu::rotate_qk(heads, heads, none); });
-  refuses([&] { gpu::rotate_qk(heads, heads, heads, heads, none); });
+  refuses([&] { gpu::rotate_qk({heads, heads}, {heads, heads}, none); });
   refuses([&] { gpu::rotate(heads, heads, none); });
-  refuses([&] { gpu::rotate_backward(heads, none); });
-  refuses([&] { gpu::rotate_backward(heads, heads, none); });
-  refuses([&] { gpu::rotate_qk_backward(heads, heads, none); });
-  refuses([&] { gpu::rotate_qk_backward(heads, heads, heads, heads, none); });
   refuses([&] { gpu::rms_norm(heads, heads, {}); });
   refuses([&] { gpu::append(heads, heads, {}, {}); });
   refuses([&] { gpu::rotate_append(heads, heads, heads, heads, none, {}, {}); });
   refuses([&] { gpu::norm_rotate_append(heads, 1, heads, {}, {}, none, {}, {}); });
 }
 
-TEST(GpuAbsent, LetsPlainValuesBe) {
+TEST(GpuAbsent, LetsDescriptionsBe) {
   const gpu::Cache cache = gpu::hnd(nullptr, nullptr, 4, 16, 8, 128);
   EXPECT_EQ(cache.page_stride, 16 * 8 * 128);
   EXPECT_EQ(cache.head_stride, 16 * 128);
   EXPECT_EQ(gpu::nhd(nullptr, nullptr, 4, 16, 8, 128).token_stride, 8 * 128);
   const std::int64_t p[2] = {};
-  EXPECT_EQ(gpu::Positions(p, 2).tokens, 2);
+  EXPECT_EQ(gpu::Positions(p, 2).tokens(), 2);
+  EXPECT_EQ(gpu::parse_cache_type("f8_e4m3"), gpu::CacheType::f8_e4m3);
   EXPECT_EQ(gpu::Slots::flat(p).slot, p);
   EXPECT_EQ(gpu::Slots::paged(nullptr, nullptr, nullptr, nullptr, 3).sequences, 3);
   gpu::Table table;

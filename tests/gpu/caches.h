@@ -1,4 +1,4 @@
-// Paged caches, slots, norms and packed heads for the tests of the fused verbs: on the host and on the device alike.
+// Paged caches, slots, norms and packed heads for the tests of the fused operations: on the host and on the device alike.
 #pragma once
 
 #include <limits>
@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "device_heads.h"
-#include "plain.h"
+#include "oracle.h"
 
 namespace rotary::tests {
 
@@ -216,11 +216,11 @@ struct RandomNorm {
 // ---- what turns ----
 
 // A table, or what tables are made of: turns by either.
-struct Turn {
-  Turn(Random& random, int pairs, Pairing pairing, std::int64_t batch, std::int64_t tokens)
+struct RandomRotation {
+  RandomRotation(Random& random, int pairs, Pairing pairing, std::int64_t batch, std::int64_t tokens)
       : rows_of_table(random() % 2 == 0 ? 1 : static_cast<int>(batch)),
         table(upload(random_table(random, tokens, pairs, pairing, rows_of_table))),
-        frequencies(of(pairs), pairing),
+        frequencies(with(of(pairs), pairing)),
         positions(random_positions(random, rows_of_table * tokens)) {
     if (random() % 2 == 0) {
       by.emplace(table);

@@ -1,4 +1,4 @@
-// For the tests of the verbs on the device: memory there between guards, tables, and what to skip where no device is.
+// For the tests of operations on the device: memory there between guards, tables, and what to skip where no device is.
 // The same tests run on the emulator (ROTARY_GPU_EMULATED) and on a GPU.
 #pragma once
 
@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <span>
 #include <stdexcept>
@@ -148,6 +149,20 @@ inline Device device_for(const Layout& l, DType dtype, int elements = 0) {
 }
 inline Device device_for(const Layout& l, DType dtype, const Bytes& data, int elements = 0) {
   return Device(data.data(), bytes_of(l, dtype), static_cast<std::size_t>(elements) * size_of(dtype));
+}
+
+// The frequencies with that pairing.
+inline Frequencies with(Frequencies f, Pairing pairing) {
+  f.pairing = pairing;
+  return f;
+}
+
+inline constexpr std::array roundings{Rounding::f32, Rounding::f16, Rounding::bf16};
+
+// A temporary as an lvalue, until the end of the full expression: gpu::Rotation takes no temporary table.
+template <class T>
+T& lvalue(T&& temporary) {
+  return temporary;
 }
 
 inline gpu::Table upload(const Table& t) {

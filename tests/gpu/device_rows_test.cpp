@@ -22,7 +22,7 @@ constexpr std::int64_t least64 = std::numeric_limits<std::int64_t>::min();
 constexpr std::int64_t most64 = std::numeric_limits<std::int64_t>::max();
 
 std::int64_t made_slowly = 0;
-CosSin counted_round_once(const Dyadic& position, double inv_freq, double factor, DType type) noexcept {
+CosSin counted_round_once(const Dyadic& position, double inv_freq, double factor, Rounding type) noexcept {
   ++made_slowly;
   return round_once(position, inv_freq, factor, type);
 }
@@ -42,7 +42,7 @@ namespace {
 
 // A host's frequencies as the kernel reads them: on the emulator the device's memory is the host's.
 struct Arrays {
-  gpu::FrequencyArrays plain;
+  gpu::FrequencyArrays device;
   std::vector<std::uint64_t> limbs;
   std::vector<float> float32;
   explicit Arrays(const Frequencies& f) : limbs(3 * f.inv_freq.size()), float32(f.inv_freq_float32) {
@@ -53,15 +53,15 @@ struct Arrays {
       for (std::size_t k = 0; k < 3; ++k) limbs[k * pairs + i] = of_pair[k];
     }
     if (float32.empty()) float32.assign(f.inv_freq.begin(), f.inv_freq.end());
-    plain.pairs = static_cast<int>(pairs);
-    plain.clockwise = f.clockwise;
-    plain.decidable = decidable(f.attention_factor);
-    plain.attention_factor = f.attention_factor;
-    plain.factor_float32 = static_cast<float>(f.attention_factor);
-    plain.limbs = limbs.data();
-    plain.inv_freq = f.inv_freq.data();
-    plain.inv_freq_float32 = float32.data();
-    plain.axis = f.axis.empty() ? nullptr : f.axis.data();
+    device.pairs = static_cast<int>(pairs);
+    device.clockwise = f.clockwise;
+    device.decidable = decidable(f.attention_factor);
+    device.attention_factor = f.attention_factor;
+    device.factor_float32 = static_cast<float>(f.attention_factor);
+    device.limbs = limbs.data();
+    device.inv_freq = f.inv_freq.data();
+    device.inv_freq_float32 = float32.data();
+    device.axis = f.axis.empty() ? nullptr : f.axis.data();
   }
 };
 
@@ -74,7 +74,7 @@ template <class P>
 Rows rows_of(const Frequencies& f, const std::vector<P>& p, const TableOptions& options, int axes = 1) {
   const Arrays arrays(f);
   gpu::TableJob job;
-  job.frequencies = arrays.plain;
+  job.frequencies = arrays.device;
   if constexpr (std::is_same_v<P, std::int64_t>) job.positions.i64 = p.data();
   if constexpr (std::is_same_v<P, std::int32_t>) job.positions.i32 = p.data();
   if constexpr (std::is_same_v<P, double>) job.positions.f64 = p.data();
@@ -103,7 +103,9 @@ std::int64_t expect_rows_of_the_host(const Frequencies& f, const std::vector<P>&
   const Rows rows = rows_of(f, p, options, axes);
   using Host = std::conditional_t<std::is_same_v<P, double>, double, std::int64_t>;
   const std::vector<Host> host(p.begin(), p.end());
-  const Table table(f, Pairing::half, Positions(host, axes), options);
+  Frequencies paired = f;
+  paired.pairing = Pairing::half;
+  const Table table(paired, Positions(host, axes), options);
   EXPECT_TRUE(same_bits(rows.cos, table.cos())) << "factor " << f.attention_factor;
   EXPECT_TRUE(same_bits(rows.sin, table.sin())) << "factor " << f.attention_factor;
   return rows.slow;
@@ -132,7 +134,7 @@ std::vector<std::int64_t> of_every_size(std::mt19937_64& random) {
   return p;
 }
 
-constexpr TableOptions float32 = {Angles::float32, DType::f32, nullptr};
+const TableOptions float32 = {Angles::float32, Rounding::f32};
 
 TEST(DeviceRows, OfIntegersAreTheHostsAndNearlyAllQuick) {
   for (const double base : {1e4, 5e5, 1e6}) {
@@ -190,9 +192,9 @@ TEST(DeviceRows, OfAnyFiniteFrequencyFactorAndFractionAreTheHosts) {
     f.inv_freq = {0,    -0.0, 5e-324, -1e-310, 1e-200, -1e-60, 1e-31,  1e-20,
                   1e-7, 0.3,  -1,     6.2832,  -100.5, 1e22,   -1e200, 1e308};
     f.attention_factor = factor;
-    for (const DType rounding : {DType::f32, DType::f16, DType::bf16}) {
-      expect_rows_of_the_host(f, p, {Angles::exact, rounding, nullptr});
-      expect_rows_of_the_host(f, reals, {Angles::exact, rounding, nullptr});
+    for (const Rounding rounding : {Rounding::f32, Rounding::f16, Rounding::bf16}) {
+      expect_rows_of_the_host(f, p, {Angles::exact, rounding});
+      expect_rows_of_the_host(f, reals, {Angles::exact, rounding});
     }
   }
 }
@@ -201,14 +203,14 @@ TEST(DeviceRows, RoundedToF16AndBf16AreTheHosts) {
   std::mt19937_64 random(5);
   std::vector<std::int64_t> p = {0, least64};
   for (int k = 0; k < 300; ++k) p.push_back(static_cast<std::int64_t>(random() % (1 << 20)));
-  for (const DType rounding : {DType::f16, DType::bf16}) {
+  for (const Rounding rounding : {Rounding::f16, Rounding::bf16}) {
     for (const double factor : {1.0, 1e-3, 6e-8, 0x1p-25, 1 + 0x1p-9, 1 + 0x1p-12, 65519.0, 65520.0, 1e30}) {
       Frequencies f = geometric(1e9, 24, factor);
       f.inv_freq.push_back(0);
       f.clockwise = factor > 1;
-      const std::int64_t slow = expect_rows_of_the_host(f, p, {Angles::exact, rounding, nullptr});
+      const std::int64_t slow = expect_rows_of_the_host(f, p, {Angles::exact, rounding});
       EXPECT_TRUE(factor != 1.0 || slow <= 30) << slow;
-      if (factor < 1e38) expect_rows_of_the_host(f, p, {Angles::float32, rounding, nullptr});
+      if (factor < 1e38) expect_rows_of_the_host(f, p, {Angles::float32, rounding});
     }
   }
 }
@@ -258,9 +260,9 @@ TEST(DeviceRows, OfWhatIsNotFiniteAreNan) {
   f.axis = {0, 1, 0, 1};
   const std::vector<double> p = {1, std::nan(""), 3, infinity,
                                  5, -infinity};  // axis 0: 1, nan, 3; axis 1: inf, 5, -inf
-  for (const DType rounding : {DType::f32, DType::f16, DType::bf16}) {
+  for (const Rounding rounding : {Rounding::f32, Rounding::f16, Rounding::bf16}) {
     for (const Angles angles : {Angles::exact, Angles::float32}) {
-      const Rows rows = rows_of(f, p, {angles, rounding, nullptr}, 2);
+      const Rows rows = rows_of(f, p, {angles, rounding}, 2);
       for (std::size_t i = 0; i < 12; ++i) {
         const std::size_t row = i / 4, axis = i % 2;
         EXPECT_EQ(std::isnan(rows.cos[i]), !std::isfinite(p[axis * 3 + row])) << i;
@@ -270,8 +272,8 @@ TEST(DeviceRows, OfWhatIsNotFiniteAreNan) {
   }
   f = geometric(1e4, 2);
   f.inv_freq[1] = 1e38;
-  for (const DType rounding : {DType::f32, DType::f16, DType::bf16}) {
-    const Rows rows = rows_of(f, std::vector<std::int64_t>{2, 100}, {Angles::float32, rounding, nullptr});
+  for (const Rounding rounding : {Rounding::f32, Rounding::f16, Rounding::bf16}) {
+    const Rows rows = rows_of(f, std::vector<std::int64_t>{2, 100}, {Angles::float32, rounding});
     EXPECT_TRUE(!std::isnan(rows.cos[1]) && !std::isnan(rows.cos[2]));
     EXPECT_TRUE(std::isnan(rows.cos[3]) && std::isnan(rows.sin[3]));
   }

@@ -130,7 +130,7 @@ TEST(DeviceAngle, TurnsAreThoseOfMpfr) {
   EXPECT_EQ(device::turns_of(-5e-324), 0u);
 }
 
-TEST(DeviceAngle, TurnsAPairAsTheReferenceDoes) {
+TEST(DeviceAngle, RotatesAPairAsTheReferenceDoes) {
   std::mt19937_64 random(3);
   const float infinity = std::numeric_limits<float>::infinity();
   const float edges[] = {0.0f, -0.0f, 1.0f, -1.0f, 1e-40f, -1e-45f, 3e38f, infinity, -infinity, std::nanf("")};
@@ -147,11 +147,11 @@ TEST(DeviceAngle, TurnsAPairAsTheReferenceDoes) {
     const float c[] = {by.cos}, s[] = {by.sin};
     const Table table(c, s, 1, Pairing::half);
     const float in[2] = {any(), any()};
-    for (const bool backward : {false, true}) {
+    for (const Direction direction : {Direction::forward, Direction::backward}) {
       float right[2] = {in[0], in[1]}, got[2] = {in[0], in[1]};
       const Heads heads{right, DType::f32, thd(1, 1, 2)};
-      backward ? reference::rotate_backward(heads, heads, table) : reference::rotate(heads, heads, table);
-      backward ? device::turn_backward(got[0], got[1], by) : device::turn(got[0], got[1], by);
+      reference::rotate(heads, heads, table, direction);
+      (direction == Direction::backward ? device::rotate_backward : device::rotate)(got[0], got[1], by);
       ASSERT_TRUE(same(got[0], right[0]) && same(got[1], right[1])) << in[0] << " " << in[1] << " by " << c[0];
     }
   }

@@ -46,7 +46,7 @@ cudaError_t launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, cudaStr
   return cudaLaunchKernelEx(&config, kernel, arguments...);
 }
 
-// In each order, and once more in the plain one.
+// In each order, and once more forward.
 template <typename Body>
 void in_every_order(Body body) {
   for (const auto& [order, seed] : {std::pair{Order::forward, 1},

@@ -1,4 +1,4 @@
-// What the fused verbs on the device refuse, with which sentence, and which neighbours in one memory they let through.
+// What the fused operations on the device refuse, with which sentence, and which neighbours in one memory they let through.
 #include <functional>
 #include <limits>
 
@@ -8,7 +8,7 @@
 namespace rotary::tests {
 namespace {
 
-class GpuFusedDoor : public Gpu {
+class GpuFusedChecks : public Gpu {
  protected:
   static constexpr std::int64_t tokens = 3, pages = 4;
   static constexpr int head_dim = 16, page_size = 4;
@@ -44,7 +44,7 @@ class GpuFusedDoor : public Gpu {
 
 // ---- rms_norm ----
 
-TEST_F(GpuFusedDoor, NormsNothingThatItCannot) {
+TEST_F(GpuFusedChecks, NormsNothingThatItCannot) {
   gpu::Norm norm;
   expect_error("SHAPE", "[rms_norm] out must have the shape of x, [2, 3, 4, 16], but got [2, 3, 2, 16]",
                [&] { gpu::rms_norm(q(), at(3072, kv_layout), norm); });
@@ -54,7 +54,7 @@ TEST_F(GpuFusedDoor, NormsNothingThatItCannot) {
     gpu::rms_norm(Heads{nullptr, DType::f32, q_layout}, q_out(), norm);
   });
   expect_error("ALIAS",
-               "[rms_norm] x and out must be apart or the same with the same strides but out begins 1 elements from x",
+               "[rms_norm] x and out must not overlap, or be the same with the same strides, but out begins 1 elements from x",
                [&] { gpu::rms_norm(q(), at(1, q_layout), norm); });
   Layout overlapping = q_layout;
   overlapping.head_stride = 15;
@@ -64,7 +64,7 @@ TEST_F(GpuFusedDoor, NormsNothingThatItCannot) {
   EXPECT_NO_THROW(gpu::rms_norm(at(0, overlapping), q_out(), norm)) << "read only";
 }
 
-TEST_F(GpuFusedDoor, SaysWhatIsWrongWithANorm) {
+TEST_F(GpuFusedChecks, SaysWhatIsWrongWithANorm) {
   gpu::Norm norm;
   norm.dtype = static_cast<DType>(7);
   expect_error("DTYPE", "[rms_norm] the norm's weight must be f32, f16 or bf16 but got value 7",
@@ -77,20 +77,20 @@ TEST_F(GpuFusedDoor, SaysWhatIsWrongWithANorm) {
   EXPECT_NO_THROW(gpu::rms_norm(q(), q_out(), norm));
   norm = {};
   norm.eps = -1e-3f;
-  expect_error("VALUE", "[rms_norm] the norm's eps must be finite and not negative but is -0.001",
+  expect_error("VALUE", "[rms_norm] the norm's eps must be finite and not negative but got -0.001",
                [&] { gpu::rms_norm(q(), q_out(), norm); });
   norm.eps = -1e-9f;
-  expect_error("VALUE", "[rms_norm] the norm's eps must be finite and not negative but is -1e-09",
+  expect_error("VALUE", "[rms_norm] the norm's eps must be finite and not negative but got -1e-09",
                [&] { gpu::rms_norm(q(), q_out(), norm); });
   norm.eps = std::numeric_limits<float>::infinity();
-  expect_error("VALUE", "[norm_rotate_append] q_norm's eps must be finite and not negative but is inf",
+  expect_error("VALUE", "[norm_rotate_append] q_norm's eps must be finite and not negative but got inf",
                [&] { norm_rotate_append(2, q_out(), norm); });
   norm.eps = std::numeric_limits<float>::quiet_NaN();
   EXPECT_THROW(gpu::rms_norm(q(), q_out(), norm), Error);
 }
 
 // A weight, a slot and so on inside what is written.
-TEST_F(GpuFusedDoor, RefusesToWriteOverWhatSaysHow) {
+TEST_F(GpuFusedChecks, RefusesToWriteOverWhatSaysHow) {
   const auto refuses = [](const std::string& sentence, const auto& call) {
     expect_error("ALIAS",
                  (sentence + " but their elements overlap, or interleave with strides that are not the same").c_str(),
@@ -99,11 +99,11 @@ TEST_F(GpuFusedDoor, RefusesToWriteOverWhatSaysHow) {
   gpu::Norm in_out, in_cache;
   in_out.weight = q_out().data;
   in_cache.weight = memory.data() + 4 * (6144 - 15);
-  refuses("[rms_norm] what is written to out must be apart from the norm's weight",
+  refuses("[rms_norm] what is written to out must not overlap the norm's weight",
           [&] { gpu::rms_norm(q(), q_out(), in_out); });
-  refuses("[norm_rotate_append] what is written to q_out must be apart from q_norm's weight",
+  refuses("[norm_rotate_append] what is written to q_out must not overlap q_norm's weight",
           [&] { norm_rotate_append(2, q_out(), in_out); });
-  refuses("[norm_rotate_append] what is written to the cache's v must be apart from k_norm's weight",
+  refuses("[norm_rotate_append] what is written to the cache's v must not overlap k_norm's weight",
           [&] { norm_rotate_append(2, q_out(), {}, in_cache); });
   in_cache.weight = memory.data() + 4 * (6144 - 16);
   EXPECT_NO_THROW(norm_rotate_append(2, q_out(), {}, in_cache));
@@ -113,7 +113,7 @@ TEST_F(GpuFusedDoor, RefusesToWriteOverWhatSaysHow) {
   const auto* four = slot_memory.as<const std::int32_t>();
   const auto* k_cache = reinterpret_cast<const std::int32_t*>(cache().k);
   const auto to = [&](const gpu::Slots& s) { gpu::append(k(), v(), cache(), s); };
-  const std::string k_written = "[append] what is written to the cache's k must be apart from ";
+  const std::string k_written = "[append] what is written to the cache's k must not overlap ";
   refuses(k_written + "the slot mapping",
           [&] { to(gpu::Slots::flat(reinterpret_cast<const std::int64_t*>(k_cache - 2))); });
   refuses(k_written + "indptr", [&] { to(gpu::Slots::paged(k_cache - 2, four, four, four, 2)); });
@@ -124,19 +124,19 @@ TEST_F(GpuFusedDoor, RefusesToWriteOverWhatSaysHow) {
   c.type = gpu::CacheType::f8_e4m3;
   c.scales = static_cast<const float*>(c.k);
   refuses(k_written + "scales", [&] { append(c); });
-  refuses("[rotate_append] what is written to q_out must be apart from the slot mapping", [&] {
+  refuses("[rotate_append] what is written to q_out must not overlap the slot mapping", [&] {
     gpu::rotate_append(q(), q_out(), k(), v(), table, cache(),
                        gpu::Slots::flat(static_cast<const std::int64_t*>(q_out().data)));
   });
   const gpu::Table rows = gpu::Table::borrow(memory.as<const float>() + 8192, static_cast<const float*>(cache().v), 8,
                                              Pairing::half, tokens);
-  refuses("[rotate_append] what is written to the cache's v must be apart from the table's sin",
+  refuses("[rotate_append] what is written to the cache's v must not overlap the table's sin",
           [&] { gpu::rotate_append(q(), q_out(), k(), v(), rows, cache(), slots); });
 }
 
 // ---- caches and slots ----
 
-TEST_F(GpuFusedDoor, SaysWhatIsWrongWithACache) {
+TEST_F(GpuFusedChecks, SaysWhatIsWrongWithACache) {
   const auto with = [&](auto change) {
     gpu::Cache c = cache();
     change(c);
@@ -170,15 +170,15 @@ TEST_F(GpuFusedDoor, SaysWhatIsWrongWithACache) {
   EXPECT_THROW(gpu::hnd(nullptr, nullptr, std::int64_t{1} << 60, 16, 2, 16), Error);
 }
 
-TEST_F(GpuFusedDoor, SaysWhatIsWrongWithScales) {
+TEST_F(GpuFusedChecks, SaysWhatIsWrongWithScales) {
   gpu::Cache c = cache();
   c.k_scale = 0;
   EXPECT_NO_THROW(append(c)) << "of a cache that has no use for them";
   c.type = gpu::CacheType::f8_e4m3;
-  expect_error("VALUE", "[append] k_scale must be finite and above 0 but is 0", [&] { append(c); });
+  expect_error("VALUE", "[append] k_scale must be finite and above 0 but got 0", [&] { append(c); });
   c.k_scale = 1;
   c.v_scale = -2.5e-9f;
-  expect_error("VALUE", "[append] v_scale must be finite and above 0 but is -2.5e-09", [&] { append(c); });
+  expect_error("VALUE", "[append] v_scale must be finite and above 0 but got -2.5e-09", [&] { append(c); });
   c.v_scale = std::numeric_limits<float>::infinity();
   EXPECT_THROW(append(c), Error);
   c.scales = reinterpret_cast<const float*>(memory.data() + 4 * 8192 + 1);
@@ -187,7 +187,7 @@ TEST_F(GpuFusedDoor, SaysWhatIsWrongWithScales) {
   EXPECT_NO_THROW(append(c)) << "those by value do not count then";
 }
 
-TEST_F(GpuFusedDoor, SaysWhatIsWrongWithSlots) {
+TEST_F(GpuFusedChecks, SaysWhatIsWrongWithSlots) {
   const auto* four = slot_memory.as<const std::int32_t>();
   const auto to = [&](const gpu::Slots& s) { gpu::append(k(), v(), cache(), s); };
   expect_error("SHAPE", "[append] slots must be given by a slot mapping or by pages but got neither",
@@ -199,7 +199,7 @@ TEST_F(GpuFusedDoor, SaysWhatIsWrongWithSlots) {
   });
   expect_error("DTYPE", "[append] the slot mapping must be aligned to 8 bytes but got an address 4 beyond",
                [&] { to(gpu::Slots::flat(reinterpret_cast<const std::int64_t*>(slot_memory.data() + 4))); });
-  expect_error("SHAPE", "[append] sequences must not be negative but is -1",
+  expect_error("SHAPE", "[append] sequences must not be negative but got -1",
                [&] { to(gpu::Slots::paged(four, four, four, four, -1)); });
   expect_error("SHAPE", "[append] indptr must point to its elements but got null",
                [&] { to(gpu::Slots::paged(nullptr, four, four, four, 1)); });
@@ -217,7 +217,7 @@ TEST_F(GpuFusedDoor, SaysWhatIsWrongWithSlots) {
 
 // ---- q, k and v ----
 
-TEST_F(GpuFusedDoor, RefusesKAndVThatAreNoPair) {
+TEST_F(GpuFusedChecks, RefusesKAndVThatAreNoPair) {
   expect_error("SHAPE", "[append] v must have the shape of k, [2, 3, 2, 16], but got [2, 3, 4, 16]",
                [&] { gpu::append(k(), at(2048, q_layout), cache(), slots); });
   expect_error("DTYPE", "[append] k and v must have one dtype but got f32 and bf16",
@@ -234,7 +234,7 @@ TEST_F(GpuFusedDoor, RefusesKAndVThatAreNoPair) {
                [&] { gpu::append(k(), at(2048, backwards), cache(), slots); });
 }
 
-TEST_F(GpuFusedDoor, RefusesQThatDoesNotGoWithK) {
+TEST_F(GpuFusedChecks, RefusesQThatDoesNotGoWithK) {
   expect_error(
       "SHAPE",
       "[rotate_append] q and k must have one batch, tokens and head_dim but got [2, 3, 4, 20] and [2, 3, 2, 16]", [&] {
@@ -245,14 +245,14 @@ TEST_F(GpuFusedDoor, RefusesQThatDoesNotGoWithK) {
     gpu::rotate_append(at(0, q_layout, DType::bf16), at(3072, q_layout, DType::bf16), k(), v(), table, cache(), slots);
   });
   expect_error("SHAPE", "[rotate_append] table has 2 rows but q has 3 tokens",
-               [&] { gpu::rotate_append(q(), q_out(), k(), v(), upload(table_of(2, 8)), cache(), slots); });
+               [&] { gpu::rotate_append(q(), q_out(), k(), v(), lvalue(upload(table_of(2, 8))), cache(), slots); });
   expect_error("SHAPE", "[rotate_append] rotary_dim must be at most head_dim 16 but the table's is 18",
-               [&] { gpu::rotate_append(q(), q_out(), k(), v(), upload(table_of(3, 9)), cache(), slots); });
+               [&] { gpu::rotate_append(q(), q_out(), k(), v(), lvalue(upload(table_of(3, 9))), cache(), slots); });
   expect_error("SHAPE", "[rotate_append] q_out must have the shape of q, [2, 3, 4, 16], but got [2, 3, 2, 16]",
                [&] { rotate_append(at(3072, kv_layout), cache()); });
 }
 
-TEST_F(GpuFusedDoor, RefusesHeadsThatAreNotThoseOfAPackedTensor) {
+TEST_F(GpuFusedChecks, RefusesHeadsThatAreNotThoseOfAPackedTensor) {
   expect_error("SHAPE", "[norm_rotate_append] kv_heads must not be negative but got -1",
                [&] { norm_rotate_append(-1, q_out()); });
   expect_error("SHAPE", "[norm_rotate_append] heads must be at least twice kv_heads but got 8 heads and 5 kv_heads",
@@ -264,7 +264,7 @@ TEST_F(GpuFusedDoor, RefusesHeadsThatAreNotThoseOfAPackedTensor) {
     gpu::norm_rotate_append(Heads{nullptr, DType::f32, qkv_layout}, 2, q_out(), {}, {}, table, cache(), slots);
   });
   expect_error("ALIAS",
-               "[norm_rotate_append] interleaved_to_half must turn q apart from qkv but q_out is q's part of it", [&] {
+               "[norm_rotate_append] interleaved_to_half must rotate q out of place but q_out is q's part of qkv", [&] {
                  const gpu::Table crossing = upload(table_of(tokens, 8, 1, Pairing::interleaved_to_half));
                  Layout part = qkv_layout;
                  part.heads = 4;
@@ -274,11 +274,11 @@ TEST_F(GpuFusedDoor, RefusesHeadsThatAreNotThoseOfAPackedTensor) {
 
 // ---- memory that they share ----
 
-TEST_F(GpuFusedDoor, RefusesMemoryThatMeets) {
+TEST_F(GpuFusedChecks, RefusesMemoryThatMeets) {
   gpu::Cache meeting = cache();
   meeting.v = static_cast<std::byte*>(meeting.k) + 64;
   expect_error("ALIAS",
-               "[append] what is written to the cache's k must be apart from the cache's v but their elements overlap, "
+               "[append] what is written to the cache's k must not overlap the cache's v but their elements overlap, "
                "or interleave with strides that are not the same",
                [&] { append(meeting); });
   meeting = cache();
@@ -292,7 +292,7 @@ TEST_F(GpuFusedDoor, RefusesMemoryThatMeets) {
   EXPECT_THROW(rotate_append(q_out(), meeting), Error) << "q_out";
   expect_error(
       "ALIAS",
-      "[rotate_append] what is written to q_out must be apart from v but their elements overlap, or interleave "
+      "[rotate_append] what is written to q_out must not overlap v but their elements overlap, or interleave "
       "with strides that are not the same",
       [&] { rotate_append(at(2048 + 32, q_layout), cache()); });
   EXPECT_THROW(rotate_append(at(1024, q_layout), cache()), Error) << "k";
@@ -301,7 +301,7 @@ TEST_F(GpuFusedDoor, RefusesMemoryThatMeets) {
 }
 
 // A long page_stride counts bytes for f8 and four times as many for f32: both must fit in 63 bits.
-TEST_F(GpuFusedDoor, TakesACacheOfF8AsFarAsItsBytesGo) {
+TEST_F(GpuFusedChecks, TakesACacheOfF8AsFarAsItsBytesGo) {
   gpu::Cache c = cache();
   c.type = gpu::CacheType::f8_e4m3;
   c.pages = 2;
@@ -311,7 +311,7 @@ TEST_F(GpuFusedDoor, TakesACacheOfF8AsFarAsItsBytesGo) {
   EXPECT_THROW(append(c), Error) << "they meet";
 }
 
-TEST_F(GpuFusedDoor, ReordersNoLongerHeadsInPlaceThanAKernelTakes) {
+TEST_F(GpuFusedChecks, ReordersNoLongerHeadsInPlaceThanAKernelTakes) {
   const Layout wide = thd(1, 1, 2050);
   const gpu::Table crossing = upload(table_of(1, 1025, 1, Pairing::interleaved_to_half));
   const Device caches{4 * 2 * 2050};
@@ -322,7 +322,7 @@ TEST_F(GpuFusedDoor, ReordersNoLongerHeadsInPlaceThanAKernelTakes) {
   EXPECT_NO_THROW(gpu::rotate_append(at(0, wide), at(2050, wide), at(4100, wide), at(6150, wide), crossing, to, slots));
 }
 
-TEST_F(GpuFusedDoor, LetsNeighboursInOneMemoryThrough) {
+TEST_F(GpuFusedChecks, LetsNeighboursInOneMemoryThrough) {
   EXPECT_NO_THROW(rotate_append(q(), cache())) << "q in place";
   EXPECT_NO_THROW(gpu::append(k(), k(), cache(), slots)) << "both may be read from one memory";
   gpu::Cache c = cache();
@@ -345,7 +345,7 @@ TEST_F(GpuFusedDoor, LetsNeighboursInOneMemoryThrough) {
   EXPECT_NO_THROW(gpu::synchronize());
 }
 
-TEST_F(GpuFusedDoor, DoesNothingWithoutElements) {
+TEST_F(GpuFusedChecks, DoesNothingWithoutElements) {
   const Layout none = bthd(2, 0, 4, head_dim), no_heads = bthd(2, tokens, 0, head_dim);
   const gpu::Table empty = upload(table_of(0, 8));
   const auto nowhere = [](const Layout& l) { return Heads{nullptr, DType::bf16, l}; };

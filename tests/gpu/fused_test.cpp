@@ -1,5 +1,4 @@
-// The fused verbs on the device against their unfused parts, and these against plain loops (gpu/plain.h): the same
-// bits.
+// The fused operations on the device against their parts, and these against simple loops (gpu/oracle.h): the same bits.
 #include "caches.h"
 #include "rotary/reference.h"
 
@@ -49,7 +48,7 @@ TEST_P(GpuAppend, PutsEachTokenToItsSlotAndNothingElsewhere) {
     const Device on_k = device_for(k_layout, dtype, k, misalignment(random)), on_v = device_for(v_layout, dtype, v);
     const DeviceCache device(cache);
     order_threads(random);
-    plain::append({k.data(), dtype, k_layout}, {v.data(), dtype, v_layout}, cache.host(), slots.host());
+    oracle::append({k.data(), dtype, k_layout}, {v.data(), dtype, v_layout}, cache.host(), slots.host());
     gpu::append({on_k.data(), dtype, k_layout}, {on_v.data(), dtype, v_layout}, device.cache, slots.device());
     ASSERT_TRUE(same_cache(device.got_k(), cache.k, cache, 0)) << "k";
     ASSERT_TRUE(same_cache(device.got_v(), cache.v, cache, 0)) << "v";
@@ -65,9 +64,9 @@ TEST_P(GpuAppend, RoundsToTheNearestE4m3) {
   for (const float scale : {1.0f, 0.37f, 1e-4f, 512.0f, 0x1p126f, 0x1p127f}) {
     Bytes x(bytes_of(l, dtype));
     for (std::int64_t i = 0; i < extent(l); ++i) {
-      const double value = plain::values_of_e4m3()[random() % 127] * scale;  // and what lies about the middle of two
+      const double value = oracle::values_of_e4m3()[random() % 127] * scale;  // and what lies about the middle of two
       const std::uint32_t near =
-          ~0u + plain::narrow(static_cast<float>(value * (1 + below(random, 16) / 16.0 / 8)), dtype);
+          ~0u + oracle::narrow(static_cast<float>(value * (1 + below(random, 16) / 16.0 / 8)), dtype);
       set_bits(
           x.data(), dtype, i,
           dtype != DType::f32 ? static_cast<std::uint32_t>(i) : near + static_cast<std::uint32_t>(below(random, 3)));
@@ -81,7 +80,7 @@ TEST_P(GpuAppend, RoundsToTheNearestE4m3) {
     std::iota(to.begin(), to.end(), 0);
     const Device on_x = device_for(l, dtype, x), on_to(to);
     const DeviceCache device(cache);
-    plain::append({x.data(), dtype, l}, {x.data(), dtype, l}, cache.host(), gpu::Slots::flat(to.data()));
+    oracle::append({x.data(), dtype, l}, {x.data(), dtype, l}, cache.host(), gpu::Slots::flat(to.data()));
     gpu::append({on_x.data(), dtype, l}, {on_x.data(), dtype, l}, device.cache,
                 gpu::Slots::flat(on_to.as<const std::int64_t>()));
     EXPECT_TRUE(same_cache(device.got_k(), cache.k, cache, 0)) << scale;
@@ -109,8 +108,8 @@ TEST_P(GpuAppend, ReachesOffsetsBeyondTwoToTheThirtyOneElements) {
     Bytes wanted(128 * each), got(128 * each);
     for (std::int64_t page = 0; page < 2; ++page) {
       for (std::int64_t h = 0; h < 2; ++h) {
-        const std::int64_t from = plain::offset(l, 0, 1 - page, h);
-        plain::store({x.data(), dtype, l}, from, cache, wanted.data(), 1, h * 64);
+        const std::int64_t from = oracle::offset(l, 0, 1 - page, h);
+        oracle::store({x.data(), dtype, l}, from, cache, wanted.data(), 1, h * 64);
       }
       for (const std::int64_t part : {0, 256}) {  // k, v
         sparse.read(got.data(), (page * far + part) * static_cast<std::int64_t>(each), got.size());
@@ -133,7 +132,7 @@ INSTANTIATE_TEST_SUITE_P(Fused, GpuAppend, ::testing::ValuesIn(dtypes),
 
 class GpuNorm : public GpuWith<DType> {};
 
-TEST_P(GpuNorm, EqualsThePlainLoopBitForBit) {
+TEST_P(GpuNorm, EqualsTheLoopBitForBit) {
   const DType dtype = GetParam();
   Random random(3);
   for (int round = 0; round < 150; ++round) {
@@ -150,7 +149,7 @@ TEST_P(GpuNorm, EqualsThePlainLoopBitForBit) {
     const Device in = device_for(from, dtype, x, misalignment(random));
     const Device out = device_for(to, dtype, wanted, misalignment(random));
     order_threads(random);
-    plain::rms_norm({x.data(), dtype, from}, {wanted.data(), dtype, to}, norm.on_host());
+    oracle::rms_norm({x.data(), dtype, from}, {wanted.data(), dtype, to}, norm.on_host());
     const Device& written = in_place ? in : out;
     gpu::rms_norm({in.data(), dtype, from}, {written.data(), dtype, to}, norm.on_device());
     ASSERT_TRUE(same_heads(written.get(), wanted, dtype, to, head_dim));
@@ -171,7 +170,7 @@ TEST_P(GpuNorm, IsNearTheRealNumber) {
       std::vector<float> weights(5 * static_cast<std::size_t>(head_dim));
       for (float& w : weights) w = normal(random);
       for (std::size_t i = 0; i < count; ++i) {
-        set_bits(x.data(), dtype, static_cast<std::int64_t>(i), plain::narrow(normal(random), dtype));
+        set_bits(x.data(), dtype, static_cast<std::int64_t>(i), oracle::narrow(normal(random), dtype));
       }
       const ConstHeads host{x.data(), dtype, l};
       const Device in = device_for(l, dtype, x), out = device_for(l, dtype), w(weights);
@@ -184,13 +183,13 @@ TEST_P(GpuNorm, IsNearTheRealNumber) {
       for (std::size_t begin = 0; begin < count; begin += over) {
         long double sum = 0;
         for (std::size_t i = begin; i < begin + over; ++i) {
-          sum += std::pow(static_cast<long double>(plain::at(host, static_cast<std::int64_t>(i))), 2);
+          sum += std::pow(static_cast<long double>(oracle::at(host, static_cast<std::int64_t>(i))), 2);
         }
         const long double root = std::sqrt(sum / static_cast<long double>(over) + static_cast<long double>(norm.eps));
         for (std::size_t i = begin; i < begin + over; ++i) {
-          const long double value = plain::at(host, static_cast<std::int64_t>(i));
+          const long double value = oracle::at(host, static_cast<std::int64_t>(i));
           const auto real = static_cast<double>(value / root * static_cast<long double>(weights[i - begin]));
-          const float y = plain::at({got.data(), dtype, l}, static_cast<std::int64_t>(i));
+          const float y = oracle::at({got.data(), dtype, l}, static_cast<std::int64_t>(i));
           ASSERT_NEAR(y, real, std::fabs(real) * (2.1 * unit + 6 * 0x1p-24) + 1e-7) << head_dim << " " << i;
         }
       }
@@ -201,9 +200,9 @@ TEST_P(GpuNorm, IsNearTheRealNumber) {
 INSTANTIATE_TEST_SUITE_P(Fused, GpuNorm, ::testing::ValuesIn(dtypes),
                          [](const auto& p) { return std::string(name(p.param)); });
 
-// ---- the fused verbs ----
+// ---- the fused operations ----
 
-// NaNs of normed and turned elements are as good as others; what lies between keeps its bits.
+// NaNs of normed and rotated elements are as good as others; what lies between keeps its bits.
 std::vector<bool> loose_q(const Layout& all, const Layout& q) {
   std::vector<bool> turns = turned(q, q.head_dim);
   turns.resize(static_cast<std::size_t>(extent(all)));
@@ -229,25 +228,25 @@ TEST_P(GpuFused, RotateAppendEqualsRotateThenAppend) {
                  (in_place ? ", in place" : ""));
     RandomSlots slots(random, cache, s.batch * s.tokens);
     const gpu::Slots on_device = slots.device();
-    const Turn turn(random, rotary_dim / 2, pairing, s.batch, s.tokens);
+    const RandomRotation rotation(random, rotary_dim / 2, pairing, s.batch, s.tokens);
     const Bytes q = hard_values(random, dtype, extent(from)), k = hard_values(random, dtype, extent(k_layout));
     const Device on_q = device_for(from, dtype, q, misalignment(random)), on_k = device_for(k_layout, dtype, k);
     const Device on_v = device_for(v_layout, dtype, hard_values(random, dtype, extent(v_layout)));
     const Bytes before = patterned(bytes_of(to, dtype));
-    const Device q_wanted = device_for(to, dtype, before), q_apart = device_for(to, dtype, before);
+    const Device q_wanted = device_for(to, dtype, before), q_elsewhere = device_for(to, dtype, before);
     const DeviceCache wanted(cache), got(cache);
     order_threads(random);
 
     const Layout near = bthd(s.batch, s.tokens, s.kv_heads, head_dim);
-    const Device k_turned = device_for(near, dtype);
+    const Device k_rotated = device_for(near, dtype);
     const ConstHeads q_in{on_q.data(), dtype, from}, k_in{on_k.data(), dtype, k_layout},
         v_in{on_v.data(), dtype, v_layout};
-    gpu::rotate(q_in, {q_wanted.data(), dtype, to}, *turn.by);
-    gpu::rotate(k_in, {k_turned.data(), dtype, near}, *turn.by);
-    gpu::append({k_turned.data(), dtype, near}, v_in, wanted.cache, on_device);
+    gpu::rotate(q_in, {q_wanted.data(), dtype, to}, *rotation.by);
+    gpu::rotate(k_in, {k_rotated.data(), dtype, near}, *rotation.by);
+    gpu::append({k_rotated.data(), dtype, near}, v_in, wanted.cache, on_device);
 
-    const Device& q_out = in_place ? on_q : q_apart;
-    gpu::rotate_append(q_in, {q_out.data(), dtype, to}, k_in, v_in, *turn.by, got.cache, on_device);
+    const Device& q_out = in_place ? on_q : q_elsewhere;
+    gpu::rotate_append(q_in, {q_out.data(), dtype, to}, k_in, v_in, *rotation.by, got.cache, on_device);
     Bytes q_now = q_wanted.get();
     if (in_place) {  // what lies between the heads of q keeps its bits
       const std::vector<bool> ours = turned(to, head_dim);
@@ -280,11 +279,11 @@ TEST_P(GpuFused, NormRotateAppendEqualsNormThenRotateThenAppend) {
                  (q_norm.norm.across_heads ? ", q across" : "") + (k_norm.norm.across_heads ? ", k across" : ""));
     RandomSlots slots(random, cache, s.batch * s.tokens);
     const gpu::Slots on_device = slots.device();
-    const Turn turn(random, rotary_dim / 2, pairing, s.batch, s.tokens);
+    const RandomRotation rotation(random, rotary_dim / 2, pairing, s.batch, s.tokens);
     const Bytes qkv = hard_values(random, dtype, extent(packed));
     const Device on_qkv = device_for(packed, dtype, qkv, misalignment(random));
     Bytes q_wanted = in_place ? qkv : patterned(bytes_of(to, dtype));
-    const Device q_apart = device_for(to, dtype, patterned(bytes_of(to, dtype)), misalignment(random));
+    const Device q_elsewhere = device_for(to, dtype, patterned(bytes_of(to, dtype)), misalignment(random));
     const DeviceCache wanted(cache), got(cache);
     order_threads(random);
 
@@ -299,23 +298,23 @@ TEST_P(GpuFused, NormRotateAppendEqualsNormThenRotateThenAppend) {
     const Heads q_mid{q_normed.data(), dtype, q_near}, k_mid{k_normed.data(), dtype, k_near};
     gpu::rms_norm(part(0, s.q_heads), q_mid, q_norm.on_device());
     gpu::rms_norm(part(s.q_heads, s.kv_heads), k_mid, k_norm.on_device());
-    gpu::rotate_qk(q_mid, k_mid, *turn.by);
+    gpu::rotate_qk(q_mid, k_mid, *rotation.by);
     gpu::append(k_mid, part(s.q_heads + s.kv_heads, s.kv_heads), wanted.cache, on_device);
     const Bytes q_parts = q_normed.get();
     for (std::int64_t b = 0; b < s.batch; ++b) {
       for (std::int64_t t = 0; t < s.tokens; ++t) {
         for (std::int64_t h = 0; h < s.q_heads; ++h) {
           for (int d = 0; d < head_dim; ++d) {
-            set_bits(q_wanted.data(), dtype, plain::offset(to, b, t, h) + d,
-                     bits_at(q_parts.data(), dtype, plain::offset(q_near, b, t, h) + d));
+            set_bits(q_wanted.data(), dtype, oracle::offset(to, b, t, h) + d,
+                     bits_at(q_parts.data(), dtype, oracle::offset(q_near, b, t, h) + d));
           }
         }
       }
     }
 
-    const Device& q_out = in_place ? on_qkv : q_apart;
+    const Device& q_out = in_place ? on_qkv : q_elsewhere;
     gpu::norm_rotate_append({on_qkv.data(), dtype, packed}, s.kv_heads, {q_out.data(), dtype, to}, q_norm.on_device(),
-                            k_norm.on_device(), *turn.by, got.cache, on_device);
+                            k_norm.on_device(), *rotation.by, got.cache, on_device);
     const Layout& all = in_place ? packed : to;
     ASSERT_TRUE(same(q_out.get().data(), q_wanted.data(), dtype, extent(all), loose_q(all, to))) << "q";
     ASSERT_TRUE(same_cache(got.got_k(), wanted.got_k(), cache, head_dim)) << "k";
@@ -350,8 +349,8 @@ TEST_P(GpuFusedMany, NormRotateAppendEqualsItselfInParts) {
     norm.norm.across_heads = false;
     RandomSlots slots(random, cache, tokens);
     const gpu::Slots all_slots = slots.device();
-    const gpu::Frequencies frequencies(Turn::of(head_dim / 2), pairing);
-    const Device positions = Turn::random_positions(random, tokens);
+    const gpu::Frequencies frequencies(with(RandomRotation::of(head_dim / 2), pairing));
+    const Device positions = RandomRotation::random_positions(random, tokens);
     const Device on_qkv = device_for(packed, dtype, hard_values(random, dtype, extent(packed)));
     const Device q_wanted = device_for(q_layout, dtype), q_got = device_for(q_layout, dtype);
     const DeviceCache wanted(cache), got(cache);

@@ -1,5 +1,5 @@
 // A decode step captured in a CUDA graph and replayed with other positions, slots and values in the same memory; and
-// what the verbs do not do on the way: allocate, wait, copy, launch twice.
+// what operations do not do on the way: allocate, wait, copy, launch twice.
 #include <functional>
 #include <numeric>
 
@@ -120,7 +120,7 @@ struct Step {
   gpu::Cache cache() const { return gpu::nhd(k_cache.data(), v_cache.data(), pages, page_size, kv_heads, head_dim); }
   gpu::Slots to() const { return gpu::Slots::flat(slots.as<const std::int64_t>()); }
 
-  void turn(const gpu::Rotation& by, cudaStream_t stream) const {
+  void run(const gpu::Rotation& by, cudaStream_t stream) const {
     gpu::rotate_qk(q_heads_of(), k_heads_of(), by, stream);
     gpu::norm_rotate_append({qkv.data(), dtype, qkv_layout}, kv_heads, {q_out.data(), dtype, q_layout}, norm, norm, by,
                             cache(), to(), stream);
@@ -132,10 +132,10 @@ struct Step {
 
 // The same calls one by one, without a graph, in memory of their own.
 void expect_step(const Step& got, const Inputs& in, const Frequencies& f, bool with_table) {
-  const gpu::Frequencies on_device(f, Pairing::half);
+  const gpu::Frequencies on_device(with(f, Pairing::half));
   const Step wanted(in);
   const gpu::Table table(on_device, wanted.on_positions());
-  wanted.turn(with_table ? gpu::Rotation(table) : gpu::Rotation(on_device, wanted.on_positions()), nullptr);
+  wanted.run(with_table ? gpu::Rotation(table) : gpu::Rotation(on_device, wanted.on_positions()), nullptr);
   const std::vector<bool> q_turns = turned(q_layout, head_dim), k_turns = turned(k_layout, head_dim);
   EXPECT_TRUE(same(got.q.get().data(), wanted.q.get().data(), dtype, extent(q_layout), q_turns));
   EXPECT_TRUE(same(got.k.get().data(), wanted.k.get().data(), dtype, extent(k_layout), k_turns));
@@ -145,24 +145,24 @@ void expect_step(const Step& got, const Inputs& in, const Frequencies& f, bool w
   EXPECT_TRUE(got.v_cache.get() == wanted.v_cache.get());
   if (!with_table) return;
   Bytes q = in.q;
-  const Table rows(f, Pairing::half, Positions(in.positions));
+  const Table rows(with(f, Pairing::half), Positions(in.positions));
   reference::rotate({q.data(), dtype, q_layout}, {q.data(), dtype, q_layout}, rows);
   EXPECT_TRUE(same(got.q.get().data(), q.data(), dtype, extent(q_layout), q_turns)) << "the reference";
 }
 
 class GpuGraph : public Gpu {};
 
-TEST_F(GpuGraph, OfATableAndItsVerbsIsReplayedWithOtherPositions) {
+TEST_F(GpuGraph, OfATableAndItsRotationsIsReplayedWithOtherPositions) {
   Random random(1);
   const Frequencies f = yarn();
-  const gpu::Frequencies on_device(f, Pairing::half);
+  const gpu::Frequencies on_device(with(f, Pairing::half));
   const Stream stream;
   Step step{Inputs(random)};
   gpu::Table table;
   table.reserve(tokens, on_device.pairs());
   const Graph graph(stream, [&] {
     table.assign(on_device, step.on_positions(), {}, stream);
-    step.turn(table, stream);
+    step.run(table, stream);
   });
   EXPECT_EQ(graph.nodes, 3u) << "the table, q and k, the fused step";
   EXPECT_EQ(table.tokens(), tokens);
@@ -173,17 +173,17 @@ TEST_F(GpuGraph, OfATableAndItsVerbsIsReplayedWithOtherPositions) {
     order_threads(random);
     graph.replay();
     expect_step(step, in, f, true);
-    EXPECT_TRUE(same_rows(table.host(), Table(f, Pairing::half, Positions(in.positions))));
+    EXPECT_TRUE(same_rows(table.host(), Table(with(f, Pairing::half), Positions(in.positions))));
   }
 }
 
 TEST_F(GpuGraph, WithoutATableIsReplayedWithOtherPositions) {
   Random random(2);
   const Frequencies f = yarn();
-  const gpu::Frequencies on_device(f, Pairing::half);
+  const gpu::Frequencies on_device(with(f, Pairing::half));
   const Stream stream;
   Step step{Inputs(random)};
-  const Graph graph(stream, [&] { step.turn(gpu::Rotation(on_device, step.on_positions()), stream); });
+  const Graph graph(stream, [&] { step.run(gpu::Rotation(on_device, step.on_positions()), stream); });
   EXPECT_EQ(graph.nodes, 2u);
   for (int replay = 0; replay < 4; ++replay) {
     SCOPED_TRACE(replay);
@@ -195,10 +195,10 @@ TEST_F(GpuGraph, WithoutATableIsReplayedWithOtherPositions) {
   }
 }
 
-// Every verb, one launch each, in a graph of its own.
-TEST_F(GpuGraph, TakesEveryVerbAsOneLaunch) {
+// Every operation, one launch each, in a graph of its own.
+TEST_F(GpuGraph, TakesEveryOperationAsOneLaunch) {
   Random random(3);
-  const gpu::Frequencies on_device(yarn(), Pairing::half);
+  const gpu::Frequencies on_device(with(yarn(), Pairing::half));
   const Stream stream;
   const Inputs in(random);
   const Step step(in);
@@ -207,18 +207,18 @@ TEST_F(GpuGraph, TakesEveryVerbAsOneLaunch) {
   const Device k_out = device_for(k_layout, dtype);
   const Heads k_to{k_out.data(), dtype, k_layout};
   const ConstHeads qkv(step.qkv.data(), dtype, qkv_layout), v(step.k.data(), dtype, k_layout);
-  const std::pair<const char*, std::function<void()>> verbs[] = {
+  const std::pair<const char*, std::function<void()>> operations[] = {
       {"assign", [&] { table.assign(on_device, step.on_positions(), {}, stream); }},
       {"assign float32",
        [&] {
-         table.assign(on_device, step.on_positions(), {Angles::float32, DType::bf16}, stream);
+         table.assign(on_device, step.on_positions(), {Angles::float32, Rounding::bf16}, stream);
        }},
       {"rotate", [&] { gpu::rotate(q, table, stream); }},
-      {"rotate apart", [&] { gpu::rotate(q, q_out, table, stream); }},
+      {"rotate out of place", [&] { gpu::rotate(q, q_out, table, stream); }},
       {"rotate_qk", [&] { gpu::rotate_qk(q, k, table, stream); }},
-      {"rotate_qk apart", [&] { gpu::rotate_qk(q, q_out, k, k_to, table, stream); }},
-      {"rotate_backward", [&] { gpu::rotate_backward(q, table, stream); }},
-      {"rotate_qk_backward", [&] { gpu::rotate_qk_backward(q, k, table, stream); }},
+      {"rotate_qk out of place", [&] { gpu::rotate_qk({q, q_out}, {k, k_to}, table, stream); }},
+      {"rotate backward", [&] { gpu::rotate(q, table, {Direction::backward, stream}); }},
+      {"rotate_qk backward", [&] { gpu::rotate_qk(q, k, table, {Direction::backward, stream}); }},
       {"rms_norm", [&] { gpu::rms_norm(q, q_out, step.norm, stream); }},
       {"append", [&] { gpu::append(v, v, step.cache(), step.to(), stream); }},
       {"rotate_append", [&] { gpu::rotate_append(q, q_out, k, v, table, step.cache(), step.to(), stream); }},
@@ -227,7 +227,7 @@ TEST_F(GpuGraph, TakesEveryVerbAsOneLaunch) {
          gpu::norm_rotate_append(qkv, kv_heads, q_out, step.norm, step.norm, table, step.cache(), step.to(), stream);
        }},
   };
-  for (const auto& [name, call] : verbs) {
+  for (const auto& [name, call] : operations) {
     const Graph graph(stream, call);
     EXPECT_EQ(graph.nodes, 1u) << name;
     graph.replay();
@@ -247,7 +247,7 @@ TEST_F(GpuGraph, TakesEveryVerbAsOneLaunch) {
 // A graph would read them at each replay, from memory that may be gone by then.
 TEST_F(GpuGraph, TakesNoPositionsOfTheHosts) {
   const std::vector<std::int64_t> p(8, 7);
-  const gpu::Frequencies f(yarn(), Pairing::half);
+  const gpu::Frequencies f(with(yarn(), Pairing::half));
   const Stream stream;
   gpu::Table table(f, Positions(p), {}, stream);  // now large enough
   std::string said;
@@ -268,7 +268,7 @@ TEST_F(GpuGraph, TakesNoPositionsOfTheHosts) {
 TEST_F(GpuGraph, StandsWhereItsTableIsUsedForMoreInBetweenIfThatWasReserved) {
   Random random(4);
   const Frequencies f = yarn();
-  const gpu::Frequencies on_device(f, Pairing::half);
+  const gpu::Frequencies on_device(with(f, Pairing::half));
   const Stream stream;
   Step step{Inputs(random)};
   gpu::Table table;
@@ -276,7 +276,7 @@ TEST_F(GpuGraph, StandsWhereItsTableIsUsedForMoreInBetweenIfThatWasReserved) {
   const float* const rows = table.cos();
   const Graph graph(stream, [&] {
     table.assign(on_device, step.on_positions(), {}, stream);
-    step.turn(table, stream);
+    step.run(table, stream);
   });
   for (int replay = 0; replay < 2; ++replay) {
     table.assign(on_device, Positions(std::vector<std::int64_t>(100, replay)), {}, stream);
@@ -296,7 +296,7 @@ TEST_F(GpuGraph, ATableAllocatesOnlyWhereItHasNeverBeenAsLarge) {
 #else
   const std::vector<std::int64_t> p(100, 7);
   const Device d(p);
-  const gpu::Frequencies f(yarn(), Pairing::half);
+  const gpu::Frequencies f(with(yarn(), Pairing::half));
   const auto on = [&](std::int64_t n) { return gpu::Positions(d.as<const std::int64_t>(), n); };
   gpu::Table table;
   table.reserve(50, f.pairs());

@@ -1,5 +1,5 @@
-// Calls so large that a thread takes several heads, and a block several rows: against the processor's verbs and plain
-// loops.
+// Calls so large that a thread takes several heads, and a block several rows: against the CPU's operations and
+// simple loops.
 #include "caches.h"
 
 namespace rotary::tests {
@@ -42,10 +42,10 @@ Heads part(std::byte* data, const Many& m, std::int64_t first, std::int64_t head
   return {const_cast<void*>(x.data), x.dtype, x.layout};
 }
 
-TEST_F(GpuMany, HeadsOfAThreadTurnAllOfThem) {
+TEST_F(GpuMany, HeadsOfAThreadRotateAllOfThem) {
   Random random(1);
   const Many all[] = {{DType::bf16, 44000, 5, 3, 8, 8, 0},   // four heads to a thread, by 16 bytes
-                      {DType::f32, 1100, 33, 6, 64, 32, 0},  // some of the elements do not turn
+                      {DType::f32, 1100, 33, 6, 64, 32, 0},  // some of the elements are not rotated
                       {DType::f16, 27000, 5, 3, 4, 4, 1}};   // two, by elements
   for (const Many& m : all) {
     for (const Pairing pairing : pairings) {
@@ -61,14 +61,15 @@ TEST_F(GpuMany, HeadsOfAThreadTurnAllOfThem) {
 
       const Bytes near = ordinary_values(random, m.dtype, extent(packed));
       const Device from = device_for(packed, m.dtype, near, m.misaligned);
-      rotate_backward(part(near.data(), m, 0, m.q_heads), part(x.data(), m, 0, m.q_heads), table);
-      gpu::rotate_backward(part(std::as_const(from).data(), m, 0, m.q_heads), part(in.data(), m, 0, m.q_heads), rows);
+      rotate(part(near.data(), m, 0, m.q_heads), part(x.data(), m, 0, m.q_heads), table, Direction::backward);
+      gpu::rotate(part(std::as_const(from).data(), m, 0, m.q_heads), part(in.data(), m, 0, m.q_heads), rows,
+                  Direction::backward);
       ASSERT_TRUE(same(in.get().data(), x.data(), m.dtype, extent(packed), turned(packed, m.rotary_dim)));
     }
   }
 }
 
-TEST_F(GpuMany, RowsOfABlockAreNormedTurnedAndStoredAllOfThem) {
+TEST_F(GpuMany, RowsOfABlockAreNormedRotatedAndStoredAllOfThem) {
   Random random(2);
   const Many all[] = {{DType::f32, 33000, 5, 1, 8, 8, 0},     // in registers, four heads abreast
                       {DType::f32, 30000, 5, 1, 8, 4, 0},     // two
@@ -97,10 +98,10 @@ TEST_F(GpuMany, RowsOfABlockAreNormedTurnedAndStoredAllOfThem) {
     norm.weight = weights.data();
     Bytes q(bytes_of(q_layout, m.dtype)), k(bytes_of(k_layout, m.dtype));
     const Heads q_wanted{q.data(), m.dtype, q_layout}, k_wanted{k.data(), m.dtype, k_layout};
-    plain::rms_norm(part(qkv.data(), m, 0, m.q_heads), q_wanted, norm);
-    plain::rms_norm(part(qkv.data(), m, m.q_heads, m.kv_heads), k_wanted, norm);
+    oracle::rms_norm(part(qkv.data(), m, 0, m.q_heads), q_wanted, norm);
+    oracle::rms_norm(part(qkv.data(), m, m.q_heads, m.kv_heads), k_wanted, norm);
     rotate_qk(q_wanted, k_wanted, table);
-    plain::append(k_wanted, part(qkv.data(), m, m.q_heads + m.kv_heads, m.kv_heads), cache.host(), slots.host());
+    oracle::append(k_wanted, part(qkv.data(), m, m.q_heads + m.kv_heads, m.kv_heads), cache.host(), slots.host());
 
     norm.weight = on_weights.data();
     gpu::norm_rotate_append({on_qkv.data(), m.dtype, packed}, m.kv_heads, {q_out.data(), m.dtype, q_layout}, norm, norm,

@@ -7,22 +7,7 @@
 namespace rotary::tests {
 namespace {
 
-void turn(const ConstHeads& x, const Heads& out, const gpu::Rotation& by, bool backward) {
-  backward ? gpu::rotate_backward(x, out, by) : gpu::rotate(x, out, by);
-}
-void turn(const Heads& x, const gpu::Rotation& by, bool backward) {
-  backward ? gpu::rotate_backward(x, by) : gpu::rotate(x, by);
-}
-void turn_qk(const ConstHeads& q, const Heads& q_out, const ConstHeads& k, const Heads& k_out, const gpu::Rotation& by,
-             bool backward) {
-  backward ? gpu::rotate_qk_backward(q, q_out, k, k_out, by) : gpu::rotate_qk(q, q_out, k, k_out, by);
-}
-void turn_qk(const Heads& q, const Heads& k, const gpu::Rotation& by, bool backward) {
-  backward ? gpu::rotate_qk_backward(q, k, by) : gpu::rotate_qk(q, k, by);
-}
-void reference_turn(const ConstHeads& x, const Heads& out, const Table& table, bool backward) {
-  backward ? reference::rotate_backward(x, out, table) : reference::rotate(x, out, table);
-}
+constexpr std::array directions{Direction::forward, Direction::backward};
 
 std::string words(const Layout& l, DType dtype) {
   std::string text = name(dtype);
@@ -32,7 +17,7 @@ std::string words(const Layout& l, DType dtype) {
   return text;
 }
 
-void check_apart(Random& random, DType dtype, const Layout& from, const Layout& to, const Table& table, bool backward) {
+void check_out_of_place(Random& random, DType dtype, const Layout& from, const Layout& to, const Table& table, Direction direction) {
   const int in_at = misalignment(random), out_at = misalignment(random);
   SCOPED_TRACE("out of place, " + words(from, dtype) + " to " + words(to, dtype) + ", rotary_dim " +
                std::to_string(table.rotary_dim()) + ", beginning at " + std::to_string(in_at) + " and " +
@@ -43,13 +28,13 @@ void check_apart(Random& random, DType dtype, const Layout& from, const Layout& 
   const Borrowed borrowed(random, table);
   const gpu::Table uploaded = upload(table), &rows = random() % 2 == 0 ? uploaded : borrowed.table;
   order_threads(random);
-  reference_turn({x.data(), dtype, from}, {wanted.data(), dtype, to}, table, backward);
-  turn({in.data(), dtype, from}, {out.data(), dtype, to}, rows, backward);
+  reference::rotate({x.data(), dtype, from}, {wanted.data(), dtype, to}, table, direction);
+  gpu::rotate({in.data(), dtype, from}, {out.data(), dtype, to}, rows, direction);
   ASSERT_TRUE(same(out.get().data(), wanted.data(), dtype, extent(to), turned(to, table.rotary_dim())));
   ASSERT_TRUE(in.get() == x) << "the input has changed";
 }
 
-void check_in_place(Random& random, DType dtype, const Layout& layout, const Table& table, bool backward) {
+void check_in_place(Random& random, DType dtype, const Layout& layout, const Table& table, Direction direction) {
   const int at = misalignment(random);
   SCOPED_TRACE("in place, " + words(layout, dtype) + ", rotary_dim " + std::to_string(table.rotary_dim()) +
                ", beginning at " + std::to_string(at));
@@ -58,14 +43,14 @@ void check_in_place(Random& random, DType dtype, const Layout& layout, const Tab
   const Borrowed borrowed(random, table);
   const gpu::Table uploaded = upload(table), &rows = random() % 2 == 0 ? uploaded : borrowed.table;
   order_threads(random);
-  reference_turn({x.data(), dtype, layout}, {x.data(), dtype, layout}, table, backward);
-  turn({in.data(), dtype, layout}, rows, backward);
+  reference::rotate({x.data(), dtype, layout}, {x.data(), dtype, layout}, table, direction);
+  gpu::rotate({in.data(), dtype, layout}, rows, direction);
   ASSERT_TRUE(same(in.get().data(), x.data(), dtype, extent(layout), turned(layout, table.rotary_dim())));
 }
 
 // ---- one tensor ----
 
-class GpuRotate : public GpuWith<std::tuple<DType, Pairing, bool>> {
+class GpuRotate : public GpuWith<std::tuple<DType, Pairing, Direction>> {
  protected:
   // Sizes as drawn, but not more elements than the emulator turns in a moment.
   static std::array<std::int64_t, 3> sizes(Random& random, int head_dim) {
@@ -77,13 +62,13 @@ class GpuRotate : public GpuWith<std::tuple<DType, Pairing, bool>> {
     }
   }
   void check_one(Random& random, int head_dim, int rotary_dim) {
-    const auto [dtype, pairing, backward] = GetParam();
+    const auto [dtype, pairing, direction] = GetParam();
     const auto [batch, tokens, heads] = sizes(random, head_dim);
     const int rows = random() % 2 == 0 ? 1 : static_cast<int>(batch);
     const Table table = random_table(random, tokens, rotary_dim / 2, pairing, rows);
     const Layout to = random_layout(random, batch, tokens, heads, head_dim);
-    if (random() % 2 == 0) return check_in_place(random, dtype, to, table, backward);
-    check_apart(random, dtype, random_layout(random, batch, tokens, heads, head_dim, true), to, table, backward);
+    if (random() % 2 == 0) return check_in_place(random, dtype, to, table, direction);
+    check_out_of_place(random, dtype, random_layout(random, batch, tokens, heads, head_dim, true), to, table, direction);
   }
 };
 
@@ -107,14 +92,14 @@ TEST_P(GpuRotate, EqualsTheReferenceAtEveryRotaryDimAndTail) {
 }
 
 TEST_P(GpuRotate, EqualsTheReferenceForWideHeads) {
-  const auto [dtype, pairing, backward] = GetParam();
+  const auto [dtype, pairing, direction] = GetParam();
   Random random(3);
   for (const int rotary_dim : {514, 1022, 1024, 1026, 2048, 2050, 4096, 10006}) {
     const Table table = random_table(random, 2, rotary_dim / 2, pairing);
     const Layout layout = thd(2, 2, rotary_dim + below(random, 4));
-    check_apart(random, dtype, layout, layout, table, backward);
+    check_out_of_place(random, dtype, layout, layout, table, direction);
     if (pairing != Pairing::interleaved_to_half || rotary_dim <= 2048) {
-      check_in_place(random, dtype, layout, table, backward);
+      check_in_place(random, dtype, layout, table, direction);
     }
     if (HasFailure()) return;
   }
@@ -122,9 +107,9 @@ TEST_P(GpuRotate, EqualsTheReferenceForWideHeads) {
 
 std::string grid_name(const ::testing::TestParamInfo<GpuRotate::ParamType>& p) {
   return std::string(name(std::get<0>(p.param))) + "_" + name(std::get<1>(p.param)) +
-         (std::get<2>(p.param) ? "_backward" : "_forward");
+         (std::get<2>(p.param) == Direction::backward ? "_backward" : "_forward");
 }
-const auto grid = ::testing::Combine(::testing::ValuesIn(dtypes), ::testing::ValuesIn(pairings), ::testing::Bool());
+const auto grid = ::testing::Combine(::testing::ValuesIn(dtypes), ::testing::ValuesIn(pairings), ::testing::ValuesIn(directions));
 INSTANTIATE_TEST_SUITE_P(Grid, GpuRotate, grid, grid_name);
 
 // ---- q and k ----
@@ -137,7 +122,7 @@ struct Place {
 };
 struct Both {
   Place q, k;
-  bool apart = true;  // in memories of their own
+  bool separate = true;  // in memories of their own
 };
 
 Both random_places(Random& random, DType dtype, std::int64_t batch, std::int64_t tokens, int least_dim) {
@@ -172,25 +157,25 @@ Both random_places(Random& random, DType dtype, std::int64_t batch, std::int64_t
 struct Arena {
   Arena(Random& random, const Both& b) : both(b) {
     std::size_t q_bytes = bytes_of(b.q.layout, b.q.dtype), k_bytes = bytes_of(b.k.layout, b.k.dtype);
-    if (!b.apart) q_bytes = std::max(q_bytes, b.k.at + k_bytes);
+    if (!b.separate) q_bytes = std::max(q_bytes, b.k.at + k_bytes);
     q = hard_values(random, b.q.dtype, static_cast<std::int64_t>(q_bytes / size_of(b.q.dtype)));
-    if (b.apart) k = hard_values(random, b.k.dtype, static_cast<std::int64_t>(k_bytes / size_of(b.k.dtype)));
+    if (b.separate) k = hard_values(random, b.k.dtype, static_cast<std::int64_t>(k_bytes / size_of(b.k.dtype)));
     const auto at = [&](const Place& p) { return static_cast<std::size_t>(misalignment(random)) * size_of(p.dtype); };
     device_q.emplace_back(q.data(), q.size(), at(b.q));
     device_q.emplace_back(k.data(), k.size(), at(b.k));
   }
   Heads q_host() { return {q.data(), both.q.dtype, both.q.layout}; }
-  Heads k_host() { return {(both.apart ? k.data() : q.data()) + both.k.at, both.k.dtype, both.k.layout}; }
+  Heads k_host() { return {(both.separate ? k.data() : q.data()) + both.k.at, both.k.dtype, both.k.layout}; }
   Heads q_device() const { return {device_q[0].data(), both.q.dtype, both.q.layout}; }
-  Heads k_device() const { return {device_q[both.apart ? 1 : 0].data() + both.k.at, both.k.dtype, both.k.layout}; }
+  Heads k_device() const { return {device_q[both.separate ? 1 : 0].data() + both.k.at, both.k.dtype, both.k.layout}; }
 
-  // Every NaN among the turned elements becomes the same one.
+  // Every NaN among the rotated elements becomes the same one.
   void expect_same(int rotary_dim, const char* what) {
     Bytes got_q = device_q[0].get(), got_k = device_q[1].get();
     Bytes wanted_q = q, wanted_k = k;
     const auto level = [&](Bytes& q_memory, Bytes& k_memory) {
       level_nans(q_memory.data(), both.q, rotary_dim);
-      level_nans((both.apart ? k_memory.data() : q_memory.data()) + both.k.at, both.k, rotary_dim);
+      level_nans((both.separate ? k_memory.data() : q_memory.data()) + both.k.at, both.k, rotary_dim);
     };
     level(got_q, got_k);
     level(wanted_q, wanted_k);
@@ -211,10 +196,10 @@ struct Arena {
   std::vector<Device> device_q;
 };
 
-class GpuRotateQk : public GpuWith<std::tuple<DType, Pairing, bool>> {};
+class GpuRotateQk : public GpuWith<std::tuple<DType, Pairing, Direction>> {};
 
 TEST_P(GpuRotateQk, EqualsTheReferenceForEachOfBoth) {
-  const auto [dtype, pairing, backward] = GetParam();
+  const auto [dtype, pairing, direction] = GetParam();
   Random random(4);
   for (int round = 0; round < 60; ++round) {
     const int pairs = std::array{1, 2, 3, 4, 8, 16, 20, 32, 36, 64, 128}[random() % 11];
@@ -226,19 +211,19 @@ TEST_P(GpuRotateQk, EqualsTheReferenceForEachOfBoth) {
     SCOPED_TRACE("round " + std::to_string(round) + ", q " + words(both.q.layout, both.q.dtype) + ", k " +
                  words(both.k.layout, both.k.dtype) + ", rotary_dim " + std::to_string(2 * pairs));
     Arena in(random, both), out(random, both);
-    reference_turn(in.q_host(), out.q_host(), table, backward);
-    reference_turn(in.k_host(), out.k_host(), table, backward);
-    turn_qk(ConstHeads(in.q_device()), out.q_device(), in.k_device(), out.k_device(), rows, backward);
+    reference::rotate(in.q_host(), out.q_host(), table, direction);
+    reference::rotate(in.k_host(), out.k_host(), table, direction);
+    gpu::rotate_qk({in.q_device(), out.q_device()}, {in.k_device(), out.k_device()}, rows, direction);
     out.expect_same(2 * pairs, "out of place");
-    reference_turn(in.q_host(), in.q_host(), table, backward);
-    reference_turn(in.k_host(), in.k_host(), table, backward);
-    turn_qk(in.q_device(), in.k_device(), rows, backward);
+    reference::rotate(in.q_host(), in.q_host(), table, direction);
+    reference::rotate(in.k_host(), in.k_host(), table, direction);
+    gpu::rotate_qk(in.q_device(), in.k_device(), rows, direction);
     in.expect_same(2 * pairs, "in place");
-    reference_turn(in.q_host(), in.q_host(), table, backward);
-    reference_turn(in.k_host(), out.k_host(), table, backward);
-    turn_qk(ConstHeads(in.q_device()), in.q_device(), in.k_device(), out.k_device(), rows, backward);
+    reference::rotate(in.q_host(), in.q_host(), table, direction);
+    reference::rotate(in.k_host(), out.k_host(), table, direction);
+    gpu::rotate_qk({in.q_device(), in.q_device()}, {in.k_device(), out.k_device()}, rows, direction);
     in.expect_same(2 * pairs, "q in place");
-    out.expect_same(2 * pairs, "k apart");
+    out.expect_same(2 * pairs, "k out of place");
     if (HasFailure()) return;
   }
 }
@@ -255,8 +240,9 @@ TEST_F(GpuRotation, ReachesMoreThan65535OfEachSize) {
   for (const auto& [batch, tokens, heads] :
        std::vector<std::array<std::int64_t, 3>>{{many, 1, 1}, {1, many, 1}, {1, 1, many}, {many, 1, 2}, {2, many, 1}}) {
     const Table table = random_table(random, tokens, 2, Pairing::half);
-    check_in_place(random, DType::bf16, bthd(batch, tokens, heads, 4), table, false);
-    check_apart(random, DType::f32, bthd(batch, tokens, heads, 5), bhtd(batch, heads, tokens, 5), table, true);
+    check_in_place(random, DType::bf16, bthd(batch, tokens, heads, 4), table, Direction::forward);
+    check_out_of_place(random, DType::f32, bthd(batch, tokens, heads, 5), bhtd(batch, heads, tokens, 5), table,
+                       Direction::backward);
   }
 }
 
@@ -278,7 +264,7 @@ TEST_F(GpuRotation, ReachesOffsetsBeyondTwoToTheThirtyOneElements) {
     const gpu::Table rows = upload(table);
     const Heads there{sparse.data(), DType::bf16, layout};
     gpu::rotate({in.data(), DType::bf16, near}, there, rows);
-    gpu::rotate_backward(there, {back.data(), DType::bf16, near}, rows);
+    gpu::rotate(there, {back.data(), DType::bf16, near}, rows, Direction::backward);
     Bytes got(x.size());
     const Bytes undone = back.get();
     for (std::int64_t b = 0; b < 2; ++b) {
@@ -291,7 +277,7 @@ TEST_F(GpuRotation, ReachesOffsetsBeyondTwoToTheThirtyOneElements) {
       }
     }
     EXPECT_TRUE(same(got.data(), wanted.data(), DType::bf16, extent(near), turned(near, 64))) << which;
-    reference::rotate_backward({wanted.data(), DType::bf16, near}, {got.data(), DType::bf16, near}, table);
+    reference::rotate({wanted.data(), DType::bf16, near}, {got.data(), DType::bf16, near}, table, Direction::backward);
     EXPECT_TRUE(same(undone.data(), got.data(), DType::bf16, extent(near), turned(near, 64))) << which;
   }
 }

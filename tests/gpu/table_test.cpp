@@ -28,10 +28,10 @@ class GpuTable : public Gpu {};
 TEST_F(GpuTable, HasTheRowsOfTheTableAtAnyPosition) {
   Random random(1);
   for (const auto& [name, f] : frequencies_of_all_kinds()) {
-    for (const DType rounding : dtypes) {
+    for (const Rounding rounding : roundings) {
       SCOPED_TRACE(name + " " + rotary::name(rounding));
       const Pairing pairing = pairings[random() % 3];
-      const gpu::Frequencies on_device(f, pairing);
+      const gpu::Frequencies on_device(with(f, pairing));
       EXPECT_EQ(on_device.pairs(), static_cast<int>(f.inv_freq.size()));
       EXPECT_EQ(on_device.attention_factor(), f.attention_factor);
       const std::vector<std::int64_t> p = hard_positions(random, 200);
@@ -41,9 +41,9 @@ TEST_F(GpuTable, HasTheRowsOfTheTableAtAnyPosition) {
       real[3] = 1e300, real[4] = -1e-300, real[5] = -0.0;
       const gpu::TableOptions options{Angles::exact, rounding};
       order_threads(random);
-      const TableOptions host_options{Angles::exact, rounding, nullptr};
-      const Table wanted(f, pairing, Positions(p), host_options),
-          wanted_real(f, pairing, Positions(real), host_options);
+      const TableOptions host_options{Angles::exact, rounding};
+      const Table wanted(with(f, pairing), Positions(p), host_options),
+          wanted_real(with(f, pairing), Positions(real), host_options);
       const Device d64(p), d32(p32), d_real(real);
       EXPECT_TRUE(same_rows(gpu::Table(on_device, on<std::int64_t>(d64, 200), options).host(), wanted)) << "int64";
       EXPECT_TRUE(same_rows(gpu::Table(on_device, on<double>(d_real, 200), options).host(), wanted_real)) << "double";
@@ -51,7 +51,7 @@ TEST_F(GpuTable, HasTheRowsOfTheTableAtAnyPosition) {
       EXPECT_TRUE(same_rows(gpu::Table(on_device, Positions(real), options).host(), wanted_real)) << "host, double";
       std::vector<std::int64_t> wide(p32.begin(), p32.end());
       EXPECT_TRUE(same_rows(gpu::Table(on_device, on<std::int32_t>(d32, 200), options).host(),
-                            Table(f, pairing, Positions(wide), host_options)))
+                            Table(with(f, pairing), Positions(wide), host_options)))
           << "int32";
     }
   }
@@ -60,21 +60,43 @@ TEST_F(GpuTable, HasTheRowsOfTheTableAtAnyPosition) {
 TEST_F(GpuTable, HasTheRowsOfTheFloat32Formula) {
   Random random(2);
   for (const auto& [name, f] : frequencies_of_all_kinds()) {
-    for (const DType rounding : dtypes) {
+    for (const Rounding rounding : roundings) {
       SCOPED_TRACE(name + " " + rotary::name(rounding));
-      const gpu::Frequencies on_device(f, Pairing::half);
+      const gpu::Frequencies on_device(with(f, Pairing::half));
       const std::vector<std::int64_t> p = hard_positions(random, 150);
       std::vector<double> real = as<double>(p);
       for (std::size_t i = 10; i < real.size(); ++i) real[i] /= 1 + static_cast<double>(random() % 1000);
       const Device d64(p), d_real(real);
       const gpu::TableOptions options{Angles::float32, rounding};
-      const TableOptions host_options{Angles::float32, rounding, nullptr};
+      const TableOptions host_options{Angles::float32, rounding};
       EXPECT_TRUE(same_rows(gpu::Table(on_device, on<std::int64_t>(d64, 150), options).host(),
-                            Table(f, Pairing::half, Positions(p), host_options)));
+                            Table(with(f, Pairing::half), Positions(p), host_options)));
       EXPECT_TRUE(same_rows(gpu::Table(on_device, on<double>(d_real, 150), options).host(),
-                            Table(f, Pairing::half, Positions(real), host_options)));
+                            Table(with(f, Pairing::half), Positions(real), host_options)));
     }
   }
+}
+
+// A number, a list, int32, a vector that goes away, first and count: as rotary::Table takes them.
+TEST_F(GpuTable, TakesHostPositionsOfEveryKind) {
+  const Frequencies f = with(made(9, 1.0, 0.5), Pairing::half);
+  const gpu::Frequencies on_device(f);
+  const std::vector<std::int32_t> narrow = {7, -3, most32, least32};
+  for (const Angles angles : {Angles::exact, Angles::float32}) {
+    const auto expect_same = [&](const Positions& p, const char* what) {
+      EXPECT_TRUE(same_rows(gpu::Table(on_device, p, angles).host(), Table(f, p, angles))) << what;
+    };
+    expect_same(5, "a number");
+    expect_same(2.5, "a fraction");
+    expect_same({5, 6}, "a list");
+    expect_same({5.5, 6.25}, "a list of fractions");
+    expect_same(narrow, "int32");
+    expect_same({narrow, 1, 2}, "two batch rows");
+    expect_same(positions(1000, 70), "first and count");
+    expect_same(positions(-3, 0), "none");
+    expect_same(std::vector<std::int64_t>{1, 2, 3}, "a temporary vector");
+  }
+  EXPECT_EQ(gpu::Table(on_device, {0, 1}).tokens(), 2);
 }
 
 TEST_F(GpuTable, TakesTheFloat32FrequenciesThatAreGiven) {
@@ -82,9 +104,9 @@ TEST_F(GpuTable, TakesTheFloat32FrequenciesThatAreGiven) {
   f.inv_freq_float32 = {1, 0.25f, 0.3f, 0};
   const std::vector<std::int64_t> p = {0, 7, 100000, -3};
   const Device d(p);
-  const gpu::Frequencies on_device(f, Pairing::half);
-  EXPECT_TRUE(same_rows(gpu::Table(on_device, on<std::int64_t>(d, 4), {Angles::float32, DType::f32}).host(),
-                        Table(f, Pairing::half, Positions(p), {Angles::float32, DType::f32, nullptr})));
+  const gpu::Frequencies on_device(with(f, Pairing::half));
+  EXPECT_TRUE(same_rows(gpu::Table(on_device, on<std::int64_t>(d, 4), {Angles::float32, Rounding::f32}).host(),
+                        Table(with(f, Pairing::half), Positions(p), {Angles::float32, Rounding::f32})));
 }
 
 TEST_F(GpuTable, GivesEachPairThePositionOfItsAxis) {
@@ -93,20 +115,20 @@ TEST_F(GpuTable, GivesEachPairThePositionOfItsAxis) {
     for (const Angles angles : {Angles::exact, Angles::float32}) {
       const Frequencies f = made(pairs, 1.0, 0.9, pairs == 1 ? 1 : 3);
       const int axes = f.axes();
-      const gpu::Frequencies on_device(f, Pairing::interleaved);
+      const gpu::Frequencies on_device(with(f, Pairing::interleaved));
       EXPECT_EQ(on_device.axes(), axes);
       const std::vector<std::int64_t> p = hard_positions(random, static_cast<std::size_t>(axes) * 2 * 7);
       const std::vector<double> real = as<double>(p);
       const Device d64(p), d_real(real);
-      const TableOptions host_options{angles, DType::f32, nullptr};
-      EXPECT_TRUE(same_rows(gpu::Table(on_device, on<std::int64_t>(d64, 7, axes, 2), {angles, DType::f32}).host(),
-                            Table(f, Pairing::interleaved, Positions(p, axes, 2), host_options)));
-      EXPECT_TRUE(same_rows(gpu::Table(on_device, on<double>(d_real, 7, axes, 2), {angles, DType::f32}).host(),
-                            Table(f, Pairing::interleaved, Positions(real, axes, 2), host_options)));
-      EXPECT_TRUE(same_rows(gpu::Table(on_device, Positions(p, axes, 2), {angles, DType::f32}).host(),
-                            Table(f, Pairing::interleaved, Positions(p, axes, 2), host_options)));
-      EXPECT_TRUE(same_rows(gpu::Table(on_device, on<std::int64_t>(d64, 14), {angles, DType::f32}).host(),
-                            Table(f, Pairing::interleaved, Positions(std::span(p).first(14)), host_options)))
+      const TableOptions host_options{angles, Rounding::f32};
+      EXPECT_TRUE(same_rows(gpu::Table(on_device, on<std::int64_t>(d64, 7, axes, 2), {angles, Rounding::f32}).host(),
+                            Table(with(f, Pairing::interleaved), Positions(p, axes, 2), host_options)));
+      EXPECT_TRUE(same_rows(gpu::Table(on_device, on<double>(d_real, 7, axes, 2), {angles, Rounding::f32}).host(),
+                            Table(with(f, Pairing::interleaved), Positions(real, axes, 2), host_options)));
+      EXPECT_TRUE(same_rows(gpu::Table(on_device, Positions(p, axes, 2), {angles, Rounding::f32}).host(),
+                            Table(with(f, Pairing::interleaved), Positions(p, axes, 2), host_options)));
+      EXPECT_TRUE(same_rows(gpu::Table(on_device, on<std::int64_t>(d64, 14), {angles, Rounding::f32}).host(),
+                            Table(with(f, Pairing::interleaved), Positions(std::span(p).first(14)), host_options)))
           << "one axis serves a rope of several";
     }
   }
@@ -116,11 +138,11 @@ TEST_F(GpuTable, HasARowOfNanWhereAPositionIsNone) {
   const std::vector<double> p = {1, std::numeric_limits<double>::quiet_NaN(), 2,
                                  -std::numeric_limits<double>::infinity()};
   const Frequencies f = made(5, 1.0, 0.5);
-  const gpu::Frequencies on_device(f, Pairing::half);
+  const gpu::Frequencies on_device(with(f, Pairing::half));
   const Device d(p);
   for (const Angles angles : {Angles::exact, Angles::float32}) {
-    const Table rows = gpu::Table(on_device, on<double>(d, 4), {angles, DType::f32}).host();
-    const Table wanted(f, Pairing::half, Positions(std::vector<double>{1, 0, 2, 0}), {angles, DType::f32, nullptr});
+    const Table rows = gpu::Table(on_device, on<double>(d, 4), {angles, Rounding::f32}).host();
+    const Table wanted(with(f, Pairing::half), Positions(std::vector<double>{1, 0, 2, 0}), {angles, Rounding::f32});
     for (std::size_t i = 0; i < 20; ++i) {
       if (i / 5 % 2 == 1) {
         EXPECT_TRUE(std::isnan(rows.cos()[i]) && std::isnan(rows.sin()[i])) << i;
@@ -137,13 +159,13 @@ TEST_F(GpuTable, OfManyTokensAndPairsIsTheSame) {
   const Device d(p);
   for (const int pairs : {3, 64}) {
     const Frequencies f = made(pairs, 1.0, 0.87);
-    const gpu::Frequencies on_device(f, Pairing::half);
+    const gpu::Frequencies on_device(with(f, Pairing::half));
     EXPECT_TRUE(
-        same_rows(gpu::Table(on_device, on<std::int64_t>(d, 3001)).host(), Table(f, Pairing::half, Positions(p))));
+        same_rows(gpu::Table(on_device, on<std::int64_t>(d, 3001)).host(), Table(with(f, Pairing::half), Positions(p))));
   }
   const Frequencies wide = made(5003, 1.0, 0.999);
-  EXPECT_TRUE(same_rows(gpu::Table(gpu::Frequencies(wide, Pairing::half), on<std::int64_t>(d, 2)).host(),
-                        Table(wide, Pairing::half, Positions(std::span(p).first(2)))));
+  EXPECT_TRUE(same_rows(gpu::Table(gpu::Frequencies(with(wide, Pairing::half)), on<std::int64_t>(d, 2)).host(),
+                        Table(with(wide, Pairing::half), Positions(std::span(p).first(2)))));
 }
 
 // ---- a table as a value ----
@@ -153,19 +175,19 @@ TEST_F(GpuTable, AssignGivesWhatConstructingAnewGives) {
   const std::vector<std::int64_t> p = hard_positions(random, 600);
   const Device d(p);
   const Frequencies few = made(5, 1.0, 0.5), many = made(100, 1.0, 0.95), axes = made(12, 1.0, 0.5, 3);
-  const gpu::Frequencies device_few(few, Pairing::half), device_many(many, Pairing::interleaved),
-      device_axes(axes, Pairing::interleaved_to_half);
+  const gpu::Frequencies device_few(with(few, Pairing::half)), device_many(with(many, Pairing::interleaved)),
+      device_axes(with(axes, Pairing::interleaved_to_half));
   gpu::Table table;
   for (const std::int64_t tokens : {1, 7, 200, 3, 0, 200, 1}) {
     const auto count = static_cast<std::size_t>(tokens);
     table.assign(device_few, on<std::int64_t>(d, tokens));
-    EXPECT_TRUE(same_rows(table.host(), Table(few, Pairing::half, Positions(std::span(p).first(count)))));
+    EXPECT_TRUE(same_rows(table.host(), Table(with(few, Pairing::half), Positions(std::span(p).first(count)))));
     table.assign(device_many, Positions(std::span(p).first(2 * count), 1, 2));
     EXPECT_TRUE(
-        same_rows(table.host(), Table(many, Pairing::interleaved, Positions(std::span(p).first(2 * count), 1, 2))));
+        same_rows(table.host(), Table(with(many, Pairing::interleaved), Positions(std::span(p).first(2 * count), 1, 2))));
     table.assign(device_axes, on<std::int64_t>(d, tokens, 3));
     EXPECT_TRUE(same_rows(table.host(),
-                          Table(axes, Pairing::interleaved_to_half, Positions(std::span(p).first(3 * count), 3))));
+                          Table(with(axes, Pairing::interleaved_to_half), Positions(std::span(p).first(3 * count), 3))));
   }
 }
 
@@ -173,21 +195,21 @@ TEST_F(GpuTable, IsAsItWasAfterAnAssignThatThrows) {
   const std::vector<std::int64_t> p = {1, 2, 3, 4, 5, 6};
   const std::vector<double> endless = {1, std::numeric_limits<double>::infinity()};
   const Frequencies f = made(9, 1.0, 0.5);
-  const gpu::Frequencies one(f, Pairing::half), axes(made(9, 1.0, 0.5, 3), Pairing::interleaved);
+  const gpu::Frequencies one(with(f, Pairing::half)), axes(with(made(9, 1.0, 0.5, 3), Pairing::interleaved));
   const Device d(p);
   gpu::Table table(one, Positions(p));
   EXPECT_THROW(table.assign(one, on<std::int64_t>(d, 3, 2)), Error);
   EXPECT_THROW(table.assign(axes, on<std::int64_t>(d, 3, 2)), Error);
   EXPECT_THROW(table.assign(one, Positions(endless)), Error);
-  EXPECT_THROW(table.assign(one, Positions(p), {Angles::exact, static_cast<DType>(7)}), Error);
+  EXPECT_THROW(table.assign(one, Positions(p), {Angles::exact, static_cast<Rounding>(7)}), Error);
   EXPECT_THROW(table.assign(axes, Positions(p, 2)), Error);
-  EXPECT_TRUE(same_rows(table.host(), Table(f, Pairing::half, Positions(p))));
+  EXPECT_TRUE(same_rows(table.host(), Table(with(f, Pairing::half), Positions(p))));
 }
 
 TEST_F(GpuTable, IsAsItWasWhereMemoryEnds) {
   const std::vector<std::int64_t> p = {1, 2, 3};
   const Frequencies f = made(9, 1.0, 0.5);
-  const gpu::Frequencies on_device(f, Pairing::half);
+  const gpu::Frequencies on_device(with(f, Pairing::half));
   gpu::Table table(on_device, Positions(p));
   try {
     table.reserve(std::int64_t{1} << 42, 64);
@@ -195,9 +217,9 @@ TEST_F(GpuTable, IsAsItWasWhereMemoryEnds) {
   } catch (const Error& e) {
     EXPECT_EQ(std::string(rotary::name(e.code())), "CUDA") << e.what();
   }
-  EXPECT_TRUE(same_rows(table.host(), Table(f, Pairing::half, Positions(p))));
+  EXPECT_TRUE(same_rows(table.host(), Table(with(f, Pairing::half), Positions(p))));
   table.assign(on_device, Positions(std::span(p).first(2)));
-  EXPECT_TRUE(same_rows(table.host(), Table(f, Pairing::half, Positions(std::span(p).first(2)))));
+  EXPECT_TRUE(same_rows(table.host(), Table(with(f, Pairing::half), Positions(std::span(p).first(2)))));
 }
 
 TEST_F(GpuTable, FromCosAndSinCopiesThemAndBorrowDoesNot) {
@@ -223,8 +245,8 @@ TEST_F(GpuTable, MovesAsValuesDo) {
   static_assert(std::is_nothrow_move_constructible_v<gpu::Frequencies>);
   const std::vector<std::int64_t> p = {5, 6, 7}, other = {8};
   const Frequencies f = made(6, 1.0, 0.5), g = made(4, 0.3, 0.5);
-  const Table judge(f, Pairing::half, Positions(p));
-  gpu::Frequencies a(f, Pairing::half), b(g, Pairing::interleaved);
+  const Table judge(with(f, Pairing::half), Positions(p));
+  gpu::Frequencies a(with(f, Pairing::half)), b(with(g, Pairing::interleaved));
   gpu::Table x(a, Positions(p)), y(b, Positions(other));
   gpu::Table z = std::move(x);
   EXPECT_TRUE(same_rows(z.host(), judge));
@@ -236,7 +258,7 @@ TEST_F(GpuTable, MovesAsValuesDo) {
   b = std::move(a);
   EXPECT_EQ(b.pairs(), 6);
   y.assign(b, Positions(other));
-  EXPECT_TRUE(same_rows(y.host(), Table(f, Pairing::half, Positions(other))));
+  EXPECT_TRUE(same_rows(y.host(), Table(with(f, Pairing::half), Positions(other))));
 }
 
 void expect_of_no_tokens(const gpu::Table& table) {
@@ -245,16 +267,14 @@ void expect_of_no_tokens(const gpu::Table& table) {
   EXPECT_EQ(table.pairs(), 0);
   EXPECT_EQ(table.cos(), nullptr);
   EXPECT_EQ(table.sin(), nullptr);
-  const Table host = table.host();
-  EXPECT_EQ(host.tokens(), 0);
-  EXPECT_EQ(host.pairs(), 1);
-  EXPECT_TRUE(host.cos().empty());
+  EXPECT_EQ(table.pairing(), Pairing::unset);
+  EXPECT_THROW(table.host(), Error) << "there is no pairing";
 }
 
 TEST_F(GpuTable, WhatHasMovedAwayIsAsATableOfNoTokens) {
   const std::vector<std::int64_t> p = {5, 6, 7};
   const Frequencies f = made(6, 1.0, 0.5);
-  const gpu::Frequencies on_device(f, Pairing::half);
+  const gpu::Frequencies on_device(with(f, Pairing::half));
   const Device rows{256};
   const auto borrow = [&] {
     return gpu::Table::borrow(rows.as<const float>(), rows.as<const float>(), 6, Pairing::half, 3);
@@ -273,14 +293,14 @@ TEST_F(GpuTable, WhatHasMovedAwayIsAsATableOfNoTokens) {
   EXPECT_NO_THROW(b.assign(on_device, Positions(p))) << "it borrows nothing any more";
   gpu::Table& itself = b;
   b = std::move(itself);
-  EXPECT_TRUE(same_rows(b.host(), Table(f, Pairing::half, Positions(p))));
+  EXPECT_TRUE(same_rows(b.host(), Table(with(f, Pairing::half), Positions(p))));
 #ifdef ROTARY_GPU_EMULATED
   gpu::Table taken(on_device, Positions(p));
   gpu_emulator::reset_counts();
   taken = std::move(b);
   EXPECT_EQ(gpu_emulator::counts().frees, 2) << "its rows, and the positions on their way";
 #endif
-  gpu::Frequencies x(f, Pairing::half), y(f, Pairing::interleaved);
+  gpu::Frequencies x(with(f, Pairing::half)), y(with(f, Pairing::interleaved));
   x = std::move(y);
   EXPECT_EQ(x.pairing(), Pairing::interleaved);
   EXPECT_EQ(y.pairs(), 0);  // NOLINT

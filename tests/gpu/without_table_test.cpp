@@ -8,17 +8,17 @@
 namespace rotary::tests {
 namespace {
 
-// What each pair of each token is multiplied with, [batch, tokens, pairs]: as (1, -0) turns, in f32.
+// What each pair of each token is multiplied with, [batch, tokens, pairs]: what (1, -0) becomes, in f32.
 Table rows_without_a_table(const gpu::Frequencies& f, const gpu::Positions& p) {
   const auto pairs = static_cast<std::size_t>(f.pairs());
-  const std::int64_t rows = p.batch * p.tokens;
+  const std::int64_t rows = p.batch() * p.tokens();
   const bool interleaved = f.pairing() == Pairing::interleaved;
   const bool reads_half = f.pairing() == Pairing::half;
   std::vector<float> x(static_cast<std::size_t>(rows) * 2 * pairs, -0.0f);
   for (std::size_t i = 0; i < x.size(); ++i) {
     if (reads_half ? i % (2 * pairs) < pairs : i % 2 == 0) x[i] = 1;
   }
-  const Layout layout = bthd(p.batch, p.tokens, 1, f.rotary_dim());
+  const Layout layout = bthd(p.batch(), p.tokens(), 1, f.rotary_dim());
   const Device in(x), out(x.size() * sizeof(float));
   gpu::rotate({in.data(), DType::f32, layout}, {out.data(), DType::f32, layout}, gpu::Rotation(f, p));
   const Bytes bytes = out.get();
@@ -30,7 +30,7 @@ Table rows_without_a_table(const gpu::Frequencies& f, const gpu::Positions& p) {
       sin.push_back(x[at + (interleaved ? 2 * i + 1 : pairs + i)]);
     }
   }
-  return Table(cos, sin, f.pairs(), f.pairing(), p.batch);
+  return Table(cos, sin, f.pairs(), f.pairing(), p.batch());
 }
 
 // The same as device.cuh says them: here, on the host.
@@ -61,7 +61,7 @@ class GpuWithoutATable : public Gpu {};
 
 TEST_F(GpuWithoutATable, TheTurnsOfThePairsAreThoseOfTheDeviceHeader) {
   for (const auto& [name, f] : frequencies_of_all_kinds()) {
-    const gpu::Frequencies on_device(f, Pairing::half);
+    const gpu::Frequencies on_device(with(f, Pairing::half));
     std::vector<std::uint64_t> turns(f.inv_freq.size());
     check(cudaMemcpy(turns.data(), on_device.turns(), turns.size() * 8, cudaMemcpyDeviceToHost));
     for (std::size_t i = 0; i < turns.size(); ++i) EXPECT_EQ(turns[i], device::turns_of(f.inv_freq[i])) << name << i;
@@ -75,7 +75,7 @@ TEST_F(GpuWithoutATable, CosAndSinAreWithinTheirBoundAtAnyInt32Position) {
     SCOPED_TRACE(name);
     const std::vector<std::int32_t> p = hard_positions32(random, 300);
     const Device d(p);
-    const gpu::Frequencies on_device(f, pairings[random() % 3]);
+    const gpu::Frequencies on_device(with(f, pairings[random() % 3]));
     const Table rows = rows_without_a_table(on_device, on<std::int32_t>(d, 300));
     const auto factor = static_cast<long double>(f.attention_factor);
     // A factor that is no power of two is rounded, and the product is.
@@ -104,9 +104,9 @@ TEST_F(GpuWithoutATable, StaysNearTheExactRowsWithSeveralAxesAndFastPairs) {
     const std::vector<std::int32_t> p32 = hard_positions32(random, static_cast<std::size_t>(axes) * 2 * 50);
     const std::vector<std::int64_t> p(p32.begin(), p32.end());
     const Device d32(p32), d64(p);
-    const gpu::Frequencies on_device(f, pairings[random() % 3]);
+    const gpu::Frequencies on_device(with(f, pairings[random() % 3]));
     const Table rows = rows_without_a_table(on_device, on<std::int32_t>(d32, 50, axes, 2));
-    const Table exact(f, on_device.pairing(), Positions(p, axes, 2));
+    const Table exact(with(f, on_device.pairing()), Positions(p, axes, 2));
     for (std::size_t i = 0; i < rows.cos().size(); ++i) {
       ASSERT_NEAR(rows.cos()[i], exact.cos()[i], 1.25 * (1.1e-7 + 0x1p-23 + 6e-8)) << axes << " axes, " << i;
       ASSERT_NEAR(rows.sin()[i], exact.sin()[i], 1.25 * (1.1e-7 + 0x1p-23 + 6e-8)) << axes << " axes, " << i;
@@ -132,7 +132,7 @@ TEST_F(GpuWithoutATable, EqualsTheRotationByTheRowsOfTheDeviceHeaderBitForBit) {
     Frequencies f = made(pairs, 1.0, 0.9, axes);
     f.clockwise = random() % 4 == 0;
     f.attention_factor = random() % 2 == 0 ? 1 : 0.75;
-    const gpu::Frequencies on_device(f, pairings[random() % 3]);
+    const gpu::Frequencies on_device(with(f, pairings[random() % 3]));
     const int rows = own_positions ? static_cast<int>(batch) : 1;
     const std::vector<std::int32_t> p = hard_positions32(random, static_cast<std::size_t>(axes * rows * tokens));
     const Device d(p, 4);
@@ -148,14 +148,13 @@ TEST_F(GpuWithoutATable, EqualsTheRotationByTheRowsOfTheDeviceHeaderBitForBit) {
     const int at = misalignment(random);
     const Device q1 = device_for(q, dtype, q_values, at), k1 = device_for(k, dtype, k_values, at);
     const Device q2 = device_for(q, dtype, q_values, at), k2 = device_for(k, dtype, k_values, at);
-    const bool backward = random() % 2 == 0;
+    const Direction direction = random() % 2 == 0 ? Direction::backward : Direction::forward;
     order_threads(random);
-    const auto turn = [&](const Device& a, const Device& b, const gpu::Rotation& by) {
-      const Heads x{a.data(), dtype, q}, y{b.data(), dtype, k};
-      backward ? gpu::rotate_qk_backward(x, y, by) : gpu::rotate_qk(x, y, by);
+    const auto rotate_both = [&](const Device& a, const Device& b, const gpu::Rotation& by) {
+      gpu::rotate_qk(Heads{a.data(), dtype, q}, Heads{b.data(), dtype, k}, by, direction);
     };
-    turn(q1, k1, without);
-    turn(q2, k2, table);
+    rotate_both(q1, k1, without);
+    rotate_both(q2, k2, table);
     ASSERT_TRUE(same(q1.get().data(), q2.get().data(), dtype, extent(q), turned(q, 2 * pairs))) << round;
     ASSERT_TRUE(same(k1.get().data(), k2.get().data(), dtype, extent(k), turned(k, 2 * pairs))) << round;
   }

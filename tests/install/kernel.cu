@@ -7,14 +7,14 @@
 #include <cstdio>
 
 __global__ void kernel(float* pair, std::int64_t position, std::uint64_t turns) {
-  rotary::device::turn(pair[0], pair[1], rotary::device::cos_sin(position, turns));
+  rotary::device::rotate(pair[0], pair[1], rotary::device::cos_sin(position, turns));
 }
 
 int main() {
   constexpr std::int64_t position = 131071;
   const std::uint64_t turns = rotary::device::turns_of(0.5);
   float wanted[] = {1, 2}, pair[] = {1, 2};
-  rotary::device::turn(wanted[0], wanted[1], rotary::device::cos_sin(position, turns));
+  rotary::device::rotate(wanted[0], wanted[1], rotary::device::cos_sin(position, turns));
   std::printf("built %d, devices %s, ", rotary::gpu::built() ? 1 : 0, rotary::gpu::devices() > 0 ? "some" : "none");
   float* on_device = nullptr;
   cudaError_t error = cudaMalloc(&on_device, sizeof pair);

@@ -96,7 +96,7 @@ def formula(rope, values, length=0):
         return unscaled(rope), mpf(1)
     if s["name"] == "linear":
         return [w / s["factor"] for w in unscaled(rope)], mpf(1)
-    if s["name"] == "ntk" and s.get("fixed"):
+    if s["name"] == "ntk_fixed":
         return [w * mpf(s["factor"]) ** (mpf(-2) / r) for w in unscaled(rope, mpf(rope["base"]) * s["factor"])], mpf(1)
     if s["name"] == "ntk":
         return unscaled(rope, ntk_base(rope["base"], r, s["factor"])), mpf(1)

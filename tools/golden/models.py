@@ -19,7 +19,7 @@ def ntk(factor):
 
 def ntk_fixed(factor):
     """kexue.fm/9706: (b f)^(-2i/r) f^(-2/r)."""
-    return {"name": "ntk", "factor": factor, "fixed": True}
+    return {"name": "ntk_fixed", "factor": factor}
 
 
 def dynamic(factor, trained):

@@ -3,12 +3,17 @@
 #include <algorithm>
 
 #include "apps/shared/text.h"
+#include "values/names.h"
 
 namespace rotary::cli::bench {
 
 namespace {
 
 constexpr std::int64_t line = 64;  // bytes
+
+constexpr detail::Named<Op> ops[] = {{Op::rotate, "rotate"}, {Op::backward, "backward"},
+                                     {Op::table, "table"},   {Op::fused, "fused"},
+                                     {Op::append, "append"}, {Op::norm_append, "norm_append"}};
 
 std::int64_t size(const Cell& cell) { return static_cast<std::int64_t>(size_of(cell.dtype)); }
 
@@ -57,23 +62,8 @@ std::int64_t turned(const Cell& cell) {
 
 }  // namespace
 
-const char* name(Op op) noexcept {
-  switch (op) {
-    case Op::rotate:
-      return "rotate";
-    case Op::backward:
-      return "backward";
-    case Op::table:
-      return "table";
-    case Op::fused:
-      return "fused";
-    case Op::append:
-      return "append";
-    case Op::norm_append:
-      return "norm_append";
-  }
-  return "unknown";
-}
+const char* name(Op op) noexcept { return detail::name_in(ops, op); }
+Op parse_op(std::string_view text) { return detail::parse_in(ops, text, "bench", Code::VALUE); }
 
 bool appends(Op op) noexcept { return op == Op::append || op == Op::norm_append; }
 
@@ -105,6 +95,8 @@ Rope rope_of(const Cell& cell) {
   rope.pairing = cell.pairing;
   return rope;
 }
+
+Rounding rounding_of(const Cell& cell) { return parse_rounding(rotary::name(cell.dtype)); }
 
 std::int64_t elements(const Cell& cell) {
   if (cell.op == Op::table) return cell.tokens * cell.rotary_dim / 2;
@@ -192,8 +184,8 @@ void check(const Cell& cell, double free_bytes) {
   const double needed = memory_needed(cell);
   if (needed > free_bytes) {
     throw Error(Code::MEMORY, "[bench] a cell must fit in the " + digits(free_bytes / 0x1p30, 3) +
-                              " GiB of memory that are free but got " + kind_words(cell) + " " + shape_words(cell) +
-                              ", which takes " + digits(needed / 0x1p30, 3) + " GiB");
+                                  " GiB of memory that are free but got " + kind_words(cell) + " " + shape_words(cell) +
+                                  ", which takes " + digits(needed / 0x1p30, 3) + " GiB");
   }
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "rotary/rotary.h"
@@ -19,6 +20,7 @@ enum class Op : std::uint8_t {
   norm_append,  // gpu::norm_rotate_append
 };
 const char* name(Op) noexcept;          // "rotate", "backward", "table", "fused", "append", "norm_append"
+Op parse_op(std::string_view);          // throws VALUE
 bool appends(Op) noexcept;              // k and v go to a cache
 bool only_apart(Op, Pairing) noexcept;  // not in place
 
@@ -56,6 +58,7 @@ const std::vector<std::string>& layout_words();  // bthd, bhtd, tbhd, thd
 // Of q (heads = cell.heads) or of k (heads = cell.kv_heads).
 Layout layout_of(const Cell&, std::int64_t heads);
 Rope rope_of(const Cell&);
+Rounding rounding_of(const Cell&);  // of a table
 
 // ---- what is counted ----
 

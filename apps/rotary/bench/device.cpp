@@ -49,8 +49,8 @@ CudaBench::CudaBench(double seconds) : seconds_(seconds) {}
 
 Result CudaBench::measure(const Cell& cell) { return cell.op == Op::table ? measure_table(cell) : measure_heads(cell); }
 
-// One where the cell's memory stays in the cache, as what the layer before wrote does; else so many that no set is in
-// the cache when its turn comes again.
+// 1 if the working set fits in the last cache, as a previous layer's output would; otherwise enough copies that each is
+// evicted before it is used again.
 int CudaBench::sets_of(const Cell& cell) const {
   const double cache = static_cast<double>(gpu::cache_bytes());
   const double bytes_of_set = static_cast<double>(DeviceSet::bytes_of(cell));
@@ -107,7 +107,7 @@ Result CudaBench::measure_table(const Cell& cell) {
   result.cell = cell;
   result.verified = verify_device_table(cell, inputs, stream);
   const gpu::Positions positions(reinterpret_cast<const std::int64_t*>(inputs.positions64.data()), cell.tokens);
-  const gpu::TableOptions options{.rounding = cell.dtype};
+  const gpu::TableOptions options(Angles::exact, rounding_of(cell));
   const gpu::Memory spare(static_cast<std::size_t>(line_bytes(cell)));
   const gpu::Work assign = {[&](gpu::Stream on) { inputs.table->assign(inputs.frequencies, positions, options, on); }};
   const gpu::Work fill = {[&](gpu::Stream on) { gpu::fill(spare.data(), 1, spare.size(), on); }};

@@ -13,7 +13,7 @@ class CudaBench {
  public:
   explicit CudaBench(double seconds);  // as Bench
 
-  // Throws CHECK where the result is wrong, and what the verbs throw.
+  // Throws CHECK where the result is wrong, and what the operations throw.
   Result measure(const Cell&);
 
  private:

@@ -72,7 +72,7 @@ std::int64_t elements_of(const Cell& cell, const std::vector<Row>& rows) {
   return static_cast<std::int64_t>(rows.size()) * (cell.heads + 2 * cell.kv_heads) * cell.head_dim;
 }
 
-std::vector<std::byte> turned(const Cell& cell, const std::vector<std::byte>& heads, std::int64_t count,
+std::vector<std::byte> rotated(const Cell& cell, const std::vector<std::byte>& heads, std::int64_t count,
                               const Table& table) {
   std::vector<std::byte> out(heads.size());
   const Layout layout = thd(table.tokens(), count, cell.head_dim);
@@ -91,10 +91,10 @@ std::int64_t verify_append(const Cell& cell, const DeviceSet& at, const DeviceIn
   const Table part = table_of(rows, table);
   std::int64_t different = count_turned(cell, cell.heads, part, q, found.q);
   if (cell.with_table) {
-    different += count_different_bytes(stored(cell, turned(cell, k, cell.kv_heads, part), k_scale), found.k);
+    different += count_different_bytes(stored(cell, rotated(cell, k, cell.kv_heads, part), k_scale), found.k);
   } else if (!cell.f8) {
     different += count_turned(cell, cell.kv_heads, part, k, found.k);
-  } else {  // which of two neighbours is right the tolerance does not say: that of the parts
+  } else {  // the tolerance cannot tell adjacent f8 values apart: compare with the parts
     where.fill();
     parts_of(cell, at, inputs)(stream);
     different += count_different_bytes(Appended(cell, at, inputs, rows, where).k, found.k);
@@ -104,7 +104,7 @@ std::int64_t verify_append(const Cell& cell, const DeviceSet& at, const DeviceIn
   return elements_of(cell, rows);
 }
 
-// Elements of q that are not x / sqrt(mean of x^2 + eps) * weight, turned, but for roundings.
+// Elements of q that differ from x / sqrt(mean of x^2 + eps) * weight, rotated, by more than roundings.
 std::int64_t count_far_from_normed(const Cell& cell, const std::vector<std::byte>& before,
                                    const std::vector<std::byte>& after, const std::vector<std::byte>& weight,
                                    const Table& table) {
@@ -152,7 +152,7 @@ std::int64_t verify_norm_append(const Cell& cell, const DeviceSet& at, const Dev
   std::vector<std::byte> weight(static_cast<std::size_t>(cell.head_dim) * size_of(cell.dtype));
   where.read(weight.data(), inputs.q_norm.weight, weight.size());
   const std::int64_t far = count_far_from_normed(cell, before, whole.q, weight, table_of(rows, table));
-  if (far > 0) fail(cell, "be the norm turned, within roundings", far, elements_of(cell, rows));
+  if (far > 0) fail(cell, "be the norm rotated, within roundings", far, elements_of(cell, rows));
   return elements_of(cell, rows);
 }
 
@@ -161,7 +161,7 @@ std::int64_t verify_norm_append(const Cell& cell, const DeviceSet& at, const Dev
 std::int64_t verify_on_device(const Cell& cell, const DeviceSet& at, const DeviceInputs& inputs, gpu::Stream stream,
                               const Call& work) {
   const std::vector<std::int64_t> positions = first_device_positions(cell);
-  const Table table(inputs.turns, cell.pairing, Positions(positions), {});
+  const Table table(inputs.turns, positions);
   const Elsewhere where = on_device(cell, at, work, stream);
   if (cell.op == Op::append) return verify_append(cell, at, inputs, table, where, stream);
   if (cell.op == Op::norm_append) return verify_norm_append(cell, at, inputs, table, where, stream);
@@ -170,7 +170,7 @@ std::int64_t verify_on_device(const Cell& cell, const DeviceSet& at, const Devic
 
 std::int64_t verify_device_table(const Cell& cell, const DeviceInputs& inputs, gpu::Stream stream) {
   const std::vector<std::int64_t> positions = first_device_positions(cell);
-  const Table expected(inputs.turns, cell.pairing, Positions(positions), {.rounding = cell.dtype});
+  const Table expected(inputs.turns, positions, {Angles::exact, rounding_of(cell)});
   const Table found = inputs.table->host(stream);
   std::int64_t different = 0;
   for (std::size_t i = 0; i < expected.cos().size(); ++i) {

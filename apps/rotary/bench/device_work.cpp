@@ -69,23 +69,19 @@ gpu::Memory on_device(const std::vector<Value>& values, gpu::Stream stream) {
   return memory;
 }
 
-using InPlace = void (*)(const Heads&, const gpu::Rotation&, gpu::Stream);
-using OutOfPlace = void (*)(const ConstHeads&, const Heads&, const gpu::Rotation&, gpu::Stream);
-
 Call two_calls(const Cell& cell, const DeviceSet& at, const gpu::Rotation& by) {
   const Heads q = at.q, k = at.k, q_out = at.q_out, k_out = at.k_out;
-  const bool back = cell.op == Op::backward, two = cell.kv_heads > 0;
+  const Direction direction = cell.op == Op::backward ? Direction::backward : Direction::forward;
+  const bool two = cell.kv_heads > 0;
   if (cell.in_place) {
-    const InPlace turn = back ? InPlace(gpu::rotate_backward) : InPlace(gpu::rotate);
     return [=, &by](gpu::Stream stream) {
-      turn(q, by, stream);
-      if (two) turn(k, by, stream);
+      gpu::rotate(q, by, {direction, stream});
+      if (two) gpu::rotate(k, by, {direction, stream});
     };
   }
-  const OutOfPlace turn = back ? OutOfPlace(gpu::rotate_backward) : OutOfPlace(gpu::rotate);
   return [=, &by](gpu::Stream stream) {
-    turn(q, q_out, by, stream);
-    if (two) turn(k, k_out, by, stream);
+    gpu::rotate(q, q_out, by, {direction, stream});
+    if (two) gpu::rotate(k, k_out, by, {direction, stream});
   };
 }
 
@@ -140,15 +136,15 @@ std::vector<std::int64_t> first_device_positions(const Cell& cell) {
 }
 
 DeviceInputs::DeviceInputs(const Cell& cell, gpu::Stream stream)
-    : turns(rotary::frequencies(rope_of(cell))), frequencies(turns, cell.pairing, stream) {
+    : turns(rotary::frequencies(rope_of(cell))), frequencies(turns, stream) {
   const std::vector<std::int64_t> positions = first_device_positions(cell);
   positions64 = on_device(positions, stream);
   positions32 = on_device(std::vector<std::int32_t>(positions.begin(), positions.end()), stream);
   const gpu::Positions wide(reinterpret_cast<const std::int64_t*>(positions64.data()), cell.tokens);
   const gpu::Positions narrow(reinterpret_cast<const std::int32_t*>(positions32.data()), cell.tokens);
-  const DType rounding = cell.op == Op::table ? cell.dtype : DType::f32;
   if (cell.with_table) {
-    table.emplace(frequencies, wide, gpu::TableOptions{.rounding = rounding}, stream);
+    const Rounding rounding = cell.op == Op::table ? rounding_of(cell) : Rounding::f32;
+    table.emplace(frequencies, wide, gpu::TableOptions(Angles::exact, rounding), stream);
     rotation = std::make_unique<gpu::Rotation>(*table);
   } else {
     rotation = std::make_unique<gpu::Rotation>(frequencies, narrow);
@@ -174,7 +170,7 @@ Call call_of(const Cell& cell, const DeviceSet& at, const DeviceInputs& inputs) 
   switch (cell.op) {
     case Op::fused:
       if (cell.in_place) return [=, &by](gpu::Stream stream) { gpu::rotate_qk(q, k, by, stream); };
-      return [=, &by](gpu::Stream stream) { gpu::rotate_qk(q, q_out, k, k_out, by, stream); };
+      return [=, &by](gpu::Stream stream) { gpu::rotate_qk({q, q_out}, {k, k_out}, by, stream); };
     case Op::append:
       return [=, &by](gpu::Stream stream) { gpu::rotate_append(q, q_out, k, v, by, cache, slots, stream); };
     case Op::norm_append:
@@ -200,7 +196,7 @@ Call parts_of(const Cell& cell, const DeviceSet& at, const DeviceInputs& inputs)
     if (norm || in_place) {
       gpu::rotate_qk(q_out, k, by, stream);
     } else {
-      gpu::rotate_qk(q, q_out, k, k, by, stream);
+      gpu::rotate_qk({q, q_out}, {k, k}, by, stream);
     }
     gpu::append(k, v, cache, slots, stream);
   };

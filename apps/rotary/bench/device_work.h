@@ -51,7 +51,7 @@ std::vector<std::int64_t> first_device_positions(const Cell&);  // 1, 2, 3, ...
 
 using Call = std::function<void(gpu::Stream)>;
 Call call_of(const Cell&, const DeviceSet&, const DeviceInputs&);
-// The same by one verb after the other, where the cell has several in one.
+// The same by one operation after the other, where the cell has several in one.
 Call parts_of(const Cell&, const DeviceSet&, const DeviceInputs&);
 int launches_of(const Cell&);
 

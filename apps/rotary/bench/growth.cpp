@@ -11,7 +11,7 @@ namespace rotary::cli::bench {
 
 namespace {
 
-constexpr std::int64_t most_tokens = 16384;
+constexpr std::int64_t max_tokens = 16384;
 
 Cell with(Cell cell, std::int64_t tokens) {
   cell.tokens = tokens;
@@ -29,7 +29,7 @@ Series regular_series(const Cell& base, unsigned threads) {
     cell.heads = base.heads;
     cell.kv_heads = base.kv_heads;
   }
-  for (std::int64_t tokens = 1; tokens <= most_tokens; tokens *= 2) series.cells.push_back(with(cell, tokens));
+  for (std::int64_t tokens = 1; tokens <= max_tokens; tokens *= 2) series.cells.push_back(with(cell, tokens));
   return series;
 }
 
@@ -53,7 +53,7 @@ Series odd_series(const Cell& base) {
 template <typename Change>
 Series changed_series(const std::string& name, const Cell& base, const Change& change) {
   Series series{name, {}, false};
-  for (std::int64_t tokens = 1; tokens <= most_tokens; tokens *= 4) {
+  for (std::int64_t tokens = 1; tokens <= max_tokens; tokens *= 4) {
     Cell cell = with(base, tokens);
     change(cell);
     series.cells.push_back(cell);

@@ -45,27 +45,23 @@ std::vector<std::int64_t> first_positions(std::int64_t tokens) {
   return positions;
 }
 
-using InPlace = void (*)(const Heads&, const Table&, const Executor&);
-using OutOfPlace = void (*)(const ConstHeads&, const Heads&, const Table&, const Executor&);
-
 Repeat work_of(const Cell& cell, const Places& at, const Table& table, const Executor& executor) {
   const Heads q = at.q, k = at.k, q_out = at.q_out, k_out = at.k_out;
   const bool two = cell.kv_heads > 0;
   if (cell.op == Op::fused && cell.in_place)
     return repeat([=, &table, &executor] { rotate_qk(q, k, table, executor); });
-  if (cell.op == Op::fused) return repeat([=, &table, &executor] { rotate_qk(q, q_out, k, k_out, table, executor); });
-  const bool backward = cell.op == Op::backward;
+  if (cell.op == Op::fused)
+    return repeat([=, &table, &executor] { rotate_qk({q, q_out}, {k, k_out}, table, executor); });
+  const RotateOptions options(cell.op == Op::backward ? Direction::backward : Direction::forward, executor);
   if (cell.in_place) {
-    const InPlace turn = backward ? InPlace(rotate_backward) : InPlace(rotate);
-    return repeat([=, &table, &executor] {
-      turn(q, table, executor);
-      if (two) turn(k, table, executor);
+    return repeat([=, &table] {
+      rotate(q, table, options);
+      if (two) rotate(k, table, options);
     });
   }
-  const OutOfPlace turn = backward ? OutOfPlace(rotate_backward) : OutOfPlace(rotate);
-  return repeat([=, &table, &executor] {
-    turn(q, q_out, table, executor);
-    if (two) turn(k, k_out, table, executor);
+  return repeat([=, &table] {
+    rotate(q, q_out, table, options);
+    if (two) rotate(k, k_out, table, options);
   });
 }
 
@@ -131,7 +127,7 @@ Result Bench::measure(const Cell& cell) {
 Result Bench::measure_heads(const Cell& cell) {
   const Executor& threads = executor(cell.threads);
   const std::vector<std::int64_t> positions = first_positions(cell.tokens);
-  const Table table(frequencies(rope_of(cell)), cell.pairing, Positions(positions), {.executor = &threads});
+  const Table table(frequencies(rope_of(cell)), positions, threads);
   const Places at(cell, arena_);
   const Repeat work = work_of(cell, at, table, threads);
   Result result;
@@ -154,10 +150,10 @@ Result Bench::measure_table(const Cell& cell) {
   const Executor& threads = executor(cell.threads);
   const std::vector<std::int64_t> positions = first_positions(cell.tokens);
   const Frequencies turns = frequencies(rope_of(cell));
-  const TableOptions options{.rounding = cell.dtype, .executor = &threads};
+  const TableOptions options(Angles::exact, rounding_of(cell), threads);
   const Positions view(positions);
-  Table table(turns, cell.pairing, view, options);
-  const Repeat work = repeat([&] { table.assign(turns, cell.pairing, view, options); });
+  Table table(turns, view, options);
+  const Repeat work = repeat([&] { table.assign(turns, view, options); });
   work(1);
   Result result;
   result.cell = cell;
@@ -165,7 +161,7 @@ Result Bench::measure_table(const Cell& cell) {
 
   const auto bytes_of_table = static_cast<std::size_t>(line_bytes(cell));
   std::byte* const memory = arena_.reserve(bytes_of_table);
-  const Repeat cold = repeat([&] { const Table made(turns, cell.pairing, view, options); });
+  const Repeat cold = repeat([&] { const Table made(turns, view, options); });
   const Medians medians = median_seconds({work, move(Traffic::update, memory, memory, bytes_of_table, threads), cold},
                                          {seconds_, leaves_something_cached(cell)});
   result.samples = medians.samples;

@@ -17,7 +17,7 @@ double value_at(DType dtype, const std::byte* data, std::int64_t index) {
   std::memcpy(&bits, at, size_of(dtype));
   if (dtype == DType::f32) return static_cast<double>(float_of(bits));
   const auto half = static_cast<std::uint16_t>(bits);
-  return static_cast<double>(dtype == DType::f16 ? to_float(F16{half}) : to_float(BF16{half}));
+  return static_cast<double>(dtype == DType::f16 ? to_float(f16{half}) : to_float(bf16{half}));
 }
 
 namespace {
@@ -78,9 +78,8 @@ std::int64_t count_different(const Cell& cell, std::int64_t heads, const Table& 
                              const std::vector<std::byte>& before, const std::vector<std::byte>& after) {
   const Layout layout = thd(table.tokens(), heads, cell.head_dim);
   std::vector<std::byte> expected(before.size());
-  const auto verb = cell.op == Op::backward ? reference::rotate_backward : reference::rotate;
-  verb(ConstHeads(before.data(), cell.dtype, layout), Heads{expected.data(), cell.dtype, layout}, table,
-       Rounding::once);
+  reference::rotate(ConstHeads(before.data(), cell.dtype, layout), Heads{expected.data(), cell.dtype, layout}, table,
+                    cell.op == Op::backward ? Direction::backward : Direction::forward);
   const std::size_t size = size_of(cell.dtype);
   std::int64_t different = 0;
   for (std::size_t at = 0; at < before.size(); at += size) {
@@ -174,9 +173,9 @@ std::int64_t count_turned(const Cell& cell, std::int64_t heads, const Table& tab
 }
 
 [[noreturn]] void fail(const Cell& cell, const std::string& rule, std::int64_t different, std::int64_t compared) {
-  throw Error(Code::CHECK, "[bench] " + std::string(name(cell.op)) + " must " + rule + " but " + std::to_string(different) +
-                           " of " + std::to_string(compared) + " differ in " + kind_words(cell) + " " +
-                           shape_words(cell) + " by target " + cell.target);
+  throw Error(Code::CHECK, "[bench] " + std::string(name(cell.op)) + " must " + rule + " but " +
+                               std::to_string(different) + " of " + std::to_string(compared) + " differ in " +
+                               kind_words(cell) + " " + shape_words(cell) + " by target " + cell.target);
 }
 
 std::int64_t verify(const Cell& cell, const Places& places, const Table& table, const std::function<void()>& work) {

@@ -12,7 +12,7 @@
 
 namespace rotary::cli::bench {
 
-// Fills the memory, runs work once and compares q and k with reference::rotate or rotate_backward of the same values:
+// Fills the memory, runs work once and compares q and k with reference::rotate of the same values:
 // every token, or where there are many elements the first, middle and last tokens. Throws CHECK. Returns the number of
 // elements compared.
 std::int64_t verify(const Cell&, const Places&, const Table&, const std::function<void()>& work);

@@ -96,12 +96,12 @@ Page explain_matrix() {
            {std::to_string(filled), std::to_string(entries)});
   page.show("q * cos + rotate_half(q) * sin");
   page.heading("Turning back");
-  const Table table(speeds, Pairing::interleaved, std::vector<std::int64_t>{2});
+  const Table table(speeds, 2);
   Vector back = rotated;
-  rotate_backward({back.data(), DType::f32, thd(1, 1, 4)}, table);
+  rotate(heads(back, thd(1, 1, 4)), table, Direction::backward);
   page.say(
       R"(The transposed matrix has the signs of the sines exchanged: it turns the other way, so it undoes the turn. It
-      is also the gradient of RoPE, which training needs. `rotate_backward` in the library gives `{}`.)",
+      is also the gradient of RoPE, which training needs. `rotate` with `Direction::backward` in the library gives `{}`.)",
       {list(back, 6)});
   return page;
 }

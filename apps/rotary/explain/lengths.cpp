@@ -51,7 +51,7 @@ void say_methods(Page& page, const Frequencies& yarn) {
   page.item(
       "linear (position interpolation, arXiv:2306.15595): every pair by 4. Simple, but it blurs the small steps.");
   page.item(R"(NTK: a larger base, so chosen that the last pair is stretched by 4, the first not at all, the others in
-      between.)");
+      between. Its name here is ntk; what vLLM calls ntk is another formula, ntk_fixed.)");
   page.item(
       R"(YaRN (arXiv:2309.00071): pairs that turned more than 32 times in training stay, pairs that turned less than
       once are stretched by 4, a straight ramp between. It also multiplies cos and sin by {}, so that a score grows by

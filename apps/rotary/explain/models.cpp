@@ -140,14 +140,12 @@ Page explain_cache() {
   constexpr int tokens = 5;
   std::vector<Vector> cache;
   Vector together;  // the same keys, turned in one call
-  std::vector<std::int64_t> positions;
   for (int token = 0; token < tokens; ++token) {
     const Vector key = vector_of_token(token);
     cache.push_back(turned(key, speeds, token));
     together.insert(together.end(), key.begin(), key.end());
-    positions.push_back(token);
   }
-  rotate({together.data(), DType::f32, thd(tokens, 1, 4)}, Table(speeds, Pairing::interleaved, positions));
+  rotate(heads(together, thd(tokens, 1, 4)), Table(speeds, positions(0, tokens)));
 
   Page page;
   page.say(R"(A language model writes one token at a time. Each new token looks at the keys of all tokens before it.

@@ -43,8 +43,9 @@ std::string list(const Vector& values, int decimals) {
 }
 
 Vector turned(Vector head, const Frequencies& speeds, std::int64_t position, Pairing pairing, Angles angles) {
-  const Table table(speeds, pairing, std::span<const std::int64_t>(&position, 1), angles);
-  rotate({head.data(), DType::f32, thd(1, 1, static_cast<int>(head.size()))}, table);
+  Frequencies paired = speeds;
+  paired.pairing = pairing;
+  rotate(heads(head, thd(1, 1, static_cast<int>(head.size()))), Table(paired, position, angles));
   return head;
 }
 

@@ -190,7 +190,7 @@ Page explain_angles() {
   page.say(R"(A rotation needs the cosine and the sine of each angle. The library keeps them in a `Table`: a row per
       position, two numbers per pair.)");
   const std::vector<std::int64_t> positions{0, 1, 2, 3, 10, 100, 1000};
-  const Table table(speeds, Pairing::interleaved, positions);
+  const Table table(speeds, positions);
   for (const auto& [name, values] : {std::pair("cos", table.cos()), std::pair("sin", table.sin())}) {
     rows.clear();
     for (std::size_t row = 0; row < positions.size(); ++row) {

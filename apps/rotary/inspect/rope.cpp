@@ -4,9 +4,11 @@
 #include <cmath>
 #include <iostream>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "apps/shared/text.h"
+#include "values/scaling_fields.h"
 
 namespace rotary::cli {
 
@@ -15,30 +17,22 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 std::int64_t trained_length(const Scaling& scaling) {
-  return std::visit(
-      [](const auto& method) -> std::int64_t {
-        if constexpr (requires { method.trained_length; }) {
-          return method.trained_length;
-        } else {
-          return 0;
-        }
-      },
-      scaling);
+  const auto* length = scalings::value_of<std::int64_t>(scaling, "trained_length");
+  return length == nullptr ? 0 : *length;
 }
 
-// The stretch that counts as whole: the method's factor, or what the most stretched pair got.
+// The stretch that counts as whole: the scaling's factor, or what the most stretched pair got.
 double whole_stretch(const Scaling& scaling, double most) {
-  if (std::holds_alternative<Dynamic>(scaling)) return most;
-  if (std::holds_alternative<LongRope>(scaling)) return 0;  // every pair has its own factor
-  return std::visit(
-      [most](const auto& method) {
-        if constexpr (requires { method.factor; }) {
-          return std::min<double>(method.factor, most);
-        } else {
-          return most;
-        }
-      },
-      scaling);
+  switch (scalings::stretch_of(scaling)) {
+    case scalings::Stretch::by_factor:
+      return std::min(*scalings::value_of<double>(scaling, "factor"), most);
+    case scalings::Stretch::per_pair:
+      return 0;
+    case scalings::Stretch::none:
+    case scalings::Stretch::by_length:
+      break;
+  }
+  return most;
 }
 
 const char* effect_of(double stretch, double whole) {
@@ -131,37 +125,11 @@ class Header {
   void add_scaling() {
     const Scaling& scaling = view_.used->rope.scaling;
     add("scaling", name(scaling), "scaling");
-    std::visit([this](const auto& method) { add_method(method); }, scaling);
+    scalings::for_each_field(scaling, [this](const auto& field, const auto& value) { add_value(field.name, value); });
     add("attention factor", digits(view_.attention_factor, 17), "attention_factor");
     add("context",
         view_.context > 0 ? std::to_string(view_.context) + " tokens" : "not stated (--length N gives turns)",
         "context");
-  }
-
-  template <typename Method>
-  void add_method(const Method& m) {
-    if constexpr (requires { m.factor; }) add_value("factor", m.factor);
-    if constexpr (requires { m.trained_length; }) add_value("trained_length", m.trained_length);
-    if constexpr (requires { m.mixed_b; }) add_value("mixed_b", m.mixed_b);
-    if constexpr (requires { m.low; }) add_value("low", m.low);
-    if constexpr (requires { m.high; }) add_value("high", m.high);
-    if constexpr (requires { m.fraction; }) add_value("fraction", m.fraction);
-    if constexpr (requires { m.beta_fast; }) {
-      add_value("beta_fast", m.beta_fast);
-      add_value("beta_slow", m.beta_slow);
-      add_value("truncate", m.truncate);
-      add_value("mscale", m.mscale);
-      add_value("mscale_all_dim", m.mscale_all_dim);
-      add_value("magnitude", m.magnitude);
-      add_value("extrapolation_factor", m.extrapolation_factor);
-      add_value("attn_factor", m.attn_factor);
-    }
-    if constexpr (requires { m.long_factor; }) {
-      add_value("short_factor", m.short_factor);
-      add_value("long_factor", m.long_factor);
-      add_value("short_mscale", m.short_mscale);
-      add_value("long_mscale", m.long_mscale);
-    }
   }
 
   // The values that have an origin are those that count.
@@ -209,7 +177,7 @@ void print_pairs(const RopeView& view) {
 RopeView view_rope(const ModelRope& used, std::optional<std::int64_t> length) {
   Rope plain = used.rope;
   plain.scaling = Unscaled{};
-  const std::vector<double> unscaled = frequencies(plain).inv_freq;
+  const std::vector<double> unscaled = frequencies(plain, 0).inv_freq;
   const Frequencies scaled = frequencies(used.rope, length.value_or(0));
   RopeView view;
   view.used = &used;
@@ -237,6 +205,14 @@ RopeView view_rope(const ModelRope& used, std::optional<std::int64_t> length) {
 
 Json json_of(const RopeView& view) {
   const ModelRope& used = *view.used;
+  Json parameters = Json::object();
+  scalings::for_each_field(used.rope.scaling, [&](const auto& field, const auto& value) {
+    if constexpr (std::is_same_v<std::decay_t<decltype(value)>, std::optional<double>>) {
+      parameters[field.name] = value ? Json(*value) : Json(nullptr);
+    } else {
+      parameters[field.name] = value;
+    }
+  });
   Json inv_freq = Json::array();
   Json axis = Json::array();
   Json effect = Json::array();
@@ -261,6 +237,7 @@ Json json_of(const RopeView& view) {
           {"direction", direction(used.rope)},
           {"base", used.rope.inv_freq.empty() ? Json(used.rope.base) : Json(nullptr)},
           {"scaling", name(used.rope.scaling)},
+          {"scaling_parameters", std::move(parameters)},
           {"attention_factor", view.attention_factor},
           {"inv_freq", std::move(inv_freq)},
           {"axis", std::move(axis)},

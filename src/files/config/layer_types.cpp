@@ -39,30 +39,30 @@ bool is_known_without_attention(const std::string& type) {
 
 // The class default pattern, stretched to the file's own period where it has one.
 std::string pattern_of(Reading& reading, const Part& part) {
-  std::string pattern(part.family.pattern);
-  if (part.family.pattern_key.empty()) return pattern;
-  const auto period = part.keys.integer(part.family.pattern_key, 1, 10000);
+  std::string pattern(part.family.pattern.types);
+  if (part.family.pattern.period_key.empty()) return pattern;
+  const auto period = part.keys.integer(part.family.pattern.period_key, 1, 10000);
   if (!period) return pattern;
   const bool full_first = pattern.front() == 'f';
   const char other = full_first ? pattern.back() : pattern.front();
   pattern.assign(static_cast<std::size_t>(*period), other);
   (full_first ? pattern.front() : pattern.back()) = 'f';
-  reading.note(part.path, "layer_types are not given: made from " + std::string(part.family.pattern_key));
-  reading.origins.read("layers", part.keys, part.family.pattern_key);
+  reading.note(part.path, "layer_types are not given: made from " + std::string(part.family.pattern.period_key));
+  reading.origins.read("layers", part.keys, part.family.pattern.period_key);
   return pattern;
 }
 
 std::vector<std::string> default_types(Reading& reading, const Part& part, std::size_t layers) {
-  if (part.family.pattern.size() > 1) reading.origins.usual("layers", part.name());
+  if (part.family.pattern.types.size() > 1) reading.origins.usual("layers", part.name());
   const std::string pattern = pattern_of(reading, part);
   std::vector<std::string> types(layers);
   if (pattern.empty()) return types;
   for (std::size_t i = 0; i < layers; ++i) {
     types[i] = type_named(pattern[i % pattern.size()]);
   }
-  if (part.family.first_type != 0) types.front() = type_named(part.family.first_type);
-  if (part.family.last_full) types.back() = "full_attention";
-  if (part.family.pattern.size() > 1) {
+  if (part.family.pattern.first != 0) types.front() = type_named(part.family.pattern.first);
+  if (part.family.pattern.last_full) types.back() = "full_attention";
+  if (part.family.pattern.types.size() > 1) {
     reading.note(part.path,
                  "layer_types are not given: the pattern of " + part.name() + " (" + types.front() + ", ...)");
   }
@@ -133,7 +133,7 @@ std::vector<std::string> types_as_written(Reading& reading, const Part& part, st
                              in_quotes(type));
       }
     }
-    if (part.family.last_full) types->back() = "full_attention";
+    if (part.family.pattern.last_full) types->back() = "full_attention";
     return *types;
   }
   if (auto types = types_from_indices(reading, part, layers)) return *types;
@@ -156,7 +156,7 @@ bool attends(const std::string& type) {
 
 std::vector<std::string> layer_types(Reading& reading, const Part& part, std::size_t layers) {
   std::vector<std::string> types = types_as_written(reading, part, layers);
-  if (part.family.pattern.find('i') != std::string_view::npos) {  // older files say full_attention
+  if (part.family.pattern.types.find('i') != std::string_view::npos) {  // older files say full_attention
     std::replace(types.begin(), types.end(), type_named('f'), type_named('i'));
   }
   if (part.family.old == Old::scaling_to_compress) {

@@ -20,7 +20,7 @@ bool is_list(const Object& keys, const char* key) {
 void read_lists(Reading& reading, const Part& part, std::vector<Layer>& layers) {
   const Object& keys = part.keys;
   const std::size_t n = layers.size();
-  if (is_list(keys, "rope_theta") && part.known && !part.family.lists_bases) {
+  if (is_list(keys, "rope_theta") && part.known && !part.family.quirk->lists_bases) {
     keys.refuse("rope_theta", "must be one number (" + part.name() + " has one base for all layers)");
   }
   if (is_list(keys, "rope_theta")) {
@@ -36,7 +36,7 @@ void read_lists(Reading& reading, const Part& part, std::vector<Layer>& layers) 
           per_layer(reading, part, "partial_rotary_factors", n, keys.numbers("partial_rotary_factors"))) {
     for (std::size_t i = 0; i < n; ++i) {
       layers[i].partial = (*partials)[i];
-      layers[i].origins.push_back(given("partial", keys, "partial_rotary_factors"));
+      layers[i].partial_from = from_key(keys, "partial_rotary_factors");
     }
   }
 }
@@ -81,7 +81,8 @@ void read_per_layer_config(const Part& part, std::vector<Layer>& layers) {
     layers[i].head_dim = own_value("head_dim", "head_dim", 16384);
     if (!is_mla(part)) continue;
     layers[i].nope = own_value("first", "qk_nope_head_dim", 16384);
-    layers[i].turning = own_value("block", "qk_rope_head_dim", 16384);
+    layers[i].turning = static_cast<int>(own->integer("qk_rope_head_dim", 1, 16384).value_or(0));
+    layers[i].turning_from = from_key(*own, "qk_rope_head_dim");
   }
 }
 
@@ -116,26 +117,6 @@ void read_block_configs(Reading& reading, const Part& part, std::vector<Layer>& 
     const bool off = attention->boolean("no_op").value_or(false);
     layers[i].turns = layers[i].turns && !off && !attention->boolean("replace_with_linear").value_or(false);
   }
-}
-
-void read_grouped_between(Reading& reading, const Part& part, std::vector<Layer>& layers) {
-  const Between& usual = part.family.grouped_between;
-  if (usual.kv_heads == 0 || part.keys.has("num_key_value_heads_per_layer")) return;
-  const auto read = [&](const char* key, int otherwise) {
-    return static_cast<std::size_t>(part.keys.integer(key, 0, 10000).value_or(otherwise));
-  };
-  const std::size_t first = read("num_first_full_attention_layers", usual.first);
-  const std::size_t last = read("num_last_full_attention_layers", usual.last);
-  const std::size_t kv_heads = read("num_key_value_attention_heads", usual.kv_heads);
-  const char* key = "num_key_value_attention_heads";
-  const ValueOrigin from = part.keys.has(key) ? given("kv_heads", part.keys, key)
-                                              : ValueOrigin{"kv_heads", Origin::model_default, part.name()};
-  for (std::size_t i = first; i + last < layers.size(); ++i) {
-    layers[i].kv_heads = static_cast<int>(kv_heads);
-    layers[i].origins.push_back(from);
-  }
-  reading.note(part.path, "the layers between the first " + std::to_string(first) + " and the last " +
-                              std::to_string(last) + " share " + std::to_string(kv_heads) + " key heads");
 }
 
 // Llama 3.2 Vision: these layers attend to the image, without a rope.
@@ -259,8 +240,8 @@ bool switched_off(Reading& reading, const Part& part) {
     reading.note(part.path, "attn_config.rope is not true: no layer has a rope");
     return true;
   }
-  if (part.family.rule == Rule::if_rotary) {
-    std::string kind(part.family.usual_positions);
+  if (part.family.rule == Rule::if_rotary || part.family.rule == Rule::unless_not_rotary) {
+    std::string kind = part.family.rule == Rule::unless_not_rotary ? "rotary" : "";
     for (const char* key : {"position_embedding_type", "position_embeddings_type"}) {
       if (const auto text = keys.text(key)) kind = *text;
     }
@@ -287,7 +268,7 @@ std::vector<Layer> read_layers(Reading& reading, const Part& part) {
   read_head_lists(reading, part, layers);
   read_per_layer_config(part, layers);
   read_block_configs(reading, part, layers);
-  read_grouped_between(reading, part, layers);
+  if (const auto own = part.family.quirk->layers) own(reading, part, layers);
   read_scaled_layers(reading, part, layers);
   const Rule rule = part.family.rule;
   if (rule == Rule::no_rope_layers || (!part.known && part.keys.has("no_rope_layers"))) {

@@ -12,7 +12,7 @@
 namespace rotary::files {
 namespace {
 
-constexpr std::int64_t most_frequencies = 65536;
+constexpr std::int64_t max_frequencies = 65536;
 
 // Finite numbers, one axis. what names the tensor in sentences.
 std::vector<double> values_of(const char* operation, const std::string& what, const Tensor& tensor) {
@@ -21,7 +21,7 @@ std::vector<double> values_of(const char* operation, const std::string& what, co
   };
   if (tensor.shape.size() != 1) fail(Code::SHAPE, "have one axis, [pairs],", std::to_string(tensor.shape.size()) + " axes");
   if (!is_float(tensor.type)) fail(Code::DTYPE, "be F64, F32, F16 or BF16", name(tensor.type));
-  std::vector<double> values = numbers_of(tensor.type, tensor.data);
+  std::vector<double> values = numbers_of(tensor);
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (!std::isfinite(values[i]))
       fail(Code::TENSOR, "hold finite numbers", spelled(values[i]) + " at " + std::to_string(i));
@@ -93,8 +93,8 @@ std::vector<Buffer> buffers_of(const Checkpoint& checkpoint) {
   for (const std::string& name : checkpoint.names()) {
     if (!name.ends_with("inv_freq") && !ends_in(name, "rope.freqs") && !ends_in(name, "rotary_emb.freqs")) continue;
     const TensorInfo info = checkpoint.info(name);
-    if (info.shape.size() != 1 || info.elements() > most_frequencies || !is_float(info.type)) continue;
-    std::vector<double> values = numbers_of(info.type, checkpoint.read(name).data);
+    if (info.shape.size() != 1 || info.elements() > max_frequencies || !is_float(info.type)) continue;
+    std::vector<double> values = numbers_of(checkpoint.read(name));
     const auto same = std::find_if(buffers.begin(), buffers.end(), [&](const Buffer& b) { return b.values == values; });
     if (same != buffers.end()) {
       ++same->more;
@@ -118,11 +118,11 @@ std::string compared(const Buffer& buffer, const std::vector<ModelRope>& ropes) 
   for (std::size_t i = 0; i < ropes.size(); ++i) {
     const std::string rope = "rope " + std::to_string(i);
     Rope plain = ropes[i].rope;
-    const std::vector<double> used = frequencies(plain).inv_freq;
+    const std::vector<double> used = frequencies(plain, 0).inv_freq;
     if (agree(buffer, used)) return "the frequencies of " + rope;
     plain.scaling = Unscaled{};
     plain.multiplier.clear();
-    if (agree(buffer, frequencies(plain).inv_freq)) return "the frequencies of " + rope + " before scaling, not used";
+    if (agree(buffer, frequencies(plain, 0).inv_freq)) return "the frequencies of " + rope + " before scaling, not used";
     if (buffer.values.size() != used.size() || !difference.empty()) continue;
     const auto apart = std::mismatch(used.begin(), used.end(), buffer.values.begin(), [&](double a, double b) {
       return agree({.name = {}, .type = buffer.type, .values = {b}}, {a});
@@ -144,9 +144,9 @@ void compare_buffers(Model& model, const Checkpoint& checkpoint) {
 
 }  // namespace
 
-void name_learned(Reading& reading, const Part& part, ModelRope& used) {
-  for (const std::string_view name : words(part.family.log_multiplier)) used.log_multiplier.emplace_back(name);
-  if (!used.log_multiplier.empty()) reading.note(part.path, sentence_at_start(used));
+void name_learned(Reading& reading, const Part& part, Names names, ModelRope& used) {
+  used.log_multiplier.assign(names.begin(), names.end());
+  reading.note(part.path, sentence_at_start(used));
 }
 
 }  // namespace rotary::files
@@ -155,20 +155,22 @@ namespace rotary {
 
 std::vector<double> read_inv_freq(const std::filesystem::path& path) {
   const std::string file = files::in_quotes(path.string());
-  if (path.extension() == ".npy") return files::values_of("inv_freq", file, read_npy(path));
-  const SafetensorsFile tensors(path);
+  const std::vector<TensorInfo> tensors = tensor_infos(path);
   std::vector<std::string> named;
-  for (const TensorInfo& tensor : tensors.tensors()) {
-    if (tensors.tensors().size() == 1 || tensor.name.ends_with("inv_freq")) named.push_back(tensor.name);
+  bool exact = false;
+  for (const TensorInfo& tensor : tensors) {
+    if (tensors.size() == 1 || tensor.name.ends_with("inv_freq")) named.push_back(tensor.name);
+    exact = exact || tensor.name == "inv_freq";
   }
-  if (named.size() > 1 && tensors.find("inv_freq") != nullptr) named = {"inv_freq"};
+  if (named.size() > 1 && exact) named = {"inv_freq"};
   if (named.size() != 1) {
     throw Error(Code::TENSOR, "[inv_freq] " + file + " must hold one tensor, or one whose name ends in inv_freq, but has " +
-                              std::to_string(tensors.tensors().size()) + " tensors, and " +
+                              std::to_string(tensors.size()) + " tensors, and " +
                               std::to_string(named.size()) + " of that name");
   }
-  const std::string what = "tensor " + files::in_quotes(named.front()) + " of " + file;
-  return files::values_of("inv_freq", what, tensors.read(named.front()));
+  const std::string what =
+      named.front().empty() ? file : "tensor " + files::in_quotes(named.front()) + " of " + file;  // an .npy: no name
+  return files::values_of("inv_freq", what, read_tensor(path, named.front()));
 }
 
 void set_inv_freq(Model& model, std::size_t rope, std::vector<double> inv_freq, const std::string& from) {

@@ -4,37 +4,24 @@
 #include "files/text/io.h"
 #include "rotary/error.h"
 #include "stages.h"
+#include "values/scaling_fields.h"
 
 namespace rotary::files {
 namespace {
 
-// The common keys of rope_scaling and rope_parameters: null says nothing.
-constexpr std::string_view scaling_words[] = {
+// The common keys of rope_scaling and rope_parameters beside the values of the scalings.
+constexpr std::string_view words_beside_scalings[] = {
     "alpha",
-    "attention_factor",
-    "beta_fast",
-    "beta_slow",
-    "factor",
-    "high_freq_factor",
     "llama_4_scaling_beta",
-    "long_factor",
-    "long_mscale",
-    "low_freq_factor",
     "max_position_embeddings",
     "mrope_interleaved",
     "mrope_section",
-    "mscale",
-    "mscale_all_dim",
-    "original_max_position_embeddings",
     "partial_rotary_factor",
     "rope_parameters",
     "rope_scaling",
     "rope_theta",
     "rope_type",
     "rotary_dim",
-    "short_factor",
-    "short_mscale",
-    "truncate",
     "type",
 };
 
@@ -109,6 +96,13 @@ bool is_in(const List& list, std::string_view key) {
   return std::find(std::begin(list), std::end(list), key) != std::end(list);
 }
 
+// A common key of rope_scaling and rope_parameters: null says nothing.
+bool is_scaling_word(std::string_view key) {
+  bool found = is_in(words_beside_scalings, key);
+  scalings::for_each_scaling([&](const auto& scaling) { found = found || scalings::has_key(scaling, key); });
+  return found;
+}
+
 // "position_embedding_type": "absolute" says that there is no rope.
 bool says_other_positions(const std::string& key, const Json& value) {
   if (!is_in(position_words, key)) return false;
@@ -181,7 +175,7 @@ class Leftovers {
 
   static bool is_harmless(const std::string& key, const Json& value) {
     return is_in(harmless, key) || (value == false && is_in(harmless_if_false, key)) ||
-           (value.is_null() && is_in(scaling_words, key)) || (key == "rope_type" && value == "original") ||  // Grok 2
+           (value.is_null() && is_scaling_word(key)) || (key == "rope_type" && value == "original") ||  // Grok 2
            says_other_positions(key, value);
   }
 
@@ -246,7 +240,7 @@ void ignore_known(const Object& object, const std::string& key) {
   if (found == object.json().end() || !found->is_object()) return;
   const Object inner = *object.object(key);
   for (const auto& item : inner.json().items()) {
-    if (is_in(scaling_words, item.key()) || item.value().is_object()) ignore_known(inner, item.key());
+    if (is_scaling_word(item.key()) || item.value().is_object()) ignore_known(inner, item.key());
   }
 }
 

@@ -3,51 +3,38 @@
 #include <algorithm>
 #include <utility>
 
+#include "values/names.h"
+#include "values/scaling_fields.h"
+
 namespace rotary::files {
 namespace {
 
-// The values of a ModelRope and of its scaling.
-constexpr std::string_view values_of_rope[] = {"layers",
-                                               "heads",
-                                               "kv_heads",
-                                               "head_dim",
-                                               "rotary_dim",
-                                               "first",
-                                               "pairing",
-                                               "base",
-                                               "inv_freq",
-                                               "multiplier",
-                                               "scaling",
-                                               "scaling.factor",
-                                               "scaling.trained_length",
-                                               "scaling.mixed_b",
-                                               "scaling.beta_fast",
-                                               "scaling.beta_slow",
-                                               "scaling.truncate",
-                                               "scaling.mscale",
-                                               "scaling.mscale_all_dim",
-                                               "scaling.magnitude",
-                                               "scaling.extrapolation_factor",
-                                               "scaling.attn_factor",
-                                               "scaling.short_factor",
-                                               "scaling.long_factor",
-                                               "scaling.short_mscale",
-                                               "scaling.long_mscale",
-                                               "scaling.low",
-                                               "scaling.high",
-                                               "scaling.fraction",
-                                               "attention_factor",
-                                               "axis",
-                                               "context"};
+// The values of a ModelRope and of its scaling, whichever it is.
+const std::vector<std::string>& values_of_rope() {
+  static const std::vector<std::string> values = [] {
+    std::vector<std::string> all = {"layers",  "heads", "kv_heads", "head_dim",   "rotary_dim", "first",
+                                    "pairing", "base",  "inv_freq", "multiplier", "scaling"};
+    scalings::for_each_scaling([&](const auto& scaling) {
+      scalings::for_each_field(scaling, [&](const auto& field, const auto&) {
+        const std::string value = std::string("scaling.") + field.name;
+        if (std::find(all.begin(), all.end(), value) == all.end()) all.push_back(value);
+      });
+    });
+    all.insert(all.end(), {"attention_factor", "axis", "context"});
+    return all;
+  }();
+  return values;
+}
 
 }  // namespace
 
+From from_key(const Object& keys, std::string_view key) {
+  if (keys.owner().empty()) return {Origin::given, keys.path_of(key)};
+  return {Origin::model_default, keys.owner()};
+}
+
 void Origins::read(std::string_view value, const Object& keys, std::string_view key) {
-  if (keys.owner().empty()) {
-    given(value, keys.path_of(key));
-  } else {
-    usual(value, keys.owner());
-  }
+  set(value, from_key(keys, key));
 }
 
 void Origins::read_or_usual(std::string_view value, const Object& keys, std::string_view key, std::string_view whose) {
@@ -58,48 +45,50 @@ void Origins::read_or_usual(std::string_view value, const Object& keys, std::str
   }
 }
 
-void Origins::given(std::string_view value, std::string path) {
-  set({std::string(value), Origin::given, std::move(path)});
-}
+void Origins::given(std::string_view value, std::string path) { set(value, {Origin::given, std::move(path)}); }
 
 void Origins::usual(std::string_view value, std::string_view whose) {
-  set({std::string(value), Origin::model_default, std::string(whose)});
+  set(value, {Origin::model_default, std::string(whose)});
 }
 
 void Origins::derived(std::string_view value, std::string formula) {
-  set({std::string(value), Origin::derived, std::move(formula)});
+  set(value, {Origin::derived, std::move(formula)});
+}
+
+void Origins::multiplied(std::string_view value, std::string_view by) {
+  for (const ValueOrigin& known : values_) {
+    if (known.value == value) return derived(value, std::string(by) + " * (" + known.from + ")");
+  }
 }
 
 void Origins::same(std::string_view value, std::string_view other) {
-  const ValueOrigin* known = find(other);
-  if (known != nullptr) set({std::string(value), known->origin, known->from});
+  for (const ValueOrigin& known : values_) {
+    if (known.value == other) return set(value, {known.origin, known.from});
+  }
 }
 
 void Origins::add(const std::vector<ValueOrigin>& others) {
-  for (const ValueOrigin& other : others) set(other);
-}
-
-const ValueOrigin* Origins::find(std::string_view value) const noexcept {
-  const auto found =
-      std::find_if(values_.begin(), values_.end(), [&](const ValueOrigin& known) { return known.value == value; });
-  return found == values_.end() ? nullptr : &*found;
+  for (const ValueOrigin& other : others) set(other.value, {other.origin, other.from});
 }
 
 std::vector<ValueOrigin> Origins::of_rope() const {
   std::vector<ValueOrigin> all;
-  for (const std::string_view value : values_of_rope) {
-    if (const ValueOrigin* found = find(value)) all.push_back(*found);
+  for (const std::string& value : values_of_rope()) {
+    const auto is_that = [&](const ValueOrigin& known) { return known.value == value; };
+    const auto found = std::find_if(values_.begin(), values_.end(), is_that);
+    if (found != values_.end()) all.push_back(*found);
   }
   return all;
 }
 
-void Origins::set(ValueOrigin origin) {
+void Origins::set(std::string_view value, From from) {
   const auto known =
-      std::find_if(values_.begin(), values_.end(), [&](const ValueOrigin& old) { return old.value == origin.value; });
+      std::find_if(values_.begin(), values_.end(), [&](const ValueOrigin& old) { return old.value == value; });
   if (known == values_.end()) {
-    values_.push_back(std::move(origin));
+    values_.push_back({std::string(value), from.origin, std::move(from.from)});
   } else {
-    *known = std::move(origin);
+    known->origin = from.origin;
+    known->from = std::move(from.from);
   }
 }
 
@@ -109,16 +98,16 @@ std::string last_word(const std::string& path) { return path.substr(path.rfind('
 
 namespace rotary {
 
-const char* name(Origin origin) noexcept {
-  switch (origin) {
-    case Origin::given:
-      return "given";
-    case Origin::model_default:
-      return "default";
-    case Origin::derived:
-      return "derived";
-  }
-  return "";
+namespace {
+
+constexpr detail::Named<Origin> origin_names[] = {
+    {Origin::given, "given"}, {Origin::model_default, "default"}, {Origin::derived, "derived"}};
+
+}  // namespace
+
+const char* name(Origin origin) noexcept { return detail::name_in(origin_names, origin); }
+Origin parse_origin(std::string_view text) {
+  return detail::parse_in(origin_names, text, "parse_origin", Code::VALUE);
 }
 
 }  // namespace rotary

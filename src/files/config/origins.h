@@ -10,8 +10,15 @@
 
 namespace rotary::files {
 
-// The values of the rope at hand. What is recorded last counts. Values that ModelRope does not have ("partial") may be
-// recorded on the way to those that it has.
+// Where one value comes from, before it is known what it is of.
+struct From {
+  Origin origin = Origin::model_default;
+  std::string from = {};
+};
+// Read from that key of the file, or of a class default: then it is the model_type's.
+From from_key(const Object& keys, std::string_view key);
+
+// The values of the rope at hand. What is recorded last counts. Output: nothing is decided by what stands here.
 class Origins {
  public:
   // Read from that key of the file, or of a class default: then it is the model_type's.
@@ -21,16 +28,17 @@ class Origins {
   void given(std::string_view value, std::string path);
   void usual(std::string_view value, std::string_view whose);
   void derived(std::string_view value, std::string formula);
-  // From where that other one comes, if that is known.
+  // The product of what is recorded with that word.
+  void multiplied(std::string_view value, std::string_view by);
+  // What is recorded for that other value.
   void same(std::string_view value, std::string_view other);
+  void set(std::string_view value, From);
   void add(const std::vector<ValueOrigin>&);
 
-  const ValueOrigin* find(std::string_view value) const noexcept;
   // Those of a ModelRope, in the order of its fields.
   std::vector<ValueOrigin> of_rope() const;
 
  private:
-  void set(ValueOrigin);
   std::vector<ValueOrigin> values_;
 };
 

@@ -13,8 +13,9 @@ constexpr std::size_t most_ropes = 256;
 
 struct Width {
   double partial = 1;
-  int rotary_dim = 0;    // even
-  int exponent_dim = 0;  // 0: rotary_dim
+  int rotary_dim = 0;                     // even
+  int exponent_dim = 0;                   // 0: rotary_dim
+  std::optional<From> partial_from = {};  // nothing: the family's
 };
 
 bool scaled(const RopeKeys& rope) { return rope.type != "default" && rope.type != "axial"; }
@@ -31,38 +32,28 @@ constexpr const char* generic_partial_keys[] = {"partial_rotary_factor", "rotary
                                                 "rotary_percent",        "rope_percent", "rope_percentage",
                                                 "rotary_emb_fraction"};
 
-std::optional<double> partial_at(Reading& reading, const Part& part, std::string_view key) {
+// A fraction, and the key that says it.
+struct Partial {
+  double value = 1;
+  From from;
+};
+
+std::optional<Partial> partial_at(const Part& part, std::string_view key) {
   const auto partial = key.empty() ? std::nullopt : part.keys.number(key);
-  if (partial) reading.origins.read("partial at the top", part.keys, key);
-  return partial;
+  return partial ? std::optional(Partial{*partial, from_key(part.keys, key)}) : std::nullopt;
 }
 
-std::optional<double> top_partial(Reading& reading, const Part& part) {
-  if (part.known) return partial_at(reading, part, part.family.partial_key);
+std::optional<Partial> top_partial(const Part& part) {
+  if (part.known) return partial_at(part, part.family.partial_key);
   for (const char* key : generic_partial_keys) {
-    if (const auto partial = partial_at(reading, part, key)) return partial;
+    if (auto partial = partial_at(part, key)) return partial;
   }
   return std::nullopt;
 }
 
-// CLVP: max(projection_dim / (2 heads), 32).
-int half_head(Reading& reading, const Part& part, const HeadShape& heads) {
-  const std::string_view key = part.family.half_head_of;
-  const auto width = part.keys.integer(key, 1, std::int64_t{1} << 30);
-  const auto half = static_cast<int>(width.value_or(part.family.shape.hidden) / (2 * heads.heads));
-  const int dim = std::max(half, part.family.dim);
-  if (dim % 2 != 0 || dim > heads.block) {
-    throw Error(Code::CONFIG_VALUE, "[read_config] " + part.keys.path_of(key) + " / (2 * heads) must be even and at most " +
-                                    std::to_string(heads.block) + " but got " + std::to_string(dim));
-  }
-  reading.origins.derived("rotary_dim",
-                          std::string(key) + " / (2 * heads), at least " + std::to_string(part.family.dim));
-  return dim;
-}
-
 // An absolute width: GPT-J's rotary_dim.
 std::optional<int> absolute_dim(Reading& reading, const Part& part, const HeadShape& heads) {
-  if (!part.family.half_head_of.empty()) return half_head(reading, part, heads);
+  if (const auto own = part.family.quirk->rotary_dim) return own(reading, part, heads);
   const int block = heads.block;
   const std::string key(part.known ? part.family.dim_key : "rotary_dim");
   if (key.empty()) return std::nullopt;
@@ -79,18 +70,19 @@ std::optional<int> absolute_dim(Reading& reading, const Part& part, const HeadSh
 }
 
 // Where the fraction of the block that turns has its width from.
-void record_width(Origins& origins, const Part& part, bool partial_counts) {
-  const bool mla = origins.find("block") != nullptr;
-  const ValueOrigin* partial = partial_counts && !part.family.derives_partial ? origins.find("partial") : nullptr;
-  if (partial != nullptr && partial->origin == Origin::given) {
-    const bool of_block = mla && !part.family.partial_of_head;
-    origins.derived("rotary_dim", (of_block ? "qk_rope_head_dim * " : "head_dim * ") + last_word(partial->from));
-  } else if (partial != nullptr) {
-    origins.same("rotary_dim", "partial");
-  } else if (partial_counts && part.family.partial != 1 && !part.family.partial_of_head) {
+void record_width(Origins& origins, const Part& part, const HeadShape& heads, const Width& width, bool partial_counts) {
+  const Fraction fraction = part.family.quirk->fraction;
+  const bool given = partial_counts && width.partial_from && fraction != Fraction::nothing;
+  if (given && width.partial_from->origin == Origin::given) {
+    const bool of_block = heads.mla && fraction != Fraction::head;
+    origins.derived("rotary_dim",
+                    (of_block ? "qk_rope_head_dim * " : "head_dim * ") + last_word(width.partial_from->from));
+  } else if (given) {
+    origins.set("rotary_dim", *width.partial_from);
+  } else if (partial_counts && part.family.partial != 1 && fraction != Fraction::head) {
     origins.usual("rotary_dim", part.name());
-  } else if (mla) {
-    origins.same("rotary_dim", "block");
+  } else if (heads.mla) {
+    origins.set("rotary_dim", heads.block_from);
   } else {
     origins.derived("rotary_dim", "head_dim");
   }
@@ -99,32 +91,26 @@ void record_width(Origins& origins, const Part& part, bool partial_counts) {
 // How much of the block turns. rope.partial (inside the object) beats the top level, that beats the family.
 Width width_of(Reading& reading, const Part& part, const RopeKeys& rope, const HeadShape& heads) {
   Width width;
-  const auto top = top_partial(reading, part);
-  const bool given = !part.family.derives_partial && (rope.partial || top);
-  if (!rope.partial) reading.origins.same("partial", "partial at the top");
+  const Fraction fraction = part.family.quirk->fraction;
+  auto stated = top_partial(part);
+  if (rope.partial) stated = Partial{*rope.partial, rope.partial_from};
+  if (stated) width.partial_from = stated->from;
+  const bool given = stated && fraction != Fraction::nothing;
   if (!given) {
     if (const auto dim = absolute_dim(reading, part, heads)) {
       width.rotary_dim = *dim;
       return width;
     }
-    const auto block =
-        part.family.block == Block::trailing ? part.keys.integer("qk_rope_head_dim", 2, heads.block) : std::nullopt;
-    if (block) {
-      if (*block % 2 != 0) part.keys.refuse("qk_rope_head_dim", "must be even");
-      width.rotary_dim = static_cast<int>(*block);
-      reading.origins.read("rotary_dim", part.keys, "qk_rope_head_dim");
-      return width;
-    }
   } else if (!part.family.dim_key.empty()) {
     part.keys.mark(part.family.dim_key);
   }
-  width.partial = checked_partial(part, given ? rope.partial.value_or(top.value_or(1)) : part.family.partial);
+  width.partial = checked_partial(part, given ? stated->value : part.family.partial);
   if (!given && width.partial != 1) {
     reading.note(part.path, std::string(part.family.partial_key) + " is not given: " + spelled(width.partial) +
                                 ", the default of " + part.name());
   }
   const bool counts = scaled(rope) || part.family.reads_partial;
-  record_width(reading.origins, part, counts && rope.type != "proportional");
+  record_width(reading.origins, part, heads, width, counts && rope.type != "proportional");
   if (rope.type == "proportional") {
     width.rotary_dim = heads.block;
     return width;
@@ -137,14 +123,13 @@ Width width_of(Reading& reading, const Part& part, const RopeKeys& rope, const H
     width.partial = 1;
   }
   // Of an MLA whose factor counts the whole head (Mistral 4), the rope block is that fraction already.
-  const bool of_head = part.family.partial_of_head;
+  const bool of_head = fraction == Fraction::head;
   const int whole = of_head ? heads.head_dim : heads.block;
   const int turning = of_head && !given ? heads.block : static_cast<int>(whole * width.partial);
   width.rotary_dim = turning + turning % 2;
   if (turning % 2 != 0) {
     if (turning == whole) {
-      throw Error(Code::CONFIG_VALUE, "[read_config] " + part.keys.path_of("head_dim") + " must be even but got " +
-                                      std::to_string(turning));
+      throw OddHead(part.keys.path_of("head_dim") + " must be even but got " + std::to_string(turning));
     }
     width.exponent_dim = turning;
     reading.note(part.path, std::to_string(turning) + " rotated elements are odd: " + std::to_string(width.rotary_dim) +
@@ -186,7 +171,8 @@ void mark_what_agrees(const Part& part, const RopeKeys& rope, const Width& width
     if (found != keys.json().end() && *found == (part.family.pairing != Pairing::half)) keys.mark(key);
   }
   const auto type = keys.json().find("rope_type");  // hoisted out of the object
-  if (type != keys.json().end() && *type == rope.type) keys.mark("rope_type");
+  if (type != keys.json().end() && type->is_string() && published_type(type->get<std::string>()) == rope.type)
+    keys.mark("rope_type");
   for (const char* key : {"rotary", "use_rope", "use_rotary", "use_rotary_pos_emb"}) {
     const auto found = keys.json().find(key);
     if (found != keys.json().end() && *found == true) keys.mark(key);
@@ -196,15 +182,10 @@ void mark_what_agrees(const Part& part, const RopeKeys& rope, const Width& width
 Pairing pairing_of(Reading& reading, const Part& part) {
   Pairing pairing = part.family.pairing;
   reading.origins.usual("pairing", part.name());
-  if (part.family.block == Block::mla && !is_mla(part)) {
+  if (part.family.mla.rope != 0 && !is_mla(part)) {
     pairing = Pairing::half;
     reading.origins.read("pairing", part.keys, "use_mla");
     reading.note(part.path, "use_mla is false: ordinary heads, and the pairing is half");
-  }
-  if (part.family.base_key == "rope_ratio" && part.keys.boolean("position_encoding_2d").value_or(false)) {
-    throw Error(Code::ROPE,
-                "[read_config] a chatglm must have positions of one axis but position_encoding_2d is true: the first "
-                "ChatGLM turns each half of the head by its own coordinate");
   }
   if (part.family.switches_pairing) {
     const auto interleaved = part.keys.boolean("rope_interleave");
@@ -214,12 +195,7 @@ Pairing pairing_of(Reading& reading, const Part& part) {
       reading.note(part.path, "rope_interleave is false: the pairing is half");
     }
   }
-  const auto original = part.family.base_key == "rope_ratio" ? part.keys.boolean("original_rope") : std::nullopt;
-  if (original) reading.origins.read("pairing", part.keys, "original_rope");
-  if (original && !*original) {
-    pairing = Pairing::half;
-    reading.note(part.path, "original_rope is false: the pairing is half");
-  }
+  if (const auto own = part.family.quirk->pairing) pairing = own(reading, part, pairing);
   if (!reading.options.pairing) return pairing;
   reading.origins.given("pairing", "--pairing");
   if (part.known && *reading.options.pairing != pairing) {
@@ -227,12 +203,6 @@ Pairing pairing_of(Reading& reading, const Part& part) {
                                 name(pairing) + " of " + part.name());
   }
   return *reading.options.pairing;
-}
-
-int first_of(Reading& reading, const Part& part, const HeadShape& heads, int rotary_dim) {
-  if (part.family.block != Block::trailing) return heads.first;
-  if (heads.head_dim != rotary_dim) reading.origins.derived("first", "head_dim - rotary_dim");
-  return heads.head_dim - rotary_dim;
 }
 
 // What tells two ropes apart, beside the numbers: the scaling's keys as written.
@@ -269,7 +239,7 @@ class TextPart {
     }
     part_.keys.length("original_max_position_embeddings", most_length);
     for (const std::string_view key : words(part_.family.harmless)) ignore(key);
-    if (!part_.family.remark.empty()) reading_.note(part_.path, std::string(part_.family.remark));
+    if (!part_.family.remark.text.empty()) reading_.note(part_.path, std::string(part_.family.remark.text));
   }
 
  private:
@@ -288,7 +258,8 @@ class TextPart {
   void ignore(std::string_view key) {
     const bool says = part_.keys.has(key);
     ignore_known(part_.keys, std::string(key));
-    const bool told = part_.family.remark.find(key) != std::string_view::npos;
+    const std::vector<std::string_view> of_remark = words(part_.family.remark.keys);
+    const bool told = std::find(of_remark.begin(), of_remark.end(), key) != of_remark.end();
     if (says && !told) {
       reading_.note(part_.path, std::string(key) + " is not read: " +
                                     (ropes_.empty() ? "nothing turns" : part_.name() + " turns without it"));
@@ -319,7 +290,7 @@ class TextPart {
   std::size_t add(const Layer& layer, const RopeKeys& keys, Pairing pairing) {
     const HeadShape heads = head_shape(reading_, part_, layer);
     if (heads.block % 2 != 0 && !part_.path.empty() && !part_.family.reads_partial) {  // the other parts may be sound
-      reading_.note(part_.path, "no rope is given: heads of " + std::to_string(heads.block) + " elements cannot turn");
+      reading_.note_no_rope(part_.path, "heads of " + std::to_string(heads.block) + " elements cannot turn");
       return none;
     }
     const Width width = width_of(reading_, part_, keys, heads);
@@ -333,12 +304,12 @@ class TextPart {
     model.rope.exponent_dim = width.exponent_dim;
     model.rope.base = keys.base;
     model.rope.pairing = pairing;
-    model.rope.clockwise = part_.family.clockwise;
-    model.first = first_of(reading_, part_, heads, width.rotary_dim);
-    name_learned(reading_, part_, model);
+    model.first = heads.first;
+    if (const auto own = part_.family.quirk->rope) own(reading_, part_, model);
     if (part_.known) mark_what_agrees(part_, keys, width, heads);
-    model.rope.scaling =
-        read_scaling(reading_, part_, {.rope = keys, .partial = width.partial, .pairs = width.rotary_dim / 2});
+    model.rope.scaling = read_scaling(
+        reading_, part_,
+        {.rope = keys, .partial = width.partial, .partial_from = width.partial_from, .pairs = width.rotary_dim / 2});
     set_mrope_axes(reading_, part_, keys.scaling, model.rope);
     const bool condensed = part_.keys.has("rope_condense_ratio");
     if (!keys.scaling && !condensed)
@@ -367,6 +338,8 @@ class TextPart {
 };
 
 }  // namespace
+
+OddHead::OddHead(const std::string& told) : Error(Code::CONFIG_VALUE, "[read_config] " + told), rule(told) {}
 
 void read_text_part(Reading& reading, const Part& part) {
   reading.origins = {};

@@ -5,22 +5,18 @@
 
 #include "rotary/error.h"
 #include "stages.h"
+#include "values/scaling_fields.h"
 
 namespace rotary::files {
 namespace {
-
-double checked_base(const Object& keys, std::string_view key, double base) {
-  if (!(base > 1) || !std::isfinite(base)) {
-    keys.refuse(key, "must be above 1 (at 1 every pair turns alike, below it the later pairs turn faster)");
-  }
-  return base;
-}
 
 std::optional<double> base_at(const Object& keys, std::string_view key) {
   const auto found = keys.json().find(std::string(key));
   if (found == keys.json().end() || found->is_array()) return std::nullopt;  // a list: config/layers.cpp
   const auto base = keys.number(key);
-  if (base) checked_base(keys, key, *base);
+  if (base && (!(*base > 1) || !std::isfinite(*base))) {
+    keys.refuse(key, "must be above 1 (at 1 every pair turns alike, below it the later pairs turn faster)");
+  }
   return base;
 }
 
@@ -54,11 +50,6 @@ std::optional<Object> object_below(const Object& keys, std::string_view path) {
 // Whether the old spelling means different things to different layer types.
 bool typed(Old old) { return old != Old::one_for_all && old != Old::all_to_all; }
 
-// The layer types that an old spelling gives a base of their own, unscaled.
-bool is_sliding(const std::string& type) {
-  return type == "sliding_attention" || type == "hybrid_sliding" || type == "main";
-}
-
 // What rope_parameters is keyed by, in files of layer types.
 bool is_label(const std::string& key) {
   return key.ends_with("_attention") || key.starts_with("hybrid") || key == "main" || key == "compress";
@@ -73,13 +64,49 @@ bool is_known_label(std::string_view key) {
   return false;
 }
 
-constexpr const char* known_types[] = {"default",      "linear", "dynamic", "yarn",          "longrope",      "llama3",
-                                       "proportional", "ntk",    "axial",   "deepseek_yarn", "telechat3-yarn"};
+// Words beside those of the scalings: further kinds of one, and other spellings.
+struct Word {
+  std::string_view said, type;
+};
+constexpr Word further_types[] = {
+    {"axial", "axial"}, {"deepseek_yarn", "deepseek_yarn"}, {"telechat3-yarn", "telechat3-yarn"}};
+constexpr Word spellings[] = {{"su", "longrope"},         {"mrope", "default"},      {"xdrope", "dynamic"},
+                              {"ntk_fixed", "ntk_fixed"}, {"ntkmixed", "ntk_fixed"},  // BlueLM
+                              {"no_scaling", "default"},                              // MPT
+                              {"origin", "default"}};                                 // InternLM
+
+// The words that an error offers.
+std::string known_types() {
+  std::string words;
+  scalings::for_each_scaling([&](const auto& scaling) {
+    words += (words.empty() ? "" : ", ") + std::string(scalings::rope_type_of(scaling));
+  });
+  for (const Word& word : further_types) words += ", " + std::string(word.said);
+  return words;
+}
 
 // The names that generic files (of a model_type that is not known) use.
 constexpr const char* generic_base_keys[] = {"rope_theta", "rotary_emb_base", "rotary_base", "rope_base"};
 
 }  // namespace
+
+std::string published_type(std::string_view said) {
+  for (const Word& word : further_types) {
+    if (said == word.said) return std::string(word.type);
+  }
+  for (const Word& word : spellings) {
+    if (said == word.said) return std::string(word.type);
+  }
+  std::string type;
+  scalings::for_each_scaling([&](const auto& scaling) {
+    if (said == scalings::rope_type_of(scaling)) type = scalings::name_of(scaling);
+  });
+  return type;
+}
+
+bool is_sliding(const std::string& layer_type) {
+  return layer_type == "sliding_attention" || layer_type == "hybrid_sliding" || layer_type == "main";
+}
 
 std::string scaling_type(Reading& reading, const Part& part, const Object& keys) {
   const auto modern = keys.text("rope_type");
@@ -90,17 +117,12 @@ std::string scaling_type(Reading& reading, const Part& part, const Object& keys)
   if (modern && legacy && *modern != *legacy) {
     reading.note(part.path, "rope_type " + *modern + " beats type " + *legacy + " in " + keys.path());
   }
-  std::string type = said;
-  if (said == "su" || (said == "yarn" && part.family.yarn_is_longrope)) type = "longrope";
-  if (said == "mrope") type = "default";
-  if (said == "xdrope") type = "dynamic";
-  if (said == "ntkmixed") type = "ntk";                            // BlueLM
-  if (said == "no_scaling" || said == "origin") type = "default";  // MPT, InternLM
-  if (type != said) reading.note(part.path, "rope_type " + said + " is read as " + type);
-  if (std::find(std::begin(known_types), std::end(known_types), type) == std::end(known_types)) {
-    std::string rule = "must be one of";
-    for (const char* known : known_types) rule += std::string(rule.back() == 'f' ? " " : ", ") + known;
-    keys.refuse(key, rule);
+  std::string type = published_type(said);
+  if (said == "yarn" && part.family.quirk->yarn_is_longrope) type = "longrope";
+  if (type.empty()) keys.refuse(key, "must be one of " + known_types());
+  if (type != said) {
+    reading.note(part.path, "rope_type " + said + " is read as " + type +
+                                (said == "ntk" ? ", as vLLM means it; bloc97's NTK-aware scaling is ntk_aware" : ""));
   }
   return type;
 }
@@ -118,7 +140,8 @@ RopeSource::RopeSource(Reading& reading, const Part& part, const std::vector<Lay
     dict_ = filled(keys, "rope_parameters");
     scaling_ = filled(keys, "rope_scaling");
   }
-  if (!scaling_ && !part.family.scaling_key.empty()) scaling_ = object_below(keys, part.family.scaling_key);
+  const std::string_view scaling_key = part.family.quirk->scaling_key;
+  if (!scaling_ && !scaling_key.empty()) scaling_ = object_below(keys, scaling_key);
   if (!part.family.rope_parameters.empty()) {
     reading.defaults.push_back(parse_json(part.family.rope_parameters));
     defaults_ =
@@ -176,7 +199,7 @@ bool RopeSource::is_nested(const Object& dict) const {
 void RopeSource::read_around_nested() {
   truncate_ = dict_->boolean("truncate");
   if (dict_->is_null("truncate")) truncate_ = false;  // as transformers reads it
-  if (truncate_) reading_.origins.read("truncate", *dict_, "truncate");
+  if (truncate_) truncate_from_ = from_key(*dict_, "truncate");
   for (const char* key : {"rope_theta", "rope_type", "type"}) {
     if (!dict_->has(key)) continue;
     dict_->mark(key);
@@ -206,13 +229,8 @@ double RopeSource::top_base(bool sliding) const {
     const auto base = family.sliding_base_key.empty() ? std::nullopt : given(family.sliding_base_key);
     if (!base) take_base(family.sliding_base, "the sliding layers' default of");
     return base.value_or(family.sliding_base);
-  } else if (family.base_key == "rope_ratio") {  // ChatGLM
-    const double ratio = keys.number("rope_ratio").value_or(1);
-    if (!(ratio * family.base > 1)) keys.refuse("rope_ratio", "times 10000 must be above 1");
-    reading_.note(part_.path, "base = 10000 * rope_ratio = " + spelled(ratio * family.base));
-    reading_.origins.derived("base", "10000 * rope_ratio");
-    if (!keys.has("rope_ratio")) reading_.origins.usual("base", part_.name());
-    return ratio * family.base;
+  } else if (family.quirk->base != nullptr) {
+    return family.quirk->base(reading_, part_);
   } else if (!family.base_key.empty()) {
     for (const std::string_view key : words(family.base_key)) {
       if (const auto base = given(key)) {
@@ -246,12 +264,13 @@ RopeKeys RopeSource::read(const std::optional<Object>& keys, const Layer& layer)
   // transformers nests those old spellings too
   rope.truncate_elsewhere = keys && (nested_ || part_.family.old != Old::one_for_all);
   rope.truncate = truncate_;
+  rope.truncate_from = truncate_from_;
   reading_.origins.usual("scaling", part_.name());
   if (keys) {
     rope.scaling = keys;
     rope.type = scaling_type(reading_, part_, *keys);
     rope.partial = inner_number(*keys, "partial_rotary_factor");
-    if (rope.partial) reading_.origins.read("partial", *keys, "partial_rotary_factor");
+    if (rope.partial) rope.partial_from = from_key(*keys, "partial_rotary_factor");
   }
   const auto inner = keys && inner_number(*keys, "rope_theta") ? base_at(*keys, "rope_theta") : std::nullopt;
   if (layer.base) {
@@ -267,11 +286,14 @@ RopeKeys RopeSource::read(const std::optional<Object>& keys, const Layer& layer)
   } else {
     rope.base = top_base(has_sliding_base(layer, keys.has_value()));
   }
-  if (!rope.partial && part_.family.sliding_partial != 0 && is_sliding(layer.type)) {
-    rope.partial = part_.family.sliding_partial;
-    reading_.origins.usual("partial", part_.name());
+  if (const auto own = part_.family.quirk->partial; own != nullptr && !rope.partial) {
+    rope.partial = own(layer);
+    rope.partial_from = {Origin::model_default, part_.name()};
   }
-  if (layer.partial) rope.partial = layer.partial;
+  if (layer.partial) {
+    rope.partial = layer.partial;
+    rope.partial_from = layer.partial_from;
+  }
   if (!layer.scaled) {
     rope.type = "default";
     rope.scaling.reset();
@@ -313,9 +335,9 @@ void RopeSource::drop_outer_base() const {
 
 // Whether rope_scaling bends the layers of that type, of the families where it does not bend all.
 bool RopeSource::is_bent(const std::string& type) const {
-  const std::string_view key = part_.family.scaled_types_key;
-  const auto listed = key.empty() ? std::nullopt : part_.keys.texts(key);
-  if (listed && !listed->empty()) return std::find(listed->begin(), listed->end(), type) != listed->end();
+  if (const auto own = part_.family.quirk->is_scaled) {
+    if (const auto scaled = own(part_, type)) return *scaled;
+  }
   return !is_sliding(type) || part_.family.old == Old::scaling_to_both;
 }
 

@@ -6,6 +6,7 @@
 
 #include "rotary/error.h"
 #include "stages.h"
+#include "values/scaling_fields.h"
 
 namespace rotary::files {
 namespace {
@@ -13,22 +14,35 @@ namespace {
 class ScalingReader {
  public:
   ScalingReader(Reading& reading, const Part& part, const ScalingContext& context)
-      : reading_(reading), part_(part), context_(context), keys_(*context.rope.scaling) {}
+      : reading_(reading),
+        part_(part),
+        context_(context),
+        keys_(*context.rope.scaling),
+        kind_(kind_of(context.rope.type)) {}
 
   Scaling read() {
-    const std::string& type = context_.rope.type;
     read_known_extras();
-    if (type == "linear") return Linear{.factor = factor()};
-    if (type == "dynamic") return dynamic();
-    if (type == "ntk") return ntk();
-    if (type == "yarn" || type == "deepseek_yarn" || type == "telechat3-yarn") return yarn(type);
-    if (type == "longrope") return longrope();
-    if (type == "llama3") return llama3();
-    if (type == "proportional") return proportional();
-    return Unscaled{};
+    return std::visit([this](const auto& scaling) { return read_as(scaling); }, kind_);
   }
 
  private:
+  // What rope_type names, with default values.
+  static Scaling kind_of(const std::string& type) {
+    if (type == "axial") return Unscaled{};
+    if (type == "deepseek_yarn" || type == "telechat3-yarn") return Yarn{};
+    return parse_scaling(type);
+  }
+
+  Scaling read_as(const Unscaled&) { return Unscaled{}; }
+  Scaling read_as(const Linear&) { return Linear{.factor = factor()}; }
+  Scaling read_as(const Ntk&) { return Ntk{.factor = factor()}; }
+  Scaling read_as(const NtkFixed&) { return ntk_fixed(); }
+  Scaling read_as(const Dynamic&) { return dynamic(); }
+  Scaling read_as(const Yarn&) { return yarn(context_.rope.type); }
+  Scaling read_as(const LongRope&) { return longrope(); }
+  Scaling read_as(const Llama3&) { return llama3(); }
+  Scaling read_as(const Proportional&) { return proportional(); }
+
   void note(const std::string& sentence) { reading_.note(part_.path, sentence); }
   Origins& origins() { return reading_.origins; }
   void record(const char* value, const char* key) { origins().read(value, keys_, key); }
@@ -39,7 +53,7 @@ class ScalingReader {
 
   // Keys that files carry and that turn nothing.
   void read_known_extras() {
-    if (keys_.has("original_max_position_embeddings") && !uses_trained_length()) {
+    if (keys_.has("original_max_position_embeddings") && !scalings::has_key(kind_, "original_max_position_embeddings")) {
       trained_in_keys();
       note(keys_.path_of("original_max_position_embeddings") + " is not used by rope_type " + context_.rope.type);
     }
@@ -49,11 +63,6 @@ class ScalingReader {
     if (keys_.number("llama_4_scaling_beta")) {
       note(keys_.path_of("llama_4_scaling_beta") + " scales the queries by position; it is not part of the rotation");
     }
-  }
-
-  bool uses_trained_length() const {
-    const std::string& type = context_.rope.type;
-    return type.ends_with("yarn") || type == "longrope" || type == "llama3";
   }
 
   double at_least_one(const char* key, double value) {
@@ -79,7 +88,8 @@ class ScalingReader {
 
   double factor() {
     const std::string& other = keys_.path();
-    const bool has_default = !part_.family.scaling_key.empty() && other.ends_with(part_.family.scaling_key);
+    const std::string_view own = part_.family.quirk->scaling_key;
+    const bool has_default = !own.empty() && other.ends_with(own);
     const char* key = has_default && !keys_.has("factor") ? "scaling_factor" : "factor";
     const auto value = keys_.number(key);
     if (!value && !has_default) missing("factor");
@@ -117,39 +127,35 @@ class ScalingReader {
     }
     const auto longest = longest_length();
     if (!longest) missing("original_max_position_embeddings (or the model max_position_embeddings)");
-    note("original_max_position_embeddings is not given: max_position_embeddings " + std::to_string(*longest) +
-         ", as the frameworks read it");
-    return *longest;
+    origins().set("scaling.trained_length", longest->from);
+    note("original_max_position_embeddings is not given: max_position_embeddings " +
+         std::to_string(longest->positions) + ", as the frameworks read it");
+    return longest->positions;
   }
 
-  // max_position_embeddings, the file's or the class default; the origin of the trained length that it stands for.
-  std::optional<std::int64_t> longest_length() {
-    if (const auto given = context_length(part_.keys)) {
-      origins().derived("scaling.trained_length", context_word());
-      return given;
-    }
-    const std::int64_t usual = part_.known ? usual_context(part_.family.type) : 0;
+  // max_position_embeddings, the file's or the class default.
+  struct Length {
+    std::int64_t positions = 0;
+    From from;
+  };
+  std::optional<Length> longest_length() {
+    if (const auto given = context_length(part_.keys)) return Length{*given, {Origin::derived, context_word()}};
+    const std::int64_t usual = part_.family.context;
     if (usual == 0) return std::nullopt;
-    origins().usual("scaling.trained_length", part_.name());
     note("max_position_embeddings is not given: " + std::to_string(usual) + ", the default of " + part_.name());
-    return usual;
+    return Length{usual, {Origin::model_default, part_.name()}};
   }
 
   // What the file calls max_position_embeddings.
-  std::string context_word() {
-    const ValueOrigin* context = origins().find("context");
-    return context == nullptr ? "max_position_embeddings" : last_word(context->from);
-  }
+  std::string context_word() { return context_key(part_.keys).value_or("max_position_embeddings"); }
 
   // factor, or max_position_embeddings / L0 where it is null or missing.
   double factor_or_ratio(std::int64_t trained) {
     if (keys_.has("factor")) return factor();
-    const ValueOrigin trained_from = *origins().find("scaling.trained_length");
     const auto longest = longest_length();
     if (!longest) missing("factor (or the model max_position_embeddings)");
-    origins().add({trained_from});
     origins().derived("scaling.factor", context_word() + " / original_max_position_embeddings");
-    const double ratio = static_cast<double>(*longest) / static_cast<double>(trained);
+    const double ratio = static_cast<double>(longest->positions) / static_cast<double>(trained);
     note("factor is not given: max_position_embeddings / original_max_position_embeddings = " + spelled(ratio));
     if (ratio < 1 && context_.rope.type != "longrope") {
       throw Error(Code::CONFIG_VALUE,
@@ -170,7 +176,7 @@ class ScalingReader {
   }
 
   Scaling dynamic() {
-    if (part_.family.alpha_is_ntk && keys_.has("alpha")) {
+    if (part_.family.quirk->alpha_is_ntk && keys_.has("alpha")) {
       for (const char* key : {"factor", "beta_fast", "beta_slow", "mscale", "mscale_all_dim"}) keys_.number(key);
       note(
           "rope_type dynamic with alpha is the static NTK base of the Hunyuan models; factor and the yarn keys beside "
@@ -179,13 +185,18 @@ class ScalingReader {
       return Ntk{.factor = at_least_one("alpha", *keys_.number("alpha"))};
     }
     const double f = factor();
+    if (const auto trained = keys_.length("trained_length", most_length)) {
+      record("scaling.trained_length", "trained_length");
+      return Dynamic{.factor = f, .trained_length = *trained};
+    }
     const auto longest = longest_length();
     if (!longest) missing("the model max_position_embeddings");
-    origins().same("scaling.trained_length", "context");
-    return Dynamic{.factor = f, .trained_length = *longest};
+    origins().set("scaling.trained_length", longest->from);
+    if (const auto key = context_key(part_.keys)) origins().read("scaling.trained_length", part_.keys, *key);
+    return Dynamic{.factor = f, .trained_length = longest->positions};
   }
 
-  Scaling ntk() {
+  Scaling ntk_fixed() {
     const char* key = keys_.has("power") ? "power" : "mixed_b";  // BlueLM's word, vLLM's
     const auto mixed_b = keys_.number(key);
     if (mixed_b && !(*mixed_b >= 0 && *mixed_b <= 16)) keys_.refuse(key, "must be from 0 to 16");
@@ -218,9 +229,12 @@ class ScalingReader {
       note(keys_.path_of("truncate") +
            " has no effect: transformers reads it beside the layer types of rope_parameters only");
     }
-    origins().usual("scaling.truncate", context_.rope.type);
-    origins().same("scaling.truncate", "truncate");
-    return context_.rope.truncate.value_or(true);
+    if (!context_.rope.truncate) {
+      origins().usual("scaling.truncate", context_.rope.type);
+      return true;
+    }
+    origins().set("scaling.truncate", context_.rope.truncate_from);
+    return *context_.rope.truncate;
   }
 
   Scaling yarn(const std::string& type) {
@@ -233,22 +247,30 @@ class ScalingReader {
     yarn.truncate = truncates();
     yarn.mscale = moderate("mscale");
     yarn.mscale_all_dim = moderate("mscale_all_dim");
-    yarn.mscale_ratio = type == "deepseek_yarn";
-    if (type == "telechat3-yarn") yarn.magnitude = 0.07;
+    read_magnitude(yarn);
     record_magnitude(yarn);
     yarn.attention_factor = attention_factor();
-    if (part_.family.yarn_keeps_length && !yarn.attention_factor) {
-      yarn.attention_factor = 1;
-      origins().usual("attention_factor", part_.name());
-      note("yarn without an attention factor, as " + part_.name() + " has it");
-    }
+    if (const auto own = part_.family.quirk->yarn) own(reading_, part_, yarn);
     if (yarn.mscale.has_value() != yarn.mscale_all_dim.has_value() && !yarn.mscale_ratio) {
       note("mscale and mscale_all_dim count only together: the one in " + keys_.path() + " is not used");
     }
-    if (type == "telechat3-yarn") note("telechat3-yarn: the magnitude is 0.07 ln(factor) + 1");
-    if (type == "deepseek_yarn") note("deepseek_yarn: the attention factor is M(mscale) / M(mscale_all_dim) always");
+    if (type == "telechat3-yarn")
+      note("telechat3-yarn: the magnitude is " + spelled(yarn.magnitude) + " ln(factor) + 1");
+    if (yarn.mscale_ratio) note(type + ": the attention factor is M(mscale) / M(mscale_all_dim) always");
     read_vllm_keys(yarn);
     return yarn;
+  }
+
+  // As rope_type says, or keys of our own, which no framework reads.
+  void read_magnitude(Yarn& yarn) {
+    const bool telechat = context_.rope.type == "telechat3-yarn";
+    const bool deepseek = context_.rope.type == "deepseek_yarn";
+    yarn.magnitude = moderate("magnitude").value_or(telechat ? 0.07 : yarn.magnitude);
+    yarn.mscale_ratio = keys_.boolean("mscale_ratio").value_or(deepseek);
+    if (telechat) origins().same("scaling.magnitude", "scaling");
+    if (deepseek) origins().same("scaling.mscale_ratio", "scaling");
+    if (keys_.has("magnitude")) record("scaling.magnitude", "magnitude");
+    if (keys_.has("mscale_ratio")) record("scaling.mscale_ratio", "mscale_ratio");
   }
 
   void record_magnitude(const Yarn& yarn) {
@@ -270,7 +292,7 @@ class ScalingReader {
     if (const auto value = moderate("attn_factor")) {
       yarn.attn_factor = *value;
       record("scaling.attn_factor", "attn_factor");
-      origins().derived("attention_factor", "attn_factor * (" + origins().find("attention_factor")->from + ")");
+      origins().multiplied("attention_factor", "attn_factor");
       note("attn_factor multiplies the attention factor, as in vLLM; transformers does not read it");
     }
     if (yarn.extrapolation_factor != 1) note("extrapolation_factor is read as in vLLM; transformers does not read it");
@@ -312,15 +334,11 @@ class ScalingReader {
     if (rope.long_mscale && !rope.short_mscale) missing("short_mscale (long_mscale is given)");
     if (rope.short_mscale) {
       record("scaling.short_mscale", "short_mscale");
+      record("scaling.long_mscale", "long_mscale");
       origins().derived("attention_factor", "short_mscale up to trained_length, long_mscale beyond");
     }
-    if (rope.long_mscale) record("scaling.long_mscale", "long_mscale");
     rope.factor = factor_or_ratio(rope.trained_length);
-    if (part_.family.short_factors_only) {
-      rope.long_factor = rope.short_factor;
-      origins().derived("scaling.long_factor", "short_factor");
-      note("long_factor is not used: transformers turns " + part_.name() + " by short_factor at every length");
-    }
+    if (const auto own = part_.family.quirk->longrope) own(reading_, part_, rope);
     return rope;
   }
 
@@ -349,7 +367,7 @@ class ScalingReader {
     const auto given = keys_.number("factor");
     record_or_usual("scaling.factor", "factor");
     origins().usual("scaling.fraction", part_.name());
-    origins().same("scaling.fraction", "partial");
+    if (context_.partial_from) origins().set("scaling.fraction", *context_.partial_from);
     note("rope_type proportional: " + spelled(context_.partial) + " of the pairs of the whole head turn");
     return Proportional{.fraction = context_.partial, .factor = given ? at_least_one("factor", *given) : 1};
   }
@@ -358,6 +376,7 @@ class ScalingReader {
   const Part& part_;
   const ScalingContext& context_;
   const Object& keys_;
+  const Scaling kind_;
 };
 
 // LongChat: positions / rope_condense_ratio, which is linear scaling.

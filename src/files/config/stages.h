@@ -3,6 +3,7 @@
 #pragma once
 
 #include <deque>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -11,7 +12,10 @@
 #include "files/models/families.h"
 #include "files/text/json.h"
 #include "origins.h"
+#include "files/models/quirks/quirk.h"
+#include "files/models/quirks/towers.h"
 #include "rotary/config.h"
+#include "rotary/error.h"
 
 namespace rotary::files {
 
@@ -20,18 +24,33 @@ inline constexpr int most_heads = 65536;
 inline constexpr int most_head_dim = 16384;
 inline constexpr double most_factor = 1e15;  // no published one is larger by far; beyond it the formulas overflow
 
+// A part whose rope is understood and cannot be given.
+struct NoRope {
+  std::string part, why;
+};
+
 // One reading of one file.
 struct Reading {
   const ConfigOptions& options;
   Model model = {};
+  std::vector<NoRope> without = {};
   Ledger ledger = {};
-  Origins origins = {};            // of the part at hand, then of its rope
+  Origins origins = {};            // of the part at hand, then of its rope; for the answer only
   std::deque<Json> defaults = {};  // class defaults that stand in for objects of the file
   int parts = 0;
 
   // One sentence about part, once.
   void note(const std::string& part, const std::string& sentence);
+  // The part has no rope, and why: noted, and kept in without.
+  void note_no_rope(const std::string& part, const std::string& why);
 };
+
+// What a file comes to. Throws as parse_config does.
+struct Answer {
+  Model model;
+  std::vector<NoRope> without;
+};
+Answer read_json(const Json&, const ConfigOptions&);
 
 // A sub-config that has, or may have, a rope.
 struct Part {
@@ -48,16 +67,36 @@ struct HeadShape {
   int head_dim = 0;
   int first = 0;  // where the rotated block begins, when it is an MLA's
   int block = 0;  // what partial_rotary_factor is a fraction of: the head, or MLA's rope block
+  bool mla = false;
+  From block_from = {};  // of an MLA
+};
+
+// A head that cannot turn: the library's error for the file's own answer.
+struct OddHead : Error {
+  explicit OddHead(const std::string& rule);
+  std::string rule;  // "head_dim must be even but got 73"
 };
 
 // ---- shape (config/shape.cpp) ----
 constexpr std::int64_t most_length = std::int64_t{1} << 53;  // positions
+using Names = std::initializer_list<const char*>;            // of a key: the first one that is given counts
+inline constexpr Names hidden_keys = {"hidden_size", "n_embd", "n_embed", "d_model", "width", "dim", "embed_dim"};
+// Read as that value of the rope; null: it is none.
+std::optional<int> first_of(Reading&, const char* value, const Object&, Names, std::int64_t most);
+// The class default of a key that is not given, noted.
+int take_default(Reading&, const Part&, const char* value, const std::string& key, int usual);
 int layer_count(Reading&, const Part&);
 bool is_mla(const Part&);  // a family of MLA heads, unless the file says use_mla: false
 struct Layer;
 HeadShape head_shape(Reading&, const Part&, const Layer&);
+int read_head_dim(Reading&, const Part&, int heads, Names width_keys = hidden_keys);
+int hidden_per_head(Reading&, const Part&, int heads, Names width_keys = hidden_keys);
+// Layers of one type that have heads of their own: the swa_ keys and their kin.
+void read_heads_of_type(Reading&, const Part&, const std::string& layer_type, HeadShape&);
 // The positions that the model was made for: max_position_embeddings, by any of its names.
 std::optional<std::int64_t> context_length(const Object&);
+// The key that says it, where it says a length.
+std::optional<std::string> context_key(const Object&);
 // The same, 0 where the file does not say it or says nonsense.
 std::int64_t stated_context(Reading&, const Object&);
 
@@ -71,7 +110,12 @@ struct Layer {
   int heads = 0, kv_heads = 0, head_dim = 0;  // per_layer_config; 0: the part's
   int nope = 0, turning = 0;                  // of an MLA
   std::vector<ValueOrigin> origins = {};      // of what this layer has for itself
+  From partial_from = {}, turning_from = {};  // of these two
+  bool has_own() const {
+    return base || partial || !scaled || heads != 0 || kv_heads != 0 || head_dim != 0 || nope != 0 || turning != 0;
+  }
 };
+bool is_sliding(const std::string& layer_type);  // the types that an old spelling gives a base of their own, unscaled
 std::vector<Layer> read_layers(Reading&, const Part&);
 // One for each layer; "" where the model has no types (layer_types.cpp).
 std::vector<std::string> layer_types(Reading&, const Part&, std::size_t layers);
@@ -93,14 +137,19 @@ std::optional<std::vector<T>> per_layer(Reading& reading, const Part& part, cons
 
 // ---- the parameters of one rope, from any spelling (config/rope.cpp) ----
 struct RopeKeys {
-  std::string type = "default";  // rope_type in its published name
+  std::string type = "default";  // as scaling_type gives it
   double base = 10000;
   std::optional<double> partial;    // nothing said: the family's
+  From partial_from = {};           // where it is given
   std::optional<Object> scaling;    // the object that holds the scaling's keys, if any
   bool truncate_elsewhere = false;  // a nested rope_parameters: truncate is read one level up
   std::optional<bool> truncate;
+  From truncate_from = {};  // the same
 };
-// The published name behind any spelling of rope_type; throws CONFIG_VALUE for an unknown one.
+// What rope_type may say beside the words of the scalings, and how it is read. "" where it is unknown.
+std::string published_type(std::string_view said);
+// The name of the scaling behind any spelling of rope_type, or axial, deepseek_yarn, telechat3-yarn; throws
+// CONFIG_VALUE for an unknown one.
 std::string scaling_type(Reading&, const Part&, const Object& keys);
 class RopeSource {
  public:
@@ -131,6 +180,7 @@ class RopeSource {
   std::optional<Object> defaults_;  // the class default
   bool nested_ = false;             // dict_ is keyed by layer type
   std::optional<bool> truncate_;    // beside the layer types
+  From truncate_from_ = {};
 };
 
 // ---- scaling (config/scaling.cpp) ----
@@ -138,18 +188,19 @@ struct ScalingContext {
   const RopeKeys& rope;
 
   double partial = 1;
+  std::optional<From> partial_from = {};  // nothing: the family's
   int pairs = 0;
 };
 Scaling read_scaling(Reading&, const Part&, const ScalingContext&);
 
 // ---- learned frequencies (learned.cpp) ----
-void name_learned(Reading&, const Part&, ModelRope&);  // log_multiplier, as the family says
+// A tensor of the checkpoint whose name ends in one of these holds log(multiplier), one value per pair.
+void name_learned(Reading&, const Part&, Names, ModelRope&);
 
 // ---- parts ----
 void read_text_part(Reading&, const Part&);                                            // config/part.cpp
 void read_vision_part(Reading&, const Part&);                                          // config/vision.cpp
 void set_mrope_axes(Reading&, const Part&, const std::optional<Object>& keys, Rope&);  // config/vision.cpp
-bool is_vision(Axes) noexcept;
 bool is_params(const Object&);              // Mistral's or Meta's params.json
 void read_params(Reading&, const Object&);  // config/params.cpp
 

@@ -1,6 +1,5 @@
 // Ropes of several axes: vision towers, and M-RoPE in the text model beside them.
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 
 #include "rotary/error.h"
@@ -9,168 +8,19 @@
 namespace rotary::files {
 namespace {
 
-void require_multiple(const Part& part, int head_dim, int of) {
-  if (head_dim % of == 0) return;
-  throw Error(Code::CONFIG_VALUE, "[read_config] " + part.keys.path_of("head_dim") + " must be a multiple of " +
-                                  std::to_string(of) + " for a rope of two axes but got " + std::to_string(head_dim));
-}
-
-// Each axis has quarter pairs with the frequencies b^(-2k/(D/2)), k = 0, 1, ...
-void two_axes(Rope& rope, Axes axes) {
-  const int quarter = rope.head_dim / 4;
-  rope.rotary_dim = rope.head_dim;
-  rope.exponent_dim = rope.head_dim / 2;
-  for (int i = 0; i < 2 * quarter; ++i) {
-    const bool by_turns = axes == Axes::column_row_by_turns || axes == Axes::row_column_by_turns;
-    const bool rows_first = axes == Axes::row_column || axes == Axes::row_column_by_turns;
-    const int run = by_turns ? i % 2 : i / quarter;
-    rope.index.push_back(by_turns ? i / 2 : i % quarter);
-    rope.axis.push_back(static_cast<std::uint8_t>(rows_first ? run : 1 - run));
-  }
-}
-
-// Pixtral: one run b^(-2j/D); rows take the even j, columns the odd ones.
-void even_and_odd(Rope& rope) {
-  const int quarter = rope.head_dim / 4;
-  rope.rotary_dim = rope.exponent_dim = rope.head_dim;
-  for (int axis = 0; axis < 2; ++axis) {
-    for (int k = 0; k < quarter; ++k) {
-      rope.index.push_back(2 * k + axis);
-      rope.axis.push_back(static_cast<std::uint8_t>(axis));
-    }
-  }
-}
-
-// Time, row, column: the head's pairs in three equal runs of even width; what is left over stands still.
-void three_axes(Rope& rope) {
-  const int run = 2 * (2 * (rope.head_dim / 2) / 3 / 2);
-  rope.rotary_dim = 3 * run;
-  rope.exponent_dim = run;
-  for (int axis = 0; axis < 3; ++axis) {
-    for (int k = 0; k < run / 2; ++k) {
-      rope.index.push_back(k);
-      rope.axis.push_back(static_cast<std::uint8_t>(axis));
-    }
-  }
-}
-
-// ESMFold 2: x, y, z and the token's number, each with its own run; the spatial ones have a base of their own. What is
-// left of the head stands still.
-void space_and_token(Reading& reading, const Part& part, Rope& rope) {
-  const Object& keys = part.keys;
-  const auto each = static_cast<int>(keys.integer("num_spatial_rope_pairs_per_axis", 0, 16384).value_or(2));
-  const auto token = static_cast<int>(keys.integer("num_uid_rope_pairs", 0, 16384).value_or(10));
-  const double spatial_base = keys.number("spatial_rope_base_frequency").value_or(20);
-  if (!(spatial_base > 1) || !std::isfinite(spatial_base)) {
-    keys.refuse("spatial_rope_base_frequency", "must be above 1");
-  }
-  const int pairs = rope.head_dim / 2;
-  if (3 * each + token > pairs) {
-    keys.refuse("num_uid_rope_pairs", "and three times num_spatial_rope_pairs_per_axis must fit into the " +
-                                          std::to_string(pairs) + " pairs of a head");
-  }
-  rope.rotary_dim = 2 * pairs;
-  rope.axis.assign(static_cast<std::size_t>(pairs), 3);
-  rope.inv_freq.assign(static_cast<std::size_t>(pairs), 0);
-  reading.origins.derived("inv_freq", "spatial_rope_base_frequency^(-i / n) in space, base^(-i / n) of the token");
-  for (int i = 0; i < 3 * each + token; ++i) {
-    const auto at = static_cast<std::size_t>(i);
-    const bool spatial = i < 3 * each;
-    const double exponent = spatial ? double(i % each) / each : double(i - 3 * each) / token;
-    rope.inv_freq[at] = std::pow(spatial ? spatial_base : rope.base, -exponent);
-    if (spatial) rope.axis[at] = static_cast<std::uint8_t>(i / each);
-  }
-  reading.note(part.path,
-               "the spatial axes have base " + spelled(spatial_base) + ", the token's axis " + spelled(rope.base));
-}
-
-// Music Flamingo: two runs of partial * head_dim elements each.
-void window_and_frame(const Part& part, double partial, Rope& rope) {
-  const auto run = static_cast<int>(rope.head_dim * partial);
-  if (run < 2 || run % 2 != 0 || 2 * run > rope.head_dim) {
-    throw Error(Code::CONFIG_VALUE, "[read_config] partial_rotary_factor * " + part.keys.path_of("head_dim") +
-                                    " must be even and twice fit into the head but got " + std::to_string(run));
-  }
-  rope.rotary_dim = 2 * run;
-  rope.exponent_dim = run;
-  for (int i = 0; i < run; ++i) {
-    rope.index.push_back(i % (run / 2));
-    rope.axis.push_back(static_cast<std::uint8_t>(i / (run / 2)));
-  }
-}
-
-double partial_of(Reading& reading, const Part& part, const RopeKeys& keys) {
-  if (keys.partial) return *keys.partial;
-  const auto top = part.keys.number(part.family.partial_key);
-  if (top) reading.origins.read("partial", part.keys, part.family.partial_key);
-  return top.value_or(part.family.partial);
-}
-
-// EfficientLoFTR: the fraction of an attention head must make half of the width, a run for each axis.
-void require_half(const Part& part, double partial, int width) {
-  const auto heads = part.keys.integer("num_attention_heads", 1, 65536).value_or(part.family.shape.heads);
-  const auto run = static_cast<int>(static_cast<double>(width / static_cast<int>(heads)) * partial);
-  if (2 * run == width) return;
-  throw Error(Code::CONFIG_VALUE, "[read_config] " + part.keys.path_of(part.family.partial_key) +
-                                  " of a head must make half of the " + std::to_string(width) + " elements but makes " +
-                                  std::to_string(run));
-}
-
-const char* words_of(Axes axes) {
-  switch (axes) {
-    case Axes::row_column:
-      return "axis 0 is the row, axis 1 the column: rows first, frequencies restart";
-    case Axes::column_row:
-      return "axis 0 is the row, axis 1 the column: columns first, frequencies restart";
-    case Axes::column_row_by_turns:
-      return "axis 0 is the row, axis 1 the column: pair by pair, columns first";
-    case Axes::row_column_by_turns:
-      return "axis 0 is the row, axis 1 the column: pair by pair, rows first";
-    case Axes::row_even_column_odd:
-      return "axis 0 is the row (even frequencies), axis 1 the column (odd ones)";
-    case Axes::blocks:
-      return "axis 0 is the row, axis 1 the column: each turns its own half of the head, columns first";
-    case Axes::space_and_token:
-      return "axes 0 to 2 are x, y and z, axis 3 the token";
-    case Axes::window_and_frame:
-      return "axis 0 is the window, axis 1 the frame in it; frequencies restart";
-    case Axes::time_row_column:
-      return "axes are time, row and column; frequencies restart";
-    default:
-      return "";
-  }
-}
-
-const char* width_of(Axes axes) {
-  switch (axes) {
-    case Axes::blocks:
-      return "head_dim / 2";
-    case Axes::time_row_column:
-      return "6 * floor(head_dim / 6)";
-    case Axes::window_and_frame:
-      return "2 * head_dim * partial_rotary_factor";
-    default:
-      return "head_dim";
-  }
-}
-
 // The layout is the class's own; no file says it.
 void record_layout(Origins& origins, const Part& part, const ModelRope& model) {
-  origins.derived("rotary_dim", width_of(part.family.axes));
+  origins.derived("rotary_dim", part.family.tower->width);
   if (model.first != 0) origins.derived("first", "head_dim / 2");
   origins.usual("axis", part.name());
   origins.derived("attention_factor", "1 for default");
 }
 
-void add_blocks(Reading& reading, const Part& part, ModelRope model) {
-  const int half = model.rope.head_dim / 2;
-  model.rope.rotary_dim = half;
-  for (int block = 0; block < 2; ++block) {
-    model.first = block * half;
-    model.rope.axis.assign(static_cast<std::size_t>(half / 2), static_cast<std::uint8_t>(1 - block));
+void add_blocks(Reading& reading, const Part& part, std::vector<ModelRope> blocks) {
+  for (ModelRope& model : blocks) {
     record_layout(reading.origins, part, model);
     model.origins = reading.origins.of_rope();
-    reading.model.ropes.push_back(model);
+    reading.model.ropes.push_back(std::move(model));
   }
 }
 
@@ -235,8 +85,6 @@ std::vector<std::uint8_t> fitted(std::vector<int> sections, int pairs) {
 
 }  // namespace
 
-bool is_vision(Axes axes) noexcept { return axes >= Axes::row_column; }
-
 void read_vision_part(Reading& reading, const Part& part) {
   reading.origins = {};
   const std::vector<Layer> layers = read_layers(reading, part);
@@ -268,25 +116,14 @@ void read_vision_part(Reading& reading, const Part& part) {
   if (keys->partial.value_or(1) != 1 && !part.family.reads_partial) {
     reading.note(part.path, "partial_rotary_factor has no effect: transformers turns the whole head of " + part.name());
   }
-  const Axes axes = part.family.axes;
-  if (axes == Axes::time_row_column) {
-    three_axes(model.rope);
-  } else if (axes == Axes::space_and_token) {
-    space_and_token(reading, part, model.rope);
-  } else if (axes == Axes::window_and_frame) {
-    window_and_frame(part, partial_of(reading, part, *keys), model.rope);
-  } else {
-    require_multiple(part, heads.head_dim, 4);
-    if (axes == Axes::row_even_column_odd) even_and_odd(model.rope);
-    if (part.family.one_head) require_half(part, partial_of(reading, part, *keys), heads.head_dim);
-    if (axes <= Axes::row_column_by_turns) two_axes(model.rope, axes);
-  }
+  const Tower& tower = *part.family.tower;
+  tower.lay_out(reading, part, *keys, model.rope);
   if (keys->scaling) {
     for (const char* key : {"rope_type", "type"}) keys->scaling->mark(key);
   }
-  reading.note(part.path, words_of(axes));
-  if (!part.family.remark.empty()) reading.note(part.path, std::string(part.family.remark));
-  if (axes == Axes::blocks) return add_blocks(reading, part, std::move(model));
+  reading.note(part.path, tower.words);
+  if (!part.family.remark.text.empty()) reading.note(part.path, std::string(part.family.remark.text));
+  if (tower.blocks != nullptr) return add_blocks(reading, part, tower.blocks(model));
   record_layout(reading.origins, part, model);
   add_by_kv_heads(reading, layers, model);
 }

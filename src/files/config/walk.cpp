@@ -52,7 +52,7 @@ bool has_rope_keys(const Object& keys) {
 const Family* first_family(std::initializer_list<std::string> types, bool vision_only) {
   for (const std::string& type : types) {
     const Family* family = find_family(type);
-    if (family != nullptr && (!vision_only || is_vision(family->axes))) return family;
+    if (family != nullptr && (!vision_only || family->tower != nullptr)) return family;
   }
   return nullptr;
 }
@@ -146,11 +146,11 @@ class Walk {
   void read(const Node& node, const Family& family, bool known) {
     if (++reading_.parts > most_parts) {
       throw Error(Code::CONFIG_VALUE, "[read_config] a file must have at most " + std::to_string(most_parts) +
-                                      " sub-configs with a rope but has more");
+                                          " sub-configs with a rope but has more");
     }
     const Family own = with_parents_defaults(family, node);
     const Part part{node.path, node.keys, own, known};
-    if (is_vision(family.axes)) {
+    if (family.tower != nullptr) {
       read_vision_part(reading_, part);
     } else {
       read_text_part(reading_, part);
@@ -163,7 +163,7 @@ class Walk {
       if (node.role() == Role::text)
         throw Error(Code::ROPE, "[read_config] a rope must be a rotation of q and k but " + node.type + ' ' + why);
       ignore_rope_keys(node.keys);
-      return reading_.note(node.path, "no rope is given: " + node.type + ' ' + why);
+      return reading_.note_no_rope(node.path, node.type + ' ' + why);
     }
     const bool model = is_model(node.keys);
     const bool asks = model && (node.role() == Role::text || (reading_.options.pairing && has_rope_keys(node.keys)));
@@ -177,9 +177,9 @@ class Walk {
     }
     if (!reading_.options.pairing) {
       throw Error(Code::MODEL_TYPE, "[read_config] the pairing of every model_type must be known but " +
-                                    (node.root() ? std::string("this file has ") : node.path + " has ") + what +
-                                    (node.type.empty() ? "" : ", which is not known") +
-                                    ": pass --pairing half, interleaved or interleaved_to_half");
+                                        (node.root() ? std::string("this file has ") : node.path + " has ") + what +
+                                        (node.type.empty() ? "" : ", which is not known") +
+                                        ", and no pairing is given");
     }
     reading_.note(node.path, (node.type.empty() ? "no model_type is given" : what + " is not known") +
                                  ": the pairing given decides, and the generic keys are read");
@@ -274,14 +274,16 @@ std::string meant_type(Reading& reading, const Object& root, const std::string& 
   return meant;
 }
 
-Model read_json(const Json& json, const ConfigOptions& options) {
+}  // namespace
+
+Answer read_json(const Json& json, const ConfigOptions& options) {
   if (!json.is_object()) {
     const std::string is = json.type_name();
     throw Error(Code::JSON, "[read_config] a config must be a JSON object but is " +
-                            (is == "null"    ? ""
-                             : is == "array" ? std::string("an ")
-                                             : std::string("a ")) +
-                            is);
+                                (is == "null"    ? ""
+                                 : is == "array" ? std::string("an ")
+                                                 : std::string("a ")) +
+                                is);
   }
   Reading reading{options};
   const Object root(json, "", reading.ledger);
@@ -293,7 +295,7 @@ Model read_json(const Json& json, const ConfigOptions& options) {
     reading.model.model_type = meant_type(reading, root, type.value_or(""));
     Walk(reading).visit(Node{root, "", "", reading.model.model_type, ""});
     if (reading.parts == 0 && !known_without_rope(reading.model.model_type)) {
-      throw Error(type ? "MODEL_TYPE" : "CONFIG_MISSING",
+      throw Error(type ? Code::MODEL_TYPE : Code::CONFIG_MISSING,
                   "[read_config] a config must describe a model that is known but this one has " +
                       (type ? "model_type " + in_quotes(*type) +
                                   " and no layers and heads (num_hidden_layers, "
@@ -302,10 +304,31 @@ Model read_json(const Json& json, const ConfigOptions& options) {
     }
   }
   refuse_leftovers(reading, json);
-  return std::move(reading.model);
+  return {std::move(reading.model), std::move(reading.without)};
+}
+
+namespace {
+
+// read(), whose sentences, "[operation] ...", then name the file.
+template <typename Read>
+Model naming(const std::filesystem::path& file, Read read) {
+  try {
+    return read();
+  } catch (const Error& error) {
+    std::string sentence = error.what();
+    const std::string where = printable(file.string()) + ": ";
+    const std::size_t begin = sentence.find("] ") + 2;
+    const bool named = error.code() == Code::FILE || sentence.compare(begin, where.size(), where) == 0;
+    throw Error(error.code(), named ? sentence : sentence.insert(begin, where));
+  }
 }
 
 }  // namespace
+
+void Reading::note_no_rope(const std::string& part, const std::string& why) {
+  note(part, "no rope is given: " + why);
+  without.push_back({part, why});
+}
 
 void Reading::note(const std::string& part, const std::string& sentence) {
   std::string whole = printable((part.empty() ? "" : part + ": ") + sentence);
@@ -318,7 +341,7 @@ void Reading::note(const std::string& part, const std::string& sentence) {
 namespace rotary {
 
 Model parse_config(std::string_view json, const ConfigOptions& options) {
-  return files::read_json(files::parse_json(json), options);
+  return files::read_json(files::parse_json(json), options).model;
 }
 
 Model read_config(const std::filesystem::path& path, const ConfigOptions& options) {
@@ -329,12 +352,13 @@ Model read_config(const std::filesystem::path& path, const ConfigOptions& option
     if (!std::filesystem::exists(file, ignored)) file = path / "params.json";
     if (!std::filesystem::exists(file, ignored)) {
       throw Error(Code::FILE, "[read_config] a folder must hold config.json or params.json but " +
-                              files::in_quotes(path.string()) + " holds neither");
+                                  files::in_quotes(path.string()) + " holds neither");
     }
   }
   const files::InputFile input("read_config", file);
-  if (files::is_gguf(input)) return files::read_gguf(input, options);
-  return parse_config(files::json_file_text("read_config", input), options);
+  if (files::is_gguf(input)) return files::naming(file, [&] { return files::read_gguf(input, options); });
+  const std::string text = files::json_file_text("read_config", input);
+  return files::naming(file, [&] { return parse_config(text, options); });
 }
 
 }  // namespace rotary

@@ -357,9 +357,14 @@ std::vector<double> Gguf::numbers(const std::string& name, std::int64_t most) co
   }
   const std::optional<ElementType> type = float_type(tensor->type);
   if (!type) fail("must be of type F32, F16, BF16 or F64 but is of ggml type " + std::to_string(tensor->type));
-  std::vector<std::byte> data(static_cast<std::size_t>(tensor->bytes));
-  file_.read(tensor->offset, data);
-  return numbers_of(*type, data);
+  Tensor floats;
+  floats.name = name;
+  floats.type = *type;
+  floats.shape = {tensor->shape.front()};
+  floats.bytes = tensor->bytes;
+  floats.data.resize(static_cast<std::size_t>(tensor->bytes));
+  file_.read(tensor->offset, floats.data);
+  return numbers_of(floats);
 }
 
 }  // namespace rotary::files

@@ -61,7 +61,7 @@ class GgufReader : GgufKeys {
       arch = *known;
     } else if (!reading.options.pairing) {
       throw Error(Code::MODEL_TYPE, "[read_config] the architecture must be one that is known but got " + in_quotes(name) +
-                                    ": pass --pairing half, interleaved or interleaved_to_half");
+                                        ", and no pairing is given");
     } else {
       arch = {name, GgufTurn::neox};
       note("architecture " + in_quotes(name) +

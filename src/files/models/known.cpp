@@ -1,4 +1,6 @@
 // The program's own knowledge as values: the readers run on configs that say nothing but their model_types.
+#include "known.h"
+
 #include <algorithm>
 #include <set>
 #include <string>
@@ -70,8 +72,7 @@ Switch switch_of(Rule rule) {
 // Whether the class defaults say how many layers and heads there are, and how wide.
 bool has_sizes(const Family& family) {
   const Shape& shape = family.shape;
-  return shape.layers != 0 && shape.heads != 0 &&
-         (shape.head_dim != 0 || shape.hidden != 0 || family.block == Block::mla);
+  return shape.layers != 0 && shape.heads != 0 && (shape.head_dim != 0 || shape.hidden != 0 || family.mla.rope != 0);
 }
 
 // Stands in where the model_type has no size of its own.
@@ -100,7 +101,7 @@ Json keys_of(const std::string& type) {
   Json keys = {{"model_type", type}};
   const Family* family = find_family(type);
   if (family == nullptr || has_sizes(*family)) return keys;
-  keys["num_hidden_layers"] = std::max<std::size_t>(family->pattern.size(), 1);
+  keys["num_hidden_layers"] = std::max<std::size_t>(family->pattern.types.size(), 1);
   keys["num_attention_heads"] = 1;
   keys["head_dim"] = some_head_dim;
   return keys;
@@ -124,17 +125,14 @@ Json config_of(const Place& place, const Family& family) {
 void read_part(const Json& config, KnownModel& known) {
   ConfigOptions options;
   options.class_defaults = true;
-  Model model = parse_config(config.dump(), options);
-  for (ModelRope& rope : model.ropes) {
+  Answer answer = read_json(config, options);
+  for (ModelRope& rope : answer.model.ropes) {
     if (rope.part == known.part) known.ropes.push_back(std::move(rope));
   }
   if (!known.ropes.empty()) return;
-  constexpr std::string_view words = "no rope is given: ";
   known.why = "no layer has a rope by default";
-  for (const std::string& note : model.notes) {
-    const std::size_t at = note.find(words);
-    if (at != std::string::npos && note.starts_with(known.part))
-      known.why = note.substr(at + words.size(), note.size() - 1 - at - words.size());
+  for (const NoRope& none : answer.without) {
+    if (none.part == known.part) known.why = none.why;
   }
 }
 
@@ -162,8 +160,8 @@ void add_fact(KnownModel& known, const std::string& fact) {
 }
 
 void add_facts(KnownModel& known, const Family& family) {
-  add_fact(known, std::string(family.remark));
-  if (family.usual_positions.empty()) add_fact(known, switch_of(family.rule).fact);
+  add_fact(known, std::string(family.remark.text));
+  add_fact(known, switch_of(family.rule).fact);
   const Flag& flag = family.turns_where;
   if (flag.usual != flag.on && !flag.key.empty())
     add_fact(known, "turns only where " + std::string(flag.key) + " is true");
@@ -190,9 +188,8 @@ KnownModel known_part(const Place& place, const Family& family) {
       if (!known.ropes.empty()) add_fact(known, "the file's layer_types say which layers attend; by default none does");
     }
     if (!has_sizes(family)) forget_sizes(known, family);
-  } catch (const Error& error) {
-    const std::string sentence = error.what();  // "[read_config] ..."
-    known.why = "the class defaults do not run: " + sentence.substr(sentence.find(']') + 2);
+  } catch (const OddHead& odd) {
+    known.why = "the class defaults do not run: " + odd.rule;
   }
   if (known.ropes.empty()) return known;
   known.why.clear();

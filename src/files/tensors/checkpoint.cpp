@@ -10,16 +10,16 @@
 namespace rotary::files {
 namespace {
 
-constexpr const char* usual_names[] = {"model.safetensors", "model.safetensors.index.json", "consolidated.safetensors",
+constexpr const char* default_names[] = {"model.safetensors", "model.safetensors.index.json", "consolidated.safetensors",
                                        "consolidated.safetensors.index.json"};
 
 std::filesystem::path file_in(const std::filesystem::path& folder) {
   std::error_code ignored;
-  for (const char* name : usual_names) {
+  for (const char* name : default_names) {
     if (std::filesystem::exists(folder / name, ignored)) return folder / name;
   }
   throw Error(Code::FILE, "[weights] a folder must hold model.safetensors or model.safetensors.index.json but " +
-                          in_quotes(folder.string()) + " holds neither");
+                              in_quotes(folder.string()) + " holds neither");
 }
 
 // A file of the same folder, and nothing else: an index must not reach elsewhere.
@@ -75,7 +75,7 @@ TensorInfo Checkpoint::info(const std::string& name) const {
   const TensorInfo* found = file.find(name);
   if (found == nullptr) {
     throw Error(Code::TENSOR, "[weights] " + path_.string() + ": the file that the index names for " + in_quotes(name) +
-                              " must hold it but does not");
+                                  " must hold it but does not");
   }
   return *found;
 }

@@ -1,11 +1,12 @@
 #include "element_types.h"
 
-#include <bit>
-#include <cmath>
-#include <cstring>
+#include <algorithm>
+#include <array>
 #include <string>
+#include <type_traits>
 
 #include "files/text/io.h"
+#include "values/names.h"
 
 namespace rotary {
 namespace {
@@ -45,6 +46,15 @@ static_assert(static_cast<std::size_t>(ElementType::u64) + 1 == rows.size());
 
 const Row& row(ElementType type) noexcept { return rows[static_cast<std::size_t>(type)]; }
 
+struct NamedTypes {
+  detail::Named<ElementType> row[rows.size()];
+};
+constexpr NamedTypes named_types = [] {
+  NamedTypes named{};
+  for (std::size_t i = 0; i < rows.size(); ++i) named.row[i] = {static_cast<ElementType>(i), rows[i].name};
+  return named;
+}();
+
 template <typename Matches>
 std::optional<ElementType> find_row(Matches matches) noexcept {
   for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -53,30 +63,26 @@ std::optional<ElementType> find_row(Matches matches) noexcept {
   return std::nullopt;
 }
 
-double half_value(std::uint16_t bits) {
-  const int exponent = bits >> 10 & 31;
-  const int fraction = bits & 1023;
-  double value = exponent == 0 ? std::ldexp(fraction, -24) : std::ldexp(1024 + fraction, exponent - 25);
-  if (exponent == 31) value = fraction == 0 ? HUGE_VAL : std::nan("");
-  return (bits & 0x8000) != 0 ? -value : value;
-}
-
-double brain_value(std::uint16_t bits) { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16); }
-
-template <typename Bits, typename Convert>
-std::vector<double> values_of(std::span<const std::byte> data, Convert convert) {
-  std::vector<double> values(data.size() / sizeof(Bits));
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    Bits bits{};
-    std::memcpy(&bits, data.data() + i * sizeof(Bits), sizeof(Bits));
-    values[i] = convert(bits);
-  }
+template <typename T>
+std::vector<double> widened(const Tensor& tensor) {
+  const std::span<const T> elements = tensor.as<T>();
+  std::vector<double> values(elements.size());
+  std::transform(elements.begin(), elements.end(), values.begin(), [](T element) {
+    if constexpr (std::is_floating_point_v<T>) {
+      return static_cast<double>(element);
+    } else {
+      return static_cast<double>(to_float(element));
+    }
+  });
   return values;
 }
 
 }  // namespace
 
-const char* name(ElementType type) noexcept { return row(type).name; }
+const char* name(ElementType type) noexcept { return detail::name_in(named_types.row, type); }
+ElementType parse_element_type(std::string_view text) {
+  return detail::parse_in(named_types.row, text, "parse_element_type", Code::DTYPE);
+}
 unsigned bits_of(ElementType type) noexcept { return row(type).bits; }
 
 std::optional<DType> dtype_of(ElementType type) noexcept {
@@ -137,28 +143,28 @@ std::optional<std::uint64_t> checked_bits(ElementType type, std::span<const std:
 
 bool is_float(ElementType type) noexcept { return type == ElementType::f64 || dtype_of(type).has_value(); }
 
-std::vector<double> numbers_of(ElementType type, std::span<const std::byte> data) {
-  if (type == ElementType::f16) return values_of<std::uint16_t>(data, half_value);
-  if (type == ElementType::bf16) return values_of<std::uint16_t>(data, brain_value);
-  if (type == ElementType::f64) return values_of<double>(data, [](double value) { return value; });
-  return values_of<float>(data, [](float value) { return value; });
+std::vector<double> numbers_of(const Tensor& tensor) {
+  if (tensor.type == ElementType::f16) return widened<f16>(tensor);
+  if (tensor.type == ElementType::bf16) return widened<bf16>(tensor);
+  if (tensor.type == ElementType::f64) return widened<double>(tensor);
+  return widened<float>(tensor);
 }
 
 void check_whole(const char* operation, const Tensor& tensor) {
   const std::string where = "[" + std::string(operation) + "] tensor " + in_quotes(tensor.name) + ": ";
-  if (tensor.shape.size() > most_dimensions) {
-    throw Error(Code::SHAPE, where + "at most " + std::to_string(most_dimensions) + " dimensions but got " +
-                             std::to_string(tensor.shape.size()));
+  if (tensor.shape.size() > max_dimensions) {
+    throw Error(Code::SHAPE, where + "at most " + std::to_string(max_dimensions) + " dimensions but got " +
+                                 std::to_string(tensor.shape.size()));
   }
   const std::optional<std::uint64_t> bits = checked_bits(tensor.type, tensor.shape);
   if (!bits) throw Error(Code::SHAPE, where + "sizes must not be negative and their product must fit 64 bits");
   if (*bits % 8 != 0) {
     throw Error(Code::SHAPE, where + name(tensor.type) + " elements must fill whole bytes but got " +
-                             std::to_string(*bits) + " bits");
+                                 std::to_string(*bits) + " bits");
   }
   if (*bits / 8 != tensor.data.size()) {
     throw Error(Code::SHAPE, where + "its shape takes " + std::to_string(*bits / 8) + " bytes but its data has " +
-                             std::to_string(tensor.data.size()));
+                                 std::to_string(tensor.data.size()));
   }
 }
 

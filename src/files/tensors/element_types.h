@@ -12,7 +12,7 @@
 
 namespace rotary::files {
 
-constexpr std::size_t most_dimensions = 64;  // numpy's own limit
+constexpr std::size_t max_dimensions = 64;  // numpy's own limit
 
 std::optional<ElementType> find_element_type(std::string_view name) noexcept;  // by its safetensors name
 // By its npy name without the byte order, as in "f4"; nullptr where numpy has none.
@@ -23,9 +23,8 @@ const char* numpy_name(ElementType) noexcept;
 // that are 0: strides made of such a shape would overflow.
 std::optional<std::uint64_t> checked_bits(ElementType, std::span<const std::int64_t> shape) noexcept;
 
-bool is_float(ElementType) noexcept;  // f64, f32, f16, bf16
-// The values of a tensor of floats.
-std::vector<double> numbers_of(ElementType, std::span<const std::byte>);
+bool is_float(ElementType) noexcept;            // f64, f32, f16, bf16
+std::vector<double> numbers_of(const Tensor&);  // of floats
 
 // Before writing: the shape is sound and the data fills it exactly. Throws SHAPE.
 void check_whole(const char* operation, const Tensor&);

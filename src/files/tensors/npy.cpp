@@ -7,6 +7,7 @@
 
 #include "element_types.h"
 #include "files/text/io.h"
+#include "npy.h"
 #include "rotary/error.h"
 #include "rotary/tensors.h"
 
@@ -101,8 +102,8 @@ class HeaderParser {
     bool comma = true;
     while (!accept(')')) {
       if (!comma) unexpected("',' or ')' in shape");
-      if (header_.shape.size() == files::most_dimensions) {
-        fail("shape must have at most " + std::to_string(files::most_dimensions) + " dimensions but got more");
+      if (header_.shape.size() == files::max_dimensions) {
+        fail("shape must have at most " + std::to_string(files::max_dimensions) + " dimensions but got more");
       }
       header_.shape.push_back(size());
       comma = accept(',');
@@ -203,29 +204,31 @@ std::pair<std::string, std::uint64_t> read_header(const files::InputFile& file, 
   const auto present = static_cast<std::size_t>(std::min<std::uint64_t>(file.size(), front.size()));
   file.read(0, std::span(front).first(present));
   if (present < magic.size() || std::memcmp(front.data(), magic.data(), magic.size()) != 0) {
-    throw Error(Code::FORMAT, where + "a file must begin with \\x93NUMPY but this one of " + std::to_string(file.size()) +
-                              " bytes does not");
+    throw Error(Code::FORMAT, where + "a file must begin with \\x93NUMPY but this one of " +
+                                  std::to_string(file.size()) + " bytes does not");
   }
   const int major = std::to_integer<int>(front[6]);
   const int minor = std::to_integer<int>(front[7]);
   const std::size_t begin = major == 1 ? 10 : 12;
-  if (present < begin) throw Error(Code::FORMAT, where + "the header must be whole but the file ends within its length");
+  if (present < begin)
+    throw Error(Code::FORMAT, where + "the header must be whole but the file ends within its length");
   if (major < 1 || major > 3 || minor != 0) {
     throw Error(Code::FORMAT, where + "the version must be 1.0, 2.0 or 3.0 but got " + std::to_string(major) + "." +
-                              std::to_string(minor));
+                                  std::to_string(minor));
   }
   const std::uint32_t length = little_endian(std::span(front).subspan(8, begin - 8));
   if (length > longest_header) {
     throw Error(Code::FORMAT, where + "the header must be at most " + std::to_string(longest_header) +
-                              " bytes but its length says " + std::to_string(length));
+                                  " bytes but its length says " + std::to_string(length));
   }
   if (length > file.size() - begin) {
     throw Error(Code::FORMAT, where + "the header must end within the file's " + std::to_string(file.size()) +
-                              " bytes but its length says " + std::to_string(length));
+                                  " bytes but its length says " + std::to_string(length));
   }
   std::string text(length, '\0');
   file.read(begin, std::as_writable_bytes(std::span(text)));
-  if (text.find('\0') != std::string::npos) throw Error(Code::FORMAT, where + "the header must be text but holds a byte 0");
+  if (text.find('\0') != std::string::npos)
+    throw Error(Code::FORMAT, where + "the header must be text but holds a byte 0");
   return {std::move(text), begin + length};
 }
 
@@ -248,32 +251,47 @@ std::string make_header(const Tensor& tensor, const char* type) {
   return std::string(magic) + '\1' + '\0' + low + high + text;
 }
 
+// A file whose header is read and fits the file's length.
+struct NpyFile {
+  explicit NpyFile(const std::filesystem::path& path) : file("npy", path) {
+    const std::string where = "[npy] " + path.string() + ": ";
+    auto [text, data] = read_header(file, where);
+    begin = data;
+    NpyHeader header = HeaderParser(text, where).parse();
+    fortran_order = header.fortran_order;
+    stored = stored_type(header.descr, where);
+    info.type = stored.type;
+    info.shape = std::move(header.shape);
+    const std::optional<std::uint64_t> bits = files::checked_bits(info.type, info.shape);
+    if (!bits) throw Error(Code::FORMAT, where + "the product of its shape must fit 64 bits but does not");
+    info.bytes = *bits / 8;
+    if (info.bytes != file.size() - begin) {
+      throw Error(Code::FORMAT, where + "its shape takes " + std::to_string(info.bytes) + " bytes but the file holds " +
+                                    std::to_string(file.size() - begin) + " behind the header");
+    }
+  }
+
+  files::InputFile file;
+  std::uint64_t begin = 0;  // of the data
+  bool fortran_order = false;
+  StoredType stored;
+  TensorInfo info;
+};
+
 }  // namespace
 
-Tensor read_npy(const std::filesystem::path& path) {
-  const files::InputFile file("npy", path);
-  const std::string where = "[npy] " + path.string() + ": ";
-  auto [text, begin] = read_header(file, where);
-  NpyHeader header = HeaderParser(text, where).parse();
-  const auto [type, big_endian] = stored_type(header.descr, where);
+TensorInfo files::npy_info(const std::filesystem::path& path) { return NpyFile(path).info; }
 
-  Tensor tensor;
-  tensor.type = type;
-  tensor.shape = std::move(header.shape);
-  const std::optional<std::uint64_t> bits = files::checked_bits(type, tensor.shape);
-  if (!bits) throw Error(Code::FORMAT, where + "the product of its shape must fit 64 bits but does not");
-  tensor.bytes = *bits / 8;
-  if (tensor.bytes != file.size() - begin) {
-    throw Error(Code::FORMAT, where + "its shape takes " + std::to_string(tensor.bytes) + " bytes but the file holds " +
-                              std::to_string(file.size() - begin) + " behind the header");
-  }
+Tensor read_npy(const std::filesystem::path& path) {
+  const NpyFile npy(path);
+  Tensor tensor{npy.info, {}};
   tensor.data.resize(tensor.bytes);
-  if (header.fortran_order) {
-    read_fortran(file, begin, tensor, tensor.data);
+  if (npy.fortran_order) {
+    read_fortran(npy.file, npy.begin, tensor, tensor.data);
   } else {
-    file.read(begin, tensor.data);
+    npy.file.read(npy.begin, tensor.data);
   }
-  if (big_endian) swap_bytes(tensor.data, type);
+  if (npy.stored.big_endian) swap_bytes(tensor.data, tensor.type);
   return tensor;
 }
 
@@ -281,7 +299,7 @@ void write_npy(const std::filesystem::path& path, const Tensor& tensor) {
   const char* type = files::numpy_name(tensor.type);
   if (type == nullptr) {
     throw Error(Code::FORMAT, "[npy] a type must have a spelling in .npy but " + std::string(name(tensor.type)) +
-                              " has none: use .safetensors");
+                                  " has none: use .safetensors");
   }
   files::check_whole("npy", tensor);
   const std::string header = make_header(tensor, type);

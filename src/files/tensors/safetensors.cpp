@@ -42,11 +42,11 @@ SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : state_(std
   for (std::size_t i = 0; i < front.size(); ++i) length |= std::to_integer<std::uint64_t>(front[i]) << (8 * i);
   if (length > files::longest_header) {
     throw Error(Code::FORMAT, where + "the header must be at most " + std::to_string(files::longest_header) +
-                              " bytes but its length says " + std::to_string(length));
+                                  " bytes but its length says " + std::to_string(length));
   }
   if (length > size - front.size()) {
     throw Error(Code::FORMAT, where + "the header must end within the file's " + std::to_string(size) +
-                              " bytes but its length says " + std::to_string(length));
+                                  " bytes but its length says " + std::to_string(length));
   }
   std::string text(length, '\0');
   state_->file.read(front.size(), std::as_writable_bytes(std::span(text)));
@@ -80,7 +80,8 @@ const TensorInfo* SafetensorsFile::find(std::string_view name) const noexcept {
 
 Tensor SafetensorsFile::read(std::string_view name) const {
   const std::size_t index = state_->index_of(name);
-  if (index == state_->tensors.size()) throw Error(Code::TENSOR, state_->where() + "no tensor is named " + in_quotes(name));
+  if (index == state_->tensors.size())
+    throw Error(Code::TENSOR, state_->where() + "no tensor is named " + in_quotes(name));
   Tensor tensor{state_->tensors[index], {}};
   tensor.data.resize(tensor.bytes);
   state_->file.read(state_->offsets[index], tensor.data);

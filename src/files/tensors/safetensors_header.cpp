@@ -34,8 +34,8 @@ class HeaderReader final : public nlohmann::json_sax<json> {
   bool number_unsigned(std::uint64_t value) override {
     if (place_ == Place::shape) {
       if (value > std::numeric_limits<std::int64_t>::max()) unexpected(std::to_string(value));
-      if (entry_.info.shape.size() == most_dimensions) {
-        fail_tensor("shape must have at most " + std::to_string(most_dimensions) + " dimensions but got more");
+      if (entry_.info.shape.size() == max_dimensions) {
+        fail_tensor("shape must have at most " + std::to_string(max_dimensions) + " dimensions but got more");
       }
       entry_.info.shape.push_back(static_cast<std::int64_t>(value));
     } else if (place_ == Place::offsets) {
@@ -203,18 +203,18 @@ void check_tiling(const std::vector<Entry>& entries, std::uint64_t data_bytes, c
     const std::string tensor = where + "tensor " + in_quotes(info.name) + ": ";
     if (end > data_bytes) {
       throw Error(Code::FORMAT, tensor + "must end within the file's " + std::to_string(data_bytes) +
-                                " bytes of data but its data_offsets end at " + std::to_string(end));
+                                    " bytes of data but its data_offsets end at " + std::to_string(end));
     }
     if (begin != next) {
       throw Error(Code::FORMAT, tensor + "must begin at byte " + std::to_string(next) +
-                                ", where the tensor before it ends, " + "but begins at " + std::to_string(begin) +
-                                (begin < next ? ": overlap" : ": hole"));
+                                    ", where the tensor before it ends, " + "but begins at " + std::to_string(begin) +
+                                    (begin < next ? ": overlap" : ": hole"));
     }
     next = end;
   }
   if (next != data_bytes) {
     throw Error(Code::FORMAT, where + "the tensors end at byte " + std::to_string(next) +
-                              " of the data but the file holds " + std::to_string(data_bytes));
+                                  " of the data but the file holds " + std::to_string(data_bytes));
   }
 }
 
@@ -269,8 +269,9 @@ std::string make_header(std::span<const Tensor* const> tensors, const std::map<s
   for (const Tensor* tensor : tensors) {
     check_whole("safetensors", *tensor);
     if (!names.insert(tensor->name).second) {
-      throw Error(Code::FORMAT, "[safetensors] tensor " + in_quotes(tensor->name) + ": a name must come once and not be " +
-                                std::string(metadata_name) + " but it is taken");
+      throw Error(Code::FORMAT, "[safetensors] tensor " + in_quotes(tensor->name) +
+                                    ": a name must come once and not be " + std::string(metadata_name) +
+                                    " but it is taken");
     }
     separate();
     const std::uint64_t end = offset + tensor->data.size();
@@ -284,7 +285,7 @@ std::string make_header(std::span<const Tensor* const> tensors, const std::map<s
   const std::uint64_t length = text.size() - 8;
   if (length > longest_header) {
     throw Error(Code::FORMAT, "[safetensors] the header must be at most " + std::to_string(longest_header) +
-                              " bytes but got " + std::to_string(length));
+                                  " bytes but got " + std::to_string(length));
   }
   for (std::size_t i = 0; i < 8; ++i) text[i] = static_cast<char>(length >> (8 * i) & 0xFF);
   return text;

@@ -17,18 +17,27 @@ namespace {
 std::string device_name() { refuse(); }
 void synchronize(Stream) { refuse(); }
 
-// ---- values of which there are none, but for empty tables ----
+// ---- frequencies and tables: only empty ones exist ----
 
-Frequencies::Frequencies(const rotary::Frequencies&, Pairing, Stream) { refuse(); }
+struct Frequencies::State {};
+
+Frequencies::Frequencies(const rotary::Frequencies&, Stream) { refuse(); }
 Frequencies::Frequencies(Frequencies&&) noexcept = default;
 Frequencies& Frequencies::operator=(Frequencies&&) noexcept = default;
 Frequencies::~Frequencies() = default;
-const std::uint64_t* Frequencies::turns() const noexcept { return nullptr; }
-const FrequencyArrays& Frequencies::arrays() const noexcept {
-  static constexpr FrequencyArrays none;
+Pairing Frequencies::pairing() const noexcept { return Pairing::unset; }
+int Frequencies::pairs() const noexcept { return 0; }
+int Frequencies::axes() const noexcept { return 1; }
+double Frequencies::attention_factor() const noexcept { return 1; }
+const rotary::Frequencies& Frequencies::host() const noexcept {
+  static const rotary::Frequencies none;
   return none;
 }
+const std::uint64_t* Frequencies::turns() const noexcept { return nullptr; }
 
+struct Table::Memory {};
+
+Table::Table() noexcept = default;
 Table::Table(const Frequencies&, const Positions&, const TableOptions&, Stream) { refuse(); }
 Table::Table(const Frequencies&, const rotary::Positions&, const TableOptions&, Stream) { refuse(); }
 Table::Table(std::span<const float>, std::span<const float>, int, Pairing, int, Stream) { refuse(); }
@@ -41,18 +50,12 @@ void Table::assign(const Frequencies&, const rotary::Positions&, const TableOpti
 void Table::reserve(std::int64_t, int) { refuse(); }
 rotary::Table Table::host(Stream) const { refuse(); }
 
-// ---- the verbs ----
+// ---- operations ----
 
-void rotate(const Heads&, const Rotation&, Stream) { refuse(); }
-void rotate(const ConstHeads&, const Heads&, const Rotation&, Stream) { refuse(); }
-void rotate_qk(const Heads&, const Heads&, const Rotation&, Stream) { refuse(); }
-void rotate_qk(const ConstHeads&, const Heads&, const ConstHeads&, const Heads&, const Rotation&, Stream) { refuse(); }
-void rotate_backward(const Heads&, const Rotation&, Stream) { refuse(); }
-void rotate_backward(const ConstHeads&, const Heads&, const Rotation&, Stream) { refuse(); }
-void rotate_qk_backward(const Heads&, const Heads&, const Rotation&, Stream) { refuse(); }
-void rotate_qk_backward(const ConstHeads&, const Heads&, const ConstHeads&, const Heads&, const Rotation&, Stream) {
-  refuse();
-}
+void rotate(const Heads&, const Rotation&, const RotateOptions&) { refuse(); }
+void rotate(const ConstHeads&, const Heads&, const Rotation&, const RotateOptions&) { refuse(); }
+void rotate_qk(const Heads&, const Heads&, const Rotation&, const RotateOptions&) { refuse(); }
+void rotate_qk(const InOut&, const InOut&, const Rotation&, const RotateOptions&) { refuse(); }
 
 void rms_norm(const ConstHeads&, const Heads&, const Norm&, Stream) { refuse(); }
 void append(const ConstHeads&, const ConstHeads&, const Cache&, const Slots&, Stream) { refuse(); }

@@ -16,7 +16,7 @@ struct Dimension {
   std::int64_t stride;
 };
 
-// The smallest stride first, sizes of one before all.
+// Sizes of one first, then by stride, the smallest first.
 std::array<Dimension, 3> dimensions(const Cache& cache) noexcept {
   std::array<Dimension, 3> all{Dimension{"head_stride", cache.heads, cache.head_stride},
                                Dimension{"token_stride", cache.page_size, cache.token_stride},
@@ -28,85 +28,85 @@ std::array<Dimension, 3> dimensions(const Cache& cache) noexcept {
   return all;
 }
 
-// The bytes from the first element to behind the last one.
-std::int64_t checked_span(const char* verb, const Cache& cache, std::size_t bytes) {
+// The bytes from the first element to the end of the last.
+std::int64_t checked_span(const char* operation, const Cache& cache, std::size_t bytes) {
   std::int64_t extent = cache.head_dim;
   for (const Dimension& d : dimensions(cache)) {
     if (d.count == 1) continue;
     if (d.stride < 0) {
-      fail(Code::SHAPE, verb, std::string("the cache's ") + d.name + " must not be negative but got " + text(d.stride));
+      fail(Code::SHAPE, operation, std::string("the cache's ") + d.name + " must not be negative but got " + text(d.stride));
     }
     if (d.stride < extent) {
-      fail(Code::SHAPE, verb,
+      fail(Code::SHAPE, operation,
            std::string("the cache's elements must be distinct but ") + d.name + " " + text(d.stride) + " steps over " +
                text(extent) + " elements");
     }
     if (!extend(extent, d.count, d.stride)) {
-      fail(Code::SHAPE, verb,
+      fail(Code::SHAPE, operation,
            std::string("the cache must span less than 2^63 bytes but got ") + d.name + " " + text(d.stride) +
                " times " + text(d.count));
     }
   }
   if (__builtin_mul_overflow(extent, static_cast<std::int64_t>(bytes), &extent)) {
-    fail(Code::SHAPE, verb, "the cache must span less than 2^63 bytes but got more");
+    fail(Code::SHAPE, operation, "the cache must span less than 2^63 bytes but got more");
   }
   return extent;
 }
 
-void check_end(const char* verb, const char* what, const void* data, std::int64_t bytes) {
+void check_end(const char* operation, const char* what, const void* data, std::int64_t bytes) {
   const auto address = reinterpret_cast<std::uintptr_t>(data);
   if (address + static_cast<std::uintptr_t>(bytes) >= address) return;
-  fail(Code::SHAPE, verb, std::string(what) + " must end inside the address space but spans " + text(bytes) + " bytes");
+  fail(Code::SHAPE, operation, std::string(what) + " must end inside the address space but spans " + text(bytes) + " bytes");
 }
 
-void check_scale(const char* verb, const char* what, float scale) {
+void check_scale(const char* operation, const char* what, float scale) {
   if (std::isfinite(scale) && scale > 0) return;
-  fail(Code::VALUE, verb, std::string(what) + " must be finite and above 0 but is " + number(scale));
+  fail(Code::VALUE, operation, std::string(what) + " must be finite and above 0 but got " + number(scale));
 }
 
 }  // namespace
 
-void check_cache(const char* verb, const Cache& cache, const ConstHeads& k) {
+void check_cache(const char* operation, const Cache& cache, const ConstHeads& k) {
   if (cache.type > CacheType::f8_e4m3) {
-    fail(Code::DTYPE, verb, "the cache must be same or f8_e4m3 but got value " + text(static_cast<int>(cache.type)));
+    fail(Code::DTYPE, operation, "the cache must be same or f8_e4m3 but got value " + text(static_cast<int>(cache.type)));
   }
   if (cache.pages < 1 || cache.page_size < 1) {
-    fail(Code::SHAPE, verb,
+    fail(Code::SHAPE, operation,
          "the cache must have pages of tokens but got " + text(cache.pages) + " pages of " + text(cache.page_size));
   }
   if (cache.heads != k.layout.heads || cache.head_dim != k.layout.head_dim) {
-    fail(Code::SHAPE, verb,
+    fail(Code::SHAPE, operation,
          "the cache must have the heads and the head_dim of k, " + text(k.layout.heads) + " and " +
              text(k.layout.head_dim) + ", but got " + text(cache.heads) + " and " + text(cache.head_dim));
   }
   const std::size_t bytes = element_bytes(cache, k.dtype);
-  const std::int64_t span = checked_span(verb, cache, bytes);
-  check_pointer(verb, "the cache's k", cache.k, bytes);
-  check_pointer(verb, "the cache's v", cache.v, bytes);
-  check_end(verb, "the cache's k", cache.k, span);
-  check_end(verb, "the cache's v", cache.v, span);
+  const std::int64_t span = checked_span(operation, cache, bytes);
+  check_pointer(operation, "the cache's k", cache.k, bytes);
+  check_pointer(operation, "the cache's v", cache.v, bytes);
+  check_end(operation, "the cache's k", cache.k, span);
+  check_end(operation, "the cache's v", cache.v, span);
   if (cache.type != CacheType::f8_e4m3) return;
-  check_aligned(verb, "scales", cache.scales, sizeof(float));
+  check_aligned(operation, "scales", cache.scales, sizeof(float));
   if (cache.scales != nullptr) return;
-  check_scale(verb, "k_scale", cache.k_scale);
-  check_scale(verb, "v_scale", cache.v_scale);
+  check_scale(operation, "k_scale", cache.k_scale);
+  check_scale(operation, "v_scale", cache.v_scale);
 }
 
-void check_slots(const char* verb, const Slots& slots) {
+void check_slots(const char* operation, const Slots& slots) {
   const bool paged = slots.indptr != nullptr || slots.indices != nullptr || slots.batch_indices != nullptr ||
                      slots.positions != nullptr || slots.sequences != 0;
   if ((slots.slot != nullptr) == paged) {
-    fail(Code::SHAPE, verb,
+    fail(Code::SHAPE, operation,
          std::string("slots must be given by a slot mapping or by pages but got ") + (paged ? "both" : "neither"));
   }
-  if (!paged) return check_aligned(verb, "the slot mapping", slots.slot, sizeof(std::int64_t));
+  if (!paged) return check_aligned(operation, "the slot mapping", slots.slot, sizeof(std::int64_t));
   if (slots.sequences < 0) {
-    fail(Code::SHAPE, verb, "sequences must not be negative but is " + text(slots.sequences));
+    fail(Code::SHAPE, operation, "sequences must not be negative but got " + text(slots.sequences));
   }
-  check_pointer(verb, "indptr", slots.indptr, sizeof(std::int32_t));
-  check_pointer(verb, "indices", slots.indices, sizeof(std::int32_t));
-  check_pointer(verb, "batch_indices", slots.batch_indices, sizeof(std::int32_t));
-  check_pointer(verb, "positions", slots.positions, sizeof(std::int32_t));
+  check_pointer(operation, "indptr", slots.indptr, sizeof(std::int32_t));
+  check_pointer(operation, "indices", slots.indices, sizeof(std::int32_t));
+  check_pointer(operation, "batch_indices", slots.batch_indices, sizeof(std::int32_t));
+  check_pointer(operation, "positions", slots.positions, sizeof(std::int32_t));
 }
 
 CacheJob cache_job(const Cache& cache, const Slots& slots) noexcept {
@@ -116,9 +116,7 @@ CacheJob cache_job(const Cache& cache, const Slots& slots) noexcept {
   job.f8 = cache.type == CacheType::f8_e4m3;
   job.pages = cache.pages;
   job.page_size = cache.page_size;
-  job.stride[0] = cache.pages > 1 ? cache.page_stride : 0;
-  job.stride[1] = cache.page_size > 1 ? cache.token_stride : 0;
-  job.stride[2] = cache.heads > 1 ? cache.head_stride : 0;
+  set_strides(job.stride, layout_of(cache));
   job.k_scale = cache.k_scale;
   job.v_scale = cache.v_scale;
   job.scales = cache.scales;
@@ -127,7 +125,7 @@ CacheJob cache_job(const Cache& cache, const Slots& slots) noexcept {
 }
 
 std::size_t element_bytes(const Cache& cache, DType dtype) noexcept {
-  return cache.type == CacheType::f8_e4m3 ? 1 : size_of(dtype);
+  return cache.type == CacheType::f8_e4m3 ? 1 : static_cast<std::size_t>(rotary::detail::bytes_of(dtype));
 }
 
 Layout layout_of(const Cache& cache) noexcept {
@@ -142,17 +140,17 @@ Layout layout_of(const Cache& cache) noexcept {
   return l;
 }
 
-void check_apart(const char* verb, std::span<const Part> written, const Cache& cache, const Slots& slots,
+void check_disjoint(const char* operation, std::span<const Part> written, const Cache& cache, const Slots& slots,
                  std::int64_t tokens) {
   if (slots.slot != nullptr) {
-    check_apart(verb, written, values("the slot mapping", slots.slot, tokens));
+    check_disjoint(operation, written, values("the slot mapping", slots.slot, tokens));
   } else {
-    check_apart(verb, written, values("indptr", slots.indptr, std::int64_t{slots.sequences} + 1));
-    check_apart(verb, written, values("batch_indices", slots.batch_indices, tokens));
-    check_apart(verb, written, values("positions", slots.positions, tokens));
+    check_disjoint(operation, written, values("indptr", slots.indptr, std::int64_t{slots.sequences} + 1));
+    check_disjoint(operation, written, values("batch_indices", slots.batch_indices, tokens));
+    check_disjoint(operation, written, values("positions", slots.positions, tokens));
   }
   if (cache.type == CacheType::f8_e4m3 && cache.scales != nullptr) {
-    check_apart(verb, written, values("scales", cache.scales, 2));
+    check_disjoint(operation, written, values("scales", cache.scales, 2));
   }
 }
 

@@ -4,9 +4,9 @@
 #include <utility>
 #include <vector>
 
+#include "jobs.h"
 #include "memory.h"
 #include "rotary/device.cuh"
-#include "rotate/refuse.h"
 #include "runtime/float_state.h"
 #include "table/table_checks.h"
 #include "table/turns.h"
@@ -14,7 +14,7 @@
 namespace rotary::gpu {
 namespace {
 
-// Arrays one behind the other, in the host's memory as they will lie in the device's.
+// Lays arrays out in the host's memory as they will lie in the device's.
 class Packer {
  public:
   template <class T>
@@ -37,18 +37,23 @@ const T* at(const void* memory, std::size_t offset) noexcept {
 
 }  // namespace
 
-Frequencies::Frequencies(const rotary::Frequencies& f, Pairing pairing, Stream stream)
-    : arrays_(std::make_unique<FrequencyArrays>()), pairing_(pairing), pairs_(checked_pairs(f)), axes_(f.axes()) {
+struct Frequencies::State {
+  FrequencyArrays arrays;
+  rotary::Frequencies host;
+  Block memory;
+  int axes = 1;
+};
+
+Frequencies::Frequencies(const rotary::Frequencies& f, Stream stream) : state_(std::make_unique<State>()) {
   const FloatState ours;
-  if (pairing > Pairing::interleaved_to_half) {
-    fail(Code::PAIRING, "table",
-         "pairing must be half, interleaved or interleaved_to_half but got value " + text(static_cast<int>(pairing)));
-  }
-  const auto pairs = static_cast<std::size_t>(pairs_);
-  host_ = f;
+  FrequencyArrays& arrays = state_->arrays;
+  arrays.pairs = checked_pairs(f);
+  const auto pairs = static_cast<std::size_t>(arrays.pairs);
+  state_->axes = f.axes();
+  rotary::Frequencies& host = state_->host = f;
   if (f.inv_freq_float32.empty()) {
-    prepare_float32(f, host_.inv_freq_float32);
-    host_.inv_freq_float32.resize(pairs);
+    prepare_float32(f, host.inv_freq_float32);
+    host.inv_freq_float32.resize(pairs);
   }
   std::vector<std::uint64_t> turns(pairs), limbs(limbs_per_pair * pairs);
   for (std::size_t i = 0; i < pairs; ++i) {
@@ -60,48 +65,49 @@ Frequencies::Frequencies(const rotary::Frequencies& f, Pairing pairing, Stream s
 
   Packer packer;
   const std::size_t turns_at = packer.add(turns), limbs_at = packer.add(limbs), double_at = packer.add(f.inv_freq);
-  const std::size_t float_at = packer.add(host_.inv_freq_float32), axis_at = packer.add(f.axis);
-  Block block = allocate(packer.bytes().size(), "frequencies");
-  copy_in(block.get(), packer.bytes().data(), packer.bytes().size(), "frequencies", stream);
+  const std::size_t float_at = packer.add(host.inv_freq_float32), axis_at = packer.add(f.axis);
+  state_->memory = allocate(packer.bytes().size(), "frequencies");
+  const void* memory = state_->memory.get();
+  copy_in(state_->memory.get(), packer.bytes().data(), packer.bytes().size(), "frequencies", stream);
   check_cuda(cudaStreamSynchronize(stream), "frequencies");
-  memory_ = block.release();
 
-  arrays_->pairs = pairs_;
-  arrays_->clockwise = f.clockwise;
-  arrays_->decidable = decidable(f.attention_factor);
-  arrays_->attention_factor = f.attention_factor;
-  arrays_->factor_float32 = static_cast<float>(f.attention_factor);
-  arrays_->turns = at<std::uint64_t>(memory_, turns_at);
-  arrays_->limbs = at<std::uint64_t>(memory_, limbs_at);
-  arrays_->inv_freq = at<double>(memory_, double_at);
-  arrays_->inv_freq_float32 = at<float>(memory_, float_at);
-  arrays_->axis = f.axis.empty() ? nullptr : at<std::uint8_t>(memory_, axis_at);
+  arrays.clockwise = f.clockwise;
+  arrays.decidable = decidable(f.attention_factor);
+  arrays.attention_factor = f.attention_factor;
+  arrays.factor_float32 = static_cast<float>(f.attention_factor);
+  arrays.turns = at<std::uint64_t>(memory, turns_at);
+  arrays.limbs = at<std::uint64_t>(memory, limbs_at);
+  arrays.inv_freq = at<double>(memory, double_at);
+  arrays.inv_freq_float32 = at<float>(memory, float_at);
+  arrays.axis = f.axis.empty() ? nullptr : at<std::uint8_t>(memory, axis_at);
 }
 
-Frequencies::Frequencies(Frequencies&& other) noexcept { swap(other); }
-
+Frequencies::Frequencies(Frequencies&&) noexcept = default;
 Frequencies& Frequencies::operator=(Frequencies&& other) noexcept {
   Frequencies taken(std::move(other));
-  swap(taken);
+  state_.swap(taken.state_);
   return *this;
 }
+Frequencies::~Frequencies() = default;
 
-void Frequencies::swap(Frequencies& other) noexcept {
-  std::swap(arrays_, other.arrays_);
-  std::swap(host_, other.host_);
-  std::swap(memory_, other.memory_);
-  std::swap(pairing_, other.pairing_);
-  std::swap(pairs_, other.pairs_);
-  std::swap(axes_, other.axes_);
+Pairing Frequencies::pairing() const noexcept { return host().pairing; }
+int Frequencies::pairs() const noexcept { return rotary::detail::DeviceAccess::arrays(*this).pairs; }
+int Frequencies::axes() const noexcept { return state_ == nullptr ? 1 : state_->axes; }
+double Frequencies::attention_factor() const noexcept { return host().attention_factor; }
+const std::uint64_t* Frequencies::turns() const noexcept { return rotary::detail::DeviceAccess::arrays(*this).turns; }
+
+const rotary::Frequencies& Frequencies::host() const noexcept {
+  static const rotary::Frequencies none;
+  return state_ == nullptr ? none : state_->host;
 }
-
-Frequencies::~Frequencies() { Block(memory_).reset(); }
-
-const FrequencyArrays& Frequencies::arrays() const noexcept {
-  static constexpr FrequencyArrays none;
-  return arrays_ == nullptr ? none : *arrays_;
-}
-
-const std::uint64_t* Frequencies::turns() const noexcept { return arrays().turns; }
 
 }  // namespace rotary::gpu
+
+namespace rotary::detail {
+
+const gpu::FrequencyArrays& DeviceAccess::arrays(const gpu::Frequencies& f) noexcept {
+  static constexpr gpu::FrequencyArrays none;
+  return f.state_ == nullptr ? none : f.state_->arrays;
+}
+
+}  // namespace rotary::detail

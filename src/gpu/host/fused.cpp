@@ -1,13 +1,13 @@
-// What saves a pass: norm, rotation and cache write, checked here, then one launch of the step kernel.
+// rms_norm, append and the fused operations: checked here, then one launch of the step kernel.
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
 
-#include "apart.h"
+#include "overlap.h"
 #include "cache.h"
-#include "call.h"
+#include "jobs.h"
 #include "pointers.h"
 #include "rotate/checks.h"
 
@@ -16,52 +16,47 @@ namespace {
 
 // ---- rules ----
 
-void check_norm(const char* verb, const char* what, const Norm& norm) {
-  if (norm.dtype > DType::bf16) {
-    fail(Code::DTYPE, verb,
-         std::string(what) + "'s weight must be f32, f16 or bf16 but got value " + text(static_cast<int>(norm.dtype)));
+void check_norm(const char* operation, const char* what, const Norm& norm) {
+  if (!rotary::detail::is_storage(norm.dtype)) {
+    fail(Code::DTYPE, operation,
+         std::string(what) + "'s weight must be " + rotary::detail::storage_names() + " but got value " +
+             text(static_cast<int>(norm.dtype)));
   }
-  if (reinterpret_cast<std::uintptr_t>(norm.weight) % size_of(norm.dtype) != 0) {  // no strings where all is well
-    check_aligned(verb, (std::string(what) + "'s weight").c_str(), norm.weight, size_of(norm.dtype));
+  if (reinterpret_cast<std::uintptr_t>(norm.weight) % size_of(norm.dtype) != 0) {  // makes no string where all is well
+    check_aligned(operation, (std::string(what) + "'s weight").c_str(), norm.weight, size_of(norm.dtype));
   }
   if (!std::isfinite(norm.eps) || norm.eps < 0) {
-    fail(Code::VALUE, verb, std::string(what) + "'s eps must be finite and not negative but is " + number(norm.eps));
+    fail(Code::VALUE, operation, std::string(what) + "'s eps must be finite and not negative but got " + number(norm.eps));
   }
 }
 
-// k and v as they come, of one kind.
-void check_kv(const char* verb, const ConstHeads& k, const ConstHeads& v) {
-  check_readable(verb, "k", k);
-  check_readable(verb, "v", v);
+// k and v of one dtype and shape.
+void check_kv(const char* operation, const ConstHeads& k, const ConstHeads& v) {
+  check_readable(operation, "k", k);
+  check_readable(operation, "v", v);
   if (k.dtype != v.dtype) {
-    fail(Code::DTYPE, verb, std::string("k and v must have one dtype but got ") + name(k.dtype) + " and " + name(v.dtype));
+    fail(Code::DTYPE, operation, std::string("k and v must have one dtype but got ") + name(k.dtype) + " and " + name(v.dtype));
   }
   if (!same_shape(k.layout, v.layout)) {
-    fail(Code::SHAPE, verb, "v must have the shape of k, " + shape(k.layout) + ", but got " + shape(v.layout));
+    fail(Code::SHAPE, operation, "v must have the shape of k, " + shape(k.layout) + ", but got " + shape(v.layout));
   }
 }
 
-void check_q_and_k(const char* verb, const ConstHeads& q, const ConstHeads& k) {
+void check_q_and_k(const char* operation, const ConstHeads& q, const ConstHeads& k) {
   const Layout &a = q.layout, &b = k.layout;
   if (q.dtype != k.dtype) {
-    fail(Code::DTYPE, verb, std::string("q and k must have one dtype but got ") + name(q.dtype) + " and " + name(k.dtype));
+    fail(Code::DTYPE, operation, std::string("q and k must have one dtype but got ") + name(q.dtype) + " and " + name(k.dtype));
   }
   if (a.batch != b.batch || a.tokens != b.tokens || a.head_dim != b.head_dim) {
-    fail(Code::SHAPE, verb, "q and k must have one batch, tokens and head_dim but got " + shape(a) + " and " + shape(b));
+    fail(Code::SHAPE, operation, "q and k must have one batch, tokens and head_dim but got " + shape(a) + " and " + shape(b));
   }
 }
 
 // ---- memory ----
 
-Part part_of(const char* name, const ConstHeads& x) noexcept {
-  return part(name, x.data, static_cast<std::int64_t>(size_of(x.dtype)), x.layout);
-}
-Part part_of(const char* name, const Heads& x) noexcept {
-  return part(name, x.data, static_cast<std::int64_t>(size_of(x.dtype)), x.layout);
-}
-
-// What a call writes. Nothing of it is read or written as another's heads; but q_out may be q, as the door has seen to.
-void check_writes(const char* verb, const ConstHeads* q, const Heads* q_out, const ConstHeads& k, const ConstHeads& v,
+// Collects what a call writes and checks that none of it is read or written as other heads. q against q_out has been
+// checked: they may be the same.
+void check_writes(const char* operation, const ConstHeads* q, const Heads* q_out, const ConstHeads& k, const ConstHeads& v,
                   const Cache& cache, Writes& written) {
   const bool with_q = q != nullptr && has_elements(q->layout);
   if (with_q) written.add(part_of("q_out", *q_out));
@@ -70,30 +65,30 @@ void check_writes(const char* verb, const ConstHeads* q, const Heads* q_out, con
   written.cache = layout_of(cache);
   const Part k_cache = part("the cache's k", cache.k, each, written.cache);
   const Part v_cache = part("the cache's v", cache.v, each, written.cache);
-  check_apart(verb, k_cache, v_cache);
-  check_apart(verb, written.all(), k_cache);
-  check_apart(verb, written.all(), v_cache);
+  check_disjoint(operation, k_cache, v_cache);
+  check_disjoint(operation, written.all(), k_cache);
+  check_disjoint(operation, written.all(), v_cache);
   written.add(k_cache);
   written.add(v_cache);
-  check_apart(verb, written.all(), part_of("k", k));
-  check_apart(verb, written.all(), part_of("v", v));
-  if (with_q) check_apart(verb, written.all().subspan(1), part_of("q", *q));
+  check_disjoint(operation, written.all(), part_of("k", k));
+  check_disjoint(operation, written.all(), part_of("v", v));
+  if (with_q) check_disjoint(operation, written.all().subspan(1), part_of("q", *q));
 }
 
-// From the weight of a norm of x.
-void check_weight(const char* verb, std::span<const Part> written, const char* name, const Norm& norm,
+// The weight of a norm of x must not be written to.
+void check_weight(const char* operation, std::span<const Part> written, const char* name, const Norm& norm,
                   const Layout& x) {
   if (norm.weight == nullptr || !has_elements(x)) return;
   const std::int64_t count = norm.across_heads ? x.heads * x.head_dim : x.head_dim;
   const auto bytes = count * static_cast<std::int64_t>(size_of(norm.dtype));
-  check_apart(verb, written, values(name, static_cast<const std::byte*>(norm.weight), bytes));
+  check_disjoint(operation, written, values(name, static_cast<const std::byte*>(norm.weight), bytes));
 }
 
-// From where k and v are told to go.
-void check_places(const char* verb, std::span<const Part> written, const ConstHeads& k, const Cache& cache,
+// Nor what says where k and v go.
+void check_slots_written(const char* operation, std::span<const Part> written, const ConstHeads& k, const Cache& cache,
                   const Slots& slots) {
   if (!has_elements(k.layout)) return;
-  check_apart(verb, written, cache, slots, product(k.layout.batch, k.layout.tokens));
+  check_disjoint(operation, written, cache, slots, product(k.layout.batch, k.layout.tokens));
 }
 
 // ---- jobs ----
@@ -116,12 +111,7 @@ StepJob step_job(const ConstHeads& x, const Rotation* by) noexcept {
   job.head_dim = x.layout.head_dim;
   job.batch = x.layout.batch;
   job.tokens = x.layout.tokens;
-  if (by != nullptr) {
-    job.by = turning(*by);
-    job.pairs = by->pairs();
-    job.read_interleaved = by->pairing() != Pairing::half;
-    job.write_interleaved = by->pairing() == Pairing::interleaved;
-  }
+  if (by != nullptr) set_rotation(job, *by, Direction::forward);
   return job;
 }
 
@@ -140,10 +130,10 @@ void run(const StepJob& job, Stream stream) {
   if (job.q.heads > 0 || job.k.heads > 0) launch_step(job, stream);
 }
 
-void check_destination(const char* verb, const ConstHeads& k, const Cache& cache, const Slots& slots) {
+void check_destination(const char* operation, const ConstHeads& k, const Cache& cache, const Slots& slots) {
   if (!has_elements(k.layout)) return;
-  check_cache(verb, cache, k);
-  check_slots(verb, slots);
+  check_cache(operation, cache, k);
+  check_slots(operation, slots);
 }
 
 // Heads [first, first + count) of a packed tensor.
@@ -160,12 +150,12 @@ ConstHeads heads_of(const ConstHeads& x, std::int64_t first, std::int64_t count)
 }  // namespace
 
 void rms_norm(const ConstHeads& x, const Heads& out, const Norm& norm, Stream stream) {
-  const char* const verb = "rms_norm";
-  check_heads({verb, "x", "out", ""}, x, out, {Pairing::half, 0, 1, x.layout.tokens});
-  check_norm(verb, "the norm", norm);
+  const char* const operation = "rms_norm";
+  check_heads({operation, "x", "out", ""}, x, out, {Pairing::half, 0, 1, x.layout.tokens});
+  check_norm(operation, "the norm", norm);
   if (!has_elements(x.layout)) return;
   const Part written = part_of("out", out);
-  check_weight(verb, {&written, 1}, "the norm's weight", norm, x.layout);
+  check_weight(operation, {&written, 1}, "the norm's weight", norm, x.layout);
   StepJob job = step_job(x, nullptr);
   job.q_norm = norm_job(norm);
   add_q(job, x, out);
@@ -173,12 +163,12 @@ void rms_norm(const ConstHeads& x, const Heads& out, const Norm& norm, Stream st
 }
 
 void append(const ConstHeads& k, const ConstHeads& v, const Cache& cache, const Slots& slots, Stream stream) {
-  const char* const verb = "append";
-  check_kv(verb, k, v);
-  check_destination(verb, k, cache, slots);
+  const char* const operation = "append";
+  check_kv(operation, k, v);
+  check_destination(operation, k, cache, slots);
   Writes written;
-  check_writes(verb, nullptr, nullptr, k, v, cache, written);
-  check_places(verb, written.all(), k, cache, slots);
+  check_writes(operation, nullptr, nullptr, k, v, cache, written);
+  check_slots_written(operation, written.all(), k, cache, slots);
   StepJob job = step_job(k, nullptr);
   add_kv(job, k, v, cache, slots);
   run(job, stream);
@@ -186,18 +176,18 @@ void append(const ConstHeads& k, const ConstHeads& v, const Cache& cache, const 
 
 void rotate_append(const ConstHeads& q, const Heads& q_out, const ConstHeads& k, const ConstHeads& v,
                    const Rotation& by, const Cache& cache, const Slots& slots, Stream stream) {
-  const char* const verb = "rotate_append";
-  check_heads({verb, "q", "q_out", " of q"}, q, q_out, checked_shape(verb, by));
-  check_kv(verb, k, v);
-  check_q_and_k(verb, q, k);
-  // The step kernel cannot change the order of a head in place.
+  const char* const operation = "rotate_append";
+  check_heads({operation, "q", "q_out", " of q"}, q, q_out, checked_shape(operation, by));
+  check_kv(operation, k, v);
+  check_q_and_k(operation, q, k);
+  // The step kernel cannot reorder a head in place.
   const bool reorders = by.pairing() == Pairing::interleaved_to_half && q.data == q_out.data && has_elements(q.layout);
-  if (reorders) check_reordered(verb, 2 * by.pairs());
-  check_destination(verb, k, cache, slots);
+  if (reorders) check_reordered(operation, 2 * by.pairs());
+  check_destination(operation, k, cache, slots);
   Writes written;
-  check_writes(verb, &q, &q_out, k, v, cache, written);
-  check_apart(verb, written.all(), by);
-  check_places(verb, written.all(), k, cache, slots);
+  check_writes(operation, &q, &q_out, k, v, cache, written);
+  check_disjoint(operation, written.all(), by);
+  check_slots_written(operation, written.all(), k, cache, slots);
   StepJob job = step_job(k, &by);
   add_kv(job, k, v, cache, slots);
   if (reorders) {
@@ -210,26 +200,26 @@ void rotate_append(const ConstHeads& q, const Heads& q_out, const ConstHeads& k,
 
 void norm_rotate_append(const ConstHeads& qkv, std::int64_t kv_heads, const Heads& q_out, const Norm& q_norm,
                         const Norm& k_norm, const Rotation& by, const Cache& cache, const Slots& slots, Stream stream) {
-  const char* const verb = "norm_rotate_append";
+  const char* const operation = "norm_rotate_append";
   const Layout& l = qkv.layout;
-  check_readable(verb, "qkv", qkv);
-  check_kv_heads(verb, l.heads, kv_heads);
+  check_readable(operation, "qkv", qkv);
+  check_kv_heads(operation, l.heads, kv_heads);
   const std::int64_t q_heads = l.heads - 2 * kv_heads;
   const ConstHeads q = heads_of(qkv, 0, q_heads), k = heads_of(qkv, q_heads, kv_heads);
   const ConstHeads v = heads_of(qkv, q_heads + kv_heads, kv_heads);
-  check_heads({verb, "q", "q_out", " of q"}, q, q_out, checked_shape(verb, by));
-  check_norm(verb, "q_norm", q_norm);
-  check_norm(verb, "k_norm", k_norm);
+  check_heads({operation, "q", "q_out", " of q"}, q, q_out, checked_shape(operation, by));
+  check_norm(operation, "q_norm", q_norm);
+  check_norm(operation, "k_norm", k_norm);
   if (by.pairing() == Pairing::interleaved_to_half && q.data == q_out.data && has_elements(q.layout)) {
-    fail(Code::ALIAS, verb, "interleaved_to_half must turn q apart from qkv but q_out is q's part of it");
+    fail(Code::ALIAS, operation, "interleaved_to_half must rotate q out of place but q_out is q's part of qkv");
   }
-  check_destination(verb, k, cache, slots);
+  check_destination(operation, k, cache, slots);
   Writes written;
-  check_writes(verb, &q, &q_out, k, v, cache, written);
-  check_apart(verb, written.all(), by);
-  check_weight(verb, written.all(), "q_norm's weight", q_norm, q.layout);
-  check_weight(verb, written.all(), "k_norm's weight", k_norm, k.layout);
-  check_places(verb, written.all(), k, cache, slots);
+  check_writes(operation, &q, &q_out, k, v, cache, written);
+  check_disjoint(operation, written.all(), by);
+  check_weight(operation, written.all(), "q_norm's weight", q_norm, q.layout);
+  check_weight(operation, written.all(), "k_norm's weight", k_norm, k.layout);
+  check_slots_written(operation, written.all(), k, cache, slots);
   StepJob job = step_job(qkv, &by);
   job.q_norm = norm_job(q_norm);
   job.k_norm = norm_job(k_norm);

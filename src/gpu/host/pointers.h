@@ -1,4 +1,4 @@
-// Of what lies in the device's memory only the address can be checked.
+// Checks of pointers to the device's memory, which is not read: null and alignment.
 #pragma once
 
 #include <cstddef>
@@ -9,18 +9,18 @@
 
 namespace rotary::gpu {
 
-inline void check_aligned(const char* verb, const char* what, const void* p, std::size_t bytes) {
+inline void check_aligned(const char* operation, const char* what, const void* p, std::size_t bytes) {
   const auto beyond = reinterpret_cast<std::uintptr_t>(p) % bytes;
   if (beyond == 0) return;
-  fail(Code::DTYPE, verb,
+  fail(Code::DTYPE, operation,
        std::string(what) + " must be aligned to " + std::to_string(bytes) + " bytes but got an address " +
            std::to_string(beyond) + " beyond");
 }
 
 // As check_aligned, and not null.
-inline void check_pointer(const char* verb, const char* what, const void* p, std::size_t bytes) {
-  if (p == nullptr) fail(Code::SHAPE, verb, std::string(what) + " must point to its elements but got null");
-  check_aligned(verb, what, p, bytes);
+inline void check_pointer(const char* operation, const char* what, const void* p, std::size_t bytes) {
+  if (p == nullptr) fail(Code::SHAPE, operation, std::string(what) + " must point to its elements but got null");
+  check_aligned(operation, what, p, bytes);
 }
 
 }  // namespace rotary::gpu

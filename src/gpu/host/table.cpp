@@ -1,41 +1,38 @@
 // Tables in the device's memory: checked as those of the host, filled by a kernel.
-#include <algorithm>
 #include <limits>
 #include <utility>
 #include <vector>
 
-#include "apart.h"
-#include "call.h"
+#include "jobs.h"
 #include "memory.h"
+#include "overlap.h"
 #include "pointers.h"
 #include "runtime/float_state.h"
 #include "table/angle_job.h"
+#include "table/positions.h"
 #include "table/table_checks.h"
 
 namespace rotary::gpu {
 namespace {
 
-void check_options(const Frequencies& f, const TableOptions& options) {
+void check_table(const Frequencies& f, const TableOptions& options) {
   check_pairs("table", f);
-  if (options.rounding > DType::bf16) {
-    fail(Code::DTYPE, "table",
-         "rounding must be f32, f16 or bf16 but is value " + text(static_cast<int>(options.rounding)));
-  }
+  check_options({options.angles, options.rounding});
   if (options.angles == Angles::float32) check_float32(f.host(), f.host().inv_freq_float32);
 }
 
 void refuse_borrowed(bool borrowed) {
-  if (borrowed) fail(Code::ALIAS, "table", "rows must be the table's own to be made anew but are borrowed");
+  if (borrowed) fail(Code::ALIAS, "table", "a table must own its rows to be assigned but these are borrowed");
 }
 
-void check_host_angles(const Frequencies& f, const rotary::Positions& p) {
+void check_host_angles(const Frequencies& f, const rotary::Positions& p, const rotary::detail::PositionValues& values) {
   AngleJob job;
   job.pairs = f.pairs();
-  job.rows = p.batch * p.tokens;
-  job.integers = p.integers;
-  job.reals = p.reals;
-  job.axes = p.axes;
-  job.axis = p.axes > 1 ? f.host().axis.data() : nullptr;
+  job.rows = p.batch() * p.tokens();
+  job.integers = values.integers;
+  job.reals = values.reals;
+  job.axes = p.axes();
+  job.axis = p.axes() > 1 ? f.host().axis.data() : nullptr;
   job.inv_freq_float32 = f.host().inv_freq_float32.data();
   check_float32(job);
 }
@@ -44,55 +41,77 @@ void check_host_angles(const Frequencies& f, const rotary::Positions& p) {
 
 // ---- memory --------------------------------------------------------------------------------------
 
+struct Table::Memory {
+  Block rows;                           // cos, then sin
+  std::int64_t capacity = 0;            // values of each
+  Block positions;                      // a copy of the host's
+  std::int64_t positions_capacity = 0;  // bytes
+
+  float* cos() const noexcept { return static_cast<float*>(rows.get()); }
+  float* sin() const noexcept { return cos() + capacity; }
+};
+
 namespace {
 
-// A block for cos and sin of at least so many values each; capacity: how many.
+// A block for at least so many values of cos, and of sin; sets how many fit.
 Block allocate_rows(std::int64_t values, std::int64_t& capacity) {
-  constexpr std::int64_t line = 64, most = std::numeric_limits<std::int64_t>::max() / 16;
-  if (values > most) check_cuda(cudaErrorMemoryAllocation, "table");
+  constexpr std::int64_t line = 64, max_values = std::numeric_limits<std::int64_t>::max() / 16;
+  if (values > max_values) check_cuda(cudaErrorMemoryAllocation, "table");
   capacity = (values + line - 1) / line * line;
   return allocate(static_cast<std::size_t>(capacity) * 2 * sizeof(float), "table");
 }
 
-void replace(void* old) {
+// The old block is freed when no work of the device's uses it any more.
+void replace(Block& old, Block block) {
   if (old != nullptr) check_cuda(cudaDeviceSynchronize(), "table");
-  Block(old).reset();
+  old = std::move(block);
 }
 
 }  // namespace
 
+Table::Table() noexcept = default;
+Table::~Table() = default;
+Table::Table(Table&& other) noexcept
+    : memory_(std::move(other.memory_)), rows_(std::exchange(other.rows_, {})) {}
+Table& Table::operator=(Table&& other) noexcept {
+  Table taken(std::move(other));
+  memory_.swap(taken.memory_);
+  std::swap(rows_, taken.rows_);
+  return *this;
+}
+
+Table::Memory& Table::memory() {
+  if (memory_ == nullptr) memory_ = std::make_unique<Memory>();
+  return *memory_;
+}
+
 void Table::reserve(std::int64_t rows, int pairs) {
-  refuse_borrowed(borrowed_);
+  refuse_borrowed(rows_.borrowed);
   if (rows < 0 || pairs < 0) {
     fail(Code::SHAPE, "table",
-         "rows and pairs to reserve must not be negative but are " + text(rows) + " and " + text(pairs));
+         "rows and pairs to reserve must not be negative but got " + text(rows) + " and " + text(pairs));
   }
   const auto values = static_cast<std::int64_t>(checked_size(1, rows, pairs));
-  if (values <= capacity_) return;
+  Memory& own = memory();
+  if (values <= own.capacity) return;
   std::int64_t capacity = 0;
   Block block = allocate_rows(values, capacity);
-  const std::int64_t held = tokens_ * batch_ * pairs_;
-  auto* memory = static_cast<float*>(block.get());
+  const std::int64_t held = rows_.tokens * rows_.batch * rows_.pairs;
+  auto* cos = static_cast<float*>(block.get());
   if (held > 0) {
     const std::size_t bytes = static_cast<std::size_t>(held) * sizeof(float);
     check_cuda(cudaDeviceSynchronize(), "table");  // who fills them may still do so
-    check_cuda(cudaMemcpy(memory, cos_, bytes, cudaMemcpyDeviceToDevice), "table");
-    check_cuda(cudaMemcpy(memory + capacity, sin_, bytes, cudaMemcpyDeviceToDevice), "table");
+    check_cuda(cudaMemcpy(cos, rows_.cos, bytes, cudaMemcpyDeviceToDevice), "table");
+    check_cuda(cudaMemcpy(cos + capacity, rows_.sin, bytes, cudaMemcpyDeviceToDevice), "table");
   }
-  replace(memory_);
-  block.release();
-  memory_ = memory;
-  capacity_ = capacity;
-  set_shape(pairing_, pairs_, batch_, tokens_);
+  replace(own.rows, std::move(block));
+  own.capacity = capacity;
+  set_rows(rows_.pairing, rows_.pairs, rows_.batch, rows_.tokens);
 }
 
-void Table::set_shape(Pairing pairing, int pairs, int batch, std::int64_t tokens) {
-  pairing_ = pairing;
-  pairs_ = pairs;
-  batch_ = batch;
-  tokens_ = tokens;
-  cos_ = memory_;
-  sin_ = memory_ + capacity_;
+void Table::set_rows(Pairing pairing, int pairs, int batch, std::int64_t tokens) {
+  const Memory& own = memory();
+  rows_ = {own.cos(), own.sin(), false, pairing, pairs, batch, tokens};
 }
 
 // ---- rows ----------------------------------------------------------------------------------------
@@ -107,69 +126,73 @@ Table::Table(const Frequencies& f, const rotary::Positions& host, const TableOpt
 }
 
 void Table::assign(const Frequencies& f, const Positions& positions, const TableOptions& options, Stream stream) {
-  refuse_borrowed(borrowed_);
-  check_options(f, options);
-  check_unchanged("table", positions);
-  check_axes("table", f.axes(), positions.axes);
-  const auto values = static_cast<std::int64_t>(checked_size(positions.batch, positions.tokens, f.pairs()));
+  refuse_borrowed(rows_.borrowed);
+  check_table(f, options);
+  check_axes("table", f.axes(), positions.axes());
+  const auto values = static_cast<std::int64_t>(checked_size(positions.batch(), positions.tokens(), f.pairs()));
+  Memory& own = memory();
   if (values > 0) {
-    check_apart("table", gpu::values("the table's rows", memory_, 2 * capacity_), gpu::values("positions", positions));
+    check_disjoint("table", gpu::values("the table's rows", own.cos(), 2 * own.capacity),
+                   gpu::values("positions", positions));
   }
-  if (values > capacity_) {
+  if (values > own.capacity) {
     std::int64_t capacity = 0;
-    Block block = allocate_rows(values, capacity);
-    replace(memory_);
-    memory_ = static_cast<float*>(block.release());
-    capacity_ = capacity;
+    replace(own.rows, allocate_rows(values, capacity));
+    own.capacity = capacity;
   }
-  set_shape(f.pairing(), f.pairs(), positions.batch, positions.tokens);
+  set_rows(f.pairing(), f.pairs(), positions.batch(), positions.tokens());
   if (values == 0) return;
   TableJob job;
-  job.frequencies = f.arrays();
+  job.frequencies = rotary::detail::DeviceAccess::arrays(f);
   job.positions = arrays_of(positions);
   job.angles = options.angles;
   job.rounding = options.rounding;
-  job.cos = memory_;
-  job.sin = memory_ + capacity_;
+  job.cos = own.cos();
+  job.sin = own.sin();
   launch_table(job, stream);
 }
 
 void Table::assign(const Frequencies& f, const rotary::Positions& host, const TableOptions& options, Stream stream) {
-  refuse_borrowed(borrowed_);
+  refuse_borrowed(rows_.borrowed);
   const FloatState ours;
-  check_options(f, options);
-  check_positions(f.host(), host);
-  checked_size(host.batch, host.tokens, f.pairs());
-  if (options.angles == Angles::float32) check_host_angles(f, host);
-  const std::int64_t bytes = std::int64_t{8} * host.axes * host.batch * host.tokens;
-  if (bytes > positions_capacity_) {
-    Block block = allocate(static_cast<std::size_t>(bytes), "table");
-    replace(positions_);
-    positions_ = block.release();
-    positions_capacity_ = bytes;
+  check_table(f, options);
+  checked_size(host.batch(), host.tokens(), f.pairs());
+  std::vector<std::int64_t> converted;
+  const rotary::detail::PositionValues values = rotary::detail::PositionsAccess::values(host, converted);
+  check_positions(f.host(), host, values.reals);
+  if (options.angles == Angles::float32) check_host_angles(f, host, values);
+  const std::int64_t bytes = std::int64_t{8} * host.axes() * host.batch() * host.tokens();
+  Memory& own = memory();
+  if (bytes > own.positions_capacity) {
+    replace(own.positions, allocate(static_cast<std::size_t>(bytes), "table"));
+    own.positions_capacity = bytes;
   }
-  const void* from = host.integers != nullptr ? static_cast<const void*>(host.integers) : host.reals;
-  copy_in(positions_, from, static_cast<std::size_t>(bytes), "table", stream);
-  if (host.reals != nullptr) {
-    assign(f, Positions(static_cast<const double*>(positions_), host.tokens, host.axes, host.batch), options, stream);
+  void* const copy = own.positions.get();
+  const auto at = [&](const auto* p) { return Positions(p, host.tokens(), host.axes(), host.batch()); };
+  if (values.reals != nullptr) {
+    copy_in(copy, values.reals, static_cast<std::size_t>(bytes), "table", stream);
+    assign(f, at(static_cast<const double*>(copy)), options, stream);
   } else {
-    assign(f, Positions(static_cast<const std::int64_t*>(positions_), host.tokens, host.axes, host.batch), options,
-           stream);
+    copy_in(copy, values.integers, static_cast<std::size_t>(bytes), "table", stream);
+    assign(f, at(static_cast<const std::int64_t*>(copy)), options, stream);
   }
 }
 
 Table::Table(std::span<const float> cos, std::span<const float> sin, int pairs, Pairing pairing, int batch,
              Stream stream)
     : Table() {
+  rotary::detail::check_pairing("table", pairing);
   const std::int64_t tokens = checked_tokens(cos.size(), sin.size(), pairs, batch);
   if (!cos.empty()) reserve(batch * tokens, pairs);
-  copy_in(memory_, cos.data(), cos.size_bytes(), "table", stream);
-  copy_in(memory_ + capacity_, sin.data(), sin.size_bytes(), "table", stream);
-  set_shape(pairing, pairs, batch, tokens);
+  const Memory& own = memory();
+  copy_in(own.cos(), cos.data(), cos.size_bytes(), "table", stream);
+  copy_in(own.sin(), sin.data(), sin.size_bytes(), "table", stream);
+  set_rows(pairing, pairs, batch, tokens);
 }
 
 Table Table::borrow(const float* cos, const float* sin, int pairs, Pairing pairing, std::int64_t tokens, int batch) {
-  if (tokens < 0) fail(Code::SHAPE, "table", "tokens must not be negative but is " + text(tokens));
+  rotary::detail::check_pairing("table", pairing);
+  if (tokens < 0) fail(Code::SHAPE, "table", "tokens must not be negative but got " + text(tokens));
   checked_tokens(0, 0, pairs, batch);
   checked_size(batch, tokens, pairs);
   if (tokens > 0) {
@@ -177,52 +200,21 @@ Table Table::borrow(const float* cos, const float* sin, int pairs, Pairing pairi
     check_pointer("table", "sin", sin, sizeof(float));
   }
   Table table;
-  table.set_shape(pairing, pairs, batch, tokens);
-  table.cos_ = cos;
-  table.sin_ = sin;
-  table.borrowed_ = true;
+  table.rows_ = {cos, sin, true, pairing, pairs, batch, tokens};
   return table;
 }
 
 rotary::Table Table::host(Stream stream) const {
-  const auto values = static_cast<std::size_t>(batch_ * tokens_ * pairs_);
+  rotary::detail::check_pairing("table", rows_.pairing);
+  const auto values = static_cast<std::size_t>(rows_.batch * rows_.tokens * rows_.pairs);
   std::vector<float> cos(values), sin(values);
   if (values > 0) {
     const std::size_t bytes = values * sizeof(float);
-    check_cuda(cudaMemcpyAsync(cos.data(), cos_, bytes, cudaMemcpyDeviceToHost, stream), "table");
-    check_cuda(cudaMemcpyAsync(sin.data(), sin_, bytes, cudaMemcpyDeviceToHost, stream), "table");
+    check_cuda(cudaMemcpyAsync(cos.data(), rows_.cos, bytes, cudaMemcpyDeviceToHost, stream), "table");
+    check_cuda(cudaMemcpyAsync(sin.data(), rows_.sin, bytes, cudaMemcpyDeviceToHost, stream), "table");
     check_cuda(cudaStreamSynchronize(stream), "table");
   }
-  return {cos, sin, std::max(pairs_, 1), pairing_, batch_};
-}
-
-// ---- a value that moves --------------------------------------------------------------------------
-
-Table::Table(Table&& other) noexcept { swap(other); }
-
-Table& Table::operator=(Table&& other) noexcept {
-  Table taken(std::move(other));
-  swap(taken);
-  return *this;
-}
-
-void Table::swap(Table& other) noexcept {
-  std::swap(memory_, other.memory_);
-  std::swap(capacity_, other.capacity_);
-  std::swap(positions_, other.positions_);
-  std::swap(positions_capacity_, other.positions_capacity_);
-  std::swap(cos_, other.cos_);
-  std::swap(sin_, other.sin_);
-  std::swap(borrowed_, other.borrowed_);
-  std::swap(pairing_, other.pairing_);
-  std::swap(pairs_, other.pairs_);
-  std::swap(batch_, other.batch_);
-  std::swap(tokens_, other.tokens_);
-}
-
-Table::~Table() {
-  Block(memory_).reset();
-  Block(positions_).reset();
+  return {cos, sin, rows_.pairs, rows_.pairing, rows_.batch};
 }
 
 }  // namespace rotary::gpu

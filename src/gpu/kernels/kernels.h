@@ -1,5 +1,5 @@
-// What the CUDA kernels receive, and who launches them. Plain data, checked before it is made. All pointers are the
-// device's.
+// What the CUDA kernels receive, and the functions that launch them. Checked before it is made. All pointers are to the
+// device's memory.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ inline constexpr int limbs_per_pair = 3;
 struct FrequencyArrays {
   int pairs = 0;
   bool clockwise = false;
-  bool decidable = true;  // see turns.h: else every value goes the slow way
+  bool decidable = true;  // see turns.h; false: every value is settled in wide arithmetic
   double attention_factor = 1;
   float factor_float32 = 1;
   // Per pair: inv_freq / (2 pi) modulo 1 in units of 2^-64, to nearest.
@@ -45,8 +45,8 @@ struct TableJob {
 };
 void launch_table(const TableJob&, Stream);
 
-// Row of token t of batch row b: b * batch_rows + t, in cos and sin (times pairs), or in the positions.
-struct Turning {
+// A gpu::Rotation. Token t of batch row b has row b * batch_rows + t of cos and sin, or of the positions.
+struct RotationArrays {
   const float* cos = nullptr;  // null: without a table
   const float* sin = nullptr;
   FrequencyArrays frequencies;  // without a table
@@ -61,14 +61,13 @@ struct Side {
   std::int64_t heads = 0;
   std::int64_t in_stride[3] = {};
   std::int64_t out_stride[3] = {};
-  int rest = 0;  // elements behind the pairs to copy (rotate), or to norm and copy (step)
+  int rest = 0;  // elements after the pairs to copy (rotate), or to norm and copy (step)
 };
 
-// q and k at once, k perhaps without heads. Both have one dtype and the same batch and tokens; neither is empty
-// otherwise.
+// One launch for q and k of equal dtype, batch and tokens. k.heads may be 0; all other sizes are positive.
 struct RotateJob {
   Side q, k;
-  Turning by;
+  RotationArrays by;
   DType dtype = DType::f32;
   bool read_interleaved = false;
   bool write_interleaved = false;
@@ -101,16 +100,16 @@ struct CacheJob {
   Slots slots;
 };
 
-// One pass over q, k and v, any of them without heads: normed, turned (pairs > 0), stored. q goes to q.out; k and v to
-// the cache.
+// One pass over q, k and v, any of which may have no heads: norm, rotation (where pairs > 0), store. q goes to q.out, k
+// and v to the cache.
 struct StepJob {
-  Side q, k, v;  // rest: head_dim - 2 * pairs; of v, which does not turn, unused
+  Side q, k, v;  // rest: head_dim - 2 * pairs; unused in v, which is not rotated
   NormJob q_norm, k_norm;
-  Turning by;
+  RotationArrays by;
   DType dtype = DType::f32;
   bool read_interleaved = false;
   bool write_interleaved = false;
-  int pairs = 0;  // 0: nothing turns
+  int pairs = 0;  // 0: nothing is rotated
   int head_dim = 0;
   std::int64_t batch = 0;
   std::int64_t tokens = 0;

@@ -6,13 +6,23 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "rotary/rotary.h"
+#include "values/dtypes.h"
 
 namespace rotary::gpu {
 
+// use(std::integral_constant<DType, ...>) for the dtype, on the host.
+template <class Use>
+auto with_dtype(DType dtype, Use use) {
+  if (dtype == DType::f32) return use(std::integral_constant<DType, DType::f32>());
+  if (dtype == DType::f16) return use(std::integral_constant<DType, DType::f16>());
+  return use(std::integral_constant<DType, DType::bf16>());
+}
+
 template <DType Type>
-inline constexpr int element_bytes = Type == DType::f32 ? 4 : 2;
+inline constexpr int element_bytes = rotary::detail::bytes_of(Type);
 template <DType Type>
 inline constexpr int lanes = 16 / element_bytes<Type>;  // elements of a vector
 

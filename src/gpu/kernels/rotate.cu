@@ -1,5 +1,5 @@
-// rotate on the device. A thread turns one unit of one token in up to four heads of q or of k: all loads of data go out
-// first, then the table's or the angles', which the heads share.
+// rotate on the device. A thread rotates one unit of one token in up to four heads of q or of k: it issues all loads of
+// data first, then those of the table or the angles, which the heads share.
 //
 // Bytes in flight: at 3 to 5 TB/s and some 0.8 microseconds from load to use an SM must have 10 to 15 KB of loads under
 // way. A thread has 4 heads * 2 vectors * 16 bytes = 128 bytes, an SM at 80 registers 768 threads: 96 KB. So the end of
@@ -28,7 +28,7 @@ struct RotateSide {
 // of per_block.
 struct RotateGrid {
   RotateSide q, k;
-  Turning by;
+  RotationArrays by;
   FastDivide head_units, inner, middle;
   std::uint32_t threads, per_block, sign;
   int pairs, units;
@@ -45,7 +45,7 @@ struct Share {
   std::int64_t row;  // of the table
   std::uint32_t head, groups, heads;
   int unit;
-  int rest_unit, rest_units, rest;  // rest_unit below 0: it turns
+  int rest_unit, rest_units, rest;  // rest_unit below 0: it rotates
 };
 
 __device__ inline Share share_of(const RotateGrid& grid, std::uint32_t thread) {
@@ -89,10 +89,10 @@ __global__ void __launch_bounds__(threads_at_once) rotate_kernel(const RotateGri
   Share share = share_of(grid, idle ? 0 : thread);
   if (idle) share.heads = 0;
 
-  const bool turns = share.rest_unit < 0;
+  const bool rotates = share.rest_unit < 0;
   const UnitPairs own = pairs_of_unit<Type, Reads, Writes>(share.unit, grid.units);
   Places from = places_of_pairs<Reads>(own, grid.pairs), to = places_of_pairs<Writes>(own, grid.pairs);
-  if (!turns) {
+  if (!rotates) {
     from = to = places_of_rest<Type>(share.rest_unit, share.rest_units, 2 * grid.pairs, share.rest);
   }
 
@@ -103,9 +103,9 @@ __global__ void __launch_bounds__(threads_at_once) rotate_kernel(const RotateGri
     if (share.head + h * share.groups < share.heads) unit[h] = load_unit<Type, Bytes>(share.in, from);
     share.in += share.in_step;
   }
-  UnitTurns<Type> by;
-  if (turns) {
-    load_turns<Type, WithTable>(grid.by, share.row, own, grid.pairs, grid.vectors, grid.sign, by);
+  UnitCosSin<Type> by;
+  if (rotates) {
+    load_cos_sin<Type, WithTable>(grid.by, share.row, own, grid.pairs, grid.vectors, grid.sign, by);
   }
   if constexpr (Reads != Writes) {
     if (grid.meet) __syncthreads();
@@ -113,10 +113,10 @@ __global__ void __launch_bounds__(threads_at_once) rotate_kernel(const RotateGri
 #pragma unroll
   for (std::uint32_t h = 0; h < heads; ++h) {
     if (share.head + h * share.groups >= share.heads) break;
-    if (turns) {
+    if (rotates) {
       float x[2 * lanes<Type>];
       widen_unit<Type>(unit[h], x);
-      turn_unit<Type, Reads, Writes>(x, by);
+      rotate_unit<Type, Reads, Writes>(x, by);
       unit[h] = narrow_unit<Type>(x);
     }
     store_unit<Type, Bytes>(share.out, to, unit[h]);
@@ -153,42 +153,32 @@ Kernel kernel_of(const RotateJob& job, int bytes) {
 }
 
 Kernel kernel_of(const RotateJob& job, int bytes) {
-  if (job.dtype == DType::f32) return kernel_of<DType::f32>(job, bytes);
-  if (job.dtype == DType::f16) return kernel_of<DType::f16>(job, bytes);
-  return kernel_of<DType::bf16>(job, bytes);
+  return with_dtype(job.dtype, [&](auto type) -> Kernel { return kernel_of<type()>(job, bytes); });
 }
 
 // ---- which grid ----
 
 bool in_place(const Side& side) { return side.heads > 0 && side.in == side.out; }
 
-// What must be a multiple of an access, ored together.
 std::uint64_t alignment(const Side& side, const RotateJob& job, int element) {
   if (side.heads == 0) return 0;
-  std::uint64_t bits = reinterpret_cast<std::uintptr_t>(side.in) | reinterpret_cast<std::uintptr_t>(side.out);
   const std::int64_t sizes[3] = {job.batch, job.tokens, side.heads};
-  for (int d = 0; d < 3; ++d) {
-    if (sizes[d] > 1) bits |= static_cast<std::uint64_t>((side.in_stride[d] | side.out_stride[d]) * element);
-  }
-  return bits;
+  return alignment_of(side.in, side.in_stride, sizes, element) | alignment_of(side.out, side.out_stride, sizes, element);
 }
 
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+// a * b, at most max.
+std::int64_t product(std::int64_t a, std::int64_t b, std::int64_t max) { return b > 0 && a > max / b ? max : a * b; }
 
-// Saturates: more than `most` is `most`.
-std::int64_t product(std::int64_t a, std::int64_t b, std::int64_t most) { return b > 0 && a > most / b ? most : a * b; }
-
-constexpr std::int64_t most_threads = std::int64_t{1} << 31;    // below it FastDivide holds
-constexpr std::int64_t enough_threads = std::int64_t{1} << 17;  // a thousand for each of 132 multiprocessors
+constexpr std::int64_t max_threads = std::int64_t{1} << 31;  // FastDivide holds below it
 
 std::int64_t threads_of(const RotateJob& job, std::int64_t head_units, std::int64_t heads_of_a_thread) {
   const std::int64_t groups = ceil_div(job.q.heads, heads_of_a_thread) + ceil_div(job.k.heads, heads_of_a_thread);
-  return product(product(product(job.batch, job.tokens, most_threads), groups, most_threads), head_units, most_threads);
+  return product(product(product(job.batch, job.tokens, max_threads), groups, max_threads), head_units, max_threads);
 }
 
 // Few heads to a thread where there are few threads: a short call is a short chain.
-std::int64_t heads_of_a_thread(const RotateJob& job, std::int64_t head_units, int most) {
-  for (int heads = most; heads > 1; heads /= 2) {
+std::int64_t heads_of_a_thread(const RotateJob& job, std::int64_t head_units, int max) {
+  for (int heads = max; heads > 1; heads /= 2) {
     if (threads_of(job, head_units, heads) >= enough_threads) return heads;
   }
   return 1;
@@ -266,7 +256,7 @@ void launch_halves(const RotateJob& job, int element, Stream stream) {
 // interleaved_to_half and its backward in place: a block reads its heads whole, then writes them; a head has at most
 // threads_at_once units then.
 void launch_rotate(const RotateJob& job, Stream stream) {
-  const int element = job.dtype == DType::f32 ? 4 : 2;
+  const int element = rotary::detail::bytes_of(job.dtype);
   const bool crosses = job.read_interleaved != job.write_interleaved;
   const bool meet = crosses && (in_place(job.q) || in_place(job.k));
   if (meet && job.q.heads > 0 && job.k.heads > 0 && in_place(job.q) != in_place(job.k)) {
@@ -284,7 +274,7 @@ void launch_rotate(const RotateJob& job, Stream stream) {
   const std::int64_t heads_each = heads_of_a_thread(job, head_units, heads_at_once(bytes));
   const std::int64_t threads = threads_of(job, head_units, heads_each);
   if (threads == 0) return;
-  if (threads >= most_threads || std::max(job.q.heads, job.k.heads) >= most_threads) {
+  if (threads >= max_threads || std::max(job.q.heads, job.k.heads) >= max_threads) {
     return launch_halves(job, element, stream);
   }
 
@@ -308,7 +298,7 @@ void launch_rotate(const RotateJob& job, Stream stream) {
 
   const unsigned block = meet ? threads_at_once : threads_at_once / 2;  // small ones: the grid's end is short
   grid.per_block = meet ? block / grid.head_units.divisor * grid.head_units.divisor : block;
-  launch(kernel_of(job, bytes), dim3((grid.threads + grid.per_block - 1) / grid.per_block), dim3(block), stream, grid);
+  launch(kernel_of(job, bytes), dim3(ceil_div(grid.threads, grid.per_block)), dim3(block), stream, grid);
 }
 
 }  // namespace rotary::gpu

@@ -1,4 +1,4 @@
-// launch_step: rms_norm, append, rotate_append and norm_rotate_append are all this one pass with parts of it off.
+// launch_step. rms_norm, append, rotate_append and norm_rotate_append are one pass with parts of it switched off.
 #include <algorithm>
 
 #include "launch.h"
@@ -7,11 +7,7 @@
 namespace rotary::gpu {
 namespace {
 
-// Threads that keep the device's memory busy without their taking several heads each.
-constexpr std::int64_t enough_threads = std::int64_t{1} << 17;
-constexpr std::int64_t most_blocks = (std::int64_t{1} << 31) - 1;
-
-std::int64_t ceil_div64(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+constexpr std::int64_t max_blocks = (std::int64_t{1} << 31) - 1;
 
 bool across(const StepJob& job) {
   return (job.q.heads > 0 && job.q_norm.on && job.q_norm.across_heads) ||
@@ -22,21 +18,18 @@ std::uint64_t bits_of_address(const void* address) { return reinterpret_cast<std
 
 // All addresses and strides in bytes, ored; those of a cache of bytes as if its elements were as long as the heads'.
 std::uint64_t alignment(const StepJob& job) {
-  const auto element = static_cast<std::uint64_t>(job.dtype == DType::f32 ? 4 : 2);
+  const int element = rotary::detail::bytes_of(job.dtype);
   std::uint64_t bits = 0;
-  const auto take = [&](const Side& side, const void* address, const std::int64_t* stride) {
-    if (side.heads == 0) return;
-    const std::int64_t counts[3] = {job.batch, job.tokens, side.heads};
-    bits |= bits_of_address(address);
-    for (int i = 0; i < 3; ++i) bits |= counts[i] > 1 ? static_cast<std::uint64_t>(stride[i]) * element : 0;
+  const auto take = [&](const Side& side, const void* address, const std::int64_t (&stride)[3]) {
+    if (side.heads > 0) bits |= alignment_of(address, stride, {job.batch, job.tokens, side.heads}, element);
   };
   take(job.q, job.q.in, job.q.in_stride);
   take(job.q, job.q.out, job.q.out_stride);
   take(job.k, job.k.in, job.k.in_stride);
   take(job.v, job.v.in, job.v.in_stride);
   if (job.k.heads > 0 || job.v.heads > 0) {
-    const std::uint64_t times = job.cache.f8 ? element : 1;
-    for (const std::int64_t stride : job.cache.stride) bits |= static_cast<std::uint64_t>(stride) * element;
+    const auto times = static_cast<std::uint64_t>(job.cache.f8 ? element : 1);
+    for (const std::int64_t stride : job.cache.stride) bits |= static_cast<std::uint64_t>(stride * element);
     if (job.k.heads > 0) bits |= bits_of_address(job.cache.k) * times;
     if (job.v.heads > 0) bits |= bits_of_address(job.cache.v) * times;
   }
@@ -45,12 +38,12 @@ std::uint64_t alignment(const StepJob& job) {
 
 // Whether as many weights as a vector of the heads has elements can be read at once, by 16 bytes at most.
 bool weight_vectors(const NormJob& norm, DType heads) {
-  const int bytes = std::min(16, (heads == DType::f32 ? 4 : 8) * (norm.dtype == DType::f32 ? 4 : 2));
+  const int bytes = std::min(16, 16 / rotary::detail::bytes_of(heads) * rotary::detail::bytes_of(norm.dtype));
   return norm.weight != nullptr && bits_of_address(norm.weight) % static_cast<std::uint64_t>(bytes) == 0;
 }
 
 StepShape shape_of(const StepJob& job) {
-  const int vector = job.dtype == DType::f32 ? 4 : 8;
+  const int vector = 16 / rotary::detail::bytes_of(job.dtype);
   StepShape shape;
   shape.reads = job.read_interleaved || job.pairs == 0;
   shape.writes = job.write_interleaved || job.pairs == 0;
@@ -70,10 +63,10 @@ StepShape shape_of(const StepJob& job) {
 
 // Sets what belongs to `abreast`; all packets.
 std::int64_t set_abreast(StepShape& shape, const StepJob& job, int abreast) {
-  const std::int64_t q = ceil_div64(job.q.heads, abreast), k = ceil_div64(job.k.heads, abreast);
+  const std::int64_t q = ceil_div(job.q.heads, abreast), k = ceil_div(job.k.heads, abreast);
   shape.q_packets = static_cast<std::uint32_t>(q);
   shape.k_packets = static_cast<std::uint32_t>(k);
-  return q + k + ceil_div64(job.v.heads, abreast);
+  return q + k + ceil_div(job.v.heads, abreast);
 }
 
 using Kernel = void (*)(const StepJob, const StepShape);
@@ -89,12 +82,10 @@ Kernel in_registers(const StepShape& shape, bool norms) {
 }
 template <DType Type>
 Kernel in_registers(const StepShape& shape, bool norms, bool abreast) {
-  return abreast ? in_registers<Type, most_abreast<Type>>(shape, norms) : in_registers<Type, 1>(shape, norms);
+  return abreast ? in_registers<Type, max_abreast<Type>>(shape, norms) : in_registers<Type, 1>(shape, norms);
 }
 Kernel in_registers(DType dtype, const StepShape& shape, bool norms, bool abreast) {
-  if (dtype == DType::f32) return in_registers<DType::f32>(shape, norms, abreast);
-  if (dtype == DType::f16) return in_registers<DType::f16>(shape, norms, abreast);
-  return in_registers<DType::bf16>(shape, norms, abreast);
+  return with_dtype(dtype, [&](auto type) -> Kernel { return in_registers<type()>(shape, norms, abreast); });
 }
 
 template <DType Type>
@@ -103,27 +94,26 @@ Kernel by_row(int bytes) {
   return bytes == 8 ? step_rows_kernel<Type, 8> : step_rows_kernel<Type, element_bytes<Type>>;
 }
 Kernel by_row(DType dtype, int bytes) {
-  if (dtype == DType::f32) return by_row<DType::f32>(bytes);
-  return dtype == DType::f16 ? by_row<DType::f16>(bytes) : by_row<DType::bf16>(bytes);
+  return with_dtype(dtype, [&](auto type) -> Kernel { return by_row<type()>(bytes); });
 }
 
-// Rows go to blocks `groups` at a time, those to `parts` blocks, at most most_blocks: in as many launches as a grid's
+// Rows go to blocks `groups` at a time, those to `parts` blocks, at most max_blocks: in as many launches as a grid's
 // size asks for.
 void launch_rows(Kernel kernel, const StepJob& job, StepShape& shape, std::int64_t groups, std::int64_t parts,
                  unsigned warps, Stream stream) {
   shape.parts = FastDivide(static_cast<std::uint32_t>(parts));
-  const std::int64_t most = most_blocks / parts;
-  for (std::int64_t left = ceil_div64(shape.rows, groups); left > 0; left -= most) {
-    const auto blocks = static_cast<unsigned>(std::min(left, most) * parts);
+  const std::int64_t at_once = max_blocks / parts;
+  for (std::int64_t left = ceil_div(shape.rows, groups); left > 0; left -= at_once) {
+    const auto blocks = static_cast<unsigned>(std::min(left, at_once) * parts);
     launch(kernel, dim3(blocks), dim3(32, warps), stream, job, shape);
-    shape.first_row += most * groups;
+    shape.first_row += at_once * groups;
   }
 }
 
 void launch_in_registers(const StepJob& job, StepShape& shape, Stream stream) {
-  const std::int64_t warps_of_rows = ceil_div64(shape.rows, shape.groups);
-  const int most = job.dtype == DType::f32 ? most_abreast<DType::f32> : most_abreast<DType::bf16>;
-  std::int64_t packets = set_abreast(shape, job, most);
+  const std::int64_t warps_of_rows = ceil_div(shape.rows, shape.groups);
+  const int max = with_dtype(job.dtype, [](auto type) { return max_abreast<type()>; });
+  std::int64_t packets = set_abreast(shape, job, max);
   const bool abreast = warps_of_rows * packets * 32 >= enough_threads;
   if (!abreast) packets = set_abreast(shape, job, 1);
   const bool norms = (job.q.heads > 0 && job.q_norm.on) || (job.k.heads > 0 && job.k_norm.on);
@@ -136,7 +126,7 @@ void launch_by_row(const StepJob& job, StepShape& shape, int bytes, Stream strea
   constexpr int warps = row_threads / 32;
   const std::int64_t heads = std::max({job.q.heads, job.k.heads, job.v.heads});
   shape.by_role = shape.rows * row_threads < enough_threads;
-  if (shape.by_role && !across(job)) shape.shares = std::min(ceil_div64(heads, warps * shape.groups), most_blocks / 3);
+  if (shape.by_role && !across(job)) shape.shares = std::min(ceil_div(heads, warps * shape.groups), max_blocks / 3);
   launch_rows(by_row(job.dtype, bytes), job, shape, 1, shape.by_role ? 3 * shape.shares : 1, warps, stream);
 }
 
@@ -149,7 +139,7 @@ void launch_step(const StepJob& job, Stream stream) {
   const int bytes = access_bytes(job.dtype, shape.reads, shape.writes, job.pairs, rest, alignment(job));
   shape.q_weight_vectors = bytes == 16 && weight_vectors(job.q_norm, job.dtype);
   shape.k_weight_vectors = bytes == 16 && weight_vectors(job.k_norm, job.dtype);
-  const bool fits = job.q.heads + job.k.heads + job.v.heads <= most_blocks;  // a head is a block's at least
+  const bool fits = job.q.heads + job.k.heads + job.v.heads <= max_blocks;  // a head is a block's at least
   if (bytes == 16 && shape.units <= 32 && fits && !across(job)) {
     launch_in_registers(job, shape, stream);
   } else {

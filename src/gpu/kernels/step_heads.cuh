@@ -33,7 +33,7 @@ struct Row {
   const std::byte* in = nullptr;
   std::byte* out = nullptr;
   std::int64_t in_step = 0, out_step = 0;
-  std::int64_t turning = 0;  // the row of the table or the positions
+  std::int64_t angles = 0;  // the row of the table, or of the positions
   Scale scale;               // f8
   bool exists = false;       // where it goes
 };
@@ -82,7 +82,7 @@ template <DType Type>
 __device__ inline Row row_of(const StepJob& job, const StepShape& shape, Role role, std::int64_t index) {
   Row row;
   const BatchToken at = split_row(job, shape, index);
-  row.turning = at.batch * job.by.batch_rows + at.token;
+  row.angles = at.batch * job.by.batch_rows + at.token;
   if (role == Role::q) {
     read_side<Type>(job.q, at, row);
     row.out = static_cast<std::byte*>(job.q.out) +
@@ -114,18 +114,18 @@ __device__ inline void send_to_cache(const StepJob& job, const StepShape& shape,
   }
 }
 
-// Where a unit's vectors are read and where they are written; of v, which does not turn, where they were read.
+// Where a unit's vectors are read and where they are written; of v, which is not rotated, where they were read.
 struct UnitPlaces {
   UnitPairs pairs;
   Places in, out;
-  bool turns;
+  bool rotates;
 };
 template <DType Type, bool Reads, bool Writes>
 __device__ inline UnitPlaces places_of(const StepJob& job, const StepShape& shape, Role role, int unit) {
   UnitPlaces at;
-  at.turns = unit < shape.pair_units;
+  at.rotates = unit < shape.pair_units;
   at.pairs = pairs_of_unit<Type, Reads, Writes>(unit, shape.pair_units);
-  if (at.turns) {
+  if (at.rotates) {
     at.in = places_of_pairs<Reads>(at.pairs, job.pairs);
     at.out = Reads == Writes || role == Role::v ? at.in : places_of_pairs<Writes>(at.pairs, job.pairs);
   } else {
@@ -133,30 +133,30 @@ __device__ inline UnitPlaces places_of(const StepJob& job, const StepShape& shap
     at.in = places_of_rest<Type>(unit - shape.pair_units, shape.units - shape.pair_units, 2 * job.pairs, rest);
     at.out = at.in;
   }
-  at.turns = at.turns && role != Role::v;
+  at.rotates = at.rotates && role != Role::v;
   return at;
 }
 
 // Rest that would go where it came from, unchanged.
 __device__ inline bool stays(const StepJob& job, Role role, const UnitPlaces& at, bool normed) {
-  return role == Role::q && job.q.in == job.q.out && !at.turns && !normed;
+  return role == Role::q && job.q.in == job.q.out && !at.rotates && !normed;
 }
 
 template <DType Type>
-__device__ inline void load_turns(const StepJob& job, const StepShape& shape, const Row& row, const UnitPlaces& at,
-                                  UnitTurns<Type>& to) {
+__device__ inline void load_cos_sin(const StepJob& job, const StepShape& shape, const Row& row, const UnitPlaces& at,
+                                  UnitCosSin<Type>& to) {
   if (job.by.cos != nullptr) {
-    load_turns<Type, true>(job.by, row.turning, at.pairs, job.pairs, shape.row_vectors, 0, to);
+    load_cos_sin<Type, true>(job.by, row.angles, at.pairs, job.pairs, shape.row_vectors, 0, to);
   } else {
-    load_turns<Type, false>(job.by, row.turning, at.pairs, job.pairs, false, 0, to);
+    load_cos_sin<Type, false>(job.by, row.angles, at.pairs, job.pairs, false, 0, to);
   }
 }
 
 template <DType Type, bool Reads, bool Writes>
-__device__ inline Unit turned(const Unit& unit, const UnitTurns<Type>& by) {
+__device__ inline Unit rotated(const Unit& unit, const UnitCosSin<Type>& by) {
   float x[2 * lanes<Type>];
   widen_unit<Type>(unit, x);
-  turn_unit<Type, Reads, Writes>(x, by);
+  rotate_unit<Type, Reads, Writes>(x, by);
   return narrow_unit<Type>(x);
 }
 

@@ -7,9 +7,9 @@
 namespace rotary::gpu {
 
 // Heads of one token that a thread of step_kernel takes at most: more would cost the registers that keep warps
-// resident.
+// resident. Four of f32, two of a 16-bit type.
 template <DType Type>
-inline constexpr int most_abreast = Type == DType::f32 ? 4 : 2;
+inline constexpr int max_abreast = element_bytes<Type>;
 inline constexpr int register_threads = 128;
 inline constexpr int row_threads = 256;
 
@@ -78,8 +78,8 @@ __global__ void __launch_bounds__(register_threads) step_kernel(const StepJob jo
   }
   RawWeights<Type> weights = {};
   if (norms) load_weights<Type>(norm, 0, at.in, is_q ? shape.q_weight_vectors : shape.k_weight_vectors, weights);
-  UnitTurns<Type> turns = {};
-  if (moves && at.turns) load_turns<Type>(job, shape, row, at, turns);
+  UnitCosSin<Type> by = {};
+  if (moves && at.rotates) load_cos_sin<Type>(job, shape, row, at, by);
   if (!is_q) send_to_cache<Type>(job, shape, work.role, slot, row);
   if (norms) {
     const Holders holders = holders_of<Type, Reads != Writes>(group, job.pairs, job.head_dim);
@@ -90,7 +90,7 @@ __global__ void __launch_bounds__(register_threads) step_kernel(const StepJob jo
 #pragma unroll
   for (int i = 0; i < Abreast; ++i) {
     if (i >= work.count) break;
-    if (at.turns) units[i] = turned<Type, Reads, Writes>(units[i], turns);
+    if (at.rotates) units[i] = rotated<Type, Reads, Writes>(units[i], by);
     store_unit_of<Type, 16>(job, work.role, row.scale, row.out, at.out, units[i]);
     row.out += row.out_step;
   }
@@ -138,10 +138,10 @@ __device__ inline void step_head(const StepJob& job, const StepShape& shape, Rol
       widen_weights(norm, raw, weights);
       unit = normed<Type>(unit, inverse, norm, weights);
     }
-    if (at.turns) {
-      UnitTurns<Type> turns = {};
-      load_turns<Type>(job, shape, row, at, turns);
-      unit = turned<Type, Reads, Writes>(unit, turns);
+    if (at.rotates) {
+      UnitCosSin<Type> by = {};
+      load_cos_sin<Type>(job, shape, row, at, by);
+      unit = rotated<Type, Reads, Writes>(unit, by);
     }
     store_unit_of<Type, Bytes>(job, role, row.scale, out, at.out, unit);
   }

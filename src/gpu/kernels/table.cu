@@ -1,8 +1,8 @@
 // Rows of cos and sin: the values of rotary::Table. A correctly rounded value is unique, so they are its bits too.
 //
-// Each thread owns a pair and walks over rows. The quick ways are those of src/cpu/angles/angles.inc: the same remainders,
-// polynomials and errors, and the same test for a double that lies too near a rounding boundary. Such a value, and all
-// that the quick ways do not know, is made in the wide arithmetic of round_once.h.
+// Each thread owns a pair and walks over rows. The fast paths are those of src/cpu/angles/angles.inc: the same
+// remainders, polynomials and errors, and the same test for a double that lies too near a rounding boundary. Such a
+// value, and every case that the fast paths do not cover, is made in the wide arithmetic of round_once.h.
 //
 // A position that is not finite, and one whose float32 angle is not, makes the values of the pairs that read it NaN.
 #include <cuda_runtime.h>
@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "counts.h"
 #include "kernels.h"
 #include "launch.h"
 #include "table/angle_job.h"
@@ -20,8 +21,8 @@
 namespace rotary::gpu {
 namespace {
 
-constexpr int most_threads = 256;           // of a block
-constexpr std::int64_t most_blocks = 1056;  // a few for each processor; their threads walk on
+constexpr int max_threads = 256;           // of a block
+constexpr std::int64_t max_blocks = 1056;  // a few for each processor; their threads walk on
 
 // ---- what a value is made of ---------------------------------------------------------------------
 
@@ -42,7 +43,7 @@ struct Doubles {
 };
 
 // cos and sin of t units of 2^-66 turns beyond a quarter turn, whose number is in the top two bits of quarter.
-__device__ inline Doubles turned(double t, double square, std::uint64_t quarter) {
+__device__ inline Doubles cos_sin(double t, double square, std::uint64_t quarter) {
   constexpr TurnsPolynomials p;
   double s = p.sine[6], c = p.cosine[7];
   for (int k = 6; k-- > 0;) s = __fma_rn(s, square, p.sine[k]);
@@ -58,7 +59,7 @@ __device__ inline bool open(double x) {
   return ((low + half_and_distance) & beyond_distance) == 0;
 }
 
-// ---- the quick ways ------------------------------------------------------------------------------
+// ---- the fast paths ------------------------------------------------------------------------------
 
 // One pair's turns, as in FrequencyArrays::limbs.
 struct Limbs {
@@ -79,7 +80,7 @@ __device__ inline bool quick_exact(const TableJob& job, const Limbs& turns, std:
   const auto high = static_cast<double>(static_cast<std::int64_t>(upper << 2));
   const double t = __fma_rn(static_cast<double>(static_cast<std::uint32_t>(lower >> 32)), 0x1p-30, high);
   const double square = __dmul_rn(t, t), factor = job.frequencies.attention_factor;
-  const Doubles x = turned(t, square, upper + (std::uint64_t{1} << 61));
+  const Doubles x = cos_sin(t, square, upper + (std::uint64_t{1} << 61));
   const double cos = __dmul_rn(x.cos, factor);
   const double sin = __dadd_rn(__dmul_rn(x.sin, position < 0 ? -factor : factor), 0.0);  // a sine of zero is +0
   value = {static_cast<float>(cos), static_cast<float>(sin)};
@@ -98,7 +99,7 @@ __device__ inline bool quick_float32(const TableJob& job, std::int64_t at, int p
   double t = __fma_rn(__dsub_rn(shifted, shifter), -0.25 * unit, __dmul_rn(b, turns_1));
   t = __fma_rn(b, turns_2, t);
   t = __fma_rn(b, turns_3, t);
-  const Doubles x = turned(t, __dmul_rn(t, t), static_cast<std::uint64_t>(__double_as_longlong(shifted)) << 62);
+  const Doubles x = cos_sin(t, __dmul_rn(t, t), static_cast<std::uint64_t>(__double_as_longlong(shifted)) << 62);
   value = {static_cast<float>(x.cos), static_cast<float>(x.sin)};
   return !open(x.cos) && !open(x.sin) && __dmul_rn(b, b) <= largest_square;
 }
@@ -133,7 +134,7 @@ __device__ inline bool quick(const TableJob& job, const Limbs& turns, std::int64
   return quick_exact(job, turns, at, pair, x) && narrow(job.rounding, x);
 }
 
-// ---- the slow way --------------------------------------------------------------------------------
+// ---- the slow path --------------------------------------------------------------------------------
 
 __device__ inline bool finite(double x) { return x - x == 0; }
 
@@ -174,7 +175,7 @@ __device__ inline void store(const TableJob& job, std::int64_t row, int pair, co
   job.sin[to] = job.frequencies.clockwise ? -x.sin : x.sin;
 }
 
-// Once more through the rows, for those that the quick way leaves open. Apart, since it needs many registers.
+// A second pass over the rows, for those that the fast path leaves open. A function of its own: it needs many registers.
 __device__ __noinline__ void settle(const TableJob& job, Share share) {
   const Limbs turns(job.frequencies, share.pair);
   for (std::int64_t row = share.row; row < job.positions.rows; row += share.step) {
@@ -187,7 +188,7 @@ __device__ __noinline__ void settle(const TableJob& job, Share share) {
 }
 
 // A block: whole rows of few pairs, or a row's next blockDim.x pairs. slices: blocks per row.
-__global__ void __launch_bounds__(most_threads, 4) fill_rows(const __grid_constant__ TableJob job, unsigned slices) {
+__global__ void __launch_bounds__(max_threads, 4) fill_rows(const __grid_constant__ TableJob job, unsigned slices) {
   const FrequencyArrays& f = job.frequencies;
   const auto threads = static_cast<int>(blockDim.x), thread = static_cast<int>(threadIdx.x);
   const int width = f.pairs < threads ? f.pairs : threads;
@@ -215,11 +216,11 @@ __global__ void __launch_bounds__(most_threads, 4) fill_rows(const __grid_consta
 void launch_table(const TableJob& job, Stream stream) {
   const std::int64_t pairs = job.frequencies.pairs, rows = job.positions.rows;
   if (pairs == 0 || rows == 0) return;
-  const std::int64_t rows_of_block = pairs < most_threads ? most_threads / pairs : 1;
-  const std::int64_t threads = pairs < most_threads ? rows_of_block * pairs : most_threads;
-  const std::int64_t slices = (pairs + threads - 1) / threads;
+  const std::int64_t rows_of_block = pairs < max_threads ? max_threads / pairs : 1;
+  const std::int64_t threads = pairs < max_threads ? rows_of_block * pairs : max_threads;
+  const std::int64_t slices = ceil_div(pairs, threads);
   const std::int64_t blocks_of_rows =
-      std::clamp<std::int64_t>(most_blocks / slices, 1, (rows + rows_of_block - 1) / rows_of_block);
+      std::clamp<std::int64_t>(max_blocks / slices, 1, ceil_div(rows, rows_of_block));
   launch(fill_rows, dim3(static_cast<unsigned>(blocks_of_rows * slices)), dim3(static_cast<unsigned>(threads)), stream,
          job, static_cast<unsigned>(slices));
 }

@@ -5,12 +5,13 @@
 //   interleaved   where only read or only written: first at 2 i, second behind it;
 //                 where read and written: the heads' first half of vectors are firsts, the others seconds,
 // so that neighbouring threads touch neighbouring vectors wherever the pairing allows it. Behind the pairs come units
-// of the rest, which does not turn. The last unit of either kind may be short.
+// of the rest, which is not rotated. The last unit of either kind may be short.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
+#include "counts.h"
 #include "kernels.h"
 #include "lanes.cuh"
 #include "rotary/device.cuh"
@@ -38,8 +39,6 @@ struct FastDivide {
 };
 
 // ---- where a unit lies ----
-
-__host__ __device__ constexpr int ceil_div(int a, int b) { return (a + b - 1) / b; }
 
 template <DType Type>
 __host__ __device__ constexpr int units_of_pairs(int pairs) {
@@ -87,7 +86,7 @@ __device__ inline Places places_of_rest(int unit, int units, int begin, int rest
 // strides in bytes ored together; so rest, where sides differ.
 inline int access_bytes(DType dtype, bool read_interleaved, bool write_interleaved, int pairs, int rest,
                         std::uint64_t aligned) {
-  const int element = dtype == DType::f32 ? 4 : 2;
+  const int element = rotary::detail::bytes_of(dtype);
   const bool half = !read_interleaved || !write_interleaved;
   for (const int bytes : {16, 8}) {
     const int elements = bytes / element;
@@ -127,10 +126,10 @@ __device__ inline Unit narrow_unit(const float (&x)[2 * lanes<Type>]) {
   return {narrow<Type>(x), narrow<Type>(x + lanes<Type>)};
 }
 
-// ---- by how much its pairs turn ----
+// ---- cos and sin of its pairs ----
 
 template <DType Type>
-struct UnitTurns {
+struct UnitCosSin {
   float cos[lanes<Type>], sin[lanes<Type>];
 };
 
@@ -155,7 +154,7 @@ __device__ inline void load_row(const float* row, int first, int pairs, bool vec
 }
 
 // Whether the rows of by's table can be read as float4s.
-inline bool rows_of_vectors(const Turning& by, int pairs) {
+inline bool rows_of_vectors(const RotationArrays& by, int pairs) {
   const auto bits = reinterpret_cast<std::uintptr_t>(by.cos) | reinterpret_cast<std::uintptr_t>(by.sin);
   return pairs % 4 == 0 && bits % 16 == 0;
 }
@@ -167,8 +166,8 @@ __device__ inline std::int64_t position_at(const PositionArrays& positions, std:
 
 // row: batch row * by.batch_rows + token. sign: 1 << 31 flips that of sin. Pairs that are not there: any values.
 template <DType Type, bool WithTable>
-__device__ inline void load_turns(const Turning& by, std::int64_t row, UnitPairs unit, int pairs, bool vectors,
-                                  std::uint32_t sign, UnitTurns<Type>& to) {
+__device__ inline void load_cos_sin(const RotationArrays& by, std::int64_t row, UnitPairs unit, int pairs, bool vectors,
+                                  std::uint32_t sign, UnitCosSin<Type>& to) {
   constexpr int half = lanes<Type> / 2;
   if constexpr (WithTable) {
     const float* cos = by.cos + row * pairs;
@@ -202,13 +201,13 @@ __device__ inline void load_turns(const Turning& by, std::int64_t row, UnitPairs
 
 // x as widen_unit gave it, and as narrow_unit takes it.
 template <DType Type, bool Reads, bool Writes>
-__device__ inline void turn_unit(float (&x)[2 * lanes<Type>], const UnitTurns<Type>& by) {
+__device__ inline void rotate_unit(float (&x)[2 * lanes<Type>], const UnitCosSin<Type>& by) {
   constexpr int count = lanes<Type>;
   float y[2 * count];
 #pragma unroll
   for (int i = 0; i < count; ++i) {
     float a = x[Reads ? 2 * i : i], b = x[Reads ? 2 * i + 1 : count + i];
-    device::turn(a, b, {by.cos[i], by.sin[i]});
+    device::rotate(a, b, {by.cos[i], by.sin[i]});
     y[Writes ? 2 * i : i] = a;
     y[Writes ? 2 * i + 1 : count + i] = b;
   }

@@ -1,4 +1,4 @@
-// The fused verbs once more, plain and slow, on the host's memory: what include/rotary/gpu.h says, element by element.
+// The fused operations as simple loops over the host's memory: what include/rotary/gpu.h says, element by element.
 // Shares no code with the kernels. The order of the sum of squares is theirs (src/gpu/kernels/step_sum.cuh).
 #pragma once
 
@@ -10,7 +10,7 @@
 #include "rotary/gpu.h"
 #include "tests/support/heads.h"
 
-namespace rotary::tests::plain {
+namespace rotary::tests::oracle {
 
 // ---- formats, by their values ----
 
@@ -183,4 +183,4 @@ inline void append(const ConstHeads& k, const ConstHeads& v, const gpu::Cache& c
   }
 }
 
-}  // namespace rotary::tests::plain
+}  // namespace rotary::tests::oracle

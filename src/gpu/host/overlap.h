@@ -1,4 +1,4 @@
-// What a call writes meets nothing else that it writes or reads: ALIAS.
+// What a call writes must overlap nothing else that it writes or reads: ALIAS.
 #pragma once
 
 #include <cstddef>
@@ -6,18 +6,19 @@
 #include <limits>
 #include <span>
 
-#include "call.h"
+#include "jobs.h"
 #include "rotate/overlap.h"
+#include "values/dtypes.h"
 
 namespace rotary::gpu {
 
-// Elements in memory, and how sentences name them. Light to make: nearly all calls need no more than both ends.
+// Elements in memory, and how sentences name them. Cheap to make: for nearly all calls comparing both ends suffices.
 struct Part {
   const char* name = nullptr;
   std::uintptr_t begin = 0;
   std::uintptr_t end = 0;
   std::int64_t each = 1;           // bytes of an element
-  const Layout* layout = nullptr;  // null: one behind the other
+  const Layout* layout = nullptr;  // null: contiguous
 };
 
 inline Part part(const char* name, const void* data, std::int64_t each, const Layout& l) noexcept {
@@ -26,6 +27,11 @@ inline Part part(const char* name, const void* data, std::int64_t each, const La
                                 (l.heads > 1 ? (l.heads - 1) * l.head_stride : 0) + l.head_dim;
   const auto begin = reinterpret_cast<std::uintptr_t>(data);
   return {name, begin, begin + static_cast<std::uintptr_t>(elements * each), each, &l};
+}
+// X: Heads or ConstHeads, which must outlive the part.
+template <class X>
+Part part_of(const char* name, const X& x) noexcept {
+  return part(name, x.data, rotary::detail::bytes_of(x.dtype), x.layout);
 }
 
 inline Blocks blocks_of(const Part& p) noexcept {
@@ -49,13 +55,13 @@ struct Writes {
   Layout cache;
 };
 
-// a * b, or the most.
+// a * b, at most the largest int64.
 inline std::int64_t product(std::int64_t a, std::int64_t b) noexcept {
   std::int64_t result = 0;
   return __builtin_mul_overflow(a, b, &result) ? std::numeric_limits<std::int64_t>::max() : result;
 }
 
-// `count` values one behind the other.
+// `count` contiguous values.
 template <class T>
 Part values(const char* name, const T* data, std::int64_t count) noexcept {
   const auto begin = reinterpret_cast<std::uintptr_t>(data);
@@ -63,27 +69,28 @@ Part values(const char* name, const T* data, std::int64_t count) noexcept {
 }
 
 inline Part values(const char* name, const Positions& p) noexcept {
-  const std::int64_t count = product(p.axes, product(p.batch, p.tokens));
-  if (p.i64 != nullptr) return values(name, p.i64, count);
-  return p.i32 != nullptr ? values(name, p.i32, count) : values(name, p.f64, count);
+  const std::int64_t count = product(p.axes(), product(p.batch(), p.tokens()));
+  const PositionArrays arrays = arrays_of(p);
+  if (arrays.i64 != nullptr) return values(name, arrays.i64, count);
+  return arrays.i32 != nullptr ? values(name, arrays.i32, count) : values(name, arrays.f64, count);
 }
 
-// None of them is without elements. Throws ALIAS.
-inline void check_apart(const char* verb, const Part& written, const Part& other) {
+// Neither is empty. Throws ALIAS.
+inline void check_disjoint(const char* operation, const Part& written, const Part& other) {
   if (other.end <= written.begin || written.end <= other.begin) return;
-  if (blocks_meet(blocks_of(written), blocks_of(other))) refuse_meeting(verb, written.name, other.name);
+  if (blocks_meet(blocks_of(written), blocks_of(other))) refuse_overlap(operation, written.name, other.name);
 }
-inline void check_apart(const char* verb, std::span<const Part> written, const Part& other) {
-  for (const Part& w : written) check_apart(verb, w, other);
+inline void check_disjoint(const char* operation, std::span<const Part> written, const Part& other) {
+  for (const Part& w : written) check_disjoint(operation, w, other);
 }
 
-// From what says how far to turn.
-inline void check_apart(const char* verb, std::span<const Part> written, const Rotation& by) {
-  if (by.table == nullptr) return check_apart(verb, written, values("the positions", *by.positions));
-  const Table& table = *by.table;
+// With what the angles come from.
+inline void check_disjoint(const char* operation, std::span<const Part> written, const Rotation& by) {
+  if (by.table() == nullptr) return check_disjoint(operation, written, values("the positions", *by.positions()));
+  const Table& table = *by.table();
   const std::int64_t count = table.batch() * table.tokens() * table.pairs();
-  check_apart(verb, written, values("the table's cos", table.cos(), count));
-  check_apart(verb, written, values("the table's sin", table.sin(), count));
+  check_disjoint(operation, written, values("the table's cos", table.cos(), count));
+  check_disjoint(operation, written, values("the table's sin", table.sin(), count));
 }
 
 }  // namespace rotary::gpu

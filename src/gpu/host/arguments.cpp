@@ -1,50 +1,55 @@
-// What needs no device: positions, caches, slots and rotations as the caller describes them.
+// What callers describe a call with, and no device is needed for: positions, rotations, caches, slots.
 #include <string>
 
-#include "call.h"
+#include "jobs.h"
 #include "pointers.h"
 #include "rotary/gpu.h"
 #include "rotate/checks.h"
 #include "rotate/refuse.h"
 #include "table/table_checks.h"
+#include "values/names.h"
 
 namespace rotary::gpu {
 namespace {
 
 template <class T>
 void check_positions(const T* p, std::int64_t tokens, int axes, int batch) {
-  if (axes < 1) fail(Code::SHAPE, "positions", "axes must be at least 1 but is " + text(axes));
-  if (batch < 1) fail(Code::SHAPE, "positions", "batch must be at least 1 but is " + text(batch));
-  if (tokens < 0) fail(Code::SHAPE, "positions", "tokens must not be negative but is " + text(tokens));
-  checked_product("positions", checked_product("positions", axes, batch), tokens);
-  if (tokens > 0) check_pointer("positions", "positions", p, sizeof(T));
+  const char* const operation = "positions";
+  if (axes < 1) fail(Code::SHAPE, operation, "axes must be at least 1 but got " + text(axes));
+  if (batch < 1) fail(Code::SHAPE, operation, "batch must be at least 1 but got " + text(batch));
+  if (tokens < 0) fail(Code::SHAPE, operation, "tokens must not be negative but got " + text(tokens));
+  checked_product(operation, checked_product(operation, axes, batch), tokens);
+  if (tokens > 0) check_pointer(operation, "positions", p, sizeof(T));
 }
 
 }  // namespace
 
-Positions::Positions(const std::int64_t* p, std::int64_t tokens_, int axes_, int batch_)
-    : i64(p), axes(axes_), batch(batch_), tokens(tokens_) {
-  check_positions(p, tokens, axes, batch);
+void Positions::set(const std::int64_t* p) {
+  check_positions(p, tokens_, axes_, batch_);
+  int64_ = p;
 }
-Positions::Positions(const std::int32_t* p, std::int64_t tokens_, int axes_, int batch_)
-    : i32(p), axes(axes_), batch(batch_), tokens(tokens_) {
-  check_positions(p, tokens, axes, batch);
+void Positions::set(const std::int32_t* p) {
+  check_positions(p, tokens_, axes_, batch_);
+  int32_ = p;
 }
-Positions::Positions(const double* p, std::int64_t tokens_, int axes_, int batch_)
-    : f64(p), axes(axes_), batch(batch_), tokens(tokens_) {
-  check_positions(p, tokens, axes, batch);
+void Positions::set(const double* p) {
+  check_positions(p, tokens_, axes_, batch_);
+  real_ = p;
 }
 
-Rotation::Rotation(const Frequencies& f, const Positions& p) : frequencies(&f), positions(p) {
+Rotation::Rotation(const Frequencies& f, const Positions& p) : frequencies_(&f), positions_(p) {
   check_pairs("rotation", f);
-  check_unchanged("rotation", p);
-  if (p.f64 != nullptr) fail(Code::POSITION, "rotation", "positions must be integers without a table but are fractional");
-  check_axes("rotation", f.axes(), p.axes);
+  if (arrays_of(p).f64 != nullptr) {
+    fail(Code::POSITION, "rotation", "positions must be integers without a table but got doubles");
+  }
+  check_axes("rotation", f.axes(), p.axes());
 }
 
 // ---- caches --------------------------------------------------------------------------------------
 
 namespace {
+
+constexpr rotary::detail::Named<CacheType> cache_types[] = {{CacheType::same, "same"}, {CacheType::f8_e4m3, "f8_e4m3"}};
 
 Cache cache(const char* layout, void* k, void* v, std::int64_t pages, int page_size, std::int64_t heads, int head_dim) {
   const std::int64_t page = checked_product(layout, checked_product(layout, page_size, heads), head_dim);
@@ -62,6 +67,11 @@ Cache cache(const char* layout, void* k, void* v, std::int64_t pages, int page_s
 
 }  // namespace
 
+const char* name(CacheType type) noexcept { return rotary::detail::name_in(cache_types, type); }
+CacheType parse_cache_type(std::string_view text) {
+  return rotary::detail::parse_in(cache_types, text, "parse_cache_type", Code::DTYPE);
+}
+
 Cache nhd(void* k, void* v, std::int64_t pages, int page_size, std::int64_t heads, int head_dim) {
   Cache result = cache("nhd", k, v, pages, page_size, heads, head_dim);
   result.token_stride = heads * head_dim;
@@ -76,14 +86,14 @@ Cache hnd(void* k, void* v, std::int64_t pages, int page_size, std::int64_t head
   return result;
 }
 
-Slots Slots::flat(const std::int64_t* slot_mapping) {
+Slots Slots::flat(const std::int64_t* slot_mapping) noexcept {
   Slots slots;
   slots.slot = slot_mapping;
   return slots;
 }
 
 Slots Slots::paged(const std::int32_t* indptr, const std::int32_t* indices, const std::int32_t* batch_indices,
-                   const std::int32_t* positions, int sequences) {
+                   const std::int32_t* positions, int sequences) noexcept {
   Slots slots;
   slots.indptr = indptr;
   slots.indices = indices;

@@ -1,0 +1,93 @@
+#!/usr/bin/env bash
+# Runs one of README's two commands in a bare Debian: a fresh minimal root, a clone of this checkout's HEAD, nothing else.
+#   scripts/bare.sh demo|test [bookworm|trixie] [--keep]     default: bookworm; --keep leaves the root and prints its path
+# Needs root (chroot, mount). The root is removed at the end. Packages come from the mirror that this machine's apt uses.
+#   ROTARY_MIRROR=URI  another Debian mirror
+#   ROTARY_CACHE=DIR   where the minimal root is kept for the next run, at most a week (default ~/.cache/rotary)
+#   TMPDIR=DIR         where the root is made (default /var/tmp)
+# The last line printed is "bare RELEASE: COMMAND passed" or "... failed with status N", with the time; so is the exit status.
+set -euo pipefail
+. "$(dirname "$0")/lib.sh"
+
+usage() { say "bare.sh: $1; usage: scripts/bare.sh demo|test [bookworm|trixie] [--keep]"; exit 2; }
+
+what="" release="" keep=no
+for argument in "$@"; do
+  case "$argument" in
+    demo | test) what=$argument ;;
+    bookworm | trixie) release=$argument ;;
+    --keep) keep=yes ;;
+    *) usage "unknown argument $argument" ;;
+  esac
+done
+[ -n "$what" ] || usage "it needs demo or test"
+release=${release:-bookworm}
+[ "$(id -u)" -eq 0 ] || { say "bare.sh: must run as root (chroot, mount) but runs as $(id -un)"; exit 1; }
+command=$(grep -oE "^    \./scripts/$what\.sh" "$root/README.md" | tr -d ' ') ||
+  { say "bare.sh: README.md must name the command ./scripts/$what.sh but does not"; exit 1; }
+need debootstrap debian-archive-keyring git
+
+# find_mirror: prints the address of the Debian archive that apt uses here.
+find_mirror() {
+  if [ -n "${ROTARY_MIRROR:-}" ]; then echo "$ROTARY_MIRROR"; return; fi
+  apt-get indextargets --format '$(REPO_URI) $(RELEASE) $(COMPONENT)' "Created-By: Packages" |
+    awk '$1 ~ /^https?:/ && $2 !~ /[-\/]/ && $3 == "main" { print $1; found = 1; exit } END { exit !found }'
+}
+mirror=$(find_mirror) || { say "bare.sh: /etc/apt names no mirror of Debian; set ROTARY_MIRROR"; exit 1; }
+
+bare=$(mktemp -d "${TMPDIR:-/var/tmp}/rotary-bare-$release.XXXXXX")
+finish() {
+  if [ "$keep" = yes ]; then say "kept: $bare"; else rm -rf --one-file-system "$bare"; fi
+}
+trap finish EXIT
+chmod 755 "$bare"
+
+# ---- the minimal root: a week old at most, or made now ----
+cache=${ROTARY_CACHE:-$HOME/.cache/rotary}
+archive=$cache/bare-$release.tar
+mkdir -p "$cache"
+if [ -n "$(find "$archive" -mtime -7 2>/dev/null)" ]; then
+  tar -C "$bare" -xpf "$archive"
+else
+  say "making a minimal $release from $mirror"
+  log=$(mktemp)
+  if ! debootstrap --variant=minbase "$release" "$bare" "$mirror" >"$log" 2>&1; then
+    tail -n 20 "$log" >&2
+    say "bare.sh: debootstrap could not make $release from $mirror (whole log: $log)"
+    exit 1
+  fi
+  rm -f "$log" "$bare"/var/cache/apt/archives/*.deb
+  tar -C "$bare" -cf "$archive.$$" . && mv "$archive.$$" "$archive"
+fi
+
+# ---- what this machine's network needs: names, proxy, certificates ----
+copy_in() { [ ! -e "$1" ] || { mkdir -p "$bare$(dirname "$1")" && cp -L "$1" "$bare$1"; }; }
+copy_in /etc/resolv.conf
+copy_in /etc/hosts
+copy_in /etc/pip.conf
+for certificate in /usr/local/share/ca-certificates/*.crt; do copy_in "$certificate"; done
+case "$mirror" in https:*) copy_in /etc/ssl/certs/ca-certificates.crt ;; esac
+apt-config dump | grep -iE '^Acquire::(.*(proxy|cainfo)|Check-|Retries|Force)' >"$bare/etc/apt/apt.conf.d/90host" || true
+environment=(HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin)
+for name in http_proxy https_proxy no_proxy HTTP_PROXY HTTPS_PROXY NO_PROXY ROTARY_JOBS; do
+  [ -z "${!name:-}" ] || environment+=("$name=${!name}")
+done
+
+git clone -q --no-hardlinks "$root" "$bare/root/rotary"
+[ -z "$(git -C "$root" status --porcelain)" ] || say "bare.sh: changes that are not committed are not in the clone"
+
+# ---- the command, in namespaces of its own: what it mounts and starts ends with it ----
+say "bare $release: $command at $(git -C "$root" rev-parse --short HEAD), $jobs cores"
+inside='mount -t proc proc "$1/proc" && mount -t sysfs -o ro sysfs "$1/sys" && mount -t tmpfs tmpfs "$1/dev/shm" &&
+        exec chroot "$1" /usr/bin/env -i "${@:3}" /bin/bash -c "cd /root/rotary && exec $2"'
+status=0
+TIMEFORMAT="%R %U %S"
+{ time unshare --mount --pid --fork --kill-child /bin/bash -c "$inside" bare "$bare" "$command" "${environment[@]}" 2>&3; } \
+  3>&2 2>"$bare/took" || status=$?
+took=$(awk 'END { printf "%.0f s, %.0f s of CPU time", $1, $2 + $3 }' "$bare/took")
+if [ "$status" -eq 0 ]; then
+  echo "bare $release: $command passed ($took)"
+else
+  echo "bare $release: $command failed with status $status ($took)"
+fi
+exit "$status"

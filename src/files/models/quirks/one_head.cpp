@@ -1,0 +1,78 @@
+// Models that turn one head of the whole width, before the heads are cut or beside the layers.
+#include "files/config/stages.h"
+#include "rotary/error.h"
+
+namespace rotary::files {
+namespace {
+
+// The width of the sub-config inner, else the part's own.
+HeadShape one_head(Reading& reading, const Part& part, const char* inner) {
+  HeadShape shape;
+  for (const char* value : {"heads", "kv_heads"}) reading.origins.usual(value, part.name());
+  shape.heads = shape.kv_heads = 1;
+  const auto below = inner != nullptr && part.keys.has(inner) ? part.keys.object(inner) : std::nullopt;
+  const auto width = below ? first_of(reading, "head_dim", *below, hidden_keys, most_head_dim) : std::nullopt;
+  shape.head_dim = shape.block = width ? *width : read_head_dim(reading, part, 1);
+  return shape;
+}
+
+// ---- EfficientLoFTR: q and k turn before the heads are cut ----
+
+HeadShape hidden_as_head(Reading& reading, const Part& part) { return one_head(reading, part, nullptr); }
+
+// The fraction of an attention head must make half of the width, a run for each axis.
+void require_half(const Part& part, double partial, int width) {
+  const auto heads = part.keys.integer("num_attention_heads", 1, most_heads).value_or(part.family.shape.heads);
+  const auto run = static_cast<int>(static_cast<double>(width / static_cast<int>(heads)) * partial);
+  if (2 * run == width) return;
+  throw Error(Code::CONFIG_VALUE, "[read_config] " + part.keys.path_of(part.family.partial_key) +
+                                  " of a head must make half of the " + std::to_string(width) + " elements but makes " +
+                                  std::to_string(run));
+}
+
+void rows_and_columns(Reading&, const Part& part, const RopeKeys& keys, Rope& rope) {
+  require_quarters(part, rope.head_dim);
+  require_half(part, partial_of(part, keys), rope.head_dim);
+  lay_out_two_axes(rope, true, true);
+}
+
+// ---- Music Flamingo: the audio encoder's hidden states turn once ----
+
+int once(Reading& reading, const Part& part) {
+  reading.origins.usual("layers", part.name());
+  return 1;
+}
+
+HeadShape audio_width_as_head(Reading& reading, const Part& part) { return one_head(reading, part, "audio_config"); }
+
+void window_and_frame(Reading&, const Part& part, const RopeKeys& keys, Rope& rope) {
+  const auto run = static_cast<int>(rope.head_dim * partial_of(part, keys));
+  if (run < 2 || run % 2 != 0 || 2 * run > rope.head_dim) {
+    throw Error(Code::CONFIG_VALUE, "[read_config] partial_rotary_factor * " + part.keys.path_of("head_dim") +
+                                    " must be even and twice fit into the head but got " + std::to_string(run));
+  }
+  rope.rotary_dim = 2 * run;
+  rope.exponent_dim = run;
+  for (int i = 0; i < run; ++i) {
+    rope.index.push_back(i % (run / 2));
+    rope.axis.push_back(static_cast<std::uint8_t>(i / (run / 2)));
+  }
+}
+
+}  // namespace
+
+constexpr Quirk quirks::efficientloftr = {.head_shape = hidden_as_head};
+constexpr Tower towers::efficientloftr = {
+    .words = "axis 0 is the row, axis 1 the column: pair by pair, rows first",
+    .width = "head_dim",
+    .lay_out = rows_and_columns,
+};
+
+constexpr Quirk quirks::music_flamingo = {.layer_count = once, .head_shape = audio_width_as_head};
+constexpr Tower towers::music_flamingo = {
+    .words = "axis 0 is the window, axis 1 the frame in it; frequencies restart",
+    .width = "2 * head_dim * partial_rotary_factor",
+    .lay_out = window_and_frame,
+};
+
+}  // namespace rotary::files

@@ -1,0 +1,96 @@
+// What one model, or a few kin, do that no field of their row says (families.h): hooks at the stages of the reading.
+// A hook is called where its stage reaches it; null, and every other default: nothing special. The functions stand
+// beside this header, by model or by what they have in common; each Quirk is pointed to by its rows.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "rotary/rotary.h"
+
+namespace rotary {
+struct ModelRope;
+}
+
+namespace rotary::files {
+
+struct HeadShape;
+struct Layer;
+class Object;
+struct Part;
+struct Reading;
+struct RopeKeys;
+
+// What the partial_rotary_factor of an MLA is a fraction of.
+enum class Fraction : std::uint8_t {
+  rope_block,
+  head,
+  nothing,  // qk_rope_head_dim decides, whatever the file's fraction says
+};
+
+struct Quirk {
+  // ---- layers ----
+  int (*layer_count)(Reading&, const Part&) = nullptr;  // in place of what the file says
+  void (*layers)(Reading&, const Part&, std::vector<Layer>&) = nullptr;
+  bool lists_bases = false;  // rope_theta may be a list, one base for each layer
+
+  // ---- heads ----
+  HeadShape (*head_shape)(Reading&, const Part&) = nullptr;         // in place of heads and head_dim
+  std::optional<int> (*kv_heads)(Reading&, const Part&) = nullptr;  // before the keys of their number
+  int (*head_dim)(Reading&, const Part&, int heads) = nullptr;      // in place of read_head_dim
+  void (*heads_of_type)(Reading&, const Part&, const std::string& layer_type, HeadShape&) = nullptr;  // the same
+
+  // ---- how much of a head turns ----
+  Fraction fraction = Fraction::rope_block;
+  std::optional<int> (*rotary_dim)(Reading&, const Part&, const HeadShape&) = nullptr;  // where no fraction is given
+
+  // ---- the parameters of the rope ----
+  Pairing (*pairing)(Reading&, const Part&, Pairing) = nullptr;
+  double (*base)(Reading&, const Part&) = nullptr;           // in place of base_key
+  std::optional<double> (*partial)(const Layer&) = nullptr;  // where the rope's object has none
+  std::optional<bool> (*is_scaled)(const Part&, const std::string& layer_type) = nullptr;  // by rope_scaling
+
+  // ---- scaling ----
+  std::string_view scaling_key = {};  // where rope_scaling lies under another name; factor may be missing there
+  bool yarn_is_longrope = false;
+  bool alpha_is_ntk = false;  // dynamic + alpha is static NTK
+  void (*yarn)(Reading&, const Part&, Yarn&) = nullptr;
+  void (*longrope)(Reading&, const Part&, LongRope&) = nullptr;
+
+  // ---- the whole ----
+  void (*rope)(Reading&, const Part&, ModelRope&) = nullptr;  // all but its scaling and axes are set
+};
+
+namespace quirks {
+
+extern const Quirk none;
+
+extern const Quirk chatglm;           // chatglm.cpp
+extern const Quirk clvp;              // clvp.cpp
+extern const Quirk deepseek_ocr2;     // heads.cpp
+extern const Quirk deepseek_v4;       // deepseek_v4.cpp
+extern const Quirk dots3_note;        // dots3_note.cpp
+extern const Quirk efficientloftr;    // one_head.cpp
+extern const Quirk embedding_gemma2;  // gemma4.cpp
+extern const Quirk falcon;            // heads.cpp
+extern const Quirk gemma4;            // gemma4.cpp
+extern const Quirk hunyuan;           // scaling.cpp
+extern const Quirk internlm;          // scaling.cpp
+extern const Quirk mimo_v2_flash;     // heads.cpp
+extern const Quirk mistral4;          // mistral.cpp
+extern const Quirk mistral_large4;    // mistral.cpp
+extern const Quirk mpt;               // scaling.cpp
+extern const Quirk music_flamingo;    // one_head.cpp
+extern const Quirk nanochat;          // layers.cpp
+extern const Quirk neomme;            // layers.cpp
+extern const Quirk phi3;              // scaling.cpp
+extern const Quirk phimoe;            // scaling.cpp
+extern const Quirk qwen2_vl_vision;   // heads.cpp
+extern const Quirk sapiens2;          // layers.cpp
+extern const Quirk step3p5;           // layers.cpp
+
+}  // namespace quirks
+}  // namespace rotary::files

@@ -1,0 +1,102 @@
+// From the arguments of gpu.h to the jobs of kernels.h.
+#pragma once
+
+#include <charconv>
+#include <cstdint>
+#include <string>
+
+#include "gpu/kernels/kernels.h"
+#include "rotate/refuse.h"
+#include "values/pairings.h"
+
+namespace rotary::detail {
+
+// What is behind gpu::Positions and gpu::Frequencies, for those who launch kernels.
+struct DeviceAccess {
+  static gpu::PositionArrays arrays(const gpu::Positions& p) noexcept {
+    gpu::PositionArrays arrays;
+    arrays.i64 = p.int64_;
+    arrays.i32 = p.int32_;
+    arrays.f64 = p.real_;
+    arrays.rows = p.batch() * p.tokens();
+    arrays.one_axis = p.axes() == 1;
+    return arrays;
+  }
+  static const gpu::FrequencyArrays& arrays(const gpu::Frequencies&) noexcept;  // in frequencies.cpp
+};
+
+}  // namespace rotary::detail
+
+namespace rotary::gpu {
+
+// The fewest digits that say which float it is.
+inline std::string number(float x) {
+  char buffer[32];
+  return {buffer, std::to_chars(buffer, buffer + sizeof buffer, x).ptr};
+}
+
+// After a move there are no pairs. Throws SHAPE.
+inline void check_pairs(const char* operation, const Frequencies& f) {
+  if (f.pairs() == 0) fail(Code::SHAPE, operation, "inv_freq must have at least one pair but is empty");
+}
+
+// Throws SHAPE.
+inline TableShape checked_shape(const char* operation, const Rotation& by) {
+  if (by.table() == nullptr) check_pairs(operation, *by.frequencies());
+  return {by.pairing(), by.pairs(), by.batch(), by.tokens()};
+}
+
+// A kernel reorders a head in place (interleaved_to_half) up to this rotary_dim. Throws SHAPE.
+inline constexpr int largest_reordered = 2048;
+inline void check_reordered(const char* operation, int rotary_dim) {
+  if (rotary_dim <= largest_reordered) return;
+  fail(Code::SHAPE, operation,
+       "interleaved_to_half in place takes a rotary_dim of at most " + text(largest_reordered) + " but got " +
+           text(rotary_dim));
+}
+
+inline PositionArrays arrays_of(const Positions& p) noexcept { return rotary::detail::DeviceAccess::arrays(p); }
+
+inline RotationArrays arrays_of(const Rotation& by) noexcept {
+  RotationArrays arrays;
+  arrays.batch_rows = by.batch() == 1 ? 0 : by.tokens();
+  if (by.table() != nullptr) {
+    arrays.cos = by.table()->cos();
+    arrays.sin = by.table()->sin();
+  } else {
+    arrays.frequencies = rotary::detail::DeviceAccess::arrays(*by.frequencies());
+    arrays.positions = arrays_of(*by.positions());
+  }
+  return arrays;
+}
+
+// Sets what a job, of rotate or of a step, takes from a rotation.
+template <class Job>
+void set_rotation(Job& job, const Rotation& by, Direction direction) noexcept {
+  const rotary::detail::Order order = rotary::detail::order_of(by.pairing(), direction);
+  job.by = arrays_of(by);
+  job.pairs = by.pairs();
+  job.read_interleaved = order.read_interleaved;
+  job.write_interleaved = order.write_interleaved;
+}
+
+// The stride of a size of one does not matter: 0, so that it spoils no alignment.
+inline void set_strides(std::int64_t (&strides)[3], const Layout& l) noexcept {
+  strides[0] = l.batch > 1 ? l.batch_stride : 0;
+  strides[1] = l.tokens > 1 ? l.token_stride : 0;
+  strides[2] = l.heads > 1 ? l.head_stride : 0;
+}
+
+// in's heads, written with out's strides.
+inline Side side(const ConstHeads& in, void* out, const Layout& to, int rest) noexcept {
+  Side result;
+  result.in = in.data;
+  result.out = out;
+  result.heads = in.layout.heads;
+  set_strides(result.in_stride, in.layout);
+  set_strides(result.out_stride, to);
+  result.rest = rest;
+  return result;
+}
+
+}  // namespace rotary::gpu

@@ -1,0 +1,30 @@
+// Numbers that every launch works out alike.
+#pragma once
+
+#include <cstdint>
+
+#include "runtime/device_code.h"
+
+namespace rotary::gpu {
+
+template <class A, class B>
+ROTARY_DEVICE constexpr auto ceil_div(A a, B b) {
+  return (a + b - 1) / b;
+}
+
+// Threads that keep the device's memory busy, without several heads in each: a thousand for each of 132
+// multiprocessors.
+inline constexpr std::int64_t enough_threads = std::int64_t{1} << 17;
+
+// What the widest access must divide, ored: the address, and the strides (in elements of so many bytes) of sizes above
+// one.
+inline std::uint64_t alignment_of(const void* address, const std::int64_t (&stride)[3], const std::int64_t (&count)[3],
+                                  int element) {
+  std::uint64_t bits = reinterpret_cast<std::uintptr_t>(address);
+  for (int d = 0; d < 3; ++d) {
+    if (count[d] > 1) bits |= static_cast<std::uint64_t>(stride[d] * element);
+  }
+  return bits;
+}
+
+}  // namespace rotary::gpu

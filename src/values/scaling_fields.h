@@ -1,0 +1,313 @@
+// One row for each scaling: what it is called, what follows from its kind, and its values. The range checks, the names,
+// inspect, the origins, the known keys of config.json and what is written there follow from these rows.
+// A scaling without a row, a row without one of its facts, and a member that its row leaves out do not compile.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "rotary/rotary.h"
+
+namespace rotary::scalings {
+
+// What a value must be; of an optional one, where it is given. Finite, all of them.
+enum class Need : std::uint8_t {
+  flag,               // a boolean: either
+  factor,             // at least 1
+  length,             // tokens: above 0
+  positive,           // above 0
+  not_negative,       // at least 0
+  finite,             // any number
+  share,              // from 0 to 1
+  share_above_zero,   // above 0, up to 1
+  positive_per_pair,  // a list: one for each pair, each above 0
+};
+
+// Who reads a key of rope_parameters. Keys that are not transformers' are written only where the value is not the
+// default: transformers warns of keys that it does not know.
+enum class KeyOf : std::uint8_t { transformers, vllm, rotary };
+
+// The stretch of the wavelengths that counts as whole.
+enum class Stretch : std::uint8_t {
+  none,       // nothing is stretched
+  by_factor,  // the factor: no pair is stretched by more
+  by_length,  // that of the most stretched pair, at the length in play
+  per_pair,   // every pair has its own
+};
+
+// Which attention factor: 1, or attention_factor(scaling, length) of scalings.h.
+enum class AttentionFactor : std::uint8_t { one, own };
+
+template <class S, class Value>
+struct Field {
+  constexpr Field(const char* n, const char* k, Value S::*m, Need required, KeyOf whose = KeyOf::transformers)
+      : name(n), key(k), member(m), need(required), key_of(whose) {}
+  const char* name;  // as the member is called: in inspect, origins and error sentences
+  const char* key;   // in rope_parameters of config.json
+  Value S::*member;
+  Need need;
+  KeyOf key_of;
+};
+
+template <class S>
+struct Row;
+
+// name: unique, what rotary::name gives. rope_type: unique, the word of config.json. grows_base: by a power of
+// r / (r - 2), which needs an r above 2.
+
+template <>
+struct Row<Unscaled> {
+  static constexpr const char* name = "default";
+  static constexpr const char* rope_type = "default";
+  static constexpr Stretch stretch = Stretch::none;
+  static constexpr AttentionFactor attention_factor = AttentionFactor::one;
+  static constexpr bool depends_on_length = false;
+  static constexpr bool grows_base = false;
+  static constexpr std::tuple<> fields{};
+};
+
+template <>
+struct Row<Linear> {
+  static constexpr const char* name = "linear";
+  static constexpr const char* rope_type = "linear";
+  static constexpr Stretch stretch = Stretch::by_factor;
+  static constexpr AttentionFactor attention_factor = AttentionFactor::one;
+  static constexpr bool depends_on_length = false;
+  static constexpr bool grows_base = false;
+  static constexpr std::tuple fields{Field{"factor", "factor", &Linear::factor, Need::factor}};
+};
+
+// No framework has a word for it: rope_type ntk_aware is ours.
+template <>
+struct Row<Ntk> {
+  static constexpr const char* name = "ntk";
+  static constexpr const char* rope_type = "ntk_aware";
+  static constexpr Stretch stretch = Stretch::by_factor;
+  static constexpr AttentionFactor attention_factor = AttentionFactor::one;
+  static constexpr bool depends_on_length = false;
+  static constexpr bool grows_base = true;
+  static constexpr std::tuple fields{Field{"factor", "factor", &Ntk::factor, Need::factor}};
+};
+
+template <>
+struct Row<NtkFixed> {
+  static constexpr const char* name = "ntk_fixed";
+  static constexpr const char* rope_type = "ntk";  // vLLM's word
+  static constexpr Stretch stretch = Stretch::by_factor;
+  static constexpr AttentionFactor attention_factor = AttentionFactor::one;
+  static constexpr bool depends_on_length = false;
+  static constexpr bool grows_base = false;
+  static constexpr std::tuple fields{Field{"factor", "factor", &NtkFixed::factor, Need::factor},
+                                     Field{"mixed_b", "mixed_b", &NtkFixed::mixed_b, Need::finite, KeyOf::vllm}};
+};
+
+// transformers takes max_position_embeddings for the trained length, whatever original_max_position_embeddings says:
+// the key is ours.
+template <>
+struct Row<Dynamic> {
+  static constexpr const char* name = "dynamic";
+  static constexpr const char* rope_type = "dynamic";
+  static constexpr Stretch stretch = Stretch::by_length;
+  static constexpr AttentionFactor attention_factor = AttentionFactor::one;
+  static constexpr bool depends_on_length = true;
+  static constexpr bool grows_base = true;
+  static constexpr std::tuple fields{
+      Field{"factor", "factor", &Dynamic::factor, Need::factor},
+      Field{"trained_length", "trained_length", &Dynamic::trained_length, Need::length, KeyOf::rotary}};
+};
+
+template <>
+struct Row<Yarn> {
+  static constexpr const char* name = "yarn";
+  static constexpr const char* rope_type = "yarn";
+  static constexpr Stretch stretch = Stretch::by_factor;
+  static constexpr AttentionFactor attention_factor = AttentionFactor::own;
+  static constexpr bool depends_on_length = false;
+  static constexpr bool grows_base = false;
+  static constexpr std::tuple fields{
+      Field{"factor", "factor", &Yarn::factor, Need::factor},
+      Field{"trained_length", "original_max_position_embeddings", &Yarn::trained_length, Need::length},
+      Field{"beta_fast", "beta_fast", &Yarn::beta_fast, Need::positive},
+      Field{"beta_slow", "beta_slow", &Yarn::beta_slow, Need::positive},
+      Field{"truncate", "truncate", &Yarn::truncate, Need::flag},
+      Field{"attention_factor", "attention_factor", &Yarn::attention_factor, Need::not_negative},
+      Field{"mscale", "mscale", &Yarn::mscale, Need::finite},
+      Field{"mscale_all_dim", "mscale_all_dim", &Yarn::mscale_all_dim, Need::finite},
+      Field{"magnitude", "magnitude", &Yarn::magnitude, Need::finite, KeyOf::rotary},
+      Field{"mscale_ratio", "mscale_ratio", &Yarn::mscale_ratio, Need::flag, KeyOf::rotary},
+      Field{"extrapolation_factor", "extrapolation_factor", &Yarn::extrapolation_factor, Need::share, KeyOf::vllm},
+      Field{"attn_factor", "attn_factor", &Yarn::attn_factor, Need::not_negative, KeyOf::vllm}};
+};
+
+template <>
+struct Row<LongRope> {
+  static constexpr const char* name = "longrope";
+  static constexpr const char* rope_type = "longrope";
+  static constexpr Stretch stretch = Stretch::per_pair;
+  static constexpr AttentionFactor attention_factor = AttentionFactor::own;
+  static constexpr bool depends_on_length = true;
+  static constexpr bool grows_base = false;
+  static constexpr std::tuple fields{
+      Field{"factor", "factor", &LongRope::factor, Need::positive},
+      Field{"trained_length", "original_max_position_embeddings", &LongRope::trained_length, Need::length},
+      Field{"short_factor", "short_factor", &LongRope::short_factor, Need::positive_per_pair},
+      Field{"long_factor", "long_factor", &LongRope::long_factor, Need::positive_per_pair},
+      Field{"attention_factor", "attention_factor", &LongRope::attention_factor, Need::not_negative},
+      Field{"short_mscale", "short_mscale", &LongRope::short_mscale, Need::not_negative},
+      Field{"long_mscale", "long_mscale", &LongRope::long_mscale, Need::not_negative}};
+};
+
+template <>
+struct Row<Llama3> {
+  static constexpr const char* name = "llama3";
+  static constexpr const char* rope_type = "llama3";
+  static constexpr Stretch stretch = Stretch::by_factor;
+  static constexpr AttentionFactor attention_factor = AttentionFactor::one;
+  static constexpr bool depends_on_length = false;
+  static constexpr bool grows_base = false;
+  static constexpr std::tuple fields{
+      Field{"factor", "factor", &Llama3::factor, Need::factor},
+      Field{"trained_length", "original_max_position_embeddings", &Llama3::trained_length, Need::length},
+      Field{"low", "low_freq_factor", &Llama3::low, Need::positive},
+      Field{"high", "high_freq_factor", &Llama3::high, Need::positive}};
+};
+
+template <>
+struct Row<Proportional> {
+  static constexpr const char* name = "proportional";
+  static constexpr const char* rope_type = "proportional";
+  static constexpr Stretch stretch = Stretch::by_factor;
+  static constexpr AttentionFactor attention_factor = AttentionFactor::one;
+  static constexpr bool depends_on_length = false;
+  static constexpr bool grows_base = false;
+  static constexpr std::tuple fields{
+      Field{"factor", "factor", &Proportional::factor, Need::factor},
+      Field{"fraction", "partial_rotary_factor", &Proportional::fraction, Need::share_above_zero}};
+};
+
+// ---- visitors ------------------------------------------------------------------------------------
+
+// visit(field, value) for each value of one scaling, in the order of its row.
+template <class S, class Visit>
+constexpr void for_each_field(S& scaling, Visit visit) {
+  std::apply([&](const auto&... field) { (visit(field, scaling.*field.member), ...); },
+             Row<std::remove_const_t<S>>::fields);
+}
+
+// The same of whichever the variant holds.
+template <class Visit>
+void for_each_field(const Scaling& scaling, Visit visit) {
+  std::visit([&](const auto& held) { for_each_field(held, visit); }, scaling);
+}
+
+// visit(scaling) for each scaling with its default values, in the order of the variant.
+template <class Visit>
+constexpr void for_each_scaling(Visit visit) {
+  [&]<std::size_t... i>(std::index_sequence<i...>) { (visit(std::variant_alternative_t<i, Scaling>{}), ...); }
+  (std::make_index_sequence<std::variant_size_v<Scaling>>{});
+}
+
+template <class S>
+constexpr const char* name_of(const S&) noexcept {
+  return Row<S>::name;
+}
+
+// read(row) of the row of what the variant holds.
+template <class Read>
+constexpr auto of_row(const Scaling& scaling, Read read) {
+  return std::visit([&](const auto& held) { return read(Row<std::decay_t<decltype(held)>>{}); }, scaling);
+}
+
+inline Stretch stretch_of(const Scaling& scaling) noexcept {
+  return of_row(scaling, [](auto row) { return row.stretch; });
+}
+inline const char* rope_type_of(const Scaling& scaling) noexcept {
+  return of_row(scaling, [](auto row) { return row.rope_type; });
+}
+
+// The value of that name and type; null where the scaling has none.
+template <class Value>
+const Value* value_of(const Scaling& scaling, std::string_view name) {
+  const Value* found = nullptr;
+  for_each_field(scaling, [&](const auto& field, const auto& value) {
+    if constexpr (std::is_same_v<std::decay_t<decltype(value)>, Value>) {
+      if (name == field.name) found = &value;
+    }
+  });
+  return found;
+}
+
+inline bool has_key(const Scaling& scaling, std::string_view key) {
+  bool found = false;
+  for_each_field(scaling, [&](const auto& field, const auto&) { found = found || key == field.key; });
+  return found;
+}
+
+// ---- what must hold for the rows -----------------------------------------------------------------
+
+struct AnyMember {
+  operator double();
+  operator std::int64_t();
+  operator bool();
+  operator std::optional<double>();
+  operator std::vector<double>();
+};
+
+template <class S, class... Members>
+constexpr std::size_t count_members() {
+  if constexpr (requires { S{Members{}..., AnyMember{}}; }) {
+    return count_members<S, Members..., AnyMember>();
+  } else {
+    return sizeof...(Members);
+  }
+}
+
+template <std::size_t count>
+constexpr bool all_different(const std::array<std::string_view, count>& words) {
+  for (std::size_t i = 0; i < count; ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      if (words[i] == words[j]) return false;
+    }
+  }
+  return true;
+}
+
+// Every member has its field, no two the same.
+template <class S>
+constexpr bool row_is_complete() {
+  return std::apply(
+      [](const auto&... field) {
+        return sizeof...(field) == count_members<S>() &&
+               all_different(std::array<std::string_view, sizeof...(field)>{field.name...});
+      },
+      Row<S>::fields);
+}
+
+constexpr bool rows_are_complete() {
+  return []<std::size_t... i>(std::index_sequence<i...>) {
+    return (row_is_complete<std::variant_alternative_t<i, Scaling>>() && ...);
+  }
+  (std::make_index_sequence<std::variant_size_v<Scaling>>{});
+}
+
+constexpr bool names_are_unique() {
+  return []<std::size_t... i>(std::index_sequence<i...>) {
+    using Words = std::array<std::string_view, sizeof...(i)>;
+    return all_different(Words{Row<std::variant_alternative_t<i, Scaling>>::name...}) &&
+           all_different(Words{Row<std::variant_alternative_t<i, Scaling>>::rope_type...});
+  }
+  (std::make_index_sequence<std::variant_size_v<Scaling>>{});
+}
+
+static_assert(rows_are_complete(), "every member of a scaling has one field in its row");
+static_assert(names_are_unique(), "every scaling has a name and a rope_type of its own");
+
+}  // namespace rotary::scalings
