@@ -330,6 +330,30 @@ TEST(Table, AssignOfAnotherStepAllocatesNothing) {
   });
 }
 
+// A decode step, however its one position is given.
+TEST(Table, AssignOfOnePositionAllocatesNothing) {
+  const Frequencies f = frequencies(Rope{.head_dim = 128, .pairing = Pairing::half});
+  const ThreadPool pool(2);
+  for (const Angles angles : {Angles::exact, Angles::float32}) {
+    for (const Executor* executor : {&serial(), static_cast<const Executor*>(&pool)}) {
+      const TableOptions options{angles, Rounding::f32, *executor};
+      const std::vector<std::int32_t> narrow = {7};
+      const std::vector<double> real = {7.5};
+      Table table(f, 0, options);
+      table.assign(f, 1, options);  // with a pool the rows are made in turns in two places
+      const int before = allocations;
+      for (std::int64_t step = 1; step < 100; ++step) {
+        table.assign(f, step, options);
+        table.assign(f, static_cast<double>(step) / 2, options);
+        table.assign(f, positions(step, 1), options);
+        table.assign(f, narrow, options);
+        table.assign(f, real, options);
+      }
+      EXPECT_EQ(allocations - before, 0) << name(angles);
+    }
+  }
+}
+
 // Gives out one row, then fails.
 class Failing final : public Executor {
  public:

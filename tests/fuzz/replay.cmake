@@ -10,6 +10,7 @@ function(rotary_replay name rounds)
   set_tests_properties(fuzz.${name} PROPERTIES TIMEOUT 600)
 endfunction()
 
+rotary_replay(calls 20000)
 rotary_replay(kernels 3000)
 if(ROTARY_FILES)
   rotary_replay(config 3000)

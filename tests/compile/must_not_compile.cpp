@@ -1,0 +1,154 @@
+// Calls that must not compile: they would mean something else than they look like, or keep a pointer to what is gone.
+// With -DSOUND each of them is written as it should be, and all compiles. check.sh runs the compiler over both.
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "rotary/reference.h"
+#include "rotary/rotary.h"
+
+namespace {
+
+using namespace rotary;
+
+struct Given {
+  Heads q, q_out, k, k_out;
+  Table table;
+  Frequencies frequencies;
+  std::vector<std::int64_t> positions;
+  std::vector<float> cos, sin;
+  Rope rope;
+  Layout layout;
+};
+
+[[maybe_unused]] void five_arguments(const Given& g) {
+#ifdef SOUND
+  rotate_qk({g.q, g.q_out}, {g.k, g.k_out}, g.table);
+#else
+  rotate_qk(g.q, g.q_out, g.k, g.k_out, g.table);  // must not compile
+  rotate_qk(g.q, g.k, g.q_out, g.k_out, g.table);  // must not compile
+#endif
+}
+
+[[maybe_unused]] void backward_has_no_twin(const Given& g) {
+#ifdef SOUND
+  rotate(g.q, g.table, Direction::backward);
+  rotate_qk(g.q, g.k, g.table, Direction::backward);
+  reference::rotate(g.q, g.q_out, g.table, Direction::backward);
+#else
+  rotate_backward(g.q, g.table);                        // must not compile
+  rotate_qk_backward(g.q, g.k, g.table);                // must not compile
+  reference::rotate_backward(g.q, g.q_out, g.table);    // must not compile
+  rotate(g.q, g.table, true);                           // must not compile
+#endif
+}
+
+[[maybe_unused]] void the_pairing_is_told_once(const Given& g, Table& table) {
+#ifdef SOUND
+  const Table made(g.frequencies, g.positions);
+  table.assign(g.frequencies, g.positions);
+#else
+  const Table made(g.frequencies, Pairing::half, g.positions);   // must not compile
+  table.assign(g.frequencies, Pairing::half, g.positions);       // must not compile
+#endif
+}
+
+[[maybe_unused]] void rows_that_are_borrowed_outlive_the_table(const Given& g) {
+#ifdef SOUND
+  const Table made = Table::borrow(g.cos, g.sin, 1, Pairing::half);
+#else
+  const Table a = Table::borrow(std::vector<float>(4), g.sin, 1, Pairing::half);  // must not compile
+  const Table b = Table::borrow(g.cos, std::vector<float>(4), 1, Pairing::half);  // must not compile
+  const Table c = Table::borrow(g.cos, g.sin, 1);                                 // must not compile
+#endif
+}
+
+[[maybe_unused]] void memory_outlives_its_heads(const Given& g) {
+#ifdef SOUND
+  std::vector<float> x(4);
+  rotate(heads(x, g.layout), g.table);
+#else
+  const auto a = heads(std::vector<float>(4), g.layout);          // must not compile
+  const auto b = heads(std::vector<double>(4), g.layout);         // must not compile
+  std::vector<double> doubles(4);
+  const auto c = heads(doubles, g.layout);                        // must not compile
+  std::vector<std::uint16_t> words(4);
+  const auto d = heads(words, g.layout);                          // must not compile
+  const std::vector<float> readable(4);
+  const Heads e = heads(readable, g.layout);                      // must not compile
+  rotate(heads(readable, g.layout), g.table);                     // must not compile
+#endif
+}
+
+[[maybe_unused]] void executors_outlive_their_options() {
+#ifdef SOUND
+  const ThreadPool pool(1);
+  const TableOptions a(pool), b(Angles::exact, Rounding::f32, pool);
+  const RotateOptions c(pool), d(Direction::backward, pool);
+#else
+  const TableOptions a(ThreadPool(1));                                   // must not compile
+  const TableOptions b(Angles::exact, Rounding::f32, ThreadPool(1));     // must not compile
+  const RotateOptions c(ThreadPool(1));                                  // must not compile
+  const RotateOptions d(Direction::backward, ThreadPool(1));             // must not compile
+#endif
+}
+
+[[maybe_unused]] void an_executor_is_never_null(const Given& g) {
+#ifdef SOUND
+  rotate(g.q, g.table, serial());
+  const TableOptions options(Angles::exact, Rounding::f32, serial());
+#else
+  rotate(g.q, g.table, nullptr);                                         // must not compile
+  const TableOptions options(Angles::exact, Rounding::f32, nullptr);     // must not compile
+#endif
+}
+
+[[maybe_unused]] void positions_are_as_they_were_made(const Given& g) {
+#ifdef SOUND
+  const Positions p(g.positions, 1, 1);
+  const std::int64_t tokens = p.tokens() + p.axes() + p.batch();
+  (void)tokens;
+#else
+  Positions p(g.positions, 1, 1);
+  p.tokens = 7;                                   // must not compile
+  p.axes = 2;                                     // must not compile
+  p.axes_ = 2;                                    // must not compile
+  p.data_ = nullptr;                              // must not compile
+  const Positions none;                           // must not compile
+  const Positions yes(true);                      // must not compile
+#endif
+}
+
+[[maybe_unused]] void roundings_are_no_dtypes(const Given& g) {
+#ifdef SOUND
+  const Table made(g.frequencies, g.positions, {Angles::exact, Rounding::bf16});
+  reference::rotate(g.q, g.q_out, g.table, Direction::forward, reference::Arithmetic::each_step);
+#else
+  const Table made(g.frequencies, g.positions, {Angles::exact, DType::bf16});      // must not compile
+  reference::rotate(g.q, g.q_out, g.table, Rounding::each_step);                   // must not compile
+  reference::rotate(g.q, g.q_out, g.table, Rounding::once);                        // must not compile
+  reference::rotate(g.q, g.q_out, g.table, reference::Arithmetic::each_step);      // must not compile
+#endif
+}
+
+[[maybe_unused]] void codes_are_no_strings(const Error& error) {
+#ifdef SOUND
+  throw Error(Code::SHAPE, error.code() == Code::SHAPE ? "a sentence" : name(error.code()));
+#else
+  const std::string code = error.code();          // must not compile
+  if (error.code() == "SHAPE") return;            // must not compile
+  throw Error("SHAPE", "a sentence");             // must not compile
+#endif
+}
+
+[[maybe_unused]] void by_a_rope_or_by_a_table(const Given& g) {
+#ifdef SOUND
+  rotate_qk(g.q, g.k, g.rope, 7);
+#else
+  rotate_qk(g.q, g.k, g.rope);                    // must not compile
+  rotate_qk(g.q, g.k, g.table, 7);                // must not compile
+#endif
+}
+
+}  // namespace

@@ -1,0 +1,97 @@
+// Every enumerator with a name has one of its own and is parsed from it; codes and docs/errors.md; the version.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "rotary/rotary.h"
+
+namespace rotary {
+namespace {
+
+std::string refusal(const auto& parse, std::string_view text, Code code) {
+  try {
+    parse(text);
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), code) << e.what();
+    return e.what();
+  }
+  ADD_FAILURE() << "\"" << text << "\" was parsed";
+  return {};
+}
+
+// Values first, first + 1, ... up to `last` are parsed from their names; no other value and no other word is.
+template <class Enum>
+void expect_round_trips(Enum first, Enum last, Enum (*parse)(std::string_view), Code code) {
+  std::set<std::string> names;
+  for (int value = 0; value < 256; ++value) {
+    const auto enumerator = static_cast<Enum>(value);
+    const std::string word = name(enumerator);
+    if (enumerator > last) {
+      EXPECT_EQ(word, "unknown") << value;
+    } else {
+      EXPECT_NE(word, "unknown") << value;
+      EXPECT_TRUE(names.insert(word).second) << word << " names two";
+    }
+    if (enumerator >= first && enumerator <= last) {
+      EXPECT_EQ(parse(word), enumerator);
+      for (const std::string& near : {word + " ", " " + word, word + "s", word.substr(0, word.size() - 1), std::string(word + '\0')}) {
+        refusal(parse, near, code);
+      }
+    } else {
+      refusal(parse, word, code);
+    }
+  }
+  EXPECT_NE(refusal(parse, "", code).find("but got \"\""), std::string::npos);
+}
+
+TEST(Names, AreParsedBack) {
+  expect_round_trips(Pairing::half, Pairing::interleaved_to_half, parse_pairing, Code::PAIRING);
+  expect_round_trips(Angles::exact, Angles::float32, parse_angles, Code::VALUE);
+  expect_round_trips(Rounding::f32, Rounding::bf16, parse_rounding, Code::VALUE);
+  expect_round_trips(DType::f32, DType::bf16, parse_dtype, Code::DTYPE);
+  expect_round_trips(Code::SHAPE, Code::INTERNAL, parse_code, Code::VALUE);
+}
+
+TEST(Names, TheSentenceOfAParserListsThem) {
+  EXPECT_EQ(refusal(parse_pairing, "Half", Code::PAIRING),
+            "[parse_pairing] the name must be half, interleaved or interleaved_to_half but got \"Half\"");
+  EXPECT_EQ(refusal(parse_dtype, "f64", Code::DTYPE), "[parse_dtype] the name must be f32, f16 or bf16 but got \"f64\"");
+}
+
+TEST(Codes, AreAllOfThemInOrder) {
+  const std::span<const Code> all = codes();
+  ASSERT_EQ(all.size(), static_cast<std::size_t>(Code::INTERNAL) + 1);
+  for (std::size_t i = 0; i < all.size(); ++i) EXPECT_EQ(static_cast<std::size_t>(all[i]), i);
+}
+
+// The first cell of every row of the table, without its backticks.
+std::vector<std::string> rows_of_the_page() {
+  std::ifstream page(ROTARY_SOURCE_DIR "/docs/errors.md");
+  EXPECT_TRUE(page.is_open());
+  std::vector<std::string> rows;
+  for (std::string line; std::getline(page, line);) {
+    if (!line.starts_with("| `")) continue;
+    rows.push_back(line.substr(3, line.find('`', 3) - 3));
+  }
+  return rows;
+}
+
+TEST(Codes, AreTheRowsOfThePageAboutErrors) {
+  std::vector<std::string> names;
+  for (const Code code : codes()) names.emplace_back(name(code));
+  EXPECT_EQ(rows_of_the_page(), names);
+}
+
+TEST(Version, IsThatOfTheMacrosAndOfTheProject) {
+  const std::string numbers = std::to_string(ROTARY_VERSION_MAJOR) + "." + std::to_string(ROTARY_VERSION_MINOR) + "." +
+                              std::to_string(ROTARY_VERSION_PATCH);
+  EXPECT_EQ(numbers, ROTARY_VERSION);
+  EXPECT_STREQ(version(), ROTARY_VERSION);
+  EXPECT_STREQ(version(), ROTARY_PROJECT_VERSION);
+}
+
+}  // namespace
+}  // namespace rotary

@@ -1,0 +1,258 @@
+// Calls of rotate, rotate_qk and rotate_qkv, sound ones and broken ones, for tests of what is refused. Whatever the checks
+// let through lies inside the memory that the calls were given.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "rotary/rotary.h"
+#include "rotate/checks.h"
+
+namespace rotary::tests {
+
+struct RandomCall {
+  enum Operation { one, qk, qkv };
+  enum Side { q, k, q_out, k_out };
+  Operation operation = one;
+  bool in_place = true;
+  Direction direction = Direction::forward;
+  std::array<Heads, 4> sides;  // by Side; of rotate and rotate_qkv the q
+  std::int64_t kv_heads = 0;
+  TableShape table;
+
+  InOut q_in_out() const { return {sides[q], sides[q_out]}; }
+  InOut k_in_out() const { return {sides[k], sides[k_out]}; }
+  std::string name() const { return operation == one ? "rotate" : operation == qk ? "rotate_qk" : "rotate_qkv"; }
+};
+
+// Source: int below(int bound), 0 for ever where it has ended.
+template <class Source>
+class RandomCalls {
+ public:
+  static constexpr std::size_t memory_bytes = 1 << 19;
+
+  RandomCalls(Source& source, std::byte* memory) : source_(source), middle_(memory + memory_bytes / 2) {}
+
+  RandomCall next() {
+    RandomCall call = sound();
+    for (int n = source_.below(4); n > 0; --n) break_one(call);
+    return call;
+  }
+
+ private:
+  static constexpr std::int64_t largest = std::numeric_limits<std::int64_t>::max();
+  // No count or stride of these passes the checks where there are elements: 2^62 elements of 2 bytes are too many.
+  static constexpr std::int64_t extremes[] = {-1, -7, largest, std::int64_t{1} << 62, -largest - 1};
+
+  bool coin() { return source_.below(2) == 1; }
+  std::int64_t extreme() { return extremes[source_.below(5)]; }
+
+  // Strides nested in any order, with gaps.
+  Layout nested(Layout l) {
+    struct Dimension {
+      std::int64_t size;
+      std::int64_t* stride;
+    };
+    std::array<Dimension, 3> all{
+        {{l.batch, &l.batch_stride}, {l.tokens, &l.token_stride}, {l.heads, &l.head_stride}}};
+    std::swap(all[0], all[static_cast<std::size_t>(source_.below(3))]);
+    std::swap(all[1], all[static_cast<std::size_t>(1 + source_.below(2))]);
+    std::int64_t reach = l.head_dim;
+    for (const Dimension& d : all) {
+      *d.stride = reach + source_.below(3);
+      reach += (d.size - 1) * *d.stride;
+    }
+    return l;
+  }
+
+  RandomCall sound() {
+    RandomCall call;
+    call.operation = static_cast<RandomCall::Operation>(source_.below(3));
+    call.in_place = coin();
+    call.direction = static_cast<Direction>(source_.below(2));
+    call.table = {static_cast<Pairing>(1 + source_.below(3)), 1 + source_.below(6), 1, 1 + source_.below(3)};
+    Layout sizes{1 + source_.below(3), call.table.tokens, 1 + source_.below(4), 2 * call.table.pairs, 0, 0, 0};
+    if (coin()) call.table.batch = static_cast<int>(sizes.batch);
+    sizes.head_dim += source_.below(4);
+    const auto dtype = static_cast<DType>(source_.below(3));
+    for (std::size_t s = 0; s < 4; ++s) {
+      Layout other = sizes;
+      if (s % 2 == 1) other.heads = 1 + source_.below(4);
+      if (s >= 2) other.heads = call.sides[s - 2].layout.heads;
+      call.sides[s] = {middle_ + 8192 * s + 4 * static_cast<std::size_t>(source_.below(8)), dtype, nested(other)};
+    }
+    if (call.operation == RandomCall::qk && source_.below(3) == 0) pack(call);
+    if (call.operation == RandomCall::qkv) call.kv_heads = source_.below(1 + static_cast<int>(sizes.heads / 2));
+    return call;
+  }
+
+  // k's heads behind q's in one tensor, as a projection writes them.
+  void pack(RandomCall& call) {
+    for (const std::size_t side : {std::size_t{0}, std::size_t{2}}) {
+      Heads &a = call.sides[side], &b = call.sides[side + 1];
+      const std::int64_t heads = a.layout.heads;
+      Layout all = a.layout;
+      all.heads += b.layout.heads;
+      all = nested(all);
+      a.layout = b.layout = all;
+      a.layout.heads = heads;
+      b.layout.heads = all.heads - heads;
+      b.data = at(a.data, heads * all.head_stride * static_cast<std::int64_t>(size_of(a.dtype)));
+    }
+  }
+
+  // So many bytes behind data; a pointer that is broken already stays as it is.
+  void* at(void* data, std::int64_t bytes) const {
+    const auto address = reinterpret_cast<std::uintptr_t>(data), middle = reinterpret_cast<std::uintptr_t>(middle_);
+    if (address < middle - memory_bytes / 2 || address >= middle + memory_bytes / 2) return data;
+    return reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(data) + static_cast<std::uintptr_t>(bytes));
+  }
+
+  void break_one(RandomCall& call) {
+    Heads& side = call.sides[static_cast<std::size_t>(source_.below(4))];
+    const Heads& other = call.sides[static_cast<std::size_t>(source_.below(4))];
+    Layout& l = side.layout;
+    std::int64_t* const sizes[] = {&l.batch, &l.tokens, &l.heads};
+    std::int64_t* const strides[] = {&l.batch_stride, &l.token_stride, &l.head_stride};
+    switch (source_.below(12)) {
+      case 0:
+      case 1:
+        *strides[source_.below(3)] = source_.below(40);
+        break;
+      case 2:
+        *strides[source_.below(3)] = extreme();
+        break;
+      case 3:
+        *sizes[source_.below(3)] = source_.below(5);
+        break;
+      case 4:
+        *sizes[source_.below(3)] = extreme();
+        break;
+      case 5:
+        l.head_dim = coin() ? source_.below(20) : -source_.below(3);
+        break;
+      case 6:
+        break_pointer(side);
+        break;
+      case 7:
+        side.data = at(other.data, 2 * (source_.below(120) - 60));
+        break;
+      case 8:
+        side.dtype = static_cast<DType>(coin() ? source_.below(5) : 255);
+        break;
+      case 9:
+        l = other.layout;
+        break;
+      case 10:
+        call.direction = static_cast<Direction>(source_.below(2) == 0 ? source_.below(4) : 255);
+        call.kv_heads = coin() ? source_.below(6) : extreme();
+        break;
+      default:
+        break_table(call.table);
+    }
+  }
+
+  void break_pointer(Heads& side) {
+    switch (source_.below(4)) {
+      case 0:
+        side.data = nullptr;
+        break;
+      case 1:  // two elements of 2 bytes reach the end of the address space
+        side.data = reinterpret_cast<void*>(std::numeric_limits<std::uintptr_t>::max() - 3);
+        break;
+      default:
+        side.data = at(side.data, 1 + source_.below(3));
+    }
+  }
+
+  void break_table(TableShape& table) {
+    switch (source_.below(4)) {
+      case 0:
+        table.tokens = source_.below(5);
+        break;
+      case 1:
+        table.batch = source_.below(5);
+        break;
+      case 2:
+        table.pairs = source_.below(12);
+        break;
+      default:
+        table.pairing = static_cast<Pairing>(coin() ? source_.below(6) : 255);
+    }
+  }
+
+  Source& source_;
+  std::byte* middle_;
+};
+
+// What became of a call: nothing, or the error's code and sentence.
+struct Outcome {
+  bool refused = false;
+  Code code = Code::INTERNAL;
+  std::string sentence;
+};
+
+template <class Call>
+Outcome outcome_of(const Call& call) {
+  try {
+    call();
+    return {};
+  } catch (const Error& error) {
+    return {true, error.code(), error.what()};
+  }
+}
+
+// A table of that shape: one moved from, of no tokens and no pairs, where there is none.
+inline Table table_of(const TableShape& shape) {
+  static const std::vector<float> ones(4096, 1.0f);
+  const bool possible = shape.pairs > 0 && shape.batch > 0 && shape.pairing > Pairing::unset &&
+                        shape.pairing <= Pairing::interleaved_to_half;
+  if (!possible) {
+    Table taken = Table::borrow(ones, ones, 1, Pairing::half);
+    const Table there = std::move(taken);
+    return taken;  // NOLINT: what is left is meant
+  }
+  const auto rows = std::span(ones).first(static_cast<std::size_t>(shape.tokens * shape.batch * shape.pairs));
+  return Table::borrow(rows, rows, shape.pairs, shape.pairing, shape.batch);
+}
+
+// The call by the public functions.
+inline Outcome made(const RandomCall& call) {
+  const Table table = table_of(call.table);
+  return outcome_of([&] {
+    const Heads &q = call.sides[RandomCall::q], &k = call.sides[RandomCall::k], &out = call.sides[RandomCall::q_out];
+    switch (call.operation) {
+      case RandomCall::one:
+        return call.in_place ? rotate(q, table, call.direction) : rotate(q, out, table, call.direction);
+      case RandomCall::qk:
+        return call.in_place ? rotate_qk(q, k, table, call.direction)
+                             : rotate_qk(call.q_in_out(), call.k_in_out(), table, call.direction);
+      case RandomCall::qkv:
+        return call.in_place ? rotate_qkv(q, call.kv_heads, table, call.direction)
+                             : rotate_qkv(q, out, call.kv_heads, table, call.direction);
+    }
+  });
+}
+
+// The checks alone, as for a table that lies elsewhere: its shape and pairing may be anything.
+inline Outcome checked(const RandomCall& call) {
+  return outcome_of([&] {
+    const Heads &q = call.sides[RandomCall::q], &k = call.sides[RandomCall::k], &out = call.sides[RandomCall::q_out];
+    const std::string operation = call.name();
+    if (call.operation != RandomCall::qk) {
+      call.in_place ? check_rotate(operation.c_str(), q, call.table, call.direction)
+                    : check_rotate(operation.c_str(), q, out, call.table, call.direction);
+    } else {
+      call.in_place ? check_rotate_qk(operation.c_str(), q, k, call.table, call.direction)
+                    : check_rotate_qk(operation.c_str(), call.q_in_out(), call.k_in_out(), call.table, call.direction);
+    }
+  });
+}
+
+}  // namespace rotary::tests
