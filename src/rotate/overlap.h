@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "rotary/export.h"
+
 namespace rotary {
 
 // Blocks of one size, in bytes: block (i0, i1, i2) begins at begin + sum(i_k * stride[k]), i_k < count[k]. The strides
@@ -20,8 +22,8 @@ struct Blocks {
   }
 };
 
-// Whether some block of a overlaps some block of b, where neither set is empty. Never no where they do; yes, too, where
-// extents overlap and the strides nest in no common order.
+// Whether some block of a overlaps some block of b, where neither set is empty. Conservative: never misses an overlap,
+// but may report one when the extents overlap and the two stride patterns do not nest.
 ROTARY_API bool blocks_meet(const Blocks& a, const Blocks& b) noexcept;
 
 }  // namespace rotary
