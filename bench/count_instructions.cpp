@@ -21,16 +21,17 @@ struct Cell {
   std::function<std::function<void()>()> prepare;  // gives the work to be measured
 };
 
-std::vector<std::int64_t> positions(std::int64_t tokens, std::int64_t step) {
+std::vector<std::int64_t> every(std::int64_t step, std::int64_t tokens) {
   std::vector<std::int64_t> result(static_cast<std::size_t>(tokens));
   for (std::size_t i = 0; i < result.size(); ++i) result[i] = static_cast<std::int64_t>(i + 1) * step;
   return result;
 }
 
-Frequencies turns(int rotary_dim) {
+Frequencies frequencies_of(int rotary_dim, Pairing pairing) {
   Rope rope;
   rope.head_dim = rotary_dim;
   rope.base = 500000;
+  rope.pairing = pairing;
   return frequencies(rope);
 }
 
@@ -63,7 +64,7 @@ Cell rotation(const Shape& shape, DType dtype, Pairing pairing) {
   const std::int64_t elements = shape.tokens * heads * shape.rotary_dim;
   const auto prepare = [=]() -> std::function<void()> {
     auto data = std::make_shared<std::vector<std::byte>>(one_to_two(shape.tokens * heads * shape.head_dim, dtype));
-    auto table = std::make_shared<Table>(turns(shape.rotary_dim), pairing, positions(shape.tokens, 1));
+    auto table = std::make_shared<Table>(frequencies_of(shape.rotary_dim, pairing), every(1, shape.tokens));
     const Layout layout =
         shape.heads_first ? bhtd(1, heads, shape.tokens, shape.head_dim) : bthd(1, shape.tokens, heads, shape.head_dim);
     return [=] { rotate({data->data(), dtype, layout}, *table); };
@@ -73,10 +74,10 @@ Cell rotation(const Shape& shape, DType dtype, Pairing pairing) {
 
 Cell table(Angles angles, std::int64_t tokens, std::int64_t step) {
   const auto prepare = [=]() -> std::function<void()> {
-    auto made = std::make_shared<Table>(turns(128), Pairing::half, positions(tokens, step), angles);
-    auto where = std::make_shared<std::vector<std::int64_t>>(positions(tokens, step));
-    auto f = std::make_shared<Frequencies>(turns(128));
-    return [=] { made->assign(*f, Pairing::half, Positions(*where), {angles, DType::f32, nullptr}); };
+    auto f = std::make_shared<Frequencies>(frequencies_of(128, Pairing::half));
+    auto where = std::make_shared<std::vector<std::int64_t>>(every(step, tokens));
+    auto made = std::make_shared<Table>(*f, *where, angles);
+    return [=] { made->assign(*f, *where, angles); };
   };
   return {std::string("table ") + (angles == Angles::exact ? "exact" : "float32") + ", " + std::to_string(tokens) +
               " rows, positions " + std::to_string(step) + " apart",

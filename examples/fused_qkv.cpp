@@ -1,5 +1,5 @@
 // Grouped-query attention in one fused buffer, as a projection writes it: per token 8 heads of q, 2 of k, 2 of v.
-// One call turns q and k, and leaves v alone. One table serves every layer of the model.
+// One call rotates q and k, and leaves v alone. One table serves every layer of the model.
 //   g++ -std=c++20 fused_qkv.cpp $(pkg-config --cflags --libs rotary) -o fused_qkv
 #include <rotary/rotary.h>
 
@@ -17,11 +17,11 @@ int main() {
   const rotary::Rope rope{.head_dim = head_dim, .base = 10000, .pairing = rotary::Pairing::half};
   // The second batch row is padded on the left by two tokens: positions per row, row-major [batch, tokens].
   const std::vector<std::int64_t> positions = {0, 1, 2, 3, 4, 0, 0, 0, 1, 2};
-  const rotary::Table table(rotary::frequencies(rope), rope.pairing, rotary::Positions(positions, 1, batch));
+  const rotary::Table table(rotary::frequencies(rope), rotary::Positions(positions, 1, batch));
 
   const rotary::ThreadPool pool(2);  // or an Executor of your own: own_threads.cpp
   const rotary::Layout layout = rotary::bthd(batch, tokens, all_heads, head_dim);
-  rotary::rotate_qkv({qkv.data(), rotary::DType::f32, layout}, k_heads, table, pool);
+  rotary::rotate_qkv(rotary::heads(qkv, layout), k_heads, table, pool);
 
   // The same by hand: q and k are views, which differ in where they begin and how many heads they have.
   std::vector<float> by_hand = before;

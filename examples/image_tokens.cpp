@@ -27,7 +27,7 @@ int main() {
   positions.insert(positions.end(), w.begin(), w.end());
 
   const auto tokens = static_cast<std::int64_t>(t.size());
-  const rotary::Table table(rotary::frequencies(rope), rope.pairing, rotary::Positions(positions, 3));
+  const rotary::Table table(rotary::frequencies(rope), rotary::Positions(positions, 3));
 
   std::vector<float> q(t.size() * head_dim), gradient(q.size());
   for (std::size_t i = 0; i < q.size(); ++i) {
@@ -36,16 +36,16 @@ int main() {
   }
   const std::vector<float> q_before = q, gradient_before = gradient;
   const rotary::Layout layout = rotary::thd(tokens, 1, head_dim);
-  rotary::rotate({q.data(), rotary::DType::f32, layout}, table);
-  rotary::rotate_backward({gradient.data(), rotary::DType::f32, layout}, table);
+  rotary::rotate(rotary::heads(q, layout), table);
+  rotary::rotate(rotary::heads(gradient, layout), table, rotary::Direction::backward);
 
-  // The transpose: gradient . rotate(q) == rotate_backward(gradient) . q
+  // The transpose: gradient . rotate(q) == backward(gradient) . q
   double forward = 0, backward = 0;
   for (std::size_t i = 0; i < q.size(); ++i) {
     forward += double{gradient_before[i]} * q[i];
     backward += double{gradient[i]} * q_before[i];
   }
-  std::printf("%lld tokens on 3 axes; <g, rotate(q)> = %.5f, <rotate_backward(g), q> = %.5f\n",
+  std::printf("%lld tokens on 3 axes; <g, rotate(q)> = %.5f, <backward(g), q> = %.5f\n",
               static_cast<long long>(tokens), forward, backward);
   return std::abs(forward - backward) < 1e-4 ? 0 : 1;
 }

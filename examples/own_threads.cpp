@@ -65,17 +65,14 @@ int main() {
   constexpr std::int64_t tokens = 256, heads = 10, kv_heads = 2;
   constexpr int head_dim = 64;
   const rotary::Rope rope{.head_dim = head_dim, .base = 10000, .pairing = rotary::Pairing::half};
-  std::vector<std::int64_t> positions(tokens);
-  std::iota(positions.begin(), positions.end(), 0);
-  const rotary::Table table(rotary::frequencies(rope), rope.pairing, positions);
+  const rotary::Table table(rotary::frequencies(rope), rotary::positions(0, tokens));
 
-  // Heads of q, then 2 of k, then 2 of v: q and k turn in one run of the executor, v stays.
+  // Heads of q, then 2 of k, then 2 of v: q and k rotate in one run of the executor, v stays.
   std::vector<float> x(tokens * heads * head_dim);
   std::iota(x.begin(), x.end(), 1.0f);
   const auto rotated = [&](const rotary::Executor& executor) {
     std::vector<float> qkv = x;
-    rotary::rotate_qkv({qkv.data(), rotary::DType::f32, rotary::thd(tokens, heads, head_dim)}, kv_heads, table,
-                       executor);
+    rotary::rotate_qkv(rotary::heads(qkv, rotary::thd(tokens, heads, head_dim)), kv_heads, table, executor);
     return qkv;
   };
 

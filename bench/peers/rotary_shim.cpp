@@ -57,7 +57,7 @@ rotary::Frequencies frequencies_of(int head_dim, double base, rotary::Pairing pa
 class Prepared {
  public:
   explicit Prepared(const Work& work)
-      : table_(frequencies_of(work.head_dim, work.base, pairing_of(work)), pairing_of(work),
+      : table_(frequencies_of(work.head_dim, work.base, pairing_of(work)),
                std::span(work.positions, static_cast<std::size_t>(work.tokens))),
         q_(view(work.q_out, work.heads, work)),
         k_(view(work.k_out, work.kv_heads, work)),
@@ -71,7 +71,7 @@ class Prepared {
     if (in_place_) {
       rotary::rotate_qk(q_, k_, table_, executor());
     } else {
-      rotary::rotate_qk(q_in_, q_, k_in_, k_, table_, executor());
+      rotary::rotate_qk({q_in_, q_}, {k_in_, k_}, table_, executor());
     }
   }
 
@@ -161,9 +161,8 @@ double peers_table(std::int64_t tokens, std::int32_t head_dim, double base, std:
     std::vector<std::int64_t> positions(static_cast<std::size_t>(tokens));
     for (std::int64_t i = 0; i < tokens; ++i) positions[static_cast<std::size_t>(i)] = i;
     const auto frequencies = frequencies_of(head_dim, base, rotary::Pairing::half);
-    static rotary::Table table(frequencies, rotary::Pairing::half, positions);
-    const double time =
-        seconds(repetitions, [&] { table.assign(frequencies, rotary::Pairing::half, rotary::Positions(positions)); });
+    static rotary::Table table(frequencies, positions);
+    const double time = seconds(repetitions, [&] { table.assign(frequencies, positions); });
     if (cos != nullptr) std::copy(table.cos().begin(), table.cos().end(), cos);
     if (sin != nullptr) std::copy(table.sin().begin(), table.sin().end(), sin);
     return time;

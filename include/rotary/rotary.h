@@ -168,7 +168,14 @@ class ROTARY_API Positions {
  public:
   template <class T>
     requires((std::integral<T> && !std::same_as<T, bool>) || std::floating_point<T>)
-  Positions(T position) : Positions(std::initializer_list<T>{position}) {}  // NOLINT: one token
+  Positions(T position) : tokens_(1) {  // NOLINT: one token; allocates nothing
+    if constexpr (std::floating_point<T>) {
+      kind_ = Kind::one_real;
+      real_ = static_cast<double>(position);
+    } else {
+      first_ = integer(position);
+    }
+  }
   template <class T>
     requires((std::integral<T> && !std::same_as<T, bool>) || std::floating_point<T>)
   Positions(std::initializer_list<T> list, int axes = 1, int batch = 1) : axes_(axes), batch_(batch) {
@@ -198,7 +205,7 @@ class ROTARY_API Positions {
  private:
   friend struct detail::PositionsAccess;
   friend ROTARY_API Positions positions(std::int64_t first, std::int64_t count);
-  enum class Kind : std::uint8_t { int32, int64, real, run };
+  enum class Kind : std::uint8_t { int32, int64, real, run, one_real };
   Positions() = default;
   template <class T>
   static std::int64_t integer(T value) {
@@ -220,6 +227,7 @@ class ROTARY_API Positions {
 
   const void* data_ = nullptr;
   std::int64_t first_ = 0;  // of a run: first, first + 1, ...
+  double real_ = 0;
   std::int64_t tokens_ = 0;
   int axes_ = 1;
   int batch_ = 1;

@@ -1,6 +1,7 @@
 // rotate and its forms: check, then the chosen kernel over the caller's executor.
 #include <algorithm>
 #include <cstddef>
+#include <limits>
 #include <string>
 
 #include "checks.h"
@@ -161,7 +162,9 @@ void rotate_qk_by(const char* operation, const Heads& q, const Heads& k, const R
   }
   const std::int64_t tokens = q.layout.tokens;
   const Positions at = positions(first_position, tokens);
-  const Table table(frequencies(rope, first_position + tokens), at, *options.executor);
+  std::int64_t length = 0;
+  if (__builtin_add_overflow(first_position, tokens, &length)) length = std::numeric_limits<std::int64_t>::max();
+  const Table table(frequencies(rope, length), at, *options.executor);
   rotate_qk(slice(q, first, table.rotary_dim()), slice(k, first, table.rotary_dim()), table, options);
 }
 

@@ -1,7 +1,6 @@
 #include "positions.h"
 
 #include <limits>
-#include <numeric>
 #include <string>
 #include <utility>
 
@@ -69,8 +68,10 @@ PositionValues PositionsAccess::values(const Positions& p, std::vector<std::int6
     }
     case Positions::Kind::run:
       converted.resize(count);
-      std::iota(converted.begin(), converted.end(), p.first_);
+      for (std::size_t t = 0; t < count; ++t) converted[t] = p.first_ + static_cast<std::int64_t>(t);
       return {converted.data(), nullptr};
+    case Positions::Kind::one_real:
+      return {nullptr, &p.real_};
   }
   return {};
 }

@@ -115,6 +115,7 @@ class RandomRopes {
 
   Rope rope() {
     Rope rope;
+    rope.pairing = Pairing::half;
     rope.head_dim = 2 * whole(2, 256);
     rope.base = spread(1.001, 1e12);
     if (chance()) {
@@ -242,6 +243,7 @@ TEST(FrequenciesExact, ProportionalIsTheRoundedFormula) {
 
 TEST(FrequenciesExact, ALengthBeyondTwoToThe53CountsInFull) {
   Rope rope;
+  rope.pairing = Pairing::half;
   rope.head_dim = 64;
   const Dynamic scaling{1e6, 4097};
   rope.scaling = scaling;

@@ -96,6 +96,7 @@ TEST(FrequenciesFloat32, EqualTheValuesOfTransformers) {
   ASSERT_EQ(cases.size(), 32u);
   for (const Case& c : cases) {
     Rope rope;
+    rope.pairing = Pairing::half;
     rope.head_dim = static_cast<int>(c.integer("head_dim"));
     rope.base = c.number("base");
     rope.scaling = scaling_of(c);
@@ -106,6 +107,7 @@ TEST(FrequenciesFloat32, EqualTheValuesOfTransformers) {
 // 96 is the head size where 2i / d is not exact in float32: the steps then lie up to 6 ulp beside the formula.
 TEST(FrequenciesFloat32, AreNotTheRoundedFormula) {
   Rope rope;
+  rope.pairing = Pairing::half;
   rope.head_dim = 96;
   const Frequencies f = frequencies(rope);
   std::size_t equal = 0;
@@ -118,6 +120,7 @@ TEST(FrequenciesFloat32, AreNotTheRoundedFormula) {
 
 TEST(FrequenciesFloat32, AreLeftOutWhereABaseIsTooLargeForFloat32) {
   Rope rope;
+  rope.pairing = Pairing::half;
   rope.head_dim = 8;
   rope.base = 1e40;
   const Frequencies f = frequencies(rope);

@@ -19,6 +19,7 @@ Rope rope_of(int head_dim, double base, Scaling scaling = Unscaled{}) {
   Rope rope;
   rope.head_dim = head_dim;
   rope.base = base;
+  rope.pairing = Pairing::half;
   rope.scaling = std::move(scaling);
   return rope;
 }
@@ -142,9 +143,9 @@ TEST(FrequencyValues, AttentionFactors) {
   phi.factor = 32;
   phi.trained_length = 4096;
   phi.short_factor = phi.long_factor = {1, 1};
-  EXPECT_EQ(frequencies(rope_of(4, 1e4, phi)).attention_factor, 1.1902380714238083);
+  EXPECT_EQ(frequencies(rope_of(4, 1e4, phi), 0).attention_factor, 1.1902380714238083);
   phi.attention_factor = 1.25;
-  EXPECT_EQ(frequencies(rope_of(4, 1e4, phi)).attention_factor, 1.25);
+  EXPECT_EQ(frequencies(rope_of(4, 1e4, phi), 0).attention_factor, 1.25);
   phi.short_mscale = 1.5;
   phi.long_mscale = 1.75;
   EXPECT_EQ(frequencies(rope_of(4, 1e4, phi), 4096).attention_factor, 1.5);
@@ -313,7 +314,7 @@ TEST(FrequencyErrors, FactorsBelowOneSayWhatTheyWouldDo) {
 // transformers: factor <= 1 makes an attention factor of 1; the pairs turn by short_factor and long_factor alone.
 TEST(FrequencyErrors, TheFactorOfLongropeIsAnAmplitudeAndMayBeBelowOne) {
   const auto longrope = [](double factor) { return LongRope{{1, 2}, {1, 1}, 1, factor, {}, {}, {}}; };
-  const Frequencies f = frequencies(rope_of(4, 1e4, longrope(0.5)));
+  const Frequencies f = frequencies(rope_of(4, 1e4, longrope(0.5)), 0);
   EXPECT_EQ(f.attention_factor, 1);
   EXPECT_EQ(f.inv_freq, (std::vector<double>{1, 0.005}));
   for (const double factor : {0.0, -4.0, infinity, std::nan("")}) {

@@ -10,7 +10,7 @@
 namespace rotary::tests {
 namespace {
 
-class FusedDoor : public ::testing::Test {
+class FusedChecks : public ::testing::Test {
  protected:
   std::vector<float> memory = std::vector<float>(8192), other = std::vector<float>(8192);
   const Layout q_layout = bthd(2, 3, 4, 16), k_layout = bthd(2, 3, 2, 16);
@@ -22,11 +22,11 @@ class FusedDoor : public ::testing::Test {
   Heads k_out(const Layout& l) { return {other.data() + 2048, DType::f32, l}; }
 };
 
-TEST_F(FusedDoor, SaysWhoseShapeItIs) {
+TEST_F(FusedChecks, SaysWhoseShapeItIs) {
   expect_error("SHAPE", "[rotate_qk] table has 2 rows but q has 3 tokens",
                [&] { rotate_qk(q(q_layout), k(k_layout), table_of(2, 8)); });
-  expect_error("SHAPE", "[rotate_qk_backward] table has 3 rows but k has 4 tokens",
-               [&] { rotate_qk_backward(q(q_layout), k(bthd(2, 4, 2, 16)), table); });
+  expect_error("SHAPE", "[rotate_qk] table has 3 rows but k has 4 tokens",
+               [&] { rotate_qk(q(q_layout), k(bthd(2, 4, 2, 16)), table, Direction::backward); });
   expect_error("SHAPE", "[rotate_qk] table has 2 batch rows but k has 1",
                [&] { rotate_qk(q(q_layout), k(bthd(1, 3, 2, 16)), table_of(3, 8, 2)); });
   expect_error("SHAPE", "[rotate_qk] q and k must have one batch but got 2 and 1",
@@ -34,7 +34,7 @@ TEST_F(FusedDoor, SaysWhoseShapeItIs) {
   expect_error("SHAPE", "[rotate_qk] rotary_dim must be at most head_dim 14 but the table's is 16",
                [&] { rotate_qk(q(q_layout), k(bthd(2, 3, 2, 14)), table); });
   expect_error("SHAPE", "[rotate_qk] k_out must have the shape of k, [2, 3, 2, 16], but got [2, 3, 3, 16]",
-               [&] { rotate_qk(q(q_layout), q_out(q_layout), k(k_layout), k_out(bthd(2, 3, 3, 16)), table); });
+               [&] { rotate_qk({q(q_layout), q_out(q_layout)}, {k(k_layout), k_out(bthd(2, 3, 3, 16))}, table); });
   Layout negative = k_layout;
   negative.heads = -1;
   expect_error("SHAPE",
@@ -42,9 +42,9 @@ TEST_F(FusedDoor, SaysWhoseShapeItIs) {
                [&] { rotate_qk(q(q_layout), k(negative), table); });
 }
 
-TEST_F(FusedDoor, SaysWhoseKindOrPointerItIs) {
+TEST_F(FusedChecks, SaysWhoseKindOrPointerItIs) {
   expect_error("DTYPE", "[rotate_qk] k and k_out must have one dtype but got f32 and bf16", [&] {
-    rotate_qk(q(q_layout), q_out(q_layout), k(k_layout), Heads{other.data() + 2048, DType::bf16, k_layout}, table);
+    rotate_qk({q(q_layout), q_out(q_layout)}, {k(k_layout), {other.data() + 2048, DType::bf16, k_layout}}, table);
   });
   expect_error("DTYPE", "[rotate_qk] dtype must be f32, f16 or bf16 but got value 9", [&] {
     rotate_qk(q(q_layout), Heads{memory.data() + 2048, static_cast<DType>(9), k_layout}, table);
@@ -53,14 +53,14 @@ TEST_F(FusedDoor, SaysWhoseKindOrPointerItIs) {
     rotate_qk(q(q_layout), Heads{nullptr, DType::f32, k_layout}, table);
   });
   expect_error("SHAPE", "[rotate_qk] q_out must point to its elements but got null", [&] {
-    rotate_qk(q(q_layout), Heads{nullptr, DType::f32, q_layout}, k(k_layout), k_out(k_layout), table);
+    rotate_qk({q(q_layout), {nullptr, DType::f32, q_layout}}, {k(k_layout), k_out(k_layout)}, table);
   });
   expect_error("DTYPE", "[rotate_qk] k must be aligned to the 4 bytes of f32 but got an address 2 beyond", [&] {
     rotate_qk(q(q_layout), Heads{reinterpret_cast<char*>(memory.data()) + 8194, DType::f32, k_layout}, table);
   });
 }
 
-TEST_F(FusedDoor, SaysWhoseStridesTheyAre) {
+TEST_F(FusedChecks, SaysWhoseStridesTheyAre) {
   Layout overlapping = k_layout, backwards = q_layout, endless = k_layout;
   overlapping.head_stride = 15;
   backwards.token_stride = -64;
@@ -75,42 +75,42 @@ TEST_F(FusedDoor, SaysWhoseStridesTheyAre) {
   EXPECT_THROW(rotate_qkv(q(overlapping), 1, table), Error);
 }
 
-TEST_F(FusedDoor, RefusesInputAndOutputThatOverlap) {
+TEST_F(FusedChecks, RefusesInputAndOutputThatOverlap) {
   expect_error(
       "ALIAS",
-      "[rotate_qk] k and k_out must be apart or the same with the same strides but k_out begins 1 elements "
-      "from k",
+      "[rotate_qk] k and k_out must not overlap, or be the same with the same strides, but k_out begins 1 "
+      "elements from k",
       [&] {
-        rotate_qk(q(q_layout), q_out(q_layout), k(k_layout), Heads{memory.data() + 2049, DType::f32, k_layout}, table);
+        rotate_qk({q(q_layout), q_out(q_layout)}, {k(k_layout), {memory.data() + 2049, DType::f32, k_layout}}, table);
       });
 }
 
-TEST_F(FusedDoor, RefusesQAndKWhoseElementsMeet) {
+TEST_F(FusedChecks, RefusesQAndKWhoseElementsMeet) {
   const Heads same_k{memory.data() + 64, DType::f32, k_layout};
   expect_error("ALIAS",
-               "[rotate_qk] what is written to q must be apart from k but their elements overlap, or interleave with "
+               "[rotate_qk] what is written to q must not overlap k but their elements overlap, or interleave with "
                "strides that are not the same",
                [&] { rotate_qk(q(q_layout), same_k, table); });
   expect_error(
       "ALIAS",
-      "[rotate_qk] what is written to q_out must be apart from k_out but their elements overlap, or "
+      "[rotate_qk] what is written to q_out must not overlap k_out but their elements overlap, or "
       "interleave with strides that are not the same",
       [&] {
-        rotate_qk(q(q_layout), q_out(q_layout), k(k_layout), Heads{other.data() + 64, DType::f32, k_layout}, table);
+        rotate_qk({q(q_layout), q_out(q_layout)}, {k(k_layout), {other.data() + 64, DType::f32, k_layout}}, table);
       });
   expect_error("ALIAS",
-               "[rotate_qk] what is written to q_out must be apart from k but their elements overlap, or interleave "
+               "[rotate_qk] what is written to q_out must not overlap k but their elements overlap, or interleave "
                "with strides that are not the same",
-               [&] { rotate_qk(q(q_layout), k(q_layout), k(k_layout), k_out(k_layout), table); });
+               [&] { rotate_qk({q(q_layout), k(q_layout)}, {k(k_layout), k_out(k_layout)}, table); });
   expect_error("ALIAS",
-               "[rotate_qk] what is written to k_out must be apart from q but their elements overlap, or interleave "
+               "[rotate_qk] what is written to k_out must not overlap q but their elements overlap, or interleave "
                "with strides that are not the same",
-               [&] { rotate_qk(q(q_layout), q_out(q_layout), k(k_layout), q(k_layout), table); });
-  EXPECT_NO_THROW(rotate_qk(q(q_layout), q_out(q_layout), q(k_layout), k_out(k_layout), table))
+               [&] { rotate_qk({q(q_layout), q_out(q_layout)}, {k(k_layout), q(k_layout)}, table); });
+  EXPECT_NO_THROW(rotate_qk({q(q_layout), q_out(q_layout)}, {q(k_layout), k_out(k_layout)}, table))
       << "both may be read from one memory";
 }
 
-TEST_F(FusedDoor, LetsNeighboursInOneMemoryThrough) {
+TEST_F(FusedChecks, LetsNeighboursInOneMemoryThrough) {
   const Layout thirds{2, 3, 4, 16, 3 * 4 * 48, 4 * 48, 48};
   const auto at = [&](std::int64_t first, const Layout& l) { return Heads{memory.data() + first, DType::f32, l}; };
   EXPECT_NO_THROW(rotate_qk(at(0, thirds), at(16, thirds), table)) << "[batch, tokens, heads, 3, head_dim]";
@@ -132,11 +132,11 @@ TEST_F(FusedDoor, LetsNeighboursInOneMemoryThrough) {
   EXPECT_THROW(rotate_qk(at(0, slow), at(16, fast), table), Error);
 }
 
-TEST_F(FusedDoor, RefusesHeadsThatAreNotThoseOfAPackedTensor) {
+TEST_F(FusedChecks, RefusesHeadsThatAreNotThoseOfAPackedTensor) {
   expect_error("SHAPE", "[rotate_qkv] kv_heads must not be negative but got -1",
                [&] { rotate_qkv(q(q_layout), -1, table); });
-  expect_error("SHAPE", "[rotate_qkv_backward] heads must be at least twice kv_heads but got 4 heads and 3 kv_heads",
-               [&] { rotate_qkv_backward(q(q_layout), q_out(q_layout), 3, table); });
+  expect_error("SHAPE", "[rotate_qkv] heads must be at least twice kv_heads but got 4 heads and 3 kv_heads",
+               [&] { rotate_qkv(q(q_layout), q_out(q_layout), 3, table, Direction::backward); });
   EXPECT_THROW(rotate_qkv(q(q_layout), std::numeric_limits<std::int64_t>::max(), table), Error);
   expect_error("SHAPE", "[rotate_qkv] table has 2 rows but qkv has 3 tokens",
                [&] { rotate_qkv(q(q_layout), 1, table_of(2, 8)); });

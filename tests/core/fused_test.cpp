@@ -110,24 +110,13 @@ void level_nans(std::byte* memory, const Place& p, int rotary_dim) {
   }
 }
 
-void turn(const ConstHeads& x, const Heads& out, const Table& table, bool backward) {
-  backward ? rotate_backward(x, out, table) : rotate(x, out, table);
-}
-void turn_qk(const ConstHeads& q, const Heads& q_out, const ConstHeads& k, const Heads& k_out, const Table& table,
-             bool backward, const Executor& executor) {
-  backward ? rotate_qk_backward(q, q_out, k, k_out, table, executor) : rotate_qk(q, q_out, k, k_out, table, executor);
-}
-void turn_qk(const Heads& q, const Heads& k, const Table& table, bool backward, const Executor& executor) {
-  backward ? rotate_qk_backward(q, k, table, executor) : rotate_qk(q, k, table, executor);
-}
-
 // Memory at a guard page, twice over: what is read and what is written.
 class Arena {
  public:
   explicit Arena(std::int64_t bytes) : in_(static_cast<std::size_t>(bytes)), out_(static_cast<std::size_t>(bytes)) {}
 
   // In place, and to another memory where q and k lie likewise.
-  void check(const Case& c, const Table& table, bool backward, const Executor& executor, Random& random) {
+  void check(const Case& c, const Table& table, Direction direction, const Executor& executor, Random& random) {
     SCOPED_TRACE(c.name);
     const auto bytes = static_cast<std::size_t>(c.bytes());
     Bytes before(bytes), wanted(bytes), to(bytes), wanted_to(bytes);
@@ -136,18 +125,18 @@ class Arena {
     wanted = before;
     wanted_to = to;
     for (const Place& p : {c.q, c.k}) {
-      turn(p.in(wanted.data()), p.in(wanted.data()), table, backward);
-      turn(ConstHeads(p.in(before.data())), p.in(wanted_to.data()), table, backward);
+      rotate(p.in(wanted.data()), p.in(wanted.data()), table, direction);
+      rotate(ConstHeads(p.in(before.data())), p.in(wanted_to.data()), table, direction);
     }
     std::byte* in = random() % 2 == 0 ? in_.at_end(bytes) : in_.at_start();
     std::byte* out = random() % 2 == 0 ? out_.at_end(bytes) : out_.at_start();
     if (bytes == 0) return;
     std::memcpy(in, before.data(), bytes);
     std::memcpy(out, to.data(), bytes);
-    turn_qk(ConstHeads(c.q.in(in)), c.q.in(out), ConstHeads(c.k.in(in)), c.k.in(out), table, backward, executor);
+    rotate_qk({c.q.in(in), c.q.in(out)}, {c.k.in(in), c.k.in(out)}, table, {direction, executor});
     EXPECT_EQ(std::memcmp(in, before.data(), bytes), 0) << "the input has changed";
     expect_same(out, wanted_to.data(), c, table.rotary_dim(), "out of place");
-    turn_qk(c.q.in(in), c.k.in(in), table, backward, executor);
+    rotate_qk(c.q.in(in), c.k.in(in), table, {direction, executor});
     expect_same(in, wanted.data(), c, table.rotary_dim(), "in place");
   }
 
@@ -164,10 +153,10 @@ class Arena {
   Guarded out_;
 };
 
-class Fused : public ::testing::TestWithParam<std::tuple<DType, Pairing, bool>> {};
+class Fused : public ::testing::TestWithParam<std::tuple<DType, Pairing, Direction>> {};
 
 TEST_P(Fused, EqualsACallForQAndACallForKInEveryMemory) {
-  const auto [dtype, pairing, backward] = GetParam();
+  const auto [dtype, pairing, direction] = GetParam();
   Random random(1);
   Arena arena(1 << 20);
   const Sizes all[] = {{1, 1, 32, 8, 64, 64}, {1, 1, 1, 1, 16, 16}, {2, 3, 4, 2, 40, 40}, {2, 5, 3, 3, 32, 48},
@@ -180,8 +169,8 @@ TEST_P(Fused, EqualsACallForQAndACallForKInEveryMemory) {
       for (const std::int64_t batch : {std::int64_t{1}, s.batch}) {
         const Table table = random_table(random, s.tokens, pairs, pairing, static_cast<int>(batch));
         for (const Case& c : cases(s, dtype)) {
-          arena.check(c, table, backward, Backwards(), random);
-          arena.check(c, table, backward, Shuffled(random()), random);
+          arena.check(c, table, direction, Backwards(), random);
+          arena.check(c, table, direction, Shuffled(random()), random);
           if (HasFailure()) return;
         }
       }
@@ -191,20 +180,20 @@ TEST_P(Fused, EqualsACallForQAndACallForKInEveryMemory) {
 
 // More of the table than is walked at a time.
 TEST_P(Fused, EqualsACallForQAndACallForKPieceByPiece) {
-  const auto [dtype, pairing, backward] = GetParam();
+  const auto [dtype, pairing, direction] = GetParam();
   Random random(2);
   Arena arena(1 << 20);
   const Sizes s{2, 43, 2, 1, 128, 128};
   const Table table = random_table(random, s.tokens, 64, pairing, below(random, 2) == 0 ? 1 : 2);
   for (const Case& c : cases(s, dtype)) {
-    arena.check(c, table, backward, serial(), random);
-    arena.check(c, table, backward, Shuffled(random()), random);
+    arena.check(c, table, direction, serial(), random);
+    arena.check(c, table, direction, Shuffled(random()), random);
   }
 }
 
 // Large enough for parts of 64 KiB.
 TEST_P(Fused, EqualsACallForQAndACallForKFromAnyNumberOfThreads) {
-  const auto [dtype, pairing, backward] = GetParam();
+  const auto [dtype, pairing, direction] = GetParam();
   Random random(2);
   Arena arena(4 << 20);
   const Sizes s{2, 70, 8, 2, 128, 128};
@@ -213,29 +202,21 @@ TEST_P(Fused, EqualsACallForQAndACallForKFromAnyNumberOfThreads) {
   for (const unsigned threads : {2u, 3u}) {
     const ThreadPool pool(threads);
     for (const Case& c : {packed(0, s, dtype), cases_interleaved(s, dtype)[0], apart[0], apart[1], apart[4]}) {
-      arena.check(c, table, backward, pool, random);
+      arena.check(c, table, direction, pool, random);
     }
   }
 }
 
 std::string grid_name(const ::testing::TestParamInfo<Fused::ParamType>& p) {
   return std::string(name(std::get<0>(p.param))) + "_" + name(std::get<1>(p.param)) +
-         (std::get<2>(p.param) ? "_backward" : "_forward");
+         (std::get<2>(p.param) == Direction::backward ? "_backward" : "_forward");
 }
 INSTANTIATE_TEST_SUITE_P(Rotate, Fused,
                          ::testing::Combine(::testing::ValuesIn(dtypes), ::testing::ValuesIn(pairings),
-                                            ::testing::Bool()),
+                                            ::testing::ValuesIn(directions)),
                          grid_name);
 
 // ---- packed q, k and v ----
-
-void turn_qkv(const ConstHeads& x, const Heads& out, std::int64_t kv_heads, const Table& table, bool backward,
-              const Executor& executor) {
-  backward ? rotate_qkv_backward(x, out, kv_heads, table, executor) : rotate_qkv(x, out, kv_heads, table, executor);
-}
-void turn_qkv(const Heads& x, std::int64_t kv_heads, const Table& table, bool backward, const Executor& executor) {
-  backward ? rotate_qkv_backward(x, kv_heads, table, executor) : rotate_qkv(x, kv_heads, table, executor);
-}
 
 // The heads behind `first`, as they lie in the memory of a place.
 Place heads_from(const Place& all, std::int64_t first, std::int64_t heads) {
@@ -261,30 +242,30 @@ void copy_heads(const Place& from, const std::byte* in, const Place& to, std::by
 }
 
 // From a packed tensor of one layout to one of another, and in place. v is full of signalling NaN.
-void check_packed(const Place& from, const Place& to, std::int64_t kv_heads, const Table& table, bool backward,
+void check_packed(const Place& from, const Place& to, std::int64_t kv_heads, const Table& table, Direction direction,
                   const Executor& executor, Random& random) {
-  const std::int64_t turning = from.layout.heads - kv_heads;
-  const Place qk = heads_from(from, 0, turning), v = heads_from(from, turning, kv_heads);
-  const Place qk_out = heads_from(to, 0, turning), v_out = heads_from(to, turning, kv_heads);
+  const std::int64_t rotating = from.layout.heads - kv_heads;
+  const Place qk = heads_from(from, 0, rotating), v = heads_from(from, rotating, kv_heads);
+  const Place qk_out = heads_from(to, 0, rotating), v_out = heads_from(to, rotating, kv_heads);
   Bytes in = hard_values(random, from.dtype, extent(from.layout));
   Bytes nans(in.size());
   fill_signalling(nans.data(), from.dtype, extent(from.layout));
   copy_heads(v, nans.data(), v, in.data());
   Bytes out(bytes_of(to.layout, to.dtype), std::byte{0x5a}), wanted = out, wanted_in_place = in;
 
-  turn(ConstHeads(qk.in(in.data())), qk_out.in(wanted.data()), table, backward);
+  rotate(ConstHeads(qk.in(in.data())), qk_out.in(wanted.data()), table, direction);
   copy_heads(v, in.data(), v_out, wanted.data());
-  turn(qk.in(wanted_in_place.data()), qk.in(wanted_in_place.data()), table, backward);
+  rotate(qk.in(wanted_in_place.data()), qk.in(wanted_in_place.data()), table, direction);
 
-  turn_qkv(ConstHeads(from.in(in.data())), to.in(out.data()), kv_heads, table, backward, executor);
-  turn_qkv(from.in(in.data()), kv_heads, table, backward, executor);
+  rotate_qkv(from.in(in.data()), to.in(out.data()), kv_heads, table, {direction, executor});
+  rotate_qkv(from.in(in.data()), kv_heads, table, {direction, executor});
   for (std::byte* memory : {out.data(), wanted.data()}) level_nans(memory, qk_out, table.rotary_dim());
   for (std::byte* memory : {in.data(), wanted_in_place.data()}) level_nans(memory, qk, table.rotary_dim());
   EXPECT_TRUE(out == wanted) << "out of place";
   EXPECT_TRUE(in == wanted_in_place) << "in place";
 }
 
-TEST(FusedQkv, TurnsQAndKAndKeepsTheBitsOfV) {
+TEST(FusedQkv, RotatesQAndKAndKeepsTheBitsOfV) {
   Random random(3);
   const ThreadPool pool(3);
   for (const DType dtype : dtypes) {
@@ -301,7 +282,7 @@ TEST(FusedQkv, TurnsQAndKAndKeepsTheBitsOfV) {
           const Shuffled shuffled(random());
           for (const Executor* executor :
                {&serial(), static_cast<const Executor*>(&pool), static_cast<const Executor*>(&shuffled)}) {
-            check_packed(in, out, kv_heads, table, random() % 2 == 0, *executor, random);
+            check_packed(in, out, kv_heads, table, directions[random() % 2], *executor, random);
           }
         }
       }

@@ -14,10 +14,8 @@ constexpr double ulp = 0x1p-24;  // half a unit in the last place of f32, relati
 
 using Vector = std::vector<float>;
 
-Frequencies usual(double attention_factor = 1) {
-  Rope rope;
-  rope.head_dim = dim;
-  Frequencies f = frequencies(rope);
+Frequencies unscaled(double attention_factor = 1, Pairing pairing = Pairing::half) {
+  Frequencies f = frequencies(Rope{.head_dim = dim, .pairing = pairing});
   f.attention_factor = attention_factor;
   return f;
 }
@@ -37,14 +35,12 @@ double dot(const Vector& a, const Vector& b) {
 double length(const Vector& a) { return std::sqrt(dot(a, a)); }
 
 // One head at one position.
-Vector at(std::int64_t position, Vector x, const Frequencies& f = usual(), Pairing pairing = Pairing::half) {
-  const Table table(f, pairing, std::vector{position});
-  rotate({x.data(), DType::f32, thd(1, 1, dim)}, table);
+Vector at(std::int64_t position, Vector x, const Frequencies& f = unscaled()) {
+  rotate(heads(x, thd(1, 1, dim)), Table(f, position));
   return x;
 }
-Vector back(std::int64_t position, Vector x, const Frequencies& f, Pairing pairing) {
-  const Table table(f, pairing, std::vector{position});
-  rotate_backward({x.data(), DType::f32, thd(1, 1, dim)}, table);
+Vector back(std::int64_t position, Vector x, const Frequencies& f) {
+  rotate(heads(x, thd(1, 1, dim)), Table(f, position), Direction::backward);
   return x;
 }
 
@@ -56,8 +52,8 @@ TEST(Law, LengthIsPreserved) {
   for (const Pairing pairing : pairings) {
     for (const std::int64_t m : places) {
       const Vector x = random_vector(random);
-      EXPECT_NEAR(length(at(m, x, usual(), pairing)), length(x), 3 * ulp * length(x));
-      EXPECT_NEAR(length(at(m, x, usual(1.25), pairing)), 1.25 * length(x), 4 * ulp * length(x));
+      EXPECT_NEAR(length(at(m, x, unscaled(1, pairing))), length(x), 3 * ulp * length(x));
+      EXPECT_NEAR(length(at(m, x, unscaled(1.25, pairing))), 1.25 * length(x), 4 * ulp * length(x));
     }
   }
 }
@@ -67,9 +63,9 @@ TEST(Law, ScoresDependOnlyOnTheDistance) {
   const Vector q = random_vector(random), k = random_vector(random);
   for (const Pairing pairing : pairings) {
     for (const std::int64_t distance : {0, 1, 5, 1000}) {
-      const double score = dot(at(distance, q, usual(), pairing), at(0, k, usual(), pairing));
+      const double score = dot(at(distance, q, unscaled(1, pairing)), at(0, k, unscaled(1, pairing)));
       for (const std::int64_t m : places) {
-        const double moved = dot(at(m + distance, q, usual(), pairing), at(m, k, usual(), pairing));
+        const double moved = dot(at(m + distance, q, unscaled(1, pairing)), at(m, k, unscaled(1, pairing)));
         EXPECT_NEAR(moved, score, 6 * ulp * length(q) * length(k)) << "distance " << distance << " at " << m;
       }
     }
@@ -87,7 +83,7 @@ TEST(Law, ScoresDependOnlyOnTheDistanceAcrossBatchRowsAndOffsets) {
     k.insert(k.end(), row_k.begin(), row_k.end());
     for (std::int64_t t = 0; t < tokens; ++t) positions.push_back(offset + t);
   }
-  const Table table(usual(), Pairing::half, Positions(positions, 1, batch));
+  const Table table(unscaled(), Positions(positions, 1, batch));
   rotate({q.data(), DType::f32, bthd(batch, tokens, 1, dim)}, table);
   rotate({k.data(), DType::f32, bthd(batch, tokens, 1, dim)}, table);
   const auto score = [&](int b, int t, int s) {
@@ -105,13 +101,13 @@ TEST(Law, ScoresDependOnlyOnTheDistanceAcrossBatchRowsAndOffsets) {
   }
 }
 
-TEST(Law, TurningByMThenByNEqualsTurningByMPlusN) {
+TEST(Law, RotatingByMThenByNEqualsRotatingByMPlusN) {
   Random random(4);
   for (const Pairing pairing : {Pairing::half, Pairing::interleaved}) {
     for (const std::int64_t m : places) {
       const Vector x = random_vector(random);
-      const Vector twice = at(12345, at(m, x, usual(), pairing), usual(), pairing);
-      const Vector once = at(m + 12345, x, usual(), pairing);
+      const Vector twice = at(12345, at(m, x, unscaled(1, pairing)), unscaled(1, pairing));
+      const Vector once = at(m + 12345, x, unscaled(1, pairing));
       for (std::size_t i = 0; i < dim; ++i) EXPECT_NEAR(twice[i], once[i], 8 * ulp * length(x));
     }
   }
@@ -119,8 +115,8 @@ TEST(Law, TurningByMThenByNEqualsTurningByMPlusN) {
 
 TEST(Law, PositionZeroChangesNothing) {
   Random random(5);
-  const Table table(usual(), Pairing::half, std::vector<std::int64_t>{0, 0});
-  const Table woven(usual(), Pairing::interleaved, std::vector<std::int64_t>{0, 0});
+  const Table table(unscaled(), {0, 0});
+  const Table woven(unscaled(1, Pairing::interleaved), {0, 0});
   for (const DType dtype : dtypes) {
     const Format f = format(dtype);
     Bytes x = hard_values(random, dtype, 2 * dim);
@@ -137,14 +133,14 @@ TEST(Law, PositionZeroChangesNothing) {
 }
 
 TEST(Law, BackwardIsTheTranspose) {
-  const Frequencies f = usual(1.3);
   for (const Pairing pairing : pairings) {
+    const Frequencies f = unscaled(1.3, pairing);
     std::vector<Vector> forward, backward;
     for (std::size_t j = 0; j < dim; ++j) {
       Vector unit(dim);
       unit[j] = 1;
-      forward.push_back(at(777, unit, f, pairing));
-      backward.push_back(back(777, unit, f, pairing));
+      forward.push_back(at(777, unit, f));
+      backward.push_back(back(777, unit, f));
     }
     for (std::size_t i = 0; i < dim; ++i) {
       for (std::size_t j = 0; j < dim; ++j) ASSERT_EQ(forward[j][i], backward[i][j]) << name(pairing);
@@ -155,18 +151,18 @@ TEST(Law, BackwardIsTheTranspose) {
 TEST(Law, BackwardUndoesForwardWhenTheAttentionFactorIsOne) {
   Random random(6);
   for (const Pairing pairing : pairings) {
-    const Vector x = random_vector(random), again = back(4321, at(4321, x, usual(), pairing), usual(), pairing);
+    const Vector x = random_vector(random), again = back(4321, at(4321, x, unscaled(1, pairing)), unscaled(1, pairing));
     for (std::size_t i = 0; i < dim; ++i) EXPECT_NEAR(again[i], x[i], 6 * ulp * length(x));
   }
 }
 
-TEST(Law, EachPairingTurnsExactlyItsTwoElements) {
+TEST(Law, EachPairingRotatesExactlyItsTwoElements) {
   for (int j = 0; j < dim; ++j) {
     Vector unit(dim);
     unit[static_cast<std::size_t>(j)] = 1;
     const auto moved = [&](Pairing pairing) {
       std::vector<int> where;
-      const Vector out = at(3, unit, usual(), pairing);
+      const Vector out = at(3, unit, unscaled(1, pairing));
       for (int i = 0; i < dim; ++i) {
         if (out[static_cast<std::size_t>(i)] != 0) where.push_back(i);
       }
@@ -186,9 +182,9 @@ TEST(Law, HalfAndInterleavedAreTheSameUpToThePermutation) {
     halves[i] = x[2 * i];
     halves[pairs + i] = x[2 * i + 1];
   }
-  const Vector half = at(99, halves, usual(), Pairing::half);
-  const Vector interleaved = at(99, x, usual(), Pairing::interleaved);
-  EXPECT_EQ(at(99, x, usual(), Pairing::interleaved_to_half), half);
+  const Vector half = at(99, halves, unscaled(1, Pairing::half));
+  const Vector interleaved = at(99, x, unscaled(1, Pairing::interleaved));
+  EXPECT_EQ(at(99, x, unscaled(1, Pairing::interleaved_to_half)), half);
   for (std::size_t i = 0; i < pairs; ++i) {
     EXPECT_EQ(interleaved[2 * i], half[i]);
     EXPECT_EQ(interleaved[2 * i + 1], half[pairs + i]);
@@ -197,12 +193,12 @@ TEST(Law, HalfAndInterleavedAreTheSameUpToThePermutation) {
 
 TEST(Law, PairsWithInvFreqZeroStandStill) {
   Random random(8);
-  Frequencies f = usual();
+  Frequencies f = unscaled();
   for (std::size_t i = 0; i < pairs; i += 3) f.inv_freq[i] = 0;
   f.inv_freq_float32.clear();
   const Vector x = random_vector(random);
   for (const std::int64_t m : places) {
-    const Vector out = at(m, x, f, Pairing::half);
+    const Vector out = at(m, x, f);
     for (std::size_t i = 0; i < pairs; ++i) {
       EXPECT_EQ(out[i] == x[i] && out[i + pairs] == x[i + pairs], i % 3 == 0) << "pair " << i << " at " << m;
     }
@@ -212,7 +208,7 @@ TEST(Law, PairsWithInvFreqZeroStandStill) {
 TEST(Law, RowsDoNotSeeEachOther) {
   Random random(9);
   const Layout layout = bthd(2, 3, 2, dim);
-  const Table table(usual(), Pairing::interleaved, std::vector<std::int64_t>{5, 6, 7});
+  const Table table(unscaled(1, Pairing::interleaved), {5, 6, 7});
   for (const DType dtype : dtypes) {
     const std::size_t row_bytes = dim * size_of(dtype);
     const Bytes x = hard_values(random, dtype, extent(layout));
@@ -231,7 +227,7 @@ TEST(Law, RowsDoNotSeeEachOther) {
 TEST(Law, ElementsOutsideTheRotatedBlockKeepTheirBitsNaNPayloadsIncluded) {
   Random random(10);
   const Layout layout = bthd(2, 3, 2, dim + 10);
-  const Table table(usual(), Pairing::half, std::vector<std::int64_t>{5, 6, 7});
+  const Table table(unscaled(), {5, 6, 7});
   for (const DType dtype : dtypes) {
     Bytes x(bytes_of(layout, dtype));
     const Format f = format(dtype);
@@ -257,9 +253,7 @@ TEST(Law, ElementsOutsideTheRotatedBlockKeepTheirBitsNaNPayloadsIncluded) {
 
 // labml's _test_rotary (annotated_deep_learning_paper_implementations, e6b3c8a6): d = 4, base 10000.
 TEST(Law, TheRowsOfLabmlsTest) {
-  Rope rope;
-  rope.head_dim = 4;
-  const Table table(frequencies(rope), Pairing::half, std::vector<std::int64_t>{0, 1, 2});
+  const Table table(frequencies(Rope{.head_dim = 4, .pairing = Pairing::half}), {0, 1, 2});
   Vector x = {1, 2, 3, 4, 4, 5, 6, 7, 7, 8, 9, 10};
   rotate({x.data(), DType::f32, thd(3, 1, 4)}, table);
   const Vector wanted = {1,         2,         3,           4,         -2.887617f, 4.929751f,

@@ -40,8 +40,9 @@ static void* allocated(std::size_t bytes, std::size_t alignment) {
 namespace rotary {
 namespace {
 
-Frequencies frequencies_of(int pairs, int axes = 1) {
+Frequencies frequencies_of(int pairs, int axes = 1, Pairing pairing = Pairing::half) {
   Frequencies f;
+  f.pairing = pairing;
   for (int i = 0; i < pairs; ++i) {
     f.inv_freq.push_back(i % 5 == 4 ? 0.0 : 1.0 / (1 + i * i));
     if (axes > 1) f.axis.push_back(static_cast<std::uint8_t>(i % axes));
@@ -69,9 +70,8 @@ void expect_axes(const std::vector<P>& p, int axes, int batch, int pairs, Angles
   const Frequencies f = frequencies_of(pairs, axes);
   Frequencies flat = f;
   flat.axis.clear();
-  const TableOptions options{angles, DType::f32, nullptr};
-  const Table table(f, Pairing::half, Positions(p, axes, batch), options);
-  const Table judge(flat, Pairing::half, Positions(p), options);
+  const Table table(f, Positions(p, axes, batch), angles);
+  const Table judge(flat, p, angles);
   const std::size_t rows = p.size() / static_cast<std::size_t>(axes);
   ASSERT_EQ(table.batch(), batch);
   ASSERT_EQ(table.tokens() * batch, static_cast<std::int64_t>(rows));
@@ -116,12 +116,12 @@ TEST(Table, GivesEachPairThePositionOfItsAxis) {
 
 TEST(Table, OfOnePositionAxisServesARopeOfSeveral) {
   const std::vector<std::int64_t> p = {0, 1, 2, -77};
-  const Frequencies several = frequencies_of(20, 4);
+  const Frequencies several = frequencies_of(20, 4, Pairing::interleaved);
   Frequencies one = several;
   one.axis.clear();
   EXPECT_EQ(several.axes(), 4);
   EXPECT_EQ(one.axes(), 1);
-  const Table a(several, Pairing::interleaved, p), b(one, Pairing::interleaved, p);
+  const Table a(several, p), b(one, p);
   EXPECT_TRUE(std::equal(a.cos().begin(), a.cos().end(), b.cos().begin()));
   EXPECT_TRUE(std::equal(a.sin().begin(), a.sin().end(), b.sin().begin()));
   EXPECT_EQ(a.pairing(), Pairing::interleaved);
@@ -131,12 +131,12 @@ TEST(Table, OfOnePositionAxisServesARopeOfSeveral) {
 TEST(Table, HasTheSameValuesForAnyNumberOfPairs) {
   const std::vector<std::int64_t> p = {5, 0, -12345, std::int64_t{1} << 40};
   Frequencies longest = frequencies_of(200);
-  const Table all(longest, Pairing::half, p);
+  const Table all(longest, p);
   on_every_target([&] {
     for (int pairs = 1; pairs < 140; ++pairs) {
       Frequencies f = longest;
       f.inv_freq.resize(static_cast<std::size_t>(pairs));
-      const Table some(f, Pairing::half, p);
+      const Table some(f, p);
       for (std::size_t t = 0; t < p.size(); ++t) {
         for (std::size_t i = 0; i < f.inv_freq.size(); ++i) {
           ASSERT_TRUE(same(some.cos()[t * f.inv_freq.size() + i], all.cos()[t * 200 + i])) << pairs;
@@ -162,10 +162,10 @@ TEST(Table, DoesNotDependOnWhoRunsTheWork) {
   const Frequencies f = frequencies_of(33);
   const Backwards backwards;
   const ThreadPool pool(3);
-  for (const DType rounding : {DType::f32, DType::f16}) {
-    const Table mine(f, Pairing::half, Positions(p, 1, 4), {Angles::exact, rounding, nullptr});
+  for (const Rounding rounding : {Rounding::f32, Rounding::f16}) {
+    const Table mine(f, Positions(p, 1, 4), {Angles::exact, rounding});
     for (const Executor* executor : {static_cast<const Executor*>(&backwards), static_cast<const Executor*>(&pool)}) {
-      const Table theirs(f, Pairing::half, Positions(p, 1, 4), {Angles::exact, rounding, executor});
+      const Table theirs(f, Positions(p, 1, 4), {Angles::exact, rounding, *executor});
       EXPECT_EQ(std::memcmp(mine.cos().data(), theirs.cos().data(), mine.cos().size_bytes()), 0);
       EXPECT_EQ(std::memcmp(mine.sin().data(), theirs.sin().data(), mine.sin().size_bytes()), 0);
     }
@@ -173,7 +173,7 @@ TEST(Table, DoesNotDependOnWhoRunsTheWork) {
 }
 
 TEST(Table, OfNoTokensIsEmpty) {
-  const Table table(frequencies_of(4), Pairing::half, std::span<const std::int64_t>());
+  const Table table(frequencies_of(4), std::span<const std::int64_t>());
   EXPECT_EQ(table.tokens(), 0);
   EXPECT_EQ(table.pairs(), 4);
   EXPECT_TRUE(table.cos().empty() && table.sin().empty());
@@ -202,9 +202,9 @@ TEST(Table, FromCosAndSinRefusesSizesThatDoNotFit) {
 
 TEST(Positions, RefuseSizesThatDoNotFit) {
   const std::vector<std::int64_t> p(10);
-  EXPECT_EQ(Positions(p, 2, 5).tokens, 1);
-  expect_error([&] { Positions(p, 3); }, "SHAPE", "multiple of axes * batch = 3 but is 10");
-  expect_error([&] { Positions(p, 2, 2); }, "SHAPE", "4 but is 10");
+  EXPECT_EQ(Positions(p, 2, 5).tokens(), 1);
+  expect_error([&] { Positions(p, 3); }, "SHAPE", "multiple of axes * batch = 3 but got 10");
+  expect_error([&] { Positions(p, 2, 2); }, "SHAPE", "4 but got 10");
   expect_error([&] { Positions(p, 0); }, "SHAPE", "axes");
   expect_error([&] { Positions(p, 1, -1); }, "SHAPE", "batch");
 }
@@ -212,55 +212,55 @@ TEST(Positions, RefuseSizesThatDoNotFit) {
 TEST(Table, RefusesFrequenciesThatAreNone) {
   const std::vector<std::int64_t> p = {1};
   Frequencies f;
-  expect_error([&] { Table(f, Pairing::half, p); }, "SHAPE", "empty");
+  f.pairing = Pairing::half;
+  expect_error([&] { Table(f, p); }, "SHAPE", "empty");
   f = frequencies_of(4);
   f.inv_freq[2] = std::numeric_limits<double>::quiet_NaN();
-  expect_error([&] { Table(f, Pairing::half, p); }, "SCALING", "at pair 2");
+  expect_error([&] { Table(f, p); }, "SCALING", "at pair 2");
   f = frequencies_of(4);
   f.attention_factor = std::numeric_limits<double>::infinity();
-  expect_error([&] { Table(f, Pairing::half, p); }, "SCALING", "attention_factor");
+  expect_error([&] { Table(f, p); }, "SCALING", "attention_factor");
   f = frequencies_of(4);
   f.axis = {0, 1};
-  expect_error([&] { Table(f, Pairing::half, p); }, "SHAPE", "axis");
+  expect_error([&] { Table(f, p); }, "SHAPE", "axis");
   f = frequencies_of(4);
   f.inv_freq_float32 = {1, 2, 3};
-  expect_error([&] { Table(f, Pairing::half, p); }, "SHAPE", "inv_freq_float32");
+  expect_error([&] { Table(f, p); }, "SHAPE", "inv_freq_float32");
   f.inv_freq_float32 = {1, 2, 3, std::numeric_limits<float>::infinity()};
-  expect_error([&] { Table(f, Pairing::half, p, Angles::float32); }, "SCALING", "pair 3");
+  expect_error([&] { Table(f, p, Angles::float32); }, "SCALING", "pair 3");
   f = frequencies_of(4);
   f.inv_freq[1] = 1e39;
-  expect_error([&] { Table(f, Pairing::half, p, Angles::float32); }, "SCALING", "pair 1");
+  expect_error([&] { Table(f, p, Angles::float32); }, "SCALING", "pair 1");
 }
 
 TEST(Table, RefusesARoundingThatIsNone) {
   const std::vector<std::int64_t> p = {1};
   TableOptions options;
-  options.rounding = static_cast<DType>(9);
-  expect_error([&] { Table(frequencies_of(4), Pairing::half, Positions(p), options); }, "DTYPE", "value 9");
+  options.rounding = static_cast<Rounding>(9);
+  expect_error([&] { Table(frequencies_of(4), p, options); }, "VALUE", "value 9");
 }
 
 TEST(Table, RefusesPositionsThatItCannotHonour) {
   const std::vector<std::int64_t> six(6);
   const std::vector<double> reals = {0, 1, std::numeric_limits<double>::quiet_NaN(), 3};
   const std::vector<double> infinite = {-std::numeric_limits<double>::infinity()};
-  expect_error([&] { Table(frequencies_of(4), Pairing::half, Positions(six, 3)); }, "SHAPE", "one axis");
-  expect_error([&] { Table(frequencies_of(6, 3), Pairing::half, Positions(six, 2)); }, "SHAPE", "0 to 2");
-  expect_error([&] { Table(frequencies_of(4), Pairing::half, Positions(reals)); }, "POSITION", "position 2 is nan");
-  expect_error([&] { Table(frequencies_of(4), Pairing::half, Positions(infinite)); }, "POSITION", "position 0 is -inf");
-  Positions endless(six);
-  endless.tokens = std::numeric_limits<std::int64_t>::max() / 2;
-  expect_error([&] { Table(frequencies_of(4), Pairing::half, endless); }, "SHAPE", "memory");
+  expect_error([&] { Table(frequencies_of(4), Positions(six, 3)); }, "SHAPE", "one axis");
+  expect_error([&] { Table(frequencies_of(6, 3), Positions(six, 2)); }, "SHAPE", "0 to 2");
+  expect_error([&] { Table(frequencies_of(4), Positions(reals)); }, "POSITION", "position 2 is nan");
+  expect_error([&] { Table(frequencies_of(4), Positions(infinite)); }, "POSITION", "position 0 is -inf");
+  const Positions endless = positions(0, std::numeric_limits<std::int64_t>::max() / 2);
+  expect_error([&] { Table(frequencies_of(4), endless); }, "SHAPE", "memory");
 }
 
 TEST(Table, RefusesAFloat32AngleThatOverflows) {
-  const TableOptions options{Angles::float32, DType::f32, nullptr};
+  const TableOptions options = Angles::float32;
   Frequencies f = frequencies_of(4, 2);
   f.inv_freq = {1, 1e38, 1, 0};
   const std::vector<std::int64_t> p = {1, 2, 100, 3, 1, 4};  // two axes of three tokens; only the second is fast
-  EXPECT_EQ(Table(f, Pairing::half, Positions(std::vector<std::int64_t>{1, 2, 100, 3, 1, 2}, 2), options).tokens(), 3);
-  expect_error([&] { Table(f, Pairing::half, Positions(p, 2), options); }, "POSITION", "at position 5");
+  EXPECT_EQ(Table(f, Positions({1, 2, 100, 3, 1, 2}, 2), options).tokens(), 3);
+  expect_error([&] { Table(f, Positions(p, 2), options); }, "POSITION", "at position 5");
   const std::vector<double> large = {1, 1e300};
-  expect_error([&] { Table(frequencies_of(4), Pairing::half, Positions(large), options); }, "POSITION",
+  expect_error([&] { Table(frequencies_of(4), Positions(large), options); }, "POSITION",
                "at position 1");
 }
 
@@ -282,7 +282,8 @@ void expect_same(const Table& a, const Table& b) {
 TEST(Table, AssignGivesWhatConstructingAnewGives) {
   const std::vector<std::int64_t> few = {3}, many = {1, 2, 3, 4, 5, 9, -7, 1 << 20, 0, 12, 13, 14}, none;
   const std::vector<double> reals = {0.5, -3.25, 1e-3};
-  Frequencies five = frequencies_of(5), hundred = frequencies_of(100), axes = frequencies_of(12, 3), back = five;
+  Frequencies five = frequencies_of(5, 1, Pairing::interleaved), hundred = frequencies_of(100);
+  Frequencies axes = frequencies_of(12, 3), back = five;
   back.clockwise = true;
   Frequencies nearly = hundred, given = five, strange = five;
   nearly.inv_freq[99] = std::nextafter(nearly.inv_freq[99], 1);
@@ -290,19 +291,20 @@ TEST(Table, AssignGivesWhatConstructingAnewGives) {
   strange.attention_factor = 1e-30;
   const ThreadPool pool(2);
   on_every_target([&] {
-    Table table(five, Pairing::half, few);
-    for (const DType rounding : {DType::f32, DType::bf16, DType::f16}) {
+    Table table(frequencies_of(5), few);
+    for (const Rounding rounding : {Rounding::f32, Rounding::bf16, Rounding::f16}) {
       for (const Angles angles : {Angles::exact, Angles::float32}) {
-        for (const Executor* executor : {static_cast<const Executor*>(nullptr), static_cast<const Executor*>(&pool)}) {
-          const TableOptions options{angles, rounding, executor};
+        for (const Executor* executor : {&serial(), static_cast<const Executor*>(&pool)}) {
+          const TableOptions options{angles, rounding, *executor};
           for (const Frequencies* f : {&five, &hundred, &nearly, &given, &back, &strange}) {
             for (const Positions& p : {Positions(few), Positions(many, 1, 2), Positions(none), Positions(reals)}) {
-              table.assign(*f, Pairing::interleaved, p, options);
-              expect_same(table, Table(*f, Pairing::interleaved, p, options));
+              table.assign(*f, p, options);
+              EXPECT_EQ(table.pairing(), f->pairing);
+              expect_same(table, Table(*f, p, options));
             }
           }
-          table.assign(axes, Pairing::half, Positions(many, 3), options);
-          expect_same(table, Table(axes, Pairing::half, Positions(many, 3), options));
+          table.assign(axes, Positions(many, 3), options);
+          expect_same(table, Table(axes, Positions(many, 3), options));
         }
       }
     }
@@ -314,13 +316,13 @@ TEST(Table, AssignOfAnotherStepAllocatesNothing) {
   std::vector<std::int64_t> p(8);
   on_every_target([&] {
     for (const Angles angles : {Angles::exact, Angles::float32}) {
-      for (const DType rounding : {DType::f32, DType::bf16, DType::f16}) {
-        const TableOptions options{angles, rounding, nullptr};
-        Table table(f, Pairing::half, Positions(p), options);
+      for (const Rounding rounding : {Rounding::f32, Rounding::bf16, Rounding::f16}) {
+        const TableOptions options{angles, rounding};
+        Table table(f, p, options);
         const int before = allocations;
         for (std::int64_t step = 0; step < 300; ++step) {
           std::iota(p.begin(), p.end(), step * 1000);
-          table.assign(f, Pairing::half, Positions(std::span(p).first(static_cast<std::size_t>(step % 9))), options);
+          table.assign(f, std::span(p).first(static_cast<std::size_t>(step % 9)), options);
         }
         EXPECT_EQ(allocations - before, 0) << chosen_target() << " " << name(rounding);
       }
@@ -341,41 +343,43 @@ class Failing final : public Executor {
 TEST(Table, IsAsItWasAfterAnAssignThatThrows) {
   const std::vector<std::int64_t> p = {1, 2, 3, 4}, other = {100, 200, 300, 400};
   const std::vector<double> endless = {1, std::numeric_limits<double>::infinity()};
-  const Frequencies f = frequencies_of(9);
-  Frequencies wrong = f;
+  const Frequencies f = frequencies_of(9), woven = frequencies_of(9, 1, Pairing::interleaved);
+  Frequencies wrong = woven;
   wrong.inv_freq[3] = std::numeric_limits<double>::infinity();
-  Table table(f, Pairing::half, p);
+  Table table(f, p);
   const Table before = table;
   const Failing failing;
-  EXPECT_THROW(table.assign(wrong, Pairing::interleaved, Positions(other)), Error);
-  EXPECT_THROW(table.assign(f, Pairing::interleaved, Positions(other, 2)), Error);
-  EXPECT_THROW(table.assign(f, Pairing::interleaved, Positions(endless)), Error);
-  EXPECT_THROW(table.assign(f, Pairing::interleaved, Positions(other), {Angles::exact, DType::f32, &failing}),
-               std::runtime_error);
-  EXPECT_THROW(table.assign(f, Pairing::interleaved, Positions(other), {Angles::exact, static_cast<DType>(7), nullptr}),
-               Error);
+  EXPECT_THROW(table.assign(wrong, other), Error);
+  EXPECT_THROW(table.assign(woven, Positions(other, 2)), Error);
+  EXPECT_THROW(table.assign(woven, endless), Error);
+  EXPECT_THROW(table.assign(woven, other, failing), std::runtime_error);
+  EXPECT_THROW(table.assign(woven, other, {Angles::exact, static_cast<Rounding>(7)}), Error);
+  EXPECT_THROW(table.assign(woven, other, static_cast<Angles>(7)), Error);
+  wrong = woven;
+  wrong.pairing = Pairing::unset;
+  EXPECT_THROW(table.assign(wrong, other), Error);
   expect_same(table, before);
   const std::vector<std::int64_t> many(1000);
   const Frequencies larger = frequencies_of(10);
   out_of_memory = true;
-  EXPECT_THROW(table.assign(f, Pairing::half, Positions(many)), std::bad_alloc);
-  EXPECT_THROW(table.assign(larger, Pairing::half, Positions(p)), std::bad_alloc);
+  EXPECT_THROW(table.assign(f, many), std::bad_alloc);
+  EXPECT_THROW(table.assign(larger, p), std::bad_alloc);
   out_of_memory = false;
   expect_same(table, before);
-  table.assign(larger, Pairing::half, Positions(other));
-  expect_same(table, Table(larger, Pairing::half, other));
+  table.assign(larger, other);
+  expect_same(table, Table(larger, other));
 }
 
 TEST(Table, IsAValueLikeOthers) {
   static_assert(std::is_nothrow_move_constructible_v<Table> && std::is_nothrow_move_assignable_v<Table>);
   const std::vector<std::int64_t> p = {5, 6, 7}, other = {8};
-  const Frequencies f = frequencies_of(6);
-  const Table judge(f, Pairing::interleaved, p);
-  Table a = judge, b(f, Pairing::half, other);
+  const Frequencies f = frequencies_of(6), woven = frequencies_of(6, 1, Pairing::interleaved);
+  const Table judge(woven, p);
+  Table a = judge, b(f, other);
   b = a;
   expect_same(b, judge);
   EXPECT_NE(a.cos().data(), b.cos().data());
-  a.assign(f, Pairing::half, Positions(other));
+  a.assign(f, other);
   expect_same(b, judge);
   const float* rows = b.cos().data();
   Table c = std::move(b);
@@ -384,7 +388,7 @@ TEST(Table, IsAValueLikeOthers) {
   EXPECT_TRUE(b.tokens() == 0 && b.cos().empty() && b.sin().empty());  // NOLINT: what is said of a moved-from table
   const Table empty = b;
   EXPECT_EQ(empty.tokens(), 0);
-  b.assign(f, Pairing::interleaved, Positions(p));
+  b.assign(woven, p);
   expect_same(b, judge);
   a = std::move(c);
   expect_same(a, judge);
@@ -399,8 +403,7 @@ TEST(Table, IsAValueLikeOthers) {
 TEST(Table, BeginsItsRowsOnACacheLine) {
   for (const int tokens : {1, 3, 100, 40000}) {  // the last: more than a huge page
     for (const int pairs : {1, 7, 64}) {
-      const Table table(frequencies_of(pairs), Pairing::half,
-                        std::vector<std::int64_t>(static_cast<std::size_t>(tokens)));
+      const Table table(frequencies_of(pairs), positions(0, tokens));
       EXPECT_EQ(reinterpret_cast<std::uintptr_t>(table.cos().data()) % 64, 0u);
       EXPECT_EQ(reinterpret_cast<std::uintptr_t>(table.sin().data()) % 64, 0u);
     }

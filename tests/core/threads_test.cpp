@@ -186,14 +186,14 @@ TEST(Executors, TheBitsDoNotDependOnTheSplit) {
     const Bytes x = hard_values(random, dtype, extent(from));
     Bytes whole = x, whole_out(x.size());
     rotate({whole.data(), dtype, from}, table);
-    rotate_backward({x.data(), dtype, from}, Heads{whole_out.data(), dtype, to}, table);
+    rotate({x.data(), dtype, from}, Heads{whole_out.data(), dtype, to}, table, Direction::backward);
     const Backwards backwards;
     const Shuffled shuffled(random());
     for (const Executor* executor : {static_cast<const Executor*>(&backwards), static_cast<const Executor*>(&shuffled),
                                      static_cast<const Executor*>(&pool)}) {
       Bytes split = x, split_out(x.size());
       rotate({split.data(), dtype, from}, table, *executor);
-      rotate_backward({x.data(), dtype, from}, Heads{split_out.data(), dtype, to}, table, *executor);
+      rotate({x.data(), dtype, from}, Heads{split_out.data(), dtype, to}, table, {Direction::backward, *executor});
       EXPECT_TRUE(same(split.data(), whole.data(), dtype, extent(from), turned(from, 2 * pairs)));
       EXPECT_TRUE(same(split_out.data(), whole_out.data(), dtype, extent(to), turned(to, 2 * pairs)));
     }

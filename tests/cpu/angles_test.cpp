@@ -17,9 +17,9 @@
 // A copy of the scalar kernel that counts what it cannot decide.
 namespace rotary {
 static std::int64_t settled = 0;
-static void settle_counted(const AngleJob& job, std::int64_t row, int pair, DType dtype) noexcept {
+static void settle_counted(const AngleJob& job, std::int64_t row, int pair, Rounding rounding) noexcept {
   if (job.integers[row] != 0) ++settled;
-  settle(job, row, pair, dtype);
+  settle(job, row, pair, rounding);
 }
 }  // namespace rotary
 #define settle settle_counted
@@ -38,16 +38,15 @@ constexpr std::int64_t largest = std::numeric_limits<std::int64_t>::max();
 
 Frequencies geometric(double base, int rotary_dim, double factor = 1) {
   Frequencies f;
+  f.pairing = Pairing::half;
   for (int i = 0; i < rotary_dim / 2; ++i) f.inv_freq.push_back(std::pow(base, -2.0 * i / rotary_dim));
   f.attention_factor = factor;
   return f;
 }
 
-Table table_of(const Frequencies& f, const std::vector<std::int64_t>& p, const TableOptions& options = {}) {
-  return Table(f, Pairing::half, Positions(p), options);
-}
-Table table_of(const Frequencies& f, const std::vector<double>& p, const TableOptions& options = {}) {
-  return Table(f, Pairing::half, Positions(p), options);
+Table table_of(Frequencies f, const Positions& p, const TableOptions& options = {}) {
+  f.pairing = Pairing::half;
+  return Table(f, p, options);
 }
 
 bool same_bits(std::span<const float> a, std::span<const float> b) {
@@ -272,13 +271,13 @@ TEST(Angles, AreRoundedOnceToF16AndBf16) {
   std::mt19937_64 random(7);
   std::vector<std::int64_t> p = {0};
   for (int k = 0; k < 1200; ++k) p.push_back(static_cast<std::int64_t>(random() % (1 << 20)));
-  for (const DType dtype : {DType::f16, DType::bf16}) {
-    expect_right(geometric(1e4, 64), p, {Angles::exact, dtype, nullptr});
+  for (const Rounding rounding : {Rounding::f16, Rounding::bf16}) {
+    expect_right(geometric(1e4, 64), p, {Angles::exact, rounding});
     // Small sines, subnormals of f16, factors on a midpoint or out of range.
     for (const double factor : {1e-3, 6e-8, 0x1p-25, 1 + 0x1p-9, 1 + 0x1p-12, 65519.0, 65520.0, 1e30, 0x1.ffp127}) {
       Frequencies f = geometric(1e9, 16, factor);
       f.inv_freq.insert(f.inv_freq.end(), {0, 1e-30});
-      expect_right(f, std::vector<std::int64_t>{0, 1, 2, 3, -4, 77, 100000, lowest}, {Angles::exact, dtype, nullptr});
+      expect_right(f, std::vector<std::int64_t>{0, 1, 2, 3, -4, 77, 100000, lowest}, {Angles::exact, rounding});
     }
   }
 }
@@ -294,9 +293,9 @@ TEST(Angles, NarrowingRoundsToNearestEven) {
     std::memcpy(&value, &bits, sizeof value);
     if (!std::isfinite(value)) continue;
     mpfr_set_flt(x, value, MPFR_RNDN);
-    for (const DType dtype : {DType::f16, DType::bf16}) {
-      const float got = dtype == DType::f16 ? narrowed<DType::f16>(value) : narrowed<DType::bf16>(value);
-      ASSERT_EQ(got, judge::rounded(x, dtype)) << value;
+    for (const Rounding to : {Rounding::f16, Rounding::bf16}) {
+      const float got = to == Rounding::f16 ? narrowed<Rounding::f16>(value) : narrowed<Rounding::bf16>(value);
+      ASSERT_EQ(got, judge::rounded(x, to)) << value;
       ASSERT_EQ(std::signbit(got), std::signbit(value));
     }
   }
@@ -311,25 +310,24 @@ TEST(Angles, Float32FollowsTheFloat32FormulaStepByStep) {
     for (std::int64_t k = -20; k < 300; ++k) p.push_back(k);
     for (int k = 0; k < 200; ++k) p.push_back(static_cast<std::int64_t>(random()) >> (random() % 64));
     p.insert(p.end(), {lowest, largest, 16777217, -16777217});
-    expect_right(f, p, {Angles::float32, DType::f32, nullptr});
+    expect_right(f, p, Angles::float32);
     expect_right(f, std::vector<double>{0.0, -0.0, 0.1, -7.3, 1e-40, 1e-300, 1e20},
-                 {Angles::float32, DType::f32, nullptr});
+                 Angles::float32);
   }
   Frequencies f = geometric(5e5, 8);
   f.inv_freq_float32 = {1.0f, 0.037605f, 0.00141421f, 5.3183e-05f};  // not the rounded ones
-  expect_right(f, std::vector<std::int64_t>{0, 1, 1000, -50000}, {Angles::float32, DType::f32, nullptr});
+  expect_right(f, std::vector<std::int64_t>{0, 1, 1000, -50000}, Angles::float32);
 }
 
 TEST(Angles, DoNotDependOnTheRoundingModeOfTheCaller) {
   const Frequencies f = geometric(1e4, 64, 1.19023807);
   const std::vector<std::int64_t> p = {0, 1, 77, 4096, 1000003, lowest};
   for (const Angles angles : {Angles::exact, Angles::float32}) {
-    const TableOptions options{angles, DType::f32, nullptr};
-    const Table usual = table_of(f, p, options);
+    const Table nearest = table_of(f, p, angles);
     ASSERT_EQ(std::fesetround(FE_UPWARD), 0);
-    const Table upward = table_of(f, p, options);
+    const Table upward = table_of(f, p, angles);
     std::fesetround(FE_TONEAREST);
-    EXPECT_TRUE(same_bits(usual.cos(), upward.cos()) && same_bits(usual.sin(), upward.sin()));
+    EXPECT_TRUE(same_bits(nearest.cos(), upward.cos()) && same_bits(nearest.sin(), upward.sin()));
   }
 }
 

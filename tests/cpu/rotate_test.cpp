@@ -17,19 +17,9 @@
 namespace rotary::tests {
 namespace {
 
-void turn(const ConstHeads& x, const Heads& out, const Table& table, bool backward) {
-  backward ? rotate_backward(x, out, table) : rotate(x, out, table);
-}
-void turn(const Heads& x, const Table& table, bool backward) {
-  backward ? rotate_backward(x, table) : rotate(x, table);
-}
-void reference_turn(const ConstHeads& x, const Heads& out, const Table& table, bool backward) {
-  backward ? reference::rotate_backward(x, out, table) : reference::rotate(x, out, table);
-}
-
 // As a call does whose memory exceeds the last cache.
-void turn_past_the_caches(const ConstHeads& x, const Heads& out, const Table& table, bool backward) {
-  Job job = check_rotate("rotate", x, out, table, backward);
+void rotate_past_the_caches(const ConstHeads& x, const Heads& out, const Table& table, Direction direction) {
+  Job job = check_rotate("rotate", x, out, table, direction);
   if (job.rows() == 0) return;
   job.stream = true;
   cpu::chosen().rotate(job, 0, job.rows());
@@ -57,14 +47,14 @@ class Arena {
  public:
   explicit Arena(std::size_t bytes) : in_(bytes), out_(bytes) {}
 
-  void check(const Layout& layout, DType dtype, const Table& table, bool backward, Random& random) {
+  void check(const Layout& layout, DType dtype, const Table& table, Direction direction, Random& random) {
     const std::int64_t count = extent(layout);
     const std::size_t bytes = bytes_of(layout, dtype);
     const Bytes x = hard_values(random, dtype, count);
     const std::vector<bool> turns = turned(layout, table.rotary_dim());
     Bytes wanted(bytes), wanted_in_place = x;
     fill_signalling(wanted.data(), dtype, count);
-    reference_turn({x.data(), dtype, layout}, {wanted.data(), dtype, layout}, table, backward);
+    reference::rotate({x.data(), dtype, layout}, {wanted.data(), dtype, layout}, table, direction);
     for (std::int64_t i = 0; i < count; ++i) {
       if (turns[static_cast<std::size_t>(i)]) {
         set_bits(wanted_in_place.data(), dtype, i, bits_at(wanted.data(), dtype, i));
@@ -78,13 +68,13 @@ class Arena {
         std::byte* out = end ? out_.at_end(bytes) : out_.at_start();
         std::memcpy(in, x.data(), bytes);
         fill_signalling(out, dtype, count);
-        turn({in, dtype, layout}, {out, dtype, layout}, table, backward);
+        rotate({in, dtype, layout}, {out, dtype, layout}, table, direction);
         ASSERT_TRUE(same(out, wanted.data(), dtype, count, turns)) << "out of place";
         fill_signalling(out, dtype, count);
-        turn_past_the_caches({in, dtype, layout}, {out, dtype, layout}, table, backward);
+        rotate_past_the_caches({in, dtype, layout}, {out, dtype, layout}, table, direction);
         ASSERT_TRUE(same(out, wanted.data(), dtype, count, turns)) << "past the caches";
         ASSERT_EQ(std::memcmp(in, x.data(), bytes), 0) << "the input has changed";
-        turn({in, dtype, layout}, table, backward);
+        rotate({in, dtype, layout}, table, direction);
         ASSERT_TRUE(same(in, wanted_in_place.data(), dtype, count, turns)) << "in place";
       }
     }
@@ -95,10 +85,10 @@ class Arena {
   Guarded out_;
 };
 
-class Grid : public ::testing::TestWithParam<std::tuple<DType, Pairing, bool>> {};
+class Grid : public ::testing::TestWithParam<std::tuple<DType, Pairing, Direction>> {};
 
 TEST_P(Grid, EveryTargetEqualsTheReferenceAtEverySizeAndLayout) {
-  const auto [dtype, pairing, backward] = GetParam();
+  const auto [dtype, pairing, direction] = GetParam();
   Random random(1);
   Arena arena(64 * 1024);
   for (int rotary_dim = 2; rotary_dim <= 256; rotary_dim += 2) {
@@ -107,31 +97,31 @@ TEST_P(Grid, EveryTargetEqualsTheReferenceAtEverySizeAndLayout) {
       SCOPED_TRACE(std::string(name) + ", rotary_dim " + std::to_string(rotary_dim));
       const Table table = random_table(random, layout.tokens, rotary_dim / 2, pairing,
                                        rotary_dim % 3 == 0 ? static_cast<int>(layout.batch) : 1);
-      arena.check(layout, dtype, table, backward, random);
+      arena.check(layout, dtype, table, direction, random);
       if (HasFatalFailure()) return;
     }
   }
 }
 
 TEST_P(Grid, EveryTargetEqualsTheReferenceForWideHeads) {
-  const auto [dtype, pairing, backward] = GetParam();
+  const auto [dtype, pairing, direction] = GetParam();
   Random random(2);
   Arena arena(256 * 1024);
   for (const int rotary_dim : {512, 1022, 1024, 1026, 2050, 4100, 10006}) {
     SCOPED_TRACE(rotary_dim);
     const Table table = random_table(random, 2, rotary_dim / 2, pairing);
-    arena.check(thd(2, 2, rotary_dim + 3), dtype, table, backward, random);
+    arena.check(thd(2, 2, rotary_dim + 3), dtype, table, direction, random);
     if (HasFatalFailure()) return;
   }
 }
 
 std::string grid_name(const ::testing::TestParamInfo<Grid::ParamType>& p) {
   return std::string(name(std::get<0>(p.param))) + "_" + name(std::get<1>(p.param)) +
-         (std::get<2>(p.param) ? "_backward" : "_forward");
+         (std::get<2>(p.param) == Direction::backward ? "_backward" : "_forward");
 }
 INSTANTIATE_TEST_SUITE_P(Rotate, Grid,
                          ::testing::Combine(::testing::ValuesIn(dtypes), ::testing::ValuesIn(pairings),
-                                            ::testing::Bool()),
+                                            ::testing::ValuesIn(directions)),
                          grid_name);
 
 // Dimensions nested in a random order, with random gaps.
@@ -160,17 +150,17 @@ TEST(Rotate, AnyShapeAndAnyPairOfLayoutsEqualsTheReference) {
     const Layout from = random_layout(random, sizes, true), to = random_layout(random, sizes, false);
     const int batch = below(random, 2) == 0 ? 1 : std::max<int>(1, static_cast<int>(sizes.batch));
     const Table table = random_table(random, sizes.tokens, pairs, pairings[random() % 3], batch);
-    const bool backward = below(random, 2) == 0;
+    const Direction direction = directions[random() % 2];
     const Bytes x = hard_values(random, dtype, extent(from));
     Bytes wanted(bytes_of(to, dtype));
     fill_signalling(wanted.data(), dtype, extent(to));
     Bytes out = wanted;
-    reference_turn({x.data(), dtype, from}, {wanted.data(), dtype, to}, table, backward);
+    reference::rotate({x.data(), dtype, from}, {wanted.data(), dtype, to}, table, direction);
     for (const std::string_view target : running_targets()) {
       SCOPED_TRACE(std::string(target));
       const Using forced(target);
       fill_signalling(out.data(), dtype, extent(to));
-      turn({x.data(), dtype, from}, {out.data(), dtype, to}, table, backward);
+      rotate({x.data(), dtype, from}, {out.data(), dtype, to}, table, direction);
       ASSERT_TRUE(same(out.data(), wanted.data(), dtype, extent(to), turned(to, 2 * pairs)));
     }
   }
@@ -180,11 +170,11 @@ TEST(Rotate, TheReferenceInPlaceEqualsTheReferenceOutOfPlace) {
   Random random(4);
   const Layout layout = bthd(2, 3, 2, 24);
   for (const Pairing pairing : pairings) {
-    for (const bool backward : {false, true}) {
+    for (const Direction direction : directions) {
       const Table table = random_table(random, 3, 12, pairing);
       Bytes x = hard_values(random, DType::bf16, extent(layout)), out = x;
-      reference_turn({x.data(), DType::bf16, layout}, {out.data(), DType::bf16, layout}, table, backward);
-      reference_turn({x.data(), DType::bf16, layout}, {x.data(), DType::bf16, layout}, table, backward);
+      reference::rotate({x.data(), DType::bf16, layout}, {out.data(), DType::bf16, layout}, table, direction);
+      reference::rotate({x.data(), DType::bf16, layout}, {x.data(), DType::bf16, layout}, table, direction);
       EXPECT_EQ(x, out);
     }
   }
@@ -331,6 +321,8 @@ std::vector<float> floats(const std::vector<std::uint32_t>& words) {
   return values;
 }
 
+constexpr auto each_step = reference::Arithmetic::each_step;
+
 TEST(EachStep, EqualsTransformersBitForBitForwardAndBackward) {
   const Layout layout = thd(eager_tokens, eager_heads, 2 * eager_pairs);
   ASSERT_EQ(eager.size(), 9u);
@@ -340,14 +332,14 @@ TEST(EachStep, EqualsTransformersBitForBitForwardAndBackward) {
     const Bytes x = packed(e.x, e.dtype), gradient = packed(e.gradient_of_out, e.dtype);
     Bytes out(x.size()), back(x.size());
     const Heads to{out.data(), e.dtype, layout}, back_to{back.data(), e.dtype, layout};
-    reference::rotate({x.data(), e.dtype, layout}, to, table, Rounding::each_step);
-    reference::rotate_backward({gradient.data(), e.dtype, layout}, back_to, table, Rounding::each_step);
+    reference::rotate({x.data(), e.dtype, layout}, to, table, Direction::forward, each_step);
+    reference::rotate({gradient.data(), e.dtype, layout}, back_to, table, Direction::backward, each_step);
     const std::vector<bool> turns = turned(layout, 2 * eager_pairs);
     EXPECT_TRUE(same(out.data(), packed(e.out, e.dtype).data(), e.dtype, extent(layout), turns));
     EXPECT_TRUE(same(back.data(), packed(e.gradient_of_x, e.dtype).data(), e.dtype, extent(layout), turns));
     if (e.dtype != DType::f32) continue;
     rotate({x.data(), e.dtype, layout}, to, table);
-    rotate_backward({gradient.data(), e.dtype, layout}, back_to, table);
+    rotate({gradient.data(), e.dtype, layout}, back_to, table, Direction::backward);
     EXPECT_TRUE(same(out.data(), packed(e.out, e.dtype).data(), e.dtype, extent(layout), turns));
     EXPECT_TRUE(same(back.data(), packed(e.gradient_of_x, e.dtype).data(), e.dtype, extent(layout), turns));
   }
@@ -359,8 +351,10 @@ TEST(EachStep, IsTheSameAsOnceInF32) {
   const Table table = random_table(random, 3, 20, Pairing::half);
   const Bytes x = hard_values(random, DType::f32, extent(layout));
   Bytes once(x.size()), each(x.size());
-  reference::rotate({x.data(), DType::f32, layout}, {once.data(), DType::f32, layout}, table, Rounding::once);
-  reference::rotate({x.data(), DType::f32, layout}, {each.data(), DType::f32, layout}, table, Rounding::each_step);
+  reference::rotate({x.data(), DType::f32, layout}, {once.data(), DType::f32, layout}, table, Direction::forward,
+                    reference::Arithmetic::f32);
+  reference::rotate({x.data(), DType::f32, layout}, {each.data(), DType::f32, layout}, table, Direction::forward,
+                    each_step);
   EXPECT_TRUE(same(each.data(), once.data(), DType::f32, extent(layout), turned(layout, 40)));
 }
 

@@ -14,7 +14,7 @@ namespace {
 struct Request {
   DType dtype = DType::f32;
   Pairing pairing = Pairing::half;
-  bool backward = false;
+  Direction direction = Direction::forward;
   bool in_place = false;
   int pairs = 1;
   Layout in;
@@ -48,8 +48,8 @@ Layout random_strides(Choices& choices, Layout layout) {
 Request random_request(Choices& choices) {
   Request r;
   r.dtype = static_cast<DType>(choices.below(3));
-  r.pairing = static_cast<Pairing>(choices.below(3));
-  r.backward = choices.coin();
+  r.pairing = static_cast<Pairing>(1 + choices.below(3));
+  r.direction = static_cast<Direction>(choices.below(2));
   r.in_place = choices.coin();
   r.pairs = 1 + choices.below(137);
   r.first = choices.below(17);
@@ -136,7 +136,7 @@ void one(const std::string& input) {
   const Heads wanted_heads{&wanted[offset], r.dtype, r.out};
   const ConstHeads x(&in[offset], r.dtype, r.in);
   const ConstHeads from = r.in_place ? ConstHeads(wanted_heads) : x;
-  r.backward ? reference::rotate_backward(from, wanted_heads, table) : reference::rotate(from, wanted_heads, table);
+  reference::rotate(from, wanted_heads, table, r.direction);
 
   for (const Target& target : targets()) {
     if (!target.runs) continue;
@@ -144,9 +144,9 @@ void one(const std::string& input) {
     std::vector<std::byte> got = untouched;
     const Heads heads{&got[offset], r.dtype, r.out};
     if (r.in_place) {
-      r.backward ? rotate_backward(heads, table) : rotate(heads, table);
+      rotate(heads, table, r.direction);
     } else {
-      r.backward ? rotate_backward(x, heads, table) : rotate(x, heads, table);
+      rotate(x, heads, table, r.direction);
     }
     require_same(got, wanted, r.dtype, std::string(target.name));
   }

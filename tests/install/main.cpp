@@ -12,10 +12,9 @@ int main() {
       rotary::parse_config(R"({"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4,
       "num_hidden_layers": 2, "rope_theta": 10000.0})");
   const rotary::Rope& rope = model.ropes.at(0).rope;
-  const std::vector<std::int64_t> positions{3};
-  const rotary::Table table(rotary::frequencies(rope), rope.pairing, positions);
+  const rotary::Table table(rotary::frequencies(rope), 3);
   std::vector<float> q(16, 1.0F);
-  rotary::rotate({q.data(), rotary::DType::f32, rotary::thd(1, 1, 16)}, table);
+  rotary::rotate(rotary::heads(q, rotary::thd(1, 1, 16)), table);
   std::printf("%d pairs, q[0] = %.7g\n", table.pairs(), static_cast<double>(q[0]));
   return 0;
 }

@@ -20,6 +20,7 @@ using Bytes = std::vector<std::byte>;
 using Random = std::mt19937_64;
 
 inline constexpr std::array dtypes{DType::f32, DType::f16, DType::bf16};
+inline constexpr std::array directions{Direction::forward, Direction::backward};
 inline constexpr std::array pairings{Pairing::half, Pairing::interleaved, Pairing::interleaved_to_half};
 
 inline int below(Random& random, int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); }
