@@ -40,7 +40,7 @@ int main() {
   if (rotary::gpu::devices() == 0) return std::printf("skipped: no CUDA device\n"), 77;
 
   std::vector<rotary::bf16> projected((heads + 2 * kv_heads) * head_dim), ones(head_dim);
-  for (std::size_t i = 0; i < projected.size(); ++i) projected[i] = rotary::to_bf16(1 + static_cast<float>(i % 97) / 128);
+  for (std::size_t i = 0; i < projected.size(); ++i) projected[i] = {static_cast<std::uint16_t>(0x3f80 + i % 97)};
   for (std::size_t i = 0; i < ones.size(); ++i) ones[i] = {static_cast<std::uint16_t>(0x3f70 + i % 16)};  // around 1
   const auto qkv = on_device(projected), weight = on_device(ones);
   const auto rotated_q = on_device(std::vector<rotary::bf16>(heads * head_dim));

@@ -268,7 +268,7 @@ struct Norm {
   DType dtype = DType::f32;      // of the weight
   float eps = 1e-6f;
   bool one_plus = false;      // multiplies by 1 + weight (Gemma)
-  bool round_before = true;   // rounds to x's dtype before and after the weight (Llama, Qwen3); false: only after (Gemma)
+  bool round_before = true;   // rounds to x's dtype before and after the weight (Llama, Qwen3); false: after (Gemma)
   bool across_heads = false;  // the mean over all heads of a token
 };
 
