@@ -40,11 +40,12 @@ int main() {
   if (rotary::gpu::devices() == 0) return std::printf("skipped: no CUDA device\n"), 77;
 
   std::vector<rotary::bf16> projected((heads + 2 * kv_heads) * head_dim), ones(head_dim);
-  for (std::size_t i = 0; i < projected.size(); ++i) projected[i] = {static_cast<std::uint16_t>(0x3f80 + i % 97)};  // 1 to 1.75
-  for (std::size_t i = 0; i < ones.size(); ++i) ones[i] = {static_cast<std::uint16_t>(0x3f70 + i % 16)};             // around 1
+  for (std::size_t i = 0; i < projected.size(); ++i) projected[i] = {static_cast<std::uint16_t>(0x3f80 + i % 97)};
+  for (std::size_t i = 0; i < ones.size(); ++i) ones[i] = {static_cast<std::uint16_t>(0x3f70 + i % 16)};  // around 1
   const auto qkv = on_device(projected), weight = on_device(ones);
   const auto rotated_q = on_device(std::vector<rotary::bf16>(heads * head_dim));
-  const auto k_cache = on_device(std::vector<rotary::bf16>(slots * row)), v_cache = on_device(std::vector<rotary::bf16>(slots * row));
+  const auto k_cache = on_device(std::vector<rotary::bf16>(slots * row)),
+             v_cache = on_device(std::vector<rotary::bf16>(slots * row));
   const auto position = on_device(std::vector<std::int64_t>(1)), slot = on_device(std::vector<std::int64_t>(1));
   cudaStream_t stream = nullptr;
   cudaGraph_t graph = nullptr;

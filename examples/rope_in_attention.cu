@@ -1,6 +1,6 @@
 // Rope inside your own kernel: attention of one new token over a cache of keys that were never rotated. q is
-// rotated in registers, each key on its way from memory, so there is no rotary pass; and since the cache holds no angles,
-// its tokens may be renumbered at no cost, as sink streaming and context shift want.
+// rotated in registers, each key on its way from memory, so there is no rotary pass; and since the cache holds no
+// angles, its tokens may be renumbered at no cost, as sink streaming and context shift want.
 //   nvcc -std=c++20 -I PREFIX/include rope_in_attention.cu -L PREFIX/lib -lrotary -o rope_in_attention
 #include <cuda_runtime.h>
 #include <rotary/rotary.h>
@@ -21,7 +21,8 @@ namespace {
 constexpr int head_dim = 128, pairs = head_dim / 2, kv_heads = 2, group = 4;  // group: heads of q for one of k and v
 constexpr int lanes = 32, mine = pairs / lanes;                               // pairs of a lane: lane + 32 * j
 
-// A warp per head of k and v; a key, read and rotated once, serves its group. Real kernels share the tokens among warps.
+// A warp per head of k and v; a key, read and rotated once, serves its group. Real kernels share the tokens
+// among warps.
 // q, out [kv_heads, group, head_dim]; k, v [tokens, kv_heads, head_dim]; positions [tokens]; turns [pairs]
 __global__ void attend(const float* q, const float* k, const float* v, float* out, const std::uint64_t* turns,
                        std::int64_t position, const std::int64_t* positions, std::int64_t tokens, float scale) {

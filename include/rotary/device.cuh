@@ -13,8 +13,8 @@
 // or turns_of() below. Its product with the position wraps, which is the range reduction. The attention factor and
 // clockwise are yours to apply: multiply cos and sin by the factor; for clockwise call rotate_backward.
 //
-// Absolute error of cos and sin: at most 6.9e-8 for a given phase (measured over all of them). Rounding of turns adds at
-// most 4e-10 at int32 positions, and 1.7e-19 for each unit of the position beyond. The same bits on every device and
+// Absolute error of cos and sin: at most 6.9e-8 for a given phase (measured over all of them). Rounding of turns adds
+// at most 4e-10 at int32 positions, and 1.7e-19 for each unit of the position beyond. The same bits on every device and
 // host. Cost: some 25 instructions, most of 32 bits.
 //
 // Needs C++17, and of the libraries only turns_of needs rotary. In a host compiler the functions are ordinary ones.

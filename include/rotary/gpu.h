@@ -4,8 +4,8 @@
 //
 //   rotary::Frequencies --gpu::Frequencies--> device --gpu::Table(positions)--> Table --gpu::rotate(Heads)--> device
 //
-// Heads, caches, norm weights, slots and gpu::Positions point to the device's memory. All of it, and the streams, belong
-// to the current device (cudaSetDevice).
+// Heads, caches, norm weights, slots and gpu::Positions point to the device's memory. All of it, and the streams,
+// belong to the current device (cudaSetDevice).
 //
 // Functions that take a stream enqueue their work and return. What a call reads must stay until the stream has passed
 // it. rotate, rotate_qk, rms_norm, append and the fused operations allocate nothing, do not wait and do not query the
@@ -51,13 +51,14 @@ ROTARY_EXPERIMENTAL void synchronize(Stream = nullptr);
 // ---- positions and frequencies on the device -----------------------------------------------------
 
 // A view of positions in the device's memory: int64, int32 or double, row-major [axes, batch, tokens], as in
-// rotary::Positions. They are read when the stream reaches the call, so a replayed graph uses the values of that moment.
-// Where rotary::Table throws (a position that is not finite; with Angles::float32 an angle that overflows), the pairs
-// that read the position get NaN. The constructor throws SHAPE, DTYPE (misaligned).
+// rotary::Positions. They are read when the stream reaches the call, so a replayed graph uses the values of that
+// moment. Where rotary::Table throws (a position that is not finite; with Angles::float32 an angle that overflows), the
+// pairs that read the position get NaN. The constructor throws SHAPE, DTYPE (misaligned).
 class ROTARY_EXPERIMENTAL Positions {
  public:
   template <rotary::detail::PositionValue T>
-  Positions(const T* p, std::int64_t tokens, int axes = 1, int batch = 1) : axes_(axes), batch_(batch), tokens_(tokens) {
+  Positions(const T* p, std::int64_t tokens, int axes = 1, int batch = 1)
+      : axes_(axes), batch_(batch), tokens_(tokens) {
     set(p);
   }
   int axes() const noexcept { return axes_; }
@@ -78,8 +79,8 @@ class ROTARY_EXPERIMENTAL Positions {
   std::int64_t tokens_ = 0;
 };
 
-// A model's frequencies in the device's memory: made once, then used on any stream (the constructor waits for its copy).
-// After a move the source has no pairs, and what uses it throws SHAPE. Throws PAIRING (unset or unknown), SHAPE,
+// A model's frequencies in the device's memory: made once, then used on any stream (the constructor waits for its
+// copy). After a move the source has no pairs, and what uses it throws SHAPE. Throws PAIRING (unset or unknown), SHAPE,
 // SCALING.
 class ROTARY_EXPERIMENTAL Frequencies {
  public:
@@ -220,7 +221,7 @@ enum class CacheType : std::uint8_t {
   same,     // the dtype of the heads
   f8_e4m3,  // x / scale, rounded to nearest even and clamped to +-448; NaN stays NaN
 };
-ROTARY_EXPERIMENTAL const char* name(CacheType) noexcept;                  // "same", "f8_e4m3"
+ROTARY_EXPERIMENTAL const char* name(CacheType) noexcept;               // "same", "f8_e4m3"
 ROTARY_EXPERIMENTAL CacheType parse_cache_type(std::string_view name);  // throws DTYPE
 
 // A paged cache of keys and one of values: element (page, token in the page, head, d) of either lies at
@@ -245,8 +246,8 @@ struct Cache {
 ROTARY_EXPERIMENTAL Cache nhd(void* k, void* v, std::int64_t pages, int page_size, std::int64_t heads, int head_dim);
 ROTARY_EXPERIMENTAL Cache hnd(void* k, void* v, std::int64_t pages, int page_size, std::int64_t heads, int head_dim);
 
-// The page and place of token i (batch row * tokens + token), in the device's memory. A token whose slot is negative, or
-// whose page does not exist, is skipped: its k and v may be read but are not written.
+// The page and place of token i (batch row * tokens + token), in the device's memory. A token whose slot is negative,
+// or whose page does not exist, is skipped: its k and v may be read but are not written.
 struct ROTARY_EXPERIMENTAL Slots {
   // vLLM: slot_mapping[i] = page * page_size + token in the page; -1: padding.
   static Slots flat(const std::int64_t* slot_mapping) noexcept;
@@ -267,7 +268,7 @@ struct Norm {
   DType dtype = DType::f32;      // of the weight
   float eps = 1e-6f;
   bool one_plus = false;      // multiplies by 1 + weight (Gemma)
-  bool round_before = true;   // rounds to x's dtype before the weight and after it (Llama, Qwen3); false: after only (Gemma)
+  bool round_before = true;   // rounds to x's dtype before and after the weight (Llama, Qwen3); false: after (Gemma)
   bool across_heads = false;  // the mean over all heads of a token
 };
 

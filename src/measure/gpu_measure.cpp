@@ -15,7 +15,7 @@ namespace rotary::gpu {
 namespace {
 
 constexpr double sample_seconds = 400e-6;  // at least, of one measurement: events tell half microseconds
-constexpr int max_calls = 1024;           // of one measurement
+constexpr int max_calls = 1024;            // of one measurement
 constexpr int min_samples = 7;
 constexpr int max_samples = 501;
 
@@ -136,7 +136,8 @@ int calls_of_sample(Calls& calls, Event& begin, Event& end, Stream stream) {
 void check_sets(const char* operation, const std::vector<Work>& works) {
   const auto none = std::find_if(works.begin(), works.end(), [](const Work& work) { return work.empty(); });
   if (none == works.end()) return;
-  fail(Code::SHAPE, operation, "each work must have a set of memory but work " + text(none - works.begin()) + " has none");
+  fail(Code::SHAPE, operation,
+       "each work must have a set of memory but work " + text(none - works.begin()) + " has none");
 }
 
 }  // namespace

@@ -46,7 +46,8 @@ __global__ void move_vectors(const Vector* in, Vector* out, std::int64_t count, 
 void move_bytes(const void* in, void* out, std::size_t bytes, Stream stream) {
   const char* const operation = "move_bytes";
   if (bytes % sizeof(Vector) != 0) {
-    fail(Code::SHAPE, operation, "bytes must be a multiple of " + text(sizeof(Vector)) + " but got " + std::to_string(bytes));
+    fail(Code::SHAPE, operation,
+         "bytes must be a multiple of " + text(sizeof(Vector)) + " but got " + std::to_string(bytes));
   }
   const auto count = static_cast<std::int64_t>(bytes / sizeof(Vector));
   if (count == 0) return;
@@ -54,7 +55,7 @@ void move_bytes(const void* in, void* out, std::size_t bytes, Stream stream) {
   check_pointer(operation, "out", out, sizeof(Vector));
   if (in != out) {
     check_disjoint(operation, values("out", static_cast<const Vector*>(out), count),
-                values("in", static_cast<const Vector*>(in), count));
+                   values("in", static_cast<const Vector*>(in), count));
   }
   const auto blocks = static_cast<unsigned>(ceil_div(count, block_vectors));
   launch(move_vectors, dim3(blocks), dim3(block_threads), stream, static_cast<const Vector*>(in),

@@ -52,8 +52,8 @@ class ROTARY_API OwnStream {
   Stream stream_ = nullptr;
 };
 
-// The same work on one or more sets of memory, used in turn, so that no call finds its inputs in a cache that an earlier
-// call of the same work filled. Each enqueues its calls on the stream. Without a set: throws SHAPE.
+// The same work on one or more sets of memory, used in turn, so that no call finds its inputs in a cache that an
+// earlier call of the same work filled. Each enqueues its calls on the stream. Without a set: throws SHAPE.
 using Work = std::vector<std::function<void(Stream)>>;
 
 struct Times {

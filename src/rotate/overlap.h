@@ -22,8 +22,8 @@ struct Blocks {
   }
 };
 
-// Whether some block of a overlaps some block of b, where neither set is empty. Never no where they do; yes, too, where
-// extents overlap and the strides nest in no common order.
+// Whether some block of a overlaps some block of b, where neither set is empty. Conservative: never misses an overlap,
+// but may report one when the extents overlap and the two stride patterns do not nest.
 ROTARY_API bool blocks_meet(const Blocks& a, const Blocks& b) noexcept;
 
 }  // namespace rotary

@@ -1,4 +1,5 @@
-// Paged caches, slots, norms and packed heads for the tests of the fused operations: on the host and on the device alike.
+// Paged caches, slots, norms and packed heads for the tests of the fused operations: on the host and on the device
+// alike.
 #pragma once
 
 #include <limits>

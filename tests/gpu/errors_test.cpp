@@ -80,9 +80,10 @@ TEST_F(GpuChecks, RefusesStridesThatOverlapOrOverflow) {
 
 TEST_F(GpuChecks, RefusesOverlapOfInputAndOutput) {
   const gpu::Table table = table_of(3, 8);
-  expect_error("ALIAS",
-               "[rotate] x and out must not overlap, or be the same with the same strides, but out begins 1 elements from x",
-               [&] { gpu::rotate(in(layout), at(x, 1, layout), table); });
+  expect_error(
+      "ALIAS",
+      "[rotate] x and out must not overlap, or be the same with the same strides, but out begins 1 elements from x",
+      [&] { gpu::rotate(in(layout), at(x, 1, layout), table); });
   EXPECT_THROW(gpu::rotate(at(x, 1, layout), in(layout), table), Error);
   EXPECT_THROW(gpu::rotate(in(layout), in(bhtd(2, 4, 3, 16)), table), Error) << "the same pointer with other strides";
   EXPECT_NO_THROW(gpu::rotate(in(layout), in(layout), table));
@@ -121,8 +122,9 @@ TEST_F(GpuChecks, SaysWhoseRuleItIs) {
                [&] { gpu::rotate_qk(in(layout), k(bthd(2, 4, 2, 16)), table, Direction::backward); });
   expect_error("SHAPE", "[rotate_qk] q and k must have one batch but got 2 and 1",
                [&] { gpu::rotate_qk(in(layout), k(bthd(1, 3, 2, 16)), table); });
-  expect_error("SHAPE", "[rotate_qk] k_out must have the shape of k, [2, 3, 2, 16], but got [2, 3, 3, 16]",
-               [&] { gpu::rotate_qk({in(layout), out(layout)}, {k(k_layout), k_out(bthd(2, 3, 3, 16))}, table); });
+  expect_error("SHAPE", "[rotate_qk] k_out must have the shape of k, [2, 3, 2, 16], but got [2, 3, 3, 16]", [&] {
+    gpu::rotate_qk({in(layout), out(layout)}, {k(k_layout), k_out(bthd(2, 3, 3, 16))}, table);
+  });
   expect_error("DTYPE", "[rotate_qk] k and k_out must have one dtype but got f32 and bf16", [&] {
     gpu::rotate_qk({in(layout), out(layout)}, {k(k_layout), Heads{y.data() + 8192, DType::bf16, k_layout}}, table);
   });
@@ -145,7 +147,9 @@ TEST_F(GpuChecks, RefusesQAndKWhoseElementsMeet) {
   expect_error("ALIAS",
                "[rotate_qk] what is written to q_out must not overlap k but their elements overlap, or interleave "
                "with strides that are not the same",
-               [&] { gpu::rotate_qk({in(layout), k(layout)}, {k(k_layout), k_out(k_layout)}, table); });
+               [&] {
+                 gpu::rotate_qk({in(layout), k(layout)}, {k(k_layout), k_out(k_layout)}, table);
+               });
   EXPECT_NO_THROW(gpu::rotate_qk({in(layout), out(layout)}, {in(layout), k_out(layout)}, table))
       << "both may be read from one memory";
   const Layout thirds{2, 3, 4, 16, 3 * 4 * 48, 4 * 48, 48};
@@ -171,7 +175,10 @@ TEST_F(GpuChecks, RefusesToWriteOverTheRows) {
   refuses("[rotate_qk] what is written to k must not overlap the table's cos",
           [&] { gpu::rotate_qk(in(layout), k(k_layout), lvalue(borrow(x, 2048))); });
   refuses("[rotate_qk] what is written to k_out must not overlap the table's sin", [&] {
-    gpu::rotate_qk({in(layout), out(layout)}, {k(k_layout), k_out(k_layout)}, lvalue(gpu::Table::borrow(elsewhere.as<const float>(), y.as<const float>() + 2048 - 23, 8, Pairing::half, 3)), Direction::backward);
+    gpu::rotate_qk(
+        {in(layout), out(layout)}, {k(k_layout), k_out(k_layout)},
+        lvalue(gpu::Table::borrow(elsewhere.as<const float>(), y.as<const float>() + 2048 - 23, 8, Pairing::half, 3)),
+        Direction::backward);
   });
   const gpu::Table own = table_of(3, 8);
   refuses("[rotate] what is written to x must not overlap the table's sin", [&] {
@@ -300,7 +307,9 @@ TEST_F(GpuChecks, RefusesTablesWithoutAPairing) {
   expect_error("PAIRING",
                "[rotate] pairing must be half, interleaved or interleaved_to_half but is unset (no default is right "
                "for every model)",
-               [&] { gpu::rotate(Heads{nullptr, DType::f32, thd(0, 1, 16)}, none); });
+               [&] {
+                 gpu::rotate(Heads{nullptr, DType::f32, thd(0, 1, 16)}, none);
+               });
 }
 
 TEST_F(GpuChecks, RefusesUnknownDirections) {

@@ -1,4 +1,5 @@
-// What the fused operations on the device refuse, with which sentence, and which neighbours in one memory they let through.
+// What the fused operations on the device refuse, with which sentence, and which neighbours in one memory they let
+// through.
 #include <functional>
 #include <limits>
 
@@ -53,9 +54,10 @@ TEST_F(GpuFusedChecks, NormsNothingThatItCannot) {
   expect_error("SHAPE", "[rms_norm] x must point to its elements but got null", [&] {
     gpu::rms_norm(Heads{nullptr, DType::f32, q_layout}, q_out(), norm);
   });
-  expect_error("ALIAS",
-               "[rms_norm] x and out must not overlap, or be the same with the same strides, but out begins 1 elements from x",
-               [&] { gpu::rms_norm(q(), at(1, q_layout), norm); });
+  expect_error(
+      "ALIAS",
+      "[rms_norm] x and out must not overlap, or be the same with the same strides, but out begins 1 elements from x",
+      [&] { gpu::rms_norm(q(), at(1, q_layout), norm); });
   Layout overlapping = q_layout;
   overlapping.head_stride = 15;
   expect_error("SHAPE", "[rms_norm] the written elements must be distinct but head_stride 15 steps over 16 elements",
@@ -290,11 +292,10 @@ TEST_F(GpuFusedChecks, RefusesMemoryThatMeets) {
   EXPECT_THROW(rotate_append(q_out(), meeting), Error) << "q";
   meeting.k = memory.data() + 4 * 3100;
   EXPECT_THROW(rotate_append(q_out(), meeting), Error) << "q_out";
-  expect_error(
-      "ALIAS",
-      "[rotate_append] what is written to q_out must not overlap v but their elements overlap, or interleave "
-      "with strides that are not the same",
-      [&] { rotate_append(at(2048 + 32, q_layout), cache()); });
+  expect_error("ALIAS",
+               "[rotate_append] what is written to q_out must not overlap v but their elements overlap, or interleave "
+               "with strides that are not the same",
+               [&] { rotate_append(at(2048 + 32, q_layout), cache()); });
   EXPECT_THROW(rotate_append(at(1024, q_layout), cache()), Error) << "k";
   EXPECT_THROW(rotate_append(at(1, q_layout), cache()), Error) << "q, but not at its place";
   EXPECT_THROW(norm_rotate_append(2, at(64, q_layout)), Error) << "other heads of qkv";

@@ -216,9 +216,18 @@ TEST_F(GpuGraph, TakesEveryOperationAsOneLaunch) {
       {"rotate", [&] { gpu::rotate(q, table, stream); }},
       {"rotate out of place", [&] { gpu::rotate(q, q_out, table, stream); }},
       {"rotate_qk", [&] { gpu::rotate_qk(q, k, table, stream); }},
-      {"rotate_qk out of place", [&] { gpu::rotate_qk({q, q_out}, {k, k_to}, table, stream); }},
-      {"rotate backward", [&] { gpu::rotate(q, table, {Direction::backward, stream}); }},
-      {"rotate_qk backward", [&] { gpu::rotate_qk(q, k, table, {Direction::backward, stream}); }},
+      {"rotate_qk out of place",
+       [&] {
+         gpu::rotate_qk({q, q_out}, {k, k_to}, table, stream);
+       }},
+      {"rotate backward",
+       [&] {
+         gpu::rotate(q, table, {Direction::backward, stream});
+       }},
+      {"rotate_qk backward",
+       [&] {
+         gpu::rotate_qk(q, k, table, {Direction::backward, stream});
+       }},
       {"rms_norm", [&] { gpu::rms_norm(q, q_out, step.norm, stream); }},
       {"append", [&] { gpu::append(v, v, step.cache(), step.to(), stream); }},
       {"rotate_append", [&] { gpu::rotate_append(q, q_out, k, v, table, step.cache(), step.to(), stream); }},

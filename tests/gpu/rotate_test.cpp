@@ -17,7 +17,8 @@ std::string words(const Layout& l, DType dtype) {
   return text;
 }
 
-void check_out_of_place(Random& random, DType dtype, const Layout& from, const Layout& to, const Table& table, Direction direction) {
+void check_out_of_place(Random& random, DType dtype, const Layout& from, const Layout& to, const Table& table,
+                        Direction direction) {
   const int in_at = misalignment(random), out_at = misalignment(random);
   SCOPED_TRACE("out of place, " + words(from, dtype) + " to " + words(to, dtype) + ", rotary_dim " +
                std::to_string(table.rotary_dim()) + ", beginning at " + std::to_string(in_at) + " and " +
@@ -68,7 +69,8 @@ class GpuRotate : public GpuWith<std::tuple<DType, Pairing, Direction>> {
     const Table table = random_table(random, tokens, rotary_dim / 2, pairing, rows);
     const Layout to = random_layout(random, batch, tokens, heads, head_dim);
     if (random() % 2 == 0) return check_in_place(random, dtype, to, table, direction);
-    check_out_of_place(random, dtype, random_layout(random, batch, tokens, heads, head_dim, true), to, table, direction);
+    check_out_of_place(random, dtype, random_layout(random, batch, tokens, heads, head_dim, true), to, table,
+                       direction);
   }
 };
 
@@ -109,7 +111,8 @@ std::string grid_name(const ::testing::TestParamInfo<GpuRotate::ParamType>& p) {
   return std::string(name(std::get<0>(p.param))) + "_" + name(std::get<1>(p.param)) +
          (std::get<2>(p.param) == Direction::backward ? "_backward" : "_forward");
 }
-const auto grid = ::testing::Combine(::testing::ValuesIn(dtypes), ::testing::ValuesIn(pairings), ::testing::ValuesIn(directions));
+const auto grid =
+    ::testing::Combine(::testing::ValuesIn(dtypes), ::testing::ValuesIn(pairings), ::testing::ValuesIn(directions));
 INSTANTIATE_TEST_SUITE_P(Grid, GpuRotate, grid, grid_name);
 
 // ---- q and k ----

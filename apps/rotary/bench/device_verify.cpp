@@ -73,7 +73,7 @@ std::int64_t elements_of(const Cell& cell, const std::vector<Row>& rows) {
 }
 
 std::vector<std::byte> rotated(const Cell& cell, const std::vector<std::byte>& heads, std::int64_t count,
-                              const Table& table) {
+                               const Table& table) {
   std::vector<std::byte> out(heads.size());
   const Layout layout = thd(table.tokens(), count, cell.head_dim);
   reference::rotate(ConstHeads(heads.data(), cell.dtype, layout), Heads{out.data(), cell.dtype, layout}, table);

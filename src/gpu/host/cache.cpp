@@ -34,7 +34,8 @@ std::int64_t checked_span(const char* operation, const Cache& cache, std::size_t
   for (const Dimension& d : dimensions(cache)) {
     if (d.count == 1) continue;
     if (d.stride < 0) {
-      fail(Code::SHAPE, operation, std::string("the cache's ") + d.name + " must not be negative but got " + text(d.stride));
+      fail(Code::SHAPE, operation,
+           std::string("the cache's ") + d.name + " must not be negative but got " + text(d.stride));
     }
     if (d.stride < extent) {
       fail(Code::SHAPE, operation,
@@ -56,7 +57,8 @@ std::int64_t checked_span(const char* operation, const Cache& cache, std::size_t
 void check_end(const char* operation, const char* what, const void* data, std::int64_t bytes) {
   const auto address = reinterpret_cast<std::uintptr_t>(data);
   if (address + static_cast<std::uintptr_t>(bytes) >= address) return;
-  fail(Code::SHAPE, operation, std::string(what) + " must end inside the address space but spans " + text(bytes) + " bytes");
+  fail(Code::SHAPE, operation,
+       std::string(what) + " must end inside the address space but spans " + text(bytes) + " bytes");
 }
 
 void check_scale(const char* operation, const char* what, float scale) {
@@ -68,7 +70,8 @@ void check_scale(const char* operation, const char* what, float scale) {
 
 void check_cache(const char* operation, const Cache& cache, const ConstHeads& k) {
   if (cache.type > CacheType::f8_e4m3) {
-    fail(Code::DTYPE, operation, "the cache must be same or f8_e4m3 but got value " + text(static_cast<int>(cache.type)));
+    fail(Code::DTYPE, operation,
+         "the cache must be same or f8_e4m3 but got value " + text(static_cast<int>(cache.type)));
   }
   if (cache.pages < 1 || cache.page_size < 1) {
     fail(Code::SHAPE, operation,
@@ -141,7 +144,7 @@ Layout layout_of(const Cache& cache) noexcept {
 }
 
 void check_disjoint(const char* operation, std::span<const Part> written, const Cache& cache, const Slots& slots,
-                 std::int64_t tokens) {
+                    std::int64_t tokens) {
   if (slots.slot != nullptr) {
     check_disjoint(operation, written, values("the slot mapping", slots.slot, tokens));
   } else {

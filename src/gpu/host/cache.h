@@ -19,6 +19,7 @@ std::size_t element_bytes(const Cache&, DType) noexcept;
 
 // What is written must not overlap slots and scales. slots.indices is left out: its length is only known on the device.
 // Throws ALIAS.
-void check_disjoint(const char* operation, std::span<const Part> written, const Cache&, const Slots&, std::int64_t tokens);
+void check_disjoint(const char* operation, std::span<const Part> written, const Cache&, const Slots&,
+                    std::int64_t tokens);
 
 }  // namespace rotary::gpu

@@ -5,9 +5,9 @@
 #include <span>
 #include <string>
 
-#include "overlap.h"
 #include "cache.h"
 #include "jobs.h"
+#include "overlap.h"
 #include "pointers.h"
 #include "rotate/checks.h"
 
@@ -26,7 +26,8 @@ void check_norm(const char* operation, const char* what, const Norm& norm) {
     check_aligned(operation, (std::string(what) + "'s weight").c_str(), norm.weight, size_of(norm.dtype));
   }
   if (!std::isfinite(norm.eps) || norm.eps < 0) {
-    fail(Code::VALUE, operation, std::string(what) + "'s eps must be finite and not negative but got " + number(norm.eps));
+    fail(Code::VALUE, operation,
+         std::string(what) + "'s eps must be finite and not negative but got " + number(norm.eps));
   }
 }
 
@@ -35,7 +36,8 @@ void check_kv(const char* operation, const ConstHeads& k, const ConstHeads& v) {
   check_readable(operation, "k", k);
   check_readable(operation, "v", v);
   if (k.dtype != v.dtype) {
-    fail(Code::DTYPE, operation, std::string("k and v must have one dtype but got ") + name(k.dtype) + " and " + name(v.dtype));
+    fail(Code::DTYPE, operation,
+         std::string("k and v must have one dtype but got ") + name(k.dtype) + " and " + name(v.dtype));
   }
   if (!same_shape(k.layout, v.layout)) {
     fail(Code::SHAPE, operation, "v must have the shape of k, " + shape(k.layout) + ", but got " + shape(v.layout));
@@ -45,10 +47,12 @@ void check_kv(const char* operation, const ConstHeads& k, const ConstHeads& v) {
 void check_q_and_k(const char* operation, const ConstHeads& q, const ConstHeads& k) {
   const Layout &a = q.layout, &b = k.layout;
   if (q.dtype != k.dtype) {
-    fail(Code::DTYPE, operation, std::string("q and k must have one dtype but got ") + name(q.dtype) + " and " + name(k.dtype));
+    fail(Code::DTYPE, operation,
+         std::string("q and k must have one dtype but got ") + name(q.dtype) + " and " + name(k.dtype));
   }
   if (a.batch != b.batch || a.tokens != b.tokens || a.head_dim != b.head_dim) {
-    fail(Code::SHAPE, operation, "q and k must have one batch, tokens and head_dim but got " + shape(a) + " and " + shape(b));
+    fail(Code::SHAPE, operation,
+         "q and k must have one batch, tokens and head_dim but got " + shape(a) + " and " + shape(b));
   }
 }
 
@@ -56,8 +60,8 @@ void check_q_and_k(const char* operation, const ConstHeads& q, const ConstHeads&
 
 // Collects what a call writes and checks that none of it is read or written as other heads. q against q_out has been
 // checked: they may be the same.
-void check_writes(const char* operation, const ConstHeads* q, const Heads* q_out, const ConstHeads& k, const ConstHeads& v,
-                  const Cache& cache, Writes& written) {
+void check_writes(const char* operation, const ConstHeads* q, const Heads* q_out, const ConstHeads& k,
+                  const ConstHeads& v, const Cache& cache, Writes& written) {
   const bool with_q = q != nullptr && has_elements(q->layout);
   if (with_q) written.add(part_of("q_out", *q_out));
   if (!has_elements(k.layout)) return;
@@ -86,7 +90,7 @@ void check_weight(const char* operation, std::span<const Part> written, const ch
 
 // Nor what says where k and v go.
 void check_slots_written(const char* operation, std::span<const Part> written, const ConstHeads& k, const Cache& cache,
-                  const Slots& slots) {
+                         const Slots& slots) {
   if (!has_elements(k.layout)) return;
   check_disjoint(operation, written, cache, slots, product(k.layout.batch, k.layout.tokens));
 }

@@ -71,8 +71,7 @@ void replace(Block& old, Block block) {
 
 Table::Table() noexcept = default;
 Table::~Table() = default;
-Table::Table(Table&& other) noexcept
-    : memory_(std::move(other.memory_)), rows_(std::exchange(other.rows_, {})) {}
+Table::Table(Table&& other) noexcept : memory_(std::move(other.memory_)), rows_(std::exchange(other.rows_, {})) {}
 Table& Table::operator=(Table&& other) noexcept {
   Table taken(std::move(other));
   memory_.swap(taken.memory_);

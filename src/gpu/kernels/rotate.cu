@@ -163,7 +163,8 @@ bool in_place(const Side& side) { return side.heads > 0 && side.in == side.out; 
 std::uint64_t alignment(const Side& side, const RotateJob& job, int element) {
   if (side.heads == 0) return 0;
   const std::int64_t sizes[3] = {job.batch, job.tokens, side.heads};
-  return alignment_of(side.in, side.in_stride, sizes, element) | alignment_of(side.out, side.out_stride, sizes, element);
+  return alignment_of(side.in, side.in_stride, sizes, element) |
+         alignment_of(side.out, side.out_stride, sizes, element);
 }
 
 // a * b, at most max.

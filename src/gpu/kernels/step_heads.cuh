@@ -34,8 +34,8 @@ struct Row {
   std::byte* out = nullptr;
   std::int64_t in_step = 0, out_step = 0;
   std::int64_t angles = 0;  // the row of the table, or of the positions
-  Scale scale;               // f8
-  bool exists = false;       // where it goes
+  Scale scale;              // f8
+  bool exists = false;      // where it goes
 };
 
 // Of this lane.
@@ -144,7 +144,7 @@ __device__ inline bool stays(const StepJob& job, Role role, const UnitPlaces& at
 
 template <DType Type>
 __device__ inline void load_cos_sin(const StepJob& job, const StepShape& shape, const Row& row, const UnitPlaces& at,
-                                  UnitCosSin<Type>& to) {
+                                    UnitCosSin<Type>& to) {
   if (job.by.cos != nullptr) {
     load_cos_sin<Type, true>(job.by, row.angles, at.pairs, job.pairs, shape.row_vectors, 0, to);
   } else {

@@ -3,7 +3,7 @@
 // The head is cut into vectors of P elements, 16 bytes of its dtype (P = 4 for f32, else 8): vector j has elements
 // [j P, (j + 1) P), the last may be short. 64 partial sums start at +0. Element d, in ascending order, goes to partial
 // sum (d / P) mod 64 by p = fma(x, x, p). Then for step = 1, 2, 4, 8, 16, 32 each partial sum i that is a multiple of
-// 2 step becomes p[i] + p[i + step]; p[0] is the sum. In plain C++:
+// 2 step becomes p[i] + p[i + step]; p[0] is the sum. As a loop:
 //
 //   float p[64] = {};
 //   for (int d = 0; d < head_dim; ++d) p[d / P % 64] = std::fma(x[d], x[d], p[d / P % 64]);

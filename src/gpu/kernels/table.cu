@@ -175,7 +175,8 @@ __device__ inline void store(const TableJob& job, std::int64_t row, int pair, co
   job.sin[to] = job.frequencies.clockwise ? -x.sin : x.sin;
 }
 
-// A second pass over the rows, for those that the fast path leaves open. A function of its own: it needs many registers.
+// A second pass over the rows, for those that the fast path leaves open. A function of its own: it needs many
+// registers.
 __device__ __noinline__ void settle(const TableJob& job, Share share) {
   const Limbs turns(job.frequencies, share.pair);
   for (std::int64_t row = share.row; row < job.positions.rows; row += share.step) {
@@ -219,8 +220,7 @@ void launch_table(const TableJob& job, Stream stream) {
   const std::int64_t rows_of_block = pairs < max_threads ? max_threads / pairs : 1;
   const std::int64_t threads = pairs < max_threads ? rows_of_block * pairs : max_threads;
   const std::int64_t slices = ceil_div(pairs, threads);
-  const std::int64_t blocks_of_rows =
-      std::clamp<std::int64_t>(max_blocks / slices, 1, ceil_div(rows, rows_of_block));
+  const std::int64_t blocks_of_rows = std::clamp<std::int64_t>(max_blocks / slices, 1, ceil_div(rows, rows_of_block));
   launch(fill_rows, dim3(static_cast<unsigned>(blocks_of_rows * slices)), dim3(static_cast<unsigned>(threads)), stream,
          job, static_cast<unsigned>(slices));
 }

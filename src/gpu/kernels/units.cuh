@@ -167,7 +167,7 @@ __device__ inline std::int64_t position_at(const PositionArrays& positions, std:
 // row: batch row * by.batch_rows + token. sign: 1 << 31 flips that of sin. Pairs that are not there: any values.
 template <DType Type, bool WithTable>
 __device__ inline void load_cos_sin(const RotationArrays& by, std::int64_t row, UnitPairs unit, int pairs, bool vectors,
-                                  std::uint32_t sign, UnitCosSin<Type>& to) {
+                                    std::uint32_t sign, UnitCosSin<Type>& to) {
   constexpr int half = lanes<Type> / 2;
   if constexpr (WithTable) {
     const float* cos = by.cos + row * pairs;
