@@ -49,7 +49,7 @@ std::string shape_text(at::IntArrayRef shape) {
 
 // ---- names ---------------------------------------------------------------------------------------
 
-bool is_buffer(std::string_view name, std::initializer_list<std::string_view> more) {
+bool is_buffer(std::string_view name, std::span<const std::string_view> more) {
   const auto ends_name = [&](std::string_view end) {
     return name == end || (name.ends_with(end) && name[name.size() - end.size() - 1] == '.');
   };

@@ -6,9 +6,9 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <initializer_list>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -39,7 +39,7 @@ class Checkpoint {
 
 // Whether the name is that of a mask or a table which real files carry next to the weights and which is computed anew:
 // it ends in one that any family may have, or in one of `more`.
-bool is_buffer(std::string_view name, std::initializer_list<std::string_view> more = {});
+bool is_buffer(std::string_view name, std::span<const std::string_view> more = {});
 
 // Between torch and files: f32, f16, bf16, f64, int64, int32, int16, int8, uint8, bool. Throws DTYPE.
 rotary::Tensor file_tensor(std::string name, const at::Tensor&);

@@ -40,8 +40,7 @@ std::vector<std::string_view> words(std::string_view list) {
 }
 
 // Tables that some families keep as well; the decoder computes them.
-constexpr std::initializer_list<std::string_view> own_buffers = {"attn.bias", "embed_positions.weight",
-                                                                 "embed_positions"};
+constexpr std::string_view own_buffers[] = {"attn.bias", "embed_positions.weight", "embed_positions"};
 
 // ---- the tensors of a family ---------------------------------------------------------------------
 

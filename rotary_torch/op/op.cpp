@@ -139,8 +139,10 @@ void core_into(const Tensor& out, const Tensor& in, const Tensor& cos, const Ten
   if (call.first > 0 && !out.is_same(in)) {
     out.narrow(-1, 0, call.first).copy_(in.narrow(-1, 0, call.first));
   }
+  // In place, rows that lie in x's own storage would change while they are read.
+  const auto lasting = [&](const Tensor& t) { return out.is_same(in) && t.is_alias_of(out) ? t.clone() : t; };
   translated([&] {
-    const BorrowedTable rows(cos, sin, call.pairing);
+    const BorrowedTable rows(lasting(cos), lasting(sin), call.pairing);
     rotary::rotate(rotary::slice(from, first, block), rotary::slice(to, first, block), rows.table,
                    {call.direction, threads()});
   });
@@ -236,8 +238,8 @@ constexpr Direction other(Direction direction) {
   return direction == Direction::backward ? Direction::forward : Direction::backward;
 }
 
-// rotate and rotate_backward: each is the other's gradient in x, and both have the same gradient in the
-// table, with the roles of the input and the incoming gradient exchanged.
+// rotate and rotate_backward: each is the other's gradient in x, and both have the same gradient in the table, with the
+// roles of the input and the incoming gradient exchanged.
 template <Direction direction>
 struct Rotation : torch::autograd::Function<Rotation<direction>> {
   static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& cos, const Tensor& sin,

@@ -147,6 +147,15 @@ TEST(Op, TorchThreadsShareTheWork) {
   at::set_num_threads(before);
 }
 
+TEST(Op, InPlaceATableInTheSameStorageIsReadAsItWas) {
+  const Tensor x = torch::randn({1, 4, 2, 8});
+  const TableTensors inside{x.view(-1).narrow(0, 0, 16).view({4, 4}), x.view(-1).narrow(0, 40, 16).view({4, 4}),
+                            Pairing::half};
+  const Tensor expected = rotate(x, inside, Dims::bthd);
+  rotate_(x, inside, Dims::bthd);
+  EXPECT_TRUE(torch::equal(x, expected));
+}
+
 TEST(Op, RefusesATableWhosePairingNobodySet) {
   const TableTensors rows = tensors(table_of(plain_rope(8), 0, 4));
   const TableTensors unset{.cos = rows.cos, .sin = rows.sin};
