@@ -53,7 +53,8 @@ class ScalingReader {
 
   // Keys that files carry and that turn nothing.
   void read_known_extras() {
-    if (keys_.has("original_max_position_embeddings") && !scalings::has_key(kind_, "original_max_position_embeddings")) {
+    if (keys_.has("original_max_position_embeddings") &&
+        !scalings::has_key(kind_, "original_max_position_embeddings")) {
       trained_in_keys();
       note(keys_.path_of("original_max_position_embeddings") + " is not used by rope_type " + context_.rope.type);
     }
