@@ -71,10 +71,7 @@ TEST_F(Apply, each_pairing_turns_its_own_pairs) {
 
 TEST_F(Apply, it_equals_the_reference_for_every_dtype_and_direction) {
   const std::string config = small_llama();
-  Rope rope;
-  rope.head_dim = 4;
-  rope.base = 100;
-  rope.pairing = Pairing::half;
+  const Rope rope{.head_dim = 4, .base = 100, .pairing = Pairing::half};
   const Table table(frequencies(rope), positions(-2, 5));
   for (const ElementType type : {ElementType::f32, ElementType::f16, ElementType::bf16}) {
     std::vector<std::uint16_t> words16(5 * 3 * 4 * (type == ElementType::f32 ? 2 : 1));

@@ -63,7 +63,8 @@ TEST_F(CliFormats, apply_and_inspect_say_how_other_files_are_converted) {
 }
 
 TEST_F(CliFormats, an_error_in_a_config_names_the_file) {
-  const std::string config = write_config("heads.json", R"("model_type": "llama", "num_attention_heads": "32")");
+  const std::string config = write_config(
+      "heads.json", R"("model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": "32")");
   expect_said({"inspect", config}, "CONFIG_VALUE", "[read_config] " + config + ": num_attention_heads must be");
   write_text(path("broken.json"), "{");
   expect_said({"inspect", path("broken.json")}, "JSON", path("broken.json") + ": ");

@@ -21,8 +21,8 @@ std::vector<float> some_values(std::int64_t heads, int head_dim, float seed) {
 }
 
 struct QK {
-  explicit QK(int head_dim)
-      : head_dim(head_dim), q(some_values(q_heads, head_dim, -0.5F)), k(some_values(k_heads, head_dim, 0.25F)) {}
+  explicit QK(int width)
+      : head_dim(width), q(some_values(q_heads, width, -0.5F)), k(some_values(k_heads, width, 0.25F)) {}
   Heads heads_of_q() { return heads(q, thd(tokens, q_heads, head_dim)); }
   Heads heads_of_k() { return heads(k, thd(tokens, k_heads, head_dim)); }
   int head_dim;

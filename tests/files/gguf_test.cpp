@@ -96,7 +96,7 @@ TEST(Gguf, EveryDefaultTakenIsANote) {
 }
 
 TEST(Gguf, AnUnknownArchitectureAsksForAPairing) {
-  expect_error("MODEL_TYPE", "--pairing", [] { read_bytes(gguf_file("made-up")); });
+  expect_error("MODEL_TYPE", "no pairing is given", [] { read_bytes(gguf_file("made-up")); });
   const Model model = read_bytes(gguf_file("made-up"), {Pairing::interleaved});
   EXPECT_EQ(config_test::only(model).rope.pairing, Pairing::interleaved);
 }

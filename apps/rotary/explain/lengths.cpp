@@ -67,9 +67,8 @@ struct Errors {
 
 // The largest error of a cosine over all pairs, against double precision.
 Errors largest_errors(const Frequencies& speeds, std::int64_t position) {
-  const std::vector<std::int64_t> positions{position};
-  const Table exact(speeds, Pairing::half, positions);
-  const Table float32(speeds, Pairing::half, positions, Angles::float32);
+  const Table exact(speeds, position);
+  const Table float32(speeds, position, Angles::float32);
   Errors errors;
   for (std::size_t i = 0; i < pairs; ++i) {
     const double truth = std::cos(static_cast<double>(position) * speeds.inv_freq[i]);
@@ -128,9 +127,8 @@ Page explain_precision() {
       poor.)");
   const double speed = speeds.inv_freq[1];
   const float product = 131071.0F * speeds.inv_freq_float32[1];
-  const std::vector<std::int64_t> far{131071};
-  const Table exact(speeds, Pairing::half, far);
-  const Table float32(speeds, Pairing::half, far, Angles::float32);
+  const Table exact(speeds, 131071);
+  const Table float32(speeds, 131071, Angles::float32);
   page.say("Pair 1 of a head of 128 elements with base 10000, at that position:");
   page.table(
       {"", "exact", "float32"},
