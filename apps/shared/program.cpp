@@ -35,7 +35,7 @@ std::vector<std::string> command_words(int argc, char** argv) {
 
 int fail(Code code, std::string_view sentence) {
   // One write: processes that share a terminal, as under mpirun, do not mix their lines.
-  std::cerr << "error: " + std::string(code) + ": " + printable(sentence) + "\n";
+  std::cerr << "error: " + std::string(name(code)) + ": " + printable(sentence) + "\n";
   return 1;
 }
 

@@ -5,6 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include "rotary/error.h"
+
 namespace CLI {
 class App;
 }
@@ -19,7 +21,7 @@ int run_program(CLI::App& app, const std::vector<std::string>& words);
 // number would be read as an option.
 std::vector<std::string> command_words(int argc, char** argv);
 
-int fail(Code code, std::string_view sentence);      // prints, returns 1
+int fail(Code code, std::string_view sentence);                  // prints, returns 1
 int fail_usage(const CLI::App& app, std::string_view sentence);  // prints, returns 2
 
 // Ctrl-C: a command that stops early and has saved its work throws this; nothing is printed.
