@@ -115,7 +115,8 @@ TEST_F(Cli, inspect_prints_the_values_of_the_scaling) {
     const Json& rope = json.at("ropes")[0];
     const Json values = rope.at("scaling_parameters");
     for (const auto& origin : rope.at("origins").items()) {
-      if (origin.key().starts_with("scaling.")) EXPECT_TRUE(values.contains(origin.key().substr(8))) << origin.key();
+      if (!origin.key().starts_with("scaling.")) continue;
+      EXPECT_TRUE(values.contains(origin.key().substr(8))) << origin.key();
     }
     return values;
   };

@@ -342,7 +342,7 @@ TEST(FrequencyErrors, AScalingThatIsUnknownIsToldAllNames) {
       parse_scaling(word);
       ADD_FAILURE() << word;
     } catch (const Error& error) {
-      EXPECT_EQ(std::string(error.code()) + ": " + error.what(),
+      EXPECT_EQ(std::string(name(error.code())) + ": " + error.what(),
                 "SCALING: [parse_scaling] a scaling must be default, linear, ntk, ntk_fixed, dynamic, yarn, longrope, "
                 "llama3 or proportional but got '" +
                     word + "'");
