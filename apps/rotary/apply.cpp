@@ -120,8 +120,8 @@ void report(const Options& options, const TensorFile& file, const std::vector<Te
             const TableSource& tables) {
   for (const std::string& line : tables.notes()) std::cout << printable(line) << '\n';
   for (const Tensor& tensor : file.tensors) {
-    const bool turned = std::find(rotated.begin(), rotated.end(), &tensor) != rotated.end();
-    std::cout << (turned ? options.backward ? "rotated backward  " : "rotated  " : "copied   ")
+    const bool is_rotated = std::find(rotated.begin(), rotated.end(), &tensor) != rotated.end();
+    std::cout << (is_rotated ? options.backward ? "rotated backward  " : "rotated  " : "copied   ")
               << (tensor.name.empty() ? "" : printable(tensor.name) + "  ") << rotary::name(tensor.type) << ' '
               << shape_text(tensor.shape) << '\n';
   }

@@ -70,7 +70,7 @@ void check_device(const Options& options, const bench::Choice& choice) {
     throw UsageError("--cache is for --op append and --op norm_append");
   }
   if (appending && choice.kv_heads == 0) throw UsageError("--op append and --op norm_append need a k: no --kv-heads 0");
-  if (options.in_place && choice.op && choice.pairing && bench::only_apart(*choice.op, *choice.pairing)) {
+  if (options.in_place && choice.op && choice.pairing && bench::only_out_of_place(*choice.op, *choice.pairing)) {
     throw UsageError("--op norm_append turns interleaved_to_half out of place only: no --in-place");
   }
   if (options.no_table && choice.op == Op::table) throw UsageError("--op table makes a table: no --no-table");
@@ -269,7 +269,7 @@ void add_shape_options(CLI::App& command, Options& options) {
 constexpr const char* footer =
     "A shape by flags is one cell; without one the small grid is measured. Beside --grid or --filter a flag sets its\n"
     "key in every cell that has it. small: a few telling cells, some 10 seconds. full: dtype x pairing x place x\n"
-    "1, 64, 2048, 8192 tokens x bthd, bhtd x head_dim 64, 80, 96, 128, 256 and 96 with 24 turning x 1 and all\n"
+    "1, 64, 2048, 8192 tokens x bthd, bhtd x head_dim 64, 80, 96, 128, 256 and 96 with 24 rotating x 1 and all\n"
     "threads, and beside them backward, fused and tables: about 1400 cells, some 7 minutes.\n"
     "GB/s counts q and k, read and written; in place what turns only. The ceiling is the time to move the same\n"
     "cache lines in the same memory, in turn with the work: in place an update, else the better of a copy and a\n"

@@ -70,23 +70,23 @@ std::size_t columns(std::string_view text) {
   return sum;
 }
 
-std::string shorten(std::string_view text, std::size_t most_columns) {
-  if (columns(text) <= most_columns) return std::string(text);
+std::string shorten(std::string_view text, std::size_t max_columns) {
+  if (columns(text) <= max_columns) return std::string(text);
   std::string_view rest = text;
   std::size_t used = 1;  // the ellipsis
   std::size_t kept = 0;  // bytes
   while (!rest.empty()) {
     used += columns_of(next_character(rest));
-    if (used > most_columns) break;
+    if (used > max_columns) break;
     kept = text.size() - rest.size();
   }
   return std::string(text.substr(0, kept)) + "…";
 }
 
-std::string pad_columns(std::string_view text, std::size_t most_columns) {
+std::string pad_columns(std::string_view text, std::size_t max_columns) {
   std::string padded(text);
   const std::size_t used = columns(text);
-  if (used < most_columns) padded.append(most_columns - used, ' ');
+  if (used < max_columns) padded.append(max_columns - used, ' ');
   return padded;
 }
 

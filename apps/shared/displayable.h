@@ -14,7 +14,7 @@ std::string displayable(std::string_view text);
 // Of what displayable gives:
 char32_t next_character(std::string_view& text);  // takes the first character off; text is not empty
 std::size_t columns(std::string_view text);       // of a terminal: 2 for a wide character, 0 for a combining one
-std::string shorten(std::string_view text, std::size_t most_columns);      // "a long na…"
-std::string pad_columns(std::string_view text, std::size_t most_columns);  // text, then spaces
+std::string shorten(std::string_view text, std::size_t max_columns);      // "a long na…"
+std::string pad_columns(std::string_view text, std::size_t max_columns);  // text, then spaces
 
 }  // namespace rotary::cli

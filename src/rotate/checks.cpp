@@ -231,7 +231,7 @@ void split_v(Jobs& jobs, std::int64_t head_stride, const Layout& l, std::int64_t
 }
 
 // Nothing that the one writes may be read or written by the other.
-void check_apart(const char* operation, const Job& q, const Job& k) {
+void check_disjoint(const char* operation, const Job& q, const Job& k) {
   if (q.rows() == 0 || k.rows() == 0) return;
   const bool q_moves = q.in != q.out, k_moves = k.in != k.out;
   const char *q_out = q_moves ? "q_out" : "q", *k_out = k_moves ? "k_out" : "k";
@@ -252,7 +252,7 @@ void check_each(const char* operation, const X& q, const Heads& q_out, const X& 
   if (q.layout.batch != k.layout.batch) {
     fail(Code::SHAPE, operation, "q and k must have one batch but got " + text(q.layout.batch) + " and " + text(k.layout.batch));
   }
-  check_apart(operation, jobs.q, jobs.k);
+  check_disjoint(operation, jobs.q, jobs.k);
 }
 
 Jobs jobs_by(const Table& table) {

@@ -48,12 +48,12 @@ ROTARY_DEVICE Fraction<N> quarter_pi_fraction() noexcept {
 // |cos| and |sin| of m 2^exponent, each within 2^8 ulp, and their signs. Error in ulp: the turns 2, as eighths 17, the
 // angle x 16, its square 26, and what the series add to that stays below 64.
 template <int N>
-struct Turned {
+struct Rotated {
   Fraction<N> cos, sin;
   bool cos_negative, sin_negative;
 };
 template <int N>
-ROTARY_DEVICE Turned<N> turn(Wide m, int exponent) noexcept {
+ROTARY_DEVICE Rotated<N> turn(Wide m, int exponent) noexcept {
   Fraction<N> phase = turns<N>(m, exponent);
   const unsigned octant = static_cast<unsigned>(phase.limb[N - 1] >> 61);
   const unsigned quadrant = (octant + 1) / 2 % 4;
@@ -67,7 +67,7 @@ ROTARY_DEVICE Turned<N> turn(Wide m, int exponent) noexcept {
   const bool swap = (quadrant & 1) != 0;
   const bool c_negative = quadrant == 1 || quadrant == 2;
   const bool s_negative = quadrant == 2 || quadrant == 3;
-  return swap ? Turned<N>{s, c, c_negative != below, s_negative} : Turned<N>{c, s, c_negative, s_negative != below};
+  return swap ? Rotated<N>{s, c, c_negative != below, s_negative} : Rotated<N>{c, s, c_negative, s_negative != below};
 }
 
 // value * factor 2^exponent, if every number within 2^8 ulp of value rounds to the same; *decided says so.
@@ -104,7 +104,7 @@ ROTARY_DEVICE inline float with_sign(float magnitude, bool negative) noexcept {
 template <int N>
 ROTARY_DEVICE bool attempt(Wide m, int exponent, bool negative, const Dyadic& factor, const Format& format,
                            CosSin* out) noexcept {
-  const Turned<N> t = turn<N>(m, exponent);
+  const Rotated<N> t = turn<N>(m, exponent);
   bool cos_decided, sin_decided;
   const float c = scaled(t.cos, factor, format, &cos_decided);
   const float s = scaled(t.sin, factor, format, &sin_decided);

@@ -11,7 +11,7 @@
 namespace rotary {
 namespace {
 
-constexpr int most_axes = std::numeric_limits<std::uint8_t>::max() + 1;
+constexpr int max_axes = std::numeric_limits<std::uint8_t>::max() + 1;
 
 void check_sections(std::span<const int> sections, const std::string& operation) {
   std::int64_t pairs = 0;
@@ -37,7 +37,7 @@ void check_three(std::span<const int> sections, const std::string& operation) {
 }  // namespace
 
 std::vector<std::uint8_t> sectioned_axes(std::span<const int> sections) {
-  if (sections.empty() || sections.size() > most_axes) {
+  if (sections.empty() || sections.size() > max_axes) {
     throw Error(Code::SHAPE, "[sectioned_axes] there must be 1 to 256 sections but got " + std::to_string(sections.size()));
   }
   check_sections(sections, "sectioned_axes");
@@ -76,7 +76,7 @@ std::vector<std::uint8_t> ernie_axes(std::span<const int> height_width_time) {
 // b^(-2k/r), k = 0, 1, ...: the exponent index restarts and its denominator is r. Elements left over do not turn
 // (head_dim 80 and 3 axes: 78 turn).
 Rope axial(int head_dim, int axes, double base, Pairing pairing) {
-  if (axes < 1 || axes > most_axes) {
+  if (axes < 1 || axes > max_axes) {
     throw Error(Code::SHAPE, "[axial] axes must be in [1, 256] but got " + std::to_string(axes));
   }
   if (head_dim / axes < 2) {

@@ -65,7 +65,7 @@ ROTARY_DEVICE constexpr Fraction<N> operator/(const Fraction<N>& a, std::uint64_
   return result;
 }
 
-// 1 - a, one ulp too small: every bit turned.
+// 1 - a, one ulp too small: every bit inverted.
 template <int N>
 ROTARY_DEVICE constexpr Fraction<N> operator~(const Fraction<N>& a) noexcept {
   Fraction<N> result;

@@ -236,10 +236,10 @@ std::vector<Real<A>> inv_freq(const Llama3& s, const Pairs& pairs) {
 // taken in double, as transformers takes it: 0.35 of 200 elements are 70, though the double 0.35 is a little less.
 template <class A>
 std::vector<Real<A>> inv_freq(const Proportional& s, const Pairs& pairs) {
-  const auto turning = static_cast<std::size_t>(std::floor(s.fraction * pairs.r / 2));
+  const auto rotating = static_cast<std::size_t>(std::floor(s.fraction * pairs.r / 2));
   const auto factor = Real<A>(s.factor);
   return each<A>(pairs, Real<A>(pairs.base),
-                 [&](Real<A> period, std::size_t k) { return k < turning ? 1 / period / factor : Real<A>(0.0); });
+                 [&](Real<A> period, std::size_t k) { return k < rotating ? 1 / period / factor : Real<A>(0.0); });
 }
 
 // ---- attention factors, of the scalings whose row says that they have their own ----

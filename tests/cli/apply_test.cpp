@@ -38,7 +38,7 @@ class Apply : public Cli {
 const Strings base100 = {"--base", "100", "--pairing", "half"};
 
 // Pair (a, b) at a position, in double.
-void expect_turned(float got_a, float got_b, double a, double b, double angle) {
+void expect_rotated(float got_a, float got_b, double a, double b, double angle) {
   EXPECT_NEAR(got_a, a * std::cos(angle) - b * std::sin(angle), 1e-5);
   EXPECT_NEAR(got_b, b * std::cos(angle) + a * std::sin(angle), 1e-5);
 }
@@ -59,14 +59,14 @@ TEST_F(Apply, the_labml_rows_come_out) {
 TEST_F(Apply, each_pairing_turns_its_own_pairs) {
   write_input({floats("q", {1, 1, 4}, {1, 2, 3, 4})});
   const std::vector<float> half = rotated({"--base", "100", "--pairing", "half", "--positions", "3"});
-  expect_turned(half[0], half[2], 1, 3, 3);
-  expect_turned(half[1], half[3], 2, 4, 0.3);
+  expect_rotated(half[0], half[2], 1, 3, 3);
+  expect_rotated(half[1], half[3], 2, 4, 0.3);
   const std::vector<float> interleaved = rotated({"--base", "100", "--pairing", "interleaved", "--positions", "3"});
-  expect_turned(interleaved[0], interleaved[1], 1, 2, 3);
-  expect_turned(interleaved[2], interleaved[3], 3, 4, 0.3);
+  expect_rotated(interleaved[0], interleaved[1], 1, 2, 3);
+  expect_rotated(interleaved[2], interleaved[3], 3, 4, 0.3);
   const std::vector<float> moved = rotated({"--base", "100", "--pairing", "interleaved_to_half", "--positions", "3"});
-  expect_turned(moved[0], moved[2], 1, 2, 3);
-  expect_turned(moved[1], moved[3], 3, 4, 0.3);
+  expect_rotated(moved[0], moved[2], 1, 2, 3);
+  expect_rotated(moved[1], moved[3], 3, 4, 0.3);
 }
 
 TEST_F(Apply, it_equals_the_reference_for_every_dtype_and_direction) {
@@ -139,8 +139,8 @@ TEST_F(Apply, q_and_k_turn_and_the_rest_is_copied_bit_for_bit) {
     EXPECT_EQ(copy.type, tensor->type);
   }
   const std::vector<float> k = some_values(12);
-  const std::vector<float> turned = values_of(out.read("k"));
-  expect_turned(turned[8], turned[10], k[8], k[10], 2);
+  const std::vector<float> rotated = values_of(out.read("k"));
+  expect_rotated(rotated[8], rotated[10], k[8], k[10], 2);
   EXPECT_NE(values_of(out.read("q")), some_values(16));
 }
 
@@ -193,8 +193,8 @@ TEST_F(Apply, layouts_say_where_the_tokens_are) {
         for (int h = 0; h < 5; ++h) {
           const std::size_t a0 = element(c.stride, b, t, h, 0);
           const std::size_t a1 = element(c.stride, b, t, h, 1);
-          expect_turned(got[a0], got[a0 + 2], values[a0], values[a0 + 2], t);
-          expect_turned(got[a1], got[a1 + 2], values[a1], values[a1 + 2], 0.1 * t);
+          expect_rotated(got[a0], got[a0 + 2], values[a0], values[a0 + 2], t);
+          expect_rotated(got[a1], got[a1 + 2], values[a1], values[a1 + 2], 0.1 * t);
         }
       }
     }
@@ -251,14 +251,14 @@ TEST_F(Apply, elements_outside_the_block_keep_their_bits) {
     return rotated(all);
   };
   const std::vector<float> leading = with({"--rotary-dim", "4"});
-  expect_turned(leading[0], leading[2], 1, 3, 3);
+  expect_rotated(leading[0], leading[2], 1, 3, 3);
   EXPECT_EQ(std::memcmp(&leading[4], &values[4], 16), 0);
   const std::vector<float> middle = with({"--rotary-dim", "2", "--first", "3"});
-  expect_turned(middle[3], middle[4], 4, 5, 3);
+  expect_rotated(middle[3], middle[4], 4, 5, 3);
   EXPECT_EQ(std::memcmp(&middle[0], &values[0], 12), 0);
   EXPECT_EQ(std::memcmp(&middle[5], &values[5], 12), 0);
   const std::vector<float> trailing = with({"--first", "6"});
-  expect_turned(trailing[6], trailing[7], 7, 8, 3);
+  expect_rotated(trailing[6], trailing[7], 7, 8, 3);
   EXPECT_EQ(std::memcmp(&trailing[0], &values[0], 24), 0);
 }
 
@@ -271,8 +271,8 @@ TEST_F(Apply, mla_heads_may_be_whole_or_the_bare_rotary_block) {
   write_input({floats("q", {1, 1, 1, 12}, q), floats("k", {1, 1, 1, 4}, {q[8], q[9], q[10], q[11]})});
   const std::vector<float> whole = rotated({config, "--pairing", "half"}, {"--positions", "3"});
   EXPECT_EQ(std::memcmp(whole.data(), q.data(), 32), 0);
-  expect_turned(whole[8], whole[10], q[8], q[10], 3);
-  expect_turned(whole[9], whole[11], q[9], q[11], 0.3);
+  expect_rotated(whole[8], whole[10], q[8], q[10], 3);
+  expect_rotated(whole[9], whole[11], q[9], q[11], 0.3);
   const std::vector<float> bare = values_of(read_tensor("out.safetensors", "k"));
   EXPECT_TRUE(std::equal(bare.begin(), bare.end(), whole.begin() + 8));
   write_input({floats("q", {1, 1, 1, 8}, some_values(8))});
@@ -288,7 +288,7 @@ TEST_F(Apply, positions_may_differ_per_batch_row) {
   const std::vector<float> got = rotated(base100, {"--positions", path("p.npy")});
   const double positions[] = {5, 6, -7, 100};
   for (std::size_t row = 0; row < 4; ++row) {
-    expect_turned(got[4 * row], got[4 * row + 2], values[4 * row], values[4 * row + 2], positions[row]);
+    expect_rotated(got[4 * row], got[4 * row + 2], values[4 * row], values[4 * row + 2], positions[row]);
   }
   write_npy(path("p.npy"), make_tensor<std::int64_t>("", ElementType::i64, {3, 2}, {1, 2, 3, 4, 5, 6}));
   expect_error(words(base100, {"--positions", path("p.npy")}), "SHAPE");
@@ -361,7 +361,7 @@ TEST_F(Apply, an_npy_goes_in_and_out) {
   expect_success(to("r.npy"));
   const std::vector<float> got = values_of(read_npy(path("r.npy")));
   EXPECT_EQ(got[0], 1);
-  expect_turned(got[2], got[3], 3, 4, 1);
+  expect_rotated(got[2], got[3], 3, 4, 1);
   expect_error(to("r.safetensors"), "FORMAT");
   expect_usage(to("r.npy", {"--tensor", "q"}));
   write_npy(path("q.npy"), make_tensor<double>("", ElementType::f64, {2, 1, 2}, {1, 2, 3, 4}));

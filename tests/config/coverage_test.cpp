@@ -268,10 +268,10 @@ TEST(ConfigCoverage, a_base_at_the_top_beats_the_one_in_dbrx_attn_config) {
 TEST(ConfigCoverage, mistral4_turns_its_rope_block_whatever_the_top_says) {
   const std::string keys = R"({"model_type": "mistral4", "hidden_size": 4096, "num_hidden_layers": 2,
     "num_attention_heads": 32, "partial_rotary_factor": 0.75)";
-  const Model usual = parse_config(keys + "}");
-  EXPECT_EQ(only(usual).rope.rotary_dim, 64);
-  EXPECT_NEAR(inv_freq(only(usual)).back(), 1.04181367532874e-06, 4e-12);
-  EXPECT_TRUE(noted(usual, "partial_rotary_factor is not read"));
+  const Model default_value = parse_config(keys + "}");
+  EXPECT_EQ(only(default_value).rope.rotary_dim, 64);
+  EXPECT_NEAR(inv_freq(only(default_value)).back(), 1.04181367532874e-06, 4e-12);
+  EXPECT_TRUE(noted(default_value, "partial_rotary_factor is not read"));
   const Model linear = parse_config(keys + R"(, "rope_theta": 50000.0, "rope_parameters": {"rope_type": "linear",
     "factor": 2.0}})");
   expect_close(inv_freq(only(linear)), {0.5, 0.3565555512905121, 0.2542637288570404});

@@ -38,7 +38,7 @@ std::vector<float> usual_input(std::size_t size) {
   return x;
 }
 
-std::vector<float> turned(const Rope& rope, std::int64_t position, std::vector<float> x, Angles angles) {
+std::vector<float> rotated(const Rope& rope, std::int64_t position, std::vector<float> x, Angles angles) {
   const Table table(frequencies(rope), position, angles);
   rotate(heads(x, thd(1, 1, static_cast<int>(x.size()))), table);
   return x;
@@ -123,8 +123,8 @@ TEST(Clockwise, IsHowNanochatTurns) {
       -1.63066328F, 0.696193278F,  -0.579210222F, -0.906865954F, 0.708689094F,  1.67969978F,  -0.0633026063F,
       -1.47350025F, 0.631363809F,  0.186992884F,  1.29438972F,   0.0077867806F, -1.97014582F, 0.465913713F,
       -1.30021727F, 1.0613395F,    -0.610071659F, 1.68393219F};
-  expect_near(turned(rope, 29, usual_input(32), Angles::float32), wanted, 5e-7F);
-  expect_near(turned(rope, 29, usual_input(32), Angles::exact), wanted, 2e-6F);
+  expect_near(rotated(rope, 29, usual_input(32), Angles::float32), wanted, 5e-7F);
+  expect_near(rotated(rope, 29, usual_input(32), Angles::exact), wanted, 2e-6F);
 }
 
 // ---- given frequencies ----
@@ -253,7 +253,7 @@ TEST_F(LearnedFiles, ACheckpointGivesItsMultiplier) {
                                      -1.18742919F,  -0.56246537F, 0.0625318214F,  0.687493563F};
   Rope block = only(m).rope;
   block.head_dim = block.rotary_dim;
-  expect_near(turned(block, 29, usual_input(16), Angles::float32), wanted, 5e-7F);
+  expect_near(rotated(block, 29, usual_input(16), Angles::float32), wanted, 5e-7F);
 }
 
 TEST_F(LearnedFiles, AnIndexOrAFolderLeadsToTheTensor) {

@@ -125,7 +125,7 @@ void write_head(std::ostream& out, const Page& page) {
 code, which transformers does not hold, and class defaults that it does not run.
 
 A row is the default config of a class: what `rotary inspect` answers for a file that states its layers and heads and leaves
-the rest out. `+` marks a file with one switch turned from its default. heads: of q, and of k after the slash where they are
+the rest out. `+` marks a file with one switch changed from its default. heads: of q, and of k after the slash where they are
 fewer. rotary_dim: the width of the block that turns (`64 from 128`: it begins at element 128; `50%`: of a head whose size has
 no default), pairs that stand still included. axes: how many coordinates a position has. layers: how many turn by this rope.
 

@@ -78,11 +78,11 @@ std::optional<double> as_number(const T& value) {
 // has no key for it, need not have an origin.
 template <typename S>
 void add_scaling(std::map<std::string, std::optional<double>>& values, const S& scaling) {
-  const S usual;
+  const S default_value;
   scalings::for_each_field(scaling, [&](const auto& field, const auto& value) {
     using Value = std::decay_t<decltype(value)>;
     const bool may_lack_one = std::is_same_v<Value, std::optional<double>> ||
-                              (field.key_of != scalings::KeyOf::transformers && value == usual.*field.member);
+                              (field.key_of != scalings::KeyOf::transformers && value == default_value.*field.member);
     if (!may_lack_one) values[std::string("scaling.") + field.name] = as_number(value);
   });
 }

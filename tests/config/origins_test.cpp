@@ -313,10 +313,10 @@ TEST(Origins, tell_the_inner_base_from_the_outer_one) {
 }
 
 TEST(Origins, tell_a_class_default_of_the_scaling_from_a_given_one) {
-  const ModelRope usual = parsed("gpt_oss", R"("head_dim": 64, "layer_types": null)");
-  EXPECT_EQ(text_of(usual, "scaling"), "default | gpt_oss");
-  EXPECT_EQ(text_of(usual, "scaling.factor"), "default | gpt_oss");
-  EXPECT_EQ(text_of(usual, "scaling.truncate"), "default | gpt_oss");
+  const ModelRope default_value = parsed("gpt_oss", R"("head_dim": 64, "layer_types": null)");
+  EXPECT_EQ(text_of(default_value, "scaling"), "default | gpt_oss");
+  EXPECT_EQ(text_of(default_value, "scaling.factor"), "default | gpt_oss");
+  EXPECT_EQ(text_of(default_value, "scaling.truncate"), "default | gpt_oss");
 }
 
 TEST(Origins, tell_what_yarn_takes_from_elsewhere) {

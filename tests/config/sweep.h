@@ -24,7 +24,7 @@ struct SweptRope {
   double attention_factor = 1;
   std::vector<double> inv_freq;  // float32 values
   std::vector<double> position;  // one per axis
-  std::vector<float> vector;     // input() turned by the model at position
+  std::vector<float> vector;     // input() rotated by the model at position
   std::int64_t length = 0;       // that inv_freq was made for; 0: the default
 };
 
@@ -39,13 +39,13 @@ struct Record {
   Json config;
   std::vector<SweptRope> ropes;
   std::vector<NoRope> none;
-  bool flagged() const { return name.find('+') != std::string::npos; }  // a switch was turned from its default
+  bool flagged() const { return name.find('+') != std::string::npos; }  // a switch was changed from its default
 };
 
 // Sorted by name, read once.
 const std::vector<Record>& records();
 
-// Element d of what was turned.
+// Element d of what was rotated.
 inline float input(int d) { return static_cast<float>((d * 37) % 64 - 32) / 16; }
 
 // What was measured of one rope beside ours.

@@ -151,8 +151,8 @@ TEST(Sweep, a_made_up_rope_key_is_refused_by_name_wherever_it_stands) {
   expect_of_every_record([](const Record& record) -> Problems {
     Problems problems;
     Model model;
-    const std::string usual = read(record.config, model);
-    if (!usual.empty() && may_be_refused(record)) return {};
+    const std::string default_value = read(record.config, model);
+    if (!default_value.empty() && may_be_refused(record)) return {};
     Json config = record.config;
     visit_objects(config, "", [&](Json& object, const std::string& path) {
       object["rope_foo"] = 1;

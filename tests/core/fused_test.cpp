@@ -41,7 +41,7 @@ Layout layout_of(int kind, std::int64_t batch, std::int64_t tokens, std::int64_t
 }
 
 // q and k in memories of their own, in every pair of layouts and dtypes.
-std::vector<Case> cases_apart(const Sizes& s, DType dtype) {
+std::vector<Case> cases_out_of_place(const Sizes& s, DType dtype) {
   std::vector<Case> cases;
   for (int q_kind = 0; q_kind < 3; ++q_kind) {
     for (int k_kind = 0; k_kind < 3; ++k_kind) {
@@ -83,7 +83,7 @@ std::vector<Case> cases_interleaved(const Sizes& s, DType dtype) {
 }
 
 std::vector<Case> cases(const Sizes& s, DType dtype) {
-  std::vector<Case> all = cases_apart(s, dtype);
+  std::vector<Case> all = cases_out_of_place(s, dtype);
   if (s.q_dim == s.k_dim) {
     for (int kind = 0; kind < 3; ++kind) all.push_back(packed(kind, s, dtype));
   }
@@ -99,9 +99,9 @@ void fill(Random& random, std::byte* memory, std::int64_t bytes, const Case& c) 
   }
 }
 
-// Every NaN among the turned elements becomes the same one: which payload is the machine's business.
+// Every NaN among the rotated elements becomes the same one: which payload is the machine's business.
 void level_nans(std::byte* memory, const Place& p, int rotary_dim) {
-  const std::vector<bool> turns = turned(p.layout, rotary_dim);
+  const std::vector<bool> turns = rotated_elements(p.layout, rotary_dim);
   for (std::size_t i = 0; i < turns.size(); ++i) {
     const auto at = static_cast<std::int64_t>(i);
     if (turns[i] && is_nan(bits_at(memory + p.at, p.dtype, at), p.dtype)) {
@@ -198,7 +198,7 @@ TEST_P(Fused, EqualsACallForQAndACallForKFromAnyNumberOfThreads) {
   Arena arena(4 << 20);
   const Sizes s{2, 70, 8, 2, 128, 128};
   const Table table = random_table(random, s.tokens, 64, pairing, 2);
-  const std::vector<Case> apart = cases_apart(s, dtype);
+  const std::vector<Case> apart = cases_out_of_place(s, dtype);
   for (const unsigned threads : {2u, 3u}) {
     const ThreadPool pool(threads);
     for (const Case& c : {packed(0, s, dtype), cases_interleaved(s, dtype)[0], apart[0], apart[1], apart[4]}) {

@@ -160,7 +160,7 @@ TEST(Executors, TheBitsDoNotDependOnTheThreads) {
         Bytes out(x.size()), in_place = x;
         rotate({x.data(), dtype, layout}, Heads{out.data(), dtype, layout}, table, pool);
         rotate({in_place.data(), dtype, layout}, table, pool);
-        const std::vector<bool> turns = turned(layout, 128);
+        const std::vector<bool> turns = rotated_elements(layout, 128);
         EXPECT_TRUE(same(out.data(), alone.data(), dtype, extent(layout), turns)) << threads;
         EXPECT_TRUE(same(in_place.data(), alone.data(), dtype, extent(layout), turns)) << threads;
       }
@@ -194,8 +194,8 @@ TEST(Executors, TheBitsDoNotDependOnTheSplit) {
       Bytes split = x, split_out(x.size());
       rotate({split.data(), dtype, from}, table, *executor);
       rotate({x.data(), dtype, from}, Heads{split_out.data(), dtype, to}, table, {Direction::backward, *executor});
-      EXPECT_TRUE(same(split.data(), whole.data(), dtype, extent(from), turned(from, 2 * pairs)));
-      EXPECT_TRUE(same(split_out.data(), whole_out.data(), dtype, extent(to), turned(to, 2 * pairs)));
+      EXPECT_TRUE(same(split.data(), whole.data(), dtype, extent(from), rotated_elements(from, 2 * pairs)));
+      EXPECT_TRUE(same(split_out.data(), whole_out.data(), dtype, extent(to), rotated_elements(to, 2 * pairs)));
     }
   }
 }

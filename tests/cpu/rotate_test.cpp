@@ -51,7 +51,7 @@ class Arena {
     const std::int64_t count = extent(layout);
     const std::size_t bytes = bytes_of(layout, dtype);
     const Bytes x = hard_values(random, dtype, count);
-    const std::vector<bool> turns = turned(layout, table.rotary_dim());
+    const std::vector<bool> turns = rotated_elements(layout, table.rotary_dim());
     Bytes wanted(bytes), wanted_in_place = x;
     fill_signalling(wanted.data(), dtype, count);
     reference::rotate({x.data(), dtype, layout}, {wanted.data(), dtype, layout}, table, direction);
@@ -161,7 +161,7 @@ TEST(Rotate, AnyShapeAndAnyPairOfLayoutsEqualsTheReference) {
       const Using forced(target);
       fill_signalling(out.data(), dtype, extent(to));
       rotate({x.data(), dtype, from}, {out.data(), dtype, to}, table, direction);
-      ASSERT_TRUE(same(out.data(), wanted.data(), dtype, extent(to), turned(to, 2 * pairs)));
+      ASSERT_TRUE(same(out.data(), wanted.data(), dtype, extent(to), rotated_elements(to, 2 * pairs)));
     }
   }
 }
@@ -200,7 +200,7 @@ TEST(Rotate, OffsetsBeyondTwoToTheThirtyOneElementsAreReached) {
         std::memcpy(got.data() + (t * 2 + h) * 132, static_cast<std::byte*>(sparse) + 2 * (t * far + h * 67), 132);
       }
     }
-    EXPECT_TRUE(same(got.data(), wanted.data(), DType::bf16, extent(near), turned(near, 66))) << target;
+    EXPECT_TRUE(same(got.data(), wanted.data(), DType::bf16, extent(near), rotated_elements(near, 66))) << target;
   }
   munmap(sparse, bytes);
 }
@@ -243,7 +243,7 @@ TEST(Rotate, SubnormalsAndRoundingDoNotDependOnTheCallersFloatingPointState) {
         reference::rotate({x.data(), dtype, layout}, {oracle.data(), dtype, layout}, table);
         set_float_state(before);
         EXPECT_EQ(after, hostile_state());
-        EXPECT_TRUE(same(got.data(), wanted.data(), dtype, extent(layout), turned(layout, 74))) << target;
+        EXPECT_TRUE(same(got.data(), wanted.data(), dtype, extent(layout), rotated_elements(layout, 74))) << target;
         EXPECT_EQ(oracle, wanted);
       }
     }
@@ -334,7 +334,7 @@ TEST(EachStep, EqualsTransformersBitForBitForwardAndBackward) {
     const Heads to{out.data(), e.dtype, layout}, back_to{back.data(), e.dtype, layout};
     reference::rotate({x.data(), e.dtype, layout}, to, table, Direction::forward, each_step);
     reference::rotate({gradient.data(), e.dtype, layout}, back_to, table, Direction::backward, each_step);
-    const std::vector<bool> turns = turned(layout, 2 * eager_pairs);
+    const std::vector<bool> turns = rotated_elements(layout, 2 * eager_pairs);
     EXPECT_TRUE(same(out.data(), packed(e.out, e.dtype).data(), e.dtype, extent(layout), turns));
     EXPECT_TRUE(same(back.data(), packed(e.gradient_of_x, e.dtype).data(), e.dtype, extent(layout), turns));
     if (e.dtype != DType::f32) continue;
@@ -355,7 +355,7 @@ TEST(EachStep, IsTheSameAsOnceInF32) {
                     reference::Arithmetic::f32);
   reference::rotate({x.data(), DType::f32, layout}, {each.data(), DType::f32, layout}, table, Direction::forward,
                     each_step);
-  EXPECT_TRUE(same(each.data(), once.data(), DType::f32, extent(layout), turned(layout, 40)));
+  EXPECT_TRUE(same(each.data(), once.data(), DType::f32, extent(layout), rotated_elements(layout, 40)));
 }
 
 }  // namespace

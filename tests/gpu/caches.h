@@ -274,7 +274,7 @@ inline ::testing::AssertionResult same_cache(const Bytes& got, const Bytes& want
 
 inline ::testing::AssertionResult same_heads(const Bytes& got, const Bytes& wanted, DType dtype, const Layout& l,
                                              int loose) {
-  return same(got.data(), wanted.data(), dtype, extent(l), turned(l, loose));
+  return same(got.data(), wanted.data(), dtype, extent(l), rotated_elements(l, loose));
 }
 
 }  // namespace rotary::tests

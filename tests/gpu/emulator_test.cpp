@@ -59,16 +59,16 @@ __global__ void turn_round(int* values, bool wait) {
 TEST(Emulator, AMissingBarrierShows) {
   std::vector<int> values(256);
   std::iota(values.begin(), values.end(), 1000);
-  const std::vector<int> turned(values.rbegin(), values.rend());
+  const std::vector<int> reversed(values.rbegin(), values.rend());
   int wrong = 0;
   in_every_order([&] {
     const OnDevice<int> with(values), without(values);
     const OnDevice<int> other(std::vector<int>(256, 7));  // leaves other values in the block's memory
     ASSERT_EQ(launch(turn_round, 1, 256, nullptr, with.get(), true), cudaSuccess);
-    EXPECT_EQ(with.host(), turned);
+    EXPECT_EQ(with.host(), reversed);
     ASSERT_EQ(launch(turn_round, 1, 256, nullptr, other.get(), true), cudaSuccess);
     ASSERT_EQ(launch(turn_round, 1, 256, nullptr, without.get(), false), cudaSuccess);
-    wrong += without.host() != turned;
+    wrong += without.host() != reversed;
   });
   EXPECT_EQ(wrong, 5);
 }

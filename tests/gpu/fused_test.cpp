@@ -204,7 +204,7 @@ INSTANTIATE_TEST_SUITE_P(Fused, GpuNorm, ::testing::ValuesIn(dtypes),
 
 // NaNs of normed and rotated elements are as good as others; what lies between keeps its bits.
 std::vector<bool> loose_q(const Layout& all, const Layout& q) {
-  std::vector<bool> turns = turned(q, q.head_dim);
+  std::vector<bool> turns = rotated_elements(q, q.head_dim);
   turns.resize(static_cast<std::size_t>(extent(all)));
   return turns;
 }
@@ -249,7 +249,7 @@ TEST_P(GpuFused, RotateAppendEqualsRotateThenAppend) {
     gpu::rotate_append(q_in, {q_out.data(), dtype, to}, k_in, v_in, *rotation.by, got.cache, on_device);
     Bytes q_now = q_wanted.get();
     if (in_place) {  // what lies between the heads of q keeps its bits
-      const std::vector<bool> ours = turned(to, head_dim);
+      const std::vector<bool> ours = rotated_elements(to, head_dim);
       for (std::int64_t i = 0; i < extent(to); ++i) {
         if (!ours[static_cast<std::size_t>(i)]) set_bits(q_now.data(), dtype, i, bits_at(q.data(), dtype, i));
       }

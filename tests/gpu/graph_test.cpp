@@ -136,7 +136,7 @@ void expect_step(const Step& got, const Inputs& in, const Frequencies& f, bool w
   const Step wanted(in);
   const gpu::Table table(on_device, wanted.on_positions());
   wanted.run(with_table ? gpu::Rotation(table) : gpu::Rotation(on_device, wanted.on_positions()), nullptr);
-  const std::vector<bool> q_turns = turned(q_layout, head_dim), k_turns = turned(k_layout, head_dim);
+  const std::vector<bool> q_turns = rotated_elements(q_layout, head_dim), k_turns = rotated_elements(k_layout, head_dim);
   EXPECT_TRUE(same(got.q.get().data(), wanted.q.get().data(), dtype, extent(q_layout), q_turns));
   EXPECT_TRUE(same(got.k.get().data(), wanted.k.get().data(), dtype, extent(k_layout), k_turns));
   EXPECT_TRUE(same(got.q_out.get().data(), wanted.q_out.get().data(), dtype, extent(q_layout), q_turns));

@@ -57,21 +57,21 @@ TEST_F(GpuMany, HeadsOfAThreadRotateAllOfThem) {
       const Device in = device_for(packed, m.dtype, x, m.misaligned);
       rotate_qk(part(x.data(), m, 0, m.q_heads), part(x.data(), m, m.q_heads, m.kv_heads), table);
       gpu::rotate_qk(part(in.data(), m, 0, m.q_heads), part(in.data(), m, m.q_heads, m.kv_heads), rows);
-      ASSERT_TRUE(same(in.get().data(), x.data(), m.dtype, extent(packed), turned(packed, m.rotary_dim)));
+      ASSERT_TRUE(same(in.get().data(), x.data(), m.dtype, extent(packed), rotated_elements(packed, m.rotary_dim)));
 
       const Bytes near = ordinary_values(random, m.dtype, extent(packed));
       const Device from = device_for(packed, m.dtype, near, m.misaligned);
       rotate(part(near.data(), m, 0, m.q_heads), part(x.data(), m, 0, m.q_heads), table, Direction::backward);
       gpu::rotate(part(std::as_const(from).data(), m, 0, m.q_heads), part(in.data(), m, 0, m.q_heads), rows,
                   Direction::backward);
-      ASSERT_TRUE(same(in.get().data(), x.data(), m.dtype, extent(packed), turned(packed, m.rotary_dim)));
+      ASSERT_TRUE(same(in.get().data(), x.data(), m.dtype, extent(packed), rotated_elements(packed, m.rotary_dim)));
     }
   }
 }
 
 TEST_F(GpuMany, RowsOfABlockAreNormedRotatedAndStoredAllOfThem) {
   Random random(2);
-  const Many all[] = {{DType::f32, 33000, 5, 1, 8, 8, 0},     // in registers, four heads abreast
+  const Many all[] = {{DType::f32, 33000, 5, 1, 8, 8, 0},     // in registers, four heads together
                       {DType::f32, 30000, 5, 1, 8, 4, 0},     // two
                       {DType::f32, 520, 20, 1, 128, 64, 1},   // by rows and elements, more heads than a block's warps
                       {DType::f32, 515, 9, 1, 512, 512, 0}};  // by rows and vectors

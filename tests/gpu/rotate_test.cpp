@@ -31,7 +31,7 @@ void check_out_of_place(Random& random, DType dtype, const Layout& from, const L
   order_threads(random);
   reference::rotate({x.data(), dtype, from}, {wanted.data(), dtype, to}, table, direction);
   gpu::rotate({in.data(), dtype, from}, {out.data(), dtype, to}, rows, direction);
-  ASSERT_TRUE(same(out.get().data(), wanted.data(), dtype, extent(to), turned(to, table.rotary_dim())));
+  ASSERT_TRUE(same(out.get().data(), wanted.data(), dtype, extent(to), rotated_elements(to, table.rotary_dim())));
   ASSERT_TRUE(in.get() == x) << "the input has changed";
 }
 
@@ -46,7 +46,7 @@ void check_in_place(Random& random, DType dtype, const Layout& layout, const Tab
   order_threads(random);
   reference::rotate({x.data(), dtype, layout}, {x.data(), dtype, layout}, table, direction);
   gpu::rotate({in.data(), dtype, layout}, rows, direction);
-  ASSERT_TRUE(same(in.get().data(), x.data(), dtype, extent(layout), turned(layout, table.rotary_dim())));
+  ASSERT_TRUE(same(in.get().data(), x.data(), dtype, extent(layout), rotated_elements(layout, table.rotary_dim())));
 }
 
 // ---- one tensor ----
@@ -187,7 +187,7 @@ struct Arena {
   }
 
   static void level_nans(std::byte* memory, const Place& p, int rotary_dim) {
-    const std::vector<bool> turns = turned(p.layout, rotary_dim);
+    const std::vector<bool> turns = rotated_elements(p.layout, rotary_dim);
     for (std::size_t i = 0; i < turns.size(); ++i) {
       const auto at = static_cast<std::int64_t>(i);
       if (turns[i] && is_nan(bits_at(memory, p.dtype, at), p.dtype)) set_bits(memory, p.dtype, at, 0x7fff);
@@ -279,9 +279,9 @@ TEST_F(GpuRotation, ReachesOffsetsBeyondTwoToTheThirtyOneElements) {
         }
       }
     }
-    EXPECT_TRUE(same(got.data(), wanted.data(), DType::bf16, extent(near), turned(near, 64))) << which;
+    EXPECT_TRUE(same(got.data(), wanted.data(), DType::bf16, extent(near), rotated_elements(near, 64))) << which;
     reference::rotate({wanted.data(), DType::bf16, near}, {got.data(), DType::bf16, near}, table, Direction::backward);
-    EXPECT_TRUE(same(undone.data(), got.data(), DType::bf16, extent(near), turned(near, 64))) << which;
+    EXPECT_TRUE(same(undone.data(), got.data(), DType::bf16, extent(near), rotated_elements(near, 64))) << which;
   }
 }
 
@@ -311,7 +311,7 @@ TEST_F(GpuRotation, RunsOnTheStreamItIsGiven) {
   gpu::rotate({in.data(), DType::f16, layout}, {out.data(), DType::f16, layout}, rows, stream);
   gpu::synchronize(stream);
   reference::rotate({x.data(), DType::f16, layout}, {wanted.data(), DType::f16, layout}, table);
-  EXPECT_TRUE(same(out.get().data(), wanted.data(), DType::f16, extent(layout), turned(layout, 64)));
+  EXPECT_TRUE(same(out.get().data(), wanted.data(), DType::f16, extent(layout), rotated_elements(layout, 64)));
   check(cudaStreamDestroy(stream));
 }
 

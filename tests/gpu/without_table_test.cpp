@@ -155,8 +155,8 @@ TEST_F(GpuWithoutATable, EqualsTheRotationByTheRowsOfTheDeviceHeaderBitForBit) {
     };
     rotate_both(q1, k1, without);
     rotate_both(q2, k2, table);
-    ASSERT_TRUE(same(q1.get().data(), q2.get().data(), dtype, extent(q), turned(q, 2 * pairs))) << round;
-    ASSERT_TRUE(same(k1.get().data(), k2.get().data(), dtype, extent(k), turned(k, 2 * pairs))) << round;
+    ASSERT_TRUE(same(q1.get().data(), q2.get().data(), dtype, extent(q), rotated_elements(q, 2 * pairs))) << round;
+    ASSERT_TRUE(same(k1.get().data(), k2.get().data(), dtype, extent(k), rotated_elements(k, 2 * pairs))) << round;
   }
 }
 

@@ -121,7 +121,7 @@ inline Table random_table(Random& random, std::int64_t tokens, int pairs, Pairin
 // ---- comparison ----
 
 // Which of the elements of a buffer turn.
-inline std::vector<bool> turned(const Layout& l, int rotary_dim) {
+inline std::vector<bool> rotated_elements(const Layout& l, int rotary_dim) {
   std::vector<bool> turns(static_cast<std::size_t>(extent(l)));
   for (std::int64_t b = 0; b < l.batch; ++b) {
     for (std::int64_t t = 0; t < l.tokens; ++t) {
@@ -134,7 +134,7 @@ inline std::vector<bool> turned(const Layout& l, int rotary_dim) {
   return turns;
 }
 
-// Equal bits everywhere; among the turned elements any NaN equals any other.
+// Equal bits everywhere; among the rotated elements any NaN equals any other.
 inline ::testing::AssertionResult same(const void* got, const void* wanted, DType dtype, std::int64_t count,
                                        const std::vector<bool>& turns) {
   if (count == 0 || std::memcmp(got, wanted, static_cast<std::size_t>(count) * size_of(dtype)) == 0) {
@@ -144,7 +144,7 @@ inline ::testing::AssertionResult same(const void* got, const void* wanted, DTyp
     const std::uint32_t g = bits_at(got, dtype, i), w = bits_at(wanted, dtype, i);
     const bool turn = turns[static_cast<std::size_t>(i)];
     if (g == w || (turn && is_nan(g, dtype) && is_nan(w, dtype))) continue;
-    return ::testing::AssertionFailure() << (turn ? "turned" : "still") << " element " << i << " is " << std::hex << g
+    return ::testing::AssertionFailure() << (turn ? "rotated" : "still") << " element " << i << " is " << std::hex << g
                                          << " instead of " << w;
   }
   return ::testing::AssertionSuccess();

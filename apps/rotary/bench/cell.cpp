@@ -55,7 +55,7 @@ std::int64_t appended(const Cell& cell) {
 }
 
 // Of q, and of k where it stays.
-std::int64_t turned(const Cell& cell) {
+std::int64_t rotated(const Cell& cell) {
   const std::int64_t heads = cell.heads + (appends(cell.op) ? 0 : cell.kv_heads);
   return cell.batch * cell.tokens * heads * counted_width(cell);
 }
@@ -67,7 +67,7 @@ Op parse_op(std::string_view text) { return detail::parse_in(ops, text, "bench",
 
 bool appends(Op op) noexcept { return op == Op::append || op == Op::norm_append; }
 
-bool only_apart(Op op, Pairing pairing) noexcept {
+bool only_out_of_place(Op op, Pairing pairing) noexcept {
   return op == Op::norm_append && pairing == Pairing::interleaved_to_half;
 }
 
@@ -100,12 +100,12 @@ Rounding rounding_of(const Cell& cell) { return parse_rounding(rotary::name(cell
 
 std::int64_t elements(const Cell& cell) {
   if (cell.op == Op::table) return cell.tokens * cell.rotary_dim / 2;
-  return turned(cell) + appended(cell);
+  return rotated(cell) + appended(cell);
 }
 
 std::int64_t bytes(const Cell& cell) {
   if (cell.op == Op::table) return table_bytes(cell);
-  return 2 * turned(cell) * size(cell) + appended(cell) * (size(cell) + (cell.f8 ? 1 : size(cell)));
+  return 2 * rotated(cell) * size(cell) + appended(cell) * (size(cell) + (cell.f8 ? 1 : size(cell)));
 }
 
 std::int64_t line_bytes(const Cell& cell) {

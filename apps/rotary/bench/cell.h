@@ -22,7 +22,7 @@ enum class Op : std::uint8_t {
 const char* name(Op) noexcept;          // "rotate", "backward", "table", "fused", "append", "norm_append"
 Op parse_op(std::string_view);          // throws VALUE
 bool appends(Op) noexcept;              // k and v go to a cache
-bool only_apart(Op, Pairing) noexcept;  // not in place
+bool only_out_of_place(Op, Pairing) noexcept;  // not in place
 
 // Where in memory the heads lie, when not one behind the other from the start of a page.
 struct Placement {

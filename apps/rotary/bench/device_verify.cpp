@@ -89,11 +89,11 @@ std::int64_t verify_append(const Cell& cell, const DeviceSet& at, const DeviceIn
   where.work();
   const Appended found(cell, at, inputs, rows, where);
   const Table part = table_of(rows, table);
-  std::int64_t different = count_turned(cell, cell.heads, part, q, found.q);
+  std::int64_t different = count_rotated(cell, cell.heads, part, q, found.q);
   if (cell.with_table) {
     different += count_different_bytes(stored(cell, rotated(cell, k, cell.kv_heads, part), k_scale), found.k);
   } else if (!cell.f8) {
-    different += count_turned(cell, cell.kv_heads, part, k, found.k);
+    different += count_rotated(cell, cell.kv_heads, part, k, found.k);
   } else {  // the tolerance cannot tell adjacent f8 values apart: compare with the parts
     where.fill();
     parts_of(cell, at, inputs)(stream);

@@ -240,7 +240,7 @@ Cell chosen(Cell cell, const Choice& choice) {
   cell.kv_heads = choice.kv_heads.value_or(cell.kv_heads);
   if (choice.head_dim) cell.head_dim = cell.rotary_dim = *choice.head_dim;
   cell.rotary_dim = choice.rotary_dim.value_or(cell.rotary_dim);
-  cell.in_place = choice.in_place.value_or(cell.in_place) && !only_apart(cell.op, cell.pairing);
+  cell.in_place = choice.in_place.value_or(cell.in_place) && !only_out_of_place(cell.op, cell.pairing);
   cell.threads = choice.threads.value_or(cell.threads);
   cell.target = choice.target.value_or(cell.target);
   cell.cuda = choice.cuda;

@@ -22,8 +22,8 @@ double value_at(DType dtype, const std::byte* data, std::int64_t index) {
 
 namespace {
 
-constexpr std::int64_t most_elements = std::int64_t{1} << 17;  // the reference is slow
-constexpr std::int64_t most_pairs = std::int64_t{1} << 14;
+constexpr std::int64_t max_elements = std::int64_t{1} << 17;  // the reference is slow
+constexpr std::int64_t max_pairs = std::int64_t{1} << 14;
 
 // Half the distance of neighbours in dtype about that value.
 double half_step(DType dtype, double value) {
@@ -38,7 +38,7 @@ double half_step(DType dtype, double value) {
   return 0;
 }
 
-// As count_different, of angles whose cos and sin may be off by 1.1e-7, turned in f32 and rounded once. The table's own
+// As count_different, of angles whose cos and sin may be off by 1.1e-7, rotated in f32 and rounded once. The table's own
 // values are off by 2^-25.
 std::int64_t count_far(const Cell& cell, std::int64_t heads, const Table& table, const std::vector<std::byte>& before,
                        const std::vector<std::byte>& after) {
@@ -61,11 +61,11 @@ std::int64_t count_far(const Cell& cell, std::int64_t heads, const Table& table,
       const double cos = static_cast<double>(table.cos()[at]), sin = backward * static_cast<double>(table.sin()[at]);
       const double a = value(before, index(reads_interleaved, pair, 0));
       const double b = value(before, index(reads_interleaved, pair, 1));
-      const double turned[2] = {a * cos - b * sin, b * cos + a * sin};
+      const double rotated[2] = {a * cos - b * sin, b * cos + a * sin};
       for (const std::int64_t member : {0, 1}) {
-        const double off = std::abs(value(after, index(writes_interleaved, pair, member)) - turned[member]);
+        const double off = std::abs(value(after, index(writes_interleaved, pair, member)) - rotated[member]);
         const double allowed = (of_angle + of_arithmetic) * (std::abs(a) + std::abs(b));
-        far += off <= allowed + half_step(cell.dtype, std::abs(turned[member]) + allowed) ? 0 : 1;
+        far += off <= allowed + half_step(cell.dtype, std::abs(rotated[member]) + allowed) ? 0 : 1;
       }
     }
     for (std::int64_t rest = 2 * pairs; rest < width; ++rest) far += value(before, rest) == value(after, rest) ? 0 : 1;
@@ -121,7 +121,7 @@ bool is_rounded(std::int64_t position, double inv_freq, float cos, float sin, DT
 std::vector<Row> chosen_rows(const Cell& cell) {
   const std::int64_t count = cell.batch * cell.tokens;
   const std::int64_t each =
-      std::max<std::int64_t>(1, most_elements / 3 / ((cell.heads + cell.kv_heads) * cell.head_dim));
+      std::max<std::int64_t>(1, max_elements / 3 / ((cell.heads + cell.kv_heads) * cell.head_dim));
   std::vector<Row> rows;
   const auto add = [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) rows.push_back({i / cell.tokens, i % cell.tokens});
@@ -166,7 +166,7 @@ Table table_of(const std::vector<Row>& rows, const Table& table) {
   return {cos, sin, table.pairs(), table.pairing()};
 }
 
-std::int64_t count_turned(const Cell& cell, std::int64_t heads, const Table& table,
+std::int64_t count_rotated(const Cell& cell, std::int64_t heads, const Table& table,
                           const std::vector<std::byte>& before, const std::vector<std::byte>& after) {
   return cell.with_table ? count_different(cell, heads, table, before, after)
                          : count_far(cell, heads, table, before, after);
@@ -196,8 +196,8 @@ std::int64_t verify(const Cell& cell, const Places& places, const Table& table, 
   const std::vector<std::byte> k = gather(places.k, rows, where);
   where.work();
   const Table part = table_of(rows, table);
-  const std::int64_t different = count_turned(cell, cell.heads, part, q, gather(places.q_out, rows, where)) +
-                                 count_turned(cell, cell.kv_heads, part, k, gather(places.k_out, rows, where));
+  const std::int64_t different = count_rotated(cell, cell.heads, part, q, gather(places.q_out, rows, where)) +
+                                 count_rotated(cell, cell.kv_heads, part, k, gather(places.k_out, rows, where));
   const std::int64_t compared = static_cast<std::int64_t>(rows.size()) * (cell.heads + cell.kv_heads) * cell.head_dim;
   const char* const rule = cell.with_table ? "equal the reference bit for bit" : "turn by angles within 1.1e-7";
   if (different > 0) fail(cell, rule, different, compared);
@@ -206,8 +206,8 @@ std::int64_t verify(const Cell& cell, const Places& places, const Table& table, 
 
 std::int64_t verify_table(const Cell& cell, const Frequencies& turns, const Table& table) {
   const std::int64_t pairs = table.pairs();
-  const std::int64_t most_rows = std::max<std::int64_t>(1, most_pairs / pairs);
-  const std::int64_t step = std::max<std::int64_t>(1, table.tokens() / most_rows);
+  const std::int64_t max_rows = std::max<std::int64_t>(1, max_pairs / pairs);
+  const std::int64_t step = std::max<std::int64_t>(1, table.tokens() / max_rows);
   std::int64_t different = 0;
   std::int64_t compared = 0;
   for (std::int64_t token = table.tokens() - 1; token >= 0; token -= step) {

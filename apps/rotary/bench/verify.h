@@ -38,7 +38,7 @@ std::vector<Row> chosen_rows(const Cell&);
 std::vector<std::byte> gather(const Heads&, const std::vector<Row>&, const Elsewhere&);
 Table table_of(const std::vector<Row>&, const Table&);
 // Elements of `after` that are not what the cell should make of `before`; both as gathered.
-std::int64_t count_turned(const Cell&, std::int64_t heads, const Table&, const std::vector<std::byte>& before,
+std::int64_t count_rotated(const Cell&, std::int64_t heads, const Table&, const std::vector<std::byte>& before,
                           const std::vector<std::byte>& after);
 double value_at(DType, const std::byte* data, std::int64_t index);
 [[noreturn]] void fail(const Cell&, const std::string& rule, std::int64_t different, std::int64_t compared);

@@ -88,10 +88,10 @@ Page explain_distance() {
   std::vector<Row> rows;
   for (const auto& [m, n] :
        {Places{3, 0}, {5, 2}, {103, 100}, {1000003, 1000000}, {2, 0}, {4, 2}, {1000002, 1000000}, {0, 3}}) {
-    const Vector turned_q = turned(q, one_radian, m);
-    const Vector turned_k = turned(k, one_radian, n);
-    rows.push_back({std::to_string(m), std::to_string(n), list(turned_q, 3), list(turned_k, 3), std::to_string(m - n),
-                    fixed(dot(turned_q, turned_k), 4)});
+    const Vector rotated_q = turned(q, one_radian, m);
+    const Vector rotated_k = turned(k, one_radian, n);
+    rows.push_back({std::to_string(m), std::to_string(n), list(rotated_q, 3), list(rotated_k, 3), std::to_string(m - n),
+                    fixed(dot(rotated_q, rotated_k), 4)});
   }
   page.table({"m", "n", "q at m", "k at n", "m - n", "score"}, std::move(rows));
   page.say(

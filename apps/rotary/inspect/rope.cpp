@@ -74,8 +74,8 @@ class Header {
   std::string origin_of(const std::string& value) const {
     for (const ValueOrigin& known : view_.origins) {
       if (known.value == value) {
-        const bool usual = known.origin == Origin::model_default;
-        return (usual ? "default of " : std::string(name(known.origin)) + ": ") + printable(known.from);
+        const bool by_default = known.origin == Origin::model_default;
+        return (by_default ? "default of " : std::string(name(known.origin)) + ": ") + printable(known.from);
       }
     }
     return "";
@@ -99,7 +99,7 @@ class Header {
   void add_turning() {
     const ModelRope& used = *view_.used;
     const int width = used.rope.rotary_dim;
-    add("turning", std::to_string(width) + " elements (" + std::to_string(width / 2) + " pairs)", "rotary_dim");
+    add("rotary_dim", std::to_string(width) + " elements (" + std::to_string(width / 2) + " pairs)", "rotary_dim");
     if (used.first != 0) add("first", std::to_string(used.first), "first");
     add("pairing", name(used.rope.pairing), "pairing");
     if (used.rope.clockwise) add("direction", direction(used.rope), "direction");

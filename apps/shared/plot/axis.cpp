@@ -78,8 +78,8 @@ void add_tick(Axis& axis, const Decimal& decimal, bool plainly) {
   axis.ticks.push_back({value, plainly ? plain_text(decimal) : scientific_text(decimal)});
 }
 
-void add_linear_ticks(Axis& axis, int most_ticks) {
-  const Decimal step = nice_step((axis.high - axis.low) / most_ticks);
+void add_linear_ticks(Axis& axis, int max_ticks) {
+  const Decimal step = nice_step((axis.high - axis.low) / max_ticks);
   const double size = value_of(step);
   const bool plainly = reads_plainly(std::max(std::abs(axis.low), std::abs(axis.high)), step.exponent);
   const auto first = static_cast<std::int64_t>(std::floor(axis.low / size));
@@ -88,13 +88,13 @@ void add_linear_ticks(Axis& axis, int most_ticks) {
 }
 
 // 1, 2 and 5 of every decade; or every decade, or every n-th; or, within one decade, as on a linear axis.
-void add_log_ticks(Axis& axis, int most_ticks) {
+void add_log_ticks(Axis& axis, int max_ticks) {
   constexpr std::array<std::int64_t, 3> mantissas = {1, 2, 5};
   const int first = floor_log10(axis.low);
   const int last = floor_log10(axis.high);
   const int decades = last - first + 1;
-  const bool detailed = 3 * decades <= 2 * most_ticks;
-  const int stride = detailed ? 1 : (decades + most_ticks - 1) / most_ticks;
+  const bool detailed = 3 * decades <= 2 * max_ticks;
+  const int stride = detailed ? 1 : (decades + max_ticks - 1) / max_ticks;
   const int start = first - (first % stride + stride) % stride;  // a multiple of stride
   for (int exponent = start; exponent <= last; exponent += stride) {
     for (const std::int64_t mantissa : mantissas) {
@@ -104,7 +104,7 @@ void add_log_ticks(Axis& axis, int most_ticks) {
   }
   if (axis.ticks.size() >= 3) return;
   axis.ticks.clear();
-  add_linear_ticks(axis, most_ticks);
+  add_linear_ticks(axis, max_ticks);
 }
 
 void widen_linear(Axis& axis, Ends ends) {
@@ -135,7 +135,7 @@ double Axis::at(double value) const noexcept {
   return (value - low) / (high - low);
 }
 
-Axis make_axis(double low, double high, bool log, Ends ends, int most_ticks) {
+Axis make_axis(double low, double high, bool log, Ends ends, int max_ticks) {
   Axis axis{log, low, high, {}};
   if (low > high) {
     axis.low = log ? 1 : 0;
@@ -146,9 +146,9 @@ Axis make_axis(double low, double high, bool log, Ends ends, int most_ticks) {
     widen_linear(axis, ends);
   }
   if (log) {
-    add_log_ticks(axis, most_ticks);
+    add_log_ticks(axis, max_ticks);
   } else {
-    add_linear_ticks(axis, most_ticks);
+    add_linear_ticks(axis, max_ticks);
   }
   return axis;
 }
@@ -157,7 +157,7 @@ bool PlotView::empty() const noexcept {
   return std::all_of(lines.begin(), lines.end(), [](const auto& points) { return points.empty(); });
 }
 
-PlotView view_of(const Plot& plot, int most_x_ticks, int most_y_ticks) {
+PlotView view_of(const Plot& plot, int max_x_ticks, int max_y_ticks) {
   constexpr double infinity = std::numeric_limits<double>::infinity();
   const auto is_seen = [&plot](const std::pair<double, double>& point) {
     return can_show(point.first, plot.log_x) && can_show(point.second, plot.log_y);
@@ -173,8 +173,8 @@ PlotView view_of(const Plot& plot, int most_x_ticks, int most_y_ticks) {
     }
   }
   PlotView view;
-  view.x = make_axis(low_x, high_x, plot.log_x, Ends::tight, most_x_ticks);
-  view.y = make_axis(low_y, high_y, plot.log_y, Ends::padded, most_y_ticks);
+  view.x = make_axis(low_x, high_x, plot.log_x, Ends::tight, max_x_ticks);
+  view.y = make_axis(low_y, high_y, plot.log_y, Ends::padded, max_y_ticks);
   for (const Line& line : plot.lines) {
     std::vector<PlotPoint>& points = view.lines.emplace_back();
     for (const std::pair<double, double>& point : line.points) {

@@ -27,8 +27,8 @@ enum class Ends : unsigned char {
   padded,  // 4 % more on both sides
 };
 
-// For values from low to high (none: low > high), with about most_ticks ticks or fewer.
-Axis make_axis(double low, double high, bool log, Ends ends, int most_ticks);
+// For values from low to high (none: low > high), with about max_ticks ticks or fewer.
+Axis make_axis(double low, double high, bool log, Ends ends, int max_ticks);
 
 struct PlotPoint {
   double x = 0;  // 0 left, 1 right
@@ -42,6 +42,6 @@ struct PlotView {
   std::vector<std::vector<PlotPoint>> lines;
   bool empty() const noexcept;  // no points at all
 };
-PlotView view_of(const Plot& plot, int most_x_ticks, int most_y_ticks);
+PlotView view_of(const Plot& plot, int max_x_ticks, int max_y_ticks);
 
 }  // namespace rotary::cli

@@ -217,18 +217,18 @@ std::string circle_element(const PlotPoint& centre, double radius, const Style& 
 
 std::string curve_element(const std::string& name, const std::vector<PlotPoint>& fractions, const Style& style,
                           const Frame& frame) {
-  constexpr std::size_t most_dots = 32;
+  constexpr std::size_t max_dots = 32;
   if (fractions.empty()) return "";
   std::vector<PlotPoint> points;
   for (const PlotPoint& point : fractions) points.push_back({frame.x(point.x), frame.y(point.y)});
   points = thinned(points);
   std::string list;
   std::string dots;
-  const bool dotted = style.dots || points.size() == 1 || (points.size() <= most_dots && !style.faint);
+  const bool dotted = style.dots || points.size() == 1 || (points.size() <= max_dots && !style.faint);
   for (const PlotPoint& point : points) {
     list += (list.empty() ? "" : " ") + pixels(point.x) + "," + pixels(point.y);
     if (dotted) {
-      dots += circle_element(point, points.size() > most_dots ? 2.25 : 3.25, style);
+      dots += circle_element(point, points.size() > max_dots ? 2.25 : 3.25, style);
     }
   }
   if (style.dots) return "<g><title>" + escaped(name) + "</title>\n" + dots + "</g>\n";

@@ -53,7 +53,7 @@ struct Lanes {
     const Int differing = (bits(a) ^ bits(b)) & (0 - (which >> N & 1));
     return __builtin_bit_cast(Real, bits(a) ^ differing);
   }
-  // x with its sign turned where the top bit of `which` is set.
+  // x with its sign changed where the top bit of `which` is set.
   static Real turn_sign(Real x, Int which) {
     return __builtin_bit_cast(Real, bits(x) ^ (which & std::uint64_t{1} << 63));
   }

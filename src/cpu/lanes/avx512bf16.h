@@ -45,7 +45,7 @@ struct Words : CalmWords {
   static bool has_subnormal(__m512 x) { return _mm512_fpclass_ps_mask(x, 0x20) != 0; }
 };
 
-// What tells without a look at the results that a turned pair has no subnormal: each |cos| and |sin| is at least 2^-37
+// What tells without a look at the results that a rotated pair has no subnormal: each |cos| and |sin| is at least 2^-37
 // (the row is calm), and |a| or |b| is at least 2^-63 (the pair is not tiny). For then either sum has a product of
 // 2^-100 or more; if it cancels down to less than 2^-126, both products were above 2^-101, multiples of 2^-124, and so
 // is their sum: it is 0.

@@ -53,7 +53,7 @@ std::string pattern_of(Reading& reading, const Part& part) {
 }
 
 std::vector<std::string> default_types(Reading& reading, const Part& part, std::size_t layers) {
-  if (part.family.pattern.types.size() > 1) reading.origins.usual("layers", part.name());
+  if (part.family.pattern.types.size() > 1) reading.origins.by_default("layers", part.name());
   const std::string pattern = pattern_of(reading, part);
   std::vector<std::string> types(layers);
   if (pattern.empty()) return types;

@@ -81,7 +81,7 @@ void read_per_layer_config(const Part& part, std::vector<Layer>& layers) {
     layers[i].head_dim = own_value("head_dim", "head_dim", 16384);
     if (!is_mla(part)) continue;
     layers[i].nope = own_value("first", "qk_nope_head_dim", 16384);
-    layers[i].turning = static_cast<int>(own->integer("qk_rope_head_dim", 1, 16384).value_or(0));
+    layers[i].rotating = static_cast<int>(own->integer("qk_rope_head_dim", 1, 16384).value_or(0));
     layers[i].turning_from = from_key(*own, "qk_rope_head_dim");
   }
 }
@@ -121,11 +121,11 @@ void read_block_configs(Reading& reading, const Part& part, std::vector<Layer>& 
 
 // Llama 3.2 Vision: these layers attend to the image, without a rope.
 void read_cross_layers(Reading& reading, const Part& part, std::vector<Layer>& layers) {
-  static const std::vector<int> usual = {3, 8, 13, 18, 23, 28, 33, 38};
+  static const std::vector<int> default_value = {3, 8, 13, 18, 23, 28, 33, 38};
   const char* key = "cross_attention_layers";
   const auto own = part.keys.integers(key);
-  reading.origins.read_or_usual("layers", part.keys, key, part.name());
-  for (const int i : own.value_or(usual)) {
+  reading.origins.read_or_by_default("layers", part.keys, key, part.name());
+  for (const int i : own.value_or(default_value)) {
     if (i >= 0 && static_cast<std::size_t>(i) < layers.size()) layers[static_cast<std::size_t>(i)].turns = false;
   }
   reading.note(part.path, std::string(key) + (own ? "" : " are not given: the default of " + part.name()) +
@@ -156,7 +156,7 @@ void read_no_rope_layers(Reading& reading, const Part& part, std::vector<Layer>&
     reading.note(part.path, "no_rope_layers: 1 means with rope, 0 without");
     return;
   }
-  reading.origins.read_or_usual("layers", part.keys, "no_rope_layer_interval", part.name());
+  reading.origins.read_or_by_default("layers", part.keys, "no_rope_layer_interval", part.name());
   const auto every = static_cast<std::size_t>(interval.value_or(4));
   for (std::size_t i = 0; i < layers.size(); ++i) layers[i].turns = layers[i].turns && (i + 1) % every != 0;
   reading.note(part.path, "every " + std::to_string(every) + "th layer has no rope (" +
@@ -192,7 +192,7 @@ void read_layer_rope_theta(Reading& reading, const Part& part, std::vector<Layer
       layers[i].turns = layers[i].turns && (layers.size() - 1 - i) % 4 != 0;
     }
   }
-  if (!bases && flags_only) reading.origins.usual("layers", part.name());
+  if (!bases && flags_only) reading.origins.by_default("layers", part.name());
   if (bases) {
     reading.origins.read("layers", part.keys, "layer_rope_theta");
     reading.note(part.path, flags_only ? "layer_rope_theta: 0 means no rope; its other values are not read as bases"
@@ -216,7 +216,7 @@ bool says_null(const Object& keys) {
 bool switched_off(Reading& reading, const Part& part) {
   const Object& keys = part.keys;
   const Flag& flag = part.family.turns_where;
-  if (!flag.key.empty() && keys.boolean(flag.key).value_or(flag.usual) != flag.on) {
+  if (!flag.key.empty() && keys.boolean(flag.key).value_or(flag.default_value) != flag.on) {
     reading.note(part.path, std::string(flag.key) + (flag.on ? " is not true" : " is true") + ": no layer has a rope");
     return true;
   }

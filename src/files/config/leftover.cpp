@@ -244,6 +244,6 @@ void ignore_known(const Object& object, const std::string& key) {
   }
 }
 
-void refuse_leftovers(Reading& reading, const Json& root) { Leftovers(reading.ledger).object(root, "", {}); }
+void refuse_unread_keys(Reading& reading, const Json& root) { Leftovers(reading.ledger).object(root, "", {}); }
 
 }  // namespace rotary::files

@@ -37,17 +37,17 @@ void Origins::read(std::string_view value, const Object& keys, std::string_view 
   set(value, from_key(keys, key));
 }
 
-void Origins::read_or_usual(std::string_view value, const Object& keys, std::string_view key, std::string_view whose) {
+void Origins::read_or_by_default(std::string_view value, const Object& keys, std::string_view key, std::string_view whose) {
   if (keys.has(key)) {
     read(value, keys, key);
   } else {
-    usual(value, whose);
+    by_default(value, whose);
   }
 }
 
 void Origins::given(std::string_view value, std::string path) { set(value, {Origin::given, std::move(path)}); }
 
-void Origins::usual(std::string_view value, std::string_view whose) {
+void Origins::by_default(std::string_view value, std::string_view whose) {
   set(value, {Origin::model_default, std::string(whose)});
 }
 

@@ -24,9 +24,9 @@ class Origins {
   // Read from that key of the file, or of a class default: then it is the model_type's.
   void read(std::string_view value, const Object& keys, std::string_view key);
   // The same where the key is there, else the default.
-  void read_or_usual(std::string_view value, const Object& keys, std::string_view key, std::string_view whose);
+  void read_or_by_default(std::string_view value, const Object& keys, std::string_view key, std::string_view whose);
   void given(std::string_view value, std::string path);
-  void usual(std::string_view value, std::string_view whose);
+  void by_default(std::string_view value, std::string_view whose);
   void derived(std::string_view value, std::string formula);
   // The product of what is recorded with that word.
   void multiplied(std::string_view value, std::string_view by);

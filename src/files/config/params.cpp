@@ -6,7 +6,7 @@
 namespace rotary::files {
 namespace {
 
-constexpr std::int64_t most_width = std::int64_t{1} << 30;
+constexpr std::int64_t max_width = std::int64_t{1} << 30;
 
 int required(const Object& keys, const char* key, std::int64_t most) {
   const auto value = keys.integer(key, 1, most);
@@ -15,11 +15,11 @@ int required(const Object& keys, const char* key, std::int64_t most) {
   return static_cast<int>(*value);
 }
 
-double checked_factor(const Object& keys, const char* key, double least, double usual) {
+double checked_factor(const Object& keys, const char* key, double least, double default_value) {
   const auto value = keys.number(key);
   if (value && !(*value >= least)) keys.refuse(key, "must be at least " + spelled(least));
-  if (value && !(*value <= most_factor)) keys.refuse(key, "must be at most " + spelled(most_factor));
-  return value.value_or(usual);
+  if (value && !(*value <= max_factor)) keys.refuse(key, "must be at most " + spelled(max_factor));
+  return value.value_or(default_value);
 }
 
 class Params {
@@ -37,12 +37,12 @@ class Params {
     read_layers(model);
     model.rope.base = base();
     model.rope.pairing = reading_.options.pairing.value_or(Pairing::interleaved);
-    origins().usual("pairing", reading_.model.model_type);
+    origins().by_default("pairing", reading_.model.model_type);
     if (reading_.options.pairing) origins().given("pairing", "--pairing");
     if (model.rope.pairing != Pairing::interleaved) {
       reading_.note("", std::string("the pairing given, ") + name(model.rope.pairing) + ", overrides interleaved");
     }
-    origins().usual("scaling", reading_.model.model_type);
+    origins().by_default("scaling", reading_.model.model_type);
     origins().derived("attention_factor", "1 for default");
     model.rope.scaling = meta_ ? meta_scaling() : mistral_scaling();
     model.origins = origins().of_rope();
@@ -59,19 +59,19 @@ class Params {
 
   void read_heads(ModelRope& model) {
     model.context = stated_context(reading_, keys_);
-    model.heads = required(keys_, "n_heads", most_heads);
+    model.heads = required(keys_, "n_heads", max_heads);
     record("heads", "n_heads");
-    model.kv_heads = static_cast<int>(keys_.integer("n_kv_heads", 1, most_heads).value_or(model.heads));
+    model.kv_heads = static_cast<int>(keys_.integer("n_kv_heads", 1, max_heads).value_or(model.heads));
     origins().derived("kv_heads", "n_heads");
     if (keys_.has("n_kv_heads")) {
       record("kv_heads", "n_kv_heads");
     } else {
       reading_.note("", "n_kv_heads is not given: as many as n_heads");
     }
-    const int dim = required(keys_, "dim", most_width);
+    const int dim = required(keys_, "dim", max_width);
     if (keys_.has("qk_rope_head_dim") || keys_.has("qk_nope_head_dim") || keys_.has("kv_lora_rank")) {  // MLA
-      model.rope.rotary_dim = required(keys_, "qk_rope_head_dim", most_head_dim);
-      model.first = required(keys_, "qk_nope_head_dim", most_head_dim);
+      model.rope.rotary_dim = required(keys_, "qk_rope_head_dim", max_head_dim);
+      model.first = required(keys_, "qk_nope_head_dim", max_head_dim);
       model.rope.head_dim = model.first + model.rope.rotary_dim;
       record("rotary_dim", "qk_rope_head_dim");
       if (model.first != 0) record("first", "qk_nope_head_dim");
@@ -79,11 +79,11 @@ class Params {
     } else {
       record("head_dim", "head_dim");
       origins().derived("rotary_dim", "head_dim");
-      const auto head_dim = keys_.integer("head_dim", 0, most_head_dim);
+      const auto head_dim = keys_.integer("head_dim", 0, max_head_dim);
       if (!head_dim || *head_dim == 0) {
-        if (dim % model.heads != 0 || dim / model.heads > most_head_dim) {
+        if (dim % model.heads != 0 || dim / model.heads > max_head_dim) {
           keys_.refuse("dim", "must be a multiple of the " + std::to_string(model.heads) + " heads, a head at most " +
-                                  std::to_string(most_head_dim));
+                                  std::to_string(max_head_dim));
         }
         reading_.note("", "head_dim is not given: dim / n_heads = " + std::to_string(dim / model.heads));
         origins().derived("head_dim", "dim / n_heads");
@@ -96,8 +96,8 @@ class Params {
   }
 
   void read_layers(ModelRope& model) {
-    const int layers = required(keys_, "n_layers", most_layers);
-    const auto interval = keys_.integer("nope_layer_interval", 1, most_layers);  // Llama 4
+    const int layers = required(keys_, "n_layers", max_layers);
+    const auto interval = keys_.integer("nope_layer_interval", 1, max_layers);  // Llama 4
     record("layers", interval ? "nope_layer_interval" : "n_layers");
     for (int i = 0; i < layers; ++i) {
       const bool turns = !interval || (i + 1) % *interval != 0;
@@ -114,11 +114,11 @@ class Params {
       return *given;
     }
     // Llama 2's code had 10000 built in. mistral-inference: 10000 for the first model, which slides, 1000000 after.
-    const double usual = meta_ || keys_.has("sliding_window") ? 10000 : 1000000;
-    reading_.note("", "rope_theta is not given: " + spelled(usual) + ", the default of " +
+    const double default_value = meta_ || keys_.has("sliding_window") ? 10000 : 1000000;
+    reading_.note("", "rope_theta is not given: " + spelled(default_value) + ", the default of " +
                           (meta_ ? "Meta's" : "Mistral's") + " code");
-    origins().usual("base", reading_.model.model_type);
-    return usual;
+    origins().by_default("base", reading_.model.model_type);
+    return default_value;
   }
 
   // llama-models: factor 8 unless the file says otherwise, low 1, high 4, 8192.
@@ -130,9 +130,9 @@ class Params {
     if (!scaled) reading_.note("", "use_scaled_rope is not given: " + std::string(has_factor ? "true" : "false"));
     if (!scaled.value_or(has_factor)) return Unscaled{};
     record("scaling", scaled ? "use_scaled_rope" : "rope_scaling_factor");
-    origins().read_or_usual("scaling.factor", keys_, "rope_scaling_factor", "llama");
-    origins().read_or_usual("scaling.high", keys_, "rope_high_freq_factor", "llama");
-    for (const char* value : {"scaling.low", "scaling.trained_length"}) origins().usual(value, "llama");
+    origins().read_or_by_default("scaling.factor", keys_, "rope_scaling_factor", "llama");
+    origins().read_or_by_default("scaling.high", keys_, "rope_high_freq_factor", "llama");
+    for (const char* value : {"scaling.low", "scaling.trained_length"}) origins().by_default(value, "llama");
     origins().derived("attention_factor", "1 for llama3");
     if (!has_factor) {
       reading_.note("",
@@ -154,7 +154,7 @@ class Params {
     const auto factor = keys.number("factor");
     if (!factor) throw Error(Code::CONFIG_MISSING, "[read_config] yarn must have factor but has none");
     yarn.factor = checked_factor(keys, "factor", 1, 1);
-    const auto trained = keys.length("original_max_position_embeddings", most_length);
+    const auto trained = keys.length("original_max_position_embeddings", max_length);
     if (!trained) {
       throw Error(Code::CONFIG_MISSING, "[read_config] yarn must have original_max_position_embeddings but has none");
     }
@@ -166,9 +166,9 @@ class Params {
     record("scaling", "yarn");
     origins().read("scaling.factor", keys, "factor");
     origins().read("scaling.trained_length", keys, "original_max_position_embeddings");
-    origins().read_or_usual("scaling.beta_fast", keys, "beta", "yarn");
-    origins().read_or_usual("scaling.beta_slow", keys, "alpha", "yarn");
-    origins().usual("scaling.truncate", "yarn");
+    origins().read_or_by_default("scaling.beta_fast", keys, "beta", "yarn");
+    origins().read_or_by_default("scaling.beta_slow", keys, "alpha", "yarn");
+    origins().by_default("scaling.truncate", "yarn");
     origins().derived("attention_factor", "0.1 * ln(factor) + 1");
     reading_.note("", "yarn: beta is beta_fast, alpha is beta_slow");
     if (!keys.boolean("apply_scale").value_or(true)) {
@@ -227,8 +227,8 @@ void read_gpt_oss(Reading& reading, const Object& keys) {
   if (heads.head_dim % 2 != 0) keys.refuse("head_dim", "must be even");
   Origins& origins = reading.origins;
   origins.derived("rotary_dim", "head_dim");
-  origins.read_or_usual("base", keys, "rope_theta", "gpt_oss");
-  origins.usual("pairing", "gpt_oss");
+  origins.read_or_by_default("base", keys, "rope_theta", "gpt_oss");
+  origins.by_default("pairing", "gpt_oss");
   if (reading.options.pairing) origins.given("pairing", "--pairing");
   model.rope.base = keys.number("rope_theta").value_or(part.family.base);
   if (!(model.rope.base > 1)) keys.refuse("rope_theta", "must be above 1");
@@ -236,18 +236,18 @@ void read_gpt_oss(Reading& reading, const Object& keys) {
   Yarn yarn;
   yarn.factor = checked_factor(keys, "rope_scaling_factor", 1, 1);
   yarn.truncate = false;
-  yarn.trained_length = *keys.length("initial_context_length", most_length);
+  yarn.trained_length = *keys.length("initial_context_length", max_length);
   yarn.beta_fast = checked_factor(keys, "rope_ntk_beta", 0, 32);
   yarn.beta_slow = checked_factor(keys, "rope_ntk_alpha", 0, 1);
-  origins.read_or_usual("scaling", keys, "rope_scaling_factor", "gpt_oss");
+  origins.read_or_by_default("scaling", keys, "rope_scaling_factor", "gpt_oss");
   origins.derived("attention_factor", "1 for default");
   if (yarn.factor > 1) {
     model.rope.scaling = yarn;
     origins.read("scaling.factor", keys, "rope_scaling_factor");
     origins.read("scaling.trained_length", keys, "initial_context_length");
-    origins.read_or_usual("scaling.beta_fast", keys, "rope_ntk_beta", "gpt_oss");
-    origins.read_or_usual("scaling.beta_slow", keys, "rope_ntk_alpha", "gpt_oss");
-    origins.usual("scaling.truncate", "gpt_oss");
+    origins.read_or_by_default("scaling.beta_fast", keys, "rope_ntk_beta", "gpt_oss");
+    origins.read_or_by_default("scaling.beta_slow", keys, "rope_ntk_alpha", "gpt_oss");
+    origins.by_default("scaling.truncate", "gpt_oss");
     origins.derived("attention_factor", "0.1 * ln(factor) + 1");
   }
   model.origins = origins.of_rope();

@@ -9,7 +9,7 @@
 namespace rotary::files {
 namespace {
 
-constexpr std::size_t most_ropes = 256;
+constexpr std::size_t max_ropes = 256;
 
 struct Width {
   double partial = 1;
@@ -63,7 +63,7 @@ std::optional<int> absolute_dim(Reading& reading, const Part& part, const HeadSh
     reading.note(part.path, key + " is not given: " + std::to_string(*dim) + ", the default of " + part.name());
   }
   if (!dim) return std::nullopt;
-  reading.origins.read_or_usual("rotary_dim", part.keys, key, part.name());
+  reading.origins.read_or_by_default("rotary_dim", part.keys, key, part.name());
   if (*dim % 2 != 0) part.keys.refuse(key, "must be even");
   if (*dim > block) part.keys.refuse(key, "must be at most the head's " + std::to_string(block) + " elements");
   return static_cast<int>(*dim);
@@ -80,7 +80,7 @@ void record_width(Origins& origins, const Part& part, const HeadShape& heads, co
   } else if (given) {
     origins.set("rotary_dim", *width.partial_from);
   } else if (partial_counts && part.family.partial != 1 && fraction != Fraction::head) {
-    origins.usual("rotary_dim", part.name());
+    origins.by_default("rotary_dim", part.name());
   } else if (heads.mla) {
     origins.set("rotary_dim", heads.block_from);
   } else {
@@ -125,15 +125,15 @@ Width width_of(Reading& reading, const Part& part, const RopeKeys& rope, const H
   // Of an MLA whose factor counts the whole head (Mistral 4), the rope block is that fraction already.
   const bool of_head = fraction == Fraction::head;
   const int whole = of_head ? heads.head_dim : heads.block;
-  const int turning = of_head && !given ? heads.block : static_cast<int>(whole * width.partial);
-  width.rotary_dim = turning + turning % 2;
-  if (turning % 2 != 0) {
-    if (turning == whole) {
-      throw OddHead(part.keys.path_of("head_dim") + " must be even but got " + std::to_string(turning));
+  const int rotating = of_head && !given ? heads.block : static_cast<int>(whole * width.partial);
+  width.rotary_dim = rotating + rotating % 2;
+  if (rotating % 2 != 0) {
+    if (rotating == whole) {
+      throw OddHead(part.keys.path_of("head_dim") + " must be even but got " + std::to_string(rotating));
     }
-    width.exponent_dim = turning;
-    reading.note(part.path, std::to_string(turning) + " rotated elements are odd: " + std::to_string(width.rotary_dim) +
-                                " turn, with " + std::to_string(turning) + " in the exponent, " +
+    width.exponent_dim = rotating;
+    reading.note(part.path, std::to_string(rotating) + " rotated elements are odd: " + std::to_string(width.rotary_dim) +
+                                " turn, with " + std::to_string(rotating) + " in the exponent, " +
                                 (rope.type == "yarn" ? "where transformers refuses yarn" : "as in transformers"));
   }
   if (width.rotary_dim == 0) {
@@ -154,10 +154,10 @@ void mark_what_agrees(const Part& part, const RopeKeys& rope, const Width& width
   for (const char* key : {"rope_theta", "rotary_emb_base", "rotary_base", "rope_base", "theta"}) {
     if (number(key) == rope.base) keys.mark(key);
   }
-  const int turning = width.exponent_dim != 0 ? width.exponent_dim : width.rotary_dim;
+  const int rotating = width.exponent_dim != 0 ? width.exponent_dim : width.rotary_dim;
   for (const char* key : generic_partial_keys) {
     const double partial = number(key);
-    if (partial > 0 && partial <= 1 && static_cast<int>(heads.block * partial) == turning) keys.mark(key);
+    if (partial > 0 && partial <= 1 && static_cast<int>(heads.block * partial) == rotating) keys.mark(key);
   }
   for (const char* key : {"rotary_dim", "rope_dim", "attn_rotary_emb"}) {
     if (number(key) == width.rotary_dim) keys.mark(key);
@@ -181,7 +181,7 @@ void mark_what_agrees(const Part& part, const RopeKeys& rope, const Width& width
 
 Pairing pairing_of(Reading& reading, const Part& part) {
   Pairing pairing = part.family.pairing;
-  reading.origins.usual("pairing", part.name());
+  reading.origins.by_default("pairing", part.name());
   if (part.family.mla.rope != 0 && !is_mla(part)) {
     pairing = Pairing::half;
     reading.origins.read("pairing", part.keys, "use_mla");
@@ -189,7 +189,7 @@ Pairing pairing_of(Reading& reading, const Part& part) {
   }
   if (part.family.switches_pairing) {
     const auto interleaved = part.keys.boolean("rope_interleave");
-    reading.origins.read_or_usual("pairing", part.keys, "rope_interleave", part.name());
+    reading.origins.read_or_by_default("pairing", part.keys, "rope_interleave", part.name());
     if (interleaved && !*interleaved) {
       pairing = Pairing::half;
       reading.note(part.path, "rope_interleave is false: the pairing is half");
@@ -237,7 +237,7 @@ class TextPart {
       rope.layers_without_rope = without;
       reading_.model.ropes.push_back(std::move(rope));
     }
-    part_.keys.length("original_max_position_embeddings", most_length);
+    part_.keys.length("original_max_position_embeddings", max_length);
     for (const std::string_view key : words(part_.family.harmless)) ignore(key);
     if (!part_.family.remark.text.empty()) reading_.note(part_.path, std::string(part_.family.remark.text));
   }
@@ -278,7 +278,7 @@ class TextPart {
   std::size_t slot_of(const Layer& layer, Pairing pairing) {
     if (!layer.turns) return none;
     const auto key = std::make_tuple(layer.type, layer.base.value_or(0), layer.partial.value_or(0), layer.scaled,
-                                     layer.heads, layer.kv_heads, layer.head_dim, layer.nope, layer.turning);
+                                     layer.heads, layer.kv_heads, layer.head_dim, layer.nope, layer.rotating);
     if (const auto found = slots_.find(key); found != slots_.end()) return found->second;
     reading_.origins = of_part_;
     const auto rope = source_.of(layer);
@@ -317,8 +317,8 @@ class TextPart {
     const auto same = std::make_tuple(written(keys), model.heads, model.kv_heads, model.rope.head_dim, model.first,
                                       model.rope.rotary_dim, model.rope.base);
     if (const auto found = same_.find(same); found != same_.end()) return found->second;
-    if (ropes_.size() == most_ropes) {
-      throw Error(Code::CONFIG_VALUE, "[read_config] a model must have at most " + std::to_string(most_ropes) +
+    if (ropes_.size() == max_ropes) {
+      throw Error(Code::CONFIG_VALUE, "[read_config] a model must have at most " + std::to_string(max_ropes) +
                                       " different ropes but has more");
     }
     model.origins = reading_.origins.of_rope();

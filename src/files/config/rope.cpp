@@ -109,7 +109,7 @@ std::string scaling_type(Reading& reading, const Part& part, const Object& keys)
   const auto legacy = keys.text("type");
   const char* key = modern ? "rope_type" : "type";
   const std::string said = modern.value_or(legacy.value_or("default"));
-  reading.origins.read_or_usual("scaling", keys, key, part.name());
+  reading.origins.read_or_by_default("scaling", keys, key, part.name());
   if (modern && legacy && *modern != *legacy) {
     reading.note(part.path, "rope_type " + *modern + " beats type " + *legacy + " in " + keys.path());
   }
@@ -251,7 +251,7 @@ void RopeSource::pass_over_deeper(std::string_view winner, double base) const {
 
 void RopeSource::take_base(double base, const char* whose) const {
   reading_.note(part_.path, "no base (rope_theta) is given: " + spelled(base) + ", " + whose + " " + part_.name());
-  reading_.origins.usual("base", part_.name());
+  reading_.origins.by_default("base", part_.name());
 }
 
 // The rope that one object describes; without one, the unscaled rope.
@@ -261,7 +261,7 @@ RopeKeys RopeSource::read(const std::optional<Object>& keys, const Layer& layer)
   rope.truncate_elsewhere = keys && (nested_ || part_.family.old != Old::one_for_all);
   rope.truncate = truncate_;
   rope.truncate_from = truncate_from_;
-  reading_.origins.usual("scaling", part_.name());
+  reading_.origins.by_default("scaling", part_.name());
   if (keys) {
     rope.scaling = keys;
     rope.type = scaling_type(reading_, part_, *keys);

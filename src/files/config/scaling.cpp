@@ -47,8 +47,8 @@ class ScalingReader {
   Origins& origins() { return reading_.origins; }
   void record(const char* value, const char* key) { origins().read(value, keys_, key); }
   // The method's own default where the key is not there.
-  void record_or_usual(const std::string& value, const char* key) {
-    origins().read_or_usual(value, keys_, key, context_.rope.type);
+  void record_or_by_default(const std::string& value, const char* key) {
+    origins().read_or_by_default(value, keys_, key, context_.rope.type);
   }
 
   // Keys that files carry and that turn nothing.
@@ -70,20 +70,20 @@ class ScalingReader {
     if (!(value >= 1)) {
       keys_.refuse(key, "must be at least 1 (below, positions would be stretched apart instead of drawn together)");
     }
-    if (!(value <= most_factor)) keys_.refuse(key, "must be at most " + spelled(most_factor));
+    if (!(value <= max_factor)) keys_.refuse(key, "must be at most " + spelled(max_factor));
     return value;
   }
 
   // A number of any sign, far from where the formulas overflow.
   std::optional<double> moderate(const char* key) {
     const auto value = keys_.number(key);
-    if (value && !(std::fabs(*value) <= most_factor))
-      keys_.refuse(key, "must be at most " + spelled(most_factor) + " in magnitude");
+    if (value && !(std::fabs(*value) <= max_factor))
+      keys_.refuse(key, "must be at most " + spelled(max_factor) + " in magnitude");
     return value;
   }
 
   double positive(const char* key, double value) {
-    if (!(value > 0 && value <= most_factor)) keys_.refuse(key, "must be above 0 and at most " + spelled(most_factor));
+    if (!(value > 0 && value <= max_factor)) keys_.refuse(key, "must be above 0 and at most " + spelled(max_factor));
     return value;
   }
 
@@ -94,7 +94,7 @@ class ScalingReader {
     const char* key = has_default && !keys_.has("factor") ? "scaling_factor" : "factor";
     const auto value = keys_.number(key);
     if (!value && !has_default) missing("factor");
-    origins().read_or_usual("scaling.factor", keys_, key, part_.name());
+    origins().read_or_by_default("scaling.factor", keys_, key, part_.name());
     if (!value) note(keys_.path_of("factor") + " is not given: 1, the default of " + part_.name());
     const bool stretches = context_.rope.type != "longrope";  // its factor makes an attention factor only
     return stretches ? at_least_one(key, value.value_or(1)) : positive(key, value.value_or(1));
@@ -106,13 +106,13 @@ class ScalingReader {
   }
 
   std::optional<std::int64_t> trained_in_keys() const {
-    return keys_.length("original_max_position_embeddings", most_length);
+    return keys_.length("original_max_position_embeddings", max_length);
   }
 
   // L0: the top level's, else the object's, else max_position_embeddings.
   std::int64_t trained_length() {
     const auto inside = trained_in_keys();
-    const auto top = part_.keys.length("original_max_position_embeddings", most_length);
+    const auto top = part_.keys.length("original_max_position_embeddings", max_length);
     constexpr const char* key = "original_max_position_embeddings";
     if (top && !context_.rope.truncate_elsewhere) {
       origins().read("scaling.trained_length", part_.keys, key);
@@ -141,10 +141,10 @@ class ScalingReader {
   };
   std::optional<Length> longest_length() {
     if (const auto given = context_length(part_.keys)) return Length{*given, {Origin::derived, context_word()}};
-    const std::int64_t usual = part_.family.context;
-    if (usual == 0) return std::nullopt;
-    note("max_position_embeddings is not given: " + std::to_string(usual) + ", the default of " + part_.name());
-    return Length{usual, {Origin::model_default, part_.name()}};
+    const std::int64_t default_value = part_.family.context;
+    if (default_value == 0) return std::nullopt;
+    note("max_position_embeddings is not given: " + std::to_string(default_value) + ", the default of " + part_.name());
+    return Length{default_value, {Origin::model_default, part_.name()}};
   }
 
   // What the file calls max_position_embeddings.
@@ -169,8 +169,8 @@ class ScalingReader {
 
   std::optional<double> attention_factor() {
     const auto value = keys_.number("attention_factor");
-    if (value && !(*value >= 0 && *value <= most_factor)) {
-      keys_.refuse("attention_factor", "must be from 0 to " + spelled(most_factor));
+    if (value && !(*value >= 0 && *value <= max_factor)) {
+      keys_.refuse("attention_factor", "must be from 0 to " + spelled(max_factor));
     }
     if (value) record("attention_factor", "attention_factor");
     return value;
@@ -186,7 +186,7 @@ class ScalingReader {
       return Ntk{.factor = at_least_one("alpha", *keys_.number("alpha"))};
     }
     const double f = factor();
-    if (const auto trained = keys_.length("trained_length", most_length)) {
+    if (const auto trained = keys_.length("trained_length", max_length)) {
       record("scaling.trained_length", "trained_length");
       return Dynamic{.factor = f, .trained_length = *trained};
     }
@@ -205,21 +205,21 @@ class ScalingReader {
     return NtkFixed{.factor = factor(), .mixed_b = mixed_b};
   }
 
-  double beta(const char* key, double usual) {
+  double beta(const char* key, double default_value) {
     const auto value = keys_.number(key);
-    record_or_usual(std::string("scaling.") + key, key);
-    if (value && !(*value >= 0 && *value <= most_factor)) {
-      keys_.refuse(key, "must be a number of turns, from 0 to " + spelled(most_factor));
+    record_or_by_default(std::string("scaling.") + key, key);
+    if (value && !(*value >= 0 && *value <= max_factor)) {
+      keys_.refuse(key, "must be a number of turns, from 0 to " + spelled(max_factor));
     }
     if (value && *value > 0) return *value;
-    if (value) note(keys_.path_of(key) + " is 0: " + spelled(usual) + ", as the frameworks read it");
-    origins().usual(std::string("scaling.") + key, context_.rope.type);
-    return usual;
+    if (value) note(keys_.path_of(key) + " is 0: " + spelled(default_value) + ", as the frameworks read it");
+    origins().by_default(std::string("scaling.") + key, context_.rope.type);
+    return default_value;
   }
 
   bool truncates() {
     auto own = keys_.boolean("truncate");
-    record_or_usual("scaling.truncate", "truncate");
+    record_or_by_default("scaling.truncate", "truncate");
     if (keys_.is_null("truncate")) {
       own = false;
       origins().given("scaling.truncate", keys_.path_of("truncate"));
@@ -231,7 +231,7 @@ class ScalingReader {
            " has no effect: transformers reads it beside the layer types of rope_parameters only");
     }
     if (!context_.rope.truncate) {
-      origins().usual("scaling.truncate", context_.rope.type);
+      origins().by_default("scaling.truncate", context_.rope.type);
       return true;
     }
     origins().set("scaling.truncate", context_.rope.truncate_from);
@@ -278,8 +278,8 @@ class ScalingReader {
     const std::string magnitude = spelled(yarn.magnitude);
     const bool ratio = yarn.mscale_ratio || (yarn.mscale.value_or(0) != 0 && yarn.mscale_all_dim.value_or(0) != 0);
     if (!ratio) return origins().derived("attention_factor", magnitude + " * ln(factor) + 1");
-    record_or_usual("scaling.mscale", "mscale");
-    record_or_usual("scaling.mscale_all_dim", "mscale_all_dim");
+    record_or_by_default("scaling.mscale", "mscale");
+    record_or_by_default("scaling.mscale_all_dim", "mscale_all_dim");
     origins().derived("attention_factor", "(" + magnitude + " * mscale * ln(factor) + 1) / (" + magnitude +
                                               " * mscale_all_dim * ln(factor) + 1)");
   }
@@ -308,15 +308,15 @@ class ScalingReader {
   std::vector<double> factors(const char* key) {
     auto values = keys_.numbers(key);
     if (!values) missing(key);
-    record_or_usual(std::string("scaling.") + key, key);
+    record_or_by_default(std::string("scaling.") + key, key);
     if (values->size() != static_cast<std::size_t>(context_.pairs)) {
       keys_.refuse(key, "must have one factor for each of the " + std::to_string(context_.pairs) + " pairs (" +
                             std::to_string(values->size()) + " given)");
     }
     for (const double value : *values) {
-      if (!(value >= 1 / most_factor && value <= most_factor)) {
+      if (!(value >= 1 / max_factor && value <= max_factor)) {
         keys_.refuse(key,
-                     "must list factors above 0, from " + spelled(1 / most_factor) + " to " + spelled(most_factor));
+                     "must list factors above 0, from " + spelled(1 / max_factor) + " to " + spelled(max_factor));
       }
     }
     return *values;
@@ -352,7 +352,7 @@ class ScalingReader {
     if (!high) missing("high_freq_factor");
     if (!(*low > 0)) keys_.refuse("low_freq_factor", "must be above 0");
     if (!(*high >= *low)) keys_.refuse("high_freq_factor", "must not be below low_freq_factor");
-    if (!(*high <= most_factor)) keys_.refuse("high_freq_factor", "must be at most " + spelled(most_factor));
+    if (!(*high <= max_factor)) keys_.refuse("high_freq_factor", "must be at most " + spelled(max_factor));
     if (*low == *high) {
       note("low_freq_factor equals high_freq_factor: kept or divided, nothing is blended, as the frameworks read it");
     }
@@ -366,8 +366,8 @@ class ScalingReader {
 
   Scaling proportional() {
     const auto given = keys_.number("factor");
-    record_or_usual("scaling.factor", "factor");
-    origins().usual("scaling.fraction", part_.name());
+    record_or_by_default("scaling.factor", "factor");
+    origins().by_default("scaling.fraction", part_.name());
     if (context_.partial_from) origins().set("scaling.fraction", *context_.partial_from);
     note("rope_type proportional: " + spelled(context_.partial) + " of the pairs of the whole head turn");
     return Proportional{.fraction = context_.partial, .factor = given ? at_least_one("factor", *given) : 1};
@@ -385,7 +385,7 @@ Scaling condensed(Reading& reading, const Part& part) {
   constexpr const char* key = "rope_condense_ratio";
   const auto ratio = part.keys.number(key);
   if (!ratio || *ratio == 1) return Unscaled{};
-  if (!(*ratio >= 1 && *ratio <= most_factor)) part.keys.refuse(key, "must be from 1 to " + spelled(most_factor));
+  if (!(*ratio >= 1 && *ratio <= max_factor)) part.keys.refuse(key, "must be from 1 to " + spelled(max_factor));
   reading.origins.read("scaling", part.keys, key);
   reading.origins.read("scaling.factor", part.keys, key);
   reading.origins.derived("attention_factor", "1 for linear");

@@ -8,7 +8,7 @@
 namespace rotary::files {
 namespace {
 
-constexpr std::int64_t most_hidden = std::int64_t{1} << 30;
+constexpr std::int64_t max_hidden = std::int64_t{1} << 30;
 
 // first_of of the part: names behind the family's prefix come first.
 std::optional<int> first_of_part(Reading& reading, const char* value, const Part& part, Names names,
@@ -44,10 +44,10 @@ std::string listed(Names names) {
 }
 
 // The class default of a key that is not given, noted.
-int take_default(Reading& reading, const Part& part, const char* value, const std::string& key, int usual) {
-  reading.note(part.path, key + " is not given: " + std::to_string(usual) + ", the default of " + part.name());
-  if (value != nullptr) reading.origins.usual(value, part.name());
-  return usual;
+int take_default(Reading& reading, const Part& part, const char* value, const std::string& key, int default_value) {
+  reading.note(part.path, key + " is not given: " + std::to_string(default_value) + ", the default of " + part.name());
+  if (value != nullptr) reading.origins.by_default(value, part.name());
+  return default_value;
 }
 
 constexpr Names context_keys = {
@@ -71,12 +71,12 @@ constexpr Names kv_keys = {
 constexpr Names head_dim_keys = {"head_dim", "attention_head_dim", "kv_channels", "head_size", "hidden_size_per_head"};
 
 // A class default stands in only below the top, unless the caller asks: a whole model's own file says how large it is.
-bool may_stand_in(const Reading& reading, const Part& part, int usual) {
-  return usual != 0 && (!part.path.empty() || !part.family.prefix.empty() || reading.options.class_defaults);
+bool may_stand_in(const Reading& reading, const Part& part, int default_value) {
+  return default_value != 0 && (!part.path.empty() || !part.family.prefix.empty() || reading.options.class_defaults);
 }
 
 int read_heads(Reading& reading, const Part& part) {
-  if (const auto heads = first_of_part(reading, "heads", part, head_keys, most_heads)) return *heads;
+  if (const auto heads = first_of_part(reading, "heads", part, head_keys, max_heads)) return *heads;
   if (!may_stand_in(reading, part, part.family.shape.heads))
     missing(part, "how many attention heads it has", head_keys);
   return take_default(reading, part, "heads", "num_attention_heads", part.family.shape.heads);
@@ -85,7 +85,7 @@ int read_heads(Reading& reading, const Part& part) {
 int read_kv_heads(Reading& reading, const Part& part, int heads) {
   const Object& keys = part.keys;
   if (const auto attention = keys.has("attn_config") ? keys.object("attn_config") : std::nullopt) {
-    if (const auto kv = first_of(reading, "kv_heads", *attention, {"kv_n_heads"}, most_heads)) return *kv;
+    if (const auto kv = first_of(reading, "kv_heads", *attention, {"kv_n_heads"}, max_heads)) return *kv;
   }
   const bool grouped = keys.boolean("new_decoder_architecture").value_or(false);
   if (keys.boolean("multi_query").value_or(false) && !grouped) {  // its num_kv_heads is not read
@@ -96,9 +96,9 @@ int read_kv_heads(Reading& reading, const Part& part, int heads) {
     if (const auto kv = own(reading, part)) return *kv;
   }
   if (keys.boolean("multi_query_attention").value_or(false)) {  // ChatGLM
-    if (const auto kv = first_of(reading, "kv_heads", keys, {"multi_query_group_num"}, most_heads)) return *kv;
+    if (const auto kv = first_of(reading, "kv_heads", keys, {"multi_query_group_num"}, max_heads)) return *kv;
   }
-  if (const auto kv = first_of(reading, "kv_heads", keys, kv_keys, most_heads)) {
+  if (const auto kv = first_of(reading, "kv_heads", keys, kv_keys, max_heads)) {
     if (heads % *kv != 0 && is_mla(part)) {  // a number that MLA heads do not use, as saved from another size
       reading.origins.derived("kv_heads", word_for(part, head_keys));
       return heads;
@@ -109,9 +109,9 @@ int read_kv_heads(Reading& reading, const Part& part, int heads) {
     }
     return *kv;
   }
-  const int usual = part.family.shape.kv_heads;
-  if (!keys.is_null("num_key_value_heads") && usual != 0 && heads % usual == 0) {
-    return take_default(reading, part, "kv_heads", "num_key_value_heads", usual);
+  const int default_value = part.family.shape.kv_heads;
+  if (!keys.is_null("num_key_value_heads") && default_value != 0 && heads % default_value == 0) {
+    return take_default(reading, part, "kv_heads", "num_key_value_heads", default_value);
   }
   reading.origins.derived("kv_heads", word_for(part, head_keys));
   if (part.family.tower == nullptr) {
@@ -123,7 +123,7 @@ int read_kv_heads(Reading& reading, const Part& part, int heads) {
 }
 
 int read_mla_size(Reading& reading, const Part& part, From& from, const char* key, int family_default) {
-  if (const auto given = part.keys.integer(key, 0, most_head_dim)) {
+  if (const auto given = part.keys.integer(key, 0, max_head_dim)) {
     from = from_key(part.keys, key);
     return static_cast<int>(*given);
   }
@@ -149,8 +149,8 @@ void apply_layer(Reading& reading, const Layer& layer, HeadShape& shape) {
   if (layer.kv_heads != 0) shape.kv_heads = layer.kv_heads;
   if (layer.head_dim != 0 && !shape.mla) shape.head_dim = shape.block = layer.head_dim;
   if (layer.nope != 0) shape.first = layer.nope;
-  if (layer.turning != 0) {
-    shape.block = layer.turning;
+  if (layer.rotating != 0) {
+    shape.block = layer.rotating;
     shape.block_from = layer.turning_from;
   }
   reading.origins.add(layer.origins);
@@ -178,21 +178,21 @@ int read_or_default(Reading& reading, const Part& part, const char* value, const
 }
 
 int hidden_per_head(Reading& reading, const Part& part, int heads, Names names) {
-  auto hidden = first_of_part(reading, nullptr, part, names, most_hidden);
+  auto hidden = first_of_part(reading, nullptr, part, names, max_hidden);
   if (!hidden && part.family.shape.hidden != 0) {
     hidden = take_default(reading, part, nullptr, *names.begin(), part.family.shape.hidden);
   }
   if (!hidden) missing(part, "how wide a head is", {"head_dim", "hidden_size", "n_embd", "d_model"});
   if (!part.family.prefix.empty()) {  // SAM 2's memory attention
-    hidden = *hidden / first_of_part(reading, nullptr, part, {"downsample_rate"}, most_hidden).value_or(1);
+    hidden = *hidden / first_of_part(reading, nullptr, part, {"downsample_rate"}, max_hidden).value_or(1);
   }
   if (*hidden % heads != 0) {
     reading.note(part.path, "hidden_size " + std::to_string(*hidden) + " is not a multiple of the " +
                                 std::to_string(heads) + " heads: rounded down, as the frameworks read it");
   }
-  if (*hidden < heads || *hidden / heads > most_head_dim) {
+  if (*hidden < heads || *hidden / heads > max_head_dim) {
     throw Error(Code::CONFIG_VALUE, "[read_config] " + part.keys.path_of("hidden_size") + " / heads must be from 1 to " +
-                                    std::to_string(most_head_dim) + " but got " + std::to_string(*hidden / heads));
+                                    std::to_string(max_head_dim) + " but got " + std::to_string(*hidden / heads));
   }
   reading.origins.derived("head_dim", word_for(part, names) + " / " + word_for(part, head_keys));
   return *hidden / heads;
@@ -200,7 +200,7 @@ int hidden_per_head(Reading& reading, const Part& part, int heads, Names names) 
 
 int read_head_dim(Reading& reading, const Part& part, int heads, Names width_keys) {
   for (const char* key : head_dim_keys) {
-    const auto value = part.keys.integer(key, 0, most_head_dim);
+    const auto value = part.keys.integer(key, 0, max_head_dim);
     if (value && *value > 0) {
       reading.origins.read("head_dim", part.keys, key);
       return static_cast<int>(*value);
@@ -226,15 +226,15 @@ void read_heads_of_type(Reading& reading, const Part& part, const std::string& l
   const auto set = [&](const char* value, const Object& from, const char* key, int most, int& target) {
     target = first_of(reading, value, from, {key}, most).value_or(target);
   };
-  set("heads", keys, "swa_num_attention_heads", most_heads, shape.heads);
-  set("kv_heads", keys, "swa_num_key_value_heads", most_heads, shape.kv_heads);
-  set("heads", keys, "num_sliding_attention_heads", most_heads, shape.heads);
+  set("heads", keys, "swa_num_attention_heads", max_heads, shape.heads);
+  set("kv_heads", keys, "swa_num_key_value_heads", max_heads, shape.kv_heads);
+  set("heads", keys, "num_sliding_attention_heads", max_heads, shape.heads);
   if (keys.has("swa_head_dim")) {
-    set("head_dim", keys, "swa_head_dim", most_head_dim, shape.head_dim);
+    set("head_dim", keys, "swa_head_dim", max_head_dim, shape.head_dim);
     shape.block = shape.head_dim;
   }
   if (const auto other = keys.has("attention_other_setting") ? keys.object("attention_other_setting") : std::nullopt) {
-    set("heads", *other, "num_attention_heads", most_heads, shape.heads);
+    set("heads", *other, "num_attention_heads", max_heads, shape.heads);
   }
 }
 
@@ -242,7 +242,7 @@ bool is_mla(const Part& part) { return part.family.mla.rope != 0 && part.keys.bo
 
 int layer_count(Reading& reading, const Part& part) {
   if (const auto own = part.family.quirk->layer_count) return own(reading, part);
-  if (const auto layers = first_of_part(reading, "layers", part, layer_keys, most_layers)) return *layers;
+  if (const auto layers = first_of_part(reading, "layers", part, layer_keys, max_layers)) return *layers;
   if (!may_stand_in(reading, part, part.family.shape.layers)) missing(part, "how many layers it has", layer_keys);
   return take_default(reading, part, "layers", "num_hidden_layers", part.family.shape.layers);
 }
@@ -267,7 +267,7 @@ HeadShape head_shape(Reading& reading, const Part& part, const Layer& layer) {
 
 std::optional<std::int64_t> context_length(const Object& keys) {
   for (const char* key : context_keys) {
-    if (const auto value = keys.length(key, most_length)) return value;
+    if (const auto value = keys.length(key, max_length)) return value;
   }
   return std::nullopt;
 }
@@ -277,7 +277,7 @@ std::optional<std::string> context_key(const Object& keys) {
     const auto found = keys.json().find(key);
     if (found == keys.json().end() || !found->is_number()) continue;
     const auto value = found->get<double>();
-    if (value >= 1 && value <= static_cast<double>(most_length) && std::trunc(value) == value) return key;
+    if (value >= 1 && value <= static_cast<double>(max_length) && std::trunc(value) == value) return key;
   }
   return std::nullopt;
 }

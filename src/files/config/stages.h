@@ -19,10 +19,10 @@
 
 namespace rotary::files {
 
-inline constexpr int most_layers = 10000;
-inline constexpr int most_heads = 65536;
-inline constexpr int most_head_dim = 16384;
-inline constexpr double most_factor = 1e15;  // no published one is larger by far; beyond it the formulas overflow
+inline constexpr int max_layers = 10000;
+inline constexpr int max_heads = 65536;
+inline constexpr int max_head_dim = 16384;
+inline constexpr double max_factor = 1e15;  // no published one is larger by far; beyond it the formulas overflow
 
 // A part whose rope is understood and cannot be given.
 struct NoRope {
@@ -78,7 +78,7 @@ struct OddHead : Error {
 };
 
 // ---- shape (config/shape.cpp) ----
-constexpr std::int64_t most_length = std::int64_t{1} << 53;  // positions
+constexpr std::int64_t max_length = std::int64_t{1} << 53;  // positions
 using Names = std::initializer_list<const char*>;            // of a key: the first one that is given counts
 inline constexpr Names hidden_keys = {"hidden_size", "n_embd", "n_embed", "d_model", "width", "dim", "embed_dim"};
 // Read as that value of the rope; null: it is none.
@@ -108,11 +108,11 @@ struct Layer {
   std::optional<double> partial;
   bool scaled = true;                         // Molmo 2: layers outside rope_scaling_layers keep the base only
   int heads = 0, kv_heads = 0, head_dim = 0;  // per_layer_config; 0: the part's
-  int nope = 0, turning = 0;                  // of an MLA
+  int nope = 0, rotating = 0;                  // of an MLA
   std::vector<ValueOrigin> origins = {};      // of what this layer has for itself
   From partial_from = {}, turning_from = {};  // of these two
   bool has_own() const {
-    return base || partial || !scaled || heads != 0 || kv_heads != 0 || head_dim != 0 || nope != 0 || turning != 0;
+    return base || partial || !scaled || heads != 0 || kv_heads != 0 || head_dim != 0 || nope != 0 || rotating != 0;
   }
 };
 std::vector<Layer> read_layers(Reading&, const Part&);
@@ -213,6 +213,6 @@ bool names_rope(std::string_view key);
 // What a part whose layers turn says beside its rope: another kind of positions is noted, ALiBi refused.
 void check_positions(Reading&, const Part&);
 // Throws CONFIG_KEY for the first rope key below root that nobody read.
-void refuse_leftovers(Reading&, const Json& root);
+void refuse_unread_keys(Reading&, const Json& root);
 
 }  // namespace rotary::files

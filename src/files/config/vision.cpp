@@ -12,7 +12,7 @@ namespace {
 void record_layout(Origins& origins, const Part& part, const ModelRope& model) {
   origins.derived("rotary_dim", part.family.tower->width);
   if (model.first != 0) origins.derived("first", "head_dim / 2");
-  origins.usual("axis", part.name());
+  origins.by_default("axis", part.name());
   origins.derived("attention_factor", "1 for default");
 }
 
@@ -69,7 +69,7 @@ std::vector<int> sections_of(Reading& reading, const Part& part, const std::opti
     std::string listed;
     for (const int section : sections) listed += (listed.empty() ? "" : ", ") + std::to_string(section);
     reading.note(part.path, "mrope_section is not given: [" + listed + "], the default of " + part.name());
-    reading.origins.usual("axis", part.name());
+    reading.origins.by_default("axis", part.name());
   }
   return sections;
 }
@@ -96,7 +96,7 @@ void read_vision_part(Reading& reading, const Part& part) {
   model.kv_heads = part.family.shape.kv_heads != 0 ? heads.kv_heads : heads.heads;
   model.rope.head_dim = heads.head_dim;
   model.rope.pairing = reading.options.pairing.value_or(part.family.pairing);
-  reading.origins.usual("pairing", part.name());
+  reading.origins.by_default("pairing", part.name());
   if (reading.options.pairing) reading.origins.given("pairing", "--pairing");
   if (model.rope.pairing != part.family.pairing) {
     reading.note(part.path, std::string("the pairing given, ") + name(model.rope.pairing) + ", overrides " +
@@ -146,7 +146,7 @@ void set_mrope_axes(Reading& reading, const Part& part, const std::optional<Obje
   const int pairs = rope.rotary_dim / 2;
   if (axes == Axes::alternating) {
     for (int i = 0; i < pairs; ++i) rope.axis.push_back(static_cast<std::uint8_t>(i % 2));
-    reading.origins.usual("axis", part.name());
+    reading.origins.by_default("axis", part.name());
     return reading.note(part.path, "axis 0 is the row, axis 1 the column, pair by pair; text gives both the same");
   }
   const std::vector<int> sections = sections_of(reading, part, keys, pairs);

@@ -12,7 +12,7 @@
 namespace rotary::files {
 namespace {
 
-constexpr int most_parts = 64;
+constexpr int max_parts = 64;
 
 bool contains(std::string_view text, std::string_view word) { return text.find(word) != std::string_view::npos; }
 
@@ -144,8 +144,8 @@ class Walk {
   }
 
   void read(const Node& node, const Family& family, bool known) {
-    if (++reading_.parts > most_parts) {
-      throw Error(Code::CONFIG_VALUE, "[read_config] a file must have at most " + std::to_string(most_parts) +
+    if (++reading_.parts > max_parts) {
+      throw Error(Code::CONFIG_VALUE, "[read_config] a file must have at most " + std::to_string(max_parts) +
                                           " sub-configs with a rope but has more");
     }
     const Family own = with_parents_defaults(family, node);
@@ -303,7 +303,7 @@ Answer read_json(const Json& json, const ConfigOptions& options) {
                             : std::string("neither model_type nor num_hidden_layers and num_attention_heads")));
     }
   }
-  refuse_leftovers(reading, json);
+  refuse_unread_keys(reading, json);
   return {std::move(reading.model), std::move(reading.without)};
 }
 

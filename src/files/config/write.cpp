@@ -81,9 +81,9 @@ OrderedJson written(const Rope& rope, const Block& block) {
   }
   std::visit(
       [&json]<class S>(const S& scaling) {
-        const S usual;
+        const S default_value;
         scalings::for_each_field(scaling, [&](const auto& field, const auto& value) {
-          const bool left_out = field.key_of != scalings::KeyOf::transformers && value == usual.*field.member;
+          const bool left_out = field.key_of != scalings::KeyOf::transformers && value == default_value.*field.member;
           if (!left_out) put(json, field.key, value);
         });
       },

@@ -16,13 +16,13 @@
 namespace rotary::files {
 namespace {
 
-constexpr std::uint64_t most_keys = 1u << 16;
-constexpr std::uint64_t most_tensors = 1u << 20;
+constexpr std::uint64_t max_keys = 1u << 16;
+constexpr std::uint64_t max_tensors = 1u << 20;
 constexpr std::uint64_t longest_text = 16u << 20;
 constexpr std::uint64_t longest_name = 65535;  // of the format
 constexpr std::uint64_t longest_kept_array = 4096;
 constexpr int deepest_array = 4;
-constexpr std::uint32_t most_axes = 4;  // ggml's
+constexpr std::uint32_t max_axes = 4;  // ggml's
 
 enum ValueType : std::uint32_t { u8, i8, u16, i16, u32, i32, f32, boolean, text, array, u64, i64, f64, value_types };
 
@@ -222,7 +222,7 @@ std::uint64_t tensor_bytes(const Cursor& cursor, const GgufTensor& tensor, const
 GgufTensor take_tensor(Cursor& cursor, const std::string& what) {
   GgufTensor tensor;
   const auto axes = cursor.take<std::uint32_t>("the axes of " + what);
-  if (axes > most_axes) cursor.fail(what + " must have at most 4 axes but has " + std::to_string(axes));
+  if (axes > max_axes) cursor.fail(what + " must have at most 4 axes but has " + std::to_string(axes));
   for (std::uint32_t i = 0; i < axes; ++i) {
     tensor.shape.push_back(cursor.take<std::int64_t>("the shape of " + what));
     if (tensor.shape.back() < 0) {
@@ -286,8 +286,8 @@ Gguf::Gguf(const InputFile& file) : file_(file) {
   check_version(cursor);
   const auto tensors = cursor.take<std::uint64_t>("the number of tensors");
   const auto keys = cursor.take<std::uint64_t>("the number of metadata keys");
-  check_count(cursor, tensors, most_tensors, 24, "tensors");
-  check_count(cursor, keys, most_keys, 13, "metadata keys");
+  check_count(cursor, tensors, max_tensors, 24, "tensors");
+  check_count(cursor, keys, max_keys, 13, "metadata keys");
   for (std::uint64_t i = 0; i < keys; ++i) {
     const std::string key = cursor.take_text("a metadata key", longest_name);
     const std::string what = "the value of " + in_quotes(key);

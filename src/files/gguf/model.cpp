@@ -12,7 +12,7 @@
 namespace rotary::files {
 namespace {
 
-constexpr int most_blocks = 16384;
+constexpr int max_blocks = 16384;
 constexpr int every_fourth = 4;
 
 // The heads of one layer, and whether its attention has a sliding window.
@@ -80,9 +80,9 @@ class GgufReader : GgufKeys {
     const std::string path = own(key);
     const Json* value = keys.value(path);
     if (value == nullptr || !value->is_array())
-      return std::vector<int>(static_cast<std::size_t>(layers), needed(key, most_dim));
+      return std::vector<int>(static_cast<std::size_t>(layers), needed(key, max_dim));
     std::vector<int> list = *keys.integers(path);
-    const bool fits = std::all_of(list.begin(), list.end(), [](int n) { return n >= 0 && n <= most_dim; });
+    const bool fits = std::all_of(list.begin(), list.end(), [](int n) { return n >= 0 && n <= max_dim; });
     if (list.size() != static_cast<std::size_t>(layers) || !fits) {
       keys.refuse(path, "must have one number from 0 to 65536 per layer, " + std::to_string(layers) + " of them,");
     }
@@ -90,7 +90,7 @@ class GgufReader : GgufKeys {
   }
 
   void read_layers() {
-    const int count = needed("block_count", most_blocks);
+    const int count = needed("block_count", max_blocks);
     const std::vector<int> heads = per_layer("attention.head_count", count);
     std::vector<int> kv_heads = heads;
     if (has("attention.head_count_kv")) {
@@ -129,7 +129,7 @@ class GgufReader : GgufKeys {
       }
       return windows;
     }
-    if (const auto given = whole("attention.sliding_window_pattern", 1, most_blocks)) {
+    if (const auto given = whole("attention.sliding_window_pattern", 1, max_blocks)) {
       period = *given;
     } else if (!has_window() && !has("rope.freq_base_swa")) {
       return windows;  // OLMo 2, EXAONE 4 of 1.2B: no window at all
@@ -158,7 +158,7 @@ class GgufReader : GgufKeys {
       case GgufQuirk::window_only:
         return window || !has_window();
       case GgufQuirk::hybrid:
-        return (layer + 1) % whole("full_attention_interval", 1, most_blocks).value_or(every_fourth) == 0;
+        return (layer + 1) % whole("full_attention_interval", 1, max_blocks).value_or(every_fourth) == 0;
       default:
         return true;
     }
@@ -190,7 +190,7 @@ class GgufReader : GgufKeys {
     }
     used.heads = layer.heads;
     used.kv_heads = layer.kv_heads;
-    used.context = keys.integer(own("context_length"), 0, most_length).value_or(0);
+    used.context = keys.integer(own("context_length"), 0, max_length).value_or(0);
     reading.origins = {};
     record_layers();
     if (used.context > 0) record("context", "context_length");
@@ -206,21 +206,21 @@ class GgufReader : GgufKeys {
   void record_layers() {
     const bool all = std::all_of(layers_.begin(), layers_.end(), [&](const GgufLayer& l) { return l == layers_[0]; });
     record("layers", "block_count");
-    if (!all) record_or_usual("layers", "attention.sliding_window_pattern");
+    if (!all) record_or_by_default("layers", "attention.sliding_window_pattern");
     record("heads", "attention.head_count");
     record("kv_heads", has("attention.head_count_kv") ? "attention.head_count_kv" : "attention.head_count");
   }
 
   void set_shape(const GgufLayer& layer, ModelRope& used) {
     Rope& rope = used.rope;
-    auto length = whole("attention.key_length_mla", 2, most_dim);
+    auto length = whole("attention.key_length_mla", 2, max_dim);
     if (length && used.kv_heads == 1) {
       used.kv_heads = used.heads;
       reading.origins.derived("kv_heads", "attention.head_count");
       note("the k heads are as many as the q heads: the GGUF stores the rotated part of k once, for all of them");
     }
-    const auto full = whole("attention.key_length", 2, most_dim);
-    const auto swa = whole("attention.key_length_swa", 2, most_dim);
+    const auto full = whole("attention.key_length", 2, max_dim);
+    const auto swa = whole("attention.key_length_swa", 2, max_dim);
     record("head_dim", length                ? "attention.key_length_mla"
                        : layer.window && swa ? "attention.key_length_swa"
                                              : "attention.key_length");
@@ -233,11 +233,11 @@ class GgufReader : GgufKeys {
       note("attention.key_length is not given: embedding_length / head_count = " + std::to_string(*length));
     }
     rope.head_dim = *length;
-    const auto turning = whole("rope.dimension_count", 2, most_dim);
-    const auto turning_swa = whole("rope.dimension_count_swa", 2, most_dim);
-    if (!turning) note("rope.dimension_count is not given: the whole head turns");
-    const std::string which = layer.window && turning_swa ? "rope.dimension_count_swa" : "rope.dimension_count";
-    rope.rotary_dim = layer.window && turning_swa ? *turning_swa : turning.value_or(rope.head_dim);
+    const auto rotating = whole("rope.dimension_count", 2, max_dim);
+    const auto rotating_swa = whole("rope.dimension_count_swa", 2, max_dim);
+    if (!rotating) note("rope.dimension_count is not given: the whole head turns");
+    const std::string which = layer.window && rotating_swa ? "rope.dimension_count_swa" : "rope.dimension_count";
+    rope.rotary_dim = layer.window && rotating_swa ? *rotating_swa : rotating.value_or(rope.head_dim);
     reading.origins.derived("rotary_dim", "head_dim");
     if (has(which)) record("rotary_dim", which);
     if (rope.rotary_dim % 2 != 0 || rope.rotary_dim > rope.head_dim) {
@@ -258,7 +258,7 @@ class GgufReader : GgufKeys {
     const auto window = number("rope.freq_base_swa");
     std::string key = "rope.freq_base";
     rope.base = full.value_or(10000);
-    record_or_usual("base", key);
+    record_or_by_default("base", key);
     if (!full) note("rope.freq_base is not given: 10000");
     if (layer.window && window) {
       rope.base = *window;
@@ -266,7 +266,7 @@ class GgufReader : GgufKeys {
       record("base", key);
     } else if (layer.window && arch.window_10000) {
       rope.base = 10000;
-      reading.origins.usual("base", name);
+      reading.origins.by_default("base", name);
       note("rope.freq_base_swa is not given: 10000 on the layers with a sliding window");
     }
     if (!(rope.base > 1)) keys.refuse(own(key), "must be above 1");
@@ -279,7 +279,7 @@ class GgufReader : GgufKeys {
     if (turn == GgufTurn::norm_mrope) turn = sections ? GgufTurn::mrope : GgufTurn::norm;
     if (turn == GgufTurn::neox_mrope) turn = sections ? GgufTurn::mrope : GgufTurn::neox;
     rope.pairing = turn == GgufTurn::norm ? Pairing::interleaved : Pairing::half;
-    reading.origins.usual("pairing", name);
+    reading.origins.by_default("pairing", name);
     if (turn == GgufTurn::mrope || turn == GgufTurn::imrope) {
       set_axes(rope, sections, turn == GgufTurn::imrope);
     } else if (sections) {
@@ -309,7 +309,7 @@ class GgufReader : GgufKeys {
     if (!given) missing("rope.dimension_sections", "architecture " + name);
     std::vector<int> sections = *given;
     std::int64_t sum = 0;
-    for (const int section : sections) sum += section < 0 ? most_dim : section;
+    for (const int section : sections) sum += section < 0 ? max_dim : section;
     while (!sections.empty() && sections.back() == 0) sections.pop_back();
     if (given->size() > 4 || sections.size() < (in_turn ? 3U : 1U) || (in_turn && sections.size() > 3) ||
         sum != rope.rotary_dim / 2) {

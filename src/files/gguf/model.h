@@ -48,7 +48,7 @@ struct GgufArchitecture {
 
 const GgufArchitecture* find_architecture(std::string_view name) noexcept;
 
-constexpr int most_dim = 65536;
+constexpr int max_dim = 65536;
 
 // One reading of one file: its metadata, by keys of which the architecture's name is left out.
 struct GgufKeys {
@@ -63,8 +63,8 @@ struct GgufKeys {
   std::optional<double> number(const std::string& key) const { return keys.number(own(key)); }
   // Where a value of the rope at hand comes from.
   void record(const char* value, const std::string& key) { reading.origins.read(value, keys, own(key)); }
-  void record_or_usual(const char* value, const std::string& key) {
-    reading.origins.read_or_usual(value, keys, own(key), name);
+  void record_or_by_default(const char* value, const std::string& key) {
+    reading.origins.read_or_by_default(value, keys, own(key), name);
   }
   std::optional<int> whole(const std::string& key, int least, int most) const;
   int needed(const std::string& key, int most) const;  // throws CONFIG_MISSING

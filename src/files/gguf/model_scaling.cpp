@@ -15,7 +15,7 @@ class GgufScaling {
   GgufScaling(GgufKeys& reader, ModelRope& used) : reader_(reader), used_(used), rope_(used.rope) {}
 
   void set(bool plain) {
-    origins().usual("scaling", reader_.name);
+    origins().by_default("scaling", reader_.name);
     read();
     origins().derived("attention_factor", "1 for default");
     if (plain) {
@@ -37,18 +37,18 @@ class GgufScaling {
   Origins& origins() { return reader_.reading.origins; }
 
   void record_scaling() {
-    reader_.record_or_usual("scaling", "rope.scaling.type");
+    reader_.record_or_by_default("scaling", "rope.scaling.type");
     origins().derived("attention_factor", std::string("1 for ") + name(rope_.scaling));
     if (reader_.has("rope.scaling.attn_factor")) reader_.record("attention_factor", "rope.scaling.attn_factor");
   }
 
   void record_factor() {
     const bool modern = reader_.has("rope.scaling.factor");
-    reader_.record_or_usual("scaling.factor", modern ? "rope.scaling.factor" : "rope.scale_linear");
+    reader_.record_or_by_default("scaling.factor", modern ? "rope.scaling.factor" : "rope.scale_linear");
   }
 
   void record_trained_length() {
-    reader_.record_or_usual("scaling.trained_length", "context_length");
+    reader_.record_or_by_default("scaling.trained_length", "context_length");
     if (reader_.has("rope.scaling.original_context_length")) {
       reader_.record("scaling.trained_length", "rope.scaling.original_context_length");
     }
@@ -64,7 +64,7 @@ class GgufScaling {
   }
 
   std::vector<double> factors(const std::string& tensor) const {
-    std::vector<double> values = reader_.gguf.numbers(tensor, most_dim);
+    std::vector<double> values = reader_.gguf.numbers(tensor, max_dim);
     const auto pairs = static_cast<std::size_t>(rope_.rotary_dim / 2);
     if (values.size() < pairs) {
       throw Error(Code::TENSOR, "[read_config] tensor " + tensor + " must have a factor for each of " +
@@ -100,7 +100,7 @@ class GgufScaling {
     factor_ = type_ == "none" || factor.value_or(0) == 0 ? 1 : *factor;
     attention_ = reader_.number("rope.scaling.attn_factor").value_or(1);
     if (!(attention_ > 0)) keys.refuse(reader_.own("rope.scaling.attn_factor"), "must be above 0");
-    trained_ = keys.integer(reader_.own("rope.scaling.original_context_length"), 1, most_length).value_or(0);
+    trained_ = keys.integer(reader_.own("rope.scaling.original_context_length"), 1, max_length).value_or(0);
     if (trained_ == 0 && used_.context > 0 && (type_ == "yarn" || type_ == "longrope")) {
       trained_ = used_.context;
       reader_.note("rope.scaling.original_context_length is not given: context_length");
@@ -178,9 +178,9 @@ class GgufScaling {
     const bool still = std::all_of(end, divisors.end(), [](double d) { return d > never; });
     if (end == divisors.begin() || end == divisors.end() || !still || attention_ != 1) return false;
     const auto pairs = static_cast<double>(divisors.size());
-    const auto turning = static_cast<double>(end - divisors.begin());
-    if (std::floor(turning / pairs * pairs) != turning) return false;
-    rope_.scaling = Proportional{turning / pairs, factor_};
+    const auto rotating = static_cast<double>(end - divisors.begin());
+    if (std::floor(rotating / pairs * pairs) != rotating) return false;
+    rope_.scaling = Proportional{rotating / pairs, factor_};
     record_scaling();
     record_factor();
     origins().given("scaling", "rope_freqs.weight");
@@ -220,9 +220,9 @@ class GgufScaling {
     record_scaling();
     record_factor();
     record_trained_length();
-    reader_.record_or_usual("scaling.beta_fast", "rope.scaling.yarn_beta_fast");
-    reader_.record_or_usual("scaling.beta_slow", "rope.scaling.yarn_beta_slow");
-    origins().usual("scaling.truncate", reader_.name);
+    reader_.record_or_by_default("scaling.beta_fast", "rope.scaling.yarn_beta_fast");
+    reader_.record_or_by_default("scaling.beta_slow", "rope.scaling.yarn_beta_slow");
+    origins().by_default("scaling.truncate", reader_.name);
     if (reader_.has("rope.scaling.yarn_ext_factor")) {
       reader_.record("scaling.extrapolation_factor", "rope.scaling.yarn_ext_factor");
     }

@@ -71,7 +71,7 @@ enum class Old : std::uint8_t {
 struct Flag {
   std::string_view key = {};
   bool on = true;      // the value at which layers turn
-  bool usual = false;  // its class default
+  bool default_value = false;  // its class default
 };
 
 // The surprising fact, told in the notes.

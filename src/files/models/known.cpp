@@ -163,7 +163,7 @@ void add_facts(KnownModel& known, const Family& family) {
   add_fact(known, std::string(family.remark.text));
   add_fact(known, switch_of(family.rule).fact);
   const Flag& flag = family.turns_where;
-  if (flag.usual != flag.on && !flag.key.empty())
+  if (flag.default_value != flag.on && !flag.key.empty())
     add_fact(known, "turns only where " + std::string(flag.key) + " is true");
   const auto any = [&known](auto has) { return std::any_of(known.ropes.begin(), known.ropes.end(), has); };
   if (any([](const ModelRope& model) { return !model.log_multiplier.empty(); })) {

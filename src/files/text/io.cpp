@@ -87,8 +87,8 @@ class TemporaryFile {
 
 // Where a chain of symbolic links ends, be there a file or not.
 fs::path behind_links(const char* operation, fs::path path) {
-  constexpr int most_links = 40;  // as Linux has it
-  for (int i = 0; i <= most_links; ++i) {
+  constexpr int max_links = 40;  // as Linux has it
+  for (int i = 0; i <= max_links; ++i) {
     std::error_code error;
     if (!fs::is_symlink(fs::symlink_status(path, error))) return path;
     const fs::path link = fs::read_symlink(path, error);

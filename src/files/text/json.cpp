@@ -12,9 +12,9 @@
 namespace rotary::files {
 namespace {
 
-constexpr int most_levels = 64;
-constexpr std::size_t most_values = 500000;
-constexpr std::size_t most_elements = 16384;  // of a list that a getter copies
+constexpr int max_levels = 64;
+constexpr std::size_t max_values = 500000;
+constexpr std::size_t max_elements = 16384;  // of a list that a getter copies
 
 // Python's json writes three words that JSON does not have ("time_step_limit": [0.0, Infinity]). Outside strings they
 // become strings that begin with U+0000, and Guard makes those the numbers they mean: a getter refuses them.
@@ -62,8 +62,8 @@ class Guard {
   bool operator()(int, Json::parse_event_t event, Json& parsed) {
     if (event == Json::parse_event_t::object_start || event == Json::parse_event_t::array_start) {
       keys_.emplace_back();
-      if (keys_.size() > most_levels) {
-        throw Error(Code::JSON, "[parse] arrays and objects must not nest deeper than " + std::to_string(most_levels));
+      if (keys_.size() > max_levels) {
+        throw Error(Code::JSON, "[parse] arrays and objects must not nest deeper than " + std::to_string(max_levels));
       }
     } else if (event == Json::parse_event_t::object_end || event == Json::parse_event_t::array_end) {
       keys_.pop_back();
@@ -74,8 +74,8 @@ class Guard {
       const PythonNumber* number = text.starts_with(marker) ? python_number(text.substr(1)) : nullptr;
       if (number != nullptr) parsed = number->value;
     }
-    if (++values_ > most_values) {
-      throw Error(Code::JSON, "[parse] a file must hold at most " + std::to_string(most_values) + " values");
+    if (++values_ > max_values) {
+      throw Error(Code::JSON, "[parse] a file must hold at most " + std::to_string(max_values) + " values");
     }
     return true;
   }
@@ -111,7 +111,7 @@ std::string shown(const Json& value) {
 bool is_not_finite(const Json& value) { return value.is_number_float() && !std::isfinite(value.get<double>()); }
 
 Json parse_json(std::string_view text) {
-  if (text.size() > most_json_bytes) {
+  if (text.size() > max_json_bytes) {
     throw Error(Code::JSON,
                 "[parse] a config must be at most 16 MB but this one has " + std::to_string(text.size()) + " bytes");
   }
@@ -227,8 +227,8 @@ std::optional<std::vector<T>> list(const Object& object, std::string_view key, c
   if (v == nullptr) return std::nullopt;
   const std::string rule = std::string("must be a list of ") + what;
   if (!v->is_array()) object.refuse(key, rule);
-  if (v->size() > most_elements)
-    object.refuse(key, rule + " of at most " + std::to_string(most_elements) + " elements");
+  if (v->size() > max_elements)
+    object.refuse(key, rule + " of at most " + std::to_string(max_elements) + " elements");
   std::vector<T> elements;
   for (const Json& element : *v) {
     if (!fits(element)) object.refuse(key, rule);

@@ -15,7 +15,7 @@ namespace rotary::files {
 
 using Json = nlohmann::json;
 
-constexpr std::size_t most_json_bytes = 16u << 20;
+constexpr std::size_t max_json_bytes = 16u << 20;
 
 // At most 16 MB, 64 levels and 500,000 values; no duplicate keys, byte 0, byte order mark or broken UTF-8. NaN and
 // Infinity are read as Python's json reads them; the getters below refuse them. Throws JSON.

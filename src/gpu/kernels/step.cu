@@ -61,31 +61,31 @@ StepShape shape_of(const StepJob& job) {
   return shape;
 }
 
-// Sets what belongs to `abreast`; all packets.
-std::int64_t set_abreast(StepShape& shape, const StepJob& job, int abreast) {
-  const std::int64_t q = ceil_div(job.q.heads, abreast), k = ceil_div(job.k.heads, abreast);
+// Sets what belongs to `together`; all packets.
+std::int64_t set_heads_together(StepShape& shape, const StepJob& job, int together) {
+  const std::int64_t q = ceil_div(job.q.heads, together), k = ceil_div(job.k.heads, together);
   shape.q_packets = static_cast<std::uint32_t>(q);
   shape.k_packets = static_cast<std::uint32_t>(k);
-  return q + k + ceil_div(job.v.heads, abreast);
+  return q + k + ceil_div(job.v.heads, together);
 }
 
 using Kernel = void (*)(const StepJob, const StepShape);
 
-template <DType Type, int Abreast, bool Norms>
+template <DType Type, int Together, bool Norms>
 Kernel in_registers(const StepShape& shape) {
-  if (shape.reads != shape.writes) return step_kernel<Type, true, false, Abreast, Norms>;
-  return shape.reads ? step_kernel<Type, true, true, Abreast, Norms> : step_kernel<Type, false, false, Abreast, Norms>;
+  if (shape.reads != shape.writes) return step_kernel<Type, true, false, Together, Norms>;
+  return shape.reads ? step_kernel<Type, true, true, Together, Norms> : step_kernel<Type, false, false, Together, Norms>;
 }
-template <DType Type, int Abreast>
+template <DType Type, int Together>
 Kernel in_registers(const StepShape& shape, bool norms) {
-  return norms ? in_registers<Type, Abreast, true>(shape) : in_registers<Type, Abreast, false>(shape);
+  return norms ? in_registers<Type, Together, true>(shape) : in_registers<Type, Together, false>(shape);
 }
 template <DType Type>
-Kernel in_registers(const StepShape& shape, bool norms, bool abreast) {
-  return abreast ? in_registers<Type, max_abreast<Type>>(shape, norms) : in_registers<Type, 1>(shape, norms);
+Kernel in_registers(const StepShape& shape, bool norms, bool together) {
+  return together ? in_registers<Type, max_abreast<Type>>(shape, norms) : in_registers<Type, 1>(shape, norms);
 }
-Kernel in_registers(DType dtype, const StepShape& shape, bool norms, bool abreast) {
-  return with_dtype(dtype, [&](auto type) -> Kernel { return in_registers<type()>(shape, norms, abreast); });
+Kernel in_registers(DType dtype, const StepShape& shape, bool norms, bool together) {
+  return with_dtype(dtype, [&](auto type) -> Kernel { return in_registers<type()>(shape, norms, together); });
 }
 
 template <DType Type>
@@ -113,12 +113,12 @@ void launch_rows(Kernel kernel, const StepJob& job, StepShape& shape, std::int64
 void launch_in_registers(const StepJob& job, StepShape& shape, Stream stream) {
   const std::int64_t warps_of_rows = ceil_div(shape.rows, shape.groups);
   const int max = with_dtype(job.dtype, [](auto type) { return max_abreast<type()>; });
-  std::int64_t packets = set_abreast(shape, job, max);
-  const bool abreast = warps_of_rows * packets * 32 >= enough_threads;
-  if (!abreast) packets = set_abreast(shape, job, 1);
+  std::int64_t packets = set_heads_together(shape, job, max);
+  const bool together = warps_of_rows * packets * 32 >= enough_threads;
+  if (!together) packets = set_heads_together(shape, job, 1);
   const bool norms = (job.q.heads > 0 && job.q_norm.on) || (job.k.heads > 0 && job.k_norm.on);
   const std::int64_t warps = std::min<std::int64_t>(register_threads / 32, warps_of_rows);
-  launch_rows(in_registers(job.dtype, shape, norms, abreast), job, shape, warps * shape.groups, packets,
+  launch_rows(in_registers(job.dtype, shape, norms, together), job, shape, warps * shape.groups, packets,
               static_cast<unsigned>(warps), stream);
 }
 

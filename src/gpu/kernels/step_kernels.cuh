@@ -20,7 +20,7 @@ struct Work {
   int count;
 };
 // Packets are q's, then k's, then v's.
-template <int Abreast>
+template <int Together>
 __device__ inline Work work_of(const StepJob& job, const StepShape& shape, std::uint32_t packet) {
   Role role = Role::q;
   std::int64_t heads = job.q.heads;
@@ -29,19 +29,19 @@ __device__ inline Work work_of(const StepJob& job, const StepShape& shape, std::
   } else if (packet >= shape.q_packets) {
     role = Role::k, heads = job.k.heads, packet -= shape.q_packets;
   }
-  const std::int64_t head = std::int64_t{packet} * Abreast;
-  return {role, head, static_cast<int>(min(heads - head, std::int64_t{Abreast}))};
+  const std::int64_t head = std::int64_t{packet} * Together;
+  return {role, head, static_cast<int>(min(heads - head, std::int64_t{Together}))};
 }
 
-template <DType Type, int Abreast>
-__device__ inline void norm_units(Unit (&units)[Abreast], const NormJob& norm, const Count& head_dim,
+template <DType Type, int Together>
+__device__ inline void norm_units(Unit (&units)[Together], const NormJob& norm, const Count& head_dim,
                                   const Group& group, const Holders& holders, const RawWeights<Type>& raw) {
-  float sums[Abreast];
+  float sums[Together];
   sums_of_units<Type>(units, group, holders, sums);
   UnitWeights<Type> weights = {};
   widen_weights(norm, raw, weights);
 #pragma unroll
-  for (int i = 0; i < Abreast; ++i) {
+  for (int i = 0; i < Together; ++i) {
     units[i] = normed<Type>(units[i], inverse_of(sums[i], head_dim, norm.eps), norm, weights);
   }
 }
@@ -49,12 +49,12 @@ __device__ inline void norm_units(Unit (&units)[Abreast], const NormJob& norm, c
 // A block takes one packet of heads, each warp that of `groups` rows, each lane one unit of all the packet's heads: so
 // all branches but those by unit and row are the block's. All that is read is asked for before any of it is needed:
 // hence k and v of skipped tokens too. Norms: whether any are on.
-template <DType Type, bool Reads, bool Writes, int Abreast, bool Norms>
+template <DType Type, bool Reads, bool Writes, int Together, bool Norms>
 __global__ void __launch_bounds__(register_threads) step_kernel(const StepJob job, const StepShape shape) {
   const auto [group, number] = group_of(shape);
   std::uint32_t packet = blockIdx.x;
   const std::int64_t block = shape.parts.split(packet);
-  const Work work = work_of<Abreast>(job, shape, packet);
+  const Work work = work_of<Together>(job, shape, packet);
   const std::int64_t first_row = shape.first_row + (block * blockDim.y + threadIdx.y) * shape.groups;
   if (first_row >= shape.rows) return;  // the whole warp
 
@@ -69,10 +69,10 @@ __global__ void __launch_bounds__(register_threads) step_kernel(const StepJob jo
   Row row = row_of<Type>(job, shape, work.role, index);
   const bool moves = inside && !stays(job, work.role, at, norms);
 
-  Unit units[Abreast] = {};
+  Unit units[Together] = {};
   row.in += work.head * row.in_step;
 #pragma unroll
-  for (int i = 0; i < Abreast; ++i) {
+  for (int i = 0; i < Together; ++i) {
     if (moves && i < work.count) units[i] = load_unit<Type, 16>(global(row.in), at.in);
     row.in += row.in_step;
   }
@@ -88,7 +88,7 @@ __global__ void __launch_bounds__(register_threads) step_kernel(const StepJob jo
   if (!moves || !row.exists) return;
   row.out += work.head * row.out_step;
 #pragma unroll
-  for (int i = 0; i < Abreast; ++i) {
+  for (int i = 0; i < Together; ++i) {
     if (i >= work.count) break;
     if (at.rotates) units[i] = rotated<Type, Reads, Writes>(units[i], by);
     store_unit_of<Type, 16>(job, work.role, row.scale, row.out, at.out, units[i]);

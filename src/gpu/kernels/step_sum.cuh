@@ -111,7 +111,7 @@ __device__ inline float from_holder(float first, float second, const Group& grou
   return holder.exists ? (holder.second ? b : a) : 0.0f;
 }
 
-// Of several heads abreast.
+// Of several heads together.
 template <DType Type, int Count>
 __device__ inline void sums_of_units(const Unit (&units)[Count], const Group& group, const Holders& holders,
                                      float (&sums)[Count]) {

@@ -5,16 +5,16 @@
 namespace rotary::files {
 namespace {
 
-Pairing pairing(Reading& reading, const Part& part, Pairing usual) {
+Pairing pairing(Reading& reading, const Part& part, Pairing default_value) {
   if (part.keys.boolean("position_encoding_2d").value_or(false)) {
     throw Error(Code::ROPE,
                 "[read_config] a chatglm must have positions of one axis but position_encoding_2d is true: the first "
                 "ChatGLM turns each half of the head by its own coordinate");
   }
   const auto original = part.keys.boolean("original_rope");
-  if (!original) return usual;
+  if (!original) return default_value;
   reading.origins.read("pairing", part.keys, "original_rope");
-  if (*original) return usual;
+  if (*original) return default_value;
   reading.note(part.path, "original_rope is false: the pairing is half");
   return Pairing::half;
 }
@@ -24,7 +24,7 @@ double base(Reading& reading, const Part& part) {
   if (!(base > 1)) part.keys.refuse("rope_ratio", "times 10000 must be above 1");
   reading.note(part.path, "base = 10000 * rope_ratio = " + spelled(base));
   reading.origins.derived("base", "10000 * rope_ratio");
-  if (!part.keys.has("rope_ratio")) reading.origins.usual("base", part.name());
+  if (!part.keys.has("rope_ratio")) reading.origins.by_default("base", part.name());
   return base;
 }
 

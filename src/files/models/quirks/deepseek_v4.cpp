@@ -16,7 +16,7 @@ std::optional<int> rope_head_dim(Reading& reading, const Part& part, const HeadS
 void keep_length(Reading& reading, const Part& part, Yarn& yarn) {
   if (yarn.attention_factor) return;
   yarn.attention_factor = 1;
-  reading.origins.usual("attention_factor", part.name());
+  reading.origins.by_default("attention_factor", part.name());
   reading.note(part.path, "yarn without an attention factor, as " + part.name() + " has it");
 }
 

@@ -9,8 +9,8 @@ namespace {
 
 void space_and_token(Reading& reading, const Part& part, const RopeKeys&, Rope& rope) {
   const Object& keys = part.keys;
-  const auto each = static_cast<int>(keys.integer("num_spatial_rope_pairs_per_axis", 0, most_head_dim).value_or(2));
-  const auto token = static_cast<int>(keys.integer("num_uid_rope_pairs", 0, most_head_dim).value_or(10));
+  const auto each = static_cast<int>(keys.integer("num_spatial_rope_pairs_per_axis", 0, max_head_dim).value_or(2));
+  const auto token = static_cast<int>(keys.integer("num_uid_rope_pairs", 0, max_head_dim).value_or(10));
   const double spatial_base = keys.number("spatial_rope_base_frequency").value_or(20);
   if (!(spatial_base > 1) || !std::isfinite(spatial_base)) {
     keys.refuse("spatial_rope_base_frequency", "must be above 1");

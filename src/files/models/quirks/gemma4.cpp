@@ -9,10 +9,10 @@ namespace {
 void full_heads(Reading& reading, const Part& part, HeadShape& shape, int default_kv_heads) {
   const Object& keys = part.keys;
   if (keys.has("per_layer_config")) return;
-  shape.head_dim = shape.block = read_or_default(reading, part, "head_dim", "global_head_dim", most_head_dim, 512);
+  shape.head_dim = shape.block = read_or_default(reading, part, "head_dim", "global_head_dim", max_head_dim, 512);
   if (!keys.boolean("attention_k_eq_v").value_or(!keys.has("attention_k_eq_v"))) return;
   if (default_kv_heads != 0) shape.kv_heads = default_kv_heads;
-  const auto kv_heads = first_of(reading, "kv_heads", keys, {"num_global_key_value_heads"}, most_heads);
+  const auto kv_heads = first_of(reading, "kv_heads", keys, {"num_global_key_value_heads"}, max_heads);
   shape.kv_heads = kv_heads.value_or(shape.kv_heads);
 }
 

@@ -8,7 +8,7 @@ namespace {
 std::optional<int> one_for_all(Reading& reading, const Part& part) {
   const bool grouped = part.keys.boolean("new_decoder_architecture").value_or(false);
   if (grouped || part.keys.has("multi_query")) return std::nullopt;
-  reading.origins.usual("kv_heads", part.name());
+  reading.origins.by_default("kv_heads", part.name());
   return 1;
 }
 
@@ -29,7 +29,7 @@ int from_embed_dim(Reading& reading, const Part& part, int heads) {
 // DeepSeek-OCR 2, Unlimited-OCR: whatever head_dim says.
 int always_derived(Reading& reading, const Part& part, int heads) {
   const int dim = hidden_per_head(reading, part, heads);
-  const auto given = part.keys.integer("head_dim", 0, most_head_dim);
+  const auto given = part.keys.integer("head_dim", 0, max_head_dim);
   if (given && *given != dim) {
     reading.note(part.path,
                  "head_dim is not read: transformers writes hidden_size / heads = " + std::to_string(dim) + " over it");

@@ -10,7 +10,7 @@ namespace {
 void share_between(Reading& reading, const Part& part, std::vector<Layer>& layers) {
   if (part.keys.has("num_key_value_heads_per_layer")) return;
   const auto read = [&](const char* key) {
-    return static_cast<std::size_t>(part.keys.integer(key, 0, most_layers).value_or(8));
+    return static_cast<std::size_t>(part.keys.integer(key, 0, max_layers).value_or(8));
   };
   constexpr const char* key = "num_key_value_attention_heads";
   const std::size_t first = read("num_first_full_attention_layers");

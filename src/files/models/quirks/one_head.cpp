@@ -8,10 +8,10 @@ namespace {
 // The width of the sub-config inner, else the part's own.
 HeadShape one_head(Reading& reading, const Part& part, const char* inner) {
   HeadShape shape;
-  for (const char* value : {"heads", "kv_heads"}) reading.origins.usual(value, part.name());
+  for (const char* value : {"heads", "kv_heads"}) reading.origins.by_default(value, part.name());
   shape.heads = shape.kv_heads = 1;
   const auto below = inner != nullptr && part.keys.has(inner) ? part.keys.object(inner) : std::nullopt;
-  const auto width = below ? first_of(reading, "head_dim", *below, hidden_keys, most_head_dim) : std::nullopt;
+  const auto width = below ? first_of(reading, "head_dim", *below, hidden_keys, max_head_dim) : std::nullopt;
   shape.head_dim = shape.block = width ? *width : read_head_dim(reading, part, 1);
   return shape;
 }
@@ -22,7 +22,7 @@ HeadShape hidden_as_head(Reading& reading, const Part& part) { return one_head(r
 
 // The fraction of an attention head must make half of the width, a run for each axis.
 void require_half(const Part& part, double partial, int width) {
-  const auto heads = part.keys.integer("num_attention_heads", 1, most_heads).value_or(part.family.shape.heads);
+  const auto heads = part.keys.integer("num_attention_heads", 1, max_heads).value_or(part.family.shape.heads);
   const auto run = static_cast<int>(static_cast<double>(width / static_cast<int>(heads)) * partial);
   if (2 * run == width) return;
   throw Error(Code::CONFIG_VALUE, "[read_config] " + part.keys.path_of(part.family.partial_key) +
@@ -39,7 +39,7 @@ void rows_and_columns(Reading&, const Part& part, const RopeKeys& keys, Rope& ro
 // ---- Music Flamingo: the audio encoder's hidden states turn once ----
 
 int once(Reading& reading, const Part& part) {
-  reading.origins.usual("layers", part.name());
+  reading.origins.by_default("layers", part.name());
   return 1;
 }
 
