@@ -17,6 +17,8 @@
 
 namespace rotary::cpu {
 
+using namespace detail;
+
 namespace {
 
 // Rounds the values of a row once more; exact ones that lie midway are settled from the real number.

@@ -8,6 +8,8 @@
 
 namespace rotary::cpu {
 
+using namespace detail;
+
 void ROTARY_PASTE(rotate_, ROTARY_TARGET_NAME)(const Job& job, std::int64_t begin_row, std::int64_t end_row) noexcept;
 void ROTARY_PASTE(move_, ROTARY_TARGET_NAME)(Traffic, const void* in, void* out, std::size_t bytes) noexcept;
 

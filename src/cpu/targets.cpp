@@ -122,6 +122,8 @@ const Kernels& chosen() {
 
 namespace rotary {
 
+using namespace detail;
+
 std::vector<Target> targets() {
   std::vector<Target> all;
   for (const cpu::Kernels& kernels : cpu::built) all.push_back({kernels.name, kernels.runs()});

@@ -9,9 +9,14 @@
 
 namespace rotary {
 
+namespace detail {
+
 struct AngleJob;  // angle_job.h
+}  // namespace detail
 
 namespace cpu {
+
+using namespace detail;
 
 using RotateKernel = void (*)(const Job&, std::int64_t begin_row, std::int64_t end_row) noexcept;
 using AnglesKernel = void (*)(const AngleJob&, std::int64_t begin_row, std::int64_t end_row) noexcept;

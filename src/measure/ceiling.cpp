@@ -7,7 +7,7 @@
 #include "rotary/error.h"
 #include "runtime/float_state.h"
 
-namespace rotary {
+namespace rotary::detail {
 namespace {
 
 constexpr std::int64_t line = 64;
@@ -46,4 +46,4 @@ void move_bytes(Traffic traffic, const void* in, void* out, std::size_t bytes, c
   executor.run((work.bytes + line - 1) / line, grain, move_lines, &work);
 }
 
-}  // namespace rotary
+}  // namespace rotary::detail

@@ -6,7 +6,7 @@
 
 #include "rotary/threads.h"
 
-namespace rotary {
+namespace rotary::detail {
 
 enum class Traffic : std::uint8_t {
   update,  // in == out: read, changed, written back in place (every float32 multiplied by 1)
@@ -18,4 +18,4 @@ enum class Traffic : std::uint8_t {
 // be faster for long. in and out are aligned to 64 bytes and apart, or for update the same; bytes is a multiple of 4.
 ROTARY_API void move_bytes(Traffic, const void* in, void* out, std::size_t bytes, const Executor& = serial());
 
-}  // namespace rotary
+}  // namespace rotary::detail

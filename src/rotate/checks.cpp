@@ -11,7 +11,7 @@
 #include "values/dtypes.h"
 #include "values/pairings.h"
 
-namespace rotary {
+namespace rotary::detail {
 namespace {
 
 // ---- memory that two sides share ----
@@ -120,7 +120,7 @@ template <class X, class Rows>
 bool make_job(const X& x, const Heads& out, const Rows& rows, Direction direction, Job& job) noexcept {
   const TableShape table = shape_of(rows);
   const Pairing pairing = table.pairing;
-  if (x.dtype != out.dtype || !detail::is_storage(x.dtype) || !detail::is_set(pairing)) return false;
+  if (x.dtype != out.dtype || !is_storage(x.dtype) || !is_set(pairing)) return false;
   if (direction > Direction::backward) return false;
   if (!same_shape(x.layout, out.layout) || table.tokens != x.layout.tokens) return false;
   if (table.batch != 1 && table.batch != x.layout.batch) return false;
@@ -133,7 +133,7 @@ bool make_job(const X& x, const Heads& out, const Rows& rows, Direction directio
   job.out = out.data;
   set_rows(job, rows);
   job.dtype = x.dtype;
-  const detail::Order order = detail::order_of(pairing, direction);
+  const Order order = order_of(pairing, direction);
   job.read_interleaved = order.read_interleaved;
   job.write_interleaved = order.write_interleaved;
   job.backward = direction == Direction::backward;
@@ -206,7 +206,7 @@ bool join(const X& q, const X& k, X& both) noexcept {
   if (a.tokens != 1 && a.token_stride != b.token_stride) return false;
   if (a.batch != 1 && a.batch_stride != b.batch_stride) return false;
   const auto gap = reinterpret_cast<std::uintptr_t>(k.data) - reinterpret_cast<std::uintptr_t>(q.data);
-  const auto each = static_cast<std::uintptr_t>(detail::bytes_of(q.dtype));
+  const auto each = static_cast<std::uintptr_t>(bytes_of(q.dtype));
   Layout& l = both.layout;
   if (a.heads == 1) l.head_stride = b.heads == 1 ? static_cast<std::int64_t>(gap / each) : b.head_stride;
   if (b.heads != 1 && b.head_stride != l.head_stride) return false;
@@ -350,7 +350,6 @@ std::int64_t checked_product(const char* operation, std::int64_t a, std::int64_t
   return product;
 }
 
-namespace detail {
 
 void check_inside(const Layout& l, std::size_t elements) {
   if (l.batch < 0 || l.tokens < 0 || l.heads < 0 || l.head_dim < 0) {
@@ -372,5 +371,4 @@ void check_inside(const Layout& l, std::size_t elements) {
                   : std::string("has a stride below 0 or spans 2^63 elements or more")));
 }
 
-}  // namespace detail
-}  // namespace rotary
+}  // namespace rotary::detail

@@ -4,7 +4,7 @@
 #include "job.h"
 #include "refuse.h"
 
-namespace rotary {
+namespace rotary::detail {
 
 // x to out by the table, on behalf of the named operation; x and out with the same data and layout: in place. A call
 // without elements gives a job without rows. Throws SHAPE, DTYPE, ALIAS, PAIRING, VALUE.
@@ -42,4 +42,4 @@ void check_slice(const Layout& x, int first, int head_dim);
 // The product of sizes of a contiguous layout. Throws SHAPE when one is negative or the product exceeds 64 bits.
 ROTARY_API std::int64_t checked_product(const char* operation, std::int64_t a, std::int64_t b);
 
-}  // namespace rotary
+}  // namespace rotary::detail

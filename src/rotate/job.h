@@ -6,7 +6,7 @@
 #include "rotary/rotary.h"
 #include "values/dtypes.h"
 
-namespace rotary {
+namespace rotary::detail {
 
 // Rows are the (batch, token, head) combinations in the loop order that the door chose: row index
 // (i0 * count[1] + i1) * count[2] + i2 has its block at in + sum(i_k * in_stride[k]) and its cos and sin at
@@ -30,9 +30,9 @@ struct Job {
   std::int64_t table_stride[3];
 
   std::int64_t rows() const noexcept { return count[0] * count[1] * count[2]; }
-  std::int64_t element_bytes() const noexcept { return detail::bytes_of(dtype); }
+  std::int64_t element_bytes() const noexcept { return bytes_of(dtype); }
   // What a row reads, and what it writes.
   std::int64_t row_bytes() const noexcept { return (std::int64_t{2} * pairs + rest) * element_bytes(); }
 };
 
-}  // namespace rotary
+}  // namespace rotary::detail

@@ -5,6 +5,8 @@
 
 namespace rotary {
 
+using namespace detail;
+
 Layout bthd(std::int64_t batch, std::int64_t tokens, std::int64_t heads, int head_dim) {
   const std::int64_t token = checked_product("bthd", heads, head_dim);
   const std::int64_t row = checked_product("bthd", tokens, token);

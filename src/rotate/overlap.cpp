@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace rotary {
+namespace rotary::detail {
 namespace {
 
 // Steps of one size, in a and in b.
@@ -81,4 +81,4 @@ bool blocks_meet(const Blocks& a, const Blocks& b) noexcept {
   return Lattice(a, b).meet(static_cast<std::int64_t>(b.begin - a.begin));
 }
 
-}  // namespace rotary
+}  // namespace rotary::detail

@@ -5,7 +5,7 @@
 
 #include "rotary/export.h"
 
-namespace rotary {
+namespace rotary::detail {
 
 // Blocks of one size, in bytes: block (i0, i1, i2) begins at begin + sum(i_k * stride[k]), i_k < count[k]. The strides
 // are not negative.
@@ -26,4 +26,4 @@ struct Blocks {
 // but may report one when the extents overlap and the two stride patterns do not nest.
 ROTARY_API bool blocks_meet(const Blocks& a, const Blocks& b) noexcept;
 
-}  // namespace rotary
+}  // namespace rotary::detail

@@ -14,6 +14,8 @@
 #include "values/dtypes.h"
 
 namespace rotary::reference {
+
+using namespace detail;
 namespace {
 
 // ---- storage types, by definition ----

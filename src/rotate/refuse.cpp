@@ -8,7 +8,7 @@
 #include "values/dtypes.h"
 #include "values/pairings.h"
 
-namespace rotary {
+namespace rotary::detail {
 
 std::string shape(const Layout& l) {
   std::string list = "[";
@@ -19,12 +19,12 @@ std::string shape(const Layout& l) {
 namespace {
 
 void refuse_kinds(const Names& names, DType x, DType out, Pairing pairing, Direction direction) {
-  detail::check_dtype(names.operation, std::max(x, out));
+  check_dtype(names.operation, std::max(x, out));
   if (x != out) {
     fail(Code::DTYPE, names.operation,
          std::string(names.x) + " and " + names.out + " must have one dtype but got " + name(x) + " and " + name(out));
   }
-  detail::check_pairing(names.operation, pairing);
+  check_pairing(names.operation, pairing);
   if (direction > Direction::backward) {
     fail(Code::VALUE, names.operation,
          "direction must be forward or backward but got value " + text(static_cast<int>(direction)));
@@ -182,7 +182,7 @@ void refuse_overlap(const char* operation, const char* written, const char* othe
 
 void check_readable(const char* operation, const char* side, const ConstHeads& x) {
   const Names names{operation, side, side, ""};
-  detail::check_dtype(operation, x.dtype);
+  check_dtype(operation, x.dtype);
   refuse_negative(names, x.layout);
   const Layout& l = x.layout;
   if (!has_elements(l)) return;
@@ -190,4 +190,4 @@ void check_readable(const char* operation, const char* side, const ConstHeads& x
   refuse_pointer(names, side, x.data, x.dtype, bytes);
 }
 
-}  // namespace rotary
+}  // namespace rotary::detail

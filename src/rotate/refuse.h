@@ -6,7 +6,7 @@
 
 #include "rotary/rotary.h"
 
-namespace rotary {
+namespace rotary::detail {
 
 // What the checks need to know of a table, wherever its rows lie.
 struct TableShape {
@@ -60,4 +60,4 @@ inline bool extend(std::int64_t& extent, std::int64_t count, std::int64_t stride
   return !__builtin_mul_overflow(count - 1, stride, &reach) && !__builtin_add_overflow(extent, reach, &extent);
 }
 
-}  // namespace rotary
+}  // namespace rotary::detail

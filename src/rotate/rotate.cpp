@@ -10,6 +10,8 @@
 #include "runtime/float_state.h"
 
 namespace rotary {
+
+using namespace detail;
 namespace {
 
 using Index = std::int64_t;

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace rotary {
+namespace rotary::detail {
 
 // While it lives: round to nearest even, subnormals kept, no traps. Then the caller's state again.
 // Reading the state costs a few cycles; it is written only where it differs.
@@ -45,4 +45,4 @@ class FloatState {
   FloatState& operator=(const FloatState&) = delete;
 };
 
-}  // namespace rotary
+}  // namespace rotary::detail

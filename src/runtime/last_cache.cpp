@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 
-namespace rotary {
+namespace rotary::detail {
 namespace {
 
 // The largest cache that processor 0 sees, as Linux tells it; sysconf counts those of a whole socket.
@@ -30,4 +30,4 @@ std::size_t last_cache_bytes() noexcept {
   return bytes;
 }
 
-}  // namespace rotary
+}  // namespace rotary::detail

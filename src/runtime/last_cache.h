@@ -3,9 +3,9 @@
 
 #include <cstddef>
 
-namespace rotary {
+namespace rotary::detail {
 
 // Bytes of this machine's last cache level; 32 MiB where it does not say.
 std::size_t last_cache_bytes() noexcept;
 
-}  // namespace rotary
+}  // namespace rotary::detail

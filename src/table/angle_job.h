@@ -5,7 +5,7 @@
 
 #include "rotary/rotary.h"
 
-namespace rotary {
+namespace rotary::detail {
 
 // Remainders (the signed distance of a phase from the nearest quarter turn) are in units of 2^-66 turns. One below
 // 2^-38 turns has too few of its bits in the 96-bit phase: the phase's error is below 2^-93, which is 2^-55 of it.
@@ -44,4 +44,4 @@ struct AngleJob {
 // turns.cpp.
 void settle(const AngleJob&, std::int64_t row, int pair, Rounding) noexcept;
 
-}  // namespace rotary
+}  // namespace rotary::detail

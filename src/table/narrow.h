@@ -6,7 +6,7 @@
 #include "rotary/rotary.h"
 #include "runtime/device_code.h"
 
-namespace rotary {
+namespace rotary::detail {
 
 // All functions here are static: each target keeps its own copy, compiled with its own flags. Magnitudes are signed:
 // AVX2 compares no others.
@@ -53,4 +53,4 @@ ROTARY_DEVICE static inline std::int32_t midway(float x) {
   return off == 0 ? -1 : 0;
 }
 
-}  // namespace rotary
+}  // namespace rotary::detail

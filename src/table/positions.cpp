@@ -6,6 +6,8 @@
 
 namespace rotary {
 
+using namespace detail;
+
 void Positions::refuse_integer(std::uint64_t value) {
   throw Error(Code::POSITION, "[positions] a position must be below 2^63 but got " + std::to_string(value));
 }

@@ -8,7 +8,7 @@
 #include "turns_constant.h"
 #include "values/fraction.h"
 
-namespace rotary {
+namespace rotary::detail {
 
 // (-1)^negative * mantissa * 2^exponent, exactly.
 struct Dyadic {
@@ -153,4 +153,4 @@ ROTARY_DEVICE inline CosSin round_once(const Dyadic& position, double inv_freq, 
   return result;
 }
 
-}  // namespace rotary
+}  // namespace rotary::detail

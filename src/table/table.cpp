@@ -14,6 +14,8 @@
 
 namespace rotary {
 
+using namespace detail;
+
 int Frequencies::axes() const noexcept {
   int largest = 0;
   for (const std::uint8_t a : axis) largest = a > largest ? a : largest;

@@ -13,7 +13,7 @@
 #include "turns.h"
 #include "values/pairings.h"
 
-namespace rotary {
+namespace rotary::detail {
 
 namespace {
 
@@ -39,7 +39,7 @@ std::size_t first_not_finite(std::span<const Real> values) noexcept {
 }  // namespace
 
 int checked_pairs(const Frequencies& f) {
-  detail::check_pairing("table", f.pairing);
+  check_pairing("table", f.pairing);
   const std::size_t pairs = f.inv_freq.size();
   const auto expect = [&](const char* what, std::size_t size) {
     if (size != 0 && size != pairs)
@@ -163,4 +163,4 @@ void check_float32(const AngleJob& job) {
   }
 }
 
-}  // namespace rotary
+}  // namespace rotary::detail

@@ -7,7 +7,7 @@
 
 #include "rotary/rotary.h"
 
-namespace rotary {
+namespace rotary::detail {
 
 struct AngleJob;  // angle_job.h
 
@@ -38,4 +38,4 @@ ROTARY_API void check_float32(const Frequencies&, const std::vector<float>& prep
 // No angle may overflow: each position meets the fastest pair of its axis. Throws POSITION.
 ROTARY_API void check_float32(const AngleJob&);
 
-}  // namespace rotary
+}  // namespace rotary::detail

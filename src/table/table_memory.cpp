@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #endif
 
-namespace rotary {
+namespace rotary::detail {
 namespace {
 
 constexpr std::size_t line = 64, huge_page = std::size_t{1} << 21;
@@ -38,4 +38,4 @@ void Rows::reserve(std::size_t size) {
   swap(larger);
 }
 
-}  // namespace rotary
+}  // namespace rotary::detail

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <utility>
 
-namespace rotary {
+namespace rotary::detail {
 
 // Room for as many floats of cos as of sin, each from a 64-byte boundary on, not initialised. Large rooms lie in huge
 // pages where the system has them: 64 MiB are then 32 page faults instead of 16384.
@@ -33,4 +33,4 @@ class Rows {
   std::size_t capacity_ = 0;  // of each, a multiple of 16
 };
 
-}  // namespace rotary
+}  // namespace rotary::detail

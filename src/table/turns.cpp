@@ -8,7 +8,7 @@
 #include "round_once.h"
 #include "values/fraction.h"
 
-namespace rotary {
+namespace rotary::detail {
 
 // ---- what the kernels use ------------------------------------------------------------------------
 
@@ -30,7 +30,7 @@ void prepare(const std::vector<double>& inv_freq, Turns& turns) {
     const Dyadic w = dyadic(inv_freq[i]);
     if (w.mantissa == 0) continue;
     turns.floor[i] = smallest_square;
-    Fraction<4> turn = rotary::turns<4>(w.mantissa, w.exponent - 64);
+    Fraction<4> turn = detail::turns<4>(w.mantissa, w.exponent - 64);
     if (w.negative) turn = ~turn;  // without the one ulp, 2^-192, that cannot matter
     for (std::size_t j = 0; j < turn_limbs; ++j)
       turns.limbs[j * stride + i] = turn.limb[3 - j / 2] >> (j % 2 == 0 ? 32 : 0) & 0xffffffffu;
@@ -41,15 +41,9 @@ void prepare(const std::vector<double>& inv_freq, Turns& turns) {
 void limbs_of(double inv_freq, std::uint64_t (&limbs)[3]) noexcept {
   const Dyadic w = dyadic(inv_freq);
   Fraction<3> turn;
-  if (w.mantissa != 0) turn = rotary::turns<3>(w.mantissa, w.exponent);
+  if (w.mantissa != 0) turn = detail::turns<3>(w.mantissa, w.exponent);
   if (w.negative && w.mantissa != 0) turn = ~turn;  // as in prepare
   for (int k = 0; k < 3; ++k) limbs[k] = turn.limb[2 - k];
-}
-
-std::uint64_t device::turns_of(double inv_freq) noexcept {
-  std::uint64_t limbs[3];
-  limbs_of(inv_freq, limbs);
-  return limbs[0] + (limbs[1] >> 63);
 }
 
 namespace {
@@ -92,6 +86,16 @@ void settle_rows(const AngleJob& job, std::int64_t begin_row, std::int64_t end_r
       if (job.clockwise) sin = -sin;
     }
   }
+}
+
+}  // namespace rotary::detail
+
+namespace rotary {
+
+std::uint64_t device::turns_of(double inv_freq) noexcept {
+  std::uint64_t limbs[3];
+  rotary::detail::limbs_of(inv_freq, limbs);
+  return limbs[0] + (limbs[1] >> 63);
 }
 
 }  // namespace rotary

@@ -6,7 +6,7 @@
 
 #include "rotary/rotary.h"
 
-namespace rotary {
+namespace rotary::detail {
 
 struct AngleJob;  // angle_job.h
 
@@ -31,4 +31,4 @@ ROTARY_API bool decidable(double attention_factor) noexcept;
 // All pairs of the rows, when it is not.
 void settle_rows(const AngleJob&, std::int64_t begin_row, std::int64_t end_row) noexcept;
 
-}  // namespace rotary
+}  // namespace rotary::detail

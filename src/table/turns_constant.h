@@ -5,7 +5,7 @@
 
 #include "runtime/device_code.h"
 
-namespace rotary {
+namespace rotary::detail {
 
 // 18 limbs of zeros, then the fraction bits of 1/(2 pi).
 inline constexpr int inverse_two_pi_point = 1152;
@@ -40,4 +40,4 @@ ROTARY_DEVICE inline const std::uint64_t* quarter_pi() noexcept {
   return limbs;
 }
 
-}  // namespace rotary
+}  // namespace rotary::detail

@@ -6,7 +6,7 @@
 
 #include "runtime/device_code.h"
 
-namespace rotary {
+namespace rotary::detail {
 
 // The coefficients for t in units of 2^-66 turns. tools/sollya/turns_polynomials.sollya, relative error 2^-54.5 and 2^-61.
 struct TurnsPolynomials {
@@ -33,4 +33,4 @@ struct TurnsPolynomials {
 // half.
 inline constexpr std::uint32_t half_and_distance = (1u << 28) + 16, beyond_distance = (1u << 29) - 32;
 
-}  // namespace rotary
+}  // namespace rotary::detail

@@ -9,6 +9,8 @@
 #include "rotary/rotary.h"
 
 namespace rotary {
+
+using namespace detail;
 namespace {
 
 constexpr int max_axes = std::numeric_limits<std::uint8_t>::max() + 1;

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <limits>
 
-namespace rotary {
+namespace rotary::detail {
 namespace {
 
 // Error-free transformations (Knuth, Dekker): the result's hi + lo is the exact sum or product.
@@ -153,4 +153,4 @@ High log(const High& x) noexcept {
 
 High pow(const High& base, const High& exponent) noexcept { return exp(exponent * log(base)); }
 
-}  // namespace rotary
+}  // namespace rotary::detail

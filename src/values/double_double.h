@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace rotary {
+namespace rotary::detail {
 
 // The unevaluated sum hi + lo, with hi the sum rounded to double. Its precision falls below 1e-290, where lo is
 // subnormal.
@@ -37,4 +37,4 @@ High exp(const High& x) noexcept;  // absolute error of x counts: good to 2^-104
 High log(const High& x) noexcept;  // x > 0; absolute error 2^-104, relative where x is not next to 1
 High pow(const High& base, const High& exponent) noexcept;  // base > 0
 
-}  // namespace rotary
+}  // namespace rotary::detail

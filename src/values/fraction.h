@@ -7,7 +7,7 @@
 #include "runtime/device_code.h"
 #include "table/turns_constant.h"
 
-namespace rotary {
+namespace rotary::detail {
 
 __extension__ typedef unsigned __int128 Wide;
 
@@ -207,4 +207,4 @@ ROTARY_DEVICE float rounded(const std::uint64_t (&integer)[N], int exponent, con
   return __builtin_bit_cast(float, (static_cast<std::uint32_t>(last + 149) << 23) + static_cast<std::uint32_t>(kept));
 }
 
-}  // namespace rotary
+}  // namespace rotary::detail

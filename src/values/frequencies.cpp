@@ -18,6 +18,8 @@
 #include "scalings.h"
 
 namespace rotary {
+
+using namespace detail;
 namespace {
 
 using scalings::Need;

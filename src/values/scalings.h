@@ -16,19 +16,21 @@
 
 namespace rotary::scalings {
 
+using namespace detail;
+
 // The real-number formula: everything in double-double, rounded to double by the caller.
 struct Exact {
   using Scalar = High;
   using Real = High;
   static High integer(std::int64_t n) noexcept { return High::integer(n); }
   static High two_pi() noexcept { return {2 * pi.hi, 2 * pi.lo}; }
-  static High exp(const High& x) noexcept { return rotary::exp(x); }
-  static High log(const High& x) noexcept { return rotary::log(x); }
-  static High pow(const High& base, const High& exponent) noexcept { return rotary::pow(base, exponent); }
-  static High floor(const High& x) noexcept { return rotary::floor(x); }
+  static High exp(const High& x) noexcept { return detail::exp(x); }
+  static High log(const High& x) noexcept { return detail::log(x); }
+  static High pow(const High& base, const High& exponent) noexcept { return detail::pow(base, exponent); }
+  static High floor(const High& x) noexcept { return detail::floor(x); }
   // base^exponent, with the logarithm of the base at hand
   static High power(const High&, const High& log_base, const High& exponent) noexcept {
-    return rotary::exp(exponent * log_base);
+    return detail::exp(exponent * log_base);
   }
 };
 
@@ -40,18 +42,18 @@ struct Float32 {
   using Real = float;
   static double integer(std::int64_t n) noexcept { return static_cast<double>(n); }
   static double two_pi() noexcept { return 2 * pi.hi; }
-  static double log(double x) noexcept { return static_cast<double>(rotary::log(x)); }
-  static double pow(double base, double exponent) noexcept { return static_cast<double>(rotary::pow(base, exponent)); }
+  static double log(double x) noexcept { return static_cast<double>(detail::log(x)); }
+  static double pow(double base, double exponent) noexcept { return static_cast<double>(detail::pow(base, exponent)); }
   static double floor(double x) noexcept { return std::floor(x); }
 
   static float log(float x) noexcept {
-    return round(std::log(double{x}), [=] { return rotary::log(x); });
+    return round(std::log(double{x}), [=] { return detail::log(x); });
   }
   static float exp(float x) noexcept {
-    return round(std::exp(double{x}), [=] { return rotary::exp(x); });
+    return round(std::exp(double{x}), [=] { return detail::exp(x); });
   }
   static float pow(float base, float exponent) noexcept {
-    return round(std::pow(double{base}, double{exponent}), [=] { return rotary::pow(base, exponent); });
+    return round(std::pow(double{base}, double{exponent}), [=] { return detail::pow(base, exponent); });
   }
   static float power(float base, const High&, float exponent) noexcept { return pow(base, exponent); }
 

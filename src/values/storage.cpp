@@ -3,6 +3,8 @@
 
 namespace rotary {
 
+using namespace detail;
+
 f16 to_f16(float x) noexcept { return encode_f16(x); }
 bf16 to_bf16(float x) noexcept { return encode_bf16(x); }
 float to_float(f16 x) noexcept { return decode(x); }

@@ -5,7 +5,7 @@
 
 #include "rotary/rotary.h"
 
-namespace rotary {
+namespace rotary::detail {
 
 template <class T>
 inline constexpr bool is_bf16 = false;
@@ -49,4 +49,4 @@ static inline f16 encode_f16(float x) {
   return {static_cast<std::uint16_t>(sign | result)};
 }
 
-}  // namespace rotary
+}  // namespace rotary::detail

@@ -14,6 +14,8 @@
 #include "values/double_double.h"
 
 namespace rotary {
+
+using namespace detail;
 namespace {
 
 using test::MpfrReal;

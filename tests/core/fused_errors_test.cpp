@@ -9,6 +9,8 @@
 #include "tests/support/heads.h"
 
 namespace rotary::tests {
+
+using namespace detail;
 namespace {
 
 class FusedChecks : public ::testing::Test {

@@ -16,6 +16,8 @@
 
 // A copy of the scalar kernel that counts what it cannot decide.
 namespace rotary {
+
+using namespace detail;
 static std::int64_t settled = 0;
 static void settle_counted(const AngleJob& job, std::int64_t row, int pair, Rounding rounding) noexcept {
   if (job.integers[row] != 0) ++settled;

@@ -15,6 +15,8 @@
 #include "tests/support/heads.h"
 
 namespace rotary::tests {
+
+using namespace detail;
 namespace {
 
 // As a call does whose memory exceeds the last cache.

@@ -14,6 +14,8 @@
 #include "tests/support/angle_judge.h"
 
 namespace rotary {
+
+using namespace detail;
 namespace {
 
 constexpr std::int64_t least32 = std::numeric_limits<std::int32_t>::min();

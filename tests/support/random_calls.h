@@ -16,6 +16,8 @@
 
 namespace rotary::tests {
 
+using namespace detail;
+
 struct RandomCall {
   enum Operation { one, qk, qkv };
   enum Side { q, k, q_out, k_out };

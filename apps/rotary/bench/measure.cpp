@@ -11,6 +11,8 @@
 
 namespace rotary::cli::bench {
 
+using namespace rotary::detail;
+
 namespace {
 
 using Clock = std::chrono::steady_clock;

@@ -15,6 +15,8 @@
 
 namespace rotary::cli::bench {
 
+using namespace rotary::detail;
+
 // What is measured beside on a CUDA device.
 struct OnDevice {
   double graph_seconds = 0;          // of one run, replayed from a graph of many

@@ -14,6 +14,8 @@
 
 namespace rotary::cli::bench {
 
+using namespace rotary::detail;
+
 namespace {
 
 constexpr std::size_t huge_page = std::size_t{2} << 20;

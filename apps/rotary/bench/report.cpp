@@ -8,6 +8,8 @@
 
 namespace rotary::cli::bench {
 
+using namespace rotary::detail;
+
 namespace {
 
 std::string fixed(double value, int decimals) {

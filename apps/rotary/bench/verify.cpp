@@ -11,6 +11,8 @@
 
 namespace rotary::cli::bench {
 
+using namespace rotary::detail;
+
 double value_at(DType dtype, const std::byte* data, std::int64_t index) {
   const std::byte* const at = data + index * static_cast<std::int64_t>(size_of(dtype));
   std::uint32_t bits = 0;

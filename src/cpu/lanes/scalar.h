@@ -4,6 +4,8 @@
 #include "values/storage.h"
 
 namespace rotary::cpu {
+
+using namespace detail;
 namespace {
 
 // What lanes are like unless they say otherwise.

@@ -8,6 +8,8 @@
 
 namespace rotary::gpu {
 
+using namespace detail;
+
 inline constexpr int limbs_per_pair = 3;
 
 struct FrequencyArrays {
