@@ -16,6 +16,6 @@ enum class Traffic : std::uint8_t {
 
 // Moves bytes by the widest loads and stores of the chosen target: no kernel that reads and writes the same memory can
 // be faster for long. in and out are aligned to 64 bytes and apart, or for update the same; bytes is a multiple of 4.
-ROTARY_API void move_bytes(Traffic, const void* in, void* out, std::size_t bytes, const Executor& = serial());
+void move_bytes(Traffic, const void* in, void* out, std::size_t bytes, const Executor& = serial());
 
 }  // namespace rotary::detail

@@ -11,7 +11,7 @@
 namespace rotary::gpu {
 
 // A block of the device's memory. What it holds at first is not defined.
-class ROTARY_API Memory {
+class Memory {
  public:
   Memory() = default;
   explicit Memory(std::size_t bytes);
@@ -26,21 +26,21 @@ class ROTARY_API Memory {
   std::size_t size_ = 0;
 };
 
-ROTARY_API std::size_t free_memory();  // of the device, in bytes
-ROTARY_API std::size_t cache_bytes();  // its last cache
+std::size_t free_memory();  // of the device, in bytes
+std::size_t cache_bytes();  // its last cache
 
 // From and to the host's memory; wait for the stream.
-ROTARY_API void upload(void* device, const void* host, std::size_t bytes, Stream);
-ROTARY_API void download(void* host, const void* device, std::size_t bytes, Stream);
+void upload(void* device, const void* host, std::size_t bytes, Stream);
+void download(void* host, const void* device, std::size_t bytes, Stream);
 // Enqueued on the stream.
-ROTARY_API void fill(void* device, int byte, std::size_t bytes, Stream);
-ROTARY_API void copy(const void* in, void* out, std::size_t bytes, Stream);  // by the runtime's own copy
+void fill(void* device, int byte, std::size_t bytes, Stream);
+void copy(const void* in, void* out, std::size_t bytes, Stream);  // by the runtime's own copy
 // By a kernel, 16 bytes at a time. in == out updates the same bytes; otherwise they must not overlap (ALIAS). Addresses
 // are multiples of 16 (DTYPE), and so is bytes (SHAPE).
-ROTARY_API void move_bytes(const void* in, void* out, std::size_t bytes, Stream);
+void move_bytes(const void* in, void* out, std::size_t bytes, Stream);
 
 // A stream that waits for no other.
-class ROTARY_API OwnStream {
+class OwnStream {
  public:
   OwnStream();
   ~OwnStream();
@@ -62,8 +62,8 @@ struct Times {
 };
 // By CUDA events around many calls enqueued one by one: the time of a caller who keeps the device busy; of short calls,
 // the time to enqueue them. The works are sampled in turn, for about `seconds` in all.
-ROTARY_API Times event_times(const std::vector<Work>&, double seconds, Stream);
+Times event_times(const std::vector<Work>&, double seconds, Stream);
 // By CUDA events around the replay of a graph that holds many calls in a row: the device alone.
-ROTARY_API Times graph_times(const std::vector<Work>&, double seconds, Stream);
+Times graph_times(const std::vector<Work>&, double seconds, Stream);
 
 }  // namespace rotary::gpu

@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# What a shared library exports of rotary: functions and classes that a public header names, and rotary::detail.
+#   exports.sh LIBRARY INCLUDE_DIR
+set -euo pipefail
+library=$1 include=$2
+bad=0 seen=0
+while read -r symbol; do
+  case "$symbol" in
+    *rotary::detail::*) continue ;;
+    *rotary::*) ;;
+    *) continue ;;
+  esac
+  case "${symbol%%rotary::*}" in *std::*) continue ;; esac  # an instantiation of the standard library
+  seen=$((seen + 1))
+  name=${symbol%%(*}
+  name=${name%%<*}
+  name=${name##*::}
+  name=${name#\~}
+  name=${name%%\[*}
+  [ -n "$name" ] || continue
+  grep -qrw -- "$name" "$include" || { echo "exported, but in no public header: $symbol"; bad=1; }
+  case "$symbol" in
+    *rotary::files::* | *rotary::cpu::* | *rotary::scalings::*) echo "exported, but internal: $symbol"; bad=1 ;;
+  esac
+done < <(nm -DC --defined-only "$library" | cut -d' ' -f3-)
+[ "$seen" -gt 150 ] || { echo "only $seen symbols of rotary in $library"; exit 1; }
+echo "$seen exported symbols, all of public headers"
+exit "$bad"
