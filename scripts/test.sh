@@ -7,7 +7,7 @@
 #   cuda      rotary_gpu by nvcc: its PTX is read, its install tree consumed, the tests run where there is a GPU;
 #             skipped without nvcc
 #   neon      the kernels as AArch64 programs under qemu
-#   torch     the torch door, on three wheels from PyPI (1.3 GB) or the torch that TORCH_ROOT names; skipped without PyPI
+#   torch     rotary_torch, on three wheels from PyPI (1.3 GB) or the torch that TORCH_ROOT names; skipped without PyPI
 #   parity    the same on a whole torch beside transformers (6 GB): the op from Python, the models against transformers
 #   scripts/test.sh [release|asan|clang|cuda|neon|torch|parity]...     default: release; .ci/run: all but parity
 # The last line printed is "N passed, N failed, N skipped".

@@ -7,6 +7,7 @@ import sys
 from datetime import date
 from pathlib import Path
 from statistics import median
+from textwrap import fill
 
 import plot
 from cells import Cell
@@ -112,9 +113,9 @@ class Results:
         chosen += " by processor time" if self.processor_time else ""
         parts = [
             "# rotary beside its peers",
-            f"{date.today()}, {machine()}. `{command}`; rotary's target: {target}. Every number is a peer's time over "
-            f"rotary's for the same work, {chosen} of alternated measurements: 2.00× says that the peer takes twice "
-            "as long. [README.md](README.md) says what each is given.",
+            fill(f"{date.today()}, {machine()}. `{command}`; rotary's target: {target}. Every number is a peer's time "
+                 f"over rotary's for the same work, {chosen} of alternated measurements: 2.00× says that the peer takes "
+                 "twice as long. [README.md](README.md) says what each is given.", 100),
             *([] if not self.rotations() else ["## In short", self.summary(), "![ratios](peers.svg)",
                                                "## Every cell", self.whole_table()]),
             *self.table_section(),
@@ -168,8 +169,8 @@ class Results:
         for row in found:
             lines.append(f"| {row['peer']} | {row['version']} | {row['ns_per_element']:.3f} | {times(row['ratio'])} | "
                          f"{row['largest_error']:.2g} |")  # fmt: skip
-        return [f"## A table of {first['tokens']} positions", "cos and sin of 64 pairs each, in float32; the error "
-                "against a float64 angle formed with the same inv_freq.", "\n".join(lines)]  # fmt: skip
+        return [f"## A table of {first['tokens']} positions", "cos and sin of 64 pairs each, in float32; the "
+                "error against a\nfloat64 angle formed with the same inv_freq.", "\n".join(lines)]  # fmt: skip
 
     def agreement(self) -> str:
         dtypes = [d for d in ("f32", "bf16", "f16") if any(d in largest for largest in self.differences.values())]

@@ -18,7 +18,7 @@ enum class Origin : std::uint8_t {
   model_default,  // the file leaves it out: the default of this model_type's own code
   derived,        // computed from other values
 };
-ROTARY_API const char* name(Origin) noexcept;             // "given", "default", "derived"
+ROTARY_API const char* name(Origin) noexcept;           // "given", "default", "derived"
 ROTARY_API Origin parse_origin(std::string_view name);  // throws VALUE
 
 struct ValueOrigin {
@@ -54,16 +54,16 @@ struct ConfigOptions {
   bool class_defaults = false;     // a top level that does not say its layers and heads takes the model_type's own
 };
 
-// config.json of Hugging Face, params.json of Mistral and Meta, or a GGUF file; path is the file, or the folder of either
-// JSON. A rope key that nothing consumes is an error. Throws FILE, JSON, FORMAT, TENSOR, ROPE, CONFIG_KEY, CONFIG_VALUE,
-// CONFIG_MISSING, MODEL_TYPE (unknown, and no pairing given); read_config's sentences name the file.
+// config.json of Hugging Face, params.json of Mistral and Meta, or a GGUF file; path is the file, or the folder of
+// either JSON. A rope key that nothing consumes is an error. Throws FILE, JSON, FORMAT, TENSOR, ROPE, CONFIG_KEY,
+// CONFIG_VALUE, CONFIG_MISSING, MODEL_TYPE (unknown, and no pairing given); read_config's sentences name the file.
 ROTARY_API Model read_config(const std::filesystem::path& path, const ConfigOptions& = {});
 ROTARY_API Model parse_config(std::string_view json, const ConfigOptions& = {});
 
 // ---- rotate by a model's rope --------------------------------------------------------------------
 
-// As rotate_qk(q, k, Rope, ...) of rotary.h, with heads of the rope's whole head_dim: elements [rope.first, rope.first +
-// rotary_dim) of every head rotate, in place.
+// As rotate_qk(q, k, Rope, ...) of rotary.h, with heads of the rope's whole head_dim: elements [rope.first, rope.first
+// + rotary_dim) of every head rotate, in place.
 ROTARY_API void rotate_qk(const Heads& q, const Heads& k, const ModelRope& rope, std::int64_t first_position,
                           const RotateOptions& = {});
 
@@ -72,7 +72,7 @@ ROTARY_API void rotate_qk(const Heads& q, const Heads& k, const ModelRope& rope,
 // One value per pair: an .npy, or a safetensors file (its only tensor, or the one named inv_freq or ending in it).
 // Throws FILE, FORMAT, TENSOR (none or several, not finite), DTYPE (not F64, F32, F16, BF16), SHAPE.
 ROTARY_API std::vector<double> read_inv_freq(const std::filesystem::path&);
-// model.ropes[rope] turns by inv_freq; from names it in origins and notes. Throws SHAPE.
+// model.ropes[rope] rotates by inv_freq; from names it in origins and notes. Throws SHAPE.
 ROTARY_API void set_inv_freq(Model&, std::size_t rope, std::vector<double> inv_freq, const std::string& from);
 // What a checkpoint says of the frequencies: weights is model.safetensors, model.safetensors.index.json or the folder
 // of either. Reads the multipliers of the ropes that learn one. The inv_freq buffers that older checkpoints carry are

@@ -47,7 +47,7 @@ enum class Code : std::uint8_t {
   MEMORY,          // out of memory
   INTERNAL,        // a defect of this library
 };
-ROTARY_API const char* name(Code) noexcept;       // "SHAPE", ...
+ROTARY_API const char* name(Code) noexcept;         // "SHAPE", ...
 ROTARY_API Code parse_code(std::string_view name);  // throws VALUE
 ROTARY_API std::span<const Code> codes() noexcept;  // all of them, in the order above
 

@@ -8,8 +8,8 @@
 
 namespace rotary {
 
-// Runs body(context, begin, end) over disjoint ranges that cover [0, count) and returns when all of them are done. Every
-// function that can run in parallel takes a `const Executor&`, by default serial(), and uses it until it returns.
+// Runs body(context, begin, end) over disjoint ranges that cover [0, count) and returns when all of them are done.
+// Every function that can run in parallel takes a `const Executor&`, by default serial(), and uses it until it returns.
 //
 // To use a thread pool of your own, derive from Executor. run() may call body from any threads, several at a time, the
 // caller's included, each range exactly once and each on one thread from begin to end. body does not throw, does not

@@ -1,4 +1,4 @@
-// docs/cli.md shows what the program prints. With ROTARY_UPDATE_DOCS=1 in the environment it is written anew:
+// docs/cli.md and README.md show what the program prints. With ROTARY_UPDATE_DOCS=1 in the environment they are written anew:
 // the blocks of ```console, but for those that leave lines out ("   ...").
 #include <algorithm>
 #include <cstdlib>
@@ -12,7 +12,6 @@ namespace {
 
 using Lines = std::vector<std::string>;
 
-const std::string document = ROTARY_SOURCE_DIR "/docs/cli.md";
 const std::string left_out = "   ...";
 
 Lines lines_of(const std::string& text) {
@@ -96,7 +95,10 @@ class Docs : public Cli {
   }
 };
 
-TEST_F(Docs, the_page_shows_what_the_program_prints) {
+class Page : public Docs, public ::testing::WithParamInterface<std::pair<const char*, int>> {};
+
+TEST_P(Page, shows_what_the_program_prints) {
+  const std::string document = std::string(ROTARY_SOURCE_DIR "/") + GetParam().first;
   const bool update = std::getenv("ROTARY_UPDATE_DOCS") != nullptr;
   const std::vector<Target> all = targets();
   const bool has_avx2 =
@@ -132,13 +134,17 @@ TEST_F(Docs, the_page_shows_what_the_program_prints) {
     }
     page.push_back(line);
   }
-  EXPECT_GE(compared, 15);
+  EXPECT_GE(compared, GetParam().second);
   if (update) {
     std::string text;
     for (const std::string& line : page) text += line + '\n';
     write_text(document, text);
   }
 }
+
+// A page, and the commands it shows at least.
+INSTANTIATE_TEST_SUITE_P(Docs, Page, ::testing::Values(std::pair("docs/cli.md", 15), std::pair("README.md", 1)),
+                         [](const auto& tested) { return std::string(tested.param.second == 1 ? "readme" : "cli"); });
 
 }  // namespace
 }  // namespace rotary::cli_tests

@@ -156,7 +156,7 @@ Page explain_pairing() {
   const Frequencies speeds = plain_frequencies(4);
   Page page;
   page.say(R"(Which two elements of a head form a pair? Any choice would do, as long as `q`, `k` and the trained weights
-      agree. Two are in use. Here for eight elements, with letters for the pairs:)");
+      agree. Two are in common use. Here for eight elements, with letters for the pairs:)");
   page.show(R"(
 element        0   1   2   3   4   5   6   7
 
@@ -200,8 +200,12 @@ half           x0  x2  x4  x6  x1  x3  x5  x7)");
   page.item("The fourth is no RoPE at all: its score changes with the place.");
   page.say(
       R"(Since `q` and `k` come out of linear layers, a checkpoint is converted by permuting the rows of these layers'
-      weights, head by head. That is what the scripts do that turn Meta's Llama files into Hugging Face's. The library
-      never guesses: `Rope::pairing` has to be set, and `rotary inspect` says what a model uses.)");
+      weights, head by head. That is what the scripts do that turn Meta's Llama files into Hugging Face's.)");
+  page.say(
+      R"(A third pairing, interleaved_to_half, is that of DeepSeek's family in Hugging Face's format: it reads the pairs
+      interleaved, `(x[2i], x[2i + 1])`, and writes them as halves. Scores are those of interleaved, since `q` and `k`
+      are permuted alike. The library has no default: where `Rope::pairing` is not set, it refuses to make frequencies.
+      `rotary inspect` says what a model uses.)");
   return page;
 }
 

@@ -54,8 +54,8 @@ void say_methods(Page& page, const Frequencies& yarn) {
       between. Its name here is ntk; what vLLM calls ntk is another formula, ntk_fixed.)");
   page.item(
       R"(YaRN (arXiv:2309.00071): pairs that turned more than 32 times in training stay, pairs that turned less than
-      once are stretched by 4, a straight ramp between. It also multiplies cos and sin by {}, so that a score grows by
-      {}: among more words, attention has to be sharper.)",
+      once are stretched by 4, a straight ramp between. It also multiplies cos and sin by {}, so that a score grows
+      by a factor of {}: among more words, attention has to be sharper.)",
       {fixed(yarn.attention_factor, 6), fixed(yarn.attention_factor * yarn.attention_factor, 6)});
   page.item("llama3: like YaRN with other borders, 4 turns and 1 turn, and another curve between.");
 }

@@ -34,7 +34,7 @@ Vector vector_of_token(int token) {
 void say_clock(Page& page, const Frequencies& speeds) {
   page.say(
       R"(A usual head has 128 elements: 64 pairs, with base 10000. Every pair is a little slower than the one before
-      it; the last is slower by a factor of almost 10000.)");
+      it; the last is slower than the first by a factor of 8660.)");
   std::vector<Row> rows;
   for (const std::size_t i : std::vector<std::size_t>{0, 1, 8, 16, 32, 48, 63}) {
     const double speed = speeds.inv_freq[i];
@@ -150,7 +150,7 @@ Page explain_cache() {
   Page page;
   page.say(R"(A language model writes one token at a time. Each new token looks at the keys of all tokens before it.
       Since a key is turned by its own position and by nothing else, it is turned once, when it comes, and stored
-      turned. This store is the KV cache. Five tokens, heads of four elements:)");
+      turned. This store is the KV cache. Five tokens, heads of four elements, interleaved pairs:)");
   std::vector<Row> rows;
   for (int token = 0; token < tokens; ++token) {
     const auto at = static_cast<std::size_t>(token);

@@ -1,0 +1,151 @@
+// What a model card says, and the angular speed of every pair that follows from it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "rotary/error.h"
+#include "rotary/export.h"
+
+namespace rotary {
+
+// ---- Rope: what the model card says --------------------------------------------------------------
+
+// Which two elements of the rotated block rotate together, with n = rotary_dim / 2 pairs.
+enum class Pairing : std::uint8_t {
+  unset,                // no default is right: whatever needs the pairing throws PAIRING
+  half,                 // (x[i], x[i + n])      "rotate_half", GPT-NeoX, most of Hugging Face
+  interleaved,          // (x[2i], x[2i + 1])    RoFormer, GPT-J, Meta's own Llama
+  interleaved_to_half,  // reads (2i, 2i + 1), writes (i, i + n): DeepSeek-V3's family in Hugging Face
+};
+
+// The published methods that bend inv_freq. r is Rope::exponent_dim, i the exponent index of a pair,
+// b the base, w = b^(-2i/r) the unscaled frequency, f factor, L0 trained_length; a is the attention factor.
+
+// w, a = 1. RoFormer, arXiv:2104.09864.
+struct Unscaled {
+  bool operator==(const Unscaled&) const = default;
+};
+// w / factor. Position interpolation, arXiv:2306.15595.
+struct Linear {
+  double factor = 1;
+  bool operator==(const Linear&) const = default;
+};
+// The base becomes b * factor^(r/(r-2)), whatever the length. bloc97, in the YaRN repository; Hunyuan's "alpha".
+struct Ntk {
+  double factor = 1;
+  bool operator==(const Ntk&) const = default;
+};
+// (b f)^(-2i/r) f^(-2/r), or with mixed_b = B: w / exp(ln(f)/(r/2)^B (i+1)^B). kexue.fm/9706; vLLM's rope_type "ntk".
+struct NtkFixed {
+  double factor = 1;
+  std::optional<double> mixed_b = {};
+  bool operator==(const NtkFixed&) const = default;
+};
+// The base becomes b (f L/L0 - (f-1))^(r/(r-2)) with L = max(length, L0). Hugging Face.
+struct Dynamic {
+  double factor = 1;
+  std::int64_t trained_length = 0;
+  bool operator==(const Dynamic&) const = default;
+};
+// NTK by parts, with a magnitude. YaRN, arXiv:2309.00071.
+struct Yarn {
+  double factor = 1;
+  std::int64_t trained_length = 0;
+  double beta_fast = 32;
+  double beta_slow = 1;
+  bool truncate = true;                         // floor and ceil of the correction range; gpt-oss: false
+  std::optional<double> attention_factor = {};  // given: a, instead of the magnitude below
+  std::optional<double> mscale = {};            // a = M(mscale) / M(mscale_all_dim) when both are given and
+  std::optional<double> mscale_all_dim = {};    // not 0, else M(1); M(m) = magnitude * m * ln(factor) + 1
+  double magnitude = 0.1;                       // telechat3: 0.07
+  bool mscale_ratio = false;                    // DeepSeek's own code: the ratio always, defaults 1 and 0
+  double extrapolation_factor = 1;              // vLLM: weight of the unscaled frequencies
+  double attn_factor = 1;                       // vLLM, ggml: multiplies a
+  bool operator==(const Yarn&) const = default;
+};
+// w / ext_i, ext = long_factor when length > L0, else short_factor. LongRoPE, arXiv:2402.13753.
+struct LongRope {
+  std::vector<double> short_factor = {};  // one per pair
+  std::vector<double> long_factor = {};   // one per pair
+  std::int64_t trained_length = 0;
+  double factor = 1;                            // a = sqrt(1 + ln(factor) / ln(L0)) when factor > 1, else 1
+  std::optional<double> attention_factor = {};  // replaces a
+  std::optional<double> short_mscale = {};      // replace a per length (Phi-3.5-MoE)
+  std::optional<double> long_mscale = {};
+  bool operator==(const LongRope&) const = default;
+};
+// Wavelengths above L0/low are stretched by factor, those below L0/high kept, blended between. llama-models, Llama 3.1.
+struct Llama3 {
+  double factor = 1;
+  std::int64_t trained_length = 0;
+  double low = 1;
+  double high = 4;
+  bool operator==(const Llama3&) const = default;
+};
+// The first floor(fraction * r / 2) pairs rotate (w / factor), the others do not. p-RoPE, arXiv:2410.06205; Gemma 4.
+struct Proportional {
+  double fraction = 1;
+  double factor = 1;
+  bool operator==(const Proportional&) const = default;
+};
+using Scaling = std::variant<Unscaled, Linear, Ntk, NtkFixed, Dynamic, Yarn, LongRope, Llama3, Proportional>;
+
+// "default", "linear", "ntk", "ntk_fixed", "dynamic", "yarn", "longrope", "llama3", "proportional".
+ROTARY_API const char* name(const Scaling&) noexcept;
+// The scaling of that name with its default values. Throws SCALING.
+ROTARY_API Scaling parse_scaling(std::string_view name);
+// Whether inv_freq or the attention factor depend on the number of tokens in play: Dynamic, LongRope.
+ROTARY_API bool depends_on_length(const Scaling&) noexcept;
+ROTARY_API const char* name(Pairing) noexcept;            // "unset", "half", "interleaved", "interleaved_to_half"
+ROTARY_API Pairing parse_pairing(std::string_view name);  // any but "unset"; throws PAIRING
+
+struct Rope {
+  int head_dim = 0;                  // elements of one head
+  int rotary_dim = 0;                // elements of the rotated block, even; 0: head_dim
+  double base = 10000;               // above 1 ("rope_theta")
+  Pairing pairing = Pairing::unset;  // required
+  Scaling scaling = {};
+  std::vector<std::uint8_t> axis = {};  // which coordinate of a position drives each pair; empty: all 0
+  std::vector<int> index = {};          // i in b^(-2i/r), per pair; empty: 0, 1, 2, ...
+  int exponent_dim = 0;                 // r in b^(-2i/r); 0: rotary_dim (axial ropes restart it per axis)
+  bool clockwise = false;               // rotates by minus the angle: (a cos + b sin, b cos - a sin); nanochat
+  // Learned values, one per pair or empty; finite; 0: the pair does not rotate; negative: it rotates backwards.
+  std::vector<double> inv_freq = {};  // overrides the computed frequencies; the scaling still sets the attention factor
+  std::vector<double> multiplier = {};  // multiplies inv_freq, given or not
+  bool operator==(const Rope&) const = default;
+};
+
+// Axis layouts for Rope::axis. sections are counts of pairs per axis.
+ROTARY_API std::vector<std::uint8_t> sectioned_axes(std::span<const int> sections);       // Qwen2-VL: ttt hhh www
+ROTARY_API std::vector<std::uint8_t> interleaved_axes(std::span<const int> sections);     // Qwen3-VL: thw thw ... ttt
+ROTARY_API std::vector<std::uint8_t> ernie_axes(std::span<const int> height_width_time);  // Ernie 4.5 VL: hwhw... ttt
+// A vision rope of several axes, each with its own run of frequencies over rotary_dim / axes elements:
+// the first pairs listen to axis 0, the next to axis 1, ...
+ROTARY_API Rope axial(int head_dim, int axes, double base, Pairing pairing);
+
+// ---- Frequencies: radians per position of every pair ---------------------------------------------
+
+struct Frequencies {
+  std::vector<double> inv_freq = {};         // radians per position; 0: the pair does not rotate
+  Pairing pairing = Pairing::unset;          // required where a Table is made
+  std::vector<std::uint8_t> axis = {};       // per pair; empty: all 0
+  double attention_factor = 1;               // multiplies cos and sin
+  std::vector<float> inv_freq_float32 = {};  // the same by the frameworks' float32 steps, for Angles::float32;
+                                             // empty: inv_freq rounded
+  bool clockwise = false;                    // negates every sin, including signed zeros
+  ROTARY_API int axes() const noexcept;      // 1 + the largest axis
+};
+
+// inv_freq within 1 ulp of the real-number formula, attention_factor likewise. length is the number of tokens in play,
+// the largest position + 1; 0: no more than the model was trained on. Only scalings for which depends_on_length() is
+// true look at it, and for these frequencies(rope) throws LENGTH.
+// Throws PAIRING (unset or unknown), SCALING, SHAPE.
+ROTARY_API Frequencies frequencies(const Rope& rope);
+ROTARY_API Frequencies frequencies(const Rope& rope, std::int64_t length);
+
+}  // namespace rotary

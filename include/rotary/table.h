@@ -1,0 +1,187 @@
+// Positions, and a row of cos and sin for each of them.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <ranges>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "rotary/error.h"
+#include "rotary/export.h"
+#include "rotary/rope.h"
+#include "rotary/threads.h"
+
+namespace rotary {
+
+// ---- Positions -----------------------------------------------------------------------------------
+
+namespace detail {
+struct PositionsAccess;
+template <class T>
+concept PositionValue = std::same_as<T, std::int32_t> || std::same_as<T, std::int64_t> || std::same_as<T, double>;
+}  // namespace detail
+
+// The position of every token, row-major [axes, batch, tokens]. One axis serves ropes of several axes: every axis then
+// takes the same position, as text tokens do. batch 1 serves tensors of any batch size.
+// Made from an lvalue range or a span of int32, int64 or double it is a view, which the range must outlive; from
+// anything else (a number, a braced list, a temporary vector) it holds the values itself.
+// Constructors throw SHAPE (the number of values is no multiple of axes * batch) and POSITION (an integer beyond 64
+// bits). Positions that are not finite are refused where they are used.
+class ROTARY_API Positions {
+ public:
+  template <class T>
+  requires((std::integral<T> && !std::same_as<T, bool>) || std::floating_point<T>) Positions(T position)
+      : tokens_(1) {  // NOLINT: one token; allocates nothing
+    if constexpr (std::floating_point<T>) {
+      kind_ = Kind::one_real;
+      real_ = static_cast<double>(position);
+    } else {
+      first_ = integer(position);
+    }
+  }
+  template <class T>
+  requires((std::integral<T> && !std::same_as<T, bool>) || std::floating_point<T>)
+      Positions(std::initializer_list<T> list, int axes = 1, int batch = 1)
+      : axes_(axes), batch_(batch) {
+    if constexpr (std::floating_point<T>) {
+      own(std::vector<double>(list.begin(), list.end()));
+    } else {
+      std::vector<std::int64_t> values;
+      for (const T value : list) values.push_back(integer(value));
+      own(std::move(values));
+    }
+  }
+  template <std::ranges::contiguous_range Range>
+  requires std::ranges::sized_range<Range> && detail::PositionValue<std::ranges::range_value_t<Range>> Positions(
+      Range&& range, int axes = 1, int batch = 1)
+      : axes_(axes), batch_(batch) {  // NOLINT: a view, as span
+    const std::span<const std::ranges::range_value_t<Range>> values(std::ranges::data(range), std::ranges::size(range));
+    if constexpr (std::ranges::borrowed_range<Range>) {
+      view(values);
+    } else {
+      own(std::vector(values.begin(), values.end()));
+    }
+  }
+
+  int axes() const noexcept { return axes_; }
+  int batch() const noexcept { return batch_; }
+  std::int64_t tokens() const noexcept { return tokens_; }
+
+ private:
+  friend struct detail::PositionsAccess;
+  friend ROTARY_API Positions positions(std::int64_t first, std::int64_t count);
+  enum class Kind : std::uint8_t { int32, int64, real, run, one_real };
+  Positions() = default;
+  template <class T>
+  static std::int64_t integer(T value) {
+    if constexpr (sizeof(T) >= sizeof(std::int64_t) && std::unsigned_integral<T>) {
+      if (value > static_cast<T>(INT64_MAX)) refuse_integer(value);
+    }
+    return static_cast<std::int64_t>(value);
+  }
+  [[noreturn]] static void refuse_integer(std::uint64_t value);
+  void view(std::span<const std::int32_t>);
+  void view(std::span<const std::int64_t>);
+  void view(std::span<const double>);
+  void own(std::vector<std::int32_t>);
+  void own(std::vector<std::int64_t>);
+  void own(std::vector<double>);
+  template <class T>
+  void hold(std::vector<T>);
+  void set(Kind, const void* data, std::size_t size);
+
+  const void* data_ = nullptr;
+  std::int64_t first_ = 0;  // of a run: first, first + 1, ...
+  double real_ = 0;
+  std::int64_t tokens_ = 0;
+  int axes_ = 1;
+  int batch_ = 1;
+  Kind kind_ = Kind::run;
+  std::shared_ptr<const void> owner_;
+};
+
+// first, first + 1, ..., count of them: the positions of count tokens behind first tokens in a KV cache. Allocates
+// nothing. Throws SHAPE (count below 0), POSITION (beyond 64 bits).
+ROTARY_API Positions positions(std::int64_t first, std::int64_t count);
+
+// ---- Table: one row of (cos, sin) per token ------------------------------------------------------
+
+enum class Angles : std::uint8_t {
+  exact,    // the correctly rounded f32 of attention_factor * cos(position * inv_freq), at any position
+  float32,  // the float32 steps of Hugging Face and most engines, each step correctly rounded
+};
+ROTARY_API const char* name(Angles) noexcept;           // "exact", "float32"
+ROTARY_API Angles parse_angles(std::string_view name);  // throws VALUE
+
+// What the values of a table are rounded to. They are stored as f32 in any case.
+enum class Rounding : std::uint8_t {
+  f32,
+  f16,   // values of f16, an exact one rounded once: what an engine with f16 tables has
+  bf16,  // values of bf16, likewise
+};
+ROTARY_API const char* name(Rounding) noexcept;             // "f32", "f16", "bf16"
+ROTARY_API Rounding parse_rounding(std::string_view name);  // throws VALUE
+
+// Angles alone, or an executor alone, converts: Table(f, positions, Angles::float32), Table(f, positions, pool).
+struct TableOptions {
+  TableOptions(Angles a = Angles::exact, Rounding r = Rounding::f32, const Executor& e = serial())  // NOLINT
+      : angles(a), rounding(r), executor(&e) {}
+  TableOptions(const Executor& e) : executor(&e) {}  // NOLINT
+  TableOptions(const Executor&&) = delete;
+  TableOptions(Angles, Rounding, const Executor&&) = delete;
+  Angles angles = Angles::exact;
+  Rounding rounding = Rounding::f32;
+  const Executor* executor;
+};
+
+// cos and sin are f32, row-major [batch, tokens, pairs]; batch is 1 where all batch rows share positions.
+// Throws PAIRING (unset or unknown), SHAPE, VALUE (unknown angles or rounding), SCALING (a frequency that is not
+// finite), POSITION (not finite; with Angles::float32: an angle that overflows).
+class ROTARY_API Table {
+ public:
+  Table(const Frequencies&, const Positions&, const TableOptions& = {});
+  // From cos and sin of the caller's, f32 [batch, tokens, pairs], copied.
+  Table(std::span<const float> cos, std::span<const float> sin, int pairs, Pairing, int batch = 1);
+  // The same without a copy: reads them where they lie, so both must outlive the table and what is moved from it. A
+  // copy of the table has rows of its own.
+  static Table borrow(std::span<const float> cos, std::span<const float> sin, int pairs, Pairing, int batch = 1);
+  static Table borrow(const std::vector<float>&&, std::span<const float>, int, Pairing, int = 1) = delete;
+  static Table borrow(std::span<const float>, const std::vector<float>&&, int, Pairing, int = 1) = delete;
+  Table(const Table&);
+  Table(Table&&) noexcept;  // leaves a table of no tokens and no pairs
+  Table& operator=(const Table&);
+  Table& operator=(Table&&) noexcept;
+  ~Table();
+
+  // As constructing anew, in the storage that this table has: a decode step's row, made again and again, allocates
+  // nothing and prepares its frequencies once. On error the table is as it was.
+  void assign(const Frequencies&, const Positions&, const TableOptions& = {});
+
+  Pairing pairing() const noexcept { return pairing_; }
+  int pairs() const noexcept { return pairs_; }
+  int rotary_dim() const noexcept { return 2 * pairs_; }
+  int batch() const noexcept { return batch_; }
+  std::int64_t tokens() const noexcept { return tokens_; }
+  std::span<const float> cos() const noexcept { return cos_; }
+  std::span<const float> sin() const noexcept { return sin_; }
+
+ private:
+  struct State;  // the rows' memory, the frequencies as last prepared
+  Table() = default;
+  void copy_rows(std::span<const float> cos, std::span<const float> sin);
+  std::unique_ptr<State> state_;
+  std::span<const float> cos_;
+  std::span<const float> sin_;
+  Pairing pairing_ = Pairing::unset;
+  int pairs_ = 0;
+  int batch_ = 1;
+  std::int64_t tokens_ = 0;
+};
+
+}  // namespace rotary
