@@ -201,7 +201,7 @@ void set_stream(Jobs& jobs) {
 template <class X>
 bool join(const X& q, const X& k, X& both) noexcept {
   const Layout &a = q.layout, &b = k.layout;
-  if (q.dtype != k.dtype || a.heads <= 0 || b.heads <= 0) return false;
+  if (q.dtype != k.dtype || !is_storage(q.dtype) || a.heads <= 0 || b.heads <= 0) return false;
   if (a.batch != b.batch || a.tokens != b.tokens || a.head_dim != b.head_dim) return false;
   if (a.tokens != 1 && a.token_stride != b.token_stride) return false;
   if (a.batch != 1 && a.batch_stride != b.batch_stride) return false;

@@ -22,7 +22,7 @@ inline std::uint64_t alignment_of(const void* address, const std::int64_t (&stri
                                   int element) {
   std::uint64_t bits = reinterpret_cast<std::uintptr_t>(address);
   for (int d = 0; d < 3; ++d) {
-    if (count[d] > 1) bits |= static_cast<std::uint64_t>(stride[d] * element);
+    if (count[d] > 1) bits |= static_cast<std::uint64_t>(stride[d]) * static_cast<std::uint64_t>(element);
   }
   return bits;
 }

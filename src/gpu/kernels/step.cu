@@ -29,7 +29,7 @@ std::uint64_t alignment(const StepJob& job) {
   take(job.v, job.v.in, job.v.in_stride);
   if (job.k.heads > 0 || job.v.heads > 0) {
     const auto times = static_cast<std::uint64_t>(job.cache.f8 ? element : 1);
-    for (const std::int64_t stride : job.cache.stride) bits |= static_cast<std::uint64_t>(stride * element);
+    for (const std::int64_t stride : job.cache.stride) bits |= static_cast<std::uint64_t>(stride) * static_cast<std::uint64_t>(element);
     if (job.k.heads > 0) bits |= bits_of_address(job.cache.k) * times;
     if (job.v.heads > 0) bits |= bits_of_address(job.cache.v) * times;
   }
