@@ -169,7 +169,7 @@ void refuse_unsupported(const Object& keys) {
   for (const char* key : {"quantization_config", "per_layer_config"}) {
     if (filled(key)) keys.refuse(key, "must be absent (this library does not honour it)");
   }
-  if (!keys.boolean("is_causal").value_or(true)) keys.refuse("is_causal", "must be true: a decoder sees the past only");
+  if (!keys.boolean("is_causal", true)) keys.refuse("is_causal", "must be true: a decoder sees the past only");
 }
 
 void read_biases(const Family& family, const Object& keys, DecoderConfig& c) {
@@ -177,7 +177,7 @@ void read_biases(const Family& family, const Object& keys, DecoderConfig& c) {
   if (family.biases == Biases::as_told) bias = keys.boolean("attention_bias").value_or(family.attention_bias);
   c.qkv_bias = bias;
   c.output_bias = bias && family.biases != Biases::always_but_output;
-  c.feed_bias = is_gptj(family) || is_gpt_neox(family) || (family.mlp_bias && keys.boolean("mlp_bias").value_or(false));
+  c.feed_bias = is_gptj(family) || is_gpt_neox(family) || (family.mlp_bias && keys.boolean("mlp_bias", false));
   c.head_bias = is_gptj(family);
 }
 
@@ -194,7 +194,7 @@ void read_windows(const Family& family, const Object& keys, DecoderConfig& c) {
     return;
   }
   if (family.windows == Windows::none) return;
-  const bool used = keys.boolean("use_sliding_window").value_or(false);
+  const bool used = keys.boolean("use_sliding_window", false);
   const std::int64_t window = used ? window_of(keys) : 0;
   const auto types = keys.texts("layer_types");
   if (!types) {
@@ -268,7 +268,7 @@ DecoderConfig read_family(const Family& family, const std::string& text, const O
   c.head_dim = c.rope->rope.head_dim;
   c.activation = Activation::silu;
   c.norm_eps = family.norm_eps;
-  c.tied = keys.boolean("tie_word_embeddings").value_or(false);
+  c.tied = keys.boolean("tie_word_embeddings", false);
   c.padding_id = keys.integer("pad_token_id", -1, max_value).value_or(-1);
   if (is_gptj(family)) {
     c.width = integer(keys, {"n_embd", "hidden_size"}, family.width);
@@ -284,7 +284,7 @@ DecoderConfig read_family(const Family& family, const std::string& text, const O
   }
   if (is_gpt_neox(family)) {
     c.norm_eps = keys.number("layer_norm_eps").value_or(family.norm_eps);
-    if (keys.boolean("use_parallel_residual").value_or(true)) c.residual = Residual::parallel;
+    if (keys.boolean("use_parallel_residual", true)) c.residual = Residual::parallel;
   }
   if (is_gptj(family) || is_gpt_neox(family)) {
     c.kv_heads = c.heads;

@@ -32,7 +32,7 @@ double rate(const Object& keys, const char* key, double otherwise) {
 
 // What transformers would run and this model cannot.
 void refuse_unsupported(const Object& keys) {
-  if (keys.boolean("add_cross_attention").value_or(false)) {
+  if (keys.boolean("add_cross_attention", false)) {
     keys.refuse("add_cross_attention", "must be false, there is no cross-attention here,");
   }
   if (keys.has("quantization_config")) keys.refuse("quantization_config", "must not be there");
@@ -202,9 +202,9 @@ RoFormerConfig read_roformer_config(const std::filesystem::path& dir) {
   if (!(config.norm_eps >= 0)) keys.refuse("layer_norm_eps", "must not be negative");
   config.dropout = rate(keys, "hidden_dropout_prob", config.dropout);
   config.attention_dropout = rate(keys, "attention_probs_dropout_prob", config.attention_dropout);
-  config.rotary_value = keys.boolean("rotary_value").value_or(false);
-  config.is_decoder = keys.boolean("is_decoder").value_or(false);
-  config.tied = keys.boolean("tie_word_embeddings").value_or(true);
+  config.rotary_value = keys.boolean("rotary_value", false);
+  config.is_decoder = keys.boolean("is_decoder", false);
+  config.tied = keys.boolean("tie_word_embeddings", true);
   check(config);
   return config;
 }

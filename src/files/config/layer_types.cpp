@@ -88,7 +88,7 @@ std::optional<std::vector<std::string>> types_from_indices(Reading& reading, con
     return types;
   }
   const auto step = part.keys.integer("mamba_step", 2, 10000);
-  if (step && part.keys.boolean("mamba_enabled").value_or(true)) {  // PLaMo 2: the middle one of each step attends
+  if (step && part.keys.boolean("mamba_enabled", true)) {  // PLaMo 2: the middle one of each step attends
     reading.origins.read("layers", part.keys, "mamba_step");
     const auto period = static_cast<std::size_t>(*step);
     std::vector<std::string> types(layers, "linear_attention");

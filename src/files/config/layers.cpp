@@ -114,8 +114,8 @@ void read_block_configs(Reading& reading, const Part& part, std::vector<Layer>& 
       layers[i].kv_heads = static_cast<int>(std::max<std::int64_t>(1, *heads / *group));
       layers[i].origins.push_back({"kv_heads", Origin::derived, "num_attention_heads / n_heads_in_group"});
     }
-    const bool off = attention->boolean("no_op").value_or(false);
-    layers[i].turns = layers[i].turns && !off && !attention->boolean("replace_with_linear").value_or(false);
+    const bool off = attention->boolean("no_op", false);
+    layers[i].turns = layers[i].turns && !off && !attention->boolean("replace_with_linear", false);
   }
 }
 
@@ -230,7 +230,7 @@ bool switched_off(Reading& reading, const Part& part) {
   }
   if (part.family.rule == Rule::if_attn_config_rope) {
     const auto attention = keys.object("attn_config");
-    const bool turns = attention && attention->boolean("rope").value_or(false);
+    const bool turns = attention && attention->boolean("rope", false);
     if (attention) attention->mark_all("rope_dail_config");  // which library computes the same rope
     if (attention) attention->mark("rope_impl");
     if (turns) {

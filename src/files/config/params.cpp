@@ -171,7 +171,7 @@ class Params {
     origins().by_default("scaling.truncate", "yarn");
     origins().derived("attention_factor", "0.1 * ln(factor) + 1");
     reading_.note("", "yarn: beta is beta_fast, alpha is beta_slow");
-    if (!keys.boolean("apply_scale").value_or(true)) {
+    if (!keys.boolean("apply_scale", true)) {
       yarn.mscale = yarn.mscale_all_dim = 1;
       origins().read("attention_factor", keys, "apply_scale");
       reading_.note("", "yarn.apply_scale is false: the attention factor is 1");

@@ -218,15 +218,16 @@ class ScalingReader {
   }
 
   bool truncates() {
-    auto own = keys_.boolean("truncate");
+    const bool is_null = keys_.is_null("truncate");  // false, as transformers reads it
+    const bool own = keys_.boolean("truncate", true) && !is_null;
     record_or_by_default("scaling.truncate", "truncate");
-    if (keys_.is_null("truncate")) {
-      own = false;
+    if (is_null) {
       origins().given("scaling.truncate", keys_.path_of("truncate"));
       if (!context_.rope.truncate_elsewhere) note("truncate is null: false, as transformers reads it");
     }
-    if (!context_.rope.truncate_elsewhere) return own.value_or(true);
-    if (own && *own != context_.rope.truncate.value_or(true)) {
+    if (!context_.rope.truncate_elsewhere) return own;
+    const bool beside = !context_.rope.truncate || *context_.rope.truncate;
+    if (own != beside && (is_null || keys_.has("truncate"))) {
       note(keys_.path_of("truncate") +
            " has no effect: transformers reads it beside the layer types of rope_parameters only");
     }

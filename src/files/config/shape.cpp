@@ -87,15 +87,15 @@ int read_kv_heads(Reading& reading, const Part& part, int heads) {
   if (const auto attention = keys.has("attn_config") ? keys.object("attn_config") : std::nullopt) {
     if (const auto kv = first_of(reading, "kv_heads", *attention, {"kv_n_heads"}, max_heads)) return *kv;
   }
-  const bool grouped = keys.boolean("new_decoder_architecture").value_or(false);
-  if (keys.boolean("multi_query").value_or(false) && !grouped) {  // its num_kv_heads is not read
+  const bool grouped = keys.boolean("new_decoder_architecture", false);
+  if (keys.boolean("multi_query", false) && !grouped) {  // its num_kv_heads is not read
     reading.origins.read("kv_heads", keys, "multi_query");
     return 1;
   }
   if (const auto own = part.family.quirk->kv_heads) {
     if (const auto kv = own(reading, part)) return *kv;
   }
-  if (keys.boolean("multi_query_attention").value_or(false)) {  // ChatGLM
+  if (keys.boolean("multi_query_attention", false)) {  // ChatGLM
     if (const auto kv = first_of(reading, "kv_heads", keys, {"multi_query_group_num"}, max_heads)) return *kv;
   }
   if (const auto kv = first_of(reading, "kv_heads", keys, kv_keys, max_heads)) {
@@ -238,7 +238,7 @@ void read_heads_of_type(Reading& reading, const Part& part, const std::string& l
   }
 }
 
-bool is_mla(const Part& part) { return part.family.mla.rope != 0 && part.keys.boolean("use_mla").value_or(true); }
+bool is_mla(const Part& part) { return part.family.mla.rope != 0 && part.keys.boolean("use_mla", true); }
 
 int layer_count(Reading& reading, const Part& part) {
   if (const auto own = part.family.quirk->layer_count) return own(reading, part);

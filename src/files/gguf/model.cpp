@@ -71,7 +71,7 @@ class GgufReader : GgufKeys {
 
   // Granite: rope.scaling.finetuned says whether there is a rope at all.
   bool is_switched_on() {
-    const bool on = keys.boolean(own("rope.scaling.finetuned")).value_or(true);
+    const bool on = keys.boolean(own("rope.scaling.finetuned"), true);
     return arch.quirk != GgufQuirk::permuted_switch || on;
   }
 

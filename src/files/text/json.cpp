@@ -211,6 +211,10 @@ std::optional<bool> Object::boolean(std::string_view key) const {
   return v->get<bool>();
 }
 
+bool Object::boolean(std::string_view key, bool default_value) const {
+  return value(key) == nullptr ? default_value : boolean(key).value();
+}
+
 std::optional<std::string> Object::text(std::string_view key) const {
   const Json* v = value(key);
   if (v == nullptr) return std::nullopt;

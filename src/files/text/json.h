@@ -65,6 +65,9 @@ class Object {
   std::optional<std::int64_t> length(std::string_view key, std::int64_t most) const;  // from 1; 8192.0 is 8192
   std::optional<double> number(std::string_view key) const;
   std::optional<bool> boolean(std::string_view key) const;
+  // Instead of boolean(key).value_or(true), of which g++ 14 makes `payload | !has_value`: neither true nor false where
+  // the payload was never written.
+  bool boolean(std::string_view key, bool default_value) const;
   std::optional<std::string> text(std::string_view key) const;
   std::optional<std::vector<double>> numbers(std::string_view key) const;
   std::optional<std::vector<int>> integers(std::string_view key) const;

@@ -6,7 +6,7 @@ namespace rotary::files {
 namespace {
 
 Pairing pairing(Reading& reading, const Part& part, Pairing default_value) {
-  if (part.keys.boolean("position_encoding_2d").value_or(false)) {
+  if (part.keys.boolean("position_encoding_2d", false)) {
     throw Error(Code::ROPE,
                 "[read_config] a chatglm must have positions of one axis but position_encoding_2d is true: the first "
                 "ChatGLM turns each half of the head by its own coordinate");

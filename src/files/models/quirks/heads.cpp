@@ -6,7 +6,7 @@ namespace {
 
 // Falcon: multi_query is true where the file has none. Its num_kv_heads is not read then.
 std::optional<int> one_for_all(Reading& reading, const Part& part) {
-  const bool grouped = part.keys.boolean("new_decoder_architecture").value_or(false);
+  const bool grouped = part.keys.boolean("new_decoder_architecture", false);
   if (grouped || part.keys.has("multi_query")) return std::nullopt;
   reading.origins.by_default("kv_heads", part.name());
   return 1;
