@@ -21,7 +21,7 @@ mkdir -p "$build"
 cat >"$build/Makefile" <<MAKE
 core := $(cd "$source" && echo src/values/*.cpp src/table/*.cpp src/rotate/*.cpp src/runtime/*.cpp src/measure/ceiling.cpp src/cpu/targets.cpp)
 tests := $tests
-objects := \$(core:%.cpp=%.o) scalar_target.o scalar_angles.o neon_target.o neon_angles.o gtest-all.o gtest_main.o
+objects := \$(core:%.cpp=%.o) scalar_target.o scalar_angles.o neon_target.o gtest-all.o gtest_main.o
 flags := -std=c++20 -O2 -ffp-contract=off -Wall -Wextra -Wconversion -Wshadow -MMD -I$source/include -I$source/src -I$source
 command := $(command -v ccache || true) $compiler
 target = \$(flags) -DROTARY_TARGET_NAME=\$1 '-DROTARY_LANES="cpu/lanes/\$1.h"' '-DROTARY_ANGLE_LANES="cpu/lanes/angles_scalar.h"'

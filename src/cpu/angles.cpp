@@ -1,5 +1,6 @@
-// The cos and sin of one target: ROTARY_TARGET_NAME with the lanes of ROTARY_ANGLE_LANES. Everything but the kernel's
-// name is local to this object, which holds instructions that other machines lack.
+// Compiled once per ROTARY_ANGLE_LANES, with their flags: cos and sin for every target that uses these lanes, which
+// ROTARY_TARGET_NAME names. Everything but the kernel's name is local to this object, which holds instructions that
+// other machines lack.
 #include <limits>
 #include <type_traits>
 

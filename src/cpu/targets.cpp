@@ -12,9 +12,8 @@
 
 namespace rotary::cpu {
 
-#define ROTARY_DECLARE(target)                                                          \
-  void rotate_##target(const Job&, std::int64_t begin, std::int64_t end) noexcept;      \
-  void angles_##target(const AngleJob&, std::int64_t begin, std::int64_t end) noexcept; \
+#define ROTARY_DECLARE(target)                                                     \
+  void rotate_##target(const Job&, std::int64_t begin, std::int64_t end) noexcept; \
   void move_##target(Traffic, const void* in, void* out, std::size_t bytes) noexcept;
 ROTARY_DECLARE(scalar)
 ROTARY_DECLARE(sse2)
@@ -22,6 +21,12 @@ ROTARY_DECLARE(avx2)
 ROTARY_DECLARE(avx512)
 ROTARY_DECLARE(avx512bf16)
 ROTARY_DECLARE(neon)
+#undef ROTARY_DECLARE
+
+#define ROTARY_DECLARE(lanes) void angles_##lanes(const AngleJob&, std::int64_t begin, std::int64_t end) noexcept;
+ROTARY_DECLARE(scalar)
+ROTARY_DECLARE(avx2)
+ROTARY_DECLARE(avx512)
 #undef ROTARY_DECLARE
 
 namespace {
@@ -63,7 +68,7 @@ constexpr Kernels built[] = {
     {"scalar", always, rotate_scalar, angles_scalar, move_scalar},
 #endif
 #if ROTARY_HAS_SSE2
-    {"sse2", always, rotate_sse2, angles_sse2, move_sse2},
+    {"sse2", always, rotate_sse2, angles_scalar, move_sse2},
 #endif
 #if ROTARY_HAS_AVX2
     {"avx2", has_avx2, rotate_avx2, angles_avx2, move_avx2},
@@ -72,10 +77,10 @@ constexpr Kernels built[] = {
     {"avx512", has_avx512, rotate_avx512, angles_avx512, move_avx512},
 #endif
 #if ROTARY_HAS_AVX512BF16
-    {"avx512bf16", has_avx512bf16, rotate_avx512bf16, angles_avx512bf16, move_avx512bf16},
+    {"avx512bf16", has_avx512bf16, rotate_avx512bf16, angles_avx512, move_avx512},
 #endif
 #if ROTARY_HAS_NEON
-    {"neon", always, rotate_neon, angles_neon, move_neon},
+    {"neon", always, rotate_neon, angles_scalar, move_neon},
 #endif
 };
 
