@@ -1,5 +1,4 @@
 // rotary apply: rotates tensors of a file.
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <iostream>
 #include <map>
@@ -7,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/shared/command.h"
 #include "apps/shared/tensors.h"
 #include "apps/shared/text.h"
 #include "apps/shared/usage_error.h"
@@ -164,30 +164,26 @@ constexpr const char* footer =
 
 void add_apply(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("apply", "Rotate the q and k of a file");
-  add_request_options(*command, options->request);
-  command->add_option("--input", options->input, "the tensors: a safetensors file, or one .npy")
-      ->type_name("FILE")
-      ->required();
-  command->add_option("--output", options->output, "the file to write, of the same format")
-      ->type_name("FILE")
-      ->required();
+  Command command(app, "apply", "Rotate the q and k of a file");
+  add_request_options(command, options->request);
+  command.option("--input", options->input, "the tensors: a safetensors file, or one .npy")
+      .type_name("FILE")
+      .required();
+  command.option("--output", options->output, "the file to write, of the same format").type_name("FILE").required();
+  command.option("--tensor", options->tensors, "names of the tensors to rotate (default: q and k, whichever is there)")
+      .type_name("NAME");
   command
-      ->add_option("--tensor", options->tensors,
-                   "names of the tensors to rotate (default: q and k, whichever is there)")
-      ->type_name("NAME");
-  command
-      ->add_option("--layout", options->layout,
-                   "order of the dimensions: b batch, t tokens, h heads, d head_dim\n"
-                   "(default: bthd, or thd for three dimensions)")
-      ->check(CLI::IsMember(std::vector<std::string>{"bthd", "bhtd", "tbhd", "thd"}))
-      ->type_name("WORD");
-  command->add_flag("--backward", options->backward, "the gradient: the transposed rotation");
-  command->add_flag("--each-step", options->each_step,
-                    "round after every operation, as a framework running in the tensor's dtype does (slow)");
-  add_machine_options(*command, options->machine);
-  command->footer(footer);
-  command->callback([options] { run(*options); });
+      .option("--layout", options->layout,
+              "order of the dimensions: b batch, t tokens, h heads, d head_dim\n"
+              "(default: bthd, or thd for three dimensions)")
+      .one_of({"bthd", "bhtd", "tbhd", "thd"})
+      .type_name("WORD");
+  command.flag("--backward", options->backward, "the gradient: the transposed rotation");
+  command.flag("--each-step", options->each_step,
+               "round after every operation, as a framework running in the tensor's dtype does (slow)");
+  add_machine_options(command, options->machine);
+  command.footer(footer);
+  command.runs([options] { run(*options); });
 }
 
 }  // namespace rotary::cli

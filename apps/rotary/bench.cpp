@@ -1,8 +1,5 @@
 // rotary bench: verifies, then times, beside the ceiling of the same bytes in the same memory.
-#include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cmath>
-#include <cstdlib>
 #include <filesystem>
 #include <iostream>
 #include <memory>
@@ -15,6 +12,7 @@
 #include "apps/rotary/bench/growth.h"
 #include "apps/rotary/bench/measure.h"
 #include "apps/rotary/bench/report.h"
+#include "apps/shared/command.h"
 #include "apps/shared/tensors.h"
 #include "apps/shared/text.h"
 #include "apps/shared/usage_error.h"
@@ -227,21 +225,17 @@ void run(const Options& options) {
 
 // ---- options ----
 
-// CLI::Range lets it pass: no comparison with it is true.
-std::string refuse_nan(const std::string& word) {
-  return std::isnan(std::strtod(word.c_str(), nullptr)) ? "must be a number but got " + word : "";
+void add_number(Command& command, const std::string& flag, auto& value, std::int64_t least, std::int64_t most,
+                const std::string& help) {
+  command.option(flag, value, help).range(least, most).type_name("N");
 }
 
-CLI::Option* add_number(CLI::App& command, const std::string& flag, auto& value, std::int64_t least, std::int64_t most,
-                        const std::string& help) {
-  return command.add_option(flag, value, help)->check(CLI::Range(least, most).description(""))->type_name("N");
-}
-
-void add_shape_options(CLI::App& command, Options& options) {
+void add_shape_options(Command& command, Options& options) {
   constexpr std::int64_t many = std::int64_t{1} << 40;
   bench::Choice& choice = options.choice;
-  const auto add_word = [&command](const char* flag, auto& value, std::vector<std::string> words, const char* help) {
-    command.add_option(flag, value, help)->check(CLI::IsMember(std::move(words)))->type_name("WORD");
+  const auto add_word = [&command](const char* flag, auto& value, const std::vector<std::string>& words,
+                                   const char* help) {
+    command.option(flag, value, help).one_of(words).type_name("WORD");
   };
   add_word("--device", options.device, {"cpu", "cuda"}, "default cpu");
   add_word("--op", options.op, {"rotate", "backward", "table", "fused", "append", "norm_append"},
@@ -257,13 +251,13 @@ void add_shape_options(CLI::App& command, Options& options) {
   add_number(command, "--kv-heads", choice.kv_heads, 0, many, "of k, default 8; 0: q only");
   add_number(command, "--head-dim", choice.head_dim, 1, 65536, "default 128");
   add_number(command, "--rotary-dim", choice.rotary_dim, 1, 65536, "elements that turn (default: head_dim)");
-  CLI::Option* in_place = command.add_flag("--in-place", options.in_place, "the default");
-  command.add_flag("--out-of-place", options.out_of_place, "read here, write there")->excludes(in_place);
+  const Option in_place = command.flag("--in-place", options.in_place, "the default");
+  command.flag("--out-of-place", options.out_of_place, "read here, write there").excludes(in_place);
   add_word("--cache", options.cache, {"same", "f8"}, "on cuda: the cache's type, the heads' (default) or e4m3");
-  command.add_flag("--no-table", options.no_table, "on cuda: each angle is computed where it is needed");
+  command.flag("--no-table", options.no_table, "on cuda: each angle is computed where it is needed");
   add_number(command, "--threads", choice.threads, 0, 1024, "0: all cores (default 1)");
-  command.add_option("--target", choice.target, "instruction set, one of 'rotary targets' (default: the best)")
-      ->type_name("NAME");
+  command.option("--target", choice.target, "instruction set, one of 'rotary targets' (default: the best)")
+      .type_name("NAME");
 }
 
 constexpr const char* footer =
@@ -287,33 +281,32 @@ constexpr const char* footer =
 
 void add_bench(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("bench", "Verify, then time, beside the ceiling of this machine's memory");
-  command->add_option("--grid", options->grid, "many cells: small (default) or full")
-      ->check(CLI::IsMember(std::vector<std::string>{"small", "full"}))
-      ->type_name("WORD");
+  Command command(app, "bench", "Verify, then time, beside the ceiling of this machine's memory");
+  command.option("--grid", options->grid, "many cells: small (default) or full")
+      .one_of({"small", "full"})
+      .type_name("WORD");
   command
-      ->add_option("--filter", options->filters,
-                   "of the grid, by default the full one, the cells that have these values; a key that\n"
-                   "is there several times: any of its values. The keys are op to target of --json")
-      ->allow_extra_args(false)
-      ->type_name("KEY=VALUE,...");
-  add_shape_options(*command, *options);
-  command->add_option("--seconds", options->seconds, "to time a cell for, about (default 0.2)")
-      ->check(CLI::Range(0.001, 3600.0).description(""))
-      ->check(CLI::Validator(refuse_nan, ""))
-      ->type_name("S");
-  command->add_flag("--json", options->json,
-                    "a line per cell: {\"op\", \"dtype\", \"pairing\", \"layout\", \"batch\", \"tokens\", \"heads\",\n"
-                    "\"kv_heads\", \"head_dim\", \"rotary_dim\", \"in_place\", \"threads\", \"target\", \"device\",\n"
-                    "\"ns_per_element\", \"gb_per_s\", \"ceiling_gb_per_s\", \"percent_of_ceiling\", ...}");
-  command->add_option("--plot", options->plot, "percent of ceiling by working set, SVG")->type_name("FILE");
+      .option("--filter", options->filters,
+              "of the grid, by default the full one, the cells that have these values; a key that\n"
+              "is there several times: any of its values. The keys are op to target of --json")
+      .one_value_each()
+      .type_name("KEY=VALUE,...");
+  add_shape_options(command, *options);
+  command.option("--seconds", options->seconds, "to time a cell for, about (default 0.2)")
+      .range(0.001, 3600.0)
+      .type_name("S");
+  command.flag("--json", options->json,
+               "a line per cell: {\"op\", \"dtype\", \"pairing\", \"layout\", \"batch\", \"tokens\", \"heads\",\n"
+               "\"kv_heads\", \"head_dim\", \"rotary_dim\", \"in_place\", \"threads\", \"target\", \"device\",\n"
+               "\"ns_per_element\", \"gb_per_s\", \"ceiling_gb_per_s\", \"percent_of_ceiling\", ...}");
+  command.option("--plot", options->plot, "percent of ceiling by working set, SVG").type_name("FILE");
   command
-      ->add_option("--growth", options->growth,
-                   "time against work from one head to beyond the last cache, at odd sizes and strides\n"
-                   "too, SVG; prints the worst cell. Takes the flags of a shape but for --tokens")
-      ->type_name("FILE");
-  command->footer(footer);
-  command->callback([options] { run(*options); });
+      .option("--growth", options->growth,
+              "time against work from one head to beyond the last cache, at odd sizes and strides\n"
+              "too, SVG; prints the worst cell. Takes the flags of a shape but for --tokens")
+      .type_name("FILE");
+  command.footer(footer);
+  command.runs([options] { run(*options); });
 }
 
 }  // namespace rotary::cli

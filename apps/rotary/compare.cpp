@@ -1,5 +1,4 @@
 // rotary compare: training runs side by side, as a table and a plot.
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -12,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/shared/command.h"
 #include "apps/shared/displayable.h"
 #include "apps/shared/plot/plot.h"
 #include "apps/shared/tensors.h"
@@ -146,20 +146,20 @@ void run(const Options& options) {
 
 void add_compare(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("compare", "Training runs side by side: a table and a plot of their losses");
-  command->add_option("DIR", options->folders, "folders of runs: loss.jsonl and, if it is there, config.json")
-      ->type_name("")
-      ->required();
-  command->add_option("--output", options->output, "the plot to write, SVG; default compare.svg")->type_name("FILE");
-  command->add_flag("--json", options->json,
-                    "as JSON: {\"runs\": [{\"name\", \"directory\", \"position\", \"parameters\", \"steps\",\n"
-                    "\"validation_loss\", \"best_validation_loss\", \"best_step\"}], \"plot\"}");
-  command->footer(
+  Command command(app, "compare", "Training runs side by side: a table and a plot of their losses");
+  command.option("DIR", options->folders, "folders of runs: loss.jsonl and, if it is there, config.json")
+      .type_name("")
+      .required();
+  command.option("--output", options->output, "the plot to write, SVG; default compare.svg").type_name("FILE");
+  command.flag("--json", options->json,
+               "as JSON: {\"runs\": [{\"name\", \"directory\", \"position\", \"parameters\", \"steps\",\n"
+               "\"validation_loss\", \"best_validation_loss\", \"best_step\"}], \"plot\"}");
+  command.footer(
       "The best validation loss stands first; 'behind' is the distance to it. A run without validation lines shows "
       "its\n"
       "training loss instead, below the others.\n"
       "  rotary compare runs/rope runs/learned runs/none --output positions.svg");
-  command->callback([options] { run(*options); });
+  command.runs([options] { run(*options); });
 }
 
 }  // namespace rotary::cli

@@ -1,5 +1,4 @@
 // rotary demo: the chain step by step on bundled data, each step checked by something else than itself.
-#include <CLI/CLI.hpp>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
@@ -9,6 +8,7 @@
 #include <vector>
 
 #include "apps/rotary/bench/stopwatch.h"
+#include "apps/shared/command.h"
 #include "apps/shared/text.h"
 #include "commands.h"
 #include "demo_data.h"
@@ -245,11 +245,11 @@ void run(const Options& options) {
 
 void add_demo(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("demo", "The whole chain on bundled data: shown, checked, timed");
-  command->add_option("--data", options->data, "the folder of config.json, qk.safetensors and high_precision.json")
-      ->type_name("FOLDER");
-  command->footer("Reads only; writes no file. tools/golden/make_demo_data.py made the data.");
-  command->callback([options] { run(*options); });
+  Command command(app, "demo", "The whole chain on bundled data: shown, checked, timed");
+  command.option("--data", options->data, "the folder of config.json, qk.safetensors and high_precision.json")
+      .type_name("FOLDER");
+  command.footer("Reads only; writes no file. tools/golden/make_demo_data.py made the data.");
+  command.runs([options] { run(*options); });
 }
 
 }  // namespace rotary::cli

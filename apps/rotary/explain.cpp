@@ -1,6 +1,5 @@
 // rotary explain: RoPE from zero, in chapters whose numbers are computed as they print. docs/explain holds the same
 // chapters as Markdown.
-#include <CLI/CLI.hpp>
 #include <array>
 #include <cstddef>
 #include <iostream>
@@ -12,6 +11,7 @@
 
 #include "apps/rotary/explain/chapters.h"
 #include "apps/rotary/explain/page.h"
+#include "apps/shared/command.h"
 #include "apps/shared/text.h"
 #include "apps/shared/usage_error.h"
 #include "commands.h"
@@ -142,14 +142,13 @@ std::string text_of(const Options& options) {
 
 void add_explain(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("explain", "RoPE from zero, in twelve short chapters with computed numbers");
-  CLI::Option* topic =
-      command->add_option("TOPIC", options->topic, "a chapter by its id or number, or all (default: the first)")
-          ->type_name("");
-  command->add_flag("--list", options->list, "the chapters: number, id, title")->excludes(topic);
-  command->add_flag("--markdown", options->markdown, "as Markdown: the files of docs/explain");
-  command->footer("Chapters:\n" + contents() + "Begin with:\n  rotary explain");
-  command->callback([options] { std::cout << text_of(*options); });
+  Command command(app, "explain", "RoPE from zero, in twelve short chapters with computed numbers");
+  Option topic = command.option("TOPIC", options->topic, "a chapter by its id or number, or all (default: the first)")
+                     .type_name("");
+  command.flag("--list", options->list, "the chapters: number, id, title").excludes(topic);
+  command.flag("--markdown", options->markdown, "as Markdown: the files of docs/explain");
+  command.footer("Chapters:\n" + contents() + "Begin with:\n  rotary explain");
+  command.runs([options] { std::cout << text_of(*options); });
 }
 
 }  // namespace rotary::cli

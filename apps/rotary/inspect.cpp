@@ -1,5 +1,4 @@
 // rotary inspect: the ropes of a model pair by pair, or the tensors of a file.
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <iostream>
 #include <memory>
@@ -8,6 +7,7 @@
 #include <vector>
 
 #include "apps/rotary/inspect/rope.h"
+#include "apps/shared/command.h"
 #include "apps/shared/text.h"
 #include "apps/shared/usage_error.h"
 #include "commands.h"
@@ -92,15 +92,15 @@ void run(const Options& options) {
 
 void add_inspect(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("inspect", "Show the ropes of a model pair by pair, or the tensors in a file");
-  add_source_options(*command, options->source);
-  add_head_dim_option(*command, options->source);
-  add_rope_option(*command, options->source);
-  command->get_option("--rope")->description("that rope only, from 0 (default: all)");
-  command->get_option("CONFIG")->description(
+  Command command(app, "inspect", "Show the ropes of a model pair by pair, or the tensors in a file");
+  add_source_options(command, options->source);
+  add_head_dim_option(command, options->source);
+  add_rope_option(command, options->source);
+  command.added("--rope").help("that rope only, from 0 (default: all)");
+  command.added("CONFIG").help(
       "a model's config.json or params.json, or its folder, or a .gguf file; or a .safetensors or .npy file");
-  command->add_flag("--json", options->json, "as JSON, every double with 17 digits");
-  command->footer(
+  command.flag("--json", options->json, "as JSON, every double with 17 digits");
+  command.footer(
       "Of each value, where it comes from: given (the key), the default of a model_type, derived (how).\n"
       "Per pair: inv_freq in radians per position, the wavelength in tokens, the turns over the context, and\n"
       "what scaling did: kept, blended (partly), stretched (by the whole factor), still (does not turn).\n"
@@ -108,7 +108,7 @@ void add_inspect(CLI::App& app) {
       "  rotary inspect config.json --length 65536 --json\n"
       "  rotary inspect --base 10000 --pairing half --head-dim 128\n"
       "  rotary inspect qk.safetensors");
-  command->callback([options] { run(*options); });
+  command.runs([options] { run(*options); });
 }
 
 }  // namespace rotary::cli

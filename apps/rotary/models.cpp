@@ -1,5 +1,4 @@
 // rotary models: the sheet of the models that are known, from the program's own table.
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <iostream>
@@ -8,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/shared/command.h"
 #include "apps/shared/text.h"
 #include "commands.h"
 #include "files/models/known.h"
@@ -159,17 +159,17 @@ void run(const Options& options) {
 
 void add_models(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("models", "The models that are known, and how each rotates by default");
-  command->add_option("FILTER", options->filter,
-                      "only those with this in their model_type, part, pairing or scaling; upper or lower case");
-  command->add_flag("--json", options->json, "as JSON, with the models known to have no rope");
-  command->footer(
+  Command command(app, "models", "The models that are known, and how each rotates by default");
+  command.option("FILTER", options->filter,
+                 "only those with this in their model_type, part, pairing or scaling; upper or lower case");
+  command.flag("--json", options->json, "as JSON, with the models known to have no rope");
+  command.footer(
       "A line per rope, with what a config.json that says nothing else gets: the class defaults of the model's own\n"
       "code; - where it has none. Below it, what is surprising. 'rotary inspect config.json' reads a file.\n"
       "  rotary models qwen3\n"
       "  rotary models interleaved_to_half\n"
       "  rotary models --json");
-  command->callback([options] { run(*options); });
+  command.runs([options] { run(*options); });
 }
 
 }  // namespace rotary::cli

@@ -1,10 +1,10 @@
 #include "source.h"
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <limits>
 #include <vector>
 
+#include "apps/shared/command.h"
 #include "apps/shared/text.h"
 #include "apps/shared/usage_error.h"
 
@@ -15,12 +15,6 @@ namespace {
 const std::vector<std::string> pairing_words = {"half", "interleaved", "interleaved_to_half"};
 const std::vector<std::string> angles_words = {"exact", "float32"};
 const std::vector<std::string> rounding_words = {"f32", "f16", "bf16"};
-
-// A range whose limits the help does not spell out.
-template <typename T>
-CLI::Validator between(T least, T most) {
-  return CLI::Range(least, most).description("");
-}
 
 std::vector<ValueOrigin> origins_of(const Source& source) {
   ValueOrigin width{"rotary_dim", Origin::derived, source.first ? "head_dim - first" : "head_dim"};
@@ -96,56 +90,55 @@ Model read_config_file(const Source& source) {
 
 }  // namespace
 
-void add_source_options(CLI::App& command, Source& source) {
+void add_source_options(Command& command, Source& source) {
   constexpr std::int64_t most =
       std::numeric_limits<std::int64_t>::max() - 1;  // CLI11 reads what is beyond as the maximum
   command
-      .add_option("CONFIG", source.config,
-                  "a model's config.json or params.json, or the folder that holds it, or a .gguf file")
-      ->type_name("");
+      .option("CONFIG", source.config,
+              "a model's config.json or params.json, or the folder that holds it, or a .gguf file")
+      .type_name("");
   command
-      .add_option("--pairing", source.pairing,
-                  "which two elements turn together: half (i, i + n), interleaved (2i, 2i + 1),\n"
-                  "or interleaved_to_half (reads the second, writes the first). Needed without CONFIG\n"
-                  "and for an unknown model_type; overrides a known one")
-      ->check(CLI::IsMember(pairing_words))
-      ->type_name("WORD");
-  command.add_option("--base", source.base, "without CONFIG: rope_theta, above 1; the usual one is 10000")
-      ->type_name("B");
+      .option("--pairing", source.pairing,
+              "which two elements turn together: half (i, i + n), interleaved (2i, 2i + 1),\n"
+              "or interleaved_to_half (reads the second, writes the first). Needed without CONFIG\n"
+              "and for an unknown model_type; overrides a known one")
+      .one_of(pairing_words)
+      .type_name("WORD");
+  command.option("--base", source.base, "without CONFIG: rope_theta, above 1; the usual one is 10000").type_name("B");
   command
-      .add_option("--rotary-dim", source.rotary_dim,
-                  "without CONFIG: elements of a head that turn, even (default: head_dim - first)")
-      ->type_name("R");
-  command.add_option("--first", source.first, "without CONFIG: the element of the head where they begin (default 0)")
-      ->type_name("F");
+      .option("--rotary-dim", source.rotary_dim,
+              "without CONFIG: elements of a head that turn, even (default: head_dim - first)")
+      .type_name("R");
+  command.option("--first", source.first, "without CONFIG: the element of the head where they begin (default 0)")
+      .type_name("F");
   command
-      .add_option("--inv-freq", source.inv_freq,
-                  "radians per position of each pair, instead of what base and scaling give: [pairs] f64,\n"
-                  "f32, f16 or bf16, an .npy, or a safetensors file with one tensor or one named inv_freq.\n"
-                  "A CONFIG of several ropes needs --rope")
-      ->type_name("FILE");
+      .option("--inv-freq", source.inv_freq,
+              "radians per position of each pair, instead of what base and scaling give: [pairs] f64,\n"
+              "f32, f16 or bf16, an .npy, or a safetensors file with one tensor or one named inv_freq.\n"
+              "A CONFIG of several ropes needs --rope")
+      .type_name("FILE");
   command
-      .add_option("--weights", source.weights,
-                  "the model's checkpoint, for frequencies that it learned: model.safetensors, its\n"
-                  "index.json, or their folder")
-      ->type_name("FILE");
+      .option("--weights", source.weights,
+              "the model's checkpoint, for frequencies that it learned: model.safetensors, its\n"
+              "index.json, or their folder")
+      .type_name("FILE");
   command
-      .add_option("--length", source.length,
-                  "tokens in play; only the scalings dynamic and longrope depend on it.\n"
-                  "Default: the largest position + 1 (inspect: the trained length)")
-      ->check(between(std::int64_t{0}, most))
-      ->type_name("N");
+      .option("--length", source.length,
+              "tokens in play; only the scalings dynamic and longrope depend on it.\n"
+              "Default: the largest position + 1 (inspect: the trained length)")
+      .range(std::int64_t{0}, most)
+      .type_name("N");
 }
 
-void add_head_dim_option(CLI::App& command, Source& source) {
-  command.add_option("--head-dim", source.head_dim, "without CONFIG: elements of one head, for example 128")
-      ->check(between(1, 65536))
-      ->type_name("D");
+void add_head_dim_option(Command& command, Source& source) {
+  command.option("--head-dim", source.head_dim, "without CONFIG: elements of one head, for example 128")
+      .range(1, 65536)
+      .type_name("D");
 }
 
-void add_rope_option(CLI::App& command, Source& source) {
-  command.add_option("--rope", source.rope, "which rope of the model, from 0 as 'rotary inspect' counts (default 0)")
-      ->type_name("N");
+void add_rope_option(Command& command, Source& source) {
+  command.option("--rope", source.rope, "which rope of the model, from 0 as 'rotary inspect' counts (default 0)")
+      .type_name("N");
 }
 
 std::optional<Pairing> pairing_of(const Source& source) {
@@ -218,34 +211,34 @@ std::string describe(const Model& model, const ModelRope& used, const Frequencie
   return text + ", attention factor " + digits(frequencies.attention_factor, 10);
 }
 
-void add_table_options(CLI::App& command, TableSettings& settings) {
+void add_table_options(Command& command, TableSettings& settings) {
   command
-      .add_option("--angles", settings.angles,
-                  "exact: correctly rounded at any position; float32: the float32 steps that\n"
-                  "frameworks take, for models that must match them")
-      ->check(CLI::IsMember(angles_words))
-      ->type_name("WORD")
-      ->capture_default_str();
+      .option("--angles", settings.angles,
+              "exact: correctly rounded at any position; float32: the float32 steps that\n"
+              "frameworks take, for models that must match them")
+      .one_of(angles_words)
+      .type_name("WORD")
+      .shows_default();
   command
-      .add_option("--rounding", settings.rounding,
-                  "f16 or bf16: round cos and sin once more, for models trained with such a cache")
-      ->check(CLI::IsMember(rounding_words))
-      ->type_name("WORD")
-      ->capture_default_str();
+      .option("--rounding", settings.rounding,
+              "f16 or bf16: round cos and sin once more, for models trained with such a cache")
+      .one_of(rounding_words)
+      .type_name("WORD")
+      .shows_default();
 }
 
 TableOptions table_options(const TableSettings& settings, const Executor& executor) {
   return {parse_angles(settings.angles), parse_rounding(settings.rounding), executor};
 }
 
-void add_machine_options(CLI::App& command, Machine& machine) {
+void add_machine_options(Command& command, Machine& machine) {
   command
-      .add_option("--target", machine.target,
-                  "instruction set, one of 'rotary targets' (default: the best; all give the same bits)")
-      ->type_name("NAME");
-  command.add_option("--threads", machine.threads, "threads to use; 0: all cores (default 1)")
-      ->check(between(0U, 1024U))
-      ->type_name("N");
+      .option("--target", machine.target,
+              "instruction set, one of 'rotary targets' (default: the best; all give the same bits)")
+      .type_name("NAME");
+  command.option("--threads", machine.threads, "threads to use; 0: all cores (default 1)")
+      .range(0U, 1024U)
+      .type_name("N");
 }
 
 }  // namespace rotary::cli

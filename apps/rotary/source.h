@@ -8,11 +8,9 @@
 #include "rotary/config.h"
 #include "rotary/rotary.h"
 
-namespace CLI {
-class App;
-}
-
 namespace rotary::cli {
+
+class Command;
 
 struct Source {
   std::string config;
@@ -28,9 +26,9 @@ struct Source {
 };
 
 // CONFIG, --pairing, --base, --rotary-dim, --first, --length, --inv-freq, --weights.
-void add_source_options(CLI::App& command, Source& source);
-void add_head_dim_option(CLI::App& command, Source& source);  // where no tensor tells it
-void add_rope_option(CLI::App& command, Source& source);
+void add_source_options(Command& command, Source& source);
+void add_head_dim_option(Command& command, Source& source);  // where no tensor tells it
+void add_rope_option(Command& command, Source& source);
 
 std::optional<Pairing> pairing_of(const Source&);  // as --pairing says
 
@@ -51,13 +49,13 @@ struct TableSettings {
   std::string angles = "exact";
   std::string rounding = "f32";
 };
-void add_table_options(CLI::App& command, TableSettings& settings);  // --angles, --rounding
+void add_table_options(Command& command, TableSettings& settings);  // --angles, --rounding
 TableOptions table_options(const TableSettings&, const Executor&);
 
 struct Machine {
   std::string target;
   std::optional<unsigned> threads;
 };
-void add_machine_options(CLI::App& command, Machine& machine);  // --target, --threads
+void add_machine_options(Command& command, Machine& machine);  // --target, --threads
 
 }  // namespace rotary::cli

@@ -1,10 +1,10 @@
 // rotary table: the cos and sin rows of a model, as a safetensors file.
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <iostream>
 #include <memory>
 #include <string>
 
+#include "apps/shared/command.h"
 #include "apps/shared/tensors.h"
 #include "apps/shared/text.h"
 #include "commands.h"
@@ -87,25 +87,25 @@ void run(const Options& options) {
 
 void add_table(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("table", "Write the cos and sin rows of a model for the positions you name");
-  add_source_options(*command, options->source);
-  add_head_dim_option(*command, options->source);
-  add_rope_option(*command, options->source);
+  Command command(app, "table", "Write the cos and sin rows of a model for the positions you name");
+  add_source_options(command, options->source);
+  add_head_dim_option(command, options->source);
+  add_rope_option(command, options->source);
   command
-      ->add_option("--positions", options->positions,
-                   "positions, ends not included: 7, 0:4096, -5:5, 0:8,100:104; or a .npy of int32, int64\n"
-                   "or float64: [tokens] or [batch, tokens], with [axes, ...] in front for a rope of several axes")
-      ->type_name("SPEC")
-      ->required();
-  command->add_option("--output", options->output, "the safetensors file to write")->type_name("FILE")->required();
-  add_table_options(*command, options->settings);
-  add_machine_options(*command, options->machine);
-  command->footer(
+      .option("--positions", options->positions,
+              "positions, ends not included: 7, 0:4096, -5:5, 0:8,100:104; or a .npy of int32, int64\n"
+              "or float64: [tokens] or [batch, tokens], with [axes, ...] in front for a rope of several axes")
+      .type_name("SPEC")
+      .required();
+  command.option("--output", options->output, "the safetensors file to write").type_name("FILE").required();
+  add_table_options(command, options->settings);
+  add_machine_options(command, options->machine);
+  command.footer(
       "Writes f32 tensors cos and sin, [tokens, pairs] or [batch, tokens, pairs]; both hold the model's\n"
       "attention factor. What was done stands in the file's metadata.\n"
       "  rotary table config.json --positions 0:4096 --output t.safetensors\n"
       "  rotary table --base 10000 --pairing half --head-dim 64 --positions -5:5 --output t.safetensors");
-  command->callback([options] { run(*options); });
+  command.runs([options] { run(*options); });
 }
 
 }  // namespace rotary::cli

@@ -1,9 +1,9 @@
 #include "tables.h"
 
-#include <CLI/CLI.hpp>
 #include <cmath>
 #include <span>
 
+#include "apps/shared/command.h"
 #include "apps/shared/tensors.h"
 #include "apps/shared/text.h"
 #include "apps/shared/usage_error.h"
@@ -27,21 +27,19 @@ std::vector<std::int64_t> row_numbers(const PositionSet& rows) {
 
 }  // namespace
 
-void add_request_options(CLI::App& command, TableRequest& request) {
+void add_request_options(Command& command, TableRequest& request) {
   add_source_options(command, request.source);
   add_rope_option(command, request.source);
   command
-      .add_option("--positions", request.positions,
-                  "positions of the tokens, ends not included: 7, 0:4096, -5:5, 0:8,100:104; or a .npy\n"
-                  "of int32, int64 or float64: [tokens] or [batch, tokens], with [axes, ...] in front\n"
-                  "for a rope of several axes. Default: 0:tokens")
-      ->type_name("SPEC");
-  command
-      .add_option("--cos", request.cos,
-                  "your own cos, f32 [rows, pairs]: .npy, or the tensor cos of a safetensors file")
-      ->type_name("FILE");
-  command.add_option("--sin", request.sin, "your own sin, as --cos; row t serves token t, or --positions selects rows")
-      ->type_name("FILE");
+      .option("--positions", request.positions,
+              "positions of the tokens, ends not included: 7, 0:4096, -5:5, 0:8,100:104; or a .npy\n"
+              "of int32, int64 or float64: [tokens] or [batch, tokens], with [axes, ...] in front\n"
+              "for a rope of several axes. Default: 0:tokens")
+      .type_name("SPEC");
+  command.option("--cos", request.cos, "your own cos, f32 [rows, pairs]: .npy, or the tensor cos of a safetensors file")
+      .type_name("FILE");
+  command.option("--sin", request.sin, "your own sin, as --cos; row t serves token t, or --positions selects rows")
+      .type_name("FILE");
   add_table_options(command, request.settings);
 }
 

@@ -13,6 +13,8 @@
 
 namespace rotary::cli {
 
+class Command;
+
 struct TableRequest {
   Source source;
   std::optional<std::string> positions;  // none: 0, 1, 2, ... for each tensor
@@ -20,7 +22,7 @@ struct TableRequest {
   std::string sin;
   TableSettings settings;
 };
-void add_request_options(CLI::App& command, TableRequest& request);
+void add_request_options(Command& command, TableRequest& request);
 void check_request(const TableRequest&);  // throws UsageError
 
 class TableSource {

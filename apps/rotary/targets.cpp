@@ -1,12 +1,12 @@
 // rotary targets: the instruction sets of this build, and what this machine does with them.
 #include "rotary/targets.h"
 
-#include <CLI/CLI.hpp>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "apps/shared/command.h"
 #include "apps/shared/text.h"
 #include "commands.h"
 
@@ -38,15 +38,13 @@ void run(const Options& options) {
 
 void add_targets(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  CLI::App* command =
-      app.add_subcommand("targets", "The instruction sets this program was built with, and the one in use");
-  command->add_flag("--json", options->json, "as JSON: {\"targets\": [{\"name\", \"runs\"}], \"chosen\"}");
-  command->add_option("--target", options->target, "choose this one; an error where it does not run")
-      ->type_name("NAME");
-  command->footer(
+  Command command(app, "targets", "The instruction sets this program was built with, and the one in use");
+  command.flag("--json", options->json, "as JSON: {\"targets\": [{\"name\", \"runs\"}], \"chosen\"}");
+  command.option("--target", options->target, "choose this one; an error where it does not run").type_name("NAME");
+  command.footer(
       "All targets give the same bits. The environment variable ROTARY_TARGET chooses one for a whole session:\n"
       "  ROTARY_TARGET=scalar rotary apply ...");
-  command->callback([options] { run(*options); });
+  command.runs([options] { run(*options); });
 }
 
 }  // namespace rotary::cli

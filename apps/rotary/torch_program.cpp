@@ -2,13 +2,13 @@
 
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 
+#include "apps/shared/command.h"
 #include "rotary/error.h"
 
 namespace rotary::cli {
@@ -30,8 +30,8 @@ constexpr std::array<TorchCommand, 5> commands = {{
 
 void add_torch_commands(CLI::App& app) {
   for (const TorchCommand& command : commands) {
-    app.add_subcommand(std::string(command.name), std::string(command.help))
-        ->group("Commands that need torch support (scripts/build.sh --with torch)");
+    Command(app, std::string(command.name), std::string(command.help))
+        .group("Commands that need torch support (scripts/build.sh --with torch)");
   }
 }
 
@@ -47,8 +47,9 @@ void run_torch_program(const std::vector<std::string>& words) {
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", unreadable);
   const std::string program = (self.parent_path() / "rotary-torch").string();
   if (unreadable || ::access(program.c_str(), X_OK) != 0) {
-    throw Error(Code::TORCH, "[" + words[0] + "] this command needs torch support, the program rotary-torch in the folder of this " +
-                             "one: build it with scripts/build.sh --with torch");
+    throw Error(Code::TORCH, "[" + words[0] +
+                                 "] this command needs torch support, the program rotary-torch in the folder of this " +
+                                 "one: build it with scripts/build.sh --with torch");
   }
   ::setenv("OMP_WAIT_POLICY", "PASSIVE", 0);  // waiting threads sleep: spinning ones starve a busy machine
   std::vector<char*> arguments{const_cast<char*>(program.c_str())};

@@ -1,0 +1,55 @@
+// The commands of a program and their options, as CLI11 reads them. CLI11's own header takes a compiler two seconds,
+// most of them for constants that it makes in each file: only command.cpp and the programs' main include it.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+class Option;
+}  // namespace CLI
+
+namespace rotary::cli {
+
+class Option {
+ public:
+  explicit Option(CLI::Option* option) : option_(option) {}
+
+  Option& type_name(const std::string& word);  // of the value, in --help
+  Option& required();
+  Option& shows_default();  // in --help, the value that the variable has now
+  Option& one_of(const std::vector<std::string>& words);
+  // least and most belong to it. --help does not name them. T: int, unsigned, std::int64_t, double.
+  template <class T>
+  Option& range(T least, T most);
+  Option& one_value_each();  // of a list: --option VALUE --option VALUE
+  Option& excludes(const Option& other);
+  Option& help(const std::string& text);  // instead of what it was added with
+
+ private:
+  CLI::Option* option_;
+};
+
+class Command {
+ public:
+  // A command of app that runs nothing yet.
+  Command(CLI::App& app, const std::string& name, const std::string& help);
+
+  Option flag(const std::string& name, bool& value, const std::string& help);
+  // --name VALUE, or without dashes the next word. T: std::string, double, an optional of these, of int, unsigned or
+  // std::int64_t, or a std::vector<std::string>. value stays as it is where the option is not given.
+  template <class T>
+  Option option(const std::string& name, T& value, const std::string& help);
+  Option added(const std::string& name);  // an option that is there
+
+  Command& footer(const std::string& text);  // the last lines of --help
+  Command& group(const std::string& title);  // where the program's --help lists the command
+  Command& runs(std::function<void()> run);
+
+ private:
+  CLI::App* app_;
+};
+
+}  // namespace rotary::cli
