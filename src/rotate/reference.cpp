@@ -1,7 +1,8 @@
-// Scalar, slow and obvious. Values of f16 and bf16 are taken apart and put together by their definition.
+// Scalar, slow and obvious. Values are taken apart and put together by the definition of their storage type.
 #include "rotary/reference.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -30,60 +31,71 @@ float nearest(float x, int digits, int lowest, float largest) {
 }
 
 float nearest(float x, DType dtype) {
-  const detail::StorageType& type = detail::storage_type(dtype);
+  const StorageType& type = storage_type(dtype);
   return nearest(x, type.digits, type.lowest, type.largest);
 }
 
-float decode_f16(std::uint16_t bits) {
-  const int exponent = (bits >> 10) & 31;
-  const int fraction = bits & 1023;
-  const float sign = (bits & 0x8000) != 0 ? -1.0f : 1.0f;
-  if (exponent == 31 && fraction != 0) return std::numeric_limits<float>::quiet_NaN();
-  if (exponent == 31) return sign * std::numeric_limits<float>::infinity();
-  if (exponent == 0) return sign * std::ldexp(static_cast<float>(fraction), -24);
-  return sign * std::ldexp(static_cast<float>(1024 + fraction), exponent - 25);
+// Sign, exponent, fraction. The exponents: 0 of zero and the subnormals, all ones of infinity and NaN.
+struct Fields {
+  explicit Fields(const StorageType& type)
+      : fraction_bits(type.digits - 1), sign_bit(8 * type.bytes - 1), lowest(type.lowest) {}
+  std::uint32_t sign() const { return std::uint32_t{1} << sign_bit; }
+  std::uint32_t implied_one() const { return std::uint32_t{1} << fraction_bits; }
+  std::uint32_t infinity() const { return sign() - implied_one(); }
+  int smallest_normal() const { return lowest + fraction_bits; }  // its exponent of two
+  int fraction_bits, sign_bit, lowest;
+};
+
+float decode(std::uint32_t bits, const StorageType& type) {
+  const Fields is(type);
+  const std::uint32_t magnitude = bits & (is.sign() - 1);
+  const std::uint32_t fraction = magnitude & (is.implied_one() - 1);
+  const int exponent = static_cast<int>(magnitude >> is.fraction_bits);
+  float value;
+  if (magnitude > is.infinity()) {
+    value = std::numeric_limits<float>::quiet_NaN();
+  } else if (magnitude == is.infinity()) {
+    value = std::numeric_limits<float>::infinity();
+  } else if (exponent == 0) {
+    value = std::ldexp(static_cast<float>(fraction), is.lowest);
+  } else {
+    value = std::ldexp(static_cast<float>(is.implied_one() + fraction), is.lowest + exponent - 1);
+  }
+  return (bits & is.sign()) != 0 ? -value : value;
 }
 
-// x is a value of f16.
-std::uint16_t encode_f16(float x) {
-  const unsigned sign = std::signbit(x) ? 0x8000 : 0;
+// x is a value of the type.
+std::uint32_t encode(float x, const StorageType& type) {
+  const Fields is(type);
   const float magnitude = std::abs(x);
-  unsigned rest;
+  std::uint32_t rest;
   if (std::isnan(x)) {
-    rest = 0x7e00;
+    rest = is.infinity() + is.implied_one() / 2;
   } else if (std::isinf(x)) {
-    rest = 0x7c00;
-  } else if (magnitude < 0x1p-14f) {
-    rest = static_cast<unsigned>(std::ldexp(magnitude, 24));
+    rest = is.infinity();
+  } else if (magnitude < std::ldexp(1.0f, is.smallest_normal())) {
+    rest = static_cast<std::uint32_t>(std::ldexp(double{magnitude}, -is.lowest));
   } else {
     const int exponent = std::ilogb(magnitude);
-    const auto fraction = static_cast<unsigned>(std::ldexp(magnitude, 10 - exponent)) - 1024;
-    rest = static_cast<unsigned>(exponent + 15) * 1024 + fraction;
+    const auto fraction = static_cast<std::uint32_t>(std::ldexp(magnitude, is.fraction_bits - exponent));
+    rest = static_cast<std::uint32_t>(exponent - is.smallest_normal()) * is.implied_one() + fraction;
   }
-  return static_cast<std::uint16_t>(sign | rest);
+  return (std::signbit(x) ? is.sign() : 0) | rest;
 }
 
+static_assert(std::endian::native == std::endian::little);
+
 float read(const void* data, DType dtype, std::int64_t index) {
-  if (dtype == DType::f32) return static_cast<const float*>(data)[index];
-  const std::uint16_t bits = static_cast<const std::uint16_t*>(data)[index];
-  if (dtype == DType::f16) return decode_f16(bits);
-  const std::uint32_t wide = std::uint32_t{bits} << 16;
-  float x;
-  std::memcpy(&x, &wide, sizeof x);
-  return x;
+  const StorageType& type = storage_type(dtype);
+  std::uint32_t bits = 0;
+  std::memcpy(&bits, static_cast<const char*>(data) + index * type.bytes, static_cast<std::size_t>(type.bytes));
+  return decode(bits, type);
 }
 
 void write(void* data, DType dtype, std::int64_t index, float x) {
-  const float rounded = nearest(x, dtype);
-  if (dtype == DType::f32) {
-    static_cast<float*>(data)[index] = rounded;
-  } else if (dtype == DType::f16) {
-    static_cast<std::uint16_t*>(data)[index] = encode_f16(rounded);
-  } else {
-    std::uint32_t wide;
-    std::memcpy(&wide, &rounded, sizeof wide);
-    static_cast<std::uint16_t*>(data)[index] = std::isnan(x) ? 0x7fc0 : static_cast<std::uint16_t>(wide >> 16);
-  }
+  const StorageType& type = storage_type(dtype);
+  const std::uint32_t bits = encode(nearest(x, dtype), type);
+  std::memcpy(static_cast<char*>(data) + index * type.bytes, &bits, static_cast<std::size_t>(type.bytes));
 }
 
 // ---- the rotation ----
@@ -121,7 +133,7 @@ void rotate_head(const void* in, std::int64_t in_at, void* out, std::int64_t out
 
 // Not inlined: the arithmetic must not move across the change of the floating-point state.
 __attribute__((noinline)) void rotate_all(const ConstHeads& x, const Heads& out, const Table& table, bool backward,
-                                        Arithmetic arithmetic) {
+                                          Arithmetic arithmetic) {
   const Layout& from = x.layout;
   const Layout& to = out.layout;
   const std::size_t size = size_of(x.dtype);
@@ -132,7 +144,7 @@ __attribute__((noinline)) void rotate_all(const ConstHeads& x, const Heads& out,
         const std::int64_t in_at = b * from.batch_stride + t * from.token_stride + h * from.head_stride;
         const std::int64_t out_at = b * to.batch_stride + t * to.token_stride + h * to.head_stride;
         rotate_head(x.data, in_at, out.data, out_at, x.dtype, table.cos().data() + row, table.sin().data() + row, table,
-                  backward, arithmetic);
+                    backward, arithmetic);
         for (int d = table.rotary_dim(); d < from.head_dim && x.data != out.data; ++d) {
           std::memcpy(static_cast<char*>(out.data) + static_cast<std::size_t>(out_at + d) * size,
                       static_cast<const char*>(x.data) + static_cast<std::size_t>(in_at + d) * size, size);

@@ -13,13 +13,18 @@
 
 #include "rotary/rotary.h"
 #include "rotary/targets.h"
+#include "src/values/dtypes.h"
 
 namespace rotary::tests {
 
 using Bytes = std::vector<std::byte>;
 using Random = std::mt19937_64;
 
-inline constexpr std::array dtypes{DType::f32, DType::f16, DType::bf16};
+inline constexpr auto dtypes = [] {
+  std::array<DType, detail::storage_count> all{};
+  for (std::size_t i = 0; i < all.size(); ++i) all[i] = detail::storage_types[i].dtype;
+  return all;
+}();
 inline constexpr std::array directions{Direction::forward, Direction::backward};
 inline constexpr std::array pairings{Pairing::half, Pairing::interleaved, Pairing::interleaved_to_half};
 
@@ -53,14 +58,9 @@ struct Format {
   std::uint32_t sign;
 };
 inline Format format(DType dtype) {
-  switch (dtype) {
-    case DType::f16:
-      return {10, 0x7c00, 0x8000};
-    case DType::bf16:
-      return {7, 0x7f80, 0x8000};
-    default:
-      return {23, 0x7f800000, 0x80000000};
-  }
+  const detail::StorageType& type = detail::storage_type(dtype);
+  const std::uint32_t sign = 1u << (8 * type.bytes - 1);
+  return {type.digits - 1, sign - (1u << (type.digits - 1)), sign};
 }
 inline bool is_nan(std::uint32_t bits, DType dtype) { return (bits & ~format(dtype).sign) > format(dtype).infinity; }
 inline std::uint32_t signalling_nan(DType dtype) { return format(dtype).infinity | 5; }

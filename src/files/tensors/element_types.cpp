@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "files/text/io.h"
+#include "values/dtypes.h"
 #include "values/names.h"
 
 namespace rotary {
@@ -86,27 +87,22 @@ ElementType parse_element_type(std::string_view text) {
 unsigned bits_of(ElementType type) noexcept { return row(type).bits; }
 
 std::optional<DType> dtype_of(ElementType type) noexcept {
-  switch (type) {
-    case ElementType::f32:
-      return DType::f32;
-    case ElementType::f16:
-      return DType::f16;
-    case ElementType::bf16:
-      return DType::bf16;
-    default:
-      return std::nullopt;
+  for (const detail::StorageType& storage : detail::storage_types) {
+    if (element_type(storage.dtype) == type) return storage.dtype;
   }
+  return std::nullopt;
 }
 
 ElementType element_type(DType type) noexcept {
   switch (type) {
+    case DType::f32:
+      return ElementType::f32;
     case DType::f16:
       return ElementType::f16;
     case DType::bf16:
       return ElementType::bf16;
-    default:
-      return ElementType::f32;
   }
+  return ElementType::f32;
 }
 
 std::int64_t TensorInfo::elements() const noexcept {

@@ -16,9 +16,15 @@ namespace rotary::gpu {
 // use(std::integral_constant<DType, ...>) for the dtype, on the host.
 template <class Use>
 auto with_dtype(DType dtype, Use use) {
-  if (dtype == DType::f32) return use(std::integral_constant<DType, DType::f32>());
-  if (dtype == DType::f16) return use(std::integral_constant<DType, DType::f16>());
-  return use(std::integral_constant<DType, DType::bf16>());
+  switch (dtype) {
+    case DType::f32:
+      return use(std::integral_constant<DType, DType::f32>());
+    case DType::f16:
+      return use(std::integral_constant<DType, DType::f16>());
+    case DType::bf16:
+      return use(std::integral_constant<DType, DType::bf16>());
+  }
+  __builtin_unreachable();  // the dtype was checked
 }
 
 template <DType Type>
@@ -69,7 +75,7 @@ __host__ __device__ inline std::uint32_t software_e4m3(float x) {
 
 template <DType Type>
 __device__ inline void widen_word(std::uint32_t word, float& low, float& high) {
-  static_assert(Type != DType::f32);
+  static_assert(Type == DType::f16 || Type == DType::bf16);
   if constexpr (Type == DType::bf16) {
     low = float_of(word << 16);
     high = float_of(word & 0xffff0000u);
@@ -87,7 +93,7 @@ __device__ inline void widen_word(std::uint32_t word, float& low, float& high) {
 
 template <DType Type>
 __device__ inline std::uint32_t narrow_word(float low, float high) {
-  static_assert(Type != DType::f32);
+  static_assert(Type == DType::f16 || Type == DType::bf16);
 #ifdef __CUDA_ARCH__
   std::uint32_t word;
   if constexpr (Type == DType::bf16) {

@@ -87,12 +87,16 @@ __device__ inline void widen_weights_of(const RawWeights<Type>& raw, UnitWeights
 template <DType Type>
 __device__ inline void widen_weights(const NormJob& norm, const RawWeights<Type>& raw, UnitWeights<Type>& to) {
   if (norm.weight == nullptr) return;
-  if (norm.dtype == DType::f32) {
-    widen_weights_of<Type, DType::f32>(raw, to);
-  } else if (norm.dtype == DType::f16) {
-    widen_weights_of<Type, DType::f16>(raw, to);
-  } else {
-    widen_weights_of<Type, DType::bf16>(raw, to);
+  switch (norm.dtype) {
+    case DType::f32:
+      widen_weights_of<Type, DType::f32>(raw, to);
+      break;
+    case DType::f16:
+      widen_weights_of<Type, DType::f16>(raw, to);
+      break;
+    case DType::bf16:
+      widen_weights_of<Type, DType::bf16>(raw, to);
+      break;
   }
 #pragma unroll
   for (float& weight : to.weight) {
