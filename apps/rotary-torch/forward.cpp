@@ -77,13 +77,11 @@ std::pair<Runner, Tensor> load_both(const Options& options) {
 // Bool [batch, tokens], or undefined where no mask is given.
 Tensor read_mask(const std::string& path, const Tensor& ids) {
   if (path.empty()) return {};
-  const auto refuse = [&](Code code, const std::string& rule) {
-    throw Error(code, "[forward] " + path + ": " + rule);
-  };
+  const auto refuse = [&](Code code, const std::string& rule) { throw Error(code, "[forward] " + path + ": " + rule); };
   rotary::Tensor file = read_npy(path);
   if (at::IntArrayRef(file.shape) != ids.sizes()) {
-    refuse(Code::SHAPE, "the mask must have the shape of the ids " + shape_text(ids.sizes().vec()) + " but has " +
-                        shape_text(file.shape));
+    refuse(Code::SHAPE,
+           "the mask must have the shape of the ids " + shape_text(ids.sizes()) + " but has " + shape_text(file.shape));
   }
   // 0 and 1 are the same bits with a sign, and torch has no arithmetic without.
   if (file.type == ElementType::u16) file.type = ElementType::i16;
@@ -95,7 +93,7 @@ Tensor read_mask(const std::string& path, const Tensor& ids) {
   if (wrong.any().item<bool>()) {
     const Tensor value = mask.masked_select(wrong)[0];
     refuse(Code::VALUE, "the mask must be 1 for a token and 0 for padding but holds " +
-                        digits(value.to(at::kDouble).item<double>(), 6));
+                            significant(value.to(at::kDouble).item<double>(), 6));
   }
   return tokens;
 }

@@ -61,7 +61,7 @@ void continue_ids(rotary_torch::Decoder& model, const Options& options) {
   const at::Tensor prompt = read_ids("generate", options.ids, model->config().vocabulary);
   const at::Tensor ids = rotary_torch::generate(model, prompt, options.generate);
   write_ids(options.output, ids);
-  std::cout << "wrote " << printable(options.output) << "  I64 " << shape_text(ids.sizes().vec()) << '\n';
+  std::cout << "wrote " << printable(options.output) << "  I64 " << shape_text(ids.sizes()) << '\n';
 }
 
 void run(const Options& options) {

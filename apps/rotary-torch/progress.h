@@ -39,8 +39,6 @@ class Progress {
   bool drawn_ = false;
 };
 
-std::string duration(double seconds);       // "9 s", "2:05", "1:02:05"
-std::string thousands(std::int64_t value);  // "810,049"
-std::string fixed(double value, int decimals);
+std::string duration(double seconds);  // "9 s", "2:05", "1:02:05"
 
 }  // namespace rotary::cli

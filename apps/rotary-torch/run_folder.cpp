@@ -4,9 +4,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <string_view>
 #include <system_error>
@@ -15,19 +13,13 @@
 #include "files/text/json.h"
 #include "rotary/error.h"
 #include "rotary_torch/training/text.h"
+#include "values/number_text.h"
 
 namespace rotary::cli {
 
 namespace {
 
 namespace fs = std::filesystem;
-
-// Shortest digits that read back as the same value.
-template <typename Real>
-std::string shortest(Real value) {
-  std::array<char, 64> buffer{};
-  return {buffer.data(), std::to_chars(buffer.data(), buffer.data() + buffer.size(), value).ptr};
-}
 
 std::string line_of(std::int64_t step, const char* key, const std::string& loss) {
   return "{\"step\": " + std::to_string(step) + ", \"" + key + "\": " + loss + "}\n";
@@ -47,7 +39,7 @@ std::string lines_up_to(const fs::path& path, std::int64_t last_step) {
       if (json.at("step").get<std::int64_t>() <= last_step) kept.append(line).append("\n");
     } catch (const std::exception&) {
       throw Error(Code::FORMAT, "[train] " + path.string() + " line " + std::to_string(number) +
-                                ": must be {\"step\": N, ...} but got " + files::in_quotes(line));
+                                    ": must be {\"step\": N, ...} but got " + files::in_quotes(line));
     }
   }
   return kept;
@@ -61,7 +53,7 @@ void RunFolder::check_new() const {
                            "vocab.json", "loss.jsonl", "loss.svg"}) {
     if (fs::exists(fs::symlink_status(folder / name, error))) {
       throw Error(Code::FILE, "[train] " + folder.string() + ": must be a new or empty folder but holds " + name +
-                              ": go on with that run by --resume, or name another --output");
+                                  ": go on with that run by --resume, or name another --output");
     }
   }
 }
@@ -69,8 +61,9 @@ void RunFolder::check_new() const {
 void RunFolder::check_begun() const {
   std::error_code error;
   if (!fs::exists(checkpoint(), error)) {
-    throw Error(Code::FILE, "[train] " + folder.string() +
-                            ": --resume needs the checkpoint.safetensors of a run but there is none: begin without it");
+    throw Error(Code::FILE,
+                "[train] " + folder.string() +
+                    ": --resume needs the checkpoint.safetensors of a run but there is none: begin without it");
   }
 }
 
@@ -108,11 +101,11 @@ LossWriter::~LossWriter() {
 }
 
 void LossWriter::train(std::int64_t step, double loss) {
-  waiting_ += line_of(step, "train_loss", shortest(static_cast<float>(loss)));
+  waiting_ += line_of(step, "train_loss", detail::shortest(static_cast<float>(loss)));
 }
 
 void LossWriter::validation(std::int64_t step, double loss) {
-  waiting_ += line_of(step, "validation_loss", shortest(loss));
+  waiting_ += line_of(step, "validation_loss", detail::shortest(loss));
 }
 
 void LossWriter::flush() {

@@ -61,13 +61,13 @@ rotary_torch::Decoder fresh_model(const rotary_torch::Preset& preset) {
 
 void print_summary(const TrainingRun& run, const Plan& plan, const RunFolder& folder, std::int64_t parameters) {
   const Progress& progress = run.progress();
-  std::cout << plan.preset.name << ", position " << plan.notes.at("position") << ", " << thousands(parameters)
+  std::cout << plan.preset.name << ", position " << plan.notes.at("position") << ", " << with_separators(parameters)
             << " parameters\n"
             << "validation loss " << fixed(run.validation_loss(), 4) << " after " << run.steps() << " steps\n";
   if (progress.seconds_per_step() > 0) {
     const auto tokens = static_cast<double>(plan.preset.training.batch * plan.preset.training.block);
     std::cout << fixed(1000 * progress.seconds_per_step(), 1) << " ms per step, "
-              << thousands(static_cast<std::int64_t>(tokens / progress.seconds_per_step())) << " tokens/s, "
+              << with_separators(static_cast<std::int64_t>(tokens / progress.seconds_per_step())) << " tokens/s, "
               << duration(progress.seconds()) << " in all\n";
   } else {
     std::cout << "nothing was left to do\n";

@@ -156,8 +156,8 @@ std::vector<Result> run_cells(Runner& runner, const std::vector<Cell>& cells, bo
 void print_worst(const std::vector<bench::Measured>& measured) {
   const bench::Outlier outlier = bench::worst(measured);
   if (outlier.result == nullptr) return;
-  print("worst, " + digits(outlier.ratio, 3) + " times the ns/element of its neighbours (" + outlier.series + "):\n" +
-        bench::row(*outlier.result));
+  print("worst, " + significant(outlier.ratio, 3) + " times the ns/element of its neighbours (" + outlier.series +
+        "):\n" + bench::row(*outlier.result));
 }
 
 void print_json(const std::vector<bench::Measured>& measured) {

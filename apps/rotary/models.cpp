@@ -1,13 +1,14 @@
 // rotary models: the sheet of the models that are known, from the program's own table.
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <array>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "apps/shared/columns.h"
 #include "apps/shared/text.h"
 #include "commands.h"
 #include "files/models/known.h"
@@ -90,10 +91,6 @@ void print_json(const std::vector<KnownModel>& models) {
 
 // ---- for people ----
 
-constexpr std::size_t columns = 10;
-using Cells = std::array<std::string, columns>;
-constexpr std::array<bool, columns> is_number = {false, false, true, true, true, false, true, false, true, true};
-
 // One line, or a line and the fact below it.
 struct Line {
   Cells cells;
@@ -115,17 +112,11 @@ std::vector<Line> lines_of(const std::vector<KnownModel>& models) {
 }
 
 void print_lines(const std::vector<Line>& lines) {
-  std::array<std::size_t, columns> widths{};
+  constexpr Column left, right{.right = true};
+  Columns columns({left, left, right, right, right, left, right, left, right, right});
+  for (const Line& line : lines) columns.fit(std::span(&line.cells, 1));
   for (const Line& line : lines) {
-    for (std::size_t i = 0; i < columns; ++i) widths[i] = std::max(widths[i], line.cells[i].size());
-  }
-  for (const Line& line : lines) {
-    std::string text;
-    for (std::size_t i = 0; i < columns; ++i) {
-      const std::string& cell = line.cells[i];
-      text += (i == 0 ? "" : "  ") + (is_number[i] ? lead(cell, widths[i]) : pad(cell, widths[i]));
-    }
-    std::cout << text << '\n';
+    std::cout << columns.line(line.cells) << '\n';
     if (!line.fact.empty()) std::cout << "    " << line.fact << '\n';
   }
 }

@@ -213,9 +213,9 @@ std::string describe(const Model& model, const ModelRope& used, const Frequencie
   text += ": " + std::string(name(used.rope.pairing)) + ", head_dim " + std::to_string(used.rope.head_dim);
   text += ", turning " + std::to_string(used.rope.rotary_dim) + " from element " + std::to_string(used.first);
   if (used.rope.clockwise) text += ", clockwise";
-  text += used.rope.inv_freq.empty() ? ", base " + digits(used.rope.base, 10) : ", inv_freq given";
+  text += used.rope.inv_freq.empty() ? ", base " + significant(used.rope.base, 10) : ", inv_freq given";
   text += std::string(", ") + name(used.rope.scaling);
-  return text + ", attention factor " + digits(frequencies.attention_factor, 10);
+  return text + ", attention factor " + significant(frequencies.attention_factor, 10);
 }
 
 void add_table_options(CLI::App& command, TableSettings& settings) {

@@ -18,7 +18,7 @@ std::vector<std::int64_t> row_numbers(const PositionSet& rows) {
   for (const double row : rows.reals) {
     if (std::floor(row) != row || std::abs(row) >= 0x1p62) {
       throw Error(Code::POSITION,
-                  "[apply] a position that selects a row must be a whole number but got " + digits(row, 17));
+                  "[apply] a position that selects a row must be a whole number but got " + significant(row, 17));
     }
     numbers.push_back(static_cast<std::int64_t>(row));
   }

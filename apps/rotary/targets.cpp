@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "apps/shared/columns.h"
 #include "apps/shared/text.h"
 #include "commands.h"
 
@@ -28,9 +29,10 @@ void run(const Options& options) {
     std::cout << json_text({{"targets", std::move(list)}, {"chosen", chosen}}) << '\n';
     return;
   }
+  const Columns columns({Column{.width = 10}, Column{}});
   for (const Target& target : targets()) {
     const char* state = target.name == chosen ? "chosen" : target.runs ? "runs" : "not on this machine";
-    std::cout << pad(target.name, 12) << state << '\n';
+    std::cout << columns.line({std::string(target.name), state}) << '\n';
   }
 }
 

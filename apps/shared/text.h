@@ -9,16 +9,21 @@
 
 #include "files/text/io.h"
 #include "rotary/rotary.h"
+#include "values/number_text.h"
 
 namespace rotary::cli {
 
-std::string digits(double value, int significant);               // as %.*g
-std::string ranges(const std::vector<int>& rising);              // "0-3, 5"; "none" when empty
-std::string shape_text(const std::vector<std::int64_t>& shape);  // "[1, 16, 32, 128]"
-std::string pad(std::string_view text, std::size_t width);       // text, then spaces
-std::string lead(std::string_view text, std::size_t width);      // spaces, then text
-const char* direction(const Rope&) noexcept;                     // "counterclockwise", "clockwise"
+std::string ranges(const std::vector<int>& rising);          // "0-3, 5"; "none" when empty
+std::string pad(std::string_view text, std::size_t width);   // text, then spaces
+std::string lead(std::string_view text, std::size_t width);  // spaces, then text
+const char* direction(const Rope&) noexcept;                 // "counterclockwise", "clockwise"
 
+using detail::fixed;
+using detail::scientific;
+using detail::shape_text;
+using detail::shortest;
+using detail::significant;
+using detail::with_separators;
 using files::lower;
 using files::printable;
 

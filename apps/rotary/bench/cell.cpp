@@ -183,9 +183,9 @@ void check(const Cell& cell, double free_bytes) {
   frequencies(rope_of(cell));
   const double needed = memory_needed(cell);
   if (needed > free_bytes) {
-    throw Error(Code::MEMORY, "[bench] a cell must fit in the " + digits(free_bytes / 0x1p30, 3) +
+    throw Error(Code::MEMORY, "[bench] a cell must fit in the " + significant(free_bytes / 0x1p30, 3) +
                                   " GiB of memory that are free but got " + kind_words(cell) + " " + shape_words(cell) +
-                                  ", which takes " + digits(needed / 0x1p30, 3) + " GiB");
+                                  ", which takes " + significant(needed / 0x1p30, 3) + " GiB");
   }
 }
 

@@ -164,7 +164,7 @@ Plot growth_plot(const std::vector<Measured>& measured, const std::vector<Level>
     const double end = std::min(last, level.bytes / held_per_element);
     if (end <= begin) continue;
     const double microseconds = moved_per_element / level.gb_per_s * 1e-3;
-    const std::string title = level.name + " " + digits(level.gb_per_s, 3) + " GB/s by 1 thread";
+    const std::string title = level.name + " " + significant(level.gb_per_s, 3) + " GB/s by 1 thread";
     plot.lines.push_back({title, {{begin, begin * microseconds}, {end, end * microseconds}}, false, false, true});
     begin = end;
   }

@@ -7,10 +7,11 @@
 #include <string_view>
 #include <vector>
 
+#include "apps/shared/columns.h"
+
 namespace rotary::cli {
 
 using Words = std::initializer_list<std::string>;
-using Row = std::vector<std::string>;
 
 class Page {
  public:
@@ -18,7 +19,7 @@ class Page {
   struct Block {
     Kind kind;
     std::string text;
-    std::vector<Row> rows;  // of a table, its header first
+    std::vector<Cells> rows;  // of a table, its header first
   };
 
   void title(std::string_view text);
@@ -28,7 +29,7 @@ class Page {
   void item(std::string_view text, Words words = {});  // of a list
   // Kept as they stand, but for the {}: sums, pictures, commands ("$ rotary ...").
   void show(std::string_view lines, Words words = {});
-  void table(Row header, std::vector<Row> rows);
+  void table(Cells header, std::vector<Cells> rows);
   void append(const Page& more);
 
   const std::vector<Block>& blocks() const noexcept { return blocks_; }

@@ -10,9 +10,10 @@ namespace rotary::cli {
 struct Line {
   std::string name;
   std::vector<std::pair<double, double>> points;
-  bool faint = false;  // thin and pale, in the colour of the next line that is not: a raw loss behind its mean
-  bool dots = false;   // in SVG: the points only
-  bool guide = false;  // in SVG: thin, grey, dashed, straight, with its name beside it and not in the legend
+  // Thin and pale, in SVG in the colour of the next line that is not faint: a raw loss behind its mean.
+  bool faint = false;
+  bool dots = false;   // the points only
+  bool guide = false;  // thin, grey, dashed and straight; named in SVG next to it, never in the legend
 };
 
 // Points that are not finite, beyond 1e300, or not positive on a logarithmic axis are left out.
@@ -29,7 +30,8 @@ struct Plot {
 std::string svg(const Plot& plot);
 
 // width columns in all, height rows of drawing area; the title, the axis and the legend stand around it.
-// Braille dots; where several lines are strong, letters on the lines lead to the legend.
+// ASCII characters, but for what the names hold: a strong line is drawn in '*', or several in a letter each, faint
+// lines and guides in '.'; where lines cross or coincide, they are shown in turn.
 std::string terminal_plot(const Plot& plot, int width = 72, int height = 18);
 
 }  // namespace rotary::cli

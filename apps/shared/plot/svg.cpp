@@ -3,13 +3,13 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <cstddef>
 #include <string_view>
 
 #include "apps/shared/displayable.h"
 #include "axis.h"
+#include "values/number_text.h"
 
 namespace rotary::cli {
 
@@ -56,13 +56,10 @@ struct Frame {
 
 // At most two decimals, none that is 0: "12.5".
 std::string pixels(double value) {
-  std::array<char, 32> buffer{};
-  const auto end =
-      std::to_chars(buffer.data(), buffer.data() + buffer.size(), value + 0.0, std::chars_format::fixed, 2).ptr;
-  std::string text(buffer.data(), end);
+  std::string text = detail::fixed(value, 2);
   while (text.back() == '0') text.pop_back();
   if (text.back() == '.') text.pop_back();
-  return text == "-0" ? "0" : text;
+  return text;
 }
 
 std::string escaped(std::string_view text) {
