@@ -1,6 +1,7 @@
 #include "cell.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "apps/shared/text.h"
 #include "values/names.h"
@@ -30,14 +31,14 @@ std::int64_t extent(const Cell& cell, std::int64_t heads) {
 std::int64_t lines_under(const Cell& cell, std::int64_t heads, std::int64_t width) {
   const std::int64_t rows = cell.batch * cell.tokens;
   if (heads == 0) return 0;
-  if (width == cell.head_dim && cell.placement.padding == 0) return (extent(cell, heads) + line - 1) / line;
+  if (width == cell.head_dim && cell.placement.padding == 0) return round_up(extent(cell, heads), line) / line;
   std::int64_t count = 0;
   std::int64_t next = 0;  // the first line not counted yet
   for (std::int64_t row = 0; row < rows; ++row) {
     for (std::int64_t head = 0; head < heads; ++head) {
       const std::int64_t first =
           (row * (heads * cell.head_dim + cell.placement.padding) + head * cell.head_dim) * size(cell);
-      const std::int64_t behind = (first + width * size(cell) + line - 1) / line;
+      const std::int64_t behind = round_up(first + width * size(cell), line) / line;
       count += std::max<std::int64_t>(0, behind - std::max(first / line, next));
       next = std::max(next, behind);
     }
@@ -98,6 +99,12 @@ Rope rope_of(const Cell& cell) {
 
 Rounding rounding_of(const Cell& cell) { return parse_rounding(rotary::name(cell.dtype)); }
 
+std::vector<std::int64_t> first_positions(const Cell& cell) {
+  std::vector<std::int64_t> positions(static_cast<std::size_t>(cell.tokens));
+  std::iota(positions.begin(), positions.end(), 1);
+  return positions;
+}
+
 std::int64_t elements(const Cell& cell) {
   if (cell.op == Op::table) return cell.tokens * cell.rotary_dim / 2;
   return rotated(cell) + appended(cell);
@@ -109,8 +116,8 @@ std::int64_t bytes(const Cell& cell) {
 }
 
 std::int64_t line_bytes(const Cell& cell) {
-  if (cell.op == Op::table) return (table_bytes(cell) + line - 1) / line * line;
-  if (appends(cell.op)) return (bytes(cell) / 2 + line - 1) / line * line;
+  if (cell.op == Op::table) return round_up(table_bytes(cell), line);
+  if (appends(cell.op)) return round_up(bytes(cell) / 2, line);
   const std::int64_t width = counted_width(cell);
   return line * (lines_under(cell, cell.heads, width) + lines_under(cell, cell.kv_heads, width));
 }

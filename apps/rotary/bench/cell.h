@@ -1,10 +1,12 @@
 // A cell of rotary bench: which work, on which shape, and what it is called in JSON.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "rotary/rotary.h"
@@ -19,9 +21,9 @@ enum class Op : std::uint8_t {
   append,       // gpu::rotate_append, of q, k and v in one tensor
   norm_append,  // gpu::norm_rotate_append
 };
-const char* name(Op) noexcept;          // "rotate", "backward", "table", "fused", "append", "norm_append"
-Op parse_op(std::string_view);          // throws VALUE
-bool appends(Op) noexcept;              // k and v go to a cache
+const char* name(Op) noexcept;                 // "rotate", "backward", "table", "fused", "append", "norm_append"
+Op parse_op(std::string_view);                 // throws VALUE
+bool appends(Op) noexcept;                     // k and v go to a cache
 bool only_out_of_place(Op, Pairing) noexcept;  // not in place
 
 // Where in memory the heads lie, when not one behind the other from the start of a page.
@@ -60,7 +62,15 @@ Layout layout_of(const Cell&, std::int64_t heads);
 Rope rope_of(const Cell&);
 Rounding rounding_of(const Cell&);  // of a table
 
+// 1, 2, 3, ..., one for each token: at position 0 nothing turns, which no decoding step is.
+std::vector<std::int64_t> first_positions(const Cell&);
+
 // ---- what is counted ----
+
+template <std::integral T>
+constexpr T round_up(T value, std::type_identity_t<T> unit) noexcept {
+  return (value + unit - 1) / unit * unit;
+}
 
 // In place the elements that turn, out of place all, of q and k; of a table its pairs. Where k and v go to a cache, all
 // of theirs.

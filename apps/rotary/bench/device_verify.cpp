@@ -108,32 +108,21 @@ std::int64_t verify_append(const Cell& cell, const DeviceSet& at, const DeviceIn
 std::int64_t count_far_from_normed(const Cell& cell, const std::vector<std::byte>& before,
                                    const std::vector<std::byte>& after, const std::vector<std::byte>& weight,
                                    const Table& table) {
-  const std::int64_t width = cell.head_dim, pairs = table.pairs();
+  const std::int64_t width = cell.head_dim, rows = table.tokens() * cell.heads;
   const double step = cell.dtype == DType::bf16 ? 0x1p-8 : cell.dtype == DType::f16 ? 0x1p-11 : 0x1p-21;
-  std::int64_t far = 0;
-  for (std::int64_t row = 0; row < table.tokens() * cell.heads; ++row) {
-    std::vector<double> x(static_cast<std::size_t>(width));
+  std::vector<double> normed;
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const auto value = [&](std::int64_t i) { return value_at(cell.dtype, before.data(), row * width + i); };
     double squares = 0;
-    for (std::int64_t i = 0; i < width; ++i) {
-      const double value = value_at(cell.dtype, before.data(), row * width + i);
-      squares += value * value;
-      x[static_cast<std::size_t>(i)] = value * value_at(cell.dtype, weight.data(), i);
-    }
+    for (std::int64_t i = 0; i < width; ++i) squares += value(i) * value(i);
     const double scale = 1 / std::sqrt(squares / static_cast<double>(width) + static_cast<double>(gpu::Norm().eps));
-    for (std::int64_t pair = 0; pair < pairs; ++pair) {
-      const bool in = cell.pairing != Pairing::half, out = cell.pairing == Pairing::interleaved;
-      const auto index = static_cast<std::size_t>(row / cell.heads * pairs + pair);
-      const double cos = static_cast<double>(table.cos()[index]), sin = static_cast<double>(table.sin()[index]);
-      const double a = scale * x[static_cast<std::size_t>(in ? 2 * pair : pair)];
-      const double b = scale * x[static_cast<std::size_t>(in ? 2 * pair + 1 : pair + pairs)];
-      const double first = value_at(cell.dtype, after.data(), row * width + (out ? 2 * pair : pair));
-      const double second = value_at(cell.dtype, after.data(), row * width + (out ? 2 * pair + 1 : pair + pairs));
-      const double allowed = 4 * step * (std::abs(a) + std::abs(b)) + 1e-6;
-      far += std::abs(first - (a * cos - b * sin)) <= allowed ? 0 : 1;
-      far += std::abs(second - (b * cos + a * sin)) <= allowed ? 0 : 1;
+    for (std::int64_t i = 0; i < width; ++i) {
+      normed.push_back(scale * (value(i) * value_at(cell.dtype, weight.data(), i)));
     }
   }
-  return far;
+  return count_far(
+      cell, cell.heads, table, [&](std::int64_t at) { return normed[static_cast<std::size_t>(at)]; }, after,
+      [step](double magnitude, double) { return 4 * step * magnitude + 1e-6; });
 }
 
 std::int64_t verify_norm_append(const Cell& cell, const DeviceSet& at, const DeviceInputs& inputs, const Table& table,
@@ -160,7 +149,7 @@ std::int64_t verify_norm_append(const Cell& cell, const DeviceSet& at, const Dev
 
 std::int64_t verify_on_device(const Cell& cell, const DeviceSet& at, const DeviceInputs& inputs, gpu::Stream stream,
                               const Call& work) {
-  const std::vector<std::int64_t> positions = first_device_positions(cell);
+  const std::vector<std::int64_t> positions = first_positions(cell);
   const Table table(inputs.turns, positions);
   const Elsewhere where = on_device(cell, at, work, stream);
   if (cell.op == Op::append) return verify_append(cell, at, inputs, table, where, stream);
@@ -169,7 +158,7 @@ std::int64_t verify_on_device(const Cell& cell, const DeviceSet& at, const Devic
 }
 
 std::int64_t verify_device_table(const Cell& cell, const DeviceInputs& inputs, gpu::Stream stream) {
-  const std::vector<std::int64_t> positions = first_device_positions(cell);
+  const std::vector<std::int64_t> positions = first_positions(cell);
   const Table expected(inputs.turns, positions, {Angles::exact, rounding_of(cell)});
   const Table found = inputs.table->host(stream);
   std::int64_t different = 0;

@@ -1,15 +1,12 @@
 #include "device_work.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "memory.h"
 
 namespace rotary::cli::bench {
 
 namespace {
-
-std::size_t round_up(std::size_t value, std::size_t unit) { return (value + unit - 1) / unit * unit; }
 
 std::int64_t rows_of(const Cell& cell) { return cell.batch * cell.tokens; }
 
@@ -129,15 +126,9 @@ void DeviceSet::fill(const Cell& cell, gpu::Stream stream) const {
   gpu::fill(out, 0xee, out_bytes, stream);
 }
 
-std::vector<std::int64_t> first_device_positions(const Cell& cell) {
-  std::vector<std::int64_t> positions(static_cast<std::size_t>(cell.tokens));
-  std::iota(positions.begin(), positions.end(), 1);
-  return positions;
-}
-
 DeviceInputs::DeviceInputs(const Cell& cell, gpu::Stream stream)
     : turns(rotary::frequencies(rope_of(cell))), frequencies(turns, stream) {
-  const std::vector<std::int64_t> positions = first_device_positions(cell);
+  const std::vector<std::int64_t> positions = first_positions(cell);
   positions64 = on_device(positions, stream);
   positions32 = on_device(std::vector<std::int32_t>(positions.begin(), positions.end()), stream);
   const gpu::Positions wide(reinterpret_cast<const std::int64_t*>(positions64.data()), cell.tokens);

@@ -47,8 +47,6 @@ struct DeviceInputs {
 constexpr int page_size = 16;  // tokens of a page of the cache
 constexpr float k_scale = 0.5F, v_scale = 0.25F;
 
-std::vector<std::int64_t> first_device_positions(const Cell&);  // 1, 2, 3, ...
-
 using Call = std::function<void(gpu::Stream)>;
 Call call_of(const Cell&, const DeviceSet&, const DeviceInputs&);
 // The same by one operation after the other, where the cell has several in one.

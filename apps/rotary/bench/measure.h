@@ -10,6 +10,7 @@
 
 #include "cell.h"
 #include "measure/ceiling.h"
+#include "measure/medians.h"
 #include "memory.h"
 #include "rotary/threads.h"
 
@@ -51,12 +52,7 @@ struct Pace {
   double seconds = 0.2;  // for all works together, beyond the least number of samples
   bool warm_up = false;  // one run before each sample that is not measured: the caches as the work itself leaves them
 };
-struct Medians {
-  std::vector<double> seconds;  // of one run of each work
-  int samples = 0;
-};
-// Samples the works in turn, so that a slow moment of the machine hits all of them. A sample is as many runs as take
-// 40 microseconds or more.
+// Of one run of each work, sampled in turn. A sample is as many runs as take 40 microseconds or more.
 Medians median_seconds(const std::vector<Repeat>& works, const Pace&);
 
 class Bench {

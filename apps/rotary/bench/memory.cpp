@@ -22,8 +22,6 @@ constexpr std::size_t huge_page = std::size_t{2} << 20;
 constexpr std::size_t page = 4096;
 constexpr std::size_t line = 64;
 
-std::size_t round_up(std::size_t value, std::size_t unit) { return (value + unit - 1) / unit * unit; }
-
 // A number of the value's dtype between 0.25 and 2, by 32 random bits: sign, one of three exponents, fraction.
 template <typename Bits>
 Bits number(std::uint32_t random, int fraction_bits, unsigned lowest_exponent) {
@@ -96,16 +94,10 @@ double free_memory() {
 
 std::vector<Cache> caches() {
   std::vector<Cache> found;
-#ifdef _SC_LEVEL2_CACHE_SIZE
-  for (const int level : {_SC_LEVEL1_DCACHE_SIZE, _SC_LEVEL2_CACHE_SIZE}) {
-    const long bytes = sysconf(level);
-    const std::string name = "L" + std::to_string(found.size() + 1);
-    if (bytes > 0) found.push_back({name, static_cast<std::size_t>(bytes)});
+  for (std::size_t i = 0; i < data_caches().size(); ++i) {
+    if (data_caches()[i] > 0) found.push_back({"L" + std::to_string(i + 1), data_caches()[i]});
   }
-#endif
-  if (found.empty() || last_cache_bytes() > found.back().bytes) {
-    found.push_back({"L" + std::to_string(found.size() + 1), last_cache_bytes()});
-  }
+  if (found.empty()) found.push_back({"the cache", last_cache_bytes()});
   return found;
 }
 

@@ -38,7 +38,7 @@ struct Cache {
   std::string name;  // "L1"
   std::size_t bytes = 0;
 };
-// The data caches of one core and the last level, as far as the machine tells.
+// The data caches that one core uses, rising, as far as the machine tells.
 std::vector<Cache> caches();
 
 // The q and k of a cell in an arena: k behind q, and out of place the results behind both.
@@ -46,8 +46,8 @@ struct Places {
   Places(const Heads& q_read, const Heads& k_read, const Heads& q_written, const Heads& k_written)
       : q(q_read), k(k_read), q_out(q_written), k_out(k_written) {}  // anywhere
   Places(const Cell& cell, Arena& arena);
-  Places(const Cell& cell, std::byte* begin);     // which has this many bytes:
-  static std::size_t bytes_of(const Cell& cell);  // and begins at a multiple of 64
+  Places(const Cell& cell, std::byte* begin);  // 64-byte aligned, bytes_of(cell) bytes
+  static std::size_t bytes_of(const Cell& cell);
 
   Heads q, k;                // read; in place written too
   Heads q_out, k_out;        // written; in place the same
@@ -58,7 +58,7 @@ struct Places {
 
 // Values between 0.25 and 2 in both signs, the same ones each time.
 void fill(const Cell&, const Places&);
-// Which repeat after this many bytes.
+// The pattern of bytes that fill() repeats.
 std::vector<std::byte> fill_pattern(DType);
 
 }  // namespace rotary::cli::bench

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "rotary/reference.h"
+#include "values/pairings.h"
 #include "values/storage.h"
 
 namespace rotary::cli::bench {
@@ -40,37 +41,21 @@ double half_step(DType dtype, double value) {
   return 0;
 }
 
-// As count_different, of angles whose cos and sin may be off by 1.1e-7, rotated in f32 and rounded once. The table's own
-// values are off by 2^-25.
-std::int64_t count_far(const Cell& cell, std::int64_t heads, const Table& table, const std::vector<std::byte>& before,
-                       const std::vector<std::byte>& after) {
+// As count_different, of angles whose cos and sin may be off by 1.1e-7, rotated in f32 and rounded once. The table's
+// own values are off by 2^-25.
+std::int64_t count_far_by_angle(const Cell& cell, std::int64_t heads, const Table& table,
+                                const std::vector<std::byte>& before, const std::vector<std::byte>& after) {
   constexpr double of_angle = 1.1e-7 + 0x1p-25, of_arithmetic = 0x1p-23;
-  const std::int64_t pairs = table.pairs(), width = cell.head_dim;
-  const bool back = cell.op == Op::backward;
-  const bool reads_interleaved = back ? cell.pairing == Pairing::interleaved : cell.pairing != Pairing::half;
-  const bool writes_interleaved = back ? cell.pairing != Pairing::half : cell.pairing == Pairing::interleaved;
-  const double backward = back ? -1 : 1;
-  const auto index = [pairs](bool interleaved, std::int64_t pair, std::int64_t member) {
-    return interleaved ? 2 * pair + member : pair + member * pairs;
-  };
-  std::int64_t far = 0;
+  const auto value = [&](std::int64_t at) { return value_at(cell.dtype, before.data(), at); };
+  std::int64_t far = count_far(cell, heads, table, value, after, [&](double magnitude, double rotated) {
+    const double allowed = (of_angle + of_arithmetic) * magnitude;
+    return allowed + half_step(cell.dtype, std::abs(rotated) + allowed);
+  });
   for (std::int64_t row = 0; row < table.tokens() * heads; ++row) {
-    const auto value = [&](const std::vector<std::byte>& from, std::int64_t at) {
-      return value_at(cell.dtype, from.data(), row * width + at);
-    };
-    for (std::int64_t pair = 0; pair < pairs; ++pair) {
-      const auto at = static_cast<std::size_t>(row / heads * pairs + pair);
-      const double cos = static_cast<double>(table.cos()[at]), sin = backward * static_cast<double>(table.sin()[at]);
-      const double a = value(before, index(reads_interleaved, pair, 0));
-      const double b = value(before, index(reads_interleaved, pair, 1));
-      const double rotated[2] = {a * cos - b * sin, b * cos + a * sin};
-      for (const std::int64_t member : {0, 1}) {
-        const double off = std::abs(value(after, index(writes_interleaved, pair, member)) - rotated[member]);
-        const double allowed = (of_angle + of_arithmetic) * (std::abs(a) + std::abs(b));
-        far += off <= allowed + half_step(cell.dtype, std::abs(rotated[member]) + allowed) ? 0 : 1;
-      }
+    for (std::int64_t rest = 2 * table.pairs(); rest < cell.head_dim; ++rest) {
+      const std::int64_t at = row * cell.head_dim + rest;
+      far += value(at) == value_at(cell.dtype, after.data(), at) ? 0 : 1;
     }
-    for (std::int64_t rest = 2 * pairs; rest < width; ++rest) far += value(before, rest) == value(after, rest) ? 0 : 1;
   }
   return far;
 }
@@ -119,6 +104,35 @@ bool is_rounded(std::int64_t position, double inv_freq, float cos, float sin, DT
 }
 
 }  // namespace
+
+std::int64_t count_far(const Cell& cell, std::int64_t heads, const Table& table,
+                       const std::function<double(std::int64_t)>& before, const std::vector<std::byte>& after,
+                       const std::function<double(double, double)>& allowed) {
+  const bool back = cell.op == Op::backward;
+  const std::int64_t pairs = table.pairs();
+  const Order order = order_of(cell.pairing, back ? Direction::backward : Direction::forward);
+  const auto index = [pairs](bool interleaved, std::int64_t pair, std::int64_t member) {
+    return interleaved ? 2 * pair + member : pair + member * pairs;
+  };
+  std::int64_t far = 0;
+  for (std::int64_t row = 0; row < table.tokens() * heads; ++row) {
+    const std::int64_t head = row * cell.head_dim;
+    for (std::int64_t pair = 0; pair < pairs; ++pair) {
+      const auto at = static_cast<std::size_t>(row / heads * pairs + pair);
+      const double cos = static_cast<double>(table.cos()[at]);
+      const double sin = (back ? -1 : 1) * static_cast<double>(table.sin()[at]);
+      const double a = before(head + index(order.read_interleaved, pair, 0));
+      const double b = before(head + index(order.read_interleaved, pair, 1));
+      const double rotated[2] = {a * cos - b * sin, b * cos + a * sin};
+      for (const std::int64_t member : {0, 1}) {
+        const double found = value_at(cell.dtype, after.data(), head + index(order.write_interleaved, pair, member));
+        const double off = std::abs(found - rotated[member]);
+        far += off <= allowed(std::abs(a) + std::abs(b), rotated[member]) ? 0 : 1;
+      }
+    }
+  }
+  return far;
+}
 
 std::vector<Row> chosen_rows(const Cell& cell) {
   const std::int64_t count = cell.batch * cell.tokens;
@@ -169,9 +183,9 @@ Table table_of(const std::vector<Row>& rows, const Table& table) {
 }
 
 std::int64_t count_rotated(const Cell& cell, std::int64_t heads, const Table& table,
-                          const std::vector<std::byte>& before, const std::vector<std::byte>& after) {
+                           const std::vector<std::byte>& before, const std::vector<std::byte>& after) {
   return cell.with_table ? count_different(cell, heads, table, before, after)
-                         : count_far(cell, heads, table, before, after);
+                         : count_far_by_angle(cell, heads, table, before, after);
 }
 
 [[noreturn]] void fail(const Cell& cell, const std::string& rule, std::int64_t different, std::int64_t compared) {

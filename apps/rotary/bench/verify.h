@@ -39,7 +39,12 @@ std::vector<std::byte> gather(const Heads&, const std::vector<Row>&, const Elsew
 Table table_of(const std::vector<Row>&, const Table&);
 // Elements of `after` that are not what the cell should make of `before`; both as gathered.
 std::int64_t count_rotated(const Cell&, std::int64_t heads, const Table&, const std::vector<std::byte>& before,
-                          const std::vector<std::byte>& after);
+                           const std::vector<std::byte>& after);
+// Elements of `after`, gathered heads, that lie further from the rotation in double arithmetic than
+// allowed(|a| + |b|, the element), where (a, b) is the pair before: before(i) is element i of the gathered heads. NaN
+// is far. Elements of no pair are not looked at.
+std::int64_t count_far(const Cell&, std::int64_t heads, const Table&, const std::function<double(std::int64_t)>& before,
+                       const std::vector<std::byte>& after, const std::function<double(double, double)>& allowed);
 double value_at(DType, const std::byte* data, std::int64_t index);
 [[noreturn]] void fail(const Cell&, const std::string& rule, std::int64_t different, std::int64_t compared);
 
