@@ -67,7 +67,7 @@ void settle(Options& options) {
     options.lines_file = (std::filesystem::path(options.dir) / "perplexity.jsonl").string();
 }
 
-// Those asked for; by default none and the four published ones, where the model has a rope that can be scaled.
+// The scalings of --scaling; by default "none", and four published ones if the rope of the model can be scaled.
 std::vector<std::string> scalings_of(const Options& options, const DecoderConfig& config) {
   std::vector<std::string> words = options.scalings;
   const bool scalable = config.position == PositionEncoding::rope && config.rope &&
@@ -78,7 +78,8 @@ std::vector<std::string> scalings_of(const Options& options, const DecoderConfig
   }
   for (auto word = words.begin(); word != words.end(); ++word) {
     if (std::find(words.begin(), word, *word) != word) throw UsageError("--scaling names " + *word + " twice");
-    if (*word != "none") rotary_torch::extended_rope(config, *word, 2);  // refused now, not after the first lengths
+    if (*word != "none")
+      rotary_torch::extended_rope(config, *word, 2);  // throws now rather than after the first lengths
   }
   return words;
 }

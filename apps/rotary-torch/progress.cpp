@@ -45,7 +45,7 @@ Progress::~Progress() {
 
 void Progress::step(std::int64_t done, double train_loss, double seconds) {
   done_ = done;
-  // Running means: of a batch alone the loss is too restless to read.
+  // Running means, because the loss of a single batch varies too much to read.
   train_loss_ = steps_taken_ == 0 ? train_loss : 0.9 * train_loss_ + 0.1 * train_loss;
   recent_ = steps_taken_ == 0 ? seconds : 0.95 * recent_ + 0.05 * seconds;
   step_seconds_ += seconds;

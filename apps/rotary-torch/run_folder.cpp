@@ -25,7 +25,7 @@ std::string line_of(std::int64_t step, const char* key, const std::string& loss)
   return "{\"step\": " + std::to_string(step) + ", \"" + key + "\": " + loss + "}\n";
 }
 
-// The lines of a log up to a step. A last line without its end, cut off by a crash, is left out.
+// The lines of a log up to a step. An incomplete last line, cut off by a crash, is dropped.
 std::string lines_up_to(const fs::path& path, std::int64_t last_step) {
   std::error_code error;
   if (!fs::exists(path, error)) return {};
@@ -73,7 +73,7 @@ FolderLock::FolderLock(const RunFolder& run) {
   fs::create_directories(run.folder, error);
   if (error) throw Error(Code::FILE, where + "the folder cannot be made: " + error.message());
   descriptor_ = ::open(run.folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  // A file system without locks has to do without.
+  // On a file system without locks there is no protection.
   if (::flock(descriptor_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;
   ::close(descriptor_);
   throw Error(Code::FILE, where + "another process is training into it: wait for it, or name another --output");
@@ -95,7 +95,7 @@ LossWriter::~LossWriter() {
   if (descriptor_ < 0) return;
   try {
     flush();
-  } catch (const Error&) {  // an error is under way already; the checkpoint decides where a resumed run begins
+  } catch (const Error&) {  // must not throw; a resumed run begins at the checkpoint in any case
   }
   ::close(descriptor_);
 }

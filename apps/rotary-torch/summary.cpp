@@ -1,4 +1,4 @@
-// rotary summary: what a model is made of, layer by layer, as torchinfo prints it. No weights are read or made.
+// rotary summary: the layers of a model in the format of torchinfo. No weights are read or allocated.
 #include "rotary_torch/models/summary.h"
 
 #include <CLI/CLI.hpp>
@@ -86,7 +86,7 @@ Subject of_preset(const Options& options) {
   return decoder(name, options, model);
 }
 
-// Whether config.json speaks of a language model; a base model and a classifier have no such head.
+// Whether config.json names a language model; base models and classifiers have no language-model head.
 bool names_language_model(const files::Json& config) {
   const auto found = config.find("architectures");
   if (found == config.end() || !found->is_array() || found->empty()) return true;
@@ -120,7 +120,7 @@ std::string tree(const SummaryRow& row, int index) {
   return line + row.type + " (" + row.name + "): " + std::to_string(row.depth) + "-" + std::to_string(index);
 }
 
-// A row with rows of its own says what they do not.
+// A row with rows below it shows only the parameters that those do not.
 std::string parameters_text(const SummaryRow& row, bool has_rows_below) {
   const std::int64_t count = has_rows_below ? row.own_parameters : row.parameters;
   if (count == 0) return "--";

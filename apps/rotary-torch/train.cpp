@@ -1,4 +1,4 @@
-// rotary train: a small decoder learns a text.
+// rotary train: trains a small decoder on a text.
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <unistd.h>
@@ -33,7 +33,7 @@ void check_usage(const TrainRequest& request) {
     throw UsageError("--rope-fraction is for --position rope but got --position " + *request.position);
 }
 
-// The processes of one machine share its cores.
+// Without --threads the processes of one machine share its cores.
 void use_threads(const TrainRequest& request, const ProcessGroup& group) {
   if (request.threads) {
     at::set_num_threads(*request.threads);
@@ -51,7 +51,7 @@ CLI::Validator above_zero() {
   return {refusal, ""};
 }
 
-// The same weights for the same seed, wherever they are trained.
+// Initial weights on the CPU: the same seed gives the same weights on every device.
 rotary_torch::Decoder fresh_model(const rotary_torch::Preset& preset) {
   at::manual_seed(preset.training.seed);
   rotary_torch::Decoder model(preset.model);
@@ -100,7 +100,7 @@ void run_train(const TrainRequest& request) {
   const std::int64_t parameters = rotary_torch::parameter_count(*trainer.model());
   TrainingRun run(plan, folder, request.resume, trainer, group);
   if (group.rank() == 0) corpus.vocabulary.write(folder.vocabulary());
-  group.barrier();  // where rank 0 refuses the folder, no other rank may save into it
+  group.barrier();  // no rank may save into the folder before rank 0 has accepted it
   run.run();
   if (group.rank() == 0) print_summary(run, plan, folder, parameters);
 }

@@ -1,4 +1,4 @@
-// rotary bench: verifies, then times, beside the ceiling of the same bytes in the same memory.
+// rotary bench: verifies each cell, then times it together with a ceiling: moving the same bytes in the same memory.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
@@ -45,7 +45,7 @@ struct Options {
   std::string growth;
 };
 
-// What a flag's word means; nothing where the flag is not given.
+// The parsed value of a flag; nullopt if the flag was not given.
 template <typename Value>
 std::optional<Value> parsed(const std::string& word, Value (*parse)(std::string_view)) {
   if (word.empty()) return {};
@@ -54,7 +54,7 @@ std::optional<Value> parsed(const std::string& word, Value (*parse)(std::string_
 
 unsigned all_cores() { return std::max(1U, std::thread::hardware_concurrency()); }
 
-// What one device has and the other has not.
+// Refuses options that the chosen device does not have. Throws UsageError.
 void check_device(const Options& options, const bench::Choice& choice) {
   const bool appending = choice.op && bench::appends(*choice.op);
   if (options.device == "cpu") {
@@ -76,7 +76,7 @@ void check_device(const Options& options, const bench::Choice& choice) {
   if (options.no_table && choice.op == Op::table) throw UsageError("--op table makes a table: no --no-table");
 }
 
-// What the flags say.
+// The flags as a Choice. Throws UsageError for flags that contradict each other.
 bench::Choice choice_of(const Options& options) {
   bench::Choice choice = options.choice;
   choice.op = parsed(options.op, bench::parse_op);
@@ -110,7 +110,7 @@ bench::Choice choice_of(const Options& options) {
   return choice;
 }
 
-// A grid where one is named, filtered or nothing else is asked for; else the one shape that the flags describe.
+// The one shape that the flags describe, if they do and neither --grid nor --filter is given; otherwise a grid.
 std::vector<Cell> cells_of(const Options& options, const bench::Choice& choice) {
   const bool filter = !options.filters.empty();
   const bool growth = !options.growth.empty();
@@ -227,7 +227,7 @@ void run(const Options& options) {
 
 // ---- options ----
 
-// CLI::Range lets it pass: no comparison with it is true.
+// CLI::Range accepts NaN, because every comparison with it is false.
 std::string refuse_nan(const std::string& word) {
   return std::isnan(std::strtod(word.c_str(), nullptr)) ? "must be a number but got " + word : "";
 }

@@ -1,4 +1,4 @@
-// rotary demo: the chain step by step on bundled data, each step checked by something else than itself.
+// rotary demo: the chain step by step on bundled data, each step checked by an independent computation.
 #include <CLI/CLI.hpp>
 #include <cmath>
 #include <cstdlib>

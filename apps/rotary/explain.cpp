@@ -1,5 +1,5 @@
-// rotary explain: RoPE from zero, in chapters whose numbers are computed as they print. docs/explain holds the same
-// chapters as Markdown.
+// rotary explain: an introduction to RoPE in chapters whose numbers are computed when they are printed. docs/explain
+// holds the same chapters as Markdown.
 #include <CLI/CLI.hpp>
 #include <array>
 #include <cstddef>

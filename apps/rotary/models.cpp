@@ -1,4 +1,4 @@
-// rotary models: the sheet of the models that are known, from the program's own table.
+// rotary models: prints the sheet of known models from the program's own table.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <iostream>
@@ -26,7 +26,7 @@ struct Options {
   bool json = false;
 };
 
-// A part of model_type, part, or of the pairing or scaling of one of its ropes.
+// Whether the filter is a substring of model_type, part, or the pairing or scaling of one of the ropes.
 bool matches(const KnownModel& model, const std::string& filter) {
   const auto holds = [&filter](const std::string& text) { return lower(text).find(filter) != std::string::npos; };
   return holds(model.model_type) || holds(model.part) ||
@@ -91,7 +91,7 @@ void print_json(const std::vector<KnownModel>& models) {
 
 // ---- for people ----
 
-// One line, or a line and the fact below it.
+// One row, and the fact that is printed below it, if any.
 struct Line {
   Cells cells;
   std::string fact;
@@ -121,7 +121,7 @@ void print_lines(const std::vector<Line>& lines) {
   }
 }
 
-// A model without rotary positions is told only where the filter is its name, or finds nothing else.
+// Models without rotary positions are listed only if the filter is their name or matches nothing else.
 void print_table(const std::vector<KnownModel>& models, const std::string& filter) {
   const std::vector<Line> lines = lines_of(models);
   const bool table = lines.size() > 1;

@@ -16,7 +16,7 @@ const std::vector<std::string> pairing_words = {"half", "interleaved", "interlea
 const std::vector<std::string> angles_words = {"exact", "float32"};
 const std::vector<std::string> rounding_words = {"f32", "f16", "bf16"};
 
-// A range whose limits the help does not spell out.
+// A range check whose limits are not printed in the help.
 template <typename T>
 CLI::Validator between(T least, T most) {
   return CLI::Range(least, most).description("");
@@ -60,7 +60,7 @@ Model model_without_config(const Source& source, int head_dim) {
   return model;
 }
 
-// The option that stands in for CONFIG.
+// The option that replaces CONFIG.
 std::string described_by(const Source& source) { return source.base ? "--base" : "--inv-freq"; }
 
 std::size_t rope_of_inv_freq(const Model& model, const Source& source) {
@@ -82,7 +82,7 @@ bool reads_with_pairing(const std::string& config) {
   return true;
 }
 
-// With a hint where the pairing is all that is missing.
+// Adds a hint to the error if only the pairing is missing.
 Model read_config_file(const Source& source) {
   ConfigOptions options;
   options.pairing = pairing_of(source);
@@ -98,7 +98,7 @@ Model read_config_file(const Source& source) {
 
 void add_source_options(CLI::App& command, Source& source) {
   constexpr std::int64_t most =
-      std::numeric_limits<std::int64_t>::max() - 1;  // CLI11 reads what is beyond as the maximum
+      std::numeric_limits<std::int64_t>::max() - 1;  // CLI11 clamps larger numbers to the maximum
   command
       .add_option("CONFIG", source.config,
                   "a model's config.json or params.json, or the folder that holds it, or a .gguf file")
@@ -193,7 +193,7 @@ Model read_model(const Source& source, int head_dim) {
 
 const ModelRope& chosen_rope(const Model& model, const Source& source) {
   if (model.ropes.empty()) {
-    std::string reason;  // of the config reader
+    std::string reason;  // as given by the config reader
     for (const std::string& note : model.notes) reason += (reason.empty() ? "" : " ") + note;
     throw Error(Code::ROPE, "[rope] the model must have a rope but got none: " + reason);
   }

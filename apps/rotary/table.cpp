@@ -67,7 +67,7 @@ void run(const Options& options) {
   check_output(options.output);
   const Model model = read_model(options.source, options.source.head_dim.value_or(0));
   const ModelRope& used = chosen_rope(model, options.source);
-  // The axes do not depend on the length, and the default length is known only once the positions are.
+  // The number of axes does not depend on the length; the default length follows from the positions.
   const PositionSet positions = parse_positions(options.positions, frequencies(used.rope, 0).axes());
   const std::int64_t length = options.source.length.value_or(positions.length());
   const Frequencies turns = frequencies(used.rope, length);

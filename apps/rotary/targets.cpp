@@ -1,4 +1,4 @@
-// rotary targets: the instruction sets of this build, and what this machine does with them.
+// rotary targets: the instruction sets of this build, and which of them this machine runs.
 #include "rotary/targets.h"
 
 #include <CLI/CLI.hpp>

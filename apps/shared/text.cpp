@@ -14,7 +14,7 @@ std::string json_number(double value) {
   if (!std::isfinite(value))
     throw Error(Code::NUMBER, "[json] a number must be finite but got " + significant(value, 3));
   std::string text = significant(value, 17);
-  if (text.find_first_of(".e") == std::string::npos) text += ".0";  // a double stays one for typed readers
+  if (text.find_first_of(".e") == std::string::npos) text += ".0";  // so that typed readers read it as a double
   return text;
 }
 
@@ -24,7 +24,7 @@ void append_key(std::string& out, const std::string& key) {
   out += Json(key).dump(-1, ' ', false, Json::error_handler_t::replace) + ": ";
 }
 
-// A number, a flag, or a string that is no sentence.
+// A number, a flag, or a short string.
 bool is_word(const Json& item) {
   constexpr std::size_t longest = 16;
   return item.is_string() ? item.get_ref<const std::string&>().size() <= longest : item.is_primitive();

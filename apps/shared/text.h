@@ -1,4 +1,4 @@
-// What the commands print: numbers, short lists, JSON.
+// Text that the commands print: numbers, short lists, JSON.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ using files::lower;
 using files::printable;
 
 // JSON with every double at 17 significant digits, lists of numbers and words on one line. Throws NUMBER for a value
-// that JSON cannot say (NaN, infinity).
+// that JSON cannot express (NaN, infinity).
 std::string json_text(const nlohmann::ordered_json& value);
 
 }  // namespace rotary::cli

@@ -27,7 +27,7 @@ std::int64_t extent(const Cell& cell, std::int64_t heads) {
   return rows * (heads * cell.head_dim + cell.placement.padding) * size(cell);
 }
 
-// Lines under the first `width` elements of each head, the heads of one tensor taken in the order of their addresses.
+// Counts the cache lines that hold the first `width` elements of each head, in address order, each line once.
 std::int64_t lines_under(const Cell& cell, std::int64_t heads, std::int64_t width) {
   const std::int64_t rows = cell.batch * cell.tokens;
   if (heads == 0) return 0;
@@ -50,12 +50,12 @@ std::int64_t counted_width(const Cell& cell) {
   return cell.in_place && cell.op != Op::norm_append ? cell.rotary_dim : cell.head_dim;
 }
 
-// Of k and v on their way to the cache.
+// Elements of k and v that are written to the cache.
 std::int64_t appended(const Cell& cell) {
   return appends(cell.op) ? cell.batch * cell.tokens * 2 * cell.kv_heads * cell.head_dim : 0;
 }
 
-// Of q, and of k where it stays.
+// Elements of q, and of k unless it goes to the cache.
 std::int64_t rotated(const Cell& cell) {
   const std::int64_t heads = cell.heads + (appends(cell.op) ? 0 : cell.kv_heads);
   return cell.batch * cell.tokens * heads * counted_width(cell);
@@ -130,7 +130,7 @@ double memory_needed(const Cell& cell) {
   const double tokens = static_cast<double>(cell.tokens);
   const double rows = tokens * static_cast<double>(cell.batch);
   const double table = tokens * (4.0 * cell.rotary_dim + 8);  // rows and positions
-  if (cell.op == Op::table) return 3 * table;                 // in storage, anew, and the ceiling's
+  if (cell.op == Op::table) return 3 * table;                 // existing storage, new storage, and the ceiling
   const double row = static_cast<double>(cell.heads + (appends(cell.op) ? 2 : 1) * cell.kv_heads) * cell.head_dim;
   const double padding = cell.kv_heads > 0 ? 2.0 : 1.0;
   const double heads =

@@ -16,17 +16,17 @@ Elsewhere on_device(const Cell& cell, const DeviceSet& at, const Call& work, gpu
           [stream](void* to, const void* from, std::size_t bytes) { gpu::download(to, from, bytes, stream); }};
 }
 
-// f8 e4m3: to nearest even, beyond +-448 that; of a finite value.
+// A finite value as f8 e4m3: rounded to nearest even, saturated at +-448.
 std::uint8_t f8_of(double value) {
   const double magnitude = std::min(std::abs(value), 448.0);
   const int exponent = std::max(magnitude > 0 ? std::ilogb(magnitude) : -6, -6);
-  const double steps = std::nearbyint(std::ldexp(magnitude, 3 - exponent));  // 8 to 16; below 2^-6 from 0 on
-  // The 16th step of an exponent is the first of the next: carrying into the exponent's bits says the same.
+  const double steps = std::nearbyint(std::ldexp(magnitude, 3 - exponent));  // from 8 to 16; below 2^-6 from 0
+  // 16 steps are the first step of the next exponent: the carry into the exponent bits gives exactly that.
   const int bits = static_cast<int>(steps) + (exponent + 6) * 8;
   return static_cast<std::uint8_t>((std::signbit(value) ? 0x80 : 0) | bits);
 }
 
-// What the cache holds of these elements.
+// The elements as the cache stores them.
 std::vector<std::byte> stored(const Cell& cell, const std::vector<std::byte>& elements, float scale) {
   if (!cell.f8) return elements;
   const auto count = static_cast<std::int64_t>(elements.size() / size_of(cell.dtype));
@@ -37,7 +37,7 @@ std::vector<std::byte> stored(const Cell& cell, const std::vector<std::byte>& el
   return values;
 }
 
-// The heads of those rows where the cache has them.
+// The heads of those rows, read from the cache.
 std::vector<std::byte> gather_cached(const Cell& cell, const void* cache, const DeviceInputs& inputs,
                                      const std::vector<Row>& rows, const Elsewhere& where) {
   const std::size_t each = cell.f8 ? 1 : size_of(cell.dtype);
@@ -52,7 +52,7 @@ std::vector<std::byte> gather_cached(const Cell& cell, const void* cache, const 
   return values;
 }
 
-// What an appending cell leaves, of those rows.
+// The results of an appending operation for those rows.
 struct Appended {
   Appended(const Cell& cell, const DeviceSet& at, const DeviceInputs& inputs, const std::vector<Row>& rows,
            const Elsewhere& where)
@@ -104,7 +104,8 @@ std::int64_t verify_append(const Cell& cell, const DeviceSet& at, const DeviceIn
   return elements_of(cell, rows);
 }
 
-// Elements of q that differ from x / sqrt(mean of x^2 + eps) * weight, rotated, by more than roundings.
+// Counts elements of q that differ from the rotation of x / sqrt(mean(x^2) + eps) * weight by more than rounding
+// errors.
 std::int64_t count_far_from_normed(const Cell& cell, const std::vector<std::byte>& before,
                                    const std::vector<std::byte>& after, const std::vector<std::byte>& weight,
                                    const Table& table) {

@@ -24,7 +24,7 @@ Cell table_cell(std::int64_t tokens, int head_dim) {
   return cell;
 }
 
-// The cell for every dtype, pairing, number of tokens and place.
+// Calls add(cell) with every combination of dtype, pairing, number of tokens, and in place or not.
 template <typename Add>
 void for_each_kind(Cell cell, std::span<const DType> all_dtypes, std::span<const std::int64_t> all_tokens,
                    const Add& add) {
@@ -43,7 +43,7 @@ void for_each_kind(Cell cell, std::span<const DType> all_dtypes, std::span<const
   }
 }
 
-// A decode step, a prefill in cache and one out of it, and what differs from them in one thing.
+// A decode step, a prefill that fits the cache and one that does not, and variants that differ in one property.
 std::vector<Cell> small_grid(unsigned threads) {
   std::vector<Cell> cells;
   for (const DType dtype : dtypes) {
@@ -112,7 +112,7 @@ std::vector<Cell> full_grid(unsigned threads) {
 constexpr std::array<DType, 3> cuda_dtypes = {DType::bf16, DType::f16, DType::f32};
 constexpr std::array<std::int64_t, 5> cuda_token_counts = {1, 64, 512, 8192, 32768};
 
-// What a decode step and a prefill do, and what differs from them in one thing.
+// A decode step and a prefill, and variants that differ in one property.
 std::vector<Cell> small_cuda_grid() {
   std::vector<Cell> cells;
   const auto add = [&cells](const Cell& cell, auto change) {
@@ -179,7 +179,7 @@ std::vector<Cell> each_once(const std::vector<Cell>& cells) {
   return kept;
 }
 
-// As a value stands in a filter: words without quotes.
+// A value as it is written in a filter: words without quotes.
 std::string text_of(const nlohmann::ordered_json& value) {
   return value.is_string() ? value.get<std::string>() : value.dump();
 }
@@ -192,7 +192,7 @@ bool allows(const Filter& filter, const nlohmann::ordered_json& cell) {
   });
 }
 
-// The values of that key, each once, in the order of the cells.
+// The distinct values of that key, in the order of the cells.
 std::string values_of(const std::vector<nlohmann::ordered_json>& cells, const std::string& key) {
   std::string list;
   std::set<std::string> seen;

@@ -51,13 +51,13 @@ Repeat move(Traffic traffic, const void* in, void* out, std::size_t bytes, const
   return repeat([=, &executor] { move_bytes(traffic, in, out, bytes, executor); });
 }
 
-// The ways to move bytes, of which the fastest is the ceiling.
+// The ways to move bytes; the fastest is the ceiling.
 std::vector<Traffic> ceilings(bool in_place) {
   if (in_place) return {Traffic::update};
   return {Traffic::copy, Traffic::stream};
 }
 
-// Below twice the last cache a run leaves data there for the next.
+// Whether a run leaves data in the last cache that the next one finds.
 bool leaves_something_cached(const Cell& cell) {
   return static_cast<double>(line_bytes(cell)) * (cell.in_place ? 1 : 2) < 2 * static_cast<double>(last_cache_bytes());
 }

@@ -28,7 +28,7 @@ std::string pairing_of(const Cell& cell) { return cell.op == Op::table ? "" : ro
 
 const char* place_of(const Cell& cell) { return cell.op == Op::table ? "" : cell.in_place ? "in place" : "out"; }
 
-// On a CUDA device the table and the cache belong to the operation.
+// On a CUDA device the name includes f8 for the cache and no-table.
 std::string op_of(const Cell& cell) {
   return std::string(bench::name(cell.op)) + (cell.f8 ? " f8" : "") + (cell.with_table ? "" : " no-table");
 }

@@ -28,7 +28,7 @@ namespace {
 constexpr std::int64_t max_elements = std::int64_t{1} << 17;  // the reference is slow
 constexpr std::int64_t max_pairs = std::int64_t{1} << 14;
 
-// Half the distance of neighbours in dtype about that value.
+// Half the distance between adjacent numbers of dtype near the value.
 double half_step(DType dtype, double value) {
   switch (dtype) {
     case DType::f32:
@@ -41,8 +41,8 @@ double half_step(DType dtype, double value) {
   return 0;
 }
 
-// As count_different, of angles whose cos and sin may be off by 1.1e-7, rotated in f32 and rounded once. The table's
-// own values are off by 2^-25.
+// Counts elements that a rotation in f32, rounded once, cannot give if cos and sin are within 1.1e-7 of the true ones;
+// the table's own values are within 2^-25.
 std::int64_t count_far_by_angle(const Cell& cell, std::int64_t heads, const Table& table,
                                 const std::vector<std::byte>& before, const std::vector<std::byte>& after) {
   constexpr double of_angle = 1.1e-7 + 0x1p-25, of_arithmetic = 0x1p-23;
@@ -60,7 +60,7 @@ std::int64_t count_far_by_angle(const Cell& cell, std::int64_t heads, const Tabl
   return far;
 }
 
-// Elements that are not the reference's.
+// Counts elements that differ from the reference in any bit.
 std::int64_t count_different(const Cell& cell, std::int64_t heads, const Table& table,
                              const std::vector<std::byte>& before, const std::vector<std::byte>& after) {
   const Layout layout = thd(table.tokens(), heads, cell.head_dim);
@@ -75,8 +75,8 @@ std::int64_t count_different(const Cell& cell, std::int64_t heads, const Table& 
   return different;
 }
 
-// How far a correctly rounded value of f32, or that value rounded once more to dtype, may be from the true one; with a
-// little more for this check's own error.
+// The largest error of a correctly rounded f32 value, or of that value rounded once more to dtype, plus a margin for
+// the error of this check.
 long double tolerance(float value, DType dtype) {
   const float magnitude = std::abs(value);
   const auto spacing = static_cast<long double>(std::nextafter(magnitude, 2.0F)) - static_cast<long double>(magnitude);
@@ -91,7 +91,8 @@ long double tolerance(float value, DType dtype) {
   }
 }
 
-// position * inv_freq is exact as the sum of two long doubles; the second one is too small to bend the curve.
+// position * inv_freq is exact as the sum angle + rest of two long doubles; rest is so small that cos and sin are
+// linear in it.
 bool is_rounded(std::int64_t position, double inv_freq, float cos, float sin, DType dtype) {
   const long double p = static_cast<long double>(position);
   const long double w = inv_freq;
@@ -197,7 +198,7 @@ std::int64_t count_rotated(const Cell& cell, std::int64_t heads, const Table& ta
 std::int64_t verify(const Cell& cell, const Places& places, const Table& table, const std::function<void()>& work) {
   const auto prepare = [&] {
     fill(cell, places);
-    if (cell.in_place) return;  // out of place what an earlier cell left there might be right
+    if (cell.in_place) return;  // out of place: overwrite what an earlier cell left, which might be the right result
     std::memset(places.q_out.data, 0xee, static_cast<std::size_t>(q_extent(cell)));
     std::memset(places.k_out.data, 0xee, static_cast<std::size_t>(k_extent(cell)));
   };

@@ -43,7 +43,7 @@ std::string text(std::complex<double> z, int decimals) {
   return fixed(z.real(), decimals) + (z.imag() < 0 ? " - " : " + ") + fixed(std::abs(z.imag()), decimals) + "i";
 }
 
-// Neighbours to halves: (x0, x1, x2, x3) becomes (x0, x2, x1, x3).
+// Interleaved pairs to half pairs: (x0, x1, x2, x3) becomes (x0, x2, x1, x3).
 Vector to_halves(const Vector& interleaved) {
   const std::size_t pairs = interleaved.size() / 2;
   Vector halves(interleaved.size());

@@ -1,4 +1,4 @@
-// Chapters 11 and 12, on length: scaling past the trained one, and the precision of angles far out.
+// Chapters 11 and 12: scaling beyond the trained length, and the precision of angles at large positions.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -65,7 +65,7 @@ struct Errors {
   double float32 = 0;
 };
 
-// The largest error of a cosine over all pairs, against double precision.
+// The largest error of a cosine over all pairs, compared with double precision.
 Errors largest_errors(const Frequencies& speeds, std::int64_t position) {
   const Table exact(speeds, position);
   const Table float32(speeds, position, Angles::float32);

@@ -1,4 +1,4 @@
-// Chapters 8 to 10, what models make of it: many frequencies, partial rotation, the cache of keys.
+// Chapters 8 to 10, RoPE in models: many frequencies, partial rotation, the KV cache.
 #include <cmath>
 #include <string>
 #include <vector>
@@ -14,7 +14,7 @@ namespace {
 constexpr int head_dim = 128;
 constexpr std::size_t pairs = 64;
 
-// The mean over all pairs of the cosine at a distance: what q = k = (1, 0, 1, 0, ...) scores, divided by its length.
+// The mean over all pairs of cos(distance * speed): the score of q = k = (1, 0, 1, 0, ...) divided by the pairs.
 double mean_cosine(const Frequencies& speeds, double distance) {
   double sum = 0;
   for (const double speed : speeds.inv_freq) sum += std::cos(distance * speed);
@@ -26,7 +26,7 @@ double one_pair(const Frequencies& speeds, std::size_t pair, int distance) {
   return score(arrow, distance, arrow, 0, {.inv_freq = {speeds.inv_freq.at(pair)}});
 }
 
-// Small whole numbers that look like data.
+// Small whole numbers as sample data.
 Vector vector_of_token(int token) {
   return {static_cast<float>(token * 3 % 5 - 2), static_cast<float>(token * 2 % 5 - 1), static_cast<float>(token % 3),
           static_cast<float>(1 - token % 2)};
@@ -146,7 +146,7 @@ Page explain_cache() {
   const Frequencies speeds = plain_frequencies(4);
   constexpr int tokens = 5;
   std::vector<Vector> cache;
-  Vector together;  // the same keys, turned in one call
+  Vector together;  // the same keys, rotated in one call
   for (int token = 0; token < tokens; ++token) {
     const Vector key = vector_of_token(token);
     cache.push_back(rotate_head(key, speeds, token));

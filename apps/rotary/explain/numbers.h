@@ -1,4 +1,4 @@
-// What the chapters of `rotary explain` compute with.
+// The computations that the chapters of `rotary explain` share.
 #pragma once
 
 #include <cstdint>
@@ -18,18 +18,18 @@ constexpr double two_pi = 2 * std::numbers::pi;
 
 std::string list(const Vector& values, int decimals);  // "(0.634, 3.098)"; 0 decimals: "(3, 1)"
 
-// The library's rotation of one head at one position.
+// One head, rotated by the library at one position.
 Vector rotate_head(Vector head, const Frequencies& speeds, std::int64_t position,
                    Pairing pairing = Pairing::interleaved, Angles angles = Angles::exact);
 double dot(const Vector& a, const Vector& b);
-// q at position m, k at position n.
+// The dot product of q rotated at position m and k rotated at position n.
 double score(const Vector& q, std::int64_t m, const Vector& k, std::int64_t n, const Frequencies& speeds,
              Pairing pairing = Pairing::interleaved);
 
 // A curve for terminal_plot: the points (0, height(0)), (1, height(1)), ..., count of them.
 Line curve(const std::string& name, int count, const std::function<double(int)>& height);
 
-// Every pair of a head of head_dim, unscaled.
+// The unscaled frequencies of all pairs of a head of head_dim elements.
 Frequencies plain_frequencies(int head_dim, double base = 10000);
 
 }  // namespace rotary::cli

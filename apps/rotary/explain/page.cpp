@@ -35,7 +35,7 @@ std::string one_line(const std::string& text) {
   return line;
 }
 
-// At the spaces, but for those between ticks.
+// Splits at spaces, except those between backticks.
 std::vector<std::string> words_of(const std::string& line) {
   std::vector<std::string> words(1);
   bool in_code = false;
@@ -55,7 +55,7 @@ std::string without_ticks(std::string text) {
   return text;
 }
 
-// Lines of at most line_width characters, each begun by margin, the first by first_margin.
+// Wrapped to line_width characters; the first line begins with first_margin, the others with margin.
 std::string wrapped(const std::string& text, bool keep_ticks, std::string_view first_margin, std::string_view margin) {
   std::string out(first_margin);
   std::size_t used = first_margin.size();

@@ -22,7 +22,7 @@ std::int64_t trained_length(const Scaling& scaling) {
   return length == nullptr ? 0 : *length;
 }
 
-// The stretch that counts as whole: the scaling's factor, or what the most stretched pair got.
+// The stretch of a fully stretched pair: the scaling's factor, or the largest stretch of any pair.
 double whole_stretch(const Scaling& scaling, double most) {
   switch (scalings::stretch_of(scaling)) {
     case scalings::Stretch::by_factor:
@@ -37,7 +37,7 @@ double whole_stretch(const Scaling& scaling, double most) {
 }
 
 const char* effect_of(double stretch, double whole) {
-  constexpr double slack = 1e-9;  // of rounding, far below any published factor
+  constexpr double slack = 1e-9;  // for rounding errors, far below any published factor
   if (stretch == 0) return "still";
   if (std::abs(stretch - 1) <= slack) return "kept";
   if (stretch < 1) return "shortened";
@@ -122,7 +122,7 @@ class Header {
         "context");
   }
 
-  // The values that have an origin are those that count.
+  // A value without an origin has no effect and is left out.
   template <typename Value>
   void add_value(const std::string& key, const Value& value) {
     const std::string origin = origin_of("scaling." + key);

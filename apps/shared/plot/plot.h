@@ -1,4 +1,4 @@
-// Line plots of our own: an SVG file, or characters for a terminal. The same plot gives the same bytes everywhere.
+// Line plots as an SVG file or as characters for a terminal. The same plot gives the same bytes on every machine.
 #pragma once
 
 #include <string>
@@ -29,7 +29,7 @@ struct Plot {
 // A complete file of 800 x 500 pixels, taller where the legend needs more than two rows.
 std::string svg(const Plot& plot);
 
-// width columns in all, height rows of drawing area; the title, the axis and the legend stand around it.
+// width: columns in total; height: rows of the drawing area, without title, axis and legend.
 // ASCII characters, but for what the names hold: a strong line is drawn in '*', or several in a letter each, faint
 // lines and guides in '.'; where lines cross or coincide, they are shown in turn.
 std::string terminal_plot(const Plot& plot, int width = 72, int height = 18);
