@@ -14,7 +14,6 @@ std::string displayable(std::string_view text);
 // For results of displayable():
 char32_t next_character(std::string_view& text);  // removes and returns the first character; text must not be empty
 std::size_t columns(std::string_view text);       // width in a terminal: 2 for a wide character, 0 for a combining one
-std::string shorten(std::string_view text, std::size_t max_columns);      // "a long na…"
-std::string pad_columns(std::string_view text, std::size_t max_columns);  // text, then spaces
+std::string shorten(std::string_view text, std::size_t max_columns);  // "a long na…"
 
 }  // namespace rotary::cli

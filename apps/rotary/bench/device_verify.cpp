@@ -11,7 +11,7 @@ namespace rotary::cli::bench {
 
 namespace {
 
-Elsewhere on_device(const Cell& cell, const DeviceSet& at, const Call& work, gpu::Stream stream) {
+VerifySteps on_device(const Cell& cell, const DeviceSet& at, const Call& work, gpu::Stream stream) {
   return {[&cell, &at, stream] { at.fill(cell, stream); }, [work, stream] { work(stream); },
           [stream](void* to, const void* from, std::size_t bytes) { gpu::download(to, from, bytes, stream); }};
 }
@@ -39,14 +39,14 @@ std::vector<std::byte> stored(const Cell& cell, const std::vector<std::byte>& el
 
 // The heads of those rows, read from the cache.
 std::vector<std::byte> gather_cached(const Cell& cell, const void* cache, const DeviceInputs& inputs,
-                                     const std::vector<Row>& rows, const Elsewhere& where) {
+                                     const std::vector<Row>& rows, const VerifySteps& steps) {
   const std::size_t each = cell.f8 ? 1 : size_of(cell.dtype);
   const std::size_t bytes = static_cast<std::size_t>(cell.kv_heads * cell.head_dim) * each;
   std::vector<std::byte> values(rows.size() * bytes);
   std::byte* to = values.data();
   for (const Row& row : rows) {
     const std::int64_t slot = inputs.slots[static_cast<std::size_t>(row.batch * cell.tokens + row.token)];
-    where.read(to, static_cast<const std::byte*>(cache) + static_cast<std::size_t>(slot) * bytes, bytes);
+    steps.read(to, static_cast<const std::byte*>(cache) + static_cast<std::size_t>(slot) * bytes, bytes);
     to += bytes;
   }
   return values;
@@ -55,10 +55,10 @@ std::vector<std::byte> gather_cached(const Cell& cell, const void* cache, const 
 // The results of an appending operation for those rows.
 struct Appended {
   Appended(const Cell& cell, const DeviceSet& at, const DeviceInputs& inputs, const std::vector<Row>& rows,
-           const Elsewhere& where)
-      : q(gather(at.q_out, rows, where)),
-        k(gather_cached(cell, at.cache.k, inputs, rows, where)),
-        v(gather_cached(cell, at.cache.v, inputs, rows, where)) {}
+           const VerifySteps& steps)
+      : q(gather(at.q_out, rows, steps)),
+        k(gather_cached(cell, at.cache.k, inputs, rows, steps)),
+        v(gather_cached(cell, at.cache.v, inputs, rows, steps)) {}
   std::vector<std::byte> q, k, v;
 };
 
@@ -81,13 +81,13 @@ std::vector<std::byte> rotated(const Cell& cell, const std::vector<std::byte>& h
 }
 
 std::int64_t verify_append(const Cell& cell, const DeviceSet& at, const DeviceInputs& inputs, const Table& table,
-                           const Elsewhere& where, gpu::Stream stream) {
+                           const VerifySteps& steps, gpu::Stream stream) {
   const std::vector<Row> rows = chosen_rows(cell);
-  where.fill();
-  const std::vector<std::byte> q = gather(at.q, rows, where), k = gather(at.k, rows, where);
-  const std::vector<std::byte> v = gather(at.v, rows, where);
-  where.work();
-  const Appended found(cell, at, inputs, rows, where);
+  steps.fill();
+  const std::vector<std::byte> q = gather(at.q, rows, steps), k = gather(at.k, rows, steps);
+  const std::vector<std::byte> v = gather(at.v, rows, steps);
+  steps.work();
+  const Appended found(cell, at, inputs, rows, steps);
   const Table part = table_of(rows, table);
   std::int64_t different = count_rotated(cell, cell.heads, part, q, found.q);
   if (cell.with_table) {
@@ -95,9 +95,9 @@ std::int64_t verify_append(const Cell& cell, const DeviceSet& at, const DeviceIn
   } else if (!cell.f8) {
     different += count_rotated(cell, cell.kv_heads, part, k, found.k);
   } else {  // the tolerance cannot tell adjacent f8 values apart: compare with the parts
-    where.fill();
+    steps.fill();
     parts_of(cell, at, inputs)(stream);
-    different += count_different_bytes(Appended(cell, at, inputs, rows, where).k, found.k);
+    different += count_different_bytes(Appended(cell, at, inputs, rows, steps).k, found.k);
   }
   different += count_different_bytes(stored(cell, v, v_scale), found.v);
   if (different > 0) fail(cell, "equal the reference", different, elements_of(cell, rows));
@@ -127,20 +127,20 @@ std::int64_t count_far_from_normed(const Cell& cell, const std::vector<std::byte
 }
 
 std::int64_t verify_norm_append(const Cell& cell, const DeviceSet& at, const DeviceInputs& inputs, const Table& table,
-                                const Elsewhere& where, gpu::Stream stream) {
+                                const VerifySteps& steps, gpu::Stream stream) {
   const std::vector<Row> rows = chosen_rows(cell);
-  where.fill();
-  const std::vector<std::byte> before = gather(at.q, rows, where);
+  steps.fill();
+  const std::vector<std::byte> before = gather(at.q, rows, steps);
   parts_of(cell, at, inputs)(stream);
-  const Appended parts(cell, at, inputs, rows, where);
-  where.fill();
-  where.work();
-  const Appended whole(cell, at, inputs, rows, where);
+  const Appended parts(cell, at, inputs, rows, steps);
+  steps.fill();
+  steps.work();
+  const Appended whole(cell, at, inputs, rows, steps);
   const std::int64_t different = count_different_bytes(parts.q, whole.q) + count_different_bytes(parts.k, whole.k) +
                                  count_different_bytes(parts.v, whole.v);
   if (different > 0) fail(cell, "equal norm, rotation and append bit for bit", different, elements_of(cell, rows));
   std::vector<std::byte> weight(static_cast<std::size_t>(cell.head_dim) * size_of(cell.dtype));
-  where.read(weight.data(), inputs.q_norm.weight, weight.size());
+  steps.read(weight.data(), inputs.q_norm.weight, weight.size());
   const std::int64_t far = count_far_from_normed(cell, before, whole.q, weight, table_of(rows, table));
   if (far > 0) fail(cell, "be the norm rotated, within roundings", far, elements_of(cell, rows));
   return elements_of(cell, rows);
@@ -152,10 +152,10 @@ std::int64_t verify_on_device(const Cell& cell, const DeviceSet& at, const Devic
                               const Call& work) {
   const std::vector<std::int64_t> positions = first_positions(cell);
   const Table table(inputs.turns, positions);
-  const Elsewhere where = on_device(cell, at, work, stream);
-  if (cell.op == Op::append) return verify_append(cell, at, inputs, table, where, stream);
-  if (cell.op == Op::norm_append) return verify_norm_append(cell, at, inputs, table, where, stream);
-  return verify(cell, {at.q, at.k, at.q_out, at.k_out}, table, where);
+  const VerifySteps steps = on_device(cell, at, work, stream);
+  if (cell.op == Op::append) return verify_append(cell, at, inputs, table, steps, stream);
+  if (cell.op == Op::norm_append) return verify_norm_append(cell, at, inputs, table, steps, stream);
+  return verify(cell, {at.q, at.k, at.q_out, at.k_out}, table, steps);
 }
 
 std::int64_t verify_device_table(const Cell& cell, const DeviceInputs& inputs, gpu::Stream stream) {

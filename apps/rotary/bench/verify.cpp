@@ -151,7 +151,7 @@ std::vector<Row> chosen_rows(const Cell& cell) {
   return rows;
 }
 
-std::vector<std::byte> gather(const Heads& x, const std::vector<Row>& rows, const Elsewhere& where) {
+std::vector<std::byte> gather(const Heads& x, const std::vector<Row>& rows, const VerifySteps& steps) {
   const Layout& layout = x.layout;
   const auto size = static_cast<std::int64_t>(size_of(x.dtype));
   const bool touching = layout.head_stride == layout.head_dim;
@@ -163,7 +163,7 @@ std::vector<std::byte> gather(const Heads& x, const std::vector<Row>& rows, cons
     for (std::int64_t piece = 0; piece < pieces; ++piece, to += piece_bytes) {
       const std::int64_t at =
           row.batch * layout.batch_stride + row.token * layout.token_stride + piece * layout.head_stride;
-      if (piece_bytes > 0) where.read(to, static_cast<const std::byte*>(x.data) + at * size, piece_bytes);
+      if (piece_bytes > 0) steps.read(to, static_cast<const std::byte*>(x.data) + at * size, piece_bytes);
     }
   }
   return packed;
@@ -206,15 +206,15 @@ std::int64_t verify(const Cell& cell, const Places& places, const Table& table, 
                 {prepare, work, [](void* to, const void* from, std::size_t bytes) { std::memcpy(to, from, bytes); }});
 }
 
-std::int64_t verify(const Cell& cell, const Places& places, const Table& table, const Elsewhere& where) {
-  where.fill();
+std::int64_t verify(const Cell& cell, const Places& places, const Table& table, const VerifySteps& steps) {
+  steps.fill();
   const std::vector<Row> rows = chosen_rows(cell);
-  const std::vector<std::byte> q = gather(places.q, rows, where);
-  const std::vector<std::byte> k = gather(places.k, rows, where);
-  where.work();
+  const std::vector<std::byte> q = gather(places.q, rows, steps);
+  const std::vector<std::byte> k = gather(places.k, rows, steps);
+  steps.work();
   const Table part = table_of(rows, table);
-  const std::int64_t different = count_rotated(cell, cell.heads, part, q, gather(places.q_out, rows, where)) +
-                                 count_rotated(cell, cell.kv_heads, part, k, gather(places.k_out, rows, where));
+  const std::int64_t different = count_rotated(cell, cell.heads, part, q, gather(places.q_out, rows, steps)) +
+                                 count_rotated(cell, cell.kv_heads, part, k, gather(places.k_out, rows, steps));
   const std::int64_t compared = static_cast<std::int64_t>(rows.size()) * (cell.heads + cell.kv_heads) * cell.head_dim;
   const char* const rule = cell.with_table ? "equal the reference bit for bit" : "turn by angles within 1.1e-7";
   if (different > 0) fail(cell, rule, different, compared);

@@ -17,13 +17,13 @@ namespace rotary::cli::bench {
 std::int64_t verify(const Cell&, const Places&, const Table&, const std::function<void()>& work);
 
 // The same for memory that the host cannot access, by these steps.
-struct Elsewhere {
+struct VerifySteps {
   std::function<void()> fill;  // writes the inputs, and a pattern that cannot be a result to the outputs
   std::function<void()> work;
   std::function<void(void* to, const void* from, std::size_t bytes)> read;  // waits for the work first
 };
 // Without a table (Cell::with_table) cos and sin may be off by up to 1.1e-7.
-std::int64_t verify(const Cell&, const Places&, const Table&, const Elsewhere&);
+std::int64_t verify(const Cell&, const Places&, const Table&, const VerifySteps&);
 
 // ---- building blocks ----
 
@@ -34,7 +34,7 @@ struct Row {
 // The rows to compare: all, or some from the beginning, the middle and the end if there are many elements.
 std::vector<Row> chosen_rows(const Cell&);
 // The heads of those rows, contiguous.
-std::vector<std::byte> gather(const Heads&, const std::vector<Row>&, const Elsewhere&);
+std::vector<std::byte> gather(const Heads&, const std::vector<Row>&, const VerifySteps&);
 Table table_of(const std::vector<Row>&, const Table&);
 // Counts elements of `after` that are not the result of the cell for `before`; both are gathered heads.
 std::int64_t count_rotated(const Cell&, std::int64_t heads, const Table&, const std::vector<std::byte>& before,
