@@ -39,7 +39,7 @@ struct Options {
   std::optional<int> threads;
 };
 
-// Either architecture as this command needs it.
+// The common interface of both architectures.
 struct Runner {
   std::function<Tensor(const Tensor& ids, const Tensor& padding)> hidden;
   std::function<Tensor(const Tensor& hidden)> logits;  // empty: no head
@@ -64,7 +64,7 @@ Runner runner_of(const Loaded& loaded) {
   return runner;
 }
 
-// The ids are read before the weights: a wrong file costs no time.
+// Reads the ids before the weights, so that a wrong file is reported at once.
 std::pair<Runner, Tensor> load_both(const Options& options) {
   if (is_roformer(options.dir)) {
     const Tensor ids = read_ids("forward", options.input, rotary_torch::read_roformer_config(options.dir).vocabulary);
@@ -74,18 +74,16 @@ std::pair<Runner, Tensor> load_both(const Options& options) {
   return {runner_of(rotary_torch::load_decoder(options.dir)), ids};
 }
 
-// Bool [batch, tokens], or undefined where no mask is given.
+// Bool [batch, tokens], or an undefined tensor if no mask is given.
 Tensor read_mask(const std::string& path, const Tensor& ids) {
   if (path.empty()) return {};
-  const auto refuse = [&](Code code, const std::string& rule) {
-    throw Error(code, "[forward] " + path + ": " + rule);
-  };
+  const auto refuse = [&](Code code, const std::string& rule) { throw Error(code, "[forward] " + path + ": " + rule); };
   rotary::Tensor file = read_npy(path);
   if (at::IntArrayRef(file.shape) != ids.sizes()) {
-    refuse(Code::SHAPE, "the mask must have the shape of the ids " + shape_text(ids.sizes().vec()) + " but has " +
-                        shape_text(file.shape));
+    refuse(Code::SHAPE,
+           "the mask must have the shape of the ids " + shape_text(ids.sizes()) + " but has " + shape_text(file.shape));
   }
-  // 0 and 1 are the same bits with a sign, and torch has no arithmetic without.
+  // torch has no arithmetic on unsigned types; 0 and 1 have the same bits in signed ones.
   if (file.type == ElementType::u16) file.type = ElementType::i16;
   if (file.type == ElementType::u32) file.type = ElementType::i32;
   if (file.type == ElementType::u64) file.type = ElementType::i64;
@@ -95,7 +93,7 @@ Tensor read_mask(const std::string& path, const Tensor& ids) {
   if (wrong.any().item<bool>()) {
     const Tensor value = mask.masked_select(wrong)[0];
     refuse(Code::VALUE, "the mask must be 1 for a token and 0 for padding but holds " +
-                        digits(value.to(at::kDouble).item<double>(), 6));
+                            significant(value.to(at::kDouble).item<double>(), 6));
   }
   return tokens;
 }
@@ -109,7 +107,7 @@ rotary::Tensor empty_f32(const char* name, std::vector<std::int64_t> shape) {
   return tensor;
 }
 
-// A slice of the tokens at a time: the logits of a large vocabulary stand in memory once.
+// Computed for a slice of the tokens at a time, so that the logits are in memory only once.
 rotary::Tensor all_logits(const Runner& runner, const Tensor& hidden) {
   constexpr std::int64_t slice = 64;
   const std::int64_t batch = hidden.size(0), tokens = hidden.size(1);

@@ -46,11 +46,11 @@ void check_usage(const Options& options) {
 void stream_text(rotary_torch::Decoder& model, const Options& options) {
   const rotary_torch::Vocabulary characters = read_characters("generate", options.dir, model->config(), "--prompt");
   const at::Tensor prompt = characters.encode(*options.prompt).unsqueeze(0);
-  std::string text = *options.prompt;  // printed with the first character: what is refused prints nothing
+  std::string text = *options.prompt;  // printed with the first character, so that an error prints nothing
   const auto print = [&](const at::Tensor& ids) {
     std::cout << text << characters.decode(ids.item<std::int64_t>()) << std::flush;
     text.clear();
-    return std::cout.good();  // nobody reads any more: run_program says so
+    return std::cout.good();  // false if the output is closed; run_program reports it
   };
   rotary_torch::generate(model, prompt, options.generate, print);
   std::cout << '\n';
@@ -61,7 +61,7 @@ void continue_ids(rotary_torch::Decoder& model, const Options& options) {
   const at::Tensor prompt = read_ids("generate", options.ids, model->config().vocabulary);
   const at::Tensor ids = rotary_torch::generate(model, prompt, options.generate);
   write_ids(options.output, ids);
-  std::cout << "wrote " << printable(options.output) << "  I64 " << shape_text(ids.sizes().vec()) << '\n';
+  std::cout << "wrote " << printable(options.output) << "  I64 " << shape_text(ids.sizes()) << '\n';
 }
 
 void run(const Options& options) {

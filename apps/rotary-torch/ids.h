@@ -12,7 +12,7 @@ namespace rotary::cli {
 // FORMAT, DTYPE, SHAPE, VALUE; operation is the word in brackets.
 at::Tensor read_ids(const char* operation, const std::filesystem::path& path, std::int64_t vocabulary);
 
-// int64, whole or not at all. Throws FILE.
+// As int64; writes the whole file or nothing. Throws FILE.
 void write_ids(const std::filesystem::path& path, const at::Tensor& ids);
 
 }  // namespace rotary::cli

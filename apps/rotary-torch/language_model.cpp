@@ -15,7 +15,7 @@ rotary_torch::Decoder load_language_model(const char* operation, const std::file
   for (const std::string& warning : loaded.warnings) std::cerr << "warning: " << printable(warning) << '\n';
   if (!loaded.has_head) {
     throw Error(Code::TENSOR, "[" + std::string(operation) + "] " + dir.string() +
-                              ": a language model must have a head but this checkpoint has only the trunk");
+                                  ": a language model must have a head but this checkpoint has only the trunk");
   }
   return loaded.model;
 }
@@ -24,15 +24,16 @@ rotary_torch::Vocabulary read_characters(const char* operation, const std::files
                                          const rotary_torch::DecoderConfig& config, const std::string& option) {
   const std::string where = "[" + std::string(operation) + "] " + dir.string() + ": ";
   const std::filesystem::path file = dir / "vocab.json";
-  // Other families have files of that name too: their tokens are no characters.
+  // Other families also have a vocab.json, but their tokens are not characters.
   if (config.model_type != "rotary_decoder" || !std::filesystem::exists(file)) {
-    throw Error(Code::FILE, where + option + " needs the characters of a model trained here (vocab.json) but this is a " +
-                            config.model_type + " model without them: give ids with --ids");
+    throw Error(Code::FILE, where + option +
+                                " needs the characters of a model trained here (vocab.json) but this is a " +
+                                config.model_type + " model without them: give ids with --ids");
   }
   rotary_torch::Vocabulary characters = rotary_torch::Vocabulary::read(file);
   if (characters.size() != config.vocabulary) {
     throw Error(Code::CONFIG_VALUE, where + "vocab.json must have the model's " + std::to_string(config.vocabulary) +
-                                    " characters but has " + std::to_string(characters.size()));
+                                        " characters but has " + std::to_string(characters.size()));
   }
   return characters;
 }

@@ -1,4 +1,4 @@
-// A folder as the commands that need a language model read it.
+// Reads a folder for the commands that need a language model.
 #pragma once
 
 #include <filesystem>
@@ -14,15 +14,16 @@ class App;
 
 namespace rotary::cli {
 
-// The decoder in a folder, its warnings on stderr. Throws as load_decoder, and TENSOR where it has no head.
+// Loads the decoder in a folder and prints its warnings to stderr. Throws as load_decoder, and TENSOR if it has no
+// head.
 rotary_torch::Decoder load_language_model(const char* operation, const std::filesystem::path& dir);
 
-// The characters of a run of `rotary train` (vocab.json). option: what of the command line needs them. Throws FILE for
-// a folder that has none, as those of Hugging Face, CONFIG_VALUE where they are not as many as the model's ids.
+// The characters of a run of `rotary train` (vocab.json). option: the option that needs them, for the message. Throws
+// FILE for a folder without them, such as one of Hugging Face, CONFIG_VALUE if their number is not the model's.
 rotary_torch::Vocabulary read_characters(const char* operation, const std::filesystem::path& dir,
                                          const rotary_torch::DecoderConfig&, const std::string& option);
 
-// --threads; torch's own number where it is not given.
+// --threads; by default the number that torch chooses.
 void add_threads_option(CLI::App& command, std::optional<int>& threads);
 void use_threads(const std::optional<int>& threads);
 

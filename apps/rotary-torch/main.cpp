@@ -1,4 +1,4 @@
-// rotary-torch: the commands of rotary that need libtorch. `rotary train` and the others become this program.
+// rotary-torch: the commands of rotary that need libtorch. `rotary train` and the others execute this program.
 #include <malloc.h>
 
 #include <CLI/CLI.hpp>
@@ -12,8 +12,8 @@
 
 namespace {
 
-// Tensors of one step are freed and asked for again in the next: memory goes back to the system only at the end. With
-// glibc's defaults every tensor above 32 MiB, and the top of the heap after each step, is mapped and zeroed anew.
+// Each step frees its tensors and the next one allocates them again, so freed memory is kept. With glibc's defaults
+// every tensor above 32 MiB, and the top of the heap after each step, would be returned, mapped and zeroed again.
 void keep_memory() {
 #ifdef __GLIBC__
   mallopt(M_MMAP_THRESHOLD, 1 << 30);

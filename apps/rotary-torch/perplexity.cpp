@@ -6,7 +6,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <filesystem>
 #include <iostream>
 #include <memory>
@@ -15,6 +14,7 @@
 #include <variant>
 #include <vector>
 
+#include "apps/shared/columns.h"
 #include "apps/shared/plot/plot.h"
 #include "apps/shared/tensors.h"
 #include "apps/shared/text.h"
@@ -67,7 +67,7 @@ void settle(Options& options) {
     options.lines_file = (std::filesystem::path(options.dir) / "perplexity.jsonl").string();
 }
 
-// Those asked for; by default none and the four published ones, where the model has a rope that can be scaled.
+// The scalings of --scaling; by default "none", and four published ones if the rope of the model can be scaled.
 std::vector<std::string> scalings_of(const Options& options, const DecoderConfig& config) {
   std::vector<std::string> words = options.scalings;
   const bool scalable = config.position == PositionEncoding::rope && config.rope &&
@@ -78,7 +78,8 @@ std::vector<std::string> scalings_of(const Options& options, const DecoderConfig
   }
   for (auto word = words.begin(); word != words.end(); ++word) {
     if (std::find(words.begin(), word, *word) != word) throw UsageError("--scaling names " + *word + " twice");
-    if (*word != "none") rotary_torch::extended_rope(config, *word, 2);  // refused now, not after the first lengths
+    if (*word != "none")
+      rotary_torch::extended_rope(config, *word, 2);  // throws now rather than after the first lengths
   }
   return words;
 }
@@ -129,21 +130,17 @@ std::string json_lines(const std::vector<Row>& rows) {
   return text;
 }
 
-std::string fixed(double value, int decimals) {
-  std::vector<char> buffer(400);
-  const int length = std::snprintf(buffer.data(), buffer.size(), "%.*f", decimals, value);
-  return {buffer.data(), static_cast<std::size_t>(length)};
-}
-
 std::string table(const std::vector<Row>& rows) {
-  std::string text = "  length  scaling    factor    loss  perplexity  last quarter\n";
-  std::int64_t length = 0;
+  std::vector<Cells> lines = {{"length", "scaling", "factor", "loss", "perplexity", "last quarter"}};
   for (const Row& row : rows) {
-    if (length != 0 && row.length != length) text += '\n';
-    length = row.length;
-    text += lead(std::to_string(length), 8) + "  " + pad(row.scaling, 8) + lead(digits(row.factor, 4), 9) +
-            lead(fixed(row.loss.loss, 4), 8) + lead(fixed(std::exp(row.loss.loss), 3), 12) +
-            lead(fixed(row.loss.last_quarter, 4), 14) + '\n';
+    lines.push_back({std::to_string(row.length), row.scaling, significant(row.factor, 4), fixed(row.loss.loss, 4),
+                     fixed(std::exp(row.loss.loss), 3), fixed(row.loss.last_quarter, 4)});
+  }
+  const Columns columns = Columns({{true, 8}, {false, 8}, {true, 7}, {true, 6}, {true, 10}, {true, 12}}).fit(lines);
+  std::string text;
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    if (i > 1 && lines[i][0] != lines[i - 1][0]) text += '\n';
+    text += columns.line(lines[i]) + '\n';
   }
   return text;
 }

@@ -19,7 +19,8 @@ using Notes = std::map<std::string, std::string>;
 
 std::string note(const Notes& notes, const std::string& name) {
   const auto found = notes.find(name);
-  if (found == notes.end()) throw Error(Code::FORMAT, "[resume] the checkpoint must hold note." + name + " but does not");
+  if (found == notes.end())
+    throw Error(Code::FORMAT, "[resume] the checkpoint must hold note." + name + " but does not");
   return found->second;
 }
 
@@ -28,7 +29,7 @@ void check_same(const std::string& option, const std::string& then, const std::s
     throw Error(Code::RESUME, "[resume] " + option + " must be " + then + ", as the run began, but got " + now);
 }
 
-// The fraction of a head that rotates; "none" where nothing does.
+// The fraction of a head that rotates, or "none" without a rope.
 std::string fraction_of(const Preset& preset) {
   if (!preset.model.rope) return "none";
   const Rope& rope = preset.model.rope->rope;
@@ -51,7 +52,7 @@ Preset fresh_preset(const TrainRequest& request) {
   return preset;
 }
 
-// That of the checkpoint; what the request says must agree. The steps are the trainer's to judge.
+// The preset of the checkpoint, which the request must not contradict. The trainer checks the steps.
 Preset resumed_preset(const TrainRequest& request, const Notes& notes, const std::filesystem::path& checkpoint) {
   const std::string name = note(notes, "preset"), position = note(notes, "position"),
                     fraction = note(notes, "rope_fraction");
@@ -66,7 +67,7 @@ Preset resumed_preset(const TrainRequest& request, const Notes& notes, const std
   return preset;
 }
 
-// The text's path as the run should remember it; empty: bundled.
+// The path of the text to store in the checkpoint; empty for the bundled text.
 std::string text_path(const TrainRequest& request, const Notes& notes, const std::string& preset) {
   if (request.text) return std::filesystem::absolute(*request.text).lexically_normal().string();
   if (request.resume) return note(notes, "text");

@@ -1,4 +1,4 @@
-// What a run of `rotary train` is: the command line's words, with those of the run it goes on with.
+// The plan of a run of `rotary train`: the command line, combined with the checkpoint of a resumed run.
 #pragma once
 
 #include <cstdint>
@@ -23,15 +23,15 @@ struct TrainRequest {
 };
 
 struct Plan {
-  rotary_torch::Preset preset;  // with the steps and the seed of this run
+  rotary_torch::Preset preset;  // with the number of steps and the seed of this run
   std::string text;
-  std::map<std::string, std::string> notes;  // what the checkpoint remembers of the command line
+  std::map<std::string, std::string> notes;  // what the checkpoint stores of the command line
 };
 
-// A number that a checkpoint remembers. Throws FORMAT where it is none.
+// A number from the notes of a checkpoint. Throws FORMAT if it is not a number.
 double number_note(const std::map<std::string, std::string>& notes, const std::string& name);
 
-// Throws FILE, TEXT, NETWORK, VALUE; RESUME where the request contradicts the run in folder.
+// Throws FILE, TEXT, NETWORK, VALUE; RESUME if the request contradicts the run in the folder.
 Plan plan_of(const TrainRequest& request, const RunFolder& folder);
 
 }  // namespace rotary::cli

@@ -3,10 +3,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <charconv>
 #include <cmath>
 #include <iostream>
+
+#include "apps/shared/text.h"
 
 namespace rotary::cli {
 
@@ -19,20 +19,6 @@ constexpr auto line_after = std::chrono::seconds(30);
 double seconds_since(Clock::time_point moment) { return std::chrono::duration<double>(Clock::now() - moment).count(); }
 
 }  // namespace
-
-std::string fixed(double value, int decimals) {
-  std::array<char, 64> buffer{};
-  const auto [end, status] =
-      std::to_chars(buffer.data(), buffer.data() + buffer.size(), value, std::chars_format::fixed, decimals);
-  return status == std::errc() ? std::string(buffer.data(), end) : std::string("?");
-}
-
-std::string thousands(std::int64_t value) {
-  std::string text = std::to_string(value);
-  for (auto place = static_cast<std::int64_t>(text.size()) - 3; place > (value < 0 ? 1 : 0); place -= 3)
-    text.insert(static_cast<std::size_t>(place), ",");
-  return text;
-}
 
 std::string duration(double seconds) {
   const auto whole = static_cast<std::int64_t>(std::llround(std::max(0.0, seconds)));
@@ -59,7 +45,7 @@ Progress::~Progress() {
 
 void Progress::step(std::int64_t done, double train_loss, double seconds) {
   done_ = done;
-  // Running means: of a batch alone the loss is too restless to read.
+  // Running means, because the loss of a single batch varies too much to read.
   train_loss_ = steps_taken_ == 0 ? train_loss : 0.9 * train_loss_ + 0.1 * train_loss;
   recent_ = steps_taken_ == 0 ? seconds : 0.95 * recent_ + 0.05 * seconds;
   step_seconds_ += seconds;
@@ -88,8 +74,8 @@ std::string Progress::state() const {
   const double left = recent_ * static_cast<double>(steps_ - done_) +
                       evaluation_seconds_ * static_cast<double>(std::max<std::int64_t>(evaluations_, 0));
   const double speed = recent_ > 0 ? static_cast<double>(tokens_per_step_) / recent_ : 0;
-  return "loss " + fixed(train_loss_, 3) + "  " + thousands(std::llround(speed)) + " tokens/s  " + duration(left) +
-         " left";
+  return "loss " + fixed(train_loss_, 3) + "  " + with_separators(std::llround(speed)) + " tokens/s  " +
+         duration(left) + " left";
 }
 
 std::string Progress::bar(std::size_t width) const {

@@ -4,9 +4,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <string_view>
 #include <system_error>
@@ -15,6 +13,7 @@
 #include "files/text/json.h"
 #include "rotary/error.h"
 #include "rotary_torch/training/text.h"
+#include "values/number_text.h"
 
 namespace rotary::cli {
 
@@ -22,18 +21,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Shortest digits that read back as the same value.
-template <typename Real>
-std::string shortest(Real value) {
-  std::array<char, 64> buffer{};
-  return {buffer.data(), std::to_chars(buffer.data(), buffer.data() + buffer.size(), value).ptr};
-}
-
 std::string line_of(std::int64_t step, const char* key, const std::string& loss) {
   return "{\"step\": " + std::to_string(step) + ", \"" + key + "\": " + loss + "}\n";
 }
 
-// The lines of a log up to a step. A last line without its end, cut off by a crash, is left out.
+// The lines of a log up to a step. An incomplete last line, cut off by a crash, is dropped.
 std::string lines_up_to(const fs::path& path, std::int64_t last_step) {
   std::error_code error;
   if (!fs::exists(path, error)) return {};
@@ -47,7 +39,7 @@ std::string lines_up_to(const fs::path& path, std::int64_t last_step) {
       if (json.at("step").get<std::int64_t>() <= last_step) kept.append(line).append("\n");
     } catch (const std::exception&) {
       throw Error(Code::FORMAT, "[train] " + path.string() + " line " + std::to_string(number) +
-                                ": must be {\"step\": N, ...} but got " + files::in_quotes(line));
+                                    ": must be {\"step\": N, ...} but got " + files::in_quotes(line));
     }
   }
   return kept;
@@ -61,7 +53,7 @@ void RunFolder::check_new() const {
                            "vocab.json", "loss.jsonl", "loss.svg"}) {
     if (fs::exists(fs::symlink_status(folder / name, error))) {
       throw Error(Code::FILE, "[train] " + folder.string() + ": must be a new or empty folder but holds " + name +
-                              ": go on with that run by --resume, or name another --output");
+                                  ": go on with that run by --resume, or name another --output");
     }
   }
 }
@@ -69,8 +61,9 @@ void RunFolder::check_new() const {
 void RunFolder::check_begun() const {
   std::error_code error;
   if (!fs::exists(checkpoint(), error)) {
-    throw Error(Code::FILE, "[train] " + folder.string() +
-                            ": --resume needs the checkpoint.safetensors of a run but there is none: begin without it");
+    throw Error(Code::FILE,
+                "[train] " + folder.string() +
+                    ": --resume needs the checkpoint.safetensors of a run but there is none: begin without it");
   }
 }
 
@@ -80,7 +73,7 @@ FolderLock::FolderLock(const RunFolder& run) {
   fs::create_directories(run.folder, error);
   if (error) throw Error(Code::FILE, where + "the folder cannot be made: " + error.message());
   descriptor_ = ::open(run.folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  // A file system without locks has to do without.
+  // On a file system without locks there is no protection.
   if (::flock(descriptor_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;
   ::close(descriptor_);
   throw Error(Code::FILE, where + "another process is training into it: wait for it, or name another --output");
@@ -102,17 +95,17 @@ LossWriter::~LossWriter() {
   if (descriptor_ < 0) return;
   try {
     flush();
-  } catch (const Error&) {  // an error is under way already; the checkpoint decides where a resumed run begins
+  } catch (const Error&) {  // must not throw; a resumed run begins at the checkpoint in any case
   }
   ::close(descriptor_);
 }
 
 void LossWriter::train(std::int64_t step, double loss) {
-  waiting_ += line_of(step, "train_loss", shortest(static_cast<float>(loss)));
+  waiting_ += line_of(step, "train_loss", detail::shortest(static_cast<float>(loss)));
 }
 
 void LossWriter::validation(std::int64_t step, double loss) {
-  waiting_ += line_of(step, "validation_loss", shortest(loss));
+  waiting_ += line_of(step, "validation_loss", detail::shortest(loss));
 }
 
 void LossWriter::flush() {

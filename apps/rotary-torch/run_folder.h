@@ -15,13 +15,13 @@ struct RunFolder {
   std::filesystem::path losses() const { return folder / "loss.jsonl"; }
   std::filesystem::path plot() const { return folder / "loss.svg"; }
 
-  // Throws FILE where a model is in it already.
+  // Throws FILE if the folder already holds a model.
   void check_new() const;
-  // Throws FILE where there is no checkpoint to go on from.
+  // Throws FILE if there is no checkpoint to resume from.
   void check_begun() const;
 };
 
-// Keeps a run's folder, which it makes, from another process that would train into it. Throws FILE.
+// Creates the folder of a run and locks it against other training processes. Throws FILE.
 class FolderLock {
  public:
   explicit FolderLock(const RunFolder& run);
@@ -33,12 +33,12 @@ class FolderLock {
   int descriptor_ = -1;
 };
 
-// loss.jsonl, written at every evaluation and at the end: {"step": N, "train_loss": X} of every step, {"step": N, "validation_loss": X} of
-// every evaluation. Throws FILE. The first flush opens the file: until then lines wait in memory, as those of the ranks
-// that do not write, until one of them takes the place of a lost rank 0.
+// loss.jsonl: {"step": N, "train_loss": X} for every step, {"step": N, "validation_loss": X} for every evaluation,
+// written at every evaluation and at the end. The first flush opens the file; until then the lines are kept in memory,
+// on ranks that do not write for as long as rank 0 lives. Throws FILE.
 class LossWriter {
  public:
-  // Keeps the lines of the file up to this step, whole lines only.
+  // Keeps the complete lines of an existing file up to this step.
   LossWriter(std::filesystem::path path, std::int64_t last_step);
   ~LossWriter();
   LossWriter(const LossWriter&) = delete;
@@ -46,8 +46,8 @@ class LossWriter {
 
   void train(std::int64_t step, double loss);  // an f32 value
   void validation(std::int64_t step, double loss);
-  void flush();  // to the file
-  void sync();   // and to the disk
+  void flush();  // writes the lines to the file
+  void sync();   // and the file to the disk
 
  private:
   void open();

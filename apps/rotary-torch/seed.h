@@ -1,4 +1,4 @@
-// What --seed takes.
+// The check of --seed.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -9,7 +9,7 @@
 
 namespace rotary::cli {
 
-// CLI11 itself wraps -1 round and takes 2^64 for the largest.
+// CLI11 itself would wrap -1 around and clamp 2^64.
 inline CLI::Validator seed_word() {
   const auto refusal = [](const std::string& word) -> std::string {
     std::uint64_t seed = 0;

@@ -1,8 +1,9 @@
-// rotary summary: what a model is made of, layer by layer, as torchinfo prints it. No weights are read or made.
+// rotary summary: the layers of a model in the format of torchinfo. No weights are read or allocated.
 #include "rotary_torch/models/summary.h"
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <iostream>
@@ -12,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "apps/shared/columns.h"
 #include "apps/shared/text.h"
 #include "apps/shared/usage_error.h"
 #include "commands.h"
@@ -76,7 +78,7 @@ Subject of_preset(const Options& options) {
     std::string names;
     for (const std::string& one : known) names += one + ", ";
     throw Error(Code::PRESET, "[summary] a preset must be one of " + names + notebook + " or " + roformer_base +
-                              " but got " + files::in_quotes(name));
+                                  " but got " + files::in_quotes(name));
   }
   rotary_torch::DecoderConfig model = rotary_torch::preset(name).model;
   constexpr std::int64_t tiny_shakespeare = 65;  // characters
@@ -84,7 +86,7 @@ Subject of_preset(const Options& options) {
   return decoder(name, options, model);
 }
 
-// Whether config.json speaks of a language model; a base model and a classifier have no such head.
+// Whether config.json names a language model; base models and classifiers have no language-model head.
 bool names_language_model(const files::Json& config) {
   const auto found = config.find("architectures");
   if (found == config.end() || !found->is_array() || found->empty()) return true;
@@ -109,20 +111,6 @@ Subject of_folder(const Options& options) {
 
 // ---- printing ----
 
-// 77509632 as 77,509,632
-std::string grouped(std::int64_t value) {
-  std::string text = std::to_string(value);
-  for (std::size_t i = text.size(); i > 3; i -= 3) text.insert(i - 3, ",");
-  return text;
-}
-
-// text, then spaces; the lines of the tree are one column each.
-std::string column(const std::string& text, std::size_t width) {
-  const auto is_start = [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; };
-  const auto columns = static_cast<std::size_t>(std::count_if(text.begin(), text.end(), is_start));
-  return columns < width ? text + std::string(width - columns, ' ') : text + "  ";
-}
-
 // "│    │    └─LayerNorm (norm): 3-5": the fifth module of depth 3.
 std::string tree(const SummaryRow& row, int index) {
   if (row.depth == 0) return row.type;
@@ -132,18 +120,19 @@ std::string tree(const SummaryRow& row, int index) {
   return line + row.type + " (" + row.name + "): " + std::to_string(row.depth) + "-" + std::to_string(index);
 }
 
-// A row with rows of its own says what they do not.
+// A row with rows below it shows only the parameters that those do not.
 std::string parameters_text(const SummaryRow& row, bool has_rows_below) {
   const std::int64_t count = has_rows_below ? row.own_parameters : row.parameters;
   if (count == 0) return "--";
-  return row.trainable ? grouped(count) : "(" + grouped(count) + ")";
+  return row.trainable ? with_separators(count) : "(" + with_separators(count) + ")";
 }
 
 void print_table(const Subject& made, const Options& options) {
-  constexpr std::size_t name_width = 58, shape_width = 26, width = name_width + shape_width + 16;
+  constexpr std::size_t name_width = 56, shape_width = 24, width = name_width + shape_width + 20;
   const std::string rule(width, '=');
+  const Columns columns({{.width = name_width}, {.width = shape_width}, {}});
   std::cout << rule << '\n'
-            << column("Layer (type (name):depth-idx)", name_width) << column("Output Shape", shape_width) << "Param #\n"
+            << columns.line({"Layer (type (name):depth-idx)", "Output Shape", "Param #"}) << '\n'
             << rule << '\n';
   const std::vector<SummaryRow>& rows = made.summary.rows;
   std::vector<int> index(rows.size() + 1);
@@ -151,16 +140,17 @@ void print_table(const Subject& made, const Options& options) {
     const SummaryRow& row = rows[i];
     if (row.depth > options.depth) continue;
     const bool has_rows_below = i + 1 < rows.size() && rows[i + 1].depth > row.depth && row.depth < options.depth;
-    std::cout << column(tree(row, ++index[static_cast<std::size_t>(row.depth)]), name_width)
-              << column(row.output_shape.empty() ? "--" : shape_text(row.output_shape), shape_width)
-              << parameters_text(row, has_rows_below) << '\n';
+    std::cout << columns.line({tree(row, ++index[static_cast<std::size_t>(row.depth)]),
+                               row.output_shape.empty() ? "--" : shape_text(row.output_shape),
+                               parameters_text(row, has_rows_below)})
+              << '\n';
   }
   const Summary& summary = made.summary;
-  std::cout << rule << "\nTotal params: " << grouped(summary.parameters)
-            << "\nTrainable params: " << grouped(summary.trainable)
-            << "\nNon-trainable params: " << grouped(summary.parameters - summary.trainable) << '\n'
-            << rule << "\nInput: ids " << shape_text({options.batch, made.tokens})
-            << "\nParams size (f32, MB): " << digits(static_cast<double>(summary.bytes_f32()) / 1e6, 6) << '\n'
+  std::cout << rule << "\nTotal params: " << with_separators(summary.parameters)
+            << "\nTrainable params: " << with_separators(summary.trainable)
+            << "\nNon-trainable params: " << with_separators(summary.parameters - summary.trainable) << '\n'
+            << rule << "\nInput: ids " << shape_text(std::array{options.batch, made.tokens})
+            << "\nParams size (f32, MB): " << significant(static_cast<double>(summary.bytes_f32()) / 1e6, 6) << '\n'
             << rule << '\n';
 }
 

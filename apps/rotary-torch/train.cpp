@@ -1,4 +1,4 @@
-// rotary train: a small decoder learns a text.
+// rotary train: trains a small decoder on a text.
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <unistd.h>
@@ -33,7 +33,7 @@ void check_usage(const TrainRequest& request) {
     throw UsageError("--rope-fraction is for --position rope but got --position " + *request.position);
 }
 
-// The processes of one machine share its cores.
+// Without --threads the processes of one machine share its cores.
 void use_threads(const TrainRequest& request, const ProcessGroup& group) {
   if (request.threads) {
     at::set_num_threads(*request.threads);
@@ -51,7 +51,7 @@ CLI::Validator above_zero() {
   return {refusal, ""};
 }
 
-// The same weights for the same seed, wherever they are trained.
+// Initial weights on the CPU: the same seed gives the same weights on every device.
 rotary_torch::Decoder fresh_model(const rotary_torch::Preset& preset) {
   at::manual_seed(preset.training.seed);
   rotary_torch::Decoder model(preset.model);
@@ -61,13 +61,13 @@ rotary_torch::Decoder fresh_model(const rotary_torch::Preset& preset) {
 
 void print_summary(const TrainingRun& run, const Plan& plan, const RunFolder& folder, std::int64_t parameters) {
   const Progress& progress = run.progress();
-  std::cout << plan.preset.name << ", position " << plan.notes.at("position") << ", " << thousands(parameters)
+  std::cout << plan.preset.name << ", position " << plan.notes.at("position") << ", " << with_separators(parameters)
             << " parameters\n"
             << "validation loss " << fixed(run.validation_loss(), 4) << " after " << run.steps() << " steps\n";
   if (progress.seconds_per_step() > 0) {
     const auto tokens = static_cast<double>(plan.preset.training.batch * plan.preset.training.block);
     std::cout << fixed(1000 * progress.seconds_per_step(), 1) << " ms per step, "
-              << thousands(static_cast<std::int64_t>(tokens / progress.seconds_per_step())) << " tokens/s, "
+              << with_separators(static_cast<std::int64_t>(tokens / progress.seconds_per_step())) << " tokens/s, "
               << duration(progress.seconds()) << " in all\n";
   } else {
     std::cout << "nothing was left to do\n";
@@ -100,7 +100,7 @@ void run_train(const TrainRequest& request) {
   const std::int64_t parameters = rotary_torch::parameter_count(*trainer.model());
   TrainingRun run(plan, folder, request.resume, trainer, group);
   if (group.rank() == 0) corpus.vocabulary.write(folder.vocabulary());
-  group.barrier();  // where rank 0 refuses the folder, no other rank may save into it
+  group.barrier();  // no rank may save into the folder before rank 0 has accepted it
   run.run();
   if (group.rank() == 0) print_summary(run, plan, folder, parameters);
 }

@@ -41,10 +41,10 @@ Progress progress_of(const TrainingOptions& options, std::int64_t done, bool sil
 void check_finite(const char* what, double value, std::int64_t step) {
   if (std::isfinite(value)) return;
   throw Error(Code::NUMBER, std::string("[train] the ") + what + " must stay finite but step " + std::to_string(step) +
-                            " gave " + files::spelled(value) + "; the last checkpoint stays as it is");
+                                " gave " + files::spelled(value) + "; the last checkpoint stays as it is");
 }
 
-// The trainer with the checkpoint's state: before anything that counts its steps.
+// Loads the checkpoint, which must happen before the members that use the number of steps are constructed.
 Trainer& resumed(Trainer& trainer, const RunFolder& folder, bool resume) {
   if (resume) trainer.load(folder.checkpoint());
   return trainer;
@@ -82,10 +82,10 @@ TrainingRun::TrainingRun(Plan plan, RunFolder folder, bool resume, Trainer& trai
   }
   if (trainer_.steps() > plan_.preset.training.steps) {
     throw Error(Code::RESUME, "[resume] --steps must be " + std::to_string(trainer_.steps()) +
-                              " or more, which are done, but got " + std::to_string(plan_.preset.training.steps));
+                                  " or more, which are done, but got " + std::to_string(plan_.preset.training.steps));
   }
   if (!first_rank()) return;
-  // The checkpoint comes first: a folder with any file of a run can always be resumed.
+  // The checkpoint is written first, so that a folder with any file of a run can be resumed.
   if (!resume) trainer_.save(folder_.checkpoint(), plan_.notes);
   losses_.flush();
 }
@@ -97,18 +97,19 @@ bool TrainingRun::evaluation_due() const {
 }
 
 void TrainingRun::run() {
-  // Of a run that has ended, a crash may have left only the checkpoint: the other files are made from it again.
+  // A crash at the end of a run may have left only the checkpoint: write the other files again.
   if (first_rank() && steps() >= plan_.preset.training.steps && !evaluation_due()) write_checkpoint();
   try {
     steps_to_the_end();
   } catch (const Error& error) {
     if (error.code() != Code::PEER) throw;
-    // Whoever is left saves: the weights are those of the last whole step.
+    // A remaining rank saves; its weights are those of the last complete step.
     const bool writes = group_.rank() == group_.writer();
     if (writes) write_checkpoint();
     if (StopSignals::received() != 0 && first_rank()) stop();
-    throw Error(Code::PEER, std::string(error.what()) + (writes ? "; step " + std::to_string(steps()) + " is saved" : "") +
-                            ", go on by --resume");
+    throw Error(Code::PEER, std::string(error.what()) +
+                                (writes ? "; step " + std::to_string(steps()) + " is saved" : "") +
+                                ", go on by --resume");
   }
 }
 
@@ -127,7 +128,7 @@ void TrainingRun::steps_to_the_end() {
 void TrainingRun::one_step() {
   const rotary_torch::StepReport report = trainer_.step();
   check_finite("loss", report.train_loss, report.step);
-  check_finite("gradient's norm", report.gradient_norm, report.step);  // else the next checkpoint would hold NaN
+  check_finite("gradient's norm", report.gradient_norm, report.step);  // otherwise the next checkpoint would hold NaN
   losses_.train(report.step, report.train_loss);
   progress_.step(report.step, report.train_loss, report.seconds);
 }
@@ -148,7 +149,7 @@ bool TrainingRun::evaluate() {
   return true;
 }
 
-// The losses first, so that they reach at least as far as the weights.
+// The losses are written first, so that the log is never behind the weights.
 void TrainingRun::write_checkpoint() {
   losses_.sync();
   trainer_.save(folder_.checkpoint(), plan_.notes);

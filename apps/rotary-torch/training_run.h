@@ -10,7 +10,7 @@
 
 namespace rotary::cli {
 
-// SIGINT and SIGTERM ask for a stop for as long as it lives; the second one kills as ever.
+// During its lifetime the first SIGINT or SIGTERM requests a stop; the second one terminates as usual.
 class StopSignals {
  public:
   StopSignals();
@@ -22,11 +22,12 @@ class StopSignals {
 
 class TrainingRun {
  public:
-  // Loads the checkpoint where resume says so. Rank 0 alone writes and prints.
+  // Loads the checkpoint if resume is set. Only rank 0 writes and prints.
   TrainingRun(Plan plan, RunFolder folder, bool resume, rotary_torch::Trainer& trainer,
               const rotary_torch::ProcessGroup& group);
 
-  // To the last step. Throws Stopped after a signal, once the checkpoint is safe; PEER likewise where a rank is lost.
+  // Runs to the last step. Throws Stopped after a signal and PEER after the loss of a rank, once the checkpoint is
+  // written.
   void run();
 
   std::int64_t steps() const { return trainer_.steps(); }
@@ -38,7 +39,7 @@ class TrainingRun {
   bool evaluation_due() const;
   void steps_to_the_end();
   void one_step();
-  bool evaluate();  // false: a signal came
+  bool evaluate();  // false if a signal interrupted it
   void write_checkpoint();
   void write_plot() const;
   [[noreturn]] void stop();

@@ -78,7 +78,7 @@ std::vector<Tensor*> choose_tensors(TensorFile& file, const Options& options) {
   return chosen;
 }
 
-// The block of x that turns begins at first; a tensor that is the bare block begins at 0.
+// The rotated block of x: from element `first` on, or all of a tensor that holds only the block.
 Heads rotated_block(const Heads& x, const Tensor& tensor, const TableSource& tables) {
   const int head_dim = x.layout.head_dim;
   const bool bare = tables.first() > 0 && head_dim == tables.rotary_dim();

@@ -1,4 +1,4 @@
-// rotary bench: verifies, then times, beside the ceiling of the same bytes in the same memory.
+// rotary bench: verifies each cell, then times it together with a ceiling: moving the same bytes in the same memory.
 #include <algorithm>
 #include <filesystem>
 #include <iostream>
@@ -43,7 +43,7 @@ struct Options {
   std::string growth;
 };
 
-// What a flag's word means; nothing where the flag is not given.
+// The parsed value of a flag; nullopt if the flag was not given.
 template <typename Value>
 std::optional<Value> parsed(const std::string& word, Value (*parse)(std::string_view)) {
   if (word.empty()) return {};
@@ -52,7 +52,7 @@ std::optional<Value> parsed(const std::string& word, Value (*parse)(std::string_
 
 unsigned all_cores() { return std::max(1U, std::thread::hardware_concurrency()); }
 
-// What one device has and the other has not.
+// Refuses options that the chosen device does not have. Throws UsageError.
 void check_device(const Options& options, const bench::Choice& choice) {
   const bool appending = choice.op && bench::appends(*choice.op);
   if (options.device == "cpu") {
@@ -74,7 +74,7 @@ void check_device(const Options& options, const bench::Choice& choice) {
   if (options.no_table && choice.op == Op::table) throw UsageError("--op table makes a table: no --no-table");
 }
 
-// What the flags say.
+// The flags as a Choice. Throws UsageError for flags that contradict each other.
 bench::Choice choice_of(const Options& options) {
   bench::Choice choice = options.choice;
   choice.op = parsed(options.op, bench::parse_op);
@@ -108,7 +108,7 @@ bench::Choice choice_of(const Options& options) {
   return choice;
 }
 
-// A grid where one is named, filtered or nothing else is asked for; else the one shape that the flags describe.
+// The one shape that the flags describe, if they do and neither --grid nor --filter is given; otherwise a grid.
 std::vector<Cell> cells_of(const Options& options, const bench::Choice& choice) {
   const bool filter = !options.filters.empty();
   const bool growth = !options.growth.empty();
@@ -154,8 +154,8 @@ std::vector<Result> run_cells(Runner& runner, const std::vector<Cell>& cells, bo
 void print_worst(const std::vector<bench::Measured>& measured) {
   const bench::Outlier outlier = bench::worst(measured);
   if (outlier.result == nullptr) return;
-  print("worst, " + digits(outlier.ratio, 3) + " times the ns/element of its neighbours (" + outlier.series + "):\n" +
-        bench::row(*outlier.result));
+  print("worst, " + significant(outlier.ratio, 3) + " times the ns/element of its neighbours (" + outlier.series +
+        "):\n" + bench::row(*outlier.result));
 }
 
 void print_json(const std::vector<bench::Measured>& measured) {

@@ -1,7 +1,5 @@
 // rotary compare: training runs side by side, as a table and a plot.
 #include <algorithm>
-#include <array>
-#include <charconv>
 #include <cmath>
 #include <filesystem>
 #include <iostream>
@@ -9,8 +7,10 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "apps/shared/columns.h"
 #include "apps/shared/command.h"
 #include "apps/shared/displayable.h"
 #include "apps/shared/plot/plot.h"
@@ -32,20 +32,14 @@ struct Options {
   bool json = false;
 };
 
-std::string loss_text(double loss) {
-  std::array<char, 400> buffer{};
-  const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), loss, std::chars_format::fixed, 4);
-  return end.ec == std::errc() && std::abs(loss) < 1e6 ? std::string(buffer.data(), end.ptr) : digits(loss, 5);
-}
+std::string loss_text(double loss) { return std::abs(loss) < 1e6 ? fixed(loss, 4) : significant(loss, 5); }
 
 // ---- for people ----
 
-using Row = std::vector<std::string>;
-
-Row row_of(const Run& run, const Run& best) {
+Cells row_of(const Run& run, const Run& best) {
   const std::optional<double> value = run.value();
-  Row row = {displayable(run.name), displayable(run.position.value_or("-")),
-             run.parameters ? std::to_string(*run.parameters) : "-", std::to_string(run.steps)};
+  Cells row = {displayable(run.name), displayable(run.position.value_or("-")),
+               run.parameters ? std::to_string(*run.parameters) : "-", std::to_string(run.steps)};
   if (run.best) {
     row.insert(row.end(), {loss_text(*run.last), loss_text(run.best->second), std::to_string(run.best->first)});
   } else {
@@ -60,23 +54,15 @@ Row row_of(const Run& run, const Run& best) {
 void print_table(const std::vector<Run>& runs) {
   constexpr std::size_t left_aligned = 2;
   constexpr std::size_t longest_name = 40;
-  std::vector<Row> rows = {{"run", "position", "parameters", "steps", "last loss", "best loss", "at step", "behind"}};
+  std::vector<Cells> rows = {{"run", "position", "parameters", "steps", "last loss", "best loss", "at step", "behind"}};
   for (const Run& run : runs) rows.push_back(row_of(run, runs.front()));
-  for (Row& row : rows) {
+  for (Cells& row : rows) {
     for (std::size_t i = 0; i < left_aligned; ++i) row[i] = shorten(row[i], longest_name);
   }
-  std::vector<std::size_t> widths(rows.front().size());
-  for (const Row& row : rows) {
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], columns(row[i]));
-  }
-  for (const Row& row : rows) {
-    std::string line;
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      line += i == 0 ? "" : "  ";
-      line += i < left_aligned ? pad_columns(row[i], widths[i]) : lead(row[i], widths[i]);
-    }
-    std::cout << line.substr(0, line.find_last_not_of(' ') + 1) << '\n';
-  }
+  std::vector<Column> columns(rows.front().size(), {.right = true});
+  std::fill_n(columns.begin(), left_aligned, Column{});
+  const Columns aligned = Columns(std::move(columns)).fit(rows);
+  for (const Cells& row : rows) std::cout << without_end_spaces(aligned.line(row)) << '\n';
 }
 
 void print_notes(const std::vector<Run>& runs) {

@@ -1,17 +1,19 @@
-// rotary demo: the chain step by step on bundled data, each step checked by something else than itself.
+// rotary demo: the chain step by step on bundled data, each step checked by an independent computation.
 #include <cmath>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
+#include <functional>
 #include <iostream>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "apps/rotary/bench/stopwatch.h"
 #include "apps/shared/command.h"
 #include "apps/shared/text.h"
 #include "commands.h"
 #include "demo_data.h"
+#include "measure/medians.h"
 #include "rotary/config.h"
 #include "rotary/reference.h"
 #include "rotary/targets.h"
@@ -39,8 +41,9 @@ void show_frequencies(const Rope& rope, const Frequencies& turns, const std::vec
   const std::vector<double> unscaled = frequencies(plain).inv_freq;
   for (const std::size_t pair : {std::size_t{0}, std::size_t{28}, std::size_t{32}, std::size_t{63}}) {
     const double w = turns.inv_freq.at(pair);
-    std::cout << "   pair " << lead(std::to_string(pair), 2) << "  inv_freq " << pad(digits(w, 17), 24) << "wavelength "
-              << lead(digits(6.283185307179586 / w, 7), 9) << " tokens, x " << digits(unscaled.at(pair) / w, 4) << '\n';
+    std::cout << "   pair " << lead(std::to_string(pair), 2) << "  inv_freq " << pad(significant(w, 17), 24)
+              << "wavelength " << lead(significant(6.283185307179586 / w, 7), 9) << " tokens, x "
+              << significant(unscaled.at(pair) / w, 4) << '\n';
   }
   std::size_t nearest = 0;
   double worst = 0;
@@ -49,7 +52,7 @@ void show_frequencies(const Rope& rope, const Frequencies& turns, const std::vec
     worst = std::max(worst, std::abs(turns.inv_freq[i] - expected[i]) / ulp);
     nearest += turns.inv_freq[i] == expected[i] ? 1 : 0;
   }
-  require(worst <= 1, "inv_freq must be within 1 ulp of the formula but is off by " + digits(worst, 3));
+  require(worst <= 1, "inv_freq must be within 1 ulp of the formula but is off by " + significant(worst, 3));
   std::cout << "   check: " << nearest << " of " << expected.size()
             << " are the double nearest to the formula's value (mpmath, 60 digits)\n";
 }
@@ -87,17 +90,17 @@ void show_table(const DemoData& data, const Table& table) {
   std::cout << "   positions 0:" << table.tokens() << " -> cos, sin [" << table.tokens() << ", " << table.pairs()
             << "]\n";
   const std::size_t row = 5 * static_cast<std::size_t>(table.pairs());
-  std::cout << "   token 5, pair 0: cos " << digits(table.cos()[row], 9) << "  sin " << digits(table.sin()[row], 9)
-            << '\n';
+  std::cout << "   token 5, pair 0: cos " << significant(table.cos()[row], 9) << "  sin "
+            << significant(table.sin()[row], 9) << '\n';
   const AngleErrors exact = compare_angles(data, data.angles, Angles::exact);
   std::cout << "   check: " << exact.misrounded << " of " << exact.values << " values misrounded at positions";
   for (const ExactAngles& angles : data.angles) std::cout << ' ' << angles.position;
-  std::cout << "\n          largest error " << digits(exact.largest, 2) << '\n';
+  std::cout << "\n          largest error " << significant(exact.largest, 2) << '\n';
   for (const ExactAngles& angles : data.angles) {
     if (angles.position != 131071) continue;
     const AngleErrors single = compare_angles(data, std::span(&angles, 1), Angles::float32);
     std::cout << "          at 131071 the usual float32 formula (--angles float32) is off by up to "
-              << digits(single.largest, 2) << '\n';
+              << significant(single.largest, 2) << '\n';
   }
   require(exact.misrounded == 0, "every cos and sin must be correctly rounded");
 }
@@ -149,10 +152,10 @@ void show_rotation(const DemoData& data, const Table& table) {
   const double b = q[at + pairs];
   const double angle = 5 * data.inv_freq[0];
   rotate(heads(q, layout), table);
-  std::cout << "   q, token 5, head 0, pair 0:  (" << digits(a, 9) << ", " << digits(b, 9) << ") -> ("
-            << digits(q[at], 9) << ", " << digits(q[at + pairs], 9) << ")\n   the same by libm in double:"
-            << "                            (" << digits(a * std::cos(angle) - b * std::sin(angle), 9) << ", "
-            << digits(b * std::cos(angle) + a * std::sin(angle), 9) << ")\n";
+  std::cout << "   q, token 5, head 0, pair 0:  (" << significant(a, 9) << ", " << significant(b, 9) << ") -> ("
+            << significant(q[at], 9) << ", " << significant(q[at + pairs], 9) << ")\n   the same by libm in double:"
+            << "                            (" << significant(a * std::cos(angle) - b * std::sin(angle), 9) << ", "
+            << significant(b * std::cos(angle) + a * std::sin(angle), 9) << ")\n";
   check_targets(data, table);
 }
 
@@ -187,14 +190,20 @@ void show_law(const DemoData& data, const Frequencies& turns) {
       largest = std::max(largest, std::abs(scores[i] - first[i]));
     }
     std::cout << "   shifted by " << lead(std::to_string(shift), 6) << ":  q(" << 12 + shift << ") . k(" << 3 + shift
-              << ") = " << digits(scores[0], 10) << "   q(" << 15 + shift << ") . k(" << 15 + shift
-              << ") = " << digits(scores[1], 10) << '\n';
+              << ") = " << significant(scores[0], 10) << "   q(" << 15 + shift << ") . k(" << 15 + shift
+              << ") = " << significant(scores[1], 10) << '\n';
   }
-  std::cout << "   check: largest change " << digits(largest, 2) << " (f32 arithmetic, not the angles)\n";
-  require(largest < 1e-3, "scores must not depend on where the tokens stand but changed by " + digits(largest, 3));
+  std::cout << "   check: largest change " << significant(largest, 2) << " (f32 arithmetic, not the angles)\n";
+  require(largest < 1e-3, "scores must not depend on where the tokens stand but changed by " + significant(largest, 3));
 }
 
 // ---- 6: time ----
+
+// memcpy that the compiler cannot leave out.
+void copy_bytes(std::vector<std::byte>& to, const std::vector<std::byte>& from) {
+  void* (*volatile copy)(void*, const void*, std::size_t) = std::memcpy;
+  copy(to.data(), from.data(), from.size());
+}
 
 void show_time(const DemoData& data, const Frequencies& turns) {
   step("6", "Time, one thread, target " + std::string(chosen_target()) + ": medians on this machine as it is now");
@@ -211,11 +220,15 @@ void show_time(const DemoData& data, const Frequencies& turns) {
     };
     const auto copy = [&] { copy_bytes(out, in); };
     const int runs = tokens > 1000 ? 31 : 301;
-    const std::vector<double> micros = median_microseconds(runs, {make, turn, copy});
+    const std::function<void()> works[] = {make, turn, copy};
+    for (const auto& work : works) work();
+    std::vector<double> micros = detail::medians_in_turn(3, 0, {runs, runs, runs}, [&](std::size_t i) {
+                                   return 1e6 * detail::seconds_of(works[i]);
+                                 }).seconds;
     std::cout << "   " << lead(std::to_string(tokens), 4) << " tokens x 32 heads x 128, bf16:  rotate "
-              << digits(micros[1], 4) << " us   memcpy of the same bytes " << digits(micros[2], 4) << " us   ratio "
-              << digits(micros[1] / micros[2], 3) << "   (table, once for all layers: " << digits(micros[0], 4)
-              << " us)\n";
+              << significant(micros[1], 4) << " us   memcpy of the same bytes " << significant(micros[2], 4)
+              << " us   ratio " << significant(micros[1] / micros[2], 3)
+              << "   (table, once for all layers: " << significant(micros[0], 4) << " us)\n";
   }
 }
 
@@ -227,7 +240,7 @@ void run(const Options& options) {
   std::cout << "The chain on bundled data in " << folder.string()
             << "\n\n1  Rope: what config.json says\n   model_type " << model.model_type << ": "
             << name(used.rope.pairing) << " pairing, head_dim " << used.rope.head_dim << ", base "
-            << digits(used.rope.base, 10) << ", scaling " << name(used.rope.scaling) << ", layers "
+            << significant(used.rope.base, 10) << ", scaling " << name(used.rope.scaling) << ", layers "
             << ranges(used.layers) << ", heads " << used.heads << " of q and " << used.kv_heads << " of k\n";
   const Frequencies turns = frequencies(used.rope, 0);
   show_frequencies(used.rope, turns, data.inv_freq);

@@ -23,7 +23,8 @@ struct DemoData {
   std::vector<ExactAngles> angles;
 };
 
-// wanted, or else the folder beside the installed program, of the source tree, of the installation. Throws FILE.
+// `wanted` if it is not empty, otherwise the first that exists: ../share/rotary/demo next to the program, the source
+// tree, the installation. Throws FILE.
 std::filesystem::path find_demo_data(const std::string& wanted);
 // Throws FILE, FORMAT, TENSOR, JSON.
 DemoData load_demo_data(const std::filesystem::path& folder);

@@ -1,5 +1,5 @@
-// rotary explain: RoPE from zero, in chapters whose numbers are computed as they print. docs/explain holds the same
-// chapters as Markdown.
+// rotary explain: an introduction to RoPE in chapters whose numbers are computed when they are printed. docs/explain
+// holds the same chapters as Markdown.
 #include <array>
 #include <cstddef>
 #include <iostream>
@@ -11,8 +11,8 @@
 
 #include "apps/rotary/explain/chapters.h"
 #include "apps/rotary/explain/page.h"
+#include "apps/shared/columns.h"
 #include "apps/shared/command.h"
-#include "apps/shared/text.h"
 #include "apps/shared/usage_error.h"
 #include "commands.h"
 
@@ -57,9 +57,10 @@ std::string file_of(std::size_t index) {
 }
 
 std::string contents() {
+  const Columns columns({{.right = true, .width = 2}, {.width = 11}, {}});
   std::string out;
   for (std::size_t i = 0; i < all_chapters.size(); ++i) {
-    out += lead(number_of(i), 2) + "  " + pad(all_chapters[i].id, 13) + all_chapters[i].title + '\n';
+    out += columns.line({number_of(i), all_chapters[i].id, all_chapters[i].title}) + '\n';
   }
   return out;
 }
@@ -70,7 +71,7 @@ std::string markdown_index() {
   page.title("RoPE explained");
   page.say(R"(Rotary position embedding from zero, for a reader who knows vectors and a little algebra. Twelve short
       chapters; read them in order. Every number was computed when the page was made.)");
-  std::vector<Row> rows;
+  std::vector<Cells> rows;
   for (std::size_t i = 0; i < all_chapters.size(); ++i) {
     const Chapter& chapter = all_chapters[i];
     rows.push_back({number_of(i), std::string("[") + chapter.title + "](" + file_of(i) + ")", chapter.summary});

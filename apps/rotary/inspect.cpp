@@ -1,5 +1,4 @@
 // rotary inspect: the ropes of a model pair by pair, or the tensors of a file.
-#include <algorithm>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -7,6 +6,7 @@
 #include <vector>
 
 #include "apps/rotary/inspect/rope.h"
+#include "apps/shared/columns.h"
 #include "apps/shared/command.h"
 #include "apps/shared/text.h"
 #include "apps/shared/usage_error.h"
@@ -71,13 +71,12 @@ void inspect_tensors(const Options& options) {
     std::cout << json_text(all) << '\n';
     return;
   }
-  std::size_t width = 4;
-  for (const TensorInfo& tensor : tensors) width = std::max(width, printable(tensor.name).size());
-  std::cout << pad("name", width) << "  dtype    shape\n";
+  std::vector<Cells> rows = {{"name", "dtype", "shape"}};
   for (const TensorInfo& tensor : tensors) {
-    std::cout << pad(tensor.name.empty() ? "-" : printable(tensor.name), width) << "  " << pad(name(tensor.type), 7)
-              << "  " << shape_text(tensor.shape) << '\n';
+    rows.push_back({tensor.name.empty() ? "-" : printable(tensor.name), name(tensor.type), shape_text(tensor.shape)});
   }
+  const Columns columns = Columns({{}, {.width = 7}, {}}).fit(rows);
+  for (const Cells& row : rows) std::cout << columns.line(row) << '\n';
 }
 
 void run(const Options& options) {

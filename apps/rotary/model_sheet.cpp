@@ -17,15 +17,15 @@ std::string heads_text(const ModelRope& model) {
 }
 
 std::string rotary_dim_text(const ModelRope& model, double partial) {
-  if (model.rope.rotary_dim == 0) return digits(100 * partial, 4) + "%";
+  if (model.rope.rotary_dim == 0) return significant(100 * partial, 4) + "%";
   return std::to_string(model.rope.rotary_dim) + (model.first > 0 ? " from " + std::to_string(model.first) : "");
 }
 
-std::string base_text(const Rope& rope) { return rope.inv_freq.empty() ? digits(rope.base, 10) : "-"; }
+std::string base_text(const Rope& rope) { return rope.inv_freq.empty() ? significant(rope.base, 10) : "-"; }
 
 std::string scaling_text(const Scaling& scaling) {
   const auto* factor = scalings::value_of<double>(scaling, "factor");
-  return name(scaling) + (factor == nullptr ? "" : " " + digits(*factor, 6));
+  return name(scaling) + (factor == nullptr ? "" : " " + significant(*factor, 6));
 }
 
 std::size_t layers_in_all(const std::vector<ModelRope>& ropes) {

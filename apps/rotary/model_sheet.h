@@ -1,4 +1,4 @@
-// The cells of the sheet of models: rotary models and docs/models.md show the same.
+// The cells of the sheet of models, which rotary models and docs/models.md share.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace rotary::cli {
 
-// One rope of a part; "-" where a cell is not known.
+// One rope of a part; an unknown cell is "-".
 struct SheetRow {
   std::string heads;       // "32", "32/8" with fewer heads of k
   std::string head_dim;    //

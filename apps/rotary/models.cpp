@@ -1,12 +1,13 @@
-// rotary models: the sheet of the models that are known, from the program's own table.
+// rotary models: prints the sheet of known models from the program's own table.
 #include <algorithm>
-#include <array>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "apps/shared/columns.h"
 #include "apps/shared/command.h"
 #include "apps/shared/text.h"
 #include "commands.h"
@@ -25,7 +26,7 @@ struct Options {
   bool json = false;
 };
 
-// A part of model_type, part, or of the pairing or scaling of one of its ropes.
+// Whether the filter is a substring of model_type, part, or the pairing or scaling of one of the ropes.
 bool matches(const KnownModel& model, const std::string& filter) {
   const auto holds = [&filter](const std::string& text) { return lower(text).find(filter) != std::string::npos; };
   return holds(model.model_type) || holds(model.part) ||
@@ -90,11 +91,7 @@ void print_json(const std::vector<KnownModel>& models) {
 
 // ---- for people ----
 
-constexpr std::size_t columns = 10;
-using Cells = std::array<std::string, columns>;
-constexpr std::array<bool, columns> is_number = {false, false, true, true, true, false, true, false, true, true};
-
-// One line, or a line and the fact below it.
+// One row, and the fact that is printed below it, if any.
 struct Line {
   Cells cells;
   std::string fact;
@@ -115,22 +112,16 @@ std::vector<Line> lines_of(const std::vector<KnownModel>& models) {
 }
 
 void print_lines(const std::vector<Line>& lines) {
-  std::array<std::size_t, columns> widths{};
+  constexpr Column left, right{.right = true};
+  Columns columns({left, left, right, right, right, left, right, left, right, right});
+  for (const Line& line : lines) columns.fit(std::span(&line.cells, 1));
   for (const Line& line : lines) {
-    for (std::size_t i = 0; i < columns; ++i) widths[i] = std::max(widths[i], line.cells[i].size());
-  }
-  for (const Line& line : lines) {
-    std::string text;
-    for (std::size_t i = 0; i < columns; ++i) {
-      const std::string& cell = line.cells[i];
-      text += (i == 0 ? "" : "  ") + (is_number[i] ? lead(cell, widths[i]) : pad(cell, widths[i]));
-    }
-    std::cout << text << '\n';
+    std::cout << columns.line(line.cells) << '\n';
     if (!line.fact.empty()) std::cout << "    " << line.fact << '\n';
   }
 }
 
-// A model without rotary positions is told only where the filter is its name, or finds nothing else.
+// Models without rotary positions are listed only if the filter is their name or matches nothing else.
 void print_table(const std::vector<KnownModel>& models, const std::string& filter) {
   const std::vector<Line> lines = lines_of(models);
   const bool table = lines.size() > 1;

@@ -79,7 +79,7 @@ PositionSet read_position_file(std::string_view path, int axes) {
     const std::span<const double> values = tensor.as<double>();
     set.reals.assign(values.begin(), values.end());
     for (const double position : set.reals) {
-      if (!std::isfinite(position)) fail(Code::POSITION, "positions must be finite", digits(position, 3));
+      if (!std::isfinite(position)) fail(Code::POSITION, "positions must be finite", significant(position, 3));
     }
   } else {
     fail(Code::DTYPE, "positions must be int32, int64 or float64", name(tensor.type));

@@ -29,7 +29,7 @@ Json read_object(const fs::path& path) {
   throw Error(Code::FORMAT, "[compare] " + path.string() + ": a config must be a JSON object");
 }
 
-// Any folder with a loss.jsonl may be compared: a key that is absent, or means something else there, is no error.
+// Any folder with a loss.jsonl can be compared: a key that is absent or has another type is ignored.
 void read_description(Run& run) {
   const fs::path path = fs::path(run.directory) / "config.json";
   std::error_code ignored;
@@ -76,7 +76,7 @@ std::vector<std::string> parts_of(const std::string& path) {
   return parts;
 }
 
-// "b/c" of a/b/c for count 2.
+// The last `count` parts: "b/c" of a/b/c for 2.
 std::string end_of(const std::vector<std::string>& parts, std::size_t count) {
   std::string text;
   for (std::size_t i = parts.size() - std::min(count, parts.size()); i < parts.size(); ++i) {

@@ -12,12 +12,12 @@
 
 namespace rotary::cli {
 
-inline constexpr std::size_t train_lines = 20;  // of the end of a log, whose mean is Run::train
+inline constexpr std::size_t train_lines = 20;  // Run::train is the mean of this many last losses
 
 struct Run {
-  std::string name;                     // the last part of the folder's path; more parts where two runs would share it
-  std::string directory;                // as the user wrote it
-  std::optional<std::string> position;  // config.json: position_embedding_type
+  std::string name;                        // the last part of the folder's path, or more parts if runs would share it
+  std::string directory;                   // as given on the command line
+  std::optional<std::string> position;     // config.json: position_embedding_type
   std::optional<std::int64_t> parameters;  // config.json: parameters
   std::int64_t steps = 0;
   std::optional<double> last;                           // validation loss
@@ -25,15 +25,15 @@ struct Run {
   std::optional<double> train;                          // mean of the last train_lines training losses
   LossLog log;
 
-  // What runs are ordered by: the best validation loss, else train.
+  // The value that runs are ordered by: the best validation loss, otherwise train.
   std::optional<double> value() const;
 };
 
-// The best first: runs with validation losses, then those with a training loss only, then those without any; equal
-// ones in the order of the folders. Throws what read_loss_log throws, and JSON, FORMAT for a broken config.json.
+// In the order: runs with validation losses, those with training losses only, those without any; each group from the
+// best, ties in the order of the folders. Throws what read_loss_log throws, and JSON, FORMAT for a broken config.json.
 std::vector<Run> read_runs(const std::vector<std::string>& folders);
 
-// One name for each path, no two alike. A path that is there twice gets " (2)".
+// A distinct name for each path. A path that occurs twice gets " (2)".
 std::vector<std::string> unique_names(const std::vector<std::string>& paths);
 
 }  // namespace rotary::cli

@@ -54,7 +54,7 @@ Model model_without_config(const Source& source, int head_dim) {
   return model;
 }
 
-// The option that stands in for CONFIG.
+// The option that replaces CONFIG.
 std::string described_by(const Source& source) { return source.base ? "--base" : "--inv-freq"; }
 
 std::size_t rope_of_inv_freq(const Model& model, const Source& source) {
@@ -76,7 +76,7 @@ bool reads_with_pairing(const std::string& config) {
   return true;
 }
 
-// With a hint where the pairing is all that is missing.
+// Adds a hint to the error if only the pairing is missing.
 Model read_config_file(const Source& source) {
   ConfigOptions options;
   options.pairing = pairing_of(source);
@@ -92,7 +92,7 @@ Model read_config_file(const Source& source) {
 
 void add_source_options(Command& command, Source& source) {
   constexpr std::int64_t most =
-      std::numeric_limits<std::int64_t>::max() - 1;  // CLI11 reads what is beyond as the maximum
+      std::numeric_limits<std::int64_t>::max() - 1;  // CLI11 clamps larger numbers to the maximum
   command
       .option("CONFIG", source.config,
               "a model's config.json or params.json, or the folder that holds it, or a .gguf file")
@@ -186,7 +186,7 @@ Model read_model(const Source& source, int head_dim) {
 
 const ModelRope& chosen_rope(const Model& model, const Source& source) {
   if (model.ropes.empty()) {
-    std::string reason;  // of the config reader
+    std::string reason;  // as given by the config reader
     for (const std::string& note : model.notes) reason += (reason.empty() ? "" : " ") + note;
     throw Error(Code::ROPE, "[rope] the model must have a rope but got none: " + reason);
   }
@@ -206,9 +206,9 @@ std::string describe(const Model& model, const ModelRope& used, const Frequencie
   text += ": " + std::string(name(used.rope.pairing)) + ", head_dim " + std::to_string(used.rope.head_dim);
   text += ", turning " + std::to_string(used.rope.rotary_dim) + " from element " + std::to_string(used.first);
   if (used.rope.clockwise) text += ", clockwise";
-  text += used.rope.inv_freq.empty() ? ", base " + digits(used.rope.base, 10) : ", inv_freq given";
+  text += used.rope.inv_freq.empty() ? ", base " + significant(used.rope.base, 10) : ", inv_freq given";
   text += std::string(", ") + name(used.rope.scaling);
-  return text + ", attention factor " + digits(frequencies.attention_factor, 10);
+  return text + ", attention factor " + significant(frequencies.attention_factor, 10);
 }
 
 void add_table_options(Command& command, TableSettings& settings) {

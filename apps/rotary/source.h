@@ -1,4 +1,4 @@
-// Where a command's rope comes from: a model's CONFIG, or --base or --inv-freq and their companions.
+// The options that describe a command's rope: a model's CONFIG, or --base or --inv-freq with their further options.
 #pragma once
 
 #include <cstdint>
@@ -21,23 +21,23 @@ struct Source {
   std::optional<int> first;
   std::optional<int> rope;
   std::optional<std::int64_t> length;
-  std::string inv_freq;  // files
+  std::string inv_freq;  // path of a file
   std::string weights;
 };
 
 // CONFIG, --pairing, --base, --rotary-dim, --first, --length, --inv-freq, --weights.
 void add_source_options(Command& command, Source& source);
-void add_head_dim_option(Command& command, Source& source);  // where no tensor tells it
+void add_head_dim_option(Command& command, Source& source);  // for commands that read no tensor
 void add_rope_option(Command& command, Source& source);
 
-std::optional<Pairing> pairing_of(const Source&);  // as --pairing says
+std::optional<Pairing> pairing_of(const Source&);  // the value of --pairing
 
-// CONFIG read, or the one rope that --base or --inv-freq, --pairing, --rotary-dim and --first describe for heads of
-// head_dim elements; with what --inv-freq and --weights say. Throws ROPE where --inv-freq needs --rope.
+// Reads CONFIG, or makes the one rope that --base or --inv-freq, --pairing, --rotary-dim and --first describe for heads
+// of head_dim elements; then applies --inv-freq and --weights. Throws ROPE if --inv-freq needs --rope.
 Model read_model(const Source&, int head_dim);
-// Throws UsageError unless one of CONFIG, --base and --inv-freq describes the rope, with what belongs to it.
+// Throws UsageError unless exactly one of CONFIG, --base and --inv-freq is given, with the options that it needs.
 void check_source(const Source&);
-void check_source_without_tensor(const Source&);  // the same, and --head-dim belongs to it: no tensor tells it
+void check_source_without_tensor(const Source&);  // likewise, for commands that need --head-dim too
 
 // The rope that --rope names, by default the first. Throws ROPE.
 const ModelRope& chosen_rope(const Model&, const Source&);

@@ -46,11 +46,11 @@ std::map<std::string, std::string> metadata(const Options& options, const Model&
           {"pairing", name(used.rope.pairing)},
           {"direction", direction(used.rope)},
           {"rotary_dim", std::to_string(used.rope.rotary_dim)},
-          {"base", used.rope.inv_freq.empty() ? digits(used.rope.base, 17) : ""},
+          {"base", used.rope.inv_freq.empty() ? significant(used.rope.base, 17) : ""},
           {"inv_freq", options.source.inv_freq},
           {"weights", options.source.weights},
           {"scaling", name(used.rope.scaling)},
-          {"attention_factor", digits(frequencies.attention_factor, 17)},
+          {"attention_factor", significant(frequencies.attention_factor, 17)},
           {"positions", options.positions},
           {"length", std::to_string(length)},
           {"angles", options.settings.angles},
@@ -67,7 +67,7 @@ void run(const Options& options) {
   check_output(options.output);
   const Model model = read_model(options.source, options.source.head_dim.value_or(0));
   const ModelRope& used = chosen_rope(model, options.source);
-  // The axes do not depend on the length, and the default length is known only once the positions are.
+  // The number of axes does not depend on the length; the default length follows from the positions.
   const PositionSet positions = parse_positions(options.positions, frequencies(used.rope, 0).axes());
   const std::int64_t length = options.source.length.value_or(positions.length());
   const Frequencies turns = frequencies(used.rope, length);

@@ -12,13 +12,13 @@ namespace rotary::cli {
 
 namespace {
 
-// Positions that select rows: whole numbers, float64 ones included.
+// Positions that select rows. Throws POSITION for fractional ones.
 std::vector<std::int64_t> row_numbers(const PositionSet& rows) {
   std::vector<std::int64_t> numbers = rows.integers;
   for (const double row : rows.reals) {
     if (std::floor(row) != row || std::abs(row) >= 0x1p62) {
       throw Error(Code::POSITION,
-                  "[apply] a position that selects a row must be a whole number but got " + digits(row, 17));
+                  "[apply] a position that selects a row must be a whole number but got " + significant(row, 17));
     }
     numbers.push_back(static_cast<std::int64_t>(row));
   }
@@ -98,7 +98,8 @@ void TableSource::use_rows(int head_dim) {
   head_dim_ = head_dim;
   first_ = source.first.value_or(0);
   frequencies_.pairing = *pairing_of(source);
-  const std::int64_t block = 2 * std::min<std::int64_t>(cos.shape[1], head_dim);  // enough to see that it does not fit
+  const std::int64_t block =
+      2 * std::min<std::int64_t>(cos.shape[1], head_dim);  // clamped: large enough to be refused below
   if (first_ < 0 || block < 2 || block > head_dim - first_ ||
       source.rotary_dim.value_or(static_cast<int>(block)) != block) {
     throw Error(Code::SHAPE, "[apply] cos and sin turn two elements per pair: they must fit head_dim " +

@@ -1,4 +1,4 @@
-// The tables of one apply: from a rope and positions, or from rows of the caller's own cos and sin.
+// The tables of one `rotary apply`: from a rope and positions, or from rows of cos and sin in files.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// rotary targets: the instruction sets of this build, and what this machine does with them.
+// rotary targets: the instruction sets of this build, and which of them this machine runs.
 #include "rotary/targets.h"
 
 #include <iostream>
@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "apps/shared/columns.h"
 #include "apps/shared/command.h"
 #include "apps/shared/text.h"
 #include "commands.h"
@@ -28,9 +29,10 @@ void run(const Options& options) {
     std::cout << json_text({{"targets", std::move(list)}, {"chosen", chosen}}) << '\n';
     return;
   }
+  const Columns columns({Column{.width = 10}, Column{}});
   for (const Target& target : targets()) {
     const char* state = target.name == chosen ? "chosen" : target.runs ? "runs" : "not on this machine";
-    std::cout << pad(target.name, 12) << state << '\n';
+    std::cout << columns.line({std::string(target.name), state}) << '\n';
   }
 }
 

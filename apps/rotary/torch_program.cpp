@@ -51,7 +51,8 @@ void run_torch_program(const std::vector<std::string>& words) {
                                  "] this command needs torch support, the program rotary-torch in the folder of this " +
                                  "one: build it with scripts/build.sh --with torch");
   }
-  ::setenv("OMP_WAIT_POLICY", "PASSIVE", 0);  // waiting threads sleep: spinning ones starve a busy machine
+  ::setenv("OMP_WAIT_POLICY", "PASSIVE",
+           0);  // waiting threads sleep instead of spinning, which would slow down a busy machine
   std::vector<char*> arguments{const_cast<char*>(program.c_str())};
   for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);

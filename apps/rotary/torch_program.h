@@ -1,4 +1,5 @@
-// The commands that need libtorch live in a second program, rotary-torch, beside this one: the others start at once.
+// The commands that need libtorch are in a second program, rotary-torch, in the same folder, so that the others do not
+// wait until libtorch is loaded.
 #pragma once
 
 #include <string>
@@ -11,10 +12,10 @@ class App;
 
 namespace rotary::cli {
 
-void add_torch_commands(CLI::App& app);  // for the list that --help prints
+void add_torch_commands(CLI::App& app);  // names and help only, for --help
 bool is_torch_command(std::string_view word);
 
-// Becomes rotary-torch with the same words. Throws TORCH where it was not built.
+// Replaces this process by rotary-torch with the same words. Throws TORCH if it is not installed.
 [[noreturn]] void run_torch_program(const std::vector<std::string>& words);
 
 }  // namespace rotary::cli

@@ -83,11 +83,4 @@ std::string shorten(std::string_view text, std::size_t max_columns) {
   return std::string(text.substr(0, kept)) + "…";
 }
 
-std::string pad_columns(std::string_view text, std::size_t max_columns) {
-  std::string padded(text);
-  const std::size_t used = columns(text);
-  if (used < max_columns) padded.append(max_columns - used, ' ');
-  return padded;
-}
-
 }  // namespace rotary::cli

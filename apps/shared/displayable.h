@@ -1,4 +1,4 @@
-// Text of unknown origin, made fit for a plot or a table.
+// Makes text of unknown origin safe to show in a plot or a table.
 #pragma once
 
 #include <cstddef>
@@ -11,10 +11,9 @@ namespace rotary::cli {
 // become \xNN.
 std::string displayable(std::string_view text);
 
-// Of what displayable gives:
-char32_t next_character(std::string_view& text);  // takes the first character off; text is not empty
-std::size_t columns(std::string_view text);       // of a terminal: 2 for a wide character, 0 for a combining one
-std::string shorten(std::string_view text, std::size_t max_columns);      // "a long na…"
-std::string pad_columns(std::string_view text, std::size_t max_columns);  // text, then spaces
+// For results of displayable():
+char32_t next_character(std::string_view& text);  // removes and returns the first character; text must not be empty
+std::size_t columns(std::string_view text);       // width in a terminal: 2 for a wide character, 0 for a combining one
+std::string shorten(std::string_view text, std::size_t max_columns);  // "a long na…"
 
 }  // namespace rotary::cli

@@ -45,7 +45,7 @@ class Reader {
         code, std::string("[") + operation + "] " + path_.string() + ", line " + std::to_string(number_) + ": " + rule);
   }
 
-  // Nothing, where the line was cut off.
+  // nullopt for a line that was cut off.
   std::optional<Json> parse(std::string_view line, bool complete) const {
     Json object;
     try {
@@ -71,7 +71,7 @@ class Reader {
   }
 
   std::int64_t step_of(const Json& value) const {
-    constexpr std::int64_t most = std::int64_t{1} << 53;  // a plot counts in doubles
+    constexpr std::int64_t most = std::int64_t{1} << 53;  // plots compute in double
     const bool counts = value.is_number_unsigned() && value.get<std::uint64_t>() <= static_cast<std::uint64_t>(most);
     if (!counts) fail(Code::FORMAT, "step must be an integer from 0 to 2^53 but got " + files::shown(value));
     return value.get<std::int64_t>();

@@ -12,18 +12,18 @@
 
 namespace rotary::cli {
 
-// By rising step. Where the steps of the file go back, a run was resumed: what it wrote again replaces what it wrote
-// before. A loss of NaN, infinity or null is missing.
+// In rising order of steps. If the steps in the file go back, the run was resumed, and later lines replace earlier
+// ones. A loss of NaN, infinity or null is left out.
 struct LossLog {
   std::vector<std::pair<std::int64_t, double>> train;
   std::vector<std::pair<std::int64_t, double>> validation;
-  std::int64_t steps = 0;  // the step of the last line that has one, missing losses included
+  std::int64_t steps = 0;  // the step of the last line with one, even if its loss is left out
 };
 
-// A last line without its end, cut off by a crash, is left out. Throws FILE, JSON, FORMAT with the line's number.
+// An incomplete last line, cut off by a crash, is ignored. Throws FILE, JSON, FORMAT with the line's number.
 LossLog read_loss_log(const std::filesystem::path& path);
 
-// The training loss faint, the validation loss strong.
+// The training loss is drawn faint, the validation loss strong.
 Plot loss_plot(const LossLog& log, const std::string& title);
 
 Line line_of(const std::string& name, const std::vector<std::pair<std::int64_t, double>>& losses);

@@ -34,7 +34,7 @@ std::vector<std::string> command_words(int argc, char** argv) {
 }
 
 int fail(Code code, std::string_view sentence) {
-  // One write: processes that share a terminal, as under mpirun, do not mix their lines.
+  // A single write, so that processes that share a terminal, as under mpirun, do not mix their lines.
   std::cerr << "error: " + std::string(name(code)) + ": " + printable(sentence) + "\n";
   return 1;
 }
@@ -48,8 +48,8 @@ int fail_usage(const CLI::App& app, std::string_view sentence) {
 
 namespace {
 
-// A standard descriptor that came closed would be the next file's, and messages would be written into that file. For
-// reading only: what is printed there still fails.
+// If a standard descriptor is closed at the start, the next opened file would get its number, and messages would be
+// written into that file. /dev/null is opened for reading only, so that printing still fails.
 void fill_standard_descriptors() {
   for (const int descriptor : {0, 1, 2}) {
     if (fcntl(descriptor, F_GETFD) < 0) open("/dev/null", O_RDONLY);

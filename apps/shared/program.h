@@ -1,4 +1,4 @@
-// What the programs of this project share: how a command line is run, and how it ends.
+// Running a command line, and its exit status: shared by the programs.
 #pragma once
 
 #include <string>

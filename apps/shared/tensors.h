@@ -1,4 +1,4 @@
-// A file of tensors in memory, and its tensors seen as heads.
+// A file of tensors in memory, and views of its tensors as heads.
 #pragma once
 
 #include <filesystem>
@@ -12,20 +12,20 @@
 namespace rotary::cli {
 
 struct TensorFile {
-  std::vector<Tensor> tensors;  // in the file's order; an .npy holds one, without a name
+  std::vector<Tensor> tensors;  // in the order of the file; an .npy holds one, which has no name
   std::map<std::string, std::string> metadata;
 };
 
-// An .npy, or else a .safetensors. Throws FORMAT for any other ending.
+// True for .npy, false for .safetensors. Throws FORMAT for any other extension.
 bool is_npy(const std::filesystem::path&);
 
 TensorFile load(const std::filesystem::path&);
-void save(const std::filesystem::path&, const TensorFile&);  // all or nothing
+void save(const std::filesystem::path&, const TensorFile&);  // writes the whole file or nothing
 
-// Throws FILE where no such file could be written: before the work, not after it.
+// Throws FILE if the folder does not exist, so that the error comes before the work.
 void check_output(const std::filesystem::path&);
 
-// layout is "bthd", "bhtd", "tbhd", "thd", or "" for what the number of dimensions says.
+// layout is "bthd", "bhtd", "tbhd" or "thd"; "" is bthd for four dimensions, thd for three.
 // Throws SHAPE, DTYPE.
 Heads heads_of(Tensor&, const std::string& layout);
 

@@ -1,7 +1,5 @@
 #include "text.h"
 
-#include <array>
-#include <charconv>
 #include <cmath>
 
 #include "rotary/error.h"
@@ -13,9 +11,10 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 std::string json_number(double value) {
-  if (!std::isfinite(value)) throw Error(Code::NUMBER, "[json] a number must be finite but got " + digits(value, 3));
-  std::string text = digits(value, 17);
-  if (text.find_first_of(".e") == std::string::npos) text += ".0";  // a double stays one for typed readers
+  if (!std::isfinite(value))
+    throw Error(Code::NUMBER, "[json] a number must be finite but got " + significant(value, 3));
+  std::string text = significant(value, 17);
+  if (text.find_first_of(".e") == std::string::npos) text += ".0";  // so that typed readers read it as a double
   return text;
 }
 
@@ -25,7 +24,7 @@ void append_key(std::string& out, const std::string& key) {
   out += Json(key).dump(-1, ' ', false, Json::error_handler_t::replace) + ": ";
 }
 
-// A number, a flag, or a string that is no sentence.
+// A number, a flag, or a short string.
 bool is_word(const Json& item) {
   constexpr std::size_t longest = 16;
   return item.is_string() ? item.get_ref<const std::string&>().size() <= longest : item.is_primitive();
@@ -62,13 +61,6 @@ void append_json(std::string& out, const Json& value, std::size_t depth) {
 
 }  // namespace
 
-std::string digits(double value, int significant) {
-  std::array<char, 64> buffer{};
-  const auto [end, status] =
-      std::to_chars(buffer.data(), buffer.data() + buffer.size(), value, std::chars_format::general, significant);
-  return status == std::errc() ? std::string(buffer.data(), end) : std::string("?");
-}
-
 std::string ranges(const std::vector<int>& rising) {
   if (rising.empty()) return "none";
   std::string text;
@@ -81,12 +73,6 @@ std::string ranges(const std::vector<int>& rising) {
     i = last + 1;
   }
   return text;
-}
-
-std::string shape_text(const std::vector<std::int64_t>& shape) {
-  std::string text = "[";
-  for (std::size_t i = 0; i < shape.size(); ++i) text.append(i == 0 ? "" : ", ").append(std::to_string(shape[i]));
-  return text + "]";
 }
 
 std::string pad(std::string_view text, std::size_t width) {

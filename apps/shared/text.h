@@ -1,4 +1,4 @@
-// What the commands print: numbers, short lists, JSON.
+// Text that the commands print: numbers, short lists, JSON.
 #pragma once
 
 #include <cstdint>
@@ -9,21 +9,26 @@
 
 #include "files/text/io.h"
 #include "rotary/rotary.h"
+#include "values/number_text.h"
 
 namespace rotary::cli {
 
-std::string digits(double value, int significant);               // as %.*g
-std::string ranges(const std::vector<int>& rising);              // "0-3, 5"; "none" when empty
-std::string shape_text(const std::vector<std::int64_t>& shape);  // "[1, 16, 32, 128]"
-std::string pad(std::string_view text, std::size_t width);       // text, then spaces
-std::string lead(std::string_view text, std::size_t width);      // spaces, then text
-const char* direction(const Rope&) noexcept;                     // "counterclockwise", "clockwise"
+std::string ranges(const std::vector<int>& rising);          // "0-3, 5"; "none" when empty
+std::string pad(std::string_view text, std::size_t width);   // text, then spaces
+std::string lead(std::string_view text, std::size_t width);  // spaces, then text
+const char* direction(const Rope&) noexcept;                 // "counterclockwise", "clockwise"
 
+using detail::fixed;
+using detail::scientific;
+using detail::shape_text;
+using detail::shortest;
+using detail::significant;
+using detail::with_separators;
 using files::lower;
 using files::printable;
 
 // JSON with every double at 17 significant digits, lists of numbers and words on one line. Throws NUMBER for a value
-// that JSON cannot say (NaN, infinity).
+// that JSON cannot express (NaN, infinity).
 std::string json_text(const nlohmann::ordered_json& value);
 
 }  // namespace rotary::cli

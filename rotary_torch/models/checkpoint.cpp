@@ -6,11 +6,11 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <sstream>
 
 #include "files/tensors/checkpoint.h"
 #include "files/text/io.h"
 #include "rotary_torch/op/refusal.h"
+#include "values/number_text.h"
 
 namespace rotary_torch {
 namespace {
@@ -18,6 +18,7 @@ namespace {
 using at::Tensor;
 using rotary::Code;
 using rotary::ElementType;
+using rotary::detail::shape_text;
 using rotary::files::in_quotes;
 namespace fs = std::filesystem;
 
@@ -38,12 +39,6 @@ constexpr std::array type_pairs = {
     TypePair{ElementType::i64, at::kLong},      TypePair{ElementType::i32, at::kInt},
     TypePair{ElementType::i16, at::kShort},     TypePair{ElementType::i8, at::kChar},
     TypePair{ElementType::u8, at::kByte},       TypePair{ElementType::boolean, at::kBool}};
-
-std::string shape_text(at::IntArrayRef shape) {
-  std::ostringstream text;
-  text << shape;
-  return text.str();
-}
 
 }  // namespace
 

@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "rotary/error.h"
+#include "src/values/number_text.h"
 #include "src/values/scaling_fields.h"
 
 namespace rotary_torch {
@@ -32,12 +33,6 @@ rotary::Scaling scaling_named(std::string_view word, double factor, std::int64_t
   return scaling;
 }
 
-std::string shown(double value) {
-  std::string text = std::to_string(value);
-  text.erase(std::max(text.find_last_not_of('0') + 1, text.find('.') + 2));
-  return text;
-}
-
 }  // namespace
 
 const std::vector<std::string>& extensions() {
@@ -48,8 +43,9 @@ const std::vector<std::string>& extensions() {
 rotary::Rope extended_rope(const DecoderConfig& config, std::string_view scaling, double factor) {
   const std::string word(scaling);
   if (std::find(extensions().begin(), extensions().end(), word) == extensions().end())
-    throw Error(Code::SCALING, "[extend] scaling must be none, linear, ntk, ntk_fixed, dynamic, yarn or llama3 but got '" +
-                               word + "'");
+    throw Error(
+        Code::SCALING,
+        "[extend] scaling must be none, linear, ntk, ntk_fixed, dynamic, yarn or llama3 but got '" + word + "'");
   if (!config.rope || config.position != PositionEncoding::rope) {
     throw Error(Code::ROPE, "[extend] a scaling needs a model whose positions are a rope but they are " +
                                 std::string(name(config.position)));
@@ -65,7 +61,7 @@ rotary::Rope extended_rope(const DecoderConfig& config, std::string_view scaling
                                    std::string(rotary::name(rope.scaling)) + " already: scaling none keeps it");
   }
   if (!(factor > 1) || !std::isfinite(factor))
-    throw Error(Code::SCALING, "[extend] factor must be above 1 but got " + shown(factor));
+    throw Error(Code::SCALING, "[extend] factor must be above 1 but got " + rotary::detail::spelled(factor));
   const std::int64_t trained_length = config.context > 0 ? config.context : own.context;
   if (trained_length <= 0)
     throw Error(Code::CONFIG_MISSING,

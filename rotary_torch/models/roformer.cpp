@@ -10,12 +10,14 @@
 
 #include "rotary/error.h"
 #include "rotary_torch/nn/projection.h"
+#include "values/number_text.h"
 
 namespace rotary_torch {
 namespace {
 
 using at::Tensor;
 using rotary::Code;
+using rotary::detail::shape_text;
 using torch::nn::LayerNorm;
 using torch::nn::LayerNormOptions;
 using torch::nn::Linear;
@@ -80,12 +82,6 @@ void check_size(const char* what, std::int64_t value, std::int64_t least) {
   if (value >= least) return;
   throw rotary::Error(Code::SHAPE, std::string("[roformer] ") + what + " must be at least " + std::to_string(least) +
                                        " but got " + std::to_string(value));
-}
-
-std::string shape_of(const Tensor& x) {
-  std::string text = "[";
-  for (const std::int64_t size : x.sizes()) text += (text.size() > 1 ? ", " : "") + std::to_string(size);
-  return text + "]";
 }
 
 }  // namespace
@@ -227,12 +223,13 @@ Tensor RoFormerImpl::embed(const Tensor& ids, const Tensor& token_types) {
 
 Tensor RoFormerImpl::hidden(const Tensor& ids, const Tensor& padding, const Tensor& token_types) {
   if (ids.dim() != 2 || ids.numel() == 0) {
-    throw rotary::Error(Code::SHAPE, "[roformer] ids must be [batch, tokens], not empty, but got " + shape_of(ids));
+    throw rotary::Error(Code::SHAPE,
+                        "[roformer] ids must be [batch, tokens], not empty, but got " + shape_text(ids.sizes()));
   }
   for (const Tensor& other : {padding, token_types}) {
     if (!other.defined() || other.sizes() == ids.sizes()) continue;
-    throw rotary::Error(Code::SHAPE, "[roformer] padding and token types must have the ids' shape " + shape_of(ids) +
-                                         " but got " + shape_of(other));
+    throw rotary::Error(Code::SHAPE, "[roformer] padding and token types must have the ids' shape " +
+                                         shape_text(ids.sizes()) + " but got " + shape_text(other.sizes()));
   }
   if (config_.notebook && token_types.defined()) {
     throw rotary::Error(Code::SHAPE, "[roformer] the notebook model has no token types but got some");

@@ -3,7 +3,6 @@
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <utility>
 
@@ -16,8 +15,7 @@ namespace {
 
 constexpr double sample_seconds = 400e-6;  // at least, of one measurement: events tell half microseconds
 constexpr int max_calls = 1024;            // of one measurement
-constexpr int min_samples = 7;
-constexpr int max_samples = 501;
+constexpr rotary::detail::SampleLimits limits{.least = 7, .least_slow = 7, .most = 501};
 
 class Event {
  public:
@@ -89,12 +87,6 @@ class Graph {
   cudaGraphExec_t executable_ = nullptr;
 };
 
-double median_of(std::vector<double>& values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
 // run() enqueues; its seconds by events.
 template <class Run>
 double timed(Event& begin, Event& end, Stream stream, const Run& run) {
@@ -102,26 +94,6 @@ double timed(Event& begin, Event& end, Stream stream, const Run& run) {
   run();
   end.record(stream);
   return end.seconds_since(begin);
-}
-
-// sample(i) measures the i-th of the works once, in seconds of one call.
-template <class Sample>
-Times medians_in_turn(std::size_t works, double seconds, const Sample& sample) {
-  using Clock = std::chrono::steady_clock;
-  std::vector<std::vector<double>> found(works);
-  const Clock::time_point begin = Clock::now();
-  Times times;
-  for (bool enough = false; !enough;) {
-    for (std::size_t turn = 0; turn < works; ++turn) {
-      const std::size_t i = times.samples % 2 == 0 ? turn : works - 1 - turn;
-      found[i].push_back(sample(i));
-    }
-    ++times.samples;
-    const double took = std::chrono::duration<double>(Clock::now() - begin).count();
-    enough = times.samples >= max_samples || (times.samples >= min_samples && took > seconds);
-  }
-  for (std::vector<double>& samples : found) times.seconds.push_back(median_of(samples));
-  return times;
 }
 
 // As many calls as one measurement takes, whole rounds of the sets; warms up by the way.
@@ -196,7 +168,7 @@ Times event_times(const std::vector<Work>& works, double seconds, Stream stream)
   std::vector<Calls> calls(works.begin(), works.end());
   std::vector<int> counts;
   for (Calls& each : calls) counts.push_back(calls_of_sample(each, begin, end, stream));
-  return medians_in_turn(works.size(), seconds, [&](std::size_t i) {
+  return rotary::detail::medians_in_turn(works.size(), seconds, limits, [&](std::size_t i) {
     return timed(begin, end, stream, [&] { calls[i](counts[i], stream); }) / counts[i];
   });
 }
@@ -210,7 +182,7 @@ Times graph_times(const std::vector<Work>& works, double seconds, Stream stream)
     graphs.emplace_back(calls, calls_of_sample(calls, begin, end, stream), stream);
     graphs.back().replay(stream);
   }
-  return medians_in_turn(works.size(), seconds, [&](std::size_t i) {
+  return rotary::detail::medians_in_turn(works.size(), seconds, limits, [&](std::size_t i) {
     return timed(begin, end, stream, [&] { graphs[i].replay(stream); }) / graphs[i].count();
   });
 }

@@ -6,6 +6,7 @@
 #include <functional>
 #include <vector>
 
+#include "medians.h"
 #include "rotary/gpu.h"
 
 namespace rotary::gpu {
@@ -56,10 +57,7 @@ class OwnStream {
 // earlier call of the same work filled. Each enqueues its calls on the stream. Without a set: throws SHAPE.
 using Work = std::vector<std::function<void(Stream)>>;
 
-struct Times {
-  std::vector<double> seconds;  // of one call of each work, a median
-  int samples = 0;
-};
+using Times = rotary::detail::Medians;  // of one call of each work
 // By CUDA events around many calls enqueued one by one: the time of a caller who keeps the device busy; of short calls,
 // the time to enqueue them. The works are sampled in turn, for about `seconds` in all.
 Times event_times(const std::vector<Work>&, double seconds, Stream);

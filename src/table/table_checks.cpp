@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <cstdio>
 #include <limits>
 #include <span>
 #include <string>
@@ -11,17 +10,14 @@
 
 #include "angle_job.h"
 #include "turns.h"
+#include "values/number_text.h"
 #include "values/pairings.h"
 
 namespace rotary::detail {
 
 namespace {
 
-std::string in_words(double x) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.17g", x);
-  return text;
-}
+std::string all_digits(double x) { return significant(x, 17); }
 
 // The number of values where all are finite. Those are told without a branch each: a few nanoseconds for a row.
 template <class Real>
@@ -44,7 +40,7 @@ int checked_pairs(const Frequencies& f) {
   const auto expect = [&](const char* what, std::size_t size) {
     if (size != 0 && size != pairs)
       throw Error(Code::SHAPE, std::string("[table] ") + what + " must be empty or have one value for each of the " +
-                               std::to_string(pairs) + " pairs but has " + std::to_string(size));
+                                   std::to_string(pairs) + " pairs but has " + std::to_string(size));
   };
   if (pairs == 0) throw Error(Code::SHAPE, "[table] inv_freq must have at least one pair but is empty");
   if (pairs > largest_pairs)
@@ -52,10 +48,10 @@ int checked_pairs(const Frequencies& f) {
   expect("axis", f.axis.size());
   expect("inv_freq_float32", f.inv_freq_float32.size());
   if (const std::size_t i = first_not_finite<double>(f.inv_freq); i < pairs)
-    throw Error(Code::SCALING,
-                "[table] inv_freq must be finite but is " + in_words(f.inv_freq[i]) + " at pair " + std::to_string(i));
+    throw Error(Code::SCALING, "[table] inv_freq must be finite but is " + all_digits(f.inv_freq[i]) + " at pair " +
+                                   std::to_string(i));
   if (!std::isfinite(f.attention_factor))
-    throw Error(Code::SCALING, "[table] attention_factor must be finite but is " + in_words(f.attention_factor));
+    throw Error(Code::SCALING, "[table] attention_factor must be finite but is " + all_digits(f.attention_factor));
   return static_cast<int>(pairs);
 }
 
@@ -77,7 +73,7 @@ void check_positions(const Frequencies& f, const Positions& p, const double* rea
   for (std::int64_t k = 0; k < count; ++k) {
     if (!std::isfinite(reals[k]))
       throw Error(Code::POSITION,
-                  "[table] positions must be finite but position " + std::to_string(k) + " is " + in_words(reals[k]));
+                  "[table] positions must be finite but position " + std::to_string(k) + " is " + all_digits(reals[k]));
   }
 }
 
@@ -95,8 +91,8 @@ std::size_t checked_size(int batch, std::int64_t tokens, int pairs) {
   if (__builtin_mul_overflow(std::int64_t{batch}, tokens, &size) ||
       __builtin_mul_overflow(size, static_cast<std::int64_t>(pairs), &size) ||
       size > std::numeric_limits<std::ptrdiff_t>::max() / static_cast<std::int64_t>(sizeof(float)))
-    throw Error(Code::SHAPE, "[table] batch * tokens * pairs must fit in memory but is " + std::to_string(batch) + " * " +
-                             std::to_string(tokens) + " * " + std::to_string(pairs));
+    throw Error(Code::SHAPE, "[table] batch * tokens * pairs must fit in memory but is " + std::to_string(batch) +
+                                 " * " + std::to_string(tokens) + " * " + std::to_string(pairs));
   return static_cast<std::size_t>(size);
 }
 
@@ -106,11 +102,11 @@ std::int64_t checked_tokens(std::size_t cos, std::size_t sin, int pairs, int bat
   if (batch < 1) throw Error(Code::SHAPE, "[table] batch must be at least 1 but is " + std::to_string(batch));
   if (cos != sin)
     throw Error(Code::SHAPE, "[table] cos and sin must have the same length but have " + std::to_string(cos) + " and " +
-                             std::to_string(sin));
+                                 std::to_string(sin));
   const std::size_t row = static_cast<std::size_t>(batch) * static_cast<std::size_t>(pairs);
   if (cos % row != 0)
     throw Error(Code::SHAPE, "[table] the length of cos must be a multiple of batch * pairs = " + std::to_string(row) +
-                             " but is " + std::to_string(cos));
+                                 " but is " + std::to_string(cos));
   return static_cast<std::int64_t>(cos / row);
 }
 
@@ -129,10 +125,11 @@ void prepare_float32(const Frequencies& f, std::vector<float>& result) {
 
 void check_float32(const Frequencies& f, const std::vector<float>& prepared) {
   if (const std::size_t i = first_not_finite<float>(prepared); i < f.inv_freq.size())
-    throw Error(Code::SCALING, "[table] inv_freq must be finite in float32 but is " + in_words(f.inv_freq[i]) +
-                               " at pair " + std::to_string(i));
+    throw Error(Code::SCALING, "[table] inv_freq must be finite in float32 but is " + all_digits(f.inv_freq[i]) +
+                                   " at pair " + std::to_string(i));
   if (!std::isfinite(static_cast<float>(f.attention_factor)))
-    throw Error(Code::SCALING, "[table] attention_factor must be finite in float32 but is " + in_words(f.attention_factor));
+    throw Error(Code::SCALING,
+                "[table] attention_factor must be finite in float32 but is " + all_digits(f.attention_factor));
 }
 
 namespace {
@@ -157,8 +154,8 @@ void check_float32(const AngleJob& job) {
       const double p = job.integers != nullptr ? static_cast<double>(job.integers[k]) : job.reals[k];
       const float rounded = static_cast<float>(p);
       if (!std::isfinite(rounded) || !std::isfinite(rounded * fastest))
-        throw Error(Code::POSITION, "[table] position * inv_freq must be finite in float32 but is " + in_words(p) + " * " +
-                                    in_words(fastest) + " at position " + std::to_string(k));
+        throw Error(Code::POSITION, "[table] position * inv_freq must be finite in float32 but is " + all_digits(p) +
+                                        " * " + all_digits(fastest) + " at position " + std::to_string(k));
     }
   }
 }

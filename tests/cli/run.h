@@ -2,19 +2,15 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <stdlib.h>
 #include <sys/wait.h>
 
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <regex>
 #include <string>
 #include <vector>
 
-#include "rotary/tensors.h"
+#include "tests/support/file_helpers.h"
 
 namespace rotary::cli_tests {
 
@@ -24,34 +20,10 @@ struct Result {
   std::string err;
 };
 
-inline std::string read_text(const std::filesystem::path& path) {
-  std::ifstream stream(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(stream), {}};
-}
-
-inline void write_text(const std::filesystem::path& path, const std::string& text) {
-  std::ofstream(path, std::ios::binary) << text;
-}
-
-template <typename T>
-Tensor make_tensor(const std::string& name, ElementType type, std::vector<std::int64_t> shape,
-                   const std::vector<T>& values) {
-  Tensor tensor;
-  tensor.name = name;
-  tensor.type = type;
-  tensor.shape = std::move(shape);
-  tensor.bytes = values.size() * sizeof(T);
-  tensor.data.resize(tensor.bytes);
-  if (!values.empty()) std::memcpy(tensor.data.data(), values.data(), tensor.bytes);
-  return tensor;
-}
-
-template <typename T = float>
-std::vector<T> values_of(const Tensor& tensor) {
-  std::vector<T> values(tensor.data.size() / sizeof(T));
-  if (!values.empty()) std::memcpy(values.data(), tensor.data.data(), tensor.data.size());
-  return values;
-}
+using test::make_tensor;
+using test::read_text;
+using test::values_of;
+using test::write_text;
 
 // count values that look like data: neither round nor small integers, both signs.
 inline std::vector<float> some_values(std::size_t count, unsigned seed = 1) {
@@ -66,13 +38,6 @@ inline std::vector<float> some_values(std::size_t count, unsigned seed = 1) {
 
 class Cli : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = (std::filesystem::temp_directory_path() / "rotary_cli_XXXXXX").string();
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
   std::string path(const std::string& name) const { return (folder_ / name).string(); }
 
   // environment: "NAME=value", or nothing.
@@ -137,7 +102,7 @@ class Cli : public testing::Test {
   }
 
  private:
-  std::filesystem::path folder_;
+  test::ScratchFolder folder_;
 };
 
 }  // namespace rotary::cli_tests

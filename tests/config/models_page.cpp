@@ -18,7 +18,7 @@ struct Line {
   std::string inv_freq = "-", vector = "-", fact = {};
 };
 
-std::string measured(double difference) { return difference == 0 ? "0" : cli::digits(difference, 2); }
+std::string measured(double difference) { return difference == 0 ? "0" : cli::significant(difference, 2); }
 
 // One line per rope of one part; the fact stands in the first.
 void add_lines(std::vector<Line>& lines, const std::string& type, const std::vector<ModelRope>& ropes, double partial,

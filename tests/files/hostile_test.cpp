@@ -47,6 +47,12 @@ void expect_found_out(const Lie& lie, const char* operation, Read read) {
   expect_error("FORMAT", "[" + std::string(operation) + "] " + path + ": ", [&] { read(path); });
 }
 
+std::string repeated(std::string_view text, int times) {
+  std::string all;
+  for (int i = 0; i < times; ++i) all += text;
+  return all;
+}
+
 // ---- safetensors ---------------------------------------------------------------------------------
 
 std::string with_length(std::uint64_t length, std::string_view rest) {
@@ -113,17 +119,7 @@ const std::vector<Lie> safetensors_lies = {
     {"ShapeNested", one(R"("shape":[[4]])", 0), "to 2^63 - 1 but got an array"},
     {"ShapePast63Bits", one(R"("shape":[9223372036854775808])", 0), "but got 9223372036854775808"},
     {"ShapePast64Bits", one(R"("shape":[18446744073709551617])", 0), "but got 18446744073709551617"},
-    {"ShapeOf65",
-     one(
-         "\"shape\":[1" +
-             [] {
-               std::string s;
-               for (int i = 0; i < 64; ++i) s += ",1";
-               return s;
-             }() +
-             "]",
-         0),
-     "at most 64 dimensions"},
+    {"ShapeOf65", one("\"shape\":[1" + repeated(",1", 64) + "]", 0), "at most 64 dimensions"},
     {"ProductWrapsToZero", one(R"("dtype":"U8","shape":[4294967296,4294967296],"data_offsets":[0,0])", 0),
      "fit 64 bits"},
     {"ProductWrapsToFour", one(R"("dtype":"F32","shape":[4611686018427387905],"data_offsets":[0,4])", 4),
@@ -268,18 +264,7 @@ const std::vector<Lie> npy_lies = {
     {"ShapeAList", npy("'<f4'", "[4]", 16), "must have '('"},
     {"ShapeOfNothing", npy("'<f4'", "(,)", 16), "an integer in shape"},
     {"ShapePast63Bits", npy("'<f4'", "(9223372036854775808,)", 4), "integers below 2^63"},
-    {"ShapeOf65",
-     npy(
-         "'<f4'",
-         "(" +
-             [] {
-               std::string s;
-               for (int i = 0; i < 65; ++i) s += "1,";
-               return s;
-             }() +
-             ")",
-         4),
-     "at most 64 dimensions"},
+    {"ShapeOf65", npy("'<f4'", "(" + repeated("1,", 65) + ")", 4), "at most 64 dimensions"},
     {"ProductWrapsToZero", npy("'<f4'", "(4294967296, 4294967296)", 0), "fit 64 bits"},
     {"HugeShape", npy("'<f4'", "(1000000000000,)", 4), "takes 4000000000000 bytes but the file holds 4"},
     {"Cut", npy("'<f4'", "(2, 3)", 23), "takes 24 bytes but the file holds 23"},

@@ -136,7 +136,8 @@ void expect_step(const Step& got, const Inputs& in, const Frequencies& f, bool w
   const Step wanted(in);
   const gpu::Table table(on_device, wanted.on_positions());
   wanted.run(with_table ? gpu::Rotation(table) : gpu::Rotation(on_device, wanted.on_positions()), nullptr);
-  const std::vector<bool> q_turns = rotated_elements(q_layout, head_dim), k_turns = rotated_elements(k_layout, head_dim);
+  const std::vector<bool> q_turns = rotated_elements(q_layout, head_dim),
+                          k_turns = rotated_elements(k_layout, head_dim);
   EXPECT_TRUE(same(got.q.get().data(), wanted.q.get().data(), dtype, extent(q_layout), q_turns));
   EXPECT_TRUE(same(got.k.get().data(), wanted.k.get().data(), dtype, extent(k_layout), k_turns));
   EXPECT_TRUE(same(got.q_out.get().data(), wanted.q_out.get().data(), dtype, extent(q_layout), q_turns));
@@ -150,56 +151,54 @@ void expect_step(const Step& got, const Inputs& in, const Frequencies& f, bool w
   EXPECT_TRUE(same(got.q.get().data(), q.data(), dtype, extent(q_layout), q_turns)) << "the reference";
 }
 
-class GpuGraph : public Gpu {};
+class GpuGraph : public Gpu {
+ protected:
+  // Replays the graph of step, by table where that is not null, each time with other inputs, and compares.
+  void expect_replays(const Graph& graph, Step& step, const gpu::Table* table = nullptr) {
+    for (int replay = 0; replay < 4; ++replay) {
+      SCOPED_TRACE(replay);
+      const Inputs in(random);
+      step.put(in);
+      order_threads(random);
+      graph.replay();
+      expect_step(step, in, f, table != nullptr);
+      if (table == nullptr) continue;
+      EXPECT_TRUE(same_rows(table->host(), Table(with(f, Pairing::half), Positions(in.positions))));
+    }
+  }
+  // The rows of table, then the step by them.
+  Graph captured(gpu::Table& table, const Step& step) const {
+    return Graph(stream, [&] {
+      table.assign(on_device, step.on_positions(), {}, stream);
+      step.run(table, stream);
+    });
+  }
+
+  Random random{1};
+  const Frequencies f = yarn();
+  const gpu::Frequencies on_device{with(f, Pairing::half)};
+  const Stream stream;
+};
 
 TEST_F(GpuGraph, OfATableAndItsRotationsIsReplayedWithOtherPositions) {
-  Random random(1);
-  const Frequencies f = yarn();
-  const gpu::Frequencies on_device(with(f, Pairing::half));
-  const Stream stream;
   Step step{Inputs(random)};
   gpu::Table table;
   table.reserve(tokens, on_device.pairs());
-  const Graph graph(stream, [&] {
-    table.assign(on_device, step.on_positions(), {}, stream);
-    step.run(table, stream);
-  });
+  const Graph graph = captured(table, step);
   EXPECT_EQ(graph.nodes, 3u) << "the table, q and k, the fused step";
   EXPECT_EQ(table.tokens(), tokens);
-  for (int replay = 0; replay < 4; ++replay) {
-    SCOPED_TRACE(replay);
-    const Inputs in(random);
-    step.put(in);
-    order_threads(random);
-    graph.replay();
-    expect_step(step, in, f, true);
-    EXPECT_TRUE(same_rows(table.host(), Table(with(f, Pairing::half), Positions(in.positions))));
-  }
+  expect_replays(graph, step, &table);
 }
 
 TEST_F(GpuGraph, WithoutATableIsReplayedWithOtherPositions) {
-  Random random(2);
-  const Frequencies f = yarn();
-  const gpu::Frequencies on_device(with(f, Pairing::half));
-  const Stream stream;
   Step step{Inputs(random)};
   const Graph graph(stream, [&] { step.run(gpu::Rotation(on_device, step.on_positions()), stream); });
   EXPECT_EQ(graph.nodes, 2u);
-  for (int replay = 0; replay < 4; ++replay) {
-    SCOPED_TRACE(replay);
-    const Inputs in(random);
-    step.put(in);
-    order_threads(random);
-    graph.replay();
-    expect_step(step, in, f, false);
-  }
+  expect_replays(graph, step);
 }
 
 // Every operation, one launch each, in a graph of its own.
 TEST_F(GpuGraph, TakesEveryOperationAsOneLaunch) {
-  Random random(3);
-  const gpu::Frequencies on_device(with(yarn(), Pairing::half));
-  const Stream stream;
   const Inputs in(random);
   const Step step(in);
   gpu::Table table(on_device, step.on_positions());
@@ -256,37 +255,28 @@ TEST_F(GpuGraph, TakesEveryOperationAsOneLaunch) {
 // A graph would read them at each replay, from memory that may be gone by then.
 TEST_F(GpuGraph, TakesNoPositionsOfTheHosts) {
   const std::vector<std::int64_t> p(8, 7);
-  const gpu::Frequencies f(with(yarn(), Pairing::half));
-  const Stream stream;
-  gpu::Table table(f, Positions(p), {}, stream);  // now large enough
+  gpu::Table table(on_device, Positions(p), {}, stream);  // now large enough
   std::string said;
   const Graph graph(stream, [&] {
     try {
-      table.assign(f, Positions(p), {}, stream);
+      table.assign(on_device, Positions(p), {}, stream);
     } catch (const Error& e) {
       said = e.what();
     }
   });
   EXPECT_NE(said.find("[table] a stream that a CUDA graph captures must read"), std::string::npos) << said;
   EXPECT_EQ(graph.nodes, 0u);
-  table.assign(f, Positions(p), {}, stream);
+  table.assign(on_device, Positions(p), {}, stream);
   EXPECT_EQ(table.host(stream).tokens(), 8);
 }
 
 // What gpu.h advises: a graph writes and reads the rows at the address that it captured.
 TEST_F(GpuGraph, StandsWhereItsTableIsUsedForMoreInBetweenIfThatWasReserved) {
-  Random random(4);
-  const Frequencies f = yarn();
-  const gpu::Frequencies on_device(with(f, Pairing::half));
-  const Stream stream;
   Step step{Inputs(random)};
   gpu::Table table;
   table.reserve(100, on_device.pairs());
   const float* const rows = table.cos();
-  const Graph graph(stream, [&] {
-    table.assign(on_device, step.on_positions(), {}, stream);
-    step.run(table, stream);
-  });
+  const Graph graph = captured(table, step);
   for (int replay = 0; replay < 2; ++replay) {
     table.assign(on_device, Positions(std::vector<std::int64_t>(100, replay)), {}, stream);
     EXPECT_EQ(table.cos(), rows);
@@ -305,24 +295,23 @@ TEST_F(GpuGraph, ATableAllocatesOnlyWhereItHasNeverBeenAsLarge) {
 #else
   const std::vector<std::int64_t> p(100, 7);
   const Device d(p);
-  const gpu::Frequencies f(with(yarn(), Pairing::half));
   const auto on = [&](std::int64_t n) { return gpu::Positions(d.as<const std::int64_t>(), n); };
   gpu::Table table;
-  table.reserve(50, f.pairs());
+  table.reserve(50, on_device.pairs());
   gpu_emulator::reset_counts();
-  for (const std::int64_t n : {1, 50, 3, 0, 50}) table.assign(f, on(n));
+  for (const std::int64_t n : {1, 50, 3, 0, 50}) table.assign(on_device, on(n));
   EXPECT_EQ(gpu_emulator::counts().allocations, 0);
   EXPECT_EQ(gpu_emulator::counts().synchronisations, 0);
-  table.assign(f, on(51));
+  table.assign(on_device, on(51));
   EXPECT_GT(gpu_emulator::counts().allocations, 0);
-  table.assign(f, Positions(std::span(p).first(51)));
+  table.assign(on_device, Positions(std::span(p).first(51)));
   gpu_emulator::reset_counts();
-  for (const std::size_t n : {1U, 51U, 3U}) table.assign(f, Positions(std::span(p).first(n)));
+  for (const std::size_t n : {1U, 51U, 3U}) table.assign(on_device, Positions(std::span(p).first(n)));
   EXPECT_EQ(gpu_emulator::counts().allocations, 0) << "positions on the host";
   gpu::Table other = std::move(table);
-  table.assign(f, on(0));
+  table.assign(on_device, on(0));
   gpu_emulator::reset_counts();
-  other.assign(f, on(51));
+  other.assign(on_device, on(51));
   EXPECT_EQ(gpu_emulator::counts().allocations, 0) << "what has moved";
 #endif
 }

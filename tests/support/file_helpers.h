@@ -76,7 +76,7 @@ Tensor make_tensor(std::string name, ElementType type, std::vector<std::int64_t>
   return tensor;
 }
 
-template <typename T>
+template <typename T = float>
 std::vector<T> values_of(const Tensor& tensor) {
   EXPECT_EQ(tensor.data.size() % sizeof(T), 0U);
   std::vector<T> values(tensor.data.size() / sizeof(T));

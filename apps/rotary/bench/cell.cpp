@@ -1,6 +1,7 @@
 #include "cell.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "apps/shared/text.h"
 #include "values/names.h"
@@ -26,18 +27,18 @@ std::int64_t extent(const Cell& cell, std::int64_t heads) {
   return rows * (heads * cell.head_dim + cell.placement.padding) * size(cell);
 }
 
-// Lines under the first `width` elements of each head, the heads of one tensor taken in the order of their addresses.
+// Counts the cache lines that hold the first `width` elements of each head, in address order, each line once.
 std::int64_t lines_under(const Cell& cell, std::int64_t heads, std::int64_t width) {
   const std::int64_t rows = cell.batch * cell.tokens;
   if (heads == 0) return 0;
-  if (width == cell.head_dim && cell.placement.padding == 0) return (extent(cell, heads) + line - 1) / line;
+  if (width == cell.head_dim && cell.placement.padding == 0) return round_up(extent(cell, heads), line) / line;
   std::int64_t count = 0;
   std::int64_t next = 0;  // the first line not counted yet
   for (std::int64_t row = 0; row < rows; ++row) {
     for (std::int64_t head = 0; head < heads; ++head) {
       const std::int64_t first =
           (row * (heads * cell.head_dim + cell.placement.padding) + head * cell.head_dim) * size(cell);
-      const std::int64_t behind = (first + width * size(cell) + line - 1) / line;
+      const std::int64_t behind = round_up(first + width * size(cell), line) / line;
       count += std::max<std::int64_t>(0, behind - std::max(first / line, next));
       next = std::max(next, behind);
     }
@@ -49,12 +50,12 @@ std::int64_t counted_width(const Cell& cell) {
   return cell.in_place && cell.op != Op::norm_append ? cell.rotary_dim : cell.head_dim;
 }
 
-// Of k and v on their way to the cache.
+// Elements of k and v that are written to the cache.
 std::int64_t appended(const Cell& cell) {
   return appends(cell.op) ? cell.batch * cell.tokens * 2 * cell.kv_heads * cell.head_dim : 0;
 }
 
-// Of q, and of k where it stays.
+// Elements of q, and of k unless it goes to the cache.
 std::int64_t rotated(const Cell& cell) {
   const std::int64_t heads = cell.heads + (appends(cell.op) ? 0 : cell.kv_heads);
   return cell.batch * cell.tokens * heads * counted_width(cell);
@@ -98,6 +99,12 @@ Rope rope_of(const Cell& cell) {
 
 Rounding rounding_of(const Cell& cell) { return parse_rounding(rotary::name(cell.dtype)); }
 
+std::vector<std::int64_t> first_positions(const Cell& cell) {
+  std::vector<std::int64_t> positions(static_cast<std::size_t>(cell.tokens));
+  std::iota(positions.begin(), positions.end(), 1);
+  return positions;
+}
+
 std::int64_t elements(const Cell& cell) {
   if (cell.op == Op::table) return cell.tokens * cell.rotary_dim / 2;
   return rotated(cell) + appended(cell);
@@ -109,8 +116,8 @@ std::int64_t bytes(const Cell& cell) {
 }
 
 std::int64_t line_bytes(const Cell& cell) {
-  if (cell.op == Op::table) return (table_bytes(cell) + line - 1) / line * line;
-  if (appends(cell.op)) return (bytes(cell) / 2 + line - 1) / line * line;
+  if (cell.op == Op::table) return round_up(table_bytes(cell), line);
+  if (appends(cell.op)) return round_up(bytes(cell) / 2, line);
   const std::int64_t width = counted_width(cell);
   return line * (lines_under(cell, cell.heads, width) + lines_under(cell, cell.kv_heads, width));
 }
@@ -123,7 +130,7 @@ double memory_needed(const Cell& cell) {
   const double tokens = static_cast<double>(cell.tokens);
   const double rows = tokens * static_cast<double>(cell.batch);
   const double table = tokens * (4.0 * cell.rotary_dim + 8);  // rows and positions
-  if (cell.op == Op::table) return 3 * table;                 // in storage, anew, and the ceiling's
+  if (cell.op == Op::table) return 3 * table;                 // existing storage, new storage, and the ceiling
   const double row = static_cast<double>(cell.heads + (appends(cell.op) ? 2 : 1) * cell.kv_heads) * cell.head_dim;
   const double padding = cell.kv_heads > 0 ? 2.0 : 1.0;
   const double heads =
@@ -183,9 +190,9 @@ void check(const Cell& cell, double free_bytes) {
   frequencies(rope_of(cell));
   const double needed = memory_needed(cell);
   if (needed > free_bytes) {
-    throw Error(Code::MEMORY, "[bench] a cell must fit in the " + digits(free_bytes / 0x1p30, 3) +
+    throw Error(Code::MEMORY, "[bench] a cell must fit in the " + significant(free_bytes / 0x1p30, 3) +
                                   " GiB of memory that are free but got " + kind_words(cell) + " " + shape_words(cell) +
-                                  ", which takes " + digits(needed / 0x1p30, 3) + " GiB");
+                                  ", which takes " + significant(needed / 0x1p30, 3) + " GiB");
   }
 }
 

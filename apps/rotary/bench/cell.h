@@ -1,10 +1,12 @@
-// A cell of rotary bench: which work, on which shape, and what it is called in JSON.
+// A cell of rotary bench: the operation, the shape, and their names in JSON.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "rotary/rotary.h"
@@ -13,28 +15,28 @@ namespace rotary::cli::bench {
 
 enum class Op : std::uint8_t {
   rotate,       // q, then k
-  backward,     // the same, transposed
-  table,        // Table::assign in storage that is there
+  backward,     // the gradient of rotate
+  table,        // Table::assign into existing storage
   fused,        // rotate_qk
   append,       // gpu::rotate_append, of q, k and v in one tensor
   norm_append,  // gpu::norm_rotate_append
 };
-const char* name(Op) noexcept;          // "rotate", "backward", "table", "fused", "append", "norm_append"
-Op parse_op(std::string_view);          // throws VALUE
-bool appends(Op) noexcept;              // k and v go to a cache
+const char* name(Op) noexcept;                 // "rotate", "backward", "table", "fused", "append", "norm_append"
+Op parse_op(std::string_view);                 // throws VALUE
+bool appends(Op) noexcept;                     // k and v go to a cache
 bool only_out_of_place(Op, Pairing) noexcept;  // not in place
 
-// Where in memory the heads lie, when not one behind the other from the start of a page.
+// How the heads are placed in memory. By default contiguous, from the start of a page.
 struct Placement {
   std::int64_t padding = 0;  // elements between the tokens
-  std::int64_t offset = 0;   // bytes from a page's start
-  bool aliased = false;      // out of place: a multiple of 4096 bytes between a value read and its place to be written
+  std::int64_t offset = 0;   // bytes from the start of a page
+  bool aliased = false;      // out of place: input and output are a multiple of 4096 bytes apart
   bool operator==(const Placement&) const = default;
 };
 
 struct Cell {
   Op op = Op::rotate;
-  DType dtype = DType::bf16;  // of a table: what its values are rounded to
+  DType dtype = DType::bf16;  // of a table: the type its values are rounded to
   Pairing pairing = Pairing::half;
   std::string layout = "bthd";
   std::int64_t batch = 1;
@@ -47,9 +49,9 @@ struct Cell {
   unsigned threads = 1;
   std::string target;
   Placement placement;
-  bool cuda = false;       // on a CUDA device: one of the two below, no threads, its name as target
-  bool with_table = true;  // else each angle is computed where it is needed
-  bool f8 = false;         // the cache's type, where a cell has one: else the heads'
+  bool cuda = false;       // on a CUDA device; target is its name, threads has no meaning
+  bool with_table = true;  // otherwise the kernel computes each angle itself
+  bool f8 = false;         // the cache holds f8 e4m3, otherwise the type of the heads
   bool operator==(const Cell&) const = default;
 };
 
@@ -60,30 +62,38 @@ Layout layout_of(const Cell&, std::int64_t heads);
 Rope rope_of(const Cell&);
 Rounding rounding_of(const Cell&);  // of a table
 
+// 1, 2, 3, ..., one per token. Position 0 is left out: it rotates by nothing, unlike any decoding step.
+std::vector<std::int64_t> first_positions(const Cell&);
+
 // ---- what is counted ----
 
-// In place the elements that turn, out of place all, of q and k; of a table its pairs. Where k and v go to a cache, all
-// of theirs.
+template <std::integral T>
+constexpr T round_up(T value, std::type_identity_t<T> unit) noexcept {
+  return (value + unit - 1) / unit * unit;
+}
+
+// Of q and k: in place the rotated elements, out of place all of them. Of k and v that go to a cache: all. Of a table:
+// its pairs.
 std::int64_t elements(const Cell&);
-// Those elements, read and written; of a table cos and sin, written.
+// Bytes of those elements, read and written; of a table those of cos and sin, written.
 std::int64_t bytes(const Cell&);
-// The 64-byte lines that hold those elements, once: memory moves by lines. Of a table cos and sin.
+// Bytes of the 64-byte cache lines that hold those elements, each counted once; of a table those of cos and sin.
 std::int64_t line_bytes(const Cell&);
-// Bytes from the first element of q (of k) to behind its last one; of a table those of cos and of sin together.
+// Bytes from the first element of q (of k) to the end of its last one; for a table of cos and sin together.
 std::int64_t q_extent(const Cell&);
 std::int64_t k_extent(const Cell&);
-// Bytes that must be in memory to measure it. A double: no shape is too large for that.
+// Bytes that measuring the cell allocates. A double, so that it cannot overflow.
 double memory_needed(const Cell&);
 
 // ---- names ----
 
-// The keys that describe the cell, in the order of the JSON lines; null where a key has no meaning for it.
+// The JSON keys that describe the cell, in output order; null for a key that does not apply.
 nlohmann::ordered_json describe(const Cell&);
 std::string kind_words(const Cell&);   // "bf16 half in place"; of a table "f32"
 std::string shape_words(const Cell&);  // "bthd [1, 64, 32+8, 128/64]": 64 turn; of a table "[64, 32]"
 
-// Throws what the library throws for such a rope, SHAPE where batch does not go with thd, MEMORY where it is larger
-// than what is free.
+// Throws what frequencies() throws for the rope, SHAPE for a batch with layout thd, MEMORY if the cell needs more than
+// free_bytes.
 void check(const Cell&, double free_bytes);
 
 }  // namespace rotary::cli::bench

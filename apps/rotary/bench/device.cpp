@@ -10,7 +10,7 @@ namespace rotary::cli::bench {
 
 namespace {
 
-// The same work on every set.
+// make(set) for every set of memory.
 template <class Make>
 gpu::Work each(const std::vector<std::unique_ptr<DeviceSet>>& sets, const Make& make) {
   gpu::Work work;
@@ -22,7 +22,7 @@ Call copy_of(const DeviceSet& at) {
   return [in = at.in, out = at.out, bytes = at.moved](gpu::Stream stream) { gpu::copy(in, out, bytes, stream); };
 }
 
-// By a kernel: in place an update, else a copy.
+// The same bytes moved by a kernel: an update in place, otherwise a copy.
 Call moving(const Cell& cell, const DeviceSet& at) {
   std::byte* const to = cell.in_place && !appends(cell.op) ? at.in : at.out;
   return [in = at.in, to, bytes = at.moved](gpu::Stream stream) { gpu::move_bytes(in, to, bytes, stream); };
@@ -39,7 +39,7 @@ void require_cuda() {
   std::string reason = "there is none";
   try {
     gpu::device_name();
-  } catch (const Error& error) {  // of the runtime: no device, no driver, or one that is too old
+  } catch (const Error& error) {  // from the CUDA runtime: no device, no driver, or a driver that is too old
     reason = error.what();
   }
   throw Error(Code::CUDA, "[bench] --device cuda must find a CUDA device but " + reason);

@@ -1,4 +1,4 @@
-// Measures a cell on a CUDA device: verified first, then timed in turn with what a copy of the same bytes takes.
+// Measures a cell on a CUDA device: verifies it, then times it in turn with a copy of the same bytes.
 #pragma once
 
 #include "measure.h"
@@ -6,14 +6,14 @@
 
 namespace rotary::cli::bench {
 
-// Throws CUDA where rotary was built without it or there is no device.
+// Throws CUDA if rotary was built without CUDA or no device is found.
 void require_cuda();
 
 class CudaBench {
  public:
-  explicit CudaBench(double seconds);  // as Bench
+  explicit CudaBench(double seconds);  // as for Bench
 
-  // Throws CHECK where the result is wrong, and what the operations throw.
+  // Throws CHECK if the result is wrong, and what the operations throw.
   Result measure(const Cell&);
 
  private:

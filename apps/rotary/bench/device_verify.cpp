@@ -11,22 +11,22 @@ namespace rotary::cli::bench {
 
 namespace {
 
-Elsewhere on_device(const Cell& cell, const DeviceSet& at, const Call& work, gpu::Stream stream) {
+VerifySteps on_device(const Cell& cell, const DeviceSet& at, const Call& work, gpu::Stream stream) {
   return {[&cell, &at, stream] { at.fill(cell, stream); }, [work, stream] { work(stream); },
           [stream](void* to, const void* from, std::size_t bytes) { gpu::download(to, from, bytes, stream); }};
 }
 
-// f8 e4m3: to nearest even, beyond +-448 that; of a finite value.
+// A finite value as f8 e4m3: rounded to nearest even, saturated at +-448.
 std::uint8_t f8_of(double value) {
   const double magnitude = std::min(std::abs(value), 448.0);
   const int exponent = std::max(magnitude > 0 ? std::ilogb(magnitude) : -6, -6);
-  const double steps = std::nearbyint(std::ldexp(magnitude, 3 - exponent));  // 8 to 16; below 2^-6 from 0 on
-  // The 16th step of an exponent is the first of the next: carrying into the exponent's bits says the same.
+  const double steps = std::nearbyint(std::ldexp(magnitude, 3 - exponent));  // from 8 to 16; below 2^-6 from 0
+  // 16 steps are the first step of the next exponent: the carry into the exponent bits gives exactly that.
   const int bits = static_cast<int>(steps) + (exponent + 6) * 8;
   return static_cast<std::uint8_t>((std::signbit(value) ? 0x80 : 0) | bits);
 }
 
-// What the cache holds of these elements.
+// The elements as the cache stores them.
 std::vector<std::byte> stored(const Cell& cell, const std::vector<std::byte>& elements, float scale) {
   if (!cell.f8) return elements;
   const auto count = static_cast<std::int64_t>(elements.size() / size_of(cell.dtype));
@@ -37,28 +37,28 @@ std::vector<std::byte> stored(const Cell& cell, const std::vector<std::byte>& el
   return values;
 }
 
-// The heads of those rows where the cache has them.
+// The heads of those rows, read from the cache.
 std::vector<std::byte> gather_cached(const Cell& cell, const void* cache, const DeviceInputs& inputs,
-                                     const std::vector<Row>& rows, const Elsewhere& where) {
+                                     const std::vector<Row>& rows, const VerifySteps& steps) {
   const std::size_t each = cell.f8 ? 1 : size_of(cell.dtype);
   const std::size_t bytes = static_cast<std::size_t>(cell.kv_heads * cell.head_dim) * each;
   std::vector<std::byte> values(rows.size() * bytes);
   std::byte* to = values.data();
   for (const Row& row : rows) {
     const std::int64_t slot = inputs.slots[static_cast<std::size_t>(row.batch * cell.tokens + row.token)];
-    where.read(to, static_cast<const std::byte*>(cache) + static_cast<std::size_t>(slot) * bytes, bytes);
+    steps.read(to, static_cast<const std::byte*>(cache) + static_cast<std::size_t>(slot) * bytes, bytes);
     to += bytes;
   }
   return values;
 }
 
-// What an appending cell leaves, of those rows.
+// The results of an appending operation for those rows.
 struct Appended {
   Appended(const Cell& cell, const DeviceSet& at, const DeviceInputs& inputs, const std::vector<Row>& rows,
-           const Elsewhere& where)
-      : q(gather(at.q_out, rows, where)),
-        k(gather_cached(cell, at.cache.k, inputs, rows, where)),
-        v(gather_cached(cell, at.cache.v, inputs, rows, where)) {}
+           const VerifySteps& steps)
+      : q(gather(at.q_out, rows, steps)),
+        k(gather_cached(cell, at.cache.k, inputs, rows, steps)),
+        v(gather_cached(cell, at.cache.v, inputs, rows, steps)) {}
   std::vector<std::byte> q, k, v;
 };
 
@@ -81,13 +81,13 @@ std::vector<std::byte> rotated(const Cell& cell, const std::vector<std::byte>& h
 }
 
 std::int64_t verify_append(const Cell& cell, const DeviceSet& at, const DeviceInputs& inputs, const Table& table,
-                           const Elsewhere& where, gpu::Stream stream) {
+                           const VerifySteps& steps, gpu::Stream stream) {
   const std::vector<Row> rows = chosen_rows(cell);
-  where.fill();
-  const std::vector<std::byte> q = gather(at.q, rows, where), k = gather(at.k, rows, where);
-  const std::vector<std::byte> v = gather(at.v, rows, where);
-  where.work();
-  const Appended found(cell, at, inputs, rows, where);
+  steps.fill();
+  const std::vector<std::byte> q = gather(at.q, rows, steps), k = gather(at.k, rows, steps);
+  const std::vector<std::byte> v = gather(at.v, rows, steps);
+  steps.work();
+  const Appended found(cell, at, inputs, rows, steps);
   const Table part = table_of(rows, table);
   std::int64_t different = count_rotated(cell, cell.heads, part, q, found.q);
   if (cell.with_table) {
@@ -95,62 +95,52 @@ std::int64_t verify_append(const Cell& cell, const DeviceSet& at, const DeviceIn
   } else if (!cell.f8) {
     different += count_rotated(cell, cell.kv_heads, part, k, found.k);
   } else {  // the tolerance cannot tell adjacent f8 values apart: compare with the parts
-    where.fill();
+    steps.fill();
     parts_of(cell, at, inputs)(stream);
-    different += count_different_bytes(Appended(cell, at, inputs, rows, where).k, found.k);
+    different += count_different_bytes(Appended(cell, at, inputs, rows, steps).k, found.k);
   }
   different += count_different_bytes(stored(cell, v, v_scale), found.v);
   if (different > 0) fail(cell, "equal the reference", different, elements_of(cell, rows));
   return elements_of(cell, rows);
 }
 
-// Elements of q that differ from x / sqrt(mean of x^2 + eps) * weight, rotated, by more than roundings.
+// Counts elements of q that differ from the rotation of x / sqrt(mean(x^2) + eps) * weight by more than rounding
+// errors.
 std::int64_t count_far_from_normed(const Cell& cell, const std::vector<std::byte>& before,
                                    const std::vector<std::byte>& after, const std::vector<std::byte>& weight,
                                    const Table& table) {
-  const std::int64_t width = cell.head_dim, pairs = table.pairs();
+  const std::int64_t width = cell.head_dim, rows = table.tokens() * cell.heads;
   const double step = cell.dtype == DType::bf16 ? 0x1p-8 : cell.dtype == DType::f16 ? 0x1p-11 : 0x1p-21;
-  std::int64_t far = 0;
-  for (std::int64_t row = 0; row < table.tokens() * cell.heads; ++row) {
-    std::vector<double> x(static_cast<std::size_t>(width));
+  std::vector<double> normed;
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const auto value = [&](std::int64_t i) { return value_at(cell.dtype, before.data(), row * width + i); };
     double squares = 0;
-    for (std::int64_t i = 0; i < width; ++i) {
-      const double value = value_at(cell.dtype, before.data(), row * width + i);
-      squares += value * value;
-      x[static_cast<std::size_t>(i)] = value * value_at(cell.dtype, weight.data(), i);
-    }
+    for (std::int64_t i = 0; i < width; ++i) squares += value(i) * value(i);
     const double scale = 1 / std::sqrt(squares / static_cast<double>(width) + static_cast<double>(gpu::Norm().eps));
-    for (std::int64_t pair = 0; pair < pairs; ++pair) {
-      const bool in = cell.pairing != Pairing::half, out = cell.pairing == Pairing::interleaved;
-      const auto index = static_cast<std::size_t>(row / cell.heads * pairs + pair);
-      const double cos = static_cast<double>(table.cos()[index]), sin = static_cast<double>(table.sin()[index]);
-      const double a = scale * x[static_cast<std::size_t>(in ? 2 * pair : pair)];
-      const double b = scale * x[static_cast<std::size_t>(in ? 2 * pair + 1 : pair + pairs)];
-      const double first = value_at(cell.dtype, after.data(), row * width + (out ? 2 * pair : pair));
-      const double second = value_at(cell.dtype, after.data(), row * width + (out ? 2 * pair + 1 : pair + pairs));
-      const double allowed = 4 * step * (std::abs(a) + std::abs(b)) + 1e-6;
-      far += std::abs(first - (a * cos - b * sin)) <= allowed ? 0 : 1;
-      far += std::abs(second - (b * cos + a * sin)) <= allowed ? 0 : 1;
+    for (std::int64_t i = 0; i < width; ++i) {
+      normed.push_back(scale * (value(i) * value_at(cell.dtype, weight.data(), i)));
     }
   }
-  return far;
+  return count_far(
+      cell, cell.heads, table, [&](std::int64_t at) { return normed[static_cast<std::size_t>(at)]; }, after,
+      [step](double magnitude, double) { return 4 * step * magnitude + 1e-6; });
 }
 
 std::int64_t verify_norm_append(const Cell& cell, const DeviceSet& at, const DeviceInputs& inputs, const Table& table,
-                                const Elsewhere& where, gpu::Stream stream) {
+                                const VerifySteps& steps, gpu::Stream stream) {
   const std::vector<Row> rows = chosen_rows(cell);
-  where.fill();
-  const std::vector<std::byte> before = gather(at.q, rows, where);
+  steps.fill();
+  const std::vector<std::byte> before = gather(at.q, rows, steps);
   parts_of(cell, at, inputs)(stream);
-  const Appended parts(cell, at, inputs, rows, where);
-  where.fill();
-  where.work();
-  const Appended whole(cell, at, inputs, rows, where);
+  const Appended parts(cell, at, inputs, rows, steps);
+  steps.fill();
+  steps.work();
+  const Appended whole(cell, at, inputs, rows, steps);
   const std::int64_t different = count_different_bytes(parts.q, whole.q) + count_different_bytes(parts.k, whole.k) +
                                  count_different_bytes(parts.v, whole.v);
   if (different > 0) fail(cell, "equal norm, rotation and append bit for bit", different, elements_of(cell, rows));
   std::vector<std::byte> weight(static_cast<std::size_t>(cell.head_dim) * size_of(cell.dtype));
-  where.read(weight.data(), inputs.q_norm.weight, weight.size());
+  steps.read(weight.data(), inputs.q_norm.weight, weight.size());
   const std::int64_t far = count_far_from_normed(cell, before, whole.q, weight, table_of(rows, table));
   if (far > 0) fail(cell, "be the norm rotated, within roundings", far, elements_of(cell, rows));
   return elements_of(cell, rows);
@@ -160,16 +150,16 @@ std::int64_t verify_norm_append(const Cell& cell, const DeviceSet& at, const Dev
 
 std::int64_t verify_on_device(const Cell& cell, const DeviceSet& at, const DeviceInputs& inputs, gpu::Stream stream,
                               const Call& work) {
-  const std::vector<std::int64_t> positions = first_device_positions(cell);
+  const std::vector<std::int64_t> positions = first_positions(cell);
   const Table table(inputs.turns, positions);
-  const Elsewhere where = on_device(cell, at, work, stream);
-  if (cell.op == Op::append) return verify_append(cell, at, inputs, table, where, stream);
-  if (cell.op == Op::norm_append) return verify_norm_append(cell, at, inputs, table, where, stream);
-  return verify(cell, {at.q, at.k, at.q_out, at.k_out}, table, where);
+  const VerifySteps steps = on_device(cell, at, work, stream);
+  if (cell.op == Op::append) return verify_append(cell, at, inputs, table, steps, stream);
+  if (cell.op == Op::norm_append) return verify_norm_append(cell, at, inputs, table, steps, stream);
+  return verify(cell, {at.q, at.k, at.q_out, at.k_out}, table, steps);
 }
 
 std::int64_t verify_device_table(const Cell& cell, const DeviceInputs& inputs, gpu::Stream stream) {
-  const std::vector<std::int64_t> positions = first_device_positions(cell);
+  const std::vector<std::int64_t> positions = first_positions(cell);
   const Table expected(inputs.turns, positions, {Angles::exact, rounding_of(cell)});
   const Table found = inputs.table->host(stream);
   std::int64_t different = 0;

@@ -1,7 +1,6 @@
 #include "device_work.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "memory.h"
 
@@ -9,13 +8,11 @@ namespace rotary::cli::bench {
 
 namespace {
 
-std::size_t round_up(std::size_t value, std::size_t unit) { return (value + unit - 1) / unit * unit; }
-
 std::int64_t rows_of(const Cell& cell) { return cell.batch * cell.tokens; }
 
 std::int64_t pages_of(const Cell& cell) { return (rows_of(cell) + page_size - 1) / page_size; }
 
-// Bytes of k's cache, or of v's.
+// Bytes of the cache of k, and likewise of v.
 std::size_t cache_bytes_of(const Cell& cell) {
   const std::size_t each = cell.f8 ? 1 : size_of(cell.dtype);
   return round_up(static_cast<std::size_t>(pages_of(cell) * page_size * cell.kv_heads * cell.head_dim) * each, 256);
@@ -33,7 +30,7 @@ Heads part_of(const Heads& all, std::int64_t first, std::int64_t count) {
   return part;
 }
 
-// Bytes of a cell's inputs, and of what lies behind them.
+// Bytes of a cell's inputs, and of the results or spare memory that follow them.
 struct Sizes {
   explicit Sizes(const Cell& cell) {
     moved = static_cast<std::size_t>(line_bytes(cell));
@@ -51,7 +48,7 @@ struct Sizes {
   std::size_t in = 0, out = 0, moved = 0;
 };
 
-// Pages in no order that a prefetcher knows.
+// Slots of pages in an order that a prefetcher cannot predict.
 std::vector<std::int64_t> slots_of(const Cell& cell) {
   const std::int64_t pages = pages_of(cell);
   const std::int64_t step = pages % 7919 == 0 ? 7907 : 7919;
@@ -129,15 +126,9 @@ void DeviceSet::fill(const Cell& cell, gpu::Stream stream) const {
   gpu::fill(out, 0xee, out_bytes, stream);
 }
 
-std::vector<std::int64_t> first_device_positions(const Cell& cell) {
-  std::vector<std::int64_t> positions(static_cast<std::size_t>(cell.tokens));
-  std::iota(positions.begin(), positions.end(), 1);
-  return positions;
-}
-
 DeviceInputs::DeviceInputs(const Cell& cell, gpu::Stream stream)
     : turns(rotary::frequencies(rope_of(cell))), frequencies(turns, stream) {
-  const std::vector<std::int64_t> positions = first_device_positions(cell);
+  const std::vector<std::int64_t> positions = first_positions(cell);
   positions64 = on_device(positions, stream);
   positions32 = on_device(std::vector<std::int32_t>(positions.begin(), positions.end()), stream);
   const gpu::Positions wide(reinterpret_cast<const std::int64_t*>(positions64.data()), cell.tokens);

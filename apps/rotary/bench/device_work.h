@@ -1,4 +1,4 @@
-// What a cell of rotary bench does on a CUDA device, in memory of its own there.
+// The work of a cell of rotary bench on a CUDA device, and the device memory it needs.
 #pragma once
 
 #include <functional>
@@ -11,25 +11,25 @@
 
 namespace rotary::cli::bench {
 
-// One set of what a cell reads and writes, in the device's memory. Appending ops have q, k and v in one tensor, k_out
-// and the values in the cache.
+// The device memory that one run of a cell reads and writes. For appending operations q, k and v are one tensor, and
+// the rotated k and v go to the cache.
 struct DeviceSet {
   explicit DeviceSet(const Cell&);
   static std::size_t bytes_of(const Cell&);
-  // The same values each time; where results go, and in the spare memory, what cannot be right.
+  // Writes the same inputs each time, and a pattern that cannot be a result to the rest.
   void fill(const Cell&, gpu::Stream) const;
 
   gpu::Memory memory;
   Heads q, k, v, q_out, k_out, qkv;
   gpu::Cache cache;
-  std::byte* in = nullptr;   // the inputs, in one piece
-  std::size_t in_bytes = 0;  // theirs
-  std::byte* out = nullptr;  // behind them: the results, or as much spare memory as a copy of the inputs needs
+  std::byte* in = nullptr;   // the inputs, contiguous
+  std::size_t in_bytes = 0;  // of the inputs
+  std::byte* out = nullptr;  // follows the inputs: the results, or spare memory for a copy of the inputs
   std::size_t out_bytes = 0;
-  std::size_t moved = 0;  // bytes that a copy of the cell's traffic moves, a multiple of 64
+  std::size_t moved = 0;  // bytes that the ceiling's copy moves, a multiple of 64
 };
 
-// What all sets of a cell share: angles, slots, norms.
+// The inputs that all sets of a cell share: angles, slots, norms.
 struct DeviceInputs {
   DeviceInputs(const Cell&, gpu::Stream);
 
@@ -38,20 +38,18 @@ struct DeviceInputs {
   gpu::Memory positions64, positions32;
   std::optional<gpu::Table> table;
   std::unique_ptr<gpu::Rotation> rotation;
-  std::vector<std::int64_t> slots;  // of token i; as on the device
+  std::vector<std::int64_t> slots;  // slots[i] is the slot of token i; device_slots holds the same
   gpu::Memory device_slots;
-  gpu::Memory weights;  // of q's norm, then of k's
+  gpu::Memory weights;  // of the norm of q, then of k
   gpu::Norm q_norm, k_norm;
 };
 
-constexpr int page_size = 16;  // tokens of a page of the cache
+constexpr int page_size = 16;  // tokens per cache page
 constexpr float k_scale = 0.5F, v_scale = 0.25F;
-
-std::vector<std::int64_t> first_device_positions(const Cell&);  // 1, 2, 3, ...
 
 using Call = std::function<void(gpu::Stream)>;
 Call call_of(const Cell&, const DeviceSet&, const DeviceInputs&);
-// The same by one operation after the other, where the cell has several in one.
+// The separate operations that an appending cell fuses into one.
 Call parts_of(const Cell&, const DeviceSet&, const DeviceInputs&);
 int launches_of(const Cell&);
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <set>
+#include <span>
 
 #include "apps/shared/usage_error.h"
-
 
 namespace rotary::cli::bench {
 
@@ -24,14 +24,14 @@ Cell table_cell(std::int64_t tokens, int head_dim) {
   return cell;
 }
 
-// For every dtype, pairing, number of tokens and place.
+// Calls add(cell) with every combination of dtype, pairing, number of tokens, and in place or not.
 template <typename Add>
-void for_each_kind(const Add& add) {
-  for (const DType dtype : dtypes) {
+void for_each_kind(Cell cell, std::span<const DType> all_dtypes, std::span<const std::int64_t> all_tokens,
+                   const Add& add) {
+  for (const DType dtype : all_dtypes) {
     for (const Pairing pairing : pairings) {
-      for (const std::int64_t tokens : token_counts) {
+      for (const std::int64_t tokens : all_tokens) {
         for (const bool in_place : {true, false}) {
-          Cell cell;
           cell.dtype = dtype;
           cell.pairing = pairing;
           cell.tokens = tokens;
@@ -43,7 +43,7 @@ void for_each_kind(const Add& add) {
   }
 }
 
-// A decode step, a prefill in cache and one out of it, and what differs from them in one thing.
+// A decode step, a prefill that fits the cache and one that does not, and variants that differ in one property.
 std::vector<Cell> small_grid(unsigned threads) {
   std::vector<Cell> cells;
   for (const DType dtype : dtypes) {
@@ -84,7 +84,7 @@ std::vector<Cell> full_grid(unsigned threads) {
       cells.push_back(cell);
     }
   };
-  for_each_kind([&add](Cell cell) {
+  for_each_kind(Cell{}, dtypes, token_counts, [&add](Cell cell) {
     for (const std::string layout : {"bthd", "bhtd"}) {
       for (const auto& [head_dim, rotary_dim] :
            {std::pair{64, 64}, {80, 80}, {96, 96}, {128, 128}, {256, 256}, {96, 24}}) {
@@ -96,10 +96,9 @@ std::vector<Cell> full_grid(unsigned threads) {
     }
   });
   for (const Op op : {Op::backward, Op::fused}) {
-    for_each_kind([&add, op](Cell cell) {
-      cell.op = op;
-      add(cell);
-    });
+    Cell cell;
+    cell.op = op;
+    for_each_kind(cell, dtypes, token_counts, add);
   }
   for (const int head_dim : {64, 128}) {
     for (const std::int64_t tokens : token_counts) add(table_cell(tokens, head_dim));
@@ -110,29 +109,10 @@ std::vector<Cell> full_grid(unsigned threads) {
 
 // ---- on CUDA ----
 
+constexpr std::array<DType, 3> cuda_dtypes = {DType::bf16, DType::f16, DType::f32};
 constexpr std::array<std::int64_t, 5> cuda_token_counts = {1, 64, 512, 8192, 32768};
 
-// For every dtype, pairing, number of tokens and place.
-template <typename Add>
-void for_each_cuda_kind(const Add& add) {
-  for (const DType dtype : {DType::bf16, DType::f16, DType::f32}) {
-    for (const Pairing pairing : pairings) {
-      for (const std::int64_t tokens : cuda_token_counts) {
-        for (const bool in_place : {true, false}) {
-          Cell cell;
-          cell.op = Op::fused;
-          cell.dtype = dtype;
-          cell.pairing = pairing;
-          cell.tokens = tokens;
-          cell.in_place = in_place;
-          add(cell);
-        }
-      }
-    }
-  }
-}
-
-// What a decode step and a prefill do, and what differs from them in one thing.
+// A decode step and a prefill, and variants that differ in one property.
 std::vector<Cell> small_cuda_grid() {
   std::vector<Cell> cells;
   const auto add = [&cells](const Cell& cell, auto change) {
@@ -160,7 +140,9 @@ std::vector<Cell> small_cuda_grid() {
 
 std::vector<Cell> full_cuda_grid() {
   std::vector<Cell> cells;
-  for_each_cuda_kind([&cells](Cell cell) {
+  Cell fused;
+  fused.op = Op::fused;
+  for_each_kind(fused, cuda_dtypes, cuda_token_counts, [&cells](Cell cell) {
     for (const int head_dim : {64, 80, 96, 128, 256}) {
       cell.head_dim = cell.rotary_dim = head_dim;
       cells.push_back(cell);
@@ -197,7 +179,7 @@ std::vector<Cell> each_once(const std::vector<Cell>& cells) {
   return kept;
 }
 
-// As a value stands in a filter: words without quotes.
+// A value as it is written in a filter: words without quotes.
 std::string text_of(const nlohmann::ordered_json& value) {
   return value.is_string() ? value.get<std::string>() : value.dump();
 }
@@ -210,7 +192,7 @@ bool allows(const Filter& filter, const nlohmann::ordered_json& cell) {
   });
 }
 
-// The values of that key, each once, in the order of the cells.
+// The distinct values of that key, in the order of the cells.
 std::string values_of(const std::vector<nlohmann::ordered_json>& cells, const std::string& key) {
   std::string list;
   std::set<std::string> seen;

@@ -1,4 +1,4 @@
-// Which cells rotary bench measures: grids, the shape that flags describe, filters.
+// Selects the cells that rotary bench measures: grids, the shape that flags describe, filters.
 #pragma once
 
 #include <optional>
@@ -10,7 +10,7 @@
 
 namespace rotary::cli::bench {
 
-// What flags say of a cell; what they leave open keeps its value.
+// The properties of a cell that flags set; the others keep their values.
 struct Choice {
   std::optional<Op> op;
   std::optional<DType> dtype;
@@ -22,26 +22,26 @@ struct Choice {
   std::optional<unsigned> threads;
   std::optional<std::string> target;
   bool cuda = false;
-  std::optional<bool> with_table, f8;  // on CUDA, where a cell has one of them
+  std::optional<bool> with_table, f8;  // on CUDA, for cells that have a table or a cache
 
-  bool describes_shape() const;  // more than threads and target
+  bool describes_shape() const;  // something besides threads and target is set
 };
 
-// The cell with the choice's values. A head_dim without a rotary_dim turns whole. Of a table f32, unless dtype is
-// chosen.
+// The cell with the choice's values. head_dim alone sets rotary_dim too. A cell that becomes a table is f32 unless
+// dtype is chosen.
 Cell chosen(Cell, const Choice&);
 
-// name is "small" or "full"; threads: of all cores; target: of all cells. With the choice's values in every cell, each
-// cell once. CUDA has grids of its own.
+// name is "small" or "full"; threads is the number of all cores; target is that of every cell. Every cell has the
+// choice's values; duplicates are removed. CUDA has its own grids.
 std::vector<Cell> grid(const std::string& name, unsigned threads, const std::string& target, const Choice&);
 
-// "dtype=bf16,tokens=64,tokens=2048" as keys and values. Throws UsageError for what is no KEY=VALUE of describe()'s
-// keys.
+// Parses "dtype=bf16,tokens=64,tokens=2048" into keys and values. Throws UsageError unless each term is KEY=VALUE with
+// a key of describe().
 using Filter = std::vector<std::pair<std::string, std::string>>;
 Filter parse_filter(const std::vector<std::string>& texts, bool cuda = false);
 
-// The cells that have, of every key in the filter, one of its values. Throws UsageError where a value, or all of them
-// together, leave no cell.
+// The cells that match the filter: for every key in it, one of the values given for that key. Throws UsageError if one
+// value, or all of them together, match no cell.
 std::vector<Cell> filtered(const std::vector<Cell>&, const Filter&);
 
 }  // namespace rotary::cli::bench

@@ -33,7 +33,7 @@ Series regular_series(const Cell& base, unsigned threads) {
   return series;
 }
 
-// A prime number of tokens, an odd one of heads; every other one with heads of 80 elements.
+// Prime numbers of tokens and one head fewer; every second cell has a head_dim of 80.
 Series odd_series(const Cell& base) {
   Series series{"odd sizes", {}, false};
   bool narrow = false;
@@ -61,7 +61,7 @@ Series changed_series(const std::string& name, const Cell& base, const Change& c
   return series;
 }
 
-// The ns/element that a line through the results says at that many elements; 0 where it does not reach.
+// The ns/element that the line interpolates at the size of `at`, without `at` itself; 0 outside its range.
 double between(const std::vector<const Result*>& line, const Result& at) {
   const Result* below = nullptr;
   const Result* above = nullptr;
@@ -152,7 +152,7 @@ Plot growth_plot(const std::vector<Measured>& measured, const std::vector<Level>
       line.points.emplace_back(x, result.seconds * 1e6);
       first = std::min(first, x);
       last = std::max(last, x);
-      const bool table = cell.op == Op::table;  // what is written counts, but an update reads it too
+      const bool table = cell.op == Op::table;  // bytes() counts what is written; an update also reads it
       moved_per_element = static_cast<double>(bytes(cell)) / x * (table ? 2 : 1);
       held_per_element = moved_per_element * (cell.in_place || table ? 0.5 : 1);
       if (plot.title.empty()) plot.title = std::string("Time against work: ") + name(cell.op) + " " + kind_words(cell);
@@ -164,7 +164,7 @@ Plot growth_plot(const std::vector<Measured>& measured, const std::vector<Level>
     const double end = std::min(last, level.bytes / held_per_element);
     if (end <= begin) continue;
     const double microseconds = moved_per_element / level.gb_per_s * 1e-3;
-    const std::string title = level.name + " " + digits(level.gb_per_s, 3) + " GB/s by 1 thread";
+    const std::string title = level.name + " " + significant(level.gb_per_s, 3) + " GB/s by 1 thread";
     plot.lines.push_back({title, {{begin, begin * microseconds}, {end, end * microseconds}}, false, false, true});
     begin = end;
   }

@@ -1,4 +1,4 @@
-// Time against work, from one head of one token to beyond the last cache: is it a straight line, and where not?
+// Time against amount of work, from one head of one token to beyond the last cache, to find where it is not linear.
 #pragma once
 
 #include <string>
@@ -12,11 +12,12 @@ namespace rotary::cli::bench {
 // A series of cells that differ in their number of elements.
 struct Series {
   std::string name;
-  std::vector<Cell> cells;  // rising
-  bool regular = true;      // powers of two from the start of a page; else: odd sizes, strides, page ends, aliasing
+  std::vector<Cell> cells;  // by rising number of elements
+  bool regular = true;  // powers of two from the start of a page; false for odd sizes, strides, page ends and aliasing
 };
 
-// Of the base cell's op, dtype, pairing, layout, head_dim and place, with 1 and threads threads.
+// Series with the op, dtype, pairing, layout and head_dim of base, in place or not as base, on 1 and on `threads`
+// threads.
 std::vector<Series> growth(const Cell& base, unsigned threads);
 
 struct Measured {
@@ -24,8 +25,8 @@ struct Measured {
   std::vector<Result> results;  // one for each cell
 };
 
-// ns/element relative to that of the neighbours: the two regular cells of as many threads around it, between which a
-// straight line is drawn on logarithmic axes. 0 where there are no two.
+// ns/element relative to what the neighbours predict: the next smaller and the next larger regular cell with the same
+// number of threads, interpolated on logarithmic axes. 0 if one of them is missing.
 double ratio_to_neighbours(const std::vector<Measured>&, const Result&);
 
 struct Outlier {
@@ -33,15 +34,15 @@ struct Outlier {
   std::string series;
   double ratio = 0;
 };
-Outlier worst(const std::vector<Measured>&);  // of the largest ratio; result is null where no cell has two neighbours
+Outlier worst(const std::vector<Measured>&);  // the largest ratio; result is null if no cell has two neighbours
 
-// The memory that serves working sets of up to so many bytes.
+// A level of memory, which serves working sets of up to `bytes` bytes.
 struct Level {
   std::string name;  // "L1", "memory"
   double gb_per_s = 0;
   double bytes = 0;
 };
-// By moving half of each cache, and four times the last one, with one thread.
+// Measured with one thread, on working sets of half of each cache and of four times the last one.
 std::vector<Level> levels(Bench&, bool in_place);
 
 Plot growth_plot(const std::vector<Measured>&, const std::vector<Level>&);

@@ -1,12 +1,9 @@
 #include "measure.h"
 
 #include <algorithm>
-#include <chrono>
-#include <numeric>
 
 #include "rotary/targets.h"
 #include "runtime/last_cache.h"
-#include "stopwatch.h"
 #include "verify.h"
 
 namespace rotary::cli::bench {
@@ -14,16 +11,6 @@ namespace rotary::cli::bench {
 using namespace rotary::detail;
 
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
-
-double seconds_of(const Repeat& work, int runs) {
-  const Clock::time_point begin = Clock::now();
-  work(runs);
-  return seconds_since(begin);
-}
 
 template <typename Work>
 Repeat repeat(Work work) {
@@ -36,15 +23,8 @@ int runs_per_sample(const Repeat& work) {
   constexpr double least = 40e-6;
   constexpr int most = 1 << 20;
   int runs = 1;
-  while (runs < most && seconds_of(work, runs) < least) runs *= 2;
+  while (runs < most && seconds_of([&] { work(runs); }) < least) runs *= 2;
   return runs;
-}
-
-// From 1 on: at position 0 nothing turns, which no decoding step is.
-std::vector<std::int64_t> first_positions(std::int64_t tokens) {
-  std::vector<std::int64_t> positions(static_cast<std::size_t>(tokens));
-  std::iota(positions.begin(), positions.end(), 1);
-  return positions;
 }
 
 Repeat work_of(const Cell& cell, const Places& at, const Table& table, const Executor& executor) {
@@ -71,13 +51,13 @@ Repeat move(Traffic traffic, const void* in, void* out, std::size_t bytes, const
   return repeat([=, &executor] { move_bytes(traffic, in, out, bytes, executor); });
 }
 
-// The ways to move bytes, of which the fastest is the ceiling.
+// The ways to move bytes; the fastest is the ceiling.
 std::vector<Traffic> ceilings(bool in_place) {
   if (in_place) return {Traffic::update};
   return {Traffic::copy, Traffic::stream};
 }
 
-// Below twice the last cache a run leaves data there for the next.
+// Whether a run leaves data in the last cache that the next one finds.
 bool leaves_something_cached(const Cell& cell) {
   return static_cast<double>(line_bytes(cell)) * (cell.in_place ? 1 : 2) < 2 * static_cast<double>(last_cache_bytes());
 }
@@ -90,28 +70,13 @@ double Result::ceiling_gb_per_s() const { return static_cast<double>(bytes(cell)
 double Result::percent_of_ceiling() const { return 100 * ceiling_seconds / seconds; }
 
 Medians median_seconds(const std::vector<Repeat>& works, const Pace& pace) {
-  constexpr int few = 7;
-  constexpr int fewest = 3;  // of works that take far longer than they may
-  constexpr int most = 2001;
-  const std::size_t count = works.size();
+  constexpr SampleLimits limits{.least = 7, .least_slow = 3, .most = 2001};
   std::vector<int> runs;
   for (const Repeat& work : works) runs.push_back(runs_per_sample(work));
-  std::vector<std::vector<double>> times(count);
-  const Clock::time_point begin = Clock::now();
-  Medians medians;
-  for (bool enough = false; !enough;) {
-    for (std::size_t turn = 0; turn < count; ++turn) {
-      const std::size_t i = medians.samples % 2 == 0 ? turn : count - 1 - turn;  // out of step with the scheduler
-      if (pace.warm_up) works[i](1);
-      times[i].push_back(seconds_of(works[i], runs[i]) / runs[i]);
-    }
-    ++medians.samples;
-    const double took = seconds_since(begin);
-    enough = medians.samples >= most || (medians.samples >= few && took > pace.seconds) ||
-             (medians.samples >= fewest && took > 5 * pace.seconds);
-  }
-  for (std::vector<double>& samples : times) medians.seconds.push_back(median(samples));
-  return medians;
+  return medians_in_turn(works.size(), pace.seconds, limits, [&](std::size_t i) {
+    if (pace.warm_up) works[i](1);
+    return seconds_of([&] { works[i](runs[i]); }) / runs[i];
+  });
 }
 
 const Executor& Bench::executor(unsigned threads) {
@@ -128,7 +93,7 @@ Result Bench::measure(const Cell& cell) {
 
 Result Bench::measure_heads(const Cell& cell) {
   const Executor& threads = executor(cell.threads);
-  const std::vector<std::int64_t> positions = first_positions(cell.tokens);
+  const std::vector<std::int64_t> positions = first_positions(cell);
   const Table table(frequencies(rope_of(cell)), positions, threads);
   const Places at(cell, arena_);
   const Repeat work = work_of(cell, at, table, threads);
@@ -150,7 +115,7 @@ Result Bench::measure_heads(const Cell& cell) {
 
 Result Bench::measure_table(const Cell& cell) {
   const Executor& threads = executor(cell.threads);
-  const std::vector<std::int64_t> positions = first_positions(cell.tokens);
+  const std::vector<std::int64_t> positions = first_positions(cell);
   const Frequencies turns = frequencies(rope_of(cell));
   const TableOptions options(Angles::exact, rounding_of(cell), threads);
   const Positions view(positions);

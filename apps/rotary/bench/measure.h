@@ -1,4 +1,4 @@
-// Measures a cell: verified first, then timed in turn with the ceiling of the same bytes.
+// Measures a cell: verifies it, then times it in turn with the ceiling, moving the same bytes.
 #pragma once
 
 #include <functional>
@@ -10,6 +10,7 @@
 
 #include "cell.h"
 #include "measure/ceiling.h"
+#include "measure/medians.h"
 #include "memory.h"
 #include "rotary/threads.h"
 
@@ -17,15 +18,15 @@ namespace rotary::cli::bench {
 
 using namespace rotary::detail;
 
-// What is measured beside on a CUDA device.
+// Further measurements on a CUDA device.
 struct OnDevice {
-  double graph_seconds = 0;          // of one run, replayed from a graph of many
-  double copy_seconds = 0;           // of the runtime's own copy of the same bytes, in place too; of a table 0
-  double unfused_seconds = 0;        // of one verb after the other, where the cell has several in one
-  double unfused_graph_seconds = 0;  // the same, replayed
-  int launches = 1;                  // of kernels in one run
-  int sets = 1;                      // of memory, in turn
-  const char* ceiling = "update";    // update, copy (the runtime's), kernel (ours that copies), fill
+  double graph_seconds = 0;    // of one run, replayed from a graph of many runs
+  double copy_seconds = 0;     // of the CUDA runtime's copy of the same bytes, also for cells in place; 0 for a table
+  double unfused_seconds = 0;  // of the separate operations that an appending cell fuses
+  double unfused_graph_seconds = 0;  // likewise, replayed
+  int launches = 1;                  // kernel launches in one run
+  int sets = 1;                      // sets of memory that are used in turn
+  const char* ceiling = "update";    // update, copy (by the CUDA runtime), kernel (a copy by our kernel), fill
 };
 
 struct Result {
@@ -33,9 +34,9 @@ struct Result {
   double seconds = 0;          // of one run of the cell's work
   double ceiling_seconds = 0;  // of moving the same bytes
   Traffic ceiling = Traffic::update;
-  double cold_seconds = 0;    // of a table: constructed anew
-  int samples = 0;            // of each, of which the above are medians
-  std::int64_t verified = 0;  // elements or pairs compared with the reference; all of them equal
+  double cold_seconds = 0;    // of a table: constructed in new storage
+  int samples = 0;            // the times above are medians of this many
+  std::int64_t verified = 0;  // elements or pairs that were compared with the reference and equal
   std::optional<OnDevice> device = {};
 
   double ns_per_element() const;
@@ -44,31 +45,26 @@ struct Result {
   double percent_of_ceiling() const;
 };
 
-// Runs the work that many times.
+// work(n) runs it n times.
 using Repeat = std::function<void(int)>;
 
 struct Pace {
-  double seconds = 0.2;  // for all works together, beyond the least number of samples
-  bool warm_up = false;  // one run before each sample that is not measured: the caches as the work itself leaves them
+  double seconds = 0.2;  // for all works together; more if the least number of samples takes longer
+  bool warm_up = false;  // one unmeasured run before each sample, so that the caches are as the work leaves them
 };
-struct Medians {
-  std::vector<double> seconds;  // of one run of each work
-  int samples = 0;
-};
-// Samples the works in turn, so that a slow moment of the machine hits all of them. A sample is as many runs as take
-// 40 microseconds or more.
+// Median seconds of one run of each work, sampled in turn. A sample is as many runs as take 40 microseconds or more.
 Medians median_seconds(const std::vector<Repeat>& works, const Pace&);
 
 class Bench {
  public:
-  // seconds: about how long a cell is timed; large ones take 7 samples, the largest 3.
+  // seconds: how long a cell is timed, roughly; at least 7 samples, or 3 of cells that take far longer.
   explicit Bench(double seconds) : seconds_(seconds) {}
 
-  // Throws CHECK where the result is wrong, and what the verbs throw. Leaves the cell's target in use.
+  // Throws CHECK if the result is wrong, and what the operations throw. Leaves the cell's target in use.
   Result measure(const Cell&);
 
-  // GB/s of moving that many bytes again and again, in place or from one half of them to the other: the ceiling of the
-  // memory level they fit in.
+  // GB/s of repeatedly moving a working set of `bytes`, in place or from one half to the other: the ceiling of the
+  // memory level that it fits in.
   double level_gb_per_s(std::size_t bytes, bool in_place);
 
  private:

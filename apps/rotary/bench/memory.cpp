@@ -22,9 +22,7 @@ constexpr std::size_t huge_page = std::size_t{2} << 20;
 constexpr std::size_t page = 4096;
 constexpr std::size_t line = 64;
 
-std::size_t round_up(std::size_t value, std::size_t unit) { return (value + unit - 1) / unit * unit; }
-
-// A number of the value's dtype between 0.25 and 2, by 32 random bits: sign, one of three exponents, fraction.
+// A floating-point number of magnitude 0.25 to 2 from 32 random bits: sign, one of three exponents, fraction.
 template <typename Bits>
 Bits number(std::uint32_t random, int fraction_bits, unsigned lowest_exponent) {
   const auto sign = static_cast<std::uint32_t>(random >> 31) << (8 * sizeof(Bits) - 1);
@@ -35,7 +33,7 @@ Bits number(std::uint32_t random, int fraction_bits, unsigned lowest_exponent) {
 
 template <typename Bits>
 std::vector<std::byte> pattern(int fraction_bits, unsigned lowest_exponent) {
-  constexpr std::size_t period = 65521;  // a prime: no two rows alike
+  constexpr std::size_t period = 65521;  // a prime, so that no two rows are equal
   std::vector<Bits> values(period);
   std::uint32_t state = 1;
   for (Bits& value : values) {
@@ -46,7 +44,8 @@ std::vector<std::byte> pattern(int fraction_bits, unsigned lowest_exponent) {
   return {bytes.begin(), bytes.end()};
 }
 
-// "MemAvailable: 24117248 kB", or a bare number; -1 where there is none ("max", no such file).
+// The number behind the key, as in "MemAvailable: 24117248 kB", or without a key the first word; -1 if there is no
+// number ("max", no such file).
 double number_in(const char* path, const std::string& key) {
   std::ifstream stream(path);
   std::string word;
@@ -96,28 +95,22 @@ double free_memory() {
 
 std::vector<Cache> caches() {
   std::vector<Cache> found;
-#ifdef _SC_LEVEL2_CACHE_SIZE
-  for (const int level : {_SC_LEVEL1_DCACHE_SIZE, _SC_LEVEL2_CACHE_SIZE}) {
-    const long bytes = sysconf(level);
-    const std::string name = "L" + std::to_string(found.size() + 1);
-    if (bytes > 0) found.push_back({name, static_cast<std::size_t>(bytes)});
+  for (std::size_t i = 0; i < data_caches().size(); ++i) {
+    if (data_caches()[i] > 0) found.push_back({"L" + std::to_string(i + 1), data_caches()[i]});
   }
-#endif
-  if (found.empty() || last_cache_bytes() > found.back().bytes) {
-    found.push_back({"L" + std::to_string(found.size() + 1), last_cache_bytes()});
-  }
+  if (found.empty()) found.push_back({"the cache", last_cache_bytes()});
   return found;
 }
 
 namespace {
 
-// Where in a block the parts of a cell lie.
+// The offsets of the parts of a cell in a block of memory.
 struct Map {
   explicit Map(const Cell& cell) {
     const auto offset = static_cast<std::size_t>(cell.placement.offset);
     k = round_up(offset + static_cast<std::size_t>(q_extent(cell)), line) + offset % line;
     end = round_up(k + static_cast<std::size_t>(k_extent(cell)), line);
-    // Half a page apart, where a store does not wait for loads of the same low address bits.
+    // Half a page apart, so that no store waits for a load with the same low address bits.
     out = cell.in_place ? 0 : round_up(end, page) + (cell.placement.aliased ? 0 : page / 2);
   }
   std::size_t k = 0;

@@ -1,4 +1,4 @@
-// The memory of rotary bench: the work and its ceiling run in the same pages.
+// The memory of rotary bench. A cell and its ceiling run in the same pages.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace rotary::cli::bench {
 
-// One block, in huge pages where the machine grants them, that begins on a 2 MiB boundary.
+// One block of memory, aligned to 2 MiB, in huge pages if the system grants them.
 class Arena {
  public:
   Arena() = default;
@@ -19,7 +19,7 @@ class Arena {
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
-  // At least that many bytes, every page touched; what was there is lost when it grows. Throws MEMORY.
+  // A block of at least `bytes` bytes with every page touched. Growing discards the contents. Throws MEMORY.
   std::byte* reserve(std::size_t bytes);
 
  private:
@@ -31,34 +31,34 @@ class Arena {
   std::size_t size_ = 0;
 };
 
-// Bytes that can be had without swapping, by what the kernel and the control group say, but for a twentieth.
+// 95 % of the bytes that can be allocated without swapping, according to the kernel and the control group.
 double free_memory();
 
 struct Cache {
   std::string name;  // "L1"
   std::size_t bytes = 0;
 };
-// The data caches of one core and the last level, as far as the machine tells.
+// The data caches of one core, from the first level, as far as the system reports them.
 std::vector<Cache> caches();
 
-// The q and k of a cell in an arena: k behind q, and out of place the results behind both.
+// The q and k of a cell in one block: q, then k, then out of place the results in the same order.
 struct Places {
   Places(const Heads& q_read, const Heads& k_read, const Heads& q_written, const Heads& k_written)
-      : q(q_read), k(k_read), q_out(q_written), k_out(k_written) {}  // anywhere
+      : q(q_read), k(k_read), q_out(q_written), k_out(k_written) {}  // in any memory
   Places(const Cell& cell, Arena& arena);
-  Places(const Cell& cell, std::byte* begin);     // which has this many bytes:
-  static std::size_t bytes_of(const Cell& cell);  // and begins at a multiple of 64
+  Places(const Cell& cell, std::byte* begin);  // 64-byte aligned, bytes_of(cell) bytes
+  static std::size_t bytes_of(const Cell& cell);
 
-  Heads q, k;                // read; in place written too
-  Heads q_out, k_out;        // written; in place the same
-  std::byte* in = nullptr;   // the line where q begins
-  std::byte* out = nullptr;  // the line where q_out begins; in place the same as in
-  std::size_t moved = 0;     // bytes from in, and from out, that a ceiling moves
+  Heads q, k;                // read, in place also written
+  Heads q_out, k_out;        // written, in place the same as q, k
+  std::byte* in = nullptr;   // the cache line where q begins
+  std::byte* out = nullptr;  // the cache line where q_out begins, in place equal to in
+  std::size_t moved = 0;     // bytes from in to out that the ceiling moves
 };
 
-// Values between 0.25 and 2 in both signs, the same ones each time.
+// Fills q and k with values of magnitude 0.25 to 2 and both signs, the same each time.
 void fill(const Cell&, const Places&);
-// Which repeat after this many bytes.
+// The pattern of bytes that fill() repeats.
 std::vector<std::byte> fill_pattern(DType);
 
 }  // namespace rotary::cli::bench

@@ -1,9 +1,9 @@
 #include "report.h"
 
 #include <algorithm>
-#include <array>
-#include <charconv>
+#include <utility>
 
+#include "apps/shared/columns.h"
 #include "apps/shared/text.h"
 
 namespace rotary::cli::bench {
@@ -11,13 +11,6 @@ namespace rotary::cli::bench {
 using namespace rotary::detail;
 
 namespace {
-
-std::string fixed(double value, int decimals) {
-  std::array<char, 64> buffer{};
-  const auto [end, status] =
-      std::to_chars(buffer.data(), buffer.data() + buffer.size(), value, std::chars_format::fixed, decimals);
-  return status == std::errc() ? std::string(buffer.data(), end) : digits(value, 4);
-}
 
 const char* name(Traffic traffic) {
   switch (traffic) {
@@ -35,44 +28,45 @@ std::string pairing_of(const Cell& cell) { return cell.op == Op::table ? "" : ro
 
 const char* place_of(const Cell& cell) { return cell.op == Op::table ? "" : cell.in_place ? "in place" : "out"; }
 
-// On a CUDA device the table and the cache belong to the operation.
+// On a CUDA device the name includes f8 for the cache and no-table.
 std::string op_of(const Cell& cell) {
   return std::string(bench::name(cell.op)) + (cell.f8 ? " f8" : "") + (cell.with_table ? "" : " no-table");
 }
 
-constexpr std::size_t op_width = 9;
-constexpr std::size_t cuda_op_width = 24;
-constexpr std::size_t dtype_width = 6;
-constexpr std::size_t pairing_width = 12;
-constexpr std::size_t shape_width = 29;
-constexpr std::size_t place_width = 10;
+Columns columns_of(bool cuda) {
+  std::vector<Column> columns = {{.width = cuda ? 23U : 8U}, {.width = 5}, {.width = 11}, {.width = 28}, {.width = 9}};
+  const std::vector<std::size_t> numbers =
+      cuda ? std::vector<std::size_t>{12, 12, 11, 7, 8, 5, 8, 8} : std::vector<std::size_t>{7, 12, 11, 7, 8, 5};
+  for (const std::size_t width : numbers) columns.push_back({.right = true, .width = width});
+  return Columns(std::move(columns), 1);
+}
 
 }  // namespace
 
 std::string header(bool cuda) {
-  const std::string kind = pad("op", cuda ? cuda_op_width : op_width) + pad("dtype", dtype_width) +
-                           pad("pairing", pairing_width) + pad("shape", shape_width) + pad("place", place_width);
-  const std::string speed = lead("ns/element", 12) + lead("GB/s", 8) + lead("ceiling", 9) + lead("%", 6);
-  if (!cuda) return kind + "threads" + lead("time", 13) + speed;
-  return kind + lead("time", 13) + lead("replayed", 13) + speed + lead("of copy", 9) + lead("unfused", 9);
+  if (!cuda) {
+    return columns_of(cuda).line(
+        {"op", "dtype", "pairing", "shape", "place", "threads", "time", "ns/element", "GB/s", "ceiling", "%"});
+  }
+  return columns_of(cuda).line({"op", "dtype", "pairing", "shape", "place", "time", "replayed", "ns/element", "GB/s",
+                                "ceiling", "%", "of copy", "unfused"});
 }
 
 std::string row(const Result& result) {
   const Cell& cell = result.cell;
-  const auto microseconds = [](double seconds) { return lead(fixed(seconds * 1e6, 2), 10) + " us"; };
-  const std::string kind = pad(op_of(cell), cell.cuda ? cuda_op_width : op_width) +
-                           pad(rotary::name(cell.dtype), dtype_width) + pad(pairing_of(cell) + " ", pairing_width) +
-                           pad(shape_words(cell) + " ", shape_width) + pad(place_of(cell), place_width);
-  const std::string speed = lead(fixed(result.ns_per_element(), cell.cuda ? 5 : 4), 12) +
-                            lead(fixed(result.gb_per_s(), 1), 8) + lead(fixed(result.ceiling_gb_per_s(), 1), 9) +
-                            lead(fixed(result.percent_of_ceiling(), 1), 6);
-  if (!result.device) return kind + lead(std::to_string(cell.threads), 7) + microseconds(result.seconds) + speed;
-  const OnDevice& device = *result.device;
-  const auto ratio = [&](double other, double unit, const char* mark) {
-    return lead(other > 0 ? fixed(unit * other / result.seconds, unit > 1 ? 1 : 2) + mark : "", 9);
-  };
-  return kind + microseconds(result.seconds) + microseconds(device.graph_seconds) + speed +
-         ratio(device.copy_seconds, 100, " %") + ratio(device.unfused_seconds, 1, " x");
+  const auto microseconds = [](double seconds) { return fixed(seconds * 1e6, 2) + " us"; };
+  Cells cells = {op_of(cell), rotary::name(cell.dtype), pairing_of(cell), shape_words(cell), place_of(cell)};
+  if (!result.device) cells.push_back(std::to_string(cell.threads));
+  cells.push_back(microseconds(result.seconds));
+  if (result.device) cells.push_back(microseconds(result.device->graph_seconds));
+  cells.insert(cells.end(), {fixed(result.ns_per_element(), cell.cuda ? 5 : 4), fixed(result.gb_per_s(), 1),
+                             fixed(result.ceiling_gb_per_s(), 1), fixed(result.percent_of_ceiling(), 1)});
+  if (result.device) {
+    const double copy = result.device->copy_seconds, unfused = result.device->unfused_seconds;
+    cells.push_back(copy > 0 ? fixed(100 * copy / result.seconds, 1) + " %" : "");
+    cells.push_back(unfused > 0 ? fixed(unfused / result.seconds, 2) + " x" : "");
+  }
+  return columns_of(result.device.has_value()).line(cells);
 }
 
 namespace {

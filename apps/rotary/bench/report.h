@@ -1,4 +1,4 @@
-// What rotary bench prints and draws of its results.
+// The results of rotary bench as text, JSON and plots.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -10,14 +10,14 @@
 
 namespace rotary::cli::bench {
 
-std::string header(bool cuda = false);  // of the rows
-std::string row(const Result&);         // one line, as wide as the header
+std::string header(bool cuda = false);  // the column names above the rows
+std::string row(const Result&);         // one line, aligned with the header
 nlohmann::ordered_json json_of(const Result&);
 
-// Percent of ceiling by working set, a dot for each result that is no table.
+// Percent of the ceiling by working set, one dot per result; tables are left out.
 Plot ceiling_plot(const std::vector<Result>&);
 
-// Upright guides at the sizes of this machine's caches, x being bytes times scale, within the plot's points.
+// Adds vertical guides at the sizes of this machine's caches, at x = bytes * scale, within the range of the points.
 void add_cache_guides(Plot&, double scale);
 
 }  // namespace rotary::cli::bench

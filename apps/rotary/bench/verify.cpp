@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "rotary/reference.h"
+#include "values/pairings.h"
 #include "values/storage.h"
 
 namespace rotary::cli::bench {
@@ -27,7 +28,7 @@ namespace {
 constexpr std::int64_t max_elements = std::int64_t{1} << 17;  // the reference is slow
 constexpr std::int64_t max_pairs = std::int64_t{1} << 14;
 
-// Half the distance of neighbours in dtype about that value.
+// Half the distance between adjacent numbers of dtype near the value.
 double half_step(DType dtype, double value) {
   switch (dtype) {
     case DType::f32:
@@ -40,42 +41,26 @@ double half_step(DType dtype, double value) {
   return 0;
 }
 
-// As count_different, of angles whose cos and sin may be off by 1.1e-7, rotated in f32 and rounded once. The table's own
-// values are off by 2^-25.
-std::int64_t count_far(const Cell& cell, std::int64_t heads, const Table& table, const std::vector<std::byte>& before,
-                       const std::vector<std::byte>& after) {
+// Counts elements that a rotation in f32, rounded once, cannot give if cos and sin are within 1.1e-7 of the true ones;
+// the table's own values are within 2^-25.
+std::int64_t count_far_by_angle(const Cell& cell, std::int64_t heads, const Table& table,
+                                const std::vector<std::byte>& before, const std::vector<std::byte>& after) {
   constexpr double of_angle = 1.1e-7 + 0x1p-25, of_arithmetic = 0x1p-23;
-  const std::int64_t pairs = table.pairs(), width = cell.head_dim;
-  const bool back = cell.op == Op::backward;
-  const bool reads_interleaved = back ? cell.pairing == Pairing::interleaved : cell.pairing != Pairing::half;
-  const bool writes_interleaved = back ? cell.pairing != Pairing::half : cell.pairing == Pairing::interleaved;
-  const double backward = back ? -1 : 1;
-  const auto index = [pairs](bool interleaved, std::int64_t pair, std::int64_t member) {
-    return interleaved ? 2 * pair + member : pair + member * pairs;
-  };
-  std::int64_t far = 0;
+  const auto value = [&](std::int64_t at) { return value_at(cell.dtype, before.data(), at); };
+  std::int64_t far = count_far(cell, heads, table, value, after, [&](double magnitude, double rotated) {
+    const double allowed = (of_angle + of_arithmetic) * magnitude;
+    return allowed + half_step(cell.dtype, std::abs(rotated) + allowed);
+  });
   for (std::int64_t row = 0; row < table.tokens() * heads; ++row) {
-    const auto value = [&](const std::vector<std::byte>& from, std::int64_t at) {
-      return value_at(cell.dtype, from.data(), row * width + at);
-    };
-    for (std::int64_t pair = 0; pair < pairs; ++pair) {
-      const auto at = static_cast<std::size_t>(row / heads * pairs + pair);
-      const double cos = static_cast<double>(table.cos()[at]), sin = backward * static_cast<double>(table.sin()[at]);
-      const double a = value(before, index(reads_interleaved, pair, 0));
-      const double b = value(before, index(reads_interleaved, pair, 1));
-      const double rotated[2] = {a * cos - b * sin, b * cos + a * sin};
-      for (const std::int64_t member : {0, 1}) {
-        const double off = std::abs(value(after, index(writes_interleaved, pair, member)) - rotated[member]);
-        const double allowed = (of_angle + of_arithmetic) * (std::abs(a) + std::abs(b));
-        far += off <= allowed + half_step(cell.dtype, std::abs(rotated[member]) + allowed) ? 0 : 1;
-      }
+    for (std::int64_t rest = 2 * table.pairs(); rest < cell.head_dim; ++rest) {
+      const std::int64_t at = row * cell.head_dim + rest;
+      far += value(at) == value_at(cell.dtype, after.data(), at) ? 0 : 1;
     }
-    for (std::int64_t rest = 2 * pairs; rest < width; ++rest) far += value(before, rest) == value(after, rest) ? 0 : 1;
   }
   return far;
 }
 
-// Elements that are not the reference's.
+// Counts elements that differ from the reference in any bit.
 std::int64_t count_different(const Cell& cell, std::int64_t heads, const Table& table,
                              const std::vector<std::byte>& before, const std::vector<std::byte>& after) {
   const Layout layout = thd(table.tokens(), heads, cell.head_dim);
@@ -90,8 +75,8 @@ std::int64_t count_different(const Cell& cell, std::int64_t heads, const Table& 
   return different;
 }
 
-// How far a correctly rounded value of f32, or that value rounded once more to dtype, may be from the true one; with a
-// little more for this check's own error.
+// The largest error of a correctly rounded f32 value, or of that value rounded once more to dtype, plus a margin for
+// the error of this check.
 long double tolerance(float value, DType dtype) {
   const float magnitude = std::abs(value);
   const auto spacing = static_cast<long double>(std::nextafter(magnitude, 2.0F)) - static_cast<long double>(magnitude);
@@ -106,7 +91,8 @@ long double tolerance(float value, DType dtype) {
   }
 }
 
-// position * inv_freq is exact as the sum of two long doubles; the second one is too small to bend the curve.
+// position * inv_freq is exact as the sum angle + rest of two long doubles; rest is so small that cos and sin are
+// linear in it.
 bool is_rounded(std::int64_t position, double inv_freq, float cos, float sin, DType dtype) {
   const long double p = static_cast<long double>(position);
   const long double w = inv_freq;
@@ -119,6 +105,35 @@ bool is_rounded(std::int64_t position, double inv_freq, float cos, float sin, DT
 }
 
 }  // namespace
+
+std::int64_t count_far(const Cell& cell, std::int64_t heads, const Table& table,
+                       const std::function<double(std::int64_t)>& before, const std::vector<std::byte>& after,
+                       const std::function<double(double, double)>& allowed) {
+  const bool back = cell.op == Op::backward;
+  const std::int64_t pairs = table.pairs();
+  const Order order = order_of(cell.pairing, back ? Direction::backward : Direction::forward);
+  const auto index = [pairs](bool interleaved, std::int64_t pair, std::int64_t member) {
+    return interleaved ? 2 * pair + member : pair + member * pairs;
+  };
+  std::int64_t far = 0;
+  for (std::int64_t row = 0; row < table.tokens() * heads; ++row) {
+    const std::int64_t head = row * cell.head_dim;
+    for (std::int64_t pair = 0; pair < pairs; ++pair) {
+      const auto at = static_cast<std::size_t>(row / heads * pairs + pair);
+      const double cos = static_cast<double>(table.cos()[at]);
+      const double sin = (back ? -1 : 1) * static_cast<double>(table.sin()[at]);
+      const double a = before(head + index(order.read_interleaved, pair, 0));
+      const double b = before(head + index(order.read_interleaved, pair, 1));
+      const double rotated[2] = {a * cos - b * sin, b * cos + a * sin};
+      for (const std::int64_t member : {0, 1}) {
+        const double found = value_at(cell.dtype, after.data(), head + index(order.write_interleaved, pair, member));
+        const double off = std::abs(found - rotated[member]);
+        far += off <= allowed(std::abs(a) + std::abs(b), rotated[member]) ? 0 : 1;
+      }
+    }
+  }
+  return far;
+}
 
 std::vector<Row> chosen_rows(const Cell& cell) {
   const std::int64_t count = cell.batch * cell.tokens;
@@ -136,7 +151,7 @@ std::vector<Row> chosen_rows(const Cell& cell) {
   return rows;
 }
 
-std::vector<std::byte> gather(const Heads& x, const std::vector<Row>& rows, const Elsewhere& where) {
+std::vector<std::byte> gather(const Heads& x, const std::vector<Row>& rows, const VerifySteps& steps) {
   const Layout& layout = x.layout;
   const auto size = static_cast<std::int64_t>(size_of(x.dtype));
   const bool touching = layout.head_stride == layout.head_dim;
@@ -148,7 +163,7 @@ std::vector<std::byte> gather(const Heads& x, const std::vector<Row>& rows, cons
     for (std::int64_t piece = 0; piece < pieces; ++piece, to += piece_bytes) {
       const std::int64_t at =
           row.batch * layout.batch_stride + row.token * layout.token_stride + piece * layout.head_stride;
-      if (piece_bytes > 0) where.read(to, static_cast<const std::byte*>(x.data) + at * size, piece_bytes);
+      if (piece_bytes > 0) steps.read(to, static_cast<const std::byte*>(x.data) + at * size, piece_bytes);
     }
   }
   return packed;
@@ -169,9 +184,9 @@ Table table_of(const std::vector<Row>& rows, const Table& table) {
 }
 
 std::int64_t count_rotated(const Cell& cell, std::int64_t heads, const Table& table,
-                          const std::vector<std::byte>& before, const std::vector<std::byte>& after) {
+                           const std::vector<std::byte>& before, const std::vector<std::byte>& after) {
   return cell.with_table ? count_different(cell, heads, table, before, after)
-                         : count_far(cell, heads, table, before, after);
+                         : count_far_by_angle(cell, heads, table, before, after);
 }
 
 [[noreturn]] void fail(const Cell& cell, const std::string& rule, std::int64_t different, std::int64_t compared) {
@@ -183,7 +198,7 @@ std::int64_t count_rotated(const Cell& cell, std::int64_t heads, const Table& ta
 std::int64_t verify(const Cell& cell, const Places& places, const Table& table, const std::function<void()>& work) {
   const auto prepare = [&] {
     fill(cell, places);
-    if (cell.in_place) return;  // out of place what an earlier cell left there might be right
+    if (cell.in_place) return;  // out of place: overwrite what an earlier cell left, which might be the right result
     std::memset(places.q_out.data, 0xee, static_cast<std::size_t>(q_extent(cell)));
     std::memset(places.k_out.data, 0xee, static_cast<std::size_t>(k_extent(cell)));
   };
@@ -191,15 +206,15 @@ std::int64_t verify(const Cell& cell, const Places& places, const Table& table, 
                 {prepare, work, [](void* to, const void* from, std::size_t bytes) { std::memcpy(to, from, bytes); }});
 }
 
-std::int64_t verify(const Cell& cell, const Places& places, const Table& table, const Elsewhere& where) {
-  where.fill();
+std::int64_t verify(const Cell& cell, const Places& places, const Table& table, const VerifySteps& steps) {
+  steps.fill();
   const std::vector<Row> rows = chosen_rows(cell);
-  const std::vector<std::byte> q = gather(places.q, rows, where);
-  const std::vector<std::byte> k = gather(places.k, rows, where);
-  where.work();
+  const std::vector<std::byte> q = gather(places.q, rows, steps);
+  const std::vector<std::byte> k = gather(places.k, rows, steps);
+  steps.work();
   const Table part = table_of(rows, table);
-  const std::int64_t different = count_rotated(cell, cell.heads, part, q, gather(places.q_out, rows, where)) +
-                                 count_rotated(cell, cell.kv_heads, part, k, gather(places.k_out, rows, where));
+  const std::int64_t different = count_rotated(cell, cell.heads, part, q, gather(places.q_out, rows, steps)) +
+                                 count_rotated(cell, cell.kv_heads, part, k, gather(places.k_out, rows, steps));
   const std::int64_t compared = static_cast<std::int64_t>(rows.size()) * (cell.heads + cell.kv_heads) * cell.head_dim;
   const char* const rule = cell.with_table ? "equal the reference bit for bit" : "turn by angles within 1.1e-7";
   if (different > 0) fail(cell, rule, different, compared);

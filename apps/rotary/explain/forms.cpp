@@ -43,7 +43,7 @@ std::string text(std::complex<double> z, int decimals) {
   return fixed(z.real(), decimals) + (z.imag() < 0 ? " - " : " + ") + fixed(std::abs(z.imag()), decimals) + "i";
 }
 
-// Neighbours to halves: (x0, x1, x2, x3) becomes (x0, x2, x1, x3).
+// Interleaved pairs to half pairs: (x0, x1, x2, x3) becomes (x0, x2, x1, x3).
 Vector to_halves(const Vector& interleaved) {
   const std::size_t pairs = interleaved.size() / 2;
   Vector halves(interleaved.size());
@@ -65,7 +65,7 @@ Page explain_matrix() {
     for (std::size_t column = 0; column < 4; ++column)
       product[row] += matrix[row][column] * static_cast<double>(x[column]);
   }
-  const Vector rotated = turned(x, speeds, 2);
+  const Vector rotated = rotate_head(x, speeds, 2);
 
   Page page;
   page.say(
@@ -81,7 +81,7 @@ Page explain_matrix() {
       only what is there: each element times the cosine of its pair, plus its partner times the sine. The first of a
       pair takes its partner with a minus.)",
            {std::to_string(entries), std::to_string(filled)});
-  std::vector<Row> rows;
+  std::vector<Cells> rows;
   for (std::size_t i = 0; i < 4; ++i) {
     const double angle = 2 * speeds.inv_freq[i / 2];
     const double partner = static_cast<double>(i % 2 == 0 ? -x[i + 1] : x[i - 1]);
@@ -125,7 +125,7 @@ Page explain_complex() {
 e^(i 60 degrees)       = {}
 (3 + 1i) * that        = {}
 rotate in the library  = {})",
-            {text(turn, 6), text(z * turn, 6), list(turned({3, 1}, one_degree, 60), 6)});
+            {text(turn, 6), text(z * turn, 6), list(rotate_head({3, 1}, one_degree, 60), 6)});
   page.say(R"(Two turns in a row are one turn by the sum, because `e^(is) e^(it) = e^(i(s + t))`. A turn by position m
       with speed w is `e^(imw)`.)");
   page.heading("The score in one line");
@@ -177,12 +177,13 @@ half           x0  x2  x4  x6  x1  x3  x5  x7)");
       R"(Take `q = {}` and `k = {}`. Permuted for half they are `{}` and `{}`. Four ways to score them at distance 3,
       near the beginning and a hundred positions later:)",
       {list(q, 0), list(k, 0), list(q_half, 0), list(k_half, 0)});
-  std::vector<Row> rows;
+  std::vector<Cells> rows;
   const auto add = [&](const char* what, const Vector& left, Pairing left_pairing, const Vector& right,
                        Pairing right_pairing) {
-    Row row{what};
+    Cells row{what};
     for (const int n : {4, 104}) {
-      row.push_back(fixed(dot(turned(left, speeds, n + 3, left_pairing), turned(right, speeds, n, right_pairing)), 4));
+      row.push_back(
+          fixed(dot(rotate_head(left, speeds, n + 3, left_pairing), rotate_head(right, speeds, n, right_pairing)), 4));
     }
     rows.push_back(std::move(row));
   };

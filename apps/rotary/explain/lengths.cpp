@@ -1,10 +1,11 @@
-// Chapters 11 and 12, on length: scaling past the trained one, and the precision of angles far out.
+// Chapters 11 and 12: scaling beyond the trained length, and the precision of angles at large positions.
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <string>
 #include <vector>
 
+#include "apps/shared/text.h"
 #include "chapters.h"
 #include "numbers.h"
 
@@ -18,7 +19,6 @@ constexpr std::int64_t trained = 4096;
 
 struct Method {
   const char* name;
-  char mark;
   Frequencies speeds;
 };
 
@@ -31,10 +31,10 @@ Frequencies scaled(const Scaling& scaling) {
 }
 
 std::array<Method, 4> methods() {
-  return {{{"linear", 'L', scaled(Linear{4})},
-           {"NTK", 'N', scaled(Ntk{4})},
-           {"YaRN", 'Y', scaled(Yarn{4, trained})},
-           {"llama3", 'o', scaled(Llama3{4, trained})}}};
+  return {{{"linear", scaled(Linear{4})},
+           {"NTK", scaled(Ntk{4})},
+           {"YaRN", scaled(Yarn{4, trained})},
+           {"llama3", scaled(Llama3{4, trained})}}};
 }
 
 void say_problem(Page& page, const Frequencies& plain) {
@@ -65,7 +65,7 @@ struct Errors {
   double float32 = 0;
 };
 
-// The largest error of a cosine over all pairs, against double precision.
+// The largest error of a cosine over all pairs, compared with double precision.
 Errors largest_errors(const Frequencies& speeds, std::int64_t position) {
   const Table exact(speeds, position);
   const Table float32(speeds, position, Angles::float32);
@@ -90,20 +90,19 @@ Page explain_scaling() {
   const auto stretch = [&plain](const Method& method, std::size_t i) {
     return plain.inv_freq[i] / method.speeds.inv_freq[i];
   };
-  std::vector<Row> rows;
+  std::vector<Cells> rows;
   for (const std::size_t i : std::vector<std::size_t>{0, 8, 16, 24, 32, 40, 48, 56, 63}) {
-    Row row{std::to_string(i), fixed(two_pi / plain.inv_freq[i], 2), fixed(4096 * plain.inv_freq[i] / two_pi, 3)};
+    Cells row{std::to_string(i), fixed(two_pi / plain.inv_freq[i], 2), fixed(4096 * plain.inv_freq[i] / two_pi, 3)};
     for (const Method& method : all) row.push_back(fixed(stretch(method, i), 4));
     rows.push_back(std::move(row));
   }
   page.table({"pair", "wavelength", "turns in 4096", "linear", "NTK", "YaRN", "llama3"}, std::move(rows));
-  std::vector<Curve> curves;
+  Plot plot{.title = "", .x_label = "pair", .y_label = "stretch", .lines = {}};
   for (const Method& method : all) {
-    curves.push_back(
-        {method.mark, [&method, &stretch](int pair) { return stretch(method, static_cast<std::size_t>(pair)); }});
+    plot.lines.push_back(curve(method.name, static_cast<int>(pairs),
+                               [&](int pair) { return stretch(method, static_cast<std::size_t>(pair)); }));
   }
-  page.show(plot(curves, {64, 13, 1, 4, "0         10        20        30        40        50        60"}) +
-            "      stretch by pair    L linear    N NTK    Y YaRN    o llama3");
+  page.show(terminal_plot(plot, 67, 13));  // a column for each pair
   page.heading("The bargain");
   page.say(
       R"(Two numbers sum it up. How far does the slowest pair go (it should stay near what training showed)? And how
@@ -139,10 +138,10 @@ Page explain_precision() {
       of that. The library does not go that way. It counts turns in integers of 192 bits, where whole turns drop off by
       themselves, and rounds once, at the end. The largest error of a cosine over the 64 pairs, both ways:)",
            {fixed(static_cast<double>(std::nextafter(product, 2 * product) - product), 7)});
-  std::vector<Row> rows;
+  std::vector<Cells> rows;
   for (const std::int64_t position : {1, 100, 4095, 32767, 131071, 1048575}) {
     const Errors errors = largest_errors(speeds, position);
-    rows.push_back({std::to_string(position), power_of_ten(errors.exact, 1), power_of_ten(errors.float32, 1)});
+    rows.push_back({std::to_string(position), scientific(errors.exact, 1), scientific(errors.float32, 1)});
   }
   page.table({"position", "exact", "float32"}, std::move(rows));
   page.heading("Does the law still hold?");
@@ -153,10 +152,10 @@ Page explain_precision() {
   const Frequencies pair_1{.inv_freq = {speed}, .inv_freq_float32 = {speeds.inv_freq_float32[1]}};
   rows.clear();
   for (const std::int64_t n : {0, 4095, 131071, 1048575, 16777215}) {
-    Row row{std::to_string(n)};
+    Cells row{std::to_string(n)};
     for (const Angles angles : {Angles::exact, Angles::float32}) {
-      const Vector query = turned(q, pair_1, n + 1, Pairing::half, angles);
-      row.push_back(fixed(dot(query, turned(q, pair_1, n, Pairing::half, angles)), 6));
+      const Vector query = rotate_head(q, pair_1, n + 1, Pairing::half, angles);
+      row.push_back(fixed(dot(query, rotate_head(q, pair_1, n, Pairing::half, angles)), 6));
     }
     rows.push_back(std::move(row));
   }

@@ -1,8 +1,9 @@
-// Chapters 8 to 10, what models make of it: many frequencies, partial rotation, the cache of keys.
+// Chapters 8 to 10, RoPE in models: many frequencies, partial rotation, the KV cache.
 #include <cmath>
 #include <string>
 #include <vector>
 
+#include "apps/shared/text.h"
 #include "chapters.h"
 #include "numbers.h"
 
@@ -13,7 +14,7 @@ namespace {
 constexpr int head_dim = 128;
 constexpr std::size_t pairs = 64;
 
-// The mean over all pairs of the cosine at a distance: what q = k = (1, 0, 1, 0, ...) scores, divided by its length.
+// The mean over all pairs of cos(distance * speed): the score of q = k = (1, 0, 1, 0, ...) divided by the pairs.
 double mean_cosine(const Frequencies& speeds, double distance) {
   double sum = 0;
   for (const double speed : speeds.inv_freq) sum += std::cos(distance * speed);
@@ -25,7 +26,7 @@ double one_pair(const Frequencies& speeds, std::size_t pair, int distance) {
   return score(arrow, distance, arrow, 0, {.inv_freq = {speeds.inv_freq.at(pair)}});
 }
 
-// Small whole numbers that look like data.
+// Small whole numbers as sample data.
 Vector vector_of_token(int token) {
   return {static_cast<float>(token * 3 % 5 - 2), static_cast<float>(token * 2 % 5 - 1), static_cast<float>(token % 3),
           static_cast<float>(1 - token % 2)};
@@ -35,7 +36,7 @@ void say_clock(Page& page, const Frequencies& speeds) {
   page.say(
       R"(A usual head has 128 elements: 64 pairs, with base 10000. Every pair is a little slower than the one before
       it; the last is slower than the first by a factor of 8660.)");
-  std::vector<Row> rows;
+  std::vector<Cells> rows;
   for (const std::size_t i : std::vector<std::size_t>{0, 1, 8, 16, 32, 48, 63}) {
     const double speed = speeds.inv_freq[i];
     rows.push_back({std::to_string(i), fixed(speed, 9), fixed(two_pi / speed, 2), fixed(4096 * speed / two_pi, 3)});
@@ -66,16 +67,22 @@ Page explain_frequencies() {
   page.say(R"(Draw the mean over a wide range, the distance growing tenfold from mark to mark, and something else shows:
       it falls. Near words agree in all pairs, far ones only in the slow ones; the fast ones cancel each other. So
       RoPE leans towards what is near, gently.)");
-  page.show(plot({{'.', [](int) { return 0.0; }},
-                  {'*', [&](int column) { return mean_cosine(speeds, std::pow(10.0, column / 12.0)); }}},
-                 {61, 11, -0.25, 1, "1           10          100         1000        10000       100000"}));
+  Line mean{.name = "mean of all pairs", .points = {}, .dots = true};
+  for (int i = 0; i <= 60; ++i) {
+    const double distance = std::pow(10.0, i / 12.0);
+    mean.points.emplace_back(distance, 100 * mean_cosine(speeds, distance));
+  }
+  const Line zero{.name = "", .points = {{1, 0}, {1e5, 0}}, .guide = true};
+  page.show(terminal_plot(
+      {.title = "", .x_label = "distance", .y_label = "cosine, percent", .log_x = true, .lines = {mean, zero}}, 66,
+      11));  // a column for each point
   page.heading("But a head may look elsewhere");
   Vector ones(head_dim);
   for (std::size_t i = 0; i < pairs; ++i) ones[2 * i] = 1;
-  const Vector query = turned(ones, speeds, -3);
+  const Vector query = rotate_head(ones, speeds, -3);
   page.say(R"(Only equal `q` and `k` are loudest at distance 0. Let a layer learn a query that is already turned back by
       three positions, and the loudest key is the one three words ago:)");
-  std::vector<Row> rows;
+  std::vector<Cells> rows;
   for (int distance = 0; distance <= 6; ++distance) {
     rows.push_back({std::to_string(distance), fixed(score(query, distance, ones, 0, speeds) / pairs, 6)});
   }
@@ -99,14 +106,14 @@ Page explain_partial() {
   rope.pairing = Pairing::half;
   const Frequencies speeds = frequencies(rope);
   const Vector x{1, 2, 3, 4, 5, 6, 7, 8};
-  const Vector rotated = turned(x, speeds, 3, Pairing::half);
+  const Vector rotated = rotate_head(x, speeds, 3, Pairing::half);
 
   Page page;
   page.say(
       R"(Not every element has to turn. Many models rotate a quarter or a half of each head (GPT-NeoX, GPT-J, GLM) and
       leave the rest alone. The size of the turning part is called `rotary_dim`. Here are 8 elements of which 4 turn,
       half pairing, at position 3:)");
-  std::vector<Row> rows;
+  std::vector<Cells> rows;
   for (std::size_t i = 0; i < x.size(); ++i) {
     const std::string pair = i < 4 ? "pair " + std::to_string(i % 2) : "still";
     rows.push_back(
@@ -123,7 +130,7 @@ Page explain_partial() {
   rows.clear();
   const Vector ones(8, 1.0F);
   for (const int distance : {0, 1, 10, 100, 1000}) {
-    const Vector q = turned(ones, speeds, distance, Pairing::half);
+    const Vector q = rotate_head(ones, speeds, distance, Pairing::half);
     const double moving = dot({q.begin(), q.begin() + 4}, Vector(4, 1.0F));
     const double still = dot({q.begin() + 4, q.end()}, Vector(4, 1.0F));
     rows.push_back({std::to_string(distance), fixed(moving, 4), fixed(still, 4), fixed(dot(q, ones), 4)});
@@ -139,10 +146,10 @@ Page explain_cache() {
   const Frequencies speeds = plain_frequencies(4);
   constexpr int tokens = 5;
   std::vector<Vector> cache;
-  Vector together;  // the same keys, turned in one call
+  Vector together;  // the same keys, rotated in one call
   for (int token = 0; token < tokens; ++token) {
     const Vector key = vector_of_token(token);
-    cache.push_back(turned(key, speeds, token));
+    cache.push_back(rotate_head(key, speeds, token));
     together.insert(together.end(), key.begin(), key.end());
   }
   rotate(heads(together, thd(tokens, 1, 4)), Table(speeds, positions(0, tokens)));
@@ -151,7 +158,7 @@ Page explain_cache() {
   page.say(R"(A language model writes one token at a time. Each new token looks at the keys of all tokens before it.
       Since a key is turned by its own position and by nothing else, it is turned once, when it comes, and stored
       turned. This store is the KV cache. Five tokens, heads of four elements, interleaved pairs:)");
-  std::vector<Row> rows;
+  std::vector<Cells> rows;
   for (int token = 0; token < tokens; ++token) {
     const auto at = static_cast<std::size_t>(token);
     rows.push_back({std::to_string(token), list(vector_of_token(token), 0), list(cache[at], 5)});
@@ -159,7 +166,7 @@ Page explain_cache() {
   page.table({"position", "key", "key in the cache"}, std::move(rows));
   page.heading("One more token");
   const Vector q{1, 2, 0, 1};
-  const Vector query = turned(q, speeds, 4);
+  const Vector query = rotate_head(q, speeds, 4);
   page.say(
       R"(The query of the last token is `{}`. It stands at position 4, so it turns by 4. Here are its scores with the
       cached keys; beside them the scores when all keys are turned together, as in training; and the scores of a
@@ -172,7 +179,7 @@ Page explain_cache() {
                       together.begin() + static_cast<std::ptrdiff_t>(4 * token + 4));
     equal += cache[token] == full ? 1 : 0;
     rows.push_back({std::to_string(token), fixed(dot(query, cache[token]), 5), fixed(dot(query, full), 5),
-                    fixed(dot(turned(q, speeds, 0), cache[token]), 5)});
+                    fixed(dot(rotate_head(q, speeds, 0), cache[token]), 5)});
   }
   page.table({"key", "from the cache", "full pass", "offset forgotten"}, std::move(rows));
   page.say(
@@ -186,7 +193,7 @@ Page explain_cache() {
   page.show(R"(
 stored at 4, turned by -1:  {}
 made fresh at 3:            {})",
-            {list(turned(cache[4], speeds, -1), 5), list(turned(vector_of_token(4), speeds, 3), 5)});
+            {list(rotate_head(cache[4], speeds, -1), 5), list(rotate_head(vector_of_token(4), speeds, 3), 5)});
   return page;
 }
 

@@ -1,4 +1,4 @@
-// What the chapters of `rotary explain` compute and draw with.
+// The computations that the chapters of `rotary explain` share.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/shared/plot/plot.h"
 #include "rotary/rotary.h"
 
 namespace rotary::cli {
@@ -15,41 +16,20 @@ using Vector = std::vector<float>;
 
 constexpr double two_pi = 2 * std::numbers::pi;
 
-std::string fixed(double value, int decimals);         // "-0.416147"; never "-0.000000"
-std::string power_of_ten(double value, int decimals);  // "3.0e-08"
 std::string list(const Vector& values, int decimals);  // "(0.634, 3.098)"; 0 decimals: "(3, 1)"
 
-// The library's rotation of one head at one position.
-Vector turned(Vector head, const Frequencies& speeds, std::int64_t position, Pairing pairing = Pairing::interleaved,
-              Angles angles = Angles::exact);
+// One head, rotated by the library at one position.
+Vector rotate_head(Vector head, const Frequencies& speeds, std::int64_t position,
+                   Pairing pairing = Pairing::interleaved, Angles angles = Angles::exact);
 double dot(const Vector& a, const Vector& b);
-// q at position m, k at position n.
+// The dot product of q rotated at position m and k rotated at position n.
 double score(const Vector& q, std::int64_t m, const Vector& k, std::int64_t n, const Frequencies& speeds,
              Pairing pairing = Pairing::interleaved);
 
-// Every pair of a head of head_dim, unscaled.
+// A curve for terminal_plot: the points (0, height(0)), (1, height(1)), ..., count of them.
+Line curve(const std::string& name, int count, const std::function<double(int)>& height);
+
+// The unscaled frequencies of all pairs of a head of head_dim elements.
 Frequencies plain_frequencies(int head_dim, double base = 10000);
-
-// Arrows from the origin into the upper right quarter.
-struct Arrow {
-  double x;
-  double y;
-  std::string label;
-};
-std::string draw(const std::vector<Arrow>& arrows);
-
-// Curves over columns 0, 1, ..., later ones on top; whole numbers label the heights, axis is the line below.
-struct Curve {
-  char mark;
-  std::function<double(int column)> height;
-};
-struct Frame {
-  int columns;
-  int lines;
-  double low;
-  double high;
-  std::string axis;
-};
-std::string plot(const std::vector<Curve>& curves, const Frame& frame);
 
 }  // namespace rotary::cli

@@ -5,13 +5,11 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "apps/shared/text.h"
-
 namespace rotary::cli {
 
 namespace {
 
-constexpr std::size_t columns = 80;
+constexpr std::size_t line_width = 80;
 constexpr std::string_view indent = "    ";
 
 std::string fill(std::string_view text, Words words) {
@@ -37,7 +35,7 @@ std::string one_line(const std::string& text) {
   return line;
 }
 
-// At the spaces, but for those between ticks.
+// Splits at spaces, except those between backticks.
 std::vector<std::string> words_of(const std::string& line) {
   std::vector<std::string> words(1);
   bool in_code = false;
@@ -57,14 +55,14 @@ std::string without_ticks(std::string text) {
   return text;
 }
 
-// Lines of at most `columns`, each begun by margin, the first by first_margin.
+// Wrapped to line_width characters; the first line begins with first_margin, the others with margin.
 std::string wrapped(const std::string& text, bool keep_ticks, std::string_view first_margin, std::string_view margin) {
   std::string out(first_margin);
   std::size_t used = first_margin.size();
   bool begun = false;
   for (const std::string& piece : words_of(text)) {
     const std::string word = keep_ticks ? piece : without_ticks(piece);
-    if (begun && used + 1 + word.size() > columns) {
+    if (begun && used + 1 + word.size() > line_width) {
       out.append("\n").append(margin);
       used = margin.size();
     } else if (begun) {
@@ -78,49 +76,38 @@ std::string wrapped(const std::string& text, bool keep_ticks, std::string_view f
   return out + '\n';
 }
 
-// Columns whose cells are all numbers, or lists of numbers, stand to the right.
-bool is_numeric(const std::vector<Row>& rows, std::size_t column) {
-  return std::all_of(rows.begin() + 1, rows.end(), [column](const Row& row) {
-    const std::string& cell = row.at(column);
-    return std::none_of(cell.begin(), cell.end(),
-                        [](char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0 && c != 'e'; });
-  });
-}
-
-std::string aligned(const std::string& cell, std::size_t width, bool right) {
-  return right ? lead(cell, width) : pad(cell, width);
-}
-
-std::string terminal_table(const std::vector<Row>& rows) {
-  std::string out;
-  std::vector<std::string> lines(rows.size() + 1, std::string(indent));  // the header, a rule, the rows
-  for (std::size_t column = 0; column < rows.front().size(); ++column) {
-    std::size_t width = 0;
-    for (const Row& row : rows) width = std::max(width, row.at(column).size());
-    const bool right = is_numeric(rows, column);
-    if (column > 0) {
-      for (std::string& line : lines) line += "   ";
-    }
-    lines[0] += aligned(rows[0][column], width, right);
-    lines[1].append(width, '-');
-    for (std::size_t i = 1; i < rows.size(); ++i) lines[i + 1] += aligned(rows[i][column], width, right);
+// Columns whose cells are all numbers, or lists of numbers, are aligned to the right.
+std::vector<Column> columns_of(const std::vector<Cells>& rows) {
+  const auto is_word = [](char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0 && c != 'e'; };
+  std::vector<Column> columns;
+  for (std::size_t i = 0; i < rows.front().size(); ++i) {
+    const bool numeric = std::all_of(rows.begin() + 1, rows.end(), [i, is_word](const Cells& row) {
+      return std::none_of(row.at(i).begin(), row.at(i).end(), is_word);
+    });
+    columns.push_back({.right = numeric});
   }
-  for (std::string& line : lines) {
-    line.erase(line.find_last_not_of(' ') + 1);
-    out += line + '\n';
+  return columns;
+}
+
+std::string terminal_table(const std::vector<Cells>& rows) {
+  const Columns columns = Columns(columns_of(rows), 3, std::string(indent)).fit(rows);
+  std::string out;
+  for (const Cells& row : rows) {
+    out += without_end_spaces(columns.line(row)) + '\n';
+    if (&row == &rows.front()) out += columns.rule() + '\n';
   }
   return out;
 }
 
-std::string markdown_table(const std::vector<Row>& rows) {
+std::string markdown_table(const std::vector<Cells>& rows) {
   std::string out;
-  for (std::size_t i = 0; i < rows.size(); ++i) {
+  for (const Cells& row : rows) {
     out += '|';
-    for (const std::string& cell : rows[i]) out.append(" ").append(cell).append(" |");
+    for (const std::string& cell : row) out.append(" ").append(cell).append(" |");
     out += '\n';
-    if (i > 0) continue;
+    if (&row != &rows.front()) continue;
     out += '|';
-    for (std::size_t column = 0; column < rows[0].size(); ++column) out += is_numeric(rows, column) ? "---:|" : "---|";
+    for (const Column& column : columns_of(rows)) out += column.right ? "---:|" : "---|";
     out += '\n';
   }
   return out;
@@ -204,7 +191,7 @@ void Page::show(std::string_view lines, Words words) {
   blocks_.push_back({Kind::lines, fill(lines.substr(first, last + 1 - first), words), {}});
 }
 
-void Page::table(Row header, std::vector<Row> rows) {
+void Page::table(Cells header, std::vector<Cells> rows) {
   rows.insert(rows.begin(), std::move(header));
   blocks_.push_back({Kind::table, {}, std::move(rows)});
 }

@@ -1,4 +1,4 @@
-// A page of explanation: written once, shown in a terminal of 80 columns or as Markdown.
+// A page of text, which can be printed for a terminal of 80 columns or as Markdown.
 #pragma once
 
 #include <cstdint>
@@ -7,10 +7,11 @@
 #include <string_view>
 #include <vector>
 
+#include "apps/shared/columns.h"
+
 namespace rotary::cli {
 
 using Words = std::initializer_list<std::string>;
-using Row = std::vector<std::string>;
 
 class Page {
  public:
@@ -18,17 +19,18 @@ class Page {
   struct Block {
     Kind kind;
     std::string text;
-    std::vector<Row> rows;  // of a table, its header first
+    std::vector<Cells> rows;  // of a table; the first is the header
   };
 
   void title(std::string_view text);
   void heading(std::string_view text);
-  // Each {} is the next word; white space runs together. `code` is not broken over lines, and code in Markdown.
+  // A paragraph. Each {} is replaced by the next word; runs of white space become one space. `code` is not wrapped, and
+  // keeps its backticks in Markdown only.
   void say(std::string_view text, Words words = {});
-  void item(std::string_view text, Words words = {});  // of a list
-  // Kept as they stand, but for the {}: sums, pictures, commands ("$ rotary ...").
+  void item(std::string_view text, Words words = {});  // an item of a list
+  // Preformatted lines, in which only {} is replaced: sums, plots, commands ("$ rotary ...").
   void show(std::string_view lines, Words words = {});
-  void table(Row header, std::vector<Row> rows);
+  void table(Cells header, std::vector<Cells> rows);
   void append(const Page& more);
 
   const std::vector<Block>& blocks() const noexcept { return blocks_; }

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "apps/shared/text.h"
 #include "chapters.h"
 #include "numbers.h"
 
@@ -19,7 +20,7 @@ const Frequencies one_radian{.inv_freq = {1}};
 Page explain_turn() {
   const Frequencies one_degree{.inv_freq = {two_pi / 360}};
   const Vector arrow{3, 1};
-  const Vector after = turned(arrow, one_degree, 60);
+  const Vector after = rotate_head(arrow, one_degree, 60);
   const double a = 3;
   const double b = 1;
   const double cosine = std::cos(60 * two_pi / 360);
@@ -47,7 +48,13 @@ b' = 1 * {} + 3 * {} = {}
 rotate in the library: {})",
             {fixed(cosine, 6), fixed(sine, 6), fixed(cosine, 6), fixed(sine, 6), fixed(a * cosine - b * sine, 6),
              fixed(cosine, 6), fixed(sine, 6), fixed(b * cosine + a * sine, 6), list(after, 6)});
-  page.show(draw({{3, 1, "before"}, {static_cast<double>(after[0]), static_cast<double>(after[1]), "after"}}));
+  const std::pair<double, double> origin{0, 0}, tip{static_cast<double>(after[0]), static_cast<double>(after[1])};
+  page.show(terminal_plot({.title = "",
+                           .x_label = "a",
+                           .y_label = "b",
+                           .lines = {{.name = "before", .points = {origin, {3, 1}}, .faint = true},
+                                     {.name = "after", .points = {origin, tip}}}},
+                          32, 16));
   page.say(R"(The arrow keeps its length. Before: the root of 3 * 3 + 1 * 1, which is {}. After: {}. A turn moves
       information about position into the direction of a vector, and leaves its size alone.)",
            {fixed(std::sqrt(dot(arrow, arrow)), 6), fixed(std::sqrt(dot(after, after)), 6)});
@@ -59,9 +66,9 @@ length * length * cos 60       =  {} * {}  =  {})",
             {list(after, 6), fixed(dot(arrow, after), 6), fixed(a * a + b * b, 6), fixed(cosine, 6),
              fixed((a * a + b * b) * cosine, 6)});
   page.say("So the dot product measures the angle between the two. Here are some more turns of the same arrow:");
-  std::vector<Row> rows;
+  std::vector<Cells> rows;
   for (const int degrees : {0, 30, 60, 90, 120, 180}) {
-    const Vector moved = turned(arrow, one_degree, degrees);
+    const Vector moved = rotate_head(arrow, one_degree, degrees);
     rows.push_back({std::to_string(degrees), list(moved, 4), fixed(dot(arrow, moved), 4)});
   }
   page.table({"degrees", "turned", "dot with (3, 1)"}, std::move(rows));
@@ -85,11 +92,11 @@ Page explain_distance() {
     std::int64_t m;
     std::int64_t n;
   };
-  std::vector<Row> rows;
+  std::vector<Cells> rows;
   for (const auto& [m, n] :
        {Places{3, 0}, {5, 2}, {103, 100}, {1000003, 1000000}, {2, 0}, {4, 2}, {1000002, 1000000}, {0, 3}}) {
-    const Vector rotated_q = turned(q, one_radian, m);
-    const Vector rotated_k = turned(k, one_radian, n);
+    const Vector rotated_q = rotate_head(q, one_radian, m);
+    const Vector rotated_k = rotate_head(k, one_radian, n);
     rows.push_back({std::to_string(m), std::to_string(n), list(rotated_q, 3), list(rotated_k, 3), std::to_string(m - n),
                     fixed(dot(rotated_q, rotated_k), 4)});
   }
@@ -117,8 +124,8 @@ k at 2       q at 5                     k at 100     q at 103
 k turned by -3 = {}
 (3, 1) . that  = {}
 by hand: 8 cos 3 + 4 sin 3 = 8 * {} + 4 * {} = {})",
-            {list(turned(k, one_radian, -3), 6), fixed(dot(q, turned(k, one_radian, -3)), 5), fixed(cosine, 6),
-             fixed(sine, 6), fixed(8 * cosine + 4 * sine, 5)});
+            {list(rotate_head(k, one_radian, -3), 6), fixed(dot(q, rotate_head(k, one_radian, -3)), 5),
+             fixed(cosine, 6), fixed(sine, 6), fixed(8 * cosine + 4 * sine, 5)});
   page.say(R"(That is the whole trick. Each vector is turned on its own, knowing only its own position; so a key can be
       turned once and kept. And yet every score depends on the distance only.)");
   return page;
@@ -129,7 +136,7 @@ Page explain_pairs() {
   Page page;
   page.say(R"(How does a score change as two words move apart? Take the simplest vectors, `q = k = (1, 0)`, and again 1
       radian per position. The score at distance D is then `cos D`.)");
-  std::vector<Row> rows;
+  std::vector<Cells> rows;
   for (const int distance : {0, 1, 2, 10, 100, 1000}) {
     rows.push_back({std::to_string(distance), fixed(score(q, distance, q, 0, one_radian), 6),
                     fixed(std::cos(static_cast<double>(distance)), 6)});
@@ -159,9 +166,11 @@ Page explain_pairs() {
       slow pair tells which round we are in.)",
            {fixed(score(four, 44, four, 0, two), 6), fixed(score(four, 0, four, 0, two), 6)});
   const auto cosine = [](double speed) { return [speed](int column) { return std::cos(speed * column); }; };
-  page.show(plot({{'-', cosine(two.inv_freq[1])}, {'o', cosine(two.inv_freq[0])}},
-                 {66, 11, -1, 1, "0         10        20        30        40        50        60"}) +
-            "      cosine by distance    o pair 0    - pair 1");
+  Plot plot{.title = "", .x_label = "distance", .y_label = "cosine", .lines = {}};
+  plot.lines.push_back(curve("pair 0", 66, cosine(two.inv_freq[0])));
+  plot.lines.push_back(curve("pair 1", 66, cosine(two.inv_freq[1])));
+  plot.lines.back().faint = true;
+  page.show(terminal_plot(plot, 70, 11));  // a column for each distance
   return page;
 }
 
@@ -171,7 +180,7 @@ Page explain_angles() {
   page.say(R"(A real head has 64 or 128 elements, that is 32 or 64 pairs. Eight elements show all there is to see: four
       pairs, four speeds. The speed of a pair is called `inv_freq`. The wavelength is the number of positions after
       which the pair has gone full circle.)");
-  std::vector<Row> rows;
+  std::vector<Cells> rows;
   for (int i = 0; i < 4; ++i) {
     const double speed = speeds.inv_freq[static_cast<std::size_t>(i)];
     rows.push_back({std::to_string(i), "10000^(-" + std::to_string(2 * i) + "/8)",
@@ -182,7 +191,7 @@ Page explain_angles() {
   page.say("The angle of a pair is the position times its `inv_freq`. In radians:");
   rows.clear();
   for (const int position : {0, 1, 2, 3, 10, 100, 1000}) {
-    Row row{std::to_string(position)};
+    Cells row{std::to_string(position)};
     for (const double speed : speeds.inv_freq) row.push_back(fixed(position * speed, 3));
     rows.push_back(std::move(row));
   }
@@ -194,7 +203,7 @@ Page explain_angles() {
   for (const auto& [name, values] : {std::pair("cos", table.cos()), std::pair("sin", table.sin())}) {
     rows.clear();
     for (std::size_t row = 0; row < positions.size(); ++row) {
-      Row cells{std::to_string(positions[row])};
+      Cells cells{std::to_string(positions[row])};
       for (std::size_t i = 0; i < 4; ++i) cells.push_back(fixed(static_cast<double>(values[4 * row + i]), 5));
       rows.push_back(std::move(cells));
     }

@@ -7,6 +7,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "apps/shared/columns.h"
 #include "apps/shared/text.h"
 #include "values/scaling_fields.h"
 
@@ -21,7 +22,7 @@ std::int64_t trained_length(const Scaling& scaling) {
   return length == nullptr ? 0 : *length;
 }
 
-// The stretch that counts as whole: the scaling's factor, or what the most stretched pair got.
+// The stretch of a fully stretched pair: the scaling's factor, or the largest stretch of any pair.
 double whole_stretch(const Scaling& scaling, double most) {
   switch (scalings::stretch_of(scaling)) {
     case scalings::Stretch::by_factor:
@@ -36,7 +37,7 @@ double whole_stretch(const Scaling& scaling, double most) {
 }
 
 const char* effect_of(double stretch, double whole) {
-  constexpr double slack = 1e-9;  // of rounding, far below any published factor
+  constexpr double slack = 1e-9;  // for rounding errors, far below any published factor
   if (stretch == 0) return "still";
   if (std::abs(stretch - 1) <= slack) return "kept";
   if (stretch < 1) return "shortened";
@@ -44,12 +45,6 @@ const char* effect_of(double stretch, double whole) {
 }
 
 // ---- for people ----
-
-struct Row {
-  std::string key;
-  std::string value;
-  std::string origin;
-};
 
 class Header {
  public:
@@ -59,15 +54,9 @@ class Header {
     add_head();
     add_turning();
     add_scaling();
-    constexpr std::size_t widest = 32;  // a longer value shifts its own origin only
-    std::size_t width = 0;
-    for (const Row& row : rows_) {
-      if (row.value.size() <= widest && !row.origin.empty()) width = std::max(width, row.value.size());
-    }
-    for (const Row& row : rows_) {
-      std::cout << "  " << pad(row.key, 20);
-      std::cout << (row.origin.empty() ? row.value : pad(row.value, width) + "  " + row.origin) << '\n';
-    }
+    constexpr std::size_t max_width = 32;  // a longer value shifts its own origin only
+    const Columns columns = Columns({{.width = 18}, {}, {}}, 2, "  ").fit(rows_, max_width);
+    for (const Cells& row : rows_) std::cout << columns.line(row) << '\n';
   }
 
  private:
@@ -82,7 +71,8 @@ class Header {
   }
 
   void add(const std::string& key, const std::string& value, const std::string& named) {
-    rows_.push_back({key, value, origin_of(named)});
+    const std::string origin = origin_of(named);
+    rows_.push_back(origin.empty() ? Cells{key, value} : Cells{key, value, origin});
   }
 
   void add_head() {
@@ -105,7 +95,7 @@ class Header {
     if (used.rope.clockwise) add("direction", direction(used.rope), "direction");
     if (view_.axes > 1) add("axes", axes_text(), "axis");
     if (used.rope.inv_freq.empty()) {
-      add("base", digits(used.rope.base, 17), "base");
+      add("base", significant(used.rope.base, 17), "base");
     } else {
       add("inv_freq", text_of(used.rope.inv_freq), "inv_freq");
     }
@@ -126,50 +116,59 @@ class Header {
     const Scaling& scaling = view_.used->rope.scaling;
     add("scaling", name(scaling), "scaling");
     scalings::for_each_field(scaling, [this](const auto& field, const auto& value) { add_value(field.name, value); });
-    add("attention factor", digits(view_.attention_factor, 17), "attention_factor");
+    add("attention factor", significant(view_.attention_factor, 17), "attention_factor");
     add("context",
         view_.context > 0 ? std::to_string(view_.context) + " tokens" : "not stated (--length N gives turns)",
         "context");
   }
 
-  // The values that have an origin are those that count.
+  // A value without an origin has no effect and is left out.
   template <typename Value>
   void add_value(const std::string& key, const Value& value) {
     const std::string origin = origin_of("scaling." + key);
     if (!origin.empty()) rows_.push_back({"  " + key, text_of(value), origin});
   }
 
-  static std::string text_of(double value) { return digits(value, 10); }
+  static std::string text_of(double value) { return significant(value, 10); }
   static std::string text_of(std::int64_t value) { return std::to_string(value); }
   static std::string text_of(bool value) { return value ? "true" : "false"; }
-  static std::string text_of(const std::optional<double>& value) { return value ? digits(*value, 10) : "none"; }
+  static std::string text_of(const std::optional<double>& value) { return value ? significant(*value, 10) : "none"; }
   static std::string text_of(const std::vector<double>& list) {
     const auto [least, most] = std::minmax_element(list.begin(), list.end());
     if (least == list.end()) return "none";
-    return std::to_string(list.size()) + " numbers, " + digits(*least, 6) + " to " + digits(*most, 6);
+    return std::to_string(list.size()) + " numbers, " + significant(*least, 6) + " to " + significant(*most, 6);
   }
 
   const RopeView& view_;
-  std::vector<Row> rows_;
+  std::vector<Cells> rows_;  // key, value and, where it is known, origin
 };
 
 void print_pairs(const RopeView& view) {
   constexpr double circle = 6.283185307179586;
-  std::cout << "\n  pair" << (view.axes > 1 ? "  axis" : "") << lead("inv_freq", 24) << lead("wavelength", 14)
-            << (view.context > 0 ? lead("turns", 12) : "") << "  scaling\n";
+  const bool with_axis = view.axes > 1, with_turns = view.context > 0;
+  const auto cells = [=](const std::string& pair, const std::string& axis, const std::string& inv_freq,
+                         const std::string& wavelength, const std::string& turns, const std::string& scaling) {
+    Cells row = {pair, inv_freq, wavelength, scaling};
+    if (with_turns) row.insert(row.end() - 1, turns);
+    if (with_axis) row.insert(row.begin() + 1, axis);
+    return row;
+  };
+  std::vector<Cells> rows = {cells("pair", "axis", "inv_freq", "wavelength", "turns", "scaling")};
   for (std::size_t i = 0; i < view.pairs.size(); ++i) {
     const PairView& pair = view.pairs[i];
     const bool turns = pair.inv_freq != 0;
-    std::cout << lead(std::to_string(i), 6);
-    if (view.axes > 1) std::cout << lead(std::to_string(pair.axis), 6);
-    std::cout << lead(digits(pair.inv_freq, 17), 24) << lead(turns ? digits(circle / pair.inv_freq, 7) : "-", 14);
-    if (view.context > 0) {
-      std::cout << lead(digits(static_cast<double>(view.context) * pair.inv_freq / circle, 5), 12);
-    }
-    std::cout << "  " << pair.effect;
-    if (turns && std::string_view(pair.effect) != "kept") std::cout << " x " << digits(pair.stretch, 6);
-    std::cout << '\n';
+    const bool changed = turns && std::string_view(pair.effect) != "kept";
+    rows.push_back(cells(std::to_string(i), std::to_string(pair.axis), significant(pair.inv_freq, 17),
+                         turns ? significant(circle / pair.inv_freq, 7) : "-",
+                         significant(static_cast<double>(view.context) * pair.inv_freq / circle, 5),
+                         pair.effect + (changed ? " x " + significant(pair.stretch, 6) : "")));
   }
+  std::vector<Column> columns = {{true, 4}, {true, 22}, {true, 12}, {}};
+  if (with_turns) columns.insert(columns.end() - 1, {true, 10});
+  if (with_axis) columns.insert(columns.begin() + 1, {true, 4});
+  const Columns aligned = Columns(std::move(columns), 2, "  ").fit(rows);
+  std::cout << '\n';
+  for (const Cells& row : rows) std::cout << aligned.line(row) << '\n';
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// One rope as `rotary inspect` shows it: where each value comes from, and pair by pair what scaling did.
+// One rope as `rotary inspect` shows it: the origin of each value, and the effect of the scaling on each pair.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace rotary::cli {
 struct PairView {
   int axis = 0;
   double inv_freq = 0;
-  double stretch = 1;  // how many times longer scaling made the wavelength; 0: the pair stands still
+  double stretch = 1;  // scaled wavelength / unscaled wavelength; 0: the pair does not rotate
   const char* effect = "kept";
 };
 
@@ -26,7 +26,7 @@ struct RopeView {
   std::vector<ValueOrigin> origins;
 };
 
-// used must outlive the view. length: tokens in play.
+// used must outlive the view. length: the sequence length in tokens.
 RopeView view_rope(const ModelRope& used, std::optional<std::int64_t> length);
 
 nlohmann::ordered_json json_of(const RopeView&);  // the keys are a contract

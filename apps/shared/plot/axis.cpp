@@ -11,9 +11,9 @@ namespace rotary::cli {
 
 namespace {
 
-constexpr double largest = 1e300;    // beyond: left out, as infinity is
-constexpr double smallest = 1e-290;  // below: as good as 0, so that every step is a normal number
-constexpr double same = 1e-9;        // relative: a spread below this is none
+constexpr double largest = 1e300;    // larger values are left out, like infinity
+constexpr double smallest = 1e-290;  // smaller ones count as 0, so that every step is a normal number
+constexpr double same = 1e-9;        // a smaller relative spread counts as none
 
 bool can_show(double value, bool log) { return std::abs(value) <= largest && (!log || value >= smallest); }
 
@@ -52,12 +52,12 @@ std::string scientific_text(const Decimal& decimal) {
   return (decimal.mantissa < 0 ? "-" : "") + text + "e" + std::to_string(exponent);
 }
 
-// A number of that size reads better with its zeros.
+// Whether to write numbers of that size without an exponent.
 bool reads_plainly(double size, int exponent) { return size < 1e6 && (size >= 0.1 || exponent >= -5); }
 
 int floor_log10(double positive) {
   int exponent = static_cast<int>(std::floor(std::log10(positive)));
-  while (value_of({1, exponent + 1}) <= positive) ++exponent;  // a libm may miss a power of ten by a bit
+  while (value_of({1, exponent + 1}) <= positive) ++exponent;  // log10 may be off by one ulp at powers of ten
   while (value_of({1, exponent}) > positive) --exponent;
   return exponent;
 }
@@ -124,7 +124,7 @@ void widen_log(Axis& axis, Ends ends) {
   const double decades = std::log10(axis.high) - std::log10(axis.low);
   double pad = ends == Ends::padded ? 0.04 * decades : 0;
   if (decades <= same) pad = 0.5;
-  axis.low = std::max(axis.low * std::pow(10.0, -pad), 0.1 * smallest);  // normal numbers still
+  axis.low = std::max(axis.low * std::pow(10.0, -pad), 0.1 * smallest);  // keeps both ends normal numbers
   axis.high = std::min(axis.high * std::pow(10.0, pad), 10 * largest);
 }
 

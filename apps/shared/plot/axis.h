@@ -1,4 +1,4 @@
-// The axes of a plot: ranges, ticks at 1, 2 or 5 times a power of ten, and the points between 0 and 1 on them.
+// The axes of a plot: their ranges, ticks at 1, 2 or 5 times a power of ten, and the points in coordinates from 0 to 1.
 #pragma once
 
 #include <string>
@@ -23,11 +23,11 @@ struct Axis {
 };
 
 enum class Ends : unsigned char {
-  tight,   // the first and the last value; 0 where that is near
+  tight,   // from the first to the last value; extended to 0 if that is near
   padded,  // 4 % more on both sides
 };
 
-// For values from low to high (none: low > high), with about max_ticks ticks or fewer.
+// An axis for values from low to high (low > high: no values) with about max_ticks ticks or fewer.
 Axis make_axis(double low, double high, bool log, Ends ends, int max_ticks);
 
 struct PlotPoint {
@@ -35,7 +35,7 @@ struct PlotPoint {
   double y = 0;  // 0 bottom, 1 top
 };
 
-// A plot on its axes; lines as in the plot, without the points that are left out.
+// A plot in coordinates of its axes. The lines are those of the plot without the points that are left out.
 struct PlotView {
   Axis x;
   Axis y;

@@ -1,4 +1,4 @@
-// Line plots of our own: an SVG file, or characters for a terminal. The same plot gives the same bytes everywhere.
+// Line plots as an SVG file or as characters for a terminal. The same plot gives the same bytes on every machine.
 #pragma once
 
 #include <string>
@@ -10,9 +10,10 @@ namespace rotary::cli {
 struct Line {
   std::string name;
   std::vector<std::pair<double, double>> points;
-  bool faint = false;  // thin and pale, in the colour of the next line that is not: a raw loss behind its mean
-  bool dots = false;   // in SVG: the points only
-  bool guide = false;  // in SVG: thin, grey, dashed, straight, with its name beside it and not in the legend
+  // Thin and pale, in SVG in the colour of the next line that is not faint: a raw loss behind its mean.
+  bool faint = false;
+  bool dots = false;   // the points only
+  bool guide = false;  // thin, grey, dashed and straight; named in SVG next to it, never in the legend
 };
 
 // Points that are not finite, beyond 1e300, or not positive on a logarithmic axis are left out.
@@ -28,8 +29,9 @@ struct Plot {
 // A complete file of 800 x 500 pixels, taller where the legend needs more than two rows.
 std::string svg(const Plot& plot);
 
-// width columns in all, height rows of drawing area; the title, the axis and the legend stand around it.
-// Braille dots; where several lines are strong, letters on the lines lead to the legend.
+// width: columns in total; height: rows of the drawing area, without title, axis and legend.
+// ASCII characters, but for what the names hold: a strong line is drawn in '*', or several in a letter each, faint
+// lines and guides in '.'; where lines cross or coincide, they are shown in turn.
 std::string terminal_plot(const Plot& plot, int width = 72, int height = 18);
 
 }  // namespace rotary::cli

@@ -3,13 +3,13 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <cstddef>
 #include <string_view>
 
 #include "apps/shared/displayable.h"
 #include "axis.h"
+#include "values/number_text.h"
 
 namespace rotary::cli {
 
@@ -23,10 +23,10 @@ constexpr double legend_row = 20;
 constexpr double legend_sample = 29;      // the stroke and the gap behind it
 constexpr std::size_t longest_name = 48;  // columns
 
-// Okabe and Ito's colours without the yellow, which is too pale on white; told apart by all kinds of eyes.
+// The palette of Okabe and Ito, safe for colour-blind readers, without its yellow, which is too pale on white.
 constexpr std::array<std::string_view, 7> colours = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
                                                      "#e69f00", "#56b4e9", "#333333"};
-constexpr std::array<std::string_view, 4> dashes = {"", "7 3", "2 3", "9 3 2 3"};  // once the colours are used up
+constexpr std::array<std::string_view, 4> dashes = {"", "7 3", "2 3", "9 3 2 3"};  // for lines after the last colour
 
 struct Style {
   std::string_view colour;
@@ -39,7 +39,7 @@ struct LegendItem {
   double x = 0;  // of the sample, from the left edge of the legend
   int row = 0;
   std::string text;
-  std::size_t line = 0;  // which one of the plot
+  std::size_t line = 0;  // its index in Plot::lines
 };
 
 // Everything in pixels; y grows downwards.
@@ -54,15 +54,12 @@ struct Frame {
   double y(double fraction) const { return bottom - fraction * (bottom - top); }
 };
 
-// At most two decimals, none that is 0: "12.5".
+// At most two decimals, without trailing zeros: "12.5".
 std::string pixels(double value) {
-  std::array<char, 32> buffer{};
-  const auto end =
-      std::to_chars(buffer.data(), buffer.data() + buffer.size(), value + 0.0, std::chars_format::fixed, 2).ptr;
-  std::string text(buffer.data(), end);
+  std::string text = detail::fixed(value, 2);
   while (text.back() == '0') text.pop_back();
   if (text.back() == '.') text.pop_back();
-  return text == "-0" ? "0" : text;
+  return text;
 }
 
 std::string escaped(std::string_view text) {
@@ -91,7 +88,7 @@ std::string escaped(std::string_view text) {
   return result;
 }
 
-// As wide as a sans-serif font sets it, rather too wide than too narrow.
+// Estimated width in a sans-serif font; too wide rather than too narrow.
 double text_width(std::string_view text, double size) {
   constexpr std::string_view narrow = "iljtfrI.,:;'|!()[] ";
   double sum = 0;
@@ -128,7 +125,7 @@ std::vector<Style> styles_of(const std::vector<Line>& lines) {
   return styles;
 }
 
-// In one row, or in columns of one width.
+// In one row if it fits, otherwise in columns of equal width.
 std::vector<LegendItem> lay_out_legend(const std::vector<Line>& lines, double available) {
   constexpr double gap = 22;
   std::vector<LegendItem> items;
@@ -163,7 +160,7 @@ std::string line_element(double x1, double y1, double x2, double y2, const std::
          "\"" + (attributes.empty() ? "" : " " + attributes) + "/>\n";
 }
 
-// text is displayable.
+// text must be displayable.
 std::string text_element(double x, double y, std::string_view text, const std::string& attributes = "") {
   return "<text x=\"" + pixels(x) + "\" y=\"" + pixels(y) + "\"" + (attributes.empty() ? "" : " " + attributes) + ">" +
          escaped(text) + "</text>\n";
@@ -187,8 +184,8 @@ std::string axes_elements(const PlotView& view, const Frame& frame) {
   return grid + base + "</g>\n" + labels + "</g>\n";
 }
 
-// What cannot be seen is left out: of many points in one column of a pixel the first, lowest, highest and last stay,
-// as long as x does not fall. points are in pixels.
+// Leaves out points that cannot be seen: of many points in one column of pixels the first, lowest, highest and last are
+// kept. Lines whose x decreases are kept whole. points are in pixels.
 std::vector<PlotPoint> thinned(const std::vector<PlotPoint>& points) {
   constexpr std::size_t few = 2000;
   const auto falls = [](const PlotPoint& a, const PlotPoint& b) { return b.x < a.x; };
@@ -236,8 +233,8 @@ std::string curve_element(const std::string& name, const std::vector<PlotPoint>&
          stroke_of(style) + " stroke-linejoin=\"round\" stroke-linecap=\"round\"/>\n" + dots + "</g>\n";
 }
 
-// A line between its first and its last point. The name stands above the end of a level one, beside that of an upright
-// one, and below the middle of one that rises.
+// A straight line from its first to its last point. Its name is placed above the end of a horizontal guide, to the
+// right of the end of a vertical one, and below the middle of any other.
 std::string guide_element(const std::string& name, const std::vector<PlotPoint>& fractions, const Style& style,
                           const Frame& frame) {
   if (fractions.empty()) return "";
@@ -254,7 +251,7 @@ std::string guide_element(const std::string& name, const std::vector<PlotPoint>&
   return line_element(begin.x, begin.y, end.x, end.y, stroke_of(style)) + text_element(text.x, text.y, shown, letters);
 }
 
-// Guides and faint lines behind strong ones, and the first line in front of the others.
+// Drawn from back to front: guides, faint lines, strong lines; of each the first in front.
 std::string curve_elements(const Plot& plot, const PlotView& view, const std::vector<Style>& styles,
                            const Frame& frame) {
   std::string behind;
@@ -283,7 +280,7 @@ std::string legend_elements(const std::vector<LegendItem>& items, const std::vec
   return text + "</g>\n";
 }
 
-// The room that labels, title and legend leave.
+// The drawing area that labels, title and legend leave free.
 Frame frame_of(const Plot& plot, const PlotView& view, int legend_rows) {
   double widest = 0;
   for (const Tick& tick : view.y.ticks) widest = std::max(widest, text_width(tick.label, tick_size));

@@ -1,7 +1,6 @@
 #include "json.h"
 
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <cstddef>
 #include <limits>
@@ -82,7 +81,8 @@ class Guard {
 
  private:
   void check_key(const std::string& key) {
-    if (key.starts_with(marker)) throw Error(Code::JSON, "[parse] a key must be a string that does not begin with U+0000");
+    if (key.starts_with(marker))
+      throw Error(Code::JSON, "[parse] a key must be a string that does not begin with U+0000");
     if (!keys_.back().insert(key).second) {
       throw Error(Code::JSON, "[parse] a key must not stand twice in one object but " + in_quotes(key) + " does");
     }
@@ -138,16 +138,6 @@ Json parse_json(std::string_view text) {
   }
 }
 
-std::string spelled(double value) {
-  char buffer[40];
-  const auto end = std::to_chars(buffer, buffer + sizeof buffer, value).ptr;
-  std::string text(buffer, end);
-  if (std::fabs(value) < 1e15 && value == std::floor(value)) {
-    text = std::to_string(static_cast<std::int64_t>(value));
-  }
-  return text;
-}
-
 std::string Object::path_of(std::string_view key) const {
   return path_.empty() ? std::string(key) : path_ + "." + std::string(key);
 }
@@ -155,7 +145,7 @@ std::string Object::path_of(std::string_view key) const {
 void Object::refuse(std::string_view key, const std::string& rule) const {
   const auto found = json_->find(std::string(key));
   throw Error(Code::CONFIG_VALUE, "[read_config] " + path_of(key) + " " + rule + " but got " +
-                                  (found == json_->end() ? "nothing" : shown(*found)));
+                                      (found == json_->end() ? "nothing" : shown(*found)));
 }
 
 bool Object::has(std::string_view key) const {
@@ -231,8 +221,7 @@ std::optional<std::vector<T>> list(const Object& object, std::string_view key, c
   if (v == nullptr) return std::nullopt;
   const std::string rule = std::string("must be a list of ") + what;
   if (!v->is_array()) object.refuse(key, rule);
-  if (v->size() > max_elements)
-    object.refuse(key, rule + " of at most " + std::to_string(max_elements) + " elements");
+  if (v->size() > max_elements) object.refuse(key, rule + " of at most " + std::to_string(max_elements) + " elements");
   std::vector<T> elements;
   for (const Json& element : *v) {
     if (!fits(element)) object.refuse(key, rule);

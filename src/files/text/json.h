@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "values/number_text.h"
+
 namespace rotary::files {
 
 using Json = nlohmann::json;
@@ -26,8 +28,7 @@ bool is_not_finite(const Json&);  // a number, and NaN or infinite
 // A value for sentences: at most 60 bytes on one line.
 std::string shown(const Json&);
 
-// A number as a person would write it: 10000, 0.25, 1e+30.
-std::string spelled(double value);
+using detail::spelled;
 
 // Which keys of which objects somebody read. What is left over is an error (config/leftover.cpp).
 class Ledger {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "pointers.h"
+#include "values/number_text.h"
 
 namespace rotary::gpu {
 namespace {
@@ -63,7 +64,7 @@ void check_end(const char* operation, const char* what, const void* data, std::i
 
 void check_scale(const char* operation, const char* what, float scale) {
   if (std::isfinite(scale) && scale > 0) return;
-  fail(Code::VALUE, operation, std::string(what) + " must be finite and above 0 but got " + number(scale));
+  fail(Code::VALUE, operation, std::string(what) + " must be finite and above 0 but got " + shortest(scale));
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "overlap.h"
 #include "pointers.h"
 #include "rotate/checks.h"
+#include "values/number_text.h"
 
 namespace rotary::gpu {
 namespace {
@@ -27,7 +28,7 @@ void check_norm(const char* operation, const char* what, const Norm& norm) {
   }
   if (!std::isfinite(norm.eps) || norm.eps < 0) {
     fail(Code::VALUE, operation,
-         std::string(what) + "'s eps must be finite and not negative but got " + number(norm.eps));
+         std::string(what) + "'s eps must be finite and not negative but got " + shortest(norm.eps));
   }
 }
 

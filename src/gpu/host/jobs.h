@@ -1,7 +1,6 @@
 // From the arguments of gpu.h to the jobs of kernels.h.
 #pragma once
 
-#include <charconv>
 #include <cstdint>
 #include <string>
 
@@ -28,12 +27,6 @@ struct DeviceAccess {
 }  // namespace rotary::detail
 
 namespace rotary::gpu {
-
-// The fewest digits that say which float it is.
-inline std::string number(float x) {
-  char buffer[32];
-  return {buffer, std::to_chars(buffer, buffer + sizeof buffer, x).ptr};
-}
 
 // After a move there are no pairs. Throws SHAPE.
 inline void check_pairs(const char* operation, const Frequencies& f) {
