@@ -1,5 +1,5 @@
-// The cos and sin of one target: ROTARY_TARGET_NAME with the lanes of ROTARY_ANGLE_LANES. Everything but the kernel's
-// name is local to this object, which holds instructions that other machines lack.
+// The angle kernel of one target: ROTARY_TARGET_NAME with the lanes of ROTARY_ANGLE_LANES. Everything but the kernel
+// has internal linkage, because this object holds instructions that other machines lack.
 #include <limits>
 #include <type_traits>
 
@@ -21,7 +21,8 @@ using namespace detail;
 
 namespace {
 
-// Rounds the values of a row once more; exact ones that lie midway are settled from the real number.
+// Rounds the f32 values of a row to Type. Exact values that lie midway between two values of Type are settled from the
+// real number.
 template <Rounding Type>
 void narrow_row(const AngleJob& job, std::int64_t row) noexcept {
   float* cos = job.cos + row * job.pairs;
@@ -39,7 +40,7 @@ void narrow_row(const AngleJob& job, std::int64_t row) noexcept {
   }
 }
 
-// What is left to do with rows of f32.
+// Rounds rows of f32 to the job's type and negates sin if the job is clockwise.
 void finish(const AngleJob& job, std::int64_t begin_row, std::int64_t end_row) noexcept {
   for (std::int64_t row = begin_row; row < end_row; ++row) {
     if (job.rounding == Rounding::f16) narrow_row<Rounding::f16>(job, row);
@@ -57,7 +58,7 @@ void ROTARY_PASTE(angles_, ROTARY_TARGET_NAME)(const AngleJob& job, std::int64_t
 void ROTARY_PASTE(angles_, ROTARY_TARGET_NAME)(const AngleJob& job, std::int64_t begin_row,
                                                std::int64_t end_row) noexcept {
   const bool as_they_are = job.rounding == Rounding::f32 && !job.clockwise;
-  const std::int64_t group = as_they_are ? end_row - begin_row : 32768 / job.pairs + 16;  // stays in the second cache
+  const std::int64_t group = as_they_are ? end_row - begin_row : 32768 / job.pairs + 16;  // fits in the L2 cache
   for (std::int64_t row = begin_row; row < end_row; row += group) {
     const std::int64_t end = end_row - row < group ? end_row : row + group;
     if (job.angles == Angles::exact) {

@@ -14,8 +14,8 @@ namespace rotary::gpu {
 
 namespace {
 
-constexpr double sample_seconds = 400e-6;  // at least, of one measurement: events tell half microseconds
-constexpr int max_calls = 1024;            // of one measurement
+constexpr double sample_seconds = 400e-6;  // at least, per measurement: events resolve half a microsecond
+constexpr int max_calls = 1024;            // per measurement
 constexpr int min_samples = 7;
 constexpr int max_samples = 501;
 
@@ -37,7 +37,7 @@ class Event {
   cudaEvent_t event_ = nullptr;
 };
 
-// Calls of a work in a row, from wherever the last ones ended among its sets.
+// Calls a work several times in a row. Each call uses the set after that of the call before.
 class Calls {
  public:
   explicit Calls(const Work& work) : work_(&work) {}
@@ -95,7 +95,7 @@ double median_of(std::vector<double>& values) {
   return *middle;
 }
 
-// run() enqueues; its seconds by events.
+// The seconds, by events, of the work that run() enqueues.
 template <class Run>
 double timed(Event& begin, Event& end, Stream stream, const Run& run) {
   begin.record(stream);
@@ -104,7 +104,7 @@ double timed(Event& begin, Event& end, Stream stream, const Run& run) {
   return end.seconds_since(begin);
 }
 
-// sample(i) measures the i-th of the works once, in seconds of one call.
+// sample(i) measures work i once and returns the seconds of one call.
 template <class Sample>
 Times medians_in_turn(std::size_t works, double seconds, const Sample& sample) {
   using Clock = std::chrono::steady_clock;
@@ -112,8 +112,8 @@ Times medians_in_turn(std::size_t works, double seconds, const Sample& sample) {
   const Clock::time_point begin = Clock::now();
   Times times;
   for (bool enough = false; !enough;) {
-    for (std::size_t turn = 0; turn < works; ++turn) {
-      const std::size_t i = times.samples % 2 == 0 ? turn : works - 1 - turn;
+    for (std::size_t k = 0; k < works; ++k) {
+      const std::size_t i = times.samples % 2 == 0 ? k : works - 1 - k;
       found[i].push_back(sample(i));
     }
     ++times.samples;
@@ -124,7 +124,7 @@ Times medians_in_turn(std::size_t works, double seconds, const Sample& sample) {
   return times;
 }
 
-// As many calls as one measurement takes, whole rounds of the sets; warms up by the way.
+// The number of calls per measurement, a multiple of the number of sets. Also warms up.
 int calls_of_sample(Calls& calls, Event& begin, Event& end, Stream stream) {
   calls(calls.sets(), stream);
   for (int count = calls.sets();; count *= 2) {

@@ -6,7 +6,7 @@
 namespace rotary::detail {
 namespace {
 
-// The largest cache that processor 0 sees, as Linux tells it; sysconf counts those of a whole socket.
+// The largest cache of processor 0, from Linux's /sys; sysconf adds up the caches of the whole socket.
 std::size_t found_last_cache() noexcept {
   std::size_t largest = 0;
   for (int index = 0; index < 8; ++index) {

@@ -5,7 +5,7 @@
 
 namespace rotary::detail {
 
-// Bytes of this machine's last cache level; 32 MiB where it does not say.
+// Bytes of this machine's last cache level; 32 MiB if unknown.
 std::size_t last_cache_bytes() noexcept;
 
 }  // namespace rotary::detail
