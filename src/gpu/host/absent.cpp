@@ -9,7 +9,7 @@ int devices() noexcept { return 0; }
 namespace {
 
 [[noreturn]] void refuse() {
-  throw Error(Code::CUDA, "[gpu] rotary was built without CUDA: build it with scripts/build.sh --with cuda");
+  throw Error(Code::CUDA, "[gpu] rotary was built without CUDA: build it with -DROTARY_CUDA=ON");
 }
 
 }  // namespace
