@@ -1,4 +1,4 @@
-// rotary::gpu where rotary was built without CUDA: one clear error.
+// rotary::gpu in a build without CUDA: everything throws the same error.
 #include "gpu/kernels/kernels.h"
 
 namespace rotary::gpu {
