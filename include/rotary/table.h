@@ -27,8 +27,8 @@ template <class T>
 concept PositionValue = std::same_as<T, std::int32_t> || std::same_as<T, std::int64_t> || std::same_as<T, double>;
 }  // namespace detail
 
-// The position of every token, row-major [axes, batch, tokens]. One axis serves ropes of several axes: every axis then
-// takes the same position, as text tokens do. batch 1 serves tensors of any batch size.
+// The position of every token, row-major [axes, batch, tokens]. A rope of several axes also takes positions of one axis
+// and uses them for every axis (text). batch 1 serves tensors of any batch size.
 // Made from an lvalue range or a span of int32, int64 or double it is a view, and the range must outlive it; made from
 // anything else (a number, a braced list, a temporary vector) it owns the values.
 // Constructors throw SHAPE (the number of values is not a multiple of axes * batch) and POSITION (an integer beyond

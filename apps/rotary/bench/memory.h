@@ -46,8 +46,9 @@ struct Places {
   Places(const Heads& q_read, const Heads& k_read, const Heads& q_written, const Heads& k_written)
       : q(q_read), k(k_read), q_out(q_written), k_out(k_written) {}  // anywhere
   Places(const Cell& cell, Arena& arena);
-  Places(const Cell& cell, std::byte* begin);     // which has this many bytes:
-  static std::size_t bytes_of(const Cell& cell);  // and begins at a multiple of 64
+  // begin is 64-byte aligned and holds bytes_of(cell) bytes.
+  Places(const Cell& cell, std::byte* begin);
+  static std::size_t bytes_of(const Cell& cell);
 
   Heads q, k;                // read; in place written too
   Heads q_out, k_out;        // written; in place the same
@@ -58,7 +59,7 @@ struct Places {
 
 // Values between 0.25 and 2 in both signs, the same ones each time.
 void fill(const Cell&, const Places&);
-// Which repeat after this many bytes.
+// The repeating byte pattern that fill() writes.
 std::vector<std::byte> fill_pattern(DType);
 
 }  // namespace rotary::cli::bench
