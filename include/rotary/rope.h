@@ -59,7 +59,7 @@ struct Yarn {
   double beta_fast = 32;
   double beta_slow = 1;
   bool truncate = true;                         // floor and ceil of the correction range; gpt-oss: false
-  std::optional<double> attention_factor = {};  // replaces the formula below as a
+  std::optional<double> attention_factor = {};  // a, if given; otherwise the formula below
   std::optional<double> mscale = {};            // a = M(mscale) / M(mscale_all_dim) when both are given and
   std::optional<double> mscale_all_dim = {};    // not 0, else M(1); M(m) = magnitude * m * ln(factor) + 1
   double magnitude = 0.1;                       // telechat3: 0.07

@@ -8,7 +8,7 @@
 
 namespace rotary::detail {
 
-// The values, [axes, batch, tokens]; one of the two pointers is null unless there are no values.
+// The values, [axes, batch, tokens]. If there are any, exactly one of the two pointers is not null.
 struct PositionValues {
   const std::int64_t* integers = nullptr;
   const double* reals = nullptr;

@@ -50,8 +50,8 @@ struct Lanes {
 
   static Real widen(Float a) { return {_mm256_cvtps_pd(a.v)}; }
   static Float rounded(Real a) { return {_mm256_cvtpd_ps(a.v)}; }
-  // The upper half becomes the low mantissa bits of 2^84 + 2^63, where the 2^63 makes it unsigned; the lower half those
-  // of 2^52.
+  // The upper half becomes the low mantissa bits of 2^84 + 2^63 (the 2^63 is the offset of its sign), the lower half
+  // those of 2^52.
   static Real of_signed(Int a) {
     const __m256i low = _mm256_blend_epi32(_mm256_set1_epi64x(0x4330000000000000), a.v, 0x55);
     const __m256i high = _mm256_xor_si256(_mm256_srli_epi64(a.v, 32), _mm256_set1_epi64x(0x4530000080000000));

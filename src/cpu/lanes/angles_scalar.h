@@ -47,7 +47,7 @@ struct Lanes {
   static Real of_32_bits(Int a) { return static_cast<double>(static_cast<std::int64_t>(a)); }
   static Int bits(Real a) { return __builtin_bit_cast(Int, a); }
 
-  // b where bit N of `which` is set, else a. Without a branch, which could not be predicted.
+  // b where bit N of `which` is set, else a. Branchless, because a branch would be unpredictable.
   template <int N>
   static Real choose(Int which, Real a, Real b) {
     const Int differing = (bits(a) ^ bits(b)) & (0 - (which >> N & 1));

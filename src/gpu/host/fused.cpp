@@ -89,7 +89,7 @@ void check_weight(const char* operation, std::span<const Part> written, const ch
   check_disjoint(operation, written, values(name, static_cast<const std::byte*>(norm.weight), bytes));
 }
 
-// Nor must the slots and scales.
+// The slots and scales must not overlap the memory written.
 void check_slots_written(const char* operation, std::span<const Part> written, const ConstHeads& k, const Cache& cache,
                          const Slots& slots) {
   if (!has_elements(k.layout)) return;
