@@ -24,7 +24,7 @@ ROTARY_API Origin parse_origin(std::string_view name);  // throws VALUE
 struct ValueOrigin {
   std::string value;  // "base", "head_dim", "scaling.factor", ...
   Origin origin = Origin::given;
-  std::string from;  // the key's path, whose default it is (a model_type; of yarn's details: yarn), or the formula
+  std::string from;  // the key's path, the model_type (or "yarn") whose default it is, or the formula
 };
 
 // One rope of a model, and who uses it.
@@ -38,8 +38,7 @@ struct ModelRope {
   Rope rope;                              // rope.rotary_dim is always filled in
   std::int64_t context = 0;               // max_position_embeddings; 0: the config does not say
   std::vector<ValueOrigin> origins = {};  // one for each value above, and for each value of the scaling
-  // Learned: the tensor of the checkpoint whose name is or ends in one of these holds log(rope.multiplier); it is 0
-  // at initialisation. Empty: nothing is learned.
+  // Name suffixes of the checkpoint's tensor that stores log(rope.multiplier), 0 at initialisation. Empty: none.
   std::vector<std::string> log_multiplier = {};
 };
 
@@ -51,19 +50,20 @@ struct Model {
 
 struct ConfigOptions {
   std::optional<Pairing> pairing;  // decides where the model_type is unknown, overrides where it is known
-  bool class_defaults = false;     // a top level that does not say its layers and heads takes the model_type's own
+  bool class_defaults = false;     // layers and heads missing at the top level take the model_type's own defaults
 };
 
-// config.json of Hugging Face, params.json of Mistral and Meta, or a GGUF file; path is the file, or the folder of
-// either JSON. A rope key that nothing consumes is an error. Throws FILE, JSON, FORMAT, TENSOR, ROPE, CONFIG_KEY,
-// CONFIG_VALUE, CONFIG_MISSING, MODEL_TYPE (unknown, and no pairing given); read_config's sentences name the file.
+// Reads config.json of Hugging Face, params.json of Mistral and Meta, or a GGUF file. path is the file, or the folder
+// that holds one of the two JSON files. A rope key that nothing consumes is an error. Throws FILE, JSON, FORMAT,
+// TENSOR, ROPE, CONFIG_KEY, CONFIG_VALUE, CONFIG_MISSING, MODEL_TYPE (unknown, and no pairing given); the sentences of
+// read_config name the file.
 ROTARY_API Model read_config(const std::filesystem::path& path, const ConfigOptions& = {});
 ROTARY_API Model parse_config(std::string_view json, const ConfigOptions& = {});
 
 // ---- rotate by a model's rope --------------------------------------------------------------------
 
-// As rotate_qk(q, k, Rope, ...) of rotary.h, with heads of the rope's whole head_dim: elements [rope.first, rope.first
-// + rotary_dim) of every head rotate, in place.
+// Same as rotate_qk(q, k, Rope, ...) of rotary.h, for heads of the rope's whole head_dim: rotates elements
+// [rope.first, rope.first + rotary_dim) of every head in place.
 ROTARY_API void rotate_qk(const Heads& q, const Heads& k, const ModelRope& rope, std::int64_t first_position,
                           const RotateOptions& = {});
 
@@ -72,29 +72,30 @@ ROTARY_API void rotate_qk(const Heads& q, const Heads& k, const ModelRope& rope,
 // One value per pair: an .npy, or a safetensors file (its only tensor, or the one named inv_freq or ending in it).
 // Throws FILE, FORMAT, TENSOR (none or several, not finite), DTYPE (not F64, F32, F16, BF16), SHAPE.
 ROTARY_API std::vector<double> read_inv_freq(const std::filesystem::path&);
-// model.ropes[rope] rotates by inv_freq; from names it in origins and notes. Throws SHAPE.
+// Makes inv_freq the frequencies of model.ropes[rope]; `from` names their source in origins and notes. Throws SHAPE.
 ROTARY_API void set_inv_freq(Model&, std::size_t rope, std::vector<double> inv_freq, const std::string& from);
-// What a checkpoint says of the frequencies: weights is model.safetensors, model.safetensors.index.json or the folder
-// of either. Reads the multipliers of the ropes that learn one. The inv_freq buffers that older checkpoints carry are
-// compared, told in the notes and not used. Throws FILE, FORMAT, JSON, TENSOR, DTYPE, SHAPE.
+// Reads the multipliers of the ropes that learn them from a checkpoint. weights is model.safetensors,
+// model.safetensors.index.json or the folder of either. The inv_freq buffers of older checkpoints are only compared;
+// the notes report the result. Throws FILE, FORMAT, JSON, TENSOR, DTYPE, SHAPE.
 ROTARY_API void apply_weights(Model&, const std::filesystem::path& weights);
 
 // ---- writing a rope ------------------------------------------------------------------------------
 
-// The object rope_parameters of config.json, as transformers 5 has it, as JSON: rope_type, rope_theta,
-// partial_rotary_factor (the part of the head that rotates; of Proportional its fraction), and every value of the
-// scaling under the key that read_config reads. Put into a config of the same head_dim whose model_type reads these
-// keys, it is read back as the same rope, value for value, with rotary_dim filled in. Pairing and direction are the
-// model_type's.
-// Not transformers' words: rope_type ntk (NtkFixed) with mixed_b, deepseek_yarn and telechat3-yarn, attn_factor and
-// extrapolation_factor are vLLM's; rope_type ntk_aware (Ntk), trained_length (of Dynamic: transformers takes
-// max_position_embeddings for it, so let the config say the same there), magnitude and mscale_ratio (of Yarn) are ours.
-// They are written only where the value is not the default.
-// Throws ROPE for what the object cannot say: inv_freq, multiplier, axis, index, an exponent_dim other than rotary_dim
-// or one less, Proportional in a part of the head, numbers that read_config refuses.
+// The JSON object rope_parameters of config.json in the form of transformers 5: rope_type, rope_theta,
+// partial_rotary_factor (rotary_dim / head_dim; for Proportional its fraction), and every value of the scaling under
+// the key that read_config reads. A config with this object, the same head_dim and a model_type that reads these keys
+// is read back as the same rope, value for value, with rotary_dim filled in. Pairing and direction follow from the
+// model_type.
+// Some names are not from transformers. vLLM's: rope_type ntk (NtkFixed) with mixed_b, deepseek_yarn and
+// telechat3-yarn, attn_factor, extrapolation_factor. Rotary's own: rope_type ntk_aware (Ntk), magnitude and
+// mscale_ratio (Yarn), trained_length (Dynamic: transformers uses max_position_embeddings, which the config should set
+// to the same value). These keys are written only where the value is not the default. Throws ROPE for what the object
+// cannot express: inv_freq, multiplier, axis, index, an exponent_dim other than rotary_dim or one less, Proportional in
+// a part of the head, numbers that read_config refuses.
 ROTARY_API std::string rope_parameters(const Rope&);
-// The same of a rotated block that ends the head (first > 0: DeepSeek's): the config's qk_rope_head_dim says how wide
-// it is, so partial_rotary_factor is left out. Throws ROPE too for a block in the middle of the head.
+// The same for a model's rope. If the rotated block ends the head (first > 0, as in DeepSeek), partial_rotary_factor is
+// left out, because the config's qk_rope_head_dim gives its width. Also throws ROPE for a block in the middle of the
+// head.
 ROTARY_API std::string rope_parameters(const ModelRope&);
 
 }  // namespace rotary

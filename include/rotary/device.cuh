@@ -13,11 +13,11 @@
 // or turns_of() below. Its product with the position wraps, which is the range reduction. The attention factor and
 // clockwise are yours to apply: multiply cos and sin by the factor; for clockwise call rotate_backward.
 //
-// Absolute error of cos and sin: at most 6.9e-8 for a given phase (measured over all of them). Rounding of turns adds
-// at most 4e-10 at int32 positions, and 1.7e-19 for each unit of the position beyond. The same bits on every device and
-// host. Cost: some 25 instructions, most of 32 bits.
+// Absolute error of cos and sin: at most 6.9e-8 for a given phase (measured over all phases). Rounding of turns adds
+// at most 4e-10 at int32 positions, and 1.7e-19 for each unit of the position beyond. Results are the same bits on
+// every device and host. Cost: about 25 instructions, most of 32 bits.
 //
-// Needs C++17, and of the libraries only turns_of needs rotary. In a host compiler the functions are ordinary ones.
+// Needs C++17. Only turns_of needs the library rotary. A host compiler sees ordinary functions.
 #pragma once
 
 #include <cmath>
@@ -39,7 +39,7 @@ struct CosSin {
 
 namespace detail {
 
-// Rounded by themselves whatever -fmad says. On a host, g++ and clang need -ffp-contract=off for that.
+// Each operation rounds by itself, whatever -fmad says. On a host, g++ and clang need -ffp-contract=off for that.
 ROTARY_HOST_DEVICE inline float product(float a, float b) noexcept {
 #ifdef __CUDA_ARCH__
   return __fmul_rn(a, b);
@@ -71,13 +71,13 @@ ROTARY_HOST_DEVICE inline float product_sum(float a, float b, float c) noexcept 
 
 }  // namespace detail
 
-// The angle in units of 2^-64 turns, modulo a turn. Any position, negative ones too.
+// The angle in units of 2^-64 turns, modulo one turn. The position may be negative.
 ROTARY_EXPERIMENTAL ROTARY_HOST_DEVICE inline std::uint64_t phase(std::int64_t position, std::uint64_t turns) noexcept {
   return static_cast<std::uint64_t>(position) * turns;
 }
 
-// cos and sin of a phase; of 0: 1 and +0. x is the distance from the nearest quarter turn, in quarter turns. The
-// polynomials come from tools/sollya/device_polynomials.sollya: before rounding, sin(pi/2 x) is within 5.5e-9 and
+// cos and sin of a phase; phase 0 gives 1 and +0. x is the distance from the nearest quarter turn, in quarter turns.
+// The polynomials come from tools/sollya/device_polynomials.sollya: before rounding, sin(pi/2 x) is within 5.5e-9 and
 // cos(pi/2 x) within 5e-10.
 ROTARY_EXPERIMENTAL ROTARY_HOST_DEVICE inline CosSin cos_sin(std::uint64_t phase) noexcept {
   const auto quarter = static_cast<std::uint32_t>((phase + (std::uint64_t{1} << 61)) >> 62);
@@ -111,8 +111,8 @@ ROTARY_EXPERIMENTAL ROTARY_HOST_DEVICE inline void rotate_backward(float& a, flo
   rotate(a, b, {by.cos, -by.sin});
 }
 
-// inv_freq (radians per position, finite) in units of 2^-64 turns per position, modulo a turn, to nearest; a negative
-// frequency is the two's complement. A function of the library rotary, for the host.
+// inv_freq (radians per position, finite) in units of 2^-64 turns per position, modulo one turn, rounded to nearest; a
+// negative frequency gives the two's complement. A host function of the library rotary.
 ROTARY_EXPERIMENTAL std::uint64_t turns_of(double inv_freq) noexcept;
 
 }  // namespace rotary::device

@@ -17,14 +17,14 @@ enum class Code : std::uint8_t {
   SHAPE,           // sizes that do not fit each other
   DTYPE,           // an element type that the operation does not take, or data that is not aligned to it
   ALIAS,           // memory that overlaps where it must not
-  POSITION,        // a position that is none
-  SCALING,         // a base, scaling or frequency whose numbers make no sense
+  POSITION,        // an invalid position
+  SCALING,         // an invalid base, scaling or frequency
   PAIRING,         // a pairing that is unset or unknown
   LENGTH,          // a length is needed and was not given
   TARGET,          // an instruction set that is unknown or that this machine lacks
   FILE,            // a file cannot be opened, read or written
-  FORMAT,          // bytes that are no valid file of their format
-  TENSOR,          // a tensor that is missing, or is not what it should be
+  FORMAT,          // a file that is not valid in its format
+  TENSOR,          // a tensor that is missing or unsuitable
   JSON,            // text that is not JSON
   CONFIG_KEY,      // a rope key in a config that nothing reads
   CONFIG_VALUE,    // a config value that breaks a rule

@@ -1,20 +1,20 @@
 // Experimental: compiled by nvcc and tested on an emulator, but not yet run on a GPU. Any version may change it.
 //
-// The chain of rotary.h on a CUDA stream: the same words, the same checks, the same bits.
+// The chain of rotary.h on a CUDA stream: the same names, the same checks, the same bits.
 //
 //   rotary::Frequencies --gpu::Frequencies--> device --gpu::Table(positions)--> Table --gpu::rotate(Heads)--> device
 //
 // Heads, caches, norm weights, slots and gpu::Positions point to the device's memory. All of it, and the streams,
 // belong to the current device (cudaSetDevice).
 //
-// Functions that take a stream enqueue their work and return. What a call reads must stay until the stream has passed
-// it. rotate, rotate_qk, rms_norm, append and the fused operations allocate nothing, do not wait and do not query the
-// device, so a CUDA graph can capture them.
+// Functions that take a stream enqueue their work and return. The memory that a call reads must stay valid until the
+// stream has executed it. rotate, rotate_qk, rms_norm, append and the fused operations allocate nothing, do not wait
+// and do not query the device, so a CUDA graph can capture them.
 //
 // Device memory is not read by the checks: only pointers are validated (null, alignment, overlap).
 //
-// Errors are those of rotary.h, and CUDA: a call of the runtime failed, or there is no device. Where rotary was built
-// without CUDA (scripts/build.sh --with cuda adds it) all functions throw CUDA, except:
+// Errors are those of rotary.h, and CUDA: a call of the runtime failed, or there is no device. If rotary was built
+// without CUDA (-DROTARY_CUDA=ON adds it) all functions throw CUDA, except:
 //   built(), devices()
 //   the constructors of Positions and TableOptions, Table(), moves, and Rotation of a Table
 //   nhd(), hnd(), Slots::flat(), Slots::paged(), name() and parse_cache_type()
@@ -51,8 +51,8 @@ ROTARY_EXPERIMENTAL void synchronize(Stream = nullptr);
 // ---- positions and frequencies on the device -----------------------------------------------------
 
 // A view of positions in the device's memory: int64, int32 or double, row-major [axes, batch, tokens], as in
-// rotary::Positions. They are read when the stream reaches the call, so a replayed graph uses the values of that
-// moment. Where rotary::Table throws (a position that is not finite; with Angles::float32 an angle that overflows), the
+// rotary::Positions. They are read when the stream executes the call, so a replayed graph uses the values at that
+// time. Where rotary::Table throws (a position that is not finite; with Angles::float32 an angle that overflows), the
 // pairs that read the position get NaN. The constructor throws SHAPE, DTYPE (misaligned).
 class ROTARY_EXPERIMENTAL Positions {
  public:
@@ -80,7 +80,7 @@ class ROTARY_EXPERIMENTAL Positions {
 };
 
 // A model's frequencies in the device's memory: made once, then used on any stream (the constructor waits for its
-// copy). After a move the source has no pairs, and what uses it throws SHAPE. Throws PAIRING (unset or unknown), SHAPE,
+// copy). A moved-from object has no pairs; functions that use it throw SHAPE. Throws PAIRING (unset or unknown), SHAPE,
 // SCALING.
 class ROTARY_EXPERIMENTAL Frequencies {
  public:
@@ -120,22 +120,22 @@ class ROTARY_EXPERIMENTAL Table {
   Table() noexcept;  // no tokens, no pairs, no pairing
   Table(const Frequencies&, const Positions&, const TableOptions& = {}, Stream = nullptr);
   Table(const Frequencies&, const rotary::Positions& host, const TableOptions& = {}, Stream = nullptr);
-  // From cos and sin in the host's memory, copied.
+  // Copies cos and sin from the host's memory.
   Table(std::span<const float> cos, std::span<const float> sin, int pairs, Pairing, int batch = 1, Stream = nullptr);
   // A view of the caller's cos and sin in the device's memory.
   static Table borrow(const float* cos, const float* sin, int pairs, Pairing, std::int64_t tokens, int batch = 1);
   Table(Table&&) noexcept;             // the source becomes Table()
-  Table& operator=(Table&&) noexcept;  // likewise; frees the rows that this table had, as the destructor does
+  Table& operator=(Table&&) noexcept;  // the same; frees this table's rows first, as the destructor does
   ~Table();                            // waits for the device
 
-  // As constructing anew, in the memory that this table has. If the rows do not fit, it allocates, waits for the device
-  // and frees the old rows; otherwise it does none of that, and with positions in the device's memory a graph can
-  // capture it (with host positions a capture throws CUDA). On a borrowed table: throws ALIAS.
-  // Growing frees rows to which a captured graph, or a caller who kept cos(), may still point: reserve() the maximum
-  // before, or use one table for decode and one for prefill.
+  // Same as constructing a new table, in this table's memory. If the rows do not fit, it allocates, waits for the
+  // device and frees the old rows; otherwise it does none of that, and with positions in the device's memory a graph
+  // can capture it (with host positions a capture throws CUDA). Throws ALIAS on a borrowed table. Growing frees rows to
+  // which a captured graph, or a caller who kept cos(), may still point: reserve() the maximum first, or use one table
+  // for decode and one for prefill.
   void assign(const Frequencies&, const Positions&, const TableOptions& = {}, Stream = nullptr);
   void assign(const Frequencies&, const rotary::Positions& host, const TableOptions& = {}, Stream = nullptr);
-  // Room for batch * tokens rows. Keeps the contents; where it grows, it allocates, waits and frees as assign does.
+  // Makes room for `rows` = batch * tokens. Keeps the contents; to grow, it allocates, waits and frees as assign does.
   void reserve(std::int64_t rows, int pairs);
 
   Pairing pairing() const noexcept { return rows_.pairing; }
@@ -145,7 +145,7 @@ class ROTARY_EXPERIMENTAL Table {
   std::int64_t tokens() const noexcept { return rows_.tokens; }
   const float* cos() const noexcept { return rows_.cos; }  // in the device's memory
   const float* sin() const noexcept { return rows_.sin; }
-  // A copy in the host's memory; waits for the stream. Of Table(): throws PAIRING.
+  // A copy in the host's memory; waits for the stream. Throws PAIRING for Table().
   rotary::Table host(Stream = nullptr) const;
 
  private:
@@ -165,14 +165,14 @@ class ROTARY_EXPERIMENTAL Table {
   Rows rows_;
 };
 
-// The angle of each pair of each token: the rows of a Table, or Frequencies and Positions without a table. Without one
-// each angle is computed where it is needed, from integer positions: cos and sin within 1.1e-7 at any int32 position
-// (an attention factor is rounded to f32 and multiplied in f32, which makes that 2e-7 times the factor).
+// The angle of each pair of each token: the rows of a Table, or Frequencies and Positions. Without a table the kernel
+// computes each angle from integer positions: cos and sin are within 1.1e-7 at any int32 position (an attention factor
+// is rounded to f32 and multiplied in f32; the bound is then 2e-7 times the factor).
 // Keeps the address of the table, or of the frequencies, and a copy of the view of the positions: temporaries do not
 // compile.
 class ROTARY_EXPERIMENTAL Rotation {
  public:
-  Rotation(const Table& table) noexcept : table_(&table) {}  // NOLINT: every table is one
+  Rotation(const Table& table) noexcept : table_(&table) {}  // NOLINT: converts
   Rotation(const Table&&) = delete;
   // Throws POSITION (positions that are double), SHAPE (axes that do not match; moved-from frequencies).
   Rotation(const Frequencies&, const Positions&);
@@ -183,7 +183,7 @@ class ROTARY_EXPERIMENTAL Rotation {
   int batch() const noexcept { return table_ ? table_->batch() : positions_->batch(); }
   std::int64_t tokens() const noexcept { return table_ ? table_->tokens() : positions_->tokens(); }
 
-  const Table* table() const noexcept { return table_; }                    // or null, and these are set:
+  const Table* table() const noexcept { return table_; }                    // null: the next two are set
   const Frequencies* frequencies() const noexcept { return frequencies_; }  // null with a table
   const std::optional<Positions>& positions() const noexcept { return positions_; }
 
@@ -207,7 +207,7 @@ struct RotateOptions {
   Stream stream = nullptr;
 };
 
-// As in rotary.h, with its rules and its bits. q and k of one dtype take one launch. Also throws:
+// Same as in rotary.h, bit for bit. q and k of the same dtype take one launch. Also throws:
 // SHAPE: interleaved_to_half in place with a rotary_dim above 2048;
 // ALIAS: the output overlaps the table's rows, or the positions.
 ROTARY_EXPERIMENTAL void rotate(const Heads& x, const Rotation&, const RotateOptions& = {});
@@ -224,7 +224,7 @@ enum class CacheType : std::uint8_t {
 ROTARY_EXPERIMENTAL const char* name(CacheType) noexcept;               // "same", "f8_e4m3"
 ROTARY_EXPERIMENTAL CacheType parse_cache_type(std::string_view name);  // throws DTYPE
 
-// A paged cache of keys and one of values: element (page, token in the page, head, d) of either lies at
+// A paged cache of keys and one of values. In both, element (page, token in the page, head, d) lies at
 // page * page_stride + token * token_stride + head * head_stride + d.
 struct Cache {
   void* k = nullptr;
@@ -239,15 +239,15 @@ struct Cache {
   std::int64_t head_stride = 0;
   float k_scale = 1;  // of f8_e4m3
   float v_scale = 1;
-  const float* scales = nullptr;  // k's and v's, in the device's memory; not null: instead of the two above
+  const float* scales = nullptr;  // k's and v's, in the device's memory; if not null, replaces the two above
 };
 // k and v each [pages, page_size, heads, head_dim] (vLLM; flashinfer's NHD) or [pages, heads, page_size, head_dim]
 // (its HND), contiguous. Throw SHAPE.
 ROTARY_EXPERIMENTAL Cache nhd(void* k, void* v, std::int64_t pages, int page_size, std::int64_t heads, int head_dim);
 ROTARY_EXPERIMENTAL Cache hnd(void* k, void* v, std::int64_t pages, int page_size, std::int64_t heads, int head_dim);
 
-// The page and place of token i (batch row * tokens + token), in the device's memory. A token whose slot is negative,
-// or whose page does not exist, is skipped: its k and v may be read but are not written.
+// The page of token i (batch row * tokens + token) and its place there, in the device's memory. A token whose slot is
+// negative, or whose page does not exist, is skipped: its k and v may be read but are not written.
 struct ROTARY_EXPERIMENTAL Slots {
   // vLLM: slot_mapping[i] = page * page_size + token in the page; -1: padding.
   static Slots flat(const std::int64_t* slot_mapping) noexcept;
@@ -264,7 +264,7 @@ struct ROTARY_EXPERIMENTAL Slots {
 
 // x / sqrt(mean(x^2) + eps) * weight. The mean is over one head, or over all heads of a token (OLMo 2).
 struct Norm {
-  const void* weight = nullptr;  // head_dim elements, or heads * head_dim where across_heads; null: no weight
+  const void* weight = nullptr;  // head_dim elements, or heads * head_dim if across_heads; null: no weight
   DType dtype = DType::f32;      // of the weight
   float eps = 1e-6f;
   bool one_plus = false;      // multiplies by 1 + weight (Gemma)
@@ -280,13 +280,13 @@ struct Norm {
 ROTARY_EXPERIMENTAL void rms_norm(const ConstHeads& x, const Heads& out, const Norm&, Stream = nullptr);
 // Copies k and v to their slots. Throws SHAPE, DTYPE, ALIAS, VALUE (k_scale, v_scale).
 ROTARY_EXPERIMENTAL void append(const ConstHeads& k, const ConstHeads& v, const Cache&, const Slots&, Stream = nullptr);
-// Rotates q into q_out (which may be q) and k into its slots, copies v to its slots. The bits of rotate, then append.
-// Throws what they throw: SHAPE, DTYPE, ALIAS, PAIRING, VALUE (k_scale, v_scale).
+// Rotates q into q_out (which may be q) and k into its slots, copies v to its slots. The result is that of rotate, then
+// append, bit for bit. Throws SHAPE, DTYPE, ALIAS, PAIRING, VALUE (k_scale, v_scale).
 ROTARY_EXPERIMENTAL void rotate_append(const ConstHeads& q, const Heads& q_out, const ConstHeads& k,
                                        const ConstHeads& v, const Rotation&, const Cache&, const Slots&,
                                        Stream = nullptr);
 // qkv as in rotate_qkv. Norms and rotates q into q_out (which may be q's part of qkv, except with interleaved_to_half)
-// and k into its slots, copies v to its slots. The bits of rms_norm, rotate, then append.
+// and k into its slots, copies v to its slots. The result is that of rms_norm, rotate, then append, bit for bit.
 // Throws SHAPE, DTYPE, ALIAS, PAIRING, VALUE (eps, k_scale, v_scale).
 ROTARY_EXPERIMENTAL void norm_rotate_append(const ConstHeads& qkv, std::int64_t kv_heads, const Heads& q_out,
                                             const Norm& q_norm, const Norm& k_norm, const Rotation&, const Cache&,

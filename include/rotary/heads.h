@@ -1,4 +1,4 @@
-// How q and k lie in the caller's memory.
+// Views of q and k in the caller's memory.
 #pragma once
 
 #include <concepts>
@@ -15,29 +15,29 @@ namespace rotary {
 
 // ---- Heads: the caller's memory ------------------------------------------------------------------
 
-// How q and k are stored.
+// The storage type of q and k.
 enum class DType : std::uint8_t { f32, f16, bf16 };
 ROTARY_API std::size_t size_of(DType) noexcept;       // bytes of an element
 ROTARY_API const char* name(DType) noexcept;          // "f32", "f16", "bf16"
 ROTARY_API DType parse_dtype(std::string_view name);  // throws DTYPE
 
-// The 16-bit storage types, by their bits.
+// The bits of the 16-bit storage types.
 struct f16 {
   std::uint16_t bits;
-  friend bool operator==(f16, f16) = default;  // of the bits
+  friend bool operator==(f16, f16) = default;  // compares bits
 };
 struct bf16 {
   std::uint16_t bits;
   friend bool operator==(bf16, bf16) = default;
 };
-// To nearest even; NaN stays NaN.
+// Round to nearest even; NaN stays NaN.
 ROTARY_API f16 to_f16(float) noexcept;
 ROTARY_API bf16 to_bf16(float) noexcept;
 ROTARY_API float to_float(f16) noexcept;
 ROTARY_API float to_float(bf16) noexcept;
 
-// Element (b, t, h, d) lies at b * batch_stride + t * token_stride + h * head_stride + d. In elements; not negative
-// (the stride of a size of one does not matter).
+// Element (b, t, h, d) lies at b * batch_stride + t * token_stride + h * head_stride + d. Strides are in elements and
+// not negative; the stride of a dimension of size 1 does not matter.
 struct Layout {
   std::int64_t batch = 1;
   std::int64_t tokens = 0;
@@ -47,14 +47,13 @@ struct Layout {
   std::int64_t token_stride = 0;
   std::int64_t head_stride = 0;
 };
-// Contiguous tensors. Throw SHAPE: a size below 0, or 2^63 elements and more.
+// Contiguous tensors. Throw SHAPE (a size below 0, or 2^63 or more elements).
 ROTARY_API Layout bthd(std::int64_t batch, std::int64_t tokens, std::int64_t heads, int head_dim);
 ROTARY_API Layout bhtd(std::int64_t batch, std::int64_t heads, std::int64_t tokens, int head_dim);
 ROTARY_API Layout tbhd(std::int64_t tokens, std::int64_t batch, std::int64_t heads, int head_dim);
 ROTARY_API Layout thd(std::int64_t tokens, std::int64_t heads, int head_dim);
 
-// A view of the heads of a tensor. This raw form is trusted as it is; heads() below checks the layout against the
-// memory.
+// A view of the heads of a tensor. The size of the memory is not checked; heads() below checks it.
 struct Heads {
   void* data = nullptr;
   DType dtype = DType::f32;
@@ -90,8 +89,8 @@ concept StorageElement = requires {
 ROTARY_API void check_inside(const Layout&, std::size_t elements);
 }  // namespace detail
 
-// Heads (ConstHeads where the elements are const) over a std::span, vector or array of float, f16 or bf16, whose first
-// element is the layout's first. Throws SHAPE where the layout reaches beyond the memory. A temporary vector does not
+// Heads (ConstHeads if the elements are const) over a std::span, vector or array of float, f16 or bf16 that begins with
+// the layout's first element. Throws SHAPE if the layout reaches beyond the memory. A temporary vector does not
 // compile.
 template <std::ranges::contiguous_range Range>
 requires std::ranges::sized_range<Range> && std::ranges::borrowed_range<Range> &&

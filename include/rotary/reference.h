@@ -1,4 +1,4 @@
-// The oracle: the same operations, scalar, slow and obvious. It shares no code with the kernels.
+// The reference implementation of rotate: scalar, slow and simple. It shares no code with the kernels.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ enum class Arithmetic : std::uint8_t {
   each_step,  // what a framework running in the storage type does: cos, sin, each product and the sum rounded
 };
 
-// As rotary::rotate out of place or, with x and out the same, in place. Throws what it throws.
+// Same as rotary::rotate out of place or, if x and out are the same, in place. Throws the same errors.
 ROTARY_API void rotate(const ConstHeads& x, const Heads& out, const Table&, Direction = Direction::forward,
                        Arithmetic = Arithmetic::f32);
 

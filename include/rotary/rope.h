@@ -1,4 +1,4 @@
-// What a model card says, and the angular speed of every pair that follows from it.
+// Rope (what a model card says) and Frequencies (the angular speed of every pair).
 #pragma once
 
 #include <cstdint>
@@ -17,13 +17,13 @@ namespace rotary {
 
 // Which two elements of the rotated block rotate together, with n = rotary_dim / 2 pairs.
 enum class Pairing : std::uint8_t {
-  unset,                // no default is right: whatever needs the pairing throws PAIRING
+  unset,                // there is no default: functions that need the pairing throw PAIRING
   half,                 // (x[i], x[i + n])      "rotate_half", GPT-NeoX, most of Hugging Face
   interleaved,          // (x[2i], x[2i + 1])    RoFormer, GPT-J, Meta's own Llama
   interleaved_to_half,  // reads (2i, 2i + 1), writes (i, i + n): DeepSeek-V3's family in Hugging Face
 };
 
-// The published methods that bend inv_freq. r is Rope::exponent_dim, i the exponent index of a pair,
+// The published methods that change inv_freq. r is Rope::exponent_dim, i the exponent index of a pair,
 // b the base, w = b^(-2i/r) the unscaled frequency, f factor, L0 trained_length; a is the attention factor.
 
 // w, a = 1. RoFormer, arXiv:2104.09864.
@@ -35,7 +35,7 @@ struct Linear {
   double factor = 1;
   bool operator==(const Linear&) const = default;
 };
-// The base becomes b * factor^(r/(r-2)), whatever the length. bloc97, in the YaRN repository; Hunyuan's "alpha".
+// The base becomes b * factor^(r/(r-2)) at any length. bloc97, in the YaRN repository; Hunyuan's "alpha".
 struct Ntk {
   double factor = 1;
   bool operator==(const Ntk&) const = default;
@@ -59,11 +59,11 @@ struct Yarn {
   double beta_fast = 32;
   double beta_slow = 1;
   bool truncate = true;                         // floor and ceil of the correction range; gpt-oss: false
-  std::optional<double> attention_factor = {};  // given: a, instead of the magnitude below
+  std::optional<double> attention_factor = {};  // a, if given; otherwise the formula below
   std::optional<double> mscale = {};            // a = M(mscale) / M(mscale_all_dim) when both are given and
   std::optional<double> mscale_all_dim = {};    // not 0, else M(1); M(m) = magnitude * m * ln(factor) + 1
   double magnitude = 0.1;                       // telechat3: 0.07
-  bool mscale_ratio = false;                    // DeepSeek's own code: the ratio always, defaults 1 and 0
+  bool mscale_ratio = false;                    // DeepSeek's own code: always the ratio, with defaults 1 and 0
   double extrapolation_factor = 1;              // vLLM: weight of the unscaled frequencies
   double attn_factor = 1;                       // vLLM, ggml: multiplies a
   bool operator==(const Yarn&) const = default;
@@ -75,8 +75,8 @@ struct LongRope {
   std::int64_t trained_length = 0;
   double factor = 1;                            // a = sqrt(1 + ln(factor) / ln(L0)) when factor > 1, else 1
   std::optional<double> attention_factor = {};  // replaces a
-  std::optional<double> short_mscale = {};      // replace a per length (Phi-3.5-MoE)
-  std::optional<double> long_mscale = {};
+  std::optional<double> short_mscale = {};      // replaces a up to L0 (Phi-3.5-MoE)
+  std::optional<double> long_mscale = {};       // replaces a beyond L0
   bool operator==(const LongRope&) const = default;
 };
 // Wavelengths above L0/low are stretched by factor, those below L0/high kept, blended between. llama-models, Llama 3.1.
@@ -125,25 +125,25 @@ ROTARY_API std::vector<std::uint8_t> sectioned_axes(std::span<const int> section
 ROTARY_API std::vector<std::uint8_t> interleaved_axes(std::span<const int> sections);     // Qwen3-VL: thw thw ... ttt
 ROTARY_API std::vector<std::uint8_t> ernie_axes(std::span<const int> height_width_time);  // Ernie 4.5 VL: hwhw... ttt
 // A vision rope of several axes, each with its own run of frequencies over rotary_dim / axes elements:
-// the first pairs listen to axis 0, the next to axis 1, ...
+// the first pairs use axis 0, the next axis 1, ...
 ROTARY_API Rope axial(int head_dim, int axes, double base, Pairing pairing);
 
 // ---- Frequencies: radians per position of every pair ---------------------------------------------
 
 struct Frequencies {
   std::vector<double> inv_freq = {};         // radians per position; 0: the pair does not rotate
-  Pairing pairing = Pairing::unset;          // required where a Table is made
+  Pairing pairing = Pairing::unset;          // required by Table
   std::vector<std::uint8_t> axis = {};       // per pair; empty: all 0
   double attention_factor = 1;               // multiplies cos and sin
-  std::vector<float> inv_freq_float32 = {};  // the same by the frameworks' float32 steps, for Angles::float32;
+  std::vector<float> inv_freq_float32 = {};  // inv_freq in the frameworks' float32 steps, for Angles::float32;
                                              // empty: inv_freq rounded
   bool clockwise = false;                    // negates every sin, including signed zeros
   ROTARY_API int axes() const noexcept;      // 1 + the largest axis
 };
 
-// inv_freq within 1 ulp of the real-number formula, attention_factor likewise. length is the number of tokens in play,
-// the largest position + 1; 0: no more than the model was trained on. Only scalings for which depends_on_length() is
-// true look at it, and for these frequencies(rope) throws LENGTH.
+// inv_freq and attention_factor are within 1 ulp of the real-number formula. length is the number of tokens in play,
+// the largest position + 1; 0: no more than the model was trained on. It is used only by scalings for which
+// depends_on_length() is true; for these, frequencies(rope) throws LENGTH.
 // Throws PAIRING (unset or unknown), SCALING, SHAPE.
 ROTARY_API Frequencies frequencies(const Rope& rope);
 ROTARY_API Frequencies frequencies(const Rope& rope, std::int64_t length);

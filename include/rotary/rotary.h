@@ -3,7 +3,7 @@
 //   Rope --frequencies()--> Frequencies --Table(positions)--> Table --rotate(Heads)--> your memory
 //
 // Every arrow is a pure function of values. Bad input throws rotary::Error; nothing prints, exits or starts a thread.
-// Only views keep a pointer of the caller's: Positions of a range, Heads, and a Table made by Table::borrow.
+// Only views keep a pointer to the caller's memory: Positions of a range, Heads, and a Table made by Table::borrow.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +22,7 @@ namespace rotary {
 
 enum class Direction : std::uint8_t {
   forward,
-  backward,  // the gradient: the transposed map. It keeps the attention factor, so it is the inverse only when that is
-             // 1
+  backward,  // the gradient: the transposed map. It is the inverse only if the attention factor is 1.
 };
 
 // A direction alone, or an executor alone, converts: rotate(x, table, Direction::backward), rotate(x, table, pool),
@@ -38,7 +37,7 @@ struct RotateOptions {
   const Executor* executor;
 };
 
-// What an operation out of place reads and what it writes.
+// The input and output of an out-of-place operation.
 struct InOut {
   ConstHeads in;
   Heads out;
@@ -55,18 +54,18 @@ ROTARY_API void rotate(const ConstHeads& x, const Heads& out, const Table&, cons
 
 // q and k in one call: one pass over the table, one dispatch. They may differ in heads, head_dim, strides and dtype.
 // Out of place: rotate_qk({q, q_out}, {k, k_out}, table).
-// Throws as rotate does, ALIAS too where written elements of q and k overlap.
+// Throws what rotate throws, and ALIAS if written elements of q and k overlap.
 ROTARY_API void rotate_qk(const Heads& q, const Heads& k, const Table&, const RotateOptions& = {});
 ROTARY_API void rotate_qk(const InOut& q, const InOut& k, const Table&, const RotateOptions& = {});
-// The usual case in one call, in place: q and k of tokens at first_position, first_position + 1, ..., by
+// The common case in one call, in place: q and k of tokens at first_position, first_position + 1, ..., by
 // frequencies(rope, first_position + tokens) with exact angles. Callers with several layers make one Table for all of
 // them instead. config.h has the same for a model's rope, whose rotated block need not begin at element 0.
-// Throws as frequencies, Table and rotate_qk do, SHAPE too where head_dim is not the rope's.
+// Throws what frequencies, Table and rotate_qk throw, and SHAPE if head_dim is not the rope's.
 ROTARY_API void rotate_qk(const Heads& q, const Heads& k, const Rope&, std::int64_t first_position,
                           const RotateOptions& = {});
 
 // A packed tensor: its heads are those of q, then kv_heads of k, then kv_heads of v; q and k rotate. v keeps its bits
-// (out of place: is copied). Throws SHAPE too where kv_heads is negative or layout.heads is less than 2 * kv_heads.
+// (out of place: is copied). Also throws SHAPE if kv_heads is negative or layout.heads is less than 2 * kv_heads.
 ROTARY_API void rotate_qkv(const Heads& qkv, std::int64_t kv_heads, const Table&, const RotateOptions& = {});
 ROTARY_API void rotate_qkv(const ConstHeads& qkv, const Heads& out, std::int64_t kv_heads, const Table&,
                            const RotateOptions& = {});

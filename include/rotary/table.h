@@ -27,12 +27,12 @@ template <class T>
 concept PositionValue = std::same_as<T, std::int32_t> || std::same_as<T, std::int64_t> || std::same_as<T, double>;
 }  // namespace detail
 
-// The position of every token, row-major [axes, batch, tokens]. One axis serves ropes of several axes: every axis then
-// takes the same position, as text tokens do. batch 1 serves tensors of any batch size.
-// Made from an lvalue range or a span of int32, int64 or double it is a view, which the range must outlive; from
-// anything else (a number, a braced list, a temporary vector) it holds the values itself.
-// Constructors throw SHAPE (the number of values is no multiple of axes * batch) and POSITION (an integer beyond 64
-// bits). Positions that are not finite are refused where they are used.
+// The position of every token, row-major [axes, batch, tokens]. A rope of several axes also takes positions of one axis
+// and uses them for every axis (text). batch 1 serves tensors of any batch size.
+// Made from an lvalue range or a span of int32, int64 or double it is a view, and the range must outlive it; made from
+// anything else (a number, a braced list, a temporary vector) it owns the values.
+// Constructors throw SHAPE (the number of values is not a multiple of axes * batch) and POSITION (an integer beyond
+// int64). Positions that are not finite are refused where they are used.
 class ROTARY_API Positions {
  public:
   template <class T>
@@ -106,8 +106,8 @@ class ROTARY_API Positions {
   std::shared_ptr<const void> owner_;
 };
 
-// first, first + 1, ..., count of them: the positions of count tokens behind first tokens in a KV cache. Allocates
-// nothing. Throws SHAPE (count below 0), POSITION (beyond 64 bits).
+// first, first + 1, ..., first + count - 1: the positions of count tokens that follow `first` tokens in a KV cache.
+// Allocates nothing. Throws SHAPE (count below 0), POSITION (beyond int64).
 ROTARY_API Positions positions(std::int64_t first, std::int64_t count);
 
 // ---- Table: one row of (cos, sin) per token ------------------------------------------------------
@@ -119,11 +119,11 @@ enum class Angles : std::uint8_t {
 ROTARY_API const char* name(Angles) noexcept;           // "exact", "float32"
 ROTARY_API Angles parse_angles(std::string_view name);  // throws VALUE
 
-// What the values of a table are rounded to. They are stored as f32 in any case.
+// The type that the values of a table are rounded to. They are always stored as f32.
 enum class Rounding : std::uint8_t {
   f32,
-  f16,   // values of f16, an exact one rounded once: what an engine with f16 tables has
-  bf16,  // values of bf16, likewise
+  f16,   // as an engine with f16 tables has them; Angles::exact rounds once, from the real number
+  bf16,  // the same with bf16
 };
 ROTARY_API const char* name(Rounding) noexcept;             // "f32", "f16", "bf16"
 ROTARY_API Rounding parse_rounding(std::string_view name);  // throws VALUE
@@ -140,27 +140,27 @@ struct TableOptions {
   const Executor* executor;
 };
 
-// cos and sin are f32, row-major [batch, tokens, pairs]; batch is 1 where all batch rows share positions.
+// cos and sin are f32, row-major [batch, tokens, pairs]; batch is 1 if all batch rows share positions.
 // Throws PAIRING (unset or unknown), SHAPE, VALUE (unknown angles or rounding), SCALING (a frequency that is not
 // finite), POSITION (not finite; with Angles::float32: an angle that overflows).
 class ROTARY_API Table {
  public:
   Table(const Frequencies&, const Positions&, const TableOptions& = {});
-  // From cos and sin of the caller's, f32 [batch, tokens, pairs], copied.
+  // Copies cos and sin, f32 [batch, tokens, pairs].
   Table(std::span<const float> cos, std::span<const float> sin, int pairs, Pairing, int batch = 1);
-  // The same without a copy: reads them where they lie, so both must outlive the table and what is moved from it. A
-  // copy of the table has rows of its own.
+  // A view of cos and sin: both must outlive the table and every table moved from it. A copy of the table owns its
+  // rows.
   static Table borrow(std::span<const float> cos, std::span<const float> sin, int pairs, Pairing, int batch = 1);
   static Table borrow(const std::vector<float>&&, std::span<const float>, int, Pairing, int = 1) = delete;
   static Table borrow(std::span<const float>, const std::vector<float>&&, int, Pairing, int = 1) = delete;
   Table(const Table&);
-  Table(Table&&) noexcept;  // leaves a table of no tokens and no pairs
+  Table(Table&&) noexcept;  // the source keeps no tokens and no pairs
   Table& operator=(const Table&);
   Table& operator=(Table&&) noexcept;
   ~Table();
 
-  // As constructing anew, in the storage that this table has: a decode step's row, made again and again, allocates
-  // nothing and prepares its frequencies once. On error the table is as it was.
+  // Same as constructing a new table, in this table's memory: a decode loop that assigns one row per step allocates
+  // nothing and prepares its frequencies once. On error the table is unchanged.
   void assign(const Frequencies&, const Positions&, const TableOptions& = {});
 
   Pairing pairing() const noexcept { return pairing_; }
@@ -172,7 +172,7 @@ class ROTARY_API Table {
   std::span<const float> sin() const noexcept { return sin_; }
 
  private:
-  struct State;  // the rows' memory, the frequencies as last prepared
+  struct State;  // the rows' memory and the frequencies last prepared
   Table() = default;
   void copy_rows(std::span<const float> cos, std::span<const float> sin);
   std::unique_ptr<State> state_;

@@ -15,10 +15,10 @@ struct Target {
 
 // In rising order of preference.
 ROTARY_API std::vector<Target> targets();
-// The one in use: the best that runs, or what ROTARY_TARGET or use_target named. Throws TARGET if
+// The one in use: the best that runs, unless ROTARY_TARGET or use_target named another. Throws TARGET if
 // ROTARY_TARGET names one that does not run.
 ROTARY_API std::string_view chosen_target();
-// For the whole process; "" goes back to the best. Throws TARGET for an unknown name or one that does not run.
+// Sets it for the whole process; "" restores the best. Throws TARGET for an unknown name or one that does not run.
 ROTARY_API void use_target(std::string_view name);
 
 }  // namespace rotary

@@ -16,7 +16,7 @@
 
 namespace rotary {
 
-// Element types by their safetensors names; bits per element and whether npy can hold it.
+// The element types of safetensors.
 enum class ElementType : std::uint8_t {
   boolean,
   f4,
@@ -58,7 +58,7 @@ struct TensorInfo {
 struct Tensor;
 
 namespace detail {
-// The element type that is seen as a T.
+// The element type that Tensor::as<T>() reads.
 template <class T>
 struct ElementOf {};
 template <ElementType Type>
@@ -100,9 +100,9 @@ ROTARY_API void check_elements(const Tensor&, ElementType);
 struct Tensor : TensorInfo {
   std::vector<std::byte> data;
 
-  // The elements as float, f16, bf16, double or an integer of 8 to 64 bits: a view, good until data changes its size. A
-  // temporary tensor does not compile. Throws DTYPE where the tensor's type is another one, SHAPE where data does not
-  // have the bytes of the shape.
+  // A view of the elements as float, f16, bf16, double or an integer of 8 to 64 bits, valid until data is resized. A
+  // temporary tensor does not compile. Throws DTYPE if T is not the tensor's type, SHAPE if the size of data does not
+  // match the shape.
   template <detail::TensorElement T>
   std::span<const T> as() const& {
     detail::check_elements(*this, detail::ElementOf<T>::type);
@@ -119,26 +119,26 @@ struct Tensor : TensorInfo {
 
 // ---- files of either format, by the ending of their name -----------------------------------------
 
-// path ends in .safetensors or .npy; any other ending is FORMAT, and for .npz and PyTorch's files the sentence has the
-// line of Python that converts them. An .npy holds one tensor, which has no name, and no metadata.
-// All throw FILE and FORMAT.
+// path ends in .safetensors or .npy. Any other ending throws FORMAT; for .npz and PyTorch's files the sentence gives
+// the line of Python that converts them. An .npy holds one tensor without a name, and no metadata. All throw FILE and
+// FORMAT.
 
-// Name, type and shape of every tensor, in the file's order. Reads headers only, after the same checks as any reading.
+// Name, type and shape of every tensor, in the file's order. Reads only the header; the checks are those of
+// read_tensors.
 ROTARY_API std::vector<TensorInfo> tensor_infos(const std::filesystem::path& path);
 ROTARY_API std::map<std::string, std::string> tensor_metadata(const std::filesystem::path& path);
 ROTARY_API std::vector<Tensor> read_tensors(const std::filesystem::path& path);
-// The tensor of that name; the one of an .npy, whatever the name. Throws TENSOR where there is none.
+// The tensor of that name; an .npy's only tensor, whatever the name. Throws TENSOR if there is none.
 ROTARY_API Tensor read_tensor(const std::filesystem::path& path, std::string_view name);
-// As write_safetensors and write_npy: path is the old file or the whole new one. Throws SHAPE (data that does not fill
-// its shape), FORMAT too where an .npy gets metadata, not exactly one tensor, or a type that numpy has not; a name is
-// then dropped.
+// Atomic, as write_safetensors and write_npy are. An .npy drops the tensor's name. Throws SHAPE (the size of data does
+// not match the shape), and FORMAT if an .npy is given metadata, not exactly one tensor, or a type that numpy lacks.
 ROTARY_API void write_tensors(const std::filesystem::path& path, std::span<const Tensor> tensors,
                               const std::map<std::string, std::string>& metadata = {});
 
 // ---- safetensors and npy -------------------------------------------------------------------------
 
-// Reads the header at once, tensors on demand. Every size is proven against the file's length before
-// anything is allocated; holes, overlaps, duplicate names and unknown types are refused. Throws FILE, FORMAT, TENSOR.
+// The constructor reads the header, read() one tensor. Every size is checked against the file's length before anything
+// is allocated; holes, overlaps, duplicate names and unknown types are refused. Throws FILE, FORMAT, TENSOR.
 class ROTARY_API SafetensorsFile {
  public:
   explicit SafetensorsFile(const std::filesystem::path&);
@@ -155,11 +155,12 @@ class ROTARY_API SafetensorsFile {
   std::unique_ptr<State> state_;
 };
 
-// Both write to a temporary file beside path, fsync and rename: path is the old file or the whole new one.
+// Both functions write a temporary file in the same folder, fsync and rename: path is the old file or the whole new
+// one.
 ROTARY_API void write_safetensors(const std::filesystem::path&, std::span<const Tensor* const> tensors,
                                   const std::map<std::string, std::string>& metadata = {});
-// .npy versions 1 to 3, C or Fortran order (read into C order), little- or big-endian (read into little).
-// bf16 and the other types that numpy has no spelling for: FORMAT.
+// Reads .npy versions 1 to 3, in C or Fortran order and either byte order, into C order and little-endian. Types that
+// numpy cannot name, bf16 among them, throw FORMAT.
 ROTARY_API Tensor read_npy(const std::filesystem::path&);
 ROTARY_API void write_npy(const std::filesystem::path&, const Tensor&);
 

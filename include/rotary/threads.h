@@ -1,4 +1,4 @@
-// Who runs the work: the caller decides.
+// Executors: the caller decides which threads do the work.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,10 @@ namespace rotary {
 // Runs body(context, begin, end) over disjoint ranges that cover [0, count) and returns when all of them are done.
 // Every function that can run in parallel takes a `const Executor&`, by default serial(), and uses it until it returns.
 //
-// To use a thread pool of your own, derive from Executor. run() may call body from any threads, several at a time, the
-// caller's included, each range exactly once and each on one thread from begin to end. body does not throw, does not
-// block and does not call run(). grain is the smallest range worth a thread: ranges may be smaller. run() may throw
-// before or between calls of body (the operation then fails as a whole); it must not return while a body runs.
+// To use a thread pool of your own, derive from Executor. run() calls body exactly once per range, on any threads (the
+// caller's too), several at a time. body does not throw, does not block and does not call run(). grain is the
+// smallest range worth a thread; ranges may be smaller. run() may throw before or between calls of body (the operation
+// then fails as a whole); it must not return while a body runs.
 class ROTARY_API Executor {
  public:
   using Body = void (*)(void* context, std::int64_t begin, std::int64_t end);
@@ -23,10 +23,10 @@ class ROTARY_API Executor {
   virtual void run(std::int64_t count, std::int64_t grain, Body body, void* context) const = 0;
 };
 
-// The caller's own thread.
+// Runs everything on the caller's thread.
 ROTARY_API const Executor& serial() noexcept;
 
-// A fixed set of threads. run() may be called from one thread at a time; a second caller waits.
+// A fixed set of threads. run() serves one caller at a time; a second caller waits.
 class ROTARY_API ThreadPool final : public Executor {
  public:
   explicit ThreadPool(unsigned threads);  // including the caller's; 0: all cores

@@ -1,4 +1,4 @@
-// The version of the library: of these headers by the macros, of the library that is linked by version().
+// The version of the library: the macros are that of these headers, version() that of the linked library.
 #pragma once
 
 #include "rotary/export.h"

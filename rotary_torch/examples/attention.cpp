@@ -20,7 +20,7 @@ int main() {
   const auto rows = rope->table(torch::arange(12));
   const auto whole = attention->forward(x, &rows, rt::score_mask({.causal = true}, 1, 12, 0, x.options()));
 
-  // One by one, on a cache of rotated keys.
+  // One token at a time, with a cache of rotated keys.
   rt::KVCache cache;
   double difference = 0;
   for (std::int64_t t = 0; t < 12; ++t) {

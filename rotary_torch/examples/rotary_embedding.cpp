@@ -13,7 +13,7 @@ int main() {
   const auto [near_q, near_k] = rope(q, k, 0, rotary_torch::Dims::bhtd);
   const auto [far_q, far_k] = rope(q, k, 1000000, rotary_torch::Dims::bhtd);
 
-  // The score of token 9 against token 4, in head 0: it depends on their distance only.
+  // The score of token 9 against token 4 in head 0. It depends only on their distance.
   const auto near = (near_q[0][0][9] * near_k[0][0][4]).sum(), far = (far_q[0][0][9] * far_k[0][0][4]).sum();
   std::printf("score of token 9 against token 4             %.4f\n", near.item<double>());
   std::printf("the same two tokens a million positions on   %.4f\n", far.item<double>());

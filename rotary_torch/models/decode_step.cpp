@@ -13,7 +13,7 @@ using at::Tensor;
 
 namespace {
 
-// In place. For so few values at::gelu is mostly oneDNN's preparation.
+// In place. For few values most of at::gelu's time is oneDNN's preparation.
 void gelu_of_few(Tensor& x) {
   float* const values = x.data_ptr<float>();
   for (std::int64_t i = 0; i < x.numel(); ++i) {
@@ -70,7 +70,7 @@ DecodeStep::DecodeStep(DecoderImpl& model, std::int64_t batch, std::int64_t toke
   qkv_ = buffer(all_heads * config_.head_dim);
   const Tensor heads = qkv_.view({batch, 1, all_heads, config_.head_dim});
   rotated_ = heads.narrow(2, 0, rotated);
-  // Query heads that share a key head stand together as its queries.
+  // The query heads that share a key head become the queries of that head.
   q_ = heads.narrow(2, 0, config_.heads)
            .view({batch, config_.kv_heads, config_.heads / config_.kv_heads, config_.head_dim});
   k_ = heads.narrow(2, config_.heads, config_.kv_heads).transpose(1, 2);

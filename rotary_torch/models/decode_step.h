@@ -1,5 +1,5 @@
-// One more token of every sequence, with the fewest operations: what DecoderImpl::next_logits computes, on buffers that
-// are made once. A small model's step is mostly the cost of starting its operations.
+// One decoding step with few operations: the result of DecoderImpl::next_logits, computed in buffers that are allocated
+// once. Most of a small model's step is the overhead of starting operations.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,13 +13,13 @@ namespace rotary_torch {
 
 class DecodeStep {
  public:
-  // The decoders that `rotary train` makes, on the CPU in f32, with rope, learned or no positions.
+  // Whether the model is a decoder as `rotary train` makes them: on the CPU in f32, with rope, learned or no positions.
   static bool serves(const DecoderImpl& model);
-  // tokens: how many positions there will be at most. The model must outlive this and keep its weights.
+  // tokens: the largest number of positions. The model must outlive this and keep its weights.
   DecodeStep(DecoderImpl& model, std::int64_t batch, std::int64_t tokens);
 
-  // ids int64 [batch]: one token a row, after those of the cache. Returns [batch, vocabulary], overwritten by the next
-  // call. Under inference mode.
+  // ids int64 [batch]: one token per row, after those of the cache. Returns [batch, vocabulary], which the next call
+  // overwrites. Call it under inference mode.
   const at::Tensor& logits(const at::Tensor& ids, DecoderCache& cache);
 
  private:

@@ -29,7 +29,7 @@ DecoderConfig completed(DecoderConfig config) {
   return config;
 }
 
-// How many rows to make where so many are asked for: a decoder asks for one more at every step.
+// The number of rows to make when `tokens` are needed: more, because a decoder needs one more at every step.
 std::int64_t rows_for(std::int64_t tokens) {
   std::int64_t rows = 64;
   while (rows < tokens) rows *= 2;
@@ -41,7 +41,7 @@ bool serve(const Tensor& rows, std::int64_t tokens, const Tensor& like) {
          (rows.scalar_type() == at::kDouble) == (like.scalar_type() == at::kDouble);
 }
 
-// f32 rows, f64 for a model in f64.
+// Rows on the device of `like`, in f32, or f64 for a model in f64.
 Tensor moved(const Tensor& rows, const Tensor& like) {
   return rows.to(like.device(), like.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
 }
@@ -113,7 +113,7 @@ std::int64_t parameter_count(const torch::nn::Module& module) {
 // ---- positions -----------------------------------------------------------------------------------
 
 TableTensors DecoderImpl::rope_rows(std::int64_t past, std::int64_t tokens, const Tensor& like) {
-  // The rows outlive this call: never inference tensors, which a later training step could not keep.
+  // The rows outlive this call and must not be inference tensors, which a later training step could not save.
   const c10::InferenceMode normal(false);
   const at::NoGradGuard no_grad;
   const auto made = [&](std::int64_t begin, std::int64_t end) {

@@ -1,5 +1,5 @@
-// A decoder language model: one class whose configuration covers small models trained here (labml's and nanoGPT's
-// experiments) and the Llama family of Hugging Face checkpoints (llama, mistral, qwen2, qwen3, gpt_neox, gptj).
+// A decoder language model. One class covers the small models trained here (labml's and nanoGPT's experiments) and the
+// Llama family of Hugging Face checkpoints (llama, mistral, qwen2, qwen3, gpt_neox, gptj).
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -48,7 +48,7 @@ struct DecoderConfig {
   std::int64_t feed_forward = 0;
   std::int64_t context = 0;  // trained length; the learned table has this many rows
   PositionEncoding position = PositionEncoding::rope;
-  std::optional<rotary::ModelRope> rope = {};     // where position is rope
+  std::optional<rotary::ModelRope> rope = {};     // if position is rope
   rotary::Angles angles = rotary::Angles::exact;  // float32 for checkpoints of Hugging Face
   Norm norm = Norm::layer;
   double norm_eps = 1e-5;
@@ -65,24 +65,26 @@ struct DecoderConfig {
   std::vector<std::int64_t> windows = {};  // sliding window by layer, 0: none; empty: none anywhere
   double dropout = 0;                      // embedding, attention output, feed-forward output, attention probabilities
   std::int64_t padding_id = -1;            // unused in the arithmetic
-  bool finite_mask = false;  // a query that sees no key at all takes the mean of all values (GPT-J), not 0
+  bool finite_mask = false;                // a query that sees no key yields the mean of all values (GPT-J), not 0
 };
 
-// Throws SHAPE or CONFIG_VALUE for what no model can have (heads that kv_heads do not divide, a window below 0, ...).
+// Throws SHAPE or CONFIG_VALUE for values that no model can have (heads that kv_heads do not divide, a window below 0,
+// ...).
 void check(const DecoderConfig&);
 
-// config.json of a folder: rotary_decoder (ours) or one of the families above. Throws FILE, JSON, CONFIG_*, MODEL_TYPE.
+// Reads config.json of a folder: rotary_decoder (this library's own format) or one of the families above. Throws FILE,
+// JSON, CONFIG_*, MODEL_TYPE.
 DecoderConfig read_decoder_config(const std::filesystem::path& dir);
-std::string decoder_config_json(const DecoderConfig&, std::int64_t parameters);  // ours, read back by the former
+std::string decoder_config_json(const DecoderConfig&, std::int64_t parameters);  // in the library's own format
 
-// The step-by-step state: one KVCache per layer.
+// The state of step-by-step decoding: one KVCache per layer.
 struct DecoderCache {
   explicit DecoderCache(const DecoderConfig&, std::int64_t capacity = 0);
   std::int64_t tokens() const noexcept { return layers.empty() ? 0 : layers.front().tokens(); }
   std::vector<KVCache> layers;
 };
 
-// A norm of either kind under one name.
+// A layer norm or an RMS norm under one name.
 struct NormModule {
   torch::nn::LayerNorm layer{nullptr};
   RMSNorm rms{nullptr};
@@ -92,39 +94,40 @@ struct NormModule {
 
 class DecoderLayerImpl;  // decoder_layers.h
 
-// The rows of cos and sin last until a longer text needs more: not for two threads at once.
+// Keeps the rows of cos and sin until a longer text needs more, so two threads must not use it at once.
 class DecoderImpl : public torch::nn::Module {
  public:
   explicit DecoderImpl(DecoderConfig config);
 
   // ids int64 [batch, tokens]; padding [batch, cached + tokens], 0 where a token is padding, or undefined. Positions
-  // go on from the cache: cache->tokens(), ... (with left padding too, as transformers' forward does).
-  // Returns what transformers' base model calls last_hidden_state: [batch, tokens, width], after the final norm.
+  // continue after the cache: cache->tokens(), ... (also with left padding, as in transformers' forward).
+  // Returns transformers' last_hidden_state: [batch, tokens, width], after the final norm.
   at::Tensor hidden(const at::Tensor& ids, const at::Tensor& padding = {}, DecoderCache* cache = nullptr);
-  // [..., vocabulary] of hidden states [..., width].
+  // Logits [..., vocabulary] for hidden states [..., width].
   at::Tensor logits(const at::Tensor& hidden);
   at::Tensor forward(const at::Tensor& ids) { return logits(hidden(ids)); }
 
-  // One decoding step: logits [batch, vocabulary] of the last token after ids. Under inference mode.
+  // One decoding step: logits [batch, vocabulary] after the last token of ids. Call it under inference mode.
   at::Tensor next_logits(const at::Tensor& ids, DecoderCache& cache);
 
-  // N(0, deviation) weights, output projections of the residual stream divided by sqrt(2 layers) (GPT-2), zero biases.
+  // Weights from N(0, deviation), output projections of the residual stream divided by sqrt(2 layers) (GPT-2), zero
+  // biases.
   void initialise(double deviation = 0.02);
 
   const DecoderConfig& config() const noexcept { return config_; }
-  // Replaces the rope, as to extend the context: inference only; the weights stay.
+  // Replaces the rope, for example to extend the context. For inference only; the weights are unchanged.
   void set_rope(const rotary::Rope& rope);
 
   torch::nn::Embedding embedding{nullptr};
   torch::nn::Embedding learned_positions{nullptr};  // position learned: [context, width]
   torch::nn::ModuleList layers{nullptr};
   NormModule final_norm;
-  torch::nn::Linear head{nullptr};  // none where tied
+  torch::nn::Linear head{nullptr};  // none if tied
   at::Tensor head_bias;             // of a tied head that has one (GPT-J)
 
  private:
   at::Tensor embed(const at::Tensor& ids, std::int64_t past);
-  // The rows of these tokens; made once and kept, unless the scaling looks at the length.
+  // The rows of these tokens; made once and kept unless the scaling depends on the length.
   TableTensors rope_rows(std::int64_t past, std::int64_t tokens, const at::Tensor& like);
   at::Tensor sinusoid_rows(std::int64_t past, std::int64_t tokens, const at::Tensor& like);
   ScoreMask mask(std::int64_t window, const at::Tensor& padding, const at::Tensor& x, std::int64_t past) const;
@@ -138,15 +141,16 @@ TORCH_MODULE(Decoder);
 
 std::int64_t parameter_count(const torch::nn::Module&);  // shared parameters once
 
-// A decoder with the weights of its folder: config.json and model.safetensors or its shards. A foreign head next to the
-// trunk is a warning. Throws TENSOR for a missing, misshapen or, inside the trunk, unknown tensor.
+// A decoder with the weights of its folder: config.json and model.safetensors or its shards. Another kind of head next
+// to the trunk gives a warning. Throws TENSOR for a tensor that is missing, has the wrong shape or is unknown in the
+// trunk.
 struct LoadedDecoder {
   Decoder model{nullptr};
   bool has_head = false;
   std::vector<std::string> warnings;
 };
 LoadedDecoder load_decoder(const std::filesystem::path& dir);
-// model.safetensors of our own names (those of named_parameters()) and config.json, each written atomically.
+// Writes model.safetensors, with the names of named_parameters(), and config.json, each atomically.
 void save_decoder(const DecoderImpl&, const std::filesystem::path& dir);
 
 }  // namespace rotary_torch

@@ -1,4 +1,4 @@
-// DecoderConfig: its words, its rules, and our own config.json.
+// DecoderConfig: its names, its rules, and the library's own config.json.
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -83,7 +83,7 @@ void check(const DecoderConfig& c) {
   }
 }
 
-// ---- our own config.json: written ----------------------------------------------------------------
+// ---- writing the library's own config.json -------------------------------------------------------
 
 namespace {
 
@@ -136,7 +136,7 @@ std::string decoder_config_json(const DecoderConfig& c, std::int64_t parameters)
   return json.dump(2) + "\n";
 }
 
-// ---- our own config.json: read -------------------------------------------------------------------
+// ---- reading the library's own config.json -------------------------------------------------------
 
 namespace {
 
@@ -148,7 +148,7 @@ std::int64_t size(const Object& keys, const char* key) {
   return *value;
 }
 
-// The word of a key, by the reader of such words.
+// Parses the word of a key with `read`.
 template <class Read>
 auto word_of(const Object& keys, const char* key, const char* otherwise, const Read& read) {
   const auto value = read(keys.text(key).value_or(otherwise));

@@ -1,4 +1,4 @@
-// A Decoder from a folder and to one: our own names, and those of the families.
+// Reads a Decoder from a folder and writes it to one, with the library's own names or those of the families.
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
@@ -39,7 +39,7 @@ std::vector<std::string_view> words(std::string_view list) {
   return found;
 }
 
-// Tables that some families keep as well; the decoder computes them.
+// Tables that the files of some families also contain; the decoder computes them.
 constexpr std::string_view own_buffers[] = {"attn.bias", "embed_positions.weight", "embed_positions"};
 
 // ---- the tensors of a family ---------------------------------------------------------------------
@@ -61,7 +61,7 @@ class FamilyFile {
   const std::string& head() const noexcept { return head_; }
   bool is_base() const noexcept { return prefix_.empty(); }
 
-  // Before a model of the config's sizes takes memory: what bounds each of them must be in the file.
+  // Checks, before a model of the config's sizes allocates memory, that the file has the tensors that bound each size.
   void expect_sizes(const DecoderConfig& c) const {
     file_.expect(trunk(names_.embedding) + ".weight", {c.vocabulary, c.width});
     const auto weight = [&](std::int64_t layer, std::string_view part) {
@@ -78,7 +78,8 @@ class FamilyFile {
     file_.expect(weight(c.layers - 1, names_.attention_norm), {c.width});
   }
 
-  // Tied in the config, but another matrix in the file: the file decides, as in transformers.
+  // Whether the head is tied in the config but the file has another matrix for it, which is then used, as in
+  // transformers.
   bool head_differs(const DecoderConfig& c) {
     const std::vector<std::int64_t> shape{c.vocabulary, c.width};
     return !at::equal(file_.read(head_ + ".weight", shape), file_.read(trunk(names_.embedding) + ".weight", shape));
@@ -93,11 +94,11 @@ class FamilyFile {
     }
     norm(model.final_norm, trunk(names_.final_norm));
     if (model.head) linear(*model.head, head_);
-    const std::string_view head = words(names_.heads).front();  // of a tied head the file may have the bias alone
+    const std::string_view head = words(names_.heads).front();  // for a tied head the file may have only the bias
     if (model.head_bias.defined()) file_.read_into(std::string(head) + ".bias", model.head_bias);
   }
 
-  // What is left over in the trunk is an error; outside it, a warning.
+  // An unused tensor is an error in the trunk and a warning elsewhere.
   std::vector<std::string> foreign() const {
     std::vector<std::string> names;
     const std::vector<std::string_view> trunk_words = words(names_.trunk);
@@ -121,14 +122,14 @@ class FamilyFile {
     file_.read_into(name + ".bias", norm.layer->bias);
   }
 
-  // Rows [first, first + count) of a linear layer.
+  // Reads rows [first, first + count) of a linear layer.
   void rows(torch::nn::LinearImpl& layer, std::int64_t first, std::int64_t count, const std::string& name) {
     file_.read_into(name + ".weight", layer.weight.narrow(0, first, count));
     if (layer.bias.defined()) file_.read_into(name + ".bias", layer.bias.narrow(0, first, count));
   }
   void linear(torch::nn::LinearImpl& layer, const std::string& name) { rows(layer, 0, layer.weight.size(0), name); }
 
-  // [heads][q, k, v][head_dim] rows to [q, k, v][heads][head_dim].
+  // Reorders rows from [heads][q, k, v][head_dim] to [q, k, v][heads][head_dim].
   void fused(torch::nn::LinearImpl& layer, const DecoderConfig& c, const std::string& name) {
     const auto sorted = [&](const std::string& tensor, const Tensor& like) {
       const Tensor mixed = file_.read(tensor, like.sizes());
@@ -171,7 +172,7 @@ class FamilyFile {
   std::string head_;
 };
 
-// Whether architectures names a language model; nothing where the file does not say.
+// Whether `architectures` names a language model; empty if the file does not say.
 std::optional<bool> says_language_model(const fs::path& dir) {
   const rotary::files::Json json = rotary::files::parse_json(json_file_text("read_config", dir / "config.json"));
   const auto found = json.find("architectures");
@@ -212,7 +213,7 @@ LoadedDecoder load_own(const fs::path& dir, const DecoderConfig& config) {
     refuse(Code::TENSOR, "config.json has " + std::to_string(config.layers) + " layers but the file only " +
                              std::to_string(tensors) + " tensors");
   }
-  {  // before a model of the config's sizes takes memory
+  {  // before a model of the config's sizes allocates memory
     const MetaDevice no_memory;
     for (const auto& item : Decoder(config)->named_parameters()) checkpoint.expect(item.key(), item.value().sizes());
   }

@@ -15,7 +15,7 @@ namespace {
 using rotary::Code;
 using rotary::Error;
 
-// The scaling of that name: by factor from trained_length, its other values as they are by default.
+// The scaling of that name with this factor and trained_length; its other values are the defaults.
 rotary::Scaling scaling_named(std::string_view word, double factor, std::int64_t trained_length) {
   rotary::Scaling scaling = rotary::parse_scaling(word);
   std::visit(

@@ -1,4 +1,4 @@
-// The families, one row each: facts of transformers 5.23's config classes and modelling files.
+// The families, one row each, from transformers 5.23's config classes and modelling files.
 #include "rotary_torch/models/families.h"
 
 #include <algorithm>
@@ -18,11 +18,11 @@ namespace {
 
 enum class Windows : std::uint8_t {
   none,
-  all_layers,  // sliding_window, where it is not null
+  all_layers,  // sliding_window, unless it is null
   by_layer,    // use_sliding_window, max_window_layers or layer_types
 };
-// Which biases attention has.
-enum class Biases : std::uint8_t { never, as_told, always_but_output };
+// Which biases attention has. as_configured: the config's attention_bias.
+enum class Biases : std::uint8_t { never, as_configured, always_but_output };
 
 constexpr TensorNames llama_names{.prefix = "model.",
                                   .trunk = "embed_tokens layers norm rotary_emb",
@@ -86,7 +86,7 @@ struct Family {
   double norm_eps = 1e-6;
   Windows windows = Windows::none;
   Biases biases = Biases::never;
-  bool attention_bias = false;  // as_told: the default
+  bool attention_bias = false;  // as_configured: the default
   bool mlp_bias = false;        // read from the file
   bool qk_norm = false;
 };
@@ -99,7 +99,7 @@ constexpr Family family_table[] = {
      .width = 4096,
      .feed_forward = 11008,
      .context = 2048,
-     .biases = Biases::as_told,
+     .biases = Biases::as_configured,
      .mlp_bias = true},
     {.type = "mistral",
      .vocabulary = 32000,
@@ -120,7 +120,7 @@ constexpr Family family_table[] = {
      .feed_forward = 22016,
      .context = 32768,
      .windows = Windows::by_layer,
-     .biases = Biases::as_told,
+     .biases = Biases::as_configured,
      .qk_norm = true},
     {.type = "gpt_neox",
      .names = &gpt_neox_names,
@@ -130,7 +130,7 @@ constexpr Family family_table[] = {
      .context = 2048,
      .activation = "gelu",
      .norm_eps = 1e-5,
-     .biases = Biases::as_told,
+     .biases = Biases::as_configured,
      .attention_bias = true},
     {.type = "gptj",
      .names = &gptj_names,
@@ -151,7 +151,7 @@ constexpr std::int64_t max_value = std::int64_t{1} << 40;
 bool is_gptj(const Family& family) { return family.names == &gptj_names; }
 bool is_gpt_neox(const Family& family) { return family.names == &gpt_neox_names; }
 
-// The first of several spellings (attribute_map of the config class).
+// The value of the first spelling that the config has (attribute_map of the config class).
 std::int64_t integer(const Object& keys, std::initializer_list<const char*> spellings, std::int64_t otherwise) {
   for (const char* key : spellings) {
     if (const auto value = keys.integer(key, 1, max_value)) return *value;
@@ -159,7 +159,7 @@ std::int64_t integer(const Object& keys, std::initializer_list<const char*> spel
   return otherwise;
 }
 
-// What transformers would honour and this library does not.
+// Refuses options that transformers supports and this library does not.
 void refuse_unsupported(const Object& keys) {
   const auto filled = [&keys](const char* key) {
     const Json& json = keys.json();
@@ -174,7 +174,7 @@ void refuse_unsupported(const Object& keys) {
 
 void read_biases(const Family& family, const Object& keys, DecoderConfig& c) {
   bool bias = family.biases == Biases::always_but_output;
-  if (family.biases == Biases::as_told) bias = keys.boolean("attention_bias").value_or(family.attention_bias);
+  if (family.biases == Biases::as_configured) bias = keys.boolean("attention_bias").value_or(family.attention_bias);
   c.qkv_bias = bias;
   c.output_bias = bias && family.biases != Biases::always_but_output;
   c.feed_bias = is_gptj(family) || is_gpt_neox(family) || (family.mlp_bias && keys.boolean("mlp_bias", false));

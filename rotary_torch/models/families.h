@@ -1,4 +1,4 @@
-// The decoder families of Hugging Face: what their configs say, and how their files name the weights.
+// The decoder families of Hugging Face: reading their configs, and the tensor names in their files.
 #pragma once
 
 #include <string>
@@ -13,18 +13,18 @@ namespace rotary_torch {
 
 struct Family;  // families.cpp
 
-const Family* decoder_family(std::string_view model_type) noexcept;  // nullptr: none of ours
+const Family* decoder_family(std::string_view model_type) noexcept;  // nullptr: unknown
 std::string decoder_families();                                      // "llama, mistral, ..."
 
-// The defaults of keys that are missing are those of transformers' config classes. Throws CONFIG_*.
+// Missing keys have the defaults of transformers' config classes. Throws CONFIG_*.
 DecoderConfig read_family(const Family&, const std::string& text, const rotary::files::Object& keys);
-// Throws ROPE where a model has none or several.
+// Throws ROPE if the model has no rope or several.
 rotary::ModelRope sole_rope(const rotary::Model&);
 
-// How the tensors of a family are called, after the prefix of the trunk.
+// The names of a family's tensors, without the prefix of the trunk.
 struct TensorNames {
-  std::string_view prefix;  // "model.": files of a base model leave it out
-  std::string_view trunk;   // the first words of the trunk's names, separated by blanks
+  std::string_view prefix;  // "model.", which files of a base model omit
+  std::string_view trunk;   // the first words of the trunk's names, separated by spaces
   std::string_view embedding;
   std::string_view layers;
   std::string_view attention_norm, feed_norm;  // in a layer

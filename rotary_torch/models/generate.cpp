@@ -30,11 +30,11 @@ void check_prompt(const DecoderConfig& config, const Tensor& prompt, const Gener
     throw Error(Code::SHAPE,
                 "[generate] the prompt must be [batch, tokens] with at least one token but got [" + shape + "]");
   }
-  const std::int64_t least = prompt.min().item<std::int64_t>();
-  const std::int64_t most = prompt.max().item<std::int64_t>();
-  if (least < 0 || most >= config.vocabulary) {
+  const std::int64_t min = prompt.min().item<std::int64_t>();
+  const std::int64_t max = prompt.max().item<std::int64_t>();
+  if (min < 0 || max >= config.vocabulary) {
     throw Error(Code::VALUE, "[generate] ids must be from 0 to " + std::to_string(config.vocabulary - 1) + " but got " +
-                                 std::to_string(least < 0 ? least : most));
+                                 std::to_string(min < 0 ? min : max));
   }
   if (options.tokens < 0)
     throw Error(Code::VALUE, "[generate] tokens must be at least 0 but got " + std::to_string(options.tokens));
@@ -118,7 +118,7 @@ Tensor generate(Decoder& model, const Tensor& prompt, const GenerateOptions& opt
   DecoderCache cache(config, ids.size(1));
   std::optional<DecodeStep> lean;
   if (DecodeStep::serves(*model)) lean.emplace(*model, batch, ids.size(1));
-  for (std::int64_t end = read; end < ids.size(1); ++end) {  // tokens there are
+  for (std::int64_t end = read; end < ids.size(1); ++end) {  // end: the number of tokens so far
     const std::int64_t past = cache.tokens();
     const Tensor logits = lean && past > 0 ? lean->logits(ids.select(1, end - 1), cache)
                                            : on_cpu(model->next_logits(ids.slice(1, past, end).to(device), cache));

@@ -15,21 +15,21 @@ namespace rotary_torch {
 
 struct GenerateOptions {
   std::int64_t tokens = 100;
-  double temperature = 1;  // 0: greedy, the lowest id among equals
+  double temperature = 1;  // 0: greedy; among equal logits the lowest id
   std::int64_t top_k = 0;  // 0: all
   std::uint64_t seed = 1337;
 };
-// prompt int64 [batch, tokens], at least one token; returns [batch, tokens + N], the prompt first: always N tokens, as
-// no id ends a text. on_token, where given, sees each new column int64 [batch] as it is chosen and stops the work by
-// returning false (what there is then comes back). Past the trained length positions simply go on; learned positions
-// throw POSITION where their table is too short. Throws SHAPE, DTYPE, VALUE.
+// prompt int64 [batch, tokens], at least one token; returns [batch, tokens + N], the prompt first. There are always N
+// new tokens, because no id ends a text. on_token, if given, is called with each new column int64 [batch]; if it
+// returns false, generate returns the tokens so far. Positions continue past the trained length; learned positions
+// throw POSITION if their table is too short. Throws SHAPE, DTYPE, VALUE.
 at::Tensor generate(Decoder& model, const at::Tensor& prompt, const GenerateOptions&,
                     const std::function<bool(const at::Tensor&)>& on_token = {});
 
-// Chooses ids: softmax(logits / temperature) over the top_k largest (among equals the lower ids), in double.
+// Samples ids from softmax(logits / temperature) over the top_k largest logits (among equals the lower ids), in double.
 class Sampler {
  public:
-  // Each of the rows has random numbers of its own: what one row draws does not depend on the others.
+  // Each row has its own random numbers, which do not depend on the other rows.
   Sampler(double temperature, std::int64_t top_k, std::uint64_t seed, std::int64_t rows);  // throws VALUE
   std::int64_t choose(std::span<const float> logits, std::int64_t row);                    // throws VALUE: not finite
 

@@ -8,8 +8,9 @@
 namespace rotary_torch {
 namespace {
 
-// Where every factory function that takes no device ends. The key is one that torch keeps for interposers of other
-// people and has no kernels of its own for: it is looked at only on threads that include it.
+// empty.memory_format, which every factory function without a device calls, is overridden under this key. torch
+// reserves the key for interposers and has no kernels for it; the dispatcher considers it only on threads that include
+// it.
 constexpr c10::DispatchKey interposer = c10::DispatchKey::TESTING_ONLY_GenericMode;
 
 at::Tensor empty_on_meta(c10::SymIntArrayRef size, std::optional<at::ScalarType> dtype,

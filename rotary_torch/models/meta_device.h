@@ -1,4 +1,4 @@
-// Models of any size without their memory: what is made while a MetaDevice lives has shapes and no elements.
+// Models of any size without their memory: tensors made while a MetaDevice lives have shapes but no elements.
 #pragma once
 
 #include <c10/core/impl/LocalDispatchKeySet.h>
@@ -6,7 +6,7 @@
 namespace rotary_torch {
 
 // While it lives, torch's factory functions on this thread make tensors of the meta device. torch::nn modules take no
-// device: this is how a 7B config becomes a module, to be counted, without 28 GB.
+// device argument; with this, a module of a 7B config can be made and counted without 28 GB.
 class MetaDevice {
  public:
   MetaDevice();

@@ -16,10 +16,10 @@ using at::Tensor;
 using rotary::Code;
 using rotary::Error;
 
-// Logits are made for this many values at a time: 64 MB of f32, whatever the vocabulary and the length.
+// The number of logits computed at a time: 64 MB of f32 for any vocabulary and length.
 constexpr std::int64_t max_values = 1 << 24;
 
-// Cross-entropy of every token, f32 [tokens], of hidden states [tokens, width].
+// Cross-entropy of every token, f32 [tokens], from hidden states [tokens, width].
 Tensor token_losses(Decoder& model, const Tensor& hidden, const Tensor& targets) {
   const Tensor losses = at::empty({targets.size(0)}, hidden.options().dtype(at::kFloat));
   const std::int64_t rows = std::max<std::int64_t>(1, max_values / model->config().vocabulary);
@@ -34,14 +34,14 @@ Tensor token_losses(Decoder& model, const Tensor& hidden, const Tensor& targets)
 
 }  // namespace
 
-Tensor measured_part(const Tensor& ids, std::int64_t longest, std::int64_t most) {
+Tensor measured_part(const Tensor& ids, std::int64_t longest, std::int64_t max_tokens) {
   if (ids.dim() != 2 || ids.size(0) == 0 || ids.size(1) <= longest) {
     throw Error(Code::SHAPE, "[perplexity] a window of " + std::to_string(longest) + " tokens and its target need " +
                                  std::to_string(longest + 1) + " tokens but got " +
                                  std::to_string(ids.dim() == 2 && ids.size(0) > 0 ? ids.size(1) : 0));
   }
   std::int64_t windows = (ids.size(1) - 1) / longest;
-  if (most > 0) windows = std::clamp<std::int64_t>(most / ids.size(0) / longest, 1, windows);
+  if (max_tokens > 0) windows = std::clamp<std::int64_t>(max_tokens / ids.size(0) / longest, 1, windows);
   const std::int64_t tokens = windows * longest + 1;
   return ids.narrow(1, ids.size(1) - tokens, tokens);
 }

@@ -31,7 +31,7 @@ LayerNorm layer_norm(std::int64_t size, const RoFormerConfig& config) {
   return LayerNorm(LayerNormOptions({size}).eps(config.norm_eps));
 }
 
-// What tables and masks are in: f32, f64 for a model in f64.
+// The type of tables and masks: f32, or f64 for a model in f64.
 at::ScalarType arithmetic(const Tensor& x) { return x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat; }
 
 Tensor dropped(const Tensor& x, double rate, bool training) {
@@ -57,7 +57,7 @@ RotaryEmbedding rotary_of(const RoFormerConfig& config) {
   return RotaryEmbedding(rope, options);
 }
 
-// Rows 0 to context - 1 of the table, as Hugging Face lays them out: [context, pairs] sin, then cos.
+// Rows 0 to context - 1 of the table in Hugging Face's layout: [context, pairs] of sin, then of cos.
 Tensor sin_cos_rows(const RoFormerConfig& config, const rotary::Rope& rope) {
   rotary::TableOptions options;
   if (config.bf16_table) options.rounding = rotary::Rounding::bf16;
@@ -66,8 +66,8 @@ Tensor sin_cos_rows(const RoFormerConfig& config, const rotary::Rope& rope) {
   return at::cat({rows.sin, rows.cos}, 1);
 }
 
-// What eager transformers adds to the scores: 0, and the most negative f32 where a key is not seen. Not -inf: a query
-// that sees none then weighs all keys alike instead of being NaN.
+// The bias that eager transformers adds to the scores: 0, and the lowest f32 where a key is not seen. It is not -inf,
+// so a query that sees no key weighs all keys equally instead of yielding NaN.
 ScoreMask encoder_mask(const Tensor& padding, const Tensor& x, bool causal) {
   const bool padded = padding.defined() && !padding.to(at::kBool).all().item<bool>();
   if (!padded) return {.causal = causal};
@@ -171,7 +171,7 @@ Tensor RoFormerHeadImpl::forward(const Tensor& x, const Tensor& word_embeddings)
 RoFormerImpl::RoFormerImpl(RoFormerConfig config, bool head)
     : torch::nn::Module("RoFormer"), config_(std::move(config)), head_(head) {
   check(config_);
-  rotary_ = rotary_of(config_);  // holds no tensor: not a child
+  rotary_ = rotary_of(config_);  // not registered: it has no tensors
   const std::int64_t embedding = config_.notebook ? config_.width : embedding_width(config_);
   word_embeddings = register_module("word_embeddings", torch::nn::Embedding(config_.vocabulary, embedding));
   if (!config_.notebook) {

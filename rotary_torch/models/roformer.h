@@ -1,5 +1,5 @@
-// The RoFormer encoder (arXiv:2104.09864) in two faces of one code: Hugging Face's architecture, and a small notebook
-// model with norms inside the layer.
+// The RoFormer encoder (arXiv:2104.09864) in two variants: Hugging Face's architecture, and a small notebook model with
+// norms inside the layer.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -24,12 +24,12 @@ namespace rotary_torch {
 // The defaults are Hugging Face's.
 struct RoFormerConfig {
   std::int64_t vocabulary = 50000;
-  std::int64_t embedding_size = 0;  // 0: width; another: a linear layer leads from it to width
+  std::int64_t embedding_size = 0;  // 0: width; otherwise a linear layer projects it to width
   std::int64_t width = 768;
   std::int64_t layers = 12;
   std::int64_t heads = 12;
   std::int64_t feed_forward = 3072;
-  std::int64_t context = 1536;   // rows of the stored position table; longer texts take exact rows beyond it
+  std::int64_t context = 1536;   // rows of the stored position table; longer texts use exact rows beyond it
   std::int64_t token_types = 2;  // the notebook: none
   Activation activation = Activation::gelu;
   double norm_eps = 1e-12;
@@ -39,7 +39,7 @@ struct RoFormerConfig {
   bool rotary_value = false;
   bool tied = true;         // the masked-language-model head's matrix is the word embeddings'
   bool is_decoder = false;  // causal
-  bool notebook = false;    // the second face, see RoFormerLayerImpl
+  bool notebook = false;    // the notebook variant, see RoFormerLayerImpl
   bool bf16_table = false;  // cos and sin rounded to bf16
 };
 
@@ -52,12 +52,12 @@ struct RoFormerConfig {
 //                                                                          = 77,509,632
 RoFormerConfig notebook_roformer();
 
-// Throws SHAPE for sizes that no model has: heads that do not divide the width, an odd head.
+// Throws SHAPE for sizes that no model can have: heads that do not divide the width, an odd head.
 void check(const RoFormerConfig&);
-// config.json of a folder, model_type "roformer". Throws FILE, JSON, CONFIG_KEY, CONFIG_VALUE, MODEL_TYPE, SHAPE.
+// Reads config.json of a folder, model_type "roformer". Throws FILE, JSON, CONFIG_KEY, CONFIG_VALUE, MODEL_TYPE, SHAPE.
 RoFormerConfig read_roformer_config(const std::filesystem::path& dir);
 
-// norm(output(activation(input(x))) + x): both faces.
+// norm(output(activation(input(x))) + x), in both variants.
 class RoFormerFeedForwardImpl : public torch::nn::Module {
  public:
   explicit RoFormerFeedForwardImpl(const RoFormerConfig& config);
@@ -79,7 +79,7 @@ class RoFormerLayerImpl : public torch::nn::Module {
   explicit RoFormerLayerImpl(const RoFormerConfig& config);
   at::Tensor forward(const at::Tensor& x, const TableTensors& table, const ScoreMask& mask);
 
-  torch::nn::LayerNorm attention_norm{nullptr};  // the notebook's
+  torch::nn::LayerNorm attention_norm{nullptr};  // notebook only
   MultiHeadAttention attention{nullptr};
   torch::nn::LayerNorm norm{nullptr};
   RoFormerFeedForward feed_forward{nullptr};
@@ -98,7 +98,7 @@ class RoFormerHeadImpl : public torch::nn::Module {
 
   torch::nn::Linear dense{nullptr};
   torch::nn::LayerNorm norm{nullptr};
-  at::Tensor decoder;  // [vocabulary, embedding_size]; undefined where tied
+  at::Tensor decoder;  // [vocabulary, embedding_size]; undefined if tied
   at::Tensor bias;     // [vocabulary]
 
  private:
@@ -110,22 +110,22 @@ class RoFormerImpl : public torch::nn::Module {
  public:
   explicit RoFormerImpl(RoFormerConfig config, bool head = true);
   // ids int64 [batch, tokens]; padding [batch, tokens] 0 for padding, or undefined; token_types or undefined (zeros).
-  // A query that sees no key sees all of them, as in transformers: its hidden state means nothing and is finite.
+  // A query that sees no key attends to all of them, as in transformers: its hidden state is finite but meaningless.
   at::Tensor hidden(const at::Tensor& ids, const at::Tensor& padding = {}, const at::Tensor& token_types = {});
   at::Tensor logits(const at::Tensor& hidden);  // the masked-language-model head, or the notebook's output layer
-  // N(0, deviation) matrices and embeddings, zero biases; the norms start as they are.
+  // Matrices and embeddings from N(0, deviation), zero biases; norms are unchanged.
   void initialise(double deviation = 0.02);
   const RoFormerConfig& config() const noexcept { return config_; }
   bool has_head() const noexcept { return head_; }
 
   torch::nn::Embedding word_embeddings{nullptr};
-  torch::nn::Embedding token_type_embeddings{nullptr};  // this and the next three: Hugging Face's
+  torch::nn::Embedding token_type_embeddings{nullptr};  // this and the next three: Hugging Face only
   torch::nn::LayerNorm embedding_norm{nullptr};
-  torch::nn::Linear projection{nullptr};         // where embedding_size is not width
-  torch::nn::Embedding position_table{nullptr};  // frozen [context, head_dim]: the pairs' sin, then their cos
+  torch::nn::Linear projection{nullptr};         // if embedding_size is not width
+  torch::nn::Embedding position_table{nullptr};  // frozen [context, head_dim]: sin of all pairs, then cos
   torch::nn::ModuleList layers{nullptr};
   RoFormerHead prediction{nullptr};
-  torch::nn::Linear output{nullptr};  // the notebook's
+  torch::nn::Linear output{nullptr};  // notebook only
 
  private:
   at::Tensor embed(const at::Tensor& ids, const at::Tensor& token_types);
@@ -142,8 +142,9 @@ struct LoadedRoFormer {
   bool has_head = false;
   std::vector<std::string> warnings;  // one sentence each
 };
-// A Hugging Face checkpoint: RoFormerForMaskedLM, RoFormerForCausalLM, RoFormerModel, or a trunk under another head.
-// Throws TENSOR for a tensor that is missing, misshapen, or unknown inside the trunk or the language-model head.
+// Loads a Hugging Face checkpoint: RoFormerForMaskedLM, RoFormerForCausalLM, RoFormerModel, or a trunk with another
+// head. Throws TENSOR for a tensor that is missing, has the wrong shape, or is unknown in the trunk or language-model
+// head.
 LoadedRoFormer load_roformer(const std::filesystem::path& dir);
 
 }  // namespace rotary_torch

@@ -30,7 +30,7 @@ double rate(const Object& keys, const char* key, double otherwise) {
   return value;
 }
 
-// What transformers would run and this model cannot.
+// Refuses options that transformers supports and this model does not.
 void refuse_unsupported(const Object& keys) {
   if (keys.boolean("add_cross_attention", false)) {
     keys.refuse("add_cross_attention", "must be false, there is no cross-attention here,");
@@ -40,7 +40,7 @@ void refuse_unsupported(const Object& keys) {
 
 // ---- tensors ----
 
-// Hugging Face's names below one prefix.
+// The tensors whose Hugging Face names begin with a prefix.
 class Names {
  public:
   Names(Checkpoint& file, std::string prefix) : file_(file), prefix_(std::move(prefix)) {}
@@ -53,7 +53,7 @@ class Names {
     into(name + ".weight", layer->weight);
     into(name + ".bias", layer->bias);
   }
-  // Old files, converted from TensorFlow, say gamma and beta.
+  // Old files, converted from TensorFlow, use the names gamma and beta.
   void norm(const std::string& name, const torch::nn::LayerNorm& layer) const {
     into(name + (has(name + ".gamma") ? ".gamma" : ".weight"), layer->weight);
     into(name + (has(name + ".beta") ? ".beta" : ".bias"), layer->bias);
@@ -99,7 +99,7 @@ void load_trunk(const Names& names, RoFormerImpl& model) {
   }
 }
 
-// Where the config ties the head, a file may still hold another matrix for it: transformers then uses that one.
+// A file may have another matrix for a head that the config ties; transformers then uses that matrix.
 void load_head(const Names& names, bool tied, bool has_words, RoFormerImpl& model) {
   RoFormerHeadImpl& head = *model.prediction;
   names.linear("transform.dense", head.dense);
@@ -115,8 +115,8 @@ void load_head(const Names& names, bool tied, bool has_words, RoFormerImpl& mode
   }
 }
 
-// Before a model of the config's sizes takes memory: what bounds each of them must be in the file. words: the name of
-// the word embeddings, or of the tied head's matrix.
+// Checks, before a model of the config's sizes allocates memory, that the file has the tensors that bound each size.
+// words: the name of the word embeddings, or of the tied head's matrix.
 void expect_sizes(const Checkpoint& file, const std::string& words, const Names& names, const RoFormerConfig& c) {
   const std::int64_t embedding = c.embedding_size == 0 ? c.width : c.embedding_size;
   file.expect(words, {c.vocabulary, embedding});
@@ -135,7 +135,7 @@ bool begins_with_any(const std::string& name, std::initializer_list<const char*>
   return false;
 }
 
-// Nobody asked for it: unknown where this model computes, foreign elsewhere.
+// Whether an unused tensor is inside the trunk or language-model head, where it is an error; elsewhere it is a warning.
 bool is_ours(const std::string& name, const std::string& prefix) {
   if (name.starts_with(prefix + "pooler.")) return false;
   return begins_with_any(name, {"roformer.", "cls.predictions."}) ||
@@ -145,7 +145,7 @@ bool is_ours(const std::string& name, const std::string& prefix) {
 std::vector<std::string> judge_unused(const Checkpoint& file, const std::string& prefix) {
   std::vector<std::string> warnings;
   for (const std::string& name : file.unused()) {
-    if (is_buffer(name) || name == "cls.predictions.bias") continue;  // the latter is decoder.bias' twin
+    if (is_buffer(name) || name == "cls.predictions.bias") continue;  // the latter equals decoder.bias
     if (is_ours(name, prefix)) {
       throw rotary::Error(rotary::Code::TENSOR,
                           "[roformer] the trunk and the language-model head must have no other tensors but " +
@@ -170,7 +170,7 @@ bool says_language_model(const std::filesystem::path& dir) {
 }  // namespace
 
 RoFormerConfig read_roformer_config(const std::filesystem::path& dir) {
-  const rotary::Model known = rotary::read_config(dir);  // refuses what is wrong about the rope
+  const rotary::Model known = rotary::read_config(dir);  // refuses an invalid rope
   if (known.model_type != "roformer") {
     throw rotary::Error(rotary::Code::MODEL_TYPE,
                         "[roformer] model_type must be roformer but got " + in_quotes(known.model_type));
@@ -180,7 +180,8 @@ RoFormerConfig read_roformer_config(const std::filesystem::path& dir) {
   const Object keys(json, "", ledger);
   refuse_unsupported(keys);
   constexpr std::int64_t max_value = std::numeric_limits<std::int32_t>::max();
-  constexpr std::int64_t max_layers = 10000, max_rows = std::int64_t{1} << 24;  // of the table, which is made whole
+  // max_rows: of the position table, which is allocated whole.
+  constexpr std::int64_t max_layers = 10000, max_rows = std::int64_t{1} << 24;
   RoFormerConfig config;
   const auto size = [&](const char* key, std::int64_t& value) {
     value = keys.integer(key, 1, max_value).value_or(value);
@@ -214,7 +215,7 @@ LoadedRoFormer load_roformer(const std::filesystem::path& dir) {
   Checkpoint file(dir);
   std::string prefix;
   LoadedRoFormer loaded;
-  for (const std::string& name : file.unused()) {  // all of them, so far
+  for (const std::string& name : file.unused()) {  // all tensors, as none has been read
     if (name.starts_with("roformer.")) prefix = "roformer.";
     if (name.starts_with("cls.predictions.")) loaded.has_head = true;
   }

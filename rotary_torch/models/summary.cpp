@@ -19,7 +19,7 @@ namespace {
 using torch::nn::Module;
 using Shape = std::vector<std::int64_t>;
 
-// "torch::nn::LinearImpl" and "Decoder" to "Linear" and "Decoder".
+// The name of the module's type: "torch::nn::LinearImpl" becomes "Linear", "Decoder" stays.
 std::string type_of(const Module& module) {
   std::string type = module.name();
   if (const std::size_t scope = type.rfind("::"); scope != std::string::npos) type.erase(0, scope + 2);
@@ -49,7 +49,7 @@ class Walk {
   }
 
  private:
-  // Returns the shape of the last child that has one: children stand in the order of the forward pass.
+  // Returns the shape of the last child that has one. Children are in the order of the forward pass.
   Shape visit_children(const Module& module, const std::string& path) {
     const std::string above = std::exchange(path_, path);
     ++depth_;
@@ -72,7 +72,7 @@ class Walk {
 
   Shape per_token(std::int64_t size) const { return {batch_, tokens_, size}; }
 
-  // The shapes of the modules that the two models are made of; what is not known here gives what its last child gives.
+  // The output shapes of the two models' modules; an unknown module has the shape of its last child.
   Shape output_shape(const Module& module, const Module* parent, const std::string& name, const Shape& last) const {
     if (module.as<torch::nn::ModuleListImpl>() != nullptr) return {};
     if (const auto* linear = module.as<torch::nn::LinearImpl>()) return per_token(linear->options.out_features());

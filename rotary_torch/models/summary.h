@@ -1,4 +1,4 @@
-// What a model is made of: its modules as a tree, the shape that each gives, and how many parameters it holds.
+// The modules of a model as a tree, with the output shape and the number of parameters of each.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -13,11 +13,11 @@ struct SummaryRow {
   std::string name = {};                        // in its parent, "" for the model
   std::string path = {};                        // from the model, as in named_modules(): "layers.0.attention"
   std::string type = {};                        // "Linear"
-  int depth = 0;                                // of the model 0
+  int depth = 0;                                // 0 for the model
   std::vector<std::int64_t> output_shape = {};  // empty: none of its own (a list of modules)
-  std::int64_t parameters = 0;                  // with everything below; those that an earlier row has do not count
-  std::int64_t own_parameters = 0;              // not in a row below
-  bool trainable = true;                        // false: it has parameters and all are frozen
+  std::int64_t parameters = 0;                  // including its children; shared ones count in their first row only
+  std::int64_t own_parameters = 0;              // without its children
+  bool trainable = true;                        // false: it has parameters and all of them are frozen
 };
 
 struct Summary {
@@ -27,7 +27,8 @@ struct Summary {
   std::int64_t bytes_f32() const noexcept { return 4 * parameters; }
 };
 
-// Of a Decoder or a RoFormer on ids [batch, tokens]. Only shapes are looked at: a model on the meta device will do.
+// The summary of a Decoder or RoFormer for ids [batch, tokens]. It uses only shapes; the model may be on the meta
+// device.
 Summary summarise(const torch::nn::Module& model, std::int64_t batch, std::int64_t tokens);
 
 }  // namespace rotary_torch

@@ -14,7 +14,7 @@ struct Named {
   Activation activation;
 };
 
-// The first name of each is its own; the others are further spellings.
+// The first name of each is that of name(); the others are further spellings.
 constexpr Named names[] = {
     {"relu", Activation::relu},
     {"gelu", Activation::gelu},

@@ -26,7 +26,7 @@ enum class Activation : std::uint8_t {
   linear,
 };
 const char* name(Activation) noexcept;
-// hidden_act's words ("gelu_new", "swish", ...) and those of name().
+// Accepts the values of hidden_act ("gelu_new", "swish", ...) and those of name().
 std::optional<Activation> activation(std::string_view name) noexcept;
 at::Tensor activate(Activation, const at::Tensor& x);
 

@@ -66,8 +66,8 @@ Tensor attend_each(const Tensor& q, const Tensor& k, const Tensor& v, const Tens
 }
 
 // q [batch, heads, queries, head_dim], k and v [batch, kv_heads, keys, head_dim] to [batch, queries, heads, head_dim].
-// Keys are never repeated: one call for each of the query heads that share a key head, or, where each has one query
-// only, one call in which they are the queries of that key head.
+// Keys are never repeated: there is one call for each of the query heads that share a key head or, if each has only one
+// query, one call in which they are the queries of that key head.
 Tensor attend(const Tensor& q, const Tensor& k, const Tensor& v, const Scores& s) {
   const std::int64_t batch = q.size(0), heads = q.size(1), queries = q.size(2), head_dim = q.size(3);
   const std::int64_t kv_heads = k.size(1), group = heads / kv_heads;
@@ -133,7 +133,7 @@ Tensor MultiHeadAttentionImpl::heads_output(const Tensor& x, const TableTensors*
     return fused_attention(x, qkv->weight, qkv->bias, table, mask, fused);
   }
 
-  // The heads of q and k as one block, and those of v. Without a gradient they rotate in place.
+  // q and k as one block of heads, and v. Without a gradient the block rotates in place.
   const Tensor all = projected(qkv, x).view({x.size(0), x.size(1), all_heads, o.head_dim});
   Tensor qk = all.narrow(2, 0, rotated), v = all.narrow(2, rotated, o.kv_heads);
   if (o.qk_norm) {

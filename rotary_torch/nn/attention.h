@@ -14,7 +14,7 @@
 
 namespace rotary_torch {
 
-// What a query may see. The parts add up: a key is seen only where each part allows it.
+// The keys that a query may see. The parts combine: a key is seen only if every part allows it.
 struct AttentionMask {
   bool causal = false;       // query t (counted with the cached tokens) sees keys 0 to t
   std::int64_t window = 0;   // sliding window: keys nearer than this (t - window < key); 0: no window
@@ -22,24 +22,24 @@ struct AttentionMask {
   at::Tensor additive = {};  // floating, broadcast to [batch, heads, queries, keys]: added to the scaled scores
 };
 
-// The mask of one step as scaled_dot_product_attention takes it: made once, shared by all layers.
+// The mask of one step in the form of scaled_dot_product_attention: made once, shared by all layers.
 struct ScoreMask {
-  bool causal = false;   // and nothing else: the fused kernel skips what is not seen
+  bool causal = false;   // only causal, without bias: the fused kernel skips keys that are not seen
   at::Tensor bias = {};  // f32 [batch or 1, heads or 1, queries, keys], -inf where unseen; undefined: none
 };
-// past: keys in the cache before this step's. Throws SHAPE, DTYPE.
+// past: the number of keys in the cache before this step. Throws SHAPE, DTYPE.
 ScoreMask score_mask(const AttentionMask&, std::int64_t batch, std::int64_t queries, std::int64_t past,
                      const at::TensorOptions& options);
 
-// Keys, already rotated, and values of the tokens so far, for one layer: [batch, kv_heads, tokens, head_dim]. Room
-// doubles when it is used up. Not differentiable: for decoding, under no_grad or inference mode.
+// The rotated keys and the values of the tokens so far, for one layer: [batch, kv_heads, tokens, head_dim]. The
+// capacity doubles when it is used up. Not differentiable: for decoding, under no_grad or inference mode.
 class KVCache {
  public:
   explicit KVCache(std::int64_t capacity = 0) : capacity_(capacity) {}  // tokens to make room for at first
   // Appends k and v [batch, kv_heads, tokens, head_dim], any strides; returns views of all tokens. Throws SHAPE.
   std::pair<at::Tensor, at::Tensor> append(const at::Tensor& k, const at::Tensor& v);
   std::int64_t tokens() const noexcept { return tokens_; }
-  void truncate(std::int64_t tokens);  // forgets the tokens from this one on
+  void truncate(std::int64_t tokens);  // keeps the first `tokens` tokens
 
  private:
   at::Tensor keys_, values_;
@@ -47,11 +47,11 @@ class KVCache {
   std::int64_t capacity_ = 0;
 };
 
-// What rotates besides queries and keys.
+// Whether values rotate, as queries and keys do.
 enum class ValueRotation : std::uint8_t {
   none,
-  rotated,       // values too: RoFormer's rotary_value
-  rotated_back,  // values, and the output back by its own position: labml's RoPER
+  rotated,       // RoFormer's rotary_value
+  rotated_back,  // rotated, and the output rotated back by its own position: labml's RoPER
 };
 
 struct AttentionOptions {
@@ -68,14 +68,14 @@ struct AttentionOptions {
   ValueRotation value_rotation = ValueRotation::none;
 };
 
-// softmax(q k^T scale + mask) v. Rotation is data: which elements rotate and how is the table's and first's business
-// (rope fraction f of a head: a Rope with rotary_dim = f head_dim).
+// softmax(q k^T scale + mask) v. The table and `first` determine which elements rotate and how (to rotate a fraction f
+// of each head, use a Rope with rotary_dim = f head_dim).
 class MultiHeadAttentionImpl : public torch::nn::Module {
  public:
   explicit MultiHeadAttentionImpl(AttentionOptions options);  // throws SHAPE
 
-  // x [batch, tokens, width]. table: rows for these tokens, nullptr where nothing rotates; first: the element of the
-  // head where the rotated block begins. With a cache, keys are its tokens and then these; mask counts them all.
+  // x [batch, tokens, width]. table: rows for these tokens, nullptr if nothing rotates; first: the element of the head
+  // where the rotated block begins. With a cache, the keys are those of its tokens, then of x; mask covers all of them.
   at::Tensor forward(const at::Tensor& x, const TableTensors* table, const ScoreMask& mask, KVCache* cache = nullptr,
                      std::int64_t first = 0);
 

@@ -1,11 +1,11 @@
-// A module that computes instead of learning.
+// Evaluation mode for a scope.
 #pragma once
 
 #include <torch/nn/module.h>
 
 namespace rotary_torch {
 
-// Dropout off for as long as it lives.
+// Turns dropout off while it lives.
 class Evaluation {
  public:
   explicit Evaluation(torch::nn::Module& module) : module_(module), training_(module.is_training()) { module.eval(); }

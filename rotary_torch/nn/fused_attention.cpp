@@ -89,7 +89,7 @@ struct Step : torch::autograd::Function<Step> {
     return result;
   }
 
-  // The gradient of the projection's output, one block as that is.
+  // The gradient of the projection's output, in one block.
   static Tensor gradient_of_heads(AutogradContext& context, const variable_list& saved, const Tensor& grad) {
     const Tensor &cos = saved[2], &sin = saved[3], &all = saved[5], &y = saved[6], &logsumexp = saved[7];
     auto& words = context.saved_data;

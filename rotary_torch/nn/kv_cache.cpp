@@ -14,7 +14,7 @@ using rotary::Code;
 
 constexpr Refusal refuse{"kv_cache"};
 
-// Not an inference tensor, whatever the mode of the moment: those may not be written outside of it.
+// Never an inference tensor, even under inference mode: those may not be written outside of it.
 Tensor room_for(const Tensor& like, std::int64_t tokens) {
   const c10::InferenceMode normal(false);
   return at::empty({like.size(0), like.size(1), tokens, like.size(3)}, like.options());

@@ -1,5 +1,5 @@
-// A linear layer applied: at::linear flattens the batch into one product with the bias inside, which
-// torch::nn::Linear's forward does not for three dimensions.
+// Applies a linear layer: at::linear flattens three dimensions into one product that includes the bias, which the
+// forward of torch::nn::Linear does not.
 #pragma once
 
 #include <ATen/ops/linear.h>

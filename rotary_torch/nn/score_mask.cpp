@@ -1,4 +1,4 @@
-// AttentionMask to ScoreMask: what attention adds to its scores.
+// AttentionMask to ScoreMask.
 #include <ATen/ATen.h>
 
 #include <limits>
@@ -36,7 +36,7 @@ void check_additive(const Tensor& additive, std::int64_t batch, std::int64_t que
   if (!additive.is_floating_point()) refuse(Code::DTYPE, "additive must be floating but got ", additive.scalar_type());
 }
 
-// [queries, keys]: seen by place alone; undefined where all is.
+// [queries, keys]: whether the key is seen as far as positions decide it; undefined if all keys are.
 Tensor seen_by_place(bool causal, std::int64_t window, std::int64_t queries, std::int64_t past, at::Device device) {
   const Tensor key = at::arange(past + queries, at::TensorOptions(device).dtype(at::kLong));
   const Tensor query = key.narrow(0, past, queries).unsqueeze(1);
@@ -58,7 +58,7 @@ ScoreMask score_mask(const AttentionMask& mask, std::int64_t batch, std::int64_t
   if (mask.padding.defined()) check_padding(mask.padding, batch, keys);
   if (mask.additive.defined()) check_additive(mask.additive, batch, queries, keys);
 
-  // What hides nothing needs no mask: a single query is the last, a window may hold all keys, a padding no zero.
+  // Parts that hide nothing need no mask: causal for a single query, a window as large as all keys, padding without 0.
   const bool causal = mask.causal && queries > 1;
   const std::int64_t window = mask.window < keys ? mask.window : 0;
   Tensor padding = mask.padding;

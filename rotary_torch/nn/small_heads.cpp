@@ -13,11 +13,11 @@
 
 #include "rotary/targets.h"
 
-// Functions that take Vec are inlined without exception: their ABI does not matter.
+// Functions that take Vec are always inlined, so their ABI does not matter.
 #pragma GCC diagnostic ignored "-Wpsabi"
 
 #define ROTARY_INLINE [[gnu::always_inline]] inline
-// Before a loop over rows: its values stay in registers.
+// Put before a loop over rows, so that its values stay in registers.
 #if defined(__clang__)
 #define ROTARY_UNROLL _Pragma("clang loop unroll(full)")
 #else
@@ -30,7 +30,7 @@ namespace {
 using at::Tensor;
 
 constexpr int lanes = 8;
-constexpr int rows = 8;  // queries that go together
+constexpr int rows = 8;  // queries computed together
 constexpr float infinity = std::numeric_limits<float>::infinity();
 
 using Vec = float __attribute__((vector_size(4 * lanes)));
@@ -46,7 +46,7 @@ ROTARY_INLINE Vec all(float x) { return Vec{} + x; }
 
 // e^x for x <= 0, to about 2 ulp; 0 below -87. x = n ln 2 + r, |r| <= ln 2 / 2, and the series of e^r.
 ROTARY_INLINE Vec exp_of(const Vec& x) {
-  constexpr float integer = 0x1.8p23F;  // added: the low bits hold the nearest integer
+  constexpr float integer = 0x1.8p23F;  // when added, the low bits hold the nearest integer
   constexpr float ln2_high = 0x1.62ep-1F, ln2_low = 0x1.0bfbe8p-15F;
   const Vec shifted = x * 1.442695041F + integer;
   const Vec n = shifted - integer;
@@ -62,9 +62,9 @@ ROTARY_INLINE Vec exp_of(const Vec& x) {
   return x < all(-87.F) ? Vec{} : value;
 }
 
-// ---- three products, with head_dim D known ---------------------------------------------------------
+// ---- three products for a constant head_dim D ------------------------------------------------------
 
-// out[r][j] = sum over d of a[r][d] bt[d][j], for j below count, rounded up to lanes.
+// out[r][j] = sum over d of a[r][d] bt[d][j], for j below count rounded up to lanes.
 template <int D>
 ROTARY_INLINE void rows_by_columns(const float* a, const float* bt, std::int64_t stride, std::int64_t count,
                                    float* out) {
@@ -172,8 +172,8 @@ ROTARY_INLINE void pack_rows(const float* from, std::int64_t token_stride, std::
   }
 }
 
-// The scores of `count` queries from `query` on, masked; -inf beyond the keys that one of them may see, whose number
-// is the result.
+// The masked scores of `count` queries from `query` on. Returns the number of keys that any of them may see; scores
+// beyond it are -inf.
 template <int D>
 ROTARY_INLINE std::int64_t masked_scores(const Problem& p, Scratch& s, std::int64_t batch, std::int64_t head,
                                          std::int64_t query, std::int64_t count) {
@@ -191,15 +191,15 @@ ROTARY_INLINE std::int64_t masked_scores(const Problem& p, Scratch& s, std::int6
   return seen;
 }
 
-// row -> e^(row - largest) and their sum; returns log sum exp.
+// Replaces row by e^(row - largest), sets their sum and returns log sum exp.
 ROTARY_INLINE float softmax_row(float* row, std::int64_t count, float& sum) {
-  Vec most = all(-infinity);
+  Vec highest = all(-infinity);
   for (std::int64_t j = 0; j < count; j += lanes) {
     const Vec x = load(row + j);
-    most = x > most ? x : most;
+    highest = x > highest ? x : highest;
   }
   float largest = -infinity;
-  for (int i = 0; i < lanes; ++i) largest = std::max(largest, most[i]);
+  for (int i = 0; i < lanes; ++i) largest = std::max(largest, highest[i]);
   sum = 0;
   if (largest == -infinity) {
     if (std::any_of(row, row + count, [](float x) { return std::isnan(x); })) {
@@ -310,7 +310,7 @@ ROTARY_INLINE void any_head(const Problem& p, Scratch& s, std::int64_t head_dim,
   }
 }
 
-// The same code for each instruction set; the one of the core's target is taken.
+// The same code for each instruction set; the core's target selects one.
 using Head = void (*)(const Problem&, Scratch&, std::int64_t head_dim, std::int64_t batch, std::int64_t kv_head,
                       bool backward);
 void head_plain(const Problem& p, Scratch& s, std::int64_t head_dim, std::int64_t batch, std::int64_t kv_head,
@@ -335,7 +335,7 @@ Head head_for(std::string_view target) {
   return head_plain;
 }
 
-// Whole vectors, and an odd number of cache lines, so that rows do not fall on the same ones.
+// Whole vectors and an odd number of cache lines, so that rows do not compete for the same cache sets.
 std::int64_t stride_for(std::int64_t tokens) {
   constexpr std::int64_t line = 16;
   return ((tokens + line - 1) / line | 1) * line;

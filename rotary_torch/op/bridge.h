@@ -1,4 +1,4 @@
-// Between torch and the core: what the library's own files share.
+// Conversions between torch and the core, for the library's own files.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,7 +11,7 @@
 
 namespace rotary_torch {
 
-// The core's errors as torch's, with the same sentence.
+// Rethrows the core's errors as torch's, with the same sentence.
 template <class Work>
 decltype(auto) translated(Work&& work) {
   try {
@@ -21,8 +21,8 @@ decltype(auto) translated(Work&& work) {
   }
 }
 
-// A table that reads cos and sin where they lie, and keeps them. They are on the CPU, f32, [tokens, pairs] or [batch,
-// tokens, pairs], at least one pair; strided ones are made contiguous. Throws rotary::Error.
+// A table that borrows cos and sin from two tensors and keeps these alive. They are on the CPU, f32, [tokens, pairs] or
+// [batch, tokens, pairs], with at least one pair; strided ones are made contiguous. Throws rotary::Error.
 struct BorrowedTable {
   BorrowedTable(const at::Tensor& cos, const at::Tensor& sin, rotary::Pairing);
 
@@ -31,7 +31,7 @@ struct BorrowedTable {
   rotary::Table table;
 };
 
-// The positions of a tensor on the CPU, and the view of them that rotary::Table takes; axes as in table().
+// Positions from a tensor on the CPU, and the view of them that rotary::Table takes; axes as in table().
 struct PositionTensor {
   PositionTensor(const at::Tensor& positions, int axes);
   rotary::Positions view() const;
@@ -43,8 +43,8 @@ struct PositionTensor {
   bool batched;  // the table has a batch dimension
 };
 
-// The table of positions, also of none: [tokens, pairs], or [batch, tokens, pairs] where positions are batched. By
-// torch's threads.
+// The table of these positions, which may be empty: [tokens, pairs], or [batch, tokens, pairs] if positions are
+// batched. Computed on torch's threads.
 TableTensors table_tensors(const rotary::Frequencies&, const PositionTensor&, rotary::Angles = rotary::Angles::exact,
                            rotary::Rounding = rotary::Rounding::f32);
 

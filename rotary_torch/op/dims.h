@@ -1,4 +1,4 @@
-// Which dimension of a tensor of heads is which, and such a tensor as the core sees it.
+// The order of a tensor's dimensions, and views of tensors as the core's Heads.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,7 +11,7 @@
 
 namespace rotary_torch {
 
-// Where batch (-1: there is none), tokens and heads lie among the dimensions.
+// The dimensions of batch (-1: there is none), tokens and heads.
 struct Places {
   std::int64_t batch;
   std::int64_t tokens;
@@ -21,7 +21,7 @@ struct Places {
 Places places_of(Dims);
 Dims dims_named(std::string_view operation, std::string_view word);
 
-// The memory of x: on the CPU, f32, f16 or bf16, with inner stride 1.
+// A view of x, which is on the CPU, f32, f16 or bf16, with inner stride 1.
 rotary::Heads heads_of(const at::Tensor& x, const Places&);
 rotary::ConstHeads const_heads_of(const at::Tensor& x, const Places&);
 

@@ -26,7 +26,7 @@ using torch::autograd::variable_list;
 
 // ---- checks --------------------------------------------------------------------------------------
 
-// "unset", the name of a pairing that nobody set, is refused as unknown words are.
+// "unset" is refused like an unknown word.
 Pairing pairing_named(std::string_view operation, std::string_view word) {
   try {
     return rotary::parse_pairing(word);
@@ -60,7 +60,7 @@ void check_kinds(std::string_view operation, const Tensor& x, const Tensor& cos,
               sin.layout());
 }
 
-// The same for real, meta and fake tensors: sizes are compared as symbols.
+// Works alike for real, meta and fake tensors, because sizes are compared as symbols.
 Call check(std::string_view operation, const Tensor& x, const Tensor& cos, const Tensor& sin, std::string_view pairing,
            std::string_view layout, std::int64_t first, Direction direction) {
   const Call call{places_of(dims_named(operation, layout)), pairing_named(operation, pairing), first, direction};
@@ -93,7 +93,7 @@ Call check(std::string_view operation, const Tensor& x, const Tensor& cos, const
 
 // ---- kernels -------------------------------------------------------------------------------------
 
-// x's strides where they are dense and the innermost is 1, else contiguous.
+// An empty tensor with x's strides if they are dense and the innermost is 1, otherwise contiguous.
 Tensor result_like(const Tensor& x) {
   if (x.sym_stride(-1) == 1) {
     Tensor out = at::empty_like(x);
@@ -102,21 +102,21 @@ Tensor result_like(const Tensor& x) {
   return at::empty_symint(x.sym_sizes(), x.options());
 }
 
-// The two members of every pair, [..., pairs] each: views.
+// Views of the first and second members of the pairs, [..., pairs] each.
 std::pair<Tensor, Tensor> members(const Tensor& x, const c10::SymInt& pairs, std::int64_t first, bool interleaved) {
   const Tensor block = x.narrow_symint(-1, first, pairs * 2);
   if (!interleaved) return {block.narrow_symint(-1, 0, pairs), block.narrow_symint(-1, pairs, pairs)};
   return {block.slice_symint(-1, 0, std::nullopt, 2), block.slice_symint(-1, 1, std::nullopt, 2)};
 }
 
-// Rows of a table as they meet x, [.., tokens, .., pairs] with 1 for the heads.
+// The rows of a table in a shape that broadcasts to x: [.., tokens, .., pairs] with 1 for the heads.
 Tensor spread(const Tensor& rows, const Places& places) {
   if (places.batch < 0) return (rows.dim() == 3 ? rows.squeeze(0) : rows).unsqueeze(1);
   const Tensor all = rows.dim() == 3 ? rows : rows.unsqueeze(0);
   return (places.batch < places.tokens ? all : all.transpose(0, 1)).unsqueeze(places.heads);
 }
 
-// By torch's own ops, in f32 (f64 for f64): what f64 and devices other than the CPU take.
+// Rotates with torch's own ops, in f32 (f64 for f64): for f64 and for devices other than the CPU.
 void plain_into(const Tensor& out, const Tensor& x, const Tensor& cos, const Tensor& sin, const Call& call) {
   const c10::SymInt pairs = cos.sym_size(-1);
   const auto [x0, x1] = members(x, pairs, call.first, call.order().read_interleaved);
@@ -131,7 +131,7 @@ void plain_into(const Tensor& out, const Tensor& x, const Tensor& cos, const Ten
   y1.copy_(r1);
 }
 
-// By rotary::rotate; in and out have inner stride 1, and are one tensor for in place.
+// Rotates with rotary::rotate. in and out have inner stride 1; in place they are the same tensor.
 void core_into(const Tensor& out, const Tensor& in, const Tensor& cos, const Tensor& sin, const Call& call) {
   const int first = static_cast<int>(call.first), block = static_cast<int>(in.size(-1) - call.first);
   const rotary::Heads to = heads_of(out, call.places);
@@ -139,7 +139,7 @@ void core_into(const Tensor& out, const Tensor& in, const Tensor& cos, const Ten
   if (call.first > 0 && !out.is_same(in)) {
     out.narrow(-1, 0, call.first).copy_(in.narrow(-1, 0, call.first));
   }
-  // In place, rows that lie in x's own storage would change while they are read.
+  // In place, rows in x's own storage would change while they are read.
   const auto lasting = [&](const Tensor& t) { return out.is_same(in) && t.is_alias_of(out) ? t.clone() : t; };
   translated([&] {
     const BorrowedTable rows(lasting(cos), lasting(sin), call.pairing);
@@ -217,7 +217,7 @@ Tensor call_op(const Tensor& x, const Tensor& cos, const Tensor& sin, std::strin
 }
 
 // With x -> y = rotate(x) and gy the gradient of y: y0 = a c - b s and y1 = b c + a s give, per row of the table,
-// gc = sum over heads of a gy0 + b gy1 and gs = sum of a gy1 - b gy0. Differentiable itself.
+// gc = sum over heads of a gy0 + b gy1 and gs = sum of a gy1 - b gy0. This is differentiable too.
 variable_list table_gradient(const Tensor& x, const Tensor& gy, const Tensor& cos, const Call& call) {
   const c10::SymInt pairs = cos.sym_size(-1);
   const rotary::detail::Order order = rotary::detail::order_of(call.pairing, Direction::forward);

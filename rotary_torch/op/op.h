@@ -1,7 +1,7 @@
 // Rotation of torch tensors, differentiable: the C++ functions of the ops rotary::rotate, rotary::rotate_backward and
 // rotary::table, which the library registers with torch when it is loaded (docs/torch.md).
 //
-// Wrong input throws c10::Error with the same one sentence that rotary::Error would carry.
+// Invalid input throws c10::Error with the sentence that rotary::Error would have.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -25,21 +25,21 @@ struct TableTensors {
 };
 TableTensors tensors(const rotary::Table&);
 
-// Elements [first, first + 2 pairs) of every head rotate, the others are copied. x is f32, f16 or bf16 with any strides
-// (or f64, with a table in f64, by plain torch ops). Differentiable in x and in the table's cos and sin, any number
-// of times. The result has x's strides where those are dense.
+// Rotates elements [first, first + 2 pairs) of every head and copies the others. x is f32, f16 or bf16 with any strides
+// (or f64, with a table in f64, by torch's own ops). Differentiable in x and in the table's cos and sin, any number
+// of times. The result has x's strides if those are dense.
 at::Tensor rotate(const at::Tensor& x, const TableTensors&, Dims, std::int64_t first = 0);
 at::Tensor rotate(const at::Tensor& x, const rotary::Table&, Dims, std::int64_t first = 0);
 
-// In place; not differentiable: throws where a gradient would be recorded.
+// In place. Not differentiable: throws if a gradient would be recorded.
 void rotate_(const at::Tensor& x, const TableTensors&, Dims, std::int64_t first = 0);
 
 // The transposed map: the gradient of rotate with respect to x.
 at::Tensor rotate_backward(const at::Tensor& grad, const TableTensors&, Dims, std::int64_t first = 0);
 
 // cos and sin, f32, the correctly rounded values of attention_factor * cos(position * inv_freq). positions: int32,
-// int64 or float64 [tokens] or [batch, tokens]; where axis (one per pair) names several axes, [axes, tokens] or [axes,
-// batch, tokens] too, and [tokens] serves all axes. inv_freq: f64 [pairs]. Differentiable in inv_freq.
+// int64 or float64 [tokens] or [batch, tokens]; if axis (one per pair) names several axes, also [axes, tokens] or
+// [axes, batch, tokens], and [tokens] is used for all axes. inv_freq: f64 [pairs]. Differentiable in inv_freq.
 std::pair<at::Tensor, at::Tensor> table(const at::Tensor& positions, const at::Tensor& inv_freq,
                                         double attention_factor = 1, at::IntArrayRef axis = {});
 

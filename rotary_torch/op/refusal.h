@@ -1,4 +1,4 @@
-// rotary::Error with a sentence put together from its parts.
+// Throws rotary::Error with a sentence joined from parts.
 #pragma once
 
 #include <sstream>

@@ -32,7 +32,7 @@ RotaryEmbeddingOptions with_first(RotaryEmbeddingOptions options, std::int64_t f
 RotaryEmbeddingImpl::RotaryEmbeddingImpl(rotary::Rope rope, RotaryEmbeddingOptions options)
     : torch::nn::Module("RotaryEmbedding"), rope_(std::move(rope)), options_(options) {
   if (rope_.rotary_dim == 0) rope_.rotary_dim = rope_.head_dim;
-  // At the trained length where the scaling looks at it. A bad rope ends here.
+  // At the trained length if the scaling depends on the length. Throws if the rope is invalid.
   const rotary::Frequencies start = translated([&] { return rotary::frequencies(rope_, 0); });
   axes_ = start.axes();
   TORCH_CHECK(options_.first >= 0 && options_.first <= rope_.head_dim - rope_.rotary_dim, "[rotary_embedding] the ",

@@ -1,4 +1,4 @@
-// RotaryEmbedding: the module people know, made from a Rope or from a model's config.json.
+// RotaryEmbedding: a module made from a Rope or from a model's config.json.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -21,26 +21,26 @@ struct RotaryEmbeddingOptions {
   bool learned = false;  // inv_freq and attention_factor become parameters (f64; exact angles, f32 rows)
 };
 
-// Where the tokens stand: an offset (offset, offset + 1, ...), or position_ids, integers or float64 [tokens] or
+// The positions of the tokens: an offset (offset, offset + 1, ...), or position_ids, integers or float64 [tokens] or
 // [batch, tokens]; for a rope of several axes [tokens], [axes, tokens] or [axes, batch, tokens].
 using Place = std::variant<std::int64_t, at::Tensor>;
 
-// Without hidden state: the table is a function of the positions of each call, so any position works, past the trained
-// length too, and dynamic scaling and LongRoPE take the largest position + 1 as the length. Make one table per step and
-// share it between layers: table(), then rotate(). Without learned frequencies the state dict is empty, and casting
-// the module changes nothing.
+// The module has no hidden state: the table depends only on the positions of a call. Any position works, also past the
+// trained length; dynamic scaling and LongRoPE take the largest position + 1 as the length. Make one table per step and
+// share it between layers: table(), then rotate(). Without learned frequencies the state dict is empty, and casting the
+// module changes nothing.
 class RotaryEmbeddingImpl : public torch::nn::Module {
  public:
   explicit RotaryEmbeddingImpl(rotary::Rope rope, RotaryEmbeddingOptions options = {});
-  explicit RotaryEmbeddingImpl(const rotary::ModelRope& rope, RotaryEmbeddingOptions options = {});  // its first
+  explicit RotaryEmbeddingImpl(const rotary::ModelRope& rope, RotaryEmbeddingOptions options = {});  // takes rope.first
 
-  // q and k rotated; they may differ in heads, and in dtype.
+  // Returns q and k rotated. They may differ in heads and dtype.
   std::pair<at::Tensor, at::Tensor> forward(const at::Tensor& q, const at::Tensor& k, const Place& place,
                                             Dims dims) const;
 
-  // On position_ids' device.
+  // The table is on the device of position_ids.
   TableTensors table(const at::Tensor& position_ids) const;
-  // Heads of rope().head_dim elements, or the bare rotated block (rope().rotary_dim elements).
+  // x has heads of rope().head_dim elements, or only the rotated block (rope().rotary_dim elements).
   at::Tensor rotate(const at::Tensor& x, const TableTensors& table, Dims dims) const;
 
   const rotary::Rope& rope() const noexcept { return rope_; }

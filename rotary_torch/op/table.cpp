@@ -1,4 +1,4 @@
-// Tables as tensors: rotary::table with its gradient, and the way between rotary::Table and tensors.
+// Tables as tensors: rotary::table with its gradient, and conversions between rotary::Table and tensors.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <torch/csrc/autograd/custom_function.h>
@@ -138,7 +138,7 @@ int axes_of(at::IntArrayRef axis) {
   return frequencies.axes();
 }
 
-// On any device: the angles are made on the CPU.
+// For any device; the angles are computed on the CPU.
 CosSin table_op(const Tensor& positions, const Tensor& inv_freq, double attention_factor, at::IntArrayRef axis) {
   check_inv_freq(inv_freq, axis);
   const Tensor speeds = inv_freq.to(at::kCPU).contiguous();
@@ -220,7 +220,7 @@ std::pair<Tensor, Tensor> table(const Tensor& positions, const Tensor& inv_freq,
   return {std::move(cos), std::move(sin)};
 }
 
-// Its schema stands with the others, in op.cpp.
+// The schema is in op.cpp, with those of the other ops.
 TORCH_LIBRARY_IMPL(rotary, CompositeExplicitAutograd, m) { m.impl("table", table_op); }
 TORCH_LIBRARY_IMPL(rotary, Meta, m) { m.impl("table", table_meta); }
 TORCH_LIBRARY_IMPL(rotary, Autograd, m) { m.impl("table", table_autograd); }

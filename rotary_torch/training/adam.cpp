@@ -16,7 +16,7 @@ namespace rotary_torch {
 
 namespace {
 
-// The lists of one call of the fused kernel.
+// The arguments of one call of the fused kernel.
 struct Group {
   std::vector<at::Tensor> parameters, gradients, first, second;
 };
@@ -50,7 +50,7 @@ at::Tensor Adam::step(double rate) {
   const auto values = parameters_.front().options().dtype(at::kFloat).requires_grad(false);
   if (gradients.empty()) return at::zeros({}, values);
 
-  // The kernel divides the gradients by scale: clipping costs no pass of its own. 1e-6 as in clip_grad_norm_.
+  // The kernel divides the gradients by scale, so clipping needs no separate pass. 1e-6 as in clip_grad_norm_.
   const at::Tensor norm = at::linalg_vector_norm(at::stack(at::_foreach_norm(gradients)));
   std::optional<at::Tensor> scale;
   if (options_.clip > 0) scale = norm.add(1e-6).div_(options_.clip).clamp_min_(1);

@@ -32,7 +32,7 @@ std::pair<at::Tensor, at::Tensor> Batches::draw(std::int64_t step, std::int64_t 
   const auto starts = static_cast<std::uint64_t>(text_.numel() - block_);
   for (std::int64_t row = 0; row < rows; ++row) {
     const std::uint64_t bits = mixed(seed_, static_cast<std::uint64_t>(step), static_cast<std::uint64_t>(first + row));
-    // The modulus prefers no start by more than starts / 2^64.
+    // The bias of the modulus is at most starts / 2^64.
     const auto* window = text + bits % starts;
     std::copy_n(window, block_, ids.mutable_data_ptr<std::int64_t>() + row * block_);
     std::copy_n(window + 1, block_, next.mutable_data_ptr<std::int64_t>() + row * block_);

@@ -1,5 +1,5 @@
-// Random windows of a text, drawn by counting: batch number step is a function of (seed, step), whatever came before
-// and however many processes share it.
+// Random windows of a text. Batch number `step` is a function of (seed, step) only: it does not depend on earlier
+// batches or on the number of processes that share it.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -17,7 +17,7 @@ class Batches {
   // text: int64 [tokens] on the CPU, longer than block. Batches of equal seed and stream are equal.
   Batches(at::Tensor text, std::int64_t block, std::uint64_t seed, std::uint64_t stream);
 
-  // Rows [first, first + rows) of the batch: ids, and the ids that follow each of them; both int64 [rows, block].
+  // Rows [first, first + rows) of the batch: ids and, for each, the id that follows it; both int64 [rows, block].
   std::pair<at::Tensor, at::Tensor> draw(std::int64_t step, std::int64_t first, std::int64_t rows) const;
 
  private:

@@ -1,4 +1,4 @@
-// A text of this project's own, of wheels, waves and the light at the end of the mole: what the smoke preset reads.
+// A text written for this project, which the smoke preset trains on.
 #include "rotary_torch/training/text.h"
 
 namespace rotary_torch {

@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The folder of the libtorch_cpu that runs.
+// The folder of the loaded libtorch_cpu.
 fs::path torch_folder() {
   fs::path folder;
   dl_iterate_phdr(
@@ -46,7 +46,7 @@ c10::Device open_device(const std::string& operation, const std::string& word, i
   if (!fs::exists(library, error)) {
     refuse(operation, "this torch is made for the CPU alone: there is no " + library.string());
   }
-  // Its registrations make torch know CUDA; it stays loaded. Before anything asks torch whether there is a GPU.
+  // Loading the library registers CUDA with torch; it stays loaded. This must happen before torch is asked for a GPU.
   if (dlopen(library.c_str(), RTLD_NOW | RTLD_GLOBAL) == nullptr) {
     const char* reason = dlerror();
     refuse(operation, std::string("its library cannot be loaded: ") + (reason == nullptr ? "no reason given" : reason));

@@ -22,7 +22,7 @@ struct Named {
   double rope_fraction;
 };
 
-// A few seconds on one core, on the bundled text.
+// Takes a few seconds on one core, with the bundled text.
 Named smoke() {
   Preset preset;
   preset.name = "smoke";

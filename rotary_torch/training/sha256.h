@@ -1,4 +1,4 @@
-// SHA-256 (FIPS 180-4), for the texts that are fetched and that runs remember.
+// SHA-256 (FIPS 180-4), for downloaded texts and for the texts recorded in checkpoints.
 #pragma once
 
 #include <string>

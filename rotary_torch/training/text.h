@@ -12,10 +12,10 @@
 
 namespace rotary_torch {
 
-// One id per Unicode code point, in rising order of code points: of Tiny Shakespeare 65.
+// One id per Unicode code point, in rising order of code points; Tiny Shakespeare has 65.
 class Vocabulary {
  public:
-  static Vocabulary of(std::string_view utf8);                      // throws TEXT where it is not UTF-8
+  static Vocabulary of(std::string_view utf8);                      // throws TEXT if it is not UTF-8
   static Vocabulary read(const std::filesystem::path& vocab_json);  // {"\n": 0, " ": 1, ...}; throws JSON, FORMAT
   void write(const std::filesystem::path& vocab_json) const;        // atomically
 
@@ -30,9 +30,9 @@ class Vocabulary {
 
 std::string read_text(const std::filesystem::path&);  // throws FILE
 // Tiny Shakespeare from ~/.cache/rotary (ROTARY_CACHE), downloaded by curl or wget on first use and checked against its
-// sha256. Throws NETWORK, saying what to do without one.
+// sha256. Throws NETWORK; the sentence says what to do without a network.
 std::filesystem::path tiny_shakespeare();
-// A small text of our own, bundled: what the smoke preset reads.
+// A small text that is part of the program, for the smoke preset.
 std::string_view bundled_text() noexcept;
 
 struct Corpus {
@@ -40,6 +40,6 @@ struct Corpus {
   at::Tensor train;       // int64 [tokens], the first 90 %
   at::Tensor validation;  // the rest
 };
-Corpus corpus(std::string_view utf8, std::int64_t block);  // throws TEXT where a part is shorter than block + 1
+Corpus corpus(std::string_view utf8, std::int64_t block);  // throws TEXT if a part is shorter than block + 1
 
 }  // namespace rotary_torch

@@ -1,4 +1,4 @@
-// Tiny Shakespeare: fetched once by curl or wget, checked, and kept.
+// Downloads Tiny Shakespeare once with curl or wget, checks it and keeps it.
 #include <fcntl.h>
 #include <spawn.h>
 #include <sys/wait.h>
@@ -39,13 +39,13 @@ fs::path cache_folder() {
               "another text with --text FILE");
 }
 
-// What a program wrote on its standard output, and how it ended (127: there is no such program).
+// The standard output of a program and its exit status (127: there is no such program).
 struct Outcome {
   int status = 127;
   std::string output;
 };
 
-// Without a shell: the words reach the program as they are.
+// Runs a program without a shell, so its arguments are passed unchanged.
 Outcome run(const std::vector<const char*>& words) {
   std::array<int, 2> ends{};
   if (pipe2(ends.data(), O_CLOEXEC) != 0) return {};
@@ -54,7 +54,7 @@ Outcome run(const std::vector<const char*>& words) {
   posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
   posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
   std::vector<char*> arguments;
-  for (const char* word : words) arguments.push_back(const_cast<char*>(word));  // the signature of 1988; not written to
+  for (const char* word : words) arguments.push_back(const_cast<char*>(word));  // posix_spawn does not write to them
   arguments.push_back(nullptr);
   pid_t child = 0;
   const int failure = posix_spawnp(&child, words[0], &actions, nullptr, arguments.data(), environ);

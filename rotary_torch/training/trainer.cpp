@@ -22,7 +22,7 @@ namespace {
 using rotary::Code;
 using rotary::Error;
 
-// What is random has a stream of its own for each use.
+// Each use of random numbers has its own stream.
 enum Stream : std::uint64_t { training_rows = 1, validation_rows = 2, dropout = 3 };
 
 std::vector<std::string> names_of(const DecoderImpl& model) {
@@ -47,12 +47,12 @@ void check_batch(const TrainingOptions& options, const ProcessGroup& group) {
   }
 }
 
-// Dropout draws from torch's own generator: set it, so that nothing depends on what was drawn before.
+// Dropout uses torch's generator. Setting its seed makes a step independent of earlier draws.
 void seed_dropout(std::uint64_t seed, std::int64_t step, at::Device device, int rank) {
   const auto number = mixed(seed, dropout + static_cast<std::uint64_t>(rank) * 16, static_cast<std::uint64_t>(step));
   at::Generator generator = at::globalContext().defaultGenerator(device);
   const std::lock_guard<std::mutex> lock(generator.mutex());
-  generator.set_current_seed(number >> 11);  // 53 bits: what every generator takes
+  generator.set_current_seed(number >> 11);  // 53 bits, which every generator accepts
 }
 
 }  // namespace
@@ -115,7 +115,7 @@ StepReport Trainer::step() {
   StepReport report;
   report.rate = learning_rate(state.options, model_->config().width, number);
   const at::Tensor norm = state.adam.step(report.rate);
-  const at::Tensor numbers = at::stack({mean, norm}).to(at::kCPU);  // the one moment when a GPU is waited for
+  const at::Tensor numbers = at::stack({mean, norm}).to(at::kCPU);  // the only wait for a GPU
   report.step = steps();
   report.train_loss = numbers[0].item<float>();
   report.gradient_norm = numbers[1].item<float>();

@@ -1,4 +1,5 @@
-// Training a Decoder on a text: batches, learning-rate schedules, Adam, checkpoints that resume to the same bits.
+// Training a Decoder on a text: batches, learning-rate schedules, Adam, checkpoints from which a run resumes bit for
+// bit.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -20,20 +21,20 @@
 namespace rotary_torch {
 
 enum class Schedule : std::uint8_t {
-  cosine,  // warm-up by straight line, then from rate to last_rate by a cosine (nanoGPT)
+  cosine,  // linear warm-up, then a cosine from rate to last_rate (nanoGPT)
   noam,    // rate * width^-0.5 * min(step^-0.5, step * warm_up^-1.5) (Attention is all you need)
 };
 
 struct TrainingOptions {
   std::int64_t steps = 2000;
-  std::int64_t batch = 12;  // sequences of a step, of all processes together
-  std::int64_t block = 64;  // tokens of one sequence
+  std::int64_t batch = 12;  // sequences per step, of all processes together
+  std::int64_t block = 64;  // tokens per sequence
   Schedule schedule = Schedule::cosine;
   double rate = 1e-3, last_rate = 1e-4;
   std::int64_t warm_up = 100;
   double beta1 = 0.9, beta2 = 0.99, epsilon = 1e-8;
   double weight_decay = 0.1;  // decoupled (AdamW), of matrices and embeddings only; 0: Adam
-  double clip = 1;            // of the gradient's norm; 0: none
+  double clip = 1;            // largest norm of the gradient; 0: no clipping
   std::int64_t evaluate_every = 250;
   std::int64_t evaluate_batches = 200;  // random validation batches, the same at every evaluation
   std::uint64_t seed = 1337;
@@ -43,16 +44,16 @@ struct Preset {
   std::string name;
   DecoderConfig model;  // vocabulary is the corpus's
   TrainingOptions training;
-  bool gpt2_init = true;  // N(0, 0.02); labml: torch's own
+  bool gpt2_init = true;  // N(0, 0.02); false: torch's defaults, as labml
 };
 const std::vector<std::string>& preset_names();  // "smoke", "nanogpt-cpu", "nanogpt-gpu", "labml"
-// rope_fraction: 0: the preset's. Throws PRESET naming the presets there are; VALUE where the fraction of a head is no
-// even number of elements.
+// rope_fraction 0: the preset's own. Throws PRESET, naming the presets; VALUE if that fraction of a head is not an even
+// number of elements.
 Preset preset(std::string_view name, PositionEncoding = PositionEncoding::rope, double rope_fraction = 0);
 
 double learning_rate(const TrainingOptions&, std::int64_t width, std::int64_t step);  // step counts from 0
 
-// What a step tells the caller.
+// The result of a step.
 struct StepReport {
   std::int64_t step = 0;  // steps done
   double train_loss = 0;  // of the joint batch
@@ -65,24 +66,25 @@ class Trainer {
  public:
   // The model is moved to device first. In a group of processes every rank holds the same weights (those of rank 0) and
   // takes its own rows of the joint batch of options.batch sequences: batch b of step s is the same whatever the number
-  // of ranks. The group must outlive the trainer. Throws SHAPE where the ranks cannot share the batch evenly.
+  // of ranks. The group must outlive the trainer. Throws SHAPE if the ranks cannot share the batch evenly.
   Trainer(Decoder model, Corpus corpus, TrainingOptions options, at::Device device = at::kCPU,
           const ProcessGroup& group = ProcessGroup::alone());
   ~Trainer();
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
 
-  // One step of the optimiser. Where it throws (PEER), the weights and moments are those of the step before.
+  // One step of the optimiser. If it throws (PEER), weights and moments are those of the previous step.
   StepReport step();
-  // Mean loss over evaluate_batches random validation batches; nothing where stop, asked between batches, says so.
+  // Mean loss over evaluate_batches random validation batches. stop is called between batches; empty if it returned
+  // true.
   std::optional<double> evaluate(const std::function<bool()>& stop = {});
   std::int64_t steps() const noexcept;  // done
 
-  // Everything that decides the next bits: weights, moments, the step (what is random depends on the seed and the step
-  // only), and the options. One file, atomically; notes go into its metadata.
+  // Writes the whole state to one file, atomically: weights, moments, the step (random numbers depend only on the seed
+  // and the step) and the options. notes are added to its metadata.
   void save(const std::filesystem::path& checkpoint, const std::map<std::string, std::string>& notes = {}) const;
-  // Throws FILE, FORMAT, TENSOR; RESUME where the checkpoint was made with other options. Under the Noam schedule
-  // options.steps may differ: it decides nothing but the end.
+  // Throws FILE, FORMAT, TENSOR; RESUME if the checkpoint was made with other options. With the Noam schedule
+  // options.steps may differ, because it affects only the end.
   void load(const std::filesystem::path& checkpoint);
 
   Decoder& model() noexcept { return model_; }
@@ -93,7 +95,7 @@ class Trainer {
   std::unique_ptr<State> state_;
 };
 
-// Of a checkpoint: the options it was made with, and the notes.
+// The options that a checkpoint was made with, and its notes.
 TrainingOptions checkpoint_options(const std::filesystem::path& checkpoint);
 std::map<std::string, std::string> checkpoint_notes(const std::filesystem::path& checkpoint);
 

@@ -29,9 +29,9 @@ std::string word(std::uint64_t value) { return std::to_string(value); }
 std::string word(double value) { return rotary::files::spelled(value); }
 std::string word(Schedule value) { return value == Schedule::noam ? "noam" : "cosine"; }
 
-// Every option by name, once for writing and once for reading. A third argument says what a checkpoint without the key
-// was trained with; where there is none, the key is required. An option that is added carries the value by which runs
-// went before it existed, so that their checkpoints stay readable.
+// Calls visit with the name and value of every option, for writing and for reading. A third argument is the value for
+// checkpoints without the key; without a third argument the key is required. A new option passes the value that earlier
+// runs had, so that their checkpoints stay readable.
 template <typename Options, typename Visit>
 void for_each_option(Options& options, const Visit& visit) {
   visit("steps", options.steps);
@@ -55,9 +55,9 @@ void for_each_option(Options& options, const Visit& visit) {
   throw Error(Code::FORMAT, "[checkpoint] " + path.string() + ": " + rule);
 }
 
-// What the metadata holds for a key, or else what its absence means.
+// The metadata's word for a key, or the word for an absent key.
 template <typename... Absent>
-std::string said(const fs::path& path, const Words& words, const std::string& key, const Absent&... absent) {
+std::string word_of_key(const fs::path& path, const Words& words, const std::string& key, const Absent&... absent) {
   const auto found = words.find(key);
   if (found != words.end()) return found->second;
   if constexpr (sizeof...(absent) == 1) return (word(absent), ...);
@@ -85,7 +85,7 @@ TrainingOptions options_of(const fs::path& path, const Words& words) {
   for_each_option(options, [&](const char* name, auto& value, const auto&... absent) {
     using Value = std::decay_t<decltype(value)>;
     const std::string key = std::string("option.") + name;
-    const std::string text = said(path, words, key, absent...);
+    const std::string text = word_of_key(path, words, key, absent...);
     if constexpr (std::is_same_v<Value, Schedule>) {
       if (text != "noam" && text != "cosine") refuse(path, key + " must be cosine or noam");
       value = text == "noam" ? Schedule::noam : Schedule::cosine;
@@ -96,11 +96,11 @@ TrainingOptions options_of(const fs::path& path, const Words& words) {
   return options;
 }
 
-// The same options, or RESUME naming the first that differs.
+// Throws RESUME, naming the first option that differs.
 void check_same(const TrainingOptions& now, const fs::path& path, const Words& words) {
   for_each_option(now, [&](const char* name, const auto& value, const auto&... absent) {
     const bool only_the_end = now.schedule == Schedule::noam && std::string_view(name) == "steps";
-    const std::string then = said(path, words, std::string("option.") + name, absent...);
+    const std::string then = word_of_key(path, words, std::string("option.") + name, absent...);
     if (only_the_end || then == word(value)) return;
     std::string rule = "[resume] " + std::string(name) + " must be " + then + ", as the run began,";
     if (std::string_view(name) == "steps") rule += " since the cosine schedule leads to the last step,";
@@ -108,7 +108,7 @@ void check_same(const TrainingOptions& now, const fs::path& path, const Words& w
   });
 }
 
-// Tensors by name, each to be asked for once and with the right shape.
+// Tensors by name. Each is read once and must have the right shape.
 class Reader {
  public:
   explicit Reader(const fs::path& path) : path_(path), file_(path) {}
@@ -162,9 +162,9 @@ void Trainer::load(const fs::path& checkpoint) {
   Reader reader(checkpoint);
   options_of(checkpoint, reader.words());
   check_same(state_->options, checkpoint, reader.words());
-  const auto done = parsed<std::int64_t>(checkpoint, "step", said(checkpoint, reader.words(), "step"));
+  const auto done = parsed<std::int64_t>(checkpoint, "step", word_of_key(checkpoint, reader.words(), "step"));
   if (done < 0) refuse(checkpoint, "step must be 0 or more but is " + word(done));
-  std::vector<std::pair<at::Tensor, at::Tensor>> copies;  // nothing changes before everything was read
+  std::vector<std::pair<at::Tensor, at::Tensor>> copies;  // applied only after everything has been read
   for (std::size_t i = 0; i < state_->names.size(); ++i) {
     const std::string& name = state_->names[i];
     for (const auto& [prefix, target] :

@@ -1,4 +1,4 @@
-// What a Trainer is made of, for trainer.cpp and trainer_checkpoint.cpp.
+// The state of a Trainer, for trainer.cpp and trainer_checkpoint.cpp.
 #pragma once
 
 #include "rotary_torch/training/adam.h"
@@ -13,7 +13,7 @@ struct Trainer::State {
 
   // Mean cross-entropy of this rank's rows of a batch.
   at::Tensor loss(Decoder& model, const Batches& batches, std::int64_t number) const;
-  // Over the ranks, in place.
+  // Averages over the ranks, in place.
   void average(at::Tensor& value) const;
 
   TrainingOptions options;

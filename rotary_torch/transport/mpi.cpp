@@ -1,6 +1,5 @@
-// ProcessGroup over MPI. One thread of ours makes every call of MPI, from MPI_Init to MPI_Finalize: sums go on while
-// the caller computes, MPI needs no thread support beyond MPI_THREAD_FUNNELED, and no caller can be caught inside a
-// call that never returns.
+// ProcessGroup over MPI. One thread makes every call of MPI, from MPI_Init to MPI_Finalize. So sums continue while the
+// caller computes, MPI_THREAD_FUNNELED is enough, and a call that never returns does not block the caller.
 #include "rotary/error.h"
 #include "rotary_torch/transport/parts.h"
 
@@ -47,7 +46,7 @@ using rotary::Error;
 using std::chrono::steady_clock;
 
 constexpr auto look_every = std::chrono::milliseconds(50);    // for lost peers, while waiting
-constexpr auto poll_pause = std::chrono::microseconds(50);    // between questions to MPI, while the caller computes
+constexpr auto poll_pause = std::chrono::microseconds(50);    // between polls of MPI, while the caller computes
 constexpr std::int64_t largest_call = std::int64_t{1} << 30;  // MPI counts in int
 
 struct Job {
@@ -101,12 +100,12 @@ class Messenger {
   std::condition_variable work_, news_;
   std::vector<std::shared_ptr<Job> > posted_, active_;
   std::string failure_;  // once set, MPI is not called again
-  int writer_ = 0;       // and this is set with it
+  int writer_ = 0;       // set together with failure_
   bool ready_ = false, leaving_ = false, gone_ = false;
   std::atomic<int> waiting_{0};
   MPI_Comm world_ = MPI_COMM_NULL;
   Peers peers_;
-  double patience_ = 0;  // seconds, 0: for ever
+  double patience_ = 0;  // seconds; 0: unlimited
   pid_t process_ = getpid();
   std::thread thread_;
 };
@@ -173,7 +172,7 @@ void Messenger::check() {
   if (!failure_.empty()) throw Error(Code::PEER, failure_);
 }
 
-// Of the moment of the failure, so that of two ranks that notice it one after the other only one writes.
+// The writer at the time of the failure, so that of two ranks that notice it one after the other only one writes.
 int Messenger::writer() {
   const std::lock_guard lock(mutex_);
   return failure_.empty() ? lowest_alive() : writer_;
@@ -207,8 +206,8 @@ void Messenger::fail(const std::string& sentence) {
   news_.notify_all();
 }
 
-// When the process exits. MPI_Finalize waits for all ranks, so a process that fails must not call it: it would wait for
-// those that wait for it. Then mpirun sees an exit with a status and ends the others.
+// Called when the process exits. MPI_Finalize waits for all ranks, so a process that fails must not call it: the other
+// ranks wait for it too. mpirun then sees its exit status and ends the others.
 void Messenger::leave(bool well) {
   if (getpid() != process_ || std::this_thread::get_id() == thread_.get_id()) return;
   std::unique_lock lock(mutex_);
@@ -228,7 +227,7 @@ void Messenger::leave(bool well) {
 // ---- on the messenger's own thread ----
 
 void Messenger::run(int processes) {
-  prctl(PR_SET_TIMERSLACK, 1000UL);  // so that poll_pause is what it says, not 50 us more
+  prctl(PR_SET_TIMERSLACK, 1000UL);  // the default slack would add 50 us to poll_pause
   try {
     begin(processes);
     std::unique_lock lock(mutex_);
@@ -285,7 +284,7 @@ void Messenger::require(int code, const char* call) {
   throw Error(Code::PEER, "[sum over ranks] " + std::string(call) + " must succeed but says " + text.data());
 }
 
-// One round: takes what was posted, asks after what is under way. The lock is held on entry and on return.
+// One round: starts posted jobs and polls active ones. The lock is held on entry and on return.
 void Messenger::serve(std::unique_lock<std::mutex>& lock) {
   if (active_.empty()) work_.wait(lock, [&] { return !posted_.empty() || leaving_ || !failure_.empty(); });
   if (!failure_.empty()) return;
@@ -296,7 +295,7 @@ void Messenger::serve(std::unique_lock<std::mutex>& lock) {
   active_.insert(active_.end(), fresh.begin(), fresh.end());
   const auto ended = std::stable_partition(active_.begin(), active_.end(), [&](auto& job) { return !finished(*job); });
   const bool progress = ended != active_.end();
-  // A caller that waits has nothing better to do with the core; one that computes has.
+  // A waiting caller does not need the core; a computing one does.
   if (!progress && !active_.empty()) {
     waiting_ > 0 ? std::this_thread::yield() : std::this_thread::sleep_for(poll_pause);
   }
@@ -376,7 +375,7 @@ class MpiGroup final : public ProcessGroup {
     at::Tensor values_;
   };
 
-  // Values that MPI cannot reach where they are, strided or on a device, go there and back by way of a copy.
+  // Values that MPI cannot access, because they are strided or on a device, are copied there and back.
   std::unique_ptr<Pending> begin(const at::Tensor& given, Job::Kind kind, int from) const {
     const at::NoGradGuard no_grad;
     const at::Tensor values = given.detach();

@@ -1,4 +1,4 @@
-// ProcessGroup for CUDA tensors: NCCL, loaded when it is first needed, on a stream of its own.
+// ProcessGroup for CUDA tensors by NCCL, which is loaded when first needed and uses its own stream.
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/zeros.h>
 #include <c10/core/DeviceGuard.h>
@@ -22,7 +22,7 @@ namespace {
 using rotary::Code;
 using rotary::Error;
 
-// ---- the library's C interface, as its nccl.h of version 2 declares it ----
+// ---- the library's C interface, from nccl.h of version 2 ----
 
 struct UniqueId {
   char bytes[128];
@@ -94,7 +94,7 @@ class NcclGroup final : public ProcessGroup {
       : host_(host), device_(device), stream_(std::move(stream)), nccl_(load(library)) {
     join();
   }
-  // The communicator is left to the end of the process: ncclCommDestroy waits for the other ranks.
+  // The communicator is never destroyed: ncclCommDestroy waits for the other ranks.
 
   int rank() const noexcept override { return host_.rank(); }
   int size() const noexcept override { return host_.size(); }
@@ -147,14 +147,14 @@ class NcclGroup final : public ProcessGroup {
   at::Device device_;
   std::unique_ptr<SideStream> stream_;
   Nccl nccl_;
-  mutable Comm comm_ = nullptr;  // null again once it was aborted
+  mutable Comm comm_ = nullptr;  // null again after an abort
 };
 
-// Rank 0 makes the id, the host group spreads it.
+// Rank 0 makes the id, the host group broadcasts it.
 void NcclGroup::join() {
   const c10::OptionalDeviceGuard on_device(device_.is_cpu() ? std::nullopt : std::optional<at::Device>(device_));
   UniqueId id{};
-  at::Tensor status = at::zeros({1}, at::kLong);  // rank 0 says whether it has one, lest the others wait for it
+  at::Tensor status = at::zeros({1}, at::kLong);  // whether rank 0 has an id, so that the others do not wait in vain
   Result made = success;
   if (rank() == 0) {
     made = nccl_.get_unique_id(&id);
@@ -195,8 +195,8 @@ std::unique_ptr<ProcessGroup::Pending> NcclGroup::enqueue(const char* name, cons
   return std::make_unique<Begun>(*this, stream_->mark(), block, values);
 }
 
-// The caller's thread waits, not the stream: a kernel of NCCL whose peer is lost never ends, and only a thread that is
-// free can see that and abort it.
+// The caller's thread waits instead of the stream: a kernel of NCCL whose peer is lost never ends, and only a thread
+// that is not blocked can notice that and abort it.
 void NcclGroup::wait(SideStream::Mark& mark) const {
   try {
     while (!mark.done()) {
@@ -215,7 +215,7 @@ void NcclGroup::wait(SideStream::Mark& mark) const {
   }
 }
 
-// ---- torch's streams, whatever the device ----
+// ---- torch's streams, for any device ----
 
 class TorchSideStream final : public SideStream {
  public:

@@ -1,4 +1,4 @@
-// One process, the choice of a world, and the averaging of gradients, which is the same over every transport.
+// The group of one process, the choice of a world, and the averaging of gradients for every transport.
 #include "rotary_torch/transport/parallel.h"
 
 #include <ATen/core/grad_mode.h>
@@ -77,8 +77,8 @@ const ProcessGroup& ProcessGroup::world(at::Device device) {
   const ProcessGroup& host = parallel::mpi_world(processes);
   if (device.is_cpu()) return host;
   if (!device.has_index()) device.set_index(static_cast<at::DeviceIndex>(host.local_rank()));
-  static std::map<at::DeviceIndex, ProcessGroup*>
-      groups;  // as long as the program: their streams outlive statics badly
+  // Never destroyed: at exit torch may have destroyed what their streams need.
+  static std::map<at::DeviceIndex, ProcessGroup*> groups;
   ProcessGroup*& group = groups[device.index()];
   if (group == nullptr) group = parallel::nccl_group(host, device, parallel::side_stream(device)).release();
   return *group;
@@ -94,8 +94,8 @@ struct Member {
   bool added = false;  // in this step
 };
 
-// Gradients of one element type on one device, one after the other, then for each member the number of ranks that gave
-// one.
+// Gradients of one element type on one device, one after the other; then, for each member, the number of ranks that
+// have a gradient.
 struct Bucket {
   at::Tensor flat;
   std::vector<Member> members;
@@ -144,7 +144,7 @@ struct GradientAverager::State {
   std::vector<Bucket> buckets;
   std::vector<std::pair<std::size_t, std::size_t>> places;  // of each parameter: bucket, member
   std::mutex mutex;                                         // hooks run on one thread per device
-  std::size_t launched = 0;                                 // buckets of this step, always the first ones
+  std::size_t launched = 0;                                 // the first `launched` buckets of this step have begun
   bool armed = false;
 };
 
@@ -158,7 +158,7 @@ class GradientAverager::State::Hook final : public torch::autograd::PostAccumula
   std::size_t parameter_;
 };
 
-// Two numbers that differ where the lists of sizes do (FNV-1a), compared with rank 0's.
+// Compares a hash of the lists of sizes (FNV-1a) with that of rank 0.
 void GradientAverager::State::check_same_shapes() const {
   std::uint64_t hash = 14695981039346656037u;
   for (const at::Tensor& parameter : parameters) {

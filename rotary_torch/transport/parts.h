@@ -11,20 +11,21 @@ namespace rotary_torch::parallel {
 
 extern std::atomic<bool> interrupted;  // set by ProcessGroup::interrupt()
 
-// How many processes a launcher says that it has started with this one: from the environment of mpirun (Open MPI's and
-// others') and srun. Throws MPI for srun without PMIx, which leaves the tasks no way to find each other.
+// The number of processes that the launcher started, from the environment of mpirun (Open MPI's and others') or srun.
+// Throws MPI for srun without PMIx, where the tasks cannot find each other.
 int launched_processes();
 
-// The world of MPI, which must have this many ranks. Throws MPI.
+// The world of MPI, which must have `processes` ranks. Throws MPI.
 const ProcessGroup& mpi_world(int processes);
 
-// What NCCL needs of a device: a stream other than the one that computes. One object is used by one thread at a time.
+// The stream of a device that NCCL uses, other than the one that computes. One object is used by one thread at a time.
 class SideStream {
  public:
   virtual ~SideStream() = default;
-  // Makes the side stream wait for all that the current stream has been given by now; its native handle.
+  // Makes the side stream wait for all work enqueued so far on the current stream. Returns the side stream's native
+  // handle.
   virtual void* after_current() = 0;
-  // A question: has all that the side stream has been given by now been done?
+  // Tells whether all work enqueued on the side stream before the mark is done.
   class Mark {
    public:
     virtual ~Mark() = default;
@@ -34,7 +35,7 @@ class SideStream {
 };
 std::unique_ptr<SideStream> side_stream(at::Device device);  // by torch's own streams and events
 
-// NCCL among the ranks of host, which spreads the communicator's id and stays alive. Throws NCCL.
+// NCCL among the ranks of host, which broadcasts the communicator's id and must outlive the group. Throws NCCL.
 std::unique_ptr<ProcessGroup> nccl_group(const ProcessGroup& host, at::Device device, std::unique_ptr<SideStream>,
                                          const std::string& library = "libnccl.so.2");
 

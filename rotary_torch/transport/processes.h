@@ -1,4 +1,4 @@
-// The other processes of this machine, watched by the system rather than by messages.
+// Watches the other processes of this machine through the operating system.
 #pragma once
 
 #include <sys/types.h>
@@ -7,7 +7,8 @@
 
 namespace rotary_torch::parallel {
 
-// Knows at once that a process has ended, however it did. Linux 5.3 or newer (pidfd_open); elsewhere it sees nothing.
+// Notices at once that a process has ended in any way. Needs Linux 5.3 or newer (pidfd_open); elsewhere it reports
+// none.
 class Peers {
  public:
   Peers() = default;
@@ -26,7 +27,7 @@ class Peers {
   std::vector<Peer> peers_;
 };
 
-// What two processes must share for one's process ids to mean the same to the other.
+// The namespace of process ids. A process id means the same to two processes if they share it.
 unsigned long process_namespace();
 
 }  // namespace rotary_torch::parallel

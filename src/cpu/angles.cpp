@@ -1,6 +1,6 @@
 // Compiled once per ROTARY_ANGLE_LANES, with their flags: cos and sin for every target that uses these lanes, which
-// ROTARY_TARGET_NAME names. Everything but the kernel's name is local to this object, which holds instructions that
-// other machines lack.
+// ROTARY_TARGET_NAME names. Everything but the kernel has internal linkage, because this object holds
+// instructions that other machines lack.
 #include <limits>
 #include <type_traits>
 
@@ -22,7 +22,8 @@ using namespace detail;
 
 namespace {
 
-// Rounds the values of a row once more; exact ones that lie midway are settled from the real number.
+// Rounds the f32 values of a row to Type. Exact values that lie midway between two values of Type are settled from the
+// real number.
 template <Rounding Type>
 void narrow_row(const AngleJob& job, std::int64_t row) noexcept {
   float* cos = job.cos + row * job.pairs;
@@ -40,7 +41,7 @@ void narrow_row(const AngleJob& job, std::int64_t row) noexcept {
   }
 }
 
-// What is left to do with rows of f32.
+// Rounds rows of f32 to the job's type and negates sin if the job is clockwise.
 void finish(const AngleJob& job, std::int64_t begin_row, std::int64_t end_row) noexcept {
   for (std::int64_t row = begin_row; row < end_row; ++row) {
     if (job.rounding == Rounding::f16) narrow_row<Rounding::f16>(job, row);
@@ -58,7 +59,7 @@ void ROTARY_PASTE(angles_, ROTARY_TARGET_NAME)(const AngleJob& job, std::int64_t
 void ROTARY_PASTE(angles_, ROTARY_TARGET_NAME)(const AngleJob& job, std::int64_t begin_row,
                                                std::int64_t end_row) noexcept {
   const bool as_they_are = job.rounding == Rounding::f32 && !job.clockwise;
-  const std::int64_t group = as_they_are ? end_row - begin_row : 32768 / job.pairs + 16;  // stays in the second cache
+  const std::int64_t group = as_they_are ? end_row - begin_row : 32768 / job.pairs + 16;  // fits in the L2 cache
   for (std::int64_t row = begin_row; row < end_row; row += group) {
     const std::int64_t end = end_row - row < group ? end_row : row + group;
     if (job.angles == Angles::exact) {

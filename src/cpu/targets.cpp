@@ -34,7 +34,7 @@ namespace {
 bool always() noexcept { return true; }
 
 #if defined(__x86_64__) || defined(__i386__)
-// What the processor has and the operating system saves.
+// What the processor supports and the operating system saves.
 struct Machine {
   bool avx2 = false, avx512 = false, avx512bf16 = false;
 
@@ -84,7 +84,7 @@ constexpr Kernels built[] = {
 #endif
 };
 
-std::atomic<const Kernels*> in_use{nullptr};  // null: not looked for yet
+std::atomic<const Kernels*> in_use{nullptr};  // null: not chosen yet
 
 const Kernels& best() noexcept {
   const Kernels* found = &built[0];
@@ -117,7 +117,7 @@ const Kernels& chosen() {
   const Kernels* kernels = in_use.load(std::memory_order_acquire);
   if (kernels == nullptr) {
     const Kernels* found = &by_default();
-    // Of several first callers one wins, and a use_target in between stays.
+    // One of several first callers wins. A use_target() in between is kept.
     if (in_use.compare_exchange_strong(kernels, found, std::memory_order_acq_rel)) kernels = found;
   }
   return *kernels;

@@ -11,7 +11,7 @@ namespace rotary::detail {
 namespace {
 
 constexpr std::int64_t line = 64;
-constexpr std::int64_t grain = 64 * 1024 / line;  // as rotate's
+constexpr std::int64_t grain = 64 * 1024 / line;  // the same as in rotate
 
 struct Work {
   Traffic traffic;
@@ -36,8 +36,8 @@ void move_bytes(Traffic traffic, const void* in, void* out, std::size_t bytes, c
   if (from % line != 0 || to % line != 0)
     throw Error(Code::SHAPE, "[move_bytes] in and out must be aligned to 64 bytes but lie " + std::to_string(from % line) +
                              " and " + std::to_string(to % line) + " beyond");
-  const bool apart = from + bytes <= to || to + bytes <= from;
-  if (traffic == Traffic::update ? from != to : !apart)
+  const bool disjoint = from + bytes <= to || to + bytes <= from;
+  if (traffic == Traffic::update ? from != to : !disjoint)
     throw Error(Code::ALIAS, std::string("[move_bytes] in and out must be ") +
                              (traffic == Traffic::update ? "the same for update" : "apart") + " but out begins " +
                              std::to_string(static_cast<std::int64_t>(to - from)) + " bytes from in");

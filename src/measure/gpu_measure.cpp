@@ -13,8 +13,8 @@ namespace rotary::gpu {
 
 namespace {
 
-constexpr double sample_seconds = 400e-6;  // at least, of one measurement: events tell half microseconds
-constexpr int max_calls = 1024;            // of one measurement
+constexpr double sample_seconds = 400e-6;  // at least, per measurement: events resolve half a microsecond
+constexpr int max_calls = 1024;            // per measurement
 constexpr rotary::detail::SampleLimits limits{.least = 7, .least_slow = 7, .most = 501};
 
 class Event {
@@ -35,7 +35,7 @@ class Event {
   cudaEvent_t event_ = nullptr;
 };
 
-// Calls of a work in a row, from wherever the last ones ended among its sets.
+// Calls a work several times in a row. Each call uses the set after that of the call before.
 class Calls {
  public:
   explicit Calls(const Work& work) : work_(&work) {}
@@ -87,7 +87,7 @@ class Graph {
   cudaGraphExec_t executable_ = nullptr;
 };
 
-// run() enqueues; its seconds by events.
+// The seconds, by events, of the work that run() enqueues.
 template <class Run>
 double timed(Event& begin, Event& end, Stream stream, const Run& run) {
   begin.record(stream);
@@ -96,7 +96,7 @@ double timed(Event& begin, Event& end, Stream stream, const Run& run) {
   return end.seconds_since(begin);
 }
 
-// As many calls as one measurement takes, whole rounds of the sets; warms up by the way.
+// The number of calls per measurement, a multiple of the number of sets. Also warms up.
 int calls_of_sample(Calls& calls, Event& begin, Event& end, Stream stream) {
   calls(calls.sets(), stream);
   for (int count = calls.sets();; count *= 2) {

@@ -1,4 +1,4 @@
-// What a kernel that only moves bytes reaches: the ceiling of every kernel that reads and writes the same ones.
+// A kernel that only moves bytes: an upper bound for every kernel that reads and writes the same bytes.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@ struct alignas(16) Vector {
 };
 
 constexpr int block_threads = 256;
-constexpr int in_flight = 4;  // loads of a thread before its first store
+constexpr int in_flight = 4;  // loads per thread before its first store
 constexpr std::int64_t block_vectors = std::int64_t{block_threads} * in_flight;
 
 // zero is 0, which the compiler does not know: an update must read what it writes.

@@ -1,5 +1,4 @@
-// Measuring on a CUDA device, for benchmarks: its memory, a stream of one's own, the time of work on it. Throws CUDA as
-// gpu.h does.
+// Measurements on a CUDA device, for benchmarks: memory, streams, the time of work. Throws CUDA as gpu.h does.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +10,7 @@
 
 namespace rotary::gpu {
 
-// A block of the device's memory. What it holds at first is not defined.
+// An uninitialised block of the device's memory.
 class Memory {
  public:
   Memory() = default;
@@ -30,7 +29,7 @@ class Memory {
 std::size_t free_memory();  // of the device, in bytes
 std::size_t cache_bytes();  // its last cache
 
-// From and to the host's memory; wait for the stream.
+// Copies from and to the host's memory; both wait for the stream.
 void upload(void* device, const void* host, std::size_t bytes, Stream);
 void download(void* host, const void* device, std::size_t bytes, Stream);
 // Enqueued on the stream.
@@ -40,7 +39,7 @@ void copy(const void* in, void* out, std::size_t bytes, Stream);  // by the runt
 // are multiples of 16 (DTYPE), and so is bytes (SHAPE).
 void move_bytes(const void* in, void* out, std::size_t bytes, Stream);
 
-// A stream that waits for no other.
+// A stream that does not wait for other streams.
 class OwnStream {
  public:
   OwnStream();
@@ -54,14 +53,15 @@ class OwnStream {
 };
 
 // The same work on one or more sets of memory, used in turn, so that no call finds its inputs in a cache that an
-// earlier call of the same work filled. Each enqueues its calls on the stream. Without a set: throws SHAPE.
+// earlier call of the same work filled. Each function enqueues its work on the stream. A work without sets throws
+// SHAPE.
 using Work = std::vector<std::function<void(Stream)>>;
 
 using Times = rotary::detail::Medians;  // of one call of each work
-// By CUDA events around many calls enqueued one by one: the time of a caller who keeps the device busy; of short calls,
-// the time to enqueue them. The works are sampled in turn, for about `seconds` in all.
+// Measured by CUDA events around many calls enqueued one by one: the time per call of a caller who keeps the device
+// busy or, for short calls, the time to enqueue one. The works are sampled in turn, for about `seconds` in all.
 Times event_times(const std::vector<Work>&, double seconds, Stream);
-// By CUDA events around the replay of a graph that holds many calls in a row: the device alone.
+// Measured by CUDA events around the replay of a graph that holds many calls in a row: the time of the device alone.
 Times graph_times(const std::vector<Work>&, double seconds, Stream);
 
 }  // namespace rotary::gpu

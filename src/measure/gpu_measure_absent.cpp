@@ -1,11 +1,13 @@
-// Measuring, where rotary was built without CUDA: there is nothing to measure.
+// gpu_measure.h in a build without CUDA: everything throws.
 #include "gpu_measure.h"
 
 namespace rotary::gpu {
 
 namespace {
 
-[[noreturn]] void refuse() { throw Error(Code::CUDA, "[gpu] must be built with CUDA (scripts/build.sh --with cuda)"); }
+[[noreturn]] void refuse() {
+  throw Error(Code::CUDA, "[gpu] rotary was built without CUDA: build it with -DROTARY_CUDA=ON");
+}
 
 }  // namespace
 

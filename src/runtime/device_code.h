@@ -1,5 +1,5 @@
-// For functions that CUDA kernels share with the CPU. They call only each other; what they index at run time is a
-// static constexpr local, which nvcc puts into the device's memory.
+// ROTARY_DEVICE marks functions that CUDA kernels share with the CPU. They call only each other; arrays that they index
+// at run time are static constexpr locals, which nvcc puts into the device's memory.
 #pragma once
 
 #include <bit>
@@ -13,7 +13,7 @@
 
 namespace rotary {
 
-// Bits up to the highest that is set; 0 of 0.
+// The number of bits up to the highest that is set; 0 for 0.
 ROTARY_DEVICE inline int width_of(std::uint64_t x) noexcept {
 #ifdef __CUDA_ARCH__
   return 64 - __clzll(static_cast<long long>(x));

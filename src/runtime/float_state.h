@@ -1,12 +1,12 @@
-// The state of the floating-point unit that our results are defined in, whatever the caller has set.
+// Sets the floating-point state in which the results are defined, whatever the caller's state is.
 #pragma once
 
 #include <cstdint>
 
 namespace rotary::detail {
 
-// While it lives: round to nearest even, subnormals kept, no traps. Then the caller's state again.
-// Reading the state costs a few cycles; it is written only where it differs.
+// While it lives: round to nearest even, subnormals kept, no traps. The destructor restores the caller's state.
+// Reading the state costs a few cycles; it is written only if it differs.
 class FloatState {
  public:
 #if defined(__x86_64__) || defined(__SSE__)

@@ -7,7 +7,7 @@
 namespace rotary::detail {
 namespace {
 
-// One word of what Linux tells of a cache that processor 0 uses; "" where it tells nothing.
+// One value that Linux reports of a cache of processor 0; "" if it reports none.
 struct Word {
   Word(int index, const char* name) noexcept {
     char path[80];

@@ -6,12 +6,12 @@
 
 namespace rotary::detail {
 
-// Bytes of the data or unified cache of level 1, 2, 3, 4 that processor 0 uses; 0 where there is none, or where the
-// system does not say.
+// Bytes of the data or unified cache of level 1, 2, 3, 4 that processor 0 uses; 0 if there is none or it is
+// unknown.
 using DataCaches = std::array<std::size_t, 4>;
 const DataCaches& data_caches() noexcept;
 
-// Bytes of the largest of them; 32 MiB where the system does not say.
+// Bytes of the largest of them; 32 MiB if unknown.
 std::size_t last_cache_bytes() noexcept;
 
 }  // namespace rotary::detail

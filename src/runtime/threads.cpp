@@ -11,7 +11,7 @@
 namespace rotary {
 namespace {
 
-// Set while this thread runs a body: a nested run stays on its thread.
+// Set while this thread runs a body: a nested run stays on this thread.
 thread_local bool inside_body = false;
 
 class Inside {
@@ -43,13 +43,13 @@ void pause() noexcept {
 
 using Clock = std::chrono::steady_clock;
 
-// About what it costs to put a thread to sleep and to wake it, most of it the caller's, in the system call: so long a
-// wait is worth staying awake for.
+// About the cost of putting a thread to sleep and waking it, most of it the caller's system call. For a shorter wait it
+// is cheaper to stay awake.
 constexpr Clock::duration nap = std::chrono::microseconds(10);
 
-constexpr std::int64_t surely_long = 64;  // grains, each worth a thread
+constexpr std::int64_t surely_long = 64;  // grains of a run that is certainly worth waking the workers
 
-// Waits for a nap at most: enough for the next call of a busy caller, harmless where cores are scarce.
+// Waits for at most a nap: long enough for the next call of a busy caller, harmless where cores are scarce.
 template <class Done>
 void spin(const Done& done) noexcept {
   if (done()) return;
@@ -69,8 +69,8 @@ const Executor& serial() noexcept {
   return one;
 }
 
-// A run has seats. Workers take one, claim parts and leave; the caller claims parts too, takes the seats away when no
-// part is left, and waits for those who sit: never for a thread that still sleeps.
+// A run has seats. A worker takes a seat, claims parts and leaves. The caller claims parts too, removes the free seats
+// when no part is left, and waits for the workers in taken seats, never for a thread that still sleeps.
 struct ThreadPool::State {
   struct Run {
     Body body = nullptr;
@@ -78,19 +78,19 @@ struct ThreadPool::State {
     std::int64_t count = 0;
     std::int64_t parts = 0;
 
-    // Parts differ by one item at most; count / parts first, so that nothing overflows.
+    // Parts differ by at most one item. Dividing first prevents overflow.
     std::int64_t begin_of(std::int64_t part) const { return count / parts * part + std::min(part, count % parts); }
   };
 
-  // The gate, one word: the number of the run, how many seats are free, how many workers sit.
+  // The gate is one word: the number of the run, the number of free seats, the number of taken seats.
   static constexpr std::uint64_t sitting = 1, seat = 1 << 16, number = std::uint64_t{1} << 32;
   static constexpr std::uint64_t all_sitting = seat - sitting, all_seats = number - seat;
 
   alignas(64) std::atomic<std::uint64_t> gate{0};
   alignas(64) std::atomic<std::int64_t> next_part{0};
-  alignas(64) Run run;  // written while nobody sits and no seat is free
+  alignas(64) Run run;  // written only while no seat is free or taken
   Clock::time_point idle_since{};
-  Clock::duration missed{};  // what callers did alone in runs that followed each other closely
+  Clock::duration missed{};  // time that sleeping workers could have saved in the current burst of runs
   std::atomic<int> sleepers{0};
   std::atomic<bool> caller_sleeps{false};
   std::atomic<bool> stopping{false};
@@ -123,7 +123,7 @@ struct ThreadPool::State {
       spin(news);
       if (!news()) {
         std::unique_lock lock(sleep);
-        ++sleepers;  // before the last look: who opens a gate looks here behind it
+        ++sleepers;  // before the last check of the gate: the caller opens the gate first, then reads this
         opened.wait(lock, news);
         --sleepers;
       }
@@ -144,8 +144,8 @@ struct ThreadPool::State {
     opened.notify_all();
   }
 
-  // Those who are awake join at once. Sleepers are woken where that pays: by what one part takes, by this run or by
-  // those that follow each other so closely that a worker, once awake, would stay so.
+  // Workers that are awake join at once. Sleeping workers are woken only if this run, or a burst of close runs, saves
+  // more than a wake-up costs.
   void run_all(const Run& r, std::int64_t seats, bool is_long) {
     const Inside inside;
     run = r;
@@ -174,7 +174,7 @@ struct ThreadPool::State {
     spin(done);
     if (done()) return;
     std::unique_lock lock(sleep);
-    caller_sleeps = true;  // before the last look: who leaves looks here behind it
+    caller_sleeps = true;  // before the last check of the gate: a worker leaves first, then reads this
     left.wait(lock, done);
     caller_sleeps = false;
   }

@@ -1,4 +1,4 @@
-// The plain request that the angle kernels receive. Checked before it is made.
+// The checked request that the angle kernels receive.
 #pragma once
 
 #include <cstdint>
@@ -7,12 +7,12 @@
 
 namespace rotary::detail {
 
-// Remainders (the signed distance of a phase from the nearest quarter turn) are in units of 2^-66 turns. One below
-// 2^-38 turns has too few of its bits in the 96-bit phase: the phase's error is below 2^-93, which is 2^-55 of it.
+// A remainder is the signed distance of a phase from the nearest quarter turn, in units of 2^-66 turns. The 96-bit
+// phase has an error below 2^-93 turns: at most 2^-55 of a remainder of 2^-38 turns, too much of a smaller one.
 inline constexpr double smallest_square = 0x1p56;  // of a remainder that a kernel may decide
 inline constexpr int turn_limbs = 7;
 
-// Row r (batch row * tokens + token) takes its position at axis * rows + r and goes to cos, sin + r * pairs.
+// Row r (batch row * tokens + token) has its position at axis * rows + r and is written to cos, sin + r * pairs.
 // Arrays "per pair" have `padded` elements, a multiple of 8, zero past `pairs`.
 struct AngleJob {
   Angles angles = Angles::exact;
@@ -30,17 +30,18 @@ struct AngleJob {
   float* cos = nullptr;
   float* sin = nullptr;
 
-  // exact: inv_freq / (2 pi) modulo 2^64 turns, [turn_limbs][padded]: 32-bit limb j has the weight 2^(32 (1 - j)), what
-  // is below the last is cut off, a negative frequency is the two's complement. And per pair the smallest square of a
-  // remainder that the kernel may decide: smallest_square, or 0 for a pair that stands still (its phase is exact).
+  // For exact. turns: inv_freq / (2 pi) modulo 2^64 turns, [turn_limbs][padded]; 32-bit limb j has the weight
+  // 2^(32 (1 - j)), the bits below the last limb are cut off, a negative frequency is the two's complement. floor: per
+  // pair, the smallest square of a remainder that the kernel may decide; 0 for a pair that does not rotate, whose phase
+  // is exact.
   const std::uint64_t* turns = nullptr;
   const double* floor = nullptr;
-  // float32: per pair, and the factor in f32.
+  // For float32: the frequencies per pair, and the attention factor in f32.
   const float* inv_freq_float32 = nullptr;
   float factor_float32 = 1;
 };
 
-// Recomputes one pair of one row in wide arithmetic and stores it; exact ones rounded once to the given type. In
+// Recomputes one pair of one row in wide arithmetic and stores it; exact values are rounded once to the given type. In
 // turns.cpp.
 void settle(const AngleJob&, std::int64_t row, int pair, Rounding) noexcept;
 

@@ -1,4 +1,4 @@
-// Rounding an f32 to the values of f16 or bf16, to nearest even. Branchless, so that the kernels' loops vectorise.
+// Rounds an f32 to the values of f16 or bf16, to nearest even. Without branches, so that the kernels' loops vectorise.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace rotary::detail {
 
-// All functions here are static: each target keeps its own copy, compiled with its own flags. Magnitudes are signed:
-// AVX2 compares no others.
+// All functions here are static: each target keeps its own copy, compiled with its own flags. Magnitudes are signed
+// integers because AVX2 compares only those.
 ROTARY_DEVICE static inline std::int32_t bits_of_float(float x) { return __builtin_bit_cast(std::int32_t, x); }
 ROTARY_DEVICE static inline float float_of_bits(std::int32_t bits) { return __builtin_bit_cast(float, bits); }
 ROTARY_DEVICE static inline std::int32_t magnitude_of(float x) { return bits_of_float(x) & 0x7fffffff; }
@@ -17,7 +17,7 @@ ROTARY_DEVICE static inline std::int32_t magnitude_of(float x) { return bits_of_
 // Below 2^-14 the values of f16 are the multiples of 2^-24, the ulp of 0.5.
 ROTARY_DEVICE static inline float whole_f16(float magnitude) { return (magnitude + 0.5f) - 0.5f; }
 
-// a where magnitude is below limit, else b. By a mask: compilers make branches of ?: around floating-point sums.
+// a if magnitude is below limit, else b. Uses a mask: compilers make branches of ?: around floating-point sums.
 ROTARY_DEVICE static inline std::int32_t below(std::int32_t magnitude, std::int32_t limit, std::int32_t a,
                                                std::int32_t b) {
   const std::int32_t mask = (magnitude - limit) >> 31;
@@ -25,7 +25,7 @@ ROTARY_DEVICE static inline std::int32_t below(std::int32_t magnitude, std::int3
 }
 constexpr std::int32_t smallest_normal_f16 = 0x38800000;
 
-// x, not a NaN, rounded.
+// x rounded to Type. x is not NaN.
 template <Rounding Type>
 ROTARY_DEVICE static inline float narrowed(float x) {
   constexpr int drop = Type == Rounding::f16 ? 13 : 16;
@@ -39,7 +39,7 @@ ROTARY_DEVICE static inline float narrowed(float x) {
   return float_of_bits(kept | (bits_of_float(x) ^ magnitude));
 }
 
-// Whether x lies midway between two of the values: all bits, or none.
+// All bits set if x lies midway between two values of Type, else 0.
 template <Rounding Type>
 ROTARY_DEVICE static inline std::int32_t midway(float x) {
   constexpr std::int32_t half = Type == Rounding::f16 ? 1 << 12 : 1 << 15;

@@ -1,4 +1,4 @@
-// What is behind rotary::Positions, for those who read it.
+// Access to the values of rotary::Positions.
 #pragma once
 
 #include <cstdint>
@@ -8,14 +8,14 @@
 
 namespace rotary::detail {
 
-// The values, [axes, batch, tokens]; one of the two is null where there are any.
+// The values, [axes, batch, tokens]. If there are any, exactly one of the two pointers is not null.
 struct PositionValues {
   const std::int64_t* integers = nullptr;
   const double* reals = nullptr;
 };
 
 struct PositionsAccess {
-  // Makes int64 values of int32 ones and of runs, in `converted`, whose memory is kept.
+  // Converts int32 values and runs to int64 in `converted`, reusing its memory.
   ROTARY_API static PositionValues values(const Positions&, std::vector<std::int64_t>& converted);
 };
 

@@ -45,20 +45,20 @@ ROTARY_DEVICE Fraction<N> quarter_pi_fraction() noexcept {
   return result;
 }
 
-// |cos| and |sin| of m 2^exponent, each within 2^8 ulp, and their signs. Error in ulp: the turns 2, as eighths 17, the
-// angle x 16, its square 26, and what the series add to that stays below 64.
+// |cos| and |sin| of m 2^exponent, each within 2^8 ulp, and their signs. Error in ulp: 2 of the turns, 17 of the
+// eighths, 16 of the angle x, 26 of its square; the series add less than 64.
 template <int N>
-struct Rotated {
+struct SignedCosSin {
   Fraction<N> cos, sin;
   bool cos_negative, sin_negative;
 };
 template <int N>
-ROTARY_DEVICE Rotated<N> turn(Wide m, int exponent) noexcept {
+ROTARY_DEVICE SignedCosSin<N> cos_sin(Wide m, int exponent) noexcept {
   Fraction<N> phase = turns<N>(m, exponent);
   const unsigned octant = static_cast<unsigned>(phase.limb[N - 1] >> 61);
   const unsigned quadrant = (octant + 1) / 2 % 4;
   phase = phase << 3;
-  const bool below = (octant & 1) != 0;  // the nearest quarter turn lies ahead
+  const bool below = (octant & 1) != 0;  // the phase is below the nearest quarter turn
   const Fraction<N> eighths = below ? ~phase : phase;
   const Fraction<N> x = eighths * quarter_pi_fraction<N>();
   const Fraction<N> z = x * x;
@@ -67,10 +67,11 @@ ROTARY_DEVICE Rotated<N> turn(Wide m, int exponent) noexcept {
   const bool swap = (quadrant & 1) != 0;
   const bool c_negative = quadrant == 1 || quadrant == 2;
   const bool s_negative = quadrant == 2 || quadrant == 3;
-  return swap ? Rotated<N>{s, c, c_negative != below, s_negative} : Rotated<N>{c, s, c_negative, s_negative != below};
+  return swap ? SignedCosSin<N>{s, c, c_negative != below, s_negative}
+              : SignedCosSin<N>{c, s, c_negative, s_negative != below};
 }
 
-// value * factor 2^exponent, if every number within 2^8 ulp of value rounds to the same; *decided says so.
+// value * factor, rounded. *decided: whether every number within 2^8 ulp of value rounds to the same result.
 template <int N>
 ROTARY_DEVICE float scaled(const Fraction<N>& value, const Dyadic& factor, const Format& format,
                            bool* decided) noexcept {
@@ -104,7 +105,7 @@ ROTARY_DEVICE inline float with_sign(float magnitude, bool negative) noexcept {
 template <int N>
 ROTARY_DEVICE bool attempt(Wide m, int exponent, bool negative, const Dyadic& factor, const Format& format,
                            CosSin* out) noexcept {
-  const Rotated<N> t = turn<N>(m, exponent);
+  const SignedCosSin<N> t = cos_sin<N>(m, exponent);
   bool cos_decided, sin_decided;
   const float c = scaled(t.cos, factor, format, &cos_decided);
   const float s = scaled(t.sin, factor, format, &sin_decided);
@@ -113,8 +114,8 @@ ROTARY_DEVICE bool attempt(Wide m, int exponent, bool negative, const Dyadic& fa
   return cos_decided && sin_decided;
 }
 
-// |x| < 2^-100: cos x and (sin x)/x lie below 1 by less than 2^-200, while factor and factor * x have no more than 170
-// bits. So the result lies beside an exact integer, on the side of zero, nearer than any rounding boundary.
+// |x| < 2^-100: cos x and (sin x)/x are less than 2^-200 below 1, while factor and factor * x have at most 170 bits. So
+// the result lies just below (in magnitude) such a number, closer than any rounding boundary.
 ROTARY_DEVICE inline CosSin tiny(Wide m, int exponent, bool negative, const Dyadic& factor,
                                  const Format& format) noexcept {
   const Wide bottom = static_cast<Wide>(low(m)) * factor.mantissa;
@@ -144,8 +145,8 @@ ROTARY_DEVICE inline CosSin round_once(const Dyadic& position, double inv_freq, 
   const bool negative = position.negative != w.negative;
   const int bits = high(m) != 0 ? 64 + width_of(high(m)) : width_of(low(m));
   if (bits + exponent <= -100) return wide::tiny(m, exponent, negative, a, format);
-  // The angle is rational and not 0, so neither value is (Lindemann), and some precision decides. 128 bits do for
-  // most, 256 bits fail with a chance of about 2^-100; 512 bits leave 2^-350, and their nearest value is taken.
+  // The angle is rational and not 0, so cos and sin are irrational (Lindemann), and some precision decides. 128 bits
+  // are enough for most angles, 256 bits fail with a probability of about 2^-100, 512 bits of 2^-350; these are final.
   CosSin result;
   if (wide::attempt<2>(m, exponent, negative, a, format, &result)) return result;
   if (wide::attempt<4>(m, exponent, negative, a, format, &result)) return result;

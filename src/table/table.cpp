@@ -41,7 +41,7 @@ void fill_rows(void* context, std::int64_t begin, std::int64_t end) {
 
 struct Table::State {
   Rows rows;
-  Rows spare;  // where the next rows are made when making them may fail midway
+  Rows spare;  // receives the new rows if the executor may throw
   Turns turns;
   std::vector<float> float32;
   std::vector<std::int64_t> integers;  // positions that had to be converted
@@ -86,13 +86,13 @@ void Table::assign(const Frequencies& f, const Positions& positions, const Table
     check_float32(job);
   }
 
-  // An executor of the caller's may throw, the caller's own thread does not.
+  // The caller's executor may throw; serial() does not.
   const bool may_throw = options.executor != &serial();
   Rows& rows = may_throw ? state_->spare : state_->rows;
   rows.reserve(size);
   job.cos = rows.cos();
   job.sin = rows.sin();
-  const std::int64_t grain = std::max<std::int64_t>(1, 8192 / pairs);  // rows of some ten microseconds
+  const std::int64_t grain = std::max<std::int64_t>(1, 8192 / pairs);  // rows that take some ten microseconds
   options.executor->run(job.rows, grain, fill_rows, &work);
   if (may_throw) state_->rows.swap(state_->spare);
   pairing_ = f.pairing;
@@ -118,7 +118,7 @@ Table Table::borrow(std::span<const float> cos, std::span<const float> sin, int 
 Table::Table(std::span<const float> cos, std::span<const float> sin, int pairs, Pairing pairing, int batch)
     : Table(static_cast<const Table&>(borrow(cos, sin, pairs, pairing, batch))) {}
 
-// ---- a value like others -------------------------------------------------------------------------
+// ---- copies and moves ----------------------------------------------------------------------------
 
 void Table::copy_rows(std::span<const float> cos, std::span<const float> sin) {
   state_ = std::make_unique<State>();

@@ -1,4 +1,4 @@
-// The rules of tables, wherever their rows lie: this processor's memory or a device's.
+// The rules of tables, on the CPU and on a device.
 #pragma once
 
 #include <cstddef>
@@ -16,10 +16,10 @@ inline constexpr int largest_pairs = (1 << 30) - 1;  // so that rotary_dim is an
 // The number of pairs. Throws PAIRING, SHAPE, SCALING.
 ROTARY_API int checked_pairs(const Frequencies&);
 
-// Whether a rope that listens to so many axes takes positions of so many. Throws SHAPE.
+// Whether a rope of rope_axes axes accepts positions of position_axes axes. Throws SHAPE.
 ROTARY_API void check_axes(const char* operation, int rope_axes, int position_axes);
 
-// reals: the positions where they are fractional, else null. Throws SHAPE, POSITION.
+// reals: the positions if they are fractional, else null. Throws SHAPE, POSITION.
 ROTARY_API void check_positions(const Frequencies&, const Positions&, const double* reals);
 
 // Throws VALUE.
@@ -28,14 +28,14 @@ ROTARY_API void check_options(const TableOptions&);
 // batch * tokens * pairs. Throws SHAPE.
 ROTARY_API std::size_t checked_size(int batch, std::int64_t tokens, int pairs);
 
-// Of tables from cos and sin of these lengths. Throws SHAPE.
+// The tokens of a table whose cos and sin have these lengths. Throws SHAPE.
 ROTARY_API std::int64_t checked_tokens(std::size_t cos, std::size_t sin, int pairs, int batch);
 
-// inv_freq in f32, padded with zeros as the CPU's kernels want it.
+// inv_freq in f32, padded with zeros as the CPU kernels require.
 ROTARY_API void prepare_float32(const Frequencies&, std::vector<float>& result);
-// What Angles::float32 asks of them. Throws SCALING.
+// The requirements of Angles::float32 on frequencies. Throws SCALING.
 ROTARY_API void check_float32(const Frequencies&, const std::vector<float>& prepared);
-// No angle may overflow: each position meets the fastest pair of its axis. Throws POSITION.
+// No angle may overflow: checks each position with the fastest pair of its axis. Throws POSITION.
 ROTARY_API void check_float32(const AngleJob&);
 
 }  // namespace rotary::detail

@@ -32,7 +32,7 @@ void Rows::reserve(std::size_t size) {
   larger.cos_ = static_cast<float*>(::operator new(bytes_of(capacity), alignment_of(capacity)));
   larger.capacity_ = capacity;
 #if defined(__linux__) && defined(MADV_HUGEPAGE)
-  // Advice: without it, or where it is refused, the same memory comes in small pages.
+  // Only advice: if it is refused, the memory has small pages.
   if (bytes_of(capacity) >= huge_page) madvise(larger.cos_, bytes_of(capacity), MADV_HUGEPAGE);
 #endif
   swap(larger);

@@ -6,8 +6,8 @@
 
 namespace rotary::detail {
 
-// Room for as many floats of cos as of sin, each from a 64-byte boundary on, not initialised. Large rooms lie in huge
-// pages where the system has them: 64 MiB are then 32 page faults instead of 16384.
+// Uninitialised memory for equally many floats of cos and of sin, both aligned to 64 bytes. Large memory uses huge
+// pages where the system has them: 64 MiB then cause 32 page faults instead of 16384.
 class Rows {
  public:
   Rows() = default;
@@ -18,8 +18,8 @@ class Rows {
     return *this;
   }
 
-  // Afterwards `size` floats fit, their values unspecified; memory that is large enough stays. If memory runs out
-  // nothing has changed.
+  // Makes room for `size` floats of each, with unspecified values; keeps memory that is large enough. If memory runs
+  // out, nothing changes.
   void reserve(std::size_t size);
   float* cos() const noexcept { return cos_; }
   float* sin() const noexcept { return cos_ + capacity_; }
@@ -30,7 +30,7 @@ class Rows {
 
  private:
   float* cos_ = nullptr;
-  std::size_t capacity_ = 0;  // of each, a multiple of 16
+  std::size_t capacity_ = 0;  // floats of each, a multiple of 16
 };
 
 }  // namespace rotary::detail

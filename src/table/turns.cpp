@@ -10,7 +10,7 @@
 
 namespace rotary::detail {
 
-// ---- what the kernels use ------------------------------------------------------------------------
+// ---- the inputs of the kernels -------------------------------------------------------------------
 
 bool decidable(double attention_factor) noexcept {
   const double magnitude = std::fabs(attention_factor);
@@ -23,7 +23,7 @@ void prepare(const std::vector<double>& inv_freq, Turns& turns) {
       std::memcmp(turns.inv_freq.data(), inv_freq.data(), pairs * sizeof(double)) == 0)
     return;
   const auto stride = static_cast<std::size_t>(padded_pairs(static_cast<int>(pairs)));
-  turns.inv_freq.clear();  // nobody's, should memory run out
+  turns.inv_freq.clear();  // so that nothing matches if memory runs out below
   turns.limbs.assign(turn_limbs * stride, 0);
   turns.floor.assign(stride, 0);
   for (std::size_t i = 0; i < pairs; ++i) {
@@ -31,7 +31,7 @@ void prepare(const std::vector<double>& inv_freq, Turns& turns) {
     if (w.mantissa == 0) continue;
     turns.floor[i] = smallest_square;
     Fraction<4> turn = detail::turns<4>(w.mantissa, w.exponent - 64);
-    if (w.negative) turn = ~turn;  // without the one ulp, 2^-192, that cannot matter
+    if (w.negative) turn = ~turn;  // the two's complement but for one ulp, 2^-192, which does not matter
     for (std::size_t j = 0; j < turn_limbs; ++j)
       turns.limbs[j * stride + i] = turn.limb[3 - j / 2] >> (j % 2 == 0 ? 32 : 0) & 0xffffffffu;
   }
@@ -71,7 +71,7 @@ void settle(const AngleJob& job, std::int64_t row, int pair, Rounding rounding) 
   const Element e = element(job, row, pair);
   CosSin value = round_once(e.position, e.inv_freq, e.factor, rounding);
   if (job.angles == Angles::float32) {
-    if (e.inv_freq == 0) value.sin = static_cast<float>(e.inv_freq);  // -0 as float32's sine has it
+    if (e.inv_freq == 0) value.sin = static_cast<float>(e.inv_freq);  // the sine of -0 is -0 with float32
     value = {value.cos * job.factor_float32, value.sin * job.factor_float32};
   }
   job.cos[row * job.pairs + pair] = value.cos;

@@ -1,5 +1,5 @@
-// What the exact kernels of src/cpu and src/gpu share: the polynomials of a remainder, and when a double is too near a
-// rounding boundary of f32. angles.inc has the errors.
+// Shared by the exact kernels of src/cpu and src/gpu: the polynomials of a remainder, and the test for a double that is
+// too near a rounding boundary of f32. angles.inc lists the errors.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace rotary::detail {
 
-// The coefficients for t in units of 2^-66 turns. tools/sollya/turns_polynomials.sollya, relative error 2^-54.5 and 2^-61.
+// For t in units of 2^-66 turns. By tools/sollya/turns_polynomials.sollya; relative error 2^-54.5 and 2^-61.
 struct TurnsPolynomials {
   double sine[7] = {0x1.921fb54442d18p2, -0x1.4abbce625be09p5, 0x1.466bc67754fffp6, -0x1.32d2ccdfe9421p6,
                     0x1.50782d5f14122p5, -0x1.e2fe76fd59c07p3, 0x1.e357ef4b37d12p1};
@@ -29,8 +29,7 @@ struct TurnsPolynomials {
   }
 };
 
-// Ziv's test: x lies within 2^-49 of the midpoint of two floats when the 29 bits that f32 lacks are within 16 of a
-// half.
+// Ziv's test: x lies within 2^-49 of the midpoint of two floats if the 29 bits that f32 lacks are within 16 of a half.
 inline constexpr std::uint32_t half_and_distance = (1u << 28) + 16, beyond_distance = (1u << 29) - 32;
 
 }  // namespace rotary::detail

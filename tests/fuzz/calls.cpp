@@ -1,4 +1,4 @@
-// Random calls, sound and broken: each is made, or refused in one sentence by a rule that has a name.
+// Random calls, valid and invalid: each succeeds, or is refused in one sentence that names the rule.
 #include "fuzz.h"
 #include "tests/support/random_calls.h"
 

@@ -1,4 +1,4 @@
-// Any text as a config: refused under a known code, or ropes whose frequencies are sound.
+// Any text as a config: refused under a known code, or ropes whose frequencies are valid.
 #include <cmath>
 
 #include "fuzz.h"

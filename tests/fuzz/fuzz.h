@@ -1,5 +1,5 @@
-// A fuzz target is a body and the seeds that a search starts from. Two programs run it: libfuzzer.cpp (clang,
-// -DROTARY_FUZZ=ON) searches by coverage, replay.cpp (any compiler, an ordinary test) mutates the seeds at random.
+// A fuzz target is a body and seeds. Two programs run it: libfuzzer.cpp (clang, -DROTARY_FUZZ=ON) searches by coverage,
+// replay.cpp (any compiler, an ordinary test) mutates the seeds at random.
 #pragma once
 
 #include <sys/mman.h>
@@ -18,14 +18,14 @@
 namespace rotary::fuzz {
 
 std::vector<std::string> seeds();
-std::vector<std::string> words();    // worth inserting
+std::vector<std::string> words();    // to insert in mutations
 void one(const std::string& input);  // any exception is a finding
 
 inline void require(bool holds, const std::string& what) {
   if (!holds) throw std::logic_error(what);
 }
 
-// A refusal must be one printable line of the named operation, under one of these codes.
+// Requires that a refusal is one printable line that begins with `begin`, under one of these codes.
 inline void require_refusal(const Error& error, std::string_view begin, std::initializer_list<std::string_view> codes) {
   const std::string_view sentence = error.what();
   bool known = false;
@@ -37,7 +37,7 @@ inline void require_refusal(const Error& error, std::string_view begin, std::ini
     require(static_cast<unsigned char>(c) >= 0x20, "not one line: " + std::string(sentence));
 }
 
-// A regular file without a disk.
+// A regular file in memory.
 class MemoryFile {
  public:
   explicit MemoryFile(std::string_view text) : descriptor_(memfd_create("fuzz", MFD_CLOEXEC)) {
@@ -53,7 +53,7 @@ class MemoryFile {
   int descriptor_;
 };
 
-// Small choices out of the input; 0 for ever behind its end.
+// Small numbers taken from the input; always 0 after its end.
 class Choices {
  public:
   explicit Choices(std::string_view input) : rest_(input) {}

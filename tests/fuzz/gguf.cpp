@@ -1,4 +1,5 @@
-// Any bytes as a GGUF file: refused in one sentence, or a model whose ropes have frequencies or a reason why not.
+// Any bytes as a GGUF file: refused in one sentence, or a model whose ropes have frequencies or a reason for having
+// none.
 #include "fuzz.h"
 #include "rotary/config.h"
 #include "tests/support/gguf_helpers.h"

@@ -1,4 +1,4 @@
-// Random requests: every target that runs here gives the bits of the reference, and touches nothing else.
+// Random requests: every target that runs here has the reference's bits and writes nothing else.
 #include <bit>
 #include <cstring>
 #include <random>
@@ -19,14 +19,14 @@ struct Request {
   int pairs = 1;
   Layout in;
   Layout out;
-  std::int64_t first = 0;  // elements in front of the data: misalignment
+  std::int64_t first = 0;  // elements before the data, which misalign it
 };
 
 std::int64_t extent(const Layout& l) {
   return (l.batch - 1) * l.batch_stride + (l.tokens - 1) * l.token_stride + (l.heads - 1) * l.head_stride + l.head_dim;
 }
 
-// The three outer dimensions in any order, with gaps behind each.
+// Strides of the three outer dimensions in any order, with gaps.
 Layout random_strides(Choices& choices, Layout layout) {
   struct Dimension {
     std::int64_t size;
@@ -85,7 +85,7 @@ bool is_nan(DType dtype, std::uint32_t bits) {
   return (bits & 0x7FFF) > (dtype == DType::f16 ? 0x7C00U : 0x7F80U);
 }
 
-// Bit for bit; of a NaN that arithmetic made only that it is one.
+// Compares bits; a NaN made by arithmetic equals any other NaN.
 void require_same(const std::vector<std::byte>& got, const std::vector<std::byte>& wanted, DType dtype,
                   const std::string& what) {
   const std::size_t size = size_of(dtype);

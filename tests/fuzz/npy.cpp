@@ -64,7 +64,7 @@ std::vector<std::string> words() {
           ","};
 }
 
-// As it is, and with the length put right, so that a search reaches the header's grammar.
+// Reads the input as it is, and with the length corrected, so that a search reaches the header's grammar.
 void one(const std::string& input) {
   read(input);
   const std::size_t close = input.rfind('}');

@@ -1,4 +1,4 @@
-// Any text as --positions: refused in one sentence, or a list of positions that spelled out gives itself.
+// Any text as --positions: refused in one sentence, or a list of positions that is read back the same when written out.
 #include "apps/rotary/positions.h"
 
 #include "fuzz.h"

@@ -68,7 +68,7 @@ class Mutator {
   std::vector<std::string> words_;
 };
 
-// False, and words on stderr, if the body found something.
+// Returns false, and prints to stderr, if the body found something.
 bool run(const std::string& input, const std::string& what) {
   if (const char* last = std::getenv("ROTARY_FUZZ_LAST")) std::ofstream(last, std::ios::binary) << input;
   try {

@@ -1,4 +1,4 @@
-// Any bytes as a .safetensors file: refused in one sentence, or read; what was read is written and read again the same.
+// Any bytes as a .safetensors file: refused in one sentence, or read, and then written and read again the same.
 #include <limits>
 
 #include "files/tensors/safetensors_header.h"
@@ -14,7 +14,7 @@ std::string with_length(std::string_view json, std::string_view data = {}) {
   return text.append(json).append(data);
 }
 
-// The file that write_safetensors makes of them.
+// The bytes of the file that write_safetensors writes.
 std::string written(const std::vector<Tensor>& tensors, const std::map<std::string, std::string>& metadata) {
   std::vector<const Tensor*> pointers;
   for (const Tensor& tensor : tensors) pointers.push_back(&tensor);
@@ -100,7 +100,7 @@ std::vector<std::string> words() {
           "{\"a\":"};
 }
 
-// As it is, and with the length put right, so that a search reaches the header's grammar.
+// Reads the input as it is, and with the length corrected, so that a search reaches the header's grammar.
 void one(const std::string& input) {
   read_and_write(input);
   const std::size_t close = input.rfind('}');

@@ -13,7 +13,7 @@ TEST(GpuAbsent, SaysSo) {
 }
 
 TEST(GpuAbsent, RefusesWithOneSentence) {
-  const char* const sentence = "[gpu] rotary was built without CUDA: build it with scripts/build.sh --with cuda";
+  const char* const sentence = "[gpu] rotary was built without CUDA: build it with -DROTARY_CUDA=ON";
   std::vector<float> x(64);
   const Heads heads{x.data(), DType::f32, thd(2, 2, 16)};
   const gpu::Table none;

@@ -1,4 +1,4 @@
-// MPFR's opinion on cos and sin: the real number to as many bits as needed, rounded once.
+// cos and sin by MPFR: the real number to as many bits as needed, rounded once.
 #pragma once
 
 #include <mpfr.h>
@@ -51,7 +51,7 @@ struct Pair {
   bool operator==(const Pair& other) const { return std::memcmp(this, &other, sizeof other) == 0; }
 };
 
-// factor * (cos, sin)(position * inv_freq); a zero angle has the sine +0.
+// factor * (cos, sin)(position * inv_freq). The sine of a zero angle is +0.
 inline Pair exact(Position position, double inv_freq, double factor,
                   rotary::Rounding rounding = rotary::Rounding::f32) {
   Real x(128);  // 64 + 53 bits at most
@@ -90,7 +90,7 @@ inline Pair float32(Position position, float inv_freq, double factor) {
           mpfr_get_flt(s, MPFR_RNDN) * static_cast<float>(factor)};
 }
 
-// The positions that come nearest to a whole number of quarter turns: the continued fraction of inv_freq / (pi/2).
+// The positions whose angles are nearest to whole quarter turns, from the continued fraction of inv_freq / (pi/2).
 inline std::vector<std::int64_t> next_to_zeros(double inv_freq) {
   Real x(400), whole(400);
   mpfr_const_pi(x, MPFR_RNDN);

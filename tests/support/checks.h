@@ -1,4 +1,4 @@
-// For the tests of what is refused: tables of any size, and the sentence of an error.
+// For tests of refused calls: tables of any size, and the sentence of an error.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Small configs and what the tests of read_config ask about them.
+// Small configs, and helpers for the tests of read_config.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@
 
 namespace rotary::config_test {
 
-// A llama-like file with more keys; head_dim 128, 32 heads of which 8 for keys.
+// A Llama-like config with additional keys: head_dim 128, 32 heads, 8 kv heads.
 inline std::string model(const std::string& type, const std::string& more, int layers = 4) {
   return R"({"model_type": ")" + type + R"(", "hidden_size": 4096, "num_attention_heads": 32, "num_key_value_heads": 8,
     "head_dim": 128, "max_position_embeddings": 131072, "num_hidden_layers": )" +
@@ -63,7 +63,7 @@ inline void expect_near_relative(double value, double expected, double tolerance
   EXPECT_NEAR(value, expected, std::fabs(expected) * tolerance);
 }
 
-// What a rope must be, computed elsewhere.
+// The expected values of a rope, computed elsewhere.
 struct Numbers {
   int rotary_dim;
   Pairing pairing;
@@ -83,7 +83,7 @@ inline void expect_numbers(const ModelRope& rope, const Numbers& want, const std
   EXPECT_NEAR(f.attention_factor, want.attention_factor, 4e-16 * want.attention_factor) << where;
 }
 
-// Each of these says the same.
+// Expects the same rope from every file, or every spelling.
 inline void expect_each(const std::vector<std::string>& files, const Numbers& want) {
   for (const std::string& file : files) expect_numbers(only(parse_config(file)), want, file);
 }

@@ -1,4 +1,4 @@
-// For the tests of files: a folder that goes away, whole files as text, errors by code and words.
+// For tests of files: a temporary folder, whole files as text, errors by code and words.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -50,7 +50,7 @@ inline void write_text(const std::filesystem::path& path, std::string_view text)
   ASSERT_TRUE(file.good()) << path;
 }
 
-// call() throws an Error of this code whose sentence holds the words.
+// Expects call() to throw an Error of this code whose sentence contains the words.
 template <typename Call>
 void expect_error(const std::string& code, const std::string& words, Call call) {
   try {
@@ -112,14 +112,14 @@ inline std::vector<std::string> names_in(const std::filesystem::path& folder) {
   return names;
 }
 
-// A safetensors file with any header, honest about its length.
+// A safetensors file with any header and the correct header length.
 inline std::string safetensors_text(std::string_view header, std::string_view data = {}) {
   std::string text(8, '\0');
   for (std::size_t i = 0; i < 8; ++i) text[i] = static_cast<char>(header.size() >> (8 * i) & 0xFF);
   return text.append(header).append(data);
 }
 
-// A version 1.0 .npy file with any header, honest about its length.
+// A version 1.0 .npy file with any header and the correct header length.
 inline std::string npy_text(std::string_view header, std::string_view data = {}) {
   std::string text = "\x93NUMPY";
   text += '\1';

@@ -1,4 +1,4 @@
-// GGUF files by hand, byte by byte, honest or not.
+// GGUF files built byte by byte, valid or not.
 #pragma once
 
 #include <cstdint>
@@ -48,7 +48,7 @@ inline std::string gguf_file(const std::string& name, std::uint64_t more_keys = 
   return gguf_front(0, gguf_model_keys + more_keys) + gguf_model(name) + more;
 }
 
-// With the tensor: the data begin at the next multiple of 32.
+// Appends the tensor's data at the next multiple of 32.
 inline std::string gguf_with_tensor(std::string front, std::string_view data) {
   front.resize((front.size() + 31) / 32 * 32, '\0');
   return front.append(data);

@@ -1,4 +1,4 @@
-// Memory between two pages that must not be touched: one byte too far is a crash.
+// Memory between two guard pages: an access one byte outside crashes.
 #pragma once
 
 #include <sys/mman.h>
@@ -25,8 +25,8 @@ class Guarded {
   Guarded(const Guarded&) = delete;
   Guarded& operator=(const Guarded&) = delete;
 
-  std::byte* at_start() const { return begin_; }                                   // the guard is right before
-  std::byte* at_end(std::size_t bytes) const { return begin_ + inside_ - bytes; }  // the guard is right behind
+  std::byte* at_start() const { return begin_; }                                   // right after a guard page
+  std::byte* at_end(std::size_t bytes) const { return begin_ + inside_ - bytes; }  // ends right before a guard page
 
  private:
   std::byte* base_;

@@ -1,4 +1,4 @@
-// A 400-bit number on MPFR: the judge of formulas.
+// A 400-bit number on MPFR, to check formulas with.
 #pragma once
 
 #include <mpfr.h>
@@ -70,7 +70,7 @@ class MpfrReal {
   mpfr_t value_;
 };
 
-// How far a double lies from the real number, in units of the double's last place.
+// The distance of a double from the real number, in units of the double's last place.
 inline double ulps(double got, const MpfrReal& exact) {
   const double rounded = std::fabs(exact.to_double());
   if (rounded == 0) {

@@ -1,5 +1,5 @@
-// Calls of rotate, rotate_qk and rotate_qkv, sound ones and broken ones, for tests of what is refused. Whatever the checks
-// let through lies inside the memory that the calls were given.
+// Random calls of rotate, rotate_qk and rotate_qkv, valid and invalid, for tests of refused calls. Calls that pass the
+// checks stay inside the memory that they were given.
 #pragma once
 
 #include <array>
@@ -24,7 +24,7 @@ struct RandomCall {
   Operation operation = one;
   bool in_place = true;
   Direction direction = Direction::forward;
-  std::array<Heads, 4> sides;  // by Side; of rotate and rotate_qkv the q
+  std::array<Heads, 4> sides;  // by Side; rotate and rotate_qkv use those of q
   std::int64_t kv_heads = 0;
   TableShape table;
 
@@ -33,7 +33,7 @@ struct RandomCall {
   std::string name() const { return operation == one ? "rotate" : operation == qk ? "rotate_qk" : "rotate_qkv"; }
 };
 
-// Source: int below(int bound), 0 for ever where it has ended.
+// Source: has int below(int bound), which returns 0 when the source is used up.
 template <class Source>
 class RandomCalls {
  public:
@@ -49,7 +49,7 @@ class RandomCalls {
 
  private:
   static constexpr std::int64_t largest = std::numeric_limits<std::int64_t>::max();
-  // No count or stride of these passes the checks where there are elements: 2^62 elements of 2 bytes are too many.
+  // The checks refuse these counts and strides if there are elements: 2^62 elements of 2 bytes are too many.
   static constexpr std::int64_t extremes[] = {-1, -7, largest, std::int64_t{1} << 62, -largest - 1};
 
   bool coin() { return source_.below(2) == 1; }
@@ -94,7 +94,7 @@ class RandomCalls {
     return call;
   }
 
-  // k's heads behind q's in one tensor, as a projection writes them.
+  // Puts k's heads after q's in one tensor, as a projection writes them.
   void pack(RandomCall& call) {
     for (const std::size_t side : {std::size_t{0}, std::size_t{2}}) {
       Heads &a = call.sides[side], &b = call.sides[side + 1];
@@ -109,7 +109,7 @@ class RandomCalls {
     }
   }
 
-  // So many bytes behind data; a pointer that is broken already stays as it is.
+  // data + bytes; an invalid pointer is returned unchanged.
   void* at(void* data, std::int64_t bytes) const {
     const auto address = reinterpret_cast<std::uintptr_t>(data), middle = reinterpret_cast<std::uintptr_t>(middle_);
     if (address < middle - memory_bytes / 2 || address >= middle + memory_bytes / 2) return data;
@@ -193,7 +193,7 @@ class RandomCalls {
   std::byte* middle_;
 };
 
-// What became of a call: nothing, or the error's code and sentence.
+// The outcome of a call: success, or the error's code and sentence.
 struct Outcome {
   bool refused = false;
   Code code = Code::INTERNAL;
@@ -210,7 +210,7 @@ Outcome outcome_of(const Call& call) {
   }
 }
 
-// A table of that shape: one moved from, of no tokens and no pairs, where there is none.
+// A table of that shape; for a shape that no table has, a moved-from one of no tokens and no pairs.
 inline Table table_of(const TableShape& shape) {
   static const std::vector<float> ones(4096, 1.0f);
   const bool possible = shape.pairs > 0 && shape.batch > 0 && shape.pairing > Pairing::unset &&
@@ -218,13 +218,13 @@ inline Table table_of(const TableShape& shape) {
   if (!possible) {
     Table taken = Table::borrow(ones, ones, 1, Pairing::half);
     const Table there = std::move(taken);
-    return taken;  // NOLINT: what is left is meant
+    return taken;  // NOLINT: the moved-from table is wanted
   }
   const auto rows = std::span(ones).first(static_cast<std::size_t>(shape.tokens * shape.batch * shape.pairs));
   return Table::borrow(rows, rows, shape.pairs, shape.pairing, shape.batch);
 }
 
-// The call by the public functions.
+// Makes the call with the public functions.
 inline Outcome made(const RandomCall& call) {
   const Table table = table_of(call.table);
   return outcome_of([&] {
@@ -242,7 +242,7 @@ inline Outcome made(const RandomCall& call) {
   });
 }
 
-// The checks alone, as for a table that lies elsewhere: its shape and pairing may be anything.
+// Runs only the checks, as for a table on a device: its shape and pairing may be anything.
 inline Outcome checked(const RandomCall& call) {
   return outcome_of([&] {
     const Heads &q = call.sides[RandomCall::q], &k = call.sides[RandomCall::k], &out = call.sides[RandomCall::q_out];

@@ -1,4 +1,4 @@
-// Executors that split the work as no good one would: results must not depend on it.
+// Executors that split the work badly: results must not depend on the split.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace rotary::tests {
 
-// One item at a time, the last one first.
+// Runs one item at a time, the last one first.
 class Backwards final : public Executor {
  public:
   unsigned concurrency() const noexcept override { return 1; }
@@ -19,7 +19,7 @@ class Backwards final : public Executor {
   }
 };
 
-// Ranges of random sizes, some of them empty, in a random order.
+// Runs ranges of random sizes, some of them empty, in a random order.
 class Shuffled final : public Executor {
  public:
   explicit Shuffled(std::uint64_t seed) : random_(seed) {}

@@ -46,7 +46,8 @@ struct Places {
   Places(const Heads& q_read, const Heads& k_read, const Heads& q_written, const Heads& k_written)
       : q(q_read), k(k_read), q_out(q_written), k_out(k_written) {}  // in any memory
   Places(const Cell& cell, Arena& arena);
-  Places(const Cell& cell, std::byte* begin);  // 64-byte aligned, bytes_of(cell) bytes
+  // begin is 64-byte aligned and holds bytes_of(cell) bytes.
+  Places(const Cell& cell, std::byte* begin);
   static std::size_t bytes_of(const Cell& cell);
 
   Heads q, k;                // read, in place also written
@@ -58,7 +59,7 @@ struct Places {
 
 // Fills q and k with values of magnitude 0.25 to 2 and both signs, the same each time.
 void fill(const Cell&, const Places&);
-// The pattern of bytes that fill() repeats.
+// The repeating byte pattern that fill() writes.
 std::vector<std::byte> fill_pattern(DType);
 
 }  // namespace rotary::cli::bench

@@ -50,7 +50,8 @@ struct Lanes {
 
   static Real widen(Float a) { return {_mm256_cvtps_pd(a.v)}; }
   static Float rounded(Real a) { return {_mm256_cvtpd_ps(a.v)}; }
-  // The halves become the low mantissa bits of 2^84 + 2^63 (its upper half unsigned by that) and 2^52.
+  // The upper half becomes the low mantissa bits of 2^84 + 2^63 (the 2^63 is the offset of its sign), the lower half
+  // those of 2^52.
   static Real of_signed(Int a) {
     const __m256i low = _mm256_blend_epi32(_mm256_set1_epi64x(0x4330000000000000), a.v, 0x55);
     const __m256i high = _mm256_xor_si256(_mm256_srli_epi64(a.v, 32), _mm256_set1_epi64x(0x4530000080000000));
@@ -67,7 +68,7 @@ struct Lanes {
   static Real choose(Int which, Real a, Real b) {
     return {_mm256_blendv_pd(a.v, b.v, _mm256_castsi256_pd(_mm256_slli_epi64(which.v, 63 - N)))};
   }
-  static Real turn_sign(Real x, Int which) {
+  static Real flip_sign(Real x, Int which) {
     return {_mm256_xor_pd(x.v, _mm256_and_pd(_mm256_castsi256_pd(which.v), _mm256_set1_pd(-0.0)))};
   }
 

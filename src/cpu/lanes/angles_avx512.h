@@ -1,7 +1,7 @@
 // Eight pairs at a time: AVX-512 F, DQ and VL.
 #pragma once
 
-// g++ 12 takes the undefined operand of its own intrinsics for a mistake.
+// g++ 12 takes the "undefined" operands inside this header for uninitialised variables (GCC bug 105593).
 #pragma GCC diagnostic push
 #ifndef __clang__
 #pragma GCC diagnostic ignored "-Wuninitialized"
@@ -66,7 +66,7 @@ struct Lanes {
     const __mmask8 chosen = _mm512_test_epi64_mask(which.v, _mm512_set1_epi64(static_cast<long long>(1ull << N)));
     return {_mm512_mask_blend_pd(chosen, a.v, b.v)};
   }
-  static Real turn_sign(Real x, Int which) {
+  static Real flip_sign(Real x, Int which) {
     const __m512i sign = _mm512_set1_epi64(static_cast<long long>(1ull << 63));
     constexpr int exclusive_or_of_both = 0x78;  // a ^ (b & c)
     return {

@@ -1,4 +1,4 @@
-// One pair at a time: the arithmetic that angles.inc is written in, for any machine.
+// One pair at a time, for any machine. angles.inc is written in terms of these functions.
 #pragma once
 
 #include <bit>
@@ -11,7 +11,7 @@ struct Lanes {
   static constexpr int width = 1;
   using Int = std::uint64_t;  // unsigned 64-bit lanes
   using Real = double;
-  using Float = float;  // as many as of the others
+  using Float = float;  // as many lanes as Real
 
   static Int integer(std::uint64_t x) { return x; }
   static Real real(double x) { return x; }
@@ -38,7 +38,7 @@ struct Lanes {
   static Real subtract(Real a, Real b) { return a - b; }
   static Real multiply(Real a, Real b) { return a * b; }
   static Real multiply_add(Real a, Real b, Real c) { return a * b + c; }           // one rounding or two
-  static Real negative_multiply_add(Real a, Real b, Real c) { return c - a * b; }  // likewise
+  static Real negative_multiply_add(Real a, Real b, Real c) { return c - a * b; }  // one rounding or two
   static Float multiply(Float a, Float b) { return a * b; }
 
   static Real widen(Float a) { return static_cast<double>(a); }
@@ -47,18 +47,18 @@ struct Lanes {
   static Real of_32_bits(Int a) { return static_cast<double>(static_cast<std::int64_t>(a)); }
   static Int bits(Real a) { return __builtin_bit_cast(Int, a); }
 
-  // b where bit N of `which` is set, else a. Without a branch: the processor could not foresee it.
+  // b where bit N of `which` is set, else a. Branchless, because a branch would be unpredictable.
   template <int N>
   static Real choose(Int which, Real a, Real b) {
     const Int differing = (bits(a) ^ bits(b)) & (0 - (which >> N & 1));
     return __builtin_bit_cast(Real, bits(a) ^ differing);
   }
   // x with its sign changed where the top bit of `which` is set.
-  static Real turn_sign(Real x, Int which) {
+  static Real flip_sign(Real x, Int which) {
     return __builtin_bit_cast(Real, bits(x) ^ (which & std::uint64_t{1} << 63));
   }
 
-  // Whether in some lane ((low 32 bits of a) + offset) & mask is 0, or that of b, or x < y.
+  // Whether in some lane ((low 32 bits of a) + offset) & mask is 0, or the same of b, or x < y.
   static bool any_open(Real a, Real b, std::uint32_t offset, std::uint32_t mask, Real x, Real y) {
     const auto clear = [&](Real r) { return ((static_cast<std::uint32_t>(bits(r)) + offset) & mask) == 0; };
     return (static_cast<int>(clear(a)) | static_cast<int>(clear(b)) | static_cast<int>(x < y)) != 0;

@@ -9,7 +9,7 @@ namespace rotary::cpu {
 namespace {
 namespace avx2 {
 
-// The ends of a block: the narrower lanes, with this machine's f16 conversions.
+// The lanes for the last elements of a block, with this machine's f16 conversions.
 struct One : scalar::Lanes {
   using scalar::Lanes::load;
   using scalar::Lanes::load2;
@@ -66,7 +66,7 @@ struct Lanes : Traits {
   static Floats add(Floats a, Floats b) { return _mm256_add_ps(a, b); }
   static Floats sub(Floats a, Floats b) { return _mm256_sub_ps(a, b); }
 
-  // g++ would fold a load into each multiplication that wants it, and loads are what the loop is short of.
+  // Otherwise g++ folds a load into each multiplication that uses it, and loads are the bottleneck of the loop.
   static Floats load(const float* p) {
     Floats x = _mm256_loadu_ps(p);
     __asm__("" : "+x"(x));
@@ -128,7 +128,7 @@ struct Lanes : Traits {
   static __m128i load_half(const void* p) { return _mm_loadu_si128(static_cast<const __m128i*>(p)); }
   static __m256i load_whole(const void* p) { return _mm256_loadu_si256(static_cast<const __m256i*>(p)); }
   static void store_half(void* p, __m128i x) { _mm_storeu_si128(static_cast<__m128i*>(p), x); }
-  // The 64-bit quarters 0 2 1 3: undoes the interleaving that 256-bit shuffles leave between their halves.
+  // Orders the 64-bit quarters 0 2 1 3, to undo the interleaving of the halves by 256-bit shuffles.
   static Floats middle_crossed(Floats x) { return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(x), 0xd8)); }
   static __m128i narrow_f16(Floats x) { return _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
   // The upper 16 bits of each lane hold the bf16.

@@ -16,7 +16,7 @@ namespace rotary::cpu {
 namespace {
 namespace avx512 {
 
-// The 16-bit types in registers: sixteen to or from floats, and thirty-two as their even and odd members.
+// Conversions of the 16-bit types: sixteen elements to or from floats, or thirty-two as their even and odd elements.
 struct Words {
   template <class T>
   static constexpr bool watches = false;
@@ -64,8 +64,8 @@ struct Words {
   }
 };
 
-// W: Words, or what a later instruction set does better. past_caches: whole vectors are stored past the caches, to
-// addresses that are multiples of their size.
+// W: the conversions, Words or those of a later instruction set. past_caches: unmasked stores are non-temporal, to
+// addresses that are multiples of the vector's size.
 template <class W, bool past_caches = false>
 struct LanesWith : Traits {
   static constexpr int width = 16;
@@ -160,7 +160,7 @@ struct LanesWith : Traits {
     return _mm512_permutexvar_ps(_mm512_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7), x);
   }
   static __mmask16 low(Mask m) { return static_cast<__mmask16>(m); }
-  // g++ would fold a load into each multiplication that wants it, and loads are what the loop is short of.
+  // Otherwise g++ folds a load into each multiplication that uses it, and loads are the bottleneck of the loop.
   static Floats once(Floats x) {
     __asm__("" : "+v"(x));
     return x;

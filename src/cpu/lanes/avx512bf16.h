@@ -7,8 +7,8 @@ namespace rotary::cpu {
 namespace {
 namespace avx512bf16 {
 
-// The conversion instructions flush subnormals to zero whatever MXCSR says. (A normal f32 never becomes a subnormal
-// bf16: both begin at 2^-126.) So these are for floats that hold no subnormal.
+// For floats without subnormals: the conversion instructions flush subnormals to zero whatever MXCSR says. (A normal
+// f32 never becomes a subnormal bf16: both begin at 2^-126.)
 struct CalmWords : avx512::Words {
   using Plain = avx512::Words;
   using Plain::join;
@@ -19,7 +19,7 @@ struct CalmWords : avx512::Words {
   }
 };
 
-// For all floats: those that hold a subnormal are rounded by integers.
+// For all floats: vectors that hold a subnormal are rounded with integer instructions.
 struct Words : CalmWords {
   using Plain = avx512::Words;
   using CalmWords::join;
@@ -27,7 +27,7 @@ struct Words : CalmWords {
   template <class T>
   static constexpr bool watches = is_bf16<T>;
 
-  // Where no zero came out, none was flushed.
+  // If no result is zero, nothing was flushed.
   static __m256i narrow(__m512 x, bf16 t) {
     const __m256i words = CalmWords::narrow(x, t);
     if (_mm256_testn_epi16_mask(words, _mm256_set1_epi16(0x7fff)) == 0) [[likely]]
@@ -45,10 +45,10 @@ struct Words : CalmWords {
   static bool has_subnormal(__m512 x) { return _mm512_fpclass_ps_mask(x, 0x20) != 0; }
 };
 
-// What tells without a look at the results that a rotated pair has no subnormal: each |cos| and |sin| is at least 2^-37
-// (the row is calm), and |a| or |b| is at least 2^-63 (the pair is not tiny). For then either sum has a product of
-// 2^-100 or more; if it cancels down to less than 2^-126, both products were above 2^-101, multiples of 2^-124, and so
-// is their sum: it is 0.
+// Tests of the inputs which ensure that a rotated pair has no subnormal: each |cos| and |sin| is at least 2^-37 (the
+// row is calm), and |a| or |b| is at least 2^-63 (the pair is not tiny). Then each of the two sums has a product of
+// 2^-100 or more. If the sum cancels to less than 2^-126, both products were above 2^-101, hence multiples of 2^-124;
+// so is their sum, which is therefore 0.
 template <bool past_caches>
 struct WatchingLanes : avx512::LanesWith<Words, past_caches> {
   using Base = avx512::LanesWith<Words, past_caches>;
@@ -93,7 +93,7 @@ struct WatchingLanes : avx512::LanesWith<Words, past_caches> {
   static __m512i bits(Floats x) { return _mm512_castps_si512(x); }
   static __mmask16 low_half(Mask m) { return static_cast<__mmask16>(m); }
   static __m256i load_half(const bf16* p) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)); }
-  // From two bits each to one: those of the first members are the lower count / 2 ones, for masks of leading elements.
+  // From two bits per pair to one bit per pair, for masks of leading elements.
   static __mmask16 pairs_of(Mask m) { return static_cast<__mmask16>((1u << (__builtin_popcount(m) / 2)) - 1); }
   static __m512i upper() { return _mm512_set1_epi16(0x6000); }
 };

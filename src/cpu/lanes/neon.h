@@ -23,7 +23,7 @@ struct Lanes : Traits {
 
   static Floats load(const float* p) { return vld1q_f32(p); }
   static void store(float* p, Floats x) { vst1q_f32(p, x); }
-  static void stream(float* p, Floats x) { store(p, x); }  // no such store here that is worth it
+  static void stream(float* p, Floats x) { store(p, x); }  // NEON has no non-temporal store that is faster
   static void fence() {}
   static void load2(const float* p, Floats& even, Floats& odd) {
     const float32x4x2_t both = vld2q_f32(p);

@@ -1,4 +1,4 @@
-// One lane, plain C++: the target that every machine has, and the last elements of every other one.
+// One lane in plain C++: the target of last resort, and the lanes for the last elements of a block on other targets.
 #pragma once
 
 #include "values/storage.h"
@@ -8,28 +8,28 @@ namespace rotary::cpu {
 using namespace detail;
 namespace {
 
-// What lanes are like unless they say otherwise.
+// The defaults of a lanes struct.
 struct Traits {
   static constexpr bool masks = false;
   static constexpr bool streams = false;
-  static constexpr int resident = 4;  // vectors of cos, and of sin, that registers keep beside the work
-  static constexpr int at_once = 2;   // vectors of a block that they hold there
+  static constexpr int resident = 4;  // vectors of cos, and as many of sin, that can stay in registers
+  static constexpr int at_once = 2;   // vectors of a block that fit in registers besides these
   template <class T>
   static constexpr bool cheap_evens = false;  // load2 and store2 cost less than two loads and two stores
   template <class T>
-  static constexpr bool cheap_swap = false;  // there are swap, load_twice and alternating, cheaper than load2
+  static constexpr bool cheap_swap = false;  // has swap, load_twice and alternating, cheaper than load2
   template <class T>
   static constexpr bool watches = false;  // see lanes/avx512bf16.h
 };
 
 namespace scalar {
 
-// What a lanes struct offers, for T = float, f16, bf16: load and store of width consecutive elements; load2 and store2
-// of 2 * width consecutive elements as their even and odd members; stream, a store of floats past the caches, to an
-// address that is a multiple of the vector's size, and fence, which ends a series of those; the next Narrower lanes,
-// down to these. Where `masks`, load, store, load2 and store2 take as their last argument which elements are meant:
-// bit k is element k, the others are neither read nor written. Where `streams`, Streaming are the same lanes with all
-// unmasked stores past the caches.
+// What a lanes struct provides, for T = float, f16, bf16: load and store of `width` consecutive elements; load2 and
+// store2 of 2 * width consecutive elements as their even and odd elements; stream, a non-temporal store of floats to an
+// address that is a multiple of the vector's size, and fence, which ends a series of them; Narrower, the next narrower
+// lanes struct, down to this one. If `masks`, load, store, load2 and store2 take a mask as their last argument: bit k
+// selects element k; the others are neither read nor written. If `streams`, Streaming is the same lanes struct with all
+// unmasked stores non-temporal.
 struct Lanes : Traits {
   static constexpr int width = 1;
   static constexpr int resident = 1;

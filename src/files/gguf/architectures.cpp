@@ -6,12 +6,12 @@
 namespace rotary::files {
 namespace {
 
-using enum GgufTurn;
+using enum GgufRopeType;
 using enum GgufQuirk;
 
-// general.architecture in gguf 0.19, and how llama.cpp turns it: llama_model_rope_type and the graphs of
-// src/models. bert and starcoder stand there among those that turn, but have learned positions; gptj is left out,
-// since llama.cpp does not run it.
+// general.architecture in gguf 0.19, and the rope that llama.cpp gives it in llama_model_rope_type and the graphs of
+// src/models. bert and starcoder have a rope type there, but learned positions; gptj is left out because llama.cpp does
+// not run it.
 constexpr auto architectures = std::to_array<GgufArchitecture>({
     {"arwkv7", none},
     {"bert", none},

@@ -19,14 +19,14 @@ namespace {
 constexpr std::uint64_t max_keys = 1u << 16;
 constexpr std::uint64_t max_tensors = 1u << 20;
 constexpr std::uint64_t longest_text = 16u << 20;
-constexpr std::uint64_t longest_name = 65535;  // of the format
+constexpr std::uint64_t longest_name = 65535;  // the format's limit
 constexpr std::uint64_t longest_kept_array = 4096;
 constexpr int deepest_array = 4;
-constexpr std::uint32_t max_axes = 4;  // ggml's
+constexpr std::uint32_t max_axes = 4;  // ggml's limit
 
 enum ValueType : std::uint32_t { u8, i8, u16, i16, u32, i32, f32, boolean, text, array, u64, i64, f64, value_types };
 
-// Bytes of one value in a file; of a text or an array, the least.
+// Bytes of one value in a file; for a text or an array the smallest size.
 constexpr std::array<std::uint64_t, value_types> least_bytes = {1, 1, 2, 2, 4, 4, 4, 1, 8, 12, 8, 8, 8};
 
 std::string where(const InputFile& file) { return "[read_config] " + printable(file.path().string()) + ": "; }
@@ -56,7 +56,7 @@ class Cursor {
     }
   }
 
-  // At least `least` bytes for each of count things.
+  // Requires at least `least` bytes for each of `count` items.
   void need_each(std::uint64_t count, std::uint64_t least, const std::string& what) const {
     if (count > left() / least) {
       fail("the number of " + what + " must fit the " + std::to_string(left()) + " bytes that are left but is " +
@@ -193,7 +193,7 @@ constexpr std::array blocks = std::to_array<Block>(
      {23, 256, 136}, {24, 1, 1},    {25, 1, 2},     {26, 1, 4},     {27, 1, 8},     {28, 1, 8},     {29, 256, 56},
      {30, 1, 2},     {34, 256, 54}, {35, 256, 66},  {39, 32, 17},   {40, 64, 36},   {41, 128, 18}});
 
-// Nothing where the type is newer than the list.
+// Null if the type is newer than the list.
 const Block* block_of(std::uint32_t type) {
   const auto* const found =
       std::find_if(blocks.begin(), blocks.end(), [type](const Block& b) { return b.type == type; });
@@ -247,11 +247,11 @@ void check_version(Cursor& cursor) {
   }
 }
 
-void check_count(const Cursor& cursor, std::uint64_t count, std::uint64_t most, std::uint64_t least,
+void check_count(const Cursor& cursor, std::uint64_t count, std::uint64_t max, std::uint64_t least,
                  const std::string& what) {
   cursor.need_each(count, least, what);
-  if (count > most) {
-    cursor.fail("the number of " + what + " must be at most " + std::to_string(most) + " but is " +
+  if (count > max) {
+    cursor.fail("the number of " + what + " must be at most " + std::to_string(max) + " but is " +
                 std::to_string(count));
   }
 }
@@ -303,7 +303,7 @@ Gguf::Gguf(const InputFile& file) : file_(file) {
   check_tensors(cursor.position());
 }
 
-// Offsets in the file become offsets from its beginning.
+// Changes the tensors' offsets, which the file counts from the end of the header, to offsets from the file's beginning.
 void Gguf::check_tensors(std::uint64_t header_bytes) {
   const auto fail = [this](const std::string& sentence) { throw Error(Code::FORMAT, where(file_) + sentence); };
   std::uint64_t alignment = 32;
@@ -345,15 +345,15 @@ const GgufTensor* Gguf::find(const std::string& name) const noexcept {
   return found == tensors_.end() ? nullptr : &found->second;
 }
 
-std::vector<double> Gguf::numbers(const std::string& name, std::int64_t most) const {
+std::vector<double> Gguf::numbers(const std::string& name, std::int64_t max) const {
   const auto fail = [&](const std::string& rule) {
     throw Error(Code::TENSOR, where(file_) + "tensor " + in_quotes(name) + ' ' + rule);
   };
   const GgufTensor* tensor = find(name);
   if (tensor == nullptr) throw Error(Code::TENSOR, where(file_) + "no tensor is named " + in_quotes(name));
   if (tensor->shape.size() != 1) fail("must have one axis but has " + std::to_string(tensor->shape.size()));
-  if (tensor->shape.front() > most) {
-    fail("must have at most " + std::to_string(most) + " elements but has " + std::to_string(tensor->shape.front()));
+  if (tensor->shape.front() > max) {
+    fail("must have at most " + std::to_string(max) + " elements but has " + std::to_string(tensor->shape.front()));
   }
   const std::optional<ElementType> type = float_type(tensor->type);
   if (!type) fail("must be of type F32, F16, BF16 or F64 but is of ggml type " + std::to_string(tensor->type));

@@ -1,4 +1,4 @@
-// GGUF, versions 2 and 3: the metadata and where each tensor lies. Little-endian files only.
+// GGUF, versions 2 and 3: the metadata and the location of each tensor. Little-endian files only.
 // https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
 #pragma once
 
@@ -17,22 +17,22 @@ struct GgufTensor {
   std::vector<std::int64_t> shape;  // as the file has it: the fastest axis first
   std::uint32_t type = 0;           // ggml_type
   std::uint64_t offset = 0;         // in the file
-  std::uint64_t bytes = 0;          // 0 for a type that is not known here
+  std::uint64_t bytes = 0;          // 0 for an unknown type
 };
 
-bool is_gguf(const InputFile&);  // begins with "GGUF"
+bool is_gguf(const InputFile&);  // whether the file begins with "GGUF"
 
-// Reads everything in front of the data at once. Every count and length is proven against the file's size before
-// anything is allocated; duplicate keys and names, overlaps, and keys, names and texts that are not UTF-8 are refused.
-// Arrays of text (vocabularies) and arrays above 4096 elements are stepped over: a text stands in their place.
-// The file must outlive this. Throws FILE, FORMAT, and TENSOR from numbers().
+// Reads everything before the data at once. Every count and length is checked against the file's size before anything
+// is allocated; duplicate keys and names, overlaps, and keys, names and texts that are not UTF-8 are refused. Arrays of
+// text (vocabularies) and arrays of more than 4096 elements are skipped; metadata() has a text in their place. The file
+// must outlive this. Throws FILE, FORMAT, and TENSOR from numbers().
 class Gguf {
  public:
   explicit Gguf(const InputFile&);
   const Json& metadata() const noexcept { return metadata_; }  // one flat object, keys as in the file
   const GgufTensor* find(const std::string& name) const noexcept;
-  // The values of a tensor of one axis and type F32, F16, BF16 or F64, at most `most` of them.
-  std::vector<double> numbers(const std::string& name, std::int64_t most) const;
+  // The values of a tensor that has one axis, the type F32, F16, BF16 or F64, and at most `max` elements.
+  std::vector<double> numbers(const std::string& name, std::int64_t max) const;
 
  private:
   void check_tensors(std::uint64_t header_bytes);

@@ -20,7 +20,7 @@ struct GgufLayer {
   int heads = 0;
   int kv_heads = 0;
   bool window = false;
-  bool turns = true;
+  bool has_rope = true;
   bool operator==(const GgufLayer&) const = default;
 };
 
@@ -30,7 +30,7 @@ class GgufReader : GgufKeys {
 
   Model read() {
     find_name();
-    if (arch.turn == GgufTurn::none || !is_switched_on()) {
+    if (arch.rope_type == GgufRopeType::none || !is_switched_on()) {
       for (const char* key : known_keys) keys.mark(own(key));
       note("architecture " + in_quotes(name) + " has no rotary positions that llama.cpp knows of");
     } else {
@@ -63,13 +63,13 @@ class GgufReader : GgufKeys {
       throw Error(Code::MODEL_TYPE, "[read_config] the architecture must be one that is known but got " + in_quotes(name) +
                                         ", and no pairing is given");
     } else {
-      arch = {name, GgufTurn::neox};
+      arch = {name, GgufRopeType::neox};
       note("architecture " + in_quotes(name) +
            " is not known: the pairing given decides, and the generic keys are read");
     }
   }
 
-  // Granite: rope.scaling.finetuned says whether there is a rope at all.
+  // Granite: rope.scaling.finetuned says whether the model has a rope.
   bool is_switched_on() {
     const bool on = keys.boolean(own("rope.scaling.finetuned"), true);
     return arch.quirk != GgufQuirk::permuted_switch || on;
@@ -102,7 +102,7 @@ class GgufReader : GgufKeys {
     for (int i = 0; i < count; ++i) {
       const auto at = static_cast<std::size_t>(i);
       GgufLayer layer{heads[at], kv_heads[at], windows[at], true};
-      layer.turns = layer.heads > 0 && layer.kv_heads > 0 && turns(i, layer.window);
+      layer.has_rope = layer.heads > 0 && layer.kv_heads > 0 && rotates(i, layer.window);
       layers_.push_back(layer);
     }
     note_gaps();
@@ -110,7 +110,7 @@ class GgufReader : GgufKeys {
 
   bool has_window() const { return number("attention.sliding_window").value_or(0) > 0; }
 
-  // Which layers have a sliding window, where that matters to the rope.
+  // Which layers have a sliding window; all false if that does not matter to the rope.
   std::vector<bool> window_layers(int count) {
     std::vector<bool> windows(static_cast<std::size_t>(count), false);
     const bool matters = arch.quirk == GgufQuirk::window_only || arch.quirk == GgufQuirk::window_plain ||
@@ -147,7 +147,7 @@ class GgufReader : GgufKeys {
     return windows;
   }
 
-  bool turns(int layer, bool window) {
+  bool rotates(int layer, bool window) {
     switch (arch.quirk) {
       case GgufQuirk::permuted_gaps:
         return (layer + 1) % every_fourth != 0;
@@ -166,18 +166,18 @@ class GgufReader : GgufKeys {
 
   void note_gaps() {
     for (std::size_t i = 0; i < layers_.size(); ++i) {
-      if (layers_[i].turns) continue;
+      if (layers_[i].has_rope) continue;
       note(layers_[i].heads > 0 && layers_[i].kv_heads > 0
                ? "the layers without rope are those that llama.cpp leaves without in " + name
                : "layers of 0 heads have no rope");
     }
   }
 
-  // The different layers that turn, those of layer 0's kind first.
+  // The different kinds of layers with a rope, that of layer 0 first.
   std::vector<GgufLayer> kinds() const {
     std::vector<GgufLayer> found;
     for (const GgufLayer& layer : layers_) {
-      if (layer.turns && std::find(found.begin(), found.end(), layer) == found.end()) found.push_back(layer);
+      if (layer.has_rope && std::find(found.begin(), found.end(), layer) == found.end()) found.push_back(layer);
     }
     return found;
   }
@@ -186,7 +186,7 @@ class GgufReader : GgufKeys {
     ModelRope used;
     for (std::size_t i = 0; i < layers_.size(); ++i) {
       if (layers_[i] == layer) used.layers.push_back(static_cast<int>(i));
-      if (!layers_[i].turns) used.layers_without_rope.push_back(static_cast<int>(i));
+      if (!layers_[i].has_rope) used.layers_without_rope.push_back(static_cast<int>(i));
     }
     used.heads = layer.heads;
     used.kv_heads = layer.kv_heads;
@@ -202,7 +202,7 @@ class GgufReader : GgufKeys {
     reading.model.ropes.push_back(std::move(used));
   }
 
-  // Which layers turn is said by the window's pattern, or by the architecture where it leaves some out.
+  // The layers with a rope follow from the pattern of the window, or from the architecture if it leaves some out.
   void record_layers() {
     const bool all = std::all_of(layers_.begin(), layers_.end(), [&](const GgufLayer& l) { return l == layers_[0]; });
     record("layers", "block_count");
@@ -275,13 +275,13 @@ class GgufReader : GgufKeys {
   void set_pairing(Rope& rope) {
     auto sections = keys.integers(own("rope.dimension_sections"));
     if (sections && std::all_of(sections->begin(), sections->end(), [](int n) { return n == 0; })) sections.reset();
-    GgufTurn turn = arch.turn;
-    if (turn == GgufTurn::norm_mrope) turn = sections ? GgufTurn::mrope : GgufTurn::norm;
-    if (turn == GgufTurn::neox_mrope) turn = sections ? GgufTurn::mrope : GgufTurn::neox;
-    rope.pairing = turn == GgufTurn::norm ? Pairing::interleaved : Pairing::half;
+    GgufRopeType type = arch.rope_type;
+    if (type == GgufRopeType::norm_mrope) type = sections ? GgufRopeType::mrope : GgufRopeType::norm;
+    if (type == GgufRopeType::neox_mrope) type = sections ? GgufRopeType::mrope : GgufRopeType::neox;
+    rope.pairing = type == GgufRopeType::norm ? Pairing::interleaved : Pairing::half;
     reading.origins.by_default("pairing", name);
-    if (turn == GgufTurn::mrope || turn == GgufTurn::imrope) {
-      set_axes(rope, sections, turn == GgufTurn::imrope);
+    if (type == GgufRopeType::mrope || type == GgufRopeType::imrope) {
+      set_axes(rope, sections, type == GgufRopeType::imrope);
     } else if (sections) {
       keys.refuse(own("rope.dimension_sections"), "must be absent in an architecture whose pairs have one axis");
     }
@@ -303,28 +303,28 @@ class GgufReader : GgufKeys {
                    : ""));
   }
 
-  // Counts of pairs per axis: time, height, width and one more, the last ones 0 where there are fewer.
-  void set_axes(Rope& rope, const std::optional<std::vector<int>>& given, bool in_turn) {
+  // The counts of pairs per axis: time, height, width and a fourth; unused ones are 0 at the end.
+  void set_axes(Rope& rope, const std::optional<std::vector<int>>& given, bool interleaved) {
     const std::string key = own("rope.dimension_sections");
     if (!given) missing("rope.dimension_sections", "architecture " + name);
     std::vector<int> sections = *given;
     std::int64_t sum = 0;
     for (const int section : sections) sum += section < 0 ? max_dim : section;
     while (!sections.empty() && sections.back() == 0) sections.pop_back();
-    if (given->size() > 4 || sections.size() < (in_turn ? 3U : 1U) || (in_turn && sections.size() > 3) ||
+    if (given->size() > 4 || sections.size() < (interleaved ? 3U : 1U) || (interleaved && sections.size() > 3) ||
         sum != rope.rotary_dim / 2) {
-      keys.refuse(key, std::string("must be ") + (in_turn ? "3 counts" : "1 to 4 counts") + " of pairs that sum to " +
-                           std::to_string(rope.rotary_dim / 2));
+      keys.refuse(key, std::string("must be ") + (interleaved ? "3 counts" : "1 to 4 counts") +
+                           " of pairs that sum to " + std::to_string(rope.rotary_dim / 2));
     }
     record("axis", "rope.dimension_sections");
-    rope.axis = in_turn ? interleaved_axes(sections) : sectioned_axes(sections);
-    note(in_turn
+    rope.axis = interleaved ? interleaved_axes(sections) : sectioned_axes(sections);
+    note(interleaved
              ? "the pairs take time, height and width in turn, and what is left over time, as the model was trained; "
                "llama.cpp gives pairs left over a fourth position"
              : "the pairs take time, height and width in runs of rope.dimension_sections");
   }
 
-  // A part of the key that begins with rope or yarn, or speaks of rotary positions.
+  // Whether a part of the key begins with rope or yarn, or names rotary positions.
   static bool is_about_rope(const std::string& key) {
     if (key.starts_with("general.") || key.starts_with("tokenizer.")) return false;
     return key.starts_with("rope") || key.find(".rope") != std::string::npos ||
@@ -346,19 +346,19 @@ class GgufReader : GgufKeys {
 
 }  // namespace
 
-std::optional<int> GgufKeys::whole(const std::string& key, int least, int most) const {
-  const auto value = keys.integer(own(key), least, most);
+std::optional<int> GgufKeys::whole(const std::string& key, int min, int max) const {
+  const auto value = keys.integer(own(key), min, max);
   return value ? std::optional<int>(static_cast<int>(*value)) : std::nullopt;
 }
 
-int GgufKeys::needed(const std::string& key, int most) const {
-  const auto value = whole(key, 1, most);
+int GgufKeys::needed(const std::string& key, int max) const {
+  const auto value = whole(key, 1, max);
   if (!value) missing(key, "a GGUF");
   return *value;
 }
 
-void GgufKeys::missing(const std::string& key, const std::string& whom) const {
-  throw Error(Code::CONFIG_MISSING, "[read_config] " + whom + " must have " + in_quotes(own(key)) + " but has not");
+void GgufKeys::missing(const std::string& key, const std::string& subject) const {
+  throw Error(Code::CONFIG_MISSING, "[read_config] " + subject + " must have " + in_quotes(own(key)) + " but has not");
 }
 
 Model read_gguf(const InputFile& file, const ConfigOptions& options) {

@@ -54,7 +54,7 @@ class GgufScaling {
     }
   }
 
-  // The scaling whose factors are tensors, or where there is none all the same.
+  // Records the origins of a scaling whose factors are tensors, or stand for tensors.
   void record_lists(const std::string& short_factor, const std::string& long_factor) {
     record_scaling();
     record_trained_length();
@@ -129,10 +129,10 @@ class GgufScaling {
     if (type_ == "yarn") {
       set_yarn();
       if (uneven) divide_by(divisors);
-    } else if (set_ntk(uneven) || set_still(divisors)) {
+    } else if (set_ntk(uneven) || set_proportional(divisors)) {
       return;
     } else if (uneven || attention_ != 1) {
-      // A list of factors is LongRoPE's with one list for every length.
+      // A list of factors is LongRoPE with the same list at every length.
       for (double& d : divisors) d *= factor_;
       LongRope scaling{divisors, divisors, trained_ > 0 ? trained_ : std::max<std::int64_t>(used_.context, 1)};
       scaling.attention_factor = attention_;
@@ -149,7 +149,7 @@ class GgufScaling {
     }
   }
 
-  // ggml divides before it blends, pair by pair, so the order does not matter.
+  // ggml divides before it blends; both act on each pair by itself, so the order does not matter.
   void divide_by(const std::vector<double>& divisors) {
     for (const double d : divisors) rope_.multiplier.push_back(1 / d);
     origins().given("multiplier", "rope_freqs.weight");
@@ -171,8 +171,8 @@ class GgufScaling {
     return true;
   }
 
-  // 1, 1, ..., 1e30, 1e30: what is divided by 1e30 stands still (Gemma 4).
-  bool set_still(const std::vector<double>& divisors) {
+  // 1, 1, ..., 1e30, 1e30: pairs divided by 1e30 do not rotate (Gemma 4).
+  bool set_proportional(const std::vector<double>& divisors) {
     constexpr double never = 1e29;
     const auto end = std::find_if(divisors.begin(), divisors.end(), [](double d) { return d != 1; });
     const bool still = std::all_of(end, divisors.end(), [](double d) { return d > never; });
@@ -189,7 +189,7 @@ class GgufScaling {
     return true;
   }
 
-  // ggml's magnitude 1 + 0.1 ln(factor), made DeepSeek's ratio by yarn_log_multiplier; attn_factor multiplies it.
+  // ggml's magnitude is 1 + 0.1 ln(factor); yarn_log_multiplier makes it DeepSeek's ratio; attn_factor multiplies it.
   void set_yarn() {
     Yarn scaling;
     scaling.factor = factor_;

@@ -22,7 +22,7 @@ std::filesystem::path file_in(const std::filesystem::path& folder) {
                               in_quotes(folder.string()) + " holds neither");
 }
 
-// A file of the same folder, and nothing else: an index must not reach elsewhere.
+// Whether name is a file of the same folder: an index must not name files elsewhere.
 bool is_plain_name(std::string_view name) {
   constexpr std::string_view separators("/\\\0", 3);
   return !name.empty() && name != "." && name != ".." && name.find_first_of(separators) == std::string_view::npos;

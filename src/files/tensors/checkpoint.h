@@ -1,4 +1,4 @@
-// The tensors of a model: one safetensors file, or the many that an index names.
+// The tensors of a model: one safetensors file, or the files that an index names.
 #pragma once
 
 #include <filesystem>
@@ -10,11 +10,11 @@
 
 namespace rotary::files {
 
-// Of an index: the file that holds each tensor, by the tensor's name; at least one. Each lies beside the index.
-// operation is the word in brackets of the sentences. Throws FILE, FORMAT, JSON.
+// Reads an index: the file that holds each tensor, by the tensor's name; not empty. All files are in the index's
+// folder. operation is the word in brackets in error sentences. Throws FILE, FORMAT, JSON.
 std::map<std::string, std::string> read_weight_map(const char* operation, const std::filesystem::path& index);
 
-// Only the files that hold what is asked for are opened, and those once.
+// Opens only the files that hold the tensors asked for, and each of them once.
 class Checkpoint {
  public:
   // A safetensors file, its index (.json), or a folder that holds either. Throws FILE, FORMAT, JSON.

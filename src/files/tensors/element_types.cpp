@@ -14,7 +14,7 @@ namespace {
 
 struct Row {
   const char* name;   // in safetensors
-  const char* numpy;  // nullptr: numpy has no spelling
+  const char* numpy;  // nullptr: numpy has no name for it
   unsigned bits;
 };
 

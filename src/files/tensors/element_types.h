@@ -1,4 +1,4 @@
-// What the two tensor formats share: the element types and sizes that cannot overflow.
+// Shared by the two tensor formats: the element types, and sizes checked for overflow.
 #pragma once
 
 #include <cstddef>
@@ -12,21 +12,21 @@
 
 namespace rotary::files {
 
-constexpr std::size_t max_dimensions = 64;  // numpy's own limit
+constexpr std::size_t max_dimensions = 64;  // numpy's limit
 
 std::optional<ElementType> find_element_type(std::string_view name) noexcept;  // by its safetensors name
-// By its npy name without the byte order, as in "f4"; nullptr where numpy has none.
+// By its npy name without the byte order, as in "f4". numpy_name is nullptr if numpy has no name for the type.
 std::optional<ElementType> find_numpy_type(std::string_view name) noexcept;
 const char* numpy_name(ElementType) noexcept;
 
-// elements * bits_of(type). Nothing if a size is negative, or if the product passes 64 bits even without the sizes
-// that are 0: strides made of such a shape would overflow.
+// elements * bits_of(type). Empty if a size is negative, or if the product of the sizes other than 0 does not fit in 64
+// bits: strides made of such a shape would overflow.
 std::optional<std::uint64_t> checked_bits(ElementType, std::span<const std::int64_t> shape) noexcept;
 
 bool is_float(ElementType) noexcept;            // f64, f32, f16, bf16
-std::vector<double> numbers_of(const Tensor&);  // of floats
+std::vector<double> numbers_of(const Tensor&);  // of a float type
 
-// Before writing: the shape is sound and the data fills it exactly. Throws SHAPE.
+// Before writing: checks that the shape is valid and that the data fills it exactly. Throws SHAPE.
 void check_whole(const char* operation, const Tensor&);
 
 }  // namespace rotary::files

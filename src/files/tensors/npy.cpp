@@ -26,7 +26,7 @@ struct NpyHeader {
   std::vector<std::int64_t> shape;
 };
 
-// Reads {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), } and its like: a fixed grammar, not Python.
+// Parses headers such as {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }: a fixed grammar, not Python.
 class HeaderParser {
  public:
   HeaderParser(std::string_view text, const std::string& where) : rest_(text), where_(where) {}
@@ -53,7 +53,7 @@ class HeaderParser {
          (rest_.empty() ? " but ends" : " but got " + in_quotes(rest_.substr(0, 20))));
   }
 
-  // The next character that is not white space; '\0' at the end (a 0 in the text is refused before).
+  // The next character that is not white space; '\0' at the end (a 0 in the text has been refused before).
   char peek() {
     rest_.remove_prefix(std::min(rest_.find_first_not_of(" \t\r\n"), rest_.size()));
     return rest_.empty() ? '\0' : rest_.front();
@@ -167,7 +167,7 @@ void swap_bytes(std::span<std::byte> data, ElementType type) {
   for (std::size_t i = 0; i < data.size(); i += size) std::reverse(&data[i], &data[i] + size);
 }
 
-// The data in row-major order from a file in column-major order, piece by piece: no second copy of the whole.
+// Reads column-major data into row-major order, piece by piece, without a second copy of the whole.
 void read_fortran(const files::InputFile& file, std::uint64_t offset, const TensorInfo& info,
                   std::span<std::byte> out) {
   const std::size_t size = bits_of(info.type) / 8;
@@ -198,7 +198,7 @@ std::uint32_t little_endian(std::span<const std::byte> bytes) {
   return value;
 }
 
-// The header's text and where the data begins.
+// The header's text and the offset of the data.
 std::pair<std::string, std::uint64_t> read_header(const files::InputFile& file, const std::string& where) {
   std::array<std::byte, 12> front{};
   const auto present = static_cast<std::size_t>(std::min<std::uint64_t>(file.size(), front.size()));
@@ -251,7 +251,7 @@ std::string make_header(const Tensor& tensor, const char* type) {
   return std::string(magic) + '\1' + '\0' + low + high + text;
 }
 
-// A file whose header is read and fits the file's length.
+// A file whose header has been read and checked against the file's length.
 struct NpyFile {
   explicit NpyFile(const std::filesystem::path& path) : file("npy", path) {
     const std::string where = "[npy] " + path.string() + ": ";

@@ -1,4 +1,4 @@
-// What an .npy says of its tensor.
+// The description of the tensor in an .npy.
 #pragma once
 
 #include <filesystem>
@@ -7,7 +7,7 @@
 
 namespace rotary::files {
 
-// Reads the header only, and proves it against the file's length. Throws FILE, FORMAT.
+// Reads only the header and checks it against the file's length. Throws FILE, FORMAT.
 TensorInfo npy_info(const std::filesystem::path&);
 
 }  // namespace rotary::files

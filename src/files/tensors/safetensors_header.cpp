@@ -18,8 +18,8 @@ using nlohmann::json;
 constexpr std::string_view white_space = " \t\r\n";
 constexpr std::string_view metadata_name = "__metadata__";
 
-// Follows the parser through {"__metadata__": {key: text}, name: {"dtype": .., "shape": [..], "data_offsets": [b, e]}}.
-// Anything else is refused on sight, so neither nesting nor memory can grow beyond what the header's length allows.
+// Accepts {"__metadata__": {key: text}, name: {"dtype": .., "shape": [..], "data_offsets": [b, e]}} while the parser
+// runs. Anything else is refused at once, so nesting and memory are bounded by the header's length.
 class HeaderReader final : public nlohmann::json_sax<json> {
  public:
   explicit HeaderReader(std::string where) : where_(std::move(where)) {}
@@ -181,7 +181,7 @@ class HeaderReader final : public nlohmann::json_sax<json> {
   Field field_ = Field::dtype;
   bool has_metadata_ = false;
   std::string key_;  // the last one outside of a tensor
-  Entry entry_;      // the tensor at hand
+  Entry entry_;      // the current tensor
   std::array<bool, 3> seen_{};
   int offsets_ = 0;
 };
@@ -235,7 +235,7 @@ Header parse_header(std::string_view text, std::uint64_t data_bytes, const std::
     const std::string got = first == std::string_view::npos ? "nothing" : in_quotes(text.substr(first, 1));
     throw Error(Code::FORMAT, where + "the header must begin with { but got " + got);
   }
-  const std::size_t nul = text.find('\0');  // the parser would take it for the end of the text
+  const std::size_t nul = text.find('\0');  // for the parser it would be the end of the text
   if (nul != std::string_view::npos) {
     throw Error(Code::FORMAT, where + "the header must be JSON but byte " + std::to_string(nul) + " of it is 0");
   }

@@ -1,4 +1,4 @@
-// The JSON header of a .safetensors file: text <-> where each tensor lies.
+// The JSON header of a .safetensors file, which gives the location of each tensor.
 #pragma once
 
 #include <cstdint>
@@ -16,19 +16,19 @@ constexpr std::uint64_t longest_header = 100'000'000;  // bytes of JSON, the for
 
 struct Entry {
   TensorInfo info;
-  std::uint64_t begin = 0;  // bytes behind the header
+  std::uint64_t begin = 0;  // in bytes after the header
   std::uint64_t end = 0;
 };
 
 struct Header {
-  std::vector<Entry> entries;  // by begin: together they tile [0, data_bytes) without hole or overlap
+  std::vector<Entry> entries;  // by rising begin; they cover [0, data_bytes) without hole or overlap
   std::map<std::string, std::string> metadata;
 };
 
-// data_bytes is what the file holds behind the header; path is for the sentences. Throws FORMAT.
+// data_bytes: the bytes of the file after the header. path is for error sentences. Throws FORMAT.
 Header parse_header(std::string_view json, std::uint64_t data_bytes, const std::string& path);
 
-// The whole front of a file: the length, the JSON, spaces up to a multiple of 8. Throws FORMAT, SHAPE.
+// The beginning of a file: the header's length, the JSON, spaces up to a multiple of 8. Throws FORMAT, SHAPE.
 std::string make_header(std::span<const Tensor* const> tensors, const std::map<std::string, std::string>& metadata);
 
 }  // namespace rotary::files

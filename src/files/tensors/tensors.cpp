@@ -1,4 +1,4 @@
-// Files of tensors by their endings.
+// Reading and writing files of tensors by their endings.
 #include <optional>
 #include <string>
 #include <utility>
@@ -21,7 +21,7 @@ constexpr const char* torch_line =
 
 struct Foreign {
   const char* ending;
-  const char* line;  // of Python, that converts it
+  const char* line;  // of Python that converts it
 };
 constexpr Foreign foreign[] = {
     {".npz", numpy_line}, {".pt", torch_line}, {".pth", torch_line}, {".bin", torch_line}, {".ckpt", torch_line}};

@@ -34,12 +34,12 @@ const char* kind_of(mode_t mode) noexcept {
   return "a device";
 }
 
-// A new file that nobody sees yet: removed unless it was renamed.
+// A temporary file, removed unless it was renamed.
 class TemporaryFile {
  public:
   TemporaryFile(const char* operation, const fs::path& target) : operation_(operation), target_(target) {
     static std::atomic<unsigned> next{0};
-    constexpr int tries = 1000;  // names left behind by a killed process of the same id
+    constexpr int tries = 1000;  // killed processes of the same id may have left files of these names
     for (int i = 0; i < tries && descriptor_ < 0; ++i) {
       const std::string name = ".rotary-" + std::to_string(getpid()) + "-" + std::to_string(next++) + ".tmp";
       path_ = target.parent_path() / name;
@@ -85,15 +85,15 @@ class TemporaryFile {
   bool renamed_ = false;
 };
 
-// Where a chain of symbolic links ends, be there a file or not.
+// The end of a chain of symbolic links, whether or not that file exists.
 fs::path behind_links(const char* operation, fs::path path) {
-  constexpr int max_links = 40;  // as Linux has it
+  constexpr int max_links = 40;  // Linux's limit
   for (int i = 0; i <= max_links; ++i) {
     std::error_code error;
     if (!fs::is_symlink(fs::symlink_status(path, error))) return path;
     const fs::path link = fs::read_symlink(path, error);
     if (error) fail(operation, path, "the link cannot be read: " + error.message());
-    path = path.parent_path() / link;  // an absolute link stands alone
+    path = path.parent_path() / link;  // an absolute link replaces the path
   }
   fail(operation, path, reason(ELOOP));
 }
@@ -106,7 +106,7 @@ std::optional<mode_t> permissions_of(const char* operation, const fs::path& targ
   return status.st_mode;
 }
 
-// Makes the new name itself durable. A folder that cannot be opened or synced is no failure: the file is whole.
+// Makes the new name durable. A folder that cannot be opened or synced is not an error, because the file is complete.
 void sync_folder(const char* operation, const fs::path& target) {
   const fs::path folder = target.parent_path().empty() ? fs::path(".") : target.parent_path();
   const int descriptor = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -116,7 +116,7 @@ void sync_folder(const char* operation, const fs::path& target) {
   if (broken) fail(operation, target, "the folder cannot be written to the disk: " + reason(EIO));
 }
 
-// Bytes of the character that text begins with; 0 for a control character or what is not UTF-8.
+// Bytes of the first character of text; 0 if it is a control character or not UTF-8.
 std::size_t character_length(std::string_view text) noexcept {
   const Character character = first_character(text);
   return character.code < 0x20 || character.code == 0x7F ? 0 : character.length;
@@ -124,7 +124,7 @@ std::size_t character_length(std::string_view text) noexcept {
 
 }  // namespace
 
-// O_NONBLOCK: a pipe without a writer must not hang the open that finds out that it is a pipe.
+// O_NONBLOCK: opening a pipe without a writer must not hang before the pipe is refused.
 InputFile::InputFile(const char* operation, fs::path path) : operation_(operation), path_(std::move(path)) {
   descriptor_ = open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (descriptor_ < 0) fail(operation_, path_, "cannot be opened: " + reason(errno));

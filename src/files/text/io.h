@@ -1,4 +1,4 @@
-// Regular files: read in exact ranges, written whole or not at all. Every failure is an Error FILE that names the path.
+// Regular files: read in exact ranges, written whole or not at all. Every failure throws FILE and names the path.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,8 @@
 
 namespace rotary::files {
 
-// Open for reading for as long as it lives. Folders, pipes and devices are refused. operation is the word in
-// brackets of the sentences and must outlive the file.
+// A file open for reading. Folders, pipes and devices are refused. operation is the word in brackets in error sentences
+// and must outlive the file.
 class InputFile {
  public:
   InputFile(const char* operation, std::filesystem::path path);
@@ -21,9 +21,9 @@ class InputFile {
 
   const std::filesystem::path& path() const noexcept { return path_; }
   std::uint64_t size() const noexcept { return size_; }  // when it was opened
-  // Bytes [offset, offset + out.size()); an error if the file has become shorter than that. Safe from many threads.
+  // Bytes [offset, offset + out.size()); throws if the file has become shorter. May be called from several threads.
   void read(std::uint64_t offset, std::span<std::byte> out) const;
-  std::string text() const;  // all of it
+  std::string text() const;  // the whole file
 
  private:
   const char* operation_;
@@ -32,9 +32,9 @@ class InputFile {
   std::uint64_t size_ = 0;
 };
 
-// The parts one after the other, under a temporary name in the same folder, then fsync and rename: at every moment
-// path is the old file or the whole new one, and nothing else is left behind by a failure. A symbolic link is
-// followed and stays; an existing file hands its permissions on.
+// Writes the parts one after the other to a temporary file in the same folder, then fsync and rename: at every moment
+// path is the old file or the whole new one, and a failure leaves nothing else. A symbolic link is followed and kept;
+// the new file has the permissions of the old one.
 void write_whole(const char* operation, const std::filesystem::path& path,
                  std::span<const std::span<const std::byte>> parts);
 
@@ -42,10 +42,10 @@ void write_whole(const char* operation, const std::filesystem::path& path, std::
 
 std::span<const std::byte> bytes_of(std::string_view text) noexcept;
 
-std::string lower(std::string_view text);  // A to Z
-// On one line: control characters as \xNN. A name from a file must not write lines of its own.
+std::string lower(std::string_view text);  // A to Z only
+// text on one line, with control characters as \xNN, so that a name from a file cannot add lines to the output.
 std::string printable(std::string_view text);
-// For sentences: in double quotes, control characters and what is not UTF-8 as \xNN, cut after 80 bytes.
+// For error sentences: in double quotes, control characters and bytes that are not UTF-8 as \xNN, cut after 80 bytes.
 std::string in_quotes(std::string_view text);
 
 }  // namespace rotary::files

@@ -16,7 +16,7 @@ constexpr std::size_t max_values = 500000;
 constexpr std::size_t max_elements = 16384;  // of a list that a getter copies
 
 // Python's json writes three words that JSON does not have ("time_step_limit": [0.0, Infinity]). Outside strings they
-// become strings that begin with U+0000, and Guard makes those the numbers they mean: a getter refuses them.
+// are replaced by strings that begin with U+0000, which Guard converts to the numbers. The getters refuse them.
 struct PythonNumber {
   std::string_view word;
   double value;
@@ -55,7 +55,7 @@ std::string with_marked_numbers(std::string_view text) {
   return result;
 }
 
-// Watches the parser: levels, values, duplicate keys.
+// Checks levels, values and duplicate keys while the parser runs.
 class Guard {
  public:
   bool operator()(int, Json::parse_event_t event, Json& parsed) {
@@ -165,23 +165,23 @@ const Json* Object::value(std::string_view key) const {
   return found->is_null() ? nullptr : &*found;
 }
 
-std::optional<std::int64_t> Object::integer(std::string_view key, std::int64_t least, std::int64_t most) const {
+std::optional<std::int64_t> Object::integer(std::string_view key, std::int64_t min, std::int64_t max) const {
   const Json* v = value(key);
   if (v == nullptr) return std::nullopt;
-  const std::string rule = "must be an integer from " + std::to_string(least) + " to " + std::to_string(most);
+  const std::string rule = "must be an integer from " + std::to_string(min) + " to " + std::to_string(max);
   if (!v->is_number_integer()) refuse(key, rule);
   if (v->is_number_unsigned() && v->get<std::uint64_t>() > static_cast<std::uint64_t>(INT64_MAX)) refuse(key, rule);
   const auto i = v->get<std::int64_t>();
-  if (i < least || i > most) refuse(key, rule);
+  if (i < min || i > max) refuse(key, rule);
   return i;
 }
 
-std::optional<std::int64_t> Object::length(std::string_view key, std::int64_t most) const {
+std::optional<std::int64_t> Object::length(std::string_view key, std::int64_t max) const {
   const Json* v = value(key);
-  if (v == nullptr || !v->is_number_float()) return integer(key, 1, most);
+  if (v == nullptr || !v->is_number_float()) return integer(key, 1, max);
   const auto real = v->get<double>();
-  if (!(real >= 1 && real <= static_cast<double>(most)) || std::trunc(real) != real) {
-    refuse(key, "must be an integer from 1 to " + std::to_string(most));
+  if (!(real >= 1 && real <= static_cast<double>(max)) || std::trunc(real) != real) {
+    refuse(key, "must be an integer from 1 to " + std::to_string(max));
   }
   return static_cast<std::int64_t>(real);
 }

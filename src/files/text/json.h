@@ -1,4 +1,4 @@
-// JSON as this library reads it: strict, and every key that is looked at is remembered.
+// Strict JSON. Every key that is read is recorded.
 #pragma once
 
 #include <cstddef>
@@ -23,18 +23,18 @@ constexpr std::size_t max_json_bytes = 16u << 20;
 // Infinity are read as Python's json reads them; the getters below refuse them. Throws JSON.
 Json parse_json(std::string_view text);
 
-bool is_not_finite(const Json&);  // a number, and NaN or infinite
+bool is_not_finite(const Json&);  // a number that is NaN or infinite
 
-// A value for sentences: at most 60 bytes on one line.
+// A value for error sentences: at most 60 bytes on one line.
 std::string shown(const Json&);
 
 using detail::spelled;
 
-// Which keys of which objects somebody read. What is left over is an error (config/leftover.cpp).
+// Records which keys of which objects were read. Keys that nothing read are errors (config/leftover.cpp).
 class Ledger {
  public:
   void read(const Json& object, std::string_view key) { read_.emplace(&object, key); }
-  // The key and everything below it.
+  // Marks the key and everything below it.
   void read_all(const Json& object, std::string_view key) { whole_.emplace(&object, key); }
   bool was_read(const Json& object, const std::string& key) const {
     return read_.count({&object, key}) != 0 || whole(object, key);
@@ -46,11 +46,11 @@ class Ledger {
   std::set<std::pair<const Json*, std::string>> whole_;
 };
 
-// One JSON object with the path that leads to it. Reading a key marks it in the ledger; null counts as absent.
-// The getters throw CONFIG_VALUE with the key, the rule and the value.
+// A JSON object with its path. Reading a key marks it in the ledger; null counts as absent. The getters throw
+// CONFIG_VALUE with the key, the rule and the value.
 class Object {
  public:
-  // json must be an object that outlives this. An owner: the model_type whose class default the object is.
+  // json must be an object that outlives this. owner: the model_type whose class default the object is, if it is one.
   Object(const Json& json, std::string path, Ledger& ledger, std::string owner = {})
       : json_(&json), path_(std::move(path)), ledger_(&ledger), owner_(std::move(owner)) {}
 
@@ -59,11 +59,11 @@ class Object {
   const std::string& owner() const noexcept { return owner_; }  // "" for an object of the file
   std::string path_of(std::string_view key) const;
 
-  bool has(std::string_view key) const;      // there, and not null; does not mark
-  bool is_null(std::string_view key) const;  // there, and null; does not mark
+  bool has(std::string_view key) const;      // present and not null; does not mark
+  bool is_null(std::string_view key) const;  // present and null; does not mark
   const Json* value(std::string_view key) const;
-  std::optional<std::int64_t> integer(std::string_view key, std::int64_t least, std::int64_t most) const;
-  std::optional<std::int64_t> length(std::string_view key, std::int64_t most) const;  // from 1; 8192.0 is 8192
+  std::optional<std::int64_t> integer(std::string_view key, std::int64_t min, std::int64_t max) const;
+  std::optional<std::int64_t> length(std::string_view key, std::int64_t max) const;  // from 1; 8192.0 is 8192
   std::optional<double> number(std::string_view key) const;
   std::optional<bool> boolean(std::string_view key) const;
   // Instead of boolean(key).value_or(true), of which g++ 14 makes `payload | !has_value`: neither true nor false where

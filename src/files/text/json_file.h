@@ -8,7 +8,7 @@
 
 namespace rotary::files {
 
-// All of it, at most 16 MB. operation is the word in brackets of the sentences. Throws FILE, JSON.
+// The whole text, at most 16 MB. operation is the word in brackets in error sentences. Throws FILE, JSON.
 std::string json_file_text(const char* operation, const InputFile&);
 std::string json_file_text(const char* operation, const std::filesystem::path&);
 

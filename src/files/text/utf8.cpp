@@ -17,7 +17,7 @@ Character first_character(std::string_view text) noexcept {
     if ((byte(i) & 0xC0) != 0x80) return {};
     code = code << 6 | (byte(i) & 0x3F);
   }
-  constexpr std::array<char32_t, 5> smallest = {0, 0, 0x80, 0x800, 0x10000};  // below: an overlong spelling
+  constexpr std::array<char32_t, 5> smallest = {0, 0, 0x80, 0x800, 0x10000};  // below: an overlong encoding
   const bool surrogate = code >= 0xD800 && code <= 0xDFFF;
   if (code < smallest[length] || code > 0x10FFFF || surrogate) return {};
   return {code, length};

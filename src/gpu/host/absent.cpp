@@ -1,4 +1,4 @@
-// rotary::gpu where rotary was built without CUDA: one clear error.
+// rotary::gpu in a build without CUDA: everything throws the same error.
 #include "gpu/kernels/kernels.h"
 
 namespace rotary::gpu {
@@ -9,7 +9,7 @@ int devices() noexcept { return 0; }
 namespace {
 
 [[noreturn]] void refuse() {
-  throw Error(Code::CUDA, "[gpu] rotary was built without CUDA: build it with scripts/build.sh --with cuda");
+  throw Error(Code::CUDA, "[gpu] rotary was built without CUDA: build it with -DROTARY_CUDA=ON");
 }
 
 }  // namespace

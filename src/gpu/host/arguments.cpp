@@ -1,4 +1,4 @@
-// What callers describe a call with, and no device is needed for: positions, rotations, caches, slots.
+// The arguments that need no device: positions, rotations, caches, slots.
 #include <string>
 
 #include "jobs.h"

@@ -17,7 +17,7 @@ struct Dimension {
   std::int64_t stride;
 };
 
-// Sizes of one first, then by stride, the smallest first.
+// Dimensions of size one first, the others by rising stride.
 std::array<Dimension, 3> dimensions(const Cache& cache) noexcept {
   std::array<Dimension, 3> all{Dimension{"head_stride", cache.heads, cache.head_stride},
                                Dimension{"token_stride", cache.page_size, cache.token_stride},
@@ -29,7 +29,7 @@ std::array<Dimension, 3> dimensions(const Cache& cache) noexcept {
   return all;
 }
 
-// The bytes from the first element to the end of the last.
+// The number of bytes from the first element to the end of the last.
 std::int64_t checked_span(const char* operation, const Cache& cache, std::size_t bytes) {
   std::int64_t extent = cache.head_dim;
   for (const Dimension& d : dimensions(cache)) {

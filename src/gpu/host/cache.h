@@ -1,4 +1,4 @@
-// The checks of a paged cache and of slots, and their job.
+// The checks of a paged cache and its slots, and the job made of them.
 #pragma once
 
 #include "gpu/kernels/kernels.h"
@@ -6,19 +6,19 @@
 
 namespace rotary::gpu {
 
-// A cache to which k can go, whose elements are distinct. Throws SHAPE, DTYPE, VALUE.
+// Checks that k fits the cache and that the cache's elements do not overlap. Throws SHAPE, DTYPE, VALUE.
 void check_cache(const char* operation, const Cache&, const ConstHeads& k);
 void check_slots(const char* operation, const Slots&);
 
 CacheJob cache_job(const Cache&, const Slots&) noexcept;
 
-// A page as a batch row, its tokens, heads.
+// The layout of a cache, with pages as batch rows.
 Layout layout_of(const Cache&) noexcept;
-// Bytes of an element of the cache, for heads of that dtype.
+// Bytes of a cache element for heads of this dtype.
 std::size_t element_bytes(const Cache&, DType) noexcept;
 
-// What is written must not overlap slots and scales. slots.indices is left out: its length is only known on the device.
-// Throws ALIAS.
+// The memory written must not overlap slots and scales. slots.indices is not checked: its length is only known on the
+// device. Throws ALIAS.
 void check_disjoint(const char* operation, std::span<const Part> written, const Cache&, const Slots&,
                     std::int64_t tokens);
 

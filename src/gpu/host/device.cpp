@@ -1,4 +1,4 @@
-// The device, and what its runtime reports.
+// Queries of the device, and the errors of its runtime.
 #include <cuda_runtime_api.h>
 
 #include "gpu/kernels/kernels.h"
@@ -7,7 +7,7 @@ namespace rotary::gpu {
 
 void check_cuda(int error, const char* what) {
   if (error == cudaSuccess) return;
-  cudaGetLastError();  // said here, not again at the next call
+  cudaGetLastError();  // clears the error, so that the next call does not report it again
   throw Error(Code::CUDA, "[" + std::string(what) + "] " + cudaGetErrorString(static_cast<cudaError_t>(error)));
 }
 

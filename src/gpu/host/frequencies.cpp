@@ -14,7 +14,7 @@
 namespace rotary::gpu {
 namespace {
 
-// Lays arrays out in the host's memory as they will lie in the device's.
+// Packs arrays in the host's memory as they will lie in the device's.
 class Packer {
  public:
   template <class T>

@@ -23,7 +23,8 @@ void check_norm(const char* operation, const char* what, const Norm& norm) {
          std::string(what) + "'s weight must be " + rotary::detail::storage_names() + " but got value " +
              text(static_cast<int>(norm.dtype)));
   }
-  if (reinterpret_cast<std::uintptr_t>(norm.weight) % size_of(norm.dtype) != 0) {  // makes no string where all is well
+  if (reinterpret_cast<std::uintptr_t>(norm.weight) % size_of(norm.dtype) !=
+      0) {  // checked here to make no string when it holds
     check_aligned(operation, (std::string(what) + "'s weight").c_str(), norm.weight, size_of(norm.dtype));
   }
   if (!std::isfinite(norm.eps) || norm.eps < 0) {
@@ -32,7 +33,7 @@ void check_norm(const char* operation, const char* what, const Norm& norm) {
   }
 }
 
-// k and v of one dtype and shape.
+// k and v must have the same dtype and shape.
 void check_kv(const char* operation, const ConstHeads& k, const ConstHeads& v) {
   check_readable(operation, "k", k);
   check_readable(operation, "v", v);
@@ -59,8 +60,8 @@ void check_q_and_k(const char* operation, const ConstHeads& q, const ConstHeads&
 
 // ---- memory ----
 
-// Collects what a call writes and checks that none of it is read or written as other heads. q against q_out has been
-// checked: they may be the same.
+// Collects the memory that a call writes and checks that it overlaps nothing else that the call reads or writes. q and
+// q_out, which may be the same, are checked elsewhere.
 void check_writes(const char* operation, const ConstHeads* q, const Heads* q_out, const ConstHeads& k,
                   const ConstHeads& v, const Cache& cache, Writes& written) {
   const bool with_q = q != nullptr && has_elements(q->layout);
@@ -80,7 +81,7 @@ void check_writes(const char* operation, const ConstHeads* q, const Heads* q_out
   if (with_q) check_disjoint(operation, written.all().subspan(1), part_of("q", *q));
 }
 
-// The weight of a norm of x must not be written to.
+// The weight of a norm of x must not overlap the memory written.
 void check_weight(const char* operation, std::span<const Part> written, const char* name, const Norm& norm,
                   const Layout& x) {
   if (norm.weight == nullptr || !has_elements(x)) return;
@@ -89,7 +90,7 @@ void check_weight(const char* operation, std::span<const Part> written, const ch
   check_disjoint(operation, written, values(name, static_cast<const std::byte*>(norm.weight), bytes));
 }
 
-// Nor what says where k and v go.
+// The slots and scales must not overlap the memory written.
 void check_slots_written(const char* operation, std::span<const Part> written, const ConstHeads& k, const Cache& cache,
                          const Slots& slots) {
   if (!has_elements(k.layout)) return;
@@ -141,7 +142,7 @@ void check_destination(const char* operation, const ConstHeads& k, const Cache& 
   check_slots(operation, slots);
 }
 
-// Heads [first, first + count) of a packed tensor.
+// Heads [first, first + count) of x.
 ConstHeads heads_of(const ConstHeads& x, std::int64_t first, std::int64_t count) noexcept {
   ConstHeads part = x;
   part.layout.heads = count;

@@ -1,4 +1,4 @@
-// From the arguments of gpu.h to the jobs of kernels.h.
+// Makes the jobs of kernels.h from the arguments of gpu.h.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace rotary::detail {
 
-// What is behind gpu::Positions and gpu::Frequencies, for those who launch kernels.
+// Access to the arrays of gpu::Positions and gpu::Frequencies.
 struct DeviceAccess {
   static gpu::PositionArrays arrays(const gpu::Positions& p) noexcept {
     gpu::PositionArrays arrays;
@@ -28,7 +28,7 @@ struct DeviceAccess {
 
 namespace rotary::gpu {
 
-// After a move there are no pairs. Throws SHAPE.
+// Refuses moved-from frequencies, which have no pairs. Throws SHAPE.
 inline void check_pairs(const char* operation, const Frequencies& f) {
   if (f.pairs() == 0) fail(Code::SHAPE, operation, "inv_freq must have at least one pair but is empty");
 }
@@ -39,7 +39,7 @@ inline TableShape checked_shape(const char* operation, const Rotation& by) {
   return {by.pairing(), by.pairs(), by.batch(), by.tokens()};
 }
 
-// A kernel reorders a head in place (interleaved_to_half) up to this rotary_dim. Throws SHAPE.
+// The largest rotary_dim whose heads a kernel can reorder in place (interleaved_to_half). check_reordered throws SHAPE.
 inline constexpr int largest_reordered = 2048;
 inline void check_reordered(const char* operation, int rotary_dim) {
   if (rotary_dim <= largest_reordered) return;
@@ -63,7 +63,7 @@ inline RotationArrays arrays_of(const Rotation& by) noexcept {
   return arrays;
 }
 
-// Sets what a job, of rotate or of a step, takes from a rotation.
+// Sets the fields of a RotateJob or StepJob that come from a rotation.
 template <class Job>
 void set_rotation(Job& job, const Rotation& by, Direction direction) noexcept {
   const rotary::detail::Order order = rotary::detail::order_of(by.pairing(), direction);
@@ -73,14 +73,14 @@ void set_rotation(Job& job, const Rotation& by, Direction direction) noexcept {
   job.write_interleaved = order.write_interleaved;
 }
 
-// The stride of a size of one does not matter: 0, so that it spoils no alignment.
+// The stride of a dimension of size one becomes 0, so that it does not affect the alignment.
 inline void set_strides(std::int64_t (&strides)[3], const Layout& l) noexcept {
   strides[0] = l.batch > 1 ? l.batch_stride : 0;
   strides[1] = l.tokens > 1 ? l.token_stride : 0;
   strides[2] = l.heads > 1 ? l.head_stride : 0;
 }
 
-// in's heads, written with out's strides.
+// The heads of `in`, written with the strides of `to`.
 inline Side side(const ConstHeads& in, void* out, const Layout& to, int rest) noexcept {
   Side result;
   result.in = in.data;

@@ -13,7 +13,7 @@ namespace rotary::gpu {
 
 struct Free {
   void operator()(void* p) const noexcept {              // waits for the device
-    if (cudaFree(p) != cudaSuccess) cudaGetLastError();  // not to be reported by the next launch
+    if (cudaFree(p) != cudaSuccess) cudaGetLastError();  // so that the next launch does not report it
   }
 };
 using Block = std::unique_ptr<void, Free>;
@@ -24,8 +24,8 @@ inline Block allocate(std::size_t bytes, const char* what) {
   return Block(memory);
 }
 
-// From the host's memory, in the stream's order; ordinary memory of the host's may be used again at once. Not while a
-// graph captures the stream: it would read the host's memory when it is replayed.
+// Copies from the host's memory in the stream's order; pageable host memory may be reused at once. Not allowed while a
+// graph captures the stream: the graph would read the host's memory when it is replayed.
 inline void copy_in(void* device, const void* host, std::size_t bytes, const char* what, Stream stream) {
   if (bytes == 0) return;
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;

@@ -1,4 +1,4 @@
-// What a call writes must overlap nothing else that it writes or reads: ALIAS.
+// Checks that the memory a call writes overlaps nothing else that it writes or reads. Throws ALIAS.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,8 @@
 
 namespace rotary::gpu {
 
-// Elements in memory, and how sentences name them. Cheap to make: for nearly all calls comparing both ends suffices.
+// A range of elements in memory and its name in error sentences. Cheap to make: in nearly all calls it is enough to
+// compare both ends.
 struct Part {
   const char* name = nullptr;
   std::uintptr_t begin = 0;
@@ -43,7 +44,7 @@ inline Blocks blocks_of(const Part& p) noexcept {
   return blocks;
 }
 
-// What a call writes: q_out, the cache's k and v.
+// The memory that a call writes: q_out, the cache's k and v.
 struct Writes {
   Writes() = default;
   Writes(const Writes&) = delete;  // parts point to the layout
@@ -75,7 +76,7 @@ inline Part values(const char* name, const Positions& p) noexcept {
   return arrays.i32 != nullptr ? values(name, arrays.i32, count) : values(name, arrays.f64, count);
 }
 
-// Neither is empty. Throws ALIAS.
+// Neither part is empty. Throws ALIAS.
 inline void check_disjoint(const char* operation, const Part& written, const Part& other) {
   if (other.end <= written.begin || written.end <= other.begin) return;
   if (blocks_meet(blocks_of(written), blocks_of(other))) refuse_overlap(operation, written.name, other.name);
@@ -84,7 +85,7 @@ inline void check_disjoint(const char* operation, std::span<const Part> written,
   for (const Part& w : written) check_disjoint(operation, w, other);
 }
 
-// With what the angles come from.
+// The same against the table, or the positions, of a rotation.
 inline void check_disjoint(const char* operation, std::span<const Part> written, const Rotation& by) {
   if (by.table() == nullptr) return check_disjoint(operation, written, values("the positions", *by.positions()));
   const Table& table = *by.table();

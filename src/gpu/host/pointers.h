@@ -1,4 +1,4 @@
-// Checks of pointers to the device's memory, which is not read: null and alignment.
+// Checks of device pointers for null and alignment; the memory is not read.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@ inline void check_aligned(const char* operation, const char* what, const void* p
            std::to_string(beyond) + " beyond");
 }
 
-// As check_aligned, and not null.
+// Checks alignment as check_aligned does, and refuses null.
 inline void check_pointer(const char* operation, const char* what, const void* p, std::size_t bytes) {
   if (p == nullptr) fail(Code::SHAPE, operation, std::string(what) + " must point to its elements but got null");
   check_aligned(operation, what, p, bytes);

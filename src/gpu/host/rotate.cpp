@@ -1,4 +1,4 @@
-// rotate and rotate_qk on a stream: the checks of the CPU's, then one launch.
+// rotate and rotate_qk on a stream: the same checks as on the CPU, then one launch.
 #include "jobs.h"
 #include "overlap.h"
 #include "rotate/checks.h"
@@ -9,7 +9,7 @@ namespace {
 // One tensor of a call whose shapes, dtypes and pointers have been checked.
 struct Operand {
   InOut x;
-  const char* name;  // of what is written
+  const char* name;  // of the tensor written
 
   bool empty() const noexcept { return !has_elements(x.in.layout); }
   bool in_place() const noexcept { return x.in.data == x.out.data; }
@@ -29,7 +29,7 @@ void check_rotation(const char* operation, const Operand& x, const Rotation& by)
   check_disjoint(operation, {&out, 1}, by);
 }
 
-// x, and k where there is one.
+// Rotates x, and k unless it is null.
 void launch(const Operand& x, const Operand* k, const Rotation& by, const RotateOptions& options) {
   RotateJob job;
   set_rotation(job, by, options.direction);

@@ -1,4 +1,4 @@
-// Tables in the device's memory: checked as those of the host, filled by a kernel.
+// Tables in the device's memory: the same checks as for the host's, then a kernel fills them.
 #include <limits>
 #include <utility>
 #include <vector>
@@ -53,7 +53,7 @@ struct Table::Memory {
 
 namespace {
 
-// A block for at least so many values of cos, and of sin; sets how many fit.
+// A block for at least `values` values of cos and as many of sin. Sets `capacity` to the number that fits.
 Block allocate_rows(std::int64_t values, std::int64_t& capacity) {
   constexpr std::int64_t line = 64, max_values = std::numeric_limits<std::int64_t>::max() / 16;
   if (values > max_values) check_cuda(cudaErrorMemoryAllocation, "table");
@@ -61,7 +61,7 @@ Block allocate_rows(std::int64_t values, std::int64_t& capacity) {
   return allocate(static_cast<std::size_t>(capacity) * 2 * sizeof(float), "table");
 }
 
-// The old block is freed when no work of the device's uses it any more.
+// Waits for the device before it frees the old block, which running work may still use.
 void replace(Block& old, Block block) {
   if (old != nullptr) check_cuda(cudaDeviceSynchronize(), "table");
   old = std::move(block);
@@ -99,7 +99,7 @@ void Table::reserve(std::int64_t rows, int pairs) {
   auto* cos = static_cast<float*>(block.get());
   if (held > 0) {
     const std::size_t bytes = static_cast<std::size_t>(held) * sizeof(float);
-    check_cuda(cudaDeviceSynchronize(), "table");  // who fills them may still do so
+    check_cuda(cudaDeviceSynchronize(), "table");  // a kernel may still be filling them
     check_cuda(cudaMemcpy(cos, rows_.cos, bytes, cudaMemcpyDeviceToDevice), "table");
     check_cuda(cudaMemcpy(cos + capacity, rows_.sin, bytes, cudaMemcpyDeviceToDevice), "table");
   }

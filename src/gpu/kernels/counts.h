@@ -1,4 +1,4 @@
-// Numbers that every launch works out alike.
+// Numbers that every launch computes in the same way.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +12,12 @@ ROTARY_DEVICE constexpr auto ceil_div(A a, B b) {
   return (a + b - 1) / b;
 }
 
-// Threads that keep the device's memory busy, without several heads in each: a thousand for each of 132
+// The number of threads that keep the device's memory busy with one head each: about a thousand for each of 132
 // multiprocessors.
 inline constexpr std::int64_t enough_threads = std::int64_t{1} << 17;
 
-// What the widest access must divide, ored: the address, and the strides (in elements of so many bytes) of sizes above
-// one.
+// The bitwise or of the address and of the strides, in bytes, of dimensions larger than one: the widest access must
+// divide it. element: bytes of an element.
 inline std::uint64_t alignment_of(const void* address, const std::int64_t (&stride)[3], const std::int64_t (&count)[3],
                                   int element) {
   std::uint64_t bits = reinterpret_cast<std::uintptr_t>(address);

@@ -1,4 +1,4 @@
-// What the CUDA kernels receive, and the functions that launch them. Checked before it is made. All pointers are to the
+// The checked requests that the CUDA kernels receive, and the functions that launch them. All pointers are to the
 // device's memory.
 #pragma once
 
@@ -18,7 +18,7 @@ struct FrequencyArrays {
   bool decidable = true;  // see turns.h; false: every value is settled in wide arithmetic
   double attention_factor = 1;
   float factor_float32 = 1;
-  // Per pair: inv_freq / (2 pi) modulo 1 in units of 2^-64, to nearest.
+  // Per pair: inv_freq / (2 pi) modulo 1 in units of 2^-64, rounded to nearest.
   const std::uint64_t* turns = nullptr;
   // [limbs_per_pair][pairs]: the same with weights 2^-64, 2^-128, 2^-192, truncated; a negative frequency is the two's
   // complement.
@@ -32,11 +32,11 @@ struct PositionArrays {  // [axes, batch, tokens], one of the three
   const std::int64_t* i64 = nullptr;
   const std::int32_t* i32 = nullptr;
   const double* f64 = nullptr;
-  std::int64_t rows = 0;  // batch * tokens: an axis
-  bool one_axis = true;   // every pair reads the first
+  std::int64_t rows = 0;  // batch * tokens, the positions of one axis
+  bool one_axis = true;   // every pair reads the first axis
 };
 
-// Row r goes to cos, sin + r * pairs.
+// Row r is written to cos, sin + r * pairs.
 struct TableJob {
   FrequencyArrays frequencies;
   PositionArrays positions;
@@ -53,10 +53,10 @@ struct RotationArrays {
   const float* sin = nullptr;
   FrequencyArrays frequencies;  // without a table
   PositionArrays positions;
-  std::int64_t batch_rows = 0;  // 0: every batch row has the same
+  std::int64_t batch_rows = 0;  // 0: all batch rows share their positions
 };
 
-// Heads on both sides of a kernel. Strides by batch, token, head, in elements.
+// The heads that a kernel reads and those that it writes. Strides are by batch, token, head, in elements.
 struct Side {
   const void* in = nullptr;
   void* out = nullptr;  // == in: in place
@@ -98,12 +98,12 @@ struct CacheJob {
   int page_size = 1;
   std::int64_t stride[3] = {};  // page, token, head
   float k_scale = 1, v_scale = 1;
-  const float* scales = nullptr;  // in place of both
+  const float* scales = nullptr;  // if not null, replaces both
   Slots slots;
 };
 
-// One pass over q, k and v, any of which may have no heads: norm, rotation (where pairs > 0), store. q goes to q.out, k
-// and v to the cache.
+// One pass over q, k and v, any of which may have no heads: norm, rotation (if pairs > 0), store. q is written to
+// q.out, k and v to the cache.
 struct StepJob {
   Side q, k, v;  // rest: head_dim - 2 * pairs; unused in v, which is not rotated
   NormJob q_norm, k_norm;
@@ -119,7 +119,7 @@ struct StepJob {
 };
 void launch_step(const StepJob&, Stream);
 
-// Throws CUDA where a runtime call failed: "[what] sentence of the runtime".
+// Throws CUDA if a runtime call failed: "[what] sentence of the runtime".
 void check_cuda(int error, const char* what);
 
 }  // namespace rotary::gpu

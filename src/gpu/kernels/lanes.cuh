@@ -1,5 +1,5 @@
-// Storage types on the device: raw vectors of 16 bytes, their values as floats, and back. The only place with PTX;
-// beside each instruction stands what it does, which the host and older architectures run.
+// Storage types on the device: raw vectors of 16 bytes to floats and back. The only file with PTX; next to each
+// instruction is a software version of it, which the host and older architectures run.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -13,7 +13,7 @@
 
 namespace rotary::gpu {
 
-// use(std::integral_constant<DType, ...>) for the dtype, on the host.
+// Calls use(std::integral_constant<DType, ...>) with the dtype, on the host.
 template <class Use>
 auto with_dtype(DType dtype, Use use) {
   switch (dtype) {
@@ -35,7 +35,7 @@ inline constexpr int lanes = 16 / element_bytes<Type>;  // elements of a vector
 __host__ __device__ inline float float_of(std::uint32_t bits) { return __builtin_bit_cast(float, bits); }
 __host__ __device__ inline std::uint32_t bits_of(float x) { return __builtin_bit_cast(std::uint32_t, x); }
 
-// ---- by the definition: any NaN becomes one NaN ----
+// ---- software versions: every NaN becomes the same NaN ----
 
 __host__ __device__ inline float software_of_f16(std::uint32_t bits) {
   const std::uint32_t sign = (bits & 0x8000u) << 16;
@@ -45,7 +45,8 @@ __host__ __device__ inline float software_of_f16(std::uint32_t bits) {
   return float_of(sign | bits_of(static_cast<float>(magnitude) * 0x1p-24f));
 }
 
-// To nearest even; beyond the largest: infinity. A sum with 0.5, whose ulp is the smallest f16, rounds the subnormals.
+// Rounds to nearest even, and to infinity beyond the largest f16. Subnormals are rounded by adding 0.5, whose ulp is
+// the smallest f16.
 __host__ __device__ inline std::uint32_t software_f16(float x) {
   const std::uint32_t magnitude = bits_of(x) & 0x7fffffffu;
   const std::uint32_t sign = (bits_of(x) ^ magnitude) >> 16;
@@ -61,7 +62,8 @@ __host__ __device__ inline std::uint32_t software_bf16(float x) {
   return (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
 }
 
-// To nearest even, beyond +-448 that, NaN 0x7f. Below 2^-6 the values are the multiples of 2^-9, the ulp of 2^14.
+// Rounds to nearest even and clamps to +-448; NaN gives 0x7f. Below 2^-6 the values are the multiples of 2^-9, the ulp
+// of 2^14.
 __host__ __device__ inline std::uint32_t software_e4m3(float x) {
   const std::uint32_t magnitude = bits_of(x) & 0x7fffffffu;
   const std::uint32_t sign = (bits_of(x) ^ magnitude) >> 24;
@@ -71,7 +73,7 @@ __host__ __device__ inline std::uint32_t software_e4m3(float x) {
   return sign | (((magnitude + 0x7ffffu + (magnitude >> 20 & 1u)) >> 20) - (120u << 3));
 }
 
-// ---- two 16-bit elements of a word: low first ----
+// ---- two 16-bit elements in a word, the first in the low half ----
 
 template <DType Type>
 __device__ inline void widen_word(std::uint32_t word, float& low, float& high) {
@@ -108,7 +110,7 @@ __device__ inline std::uint32_t narrow_word(float low, float high) {
 #endif
 }
 
-// Two e4m3 in 16 bits: low first.
+// Two e4m3 in 16 bits, the first in the low byte.
 __device__ inline std::uint16_t narrow_e4m3(float low, float high) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
   std::uint16_t word;
@@ -148,13 +150,13 @@ __device__ inline uint4 narrow(const float* x) {
   return make_uint4(word[0], word[1], word[2], word[3]);
 }
 
-// x as it is after it was stored.
+// Rounds x to Type, as storing it would.
 template <DType Type>
 __device__ inline void round_to(float* x) {
   if constexpr (Type != DType::f32) widen<Type>(narrow<Type>(x), x);
 }
 
-// ---- memory: by 16 bytes, by 8, or by elements (Bytes that of one) ----
+// ---- memory accesses of 16 bytes, 8 bytes or one element (Bytes) ----
 
 template <class T>
 __device__ inline T read_only(const T* at) {
@@ -165,8 +167,8 @@ __device__ inline T read_only(const T* at) {
 #endif
 }
 
-// The first `count` elements of a vector, the others 0; count 0 or less: touches nothing. By 16 bytes all or none, by 8
-// a half too.
+// The first `count` elements of a vector, the others 0; reads nothing if count is 0 or less. Accesses of 16 bytes read
+// the whole vector, accesses of 8 bytes whole halves.
 template <DType Type, int Bytes>
 __device__ inline uint4 load_vector(const std::byte* at, int count) {
   uint4 raw = make_uint4(0, 0, 0, 0);

@@ -1,4 +1,4 @@
-// One kernel onto a stream. Asks the device nothing, allocates nothing, waits for nothing.
+// Launches a kernel on a stream. Does not query the device, allocate or wait.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -9,7 +9,7 @@
 
 namespace rotary::gpu {
 
-// Throws CUDA where the launch was refused; what the kernel itself does wrong shows at a later call.
+// Throws CUDA if the launch was refused. An error of the kernel itself is reported by a later call.
 template <class... Expected, class... Actual>
 void launch(void (*kernel)(Expected...), dim3 grid, dim3 block, Stream stream, Actual&&... arguments) {
   cudaLaunchConfig_t config = {};

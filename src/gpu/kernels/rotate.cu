@@ -1,9 +1,9 @@
 // rotate on the device. A thread rotates one unit of one token in up to four heads of q or of k: it issues all loads of
 // data first, then those of the table or the angles, which the heads share.
 //
-// Bytes in flight: at 3 to 5 TB/s and some 0.8 microseconds from load to use an SM must have 10 to 15 KB of loads under
-// way. A thread has 4 heads * 2 vectors * 16 bytes = 128 bytes, an SM at 80 registers 768 threads: 96 KB. So the end of
-// a grid, where blocks run out, still keeps the memory busy.
+// Bytes in flight: at 3 to 5 TB/s and a latency of some 0.8 microseconds an SM must have 10 to 15 KB of loads in
+// flight. A thread has 4 heads * 2 vectors * 16 bytes = 128 bytes; at 80 registers an SM has 768 threads: 96 KB. So the
+// memory stays busy even at the end of a grid, when blocks run out.
 #include <algorithm>
 #include <cstdint>
 
@@ -20,24 +20,24 @@ struct RotateSide {
   const std::byte* in;
   std::byte* out;
   std::int64_t in_stride[3], out_stride[3];  // by batch, token, head, in bytes
-  std::uint32_t heads, groups;               // heads g, g + groups, g + 2 groups, ... are one thread's
+  std::uint32_t heads, groups;               // one thread has heads g, g + groups, g + 2 groups, ...
   int rest, rest_units;
 };
 
-// Threads in the order (batch, token, group, unit) or (batch, group, token, unit), a block beginning at each multiple
-// of per_block.
+// Threads in the order (batch, token, group, unit) or (batch, group, token, unit). A block begins at each multiple of
+// per_block.
 struct RotateGrid {
   RotateSide q, k;
   RotationArrays by;
   FastDivide head_units, inner, middle;
   std::uint32_t threads, per_block, sign;
   int pairs, units;
-  bool tokens_inner;  // neighbouring tokens of a head, not heads of a token, are neighbours in memory
-  bool meet;          // a head is read whole before any of it is written
+  bool tokens_inner;  // adjacent tokens of a head, not adjacent heads of a token, are adjacent in memory
+  bool barrier;       // a head is read whole before any of it is written
   bool vectors;       // rows_of_vectors
 };
 
-// What one thread does: heads from in, out on, `step` heads apart.
+// The work of one thread: heads that begin at `in` and `out`, each a step after the one before.
 struct Share {
   const std::byte* in;
   std::byte* out;
@@ -45,7 +45,7 @@ struct Share {
   std::int64_t row;  // of the table
   std::uint32_t head, groups, heads;
   int unit;
-  int rest_unit, rest_units, rest;  // rest_unit below 0: it rotates
+  int rest_unit, rest_units, rest;  // rest_unit below 0: the unit rotates
 };
 
 __device__ inline Share share_of(const RotateGrid& grid, std::uint32_t thread) {
@@ -75,7 +75,7 @@ __device__ inline Share share_of(const RotateGrid& grid, std::uint32_t thread) {
   share.rest_unit = share.unit - grid.units;
   share.rest_units = of_k ? grid.k.rest_units : grid.q.rest_units;
   share.rest = of_k ? grid.k.rest : grid.q.rest;
-  if (share.rest_unit >= share.rest_units) share.heads = 0;  // the other side has more
+  if (share.rest_unit >= share.rest_units) share.heads = 0;  // the other of q and k has more units
   return share;
 }
 
@@ -108,7 +108,7 @@ __global__ void __launch_bounds__(threads_at_once) rotate_kernel(const RotateGri
     load_cos_sin<Type, WithTable>(grid.by, share.row, own, grid.pairs, grid.vectors, grid.sign, by);
   }
   if constexpr (Reads != Writes) {
-    if (grid.meet) __syncthreads();
+    if (grid.barrier) __syncthreads();
   }
 #pragma unroll
   for (std::uint32_t h = 0; h < heads; ++h) {
@@ -177,7 +177,7 @@ std::int64_t threads_of(const RotateJob& job, std::int64_t head_units, std::int6
   return product(product(product(job.batch, job.tokens, max_threads), groups, max_threads), head_units, max_threads);
 }
 
-// Few heads to a thread where there are few threads: a short call is a short chain.
+// Fewer heads per thread if there are few threads, because a short call waits for the longest thread.
 std::int64_t heads_of_a_thread(const RotateJob& job, std::int64_t head_units, int max) {
   for (int heads = max; heads > 1; heads /= 2) {
     if (threads_of(job, head_units, heads) >= enough_threads) return heads;
@@ -191,7 +191,7 @@ RotateSide side_of(const Side& side, const RotateJob& job, int element, std::int
   to.out = static_cast<std::byte*>(side.out);
   const std::int64_t sizes[3] = {job.batch, job.tokens, side.heads};
   for (int d = 0; d < 3; ++d) {
-    if (sizes[d] < 2) continue;  // its stride may be anything
+    if (sizes[d] < 2) continue;  // the stride is unspecified
     to.in_stride[d] = side.in_stride[d] * element;
     to.out_stride[d] = side.out_stride[d] * element;
   }
@@ -206,7 +206,7 @@ int rest_units_of(const Side& side, int element) {
   return side.heads == 0 ? 0 : static_cast<int>(ceil_div(side.rest, 32 / element));
 }
 
-// ---- calls of too many threads, in parts ----
+// ---- splitting calls of too many threads ----
 
 Side part_of(Side side, int element, int dimension, std::int64_t begin) {
   if (side.heads == 0) return side;
@@ -220,7 +220,7 @@ void advance(const T*& values, std::int64_t by) {
   if (values != nullptr) values += by;
 }
 
-// From a batch row or a token on.
+// Moves the job's beginning to batch row or token `begin`.
 void skip(RotateJob& job, int element, int dimension, std::int64_t begin) {
   job.q = part_of(job.q, element, dimension, begin);
   job.k = part_of(job.k, element, dimension, begin);
@@ -254,13 +254,13 @@ void launch_halves(const RotateJob& job, int element, Stream stream) {
 
 }  // namespace
 
-// interleaved_to_half and its backward in place: a block reads its heads whole, then writes them; a head has at most
-// threads_at_once units then.
+// interleaved_to_half and its backward in place: a block reads its whole heads before it writes them, so a head may
+// have at most threads_at_once units.
 void launch_rotate(const RotateJob& job, Stream stream) {
   const int element = rotary::detail::bytes_of(job.dtype);
   const bool crosses = job.read_interleaved != job.write_interleaved;
-  const bool meet = crosses && (in_place(job.q) || in_place(job.k));
-  if (meet && job.q.heads > 0 && job.k.heads > 0 && in_place(job.q) != in_place(job.k)) {
+  const bool barrier = crosses && (in_place(job.q) || in_place(job.k));
+  if (barrier && job.q.heads > 0 && job.k.heads > 0 && in_place(job.q) != in_place(job.k)) {
     RotateJob q = job, k = job;
     q.k.heads = k.q.heads = 0;
     launch_rotate(q, stream);
@@ -294,11 +294,11 @@ void launch_rotate(const RotateJob& job, Stream stream) {
   grid.sign = job.backward ? 0x80000000u : 0;
   grid.pairs = job.pairs;
   grid.units = units;
-  grid.meet = meet;
+  grid.barrier = barrier;
   grid.vectors = rows_of_vectors(job.by, job.pairs);
 
-  const unsigned block = meet ? threads_at_once : threads_at_once / 2;  // small ones: the grid's end is short
-  grid.per_block = meet ? block / grid.head_units.divisor * grid.head_units.divisor : block;
+  const unsigned block = barrier ? threads_at_once : threads_at_once / 2;  // small blocks shorten the end of the grid
+  grid.per_block = barrier ? block / grid.head_units.divisor * grid.head_units.divisor : block;
   launch(kernel_of(job, bytes), dim3(ceil_div(grid.threads, grid.per_block)), dim3(block), stream, grid);
 }
 

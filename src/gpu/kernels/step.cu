@@ -16,7 +16,8 @@ bool across(const StepJob& job) {
 
 std::uint64_t bits_of_address(const void* address) { return reinterpret_cast<std::uintptr_t>(address); }
 
-// All addresses and strides in bytes, ored; those of a cache of bytes as if its elements were as long as the heads'.
+// The bitwise or of all addresses and strides in bytes. An f8 cache is counted as if its elements had the size of the
+// heads'.
 std::uint64_t alignment(const StepJob& job) {
   const int element = rotary::detail::bytes_of(job.dtype);
   std::uint64_t bits = 0;
@@ -36,7 +37,7 @@ std::uint64_t alignment(const StepJob& job) {
   return bits;
 }
 
-// Whether as many weights as a vector of the heads has elements can be read at once, by 16 bytes at most.
+// Whether the weights of one vector of a head can be read by vectors of at most 16 bytes.
 bool weight_vectors(const NormJob& norm, DType heads) {
   const int bytes = std::min(16, 16 / rotary::detail::bytes_of(heads) * rotary::detail::bytes_of(norm.dtype));
   return norm.weight != nullptr && bits_of_address(norm.weight) % static_cast<std::uint64_t>(bytes) == 0;
@@ -61,31 +62,32 @@ StepShape shape_of(const StepJob& job) {
   return shape;
 }
 
-// Sets what belongs to `together`; all packets.
-std::int64_t set_heads_together(StepShape& shape, const StepJob& job, int together) {
-  const std::int64_t q = ceil_div(job.q.heads, together), k = ceil_div(job.k.heads, together);
+// Sets the packets of q and k; returns the number of all packets.
+std::int64_t set_packets(StepShape& shape, const StepJob& job, int heads_per_packet) {
+  const std::int64_t q = ceil_div(job.q.heads, heads_per_packet), k = ceil_div(job.k.heads, heads_per_packet);
   shape.q_packets = static_cast<std::uint32_t>(q);
   shape.k_packets = static_cast<std::uint32_t>(k);
-  return q + k + ceil_div(job.v.heads, together);
+  return q + k + ceil_div(job.v.heads, heads_per_packet);
 }
 
 using Kernel = void (*)(const StepJob, const StepShape);
 
-template <DType Type, int Together, bool Norms>
+template <DType Type, int PacketHeads, bool Norms>
 Kernel in_registers(const StepShape& shape) {
-  if (shape.reads != shape.writes) return step_kernel<Type, true, false, Together, Norms>;
-  return shape.reads ? step_kernel<Type, true, true, Together, Norms> : step_kernel<Type, false, false, Together, Norms>;
+  if (shape.reads != shape.writes) return step_kernel<Type, true, false, PacketHeads, Norms>;
+  return shape.reads ? step_kernel<Type, true, true, PacketHeads, Norms>
+                     : step_kernel<Type, false, false, PacketHeads, Norms>;
 }
-template <DType Type, int Together>
+template <DType Type, int PacketHeads>
 Kernel in_registers(const StepShape& shape, bool norms) {
-  return norms ? in_registers<Type, Together, true>(shape) : in_registers<Type, Together, false>(shape);
+  return norms ? in_registers<Type, PacketHeads, true>(shape) : in_registers<Type, PacketHeads, false>(shape);
 }
 template <DType Type>
-Kernel in_registers(const StepShape& shape, bool norms, bool together) {
-  return together ? in_registers<Type, max_abreast<Type>>(shape, norms) : in_registers<Type, 1>(shape, norms);
+Kernel in_registers(const StepShape& shape, bool norms, bool several) {
+  return several ? in_registers<Type, max_packet_heads<Type>>(shape, norms) : in_registers<Type, 1>(shape, norms);
 }
-Kernel in_registers(DType dtype, const StepShape& shape, bool norms, bool together) {
-  return with_dtype(dtype, [&](auto type) -> Kernel { return in_registers<type()>(shape, norms, together); });
+Kernel in_registers(DType dtype, const StepShape& shape, bool norms, bool several) {
+  return with_dtype(dtype, [&](auto type) -> Kernel { return in_registers<type()>(shape, norms, several); });
 }
 
 template <DType Type>
@@ -97,8 +99,7 @@ Kernel by_row(DType dtype, int bytes) {
   return with_dtype(dtype, [&](auto type) -> Kernel { return by_row<type()>(bytes); });
 }
 
-// Rows go to blocks `groups` at a time, those to `parts` blocks, at most max_blocks: in as many launches as a grid's
-// size asks for.
+// Every `groups` rows have `parts` blocks. Launches as many grids of at most max_blocks blocks as that takes.
 void launch_rows(Kernel kernel, const StepJob& job, StepShape& shape, std::int64_t groups, std::int64_t parts,
                  unsigned warps, Stream stream) {
   shape.parts = FastDivide(static_cast<std::uint32_t>(parts));
@@ -112,13 +113,13 @@ void launch_rows(Kernel kernel, const StepJob& job, StepShape& shape, std::int64
 
 void launch_in_registers(const StepJob& job, StepShape& shape, Stream stream) {
   const std::int64_t warps_of_rows = ceil_div(shape.rows, shape.groups);
-  const int max = with_dtype(job.dtype, [](auto type) { return max_abreast<type()>; });
-  std::int64_t packets = set_heads_together(shape, job, max);
-  const bool together = warps_of_rows * packets * 32 >= enough_threads;
-  if (!together) packets = set_heads_together(shape, job, 1);
+  const int max = with_dtype(job.dtype, [](auto type) { return max_packet_heads<type()>; });
+  std::int64_t packets = set_packets(shape, job, max);
+  const bool several = warps_of_rows * packets * 32 >= enough_threads;
+  if (!several) packets = set_packets(shape, job, 1);
   const bool norms = (job.q.heads > 0 && job.q_norm.on) || (job.k.heads > 0 && job.k_norm.on);
   const std::int64_t warps = std::min<std::int64_t>(register_threads / 32, warps_of_rows);
-  launch_rows(in_registers(job.dtype, shape, norms, together), job, shape, warps * shape.groups, packets,
+  launch_rows(in_registers(job.dtype, shape, norms, several), job, shape, warps * shape.groups, packets,
               static_cast<unsigned>(warps), stream);
 }
 
@@ -139,7 +140,7 @@ void launch_step(const StepJob& job, Stream stream) {
   const int bytes = access_bytes(job.dtype, shape.reads, shape.writes, job.pairs, rest, alignment(job));
   shape.q_weight_vectors = bytes == 16 && weight_vectors(job.q_norm, job.dtype);
   shape.k_weight_vectors = bytes == 16 && weight_vectors(job.k_norm, job.dtype);
-  const bool fits = job.q.heads + job.k.heads + job.v.heads <= max_blocks;  // a head is a block's at least
+  const bool fits = job.q.heads + job.k.heads + job.v.heads <= max_blocks;  // a block has at least one head
   if (bytes == 16 && shape.units <= 32 && fits && !across(job)) {
     launch_in_registers(job, shape, stream);
   } else {

@@ -1,4 +1,4 @@
-// A token's place in a paged cache, and elements of 8 bits.
+// The place of a token in a paged cache, and elements of 8 bits.
 #pragma once
 
 #include "units.cuh"
@@ -10,7 +10,7 @@ struct CachePlace {
   bool exists;
 };
 
-// page_size: cache.page_size.
+// page_size is cache.page_size.
 __device__ inline CachePlace place_of_slot(const CacheJob& cache, const FastDivide& page_size, std::int64_t slot) {
   if (slot < 0) return {0, 0, false};
   if (slot >> 31 != 0) {
@@ -22,8 +22,8 @@ __device__ inline CachePlace place_of_slot(const CacheJob& cache, const FastDivi
   return {page, token, page < cache.pages};
 }
 
-// A token's own values of Slots: asked for before its heads are, looked at behind them, so that neither waits for the
-// other.
+// A token's own values of Slots. Loaded before its heads and used after they are loaded, so that neither load waits for
+// the other.
 struct TokenSlot {
   std::int64_t slot;
   int sequence, position;
@@ -45,9 +45,9 @@ __device__ inline CachePlace place_of(const CacheJob& cache, const FastDivide& p
   return {index, token, index >= 0 && index < cache.pages};
 }
 
-// What values are divided by. A product with the reciprocal of a power of two has the bits of the quotient.
+// The divisor of the values. If it is a power of two, the product with its reciprocal has the bits of the quotient.
 struct Scale {
-  float scale = 1, reciprocal = 1;  // 0: of no power of two
+  float scale = 1, reciprocal = 1;  // reciprocal 0: scale is not a power of two
 };
 __device__ inline Scale scale_of(float scale) {
   const std::uint32_t exponent = bits_of(scale) >> 23;  // of a positive number
@@ -74,7 +74,7 @@ __device__ inline uint2 narrow_vector_e4m3(const uint4& raw, const Scale& by) {
   return make_uint2(word[0], word[1]);
 }
 
-// Bytes: the access of the heads' own elements, of which so many fewer are written here.
+// Bytes: the width of an access to the heads' own elements; an access here writes as many elements, in fewer bytes.
 template <DType Type, int Bytes>
 __device__ inline void store_vector_e4m3(std::byte* at, int count, const uint2& raw) {
   constexpr int step = Bytes / element_bytes<Type>;

@@ -1,4 +1,4 @@
-// The heads of one row (a token of a batch row): where they are read and written, and one unit on its way.
+// The heads of one row (a token of a batch row): where they are read and written, and the operations on one unit.
 #pragma once
 
 #include "step_cache.cuh"
@@ -8,40 +8,40 @@ namespace rotary::gpu {
 
 enum class Role : std::uint8_t { q, k, v };
 
-// What the host works out once.
+// Values that the host computes once per launch.
 struct StepShape {
   std::int64_t rows = 0;       // batch * tokens
   std::int64_t first_row = 0;  // of this launch
-  int units = 0;               // of a head
+  int units = 0;               // per head
   int pair_units = 0;
-  int groups = 0;                              // of lanes in a warp, each for a head
-  std::uint32_t q_packets = 0, k_packets = 0;  // step_kernel's: the heads of one token that a thread takes are one
-  FastDivide lanes;                            // of a head: units, or 32
-  FastDivide parts;                            // blocks that share their rows
-  bool by_role = false;                        // step_rows_kernel's: q, k and v are different blocks', each of `shares`
+  int groups = 0;                              // groups of lanes per warp, each for one head
+  std::uint32_t q_packets = 0, k_packets = 0;  // step_kernel: a packet is the heads of one token that a thread takes
+  FastDivide lanes;                            // per head: units, at most 32
+  FastDivide parts;                            // blocks per row, or per group of rows
+  bool by_role = false;                        // step_rows_kernel: q, k and v each have `shares` blocks of their own
   std::int64_t shares = 1;
-  FastDivide tokens;  // where rows are fewer than 2^31
+  FastDivide tokens;  // set if rows are fewer than 2^31
   FastDivide page_size;
-  Count head_dim, q_row, k_row;        // a row: all heads
+  Count head_dim, q_row, k_row;        // q_row, k_row: the elements of all heads
   bool reads = false, writes = false;  // interleaved; without pairs both
   bool row_vectors = false;            // the table's rows can be read by 16 bytes
   bool q_weight_vectors = false, k_weight_vectors = false;
 };
 
-// Steps by head, in bytes.
+// One row of q, k or v. Steps from head to head are in bytes.
 struct Row {
   const std::byte* in = nullptr;
   std::byte* out = nullptr;
   std::int64_t in_step = 0, out_step = 0;
   std::int64_t angles = 0;  // the row of the table, or of the positions
-  Scale scale;              // f8
-  bool exists = false;      // where it goes
+  Scale scale;              // of an f8 cache
+  bool exists = false;      // whether it has a place to go
 };
 
-// Of this lane.
+// The group of this lane.
 struct LaneGroup {
   Group group;
-  int number;  // in the warp; the last lanes may be in none: number == shape.groups
+  int number;  // in the warp; shape.groups for the last lanes if they are in no group
 };
 __device__ inline LaneGroup group_of(const StepShape& shape) {
   std::uint32_t index = threadIdx.x;
@@ -50,7 +50,8 @@ __device__ inline LaneGroup group_of(const StepShape& shape) {
   return {{number * count, static_cast<int>(index), count}, number};
 }
 
-// Of memory that kernels share: else, where one of several pointers was chosen, accesses of any kind of memory follow.
+// Tells the compiler that a pointer is to global memory. Otherwise accesses through a pointer chosen from several
+// become generic ones.
 template <class T>
 __device__ inline T* global(T* at) {
 #ifdef __CUDA_ARCH__
@@ -77,7 +78,7 @@ __device__ inline void read_side(const Side& side, const BatchToken& at, Row& ro
   row.in_step = side.in_stride[2] * element_bytes<Type>;
 }
 
-// Of k and v without where they go: see send_to_cache.
+// Rows of k and v do not have their place in the cache yet: see send_to_cache.
 template <DType Type>
 __device__ inline Row row_of(const StepJob& job, const StepShape& shape, Role role, std::int64_t index) {
   Row row;
@@ -95,7 +96,7 @@ __device__ inline Row row_of(const StepJob& job, const StepShape& shape, Role ro
   return row;
 }
 
-// k and v only.
+// Sets where a row of k or v is written.
 template <DType Type>
 __device__ inline void send_to_cache(const StepJob& job, const StepShape& shape, Role role, const TokenSlot& slot,
                                      Row& row) {
@@ -114,7 +115,7 @@ __device__ inline void send_to_cache(const StepJob& job, const StepShape& shape,
   }
 }
 
-// Where a unit's vectors are read and where they are written; of v, which is not rotated, where they were read.
+// Where a unit's vectors are read and where they are written. v is not rotated and keeps its order.
 struct UnitPlaces {
   UnitPairs pairs;
   Places in, out;
@@ -137,7 +138,7 @@ __device__ inline UnitPlaces places_of(const StepJob& job, const StepShape& shap
   return at;
 }
 
-// Rest that would go where it came from, unchanged.
+// Whether the unit is an unrotated part of q that would be written unchanged to where it was read.
 __device__ inline bool stays(const StepJob& job, Role role, const UnitPlaces& at, bool normed) {
   return role == Role::q && job.q.in == job.q.out && !at.rotates && !normed;
 }

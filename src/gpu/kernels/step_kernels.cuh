@@ -1,26 +1,26 @@
-// The two kernels behind launch_step: units in registers, where a head is a group of lanes of a warp and all accesses
-// are of 16 bytes; and a block for each row, for everything else.
+// The two kernels of launch_step. step_kernel keeps units in registers: a group of lanes of a warp has a head, and all
+// accesses are of 16 bytes. step_rows_kernel, with a block for each row, does everything else.
 #pragma once
 
 #include "step_heads.cuh"
 
 namespace rotary::gpu {
 
-// Heads of one token that a thread of step_kernel takes at most: more would cost the registers that keep warps
-// resident. Four of f32, two of a 16-bit type.
+// The largest number of heads of one token per thread of step_kernel: four of f32, two of a 16-bit type. With more, the
+// registers would limit the number of resident warps.
 template <DType Type>
-inline constexpr int max_abreast = element_bytes<Type>;
+inline constexpr int max_packet_heads = element_bytes<Type>;
 inline constexpr int register_threads = 128;
 inline constexpr int row_threads = 256;
 
-// Which of q, k and v, and which of its heads: `count` from `head` on.
+// Heads [head, head + count) of q, k or v.
 struct Work {
   Role role;
   std::int64_t head;
   int count;
 };
-// Packets are q's, then k's, then v's.
-template <int Together>
+// The packets of q come first, then those of k, then those of v.
+template <int PacketHeads>
 __device__ inline Work work_of(const StepJob& job, const StepShape& shape, std::uint32_t packet) {
   Role role = Role::q;
   std::int64_t heads = job.q.heads;
@@ -29,32 +29,32 @@ __device__ inline Work work_of(const StepJob& job, const StepShape& shape, std::
   } else if (packet >= shape.q_packets) {
     role = Role::k, heads = job.k.heads, packet -= shape.q_packets;
   }
-  const std::int64_t head = std::int64_t{packet} * Together;
-  return {role, head, static_cast<int>(min(heads - head, std::int64_t{Together}))};
+  const std::int64_t head = std::int64_t{packet} * PacketHeads;
+  return {role, head, static_cast<int>(min(heads - head, std::int64_t{PacketHeads}))};
 }
 
-template <DType Type, int Together>
-__device__ inline void norm_units(Unit (&units)[Together], const NormJob& norm, const Count& head_dim,
+template <DType Type, int PacketHeads>
+__device__ inline void norm_units(Unit (&units)[PacketHeads], const NormJob& norm, const Count& head_dim,
                                   const Group& group, const Holders& holders, const RawWeights<Type>& raw) {
-  float sums[Together];
+  float sums[PacketHeads];
   sums_of_units<Type>(units, group, holders, sums);
   UnitWeights<Type> weights = {};
   widen_weights(norm, raw, weights);
 #pragma unroll
-  for (int i = 0; i < Together; ++i) {
+  for (int i = 0; i < PacketHeads; ++i) {
     units[i] = normed<Type>(units[i], inverse_of(sums[i], head_dim, norm.eps), norm, weights);
   }
 }
 
-// A block takes one packet of heads, each warp that of `groups` rows, each lane one unit of all the packet's heads: so
-// all branches but those by unit and row are the block's. All that is read is asked for before any of it is needed:
-// hence k and v of skipped tokens too. Norms: whether any are on.
-template <DType Type, bool Reads, bool Writes, int Together, bool Norms>
+// A block takes one packet of heads, each warp the packet of `groups` rows, each lane one unit of all the packet's
+// heads. So only branches by unit and row diverge within a block. All loads are issued before the first use, and so k
+// and v of skipped tokens are loaded too. Norms: whether any norm is on.
+template <DType Type, bool Reads, bool Writes, int PacketHeads, bool Norms>
 __global__ void __launch_bounds__(register_threads) step_kernel(const StepJob job, const StepShape shape) {
   const auto [group, number] = group_of(shape);
   std::uint32_t packet = blockIdx.x;
   const std::int64_t block = shape.parts.split(packet);
-  const Work work = work_of<Together>(job, shape, packet);
+  const Work work = work_of<PacketHeads>(job, shape, packet);
   const std::int64_t first_row = shape.first_row + (block * blockDim.y + threadIdx.y) * shape.groups;
   if (first_row >= shape.rows) return;  // the whole warp
 
@@ -69,10 +69,10 @@ __global__ void __launch_bounds__(register_threads) step_kernel(const StepJob jo
   Row row = row_of<Type>(job, shape, work.role, index);
   const bool moves = inside && !stays(job, work.role, at, norms);
 
-  Unit units[Together] = {};
+  Unit units[PacketHeads] = {};
   row.in += work.head * row.in_step;
 #pragma unroll
-  for (int i = 0; i < Together; ++i) {
+  for (int i = 0; i < PacketHeads; ++i) {
     if (moves && i < work.count) units[i] = load_unit<Type, 16>(global(row.in), at.in);
     row.in += row.in_step;
   }
@@ -88,7 +88,7 @@ __global__ void __launch_bounds__(register_threads) step_kernel(const StepJob jo
   if (!moves || !row.exists) return;
   row.out += work.head * row.out_step;
 #pragma unroll
-  for (int i = 0; i < Together; ++i) {
+  for (int i = 0; i < PacketHeads; ++i) {
     if (i >= work.count) break;
     if (at.rotates) units[i] = rotated<Type, Reads, Writes>(units[i], by);
     store_unit_of<Type, 16>(job, work.role, row.scale, row.out, at.out, units[i]);
@@ -98,7 +98,7 @@ __global__ void __launch_bounds__(register_threads) step_kernel(const StepJob jo
 
 // ---- any head ----
 
-// Over all heads of a row: every thread of the block gets it.
+// The sum over all heads of a row, for every thread of the block.
 template <DType Type, int Bytes>
 __device__ inline float sum_across(const Row& row, std::int64_t heads, int head_dim, const Group& group, int first,
                                    int step) {
@@ -120,7 +120,7 @@ __device__ inline float sum_across(const Row& row, std::int64_t heads, int head_
   return total;
 }
 
-// One head of any size, from its sum of squares on: its group's lanes take its units in turn.
+// Norm, rotation and store of one head of any size; the lanes of its group take its units in turn.
 template <DType Type, int Bytes, bool Reads, bool Writes>
 __device__ inline void step_head(const StepJob& job, const StepShape& shape, Role role, const NormJob& norm, bool norms,
                                  const Row& row, std::int64_t head, const Group& group, float inverse) {
@@ -147,9 +147,8 @@ __device__ inline void step_head(const StepJob& job, const StepShape& shape, Rol
   }
 }
 
-// A block takes a row, or where rows are few a share of the heads of its q, k or v. Slow where norms are across heads:
-// a row's q, and so its k, is then one block's; its sums are read from memory first, the heads a second time behind
-// them.
+// A block takes a row or, if rows are few, a share of the heads of its q, k or v. Norms across heads are slow: one
+// block then has all of a row's q, or all of its k, and reads the heads twice, first for the sum.
 template <DType Type, int Bytes>
 __global__ void __launch_bounds__(row_threads, 2) step_rows_kernel(const StepJob job, const StepShape shape) {
   const auto [group, number] = group_of(shape);

@@ -1,13 +1,14 @@
-// x * (1 / sqrt(mean + eps)) * weight, unit by unit; each result is what a pass of its own would have stored.
+// x * (1 / sqrt(mean + eps)) * weight, unit by unit. The results are those that a separate pass would have stored.
 #pragma once
 
 #include "step_sum.cuh"
 
 namespace rotary::gpu {
 
-// The elements that a mean is over. A product with the reciprocal of a power of two has the bits of the quotient.
+// The number of elements of a mean. If it is a power of two, the product with its reciprocal has the bits of the
+// quotient.
 struct Count {
-  float count = 1, reciprocal = 0;  // 0: of no power of two
+  float count = 1, reciprocal = 0;  // reciprocal 0: count is not a power of two
 
   Count() = default;
   explicit Count(std::int64_t of) : count(static_cast<float>(of)) {
@@ -20,18 +21,17 @@ __device__ inline float inverse_of(float sum, const Count& of, float eps) {
   return __frcp_rn(__fsqrt_rn(__fadd_rn(mean, eps)));
 }
 
-// A unit's weights as they lie in memory, of 4 bytes each at most: in flight together, and widened when the sum is
-// known.
+// A unit's weights as stored, of at most 4 bytes each: loaded together, and widened when the sum is known.
 template <DType Type>
 struct RawWeights {
   uint4 vector[2 * lanes<Type> / 4];
 };
 
-// Elements of a raw vector: as many as one of the heads' has, where so many fit.
+// Weights per raw vector: as many as a vector of the heads has elements, if they fit.
 template <DType Type, DType Weight>
 inline constexpr int weight_step = lanes<Type> < lanes<Weight> ? lanes<Type> : lanes<Weight>;
 
-// Bytes: of an access. Weights are there below the places' counts.
+// Bytes: the width of an access. Only weights below the counts of the places are read.
 template <DType Type, DType Weight, int Bytes>
 __device__ inline void load_weights_by(const std::byte* head, const Places& at, RawWeights<Type>& to) {
   constexpr int step = weight_step<Type, Weight>, vectors = lanes<Type> / step;
@@ -53,7 +53,7 @@ __device__ inline void load_weights_of(const std::byte* head, const Places& at, 
   }
 }
 
-// first: the index of the head's first weight. vectors: see weight_vectors. Nothing where there is no weight.
+// first: the index of the head's first weight. vectors: see weight_vectors. Does nothing if there is no weight.
 template <DType Type>
 __device__ inline void load_weights(const NormJob& norm, std::int64_t first, const Places& at, bool vectors,
                                     RawWeights<Type>& to) {
@@ -61,7 +61,7 @@ __device__ inline void load_weights(const NormJob& norm, std::int64_t first, con
   const auto* weight = static_cast<const std::byte*>(norm.weight);
   if (norm.dtype == DType::f32) {
     load_weights_of<Type, DType::f32>(weight + first * 4, at, vectors, to);
-  } else {  // raw, both are the same
+  } else {  // raw f16 and bf16 are loaded alike
     load_weights_of<Type, DType::bf16>(weight + first * 2, at, vectors, to);
   }
 }
@@ -83,7 +83,7 @@ __device__ inline void widen_weights_of(const RawWeights<Type>& raw, UnitWeights
   }
 }
 
-// Nothing where there is no weight.
+// Does nothing if there is no weight.
 template <DType Type>
 __device__ inline void widen_weights(const NormJob& norm, const RawWeights<Type>& raw, UnitWeights<Type>& to) {
   if (norm.weight == nullptr) return;

@@ -11,8 +11,8 @@
 //     for (int i = 0; i < 64; i += 2 * step) p[i] = p[i] + p[i + step];
 //   return p[0];
 //
-// (Partial sums without elements are +0 and change nothing: sums of squares are +0 or more, or NaN.) Across heads the
-// sum is ((+0 + that of head 0) + that of head 1) + ...
+// (Partial sums without elements are +0 and change nothing: sums of squares are +0 or more, or NaN.) The sum across
+// heads is ((+0 + sum of head 0) + sum of head 1) + ...
 #pragma once
 
 #include "units.cuh"
@@ -26,14 +26,14 @@ struct Group {
   int first, index, count;
 };
 
-// Of lane `index`'s groupmate. All 32 lanes of the warp come here.
+// The x of lane `index` of the group. All 32 lanes of the warp must call it.
 __device__ inline float from_lane(float x, const Group& group, int index) {
   return __shfl_sync(0xffffffffu, x, (group.first + index) & 31);
 }
 
-// Of each x: lane i brings partial sums 2 i and 2 i + 1, added; every lane gets the sum. After the step by 2^level each
-// lane of an aligned block of 2^(level + 1) lanes has the block's sum: the neighbour block's first lane has that one's,
-// where it is there.
+// Sums each x over the group: lane i passes partial sum 2 i plus partial sum 2 i + 1; every lane receives the sum.
+// After the step by 2^level every lane of an aligned block of 2^(level + 1) lanes has the block's sum: it adds the sum
+// of the other half from the first lane of that half, if the group has that lane.
 template <int Count>
 __device__ inline void add_up(float (&x)[Count], const Group& group) {
   for (int level = 0; 1 << level < group.count; ++level) {
@@ -76,14 +76,15 @@ __device__ inline float sum_of_memory(const std::byte* head, int head_dim, bool 
 
 // ---- from units in registers: each lane has one, and all vectors are whole (accesses of 16 bytes) ----
 
-// Who holds a vector of the head, and whether as a unit's second.
+// The lane that holds a vector of the head, and whether as the second vector of its unit.
 struct Holder {
   int index;
   bool second, exists;
 };
 
-// Vectors of the pairs, then of the rest, each cut in halves over their units; where pairs are only read or only
-// written interleaved, a unit's two are neighbours.
+// The vectors of the pairs come first, then those of the rest. The first half of each are the first vectors of the
+// units, the second half the second ones; but if Crossing (the pairs are only read or only written interleaved), the
+// two vectors of a unit of pairs are adjacent.
 template <DType Type, bool Crossing>
 __device__ inline Holder holder_of(int vector, int pairs, int head_dim) {
   const int of_pairs = 2 * pairs / lanes<Type>, units = units_of_pairs<Type>(pairs);
@@ -96,7 +97,7 @@ __device__ inline Holder holder_of(int vector, int pairs, int head_dim) {
   return {units + (rest < rest_units ? rest : rest - rest_units), rest >= rest_units, exists};
 }
 
-// Of the two vectors that this lane adds first.
+// The holders of the two vectors that this lane adds first.
 struct Holders {
   Holder even, odd;
 };
@@ -111,7 +112,7 @@ __device__ inline float from_holder(float first, float second, const Group& grou
   return holder.exists ? (holder.second ? b : a) : 0.0f;
 }
 
-// Of several heads together.
+// The sums of several heads at once.
 template <DType Type, int Count>
 __device__ inline void sums_of_units(const Unit (&units)[Count], const Group& group, const Holders& holders,
                                      float (&sums)[Count]) {

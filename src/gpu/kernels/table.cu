@@ -1,10 +1,10 @@
-// Rows of cos and sin: the values of rotary::Table. A correctly rounded value is unique, so they are its bits too.
+// Rows of cos and sin: the values of rotary::Table, bit for bit, because a correctly rounded value is unique.
 //
-// Each thread owns a pair and walks over rows. The fast paths are those of src/cpu/angles/angles.inc: the same
+// Each thread has one pair and loops over rows. The fast paths are those of src/cpu/angles/angles.inc: the same
 // remainders, polynomials and errors, and the same test for a double that lies too near a rounding boundary. Such a
-// value, and every case that the fast paths do not cover, is made in the wide arithmetic of round_once.h.
+// value, and every case that the fast paths do not cover, is computed in the wide arithmetic of round_once.h.
 //
-// A position that is not finite, and one whose float32 angle is not, makes the values of the pairs that read it NaN.
+// Pairs that read a position which is not finite, or whose float32 angle is not finite, get NaN.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -22,9 +22,9 @@ namespace rotary::gpu {
 namespace {
 
 constexpr int max_threads = 256;           // of a block
-constexpr std::int64_t max_blocks = 1056;  // a few for each processor; their threads walk on
+constexpr std::int64_t max_blocks = 1056;  // a few per multiprocessor; their threads loop over the rows
 
-// ---- what a value is made of ---------------------------------------------------------------------
+// ---- the inputs of a value -----------------------------------------------------------------------
 
 __device__ inline std::int64_t integer_position(const PositionArrays& p, std::int64_t at) {
   return p.i64 != nullptr ? p.i64[at] : p.i32[at];
@@ -42,7 +42,8 @@ struct Doubles {
   double cos, sin;
 };
 
-// cos and sin of t units of 2^-66 turns beyond a quarter turn, whose number is in the top two bits of quarter.
+// cos and sin of the angle that lies t units of 2^-66 turns beyond a quarter turn. The top two bits of `quarter` are
+// the number of that quarter turn.
 __device__ inline Doubles cos_sin(double t, double square, std::uint64_t quarter) {
   constexpr TurnsPolynomials p;
   double s = p.sine[6], c = p.cosine[7];
@@ -69,14 +70,14 @@ struct Limbs {
   }
 };
 
-// Rounded to f32; false where that is not decided.
+// The value rounded to f32; false if the rounding is not decided.
 __device__ inline bool quick_exact(const TableJob& job, const Limbs& turns, std::int64_t at, int pair, CosSin& value) {
   const std::int64_t position = integer_position(job.positions, at);
   const std::uint64_t bits = static_cast<std::uint64_t>(position), n = position < 0 ? 0 - bits : bits;
   // The phase of |position| in turns: upper 2^-64 + lower 2^-128, less than 2^-126 too small.
   const std::uint64_t product = n * turns.limb[1], lower = product + __umul64hi(n, turns.limb[2]);
   const std::uint64_t upper = n * turns.limb[0] + __umul64hi(n, turns.limb[1]) + (lower < product ? 1 : 0);
-  // Twice shifted, the phase is its distance from the nearest quarter turn, as a signed integer.
+  // Shifted left by two bits, the phase is its distance from the nearest quarter turn, as a signed integer.
   const auto high = static_cast<double>(static_cast<std::int64_t>(upper << 2));
   const double t = __fma_rn(static_cast<double>(static_cast<std::uint32_t>(lower >> 32)), 0x1p-30, high);
   const double square = __dmul_rn(t, t), factor = job.frequencies.attention_factor;
@@ -85,11 +86,11 @@ __device__ inline bool quick_exact(const TableJob& job, const Limbs& turns, std:
   const double sin = __dadd_rn(__dmul_rn(x.sin, position < 0 ? -factor : factor), 0.0);  // a sine of zero is +0
   value = {static_cast<float>(cos), static_cast<float>(sin)};
   if (open(cos) || open(sin)) return false;
-  // Too few bits of the phase, but where nothing turns it has none.
+  // A small remainder has too few bits of the phase, unless the phase is exactly 0.
   return square >= smallest_square || position == 0 || job.frequencies.inv_freq[pair] == 0;
 }
 
-// Before the factor; false where that is not decided. angles.inc says why no bits are lost.
+// The value before the attention factor; false if the rounding is not decided. angles.inc says why no bits are lost.
 __device__ inline bool quick_float32(const TableJob& job, std::int64_t at, int pair, CosSin& value) {
   constexpr double largest_square = 0x1p48, shifter = 0x1.8p52, quarters_per_radian = 0x1.45f306dc9c883p-1;
   constexpr double unit = 0x1p66, turns_1 = 0x1.45f306dp-3 * unit, turns_2 = 0x1.9391054p-32 * unit,
@@ -111,13 +112,13 @@ __device__ inline bool narrow_both(CosSin& x) {
   return decided;
 }
 
-// From f32 to the type; false where a value lies midway and the real number decides.
+// Rounds from f32 to the type; false if a value lies midway, so that the real number must decide.
 __device__ inline bool narrow(Rounding type, CosSin& x) {
   if (type == Rounding::f32) return true;
   return type == Rounding::f16 ? narrow_both<Rounding::f16>(x) : narrow_both<Rounding::bf16>(x);
 }
 
-// What float32 does with cos and sin of its angle.
+// The float32 steps after cos and sin.
 __device__ inline void finish_float32(const TableJob& job, CosSin& x) {
   const float factor = job.frequencies.factor_float32;
   x = {__fmul_rn(x.cos, factor), __fmul_rn(x.sin, factor)};
@@ -165,7 +166,7 @@ __device__ CosSin slow_exact(const TableJob& job, std::int64_t at, int pair) {
 // A thread's rows of one pair.
 struct Share {
   int pair;
-  std::int64_t positions;  // where those that the pair reads begin
+  std::int64_t positions;  // index of the first position that the pair reads
   std::int64_t row, step;
 };
 
@@ -175,8 +176,7 @@ __device__ inline void store(const TableJob& job, std::int64_t row, int pair, co
   job.sin[to] = job.frequencies.clockwise ? -x.sin : x.sin;
 }
 
-// A second pass over the rows, for those that the fast path leaves open. A function of its own: it needs many
-// registers.
+// A second pass over the rows, for values that the fast path leaves open. Not inlined because it needs many registers.
 __device__ __noinline__ void settle(const TableJob& job, Share share) {
   const Limbs turns(job.frequencies, share.pair);
   for (std::int64_t row = share.row; row < job.positions.rows; row += share.step) {
@@ -188,7 +188,7 @@ __device__ __noinline__ void settle(const TableJob& job, Share share) {
   }
 }
 
-// A block: whole rows of few pairs, or a row's next blockDim.x pairs. slices: blocks per row.
+// A block takes whole rows of few pairs, or blockDim.x pairs of a row. slices: blocks per row.
 __global__ void __launch_bounds__(max_threads, 4) fill_rows(const __grid_constant__ TableJob job, unsigned slices) {
   const FrequencyArrays& f = job.frequencies;
   const auto threads = static_cast<int>(blockDim.x), thread = static_cast<int>(threadIdx.x);

@@ -1,11 +1,11 @@
-// A unit: `lanes` pairs of one head as two vectors, both members of every pair in one thread. What rotate and step
-// share.
+// A unit is `lanes` pairs of one head as two vectors, with both members of every pair in one thread. Used by rotate and
+// step.
 //
-//   half          first at element i, second at pairs + i
-//   interleaved   where only read or only written: first at 2 i, second behind it;
-//                 where read and written: the heads' first half of vectors are firsts, the others seconds,
-// so that neighbouring threads touch neighbouring vectors wherever the pairing allows it. Behind the pairs come units
-// of the rest, which is not rotated. The last unit of either kind may be short.
+//   half          the first vector at element i, the second at pairs + i
+//   interleaved   only read or only written: the first vector at 2 i, the second right after it;
+//                 read and written: the first half of the head's vectors are first ones, the other half second ones,
+// so that adjacent threads access adjacent vectors wherever the pairing allows it. The units of the rest, which is not
+// rotated, follow those of the pairs. The last unit of either kind may be short.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ namespace rotary::gpu {
 
 // ---- division by a number that the host knows ----
 
-// Of numbers below 2^31 by one from 1 to 2^31.
+// Divides numbers below 2^31 by a divisor from 1 to 2^31.
 struct FastDivide {
   std::uint32_t divisor = 1, factor = 1, shift = 0;
 
@@ -49,7 +49,7 @@ __host__ __device__ constexpr int units_of_rest(int rest) {
   return ceil_div(rest, 2 * lanes<Type>);
 }
 
-// Of its pairs: lanes / 2 from `first` on and lanes / 2 from `second` on, those below the number of pairs.
+// The pairs of a unit: lanes / 2 from `first` on and lanes / 2 from `second` on, as far as there are pairs.
 struct UnitPairs {
   int first, second;
 };
@@ -61,7 +61,8 @@ __device__ inline UnitPairs pairs_of_unit(int unit, int units) {
   return {unit * 2 * half, unit * 2 * half + half};
 }
 
-// Of its two vectors: the first element, from the head's start, and how many elements there are (0 or less: none).
+// The places of a unit's two vectors: the index of the first element in the head, and the number of elements left from
+// there (0 or less: none).
 struct Places {
   int first, second;
   int first_count, second_count;
@@ -75,15 +76,15 @@ __device__ inline Places places_of_pairs(UnitPairs unit, int pairs) {
   return {unit.first, pairs + unit.first, pairs - unit.first, pairs - unit.first};
 }
 
-// Of the rest of `rest` elements from `begin` on.
+// The places in the rest, which has `rest` elements from `begin` on.
 template <DType Type>
 __device__ inline Places places_of_rest(int unit, int units, int begin, int rest) {
   const int first = unit * lanes<Type>, second = (units + unit) * lanes<Type>;
   return {begin + first, begin + second, rest - first, rest - second};
 }
 
-// The widest access in bytes that every vector of a head allows: 16, 8, or an element's. aligned: all addresses and
-// strides in bytes ored together; so rest, where sides differ.
+// The widest access in bytes that every vector of a head allows: 16, 8, or one element. aligned: the bitwise or of all
+// addresses and strides in bytes. rest: the bitwise or of the rests of q and k.
 inline int access_bytes(DType dtype, bool read_interleaved, bool write_interleaved, int pairs, int rest,
                         std::uint64_t aligned) {
   const int element = rotary::detail::bytes_of(dtype);
@@ -115,7 +116,7 @@ __device__ inline void store_unit(std::byte* head, const Places& at, const Unit&
   store_vector<Type, Bytes>(head + std::int64_t{at.second} * element_bytes<Type>, at.second_count, unit.second);
 }
 
-// In the order of memory: the first vector's, then the second's.
+// The elements of the first vector, then those of the second.
 template <DType Type>
 __device__ inline void widen_unit(const Unit& unit, float (&x)[2 * lanes<Type>]) {
   widen<Type>(unit.first, x);
@@ -133,7 +134,7 @@ struct UnitCosSin {
   float cos[lanes<Type>], sin[lanes<Type>];
 };
 
-// Of a table's row: f32 values of pairs [first, first + Count). Beyond the last pair: any of its values. vectors: see
+// Values of pairs [first, first + Count) of a table row; for pairs beyond the last, some value of the row. vectors: see
 // rows_of_vectors.
 template <int Count>
 __device__ inline void load_row(const float* row, int first, int pairs, bool vectors, float* to) {
@@ -164,7 +165,7 @@ __device__ inline std::int64_t position_at(const PositionArrays& positions, std:
   return read_only(positions.i32 + row);
 }
 
-// row: batch row * by.batch_rows + token. sign: 1 << 31 flips that of sin. Pairs that are not there: any values.
+// row: batch row * by.batch_rows + token. sign: 1 << 31 negates sin. Pairs beyond the last get some values.
 template <DType Type, bool WithTable>
 __device__ inline void load_cos_sin(const RotationArrays& by, std::int64_t row, UnitPairs unit, int pairs, bool vectors,
                                     std::uint32_t sign, UnitCosSin<Type>& to) {
@@ -199,7 +200,7 @@ __device__ inline void load_cos_sin(const RotationArrays& by, std::int64_t row, 
 
 // ---- the rotation ----
 
-// x as widen_unit gave it, and as narrow_unit takes it.
+// x is in the order of widen_unit before, and in that of narrow_unit after.
 template <DType Type, bool Reads, bool Writes>
 __device__ inline void rotate_unit(float (&x)[2 * lanes<Type>], const UnitCosSin<Type>& by) {
   constexpr int count = lanes<Type>;

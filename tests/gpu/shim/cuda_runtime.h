@@ -1,5 +1,4 @@
-// A CUDA runtime that runs kernels on the CPU, for tests: what `#include <cuda_runtime.h>` finds where the emulated
-// library is built. See emulator.h.
+// A CUDA runtime that runs kernels on the CPU, for tests: the <cuda_runtime.h> of the emulated library. See emulator.h.
 #pragma once
 
 #include <functional>
@@ -35,7 +34,7 @@ cudaError_t launch(const cudaLaunchConfig_t&, std::function<void()> thread);
 template <typename... Parameters, typename... Arguments>
 cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Parameters...),
                                Arguments&&... arguments) {
-  using Values = std::tuple<std::remove_cv_t<Parameters>...>;  // by value, each thread its own, as CUDA does
+  using Values = std::tuple<std::remove_cv_t<Parameters>...>;  // copies for each thread, as in CUDA
   return gpu_emulator::launch(
       *config, [kernel, values = Values(std::forward<Arguments>(arguments)...)] { std::apply(kernel, values); });
 }

@@ -1,4 +1,4 @@
-// A CUDA runtime that runs kernels on the CPU, for tests: as much of it as this library uses. See emulator.h.
+// A CUDA runtime that runs kernels on the CPU, for tests: the part that this library uses. See emulator.h.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// The arithmetic a kernel may call, under the emulator: included by device_functions.h.
+// The arithmetic functions of the emulator's device code. Included by device_functions.h.
 #pragma once
 
 inline float __fmul_rn(float a, float b) { return a * b; }
@@ -84,7 +84,7 @@ inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned shift) {
 
 namespace gpu_emulator {
 
-// The device's min and max know the pairs of types that C++ converts without a doubt, and mixed signs as unsigned.
+// The device's min and max accept pairs of types that C++ converts implicitly; operands of mixed sign become unsigned.
 template <typename A, typename B>
 concept Compared = std::is_arithmetic_v<A> && std::is_arithmetic_v<B> && sizeof(A) >= 4 && sizeof(B) >= 4;
 

@@ -1,5 +1,4 @@
-// What a kernel may call, under the emulator. Arithmetic gives the device's bits where it is compiled with
-// -ffp-contract=off.
+// The device functions of the emulator. Compiled with -ffp-contract=off, arithmetic has the device's bits.
 #pragma once
 
 #include <math.h>
@@ -11,7 +10,7 @@
 
 #include "vector_types.h"
 
-// Empty where an attribute list would break libstdc++'s own __attribute__((__noinline__)).
+// Empty if an attribute list would break libstdc++'s own __attribute__((__noinline__)).
 #define __global__
 #define __device__
 #define __host__
@@ -24,7 +23,7 @@
 #define __align__(n) __attribute__((aligned(n)))
 #define __shared__ static  // blocks run one after the other
 
-// Of the thread that runs. The emulator writes them; a kernel does not.
+// The coordinates of the running thread. Only the emulator writes them.
 extern uint3 threadIdx;
 extern uint3 blockIdx;
 extern dim3 blockDim;
@@ -49,11 +48,11 @@ enum class Call : std::uint8_t {
 };
 inline constexpr int own_value = -1;
 
-// Waits for the lanes of the mask; value of the lane `source`, or the caller's own.
+// Waits for the lanes of the mask; returns the value of lane `source`, or the caller's own.
 std::uint64_t exchange(Call, unsigned mask, std::uint64_t value, int source, const char* file, int line);
-// Waits for the lanes of the mask; the lanes that said yes.
+// Waits for the lanes of the mask; returns those with `yes`.
 unsigned ballot(Call, unsigned mask, bool yes, const char* file, int line);
-// Waits for the block's threads; how many said yes.
+// Waits for the block's threads; returns the number of those with `yes`.
 int sync_block(Call, bool yes, const char* file, int line);
 [[noreturn]] void trap(const char* what, const char* file, int line);
 int lane();
@@ -79,7 +78,7 @@ void require_aligned(const T* p, const char* file, int line) {
 
 }  // namespace gpu_emulator
 
-// ---- threads that meet ---------------------------------------------------------------------------
+// ---- synchronisation of threads ------------------------------------------------------------------
 
 inline void __syncthreads(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
   gpu_emulator::sync_block(gpu_emulator::Call::sync, false, file, line);

@@ -18,7 +18,7 @@ constexpr std::size_t alignment = 256;
 constexpr std::size_t reserved = 2 * DeviceMemory::total;  // addresses: chunks have gaps
 
 std::size_t up(std::size_t bytes, std::size_t to) { return (bytes + to - 1) / to * to; }
-// Never adjacent to the next one.
+// The bytes of an allocation with a gap after it.
 std::size_t extent(std::size_t bytes) { return up(bytes, alignment) + alignment; }
 
 }  // namespace
@@ -59,7 +59,7 @@ void* DeviceMemory::allocate(std::size_t bytes) {
   end_ = std::max(end_, static_cast<std::size_t>(at - base_) + extent(bytes));
   const Open open(*this);
   unpoison(at, bytes);
-  std::memset(at, 0xcd, bytes);  // what nobody has written
+  std::memset(at, 0xcd, bytes);  // marks memory that was never written
   poison(at + bytes, extent(bytes) - bytes);
   return at;
 }
@@ -68,7 +68,7 @@ bool DeviceMemory::release(void* p) {
   const auto found = chunks_.find(static_cast<const std::byte*>(p));
   if (found == chunks_.end()) return false;
   poison(p, found->second);
-  // Whole pages go back to the system.
+  // Returns whole pages to the system.
   const auto first = up(reinterpret_cast<std::uintptr_t>(p), page);
   const auto last = (reinterpret_cast<std::uintptr_t>(p) + found->second) / page * page;
   if (last > first) madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);

@@ -1,4 +1,4 @@
-// The emulated device's memory: out of the host's reach except while the device works.
+// The emulated device's memory, which the host can access only while the device works.
 #pragma once
 
 #include <cstddef>
@@ -11,19 +11,19 @@ class DeviceMemory {
   DeviceMemory();
   DeviceMemory(const DeviceMemory&) = delete;
   DeviceMemory& operator=(const DeviceMemory&) = delete;
-  ~DeviceMemory();  // complains of what was never freed, where AddressSanitizer would of the host's
+  ~DeviceMemory();  // under AddressSanitizer, reports memory that was never freed
 
   static constexpr std::size_t total = std::size_t{16} << 30;
   std::size_t free() const { return total - used_; }
 
-  // Filled with 0xcd, aligned to 256; null where there is no more. AddressSanitizer sees its exact end.
+  // Filled with 0xcd, aligned to 256; null if there is no more. AddressSanitizer knows its exact end.
   void* allocate(std::size_t bytes);
-  bool release(void*);  // false: not what allocate gave
-  // Whether all of it lies in one allocation; whether none of it is the device's.
+  bool release(void*);  // false: the pointer is not from allocate
+  // Whether the range lies in one allocation; whether none of it is device memory.
   bool holds(const void*, std::size_t bytes) const;
   bool avoids(const void*, std::size_t bytes) const;
 
-  class Open {  // reachable while one is there
+  class Open {  // the memory is accessible while an object of this class exists
    public:
     explicit Open(DeviceMemory& memory) : memory_(memory) { memory_.protect(true); }
     Open(const Open&) = delete;

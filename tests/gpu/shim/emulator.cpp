@@ -1,5 +1,5 @@
-// Runs a grid: block after block, each thread a fiber as soon as it waits for another. A fiber whose thread has ended
-// goes on with the next thread, so threads that never wait cost a call.
+// Runs a grid, one block after the other. Threads run on fibers, so that one can wait for another. A fiber whose thread
+// has ended continues with the next thread, so a thread that never waits costs only a call.
 #include "emulator.h"
 
 #include <algorithm>
@@ -38,14 +38,14 @@ struct Thread {
   bool yes = false;
   int source = 0;
   unsigned mask = 0;
-  std::uint64_t value = 0;  // given
+  std::uint64_t value = 0;  // passed in
   std::uint64_t result = 0;
   const char* file = nullptr;
   int line = 0;
   Fiber* fiber = nullptr;
 };
 
-struct Meeting {  // of lanes of a warp
+struct Meeting {  // lanes of a warp that wait for each other
   Call call = {};
   unsigned mask = 0;
   unsigned here = 0;
@@ -157,7 +157,7 @@ void Grid::go(int thread) {
   threadIdx = index_[thread];
 }
 
-// What an unoccupied fiber does: runs threads that have not begun, else leaves to one that can go on.
+// The loop of an idle fiber: runs threads that have not begun, or switches to one that can continue.
 void Grid::work(Fiber& self) {
   for (;;) {
     if (next_ready_ < ready_.size()) {
@@ -184,7 +184,7 @@ void Grid::work(Fiber& self) {
   }
 }
 
-// Until somebody releases the thread, which runs.
+// Makes the running thread wait until another releases it.
 void Grid::wait(int thread) {
   Fiber& self = *threads_[thread].fiber;
   if (next_ready_ < ready_.size()) {

@@ -1,12 +1,11 @@
-// What a test asks of the emulated CUDA runtime (cuda_runtime.h beside this), on which the library's .cu files run
-// where they are compiled by a C++ compiler. Every call of the runtime has done its work when it returns (but see
-// set_deferred); the blocks of a grid run one after the other; the threads of a block take turns where they wait for
-// each other.
+// The tests' interface to the emulated CUDA runtime (cuda_runtime.h in this folder), which runs the library's .cu files
+// compiled by a C++ compiler. Every call of the runtime has done its work when it returns (but see set_deferred). The
+// blocks of a grid run one after the other; the threads of a block switch only where they wait for each other.
 //
 // Not modelled: concurrency between blocks or streams, dynamic shared memory, more than one device.
 //
-// Ends the process with a sentence on stderr where threads of a block wait for others that have ended or wait
-// elsewhere. The host faults where it touches the device's memory.
+// Ends the process with a sentence on stderr if threads of a block wait for others that have ended or wait elsewhere.
+// An access of the host to the device's memory faults.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +13,7 @@
 namespace gpu_emulator {
 
 struct Counts {               // of calls that succeeded
-  std::int64_t launches = 0;  // of kernels, recorded ones included; of a graph's, each replay
+  std::int64_t launches = 0;  // of kernels, also in captures; those of a graph count once per replay
   std::int64_t graph_launches = 0;
   std::int64_t allocations = 0;  // cudaMalloc
   std::int64_t frees = 0;
@@ -24,13 +23,13 @@ struct Counts {               // of calls that succeeded
 Counts counts();
 void reset_counts();
 
-// In which order the blocks of a grid and the threads of a block begin, and go on behind where they met. Race-free
-// kernels give the same in every order.
+// The order in which the blocks of a grid and the threads of a block begin, and continue after a synchronisation. A
+// kernel without races has the same results in every order.
 enum class Order : std::uint8_t { forward, backward, shuffled };
 void set_order(Order, std::uint64_t seed = 1);
 
-// Work waits until somebody waits for it (or for other work), or for an allocation to be freed: as late as on a device.
-// Shows what reads a result too early, or lets go too early of what a call reads.
+// Defers work until the host waits for any work, or frees memory: as late as a device might. Shows code that reads a
+// result too early, or frees too early what a call reads.
 void set_deferred(bool);
 
 }  // namespace gpu_emulator

@@ -12,14 +12,14 @@ namespace {
 
 constexpr std::size_t page = 4096;
 constexpr std::size_t stack_bytes = 256 * 1024;
-// One at a time anywhere: run_grid holds a lock.
-Fiber* running;  // that a change leads to
-Fiber* left;     // that it comes from
+// Global, because run_grid holds a lock: only one grid runs at a time.
+Fiber* running;  // the fiber that a change switches to
+Fiber* left;     // the fiber that it leaves
 
 }  // namespace
 
 #if defined(__x86_64__)
-// ucontext would make two system calls a change.
+// ucontext would make two system calls per change.
 extern "C" void gpu_emulator_change(void** from, void* to);
 asm(R"(
 .text
@@ -56,10 +56,10 @@ Fiber::Fiber(void (*entry)(Fiber&)) : entry_(entry) {
   bottom_ = memory_ + page;
   size_ = stack_bytes;
 #if defined(__x86_64__)
-  // Tops at equal places of their pages would share a few lines of the cache.
+  // Stacks whose tops have the same offset in a page would compete for a few cache sets.
   static std::size_t made = 0;
   auto* top = reinterpret_cast<void**>(memory_ + page + stack_bytes - made++ % 32 * 128);
-  *--top = nullptr;  // where run() would return to; leaves the stack as the ABI has it on entry
+  *--top = nullptr;  // the return address of run(); aligns the stack as the ABI requires on entry
   *--top = reinterpret_cast<void*>(&Fiber::run);
   for (int saved = 0; saved < 6; ++saved) *--top = nullptr;
   stack_pointer_ = top;

@@ -16,7 +16,7 @@ class Fiber {
   Fiber(const Fiber&) = delete;
   Fiber& operator=(const Fiber&) = delete;
   ~Fiber();
-  // Leaves `from`, which runs, until something switches back to it.
+  // Switches from the running fiber `from` to `to`; returns when something switches back.
   static void change(Fiber& from, Fiber& to);
 
  private:

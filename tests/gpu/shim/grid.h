@@ -1,4 +1,4 @@
-// What the emulated runtime asks of the emulated device.
+// The emulated device, as the emulated runtime uses it.
 #pragma once
 
 #include <functional>
@@ -7,7 +7,7 @@
 
 namespace gpu_emulator {
 
-// Runs the body once for each thread. The grid is within the device's limits.
+// Runs the body once for each thread. The grid must be within the device's limits.
 void run_grid(dim3 grid, dim3 block, const std::function<void()>& body);
 
 }  // namespace gpu_emulator

@@ -1,4 +1,4 @@
-// What is enqueued, and the calls of the emulated runtime about memory.
+// The queue of work, and the emulated runtime's calls about memory.
 #include "runtime.h"
 
 #include <cstdlib>
@@ -134,7 +134,7 @@ cudaError_t check_copy(const void* to, const void* from, std::size_t bytes, cuda
   return valid ? cudaSuccess : cudaErrorInvalidValue;
 }
 
-// As on a device, pageable host memory has been read, or written, when the call returns; a graph reads it later.
+// As with a device, pageable host memory has been read or written when the call returns; a graph reads it later.
 cudaError_t copy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
   if (const cudaError_t error = check_copy(to, from, bytes, kind)) return error;
   const bool staged = runtime().defers && !capturing(stream) && on_host(from, bytes) && !pinned(from);

@@ -1,4 +1,4 @@
-// What the emulated runtime remembers, and what its calls have in common.
+// The state of the emulated runtime, and functions that its calls share.
 #pragma once
 
 #include <chrono>
@@ -40,7 +40,7 @@ struct Runtime {
   std::recursive_mutex lock;
   Counts counts;
   DeviceMemory memory;
-  std::map<const std::byte*, std::size_t> pinned;  // cudaMallocHost's
+  std::map<const std::byte*, std::size_t> pinned;  // from cudaMallocHost
   std::set<CUstream_st*> streams;
   std::vector<Work> deferred;  // enqueued on any stream and not begun
   bool defers = false;
@@ -52,17 +52,17 @@ class Locked {
   std::lock_guard<std::recursive_mutex> guard_{runtime().lock};
 };
 
-cudaError_t report(cudaError_t);  // as the thread's last error, and returns it
+cudaError_t report(cudaError_t);  // sets the thread's last error and returns it
 bool known(cudaStream_t);
 bool capturing(cudaStream_t);
-// What a capture that is under way says to a call that a graph cannot hold: such a call ends it.
+// The error of a call that a graph cannot hold, if a capture is under way, which the call ends.
 cudaError_t forbidden();
-// The same of a use of the legacy default stream, which waits for every blocking stream.
+// The same for a use of the legacy default stream, which waits for every blocking stream.
 cudaError_t implicit();
 
-// Runs it, defers it, or records it where the stream captures.
+// Runs the work, defers it, or records it if the stream is capturing.
 cudaError_t enqueue(cudaStream_t, Work);
-void flush();               // what was deferred
+void flush();               // runs deferred work
 cudaError_t synchronise();  // flushes, and counts
 
 }  // namespace gpu_emulator

@@ -1,4 +1,4 @@
-// AddressSanitizer, where the emulator is compiled with it.
+// AddressSanitizer, if the emulator is compiled with it.
 #pragma once
 
 #include <cstddef>

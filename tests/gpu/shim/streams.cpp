@@ -1,4 +1,4 @@
-// The calls of the emulated runtime about streams, events and graphs.
+// The emulated runtime's calls about streams, events and graphs.
 #include <utility>
 
 #include "runtime.h"

@@ -1,4 +1,4 @@
-// CUDA's small vectors, aligned as the device wants them. They may alias anything, as in device code.
+// CUDA's small vectors, with the device's alignment. They may alias anything, as in device code.
 #pragma once
 
 struct __attribute__((may_alias, aligned(2))) char2 {
