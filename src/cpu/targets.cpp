@@ -5,6 +5,7 @@
 #include <string>
 
 #include "rotary/targets.h"
+#include "values/fail.h"
 
 #if defined(__x86_64__) || defined(__i386__)
 #include <cpuid.h>
@@ -102,8 +103,8 @@ const Kernels& named(const char* operation, std::string_view name) {
     running += running.empty() ? "" : ", ";
     running += kernels.name;
   }
-  throw Error(Code::TARGET, "[" + std::string(operation) + "] target must be one that this machine runs (" + running +
-                            ") but got \"" + std::string(name) + "\"");
+  fail(Code::TARGET, operation,
+       "target must be one that this machine runs (" + running + ") but got \"" + std::string(name) + "\"");
 }
 
 const Kernels& by_default() {

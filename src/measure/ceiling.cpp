@@ -6,6 +6,7 @@
 #include "cpu/targets.h"
 #include "rotary/error.h"
 #include "runtime/float_state.h"
+#include "values/fail.h"
 
 namespace rotary::detail {
 namespace {
@@ -34,13 +35,14 @@ void move_lines(void* context, std::int64_t begin, std::int64_t end) {
 void move_bytes(Traffic traffic, const void* in, void* out, std::size_t bytes, const Executor& executor) {
   const auto from = reinterpret_cast<std::uintptr_t>(in), to = reinterpret_cast<std::uintptr_t>(out);
   if (from % line != 0 || to % line != 0)
-    throw Error(Code::SHAPE, "[move_bytes] in and out must be aligned to 64 bytes but lie " + std::to_string(from % line) +
-                             " and " + std::to_string(to % line) + " beyond");
+    fail(Code::SHAPE, "move_bytes",
+         "in and out must be aligned to 64 bytes but lie " + std::to_string(from % line) + " and " +
+             std::to_string(to % line) + " beyond");
   const bool disjoint = from + bytes <= to || to + bytes <= from;
   if (traffic == Traffic::update ? from != to : !disjoint)
-    throw Error(Code::ALIAS, std::string("[move_bytes] in and out must be ") +
-                             (traffic == Traffic::update ? "the same for update" : "apart") + " but out begins " +
-                             std::to_string(static_cast<std::int64_t>(to - from)) + " bytes from in");
+    fail(Code::ALIAS, "move_bytes",
+         std::string("in and out must be ") + (traffic == Traffic::update ? "the same for update" : "apart") +
+             " but out begins " + std::to_string(static_cast<std::int64_t>(to - from)) + " bytes from in");
   Work work{traffic, static_cast<const char*>(in), static_cast<char*>(out), static_cast<std::int64_t>(bytes),
             cpu::chosen().move};
   executor.run((work.bytes + line - 1) / line, grain, move_lines, &work);

@@ -109,7 +109,7 @@ void check_sets(const char* operation, const std::vector<Work>& works) {
   const auto none = std::find_if(works.begin(), works.end(), [](const Work& work) { return work.empty(); });
   if (none == works.end()) return;
   fail(Code::SHAPE, operation,
-       "each work must have a set of memory but work " + text(none - works.begin()) + " has none");
+       "each work must have a set of memory but work " + std::to_string(none - works.begin()) + " has none");
 }
 
 }  // namespace

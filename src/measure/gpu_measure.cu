@@ -47,7 +47,7 @@ void move_bytes(const void* in, void* out, std::size_t bytes, Stream stream) {
   const char* const operation = "move_bytes";
   if (bytes % sizeof(Vector) != 0) {
     fail(Code::SHAPE, operation,
-         "bytes must be a multiple of " + text(sizeof(Vector)) + " but got " + std::to_string(bytes));
+         "bytes must be a multiple of " + std::to_string(sizeof(Vector)) + " but got " + std::to_string(bytes));
   }
   const auto count = static_cast<std::int64_t>(bytes / sizeof(Vector));
   if (count == 0) return;

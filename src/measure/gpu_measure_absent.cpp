@@ -1,13 +1,12 @@
 // gpu_measure.h in a build without CUDA: everything throws.
 #include "gpu_measure.h"
+#include "values/fail.h"
 
 namespace rotary::gpu {
 
 namespace {
 
-[[noreturn]] void refuse() {
-  throw Error(Code::CUDA, "[gpu] rotary was built without CUDA: build it with -DROTARY_CUDA=ON");
-}
+[[noreturn]] void refuse() { fail(Code::CUDA, "gpu", "rotary was built without CUDA: build it with -DROTARY_CUDA=ON"); }
 
 }  // namespace
 

@@ -148,15 +148,16 @@ bool exceeds_cache(std::int64_t bytes_read) noexcept {
 }
 
 template <class Rows>
-[[gnu::always_inline]] inline Job job_in_place(const char* operation, const Heads& x, const Rows& table, Direction direction) {
+[[gnu::always_inline]] inline Job job_in_place(const char* operation, const Heads& x, const Rows& table,
+                                               Direction direction) {
   Job job;
   if (!make_job(x, x, table, direction, job)) refuse({operation, "x", "x", ""}, x, x, shape_of(table), direction);
   return job;
 }
 
 template <class Rows>
-[[gnu::always_inline]] inline Job job_out_of_place(const char* operation, const ConstHeads& x, const Heads& out, const Rows& table,
-                                                   Direction direction) {
+[[gnu::always_inline]] inline Job job_out_of_place(const char* operation, const ConstHeads& x, const Heads& out,
+                                                   const Rows& table, Direction direction) {
   Job job;
   if (!make_job(x, out, table, direction, job)) refuse({operation, "x", "out", ""}, x, out, shape_of(table), direction);
   return job;
@@ -176,12 +177,14 @@ Job check_rotate(const char* operation, const Heads& x, const TableShape& table,
   return job_in_place(operation, x, table, direction);
 }
 
-Job check_rotate(const char* operation, const ConstHeads& x, const Heads& out, const Table& table, Direction direction) {
+Job check_rotate(const char* operation, const ConstHeads& x, const Heads& out, const Table& table,
+                 Direction direction) {
   Job job = job_out_of_place(operation, x, out, table, direction);
   job.stream = job.in != job.out && exceeds_cache(job.rows() * job.row_bytes());
   return job;
 }
-Job check_rotate(const char* operation, const ConstHeads& x, const Heads& out, const TableShape& table, Direction direction) {
+Job check_rotate(const char* operation, const ConstHeads& x, const Heads& out, const TableShape& table,
+                 Direction direction) {
   return job_out_of_place(operation, x, out, table, direction);
 }
 
@@ -241,8 +244,8 @@ void check_disjoint(const char* operation, const Job& q, const Job& k) {
 }
 
 template <class X, class Rows>
-void check_each(const char* operation, const X& q, const Heads& q_out, const X& k, const Heads& k_out, const Rows& table,
-                Direction direction, Jobs& jobs) {
+void check_each(const char* operation, const X& q, const Heads& q_out, const X& k, const Heads& k_out,
+                const Rows& table, Direction direction, Jobs& jobs) {
   if (!make_job(q, q_out, table, direction, jobs.q)) {
     refuse({operation, "q", "q_out", " of q"}, q, q_out, shape_of(table), direction);
   }
@@ -250,7 +253,9 @@ void check_each(const char* operation, const X& q, const Heads& q_out, const X& 
     refuse({operation, "k", "k_out", " of k"}, k, k_out, shape_of(table), direction);
   }
   if (q.layout.batch != k.layout.batch) {
-    fail(Code::SHAPE, operation, "q and k must have one batch but got " + text(q.layout.batch) + " and " + text(k.layout.batch));
+    fail(Code::SHAPE, operation,
+         "q and k must have one batch but got " + std::to_string(q.layout.batch) + " and " +
+             std::to_string(k.layout.batch));
   }
   check_disjoint(operation, jobs.q, jobs.k);
 }
@@ -326,35 +331,36 @@ Jobs check_rotate_qkv(const char* operation, const ConstHeads& qkv, const Heads&
 }
 
 void check_kv_heads(const char* operation, std::int64_t heads, std::int64_t kv_heads) {
-  if (kv_heads < 0) fail(Code::SHAPE, operation, "kv_heads must not be negative but got " + text(kv_heads));
+  if (kv_heads < 0) fail(Code::SHAPE, operation, "kv_heads must not be negative but got " + std::to_string(kv_heads));
   if (kv_heads > heads / 2) {
     fail(Code::SHAPE, operation,
-         "heads must be at least twice kv_heads but got " + text(heads) + " heads and " + text(kv_heads) + " kv_heads");
+         "heads must be at least twice kv_heads but got " + std::to_string(heads) + " heads and " +
+             std::to_string(kv_heads) + " kv_heads");
   }
 }
 
 void check_slice(const Layout& x, int first, int head_dim) {
   if (first < 0 || head_dim < 0 || first > std::int64_t{x.head_dim} - head_dim) {
     fail(Code::SHAPE, "slice",
-         "elements must lie inside head_dim " + text(x.head_dim) + " but got " + text(first) + " to " +
-             text(std::int64_t{first} + head_dim));
+         "elements must lie inside head_dim " + std::to_string(x.head_dim) + " but got " + std::to_string(first) +
+             " to " + std::to_string(std::int64_t{first} + head_dim));
   }
 }
 
 std::int64_t checked_product(const char* operation, std::int64_t a, std::int64_t b) {
   std::int64_t product = 0;
-  if (a < 0 || b < 0) fail(Code::SHAPE, operation, "sizes must not be negative but got " + text(std::min(a, b)));
+  if (a < 0 || b < 0)
+    fail(Code::SHAPE, operation, "sizes must not be negative but got " + std::to_string(std::min(a, b)));
   if (__builtin_mul_overflow(a, b, &product)) {
-    fail(Code::SHAPE, operation, "the elements must number less than 2^63 but got " + text(a) + " times " + text(b));
+    fail(Code::SHAPE, operation,
+         "the elements must number less than 2^63 but got " + std::to_string(a) + " times " + std::to_string(b));
   }
   return product;
 }
 
-
 void check_inside(const Layout& l, std::size_t elements) {
   if (l.batch < 0 || l.tokens < 0 || l.heads < 0 || l.head_dim < 0) {
-    fail(Code::SHAPE, "heads",
-         "sizes must not be negative but got [batch, tokens, heads, head_dim] = " + shape(l));
+    fail(Code::SHAPE, "heads", "sizes must not be negative but got [batch, tokens, heads, head_dim] = " + shape(l));
   }
   if (!has_elements(l)) return;
   std::int64_t extent = l.head_dim;
@@ -367,7 +373,7 @@ void check_inside(const Layout& l, std::size_t elements) {
   if (sound && static_cast<std::uint64_t>(extent) <= elements) return;
   fail(Code::SHAPE, "heads",
        "the layout must lie inside the memory of " + std::to_string(elements) + " elements but " +
-           (sound ? "reaches " + text(extent)
+           (sound ? "reaches " + std::to_string(extent)
                   : std::string("has a stride below 0 or spans 2^63 elements or more")));
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "rotary/export.h"
+#include "rotary/heads.h"
 
 namespace rotary::detail {
 
@@ -21,6 +22,16 @@ struct Blocks {
     return begin + static_cast<std::uintptr_t>(bytes);
   }
 };
+
+inline std::uintptr_t address_of(const void* data) noexcept { return reinterpret_cast<std::uintptr_t>(data); }
+
+// The heads of a layout that begins at an address, elements of `each` bytes. Their extent is below 2^63.
+inline Blocks blocks_of(std::uintptr_t begin, const Layout& l, std::int64_t each) noexcept {
+  Blocks blocks{begin, l.head_dim * each, {l.batch, l.tokens, l.heads}, {}};
+  const std::int64_t strides[] = {l.batch_stride, l.token_stride, l.head_stride};
+  for (int k = 0; k < 3; ++k) blocks.stride[k] = blocks.count[k] > 1 ? strides[k] * each : 0;
+  return blocks;
+}
 
 // Whether some block of a overlaps some block of b, where neither set is empty. Conservative: never misses an overlap,
 // but may report one when the extents overlap and the two stride patterns do not nest.

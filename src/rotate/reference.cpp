@@ -13,6 +13,7 @@
 #include "checks.h"
 #include "runtime/float_state.h"
 #include "values/dtypes.h"
+#include "values/fail.h"
 
 namespace rotary::reference {
 
@@ -159,8 +160,8 @@ __attribute__((noinline)) void rotate_all(const ConstHeads& x, const Heads& out,
 void rotate(const ConstHeads& x, const Heads& out, const Table& table, Direction direction, Arithmetic arithmetic) {
   check_rotate("reference::rotate", x, out, table, direction);
   if (arithmetic > Arithmetic::each_step) {
-    throw Error(Code::VALUE, "[reference::rotate] arithmetic must be f32 or each_step but got value " +
-                                 std::to_string(static_cast<int>(arithmetic)));
+    fail(Code::VALUE, "reference::rotate",
+         "arithmetic must be f32 or each_step but got value " + std::to_string(static_cast<int>(arithmetic)));
   }
   const FloatState ours;
   rotate_all(x, out, table, direction == Direction::backward, arithmetic);

@@ -12,8 +12,8 @@ namespace rotary::detail {
 
 std::string shape(const Layout& l) {
   std::string list = "[";
-  for (const std::int64_t n : {l.batch, l.tokens, l.heads}) list += text(n) + ", ";
-  return list + text(l.head_dim) + "]";
+  for (const std::int64_t n : {l.batch, l.tokens, l.heads}) list += std::to_string(n) + ", ";
+  return list + std::to_string(l.head_dim) + "]";
 }
 
 namespace {
@@ -27,13 +27,14 @@ void refuse_kinds(const Names& names, DType x, DType out, Pairing pairing, Direc
   check_pairing(names.operation, pairing);
   if (direction > Direction::backward) {
     fail(Code::VALUE, names.operation,
-         "direction must be forward or backward but got value " + text(static_cast<int>(direction)));
+         "direction must be forward or backward but got value " + std::to_string(static_cast<int>(direction)));
   }
 }
 
 void refuse_negative(const Names& names, const Layout& x) {
   if (x.batch >= 0 && x.tokens >= 0 && x.heads >= 0 && x.head_dim >= 0) return;
-  fail(Code::SHAPE, names.operation, "sizes must not be negative but got [batch, tokens, heads, head_dim] = " + shape(x));
+  fail(Code::SHAPE, names.operation,
+       "sizes must not be negative but got [batch, tokens, heads, head_dim] = " + shape(x));
 }
 
 void refuse_sizes(const Names& names, const Layout& x, const Layout& out, const TableShape& table) {
@@ -45,14 +46,17 @@ void refuse_sizes(const Names& names, const Layout& x, const Layout& out, const 
   }
   if (table.tokens != x.tokens) {
     fail(Code::SHAPE, names.operation,
-         "table has " + text(table.tokens) + " rows but " + side + " has " + text(x.tokens) + " tokens");
+         "table has " + std::to_string(table.tokens) + " rows but " + side + " has " + std::to_string(x.tokens) +
+             " tokens");
   }
   if (table.batch != 1 && table.batch != x.batch) {
-    fail(Code::SHAPE, names.operation, "table has " + text(table.batch) + " batch rows but " + side + " has " + text(x.batch));
+    fail(Code::SHAPE, names.operation,
+         "table has " + std::to_string(table.batch) + " batch rows but " + side + " has " + std::to_string(x.batch));
   }
   if (table.rotary_dim() > x.head_dim) {
     fail(Code::SHAPE, names.operation,
-         "rotary_dim must be at most head_dim " + text(x.head_dim) + " but the table's is " + text(table.rotary_dim()));
+         "rotary_dim must be at most head_dim " + std::to_string(x.head_dim) + " but the table's is " +
+             std::to_string(table.rotary_dim()));
   }
 }
 
@@ -87,12 +91,13 @@ std::int64_t refuse_extent(const Names& names, const std::string& side, const St
   for (const Stride& s : all) {
     if (s.count <= 1) continue;
     if (s.stride < 0) {
-      fail(Code::SHAPE, names.operation, side + " " + s.name + " must not be negative but got " + text(s.stride));
+      fail(Code::SHAPE, names.operation,
+           side + " " + s.name + " must not be negative but got " + std::to_string(s.stride));
     }
     if (!extend(extent, s.count, s.stride)) {
       fail(Code::SHAPE, names.operation,
-           side + " must span less than 2^63 bytes but got " + s.name + " " + text(s.stride) + " times " +
-               text(s.count));
+           side + " must span less than 2^63 bytes but got " + s.name + " " + std::to_string(s.stride) + " times " +
+               std::to_string(s.count));
     }
   }
   if (__builtin_mul_overflow(extent, static_cast<std::int64_t>(size_of(dtype)), &extent)) {
@@ -106,11 +111,13 @@ void refuse_pointer(const Names& names, const std::string& side, const void* dat
   if (data == nullptr) fail(Code::SHAPE, names.operation, side + " must point to its elements but got null");
   if (address % size_of(dtype) != 0) {
     fail(Code::DTYPE, names.operation,
-         side + " must be aligned to the " + text(static_cast<int>(size_of(dtype))) + " bytes of " + name(dtype) +
-             " but got an address " + text(static_cast<int>(address % size_of(dtype))) + " beyond");
+         side + " must be aligned to the " + std::to_string(static_cast<int>(size_of(dtype))) + " bytes of " +
+             name(dtype) + " but got an address " + std::to_string(static_cast<int>(address % size_of(dtype))) +
+             " beyond");
   }
   if (address + static_cast<std::uintptr_t>(bytes) < address) {
-    fail(Code::SHAPE, names.operation, side + " must end inside the address space but spans " + text(bytes) + " bytes");
+    fail(Code::SHAPE, names.operation,
+         side + " must end inside the address space but spans " + std::to_string(bytes) + " bytes");
   }
 }
 
@@ -121,37 +128,22 @@ void refuse_indistinct(const Names& names, const Strides& written, int head_dim)
     if (s->stride < extent) {
       fail(Code::SHAPE, names.operation,
            "the written elements" + std::string(names.of_x) + " must be distinct but " + s->name + " " +
-               text(s->stride) + " steps over " + text(extent) + " elements");
+               std::to_string(s->stride) + " steps over " + std::to_string(extent) + " elements");
     }
     extent += (s->count - 1) * s->stride;
   }
 }
 
-}  // namespace
-
-void fail(Code code, const char* operation, const std::string& sentence) {
-  throw Error(code, "[" + std::string(operation) + "] " + sentence);
-}
-
-namespace {
-
-// The elements of a side whose extent is known to be sound.
-Blocks blocks_of(const void* data, const Layout& l, std::int64_t each) {
-  Blocks blocks{reinterpret_cast<std::uintptr_t>(data), l.head_dim * each, {l.batch, l.tokens, l.heads}, {}};
-  const std::int64_t strides[] = {l.batch_stride, l.token_stride, l.head_stride};
-  for (int k = 0; k < 3; ++k) blocks.stride[k] = blocks.count[k] > 1 ? strides[k] * each : 0;
-  return blocks;
-}
-
 void refuse_alias(const Names& names, const ConstHeads& x, const Heads& out, bool same_strides) {
   if (x.data == out.data && same_strides) return;
   const auto each = static_cast<std::int64_t>(size_of(x.dtype));
-  if (!blocks_meet(blocks_of(x.data, x.layout, each), blocks_of(out.data, out.layout, each))) return;
+  if (!blocks_meet(blocks_of(address_of(x.data), x.layout, each), blocks_of(address_of(out.data), out.layout, each)))
+    return;
   const auto distance =
       static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(out.data) - reinterpret_cast<std::uintptr_t>(x.data));
   fail(Code::ALIAS, names.operation,
        std::string(names.x) + " and " + names.out + " must not overlap, or be the same with the same strides, but " +
-           names.out + " begins " + text(distance / each) + " elements from " + names.x +
+           names.out + " begins " + std::to_string(distance / each) + " elements from " + names.x +
            (same_strides ? "" : " with other strides"));
 }
 
@@ -168,9 +160,8 @@ void refuse(const Names& names, const ConstHeads& x, const Heads& out, const Tab
   refuse_pointer(names, names.out, out.data, x.dtype, out_bytes);
   refuse_indistinct(names, written, head_dim);
   refuse_alias(names, x, out,
-               std::equal(read.begin(), read.end(), written.begin(), [](const Stride& a, const Stride& b) {
-                 return a.count <= 1 || a.stride == b.stride;
-               }));
+               std::equal(read.begin(), read.end(), written.begin(),
+                          [](const Stride& a, const Stride& b) { return a.count <= 1 || a.stride == b.stride; }));
   fail(Code::INTERNAL, names.operation, "the call was refused but no rule that it breaks was found: please report it");
 }
 

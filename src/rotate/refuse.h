@@ -5,6 +5,7 @@
 #include <string>
 
 #include "rotary/rotary.h"
+#include "values/fail.h"
 
 namespace rotary::detail {
 
@@ -27,9 +28,6 @@ struct Names {
   const char* of_x;  // " of q", where there is more than one
 };
 
-// Throws Error(code, "[operation] sentence").
-[[noreturn, gnu::cold]] ROTARY_API void fail(Code code, const char* operation, const std::string& sentence);
-
 // Throws for the first rule that a call from x to out breaks; INTERNAL where it breaks none, which is a defect: every
 // rule of make_job() in checks.cpp has its sentence here.
 [[noreturn, gnu::cold]] void refuse(const Names& names, const ConstHeads& x, const Heads& out, const TableShape& table,
@@ -43,8 +41,6 @@ ROTARY_API std::string shape(const Layout&);
 
 // Validates an argument that is only read. Throws DTYPE, SHAPE.
 ROTARY_API void check_readable(const char* operation, const char* side, const ConstHeads& x);
-
-inline std::string text(std::int64_t n) { return std::to_string(n); }
 
 inline bool has_elements(const Layout& l) noexcept {
   return l.batch > 0 && l.tokens > 0 && l.heads > 0 && l.head_dim > 0;

@@ -8,6 +8,7 @@
 #include "cpu/targets.h"
 #include "rotate_by.h"
 #include "runtime/float_state.h"
+#include "values/fail.h"
 
 namespace rotary {
 
@@ -16,7 +17,7 @@ namespace {
 
 using Index = std::int64_t;
 
-constexpr Index grain_bytes = 64 * 1024;  // less is not worth a thread: a fork and join costs about as much
+constexpr Index grain_bytes = 64 * 1024;   // less is not worth a thread: a fork and join costs about as much
 constexpr Index table_bytes = 128 * 1024;  // of the table at a time for q and k: an eighth of a second-level cache
 
 // The items of so many bytes that are worth a thread.
@@ -155,12 +156,13 @@ void rotate_qk_by(const char* operation, const Heads& q, const Heads& k, const R
   const auto check_head_dim = [&](const char* side, const Layout& l) {
     if (l.head_dim == rope.head_dim) return;
     fail(Code::SHAPE, operation,
-         std::string(side) + " must have the rope's head_dim " + text(rope.head_dim) + " but got " + text(l.head_dim));
+         std::string(side) + " must have the rope's head_dim " + std::to_string(rope.head_dim) + " but got " +
+             std::to_string(l.head_dim));
   };
   check_head_dim("q", q.layout);
   check_head_dim("k", k.layout);
   if (first_position < 0) {
-    fail(Code::POSITION, operation, "first_position must be at least 0 but got " + text(first_position));
+    fail(Code::POSITION, operation, "first_position must be at least 0 but got " + std::to_string(first_position));
   }
   const std::int64_t tokens = q.layout.tokens;
   const Positions at = positions(first_position, tokens);

@@ -10,6 +10,7 @@
 
 #include "angle_job.h"
 #include "turns.h"
+#include "values/fail.h"
 #include "values/number_text.h"
 #include "values/pairings.h"
 
@@ -40,26 +41,25 @@ int checked_pairs(const Frequencies& f) {
   const std::size_t pairs = f.inv_freq.size();
   const auto expect = [&](const char* what, std::size_t size) {
     if (size != 0 && size != pairs)
-      throw Error(Code::SHAPE, std::string("[table] ") + what + " must be empty or have one value for each of the " +
-                                   std::to_string(pairs) + " pairs but has " + std::to_string(size));
+      fail(Code::SHAPE, "table",
+           std::string(what) + " must be empty or have one value for each of the " + std::to_string(pairs) +
+               " pairs but has " + std::to_string(size));
   };
-  if (pairs == 0) throw Error(Code::SHAPE, "[table] inv_freq must have at least one pair but is empty");
+  if (pairs == 0) fail(Code::SHAPE, "table", "inv_freq must have at least one pair but is empty");
   if (pairs > largest_pairs)
-    throw Error(Code::SHAPE, "[table] inv_freq must have fewer than 2^30 pairs but has " + std::to_string(pairs));
+    fail(Code::SHAPE, "table", "inv_freq must have fewer than 2^30 pairs but has " + std::to_string(pairs));
   expect("axis", f.axis.size());
   expect("inv_freq_float32", f.inv_freq_float32.size());
   if (const std::size_t i = first_not_finite<double>(f.inv_freq); i < pairs)
-    throw Error(Code::SCALING, "[table] inv_freq must be finite but is " + all_digits(f.inv_freq[i]) + " at pair " +
-                                   std::to_string(i));
+    fail(Code::SCALING, "table",
+         "inv_freq must be finite but is " + all_digits(f.inv_freq[i]) + " at pair " + std::to_string(i));
   if (!std::isfinite(f.attention_factor))
-    throw Error(Code::SCALING, "[table] attention_factor must be finite but is " + all_digits(f.attention_factor));
+    fail(Code::SCALING, "table", "attention_factor must be finite but is " + all_digits(f.attention_factor));
   return static_cast<int>(pairs);
 }
 
 void check_axes(const char* operation, int rope_axes, int position_axes) {
-  const auto refuse = [&](const std::string& sentence) {
-    throw Error(Code::SHAPE, "[" + std::string(operation) + "] " + sentence);
-  };
+  const auto refuse = [&](const std::string& sentence) { fail(Code::SHAPE, operation, sentence); };
   if (position_axes > 1 && rope_axes == 1)
     refuse("a rope of one axis takes positions of one axis but they have " + std::to_string(position_axes));
   if (position_axes > 1 && rope_axes > position_axes)
@@ -73,18 +73,18 @@ void check_positions(const Frequencies& f, const Positions& p, const double* rea
   const std::int64_t count = static_cast<std::int64_t>(p.axes()) * p.batch() * p.tokens();
   for (std::int64_t k = 0; k < count; ++k) {
     if (!std::isfinite(reals[k]))
-      throw Error(Code::POSITION,
-                  "[table] positions must be finite but position " + std::to_string(k) + " is " + all_digits(reals[k]));
+      fail(Code::POSITION, "table",
+           "positions must be finite but position " + std::to_string(k) + " is " + all_digits(reals[k]));
   }
 }
 
 void check_options(const TableOptions& options) {
   if (options.angles > Angles::float32)
-    throw Error(Code::VALUE, "[table] angles must be exact or float32 but got value " +
-                                 std::to_string(static_cast<int>(options.angles)));
+    fail(Code::VALUE, "table",
+         "angles must be exact or float32 but got value " + std::to_string(static_cast<int>(options.angles)));
   if (options.rounding > Rounding::bf16)
-    throw Error(Code::VALUE, "[table] rounding must be f32, f16 or bf16 but got value " +
-                                 std::to_string(static_cast<int>(options.rounding)));
+    fail(Code::VALUE, "table",
+         "rounding must be f32, f16 or bf16 but got value " + std::to_string(static_cast<int>(options.rounding)));
 }
 
 std::size_t checked_size(int batch, std::int64_t tokens, int pairs) {
@@ -92,22 +92,24 @@ std::size_t checked_size(int batch, std::int64_t tokens, int pairs) {
   if (__builtin_mul_overflow(std::int64_t{batch}, tokens, &size) ||
       __builtin_mul_overflow(size, static_cast<std::int64_t>(pairs), &size) ||
       size > std::numeric_limits<std::ptrdiff_t>::max() / static_cast<std::int64_t>(sizeof(float)))
-    throw Error(Code::SHAPE, "[table] batch * tokens * pairs must fit in memory but is " + std::to_string(batch) +
-                                 " * " + std::to_string(tokens) + " * " + std::to_string(pairs));
+    fail(Code::SHAPE, "table",
+         "batch * tokens * pairs must fit in memory but is " + std::to_string(batch) + " * " + std::to_string(tokens) +
+             " * " + std::to_string(pairs));
   return static_cast<std::size_t>(size);
 }
 
 std::int64_t checked_tokens(std::size_t cos, std::size_t sin, int pairs, int batch) {
   if (pairs < 1 || pairs > largest_pairs)
-    throw Error(Code::SHAPE, "[table] pairs must be from 1 to 2^30 - 1 but is " + std::to_string(pairs));
-  if (batch < 1) throw Error(Code::SHAPE, "[table] batch must be at least 1 but is " + std::to_string(batch));
+    fail(Code::SHAPE, "table", "pairs must be from 1 to 2^30 - 1 but is " + std::to_string(pairs));
+  if (batch < 1) fail(Code::SHAPE, "table", "batch must be at least 1 but is " + std::to_string(batch));
   if (cos != sin)
-    throw Error(Code::SHAPE, "[table] cos and sin must have the same length but have " + std::to_string(cos) + " and " +
-                                 std::to_string(sin));
+    fail(Code::SHAPE, "table",
+         "cos and sin must have the same length but have " + std::to_string(cos) + " and " + std::to_string(sin));
   const std::size_t row = static_cast<std::size_t>(batch) * static_cast<std::size_t>(pairs);
   if (cos % row != 0)
-    throw Error(Code::SHAPE, "[table] the length of cos must be a multiple of batch * pairs = " + std::to_string(row) +
-                                 " but is " + std::to_string(cos));
+    fail(Code::SHAPE, "table",
+         "the length of cos must be a multiple of batch * pairs = " + std::to_string(row) + " but is " +
+             std::to_string(cos));
   return static_cast<std::int64_t>(cos / row);
 }
 
@@ -126,11 +128,10 @@ void prepare_float32(const Frequencies& f, std::vector<float>& result) {
 
 void check_float32(const Frequencies& f, const std::vector<float>& prepared) {
   if (const std::size_t i = first_not_finite<float>(prepared); i < f.inv_freq.size())
-    throw Error(Code::SCALING, "[table] inv_freq must be finite in float32 but is " + all_digits(f.inv_freq[i]) +
-                                   " at pair " + std::to_string(i));
+    fail(Code::SCALING, "table",
+         "inv_freq must be finite in float32 but is " + all_digits(f.inv_freq[i]) + " at pair " + std::to_string(i));
   if (!std::isfinite(static_cast<float>(f.attention_factor)))
-    throw Error(Code::SCALING,
-                "[table] attention_factor must be finite in float32 but is " + all_digits(f.attention_factor));
+    fail(Code::SCALING, "table", "attention_factor must be finite in float32 but is " + all_digits(f.attention_factor));
 }
 
 namespace {
@@ -155,8 +156,9 @@ void check_float32(const AngleJob& job) {
       const double p = job.integers != nullptr ? static_cast<double>(job.integers[k]) : job.reals[k];
       const float rounded = static_cast<float>(p);
       if (!std::isfinite(rounded) || !std::isfinite(rounded * fastest))
-        throw Error(Code::POSITION, "[table] position * inv_freq must be finite in float32 but is " + all_digits(p) +
-                                        " * " + all_digits(fastest) + " at position " + std::to_string(k));
+        fail(Code::POSITION, "table",
+             "position * inv_freq must be finite in float32 but is " + all_digits(p) + " * " + all_digits(fastest) +
+                 " at position " + std::to_string(k));
     }
   }
 }

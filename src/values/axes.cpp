@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "rotary/rotary.h"
+#include "values/fail.h"
 
 namespace rotary {
 
@@ -19,19 +20,19 @@ void check_sections(std::span<const int> sections, const std::string& operation)
   std::int64_t pairs = 0;
   for (const int section : sections) {
     if (section < 0) {
-      throw Error(Code::SHAPE, "[" + operation + "] every section must be at least 0 but got " + std::to_string(section));
+      fail(Code::SHAPE, operation, "every section must be at least 0 but got " + std::to_string(section));
     }
     pairs += section;
   }
   if (pairs == 0 || pairs > std::numeric_limits<int>::max() / 2) {
-    throw Error(Code::SHAPE, "[" + operation + "] the sections must sum to the pairs of a head but got " +
-                             std::to_string(pairs) + " pairs");
+    fail(Code::SHAPE, operation,
+         "the sections must sum to the pairs of a head but got " + std::to_string(pairs) + " pairs");
   }
 }
 
 void check_three(std::span<const int> sections, const std::string& operation) {
   if (sections.size() != 3) {
-    throw Error(Code::SHAPE, "[" + operation + "] there must be 3 sections but got " + std::to_string(sections.size()));
+    fail(Code::SHAPE, operation, "there must be 3 sections but got " + std::to_string(sections.size()));
   }
   check_sections(sections, operation);
 }
@@ -40,7 +41,7 @@ void check_three(std::span<const int> sections, const std::string& operation) {
 
 std::vector<std::uint8_t> sectioned_axes(std::span<const int> sections) {
   if (sections.empty() || sections.size() > max_axes) {
-    throw Error(Code::SHAPE, "[sectioned_axes] there must be 1 to 256 sections but got " + std::to_string(sections.size()));
+    fail(Code::SHAPE, "sectioned_axes", "there must be 1 to 256 sections but got " + std::to_string(sections.size()));
   }
   check_sections(sections, "sectioned_axes");
   std::vector<std::uint8_t> axis;
@@ -79,11 +80,12 @@ std::vector<std::uint8_t> ernie_axes(std::span<const int> height_width_time) {
 // (head_dim 80 and 3 axes: 78 turn).
 Rope axial(int head_dim, int axes, double base, Pairing pairing) {
   if (axes < 1 || axes > max_axes) {
-    throw Error(Code::SHAPE, "[axial] axes must be in [1, 256] but got " + std::to_string(axes));
+    fail(Code::SHAPE, "axial", "axes must be in [1, 256] but got " + std::to_string(axes));
   }
   if (head_dim / axes < 2) {
-    throw Error(Code::SHAPE, "[axial] head_dim must give each of the " + std::to_string(axes) +
-                             " axes 2 elements or more but got " + std::to_string(head_dim));
+    fail(Code::SHAPE, "axial",
+         "head_dim must give each of the " + std::to_string(axes) + " axes 2 elements or more but got " +
+             std::to_string(head_dim));
   }
   const int pairs_per_axis = head_dim / axes / 2;
   Rope rope;

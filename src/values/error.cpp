@@ -4,13 +4,15 @@
 #include <array>
 #include <cstddef>
 
+#include "fail.h"
 #include "names.h"
 
 namespace rotary {
 namespace {
 
 constexpr detail::Named<Code> rows[] = {
-#define ROTARY_CODE(code) {Code::code, #code}
+#define ROTARY_CODE(code) \
+  { Code::code, #code }
     ROTARY_CODE(SHAPE),      ROTARY_CODE(DTYPE),        ROTARY_CODE(ALIAS),          ROTARY_CODE(POSITION),
     ROTARY_CODE(SCALING),    ROTARY_CODE(PAIRING),      ROTARY_CODE(LENGTH),         ROTARY_CODE(TARGET),
     ROTARY_CODE(FILE),       ROTARY_CODE(FORMAT),       ROTARY_CODE(TENSOR),         ROTARY_CODE(JSON),
@@ -36,5 +38,9 @@ const char* name(Code code) noexcept { return detail::name_in(rows, code); }
 Code parse_code(std::string_view text) { return detail::parse_in(rows, text, "parse_code", Code::VALUE); }
 
 std::span<const Code> codes() noexcept { return all; }
+
+void detail::fail(Code code, std::string_view operation, const std::string& sentence) {
+  throw Error(code, "[" + std::string(operation) + "] " + sentence);
+}
 
 }  // namespace rotary

@@ -1,6 +1,5 @@
 // Rope -> Frequencies: the checks by the rows of scaling_fields.h, the formulas of scalings.h in both arithmetics.
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -11,11 +10,13 @@
 #include <variant>
 #include <vector>
 
+#include "number_text.h"
 #include "pairings.h"
 #include "rotary/rotary.h"
 #include "runtime/float_state.h"
 #include "scaling_fields.h"
 #include "scalings.h"
+#include "values/fail.h"
 
 namespace rotary {
 
@@ -27,17 +28,13 @@ using scalings::Pairs;
 
 // ---- error sentences ----
 
-std::string text(double value) {
-  char buffer[32];
-  return {buffer, std::to_chars(buffer, buffer + sizeof buffer, value).ptr};
-}
-
-std::string text(std::int64_t value) { return std::to_string(value); }
-
 template <class Number>
 void require(bool holds, Code code, const std::string& rule, Number value) {
-  if (!holds) {
-    throw Error(code, "[frequencies] " + rule + " but got " + text(value));
+  if (holds) return;
+  if constexpr (std::is_floating_point_v<Number>) {
+    fail(code, "frequencies", rule + " but got " + shortest(value));
+  } else {
+    fail(code, "frequencies", rule + " but got " + std::to_string(value));
   }
 }
 
@@ -108,7 +105,7 @@ template <class S>
 void check_together(const S&, const Pairs&) {}
 
 void check_together(const Llama3& s, const Pairs&) {
-  require(s.high >= s.low, Code::SCALING, "llama3 high must be at least low (" + text(s.low) + ")", s.high);
+  require(s.high >= s.low, Code::SCALING, "llama3 high must be at least low (" + shortest(s.low) + ")", s.high);
 }
 
 void check_together(const LongRope& s, const Pairs& pairs) {
@@ -123,8 +120,8 @@ void check(const S& scaling, const Pairs& pairs) {
     ValueCheck{field.need, name + " " + field.name, pairs}(value);
   });
   if constexpr (scalings::Row<S>::grows_base) {
-    require(pairs.r > 2, Code::SCALING, name + " needs an exponent_dim above 2 (the base grows with the power r / (r - 2))",
-            std::int64_t{pairs.r});
+    require(pairs.r > 2, Code::SCALING,
+            name + " needs an exponent_dim above 2 (the base grows with the power r / (r - 2))", std::int64_t{pairs.r});
   }
   check_together(scaling, pairs);
 }
@@ -197,9 +194,9 @@ std::vector<double> to_doubles(const std::vector<High>& exact, bool may_be_negat
   for (const High& value : exact) {
     const auto rounded = static_cast<double>(value);
     if (!std::isfinite(rounded) || (rounded < 0 && !may_be_negative)) {
-      throw Error(Code::SCALING, std::string("[frequencies] every inv_freq must be finite") +
-                                 (may_be_negative ? "" : " and at least 0") + " but pair " +
-                                 std::to_string(result.size()) + " got " + text(rounded));
+      fail(Code::SCALING, "frequencies",
+           std::string("every inv_freq must be finite") + (may_be_negative ? "" : " and at least 0") + " but pair " +
+               std::to_string(result.size()) + " got " + std::to_string(rounded));
     }
     result.push_back(rounded);
   }
@@ -232,14 +229,14 @@ Scaling parse_scaling(std::string_view name) {
   });
   if (found) return *found;
   names.replace(names.rfind(", "), 2, " or ");
-  throw Error(Code::SCALING, "[parse_scaling] a scaling must be " + names + " but got '" + std::string(name) + "'");
+  fail(Code::SCALING, "parse_scaling", "a scaling must be " + names + " but got '" + std::string(name) + "'");
 }
 
 Frequencies frequencies(const Rope& rope) {
   detail::check_pairing("frequencies", rope.pairing);
   if (depends_on_length(rope.scaling)) {
-    throw Error(Code::LENGTH, std::string("[frequencies] a rope scaled by ") + name(rope.scaling) +
-                                  " needs the length: call frequencies(rope, length)");
+    fail(Code::LENGTH, "frequencies",
+         std::string("a rope scaled by ") + name(rope.scaling) + " needs the length: call frequencies(rope, length)");
   }
   return frequencies(rope, 0);
 }

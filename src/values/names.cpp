@@ -4,6 +4,7 @@
 #include "dtypes.h"
 #include "pairings.h"
 #include "rotary/rotary.h"
+#include "values/fail.h"
 
 namespace rotary {
 namespace {
@@ -45,9 +46,7 @@ Rounding parse_rounding(std::string_view text) {
 }
 
 const char* name(DType dtype) noexcept { return detail::name_in(dtypes.row, dtype); }
-DType parse_dtype(std::string_view text) {
-  return detail::parse_in(dtypes.row, text, "parse_dtype", Code::DTYPE);
-}
+DType parse_dtype(std::string_view text) { return detail::parse_in(dtypes.row, text, "parse_dtype", Code::DTYPE); }
 std::size_t size_of(DType dtype) noexcept {
   return detail::is_storage(dtype) ? static_cast<std::size_t>(detail::bytes_of(dtype)) : 0;
 }
@@ -60,16 +59,15 @@ std::string storage_names() { return list_of(dtypes.row); }
 
 void check_dtype(const char* operation, DType dtype) {
   if (is_storage(dtype)) return;
-  throw Error(Code::DTYPE, "[" + std::string(operation) + "] dtype must be " + storage_names() + " but got value " +
-                               std::to_string(static_cast<int>(dtype)));
+  fail(Code::DTYPE, operation,
+       "dtype must be " + storage_names() + " but got value " + std::to_string(static_cast<int>(dtype)));
 }
 
 void check_pairing(const char* operation, Pairing pairing) {
   if (is_set(pairing)) return;
-  throw Error(Code::PAIRING, "[" + std::string(operation) + "] pairing must be " + list_of(pairings, first_pairing) +
-                                 " but " +
-                                 (pairing == Pairing::unset
-                                      ? std::string("is unset (no default is right for every model)")
+  fail(Code::PAIRING, operation,
+       "pairing must be " + list_of(pairings, first_pairing) + " but " +
+           (pairing == Pairing::unset ? std::string("is unset (no default is right for every model)")
                                       : "got value " + std::to_string(static_cast<int>(pairing))));
 }
 

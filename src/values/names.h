@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "rotary/error.h"
+#include "values/fail.h"
 
 namespace rotary::detail {
 
@@ -41,8 +42,7 @@ Enum parse_in(const Named<Enum> (&rows)[N], std::string_view text, const char* o
   for (std::size_t i = first; i < N; ++i) {
     if (rows[i].name == text) return rows[i].value;
   }
-  throw Error(code, "[" + std::string(operation) + "] the name must be " + list_of(rows, first) + " but got \"" +
-                        std::string(text) + "\"");
+  fail(code, operation, "the name must be " + list_of(rows, first) + " but got \"" + std::string(text) + "\"");
 }
 
 }  // namespace rotary::detail

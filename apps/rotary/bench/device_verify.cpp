@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "rotary/reference.h"
+#include "values/dtypes.h"
 #include "verify.h"
 
 namespace rotary::cli::bench {
@@ -110,7 +111,8 @@ std::int64_t count_far_from_normed(const Cell& cell, const std::vector<std::byte
                                    const std::vector<std::byte>& after, const std::vector<std::byte>& weight,
                                    const Table& table) {
   const std::int64_t width = cell.head_dim, rows = table.tokens() * cell.heads;
-  const double step = cell.dtype == DType::bf16 ? 0x1p-8 : cell.dtype == DType::f16 ? 0x1p-11 : 0x1p-21;
+  const double step =
+      cell.dtype == DType::f32 ? 0x1p-21 : std::ldexp(1.0, -rotary::detail::storage_type(cell.dtype).digits);
   std::vector<double> normed;
   for (std::int64_t row = 0; row < rows; ++row) {
     const auto value = [&](std::int64_t i) { return value_at(cell.dtype, before.data(), row * width + i); };

@@ -11,6 +11,7 @@
 
 #include "rotary/error.h"
 #include "runtime/last_cache.h"
+#include "values/dtypes.h"
 
 namespace rotary::cli::bench {
 
@@ -139,15 +140,11 @@ Places::Places(const Cell& cell, std::byte* begin) {
 }
 
 std::vector<std::byte> fill_pattern(DType dtype) {
-  switch (dtype) {
-    case DType::f32:
-      return pattern<std::uint32_t>(23, 125);
-    case DType::f16:
-      return pattern<std::uint16_t>(10, 13);
-    case DType::bf16:
-      return pattern<std::uint16_t>(7, 125);
-  }
-  return {};
+  const StorageType& type = storage_type(dtype);
+  const int fraction_bits = type.digits - 1;
+  const auto quarter = static_cast<unsigned>(-type.lowest - type.digits);  // the exponent field of 0.25
+  return type.bytes == 4 ? pattern<std::uint32_t>(fraction_bits, quarter)
+                         : pattern<std::uint16_t>(fraction_bits, quarter);
 }
 
 void fill(const Cell& cell, const Places& places) {

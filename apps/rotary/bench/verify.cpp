@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "rotary/reference.h"
+#include "values/dtypes.h"
 #include "values/pairings.h"
 #include "values/storage.h"
 
@@ -18,9 +19,16 @@ double value_at(DType dtype, const std::byte* data, std::int64_t index) {
   const std::byte* const at = data + index * static_cast<std::int64_t>(size_of(dtype));
   std::uint32_t bits = 0;
   std::memcpy(&bits, at, size_of(dtype));
-  if (dtype == DType::f32) return static_cast<double>(float_of(bits));
   const auto half = static_cast<std::uint16_t>(bits);
-  return static_cast<double>(dtype == DType::f16 ? to_float(f16{half}) : to_float(bf16{half}));
+  switch (dtype) {
+    case DType::f32:
+      return static_cast<double>(float_of(bits));
+    case DType::f16:
+      return static_cast<double>(to_float(f16{half}));
+    case DType::bf16:
+      return static_cast<double>(to_float(bf16{half}));
+  }
+  return 0;
 }
 
 namespace {
@@ -30,15 +38,8 @@ constexpr std::int64_t max_pairs = std::int64_t{1} << 14;
 
 // Half the distance between adjacent numbers of dtype near the value.
 double half_step(DType dtype, double value) {
-  switch (dtype) {
-    case DType::f32:
-      return std::abs(value) * 0x1p-24;
-    case DType::f16:
-      return std::abs(value) * 0x1p-11 + 0x1p-25;
-    case DType::bf16:
-      return std::abs(value) * 0x1p-8;
-  }
-  return 0;
+  const StorageType& type = storage_type(dtype);
+  return std::ldexp(std::abs(value), -type.digits) + std::ldexp(0.5, type.lowest);
 }
 
 // Counts elements that a rotation in f32, rounded once, cannot give if cos and sin are within 1.1e-7 of the true ones;
@@ -81,14 +82,10 @@ long double tolerance(float value, DType dtype) {
   const float magnitude = std::abs(value);
   const auto spacing = static_cast<long double>(std::nextafter(magnitude, 2.0F)) - static_cast<long double>(magnitude);
   const long double once = (0.5L + 0x1p-16L) * spacing;
-  switch (dtype) {
-    case DType::f16:
-      return once + 0.5L * std::max(0x1p13L * spacing, 0x1p-24L);
-    case DType::bf16:
-      return once + 0.5L * 0x1p16L * spacing;
-    default:
-      return once;
-  }
+  if (dtype == DType::f32) return once;
+  const StorageType& type = storage_type(dtype);
+  const int dropped = storage_type(DType::f32).digits - type.digits;
+  return once + 0.5L * std::max(std::ldexp(spacing, dropped), std::ldexp(1.0L, type.lowest));
 }
 
 // position * inv_freq is exact as the sum angle + rest of two long doubles; rest is so small that cos and sin are

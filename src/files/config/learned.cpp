@@ -8,6 +8,7 @@
 #include "files/text/io.h"
 #include "rotary/error.h"
 #include "stages.h"
+#include "values/fail.h"
 
 namespace rotary::files {
 namespace {
@@ -17,9 +18,10 @@ constexpr std::int64_t max_frequencies = 65536;
 // Finite numbers, one axis. what names the tensor in sentences.
 std::vector<double> values_of(const char* operation, const std::string& what, const Tensor& tensor) {
   const auto fail = [&](Code code, const std::string& rule, const std::string& value) {
-    throw Error(code, "[" + std::string(operation) + "] " + what + " must " + rule + " but got " + value);
+    detail::fail(code, operation, what + " must " + rule + " but got " + value);
   };
-  if (tensor.shape.size() != 1) fail(Code::SHAPE, "have one axis, [pairs],", std::to_string(tensor.shape.size()) + " axes");
+  if (tensor.shape.size() != 1)
+    fail(Code::SHAPE, "have one axis, [pairs],", std::to_string(tensor.shape.size()) + " axes");
   if (!is_float(tensor.type)) fail(Code::DTYPE, "be F64, F32, F16 or BF16", name(tensor.type));
   std::vector<double> values = numbers_of(tensor);
   for (std::size_t i = 0; i < values.size(); ++i) {
@@ -32,8 +34,9 @@ std::vector<double> values_of(const char* operation, const std::string& what, co
 void check_pairs(const char* operation, const std::string& what, std::size_t values, const ModelRope& used) {
   const int pairs = used.rope.rotary_dim / 2;
   if (values != static_cast<std::size_t>(pairs)) {
-    throw Error(Code::SHAPE, "[" + std::string(operation) + "] " + what + " must have one value for each of the rope's " +
-                             std::to_string(pairs) + " pairs but got " + std::to_string(values));
+    fail(Code::SHAPE, operation,
+         what + " must have one value for each of the rope's " + std::to_string(pairs) + " pairs but got " +
+             std::to_string(values));
   }
 }
 
@@ -64,9 +67,10 @@ void read_multiplier(Model& model, ModelRope& used, const Checkpoint& checkpoint
     if (std::any_of(used.log_multiplier.begin(), used.log_multiplier.end(), matches)) found.push_back(tensor);
   }
   if (found.size() != 1) {
-    throw Error(Code::TENSOR, "[weights] " + in_quotes(checkpoint.path().string()) + " must hold one tensor " +
-                              used.log_multiplier.front() + ", which multiplies the model's frequencies, but has " +
-                              (found.empty() ? "none" : std::to_string(found.size())));
+    fail(Code::TENSOR, "weights",
+         in_quotes(checkpoint.path().string()) + " must hold one tensor " + used.log_multiplier.front() +
+             ", which multiplies the model's frequencies, but has " +
+             (found.empty() ? "none" : std::to_string(found.size())));
   }
   const std::string what = "tensor " + in_quotes(found.front());
   std::vector<double> values = values_of("weights", what, checkpoint.read(found.front()));
@@ -122,7 +126,8 @@ std::string compared(const Buffer& buffer, const std::vector<ModelRope>& ropes) 
     if (agree(buffer, used)) return "the frequencies of " + rope;
     plain.scaling = Unscaled{};
     plain.multiplier.clear();
-    if (agree(buffer, frequencies(plain, 0).inv_freq)) return "the frequencies of " + rope + " before scaling, not used";
+    if (agree(buffer, frequencies(plain, 0).inv_freq))
+      return "the frequencies of " + rope + " before scaling, not used";
     if (buffer.values.size() != used.size() || !difference.empty()) continue;
     const auto apart = std::mismatch(used.begin(), used.end(), buffer.values.begin(), [&](double a, double b) {
       return agree({.name = {}, .type = buffer.type, .values = {b}}, {a});
@@ -164,9 +169,9 @@ std::vector<double> read_inv_freq(const std::filesystem::path& path) {
   }
   if (named.size() > 1 && exact) named = {"inv_freq"};
   if (named.size() != 1) {
-    throw Error(Code::TENSOR, "[inv_freq] " + file + " must hold one tensor, or one whose name ends in inv_freq, but has " +
-                              std::to_string(tensors.size()) + " tensors, and " +
-                              std::to_string(named.size()) + " of that name");
+    fail(Code::TENSOR, "inv_freq",
+         file + " must hold one tensor, or one whose name ends in inv_freq, but has " + std::to_string(tensors.size()) +
+             " tensors, and " + std::to_string(named.size()) + " of that name");
   }
   const std::string what =
       named.front().empty() ? file : "tensor " + files::in_quotes(named.front()) + " of " + file;  // an .npy: no name

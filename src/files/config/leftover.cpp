@@ -4,6 +4,7 @@
 #include "files/text/io.h"
 #include "rotary/error.h"
 #include "stages.h"
+#include "values/fail.h"
 #include "values/scaling_fields.h"
 
 namespace rotary::files {
@@ -180,14 +181,13 @@ class Leftovers {
   }
 
   [[noreturn]] static void refuse(const std::string& key, const std::string& path, const Json& value) {
-    throw Error(Code::CONFIG_KEY, "[read_config] every rope key must be understood but nothing reads " + printable(key) +
-                                  " in " + (path.empty() ? "the top level" : printable(path)) + " (" + shown(value) +
-                                  ")");
+    fail(Code::CONFIG_KEY, "read_config",
+         "every rope key must be understood but nothing reads " + printable(key) + " in " +
+             (path.empty() ? "the top level" : printable(path)) + " (" + shown(value) + ")");
   }
 
   [[noreturn]] static void refuse_number(const std::string& path, const Json& value) {
-    throw Error(Code::CONFIG_VALUE,
-                "[read_config] " + printable(path) + " must be a finite number but got " + shown(value));
+    fail(Code::CONFIG_VALUE, "read_config", printable(path) + " must be a finite number but got " + shown(value));
   }
 
   const Ledger& ledger_;

@@ -2,6 +2,7 @@
 // original/config.json of gpt-oss.
 #include "rotary/error.h"
 #include "stages.h"
+#include "values/fail.h"
 
 namespace rotary::files {
 namespace {
@@ -10,8 +11,7 @@ constexpr std::int64_t max_width = std::int64_t{1} << 30;
 
 int required(const Object& keys, const char* key, std::int64_t most) {
   const auto value = keys.integer(key, 1, most);
-  if (!value)
-    throw Error(Code::CONFIG_MISSING, "[read_config] params.json must have " + std::string(key) + " but has none");
+  if (!value) fail(Code::CONFIG_MISSING, "read_config", "params.json must have " + std::string(key) + " but has none");
   return static_cast<int>(*value);
 }
 
@@ -152,11 +152,11 @@ class Params {
     const Object keys = *keys_.object("yarn");
     Yarn yarn;
     const auto factor = keys.number("factor");
-    if (!factor) throw Error(Code::CONFIG_MISSING, "[read_config] yarn must have factor but has none");
+    if (!factor) fail(Code::CONFIG_MISSING, "read_config", "yarn must have factor but has none");
     yarn.factor = checked_factor(keys, "factor", 1, 1);
     const auto trained = keys.length("original_max_position_embeddings", max_length);
     if (!trained) {
-      throw Error(Code::CONFIG_MISSING, "[read_config] yarn must have original_max_position_embeddings but has none");
+      fail(Code::CONFIG_MISSING, "read_config", "yarn must have original_max_position_embeddings but has none");
     }
     yarn.trained_length = *trained;
     yarn.beta_fast = checked_factor(keys, "beta", 0, 32);
@@ -264,9 +264,9 @@ bool is_params(const Object& keys) {
 void read_params(Reading& reading, const Object& keys) {
   if (is_gpt_oss(keys)) return read_gpt_oss(reading, keys);
   if (keys.has("n_dense_layers")) {
-    throw Error(Code::MODEL_TYPE,
-                "[read_config] a params.json must be Mistral's or Meta's but n_dense_layers is a key of DeepSeek's own "
-                "inference code, whose base and scaling stand in the code: read the model's config.json");
+    fail(Code::MODEL_TYPE, "read_config",
+         "a params.json must be Mistral's or Meta's but n_dense_layers is a key of DeepSeek's own "
+         "inference code, whose base and scaling stand in the code: read the model's config.json");
   }
   Params(reading, keys).read();
 }

@@ -5,6 +5,7 @@
 
 #include "rotary/error.h"
 #include "stages.h"
+#include "values/fail.h"
 
 namespace rotary::files {
 namespace {
@@ -22,8 +23,8 @@ bool scaled(const RopeKeys& rope) { return rope.type != "default" && rope.type !
 
 double checked_partial(const Part& part, double partial) {
   if (!(partial > 0 && partial <= 1)) {
-    throw Error(Code::CONFIG_VALUE, "[read_config] " + part.keys.path_of(part.family.partial_key) +
-                                    " must be above 0 and at most 1 but got " + spelled(partial));
+    fail(Code::CONFIG_VALUE, "read_config",
+         part.keys.path_of(part.family.partial_key) + " must be above 0 and at most 1 but got " + spelled(partial));
   }
   return partial;
 }
@@ -132,14 +133,15 @@ Width width_of(Reading& reading, const Part& part, const RopeKeys& rope, const H
       throw OddHead(part.keys.path_of("head_dim") + " must be even but got " + std::to_string(rotating));
     }
     width.exponent_dim = rotating;
-    reading.note(part.path, std::to_string(rotating) + " rotated elements are odd: " + std::to_string(width.rotary_dim) +
-                                " turn, with " + std::to_string(rotating) + " in the exponent, " +
+    reading.note(part.path, std::to_string(rotating) +
+                                " rotated elements are odd: " + std::to_string(width.rotary_dim) + " turn, with " +
+                                std::to_string(rotating) + " in the exponent, " +
                                 (rope.type == "yarn" ? "where transformers refuses yarn" : "as in transformers"));
   }
   if (width.rotary_dim == 0) {
-    throw Error(Code::CONFIG_VALUE, "[read_config] " + part.keys.path_of(part.family.partial_key) +
-                                    " must leave at least one pair but got " + spelled(width.partial) + " of " +
-                                    std::to_string(whole));
+    fail(Code::CONFIG_VALUE, "read_config",
+         part.keys.path_of(part.family.partial_key) + " must leave at least one pair but got " +
+             spelled(width.partial) + " of " + std::to_string(whole));
   }
   return width;
 }
@@ -318,8 +320,8 @@ class TextPart {
                                       model.rope.rotary_dim, model.rope.base);
     if (const auto found = same_.find(same); found != same_.end()) return found->second;
     if (ropes_.size() == max_ropes) {
-      throw Error(Code::CONFIG_VALUE, "[read_config] a model must have at most " + std::to_string(max_ropes) +
-                                      " different ropes but has more");
+      fail(Code::CONFIG_VALUE, "read_config",
+           "a model must have at most " + std::to_string(max_ropes) + " different ropes but has more");
     }
     model.origins = reading_.origins.of_rope();
     ropes_.push_back(std::move(model));

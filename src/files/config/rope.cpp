@@ -5,6 +5,7 @@
 
 #include "rotary/error.h"
 #include "stages.h"
+#include "values/fail.h"
 #include "values/scaling_fields.h"
 
 namespace rotary::files {
@@ -271,7 +272,7 @@ RopeKeys RopeSource::read(const std::optional<Object>& keys, const Layer& layer)
   const auto inner = keys && inner_number(*keys, "rope_theta") ? base_at(*keys, "rope_theta") : std::nullopt;
   if (layer.base) {
     if (!(*layer.base > 1)) {
-      throw Error(Code::CONFIG_VALUE, "[read_config] every base in a list must be above 1 but got " + spelled(*layer.base));
+      fail(Code::CONFIG_VALUE, "read_config", "every base in a list must be above 1 but got " + spelled(*layer.base));
     }
     rope.base = *layer.base;
     drop_outer_base();
@@ -359,9 +360,9 @@ std::optional<RopeKeys> RopeSource::entry_of(const Object& dict, const Layer& la
   }
   const auto entry = dict.object(layer.type);
   if (!entry) {
-    throw Error(Code::CONFIG_MISSING, "[read_config] " + dict.path() +
-                                      " must have an entry for every layer type but has none for " +
-                                      (layer.type.empty() ? "layers without a type" : layer.type));
+    fail(Code::CONFIG_MISSING, "read_config",
+         dict.path() + " must have an entry for every layer type but has none for " +
+             (layer.type.empty() ? "layers without a type" : layer.type));
   }
   return read(entry, layer);
 }

@@ -6,6 +6,7 @@
 
 #include "rotary/error.h"
 #include "stages.h"
+#include "values/fail.h"
 #include "values/scaling_fields.h"
 
 namespace rotary::files {
@@ -101,8 +102,8 @@ class ScalingReader {
   }
 
   [[noreturn]] void missing(const std::string& key) const {
-    throw Error(Code::CONFIG_MISSING, "[read_config] rope_type " + context_.rope.type + " must have " + key + " but " +
-                                      keys_.path() + " has none");
+    fail(Code::CONFIG_MISSING, "read_config",
+         "rope_type " + context_.rope.type + " must have " + key + " but " + keys_.path() + " has none");
   }
 
   std::optional<std::int64_t> trained_in_keys() const {
@@ -159,10 +160,10 @@ class ScalingReader {
     const double ratio = static_cast<double>(longest->positions) / static_cast<double>(trained);
     note("factor is not given: max_position_embeddings / original_max_position_embeddings = " + spelled(ratio));
     if (ratio < 1 && context_.rope.type != "longrope") {
-      throw Error(Code::CONFIG_VALUE,
-                  "[read_config] max_position_embeddings / original_max_position_embeddings must be at "
-                  "least 1 where it stands for factor but got " +
-                      spelled(ratio));
+      fail(Code::CONFIG_VALUE, "read_config",
+           "max_position_embeddings / original_max_position_embeddings must be at "
+           "least 1 where it stands for factor but got " +
+               spelled(ratio));
     }
     return ratio;
   }
@@ -316,8 +317,7 @@ class ScalingReader {
     }
     for (const double value : *values) {
       if (!(value >= 1 / max_factor && value <= max_factor)) {
-        keys_.refuse(key,
-                     "must list factors above 0, from " + spelled(1 / max_factor) + " to " + spelled(max_factor));
+        keys_.refuse(key, "must list factors above 0, from " + spelled(1 / max_factor) + " to " + spelled(max_factor));
       }
     }
     return *values;

@@ -4,6 +4,7 @@
 
 #include "rotary/error.h"
 #include "stages.h"
+#include "values/fail.h"
 
 namespace rotary::files {
 namespace {
@@ -39,8 +40,8 @@ std::string listed(Names names) {
 }
 
 [[noreturn]] void missing(const Part& part, const std::string& what, Names names) {
-  throw Error(Code::CONFIG_MISSING, "[read_config] " + (part.path.empty() ? "the config" : part.path) + " must say " +
-                                    what + " but has none of " + listed(names));
+  fail(Code::CONFIG_MISSING, "read_config",
+       (part.path.empty() ? "the config" : part.path) + " must say " + what + " but has none of " + listed(names));
 }
 
 // The class default of a key that is not given, noted.
@@ -104,8 +105,9 @@ int read_kv_heads(Reading& reading, const Part& part, int heads) {
       return heads;
     }
     if (heads % *kv != 0) {
-      throw Error(Code::CONFIG_VALUE, "[read_config] " + keys.path_of("num_key_value_heads") + " must divide the " +
-                                      std::to_string(heads) + " heads but got " + std::to_string(*kv));
+      fail(Code::CONFIG_VALUE, "read_config",
+           keys.path_of("num_key_value_heads") + " must divide the " + std::to_string(heads) + " heads but got " +
+               std::to_string(*kv));
     }
     return *kv;
   }
@@ -191,8 +193,9 @@ int hidden_per_head(Reading& reading, const Part& part, int heads, Names names) 
                                 std::to_string(heads) + " heads: rounded down, as the frameworks read it");
   }
   if (*hidden < heads || *hidden / heads > max_head_dim) {
-    throw Error(Code::CONFIG_VALUE, "[read_config] " + part.keys.path_of("hidden_size") + " / heads must be from 1 to " +
-                                    std::to_string(max_head_dim) + " but got " + std::to_string(*hidden / heads));
+    fail(Code::CONFIG_VALUE, "read_config",
+         part.keys.path_of("hidden_size") + " / heads must be from 1 to " + std::to_string(max_head_dim) + " but got " +
+             std::to_string(*hidden / heads));
   }
   reading.origins.derived("head_dim", word_for(part, names) + " / " + word_for(part, head_keys));
   return *hidden / heads;

@@ -4,6 +4,7 @@
 
 #include "rotary/error.h"
 #include "stages.h"
+#include "values/fail.h"
 
 namespace rotary::files {
 namespace {
@@ -164,9 +165,9 @@ void set_mrope_axes(Reading& reading, const Part& part, const std::optional<Obje
     return;
   }
   if (sum != pairs) {
-    throw Error(Code::CONFIG_VALUE, "[read_config] mrope_section of " + (part.path.empty() ? "the config" : part.path) +
-                                    " must sum to the " + std::to_string(pairs) + " pairs but sums to " +
-                                    std::to_string(sum));
+    fail(Code::CONFIG_VALUE, "read_config",
+         "mrope_section of " + (part.path.empty() ? "the config" : part.path) + " must sum to the " +
+             std::to_string(pairs) + " pairs but sums to " + std::to_string(sum));
   }
   rope.axis = axes == Axes::ernie ? ernie_axes(sections) : sectioned_axes(sections);
   if (axes == Axes::ernie) reading.note(part.path, "axes t, h, w; pairs alternate h and w, the last listen to t");

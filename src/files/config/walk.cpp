@@ -8,6 +8,7 @@
 #include "files/text/json_file.h"
 #include "rotary/error.h"
 #include "stages.h"
+#include "values/fail.h"
 
 namespace rotary::files {
 namespace {
@@ -145,8 +146,8 @@ class Walk {
 
   void read(const Node& node, const Family& family, bool known) {
     if (++reading_.parts > max_parts) {
-      throw Error(Code::CONFIG_VALUE, "[read_config] a file must have at most " + std::to_string(max_parts) +
-                                          " sub-configs with a rope but has more");
+      fail(Code::CONFIG_VALUE, "read_config",
+           "a file must have at most " + std::to_string(max_parts) + " sub-configs with a rope but has more");
     }
     const Family own = with_parents_defaults(family, node);
     const Part part{node.path, node.keys, own, known};
@@ -161,7 +162,7 @@ class Walk {
     const std::string why(refusal(node.type));
     if (!why.empty()) {
       if (node.role() == Role::text)
-        throw Error(Code::ROPE, "[read_config] a rope must be a rotation of q and k but " + node.type + ' ' + why);
+        fail(Code::ROPE, "read_config", "a rope must be a rotation of q and k but " + node.type + ' ' + why);
       ignore_rope_keys(node.keys);
       return reading_.note_no_rope(node.path, node.type + ' ' + why);
     }
@@ -176,10 +177,10 @@ class Walk {
       return;
     }
     if (!reading_.options.pairing) {
-      throw Error(Code::MODEL_TYPE, "[read_config] the pairing of every model_type must be known but " +
-                                        (node.root() ? std::string("this file has ") : node.path + " has ") + what +
-                                        (node.type.empty() ? "" : ", which is not known") +
-                                        ", and no pairing is given");
+      fail(Code::MODEL_TYPE, "read_config",
+           "the pairing of every model_type must be known but " +
+               (node.root() ? std::string("this file has ") : node.path + " has ") + what +
+               (node.type.empty() ? "" : ", which is not known") + ", and no pairing is given");
     }
     reading_.note(node.path, (node.type.empty() ? "no model_type is given" : what + " is not known") +
                                  ": the pairing given decides, and the generic keys are read");
@@ -259,9 +260,9 @@ class Walk {
 // Their configs name no rope: it is in the pipeline's code.
 void refuse_diffusers(const Object& root) {
   if (root.has("model_type") || !(root.has("_class_name") || root.has("_diffusers_version"))) return;
-  throw Error(Code::MODEL_TYPE,
-              "[read_config] a config must be of a transformers model but this one is of diffusers (_class_name " +
-                  in_quotes(root.text("_class_name").value_or("")) + "), whose ropes are not read");
+  fail(Code::MODEL_TYPE, "read_config",
+       "a config must be of a transformers model but this one is of diffusers (_class_name " +
+           in_quotes(root.text("_class_name").value_or("")) + "), whose ropes are not read");
 }
 
 std::string meant_type(Reading& reading, const Object& root, const std::string& said) {
@@ -279,11 +280,12 @@ std::string meant_type(Reading& reading, const Object& root, const std::string& 
 Answer read_json(const Json& json, const ConfigOptions& options) {
   if (!json.is_object()) {
     const std::string is = json.type_name();
-    throw Error(Code::JSON, "[read_config] a config must be a JSON object but is " +
-                                (is == "null"    ? ""
-                                 : is == "array" ? std::string("an ")
-                                                 : std::string("a ")) +
-                                is);
+    fail(Code::JSON, "read_config",
+         "a config must be a JSON object but is " +
+             (is == "null"    ? ""
+              : is == "array" ? std::string("an ")
+                              : std::string("a ")) +
+             is);
   }
   Reading reading{options};
   const Object root(json, "", reading.ledger);
@@ -295,12 +297,12 @@ Answer read_json(const Json& json, const ConfigOptions& options) {
     reading.model.model_type = meant_type(reading, root, type.value_or(""));
     Walk(reading).visit(Node{root, "", "", reading.model.model_type, ""});
     if (reading.parts == 0 && !known_without_rope(reading.model.model_type)) {
-      throw Error(type ? Code::MODEL_TYPE : Code::CONFIG_MISSING,
-                  "[read_config] a config must describe a model that is known but this one has " +
-                      (type ? "model_type " + in_quotes(*type) +
-                                  " and no layers and heads (num_hidden_layers, "
-                                  "num_attention_heads) or known sub-config"
-                            : std::string("neither model_type nor num_hidden_layers and num_attention_heads")));
+      fail(type ? Code::MODEL_TYPE : Code::CONFIG_MISSING, "read_config",
+           "a config must describe a model that is known but this one has " +
+               (type ? "model_type " + in_quotes(*type) +
+                           " and no layers and heads (num_hidden_layers, "
+                           "num_attention_heads) or known sub-config"
+                     : std::string("neither model_type nor num_hidden_layers and num_attention_heads")));
     }
   }
   refuse_unread_keys(reading, json);
@@ -351,8 +353,8 @@ Model read_config(const std::filesystem::path& path, const ConfigOptions& option
     file = path / "config.json";
     if (!std::filesystem::exists(file, ignored)) file = path / "params.json";
     if (!std::filesystem::exists(file, ignored)) {
-      throw Error(Code::FILE, "[read_config] a folder must hold config.json or params.json but " +
-                                  files::in_quotes(path.string()) + " holds neither");
+      fail(Code::FILE, "read_config",
+           "a folder must hold config.json or params.json but " + files::in_quotes(path.string()) + " holds neither");
     }
   }
   const files::InputFile input("read_config", file);

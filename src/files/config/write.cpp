@@ -5,9 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "values/scaling_fields.h"
 #include "rotary/config.h"
 #include "rotary/error.h"
+#include "values/fail.h"
+#include "values/scaling_fields.h"
 
 namespace rotary {
 namespace {
@@ -15,7 +16,7 @@ namespace {
 using OrderedJson = nlohmann::ordered_json;
 
 [[noreturn]] void refuse(const std::string& rule, const std::string& got) {
-  throw Error(Code::ROPE, "[rope_parameters] " + rule + " but " + got);
+  fail(Code::ROPE, "rope_parameters", rule + " but " + got);
 }
 
 // The rotated block in its head: of an MLA, the last elements.

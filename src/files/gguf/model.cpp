@@ -8,6 +8,7 @@
 
 #include "files/config/stages.h"
 #include "rotary/error.h"
+#include "values/fail.h"
 
 namespace rotary::files {
 namespace {
@@ -51,17 +52,17 @@ class GgufReader : GgufKeys {
   void find_name() {
     const auto given = keys.text("general.architecture");
     if (!given) {
-      throw Error(Code::CONFIG_MISSING,
-                  "[read_config] a GGUF must have general.architecture but has not (of a file in several parts, the "
-                  "first has it)");
+      fail(Code::CONFIG_MISSING, "read_config",
+           "a GGUF must have general.architecture but has not (of a file in several parts, the "
+           "first has it)");
     }
     name = *given;
     reading.model.model_type = name;
     if (const GgufArchitecture* known = find_architecture(name)) {
       arch = *known;
     } else if (!reading.options.pairing) {
-      throw Error(Code::MODEL_TYPE, "[read_config] the architecture must be one that is known but got " + in_quotes(name) +
-                                        ", and no pairing is given");
+      fail(Code::MODEL_TYPE, "read_config",
+           "the architecture must be one that is known but got " + in_quotes(name) + ", and no pairing is given");
     } else {
       arch = {name, GgufRopeType::neox};
       note("architecture " + in_quotes(name) +
@@ -134,8 +135,9 @@ class GgufReader : GgufKeys {
     } else if (!has_window() && !has("rope.freq_base_swa")) {
       return windows;  // OLMo 2, EXAONE 4 of 1.2B: no window at all
     } else if (period == 0) {
-      throw Error(Code::ROPE, "[read_config] the layers with a sliding window have a rope of their own in architecture " +
-                              in_quotes(name) + " and must be named by " + in_quotes(pattern) + " but it is absent");
+      fail(Code::ROPE, "read_config",
+           "the layers with a sliding window have a rope of their own in architecture " + in_quotes(name) +
+               " and must be named by " + in_quotes(pattern) + " but it is absent");
     } else {
       note("attention.sliding_window_pattern is not given: all layers have a window but every one in " +
            std::to_string(period) + ", as llama.cpp has it for " + name);
@@ -243,8 +245,8 @@ class GgufReader : GgufKeys {
     if (rope.rotary_dim % 2 != 0 || rope.rotary_dim > rope.head_dim) {
       const std::string rule = "must be even and at most the head's " + std::to_string(rope.head_dim);
       if (keys.has(own(which))) keys.refuse(own(which), rule);
-      throw Error(Code::CONFIG_VALUE,
-                  "[read_config] the elements that turn " + rule + " but are " + std::to_string(rope.rotary_dim));
+      fail(Code::CONFIG_VALUE, "read_config",
+           "the elements that turn " + rule + " but are " + std::to_string(rope.rotary_dim));
     }
     if (arch.quirk == GgufQuirk::mla) {
       used.first = rope.head_dim - rope.rotary_dim;
@@ -335,8 +337,9 @@ class GgufReader : GgufKeys {
   void refuse_unread() const {
     for (const auto& item : keys.json().items()) {
       if (is_about_rope(item.key()) && !reading.ledger.was_read(keys.json(), item.key())) {
-        throw Error(Code::CONFIG_KEY, "[read_config] a key about the rope must be one that is known but got " +
-                                      in_quotes(item.key()) + " = " + shown(item.value()));
+        fail(Code::CONFIG_KEY, "read_config",
+             "a key about the rope must be one that is known but got " + in_quotes(item.key()) + " = " +
+                 shown(item.value()));
       }
     }
   }
@@ -358,7 +361,7 @@ int GgufKeys::needed(const std::string& key, int max) const {
 }
 
 void GgufKeys::missing(const std::string& key, const std::string& subject) const {
-  throw Error(Code::CONFIG_MISSING, "[read_config] " + subject + " must have " + in_quotes(own(key)) + " but has not");
+  fail(Code::CONFIG_MISSING, "read_config", subject + " must have " + in_quotes(own(key)) + " but has not");
 }
 
 Model read_gguf(const InputFile& file, const ConfigOptions& options) {

@@ -6,6 +6,7 @@
 
 #include "model.h"
 #include "rotary/error.h"
+#include "values/fail.h"
 
 namespace rotary::files {
 namespace {
@@ -25,9 +26,9 @@ class GgufScaling {
                reader_.gguf.find("rope_factors_short.weight") != nullptr) {
       set_long();
     } else if (type_ == "longrope") {
-      throw Error(Code::TENSOR,
-                  "[read_config] scaling longrope needs the tensors rope_factors_long.weight and "
-                  "rope_factors_short.weight but the file has none");
+      fail(Code::TENSOR, "read_config",
+           "scaling longrope needs the tensors rope_factors_long.weight and "
+           "rope_factors_short.weight but the file has none");
     } else {
       set_factors(reader_.gguf.find("rope_freqs.weight") != nullptr);
     }
@@ -67,8 +68,9 @@ class GgufScaling {
     std::vector<double> values = reader_.gguf.numbers(tensor, max_dim);
     const auto pairs = static_cast<std::size_t>(rope_.rotary_dim / 2);
     if (values.size() < pairs) {
-      throw Error(Code::TENSOR, "[read_config] tensor " + tensor + " must have a factor for each of " +
-                                std::to_string(pairs) + " pairs but has " + std::to_string(values.size()));
+      fail(Code::TENSOR, "read_config",
+           "tensor " + tensor + " must have a factor for each of " + std::to_string(pairs) + " pairs but has " +
+               std::to_string(values.size()));
     }
     if (values.size() > pairs)
       reader_.note(tensor + " has " + std::to_string(values.size()) + " factors: the first " + std::to_string(pairs) +
@@ -76,8 +78,8 @@ class GgufScaling {
     values.resize(pairs);
     for (const double value : values) {
       if (!(value > 0) || !std::isfinite(value))
-        throw Error(Code::TENSOR, "[read_config] the factors of tensor " + tensor +
-                                  " must be finite and above 0 but one is " + spelled(value));
+        fail(Code::TENSOR, "read_config",
+             "the factors of tensor " + tensor + " must be finite and above 0 but one is " + spelled(value));
     }
     return values;
   }
@@ -241,7 +243,7 @@ class GgufScaling {
   }
 
   [[noreturn]] static void refuse(const std::string& what) {
-    throw Error(Code::ROPE, "[read_config] a scaling must be one that a rope here can hold but got " + what);
+    fail(Code::ROPE, "read_config", "a scaling must be one that a rope here can hold but got " + what);
   }
 
   GgufKeys& reader_;

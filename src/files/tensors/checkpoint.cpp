@@ -6,20 +6,22 @@
 #include "files/text/json.h"
 #include "files/text/json_file.h"
 #include "rotary/error.h"
+#include "values/fail.h"
 
 namespace rotary::files {
 namespace {
 
-constexpr const char* default_names[] = {"model.safetensors", "model.safetensors.index.json", "consolidated.safetensors",
-                                       "consolidated.safetensors.index.json"};
+constexpr const char* default_names[] = {"model.safetensors", "model.safetensors.index.json",
+                                         "consolidated.safetensors", "consolidated.safetensors.index.json"};
 
 std::filesystem::path file_in(const std::filesystem::path& folder) {
   std::error_code ignored;
   for (const char* name : default_names) {
     if (std::filesystem::exists(folder / name, ignored)) return folder / name;
   }
-  throw Error(Code::FILE, "[weights] a folder must hold model.safetensors or model.safetensors.index.json but " +
-                              in_quotes(folder.string()) + " holds neither");
+  fail(Code::FILE, "weights",
+       "a folder must hold model.safetensors or model.safetensors.index.json but " + in_quotes(folder.string()) +
+           " holds neither");
 }
 
 // Whether name is a file of the same folder: an index must not name files elsewhere.
@@ -33,7 +35,7 @@ bool is_plain_name(std::string_view name) {
 // {"weight_map": {"tensor": "model-00001-of-00002.safetensors", ...}}
 std::map<std::string, std::string> read_weight_map(const char* operation, const std::filesystem::path& path) {
   const auto fail = [&](const std::string& rule) {
-    throw Error(Code::FORMAT, "[" + std::string(operation) + "] " + path.string() + ": " + rule);
+    detail::fail(Code::FORMAT, operation, path.string() + ": " + rule);
   };
   const Json index = parse_json(json_file_text(operation, path));
   const auto map = index.is_object() ? index.find("weight_map") : index.end();
@@ -65,7 +67,7 @@ const SafetensorsFile& Checkpoint::file_of(const std::string& name) const {
   if (shards_.empty()) return open_.at("");
   const auto shard = shards_.find(name);
   if (shard == shards_.end()) {
-    throw Error(Code::TENSOR, "[weights] " + path_.string() + ": no tensor is named " + in_quotes(name));
+    fail(Code::TENSOR, "weights", path_.string() + ": no tensor is named " + in_quotes(name));
   }
   return open_.try_emplace(shard->second, path_.parent_path() / shard->second).first->second;
 }
@@ -74,8 +76,8 @@ TensorInfo Checkpoint::info(const std::string& name) const {
   const SafetensorsFile& file = file_of(name);
   const TensorInfo* found = file.find(name);
   if (found == nullptr) {
-    throw Error(Code::TENSOR, "[weights] " + path_.string() + ": the file that the index names for " + in_quotes(name) +
-                                  " must hold it but does not");
+    fail(Code::TENSOR, "weights",
+         path_.string() + ": the file that the index names for " + in_quotes(name) + " must hold it but does not");
   }
   return *found;
 }

@@ -10,6 +10,7 @@
 #include "npy.h"
 #include "rotary/error.h"
 #include "rotary/tensors.h"
+#include "values/fail.h"
 
 namespace rotary {
 namespace {
@@ -298,8 +299,8 @@ Tensor read_npy(const std::filesystem::path& path) {
 void write_npy(const std::filesystem::path& path, const Tensor& tensor) {
   const char* type = files::numpy_name(tensor.type);
   if (type == nullptr) {
-    throw Error(Code::FORMAT, "[npy] a type must have a spelling in .npy but " + std::string(name(tensor.type)) +
-                                  " has none: use .safetensors");
+    fail(Code::FORMAT, "npy",
+         "a type must have a spelling in .npy but " + std::string(name(tensor.type)) + " has none: use .safetensors");
   }
   files::check_whole("npy", tensor);
   const std::string header = make_header(tensor, type);

@@ -9,6 +9,7 @@
 
 #include "element_types.h"
 #include "files/text/io.h"
+#include "values/fail.h"
 
 namespace rotary::files {
 namespace {
@@ -222,7 +223,7 @@ std::string json_text(const std::string& text, const char* what) {
   try {
     return json(text).dump();
   } catch (const json::type_error&) {
-    throw Error(Code::FORMAT, "[safetensors] " + std::string(what) + " must be UTF-8 but got " + in_quotes(text));
+    fail(Code::FORMAT, "safetensors", std::string(what) + " must be UTF-8 but got " + in_quotes(text));
   }
 }
 
@@ -269,9 +270,9 @@ std::string make_header(std::span<const Tensor* const> tensors, const std::map<s
   for (const Tensor* tensor : tensors) {
     check_whole("safetensors", *tensor);
     if (!names.insert(tensor->name).second) {
-      throw Error(Code::FORMAT, "[safetensors] tensor " + in_quotes(tensor->name) +
-                                    ": a name must come once and not be " + std::string(metadata_name) +
-                                    " but it is taken");
+      fail(Code::FORMAT, "safetensors",
+           "tensor " + in_quotes(tensor->name) + ": a name must come once and not be " + std::string(metadata_name) +
+               " but it is taken");
     }
     separate();
     const std::uint64_t end = offset + tensor->data.size();
@@ -284,8 +285,8 @@ std::string make_header(std::span<const Tensor* const> tensors, const std::map<s
   text.resize((text.size() + 7) / 8 * 8, ' ');
   const std::uint64_t length = text.size() - 8;
   if (length > longest_header) {
-    throw Error(Code::FORMAT, "[safetensors] the header must be at most " + std::to_string(longest_header) +
-                                  " bytes but got " + std::to_string(length));
+    fail(Code::FORMAT, "safetensors",
+         "the header must be at most " + std::to_string(longest_header) + " bytes but got " + std::to_string(length));
   }
   for (std::size_t i = 0; i < 8; ++i) text[i] = static_cast<char>(length >> (8 * i) & 0xFF);
   return text;

@@ -9,6 +9,7 @@
 #include "npy.h"
 #include "rotary/error.h"
 #include "rotary/tensors.h"
+#include "values/fail.h"
 
 namespace rotary {
 namespace files {
@@ -96,9 +97,9 @@ void write_tensors(const std::filesystem::path& path, std::span<const Tensor> te
                    const std::map<std::string, std::string>& metadata) {
   if (files::format_to_write(path) == files::Format::npy) {
     if (tensors.size() != 1 || !metadata.empty()) {
-      throw Error(Code::FORMAT, "[npy] a file must hold one tensor and no metadata but got " +
-                                    std::to_string(tensors.size()) + " tensors and metadata of " +
-                                    std::to_string(metadata.size()) + " keys: use .safetensors");
+      fail(Code::FORMAT, "npy",
+           "a file must hold one tensor and no metadata but got " + std::to_string(tensors.size()) +
+               " tensors and metadata of " + std::to_string(metadata.size()) + " keys: use .safetensors");
     }
     write_npy(path, tensors.front());
     return;

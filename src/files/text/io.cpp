@@ -15,6 +15,7 @@
 
 #include "rotary/error.h"
 #include "utf8.h"
+#include "values/fail.h"
 
 namespace rotary::files {
 namespace {
@@ -22,7 +23,7 @@ namespace {
 namespace fs = std::filesystem;
 
 [[noreturn]] void fail(const char* operation, const fs::path& path, const std::string& rule) {
-  throw Error(Code::FILE, "[" + std::string(operation) + "] " + path.string() + ": " + rule);
+  fail(Code::FILE, operation, path.string() + ": " + rule);
 }
 
 std::string reason(int error) { return std::generic_category().message(error); }

@@ -7,6 +7,7 @@
 
 #include "io.h"
 #include "rotary/error.h"
+#include "values/fail.h"
 
 namespace rotary::files {
 namespace {
@@ -62,7 +63,7 @@ class Guard {
     if (event == Json::parse_event_t::object_start || event == Json::parse_event_t::array_start) {
       keys_.emplace_back();
       if (keys_.size() > max_levels) {
-        throw Error(Code::JSON, "[parse] arrays and objects must not nest deeper than " + std::to_string(max_levels));
+        fail(Code::JSON, "parse", "arrays and objects must not nest deeper than " + std::to_string(max_levels));
       }
     } else if (event == Json::parse_event_t::object_end || event == Json::parse_event_t::array_end) {
       keys_.pop_back();
@@ -74,17 +75,16 @@ class Guard {
       if (number != nullptr) parsed = number->value;
     }
     if (++values_ > max_values) {
-      throw Error(Code::JSON, "[parse] a file must hold at most " + std::to_string(max_values) + " values");
+      fail(Code::JSON, "parse", "a file must hold at most " + std::to_string(max_values) + " values");
     }
     return true;
   }
 
  private:
   void check_key(const std::string& key) {
-    if (key.starts_with(marker))
-      throw Error(Code::JSON, "[parse] a key must be a string that does not begin with U+0000");
+    if (key.starts_with(marker)) fail(Code::JSON, "parse", "a key must be a string that does not begin with U+0000");
     if (!keys_.back().insert(key).second) {
-      throw Error(Code::JSON, "[parse] a key must not stand twice in one object but " + in_quotes(key) + " does");
+      fail(Code::JSON, "parse", "a key must not stand twice in one object but " + in_quotes(key) + " does");
     }
   }
 
@@ -112,14 +112,14 @@ bool is_not_finite(const Json& value) { return value.is_number_float() && !std::
 
 Json parse_json(std::string_view text) {
   if (text.size() > max_json_bytes) {
-    throw Error(Code::JSON,
-                "[parse] a config must be at most 16 MB but this one has " + std::to_string(text.size()) + " bytes");
+    fail(Code::JSON, "parse",
+         "a config must be at most 16 MB but this one has " + std::to_string(text.size()) + " bytes");
   }
   if (text.find('\0') != std::string_view::npos) {
-    throw Error(Code::JSON, "[parse] the text must be JSON but holds a byte 0");
+    fail(Code::JSON, "parse", "the text must be JSON but holds a byte 0");
   }
   if (text.starts_with("\xEF\xBB\xBF")) {
-    throw Error(Code::JSON, "[parse] the text must be JSON but begins with a byte order mark");
+    fail(Code::JSON, "parse", "the text must be JSON but begins with a byte order mark");
   }
   std::string marked;
   if (text.find("NaN") != std::string_view::npos || text.find("Infinity") != std::string_view::npos) {
@@ -134,7 +134,7 @@ Json parse_json(std::string_view text) {
   } catch (const Json::exception& e) {
     std::string why = e.what();
     if (const auto end = why.find("] "); end != std::string::npos) why.erase(0, end + 2);
-    throw Error(Code::JSON, "[parse] the text must be JSON in UTF-8 but has a " + why);
+    fail(Code::JSON, "parse", "the text must be JSON in UTF-8 but has a " + why);
   }
 }
 
@@ -144,8 +144,8 @@ std::string Object::path_of(std::string_view key) const {
 
 void Object::refuse(std::string_view key, const std::string& rule) const {
   const auto found = json_->find(std::string(key));
-  throw Error(Code::CONFIG_VALUE, "[read_config] " + path_of(key) + " " + rule + " but got " +
-                                      (found == json_->end() ? "nothing" : shown(*found)));
+  fail(Code::CONFIG_VALUE, "read_config",
+       path_of(key) + " " + rule + " but got " + (found == json_->end() ? "nothing" : shown(*found)));
 }
 
 bool Object::has(std::string_view key) const {

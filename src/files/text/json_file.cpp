@@ -2,13 +2,15 @@
 
 #include "json.h"
 #include "rotary/error.h"
+#include "values/fail.h"
 
 namespace rotary::files {
 
 std::string json_file_text(const char* operation, const InputFile& file) {
   if (file.size() > max_json_bytes) {
-    throw Error(Code::JSON, "[" + std::string(operation) + "] a JSON file must be at most 16 MB but " +
-                            in_quotes(file.path().string()) + " has " + std::to_string(file.size()) + " bytes");
+    fail(Code::JSON, operation,
+         "a JSON file must be at most 16 MB but " + in_quotes(file.path().string()) + " has " +
+             std::to_string(file.size()) + " bytes");
   }
   return file.text();
 }

@@ -1,5 +1,6 @@
 // rotary::gpu in a build without CUDA: everything throws the same error.
 #include "gpu/kernels/kernels.h"
+#include "values/fail.h"
 
 namespace rotary::gpu {
 
@@ -8,9 +9,7 @@ int devices() noexcept { return 0; }
 
 namespace {
 
-[[noreturn]] void refuse() {
-  throw Error(Code::CUDA, "[gpu] rotary was built without CUDA: build it with -DROTARY_CUDA=ON");
-}
+[[noreturn]] void refuse() { fail(Code::CUDA, "gpu", "rotary was built without CUDA: build it with -DROTARY_CUDA=ON"); }
 
 }  // namespace
 

@@ -15,9 +15,9 @@ namespace {
 template <class T>
 void check_positions(const T* p, std::int64_t tokens, int axes, int batch) {
   const char* const operation = "positions";
-  if (axes < 1) fail(Code::SHAPE, operation, "axes must be at least 1 but got " + text(axes));
-  if (batch < 1) fail(Code::SHAPE, operation, "batch must be at least 1 but got " + text(batch));
-  if (tokens < 0) fail(Code::SHAPE, operation, "tokens must not be negative but got " + text(tokens));
+  if (axes < 1) fail(Code::SHAPE, operation, "axes must be at least 1 but got " + std::to_string(axes));
+  if (batch < 1) fail(Code::SHAPE, operation, "batch must be at least 1 but got " + std::to_string(batch));
+  if (tokens < 0) fail(Code::SHAPE, operation, "tokens must not be negative but got " + std::to_string(tokens));
   checked_product(operation, checked_product(operation, axes, batch), tokens);
   if (tokens > 0) check_pointer(operation, "positions", p, sizeof(T));
 }

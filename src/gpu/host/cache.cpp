@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "pointers.h"
+#include "values/fail.h"
 #include "values/number_text.h"
 
 namespace rotary::gpu {
@@ -36,17 +37,17 @@ std::int64_t checked_span(const char* operation, const Cache& cache, std::size_t
     if (d.count == 1) continue;
     if (d.stride < 0) {
       fail(Code::SHAPE, operation,
-           std::string("the cache's ") + d.name + " must not be negative but got " + text(d.stride));
+           std::string("the cache's ") + d.name + " must not be negative but got " + std::to_string(d.stride));
     }
     if (d.stride < extent) {
       fail(Code::SHAPE, operation,
-           std::string("the cache's elements must be distinct but ") + d.name + " " + text(d.stride) + " steps over " +
-               text(extent) + " elements");
+           std::string("the cache's elements must be distinct but ") + d.name + " " + std::to_string(d.stride) +
+               " steps over " + std::to_string(extent) + " elements");
     }
     if (!extend(extent, d.count, d.stride)) {
       fail(Code::SHAPE, operation,
-           std::string("the cache must span less than 2^63 bytes but got ") + d.name + " " + text(d.stride) +
-               " times " + text(d.count));
+           std::string("the cache must span less than 2^63 bytes but got ") + d.name + " " + std::to_string(d.stride) +
+               " times " + std::to_string(d.count));
     }
   }
   if (__builtin_mul_overflow(extent, static_cast<std::int64_t>(bytes), &extent)) {
@@ -59,7 +60,7 @@ void check_end(const char* operation, const char* what, const void* data, std::i
   const auto address = reinterpret_cast<std::uintptr_t>(data);
   if (address + static_cast<std::uintptr_t>(bytes) >= address) return;
   fail(Code::SHAPE, operation,
-       std::string(what) + " must end inside the address space but spans " + text(bytes) + " bytes");
+       std::string(what) + " must end inside the address space but spans " + std::to_string(bytes) + " bytes");
 }
 
 void check_scale(const char* operation, const char* what, float scale) {
@@ -72,16 +73,18 @@ void check_scale(const char* operation, const char* what, float scale) {
 void check_cache(const char* operation, const Cache& cache, const ConstHeads& k) {
   if (cache.type > CacheType::f8_e4m3) {
     fail(Code::DTYPE, operation,
-         "the cache must be same or f8_e4m3 but got value " + text(static_cast<int>(cache.type)));
+         "the cache must be same or f8_e4m3 but got value " + std::to_string(static_cast<int>(cache.type)));
   }
   if (cache.pages < 1 || cache.page_size < 1) {
     fail(Code::SHAPE, operation,
-         "the cache must have pages of tokens but got " + text(cache.pages) + " pages of " + text(cache.page_size));
+         "the cache must have pages of tokens but got " + std::to_string(cache.pages) + " pages of " +
+             std::to_string(cache.page_size));
   }
   if (cache.heads != k.layout.heads || cache.head_dim != k.layout.head_dim) {
     fail(Code::SHAPE, operation,
-         "the cache must have the heads and the head_dim of k, " + text(k.layout.heads) + " and " +
-             text(k.layout.head_dim) + ", but got " + text(cache.heads) + " and " + text(cache.head_dim));
+         "the cache must have the heads and the head_dim of k, " + std::to_string(k.layout.heads) + " and " +
+             std::to_string(k.layout.head_dim) + ", but got " + std::to_string(cache.heads) + " and " +
+             std::to_string(cache.head_dim));
   }
   const std::size_t bytes = element_bytes(cache, k.dtype);
   const std::int64_t span = checked_span(operation, cache, bytes);
@@ -105,7 +108,7 @@ void check_slots(const char* operation, const Slots& slots) {
   }
   if (!paged) return check_aligned(operation, "the slot mapping", slots.slot, sizeof(std::int64_t));
   if (slots.sequences < 0) {
-    fail(Code::SHAPE, operation, "sequences must not be negative but got " + text(slots.sequences));
+    fail(Code::SHAPE, operation, "sequences must not be negative but got " + std::to_string(slots.sequences));
   }
   check_pointer(operation, "indptr", slots.indptr, sizeof(std::int32_t));
   check_pointer(operation, "indices", slots.indices, sizeof(std::int32_t));

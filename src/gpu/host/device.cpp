@@ -2,13 +2,14 @@
 #include <cuda_runtime_api.h>
 
 #include "gpu/kernels/kernels.h"
+#include "values/fail.h"
 
 namespace rotary::gpu {
 
 void check_cuda(int error, const char* what) {
   if (error == cudaSuccess) return;
   cudaGetLastError();  // clears the error, so that the next call does not report it again
-  throw Error(Code::CUDA, "[" + std::string(what) + "] " + cudaGetErrorString(static_cast<cudaError_t>(error)));
+  fail(Code::CUDA, what, cudaGetErrorString(static_cast<cudaError_t>(error)));
 }
 
 bool built() noexcept { return true; }

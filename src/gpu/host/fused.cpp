@@ -10,6 +10,7 @@
 #include "overlap.h"
 #include "pointers.h"
 #include "rotate/checks.h"
+#include "values/fail.h"
 #include "values/number_text.h"
 
 namespace rotary::gpu {
@@ -21,7 +22,7 @@ void check_norm(const char* operation, const char* what, const Norm& norm) {
   if (!rotary::detail::is_storage(norm.dtype)) {
     fail(Code::DTYPE, operation,
          std::string(what) + "'s weight must be " + rotary::detail::storage_names() + " but got value " +
-             text(static_cast<int>(norm.dtype)));
+             std::to_string(static_cast<int>(norm.dtype)));
   }
   if (reinterpret_cast<std::uintptr_t>(norm.weight) % size_of(norm.dtype) !=
       0) {  // checked here to make no string when it holds

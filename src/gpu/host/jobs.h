@@ -44,8 +44,8 @@ inline constexpr int largest_reordered = 2048;
 inline void check_reordered(const char* operation, int rotary_dim) {
   if (rotary_dim <= largest_reordered) return;
   fail(Code::SHAPE, operation,
-       "interleaved_to_half in place takes a rotary_dim of at most " + text(largest_reordered) + " but got " +
-           text(rotary_dim));
+       "interleaved_to_half in place takes a rotary_dim of at most " + std::to_string(largest_reordered) + " but got " +
+           std::to_string(rotary_dim));
 }
 
 inline PositionArrays arrays_of(const Positions& p) noexcept { return rotary::detail::DeviceAccess::arrays(p); }

@@ -37,11 +37,7 @@ Part part_of(const char* name, const X& x) noexcept {
 
 inline Blocks blocks_of(const Part& p) noexcept {
   if (p.layout == nullptr) return {p.begin, static_cast<std::int64_t>(p.end - p.begin), {1, 1, 1}, {}};
-  const Layout& l = *p.layout;
-  Blocks blocks{p.begin, l.head_dim * p.each, {l.batch, l.tokens, l.heads}, {}};
-  set_strides(blocks.stride, l);
-  for (std::int64_t& stride : blocks.stride) stride *= p.each;
-  return blocks;
+  return rotary::detail::blocks_of(p.begin, *p.layout, p.each);
 }
 
 // The memory that a call writes: q_out, the cache's k and v.

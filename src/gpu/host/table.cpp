@@ -11,6 +11,7 @@
 #include "table/angle_job.h"
 #include "table/positions.h"
 #include "table/table_checks.h"
+#include "values/fail.h"
 
 namespace rotary::gpu {
 namespace {
@@ -88,7 +89,8 @@ void Table::reserve(std::int64_t rows, int pairs) {
   refuse_borrowed(rows_.borrowed);
   if (rows < 0 || pairs < 0) {
     fail(Code::SHAPE, "table",
-         "rows and pairs to reserve must not be negative but got " + text(rows) + " and " + text(pairs));
+         "rows and pairs to reserve must not be negative but got " + std::to_string(rows) + " and " +
+             std::to_string(pairs));
   }
   const auto values = static_cast<std::int64_t>(checked_size(1, rows, pairs));
   Memory& own = memory();
@@ -191,7 +193,7 @@ Table::Table(std::span<const float> cos, std::span<const float> sin, int pairs, 
 
 Table Table::borrow(const float* cos, const float* sin, int pairs, Pairing pairing, std::int64_t tokens, int batch) {
   rotary::detail::check_pairing("table", pairing);
-  if (tokens < 0) fail(Code::SHAPE, "table", "tokens must not be negative but got " + text(tokens));
+  if (tokens < 0) fail(Code::SHAPE, "table", "tokens must not be negative but got " + std::to_string(tokens));
   checked_tokens(0, 0, pairs, batch);
   checked_size(batch, tokens, pairs);
   if (tokens > 0) {

@@ -1,15 +1,16 @@
 // ChatGLM: its base is 10000 times rope_ratio, and original_rope: false pairs in halves.
 #include "files/config/stages.h"
 #include "rotary/error.h"
+#include "values/fail.h"
 
 namespace rotary::files {
 namespace {
 
 Pairing pairing(Reading& reading, const Part& part, Pairing default_value) {
   if (part.keys.boolean("position_encoding_2d", false)) {
-    throw Error(Code::ROPE,
-                "[read_config] a chatglm must have positions of one axis but position_encoding_2d is true: the first "
-                "ChatGLM turns each half of the head by its own coordinate");
+    fail(Code::ROPE, "read_config",
+         "a chatglm must have positions of one axis but position_encoding_2d is true: the first "
+         "ChatGLM turns each half of the head by its own coordinate");
   }
   const auto original = part.keys.boolean("original_rope");
   if (!original) return default_value;

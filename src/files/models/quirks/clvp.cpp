@@ -3,6 +3,7 @@
 
 #include "files/config/stages.h"
 #include "rotary/error.h"
+#include "values/fail.h"
 
 namespace rotary::files {
 namespace {
@@ -14,8 +15,9 @@ std::optional<int> half_head(Reading& reading, const Part& part, const HeadShape
   const auto half = static_cast<int>(width.value_or(part.family.shape.hidden) / (2 * heads.heads));
   const int dim = std::max(half, least);
   if (dim % 2 != 0 || dim > heads.block) {
-    throw Error(Code::CONFIG_VALUE, "[read_config] " + part.keys.path_of(key) + " / (2 * heads) must be even and at most " +
-                                    std::to_string(heads.block) + " but got " + std::to_string(dim));
+    fail(Code::CONFIG_VALUE, "read_config",
+         part.keys.path_of(key) + " / (2 * heads) must be even and at most " + std::to_string(heads.block) +
+             " but got " + std::to_string(dim));
   }
   reading.origins.derived("rotary_dim", std::string(key) + " / (2 * heads), at least " + std::to_string(least));
   return dim;

@@ -1,6 +1,7 @@
 // Models that turn one head of the whole width, before the heads are cut or beside the layers.
 #include "files/config/stages.h"
 #include "rotary/error.h"
+#include "values/fail.h"
 
 namespace rotary::files {
 namespace {
@@ -25,9 +26,9 @@ void require_half(const Part& part, double partial, int width) {
   const auto heads = part.keys.integer("num_attention_heads", 1, max_heads).value_or(part.family.shape.heads);
   const auto run = static_cast<int>(static_cast<double>(width / static_cast<int>(heads)) * partial);
   if (2 * run == width) return;
-  throw Error(Code::CONFIG_VALUE, "[read_config] " + part.keys.path_of(part.family.partial_key) +
-                                  " of a head must make half of the " + std::to_string(width) + " elements but makes " +
-                                  std::to_string(run));
+  fail(Code::CONFIG_VALUE, "read_config",
+       part.keys.path_of(part.family.partial_key) + " of a head must make half of the " + std::to_string(width) +
+           " elements but makes " + std::to_string(run));
 }
 
 void rows_and_columns(Reading&, const Part& part, const RopeKeys& keys, Rope& rope) {
@@ -48,8 +49,9 @@ HeadShape audio_width_as_head(Reading& reading, const Part& part) { return one_h
 void window_and_frame(Reading&, const Part& part, const RopeKeys& keys, Rope& rope) {
   const auto run = static_cast<int>(rope.head_dim * partial_of(part, keys));
   if (run < 2 || run % 2 != 0 || 2 * run > rope.head_dim) {
-    throw Error(Code::CONFIG_VALUE, "[read_config] partial_rotary_factor * " + part.keys.path_of("head_dim") +
-                                    " must be even and twice fit into the head but got " + std::to_string(run));
+    fail(Code::CONFIG_VALUE, "read_config",
+         "partial_rotary_factor * " + part.keys.path_of("head_dim") +
+             " must be even and twice fit into the head but got " + std::to_string(run));
   }
   rope.rotary_dim = 2 * run;
   rope.exponent_dim = run;

@@ -2,14 +2,15 @@
 
 #include "files/config/stages.h"
 #include "rotary/error.h"
+#include "values/fail.h"
 
 namespace rotary::files {
 
 void require_quarters(const Part& part, int head_dim) {
   if (head_dim % 4 == 0) return;
-  throw Error(Code::CONFIG_VALUE, "[read_config] " + part.keys.path_of("head_dim") +
-                                  " must be a multiple of 4 for a rope of two axes but got " +
-                                  std::to_string(head_dim));
+  fail(Code::CONFIG_VALUE, "read_config",
+       part.keys.path_of("head_dim") + " must be a multiple of 4 for a rope of two axes but got " +
+           std::to_string(head_dim));
 }
 
 void lay_out_two_axes(Rope& rope, bool rows_first, bool by_turns) {
