@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "rotary/gpu.h"
 #include "rotary/reference.h"
 #include "rotary/rotary.h"
 
@@ -148,6 +149,38 @@ struct Given {
 #else
   rotate_qk(g.q, g.k, g.rope);                    // must not compile
   rotate_qk(g.q, g.k, g.table, 7);                // must not compile
+#endif
+}
+
+struct OnDevice {
+  gpu::Table table;
+  gpu::Frequencies frequencies;
+  gpu::Positions positions;
+};
+
+[[maybe_unused]] void what_a_rotation_points_to_outlives_it(const Given& g, OnDevice& d) {
+#ifdef SOUND
+  const gpu::Rotation by_table(d.table), by_positions(d.frequencies, {g.positions.data(), 1});
+  gpu::rotate(g.q, by_table);
+#else
+  const gpu::Rotation a(gpu::Table(d.frequencies, d.positions));                    // must not compile
+  const gpu::Rotation b(gpu::Frequencies(g.frequencies), d.positions);              // must not compile
+#endif
+}
+
+[[maybe_unused]] void on_a_device_as_on_the_cpu(const Given& g, OnDevice& d) {
+#ifdef SOUND
+  gpu::rotate(g.q, d.table, Direction::backward);
+  gpu::rotate_qk({g.q, g.q_out}, {g.k, g.k_out}, d.table);
+  const gpu::Frequencies frequencies(g.frequencies);
+  const gpu::Table table(d.frequencies, d.positions, {Angles::exact, Rounding::bf16});
+#else
+  gpu::rotate_backward(g.q, d.table);                                               // must not compile
+  gpu::rotate_qk(g.q, g.q_out, g.k, g.k_out, d.table);                              // must not compile
+  const gpu::Frequencies frequencies(g.frequencies, Pairing::half);                 // must not compile
+  const gpu::Table table(d.frequencies, d.positions, {Angles::exact, DType::bf16}); // must not compile
+  d.positions.tokens = 7;                                                           // must not compile
+  d.frequencies.arrays();                                                           // must not compile
 #endif
 }
 
