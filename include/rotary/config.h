@@ -45,7 +45,7 @@ struct ModelRope {
 struct Model {
   std::string model_type;
   std::vector<ModelRope> ropes;
-  std::vector<std::string> notes;  // every default taken, every dialect chosen, one sentence each
+  std::vector<std::string> notes;  // what is surprising in how the file was read, one sentence each
 };
 
 struct ConfigOptions {

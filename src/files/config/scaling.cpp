@@ -161,8 +161,8 @@ class ScalingReader {
     note("factor is not given: max_position_embeddings / original_max_position_embeddings = " + spelled(ratio));
     if (ratio < 1 && context_.rope.type != "longrope") {
       fail(Code::CONFIG_VALUE, "read_config",
-           "max_position_embeddings / original_max_position_embeddings must be at "
-           "least 1 where it stands for factor but got " +
+           "max_position_embeddings / original_max_position_embeddings must be at least 1 where it stands for factor "
+           "but got " +
                spelled(ratio));
     }
     return ratio;
@@ -269,7 +269,7 @@ class ScalingReader {
     const bool telechat = context_.rope.type == "telechat3-yarn";
     const bool deepseek = context_.rope.type == "deepseek_yarn";
     yarn.magnitude = moderate("magnitude").value_or(telechat ? 0.07 : yarn.magnitude);
-    yarn.mscale_ratio = keys_.boolean("mscale_ratio").value_or(deepseek);
+    yarn.mscale_ratio = keys_.boolean("mscale_ratio", deepseek);
     if (telechat) origins().same("scaling.magnitude", "scaling");
     if (deepseek) origins().same("scaling.mscale_ratio", "scaling");
     if (keys_.has("magnitude")) record("scaling.magnitude", "magnitude");
