@@ -25,11 +25,18 @@ struct Blocks {
 
 inline std::uintptr_t address_of(const void* data) noexcept { return reinterpret_cast<std::uintptr_t>(data); }
 
+// The stride of a dimension of size one becomes 0, so that it affects neither extent nor alignment.
+inline void set_strides(std::int64_t (&strides)[3], const Layout& l) noexcept {
+  strides[0] = l.batch > 1 ? l.batch_stride : 0;
+  strides[1] = l.tokens > 1 ? l.token_stride : 0;
+  strides[2] = l.heads > 1 ? l.head_stride : 0;
+}
+
 // The heads of a layout that begins at an address, elements of `each` bytes. Their extent is below 2^63.
 inline Blocks blocks_of(std::uintptr_t begin, const Layout& l, std::int64_t each) noexcept {
   Blocks blocks{begin, l.head_dim * each, {l.batch, l.tokens, l.heads}, {}};
-  const std::int64_t strides[] = {l.batch_stride, l.token_stride, l.head_stride};
-  for (int k = 0; k < 3; ++k) blocks.stride[k] = blocks.count[k] > 1 ? strides[k] * each : 0;
+  set_strides(blocks.stride, l);
+  for (std::int64_t& stride : blocks.stride) stride *= each;
   return blocks;
 }
 

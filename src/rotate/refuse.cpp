@@ -6,14 +6,13 @@
 
 #include "overlap.h"
 #include "values/dtypes.h"
+#include "values/number_text.h"
 #include "values/pairings.h"
 
 namespace rotary::detail {
 
 std::string shape(const Layout& l) {
-  std::string list = "[";
-  for (const std::int64_t n : {l.batch, l.tokens, l.heads}) list += std::to_string(n) + ", ";
-  return list + std::to_string(l.head_dim) + "]";
+  return shape_text(std::array<std::int64_t, 4>{l.batch, l.tokens, l.heads, l.head_dim});
 }
 
 namespace {

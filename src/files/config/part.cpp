@@ -215,6 +215,21 @@ std::string written(const RopeKeys& rope) {
   return rope.type + keys.dump();
 }
 
+// LongChat: positions / rope_condense_ratio, which is linear scaling.
+Scaling condensed(Reading& reading, const Part& part) {
+  constexpr const char* key = "rope_condense_ratio";
+  const auto ratio = part.keys.number(key);
+  if (!ratio || *ratio == 1) return Unscaled{};
+  if (!(*ratio >= 1 && *ratio <= max_factor)) part.keys.refuse(key, "must be from 1 to " + spelled(max_factor));
+  reading.origins.read("scaling", part.keys, key);
+  reading.origins.read("scaling.factor", part.keys, key);
+  reading.origins.derived("attention_factor", "1 for linear");
+  reading.note(part.path, std::string(key) +
+                              " divides the positions where FastChat runs the model, and it was trained " +
+                              "so; transformers does not read it");
+  return Linear{.factor = *ratio};
+}
+
 class TextPart {
  public:
   TextPart(Reading& reading, const Part& part)
@@ -312,9 +327,9 @@ class TextPart {
     model.rope.scaling = read_scaling(
         reading_, part_,
         {.rope = keys, .partial = width.partial, .partial_from = width.partial_from, .pairs = width.rotary_dim / 2});
+    if (std::holds_alternative<Unscaled>(model.rope.scaling)) model.rope.scaling = condensed(reading_, part_);
     set_mrope_axes(reading_, part_, keys.scaling, model.rope);
-    const bool condensed = part_.keys.has("rope_condense_ratio");
-    if (!keys.scaling && !condensed)
+    if (!keys.scaling && !part_.keys.has("rope_condense_ratio"))
       reading_.note(part_.path, "no rope_scaling or rope_parameters apply: the rope is not scaled");
     const auto same = std::make_tuple(written(keys), model.heads, model.kv_heads, model.rope.head_dim, model.first,
                                       model.rope.rotary_dim, model.rope.base);

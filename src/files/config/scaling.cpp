@@ -381,27 +381,11 @@ class ScalingReader {
   const Scaling kind_;
 };
 
-// LongChat: positions / rope_condense_ratio, which is linear scaling.
-Scaling condensed(Reading& reading, const Part& part) {
-  constexpr const char* key = "rope_condense_ratio";
-  const auto ratio = part.keys.number(key);
-  if (!ratio || *ratio == 1) return Unscaled{};
-  if (!(*ratio >= 1 && *ratio <= max_factor)) part.keys.refuse(key, "must be from 1 to " + spelled(max_factor));
-  reading.origins.read("scaling", part.keys, key);
-  reading.origins.read("scaling.factor", part.keys, key);
-  reading.origins.derived("attention_factor", "1 for linear");
-  reading.note(part.path, std::string(key) +
-                              " divides the positions where FastChat runs the model, and it was trained " +
-                              "so; transformers does not read it");
-  return Linear{.factor = *ratio};
-}
-
 }  // namespace
 
 Scaling read_scaling(Reading& reading, const Part& part, const ScalingContext& context) {
   reading.origins.derived("attention_factor", "1 for " + context.rope.type);
-  const Scaling scaling = context.rope.scaling ? ScalingReader(reading, part, context).read() : Unscaled{};
-  return std::holds_alternative<Unscaled>(scaling) ? condensed(reading, part) : scaling;
+  return context.rope.scaling ? ScalingReader(reading, part, context).read() : Unscaled{};
 }
 
 }  // namespace rotary::files

@@ -24,8 +24,8 @@ void check_norm(const char* operation, const char* what, const Norm& norm) {
          std::string(what) + "'s weight must be " + rotary::detail::storage_names() + " but got value " +
              std::to_string(static_cast<int>(norm.dtype)));
   }
-  if (reinterpret_cast<std::uintptr_t>(norm.weight) % size_of(norm.dtype) !=
-      0) {  // checked here to make no string when it holds
+  // Checked here too, to make no string when it holds.
+  if (reinterpret_cast<std::uintptr_t>(norm.weight) % size_of(norm.dtype) != 0) {
     check_aligned(operation, (std::string(what) + "'s weight").c_str(), norm.weight, size_of(norm.dtype));
   }
   if (!std::isfinite(norm.eps) || norm.eps < 0) {

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "gpu/kernels/kernels.h"
+#include "rotate/overlap.h"
 #include "rotate/refuse.h"
 #include "values/pairings.h"
 
@@ -71,13 +72,6 @@ void set_rotation(Job& job, const Rotation& by, Direction direction) noexcept {
   job.pairs = by.pairs();
   job.read_interleaved = order.read_interleaved;
   job.write_interleaved = order.write_interleaved;
-}
-
-// The stride of a dimension of size one becomes 0, so that it does not affect the alignment.
-inline void set_strides(std::int64_t (&strides)[3], const Layout& l) noexcept {
-  strides[0] = l.batch > 1 ? l.batch_stride : 0;
-  strides[1] = l.tokens > 1 ? l.token_stride : 0;
-  strides[2] = l.heads > 1 ? l.head_stride : 0;
 }
 
 // The heads of `in`, written with the strides of `to`.
