@@ -1,0 +1,153 @@
+#include "diagnosis.h"
+
+#include <algorithm>
+
+#include "apps/shared/tensors.h"
+#include "apps/shared/text.h"
+#include "positions.h"
+#include "values/scaling_fields.h"
+
+namespace rotary::cli {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+const TensorInfo* find(const std::vector<TensorInfo>& infos, const std::string& name) {
+  const auto found = std::find_if(infos.begin(), infos.end(), [&](const TensorInfo& info) { return info.name == name; });
+  return found == infos.end() ? nullptr : &*found;
+}
+
+std::vector<std::string> common_names(const std::vector<TensorInfo>& before, const std::vector<TensorInfo>& after) {
+  std::vector<std::string> names;
+  for (const char* name : {"q", "k"}) {
+    if (find(before, name) != nullptr && find(after, name) != nullptr) names.emplace_back(name);
+  }
+  if (!names.empty()) return names;
+  for (const TensorInfo& info : before) {
+    const bool is_float = info.type == ElementType::f64 || dtype_of(info.type).has_value();
+    if (is_float && info.shape.size() > 1 && find(after, info.name) != nullptr) names.push_back(info.name);
+  }
+  return names;
+}
+
+std::string names_of(const std::vector<TensorInfo>& infos) {
+  std::string text;
+  for (const TensorInfo& info : infos) text += (text.empty() ? "" : ", ") + info.name;
+  return text.empty() ? "none" : text;
+}
+
+std::optional<diagnose::GivenPositions> given_positions(const DiagnosisRequest& request, int axes) {
+  if (!request.positions) return std::nullopt;
+  const PositionSet set = parse_positions(*request.positions, axes);
+  diagnose::GivenPositions given;
+  given.values = set.reals;
+  for (const std::int64_t position : set.integers) given.values.push_back(static_cast<double>(position));
+  given.axes = set.axes;
+  given.batch = set.batch;
+  given.tokens = set.tokens;
+  return given;
+}
+
+// {"offset": n, "step": s} for positions that rise evenly, else a list; rows of lists where the rows differ.
+Json positions_json(const std::vector<std::vector<double>>& rows) {
+  if (rows.empty()) return nullptr;
+  const auto number = [](double value) {
+    const bool is_whole = value == static_cast<double>(static_cast<std::int64_t>(value));
+    return is_whole ? Json(static_cast<std::int64_t>(value)) : Json(value);
+  };
+  if (rows.size() == 1) {
+    const std::vector<double>& row = rows[0];
+    const double step = row.size() > 1 ? row[1] - row[0] : 1;
+    bool even = true;
+    for (std::size_t t = 1; t < row.size(); ++t) even = even && row[t] - row[t - 1] == step;
+    if (even) return {{"offset", number(row[0])}, {"step", number(step)}};
+  }
+  Json list = Json::array();
+  for (const std::vector<double>& row : rows) {
+    Json inner = Json::array();
+    for (const double position : row) inner.push_back(number(position));
+    list.push_back(std::move(inner));
+  }
+  return rows.size() == 1 ? list[0] : list;
+}
+
+template <class Value>
+Json or_null(const std::optional<Value>& value) {
+  return value ? Json(*value) : Json(nullptr);
+}
+
+Json facts_json(const diagnose::Diagnosis& one) {
+  const diagnose::Facts& facts = one.facts;
+  Json json;
+  json["verdict"] = name(one.verdict);
+  json["sentence"] = one.sentence;
+  json["findings"] = one.findings;
+  json["pairing"] = or_null(facts.pairing);
+  json["direction"] = facts.clockwise ? Json(*facts.clockwise ? "clockwise" : "counterclockwise") : Json(nullptr);
+  json["first"] = or_null(facts.first);
+  json["rotary_dim"] = or_null(facts.rotary_dim);
+  json["positions"] = positions_json(facts.positions);
+  json["inv_freq"] = facts.inv_freq.empty() ? Json(nullptr) : Json(facts.inv_freq);
+  json["axis"] = facts.axis.empty() ? Json(nullptr) : Json(facts.axis);
+  json["base"] = or_null(facts.base);
+  json["scaling"] = facts.scaling ? Json(name(*facts.scaling)) : Json(nullptr);
+  json["attention_factor"] = or_null(facts.attention_factor);
+  json["precision"] = facts.precision ? Json(name(*facts.precision)) : Json(nullptr);
+  json["layout"] = facts.layout.empty() ? Json(nullptr) : Json(facts.layout);
+  json["heads"] = facts.heads.empty() ? Json(nullptr) : Json(facts.heads);
+  json["residual"] = one.residual;
+  return json;
+}
+
+}  // namespace
+
+std::vector<TensorPair> tensor_pairs(const std::string& before, const std::string& after,
+                                     const std::vector<std::string>& names) {
+  const std::vector<TensorInfo> first = tensor_infos(before), second = tensor_infos(after);
+  std::vector<TensorPair> pairs;
+  if (is_npy(before) || is_npy(after)) {
+    const std::string name = names.empty() ? (is_npy(before) ? second : first).front().name : names.front();
+    pairs.push_back({name, read_tensor(before, name), read_tensor(after, name)});
+    pairs.back().before.name = pairs.back().after.name = name;
+    return pairs;
+  }
+  const std::vector<std::string> chosen = names.empty() ? common_names(first, second) : names;
+  if (chosen.empty()) {
+    throw Error(Code::TENSOR, "[diagnose] the files must have a tensor of one name but got " + names_of(first) + " in '" +
+                                  before + "' and " + names_of(second) + " in '" + after + "'");
+  }
+  for (const std::string& name : chosen) pairs.push_back({name, read_tensor(before, name), read_tensor(after, name)});
+  return pairs;
+}
+
+Diagnosed diagnose_pairs(const std::vector<TensorPair>& pairs, const DiagnosisRequest& request) {
+  Model model;
+  diagnose::Question question;
+  question.layout = request.layout;
+  question.length = request.source.length;
+  int axes = 1;
+  if (!request.source.config.empty()) {
+    model = read_model(request.source, 0);
+    question.rope = &chosen_rope(model, request.source);
+    axes = Frequencies{.axis = question.rope->rope.axis}.axes();
+  }
+  question.positions = given_positions(request, axes);
+  Diagnosed result;
+  for (const TensorPair& pair : pairs) {
+    question.role = diagnose::role_of(pair.name);
+    result.tensors[pair.name] = diagnose::diagnose(pair.before, pair.after, question);
+  }
+  result.all = diagnose::combine(result.tensors);
+  return result;
+}
+
+nlohmann::ordered_json json_of(const Diagnosed& diagnosed) {
+  Json json = facts_json(diagnosed.all);
+  if (diagnosed.tensors.size() > 1) {
+    for (const auto& [name, one] : diagnosed.tensors) json["tensors"][name] = facts_json(one);
+  }
+  return json;
+}
+
+}  // namespace rotary::cli

@@ -1,0 +1,40 @@
+// A diagnosis as rotary diagnose and rotary check print it.
+#pragma once
+
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "diagnose/diagnose.h"
+#include "source.h"
+
+namespace rotary::cli {
+
+// The tensors of two files that are compared: those of `names`, else q and k, else every tensor of both files that is of
+// a float type and has two dimensions or more. An .npy has one. Throws TENSOR.
+struct TensorPair {
+  std::string name;  // empty for .npy
+  Tensor before;
+  Tensor after;
+};
+std::vector<TensorPair> tensor_pairs(const std::string& before, const std::string& after,
+                                     const std::vector<std::string>& names);
+
+// The rope of CONFIG and the positions for a diagnosis. Throws what reading a config and positions throws.
+struct DiagnosisRequest {
+  Source source;
+  std::optional<std::string> positions;
+  std::string layout;
+};
+struct Diagnosed {
+  std::map<std::string, diagnose::Diagnosis> tensors;
+  diagnose::Diagnosis all;
+};
+Diagnosed diagnose_pairs(const std::vector<TensorPair>&, const DiagnosisRequest&);
+
+// verdict, sentence, the facts, and `tensors` where there are several.
+nlohmann::ordered_json json_of(const Diagnosed&);
+
+}  // namespace rotary::cli

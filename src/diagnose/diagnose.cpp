@@ -1,0 +1,260 @@
+#include "diagnose.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "examination.h"
+#include "values/number_text.h"
+
+namespace rotary::diagnose {
+
+namespace {
+
+using detail::significant;
+
+constexpr std::array<const char*, 16> verdict_names = {
+    "as_configured", "pairing",          "direction", "offset", "positions",  "base", "scaling",     "block",
+    "layout",        "attention_factor", "precision", "twice",  "some_heads", "axis", "not_rotated", "cannot_tell"};
+
+Diagnosis cannot_tell(const std::string& who, const std::string& reason) {
+  Diagnosis result;
+  result.sentence = who + ": cannot tell, because " + reason;
+  result.findings = {"cannot tell, because " + reason};
+  return result;
+}
+
+std::string who(const Tensor& tensor) { return tensor.name.empty() ? "the tensor" : tensor.name; }
+
+// Whether the rope would move anything: not if every position is 0, or there is one token and none is given.
+bool would_move(const Sample& sample, const Question& question) {
+  if (question.positions) {
+    return std::any_of(question.positions->values.begin(), question.positions->values.end(),
+                       [](double position) { return position != 0; });
+  }
+  return std::any_of(sample.size.begin(), sample.size.end(), [](std::int64_t size) { return size > 1; });
+}
+
+Diagnosis unchanged(const std::string& who, const Sample& sample, const Question& question) {
+  const bool zero = std::all_of(sample.before.begin(), sample.before.end(), [](double x) { return x == 0; });
+  if (zero) return cannot_tell(who, "every element is 0");
+  if (!would_move(sample, question)) {
+    return cannot_tell(who, "every position is 0, where no rope moves anything: before and after are the same");
+  }
+  Diagnosis result;
+  result.verdict = Verdict::not_rotated;
+  result.sentence = who + " is not rotated: before and after are the same, bit for bit";
+  result.findings = {"is not rotated"};
+  return result;
+}
+
+// "0-15" for 0, 1, ..., 15.
+std::string ranges(const std::vector<std::int64_t>& rising) {
+  std::string text;
+  for (std::size_t i = 0; i < rising.size();) {
+    std::size_t last = i;
+    while (last + 1 < rising.size() && rising[last + 1] == rising[last] + 1) ++last;
+    text += (text.empty() ? "" : ", ") + std::to_string(rising[i]);
+    if (last > i) text += "-" + std::to_string(rising[last]);
+    i = last + 1;
+  }
+  return text;
+}
+
+void find_heads(Examination& exam) {
+  const auto all = static_cast<std::size_t>(exam.turns.order.heads);
+  const std::size_t some = exam.turns.heads.size();
+  if (some == all) return;
+  exam.find(Verdict::some_heads, "is rotated in " + std::to_string(some) + " of its " + std::to_string(all) + " heads only (" +
+                                     ranges(exam.turns.heads) + "); the others are the same before and after");
+}
+
+void find_pairing(Examination& exam, const Block& asked) {
+  const Block& block = exam.turns.block;
+  if (exam.kind_is_known()) exam.facts.pairing = name(block.kind);
+  if (block.kind == asked.kind) return;
+  const auto misfit = [&](Kind kind) { return exam.search.misfit_of_kind[static_cast<std::size_t>(kind)]; };
+  std::string text = std::string("is rotated in the ") + name(block.kind) + " pairing; the model uses " + name(asked.kind) +
+                     " (" + residuals(misfit(block.kind), misfit(asked.kind)) + ")";
+  const auto reorders = [](Kind kind) { return kind == Kind::interleaved_to_half; };
+  const bool same_scores = (reorders(block.kind) && asked.kind == Kind::interleaved) ||
+                           (reorders(asked.kind) && block.kind == Kind::interleaved);
+  if (same_scores) text += "; the elements have another order, scores of q and k that both have it are the same";
+  exam.find(Verdict::pairing, text);
+}
+
+std::string block_text(const Block& block, int head_dim) {
+  if (block.rotary_dim() == head_dim) return "all " + std::to_string(head_dim) + " elements";
+  return "elements " + std::to_string(block.first) + " to " + std::to_string(block.first + block.rotary_dim() - 1);
+}
+
+void find_block(Examination& exam, const Block& asked) {
+  const Block& block = exam.turns.block;
+  exam.facts.first = block.first;
+  exam.facts.rotary_dim = block.rotary_dim();
+  if (block.first == asked.first && block.pairs == asked.pairs) return;
+  std::string text = "is rotated in " + block_text(block, exam.sample.head_dim) + " of each head; the model rotates " +
+                     block_text(asked, exam.sample.head_dim);
+  const auto touched = static_cast<int>(exam.search.touched.size());
+  const int span = exam.search.touched.back() + 1 - exam.search.touched.front();
+  if (touched <= span * 3 / 4) text += " (the pairs that move are spread: " + std::to_string(touched) + " elements)";
+  exam.find(Verdict::block, text);
+}
+
+bool touches(const Examination& exam, const Block& block, int pair) {
+  const auto contains = [&](int element) {
+    return std::binary_search(exam.search.touched.begin(), exam.search.touched.end(), element);
+  };
+  const auto [u, v] = block.output(pair);
+  return contains(u) || contains(v);
+}
+
+// The asked block is preferred where the data allow it; not if it has pairs that should move visibly and do not.
+bool should_move_and_does_not(const Examination& exam, const Asked& asked) {
+  const Block& block = exam.turns.block;
+  for (int pair = 0; pair < block.pairs; ++pair) {
+    if (touches(exam, block, pair)) continue;
+    for (std::int64_t row = 0; row < exam.turns.rows(); ++row) {
+      if (std::abs(asked.motion.angle(row, pair)) > 16 * exam.sample.unit) return true;
+    }
+  }
+  return false;
+}
+
+void finish(Examination& exam, Diagnosis& result, const std::string& who) {
+  result.facts = exam.facts;
+  result.residual = exam.residual;
+  if (exam.findings.empty()) return;
+  result.verdict = exam.findings.front().verdict;
+  result.sentence = who + (result.verdict == Verdict::cannot_tell ? ": " : " ") + exam.findings.front().text;
+  for (const Finding& finding : exam.findings) {
+    if (&finding != &exam.findings.front()) result.sentence += "; and it " + finding.text;
+    result.findings.push_back(finding.text);
+  }
+}
+
+void as_configured(const Examination& exam, Diagnosis& result, const std::string& who) {
+  result.verdict = Verdict::as_configured;
+  result.sentence = who + " is rotated as the config asks: " + (exam.facts.pairing ? *exam.facts.pairing + " pairing, " : "") +
+                    block_text(exam.turns.block, exam.sample.head_dim) + ", layout " + exam.facts.layout + " (residual " +
+                    significant(exam.residual, 2) + ")";
+}
+
+void examine(Examination& exam) {
+  const std::optional<Block> asked = asked_block(exam.question, exam.sample.head_dim);
+  exam.search = search_blocks(exam.sample, asked);
+  if (exam.search.found.empty()) {
+    double least = 1;
+    for (const double misfit : exam.search.misfit_of_kind) least = std::min(least, misfit);
+    exam.find(Verdict::cannot_tell, "cannot tell, because no pairing of its elements keeps the norms of the pairs, as a "
+                                    "rotation does (residual " + significant(least, 2) + " at best)");
+    return;
+  }
+  const bool alike = find_order(exam);
+  if (asked && exam.turns.block.kind == asked->kind && exam.turns.block == *asked && alike) {
+    Asked rope = ask(*exam.question.rope, *asked, exam.question, exam.expected);
+    rope.motion.position = exam.expected;
+    if (should_move_and_does_not(exam, rope)) {
+      exam.search = search_blocks(exam.sample, std::nullopt);
+      exam.findings.clear();
+      find_order(exam);
+    }
+  }
+  if (!alike) {
+    examine_heads(exam);
+    return;
+  }
+  find_heads(exam);
+  if (asked) {
+    find_pairing(exam, *asked);
+    find_block(exam, *asked);
+    examine_with_rope(exam);
+  } else {
+    if (exam.kind_is_known()) exam.facts.pairing = name(exam.turns.block.kind);
+    examine_without_rope(exam);
+  }
+}
+
+}  // namespace
+
+const char* name(Verdict verdict) noexcept { return verdict_names[static_cast<std::size_t>(verdict)]; }
+
+Role role_of(std::string_view tensor) noexcept {
+  std::string_view word = tensor.substr(tensor.find_last_of("./") + 1);
+  if (const std::size_t part = tensor.find("_proj"); part != std::string_view::npos && part > 0) word = tensor.substr(part - 1, 1);
+  const auto has = [word](char letter) { return word.find(letter) != std::string_view::npos; };
+  if (has('q') && !has('k')) return Role::query;
+  return has('k') && !has('q') ? Role::key : Role::unknown;
+}
+
+std::string residuals(double found, double asked) {
+  return "residual " + significant(found, 2) + " against " + significant(asked, 2);
+}
+
+bool Examination::kind_is_known() const {
+  if (search.found.size() < 2) return true;
+  return turns.block.pairs > 1 && !alike(sample, search.found[0].misfit, search.found[1].misfit);
+}
+
+Diagnosis diagnose(const Tensor& before, const Tensor& after, const Question& question) {
+  const Tensor& named = before;
+  int head_dim = 0;
+  if (question.rope != nullptr) {
+    head_dim = question.rope->rope.head_dim;
+    if (question.rope->first > 0 && before.shape.size() > 0 && before.shape.back() == question.rope->rope.rotary_dim) {
+      head_dim = question.rope->rope.rotary_dim;  // the bare block
+    }
+  }
+  const Sample sample = make_sample(before, after, head_dim);
+  if (!sample.not_finite.empty()) return cannot_tell(who(named), sample.not_finite);
+  if (sample.before == sample.after && (question.rope == nullptr ||
+                                        question.rope->rope.pairing != Pairing::interleaved_to_half || would_move(sample, question))) {
+    return unchanged(who(named), sample, question);
+  }
+  Examination exam{sample, question, {}, {}, {}, 1, {}, {}, 0};
+  examine(exam);
+  Diagnosis result;
+  finish(exam, result, who(named));
+  if (exam.findings.empty()) as_configured(exam, result, who(named));
+  return result;
+}
+
+namespace {
+
+int weight(Verdict verdict) {
+  if (verdict == Verdict::as_configured) return 0;
+  return verdict == Verdict::cannot_tell ? 1 : 2;
+}
+
+std::string list_of(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
+}  // namespace
+
+Diagnosis combine(const std::map<std::string, Diagnosis>& tensors) {
+  const auto worst = std::max_element(tensors.begin(), tensors.end(), [](const auto& a, const auto& b) {
+    return weight(a.second.verdict) < weight(b.second.verdict);
+  });
+  Diagnosis result = worst->second;
+  std::vector<std::string> still, moved, right;
+  for (const auto& [name, one] : tensors) {
+    (one.verdict == Verdict::not_rotated ? still : moved).push_back(name);
+    if (one.verdict == Verdict::as_configured) right.push_back(name);
+    if (&one != &worst->second && one.verdict != Verdict::as_configured) result.sentence += ". " + one.sentence;
+  }
+  if (!still.empty() && !moved.empty()) {
+    result.verdict = Verdict::some_heads;
+    result.sentence = "only " + list_of(moved) + " is rotated; " + list_of(still) + " is the same before and after";
+    for (const std::string& name : moved) {
+      if (tensors.at(name).verdict != Verdict::as_configured) result.sentence += ". " + tensors.at(name).sentence;
+    }
+  } else if (result.verdict != Verdict::as_configured && !right.empty()) {
+    result.sentence += ". " + list_of(right) + (right.size() == 1 ? " is" : " are") + " as the config asks";
+  }
+  return result;
+}
+
+}  // namespace rotary::diagnose
