@@ -40,6 +40,7 @@ struct Asked {
   Motion motion;  // without positions
 };
 std::optional<Block> asked_block(const Question&, int head_dim);
+Rope rope_for_block(Rope, const Block&);  // the rope as it would be in a block of that width
 Asked ask(const ModelRope&, const Block&, const Question&, const std::vector<std::vector<double>>& expected);
 
 // The dimensions of which the turns do not depend on the head; fills order, turns, expected and factor. False: none.

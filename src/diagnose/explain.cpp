@@ -110,13 +110,7 @@ std::optional<Rope> with_best_base(const std::vector<Speed>& speeds, Rope rope, 
   return rope;
 }
 
-// ---- candidates ----
-
-struct Candidate {
-  Rope rope;
-  std::string words;
-  std::int64_t length = -1;  // -1: that in play
-};
+// ---- other ropes ----
 
 double factor_of(const Scaling& scaling) {
   const double* factor = scalings::value_of<double>(scaling, "factor");
@@ -136,84 +130,152 @@ Rope with_base(Rope rope, double base) {
   return rope;
 }
 
-// The scalings with the factor and the lengths that are at hand.
-std::vector<Candidate> other_scalings(const Rope& asked, double factor, const std::vector<std::int64_t>& lengths) {
-  std::vector<Candidate> list;
+// The other scalings with that factor and these lengths.
+void add_scalings(std::vector<Explanation>& list, const Rope& rope, double factor,
+                  const std::vector<std::int64_t>& lengths, bool with_dynamic) {
+  if (!(factor > 1)) return;
   const auto add = [&](Scaling scaling) {
-    std::string words = std::string("as ") + name(scaling) + " with factor " + significant(factor, 6) + " gives";
-    const std::int64_t trained = trained_length_of(scaling);
-    if (trained > 0) words += " for a trained length of " + std::to_string(trained);
-    list.push_back({with(asked, std::move(scaling)), std::move(words)});
+    const std::string words = "with " + words_of(scaling);
+    list.push_back({with(rope, std::move(scaling)), 0, words});
   };
-  if (!(factor >= 1) || factor == 1) return list;
   add(Linear{factor});
   add(Ntk{factor});
-  add(NtkFixed{.factor = factor});
+  add(NtkFixed{.factor = factor, .mixed_b = {}});
   for (const std::int64_t length : lengths) {
-    add(Yarn{.factor = factor, .trained_length = length});
-    add(Yarn{.factor = factor, .trained_length = length, .truncate = false});
+    Yarn yarn;
+    yarn.factor = factor;
+    yarn.trained_length = length;
+    add(yarn);
+    yarn.truncate = false;
+    add(yarn);
     add(Llama3{.factor = factor, .trained_length = length});
-    add(Dynamic{.factor = factor, .trained_length = length});
+    if (with_dynamic) add(Dynamic{.factor = factor, .trained_length = length});
   }
-  return list;
 }
 
 // Longer and shorter sequences: the other list of longrope, dynamic within its trained length.
-void add_lengths(std::vector<Candidate>& list, const Rope& asked, std::int64_t length, std::int64_t context) {
+void add_lengths(std::vector<Explanation>& list, const Rope& asked, std::int64_t length, std::int64_t context) {
   const std::int64_t trained = trained_length_of(asked.scaling);
-  const bool is_longrope = std::holds_alternative<LongRope>(asked.scaling);
-  const std::string kind = name(asked.scaling);
+  const bool has_lists = std::holds_alternative<LongRope>(asked.scaling);
+  const std::string kind = name(asked.scaling), limit = std::to_string(trained);
   if (length > trained) {
-    list.push_back({asked, is_longrope ? "the short list of longrope is used, as for lengths up to " + std::to_string(trained)
-                                       : kind + " does not act, as for lengths up to " + std::to_string(trained),
-                    trained});
+    list.push_back({asked, trained,
+                    has_lists ? "with the short list of longrope, as for lengths up to " + limit
+                              : "as " + kind + " does for lengths up to " + limit});
     return;
   }
   for (const std::int64_t longer : {context, trained + 1, 2 * trained, 4 * trained}) {
     if (longer <= trained) continue;
-    list.push_back({asked, is_longrope ? "the long list of longrope is used, as for lengths above " + std::to_string(trained)
-                                       : kind + " acts as at a length of " + std::to_string(longer),
-                    longer});
+    list.push_back({asked, longer,
+                    has_lists ? "with the long list of longrope, as for lengths above " + limit
+                              : "as " + kind + " does for a length of " + std::to_string(longer)});
   }
 }
 
-std::vector<Candidate> candidates(const Rope& asked, std::int64_t length, std::int64_t context) {
-  std::vector<Candidate> list = {{asked, ""}};
+// The scaling with other values: another factor, another trained length, what yarn can leave out.
+void add_values(std::vector<Explanation>& list, const Rope& asked, std::int64_t context) {
+  const auto add = [&](auto scaling) {
+    if (Scaling(scaling) == asked.scaling) return;
+    const std::string words = "with " + words_of(scaling);
+    list.push_back({with(asked, std::move(scaling)), 0, words});
+  };
+  std::visit(
+      [&](const auto& own) {
+        using S = std::decay_t<decltype(own)>;
+        if constexpr (std::is_same_v<S, Yarn>) {
+          S other = own;
+          other.truncate = !own.truncate;
+          add(other);
+          other = own;
+          other.beta_fast = 32;
+          other.beta_slow = 1;
+          add(other);
+        }
+        if constexpr (requires { own.trained_length; } && !std::is_same_v<S, LongRope>) {
+          std::vector<std::int64_t> lengths = {context};
+          for (std::int64_t length = 1024; length <= (1 << 20); length *= 2) lengths.push_back(length);
+          for (const std::int64_t length : lengths) {
+            S other = own;
+            other.trained_length = length;
+            if (length > 0) add(other);
+          }
+        }
+        if constexpr (requires { own.factor; } && !std::is_same_v<S, LongRope>) {
+          for (const double factor : {2., 3., 4., 5., 6., 8., 10., 16., 20., 32., 40., 64., 128.}) {
+            S other = own;
+            other.factor = factor;
+            add(other);
+          }
+        }
+      },
+      asked.scaling);
+}
+
+// The scaling applied to speeds that have it already.
+void add_scaled_twice(std::vector<Explanation>& list, const Rope& asked, std::int64_t length) {
+  Rope again = with(asked, Unscaled{});
+  std::vector<double> twice = frequencies_of(asked, length);
+  const std::vector<double> once = frequencies_of(again, length);
+  if (twice.size() != once.size()) return;
+  for (std::size_t i = 0; i < twice.size(); ++i) twice[i] *= once[i] > 0 ? twice[i] / once[i] : 1;
+  again.inv_freq = twice;
+  list.push_back({again, length, std::string("with the scaling ") + name(asked.scaling) + " applied twice"});
+}
+
+}  // namespace
+
+std::string words_of(const Scaling& scaling) {
+  if (std::holds_alternative<Unscaled>(scaling)) return "no scaling";
+  std::string words = std::string("the scaling ") + name(scaling);
+  std::string values;
+  if (const double* factor = scalings::value_of<double>(scaling, "factor")) {
+    values = "factor " + significant(*factor, 6);
+  }
+  if (const std::int64_t trained = trained_length_of(scaling); trained > 0) {
+    values += (values.empty() ? "" : ", ") + std::string("trained length ") + std::to_string(trained);
+  }
+  if (const Yarn* yarn = std::get_if<Yarn>(&scaling)) {
+    if (yarn->beta_fast != 32 || yarn->beta_slow != 1) {
+      values += ", beta_fast " + significant(yarn->beta_fast, 6) + ", beta_slow " + significant(yarn->beta_slow, 6);
+    }
+    if (!yarn->truncate) values += ", not truncated";
+  }
+  return values.empty() ? words : words + " (" + values + ")";
+}
+
+std::vector<Explanation> rivals(const Rope& asked, std::int64_t length, std::int64_t context) {
+  std::vector<Explanation> list;
   const bool scaled = !std::holds_alternative<Unscaled>(asked.scaling);
   if (depends_on_length(asked.scaling)) add_lengths(list, asked, length, context);
-  if (scaled) list.push_back({with(asked, Unscaled{}), std::string("as without the scaling ") + name(asked.scaling)});
-  if (const Yarn* yarn = std::get_if<Yarn>(&asked.scaling)) {
-    Yarn other = *yarn;
-    other.truncate = !other.truncate;
-    list.push_back({with(asked, other), std::string("as yarn gives ") + (other.truncate ? "with" : "without") +
-                                            " truncating its correction range"});
-    other = *yarn;
-    other.beta_fast = 32;
-    other.beta_slow = 1;
-    list.push_back({with(asked, other), "as yarn gives with beta_fast 32 and beta_slow 1"});
-  }
-  const double factor = factor_of(asked.scaling);
-  const std::int64_t trained = trained_length_of(asked.scaling);
+  if (scaled) list.push_back({with(asked, Unscaled{}), 0, std::string("without the scaling ") + name(asked.scaling)});
+  add_values(list, asked, context);
   std::vector<std::int64_t> lengths;
-  for (const std::int64_t one : {trained, context}) {
+  for (const std::int64_t one : {trained_length_of(asked.scaling), context}) {
     if (one > 0 && std::find(lengths.begin(), lengths.end(), one) == lengths.end()) lengths.push_back(one);
   }
-  const std::vector<Candidate> others = other_scalings(asked, factor, lengths);
-  list.insert(list.end(), others.begin(), others.end());
-  if (factor > 1) {
-    std::vector<double> twice = frequencies_of(asked, length), once = frequencies_of(with(asked, Unscaled{}), length);
-    Rope again = with(asked, Unscaled{});
-    for (std::size_t i = 0; i < twice.size() && i < once.size(); ++i) twice[i] *= once[i] > 0 ? twice[i] / once[i] : 1;
-    again.inv_freq = twice;
-    if (again.inv_freq.size() == once.size()) {
-      list.push_back({again, std::string("as if the scaling ") + name(asked.scaling) + " were applied twice"});
+  add_scalings(list, asked, factor_of(asked.scaling), lengths, true);
+  if (scaled) add_scaled_twice(list, asked, length);
+  if (asked.inv_freq.empty()) {
+    for (const double base : {1e4, 1e5, 1.5e5, 1.6e5, 2.5e5, 5e5, 1e6, 2e6, 5e6, 8e6, 1e7, 1e8}) {
+      if (base == asked.base) continue;
+      const std::string words = "with base " + significant(base, 10);
+      list.push_back({with_base(asked, base), length, words});
+      if (scaled) {
+        list.push_back({with_base(with(asked, Unscaled{}), base), 0, words + " and without the scaling " + name(asked.scaling)});
+      }
     }
   }
+  for (Explanation& one : list) {
+    if (one.length == 0) one.length = length;
+  }
+  std::erase_if(list, [](const Explanation& one) { return frequencies_of(one.rope, one.length).empty(); });
   return list;
 }
 
-// Yarn, Llama3 and the like with a factor and a length that the config does not have.
-std::vector<Candidate> searched_scalings(const std::vector<Speed>& speeds, const Rope& plain) {
+namespace {
+
+// Scalings of any factor and any length of a power of two.
+std::vector<Explanation> searched_scalings(const std::vector<Speed>& speeds, const Rope& plain) {
   const std::vector<double> unscaled = frequencies_of(plain, 0);
   double factor = 1;
   for (std::size_t i = 0; i < speeds.size() && i < unscaled.size(); ++i) {
@@ -223,8 +285,8 @@ std::vector<Candidate> searched_scalings(const std::vector<Speed>& speeds, const
   }
   std::vector<std::int64_t> lengths;
   for (std::int64_t length = 512; length <= (std::int64_t{1} << 21); length *= 2) lengths.push_back(length);
-  std::vector<Candidate> list = other_scalings(plain, factor, lengths);
-  std::erase_if(list, [](const Candidate& one) { return depends_on_length(one.rope.scaling); });
+  std::vector<Explanation> list;
+  add_scalings(list, plain, factor, lengths, false);
   return list;
 }
 
@@ -241,45 +303,26 @@ double misfit_of(const std::vector<Speed>& speeds, const Rope& rope, std::int64_
   return worst;
 }
 
-std::optional<Explanation> explain_speeds(const std::vector<Speed>& speeds, const Rope& asked, std::int64_t length,
-                                          std::int64_t context) {
-  const auto explanation = [&](const Candidate& one) {
-    Explanation found{one.rope, one.length < 0 ? length : one.length, false, false, 0, ""};
-    found.base_differs = one.rope.base != asked.base;
-    found.scaling_differs = !one.words.empty() && !found.base_differs;
-    found.words = one.words;
-    found.worst = misfit_of(speeds, one.rope, found.length);
-    return found;
-  };
-  for (const Candidate& one : candidates(asked, length, context)) {
-    Explanation found = explanation(one);
-    if (found.worst <= 1) return found;
-  }
+std::optional<Explanation> explain_speeds(const std::vector<Speed>& speeds, const Rope& asked, std::int64_t length) {
   if (!asked.inv_freq.empty()) return std::nullopt;
+  const auto explains = [&](const Explanation& one) { return misfit_of(speeds, one.rope, one.length) <= 1; };
   const Rope plain = with(asked, Unscaled{});
-  const auto base_words = [&](const Rope& rope, const char* more) {
-    return "base " + significant(rope.base, 10) + more;
-  };
   const bool scaled = !std::holds_alternative<Unscaled>(asked.scaling);
+  const auto words = [](const Rope& rope) { return "with base " + significant(rope.base, 10); };
   if (scaled && !depends_on_length(asked.scaling)) {
     if (const auto rope = with_best_base(speeds, asked, length)) {
-      Explanation found = explanation({*rope, base_words(*rope, "")});
-      if (found.worst <= 1) return found;
+      const Explanation found{*rope, length, words(*rope)};
+      if (explains(found)) return found;
     }
   }
   if (const auto rope = with_best_base(speeds, plain, 0)) {
-    Explanation found = explanation({*rope, base_words(*rope, scaled ? " without the scaling" : "")});
-    if (found.worst <= 1) return found;
+    const Explanation found{*rope, 0, words(*rope) + (scaled ? std::string(" and without the scaling ") + name(asked.scaling) : "")};
+    if (explains(found)) return found;
   }
-  for (const Candidate& one : searched_scalings(speeds, plain)) {
-    Explanation found = explanation(one);
-    if (found.worst <= 1) return found;
+  for (Explanation& one : searched_scalings(speeds, plain)) {
+    if (explains(one)) return one;
   }
-  std::optional<Explanation> found = fit_speeds(speeds, asked.rotary_dim, true);
-  if (!found) return std::nullopt;
-  found->base_differs = found->rope.base != asked.base;
-  found->scaling_differs = name(found->rope.scaling) != std::string_view(name(asked.scaling));
-  return found;
+  return fit_speeds(speeds, asked.rotary_dim, true);
 }
 
 std::optional<Explanation> fit_speeds(const std::vector<Speed>& speeds, int rotary_dim, bool scale_known) {
@@ -288,11 +331,11 @@ std::optional<Explanation> fit_speeds(const std::vector<Speed>& speeds, int rota
   const auto accept = [&](Rope candidate, double scale, std::string words) -> std::optional<Explanation> {
     const double worst = misfit_of(speeds, candidate, 0, scale);
     if (worst > 1) return std::nullopt;
-    return Explanation{std::move(candidate), 0, false, false, worst, std::move(words)};
+    return Explanation{std::move(candidate), 0, std::move(words)};
   };
   if (scale_known) {
     if (const std::optional<double> base = tidy_base(fit_line(speeds, exponent, false)); base && *base > 1) {
-      if (auto found = accept(with_base(rope, *base), 1, "base " + significant(*base, 10))) return found;
+      if (auto found = accept(with_base(rope, *base), 1, "with base " + significant(*base, 10))) return found;
     }
   }
   const Line line = fit_line(speeds, exponent, true);
@@ -300,9 +343,9 @@ std::optional<Explanation> fit_speeds(const std::vector<Speed>& speeds, int rota
     const double factor = tidy(std::exp(-line.intercept), std::exp(-line.intercept) * line.intercept_error);
     const Rope plain = with_base(rope, *base);
     if (!scale_known) {
-      if (auto found = accept(plain, std::exp(line.intercept), "base " + significant(*base, 10))) return found;
+      if (auto found = accept(plain, std::exp(line.intercept), "with base " + significant(*base, 10))) return found;
     } else if (factor >= 1) {
-      const std::string words = "base " + significant(*base, 10) + ", linear with factor " + significant(factor, 6);
+      const std::string words = "with base " + significant(*base, 10) + " and " + words_of(Linear{factor});
       if (auto found = accept(with(plain, Linear{factor}), 1, words)) return found;
     }
   }
@@ -313,8 +356,9 @@ std::optional<Explanation> fit_speeds(const std::vector<Speed>& speeds, int rota
   for (std::size_t i = kept; i < fastest.size(); ++i) fastest[i].error = infinite;
   const std::optional<double> base = tidy_base(fit_line(fastest, exponent, false));
   if (!base || *base <= 1) return std::nullopt;
-  for (const Candidate& one : searched_scalings(speeds, with_base(rope, *base))) {
-    if (auto found = accept(one.rope, 1, "base " + significant(*base, 10) + ", " + one.words)) return found;
+  for (const Explanation& one : searched_scalings(speeds, with_base(rope, *base))) {
+    const std::string words = "with base " + significant(*base, 10) + " and " + words_of(one.rope.scaling);
+    if (auto found = accept(one.rope, 1, words)) return found;
   }
   return std::nullopt;
 }

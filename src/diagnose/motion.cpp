@@ -17,7 +17,7 @@ std::optional<Phase> phase_of(const Turns& turns, std::int64_t row, int pair) {
   const std::size_t at = turns.at(row, pair);
   const double size = std::abs(turns.turn[at]);
   if (turns.weight[at] == 0 || size == 0) return std::nullopt;
-  return Phase{std::arg(turns.turn[at]), turns.sigma[at] / size + turns.unit / 6, 0};
+  return Phase{std::arg(turns.turn[at]), turns.sigma[at] / size + turns.unit / 6, 0, 0};
 }
 
 // A position is whole unless the data say otherwise.
@@ -73,6 +73,7 @@ FoundSpeeds find_speeds(const Turns& turns, const std::vector<double>& position)
       phase->angle -= start->angle;
       phase->sigma = std::hypot(phase->sigma, start->sigma);
       phase->factor = position[static_cast<std::size_t>(row)] - *nearest_to_zero;
+      phase->far = std::abs(position[static_cast<std::size_t>(row)]);
       phases.push_back(*phase);
     }
     const Unwrapped speed = unwrap(phases, 0, std::isfinite(gap) ? 3.2 / gap : 0);

@@ -12,7 +12,7 @@ constexpr double circle = 6.283185307179586476925;
 constexpr double float32_steps = 12 * 0x1p-24;  // relative error of an angle in float32 steps
 
 double sigma_of(const Phase& phase, double value) {
-  return phase.sigma + float32_steps / 6 * std::abs(value * phase.factor);
+  return phase.sigma + float32_steps / 6 * std::abs(value) * std::max(std::abs(phase.factor), phase.far);
 }
 
 struct Candidate {
@@ -24,7 +24,7 @@ struct Candidate {
 
 // Phases in the order of rising factors.
 Candidate refine(const std::vector<Phase>& phases, double start, double reference) {
-  Candidate candidate{start, std::pow(phases[0].sigma / phases[0].factor, 2)};
+  Candidate candidate{start, std::pow(sigma_of(phases[0], reference) / phases[0].factor, 2)};
   for (std::size_t j = 1; j < phases.size(); ++j) {
     const Phase& phase = phases[j];
     const double off = wrapped(phase.angle - candidate.value * phase.factor);

@@ -211,7 +211,7 @@ bool explain_phases(Examination& exam, const MeasuredSpeeds& measured, Motion& m
   for (std::size_t i = 0; i < measured.found.speed.size(); ++i) {
     const double sigma = measured.found.phase_error[i];
     if (std::abs(measured.found.phase[i]) > 6 * sigma) zero = false;
-    if (std::isfinite(sigma)) phases.push_back({measured.found.phase[i], sigma, measured.found.speed[i]});
+    if (std::isfinite(sigma)) phases.push_back({measured.found.phase[i], sigma, measured.found.speed[i], 0});
   }
   if (zero) return true;
   const Unwrapped offset = unwrap(phases, 0, 0x1p20);
@@ -226,17 +226,75 @@ bool explain_phases(Examination& exam, const MeasuredSpeeds& measured, Motion& m
   return true;
 }
 
+// Drops the finding on the attention factor where it is the one that this rope has.
 void take_explanation(Examination& exam, const Explanation& explained, const Asked& asked, const std::string& evidence) {
-  exam.facts.base = explained.rope.inv_freq.empty() ? std::optional<double>(explained.rope.base) : std::nullopt;
-  exam.facts.scaling = explained.rope.inv_freq.empty() ? std::optional<Scaling>(explained.rope.scaling) : std::nullopt;
-  const std::string asks = "; the model asks ";
-  if (explained.base_differs) {
-    std::string text = "is rotated with " + explained.words + asks + "base " + significant(asked.used.rope.base, 10);
-    if (explained.scaling_differs) text += std::string(" and ") + name(asked.used.rope.scaling);
-    exam.find(Verdict::base, text + evidence);
-  } else if (explained.scaling_differs) {
-    exam.find(Verdict::scaling, "is rotated " + explained.words + asks + "the scaling " + name(asked.used.rope.scaling) + evidence);
+  const Rope& rope = explained.rope;
+  const Frequencies frequencies = rotary::frequencies(rope, explained.length);
+  exam.facts.base = rope.inv_freq.empty() ? std::optional<double>(rope.base) : std::nullopt;
+  exam.facts.scaling = rope.inv_freq.empty() ? std::optional<Scaling>(rope.scaling) : std::nullopt;
+  exam.facts.inv_freq = frequencies.inv_freq;
+  if (std::abs(exam.factor - frequencies.attention_factor) < std::max(exam.sample.unit, 1e-5)) {
+    std::erase_if(exam.findings, [](const Finding& one) { return one.verdict == Verdict::attention_factor; });
   }
+  const bool other_base = rope.base != asked.used.rope.base;
+  const bool other_scaling = rope.scaling != asked.used.rope.scaling || explained.length != asked.length || !rope.inv_freq.empty();
+  std::string asks = other_base ? "base " + significant(asked.used.rope.base, 10) : words_of(asked.used.rope.scaling);
+  if (other_base && other_scaling) asks += " and " + words_of(asked.used.rope.scaling);
+  exam.find(other_base ? Verdict::base : Verdict::scaling,
+            "is rotated " + explained.words + "; the model asks " + asks + evidence);
+}
+
+// How much better other explains the turns than asked does, as a quotient of mean squares, where the two differ and the
+// elements move by more than their rounding.
+double advantage(const Turns& turns, const Motion& asked, const Motion& other) {
+  double of_asked = 0, of_other = 0;
+  int count = 0;
+  for (std::int64_t row = 0; row < turns.rows(); ++row) {
+    for (int pair = 0; pair < turns.block.pairs; ++pair) {
+      const std::size_t at = turns.at(row, pair);
+      const double moved = std::max(std::abs(asked.angle(row, pair)), std::abs(other.angle(row, pair)));
+      if (turns.weight[at] == 0 || moved < 4 * turns.unit) continue;
+      const std::complex<double> a = asked.turn(row, pair), b = other.turn(row, pair);
+      if (std::abs(a - b) < turns.unit / 4) continue;
+      of_asked += turns.weight[at] * std::norm(turns.turn[at] - a);
+      of_other += turns.weight[at] * std::norm(turns.turn[at] - b);
+      ++count;
+    }
+  }
+  return count < 8 || of_other == 0 ? 1 : of_asked / of_other;
+}
+
+// The asked rope with one thing changed. holds: the asked rope itself explains the turns within their rounding, and a
+// rival has to be better by far.
+bool explain_by_rivals(Examination& exam, const Asked& asked, bool holds) {
+  const Fit before = compare(exam.turns, asked.motion);
+  const Rope rope = rope_for_block(asked.used.rope, exam.turns.block);
+  const Explanation* best = nullptr;
+  Fit best_fit;
+  const std::vector<Explanation> list = rivals(rope, asked.length, asked.used.context);
+  double most = 4;
+  for (const Explanation& one : list) {
+    Motion motion = asked.motion;
+    motion.speed = frequencies(one.rope, one.length).inv_freq;
+    if (asked.used.rope.clockwise) {
+      for (double& speed : motion.speed) speed = -speed;
+    }
+    const Fit fit = compare(exam.turns, motion);
+    if (!fit.holds) continue;
+    if (holds) {
+      const double better = advantage(exam.turns, asked.motion, motion);
+      if (better <= most) continue;
+      most = better;
+    } else if (best != nullptr && fit.residual > 0.8 * best_fit.residual) {
+      continue;
+    }
+    best = &one;
+    best_fit = fit;
+  }
+  if (best == nullptr) return false;
+  exam.residual = best_fit.residual;
+  take_explanation(exam, *best, asked, " (" + residuals(best_fit.residual, before.residual) + ")");
+  return true;
 }
 
 // Other speeds at the expected positions.
@@ -250,12 +308,8 @@ bool explain_by_speeds(Examination& exam, const Asked& asked) {
     const double error = 6 * measured.found.error[i] + float32_slack * std::abs(value);
     speeds.push_back({std::max(value, 0.0), value < -error ? 0 : error});
   }
-  Rope rope = asked.used.rope;
-  rope.rotary_dim = exam.turns.block.rotary_dim();
-  rope.head_dim = std::max(rope.head_dim, rope.rotary_dim);
-  if (rope.axis.size() != speeds.size()) rope.axis.clear();
-  if (rope.index.size() != speeds.size()) rope.index.clear();
-  const std::optional<Explanation> explained = explain_speeds(speeds, rope, asked.length, asked.used.context);
+  const Rope rope = rope_for_block(asked.used.rope, exam.turns.block);
+  const std::optional<Explanation> explained = explain_speeds(speeds, rope, asked.length);
   Motion motion = asked.motion;
   motion.speed = measured.found.speed;
   if (explained) {
@@ -298,6 +352,7 @@ bool explain_by_precision(Examination& exam, const Asked& asked) {
   const FoundPrecision found = find_precision(exam.turns, asked.motion, asked.frequencies.inv_freq_float32);
   const bool coarse = found.precision == Precision::f16 || found.precision == Precision::bf16;
   if (plain.holds && !(coarse && found.angles)) {
+    if (explain_by_rivals(exam, asked, true)) return true;
     exam.facts.precision = found.precision;
     exam.residual = std::min(plain.residual, found.fit.residual);
     return true;
@@ -321,6 +376,20 @@ std::optional<Block> asked_block(const Question& question, int head_dim) {
   return Block{*kind, bare ? 0 : question.rope->first, rope.rotary_dim / 2};
 }
 
+Rope rope_for_block(Rope rope, const Block& block) {
+  if (rope.rotary_dim == block.rotary_dim()) return rope;
+  rope.rotary_dim = block.rotary_dim();
+  rope.head_dim = std::max(rope.head_dim, rope.rotary_dim);
+  for (std::vector<double>* list : {&rope.inv_freq, &rope.multiplier}) {
+    if (!list->empty()) list->resize(static_cast<std::size_t>(block.pairs), 0);
+  }
+  rope.axis.clear();
+  rope.index.clear();
+  rope.exponent_dim = 0;
+  if (std::holds_alternative<LongRope>(rope.scaling)) rope.scaling = Unscaled{};
+  return rope;
+}
+
 Asked ask(const ModelRope& used, const Block& block, const Question& question,
           const std::vector<std::vector<double>>& expected) {
   Asked asked{used, block, 0, {}, {}};
@@ -329,19 +398,7 @@ Asked ask(const ModelRope& used, const Block& block, const Question& question,
     for (const double position : positions) last = std::max(last, position);
   }
   asked.length = question.length.value_or(static_cast<std::int64_t>(std::floor(last)) + 1);
-  Rope rope = used.rope;
-  const auto pairs = static_cast<std::size_t>(block.pairs);
-  if (rope.rotary_dim != block.rotary_dim()) {  // the config's rope as it would be in this block
-    rope.rotary_dim = block.rotary_dim();
-    rope.head_dim = std::max(rope.head_dim, rope.rotary_dim);
-    for (std::vector<double>* list : {&rope.inv_freq, &rope.multiplier}) {
-      if (!list->empty()) list->resize(pairs, 0);
-    }
-    rope.axis.clear();
-    rope.index.clear();
-    rope.exponent_dim = 0;
-    if (std::holds_alternative<LongRope>(rope.scaling)) rope.scaling = Unscaled{};
-  }
+  const Rope rope = rope_for_block(used.rope, block);
   asked.frequencies = frequencies(rope, asked.length);
   asked.motion.speed = asked.frequencies.inv_freq;
   if (rope.clockwise) {
@@ -375,6 +432,7 @@ void examine_with_rope(Examination& exam) {
     return;
   }
   if (explain_by_axes(exam, asked)) return;
+  if (explain_by_rivals(exam, asked, false)) return;
   if (explain_by_speeds(exam, asked)) return;
   exam.findings.resize(before);
   exam.facts.positions.clear();

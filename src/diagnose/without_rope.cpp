@@ -63,7 +63,7 @@ std::optional<double> shift_of(const FoundSpeeds& found) {
   bool zero = true;
   for (std::size_t i = 0; i < found.speed.size(); ++i) {
     if (std::abs(found.phase[i]) > 6 * found.phase_error[i]) zero = false;
-    if (std::isfinite(found.phase_error[i])) phases.push_back({found.phase[i], found.phase_error[i], found.speed[i]});
+    if (std::isfinite(found.phase_error[i])) phases.push_back({found.phase[i], found.phase_error[i], found.speed[i], 0});
   }
   if (zero) return 0;
   const Unwrapped shift = unwrap(phases, 0, 0x1p20);
