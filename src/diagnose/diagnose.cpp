@@ -26,26 +26,22 @@ Diagnosis cannot_tell(const std::string& who, const std::string& reason) {
 
 std::string who(const Tensor& tensor) { return tensor.name.empty() ? "the tensor" : tensor.name; }
 
-// Whether the rope would move anything: not if every position is 0, or there is one token and none is given.
-bool would_move(const Sample& sample, const Question& question) {
-  if (question.positions) {
-    return std::any_of(question.positions->values.begin(), question.positions->values.end(),
-                       [](double position) { return position != 0; });
-  }
-  return std::any_of(sample.size.begin(), sample.size.end(), [](std::int64_t size) { return size > 1; });
+// Whether the rope would move anything: not at position 0.
+bool would_move(const Examination& exam) {
+  const Order order = plausible_orders(exam).front();
+  if (!exam.question.positions) return order.tokens > 1;
+  return std::ranges::any_of(exam.question.positions->values, [](double position) { return position != 0; });
 }
 
-Diagnosis unchanged(const std::string& who, const Sample& sample, const Question& question) {
-  const bool zero = std::all_of(sample.before.begin(), sample.before.end(), [](double x) { return x == 0; });
-  if (zero) return cannot_tell(who, "every element is 0");
-  if (!would_move(sample, question)) {
-    return cannot_tell(who, "every position is 0, where no rope moves anything: before and after are the same");
+void examine_unchanged(Examination& exam) {
+  const bool zero = std::ranges::all_of(exam.sample.before, [](double x) { return x == 0; });
+  if (zero) {
+    exam.find(Verdict::cannot_tell, "cannot tell, because every element is 0");
+  } else if (!would_move(exam)) {
+    exam.find(Verdict::cannot_tell, "cannot tell, because at position 0 no rope moves anything: before and after are the same");
+  } else {
+    exam.find(Verdict::not_rotated, "is not rotated: before and after are the same, bit for bit");
   }
-  Diagnosis result;
-  result.verdict = Verdict::not_rotated;
-  result.sentence = who + " is not rotated: before and after are the same, bit for bit";
-  result.findings = {"is not rotated"};
-  return result;
 }
 
 // "0-15" for 0, 1, ..., 15.
@@ -142,8 +138,11 @@ void as_configured(const Examination& exam, Diagnosis& result, const std::string
 
 void examine(Examination& exam) {
   const std::optional<Block> asked = asked_block(exam.question, exam.sample.head_dim);
+  const bool reorders = asked && asked->kind == Kind::interleaved_to_half;
+  if (exam.sample.before == exam.sample.after && (!reorders || would_move(exam))) return examine_unchanged(exam);
   exam.search = search_blocks(exam.sample, asked);
   if (exam.search.found.empty()) {
+    if (examine_composites(exam)) return;
     double least = 1;
     for (const double misfit : exam.search.misfit_of_kind) least = std::min(least, misfit);
     exam.find(Verdict::cannot_tell, "cannot tell, because no pairing of its elements keeps the norms of the pairs, as a "
@@ -207,10 +206,6 @@ Diagnosis diagnose(const Tensor& before, const Tensor& after, const Question& qu
   }
   const Sample sample = make_sample(before, after, head_dim);
   if (!sample.not_finite.empty()) return cannot_tell(who(named), sample.not_finite);
-  if (sample.before == sample.after && (question.rope == nullptr ||
-                                        question.rope->rope.pairing != Pairing::interleaved_to_half || would_move(sample, question))) {
-    return unchanged(who(named), sample, question);
-  }
   Examination exam{sample, question, {}, {}, {}, 1, {}, {}, 0};
   examine(exam);
   Diagnosis result;

@@ -46,6 +46,12 @@ Asked ask(const ModelRope&, const Block&, const Question&, const std::vector<std
 // The dimensions of which the turns do not depend on the head; fills order, turns, expected and factor. False: none.
 bool find_order(Examination&);
 
+// The orders that fit the question, those first whose heads are the rope's.
+std::vector<Order> plausible_orders(const Examination&);
+std::vector<std::vector<double>> expected_positions(const Order&, const Question&);
+
+// A fault after which no pairing keeps the norms. False: none that is known.
+bool examine_composites(Examination&);
 void examine_with_rope(Examination&);
 void examine_without_rope(Examination&);
 // The turns differ from head to head in every layout.

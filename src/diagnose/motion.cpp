@@ -147,6 +147,9 @@ std::optional<Pattern> step_pattern(const std::vector<double>& p, const std::vec
     slack += sigma * sigma * e[i] * e[i];
   }
   const double step = pe / ee, step_error = 6 * std::sqrt(slack) / ee;
+  if (std::abs(step - 1) <= step_error) return Pattern{Change::none, 0, "are those expected"};
+  if (std::abs(step + 1) <= step_error) return Pattern{Change::negated, 0, "are negated"};
+  if (std::abs(step - 2) <= step_error) return Pattern{Change::doubled, 2, "are doubled"};
   for (const double tidy : {std::round(step), 1 / std::round(1 / step), std::round(step * 100) / 100}) {
     if (std::isfinite(tidy) && tidy != 0 && std::abs(step - tidy) <= step_error) {
       return Pattern{Change::step, tidy, "are " + text(tidy) + " times those expected"};

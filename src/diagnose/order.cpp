@@ -76,6 +76,8 @@ int rank_of(const Turns& turns, const Question& question) {
          (turns.order.heads > 1 ? 1 : 0);
 }
 
+}  // namespace
+
 std::vector<std::vector<double>> expected_positions(const Order& order, const Question& question) {
   const auto rows = static_cast<std::size_t>(order.batch * order.tokens);
   const int rope_axes = question.rope == nullptr ? 1 : Frequencies{.axis = question.rope->rope.axis}.axes();
@@ -98,6 +100,8 @@ std::vector<std::vector<double>> expected_positions(const Order& order, const Qu
   return expected;
 }
 
+namespace {
+
 void explain_layout(Examination& exam, const std::vector<Order>& orders, const Order& chosen) {
   const Question& question = exam.question;
   if (question.rope == nullptr || !question.layout.empty() || plausibility(chosen, question) == 2) return;
@@ -112,6 +116,14 @@ void explain_layout(Examination& exam, const std::vector<Order>& orders, const O
 }
 
 }  // namespace
+
+std::vector<Order> plausible_orders(const Examination& exam) {
+  std::vector<Order> orders = orders_to_try(exam);
+  std::stable_sort(orders.begin(), orders.end(), [&](const Order& a, const Order& b) {
+    return plausibility(a, exam.question) > plausibility(b, exam.question);
+  });
+  return orders;
+}
 
 bool find_order(Examination& exam) {
   const std::vector<Order> orders = orders_to_try(exam);

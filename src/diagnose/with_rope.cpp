@@ -72,7 +72,14 @@ PositionFinding finding_of(const Pattern& pattern, const Asked& asked) {
       return {Verdict::offset, "is rotated at positions that " + pattern.words};
     case Change::negated:
       return {Verdict::direction,
-              std::string("is rotated ") + turning(!clockwise) + "; the model rotates " + turning(clockwise)};
+              std::string("is rotated ") + turning(!clockwise) + "; the model rotates " + turning(clockwise) +
+                  (pattern.words == "are negated" ? "" : "; the positions " + pattern.words)};
+    case Change::constant:
+      if (pattern.value == 0) {
+        return {Verdict::not_rotated,
+                "is not rotated: every angle is 0 (position 0 for every token would look the same)"};
+      }
+      break;
     case Change::doubled:
       return {Verdict::twice,
               "is rotated twice: every angle is double (positions that are doubled, or a speed that is, would look the same)"};
@@ -95,6 +102,16 @@ PositionFinding finding_of(const Pattern& pattern, const Asked& asked) {
 
 std::string axis_name(int axis) { return "axis " + std::to_string(axis); }
 
+// Positions that are those of a known pattern but for their sign.
+void mirror(Pattern& pattern, const FoundPositions& found, const std::vector<double>& expected, std::int64_t batch) {
+  if (pattern.kind != Change::other && pattern.kind != Change::rows) return;
+  std::vector<double> negative = found.position;
+  for (double& position : negative) position = -position;
+  Pattern mirrored = pattern_of(negative, expected, batch, found.error);
+  if (mirrored.kind == Change::other || mirrored.kind == Change::rows) return;
+  pattern = {Change::negated, 0, "are negated and then " + mirrored.words};
+}
+
 // The same speeds at other positions.
 bool explain_by_positions(Examination& exam, const Asked& asked) {
   Motion motion = asked.motion;
@@ -106,6 +123,7 @@ bool explain_by_positions(Examination& exam, const Asked& asked) {
     if (!found.holds) return false;
     motion.position[static_cast<std::size_t>(axis)] = found.position;
     patterns.push_back(pattern_of(found.position, expected, exam.turns.order.batch, found.error));
+    mirror(patterns.back(), found, expected, exam.turns.order.batch);
   }
   const Fit fit = compare(exam.turns, motion);
   if (!fit.holds && fit.residual > 0.2 * before.residual) return false;
@@ -125,6 +143,11 @@ bool explain_by_positions(Examination& exam, const Asked& asked) {
     }
     const bool one_kind = std::all_of(patterns.begin(), patterns.end(),
                                       [&](const Pattern& other) { return other.kind == patterns[axis].kind; });
+    if (finding.verdict == Verdict::not_rotated) {
+      std::erase_if(exam.findings, [](const Finding& one) { return one.verdict != Verdict::attention_factor; });
+      exam.findings.insert(exam.findings.begin(), {finding.verdict, finding.text});
+      return true;
+    }
     exam.find(finding.verdict, finding.text + (one_kind ? "" : " on " + axis_name(static_cast<int>(axis))) + evidence);
     if (one_kind) return true;
   }
@@ -422,6 +445,7 @@ void examine_with_rope(Examination& exam) {
   find_factor(exam, asked);
   asked.motion.factor = exam.factor;
   if (explain_by_precision(exam, asked)) return;
+  if (explain_by_axes(exam, asked)) return;
   if (explain_by_positions(exam, asked)) {
     const auto twice = std::find_if(exam.findings.begin(), exam.findings.end(),
                                     [](const Finding& one) { return one.verdict == Verdict::twice; });
@@ -431,7 +455,6 @@ void examine_with_rope(Examination& exam) {
     }
     return;
   }
-  if (explain_by_axes(exam, asked)) return;
   if (explain_by_rivals(exam, asked, false)) return;
   if (explain_by_speeds(exam, asked)) return;
   exam.findings.resize(before);
