@@ -18,17 +18,30 @@ struct Options {
   std::string before;
   std::string after;
   std::vector<std::string> tensors;
+  bool scores = false;
   bool json = false;
 };
 
+Diagnosed diagnose_scores(const std::vector<TensorPair>& pairs, const Asking& asking) {
+  Diagnosed result;
+  for (const TensorPair& pair : pairs) {
+    result.tensors[pair.name] = diagnose::diagnose_scores(pair.before, pair.after, asking.question(pair.name));
+  }
+  result.all = diagnose::combine(result.tensors);
+  return result;
+}
+
 void run(const Options& options) {
+  const Source& source = options.request.source;
+  if (!source.config.empty() || source.base || !source.inv_freq.empty()) check_source(source);
   const std::vector<TensorPair> pairs = tensor_pairs(options.before, options.after, options.tensors);
-  const Diagnosed diagnosed = diagnose_pairs(pairs, options.request);
+  const Asking asking(options.request, pairs);
+  const Diagnosed diagnosed = options.scores ? diagnose_scores(pairs, asking) : diagnose_pairs(pairs, asking);
   if (options.json) {
     std::cout << json_text(json_of(diagnosed)) << '\n';
     return;
   }
-  std::cout << printable(diagnosed.all.sentence) << '\n';
+  print_diagnosis(diagnosed);
 }
 
 }  // namespace
@@ -37,16 +50,25 @@ void add_diagnose(CLI::App& app) {
   auto options = std::make_shared<Options>();
   DiagnosisRequest& request = options->request;
   Command command(app, "diagnose", "Find out what a rotation did to a tensor, and what is wrong with it");
-  command.option("--before", options->before, "the tensors before").type_name("FILE").required();
-  command.option("--after", options->after, "the tensors after").type_name("FILE").required();
-  command.option("--tensor", options->tensors, "the tensors").type_name("NAME");
-  command.option("--config", request.source.config, "the model").type_name("CONFIG");
-  command.option("--positions", request.positions, "positions").type_name("SPEC");
-  command.option("--layout", request.layout, "layout").type_name("WORD");
+  command.option("--before", options->before, "the tensors before the rotation: a safetensors file, or one .npy")
+      .type_name("FILE")
+      .required();
+  command.option("--after", options->after, "the tensors after it, of the same names and shapes")
+      .type_name("FILE")
+      .required();
+  add_source_options(command, request.source, "--config");
   add_rope_option(command, request.source);
-  command.option("--pairing", request.source.pairing, "pairing").type_name("WORD");
-  command.option("--length", request.source.length, "length").type_name("N");
+  add_diagnosis_options(command, request, options->tensors);
+  command.flag("--scores", options->scores,
+               "the tensors are q.k before and after, [..., tokens of q, tokens of k]: test that a\nscore depends on the "
+               "distance");
   command.flag("--json", options->json, "as JSON, every double with 17 digits");
+  command.footer(
+      "With a config: what differs from what it asks, likeliest first, with the residuals that show it.\n"
+      "Without: what the tensors tell of themselves. What they do not tell is said to be unknown. Exit\n"
+      "status 0, whatever the verdict.\n"
+      "  rotary diagnose --before qk.safetensors --after rotated.safetensors --config config.json\n"
+      "  rotary diagnose --before q.npy --after engine_q.npy --positions 0:64 --json");
   command.runs([options] { run(*options); });
 }
 

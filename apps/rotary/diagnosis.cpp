@@ -1,7 +1,10 @@
 #include "diagnosis.h"
 
 #include <algorithm>
+#include <iostream>
 
+#include "apps/shared/columns.h"
+#include "apps/shared/command.h"
 #include "apps/shared/tensors.h"
 #include "apps/shared/text.h"
 #include "positions.h"
@@ -72,9 +75,26 @@ Json positions_json(const std::vector<std::vector<double>>& rows) {
   return rows.size() == 1 ? list[0] : list;
 }
 
+std::string short_text(const std::string& text) {
+  constexpr std::size_t most = 60;
+  return text.size() <= most ? text : text.substr(0, most) + " ...";
+}
+
 template <class Value>
 Json or_null(const std::optional<Value>& value) {
   return value ? Json(*value) : Json(nullptr);
+}
+
+Json parameters_json(const Scaling& scaling) {
+  Json json = Json::object();
+  scalings::for_each_field(scaling, [&](const auto& field, const auto& value) {
+    if constexpr (std::is_same_v<std::decay_t<decltype(value)>, std::optional<double>>) {
+      json[field.name] = or_null(value);
+    } else {
+      json[field.name] = value;
+    }
+  });
+  return json;
 }
 
 Json facts_json(const diagnose::Diagnosis& one) {
@@ -92,12 +112,49 @@ Json facts_json(const diagnose::Diagnosis& one) {
   json["axis"] = facts.axis.empty() ? Json(nullptr) : Json(facts.axis);
   json["base"] = or_null(facts.base);
   json["scaling"] = facts.scaling ? Json(name(*facts.scaling)) : Json(nullptr);
+  json["scaling_parameters"] = facts.scaling ? parameters_json(*facts.scaling) : Json(nullptr);
   json["attention_factor"] = or_null(facts.attention_factor);
   json["precision"] = facts.precision ? Json(name(*facts.precision)) : Json(nullptr);
   json["layout"] = facts.layout.empty() ? Json(nullptr) : Json(facts.layout);
   json["heads"] = facts.heads.empty() ? Json(nullptr) : Json(facts.heads);
   json["residual"] = one.residual;
   return json;
+}
+
+std::string or_unknown(const std::string& text) { return text.empty() ? "not known" : text; }
+
+std::string block_text(const diagnose::Facts& facts) {
+  if (!facts.first) return "";
+  if (!facts.rotary_dim) return "from element " + std::to_string(*facts.first);
+  return std::to_string(*facts.rotary_dim) + " elements from " + std::to_string(*facts.first);
+}
+
+std::string speeds_text(const diagnose::Facts& facts) {
+  if (facts.inv_freq.empty()) return "";
+  return significant(facts.inv_freq.front(), 6) + " to " + significant(facts.inv_freq.back(), 6);
+}
+
+// What is known of one tensor, a line each.
+std::string facts_text(const std::string& tensor, const diagnose::Diagnosis& one) {
+  const diagnose::Facts& facts = one.facts;
+  const Json positions = positions_json(facts.positions);
+  std::vector<Cells> rows = {
+      {"verdict", name(one.verdict)},
+      {"layout", facts.layout},
+      {"pairing", or_unknown(facts.pairing.value_or(""))},
+      {"direction", or_unknown(facts.clockwise ? *facts.clockwise ? "clockwise" : "counterclockwise" : "")},
+      {"rotated block", or_unknown(block_text(facts))},
+      {"positions", or_unknown(positions.is_null() ? "" : short_text(positions.dump()))},
+      {"inv_freq", or_unknown(speeds_text(facts))},
+      {"base", or_unknown(facts.base ? significant(*facts.base, 10) : "")},
+      {"scaling", or_unknown(facts.scaling ? name(*facts.scaling) : "")},
+      {"attention factor", or_unknown(facts.attention_factor ? significant(*facts.attention_factor, 7) : "")},
+      {"precision", or_unknown(facts.precision ? name(*facts.precision) : "")},
+      {"residual", significant(one.residual, 2)}};
+  const Columns columns = Columns({{}, {}}, 2, "  ").fit(rows);
+  std::string text = (tensor.empty() ? "the tensor" : printable(tensor)) + "\n";
+  for (const Cells& row : rows) text += columns.line(row) + "\n";
+  return text;
 }
 
 }  // namespace
@@ -121,25 +178,57 @@ std::vector<TensorPair> tensor_pairs(const std::string& before, const std::strin
   return pairs;
 }
 
-Diagnosed diagnose_pairs(const std::vector<TensorPair>& pairs, const DiagnosisRequest& request) {
-  Model model;
-  diagnose::Question question;
-  question.layout = request.layout;
-  question.length = request.source.length;
+void add_diagnosis_options(Command& command, DiagnosisRequest& request, std::vector<std::string>& tensors) {
+  command
+      .option("--tensor", tensors,
+              "names of the tensors (default: q and k, whichever is there, else all that both\nfiles have)")
+      .type_name("NAME");
+  command
+      .option("--positions", request.positions,
+              "positions of the tokens, as for 'rotary apply' (default: 0:tokens where a rope is asked,\nelse unknown)")
+      .type_name("SPEC");
+  command
+      .option("--layout", request.layout,
+              "order of the dimensions: b batch, t tokens, h heads, d head_dim (default: found from\nthe heads of the "
+              "config and from the rotation)")
+      .one_of({"bthd", "bhtd", "tbhd", "thd", "htd", "td", "hd"})
+      .type_name("WORD");
+}
+
+Asking::Asking(const DiagnosisRequest& request, const std::vector<TensorPair>& pairs) {
+  question_.layout = request.layout;
+  question_.length = request.source.length;
+  const Source& source = request.source;
   int axes = 1;
-  if (!request.source.config.empty()) {
-    model = read_model(request.source, 0);
-    question.rope = &chosen_rope(model, request.source);
-    axes = Frequencies{.axis = question.rope->rope.axis}.axes();
+  if (!source.config.empty() || source.base || !source.inv_freq.empty()) {
+    const std::int64_t last = pairs.front().before.shape.empty() ? 0 : pairs.front().before.shape.back();
+    model_ = read_model(source, source.head_dim.value_or(static_cast<int>(std::min<std::int64_t>(last, 65536))));
+    question_.rope = &chosen_rope(model_, source);
+    axes = Frequencies{.axis = question_.rope->rope.axis}.axes();
   }
-  question.positions = given_positions(request, axes);
+  question_.positions = given_positions(request, axes);
+}
+
+diagnose::Question Asking::question(const std::string& tensor) const {
+  diagnose::Question question = question_;
+  question.role = diagnose::role_of(tensor);
+  return question;
+}
+
+Diagnosed diagnose_pairs(const std::vector<TensorPair>& pairs, const Asking& asking) {
   Diagnosed result;
   for (const TensorPair& pair : pairs) {
-    question.role = diagnose::role_of(pair.name);
-    result.tensors[pair.name] = diagnose::diagnose(pair.before, pair.after, question);
+    result.tensors[pair.name] = diagnose::diagnose(pair.before, pair.after, asking.question(pair.name));
   }
   result.all = diagnose::combine(result.tensors);
   return result;
+}
+
+void print_diagnosis(const Diagnosed& diagnosed) {
+  std::cout << printable(diagnosed.all.sentence) << '\n';
+  for (const auto& [name, one] : diagnosed.tensors) {
+    if (!one.facts.layout.empty()) std::cout << '\n' << facts_text(name, one);
+  }
 }
 
 nlohmann::ordered_json json_of(const Diagnosed& diagnosed) {

@@ -22,17 +22,33 @@ struct TensorPair {
 std::vector<TensorPair> tensor_pairs(const std::string& before, const std::string& after,
                                      const std::vector<std::string>& names);
 
-// The rope of CONFIG and the positions for a diagnosis. Throws what reading a config and positions throws.
+// The rope that is asked and the positions.
 struct DiagnosisRequest {
-  Source source;
+  Source source;  // without a rope: only diagnose
   std::optional<std::string> positions;
   std::string layout;
 };
+// --tensor, --positions, --layout.
+void add_diagnosis_options(Command&, DiagnosisRequest&, std::vector<std::string>& tensors);
+
+// What is asked of each tensor. Throws what reading a config and positions throws.
+class Asking {
+ public:
+  Asking(const DiagnosisRequest&, const std::vector<TensorPair>&);
+  diagnose::Question question(const std::string& tensor) const;  // valid as long as this
+
+ private:
+  Model model_;
+  diagnose::Question question_;
+};
+
 struct Diagnosed {
   std::map<std::string, diagnose::Diagnosis> tensors;
   diagnose::Diagnosis all;
 };
-Diagnosed diagnose_pairs(const std::vector<TensorPair>&, const DiagnosisRequest&);
+Diagnosed diagnose_pairs(const std::vector<TensorPair>&, const Asking&);
+
+void print_diagnosis(const Diagnosed&);
 
 // verdict, sentence, the facts, and `tensors` where there are several.
 nlohmann::ordered_json json_of(const Diagnosed&);

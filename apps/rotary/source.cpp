@@ -90,11 +90,11 @@ Model read_config_file(const Source& source) {
 
 }  // namespace
 
-void add_source_options(Command& command, Source& source) {
+void add_source_options(Command& command, Source& source, const char* config) {
   constexpr std::int64_t most =
       std::numeric_limits<std::int64_t>::max() - 1;  // CLI11 clamps larger numbers to the maximum
   command
-      .option("CONFIG", source.config,
+      .option(config, source.config,
               "a model's config.json or params.json, or the folder that holds it, or a .gguf file")
       .type_name("");
   command

@@ -26,7 +26,7 @@ struct Source {
 };
 
 // CONFIG, --pairing, --base, --rotary-dim, --first, --length, --inv-freq, --weights.
-void add_source_options(Command& command, Source& source);
+void add_source_options(Command& command, Source& source, const char* config = "CONFIG");  // or "--config"
 void add_head_dim_option(Command& command, Source& source);  // for commands that read no tensor
 void add_rope_option(Command& command, Source& source);
 

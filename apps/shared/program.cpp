@@ -9,6 +9,7 @@
 #include <iostream>
 #include <new>
 
+#include "failed.h"
 #include "rotary/error.h"
 #include "text.h"
 #include "usage_error.h"
@@ -76,6 +77,9 @@ int run_program(CLI::App& app, const std::vector<std::string>& words) {
     return fail_usage(app, error.what());
   } catch (const UsageError& error) {
     return fail_usage(app, error.what());
+  } catch (const Failed& failed) {
+    std::cout.flush();
+    return std::cout ? failed.status : fail(Code::FILE, "standard output could not be written");
   } catch (const Stopped& stopped) {
     std::cout.flush();
     return stopped.status;

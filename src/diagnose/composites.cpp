@@ -109,7 +109,7 @@ double residual_of(const Sample& sample, const Order& order, const Motion& motio
 bool examine_composites(Examination& exam) {
   const std::optional<Block> asked = asked_block(exam.question, exam.sample.head_dim);
   if (!asked) return false;
-  for (const Order& order : plausible_orders(exam)) {
+  for (const Order& order : plausible_orders(exam.sample, exam.question)) {
     const std::vector<std::vector<double>> expected = expected_positions(order, exam.question);
     const Asked rope = ask(*exam.question.rope, *asked, exam.question, expected);
     for (const Trial& trial : trials(*asked)) {

@@ -28,7 +28,7 @@ std::string who(const Tensor& tensor) { return tensor.name.empty() ? "the tensor
 
 // Whether the rope would move anything: not at position 0.
 bool would_move(const Examination& exam) {
-  const Order order = plausible_orders(exam).front();
+  const Order order = plausible_orders(exam.sample, exam.question).front();
   if (!exam.question.positions) return order.tokens > 1;
   return std::ranges::any_of(exam.question.positions->values, [](double position) { return position != 0; });
 }
@@ -195,16 +195,16 @@ bool Examination::kind_is_known() const {
   return turns.block.pairs > 1 && !alike(sample, search.found[0].misfit, search.found[1].misfit);
 }
 
+int head_dim_of(const Question& question, const Tensor& tensor) {
+  if (question.rope == nullptr || tensor.shape.empty()) return 0;
+  const Rope& rope = question.rope->rope;
+  const bool bare = question.rope->first > 0 && tensor.shape.back() == rope.rotary_dim;
+  return bare ? rope.rotary_dim : rope.head_dim;
+}
+
 Diagnosis diagnose(const Tensor& before, const Tensor& after, const Question& question) {
   const Tensor& named = before;
-  int head_dim = 0;
-  if (question.rope != nullptr) {
-    head_dim = question.rope->rope.head_dim;
-    if (question.rope->first > 0 && before.shape.size() > 0 && before.shape.back() == question.rope->rope.rotary_dim) {
-      head_dim = question.rope->rope.rotary_dim;  // the bare block
-    }
-  }
-  const Sample sample = make_sample(before, after, head_dim);
+  const Sample sample = make_sample(before, after, head_dim_of(question, before));
   if (!sample.not_finite.empty()) return cannot_tell(who(named), sample.not_finite);
   Examination exam{sample, question, {}, {}, {}, 1, {}, {}, 0};
   examine(exam);

@@ -81,6 +81,11 @@ struct Question {
 // Shapes as make_sample takes them. Throws SHAPE and DTYPE, and SHAPE if the positions fit no layout.
 Diagnosis diagnose(const Tensor& before, const Tensor& after, const Question&);
 
+// q.k before and after, [..., tokens of q, tokens of k]. A score depends on q, k and the distance of their tokens: at
+// distance 0 it is kept, times the squared attention factor; and where one q and one k stand at all tokens, scores of one
+// distance are the same.
+Diagnosis diagnose_scores(const Tensor& before, const Tensor& after, const Question&);
+
 // One diagnosis of several tensors: the worst verdict, with a sentence that says which tensors it is about.
 Diagnosis combine(const std::map<std::string, Diagnosis>& tensors);
 

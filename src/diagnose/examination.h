@@ -39,6 +39,7 @@ struct Asked {
   Frequencies frequencies;
   Motion motion;  // without positions
 };
+int head_dim_of(const Question&, const Tensor&);  // 0: that of the last dimension
 std::optional<Block> asked_block(const Question&, int head_dim);
 Rope rope_for_block(Rope, const Block&);  // the rope as it would be in a block of that width
 Asked ask(const ModelRope&, const Block&, const Question&, const std::vector<std::vector<double>>& expected);
@@ -47,7 +48,9 @@ Asked ask(const ModelRope&, const Block&, const Question&, const std::vector<std
 bool find_order(Examination&);
 
 // The orders that fit the question, those first whose heads are the rope's.
-std::vector<Order> plausible_orders(const Examination&);
+std::vector<Order> plausible_orders(const Sample&, const Question&);
+// 2: the heads are those of the rope; 1: they could be a shard of them, or are not known; 0: neither.
+int plausibility(const Order&, const Question&);
 std::vector<std::vector<double>> expected_positions(const Order&, const Question&);
 
 // A fault after which no pairing keeps the norms. False: none that is known.

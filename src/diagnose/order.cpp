@@ -17,33 +17,36 @@ bool fits_positions(const Order& order, const Question& question) {
          (question.positions->batch == 1 || question.positions->batch == order.batch);
 }
 
-std::vector<Order> orders_to_try(const Examination& exam) {
-  std::vector<Order> orders = orders_of(exam.sample);
+std::vector<Order> orders_to_try(const Sample& sample, const Question& question) {
+  std::vector<Order> orders = orders_of(sample);
   std::string names;
   for (const Order& order : orders) names += (names.empty() ? "" : ", ") + order.name;
-  if (!exam.question.layout.empty()) {
-    std::erase_if(orders, [&](const Order& order) { return order.name != exam.question.layout; });
+  if (!question.layout.empty()) {
+    std::erase_if(orders, [&](const Order& order) { return order.name != question.layout; });
     if (orders.empty()) {
       fail(Code::SHAPE, "diagnose",
-           "the layout must be one of a tensor of so many dimensions, " + names + ", but got " + exam.question.layout);
+           "the layout must be one of a tensor of so many dimensions, " + names + ", but got " + question.layout);
     }
   }
-  std::erase_if(orders, [&](const Order& order) { return !fits_positions(order, exam.question); });
+  std::erase_if(orders, [&](const Order& order) { return !fits_positions(order, question); });
   if (orders.empty()) {
     fail(Code::SHAPE, "diagnose",
-         "positions must name one position per token but got " + std::to_string(exam.question.positions->tokens) +
+         "positions must name one position per token but got " + std::to_string(question.positions->tokens) +
              " for a tensor whose dimensions are none of that many tokens");
   }
   return orders;
 }
 
-// 2: the heads are those of the rope; 1: they could be a shard of them, or are not known.
+}  // namespace
+
 int plausibility(const Order& order, const Question& question) {
   if (question.rope == nullptr || question.rope->heads == 0) return 1;
   const bool query = question.role != Role::key, key = question.role != Role::query;
   if ((query && order.heads == question.rope->heads) || (key && order.heads == question.rope->kv_heads)) return 2;
   return question.rope->heads % order.heads == 0 ? 1 : 0;
 }
+
+namespace {
 
 // Pairs that do not visibly move say nothing about the factor.
 double measured_factor(const Turns& turns) {
@@ -117,16 +120,16 @@ void explain_layout(Examination& exam, const std::vector<Order>& orders, const O
 
 }  // namespace
 
-std::vector<Order> plausible_orders(const Examination& exam) {
-  std::vector<Order> orders = orders_to_try(exam);
+std::vector<Order> plausible_orders(const Sample& sample, const Question& question) {
+  std::vector<Order> orders = orders_to_try(sample, question);
   std::stable_sort(orders.begin(), orders.end(), [&](const Order& a, const Order& b) {
-    return plausibility(a, exam.question) > plausibility(b, exam.question);
+    return plausibility(a, question) > plausibility(b, question);
   });
   return orders;
 }
 
 bool find_order(Examination& exam) {
-  const std::vector<Order> orders = orders_to_try(exam);
+  const std::vector<Order> orders = orders_to_try(exam.sample, exam.question);
   const Block block = exam.search.found.front().block;
   int best = -1;
   for (const Order& order : orders) {
