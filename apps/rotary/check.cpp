@@ -79,8 +79,8 @@ void print(const std::vector<NamedCheck>& checks, const std::optional<Diagnosed>
       names += (names.empty() ? "" : ", ") + label(one.name);
       most = std::max(most, one.checked.max_error);
     }
-    std::cout << "equal: " << names << " rotated as the config asks (largest error " << significant(most, 2) << ", layout "
-              << checks.front().checked.layout << ")\n";
+    std::cout << "equal: " << names << " rotated as the config asks (largest error " << significant(most, 2)
+              << ", layout " << checks.front().checked.layout << ")\n";
     return;
   }
   for (const NamedCheck& one : checks) {
@@ -109,7 +109,8 @@ void run(const Options& options) {
   bool equal = true;
   const Asking asking(options.request, pairs);
   for (const TensorPair& pair : pairs) {
-    checks.push_back({pair.name, diagnose::check(pair.before, pair.after, asking.question(pair.name), options.tolerance)});
+    checks.push_back(
+        {pair.name, diagnose::check(pair.before, pair.after, asking.question(pair.name), options.tolerance)});
     equal = equal && checks.back().checked.equal;
   }
   std::optional<Diagnosed> diagnosed;

@@ -59,9 +59,10 @@ void add_diagnose(CLI::App& app) {
   add_source_options(command, request.source, "--config");
   add_rope_option(command, request.source);
   add_diagnosis_options(command, request, options->tensors);
-  command.flag("--scores", options->scores,
-               "the tensors are q.k before and after, [..., tokens of q, tokens of k]: test that a\nscore depends on the "
-               "distance");
+  command.flag(
+      "--scores", options->scores,
+      "the tensors are q.k before and after, [..., tokens of q, tokens of k]: test that a\nscore depends on the "
+      "distance");
   command.flag("--json", options->json, "as JSON, every double with 17 digits");
   command.footer(
       "With a config: what differs from what it asks, likeliest first, with the residuals that show it.\n"

@@ -17,7 +17,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 const TensorInfo* find(const std::vector<TensorInfo>& infos, const std::string& name) {
-  const auto found = std::find_if(infos.begin(), infos.end(), [&](const TensorInfo& info) { return info.name == name; });
+  const auto found =
+      std::find_if(infos.begin(), infos.end(), [&](const TensorInfo& info) { return info.name == name; });
   return found == infos.end() ? nullptr : &*found;
 }
 
@@ -171,8 +172,8 @@ std::vector<TensorPair> tensor_pairs(const std::string& before, const std::strin
   }
   const std::vector<std::string> chosen = names.empty() ? common_names(first, second) : names;
   if (chosen.empty()) {
-    throw Error(Code::TENSOR, "[diagnose] the files must have a tensor of one name but got " + names_of(first) + " in '" +
-                                  before + "' and " + names_of(second) + " in '" + after + "'");
+    throw Error(Code::TENSOR, "[diagnose] the files must have a tensor of one name but got " + names_of(first) +
+                                  " in '" + before + "' and " + names_of(second) + " in '" + after + "'");
   }
   for (const std::string& name : chosen) pairs.push_back({name, read_tensor(before, name), read_tensor(after, name)});
   return pairs;

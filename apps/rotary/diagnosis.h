@@ -12,8 +12,8 @@
 
 namespace rotary::cli {
 
-// The tensors of two files that are compared: those of `names`, else q and k, else every tensor of both files that is of
-// a float type and has two dimensions or more. An .npy has one. Throws TENSOR.
+// The tensors of two files that are compared: those of `names`, else q and k, else every tensor of both files that is
+// of a float type and has two dimensions or more. An .npy has one. Throws TENSOR.
 struct TensorPair {
   std::string name;  // empty for .npy
   Tensor before;

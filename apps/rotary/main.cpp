@@ -15,9 +15,9 @@ namespace {
 
 using AddCommand = void (*)(CLI::App&);
 constexpr std::array<AddCommand, 11> commands = {
-    rotary::cli::add_inspect, rotary::cli::add_table,   rotary::cli::add_apply, rotary::cli::add_check, rotary::cli::add_diagnose,
-    rotary::cli::add_compare, rotary::cli::add_demo,    rotary::cli::add_explain,
-    rotary::cli::add_models,  rotary::cli::add_targets, rotary::cli::add_bench};
+    rotary::cli::add_inspect,  rotary::cli::add_table,   rotary::cli::add_apply, rotary::cli::add_check,
+    rotary::cli::add_diagnose, rotary::cli::add_compare, rotary::cli::add_demo,  rotary::cli::add_explain,
+    rotary::cli::add_models,   rotary::cli::add_targets, rotary::cli::add_bench};
 
 }  // namespace
 

@@ -97,8 +97,8 @@ std::optional<FoundBlock> best_block(const Sample& sample, const std::vector<int
                                      const std::optional<Block>& expected) {
   std::vector<Block> list;
   if (expected) list.push_back({kind, expected->first, expected->pairs});
-  const std::vector<Block> more = kind == Kind::half ? half_blocks(sample, touched.front())
-                                                     : adjacent_blocks(kind, touched, sample.head_dim);
+  const std::vector<Block> more =
+      kind == Kind::half ? half_blocks(sample, touched.front()) : adjacent_blocks(kind, touched, sample.head_dim);
   list.insert(list.end(), more.begin(), more.end());
   std::optional<FoundBlock> found;
   for (const Block& block : list) {

@@ -78,10 +78,12 @@ std::vector<Trial> trials(const Block& asked) {
        "is rotated in the half pairing with cos and sin that are laid out for the interleaved pairing (a mix of both)",
        table(interleaved, half, -1)},
       {Verdict::cannot_tell,
-       "cannot tell, because it is not rotated: the minus sign is missing in the first element of each pair (half pairing)",
+       "cannot tell, because it is not rotated: the minus sign is missing in the first element of each pair (half "
+       "pairing)",
        table(half, half, 1)},
       {Verdict::cannot_tell,
-       "cannot tell, because it is not rotated: the minus sign is missing in the first element of each pair (interleaved "
+       "cannot tell, because it is not rotated: the minus sign is missing in the first element of each pair "
+       "(interleaved "
        "pairing)",
        table(interleaved, interleaved, 1)},
   };

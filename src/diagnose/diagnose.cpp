@@ -38,7 +38,8 @@ void examine_unchanged(Examination& exam) {
   if (zero) {
     exam.find(Verdict::cannot_tell, "cannot tell, because every element is 0");
   } else if (!would_move(exam)) {
-    exam.find(Verdict::cannot_tell, "cannot tell, because at position 0 no rope moves anything: before and after are the same");
+    exam.find(Verdict::cannot_tell,
+              "cannot tell, because at position 0 no rope moves anything: before and after are the same");
   } else {
     exam.find(Verdict::not_rotated, "is not rotated: before and after are the same, bit for bit");
   }
@@ -61,8 +62,9 @@ void find_heads(Examination& exam) {
   const auto all = static_cast<std::size_t>(exam.turns.order.heads);
   const std::size_t some = exam.turns.heads.size();
   if (some == all) return;
-  exam.find(Verdict::some_heads, "is rotated in " + std::to_string(some) + " of its " + std::to_string(all) + " heads only (" +
-                                     ranges(exam.turns.heads) + "); the others are the same before and after");
+  exam.find(Verdict::some_heads, "is rotated in " + std::to_string(some) + " of its " + std::to_string(all) +
+                                     " heads only (" + ranges(exam.turns.heads) +
+                                     "); the others are the same before and after");
 }
 
 void find_pairing(Examination& exam, const Block& asked) {
@@ -70,8 +72,8 @@ void find_pairing(Examination& exam, const Block& asked) {
   if (exam.kind_is_known()) exam.facts.pairing = name(block.kind);
   if (block.kind == asked.kind) return;
   const auto misfit = [&](Kind kind) { return exam.search.misfit_of_kind[static_cast<std::size_t>(kind)]; };
-  std::string text = std::string("is rotated in the ") + name(block.kind) + " pairing; the model uses " + name(asked.kind) +
-                     " (" + residuals(misfit(block.kind), misfit(asked.kind)) + ")";
+  std::string text = std::string("is rotated in the ") + name(block.kind) + " pairing; the model uses " +
+                     name(asked.kind) + " (" + residuals(misfit(block.kind), misfit(asked.kind)) + ")";
   const auto reorders = [](Kind kind) { return kind == Kind::interleaved_to_half; };
   const bool same_scores = (reorders(block.kind) && asked.kind == Kind::interleaved) ||
                            (reorders(asked.kind) && block.kind == Kind::interleaved);
@@ -131,9 +133,10 @@ void finish(Examination& exam, Diagnosis& result, const std::string& who) {
 
 void as_configured(const Examination& exam, Diagnosis& result, const std::string& who) {
   result.verdict = Verdict::as_configured;
-  result.sentence = who + " is rotated as the config asks: " + (exam.facts.pairing ? *exam.facts.pairing + " pairing, " : "") +
-                    block_text(exam.turns.block, exam.sample.head_dim) + ", layout " + exam.facts.layout + " (residual " +
-                    significant(exam.residual, 2) + ")";
+  result.sentence =
+      who + " is rotated as the config asks: " + (exam.facts.pairing ? *exam.facts.pairing + " pairing, " : "") +
+      block_text(exam.turns.block, exam.sample.head_dim) + ", layout " + exam.facts.layout + " (residual " +
+      significant(exam.residual, 2) + ")";
 }
 
 void examine(Examination& exam) {
@@ -145,8 +148,10 @@ void examine(Examination& exam) {
     if (examine_composites(exam)) return;
     double least = 1;
     for (const double misfit : exam.search.misfit_of_kind) least = std::min(least, misfit);
-    exam.find(Verdict::cannot_tell, "cannot tell, because no pairing of its elements keeps the norms of the pairs, as a "
-                                    "rotation does (residual " + significant(least, 2) + " at best)");
+    exam.find(Verdict::cannot_tell,
+              "cannot tell, because no pairing of its elements keeps the norms of the pairs, as a "
+              "rotation does (residual " +
+                  significant(least, 2) + " at best)");
     return;
   }
   const bool alike = find_order(exam);
@@ -180,7 +185,8 @@ const char* name(Verdict verdict) noexcept { return verdict_names[static_cast<st
 
 Role role_of(std::string_view tensor) noexcept {
   std::string_view word = tensor.substr(tensor.find_last_of("./") + 1);
-  if (const std::size_t part = tensor.find("_proj"); part != std::string_view::npos && part > 0) word = tensor.substr(part - 1, 1);
+  if (const std::size_t part = tensor.find("_proj"); part != std::string_view::npos && part > 0)
+    word = tensor.substr(part - 1, 1);
   const auto has = [word](char letter) { return word.find(letter) != std::string_view::npos; };
   if (has('q') && !has('k')) return Role::query;
   return has('k') && !has('q') ? Role::key : Role::unknown;
@@ -188,6 +194,16 @@ Role role_of(std::string_view tensor) noexcept {
 
 std::string residuals(double found, double asked) {
   return "residual " + significant(found, 2) + " against " + significant(asked, 2);
+}
+
+void Examination::set_positions(const std::vector<double>& position) {
+  facts.positions.clear();
+  const auto tokens = static_cast<std::ptrdiff_t>(turns.order.tokens);
+  for (auto begin = position.begin(); begin != position.end(); begin += tokens) {
+    facts.positions.emplace_back(begin, begin + tokens);
+  }
+  const bool alike = std::ranges::all_of(facts.positions, [&](const auto& row) { return row == facts.positions[0]; });
+  if (alike) facts.positions.resize(1);
 }
 
 bool Examination::kind_is_known() const {

@@ -46,14 +46,14 @@ struct Facts {
   std::optional<Scaling> scaling;
   std::optional<double> attention_factor;
   std::optional<Precision> precision;
-  std::string layout;                // "bthd"
-  std::vector<std::int64_t> heads;   // those that rotate
+  std::string layout;               // "bthd"
+  std::vector<std::int64_t> heads;  // those that rotate
 };
 
 struct Diagnosis {
   Verdict verdict = Verdict::cannot_tell;
-  std::string sentence;                // names the tensor: "k is rotated in the interleaved pairing; the model uses half"
-  std::vector<std::string> findings;   // everything that differs, likeliest first
+  std::string sentence;  // names the tensor: "k is rotated in the interleaved pairing; the model uses half"
+  std::vector<std::string> findings;  // everything that differs, likeliest first
   Facts facts;
   double residual = 0;  // rms of what the facts leave unexplained, relative
 };
@@ -71,19 +71,19 @@ enum class Role : std::uint8_t { unknown, query, key };
 Role role_of(std::string_view tensor) noexcept;
 
 struct Question {
-  const ModelRope* rope = nullptr;         // none: nothing says what is asked
-  std::optional<std::int64_t> length;      // for scalings that depend on it; none: the largest position + 1
+  const ModelRope* rope = nullptr;          // none: nothing says what is asked
+  std::optional<std::int64_t> length;       // for scalings that depend on it; none: the largest position + 1
   std::optional<GivenPositions> positions;  // none: with a rope 0, 1, 2, ...; else unknown
-  std::string layout;                      // empty: found
-  Role role = Role::unknown;               // whose heads the tensor's are to be
+  std::string layout;                       // empty: found
+  Role role = Role::unknown;                // whose heads the tensor's are to be
 };
 
 // Shapes as make_sample takes them. Throws SHAPE and DTYPE, and SHAPE if the positions fit no layout.
 Diagnosis diagnose(const Tensor& before, const Tensor& after, const Question&);
 
 // q.k before and after, [..., tokens of q, tokens of k]. A score depends on q, k and the distance of their tokens: at
-// distance 0 it is kept, times the squared attention factor; and where one q and one k stand at all tokens, scores of one
-// distance are the same.
+// distance 0 it is kept, times the squared attention factor; and where one q and one k stand at all tokens, scores of
+// one distance are the same.
 Diagnosis diagnose_scores(const Tensor& before, const Tensor& after, const Question&);
 
 // One diagnosis of several tensors: the worst verdict, with a sentence that says which tensors it is about.

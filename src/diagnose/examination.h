@@ -21,14 +21,16 @@ struct Examination {
   const Question& question;
   BlockSearch search;
   Turns turns;
-  std::vector<std::vector<double>> expected;  // per axis, of each row of turns; without a rope and positions 0, 1, 2, ...
-  double factor = 1;                          // measured
+  std::vector<std::vector<double>>
+      expected;       // per axis, of each row of turns; without a rope and positions 0, 1, 2, ...
+  double factor = 1;  // measured
   Facts facts;
   std::vector<Finding> findings;
   double residual = 0;
 
   void find(Verdict verdict, const std::string& text) { findings.push_back({verdict, text}); }
   bool kind_is_known() const;
+  void set_positions(const std::vector<double>& position);  // of each row, as facts
 };
 
 // The block and the frequencies that a rope asks for a tensor of that head_dim.

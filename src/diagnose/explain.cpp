@@ -261,7 +261,8 @@ std::vector<Explanation> rivals(const Rope& asked, std::int64_t length, std::int
       const std::string words = "with base " + significant(base, 10);
       list.push_back({with_base(asked, base), length, words});
       if (scaled) {
-        list.push_back({with_base(with(asked, Unscaled{}), base), 0, words + " and without the scaling " + name(asked.scaling)});
+        list.push_back(
+            {with_base(with(asked, Unscaled{}), base), 0, words + " and without the scaling " + name(asked.scaling)});
       }
     }
   }
@@ -316,7 +317,8 @@ std::optional<Explanation> explain_speeds(const std::vector<Speed>& speeds, cons
     }
   }
   if (const auto rope = with_best_base(speeds, plain, 0)) {
-    const Explanation found{*rope, 0, words(*rope) + (scaled ? std::string(" and without the scaling ") + name(asked.scaling) : "")};
+    const Explanation found{
+        *rope, 0, words(*rope) + (scaled ? std::string(" and without the scaling ") + name(asked.scaling) : "")};
     if (explains(found)) return found;
   }
   for (Explanation& one : searched_scalings(speeds, plain)) {

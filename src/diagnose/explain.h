@@ -23,8 +23,9 @@ struct Explanation {
 // scaling, with another base, and with usual bases without the scaling.
 std::vector<Explanation> rivals(const Rope& asked, std::int64_t length, std::int64_t context);
 
-// The first of the known methods whose frequencies are the speeds within their errors: the asked rope with another base,
-// without its scaling, with another scaling; then a fit of base and scaling. asked.rotary_dim is that of the block.
+// The first of the known methods whose frequencies are the speeds within their errors: the asked rope with another
+// base, without its scaling, with another scaling; then a fit of base and scaling. asked.rotary_dim is that of the
+// block.
 std::optional<Explanation> explain_speeds(const std::vector<Speed>& speeds, const Rope& asked, std::int64_t length);
 // Without a config: only the fit. scale_known: the positions are known, and with them the scale of the speeds.
 std::optional<Explanation> fit_speeds(const std::vector<Speed>& speeds, int rotary_dim, bool scale_known);

@@ -56,9 +56,8 @@ FoundPositions find_positions(const Turns& turns, const Motion& speeds, int axis
 
 FoundSpeeds find_speeds(const Turns& turns, const std::vector<double>& position) {
   FoundSpeeds found;
-  const auto nearest_to_zero = std::min_element(position.begin(), position.end(), [](double a, double b) {
-    return std::abs(a) < std::abs(b);
-  });
+  const auto nearest_to_zero =
+      std::min_element(position.begin(), position.end(), [](double a, double b) { return std::abs(a) < std::abs(b); });
   const std::int64_t reference = nearest_to_zero - position.begin();
   double gap = unknown;
   for (const double p : position) {
@@ -85,6 +84,41 @@ FoundSpeeds find_speeds(const Turns& turns, const std::vector<double>& position)
   }
   found.unique = gap <= 1;
   return found;
+}
+
+FoundSpeeds pick(const std::vector<FoundSpeeds>& of_axis, const std::vector<std::uint8_t>& axis) {
+  FoundSpeeds picked = of_axis[0];
+  for (std::size_t i = 0; i < axis.size() && i < picked.speed.size(); ++i) {
+    const FoundSpeeds& own = of_axis[axis[i]];
+    picked.speed[i] = own.speed[i];
+    picked.error[i] = own.error[i];
+    picked.phase[i] = own.phase[i];
+    picked.phase_error[i] = own.phase_error[i];
+    picked.holds[i] = own.holds[i];
+  }
+  return picked;
+}
+
+double sign_of(const FoundSpeeds& found) {
+  double sign = 0;
+  for (std::size_t i = 0; i < found.speed.size(); ++i) {
+    if (std::abs(found.speed[i]) > 3 * found.error[i]) sign += std::copysign(1.0, found.speed[i]);
+  }
+  return sign < 0 ? -1 : 1;
+}
+
+std::optional<double> shift_of(const FoundSpeeds& found) {
+  std::vector<Phase> phases;
+  bool zero = true;
+  for (std::size_t i = 0; i < found.speed.size(); ++i) {
+    const double sigma = found.phase_error[i];
+    if (std::abs(found.phase[i]) > 6 * sigma) zero = false;
+    if (std::isfinite(sigma)) phases.push_back({found.phase[i], sigma, found.speed[i], 0});
+  }
+  if (zero) return 0;
+  const Unwrapped shift = unwrap(phases, 0, 0x1p20);
+  if (shift.misfit > 1 || !std::isfinite(shift.error)) return std::nullopt;
+  return std::abs(shift.value - std::round(shift.value)) < 0.02 ? std::round(shift.value) : shift.value;
 }
 
 // ---- patterns ----
@@ -121,8 +155,9 @@ std::optional<Pattern> simple_pattern(const std::vector<double>& p, const std::v
   if (all(p, [&](std::size_t i) { return -e[i]; })) return Pattern{Change::negated, 0, "are negated"};
   if (all(p, [&](std::size_t i) { return e[i] + shift; })) {
     const std::string far = text(std::abs(shift));
-    return Pattern{Change::offset, shift,
-                   "begin at " + text(p[0]) + " instead of " + text(e[0]) + ", " + far + (shift > 0 ? " too far" : " too early")};
+    return Pattern{
+        Change::offset, shift,
+        "begin at " + text(p[0]) + " instead of " + text(e[0]) + ", " + far + (shift > 0 ? " too far" : " too early")};
   }
   if (all(p, [&](std::size_t i) { return 2 * e[i]; })) return Pattern{Change::doubled, 2, "are doubled"};
   if (all(p, [&](std::size_t) { return p[0]; })) {
@@ -142,7 +177,8 @@ std::optional<Pattern> step_pattern(const std::vector<double>& p, const std::vec
   if (ee == 0) return std::nullopt;
   double slack = 1e-12;
   for (std::size_t i = 0; i < p.size(); ++i) {
-    const double sigma = std::max(i < error.size() && std::isfinite(error[i]) ? error[i] : 0, 1e-7 * std::abs(p[i]) + 1e-9);
+    const double sigma =
+        std::max(i < error.size() && std::isfinite(error[i]) ? error[i] : 0, 1e-7 * std::abs(p[i]) + 1e-9);
     if (std::abs(p[i] - pe / ee * e[i]) > 6 * sigma + 1e-6 * std::abs(p[i])) return std::nullopt;
     slack += sigma * sigma * e[i] * e[i];
   }
@@ -222,8 +258,8 @@ Pattern pattern_of(const std::vector<double>& position, const std::vector<double
   for (std::size_t i = 0; i < position.size(); ++i) {
     if (same(position[i], expected[i])) continue;
     return {Change::other, static_cast<double>(i),
-            "are not those expected: token " + std::to_string(i % tokens) + " is at " + text(position[i]) + " instead of " +
-                text(expected[i])};
+            "are not those expected: token " + std::to_string(i % tokens) + " is at " + text(position[i]) +
+                " instead of " + text(expected[i])};
   }
   return {Change::none, 0, "are those expected"};
 }

@@ -27,6 +27,11 @@ struct FoundSpeeds {
   bool unique = true;               // false: the positions are so far apart that faster speeds fit as well
 };
 FoundSpeeds find_speeds(const Turns&, const std::vector<double>& position);
+// Of each pair, what was found with the positions of its axis.
+FoundSpeeds pick(const std::vector<FoundSpeeds>& of_axis, const std::vector<std::uint8_t>& axis);
+double sign_of(const FoundSpeeds&);  // 1 or -1, of most pairs
+// The number of positions by which all pairs are ahead of those given: whole where it can be. None: no such number.
+std::optional<double> shift_of(const FoundSpeeds&);
 
 // How a list of positions differs from the expected one. Rows are [batch, tokens].
 enum class Change : std::uint8_t {
@@ -45,8 +50,8 @@ enum class Change : std::uint8_t {
 };
 struct Pattern {
   Change kind = Change::other;
-  double value = 0;    // of offset, step, constant; of wrapped the modulus; of rounded the bits of the significand
-  std::string words;   // "begin 3 later than they should"
+  double value = 0;   // of offset, step, constant; of wrapped the modulus; of rounded the bits of the significand
+  std::string words;  // "begin 3 later than they should"
 };
 // error: of each position, standard errors; empty: none. Positions found in the data are whole where they can be.
 Pattern pattern_of(const std::vector<double>& position, const std::vector<double>& expected, std::int64_t batch,

@@ -96,8 +96,7 @@ std::vector<std::vector<double>> expected_positions(const Order& order, const Qu
       }
       const GivenPositions& given = *question.positions;
       const std::size_t given_axis = given.axes == 1 ? 0 : axis, given_row = given.batch == 1 ? 0 : b;
-      expected[axis][row] =
-          given.values[(given_axis * static_cast<std::size_t>(given.batch) + given_row) * tokens + t];
+      expected[axis][row] = given.values[(given_axis * static_cast<std::size_t>(given.batch) + given_row) * tokens + t];
     }
   }
   return expected;
@@ -110,10 +109,9 @@ void explain_layout(Examination& exam, const std::vector<Order>& orders, const O
   if (question.rope == nullptr || !question.layout.empty() || plausibility(chosen, question) == 2) return;
   for (const Order& other : orders) {
     if (plausibility(other, question) != 2 || other.heads == chosen.heads) continue;
-    exam.find(Verdict::layout,
-              "is rotated with the head index as position: by its " + std::to_string(other.heads) +
-                  " heads its layout is " + other.name + " with " + std::to_string(other.tokens) +
-                  " tokens, but it is rotated as " + chosen.name);
+    exam.find(Verdict::layout, "is rotated with the head index as position: by its " + std::to_string(other.heads) +
+                                   " heads its layout is " + other.name + " with " + std::to_string(other.tokens) +
+                                   " tokens, but it is rotated as " + chosen.name);
     return;
   }
 }

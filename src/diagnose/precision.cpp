@@ -34,7 +34,8 @@ std::vector<Hypothesis> hypotheses() {
   for (const Precision type : {Precision::f16, Precision::bf16}) {
     const bool half = type == Precision::f16;
     const auto of = [type](double value) { return round_to(value, type); };
-    list.push_back({type, half ? "cos and sin are rounded to f16" : "cos and sin are rounded to bf16", in_float, type, false});
+    list.push_back(
+        {type, half ? "cos and sin are rounded to f16" : "cos and sin are rounded to bf16", in_float, type, false});
     const auto rounded_speed = [of](double p, double w) { return p * of(w); };
     const auto rounded_product = [of](double p, double w) { return of(p * w); };
     const auto all_rounded = [of](double p, double w) { return of(of(p) * of(w)); };
@@ -79,13 +80,15 @@ FoundPrecision find_precision(const Turns& turns, const Motion& motion, const st
         turns, motion,
         [&](std::int64_t row, int pair) -> Complex {
           const auto i = static_cast<std::size_t>(pair);
-          const double position = motion.position[static_cast<std::size_t>(motion.axis_of(pair))][static_cast<std::size_t>(row)];
+          const double position =
+              motion.position[static_cast<std::size_t>(motion.axis_of(pair))][static_cast<std::size_t>(row)];
           double speed = motion.speed[i];
           if (one.precision == Precision::f32 && i < inv_freq_float32.size()) {
             speed = std::copysign(static_cast<double>(inv_freq_float32[i]), speed);
           }
           const double angle = one.angle(position, speed);
-          return {round_to(motion.factor * std::cos(angle), one.table), round_to(motion.factor * std::sin(angle), one.table)};
+          return {round_to(motion.factor * std::cos(angle), one.table),
+                  round_to(motion.factor * std::sin(angle), one.table)};
         },
         slack);
   };
@@ -106,7 +109,8 @@ FoundPrecision find_precision(const Turns& turns, const Motion& motion, const st
   // The mean square of so many differences of rounding is known to sqrt(2 / count).
   const auto count = static_cast<double>(turns.turn.size());
   const double certain = std::max(0.3, 1 - 8 / std::sqrt(count));
-  const bool coarse_explains = best.residual * best.residual < certain * fine * fine && (best.holds || best.residual < 0.3 * fine);
+  const bool coarse_explains =
+      best.residual * best.residual < certain * fine * fine && (best.holds || best.residual < 0.3 * fine);
   if (coarse_explains) {
     found = {coarse->precision, coarse->coarse_angle, coarse->words, best};
   } else if (in_float.residual < 0.8 * exact.residual || (!exact.holds && compare(turns, motion).holds)) {

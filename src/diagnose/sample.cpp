@@ -13,9 +13,7 @@ namespace {
 
 constexpr const char* operation = "diagnose";
 
-std::string label(const Tensor& tensor) {
-  return tensor.name.empty() ? "the tensor" : "tensor '" + tensor.name + "'";
-}
+std::string label(const Tensor& tensor) { return tensor.name.empty() ? "the tensor" : "tensor '" + tensor.name + "'"; }
 
 std::vector<double> numbers(const Tensor& tensor) {
   if (tensor.type != ElementType::f64 && !dtype_of(tensor.type)) {

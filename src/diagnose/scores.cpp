@@ -90,8 +90,10 @@ Finding examine(const Scores& scores, const Question& question) {
   }
   if (const auto residual = toeplitz_residual(scores)) {
     if (*residual > kept) {
-      return {Verdict::positions, "do not depend on the distance alone: they are constant along the diagonals before, and not "
-                                  "after (residual " + significant(*residual, 2) + ")"};
+      return {Verdict::positions,
+              "do not depend on the distance alone: they are constant along the diagonals before, and not "
+              "after (residual " +
+                  significant(*residual, 2) + ")"};
     }
     return {Verdict::as_configured, "depend on the distance alone (residual " + significant(*residual, 2) + ")"};
   }
@@ -106,21 +108,25 @@ Finding examine(const Scores& scores, const Question& question) {
     }
   }
   if (!best) {
-    return {Verdict::cannot_tell,
-            "cannot tell, because no distance keeps its scores, as distance 0 does (residual " +
-                significant(diagonal(scores, 0).residual, 2) + " there): the positions do not rise by one, or q and k are not "
-                "rotated alike"};
+    return {Verdict::cannot_tell, "cannot tell, because no distance keeps its scores, as distance 0 does (residual " +
+                                      significant(diagonal(scores, 0).residual, 2) +
+                                      " there): the positions do not rise by one, or q and k are not "
+                                      "rotated alike"};
   }
   if (*best != 0) {
-    return {Verdict::offset, "are kept where k is " + std::to_string(*best) + " tokens after q, not at the same token: the "
-                             "positions of q and k differ by " + std::to_string(std::abs(*best))};
+    return {Verdict::offset, "are kept where k is " + std::to_string(*best) +
+                                 " tokens after q, not at the same token: the "
+                                 "positions of q and k differ by " +
+                                 std::to_string(std::abs(*best))};
   }
   double wanted = 1;
   if (question.rope != nullptr) {
-    wanted = frequencies(question.rope->rope, question.length.value_or(std::max(scores.rows, scores.columns))).attention_factor;
+    wanted = frequencies(question.rope->rope, question.length.value_or(std::max(scores.rows, scores.columns)))
+                 .attention_factor;
   }
   const double factor = std::sqrt(std::max(found.factor, 0.0));
-  const std::string law = "keep the law: at distance 0 they are those before (residual " + significant(found.residual, 2) + ")";
+  const std::string law =
+      "keep the law: at distance 0 they are those before (residual " + significant(found.residual, 2) + ")";
   if (std::abs(factor - wanted) > std::max(scores.sample.unit, 1e-4) * wanted) {
     return {Verdict::attention_factor, "are multiplied by " + significant(found.factor, 6) + " at distance 0; " +
                                            (question.rope != nullptr ? "the model asks " : "a rotation alone gives ") +

@@ -101,7 +101,8 @@ Complex tolerance(const Turns& turns, std::size_t at, double angle, Complex turn
 }
 
 Fit compare(const Turns& turns, const Motion& motion, double slack) {
-  return compare(turns, motion, [&motion](std::int64_t row, int pair) { return motion.turn(row, pair); }, slack);
+  return compare(
+      turns, motion, [&motion](std::int64_t row, int pair) { return motion.turn(row, pair); }, slack);
 }
 
 Fit compare(const Turns& turns, const Motion& motion, const TurnOf& turn_of, double slack) {
@@ -114,8 +115,8 @@ Fit compare(const Turns& turns, const Motion& motion, const TurnOf& turn_of, dou
       const Complex turn = turn_of(row, pair);
       const Complex difference = turns.turn[at] - turn;
       const Complex allowed = tolerance(turns, at, motion.angle(row, pair), turn, slack);
-      const double ratio = std::max(std::abs(difference.real()) / allowed.real(),
-                                    std::abs(difference.imag()) / allowed.imag());
+      const double ratio =
+          std::max(std::abs(difference.real()) / allowed.real(), std::abs(difference.imag()) / allowed.imag());
       if (ratio > fit.worst) fit = {false, 0, ratio, row, pair};
       off += turns.weight[at] * std::norm(difference);
       all += turns.weight[at] * std::norm(turns.turn[at]);

@@ -15,12 +15,12 @@ namespace rotary::diagnose {
 struct Turns {
   Order order;
   Block block;
-  std::vector<std::int64_t> heads;          // those that rotate; the others are the same before and after
-  std::vector<std::complex<double>> turn;   //
-  std::vector<double> sigma;                // standard error of each turn, from the rounding of the elements
-  std::vector<double> weight;               // sum over the heads of the squared norm before
-  double spread = 0;                        // relative misfit among the heads, for the worst pair
-  double unit = 0;                          // Sample::unit
+  std::vector<std::int64_t> heads;         // those that rotate; the others are the same before and after
+  std::vector<std::complex<double>> turn;  //
+  std::vector<double> sigma;               // standard error of each turn, from the rounding of the elements
+  std::vector<double> weight;              // sum over the heads of the squared norm before
+  double spread = 0;                       // relative misfit among the heads, for the worst pair
+  double unit = 0;                         // Sample::unit
 
   std::int64_t rows() const noexcept { return order.batch * order.tokens; }
   std::size_t at(std::int64_t row, int pair) const noexcept {

@@ -15,8 +15,9 @@ struct Phase {
 
 struct Unwrapped {
   double value = 0;
-  double error = 0;     // standard error of value; infinite where no phase says anything
-  double misfit = 0;    // the largest remaining angle, in units of 6 standard errors: at most 1 where the value explains all
+  double error = 0;  // standard error of value; infinite where no phase says anything
+  double misfit =
+      0;  // the largest remaining angle, in units of 6 standard errors: at most 1 where the value explains all
   bool unique = true;  // false: another value within the range explains the phases as well
 };
 

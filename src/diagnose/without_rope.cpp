@@ -23,27 +23,15 @@ struct Measured {
 Measured measure_speeds(const Examination& exam) {
   std::vector<FoundSpeeds> of_axis;
   for (const std::vector<double>& positions : exam.expected) of_axis.push_back(find_speeds(exam.turns, positions));
-  Measured measured{of_axis[0], {}, true};
-  for (std::size_t i = 0; i < measured.speeds.speed.size(); ++i) {
+  Measured measured;
+  for (std::size_t i = 0; i < of_axis[0].speed.size(); ++i) {
     std::size_t axis = 0;
     while (axis + 1 < of_axis.size() && !of_axis[axis].holds[i]) ++axis;
-    const FoundSpeeds& own = of_axis[axis];
-    measured.speeds.speed[i] = own.speed[i];
-    measured.speeds.error[i] = own.error[i];
-    measured.speeds.phase[i] = own.phase[i];
-    measured.speeds.phase_error[i] = own.phase_error[i];
     measured.axis.push_back(static_cast<std::uint8_t>(axis));
-    measured.holds = measured.holds && own.holds[i];
+    measured.holds = measured.holds && of_axis[axis].holds[i];
   }
+  measured.speeds = pick(of_axis, measured.axis);
   return measured;
-}
-
-double sign_of(const FoundSpeeds& found) {
-  double sign = 0;
-  for (std::size_t i = 0; i < found.speed.size(); ++i) {
-    if (std::abs(found.speed[i]) > 3 * found.error[i]) sign += std::copysign(1.0, found.speed[i]);
-  }
-  return sign < 0 ? -1 : 1;
 }
 
 // The last pair that visibly moves, moves so much that the next one would be seen too.
@@ -57,20 +45,6 @@ bool width_is_known(const Examination& exam) {
   return most > 16 * exam.sample.unit;
 }
 
-// The number of positions by which the measured angles are ahead; none if the angles at position 0 are not one shift.
-std::optional<double> shift_of(const FoundSpeeds& found) {
-  std::vector<Phase> phases;
-  bool zero = true;
-  for (std::size_t i = 0; i < found.speed.size(); ++i) {
-    if (std::abs(found.phase[i]) > 6 * found.phase_error[i]) zero = false;
-    if (std::isfinite(found.phase_error[i])) phases.push_back({found.phase[i], found.phase_error[i], found.speed[i], 0});
-  }
-  if (zero) return 0;
-  const Unwrapped shift = unwrap(phases, 0, 0x1p20);
-  if (shift.misfit > 1 || !shift.unique) return std::nullopt;
-  return std::abs(shift.value - std::round(shift.value)) < 0.02 ? std::round(shift.value) : shift.value;
-}
-
 std::string described(const Examination& exam) {
   const Facts& facts = exam.facts;
   std::string text = facts.pairing ? "it is rotated in the " + *facts.pairing + " pairing" : "it is rotated";
@@ -79,7 +53,8 @@ std::string described(const Examination& exam) {
             std::to_string(facts.first.value_or(0) + *facts.rotary_dim - 1);
   }
   if (facts.base) text += ", base " + significant(*facts.base, 10);
-  if (facts.scaling && !std::holds_alternative<Unscaled>(*facts.scaling)) text += std::string(", ") + name(*facts.scaling);
+  if (facts.scaling && !std::holds_alternative<Unscaled>(*facts.scaling))
+    text += std::string(", ") + name(*facts.scaling);
   return text + ", layout " + facts.layout;
 }
 
@@ -109,10 +84,7 @@ void explain_given_positions(Examination& exam, const Measured& measured) {
   const std::optional<double> shift = shift_of(measured.speeds);
   if (shift) {
     for (double& position : positions) position += *shift;
-    const auto tokens = static_cast<std::ptrdiff_t>(exam.turns.order.tokens);
-    for (auto begin = positions.begin(); begin != positions.end(); begin += tokens) {
-      exam.facts.positions.emplace_back(begin, begin + tokens);
-    }
+    exam.set_positions(positions);
   }
   if (shift.value_or(0) != 0) {
     const Pattern pattern = pattern_of(positions, exam.expected[0], exam.turns.order.batch);
@@ -173,8 +145,9 @@ void examine_heads(Examination& exam) {
     return true;
   };
   if (tokens_outside && flattened(tokens)) {
-    exam.find(Verdict::layout, "is rotated as if its memory were [heads, tokens, head_dim]: a reshape where a transpose "
-                               "belongs");
+    exam.find(Verdict::layout,
+              "is rotated as if its memory were [heads, tokens, head_dim]: a reshape where a transpose "
+              "belongs");
     return;
   }
   std::vector<std::int64_t> wrong;
@@ -182,7 +155,8 @@ void examine_heads(Examination& exam) {
     bool right = true;
     for (std::int64_t row = 0; row < turns.rows(); ++row) {
       const std::int64_t in_row = row % each.tokens, own = tokens_outside ? in_row % heads : in_row / tokens;
-      if (own == head && found.position[static_cast<std::size_t>(row)] != expected[static_cast<std::size_t>(row)]) right = false;
+      if (own == head && found.position[static_cast<std::size_t>(row)] != expected[static_cast<std::size_t>(row)])
+        right = false;
     }
     if (!right) wrong.push_back(head);
   }
