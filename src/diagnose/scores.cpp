@@ -36,8 +36,8 @@ struct Diagonal {
 };
 
 template <class Visit>
-void for_diagonal(const Scores& scores, std::int64_t shift, Visit visit) {
-  for (std::int64_t plane = 0; plane < scores.planes; ++plane) {
+void for_diagonal(const Scores& scores, std::int64_t first, std::int64_t count, std::int64_t shift, Visit visit) {
+  for (std::int64_t plane = first; plane < first + count; ++plane) {
     for (std::int64_t i = std::max<std::int64_t>(0, -shift); i < scores.rows && i + shift < scores.columns; ++i) {
       const double before = scores.before(plane, i, i + shift), after = scores.after(plane, i, i + shift);
       if (std::isfinite(before) && std::isfinite(after)) visit(before, after);  // a mask is infinite
@@ -48,7 +48,7 @@ void for_diagonal(const Scores& scores, std::int64_t shift, Visit visit) {
 Diagonal diagonal(const Scores& scores, std::int64_t shift) {
   double xx = 0, xy = 0, yy = 0;
   Diagonal found;
-  for_diagonal(scores, shift, [&](double before, double after) {
+  for_diagonal(scores, 0, scores.planes, shift, [&](double before, double after) {
     xx += before * before;
     xy += before * after;
     yy += after * after;
@@ -63,22 +63,25 @@ Diagonal diagonal(const Scores& scores, std::int64_t shift) {
 // Where every diagonal before is constant, as with one q and one k at all tokens: whether it is so after.
 std::optional<double> toeplitz_residual(const Scores& scores) {
   double spread_before = 0, spread_after = 0, all_before = 0, all_after = 0;
-  for (std::int64_t shift = 1 - scores.rows; shift < scores.columns; ++shift) {
+  const auto add = [&](std::int64_t plane, std::int64_t shift) {
     double mean_before = 0, mean_after = 0, count = 0;
-    for_diagonal(scores, shift, [&](double before, double after) {
+    for_diagonal(scores, plane, 1, shift, [&](double before, double after) {
       mean_before += before;
       mean_after += after;
       ++count;
     });
-    if (count < 2) continue;
+    if (count < 2) return;
     mean_before /= count;
     mean_after /= count;
-    for_diagonal(scores, shift, [&](double before, double after) {
+    for_diagonal(scores, plane, 1, shift, [&](double before, double after) {
       spread_before += (before - mean_before) * (before - mean_before);
       spread_after += (after - mean_after) * (after - mean_after);
       all_before += before * before;
       all_after += after * after;
     });
+  };
+  for (std::int64_t plane = 0; plane < scores.planes; ++plane) {
+    for (std::int64_t shift = 1 - scores.rows; shift < scores.columns; ++shift) add(plane, shift);
   }
   if (all_before == 0 || all_after == 0 || spread_before > kept * kept * all_before) return std::nullopt;
   return std::sqrt(spread_after / all_after);

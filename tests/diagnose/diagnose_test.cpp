@@ -1,0 +1,430 @@
+// Faults made by the engine of engine.h, each with the verdict and the facts that must be found.
+#include "diagnose/diagnose.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numbers>
+#include <optional>
+
+#include "diagnose/check.h"
+#include "diagnose/examination.h"
+#include "tests/diagnose/engine.h"
+
+namespace rotary::diagnose_tests {
+namespace {
+
+using diagnose::Diagnosis;
+using diagnose::GivenPositions;
+using diagnose::Precision;
+using diagnose::Question;
+using diagnose::Verdict;
+
+// A model of 8 heads of 64 elements.
+ModelRope model_rope(Scaling scaling = Unscaled{}, Pairing pairing = Pairing::half, double base = 10000) {
+  ModelRope used;
+  used.heads = 8;
+  used.kv_heads = 2;
+  used.rope.head_dim = used.rope.rotary_dim = 64;
+  used.rope.base = base;
+  used.rope.pairing = pairing;
+  used.rope.scaling = std::move(scaling);
+  used.context = 4096;
+  return used;
+}
+
+GivenPositions from(double first, int tokens = 16) {
+  GivenPositions given;
+  given.tokens = tokens;
+  for (int t = 0; t < tokens; ++t) given.values.push_back(first + t);
+  return given;
+}
+
+struct Case {
+  Case(ElementType t, Data d = {}) : type(t), before(random_data(d, t)) {}
+
+  Diagnosis diagnose(const Engine& engine) { return diagnose_after(engine(before)); }
+  Diagnosis diagnose_after(const Data& after) {
+    question.rope = rope ? &*rope : nullptr;
+    const Tensor x = tensor_of(before, type, order), y = tensor_of(after, type, order);
+    const Diagnosis result = diagnose::diagnose(x, y, question);
+    EXPECT_FALSE(result.sentence.empty());
+    if (rope) {  // check finds every fault that the elements show, and no other
+      const diagnose::Checked checked = diagnose::check(x, y, question, std::nullopt);
+      if (checked.equal) {
+        EXPECT_FALSE(checked.first.has_value());
+      } else {
+        EXPECT_NE(result.verdict, Verdict::as_configured) << result.sentence;
+        EXPECT_TRUE(checked.first.has_value());
+      }
+    }
+    return result;
+  }
+
+  ElementType type;
+  std::string order = "bthd";
+  std::optional<ModelRope> rope = model_rope();
+  Question question = {};
+  Data before;
+};
+
+class Faults : public testing::TestWithParam<ElementType> {
+ protected:
+  Case with(Data data = {}) const { return Case(GetParam(), data); }
+};
+INSTANTIATE_TEST_SUITE_P(Types, Faults, testing::Values(ElementType::f32, ElementType::f16, ElementType::bf16),
+                         [](const auto& param) { return std::string(name(param.param)); });
+
+TEST_P(Faults, None) {
+  for (const char* order : {"bthd", "bhtd", "tbhd"}) {
+    Case one = with({.batch = 2, .tokens = 12});
+    one.order = order;
+    const Diagnosis found = one.diagnose(Engine{});
+    EXPECT_EQ(found.verdict, Verdict::as_configured) << found.sentence;
+    EXPECT_EQ(found.facts.layout, order);
+    EXPECT_EQ(found.facts.pairing, "half");
+    EXPECT_EQ(found.facts.clockwise, false);
+    EXPECT_EQ(found.facts.first, 0);
+    EXPECT_EQ(found.facts.rotary_dim, 64);
+    EXPECT_EQ(found.facts.base, 10000);
+    EXPECT_EQ(found.facts.attention_factor, 1);
+    ASSERT_EQ(found.facts.positions.size(), 1U);
+    EXPECT_EQ(found.facts.positions[0][11], 11);
+  }
+}
+
+TEST_P(Faults, Pairing) {
+  const Diagnosis found = with().diagnose({.pairs = Pairs::interleaved});
+  EXPECT_EQ(found.verdict, Verdict::pairing);
+  EXPECT_EQ(found.facts.pairing, "interleaved");
+  EXPECT_EQ(found.sentence.rfind("q is rotated in the interleaved pairing; the model uses half (residual ", 0), 0U)
+      << found.sentence;
+  EXPECT_EQ(found.findings.size(), 1U);
+  EXPECT_EQ(found.facts.base, 10000);
+  EXPECT_EQ(with().diagnose({.pairs = Pairs::interleaved_to_half}).facts.pairing, "interleaved_to_half");
+  Case asks_interleaved = with();
+  asks_interleaved.rope = model_rope(Unscaled{}, Pairing::interleaved);
+  EXPECT_EQ(asks_interleaved.diagnose({}).verdict, Verdict::pairing);
+  EXPECT_EQ(asks_interleaved.diagnose({.pairs = Pairs::interleaved}).verdict, Verdict::as_configured);
+}
+
+TEST_P(Faults, Direction) {
+  const Diagnosis found = with().diagnose({.clockwise = true});
+  EXPECT_EQ(found.verdict, Verdict::direction);
+  EXPECT_EQ(found.facts.clockwise, true);
+  Case backwards = with();
+  backwards.rope->rope.clockwise = true;  // as nanochat
+  EXPECT_EQ(backwards.diagnose({.clockwise = true}).verdict, Verdict::as_configured);
+  EXPECT_EQ(backwards.diagnose({}).verdict, Verdict::direction);
+}
+
+TEST_P(Faults, Offset) {
+  for (const double offset : {1.0, -3.0, 100.0, 5000.0}) {
+    const Diagnosis found = with().diagnose({.position = [=](int, int t, int) { return t + offset; }});
+    EXPECT_EQ(found.verdict, Verdict::offset) << found.sentence;
+    ASSERT_EQ(found.facts.positions.size(), 1U);
+    EXPECT_EQ(found.facts.positions[0][2], 2 + offset);
+  }
+  Case given = with();
+  given.question.positions = from(100);
+  EXPECT_EQ(given.diagnose({.position = [](int, int t, int) { return t + 100.0; }}).verdict, Verdict::as_configured);
+}
+
+TEST_P(Faults, OffsetOfOneToken) {
+  Case one = with({.tokens = 1});
+  one.question.positions = from(5, 1);
+  EXPECT_EQ(one.diagnose({.position = [](int, int, int) { return 5.0; }}).verdict, Verdict::as_configured);
+  EXPECT_EQ(one.diagnose({.position = [](int, int, int) { return 6.0; }}).verdict, Verdict::offset);
+}
+
+TEST_P(Faults, Positions) {
+  const std::vector<std::pair<const char*, std::function<double(int, int, int)>>> faults = {
+      {"reverse order", [](int, int t, int) { return 15.0 - t; }},
+      {"for every token", [](int, int, int) { return 7.0; }},
+      {"begin again at 0 with token 6", [](int, int t, int) { return t < 6 ? t : t - 6.0; }},
+      {"row 1", [](int b, int t, int) { return b == 0 ? t : t + 3.0; }},
+      {"token 12", [](int, int t, int) { return std::min(t, 11); }}};
+  for (const auto& [words, position] : faults) {
+    const Diagnosis found = with({.batch = 2}).diagnose({.position = position});
+    EXPECT_EQ(found.verdict, Verdict::positions) << found.sentence;
+    EXPECT_NE(found.sentence.find(words), std::string::npos) << found.sentence;
+  }
+  const Diagnosis rows = with({.batch = 2}).diagnose({.position = faults[3].second});
+  ASSERT_EQ(rows.facts.positions.size(), 2U);
+  EXPECT_EQ(rows.facts.positions[1][0], 3);
+}
+
+TEST_P(Faults, PositionsOfFewBits) {
+  Case rounded = with();
+  rounded.question.positions = from(1000);
+  const Diagnosis to_bf16 =
+      rounded.diagnose({.position = [](int, int t, int) { return to_type(1000 + t, ElementType::bf16); }});
+  EXPECT_EQ(to_bf16.verdict, Verdict::positions);
+  EXPECT_NE(to_bf16.sentence.find("rounded to bf16"), std::string::npos) << to_bf16.sentence;
+  Case wrapped = with();
+  wrapped.question.positions = from(32760);
+  const Diagnosis to_int16 = wrapped.diagnose(
+      {.position = [](int, int t, int) { return static_cast<double>(static_cast<std::int16_t>(32760 + t)); }});
+  EXPECT_EQ(to_int16.verdict, Verdict::positions);
+  EXPECT_NE(to_int16.sentence.find("wrapped at int16"), std::string::npos) << to_int16.sentence;
+}
+
+TEST_P(Faults, Base) {
+  for (const double base : {500000.0, 1e6, 12345.0}) {
+    const Diagnosis found = with({.tokens = 64}).diagnose({.speed = speeds(base)});
+    EXPECT_EQ(found.verdict, Verdict::base) << found.sentence;
+    ASSERT_TRUE(found.facts.base.has_value());
+    EXPECT_NEAR(*found.facts.base / base, 1, GetParam() == ElementType::bf16 ? 0.02 : 2e-3);
+  }
+}
+
+TEST_P(Faults, Scaling) {
+  Case linear = with();
+  std::vector<double> slower = speeds();
+  for (double& speed : slower) speed /= 4;
+  EXPECT_EQ(linear.diagnose({.speed = slower}).verdict, Verdict::scaling);
+  linear.rope = model_rope(Linear{4});
+  EXPECT_EQ(linear.diagnose({.speed = slower}).verdict, Verdict::as_configured);
+  EXPECT_EQ(linear.diagnose({}).verdict, Verdict::scaling);
+
+  Case yarn = with({.tokens = 200});
+  Yarn asked;
+  asked.factor = 8;
+  asked.trained_length = 512;
+  yarn.rope = model_rope(asked);
+  const Diagnosis without = yarn.diagnose({});
+  EXPECT_EQ(without.verdict, Verdict::scaling) << without.sentence;
+  EXPECT_NE(without.sentence.find("without the scaling yarn"), std::string::npos) << without.sentence;
+  Engine right{.speed = frequencies(yarn.rope->rope).inv_freq};
+  EXPECT_EQ(yarn.diagnose(right).verdict, Verdict::attention_factor);
+  right.factor = 0.1 * std::log(8.0) + 1;
+  EXPECT_EQ(yarn.diagnose(right).verdict, Verdict::as_configured);
+  right.factor *= right.factor;
+  const Diagnosis squared = yarn.diagnose(right);
+  EXPECT_EQ(squared.verdict, Verdict::attention_factor);
+  EXPECT_NE(squared.sentence.find("twice"), std::string::npos) << squared.sentence;
+}
+
+TEST_P(Faults, TheOtherListOfLongRope) {
+  LongRope lists;
+  lists.trained_length = 64;
+  lists.short_factor.assign(32, 1.1);
+  lists.long_factor.assign(32, 4);
+  Case one = with();
+  one.rope = model_rope(lists);
+  EXPECT_EQ(one.diagnose({.speed = frequencies(one.rope->rope, 64).inv_freq}).verdict, Verdict::as_configured);
+  const Diagnosis found = one.diagnose({.speed = frequencies(one.rope->rope, 65).inv_freq});
+  EXPECT_EQ(found.verdict, Verdict::scaling);
+  // Both lists are constants here, so that a position factor would explain the data too; the sentence says so.
+  EXPECT_FALSE(found.findings.empty());
+}
+
+TEST_P(Faults, Block) {
+  const Diagnosis leading = with().diagnose({.speed = speeds(10000, 32)});
+  EXPECT_EQ(leading.verdict, Verdict::block) << leading.sentence;
+  EXPECT_EQ(leading.facts.rotary_dim, 32);
+  const Diagnosis trailing = with().diagnose({.speed = speeds(10000, 32), .first = 32});
+  EXPECT_EQ(trailing.verdict, Verdict::block);
+  EXPECT_EQ(trailing.facts.first, 32);
+  Case partial = with();
+  partial.rope->rope.rotary_dim = 32;
+  EXPECT_EQ(partial.diagnose({.speed = speeds(10000, 32)}).verdict, Verdict::as_configured);
+  EXPECT_EQ(partial.diagnose({}).verdict, Verdict::block);
+}
+
+TEST_P(Faults, Layout) {
+  Case one = with({.tokens = 12});
+  const Diagnosis heads = one.diagnose({.position = [](int, int, int h) { return h; }});
+  EXPECT_EQ(heads.verdict, Verdict::layout) << heads.sentence;
+  EXPECT_NE(heads.sentence.find("head index"), std::string::npos);
+  const Diagnosis reshaped = one.diagnose({.position = [](int, int t, int h) { return (t * 8 + h) % 12; }});
+  EXPECT_EQ(reshaped.verdict, Verdict::layout) << reshaped.sentence;
+}
+
+TEST_P(Faults, AttentionFactor) {
+  const Diagnosis found = with().diagnose({.factor = 1.25});
+  EXPECT_EQ(found.verdict, Verdict::attention_factor) << found.sentence;
+  EXPECT_NEAR(*found.facts.attention_factor, 1.25, 2e-3);
+}
+
+TEST_P(Faults, Precision) {
+  const ElementType type = GetParam();
+  const auto to_bf16 = [](double value) { return to_type(value, ElementType::bf16); };
+  Case one = with({.tokens = 64, .heads = 8});
+  const Diagnosis angles = one.diagnose({.rounds_angle = to_bf16});
+  EXPECT_EQ(angles.verdict, Verdict::precision) << angles.sentence;
+  EXPECT_EQ(angles.facts.precision, Precision::bf16);
+  std::vector<double> rounded = speeds();
+  for (double& speed : rounded) speed = to_bf16(speed);
+  EXPECT_EQ(one.diagnose({.speed = rounded}).facts.precision, Precision::bf16);
+  const Diagnosis table = one.diagnose({.rounds_table = to_bf16});
+  EXPECT_EQ(table.facts.precision, Precision::bf16) << table.sentence;
+  // In a bf16 tensor such a table is usual.
+  EXPECT_EQ(table.verdict, type == ElementType::bf16 ? Verdict::as_configured : Verdict::precision);
+}
+
+TEST_P(Faults, Twice) {
+  Case one = with();
+  const Engine engine;
+  const Diagnosis found = one.diagnose_after(engine(engine(one.before)));
+  EXPECT_EQ(found.verdict, Verdict::twice) << found.sentence;
+  Engine interleaved{.pairs = Pairs::interleaved};
+  EXPECT_EQ(one.diagnose_after(interleaved(engine(one.before))).verdict, Verdict::twice);
+}
+
+TEST_P(Faults, SomeHeads) {
+  const Diagnosis found = with().diagnose({.rotates = [](int h) { return h < 3; }});
+  EXPECT_EQ(found.verdict, Verdict::some_heads) << found.sentence;
+  EXPECT_EQ(found.facts.heads, (std::vector<std::int64_t>{0, 1, 2}));
+}
+
+TEST_P(Faults, NotRotated) {
+  Case one = with();
+  EXPECT_EQ(one.diagnose_after(one.before).verdict, Verdict::not_rotated);
+  Case at_zero = with({.tokens = 1});
+  EXPECT_EQ(at_zero.diagnose_after(at_zero.before).verdict, Verdict::cannot_tell);
+}
+
+TEST_P(Faults, Axis) {
+  Case one = with({.tokens = 24, .heads = 8});
+  one.rope->rope.axis = sectioned_axes(std::vector<int>{8, 12, 12});
+  GivenPositions given;
+  given.axes = 3;
+  given.tokens = 24;
+  for (int axis = 0; axis < 3; ++axis) {
+    for (int t = 0; t < 24; ++t) given.values.push_back(axis == 0 ? t / 6 : axis == 1 ? t / 3 : t);
+  }
+  one.question.positions = given;
+  const auto at = [&](const std::vector<std::uint8_t>& axes) {
+    return [=, list = axes](int, int t, int pair) {
+      const auto i = static_cast<std::size_t>(pair);
+      return given.values[list[i] * std::size_t{24} + static_cast<std::size_t>(t)] * speeds()[i];
+    };
+  };
+  EXPECT_EQ(one.diagnose({.angle = at(one.rope->rope.axis)}).verdict, Verdict::as_configured);
+  const Diagnosis other = one.diagnose({.angle = at(interleaved_axes(std::vector<int>{8, 12, 12}))});
+  EXPECT_EQ(other.verdict, Verdict::axis) << other.sentence;
+  EXPECT_EQ(other.facts.axis.size(), 32U);
+}
+
+TEST_P(Faults, NothingThatARotationCouldBe) {
+  Case one = with();
+  const Diagnosis noise = one.diagnose_after(random_data(one.before, GetParam(), 99));
+  EXPECT_EQ(noise.verdict, Verdict::cannot_tell) << noise.sentence;
+  EXPECT_FALSE(noise.facts.pairing.has_value());
+  EXPECT_FALSE(noise.facts.base.has_value());
+}
+
+TEST_P(Faults, WithoutConfig) {
+  Case one = with({.tokens = 32});
+  one.rope.reset();
+  const Diagnosis alone = one.diagnose({.pairs = Pairs::interleaved});
+  EXPECT_EQ(alone.verdict, Verdict::cannot_tell);
+  EXPECT_EQ(alone.facts.pairing, "interleaved");
+  EXPECT_FALSE(alone.facts.clockwise.has_value());
+  EXPECT_TRUE(alone.facts.positions.empty());
+  EXPECT_TRUE(alone.facts.inv_freq.empty());
+  one.question.positions = from(0, 32);
+  const Diagnosis placed = one.diagnose({.pairs = Pairs::interleaved, .clockwise = true});
+  EXPECT_EQ(placed.facts.clockwise, true);
+  ASSERT_TRUE(placed.facts.base.has_value());
+  EXPECT_NEAR(*placed.facts.base / 10000, 1, 0.02);
+  EXPECT_EQ(one.diagnose({.position = [](int, int t, int) { return t + 2.0; }}).verdict, Verdict::offset);
+}
+
+// ---- what only f32 tells ----
+
+TEST(Diagnose, Float32AnglesAreAsConfigured) {
+  Case one(ElementType::f32);
+  one.question.positions = from(100000);
+  Engine engine{.position = [](int, int t, int) { return t + 100000.0; }};
+  EXPECT_EQ(one.diagnose(engine).facts.precision, Precision::exact);
+  std::vector<double> rounded = speeds();
+  for (double& speed : rounded) speed = static_cast<float>(speed);
+  engine.speed = rounded;
+  engine.rounds_angle = [](double angle) { return static_cast<double>(static_cast<float>(angle)); };
+  const Diagnosis found = one.diagnose(engine);
+  EXPECT_EQ(found.verdict, Verdict::as_configured) << found.sentence;
+  EXPECT_EQ(found.facts.precision, Precision::f32);
+}
+
+TEST(Diagnose, OneHead) {
+  Case one(ElementType::f32, {.heads = 1});
+  EXPECT_EQ(one.diagnose({}).verdict, Verdict::as_configured);
+  EXPECT_EQ(one.diagnose({.pairs = Pairs::interleaved}).verdict, Verdict::pairing);
+}
+
+TEST(Diagnose, TwoElementsHaveNoPairing) {
+  Case one(ElementType::f32, {.head_dim = 2});
+  one.rope->rope.head_dim = one.rope->rope.rotary_dim = 2;
+  const Diagnosis found = one.diagnose({.speed = {1.0}});
+  EXPECT_EQ(found.verdict, Verdict::as_configured) << found.sentence;
+  EXPECT_FALSE(found.facts.pairing.has_value());
+}
+
+TEST(Diagnose, DoublesAndTensorsOfFewerDimensions) {
+  Case doubles(ElementType::f64);
+  EXPECT_EQ(doubles.diagnose({}).verdict, Verdict::as_configured);
+  for (const char* order : {"thd", "htd"}) {
+    Case one(ElementType::f32, {.tokens = 12});
+    one.order = order;
+    const Diagnosis found = one.diagnose({});
+    EXPECT_EQ(found.verdict, Verdict::as_configured) << found.sentence;
+    EXPECT_EQ(found.facts.layout, order);
+  }
+}
+
+TEST(Diagnose, ValuesRoundedToBf16ButStoredAsF32) {
+  Case one(ElementType::bf16);
+  Data after = Engine{}(one.before);
+  for (double& value : after.values) value = to_type(value, ElementType::bf16);
+  one.type = ElementType::f32;
+  EXPECT_EQ(one.diagnose_after(after).verdict, Verdict::as_configured);
+}
+
+TEST(Diagnose, AHeadOfZerosSaysNothing) {
+  Case one(ElementType::f32);
+  for (int t = 0; t < 16; ++t) {
+    for (int d = 0; d < 64; ++d) one.before.values[one.before.at(0, t, 5, d)] = 0;
+  }
+  EXPECT_EQ(one.diagnose({}).verdict, Verdict::as_configured);
+}
+
+TEST(Diagnose, NotFinite) {
+  Case one(ElementType::f32);
+  Data after = Engine{}(one.before);
+  after.values[7] = std::numeric_limits<double>::quiet_NaN();
+  const Diagnosis found = one.diagnose_after(after);
+  EXPECT_EQ(found.verdict, Verdict::cannot_tell);
+  EXPECT_NE(found.sentence.find("element 7 after is nan"), std::string::npos) << found.sentence;
+}
+
+TEST(Diagnose, ABlockThatEndsTheHeadAndIsReordered) {
+  Case one(ElementType::f32, {.head_dim = 96});
+  one.rope->rope.head_dim = 96;
+  one.rope->first = 32;
+  one.rope->rope.pairing = Pairing::interleaved_to_half;
+  const Engine right{.pairs = Pairs::interleaved_to_half, .first = 32};
+  EXPECT_EQ(one.diagnose(right).verdict, Verdict::as_configured);
+  EXPECT_EQ(one.diagnose_after(right(right(one.before))).verdict, Verdict::twice);
+  const Diagnosis in_place = one.diagnose({.pairs = Pairs::interleaved, .first = 32});
+  EXPECT_EQ(in_place.verdict, Verdict::pairing);
+  EXPECT_NE(in_place.sentence.find("scores of q and k"), std::string::npos) << in_place.sentence;
+}
+
+TEST(Diagnose, ShapesThatDiffer) {
+  const Data data = random_data({}, ElementType::f32);
+  const Tensor x = tensor_of(data, ElementType::f32), y = tensor_of(data, ElementType::f32, "bhtd");
+  EXPECT_THROW(diagnose::diagnose(x, y, {}), Error);
+}
+
+TEST(Combine, OneTensorThatIsNotRotated) {
+  Case one(ElementType::f32);
+  std::map<std::string, Diagnosis> both = {{"q", one.diagnose({})}, {"k", one.diagnose_after(one.before)}};
+  const Diagnosis all = diagnose::combine(both);
+  EXPECT_EQ(all.verdict, Verdict::some_heads);
+  EXPECT_EQ(all.sentence, "only q is rotated; k is the same before and after");
+}
+
+}  // namespace
+}  // namespace rotary::diagnose_tests

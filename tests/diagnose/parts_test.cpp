@@ -1,0 +1,159 @@
+// The parts of a diagnosis, each for itself.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "diagnose/diagnose.h"
+#include "diagnose/explain.h"
+#include "diagnose/motion.h"
+#include "diagnose/unwrap.h"
+#include "tests/diagnose/engine.h"
+
+namespace rotary::diagnose {
+namespace {
+
+using diagnose_tests::speeds;
+
+TEST(Unwrap, FindsANumberFromAnglesInACircle) {
+  for (const double value : {0.0, 3.0, -17.0, 4321.0, 0.25}) {
+    std::vector<Phase> phases;
+    for (const double speed : speeds()) phases.push_back({wrapped(value * speed), 1e-7, speed, 0});
+    const Unwrapped found = unwrap(phases, 0, 8192);
+    EXPECT_NEAR(found.value, value, 1e-5);
+    EXPECT_LE(found.misfit, 1);
+    EXPECT_TRUE(found.unique);
+  }
+}
+
+TEST(Unwrap, OneCircleLeavesTheNearest) {
+  const Unwrapped found = unwrap({{0.5, 1e-6, 1, 0}}, 7, 20);
+  EXPECT_FALSE(found.unique);
+  EXPECT_NEAR(found.value, 0.5 + 2 * M_PI, 1e-5);
+}
+
+TEST(Unwrap, AnglesOfNoNumber) {
+  std::vector<Phase> phases;
+  for (std::size_t i = 0; i < 32; ++i) phases.push_back({wrapped(static_cast<double>(i * i)), 1e-7, speeds()[i], 0});
+  EXPECT_GT(unwrap(phases, 0, 8192).misfit, 1);
+}
+
+TEST(Patterns, Words) {
+  const std::vector<double> expected = {0, 1, 2, 3, 4, 5};
+  const auto kind = [&](const std::vector<double>& position) { return pattern_of(position, expected, 1).kind; };
+  EXPECT_EQ(kind({0, 1, 2, 3, 4, 5}), Change::none);
+  EXPECT_EQ(kind({9, 10, 11, 12, 13, 14}), Change::offset);
+  EXPECT_EQ(kind({0, -1, -2, -3, -4, -5}), Change::negated);
+  EXPECT_EQ(kind({0, 2, 4, 6, 8, 10}), Change::doubled);
+  EXPECT_EQ(kind({0, 0.25, 0.5, 0.75, 1, 1.25}), Change::step);
+  EXPECT_EQ(kind({5, 4, 3, 2, 1, 0}), Change::reversed);
+  EXPECT_EQ(kind({4, 4, 4, 4, 4, 4}), Change::constant);
+  EXPECT_EQ(kind({0, 1, 2, 0, 1, 2}), Change::restarts);
+  EXPECT_EQ(kind({0, 1, 5, 2, 9, 2}), Change::other);
+  EXPECT_EQ(pattern_of({0, 1, 2, 1, 2, 3}, {0, 1, 2, 0, 1, 2}, 2).kind, Change::rows);
+  EXPECT_EQ(pattern_of({254, 255, 0, 1}, {254, 255, 256, 257}, 1).kind, Change::wrapped);
+  EXPECT_EQ(pattern_of({256, 256, 258, 260}, {256, 257, 258, 259}, 1).kind, Change::rounded);
+  EXPECT_EQ(pattern_of({9, 10, 11}, {0, 1, 2}, 1).words, "begin at 9 instead of 0, 9 too far");
+}
+
+std::vector<Speed> exactly(const std::vector<double>& values) {
+  std::vector<Speed> list;
+  for (const double value : values) list.push_back({value, 1e-6 * value});
+  return list;
+}
+
+Rope rope_of(Scaling scaling, double base = 10000) {
+  Rope rope{.head_dim = 64, .rotary_dim = 64, .base = base, .pairing = Pairing::half};
+  rope.scaling = std::move(scaling);
+  return rope;
+}
+
+TEST(Fit, BaseAndLinearFactor) {
+  EXPECT_EQ(fit_speeds(exactly(speeds(500000)), 64, true)->rope.base, 500000);
+  std::vector<double> slower = speeds(10000);
+  for (double& speed : slower) speed /= 8;
+  const auto scaled = fit_speeds(exactly(slower), 64, true);
+  ASSERT_TRUE(scaled.has_value());
+  EXPECT_EQ(scaled->rope.base, 10000);
+  EXPECT_EQ(std::get<Linear>(scaled->rope.scaling).factor, 8);
+  // Without positions the scale of the speeds is not known, and no factor is claimed.
+  EXPECT_TRUE(std::holds_alternative<Unscaled>(fit_speeds(exactly(slower), 64, false)->rope.scaling));
+}
+
+TEST(Fit, ScalingsByParts) {
+  Yarn yarn;
+  yarn.factor = 4;
+  yarn.trained_length = 32768;
+  Llama3 llama3{.factor = 8, .trained_length = 8192};
+  for (const Rope& rope : {rope_of(yarn, 1e6), rope_of(llama3, 500000)}) {
+    const auto found = fit_speeds(exactly(frequencies(rope).inv_freq), 64, true);
+    ASSERT_TRUE(found.has_value());
+    EXPECT_EQ(found->rope.base, rope.base);
+    EXPECT_EQ(found->rope.scaling, rope.scaling);
+  }
+}
+
+TEST(Fit, NtkIsAChangeOfBase) {
+  const Rope ntk = rope_of(Ntk{4});
+  const auto found = explain_speeds(exactly(frequencies(ntk).inv_freq), rope_of(Unscaled{}), 0);
+  ASSERT_TRUE(found.has_value());
+  EXPECT_NEAR(found->rope.base, 10000 * std::pow(4.0, 64.0 / 62), 1);
+}
+
+TEST(Fit, SpeedsOfNoMethod) {
+  std::vector<double> values = speeds();
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] *= 1 + 0.3 * std::sin(static_cast<double>(7 * i));
+  EXPECT_FALSE(fit_speeds(exactly(values), 64, true).has_value());
+}
+
+TEST(Roles, NamesOfTensors) {
+  EXPECT_EQ(role_of("q"), Role::query);
+  EXPECT_EQ(role_of("model.layers.0.self_attn.k_proj"), Role::key);
+  EXPECT_EQ(role_of("xq"), Role::query);
+  EXPECT_EQ(role_of("x"), Role::unknown);
+}
+
+// ---- scores ----
+
+Tensor scores_of(const diagnose_tests::Data& q, const diagnose_tests::Data& k) {
+  diagnose_tests::Data scores{.batch = 1, .tokens = q.heads, .heads = q.tokens, .head_dim = k.tokens, .values = {}};
+  for (int h = 0; h < q.heads; ++h) {
+    for (int i = 0; i < q.tokens; ++i) {
+      for (int j = 0; j < k.tokens; ++j) {
+        double sum = 0;
+        for (int d = 0; d < q.head_dim; ++d) sum += q.values[q.at(0, i, h, d)] * k.values[k.at(0, j, h, d)];
+        scores.values.push_back(sum);
+      }
+    }
+  }
+  return diagnose_tests::tensor_of(scores, ElementType::f32, "bthd", "scores");
+}
+
+TEST(Scores, KeepAtDistanceZero) {
+  using diagnose_tests::Engine;
+  const auto q = diagnose_tests::random_data({}, ElementType::f32, 1),
+             k = diagnose_tests::random_data({}, ElementType::f32, 2);
+  const Tensor before = scores_of(q, k);
+  const auto verdict = [&](const Engine& of_q, const Engine& of_k) {
+    return diagnose_scores(before, scores_of(of_q(q), of_k(k)), {}).verdict;
+  };
+  EXPECT_EQ(verdict({}, {}), Verdict::as_configured);
+  EXPECT_EQ(diagnose_scores(before, before, {}).verdict, Verdict::not_rotated);
+  EXPECT_EQ(verdict({}, {.position = [](int, int t, int) { return t + 2.0; }}), Verdict::offset);
+  EXPECT_EQ(verdict({.factor = 1.2}, {.factor = 1.2}), Verdict::attention_factor);
+  EXPECT_EQ(verdict({}, {.clockwise = true}), Verdict::cannot_tell);
+}
+
+TEST(Scores, OfOneVectorDependOnTheDistanceAlone) {
+  using diagnose_tests::Engine;
+  auto q = diagnose_tests::random_data({}, ElementType::f32, 1);
+  for (int t = 1; t < q.tokens; ++t) {
+    for (int i = 0; i < q.heads * q.head_dim; ++i) q.values[q.at(0, t, 0, i)] = q.values[q.at(0, 0, 0, i)];
+  }
+  const Tensor before = scores_of(q, q);
+  EXPECT_EQ(diagnose_scores(before, scores_of(Engine{}(q), Engine{}(q)), {}).verdict, Verdict::as_configured);
+  const Engine squares{.position = [](int, int t, int) { return static_cast<double>(t * t); }};
+  EXPECT_EQ(diagnose_scores(before, scores_of(squares(q), squares(q)), {}).verdict, Verdict::positions);
+}
+
+}  // namespace
+}  // namespace rotary::diagnose
