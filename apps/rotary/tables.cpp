@@ -51,6 +51,9 @@ void check_request(const TableRequest& request) {
   }
   const Source& source = request.source;
   if (!source.config.empty() || source.base) throw UsageError("--cos and --sin replace CONFIG and --base");
+  if (!source.scaling.empty() || source.factor || source.trained_length) {
+    throw UsageError("--cos and --sin hold their scaling: no --scaling, --factor or --trained-length");
+  }
   if (source.pairing.empty())
     throw UsageError("--cos and --sin need --pairing: half, interleaved or interleaved_to_half");
   if (!source.inv_freq.empty() || !source.weights.empty()) {
