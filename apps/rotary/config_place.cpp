@@ -168,7 +168,7 @@ std::string config_path(const std::string& config) {
   if (const auto snapshot = snapshot_of(*repository)) return snapshot->string();
   if (repository->id.find('/') == std::string::npos && repository->revision.empty()) return config;  // a missing file
   throw Error(Code::FILE, "[read_config] CONFIG must be a file, a folder or a repository in the Hugging Face cache " +
-                              printable(cache_folder().string()) + " but " + files::in_quotes(config) +
+                              files::in_quotes(cache_folder().string()) + " but " + files::in_quotes(config) +
                               " is none: to fetch it, hf download " + repository->id + " config.json" +
                               (repository->revision.empty() ? "" : " --revision " + repository->revision));
 }

@@ -43,6 +43,7 @@ void add_views(Inspected& inspected, const Source& source) {
   for (const ModelRope& used : inspected.model.ropes) {
     const auto index = static_cast<std::size_t>(&used - inspected.model.ropes.data());
     const bool shown = !source.rope || &used == &chosen_rope(inspected.model, source);
+    if (shown) frequencies_of(source, used.rope, source.length.value_or(0));  // what is wrong names the file
     if (shown) inspected.views.emplace_back(index, view_rope(used, source.length));
   }
 }
@@ -160,8 +161,9 @@ void add_inspect(CLI::App& app) {
   Command command(app, "inspect", "Show the ropes of a model, or the tensors in a file");
   command
       .option("CONFIG", options->configs,
-              "a model's config.json or params.json, or its folder, or a .gguf file, or a repository in\n"
-              "the Hugging Face cache (Qwen/Qwen3-8B), or - for standard input; several: side by side;\n"
+              "a model's config.json or params.json, its folder, or a .gguf file;\n"
+              "or a repository in the Hugging Face cache (Qwen/Qwen3-8B);\n"
+              "or - for standard input; several: side by side;\n"
               "or one .safetensors or .npy file")
       .type_name("");
   add_source_options_but_config(command, options->source);

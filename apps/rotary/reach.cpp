@@ -32,6 +32,11 @@ std::int64_t trained_length(const Scaling& scaling) {
   return length == nullptr ? 0 : *length;
 }
 
+bool has_one_list(const Scaling& scaling) {
+  const auto* rope = std::get_if<LongRope>(&scaling);
+  return rope != nullptr && rope->short_factor == rope->long_factor;
+}
+
 std::int64_t reach_of(const ModelRope& used) {
   const Scaling& scaling = used.rope.scaling;
   const std::int64_t trained = trained_or_context(used);
@@ -56,8 +61,12 @@ std::string reach_text(const ModelRope& used) {
 Lengths lengths_of(const Rope& rope, const Frequencies& used) {
   const std::int64_t trained = trained_length(rope.scaling);
   if (!depends_on_length(rope.scaling) || trained == 0) return {};
+  const auto same = [](const Frequencies& a, const Frequencies& b) {
+    return a.inv_freq == b.inv_freq && a.attention_factor == b.attention_factor;
+  };
   const Frequencies within = frequencies(rope, trained);
-  const bool is_within = within.inv_freq == used.inv_freq && within.attention_factor == used.attention_factor;
+  if (has_one_list(rope.scaling) && same(within, frequencies(rope, trained + 1))) return {};
+  const bool is_within = same(within, used);
   const bool lists = std::holds_alternative<LongRope>(rope.scaling);
   if (is_within) return {lists ? "short list" : "as trained", 1, trained};
   return {lists ? "long list" : "stretched", trained + 1, 0};

@@ -11,6 +11,9 @@ namespace rotary::cli {
 // The scaling's trained_length; 0 where it has none.
 std::int64_t trained_length(const Scaling&);
 
+// Whether it is a LongRoPE whose two lists are one: what a GGUF's rope_freqs.weight is read as.
+bool has_one_list(const Scaling&);
+
 // The tokens that the scaling is meant to reach; 0 where nothing says it. A factor without a trained length of its own
 // (linear, ntk) counts from the context where the program was told both: --scaling.
 std::int64_t reach_of(const ModelRope&);

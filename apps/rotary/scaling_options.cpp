@@ -99,8 +99,8 @@ void set_scaling(Model& model, ModelRope& used, const Source& source) {
   const Scaling scaling = scaling_of(source, used);
   std::erase_if(model.notes, [](const std::string& note) { return note.ends_with("the rope is not scaled."); });
   if (!std::holds_alternative<Unscaled>(used.rope.scaling)) {
-    model.notes.push_back("--scaling " + source.scaling + " replaces the scaling of the file, " +
-                          name(used.rope.scaling) + "; notes on that one stand for the file.");
+    model.notes.push_back("--scaling " + source.scaling + " replaces " + name(used.rope.scaling) +
+                          ", the scaling of the file.");
   }
   std::vector<ValueOrigin> origins = origins_of(scaling, source, used);
   std::erase_if(used.origins, [](const ValueOrigin& known) {
@@ -120,14 +120,16 @@ void set_scaling(Model& model, ModelRope& used, const Source& source) {
 void add_scaling_options(Command& command, Source& source) {
   command
       .option("--scaling", source.scaling,
-              "instead of the config's scaling: default (none), linear, ntk, ntk_fixed, dynamic,\n"
-              "yarn or llama3, with --factor; a CONFIG of several ropes needs --rope")
+              "instead of the config's scaling: default (none), linear, ntk,\n"
+              "ntk_fixed, dynamic, yarn or llama3, with --factor; a CONFIG of\n"
+              "several ropes needs --rope")
       .one_of({std::begin(words), std::end(words)})
       .type_name("WORD");
   command.option("--factor", source.factor, "of --scaling: by how much longer texts become, at least 1").type_name("F");
   command
       .option("--trained-length", source.trained_length,
-              "of --scaling: tokens that the model was trained on (default: the config's context)")
+              "of --scaling: tokens that the model was trained on\n"
+              "(default: the config's context)")
       .type_name("L");
 }
 

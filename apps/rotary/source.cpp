@@ -116,8 +116,9 @@ Model read_config_file(const Source& source) {
 void add_source_options(Command& command, Source& source) {
   command
       .option("CONFIG", source.config,
-              "a model's config.json or params.json, or the folder that holds it, or a .gguf file;\n"
-              "or a repository in the Hugging Face cache (Qwen/Qwen3-8B); -: standard input")
+              "a model's config.json or params.json, its folder, or a .gguf file;\n"
+              "or a repository in the Hugging Face cache (Qwen/Qwen3-8B);\n"
+              "or - for standard input")
       .type_name("");
   add_source_options_but_config(command, source);
 }
@@ -134,7 +135,8 @@ void add_source_options_but_config(Command& command, Source& source) {
       .type_name("WORD");
   command
       .option("--base", source.base,
-              "rope_theta, above 1; the usual one is 10000. Instead of the config's, or without CONFIG")
+              "rope_theta, above 1; the usual one is 10000. Instead of the\n"
+              "config's, or without CONFIG")
       .type_name("B");
   add_scaling_options(command, source);
   command
@@ -216,6 +218,17 @@ Model read_model(const Source& source, int head_dim) {
   if (!source.weights.empty()) apply_weights(model, source.weights);
   name_options(model);
   return model;
+}
+
+Frequencies frequencies_of(const Source& source, const Rope& rope, std::int64_t length) {
+  try {
+    return frequencies(rope, length);
+  } catch (const Error& error) {
+    std::string sentence = error.what();
+    const auto operation = sentence.find("] ");
+    if (source.config.empty() || operation == std::string::npos) throw;
+    throw Error(error.code(), sentence.insert(operation + 2, printable(source.config) + ": "));
+  }
 }
 
 const ModelRope& chosen_rope(const Model& model, const Source& source) {

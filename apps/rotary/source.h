@@ -41,6 +41,8 @@ std::optional<Pairing> pairing_of(const Source&);  // the value of --pairing
 // of head_dim elements; then applies --base, --scaling, --inv-freq and --weights. Throws ROPE if one of them needs
 // --rope.
 Model read_model(const Source&, int head_dim);
+// frequencies() of one of its ropes; what is wrong with them is said with the name of CONFIG.
+Frequencies frequencies_of(const Source&, const Rope&, std::int64_t length);
 // Throws UsageError unless CONFIG, or one of --base and --inv-freq without it, is given, with the options that it
 // needs.
 void check_source(const Source&);

@@ -68,7 +68,8 @@ void run(const Options& options) {
   const Model model = read_model(options.source, options.source.head_dim.value_or(0));
   const ModelRope& used = chosen_rope(model, options.source);
   // The number of axes does not depend on the length; the default length follows from the positions.
-  const PositionSet positions = parse_positions(options.positions, frequencies(used.rope, 0).axes());
+  const int axes = frequencies_of(options.source, used.rope, 0).axes();
+  const PositionSet positions = parse_positions(options.positions, axes);
   const std::int64_t length = options.source.length.value_or(positions.length());
   const Frequencies turns = frequencies(used.rope, length);
   const ThreadPool pool(options.machine.threads.value_or(1));

@@ -78,7 +78,7 @@ void TableSource::use_model(int head_dim, std::int64_t max_tokens) {
   head_dim_ = used.rope.head_dim;
   rotary_dim_ = used.rope.rotary_dim;
   first_ = used.first;
-  frequencies_ = frequencies(used.rope, 0);
+  frequencies_ = frequencies_of(request_.source, used.rope, 0);
   if (request_.positions) positions_ = parse_positions(*request_.positions, frequencies_.axes());
   const std::int64_t length = positions_ ? positions_->length() : max_tokens;
   frequencies_ = frequencies(used.rope, request_.source.length.value_or(length));

@@ -179,7 +179,7 @@ TEST_F(Inspect, another_scaling_says_where_its_values_come_from) {
   EXPECT_EQ(origins.at("scaling.trained_length"), Json({{"origin", "derived"}, {"from", "max_position_embeddings"}}));
   EXPECT_EQ(origins.at("scaling.beta_fast"), Json({{"origin", "default"}, {"from", "yarn"}}));
   EXPECT_EQ(origins.at("attention_factor"), Json({{"origin", "derived"}, {"from", "0.1 * ln(factor) + 1"}}));
-  EXPECT_TRUE(contains(all.at("notes").dump(), "--scaling yarn replaces the scaling of the file, linear")) << all;
+  EXPECT_TRUE(contains(all.at("notes").dump(), "--scaling yarn replaces linear, the scaling of the file.")) << all;
   EXPECT_EQ(all.at("ropes").at(0).at("reach"), 256);
   EXPECT_EQ(rope_of({config, "--scaling", "linear", "--factor", "4", "--trained-length", "32"}).at("reach"), 128);
 }
@@ -228,6 +228,14 @@ TEST_F(Inspect, another_scaling_is_checked) {
             Json({{"factor", 2.0}}));
   // A tower beside the text is no second rope of it.
   EXPECT_EQ(rope_of({configs + "qwen2.5-vl-7b.json", "--scaling", "linear", "--factor", "2"}).at("scaling"), "linear");
+}
+
+TEST_F(Inspect, names_the_file_whose_frequencies_cannot_be) {
+  const std::string config = write_config("two.json", R"("model_type": "llama", "hidden_size": 4,
+    "num_attention_heads": 2, "num_hidden_layers": 1, "max_position_embeddings": 64,
+    "rope_scaling": {"rope_type": "dynamic", "factor": 2})");
+  expect_said({"inspect", config}, "SCALING", "[frequencies] " + config + ": dynamic needs");
+  expect_said({"table", config, "--positions", "0:2", "--output", path("t.safetensors")}, "SCALING", config + ": ");
 }
 
 // ---- where a config may lie ----

@@ -141,7 +141,7 @@ class Summary {
 
   void add_scaling() {
     const Scaling& scaling = view_.used->rope.scaling;
-    add("scaling", name(scaling), "scaling");
+    add("scaling", name(scaling) + std::string(has_one_list(scaling) ? " (one list)" : ""), "scaling");
     scalings::for_each_field(scaling, [this](const auto& field, const auto& value) { add_value(field.name, value); });
     if (const std::string reach = reach_text(*view_.used); !reach.empty()) rows_.push_back({"reach", reach});
     if (const std::string which = which_lengths(view_.lengths); !which.empty())

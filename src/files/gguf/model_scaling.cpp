@@ -39,7 +39,9 @@ class GgufScaling {
 
   void record_scaling() {
     reader_.record_or_by_default("scaling", "rope.scaling.type");
-    origins().derived("attention_factor", std::string("1 for ") + name(rope_.scaling));
+    const bool list = std::holds_alternative<LongRope>(rope_.scaling);
+    origins().derived("attention_factor",
+                      list ? "1: no rope.scaling.attn_factor" : std::string("1 for ") + name(rope_.scaling));
     if (reader_.has("rope.scaling.attn_factor")) reader_.record("attention_factor", "rope.scaling.attn_factor");
   }
 
