@@ -62,7 +62,7 @@ void print_notes(const std::vector<std::string>& notes) {
   const std::size_t width = out_is_terminal() && terminal_width() > 20 ? terminal_width() - 2 * indent : widest;
   for (const std::string& note : notes) {
     std::string margin(indent, ' ');
-    for (const std::string& line : wrapped(printable(note), width)) {
+    for (const std::string& line : wrapped(in_locale(printable(note)), width)) {
       std::cout << margin << line << '\n';
       margin.assign(2 * indent, ' ');
     }
@@ -71,7 +71,8 @@ void print_notes(const std::vector<std::string>& notes) {
 
 void print_model(const Inspected& inspected, bool pairs) {
   const Model& model = inspected.model;
-  std::cout << (model.model_type.empty() ? "model_type not stated" : "model_type " + printable(model.model_type))
+  std::cout << (model.model_type.empty() ? "model_type not stated"
+                                         : "model_type " + in_locale(printable(model.model_type)))
             << ", " << model.ropes.size() << (model.ropes.size() == 1 ? " rope\n" : " ropes\n");
   const std::pair<std::size_t, RopeView>* before = nullptr;
   for (const auto& shown : inspected.views) {
@@ -80,7 +81,8 @@ void print_model(const Inspected& inspected, bool pairs) {
     if (pairs) print_pairs(shown.second);
     if (!same_part) before = &shown;
   }
-  print_notes(model.notes);
+  const bool one = inspected.views.size() == 1;
+  print_notes(one ? notes_on(model, *inspected.views.front().second.used) : model.notes);
 }
 
 void inspect_model(const Options& options) {

@@ -246,6 +246,19 @@ const ModelRope& chosen_rope(const Model& model, const Source& source) {
   return model.ropes[static_cast<std::size_t>(index)];
 }
 
+std::vector<std::string> notes_on(const Model& model, const ModelRope& used) {
+  const auto is_part = [&](std::string_view path) {
+    return path.ends_with("_config") || std::any_of(model.ropes.begin(), model.ropes.end(),
+                                                    [&](const ModelRope& rope) { return rope.part == path; });
+  };
+  std::vector<std::string> notes;
+  for (const std::string& note : model.notes) {  // "vision_config: ..."
+    const std::string_view path = std::string_view(note).substr(0, note.find(": "));
+    if (path == used.part || !is_part(path)) notes.push_back(note);
+  }
+  return notes;
+}
+
 std::string describe(const Model& model, const ModelRope& used, const Frequencies& frequencies) {
   const auto index = static_cast<std::size_t>(&used - model.ropes.data());
   std::string text = "rope " + std::to_string(index) + " of " + std::to_string(model.ropes.size());

@@ -80,7 +80,7 @@ void run(const Options& options) {
   const Tensor tensors[] = {make_tensor("cos", table.cos(), shape), make_tensor("sin", table.sin(), shape)};
   write_tensors(options.output, tensors, metadata(options, model, used, turns, length));
   std::cout << describe(model, used, turns) << '\n';
-  for (const std::string& note : model.notes) std::cout << "note: " << printable(note) << '\n';
+  for (const std::string& note : notes_on(model, used)) std::cout << "note: " << printable(note) << '\n';
   std::cout << "wrote " << printable(options.output) << ": cos, sin f32 " << shape_text(shape) << '\n';
 }
 

@@ -87,7 +87,7 @@ void TableSource::use_model(int head_dim, std::int64_t max_tokens) {
     notes_.push_back("note: the model has " + std::to_string(model.ropes.size()) +
                      " ropes; rope 0 was used (--rope N takes another, see 'rotary inspect')");
   }
-  for (const std::string& note : model.notes) notes_.push_back("note: " + note);
+  for (const std::string& note : notes_on(model, used)) notes_.push_back("note: " + note);
 }
 
 void TableSource::use_rows(int head_dim) {

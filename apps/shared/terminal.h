@@ -30,6 +30,36 @@ inline bool out_has_colour() {
   return !refused && out_is_terminal();
 }
 
+// Whether the locale of the environment says UTF-8.
+inline bool locale_is_utf8() {
+  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {  // the first that is set counts
+    const char* value = std::getenv(name);
+    if (value == nullptr || *value == '\0') continue;
+    const std::string_view locale = value;
+    for (const char* word : {"UTF-8", "utf-8", "UTF8", "utf8"}) {
+      if (locale.find(word) != std::string_view::npos) return true;
+    }
+    return false;
+  }
+  return false;
+}
+
+// Text of a file as the locale can show it: bytes beyond ASCII as \xNN where it is not UTF-8.
+inline std::string in_locale(std::string_view text) {
+  if (locale_is_utf8()) return std::string(text);
+  constexpr const char* digits = "0123456789ABCDEF";
+  std::string shown;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x80) {
+      shown += c;
+    } else {
+      shown += {'\\', 'x', digits[byte >> 4], digits[byte & 15]};
+    }
+  }
+  return shown;
+}
+
 enum class Colour { none, bold, green, yellow, cyan, red };
 
 // text in that colour where out_has_colour(), else as it is. The escapes have no width: align first.

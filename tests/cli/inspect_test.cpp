@@ -110,6 +110,28 @@ TEST_F(Inspect, json_has_the_wavelength_and_the_stretch_of_each_pair) {
   EXPECT_NEAR(rope.at("wavelength").at(1).get<double>(), 40 * 6.283185307179586, 1e-13);
 }
 
+TEST_F(Inspect, is_ascii_where_the_locale_is_not_utf8) {
+  const std::string config = write_config("named.json", R"("model_type": "caf\u00e9", "hidden_size": 8,
+    "num_attention_heads": 2, "num_hidden_layers": 1)");
+  const auto first = [&](const std::string& environment) {
+    const std::string out = run({"inspect", config, "--pairing", "half"}, environment).out;
+    return out.substr(0, out.find('\n'));
+  };
+  EXPECT_EQ(first("LC_ALL=C"), "model_type caf\\xC3\\xA9, 1 rope");
+  EXPECT_EQ(first("LC_ALL=C.UTF-8"), "model_type caf\u00e9, 1 rope");
+}
+
+TEST_F(Inspect, shows_the_notes_on_the_ropes_that_it_shows) {
+  const std::string qwen = configs + "qwen2.5-vl-7b.json";
+  EXPECT_TRUE(contains(text_of({qwen}), "  vision_config: head_dim is not given"));
+  EXPECT_FALSE(contains(text_of({qwen, "--rope", "0"}), "vision_config"));
+  EXPECT_TRUE(contains(text_of({qwen, "--rope", "1"}), "  vision_config: head_dim is not given"));
+  const std::string out =
+      expect_success({"table", qwen, "--rope", "0", "--positions", "0:2", "--output", path("t.safetensors")}).out;
+  EXPECT_FALSE(contains(out, "vision_config")) << out;
+  EXPECT_TRUE(contains(out, "note: head_dim is not given")) << out;
+}
+
 // ---- several models ----
 
 TEST_F(Inspect, several_models_stand_side_by_side) {

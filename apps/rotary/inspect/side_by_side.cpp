@@ -55,7 +55,7 @@ std::vector<Row> rows_of(const std::vector<Inspected>& all, std::size_t index) {
     const RopeView* view = view_of(all[i], index);
     if (view == nullptr) continue;
     std::size_t at = 0;
-    if (!view->used->part.empty()) put(i, "part", printable(view->used->part), at);
+    if (!view->used->part.empty()) put(i, "part", in_locale(printable(view->used->part)), at);
     for (const SummaryRow& row : summary_of(*view)) put(i, row.key, row.value, at);
   }
   return rows;
@@ -89,9 +89,10 @@ void print_side_by_side(const std::vector<Inspected>& all) {
   const std::vector<std::size_t> widths(all.size(), each);
   Row named{"", {}}, type{"model_type", {}}, ropes{"ropes", {}};
   for (const Inspected& inspected : all) {
-    const std::string name = printable(inspected.config);
+    const std::string name = in_locale(printable(inspected.config));
     named.values.push_back(name.size() <= each ? name : "..." + name.substr(name.size() - each + 3));
-    type.values.push_back(inspected.model.model_type.empty() ? "not stated" : printable(inspected.model.model_type));
+    type.values.push_back(inspected.model.model_type.empty() ? "not stated"
+                                                             : in_locale(printable(inspected.model.model_type)));
     ropes.values.push_back(std::to_string(inspected.model.ropes.size()));
   }
   std::vector<Column> columns = {{.width = key_width}};

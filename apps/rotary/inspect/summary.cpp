@@ -89,7 +89,7 @@ class Summary {
     for (const ValueOrigin& known : view_.origins) {
       if (known.value == value) {
         const bool by_default = known.origin == Origin::model_default;
-        return (by_default ? "default of " : std::string(name(known.origin)) + ": ") + printable(known.from);
+        return (by_default ? "default of " : std::string(name(known.origin)) + ": ") + in_locale(printable(known.from));
       }
     }
     return "";
@@ -220,7 +220,7 @@ std::vector<SummaryRow> summary_of(const RopeView& view) { return Summary(view).
 
 void print_summary(const RopeView& view, std::size_t index, const RopeView* before, std::size_t before_index) {
   const std::string& part = view.used->part;
-  const std::string title = "rope " + std::to_string(index) + (part.empty() ? "" : " of " + printable(part));
+  const std::string title = "rope " + std::to_string(index) + (part.empty() ? "" : " of " + in_locale(printable(part)));
   std::cout << '\n' << painted(title, Colour::bold) << '\n';
   const std::vector<SummaryRow> above = before == nullptr ? std::vector<SummaryRow>{} : summary_of(*before);
   std::vector<SummaryRow> rows = summary_of(view);

@@ -110,7 +110,8 @@ void note_reach(Reading& reading, const Part& part, const std::vector<ModelRope>
     reading.note(part.path, "yarn reaches factor * trained_length = " + spelled(yarn->factor) + " * " +
                                 std::to_string(yarn->trained_length) + " = " + spelled(reach) +
                                 " tokens, but max_position_embeddings is " + std::to_string(used.context) +
-                                ": the factor counts (transformers warns of such files)");
+                                ": the factor counts" +
+                                (used.context == yarn->trained_length ? "" : " (transformers warns of such files)"));
   }
 }
 

@@ -200,8 +200,8 @@ Scaling read_scaling(Reading&, const Part&, const ScalingContext&);
 void name_learned(Reading&, const Part&, Names, ModelRope&);
 
 // ---- parts ----
-void read_text_part(Reading&, const Part&);                                            // config/part.cpp
-void read_vision_part(Reading&, const Part&);                                          // config/vision.cpp
+void read_text_part(Reading&, const Part&);                                                 // config/part.cpp
+void read_vision_part(Reading&, const Part&);                                               // config/vision.cpp
 void set_mrope_axes(Reading&, const Part&, const std::optional<Object>& keys, ModelRope&);  // config/vision.cpp
 bool is_params(const Object&);              // Mistral's or Meta's params.json
 void read_params(Reading&, const Object&);  // config/params.cpp
@@ -210,7 +210,8 @@ void read_params(Reading&, const Object&);  // config/params.cpp
 // Where the attention of the part scales its scores or queries by what the rope says, or by the position: said of
 // ropes, the part's own.
 void note_attention_scale(Reading&, const Part&, const std::vector<ModelRope>& ropes);
-// Where the factor of a yarn does not fit the model's lengths, of which transformers warns.
+// Where the factor of a yarn does not fit the model's lengths. transformers warns of such files unless the two lengths
+// are equal.
 void note_reach(Reading&, const Part&, const std::vector<ModelRope>& ropes);
 // What params says otherwise than the config.json beside it, of which model was read: one sentence.
 std::string note_beside(const Model& model, const std::filesystem::path& params, const ConfigOptions&);
