@@ -79,12 +79,18 @@ std::string variable(const char* name) {
   return value == nullptr ? "" : value;
 }
 
+// The folder that a variable names; ~ at its beginning is the user's, as huggingface_hub reads it.
+std::string folder_variable(const char* name) {
+  const std::string folder = variable(name);
+  return folder == "~" || folder.starts_with("~/") ? variable("HOME") + folder.substr(1) : folder;
+}
+
 fs::path cache_folder() {
   for (const char* name : {"HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"}) {
-    if (const std::string folder = variable(name); !folder.empty()) return folder;
+    if (const std::string folder = folder_variable(name); !folder.empty()) return folder;
   }
-  if (const std::string home = variable("HF_HOME"); !home.empty()) return fs::path(home) / "hub";
-  const std::string cache = variable("XDG_CACHE_HOME");
+  if (const std::string home = folder_variable("HF_HOME"); !home.empty()) return fs::path(home) / "hub";
+  const std::string cache = folder_variable("XDG_CACHE_HOME");
   return (cache.empty() ? fs::path(variable("HOME")) / ".cache" : fs::path(cache)) / "huggingface" / "hub";
 }
 

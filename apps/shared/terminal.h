@@ -9,6 +9,8 @@
 #include <string>
 #include <string_view>
 
+#include "displayable.h"
+
 namespace rotary::cli {
 
 inline bool out_is_terminal() { return isatty(STDOUT_FILENO) == 1; }
@@ -30,23 +32,9 @@ inline bool out_has_colour() {
   return !refused && out_is_terminal();
 }
 
-// Whether the locale of the environment says UTF-8.
-inline bool locale_is_utf8() {
-  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {  // the first that is set counts
-    const char* value = std::getenv(name);
-    if (value == nullptr || *value == '\0') continue;
-    const std::string_view locale = value;
-    for (const char* word : {"UTF-8", "utf-8", "UTF8", "utf8"}) {
-      if (locale.find(word) != std::string_view::npos) return true;
-    }
-    return false;
-  }
-  return false;
-}
-
 // Text of a file as the locale can show it: bytes beyond ASCII as \xNN where it is not UTF-8.
 inline std::string in_locale(std::string_view text) {
-  if (locale_is_utf8()) return std::string(text);
+  if (shows_utf8()) return std::string(text);
   constexpr const char* digits = "0123456789ABCDEF";
   std::string shown;
   for (const char c : text) {

@@ -287,6 +287,7 @@ TEST_F(Hub, a_repository_lies_in_the_cache) {
   EXPECT_EQ(type("some/model@v2", cache()), "llama");
   EXPECT_EQ(type("some/model@456def", cache()), "llama");
   EXPECT_EQ(type("some/model", "HF_HUB_CACHE= HUGGINGFACE_HUB_CACHE= HF_HOME='" + path("") + "'"), "llama");
+  EXPECT_EQ(type("some/model", "HF_HUB_CACHE='~/hub' HOME='" + path("") + "'"), "llama");
   const Result table = run({"table", "some/model", "--positions", "0:2", "--output", path("t.safetensors")}, cache());
   EXPECT_EQ(table.exit, 0) << table.err;
 }
