@@ -1,5 +1,7 @@
 // rotary inspect: the summary, several models, where a config may lie, and other scalings.
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "run.h"
 
@@ -88,18 +90,18 @@ TEST_F(Inspect, table_and_apply_say_the_list_too) {
 
 TEST_F(Inspect, names_axes_and_shortens_lists_of_layers) {
   const std::string qwen = text_of({configs + "qwen2.5-vl-7b.json"});
-  EXPECT_TRUE(contains(qwen, "  axes                time 16, height 24, width 24 pairs")) << qwen;
-  EXPECT_TRUE(contains(qwen, "  axes                height 20, width 20 pairs")) << qwen;
+  EXPECT_TRUE(contains(qwen, "  axes              time 16, height 24, width 24 pairs")) << qwen;
+  EXPECT_TRUE(contains(qwen, "  axes              height 20, width 20 pairs")) << qwen;
   EXPECT_EQ(rope_of({configs + "qwen2.5-vl-7b.json"}).at("axis_names"), Json({"time", "height", "width"}));
   EXPECT_EQ(rope_of({configs + "qwen3-8b.json"}).at("axis_names"), Json::array());
   EXPECT_TRUE(std::regex_search(text_of({configs + "qwen2.5-vl-7b.json", "--pairs"}),
                                 std::regex("\n +0  time +1 .*\n( .*\n)+ +63  width ")));
-  EXPECT_TRUE(contains(text_of({configs + "llama-4-scout.json"}), "  layers              0-2, 4-6, ..., 44-46 (36) "));
+  EXPECT_TRUE(contains(text_of({configs + "llama-4-scout.json"}), "  layers            0-2, 4-6, ..., 44-46 (36) "));
 }
 
 TEST_F(Inspect, names_what_a_second_rope_has_in_common_with_the_first) {
   const std::string text = text_of({configs + "gemma-3-27b.json"});
-  EXPECT_TRUE(contains(text, "  as rope 0           heads, kv_heads, head_dim, rotary_dim, pairing, context\n"))
+  EXPECT_TRUE(contains(text, "  as rope 0         heads, kv_heads, head_dim, rotary_dim, pairing, context\n"))
       << text;
 }
 
@@ -130,6 +132,18 @@ TEST_F(Inspect, shows_the_notes_on_the_ropes_that_it_shows) {
       expect_success({"table", qwen, "--rope", "0", "--positions", "0:2", "--output", path("t.safetensors")}).out;
   EXPECT_FALSE(contains(out, "vision_config")) << out;
   EXPECT_TRUE(contains(out, "note: head_dim is not given")) << out;
+}
+
+TEST_F(Inspect, every_value_and_origin_fits_80_columns) {
+  for (const auto& entry : std::filesystem::directory_iterator(configs)) {
+    if (entry.path().extension() != ".json") continue;
+    const std::string text = text_of({entry.path().string()});
+    std::istringstream stream(text.substr(0, text.find("\nnotes\n")));
+    for (std::string line; std::getline(stream, line);) {
+      const bool formula = contains(line, "ln(original_max_position_embeddings))");  // one word of 37 letters
+      EXPECT_LE(line.size(), formula ? 84U : 80U) << entry.path() << ": " << line;
+    }
+  }
 }
 
 // ---- several models ----

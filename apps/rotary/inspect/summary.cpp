@@ -16,7 +16,7 @@ namespace rotary::cli {
 
 namespace {
 
-constexpr std::size_t widest_value = 32;  // a longer one shifts its own origin only
+constexpr std::size_t widest_value = 26;  // below a longer one stands its origin
 constexpr std::size_t widest_layers = 26;
 
 // "0-3, 5", and where that is too wide the first and the last runs, and how many there are.
@@ -178,40 +178,49 @@ std::string with_colours(const SummaryRow& row, const std::string& line) {
   return text;
 }
 
+// The last cell is broken between words; below a value that reaches into its column it begins on a line of its own.
 void print_row(const SummaryRow& row, const Columns& aligned, std::size_t value_at, std::size_t origin_at) {
   const bool has_origin = !row.origin.empty();
-  const std::string start = aligned.line(has_origin ? Cells{row.key, row.value, ""} : Cells{row.key, ""});
+  std::string start = aligned.line(has_origin ? Cells{row.key, row.value, ""} : Cells{row.key, ""});
   const std::size_t margin = has_origin ? origin_at : value_at;
-  const std::size_t used = std::max(columns(start), margin);
+  if (columns(start) > margin) {
+    std::cout << without_end_spaces(start) << '\n';
+    start.assign(margin, ' ');
+  }
   constexpr std::size_t narrowest = 16;
-  const std::size_t width = terminal_width() > used + narrowest ? terminal_width() - used : narrowest;
-  const std::vector<std::string> lines = wrapped(has_origin ? row.origin : row.value, width);
-  std::cout << with_colours(row, start + lines.front()) << '\n';
-  for (std::size_t i = 1; i < lines.size(); ++i)
-    std::cout << with_colours(row, std::string(used, ' ') + lines[i]) << '\n';
+  const std::size_t width = terminal_width() > margin + narrowest ? terminal_width() - margin : narrowest;
+  for (const std::string& line : wrapped(has_origin ? row.origin : row.value, width)) {
+    std::cout << with_colours(row, start + line) << '\n';
+    start.assign(margin, ' ');
+  }
 }
 
 }  // namespace
 
 std::vector<std::string> wrapped(const std::string& text, std::size_t width) {
   std::vector<std::string> lines(1);
-  std::size_t used = 0;
+  const auto append = [&lines](std::string_view part) {
+    if (!lines.back().empty()) lines.back() += ' ';
+    lines.back() += part;
+  };
   for (std::size_t begin = 0; begin < text.size();) {
-    std::size_t end = text.find(' ', begin);
-    end = end == std::string::npos ? text.size() : end;
+    const std::size_t end = std::min(text.find(' ', begin), text.size());
     std::string word = text.substr(begin, end - begin);
-    const bool fits = used == 0 || used + 1 + columns(word) <= width;
-    if (!fits && columns(word) > width) {  // the path of a key: its beginning may stand on this line
-      const auto dot = word.rfind('.', width - used < 2 ? 0 : width - used - 2);
-      if (dot != std::string::npos && dot > 0) {
-        lines.back() += ' ' + word.substr(0, dot + 1);
-        word.erase(0, dot + 1);
-      }
-    }
-    if (!fits) lines.emplace_back();
-    lines.back() += (lines.back().empty() ? "" : " ") + word;
-    used = columns(lines.back());
     begin = end + 1;
+    for (;;) {
+      const std::size_t used = columns(lines.back());
+      const std::size_t taken = used == 0 ? 0 : used + 1;
+      const std::size_t room = width > taken ? width - taken : 0;
+      const bool fits = columns(word) <= room;
+      const std::size_t dot =
+          fits || columns(word) <= width || room == 0 ? std::string::npos : word.rfind('.', room - 1);
+      const bool breaks = dot != std::string::npos && dot > 0 && dot + 1 < word.size();
+      if (fits || (used == 0 && !breaks)) break;
+      if (breaks) append(word.substr(0, dot + 1));
+      if (breaks) word.erase(0, dot + 1);
+      lines.emplace_back();
+    }
+    append(word);
   }
   return lines;
 }
@@ -231,7 +240,7 @@ void print_summary(const RopeView& view, std::size_t index, const RopeView* befo
     return known;
   });
   if (!same.empty()) rows.push_back({"as rope " + std::to_string(before_index), same});
-  constexpr std::size_t key_width = 18, gap = 2, indent = 2;
+  constexpr std::size_t key_width = 16, gap = 2, indent = 2;
   std::vector<Cells> cells;
   for (const SummaryRow& row : rows) {
     cells.push_back(row.origin.empty() ? Cells{row.key, row.value} : Cells{row.key, row.value, row.origin});
