@@ -1,6 +1,7 @@
 #include "scaling_options.h"
 
 #include <algorithm>
+#include <cmath>
 #include <type_traits>
 #include <utility>
 #include <variant>
@@ -42,6 +43,9 @@ ModelRope& rope_for(Model& model, const Source& source) {
 void set_base(Model& model, ModelRope& used, double base) {
   if (!used.rope.inv_freq.empty()) {
     throw Error(Code::ROPE, "[rope] --base must be for a rope with a base but this one's frequencies are given");
+  }
+  if (!(base > 1 && std::isfinite(base))) {
+    throw Error(Code::SCALING, "[rope] --base must be finite and above 1 but got " + significant(base, 10));
   }
   model.notes.push_back("--base " + significant(base, 10) + " replaces the base of the file, " +
                         significant(used.rope.base, 10) + ".");

@@ -235,7 +235,8 @@ const ModelRope& chosen_rope(const Model& model, const Source& source) {
   if (model.ropes.empty()) {
     std::string reason;  // as given by the config reader
     for (const std::string& note : model.notes) reason += (reason.empty() ? "" : " ") + note;
-    throw Error(Code::ROPE, "[rope] the model must have a rope but got none: " + reason);
+    const std::string of = source.config.empty() ? "" : " of " + printable(source.config);
+    throw Error(Code::ROPE, "[rope] the model" + of + " must have a rope but got none: " + reason);
   }
   const int index = source.rope.value_or(0);
   if (index < 0 || static_cast<std::size_t>(index) >= model.ropes.size()) {

@@ -1,5 +1,9 @@
 // rotary inspect: the summary, several models, where a config may lie, and other scalings.
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -101,8 +105,7 @@ TEST_F(Inspect, names_axes_and_shortens_lists_of_layers) {
 
 TEST_F(Inspect, names_what_a_second_rope_has_in_common_with_the_first) {
   const std::string text = text_of({configs + "gemma-3-27b.json"});
-  EXPECT_TRUE(contains(text, "  as rope 0         heads, kv_heads, head_dim, rotary_dim, pairing, context\n"))
-      << text;
+  EXPECT_TRUE(contains(text, "  as rope 0         heads, kv_heads, head_dim, rotary_dim, pairing, context\n")) << text;
 }
 
 TEST_F(Inspect, json_has_the_wavelength_and_the_stretch_of_each_pair) {
@@ -110,6 +113,28 @@ TEST_F(Inspect, json_has_the_wavelength_and_the_stretch_of_each_pair) {
   EXPECT_EQ(rope.at("stretch"), Json({4.0, 4.0}));
   EXPECT_NEAR(rope.at("wavelength").at(0).get<double>(), 4 * 6.283185307179586, 1e-14);
   EXPECT_NEAR(rope.at("wavelength").at(1).get<double>(), 40 * 6.283185307179586, 1e-13);
+}
+
+TEST_F(Inspect, has_colours_in_a_terminal_unless_NO_COLOR_is_set) {
+  const int terminal = posix_openpt(O_RDWR | O_NOCTTY);
+  if (terminal < 0 || grantpt(terminal) != 0 || unlockpt(terminal) != 0) GTEST_SKIP() << "no terminal can be opened";
+  const int kept_open = open(ptsname(terminal), O_RDWR | O_NOCTTY);
+  const auto shown = [&](const std::string& environment) {
+    const std::string command =
+        environment + " '" ROTARY_PROGRAM "' inspect '" + small_llama() + "' > " + ptsname(terminal);
+    EXPECT_EQ(std::system(command.c_str()), 0);
+    std::string text(65536, '\0');
+    const ssize_t count = read(terminal, text.data(), text.size());
+    text.resize(count > 0 ? static_cast<std::size_t>(count) : 0);
+    return text;
+  };
+  const std::string coloured = shown("NO_COLOR= TERM=xterm");
+  EXPECT_TRUE(contains(coloured, "0-1 \x1B[32mkept\x1B[0m")) << coloured;
+  EXPECT_TRUE(contains(coloured, "\x1B[1mrope 0\x1B[0m")) << coloured;
+  EXPECT_TRUE(contains(shown("NO_COLOR=1 TERM=xterm"), "0-1 kept"));
+  EXPECT_TRUE(contains(shown("NO_COLOR= TERM=dumb"), "0-1 kept"));
+  close(kept_open);
+  close(terminal);
 }
 
 TEST_F(Inspect, is_ascii_where_the_locale_is_not_utf8) {
@@ -226,6 +251,12 @@ TEST_F(Inspect, a_base_replaces_that_of_the_config) {
   EXPECT_EQ(all.at("ropes").at(0).at("inv_freq"), Json({1.0, 0.01}));
   EXPECT_EQ(all.at("ropes").at(0).at("origins").at("base"), Json({{"origin", "given"}, {"from", "--base"}}));
   EXPECT_TRUE(contains(all.at("notes").dump(), "--base 10000 replaces the base of the file, 100."));
+}
+
+TEST_F(Inspect, a_base_must_be_above_1) {
+  expect_said({"inspect", small_llama(), "--base", "1"}, "SCALING", "--base must be finite and above 1 but got 1\n");
+  expect_said({"inspect", small_llama(), "--base", "nan"}, "SCALING",
+              "--base must be finite and above 1 but got nan\n");
 }
 
 TEST_F(Inspect, table_and_apply_take_another_scaling) {

@@ -118,6 +118,7 @@ TEST(ConfigErrors, MisspeltWordsAreNamed) {
 TEST(ConfigErrors, TheFilesThatPeopleHaveInsteadAreNamed) {
   EXPECT_TRUE(says("\n<!DOCTYPE html><html></html>", "is an HTML page"));
   EXPECT_TRUE(says("<html>", "is an HTML page"));
+  EXPECT_TRUE(says(" \n", "but is empty"));
   EXPECT_TRUE(says("version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "is a git-lfs pointer"));
   EXPECT_TRUE(says("{\"a\": 1,\n \"b\": [1, 2,\n ]}", "line 2 has a comma with nothing behind it before ']'"));
   EXPECT_TRUE(says("{\"a\": 1,}", "line 1 has a comma with nothing behind it before '}'"));

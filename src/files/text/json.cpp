@@ -96,7 +96,8 @@ class Guard {
 // The files that people have instead of the one they wanted.
 void refuse_other_text(std::string_view text) {
   const auto begin = text.find_first_not_of(" \t\r\n");
-  const std::string start = lower(begin == std::string_view::npos ? "" : text.substr(begin, 64));
+  if (begin == std::string_view::npos) fail(Code::JSON, "parse", "the text must be JSON but is empty");
+  const std::string start = lower(text.substr(begin, 64));
   if (start.starts_with("<!doctype") || start.starts_with("<html")) {
     fail(
         Code::JSON, "parse",
