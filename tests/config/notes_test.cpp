@@ -93,6 +93,7 @@ TEST_F(ConfigFolder, SaysWhatParamsJsonSaysOtherwise) {
   EXPECT_TRUE(noted(read_both(R"(, "yarn": {"factor": 4, "original_max_position_embeddings": 8192})"),
                     "scaling default (params.json: yarn)"));
   EXPECT_TRUE(noted(read_both(R"(, "rope_theta": "high")"), "params.json cannot be: [read_config]"));
+  EXPECT_TRUE(noted(read_both(R"(, "head_dim": 8)"), "head_dim 16 (params.json: 8)"));
 }
 
 // ---- what was meant ----

@@ -101,7 +101,7 @@ class Summary {
 
   void add_head() {
     const ModelRope& used = *view_.used;
-    add("layers", short_ranges(used.layers, widest_layers), "layers");
+    if (!used.layers.empty()) add("layers", short_ranges(used.layers, widest_layers), "layers");
     if (!used.layers_without_rope.empty())
       add("layers without", short_ranges(used.layers_without_rope, widest_layers), "layers");
     if (used.heads > 0) {
@@ -150,9 +150,7 @@ class Summary {
     for (const Group& group : groups_of(view_)) pairs += (pairs.empty() ? "" : ", ") + text_of(group);
     rows_.push_back({"pairs", pairs});
     add("attention factor", significant(view_.attention_factor, 10), "attention_factor");
-    add("context",
-        view_.context > 0 ? std::to_string(view_.context) + " tokens" : "not stated (--length N gives turns)",
-        "context");
+    add("context", view_.context > 0 ? std::to_string(view_.context) + " tokens" : "not stated", "context");
   }
 
   // A value without an origin has no effect and is left out.

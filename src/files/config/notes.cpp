@@ -76,7 +76,10 @@ std::vector<Value> values_of(const ModelRope& used) {
     using Held = std::decay_t<decltype(value)>;
     if constexpr (std::is_arithmetic_v<Held>) values.push_back({field.name, text_of(value)});
   });
-  values.push_back({"attention factor", spelled(frequencies(rope, 0).attention_factor)});
+  try {
+    values.push_back({"attention factor", spelled(frequencies(rope, 0).attention_factor)});
+  } catch (const Error&) {  // a rope that cannot turn: said where it is asked to
+  }
   return values;
 }
 
