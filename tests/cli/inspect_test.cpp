@@ -94,8 +94,9 @@ TEST_F(Inspect, table_and_apply_say_the_list_too) {
 
 TEST_F(Inspect, names_axes_and_shortens_lists_of_layers) {
   const std::string qwen = text_of({configs + "qwen2.5-vl-7b.json"});
-  EXPECT_TRUE(contains(qwen, "  axes              time 16, height 24, width 24 pairs")) << qwen;
-  EXPECT_TRUE(contains(qwen, "  axes              height 20, width 20 pairs")) << qwen;
+  EXPECT_TRUE(contains(qwen, "  axes              time 16, height 24, width 24 pairs, in runs\n")) << qwen;
+  EXPECT_TRUE(contains(qwen, "  axes              height 20, width 20 pairs, in runs\n")) << qwen;
+  EXPECT_TRUE(contains(text_of({configs + "qwen3-vl-8b.json"}), "time 24, height 20, width 20 pairs, by turns\n"));
   EXPECT_EQ(rope_of({configs + "qwen2.5-vl-7b.json"}).at("axis_names"), Json({"time", "height", "width"}));
   EXPECT_EQ(rope_of({configs + "qwen3-8b.json"}).at("axis_names"), Json::array());
   EXPECT_TRUE(std::regex_search(text_of({configs + "qwen2.5-vl-7b.json", "--pairs"}),

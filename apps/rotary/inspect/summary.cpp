@@ -127,7 +127,14 @@ class Summary {
     if (!used.rope.multiplier.empty()) add("multiplier", text_of(used.rope.multiplier), "multiplier");
   }
 
-  // "time 16, height 24, width 24 pairs"
+  // Whether the pairs of every axis stand together.
+  bool in_runs() const {
+    int runs = 1;
+    for (std::size_t i = 1; i < view_.pairs.size(); ++i) runs += view_.pairs[i].axis != view_.pairs[i - 1].axis ? 1 : 0;
+    return runs <= view_.axes;
+  }
+
+  // "time 16, height 24, width 24 pairs, in runs"
   std::string axes_text() const {
     std::string text;
     for (int axis = 0; axis < view_.axes; ++axis) {
@@ -136,7 +143,7 @@ class Summary {
       if (!text.empty()) text += ", ";
       text += view_.axis_names[static_cast<std::size_t>(axis)] + ' ' + std::to_string(pairs);
     }
-    return text + " pairs";
+    return text + " pairs, " + (in_runs() ? "in runs" : "by turns");
   }
 
   void add_scaling() {
