@@ -1,4 +1,4 @@
-// rotary inspect: the ropes of a model pair by pair, or the tensors of a file.
+// rotary inspect: the ropes of a model, of several side by side, or the tensors of a file.
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -6,8 +6,11 @@
 #include <vector>
 
 #include "apps/rotary/inspect/rope.h"
+#include "apps/rotary/inspect/side_by_side.h"
+#include "apps/rotary/inspect/summary.h"
 #include "apps/shared/columns.h"
 #include "apps/shared/command.h"
+#include "apps/shared/terminal.h"
 #include "apps/shared/text.h"
 #include "apps/shared/usage_error.h"
 #include "commands.h"
@@ -24,39 +27,103 @@ using Json = nlohmann::ordered_json;
 
 struct Options {
   Source source;
+  std::vector<std::string> configs;
   bool json = false;
+  bool pairs = false;
 };
 
 // ---- the ropes of a model ----
 
+Inspected inspected(const Source& source) {
+  return {source.config, read_model(source, source.head_dim.value_or(0)), {}};
+}
+
+// Its views point into its model: from here on it stays where it is.
+void add_views(Inspected& inspected, const Source& source) {
+  for (const ModelRope& used : inspected.model.ropes) {
+    const auto index = static_cast<std::size_t>(&used - inspected.model.ropes.data());
+    const bool shown = !source.rope || &used == &chosen_rope(inspected.model, source);
+    if (shown) frequencies_of(source, used.rope, source.length.value_or(0));  // what is wrong names the file
+    if (shown) inspected.views.emplace_back(index, view_rope(used, source.length));
+  }
+}
+
+Json json_of(const Inspected& inspected) {
+  Json ropes = Json::array();
+  for (const auto& [index, view] : inspected.views) ropes.push_back(json_of(view));
+  return {{"model_type", inspected.model.model_type}, {"ropes", std::move(ropes)}, {"notes", inspected.model.notes}};
+}
+
+// One line each, so that a search finds a whole note; in a terminal they are broken between words.
+void print_notes(const std::vector<std::string>& notes) {
+  if (notes.empty()) return;
+  std::cout << '\n' << painted("notes", Colour::bold) << '\n';
+  constexpr std::size_t indent = 2, widest = std::string::npos;
+  const std::size_t width = out_is_terminal() && terminal_width() > 20 ? terminal_width() - 2 * indent : widest;
+  for (const std::string& note : notes) {
+    std::string margin(indent, ' ');
+    for (const std::string& line : wrapped(in_locale(printable(note)), width)) {
+      std::cout << margin << line << '\n';
+      margin.assign(2 * indent, ' ');
+    }
+  }
+}
+
+void print_model(const Inspected& inspected, bool pairs) {
+  const Model& model = inspected.model;
+  std::cout << (model.model_type.empty() ? "model_type not stated"
+                                         : "model_type " + in_locale(printable(model.model_type)))
+            << ", " << model.ropes.size() << (model.ropes.size() == 1 ? " rope\n" : " ropes\n");
+  const std::pair<std::size_t, RopeView>* before = nullptr;
+  for (const auto& shown : inspected.views) {
+    const bool same_part = before != nullptr && before->second.used->part == shown.second.used->part;
+    print_summary(shown.second, shown.first, same_part ? &before->second : nullptr, same_part ? before->first : 0);
+    if (pairs) print_pairs(shown.second);
+    if (!same_part) before = &shown;
+  }
+  const bool one = inspected.views.size() == 1;
+  print_notes(one ? notes_on(model, *inspected.views.front().second.used) : model.notes);
+}
+
 void inspect_model(const Options& options) {
   check_source_without_tensor(options.source);
-  const Model model = read_model(options.source, options.source.head_dim.value_or(0));
-  std::vector<std::pair<std::size_t, RopeView>> views;
-  for (const ModelRope& used : model.ropes) {
-    const auto index = static_cast<std::size_t>(&used - model.ropes.data());
-    const bool shown = !options.source.rope || &used == &chosen_rope(model, options.source);
-    if (shown) views.emplace_back(index, view_rope(used, options.source.length));
-  }
+  Inspected one = inspected(options.source);
+  add_views(one, options.source);
   if (options.json) {
-    Json ropes = Json::array();
-    for (const auto& [index, view] : views) ropes.push_back(json_of(view));
-    std::cout << json_text({{"model_type", model.model_type}, {"ropes", std::move(ropes)}, {"notes", model.notes}})
-              << '\n';
-    return;
+    std::cout << json_text(json_of(one)) << '\n';
+  } else {
+    print_model(one, options.pairs);
   }
-  std::cout << (model.model_type.empty() ? "model_type not stated" : "model_type " + printable(model.model_type))
-            << ", " << model.ropes.size() << (model.ropes.size() == 1 ? " rope\n" : " ropes\n");
-  for (const auto& [index, view] : views) print_rope(view, index);
-  if (!model.notes.empty()) std::cout << "\nnotes\n";
-  for (const std::string& note : model.notes) std::cout << "  " << printable(note) << '\n';
+}
+
+void inspect_models(const Options& options) {
+  if (options.pairs) throw UsageError("--pairs shows one model: name one CONFIG");
+  std::vector<Inspected> all;
+  for (const std::string& config : options.configs) {
+    Source source = options.source;
+    source.config = config;
+    if (files::names_tensors(config)) throw UsageError("a file of tensors is inspected alone: name one file");
+    check_source_without_tensor(source);
+    all.push_back(inspected(source));
+  }
+  for (Inspected& one : all) add_views(one, options.source);
+  if (!options.json) return print_side_by_side(all);
+  Json models = Json::array();
+  for (const Inspected& one : all) {
+    Json model = {{"config", one.config}};
+    model.update(json_of(one));
+    models.push_back(std::move(model));
+  }
+  std::cout << json_text({{"models", std::move(models)}, {"differences", differences_of(all)}}) << '\n';
 }
 
 // ---- tensors in a file ----
 
 void inspect_tensors(const Options& options) {
   const Source& source = options.source;
-  const bool numbers = source.base || source.head_dim || source.rotary_dim || source.first || source.length;
+  const bool scaled = !source.scaling.empty() || source.factor || source.trained_length;
+  const bool numbers =
+      options.pairs || scaled || source.base || source.head_dim || source.rotary_dim || source.first || source.length;
   if (numbers || source.rope || !source.pairing.empty() || !source.inv_freq.empty() || !source.weights.empty()) {
     throw UsageError("a file of tensors has no rope: only --json goes with it");
   }
@@ -79,7 +146,9 @@ void inspect_tensors(const Options& options) {
   for (const Cells& row : rows) std::cout << columns.line(row) << '\n';
 }
 
-void run(const Options& options) {
+void run(Options options) {
+  if (options.configs.size() > 1) return inspect_models(options);
+  if (!options.configs.empty()) options.source.config = options.configs.front();
   if (files::names_tensors(options.source.config)) {
     inspect_tensors(options);
   } else {
@@ -91,20 +160,29 @@ void run(const Options& options) {
 
 void add_inspect(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  Command command(app, "inspect", "Show the ropes of a model pair by pair, or the tensors in a file");
-  add_source_options(command, options->source);
+  Command command(app, "inspect", "Show the ropes of a model, or the tensors in a file");
+  command
+      .option("CONFIG", options->configs,
+              "a model's config.json or params.json, its folder, or a .gguf file;\n"
+              "or a repository in the Hugging Face cache (Qwen/Qwen3-8B);\n"
+              "or - for standard input; several: side by side;\n"
+              "or one .safetensors or .npy file")
+      .type_name("");
+  add_source_options_but_config(command, options->source);
   add_head_dim_option(command, options->source);
   add_rope_option(command, options->source);
   command.added("--rope").help("that rope only, from 0 (default: all)");
-  command.added("CONFIG").help(
-      "a model's config.json or params.json, or its folder, or a .gguf file; or a .safetensors or .npy file");
+  command.flag("--pairs", options->pairs, "each pair too: its frequency, wavelength, turns, and what scaling did");
   command.flag("--json", options->json, "as JSON, every double with 17 digits");
   command.footer(
-      "Of each value, where it comes from: given (the key), the default of a model_type, derived (how).\n"
-      "Per pair: inv_freq in radians per position, the wavelength in tokens, the turns over the context, and\n"
-      "what scaling did: kept, blended (partly), stretched (by the whole factor), still (does not turn).\n"
+      "A summary of each rope. Of each value, where it comes from: given (the key), the default of a model_type,\n"
+      "derived (how). pairs: what scaling did to them: kept, blended (partly), stretched (by the whole factor),\n"
+      "still (does not turn). --pairs lists them: inv_freq in radians per position, the wavelength in tokens, the\n"
+      "turns over the context. Several CONFIGs stand side by side, with a mark where they differ.\n"
       "  rotary inspect Llama-3.1-8B/\n"
       "  rotary inspect config.json --length 65536 --json\n"
+      "  rotary inspect Qwen3-8B/ Llama-3.1-8B/\n"
+      "  rotary inspect config.json --scaling yarn --factor 4 --trained-length 32768 --pairs\n"
       "  rotary inspect --base 10000 --pairing half --head-dim 128\n"
       "  rotary inspect qk.safetensors");
   command.runs([options] { run(*options); });

@@ -12,6 +12,7 @@
 #include "apps/shared/text.h"
 #include "commands.h"
 #include "files/models/known.h"
+#include "files/text/nearest.h"
 #include "model_sheet.h"
 #include "rotary/config.h"
 
@@ -35,12 +36,24 @@ bool matches(const KnownModel& model, const std::string& filter) {
          });
 }
 
+// ": did you mean llama?", where the name of a known model is near.
+std::string suggestion_for(const std::string& filter) {
+  const std::vector<KnownModel> models = known_models();
+  std::vector<std::string_view> names;
+  for (const KnownModel& model : models) names.push_back(model.model_type);
+  const std::string_view meant = files::nearest(filter, names);
+  return meant.empty() ? "" : ": did you mean " + std::string(meant) + "?";
+}
+
+// Those that match; first the model of that name.
 std::vector<KnownModel> chosen_models(const std::string& filter) {
   std::vector<KnownModel> models = known_models();
   std::erase_if(models, [wanted = lower(filter)](const KnownModel& model) { return !matches(model, wanted); });
+  const auto is_named = [&filter](const KnownModel& model) { return lower(model.model_type) == lower(filter); };
+  std::stable_partition(models.begin(), models.end(), is_named);
   if (models.empty()) {
     throw Error(Code::MODEL_TYPE, "[models] FILTER must match a known model_type, part, pairing or scaling but got " +
-                                      files::in_quotes(filter));
+                                      files::in_quotes(filter) + suggestion_for(filter));
   }
   return models;
 }

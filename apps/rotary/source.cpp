@@ -7,6 +7,9 @@
 #include "apps/shared/command.h"
 #include "apps/shared/text.h"
 #include "apps/shared/usage_error.h"
+#include "config_place.h"
+#include "reach.h"
+#include "scaling_options.h"
 
 namespace rotary::cli {
 
@@ -54,6 +57,24 @@ Model model_without_config(const Source& source, int head_dim) {
   return model;
 }
 
+// The sentences of the library name its functions, those of the program its options.
+void name_options(std::string& text) {
+  constexpr std::pair<std::string_view, std::string_view> words[] = {
+      {"ConfigOptions::pairing", "--pairing"},
+      {"apply_weights() reads the checkpoint", "--weights FILE gives the checkpoint"},
+      {"set_inv_freq() uses such values", "--inv-freq FILE uses such values"}};
+  for (const auto& [function, option] : words) {
+    if (const auto at = text.find(function); at != std::string::npos) text.replace(at, function.size(), option);
+  }
+}
+
+void name_options(Model& model) {
+  for (std::string& note : model.notes) name_options(note);
+  for (ModelRope& used : model.ropes) {
+    for (ValueOrigin& known : used.origins) name_options(known.from);
+  }
+}
+
 // The option that replaces CONFIG.
 std::string described_by(const Source& source) { return source.base ? "--base" : "--inv-freq"; }
 
@@ -69,7 +90,7 @@ bool reads_with_pairing(const std::string& config) {
   ConfigOptions options;
   options.pairing = Pairing::half;
   try {
-    read_config(config, options);
+    read_config_at(config, options);
   } catch (const Error& error) {
     return error.code() != Code::MODEL_TYPE;
   }
@@ -81,22 +102,30 @@ Model read_config_file(const Source& source) {
   ConfigOptions options;
   options.pairing = pairing_of(source);
   try {
-    return read_config(source.config, options);
+    return read_config_at(source.config, options);
   } catch (const Error& error) {
     if (error.code() != Code::MODEL_TYPE || options.pairing || !reads_with_pairing(source.config)) throw;
-    throw Error(error.code(), std::string(error.what()) + ": pass --pairing half, interleaved or interleaved_to_half");
+    const std::string sentence = error.what();
+    throw Error(error.code(), sentence + (sentence.ends_with('?') ? " Or pass" : ": pass") +
+                                  " --pairing half, interleaved or interleaved_to_half");
   }
 }
 
 }  // namespace
 
 void add_source_options(Command& command, Source& source, const char* config) {
-  constexpr std::int64_t most =
-      std::numeric_limits<std::int64_t>::max() - 1;  // CLI11 clamps larger numbers to the maximum
   command
       .option(config, source.config,
-              "a model's config.json or params.json, or the folder that holds it, or a .gguf file")
-      .type_name("");
+              "a model's config.json or params.json, its folder, or a .gguf file;\n"
+              "or a repository in the Hugging Face cache (Qwen/Qwen3-8B);\n"
+              "or - for standard input")
+      .type_name(config[0] == '-' ? "CONFIG" : "");
+  add_source_options_but_config(command, source);
+}
+
+void add_source_options_but_config(Command& command, Source& source) {
+  constexpr std::int64_t most =
+      std::numeric_limits<std::int64_t>::max() - 1;  // CLI11 clamps larger numbers to the maximum
   command
       .option("--pairing", source.pairing,
               "which two elements turn together: half (i, i + n), interleaved (2i, 2i + 1),\n"
@@ -104,7 +133,12 @@ void add_source_options(Command& command, Source& source, const char* config) {
               "and for an unknown model_type; overrides a known one")
       .one_of(pairing_words)
       .type_name("WORD");
-  command.option("--base", source.base, "without CONFIG: rope_theta, above 1; the usual one is 10000").type_name("B");
+  command
+      .option("--base", source.base,
+              "rope_theta, above 1; the usual one is 10000. Instead of the\n"
+              "config's, or without CONFIG")
+      .type_name("B");
+  add_scaling_options(command, source);
   command
       .option("--rotary-dim", source.rotary_dim,
               "without CONFIG: elements of a head that turn, even (default: head_dim - first)")
@@ -150,8 +184,11 @@ void check_source(const Source& source) {
   if (!source.inv_freq.empty() && !source.weights.empty()) {
     throw UsageError("--inv-freq and --weights both give the frequencies: give one of them");
   }
+  check_scaling_options(source);
+  if (source.base && !source.inv_freq.empty()) {
+    throw UsageError("--base and --inv-freq both give the frequencies: give one of them");
+  }
   if (!source.config.empty()) {
-    if (source.base) throw UsageError("CONFIG and --base both describe the rope: give one of them");
     if (source.rotary_dim || source.first || source.head_dim) {
       throw UsageError("--rotary-dim, --first and --head-dim describe a rope without CONFIG");
     }
@@ -159,9 +196,6 @@ void check_source(const Source& source) {
   }
   const std::string given = described_by(source);
   if (!source.weights.empty()) throw UsageError("--weights needs CONFIG: it says which tensors count");
-  if (source.base && !source.inv_freq.empty()) {
-    throw UsageError("--base and --inv-freq both give the frequencies: give one of them");
-  }
   if (!source.base && source.inv_freq.empty()) {
     throw UsageError("say which rope: CONFIG, or --base and --pairing, or --inv-freq and --pairing");
   }
@@ -175,20 +209,34 @@ void check_source_without_tensor(const Source& source) {
 }
 
 Model read_model(const Source& source, int head_dim) {
-  if (source.config.empty()) return model_without_config(source, head_dim);
-  Model model = read_config_file(source);
+  Model model = source.config.empty() ? model_without_config(source, head_dim) : read_config_file(source);
+  apply_scaling_options(model, source);
+  if (source.config.empty()) return model;
   if (!source.inv_freq.empty()) {
     set_inv_freq(model, rope_of_inv_freq(model, source), read_inv_freq(source.inv_freq), source.inv_freq);
   }
   if (!source.weights.empty()) apply_weights(model, source.weights);
+  name_options(model);
   return model;
+}
+
+Frequencies frequencies_of(const Source& source, const Rope& rope, std::int64_t length) {
+  try {
+    return frequencies(rope, length);
+  } catch (const Error& error) {
+    std::string sentence = error.what();
+    const auto operation = sentence.find("] ");
+    if (source.config.empty() || operation == std::string::npos) throw;
+    throw Error(error.code(), sentence.insert(operation + 2, printable(source.config) + ": "));
+  }
 }
 
 const ModelRope& chosen_rope(const Model& model, const Source& source) {
   if (model.ropes.empty()) {
     std::string reason;  // as given by the config reader
     for (const std::string& note : model.notes) reason += (reason.empty() ? "" : " ") + note;
-    throw Error(Code::ROPE, "[rope] the model must have a rope but got none: " + reason);
+    const std::string of = source.config.empty() ? "" : " of " + printable(source.config);
+    throw Error(Code::ROPE, "[rope] the model" + of + " must have a rope but got none: " + reason);
   }
   const int index = source.rope.value_or(0);
   if (index < 0 || static_cast<std::size_t>(index) >= model.ropes.size()) {
@@ -197,6 +245,19 @@ const ModelRope& chosen_rope(const Model& model, const Source& source) {
                                 std::to_string(index));
   }
   return model.ropes[static_cast<std::size_t>(index)];
+}
+
+std::vector<std::string> notes_on(const Model& model, const ModelRope& used) {
+  const auto is_part = [&](std::string_view path) {
+    return path.ends_with("_config") || std::any_of(model.ropes.begin(), model.ropes.end(),
+                                                    [&](const ModelRope& rope) { return rope.part == path; });
+  };
+  std::vector<std::string> notes;
+  for (const std::string& note : model.notes) {  // "vision_config: ..."
+    const std::string_view path = std::string_view(note).substr(0, note.find(": "));
+    if (path == used.part || !is_part(path)) notes.push_back(note);
+  }
+  return notes;
 }
 
 std::string describe(const Model& model, const ModelRope& used, const Frequencies& frequencies) {
@@ -208,6 +269,7 @@ std::string describe(const Model& model, const ModelRope& used, const Frequencie
   if (used.rope.clockwise) text += ", clockwise";
   text += used.rope.inv_freq.empty() ? ", base " + significant(used.rope.base, 10) : ", inv_freq given";
   text += std::string(", ") + name(used.rope.scaling);
+  if (const std::string which = which_lengths(used.rope, frequencies); !which.empty()) text += " (" + which + ")";
   return text + ", attention factor " + significant(frequencies.attention_factor, 10);
 }
 

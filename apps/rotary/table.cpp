@@ -68,7 +68,8 @@ void run(const Options& options) {
   const Model model = read_model(options.source, options.source.head_dim.value_or(0));
   const ModelRope& used = chosen_rope(model, options.source);
   // The number of axes does not depend on the length; the default length follows from the positions.
-  const PositionSet positions = parse_positions(options.positions, frequencies(used.rope, 0).axes());
+  const int axes = frequencies_of(options.source, used.rope, 0).axes();
+  const PositionSet positions = parse_positions(options.positions, axes);
   const std::int64_t length = options.source.length.value_or(positions.length());
   const Frequencies turns = frequencies(used.rope, length);
   const ThreadPool pool(options.machine.threads.value_or(1));
@@ -79,7 +80,7 @@ void run(const Options& options) {
   const Tensor tensors[] = {make_tensor("cos", table.cos(), shape), make_tensor("sin", table.sin(), shape)};
   write_tensors(options.output, tensors, metadata(options, model, used, turns, length));
   std::cout << describe(model, used, turns) << '\n';
-  for (const std::string& note : model.notes) std::cout << "note: " << printable(note) << '\n';
+  for (const std::string& note : notes_on(model, used)) std::cout << "note: " << printable(note) << '\n';
   std::cout << "wrote " << printable(options.output) << ": cos, sin f32 " << shape_text(shape) << '\n';
 }
 

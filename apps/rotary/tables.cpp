@@ -51,6 +51,9 @@ void check_request(const TableRequest& request) {
   }
   const Source& source = request.source;
   if (!source.config.empty() || source.base) throw UsageError("--cos and --sin replace CONFIG and --base");
+  if (!source.scaling.empty() || source.factor || source.trained_length) {
+    throw UsageError("--cos and --sin hold their scaling: no --scaling, --factor or --trained-length");
+  }
   if (source.pairing.empty())
     throw UsageError("--cos and --sin need --pairing: half, interleaved or interleaved_to_half");
   if (!source.inv_freq.empty() || !source.weights.empty()) {
@@ -75,7 +78,7 @@ void TableSource::use_model(int head_dim, std::int64_t max_tokens) {
   head_dim_ = used.rope.head_dim;
   rotary_dim_ = used.rope.rotary_dim;
   first_ = used.first;
-  frequencies_ = frequencies(used.rope, 0);
+  frequencies_ = frequencies_of(request_.source, used.rope, 0);
   if (request_.positions) positions_ = parse_positions(*request_.positions, frequencies_.axes());
   const std::int64_t length = positions_ ? positions_->length() : max_tokens;
   frequencies_ = frequencies(used.rope, request_.source.length.value_or(length));
@@ -84,7 +87,7 @@ void TableSource::use_model(int head_dim, std::int64_t max_tokens) {
     notes_.push_back("note: the model has " + std::to_string(model.ropes.size()) +
                      " ropes; rope 0 was used (--rope N takes another, see 'rotary inspect')");
   }
-  for (const std::string& note : model.notes) notes_.push_back("note: " + note);
+  for (const std::string& note : notes_on(model, used)) notes_.push_back("note: " + note);
 }
 
 void TableSource::use_rows(int head_dim) {

@@ -24,7 +24,9 @@ ROTARY_API Origin parse_origin(std::string_view name);  // throws VALUE
 struct ValueOrigin {
   std::string value;  // "base", "head_dim", "scaling.factor", ...
   Origin origin = Origin::given;
-  std::string from;  // the key's path, the model_type (or "yarn") whose default it is, or the formula
+  // The key's path, the model_type (or "yarn") whose default it is, or the formula; "ConfigOptions::pairing" where the
+  // caller gave it.
+  std::string from;
 };
 
 // One rope of a model, and who uses it.
@@ -40,6 +42,9 @@ struct ModelRope {
   std::vector<ValueOrigin> origins = {};  // one for each value above, and for each value of the scaling
   // Name suffixes of the checkpoint's tensor that stores log(rope.multiplier), 0 at initialisation. Empty: none.
   std::vector<std::string> log_multiplier = {};
+  // What the coordinates of a position are, in their order: "time", "height", "width". Empty: there is one, or the file
+  // does not say.
+  std::vector<std::string> axis_names = {};
 };
 
 struct Model {

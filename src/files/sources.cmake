@@ -3,6 +3,7 @@ set(rotary_files_sources
   src/files/config/layers.cpp
   src/files/config/learned.cpp
   src/files/config/leftover.cpp
+  src/files/config/notes.cpp
   src/files/config/origins.cpp
   src/files/config/params.cpp
   src/files/config/part.cpp

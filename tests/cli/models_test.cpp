@@ -125,5 +125,15 @@ TEST_F(Models, are_hundreds_and_none_is_an_accident) {
   EXPECT_GE(ropes, 400u);
 }
 
+TEST_F(Cli, models_puts_the_model_of_that_name_first) {
+  const std::string text = expect_success({"models", "llama"}).out;
+  EXPECT_TRUE(std::regex_search(text, std::regex("^model_type [^\n]*\nllama  "))) << text;
+  const nlohmann::json json = nlohmann::json::parse(expect_success({"models", "llama", "--json"}).out);
+  EXPECT_EQ(json.at("models").at(0).at("model_type"), "llama");
+  EXPECT_GT(json.at("models").size(), 1U);
+  EXPECT_NE(run({"models", "llamma"}).err.find("did you mean llama?"), std::string::npos)
+      << run({"models", "llamma"}).err;
+}
+
 }  // namespace
 }  // namespace rotary::cli_tests

@@ -228,7 +228,7 @@ TEST_F(LearnedFiles, AtItsStartTheModelTurnsByYarnAloneAndTheNotesSaySo) {
   EXPECT_TRUE(only(m).rope.multiplier.empty());
   EXPECT_EQ(only(m).log_multiplier.front(), "rotary_emb.alpha");
   EXPECT_TRUE(noted(m, "exp(rotary_emb.alpha)"));
-  EXPECT_TRUE(noted(m, "--weights FILE"));
+  EXPECT_TRUE(noted(m, "until apply_weights() reads the checkpoint"));
   EXPECT_EQ(frequencies(only(m).rope, 0).inv_freq[4], 4.8828125e-06);
 }
 
@@ -241,7 +241,7 @@ TEST_F(LearnedFiles, ACheckpointGivesItsMultiplier) {
   const std::vector<double> got = frequencies(only(m).rope, 0).inv_freq;
   ASSERT_EQ(got.size(), exact.size());
   for (std::size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], exact[i], 4.5e-16 * exact[i]) << i;
-  EXPECT_FALSE(noted(m, "--weights FILE"));
+  EXPECT_FALSE(noted(m, "until apply_weights() reads the checkpoint"));
   EXPECT_TRUE(noted(m, "multiplied by exp(" + alpha_name + ")"));
   EXPECT_EQ(only(m).origins.back().value, "multiplier");
   EXPECT_EQ(only(m).origins.back().origin, Origin::given);
@@ -379,7 +379,7 @@ TEST_F(LearnedFiles, SetInvFreqReplacesWhatTheModelLearns) {
   Model m = read_large4();
   set_inv_freq(m, 0, {8, 7, 6, 5, 4, 3, 2, 1}, "mine.npy");
   EXPECT_EQ(frequencies(only(m).rope, 0).inv_freq[0], 8);
-  EXPECT_FALSE(noted(m, "--weights FILE"));
+  EXPECT_FALSE(noted(m, "until apply_weights() reads the checkpoint"));
   EXPECT_TRUE(noted(m, "turns by the frequencies of mine.npy"));
   EXPECT_EQ(only(m).origins.back().value, "inv_freq");
   EXPECT_EQ(only(m).origins.back().from, "mine.npy");

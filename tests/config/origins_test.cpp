@@ -294,8 +294,8 @@ ModelRope parsed(const std::string& type, const std::string& more, const ConfigO
 
 TEST(Origins, tell_the_pairing_of_the_caller) {
   const ConfigOptions options{.pairing = Pairing::interleaved};
-  EXPECT_EQ(text_of(parsed("llama", "", options), "pairing"), "given | --pairing");
-  EXPECT_EQ(text_of(parsed("made_up", "", options), "pairing"), "given | --pairing");
+  EXPECT_EQ(text_of(parsed("llama", "", options), "pairing"), "given | ConfigOptions::pairing");
+  EXPECT_EQ(text_of(parsed("made_up", "", options), "pairing"), "given | ConfigOptions::pairing");
   EXPECT_EQ(text_of(parsed("llama", ""), "pairing"), "default | llama");
 }
 

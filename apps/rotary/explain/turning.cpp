@@ -213,7 +213,7 @@ Page explain_angles() {
       R"(Read a row from left to right: the first pairs have gone far, the last have hardly begun. Together they spell
       the position, as digits spell a number. The table holds nothing of `q` or `k`. It is made once per step, and
       every layer and every head uses it. The speeds of any rope, from the command line:)");
-  page.show("$ rotary inspect --base 10000 --pairing interleaved --head-dim 8");
+  page.show("$ rotary inspect --base 10000 --pairing interleaved --head-dim 8 --pairs");
   return page;
 }
 

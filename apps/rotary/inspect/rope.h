@@ -4,8 +4,10 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string>
 #include <vector>
 
+#include "apps/rotary/reach.h"
 #include "rotary/config.h"
 
 namespace rotary::cli {
@@ -19,8 +21,11 @@ struct PairView {
 
 struct RopeView {
   const ModelRope* used = nullptr;
-  std::int64_t context = 0;  // tokens; 0: unknown
+  std::int64_t context = 0;     // tokens; 0: unknown
+  std::int64_t turns_over = 0;  // the tokens over which turns are counted: of the context, those that Lengths holds for
+  Lengths lengths;
   int axes = 1;
+  std::vector<std::string> axis_names;  // one for each axis
   double attention_factor = 1;
   std::vector<PairView> pairs;
   std::vector<ValueOrigin> origins;
@@ -29,7 +34,8 @@ struct RopeView {
 // used must outlive the view. length: the sequence length in tokens.
 RopeView view_rope(const ModelRope& used, std::optional<std::int64_t> length);
 
+double wavelength_of(const PairView&);  // tokens; of a pair that turns
+
 nlohmann::ordered_json json_of(const RopeView&);  // the keys are a contract
-void print_rope(const RopeView&, std::size_t index);
 
 }  // namespace rotary::cli

@@ -51,7 +51,7 @@ void note(Model& model, const std::string& sentence) { model.notes.push_back(pri
 std::string sentence_at_start(const ModelRope& used) {
   const std::string& tensor = used.log_multiplier.front();
   return "inv_freq is multiplied by exp(" + tensor + "), which the model learns: " + tensor +
-         " is taken as 0, its start, until --weights FILE gives the checkpoint.";
+         " is taken as 0, its start, until apply_weights() reads the checkpoint.";
 }
 
 void forget_start(Model& model, const ModelRope& used) {
@@ -134,7 +134,7 @@ std::string compared(const Buffer& buffer, const std::vector<ModelRope>& ropes) 
     });
     difference = "not the frequencies of " + rope + ", pair " + std::to_string(apart.first - used.begin()) + " has " +
                  spelled(*apart.second) + " there and " + spelled(*apart.first) +
-                 " here; not used (--inv-freq FILE uses such values)";
+                 " here; not used (set_inv_freq() uses such values)";
   }
   if (!difference.empty()) return difference;
   return std::to_string(buffer.values.size()) + " values, which fit no rope here, not used";

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "files/text/io.h"
+#include "files/text/nearest.h"
 #include "rotary/error.h"
 #include "stages.h"
 #include "values/fail.h"
@@ -104,6 +105,20 @@ bool is_scaling_word(std::string_view key) {
   return found;
 }
 
+// What may be wrong with a key that nothing reads: the rope_type that would read it is missing, or it is misspelt. ""
+// where neither is likely.
+std::string advice_on(std::string_view key, const Json& object, const std::string& path) {
+  if (!path.empty() && is_scaling_word(key) && !object.contains("rope_type") && !object.contains("type"))
+    return ": rope_type is missing there, which says what it scales";
+  std::vector<std::string_view> words(std::begin(words_beside_scalings), std::end(words_beside_scalings));
+  words.insert(words.end(), std::begin(slippery), std::end(slippery));
+  scalings::for_each_scaling([&](const auto& scaling) {
+    scalings::for_each_field(scaling, [&](const auto& field, const auto&) { words.emplace_back(field.key); });
+  });
+  const std::string_view meant = nearest(key, words);
+  return meant.empty() || meant == key ? "" : ": did you mean " + std::string(meant) + "?";
+}
+
 // "position_embedding_type": "absolute" says that there is no rope.
 bool says_other_positions(const std::string& key, const Json& value) {
   if (!is_in(position_words, key)) return false;
@@ -159,7 +174,8 @@ class Leftovers {
         continue;
       const bool rope = place.in_rope || names_rope(key);
       if (rope && is_not_finite(item.value())) refuse_number(where, item.value());
-      if (rope && !ledger_.was_read(json, key) && !is_harmless(key, item.value())) refuse(key, path, item.value());
+      if (rope && !ledger_.was_read(json, key) && !is_harmless(key, item.value()))
+        refuse(key, path, item.value(), advice_on(key, json, path));
       values(item.value(), where, {rope, place.of_modules || names_modules(key)});
     }
   }
@@ -180,10 +196,11 @@ class Leftovers {
            says_other_positions(key, value);
   }
 
-  [[noreturn]] static void refuse(const std::string& key, const std::string& path, const Json& value) {
+  [[noreturn]] static void refuse(const std::string& key, const std::string& path, const Json& value,
+                                  const std::string& advice) {
     fail(Code::CONFIG_KEY, "read_config",
          "every rope key must be understood but nothing reads " + printable(key) + " in " +
-             (path.empty() ? "the top level" : printable(path)) + " (" + shown(value) + ")");
+             (path.empty() ? "the top level" : printable(path)) + " (" + shown(value) + ")" + advice);
   }
 
   [[noreturn]] static void refuse_number(const std::string& path, const Json& value) {

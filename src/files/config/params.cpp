@@ -38,7 +38,7 @@ class Params {
     model.rope.base = base();
     model.rope.pairing = reading_.options.pairing.value_or(Pairing::interleaved);
     origins().by_default("pairing", reading_.model.model_type);
-    if (reading_.options.pairing) origins().given("pairing", "--pairing");
+    if (reading_.options.pairing) origins().given("pairing", "ConfigOptions::pairing");
     if (model.rope.pairing != Pairing::interleaved) {
       reading_.note("", std::string("the pairing given, ") + name(model.rope.pairing) + ", overrides interleaved");
     }
@@ -229,7 +229,7 @@ void read_gpt_oss(Reading& reading, const Object& keys) {
   origins.derived("rotary_dim", "head_dim");
   origins.read_or_by_default("base", keys, "rope_theta", "gpt_oss");
   origins.by_default("pairing", "gpt_oss");
-  if (reading.options.pairing) origins.given("pairing", "--pairing");
+  if (reading.options.pairing) origins.given("pairing", "ConfigOptions::pairing");
   model.rope.base = keys.number("rope_theta").value_or(part.family.base);
   if (!(model.rope.base > 1)) keys.refuse("rope_theta", "must be above 1");
   model.rope.pairing = reading.options.pairing.value_or(Pairing::half);

@@ -199,7 +199,7 @@ Pairing pairing_of(Reading& reading, const Part& part) {
   }
   if (const auto own = part.family.quirk->pairing) pairing = own(reading, part, pairing);
   if (!reading.options.pairing) return pairing;
-  reading.origins.given("pairing", "--pairing");
+  reading.origins.given("pairing", "ConfigOptions::pairing");
   if (part.known && *reading.options.pairing != pairing) {
     reading.note(part.path, std::string("the pairing given, ") + name(*reading.options.pairing) + ", overrides " +
                                 name(pairing) + " of " + part.name());
@@ -250,10 +250,10 @@ class TextPart {
     if (!ropes_.empty()) check_positions(reading_, part_);
     read_dual_chunk();
     if (ropes_.empty()) read_unused_keys();
-    for (ModelRope& rope : ropes_) {
-      rope.layers_without_rope = without;
-      reading_.model.ropes.push_back(std::move(rope));
-    }
+    for (ModelRope& rope : ropes_) rope.layers_without_rope = without;
+    note_attention_scale(reading_, part_, ropes_);
+    note_reach(reading_, part_, ropes_);
+    for (ModelRope& rope : ropes_) reading_.model.ropes.push_back(std::move(rope));
     part_.keys.length("original_max_position_embeddings", max_length);
     for (const std::string_view key : words(part_.family.harmless)) ignore(key);
     if (!part_.family.remark.text.empty()) reading_.note(part_.path, std::string(part_.family.remark.text));
@@ -328,7 +328,7 @@ class TextPart {
         reading_, part_,
         {.rope = keys, .partial = width.partial, .partial_from = width.partial_from, .pairs = width.rotary_dim / 2});
     if (std::holds_alternative<Unscaled>(model.rope.scaling)) model.rope.scaling = condensed(reading_, part_);
-    set_mrope_axes(reading_, part_, keys.scaling, model.rope);
+    set_mrope_axes(reading_, part_, keys.scaling, model);
     if (!keys.scaling && !part_.keys.has("rope_condense_ratio"))
       reading_.note(part_.path, "no rope_scaling or rope_parameters apply: the rope is not scaled");
     const auto same = std::make_tuple(written(keys), model.heads, model.kv_heads, model.rope.head_dim, model.first,

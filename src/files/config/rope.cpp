@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "files/text/io.h"
+#include "files/text/nearest.h"
 #include "rotary/error.h"
 #include "stages.h"
 #include "values/fail.h"
@@ -77,13 +79,21 @@ constexpr Word spellings[] = {{"su", "longrope"},         {"mrope", "default"}, 
                               {"origin", "default"}};                                 // InternLM
 
 // The words that an error offers.
-std::string known_types() {
-  std::string words;
-  scalings::for_each_scaling([&](const auto& scaling) {
-    words += (words.empty() ? "" : ", ") + std::string(scalings::rope_type_of(scaling));
-  });
-  for (const Word& word : further_types) words += ", " + std::string(word.said);
+std::vector<std::string_view> known_types() {
+  std::vector<std::string_view> words;
+  scalings::for_each_scaling([&](const auto& scaling) { words.emplace_back(scalings::rope_type_of(scaling)); });
+  for (const Word& word : further_types) words.push_back(word.said);
   return words;
+}
+
+[[noreturn]] void refuse_type(const Object& keys, const char* key, const std::string& said) {
+  const std::vector<std::string_view> words = known_types();
+  std::string listed;
+  for (const std::string_view word : words) listed += (listed.empty() ? "" : ", ") + std::string(word);
+  const std::string_view meant = nearest(said, words);
+  fail(Code::CONFIG_VALUE, "read_config",
+       keys.path_of(key) + " must be one of " + listed + " but got " + in_quotes(said) +
+           (meant.empty() ? "" : ": did you mean " + std::string(meant) + "?"));
 }
 
 // The names that generic files (of a model_type that is not known) use.
@@ -116,7 +126,7 @@ std::string scaling_type(Reading& reading, const Part& part, const Object& keys)
   }
   std::string type = published_type(said);
   if (said == "yarn" && part.family.quirk->yarn_is_longrope) type = "longrope";
-  if (type.empty()) keys.refuse(key, "must be one of " + known_types());
+  if (type.empty()) refuse_type(keys, key, said);
   if (type != said) {
     reading.note(part.path, "rope_type " + said + " is read as " + type +
                                 (said == "ntk" ? ", as vLLM means it; bloc97's NTK-aware scaling is ntk_aware" : ""));

@@ -1,5 +1,4 @@
 // How many layers and heads, and how wide a head is.
-#include <cmath>
 #include <initializer_list>
 
 #include "rotary/error.h"
@@ -268,28 +267,23 @@ HeadShape head_shape(Reading& reading, const Part& part, const Layer& layer) {
   return shape;
 }
 
-std::optional<std::int64_t> context_length(const Object& keys) {
+std::optional<std::string> context_key(const Object& keys) {
   for (const char* key : context_keys) {
-    if (const auto value = keys.length(key, max_length)) return value;
+    if (keys.length(key, max_length)) return key;
   }
   return std::nullopt;
 }
 
-std::optional<std::string> context_key(const Object& keys) {
-  for (const char* key : context_keys) {
-    const auto found = keys.json().find(key);
-    if (found == keys.json().end() || !found->is_number()) continue;
-    const auto value = found->get<double>();
-    if (value >= 1 && value <= static_cast<double>(max_length) && std::trunc(value) == value) return key;
-  }
-  return std::nullopt;
+std::optional<std::int64_t> context_length(const Object& keys) {
+  const auto key = context_key(keys);
+  return key ? keys.length(*key, max_length) : std::nullopt;
 }
 
 std::int64_t stated_context(Reading& reading, const Object& keys) {
   const auto key = context_key(keys);
   if (!key) return 0;
   reading.origins.read("context", keys, *key);
-  return static_cast<std::int64_t>(keys.json().at(*key).get<double>());
+  return *keys.length(*key, max_length);
 }
 
 }  // namespace rotary::files

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <deque>
+#include <filesystem>
 #include <initializer_list>
 #include <optional>
 #include <string>
@@ -10,10 +11,10 @@
 #include <vector>
 
 #include "files/models/families.h"
-#include "files/text/json.h"
-#include "origins.h"
 #include "files/models/quirks/quirk.h"
 #include "files/models/quirks/towers.h"
+#include "files/text/json.h"
+#include "origins.h"
 #include "rotary/config.h"
 #include "rotary/error.h"
 
@@ -79,7 +80,7 @@ struct OddHead : Error {
 
 // ---- shape (config/shape.cpp) ----
 constexpr std::int64_t max_length = std::int64_t{1} << 53;  // positions
-using Names = std::initializer_list<const char*>;            // of a key: the first one that is given counts
+using Names = std::initializer_list<const char*>;           // of a key: the first one that is given counts
 inline constexpr Names hidden_keys = {"hidden_size", "n_embd", "n_embed", "d_model", "width", "dim", "embed_dim"};
 // Read as that value of the rope; null: it is none.
 std::optional<int> first_of(Reading&, const char* value, const Object&, Names, std::int64_t most);
@@ -93,12 +94,11 @@ int read_head_dim(Reading&, const Part&, int heads, Names width_keys = hidden_ke
 int hidden_per_head(Reading&, const Part&, int heads, Names width_keys = hidden_keys);
 // Layers of one type that have heads of their own: the swa_ keys and further spellings.
 void read_heads_of_type(Reading&, const Part&, const std::string& layer_type, HeadShape&);
-// The positions that the model was made for: max_position_embeddings, by any of its names.
+// The positions that the model was made for: max_position_embeddings, by any of its names. Each of these throws
+// CONFIG_VALUE where the key that says it holds no length.
 std::optional<std::int64_t> context_length(const Object&);
-// The key that says it, where it says a length.
-std::optional<std::string> context_key(const Object&);
-// The same, 0 where the file does not say it or says nonsense.
-std::int64_t stated_context(Reading&, const Object&);
+std::optional<std::string> context_key(const Object&);  // the key that says it
+std::int64_t stated_context(Reading&, const Object&);   // recorded; 0 where the file does not say it
 
 // ---- layers (config/layers.cpp) ----
 struct Layer {
@@ -108,7 +108,7 @@ struct Layer {
   std::optional<double> partial;
   bool scaled = true;                         // Molmo 2: layers outside rope_scaling_layers keep the base only
   int heads = 0, kv_heads = 0, head_dim = 0;  // per_layer_config; 0: the part's
-  int nope = 0, rotating = 0;                  // of an MLA
+  int nope = 0, rotating = 0;                 // of an MLA
   std::vector<ValueOrigin> origins = {};      // of what this layer has for itself
   From partial_from = {}, turning_from = {};  // of these two
   bool has_own() const {
@@ -200,11 +200,21 @@ Scaling read_scaling(Reading&, const Part&, const ScalingContext&);
 void name_learned(Reading&, const Part&, Names, ModelRope&);
 
 // ---- parts ----
-void read_text_part(Reading&, const Part&);                                            // config/part.cpp
-void read_vision_part(Reading&, const Part&);                                          // config/vision.cpp
-void set_mrope_axes(Reading&, const Part&, const std::optional<Object>& keys, Rope&);  // config/vision.cpp
+void read_text_part(Reading&, const Part&);                                                 // config/part.cpp
+void read_vision_part(Reading&, const Part&);                                               // config/vision.cpp
+void set_mrope_axes(Reading&, const Part&, const std::optional<Object>& keys, ModelRope&);  // config/vision.cpp
 bool is_params(const Object&);              // Mistral's or Meta's params.json
 void read_params(Reading&, const Object&);  // config/params.cpp
+
+// ---- notes (config/notes.cpp) ----
+// Where the attention of the part scales its scores or queries by what the rope says, or by the position: said of
+// ropes, the part's own.
+void note_attention_scale(Reading&, const Part&, const std::vector<ModelRope>& ropes);
+// Where the factor of a yarn does not fit the model's lengths. transformers warns of such files unless the two lengths
+// are equal.
+void note_reach(Reading&, const Part&, const std::vector<ModelRope>& ropes);
+// What params says otherwise than the config.json beside it, of which model was read: one sentence.
+std::string note_beside(const Model& model, const std::filesystem::path& params, const ConfigOptions&);
 
 // ---- the rest (config/leftover.cpp) ----
 // A key that is understood and not used: the known words inside it too, so that a made-up one there stays an error.

@@ -17,9 +17,15 @@ void record_layout(Origins& origins, const Part& part, const ModelRope& model) {
   origins.derived("attention_factor", "1 for default");
 }
 
+std::vector<std::string> names_of(const Tower& tower) {
+  const std::vector<std::string_view> names = words(tower.axes);
+  return {names.begin(), names.end()};
+}
+
 void add_blocks(Reading& reading, const Part& part, std::vector<ModelRope> blocks) {
   for (ModelRope& model : blocks) {
     record_layout(reading.origins, part, model);
+    model.axis_names = names_of(*part.family.tower);
     model.origins = reading.origins.of_rope();
     reading.model.ropes.push_back(std::move(model));
   }
@@ -98,7 +104,7 @@ void read_vision_part(Reading& reading, const Part& part) {
   model.rope.head_dim = heads.head_dim;
   model.rope.pairing = reading.options.pairing.value_or(part.family.pairing);
   reading.origins.by_default("pairing", part.name());
-  if (reading.options.pairing) reading.origins.given("pairing", "--pairing");
+  if (reading.options.pairing) reading.origins.given("pairing", "ConfigOptions::pairing");
   if (model.rope.pairing != part.family.pairing) {
     reading.note(part.path, std::string("the pairing given, ") + name(model.rope.pairing) + ", overrides " +
                                 name(part.family.pairing) + " of " + part.name());
@@ -126,10 +132,12 @@ void read_vision_part(Reading& reading, const Part& part) {
   if (!part.family.remark.text.empty()) reading.note(part.path, std::string(part.family.remark.text));
   if (tower.blocks != nullptr) return add_blocks(reading, part, tower.blocks(model));
   record_layout(reading.origins, part, model);
+  model.axis_names = names_of(tower);
   add_by_kv_heads(reading, layers, model);
 }
 
-void set_mrope_axes(Reading& reading, const Part& part, const std::optional<Object>& keys, Rope& rope) {
+void set_mrope_axes(Reading& reading, const Part& part, const std::optional<Object>& keys, ModelRope& model) {
+  Rope& rope = model.rope;
   Axes axes = part.family.axes;
   std::optional<bool> interleaved;
   for (const char* key : {"interleaved", "mrope_interleaved"}) {
@@ -148,6 +156,7 @@ void set_mrope_axes(Reading& reading, const Part& part, const std::optional<Obje
   if (axes == Axes::alternating) {
     for (int i = 0; i < pairs; ++i) rope.axis.push_back(static_cast<std::uint8_t>(i % 2));
     reading.origins.by_default("axis", part.name());
+    model.axis_names = {"height", "width"};
     return reading.note(part.path, "axis 0 is the row, axis 1 the column, pair by pair; text gives both the same");
   }
   const std::vector<int> sections = sections_of(reading, part, keys, pairs);
@@ -156,6 +165,11 @@ void set_mrope_axes(Reading& reading, const Part& part, const std::optional<Obje
     return;
   }
   const int sum = std::accumulate(sections.begin(), sections.end(), 0);
+  model.axis_names = {"time", "height", "width"};
+  if (axes == Axes::xdrope) {  // vLLM's hunyuan_vision.py
+    model.axis_names = {"width", "height", "time"};
+    if (sections.size() == 4) model.axis_names.insert(model.axis_names.begin(), "position");
+  }
   if (axes == Axes::interleaved) {
     rope.axis = fitted(sections, pairs);
     if (sum != pairs) {

@@ -6,6 +6,7 @@
 #include "files/gguf/model.h"
 #include "files/text/io.h"
 #include "files/text/json_file.h"
+#include "files/text/nearest.h"
 #include "rotary/error.h"
 #include "stages.h"
 #include "values/fail.h"
@@ -48,6 +49,17 @@ bool has_rope_keys(const Object& keys) {
     if (names_rope(item.key())) return true;
   }
   return false;
+}
+
+// ": did you mean llama?", where the name of a known model is near.
+std::string suggested_type(const std::string& said) {
+  std::vector<std::string_view> known;
+  for (const Family& family : families()) {
+    if (!is_our_name(family.type)) known.push_back(family.type);
+  }
+  for (const Child& child : children()) known.push_back(child.parent);
+  const std::string_view meant = nearest(said, known);
+  return meant.empty() ? "" : ": did you mean " + std::string(meant) + "?";
 }
 
 const Family* first_family(std::initializer_list<std::string> types, bool vision_only) {
@@ -180,7 +192,8 @@ class Walk {
       fail(Code::MODEL_TYPE, "read_config",
            "the pairing of every model_type must be known but " +
                (node.root() ? std::string("this file has ") : node.path + " has ") + what +
-               (node.type.empty() ? "" : ", which is not known") + ", and no pairing is given");
+               (node.type.empty() ? "" : ", which is not known") + ", and no pairing is given" +
+               suggested_type(node.type));
     }
     reading_.note(node.path, (node.type.empty() ? "no model_type is given" : what + " is not known") +
                                  ": the pairing given decides, and the generic keys are read");
@@ -301,7 +314,8 @@ Answer read_json(const Json& json, const ConfigOptions& options) {
            "a config must describe a model that is known but this one has " +
                (type ? "model_type " + in_quotes(*type) +
                            " and no layers and heads (num_hidden_layers, "
-                           "num_attention_heads) or known sub-config"
+                           "num_attention_heads) or known sub-config" +
+                           suggested_type(*type)
                      : std::string("neither model_type nor num_hidden_layers and num_attention_heads")));
     }
   }
@@ -347,16 +361,20 @@ Model parse_config(std::string_view json, const ConfigOptions& options) {
 }
 
 Model read_config(const std::filesystem::path& path, const ConfigOptions& options) {
-  std::filesystem::path file = path;
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored)) {
-    file = path / "config.json";
-    if (!std::filesystem::exists(file, ignored)) file = path / "params.json";
-    if (!std::filesystem::exists(file, ignored)) {
+    const std::filesystem::path config = path / "config.json", params = path / "params.json";
+    const bool has_params = std::filesystem::exists(params, ignored);
+    if (!std::filesystem::exists(config, ignored)) {
+      if (has_params) return read_config(params, options);
       fail(Code::FILE, "read_config",
            "a folder must hold config.json or params.json but " + files::in_quotes(path.string()) + " holds neither");
     }
+    Model model = read_config(config, options);
+    if (has_params) model.notes.push_back(files::note_beside(model, params, options));
+    return model;
   }
+  const std::filesystem::path& file = path;
   const files::InputFile input("read_config", file);
   if (files::is_gguf(input)) return files::naming(file, [&] { return files::read_gguf(input, options); });
   const std::string text = files::json_file_text("read_config", input);

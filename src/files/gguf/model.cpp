@@ -199,6 +199,7 @@ class GgufReader : GgufKeys {
     set_shape(layer, used);
     set_base(layer, used.rope);
     set_pairing(used.rope);
+    if (Frequencies{.axis = used.rope.axis}.axes() == 3) used.axis_names = {"time", "height", "width"};
     set_gguf_scaling(*this, used, layer.window && arch.quirk == GgufQuirk::window_plain);
     used.origins = reading.origins.of_rope();
     reading.model.ropes.push_back(std::move(used));
@@ -294,7 +295,7 @@ class GgufReader : GgufKeys {
     }
     if (given) {
       rope.pairing = *given;
-      reading.origins.given("pairing", "--pairing");
+      reading.origins.given("pairing", "ConfigOptions::pairing");
       return;
     }
     const bool permuted = arch.quirk == GgufQuirk::permuted || arch.quirk == GgufQuirk::permuted_switch ||

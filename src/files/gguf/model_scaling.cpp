@@ -39,7 +39,9 @@ class GgufScaling {
 
   void record_scaling() {
     reader_.record_or_by_default("scaling", "rope.scaling.type");
-    origins().derived("attention_factor", std::string("1 for ") + name(rope_.scaling));
+    const bool list = std::holds_alternative<LongRope>(rope_.scaling);
+    origins().derived("attention_factor",
+                      list ? "1: no rope.scaling.attn_factor" : std::string("1 for ") + name(rope_.scaling));
     if (reader_.has("rope.scaling.attn_factor")) reader_.record("attention_factor", "rope.scaling.attn_factor");
   }
 
@@ -211,7 +213,11 @@ class GgufScaling {
       const bool mla = reader_.arch.quirk == GgufQuirk::mla;
       scaling.mscale_all_dim = mla ? static_cast<double>(static_cast<float>(given) / 0.1F) : given;
       scaling.mscale = reader_.name == "deepseek2" ? *scaling.mscale_all_dim : 1.0;
-      reader_.note("yarn_log_multiplier also scales the softmax of the attention, which is no part of the rope");
+      const double softmax = 1 + given * std::log(factor_);
+      reader_.note(
+          "yarn_log_multiplier also scales the softmax of the attention, by (1 + yarn_log_multiplier * "
+          "ln(factor))^2 = " +
+          detail::significant(softmax * softmax, 7) + ", which is no part of the rope");
     }
     reader_.note("yarn as ggml has it: the correction range is rounded outward (truncate)");
     rope_.scaling = scaling;

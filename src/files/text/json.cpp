@@ -1,5 +1,6 @@
 #include "json.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstddef>
@@ -92,6 +93,36 @@ class Guard {
   std::size_t values_ = 0;
 };
 
+// The files that people have instead of the one they wanted.
+void refuse_other_text(std::string_view text) {
+  const auto begin = text.find_first_not_of(" \t\r\n");
+  if (begin == std::string_view::npos) fail(Code::JSON, "parse", "the text must be JSON but is empty");
+  const std::string start = lower(text.substr(begin, 64));
+  if (start.starts_with("<!doctype") || start.starts_with("<html")) {
+    fail(
+        Code::JSON, "parse",
+        "the text must be JSON but is an HTML page: of a file on a website, take the link that downloads it (/resolve/ "
+        "or /raw/, not /blob/)");
+  }
+  if (start.starts_with("version https://git-lfs")) {
+    fail(Code::JSON, "parse", "the text must be JSON but is a git-lfs pointer: 'git lfs pull' fetches the file");
+  }
+}
+
+// "{\"a\": 1,}": the parser stops at the bracket, and its words do not name the comma.
+void refuse_trailing_comma(std::string_view text, const Json::exception& error) {
+  const auto* wrong = dynamic_cast<const Json::parse_error*>(&error);
+  if (wrong == nullptr || wrong->byte == 0 || wrong->byte > text.size()) return;
+  const char bracket = text[wrong->byte - 1];
+  if (bracket != '}' && bracket != ']') return;
+  const auto before = text.substr(0, wrong->byte - 1).find_last_not_of(" \t\r\n");
+  if (before == std::string_view::npos || text[before] != ',') return;
+  const auto lines = std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(before), '\n');
+  fail(Code::JSON, "parse",
+       "the text must be JSON but line " + std::to_string(lines + 1) + " has a comma with nothing behind it before '" +
+           bracket + "'");
+}
+
 }  // namespace
 
 std::string shown(const Json& value) {
@@ -126,12 +157,14 @@ Json parse_json(std::string_view text) {
     marked = with_marked_numbers(text);
     text = marked;
   }
+  refuse_other_text(text);
   Guard guard;
   try {
     return Json::parse(text.begin(), text.end(), [&guard](int depth, Json::parse_event_t event, Json& parsed) {
       return guard(depth, event, parsed);
     });
   } catch (const Json::exception& e) {
+    refuse_trailing_comma(text, e);
     std::string why = e.what();
     if (const auto end = why.find("] "); end != std::string::npos) why.erase(0, end + 2);
     fail(Code::JSON, "parse", "the text must be JSON in UTF-8 but has a " + why);

@@ -39,6 +39,7 @@ void space_and_token(Reading& reading, const Part& part, const RopeKeys&, Rope& 
 
 constexpr Tower towers::esmfold2 = {
     .words = "axes 0 to 2 are x, y and z, axis 3 the token",
+    .axes = "x y z token",
     .width = "head_dim",
     .lay_out = space_and_token,
 };

@@ -43,6 +43,7 @@ constexpr Quirk quirks::gemma4 = {.heads_of_type = heads_of_type<0>};
 constexpr Quirk quirks::embedding_gemma2 = {.heads_of_type = heads_of_type<1>};
 constexpr Tower towers::gemma4 = {
     .words = "axis 0 is the row, axis 1 the column: each turns its own half of the head, columns first",
+    .axes = "height width",
     .width = "head_dim / 2",
     .lay_out = half_of_head,
     .blocks = two_blocks,

@@ -68,26 +68,31 @@ void three_axes(Reading&, const Part&, const RopeKeys&, Rope& rope) {
 
 constexpr Tower row_column = {
     .words = "axis 0 is the row, axis 1 the column: rows first, frequencies restart",
+    .axes = "height width",
     .width = "head_dim",
     .lay_out = two_axes<true, false>,
 };
 constexpr Tower column_row = {
     .words = "axis 0 is the row, axis 1 the column: columns first, frequencies restart",
+    .axes = "height width",
     .width = "head_dim",
     .lay_out = two_axes<false, false>,
 };
 constexpr Tower column_row_by_turns = {
     .words = "axis 0 is the row, axis 1 the column: pair by pair, columns first",
+    .axes = "height width",
     .width = "head_dim",
     .lay_out = two_axes<false, true>,
 };
 constexpr Tower minimax_m3 = {
     .words = "axes are time, row and column; frequencies restart",
+    .axes = "time height width",
     .width = "6 * floor(head_dim / 6)",
     .lay_out = three_axes,
 };
 constexpr Tower pixtral = {
     .words = "axis 0 is the row (even frequencies), axis 1 the column (odd ones)",
+    .axes = "height width",
     .width = "head_dim",
     .lay_out = even_and_odd,
 };

@@ -17,6 +17,7 @@ struct RopeKeys;
 
 struct Tower {
   const char* words;  // for the notes
+  const char* axes;   // their names, in the order of a position's coordinates, separated by blanks
   const char* width;  // the formula of rotary_dim
   // Sets rotary_dim, exponent_dim, index, axis and inv_freq, as far as the layout needs them, of a rope that has its
   // head_dim and base.

@@ -1,0 +1,186 @@
+#include "config_place.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <system_error>
+
+#include "apps/shared/text.h"
+#include "files/text/json.h"
+#include "rotary/error.h"
+
+namespace rotary::cli {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// ---- streams ----
+
+bool is_standard_input(const std::string& config) {
+  return config == "-" || config == "/dev/stdin" || config == "/dev/fd/0" || config == "/proc/self/fd/0";
+}
+
+std::string name_of_stream(const std::string& config) {
+  return is_standard_input(config) ? "standard input" : printable(config);
+}
+
+[[noreturn]] void fail_stream(const std::string& config, const std::string& rule) {
+  throw Error(Code::FILE, "[read_config] " + name_of_stream(config) + ": " + rule);
+}
+
+// At most one byte more than a config may have.
+std::string text_of_stream(const std::string& config) {
+  const bool standard = is_standard_input(config);
+  const int descriptor = standard ? STDIN_FILENO : open(config.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) fail_stream(config, "cannot be opened: " + std::generic_category().message(errno));
+  std::string text;
+  std::array<char, 65536> buffer;
+  int error = 0;
+  while (text.size() <= files::max_json_bytes) {
+    const ssize_t count = read(descriptor, buffer.data(), buffer.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) error = errno;
+    if (count <= 0) break;
+    text.append(buffer.data(), static_cast<std::size_t>(count));
+  }
+  if (!standard) close(descriptor);
+  if (error != 0) fail_stream(config, "cannot be read: " + std::generic_category().message(error));
+  if (text.empty()) fail_stream(config, "must hold a config but is empty");
+  if (text.starts_with("GGUF")) fail_stream(config, "must be JSON but is a GGUF: name the file");
+  return text;
+}
+
+// The sentences of parse_config do not know whose text it was.
+Model read_stream(const std::string& config, const ConfigOptions& options) {
+  // A second reading (for a hint) gets the same text.
+  static std::map<std::string, std::string> texts;
+  const auto known = texts.find(config);
+  const std::string& text = known != texts.end() ? known->second : texts[config] = text_of_stream(config);
+  try {
+    return parse_config(text, options);
+  } catch (const Error& error) {
+    std::string sentence = error.what();
+    throw Error(error.code(), sentence.insert(sentence.find("] ") + 2, name_of_stream(config) + ": "));
+  }
+}
+
+// ---- the cache ----
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+// The folder that a variable names; ~ at its beginning is the user's, as huggingface_hub reads it.
+std::string folder_variable(const char* name) {
+  const std::string folder = variable(name);
+  return folder == "~" || folder.starts_with("~/") ? variable("HOME") + folder.substr(1) : folder;
+}
+
+fs::path cache_folder() {
+  for (const char* name : {"HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"}) {
+    if (const std::string folder = folder_variable(name); !folder.empty()) return folder;
+  }
+  if (const std::string home = folder_variable("HF_HOME"); !home.empty()) return fs::path(home) / "hub";
+  const std::string cache = folder_variable("XDG_CACHE_HOME");
+  return (cache.empty() ? fs::path(variable("HOME")) / ".cache" : fs::path(cache)) / "huggingface" / "hub";
+}
+
+struct Repository {
+  std::string id;        // "org/name"
+  std::string revision;  // "" where none is named
+};
+
+bool is_name(std::string_view text) {
+  return !text.empty() && text.size() <= 96 && text.front() != '.' && text.front() != '-' &&
+         std::all_of(text.begin(), text.end(), [](char c) {
+           return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' ||
+                  c == '-';
+         });
+}
+
+bool names_file(std::string_view text) {
+  return text.ends_with(".json") || text.ends_with(".gguf") || text.ends_with(".safetensors") || text.ends_with(".npy");
+}
+
+// Nothing where the word cannot be a repository's id.
+std::optional<Repository> repository_of(const std::string& config) {
+  const auto at = config.find('@');
+  const std::string id = config.substr(0, at);
+  const std::string revision = at == std::string::npos ? "" : config.substr(at + 1);
+  const auto slash = id.find('/');
+  const bool named = slash == std::string::npos ? is_name(id)
+                                                : is_name(std::string_view(id).substr(0, slash)) &&
+                                                      is_name(std::string_view(id).substr(slash + 1));
+  if (!named || names_file(id) || (at != std::string::npos && revision.empty())) return std::nullopt;
+  if (revision.find("..") != std::string::npos || revision.starts_with('/')) return std::nullopt;
+  return Repository{id, revision};
+}
+
+std::string first_line(const fs::path& file) {
+  std::string text;
+  try {
+    text = files::InputFile("read_config", file).text();
+  } catch (const Error&) {
+    return "";
+  }
+  return text.substr(0, text.find_first_of("\r\n \t"));
+}
+
+bool is_folder(const fs::path& path) {
+  std::error_code ignored;
+  return fs::is_directory(path, ignored);
+}
+
+bool holds_config(const fs::path& folder) {
+  std::error_code ignored;
+  return fs::exists(folder / "config.json", ignored) || fs::exists(folder / "params.json", ignored);
+}
+
+// models--org--name/snapshots/COMMIT, where refs/REVISION holds the commit of a branch or tag.
+std::optional<fs::path> snapshot_of(const Repository& repository) {
+  std::string name = "models--" + repository.id;
+  if (const auto slash = name.find('/'); slash != std::string::npos) name.replace(slash, 1, "--");
+  const fs::path folder = cache_folder() / name;
+  const std::string revision = repository.revision.empty() ? "main" : repository.revision;
+  const std::string commit = first_line(folder / "refs" / revision);
+  const fs::path snapshot = folder / "snapshots" / (commit.empty() ? revision : commit);
+  return is_folder(snapshot) && holds_config(snapshot) ? std::optional(snapshot) : std::nullopt;
+}
+
+}  // namespace
+
+bool is_stream(const std::string& config) {
+  std::error_code ignored;
+  if (config == "-") return true;
+  const fs::file_status status = fs::status(config, ignored);
+  if (fs::is_fifo(status) || fs::is_socket(status)) return true;
+  return is_standard_input(config) && !fs::is_regular_file(status) && !fs::is_directory(status);
+}
+
+std::string config_path(const std::string& config) {
+  std::error_code ignored;
+  if (is_stream(config) || fs::exists(config, ignored)) return config;
+  const std::optional<Repository> repository = repository_of(config);
+  if (!repository) return config;
+  if (const auto snapshot = snapshot_of(*repository)) return snapshot->string();
+  if (repository->id.find('/') == std::string::npos && repository->revision.empty()) return config;  // a missing file
+  throw Error(Code::FILE, "[read_config] CONFIG must be a file, a folder or a repository in the Hugging Face cache " +
+                              files::in_quotes(cache_folder().string()) + " but " + files::in_quotes(config) +
+                              " is none: to fetch it, hf download " + repository->id + " config.json" +
+                              (repository->revision.empty() ? "" : " --revision " + repository->revision));
+}
+
+Model read_config_at(const std::string& config, const ConfigOptions& options) {
+  return is_stream(config) ? read_stream(config, options) : read_config(config_path(config), options);
+}
+
+}  // namespace rotary::cli

@@ -1,0 +1,22 @@
+// Where a CONFIG lies: a file, a folder, standard input, or a repository of the local Hugging Face cache.
+#pragma once
+
+#include <string>
+
+#include "rotary/config.h"
+
+namespace rotary::cli {
+
+// Whether the word is - or names a pipe (/dev/stdin, /dev/fd/N, a FIFO): it can be read once.
+bool is_stream(const std::string& config);
+
+// The path of what config names. A file or folder of that name comes first; then a repository id, "org/name" or
+// "org/name@revision", is its snapshot in the cache: the folder HF_HUB_CACHE, else hub below HF_HOME, else
+// ~/.cache/huggingface/hub. Nothing is downloaded. Throws FILE for an id that is not there, with the command that
+// fetches it.
+std::string config_path(const std::string& config);
+
+// read_config of what config names. Of a stream only JSON is read. Throws as read_config does.
+Model read_config_at(const std::string& config, const ConfigOptions&);
+
+}  // namespace rotary::cli

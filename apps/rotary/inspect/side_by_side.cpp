@@ -1,0 +1,134 @@
+#include "side_by_side.h"
+
+#include <algorithm>
+#include <iostream>
+#include <set>
+
+#include "apps/shared/columns.h"
+#include "apps/shared/terminal.h"
+#include "apps/shared/text.h"
+#include "summary.h"
+
+namespace rotary::cli {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// A row of cells, one for each model; "" where it has none.
+struct Row {
+  std::string key;
+  std::vector<std::string> values;
+  bool differs() const {
+    return std::adjacent_find(values.begin(), values.end(), std::not_equal_to<>()) != values.end();
+  }
+};
+
+const RopeView* view_of(const Inspected& inspected, std::size_t index) {
+  for (const auto& [number, view] : inspected.views) {
+    if (number == index) return &view;
+  }
+  return nullptr;
+}
+
+std::set<std::size_t> rope_numbers(const std::vector<Inspected>& all) {
+  std::set<std::size_t> numbers;
+  for (const Inspected& inspected : all) {
+    for (const auto& [number, view] : inspected.views) numbers.insert(number);
+  }
+  return numbers;
+}
+
+// The rows of rope `index` of every model, in the order in which they are first met.
+std::vector<Row> rows_of(const std::vector<Inspected>& all, std::size_t index) {
+  std::vector<Row> rows;
+  const auto put = [&](std::size_t model, const std::string& key, const std::string& value, std::size_t& at) {
+    auto row = std::find_if(rows.begin(), rows.end(), [&](const Row& known) { return known.key == key; });
+    if (row == rows.end()) {
+      row = rows.insert(rows.begin() + static_cast<std::ptrdiff_t>(std::min(at, rows.size())),
+                        {key, std::vector<std::string>(all.size())});
+    }
+    row->values[model] = value;
+    at = static_cast<std::size_t>(row - rows.begin()) + 1;
+  };
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const RopeView* view = view_of(all[i], index);
+    if (view == nullptr) continue;
+    std::size_t at = 0;
+    if (!view->used->part.empty()) put(i, "part", in_locale(printable(view->used->part)), at);
+    for (const SummaryRow& row : summary_of(*view)) put(i, row.key, row.value, at);
+  }
+  return rows;
+}
+
+// Long values (of pairs) go on below.
+void print_row(const Row& row, const std::vector<std::size_t>& widths) {
+  const bool differs = row.differs();
+  std::vector<std::vector<std::string>> lines;
+  std::size_t height = 1;
+  for (std::size_t i = 0; i < row.values.size(); ++i) {
+    lines.push_back(wrapped(row.values[i].empty() ? "-" : row.values[i], widths[i]));
+    height = std::max(height, lines.back().size());
+  }
+  std::vector<Column> columns = {{.width = 18}};
+  for (const std::size_t width : widths) columns.push_back({.width = width});
+  const Columns aligned(std::move(columns), 2);
+  for (std::size_t line = 0; line < height; ++line) {
+    Cells cells = {line == 0 ? (differs ? "* " : "  ") + row.key : ""};
+    for (const auto& cell : lines) cells.push_back(line < cell.size() ? cell[line] : "");
+    std::cout << painted(without_end_spaces(aligned.line(cells)), differs ? Colour::yellow : Colour::none) << '\n';
+  }
+}
+
+}  // namespace
+
+void print_side_by_side(const std::vector<Inspected>& all) {
+  constexpr std::size_t key_width = 18, gap = 2, narrowest = 16;
+  const std::size_t room = terminal_width() > key_width ? terminal_width() - key_width : 0;
+  const std::size_t each = std::max(room / all.size(), narrowest + gap) - gap;
+  const std::vector<std::size_t> widths(all.size(), each);
+  Row named{"", {}}, type{"model_type", {}}, ropes{"ropes", {}};
+  for (const Inspected& inspected : all) {
+    const std::string name = in_locale(printable(inspected.config));
+    named.values.push_back(name.size() <= each ? name : "..." + name.substr(name.size() - each + 3));
+    type.values.push_back(inspected.model.model_type.empty() ? "not stated"
+                                                             : in_locale(printable(inspected.model.model_type)));
+    ropes.values.push_back(std::to_string(inspected.model.ropes.size()));
+  }
+  std::vector<Column> columns = {{.width = key_width}};
+  for (const std::size_t width : widths) columns.push_back({.width = width});
+  Cells heads = {""};
+  heads.insert(heads.end(), named.values.begin(), named.values.end());
+  std::cout << painted(without_end_spaces(Columns(std::move(columns), gap).line(heads)), Colour::bold) << '\n';
+  print_row(type, widths);
+  print_row(ropes, widths);
+  for (const std::size_t index : rope_numbers(all)) {
+    std::cout << '\n' << painted("rope " + std::to_string(index), Colour::bold) << '\n';
+    for (const Row& row : rows_of(all, index)) print_row(row, widths);
+  }
+  std::cout << "\n* differs\n";
+}
+
+Json differences_of(const std::vector<Inspected>& all) {
+  Json list = Json::array();
+  for (const std::size_t index : rope_numbers(all)) {
+    std::vector<Json> ropes;
+    for (const Inspected& inspected : all) {
+      const RopeView* view = view_of(inspected, index);
+      ropes.push_back(view == nullptr ? Json(nullptr) : json_of(*view));
+    }
+    Json keys = Json::array();
+    const auto first = std::find_if(ropes.begin(), ropes.end(), [](const Json& rope) { return !rope.is_null(); });
+    for (const auto& [key, value] : first->items()) {
+      if (key == "origins") continue;
+      const bool same = std::all_of(ropes.begin(), ropes.end(), [&, &word = key, &held = value](const Json& rope) {
+        return !rope.is_null() && rope.at(word) == held;
+      });
+      if (!same) keys.push_back(key);
+    }
+    list.push_back({{"rope", index}, {"keys", std::move(keys)}});
+  }
+  return list;
+}
+
+}  // namespace rotary::cli

@@ -1,0 +1,260 @@
+#include "summary.h"
+
+#include <algorithm>
+#include <iostream>
+#include <string_view>
+#include <utility>
+
+#include "apps/shared/columns.h"
+#include "apps/shared/displayable.h"
+#include "apps/shared/terminal.h"
+#include "apps/shared/text.h"
+#include "effects.h"
+#include "values/scaling_fields.h"
+
+namespace rotary::cli {
+
+namespace {
+
+constexpr std::size_t widest_value = 26;  // below a longer one stands its origin
+constexpr std::size_t widest_layers = 26;
+
+// "0-3, 5", and where that is too wide the first and the last runs, and how many there are.
+std::string short_ranges(const std::vector<int>& rising, std::size_t width) {
+  std::string whole = ranges(rising);
+  if (whole.size() <= width) return whole;
+  const std::string last = whole.substr(whole.rfind(", ") + 2) + " (" + std::to_string(rising.size()) + ")";
+  const std::string gap = ", ..., ";
+  const std::size_t room = width > last.size() + gap.size() ? width - last.size() - gap.size() : 0;
+  const auto end = whole.rfind(", ", room);
+  return end == std::string::npos ? std::to_string(rising.size()) + " of them" : whole.substr(0, end) + gap + last;
+}
+
+std::string text_of(double value) { return significant(value, 10); }
+std::string text_of(std::int64_t value) { return std::to_string(value); }
+std::string text_of(bool value) { return value ? "true" : "false"; }
+std::string text_of(const std::optional<double>& value) { return value ? significant(*value, 10) : "none"; }
+std::string text_of(const std::vector<double>& list) {
+  const auto [least, most] = std::minmax_element(list.begin(), list.end());
+  if (least == list.end()) return "none";
+  return std::to_string(list.size()) + " numbers, " + significant(*least, 6) + " to " + significant(*most, 6);
+}
+
+// The pairs with one effect.
+struct Group {
+  const char* effect;
+  std::vector<int> pairs;
+  double least, most;  // stretch
+};
+
+std::vector<Group> groups_of(const RopeView& view) {
+  std::vector<Group> groups;
+  for (std::size_t i = 0; i < view.pairs.size(); ++i) {
+    const PairView& pair = view.pairs[i];
+    auto group = std::find_if(groups.begin(), groups.end(),
+                              [&](const Group& g) { return std::string_view(g.effect) == pair.effect; });
+    if (group == groups.end()) group = groups.insert(group, {pair.effect, {}, pair.stretch, pair.stretch});
+    group->pairs.push_back(static_cast<int>(i));
+    group->least = std::min(group->least, pair.stretch);
+    group->most = std::max(group->most, pair.stretch);
+  }
+  return groups;
+}
+
+// "0-28 kept", "35-63 stretched x 8"; "22 blended" where they lie scattered.
+std::string text_of(const Group& group) {
+  constexpr std::size_t longest = 20;
+  std::string text = ranges(group.pairs);
+  if (text.size() > longest) text = std::to_string(group.pairs.size());
+  text += ' ' + std::string(group.effect);
+  const std::string_view effect = group.effect;
+  if (effect != "stretched" && effect != "shortened") return text;
+  const std::string least = significant(group.least, 4), most = significant(group.most, 4);
+  return text + " x " + least + (least == most ? "" : " to " + most);
+}
+
+class Summary {
+ public:
+  explicit Summary(const RopeView& view) : view_(view) {}
+
+  std::vector<SummaryRow> rows() && {
+    add_head();
+    add_turning();
+    add_scaling();
+    return std::move(rows_);
+  }
+
+ private:
+  std::string origin_of(const std::string& value) const {
+    for (const ValueOrigin& known : view_.origins) {
+      if (known.value == value) {
+        const bool by_default = known.origin == Origin::model_default;
+        return (by_default ? "default of " : std::string(name(known.origin)) + ": ") + in_locale(printable(known.from));
+      }
+    }
+    return "";
+  }
+
+  void add(const std::string& key, const std::string& value, const std::string& named) {
+    rows_.push_back({key, value, origin_of(named)});
+  }
+
+  void add_head() {
+    const ModelRope& used = *view_.used;
+    if (!used.layers.empty()) add("layers", short_ranges(used.layers, widest_layers), "layers");
+    if (!used.layers_without_rope.empty())
+      add("layers without", short_ranges(used.layers_without_rope, widest_layers), "layers");
+    if (used.heads > 0) {
+      add("heads", std::to_string(used.heads), "heads");
+      add("kv_heads", std::to_string(used.kv_heads), "kv_heads");
+    }
+    add("head_dim", std::to_string(used.rope.head_dim), "head_dim");
+  }
+
+  void add_turning() {
+    const ModelRope& used = *view_.used;
+    const int width = used.rope.rotary_dim;
+    add("rotary_dim", std::to_string(width) + " (" + std::to_string(width / 2) + " pairs)", "rotary_dim");
+    if (used.first != 0) add("first", std::to_string(used.first), "first");
+    add("pairing", name(used.rope.pairing), "pairing");
+    if (used.rope.clockwise) add("direction", direction(used.rope), "direction");
+    if (view_.axes > 1) add("axes", axes_text(), "axis");
+    if (used.rope.inv_freq.empty()) {
+      add("base", significant(used.rope.base, 17), "base");
+    } else {
+      add("inv_freq", text_of(used.rope.inv_freq), "inv_freq");
+    }
+    if (!used.rope.multiplier.empty()) add("multiplier", text_of(used.rope.multiplier), "multiplier");
+  }
+
+  // Whether the pairs of every axis stand together.
+  bool in_runs() const {
+    int runs = 1;
+    for (std::size_t i = 1; i < view_.pairs.size(); ++i) runs += view_.pairs[i].axis != view_.pairs[i - 1].axis ? 1 : 0;
+    return runs <= view_.axes;
+  }
+
+  // "time 16, height 24, width 24 pairs, in runs"
+  std::string axes_text() const {
+    std::string text;
+    for (int axis = 0; axis < view_.axes; ++axis) {
+      const auto pairs = std::count_if(view_.pairs.begin(), view_.pairs.end(),
+                                       [axis](const PairView& pair) { return pair.axis == axis; });
+      if (!text.empty()) text += ", ";
+      text += view_.axis_names[static_cast<std::size_t>(axis)] + ' ' + std::to_string(pairs);
+    }
+    return text + " pairs, " + (in_runs() ? "in runs" : "by turns");
+  }
+
+  void add_scaling() {
+    const Scaling& scaling = view_.used->rope.scaling;
+    add("scaling", name(scaling) + std::string(has_one_list(scaling) ? " (one list)" : ""), "scaling");
+    scalings::for_each_field(scaling, [this](const auto& field, const auto& value) { add_value(field.name, value); });
+    if (const std::string reach = reach_text(*view_.used); !reach.empty()) rows_.push_back({"reach", reach});
+    if (const std::string which = which_lengths(view_.lengths); !which.empty())
+      rows_.push_back({"shown", which + " (--length N for others)"});
+    std::string pairs;
+    for (const Group& group : groups_of(view_)) pairs += (pairs.empty() ? "" : ", ") + text_of(group);
+    rows_.push_back({"pairs", pairs});
+    add("attention factor", significant(view_.attention_factor, 10), "attention_factor");
+    add("context", view_.context > 0 ? std::to_string(view_.context) + " tokens" : "not stated", "context");
+  }
+
+  // A value without an origin has no effect and is left out.
+  template <typename Value>
+  void add_value(const std::string& key, const Value& value) {
+    const std::string origin = origin_of("scaling." + key);
+    if (!origin.empty()) rows_.push_back({"  " + key, text_of(value), origin});
+  }
+
+  const RopeView& view_;
+  std::vector<SummaryRow> rows_;
+};
+
+// The row with the effects of the pairs in their colours.
+std::string with_colours(const SummaryRow& row, const std::string& line) {
+  if (row.key != "pairs" || !out_has_colour()) return line;
+  std::string text = line;
+  for (const char* effect : {"kept", "blended", "stretched", "shortened"}) {
+    const std::string word = ' ' + std::string(effect);
+    const auto at = text.find(word);
+    if (at != std::string::npos) text.replace(at + 1, word.size() - 1, painted(effect, colour_of(effect)));
+  }
+  return text;
+}
+
+// The last cell is broken between words; below a value that reaches into its column it begins on a line of its own.
+void print_row(const SummaryRow& row, const Columns& aligned, std::size_t value_at, std::size_t origin_at) {
+  const bool has_origin = !row.origin.empty();
+  std::string start = aligned.line(has_origin ? Cells{row.key, row.value, ""} : Cells{row.key, ""});
+  const std::size_t margin = has_origin ? origin_at : value_at;
+  if (columns(start) > margin) {
+    std::cout << without_end_spaces(start) << '\n';
+    start.assign(margin, ' ');
+  }
+  constexpr std::size_t narrowest = 16;
+  const std::size_t width = terminal_width() > margin + narrowest ? terminal_width() - margin : narrowest;
+  for (const std::string& line : wrapped(has_origin ? row.origin : row.value, width)) {
+    std::cout << with_colours(row, start + line) << '\n';
+    start.assign(margin, ' ');
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> wrapped(const std::string& text, std::size_t width) {
+  std::vector<std::string> lines(1);
+  const auto append = [&lines](std::string_view part) {
+    if (!lines.back().empty()) lines.back() += ' ';
+    lines.back() += part;
+  };
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find(' ', begin), text.size());
+    std::string word = text.substr(begin, end - begin);
+    begin = end + 1;
+    for (;;) {
+      const std::size_t used = columns(lines.back());
+      const std::size_t taken = used == 0 ? 0 : used + 1;
+      const std::size_t room = width > taken ? width - taken : 0;
+      const bool fits = columns(word) <= room;
+      const std::size_t dot =
+          fits || columns(word) <= width || room == 0 ? std::string::npos : word.rfind('.', room - 1);
+      const bool breaks = dot != std::string::npos && dot > 0 && dot + 1 < word.size();
+      if (fits || (used == 0 && !breaks)) break;
+      if (breaks) append(word.substr(0, dot + 1));
+      if (breaks) word.erase(0, dot + 1);
+      lines.emplace_back();
+    }
+    append(word);
+  }
+  return lines;
+}
+
+std::vector<SummaryRow> summary_of(const RopeView& view) { return Summary(view).rows(); }
+
+void print_summary(const RopeView& view, std::size_t index, const RopeView* before, std::size_t before_index) {
+  const std::string& part = view.used->part;
+  const std::string title = "rope " + std::to_string(index) + (part.empty() ? "" : " of " + in_locale(printable(part)));
+  std::cout << '\n' << painted(title, Colour::bold) << '\n';
+  const std::vector<SummaryRow> above = before == nullptr ? std::vector<SummaryRow>{} : summary_of(*before);
+  std::vector<SummaryRow> rows = summary_of(view);
+  std::string same;
+  std::erase_if(rows, [&](const SummaryRow& row) {
+    const bool known = std::find(above.begin(), above.end(), row) != above.end() && row.key != "pairs";
+    if (known && !row.key.starts_with(' ')) same += (same.empty() ? "" : ", ") + row.key;
+    return known;
+  });
+  if (!same.empty()) rows.push_back({"as rope " + std::to_string(before_index), same});
+  constexpr std::size_t key_width = 16, gap = 2, indent = 2;
+  std::vector<Cells> cells;
+  for (const SummaryRow& row : rows) {
+    cells.push_back(row.origin.empty() ? Cells{row.key, row.value} : Cells{row.key, row.value, row.origin});
+  }
+  const Columns aligned =
+      Columns({{.width = key_width}, {}, {}}, gap, std::string(indent, ' ')).fit(cells, widest_value);
+  const std::size_t value_at = columns(aligned.line({"", ""}));
+  const std::size_t origin_at = columns(aligned.line({"", "", ""}));
+  for (const SummaryRow& row : rows) print_row(row, aligned, value_at, origin_at);
+}
+
+}  // namespace rotary::cli

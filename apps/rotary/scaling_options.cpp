@@ -1,0 +1,183 @@
+#include "scaling_options.h"
+
+#include <algorithm>
+#include <cmath>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "apps/shared/command.h"
+#include "apps/shared/text.h"
+#include "apps/shared/usage_error.h"
+#include "reach.h"
+#include "values/scaling_fields.h"
+
+namespace rotary::cli {
+
+namespace {
+
+constexpr double max_factor = 1e15;                         // as in a config
+constexpr std::int64_t max_length = std::int64_t{1} << 53;  // tokens
+constexpr const char* words[] = {"default", "linear", "ntk",      "ntk_fixed",   "dynamic",
+                                 "yarn",    "llama3", "longrope", "proportional"};
+
+template <class Value>
+bool has(const Scaling& scaling, std::string_view field) {
+  return scalings::value_of<Value>(scaling, field) != nullptr;
+}
+
+// The rope that --scaling and --base are for.
+ModelRope& rope_for(Model& model, const Source& source) {
+  const ModelRope& chosen = chosen_rope(model, source);
+  const auto in_that_part = std::count_if(model.ropes.begin(), model.ropes.end(),
+                                          [&](const ModelRope& used) { return used.part == chosen.part; });
+  if (in_that_part > 1 && !source.rope) {
+    throw Error(Code::ROPE, std::string("[rope] ") + (source.scaling.empty() ? "--base" : "--scaling") +
+                                " must come with --rope N, which of the model's " + std::to_string(model.ropes.size()) +
+                                " ropes it is for, but got none");
+  }
+  return model.ropes[static_cast<std::size_t>(&chosen - model.ropes.data())];
+}
+
+void set_base(Model& model, ModelRope& used, double base) {
+  if (!used.rope.inv_freq.empty()) {
+    throw Error(Code::ROPE, "[rope] --base must be for a rope with a base but this one's frequencies are given");
+  }
+  if (!(base > 1 && std::isfinite(base))) {
+    throw Error(Code::SCALING, "[rope] --base must be finite and above 1 but got " + significant(base, 10));
+  }
+  model.notes.push_back("--base " + significant(base, 10) + " replaces the base of the file, " +
+                        significant(used.rope.base, 10) + ".");
+  used.rope.base = base;
+  std::erase_if(used.origins, [](const ValueOrigin& known) { return known.value == "base"; });
+  used.origins.push_back({"base", Origin::given, "--base"});
+}
+
+// ---- the scaling ----
+
+ValueOrigin context_origin(const ModelRope& used) {
+  for (const ValueOrigin& known : used.origins) {
+    if (known.value == "context") return {"scaling.trained_length", Origin::derived, known.from};
+  }
+  return {"scaling.trained_length", Origin::derived, "context"};
+}
+
+std::vector<ValueOrigin> origins_of(const Scaling& scaling, const Source& source, const ModelRope& used) {
+  std::vector<ValueOrigin> origins = {{"scaling", Origin::given, "--scaling"}};
+  if (has<double>(scaling, "factor")) origins.push_back({"scaling.factor", Origin::given, "--factor"});
+  if (has<std::int64_t>(scaling, "trained_length")) {
+    origins.push_back(source.trained_length ? ValueOrigin{"scaling.trained_length", Origin::given, "--trained-length"}
+                                            : context_origin(used));
+  }
+  const std::string name = rotary::name(scaling);
+  for (const char* value : {"beta_fast", "beta_slow", "low", "high"}) {
+    if (has<double>(scaling, value)) origins.push_back({std::string("scaling.") + value, Origin::model_default, name});
+  }
+  if (has<bool>(scaling, "truncate")) origins.push_back({"scaling.truncate", Origin::model_default, name});
+  const bool own = std::holds_alternative<Yarn>(scaling);
+  origins.push_back({"attention_factor", Origin::derived, own ? "0.1 * ln(factor) + 1" : "1 for " + name});
+  return origins;
+}
+
+Scaling scaling_of(const Source& source, const ModelRope& used) {
+  Scaling scaling = parse_scaling(source.scaling);
+  const std::int64_t trained = source.trained_length.value_or(used.context);
+  if (has<std::int64_t>(scaling, "trained_length") && trained == 0) {
+    throw UsageError("--scaling " + source.scaling +
+                     " needs --trained-length: nothing else says how long the model's " + "texts were");
+  }
+  const auto set = [&](const auto& field, auto& value) {
+    using Value = std::decay_t<decltype(value)>;
+    if constexpr (std::is_same_v<Value, double>) {
+      if (std::string_view(field.name) == "factor") value = *source.factor;
+    } else if constexpr (std::is_same_v<Value, std::int64_t>) {
+      value = trained;
+    }
+  };
+  std::visit([&](auto& held) { scalings::for_each_field(held, set); }, scaling);
+  return scaling;
+}
+
+void set_scaling(Model& model, ModelRope& used, const Source& source) {
+  const Scaling scaling = scaling_of(source, used);
+  std::erase_if(model.notes, [](const std::string& note) { return note.ends_with("the rope is not scaled."); });
+  if (!std::holds_alternative<Unscaled>(used.rope.scaling)) {
+    model.notes.push_back("--scaling " + source.scaling + " replaces " + name(used.rope.scaling) +
+                          ", the scaling of the file.");
+  }
+  std::vector<ValueOrigin> origins = origins_of(scaling, source, used);
+  std::erase_if(used.origins, [](const ValueOrigin& known) {
+    return known.value == "scaling" || known.value.starts_with("scaling.") || known.value == "attention_factor";
+  });
+  used.origins.insert(used.origins.end(), origins.begin(), origins.end());
+  used.rope.scaling = scaling;
+  if (source.trained_length && !has<std::int64_t>(scaling, "trained_length")) {
+    used.context = *source.trained_length;
+    std::erase_if(used.origins, [](const ValueOrigin& known) { return known.value == "context"; });
+    used.origins.push_back({"context", Origin::given, "--trained-length"});
+  }
+}
+
+}  // namespace
+
+void add_scaling_options(Command& command, Source& source) {
+  command
+      .option("--scaling", source.scaling,
+              "instead of the config's scaling: default (none), linear, ntk,\n"
+              "ntk_fixed, dynamic, yarn or llama3, with --factor; a CONFIG of\n"
+              "several ropes needs --rope")
+      .one_of({std::begin(words), std::end(words)})
+      .type_name("WORD");
+  command.option("--factor", source.factor, "of --scaling: by how much longer texts become, at least 1").type_name("F");
+  command
+      .option("--trained-length", source.trained_length,
+              "of --scaling: tokens that the model was trained on\n"
+              "(default: the config's context)")
+      .type_name("L");
+}
+
+void check_scaling_options(const Source& source) {
+  if (source.scaling.empty()) {
+    if (source.factor) throw UsageError("--factor needs --scaling: which one it is the factor of");
+    if (source.trained_length) throw UsageError("--trained-length needs --scaling: which one starts from it");
+    return;
+  }
+  if (source.scaling == "longrope") {
+    throw UsageError(
+        "--scaling longrope needs two lists with a factor for each pair, which no option gives: write short_factor and "
+        "long_factor into a config.json");
+  }
+  if (source.scaling == "proportional") {
+    throw UsageError(
+        "--scaling proportional needs the fraction of the pairs that turn, which no option gives: write "
+        "partial_rotary_factor into a config.json");
+  }
+  if (!source.inv_freq.empty()) {
+    throw UsageError("--scaling and --inv-freq both give the frequencies: give one of them");
+  }
+  const Scaling scaling = parse_scaling(source.scaling);
+  if (std::holds_alternative<Unscaled>(scaling)) {
+    if (source.factor || source.trained_length) {
+      throw UsageError("--scaling default scales nothing: no --factor, no --trained-length");
+    }
+    return;
+  }
+  if (!source.factor) throw UsageError("--scaling " + source.scaling + " needs --factor, at least 1");
+  if (!(*source.factor >= 1 && *source.factor <= max_factor)) {
+    throw UsageError("--factor must be from 1 to 1e15 but got " + significant(*source.factor, 6));
+  }
+  if (source.trained_length && (*source.trained_length < 1 || *source.trained_length > max_length)) {
+    throw UsageError("--trained-length must be from 1 to 2^53 but got " + std::to_string(*source.trained_length));
+  }
+}
+
+void apply_scaling_options(Model& model, const Source& source) {
+  const bool new_base = source.base && !source.config.empty();
+  if (!new_base && source.scaling.empty()) return;
+  ModelRope& used = rope_for(model, source);
+  if (new_base) set_base(model, used, *source.base);
+  if (!source.scaling.empty()) set_scaling(model, used, source);
+}
+
+}  // namespace rotary::cli

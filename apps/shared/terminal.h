@@ -1,0 +1,79 @@
+// Whether standard output is a terminal, how wide it is, and colours for it.
+#pragma once
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+#include "displayable.h"
+
+namespace rotary::cli {
+
+inline bool out_is_terminal() { return isatty(STDOUT_FILENO) == 1; }
+
+// In columns; 80 where standard output is no terminal, or one that does not say.
+inline std::size_t terminal_width() {
+  constexpr std::size_t usual = 80;
+  winsize size{};
+  if (!out_is_terminal() || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return usual;
+  return size.ws_col;
+}
+
+// Colours are for a terminal only, and not where NO_COLOR is set (no-color.org) or TERM is dumb.
+inline bool out_has_colour() {
+  const char* no_color = std::getenv("NO_COLOR");
+  const char* term = std::getenv("TERM");
+  const bool refused =
+      (no_color != nullptr && *no_color != '\0') || (term != nullptr && std::string_view(term) == "dumb");
+  return !refused && out_is_terminal();
+}
+
+// Text of a file as the locale can show it: bytes beyond ASCII as \xNN where it is not UTF-8.
+inline std::string in_locale(std::string_view text) {
+  if (shows_utf8()) return std::string(text);
+  constexpr const char* digits = "0123456789ABCDEF";
+  std::string shown;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x80) {
+      shown += c;
+    } else {
+      shown += {'\\', 'x', digits[byte >> 4], digits[byte & 15]};
+    }
+  }
+  return shown;
+}
+
+enum class Colour { none, bold, green, yellow, cyan, red };
+
+// text in that colour where out_has_colour(), else as it is. The escapes have no width: align first.
+inline std::string painted(std::string_view text, Colour colour) {
+  const char* code = "";
+  switch (colour) {
+    case Colour::none:
+      break;
+    case Colour::bold:
+      code = "1";
+      break;
+    case Colour::green:
+      code = "32";
+      break;
+    case Colour::yellow:
+      code = "33";
+      break;
+    case Colour::cyan:
+      code = "36";
+      break;
+    case Colour::red:
+      code = "31";
+      break;
+  }
+  if (*code == '\0' || !out_has_colour()) return std::string(text);
+  return "\x1B[" + std::string(code) + "m" + std::string(text) + "\x1B[0m";
+}
+
+}  // namespace rotary::cli

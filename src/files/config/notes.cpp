@@ -1,0 +1,138 @@
+// Notes on what lies beside the ropes: scales of the attention that go with them, lengths that do not fit, a second
+// file.
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <type_traits>
+#include <variant>
+
+#include "files/text/io.h"
+#include "rotary/error.h"
+#include "stages.h"
+#include "values/scaling_fields.h"
+
+namespace rotary::files {
+namespace {
+
+const Yarn* yarn_of(const ModelRope& used) { return std::get_if<Yarn>(&used.rope.scaling); }
+
+// DeepSeek's attention and its kin: softmax_scale * M(mscale_all_dim)^2.
+void note_mscale(Reading& reading, const Part& part, const ModelRope& used) {
+  const Yarn* yarn = yarn_of(used);
+  if (yarn == nullptr || !is_mla(part) || yarn->mscale_all_dim.value_or(0) == 0 || !(yarn->factor > 1)) return;
+  const double scale = 0.1 * *yarn->mscale_all_dim * std::log(yarn->factor) + 1;
+  const bool own_code = part.family.type == "deepseek_v2";
+  reading.note(part.path,
+               std::string("attention multiplies its softmax scale by (0.1 * mscale_all_dim * ln(factor) + ") +
+                   "1)^2 = " + detail::significant(scale * scale, 7) +
+                   (own_code ? " in DeepSeek's own code (transformers leaves it out)" : "") +
+                   ", beside the attention factor; it is not part of the rotation");
+}
+
+// Llama 4: queries of layers without a rope grow with the position.
+void note_temperature(Reading& reading, const Part& part, const ModelRope& used) {
+  const auto tuning = part.keys.json().find("attn_temperature_tuning");
+  const bool given = tuning != part.keys.json().end() && !tuning->is_null();
+  const bool by_default = part.family.type == "llama4_text";
+  const bool on = given ? *tuning != false && *tuning != 0 : by_default;
+  if (!on || used.layers_without_rope.empty()) return;
+  reading.note(part.path, std::string("attn_temperature_tuning") + (given ? "" : ", on by default,") +
+                              " multiplies the queries of the layers without rope by 1 + attn_scale * ln(1 + "
+                              "floor((position + 1) / floor_scale)); it is not part of the rotation");
+}
+
+// Qwen-1: longer texts get larger queries.
+void note_logn(Reading& reading, const Part& part) {
+  const auto logn = part.keys.json().find("use_logn_attn");
+  if (logn == part.keys.json().end() || *logn != true) return;
+  reading.note(part.path,
+               "use_logn_attn multiplies the queries past seq_length by ln(position + 1) / ln(seq_length); it is not "
+               "part of the rotation");
+}
+
+// One value of a rope, for people.
+struct Value {
+  std::string word;
+  std::string text;
+};
+
+std::string text_of(double value) { return spelled(value); }
+std::string text_of(std::int64_t value) { return std::to_string(value); }
+std::string text_of(bool value) { return value ? "true" : "false"; }
+
+std::vector<Value> values_of(const ModelRope& used) {
+  const Rope& rope = used.rope;
+  std::vector<Value> values = {{"pairing", name(rope.pairing)},
+                               {"base", spelled(rope.base)},
+                               {"scaling", name(rope.scaling)},
+                               {"heads", std::to_string(used.heads)},
+                               {"kv_heads", std::to_string(used.kv_heads)},
+                               {"head_dim", std::to_string(rope.head_dim)},
+                               {"rotary_dim", std::to_string(rope.rotary_dim)},
+                               {"first", std::to_string(used.first)},
+                               {"layers", std::to_string(used.layers.size())}};
+  if (used.context > 0) values.push_back({"context", std::to_string(used.context)});
+  scalings::for_each_field(rope.scaling, [&](const auto& field, const auto& value) {
+    using Held = std::decay_t<decltype(value)>;
+    if constexpr (std::is_arithmetic_v<Held>) values.push_back({field.name, text_of(value)});
+  });
+  try {
+    values.push_back({"attention factor", spelled(frequencies(rope, 0).attention_factor)});
+  } catch (const Error&) {  // a rope that cannot turn: said where it is asked to
+  }
+  return values;
+}
+
+// "pairing half (params.json: interleaved)", for each value that both have and that differs.
+std::string differences(const ModelRope& one, const ModelRope& other) {
+  std::string text;
+  const std::vector<Value> others = values_of(other);
+  for (const Value& value : values_of(one)) {
+    const auto found = std::find_if(others.begin(), others.end(), [&](const Value& v) { return v.word == value.word; });
+    if (found == others.end() || found->text == value.text) continue;
+    text += (text.empty() ? "" : ", ") + value.word + ' ' + value.text + " (params.json: " + found->text + ")";
+  }
+  return text;
+}
+
+}  // namespace
+
+void note_attention_scale(Reading& reading, const Part& part, const std::vector<ModelRope>& ropes) {
+  if (ropes.empty()) return;
+  for (const ModelRope& used : ropes) note_mscale(reading, part, used);
+  note_temperature(reading, part, ropes.front());
+  note_logn(reading, part);
+}
+
+void note_reach(Reading& reading, const Part& part, const std::vector<ModelRope>& ropes) {
+  for (const ModelRope& used : ropes) {
+    const Yarn* yarn = yarn_of(used);
+    if (yarn == nullptr || used.context == 0 || yarn->trained_length == 0) continue;
+    const double reach = yarn->factor * static_cast<double>(yarn->trained_length);
+    if (std::fabs(reach - static_cast<double>(used.context)) < 1) continue;
+    reading.note(part.path, "yarn reaches factor * trained_length = " + spelled(yarn->factor) + " * " +
+                                std::to_string(yarn->trained_length) + " = " + spelled(reach) +
+                                " tokens, but max_position_embeddings is " + std::to_string(used.context) +
+                                ": the factor counts" +
+                                (used.context == yarn->trained_length ? "" : " (transformers warns of such files)"));
+  }
+}
+
+std::string note_beside(const Model& model, const std::filesystem::path& params, const ConfigOptions& options) {
+  const std::string start = "params.json stands beside config.json, which is read; ";
+  Model other;
+  try {
+    other = read_config(params, options);
+  } catch (const Error& error) {
+    return start + "params.json cannot be: " + printable(error.what()) + ".";
+  }
+  if (model.ropes.empty() || other.ropes.empty()) {
+    return model.ropes.size() == other.ropes.size() ? start + "neither has a rope."
+                                                    : start + "only one of the two has a rope.";
+  }
+  const std::string differ = differences(model.ropes.front(), other.ropes.front());
+  if (differ.empty()) return start + "both describe the same rope.";
+  return start + "they disagree: " + differ + ". Each goes with the weights that it was published with.";
+}
+
+}  // namespace rotary::files
