@@ -6,14 +6,12 @@
 #include <vector>
 
 #include "apps/rotary/inspect/rope.h"
-#include "apps/shared/columns.h"
+#include "apps/rotary/inspect/tensors.h"
 #include "apps/shared/command.h"
 #include "apps/shared/text.h"
-#include "apps/shared/usage_error.h"
 #include "commands.h"
 #include "files/tensors/formats.h"
 #include "rotary/config.h"
-#include "rotary/tensors.h"
 #include "source.h"
 
 namespace rotary::cli {
@@ -26,8 +24,6 @@ struct Options {
   Source source;
   bool json = false;
 };
-
-// ---- the ropes of a model ----
 
 void inspect_model(const Options& options) {
   check_source_without_tensor(options.source);
@@ -52,36 +48,9 @@ void inspect_model(const Options& options) {
   for (const std::string& note : model.notes) std::cout << "  " << printable(note) << '\n';
 }
 
-// ---- tensors in a file ----
-
-void inspect_tensors(const Options& options) {
-  const Source& source = options.source;
-  const bool numbers = source.base || source.head_dim || source.rotary_dim || source.first || source.length;
-  if (numbers || source.rope || !source.pairing.empty() || !source.inv_freq.empty() || !source.weights.empty()) {
-    throw UsageError("a file of tensors has no rope: only --json goes with it");
-  }
-  const std::vector<TensorInfo> tensors = tensor_infos(source.config);
-  if (options.json) {
-    Json list = Json::array();
-    for (const TensorInfo& tensor : tensors) {
-      list.push_back({{"name", tensor.name}, {"dtype", name(tensor.type)}, {"shape", tensor.shape}});
-    }
-    Json all;
-    all["tensors"] = std::move(list);
-    std::cout << json_text(all) << '\n';
-    return;
-  }
-  std::vector<Cells> rows = {{"name", "dtype", "shape"}};
-  for (const TensorInfo& tensor : tensors) {
-    rows.push_back({tensor.name.empty() ? "-" : printable(tensor.name), name(tensor.type), shape_text(tensor.shape)});
-  }
-  const Columns columns = Columns({{}, {.width = 7}, {}}).fit(rows);
-  for (const Cells& row : rows) std::cout << columns.line(row) << '\n';
-}
-
 void run(const Options& options) {
   if (files::names_tensors(options.source.config)) {
-    inspect_tensors(options);
+    inspect_tensors(options.source, options.json);
   } else {
     inspect_model(options);
   }

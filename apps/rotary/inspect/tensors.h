@@ -1,0 +1,12 @@
+// What rotary inspect says of a file of tensors.
+#pragma once
+
+#include "apps/rotary/source.h"
+
+namespace rotary::cli {
+
+// Prints name, dtype and shape of each tensor of the file that source.config names. Reads only the header. Throws
+// UsageError for an option that describes a rope, and what tensor_infos throws.
+void inspect_tensors(const Source& source, bool json);
+
+}  // namespace rotary::cli
