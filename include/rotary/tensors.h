@@ -142,6 +142,8 @@ ROTARY_API void write_tensors(const std::filesystem::path& path, std::span<const
 class ROTARY_API SafetensorsFile {
  public:
   explicit SafetensorsFile(const std::filesystem::path&);
+  // The bytes of a file, as read from a pipe; name is for error sentences.
+  SafetensorsFile(std::vector<std::byte> whole, const std::string& name);
   ~SafetensorsFile();
   SafetensorsFile(SafetensorsFile&&) noexcept;
   SafetensorsFile& operator=(SafetensorsFile&&) noexcept;
@@ -162,6 +164,7 @@ ROTARY_API void write_safetensors(const std::filesystem::path&, std::span<const 
 // Reads .npy versions 1 to 3, in C or Fortran order and either byte order, into C order and little-endian. Types that
 // numpy cannot name, bf16 among them, throw FORMAT.
 ROTARY_API Tensor read_npy(const std::filesystem::path&);
+ROTARY_API Tensor parse_npy(std::vector<std::byte> whole, const std::string& name);  // as SafetensorsFile's
 ROTARY_API void write_npy(const std::filesystem::path&, const Tensor&);
 
 }  // namespace rotary

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace rotary::files {
 
@@ -15,6 +16,8 @@ namespace rotary::files {
 class InputFile {
  public:
   InputFile(const char* operation, std::filesystem::path path);
+  // Bytes in memory, read as a file; path is for error sentences.
+  InputFile(const char* operation, std::filesystem::path path, std::vector<std::byte> whole);
   ~InputFile();
   InputFile(const InputFile&) = delete;
   InputFile& operator=(const InputFile&) = delete;
@@ -28,8 +31,9 @@ class InputFile {
  private:
   const char* operation_;
   std::filesystem::path path_;
-  int descriptor_ = -1;
+  int descriptor_ = -1;  // -1: memory_ holds the bytes
   std::uint64_t size_ = 0;
+  std::vector<std::byte> memory_;
 };
 
 // Writes the parts one after the other to a temporary file in the same folder, then fsync and rename: at every moment
