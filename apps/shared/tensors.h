@@ -4,8 +4,10 @@
 #include <filesystem>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "files/tensors/formats.h"
 #include "rotary/rotary.h"
 #include "rotary/tensors.h"
 
@@ -14,20 +16,44 @@ namespace rotary::cli {
 struct TensorFile {
   std::vector<Tensor> tensors;  // in the order of the file; an .npy holds one, which has no name
   std::map<std::string, std::string> metadata;
+  files::Format format = files::Format::safetensors;
 };
 
 // True for .npy, false for .safetensors. Throws FORMAT for any other extension.
 bool is_npy(const std::filesystem::path&);
 
+// Whether the name stands for standard input or output: "-".
+bool is_stream(const std::filesystem::path&);
+
+// Whether load() reads it as a stream: "-", or a pipe or terminal, as /dev/stdin and the /dev/fd/63 of a shell's
+// <(...).
+bool is_pipe(const std::filesystem::path&);
+
+// The format that the ending of an output's name says. Throws FORMAT; what a program calls "-" is told of there.
+files::Format output_format(std::string_view operation, const std::filesystem::path&);
+
+// "-" is standard input; of that and of pipes the first bytes tell the format, of a file its ending.
 TensorFile load(const std::filesystem::path&);
-void save(const std::filesystem::path&, const TensorFile&);  // writes the whole file or nothing
+// Writes the whole file or nothing; "-" is standard output, in file.format.
+void save(const std::filesystem::path&, const TensorFile&);
 
 // Throws FILE if the folder does not exist, so that the error comes before the work.
 void check_output(const std::filesystem::path&);
 
-// layout is "bthd", "bhtd", "tbhd" or "thd"; "" is bthd for four dimensions, thd for three.
-// Throws SHAPE, DTYPE.
-Heads heads_of(Tensor&, const std::string& layout);
+// How a tensor's dimensions are read: a word of layout_words.
+//   bthd, bhtd, tbhd                b batch, t tokens, h heads, d head_dim
+//   thd, htd                        without batch
+//   hd                              one token
+//   td                              one head
+//   flat                            [batch, tokens, heads * head_dim] or [tokens, heads * head_dim]
+extern const std::vector<std::string> layout_words;
+
+// The layout of a tensor read by that word; flat needs head_dim, above 0, and the others take the last dimension. What
+// names the operation stands in brackets in error sentences. Throws SHAPE.
+Layout layout_of(std::string_view operation, const TensorInfo&, const std::string& word, int head_dim = 0);
+
+// The tensor seen by that word; "" is bthd for four dimensions, thd for three. Throws SHAPE, DTYPE.
+Heads heads_of(std::string_view operation, Tensor&, const std::string& word);
 
 // The one f32 tensor of an .npy, or the tensor of that name in a safetensors file. Throws TENSOR, DTYPE.
 Tensor load_rows(const std::filesystem::path&, const std::string& name);

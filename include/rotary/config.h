@@ -40,6 +40,7 @@ struct ModelRope {
   std::vector<ValueOrigin> origins = {};  // one for each value above, and for each value of the scaling
   // Name suffixes of the checkpoint's tensor that stores log(rope.multiplier), 0 at initialisation. Empty: none.
   std::vector<std::string> log_multiplier = {};
+  bool coordinates = false;  // positions are coordinates, as of an image's patches: not the places of tokens in a text
 };
 
 struct Model {

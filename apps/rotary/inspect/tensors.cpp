@@ -1,7 +1,9 @@
 #include "tensors.h"
 
 #include <iostream>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -23,11 +25,32 @@ void check_options(const Source& source) {
   }
 }
 
+// A long list of numbers, or a whole config, would fill the screen: --json has all of it.
+std::string shortened(std::string text) {
+  constexpr std::size_t longest = 72;
+  if (text.size() <= longest) return text;
+  std::size_t end = longest - 3;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) --end;  // within a UTF-8 character
+  return text.substr(0, end) + "...";
+}
+
+void print_metadata(const std::map<std::string, std::string>& metadata) {
+  std::vector<Cells> rows;
+  for (const auto& [key, value] : metadata) {
+    if (!value.empty()) rows.push_back({printable(key), shortened(printable(value))});
+  }
+  if (rows.empty()) return;
+  const Columns columns = Columns({{}, {}}, 2, "  ").fit(rows);
+  std::cout << "\nmetadata\n";
+  for (const Cells& row : rows) std::cout << columns.line(row) << '\n';
+}
+
 }  // namespace
 
 void inspect_tensors(const Source& source, bool json) {
   check_options(source);
   const std::vector<TensorInfo> tensors = tensor_infos(source.config);
+  const std::map<std::string, std::string> metadata = tensor_metadata(source.config);
   if (json) {
     Json list = Json::array();
     for (const TensorInfo& tensor : tensors) {
@@ -35,6 +58,7 @@ void inspect_tensors(const Source& source, bool json) {
     }
     Json all;
     all["tensors"] = std::move(list);
+    all["metadata"] = metadata;
     std::cout << json_text(all) << '\n';
     return;
   }
@@ -44,6 +68,7 @@ void inspect_tensors(const Source& source, bool json) {
   }
   const Columns columns = Columns({{}, {.width = 7}, {}}).fit(rows);
   for (const Cells& row : rows) std::cout << columns.line(row) << '\n';
+  print_metadata(metadata);
 }
 
 }  // namespace rotary::cli

@@ -5,8 +5,8 @@
 
 namespace rotary::cli {
 
-// Prints name, dtype and shape of each tensor of the file that source.config names. Reads only the header. Throws
-// UsageError for an option that describes a rope, and what tensor_infos throws.
+// Prints name, dtype and shape of each tensor of the file that source.config names, and the file's metadata. Reads only
+// the header. Throws UsageError for an option that describes a rope, and what tensor_infos throws.
 void inspect_tensors(const Source& source, bool json);
 
 }  // namespace rotary::cli
