@@ -53,27 +53,27 @@ void check_usage(const Options& options) {
 }
 
 // The tensors to rotate: those that --tensor names, else q and k.
-std::vector<Tensor*> choose_tensors(TensorFile& file, const Options& options) {
-  if (file.format == files::Format::npy) return {&file.tensors.front()};
+std::vector<Tensor> choose_tensors(const InputTensors& input, const Options& options) {
+  if (input.format() == files::Format::npy) return {input.read("")};
   const bool named = !options.tensors.empty();
   const std::vector<std::string> wanted = named ? options.tensors : std::vector<std::string>{"q", "k"};
   std::string present;
-  for (const Tensor& tensor : file.tensors) present += (present.empty() ? "" : ", ") + tensor.name;
+  for (const TensorInfo& tensor : input.infos()) present += (present.empty() ? "" : ", ") + tensor.name;
   if (present.empty()) present = "none";
-  std::vector<Tensor*> chosen;
+  std::vector<Tensor> chosen;
   for (const std::string& name : wanted) {
-    const auto found = std::find_if(file.tensors.begin(), file.tensors.end(),
-                                    [&name](const Tensor& tensor) { return tensor.name == name; });
-    if (found == file.tensors.end()) {
+    const auto is_it = [&name](const TensorInfo& tensor) { return tensor.name == name; };
+    if (std::none_of(input.infos().begin(), input.infos().end(), is_it)) {
       if (named)
-        throw Error(Code::TENSOR,
-                    "[apply] --tensor must name a tensor of the file but got '" + name + "'; it holds: " + present);
-    } else if (std::find(chosen.begin(), chosen.end(), &*found) == chosen.end()) {
-      chosen.push_back(&*found);
+        throw Error(Code::TENSOR, "[apply] --tensor must name a tensor of " + input.name() + " but got '" + name +
+                                      "'; it holds: " + present);
+    } else if (std::none_of(chosen.begin(), chosen.end(), is_it)) {
+      chosen.push_back(input.read(name));
     }
   }
   if (chosen.empty())
-    throw Error(Code::TENSOR, "[apply] the file has neither q nor k (name yours with --tensor); it holds: " + present);
+    throw Error(Code::TENSOR, "[apply] " + input.name() + " must have a q or a k (or name yours with --tensor) but " +
+                                  "holds: " + present);
   return chosen;
 }
 
@@ -95,13 +95,14 @@ std::string sizes_text(const Layout& layout) {
 }
 
 // To standard error where the tensors go to standard output.
-void report(const Options& options, const TensorFile& file, const Rotation& rotation, const Stamped& stamps) {
+void report(const Options& options, const InputTensors& input, const Rotation& rotation, const Stamped& stamps) {
   std::ostream& out = is_stream(options.output) ? std::cerr : std::cout;
   for (const std::string& line : rotation.notes()) out << printable(line) << '\n';
   if (stamps.undone) out << "note: this undoes the rotation that the input's metadata tells of\n";
   const std::vector<Tensor*>& rotated = rotation.tensors();
-  for (const Tensor& tensor : file.tensors) {
-    const auto found = std::find(rotated.begin(), rotated.end(), &tensor);
+  for (const TensorInfo& tensor : input.infos()) {
+    const auto found = std::find_if(rotated.begin(), rotated.end(),
+                                    [&tensor](const Tensor* turned) { return turned->name == tensor.name; });
     const bool is_rotated = found != rotated.end();
     out << (is_rotated ? options.rotation.backward ? "rotated backward  " : "rotated  " : "copied   ")
         << (tensor.name.empty() ? "" : printable(tensor.name) + "  ") << rotary::name(tensor.type) << ' '
@@ -119,20 +120,25 @@ void run(const Options& options) {
   check_usage(options);
   check_output(options.output);
   if (!options.machine.target.empty()) use_target(options.machine.target);
-  TensorFile file = load(options.input);
-  check_formats(options, file.format);
-  Rotation rotation("apply", options.rotation, choose_tensors(file, options));
+  const InputTensors input(options.input);
+  check_formats(options, input.format());
+  std::vector<Tensor> tensors = choose_tensors(input, options);
+  std::vector<Tensor*> pointers;
+  for (Tensor& tensor : tensors) pointers.push_back(&tensor);
+  Rotation rotation("apply", options.rotation, pointers);
   const ThreadPool pool(options.machine.threads.value_or(1));
   rotation.run(pool);
   Stamped stamps;
-  if (file.format == files::Format::safetensors) {
-    stamps = add_stamp(stamps_of(file.metadata), stamp_of(options, rotation));
-    file.metadata = stamped(file.metadata, stamps.stamps);
+  Metadata metadata = input.metadata();
+  if (input.format() == files::Format::safetensors) {
+    stamps = add_stamp(stamps_of(metadata), stamp_of(options, rotation));
+    metadata = stamped(metadata, stamps.stamps);
   }
-  save(options.output, file);
+  const std::vector<const Tensor*> changed(pointers.begin(), pointers.end());
+  input.save_changed(options.output, changed, metadata);
   for (const std::string& warning : rotation.warnings()) std::cerr << printable(warning) << '\n';
   if (!stamps.warning.empty()) std::cerr << printable(stamps.warning) << '\n';
-  report(options, file, rotation, stamps);
+  report(options, input, rotation, stamps);
 }
 
 constexpr const char* footer =

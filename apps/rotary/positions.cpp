@@ -63,7 +63,8 @@ void append_item(PositionSet& set, std::string_view item) {
 }
 
 // Takes the sizes of a file's shape. A rope of one axis beside ropes of several also takes [tokens].
-void take_shape(PositionSet& set, const std::vector<std::int64_t>& shape, int axes, int file_axes) {
+void take_shape(PositionSet& set, const std::vector<std::int64_t>& shape, int axes, int file_axes,
+                const std::string& file) {
   const bool own = axes == 1 && shape.size() == 1;
   const std::size_t leading = file_axes > 1 && !own ? 1 : 0;
   const bool rank_fits = shape.size() == leading + 1 || shape.size() == leading + 2;
@@ -72,14 +73,16 @@ void take_shape(PositionSet& set, const std::vector<std::int64_t>& shape, int ax
     const std::string rule =
         file_axes > 1 ? "[" + count + ", tokens] or [" + count + ", batch, tokens] for a rope of " + count + " axes"
                       : "[tokens] or [batch, tokens] for a rope of one axis";
-    fail(Code::SHAPE, "the file's shape must be " + rule, shape_text(shape));
+    fail(Code::SHAPE, file + ": its shape must be " + rule, shape_text(shape));
   }
   set.axes = leading == 1 ? axes : 1;
   set.batched = shape.size() == leading + 2;
   const std::int64_t batch = set.batched ? shape[leading] : 1;
   set.tokens = shape.back();
-  if (batch < 1 || set.tokens < 1) fail(Code::POSITION, "the file must hold at least one position", shape_text(shape));
-  if (batch > std::numeric_limits<int>::max()) fail(Code::SHAPE, "the batch must fit 32 bits", shape_text(shape));
+  if (batch < 1 || set.tokens < 1)
+    fail(Code::POSITION, file + ": it must hold at least one position", shape_text(shape));
+  if (batch > std::numeric_limits<int>::max())
+    fail(Code::SHAPE, file + ": the batch must fit 32 bits", shape_text(shape));
   set.batch = static_cast<int>(batch);
 }
 
@@ -95,7 +98,8 @@ void take_values(const PositionSet& set, const Tensor& tensor, std::vector<To>& 
 PositionSet read_position_file(std::string_view path, int axes, int file_axes) {
   const Tensor tensor = read_npy(std::filesystem::path(path));
   PositionSet set;
-  take_shape(set, tensor.shape, axes, file_axes);
+  const std::string file(path);
+  take_shape(set, tensor.shape, axes, file_axes, file);
   if (tensor.type == ElementType::i64) {
     take_values<std::int64_t>(set, tensor, set.integers);
   } else if (tensor.type == ElementType::i32) {
@@ -103,10 +107,10 @@ PositionSet read_position_file(std::string_view path, int axes, int file_axes) {
   } else if (tensor.type == ElementType::f64) {
     take_values<double>(set, tensor, set.reals);
     for (const double position : set.reals) {
-      if (!std::isfinite(position)) fail(Code::POSITION, "positions must be finite", significant(position, 3));
+      if (!std::isfinite(position)) fail(Code::POSITION, file + ": positions must be finite", significant(position, 3));
     }
   } else {
-    fail(Code::DTYPE, "positions must be int32, int64 or float64", name(tensor.type));
+    fail(Code::DTYPE, file + ": positions must be int32, int64 or float64", name(tensor.type));
   }
   return set;
 }

@@ -180,8 +180,8 @@ std::map<std::string, std::string> TableSource::metadata() const {
 }
 
 void TableSource::use_rows(int head_dim) {
-  const Tensor cos = load_rows(request_.cos, "cos");
-  const Tensor sin = load_rows(request_.sin, "sin");
+  const Tensor cos = load_rows(operation_, request_.cos, "cos");
+  const Tensor sin = load_rows(operation_, request_.sin, "sin");
   if (cos.shape != sin.shape) {
     fail(Code::SHAPE,
          "cos and sin must have one shape but got " + shape_text(cos.shape) + " and " + shape_text(sin.shape));

@@ -1,10 +1,14 @@
 #include "tensors.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <limits>
 
+#include "files/tensors/npy.h"
+#include "files/tensors/safetensors_header.h"
 #include "files/tensors/stream.h"
+#include "files/text/io.h"
 #include "text.h"
 
 namespace rotary::cli {
@@ -41,31 +45,69 @@ files::Format output_format(std::string_view operation, const std::filesystem::p
   return files::format_to_write(path);
 }
 
-TensorFile load(const std::filesystem::path& path) {
-  TensorFile file;
+InputTensors::InputTensors(const std::filesystem::path& path) : name_(files::stream_name(path)) {
   if (is_pipe(path)) {
-    files::StreamContents contents = files::read_stream(path);
-    file.tensors = std::move(contents.tensors);
-    file.metadata = std::move(contents.metadata);
-    file.format = contents.format;
+    std::vector<std::byte> bytes = files::read_stream(path);
+    if (files::format_of(bytes) == files::Format::npy) {
+      npy_ = parse_npy(std::move(bytes), name_);
+    } else {
+      safetensors_.emplace(std::move(bytes), name_);
+    }
+  } else if (files::format_to_read(path) == files::Format::npy) {
+    npy_ = read_npy(path);
   } else {
-    file.format = files::format_to_read(path);
-    file.tensors = read_tensors(path);
-    file.metadata = tensor_metadata(path);
+    safetensors_.emplace(path);
   }
+  if (npy_) {
+    infos_.push_back(*npy_);
+  } else {
+    infos_ = safetensors_->tensors();
+    metadata_ = safetensors_->metadata();
+  }
+}
+
+Tensor InputTensors::read(const std::string& name) const { return npy_ ? *npy_ : safetensors_->read(name); }
+
+void InputTensors::save_changed(const std::filesystem::path& path, std::span<const Tensor* const> changed,
+                                const std::map<std::string, std::string>& metadata) const {
+  if (npy_) {
+    save(path, {{*changed.front()}, {}, files::Format::npy});
+  } else if (is_stream(path)) {
+    safetensors_->copy(files::write_to_standard_output, changed, metadata);
+  } else {
+    files::write_whole("safetensors", path,
+                       [&](const files::Sink& sink) { safetensors_->copy(sink, changed, metadata); });
+  }
+}
+
+TensorFile load(const std::filesystem::path& path) {
+  const InputTensors input(path);
+  TensorFile file{{}, input.metadata(), input.format()};
+  for (const TensorInfo& info : input.infos()) file.tensors.push_back(input.read(info.name));
   return file;
 }
 
 void save(const std::filesystem::path& path, const TensorFile& file) {
-  if (is_stream(path)) {
-    files::write_to_standard_output(file.format, file.tensors, file.metadata);
+  if (!is_stream(path)) return write_tensors(path, file.tensors, file.metadata);
+  std::string header;
+  if (file.format == files::Format::npy) {
+    header = files::npy_header(files::only_of_npy(file.tensors, file.metadata));
   } else {
-    write_tensors(path, file.tensors, file.metadata);
+    std::vector<const Tensor*> pointers;
+    for (const Tensor& tensor : file.tensors) pointers.push_back(&tensor);
+    header = files::make_header(std::span<const Tensor* const>(pointers), file.metadata);
   }
+  files::write_to_standard_output(files::bytes_of(header));
+  for (const Tensor& tensor : file.tensors) files::write_to_standard_output(tensor.data);
 }
 
 void check_output(const std::filesystem::path& path) {
-  if (is_stream(path)) return;
+  if (is_stream(path)) {
+    if (isatty(STDOUT_FILENO) != 0) {
+      throw Error(Code::FILE, "[output] standard output must be a pipe or a file, for tensors, but is a terminal");
+    }
+    return;
+  }
   std::error_code ignored;
   const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
   if (!std::filesystem::is_directory(folder, ignored)) {
@@ -118,13 +160,14 @@ Heads heads_of(std::string_view operation, Tensor& tensor, const std::string& wo
   return {tensor.data.data(), *dtype, layout};
 }
 
-Tensor load_rows(const std::filesystem::path& path, const std::string& name) {
+Tensor load_rows(std::string_view operation, const std::filesystem::path& path, const std::string& name) {
   Tensor tensor = read_tensor(path, name);
+  const std::string what = name + " of " + path.string();
   if (tensor.type != ElementType::f32) {
-    throw Error(Code::DTYPE, "[apply] " + name + " must be F32 but got " + rotary::name(tensor.type));
+    fail_in(operation, Code::DTYPE, what + " must be F32 but got " + rotary::name(tensor.type));
   }
   if (tensor.shape.size() != 2) {
-    throw Error(Code::SHAPE, "[apply] " + name + " must be [rows, pairs] but got " + shape_text(tensor.shape));
+    fail_in(operation, Code::SHAPE, what + " must be [rows, pairs] but got " + shape_text(tensor.shape));
   }
   return tensor;
 }

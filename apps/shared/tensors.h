@@ -3,6 +3,8 @@
 
 #include <filesystem>
 #include <map>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,6 +21,32 @@ struct TensorFile {
   files::Format format = files::Format::safetensors;
 };
 
+// A file of tensors that is read tensor by tensor.
+class InputTensors {
+ public:
+  // "-" is standard input; of that and of other streams (is_pipe) the first bytes tell the format, of a file its
+  // ending.
+  explicit InputTensors(const std::filesystem::path&);
+
+  files::Format format() const noexcept { return npy_ ? files::Format::npy : files::Format::safetensors; }
+  const std::string& name() const noexcept { return name_; }  // for error sentences
+  const std::vector<TensorInfo>& infos() const noexcept { return infos_; }
+  const std::map<std::string, std::string>& metadata() const noexcept { return metadata_; }
+  Tensor read(const std::string& name) const;  // of an .npy the only one
+
+  // Writes the file with `changed` in the place of the tensors of their names, of an .npy its only one: the whole file
+  // or nothing. "-" is standard output. Of the other tensors only a piece is in memory.
+  void save_changed(const std::filesystem::path&, std::span<const Tensor* const> changed,
+                    const std::map<std::string, std::string>& metadata) const;
+
+ private:
+  std::string name_;
+  std::optional<Tensor> npy_;
+  std::optional<SafetensorsFile> safetensors_;
+  std::vector<TensorInfo> infos_;
+  std::map<std::string, std::string> metadata_;
+};
+
 // True for .npy, false for .safetensors. Throws FORMAT for any other extension.
 bool is_npy(const std::filesystem::path&);
 
@@ -32,12 +60,12 @@ bool is_pipe(const std::filesystem::path&);
 // The format that the ending of an output's name says. Throws FORMAT; what a program calls "-" is told of there.
 files::Format output_format(std::string_view operation, const std::filesystem::path&);
 
-// "-" is standard input; of that and of pipes the first bytes tell the format, of a file its ending.
+// All of an InputTensors.
 TensorFile load(const std::filesystem::path&);
 // Writes the whole file or nothing; "-" is standard output, in file.format.
 void save(const std::filesystem::path&, const TensorFile&);
 
-// Throws FILE if the folder does not exist, so that the error comes before the work.
+// Throws FILE if the folder does not exist, or if "-" is a terminal, so that the error comes before the work.
 void check_output(const std::filesystem::path&);
 
 // How a tensor's dimensions are read: a word of layout_words.
@@ -55,8 +83,8 @@ Layout layout_of(std::string_view operation, const TensorInfo&, const std::strin
 // The tensor seen by that word; "" is bthd for four dimensions, thd for three. Throws SHAPE, DTYPE.
 Heads heads_of(std::string_view operation, Tensor&, const std::string& word);
 
-// The one f32 tensor of an .npy, or the tensor of that name in a safetensors file. Throws TENSOR, DTYPE.
-Tensor load_rows(const std::filesystem::path&, const std::string& name);
+// The one f32 tensor of an .npy, or the tensor of that name in a safetensors file. Throws TENSOR, DTYPE, SHAPE.
+Tensor load_rows(std::string_view operation, const std::filesystem::path&, const std::string& name);
 
 // "tensor 'q'", or "the tensor" of an .npy.
 std::string label(const TensorInfo&);

@@ -99,6 +99,38 @@ Tensor SafetensorsFile::read(std::string_view name) const {
   return tensor;
 }
 
+void SafetensorsFile::copy(const std::function<void(std::span<const std::byte>)>& sink,
+                           std::span<const Tensor* const> changed,
+                           const std::map<std::string, std::string>& metadata) const {
+  std::vector<const Tensor*> in_place(state_->tensors.size(), nullptr);
+  for (const Tensor* tensor : changed) {
+    const std::size_t index = state_->index_of(tensor->name);
+    const std::string what = state_->where() + "tensor " + in_quotes(tensor->name) + ": ";
+    if (index == in_place.size()) throw Error(Code::TENSOR, what + "a changed tensor must be one of the file's");
+    const TensorInfo& old = state_->tensors[index];
+    if (tensor->type != old.type || tensor->shape != old.shape || tensor->data.size() != old.bytes) {
+      throw Error(Code::SHAPE, what + "a changed tensor must keep its type and shape");
+    }
+    in_place[index] = tensor;
+  }
+  std::vector<const TensorInfo*> infos;
+  for (const TensorInfo& info : state_->tensors) infos.push_back(&info);
+  sink(files::bytes_of(files::make_header(infos, metadata)));
+  std::vector<std::byte> piece;
+  for (std::size_t i = 0; i < infos.size(); ++i) {
+    if (in_place[i] != nullptr) {
+      sink(in_place[i]->data);
+      continue;
+    }
+    constexpr std::uint64_t longest = std::uint64_t{1} << 20;
+    for (std::uint64_t done = 0; done < infos[i]->bytes; done += piece.size()) {
+      piece.resize(static_cast<std::size_t>(std::min(longest, infos[i]->bytes - done)));
+      state_->file.read(state_->offsets[i] + done, piece);
+      sink(piece);
+    }
+  }
+}
+
 void write_safetensors(const std::filesystem::path& path, std::span<const Tensor* const> tensors,
                        const std::map<std::string, std::string>& metadata) {
   const std::string header = files::make_header(tensors, metadata);

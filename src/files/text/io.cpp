@@ -177,11 +177,17 @@ void write_whole(const char* operation, const fs::path& path, std::string_view t
 }
 
 void write_whole(const char* operation, const fs::path& path, std::span<const std::span<const std::byte>> parts) {
+  write_whole(operation, path, [parts](const Sink& sink) {
+    for (const std::span<const std::byte> part : parts) sink(part);
+  });
+}
+
+void write_whole(const char* operation, const fs::path& path, const std::function<void(const Sink&)>& produce) {
   const fs::path target = behind_links(operation, path);
   const std::optional<mode_t> permissions = permissions_of(operation, target);
   TemporaryFile file(operation, target);
   if (permissions) file.set_permissions(*permissions);
-  for (const std::span<const std::byte> part : parts) file.write(part);
+  produce([&file](std::span<const std::byte> bytes) { file.write(bytes); });
   file.commit();
   sync_folder(operation, target);
 }

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -41,6 +42,11 @@ class InputFile {
 // the new file has the permissions of the old one.
 void write_whole(const char* operation, const std::filesystem::path& path,
                  std::span<const std::span<const std::byte>> parts);
+
+// The same of bytes that are made piece by piece: produce is called once, and calls the sink for each piece in turn.
+using Sink = std::function<void(std::span<const std::byte>)>;
+void write_whole(const char* operation, const std::filesystem::path& path,
+                 const std::function<void(const Sink&)>& produce);
 
 void write_whole(const char* operation, const std::filesystem::path& path, std::string_view text);
 
