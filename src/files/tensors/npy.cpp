@@ -207,9 +207,9 @@ std::pair<std::string, std::uint64_t> read_header(const files::InputFile& file, 
   file.read(0, std::span(front).first(present));
   if (present < magic.size() || std::memcmp(front.data(), magic.data(), magic.size()) != 0) {
     const std::string content = files::known_content(file);
-    if (!content.empty()) throw Error(Code::FORMAT, where + "a file must be an .npy but this is " + content);
     throw Error(Code::FORMAT, where + "a file must begin with \\x93NUMPY but this one of " +
-                                  std::to_string(file.size()) + " bytes does not");
+                                  std::to_string(file.size()) + " bytes does not" +
+                                  (content.empty() ? "" : "; it is " + content));
   }
   const int major = std::to_integer<int>(front[6]);
   const int minor = std::to_integer<int>(front[7]);

@@ -22,7 +22,7 @@ struct SafetensorsFile::State {
   [[noreturn]] void refuse(const std::string& rule) const {
     const std::string content = files::known_content(file);
     const bool other = !content.empty() && content != "a safetensors file";
-    throw Error(Code::FORMAT, where() + (other ? "a file must be a safetensors file but this is " + content : rule));
+    throw Error(Code::FORMAT, where() + rule + (other ? "; the file is " + content : ""));
   }
   std::string where() const { return "[safetensors] " + file.path().string() + ": "; }
   // Index into tensors, or tensors.size().
