@@ -46,6 +46,9 @@ void check_usage(const Options& options) {
         "say which rope: CONFIG (before --tensor, which takes all words that follow), --base, --inv-freq or --cos");
   }
   check_request(request);
+  if (is_stream(source.config) && is_stream(options.input)) {
+    throw UsageError("standard input is one: only CONFIG or --input can be -");
+  }
   if (!is_pipe(options.input)) check_formats(options, files::format_to_read(options.input));
   if (options.rotation.each_step && (!options.machine.target.empty() || options.machine.threads.value_or(1) != 1)) {
     throw UsageError("--each-step runs the scalar reference on one thread: no --target, no --threads");
@@ -142,16 +145,16 @@ void run(const Options& options) {
 }
 
 constexpr const char* footer =
-    "The rope comes from CONFIG; or from --base or --inv-freq, with --pairing; or from --cos and --sin (f32 [rows,\n"
-    "pairs]), with --pairing.\n"
-    "Tensors are f32, f16, bf16 or f64 and may differ in dtype and heads. Everything else in the file is copied bit\n"
-    "for bit; the output appears whole or not at all, and may be the input. The output's metadata tells of the\n"
-    "rotation.\n"
+    "The rope comes from CONFIG; or from --base or --inv-freq, with --pairing; or from --cos and --sin\n"
+    "(f32 [rows, pairs]), with --pairing.\n"
+    "Tensors are f32, f16, bf16 or f64 and may differ in dtype and heads. Everything else in the file is\n"
+    "copied bit for bit; the output appears whole or not at all, and may be the input. The output's\n"
+    "metadata tells of the rotation.\n"
     "  rotary apply config.json --input qk.safetensors --output rotated.safetensors\n"
     "  rotary apply config.json --input qk.safetensors --output r.safetensors \\\n"
     "      --tensor query key --layout bhtd --positions 100:\n"
     "  rotary apply --base 10000 --pairing interleaved --input q.npy --output rotated.npy\n"
-    "  rotary apply --cos cos.npy --sin sin.npy --pairing half --input qk.safetensors --output r.safetensors";
+    "  rotary apply --cos cos.npy --sin sin.npy --pairing half --input q.npy --output r.npy";
 
 }  // namespace
 

@@ -208,10 +208,10 @@ void add_table(CLI::App& app) {
   add_table_options(command, options->settings);
   add_machine_options(command, options->machine);
   command.footer(
-      "Writes tensors of a row for each position, [tokens, ...] or [batch, tokens, ...]; they hold the model's\n"
-      "attention factor. What was done stands in the file's metadata.\n"
+      "Writes tensors of a row for each position, [tokens, ...] or [batch, tokens, ...]; they hold the\n"
+      "model's attention factor. What was done stands in the file's metadata.\n"
       "  rotary table config.json --positions 0:4096 --output t.safetensors\n"
-      "  rotary table config.json --positions 0:4096 --form joined --dtype bf16 --output cache.safetensors\n"
+      "  rotary table config.json --positions 0:4096 --form joined --dtype bf16 --output t.safetensors\n"
       "  rotary table --base 10000 --pairing half --head-dim 64 --positions -5:5 --output t.safetensors");
   command.runs([options] { run(*options); });
 }

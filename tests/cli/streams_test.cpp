@@ -49,6 +49,8 @@ TEST_F(Streams, a_redirected_file_is_standard_input) {
   EXPECT_EQ(read_text(path("s.safetensors")), read_text(path("r.safetensors")));
 }
 
+TEST_F(Streams, standard_input_is_one) { expect_usage({"apply", "-", "--input", "-", "--output", "-"}); }
+
 TEST_F(Streams, the_formats_must_agree) {
   expect_error(words("-", path("s.npy")), "FORMAT", from("q.safetensors"));
   expect_error(words("-", path("s.safetensors")), "FORMAT", from("q.npy"));
