@@ -127,7 +127,8 @@ Layout layout_of(std::string_view operation, const TensorInfo& tensor, const std
     fail_in(operation, Code::SHAPE, "head_dim must fit 32 bits but " + label(tensor) + " is " + shape_text(size));
   }
   if (flat) {
-    if (head_dim < 1 || size.back() % head_dim != 0) {
+    if (head_dim < 1) fail_in(operation, Code::SHAPE, "layout flat needs a CONFIG, which says head_dim, but got none");
+    if (size.back() % head_dim != 0) {
       fail_in(operation, Code::SHAPE,
               "layout flat needs a last dimension that is a multiple of head_dim " + std::to_string(head_dim) +
                   " but " + label(tensor) + " is " + shape_text(size));
