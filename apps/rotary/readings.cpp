@@ -36,6 +36,20 @@ Role role_of(const std::string& name) {
   return role;
 }
 
+using Words = std::vector<std::string>;
+
+// "bthd"; "bthd and thd" of tensors of several dimensions.
+std::string words_of(const std::vector<Reading>& readings) {
+  std::string text;
+  Words seen;
+  for (const Reading& reading : readings) {
+    if (std::find(seen.begin(), seen.end(), reading.word) != seen.end()) continue;
+    seen.push_back(reading.word);
+    text += (text.empty() ? "" : " and ") + reading.word;
+  }
+  return text;
+}
+
 // The config's heads for the tensors, and what follows for a reading of them.
 class Judge {
  public:
@@ -115,7 +129,7 @@ class Judge {
                                : " and " + label(*tensors_[i]) + " its " + number;
       got += (got.empty() ? "" : " and ") + std::to_string(readings[i].layout.heads);
     }
-    return wanted + " but got " + got + " in layout " + readings.front().word;
+    return wanted + " but got " + got + " in layout " + words_of(readings);
   }
 
  private:
@@ -136,8 +150,6 @@ class Judge {
   std::span<const Tensor* const> tensors_;
   const HeadFacts& facts_;
 };
-
-using Words = std::vector<std::string>;
 
 // The words that can read the tensor, the default first. Empty: none can be chosen.
 Words words_for(const Tensor& tensor, const Judge& judge, const HeadFacts& facts) {
@@ -179,6 +191,16 @@ std::vector<Reading> read_by(std::string_view operation, std::span<const Tensor*
     readings.push_back({words[i], layout_of(operation, tensor, words[i], judge.flat_head_dim(tensor))});
   }
   return readings;
+}
+
+// Tensors of one file lie alike: where one can only be flat, those that can be are flat first. One head of k
+// [batch, tokens, head_dim] looks like [tokens, heads, head_dim] too.
+void prefer_flat_beside_flat(std::vector<Words>& choices) {
+  const Words only = {"flat"};
+  if (std::find(choices.begin(), choices.end(), only) == choices.end()) return;
+  for (Words& words : choices) {
+    std::stable_partition(words.begin(), words.end(), [](const std::string& word) { return word == "flat"; });
+  }
 }
 
 // All tensors by the n-th word that they can be read by, as far as they have so many.
@@ -229,6 +251,7 @@ Readings read_heads(std::string_view operation, std::span<const Tensor* const> t
     if (words.empty()) refuse_dimensions(operation, *tensor, facts);
     choices.push_back(std::move(words));
   }
+  if (written.empty()) prefer_flat_beside_flat(choices);
   std::size_t most = 1;
   for (const Words& words : choices) most = std::max(most, words.size());
   Readings used;
@@ -242,8 +265,10 @@ Readings read_heads(std::string_view operation, std::span<const Tensor* const> t
     return judge.knows_heads() && Judge::contradicts(judge.fit(other), fit);
   });
   if (better != others.end()) {
-    const std::string& fitting = better->front().word;
-    const std::string& word = used.tensors.front().word;
+    std::size_t i = 0;  // the first tensor that the two read in different layouts
+    while (i + 1 < tensors.size() && (*better)[i].word == used.tensors[i].word) ++i;
+    const std::string& fitting = (*better)[i].word;
+    const std::string& word = used.tensors[i].word;
     const std::string sentence = judge.sentence(used.tensors) + "; layout " + fitting;
     if (written.empty()) {
       throw Error(Code::SHAPE, "[" + std::string(operation) + "] " + sentence + " fits: say --layout " + fitting +

@@ -35,7 +35,7 @@ struct Readings {
 // of one token, or [..., heads * head_dim] where the facts give the heads. A tensor is q or k by its name.
 // Without a written word a layout is refused that the config's heads contradict and another layout fits: a number of
 // heads that is neither the config's nor a divisor of it, as a shard has, or fewer heads where the other layout has
-// exactly the config's. One head contradicts nothing. Throws SHAPE.
+// exactly the config's. One head alone contradicts nothing. Throws SHAPE.
 Readings read_heads(std::string_view operation, std::span<const Tensor* const> tensors, const std::string& written,
                     const HeadFacts&);
 

@@ -192,6 +192,22 @@ TEST_F(Readings, flat_heads_must_be_the_configs) {
                "SHAPE");
 }
 
+// k [batch, tokens, head_dim] alone would be [tokens, heads, head_dim].
+TEST_F(Readings, one_flat_head_of_k_is_flat_beside_a_flat_q) {
+  const std::string config = write_config(
+      "mqa.json", R"("model_type": "llama", "hidden_size": 32, "num_attention_heads": 8, "num_key_value_heads": 1,)"
+                  R"("num_hidden_layers": 1, "rope_theta": 100.0)");
+  write({2, 3, 32}, {2, 3, 4});
+  const Strings call = {"apply", config, "--input", path("in.safetensors"), "--output", path("out.safetensors")};
+  const std::string text = expect_success(call).out;
+  EXPECT_NE(text.find("k  F32 [2, 3, 4]: batch 2, tokens 3, heads 1\n"), std::string::npos) << text;
+  write({}, {2, 3, 4});
+  expect_error(call, "SHAPE");
+  EXPECT_NE(run(call).err.find("in layout thd; layout flat fits: say --layout flat, or --layout thd"),
+            std::string::npos)
+      << run(call).err;
+}
+
 TEST_F(Readings, the_bare_block_of_mla_is_one_head) {
   const std::string mla = write_config(
       "mla.json", R"("model_type": "deepseek_v2", "hidden_size": 24, "num_attention_heads": 8, "num_hidden_layers": 1,)"
@@ -211,6 +227,8 @@ TEST_F(Readings, the_bare_block_of_mla_is_one_head) {
   expect_error(call({}), "SHAPE");
   EXPECT_NE(run(call({})).err.find("--layout flat"), std::string::npos) << run(call({})).err;
   expect_success(call({"--layout", "flat"}));
+  write({2, 4, 96}, {2, 4, 4});
+  expect_success(call({}));
 }
 
 // ---- doubles -------------------------------------------------------------------------------------
