@@ -31,7 +31,7 @@ struct Options {
 void check_formats(const Options& options, files::Format input) {
   if (input == files::Format::npy && !options.tensors.empty())
     throw UsageError("an .npy holds one tensor: leave --tensor away");
-  if (!is_stream(options.output) && input != output_format("apply", options.output)) {
+  if (!is_dash(options.output) && input != output_format("apply", options.output)) {
     throw Error(Code::FORMAT, "[apply] input and output must be of one format but got '" + options.input + "' and '" +
                                   options.output + "'");
   }
@@ -46,7 +46,7 @@ void check_usage(const Options& options) {
         "say which rope: CONFIG (before --tensor, which takes all words that follow), --base, --inv-freq or --cos");
   }
   check_request(request);
-  if (is_stream(source.config) && is_stream(options.input)) {
+  if (is_dash(source.config) && is_dash(options.input)) {
     throw UsageError("standard input is one: only CONFIG or --input can be -");
   }
   if (!is_pipe(options.input)) check_formats(options, files::format_to_read(options.input));
@@ -99,7 +99,7 @@ std::string sizes_text(const Layout& layout) {
 
 // To standard error where the tensors go to standard output.
 void report(const Options& options, const InputTensors& input, const Rotation& rotation, const Stamped& stamps) {
-  std::ostream& out = is_stream(options.output) ? std::cerr : std::cout;
+  std::ostream& out = is_dash(options.output) ? std::cerr : std::cout;
   for (const std::string& line : rotation.notes()) out << printable(line) << '\n';
   if (stamps.undone) out << "note: this undoes the rotation that the input's metadata tells of\n";
   const std::vector<Tensor*>& rotated = rotation.tensors();
@@ -116,7 +116,7 @@ void report(const Options& options, const InputTensors& input, const Rotation& r
     }
     out << '\n';
   }
-  out << "wrote " << (is_stream(options.output) ? "standard output" : printable(options.output)) << '\n';
+  out << "wrote " << (is_dash(options.output) ? "standard output" : printable(options.output)) << '\n';
 }
 
 void run(const Options& options) {

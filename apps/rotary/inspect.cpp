@@ -8,9 +8,11 @@
 #include "apps/rotary/inspect/rope.h"
 #include "apps/rotary/inspect/tensors.h"
 #include "apps/shared/command.h"
+#include "apps/shared/tensors.h"
 #include "apps/shared/text.h"
 #include "commands.h"
 #include "files/tensors/formats.h"
+#include "files/tensors/stream.h"
 #include "rotary/config.h"
 #include "source.h"
 
@@ -48,7 +50,20 @@ void inspect_model(const Options& options) {
   for (const std::string& note : model.notes) std::cout << "  " << printable(note) << '\n';
 }
 
+// The tensors of a stream, if its first bytes are those of tensors.
+bool inspect_stream(const Options& options) {
+  std::vector<std::byte> whole = files::read_stream(options.source.config);
+  if (!files::format_of(whole)) return false;
+  inspect_tensors(options.source, options.json, std::move(whole));
+  return true;
+}
+
 void run(const Options& options) {
+  if (is_pipe(options.source.config)) {
+    if (inspect_stream(options)) return;
+    throw Error(Code::FORMAT, "[inspect] " + files::stream_name(options.source.config) +
+                                  ": a stream must hold a safetensors file or an .npy but holds neither");
+  }
   if (files::names_tensors(options.source.config)) {
     inspect_tensors(options.source, options.json);
   } else {

@@ -42,7 +42,7 @@ void check_usage(Options& options) {
   if (options.dtype != "f32" && options.settings.rounding != options.dtype) {
     throw UsageError("--dtype " + options.dtype + " cannot hold values of --rounding " + options.settings.rounding);
   }
-  if (is_stream(options.output)) return;
+  if (is_dash(options.output)) return;
   if (output_format("table", options.output) == files::Format::npy && !is_one_tensor(options)) {
     throw Error(Code::FORMAT,
                 "[table] cos and sin are two tensors: the output must be a safetensors file (or --form joined or "
@@ -143,10 +143,10 @@ std::map<std::string, std::string> metadata(const Options& options, const Model&
 }
 
 void report(const Options& options, const std::string& described, const Model& model, const TensorFile& file) {
-  std::ostream& out = is_stream(options.output) ? std::cerr : std::cout;
+  std::ostream& out = is_dash(options.output) ? std::cerr : std::cout;
   out << described << '\n';
   for (const std::string& note : model.notes) out << "note: " << printable(note) << '\n';
-  out << "wrote " << (is_stream(options.output) ? "standard output" : printable(options.output)) << ": ";
+  out << "wrote " << (is_dash(options.output) ? "standard output" : printable(options.output)) << ": ";
   for (const Tensor& tensor : file.tensors) out << tensor.name << (&tensor == &file.tensors.back() ? " " : ", ");
   out << options.dtype << ' ' << shape_text(file.tensors.back().shape) << '\n';
 }
@@ -167,7 +167,7 @@ void run(Options options) {
   if (positions.batched) leading.insert(leading.begin(), positions.batch);
   TensorFile file;
   file.tensors = tensors_of(options, table, leading);
-  const bool npy = !is_stream(options.output) && is_npy(options.output);
+  const bool npy = !is_dash(options.output) && is_npy(options.output);
   if (!npy) file.metadata = metadata(options, model, used, turns, length);
   save(options.output, file);
   report(options, describe(model, used, turns), model, file);

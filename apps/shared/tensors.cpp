@@ -27,15 +27,15 @@ const std::vector<std::string> layout_words = {"bthd", "bhtd", "tbhd", "thd", "h
 
 bool is_npy(const std::filesystem::path& path) { return files::format_to_write(path) == files::Format::npy; }
 
-bool is_stream(const std::filesystem::path& path) { return path == "-"; }
+bool is_dash(const std::filesystem::path& path) { return path == "-"; }
 
 bool is_pipe(const std::filesystem::path& path) {
   const std::string& name = path.native();
-  if (is_stream(path) || name == "/dev/stdin" || name.starts_with("/dev/fd/") || name.starts_with("/proc/self/fd/")) {
+  if (is_dash(path) || name == "/dev/stdin" || name.starts_with("/dev/fd/") || name.starts_with("/proc/self/fd/")) {
     return true;
   }
   struct stat status {};
-  return stat(path.c_str(), &status) == 0 && (S_ISFIFO(status.st_mode) || S_ISCHR(status.st_mode));
+  return stat(path.c_str(), &status) == 0 && (S_ISFIFO(status.st_mode) || S_ISSOCK(status.st_mode));
 }
 
 files::Format output_format(std::string_view operation, const std::filesystem::path& path) {
@@ -47,17 +47,29 @@ files::Format output_format(std::string_view operation, const std::filesystem::p
 
 InputTensors::InputTensors(const std::filesystem::path& path) : name_(files::stream_name(path)) {
   if (is_pipe(path)) {
-    std::vector<std::byte> bytes = files::read_stream(path);
-    if (files::format_of(bytes) == files::Format::npy) {
-      npy_ = parse_npy(std::move(bytes), name_);
-    } else {
-      safetensors_.emplace(std::move(bytes), name_);
-    }
+    take(files::read_stream(path));
   } else if (files::format_to_read(path) == files::Format::npy) {
     npy_ = read_npy(path);
   } else {
     safetensors_.emplace(path);
   }
+  list();
+}
+
+InputTensors::InputTensors(std::vector<std::byte> whole, std::string name) : name_(std::move(name)) {
+  take(std::move(whole));
+  list();
+}
+
+void InputTensors::take(std::vector<std::byte> whole) {
+  if (files::format_of(whole) == files::Format::npy) {
+    npy_ = parse_npy(std::move(whole), name_);
+  } else {
+    safetensors_.emplace(std::move(whole), name_);
+  }
+}
+
+void InputTensors::list() {
   if (npy_) {
     infos_.push_back(*npy_);
   } else {
@@ -72,7 +84,7 @@ void InputTensors::save_changed(const std::filesystem::path& path, std::span<con
                                 const std::map<std::string, std::string>& metadata) const {
   if (npy_) {
     save(path, {{*changed.front()}, {}, files::Format::npy});
-  } else if (is_stream(path)) {
+  } else if (is_dash(path)) {
     safetensors_->copy(files::write_to_standard_output, changed, metadata);
   } else {
     files::write_whole("safetensors", path,
@@ -88,7 +100,7 @@ TensorFile load(const std::filesystem::path& path) {
 }
 
 void save(const std::filesystem::path& path, const TensorFile& file) {
-  if (!is_stream(path)) return write_tensors(path, file.tensors, file.metadata);
+  if (!is_dash(path)) return write_tensors(path, file.tensors, file.metadata);
   std::string header;
   if (file.format == files::Format::npy) {
     header = files::npy_header(files::only_of_npy(file.tensors, file.metadata));
@@ -102,7 +114,7 @@ void save(const std::filesystem::path& path, const TensorFile& file) {
 }
 
 void check_output(const std::filesystem::path& path) {
-  if (is_stream(path)) {
+  if (is_dash(path)) {
     if (isatty(STDOUT_FILENO) != 0) {
       throw Error(Code::FILE, "[output] standard output must be a pipe or a file, for tensors, but is a terminal");
     }

@@ -27,6 +27,7 @@ class InputTensors {
   // "-" is standard input; of that and of other streams (is_pipe) the first bytes tell the format, of a file its
   // ending.
   explicit InputTensors(const std::filesystem::path&);
+  InputTensors(std::vector<std::byte> whole, std::string name);  // bytes of a stream
 
   files::Format format() const noexcept { return npy_ ? files::Format::npy : files::Format::safetensors; }
   const std::string& name() const noexcept { return name_; }  // for error sentences
@@ -40,6 +41,9 @@ class InputTensors {
                     const std::map<std::string, std::string>& metadata) const;
 
  private:
+  void take(std::vector<std::byte> whole);
+  void list();
+
   std::string name_;
   std::optional<Tensor> npy_;
   std::optional<SafetensorsFile> safetensors_;
@@ -50,8 +54,8 @@ class InputTensors {
 // True for .npy, false for .safetensors. Throws FORMAT for any other extension.
 bool is_npy(const std::filesystem::path&);
 
-// Whether the name stands for standard input or output: "-".
-bool is_stream(const std::filesystem::path&);
+// Whether the name is "-", which stands for standard input or output.
+bool is_dash(const std::filesystem::path&);
 
 // Whether load() reads it as a stream: "-", or a pipe or terminal, as /dev/stdin and the /dev/fd/63 of a shell's
 // <(...).

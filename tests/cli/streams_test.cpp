@@ -49,6 +49,18 @@ TEST_F(Streams, a_redirected_file_is_standard_input) {
   EXPECT_EQ(read_text(path("s.safetensors")), read_text(path("r.safetensors")));
 }
 
+TEST_F(Streams, inspect_lists_the_tensors_of_one) {
+  for (const std::string name : {"r.safetensors", "r.npy"}) {
+    for (const char* stream : {"-", "/dev/stdin"}) {
+      const Result result = run({"inspect", stream}, from(name));
+      EXPECT_EQ(result.exit, 0) << result.err;
+      EXPECT_EQ(result.out, expect_success({"inspect", path(name)}).out);
+      EXPECT_EQ(run({"inspect", stream, "--json"}, from(name)).out,
+                expect_success({"inspect", path(name), "--json"}).out);
+    }
+  }
+}
+
 TEST_F(Streams, standard_input_is_one) { expect_usage({"apply", "-", "--input", "-", "--output", "-"}); }
 
 TEST_F(Streams, the_formats_must_agree) {

@@ -8,8 +8,10 @@
 #include <vector>
 
 #include "apps/shared/columns.h"
+#include "apps/shared/tensors.h"
 #include "apps/shared/text.h"
 #include "apps/shared/usage_error.h"
+#include "files/tensors/stream.h"
 #include "rotary/tensors.h"
 
 namespace rotary::cli {
@@ -45,12 +47,9 @@ void print_metadata(const std::map<std::string, std::string>& metadata) {
   for (const Cells& row : rows) std::cout << columns.line(row) << '\n';
 }
 
-}  // namespace
+using Metadata = std::map<std::string, std::string>;
 
-void inspect_tensors(const Source& source, bool json) {
-  check_options(source);
-  const std::vector<TensorInfo> tensors = tensor_infos(source.config);
-  const std::map<std::string, std::string> metadata = tensor_metadata(source.config);
+void print(const std::vector<TensorInfo>& tensors, const Metadata& metadata, bool json) {
   if (json) {
     Json list = Json::array();
     for (const TensorInfo& tensor : tensors) {
@@ -69,6 +68,19 @@ void inspect_tensors(const Source& source, bool json) {
   const Columns columns = Columns({{}, {.width = 7}, {}}).fit(rows);
   for (const Cells& row : rows) std::cout << columns.line(row) << '\n';
   print_metadata(metadata);
+}
+
+}  // namespace
+
+void inspect_tensors(const Source& source, bool json) {
+  check_options(source);
+  print(tensor_infos(source.config), tensor_metadata(source.config), json);
+}
+
+void inspect_tensors(const Source& source, bool json, std::vector<std::byte> whole) {
+  check_options(source);
+  const InputTensors input(std::move(whole), files::stream_name(source.config));
+  print(input.infos(), input.metadata(), json);
 }
 
 }  // namespace rotary::cli

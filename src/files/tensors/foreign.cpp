@@ -4,6 +4,8 @@
 #include <array>
 #include <string_view>
 
+#include "stream.h"
+
 namespace rotary::files {
 namespace {
 
@@ -33,8 +35,7 @@ std::string known_content(const InputFile& file) {
   file.read(0, std::span(bytes).first(count));
   const std::string text = lower({reinterpret_cast<const char*>(bytes.data()), count});
   const std::size_t first = std::min(text.find_first_not_of(" \t\r\n"), text.size());
-  // A safetensors file begins with a length, 8 bytes, and then a JSON object.
-  if (count > 8 && text[8] == '{' && bytes[7] == std::byte{0}) return "a safetensors file";
+  if (format_of(std::span(bytes).first(count)) == Format::safetensors) return "a safetensors file";
   for (const Content& known : contents) {
     if (std::string_view(text).substr(first).starts_with(known.begin)) return known.words;
   }

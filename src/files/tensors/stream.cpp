@@ -63,10 +63,12 @@ std::vector<std::byte> read_stream(const std::filesystem::path& path) {
   }
 }
 
-Format format_of(std::span<const std::byte> bytes) noexcept {
+std::optional<Format> format_of(std::span<const std::byte> bytes) noexcept {
   constexpr std::string_view magic = "\x93NUMPY";
-  const bool npy = bytes.size() >= magic.size() && std::memcmp(bytes.data(), magic.data(), magic.size()) == 0;
-  return npy ? Format::npy : Format::safetensors;
+  if (bytes.size() >= magic.size() && std::memcmp(bytes.data(), magic.data(), magic.size()) == 0) return Format::npy;
+  // The header's length in 8 bytes, of which the last is 0 below 2^56, and a JSON object.
+  const bool safetensors = bytes.size() > 8 && bytes[7] == std::byte{0} && bytes[8] == std::byte{'{'};
+  return safetensors ? std::optional(Format::safetensors) : std::nullopt;
 }
 
 void write_to_standard_output(std::span<const std::byte> bytes) {

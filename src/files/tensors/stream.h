@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -15,8 +16,8 @@ namespace rotary::files {
 std::vector<std::byte> read_stream(const std::filesystem::path& path);
 std::string stream_name(const std::filesystem::path& path);  // for error sentences: "standard input", or path
 
-// By the first bytes: .npy or, whatever else it is, safetensors.
-Format format_of(std::span<const std::byte>) noexcept;
+// By the first bytes; empty if they are of neither format.
+std::optional<Format> format_of(std::span<const std::byte>) noexcept;
 
 // Throws FILE.
 void write_to_standard_output(std::span<const std::byte>);
