@@ -1,7 +1,6 @@
 // rotary apply: rotates tensors of a file.
 #include <algorithm>
 #include <iostream>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -12,28 +11,34 @@
 #include "apps/shared/usage_error.h"
 #include "commands.h"
 #include "files/tensors/formats.h"
-#include "rotary/reference.h"
 #include "rotary/targets.h"
+#include "rotation.h"
 #include "source.h"
-#include "tables.h"
+#include "stamp.h"
 
 namespace rotary::cli {
 
 namespace {
 
 struct Options {
-  TableRequest request;
+  RotationRequest rotation;
   std::string input;
   std::string output;
   std::vector<std::string> tensors;
-  std::string layout;
-  bool backward = false;
-  bool each_step = false;
   Machine machine;
 };
 
+void check_formats(const Options& options, files::Format input) {
+  if (input == files::Format::npy && !options.tensors.empty())
+    throw UsageError("an .npy holds one tensor: leave --tensor away");
+  if (!is_dash(options.output) && input != output_format("apply", options.output)) {
+    throw Error(Code::FORMAT, "[apply] input and output must be of one format but got '" + options.input + "' and '" +
+                                  options.output + "'");
+  }
+}
+
 void check_usage(const Options& options) {
-  const TableRequest& request = options.request;
+  const TableRequest& request = options.rotation.tables;
   const Source& source = request.source;
   const bool described = !source.config.empty() || source.base || !source.inv_freq.empty() || !request.cos.empty();
   if (!described && !options.tensors.empty()) {
@@ -41,145 +46,139 @@ void check_usage(const Options& options) {
         "say which rope: CONFIG (before --tensor, which takes all words that follow), --base, --inv-freq or --cos");
   }
   check_request(request);
-  const files::Format format = files::format_to_read(options.input);
-  if (format == files::Format::npy && !options.tensors.empty())
-    throw UsageError("an .npy holds one tensor: leave --tensor away");
-  if (options.each_step && (!options.machine.target.empty() || options.machine.threads.value_or(1) != 1)) {
-    throw UsageError("--each-step runs the scalar reference on one thread: no --target, no --threads");
+  if (is_dash(source.config) && is_dash(options.input)) {
+    throw UsageError("standard input is one: only CONFIG or --input can be -");
   }
-  if (format != files::format_to_write(options.output)) {
-    throw Error(Code::FORMAT, "[apply] input and output must be of one format but got '" + options.input + "' and '" +
-                                  options.output + "'");
+  if (!is_pipe(options.input)) check_formats(options, files::format_to_read(options.input));
+  if (options.rotation.each_step && (!options.machine.target.empty() || options.machine.threads.value_or(1) != 1)) {
+    throw UsageError("--each-step runs the scalar reference on one thread: no --target, no --threads");
   }
 }
 
 // The tensors to rotate: those that --tensor names, else q and k.
-std::vector<Tensor*> choose_tensors(TensorFile& file, const Options& options) {
-  if (is_npy(options.input)) return {&file.tensors.front()};
+std::vector<Tensor> choose_tensors(const InputTensors& input, const Options& options) {
+  if (input.format() == files::Format::npy) return {input.read("")};
   const bool named = !options.tensors.empty();
   const std::vector<std::string> wanted = named ? options.tensors : std::vector<std::string>{"q", "k"};
   std::string present;
-  for (const Tensor& tensor : file.tensors) present += (present.empty() ? "" : ", ") + tensor.name;
+  for (const TensorInfo& tensor : input.infos()) present += (present.empty() ? "" : ", ") + tensor.name;
   if (present.empty()) present = "none";
-  std::vector<Tensor*> chosen;
+  std::vector<Tensor> chosen;
   for (const std::string& name : wanted) {
-    const auto found = std::find_if(file.tensors.begin(), file.tensors.end(),
-                                    [&name](const Tensor& tensor) { return tensor.name == name; });
-    if (found == file.tensors.end()) {
+    const auto is_it = [&name](const TensorInfo& tensor) { return tensor.name == name; };
+    if (std::none_of(input.infos().begin(), input.infos().end(), is_it)) {
       if (named)
-        throw Error(Code::TENSOR,
-                    "[apply] --tensor must name a tensor of the file but got '" + name + "'; it holds: " + present);
-    } else if (std::find(chosen.begin(), chosen.end(), &*found) == chosen.end()) {
-      chosen.push_back(&*found);
+        throw Error(Code::TENSOR, "[apply] --tensor must name a tensor of " + input.name() + " but got '" + name +
+                                      "'; it holds: " + present);
+    } else if (std::none_of(chosen.begin(), chosen.end(), is_it)) {
+      chosen.push_back(input.read(name));
     }
   }
   if (chosen.empty())
-    throw Error(Code::TENSOR, "[apply] the file has neither q nor k (name yours with --tensor); it holds: " + present);
+    throw Error(Code::TENSOR, "[apply] " + input.name() + " must have a q or a k (or name yours with --tensor) but " +
+                                  "holds: " + present);
   return chosen;
 }
 
-// The rotated block of x: from element `first` on, or all of a tensor that holds only the block.
-Heads rotated_block(const Heads& x, const Tensor& tensor, const TableSource& tables) {
-  const int head_dim = x.layout.head_dim;
-  const bool bare = tables.first() > 0 && head_dim == tables.rotary_dim();
-  if (head_dim != tables.head_dim() && !bare) {
-    std::string rule = "[apply] head_dim must be " + std::to_string(tables.head_dim());
-    if (tables.first() > 0) rule += ", or " + std::to_string(tables.rotary_dim()) + " for the bare rotary block,";
-    throw Error(Code::SHAPE, rule + " but " + label(tensor) + " is " + shape_text(tensor.shape));
+Stamp stamp_of(const Options& options, const Rotation& rotation) {
+  Stamp stamp{rotation.tables().metadata(), {}};
+  if (stamp.facts["direction"] == "clockwise") stamp.facts["clockwise"] = "true";
+  stamp.facts["direction"] = options.rotation.backward ? "backward" : "forward";
+  for (const Reading& reading : rotation.readings()) {
+    std::string& words = stamp.facts["layout"];
+    if (words.find(reading.word) == std::string::npos) words += (words.empty() ? "" : ", ") + reading.word;
   }
-  const int first = bare ? 0 : tables.first();
-  return slice(x, first, head_dim - first);
+  for (const Tensor* tensor : rotation.tensors()) stamp.tensors.push_back(tensor->name);
+  return stamp;
 }
 
-void rotate_block(const Heads& block, Tensor& tensor, const Table& table, const Options& options,
-                  const Executor& pool) {
-  const Direction direction = options.backward ? Direction::backward : Direction::forward;
-  if (options.each_step) {
-    const std::vector<std::byte> before = tensor.data;
-    const auto offset = static_cast<const std::byte*>(block.data) - tensor.data.data();
-    const ConstHeads x(before.data() + offset, block.dtype, block.layout);
-    reference::rotate(x, block, table, direction, reference::Arithmetic::each_step);
-  } else {
-    rotate(block, table, {direction, pool});
-  }
+std::string sizes_text(const Layout& layout) {
+  return "batch " + std::to_string(layout.batch) + ", tokens " + std::to_string(layout.tokens) + ", heads " +
+         std::to_string(layout.heads);
 }
 
-void apply_to(Tensor& tensor, const Options& options, TableSource& tables, const Executor& pool) {
-  const Heads x = heads_of(tensor, options.layout);
-  const Heads block = rotated_block(x, tensor, tables);
-  if (tensor.elements() == 0) return;
-  const Table& table = tables.table(x.layout.tokens, label(tensor), pool);
-  try {
-    rotate_block(block, tensor, table, options, pool);
-  } catch (const Error& error) {
-    throw Error(error.code(), label(tensor) + ": " + error.what());
+// To standard error where the tensors go to standard output.
+void report(const Options& options, const InputTensors& input, const Rotation& rotation, const Stamped& stamps) {
+  std::ostream& out = is_dash(options.output) ? std::cerr : std::cout;
+  for (const std::string& line : rotation.notes()) out << printable(line) << '\n';
+  if (stamps.undone) out << "note: this undoes the rotation that the input's metadata tells of\n";
+  const std::vector<Tensor*>& rotated = rotation.tensors();
+  for (const TensorInfo& tensor : input.infos()) {
+    const auto found = std::find_if(rotated.begin(), rotated.end(),
+                                    [&tensor](const Tensor* turned) { return turned->name == tensor.name; });
+    const bool is_rotated = found != rotated.end();
+    out << (is_rotated ? options.rotation.backward ? "rotated backward  " : "rotated  " : "copied   ")
+        << (tensor.name.empty() ? "" : printable(tensor.name) + "  ") << rotary::name(tensor.type) << ' '
+        << shape_text(tensor.shape);
+    if (is_rotated) {
+      const Reading& reading = rotation.readings()[static_cast<std::size_t>(found - rotated.begin())];
+      out << ": " << sizes_text(reading.layout);
+    }
+    out << '\n';
   }
-}
-
-void report(const Options& options, const TensorFile& file, const std::vector<Tensor*>& rotated,
-            const TableSource& tables) {
-  for (const std::string& line : tables.notes()) std::cout << printable(line) << '\n';
-  for (const Tensor& tensor : file.tensors) {
-    const bool is_rotated = std::find(rotated.begin(), rotated.end(), &tensor) != rotated.end();
-    std::cout << (is_rotated ? options.backward ? "rotated backward  " : "rotated  " : "copied   ")
-              << (tensor.name.empty() ? "" : printable(tensor.name) + "  ") << rotary::name(tensor.type) << ' '
-              << shape_text(tensor.shape) << '\n';
-  }
-  std::cout << "wrote " << printable(options.output) << '\n';
+  out << "wrote " << (is_dash(options.output) ? "standard output" : printable(options.output)) << '\n';
 }
 
 void run(const Options& options) {
   check_usage(options);
   check_output(options.output);
   if (!options.machine.target.empty()) use_target(options.machine.target);
-  TensorFile file = load(options.input);
-  const std::vector<Tensor*> chosen = choose_tensors(file, options);
-  int head_dim = 0;
-  std::int64_t tokens = 0;
-  for (Tensor* tensor : chosen) {
-    const Layout layout = heads_of(*tensor, options.layout).layout;
-    head_dim = std::max(head_dim, layout.head_dim);
-    tokens = std::max(tokens, layout.tokens);
-  }
-  TableSource tables(options.request, head_dim, tokens);
+  const InputTensors input(options.input);
+  check_formats(options, input.format());
+  std::vector<Tensor> tensors = choose_tensors(input, options);
+  std::vector<Tensor*> pointers;
+  for (Tensor& tensor : tensors) pointers.push_back(&tensor);
+  Rotation rotation("apply", options.rotation, pointers);
   const ThreadPool pool(options.machine.threads.value_or(1));
-  for (Tensor* tensor : chosen) apply_to(*tensor, options, tables, pool);
-  save(options.output, file);
-  report(options, file, chosen, tables);
+  rotation.run(pool);
+  Stamped stamps;
+  Metadata metadata = input.metadata();
+  if (input.format() == files::Format::safetensors) {
+    stamps = add_stamp(stamps_of(metadata), stamp_of(options, rotation));
+    metadata = stamped(metadata, stamps.stamps);
+  }
+  const std::vector<const Tensor*> changed(pointers.begin(), pointers.end());
+  input.save_changed(options.output, changed, metadata);
+  for (const std::string& warning : rotation.warnings()) std::cerr << printable(warning) << '\n';
+  if (!stamps.warning.empty()) std::cerr << printable(stamps.warning) << '\n';
+  report(options, input, rotation, stamps);
 }
 
 constexpr const char* footer =
-    "The rope comes from CONFIG; or from --base or --inv-freq, with --pairing; or from --cos and --sin (f32 [rows,\n"
-    "pairs]), with --pairing.\n"
-    "Tensors are f32, f16 or bf16 and may differ in dtype and heads. Everything else in the file is copied bit for "
-    "bit;\n"
-    "the output appears whole or not at all, and may be the input.\n"
+    "The rope comes from CONFIG; or from --base or --inv-freq, with --pairing; or from --cos and --sin\n"
+    "(f32 [rows, pairs]), with --pairing.\n"
+    "Tensors are f32, f16, bf16 or f64 and may differ in dtype and heads. Everything else in the file is\n"
+    "copied bit for bit; the output appears whole or not at all, and may be the input. The output's\n"
+    "metadata tells of the rotation.\n"
     "  rotary apply config.json --input qk.safetensors --output rotated.safetensors\n"
     "  rotary apply config.json --input qk.safetensors --output r.safetensors \\\n"
-    "      --tensor query key --layout bhtd --positions 100:116\n"
+    "      --tensor query key --layout bhtd --positions 100:\n"
     "  rotary apply --base 10000 --pairing interleaved --input q.npy --output rotated.npy\n"
-    "  rotary apply --cos cos.npy --sin sin.npy --pairing half --input qk.safetensors --output r.safetensors";
+    "  rotary apply --cos cos.npy --sin sin.npy --pairing half --input q.npy --output r.npy";
 
 }  // namespace
 
 void add_apply(CLI::App& app) {
   auto options = std::make_shared<Options>();
   Command command(app, "apply", "Rotate the q and k of a file");
-  add_request_options(command, options->request);
-  command.option("--input", options->input, "the tensors: a safetensors file, or one .npy")
+  add_request_options(command, options->rotation.tables);
+  command.option("--input", options->input, "the tensors: a safetensors file, or one .npy; - reads standard input")
       .type_name("FILE")
       .required();
-  command.option("--output", options->output, "the file to write, of the same format").type_name("FILE").required();
+  command.option("--output", options->output, "the file to write, of the same format; - writes standard output")
+      .type_name("FILE")
+      .required();
   command.option("--tensor", options->tensors, "names of the tensors to rotate (default: q and k, whichever is there)")
       .type_name("NAME");
   command
-      .option("--layout", options->layout,
-              "order of the dimensions: b batch, t tokens, h heads, d head_dim\n"
-              "(default: bthd, or thd for three dimensions)")
-      .one_of({"bthd", "bhtd", "tbhd", "thd"})
+      .option("--layout", options->rotation.layout,
+              "order of the dimensions: b batch, t tokens, h heads, d head_dim; or flat, heads and\n"
+              "head_dim in one (default: bthd, thd, or what the config's heads fit; refused where they\n"
+              "fit another one only)")
+      .one_of(layout_words)
       .type_name("WORD");
-  command.flag("--backward", options->backward, "the gradient: the transposed rotation");
-  command.flag("--each-step", options->each_step,
+  command.flag("--backward", options->rotation.backward, "the gradient: the transposed rotation");
+  command.flag("--each-step", options->rotation.each_step,
                "round after every operation, as a framework running in the tensor's dtype does (slow)");
   add_machine_options(command, options->machine);
   command.footer(footer);

@@ -1,18 +1,15 @@
 #include "config_place.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <array>
-#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <optional>
 #include <system_error>
 
+#include "apps/shared/tensors.h"
 #include "apps/shared/text.h"
+#include "files/tensors/stream.h"
 #include "files/text/json.h"
 #include "rotary/error.h"
 
@@ -24,51 +21,18 @@ namespace fs = std::filesystem;
 
 // ---- streams ----
 
-bool is_standard_input(const std::string& config) {
-  return config == "-" || config == "/dev/stdin" || config == "/dev/fd/0" || config == "/proc/self/fd/0";
-}
-
-std::string name_of_stream(const std::string& config) {
-  return is_standard_input(config) ? "standard input" : printable(config);
-}
-
-[[noreturn]] void fail_stream(const std::string& config, const std::string& rule) {
-  throw Error(Code::FILE, "[read_config] " + name_of_stream(config) + ": " + rule);
-}
-
-// At most one byte more than a config may have.
-std::string text_of_stream(const std::string& config) {
-  const bool standard = is_standard_input(config);
-  const int descriptor = standard ? STDIN_FILENO : open(config.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) fail_stream(config, "cannot be opened: " + std::generic_category().message(errno));
-  std::string text;
-  std::array<char, 65536> buffer;
-  int error = 0;
-  while (text.size() <= files::max_json_bytes) {
-    const ssize_t count = read(descriptor, buffer.data(), buffer.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) error = errno;
-    if (count <= 0) break;
-    text.append(buffer.data(), static_cast<std::size_t>(count));
-  }
-  if (!standard) close(descriptor);
-  if (error != 0) fail_stream(config, "cannot be read: " + std::generic_category().message(error));
-  if (text.empty()) fail_stream(config, "must hold a config but is empty");
-  if (text.starts_with("GGUF")) fail_stream(config, "must be JSON but is a GGUF: name the file");
-  return text;
-}
-
 // The sentences of parse_config do not know whose text it was.
-Model read_stream(const std::string& config, const ConfigOptions& options) {
-  // A second reading (for a hint) gets the same text.
-  static std::map<std::string, std::string> texts;
-  const auto known = texts.find(config);
-  const std::string& text = known != texts.end() ? known->second : texts[config] = text_of_stream(config);
+Model read_config_stream(const std::string& config, const ConfigOptions& options) {
+  const std::vector<std::byte>& bytes = bytes_of_stream(config);
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  const std::string source = "[read_config] " + printable(files::stream_name(config)) + ": ";
+  if (text.empty()) throw Error(Code::FILE, source + "must hold a config but is empty");
+  if (text.starts_with("GGUF")) throw Error(Code::FILE, source + "must be JSON but is a GGUF: name the file");
   try {
     return parse_config(text, options);
   } catch (const Error& error) {
     std::string sentence = error.what();
-    throw Error(error.code(), sentence.insert(sentence.find("] ") + 2, name_of_stream(config) + ": "));
+    throw Error(error.code(), sentence.insert(sentence.find("] ") + 2, printable(files::stream_name(config)) + ": "));
   }
 }
 
@@ -158,17 +122,16 @@ std::optional<fs::path> snapshot_of(const Repository& repository) {
 
 }  // namespace
 
-bool is_stream(const std::string& config) {
-  std::error_code ignored;
-  if (config == "-") return true;
-  const fs::file_status status = fs::status(config, ignored);
-  if (fs::is_fifo(status) || fs::is_socket(status)) return true;
-  return is_standard_input(config) && !fs::is_regular_file(status) && !fs::is_directory(status);
+const std::vector<std::byte>& bytes_of_stream(const std::string& config) {
+  static std::map<std::string, std::vector<std::byte>> streams;
+  const auto known = streams.find(config);
+  if (known != streams.end()) return known->second;
+  return streams[config] = files::read_stream(config, files::max_json_bytes + 1);
 }
 
 std::string config_path(const std::string& config) {
   std::error_code ignored;
-  if (is_stream(config) || fs::exists(config, ignored)) return config;
+  if (is_pipe(config) || fs::exists(config, ignored)) return config;
   const std::optional<Repository> repository = repository_of(config);
   if (!repository) return config;
   if (const auto snapshot = snapshot_of(*repository)) return snapshot->string();
@@ -180,7 +143,7 @@ std::string config_path(const std::string& config) {
 }
 
 Model read_config_at(const std::string& config, const ConfigOptions& options) {
-  return is_stream(config) ? read_stream(config, options) : read_config(config_path(config), options);
+  return is_pipe(config) ? read_config_stream(config, options) : read_config(config_path(config), options);
 }
 
 }  // namespace rotary::cli

@@ -1,14 +1,17 @@
 // Where a CONFIG lies: a file, a folder, standard input, or a repository of the local Hugging Face cache.
 #pragma once
 
+#include <cstddef>
 #include <string>
+#include <vector>
 
 #include "rotary/config.h"
 
 namespace rotary::cli {
 
-// Whether the word is - or names a pipe (/dev/stdin, /dev/fd/N, a FIFO): it can be read once.
-bool is_stream(const std::string& config);
+// What a stream (is_pipe) holds. It can be read once; a second call gives the same bytes. Of what is no file of tensors
+// only as much as a config may have, and one byte more.
+const std::vector<std::byte>& bytes_of_stream(const std::string& config);
 
 // The path of what config names. A file or folder of that name comes first; then a repository id, "org/name" or
 // "org/name@revision", is its snapshot in the cache: the folder HF_HUB_CACHE, else hub below HF_HOME, else

@@ -8,15 +8,17 @@
 #include "apps/rotary/inspect/rope.h"
 #include "apps/rotary/inspect/side_by_side.h"
 #include "apps/rotary/inspect/summary.h"
-#include "apps/shared/columns.h"
+#include "apps/rotary/inspect/tensors.h"
 #include "apps/shared/command.h"
+#include "apps/shared/tensors.h"
 #include "apps/shared/terminal.h"
 #include "apps/shared/text.h"
 #include "apps/shared/usage_error.h"
 #include "commands.h"
+#include "config_place.h"
 #include "files/tensors/formats.h"
+#include "files/tensors/stream.h"
 #include "rotary/config.h"
-#include "rotary/tensors.h"
 #include "source.h"
 
 namespace rotary::cli {
@@ -117,40 +119,21 @@ void inspect_models(const Options& options) {
   std::cout << json_text({{"models", std::move(models)}, {"differences", differences_of(all)}}) << '\n';
 }
 
-// ---- tensors in a file ----
-
-void inspect_tensors(const Options& options) {
-  const Source& source = options.source;
-  const bool scaled = !source.scaling.empty() || source.factor || source.trained_length;
-  const bool numbers =
-      options.pairs || scaled || source.base || source.head_dim || source.rotary_dim || source.first || source.length;
-  if (numbers || source.rope || !source.pairing.empty() || !source.inv_freq.empty() || !source.weights.empty()) {
-    throw UsageError("a file of tensors has no rope: only --json goes with it");
-  }
-  const std::vector<TensorInfo> tensors = tensor_infos(source.config);
-  if (options.json) {
-    Json list = Json::array();
-    for (const TensorInfo& tensor : tensors) {
-      list.push_back({{"name", tensor.name}, {"dtype", name(tensor.type)}, {"shape", tensor.shape}});
-    }
-    Json all;
-    all["tensors"] = std::move(list);
-    std::cout << json_text(all) << '\n';
-    return;
-  }
-  std::vector<Cells> rows = {{"name", "dtype", "shape"}};
-  for (const TensorInfo& tensor : tensors) {
-    rows.push_back({tensor.name.empty() ? "-" : printable(tensor.name), name(tensor.type), shape_text(tensor.shape)});
-  }
-  const Columns columns = Columns({{}, {.width = 7}, {}}).fit(rows);
-  for (const Cells& row : rows) std::cout << columns.line(row) << '\n';
+void inspect_file_of_tensors(const Options& options, std::vector<std::byte> stream = {}) {
+  if (options.pairs) throw UsageError("a file of tensors has no rope: only --json goes with it");
+  if (stream.empty()) return inspect_tensors(options.source, options.json);
+  inspect_tensors(options.source, options.json, std::move(stream));
 }
 
 void run(Options options) {
   if (options.configs.size() > 1) return inspect_models(options);
   if (!options.configs.empty()) options.source.config = options.configs.front();
-  if (files::names_tensors(options.source.config)) {
-    inspect_tensors(options);
+  const std::string& config = options.source.config;
+  if (is_pipe(config) && files::format_of(bytes_of_stream(config))) {
+    return inspect_file_of_tensors(options, bytes_of_stream(config));
+  }
+  if (files::names_tensors(config)) {
+    inspect_file_of_tensors(options);
   } else {
     inspect_model(options);
   }

@@ -4,8 +4,8 @@
 #include <charconv>
 #include <cmath>
 #include <filesystem>
+#include <functional>
 #include <limits>
-#include <numeric>
 #include <string>
 
 #include "apps/shared/text.h"
@@ -24,67 +24,101 @@ std::int64_t parse_integer(std::string_view text, std::string_view item) {
   const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (status == std::errc::result_out_of_range) fail(Code::POSITION, "a position must fit 64 bits", item);
   if (status != std::errc() || end != text.data() + text.size()) {
-    fail(Code::POSITION, "expected a position such as 7, a range such as 0:4096, or a file that ends in .npy", item);
+    fail(Code::POSITION,
+         "expected a position such as 7, a range such as 0:4096, an open one such as 100:, an offset such as +16, or a "
+         "file that ends in .npy",
+         item);
   }
   return value;
 }
 
-void append_item(std::vector<std::int64_t>& positions, std::string_view item) {
-  const std::size_t colon = item.find(':');
-  const std::int64_t begin = parse_integer(item.substr(0, colon), item);
-  std::uint64_t count = 1;
-  if (colon != std::string_view::npos) {
-    const std::int64_t end = parse_integer(item.substr(colon + 1), item);
-    if (begin >= end) fail(Code::POSITION, "a range must end after it begins (its end is not included)", item);
-    count = static_cast<std::uint64_t>(end) - static_cast<std::uint64_t>(begin);  // cannot wrap: begin < end
-  }
-  if (count > static_cast<std::uint64_t>(max_positions) - positions.size()) {
-    fail(Code::POSITION, "at most " + std::to_string(max_positions) + " positions can be listed", item);
-  }
+// Appends count numbers from begin on; the last of them fits 64 bits.
+void count_on(std::vector<std::int64_t>& positions, std::int64_t begin, std::uint64_t count) {
   const std::size_t old_size = positions.size();
   positions.resize(old_size + count);
   for (std::size_t i = 0; i < count; ++i) positions[old_size + i] = begin + static_cast<std::int64_t>(i);
 }
 
-void take_shape(PositionSet& set, const std::vector<std::int64_t>& shape, int axes) {
-  const std::size_t leading = axes > 1 ? 1 : 0;
-  const bool rank_fits = shape.size() == leading + 1 || shape.size() == leading + 2;
-  if (!rank_fits || (leading == 1 && shape[0] != axes)) {
-    const std::string count = std::to_string(axes);
-    const std::string rule =
-        axes > 1 ? "[" + count + ", tokens] or [" + count + ", batch, tokens] for a rope of " + count + " axes"
-                 : "[tokens] or [batch, tokens] for a rope of one axis";
-    fail(Code::SHAPE, "the file's shape must be " + rule, shape_text(shape));
+void append_range(std::vector<std::int64_t>& positions, std::int64_t begin, std::uint64_t count,
+                  std::string_view item) {
+  if (count > static_cast<std::uint64_t>(max_positions) - positions.size()) {
+    fail(Code::POSITION, "at most " + std::to_string(max_positions) + " positions can be listed", item);
   }
-  set.axes = axes;
+  count_on(positions, begin, count);
+}
+
+void append_item(PositionSet& set, std::string_view item) {
+  if (set.open_from) fail(Code::POSITION, "an open range must be the last item", std::to_string(*set.open_from) + ":");
+  const std::size_t colon = item.find(':');
+  const std::int64_t begin = parse_integer(item.substr(0, colon), item);
+  if (colon == std::string_view::npos) return append_range(set.integers, begin, 1, item);
+  if (colon + 1 == item.size()) {
+    set.open_from = begin;
+    return;
+  }
+  const std::int64_t end = parse_integer(item.substr(colon + 1), item);
+  if (begin >= end) fail(Code::POSITION, "a range must end after it begins (its end is not included)", item);
+  const auto count = static_cast<std::uint64_t>(end) - static_cast<std::uint64_t>(begin);  // cannot wrap: begin < end
+  append_range(set.integers, begin, count, item);
+}
+
+// Takes the sizes of a file's shape. A rope of one axis beside ropes of several also takes [tokens].
+void take_shape(PositionSet& set, const std::vector<std::int64_t>& shape, int axes, int file_axes,
+                const std::string& file) {
+  const bool own = axes == 1 && shape.size() == 1;
+  const std::size_t leading = file_axes > 1 && !own ? 1 : 0;
+  const bool rank_fits = shape.size() == leading + 1 || shape.size() == leading + 2;
+  if (!rank_fits || (leading == 1 && shape[0] != file_axes)) {
+    const std::string count = std::to_string(file_axes);
+    const std::string rule =
+        file_axes > 1 ? "[" + count + ", tokens] or [" + count + ", batch, tokens] for a rope of " + count + " axes"
+                      : "[tokens] or [batch, tokens] for a rope of one axis";
+    fail(Code::SHAPE, file + ": its shape must be " + rule, shape_text(shape));
+  }
+  set.axes = leading == 1 ? axes : 1;
   set.batched = shape.size() == leading + 2;
   const std::int64_t batch = set.batched ? shape[leading] : 1;
   set.tokens = shape.back();
-  if (batch < 1 || set.tokens < 1) fail(Code::POSITION, "the file must hold at least one position", shape_text(shape));
-  if (batch > std::numeric_limits<int>::max()) fail(Code::SHAPE, "the batch must fit 32 bits", shape_text(shape));
+  if (batch < 1 || set.tokens < 1)
+    fail(Code::POSITION, file + ": it must hold at least one position", shape_text(shape));
+  if (batch > std::numeric_limits<int>::max())
+    fail(Code::SHAPE, file + ": the batch must fit 32 bits", shape_text(shape));
   set.batch = static_cast<int>(batch);
 }
 
-PositionSet read_position_file(std::string_view path, int axes) {
+// The values of the set's own axes, which are the file's first.
+template <typename From, typename To>
+void take_values(const PositionSet& set, const Tensor& tensor, std::vector<To>& values) {
+  const std::size_t count =
+      static_cast<std::size_t>(set.axes) * static_cast<std::size_t>(set.batch) * static_cast<std::size_t>(set.tokens);
+  const std::span<const From> all = tensor.as<From>();
+  values.assign(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(count));
+}
+
+PositionSet read_position_file(std::string_view path, int axes, int file_axes) {
   const Tensor tensor = read_npy(std::filesystem::path(path));
   PositionSet set;
-  take_shape(set, tensor.shape, axes);
+  const std::string file(path);
+  take_shape(set, tensor.shape, axes, file_axes, file);
   if (tensor.type == ElementType::i64) {
-    const std::span<const std::int64_t> values = tensor.as<std::int64_t>();
-    set.integers.assign(values.begin(), values.end());
+    take_values<std::int64_t>(set, tensor, set.integers);
   } else if (tensor.type == ElementType::i32) {
-    const std::span<const std::int32_t> values = tensor.as<std::int32_t>();
-    set.integers.assign(values.begin(), values.end());
+    take_values<std::int32_t>(set, tensor, set.integers);
   } else if (tensor.type == ElementType::f64) {
-    const std::span<const double> values = tensor.as<double>();
-    set.reals.assign(values.begin(), values.end());
+    take_values<double>(set, tensor, set.reals);
     for (const double position : set.reals) {
-      if (!std::isfinite(position)) fail(Code::POSITION, "positions must be finite", significant(position, 3));
+      if (!std::isfinite(position)) fail(Code::POSITION, file + ": positions must be finite", significant(position, 3));
     }
   } else {
-    fail(Code::DTYPE, "positions must be int32, int64 or float64", name(tensor.type));
+    fail(Code::DTYPE, file + ": positions must be int32, int64 or float64", name(tensor.type));
   }
   return set;
+}
+
+int axes_of(const ModelRope& used) { return Frequencies{.axis = used.rope.axis}.axes(); }
+
+bool turns_by_several_axes(const Rope& rope) {
+  return std::adjacent_find(rope.axis.begin(), rope.axis.end(), std::not_equal_to<>()) != rope.axis.end();
 }
 
 }  // namespace
@@ -107,29 +141,64 @@ std::int64_t PositionSet::length() const {
   return last == most ? most : last + 1;
 }
 
-std::vector<std::int64_t> parse_ranges(std::string_view spec) {
-  std::vector<std::int64_t> positions;
-  for (std::size_t begin = 0; begin <= spec.size();) {
-    const std::size_t end = std::min(spec.find(',', begin), spec.size());
-    append_item(positions, spec.substr(begin, end - begin));
-    begin = end + 1;
+PositionSet PositionSet::closed(std::int64_t count) const {
+  if (!open_from) return *this;
+  const std::string text = std::to_string(*open_from) + ":";
+  if (count < tokens) {
+    fail(Code::POSITION,
+         "an open range must begin within the " + std::to_string(count) + " tokens, but " + std::to_string(tokens) +
+             " positions are listed before it",
+         text);
   }
-  return positions;
+  const std::int64_t more = count - tokens;
+  if (more > 0 && *open_from > std::numeric_limits<std::int64_t>::max() - (more - 1)) {
+    fail(Code::POSITION, "positions must fit 64 bits: " + std::to_string(more) + " tokens are counted from there",
+         text);
+  }
+  PositionSet set = *this;
+  set.open_from.reset();
+  set.tokens = count;
+  count_on(set.integers, *open_from, static_cast<std::uint64_t>(more));
+  return set;
 }
 
-PositionSet parse_positions(std::string_view spec, int axes) {
-  if (spec.ends_with(".npy")) return read_position_file(spec, axes);
+PositionSet parse_ranges(std::string_view spec) {
   PositionSet set;
-  set.integers = parse_ranges(spec);
+  if (spec.starts_with('+')) {
+    const std::string_view offset = spec.substr(1);
+    if (offset.starts_with('-')) fail(Code::POSITION, "an offset must be + and an integer from 0 on", spec);
+    set.open_from = parse_integer(offset, spec);
+    return set;
+  }
+  for (std::size_t begin = 0; begin <= spec.size();) {
+    const std::size_t end = std::min(spec.find(',', begin), spec.size());
+    append_item(set, spec.substr(begin, end - begin));
+    begin = end + 1;
+  }
   set.tokens = static_cast<std::int64_t>(set.integers.size());
   return set;
 }
 
-PositionSet count_positions(std::int64_t tokens) {
-  PositionSet set;
-  set.integers.resize(static_cast<std::size_t>(tokens));
-  std::iota(set.integers.begin(), set.integers.end(), std::int64_t{0});
-  set.tokens = tokens;
+PositionSet parse_positions(std::string_view spec, int axes, int file_axes) {
+  if (spec.ends_with(".npy")) return read_position_file(spec, axes, std::max(axes, file_axes));
+  return parse_ranges(spec);
+}
+
+PositionSet positions_of(const char* operation, const PositionRequest& request, const Model& model,
+                         const ModelRope& used) {
+  int most = 1;
+  for (const ModelRope& sister : model.ropes) {
+    if (sister.part == used.part) most = std::max(most, axes_of(sister));
+  }
+  PositionSet set = parse_positions(request.spec.value_or("0:"), axes_of(used), most);
+  if (used.coordinates && set.axes == 1 && turns_by_several_axes(used.rope) && !request.same_on_every_axis) {
+    const std::string count = std::to_string(most);
+    throw Error(Code::POSITION, "[" + std::string(operation) +
+                                    "] a rope of coordinates, as of an image, must have positions for each of " +
+                                    "its " + count + " axes, a .npy of [" + count + ", tokens], but got " +
+                                    (request.spec ? "'" + *request.spec + "'" : std::string("none")) +
+                                    ", which gives all axes the same (--same-position-on-every-axis allows it)");
+  }
   return set;
 }
 

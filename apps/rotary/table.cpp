@@ -7,12 +7,14 @@
 #include "apps/shared/command.h"
 #include "apps/shared/tensors.h"
 #include "apps/shared/text.h"
+#include "apps/shared/usage_error.h"
 #include "commands.h"
 #include "positions.h"
 #include "rotary/config.h"
 #include "rotary/targets.h"
 #include "rotary/tensors.h"
 #include "source.h"
+#include "tables.h"
 
 namespace rotary::cli {
 
@@ -20,68 +22,155 @@ namespace {
 
 struct Options {
   Source source;
-  std::string positions;
+  PositionRequest positions;
   std::string output;
+  std::string form = "pairs";
+  std::string dtype = "f32";
   TableSettings settings;
   Machine machine;
 };
 
-Tensor make_tensor(const std::string& name, std::span<const float> values, std::vector<std::int64_t> shape) {
+const std::vector<std::string> forms = {"pairs", "doubled", "joined", "complex"};
+const std::vector<std::string> dtypes = {"f32", "f16", "bf16"};
+
+bool is_one_tensor(const Options& options) { return options.form == "joined" || options.form == "complex"; }
+
+// Also lets --dtype round the values once, from the exact ones.
+void check_usage(Options& options) {
+  check_source_without_tensor(options.source);
+  if (options.settings.rounding == "f32") options.settings.rounding = options.dtype;
+  if (options.dtype != "f32" && options.settings.rounding != options.dtype) {
+    throw UsageError("--dtype " + options.dtype + " cannot hold values of --rounding " + options.settings.rounding);
+  }
+  if (is_dash(options.output)) return;
+  if (output_format("table", options.output) == files::Format::npy && !is_one_tensor(options)) {
+    throw Error(Code::FORMAT,
+                "[table] cos and sin are two tensors: the output must be a safetensors file (or --form joined or "
+                "complex, which are one) but got '" +
+                    options.output + "'");
+  }
+}
+
+// Each appends one token's row of a form to `row`.
+void append_doubled(std::span<const float> values, Pairing pairing, std::vector<float>& row) {
+  const bool neighbours = pairing == Pairing::interleaved;
+  for (std::size_t i = 0; i < 2 * values.size(); ++i) row.push_back(values[neighbours ? i / 2 : i % values.size()]);
+}
+void append_joined(std::span<const float> cos, std::span<const float> sin, Pairing, std::vector<float>& row) {
+  row.insert(row.end(), cos.begin(), cos.end());
+  row.insert(row.end(), sin.begin(), sin.end());
+}
+void append_complex(std::span<const float> cos, std::span<const float> sin, Pairing, std::vector<float>& row) {
+  for (std::size_t i = 0; i < cos.size(); ++i) row.insert(row.end(), {cos[i], sin[i]});
+}
+
+template <class Append>
+std::vector<float> rows_of(const Table& table, Append append) {
+  const auto pairs = static_cast<std::size_t>(table.pairs());
+  std::vector<float> values;
+  values.reserve(2 * table.cos().size());
+  for (std::size_t at = 0; at < table.cos().size(); at += pairs) {
+    append(table.cos().subspan(at, pairs), table.sin().subspan(at, pairs), table.pairing(), values);
+  }
+  return values;
+}
+
+// The values fit the type: --rounding saw to it.
+Tensor make_tensor(const std::string& name, std::span<const float> values, std::vector<std::int64_t> shape,
+                   DType dtype) {
   Tensor tensor;
   tensor.name = name;
-  tensor.type = ElementType::f32;
+  tensor.type = element_type(dtype);
   tensor.shape = std::move(shape);
-  tensor.bytes = values.size_bytes();
-  tensor.data.resize(values.size_bytes());
-  std::copy(values.begin(), values.end(), tensor.as<float>().begin());
+  tensor.bytes = values.size() * size_of(dtype);
+  tensor.data.resize(tensor.bytes);
+  switch (dtype) {
+    case DType::f32:
+      std::copy(values.begin(), values.end(), tensor.as<float>().begin());
+      break;
+    case DType::f16:
+      std::transform(values.begin(), values.end(), tensor.as<f16>().begin(), to_f16);
+      break;
+    case DType::bf16:
+      std::transform(values.begin(), values.end(), tensor.as<bf16>().begin(), to_bf16);
+      break;
+  }
   return tensor;
+}
+
+// leading: [tokens], or [batch, tokens].
+std::vector<Tensor> tensors_of(const Options& options, const Table& table, const std::vector<std::int64_t>& leading) {
+  const DType dtype = parse_dtype(options.dtype);
+  const auto shaped = [&](std::initializer_list<std::int64_t> last) {
+    std::vector<std::int64_t> shape = leading;
+    shape.insert(shape.end(), last);
+    return shape;
+  };
+  if (options.form == "joined") {
+    return {make_tensor("cos_sin", rows_of(table, append_joined), shaped({table.rotary_dim()}), dtype)};
+  }
+  if (options.form == "complex") {
+    return {make_tensor("freqs_cis", rows_of(table, append_complex), shaped({table.pairs(), 2}), dtype)};
+  }
+  if (options.form == "doubled") {
+    const auto cos = [](auto values, auto, Pairing pairing, auto& row) { append_doubled(values, pairing, row); };
+    const auto sin = [](auto, auto values, Pairing pairing, auto& row) { append_doubled(values, pairing, row); };
+    return {make_tensor("cos", rows_of(table, cos), shaped({table.rotary_dim()}), dtype),
+            make_tensor("sin", rows_of(table, sin), shaped({table.rotary_dim()}), dtype)};
+  }
+  return {make_tensor("cos", table.cos(), shaped({table.pairs()}), dtype),
+          make_tensor("sin", table.sin(), shaped({table.pairs()}), dtype)};
+}
+
+PositionSet positions_for(const Options& options, const Model& model, const ModelRope& used) {
+  PositionSet positions = positions_of("table", options.positions, model, used);
+  if (positions.open_from) {
+    throw Error(Code::POSITION,
+                "[table] --positions must say where it ends, because there is no tensor whose tokens could be "
+                "counted, but got '" +
+                    *options.positions.spec + "'");
+  }
+  return positions;
 }
 
 std::map<std::string, std::string> metadata(const Options& options, const Model& model, const ModelRope& used,
                                             const Frequencies& frequencies, std::int64_t length) {
-  return {{"made_by", std::string("rotary ") + ROTARY_VERSION},
-          {"model_type", model.model_type},
-          {"part", used.part},
-          {"rope", std::to_string(options.source.rope.value_or(0))},
-          {"pairing", name(used.rope.pairing)},
-          {"direction", direction(used.rope)},
-          {"rotary_dim", std::to_string(used.rope.rotary_dim)},
-          {"base", used.rope.inv_freq.empty() ? significant(used.rope.base, 17) : ""},
-          {"inv_freq", options.source.inv_freq},
-          {"weights", options.source.weights},
-          {"scaling", name(used.rope.scaling)},
-          {"attention_factor", significant(frequencies.attention_factor, 17)},
-          {"positions", options.positions},
-          {"length", std::to_string(length)},
-          {"angles", options.settings.angles},
-          {"rounding", options.settings.rounding}};
+  std::map<std::string, std::string> facts =
+      metadata_of(options.source, options.settings, model, used, frequencies, length);
+  facts["positions"] = *options.positions.spec;
+  facts["form"] = options.form;
+  return facts;
 }
 
-void run(const Options& options) {
-  check_source_without_tensor(options.source);
+void report(const Options& options, const std::string& described, const Model& model, const TensorFile& file) {
+  std::ostream& out = is_dash(options.output) ? std::cerr : std::cout;
+  out << described << '\n';
+  for (const std::string& note : notes_on(model, used)) out << "note: " << printable(note) << '\n';
+  out << "wrote " << (is_dash(options.output) ? "standard output" : printable(options.output)) << ": ";
+  for (const Tensor& tensor : file.tensors) out << tensor.name << (&tensor == &file.tensors.back() ? " " : ", ");
+  out << options.dtype << ' ' << shape_text(file.tensors.back().shape) << '\n';
+}
+
+void run(Options options) {
+  check_usage(options);
   if (!options.machine.target.empty()) use_target(options.machine.target);
-  if (is_npy(options.output)) {
-    throw Error(Code::FORMAT, "[table] cos and sin are two tensors: the output must be a safetensors file but got '" +
-                                  options.output + "'");
-  }
   check_output(options.output);
   const Model model = read_model(options.source, options.source.head_dim.value_or(0));
   const ModelRope& used = chosen_rope(model, options.source);
-  // The number of axes does not depend on the length; the default length follows from the positions.
-  const int axes = frequencies_of(options.source, used.rope, 0).axes();
-  const PositionSet positions = parse_positions(options.positions, axes);
+  const PositionSet positions = positions_for(options, model, used);
   const std::int64_t length = options.source.length.value_or(positions.length());
   const Frequencies turns = frequencies(used.rope, length);
   const ThreadPool pool(options.machine.threads.value_or(1));
   const Table table(turns, positions.view(), table_options(options.settings, pool));
 
-  std::vector<std::int64_t> shape = {table.tokens(), table.pairs()};
-  if (positions.batched) shape.insert(shape.begin(), positions.batch);
-  const Tensor tensors[] = {make_tensor("cos", table.cos(), shape), make_tensor("sin", table.sin(), shape)};
-  write_tensors(options.output, tensors, metadata(options, model, used, turns, length));
-  std::cout << describe(model, used, turns) << '\n';
-  for (const std::string& note : notes_on(model, used)) std::cout << "note: " << printable(note) << '\n';
-  std::cout << "wrote " << printable(options.output) << ": cos, sin f32 " << shape_text(shape) << '\n';
+  std::vector<std::int64_t> leading = {table.tokens()};
+  if (positions.batched) leading.insert(leading.begin(), positions.batch);
+  TensorFile file;
+  file.tensors = tensors_of(options, table, leading);
+  const bool npy = !is_dash(options.output) && is_npy(options.output);
+  if (!npy) file.metadata = metadata(options, model, used, turns, length);
+  save(options.output, file);
+  report(options, describe(model, used, turns), model, file);
 }
 
 }  // namespace
@@ -92,19 +181,37 @@ void add_table(CLI::App& app) {
   add_source_options(command, options->source);
   add_head_dim_option(command, options->source);
   add_rope_option(command, options->source);
-  command
-      .option("--positions", options->positions,
-              "positions, ends not included: 7, 0:4096, -5:5, 0:8,100:104; or a .npy of int32, int64\n"
-              "or float64: [tokens] or [batch, tokens], with [axes, ...] in front for a rope of several axes")
-      .type_name("SPEC")
+  add_positions_options(command, options->positions);
+  command.added("--positions")
+      .help(
+          "positions, ends not included: 7, 0:4096, -5:5, 0:8,100:104; or a .npy of int32, int64\n"
+          "or float64: [tokens] or [batch, tokens], with [axes, ...] in front for a rope of several axes")
       .required();
-  command.option("--output", options->output, "the safetensors file to write").type_name("FILE").required();
+  command
+      .option("--output", options->output,
+              "the safetensors file to write; .npy where it is one tensor; - writes\n"
+              "standard output")
+      .type_name("FILE")
+      .required();
+  command
+      .option("--form", options->form,
+              "pairs: cos and sin [tokens, pairs]; doubled: cos and sin [tokens, rotary_dim], each\n"
+              "value twice, as Hugging Face has them; joined: cos_sin [tokens, rotary_dim], cos before\n"
+              "sin, as vLLM has it; complex: freqs_cis [tokens, pairs, 2], cos and sin of each pair")
+      .one_of(forms)
+      .type_name("WORD")
+      .shows_default();
+  command.option("--dtype", options->dtype, "of the tensors: f32, or f16 or bf16, rounded once from the exact values")
+      .one_of(dtypes)
+      .type_name("WORD")
+      .shows_default();
   add_table_options(command, options->settings);
   add_machine_options(command, options->machine);
   command.footer(
-      "Writes f32 tensors cos and sin, [tokens, pairs] or [batch, tokens, pairs]; both hold the model's\n"
-      "attention factor. What was done stands in the file's metadata.\n"
+      "Writes tensors of a row for each position, [tokens, ...] or [batch, tokens, ...]; they hold the\n"
+      "model's attention factor. What was done stands in the file's metadata.\n"
       "  rotary table config.json --positions 0:4096 --output t.safetensors\n"
+      "  rotary table config.json --positions 0:4096 --form joined --dtype bf16 --output t.safetensors\n"
       "  rotary table --base 10000 --pairing half --head-dim 64 --positions -5:5 --output t.safetensors");
   command.runs([options] { run(*options); });
 }

@@ -1,21 +1,125 @@
 #include "tensors.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <limits>
 
-#include "files/tensors/formats.h"
+#include "files/tensors/npy.h"
+#include "files/tensors/safetensors_header.h"
+#include "files/tensors/stream.h"
+#include "files/text/io.h"
 #include "text.h"
 
 namespace rotary::cli {
 
+namespace {
+
+[[noreturn]] void fail_in(std::string_view operation, Code code, const std::string& sentence) {
+  throw Error(code, "[" + std::string(operation) + "] " + sentence);
+}
+
+std::size_t dimensions_of(const std::string& word) { return word.size(); }
+
+}  // namespace
+
+const std::vector<std::string> layout_words = {"bthd", "bhtd", "tbhd", "thd", "htd", "hd", "td", "flat"};
+
 bool is_npy(const std::filesystem::path& path) { return files::format_to_write(path) == files::Format::npy; }
 
-TensorFile load(const std::filesystem::path& path) { return {read_tensors(path), tensor_metadata(path)}; }
+bool is_dash(const std::filesystem::path& path) { return path == "-"; }
+
+bool is_pipe(const std::filesystem::path& path) {
+  const std::string& name = path.native();
+  if (is_dash(path) || name == "/dev/stdin" || name.starts_with("/dev/fd/") || name.starts_with("/proc/self/fd/")) {
+    return true;
+  }
+  struct stat status {};
+  return stat(path.c_str(), &status) == 0 && (S_ISFIFO(status.st_mode) || S_ISSOCK(status.st_mode));
+}
+
+files::Format output_format(std::string_view operation, const std::filesystem::path& path) {
+  if (path == "/dev/stdout" || path == "/proc/self/fd/1") {
+    fail_in(operation, Code::FORMAT, "to write to standard output say --output - but got '" + path.string() + "'");
+  }
+  return files::format_to_write(path);
+}
+
+InputTensors::InputTensors(const std::filesystem::path& path) : name_(files::stream_name(path)) {
+  if (is_pipe(path)) {
+    take(files::read_stream(path));
+  } else if (files::format_to_read(path) == files::Format::npy) {
+    npy_ = read_npy(path);
+  } else {
+    safetensors_.emplace(path);
+  }
+  list();
+}
+
+InputTensors::InputTensors(std::vector<std::byte> whole, std::string name) : name_(std::move(name)) {
+  take(std::move(whole));
+  list();
+}
+
+void InputTensors::take(std::vector<std::byte> whole) {
+  if (files::format_of(whole) == files::Format::npy) {
+    npy_ = parse_npy(std::move(whole), name_);
+  } else {
+    safetensors_.emplace(std::move(whole), name_);
+  }
+}
+
+void InputTensors::list() {
+  if (npy_) {
+    infos_.push_back(*npy_);
+  } else {
+    infos_ = safetensors_->tensors();
+    metadata_ = safetensors_->metadata();
+  }
+}
+
+Tensor InputTensors::read(const std::string& name) const { return npy_ ? *npy_ : safetensors_->read(name); }
+
+void InputTensors::save_changed(const std::filesystem::path& path, std::span<const Tensor* const> changed,
+                                const std::map<std::string, std::string>& metadata) const {
+  if (npy_) {
+    save(path, {{*changed.front()}, {}, files::Format::npy});
+  } else if (is_dash(path)) {
+    safetensors_->copy(files::write_to_standard_output, changed, metadata);
+  } else {
+    files::write_whole("safetensors", path,
+                       [&](const files::Sink& sink) { safetensors_->copy(sink, changed, metadata); });
+  }
+}
+
+TensorFile load(const std::filesystem::path& path) {
+  const InputTensors input(path);
+  TensorFile file{{}, input.metadata(), input.format()};
+  for (const TensorInfo& info : input.infos()) file.tensors.push_back(input.read(info.name));
+  return file;
+}
 
 void save(const std::filesystem::path& path, const TensorFile& file) {
-  write_tensors(path, file.tensors, file.metadata);
+  if (!is_dash(path)) return write_tensors(path, file.tensors, file.metadata);
+  std::string header;
+  if (file.format == files::Format::npy) {
+    header = files::npy_header(files::only_of_npy(file.tensors, file.metadata));
+  } else {
+    std::vector<const Tensor*> pointers;
+    for (const Tensor& tensor : file.tensors) pointers.push_back(&tensor);
+    header = files::make_header(std::span<const Tensor* const>(pointers), file.metadata);
+  }
+  files::write_to_standard_output(files::bytes_of(header));
+  for (const Tensor& tensor : file.tensors) files::write_to_standard_output(tensor.data);
 }
 
 void check_output(const std::filesystem::path& path) {
+  if (is_dash(path)) {
+    if (isatty(STDOUT_FILENO) != 0) {
+      throw Error(Code::FILE, "[output] standard output must be a pipe or a file, for tensors, but is a terminal");
+    }
+    return;
+  }
   std::error_code ignored;
   const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
   if (!std::filesystem::is_directory(folder, ignored)) {
@@ -23,42 +127,60 @@ void check_output(const std::filesystem::path& path) {
   }
 }
 
-Heads heads_of(Tensor& tensor, const std::string& layout) {
+Layout layout_of(std::string_view operation, const TensorInfo& tensor, const std::string& word, int head_dim) {
   const std::vector<std::int64_t>& size = tensor.shape;
-  if (size.size() != 3 && size.size() != 4) {
-    throw Error(Code::SHAPE,
-                "[apply] " + label(tensor) +
-                    " must have 4 dimensions (bthd, bhtd, tbhd) or 3 (thd: tokens, heads, head_dim) but got " +
-                    shape_text(size));
+  const bool flat = word == "flat";
+  if (flat ? size.size() != 2 && size.size() != 3 : size.size() != dimensions_of(word)) {
+    fail_in(operation, Code::SHAPE,
+            "layout " + word + " needs " + (flat ? "2 or 3" : std::to_string(dimensions_of(word))) +
+                " dimensions but " + label(tensor) + " is " + shape_text(size));
   }
-  const std::string used = !layout.empty() ? layout : size.size() == 4 ? "bthd" : "thd";
-  if (used.size() != size.size()) {
-    throw Error(Code::SHAPE, "[apply] layout " + used + " needs " + std::to_string(used.size()) + " dimensions but " +
-                                 label(tensor) + " is " + shape_text(size));
+  if (size.back() > std::numeric_limits<int>::max() && !flat) {
+    fail_in(operation, Code::SHAPE, "head_dim must fit 32 bits but " + label(tensor) + " is " + shape_text(size));
   }
-  const std::optional<DType> dtype = dtype_of(tensor.type);
-  if (!dtype) {
-    throw Error(Code::DTYPE, "[apply] " + label(tensor) + " must be F32, F16 or BF16 but got " + name(tensor.type));
+  if (flat) {
+    if (head_dim < 1) fail_in(operation, Code::SHAPE, "layout flat needs a CONFIG, which says head_dim, but got none");
+    if (size.back() % head_dim != 0) {
+      fail_in(operation, Code::SHAPE,
+              "layout flat needs a last dimension that is a multiple of head_dim " + std::to_string(head_dim) +
+                  " but " + label(tensor) + " is " + shape_text(size));
+    }
+    const std::int64_t heads = size.back() / head_dim;
+    return size.size() == 2 ? thd(size[0], heads, head_dim) : bthd(size[0], size[1], heads, head_dim);
   }
-  if (size.back() > std::numeric_limits<int>::max()) {
-    throw Error(Code::SHAPE, "[apply] head_dim must fit 32 bits but " + label(tensor) + " is " + shape_text(size));
-  }
-  const int head_dim = static_cast<int>(size.back());
-  Heads heads{tensor.data.data(), *dtype, {}};
-  if (used == "bthd") heads.layout = bthd(size[0], size[1], size[2], head_dim);
-  if (used == "bhtd") heads.layout = bhtd(size[0], size[1], size[2], head_dim);
-  if (used == "tbhd") heads.layout = tbhd(size[0], size[1], size[2], head_dim);
-  if (used == "thd") heads.layout = thd(size[0], size[1], head_dim);
-  return heads;
+  const int last = static_cast<int>(size.back());
+  if (word == "bhtd") return bhtd(size[0], size[1], size[2], last);
+  if (word == "tbhd") return tbhd(size[0], size[1], size[2], last);
+  if (word == "thd") return thd(size[0], size[1], last);
+  if (word == "htd") return bhtd(1, size[0], size[1], last);
+  if (word == "hd") return thd(1, size[0], last);
+  if (word == "td") return thd(size[0], 1, last);
+  return bthd(size[0], size[1], size[2], last);
 }
 
-Tensor load_rows(const std::filesystem::path& path, const std::string& name) {
+Heads heads_of(std::string_view operation, Tensor& tensor, const std::string& word) {
+  const std::size_t dimensions = tensor.shape.size();
+  if (word.empty() && dimensions != 3 && dimensions != 4) {
+    fail_in(operation, Code::SHAPE,
+            label(tensor) + " must have 4 dimensions (bthd, bhtd, tbhd) or 3 (thd: tokens, heads, head_dim) but got " +
+                shape_text(tensor.shape));
+  }
+  const Layout layout = layout_of(operation, tensor, !word.empty() ? word : dimensions == 4 ? "bthd" : "thd");
+  const std::optional<DType> dtype = dtype_of(tensor.type);
+  if (!dtype) {
+    fail_in(operation, Code::DTYPE, label(tensor) + " must be F32, F16 or BF16 but got " + name(tensor.type));
+  }
+  return {tensor.data.data(), *dtype, layout};
+}
+
+Tensor load_rows(std::string_view operation, const std::filesystem::path& path, const std::string& name) {
   Tensor tensor = read_tensor(path, name);
+  const std::string what = name + " of " + path.string();
   if (tensor.type != ElementType::f32) {
-    throw Error(Code::DTYPE, "[apply] " + name + " must be F32 but got " + rotary::name(tensor.type));
+    fail_in(operation, Code::DTYPE, what + " must be F32 but got " + rotary::name(tensor.type));
   }
   if (tensor.shape.size() != 2) {
-    throw Error(Code::SHAPE, "[apply] " + name + " must be [rows, pairs] but got " + shape_text(tensor.shape));
+    fail_in(operation, Code::SHAPE, what + " must be [rows, pairs] but got " + shape_text(tensor.shape));
   }
   return tensor;
 }

@@ -45,6 +45,7 @@ struct ModelRope {
   // What the coordinates of a position are, in their order: "time", "height", "width". Empty: there is one, or the file
   // does not say.
   std::vector<std::string> axis_names = {};
+  bool coordinates = false;  // positions are coordinates, as of an image's patches: not the places of tokens in a text
 };
 
 struct Model {

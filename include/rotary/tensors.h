@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -142,6 +143,8 @@ ROTARY_API void write_tensors(const std::filesystem::path& path, std::span<const
 class ROTARY_API SafetensorsFile {
  public:
   explicit SafetensorsFile(const std::filesystem::path&);
+  // The bytes of a file, as read from a pipe; name is for error sentences.
+  SafetensorsFile(std::vector<std::byte> whole, const std::string& name);
   ~SafetensorsFile();
   SafetensorsFile(SafetensorsFile&&) noexcept;
   SafetensorsFile& operator=(SafetensorsFile&&) noexcept;
@@ -149,6 +152,11 @@ class ROTARY_API SafetensorsFile {
   const std::map<std::string, std::string>& metadata() const noexcept;
   const TensorInfo* find(std::string_view name) const noexcept;
   Tensor read(std::string_view name) const;
+  // The bytes of a file of the same tensors in the same order, piece by piece to sink: with `changed` in the place of
+  // the tensors of their names, and with this metadata. What is not changed is never in memory as a whole. Throws
+  // TENSOR (no such name), SHAPE (another type or shape), and what sink throws.
+  void copy(const std::function<void(std::span<const std::byte>)>& sink, std::span<const Tensor* const> changed,
+            const std::map<std::string, std::string>& metadata) const;
 
  private:
   struct State;
@@ -162,6 +170,7 @@ ROTARY_API void write_safetensors(const std::filesystem::path&, std::span<const 
 // Reads .npy versions 1 to 3, in C or Fortran order and either byte order, into C order and little-endian. Types that
 // numpy cannot name, bf16 among them, throw FORMAT.
 ROTARY_API Tensor read_npy(const std::filesystem::path&);
+ROTARY_API Tensor parse_npy(std::vector<std::byte> whole, const std::string& name);  // as SafetensorsFile's
 ROTARY_API void write_npy(const std::filesystem::path&, const Tensor&);
 
 }  // namespace rotary

@@ -35,9 +35,11 @@ set(rotary_files_sources
   src/files/models/without_rope.cpp
   src/files/tensors/checkpoint.cpp
   src/files/tensors/element_types.cpp
+  src/files/tensors/foreign.cpp
   src/files/tensors/npy.cpp
   src/files/tensors/safetensors.cpp
   src/files/tensors/safetensors_header.cpp
+  src/files/tensors/stream.cpp
   src/files/tensors/tensors.cpp
   src/files/text/io.cpp
   src/files/text/json.cpp

@@ -130,7 +130,10 @@ TEST_F(Apply, q_and_k_turn_and_the_rest_is_copied_bit_for_bit) {
       metadata);
   expect_success(words(base100));
   const SafetensorsFile out(path("out.safetensors"));
-  EXPECT_EQ(out.metadata(), metadata);
+  for (const auto& [key, value] : metadata) EXPECT_EQ(out.metadata().at(key), value);
+  for (const auto& [key, value] : out.metadata()) {
+    EXPECT_TRUE(metadata.contains(key) || key.starts_with("rotary.1.")) << key;
+  }
   ASSERT_EQ(out.tensors().size(), 6U);
   for (const Tensor* tensor : {&v, &ids, &flags, &model_q}) {
     const Tensor copy = out.read(tensor->name);
@@ -364,7 +367,7 @@ TEST_F(Apply, an_npy_goes_in_and_out) {
   expect_rotated(got[2], got[3], 3, 4, 1);
   expect_error(to("r.safetensors"), "FORMAT");
   expect_usage(to("r.npy", {"--tensor", "q"}));
-  write_npy(path("q.npy"), make_tensor<double>("", ElementType::f64, {2, 1, 2}, {1, 2, 3, 4}));
+  write_npy(path("q.npy"), make_tensor<std::int64_t>("", ElementType::i64, {2, 1, 2}, {1, 2, 3, 4}));
   expect_error(to("r.npy"), "DTYPE");
 }
 

@@ -248,7 +248,7 @@ TEST_F(Cli, inspect_lists_the_tensors_of_a_file) {
       write_tensors("a.safetensors", {make_tensor<float>("q", ElementType::f32, {1, 2, 1, 2}, {1, 2, 3, 4}),
                                       make_tensor<std::uint16_t>("k", ElementType::bf16, {2}, {1, 2})});
   const Json json = Json::parse(expect_success({"inspect", file, "--json"}).out);
-  EXPECT_EQ(keys_of(json), (Strings{"tensors"}));
+  EXPECT_EQ(keys_of(json), (Strings{"metadata", "tensors"}));
   ASSERT_EQ(json.at("tensors").size(), 2U);
   for (const Json& tensor : json.at("tensors")) {
     const bool q = tensor.at("name") == "q";

@@ -60,11 +60,31 @@ class Docs : public Cli {
     const std::filesystem::path source = ROTARY_SOURCE_DIR;
     std::filesystem::create_directory(path("Llama-3.1-8B"));
     std::filesystem::copy(source / "tests/golden/configs/llama-3.1-8b.json", path("Llama-3.1-8B/config.json"));
+    std::filesystem::create_directory(path("Qwen2.5-VL-7B"));
+    std::filesystem::copy(source / "tests/golden/configs/qwen2.5-vl-7b.json", path("Qwen2.5-VL-7B/config.json"));
     std::filesystem::copy(source / "data/demo/qk.safetensors", path("qk.safetensors"));
     std::filesystem::copy(source / "tests/golden/runs", path("runs"), std::filesystem::copy_options::recursive);
     write_learned();
+    write_dumps();
     write_npy(path("q.npy"),
               make_tensor<float>("", ElementType::f32, {3, 1, 4}, {1, 2, 3, 4, 4, 5, 6, 7, 7, 8, 9, 10}));
+  }
+
+  // q and k as they lie in PyTorch behind transpose(1, 2), those of one token, and the outputs of q_proj and k_proj.
+  void write_dumps() const {
+    const auto write = [this](const std::string& name, const std::vector<std::int64_t>& q,
+                              const std::vector<std::int64_t>& k) {
+      std::vector<Tensor> tensors;
+      for (const auto& [tensor, shape] : {std::pair("q", q), std::pair("k", k)}) {
+        std::int64_t count = 1;
+        for (const std::int64_t size : shape) count *= size;
+        tensors.push_back(make_tensor<float>(tensor, ElementType::f32, shape, some_values(static_cast<std::size_t>(count))));
+      }
+      write_tensors(name, tensors);
+    };
+    write("transposed.safetensors", {1, 32, 16, 128}, {1, 8, 16, 128});
+    write("token.safetensors", {32, 128}, {8, 128});
+    write("projected.safetensors", {1, 16, 4096}, {1, 16, 1024});
   }
 
   // Given frequencies, and a Mistral Large 4 of 8 rotated elements with the tensor that it learns.
@@ -143,8 +163,8 @@ TEST_P(Page, shows_what_the_program_prints) {
 }
 
 // A page, and the commands it shows at least.
-INSTANTIATE_TEST_SUITE_P(Docs, Page, ::testing::Values(std::pair("docs/cli.md", 15), std::pair("README.md", 1)),
-                         [](const auto& tested) { return std::string(tested.param.second == 1 ? "readme" : "cli"); });
+INSTANTIATE_TEST_SUITE_P(Docs, Page, ::testing::Values(std::pair("docs/cli.md", 15), std::pair("docs/porting.md", 6), std::pair("README.md", 1)),
+                         [](const auto& tested) { return std::filesystem::path(tested.param.first).stem().string(); });
 
 }  // namespace
 }  // namespace rotary::cli_tests

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/file_helpers.h"
+
 namespace rotary::cli {
 namespace {
 
@@ -22,20 +24,34 @@ std::string code_of(const std::string& spec, int axes = 1) {
   return "none";
 }
 
-TEST(Ranges, end_before_their_end) { EXPECT_EQ(parse_ranges("0:4"), (Integers{0, 1, 2, 3})); }
-TEST(Ranges, may_be_one_position) { EXPECT_EQ(parse_ranges("7"), (Integers{7})); }
-TEST(Ranges, may_be_several) { EXPECT_EQ(parse_ranges("0:2,100:102,7"), (Integers{0, 1, 100, 101, 7})); }
+Integers listed(const std::string& spec) {
+  const PositionSet set = parse_ranges(spec);
+  EXPECT_FALSE(set.open_from) << spec;
+  EXPECT_EQ(set.tokens, static_cast<std::int64_t>(set.integers.size())) << spec;
+  return set.integers;
+}
+
+Integers for_tokens(const std::string& spec, std::int64_t tokens) {
+  const PositionSet set = parse_ranges(spec).closed(tokens);
+  EXPECT_FALSE(set.open_from) << spec;
+  EXPECT_EQ(set.tokens, tokens) << spec;
+  return set.integers;
+}
+
+TEST(Ranges, end_before_their_end) { EXPECT_EQ(listed("0:4"), (Integers{0, 1, 2, 3})); }
+TEST(Ranges, may_be_one_position) { EXPECT_EQ(listed("7"), (Integers{7})); }
+TEST(Ranges, may_be_several) { EXPECT_EQ(listed("0:2,100:102,7"), (Integers{0, 1, 100, 101, 7})); }
 TEST(Ranges, may_be_negative) {
-  EXPECT_EQ(parse_ranges("-2:2"), (Integers{-2, -1, 0, 1}));
-  EXPECT_EQ(parse_ranges("-3"), (Integers{-3}));
-  EXPECT_EQ(parse_ranges("-3:-1"), (Integers{-3, -2}));
+  EXPECT_EQ(listed("-2:2"), (Integers{-2, -1, 0, 1}));
+  EXPECT_EQ(listed("-3"), (Integers{-3}));
+  EXPECT_EQ(listed("-3:-1"), (Integers{-3, -2}));
 }
 
 TEST(Ranges, reach_both_ends_of_64_bits) {
   constexpr std::int64_t least = std::numeric_limits<std::int64_t>::min();
   constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
-  EXPECT_EQ(parse_ranges("-9223372036854775808,9223372036854775807"), (Integers{least, most}));
-  EXPECT_EQ(parse_ranges("9223372036854775805:9223372036854775807"), (Integers{most - 2, most - 1}));
+  EXPECT_EQ(listed("-9223372036854775808,9223372036854775807"), (Integers{least, most}));
+  EXPECT_EQ(listed("9223372036854775805:9223372036854775807"), (Integers{most - 2, most - 1}));
 }
 
 TEST(Ranges, that_are_empty_or_reversed_are_refused) {
@@ -45,8 +61,9 @@ TEST(Ranges, that_are_empty_or_reversed_are_refused) {
 }
 
 TEST(Ranges, that_are_malformed_are_refused) {
-  for (const char* spec : {"",     ",",   "0:4,", ",0:4", "0:4,,7", ":4",   "0:",  ":",   "0:4:2", "x",   "1x",
-                           "0x10", "1.5", "+3",   " 3",   "3 ",     "0 :4", "--3", "1e3", "nan",   "0-4", "file.np"}) {
+  for (const char* spec :
+       {"",    ",",    "0:4,", ",0:4", "0:4,,7", ":4", ":",  "0:4:2", "x",   "1x",  "0x10", "1.5", "+",
+        "+-3", "+3,4", "4,+3", "0:,4", "+1:2",   " 3", "3 ", "0 :4",  "--3", "1e3", "nan",  "0-4", "file.np"}) {
     EXPECT_EQ(code_of(spec), "POSITION") << spec;
   }
   EXPECT_EQ(code_of(std::string("3\0", 2)), "POSITION");
@@ -65,6 +82,24 @@ TEST(Ranges, of_too_many_positions_are_refused_before_they_are_made) {
   EXPECT_EQ(code_of("0:16000000,0:16000000"), "POSITION");
 }
 
+TEST(Ranges, that_are_open_count_the_tokens) {
+  EXPECT_EQ(for_tokens("100:", 3), (Integers{100, 101, 102}));
+  EXPECT_EQ(for_tokens("+16", 2), (Integers{16, 17}));
+  EXPECT_EQ(for_tokens("-2:", 3), (Integers{-2, -1, 0}));
+  EXPECT_EQ(for_tokens("0:2,7,100:", 5), (Integers{0, 1, 7, 100, 101}));
+  EXPECT_EQ(for_tokens("0:2,100:", 2), (Integers{0, 1}));
+  EXPECT_EQ(for_tokens("9223372036854775806:", 2), (Integers{9223372036854775806, 9223372036854775807}));
+  EXPECT_EQ(for_tokens("4:7", 3), (Integers{4, 5, 6})) << "a closed set stays as it is";
+  EXPECT_EQ(parse_ranges("100:").closed(3).length(), 103);
+  EXPECT_EQ(parse_ranges("100:").closed(0).length(), 0);
+}
+
+TEST(Ranges, that_are_open_must_fit_the_tokens) {
+  EXPECT_THROW(parse_ranges("0:4,100:").closed(3), Error);
+  EXPECT_THROW(parse_ranges("9223372036854775807:").closed(2), Error);
+  EXPECT_NO_THROW(parse_ranges("9223372036854775807:").closed(1));
+}
+
 TEST(Positions, as_text_serve_every_axis) {
   const PositionSet set = parse_positions("0:3", 3);
   EXPECT_EQ(set.axes, 1);
@@ -73,6 +108,66 @@ TEST(Positions, as_text_serve_every_axis) {
 }
 
 TEST(Positions, of_a_missing_file_are_refused) { EXPECT_EQ(code_of("/nowhere/positions.npy"), "FILE"); }
+
+// ---- of a model's rope ---------------------------------------------------------------------------
+
+// A tower of which one rope turns by column and the other by row, and a part that turns by three axes of text.
+Model several_ropes() {
+  Model model;
+  model.ropes.resize(4);
+  for (ModelRope& rope : model.ropes) rope.part = "vision_config";
+  model.ropes[0].rope.axis = {1, 1};
+  model.ropes[1].rope.axis = {0, 0};
+  model.ropes[2].rope.axis = {0, 1};
+  for (ModelRope& rope : model.ropes) rope.coordinates = true;
+  model.ropes[3].part = "text_config";
+  model.ropes[3].rope.axis = {0, 1, 2};
+  model.ropes[3].coordinates = false;
+  return model;
+}
+
+class File : public testing::Test {
+ protected:
+  std::string write(const std::vector<std::int64_t>& shape, const Integers& values) const {
+    const std::string path = (folder_ / "p.npy").string();
+    write_npy(path, test::make_tensor<std::int64_t>("", ElementType::i64, shape, values));
+    return path;
+  }
+
+ private:
+  test::ScratchFolder folder_;
+};
+
+TEST_F(File, of_all_axes_serves_sister_ropes_of_one) {
+  const Model model = several_ropes();
+  const PositionRequest request{write({2, 3}, {1, 2, 3, 40, 50, 60}), false};
+  const PositionSet columns = positions_of("test", request, model, model.ropes[0]);
+  EXPECT_EQ(columns.axes, 2);
+  EXPECT_EQ(columns.integers, (Integers{1, 2, 3, 40, 50, 60}));
+  const PositionSet rows = positions_of("test", request, model, model.ropes[1]);
+  EXPECT_EQ(rows.axes, 1);
+  EXPECT_EQ(rows.tokens, 3);
+  EXPECT_EQ(rows.batch, 1);
+  EXPECT_EQ(rows.integers, (Integers{1, 2, 3}));
+  const PositionRequest batch{write({2, 2, 1}, {1, 2, 30, 40}), false};
+  EXPECT_EQ(positions_of("test", batch, model, model.ropes[1]).batch, 2);
+  EXPECT_EQ(positions_of("test", batch, model, model.ropes[1]).integers, (Integers{1, 2}));
+  const PositionRequest own{write({3}, {7, 8, 9}), false};
+  EXPECT_EQ(positions_of("test", own, model, model.ropes[1]).integers, (Integers{7, 8, 9}));
+  const PositionRequest three{write({3, 2}, {1, 2, 3, 4, 5, 6}), false};
+  EXPECT_THROW(positions_of("test", three, model, model.ropes[1]), Error);
+}
+
+TEST_F(File, is_needed_where_positions_are_coordinates) {
+  const Model model = several_ropes();
+  for (const PositionRequest& request : {PositionRequest{}, PositionRequest{"0:4", false}}) {
+    EXPECT_THROW(positions_of("test", request, model, model.ropes[2]), Error);
+    EXPECT_NO_THROW(positions_of("test", {request.spec, true}, model, model.ropes[2]));
+    EXPECT_NO_THROW(positions_of("test", request, model, model.ropes[0])) << "it turns by one axis";
+    EXPECT_NO_THROW(positions_of("test", request, model, model.ropes[3])) << "it is text";
+  }
+  EXPECT_TRUE(positions_of("test", {}, model, model.ropes[3]).open_from);
+}
 
 TEST(Length, is_the_largest_position_plus_one) {
   EXPECT_EQ(parse_positions("0:8,100:104,7", 1).length(), 104);

@@ -1,6 +1,8 @@
 // Files of tensors by their endings, and the typed views of a tensor.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
@@ -162,6 +164,73 @@ TEST_F(TensorFiles, OfAnotherEndingAreRefusedAndTheLineThatConvertsIsSaid) {
   }
   expect_error("FILE", "No such file", [&] { read_tensors(file("absent.npy")); });
   expect_error("FILE", "No such file", [&] { tensor_infos(file("absent.safetensors")); });
+}
+
+// ---- bytes, and copies ---------------------------------------------------------------------------
+
+std::vector<std::byte> bytes_in(const fs::path& path) {
+  const std::string text = read_text(path);
+  const auto* begin = reinterpret_cast<const std::byte*>(text.data());
+  return {begin, begin + text.size()};
+}
+
+TEST(Bytes, AreReadAsTheFileIs) {
+  const ScratchFolder folder;
+  const Tensor q = make_tensor<float>("q", ElementType::f32, {2, 3}, counted<float>(6));
+  write_safetensors(folder / "a.safetensors", std::array{&q}, {{"key", "value"}});
+  write_npy(folder / "a.npy", q);
+  const SafetensorsFile file(bytes_in(folder / "a.safetensors"), "a pipe");
+  ASSERT_EQ(file.tensors().size(), 1U);
+  EXPECT_EQ(file.metadata().at("key"), "value");
+  expect_same(file.read("q"), q);
+  expect_same(parse_npy(bytes_in(folder / "a.npy"), "a pipe"), read_npy(folder / "a.npy"));
+  std::vector<std::byte> cut = bytes_in(folder / "a.safetensors");
+  cut.resize(cut.size() - 1);
+  expect_error("FORMAT", "a pipe: ", [&] { SafetensorsFile(cut, "a pipe"); });
+  cut = bytes_in(folder / "a.npy");
+  cut.resize(cut.size() - 1);
+  expect_error("FORMAT", "a pipe: ", [&] { parse_npy(cut, "a pipe"); });
+  expect_error("FORMAT", "a pipe: ", [] { parse_npy({}, "a pipe"); });
+  expect_error("FORMAT", "a pipe: ", [] { SafetensorsFile({}, "a pipe"); });
+}
+
+TEST(Copies, HoldTheChangedTensorsAndTheRestAsItWas) {
+  const ScratchFolder folder;
+  const std::size_t large = (std::size_t{1} << 18) + 3;  // floats: more than a piece of the copy
+  const Tensor before =
+      make_tensor<float>("before", ElementType::f32, {static_cast<std::int64_t>(large)}, counted<float>(large));
+  Tensor q = make_tensor<float>("q", ElementType::f32, {3}, {1, 2, 3});
+  const Tensor after = make_tensor<std::uint8_t>("after", ElementType::u8, {5}, {1, 2, 3, 4, 5});
+  const Tensor none = make_tensor<float>("none", ElementType::f32, {0}, {});
+  write_safetensors(folder / "a.safetensors", std::array<const Tensor*, 4>{&before, &q, &after, &none}, {{"old", "1"}});
+  const SafetensorsFile file(folder / "a.safetensors");
+  q = make_tensor<float>("q", ElementType::f32, {3}, {4, 5, 6});
+  std::vector<std::byte> copied;
+  std::size_t longest = 0;
+  const auto sink = [&](std::span<const std::byte> piece) {
+    copied.insert(copied.end(), piece.begin(), piece.end());
+    longest = std::max(longest, piece.size());
+  };
+  file.copy(sink, std::array<const Tensor*, 1>{&q}, {{"new", "2"}});
+  EXPECT_LT(longest, before.data.size());
+  write_safetensors(folder / "wanted.safetensors", std::array<const Tensor*, 4>{&before, &q, &after, &none},
+                    {{"new", "2"}});
+  EXPECT_EQ(copied, bytes_in(folder / "wanted.safetensors"));
+}
+
+TEST(Copies, RefuseTensorsThatAreNotTheFiles) {
+  const ScratchFolder folder;
+  const Tensor q = make_tensor<float>("q", ElementType::f32, {3}, {1, 2, 3});
+  write_safetensors(folder / "a.safetensors", std::array{&q});
+  const SafetensorsFile file(folder / "a.safetensors");
+  bool called = false;
+  const auto copy = [&](const Tensor& changed) {
+    file.copy([&](std::span<const std::byte>) { called = true; }, std::array<const Tensor*, 1>{&changed}, {});
+  };
+  expect_error("TENSOR", "\"k\"", [&] { copy(make_tensor<float>("k", ElementType::f32, {3}, {1, 2, 3})); });
+  expect_error("SHAPE", "\"q\"", [&] { copy(make_tensor<float>("q", ElementType::f32, {1, 3}, {1, 2, 3})); });
+  expect_error("SHAPE", "\"q\"", [&] { copy(make_tensor<std::int32_t>("q", ElementType::i32, {3}, {1, 2, 3})); });
+  EXPECT_FALSE(called);
 }
 
 }  // namespace

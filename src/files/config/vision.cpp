@@ -99,6 +99,7 @@ void read_vision_part(Reading& reading, const Part& part) {
   const HeadShape heads = head_shape(reading, part, Layer{});
   ModelRope model;
   model.part = part.path;
+  model.coordinates = true;
   model.heads = heads.heads;
   model.kv_heads = part.family.shape.kv_heads != 0 ? heads.kv_heads : heads.heads;
   model.rope.head_dim = heads.head_dim;

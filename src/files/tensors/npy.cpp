@@ -7,6 +7,7 @@
 
 #include "element_types.h"
 #include "files/text/io.h"
+#include "foreign.h"
 #include "npy.h"
 #include "rotary/error.h"
 #include "rotary/tensors.h"
@@ -205,8 +206,10 @@ std::pair<std::string, std::uint64_t> read_header(const files::InputFile& file, 
   const auto present = static_cast<std::size_t>(std::min<std::uint64_t>(file.size(), front.size()));
   file.read(0, std::span(front).first(present));
   if (present < magic.size() || std::memcmp(front.data(), magic.data(), magic.size()) != 0) {
+    const std::string content = files::known_content(file);
     throw Error(Code::FORMAT, where + "a file must begin with \\x93NUMPY but this one of " +
-                                  std::to_string(file.size()) + " bytes does not");
+                                  std::to_string(file.size()) + " bytes does not" +
+                                  (content.empty() ? "" : "; it is " + content));
   }
   const int major = std::to_integer<int>(front[6]);
   const int minor = std::to_integer<int>(front[7]);
@@ -254,7 +257,8 @@ std::string make_header(const Tensor& tensor, const char* type) {
 
 // A file whose header has been read and checked against the file's length.
 struct NpyFile {
-  explicit NpyFile(const std::filesystem::path& path) : file("npy", path) {
+  template <class... Whole>
+  explicit NpyFile(const std::filesystem::path& path, Whole... whole) : file("npy", path, std::move(whole)...) {
     const std::string where = "[npy] " + path.string() + ": ";
     auto [text, data] = read_header(file, where);
     begin = data;
@@ -283,8 +287,9 @@ struct NpyFile {
 
 TensorInfo files::npy_info(const std::filesystem::path& path) { return NpyFile(path).info; }
 
-Tensor read_npy(const std::filesystem::path& path) {
-  const NpyFile npy(path);
+namespace {
+
+Tensor tensor_of(const NpyFile& npy) {
   Tensor tensor{npy.info, {}};
   tensor.data.resize(tensor.bytes);
   if (npy.fortran_order) {
@@ -296,14 +301,33 @@ Tensor read_npy(const std::filesystem::path& path) {
   return tensor;
 }
 
-void write_npy(const std::filesystem::path& path, const Tensor& tensor) {
+}  // namespace
+
+Tensor read_npy(const std::filesystem::path& path) { return tensor_of(NpyFile(path)); }
+
+Tensor parse_npy(std::vector<std::byte> whole, const std::string& name) {
+  return tensor_of(NpyFile(name, std::move(whole)));
+}
+
+std::string files::npy_header(const Tensor& tensor) {
   const char* type = files::numpy_name(tensor.type);
   if (type == nullptr) {
     fail(Code::FORMAT, "npy",
          "a type must have a spelling in .npy but " + std::string(name(tensor.type)) + " has none: use .safetensors");
   }
   files::check_whole("npy", tensor);
-  const std::string header = make_header(tensor, type);
+  return make_header(tensor, type);
+}
+
+const Tensor& files::only_of_npy(std::span<const Tensor> tensors, const std::map<std::string, std::string>& metadata) {
+  if (tensors.size() == 1 && metadata.empty()) return tensors.front();
+  fail(Code::FORMAT, "npy",
+       "a file must hold one tensor and no metadata but got " + std::to_string(tensors.size()) +
+           " tensors and metadata of " + std::to_string(metadata.size()) + " keys: use .safetensors");
+}
+
+void write_npy(const std::filesystem::path& path, const Tensor& tensor) {
+  const std::string header = files::npy_header(tensor);
   files::write_whole("npy", path, std::array{files::bytes_of(header), std::span<const std::byte>(tensor.data)});
 }
 

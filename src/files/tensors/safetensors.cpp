@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "files/text/io.h"
+#include "foreign.h"
 #include "rotary/error.h"
 #include "rotary/tensors.h"
 #include "safetensors_header.h"
@@ -13,7 +14,16 @@ namespace rotary {
 using files::in_quotes;
 
 struct SafetensorsFile::State {
-  explicit State(const std::filesystem::path& path) : file("safetensors", path) {}
+  template <class... Whole>
+  explicit State(const std::filesystem::path& path, Whole... whole) : file("safetensors", path, std::move(whole)...) {
+    read_header();
+  }
+  void read_header();
+  [[noreturn]] void refuse(const std::string& rule) const {
+    const std::string content = files::known_content(file);
+    const bool other = !content.empty() && content != "a safetensors file";
+    throw Error(Code::FORMAT, where() + rule + (other ? "; the file is " + content : ""));
+  }
   std::string where() const { return "[safetensors] " + file.path().string() + ": "; }
   // Index into tensors, or tensors.size().
   std::size_t index_of(std::string_view name) const noexcept {
@@ -29,41 +39,42 @@ struct SafetensorsFile::State {
   std::map<std::string, std::string> metadata;
 };
 
-SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : state_(std::make_unique<State>(path)) {
-  const std::string where = state_->where();
-  const std::uint64_t size = state_->file.size();
+void SafetensorsFile::State::read_header() {
+  const std::uint64_t size = file.size();
   std::array<std::byte, 8> front;
   if (size < front.size()) {
-    throw Error(Code::FORMAT,
-                where + "a file must hold the 8 bytes of the header's length but has " + std::to_string(size));
+    refuse("a file must hold the 8 bytes of the header's length but has " + std::to_string(size));
   }
-  state_->file.read(0, front);
+  file.read(0, front);
   std::uint64_t length = 0;
   for (std::size_t i = 0; i < front.size(); ++i) length |= std::to_integer<std::uint64_t>(front[i]) << (8 * i);
   if (length > files::longest_header) {
-    throw Error(Code::FORMAT, where + "the header must be at most " + std::to_string(files::longest_header) +
-                                  " bytes but its length says " + std::to_string(length));
+    refuse("the header must be at most " + std::to_string(files::longest_header) + " bytes but its length says " +
+           std::to_string(length));
   }
   if (length > size - front.size()) {
-    throw Error(Code::FORMAT, where + "the header must end within the file's " + std::to_string(size) +
-                                  " bytes but its length says " + std::to_string(length));
+    refuse("the header must end within the file's " + std::to_string(size) + " bytes but its length says " +
+           std::to_string(length));
   }
   std::string text(length, '\0');
-  state_->file.read(front.size(), std::as_writable_bytes(std::span(text)));
+  file.read(front.size(), std::as_writable_bytes(std::span(text)));
   const std::uint64_t data = front.size() + length;
-  files::Header header = files::parse_header(text, size - data, path.string());
+  files::Header header = files::parse_header(text, size - data, file.path().string());
 
-  state_->metadata = std::move(header.metadata);
+  metadata = std::move(header.metadata);
   for (files::Entry& entry : header.entries) {
-    state_->tensors.push_back(std::move(entry.info));
-    state_->offsets.push_back(data + entry.begin);
+    tensors.push_back(std::move(entry.info));
+    offsets.push_back(data + entry.begin);
   }
-  const std::vector<TensorInfo>& tensors = state_->tensors;
-  state_->by_name.resize(tensors.size());
-  std::iota(state_->by_name.begin(), state_->by_name.end(), std::size_t{0});
-  std::sort(state_->by_name.begin(), state_->by_name.end(),
-            [&tensors](std::size_t a, std::size_t b) { return tensors[a].name < tensors[b].name; });
+  by_name.resize(tensors.size());
+  std::iota(by_name.begin(), by_name.end(), std::size_t{0});
+  std::sort(by_name.begin(), by_name.end(),
+            [this](std::size_t a, std::size_t b) { return tensors[a].name < tensors[b].name; });
 }
+
+SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : state_(std::make_unique<State>(path)) {}
+SafetensorsFile::SafetensorsFile(std::vector<std::byte> whole, const std::string& name)
+    : state_(std::make_unique<State>(name, std::move(whole))) {}
 
 SafetensorsFile::~SafetensorsFile() = default;
 SafetensorsFile::SafetensorsFile(SafetensorsFile&&) noexcept = default;
@@ -86,6 +97,38 @@ Tensor SafetensorsFile::read(std::string_view name) const {
   tensor.data.resize(tensor.bytes);
   state_->file.read(state_->offsets[index], tensor.data);
   return tensor;
+}
+
+void SafetensorsFile::copy(const std::function<void(std::span<const std::byte>)>& sink,
+                           std::span<const Tensor* const> changed,
+                           const std::map<std::string, std::string>& metadata) const {
+  std::vector<const Tensor*> in_place(state_->tensors.size(), nullptr);
+  for (const Tensor* tensor : changed) {
+    const std::size_t index = state_->index_of(tensor->name);
+    const std::string what = state_->where() + "tensor " + in_quotes(tensor->name) + ": ";
+    if (index == in_place.size()) throw Error(Code::TENSOR, what + "a changed tensor must be one of the file's");
+    const TensorInfo& old = state_->tensors[index];
+    if (tensor->type != old.type || tensor->shape != old.shape || tensor->data.size() != old.bytes) {
+      throw Error(Code::SHAPE, what + "a changed tensor must keep its type and shape");
+    }
+    in_place[index] = tensor;
+  }
+  std::vector<const TensorInfo*> infos;
+  for (const TensorInfo& info : state_->tensors) infos.push_back(&info);
+  sink(files::bytes_of(files::make_header(infos, metadata)));
+  std::vector<std::byte> piece;
+  for (std::size_t i = 0; i < infos.size(); ++i) {
+    if (in_place[i] != nullptr) {
+      sink(in_place[i]->data);
+      continue;
+    }
+    constexpr std::uint64_t longest = std::uint64_t{1} << 20;
+    for (std::uint64_t done = 0; done < infos[i]->bytes; done += piece.size()) {
+      piece.resize(static_cast<std::size_t>(std::min(longest, infos[i]->bytes - done)));
+      state_->file.read(state_->offsets[i] + done, piece);
+      sink(piece);
+    }
+  }
 }
 
 void write_safetensors(const std::filesystem::path& path, std::span<const Tensor* const> tensors,

@@ -252,6 +252,19 @@ Header parse_header(std::string_view text, std::uint64_t data_bytes, const std::
 }
 
 std::string make_header(std::span<const Tensor* const> tensors, const std::map<std::string, std::string>& metadata) {
+  std::vector<TensorInfo> infos;
+  for (const Tensor* tensor : tensors) {
+    check_whole("safetensors", *tensor);
+    infos.push_back(*tensor);
+    infos.back().bytes = tensor->data.size();
+  }
+  std::vector<const TensorInfo*> pointers;
+  for (const TensorInfo& info : infos) pointers.push_back(&info);
+  return make_header(std::span<const TensorInfo* const>(pointers), metadata);
+}
+
+std::string make_header(std::span<const TensorInfo* const> tensors,
+                        const std::map<std::string, std::string>& metadata) {
   std::string text(8, '\0');
   text += '{';
   const auto separate = [&text] {
@@ -267,15 +280,14 @@ std::string make_header(std::span<const Tensor* const> tensors, const std::map<s
   }
   std::set<std::string_view> names{metadata_name};
   std::uint64_t offset = 0;
-  for (const Tensor* tensor : tensors) {
-    check_whole("safetensors", *tensor);
+  for (const TensorInfo* tensor : tensors) {
     if (!names.insert(tensor->name).second) {
       fail(Code::FORMAT, "safetensors",
            "tensor " + in_quotes(tensor->name) + ": a name must come once and not be " + std::string(metadata_name) +
                " but it is taken");
     }
     separate();
-    const std::uint64_t end = offset + tensor->data.size();
+    const std::uint64_t end = offset + tensor->bytes;
     text += json_text(tensor->name, "a tensor's name") + ":{\"dtype\":\"" + name(tensor->type) +
             "\",\"shape\":" + json(tensor->shape).dump() + ",\"data_offsets\":[" + std::to_string(offset) + "," +
             std::to_string(end) + "]}";

@@ -28,7 +28,10 @@ struct Header {
 // data_bytes: the bytes of the file after the header. path is for error sentences. Throws FORMAT.
 Header parse_header(std::string_view json, std::uint64_t data_bytes, const std::string& path);
 
-// The beginning of a file: the header's length, the JSON, spaces up to a multiple of 8. Throws FORMAT, SHAPE.
+// The beginning of a file: the header's length, the JSON, spaces up to a multiple of 8. Each tensor takes info.bytes.
+// Throws FORMAT.
+std::string make_header(std::span<const TensorInfo* const>, const std::map<std::string, std::string>& metadata);
+// The same of tensors that are in memory: checks their sizes too. Throws FORMAT, SHAPE.
 std::string make_header(std::span<const Tensor* const> tensors, const std::map<std::string, std::string>& metadata);
 
 }  // namespace rotary::files

@@ -9,7 +9,6 @@
 #include "npy.h"
 #include "rotary/error.h"
 #include "rotary/tensors.h"
-#include "values/fail.h"
 
 namespace rotary {
 namespace files {
@@ -20,12 +19,21 @@ constexpr const char* numpy_line =
 constexpr const char* torch_line =
     "import torch, safetensors.torch as s; s.save_file(torch.load(\"in.pt\", weights_only=True), \"out.safetensors\")";
 
+constexpr const char* numpy_back =
+    "import numpy, safetensors.numpy as s; numpy.savez(\"out.npz\", **s.load_file(\"in.safetensors\"))";
+constexpr const char* torch_back =
+    "import torch, safetensors.torch as s; torch.save(s.load_file(\"in.safetensors\"), \"out.pt\")";
+
 struct Foreign {
   const char* ending;
   const char* line;  // of Python that converts it
+  const char* back;  // into it
 };
-constexpr Foreign foreign[] = {
-    {".npz", numpy_line}, {".pt", torch_line}, {".pth", torch_line}, {".bin", torch_line}, {".ckpt", torch_line}};
+constexpr Foreign foreign[] = {{".npz", numpy_line, numpy_back},
+                               {".pt", torch_line, torch_back},
+                               {".pth", torch_line, torch_back},
+                               {".bin", torch_line, torch_back},
+                               {".ckpt", torch_line, torch_back}};
 
 std::optional<Format> known_format(const std::filesystem::path& path) {
   if (path.extension() == ".safetensors") return Format::safetensors;
@@ -56,7 +64,10 @@ Format format_to_read(const std::filesystem::path& path) {
 
 Format format_to_write(const std::filesystem::path& path) {
   if (const std::optional<Format> format = known_format(path)) return *format;
-  throw Error(Code::FORMAT, rule_for(path));
+  const Foreign* known = find_foreign(path);
+  throw Error(Code::FORMAT,
+              rule_for(path) + (known == nullptr ? std::string()
+                                                 : "; this line of Python converts one: " + std::string(known->back)));
 }
 
 bool names_tensors(const std::filesystem::path& path) {
@@ -96,12 +107,7 @@ Tensor read_tensor(const std::filesystem::path& path, std::string_view name) {
 void write_tensors(const std::filesystem::path& path, std::span<const Tensor> tensors,
                    const std::map<std::string, std::string>& metadata) {
   if (files::format_to_write(path) == files::Format::npy) {
-    if (tensors.size() != 1 || !metadata.empty()) {
-      fail(Code::FORMAT, "npy",
-           "a file must hold one tensor and no metadata but got " + std::to_string(tensors.size()) +
-               " tensors and metadata of " + std::to_string(metadata.size()) + " keys: use .safetensors");
-    }
-    write_npy(path, tensors.front());
+    write_npy(path, files::only_of_npy(tensors, metadata));
     return;
   }
   std::vector<const Tensor*> pointers;

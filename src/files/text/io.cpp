@@ -140,9 +140,18 @@ InputFile::InputFile(const char* operation, fs::path path) : operation_(operatio
   fail(operation_, path_, std::string("only a regular file can be read but this is ") + kind_of(status.st_mode));
 }
 
-InputFile::~InputFile() { close(descriptor_); }
+InputFile::InputFile(const char* operation, fs::path path, std::vector<std::byte> whole)
+    : operation_(operation), path_(std::move(path)), size_(whole.size()), memory_(std::move(whole)) {}
+
+InputFile::~InputFile() {
+  if (descriptor_ >= 0) close(descriptor_);
+}
 
 void InputFile::read(std::uint64_t offset, std::span<std::byte> out) const {
+  if (descriptor_ < 0 && offset <= size_ && out.size() <= size_ - offset) {
+    std::copy_n(memory_.begin() + static_cast<std::ptrdiff_t>(offset), out.size(), out.begin());
+    return;
+  }
   while (!out.empty()) {
     const ssize_t count = pread(descriptor_, out.data(), out.size(), static_cast<off_t>(offset));
     if (count < 0 && errno == EINTR) continue;
@@ -168,11 +177,17 @@ void write_whole(const char* operation, const fs::path& path, std::string_view t
 }
 
 void write_whole(const char* operation, const fs::path& path, std::span<const std::span<const std::byte>> parts) {
+  write_whole(operation, path, [parts](const Sink& sink) {
+    for (const std::span<const std::byte> part : parts) sink(part);
+  });
+}
+
+void write_whole(const char* operation, const fs::path& path, const std::function<void(const Sink&)>& produce) {
   const fs::path target = behind_links(operation, path);
   const std::optional<mode_t> permissions = permissions_of(operation, target);
   TemporaryFile file(operation, target);
   if (permissions) file.set_permissions(*permissions);
-  for (const std::span<const std::byte> part : parts) file.write(part);
+  produce([&file](std::span<const std::byte> bytes) { file.write(bytes); });
   file.commit();
   sync_folder(operation, target);
 }

@@ -4,9 +4,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace rotary::files {
 
@@ -15,6 +17,8 @@ namespace rotary::files {
 class InputFile {
  public:
   InputFile(const char* operation, std::filesystem::path path);
+  // Bytes in memory, read as a file; path is for error sentences.
+  InputFile(const char* operation, std::filesystem::path path, std::vector<std::byte> whole);
   ~InputFile();
   InputFile(const InputFile&) = delete;
   InputFile& operator=(const InputFile&) = delete;
@@ -28,8 +32,9 @@ class InputFile {
  private:
   const char* operation_;
   std::filesystem::path path_;
-  int descriptor_ = -1;
+  int descriptor_ = -1;  // -1: memory_ holds the bytes
   std::uint64_t size_ = 0;
+  std::vector<std::byte> memory_;
 };
 
 // Writes the parts one after the other to a temporary file in the same folder, then fsync and rename: at every moment
@@ -37,6 +42,11 @@ class InputFile {
 // the new file has the permissions of the old one.
 void write_whole(const char* operation, const std::filesystem::path& path,
                  std::span<const std::span<const std::byte>> parts);
+
+// The same of bytes that are made piece by piece: produce is called once, and calls the sink for each piece in turn.
+using Sink = std::function<void(std::span<const std::byte>)>;
+void write_whole(const char* operation, const std::filesystem::path& path,
+                 const std::function<void(const Sink&)>& produce);
 
 void write_whole(const char* operation, const std::filesystem::path& path, std::string_view text);
 

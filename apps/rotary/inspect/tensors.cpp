@@ -1,0 +1,87 @@
+#include "tensors.h"
+
+#include <iostream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "apps/shared/columns.h"
+#include "apps/shared/tensors.h"
+#include "apps/shared/text.h"
+#include "apps/shared/usage_error.h"
+#include "files/tensors/stream.h"
+#include "rotary/tensors.h"
+
+namespace rotary::cli {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+void check_options(const Source& source) {
+  const bool scaled = !source.scaling.empty() || source.factor || source.trained_length;
+  const bool numbers = scaled || source.base || source.head_dim || source.rotary_dim || source.first || source.length;
+  if (numbers || source.rope || !source.pairing.empty() || !source.inv_freq.empty() || !source.weights.empty()) {
+    throw UsageError("a file of tensors has no rope: only --json goes with it");
+  }
+}
+
+// A long list of numbers, or a whole config, would fill the screen: --json has all of it.
+std::string shortened(std::string text) {
+  constexpr std::size_t longest = 72;
+  if (text.size() <= longest) return text;
+  std::size_t end = longest - 3;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) --end;  // within a UTF-8 character
+  return text.substr(0, end) + "...";
+}
+
+void print_metadata(const std::map<std::string, std::string>& metadata) {
+  std::vector<Cells> rows;
+  for (const auto& [key, value] : metadata) {
+    if (!value.empty()) rows.push_back({printable(key), shortened(printable(value))});
+  }
+  if (rows.empty()) return;
+  const Columns columns = Columns({{}, {}}, 2, "  ").fit(rows);
+  std::cout << "\nmetadata\n";
+  for (const Cells& row : rows) std::cout << columns.line(row) << '\n';
+}
+
+using Metadata = std::map<std::string, std::string>;
+
+void print(const std::vector<TensorInfo>& tensors, const Metadata& metadata, bool json) {
+  if (json) {
+    Json list = Json::array();
+    for (const TensorInfo& tensor : tensors) {
+      list.push_back({{"name", tensor.name}, {"dtype", name(tensor.type)}, {"shape", tensor.shape}});
+    }
+    Json all;
+    all["tensors"] = std::move(list);
+    all["metadata"] = metadata;
+    std::cout << json_text(all) << '\n';
+    return;
+  }
+  std::vector<Cells> rows = {{"name", "dtype", "shape"}};
+  for (const TensorInfo& tensor : tensors) {
+    rows.push_back({tensor.name.empty() ? "-" : printable(tensor.name), name(tensor.type), shape_text(tensor.shape)});
+  }
+  const Columns columns = Columns({{}, {.width = 7}, {}}).fit(rows);
+  for (const Cells& row : rows) std::cout << columns.line(row) << '\n';
+  print_metadata(metadata);
+}
+
+}  // namespace
+
+void inspect_tensors(const Source& source, bool json) {
+  check_options(source);
+  print(tensor_infos(source.config), tensor_metadata(source.config), json);
+}
+
+void inspect_tensors(const Source& source, bool json, std::vector<std::byte> whole) {
+  check_options(source);
+  const InputTensors input(std::move(whole), files::stream_name(source.config));
+  print(input.infos(), input.metadata(), json);
+}
+
+}  // namespace rotary::cli

@@ -1,0 +1,129 @@
+#include "stamp.h"
+
+#include <algorithm>
+#include <charconv>
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <utility>
+
+namespace rotary::cli {
+
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::string_view prefix = "rotary.";
+
+// The N and KEY of "rotary.N.KEY"; 0 for any other key.
+std::pair<std::size_t, std::string> parts_of(const std::string& key) {
+  std::size_t number = 0;
+  if (!key.starts_with(prefix)) return {0, ""};
+  const char* begin = key.data() + prefix.size();
+  const char* last = key.data() + key.size();
+  const auto [end, status] = std::from_chars(begin, last, number);
+  constexpr std::size_t most = 100000;  // of stamps: a file may say anything
+  if (status != std::errc() || last - end < 2 || *end != '.' || number > most) return {0, ""};
+  return {number, std::string(end + 1, last)};
+}
+
+std::vector<std::string> names_in(const std::string& list) {
+  const Json json = Json::parse(list, nullptr, false);
+  std::vector<std::string> names;
+  if (!json.is_array()) return names;
+  for (const Json& name : json) {
+    if (name.is_string()) names.push_back(name.get<std::string>());
+  }
+  return names;
+}
+
+std::string fact(const Stamp& stamp, const std::string& key) {
+  const auto found = stamp.facts.find(key);
+  return found == stamp.facts.end() ? "" : found->second;
+}
+
+long number(const Stamp& stamp, const std::string& key) {
+  const std::string text = fact(stamp, key);
+  long value = 0;
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
+}
+
+// Whether both turn some element of a head: sister ropes turn different blocks of it.
+bool share_elements(const Stamp& a, const Stamp& b) {
+  const long a_first = number(a, "first"), b_first = number(b, "first");
+  return a_first < b_first + number(b, "rotary_dim") && b_first < a_first + number(a, "rotary_dim");
+}
+
+// The same but for the direction. made_by says who did it, not what.
+bool are_opposite(const Stamp& a, const Stamp& b) {
+  const auto without = [](Metadata facts) {
+    for (const char* key : {"direction", "made_by", "tensors"}) facts.erase(key);
+    return facts;
+  };
+  return without(a.facts) == without(b.facts) && fact(a, "direction") != fact(b, "direction") &&
+         std::is_permutation(a.tensors.begin(), a.tensors.end(), b.tensors.begin(), b.tensors.end());
+}
+
+std::string words_of(const Stamp& stamp) {
+  std::string text = fact(stamp, "direction");
+  if (!fact(stamp, "config").empty()) text += " by " + fact(stamp, "config");
+  return text + " at positions " + fact(stamp, "positions");
+}
+
+}  // namespace
+
+std::vector<Stamp> stamps_of(const Metadata& metadata) {
+  std::map<std::size_t, Stamp> found;
+  for (const auto& [key, value] : metadata) {
+    const auto [number, name] = parts_of(key);
+    if (number == 0) continue;
+    Stamp& stamp = found[number];
+    stamp.facts[name] = value;
+    if (name == "tensors") stamp.tensors = names_in(value);
+  }
+  std::vector<Stamp> stamps;
+  for (auto& [number, stamp] : found) stamps.push_back(std::move(stamp));
+  return stamps;
+}
+
+Metadata stamped(const Metadata& metadata, const std::vector<Stamp>& stamps) {
+  Metadata all;
+  for (const auto& [key, value] : metadata) {
+    if (parts_of(key).first == 0) all[key] = value;
+  }
+  for (std::size_t i = 0; i < stamps.size(); ++i) {
+    const std::string begin = std::string(prefix) + std::to_string(i + 1) + ".";
+    for (const auto& [key, value] : stamps[i].facts) {
+      if (!value.empty()) all[begin + key] = value;
+    }
+    all[begin + "tensors"] = Json(stamps[i].tensors).dump();
+  }
+  return all;
+}
+
+Stamped add_stamp(std::vector<Stamp> before, const Stamp& now) {
+  Stamped result{std::move(before), false, ""};
+  Stamp complete = now;
+  std::erase_if(complete.facts, [](const auto& known) { return known.second.empty(); });
+  if (!result.stamps.empty() && are_opposite(result.stamps.back(), complete) &&
+      (fact(complete, "attention_factor").empty() || fact(complete, "attention_factor") == "1")) {
+    result.stamps.pop_back();
+    result.undone = true;
+    return result;
+  }
+  for (const Stamp& old : result.stamps) {
+    std::string names;
+    for (const std::string& name : complete.tensors) {
+      const bool again = std::find(old.tensors.begin(), old.tensors.end(), name) != old.tensors.end();
+      if (again && share_elements(old, complete)) names += (names.empty() ? "" : ", ") + name;
+    }
+    if (!names.empty()) {
+      result.warning = "warning: the input's metadata says that rotary apply has rotated " + names + " before, " +
+                       words_of(old) + "; this rotation comes on top of it";
+    }
+  }
+  result.stamps.push_back(std::move(complete));
+  return result;
+}
+
+}  // namespace rotary::cli

@@ -1,0 +1,33 @@
+// What rotary apply writes into the metadata of its output: each rotation that the tensors went through.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace rotary::cli {
+
+using Metadata = std::map<std::string, std::string>;
+
+// One rotation. In a file its facts are the keys "rotary.N.KEY", N from 1 in the order of the rotations: what
+// TableSource::metadata() gives (its direction under the key clockwise), with direction, "forward" or "backward",
+// layout, and tensors, a JSON list of names.
+struct Stamp {
+  Metadata facts;
+  std::vector<std::string> tensors;
+};
+
+std::vector<Stamp> stamps_of(const Metadata&);
+// Without the stamps, and with these instead.
+Metadata stamped(const Metadata&, const std::vector<Stamp>&);
+
+// Adds a rotation. One that undoes the last one, being the same in the other direction with an attention factor of 1,
+// takes that one away instead.
+struct Stamped {
+  std::vector<Stamp> stamps;
+  bool undone = false;
+  std::string warning;  // the tensors had been rotated before, and this adds to it; empty: no
+};
+Stamped add_stamp(std::vector<Stamp> before, const Stamp& now);
+
+}  // namespace rotary::cli

@@ -1,0 +1,86 @@
+#include "stream.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <string_view>
+#include <system_error>
+
+#include "rotary/error.h"
+#include "values/fail.h"
+
+namespace rotary::files {
+namespace {
+
+[[noreturn]] void fail_with_reason(const std::string& what) {
+  fail(Code::FILE, "tensors", what + ": " + std::generic_category().message(errno));
+}
+
+// Standard input's descriptor, or that of the opened path; closes only the latter.
+class Source {
+ public:
+  explicit Source(const std::filesystem::path& path) : name_(stream_name(path)), own_(path != "-") {
+    if (own_) descriptor_ = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    if (descriptor_ < 0) fail_with_reason(name_ + ": cannot be opened");
+  }
+  ~Source() {
+    if (own_) close(descriptor_);
+  }
+  Source(const Source&) = delete;
+  Source& operator=(const Source&) = delete;
+
+  // Bytes read; 0 at the end.
+  std::size_t read(std::span<std::byte> out) const {
+    for (;;) {
+      const ssize_t count = ::read(descriptor_, out.data(), out.size());
+      if (count >= 0) return static_cast<std::size_t>(count);
+      if (errno != EINTR) fail_with_reason(name_ + ": cannot be read");
+    }
+  }
+
+ private:
+  std::string name_;
+  bool own_;
+  int descriptor_ = STDIN_FILENO;
+};
+
+}  // namespace
+
+std::string stream_name(const std::filesystem::path& path) {
+  const bool standard = path == "-" || path == "/dev/stdin" || path == "/dev/fd/0" || path == "/proc/self/fd/0";
+  return standard ? "standard input" : path.string();
+}
+
+std::vector<std::byte> read_stream(const std::filesystem::path& path, std::size_t most) {
+  constexpr std::size_t piece = std::size_t{1} << 20;
+  const Source source(path);
+  std::vector<std::byte> bytes;
+  for (std::size_t size = 0;;) {
+    bytes.resize(size + piece);
+    const std::size_t count = source.read(std::span(bytes).subspan(size));
+    size += count;
+    bytes.resize(size);
+    if (count == 0 || (size >= most && !format_of(bytes))) return bytes;
+  }
+}
+
+std::optional<Format> format_of(std::span<const std::byte> bytes) noexcept {
+  constexpr std::string_view magic = "\x93NUMPY";
+  if (bytes.size() >= magic.size() && std::memcmp(bytes.data(), magic.data(), magic.size()) == 0) return Format::npy;
+  // The header's length in 8 bytes, of which the last is 0 below 2^56, and a JSON object.
+  const bool safetensors = bytes.size() > 8 && bytes[7] == std::byte{0} && bytes[8] == std::byte{'{'};
+  return safetensors ? std::optional(Format::safetensors) : std::nullopt;
+}
+
+void write_to_standard_output(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t count = ::write(STDOUT_FILENO, bytes.data(), bytes.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) fail_with_reason("standard output: cannot be written");
+    bytes = bytes.subspan(static_cast<std::size_t>(count));
+  }
+}
+
+}  // namespace rotary::files
