@@ -158,7 +158,7 @@ constexpr const char* footer =
     "  rotary apply config.json --input qk.safetensors --output r.safetensors \\\n"
     "      --tensor query key --layout bhtd --positions 100:116\n"
     "  rotary apply --base 10000 --pairing interleaved --input q.npy --output rotated.npy\n"
-    "  rotary apply --cos cos.npy --sin sin.npy --pairing half --input qk.safetensors --output r.safetensors";
+    "  rotary apply --cos cos.npy --sin sin.npy --pairing half --input q.npy --output r.npy";
 
 }  // namespace
 

@@ -148,7 +148,7 @@ void add_explain(CLI::App& app) {
                      .type_name("");
   command.flag("--list", options->list, "the chapters: number, id, title").excludes(topic);
   command.flag("--markdown", options->markdown, "as Markdown: the files of docs/explain");
-  command.footer("Chapters:\n" + contents() + "Begin with:\n  rotary explain");
+  command.footer("Chapters:\n" + contents() + "\nBegin with:\n  rotary explain");
   command.runs([options] { std::cout << text_of(*options); });
 }
 

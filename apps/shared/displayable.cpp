@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 
+#include "files/text/io.h"
 #include "files/text/utf8.h"
 
 namespace rotary::cli {
@@ -81,6 +83,23 @@ std::string shorten(std::string_view text, std::size_t max_columns) {
     kept = text.size() - rest.size();
   }
   return std::string(text.substr(0, kept)) + "…";
+}
+
+bool shows_utf8() {
+  for (const char* variable : {"LC_ALL", "LC_CTYPE", "LANG"}) {
+    const char* value = std::getenv(variable);
+    if (value == nullptr || *value == '\0') continue;
+    const std::string locale = files::lower(value);
+    return locale.find("utf-8") != std::string::npos || locale.find("utf8") != std::string::npos;
+  }
+  return false;
+}
+
+std::string shorten_for_terminal(std::string_view text, std::size_t max_columns) {
+  if (shows_utf8() || columns(text) <= max_columns || max_columns < 4) return shorten(text, max_columns);
+  std::string shown = shorten(text, max_columns - 2);  // ends in a character of one column
+  shown.resize(shown.size() - std::string_view("…").size());
+  return shown + "...";
 }
 
 }  // namespace rotary::cli

@@ -16,4 +16,8 @@ char32_t next_character(std::string_view& text);  // removes and returns the fir
 std::size_t columns(std::string_view text);       // width in a terminal: 2 for a wide character, 0 for a combining one
 std::string shorten(std::string_view text, std::size_t max_columns);  // "a long na…"
 
+// Whether the locale (LC_ALL, LC_CTYPE, LANG) shows UTF-8. Otherwise tables and trees are drawn in ASCII.
+bool shows_utf8();
+std::string shorten_for_terminal(std::string_view text, std::size_t max_columns);  // or "a long n..."
+
 }  // namespace rotary::cli
