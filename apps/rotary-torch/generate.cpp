@@ -38,6 +38,7 @@ void check_usage(const Options& options) {
     throw UsageError("--prompt must hold at least one character, as a line's end: --prompt $'\\n'");
   if (options.prompt && !options.output.empty()) throw UsageError("--output goes with --ids: a text is printed");
   if (options.prompt.has_value() == false && options.output.empty()) throw UsageError("--ids needs --output");
+  if (options.generate.temperature < 0) throw UsageError("--temperature must be at least 0");
   if (options.scaling != "none" && !options.factor)
     throw UsageError("--scaling " + options.scaling + " needs --factor");
   if (options.scaling == "none" && options.factor) throw UsageError("--factor needs --scaling");
@@ -80,7 +81,8 @@ void run(const Options& options) {
 constexpr const char* footer =
     "DIR is a run of `rotary train` or a checkpoint of Hugging Face (llama, mistral, qwen2, qwen3, gpt_neox, gptj:\n"
     "these take --ids). Always N tokens: no id ends a text. The same seed draws the same tokens; each row of ids has\n"
-    "random numbers of its own. Past the trained length positions go on, and --scaling bends the frequencies:\n"
+    "random numbers of its own. Past the trained length positions go on, and --scaling bends the frequencies; with\n"
+    "learned positions each token sees the last ones that the table of positions has room for.\n"
     "  rotary generate runs/shakespeare --prompt \"It is \" --temperature 0.8\n"
     "  rotary generate runs/shakespeare --prompt \"It is \" --tokens 250 --scaling yarn --factor 4\n"
     "  rotary generate llama --ids prompt.npy --output continued.npy --tokens 20 --temperature 0";
@@ -101,7 +103,6 @@ void add_generate(CLI::App& app) {
   command
       .option("--temperature", options->generate.temperature,
               "divides the logits (default 1); 0: greedy, the lowest id among equals")
-      .range(0.0, 1e6)
       .type_name("T");
   command.option("--top-k", options->generate.top_k, "draw from the K likeliest only (default: all)")
       .range(std::int64_t{1}, std::int64_t{1} << 40)

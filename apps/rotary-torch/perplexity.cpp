@@ -17,6 +17,7 @@
 #include "apps/shared/columns.h"
 #include "apps/shared/command.h"
 #include "apps/shared/plot/plot.h"
+#include "apps/shared/progress_line.h"
 #include "apps/shared/tensors.h"
 #include "apps/shared/text.h"
 #include "apps/shared/torch_commands.h"
@@ -119,11 +120,13 @@ std::vector<Row> measure(rotary_torch::Decoder& model, const at::Tensor& part, c
   const std::vector<std::string> scalings = scalings_of(options, config);
   const std::int64_t trained = trained_length(config);
   std::vector<Row> rows;
+  ProgressLine progress("perplexity", static_cast<std::int64_t>(options.lengths.size() * scalings.size()));
   for (const std::int64_t length : options.lengths) {
     const bool extended = trained > 0 && length > trained;
     const double factor = extended ? static_cast<double>(length) / static_cast<double>(trained) : 1;
     std::optional<rotary_torch::WindowLoss> unscaled;
     for (const std::string& scaling : scalings) {
+      progress.done(static_cast<std::int64_t>(rows.size()));
       const bool bends = extended && scaling != "none";
       if (bends || !unscaled) {
         if (config.rope) model->set_rope(rotary_torch::extended_rope(config, bends ? scaling : "none", factor));
@@ -171,15 +174,25 @@ std::string table(const std::vector<Row>& rows) {
 
 Plot plot_of(const std::vector<Row>& rows, std::int64_t trained) {
   Plot plot;
-  plot.title = trained > 0 ? "Loss by window, trained on " + std::to_string(trained) + " tokens" : "Loss by window";
+  plot.title = "Loss by the length of the window";
   plot.x_label = "tokens in the window";
   plot.y_label = "cross-entropy per token (nats)";
   plot.log_x = true;
+  plot.x_is_length = true;
   for (const Row& row : rows) {
     auto line =
         std::find_if(plot.lines.begin(), plot.lines.end(), [&](const Line& l) { return l.name == row.scaling; });
     if (line == plot.lines.end()) line = plot.lines.insert(line, {row.scaling, {}, false});
     line->points.emplace_back(static_cast<double>(row.length), row.loss.loss);
+  }
+  if (trained > 0 && !rows.empty()) {
+    double low = rows.front().loss.loss, high = low;
+    for (const Row& row : rows) {
+      low = std::min(low, row.loss.loss);
+      high = std::max(high, row.loss.loss);
+    }
+    const auto x = static_cast<double>(trained);
+    plot.lines.push_back({"trained length " + std::to_string(trained), {{x, low}, {x, high}}, false, false, true});
   }
   return plot;
 }

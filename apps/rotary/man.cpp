@@ -44,7 +44,7 @@ std::string option_text(const OptionSheet& option) {
     for (std::size_t i = 0; i < option.names.size(); ++i) text += (i > 0 ? ", " : "") + bold(option.names[i]);
     if (!option.value.empty()) text += " " + italic(option.value);
   }
-  if (option.list) text += " ...";
+  if (option.list && !option.value.ends_with("...")) text += " ...";
   text += "\n" + roff(option.whole_help());
   return text + "\n";
 }

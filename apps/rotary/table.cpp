@@ -105,6 +105,7 @@ void add_table(CLI::App& app) {
       "attention factor. What was done stands in the file's metadata.\n"
       "  rotary table config.json --positions 0:4096 --output t.safetensors\n"
       "  rotary table --base 10000 --pairing half --head-dim 64 --positions -5:5 --output t.safetensors");
+  command.can_be_quiet();
   command.runs([options] { run(*options); });
 }
 

@@ -18,7 +18,7 @@ std::string spaced(std::size_t count) { return std::string(count, ' '); }
 std::string term_of(const OptionSheet& option) {
   std::string text = option.all_names();
   if (!option.value.empty()) text += " " + option.value;
-  if (option.list) text += " ...";
+  if (option.list && !option.value.ends_with("...")) text += " ...";
   return text;
 }
 

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "apps/shared/progress_line.h"
 #include "rotary/version.h"
 #include "run.h"
 
@@ -140,6 +141,36 @@ TEST_F(Usage, version_begins_with_the_number_and_lists_the_parts) {
   EXPECT_NE(broken.out.find("in use: none, because ROTARY_TARGET"), std::string::npos) << broken.out;
 }
 
+// ---- quiet, progress ----
+
+TEST_F(Usage, quiet_commands_print_nothing_but_errors) {
+  const Strings words = {"table", small_llama(), "--positions", "0:4", "--output", path("t.safetensors")};
+  for (const char* quiet : {"-q", "--quiet"}) {
+    Strings all = words;
+    all.push_back(quiet);
+    EXPECT_EQ(expect_success(all).out, "");
+    EXPECT_EQ(read_tensor("t.safetensors", "cos").shape, (std::vector<std::int64_t>{4, 2}));
+  }
+  expect_error({"table", small_llama(), "--positions", "5:4", "--output", path("t.safetensors"), "-q"}, "POSITION");
+  expect_sentence({"inspect", small_llama(), "--quiet"}, "there is no option '--quiet'");
+}
+
+TEST_F(Usage, progress_is_one_line_that_goes_away) {
+  std::ostringstream shown;
+  {
+    cli::ProgressLine progress("work", 8, shown, 0);
+    progress.done(2);
+    EXPECT_EQ(shown.str(), "work: 2 of 8, 25 %");
+    progress.done(3);  // at most five times a second
+    EXPECT_EQ(shown.str(), "work: 2 of 8, 25 %");
+  }
+  EXPECT_EQ(shown.str(), "work: 2 of 8, 25 %\r                  \r");
+  std::ostringstream nothing;
+  cli::ProgressLine quick("work", 8, nothing, 60);
+  quick.done(8);
+  EXPECT_EQ(nothing.str(), "");
+}
+
 // ---- errors as JSON ----
 
 TEST_F(Usage, with_json_an_error_is_a_json_object_on_standard_error) {
@@ -186,7 +217,8 @@ TEST_F(Usage, every_command_and_option_stands_in_the_completions_and_the_man_pag
       ++options;
       EXPECT_NE(bash.find("--" + option), std::string::npos) << name << ' ' << option;
       EXPECT_NE(zsh.find("--" + option + "["), std::string::npos) << name << ' ' << option;
-      EXPECT_NE(fish.find(name + "' -l " + option + " "), std::string::npos) << name << ' ' << option;
+      EXPECT_TRUE(std::regex_search(fish, std::regex(name + "'( -s [a-z])? -l " + option + " ")))
+          << name << ' ' << option;
       const std::string dashes = std::regex_replace("--" + option, std::regex("-"), "\\-");
       EXPECT_NE(section.find("\\fB" + dashes + "\\fR"), std::string::npos) << name << ' ' << option;
     }
