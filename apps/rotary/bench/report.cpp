@@ -130,9 +130,10 @@ void add_cache_guides(Plot& plot, double scale) {
   }
 }
 
-// What tells a cell from others of its type and place: "bhtd 64 tokens interleaved".
+// What tells a cell from others of its type and place: "64 tokens bhtd interleaved".
 std::string dot_name(const Cell& cell) {
-  std::string text = cell.layout + " " + std::to_string(cell.tokens) + (cell.tokens == 1 ? " token" : " tokens");
+  std::string text = std::to_string(cell.tokens) + (cell.tokens == 1 ? " token" : " tokens");
+  if (cell.layout != "bthd") text += " " + cell.layout;
   if (cell.op != Op::rotate) text += std::string(" ") + name(cell.op);
   if (cell.pairing != Pairing::half) text += std::string(" ") + rotary::name(cell.pairing);
   if (cell.head_dim != 128) text += " head_dim " + std::to_string(cell.head_dim);

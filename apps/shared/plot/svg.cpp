@@ -227,19 +227,21 @@ bool has_names(const Line& line, const std::vector<PlotPoint>& fractions) {
 }
 
 // The names of all dots, beside their dots or, where another name is, as far below as needed; none where they are many.
-std::string name_elements(const Plot& plot, const PlotView& view, const Frame& frame) {
+std::string name_elements(const Plot& plot, const PlotView& view, const std::vector<Style>& styles,
+                          const Frame& frame) {
   constexpr std::size_t most = 24;
   constexpr double size = 10, row = 12;
   struct Named {
     PlotPoint dot;
     std::string text;
+    std::string_view colour;
   };
   std::vector<Named> all;
   for (std::size_t i = 0; i < plot.lines.size(); ++i) {
     if (!has_names(plot.lines[i], view.lines[i])) continue;
     for (std::size_t j = 0; j < view.lines[i].size(); ++j) {
       const PlotPoint dot{frame.x(view.lines[i][j].x), frame.y(view.lines[i][j].y)};
-      all.push_back({dot, shorten(displayable(plot.lines[i].names[j]), longest_name)});
+      all.push_back({dot, shorten(displayable(plot.lines[i].names[j]), longest_name), styles[i].colour});
     }
   }
   if (all.empty() || all.size() > most) return "";
@@ -248,7 +250,8 @@ std::string name_elements(const Plot& plot, const PlotView& view, const Frame& f
     double left, right, top;
   };
   std::vector<Box> taken;
-  std::string text = "<g font-size=\"" + pixels(size) + "\" fill=\"#555555\">\n";
+  std::string text =
+      "<g font-size=\"" + pixels(size) + "\" stroke=\"#ffffff\" stroke-width=\"2\" paint-order=\"stroke\">\n";
   for (const Named& named : all) {
     const double length = text_width(named.text, size);
     const bool before = named.dot.x + 7 + length > frame.right;
@@ -259,7 +262,7 @@ std::string name_elements(const Plot& plot, const PlotView& view, const Frame& f
     };
     while (std::any_of(taken.begin(), taken.end(), lies_on)) box.top += 1;
     taken.push_back(box);
-    text += text_element(box.left, box.top + row - 2.5, named.text);
+    text += text_element(box.left, box.top + row - 2.5, named.text, "fill=\"" + std::string(named.colour) + "\"");
   }
   return text + "</g>\n";
 }
@@ -329,7 +332,7 @@ std::string curve_elements(const Plot& plot, const PlotView& view, const std::ve
                                          ? dots_element(line, view.lines[i], styles[i], frame)
                                          : curve_element(line.name, view.lines[i], styles[i], frame);
   }
-  return guides + behind + front + guide_names + name_elements(plot, view, frame);
+  return guides + behind + front + guide_names + name_elements(plot, view, styles, frame);
 }
 
 std::string legend_elements(const std::vector<LegendItem>& items, const std::vector<Style>& styles, double left,
