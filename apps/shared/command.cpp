@@ -23,6 +23,8 @@ namespace rotary::cli {
 
 namespace {
 
+bool quiet = false;
+
 std::string but_got(const std::string& rule, const std::string& word) { return rule + " but got '" + word + "'"; }
 
 // "" or what is wrong with word, which becomes what CLI11 reads as the same number: it would take 010 for octal.
@@ -200,7 +202,12 @@ Command& Command::can_be_quiet() {
   };
   static Nothing nothing;
   app_->add_flag_callback(
-      "-q,--quiet", [] { std::cout.rdbuf(&nothing); }, "print nothing but warnings and errors");
+      "-q,--quiet",
+      [] {
+        quiet = true;
+        std::cout.rdbuf(&nothing);
+      },
+      "print nothing but warnings and errors");
   return *this;
 }
 
@@ -218,5 +225,7 @@ Command& Command::runs(std::function<void()> run) {
   app_->callback(std::move(run));
   return *this;
 }
+
+bool is_quiet() { return quiet; }
 
 }  // namespace rotary::cli

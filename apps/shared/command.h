@@ -49,7 +49,7 @@ class Command {
   Option added(const std::string& name);  // an option that is there
 
   // Adds -q, --quiet. For commands whose standard output only reports: with it they print nothing but warnings and
-  // errors. What is written to std::cout is then thrown away.
+  // errors. What is written to std::cout is then thrown away; is_quiet() is for what goes elsewhere.
   Command& can_be_quiet();
 
   Command& footer(const std::string& text);  // the last lines of --help
@@ -59,5 +59,7 @@ class Command {
  private:
   CLI::App* app_;
 };
+
+bool is_quiet();  // whether -q was given
 
 }  // namespace rotary::cli

@@ -291,6 +291,8 @@ class Shell(Case):
         ids, output = write_npy("quiet.npy", [[1, 2]]), ROOT / "quiet_out.npy"
         self.assertEqual(self.succeed("generate", LLAMA, "--ids", ids, "--output", output, "--quiet"), "")
         self.assertEqual(len(read_npy(output)[0]), 102)
+        trained = rotary("train", "--preset", "smoke", "--steps", 2, "--output", ROOT / "quiet_run", "-q")
+        self.assertEqual((trained.returncode, trained.stdout, trained.stderr), (0, "", ""))
 
 
 if __name__ == "__main__":

@@ -240,11 +240,15 @@ TEST_F(BenchCommand, what_cannot_be_is_refused_before_anything_is_measured) {
 
 TEST_F(BenchCommand, cuda_without_a_device_is_one_error) {
   if (gpu::devices() > 0) GTEST_SKIP() << "there is a device: tests/cli/bench_cuda_test.cpp";
-  for (const Words& words : std::vector<Words>{{}, {"--json"}, {"--op", "append"}, {"--grid", "full"}}) {
+  for (const Words& words : std::vector<Words>{{}, {"--op", "append"}, {"--grid", "full"}}) {
     Words all = words;
     all.insert(all.begin(), {"bench", "--device", "cuda"});
     expect_error(all, "CUDA");
   }
+  const Result as_json = run({"bench", "--device", "cuda", "--json"});
+  EXPECT_EQ(as_json.exit, 1);
+  EXPECT_EQ(as_json.out, "");
+  EXPECT_EQ(Json::parse(as_json.err).at("error").at("code"), "CUDA");
 }
 
 }  // namespace
