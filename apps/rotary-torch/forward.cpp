@@ -2,7 +2,6 @@
 #include <ATen/ATen.h>
 #include <c10/core/InferenceMode.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <functional>
 #include <iostream>
@@ -12,8 +11,10 @@
 #include <utility>
 #include <vector>
 
+#include "apps/shared/command.h"
 #include "apps/shared/tensors.h"
 #include "apps/shared/text.h"
+#include "apps/shared/torch_commands.h"
 #include "apps/shared/usage_error.h"
 #include "commands.h"
 #include "files/text/json.h"
@@ -153,17 +154,17 @@ constexpr const char* footer =
 
 void add_forward(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("forward", "The hidden states and logits of a checkpoint for token ids");
-  command->add_option("dir", options->dir, "the model's folder")->type_name("DIR")->required();
-  command->add_option("--input", options->input, "the ids: an .npy of integers [batch, tokens]")
-      ->type_name("FILE")
-      ->required();
-  command->add_option("--mask", options->mask, "an .npy [batch, tokens]: 1 for a token, 0 for padding")
-      ->type_name("FILE");
-  command->add_option("--output", options->output, "the .safetensors to write")->type_name("FILE")->required();
-  add_threads_option(*command, options->threads);
-  command->footer(footer);
-  command->callback([options] { run(*options); });
+  Command command(app, std::string(forward_command.name), std::string(forward_command.help));
+  command.option("DIR", options->dir, "the model's folder").required();
+  command.option("--input", options->input, "the ids: an .npy of integers [batch, tokens]")
+      .type_name("FILE")
+      .required();
+  command.option("--mask", options->mask, "an .npy [batch, tokens]: 1 for a token, 0 for padding").type_name("FILE");
+  command.option("--output", options->output, "the .safetensors to write").type_name("FILE").required();
+  add_threads_option(command, options->threads);
+  command.can_be_quiet();
+  command.footer(footer);
+  command.runs([options] { run(*options); });
 }
 
 }  // namespace rotary::cli

@@ -1,21 +1,21 @@
 // rotary generate: continues a text, or token ids.
 #include "rotary_torch/models/generate.h"
 
-#include <CLI/CLI.hpp>
 #include <iostream>
 #include <memory>
 #include <optional>
 #include <string>
 
+#include "apps/shared/command.h"
 #include "apps/shared/tensors.h"
 #include "apps/shared/text.h"
+#include "apps/shared/torch_commands.h"
 #include "apps/shared/usage_error.h"
 #include "commands.h"
 #include "ids.h"
 #include "language_model.h"
 #include "rotary/error.h"
 #include "rotary_torch/models/extend.h"
-#include "seed.h"
 
 namespace rotary::cli {
 
@@ -38,6 +38,7 @@ void check_usage(const Options& options) {
     throw UsageError("--prompt must hold at least one character, as a line's end: --prompt $'\\n'");
   if (options.prompt && !options.output.empty()) throw UsageError("--output goes with --ids: a text is printed");
   if (options.prompt.has_value() == false && options.output.empty()) throw UsageError("--ids needs --output");
+  if (options.generate.temperature < 0) throw UsageError("--temperature must be at least 0");
   if (options.scaling != "none" && !options.factor)
     throw UsageError("--scaling " + options.scaling + " needs --factor");
   if (options.scaling == "none" && options.factor) throw UsageError("--factor needs --scaling");
@@ -80,7 +81,8 @@ void run(const Options& options) {
 constexpr const char* footer =
     "DIR is a run of `rotary train` or a checkpoint of Hugging Face (llama, mistral, qwen2, qwen3, gpt_neox, gptj:\n"
     "these take --ids). Always N tokens: no id ends a text. The same seed draws the same tokens; each row of ids has\n"
-    "random numbers of its own. Past the trained length positions go on, and --scaling bends the frequencies:\n"
+    "random numbers of its own. Past the trained length positions go on, and --scaling bends the frequencies; with\n"
+    "learned positions each token sees the last ones that the table of positions has room for.\n"
     "  rotary generate runs/shakespeare --prompt \"It is \" --temperature 0.8\n"
     "  rotary generate runs/shakespeare --prompt \"It is \" --tokens 250 --scaling yarn --factor 4\n"
     "  rotary generate llama --ids prompt.npy --output continued.npy --tokens 20 --temperature 0";
@@ -89,34 +91,31 @@ constexpr const char* footer =
 
 void add_generate(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("generate", "Continue a text, or token ids, with a decoder");
-  command->add_option("dir", options->dir, "the model's folder")->type_name("DIR")->required();
-  command->add_option("--prompt", options->prompt, "the text to continue, printed first")->type_name("TEXT");
-  command->add_option("--ids", options->ids, "the ids to continue: an .npy of integers [batch, tokens]")
-      ->type_name("FILE");
-  command->add_option("--output", options->output, "with --ids: the .npy to write, int64 [batch, tokens + N]")
-      ->type_name("FILE");
-  command->add_option("--tokens", options->generate.tokens, "tokens to generate (default 100)")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 24))
-      ->type_name("N");
+  Command command(app, std::string(generate_command.name), std::string(generate_command.help));
+  command.option("DIR", options->dir, "the model's folder").required();
+  command.option("--prompt", options->prompt, "the text to continue, printed first").type_name("TEXT");
+  command.option("--ids", options->ids, "the ids to continue: an .npy of integers [batch, tokens]").type_name("FILE");
+  command.option("--output", options->output, "with --ids: the .npy to write, int64 [batch, tokens + N]")
+      .type_name("FILE");
+  command.option("--tokens", options->generate.tokens, "tokens to generate (default 100)")
+      .range(std::int64_t{1}, std::int64_t{1} << 24)
+      .type_name("N");
   command
-      ->add_option("--temperature", options->generate.temperature,
-                   "divides the logits (default 1); 0: greedy, the lowest id among equals")
-      ->check(CLI::Range(0.0, 1e6))
-      ->type_name("T");
-  command->add_option("--top-k", options->generate.top_k, "draw from the K likeliest only (default: all)")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40))
-      ->type_name("K");
-  command->add_option("--seed", options->generate.seed, "of the random numbers (default 1337)")
-      ->check(seed_word())
-      ->type_name("N");
-  command->add_option("--scaling", options->scaling, "of the rope, past the trained length: none, linear, ntk, ...")
-      ->check(CLI::IsMember(rotary_torch::extensions()))
-      ->type_name("WORD");
-  command->add_option("--factor", options->factor, "of --scaling, above 1: how many times longer")->type_name("F");
-  add_threads_option(*command, options->threads);
-  command->footer(footer);
-  command->callback([options] { run(*options); });
+      .option("--temperature", options->generate.temperature,
+              "divides the logits (default 1); 0: greedy, the lowest id among equals")
+      .type_name("T");
+  command.option("--top-k", options->generate.top_k, "draw from the K likeliest only (default: all)")
+      .range(std::int64_t{1}, std::int64_t{1} << 40)
+      .type_name("K");
+  command.option("--seed", options->generate.seed, "of the random numbers (default 1337)").type_name("N");
+  command.option("--scaling", options->scaling, "of the rope, past the trained length (default none)")
+      .one_of(rotary_torch::extensions())
+      .type_name("WORD");
+  command.option("--factor", options->factor, "of --scaling, above 1: how many times longer").type_name("F");
+  add_threads_option(command, options->threads);
+  command.can_be_quiet();
+  command.footer(footer);
+  command.runs([options] { run(*options); });
 }
 
 }  // namespace rotary::cli

@@ -14,8 +14,7 @@ namespace rotary::cli {
 
 namespace {
 
-[[noreturn]] void refuse(Code code, const char* operation, const std::filesystem::path& path,
-                         const std::string& rule) {
+[[noreturn]] void refuse(Code code, const char* operation, const std::filesystem::path& path, const std::string& rule) {
   throw Error(code, "[" + std::string(operation) + "] " + path.string() + ": " + rule);
 }
 

@@ -2,9 +2,9 @@
 
 #include <ATen/Parallel.h>
 
-#include <CLI/CLI.hpp>
 #include <iostream>
 
+#include "apps/shared/command.h"
 #include "apps/shared/text.h"
 #include "rotary/error.h"
 
@@ -38,10 +38,10 @@ rotary_torch::Vocabulary read_characters(const char* operation, const std::files
   return characters;
 }
 
-void add_threads_option(CLI::App& command, std::optional<int>& threads) {
-  command.add_option("--threads", threads, "threads to use (default: torch's own choice, all cores)")
-      ->check(CLI::Range(1, 1024))
-      ->type_name("N");
+void add_threads_option(Command& command, std::optional<int>& threads) {
+  command.option("--threads", threads, "threads to use (default: torch's own choice, all cores)")
+      .range(1, 1024)
+      .type_name("N");
 }
 
 void use_threads(const std::optional<int>& threads) {

@@ -8,11 +8,9 @@
 #include "rotary_torch/models/decoder.h"
 #include "rotary_torch/training/text.h"
 
-namespace CLI {
-class App;
-}
-
 namespace rotary::cli {
+
+class Command;
 
 // Loads the decoder in a folder and prints its warnings to stderr. Throws as load_decoder, and TENSOR if it has no
 // head.
@@ -24,7 +22,7 @@ rotary_torch::Vocabulary read_characters(const char* operation, const std::files
                                          const rotary_torch::DecoderConfig&, const std::string& option);
 
 // --threads; by default the number that torch chooses.
-void add_threads_option(CLI::App& command, std::optional<int>& threads);
+void add_threads_option(Command& command, std::optional<int>& threads);
 void use_threads(const std::optional<int>& threads);
 
 }  // namespace rotary::cli

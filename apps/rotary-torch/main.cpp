@@ -1,12 +1,16 @@
 // rotary-torch: the commands of rotary that need libtorch. `rotary train` and the others execute this program.
+#include <ATen/Context.h>
 #include <malloc.h>
+#include <torch/version.h>
 
 #include <CLI/CLI.hpp>
 #include <iostream>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "apps/shared/program.h"
+#include "apps/shared/sheet.h"
 #include "commands.h"
 #include "rotary/version.h"
 
@@ -22,6 +26,17 @@ void keep_memory() {
 #endif
 }
 
+// What `rotary --version` says of this program.
+std::string parts() {
+  std::string text = "libtorch " TORCH_VERSION;
+#ifdef ROTARY_MPI
+  text += ", MPI";
+#else
+  text += ", no MPI";
+#endif
+  return text + (at::hasCUDA() ? ", a CUDA device" : ", no CUDA device");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -29,8 +44,8 @@ int main(int argc, char** argv) {
   std::ios::sync_with_stdio(false);
   CLI::App app("rotary-torch: the commands of rotary that need libtorch. Say 'rotary train' and so on.");
   app.name("rotary");
+  rotary::cli::set_help(app);
   app.set_version_flag("--version", std::string("rotary ") + ROTARY_VERSION);
-  app.require_subcommand(1);
   rotary::cli::add_train(app);
   rotary::cli::add_generate(app);
   rotary::cli::add_forward(app);
@@ -38,6 +53,14 @@ int main(int argc, char** argv) {
   rotary::cli::add_summary(app);
 
   const std::vector<std::string> words = rotary::cli::command_words(argc, argv);
-  if (words.empty()) return rotary::cli::fail_usage(app, "a command is needed: train, generate, forward, ...");
+  if (words.empty()) return rotary::cli::fail_usage("a command is needed: rotary train, rotary generate, ...", "");
+  if (words[0] == "--sheet") {  // rotary asks, for completions and the man page
+    std::cout << rotary::cli::json_of(rotary::cli::sheet_of(app)).dump() << '\n';
+    return 0;
+  }
+  if (words[0] == "--parts") {
+    std::cout << parts() << '\n';
+    return 0;
+  }
   return rotary::cli::run_program(app, words);
 }

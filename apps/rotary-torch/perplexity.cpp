@@ -3,11 +3,11 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <iostream>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,9 +15,12 @@
 #include <vector>
 
 #include "apps/shared/columns.h"
+#include "apps/shared/command.h"
 #include "apps/shared/plot/plot.h"
+#include "apps/shared/progress_line.h"
 #include "apps/shared/tensors.h"
 #include "apps/shared/text.h"
+#include "apps/shared/torch_commands.h"
 #include "apps/shared/usage_error.h"
 #include "commands.h"
 #include "files/text/io.h"
@@ -25,6 +28,9 @@
 #include "language_model.h"
 #include "rotary/error.h"
 #include "rotary_torch/models/extend.h"
+#include "rotary_torch/training/text.h"
+#include "rotary_torch/training/trainer.h"
+#include "run_folder.h"
 
 namespace rotary::cli {
 
@@ -59,12 +65,25 @@ std::int64_t trained_length(const DecoderConfig& config) {
 }
 
 void settle(Options& options) {
-  if (options.text.empty() == options.ids.empty()) throw UsageError("give either --text or --ids");
+  if (!options.text.empty() && !options.ids.empty()) throw UsageError("give either --text or --ids");
   std::sort(options.lengths.begin(), options.lengths.end());
   options.lengths.erase(std::unique(options.lengths.begin(), options.lengths.end()), options.lengths.end());
-  if (options.plot_file.empty()) options.plot_file = (std::filesystem::path(options.dir) / "perplexity.svg").string();
-  if (options.lines_file.empty())
-    options.lines_file = (std::filesystem::path(options.dir) / "perplexity.jsonl").string();
+}
+
+// The text that the run in the folder learned, as its checkpoint has it; throws UsageError where it has none.
+struct LearnedText {
+  std::string text, name;
+};
+LearnedText learned_text(const std::string& dir) {
+  const std::filesystem::path checkpoint = RunFolder{dir}.checkpoint();
+  std::error_code unreadable;
+  if (!std::filesystem::exists(checkpoint, unreadable))
+    throw UsageError("give --text or --ids: DIR is no run of rotary train, whose text would be taken");
+  const std::map<std::string, std::string> notes = rotary_torch::checkpoint_notes(checkpoint);
+  const auto path = notes.find("text");
+  if (path == notes.end()) throw UsageError("give --text or --ids: the checkpoint in DIR names no text");
+  if (path->second.empty()) return {std::string(rotary_torch::bundled_text()), "the text of the preset smoke"};
+  return {rotary_torch::read_text(path->second), path->second};
 }
 
 // The scalings of --scaling; by default "none", and four published ones if the rope of the model can be scaled.
@@ -84,10 +103,16 @@ std::vector<std::string> scalings_of(const Options& options, const DecoderConfig
   return words;
 }
 
-at::Tensor ids_of(const Options& options, const DecoderConfig& config) {
-  if (!options.ids.empty()) return read_ids("perplexity", options.ids, config.vocabulary);
+struct Ids {
+  at::Tensor ids;
+  std::string source;  // for people
+};
+Ids ids_of(const Options& options, const DecoderConfig& config) {
+  if (!options.ids.empty()) return {read_ids("perplexity", options.ids, config.vocabulary), options.ids};
+  const LearnedText learned = options.text.empty() ? learned_text(options.dir)
+                                                   : LearnedText{rotary_torch::read_text(options.text), options.text};
   const rotary_torch::Vocabulary characters = read_characters("perplexity", options.dir, config, "--text");
-  return characters.encode(rotary_torch::read_text(options.text)).unsqueeze(0);
+  return {characters.encode(learned.text).unsqueeze(0), learned.name};
 }
 
 std::vector<Row> measure(rotary_torch::Decoder& model, const at::Tensor& part, const Options& options) {
@@ -95,11 +120,13 @@ std::vector<Row> measure(rotary_torch::Decoder& model, const at::Tensor& part, c
   const std::vector<std::string> scalings = scalings_of(options, config);
   const std::int64_t trained = trained_length(config);
   std::vector<Row> rows;
+  ProgressLine progress("perplexity", static_cast<std::int64_t>(options.lengths.size() * scalings.size()));
   for (const std::int64_t length : options.lengths) {
     const bool extended = trained > 0 && length > trained;
     const double factor = extended ? static_cast<double>(length) / static_cast<double>(trained) : 1;
     std::optional<rotary_torch::WindowLoss> unscaled;
     for (const std::string& scaling : scalings) {
+      progress.done(static_cast<std::int64_t>(rows.size()));
       const bool bends = extended && scaling != "none";
       if (bends || !unscaled) {
         if (config.rope) model->set_rope(rotary_torch::extended_rope(config, bends ? scaling : "none", factor));
@@ -147,41 +174,63 @@ std::string table(const std::vector<Row>& rows) {
 
 Plot plot_of(const std::vector<Row>& rows, std::int64_t trained) {
   Plot plot;
-  plot.title = trained > 0 ? "Loss by window, trained on " + std::to_string(trained) + " tokens" : "Loss by window";
+  plot.title = "Loss by the length of the window";
   plot.x_label = "tokens in the window";
   plot.y_label = "cross-entropy per token (nats)";
   plot.log_x = true;
+  plot.x_is_length = true;
   for (const Row& row : rows) {
     auto line =
         std::find_if(plot.lines.begin(), plot.lines.end(), [&](const Line& l) { return l.name == row.scaling; });
     if (line == plot.lines.end()) line = plot.lines.insert(line, {row.scaling, {}, false});
     line->points.emplace_back(static_cast<double>(row.length), row.loss.loss);
   }
+  if (trained > 0 && !rows.empty()) {
+    double low = rows.front().loss.loss, high = low;
+    for (const Row& row : rows) {
+      low = std::min(low, row.loss.loss);
+      high = std::max(high, row.loss.loss);
+    }
+    const auto x = static_cast<double>(trained);
+    plot.lines.push_back({"trained length " + std::to_string(trained), {{x, low}, {x, high}}, false, false, true});
+  }
   return plot;
+}
+
+// What was written, in words: "" for nothing.
+std::string write_files(const Options& options, const std::string& lines, const Plot& plot) {
+  std::string wrote;
+  const auto write = [&wrote](const std::string& path, const std::string& text) {
+    if (path.empty()) return;
+    files::write_whole("perplexity", path, text);
+    wrote += (wrote.empty() ? "wrote " : " and ") + printable(path);
+  };
+  write(options.lines_file, lines);
+  write(options.plot_file, options.plot_file.empty() ? "" : svg(plot));
+  return wrote;
 }
 
 void run(Options options) {
   settle(options);
-  check_output(options.lines_file);
-  check_output(options.plot_file);
+  if (!options.lines_file.empty()) check_output(options.lines_file);
+  if (!options.plot_file.empty()) check_output(options.plot_file);
   use_threads(options.threads);
   rotary_torch::Decoder model = load_language_model("perplexity", options.dir);
   const std::int64_t trained = trained_length(model->config());
   const std::int64_t longest = options.lengths.back();
-  const at::Tensor part = rotary_torch::measured_part(ids_of(options, model->config()), longest, options.tokens);
+  const Ids given = ids_of(options, model->config());
+  const at::Tensor part = rotary_torch::measured_part(given.ids, longest, options.tokens);
   const std::vector<Row> rows = measure(model, part, options);
   const std::string lines = json_lines(rows);
-  files::write_whole("perplexity", options.lines_file, lines);
-  files::write_whole("perplexity", options.plot_file, svg(plot_of(rows, trained)));
+  const std::string wrote = write_files(options, lines, plot_of(rows, trained));
   if (options.json) {
     std::cout << lines;
     return;
   }
-  std::cout << "the last " << part.size(0) * (part.size(1) - 1) << " tokens of "
-            << printable(options.text.empty() ? options.ids : options.text)
+  std::cout << "the last " << part.size(0) * (part.size(1) - 1) << " tokens of " << printable(given.source)
             << (trained > 0 ? "; trained length " + std::to_string(trained) : std::string()) << "\n\n"
-            << table(rows) << "\nwrote " << printable(options.lines_file) << " and " << printable(options.plot_file)
-            << '\n';
+            << table(rows);
+  if (!wrote.empty()) std::cout << '\n' << wrote << '\n';
 }
 
 constexpr const char* footer =
@@ -189,39 +238,41 @@ constexpr const char* footer =
     "that divide the longest predict the same tokens: the last of the text (training leaves its last tenth unseen).\n"
     "Past the trained length each scaling bends the model's rope by factor = length / trained length; up to it all\n"
     "are the same. The last quarter is the loss of the last quarter of each window.\n"
-    "  rotary perplexity runs/shakespeare --text shakespeare.txt --lengths 64,128,256\n"
+    "  rotary perplexity runs/shakespeare --lengths 64,128,256 --output lengths.svg\n"
     "  rotary perplexity llama --ids ids.npy --lengths 2048,8192 --scaling none,yarn --json";
 
 }  // namespace
 
 void add_perplexity(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("perplexity", "The loss past the trained length, by scaling");
-  command->add_option("dir", options->dir, "the model's folder")->type_name("DIR")->required();
-  command->add_option("--text", options->text, "a text in the characters of a run of rotary train")->type_name("FILE");
-  command->add_option("--ids", options->ids, "ids instead: an .npy of integers [texts, tokens]")->type_name("FILE");
-  command->add_option("--lengths", options->lengths, "tokens in a window, as 64,128,256")
-      ->delimiter(',')
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 24))
-      ->type_name("N,...")
-      ->required();
+  Command command(app, std::string(perplexity_command.name), std::string(perplexity_command.help));
+  command.option("DIR", options->dir, "the model's folder").required();
   command
-      ->add_option("--scaling", options->scalings,
-                   "of none, linear, ntk, ntk_fixed, dynamic, yarn, llama3 (default: none, linear, ntk,\n"
-                   "dynamic, yarn; where the positions are no rope or the rope is scaled already: none)")
-      ->delimiter(',')
-      ->check(CLI::IsMember(rotary_torch::extensions()))
-      ->type_name("WORD,...");
-  command->add_option("--tokens", options->tokens, "predict at most about so many tokens; 0: all (default 16384)")
-      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 40))
-      ->type_name("N");
-  command->add_option("--output-json", options->lines_file, "the JSON lines' file (default DIR/perplexity.jsonl)")
-      ->type_name("FILE");
-  command->add_option("--svg", options->plot_file, "the plot's file (default DIR/perplexity.svg)")->type_name("FILE");
-  command->add_flag("--json", options->json, "print the JSON lines instead of the table");
-  add_threads_option(*command, options->threads);
-  command->footer(footer);
-  command->callback([options] { run(*options); });
+      .option("--text", options->text,
+              "a text in the characters of a run of rotary train (default: the text that the run learned)")
+      .type_name("FILE");
+  command.option("--ids", options->ids, "ids instead: an .npy of integers [texts, tokens]").type_name("FILE");
+  command.option("--lengths", options->lengths, "tokens in a window, as 64,128,256")
+      .comma_list()
+      .range(std::int64_t{1}, std::int64_t{1} << 24)
+      .type_name("N,...")
+      .required();
+  command
+      .option("--scaling", options->scalings,
+              "the scalings, as none,yarn (default: none, linear, ntk, dynamic, yarn; where the positions are no rope "
+              "or the rope is scaled already: none)")
+      .comma_list()
+      .one_of(rotary_torch::extensions())
+      .type_name("WORD,...");
+  command.option("--tokens", options->tokens, "predict at most about so many tokens; 0: all (default 16384)")
+      .range(std::int64_t{0}, std::int64_t{1} << 40)
+      .type_name("N");
+  command.option("--output,--svg", options->plot_file, "a plot to write, SVG").type_name("FILE");
+  command.option("--output-json", options->lines_file, "a file of the JSON lines to write").type_name("FILE");
+  command.flag("--json", options->json, "print the JSON lines instead of the table");
+  add_threads_option(command, options->threads);
+  command.footer(footer);
+  command.runs([options] { run(*options); });
 }
 
 }  // namespace rotary::cli

@@ -1,7 +1,6 @@
 // rotary summary: the layers of a model in the format of torchinfo. No weights are read or allocated.
 #include "rotary_torch/models/summary.h"
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -14,7 +13,10 @@
 #include <vector>
 
 #include "apps/shared/columns.h"
+#include "apps/shared/command.h"
+#include "apps/shared/displayable.h"
 #include "apps/shared/text.h"
+#include "apps/shared/torch_commands.h"
 #include "apps/shared/usage_error.h"
 #include "commands.h"
 #include "files/text/io.h"
@@ -114,9 +116,14 @@ Subject of_folder(const Options& options) {
 // "│    │    └─LayerNorm (norm): 3-5": the fifth module of depth 3.
 std::string tree(const SummaryRow& row, int index) {
   if (row.depth == 0) return row.type;
+  const bool utf8 = shows_utf8();
   std::string line;
-  for (int i = 1; i < row.depth; ++i) line += "│    ";
-  line += row.depth == 1 ? "├─" : "└─";
+  for (int i = 1; i < row.depth; ++i) line += utf8 ? "│    " : "|    ";
+  if (utf8) {
+    line += row.depth == 1 ? "├─" : "└─";
+  } else {
+    line += row.depth == 1 ? "+-" : "`-";
+  }
   return line + row.type + " (" + row.name + "): " + std::to_string(row.depth) + "-" + std::to_string(index);
 }
 
@@ -200,21 +207,26 @@ constexpr const char* footer =
 }  // namespace
 
 void add_summary(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("summary", "The layers of a model, their output shapes and parameter counts");
+  Command command(app, std::string(summary_command.name), std::string(summary_command.help));
   const auto options = std::make_shared<Options>();
   constexpr std::int64_t most = std::int64_t{1} << 31;
-  command->add_option("DIR", options->dir, "A folder with a config.json");
-  command->add_option("--preset", options->preset,
-                      "smoke, nanogpt-cpu, nanogpt-gpu, labml, roformer-notebook or roformer-base");
-  command->add_option("--batch", options->batch, "Sequences of the input [1]")
-      ->check(CLI::Range(std::int64_t{1}, most));
-  command->add_option("--tokens", options->tokens, "Tokens of a sequence [the model's context]")
-      ->check(CLI::Range(std::int64_t{1}, most));
-  command->add_option("--depth", options->depth, "Levels of the table's tree [3]; --json has all")
-      ->check(CLI::Range(0, 64));
-  command->add_flag("--json", options->json, "Print JSON");
-  command->footer(footer);
-  command->callback([options] { run(*options); });
+  command.option("DIR", options->dir, "a folder with a config.json");
+  command
+      .option("--preset", options->preset,
+              "smoke, nanogpt-cpu, nanogpt-gpu, labml, roformer-notebook or roformer-base, instead of DIR")
+      .type_name("NAME");
+  command.option("--batch", options->batch, "sequences of the input (default 1)")
+      .range(std::int64_t{1}, most)
+      .type_name("N");
+  command.option("--tokens", options->tokens, "tokens of a sequence (default: the model's context)")
+      .range(std::int64_t{1}, most)
+      .type_name("N");
+  command.option("--depth", options->depth, "levels of the table's tree (default 3); --json has all")
+      .range(0, 64)
+      .type_name("N");
+  command.flag("--json", options->json, "as JSON");
+  command.footer(footer);
+  command.runs([options] { run(*options); });
 }
 
 }  // namespace rotary::cli

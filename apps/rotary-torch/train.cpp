@@ -3,7 +3,6 @@
 #include <ATen/Parallel.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <iostream>
 #include <memory>
@@ -12,12 +11,13 @@
 #include <utility>
 #include <vector>
 
+#include "apps/shared/command.h"
 #include "apps/shared/text.h"
+#include "apps/shared/torch_commands.h"
 #include "apps/shared/usage_error.h"
 #include "commands.h"
 #include "plan.h"
 #include "rotary_torch/training/device.h"
-#include "seed.h"
 #include "training_run.h"
 
 namespace rotary::cli {
@@ -41,14 +41,6 @@ void use_threads(const TrainRequest& request, const ProcessGroup& group) {
     const auto cores = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
     at::set_num_threads(std::clamp(cores / group.local_size(), 1, std::max(1, at::get_num_threads())));
   }
-}
-
-CLI::Validator above_zero() {
-  const auto refusal = [](const std::string& word) {
-    double value = 0;
-    return CLI::detail::lexical_cast(word, value) && value > 0 ? "" : "must be a number above 0 but got " + word;
-  };
-  return {refusal, ""};
 }
 
 // Initial weights on the CPU: the same seed gives the same weights on every device.
@@ -109,34 +101,42 @@ void run_train(const TrainRequest& request) {
 
 void add_train(CLI::App& app) {
   auto request = std::make_shared<TrainRequest>();
-  CLI::App* command = app.add_subcommand("train", "Train a small decoder on a text, character by character");
-  command->add_option("--output", request->output, "Folder of the run: new, or with --resume the run's")
-      ->type_name("DIR")
-      ->required();
-  command->add_option("--text", request->text, "UTF-8 text; else Tiny Shakespeare (smoke: a bundled text)")
-      ->type_name("FILE");
-  command->add_option("--preset", request->preset, "Model and schedule; else nanogpt-cpu")
-      ->check(CLI::IsMember(rotary_torch::preset_names()));
-  command->add_option("--position", request->position, "Position encoding; else rope")
-      ->check(CLI::IsMember(std::vector<std::string>{"rope", "learned", "sinusoidal", "none", "alibi"}));
+  Command command(app, std::string(train_command.name), std::string(train_command.help));
+  command.option("--output", request->output, "folder of the run: new, or with --resume the run's")
+      .type_name("DIR")
+      .required();
+  command.option("--text", request->text, "UTF-8 text (default: Tiny Shakespeare; for smoke, a text of its own)")
+      .type_name("FILE");
+  command.option("--preset", request->preset, "model and schedule (default nanogpt-cpu)")
+      .one_of(rotary_torch::preset_names())
+      .type_name("WORD");
+  command.option("--position", request->position, "position encoding (default rope)")
+      .one_of({"rope", "learned", "sinusoidal", "none", "alibi"})
+      .type_name("WORD");
   command
-      ->add_option("--rope-fraction", request->rope_fraction,
-                   "Part of each head that rotates, above 0 to 1, down to whole pairs; else the preset's")
-      ->check(above_zero());
-  command->add_option("--steps", request->steps, "Steps of the optimiser; else the preset's")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
-  command->add_option("--seed", request->seed, "Of the weights, the batches and the dropout; else 1337")
-      ->check(seed_word());
-  command->add_option("--threads", request->threads, "Else as many as torch takes")->check(CLI::Range(1, 1024));
-  command->add_option("--device", request->device, "Where to train: cuda needs a torch made for it")
-      ->check(CLI::IsMember(std::vector<std::string>{"cpu", "cuda"}))
-      ->capture_default_str();
-  command->add_flag("--resume", request->resume, "Go on with the run in DIR, to the bits it would have had unbroken");
-  command->footer(
+      .option("--rope-fraction", request->rope_fraction,
+              "part of each head that rotates, above 0 to 1, down to whole pairs (default: the preset's)")
+      .above_zero()
+      .type_name("F");
+  command.option("--steps", request->steps, "steps of the optimiser (default: the preset's)")
+      .range(std::int64_t{1}, std::int64_t{1} << 40)
+      .type_name("N");
+  command.option("--seed", request->seed, "of the weights, the batches and the dropout (default 1337)").type_name("N");
+  command.option("--threads", request->threads, "threads to use (default: as many as torch takes)")
+      .range(1, 1024)
+      .type_name("N");
+  command.option("--device", request->device, "where to train: cuda needs a torch made for it")
+      .one_of({"cpu", "cuda"})
+      .type_name("WORD")
+      .shows_default();
+  command.flag("--resume", request->resume, "go on with the run in DIR, to the bits it would have had unbroken");
+  command.can_be_quiet();
+  command.footer(
       "One line per step in DIR/loss.jsonl; validation and checkpoint at intervals and at the end. Ctrl-C finishes the "
       "step and saves: go on by --resume.\n"
+      "\n"
       "Presets: smoke takes seconds; nanogpt-cpu minutes; labml hours; nanogpt-gpu is for a GPU.");
-  command->callback([request] { run_train(*request); });
+  command.runs([request] { run_train(*request); });
 }
 
 }  // namespace rotary::cli

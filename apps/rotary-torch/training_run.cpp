@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "apps/shared/command.h"
 #include "apps/shared/loss_log.h"
 #include "apps/shared/plot/plot.h"
 #include "apps/shared/program.h"
@@ -75,7 +76,7 @@ TrainingRun::TrainingRun(Plan plan, RunFolder folder, bool resume, Trainer& trai
       trainer_(resumed(trainer, folder_, resume)),
       group_(group),
       losses_(folder_.losses(), trainer_.steps()),
-      progress_(progress_of(plan_.preset.training, trainer.steps(), group.rank() != 0)) {
+      progress_(progress_of(plan_.preset.training, trainer.steps(), group.rank() != 0 || is_quiet())) {
   if (plan_.notes.contains("validation_step")) {
     validation_loss_ = number_note(plan_.notes, "validation_loss");
     evaluated_step_ = std::llround(number_note(plan_.notes, "validation_step"));

@@ -182,6 +182,7 @@ void add_apply(CLI::App& app) {
                "round after every operation, as a framework running in the tensor's dtype does (slow)");
   add_machine_options(command, options->machine);
   command.footer(footer);
+  command.can_be_quiet();
   command.runs([options] { run(*options); });
 }
 

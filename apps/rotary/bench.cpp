@@ -13,6 +13,7 @@
 #include "apps/rotary/bench/measure.h"
 #include "apps/rotary/bench/report.h"
 #include "apps/shared/command.h"
+#include "apps/shared/progress_line.h"
 #include "apps/shared/tensors.h"
 #include "apps/shared/text.h"
 #include "apps/shared/usage_error.h"
@@ -144,8 +145,11 @@ void save(const std::string& path, const Plot& plot, bool json) {
 template <typename Runner>
 std::vector<Result> run_cells(Runner& runner, const std::vector<Cell>& cells, bool json) {
   std::vector<Result> results;
+  ProgressLine progress("bench", static_cast<std::int64_t>(cells.size()));
   for (const Cell& cell : cells) {
+    progress.done(static_cast<std::int64_t>(results.size()));
     results.push_back(runner.measure(cell));
+    progress.clear();
     print(json ? bench::json_of(results.back()).dump() : bench::row(results.back()));
   }
   return results;
@@ -172,14 +176,22 @@ void print_json(const std::vector<bench::Measured>& measured) {
 
 void run_growth(bench::Bench& runner, const std::vector<bench::Series>& all, const Options& options) {
   std::vector<bench::Measured> measured;
+  std::int64_t cells = 0, done = 0;
+  for (const bench::Series& series : all) cells += static_cast<std::int64_t>(series.cells.size());
+  ProgressLine progress("bench --growth", cells);
   for (const bench::Series& series : all) {
+    progress.clear();
     if (!options.json) print("-- " + series.name);
     measured.push_back({series, {}});
     for (const Cell& cell : series.cells) {
+      progress.done(done++);
       measured.back().results.push_back(runner.measure(cell));
-      if (!options.json) print(bench::row(measured.back().results.back()));
+      if (options.json) continue;
+      progress.clear();
+      print(bench::row(measured.back().results.back()));
     }
   }
+  progress.clear();
   const Cell& first = all.front().cells.front();
   const std::vector<bench::Level> levels = bench::levels(runner, first.in_place || first.op == Op::table);
   save(options.growth, bench::growth_plot(measured, levels), options.json);

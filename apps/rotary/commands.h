@@ -18,5 +18,7 @@ void add_explain(CLI::App& app);
 void add_models(CLI::App& app);
 void add_targets(CLI::App& app);
 void add_bench(CLI::App& app);
+void add_completion(CLI::App& app);
+void add_man(CLI::App& app);
 
 }  // namespace rotary::cli

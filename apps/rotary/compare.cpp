@@ -28,7 +28,7 @@ using Json = nlohmann::ordered_json;
 
 struct Options {
   std::vector<std::string> folders;
-  std::string output = "compare.svg";
+  std::string output;  // "": no plot is written
   bool json = false;
 };
 
@@ -57,7 +57,7 @@ void print_table(const std::vector<Run>& runs) {
   std::vector<Cells> rows = {{"run", "position", "parameters", "steps", "last loss", "best loss", "at step", "behind"}};
   for (const Run& run : runs) rows.push_back(row_of(run, runs.front()));
   for (Cells& row : rows) {
-    for (std::size_t i = 0; i < left_aligned; ++i) row[i] = shorten(row[i], longest_name);
+    for (std::size_t i = 0; i < left_aligned; ++i) row[i] = shorten_for_terminal(row[i], longest_name);
   }
   std::vector<Column> columns(rows.front().size(), {.right = true});
   std::fill_n(columns.begin(), left_aligned, Column{});
@@ -110,22 +110,24 @@ Plot plot_of(const std::vector<Run>& runs) {
 }
 
 void run(const Options& options) {
-  if (std::filesystem::path(options.output).extension() != ".svg") {
+  const bool writes = !options.output.empty();
+  if (writes && std::filesystem::path(options.output).extension() != ".svg") {
     throw Error(Code::FORMAT, "[compare] the plot is SVG: --output must end in .svg but got '" + options.output + "'");
   }
-  check_output(options.output);
+  if (writes) check_output(options.output);
   const std::vector<Run> runs = read_runs(options.folders);
   const Plot plot = plot_of(runs);
-  files::write_whole("compare", options.output, svg(plot));
+  if (writes) files::write_whole("compare", options.output, svg(plot));
   if (options.json) {
     Json list = Json::array();
     for (const Run& run : runs) list.push_back(json_of(run));
-    std::cout << json_text({{"runs", std::move(list)}, {"plot", options.output}}) << '\n';
+    std::cout << json_text({{"runs", std::move(list)}, {"plot", writes ? Json(options.output) : Json()}}) << '\n';
     return;
   }
   print_table(runs);
   print_notes(runs);
-  std::cout << '\n' << terminal_plot(plot) << "\nwrote " << printable(options.output) << '\n';
+  std::cout << '\n' << terminal_plot(plot);
+  if (writes) std::cout << "\nwrote " << printable(options.output) << '\n';
 }
 
 }  // namespace
@@ -136,10 +138,11 @@ void add_compare(CLI::App& app) {
   command.option("DIR", options->folders, "folders of runs: loss.jsonl and, if it is there, config.json")
       .type_name("")
       .required();
-  command.option("--output", options->output, "the plot to write, SVG; default compare.svg").type_name("FILE");
-  command.flag("--json", options->json,
-               "as JSON: {\"runs\": [{\"name\", \"directory\", \"position\", \"parameters\", \"steps\",\n"
-               "\"validation_loss\", \"best_validation_loss\", \"best_step\"}], \"plot\"}");
+  command.option("--output", options->output, "a plot to write, SVG").type_name("FILE");
+  command.flag(
+      "--json", options->json,
+      "as JSON: {\"runs\": [{\"name\", \"directory\", \"position\", \"parameters\", \"steps\",\n"
+      "\"validation_loss\", \"best_validation_loss\", \"best_step\"}], \"plot\"}; plot: the file written, or null");
   command.footer(
       "The best validation loss stands first; 'behind' is the distance to it. A run without validation lines shows "
       "its\n"

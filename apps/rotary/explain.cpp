@@ -13,8 +13,10 @@
 #include "apps/rotary/explain/page.h"
 #include "apps/shared/columns.h"
 #include "apps/shared/command.h"
+#include "apps/shared/text.h"
 #include "apps/shared/usage_error.h"
 #include "commands.h"
+#include "files/text/nearest.h"
 
 namespace rotary::cli {
 
@@ -54,6 +56,12 @@ std::string number_of(std::size_t index) { return std::to_string(index + 1); }
 
 std::string file_of(std::size_t index) {
   return (index < 9 ? "0" : "") + number_of(index) + "-" + all_chapters.at(index).id + ".md";
+}
+
+std::string listed(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text.append(text.empty() ? "" : ", ").append(word);
+  return text;
 }
 
 std::string contents() {
@@ -119,19 +127,37 @@ std::string whole_book(bool markdown) {
   return out;
 }
 
-std::size_t chapter_named(const std::string& topic) {
-  std::string names;
-  for (std::size_t i = 0; i < all_chapters.size(); ++i) {
-    if (topic == all_chapters[i].id || topic == number_of(i)) return i;
-    names.append(names.empty() ? "" : ", ").append(all_chapters[i].id);
+// What a topic that is none stands for: a misspelt one, or a word of some chapters.
+std::string no_topic(const std::string& topic) {
+  std::vector<std::string_view> ids;
+  std::vector<std::string> having;
+  const std::string wanted = lower(topic);
+  for (const Chapter& chapter : all_chapters) {
+    ids.emplace_back(chapter.id);
+    const bool has =
+        lower(terminal_text(titled(static_cast<std::size_t>(&chapter - all_chapters.data())))).find(wanted) !=
+        std::string::npos;
+    if (has && !wanted.empty()) having.emplace_back(chapter.id);
   }
-  throw UsageError("there is no topic '" + topic + "'; the topics are " + names + ", or all, or a number from 1 to " +
-                   std::to_string(all_chapters.size()));
+  const std::string sentence = "there is no topic '" + topic + "'";
+  if (const std::string_view meant = files::nearest(topic, ids); !meant.empty())
+    return sentence + ": did you mean " + std::string(meant) + "?";
+  if (having.size() == 1) return sentence + ", but a chapter has the word: rotary explain " + having.front();
+  if (!having.empty()) return sentence + ", but these chapters have the word: " + listed(having);
+  return sentence + "; the topics are " + listed({ids.begin(), ids.end()}) + ", or all, or a number from 1 to " +
+         std::to_string(all_chapters.size());
+}
+
+std::size_t chapter_named(const std::string& topic) {
+  for (std::size_t i = 0; i < all_chapters.size(); ++i) {
+    if (lower(topic) == all_chapters[i].id || topic == number_of(i)) return i;
+  }
+  throw UsageError(no_topic(topic));
 }
 
 std::string text_of(const Options& options) {
   if (options.list) return options.markdown ? markdown_index() : contents();
-  if (options.topic == "all") return whole_book(options.markdown);
+  if (options.topic && lower(*options.topic) == "all") return whole_book(options.markdown);
   const std::size_t chapter = options.topic ? chapter_named(*options.topic) : 0;
   if (options.markdown) return markdown_chapter(chapter);
   std::string out = terminal_chapter(chapter);
@@ -144,11 +170,15 @@ std::string text_of(const Options& options) {
 void add_explain(CLI::App& app) {
   auto options = std::make_shared<Options>();
   Command command(app, "explain", "RoPE from zero, in twelve short chapters with computed numbers");
-  Option topic = command.option("TOPIC", options->topic, "a chapter by its id or number, or all (default: the first)")
-                     .type_name("");
+  Option topic =
+      command
+          .option(
+              "TOPIC", options->topic,
+              "a chapter by its id or number, or all (default: the first); for another word, which chapters have it")
+          .type_name("");
   command.flag("--list", options->list, "the chapters: number, id, title").excludes(topic);
   command.flag("--markdown", options->markdown, "as Markdown: the files of docs/explain");
-  command.footer("Chapters:\n" + contents() + "Begin with:\n  rotary explain");
+  command.footer("Chapters:\n" + contents() + "\nBegin with:\n  rotary explain");
   command.runs([options] { std::cout << text_of(*options); });
 }
 

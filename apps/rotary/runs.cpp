@@ -51,9 +51,21 @@ double mean_of_the_end(const std::vector<std::pair<std::int64_t, double>>& losse
   return sum / static_cast<double>(count);
 }
 
+// A folder of a model, or its config.json, instead of a run.
+void refuse_models(const fs::path& folder) {
+  std::error_code ignored;
+  const bool config_alone = fs::exists(folder / "config.json", ignored) && !fs::exists(folder / "loss.jsonl", ignored);
+  if (config_alone || folder.extension() == ".json") {
+    throw Error(Code::FILE, "[compare] " + folder.string() +
+                                ": a training run must have a loss.jsonl but this is a model; "
+                                "'rotary inspect' shows its rope");
+  }
+}
+
 Run read_run(const std::string& folder) {
   Run run;
   run.directory = folder;
+  refuse_models(folder);
   run.log = read_loss_log(fs::path(folder) / "loss.jsonl");
   read_description(run);
   run.steps = run.log.steps;

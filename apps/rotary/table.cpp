@@ -145,7 +145,8 @@ std::map<std::string, std::string> metadata(const Options& options, const Model&
 void report(const Options& options, const std::string& described, const Model& model, const TensorFile& file) {
   std::ostream& out = is_dash(options.output) ? std::cerr : std::cout;
   out << described << '\n';
-  for (const std::string& note : notes_on(model, used)) out << "note: " << printable(note) << '\n';
+  for (const std::string& note : notes_on(model, chosen_rope(model, options.source)))
+    out << "note: " << printable(note) << '\n';
   out << "wrote " << (is_dash(options.output) ? "standard output" : printable(options.output)) << ": ";
   for (const Tensor& tensor : file.tensors) out << tensor.name << (&tensor == &file.tensors.back() ? " " : ", ");
   out << options.dtype << ' ' << shape_text(file.tensors.back().shape) << '\n';
@@ -213,6 +214,7 @@ void add_table(CLI::App& app) {
       "  rotary table config.json --positions 0:4096 --output t.safetensors\n"
       "  rotary table config.json --positions 0:4096 --form joined --dtype bf16 --output t.safetensors\n"
       "  rotary table --base 10000 --pairing half --head-dim 64 --positions -5:5 --output t.safetensors");
+  command.can_be_quiet();
   command.runs([options] { run(*options); });
 }
 

@@ -2,13 +2,12 @@
 // wait until libtorch is loaded.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-namespace CLI {
-class App;
-}
+#include "apps/shared/sheet.h"
 
 namespace rotary::cli {
 
@@ -17,5 +16,11 @@ bool is_torch_command(std::string_view word);
 
 // Replaces this process by rotary-torch with the same words. Throws TORCH if it is not installed.
 [[noreturn]] void run_torch_program(const std::vector<std::string>& words);
+
+// What rotary-torch says when run with this word; nothing if it is not installed or fails.
+std::optional<std::string> ask_torch_program(const std::string& word);
+
+// The program's commands with all options of the torch commands too, where rotary-torch is installed.
+CommandSheet whole_sheet(const CLI::App& app);
 
 }  // namespace rotary::cli

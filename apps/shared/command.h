@@ -1,5 +1,6 @@
 // The commands of a program and their options, as CLI11 reads them. CLI11's own header takes a compiler two seconds,
-// most of them for constants that it makes in each file: only command.cpp and the programs' main include it.
+// most of them for constants that it makes in each file: only command.cpp, sheet.cpp, usage.cpp and program.cpp and the
+// programs' main include it.
 #pragma once
 
 #include <functional>
@@ -24,7 +25,9 @@ class Option {
   // least and most belong to it. --help does not name them. T: int, unsigned, std::int64_t, double.
   template <class T>
   Option& range(T least, T most);
+  Option& above_zero();      // a number, without zero and NaN
   Option& one_value_each();  // of a list: --option VALUE --option VALUE
+  Option& comma_list();      // of a list: --option VALUE,VALUE too
   Option& excludes(const Option& other);
   Option& help(const std::string& text);  // instead of what it was added with
 
@@ -38,11 +41,16 @@ class Command {
   Command(CLI::App& app, const std::string& name, const std::string& help);
 
   Option flag(const std::string& name, bool& value, const std::string& help);
-  // --name VALUE, or without dashes the next word. T: std::string, double, an optional of these, of int, unsigned or
-  // std::int64_t, or a std::vector<std::string>. value stays as it is where the option is not given.
+  // --name VALUE, or without dashes the next word. T: std::string, int, unsigned, std::int64_t, std::uint64_t, double,
+  // an optional of these, or a vector of std::string or std::int64_t. value stays as it is where the option is not
+  // given. A word that is no number of the type is a usage error.
   template <class T>
   Option option(const std::string& name, T& value, const std::string& help);
   Option added(const std::string& name);  // an option that is there
+
+  // Adds -q, --quiet. For commands whose standard output only reports: with it they print nothing but warnings and
+  // errors. What is written to std::cout is then thrown away; is_quiet() is for what goes elsewhere.
+  Command& can_be_quiet();
 
   Command& footer(const std::string& text);  // the last lines of --help
   Command& group(const std::string& title);  // where the program's --help lists the command
@@ -51,5 +59,7 @@ class Command {
  private:
   CLI::App* app_;
 };
+
+bool is_quiet();  // whether -q was given
 
 }  // namespace rotary::cli

@@ -3,15 +3,20 @@
 #include <fcntl.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <array>
 #include <cctype>
 #include <csignal>
 #include <iostream>
 #include <new>
+#include <nlohmann/json.hpp>
+#include <span>
 
 #include "failed.h"
 #include "rotary/error.h"
+#include "sheet.h"
 #include "text.h"
+#include "usage.h"
 #include "usage_error.h"
 
 namespace rotary::cli {
@@ -34,17 +39,33 @@ std::vector<std::string> command_words(int argc, char** argv) {
   return words;
 }
 
-int fail(Code code, std::string_view sentence) {
+bool wants_json(const std::vector<std::string>& words) {
+  return std::find(words.begin(), words.end(), "--json") != words.end();
+}
+
+int fail(Code code, std::string_view sentence, bool json) {
   // A single write, so that processes that share a terminal, as under mpirun, do not mix their lines.
-  std::cerr << "error: " + std::string(name(code)) + ": " + printable(sentence) + "\n";
+  std::string text = "error: " + std::string(name(code)) + ": " + printable(sentence) + "\n";
+  if (json) {
+    const nlohmann::ordered_json error = {{"code", std::string(name(code))}, {"message", std::string(sentence)}};
+    const auto replace = nlohmann::ordered_json::error_handler_t::replace;  // of bytes that are not UTF-8
+    text += nlohmann::ordered_json({{"error", error}}).dump(-1, ' ', false, replace) + "\n";
+  }
+  std::cerr << text;
   return 1;
 }
 
-int fail_usage(const CLI::App& app, std::string_view sentence) {
-  std::string command = "rotary";
-  for (const CLI::App* chosen : app.get_subcommands()) command += " " + chosen->get_name();
-  std::cerr << "usage error: " << printable(sentence) << "\nRun '" << command << " --help' for what can be said.\n";
+int fail_usage(std::string_view sentence, const std::string& command) {
+  std::cerr << "usage error: " << printable(sentence) << "\nRun 'rotary" << (command.empty() ? "" : " ") << command
+            << " --help' for what can be said.\n";
   return 2;
+}
+
+void set_help(CLI::App& app) {
+  app.set_help_flag("-h,--help", "print this help");
+  app.formatter_fn([](const CLI::App* command, const std::string& full_name, CLI::AppFormatMode) {
+    return help_text(sheet_of(*command), full_name, help_width());
+  });
 }
 
 namespace {
@@ -64,37 +85,41 @@ int run_program(CLI::App& app, const std::vector<std::string>& words) {
 #ifdef SIGXFSZ
   std::signal(SIGXFSZ, SIG_IGN);  // a file size limit is an error of write(), with a sentence, like a full disk
 #endif
-  const auto is_first_word = [&words](const CLI::App* command) { return command->get_name() == words[0]; };
-  if (!words.empty() && words[0][0] != '-' && app.get_subcommands(is_first_word).empty()) {
-    return fail_usage(app, "there is no command '" + words[0] + "'");
-  }
+  const bool json = wants_json(words);
+  const bool names_command = !words.empty() && words[0][0] != '-';
+  const std::string command = names_command ? words[0] : "";
   try {
+    const CommandSheet program = sheet_of(app);
+    const auto named = [&command](const CommandSheet& sheet) { return sheet.name == command; };
+    const auto chosen = std::find_if(program.commands.begin(), program.commands.end(), named);
+    if (names_command && chosen == program.commands.end()) return fail_usage(no_command(program, command), "");
+    check_options(names_command ? *chosen : program, std::span(words).subspan(names_command ? 1 : 0));
     std::vector<std::string> reversed(words.rbegin(), words.rend());  // CLI11's order
     app.parse(std::move(reversed));
   } catch (const CLI::Success& request) {  // --help, --version
     app.exit(request);
   } catch (const CLI::ParseError& error) {
-    return fail_usage(app, error.what());
+    return fail_usage(sentence_of(error, app), command);
   } catch (const UsageError& error) {
-    return fail_usage(app, error.what());
+    return fail_usage(error.what(), command);
   } catch (const Failed& failed) {
     std::cout.flush();
-    return std::cout ? failed.status : fail(Code::FILE, "standard output could not be written");
+    return std::cout ? failed.status : fail(Code::FILE, "standard output could not be written", false);
   } catch (const Stopped& stopped) {
     std::cout.flush();
     return stopped.status;
   } catch (const rotary::Error& error) {
-    return fail(error.code(), error.what());
+    return fail(error.code(), error.what(), json);
   } catch (const std::bad_alloc&) {
-    return fail(Code::MEMORY, "the work does not fit in this machine's memory");
+    return fail(Code::MEMORY, "the work does not fit in this machine's memory", json);
   } catch (const std::exception& error) {
     const bool torch_has_no_memory =
         std::string_view(error.what()).find("DefaultCPUAllocator") != std::string_view::npos;
-    if (torch_has_no_memory) return fail(Code::MEMORY, "the work does not fit in this machine's memory");
-    return fail(Code::INTERNAL, error.what());
+    if (torch_has_no_memory) return fail(Code::MEMORY, "the work does not fit in this machine's memory", json);
+    return fail(Code::INTERNAL, error.what(), json);
   }
   std::cout.flush();
-  return std::cout ? 0 : fail(Code::FILE, "standard output could not be written");
+  return std::cout ? 0 : fail(Code::FILE, "standard output could not be written", false);
 }
 
 }  // namespace rotary::cli

@@ -14,15 +14,21 @@ class App;
 namespace rotary::cli {
 
 // Parses words and runs the chosen command. Returns the exit status: 0 done; 1 an error in the input, printed as
-// "error: CODE: sentence"; 2 wrong usage.
+// "error: CODE: sentence", and as JSON too where words have --json; 2 wrong usage.
 int run_program(CLI::App& app, const std::vector<std::string>& words);
 
 // argv without the program's name. "--positions -5:5" becomes "--positions=-5:5": a word that begins like a negative
 // number would be read as an option.
 std::vector<std::string> command_words(int argc, char** argv);
 
-int fail(Code code, std::string_view sentence);                  // prints, returns 1
-int fail_usage(const CLI::App& app, std::string_view sentence);  // prints, returns 2
+// "-h, --help" of app and of the commands that are added to it afterwards, in this program's form.
+void set_help(CLI::App& app);
+
+bool wants_json(const std::vector<std::string>& words);  // whether --json is among them
+
+// Prints "error: CODE: sentence" on standard error, with json a second line {"error": {"code", "message"}}. Returns 1.
+int fail(Code code, std::string_view sentence, bool json);
+int fail_usage(std::string_view sentence, const std::string& command);  // prints, returns 2
 
 // Ctrl-C: a command that stops early and has saved its work throws this; nothing is printed.
 struct Stopped {

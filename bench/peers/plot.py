@@ -1,11 +1,11 @@
-"""A plot of the ratios: a column a cell, a mark a peer, log scale, rotary at 1."""
+"""A plot of the ratios: a row a peer, its median and range over the cells, log scale, rotary at 1."""
 
 from html import escape
 from math import ceil, floor, log10
+from statistics import median, quantiles
 
-COLOURS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#8c564b", "#e377c2", "#17becf", "#7f7f7f", "#bcbd22",
-           "#003f5c", "#00a37a", "#a05195")  # fmt: skip
-WIDTH, HEIGHT, LEFT, TOP, RIGHT, BOTTOM = 1180, 590, 60, 60, 200, 140
+WIDTH, LEFT, RIGHT, TOP, ROW = 900, 220, 190, 98, 26
+COLOUR, PALE = "#0072b2", "#9ecae9"
 
 
 def text(x: float, y: float, words: str, more: str = "") -> str:
@@ -16,62 +16,68 @@ def line(x1: float, y1: float, x2: float, y2: float, colour: str, width: float =
     return f'<path d="M{x1:.1f} {y1:.1f}L{x2:.1f} {y2:.1f}" stroke="{colour}" stroke-width="{width}"/>'
 
 
-def mark(shape: int, x: float, y: float, colour: str, words: str) -> str:
-    """A circle, a square or a diamond, with its numbers when pointed at."""
-    forms = (
-        f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4"',
-        f'<rect x="{x - 3.5:.1f}" y="{y - 3.5:.1f}" width="7" height="7"',
-        f'<path d="M{x:.1f} {y - 5:.1f}l5 5l-5 5l-5 -5z"',
-    )
-    return f'{forms[shape % 3]} fill="{colour}" fill-opacity="0.85"><title>{escape(words)}</title>{"</"}' + (
-        ("circle>", "rect>", "path>")[shape % 3]
-    )
+def quartiles(values: list[float]) -> tuple[float, float]:
+    if len(values) < 2:
+        return values[0], values[0]
+    low, _, high = quantiles(values, n=4, method="inclusive")
+    return low, high
+
+
+def short(ratio: float) -> str:
+    return f"{ratio:.0f}" if ratio >= 100 else f"{ratio:.2g}" if ratio < 10 else f"{ratio:.3g}"
+
+
+def ticks(low: float, high: float) -> list[float]:
+    """1, 2 and 5 of every decade from 10^low to 10^high; of a long axis the decades only."""
+    digits = (1, 2, 5) if high - low < 4 else (1,)
+    found = [digit * 10.0**power for power in range(floor(low), ceil(high) + 1) for digit in digits]
+    return [tick for tick in found if low <= log10(tick) <= high]
+
+
+def peer_row(peer: str, values: list[float], y: float, at_x) -> list[str]:
+    least, middle, most = min(values), median(values), max(values)
+    low, high = quartiles(values)
+    words = f"{peer}: median {short(middle)}x, {short(least)}x to {short(most)}x, {len(values)} cells"
+    return [
+        f"<g><title>{escape(words)}</title>",
+        line(at_x(least), y, at_x(most), y, PALE, 2),
+        line(at_x(low), y, at_x(high), y, PALE, 9),
+        f'<circle cx="{at_x(middle):.1f}" cy="{y:.1f}" r="5" fill="{COLOUR}" stroke="#fff"/>',
+        text(LEFT - 10, y + 4, peer, 'text-anchor="end" font-size="12"'),
+        text(WIDTH - RIGHT + 14, y + 4, f"{short(middle)}×", 'font-weight="bold"'),
+        text(WIDTH - RIGHT + 60, y + 4, f"{short(least)}× to {short(most)}×", 'fill="#666"'),
+        "</g>",
+    ]
 
 
 def ratios(cells: list, rows: list[dict], peers: list[str], machine: str) -> str:
     """rows as in peers.jsonl, op rotate."""
-    cells = sorted(cells, key=lambda cell: cell.tokens)
-    rows = [row for row in rows if row["peer"] in peers]
-    values = [row["ratio"] for row in rows] or [1.0]
-    low, high = floor(log10(min(0.8, *values, 1))), ceil(log10(max(10, *values)))
-    low = log10(0.5) if min(values) > 0.5 else low
+    of_peer = {peer: [row["ratio"] for row in rows if row["peer"] == peer] for peer in peers}
+    of_peer = {peer: values for peer, values in of_peer.items() if values}
+    everything = [ratio for values in of_peer.values() for ratio in values] or [1.0]
+    low, high = log10(min(0.8, *everything) * 0.9), log10(max(10, *everything) * 1.1)
     count = cells[0].threads if cells else 1
     threads = "" if count == 0 else ", 1 thread" if count == 1 else f", {count} threads"  # 0: a GPU
-    right, bottom = WIDTH - RIGHT, HEIGHT - BOTTOM
-    step = (right - LEFT) / max(1, len(cells))
-    at_y = lambda ratio: bottom - (log10(ratio) - low) / (high - low) * (bottom - TOP)  # noqa: E731
+    right, bottom = WIDTH - RIGHT, TOP + ROW * len(of_peer) + 4
+    at_x = lambda ratio: LEFT + (log10(ratio) - low) / (high - low) * (right - LEFT)  # noqa: E731
+    height = bottom + 44
+    many = f"{len(cells)} cells" if len(cells) != 1 else "1 cell"
     out = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" font-family="sans-serif" '
         'font-size="11" fill="#222">',
-        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#fff"/>',
-        text(LEFT, 24, "Time over rotary's for the same rotation", 'font-size="16" font-weight="bold"'),
-        text(LEFT, 40, f"32 + 8 heads of 128{threads}; {machine}", 'fill="#666" font-size="10"'),
+        f'<rect width="{WIDTH}" height="{height}" fill="#fff"/>',
+        text(16, 26, "Time over rotary's for the same rotation", 'font-size="16" font-weight="bold"'),
+        text(16, 44, f"32 + 8 heads of 128{threads}, {many}", 'fill="#666"'),
+        text(16, 60, machine, 'fill="#666" font-size="10"'),
+        text(right + 14, TOP - 12, "median", 'fill="#666"'),
+        text(right + 60, TOP - 12, "range", 'fill="#666"'),
     ]
-    for power in range(ceil(low), high + 1):
-        for digit in (1, 2, 5):
-            ratio = digit * 10.0**power
-            if low <= log10(ratio) <= high:
-                colour, width = ("#222", 1.5) if ratio == 1 else ("#ddd", 1)
-                out.append(line(LEFT, at_y(ratio), right, at_y(ratio), colour, width))
-                out.append(text(LEFT - 6, at_y(ratio) + 4, f"{ratio:g}×", 'text-anchor="end"'))
-    for i, cell in enumerate(cells):
-        x = LEFT + (i + 0.5) * step
-        if i == 0 or cells[i - 1].tokens != cell.tokens:
-            same = sum(other.tokens == cell.tokens for other in cells)
-            out.append(line(LEFT + i * step, TOP, LEFT + i * step, bottom + 130, "#888"))
-            words = f"{cell.tokens} token{'s' * (cell.tokens > 1)}"
-            out.append(text(LEFT + (i + same / 2) * step, TOP - 4, words, 'text-anchor="middle" font-weight="bold"'))
-        name = f"{cell.dtype} {cell.pairing} {'in' if cell.in_place else 'out'}"
-        turned = f'text-anchor="end" transform="rotate(-90 {x + 4:.1f} {bottom + 8})"'
-        out.append(text(x + 4, bottom + 8, name, turned))
-    column = {(c.dtype, c.pairing, c.tokens, c.in_place): LEFT + (i + 0.5) * step for i, c in enumerate(cells)}
-    for row in rows:
-        i = peers.index(row["peer"])
-        x = column[row["dtype"], row["pairing"], row["tokens"], row["in_place"]]
-        words = f"{row['peer']}: {row['ratio']}x, {row['ns_per_element']} ns per element"
-        out.append(mark(i, x, at_y(row["ratio"]), COLOURS[i % len(COLOURS)], words))
-    for i, peer in enumerate(peers):
-        out.append(mark(i, right + 24, TOP + 12 + 20 * i, COLOURS[i % len(COLOURS)], peer))
-        out.append(text(right + 36, TOP + 16 + 20 * i, peer))
-    out.append(line(LEFT, TOP, LEFT, bottom, "#888"))
+    for ratio in ticks(low, high):
+        colour, width = ("#222", 1.5) if ratio == 1 else ("#ddd", 1)
+        out.append(line(at_x(ratio), TOP - 6, at_x(ratio), bottom, colour, width))
+        out.append(text(at_x(ratio), bottom + 16, f"{ratio:g}×", 'text-anchor="middle"'))
+    words = "dot: the median of the cells; bar: half of them; line: all"
+    out.append(text((LEFT + right) / 2, bottom + 34, words, 'text-anchor="middle" fill="#666"'))
+    for i, peer in enumerate(sorted(of_peer, key=lambda peer: median(of_peer[peer]))):
+        out += peer_row(peer, of_peer[peer], TOP + ROW * (i + 0.5), at_x)
     return "\n".join([*out, "</svg>"]) + "\n"

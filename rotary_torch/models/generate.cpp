@@ -38,12 +38,6 @@ void check_prompt(const DecoderConfig& config, const Tensor& prompt, const Gener
   }
   if (options.tokens < 0)
     throw Error(Code::VALUE, "[generate] tokens must be at least 0 but got " + std::to_string(options.tokens));
-  const std::int64_t read = prompt.size(1) + options.tokens - 1;  // the last token is chosen, not read
-  if (config.position == PositionEncoding::learned && options.tokens > 0 && read > config.context) {
-    throw Error(Code::POSITION, "[generate] learned positions end at " + std::to_string(config.context) +
-                                    " tokens but the prompt and the tokens to generate are " +
-                                    std::to_string(read + 1));
-  }
 }
 
 std::size_t largest(std::span<const float> logits) {
@@ -115,13 +109,22 @@ Tensor generate(Decoder& model, const Tensor& prompt, const GenerateOptions& opt
   const c10::InferenceMode inference;
   const Evaluation evaluation(*model);
   const at::Device device = model->embedding->weight.device();
-  DecoderCache cache(config, ids.size(1));
+  const bool learned = config.position == PositionEncoding::learned;
+  const std::int64_t longest = learned ? std::min(config.context, ids.size(1)) : ids.size(1);
+  DecoderCache cache(config, longest);
   std::optional<DecodeStep> lean;
-  if (DecodeStep::serves(*model)) lean.emplace(*model, batch, ids.size(1));
-  for (std::int64_t end = read; end < ids.size(1); ++end) {  // end: the number of tokens so far
+  if (DecodeStep::serves(*model)) lean.emplace(*model, batch, longest);
+  const auto next = [&](std::int64_t end) {
+    if (end > longest) {  // the last tokens are read anew, from position 0: no cached key fits their new positions
+      DecoderCache window(config, longest);
+      return on_cpu(model->next_logits(ids.slice(1, end - longest, end).to(device), window));
+    }
     const std::int64_t past = cache.tokens();
-    const Tensor logits = lean && past > 0 ? lean->logits(ids.select(1, end - 1), cache)
-                                           : on_cpu(model->next_logits(ids.slice(1, past, end).to(device), cache));
+    if (lean && past > 0) return lean->logits(ids.select(1, end - 1), cache);
+    return on_cpu(model->next_logits(ids.slice(1, past, end).to(device), cache));
+  };
+  for (std::int64_t end = read; end < ids.size(1); ++end) {  // end: the number of tokens so far
+    const Tensor logits = next(end);
     const std::size_t vocabulary = static_cast<std::size_t>(logits.size(1));
     for (std::int64_t row = 0; row < batch; ++row) {
       const float* const of_row = logits.const_data_ptr<float>() + row * logits.size(1);

@@ -21,8 +21,9 @@ struct GenerateOptions {
 };
 // prompt int64 [batch, tokens], at least one token; returns [batch, tokens + N], the prompt first. There are always N
 // new tokens, because no id ends a text. on_token, if given, is called with each new column int64 [batch]; if it
-// returns false, generate returns the tokens so far. Positions continue past the trained length; learned positions
-// throw POSITION if their table is too short. Throws SHAPE, DTYPE, VALUE.
+// returns false, generate returns the tokens so far. Positions continue past the trained length; with learned positions
+// each token sees only the last `context` before it, counted from position 0, as in nanoGPT. Throws SHAPE, DTYPE,
+// VALUE.
 at::Tensor generate(Decoder& model, const at::Tensor& prompt, const GenerateOptions&,
                     const std::function<bool(const at::Tensor&)>& on_token = {});
 

@@ -3,6 +3,7 @@
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
+#include <algorithm>
 
 #include <cmath>
 #include <string>
@@ -136,11 +137,25 @@ TEST(DecodeStep, GivesTheLogitsOfTheFullPass) {
   }
 }
 
-TEST(Generate, GreedyIdsOfLearnedPositionsReachTheEndOfTheirTableAndNotPastIt) {
+// Past the end of their table (16) the last 16 tokens are read, as nanoGPT's generate does.
+TEST(Generate, GreedyIdsOfLearnedPositionsSeeTheLastTokensPastTheEndOfTheirTable) {
   Decoder model = decoder(PositionEncoding::learned);
-  const Tensor prompt = some_ids(2, 5);
-  EXPECT_TRUE(at::equal(generate(model, prompt, greedy(12)), greedy_by_full_passes(model, prompt, 12)));
-  EXPECT_EQ(code_of([&] { generate(model, prompt, greedy(13)); }), "POSITION");
+  ASSERT_EQ(model->config().context, 16);
+  const auto by_windows = [&model](Tensor ids, std::int64_t tokens) {
+    const at::NoGradGuard no_grad;
+    for (std::int64_t i = 0; i < tokens; ++i) {
+      const Tensor seen = ids.slice(1, std::max<std::int64_t>(0, ids.size(1) - 16));
+      ids = at::cat({ids, model->forward(seen).select(1, seen.size(1) - 1).argmax(-1, true)}, 1);
+    }
+    return ids;
+  };
+  for (const std::int64_t prompt_tokens : {5, 16, 17, 40}) {
+    const Tensor prompt = some_ids(2, prompt_tokens);
+    for (const std::int64_t tokens : {1, 11, 12, 13, 40}) {
+      EXPECT_TRUE(at::equal(generate(model, prompt, greedy(tokens)), by_windows(prompt, tokens)))
+          << prompt_tokens << " + " << tokens;
+    }
+  }
 }
 
 TEST(Generate, AScalingChangesTheIdsPastTheTrainedLengthAndAgreesWithFullPasses) {

@@ -122,10 +122,13 @@ class Text(Case):
             self.assertNotEqual(self.succeed(*words, "--scaling", scaling, "--factor", 4), plain, scaling)
         self.assertEqual(self.succeed(*words, "--scaling", "none"), plain)
 
+    def test_learned_positions_go_on_past_their_table(self):
+        text = self.succeed("generate", LEARNED, "--prompt", "the ", "--tokens", 300)
+        self.assertEqual(len(text), 4 + 300 + 1)
+
     def test_what_is_wrong_with_a_prompt_is_said(self):
         self.refuse("TEXT", "generate", ROPE, "--prompt", "the \u20ac", says="\u20ac")
         self.refuse("FILE", "generate", LLAMA, "--prompt", "the ", says="--ids")
-        self.refuse("POSITION", "generate", LEARNED, "--prompt", "the ", "--tokens", 5000, says="learned")
         self.refuse("ROPE", "generate", LEARNED, "--prompt", "the ", "--scaling", "yarn", "--factor", 4)
         self.refuse("SCALING", "generate", ROPE, "--prompt", "the ", "--scaling", "yarn", "--factor", 1)
         self.refuse("FILE", "generate", ROOT / "nothing", "--prompt", "the ")
@@ -199,8 +202,11 @@ class Perplexity(Case):
         cls.lengths = f"{cls.trained},{2 * cls.trained},{4 * cls.trained}"
 
     def test_table_lines_and_plot_say_the_same(self):
-        out = self.succeed("perplexity", ROPE, "--text", self.text, "--lengths", self.lengths)
-        lines = [json.loads(line) for line in (ROPE / "perplexity.jsonl").read_text().splitlines()]
+        written, drawn = ROOT / "table.jsonl", ROOT / "table.svg"
+        out = self.succeed("perplexity", ROPE, "--text", self.text, "--lengths", self.lengths, "--output", drawn,
+                           "--output-json", written)
+        self.assertTrue(out.endswith(f"wrote {written} and {drawn}\n"), out)
+        lines = [json.loads(line) for line in written.read_text().splitlines()]
         self.assertEqual(len(lines), 15)
         scalings = {line["scaling"] for line in lines}
         self.assertEqual(scalings, {"none", "linear", "ntk", "dynamic", "yarn"})
@@ -212,7 +218,7 @@ class Perplexity(Case):
         self.assertEqual(len({line["loss"] for line in lines if line["length"] == self.trained}), 1)
         self.assertGreater(len({line["loss"] for line in lines if line["length"] == 4 * self.trained}), 4)
         self.assertEqual(len({line["tokens"] for line in lines}), 1)
-        plot = xml.etree.ElementTree.parse(ROPE / "perplexity.svg")
+        plot = xml.etree.ElementTree.parse(drawn)
         words = "".join(plot.getroot().itertext())
         for scaling in scalings:
             self.assertIn(scaling, words)
@@ -243,7 +249,52 @@ class Perplexity(Case):
         for wrong in (["--lengths", "0"], ["--lengths", "a"], [], ["--lengths", "8", "--scaling", "stretch"],
                       ["--lengths", "8", "--scaling", "yarn,yarn"]):
             self.misuse("perplexity", ROPE, "--text", self.text, *wrong)
-        self.misuse("perplexity", ROPE, "--lengths", 8)
+        self.misuse("perplexity", LLAMA, "--lengths", 8)
+
+    def test_without_a_text_the_run_own_one_is_measured_and_nothing_is_written(self):
+        before = sorted(ROPE.iterdir())
+        out = self.succeed("perplexity", ROPE, "--lengths", self.trained, "--scaling", "none", "--tokens", 256)
+        self.assertIn("tokens of the text of the preset smoke; trained length", out)
+        self.assertNotIn("wrote", out)
+        self.assertEqual(sorted(ROPE.iterdir()), before)
+
+
+class Shell(Case):
+    """What the torch commands share with the others: help, sentences, JSON errors."""
+
+    def test_help_fits_into_100_columns_in_one_form(self):
+        for command in ("train", "generate", "forward", "perplexity", "summary"):
+            out = self.succeed(command, "--help")
+            self.assertIn(f"Usage: rotary {command} [OPTIONS]", out)
+            self.assertLessEqual(max(map(len, out.splitlines())), 100)
+            for old in ("TEXT:{", "INT:INT", "REQUIRED", ":UINT"):
+                self.assertNotIn(old, out)
+
+    def test_usage_errors_name_what_was_meant(self):
+        cases = {("train", "-o", "x"): "there is no option '-o': did you mean --output?",
+                 ("generate", "d", "--token", "5"): "there is no option '--token': did you mean --tokens?",
+                 ("generate", "d", "--tokens", "ten"): "--tokens must be a whole number but got 'ten'",
+                 ("generate", "d", "--seed", "-1"): "--seed must be at least 0 but got '-1'",
+                 ("perplexity", "d", "--lengths", "8,x"): "--lengths must be a whole number but got 'x'",
+                 ("train", "--output", "x", "--preset", "smok"): "did you mean smoke?"}
+        for words, sentence in cases.items():
+            result = rotary(*words)
+            self.assertEqual(result.returncode, 2)
+            self.assertIn(sentence, result.stderr)
+
+    def test_with_json_an_error_is_an_object(self):
+        result = rotary("summary", ROOT / "nothing", "--json")
+        self.assertEqual((result.returncode, result.stdout), (1, ""))
+        line, error = result.stderr.splitlines()
+        self.assertTrue(line.startswith("error: FILE: "), line)
+        self.assertEqual(json.loads(error)["error"]["code"], "FILE")
+
+    def test_quiet_prints_nothing(self):
+        ids, output = write_npy("quiet.npy", [[1, 2]]), ROOT / "quiet_out.npy"
+        self.assertEqual(self.succeed("generate", LLAMA, "--ids", ids, "--output", output, "--quiet"), "")
+        self.assertEqual(len(read_npy(output)[0]), 102)
+        trained = rotary("train", "--preset", "smoke", "--steps", 2, "--output", ROOT / "quiet_run", "-q")
+        self.assertEqual((trained.returncode, trained.stdout, trained.stderr), (0, "", ""))
 
 
 if __name__ == "__main__":

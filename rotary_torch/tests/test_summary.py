@@ -1,6 +1,7 @@
 """rotary-torch summary as a program: test_summary.py PROGRAM. Needs nothing but Python."""
 
 import json
+import os
 import pathlib
 import resource
 import subprocess
@@ -40,6 +41,12 @@ for words in ("[2, 512, 32000]", "24,576,000", "2,362,368", "4,723,968", "Total 
     expect(words in table.stdout, table)
 deep = run("--preset", "roformer-notebook", "--depth", 4)
 expect("Linear (qkv): 4-1 " in deep.stdout and "1,771,776" in deep.stdout, deep)
+
+words = [program, "summary", "--preset", "smoke", "--depth", "2"]
+drawn = {locale: subprocess.run(words, capture_output=True, text=True, env={**os.environ, "LC_ALL": locale})
+         for locale in ("C", "C.UTF-8")}
+expect(drawn["C"].stdout.isascii() and "+-" in drawn["C"].stdout and "|    `-" in drawn["C"].stdout, drawn["C"])
+expect("\u251c\u2500" in drawn["C.UTF-8"].stdout, drawn["C.UTF-8"])
 
 with tempfile.TemporaryDirectory() as name:
     config = pathlib.Path(name) / "config.json"

@@ -92,6 +92,18 @@ TEST(BenchPlot, the_ceiling_has_a_dot_for_each_cell_of_heads) {
   EXPECT_NO_THROW(plot_tests::parse_xml(svg(cli::bench::ceiling_plot({}))));
 }
 
+TEST(BenchPlot, growth_draws_the_time_of_an_element) {
+  const std::vector<Measured> all = measured(Cell{}, 0.5);
+  const cli::Plot plot = cli::bench::growth_plot(all, {{"memory", 50, 1e300}});
+  for (const auto& [elements, ns] : plot.lines[0].points) EXPECT_NEAR(ns, 0.5, 1e-9) << elements;
+  const auto level = std::find_if(plot.lines.begin(), plot.lines.end(), [](const cli::Line& line) {
+    return line.guide && line.name.starts_with("memory");
+  });
+  ASSERT_NE(level, plot.lines.end());
+  EXPECT_DOUBLE_EQ(level->points.front().second, level->points.back().second) << "a level is level";
+  EXPECT_NEAR(level->points.front().second, 4.0 / 50, 1e-9) << "bf16 is read and written: 4 bytes at 50 GB/s";
+}
+
 TEST(BenchPlot, growth_has_its_series_and_the_levels_of_memory) {
   for (const bool in_place : {true, false}) {
     Cell base;
@@ -101,6 +113,7 @@ TEST(BenchPlot, growth_has_its_series_and_the_levels_of_memory) {
         svg(cli::bench::growth_plot(all, {{"L1", 200, 32e3}, {"L2", 100, 1e6}, {"memory", 50, 1e300}})));
     for (const Measured& each : all) EXPECT_TRUE(says(document, each.series.name)) << each.series.name;
     EXPECT_TRUE(says(document, "L1 200 GB/s by 1 thread") && says(document, "memory 50 GB/s by 1 thread"));
+    EXPECT_TRUE(says(document, "ns per element"));
   }
 }
 
@@ -227,11 +240,16 @@ TEST_F(BenchCommand, what_cannot_be_is_refused_before_anything_is_measured) {
 
 TEST_F(BenchCommand, cuda_without_a_device_is_one_error) {
   if (gpu::devices() > 0) GTEST_SKIP() << "there is a device: tests/cli/bench_cuda_test.cpp";
-  for (const Words& words : std::vector<Words>{{}, {"--json"}, {"--op", "append"}, {"--grid", "full"}}) {
+  for (const Words& words : std::vector<Words>{{}, {"--op", "append"}, {"--grid", "full"}}) {
     Words all = words;
     all.insert(all.begin(), {"bench", "--device", "cuda"});
     expect_error(all, "CUDA");
   }
+  const Result as_json = run({"bench", "--device", "cuda", "--json"});
+  EXPECT_EQ(as_json.exit, 1);
+  EXPECT_EQ(as_json.out, "");
+  EXPECT_TRUE(as_json.err.starts_with("error: CUDA: "));
+  EXPECT_EQ(Json::parse(as_json.err.substr(as_json.err.find('\n'))).at("error").at("code"), "CUDA");
 }
 
 }  // namespace

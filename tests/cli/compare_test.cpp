@@ -281,7 +281,42 @@ TEST_F(Compare, a_plot_that_cannot_be_written_is_an_error_and_leaves_what_was_th
   }
 }
 
-// The bundled runs (tools/golden/make_example_runs.py); docs/cli.md shows this picture. ROTARY_UPDATE_DOCS=1 writes it anew.
+TEST_F(Compare, without_output_nothing_is_written) {
+  const std::string run_folder = write_run("run", validation({{0, 4.0}, {10, 3.0}}));
+  const auto files_here = [this] {
+    const std::filesystem::directory_iterator all(path(""));
+    return std::count_if(begin(all), end(all), [](const auto& entry) { return entry.path().filename() != "stderr"; });
+  };
+  EXPECT_EQ(files_here(), 1);
+  const Result table = expect_success({"compare", run_folder});
+  EXPECT_EQ(table.out.find("wrote"), std::string::npos);
+  EXPECT_TRUE(Json::parse(expect_success({"compare", run_folder, "--json"}).out).at("plot").is_null());
+  EXPECT_EQ(files_here(), 1);
+}
+
+TEST_F(Compare, the_table_is_ascii_where_the_locale_is_not_utf8) {
+  const std::string run_folder = write_run(std::string(60, 'n'), validation({{0, 4.0}, {10, 3.0}}));
+  const auto is_ascii = [](const std::string& text) {
+    return std::all_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x80; });
+  };
+  const std::string c_locale = run({"compare", run_folder}, "LC_ALL=C").out;
+  EXPECT_TRUE(is_ascii(c_locale)) << c_locale;
+  EXPECT_NE(c_locale.find(std::string(37, 'n') + "... "), std::string::npos) << c_locale;
+  EXPECT_NE(run({"compare", run_folder}, "LC_ALL=C.UTF-8").out.find(std::string(39, 'n') + "\u2026 "),
+            std::string::npos);
+}
+
+TEST_F(Compare, a_model_is_no_run) {
+  std::filesystem::create_directory(path("model"));
+  const std::string config = write_config("model/config.json", R"("model_type": "llama")");
+  for (const std::string& folder : {path("model"), config}) {
+    expect_error({"compare", folder}, "FILE");
+    EXPECT_NE(read_text(path("stderr")).find("'rotary inspect' shows its rope"), std::string::npos) << folder;
+  }
+}
+
+// The bundled runs (tools/golden/make_example_runs.py); docs/cli.md shows this picture. ROTARY_UPDATE_DOCS=1 writes it
+// anew.
 TEST_F(Compare, the_picture_of_the_bundled_runs_is_the_committed_one) {
   const std::string runs = ROTARY_SOURCE_DIR "/tests/golden/runs/";
   const Json json = json_of({runs + "none", runs + "rope"}).at("runs");

@@ -140,12 +140,29 @@ TEST_F(Explain, all_has_every_chapter_in_order) {
 }
 
 TEST_F(Explain, an_unknown_topic_is_wrong_usage_and_names_the_topics) {
-  for (const char* topic : {"rope", "0", "13", "01", "-1", "Turn", ""}) {
+  for (const char* topic : {"rope", "0", "13", "01", "-1", "zebra", ""}) {
     expect_usage({"explain", topic});
   }
-  const std::string sentence = run({"explain", "rope"}).err;
+  const std::string sentence = run({"explain", "zebra"}).err;
   for (const Named& chapter : listed()) EXPECT_NE(sentence.find(chapter.id), std::string::npos) << chapter.id;
   expect_usage({"explain", "turn", "--list"});
+}
+
+TEST_F(Explain, a_topic_may_be_in_capitals_misspelt_or_a_word_of_a_chapter) {
+  EXPECT_EQ(print({"Scaling"}), print({"scaling"}));
+  EXPECT_EQ(print({"ALL"}), print({"all"}));
+  const auto sentence = [this](const char* topic) {
+    const std::string text = run({"explain", topic}).err;
+    return text.substr(0, text.find('\n'));
+  };
+  EXPECT_EQ(sentence("scalling"), "usage error: there is no topic 'scalling': did you mean scaling?");
+  EXPECT_EQ(sentence("yarn"),
+            "usage error: there is no topic 'yarn', but a chapter has the word: rotary explain scaling");
+  EXPECT_EQ(sentence("DeepSeek"),
+            "usage error: there is no topic 'DeepSeek', but a chapter has the word: rotary explain pairing");
+  EXPECT_EQ(sentence("rope").find("usage error: there is no topic 'rope', but these chapters have the word: "),
+            0U)
+      << sentence("rope");
 }
 
 TEST_F(Explain, the_commands_that_the_chapters_name_run) {

@@ -139,7 +139,7 @@ std::vector<Level> levels(Bench& bench, bool in_place) {
 Plot growth_plot(const std::vector<Measured>& measured, const std::vector<Level>& levels) {
   const bool of_table =
       !measured.empty() && !measured[0].results.empty() && measured[0].results[0].cell.op == Op::table;
-  Plot plot{"", of_table ? "pairs" : "elements of q and k", "microseconds", true, true, {}};
+  Plot plot{"", of_table ? "pairs" : "elements of q and k", "ns per element", true, true, {}};
   double first = 1e300;
   double last = 0;
   double moved_per_element = 1;
@@ -149,13 +149,14 @@ Plot growth_plot(const std::vector<Measured>& measured, const std::vector<Level>
     for (const Result& result : each.results) {
       const Cell& cell = result.cell;
       const double x = static_cast<double>(elements(cell));
-      line.points.emplace_back(x, result.seconds * 1e6);
+      line.points.emplace_back(x, result.ns_per_element());
       first = std::min(first, x);
       last = std::max(last, x);
       const bool table = cell.op == Op::table;  // bytes() counts what is written; an update also reads it
       moved_per_element = static_cast<double>(bytes(cell)) / x * (table ? 2 : 1);
       held_per_element = moved_per_element * (cell.in_place || table ? 0.5 : 1);
-      if (plot.title.empty()) plot.title = std::string("Time against work: ") + name(cell.op) + " " + kind_words(cell);
+      if (plot.title.empty())
+        plot.title = std::string("Time per element against work: ") + name(cell.op) + " " + kind_words(cell);
     }
     plot.lines.push_back(std::move(line));
   }
@@ -163,9 +164,9 @@ Plot growth_plot(const std::vector<Measured>& measured, const std::vector<Level>
   for (const Level& level : levels) {
     const double end = std::min(last, level.bytes / held_per_element);
     if (end <= begin) continue;
-    const double microseconds = moved_per_element / level.gb_per_s * 1e-3;
+    const double ns = moved_per_element / level.gb_per_s;
     const std::string title = level.name + " " + significant(level.gb_per_s, 3) + " GB/s by 1 thread";
-    plot.lines.push_back({title, {{begin, begin * microseconds}, {end, end * microseconds}}, false, false, true});
+    plot.lines.push_back({title, {{begin, ns}, {end, ns}}, false, false, true});
     begin = end;
   }
   add_cache_guides(plot, 1 / held_per_element);

@@ -45,6 +45,7 @@ struct Level {
 // Measured with one thread, on working sets of half of each cache and of four times the last one.
 std::vector<Level> levels(Bench&, bool in_place);
 
+// ns per element against elements, with the level of memory that each working set lies in.
 Plot growth_plot(const std::vector<Measured>&, const std::vector<Level>&);
 
 }  // namespace rotary::cli::bench

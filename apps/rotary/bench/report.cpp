@@ -130,6 +130,17 @@ void add_cache_guides(Plot& plot, double scale) {
   }
 }
 
+// What tells a cell from others of its type and place: "64 tokens bhtd interleaved".
+std::string dot_name(const Cell& cell) {
+  std::string text = std::to_string(cell.tokens) + (cell.tokens == 1 ? " token" : " tokens");
+  if (cell.layout != "bthd") text += " " + cell.layout;
+  if (cell.op != Op::rotate) text += std::string(" ") + name(cell.op);
+  if (cell.pairing != Pairing::half) text += std::string(" ") + rotary::name(cell.pairing);
+  if (cell.head_dim != 128) text += " head_dim " + std::to_string(cell.head_dim);
+  if (cell.threads > 1) text += " " + std::to_string(cell.threads) + " threads";
+  return text;
+}
+
 Plot ceiling_plot(const std::vector<Result>& results) {
   Plot plot{"Percent of the memory ceiling", "working set, KiB", "% of ceiling", true, false, {}};
   double least = 1e300;
@@ -142,6 +153,7 @@ Plot ceiling_plot(const std::vector<Result>& results) {
         if (cell.op == Op::table || cell.dtype != dtype || cell.in_place != in_place) continue;
         const double kib = static_cast<double>(line_bytes(cell)) * (in_place ? 1 : 2) / 1024;
         line.points.emplace_back(kib, result.percent_of_ceiling());
+        line.names.push_back(dot_name(cell));
         least = std::min(least, kib);
         most = std::max(most, kib);
       }

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <utility>
 
 namespace rotary::cli {
 
@@ -153,6 +154,22 @@ Axis make_axis(double low, double high, bool log, Ends ends, int max_ticks) {
   return axis;
 }
 
+void set_length_ticks(Axis& axis, std::vector<double> values, int max_ticks) {
+  const auto is_no_power = [](double value) {
+    int exponent = 0;
+    return value < 1 || value > 0x1p50 || std::frexp(value, &exponent) != 0.5;
+  };
+  values.erase(std::remove_if(values.begin(), values.end(), is_no_power), values.end());
+  std::sort(values.begin(), values.end());
+  values.erase(std::unique(values.begin(), values.end()), values.end());
+  if (values.size() < 2) return;
+  axis.ticks.clear();
+  const std::size_t most = static_cast<std::size_t>(max_ticks);
+  const std::size_t stride = (values.size() + most - 1) / most;
+  for (std::size_t i = 0; i < values.size(); i += stride)
+    axis.ticks.push_back({values[i], std::to_string(static_cast<std::int64_t>(values[i]))});
+}
+
 bool PlotView::empty() const noexcept {
   return std::all_of(lines.begin(), lines.end(), [](const auto& points) { return points.empty(); });
 }
@@ -163,6 +180,7 @@ PlotView view_of(const Plot& plot, int max_x_ticks, int max_y_ticks) {
     return can_show(point.first, plot.log_x) && can_show(point.second, plot.log_y);
   };
   double low_x = infinity, high_x = -infinity, low_y = infinity, high_y = -infinity;
+  std::vector<double> lengths;
   for (const Line& line : plot.lines) {
     for (const std::pair<double, double>& point : line.points) {
       if (!is_seen(point)) continue;
@@ -170,10 +188,14 @@ PlotView view_of(const Plot& plot, int max_x_ticks, int max_y_ticks) {
       high_x = std::max(high_x, point.first);
       low_y = std::min(low_y, point.second);
       high_y = std::max(high_y, point.second);
+      if (!line.guide) lengths.push_back(point.first);
     }
   }
   PlotView view;
-  view.x = make_axis(low_x, high_x, plot.log_x, Ends::tight, max_x_ticks);
+  const auto has_names = [](const Line& line) { return !line.names.empty(); };
+  const bool named_dots = std::any_of(plot.lines.begin(), plot.lines.end(), has_names);
+  view.x = make_axis(low_x, high_x, plot.log_x, named_dots ? Ends::padded : Ends::tight, max_x_ticks);
+  if (plot.log_x && plot.x_is_length) set_length_ticks(view.x, std::move(lengths), max_x_ticks);
   view.y = make_axis(low_y, high_y, plot.log_y, Ends::padded, max_y_ticks);
   for (const Line& line : plot.lines) {
     std::vector<PlotPoint>& points = view.lines.emplace_back();

@@ -27,6 +27,10 @@ enum class Ends : unsigned char {
   padded,  // 4 % more on both sides
 };
 
+// Ticks of a logarithmic axis at those of the values that are powers of two, or at every second, third ... one of them,
+// so that there are at most max_ticks. Fewer than two leave the axis as it is.
+void set_length_ticks(Axis& axis, std::vector<double> values, int max_ticks);
+
 // An axis for values from low to high (low > high: no values) with about max_ticks ticks or fewer.
 Axis make_axis(double low, double high, bool log, Ends ends, int max_ticks);
 

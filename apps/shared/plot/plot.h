@@ -12,8 +12,9 @@ struct Line {
   std::vector<std::pair<double, double>> points;
   // Thin and pale, in SVG in the colour of the next line that is not faint: a raw loss behind its mean.
   bool faint = false;
-  bool dots = false;   // the points only
-  bool guide = false;  // thin, grey, dashed and straight; named in SVG next to it, never in the legend
+  bool dots = false;                    // the points only
+  bool guide = false;                   // thin, grey, dashed and straight; named in SVG next to it, never in the legend
+  std::vector<std::string> names = {};  // of dots, one for each point; in SVG next to few of them, else as tooltips
 };
 
 // Points that are not finite, beyond 1e300, or not positive on a logarithmic axis are left out.
@@ -24,6 +25,7 @@ struct Plot {
   bool log_x = false;
   bool log_y = false;
   std::vector<Line> lines;
+  bool x_is_length = false;  // with log_x: ticks at powers of two, where the points are
 };
 
 // A complete file of 800 x 500 pixels, taller where the legend needs more than two rows.

@@ -206,10 +206,65 @@ std::vector<PlotPoint> thinned(const std::vector<PlotPoint>& points) {
   return kept;
 }
 
-std::string circle_element(const PlotPoint& centre, double radius, const Style& style) {
+std::string circle_element(const PlotPoint& centre, double radius, const Style& style, const std::string& name = "") {
+  const std::string end = name.empty() ? "/>\n" : "><title>" + escaped(name) + "</title></circle>\n";
   return "<circle cx=\"" + pixels(centre.x) + "\" cy=\"" + pixels(centre.y) + "\" r=\"" + pixels(radius) +
          "\" fill=\"" + std::string(style.colour) + "\" stroke=\"#ffffff\" stroke-width=\"" +
-         (radius < 3 ? "0.5" : "1") + "\"/>\n";
+         (radius < 3 ? "0.5" : "1") + "\"" + end;
+}
+
+// Dots with their names as tooltips, which a plot of few dots shows next to them too (name_elements).
+std::string dots_element(const Line& line, const std::vector<PlotPoint>& fractions, const Style& style,
+                         const Frame& frame) {
+  std::string dots = "<g><title>" + escaped(line.name) + "</title>\n";
+  for (std::size_t i = 0; i < fractions.size(); ++i)
+    dots += circle_element({frame.x(fractions[i].x), frame.y(fractions[i].y)}, 3.25, style, line.names[i]);
+  return dots + "</g>\n";
+}
+
+bool has_names(const Line& line, const std::vector<PlotPoint>& fractions) {
+  return line.dots && !line.names.empty() && line.names.size() == fractions.size();
+}
+
+// The names of all dots, beside their dots or, where another name is, as far below as needed; none where they are many.
+std::string name_elements(const Plot& plot, const PlotView& view, const std::vector<Style>& styles,
+                          const Frame& frame) {
+  constexpr std::size_t most = 24;
+  constexpr double size = 10, row = 12;
+  struct Named {
+    PlotPoint dot;
+    std::string text;
+    std::string_view colour;
+  };
+  std::vector<Named> all;
+  for (std::size_t i = 0; i < plot.lines.size(); ++i) {
+    if (!has_names(plot.lines[i], view.lines[i])) continue;
+    for (std::size_t j = 0; j < view.lines[i].size(); ++j) {
+      const PlotPoint dot{frame.x(view.lines[i][j].x), frame.y(view.lines[i][j].y)};
+      all.push_back({dot, shorten(displayable(plot.lines[i].names[j]), longest_name), styles[i].colour});
+    }
+  }
+  if (all.empty() || all.size() > most) return "";
+  std::sort(all.begin(), all.end(), [](const Named& a, const Named& b) { return a.dot.y < b.dot.y; });
+  struct Box {
+    double left, right, top;
+  };
+  std::vector<Box> taken;
+  std::string text =
+      "<g font-size=\"" + pixels(size) + "\" stroke=\"#ffffff\" stroke-width=\"2\" paint-order=\"stroke\">\n";
+  for (const Named& named : all) {
+    const double length = text_width(named.text, size);
+    const bool before = named.dot.x + 7 + length > frame.right;
+    Box box{before ? named.dot.x - 7 - length : named.dot.x + 7, 0, named.dot.y - row / 2};
+    box.right = box.left + length;
+    const auto lies_on = [&box](const Box& other) {
+      return box.left < other.right && other.left < box.right && std::abs(box.top - other.top) < row;
+    };
+    while (std::any_of(taken.begin(), taken.end(), lies_on)) box.top += 1;
+    taken.push_back(box);
+    text += text_element(box.left, box.top + row - 2.5, named.text, "fill=\"" + std::string(named.colour) + "\"");
+  }
+  return text + "</g>\n";
 }
 
 std::string curve_element(const std::string& name, const std::vector<PlotPoint>& fractions, const Style& style,
@@ -233,11 +288,17 @@ std::string curve_element(const std::string& name, const std::vector<PlotPoint>&
          stroke_of(style) + " stroke-linejoin=\"round\" stroke-linecap=\"round\"/>\n" + dots + "</g>\n";
 }
 
-// A straight line from its first to its last point. Its name is placed above the end of a horizontal guide, to the
-// right of the end of a vertical one, and below the middle of any other.
-std::string guide_element(const std::string& name, const std::vector<PlotPoint>& fractions, const Style& style,
-                          const Frame& frame) {
+// A straight line from its first to its last point.
+std::string guide_element(const std::vector<PlotPoint>& fractions, const Style& style, const Frame& frame) {
   if (fractions.empty()) return "";
+  return line_element(frame.x(fractions.front().x), frame.y(fractions.front().y), frame.x(fractions.back().x),
+                      frame.y(fractions.back().y), stroke_of(style));
+}
+
+// Above the end of a horizontal guide, to the right of the end of a vertical one, below the middle of any other. A
+// white edge keeps it legible where lines pass below it.
+std::string guide_name_element(const std::string& name, const std::vector<PlotPoint>& fractions, const Frame& frame) {
+  if (fractions.empty() || name.empty()) return "";
   const PlotPoint begin{frame.x(fractions.front().x), frame.y(fractions.front().y)};
   const PlotPoint end{frame.x(fractions.back().x), frame.y(fractions.back().y)};
   const bool level = std::abs(end.y - begin.y) < 1;
@@ -247,24 +308,31 @@ std::string guide_element(const std::string& name, const std::vector<PlotPoint>&
   text.y = begin.y + (end.y - begin.y) * (text.x - begin.x) / (end.x - begin.x) + 14;
   if (level) text = {end.x, end.y - 5};
   if (upright) text = {end.x + 4, end.y + 10};
-  const std::string letters = std::string("font-size=\"11\" fill=\"#555555\"") + (level ? " text-anchor=\"end\"" : "");
-  return line_element(begin.x, begin.y, end.x, end.y, stroke_of(style)) + text_element(text.x, text.y, shown, letters);
+  const std::string letters =
+      std::string("font-size=\"11\" fill=\"#555555\" stroke=\"#ffffff\" stroke-width=\"3\" paint-order=\"stroke\"") +
+      (level ? " text-anchor=\"end\"" : "");
+  return text_element(text.x, text.y, shown, letters);
 }
 
-// Drawn from back to front: guides, faint lines, strong lines; of each the first in front.
+// Drawn from back to front: guides, faint lines, strong lines, names; of each the first in front.
 std::string curve_elements(const Plot& plot, const PlotView& view, const std::vector<Style>& styles,
                            const Frame& frame) {
   std::string behind;
   std::string front;
   std::string guides;
+  std::string guide_names;
   for (std::size_t i = plot.lines.size(); i-- > 0;) {
     if (plot.lines[i].guide) {
-      guides += guide_element(plot.lines[i].name, view.lines[i], styles[i], frame);
+      guides += guide_element(view.lines[i], styles[i], frame);
+      guide_names += guide_name_element(plot.lines[i].name, view.lines[i], frame);
       continue;
     }
-    (plot.lines[i].faint ? behind : front) += curve_element(plot.lines[i].name, view.lines[i], styles[i], frame);
+    const Line& line = plot.lines[i];
+    (line.faint ? behind : front) += has_names(line, view.lines[i])
+                                         ? dots_element(line, view.lines[i], styles[i], frame)
+                                         : curve_element(line.name, view.lines[i], styles[i], frame);
   }
-  return guides + behind + front;
+  return guides + behind + front + guide_names + name_elements(plot, view, styles, frame);
 }
 
 std::string legend_elements(const std::vector<LegendItem>& items, const std::vector<Style>& styles, double left,

@@ -108,7 +108,8 @@ std::string legend(const std::vector<Line>& lines, const std::string& marks, std
   std::size_t used = 0;
   for (std::size_t i = 0; i < lines.size(); ++i) {
     if (lines[i].guide) continue;
-    const std::string item = std::string("  ") + marks[i] + " " + shorten(displayable(lines[i].name), width - 4);
+    const std::string item =
+        std::string("  ") + marks[i] + " " + shorten_for_terminal(displayable(lines[i].name), width - 4);
     if (used > 0 && used + columns(item) > width) {
       text += '\n';
       used = 0;
@@ -120,7 +121,7 @@ std::string legend(const std::vector<Line>& lines, const std::string& marks, std
 }
 
 std::string centred(std::string_view text, std::size_t left, std::size_t width) {
-  const std::string shown = shorten(displayable(text), width);
+  const std::string shown = shorten_for_terminal(displayable(text), width);
   return std::string(left + (width - columns(shown)) / 2, ' ') + shown + "\n";
 }
 
@@ -139,7 +140,8 @@ std::string terminal_plot(const Plot& plot, int width, int height) {
   const auto canvas_width = static_cast<std::size_t>(canvas.width());
   std::string text;
   if (!plot.title.empty()) text += centred(plot.title, gutter + 1, canvas_width);
-  if (!plot.y_label.empty()) text += shorten(displayable(plot.y_label), static_cast<std::size_t>(width)) + "\n";
+  if (!plot.y_label.empty())
+    text += shorten_for_terminal(displayable(plot.y_label), static_cast<std::size_t>(width)) + "\n";
   for (int row = 0; row < height; ++row) {
     const std::string label = label_at(view.y, row, height);
     const std::size_t space = gutter - (label.empty() ? 0 : label.size() + 1);

@@ -1,0 +1,53 @@
+// What a program's commands take, read from their option tables: the help, the completions and the man page are
+// written from it, and usage errors look in it.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace CLI {
+class App;
+}
+
+namespace rotary::cli {
+
+struct OptionSheet {
+  std::vector<std::string> names;  // "-q", "--quiet"; a positional has one, without dashes
+  std::string value;               // "FILE"; "" for a flag
+  std::vector<std::string> words;  // what the value can be; empty: anything
+  std::string standard;            // the default, where it is shown
+  std::string help;
+  bool positional = false, required = false;
+  bool list = false;  // takes several values
+
+  std::string all_names() const;   // "-q, --quiet"
+  std::string whole_help() const;  // help, then what else is known: "... [required; half or interleaved; default half]"
+};
+
+struct CommandSheet {
+  std::string name, summary, group, footer;
+  std::vector<OptionSheet> options;  // positionals first
+  std::vector<CommandSheet> commands;
+};
+
+CommandSheet sheet_of(const CLI::App& app);  // of a program, or of one command
+
+nlohmann::ordered_json json_of(const CommandSheet& sheet);
+CommandSheet sheet_from(const nlohmann::ordered_json& json);  // throws what nlohmann throws
+
+// What --help prints. full_name: "rotary apply". width: in columns, at least 60.
+std::string help_text(const CommandSheet& sheet, const std::string& full_name, std::size_t width);
+std::size_t help_width();  // of standard output where it is a terminal, at most 100; else 100
+
+// Lines of at most width columns. All but the first begin with indent spaces; the first begins in that column.
+std::string wrapped(std::string_view text, std::size_t indent, std::size_t width);
+// The same for paragraphs. A line that begins with a space or has two in a row, as examples and tables do, stays.
+std::string wrapped_footer(std::string_view text, std::size_t width);
+
+// How one_of() tells CLI11 its words, so that sheet_of finds them.
+std::string description_of_words(const std::vector<std::string>& words);
+std::string one_of_words(const std::vector<std::string>& words);  // "half, interleaved or interleaved_to_half"
+
+}  // namespace rotary::cli

@@ -1,0 +1,255 @@
+// Command lines that cannot be understood, and what says how to write them: help, version, completions, man page.
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "apps/shared/progress_line.h"
+#include "rotary/version.h"
+#include "run.h"
+
+namespace rotary::cli_tests {
+namespace {
+
+using Strings = std::vector<std::string>;
+
+class Usage : public Cli {
+ protected:
+  // The sentence, and the command whose help the second line names.
+  void expect_sentence(const Strings& words, const std::string& sentence) const {
+    const Result result = run(words);
+    EXPECT_EQ(result.exit, 2);
+    EXPECT_EQ(result.out, "");
+    EXPECT_EQ(result.err.substr(0, result.err.find('\n')), "usage error: " + sentence);
+  }
+  Strings command_names() const {
+    std::istringstream help(expect_success({"--help"}).out);
+    Strings names;
+    bool inside = false;
+    for (std::string line; std::getline(help, line);) {
+      if (line.ends_with(":") && !line.starts_with(" ")) inside = line != "Options:" && line != "Begin with:";
+      if (inside && line.starts_with("  ")) names.push_back(line.substr(2, line.find(' ', 2) - 2));
+    }
+    return names;
+  }
+};
+
+// ---- sentences ----
+
+TEST_F(Usage, an_unknown_option_is_named_with_the_one_that_was_meant) {
+  expect_sentence({"apply", "c", "-i", "a", "-o", "b"}, "there is no option '-i': did you mean --input?");
+  expect_sentence({"apply", "c", "-o", "b"}, "there is no option '-o': did you mean --output?");
+  expect_sentence({"apply", "c", "--position", "5"}, "there is no option '--position': did you mean --positions?");
+  expect_sentence({"apply", "c", "-positions", "5"}, "there is no option '-positions': did you mean --positions?");
+  expect_sentence({"inspect", "c", "--rotary_dim=8"}, "there is no option '--rotary_dim': did you mean --rotary-dim?");
+  expect_sentence({"inspect", "c", "--LENGTH", "8"}, "there is no option '--LENGTH': did you mean --length?");
+  expect_sentence({"inspect", "c", "--nothing"}, "there is no option '--nothing'");
+  expect_sentence({"inspect", "--config", "c"}, "there is no option '--config': CONFIG is given without a name");
+  expect_sentence({"--versoin"}, "there is no option '--versoin': did you mean --version?");
+}
+
+TEST_F(Usage, an_unknown_command_is_named_with_the_one_that_was_meant) {
+  expect_sentence({"inpsect"}, "there is no command 'inpsect': did you mean inspect?");
+  expect_sentence({"Apply"}, "there is no command 'Apply': did you mean apply?");
+  expect_sentence({"trian"}, "there is no command 'trian': did you mean train?");
+  expect_sentence({"turn"}, "there is no command 'turn'");
+  expect_sentence({"help", "tabel"}, "there is no command 'tabel': did you mean table?");
+}
+
+TEST_F(Usage, a_value_that_is_no_number_or_out_of_range_is_named) {
+  expect_sentence({"inspect", "c", "--length", "128k"}, "--length must be a whole number but got '128k'");
+  expect_sentence({"inspect", "c", "--length", "1.5"}, "--length must be a whole number but got '1.5'");
+  expect_sentence({"inspect", "c", "--length", "0x10"}, "--length must be a whole number but got '0x10'");
+  expect_sentence({"inspect", "c", "--length", "-1"}, "--length must be at least 0 but got '-1'");
+  expect_sentence({"inspect", "c", "--length", "99999999999999999999"},
+                  "--length must be at most 9223372036854775807 but got '99999999999999999999'");
+  expect_sentence({"inspect", "c", "--rope", "x"}, "--rope must be a whole number but got 'x'");
+  expect_sentence({"inspect", "--base", "ten"}, "--base must be a number but got 'ten'");
+  expect_sentence({"table", "c", "--threads", "1025"}, "--threads must be from 0 to 1024 but got '1025'");
+  expect_sentence({"table", "c", "--threads", "-1"}, "--threads must be at least 0 but got '-1'");
+}
+
+TEST_F(Usage, a_word_that_is_none_of_the_known_ones_is_named) {
+  expect_sentence({"inspect", "c", "--pairing", "neox"},
+                  "--pairing must be half, interleaved or interleaved_to_half but got 'neox'");
+  expect_sentence({"apply", "c", "--layout", "tbdh"},
+                  "--layout must be bthd, bhtd, tbhd or thd but got 'tbdh': did you mean tbhd?");
+}
+
+TEST_F(Usage, values_that_are_missing_doubled_or_too_many_are_named) {
+  expect_sentence({"inspect", "c", "--length"}, "--length needs a value, --length N, but is the last word");
+  expect_sentence({"apply", "c", "--input", "--output", "b"},
+                  "--input needs a value, --input FILE, but got the option --output");
+  expect_sentence({"inspect", "c", "--length", "1", "--length", "2"}, "--length is given twice");
+  expect_sentence({"inspect", "c", "--json=yes"}, "--json takes no value but got 'yes'");
+  expect_sentence({"demo", "c"}, "demo takes options only but got 'c'");
+  expect_sentence({"explain", "turn", "--list"}, "TOPIC and --list do not go together");
+}
+
+TEST_F(Usage, digits_are_read_as_decimal_ones) {
+  const auto context = [this](const char* length) {
+    return expect_success({"inspect", small_llama(R"(, "rope_scaling": {"rope_type": "dynamic", "factor": 2})"),
+                           "--json", "--length", length})
+        .out;
+  };
+  EXPECT_EQ(context("0128"), context("128"));  // not octal, which has no 8
+  EXPECT_EQ(context("+0100"), context("100"));
+  EXPECT_NE(context("100"), context("64"));
+}
+
+// ---- help and version ----
+
+TEST_F(Usage, no_words_print_the_help_on_standard_error) {
+  const Result result = run({});
+  EXPECT_EQ(result.exit, 2);
+  EXPECT_EQ(result.out, "");
+  EXPECT_TRUE(result.err.starts_with(expect_success({"--help"}).out)) << result.err;
+  EXPECT_NE(result.err.find("\nusage error: a command is needed\n"), std::string::npos) << result.err;
+}
+
+TEST_F(Usage, help_is_asked_for_in_several_ways) {
+  EXPECT_EQ(expect_success({"help"}).out, expect_success({"--help"}).out);
+  EXPECT_EQ(expect_success({"help", "apply"}).out, expect_success({"apply", "--help"}).out);
+  EXPECT_EQ(expect_success({"apply", "-h"}).out, expect_success({"apply", "--help"}).out);
+  const std::string all = expect_success({"--help-all"}).out;
+  for (const std::string& name : command_names()) {
+    EXPECT_NE(all.find("---- rotary " + name + " ----\n"), std::string::npos) << name;
+  }
+  EXPECT_NE(all.find(expect_success({"apply", "--help"}).out), std::string::npos);
+}
+
+TEST_F(Usage, the_help_of_every_command_fits_into_100_columns) {
+  const Strings names = command_names();
+  ASSERT_GE(names.size(), 14U);
+  for (const char* name : {"inspect", "apply", "bench", "completion", "train", "summary"}) {
+    EXPECT_NE(std::find(names.begin(), names.end(), name), names.end()) << name;
+  }
+  std::istringstream all(expect_success({"--help-all"}).out);
+  for (std::string line; std::getline(all, line);) EXPECT_LE(line.size(), 100U) << line;
+}
+
+TEST_F(Usage, version_begins_with_the_number_and_lists_the_parts) {
+  const std::string text = expect_success({"--version"}).out;
+  EXPECT_TRUE(text.starts_with("rotary " ROTARY_VERSION "\n")) << text;
+  for (const char* part : {"\ntargets   scalar", "; in use: ", "\ngpu       built with", "\ntorch     ",
+                           "train, generate, forward, perplexity, summary", "\ncompiler  "}) {
+    EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
+  }
+  EXPECT_EQ(expect_success({"-V"}).out, text);
+  EXPECT_EQ(expect_success({"version"}).out, text);
+  const Result broken = run({"--version"}, "ROTARY_TARGET=abacus");
+  EXPECT_EQ(broken.exit, 0);
+  EXPECT_NE(broken.out.find("in use: none, because ROTARY_TARGET"), std::string::npos) << broken.out;
+}
+
+// ---- quiet, progress ----
+
+TEST_F(Usage, quiet_commands_print_nothing_but_errors) {
+  const Strings words = {"table", small_llama(), "--positions", "0:4", "--output", path("t.safetensors")};
+  for (const char* quiet : {"-q", "--quiet"}) {
+    Strings all = words;
+    all.push_back(quiet);
+    EXPECT_EQ(expect_success(all).out, "");
+    EXPECT_EQ(read_tensor("t.safetensors", "cos").shape, (std::vector<std::int64_t>{4, 2}));
+  }
+  expect_error({"table", small_llama(), "--positions", "5:4", "--output", path("t.safetensors"), "-q"}, "POSITION");
+  expect_sentence({"inspect", small_llama(), "--quiet"}, "there is no option '--quiet'");
+}
+
+TEST_F(Usage, progress_is_one_line_that_goes_away) {
+  std::ostringstream shown;
+  {
+    cli::ProgressLine progress("work", 8, shown, 0);
+    progress.done(2);
+    EXPECT_EQ(shown.str(), "work: 2 of 8, 25 %");
+    progress.done(3);  // at most five times a second
+    EXPECT_EQ(shown.str(), "work: 2 of 8, 25 %");
+  }
+  EXPECT_EQ(shown.str(), "work: 2 of 8, 25 %\r                  \r");
+  std::ostringstream nothing;
+  cli::ProgressLine quick("work", 8, nothing, 60);
+  quick.done(8);
+  EXPECT_EQ(nothing.str(), "");
+}
+
+// ---- errors as JSON ----
+
+// The second line.
+nlohmann::json error_object(const Result& result) {
+  const std::size_t second = result.err.find('\n') + 1;
+  return nlohmann::json::parse(result.err.substr(second));
+}
+
+TEST_F(Usage, with_json_an_error_is_a_json_object_too_on_standard_error) {
+  const Result result = run({"inspect", path("nowhere.json"), "--json"});
+  EXPECT_EQ(result.exit, 1);
+  EXPECT_EQ(result.out, "");
+  EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 2);
+  EXPECT_TRUE(result.err.starts_with("error: FILE: "));
+  const nlohmann::json error = error_object(result);
+  ASSERT_EQ(error.size(), 1U);
+  ASSERT_EQ(error.at("error").size(), 2U);
+  EXPECT_EQ(error["error"]["code"], "FILE");
+  EXPECT_NE(error["error"]["message"].get<std::string>().find("nowhere.json"), std::string::npos);
+  EXPECT_TRUE(run({"inspect", path("nowhere.json")}).err.starts_with("error: FILE: "));
+  EXPECT_TRUE(run({"inspect", path("nowhere.json"), "--json", "--lenght"}).err.starts_with("usage error: "));
+}
+
+TEST_F(Usage, a_json_error_keeps_to_utf8) {
+  const Result result = run({"inspect", path("no\xFFwhere"), "--json"});
+  EXPECT_EQ(result.exit, 1);
+  EXPECT_EQ(error_object(result)["error"]["code"], "FILE") << result.err;
+}
+
+// ---- completions and the man page ----
+
+TEST_F(Usage, every_command_and_option_stands_in_the_completions_and_the_man_page) {
+  const std::string bash = expect_success({"completion", "bash"}).out;
+  const std::string zsh = expect_success({"completion", "zsh"}).out;
+  const std::string fish = expect_success({"completion", "fish"}).out;
+  const std::string man = expect_success({"man"}).out;
+  const std::regex option_name("\n  (?:-[a-z], )?--([a-z-]+)");
+  int options = 0;
+  for (const std::string& name : command_names()) {
+    EXPECT_NE(bash.find("    " + name + ") options='"), std::string::npos) << name;
+    EXPECT_NE(zsh.find("\n    '" + name + ":"), std::string::npos) << name;
+    EXPECT_NE(fish.find(" -a " + name + " -d "), std::string::npos) << name;
+    EXPECT_NE(man.find("\n.SS rotary " + name + "\n"), std::string::npos) << name;
+    const Result asked = run({name, "--help"});
+    if (asked.exit != 0) continue;  // a command of torch, which is not there
+    const std::size_t begin = man.find("\n.SS rotary " + name + "\n") + 1;
+    const std::string section = man.substr(begin, man.find("\n.S", begin) - begin);
+    for (std::sregex_iterator found(asked.out.begin(), asked.out.end(), option_name), end; found != end; ++found) {
+      const std::string option = (*found)[1];
+      if (option == "help") continue;
+      ++options;
+      EXPECT_NE(bash.find("--" + option), std::string::npos) << name << ' ' << option;
+      EXPECT_NE(zsh.find("--" + option + "["), std::string::npos) << name << ' ' << option;
+      EXPECT_TRUE(std::regex_search(fish, std::regex(name + "'( -s [a-z])? -l " + option + " ")))
+          << name << ' ' << option;
+      const std::string dashes = std::regex_replace("--" + option, std::regex("-"), "\\-");
+      EXPECT_NE(section.find("\\fB" + dashes + "\\fR"), std::string::npos) << name << ' ' << option;
+    }
+  }
+  EXPECT_GT(options, 60);
+}
+
+// Runs bash itself, with the words that a person has typed.
+TEST_F(Usage, bash_completes_commands_options_and_values) {
+  write_text(path("rotary.bash"), expect_success({"completion", "bash"}).out);
+  const auto completed = [this](const std::string& typed) {
+    const std::string script =
+        "source '" + path("rotary.bash") + "'; COMP_WORDS=(rotary " + typed +
+        "); COMP_CWORD=$(( ${#COMP_WORDS[@]} - 1 )); _rotary 2>/dev/null; echo \"${COMPREPLY[*]}\"";
+    write_text(path("try.bash"), script);
+    EXPECT_EQ(std::system(("bash '" + path("try.bash") + "' >'" + path("completed") + "'").c_str()), 0);
+    return read_text(path("completed"));
+  };
+  EXPECT_EQ(completed("inspe"), "inspect\n");
+  EXPECT_EQ(completed("apply --pos"), "--positions\n");
+  EXPECT_EQ(completed("apply --layout ''"), "bthd bhtd tbhd thd\n");
+  EXPECT_EQ(completed("apply --layout = tb"), "tbhd\n");
+  EXPECT_EQ(completed("completion z"), "zsh\n");
+}
+
+}  // namespace
+}  // namespace rotary::cli_tests
