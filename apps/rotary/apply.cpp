@@ -67,9 +67,10 @@ std::vector<Tensor> choose_tensors(const InputTensors& input, const Options& opt
   for (const std::string& name : wanted) {
     const auto is_it = [&name](const TensorInfo& tensor) { return tensor.name == name; };
     if (std::none_of(input.infos().begin(), input.infos().end(), is_it)) {
+      const bool comma = name.find(',') != std::string::npos;
       if (named)
         throw Error(Code::TENSOR, "[apply] --tensor must name a tensor of " + input.name() + " but got '" + name +
-                                      "'; it holds: " + present);
+                                      "'; it holds: " + present + (comma ? " (separate names by spaces)" : ""));
     } else if (std::none_of(chosen.begin(), chosen.end(), is_it)) {
       chosen.push_back(input.read(name));
     }

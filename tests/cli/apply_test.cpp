@@ -162,6 +162,7 @@ TEST_F(Apply, tensors_can_be_named) {
   expect_error(words(at3), "TENSOR");
   EXPECT_NE(run(words(at3)).err.find("query"), std::string::npos);
   expect_error(words(at3, {"--tensor", "q"}), "TENSOR");
+  EXPECT_NE(run(words(at3, {"--tensor", "query,key"})).err.find("(separate names by spaces)"), std::string::npos);
   EXPECT_NE(rotated(at3, {"--tensor", "query"}, "query"), (std::vector<float>{1, 2, 3, 4}));
   EXPECT_EQ(rotated(at3, {"--tensor", "query"}, "key"), (std::vector<float>{1, 2, 3, 4}));
   const std::vector<float> both = rotated(at3, {"--tensor", "query", "--tensor", "key"}, "key");
