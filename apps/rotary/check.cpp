@@ -104,7 +104,7 @@ void print(const std::vector<NamedCheck>& checks, const std::optional<Diagnosed>
 
 void run(const Options& options) {
   check_source(options.request.source);
-  const std::vector<TensorPair> pairs = tensor_pairs(options.input, options.against, options.tensors);
+  const std::vector<TensorPair> pairs = tensor_pairs("check", options.input, options.against, options.tensors);
   std::vector<NamedCheck> checks;
   bool equal = true;
   const Asking asking(options.request, pairs);
@@ -127,8 +127,9 @@ void run(const Options& options) {
 
 void add_check(CLI::App& app) {
   auto options = std::make_shared<Options>();
+  options->request.operation = "check";
   DiagnosisRequest& request = options->request;
-  Command command(app, "check", "Check that a tensor is rotated as the config asks, and say what is wrong if not");
+  Command command(app, "check", "Check that a tensor is rotated as the config asks");
   add_source_options(command, request.source);
   add_rope_option(command, request.source);
   command.option("--input", options->input, "the tensors before the rotation: a safetensors file, or one .npy")

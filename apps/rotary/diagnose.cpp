@@ -25,7 +25,8 @@ struct Options {
 Diagnosed diagnose_scores(const std::vector<TensorPair>& pairs, const Asking& asking) {
   Diagnosed result;
   for (const TensorPair& pair : pairs) {
-    result.tensors[pair.name] = diagnose::diagnose_scores(pair.before, pair.after, asking.question(pair.name));
+    result.tensors.push_back(
+        {pair.name, diagnose::diagnose_scores(pair.before, pair.after, asking.question(pair.name))});
   }
   result.all = diagnose::combine(result.tensors);
   return result;
@@ -34,7 +35,7 @@ Diagnosed diagnose_scores(const std::vector<TensorPair>& pairs, const Asking& as
 void run(const Options& options) {
   const Source& source = options.request.source;
   if (!source.config.empty() || source.base || !source.inv_freq.empty()) check_source(source);
-  const std::vector<TensorPair> pairs = tensor_pairs(options.before, options.after, options.tensors);
+  const std::vector<TensorPair> pairs = tensor_pairs("diagnose", options.before, options.after, options.tensors);
   const Asking asking(options.request, pairs);
   const Diagnosed diagnosed = options.scores ? diagnose_scores(pairs, asking) : diagnose_pairs(pairs, asking);
   if (options.json) {

@@ -7,7 +7,8 @@
 #include "apps/shared/command.h"
 #include "apps/shared/tensors.h"
 #include "apps/shared/text.h"
-#include "positions.h"
+#include "apps/shared/usage_error.h"
+#include "tables.h"
 #include "values/scaling_fields.h"
 
 namespace rotary::cli {
@@ -41,15 +42,14 @@ std::string names_of(const std::vector<TensorInfo>& infos) {
   return text.empty() ? "none" : text;
 }
 
-std::optional<diagnose::GivenPositions> given_positions(const DiagnosisRequest& request, int axes) {
-  if (!request.positions) return std::nullopt;
-  const PositionSet set = parse_positions(*request.positions, axes);
+diagnose::GivenPositions given_positions(const PositionSet& set) {
   diagnose::GivenPositions given;
   given.values = set.reals;
   for (const std::int64_t position : set.integers) given.values.push_back(static_cast<double>(position));
   given.axes = set.axes;
   given.batch = set.batch;
   given.tokens = set.tokens;
+  if (set.open_from) given.open_from = static_cast<double>(*set.open_from);
   return given;
 }
 
@@ -160,22 +160,33 @@ std::string facts_text(const std::string& tensor, const diagnose::Diagnosis& one
 
 }  // namespace
 
-std::vector<TensorPair> tensor_pairs(const std::string& before, const std::string& after,
+std::vector<TensorPair> tensor_pairs(const char* operation, const std::string& before, const std::string& after,
                                      const std::vector<std::string>& names) {
-  const std::vector<TensorInfo> first = tensor_infos(before), second = tensor_infos(after);
+  if (is_dash(before) && is_dash(after)) {
+    throw UsageError("standard input holds one file: - can stand for one of the two");
+  }
+  const InputTensors first(before), second(after);
   std::vector<TensorPair> pairs;
-  if (is_npy(before) || is_npy(after)) {
-    const std::string name = names.empty() ? (is_npy(before) ? second : first).front().name : names.front();
-    pairs.push_back({name, read_tensor(before, name), read_tensor(after, name)});
+  const auto add = [&](const std::string& name) {
+    pairs.push_back({name, first.read(name), second.read(name)});
     pairs.back().before.name = pairs.back().after.name = name;
+  };
+  if (first.format() == files::Format::npy || second.format() == files::Format::npy) {
+    const InputTensors& named = first.format() == files::Format::npy ? second : first;
+    if (names.empty() && named.infos().size() != 1) {
+      throw Error(Code::TENSOR, "[" + std::string(operation) + "] --tensor must name one of " +
+                                    names_of(named.infos()) + " beside an .npy but got none");
+    }
+    add(names.empty() ? named.infos().front().name : names.front());
     return pairs;
   }
-  const std::vector<std::string> chosen = names.empty() ? common_names(first, second) : names;
+  const std::vector<std::string> chosen = names.empty() ? common_names(first.infos(), second.infos()) : names;
   if (chosen.empty()) {
-    throw Error(Code::TENSOR, "[diagnose] the files must have a tensor of one name but got " + names_of(first) +
-                                  " in '" + before + "' and " + names_of(second) + " in '" + after + "'");
+    throw Error(Code::TENSOR, "[" + std::string(operation) + "] the files must have a tensor of one name but got " +
+                                  names_of(first.infos()) + " in '" + first.name() + "' and " +
+                                  names_of(second.infos()) + " in '" + second.name() + "'");
   }
-  for (const std::string& name : chosen) pairs.push_back({name, read_tensor(before, name), read_tensor(after, name)});
+  for (const std::string& name : chosen) add(name);
   return pairs;
 }
 
@@ -184,30 +195,33 @@ void add_diagnosis_options(Command& command, DiagnosisRequest& request, std::vec
       .option("--tensor", tensors,
               "names of the tensors (default: q and k, whichever is there, else all that both\nfiles have)")
       .type_name("NAME");
-  command
-      .option("--positions", request.positions,
-              "positions of the tokens, as for 'rotary apply' (default: 0:tokens where a rope is asked,\nelse unknown)")
-      .type_name("SPEC");
+  add_positions_options(command, request.positions);
   command
       .option("--layout", request.layout,
               "order of the dimensions: b batch, t tokens, h heads, d head_dim (default: found from\nthe heads of the "
               "config and from the rotation)")
-      .one_of({"bthd", "bhtd", "tbhd", "thd", "htd", "td", "hd"})
+      .one_of(layout_words)
       .type_name("WORD");
 }
 
 Asking::Asking(const DiagnosisRequest& request, const std::vector<TensorPair>& pairs) {
-  question_.layout = request.layout;
-  question_.length = request.source.length;
   const Source& source = request.source;
-  int axes = 1;
-  if (!source.config.empty() || source.base || !source.inv_freq.empty()) {
-    const std::int64_t last = pairs.front().before.shape.empty() ? 0 : pairs.front().before.shape.back();
-    model_ = read_model(source, source.head_dim.value_or(static_cast<int>(std::min<std::int64_t>(last, 65536))));
-    question_.rope = &chosen_rope(model_, source);
-    axes = Frequencies{.axis = question_.rope->rope.axis}.axes();
+  question_.layout = request.layout;
+  question_.length = source.length;
+  if (source.config.empty() && !source.base && source.inv_freq.empty()) {
+    if (request.positions.spec) question_.positions = given_positions(parse_positions(*request.positions.spec, 1));
+    return;
   }
-  question_.positions = given_positions(request, axes);
+  const std::int64_t last = pairs.front().before.shape.empty() ? 0 : pairs.front().before.shape.back();
+  model_ = read_model(source, source.head_dim.value_or(static_cast<int>(std::min<std::int64_t>(last, 65536))));
+  question_.rope = &chosen_rope(model_, source);
+  if (request.positions.spec) {
+    question_.positions = given_positions(positions_of(request.operation, request.positions, model_, *question_.rope));
+  } else if (std::string_view(request.operation) == "check") {
+    positions_of(request.operation, request.positions, model_, *question_.rope);  // throws where 0, 1, 2, ... are none
+  } else {
+    question_.places_unknown = question_.rope->coordinates && !request.positions.same_on_every_axis;
+  }
 }
 
 diagnose::Question Asking::question(const std::string& tensor) const {
@@ -219,7 +233,7 @@ diagnose::Question Asking::question(const std::string& tensor) const {
 Diagnosed diagnose_pairs(const std::vector<TensorPair>& pairs, const Asking& asking) {
   Diagnosed result;
   for (const TensorPair& pair : pairs) {
-    result.tensors[pair.name] = diagnose::diagnose(pair.before, pair.after, asking.question(pair.name));
+    result.tensors.push_back({pair.name, diagnose::diagnose(pair.before, pair.after, asking.question(pair.name))});
   }
   result.all = diagnose::combine(result.tensors);
   return result;

@@ -1,13 +1,13 @@
 // A diagnosis as rotary diagnose and rotary check print it.
 #pragma once
 
-#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "diagnose/diagnose.h"
+#include "positions.h"
 #include "source.h"
 
 namespace rotary::cli {
@@ -19,13 +19,14 @@ struct TensorPair {
   Tensor before;
   Tensor after;
 };
-std::vector<TensorPair> tensor_pairs(const std::string& before, const std::string& after,
+std::vector<TensorPair> tensor_pairs(const char* operation, const std::string& before, const std::string& after,
                                      const std::vector<std::string>& names);
 
-// The rope that is asked and the positions.
+// The rope that is asked and the positions. operation is the word in brackets in error sentences.
 struct DiagnosisRequest {
+  const char* operation = "diagnose";
   Source source;  // without a rope: only diagnose
-  std::optional<std::string> positions;
+  PositionRequest positions;
   std::string layout;
 };
 // --tensor, --positions, --layout.
@@ -43,7 +44,7 @@ class Asking {
 };
 
 struct Diagnosed {
-  std::map<std::string, diagnose::Diagnosis> tensors;
+  std::vector<diagnose::NamedDiagnosis> tensors;
   diagnose::Diagnosis all;
 };
 Diagnosed diagnose_pairs(const std::vector<TensorPair>&, const Asking&);

@@ -160,7 +160,7 @@ void run(Options options) {
   const ModelRope& used = chosen_rope(model, options.source);
   const PositionSet positions = positions_for(options, model, used);
   const std::int64_t length = options.source.length.value_or(positions.length());
-  const Frequencies turns = frequencies(used.rope, length);
+  const Frequencies turns = frequencies_of(options.source, used.rope, length);
   const ThreadPool pool(options.machine.threads.value_or(1));
   const Table table(turns, positions.view(), table_options(options.settings, pool));
 

@@ -66,7 +66,7 @@ double misfit_of(const Sample& sample, const Block& block, int count) {
   });
   double worst = 0;
   for (std::size_t i = 0; i < pairs; ++i) {
-    if (all[i] > 0) worst = std::max(worst, std::sqrt(off[i] / all[i]) / 2);
+    if (all[i] > 0) worst = std::max(worst, std::min(1.0, std::sqrt(off[i] / all[i]) / 2));
   }
   return worst;
 }

@@ -84,6 +84,13 @@ bool explain_by_positions(Examination& exam, const Asked& asked) {
   if (!fit.holds && fit.residual > 0.2 * before.residual) return false;
   exam.residual = fit.residual;
   exam.set_positions(motion.position[0]);
+  if (exam.question.places_unknown) {
+    exam.find(
+        Verdict::cannot_tell,
+        "cannot tell whether its positions are right, because a rope of coordinates was given none; at those that it "
+        "has it is rotated as the config asks");
+    return true;
+  }
   const std::string shown = evidence(fit.residual, before.residual);
   for (std::size_t axis = 0; axis < patterns.size(); ++axis) {
     if (patterns[axis].kind == Change::none) continue;

@@ -237,32 +237,68 @@ int weight(Verdict verdict) {
   return verdict == Verdict::cannot_tell ? 1 : 2;
 }
 
+// "q", "q and k", "q, k and v".
 std::string list_of(const std::vector<std::string>& names) {
   std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    text += (i == 0 ? "" : i + 1 == names.size() ? " and " : ", ") + names[i];
+  }
   return text;
+}
+
+// The sentence without its residuals, which differ between tensors that have one fault.
+std::string without_residuals(const NamedDiagnosis& one) {
+  std::string text = one.diagnosis.sentence.substr(one.name.size());
+  for (std::size_t at = 0; (at = text.find(" (residual ")) != std::string::npos;)
+    text.erase(at, text.find(')', at) + 1 - at);
+  return text;
+}
+
+// One sentence for tensors of which the same is said, with the residuals of the first.
+std::string sentence_of(const std::vector<NamedDiagnosis>& tensors, std::size_t first, std::vector<bool>& said) {
+  std::vector<std::string> names;
+  for (std::size_t i = first; i < tensors.size(); ++i) {
+    if (said[i] || tensors[i].name.empty() || without_residuals(tensors[i]) != without_residuals(tensors[first]))
+      continue;
+    names.push_back(tensors[i].name);
+    said[i] = true;
+  }
+  said[first] = true;
+  if (names.size() < 2) return tensors[first].diagnosis.sentence;
+  const std::string rest = tensors[first].diagnosis.sentence.substr(tensors[first].name.size());
+  return list_of(names) + (rest.starts_with(" is ") ? " are " + rest.substr(4) : rest);
 }
 
 }  // namespace
 
-Diagnosis combine(const std::map<std::string, Diagnosis>& tensors) {
+Diagnosis combine(const std::vector<NamedDiagnosis>& tensors) {
   const auto worst = std::max_element(tensors.begin(), tensors.end(), [](const auto& a, const auto& b) {
-    return weight(a.second.verdict) < weight(b.second.verdict);
+    return weight(a.diagnosis.verdict) < weight(b.diagnosis.verdict);
   });
-  Diagnosis result = worst->second;
+  Diagnosis result = worst->diagnosis;
   std::vector<std::string> still, moved, right;
-  for (const auto& [name, one] : tensors) {
-    (one.verdict == Verdict::not_rotated ? still : moved).push_back(name);
-    if (one.verdict == Verdict::as_configured) right.push_back(name);
-    if (&one != &worst->second && one.verdict != Verdict::as_configured) result.sentence += ". " + one.sentence;
+  std::vector<bool> said(tensors.size(), false);
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const Verdict verdict = tensors[i].diagnosis.verdict;
+    (verdict == Verdict::not_rotated ? still : moved).push_back(tensors[i].name);
+    if (verdict != Verdict::as_configured) continue;
+    right.push_back(tensors[i].name);
+    said[i] = weight(result.verdict) > 0;
   }
-  if (!still.empty() && !moved.empty()) {
+  const bool some = !still.empty() && !moved.empty();
+  if (some) {
     result.verdict = Verdict::some_heads;
-    result.sentence = "only " + list_of(moved) + " is rotated; " + list_of(still) + " is the same before and after";
-    for (const std::string& name : moved) {
-      if (tensors.at(name).verdict != Verdict::as_configured) result.sentence += ". " + tensors.at(name).sentence;
-    }
-  } else if (result.verdict != Verdict::as_configured && !right.empty()) {
+    result.sentence = "only " + list_of(moved) + (moved.size() == 1 ? " is" : " are") + " rotated; " + list_of(still) +
+                      (still.size() == 1 ? " is" : " are") + " the same before and after";
+    for (std::size_t i = 0; i < tensors.size(); ++i)
+      said[i] = said[i] || tensors[i].diagnosis.verdict == Verdict::not_rotated;
+  } else {
+    result.sentence = sentence_of(tensors, static_cast<std::size_t>(worst - tensors.begin()), said);
+  }
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (!said[i]) result.sentence += ". " + sentence_of(tensors, i, said);
+  }
+  if (weight(result.verdict) > 0 && !right.empty() && !some) {
     result.sentence += ". " + list_of(right) + (right.size() == 1 ? " is" : " are") + " as the config asks";
   }
   return result;

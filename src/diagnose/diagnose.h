@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -64,6 +63,7 @@ struct GivenPositions {
   int axes = 1;
   std::int64_t batch = 1;
   std::int64_t tokens = 0;
+  std::optional<double> open_from = {};  // of one axis and row: behind the values open_from, open_from + 1, ...
 };
 
 enum class Role : std::uint8_t { unknown, query, key };
@@ -73,7 +73,8 @@ Role role_of(std::string_view tensor) noexcept;
 struct Question {
   const ModelRope* rope = nullptr;          // none: nothing says what is asked
   std::optional<std::int64_t> length;       // for scalings that depend on it; none: the largest position + 1
-  std::optional<GivenPositions> positions;  // none: with a rope 0, 1, 2, ...; else unknown
+  std::optional<GivenPositions> positions;  // none: with a rope of tokens in a text 0, 1, 2, ...; else unknown
+  bool places_unknown = false;              // no positions, and the rope does not count tokens: coordinates of images
   std::string layout;                       // empty: found
   Role role = Role::unknown;                // whose heads the tensor's are to be
 };
@@ -86,7 +87,12 @@ Diagnosis diagnose(const Tensor& before, const Tensor& after, const Question&);
 // one distance are the same.
 Diagnosis diagnose_scores(const Tensor& before, const Tensor& after, const Question&);
 
+// A diagnosis and the tensor that it is of.
+struct NamedDiagnosis {
+  std::string name;
+  Diagnosis diagnosis;
+};
 // One diagnosis of several tensors: the worst verdict, with a sentence that says which tensors it is about.
-Diagnosis combine(const std::map<std::string, Diagnosis>& tensors);
+Diagnosis combine(const std::vector<NamedDiagnosis>& tensors);
 
 }  // namespace rotary::diagnose

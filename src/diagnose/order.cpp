@@ -13,8 +13,9 @@ constexpr double one_turn = 0.05;  // the spread among heads that rotate alike i
 
 bool fits_positions(const Order& order, const Question& question) {
   if (!question.positions) return true;
-  return question.positions->tokens == order.tokens &&
-         (question.positions->batch == 1 || question.positions->batch == order.batch);
+  const GivenPositions& given = *question.positions;
+  if (given.open_from) return given.tokens <= order.tokens;
+  return given.tokens == order.tokens && (given.batch == 1 || given.batch == order.batch);
 }
 
 std::vector<Order> orders_to_try(const Sample& sample, const Question& question) {
@@ -22,7 +23,8 @@ std::vector<Order> orders_to_try(const Sample& sample, const Question& question)
   std::string names;
   for (const Order& order : orders) names += (names.empty() ? "" : ", ") + order.name;
   if (!question.layout.empty()) {
-    std::erase_if(orders, [&](const Order& order) { return order.name != question.layout; });
+    const std::string wanted = question.layout == "flat" ? orders.front().name : question.layout;
+    std::erase_if(orders, [word = wanted](const Order& order) { return order.name != word; });
     if (orders.empty()) {
       fail(Code::SHAPE, "diagnose",
            "the layout must be one of a tensor of so many dimensions, " + names + ", but got " + question.layout);
@@ -95,6 +97,10 @@ std::vector<std::vector<double>> expected_positions(const Order& order, const Qu
         continue;
       }
       const GivenPositions& given = *question.positions;
+      if (t >= static_cast<std::size_t>(given.tokens)) {
+        expected[axis][row] = *given.open_from + static_cast<double>(t) - static_cast<double>(given.tokens);
+        continue;
+      }
       const std::size_t given_axis = given.axes == 1 ? 0 : axis, given_row = given.batch == 1 ? 0 : b;
       expected[axis][row] = given.values[(given_axis * static_cast<std::size_t>(given.batch) + given_row) * tokens + t];
     }

@@ -96,6 +96,7 @@ void explain_given_positions(Examination& exam, const Measured& measured) {
 
 void examine_without_rope(Examination& exam) {
   set_block_facts(exam);
+  exam.residual = exam.turns.spread;
   const bool given = exam.question.positions.has_value();
   const Measured measured = measure_speeds(exam);
   if (exam.turns.order.tokens > 1 && measured.holds) {

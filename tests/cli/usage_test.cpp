@@ -72,7 +72,7 @@ TEST_F(Usage, a_word_that_is_none_of_the_known_ones_is_named) {
   expect_sentence({"inspect", "c", "--pairing", "neox"},
                   "--pairing must be half, interleaved or interleaved_to_half but got 'neox'");
   expect_sentence({"apply", "c", "--layout", "tbdh"},
-                  "--layout must be bthd, bhtd, tbhd or thd but got 'tbdh': did you mean tbhd?");
+                  "--layout must be bthd, bhtd, tbhd, thd, htd, hd, td or flat but got 'tbdh': did you mean tbhd?");
 }
 
 TEST_F(Usage, values_that_are_missing_doubled_or_too_many_are_named) {
@@ -246,7 +246,7 @@ TEST_F(Usage, bash_completes_commands_options_and_values) {
   };
   EXPECT_EQ(completed("inspe"), "inspect\n");
   EXPECT_EQ(completed("apply --pos"), "--positions\n");
-  EXPECT_EQ(completed("apply --layout ''"), "bthd bhtd tbhd thd\n");
+  EXPECT_EQ(completed("apply --layout ''"), "bthd bhtd tbhd thd htd hd td flat\n");
   EXPECT_EQ(completed("apply --layout = tb"), "tbhd\n");
   EXPECT_EQ(completed("completion z"), "zsh\n");
 }

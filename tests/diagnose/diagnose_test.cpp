@@ -420,10 +420,25 @@ TEST(Diagnose, ShapesThatDiffer) {
 
 TEST(Combine, OneTensorThatIsNotRotated) {
   Case one(ElementType::f32);
-  std::map<std::string, Diagnosis> both = {{"q", one.diagnose({})}, {"k", one.diagnose_after(one.before)}};
-  const Diagnosis all = diagnose::combine(both);
+  const Diagnosis right = one.diagnose({}), still = one.diagnose_after(one.before);
+  const Diagnosis all = diagnose::combine({{"q", right}, {"k", still}});
   EXPECT_EQ(all.verdict, Verdict::some_heads);
   EXPECT_EQ(all.sentence, "only q is rotated; k is the same before and after");
+}
+
+TEST(Combine, WhatIsTheSameIsSaidOnce) {
+  Case one(ElementType::f32);
+  const Diagnosis q = one.diagnose({.pairs = Pairs::interleaved});
+  Diagnosis k = q;
+  k.sentence = "k" + q.sentence.substr(1);
+  const Diagnosis all = diagnose::combine({{"q", q}, {"k", k}});
+  EXPECT_TRUE(
+      all.sentence.starts_with("q and k are rotated in the interleaved pairing; the model uses half (residual "))
+      << all.sentence;
+  EXPECT_EQ(all.sentence.find("residual", all.sentence.find("residual") + 1), std::string::npos) << all.sentence;
+  const Diagnosis half = diagnose::combine({{"q", one.diagnose({})}, {"k", k}});
+  EXPECT_EQ(half.verdict, Verdict::pairing);
+  EXPECT_TRUE(half.sentence.ends_with(". q is as the config asks")) << half.sentence;
 }
 
 }  // namespace

@@ -13,7 +13,7 @@ namespace rotary {
 
 using files::in_quotes;
 
-struct SafetensorsFile::State {
+struct [[gnu::visibility("hidden")]] SafetensorsFile::State {  // its functions are no part of the library's interface
   template <class... Whole>
   explicit State(const std::filesystem::path& path, Whole... whole) : file("safetensors", path, std::move(whole)...) {
     read_header();
