@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <iostream>
 
+#include "apps/rotary/inspect/rope.h"
 #include "apps/shared/columns.h"
 #include "apps/shared/command.h"
 #include "apps/shared/tensors.h"
 #include "apps/shared/text.h"
 #include "apps/shared/usage_error.h"
 #include "tables.h"
-#include "values/scaling_fields.h"
 
 namespace rotary::cli {
 
@@ -86,18 +86,6 @@ Json or_null(const std::optional<Value>& value) {
   return value ? Json(*value) : Json(nullptr);
 }
 
-Json parameters_json(const Scaling& scaling) {
-  Json json = Json::object();
-  scalings::for_each_field(scaling, [&](const auto& field, const auto& value) {
-    if constexpr (std::is_same_v<std::decay_t<decltype(value)>, std::optional<double>>) {
-      json[field.name] = or_null(value);
-    } else {
-      json[field.name] = value;
-    }
-  });
-  return json;
-}
-
 Json facts_json(const diagnose::Diagnosis& one) {
   const diagnose::Facts& facts = one.facts;
   Json json;
@@ -113,7 +101,7 @@ Json facts_json(const diagnose::Diagnosis& one) {
   json["axis"] = facts.axis.empty() ? Json(nullptr) : Json(facts.axis);
   json["base"] = or_null(facts.base);
   json["scaling"] = facts.scaling ? Json(name(*facts.scaling)) : Json(nullptr);
-  json["scaling_parameters"] = facts.scaling ? parameters_json(*facts.scaling) : Json(nullptr);
+  json["scaling_parameters"] = facts.scaling ? parameters_of(*facts.scaling) : Json(nullptr);
   json["attention_factor"] = or_null(facts.attention_factor);
   json["precision"] = facts.precision ? Json(name(*facts.precision)) : Json(nullptr);
   json["layout"] = facts.layout.empty() ? Json(nullptr) : Json(facts.layout);

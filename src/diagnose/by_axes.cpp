@@ -22,8 +22,6 @@ double misfit_of(const Turns& turns, const Motion& asked, int pair, int axis) {
   return worst;
 }
 
-std::string axis_name(int axis) { return "axis " + std::to_string(axis); }
-
 }  // namespace
 
 bool explain_by_axes(Examination& exam, const Asked& asked) {
@@ -52,8 +50,9 @@ bool explain_by_axes(Examination& exam, const Asked& asked) {
   exam.facts.axis = motion.axis;
   exam.find(Verdict::axis, "is rotated with other axes in " + std::to_string(moved) + " of its " +
                                std::to_string(exam.turns.block.pairs) + " pairs: pair " + std::to_string(first_moved) +
-                               " listens to " + axis_name(motion.axis_of(first_moved)) + ", the model asks " +
-                               axis_name(asked.motion.axis_of(first_moved)) + evidence(fit.residual, before.residual));
+                               " listens to " + axis_name(asked.used, motion.axis_of(first_moved)) +
+                               ", the model asks " + axis_name(asked.used, asked.motion.axis_of(first_moved)) +
+                               evidence(fit.residual, before.residual));
   return true;
 }
 

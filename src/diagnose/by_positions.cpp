@@ -54,8 +54,6 @@ PositionFinding finding_of(const Pattern& pattern, const Asked& asked) {
   return {Verdict::positions, "is rotated at positions that " + pattern.words};
 }
 
-std::string axis_name(int axis) { return "axis " + std::to_string(axis); }
-
 // Positions that are those of a known pattern but for their sign.
 void mirror(Pattern& pattern, const FoundPositions& found, const std::vector<double>& expected, std::int64_t batch) {
   if (pattern.kind != Change::other && pattern.kind != Change::rows) return;
@@ -111,7 +109,8 @@ bool explain_by_positions(Examination& exam, const Asked& asked) {
       exam.findings.insert(exam.findings.begin(), {finding.verdict, finding.text});
       return true;
     }
-    exam.find(finding.verdict, finding.text + (one_kind ? "" : " on " + axis_name(static_cast<int>(axis))) + shown);
+    exam.find(finding.verdict,
+              finding.text + (one_kind ? "" : " on " + axis_name(asked.used, static_cast<int>(axis))) + shown);
     if (one_kind) return true;
   }
   return !exam.findings.empty() || fit.holds;

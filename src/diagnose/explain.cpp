@@ -174,10 +174,8 @@ void add_lengths(std::vector<Explanation>& list, const Rope& asked, std::int64_t
 
 // The scaling with other values: another factor, another trained length, what yarn can leave out.
 void add_values(std::vector<Explanation>& list, const Rope& asked, std::int64_t context) {
-  const auto add = [&](auto scaling) {
-    if (Scaling(scaling) == asked.scaling) return;
-    const std::string words = "with " + words_of(scaling);
-    list.push_back({with(asked, std::move(scaling)), 0, words});
+  const auto add = [&](const Scaling& scaling) {
+    if (scaling != asked.scaling) list.push_back({with(asked, scaling), 0, "with " + words_of(scaling)});
   };
   std::visit(
       [&](const auto& own) {

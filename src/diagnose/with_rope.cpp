@@ -45,6 +45,11 @@ void find_factor(Examination& exam, const Asked& asked) {
 
 const char* turning(bool clockwise) noexcept { return clockwise ? "clockwise" : "counterclockwise"; }
 
+std::string axis_name(const ModelRope& used, int axis) {
+  const auto i = static_cast<std::size_t>(axis);
+  return i < used.axis_names.size() ? used.axis_names[i] : "axis " + std::to_string(axis);
+}
+
 std::string evidence(double found, double asked) { return " (" + residuals(found, asked) + ")"; }
 
 bool explain_by_precision(Examination& exam, const Asked& asked) {

@@ -20,7 +20,8 @@ bool explain_by_rivals(Examination&, const Asked&, bool holds);
 // Any speeds, at the expected positions or some constant number of positions away.
 bool explain_by_speeds(Examination&, const Asked&);
 
-const char* turning(bool clockwise) noexcept;      // "clockwise", "counterclockwise"
-std::string evidence(double found, double asked);  // " (residual 3e-08 against 0.9)"
+std::string axis_name(const ModelRope&, int axis);  // "height", or "axis 1" where the config does not say
+const char* turning(bool clockwise) noexcept;       // "clockwise", "counterclockwise"
+std::string evidence(double found, double asked);   // " (residual 3e-08 against 0.9)"
 
 }  // namespace rotary::diagnose

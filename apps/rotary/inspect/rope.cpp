@@ -62,6 +62,15 @@ void set_pairs(RopeView& view, const Frequencies& scaled) {
   for (PairView& pair : view.pairs) pair.effect = effect_of(pair.stretch, whole);
 }
 
+Json json_of(const Lengths& lengths) {
+  if (*lengths.word == '\0') return nullptr;
+  return {{"which", lengths.word},
+          {"least", lengths.least},
+          {"most", lengths.most > 0 ? Json(lengths.most) : Json(nullptr)}};
+}
+
+}  // namespace
+
 Json parameters_of(const Scaling& scaling) {
   Json parameters = Json::object();
   scalings::for_each_field(scaling, [&](const auto& field, const auto& value) {
@@ -73,15 +82,6 @@ Json parameters_of(const Scaling& scaling) {
   });
   return parameters;
 }
-
-Json json_of(const Lengths& lengths) {
-  if (*lengths.word == '\0') return nullptr;
-  return {{"which", lengths.word},
-          {"least", lengths.least},
-          {"most", lengths.most > 0 ? Json(lengths.most) : Json(nullptr)}};
-}
-
-}  // namespace
 
 RopeView view_rope(const ModelRope& used, std::optional<std::int64_t> length) {
   const Frequencies scaled = frequencies(used.rope, length.value_or(0));
