@@ -184,12 +184,13 @@ void examine(Examination& exam) {
 const char* name(Verdict verdict) noexcept { return verdict_names[static_cast<std::size_t>(verdict)]; }
 
 Role role_of(std::string_view tensor) noexcept {
+  if (tensor.find("q_proj") != std::string_view::npos) return Role::query;
+  if (tensor.find("k_proj") != std::string_view::npos) return Role::key;
   std::string_view word = tensor.substr(tensor.find_last_of("./") + 1);
-  if (const std::size_t part = tensor.find("_proj"); part != std::string_view::npos && part > 0)
-    word = tensor.substr(part - 1, 1);
-  const auto has = [word](char letter) { return word.find(letter) != std::string_view::npos; };
-  if (has('q') && !has('k')) return Role::query;
-  return has('k') && !has('q') ? Role::key : Role::unknown;
+  if (word.starts_with('x')) word.remove_prefix(1);
+  word = word.substr(0, word.find_first_of("_-0123456789"));
+  if (word == "q" || word == "query" || word == "queries") return Role::query;
+  return word == "k" || word == "key" || word == "keys" ? Role::key : Role::unknown;
 }
 
 std::string residuals(double found, double asked) {

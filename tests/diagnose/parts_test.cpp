@@ -109,7 +109,9 @@ TEST(Roles, NamesOfTensors) {
   EXPECT_EQ(role_of("q"), Role::query);
   EXPECT_EQ(role_of("model.layers.0.self_attn.k_proj"), Role::key);
   EXPECT_EQ(role_of("xq"), Role::query);
+  EXPECT_EQ(role_of("layers.3.k_embed"), Role::key);
   EXPECT_EQ(role_of("x"), Role::unknown);
+  EXPECT_EQ(role_of("tokens"), Role::unknown);
 }
 
 // ---- scores ----
