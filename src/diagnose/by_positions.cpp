@@ -72,8 +72,9 @@ bool explain_by_positions(Examination& exam, const Asked& asked) {
   std::vector<Pattern> patterns;
   for (int axis = 0; axis < static_cast<int>(exam.expected.size()); ++axis) {
     const auto& expected = exam.expected[static_cast<std::size_t>(axis)];
-    const FoundPositions found = find_positions(exam.turns, asked.motion, axis, expected);
+    FoundPositions found = find_positions(exam.turns, asked.motion, axis, expected);
     if (!found.holds) return false;
+    fill_unknown(found, expected, exam.turns.order.batch);
     motion.position[static_cast<std::size_t>(axis)] = found.position;
     patterns.push_back(pattern_of(found.position, expected, exam.turns.order.batch, found.error));
     mirror(patterns.back(), found, expected, exam.turns.order.batch);

@@ -29,8 +29,10 @@ std::string who(const Tensor& tensor) { return tensor.name.empty() ? "the tensor
 // Whether the rope would move anything: not at position 0.
 bool would_move(const Examination& exam) {
   const Order order = plausible_orders(exam.sample, exam.question).front();
-  if (!exam.question.positions) return order.tokens > 1;
-  return std::ranges::any_of(exam.question.positions->values, [](double position) { return position != 0; });
+  for (const std::vector<double>& positions : expected_positions(order, exam.question)) {
+    if (std::ranges::any_of(positions, [](double position) { return position != 0; })) return true;
+  }
+  return false;
 }
 
 void examine_unchanged(Examination& exam) {
@@ -139,6 +141,27 @@ void as_configured(const Examination& exam, Diagnosis& result, const std::string
       significant(exam.residual, 2) + ")";
 }
 
+bool holds(const Examination& exam, const Turns& turns) {
+  Asked rope = ask(*exam.question.rope, turns.block, exam.question, exam.expected);
+  rope.motion.factor = exam.factor;
+  return compare(turns, rope.motion).holds;
+}
+
+// Of pairs side by side the slow ones at the end may not visibly move, so the block that is seen is the least that
+// rotates. Where the turns are not those of the asked rope, the narrowest block is taken in which its base explains them.
+void settle_width(Examination& exam) {
+  if (exam.turns.block.kind == Kind::half || holds(exam, exam.turns)) return;
+  for (const FoundBlock& seen : search_blocks(exam.sample, std::nullopt).found) {
+    if (seen.block.kind != exam.turns.block.kind) continue;
+    for (int pairs = seen.block.pairs; seen.block.first + 2 * pairs <= exam.sample.head_dim; ++pairs) {
+      const Turns turns = measure(exam.sample, exam.turns.order, {seen.block.kind, seen.block.first, pairs});
+      if (!holds(exam, turns)) continue;
+      exam.turns = turns;
+      return;
+    }
+  }
+}
+
 void examine(Examination& exam) {
   const std::optional<Block> asked = asked_block(exam.question, exam.sample.head_dim);
   const bool reorders = asked && asked->kind == Kind::interleaved_to_half;
@@ -155,7 +178,8 @@ void examine(Examination& exam) {
     return;
   }
   const bool alike = find_order(exam);
-  if (asked && exam.turns.block.kind == asked->kind && exam.turns.block == *asked && alike) {
+  const Block found_block = exam.turns.block;
+  if (asked && found_block.first == asked->first && found_block.pairs == asked->pairs && alike) {
     Asked rope = ask(*exam.question.rope, *asked, exam.question, exam.expected);
     rope.motion.position = exam.expected;
     if (should_move_and_does_not(exam, rope)) {
@@ -164,6 +188,7 @@ void examine(Examination& exam) {
       find_order(exam);
     }
   }
+  if (asked && alike) settle_width(exam);
   if (!alike) {
     examine_heads(exam);
     return;

@@ -76,6 +76,7 @@ struct Question {
   std::optional<GivenPositions> positions;  // none: with a rope of tokens in a text 0, 1, 2, ...; else unknown
   bool places_unknown = false;              // no positions, and the rope does not count tokens: coordinates of images
   std::string layout;                       // empty: found
+  std::string layout_of_heads;  // the layout that the heads of all tensors of a file fit; empty: those of this one decide
   Role role = Role::unknown;                // whose heads the tensor's are to be
 };
 
@@ -92,6 +93,15 @@ struct NamedDiagnosis {
   std::string name;
   Diagnosis diagnosis;
 };
+// The layout in which the rope's heads fit the most tensors, of those that were found; empty if there is none best, or one
+// alone was found.
+struct FoundLayout {
+  std::string layout;
+  Role role = Role::unknown;
+  std::vector<std::int64_t> shape;
+};
+std::string settled_layout(const std::vector<FoundLayout>&, const ModelRope&);
+
 // One diagnosis of several tensors: the worst verdict, with a sentence that says which tensors it is about.
 Diagnosis combine(const std::vector<NamedDiagnosis>& tensors);
 

@@ -17,7 +17,15 @@ std::optional<Phase> phase_of(const Turns& turns, std::int64_t row, int pair) {
   const std::size_t at = turns.at(row, pair);
   const double size = std::abs(turns.turn[at]);
   if (turns.weight[at] == 0 || size == 0) return std::nullopt;
-  return Phase{std::arg(turns.turn[at]), turns.sigma[at] / size + turns.unit / 6, 0, 0};
+  return Phase{std::arg(turns.turn[at]), turns.sigma[at] / size + turns.unit / 6, 0, slack_of(pair) / float32_slack};
+}
+
+// Not where every element is 0.
+bool says_something(const Turns& turns, std::int64_t row) {
+  for (int pair = 0; pair < turns.block.pairs; ++pair) {
+    if (turns.weight[turns.at(row, pair)] > 0) return true;
+  }
+  return false;
 }
 
 // A position is whole unless the data say otherwise.
@@ -56,12 +64,18 @@ FoundPositions find_positions(const Turns& turns, const Motion& speeds, int axis
 
 FoundSpeeds find_speeds(const Turns& turns, const std::vector<double>& position) {
   FoundSpeeds found;
-  const auto nearest_to_zero =
-      std::min_element(position.begin(), position.end(), [](double a, double b) { return std::abs(a) < std::abs(b); });
-  const std::int64_t reference = nearest_to_zero - position.begin();
+  std::int64_t reference = 0;  // the row nearest to position 0 of those that say something
+  double least = unknown;
+  for (std::int64_t row = 0; row < turns.rows(); ++row) {
+    const double away = std::abs(position[static_cast<std::size_t>(row)]);
+    if (away >= least || !says_something(turns, row)) continue;
+    least = away;
+    reference = row;
+  }
+  const double origin = position[static_cast<std::size_t>(reference)];
   double gap = unknown;
   for (const double p : position) {
-    if (p != *nearest_to_zero) gap = std::min(gap, std::abs(p - *nearest_to_zero));
+    if (p != origin) gap = std::min(gap, std::abs(p - origin));
   }
   for (int pair = 0; pair < turns.block.pairs; ++pair) {
     const std::optional<Phase> start = phase_of(turns, reference, pair);
@@ -71,15 +85,15 @@ FoundSpeeds find_speeds(const Turns& turns, const std::vector<double>& position)
       if (!phase) continue;
       phase->angle -= start->angle;
       phase->sigma = std::hypot(phase->sigma, start->sigma);
-      phase->factor = position[static_cast<std::size_t>(row)] - *nearest_to_zero;
+      phase->factor = position[static_cast<std::size_t>(row)] - origin;
       phase->far = std::abs(position[static_cast<std::size_t>(row)]);
       phases.push_back(*phase);
     }
     const Unwrapped speed = unwrap(phases, 0, std::isfinite(gap) ? 3.2 / gap : 0);
     found.speed.push_back(speed.value);
     found.error.push_back(speed.error);
-    found.phase.push_back(start ? wrapped(start->angle - speed.value * *nearest_to_zero) : 0);
-    found.phase_error.push_back(start ? start->sigma + speed.error * std::abs(*nearest_to_zero) : unknown);
+    found.phase.push_back(start ? wrapped(start->angle - speed.value * origin) : 0);
+    found.phase_error.push_back(start ? start->sigma + speed.error * std::abs(origin) : unknown);
     found.holds.push_back(speed.misfit <= 1);
   }
   found.unique = gap <= 1;
@@ -113,7 +127,7 @@ std::optional<double> shift_of(const FoundSpeeds& found) {
   for (std::size_t i = 0; i < found.speed.size(); ++i) {
     const double sigma = found.phase_error[i];
     if (std::abs(found.phase[i]) > 6 * sigma) zero = false;
-    if (std::isfinite(sigma)) phases.push_back({found.phase[i], sigma, found.speed[i], 0});
+    if (std::isfinite(sigma)) phases.push_back({found.phase[i], sigma, found.speed[i], slack_of(static_cast<int>(i)) / float32_slack});
   }
   if (zero) return 0;
   const Unwrapped shift = unwrap(phases, 0, 0x1p20);
@@ -125,7 +139,7 @@ std::optional<double> shift_of(const FoundSpeeds& found) {
 
 namespace {
 
-bool same(double a, double b) { return std::abs(a - b) <= 1e-6 * std::max(1.0, std::abs(b)); }
+bool same(double a, double b) { return std::abs(a - b) <= 1e-6 + 1e-9 * std::abs(b); }
 
 template <class Expected>
 bool all(const std::vector<double>& position, Expected expected) {
@@ -234,6 +248,42 @@ std::optional<Pattern> order_pattern(const std::vector<double>& p, const std::ve
 }
 
 }  // namespace
+
+void fill_unknown(FoundPositions& found, const std::vector<double>& expected, std::int64_t batch) {
+  std::vector<double> position, wanted, error;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    if (!std::isfinite(found.error[i])) continue;
+    position.push_back(found.position[i]);
+    wanted.push_back(expected[i]);
+    error.push_back(found.error[i]);
+  }
+  if (position.empty() || position.size() == expected.size()) return;
+  const Pattern pattern = pattern_of(position, wanted, 1, error);
+  const std::size_t tokens = expected.size() / static_cast<std::size_t>(batch);
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    if (std::isfinite(found.error[i])) continue;
+    switch (pattern.kind) {
+      case Change::offset:
+        found.position[i] = expected[i] + pattern.value;
+        break;
+      case Change::negated:
+        found.position[i] = -expected[i];
+        break;
+      case Change::doubled:
+      case Change::step:
+        found.position[i] = pattern.value * expected[i];
+        break;
+      case Change::constant:
+        found.position[i] = pattern.value;
+        break;
+      case Change::none:
+        found.position[i] = expected[i];
+        break;
+      default:
+        if (i % tokens > 0) found.position[i] = found.position[i - 1] + expected[i] - expected[i - 1];
+    }
+  }
+}
 
 Pattern pattern_of(const std::vector<double>& position, const std::vector<double>& expected, std::int64_t batch,
                    const std::vector<double>& error) {

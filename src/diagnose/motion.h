@@ -53,6 +53,8 @@ struct Pattern {
   double value = 0;   // of offset, step, constant; of wrapped the modulus; of rounded the bits of the significand
   std::string words;  // "begin 3 later than they should"
 };
+// Rows of which nothing is known (their error is infinite) get the position that the pattern of the others gives them.
+void fill_unknown(FoundPositions&, const std::vector<double>& expected, std::int64_t batch);
 // error: of each position, standard errors; empty: none. Positions found in the data are whole where they can be.
 Pattern pattern_of(const std::vector<double>& position, const std::vector<double>& expected, std::int64_t batch,
                    const std::vector<double>& error = {});

@@ -112,9 +112,12 @@ namespace {
 
 void explain_layout(Examination& exam, const std::vector<Order>& orders, const Order& chosen) {
   const Question& question = exam.question;
-  if (question.rope == nullptr || !question.layout.empty() || plausibility(chosen, question) == 2) return;
+  if (question.rope == nullptr || !question.layout.empty()) return;
+  const bool settled = !question.layout_of_heads.empty();
+  if (settled ? chosen.name == question.layout_of_heads : plausibility(chosen, question) == 2) return;
   for (const Order& other : orders) {
-    if (plausibility(other, question) != 2 || other.heads == chosen.heads) continue;
+    if (other.heads == chosen.heads || (settled && other.name != question.layout_of_heads)) continue;
+    if (!settled && plausibility(other, question) != 2) continue;
     exam.find(Verdict::layout, "is rotated with the head index as position: by its " + std::to_string(other.heads) +
                                    " heads its layout is " + other.name + " with " + std::to_string(other.tokens) +
                                    " tokens, but it is rotated as " + chosen.name);
@@ -124,6 +127,32 @@ void explain_layout(Examination& exam, const std::vector<Order>& orders, const O
 
 }  // namespace
 
+std::string settled_layout(const std::vector<FoundLayout>& found, const ModelRope& used) {
+  std::string best;
+  int most = 0;
+  bool alone = true, tied = false;
+  for (const FoundLayout& candidate : found) {
+    if (candidate.layout.empty() || candidate.layout == best) continue;
+    alone = alone && candidate.layout == found.front().layout;
+    int fits = 0;
+    for (const FoundLayout& one : found) {
+      Sample shaped;
+      shaped.size.assign(one.shape.begin(), one.shape.end() - 1);
+      Question question;
+      question.rope = &used;
+      question.role = one.role;
+      for (const Order& order : orders_of(shaped)) {
+        if (order.name == candidate.layout && plausibility(order, question) == 2) ++fits;
+      }
+    }
+    tied = fits == most;
+    if (fits <= most) continue;
+    most = fits;
+    best = candidate.layout;
+  }
+  return alone || tied ? "" : best;
+}
+
 std::vector<Order> plausible_orders(const Sample& sample, const Question& question) {
   std::vector<Order> orders = orders_to_try(sample, question);
   std::stable_sort(orders.begin(), orders.end(), [&](const Order& a, const Order& b) {
@@ -132,22 +161,45 @@ std::vector<Order> plausible_orders(const Sample& sample, const Question& questi
   return orders;
 }
 
+namespace {
+
+struct Ranked {
+  int rank = -1;
+  Turns turns;
+};
+
+Ranked best_of(const Examination& exam, const std::vector<Order>& orders) {
+  Ranked best;
+  for (const Order& order : orders) {
+    Turns turns = measure(exam.sample, order, exam.search.found.front().block);
+    const int rank = rank_of(turns, exam.question);
+    if (rank > best.rank) best = {rank, std::move(turns)};
+  }
+  return best;
+}
+
+}  // namespace
+
 bool find_order(Examination& exam) {
   const std::vector<Order> orders = orders_to_try(exam.sample, exam.question);
-  const Block block = exam.search.found.front().block;
-  int best = -1;
-  for (const Order& order : orders) {
-    Turns turns = measure(exam.sample, order, block);
-    const int rank = rank_of(turns, exam.question);
-    if (rank <= best) continue;
-    best = rank;
-    exam.turns = std::move(turns);
+  constexpr int alike = 100;
+  Ranked best = best_of(exam, orders);
+  Question counted = exam.question;  // where the heads are taken for tokens, the positions are those of heads
+  if (best.rank < alike && exam.question.layout.empty() && exam.question.positions) {
+    counted.positions.reset();
+    Ranked other = best_of(exam, orders_of(exam.sample));
+    if (other.rank >= alike) {
+      best = std::move(other);
+    } else {
+      counted.positions = exam.question.positions;
+    }
   }
-  exam.expected = expected_positions(exam.turns.order, exam.question);
+  exam.turns = std::move(best.turns);
+  exam.expected = expected_positions(exam.turns.order, counted);
   exam.factor = measured_factor(exam.turns);
   exam.facts.layout = exam.turns.order.name;
   exam.facts.heads = exam.turns.heads;
-  if (best < 100) return false;
+  if (best.rank < alike) return false;
   explain_layout(exam, orders, exam.turns.order);
   return true;
 }

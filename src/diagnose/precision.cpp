@@ -25,20 +25,27 @@ double tf32(double value) {
   return std::nearbyint(value * scale) / scale;
 }
 
-std::vector<Hypothesis> hypotheses() {
-  const auto in_float = [](double p, double w) {
-    return static_cast<double>(static_cast<float>(p) * static_cast<float>(w));
-  };
-  std::vector<Hypothesis> list = {{Precision::exact, "", [](double p, double w) { return p * w; }},
-                                  {Precision::f32, "the angles are computed in float32", in_float}};
+using AngleOf = std::function<double(double position, double speed)>;
+
+double in_float(double p, double w) { return static_cast<double>(static_cast<float>(p) * static_cast<float>(w)); }
+
+// The angles of an engine that takes care; the second from inv_freq in float32 steps.
+const std::array<Hypothesis, 3> fine_hypotheses = {{{Precision::exact, "", [](double p, double w) { return p * w; }},
+                                                    {Precision::f32, "the angles are computed in float32", in_float},
+                                                    {Precision::f32, "the angles are computed in float32", in_float}}};
+
+// fine: the angles of a table that alone is rounded. unit: of the tensor; a type with more digits leaves no trace in it.
+std::vector<Hypothesis> coarse_hypotheses(const AngleOf& fine, double unit) {
+  std::vector<Hypothesis> list;
   for (const Precision type : {Precision::f16, Precision::bf16}) {
     const bool half = type == Precision::f16;
+    if (half && unit > 0x1p-11) continue;
     const auto of = [type](double value) { return round_to(value, type); };
-    list.push_back(
-        {type, half ? "cos and sin are rounded to f16" : "cos and sin are rounded to bf16", in_float, type, false});
+    list.push_back({type, half ? "cos and sin are rounded to f16" : "cos and sin are rounded to bf16", fine, type, false});
     const auto rounded_speed = [of](double p, double w) { return p * of(w); };
     const auto rounded_product = [of](double p, double w) { return of(p * w); };
     const auto all_rounded = [of](double p, double w) { return of(of(p) * of(w)); };
+    const auto all_but_positions = [of](double p, double w) { return of(p * of(w)); };
     const char* speed = half ? "inv_freq is rounded to f16" : "inv_freq is rounded to bf16";
     const char* product = half ? "the angles are rounded to f16" : "the angles are rounded to bf16";
     const char* all = half ? "the angles are computed in f16" : "the angles are computed in bf16";
@@ -46,10 +53,13 @@ std::vector<Hypothesis> hypotheses() {
       list.push_back({type, speed, rounded_speed, table});
       list.push_back({type, product, rounded_product, table});
       list.push_back({type, all, all_rounded, table});
+      list.push_back({type, all, all_but_positions, table});
     }
   }
-  list.push_back({Precision::f16, "the angles are computed in TF32, which has the digits of f16",
-                  [](double p, double w) { return static_cast<double>(static_cast<float>(tf32(p) * tf32(w))); }});
+  if (unit <= 0x1p-11) {
+    list.push_back({Precision::f16, "the angles are computed in TF32, which has the digits of f16",
+                    [](double p, double w) { return in_float(tf32(p), tf32(w)); }});
+  }
   return list;
 }
 
@@ -74,49 +84,53 @@ double round_to(double value, Precision precision) noexcept {
   return value;
 }
 
-FoundPrecision find_precision(const Turns& turns, const Motion& motion, const std::vector<float>& inv_freq_float32) {
-  const auto fit_of = [&](const Hypothesis& one, double slack) {
-    return compare(
-        turns, motion,
-        [&](std::int64_t row, int pair) -> Complex {
-          const auto i = static_cast<std::size_t>(pair);
-          const double position =
-              motion.position[static_cast<std::size_t>(motion.axis_of(pair))][static_cast<std::size_t>(row)];
-          double speed = motion.speed[i];
-          if (one.precision == Precision::f32 && i < inv_freq_float32.size()) {
-            speed = std::copysign(static_cast<double>(inv_freq_float32[i]), speed);
-          }
-          const double angle = one.angle(position, speed);
-          return {round_to(motion.factor * std::cos(angle), one.table),
-                  round_to(motion.factor * std::sin(angle), one.table)};
-        },
-        slack);
+namespace {
+
+// float32_speed: in float32 steps, where the hypothesis takes them; empty: speed as it is.
+Fit fit_of(const Turns& turns, const Motion& motion, const Hypothesis& one, const std::vector<float>& float32_speed,
+           double slack) {
+  const TurnOf turn_of = [&](std::int64_t row, int pair) -> Complex {
+    const auto i = static_cast<std::size_t>(pair);
+    const auto axis = static_cast<std::size_t>(motion.axis_of(pair));
+    double speed = motion.speed[i];
+    if (i < float32_speed.size()) speed = std::copysign(static_cast<double>(float32_speed[i]), speed);
+    const double angle = one.angle(motion.position[axis][static_cast<std::size_t>(row)], speed);
+    return {round_to(motion.factor * std::cos(angle), one.table), round_to(motion.factor * std::sin(angle), one.table)};
   };
-  const std::vector<Hypothesis> list = hypotheses();
+  return compare(turns, motion, turn_of, slack);
+}
+
+}  // namespace
+
+FoundPrecision find_precision(const Turns& turns, const Motion& motion, const std::vector<float>& inv_freq_float32) {
+  const Fit exact = fit_of(turns, motion, fine_hypotheses[0], {}, 0);
+  const Fit rounded = fit_of(turns, motion, fine_hypotheses[1], {}, 0);
+  const Fit in_steps = fit_of(turns, motion, fine_hypotheses[2], inv_freq_float32, 0);
+  const bool steps_are_best = in_steps.residual < std::min(exact.residual, rounded.residual);
+  const Fit in_float32 = rounded.residual < in_steps.residual ? rounded : in_steps;
   FoundPrecision found;
-  const Fit exact = fit_of(list[0], 0), in_float = fit_of(list[1], 0);
-  const double fine = std::min(exact.residual, in_float.residual);
-  found.fit = exact.residual <= in_float.residual ? exact : in_float;
-  const Hypothesis* coarse = nullptr;
+  found.fit = exact.residual <= in_float32.residual ? exact : in_float32;
+  const AngleOf fine = exact.residual <= in_float32.residual ? fine_hypotheses[0].angle : fine_hypotheses[1].angle;
+  std::optional<Hypothesis> coarse;
   Fit best;
-  for (std::size_t i = 2; i < list.size(); ++i) {
-    const Fit fit = fit_of(list[i], float32_slack);
-    if (coarse == nullptr || fit.residual < best.residual) {
-      coarse = &list[i];
-      best = fit;
-    }
+  for (const Hypothesis& one : coarse_hypotheses(fine, turns.unit)) {
+    const bool table_alone = !one.coarse_angle;
+    const Fit fit = fit_of(turns, motion, one, table_alone && steps_are_best ? inv_freq_float32 : std::vector<float>{},
+                           float32_slack);
+    if (coarse && fit.residual >= best.residual) continue;
+    coarse = one;
+    best = fit;
   }
   // The mean square of so many differences of rounding is known to sqrt(2 / count).
   const auto count = static_cast<double>(turns.turn.size());
   const double certain = std::max(0.3, 1 - 8 / std::sqrt(count));
-  const bool coarse_explains =
-      best.residual * best.residual < certain * fine * fine && (best.holds || best.residual < 0.3 * fine);
-  if (coarse_explains) {
+  const double nearest = found.fit.residual;
+  if (best.residual * best.residual < certain * nearest * nearest && (best.holds || best.residual < 0.3 * nearest)) {
     found = {coarse->precision, coarse->coarse_angle, coarse->words, best};
-  } else if (in_float.residual < 0.8 * exact.residual || (!exact.holds && compare(turns, motion).holds)) {
+  } else if (in_float32.residual < 0.8 * exact.residual || (!exact.holds && compare(turns, motion).holds)) {
     found.precision = Precision::f32;
-    found.words = list[1].words;
-  } else if (exact.residual < 0.8 * in_float.residual) {
+    found.words = fine_hypotheses[1].words;
+  } else if (exact.residual < 0.8 * in_float32.residual) {
     found.precision = Precision::exact;
   }
   return found;

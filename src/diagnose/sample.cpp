@@ -44,11 +44,12 @@ double rounded(double value, ElementType type) {
 struct Storage {
   ElementType type;
   double unit;
+  double least;
 };
-constexpr std::array<Storage, 4> storages = {{{ElementType::bf16, 0x1p-8},
-                                              {ElementType::f16, 0x1p-11},
-                                              {ElementType::f32, 0x1p-24},
-                                              {ElementType::f64, 0x1p-53}}};
+constexpr std::array<Storage, 4> storages = {{{ElementType::bf16, 0x1p-8, 0x1p-133},
+                                              {ElementType::f16, 0x1p-11, 0x1p-24},
+                                              {ElementType::f32, 0x1p-24, 0x1p-149},
+                                              {ElementType::f64, 0x1p-53, 0x1p-1074}}};
 
 // A bf16 tensor is often saved as f32: the values tell what they were rounded to.
 Storage coarsest(std::span<const double> values) {
@@ -105,6 +106,7 @@ Sample make_sample(const Tensor& before, const Tensor& after, int head_dim) {
   const Storage storage = coarsest(sample.after);
   sample.type = storage.type;
   sample.unit = storage.unit;
+  sample.least = storage.least;
   if (before.type != after.type) {  // what the conversion alone changes is no rotation
     for (double& value : sample.before) value = rounded(value, sample.type);
   }

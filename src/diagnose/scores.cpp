@@ -104,7 +104,7 @@ Finding examine(const Scores& scores, const Question& question) {
   Diagonal found;
   for (std::int64_t shift = 1 - scores.rows; shift < scores.columns; ++shift) {
     const Diagonal one = diagonal(scores, shift);
-    if (one.count < 3 || one.residual > kept || one.factor <= 0) continue;
+    if (one.count < 3 * scores.planes || one.residual > kept || one.factor <= 0) continue;
     const bool nearer = best && *best != 0 && (shift == 0 || one.residual < found.residual);
     if (!best || nearer) {
       best = shift;

@@ -114,7 +114,7 @@ Fit compare(const Turns& turns, const Motion& motion, const TurnOf& turn_of, dou
       if (turns.weight[at] == 0) continue;
       const Complex turn = turn_of(row, pair);
       const Complex difference = turns.turn[at] - turn;
-      const Complex allowed = tolerance(turns, at, motion.angle(row, pair), turn, slack);
+      const Complex allowed = tolerance(turns, at, motion.angle(row, pair), turn, slack_of(pair, slack));
       const double ratio =
           std::max(std::abs(difference.real()) / allowed.real(), std::abs(difference.imag()) / allowed.imag());
       if (ratio > fit.worst) fit = {false, 0, ratio, row, pair};

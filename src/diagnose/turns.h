@@ -41,12 +41,14 @@ struct Motion {
   std::complex<double> turn(std::int64_t row, int pair) const noexcept;
 };
 
-// The error of angles in float32 steps, relative to the angle: of an engine, about 12 roundings.
+// The error of angles in float32 steps, relative to the angle: about 12 roundings, and one more for each pair before it
+// in engines that multiply their way from pair to pair (ggml).
 inline constexpr double float32_slack = 12 * 0x1p-24;
+inline double slack_of(int pair, double slack = float32_slack) { return slack * (1 + pair / 12.0); }
 
 // The largest difference that rounding explains between a measured turn and one of that angle and factor.
-std::complex<double> tolerance(const Turns&, std::size_t at, double angle, std::complex<double> turn,
-                               double slack = float32_slack);
+// slack: of the angle, relative: slack_of(pair).
+std::complex<double> tolerance(const Turns&, std::size_t at, double angle, std::complex<double> turn, double slack);
 
 struct Fit {
   bool holds = false;    // every turn differs by no more than rounding explains

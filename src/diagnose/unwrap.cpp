@@ -12,7 +12,7 @@ constexpr double circle = 6.283185307179586476925;
 constexpr double float32_steps = 12 * 0x1p-24;  // relative error of an angle in float32 steps
 
 double sigma_of(const Phase& phase, double value) {
-  return phase.sigma + float32_steps / 6 * std::abs(value) * std::max(std::abs(phase.factor), phase.far);
+  return phase.sigma + phase.steps * float32_steps / 6 * std::abs(value) * std::max(std::abs(phase.factor), phase.far);
 }
 
 struct Candidate {

@@ -17,7 +17,7 @@ using diagnose_tests::speeds;
 TEST(Unwrap, FindsANumberFromAnglesInACircle) {
   for (const double value : {0.0, 3.0, -17.0, 4321.0, 0.25}) {
     std::vector<Phase> phases;
-    for (const double speed : speeds()) phases.push_back({wrapped(value * speed), 1e-7, speed, 0});
+    for (const double speed : speeds()) phases.push_back({wrapped(value * speed), 1e-7, speed});
     const Unwrapped found = unwrap(phases, 0, 8192);
     EXPECT_NEAR(found.value, value, 1e-5);
     EXPECT_LE(found.misfit, 1);
@@ -26,14 +26,14 @@ TEST(Unwrap, FindsANumberFromAnglesInACircle) {
 }
 
 TEST(Unwrap, OneCircleLeavesTheNearest) {
-  const Unwrapped found = unwrap({{0.5, 1e-6, 1, 0}}, 7, 20);
+  const Unwrapped found = unwrap({{0.5, 1e-6, 1}}, 7, 20);
   EXPECT_FALSE(found.unique);
   EXPECT_NEAR(found.value, 0.5 + 2 * M_PI, 1e-5);
 }
 
 TEST(Unwrap, AnglesOfNoNumber) {
   std::vector<Phase> phases;
-  for (std::size_t i = 0; i < 32; ++i) phases.push_back({wrapped(static_cast<double>(i * i)), 1e-7, speeds()[i], 0});
+  for (std::size_t i = 0; i < 32; ++i) phases.push_back({wrapped(static_cast<double>(i * i)), 1e-7, speeds()[i]});
   EXPECT_GT(unwrap(phases, 0, 8192).misfit, 1);
 }
 
