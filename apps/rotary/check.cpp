@@ -71,7 +71,7 @@ Json json_of(const std::vector<NamedCheck>& checks, const std::optional<Diagnose
 
 std::string label(const std::string& name) { return name.empty() ? "the tensor" : printable(name); }
 
-void print(const std::vector<NamedCheck>& checks, const std::optional<Diagnosed>& diagnosed) {
+void print(const std::vector<NamedCheck>& checks, const std::optional<Diagnosed>& diagnosed, const std::string& rope) {
   if (!diagnosed) {
     std::string names;
     double most = 0;
@@ -80,7 +80,10 @@ void print(const std::vector<NamedCheck>& checks, const std::optional<Diagnosed>
       most = std::max(most, one.checked.max_error);
     }
     std::cout << "equal: " << names << " rotated as the config asks (largest error " << significant(most, 2)
-              << ", layout " << checks.front().checked.layout << ")\n";
+              << ", layout " << checks.front().checked.layout << (rope.empty() ? "" : ", " + rope) << ")\n";
+    if (!checks.front().checked.moves) {
+      std::cerr << "warning: at position 0 no rope moves anything: --positions says where the token is\n";
+    }
     return;
   }
   for (const NamedCheck& one : checks) {
@@ -102,23 +105,49 @@ void print(const std::vector<NamedCheck>& checks, const std::optional<Diagnosed>
   std::cout << printable(diagnosed->all.sentence) << '\n';
 }
 
+// By one rope. Tensors of a file have one layout: what was compared in another one is compared again.
+std::vector<NamedCheck> check_by(const std::vector<TensorPair>& pairs, const Asking& asking, std::size_t rope,
+                                 std::optional<double> tolerance) {
+  std::vector<NamedCheck> checks;
+  std::vector<std::string> layouts;
+  for (const TensorPair& pair : pairs) {
+    checks.push_back(
+        {pair.name, diagnose::check(pair.before, pair.after, asking.question(pair.name, rope), tolerance)});
+    layouts.push_back(checks.back().checked.layout);
+  }
+  const std::string layout = settled_layout(pairs, layouts, asking, rope);
+  for (std::size_t i = 0; i < pairs.size() && !layout.empty(); ++i) {
+    if (layouts[i] == layout) continue;
+    diagnose::Question question = asking.question(pairs[i].name, rope);
+    question.layout = layout;
+    checks[i].checked = diagnose::check(pairs[i].before, pairs[i].after, question, tolerance);
+  }
+  return checks;
+}
+
+bool all_equal(const std::vector<NamedCheck>& checks) {
+  return std::all_of(checks.begin(), checks.end(), [](const NamedCheck& one) { return one.checked.equal; });
+}
+
 void run(const Options& options) {
   check_source(options.request.source);
   const std::vector<TensorPair> pairs = tensor_pairs("check", options.input, options.against, options.tensors);
-  std::vector<NamedCheck> checks;
-  bool equal = true;
   const Asking asking(options.request, pairs);
-  for (const TensorPair& pair : pairs) {
-    checks.push_back(
-        {pair.name, diagnose::check(pair.before, pair.after, asking.question(pair.name), options.tolerance)});
-    equal = equal && checks.back().checked.equal;
+  std::vector<NamedCheck> checks = check_by(pairs, asking, 0, options.tolerance);
+  std::size_t rope = 0;
+  for (std::size_t other = 1; other < asking.ropes() && !all_equal(checks); ++other) {
+    std::vector<NamedCheck> by_other = check_by(pairs, asking, other, options.tolerance);
+    if (!all_equal(by_other)) continue;
+    checks = std::move(by_other);
+    rope = other;
   }
+  const bool equal = all_equal(checks);
   std::optional<Diagnosed> diagnosed;
   if (!equal) diagnosed = diagnose_pairs(pairs, asking);
   if (options.json) {
     std::cout << json_text(json_of(checks, diagnosed)) << '\n';
   } else {
-    print(checks, diagnosed);
+    print(checks, diagnosed, asking.rope_text(rope));
   }
   if (!equal) throw Failed{1};
 }
@@ -148,6 +177,7 @@ void add_check(CLI::App& app) {
       "'rotary diagnose' says it), and exit status 1.\n"
       "  rotary check Llama-3.1-8B/ --input qk.safetensors --against rotated.safetensors\n"
       "  rotary check config.json --input q.npy --against engine_q.npy --positions 100:116 --json");
+  command.can_be_quiet();
   command.runs([options] { run(*options); });
 }
 

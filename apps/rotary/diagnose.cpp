@@ -26,7 +26,7 @@ Diagnosed diagnose_scores(const std::vector<TensorPair>& pairs, const Asking& as
   Diagnosed result;
   for (const TensorPair& pair : pairs) {
     result.tensors.push_back(
-        {pair.name, diagnose::diagnose_scores(pair.before, pair.after, asking.question(pair.name))});
+        {pair.name, diagnose::diagnose_scores(pair.before, pair.after, asking.question(pair.name, 0))});
   }
   result.all = diagnose::combine(result.tensors);
   return result;

@@ -192,8 +192,20 @@ void add_diagnosis_options(Command& command, DiagnosisRequest& request, std::vec
       .type_name("WORD");
 }
 
+namespace {
+
+// Whether the tensor's heads are the rope's: whole, the bare block, or flat.
+bool fits_width(const Tensor& tensor, const ModelRope& used) {
+  const std::int64_t last = tensor.shape.empty() ? 0 : tensor.shape.back();
+  if (used.first > 0 && last == used.rope.rotary_dim) return true;
+  return last == used.rope.head_dim || (tensor.shape.size() < 4 && last % used.rope.head_dim == 0);
+}
+
+}  // namespace
+
 Asking::Asking(const DiagnosisRequest& request, const std::vector<TensorPair>& pairs) {
   const Source& source = request.source;
+  const bool check = std::string_view(request.operation) == "check";
   question_.layout = request.layout;
   question_.length = source.length;
   if (source.config.empty() && !source.base && source.inv_freq.empty()) {
@@ -202,29 +214,107 @@ Asking::Asking(const DiagnosisRequest& request, const std::vector<TensorPair>& p
   }
   const std::int64_t last = pairs.front().before.shape.empty() ? 0 : pairs.front().before.shape.back();
   model_ = read_model(source, source.head_dim.value_or(static_cast<int>(std::min<std::int64_t>(last, 65536))));
-  question_.rope = &chosen_rope(model_, source);
-  if (request.positions.spec) {
-    question_.positions = given_positions(positions_of(request.operation, request.positions, model_, *question_.rope));
-  } else if (std::string_view(request.operation) == "check") {
-    positions_of(request.operation, request.positions, model_, *question_.rope);  // throws where 0, 1, 2, ... are none
-  } else {
-    question_.places_unknown = question_.rope->coordinates && !request.positions.same_on_every_axis;
+  const auto meant = [&](const ModelRope& used) {
+    Meant one{&used, std::nullopt, false};
+    if (request.positions.spec || check) {  // check throws where 0, 1, 2, ... are no positions
+      const PositionSet set = positions_of(request.operation, request.positions, model_, used);
+      if (request.positions.spec) one.positions = given_positions(set);
+    } else {
+      one.places_unknown = used.coordinates && !request.positions.same_on_every_axis;
+    }
+    return one;
+  };
+  named_ = source.rope.has_value() || model_.ropes.size() == 1;
+  if (!named_) {
+    std::optional<Error> first;
+    for (const ModelRope& used : model_.ropes) {
+      if (!fits_width(pairs.front().before, used)) continue;
+      try {
+        ropes_.push_back(meant(used));
+      } catch (const Error& error) {  // positions of another rope's axes
+        if (!first) first = error;
+      }
+    }
+    if (ropes_.empty() && first) throw *first;
   }
+  if (ropes_.empty()) ropes_.push_back(meant(chosen_rope(model_, source)));
 }
 
-diagnose::Question Asking::question(const std::string& tensor) const {
+diagnose::Question Asking::question(const std::string& tensor, std::size_t rope) const {
   diagnose::Question question = question_;
   question.role = diagnose::role_of(tensor);
+  if (ropes_.empty()) return question;
+  question.rope = ropes_[rope].rope;
+  question.positions = ropes_[rope].positions;
+  question.places_unknown = ropes_[rope].places_unknown;
   return question;
 }
 
-Diagnosed diagnose_pairs(const std::vector<TensorPair>& pairs, const Asking& asking) {
+std::string Asking::rope_text(std::size_t rope) const {
+  if (named_) return "";
+  return "rope " + std::to_string(ropes_[rope].rope - model_.ropes.data()) + " of " +
+         std::to_string(model_.ropes.size());
+}
+
+std::string settled_layout(const std::vector<TensorPair>& pairs, const std::vector<std::string>& layouts,
+                           const Asking& asking, std::size_t rope) {
+  if (!asking.has_rope()) return "";
+  std::vector<diagnose::FoundLayout> found;
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    found.push_back({layouts[i], diagnose::role_of(pairs[i].name), pairs[i].before.shape});
+  }
+  return diagnose::settled_layout(found, *asking.question("", rope).rope);
+}
+
+namespace {
+
+Diagnosed diagnose_by(const std::vector<TensorPair>& pairs, const Asking& asking, std::size_t rope) {
   Diagnosed result;
+  std::vector<std::string> layouts;
   for (const TensorPair& pair : pairs) {
-    result.tensors.push_back({pair.name, diagnose::diagnose(pair.before, pair.after, asking.question(pair.name))});
+    result.tensors.push_back(
+        {pair.name, diagnose::diagnose(pair.before, pair.after, asking.question(pair.name, rope))});
+    layouts.push_back(result.tensors.back().diagnosis.facts.layout);
+  }
+  const std::string layout = settled_layout(pairs, layouts, asking, rope);
+  for (std::size_t i = 0; i < pairs.size() && !layout.empty(); ++i) {
+    if (layouts[i] == layout || layouts[i].empty()) continue;
+    diagnose::Question question = asking.question(pairs[i].name, rope);
+    question.layout_of_heads = layout;
+    result.tensors[i].diagnosis = diagnose::diagnose(pairs[i].before, pairs[i].after, question);
   }
   result.all = diagnose::combine(result.tensors);
   return result;
+}
+
+// Of a diagnosis by a rope that may not be the one meant: another base is the last thing to believe.
+int wrongness(const Diagnosed& diagnosed) {
+  int sum = 0;
+  for (const diagnose::NamedDiagnosis& one : diagnosed.tensors) {
+    const diagnose::Verdict verdict = one.diagnosis.verdict;
+    if (verdict == diagnose::Verdict::as_configured) continue;
+    const bool base = verdict == diagnose::Verdict::base, scaling = verdict == diagnose::Verdict::scaling;
+    sum += 2 * static_cast<int>(one.diagnosis.findings.size()) + (base ? 4 : scaling ? 2 : 0);
+    if (verdict == diagnose::Verdict::cannot_tell) sum += 6;
+  }
+  return sum;
+}
+
+}  // namespace
+
+Diagnosed diagnose_pairs(const std::vector<TensorPair>& pairs, const Asking& asking) {
+  Diagnosed best = diagnose_by(pairs, asking, 0);
+  std::size_t chosen = 0;
+  for (std::size_t rope = 1; rope < asking.ropes() && wrongness(best) > 0; ++rope) {
+    Diagnosed other = diagnose_by(pairs, asking, rope);
+    if (wrongness(other) >= wrongness(best)) continue;
+    best = std::move(other);
+    chosen = rope;
+  }
+  if (const std::string text = asking.rope_text(chosen); !text.empty()) {
+    best.all.sentence += " (by " + text + (asking.ropes() > 1 ? ", which fits best; --rope names one)" : ")");
+  }
+  return best;
 }
 
 void print_diagnosis(const Diagnosed& diagnosed) {

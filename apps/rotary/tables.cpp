@@ -39,6 +39,21 @@ std::string text_of(const std::vector<double>& list) {
   return text;
 }
 
+// Whether every row is its first half twice, or each of its values twice, and some row is not all one value.
+bool is_doubled(const Tensor& rows) {
+  const auto columns = static_cast<std::size_t>(rows.shape[1]);
+  const std::span<const float> values = rows.as<float>();
+  if (columns < 4 || columns % 2 != 0) return false;
+  bool halves = true, neighbours = true, varied = false;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const std::size_t column = i % columns;
+    if (column < columns / 2) halves = halves && values[i] == values[i + columns / 2];
+    if (column % 2 == 0) neighbours = neighbours && values[i] == values[i + 1];
+    varied = varied || values[i] != values[i - column];
+  }
+  return varied && (halves || neighbours);
+}
+
 }  // namespace
 
 void add_request_options(Command& command, TableRequest& request) {
@@ -188,6 +203,10 @@ void TableSource::use_rows(int head_dim) {
   if (cos.shape != sin.shape) {
     fail(Code::SHAPE,
          "cos and sin must have one shape but got " + shape_text(cos.shape) + " and " + shape_text(sin.shape));
+  }
+  if (is_doubled(cos) && is_doubled(sin)) {
+    fail(Code::SHAPE, "cos and sin must have one column for each pair but got each twice, as Hugging Face's are: " +
+                          shape_text(cos.shape) + " (of 'rotary table' the form pairs)");
   }
   const Source& source = request_.source;
   head_dim_ = head_dim;

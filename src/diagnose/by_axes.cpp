@@ -16,7 +16,8 @@ double misfit_of(const Turns& turns, const Motion& asked, int pair, int axis) {
   double worst = 0;
   for (std::int64_t row = 0; row < turns.rows(); ++row) {
     const std::complex<double> turn = one.turn(row, pair), off = turns.turn[turns.at(row, pair)] - turn;
-    const std::complex<double> allowed = tolerance(turns, turns.at(row, pair), one.angle(row, pair), turn, slack_of(pair));
+    const std::complex<double> allowed =
+        tolerance(turns, turns.at(row, pair), one.angle(row, pair), turn, slack_of(pair));
     worst = std::max({worst, std::abs(off.real()) / allowed.real(), std::abs(off.imag()) / allowed.imag()});
   }
   return worst;

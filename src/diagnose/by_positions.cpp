@@ -30,7 +30,8 @@ PositionFinding finding_of(const Pattern& pattern, const Asked& asked) {
     case Change::constant:
       if (pattern.value == 0) {
         return {Verdict::not_rotated,
-                "is not rotated: every angle is 0 (position 0 for every token would look the same)"};
+                "is not rotated: every angle is 0, whatever else was done (position 0 for every token would look the "
+                "same)"};
       }
       break;
     case Change::doubled:

@@ -48,8 +48,9 @@ class Comparing {
                                  sample_.x(vector)[static_cast<std::size_t>(v)]);
     const std::complex<double> y = x * asked_.motion.turn(row, pair);
     const double angle = std::abs(asked_.motion.angle(row, pair));
-    const double allowed = std::abs(y) * (roundings * sample_.unit + 4 * 0x1p-24 + slack_of(pair) * angle) +
-                           2 * sample_.least;
+    result_.moves = result_.moves || angle > 0;
+    const double allowed =
+        std::abs(y) * (roundings * sample_.unit + 4 * 0x1p-24 + slack_of(pair) * angle) + 2 * sample_.least;
     const auto [out_u, out_v] = asked_.block.output(pair);
     compare(row, head, out_u, pair, y.real(), allowed);
     compare(row, head, out_v, pair, y.imag(), allowed);

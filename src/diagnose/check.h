@@ -21,6 +21,7 @@ struct Checked {
   double tolerance = 0;        // the largest difference that is allowed at any element
   std::optional<Place> first;  // the first element that is off, by batch, token, head and pair
   std::string layout;          // in which they were compared
+  bool moves = false;          // whether the rope moves anything: not at position 0
 };
 
 // Compares `against` with `input` rotated by question.rope, which must be there, in double precision. A difference is

@@ -148,7 +148,8 @@ bool holds(const Examination& exam, const Turns& turns) {
 }
 
 // Of pairs side by side the slow ones at the end may not visibly move, so the block that is seen is the least that
-// rotates. Where the turns are not those of the asked rope, the narrowest block is taken in which its base explains them.
+// rotates. Where the turns are not those of the asked rope, the narrowest block is taken in which its base explains
+// them.
 void settle_width(Examination& exam) {
   if (exam.turns.block.kind == Kind::half || holds(exam, exam.turns)) return;
   for (const FoundBlock& seen : search_blocks(exam.sample, std::nullopt).found) {

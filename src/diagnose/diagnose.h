@@ -76,8 +76,9 @@ struct Question {
   std::optional<GivenPositions> positions;  // none: with a rope of tokens in a text 0, 1, 2, ...; else unknown
   bool places_unknown = false;              // no positions, and the rope does not count tokens: coordinates of images
   std::string layout;                       // empty: found
-  std::string layout_of_heads;  // the layout that the heads of all tensors of a file fit; empty: those of this one decide
-  Role role = Role::unknown;                // whose heads the tensor's are to be
+  std::string
+      layout_of_heads;        // the layout that the heads of all tensors of a file fit; empty: those of this one decide
+  Role role = Role::unknown;  // whose heads the tensor's are to be
 };
 
 // Shapes as make_sample takes them. Throws SHAPE and DTYPE, and SHAPE if the positions fit no layout.
@@ -93,8 +94,8 @@ struct NamedDiagnosis {
   std::string name;
   Diagnosis diagnosis;
 };
-// The layout in which the rope's heads fit the most tensors, of those that were found; empty if there is none best, or one
-// alone was found.
+// The layout in which the rope's heads fit the most tensors, of those that were found; empty if there is none best, or
+// one alone was found.
 struct FoundLayout {
   std::string layout;
   Role role = Role::unknown;

@@ -127,7 +127,8 @@ std::optional<double> shift_of(const FoundSpeeds& found) {
   for (std::size_t i = 0; i < found.speed.size(); ++i) {
     const double sigma = found.phase_error[i];
     if (std::abs(found.phase[i]) > 6 * sigma) zero = false;
-    if (std::isfinite(sigma)) phases.push_back({found.phase[i], sigma, found.speed[i], slack_of(static_cast<int>(i)) / float32_slack});
+    if (std::isfinite(sigma))
+      phases.push_back({found.phase[i], sigma, found.speed[i], slack_of(static_cast<int>(i)) / float32_slack});
   }
   if (zero) return 0;
   const Unwrapped shift = unwrap(phases, 0, 0x1p20);

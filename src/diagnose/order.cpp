@@ -116,8 +116,10 @@ void explain_layout(Examination& exam, const std::vector<Order>& orders, const O
   const bool settled = !question.layout_of_heads.empty();
   if (settled ? chosen.name == question.layout_of_heads : plausibility(chosen, question) == 2) return;
   for (const Order& other : orders) {
-    if (other.heads == chosen.heads || (settled && other.name != question.layout_of_heads)) continue;
-    if (!settled && plausibility(other, question) != 2) continue;
+    if (settled ? other.name != question.layout_of_heads
+                : other.heads == chosen.heads || plausibility(other, question) != 2) {
+      continue;
+    }
     exam.find(Verdict::layout, "is rotated with the head index as position: by its " + std::to_string(other.heads) +
                                    " heads its layout is " + other.name + " with " + std::to_string(other.tokens) +
                                    " tokens, but it is rotated as " + chosen.name);

@@ -34,14 +34,17 @@ const std::array<Hypothesis, 3> fine_hypotheses = {{{Precision::exact, "", [](do
                                                     {Precision::f32, "the angles are computed in float32", in_float},
                                                     {Precision::f32, "the angles are computed in float32", in_float}}};
 
-// fine: the angles of a table that alone is rounded. unit: of the tensor; a type with more digits leaves no trace in it.
+// fine: the angles of a table that alone is rounded. unit: of the tensor; a type with more digits leaves no trace in
+// it.
 std::vector<Hypothesis> coarse_hypotheses(const AngleOf& fine, double unit) {
   std::vector<Hypothesis> list;
   for (const Precision type : {Precision::f16, Precision::bf16}) {
     const bool half = type == Precision::f16;
-    if (half && unit > 0x1p-11) continue;
+    const bool finer = half && unit > 0x1p-11;  // than the tensor: only its angles leave a trace
     const auto of = [type](double value) { return round_to(value, type); };
-    list.push_back({type, half ? "cos and sin are rounded to f16" : "cos and sin are rounded to bf16", fine, type, false});
+    if (!finer)
+      list.push_back(
+          {type, half ? "cos and sin are rounded to f16" : "cos and sin are rounded to bf16", fine, type, false});
     const auto rounded_speed = [of](double p, double w) { return p * of(w); };
     const auto rounded_product = [of](double p, double w) { return of(p * w); };
     const auto all_rounded = [of](double p, double w) { return of(of(p) * of(w)); };
@@ -50,16 +53,15 @@ std::vector<Hypothesis> coarse_hypotheses(const AngleOf& fine, double unit) {
     const char* product = half ? "the angles are rounded to f16" : "the angles are rounded to bf16";
     const char* all = half ? "the angles are computed in f16" : "the angles are computed in bf16";
     for (const Precision table : {Precision::f32, type}) {
+      if (finer && table == type) continue;
       list.push_back({type, speed, rounded_speed, table});
       list.push_back({type, product, rounded_product, table});
       list.push_back({type, all, all_rounded, table});
       list.push_back({type, all, all_but_positions, table});
     }
   }
-  if (unit <= 0x1p-11) {
-    list.push_back({Precision::f16, "the angles are computed in TF32, which has the digits of f16",
-                    [](double p, double w) { return in_float(tf32(p), tf32(w)); }});
-  }
+  list.push_back({Precision::f16, "the angles are computed in TF32, which has the digits of f16",
+                  [](double p, double w) { return in_float(tf32(p), tf32(w)); }});
   return list;
 }
 
@@ -123,7 +125,8 @@ FoundPrecision find_precision(const Turns& turns, const Motion& motion, const st
   }
   // The mean square of so many differences of rounding is known to sqrt(2 / count).
   const auto count = static_cast<double>(turns.turn.size());
-  const double certain = std::max(0.3, 1 - 8 / std::sqrt(count));
+  const bool finer = coarse->precision == Precision::f16 && turns.unit > 0x1p-11;
+  const double certain = finer ? 0.25 : std::max(0.3, 1 - 8 / std::sqrt(count));
   const double nearest = found.fit.residual;
   if (best.residual * best.residual < certain * nearest * nearest && (best.holds || best.residual < 0.3 * nearest)) {
     found = {coarse->precision, coarse->coarse_angle, coarse->words, best};

@@ -20,7 +20,7 @@ struct Sample {
   std::vector<double> after;
   ElementType type = ElementType::f64;  // the coarsest type that holds every value of `after`
   double unit = 0;                      // the largest relative error of rounding to `type`: 2^-24 for f32
-  double least = 0;       // the smallest step of `type`, of its subnormal numbers
+  double least = 0;                     // the smallest step of `type`, of its subnormal numbers
   std::string not_finite;               // names a value that is not finite; empty: there is none
 
   std::int64_t vectors() const noexcept;

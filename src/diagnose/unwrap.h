@@ -11,7 +11,7 @@ struct Phase {
   double sigma = 0;
   double factor = 0;
   double steps = 1;  // how many times the error of a usual engine's angles in float32
-  double far = 0;  // the angle is the difference of two that are value * far large: their float32 steps are its error
+  double far = 0;    // the angle is the difference of two that are value * far large: their float32 steps are its error
 };
 
 struct Unwrapped {

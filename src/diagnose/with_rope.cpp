@@ -70,8 +70,28 @@ bool explain_by_precision(Examination& exam, const Asked& asked) {
   return true;
 }
 
+// One pair alone tells position times speed, and no more.
+bool one_pair_alone(const Examination& exam) {
+  int pairs = 0;
+  for (int pair = 0; pair < exam.turns.block.pairs; ++pair) {
+    bool carries = false;
+    for (std::int64_t row = 0; row < exam.turns.rows(); ++row)
+      carries = carries || exam.turns.weight[exam.turns.at(row, pair)] > 0;
+    pairs += carries ? 1 : 0;
+  }
+  return pairs < 2 && exam.question.rope->rope.rotary_dim > 2;
+}
+
 void examine_with_rope(Examination& exam) {
   Asked asked = ask(*exam.question.rope, exam.turns.block, exam.question, exam.expected);
+  if (one_pair_alone(exam) && (!exam.findings.empty() || !compare(exam.turns, asked.motion).holds)) {
+    exam.findings.clear();
+    exam.facts = {};
+    exam.find(Verdict::cannot_tell,
+              "cannot tell, because one pair of the head alone is not 0, which tells position times "
+              "speed and no more; it is not what the config asks");
+    return;
+  }
   set_facts(exam, asked);
   const std::size_t before = exam.findings.size();
   const double wanted = asked.frequencies.attention_factor;

@@ -174,6 +174,31 @@ TEST_F(Diagnose, check_says_where_it_differs_and_why) {
   EXPECT_NE(text.out.find(differs["diagnosis"]["sentence"].get<std::string>()), std::string::npos);
 }
 
+TEST_F(Diagnose, of_several_ropes_the_one_that_fits_is_named) {
+  const std::string config = ROTARY_SOURCE_DIR "/tests/golden/configs/gemma-3-1b.json";
+  write_tensors("g.safetensors", {make_tensor<float>("q", ElementType::f32, {1, 6, 4, 256}, some_values(6144, 1)),
+                                  make_tensor<float>("k", ElementType::f32, {1, 6, 1, 256}, some_values(1536, 2))});
+  expect_success(
+      {"apply", config, "--rope", "1", "--input", path("g.safetensors"), "--output", path("after.safetensors")});
+  const Result found = run({"diagnose", "--config", config, "--before", path("g.safetensors"), "--after",
+                            path("after.safetensors"), "--json"});
+  const json all = json::parse(found.out);
+  EXPECT_EQ(all["verdict"], "as_configured") << all["sentence"];
+  EXPECT_NE(all["sentence"].get<std::string>().find("rope 1 of 2"), std::string::npos) << all["sentence"];
+  std::vector<std::string> words = {
+      "check", config, "--input", path("g.safetensors"), "--against", path("after.safetensors")};
+  EXPECT_NE(expect_success(words).out.find("rope 1 of 2"), std::string::npos);
+  words.insert(words.end(), {"--rope", "0"});
+  EXPECT_EQ(run(words).exit, 1);
+}
+
+TEST_F(Diagnose, check_of_one_token_at_position_0_says_that_nothing_moves) {
+  write_npy(path("one.npy"), make_tensor<float>("", ElementType::f32, {1, 1, 8, 16}, some_values(128)));
+  const Result result = run({"check", path("config.json"), "--input", path("one.npy"), "--against", path("one.npy")});
+  EXPECT_EQ(result.exit, 0);
+  EXPECT_TRUE(result.err.starts_with("warning: at position 0")) << result.err;
+}
+
 TEST_F(Diagnose, check_takes_a_tolerance) {
   apply("after.safetensors", {"--base", "500000"});
   const json loose = json::parse(expect_success(check("after.safetensors", {"--tolerance", "100", "--json"})).out);

@@ -189,6 +189,18 @@ TEST_F(CliTable, a_rope_of_image_axes_refuses_text_positions) {
   expect_success(told);
 }
 
+TEST_F(CliTable, doubled_rows_are_not_taken_for_pairs) {
+  for (const char* pairing : {"half", "interleaved"}) {
+    const Result made = run({"table", "--base", "10000", "--pairing", pairing, "--head-dim", "16", "--form", "doubled",
+                             "--positions", "0:3", "--output", path("d.safetensors")});
+    ASSERT_EQ(made.exit, 0) << made.err;
+    write_tensors("q.safetensors", {make_tensor<float>("q", ElementType::f32, {3, 2, 32}, some_values(192))});
+    expect_error({"apply", "--cos", path("d.safetensors"), "--sin", path("d.safetensors"), "--pairing", pairing,
+                  "--input", path("q.safetensors"), "--output", path("r.safetensors")},
+                 "SHAPE");
+  }
+}
+
 // Gemma 4's tower turns two blocks of a head, one by the column and one by the row.
 TEST_F(CliTable, sister_ropes_take_one_file) {
   const std::string config = ROTARY_SOURCE_DIR "/tests/golden/configs/gemma-4-31b.json";

@@ -1,72 +1,11 @@
 // Faults made by the engine of engine.h, each with the verdict and the facts that must be found.
-#include "diagnose/diagnose.h"
-
-#include <gtest/gtest.h>
-
 #include <algorithm>
-#include <numbers>
-#include <optional>
+#include <limits>
 
-#include "diagnose/check.h"
-#include "diagnose/examination.h"
-#include "tests/diagnose/engine.h"
+#include "tests/diagnose/case.h"
 
 namespace rotary::diagnose_tests {
 namespace {
-
-using diagnose::Diagnosis;
-using diagnose::GivenPositions;
-using diagnose::Precision;
-using diagnose::Question;
-using diagnose::Verdict;
-
-// A model of 8 heads of 64 elements.
-ModelRope model_rope(Scaling scaling = Unscaled{}, Pairing pairing = Pairing::half, double base = 10000) {
-  ModelRope used;
-  used.heads = 8;
-  used.kv_heads = 2;
-  used.rope.head_dim = used.rope.rotary_dim = 64;
-  used.rope.base = base;
-  used.rope.pairing = pairing;
-  used.rope.scaling = std::move(scaling);
-  used.context = 4096;
-  return used;
-}
-
-GivenPositions from(double first, int tokens = 16) {
-  GivenPositions given;
-  given.tokens = tokens;
-  for (int t = 0; t < tokens; ++t) given.values.push_back(first + t);
-  return given;
-}
-
-struct Case {
-  Case(ElementType t, Data d = {}) : type(t), before(random_data(d, t)) {}
-
-  Diagnosis diagnose(const Engine& engine) { return diagnose_after(engine(before)); }
-  Diagnosis diagnose_after(const Data& after) {
-    question.rope = rope ? &*rope : nullptr;
-    const Tensor x = tensor_of(before, type, order), y = tensor_of(after, type, order);
-    const Diagnosis result = diagnose::diagnose(x, y, question);
-    EXPECT_FALSE(result.sentence.empty());
-    if (rope) {  // check finds every fault that the elements show, and no other
-      const diagnose::Checked checked = diagnose::check(x, y, question, std::nullopt);
-      if (checked.equal) {
-        EXPECT_FALSE(checked.first.has_value());
-      } else {
-        EXPECT_NE(result.verdict, Verdict::as_configured) << result.sentence;
-        EXPECT_TRUE(checked.first.has_value());
-      }
-    }
-    return result;
-  }
-
-  ElementType type;
-  std::string order = "bthd";
-  std::optional<ModelRope> rope = model_rope();
-  Question question = {};
-  Data before;
-};
 
 class Faults : public testing::TestWithParam<ElementType> {
  protected:

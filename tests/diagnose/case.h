@@ -1,0 +1,71 @@
+// A model, a tensor before, and what the engine made of it.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "diagnose/check.h"
+#include "diagnose/diagnose.h"
+#include "tests/diagnose/engine.h"
+
+namespace rotary::diagnose_tests {
+
+using diagnose::Diagnosis;
+using diagnose::GivenPositions;
+using diagnose::Precision;
+using diagnose::Question;
+using diagnose::Role;
+using diagnose::Verdict;
+
+// A model of 8 heads of 64 elements.
+inline ModelRope model_rope(Scaling scaling = Unscaled{}, Pairing pairing = Pairing::half, double base = 10000) {
+  ModelRope used;
+  used.heads = 8;
+  used.kv_heads = 2;
+  used.rope.head_dim = used.rope.rotary_dim = 64;
+  used.rope.base = base;
+  used.rope.pairing = pairing;
+  used.rope.scaling = std::move(scaling);
+  used.context = 4096;
+  return used;
+}
+
+inline GivenPositions from(double first, int tokens = 16) {
+  GivenPositions given;
+  given.tokens = tokens;
+  for (int t = 0; t < tokens; ++t) given.values.push_back(first + t);
+  return given;
+}
+
+struct Case {
+  Case(ElementType t, Data d = {}) : type(t), before(random_data(d, t)) {}
+
+  Diagnosis diagnose(const Engine& engine) { return diagnose_after(engine(before)); }
+  Diagnosis diagnose_after(const Data& after) {
+    question.rope = rope ? &*rope : nullptr;
+    const Tensor x = tensor_of(before, type, order), y = tensor_of(after, type, order);
+    const Diagnosis result = diagnose::diagnose(x, y, question);
+    EXPECT_FALSE(result.sentence.empty());
+    if (rope) {  // check finds every fault that the elements show, and no other
+      const diagnose::Checked checked = diagnose::check(x, y, question, std::nullopt);
+      if (checked.equal) {
+        EXPECT_FALSE(checked.first.has_value());
+      } else {
+        EXPECT_NE(result.verdict, Verdict::as_configured) << result.sentence;
+        EXPECT_TRUE(checked.first.has_value());
+      }
+    }
+    return result;
+  }
+
+  ElementType type;
+  std::string order = "bthd";
+  std::optional<ModelRope> rope = model_rope();
+  Question question = {};
+  Data before;
+};
+
+}  // namespace rotary::diagnose_tests
