@@ -56,14 +56,17 @@ void check_usage(const Options& options) {
 }
 
 // The tensors to rotate: those that --tensor names, else q and k.
-std::vector<Tensor> choose_tensors(const InputTensors& input, const Options& options) {
-  if (input.format() == files::Format::npy) return {input.read("")};
+std::vector<Tensor> choose_tensors(InputTensors& input, const Options& options) {
+  std::vector<Tensor> chosen;
+  if (input.format() == files::Format::npy) {
+    chosen.push_back(input.read(""));
+    return chosen;
+  }
   const bool named = !options.tensors.empty();
   const std::vector<std::string> wanted = named ? options.tensors : std::vector<std::string>{"q", "k"};
   std::string present;
   for (const TensorInfo& tensor : input.infos()) present += (present.empty() ? "" : ", ") + tensor.name;
   if (present.empty()) present = "none";
-  std::vector<Tensor> chosen;
   for (const std::string& name : wanted) {
     const auto is_it = [&name](const TensorInfo& tensor) { return tensor.name == name; };
     if (std::none_of(input.infos().begin(), input.infos().end(), is_it)) {
@@ -124,7 +127,7 @@ void run(const Options& options) {
   check_usage(options);
   check_output(options.output);
   if (!options.machine.target.empty()) use_target(options.machine.target);
-  const InputTensors input(options.input);
+  InputTensors input(options.input);
   check_formats(options, input.format());
   std::vector<Tensor> tensors = choose_tensors(input, options);
   std::vector<Tensor*> pointers;

@@ -8,6 +8,7 @@
 
 #include "apps/shared/command.h"
 #include "apps/shared/failed.h"
+#include "apps/shared/progress_line.h"
 #include "apps/shared/text.h"
 #include "commands.h"
 #include "diagnose/check.h"
@@ -110,7 +111,9 @@ std::vector<NamedCheck> check_by(const std::vector<TensorPair>& pairs, const Ask
                                  std::optional<double> tolerance) {
   std::vector<NamedCheck> checks;
   std::vector<std::string> layouts;
+  ProgressLine progress("check", static_cast<std::int64_t>(pairs.size()));
   for (const TensorPair& pair : pairs) {
+    progress.done(static_cast<std::int64_t>(layouts.size()));
     checks.push_back(
         {pair.name, diagnose::check(pair.before, pair.after, asking.question(pair.name, rope), tolerance)});
     layouts.push_back(checks.back().checked.layout);

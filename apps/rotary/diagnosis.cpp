@@ -6,6 +6,7 @@
 #include "apps/rotary/inspect/rope.h"
 #include "apps/shared/columns.h"
 #include "apps/shared/command.h"
+#include "apps/shared/progress_line.h"
 #include "apps/shared/tensors.h"
 #include "apps/shared/text.h"
 #include "apps/shared/usage_error.h"
@@ -153,7 +154,7 @@ std::vector<TensorPair> tensor_pairs(const char* operation, const std::string& b
   if (is_dash(before) && is_dash(after)) {
     throw UsageError("standard input holds one file: - can stand for one of the two");
   }
-  const InputTensors first(before), second(after);
+  InputTensors first(before), second(after);
   std::vector<TensorPair> pairs;
   const auto add = [&](const std::string& name) {
     pairs.push_back({name, first.read(name), second.read(name)});
@@ -271,7 +272,9 @@ namespace {
 Diagnosed diagnose_by(const std::vector<TensorPair>& pairs, const Asking& asking, std::size_t rope) {
   Diagnosed result;
   std::vector<std::string> layouts;
+  ProgressLine progress("diagnose", static_cast<std::int64_t>(pairs.size()));
   for (const TensorPair& pair : pairs) {
+    progress.done(static_cast<std::int64_t>(layouts.size()));
     result.tensors.push_back(
         {pair.name, diagnose::diagnose(pair.before, pair.after, asking.question(pair.name, rope))});
     layouts.push_back(result.tensors.back().diagnosis.facts.layout);

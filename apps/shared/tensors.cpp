@@ -78,12 +78,15 @@ void InputTensors::list() {
   }
 }
 
-Tensor InputTensors::read(const std::string& name) const { return npy_ ? *npy_ : safetensors_->read(name); }
+Tensor InputTensors::read(const std::string& name) { return npy_ ? std::move(*npy_) : safetensors_->read(name); }
 
 void InputTensors::save_changed(const std::filesystem::path& path, std::span<const Tensor* const> changed,
                                 const std::map<std::string, std::string>& metadata) const {
-  if (npy_) {
-    save(path, {{*changed.front()}, {}, files::Format::npy});
+  if (npy_ && is_dash(path)) {
+    files::write_to_standard_output(files::bytes_of(files::npy_header(*changed.front())));
+    files::write_to_standard_output(changed.front()->data);
+  } else if (npy_) {
+    write_npy(path, *changed.front());
   } else if (is_dash(path)) {
     safetensors_->copy(files::write_to_standard_output, changed, metadata);
   } else {
@@ -93,7 +96,7 @@ void InputTensors::save_changed(const std::filesystem::path& path, std::span<con
 }
 
 TensorFile load(const std::filesystem::path& path) {
-  const InputTensors input(path);
+  InputTensors input(path);
   TensorFile file{{}, input.metadata(), input.format()};
   for (const TensorInfo& info : input.infos()) file.tensors.push_back(input.read(info.name));
   return file;

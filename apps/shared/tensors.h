@@ -33,7 +33,7 @@ class InputTensors {
   const std::string& name() const noexcept { return name_; }  // for error sentences
   const std::vector<TensorInfo>& infos() const noexcept { return infos_; }
   const std::map<std::string, std::string>& metadata() const noexcept { return metadata_; }
-  Tensor read(const std::string& name) const;  // of an .npy the only one
+  Tensor read(const std::string& name);  // of an .npy the only one, which can be read once
 
   // Writes the file with `changed` in the place of the tensors of their names, of an .npy its only one: the whole file
   // or nothing. "-" is standard output. Of the other tensors only a piece is in memory.
