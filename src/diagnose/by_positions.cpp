@@ -65,6 +65,16 @@ void mirror(Pattern& pattern, const FoundPositions& found, const std::vector<dou
   pattern = {Change::negated, 0, "are negated and then " + mirrored.words};
 }
 
+// The scaling that gives `step` times the speeds; none that has a name.
+std::optional<Scaling> slowed(const Scaling& scaling, double step) {
+  const Linear* linear = std::get_if<Linear>(&scaling);
+  if (linear == nullptr && !std::holds_alternative<Unscaled>(scaling)) return std::nullopt;
+  const double factor = (linear != nullptr ? linear->factor : 1) / step;
+  if (std::abs(factor - 1) < 1e-6) return Unscaled{};
+  if (factor < 1) return std::nullopt;
+  return Linear{std::abs(factor - std::round(factor)) < 1e-6 * factor ? std::round(factor) : factor};
+}
+
 }  // namespace
 
 bool explain_by_positions(Examination& exam, const Asked& asked) {
@@ -101,7 +111,7 @@ bool explain_by_positions(Examination& exam, const Asked& asked) {
       exam.set_positions(exam.expected[0]);
     }
     if (finding.verdict == Verdict::scaling) {
-      exam.facts.scaling.reset();
+      exam.facts.scaling = slowed(asked.used.rope.scaling, patterns[axis].value);
       for (double& speed : exam.facts.inv_freq) speed *= patterns[axis].value;
     }
     const bool one_kind = std::all_of(patterns.begin(), patterns.end(),

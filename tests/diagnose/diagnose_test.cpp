@@ -121,10 +121,15 @@ TEST_P(Faults, Scaling) {
   Case linear = with();
   std::vector<double> slower = speeds();
   for (double& speed : slower) speed /= 4;
-  EXPECT_EQ(linear.diagnose({.speed = slower}).verdict, Verdict::scaling);
+  const Diagnosis unasked = linear.diagnose({.speed = slower});
+  EXPECT_EQ(unasked.verdict, Verdict::scaling);
+  ASSERT_TRUE(unasked.facts.scaling.has_value());
+  EXPECT_EQ(*unasked.facts.scaling, Scaling(Linear{4}));
   linear.rope = model_rope(Linear{4});
   EXPECT_EQ(linear.diagnose({.speed = slower}).verdict, Verdict::as_configured);
-  EXPECT_EQ(linear.diagnose({}).verdict, Verdict::scaling);
+  const Diagnosis missing = linear.diagnose({});
+  EXPECT_EQ(missing.verdict, Verdict::scaling);
+  EXPECT_EQ(missing.facts.scaling, std::optional<Scaling>(Unscaled{}));
 
   Case yarn = with({.tokens = 200});
   Yarn asked;
