@@ -56,6 +56,14 @@ void append_item(PositionSet& set, std::string_view item) {
     set.open_from = begin;
     return;
   }
+  if (item[colon + 1] == '+') {
+    const std::int64_t count = parse_integer(item.substr(colon + 2), item);
+    if (count < 1) fail(Code::POSITION, "a range must have at least one position", item);
+    if (begin > std::numeric_limits<std::int64_t>::max() - (count - 1)) {
+      fail(Code::POSITION, "a position must fit 64 bits", item);
+    }
+    return append_range(set.integers, begin, static_cast<std::uint64_t>(count), item);
+  }
   const std::int64_t end = parse_integer(item.substr(colon + 1), item);
   if (begin >= end) fail(Code::POSITION, "a range must end after it begins (its end is not included)", item);
   const auto count = static_cast<std::uint64_t>(end) - static_cast<std::uint64_t>(begin);  // cannot wrap: begin < end

@@ -31,7 +31,7 @@ struct PositionSet {
 };
 
 // SPEC is a list of positions and ranges whose end is not included ("7", "0:8,100:104", "-5:5"), of which the last may
-// be open ("100:": from 100 on, as many as there are tokens); or an offset ("+16": the same as "16:"); or a file that
+// be open ("100:": from 100 on, as many as there are tokens); "100:+16" are 16 positions from 100 on; or an offset ("+16": the same as "16:"); or a file that
 // ends in .npy: int32, int64 or float64, [tokens] or [batch, tokens] for a rope of one axis, [axes, tokens] or
 // [axes, batch, tokens] for a rope of several. Positions in text form apply to every axis.
 // file_axes: the axes of a file where it serves other ropes too; the rope of `axes` axes takes the first of them.

@@ -69,6 +69,14 @@ TEST(Ranges, that_are_malformed_are_refused) {
   EXPECT_EQ(code_of(std::string("3\0", 2)), "POSITION");
 }
 
+TEST(Ranges, may_say_how_many) {
+  EXPECT_EQ(parse_ranges("100:+3").integers, (Integers{100, 101, 102}));
+  EXPECT_EQ(parse_ranges("-2:+3,7").integers, (Integers{-2, -1, 0, 7}));
+  for (const char* spec : {"100:+0", "100:+-1", "100:+", "9223372036854775807:+2"})
+    EXPECT_EQ(code_of(spec), "POSITION");
+  EXPECT_EQ(parse_ranges("9223372036854775807:+1").integers.size(), 1U);
+}
+
 TEST(Ranges, beyond_64_bits_are_refused) {
   EXPECT_EQ(code_of("9223372036854775808"), "POSITION");
   EXPECT_EQ(code_of("-9223372036854775809"), "POSITION");
