@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "apps/shared/progress_line.h"
 #include "apps/shared/tensors.h"
 #include "apps/shared/text.h"
 #include "double_rotation.h"
@@ -20,13 +21,42 @@ void check_types(const char* operation, const std::vector<Tensor*>& tensors) {
   }
 }
 
+// Tokens [first, first + count) of x, and the rows of a table whose batch rows share positions.
+Heads piece_of(const Heads& x, std::int64_t first, std::int64_t count) {
+  Heads piece = x;
+  piece.layout.tokens = count;
+  const auto bytes = static_cast<std::ptrdiff_t>(size_of(x.dtype));
+  piece.data = static_cast<std::byte*>(x.data) + first * x.layout.token_stride * bytes;
+  return piece;
+}
+Table piece_of(const Table& table, std::int64_t first, std::int64_t count) {
+  const auto pairs = static_cast<std::size_t>(table.pairs());
+  const std::size_t begin = static_cast<std::size_t>(first) * pairs, size = static_cast<std::size_t>(count) * pairs;
+  return Table::borrow(table.cos().subspan(begin, size), table.sin().subspan(begin, size), table.pairs(),
+                       table.pairing());
+}
+
+// In pieces of tokens, so that a long one shows how far it is.
 void rotate_floats(const Heads& block, Tensor& tensor, const Table& table, Direction direction, bool each_step,
                    const Executor& executor) {
-  if (!each_step) return rotate(block, table, {direction, executor});
-  const std::vector<std::byte> before = tensor.data;
-  const auto offset = static_cast<const std::byte*>(block.data) - tensor.data.data();
-  const ConstHeads x(before.data() + offset, block.dtype, block.layout);
-  reference::rotate(x, block, table, direction, reference::Arithmetic::each_step);
+  const std::vector<std::byte> before = each_step ? tensor.data : std::vector<std::byte>();
+  const auto rotate_piece = [&](const Heads& piece, const Table& rows) {
+    if (!each_step) return rotate(piece, rows, {direction, executor});
+    const auto offset = static_cast<const std::byte*>(piece.data) - tensor.data.data();
+    const ConstHeads x(before.data() + offset, piece.dtype, piece.layout);
+    reference::rotate(x, piece, rows, direction, reference::Arithmetic::each_step);
+  };
+  const Layout& layout = block.layout;
+  if (table.batch() != 1 || table.tokens() != layout.tokens) return rotate_piece(block, table);
+  constexpr std::int64_t elements = std::int64_t{1} << 20;
+  const std::int64_t piece =
+      std::max<std::int64_t>(1, elements / std::max<std::int64_t>(1, layout.batch * layout.heads * layout.head_dim));
+  ProgressLine progress("rotate", layout.tokens);
+  for (std::int64_t first = 0; first < layout.tokens; first += piece) {
+    const std::int64_t count = std::min(piece, layout.tokens - first);
+    rotate_piece(piece_of(block, first, count), piece_of(table, first, count));
+    progress.done(first + count);
+  }
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // rotary apply: how the dimensions of a tensor are read, by the config's heads and by --layout; tensors of doubles.
 #include <cmath>
 
+#include "rotary/rotary.h"
 #include "run.h"
 
 namespace rotary::cli_tests {
@@ -298,6 +299,29 @@ TEST_F(Readings, doubles_follow_every_option) {
   expect_error({"apply", "--base", "100", "--pairing", "half", "--input", path("in.safetensors"), "--output",
                 path("out.safetensors"), "--positions", path("p.npy")},
                "SHAPE");
+}
+
+// More elements than one piece has; each layout, whole and rounded at each step.
+TEST_F(Readings, long_tensors_rotate_as_a_whole) {
+  constexpr int tokens = 5000, heads = 2, head_dim = 128;
+  const std::vector<float> values = some_values(std::size_t{tokens} * heads * head_dim);
+  const Rope rope{.head_dim = head_dim, .base = 10000, .pairing = Pairing::half};
+  const Table table(frequencies(rope), positions(0, tokens));
+  for (const char* layout : {"thd", "htd"}) {
+    const bool outside = std::string(layout) == "thd";
+    write_npy(path("q.npy"), make_tensor<float>("", ElementType::f32,
+                                                outside ? std::vector<std::int64_t>{tokens, heads, head_dim}
+                                                        : std::vector<std::int64_t>{heads, tokens, head_dim},
+                                                values));
+    expect_success({"apply", "--base", "10000", "--pairing", "half", "--layout", layout, "--input", path("q.npy"),
+                    "--output", path("r.npy")});
+    std::vector<float> wanted = values;
+    rotate(rotary::heads(wanted, outside ? thd(tokens, heads, head_dim) : bhtd(1, heads, tokens, head_dim)), table);
+    EXPECT_EQ(values_of(read_npy(path("r.npy"))), wanted) << layout;
+    expect_success({"apply", "--base", "10000", "--pairing", "half", "--layout", layout, "--each-step", "--input",
+                    path("q.npy"), "--output", path("s.npy")});
+    EXPECT_EQ(values_of(read_npy(path("s.npy"))), wanted) << layout << ": f32 has no steps to round";
+  }
 }
 
 }  // namespace
