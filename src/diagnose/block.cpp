@@ -41,7 +41,8 @@ bool covers(const Block& block, const std::vector<int>& touched, int head_dim) {
          block.first <= touched.front() && block.first + block.rotary_dim() > touched.back();
 }
 
-// Of the block's first `count` pairs.
+// How far the norms of the block's first `count` pairs are from a constant times what they were, relative, for the
+// worst pair: some units of rounding where the block is right, near 1 where it is not.
 double misfit_of(const Sample& sample, const Block& block, int count) {
   const auto pairs = static_cast<std::size_t>(count);
   const auto for_pairs = [&](auto&& visit) {
@@ -138,8 +139,6 @@ std::array<int, 2> Block::output(int pair) const noexcept {
   const bool apart = kind == Kind::half || kind == Kind::interleaved_to_half;
   return apart ? std::array{first + pair, first + pair + pairs} : std::array{first + 2 * pair, first + 2 * pair + 1};
 }
-
-double norm_misfit(const Sample& sample, const Block& block) { return misfit_of(sample, block, block.pairs); }
 
 BlockSearch search_blocks(const Sample& sample, const std::optional<Block>& expected) {
   BlockSearch search;

@@ -29,10 +29,6 @@ struct Block {
   bool operator==(const Block&) const = default;
 };
 
-// How far the norms of the block's pairs are from a constant times what they were, relative, for the worst pair: some
-// units of rounding where the block is right, near 1 where it is not.
-double norm_misfit(const Sample&, const Block&);
-
 struct FoundBlock {
   Block block;
   double misfit = 0;

@@ -108,9 +108,7 @@ bool explain_by_rivals(Examination& exam, const Asked& asked, bool holds) {
 }
 
 bool explain_by_speeds(Examination& exam, const Asked& asked) {
-  std::vector<FoundSpeeds> of_axis;
-  for (const std::vector<double>& positions : exam.expected) of_axis.push_back(find_speeds(exam.turns, positions));
-  const FoundSpeeds found = pick(of_axis, asked.motion.axis);
+  const FoundSpeeds found = pick(find_speeds(exam.turns, exam.expected), asked.motion.axis);
   if (std::find(found.holds.begin(), found.holds.end(), false) != found.holds.end()) return false;
   const double sign = sign_of(found);
   const bool clockwise = sign < 0;

@@ -181,8 +181,7 @@ void examine(Examination& exam) {
   const bool alike = find_order(exam);
   const Block found_block = exam.turns.block;
   if (asked && found_block.first == asked->first && found_block.pairs == asked->pairs && alike) {
-    Asked rope = ask(*exam.question.rope, *asked, exam.question, exam.expected);
-    rope.motion.position = exam.expected;
+    const Asked rope = ask(*exam.question.rope, *asked, exam.question, exam.expected);
     if (should_move_and_does_not(exam, rope)) {
       exam.search = search_blocks(exam.sample, std::nullopt);
       exam.findings.clear();

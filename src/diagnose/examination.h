@@ -39,7 +39,7 @@ struct Asked {
   Block block;
   std::int64_t length = 0;
   Frequencies frequencies;
-  Motion motion;  // without positions
+  Motion motion;  // at the expected positions
 };
 int head_dim_of(const Question&, const Tensor&);  // 0: that of the last dimension
 std::optional<Block> asked_block(const Question&, int head_dim);

@@ -96,7 +96,12 @@ FoundSpeeds find_speeds(const Turns& turns, const std::vector<double>& position)
     found.phase_error.push_back(start ? start->sigma + speed.error * std::abs(origin) : unknown);
     found.holds.push_back(speed.misfit <= 1);
   }
-  found.unique = gap <= 1;
+  return found;
+}
+
+std::vector<FoundSpeeds> find_speeds(const Turns& turns, const std::vector<std::vector<double>>& of_axis) {
+  std::vector<FoundSpeeds> found;
+  for (const std::vector<double>& position : of_axis) found.push_back(find_speeds(turns, position));
   return found;
 }
 

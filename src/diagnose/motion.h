@@ -24,9 +24,9 @@ struct FoundSpeeds {
   std::vector<double> phase;        // in [-pi, pi]; 0 where the angles are those of the positions
   std::vector<double> phase_error;  //
   std::vector<bool> holds;          // one speed explains the pair at every row
-  bool unique = true;               // false: the positions are so far apart that faster speeds fit as well
 };
 FoundSpeeds find_speeds(const Turns&, const std::vector<double>& position);
+std::vector<FoundSpeeds> find_speeds(const Turns&, const std::vector<std::vector<double>>& of_axis);
 // Of each pair, what was found with the positions of its axis.
 FoundSpeeds pick(const std::vector<FoundSpeeds>& of_axis, const std::vector<std::uint8_t>& axis);
 double sign_of(const FoundSpeeds&);  // 1 or -1, of most pairs

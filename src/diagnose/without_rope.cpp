@@ -4,7 +4,6 @@
 
 #include "examination.h"
 #include "explain.h"
-#include "unwrap.h"
 #include "values/number_text.h"
 
 namespace rotary::diagnose {
@@ -21,8 +20,7 @@ struct Measured {
 
 // Each pair with the axis whose positions explain it.
 Measured measure_speeds(const Examination& exam) {
-  std::vector<FoundSpeeds> of_axis;
-  for (const std::vector<double>& positions : exam.expected) of_axis.push_back(find_speeds(exam.turns, positions));
+  const std::vector<FoundSpeeds> of_axis = find_speeds(exam.turns, exam.expected);
   Measured measured;
   for (std::size_t i = 0; i < of_axis[0].speed.size(); ++i) {
     std::size_t axis = 0;
@@ -137,21 +135,21 @@ void examine_heads(Examination& exam) {
   const FoundPositions found = find_positions(turns, rope.motion, 0, expected);
   if (!found.holds) return;
   exam.findings.clear();
-  const auto flattened = [&](std::int64_t modulus) {
+  const auto flattened = [&] {
     for (std::int64_t row = 0; row < turns.rows(); ++row) {
       const std::int64_t in_row = row % each.tokens;
-      const double wanted = exam.expected[0][static_cast<std::size_t>(in_row % modulus % tokens)];
+      const double wanted = exam.expected[0][static_cast<std::size_t>(in_row % tokens)];
       if (found.position[static_cast<std::size_t>(row)] != wanted) return false;
     }
     return true;
   };
-  if (tokens_outside && flattened(tokens)) {
+  if (tokens_outside && flattened()) {
     exam.find(Verdict::layout,
               "is rotated as if its memory were [heads, tokens, head_dim]: a reshape where a transpose "
               "belongs");
     return;
   }
-  std::vector<std::int64_t> wrong;
+  int wrong = 0;
   for (std::int64_t head = 0; head < heads; ++head) {
     bool right = true;
     for (std::int64_t row = 0; row < turns.rows(); ++row) {
@@ -159,9 +157,9 @@ void examine_heads(Examination& exam) {
       if (own == head && found.position[static_cast<std::size_t>(row)] != expected[static_cast<std::size_t>(row)])
         right = false;
     }
-    if (!right) wrong.push_back(head);
+    if (!right) ++wrong;
   }
-  exam.find(Verdict::positions, "is rotated at other positions in " + std::to_string(wrong.size()) + " of its " +
+  exam.find(Verdict::positions, "is rotated at other positions in " + std::to_string(wrong) + " of its " +
                                     std::to_string(heads) + " heads");
 }
 
