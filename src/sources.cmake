@@ -1,5 +1,6 @@
 set(rotary_sources
   src/cpu/targets.cpp
+  src/cpu/tuning.cpp
   src/measure/ceiling.cpp
   src/rotate/checks.cpp
   src/rotate/layouts.cpp

@@ -25,15 +25,24 @@ enum class Direction : std::uint8_t {
   backward,  // the gradient: the transposed map. It is the inverse only if the attention factor is 1.
 };
 
+// How a call out of place writes. A matter of speed only; in place it means nothing.
+enum class Stores : std::uint8_t {
+  automatic,  // what copies that much fastest on this machine
+  cached,     // into the caches: the result is read at once
+  streaming,  // past the caches: the result is not read soon
+};
+
 // A direction alone, or an executor alone, converts: rotate(x, table, Direction::backward), rotate(x, table, pool),
 // rotate(x, table, {Direction::backward, pool}).
 struct RotateOptions {
-  RotateOptions(Direction d = Direction::forward, const Executor& e = serial())
-      : direction(d), executor(&e) {}                 // NOLINT
+  RotateOptions(Direction d = Direction::forward, const Executor& e = serial(),  // NOLINT
+                Stores s = Stores::automatic)
+      : direction(d), stores(s), executor(&e) {}
   RotateOptions(const Executor& e) : executor(&e) {}  // NOLINT
   RotateOptions(const Executor&&) = delete;
-  RotateOptions(Direction, const Executor&&) = delete;
+  RotateOptions(Direction, const Executor&&, Stores = Stores::automatic) = delete;
   Direction direction = Direction::forward;
+  Stores stores = Stores::automatic;
   const Executor* executor;
 };
 
@@ -48,7 +57,7 @@ struct InOut {
 // are kept. The result does not depend on target, threads or split.
 // Throws SHAPE (tokens or batch differ from the table's, rotary_dim above head_dim, written elements that overlap),
 // DTYPE (in and out differ, misaligned data), ALIAS (x and out overlap without being the same), PAIRING, VALUE (an
-// unknown direction).
+// unknown direction or an unknown value of stores).
 ROTARY_API void rotate(const Heads& x, const Table&, const RotateOptions& = {});
 ROTARY_API void rotate(const ConstHeads& x, const Heads& out, const Table&, const RotateOptions& = {});
 

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "cpu/targets.h"
+#include "cpu/tuning.h"
 #include "rotary/error.h"
 #include "runtime/float_state.h"
 #include "values/fail.h"
@@ -12,7 +13,6 @@ namespace rotary::detail {
 namespace {
 
 constexpr std::int64_t line = 64;
-constexpr std::int64_t grain = 64 * 1024 / line;  // the same as in rotate
 
 struct Work {
   Traffic traffic;
@@ -45,7 +45,7 @@ void move_bytes(Traffic traffic, const void* in, void* out, std::size_t bytes, c
              " but out begins " + std::to_string(static_cast<std::int64_t>(to - from)) + " bytes from in");
   Work work{traffic, static_cast<const char*>(in), static_cast<char*>(out), static_cast<std::int64_t>(bytes),
             cpu::chosen().move};
-  executor.run((work.bytes + line - 1) / line, grain, move_lines, &work);
+  executor.run((work.bytes + line - 1) / line, tuning().grain_bytes / line, move_lines, &work);
 }
 
 }  // namespace rotary::detail

@@ -7,7 +7,6 @@
 
 #include "overlap.h"
 #include "refuse.h"
-#include "runtime/last_cache.h"
 #include "values/dtypes.h"
 #include "values/pairings.h"
 
@@ -142,11 +141,6 @@ bool make_job(const X& x, const Heads& out, const Rows& rows, Direction directio
   return add_strides(job, x, out, table);
 }
 
-// As much is written; with three quarters of the last cache in motion, streaming has begun to win.
-bool exceeds_cache(std::int64_t bytes_read) noexcept {
-  return static_cast<std::size_t>(bytes_read) > last_cache_bytes() / 8 * 3;
-}
-
 template <class Rows>
 [[gnu::always_inline]] inline Job job_in_place(const char* operation, const Heads& x, const Rows& table,
                                                Direction direction) {
@@ -179,9 +173,7 @@ Job check_rotate(const char* operation, const Heads& x, const TableShape& table,
 
 Job check_rotate(const char* operation, const ConstHeads& x, const Heads& out, const Table& table,
                  Direction direction) {
-  Job job = job_out_of_place(operation, x, out, table, direction);
-  job.stream = job.in != job.out && exceeds_cache(job.rows() * job.row_bytes());
-  return job;
+  return job_out_of_place(operation, x, out, table, direction);
 }
 Job check_rotate(const char* operation, const ConstHeads& x, const Heads& out, const TableShape& table,
                  Direction direction) {
@@ -191,14 +183,6 @@ Job check_rotate(const char* operation, const ConstHeads& x, const Heads& out, c
 // ---- q and k ----
 
 namespace {
-
-void set_stream(Jobs& jobs) {
-  const bool q_moves = jobs.q.in != jobs.q.out, k_moves = jobs.k.in != jobs.k.out;
-  if (!q_moves && !k_moves) return;
-  const bool past = exceeds_cache(jobs.q.rows() * jobs.q.row_bytes() + jobs.k.rows() * jobs.k.row_bytes());
-  jobs.q.stream = past && q_moves;
-  jobs.k.stream = past && k_moves;
-}
 
 // Whether k's heads follow q's in one tensor, as a projection writes them: both becomes that tensor.
 template <class X>
@@ -307,9 +291,7 @@ Jobs check_rotate_qk(const char* operation, const Heads& q, const Heads& k, cons
 }
 
 Jobs check_rotate_qk(const char* operation, const InOut& q, const InOut& k, const Table& table, Direction direction) {
-  Jobs jobs = jobs_out_of_place(operation, q, k, table, direction);
-  set_stream(jobs);
-  return jobs;
+  return jobs_out_of_place(operation, q, k, table, direction);
 }
 Jobs check_rotate_qk(const char* operation, const InOut& q, const InOut& k, const TableShape& table,
                      Direction direction) {
@@ -326,7 +308,6 @@ Jobs check_rotate_qkv(const char* operation, const ConstHeads& qkv, const Heads&
   }
   check_kv_heads(operation, l.heads, kv_heads);
   if (kv_heads > 0 && jobs.q.rows() > 0) split_v(jobs, out.layout.head_stride, l, kv_heads);
-  set_stream(jobs);
   return jobs;
 }
 

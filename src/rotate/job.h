@@ -20,7 +20,7 @@ struct Job {
   bool read_interleaved = false;  // pair i is (2i, 2i + 1) of the block, else (i, i + pairs)
   bool write_interleaved = false;
   bool backward = false;  // sin negated
-  bool stream = false;    // out of place, and about as much as the last cache holds: write past the caches
+  bool stream = false;    // out of place: write past the caches
   int pairs = 0;          // 0: nothing turns, rest is all (the heads of v in rotate_qkv)
   int rest = 0;           // elements behind the block to copy; 0 in place
   std::int64_t count[3];  // not set before they are known: a call makes a Job, and clearing it first costs it as much

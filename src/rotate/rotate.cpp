@@ -6,6 +6,7 @@
 
 #include "checks.h"
 #include "cpu/targets.h"
+#include "cpu/tuning.h"
 #include "rotate_by.h"
 #include "runtime/float_state.h"
 #include "values/fail.h"
@@ -17,14 +18,28 @@ namespace {
 
 using Index = std::int64_t;
 
-constexpr Index grain_bytes = 64 * 1024;   // less is not worth a thread: a fork and join costs about as much
-constexpr Index table_bytes = 128 * 1024;  // of the table at a time for q and k: an eighth of a second-level cache
-
 // The items of so many bytes that are worth a thread.
 Index grain(Index item_bytes) {
+  const Index grain_bytes = tuning().grain_bytes;
   if (item_bytes >= grain_bytes) return 1;
   const auto bytes = static_cast<std::uint32_t>(item_bytes);
   return (static_cast<std::uint32_t>(grain_bytes) + bytes - 1) / bytes;
+}
+
+bool moves(const Job& job) { return job.in != job.out; }
+Index bytes_read(const Job& job) { return job.rows() * job.row_bytes(); }
+
+// Whether a call that moves so many bytes writes past the caches.
+bool streams(Index bytes, const RotateOptions& options) {
+  if (options.stores != Stores::automatic) return options.stores == Stores::streaming;
+  const Index from = tuning().stream_from;
+  return bytes > from && bytes / options.executor->concurrency() > from;
+}
+
+void check_stores(const char* operation, Stores stores) {
+  if (stores <= Stores::streaming) return;
+  fail(Code::VALUE, operation,
+       "stores must be automatic, cached or streaming but got " + std::to_string(static_cast<int>(stores)));
 }
 
 // ---- one job ----
@@ -40,11 +55,17 @@ void rotate_rows(void* context, Index begin, Index end) {
   work.kernel(*work.job, begin, end);
 }
 
-void run(const Job& job, const Executor& executor) {
+void run_job(const Job& job, const Executor& executor) {
   const Index rows = job.rows();
   if (rows == 0) return;
   Work work{&job, cpu::chosen().rotate};
   executor.run(rows, grain(job.row_bytes()), rotate_rows, &work);
+}
+
+void run(const char* operation, Job job, const RotateOptions& options) {
+  check_stores(operation, options.stores);
+  job.stream = moves(job) && streams(bytes_read(job), options);
+  run_job(job, *options.executor);
 }
 
 // ---- two jobs: one dispatch, one pass over the table ----
@@ -98,15 +119,16 @@ void rotate_both(void* context, Index begin, Index end) {
   if (end > q_rows) work.kernel(work.jobs->k, std::max(begin, q_rows) - q_rows, end - q_rows);
 }
 
-void run(const Jobs& jobs, const Executor& executor) {
+void run_jobs(const Jobs& jobs, const Executor& executor) {
   const Job &q = jobs.q, &k = jobs.k;
   const Index q_rows = q.rows(), k_rows = k.rows();
-  if (k_rows == 0) return run(q, executor);
-  if (q_rows == 0) return run(k, executor);
+  if (k_rows == 0) return run_job(q, executor);
+  if (q_rows == 0) return run_job(k, executor);
   TwoWorks work{&jobs, cpu::chosen().rotate, 0, 0, 0};
   const Index row_bytes = q.pairs * Index{2 * sizeof(float)};
   // Not for few tokens: their rows of the table stay near anyway, and heads go over threads. Nor for [B, H, S, D],
   // where every head walks the table.
+  const Index table_bytes = tuning().table_bytes;
   if (jobs.table_rows * row_bytes > table_bytes) {
     const Walk q_walk(q), k_walk(k);
     if (q_walk.same_as(k_walk)) {
@@ -120,20 +142,30 @@ void run(const Jobs& jobs, const Executor& executor) {
   executor.run(q_rows + k_rows, grain(std::min(q.row_bytes(), k.row_bytes())), rotate_both, &work);
 }
 
+void run(const char* operation, Jobs jobs, const RotateOptions& options) {
+  check_stores(operation, options.stores);
+  if (moves(jobs.q) || moves(jobs.k)) {
+    const bool past = streams(bytes_read(jobs.q) + bytes_read(jobs.k), options);
+    jobs.q.stream = past && moves(jobs.q);
+    jobs.k.stream = past && moves(jobs.k);
+  }
+  run_jobs(jobs, *options.executor);
+}
+
 }  // namespace
 
 void rotate(const Heads& x, const Table& table, const RotateOptions& options) {
-  run(check_rotate("rotate", x, table, options.direction), *options.executor);
+  run("rotate", check_rotate("rotate", x, table, options.direction), options);
 }
 void rotate(const ConstHeads& x, const Heads& out, const Table& table, const RotateOptions& options) {
-  run(check_rotate("rotate", x, out, table, options.direction), *options.executor);
+  run("rotate", check_rotate("rotate", x, out, table, options.direction), options);
 }
 
 void rotate_qk(const Heads& q, const Heads& k, const Table& table, const RotateOptions& options) {
-  run(check_rotate_qk("rotate_qk", q, k, table, options.direction), *options.executor);
+  run("rotate_qk", check_rotate_qk("rotate_qk", q, k, table, options.direction), options);
 }
 void rotate_qk(const InOut& q, const InOut& k, const Table& table, const RotateOptions& options) {
-  run(check_rotate_qk("rotate_qk", q, k, table, options.direction), *options.executor);
+  run("rotate_qk", check_rotate_qk("rotate_qk", q, k, table, options.direction), options);
 }
 
 void rotate_qk(const Heads& q, const Heads& k, const Rope& rope, std::int64_t first_position,
@@ -142,11 +174,11 @@ void rotate_qk(const Heads& q, const Heads& k, const Rope& rope, std::int64_t fi
 }
 
 void rotate_qkv(const Heads& qkv, std::int64_t kv_heads, const Table& table, const RotateOptions& options) {
-  run(check_rotate_qkv("rotate_qkv", qkv, qkv, kv_heads, table, options.direction), *options.executor);
+  run("rotate_qkv", check_rotate_qkv("rotate_qkv", qkv, qkv, kv_heads, table, options.direction), options);
 }
 void rotate_qkv(const ConstHeads& qkv, const Heads& out, std::int64_t kv_heads, const Table& table,
                 const RotateOptions& options) {
-  run(check_rotate_qkv("rotate_qkv", qkv, out, kv_heads, table, options.direction), *options.executor);
+  run("rotate_qkv", check_rotate_qkv("rotate_qkv", qkv, out, kv_heads, table, options.direction), options);
 }
 
 namespace detail {

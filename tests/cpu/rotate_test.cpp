@@ -8,9 +8,8 @@
 #include <memory>
 #include <tuple>
 
-#include "cpu/targets.h"
+#include "cpu/tuning.h"
 #include "rotary/reference.h"
-#include "rotate/checks.h"
 #include "tests/support/guarded.h"
 #include "tests/support/heads.h"
 
@@ -19,13 +18,20 @@ namespace rotary::tests {
 using namespace detail;
 namespace {
 
-// As a call does whose memory exceeds the last cache.
-void rotate_past_the_caches(const ConstHeads& x, const Heads& out, const Table& table, Direction direction) {
-  Job job = check_rotate("rotate", x, out, table, direction);
-  if (job.rows() == 0) return;
-  job.stream = true;
-  cpu::chosen().rotate(job, 0, job.rows());
-}
+// Fetches ahead in calls of any size, or in none.
+class Fetching {
+ public:
+  explicit Fetching(bool fetches) : before_(tuning()) {
+    tuning().prefetch_from = 0;
+    tuning().prefetch_f32 = tuning().prefetch_16_bit = fetches ? 512 : 0;
+  }
+  ~Fetching() { tuning() = before_; }
+  Fetching(const Fetching&) = delete;
+  Fetching& operator=(const Fetching&) = delete;
+
+ private:
+  Tuning before_;
+};
 
 struct Named {
   const char* name;
@@ -66,14 +72,15 @@ class Arena {
       SCOPED_TRACE(std::string(target));
       const Using forced(target);
       for (const bool end : {true, false}) {
+        const Fetching fetching(end);
         std::byte* in = end ? in_.at_end(bytes) : in_.at_start() + size_of(dtype);
         std::byte* out = end ? out_.at_end(bytes) : out_.at_start();
         std::memcpy(in, x.data(), bytes);
         fill_signalling(out, dtype, count);
-        rotate({in, dtype, layout}, {out, dtype, layout}, table, direction);
+        rotate({in, dtype, layout}, {out, dtype, layout}, table, {direction, serial(), Stores::cached});
         ASSERT_TRUE(same(out, wanted.data(), dtype, count, turns)) << "out of place";
         fill_signalling(out, dtype, count);
-        rotate_past_the_caches({in, dtype, layout}, {out, dtype, layout}, table, direction);
+        rotate({in, dtype, layout}, {out, dtype, layout}, table, {direction, serial(), Stores::streaming});
         ASSERT_TRUE(same(out, wanted.data(), dtype, count, turns)) << "past the caches";
         ASSERT_EQ(std::memcmp(in, x.data(), bytes), 0) << "the input has changed";
         rotate({in, dtype, layout}, table, direction);
@@ -247,6 +254,35 @@ TEST(Rotate, SubnormalsAndRoundingDoNotDependOnTheCallersFloatingPointState) {
         EXPECT_EQ(after, hostile_state());
         EXPECT_TRUE(same(got.data(), wanted.data(), dtype, extent(layout), rotated_elements(layout, 74))) << target;
         EXPECT_EQ(oracle, wanted);
+      }
+    }
+  }
+}
+
+// The NaNs are those that rounding to bf16 without a test would turn into a number.
+TEST(Rotate, ANaNOfTheTableStaysANaN) {
+  Random random(8);
+  for (const DType dtype : dtypes) {
+    for (const int head_dim : {24, 80, 96, 128, 256}) {
+      const int pairs = head_dim / 2;
+      const Layout layout = thd(3, 5, head_dim);
+      std::vector<float> cos(static_cast<std::size_t>(3 * pairs), 0.8f), sin(cos.size(), 0.6f);
+      for (int i = 0; i < 4; ++i) {  // of the first row, and of the last pair of all
+        cos[static_cast<std::size_t>(below(random, pairs))] = std::bit_cast<float>(0x7fffffffu);
+        sin[static_cast<std::size_t>(below(random, pairs))] = std::bit_cast<float>(0xffffffffu);
+      }
+      sin.back() = std::bit_cast<float>(0x7fffffffu);
+      for (const Pairing pairing : pairings) {
+        const Table table(cos, sin, pairs, pairing);
+        const Bytes x = hard_values(random, dtype, extent(layout));
+        Bytes wanted(x.size()), got(x.size());
+        reference::rotate({x.data(), dtype, layout}, {wanted.data(), dtype, layout}, table);
+        for (const std::string_view target : running_targets()) {
+          const Using forced(target);
+          rotate({x.data(), dtype, layout}, Heads{got.data(), dtype, layout}, table);
+          ASSERT_TRUE(same(got.data(), wanted.data(), dtype, extent(layout), rotated_elements(layout, head_dim)))
+              << target << ", head_dim " << head_dim << ", " << name(pairing);
+        }
       }
     }
   }

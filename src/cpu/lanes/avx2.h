@@ -52,33 +52,53 @@ struct Four : sse2::Lanes {
   static __m128i narrow(Floats x) { return _mm_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
 };
 
-struct Lanes : Traits {
+struct CalmFour : Four {
+  template <class T>
+  static constexpr bool watches_rows = false;
+  using Four::store;
+  using Four::store2;
+  static void store(bf16* p, Floats x) { sse2::CalmLanes<false>::store(p, x); }
+  static void store2(bf16* p, Floats even, Floats odd) { sse2::CalmLanes<false>::store2(p, even, odd); }
+};
+
+template <bool past_caches>
+struct CalmLanes;
+
+// past_caches: the stores of whole vectors are non-temporal, to addresses that are multiples of the vector's size.
+template <bool past_caches>
+struct LanesWith : Traits {
   static constexpr int width = 8;
+  template <class T>
+  static constexpr bool watches_rows = is_bf16<T>;
   template <class T>
   static constexpr bool cheap_evens = is_bf16<T>;
   template <class T>
   static constexpr bool cheap_swap = !is_bf16<T>;
   using Floats = __m256;
   using Narrower = Four;
+  using Calm = CalmLanes<past_caches>;
+  using Streaming = LanesWith<true>;
+  template <class T>
+  static constexpr bool streams = true;
+  static constexpr bool streaming = past_caches;
 
   static Floats splat(float x) { return _mm256_set1_ps(x); }
   static Floats mul(Floats a, Floats b) { return _mm256_mul_ps(a, b); }
   static Floats add(Floats a, Floats b) { return _mm256_add_ps(a, b); }
   static Floats sub(Floats a, Floats b) { return _mm256_sub_ps(a, b); }
 
-  // Otherwise g++ folds a load into each multiplication that uses it, and loads are the bottleneck of the loop.
-  static Floats load(const float* p) {
-    Floats x = _mm256_loadu_ps(p);
+  static Floats held(Floats x) {
     __asm__("" : "+x"(x));
     return x;
   }
+  static Floats load(const float* p) { return held(_mm256_loadu_ps(p)); }
   static Floats swap(Floats x) { return _mm256_permute_ps(x, 0xb1); }
   static Floats load_twice(const float* p) {
     const __m256i order = _mm256_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3);
     return _mm256_permutevar8x32_ps(_mm256_castps128_ps256(_mm_loadu_ps(p)), order);
   }
   static Floats alternating(float x) { return _mm256_setr_ps(-x, x, -x, x, -x, x, -x, x); }
-  static void store(float* p, Floats x) { _mm256_storeu_ps(p, x); }
+  static void store(float* p, Floats x) { past_caches ? _mm256_stream_ps(p, x) : _mm256_storeu_ps(p, x); }
   static void stream(float* p, Floats x) { _mm256_stream_ps(p, x); }
   static void fence() { _mm_sfence(); }
   static void load2(const float* p, Floats& even, Floats& odd) {
@@ -92,13 +112,22 @@ struct Lanes : Traits {
     store(p + 8, _mm256_permute2f128_ps(low, high, 0x31));
   }
 
+  // Whether the row has no NaN. See round_ordered in sse2.h.
+  static bool calm(const float* cos, const float* sin, int pairs) {
+    Floats unordered = _mm256_setzero_ps();
+    int i = 0;
+    for (; i + width <= pairs; i += width) {
+      const Floats both = _mm256_cmp_ps(_mm256_loadu_ps(cos + i), _mm256_loadu_ps(sin + i), _CMP_UNORD_Q);
+      unordered = _mm256_or_ps(unordered, both);
+    }
+    const bool ordered = _mm256_movemask_ps(unordered) == 0;
+    return ordered && (i == pairs || sse2::Lanes::calm(cos + i, sin + i, pairs - i));
+  }
+
   static Floats load(const bf16* p) {
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(load_half(p)), 16));
   }
-  static void store(bf16* p, Floats x) {
-    const __m256i words = _mm256_srli_epi32(round_bf16(x), 16);
-    store_half(p, _mm_packus_epi32(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1)));
-  }
+  static void store(bf16* p, Floats x) { store_words(p, _mm256_srli_epi32(round_bf16(x), 16)); }
   static void load2(const bf16* p, Floats& even, Floats& odd) {
     const __m256i both = load_whole(p);
     even = _mm256_castsi256_ps(_mm256_slli_epi32(both, 16));
@@ -106,7 +135,7 @@ struct Lanes : Traits {
   }
   static void store2(bf16* p, Floats even, Floats odd) {
     const __m256i low = _mm256_srli_epi32(round_bf16(even), 16);
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm256_blend_epi16(low, round_bf16(odd), 0xaa));
+    store_whole(p, _mm256_blend_epi16(low, round_bf16(odd), 0xaa));
   }
 
   static Floats load(const f16* p) { return _mm256_cvtph_ps(load_half(p)); }
@@ -124,22 +153,61 @@ struct Lanes : Traits {
     store_half(p + 8, _mm_unpackhi_epi16(low, high));
   }
 
- private:
+ protected:
   static __m128i load_half(const void* p) { return _mm_loadu_si128(static_cast<const __m128i*>(p)); }
+  static void store_words(void* p, __m256i words) {
+    store_half(p, _mm_packus_epi32(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1)));
+  }
+  static void store_whole(void* p, __m256i x) {
+    auto* to = static_cast<__m256i*>(p);
+    past_caches ? _mm256_stream_si256(to, x) : _mm256_storeu_si256(to, x);
+  }
   static __m256i load_whole(const void* p) { return _mm256_loadu_si256(static_cast<const __m256i*>(p)); }
-  static void store_half(void* p, __m128i x) { _mm_storeu_si128(static_cast<__m128i*>(p), x); }
+  static void store_half(void* p, __m128i x) {
+    auto* to = static_cast<__m128i*>(p);
+    past_caches ? _mm_stream_si128(to, x) : _mm_storeu_si128(to, x);
+  }
   // Orders the 64-bit quarters 0 2 1 3, to undo the interleaving of the halves by 256-bit shuffles.
   static Floats middle_crossed(Floats x) { return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(x), 0xd8)); }
   static __m128i narrow_f16(Floats x) { return _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
   // The upper 16 bits of each lane hold the bf16.
-  static __m256i round_bf16(Floats x) {
+  static __m256i round_ordered(Floats x) {
     const __m256i bits = _mm256_castps_si256(x);
     const __m256i last = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
-    const __m256i rounded = _mm256_add_epi32(_mm256_add_epi32(bits, _mm256_set1_epi32(0x7fff)), last);
+    return _mm256_add_epi32(_mm256_add_epi32(bits, _mm256_set1_epi32(0x7fff)), last);
+  }
+  static __m256i round_bf16(Floats x) {
+    const __m256i bits = _mm256_castps_si256(x);
+    const __m256i rounded = round_ordered(x);
     const __m256i quiet = _mm256_or_si256(bits, _mm256_set1_epi32(0x00400000));
     return _mm256_blendv_epi8(rounded, quiet, _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_UNORD_Q)));
   }
 };
+
+// For the results of a calm row.
+template <bool past_caches>
+struct CalmLanes : LanesWith<past_caches> {
+  template <class T>
+  static constexpr bool watches_rows = false;
+  using Base = LanesWith<past_caches>;
+  using typename Base::Floats;
+  using Narrower = CalmFour;
+  using Base::store;
+  using Base::store2;
+  static void store(bf16* p, Floats x) { Base::store_words(p, _mm256_srli_epi32(Base::round_ordered(x), 16)); }
+  // Rounds 16-bit words: those below carry into those above where below + 0x7fff + (above & 1) reaches 2^16.
+  static void store2(bf16* p, Floats even, Floats odd) {
+    const __m256i e = _mm256_castps_si256(even), o = _mm256_castps_si256(odd);
+    const __m256i below = _mm256_blend_epi16(e, _mm256_slli_epi32(o, 16), 0xaa);
+    const __m256i above = _mm256_blend_epi16(_mm256_srli_epi32(e, 16), o, 0xaa);
+    const __m256i last = _mm256_and_si256(above, _mm256_set1_epi16(1));
+    const __m256i half_sum = _mm256_avg_epu16(below, _mm256_add_epi16(last, _mm256_set1_epi16(0x7ffe)));
+    const __m256i rounded = _mm256_add_epi16(above, _mm256_srli_epi16(half_sum, 15));
+    Base::store_whole(p, rounded);
+  }
+};
+
+using Lanes = LanesWith<false>;
 
 }  // namespace avx2
 }  // namespace

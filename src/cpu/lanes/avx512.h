@@ -17,9 +17,14 @@ namespace {
 namespace avx512 {
 
 // Conversions of the 16-bit types: sixteen elements to or from floats, or thirty-two as their even and odd elements.
+struct CalmWords;
+
 struct Words {
+  using Calm = CalmWords;
   template <class T>
-  static constexpr bool watches = false;
+  static constexpr bool watches_rows = is_bf16<T>;
+  template <class T>
+  static constexpr bool watches_pairs = false;
   static __m512 widen(__m256i x, bf16) { return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(x), 16)); }
   static __m512 widen(__m256i x, f16) { return _mm512_cvtph_ps(x); }
   static void split(__m512i x, __m512& even, __m512& odd, bf16) {
@@ -64,13 +69,39 @@ struct Words {
   }
 };
 
+// For the results of a calm row.
+struct CalmWords : Words {
+  template <class T>
+  static constexpr bool watches_rows = false;
+  using Words::join;
+  using Words::narrow;
+  static __m256i narrow(__m512 x, bf16) {
+    const __m512i bits = _mm512_castps_si512(x);
+    const __m512i last = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+    const __m512i rounded = _mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff)), last);
+    return _mm512_cvtepi32_epi16(_mm512_srli_epi32(rounded, 16));
+  }
+  // Rounds 16-bit words: those below carry into those above where below + 0x7fff + (above & 1) reaches 2^16.
+  static __m512i join(__m512 even, __m512 odd, bf16) {
+    const __m512i e = _mm512_castps_si512(even), o = _mm512_castps_si512(odd);
+    const __m512i below = _mm512_mask_blend_epi16(0xaaaaaaaau, e, _mm512_slli_epi32(o, 16));
+    const __m512i above = _mm512_mask_blend_epi16(0xaaaaaaaau, _mm512_srli_epi32(e, 16), o);
+    constexpr int first_and_second_or_third = 0xea;  // (a & b) | c
+    const __m512i last =
+        _mm512_ternarylogic_epi32(above, _mm512_set1_epi16(1), _mm512_set1_epi16(0x7ffe), first_and_second_or_third);
+    return _mm512_add_epi16(above, _mm512_srli_epi16(_mm512_avg_epu16(below, last), 15));
+  }
+};
+
 // W: the conversions, Words or those of a later instruction set. past_caches: unmasked stores are non-temporal, to
 // addresses that are multiples of the vector's size.
 template <class W, bool past_caches = false>
 struct LanesWith : Traits {
   static constexpr int width = 16;
   static constexpr bool masks = true;
+  template <class T>
   static constexpr bool streams = true;
+  static constexpr bool streaming = past_caches;
   static constexpr int resident = 8;
   static constexpr int at_once = 8;
   template <class T>
@@ -78,18 +109,35 @@ struct LanesWith : Traits {
   template <class T>
   static constexpr bool cheap_swap = !is_bf16<T>;
   template <class T>
-  static constexpr bool watches = W::template watches<T>;
+  static constexpr bool watches_rows = W::template watches_rows<T>;
+  template <class T>
+  static constexpr bool watches_pairs = W::template watches_pairs<T>;
   using Floats = __m512;
   using Mask = __mmask32;
   using Narrower = avx2::Lanes;
   using Streaming = LanesWith<W, true>;
+  using Calm = LanesWith<typename W::Calm, past_caches>;
 
   static Floats splat(float x) { return _mm512_set1_ps(x); }
   static Floats mul(Floats a, Floats b) { return _mm512_mul_ps(a, b); }
   static Floats add(Floats a, Floats b) { return _mm512_add_ps(a, b); }
   static Floats sub(Floats a, Floats b) { return _mm512_sub_ps(a, b); }
 
-  static Floats load(const float* p) { return once(_mm512_loadu_ps(p)); }
+  // Whether the row has no NaN. See round_ordered in sse2.h.
+  static bool calm(const float* cos, const float* sin, int pairs) {
+    std::uint32_t unordered = 0;
+    for (int i = 0; i < pairs; i += width) {
+      const Mask m = pairs - i < width ? (1u << (pairs - i)) - 1 : 0xffff;
+      unordered |= _mm512_cmp_ps_mask(load(cos + i, m), load(sin + i, m), _CMP_UNORD_Q);
+    }
+    return unordered == 0;
+  }
+
+  static Floats held(Floats x) {
+    __asm__("" : "+v"(x));
+    return x;
+  }
+  static Floats load(const float* p) { return held(_mm512_loadu_ps(p)); }
   static Floats load(const float* p, Mask m) { return _mm512_maskz_loadu_ps(low(m), p); }
   static void store(float* p, Floats x) { past_caches ? _mm512_stream_ps(p, x) : _mm512_storeu_ps(p, x); }
   static void store(float* p, Floats x, Mask m) { _mm512_mask_storeu_ps(p, low(m), x); }
@@ -119,7 +167,7 @@ struct LanesWith : Traits {
   // T: f16, bf16.
   template <class T>
   static Floats load(const T* p) {
-    return once(W::widen(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)), T{}));
+    return held(W::widen(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)), T{}));
   }
   template <class T>
   static Floats load(const T* p, Mask m) {
@@ -160,11 +208,6 @@ struct LanesWith : Traits {
     return _mm512_permutexvar_ps(_mm512_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7), x);
   }
   static __mmask16 low(Mask m) { return static_cast<__mmask16>(m); }
-  // Otherwise g++ folds a load into each multiplication that uses it, and loads are the bottleneck of the loop.
-  static Floats once(Floats x) {
-    __asm__("" : "+v"(x));
-    return x;
-  }
   static void split(Floats low, Floats high, Floats& even, Floats& odd) {
     const __m512i evens = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
     const __m512i odds = _mm512_setr_epi32(1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);

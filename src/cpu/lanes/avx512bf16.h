@@ -10,6 +10,8 @@ namespace avx512bf16 {
 // For floats without subnormals: the conversion instructions flush subnormals to zero whatever MXCSR says. (A normal
 // f32 never becomes a subnormal bf16: both begin at 2^-126.)
 struct CalmWords : avx512::Words {
+  template <class T>
+  static constexpr bool watches_rows = false;
   using Plain = avx512::Words;
   using Plain::join;
   using Plain::narrow;
@@ -25,7 +27,9 @@ struct Words : CalmWords {
   using CalmWords::join;
   using CalmWords::narrow;
   template <class T>
-  static constexpr bool watches = is_bf16<T>;
+  static constexpr bool watches_rows = is_bf16<T>;
+  template <class T>
+  static constexpr bool watches_pairs = is_bf16<T>;
 
   // If no result is zero, nothing was flushed.
   static __m256i narrow(__m512 x, bf16 t) {

@@ -9,12 +9,17 @@ namespace rotary::cpu {
 namespace {
 namespace neon {
 
+struct CalmLanes;
+
 struct Lanes : Traits {
   static constexpr int width = 4;
   static constexpr int resident = 8;
   static constexpr int at_once = 8;
+  template <class T>
+  static constexpr bool watches_rows = is_bf16<T>;
   using Floats = float32x4_t;
   using Narrower = scalar::Lanes;
+  using Calm = CalmLanes;
 
   static Floats splat(float x) { return vdupq_n_f32(x); }
   static Floats mul(Floats a, Floats b) { return vmulq_f32(a, b); }
@@ -31,6 +36,19 @@ struct Lanes : Traits {
     odd = both.val[1];
   }
   static void store2(float* p, Floats even, Floats odd) { vst2q_f32(p, float32x4x2_t{{even, odd}}); }
+
+  // Whether the row has no NaN. See round_ordered in sse2.h.
+  static bool calm(const float* cos, const float* sin, int pairs) {
+    uint32x4_t ordered = vdupq_n_u32(~0u);
+    int i = 0;
+    for (; i + width <= pairs; i += width) {
+      const Floats c = load(cos + i), s = load(sin + i);
+      ordered = vandq_u32(ordered, vandq_u32(vceqq_f32(c, c), vceqq_f32(s, s)));
+    }
+    bool all = vminvq_u32(ordered) != 0;
+    for (; i < pairs; ++i) all = all && cos[i] == cos[i] && sin[i] == sin[i];
+    return all;
+  }
 
   // For T = f16, bf16.
   template <class T>
@@ -52,16 +70,31 @@ struct Lanes : Traits {
     vst2_u16(&p->bits, uint16x4x2_t{{narrow(even, p), narrow(odd, p)}});
   }
 
- private:
+ protected:
   static Floats widen(uint16x4_t x, const f16*) { return vcvt_f32_f16(vreinterpret_f16_u16(x)); }
   static Floats widen(uint16x4_t x, const bf16*) { return vreinterpretq_f32_u32(vshlq_n_u32(vmovl_u16(x), 16)); }
   static uint16x4_t narrow(Floats x, const f16*) { return vreinterpret_u16_f16(vcvt_f16_f32(x)); }
   static uint16x4_t narrow(Floats x, const bf16*) {
+    const uint32x4_t quiet = vorrq_u32(vreinterpretq_u32_f32(x), vdupq_n_u32(0x00400000));
+    return vbsl_u16(vmovn_u32(vceqq_f32(x, x)), round_ordered(x), vshrn_n_u32(quiet, 16));
+  }
+  static uint16x4_t round_ordered(Floats x) {
     const uint32x4_t bits = vreinterpretq_u32_f32(x);
     const uint32x4_t last = vandq_u32(vshrq_n_u32(bits, 16), vdupq_n_u32(1));
-    const uint32x4_t rounded = vaddq_u32(vaddq_u32(bits, vdupq_n_u32(0x7fff)), last);
-    const uint32x4_t quiet = vorrq_u32(bits, vdupq_n_u32(0x00400000));
-    return vshrn_n_u32(vbslq_u32(vceqq_f32(x, x), rounded, quiet), 16);
+    return vaddhn_u32(bits, vaddq_u32(last, vdupq_n_u32(0x7fff)));
+  }
+};
+
+// For the results of a calm row.
+struct CalmLanes : Lanes {
+  template <class T>
+  static constexpr bool watches_rows = false;
+  using Lanes::store;
+  using Lanes::store2;
+  static void store(bf16* p, Floats x) { vst1_u16(&p->bits, round_ordered(x)); }
+  static void store2(bf16* p, Floats even, Floats odd) {
+    const uint16x4x2_t both = {{round_ordered(even), round_ordered(odd)}};
+    vst2_u16(&p->bits, both);
   }
 };
 

@@ -11,15 +11,26 @@ namespace {
 // The defaults of a lanes struct.
 struct Traits {
   static constexpr bool masks = false;
+  template <class T>
   static constexpr bool streams = false;
-  static constexpr int resident = 4;  // vectors of cos, and as many of sin, that can stay in registers
-  static constexpr int at_once = 2;   // vectors of a block that fit in registers besides these
+  static constexpr bool streaming = false;  // unmasked stores are non-temporal
+  static constexpr int resident = 4;        // vectors of cos, and as many of sin, that can stay in registers
+  static constexpr int at_once = 2;         // vectors of a block that fit in registers besides these
   template <class T>
   static constexpr bool cheap_evens = false;  // load2 and store2 cost less than two loads and two stores
   template <class T>
   static constexpr bool cheap_swap = false;  // has swap, load_twice and alternating, cheaper than load2
   template <class T>
-  static constexpr bool watches = false;  // see lanes/avx512bf16.h
+  static constexpr bool watches_rows = false;  // has calm() and Calm: faster lanes, for the rows that calm() accepts
+  template <class T>
+  static constexpr bool watches_pairs = false;  // and tiny(): Calm is only for pairs that it does not find
+
+  // x, in a register: otherwise g++ folds a load into each operation that uses it, and loads are the bottleneck.
+  template <class Floats>
+  static Floats held(Floats x) {
+    return x;
+  }
+  static void prefetch(const void* p) { __builtin_prefetch(p, 0, 2); }
 };
 
 namespace scalar {

@@ -9,12 +9,24 @@ namespace rotary::cpu {
 namespace {
 namespace sse2 {
 
-struct Lanes : Traits {
+template <bool past_caches>
+struct CalmLanes;
+
+// past_caches: the stores of whole vectors are non-temporal, to addresses that are multiples of the vector's size.
+template <bool past_caches>
+struct LanesWith : Traits {
   static constexpr int width = 4;
   template <class T>
   static constexpr bool cheap_evens = is_bf16<T>;
+  template <class T>
+  static constexpr bool watches_rows = is_bf16<T>;
   using Floats = __m128;
   using Narrower = scalar::Lanes;
+  using Calm = CalmLanes<past_caches>;
+  using Streaming = LanesWith<true>;
+  template <class T>
+  static constexpr bool streams = sizeof(T) == 4 || is_bf16<T>;
+  static constexpr bool streaming = past_caches;
 
   static Floats splat(float x) { return _mm_set1_ps(x); }
   static Floats mul(Floats a, Floats b) { return _mm_mul_ps(a, b); }
@@ -22,7 +34,7 @@ struct Lanes : Traits {
   static Floats sub(Floats a, Floats b) { return _mm_sub_ps(a, b); }
 
   static Floats load(const float* p) { return _mm_loadu_ps(p); }
-  static void store(float* p, Floats x) { _mm_storeu_ps(p, x); }
+  static void store(float* p, Floats x) { past_caches ? _mm_stream_ps(p, x) : _mm_storeu_ps(p, x); }
   static void stream(float* p, Floats x) { _mm_stream_ps(p, x); }
   static void fence() { _mm_sfence(); }
   static void load2(const float* p, Floats& even, Floats& odd) {
@@ -33,6 +45,18 @@ struct Lanes : Traits {
   static void store2(float* p, Floats even, Floats odd) {
     store(p, _mm_unpacklo_ps(even, odd));
     store(p + 4, _mm_unpackhi_ps(even, odd));
+  }
+
+  // Whether the row has no NaN. See round_ordered.
+  static bool calm(const float* cos, const float* sin, int pairs) {
+    Floats unordered = _mm_setzero_ps();
+    int i = 0;
+    for (; i + width <= pairs; i += width) {
+      unordered = _mm_or_ps(unordered, _mm_cmpunord_ps(load(cos + i), load(sin + i)));
+    }
+    bool ordered = _mm_movemask_ps(unordered) == 0;
+    for (; i < pairs; ++i) ordered = ordered && cos[i] == cos[i] && sin[i] == sin[i];
+    return ordered;
   }
 
   static Floats load(const bf16* p) { return _mm_castsi128_ps(_mm_unpacklo_epi16(_mm_setzero_si128(), load_half(p))); }
@@ -57,10 +81,13 @@ struct Lanes : Traits {
     store_whole(p, _mm_or_si128(narrow_f16(even), _mm_slli_epi32(narrow_f16(odd), 16)));
   }
 
- private:
+ protected:
   static __m128i load_half(const void* p) { return _mm_loadl_epi64(static_cast<const __m128i*>(p)); }
   static __m128i load_whole(const void* p) { return _mm_loadu_si128(static_cast<const __m128i*>(p)); }
-  static void store_whole(void* p, __m128i x) { _mm_storeu_si128(static_cast<__m128i*>(p), x); }
+  static void store_whole(void* p, __m128i x) {
+    auto* to = static_cast<__m128i*>(p);
+    past_caches ? _mm_stream_si128(to, x) : _mm_storeu_si128(to, x);
+  }
   // x: sign-extended 16-bit values.
   static void store_low_words(void* p, __m128i x) { _mm_storel_epi64(static_cast<__m128i*>(p), _mm_packs_epi32(x, x)); }
   static __m128i upper() { return _mm_set1_epi32(static_cast<int>(0xffff0000)); }
@@ -68,11 +95,17 @@ struct Lanes : Traits {
     return _mm_or_si128(_mm_and_si128(where, yes), _mm_andnot_si128(where, no));
   }
 
-  // The upper 16 bits of each lane hold the bf16. The same steps as to_bf16 in storage.h.
-  static __m128i round_bf16(Floats x) {
+  // The upper 16 bits of each lane hold the bf16. The same steps as to_bf16 in storage.h, for all but a NaN whose upper
+  // 16 bits are all ones but the sign. None comes from bf16 elements and a row without NaN: a NaN that an operation
+  // makes has 16 zeros below, and so has one that it passes on from an element.
+  static __m128i round_ordered(Floats x) {
     const __m128i bits = _mm_castps_si128(x);
     const __m128i last = _mm_and_si128(_mm_srli_epi32(bits, 16), _mm_set1_epi32(1));
-    const __m128i rounded = _mm_add_epi32(_mm_add_epi32(bits, _mm_set1_epi32(0x7fff)), last);
+    return _mm_add_epi32(_mm_add_epi32(bits, _mm_set1_epi32(0x7fff)), last);
+  }
+  static __m128i round_bf16(Floats x) {
+    const __m128i bits = _mm_castps_si128(x);
+    const __m128i rounded = round_ordered(x);
     const __m128i quiet = _mm_or_si128(bits, _mm_set1_epi32(0x00400000));
     return select(_mm_castps_si128(_mm_cmpunord_ps(x, x)), quiet, rounded);
   }
@@ -102,6 +135,24 @@ struct Lanes : Traits {
     return _mm_or_si128(result, sign);
   }
 };
+
+// For the results of a calm row.
+template <bool past_caches>
+struct CalmLanes : LanesWith<past_caches> {
+  template <class T>
+  static constexpr bool watches_rows = false;
+  using Base = LanesWith<past_caches>;
+  using Base::store;
+  using Base::store2;
+  using typename Base::Floats;
+  static void store(bf16* p, Floats x) { Base::store_low_words(p, _mm_srai_epi32(Base::round_ordered(x), 16)); }
+  static void store2(bf16* p, Floats even, Floats odd) {
+    const __m128i low = _mm_srli_epi32(Base::round_ordered(even), 16);
+    Base::store_whole(p, _mm_or_si128(low, _mm_and_si128(Base::round_ordered(odd), Base::upper())));
+  }
+};
+
+using Lanes = LanesWith<false>;
 
 }  // namespace sse2
 }  // namespace

@@ -1,0 +1,70 @@
+#include "tuning.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "runtime/last_cache.h"
+
+#if defined(__x86_64__) || defined(__i386__)
+#include <cpuid.h>
+#endif
+
+namespace rotary::detail {
+namespace {
+
+enum class Processor : std::uint8_t {
+  other,
+  x86,         // AMD, and Intel's without AVX-512
+  intel_mesh,  // Intel with AVX-512: a large second-level cache, and a last one over a mesh
+};
+
+Processor processor() noexcept {
+#if defined(__x86_64__) || defined(__i386__)
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  char vendor[12];
+  if (!__get_cpuid(0, &a, &b, &c, &d)) return Processor::x86;
+  std::memcpy(vendor, &b, 4);
+  std::memcpy(vendor + 4, &d, 4);
+  std::memcpy(vendor + 8, &c, 4);
+  const bool intel = std::memcmp(vendor, "GenuineIntel", sizeof vendor) == 0;
+  const unsigned avx512f = 1u << 16;
+  if (intel && __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b & avx512f) != 0) return Processor::intel_mesh;
+  return Processor::x86;
+#else
+  return Processor::other;
+#endif
+}
+
+Tuning chosen() noexcept {
+  Tuning best;
+  const std::int64_t second_cache = data_caches()[1] > 0 ? static_cast<std::int64_t>(data_caches()[1]) : 1024 * 1024;
+  switch (processor()) {
+    case Processor::intel_mesh:
+      // Measured on Granite Rapids (2 MiB of second-level cache, a guest that says 480 MiB of last-level cache) with
+      // one thread: docs/speed.md. On Emerald Rapids streaming copies begin to win at the same place. The last cache of
+      // these is far away and shared, and a guest does not learn how large its part is: the second one decides.
+      best.prefetch_f32 = 3 * 1024;
+      best.prefetch_16_bit = 16 * 1024;
+      best.prefetch_from = second_cache;
+      best.stream_from = second_cache / 16 * 9;
+      break;
+    case Processor::x86:
+      // Measured on Zen 4, whose 32 MiB of last-level cache belong to 8 cores: three quarters of it in motion, half of
+      // which is read. More than 32 MiB is a sum over several such caches, but for the processors with stacked caches
+      // (96 MiB), which begin too soon to stream.
+      best.stream_from = static_cast<std::int64_t>(std::min<std::size_t>(last_cache_bytes(), 32u << 20)) / 8 * 3;
+      break;
+    case Processor::other:  // AArch64 has no non-temporal stores that are faster
+      break;
+  }
+  return best;
+}
+
+}  // namespace
+
+Tuning& tuning() noexcept {
+  static Tuning values = chosen();
+  return values;
+}
+
+}  // namespace rotary::detail

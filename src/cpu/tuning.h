@@ -1,0 +1,34 @@
+// The constants that decide speed, and never a result. tuning.cpp says where each was measured; scripts/tune.sh sweeps
+// them on the machine at hand.
+#pragma once
+
+#include <cstdint>
+
+namespace rotary::detail {
+
+struct Tuning {
+  // How far ahead of the block that is rotated memory is fetched, in bytes; 0: the hardware fetches ahead by itself.
+  std::int64_t prefetch_f32 = 0;
+  std::int64_t prefetch_16_bit = 0;
+  // Only if a call touches more bytes than these: less lies in a near cache.
+  std::int64_t prefetch_from = 0;
+  // A call out of place that reads more bytes than these, for each of its threads, writes past the caches.
+  std::int64_t stream_from = INT64_MAX;
+  // Heads per read of a row of the table, in layouts whose tokens are adjacent.
+  std::int64_t heads_together = 4;
+  // Less work is not worth a thread: a fork and join costs about as much.
+  std::int64_t grain_bytes = 64 * 1024;
+  // Of the table at a time for q and k: an eighth of a second-level cache.
+  std::int64_t table_bytes = 128 * 1024;
+};
+
+// Heads of a token that turn by one part of its row before the next part comes into registers.
+constexpr std::int64_t heads_abreast = 16;
+// Rotated into the first-level cache at a time, where the output's lines do not allow non-temporal stores: a quarter of
+// one.
+constexpr std::int64_t stage_bytes = 8 * 1024;
+
+// Of this machine, from its processor's name and caches. A measuring program may change the values between calls.
+Tuning& tuning() noexcept;
+
+}  // namespace rotary::detail
