@@ -33,7 +33,7 @@ else
     -o "$build/count_instructions" "$root/bench/count_instructions.cpp" "$build/core/librotary.a" -pthread
   # QEMU 9 dropped version 1 of the interface; what is used here is the same in 2.
   version=1
-  [ "$("qemu-$architecture" --version | grep -oE '[0-9]+' | head -n 1)" -lt 9 ] || version=2
+  [ "$("qemu-$architecture" --version | sed -n 's/.*version \([0-9]*\).*/\1/p')" -lt 9 ] || version=2
   g++ -std=c++20 -O2 -Wall -Wextra -shared -fPIC -DROTARY_PLUGIN_VERSION=$version -o "$build/count_plugin.so" \
     "$root/bench/count_plugin.cpp"
   program=("qemu-$architecture" "$build/count_instructions")

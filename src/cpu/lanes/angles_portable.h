@@ -47,15 +47,8 @@ struct Lanes {
   static Real add(Real a, Real b) { return a + b; }
   static Real subtract(Real a, Real b) { return a - b; }
   static Real multiply(Real a, Real b) { return a * b; }
-  // One rounding or two.
-#ifdef __FP_FAST_FMA
-  static Real multiply_add(Real a, Real b, Real c) {
-    return Real{__builtin_fma(a[0], b[0], c[0]), __builtin_fma(a[1], b[1], c[1])};
-  }
-#else
   static Real multiply_add(Real a, Real b, Real c) { return a * b + c; }
-#endif
-  static Real negative_multiply_add(Real a, Real b, Real c) { return multiply_add(-a, b, c); }
+  static Real negative_multiply_add(Real a, Real b, Real c) { return c - a * b; }
   static Float multiply(Float a, Float b) { return {a.low * b.low, a.high * b.high}; }
 
   static Real widen(Float a) { return Real{static_cast<double>(a.low), static_cast<double>(a.high)}; }

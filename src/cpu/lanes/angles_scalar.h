@@ -37,13 +37,8 @@ struct Lanes {
   static Real add(Real a, Real b) { return a + b; }
   static Real subtract(Real a, Real b) { return a - b; }
   static Real multiply(Real a, Real b) { return a * b; }
-  // One rounding or two.
-#ifdef __FP_FAST_FMA
-  static Real multiply_add(Real a, Real b, Real c) { return __builtin_fma(a, b, c); }
-#else
-  static Real multiply_add(Real a, Real b, Real c) { return a * b + c; }
-#endif
-  static Real negative_multiply_add(Real a, Real b, Real c) { return multiply_add(-a, b, c); }
+  static Real multiply_add(Real a, Real b, Real c) { return a * b + c; }           // one rounding or two
+  static Real negative_multiply_add(Real a, Real b, Real c) { return c - a * b; }  // one rounding or two
   static Float multiply(Float a, Float b) { return a * b; }
 
   static Real widen(Float a) { return static_cast<double>(a); }

@@ -132,6 +132,7 @@ struct Lanes : Traits {
 
 struct Lanes : Traits {
   static constexpr int width = 4;
+  static constexpr int resident = 2;  // eight floats of cos and of sin
   struct Floats {
     float a, b, c, d;
   };
@@ -146,25 +147,25 @@ struct Lanes : Traits {
   static void stream(float* p, Floats x) { store(p, x); }
   static void fence() {}
 
-  // For T = float, f16, bf16.
+  // For T = float, f16, bf16. Inlined by force: g++ 12 else takes a fifth more instructions for f16.
   template <class T>
-  static Floats load(const T* p) {
+  [[gnu::always_inline]] static Floats load(const T* p) {
     return {One::load(p), One::load(p + 1), One::load(p + 2), One::load(p + 3)};
   }
   template <class T>
-  static void store(T* p, Floats x) {
+  [[gnu::always_inline]] static void store(T* p, Floats x) {
     One::store(p, x.a);
     One::store(p + 1, x.b);
     One::store(p + 2, x.c);
     One::store(p + 3, x.d);
   }
   template <class T>
-  static void load2(const T* p, Floats& even, Floats& odd) {
+  [[gnu::always_inline]] static void load2(const T* p, Floats& even, Floats& odd) {
     even = {One::load(p), One::load(p + 2), One::load(p + 4), One::load(p + 6)};
     odd = {One::load(p + 1), One::load(p + 3), One::load(p + 5), One::load(p + 7)};
   }
   template <class T>
-  static void store2(T* p, Floats even, Floats odd) {
+  [[gnu::always_inline]] static void store2(T* p, Floats even, Floats odd) {
     One::store2(p, even.a, odd.a);
     One::store2(p + 2, even.b, odd.b);
     One::store2(p + 4, even.c, odd.c);

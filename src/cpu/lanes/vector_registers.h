@@ -13,3 +13,9 @@
 #define ROTARY_VECTOR_REGISTERS 1
 #endif
 #endif
+
+// A comparison of vectors is of type vector bool to clang for POWER, which it converts as is meant here.
+#if defined(__clang__) && defined(__ALTIVEC__)
+#pragma clang diagnostic ignored "-Wunknown-warning-option"
+#pragma clang diagnostic ignored "-Wdeprecated-altivec-src-compat"
+#endif
