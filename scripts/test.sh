@@ -3,16 +3,18 @@
 #   release   the libraries and the program as a user builds them, all tests, the kernels for GPUs on the CPU's emulator,
 #             the install tree and its consumers
 #   asan      the same tests by clang, under AddressSanitizer and UndefinedBehaviorSanitizer; no header is precompiled
-#   clang     the libraries, optimised by clang, and their tests
+#   clang     the libraries, optimised by clang, with the portable kernels among them, and their tests
 #   cuda      rotary_gpu by nvcc: its PTX is read, its install tree consumed, the tests run where there is a GPU;
 #             skipped without nvcc
 #   neon      the kernels as AArch64 programs under qemu
+#   s390x     the same for a big-endian machine, where the portable kernels are the best; riscv64 and ppc64le too
 #   torch     rotary_torch, on three wheels from PyPI (1.3 GB) or the torch that TORCH_ROOT names; skipped without PyPI
 #   parity    the same on a whole torch beside transformers (6 GB): the op from Python, the models against transformers
-#   scripts/test.sh [release|asan|clang|cuda|neon|torch|parity]...     default: release; .ci/run: all but parity
+#   scripts/test.sh [STAGE]...     default: release; .ci/run: all but parity, riscv64 and ppc64le
 # The last line printed is "N passed, N failed, N skipped".
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/emulated.sh"
 
 [ $# -gt 0 ] || set -- release
 need "${core_packages[@]}" "${test_packages[@]}"
@@ -73,11 +75,13 @@ cuda_stage() {
   run_stage cuda g++ -DCMAKE_BUILD_TYPE=Release -DROTARY_TORCH=OFF -DROTARY_CUDA=ON -DCMAKE_CUDA_ARCHITECTURES=80-virtual
 }
 
-neon_stage() {
+# emulated_stage ARCHITECTURE
+emulated_stage() {
   local status=0
-  need g++-aarch64-linux-gnu qemu-user-static
-  say "== neon"
-  ROTARY_JOBS=$jobs "$root/scripts/test_neon.sh" "$root/build/test-neon" >&2 || status=$?
+  emulated_architecture "$1"
+  need_emulated qemu-user-static
+  say "== $1"
+  ROTARY_JOBS=$jobs "$root/scripts/test_emulated.sh" "$1" "$root/build/test-$1" >&2 || status=$?
   case "$status" in
     0) passed=$((passed + 1)) ;;
     77) skipped=$((skipped + 1)) ;;
@@ -95,12 +99,13 @@ for stage in "$@"; do
                    -DROTARY_SANITIZE=address,undefined -DROTARY_PRECOMPILE=OFF ;;
     clang) need clang
            ctest_options=(-LE once)
-           run_stage clang clang++ -DCMAKE_BUILD_TYPE=Release -DROTARY_CLI=OFF ;;
+           run_stage clang clang++ -DCMAKE_BUILD_TYPE=Release -DROTARY_CLI=OFF -DROTARY_PORTABLE=ON ;;
     cuda) cuda_stage ;;
-    neon) neon_stage ;;
+    neon) emulated_stage aarch64 ;;
+    s390x | riscv64 | ppc64le) emulated_stage "$stage" ;;
     torch) torch_stage torch ;;
     parity) torch_stage parity --full ;;
-    *) say "test.sh: no stage named $stage; there are: release asan clang cuda neon torch parity"; exit 2 ;;
+    *) say "test.sh: no stage named $stage; there are: release asan clang cuda neon s390x riscv64 ppc64le torch parity"; exit 2 ;;
   esac
 done
 

@@ -9,7 +9,7 @@
 namespace rotary {
 
 struct Target {
-  std::string_view name;  // "scalar", "sse2", "avx2", "avx512", "avx512bf16", "neon"
+  std::string_view name;  // "scalar", "portable", "sse2", "avx2", "avx512", "avx512bf16", "neon"
   bool runs;              // this machine has it
 };
 

@@ -22,12 +22,15 @@ ROTARY_DECLARE(avx2)
 ROTARY_DECLARE(avx512)
 ROTARY_DECLARE(avx512bf16)
 ROTARY_DECLARE(neon)
+ROTARY_DECLARE(portable)
 #undef ROTARY_DECLARE
 
 #define ROTARY_DECLARE(lanes) void angles_##lanes(const AngleJob&, std::int64_t begin, std::int64_t end) noexcept;
 ROTARY_DECLARE(scalar)
 ROTARY_DECLARE(avx2)
 ROTARY_DECLARE(avx512)
+ROTARY_DECLARE(neon)
+ROTARY_DECLARE(portable)
 #undef ROTARY_DECLARE
 
 namespace {
@@ -68,6 +71,9 @@ constexpr Kernels built[] = {
 #if ROTARY_HAS_SCALAR
     {"scalar", always, rotate_scalar, angles_scalar, move_scalar},
 #endif
+#if ROTARY_HAS_PORTABLE
+    {"portable", always, rotate_portable, angles_portable, move_portable},
+#endif
 #if ROTARY_HAS_SSE2
     {"sse2", always, rotate_sse2, angles_scalar, move_sse2},
 #endif
@@ -81,7 +87,7 @@ constexpr Kernels built[] = {
     {"avx512bf16", has_avx512bf16, rotate_avx512bf16, angles_avx512, move_avx512},
 #endif
 #if ROTARY_HAS_NEON
-    {"neon", always, rotate_neon, angles_scalar, move_neon},
+    {"neon", always, rotate_neon, angles_neon, move_neon},
 #endif
 };
 

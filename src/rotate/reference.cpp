@@ -84,19 +84,25 @@ std::uint32_t encode(float x, const StorageType& type) {
   return (std::signbit(x) ? is.sign() : 0) | rest;
 }
 
-static_assert(std::endian::native == std::endian::little);
+// The lowest `count` bytes of a word.
+char* low_bytes(std::uint32_t& word, int count) {
+  static_assert(std::endian::native == std::endian::little || std::endian::native == std::endian::big);
+  return reinterpret_cast<char*>(&word) + (std::endian::native == std::endian::big ? 4 - count : 0);
+}
 
 float read(const void* data, DType dtype, std::int64_t index) {
   const StorageType& type = storage_type(dtype);
   std::uint32_t bits = 0;
-  std::memcpy(&bits, static_cast<const char*>(data) + index * type.bytes, static_cast<std::size_t>(type.bytes));
+  std::memcpy(low_bytes(bits, type.bytes), static_cast<const char*>(data) + index * type.bytes,
+              static_cast<std::size_t>(type.bytes));
   return decode(bits, type);
 }
 
 void write(void* data, DType dtype, std::int64_t index, float x) {
   const StorageType& type = storage_type(dtype);
-  const std::uint32_t bits = encode(nearest(x, dtype), type);
-  std::memcpy(static_cast<char*>(data) + index * type.bytes, &bits, static_cast<std::size_t>(type.bytes));
+  std::uint32_t bits = encode(nearest(x, dtype), type);
+  std::memcpy(static_cast<char*>(data) + index * type.bytes, low_bytes(bits, type.bytes),
+              static_cast<std::size_t>(type.bytes));
 }
 
 // ---- the rotation ----

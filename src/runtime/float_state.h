@@ -1,6 +1,7 @@
 // Sets the floating-point state in which the results are defined, whatever the caller's state is.
 #pragma once
 
+#include <cfenv>
 #include <cstdint>
 
 namespace rotary::detail {
@@ -33,10 +34,16 @@ class FloatState {
   static void set(std::uint64_t state) noexcept { __asm__ volatile("msr fpcr, %0" : : "r"(state) : "memory"); }
   std::uint64_t callers_ = 0;
 #else
-  FloatState() noexcept = default;
-  ~FloatState() {}
+  // Only the rounding: 32-bit ARM's flushing of subnormals stays as the caller set it.
+  FloatState() noexcept : callers_(std::fegetround()), differs_(callers_ != FE_TONEAREST) {
+    if (differs_) std::fesetround(FE_TONEAREST);
+  }
+  ~FloatState() {
+    if (differs_) std::fesetround(callers_);
+  }
 
  private:
+  int callers_ = 0;
 #endif
   bool differs_ = false;
 

@@ -36,15 +36,14 @@ static inline bf16 encode_bf16(float x) {
 static inline f16 encode_f16(float x) {
   const std::uint32_t sign = (bits_of(x) >> 16) & 0x8000u;
   const std::uint32_t magnitude = bits_of(x) & 0x7fffffffu;
+  constexpr std::uint32_t normal = 0x38800000u, too_large = 0x477ff000u;  // 2^-14; 65520, halfway from 65504 to 2^16
   std::uint32_t result;
-  if (magnitude > 0x7f800000u) {
-    result = 0x7e00u;
-  } else if (magnitude >= 0x477ff000u) {  // 65520: halfway between the largest f16 and 2^16
-    result = 0x7c00u;
-  } else if (magnitude < 0x38800000u) {  // below 2^-14: floats in [0.5, 1) and subnormal f16 share the step 2^-24
+  if (magnitude - normal < too_large - normal) [[likely]] {
+    result = (magnitude - 0x38000000u + 0x0fffu + ((magnitude >> 13) & 1u)) >> 13;
+  } else if (magnitude < normal) {  // floats in [0.5, 1) and subnormal f16 share the step 2^-24
     result = bits_of(float_of(magnitude) + 0.5f) - 0x3f000000u;
   } else {
-    result = (magnitude - 0x38000000u + 0x0fffu + ((magnitude >> 13) & 1u)) >> 13;
+    result = magnitude > 0x7f800000u ? 0x7e00u : 0x7c00u;
   }
   return {static_cast<std::uint16_t>(sign | result)};
 }

@@ -197,76 +197,15 @@ TEST(Angles, AreRightWhereDoubleArithmeticRoundsWrongly) {
                                          51554166, 62003903, 65298894});
 }
 
-// Rows of a run come by adding angles, a row by itself does not.
-void expect_run_of_lone_rows(const Frequencies& f, const std::vector<std::int64_t>& p) {
-  const std::size_t pairs = f.inv_freq.size();
-  for (const Target& target : targets()) {
-    if (!target.runs) continue;
-    use_target(target.name);
-    const Table run = table_of(f, p);
-    for (std::size_t t = 0; t < p.size(); ++t) {
-      const Table row = table_of(f, std::vector<std::int64_t>{p[t]});
-      ASSERT_TRUE(same_bits(run.cos().subspan(t * pairs, pairs), row.cos()) &&
-                  same_bits(run.sin().subspan(t * pairs, pairs), row.sin()))
-          << target.name << " position " << p[t] << " factor " << f.attention_factor;
-    }
-  }
-  use_target("");
-}
-
 std::vector<std::int64_t> rising(std::int64_t first, int count) {
   std::vector<std::int64_t> p;
   for (int k = 0; k < count; ++k) p.push_back(first + k);
   return p;
 }
 
-TEST(Angles, OfARunAreThoseOfItsRowsAlone) {
-  for (const double factor : {1.0, 1.19023807, -0.5, 1 + 0x1p-24, 0x1p-60}) {
-    Frequencies f = geometric(5e5, 128, factor);
-    f.inv_freq.insert(f.inv_freq.end(), {0, -0.0, -0.3, 1e-9, 1e-13, 1e-20, 1e-60, 1e-300, 7.0, 1e22,
-                                         3.1415926535897931, 1.5707963267948966});
-    for (const std::int64_t first : {std::int64_t{0}, std::int64_t{1}, std::int64_t{-20}, std::int64_t{131000},
-                                     (std::int64_t{1} << 32) - 20, -(std::int64_t{1} << 32) - 20, lowest, largest - 99})
-      expect_run_of_lone_rows(f, rising(first, 100));
-  }
-}
-
-TEST(Angles, OfRunsOfEveryLengthAreThoseOfTheirRowsAlone) {
-  const Frequencies f = geometric(1e4, 26, 1.19023807);
-  for (int count = 1; count < 90; ++count) expect_run_of_lone_rows(f, rising(1000 * count, count));
-  expect_run_of_lone_rows(f, rising(500, 1100));
-  std::vector<std::int64_t> p = rising(largest - 40, 41);  // runs that end and begin anew, at the end of int64 too
-  for (const int count : {17, 3, 40, 1, 16}) {
-    const std::vector<std::int64_t> more = rising(lowest + count, count);
-    p.insert(p.end(), more.begin(), more.end());
-  }
-  p.insert(p.end(), {7, 6, 5, 5, 6});
-  expect_run_of_lone_rows(f, p);
-}
-
 TEST(Angles, OfARunAreRightInEveryRangeOfInt64) {
   for (const std::int64_t first : {std::int64_t{1} << 20, std::int64_t{1} << 40, lowest + 5, largest - 64})
     expect_right(geometric(1e4, 64, 1.19023807), rising(first, 64));
-}
-
-TEST(Angles, OfZeroArePlusZeroAndTheFactor) {
-  Frequencies f;
-  f.inv_freq = {0.0, -0.0, 1.0, -1.0};
-  for (const Target& target : targets()) {
-    if (!target.runs) continue;
-    use_target(target.name);
-    const Table zero = table_of(f, std::vector<std::int64_t>{0});
-    const Table still = table_of(f, std::vector<double>{-5.5, -0.0});
-    for (int i = 0; i < 4; ++i) {
-      EXPECT_EQ(zero.cos()[static_cast<std::size_t>(i)], 1.0f);
-      EXPECT_FALSE(std::signbit(zero.sin()[static_cast<std::size_t>(i)]));
-    }
-    for (const std::size_t k : {0u, 1u, 4u, 5u, 6u, 7u}) {
-      EXPECT_EQ(still.cos()[k], 1.0f);
-      EXPECT_TRUE(still.sin()[k] == 0 && !std::signbit(still.sin()[k])) << k;
-    }
-  }
-  use_target("");
 }
 
 TEST(Angles, AreRoundedOnceToF16AndBf16) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cfenv>
 #include <cstdlib>
 #include <memory>
 #include <tuple>
@@ -229,6 +230,10 @@ std::uint64_t float_state() {
   return state;
 }
 void set_float_state(std::uint64_t state) { __asm__ volatile("msr fpcr, %0" : : "r"(state) : "memory"); }
+#else
+int hostile_state() { return FE_UPWARD; }
+int float_state() { return std::fegetround(); }
+void set_float_state(int state) { std::fesetround(state); }
 #endif
 
 TEST(Rotate, SubnormalsAndRoundingDoNotDependOnTheCallersFloatingPointState) {

@@ -1,0 +1,175 @@
+// Angles: every target against scalar, and runs against their rows, without MPFR, so that emulated machines run it too.
+// angles_test.cpp judges the values.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <span>
+#include <string>
+
+#include "rotary/rotary.h"
+#include "rotary/targets.h"
+
+namespace rotary {
+namespace {
+
+constexpr std::int64_t lowest = std::numeric_limits<std::int64_t>::min();
+constexpr std::int64_t largest = std::numeric_limits<std::int64_t>::max();
+
+Frequencies geometric(double base, int rotary_dim, double factor = 1) {
+  Rope rope;
+  rope.head_dim = rotary_dim;
+  rope.base = base;
+  rope.pairing = Pairing::half;
+  Frequencies f = frequencies(rope);
+  f.inv_freq_float32.clear();
+  f.attention_factor = factor;
+  return f;
+}
+
+Table table_of(Frequencies f, const Positions& p, const TableOptions& options = {}) {
+  f.pairing = Pairing::half;
+  return Table(f, p, options);
+}
+
+bool same_bits(std::span<const float> a, std::span<const float> b) {
+  return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size_bytes()) == 0);
+}
+
+// FNV-1a over the bits of every value, the lowest byte first.
+void add(std::span<const float> values, std::uint64_t& hash) {
+  for (const float value : values) {
+    const auto bits = __builtin_bit_cast(std::uint32_t, value);
+    for (int k = 0; k < 32; k += 8) hash = (hash ^ (bits >> k & 0xffu)) * 0x100000001b3u;
+  }
+}
+
+// Every target against scalar, whose values are added to the hash.
+template <class P>
+void expect_equal_targets(const Frequencies& f, const std::vector<P>& p, const TableOptions& options,
+                          std::uint64_t& hash) {
+  use_target("scalar");
+  const Table wanted = table_of(f, p, options);
+  add(wanted.cos(), hash);
+  add(wanted.sin(), hash);
+  for (const Target& target : targets()) {
+    if (!target.runs) continue;
+    use_target(target.name);
+    const Table table = table_of(f, p, options);
+    EXPECT_TRUE(same_bits(table.cos(), wanted.cos()) && same_bits(table.sin(), wanted.sin())) << target.name;
+  }
+  use_target("");
+}
+
+std::vector<std::int64_t> positions_of_every_size(std::mt19937_64& random) {
+  std::vector<std::int64_t> p = {0, lowest, lowest + 1, largest};
+  for (int k = 0; k < 63; ++k) {
+    const std::int64_t power = std::int64_t{1} << k;
+    const std::int64_t between = power + static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(power));
+    for (const std::int64_t x : {power - 1, power, power + 1, between}) p.insert(p.end(), {x, -x});
+  }
+  return p;
+}
+
+TEST(AngleTargets, EqualScalarWhichIsTheSameOnEveryMachine) {
+  std::mt19937_64 random(1);
+  const std::vector<std::int64_t> whole = positions_of_every_size(random);
+  std::vector<double> real = {0.0,    -0.0,   0.5,    -0.25,   1.0 / 3, 0.1,     1e-5,
+                              1e-9,   -1e-30, 1e-300, 5e-324,  0x1p63,  1e15,    0x1p64,
+                              0x1p65, 1e30,   -1e100, 1.7e308, 123.456, 4095.75, 1e9 + 0.5};
+  for (int k = 0; k < 300; ++k)
+    real.push_back(std::ldexp(static_cast<double>(random()), static_cast<int>(k % 128) - 96));
+  std::vector<double> small;
+  for (int k = 0; k < 300; ++k) small.push_back(std::ldexp(static_cast<double>(random() % 2048), -(k % 11)) - 1);
+  // Among these, doubles that lie too near a rounding boundary; see angles_test.cpp.
+  const std::vector<std::int64_t> hard = {12731065, 25230078, 39543253, 40610537, 41266718, 44741561,
+                                          45743150, 49704171, 51554166, 62003903, 65298894};
+  std::uint64_t hash = 0xcbf29ce484222325u;
+  for (const double factor : {1.0, 1.19023807, -0.5, 1 + 0x1p-24, 1e-40, 0.0, 1e30}) {
+    for (const int pairs : {1, 3, 4, 61, 64}) {
+      Frequencies f = geometric(5e5, 2 * pairs, factor);
+      if (pairs == 61) f.inv_freq.insert(f.inv_freq.end(), {0, -0.0, -0.3, 1e-20, 5e-324, 1e-300, 7.0, 1e22, 1e308});
+      for (const Rounding rounding : {Rounding::f32, Rounding::f16, Rounding::bf16}) {
+        expect_equal_targets(f, whole, {Angles::exact, rounding}, hash);
+        expect_equal_targets(f, real, {Angles::exact, rounding}, hash);
+        expect_equal_targets(f, hard, {Angles::exact, rounding}, hash);
+      }
+      if (pairs == 61) f = geometric(5e5, 2 * pairs, factor);
+      if (factor < 1e30) expect_equal_targets(f, whole, {Angles::float32}, hash);
+      if (factor < 1e30) expect_equal_targets(f, small, {Angles::float32}, hash);
+    }
+  }
+  EXPECT_EQ(hash, 0xfb1afa5d680c53f6u);
+}
+
+// Rows of a run come by adding angles, a row by itself does not.
+void expect_run_of_lone_rows(const Frequencies& f, const std::vector<std::int64_t>& p) {
+  const std::size_t pairs = f.inv_freq.size();
+  for (const Target& target : targets()) {
+    if (!target.runs) continue;
+    use_target(target.name);
+    const Table run = table_of(f, p);
+    for (std::size_t t = 0; t < p.size(); ++t) {
+      const Table row = table_of(f, std::vector<std::int64_t>{p[t]});
+      ASSERT_TRUE(same_bits(run.cos().subspan(t * pairs, pairs), row.cos()) &&
+                  same_bits(run.sin().subspan(t * pairs, pairs), row.sin()))
+          << target.name << " position " << p[t] << " factor " << f.attention_factor;
+    }
+  }
+  use_target("");
+}
+
+std::vector<std::int64_t> rising(std::int64_t first, int count) {
+  std::vector<std::int64_t> p;
+  for (int k = 0; k < count; ++k) p.push_back(first + k);
+  return p;
+}
+
+TEST(AngleTargets, OfARunAreThoseOfItsRowsAlone) {
+  for (const double factor : {1.0, 1.19023807, -0.5, 1 + 0x1p-24, 0x1p-60}) {
+    Frequencies f = geometric(5e5, 128, factor);
+    f.inv_freq.insert(f.inv_freq.end(), {0, -0.0, -0.3, 1e-9, 1e-13, 1e-20, 1e-60, 1e-300, 7.0, 1e22,
+                                         3.1415926535897931, 1.5707963267948966});
+    for (const std::int64_t first : {std::int64_t{0}, std::int64_t{1}, std::int64_t{-20}, std::int64_t{131000},
+                                     (std::int64_t{1} << 32) - 20, -(std::int64_t{1} << 32) - 20, lowest, largest - 99})
+      expect_run_of_lone_rows(f, rising(first, 100));
+  }
+}
+
+TEST(AngleTargets, OfRunsOfEveryLengthAreThoseOfTheirRowsAlone) {
+  const Frequencies f = geometric(1e4, 26, 1.19023807);
+  for (int count = 1; count < 90; ++count) expect_run_of_lone_rows(f, rising(1000 * count, count));
+  expect_run_of_lone_rows(f, rising(500, 1100));
+  std::vector<std::int64_t> p = rising(largest - 40, 41);  // runs that end and begin anew, at the end of int64 too
+  for (const int count : {17, 3, 40, 1, 16}) {
+    const std::vector<std::int64_t> more = rising(lowest + count, count);
+    p.insert(p.end(), more.begin(), more.end());
+  }
+  p.insert(p.end(), {7, 6, 5, 5, 6});
+  expect_run_of_lone_rows(f, p);
+}
+
+TEST(AngleTargets, OfZeroArePlusZeroAndTheFactor) {
+  Frequencies f;
+  f.inv_freq = {0.0, -0.0, 1.0, -1.0};
+  for (const Target& target : targets()) {
+    if (!target.runs) continue;
+    use_target(target.name);
+    const Table zero = table_of(f, std::vector<std::int64_t>{0});
+    const Table still = table_of(f, std::vector<double>{-5.5, -0.0});
+    for (int i = 0; i < 4; ++i) {
+      EXPECT_EQ(zero.cos()[static_cast<std::size_t>(i)], 1.0f);
+      EXPECT_FALSE(std::signbit(zero.sin()[static_cast<std::size_t>(i)]));
+    }
+    for (const std::size_t k : {0u, 1u, 4u, 5u, 6u, 7u}) {
+      EXPECT_EQ(still.cos()[k], 1.0f);
+      EXPECT_TRUE(still.sin()[k] == 0 && !std::signbit(still.sin()[k])) << k;
+    }
+  }
+  use_target("");
+}
+
+}  // namespace
+}  // namespace rotary
