@@ -1,6 +1,9 @@
 set(rotary_sources
   src/cpu/targets.cpp
   src/measure/ceiling.cpp
+  src/rotate/append.cpp
+  src/rotate/cache_checks.cpp
+  src/rotate/caches.cpp
   src/rotate/checks.cpp
   src/rotate/layouts.cpp
   src/rotate/overlap.cpp

@@ -142,11 +142,6 @@ bool make_job(const X& x, const Heads& out, const Rows& rows, Direction directio
   return add_strides(job, x, out, table);
 }
 
-// As much is written; with three quarters of the last cache in motion, streaming has begun to win.
-bool exceeds_cache(std::int64_t bytes_read) noexcept {
-  return static_cast<std::size_t>(bytes_read) > last_cache_bytes() / 8 * 3;
-}
-
 template <class Rows>
 [[gnu::always_inline]] inline Job job_in_place(const char* operation, const Heads& x, const Rows& table,
                                                Direction direction) {
@@ -165,9 +160,15 @@ template <class Rows>
 
 }  // namespace
 
-void check_heads(const Names& names, const ConstHeads& x, const Heads& out, const TableShape& table) {
+// As much is written; with three quarters of the last cache in motion, streaming has begun to win.
+bool exceeds_cache(std::int64_t bytes_read) noexcept {
+  return static_cast<std::size_t>(bytes_read) > last_cache_bytes() / 8 * 3;
+}
+
+void check_heads(const Names& names, const ConstHeads& x, const Heads& out, const TableShape& table,
+                 Direction direction) {
   Job job;
-  if (!make_job(x, out, table, Direction::forward, job)) refuse(names, x, out, table, Direction::forward);
+  if (!make_job(x, out, table, direction, job)) refuse(names, x, out, table, direction);
 }
 
 Job check_rotate(const char* operation, const Heads& x, const Table& table, Direction direction) {

@@ -14,7 +14,11 @@ Job check_rotate(const char* operation, const Heads& x, const Table&, Direction)
 ROTARY_API Job check_rotate(const char* operation, const ConstHeads& x, const Heads& out, const TableShape&, Direction);
 ROTARY_API Job check_rotate(const char* operation, const Heads& x, const TableShape&, Direction);
 // Validates without building a Job; `Names` supplies argument names for the sentences.
-ROTARY_API void check_heads(const Names&, const ConstHeads& x, const Heads& out, const TableShape&);
+ROTARY_API void check_heads(const Names&, const ConstHeads& x, const Heads& out, const TableShape&,
+                            Direction = Direction::forward);
+
+// Whether a call out of place that reads so much should write past the caches.
+bool exceeds_cache(std::int64_t bytes_read) noexcept;
 
 // What one call asks for. Nothing that one job writes is read or written by the other.
 struct Jobs {
