@@ -2,8 +2,8 @@
 // that follow each other in the cache.
 #include <algorithm>
 #include <cstddef>
-#include <cstdlib>
 #include <limits>
+#include <utility>
 
 #include "cache_checks.h"
 #include "checks.h"
@@ -11,6 +11,7 @@
 #include "places.h"
 #include "rotary/cache.h"
 #include "runtime/float_state.h"
+#include "runtime/last_cache.h"
 #include "values/pairings.h"
 
 namespace rotary {
@@ -28,26 +29,25 @@ static_assert(staged_bytes >= most_staged * static_cast<Index>(sizeof(float)));
 // ---- the work of a call ----
 // The members of these structs are not cleared before they are set: for one token it would cost as much as the checks.
 
-// Heads by token. Strides are in elements, of `each` bytes.
+// Where the heads of a token begin. Strides are in bytes.
 struct Side {
   std::byte* data;
-  Index each;
-  Index row, token, head;
+  Index row, token;
 
   std::byte* at(Index row_index, Index token_index) const noexcept {
-    return data + (row_index * row + token_index * token) * each;
+    return data + row_index * row + token_index * token;
   }
 };
 
-// The heads of a tensor; flat: with its batch rows and tokens as one dimension of tokens.
+// flat: with batch rows and tokens as one dimension of tokens.
+Index token_stride(const Layout& l, bool flat) noexcept {
+  return l.tokens > 1 ? l.token_stride : flat && l.batch > 1 ? l.batch_stride : 0;
+}
+Index head_stride(const Layout& l) noexcept { return l.heads > 1 ? l.head_stride : 0; }
 Side side(const void* data, DType dtype, const Layout& l, bool flat) noexcept {
-  Side s;
-  s.data = static_cast<std::byte*>(const_cast<void*>(data));
-  s.each = bytes_of(dtype);
-  s.row = l.batch > 1 ? l.batch_stride : 0;
-  s.token = l.tokens > 1 ? l.token_stride : flat ? s.row : 0;
-  s.head = l.heads > 1 ? l.head_stride : 0;
-  return s;
+  const Index each = bytes_of(dtype);
+  return {static_cast<std::byte*>(const_cast<void*>(data)), l.batch > 1 ? l.batch_stride * each : 0,
+          token_stride(l, flat) * each};
 }
 
 // Whether batch rows and tokens are one dimension.
@@ -55,31 +55,27 @@ bool joins(const Layout& l) noexcept {
   return l.batch == 1 || l.tokens == 1 || l.batch_stride == l.tokens * l.token_stride;
 }
 
-// Heads that rotate, by a job of which each step changes the memory and the number of tokens.
+// A job of which each step changes the memory and the number of tokens.
 struct Turn {
   Job job;
-  Side in, out;
-  Index table_token;
-  int tokens_at;  // the job's dimension of tokens, and that of heads
+  int tokens_at;  // the dimension of tokens: 1, or 2 where heads are outside; heads are the other
 
-  // Dimensions as the written heads lie in memory.
-  void set_dimensions(Index heads, bool tokens_inside) noexcept {
-    const int t = tokens_inside ? 2 : 1, h = 3 - t;
-    tokens_at = t;
+  void set(Index heads, Index in_token, Index in_head, Index out_token, Index out_head, Index table_token) noexcept {
+    tokens_at = 1;
     job.count[0] = 1;
-    job.count[h] = heads;
-    job.in_stride[0] = job.out_stride[0] = job.table_stride[0] = job.table_stride[h] = 0;
-    job.in_stride[t] = in.token;
-    job.in_stride[h] = in.head;
-    job.out_stride[t] = out.token;
-    job.out_stride[h] = out.head;
-    job.table_stride[t] = table_token;
+    job.count[2] = heads;
+    job.in_stride[0] = job.out_stride[0] = job.table_stride[0] = job.table_stride[2] = 0;
+    job.in_stride[1] = in_token;
+    job.in_stride[2] = in_head;
+    job.out_stride[1] = out_token;
+    job.out_stride[2] = out_head;
+    job.table_stride[1] = table_token;
   }
 
   void run(cpu::RotateKernel kernel, Index tokens, const void* from, void* to, const float* cos,
            const float* sin) noexcept {
-    const bool tokens_inside = tokens > 1 && out.head > out.token;
-    if (tokens_inside != (tokens_at == 2)) set_dimensions(job.count[3 - tokens_at], tokens_inside);
+    const bool as_written = job.out_stride[3 - tokens_at] <= job.out_stride[tokens_at];  // the smaller stride inside
+    if ((tokens == 1 || as_written) != (tokens_at == 1)) swap_dimensions();
     job.in = from;
     job.out = to;
     job.cos = cos;
@@ -87,12 +83,23 @@ struct Turn {
     job.count[tokens_at] = tokens;
     kernel(job, 0, job.rows());
   }
+
+ private:
+  void swap_dimensions() noexcept {
+    tokens_at = 3 - tokens_at;
+    std::swap(job.count[1], job.count[2]);
+    std::swap(job.in_stride[1], job.in_stride[2]);
+    std::swap(job.out_stride[1], job.out_stride[2]);
+    std::swap(job.table_stride[1], job.table_stride[2]);
+  }
 };
 
 // Heads that go to the cache.
 struct Move {
   Transfer transfer;
-  Side in, out;
+  Side in;
+  std::byte* out;
+  Index out_bytes;  // of an element
 
   void run(cpu::TransferKernel kernel, Index tokens, const void* from, void* to) noexcept {
     transfer.in = from;
@@ -101,6 +108,13 @@ struct Move {
     kernel(transfer);
   }
 };
+
+// How many parts of so many bytes make up the whole, at least; by 32 bits, as a division by 64 takes long.
+Index parts_of(Index whole, Index part) noexcept {
+  if (part >= whole) return 1;
+  const auto bytes = static_cast<std::uint32_t>(part);
+  return (static_cast<std::uint32_t>(whole) + bytes - 1) / bytes;
+}
 
 struct Work {
   cpu::RotateKernel rotate;
@@ -112,6 +126,7 @@ struct Work {
   bool with_q, with_k;
   bool staged;  // k rotates, and is converted
   Turn q, k;
+  Side q_in, q_out;
   Move k_move, v_move;
   const Places* places;
 
@@ -124,17 +139,18 @@ void convert_rotated(const Work& work, Index row, Index token, Index count, std:
   Turn k = work.k;
   Move move = work.k_move;
   Transfer& t = move.transfer;
-  const Index all = t.heads, room = staged_bytes / (t.head_dim * k.in.each);
+  const Index in_token = t.in_token, in_head = t.in_head, each = bytes_of(t.from), all = t.heads;
+  const Index room = staged_bytes / (t.head_dim * each);
   const Index heads = std::min(all, room), tokens = std::min(count, room / heads);
-  k.out.head = t.in_head = t.head_dim;
+  t.in_head = t.head_dim;
   for (Index i = 0; i < count; i += tokens) {
     const Index now = std::min(tokens, count - i), at = work.table_at(row, token + i);
     for (Index h = 0; h < all; h += heads) {
       t.heads = std::min(heads, all - h);
-      k.out.token = t.in_token = t.heads * t.head_dim;
-      k.set_dimensions(t.heads, false);
-      k.run(work.rotate, now, k.in.at(row, token + i) + h * k.in.head * k.in.each, stage, work.cos + at, work.sin + at);
-      move.run(work.transfer, now, stage, to + (i * t.out_token + h * t.out_head) * move.out.each);
+      t.in_token = t.heads * t.head_dim;
+      k.set(t.heads, in_token, in_head, t.in_token, t.head_dim, work.table_token);
+      k.run(work.rotate, now, move.in.at(row, token + i) + h * in_head * each, stage, work.cos + at, work.sin + at);
+      move.run(work.transfer, now, stage, to + (i * t.out_token + h * t.out_head) * move.out_bytes);
     }
   }
 }
@@ -142,7 +158,7 @@ void convert_rotated(const Work& work, Index row, Index token, Index count, std:
 // k and v of tokens that have their places one after the other.
 void append_stretch(Work& work, Index row, Index token, Index count, Index place) noexcept {
   Move &k = work.k_move, &v = work.v_move;
-  std::byte* const k_to = k.out.data + place * k.out.each;
+  std::byte* const k_to = k.out + place * k.out_bytes;
   if (work.cos == nullptr) {
     k.run(work.transfer, count, k.in.at(row, token), k_to);
   } else if (work.staged) {
@@ -151,7 +167,7 @@ void append_stretch(Work& work, Index row, Index token, Index count, Index place
     const Index at = work.table_at(row, token);
     work.k.run(work.rotate, count, k.in.at(row, token), k_to, work.cos + at, work.sin + at);
   }
-  v.run(work.transfer, count, v.in.at(row, token), v.out.data + place * v.out.each);
+  v.run(work.transfer, count, v.in.at(row, token), v.out + place * v.out_bytes);
 }
 
 void append_piece(Work& work, Index row, Index token, Index count) noexcept {
@@ -170,9 +186,8 @@ void run_tokens(Work& work, Index begin, Index end) noexcept {
     const Index row = work.rows == 1 ? 0 : begin / work.tokens, token = begin - row * work.tokens;
     const Index count = std::min({work.piece, work.tokens - token, end - begin});
     if (work.with_q) {
-      Turn& q = work.q;
       const Index at = work.table_at(row, token);
-      q.run(work.rotate, count, q.in.at(row, token), q.out.at(row, token), work.cos + at, work.sin + at);
+      work.q.run(work.rotate, count, work.q_in.at(row, token), work.q_out.at(row, token), work.cos + at, work.sin + at);
     }
     if (work.with_k) append_piece(work, row, token, count);
     begin += count;
@@ -191,8 +206,7 @@ void run_range(void* context, Index begin, Index end) {
 
 // ---- from a call to its work ----
 
-void set_turn(Turn& turn, DType dtype, const Layout& l, const Table& table, Direction direction,
-              Index table_token) noexcept {
+void set_turn(Turn& turn, DType dtype, const Table& table, Direction direction, int rest) noexcept {
   Job& job = turn.job;
   const Order order = order_of(table.pairing(), direction);
   job.dtype = dtype;
@@ -200,9 +214,7 @@ void set_turn(Turn& turn, DType dtype, const Layout& l, const Table& table, Dire
   job.write_interleaved = order.write_interleaved;
   job.backward = direction == Direction::backward;
   job.pairs = table.pairs();
-  job.rest = turn.in.data == turn.out.data ? 0 : l.head_dim - table.rotary_dim();
-  turn.table_token = table_token;
-  turn.set_dimensions(l.heads, false);
+  job.rest = rest;
 }
 
 void set_move(Move& move, const ConstHeads& x, bool flat, const Cache& cache, void* to, const Places& places,
@@ -210,15 +222,16 @@ void set_move(Move& move, const ConstHeads& x, bool flat, const Cache& cache, vo
   Transfer& t = move.transfer;
   t.from = x.dtype;
   t.to = element_type(cache.type, x.dtype);
-  move.in = side(x.data, x.dtype, x.layout, flat);
-  move.out = {static_cast<std::byte*>(to), bytes_of(t.to), 0, places.step(), cache.heads > 1 ? cache.head_stride : 0};
   t.scale = scale;
   t.heads = x.layout.heads;
   t.head_dim = x.layout.head_dim;
-  t.in_token = move.in.token;
-  t.in_head = move.in.head;
-  t.out_token = move.out.token;
-  t.out_head = move.out.head;
+  t.in_token = token_stride(x.layout, flat);
+  t.in_head = head_stride(x.layout);
+  t.out_token = places.step();
+  t.out_head = cache.heads > 1 ? cache.head_stride : 0;
+  move.in = side(x.data, x.dtype, x.layout, flat);
+  move.out = static_cast<std::byte*>(to);
+  move.out_bytes = bytes_of(t.to);
 }
 
 void set_cache(Work& work, const ConstHeads& k, const ConstHeads& v, bool flat, const Cache& cache,
@@ -229,20 +242,26 @@ void set_cache(Work& work, const ConstHeads& k, const ConstHeads& v, bool flat, 
   work.places = &places;
 }
 
+// Whether the cache, and q_out, are written past the caches of the machine. A cache's places are not in them when they
+// are written first, and where a call moves several times the second-level cache they do not stay there either.
+bool past_caches(Index bytes_read) noexcept {
+  const Index near = static_cast<Index>(data_caches()[1]);
+  return exceeds_cache(bytes_read) || bytes_read > 8 * std::max(near, Index{1} << 20);
+}
+
 Index head_bytes(const ConstHeads& x) noexcept { return x.layout.heads * x.layout.head_dim * bytes_of(x.dtype); }
 
 void run(Work& work, const Layout& l, bool flat, Index token_bytes, const Executor& executor) {
   work.rows = flat ? 1 : l.batch;
   work.tokens = flat ? l.batch * l.tokens : l.tokens;
-  static const char* hack = std::getenv("HACK_STREAM");
-  const bool stream = hack ? *hack == 0x31 : exceeds_cache(l.batch * l.tokens * token_bytes);
+  const bool stream = past_caches(l.batch * l.tokens * token_bytes);
   work.k_move.transfer.stream = work.v_move.transfer.stream = stream;
   work.k.job.stream = stream && !work.staged;
-  work.q.job.stream = stream && work.with_q && work.q.in.data != work.q.out.data;
+  work.q.job.stream = stream && work.with_q && work.q_in.data != work.q_out.data;
   const cpu::Kernels& kernels = cpu::chosen();
   work.rotate = kernels.rotate;
   work.transfer = kernels.transfer;
-  executor.run(work.rows * work.tokens, (grain_bytes + token_bytes - 1) / token_bytes, run_range, &work);
+  executor.run(work.rows * work.tokens, parts_of(grain_bytes, token_bytes), run_range, &work);
 }
 
 }  // namespace
@@ -275,24 +294,26 @@ void rotate_append(const ConstHeads& q, const Heads& q_out, const ConstHeads& k,
   work.sin = table.sin().data();
   work.table_row = table.batch() > 1 ? l.tokens * table.pairs() : 0;
   work.table_token = l.tokens > 1 || table.batch() > 1 ? table.pairs() : 0;
-  work.piece = std::max<Index>(1, table_bytes / (table.pairs() * Index{2 * sizeof(float)}));
+  work.piece = parts_of(table_bytes, table.pairs() * Index{2 * sizeof(float)});
   work.with_q = has_elements(l);
   work.with_k = has_elements(k.layout);
   work.staged = false;
   Index bytes = 0;
   if (work.with_q) {
-    work.q.in = side(q.data, q.dtype, l, flat);
-    work.q.out = side(q_out.data, q.dtype, q_out.layout, flat);
-    set_turn(work.q, q.dtype, l, table, direction, work.table_token);
+    const int rest = q.data == q_out.data ? 0 : l.head_dim - table.rotary_dim();
+    work.q_in = side(q.data, q.dtype, l, flat);
+    work.q_out = side(q_out.data, q.dtype, q_out.layout, flat);
+    set_turn(work.q, q.dtype, table, direction, rest);
+    work.q.set(l.heads, token_stride(l, flat), head_stride(l), token_stride(q_out.layout, flat),
+               head_stride(q_out.layout), work.table_token);
     bytes += head_bytes(q);
   }
   if (work.with_k) {
     set_cache(work, k, v, flat, cache, places);
-    work.k.in = work.k_move.in;
-    work.k.out = work.k_move.out;
-    set_turn(work.k, k.dtype, k.layout, table, direction, work.table_token);
-    const ElementType to = work.k_move.transfer.to;
-    work.staged = to.f8 || to.dtype != k.dtype;
+    const Transfer& t = work.k_move.transfer;
+    set_turn(work.k, k.dtype, table, direction, k.layout.head_dim - table.rotary_dim());
+    work.k.set(t.heads, t.in_token, t.in_head, t.out_token, t.out_head, work.table_token);
+    work.staged = t.to.f8 || t.to.dtype != k.dtype;
     bytes += head_bytes(k) + head_bytes(v);
   }
   if (bytes > 0) run(work, l, flat, bytes, *options.executor);

@@ -100,22 +100,6 @@ void refuse_slots(const char* operation, bool both) {
 
 // ---- of the host's ----
 
-ElementType element_type(CacheType type, DType heads) noexcept {
-  switch (type) {
-    case CacheType::f8_e4m3:
-      return {true, DType::f32};
-    case CacheType::f32:
-      return {false, DType::f32};
-    case CacheType::f16:
-      return {false, DType::f16};
-    case CacheType::bf16:
-      return {false, DType::bf16};
-    case CacheType::same:
-      break;
-  }
-  return {false, heads};
-}
-
 namespace {
 
 // The values of the scales are read by the operation, and checked here as those given by value are.
@@ -252,21 +236,22 @@ bool writes(const Cache& c, DType k, DType v, Range& k_cache, Range& v_cache) no
          ranges(c.v, extent, bytes_of(element_type(c.type, v)), v_cache) && k_cache.apart(v_cache);
 }
 
-// A call with a slot mapping whose arguments lie apart as a whole. written: the cache's k and v.
-bool plainly_sound(const ConstHeads& k, const ConstHeads& v, const Cache& c, const Slots& s,
-                   Range (&written)[2]) noexcept {
-  Range from_k, from_v;
-  if (!reads(k, from_k) || !reads(v, from_v) || !same_shape(k.layout, v.layout)) return false;
+// What a call reads and writes of k, v, the cache and a slot mapping.
+struct Ranges {
+  Range k, v, slots, k_cache, v_cache;
+};
+
+// A call with a slot mapping whose arguments lie apart as a whole.
+bool plainly_sound(const ConstHeads& k, const ConstHeads& v, const Cache& c, const Slots& s, Ranges& r) noexcept {
+  if (!reads(k, r.k) || !reads(v, r.v) || !same_shape(k.layout, v.layout)) return false;
   if (c.heads != k.layout.heads || c.head_dim != k.layout.head_dim) return false;
-  if (!writes(c, k.dtype, v.dtype, written[0], written[1])) return false;
-  Range slots;
+  if (!writes(c, k.dtype, v.dtype, r.k_cache, r.v_cache)) return false;
   if (s.by_row || s.indptr != nullptr || s.indices != nullptr || s.batch_indices != nullptr || s.positions != nullptr ||
-      s.sequences != 0 || !ranges(s.slot, product(k.layout.batch, k.layout.tokens), sizeof(std::int64_t), slots)) {
+      s.sequences != 0 || !ranges(s.slot, product(k.layout.batch, k.layout.tokens), sizeof(std::int64_t), r.slots)) {
     return false;
   }
-  bool apart = true;
-  for (const Range& w : written) apart &= w.apart(from_k) & w.apart(from_v) & w.apart(slots);
-  return apart;
+  return r.k_cache.apart(r.k) & r.k_cache.apart(r.v) & r.k_cache.apart(r.slots) &  //
+         r.v_cache.apart(r.k) & r.v_cache.apart(r.v) & r.v_cache.apart(r.slots);
 }
 
 // The same with q, whose own rules hold.
@@ -276,24 +261,27 @@ bool plainly_sound(const ConstHeads& q, const Heads& q_out, const ConstHeads& k,
   if (a.batch != b.batch || a.tokens != b.tokens || table.rotary_dim() > b.head_dim || b.head_dim > most_staged) {
     return false;
   }
-  Range written[2], to, from, other;
-  if (!plainly_sound(k, v, c, s, written) || !reads(q_out, to) || !reads(q, from)) return false;
-  bool apart = reads(k, other) && to.apart(other);
-  apart &= reads(v, other) && to.apart(other);
-  apart &= to.apart(range_of(s.slot, b.batch * b.tokens));
+  Ranges r;
+  Range from, to;
+  if (!plainly_sound(k, v, c, s, r) || !reads(q, from)) return false;
+  if (q.data == q_out.data) {
+    to = from;
+  } else if (!reads(q_out, to)) {
+    return false;
+  }
   const Range cos = range_of(table.cos().data(), std::ssize(table.cos()));
   const Range sin = range_of(table.sin().data(), std::ssize(table.sin()));
-  apart &= to.apart(cos) & to.apart(sin);
-  for (const Range& w : written) apart &= w.apart(to) & w.apart(from) & w.apart(cos) & w.apart(sin);
-  return apart;
+  return to.apart(r.k) & to.apart(r.v) & to.apart(r.slots) & to.apart(cos) & to.apart(sin) &  //
+         r.k_cache.apart(to) & r.k_cache.apart(from) & r.k_cache.apart(cos) & r.k_cache.apart(sin) &
+         r.v_cache.apart(to) & r.v_cache.apart(from) & r.v_cache.apart(cos) & r.v_cache.apart(sin);
 }
 
 }  // namespace
 
 void check_append(const char* operation, const ConstHeads& k, const ConstHeads& v, const Cache& cache,
                   const Slots& slots) {
-  Range cache_memory[2];
-  if (plainly_sound(k, v, cache, slots, cache_memory)) return;
+  Ranges all;
+  if (plainly_sound(k, v, cache, slots, all)) return;
   check_kv(operation, k, v);
   if (!has_elements(k.layout)) return;
   check_destination(operation, k, v, cache, slots);

@@ -63,7 +63,11 @@ void check_slots_disjoint(const char* operation, std::span<const Part> written, 
 // ---- of the host's ----
 
 inline std::int64_t bytes_of(const ElementType& type) noexcept { return type.f8 ? 1 : bytes_of(type.dtype); }
-ElementType element_type(CacheType, DType heads) noexcept;
+inline ElementType element_type(CacheType type, DType heads) noexcept {
+  if (type == CacheType::same) return {false, heads};
+  if (type == CacheType::f8_e4m3) return {true, DType::f32};
+  return {false, type == CacheType::f32 ? DType::f32 : type == CacheType::f16 ? DType::f16 : DType::bf16};
+}
 
 // What append reads and writes, and for rotate_append q, which is null for append. Throws what they throw.
 void check_append(const char* operation, const ConstHeads& k, const ConstHeads& v, const Cache&, const Slots&);

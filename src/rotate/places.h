@@ -16,9 +16,8 @@ class Places {
         tokens_(tokens),
         pages_(cache.pages),
         page_size_(cache.page_size),
-        shift_(std::has_single_bit(static_cast<unsigned>(cache.page_size))
-                   ? std::countr_zero(static_cast<unsigned>(cache.page_size))
-                   : -1),
+        shift_((cache.page_size & (cache.page_size - 1)) == 0 ? std::countr_zero(static_cast<unsigned>(cache.page_size))
+                                                              : -1),
         page_stride_(cache.pages > 1 ? cache.page_stride : 0),
         token_stride_(cache.page_size > 1 ? cache.token_stride : 0) {}
 
