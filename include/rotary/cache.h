@@ -62,10 +62,10 @@ struct ROTARY_API Slots {
   static Slots paged(const std::int32_t* indptr, const std::int32_t* indices, const std::int32_t* batch_indices,
                      const std::int32_t* positions, int sequences) noexcept;
   // Contiguous caches: token t of batch row b goes to place first + t of page b, where first is the number of tokens
-  // that the row's cache holds already: one for all rows, or one per row; below 0: padding. A token behind the end of
-  // its page is an error (SHAPE), not skipped.
+  // that the row's cache holds already: the same for all rows, or one for each; below 0: padding. A token behind the end
+  // of its page is an error (SHAPE), not skipped.
   static Slots rows(std::int64_t first) noexcept;
-  static Slots rows(const std::int64_t* first) noexcept;
+  static Slots each_row(const std::int64_t* first) noexcept;
 
   const std::int64_t* slot = nullptr;
   const std::int32_t* indptr = nullptr;         // [sequences + 1]
@@ -75,7 +75,7 @@ struct ROTARY_API Slots {
   int sequences = 0;
   const std::int64_t* firsts = nullptr;  // per batch row
   std::int64_t first = 0;                // of all batch rows
-  bool by_row = false;                   // rows(): by firsts, or if it is null by first
+  bool by_row = false;                   // by firsts, or if it is null by first
 };
 
 // ---- operations ------------------------------------------------------------------------------------

@@ -129,8 +129,10 @@ void check_rows(const char* operation, const Cache& cache, const Slots& slots, c
   if (slots.slot != nullptr || slots.indptr != nullptr) {
     fail(Code::SHAPE, operation, "slots must be given by rows, or by a slot mapping or by pages, but got several");
   }
-  if (slots.firsts == nullptr) return check_row(operation, cache, k, k.batch - 1, slots.first);
-  check_aligned(operation, "the first places", slots.firsts, sizeof(std::int64_t));
+  if (slots.firsts == nullptr && slots.first != no_first) {
+    return check_row(operation, cache, k, k.batch - 1, slots.first);
+  }
+  check_pointer(operation, "the first places", slots.firsts, sizeof(std::int64_t));
   for (std::int64_t row = 0; row < k.batch; ++row) check_row(operation, cache, k, row, slots.firsts[row]);
 }
 

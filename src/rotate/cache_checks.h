@@ -74,6 +74,8 @@ void check_append(const char* operation, const ConstHeads& k, const ConstHeads& 
 void check_rotate_append(const char* operation, const ConstHeads& q, const Heads& q_out, const ConstHeads& k,
                          const ConstHeads& v, const Table&, const Cache&, const Slots&, Direction);
 
+// Slots::first where firsts, null or not, was given.
+constexpr std::int64_t no_first = std::numeric_limits<std::int64_t>::min();
 constexpr int most_staged = 4096;  // elements of a head that is rotated before it is converted
 
 }  // namespace rotary::detail

@@ -1,4 +1,5 @@
 // Caches and slots of the host, and the names of a cache's types.
+#include "cache_checks.h"
 #include "checks.h"
 #include "rotary/cache.h"
 #include "values/names.h"
@@ -75,11 +76,11 @@ Slots Slots::rows(std::int64_t first) noexcept {
   return slots;
 }
 
-Slots Slots::rows(const std::int64_t* first) noexcept {
+Slots Slots::each_row(const std::int64_t* first) noexcept {
   Slots slots;
   slots.by_row = true;
   slots.firsts = first;
-  slots.first = -1;
+  slots.first = no_first;
   return slots;
 }
 

@@ -71,10 +71,6 @@ TEST_F(AppendChecks, SaysWhatIsWrongWithHeads) {
   const Layout wide = bthd(2, tokens, 4, 18);
   expect_error("SHAPE", "[rotate_append] rotary_dim must be at most k's head_dim 16 but the table's is 18",
                [&] { rotate_append(at(0, wide), k(), v(), table_of(3, 9), cache(), slots); });
-  Table taken = table_of(tokens, 8);
-  const Table moved = std::move(taken);
-  expect_error("PAIRING", "[rotate_append] pairing must be half, interleaved or interleaved_to_half but is unset",
-               [&] { rotate_append(q(), k(), v(), Table::borrow({}, {}, 0, Pairing::unset), cache(), slots); });
   expect_error("VALUE", "[rotate_append] direction must be forward or backward but got value 7",
                [&] { rotate_append(q(), k(), v(), table, cache(), slots, static_cast<Direction>(7)); });
 }
@@ -161,11 +157,14 @@ TEST_F(AppendChecks, AFullRowIsAnErrorAndPaddingIsNot) {
   expect_error("SHAPE", "[append] the tokens of batch row 1 must end inside its page of 4 tokens but got 3 from 2 on",
                [&] { to(cache(), Slots::rows(2)); });
   const std::array<std::int64_t, 2> firsts{-1, 1}, full{std::numeric_limits<std::int64_t>::max(), 0};
-  EXPECT_NO_THROW(to(cache(), Slots::rows(firsts.data())));
+  EXPECT_NO_THROW(to(cache(), Slots::each_row(firsts.data())));
   expect_error(
       "SHAPE",
       "[append] the tokens of batch row 0 must end inside its page of 4 tokens but got 3 from 9223372036854775807 on",
-      [&] { to(cache(), Slots::rows(full.data())); });
+      [&] { to(cache(), Slots::each_row(full.data())); });
+  expect_error("SHAPE", "[append] the first places must point to its elements but got null",
+               [&] { to(cache(), Slots::each_row(nullptr)); });
+  EXPECT_NO_THROW(to(cache(), Slots::rows(-1))) << "all padding";
   Cache c = cache();
   c.pages = 1;
   expect_error("SHAPE", "[append] the cache must have a page for each batch row but got 1 pages and 2 batch rows",
@@ -193,7 +192,7 @@ TEST_F(AppendChecks, RefusesToWriteOverItsArguments) {
   overlaps("[append] what is written to the cache's v must not overlap the slot mapping",
            [&] { to(cache(), Slots::flat(inside)); });
   overlaps("[append] what is written to the cache's v must not overlap the first places",
-           [&] { to(cache(), Slots::rows(inside)); });
+           [&] { to(cache(), Slots::each_row(inside)); });
   const std::span<const float> rows(memory.data() + 4100, 24);
   const Table borrowed = Table::borrow(rows, rows, 8, Pairing::half);
   overlaps("[rotate_append] what is written to the cache's k must not overlap the table's cos",

@@ -129,7 +129,7 @@ class RandomPlaces {
         page.push_back(slot_.back() < 0 ? -1 : b * cache.page_size + slot_.back() + t);
       }
     }
-    slots = one ? Slots::rows(same) : Slots::rows(slot_.data());
+    slots = one ? Slots::rows(same) : Slots::each_row(slot_.data());
   }
   // Each page is a sequence's, in another order.
   void as_pages(Random& random, const Cache& cache) {
