@@ -24,6 +24,9 @@ using Index = std::int64_t;
 constexpr Index grain_bytes = 64 * 1024;   // as in rotate.cpp
 constexpr Index table_bytes = 32 * 1024;   // of the table at a time: q's heads, then k's, read it from the first cache
 constexpr Index staged_bytes = 16 * 1024;  // of k between its rotation and its conversion
+// Tokens of k, and then of v: while v's are copied the next of k's are fetched, which must stay near until they are
+// read. On an Emerald Rapids Xeon with 16: 2 to 10 % faster than with 64.
+constexpr Index stretch = 16;
 static_assert(staged_bytes >= most_staged * static_cast<Index>(sizeof(float)));
 
 // ---- the work of a call ----
@@ -74,8 +77,8 @@ struct Turn {
 
   void run(cpu::RotateKernel kernel, Index tokens, const void* from, void* to, const float* cos,
            const float* sin) noexcept {
-    const bool as_written = job.out_stride[3 - tokens_at] <= job.out_stride[tokens_at];  // the smaller stride inside
-    if ((tokens == 1 || as_written) != (tokens_at == 1)) swap_dimensions();
+    const bool heads_inside = tokens == 1 || job.in_stride[3 - tokens_at] <= job.in_stride[tokens_at];
+    if (heads_inside != (tokens_at == 1)) swap_dimensions();
     job.in = from;
     job.out = to;
     job.cos = cos;
@@ -101,10 +104,14 @@ struct Move {
   std::byte* out;
   Index out_bytes;  // of an element
 
-  void run(cpu::TransferKernel kernel, Index tokens, const void* from, void* to) noexcept {
+  // next: what is read after this.
+  void run(cpu::TransferKernel kernel, Index tokens, const void* from, void* to, const void* next = nullptr,
+           Index next_bytes = 0) noexcept {
     transfer.in = from;
     transfer.out = to;
     transfer.tokens = tokens;
+    transfer.next = next;
+    transfer.next_bytes = next_bytes;
     kernel(transfer);
   }
 };
@@ -167,7 +174,11 @@ void append_stretch(Work& work, Index row, Index token, Index count, Index place
     const Index at = work.table_at(row, token);
     work.k.run(work.rotate, count, k.in.at(row, token), k_to, work.cos + at, work.sin + at);
   }
-  v.run(work.transfer, count, v.in.at(row, token), v.out + place * v.out_bytes);
+  // k's heads of as many tokens come next.
+  const Index token_bytes = k.transfer.heads * k.transfer.head_dim * bytes_of(k.transfer.from);
+  const bool dense = k.in.token == token_bytes && token + 2 * count <= work.tokens;
+  v.run(work.transfer, count, v.in.at(row, token), v.out + place * v.out_bytes,
+        dense ? k.in.at(row, token + count) : nullptr, count * token_bytes);
 }
 
 void append_piece(Work& work, Index row, Index token, Index count) noexcept {
@@ -176,7 +187,7 @@ void append_piece(Work& work, Index row, Index token, Index count) noexcept {
   for (Index i = 0, length = 1; i < count; i += length, length = 1) {
     const Index place = places.of(first + i);
     if (place < 0) continue;
-    while (i + length < count && places.of(first + i + length) == place + length * step) ++length;
+    while (i + length < count && length < stretch && places.of(first + i + length) == place + length * step) ++length;
     append_stretch(work, row, token + i, length, place);
   }
 }
