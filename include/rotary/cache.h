@@ -62,8 +62,8 @@ struct ROTARY_API Slots {
   static Slots paged(const std::int32_t* indptr, const std::int32_t* indices, const std::int32_t* batch_indices,
                      const std::int32_t* positions, int sequences) noexcept;
   // Contiguous caches: token t of batch row b goes to place first + t of page b, where first is the number of tokens
-  // that the row's cache holds already: the same for all rows, or one for each; below 0: padding. A token behind the end
-  // of its page is an error (SHAPE), not skipped.
+  // that the row's cache holds already: the same for all rows, or one for each; below 0: padding. A token behind the
+  // end of its page is an error (SHAPE), not skipped.
   static Slots rows(std::int64_t first) noexcept;
   static Slots each_row(const std::int64_t* first) noexcept;
 

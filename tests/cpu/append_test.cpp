@@ -242,7 +242,7 @@ TEST(Transfer, EveryTargetConvertsEveryLengthAsTheDefinition) {
         const float scale = round % 2 == 0 ? 1.0f : 0.37f;
         append_by_hand({x.data(), from, l}, cache, wanted, scale, {0});
         std::byte* const in = in_memory.at_end(x.size());
-        std::memcpy(in, x.data(), x.size());
+        std::copy(x.begin(), x.end(), in);
         for (const bool stream : {false, true}) {
           for (const std::string_view target : running_targets()) {
             SCOPED_TRACE(std::string(target) + (stream ? ", past the caches" : "") + ", " + name(from) + " to " +

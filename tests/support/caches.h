@@ -65,8 +65,8 @@ class RandomCache {
   RandomCache& operator=(const RandomCache&) = delete;
 
   void reset() const {
-    std::memcpy(cache.k, k.data(), k.size());
-    std::memcpy(cache.v, v.data(), v.size());
+    std::copy(k.begin(), k.end(), static_cast<std::byte*>(cache.k));
+    std::copy(v.begin(), v.end(), static_cast<std::byte*>(cache.v));
   }
   std::int64_t elements() const {
     if (cache.heads == 0 || cache.head_dim == 0) return 0;
