@@ -2,12 +2,16 @@ set(rotary_sources
   src/cpu/targets.cpp
   src/cpu/tuning.cpp
   src/measure/ceiling.cpp
+  src/rotate/append.cpp
+  src/rotate/cache_checks.cpp
+  src/rotate/caches.cpp
   src/rotate/checks.cpp
   src/rotate/layouts.cpp
   src/rotate/overlap.cpp
   src/rotate/reference.cpp
   src/rotate/refuse.cpp
   src/rotate/rotate.cpp
+  src/rotate/stores.cpp
   src/runtime/last_cache.cpp
   src/runtime/threads.cpp
   src/table/positions.cpp

@@ -1,9 +1,10 @@
 // Compiled once per target, with that target's flags: ROTARY_TARGET_NAME is its name, ROTARY_LANES its lanes header. A
 // target that only adds conversions of bf16 names the one it stands on in ROTARY_BASE_TARGET: that one rotates f32 and
-// f16, and moves.
+// f16, moves, and makes all transfers but those of f32 to bf16.
 // Nothing here may instantiate standard library code: the linker could keep this copy of it for every machine.
 #include ROTARY_LANES
 #include "cpu/rotate/rows.inc"
+#include "cpu/rotate/transfer.inc"
 
 #define ROTARY_PASTE2(a, b) a##b
 #define ROTARY_PASTE(a, b) ROTARY_PASTE2(a, b)
@@ -21,6 +22,15 @@ void ROTARY_PASTE(rotate_, ROTARY_BASE_TARGET)(const Job& job, std::int64_t begi
 void ROTARY_PASTE(rotate_, ROTARY_TARGET_NAME)(const Job& job, std::int64_t begin_row, std::int64_t end_row) noexcept {
   if (job.dtype != DType::bf16) return ROTARY_PASTE(rotate_, ROTARY_BASE_TARGET)(job, begin_row, end_row);
   rotate_rows<ROTARY_TARGET_NAME::Lanes, bf16>(job, begin_row, end_row);
+}
+
+void ROTARY_PASTE(transfer_, ROTARY_BASE_TARGET)(const Transfer&) noexcept;
+void ROTARY_PASTE(transfer_, ROTARY_TARGET_NAME)(const Transfer&) noexcept;
+
+void ROTARY_PASTE(transfer_, ROTARY_TARGET_NAME)(const Transfer& t) noexcept {
+  if (t.from != DType::f32 || t.to.f8 || t.to.dtype != DType::bf16)
+    return ROTARY_PASTE(transfer_, ROTARY_BASE_TARGET)(t);
+  transfer_as<ROTARY_TARGET_NAME::Lanes, float, bf16>(t);
 }
 
 #else
@@ -42,6 +52,10 @@ void ROTARY_PASTE(move_, ROTARY_TARGET_NAME)(Traffic, const void* in, void* out,
 void ROTARY_PASTE(move_, ROTARY_TARGET_NAME)(Traffic traffic, const void* in, void* out, std::size_t bytes) noexcept {
   move<ROTARY_TARGET_NAME::Lanes>(traffic, in, out, bytes);
 }
+
+void ROTARY_PASTE(transfer_, ROTARY_TARGET_NAME)(const Transfer&) noexcept;
+
+void ROTARY_PASTE(transfer_, ROTARY_TARGET_NAME)(const Transfer& t) noexcept { transfer<ROTARY_TARGET_NAME::Lanes>(t); }
 
 #endif
 

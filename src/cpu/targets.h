@@ -6,6 +6,7 @@
 
 #include "measure/ceiling.h"
 #include "rotate/job.h"
+#include "rotate/transfer.h"
 
 namespace rotary {
 
@@ -22,6 +23,7 @@ using RotateKernel = void (*)(const Job&, std::int64_t begin_row, std::int64_t e
 using AnglesKernel = void (*)(const AngleJob&, std::int64_t begin_row, std::int64_t end_row) noexcept;
 
 using MoveKernel = void (*)(Traffic, const void* in, void* out, std::size_t bytes) noexcept;
+using TransferKernel = void (*)(const Transfer&) noexcept;
 
 struct Kernels {
   const char* name;
@@ -29,6 +31,7 @@ struct Kernels {
   RotateKernel rotate;
   AnglesKernel angles;
   MoveKernel move;
+  TransferKernel transfer;
 };
 
 // Throws TARGET as chosen_target() does.

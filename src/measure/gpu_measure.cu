@@ -6,7 +6,7 @@
 #include <string>
 
 #include "gpu/host/overlap.h"
-#include "gpu/host/pointers.h"
+#include "rotate/pointers.h"
 #include "gpu/kernels/counts.h"
 #include "gpu/kernels/launch.h"
 #include "gpu_measure.h"

@@ -159,9 +159,10 @@ template <class Rows>
 
 }  // namespace
 
-void check_heads(const Names& names, const ConstHeads& x, const Heads& out, const TableShape& table) {
+void check_heads(const Names& names, const ConstHeads& x, const Heads& out, const TableShape& table,
+                 Direction direction) {
   Job job;
-  if (!make_job(x, out, table, Direction::forward, job)) refuse(names, x, out, table, Direction::forward);
+  if (!make_job(x, out, table, direction, job)) refuse(names, x, out, table, direction);
 }
 
 Job check_rotate(const char* operation, const Heads& x, const Table& table, Direction direction) {

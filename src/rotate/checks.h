@@ -14,7 +14,8 @@ Job check_rotate(const char* operation, const Heads& x, const Table&, Direction)
 ROTARY_API Job check_rotate(const char* operation, const ConstHeads& x, const Heads& out, const TableShape&, Direction);
 ROTARY_API Job check_rotate(const char* operation, const Heads& x, const TableShape&, Direction);
 // Validates without building a Job; `Names` supplies argument names for the sentences.
-ROTARY_API void check_heads(const Names&, const ConstHeads& x, const Heads& out, const TableShape&);
+ROTARY_API void check_heads(const Names&, const ConstHeads& x, const Heads& out, const TableShape&,
+                            Direction = Direction::forward);
 
 // What one call asks for. Nothing that one job writes is read or written by the other.
 struct Jobs {

@@ -19,10 +19,11 @@ struct Job {
   DType dtype = DType::f32;
   bool read_interleaved = false;  // pair i is (2i, 2i + 1) of the block, else (i, i + pairs)
   bool write_interleaved = false;
-  bool backward = false;  // sin negated
-  bool stream = false;    // out of place: write past the caches
-  int pairs = 0;          // 0: nothing turns, rest is all (the heads of v in rotate_qkv)
-  int rest = 0;           // elements behind the block to copy; 0 in place
+  bool backward = false;        // sin negated
+  bool stream = false;          // out of place: write past the caches
+  int pairs = 0;                // 0: nothing turns, rest is all (the heads of v in rotate_qkv)
+  int rest = 0;                 // elements behind the block to copy; 0 in place
+  std::int64_t call_bytes = 0;  // read by the call that this is a part of; 0: it is the whole
   std::int64_t count[3];  // not set before they are known: a call makes a Job, and clearing it first costs it as much
                           // as checking
   std::int64_t in_stride[3];

@@ -9,6 +9,7 @@
 #include "cpu/tuning.h"
 #include "rotate_by.h"
 #include "runtime/float_state.h"
+#include "stores.h"
 #include "values/fail.h"
 
 namespace rotary {
@@ -28,19 +29,6 @@ Index grain(Index item_bytes) {
 
 bool moves(const Job& job) { return job.in != job.out; }
 Index bytes_read(const Job& job) { return job.rows() * job.row_bytes(); }
-
-// Whether a call that moves so many bytes writes past the caches.
-bool streams(Index bytes, const RotateOptions& options) {
-  if (options.stores != Stores::automatic) return options.stores == Stores::streaming;
-  const Index from = tuning().stream_from;
-  return bytes > from && bytes / options.executor->concurrency() > from;
-}
-
-void check_stores(const char* operation, Stores stores) {
-  if (stores <= Stores::streaming) return;
-  fail(Code::VALUE, operation,
-       "stores must be automatic, cached or streaming but got " + std::to_string(static_cast<int>(stores)));
-}
 
 // ---- one job ----
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "rotary/cache.h"
 #include "rotary/gpu.h"
 #include "rotary/reference.h"
 #include "rotary/rotary.h"
@@ -92,6 +93,22 @@ struct Given {
   const TableOptions b(Angles::exact, Rounding::f32, ThreadPool(1));     // must not compile
   const RotateOptions c(ThreadPool(1));                                  // must not compile
   const RotateOptions d(Direction::backward, ThreadPool(1));             // must not compile
+#endif
+}
+
+// A cache on a device is not one of the host, though append takes nothing else that could tell.
+[[maybe_unused]] void caches_know_where_they_lie(const Given& g, const Cache& here, const gpu::Cache& there) {
+  const Slots slots = Slots::rows(0);
+  const gpu::Slots on_device = gpu::Slots::flat(nullptr);
+#ifdef SOUND
+  append(g.k, g.q, here, slots);
+  append(g.k, g.q, there, on_device);
+  append(g.k, g.q, here, slots, serial());
+#else
+  rotary::append(g.k, g.q, there, on_device);              // must not compile
+  gpu::append(g.k, g.q, here, slots);                      // must not compile
+  append(g.k, g.q, here, on_device);                       // must not compile
+  append(g.k, g.q, here, slots, ThreadPool(1));            // must not compile
 #endif
 }
 

@@ -2,9 +2,9 @@
 #include <string>
 
 #include "jobs.h"
-#include "pointers.h"
 #include "rotary/gpu.h"
 #include "rotate/checks.h"
+#include "rotate/pointers.h"
 #include "rotate/refuse.h"
 #include "table/table_checks.h"
 #include "values/names.h"

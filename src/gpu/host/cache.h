@@ -3,17 +3,15 @@
 
 #include "gpu/kernels/kernels.h"
 #include "overlap.h"
+#include "rotate/cache_checks.h"
 
 namespace rotary::gpu {
 
 // Checks that k fits the cache and that the cache's elements do not overlap. Throws SHAPE, DTYPE, VALUE.
 void check_cache(const char* operation, const Cache&, const ConstHeads& k);
-void check_slots(const char* operation, const Slots&);
 
 CacheJob cache_job(const Cache&, const Slots&) noexcept;
 
-// The layout of a cache, with pages as batch rows.
-Layout layout_of(const Cache&) noexcept;
 // Bytes of a cache element for heads of this dtype.
 std::size_t element_bytes(const Cache&, DType) noexcept;
 

@@ -1,13 +1,13 @@
-// Checks of device pointers for null and alignment; the memory is not read.
+// Checks of pointers for null and alignment; the memory is not read.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <string>
 
-#include "rotate/refuse.h"
+#include "refuse.h"
 
-namespace rotary::gpu {
+namespace rotary::detail {
 
 inline void check_aligned(const char* operation, const char* what, const void* p, std::size_t bytes) {
   const auto beyond = reinterpret_cast<std::uintptr_t>(p) % bytes;
@@ -23,4 +23,4 @@ inline void check_pointer(const char* operation, const char* what, const void* p
   check_aligned(operation, what, p, bytes);
 }
 
-}  // namespace rotary::gpu
+}  // namespace rotary::detail

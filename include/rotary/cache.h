@@ -1,0 +1,102 @@
+// Rotation on the way to a KV cache: k is rotated straight into its slots while v is copied, in one pass.
+//
+//   rotate_append(q, k, v, table, nhd(k_cache, v_cache, pages, page_size, kv_heads, head_dim), Slots::flat(slots));
+//
+// The words are those of gpu.h, for memory of the host. The types are not: what lies on a device does not compile here.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "rotary/rotary.h"
+
+namespace rotary {
+
+// ---- Cache: keys and values in pages ---------------------------------------------------------------
+
+// The type of a cache's elements.
+enum class CacheType : std::uint8_t {
+  same,     // that of the heads: k's for keys, v's for values
+  f8_e4m3,  // x / scale in f32, rounded to nearest even and clamped to +-448; NaN stays NaN
+  f32,      // f32, f16, bf16: rounded to nearest even
+  f16,
+  bf16,
+};
+ROTARY_API const char* name(CacheType) noexcept;               // "same", "f8_e4m3", "f32", "f16", "bf16"
+ROTARY_API CacheType parse_cache_type(std::string_view name);  // throws DTYPE
+
+// A cache of keys and one of values, in the caller's memory. In both, element (page, token in the page, head, d) lies
+// at page * page_stride + token * token_stride + head * head_stride + d. A contiguous cache [batch, max_tokens, ...] is
+// one of `batch` pages of max_tokens tokens.
+struct Cache {
+  void* k = nullptr;
+  void* v = nullptr;
+  CacheType type = CacheType::same;
+  std::int64_t pages = 0;
+  int page_size = 0;  // tokens
+  std::int64_t heads = 0;
+  int head_dim = 0;
+  std::int64_t page_stride = 0;  // strides in elements
+  std::int64_t token_stride = 0;
+  std::int64_t head_stride = 0;
+  float k_scale = 1;  // of f8_e4m3
+  float v_scale = 1;
+  const float* scales = nullptr;  // k's and v's; if not null, replaces the two above
+};
+// k and v each [pages, page_size, heads, head_dim] (vLLM; flashinfer's NHD) or [pages, heads, page_size, head_dim]
+// (its HND), contiguous. Throw SHAPE.
+ROTARY_API Cache nhd(void* k, void* v, std::int64_t pages, int page_size, std::int64_t heads, int head_dim,
+                     CacheType = CacheType::same);
+ROTARY_API Cache hnd(void* k, void* v, std::int64_t pages, int page_size, std::int64_t heads, int head_dim,
+                     CacheType = CacheType::same);
+
+// ---- Slots: where the tokens of a call go ----------------------------------------------------------
+
+// The page of token i (batch row * tokens + token) and its place there. A token whose slot is negative, or whose page
+// does not exist, is skipped: its k and v are not written. No two tokens of a call may have the same slot: it would
+// hold a mixture of both.
+struct ROTARY_API Slots {
+  // vLLM: slot_mapping[i] = page * page_size + token in the page; -1: padding.
+  static Slots flat(const std::int64_t* slot_mapping) noexcept;
+  // flashinfer: page = indices[indptr[batch_indices[i]] + positions[i] / page_size]; a batch index below 0: padding.
+  static Slots paged(const std::int32_t* indptr, const std::int32_t* indices, const std::int32_t* batch_indices,
+                     const std::int32_t* positions, int sequences) noexcept;
+  // Contiguous caches: token t of batch row b goes to place first + t of page b, where first is the number of tokens
+  // that the row's cache holds already: the same for all rows, or one for each; below 0: padding. A token behind the
+  // end of its page is an error (SHAPE), not skipped.
+  static Slots rows(std::int64_t first) noexcept;
+  static Slots each_row(const std::int64_t* first) noexcept;
+
+  const std::int64_t* slot = nullptr;
+  const std::int32_t* indptr = nullptr;         // [sequences + 1]
+  const std::int32_t* indices = nullptr;        // [indptr[sequences]]
+  const std::int32_t* batch_indices = nullptr;  // per token
+  const std::int32_t* positions = nullptr;      // per token
+  int sequences = 0;
+  const std::int64_t* firsts = nullptr;  // per batch row
+  std::int64_t first = 0;                // of all batch rows
+  bool by_row = false;                   // by firsts, or if it is null by first
+};
+
+// ---- operations ------------------------------------------------------------------------------------
+
+// What is written (q or q_out, the cache's k and v) must not overlap any other argument: ALIAS. The cache counts as
+// written in all its pages; only the slots of the tokens are. Slots::indices is not checked for overlap.
+
+// Copies k and v, of the same shape, to their slots, as the cache's type; elements that keep their type keep their
+// bits. Throws SHAPE, DTYPE, ALIAS, VALUE (k_scale, v_scale).
+ROTARY_API void append(const ConstHeads& k, const ConstHeads& v, const Cache&, const Slots&,
+                       const Executor& = serial());
+void append(const ConstHeads& k, const ConstHeads& v, const Cache&, const Slots&, const Executor&&) = delete;
+
+// Rotates q in place, or into q_out (which may be q), and k into its slots, and copies v to its slots. The result is
+// that of rotate, then append, bit for bit: k rotates in f32 and is rounded to its own type, then to the cache's (from
+// f32 heads: rounded once). q and k may differ in heads, head_dim, strides and dtype; k and v in strides and dtype.
+// Throws SHAPE (also a head_dim above 4096 where the cache's type is not k's), DTYPE, ALIAS, PAIRING, VALUE (k_scale,
+// v_scale, an unknown direction).
+ROTARY_API void rotate_append(const Heads& q, const ConstHeads& k, const ConstHeads& v, const Table&, const Cache&,
+                              const Slots&, const RotateOptions& = {});
+ROTARY_API void rotate_append(const ConstHeads& q, const Heads& q_out, const ConstHeads& k, const ConstHeads& v,
+                              const Table&, const Cache&, const Slots&, const RotateOptions& = {});
+
+}  // namespace rotary

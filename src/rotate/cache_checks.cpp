@@ -1,0 +1,314 @@
+#include "cache_checks.h"
+
+#include <cmath>
+#include <string>
+#include <utility>
+
+#include "checks.h"
+#include "values/number_text.h"
+
+namespace rotary::detail {
+namespace {
+
+struct Dimension {
+  const char* name;
+  std::int64_t count;
+  std::int64_t stride;
+};
+
+// The number of bytes from the first element to the end of the last.
+std::int64_t checked_span(const char* operation, const Layout& cache, std::int64_t bytes) {
+  Dimension all[] = {{"head_stride", cache.heads, cache.head_stride},
+                     {"token_stride", cache.tokens, cache.token_stride},
+                     {"page_stride", cache.batch, cache.batch_stride}};
+  // Dimensions of size one first, the others by rising stride.
+  for (Dimension& d : all) d.stride = d.count > 1 ? d.stride : 0;
+  for (const unsigned k : {1U, 0U, 1U}) {
+    if (all[k].stride > all[k + 1].stride) std::swap(all[k], all[k + 1]);
+  }
+  std::int64_t extent = cache.head_dim;
+  for (const Dimension& d : all) {
+    if (d.count == 1) continue;
+    if (d.stride < 0) {
+      fail(Code::SHAPE, operation,
+           std::string("the cache's ") + d.name + " must not be negative but got " + std::to_string(d.stride));
+    }
+    if (d.stride < extent) {
+      fail(Code::SHAPE, operation,
+           std::string("the cache's elements must be distinct but ") + d.name + " " + std::to_string(d.stride) +
+               " steps over " + std::to_string(extent) + " elements");
+    }
+    if (!extend(extent, d.count, d.stride)) {
+      fail(Code::SHAPE, operation,
+           std::string("the cache must span less than 2^63 bytes but got ") + d.name + " " + std::to_string(d.stride) +
+               " times " + std::to_string(d.count));
+    }
+  }
+  if (__builtin_mul_overflow(extent, bytes, &extent)) {
+    fail(Code::SHAPE, operation, "the cache must span less than 2^63 bytes but got more");
+  }
+  return extent;
+}
+
+void check_end(const char* operation, const char* what, const void* data, std::int64_t bytes) {
+  const std::uintptr_t address = address_of(data);
+  if (address + static_cast<std::uintptr_t>(bytes) >= address) return;
+  fail(Code::SHAPE, operation,
+       std::string(what) + " must end inside the address space but spans " + std::to_string(bytes) + " bytes");
+}
+
+}  // namespace
+
+void check_cache_memory(const char* operation, const Layout& cache, const void* k_cache, std::int64_t k_bytes,
+                        const void* v_cache, std::int64_t v_bytes, const Layout& k) {
+  if (cache.batch < 1 || cache.tokens < 1) {
+    fail(Code::SHAPE, operation,
+         "the cache must have pages of tokens but got " + std::to_string(cache.batch) + " pages of " +
+             std::to_string(cache.tokens));
+  }
+  if (cache.heads != k.heads || cache.head_dim != k.head_dim) {
+    fail(Code::SHAPE, operation,
+         "the cache must have the heads and the head_dim of k, " + std::to_string(k.heads) + " and " +
+             std::to_string(k.head_dim) + ", but got " + std::to_string(cache.heads) + " and " +
+             std::to_string(cache.head_dim));
+  }
+  const std::int64_t k_span = checked_span(operation, cache, k_bytes);
+  const std::int64_t v_span = v_bytes == k_bytes ? k_span : checked_span(operation, cache, v_bytes);
+  check_pointer(operation, "the cache's k", k_cache, static_cast<std::size_t>(k_bytes));
+  check_pointer(operation, "the cache's v", v_cache, static_cast<std::size_t>(v_bytes));
+  check_end(operation, "the cache's k", k_cache, k_span);
+  check_end(operation, "the cache's v", v_cache, v_span);
+}
+
+void check_scale(const char* operation, const char* what, float scale) {
+  if (std::isfinite(scale) && scale > 0) return;
+  fail(Code::VALUE, operation, std::string(what) + " must be finite and above 0 but got " + shortest(scale));
+}
+
+void check_kv(const char* operation, const ConstHeads& k, const ConstHeads& v) {
+  check_readable(operation, "k", k);
+  check_readable(operation, "v", v);
+  if (!same_shape(k.layout, v.layout)) {
+    fail(Code::SHAPE, operation, "v must have the shape of k, " + shape(k.layout) + ", but got " + shape(v.layout));
+  }
+}
+
+void refuse_slots(const char* operation, bool both) {
+  fail(Code::SHAPE, operation,
+       std::string("slots must be given by a slot mapping or by pages but got ") + (both ? "both" : "neither"));
+}
+
+// ---- of the host's ----
+
+namespace {
+
+// The values of the scales are read by the operation, and checked here as those given by value are.
+void check_scales(const char* operation, const Cache& cache) {
+  if (cache.type != CacheType::f8_e4m3) return;
+  check_aligned(operation, "scales", cache.scales, sizeof(float));
+  check_scale(operation, "k_scale", cache.scales != nullptr ? cache.scales[0] : cache.k_scale);
+  check_scale(operation, "v_scale", cache.scales != nullptr ? cache.scales[1] : cache.v_scale);
+}
+
+void check_row(const char* operation, const Cache& cache, const Layout& k, std::int64_t row, std::int64_t first) {
+  if (first < 0) return;
+  if (row >= cache.pages) {
+    fail(Code::SHAPE, operation,
+         "the cache must have a page for each batch row but got " + std::to_string(cache.pages) + " pages and " +
+             std::to_string(k.batch) + " batch rows");
+  }
+  if (first <= cache.page_size - k.tokens) return;
+  fail(Code::SHAPE, operation,
+       "the tokens of batch row " + std::to_string(row) + " must end inside its page of " +
+           std::to_string(cache.page_size) + " tokens but got " + std::to_string(k.tokens) + " from " +
+           std::to_string(first) + " on");
+}
+
+// Slots::rows: every token that is no padding has its place.
+void check_rows(const char* operation, const Cache& cache, const Slots& slots, const Layout& k) {
+  if (slots.slot != nullptr || slots.indptr != nullptr) {
+    fail(Code::SHAPE, operation, "slots must be given by rows, or by a slot mapping or by pages, but got several");
+  }
+  if (slots.firsts == nullptr && slots.first != no_first) {
+    return check_row(operation, cache, k, k.batch - 1, slots.first);
+  }
+  check_pointer(operation, "the first places", slots.firsts, sizeof(std::int64_t));
+  for (std::int64_t row = 0; row < k.batch; ++row) check_row(operation, cache, k, row, slots.firsts[row]);
+}
+
+void check_destination(const char* operation, const ConstHeads& k, const ConstHeads& v, const Cache& cache,
+                       const Slots& slots) {
+  if (cache.type > CacheType::bf16) {
+    fail(Code::DTYPE, operation,
+         "the cache must be same, f8_e4m3, f32, f16 or bf16 but got value " +
+             std::to_string(static_cast<int>(cache.type)));
+  }
+  check_cache_memory(operation, layout_of(cache), cache.k, bytes_of(element_type(cache.type, k.dtype)), cache.v,
+                     bytes_of(element_type(cache.type, v.dtype)), k.layout);
+  check_scales(operation, cache);
+  slots.by_row ? check_rows(operation, cache, slots, k.layout) : check_slots(operation, slots);
+}
+
+// The cache against k, v, the slots and the scales, and against what else is written.
+void check_cache_writes(const char* operation, const ConstHeads& k, const ConstHeads& v, const Cache& cache,
+                        const Slots& slots, Writes& written) {
+  written.cache = layout_of(cache);
+  const Part k_cache = part("the cache's k", cache.k, bytes_of(element_type(cache.type, k.dtype)), written.cache);
+  const Part v_cache = part("the cache's v", cache.v, bytes_of(element_type(cache.type, v.dtype)), written.cache);
+  check_disjoint(operation, k_cache, v_cache);
+  check_disjoint(operation, written.all(), k_cache);
+  check_disjoint(operation, written.all(), v_cache);
+  written.add(k_cache);
+  written.add(v_cache);
+  check_disjoint(operation, written.all(), part_of("k", k));
+  check_disjoint(operation, written.all(), part_of("v", v));
+  if (!slots.by_row) {
+    check_slots_disjoint(operation, written.all(), slots, product(k.layout.batch, k.layout.tokens));
+  } else if (slots.firsts != nullptr) {
+    check_disjoint(operation, written.all(), values("the first places", slots.firsts, k.layout.batch));
+  }
+  if (cache.type == CacheType::f8_e4m3 && cache.scales != nullptr) {
+    check_disjoint(operation, written.all(), values("scales", cache.scales, 2));
+  }
+}
+
+void check_k(const char* operation, const ConstHeads& q, const ConstHeads& k, const Table& table, const Cache& cache) {
+  const Layout &a = q.layout, &b = k.layout;
+  if (a.batch != b.batch || a.tokens != b.tokens) {
+    fail(Code::SHAPE, operation, "q and k must have one batch and tokens but got " + shape(a) + " and " + shape(b));
+  }
+  if (table.rotary_dim() > b.head_dim) {
+    fail(Code::SHAPE, operation,
+         "rotary_dim must be at most k's head_dim " + std::to_string(b.head_dim) + " but the table's is " +
+             std::to_string(table.rotary_dim()));
+  }
+  const ElementType to = element_type(cache.type, k.dtype);
+  if (b.head_dim > most_staged && (to.f8 || to.dtype != k.dtype)) {
+    fail(Code::SHAPE, operation,
+         "head_dim must be at most " + std::to_string(most_staged) + " where the cache's type is not k's but got " +
+             std::to_string(b.head_dim));
+  }
+}
+
+// ---- calls that plainly keep all rules ----
+// One predicate without words, as make_job in checks.cpp is. Where it does not say yes, the checks above decide.
+
+// Memory from its first byte to behind its last.
+struct Range {
+  std::uintptr_t begin, end;
+  bool apart(const Range& other) const noexcept { return (end <= other.begin) | (other.end <= begin); }
+};
+template <class T>
+Range range_of(const T* data, std::int64_t count) noexcept {
+  return {address_of(data), address_of(data + count)};
+}
+
+// False for less than one element, or more than the address space.
+bool ranges(const void* data, std::int64_t elements, std::int64_t each, Range& range) noexcept {
+  std::int64_t bytes = 0;
+  range.begin = address_of(data);
+  return !__builtin_mul_overflow(elements, each, &bytes) &&
+         !__builtin_add_overflow(range.begin, static_cast<std::uintptr_t>(bytes), &range.end) &&
+         (range.begin != 0) & ((range.begin & static_cast<std::uintptr_t>(each - 1)) == 0);
+}
+bool reaches(std::int64_t& extent, std::int64_t count, std::int64_t stride) noexcept {
+  return count == 1 || (count > 0 && stride >= 0 && extend(extent, count, stride));
+}
+bool reads(const ConstHeads& x, Range& range) noexcept {
+  const Layout& l = x.layout;
+  std::int64_t extent = l.head_dim;
+  return is_storage(x.dtype) && extent > 0 && reaches(extent, l.heads, l.head_stride) &&
+         reaches(extent, l.tokens, l.token_stride) && reaches(extent, l.batch, l.batch_stride) &&
+         ranges(x.data, extent, bytes_of(x.dtype), range);
+}
+
+bool steps_over(std::int64_t& extent, std::int64_t count, std::int64_t stride) noexcept {
+  return count == 1 || (stride >= extent && extend(extent, count, stride));
+}
+// Pages outside, heads and tokens in either order.
+bool writes(const Cache& c, DType k, DType v, Range& k_cache, Range& v_cache) noexcept {
+  if (c.type > CacheType::bf16 || c.type == CacheType::f8_e4m3 || c.pages < 1 || c.page_size < 1) return false;
+  std::int64_t extent = c.head_dim;
+  const bool heads_first = c.page_size == 1 || c.head_stride <= c.token_stride;
+  const bool nested =
+      heads_first ? steps_over(extent, c.heads, c.head_stride) && steps_over(extent, c.page_size, c.token_stride)
+                  : steps_over(extent, c.page_size, c.token_stride) && steps_over(extent, c.heads, c.head_stride);
+  return nested && steps_over(extent, c.pages, c.page_stride) &&
+         ranges(c.k, extent, bytes_of(element_type(c.type, k)), k_cache) &&
+         ranges(c.v, extent, bytes_of(element_type(c.type, v)), v_cache) && k_cache.apart(v_cache);
+}
+
+// What a call reads and writes of k, v, the cache and a slot mapping.
+struct Ranges {
+  Range k, v, slots, k_cache, v_cache;
+};
+
+// A call with a slot mapping whose arguments lie apart as a whole.
+bool plainly_sound(const ConstHeads& k, const ConstHeads& v, const Cache& c, const Slots& s, Ranges& r) noexcept {
+  if (!reads(k, r.k) || !reads(v, r.v) || !same_shape(k.layout, v.layout)) return false;
+  if (c.heads != k.layout.heads || c.head_dim != k.layout.head_dim) return false;
+  if (!writes(c, k.dtype, v.dtype, r.k_cache, r.v_cache)) return false;
+  if (s.by_row || s.indptr != nullptr || s.indices != nullptr || s.batch_indices != nullptr || s.positions != nullptr ||
+      s.sequences != 0 || !ranges(s.slot, product(k.layout.batch, k.layout.tokens), sizeof(std::int64_t), r.slots)) {
+    return false;
+  }
+  return r.k_cache.apart(r.k) & r.k_cache.apart(r.v) & r.k_cache.apart(r.slots) &  //
+         r.v_cache.apart(r.k) & r.v_cache.apart(r.v) & r.v_cache.apart(r.slots);
+}
+
+// The same with q, whose own rules hold.
+bool plainly_sound(const ConstHeads& q, const Heads& q_out, const ConstHeads& k, const ConstHeads& v,
+                   const Table& table, const Cache& c, const Slots& s) noexcept {
+  const Layout &a = q.layout, &b = k.layout;
+  if (a.batch != b.batch || a.tokens != b.tokens || table.rotary_dim() > b.head_dim || b.head_dim > most_staged) {
+    return false;
+  }
+  Ranges r;
+  Range from, to;
+  if (!plainly_sound(k, v, c, s, r) || !reads(q, from)) return false;
+  if (q.data == q_out.data) {
+    to = from;
+  } else if (!reads(q_out, to)) {
+    return false;
+  }
+  const Range cos = range_of(table.cos().data(), std::ssize(table.cos()));
+  const Range sin = range_of(table.sin().data(), std::ssize(table.sin()));
+  return to.apart(r.k) & to.apart(r.v) & to.apart(r.slots) & to.apart(cos) & to.apart(sin) &  //
+         r.k_cache.apart(to) & r.k_cache.apart(from) & r.k_cache.apart(cos) & r.k_cache.apart(sin) &
+         r.v_cache.apart(to) & r.v_cache.apart(from) & r.v_cache.apart(cos) & r.v_cache.apart(sin);
+}
+
+}  // namespace
+
+void check_append(const char* operation, const ConstHeads& k, const ConstHeads& v, const Cache& cache,
+                  const Slots& slots) {
+  Ranges all;
+  if (plainly_sound(k, v, cache, slots, all)) return;
+  check_kv(operation, k, v);
+  if (!has_elements(k.layout)) return;
+  check_destination(operation, k, v, cache, slots);
+  Writes written;
+  check_cache_writes(operation, k, v, cache, slots, written);
+}
+
+void check_rotate_append(const char* operation, const ConstHeads& q, const Heads& q_out, const ConstHeads& k,
+                         const ConstHeads& v, const Table& table, const Cache& cache, const Slots& slots,
+                         Direction direction) {
+  check_heads({operation, "q", "q_out", " of q"}, q, q_out, shape_of(table), direction);
+  if (plainly_sound(q, q_out, k, v, table, cache, slots)) return;
+  check_kv(operation, k, v);
+  check_k(operation, q, k, table, cache);
+  Writes written;
+  const bool with_q = has_elements(q.layout), with_k = has_elements(k.layout);
+  if (with_q) written.add(part_of("q_out", q_out));
+  if (with_k) {
+    check_destination(operation, k, v, cache, slots);
+    check_cache_writes(operation, k, v, cache, slots, written);
+    if (with_q) check_disjoint(operation, written.all().subspan(1), part_of("q", q));
+  }
+  if (written.count == 0) return;
+  check_disjoint(operation, written.all(), values("the table's cos", table.cos().data(), std::ssize(table.cos())));
+  check_disjoint(operation, written.all(), values("the table's sin", table.sin().data(), std::ssize(table.sin())));
+}
+
+}  // namespace rotary::detail

@@ -1,0 +1,81 @@
+// The rules of a KV cache and its slots, wherever they lie, and the checks of a call that appends to one of the host.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "parts.h"
+#include "pointers.h"
+#include "rotary/cache.h"
+#include "transfer.h"
+
+namespace rotary::detail {
+
+// ---- of any cache: C is Cache or gpu::Cache, S is Slots or gpu::Slots ----
+
+// With pages as batch rows.
+template <class C>
+Layout layout_of(const C& cache) noexcept {
+  return {cache.pages,       cache.page_size,    cache.heads,      cache.head_dim,
+          cache.page_stride, cache.token_stride, cache.head_stride};
+}
+
+// The memory of a cache of keys and one of values, elements of so many bytes: k fits it, its elements are distinct, and
+// the pointers are sound. Throws SHAPE, DTYPE.
+ROTARY_API void check_cache_memory(const char* operation, const Layout& cache, const void* k_cache,
+                                   std::int64_t k_bytes, const void* v_cache, std::int64_t v_bytes, const Layout& k);
+// Throws VALUE.
+ROTARY_API void check_scale(const char* operation, const char* what, float scale);
+// k and v have one shape, and can be read. Throws SHAPE, DTYPE.
+ROTARY_API void check_kv(const char* operation, const ConstHeads& k, const ConstHeads& v);
+// Throws SHAPE: both, or neither.
+[[noreturn, gnu::cold]] ROTARY_API void refuse_slots(const char* operation, bool both);
+
+// Slots by a slot mapping or by pages. Throws SHAPE, DTYPE.
+template <class S>
+void check_slots(const char* operation, const S& slots) {
+  const bool paged = slots.indptr != nullptr || slots.indices != nullptr || slots.batch_indices != nullptr ||
+                     slots.positions != nullptr || slots.sequences != 0;
+  if ((slots.slot != nullptr) == paged) refuse_slots(operation, paged);
+  if (!paged) return check_aligned(operation, "the slot mapping", slots.slot, sizeof(std::int64_t));
+  if (slots.sequences < 0) {
+    fail(Code::SHAPE, operation, "sequences must not be negative but got " + std::to_string(slots.sequences));
+  }
+  check_pointer(operation, "indptr", slots.indptr, sizeof(std::int32_t));
+  check_pointer(operation, "indices", slots.indices, sizeof(std::int32_t));
+  check_pointer(operation, "batch_indices", slots.batch_indices, sizeof(std::int32_t));
+  check_pointer(operation, "positions", slots.positions, sizeof(std::int32_t));
+}
+
+// The memory written must not overlap the arrays of slots of so many tokens. indices is not checked: how long it is
+// stands in indptr. Throws ALIAS.
+template <class S>
+void check_slots_disjoint(const char* operation, std::span<const Part> written, const S& slots, std::int64_t tokens) {
+  if (slots.slot != nullptr) {
+    check_disjoint(operation, written, values("the slot mapping", slots.slot, tokens));
+  } else {
+    check_disjoint(operation, written, values("indptr", slots.indptr, std::int64_t{slots.sequences} + 1));
+    check_disjoint(operation, written, values("batch_indices", slots.batch_indices, tokens));
+    check_disjoint(operation, written, values("positions", slots.positions, tokens));
+  }
+}
+
+// ---- of the host's ----
+
+inline std::int64_t bytes_of(const ElementType& type) noexcept { return type.f8 ? 1 : bytes_of(type.dtype); }
+inline ElementType element_type(CacheType type, DType heads) noexcept {
+  if (type == CacheType::same) return {false, heads};
+  if (type == CacheType::f8_e4m3) return {true, DType::f32};
+  return {false, type == CacheType::f32 ? DType::f32 : type == CacheType::f16 ? DType::f16 : DType::bf16};
+}
+
+// What append reads and writes, and for rotate_append q, which is null for append. Throws what they throw.
+void check_append(const char* operation, const ConstHeads& k, const ConstHeads& v, const Cache&, const Slots&);
+void check_rotate_append(const char* operation, const ConstHeads& q, const Heads& q_out, const ConstHeads& k,
+                         const ConstHeads& v, const Table&, const Cache&, const Slots&, Direction);
+
+// Slots::first where firsts, null or not, was given.
+constexpr std::int64_t no_first = std::numeric_limits<std::int64_t>::min();
+constexpr int most_staged = 4096;  // elements of a head that is rotated before it is converted
+
+}  // namespace rotary::detail

@@ -1,0 +1,285 @@
+// append and rotate_append on every target against the reference and plain loops, bit for bit; what is not a slot keeps
+// its bytes.
+#include <gtest/gtest.h>
+
+#include "cpu/targets.h"
+#include "rotary/reference.h"
+#include "rotary/threads.h"
+#include "tests/support/caches.h"
+#include "tests/support/splits.h"
+
+namespace rotary::tests {
+
+using namespace detail;
+namespace {
+
+// Dimensions nested in a random order, with random gaps; read only: perhaps with strides of 0.
+Layout random_layout(Random& random, const Layout& sizes, bool may_broadcast) {
+  Layout l = sizes;
+  switch (below(random, 5)) {
+    case 0:
+      return bthd(l.batch, l.tokens, l.heads, l.head_dim);
+    case 1:
+      return bhtd(l.batch, l.heads, l.tokens, l.head_dim);
+    case 2:
+      return tbhd(l.tokens, l.batch, l.heads, l.head_dim);
+    default:
+      break;
+  }
+  std::array order{0, 1, 2};
+  std::shuffle(order.begin(), order.end(), random);
+  std::int64_t reach = l.head_dim;
+  for (const int k : order) {
+    const std::int64_t count = k == 0 ? l.batch : k == 1 ? l.tokens : l.heads;
+    std::int64_t& stride = k == 0 ? l.batch_stride : k == 1 ? l.token_stride : l.head_stride;
+    stride = reach + below(random, 4);
+    if (may_broadcast && below(random, 6) == 0) stride = 0;
+    if (count > 0) reach += (count - 1) * stride;
+  }
+  return l;
+}
+
+struct Tensor {
+  Tensor(Random& random, const Layout& sizes, bool may_broadcast)
+      : dtype(dtypes[random() % 3]),
+        layout(random_layout(random, sizes, may_broadcast)),
+        data(hard_values(random, dtype, extent(layout))) {}
+  ConstHeads view() const { return {data.data(), dtype, layout}; }
+  DType dtype;
+  Layout layout;
+  Bytes data;
+};
+
+// A call, its inputs and what it must give.
+struct Call {
+  Call(Random& random, bool large)
+      : batch(1 + below(random, 3)),
+        tokens(random() % 24 == 0  ? 0
+               : random() % 3 == 0 ? 1
+                                   : 1 + below(random, large ? 70 : 20)),
+        pairs(1 + below(random, below(random, 12) == 0 ? 300 : 40)),
+        head_dim(2 * pairs + (random() % 2 == 0 ? 0 : below(random, 9))),
+        kv_heads(random() % 20 == 0 ? 0 : 1 + below(random, 4)),
+        q(random, {batch, tokens, kv_heads * below(random, 4), 2 * pairs + below(random, 6), 0, 0, 0}, false),
+        k(random, {batch, tokens, kv_heads, head_dim, 0, 0, 0}, true),
+        v(random, {batch, tokens, kv_heads, head_dim, 0, 0, 0}, true),
+        q_out(random, q.layout, false),
+        in_place(random() % 2 == 0),
+        direction(directions[random() % 2]),
+        table(random_table(random, tokens, pairs, pairings[random() % 3],
+                           random() % 2 == 0 ? 1 : static_cast<int>(batch))),
+        to(random, k.dtype, v.dtype, kv_heads, head_dim, batch, tokens),
+        places(random, to, batch, tokens) {
+    q_out.dtype = q.dtype;
+    q_out.data = Bytes(bytes_of(q_out.layout, q.dtype));
+    fill_signalling(q_out.data.data(), q.dtype, extent(q_out.layout));
+    if (in_place) q_out.layout = q.layout, q_out.data = q.data;
+  }
+
+  // Rotates by the reference, appends by hand.
+  void expect(bool rotated) {
+    const Layout near = bthd(batch, tokens, kv_heads, head_dim);
+    Bytes turned(bytes_of(near, k.dtype));
+    ConstHeads from = k.view();
+    if (rotated) {
+      reference::rotate(k.view(), {turned.data(), k.dtype, near}, table, direction);
+      from = {turned.data(), k.dtype, near};
+      wanted_q = q_out.data;
+      const void* const source = in_place ? wanted_q.data() : q.data.data();
+      reference::rotate({source, q.dtype, q.layout}, {wanted_q.data(), q.dtype, q_out.layout}, table, direction);
+    }
+    const Cache& c = to.cache;
+    append_by_hand(from, c, to.k, c.scales != nullptr ? c.scales[0] : c.k_scale, places.page);
+    append_by_hand(v.view(), c, to.v, c.scales != nullptr ? c.scales[1] : c.v_scale, places.page);
+  }
+  void check_cache(bool rotated) const {
+    ASSERT_TRUE(same_cache(to.cache.k, to.k, to.cache, k.dtype, rotated)) << "of keys";
+    ASSERT_TRUE(same_cache(to.cache.v, to.v, to.cache, v.dtype, false)) << "of values";
+  }
+
+  std::int64_t batch, tokens;
+  int pairs, head_dim;
+  std::int64_t kv_heads;
+  Tensor q, k, v, q_out;
+  bool in_place;
+  Direction direction;
+  Table table;
+  RandomCache to;
+  RandomPlaces places;
+  Bytes wanted_q;
+};
+
+void rotate_append_on(const Call& call, const Executor& executor) {
+  Bytes out = call.q_out.data, k = call.k.data, v = call.v.data;
+  call.to.reset();
+  const Heads q_out{out.data(), call.q.dtype, call.q_out.layout};
+  const RotateOptions options(call.direction, executor);
+  if (call.in_place) {
+    rotate_append(q_out, call.k.view(), call.v.view(), call.table, call.to.cache, call.places.slots, options);
+  } else {
+    rotate_append(call.q.view(), q_out, call.k.view(), call.v.view(), call.table, call.to.cache, call.places.slots,
+                  options);
+  }
+  ASSERT_TRUE(same(out.data(), call.wanted_q.data(), call.q.dtype, extent(call.q_out.layout),
+                   rotated_elements(call.q_out.layout, 2 * call.pairs)));
+  EXPECT_EQ(k, call.k.data);
+  EXPECT_EQ(v, call.v.data);
+}
+
+template <class Run>
+void on_every_target_and_split(std::uint64_t seed, const Run& run) {
+  const ThreadPool two(2), three(3);
+  const Backwards backwards;
+  const Shuffled shuffled(seed);
+  const Executor* const executors[] = {&serial(), &two, &three, &backwards, &shuffled};
+  for (const std::string_view target : running_targets()) {
+    SCOPED_TRACE(std::string(target));
+    const Using forced(target);
+    run(*executors[seed++ % std::size(executors)]);
+    if (::testing::Test::HasFatalFailure()) return;
+  }
+}
+
+// Keeps the pattern of a call while its copies are overwritten by the oracle.
+template <class Run>
+void compare(Call& call, bool rotated, std::uint64_t seed, const Run& run) {
+  const Bytes k_before = call.to.k, v_before = call.to.v;
+  call.expect(rotated);
+  const Bytes k_wanted = call.to.k, v_wanted = call.to.v;
+  on_every_target_and_split(seed, [&](const Executor& executor) {
+    call.to.k = k_before, call.to.v = v_before;
+    run(executor);
+    call.to.k = k_wanted, call.to.v = v_wanted;
+    call.check_cache(rotated);
+  });
+}
+
+TEST(RotateAppend, IsTheReferenceAndPlainLoopsWhateverTheCall) {
+  Random random(21);
+  for (int round = 0; round < 1500; ++round) {
+    SCOPED_TRACE(round);
+    Call call(random, round % 10 == 0);
+    compare(call, true, random(), [&](const Executor& executor) { rotate_append_on(call, executor); });
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST(Append, IsPlainLoopsWhateverTheCall) {
+  Random random(22);
+  for (int round = 0; round < 600; ++round) {
+    SCOPED_TRACE(round);
+    Call call(random, round % 10 == 0);
+    compare(call, false, random(), [&](const Executor& executor) {
+      call.to.reset();
+      append(call.k.view(), call.v.view(), call.to.cache, call.places.slots, executor);
+    });
+    if (HasFatalFailure()) return;
+  }
+}
+
+// Enough bytes for several threads, pages in no order.
+TEST(RotateAppend, LongCallsOverThreadsAreTheReference) {
+  Random random(23);
+  const std::int64_t tokens = 300, heads = 3;
+  for (const CacheType type : cache_types) {
+    const Layout l = bthd(2, tokens, heads, 72);
+    const Bytes x = hard_values(random, DType::f32, extent(l));
+    const Table table = random_table(random, tokens, 32, Pairing::half);
+    std::vector<std::int64_t> slots(static_cast<std::size_t>(2 * tokens));
+    for (std::size_t i = 0; i < slots.size(); ++i) slots[i] = static_cast<std::int64_t>(i / 16 * 7 % 38 * 16 + i % 16);
+    const std::size_t bytes = 38 * 16 * 3 * 72 * bytes_in(type, DType::f32);
+    Bytes k(bytes), v(bytes), wanted_k(bytes), wanted_v(bytes), turned(x.size());
+    const Cache cache = hnd(k.data(), v.data(), 38, 16, heads, 72, type);
+    reference::rotate({x.data(), DType::f32, l}, {turned.data(), DType::f32, l}, table);
+    append_by_hand({turned.data(), DType::f32, l}, cache, wanted_k, 1, slots);
+    append_by_hand({x.data(), DType::f32, l}, cache, wanted_v, 1, slots);
+    for (const unsigned threads : {1u, 2u, 3u}) {
+      const ThreadPool pool(threads);
+      Bytes q = x;
+      rotate_append({q.data(), DType::f32, l}, {x.data(), DType::f32, l}, {x.data(), DType::f32, l}, table, cache,
+                    Slots::flat(slots.data()), pool);
+      ASSERT_TRUE(same(q.data(), turned.data(), DType::f32, extent(l), rotated_elements(l, 64)));
+      ASSERT_TRUE(same_cache(k.data(), wanted_k, cache, DType::f32, true));
+      ASSERT_TRUE(same_cache(v.data(), wanted_v, cache, DType::f32, false));
+    }
+  }
+}
+
+// Heads that a stage holds one at a time, and some of.
+TEST(RotateAppend, WideAndManyHeadsAreConverted) {
+  Random random(24);
+  for (const auto& [heads, head_dim] : {std::pair<std::int64_t, int>{2, 4096}, {3, 4096 - 2}, {40, 192}, {130, 128}}) {
+    const Layout l = bthd(1, 3, heads, head_dim);
+    const Bytes x = hard_values(random, DType::f32, extent(l));
+    const Table table = random_table(random, 3, head_dim / 2, Pairing::interleaved);
+    Bytes turned(x.size()), q = x;
+    reference::rotate({x.data(), DType::f32, l}, {turned.data(), DType::f32, l}, table);
+    const std::size_t bytes = static_cast<std::size_t>(4 * heads * head_dim) * 2;
+    Bytes k(bytes), v(bytes), wanted(bytes);
+    const Cache cache = nhd(k.data(), v.data(), 1, 4, heads, head_dim, CacheType::bf16);
+    append_by_hand({turned.data(), DType::f32, l}, cache, wanted, 1, {1, 2, 3});
+    rotate_append({q.data(), DType::f32, l}, {x.data(), DType::f32, l}, {x.data(), DType::f32, l}, table, cache,
+                  Slots::rows(1));
+    ASSERT_TRUE(same_cache(k.data(), wanted, cache, DType::f32, true));
+  }
+}
+
+// ---- the kernel alone: lengths, alignments, and stores past the caches ----
+
+TEST(Transfer, EveryTargetConvertsEveryLengthAsTheDefinition) {
+  Random random(25);
+  constexpr std::int64_t most = 2100;
+  Guarded in_memory(most * 4 + 64), out_memory(most * 4 + 64);
+  for (const DType from : dtypes) {
+    for (const CacheType type : cache_types) {
+      for (int round = 0; round < 120; ++round) {
+        const std::int64_t count = round < 100 ? round : 100 + below(random, most - 100);
+        const std::size_t each = bytes_in(type, from), bytes = static_cast<std::size_t>(count) * each;
+        const Layout l = thd(1, 1, static_cast<int>(count));
+        const Bytes x = hard_values(random, from, count);
+        Cache cache = nhd(nullptr, nullptr, 1, 1, 1, static_cast<int>(count), type);
+        Bytes wanted(bytes);
+        const float scale = round % 2 == 0 ? 1.0f : 0.37f;
+        append_by_hand({x.data(), from, l}, cache, wanted, scale, {0});
+        std::byte* const in = in_memory.at_end(x.size());
+        std::copy(x.begin(), x.end(), in);
+        for (const bool stream : {false, true}) {
+          for (const std::string_view target : running_targets()) {
+            SCOPED_TRACE(std::string(target) + (stream ? ", past the caches" : "") + ", " + name(from) + " to " +
+                         name(type) + ", " + std::to_string(count));
+            const Using forced(target);
+            std::byte* const out = round % 3 == 0 ? out_memory.at_start() + each : out_memory.at_end(bytes);
+            std::memset(out, 0x55, bytes);
+            const std::optional<DType> to = type_in(type, from);
+            cpu::chosen().transfer(
+                {in, out, from, {!to, to.value_or(DType::f32)}, stream, scale, 1, 1, count, 0, 0, 0, 0, in, 4096});
+            ASSERT_TRUE(same_cache(out, wanted, cache, from, false));
+          }
+        }
+      }
+    }
+  }
+}
+
+// With a scale of 1: every boundary of e4m3.
+TEST(Transfer, EveryValueOfSixteenBitsBecomesItsE4m3) {
+  for (const DType from : {DType::f16, DType::bf16}) {
+    Bytes x(65536 * 2);
+    for (std::uint32_t i = 0; i < 65536; ++i) set_bits(x.data(), from, i, i);
+    const Layout l = thd(1, 1, 65536);
+    const Cache cache = nhd(nullptr, nullptr, 1, 1, 1, 65536, CacheType::f8_e4m3);
+    for (const float scale : {1.0f, 0.0078125f, 1.7f}) {
+      Bytes wanted(65536), got(65536);
+      append_by_hand({x.data(), from, l}, cache, wanted, scale, {0});
+      for (const std::string_view target : running_targets()) {
+        const Using forced(target);
+        cpu::chosen().transfer(
+            {x.data(), got.data(), from, {true, DType::f32}, false, scale, 1, 1, 65536, 0, 0, 0, 0, nullptr, 0});
+        ASSERT_TRUE(same_cache(got.data(), wanted, cache, from, false)) << target;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace rotary::tests
