@@ -61,4 +61,10 @@ class ROTARY_API Error : public std::runtime_error {
   Code code_;
 };
 
+// For a library that was compiled without exceptions (-fno-exceptions): where it would throw an Error, it calls this
+// handler with the code and what(), and aborts the program if that returns. None by default. Returns the one before.
+// A library compiled with exceptions never calls it.
+using FailureHandler = void (*)(Code, const char* sentence);
+ROTARY_API FailureHandler on_failure(FailureHandler) noexcept;
+
 }  // namespace rotary

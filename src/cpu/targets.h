@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "measure/ceiling.h"
 #include "rotate/job.h"
@@ -31,6 +32,8 @@ struct Kernels {
   MoveKernel move;
 };
 
+// In rising order of preference; some may not run on this machine.
+std::span<const Kernels> built_targets() noexcept;
 // Throws TARGET as chosen_target() does.
 const Kernels& chosen();
 

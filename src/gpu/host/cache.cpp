@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "pointers.h"
+#include "runtime/compiler.h"
 #include "values/fail.h"
 #include "values/number_text.h"
 
@@ -50,7 +51,7 @@ std::int64_t checked_span(const char* operation, const Cache& cache, std::size_t
                " times " + std::to_string(d.count));
     }
   }
-  if (__builtin_mul_overflow(extent, static_cast<std::int64_t>(bytes), &extent)) {
+  if (multiply_overflows(extent, static_cast<std::int64_t>(bytes), &extent)) {
     fail(Code::SHAPE, operation, "the cache must span less than 2^63 bytes but got more");
   }
   return extent;
