@@ -43,7 +43,7 @@ enum class Code : std::uint8_t {
   NCCL,            // NCCL is missing or failed
   PEER,            // another process of the run is lost
   NUMBER,          // a result that is not finite
-  CHECK,           // a check of the program's own results failed
+  CHECK,           // a check of this build's own results failed
   MEMORY,          // out of memory
   INTERNAL,        // a defect of this library
 };

@@ -9,6 +9,7 @@
 
 #include "checks.h"
 #include "cpu/targets.h"
+#include "rotate/self_test.h"
 #include "runtime/bits_hash.h"
 #include "runtime/float_state.h"
 #include "table/angle_job.h"
@@ -114,7 +115,7 @@ ROTARY_NOINLINE std::uint64_t rotations_hash(cpu::RotateKernel kernel, DType dty
   return hash.value;
 }
 
-// Rows of exact values, so that what rotates does not hang on the tables' kernels: quarters of the circle by thirds.
+// Rows of made-up values: a wrong table must not look like a wrong rotation.
 std::vector<Table> rotation_tables() {
   std::vector<Table> all;
   for (const int pairs : {64, 11}) {
@@ -139,6 +140,8 @@ void test(const cpu::Kernels& kernels, const std::vector<Frequencies>& all, std:
 }
 
 }  // namespace
+
+void detail::self_test_of(const cpu::Kernels& kernels) { test(kernels, speeds(), rotation_tables()); }
 
 void self_test() {
   const std::vector<Frequencies> all = speeds();

@@ -2,7 +2,8 @@
 // fused or reordered. The first include of every source of the core, before any header with code. Where the compiler
 // can be told in the source it is told here; where it cannot, or where its flags ask for other arithmetic, the source
 // does not compile.
-// ROTARY_FP_CONTRACT_OFF: the build passes -ffp-contract=off to every source, as this project's CMake does.
+// ROTARY_FP_CONTRACT_OFF: the build passes -fno-fast-math -ffp-contract=off to every source, as this project's CMake
+// does.
 #pragma once
 
 #if defined(__FAST_MATH__) || defined(_M_FP_FAST)
@@ -23,16 +24,20 @@
 #endif
 
 #if defined(__clang__)
-// Clang has no macros for the parts of -ffast-math; this takes them back.
-#pragma float_control(precise, on)
-#pragma clang fp contract(off)
-#if !defined(ROTARY_FP_CONTRACT_OFF) && (defined(__x86_64__) || defined(__aarch64__))
-// -ffp-contract=fast and -ffp-model=fast fuse whatever contract(off) says, except where exceptions could be observed.
+// Clang has no macros for the parts of -ffast-math, and under -ffp-contract=fast or -ffp-model=fast it fuses whatever
+// contract(off) says, except where exceptions could be observed. What takes that back is not there on every target.
+#if defined(__x86_64__) || defined(__i386__) || defined(__powerpc__) || defined(__s390x__) || \
+    (defined(__aarch64__) && __clang_major__ >= 15) || (defined(__riscv) && __clang_major__ >= 17)
+#pragma float_control(precise, on)  // contracts, so what follows must follow
+#ifndef ROTARY_FP_CONTRACT_OFF
 #pragma clang fp exceptions(maytrap)
-#elif !defined(ROTARY_FP_CONTRACT_OFF) && (defined(__powerpc__) || defined(__s390x__) || defined(__riscv))
-#error \
-    "rotary: nothing keeps this clang from fusing under -ffp-contract=fast: compile rotary's sources with -ffp-contract=off -DROTARY_FP_CONTRACT_OFF"
 #endif
+#elif !defined(ROTARY_FP_CONTRACT_OFF)
+#error \
+    "rotary: on this target clang cannot be told in the source to keep products and sums apart: compile rotary's sources with -fno-fast-math -ffp-contract=off -DROTARY_FP_CONTRACT_OFF"
+#endif
+#pragma clang fp contract(off)
+#pragma clang fp reassociate(off)
 #elif defined(_MSC_VER)
 #pragma float_control(precise, on)
 #pragma fp_contract(off)

@@ -2,6 +2,8 @@
 // line "bits HASH" if they are all the same. The hash is the same with every compiler on every machine. Needs nothing
 // but the core, no exceptions and no threads.
 //   bits_test [HASH]     exit 1 if targets differ, or if the hash is not HASH
+#include "runtime/arithmetic.h"
+
 #include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
