@@ -241,6 +241,27 @@ std::uint64_t rotations_hash() {
   return hash.value;
 }
 
+// Whether a rope without a pairing is refused: by an exception or, where the library was compiled without them, by the
+// handler, which ends the program.
+bool refuses() {
+#if defined(__cpp_exceptions)
+  try {
+    frequencies({});
+  } catch (const Error& e) {
+    return e.code() == Code::PAIRING;
+  }
+#else
+  on_failure([](Code code, const char* sentence) {
+    std::printf("refused: %s\n", sentence);
+    std::fflush(stdout);
+    std::_Exit(code == Code::PAIRING ? 0 : 1);
+  });
+  frequencies({});
+#endif
+  std::puts("a rope without a pairing was not refused");
+  return false;
+}
+
 int run(const char* wanted) {
   const std::uint64_t speeds = frequencies_hash();
   std::printf("frequencies %016" PRIx64 "\n", speeds);
@@ -271,7 +292,7 @@ int run(const char* wanted) {
   }
   std::fflush(stdout);
   self_test();
-  return 0;
+  return refuses() ? 0 : 1;
 }
 
 }  // namespace
