@@ -8,6 +8,8 @@
 #             skipped without nvcc
 #   neon      the kernels as AArch64 programs under qemu
 #   s390x     the same for a big-endian machine, where the portable kernels are the best; riscv64 and ppc64le too
+#   cross     the core by clang, for AArch64, 32-bit x86 and WebAssembly: the committed hash (scripts/cross.sh --quick);
+#             skipped without PyPI
 #   torch     rotary_torch, on three wheels from PyPI (1.3 GB) or the torch that TORCH_ROOT names; skipped without PyPI
 #   parity    the same on a whole torch beside transformers (6 GB): the op from Python, the models against transformers
 #   scripts/test.sh [STAGE]...     default: release; .ci/run: all but parity, riscv64 and ppc64le
@@ -89,6 +91,17 @@ emulated_stage() {
   esac
 }
 
+cross_stage() {
+  local status=0
+  say "== cross"
+  ROTARY_JOBS=$jobs ROTARY_CROSS=$root/build/test-cross "$root/scripts/cross.sh" --quick >&2 || status=$?
+  case "$status" in
+    0) passed=$((passed + 1)) ;;
+    77) skipped=$((skipped + 1)) ;;
+    *) failed=$((failed + 1)) ;;
+  esac
+}
+
 for stage in "$@"; do
   build_targets=() ctest_options=() folder=""
   case "$stage" in
@@ -103,9 +116,10 @@ for stage in "$@"; do
     cuda) cuda_stage ;;
     neon) emulated_stage aarch64 ;;
     s390x | riscv64 | ppc64le) emulated_stage "$stage" ;;
+    cross) cross_stage ;;
     torch) torch_stage torch ;;
     parity) torch_stage parity --full ;;
-    *) say "test.sh: no stage named $stage; there are: release asan clang cuda neon s390x riscv64 ppc64le torch parity"; exit 2 ;;
+    *) say "test.sh: no stage named $stage; there are: release asan clang cuda neon s390x riscv64 ppc64le cross torch parity"; exit 2 ;;
   esac
 done
 

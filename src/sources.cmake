@@ -11,6 +11,7 @@ set(rotary_sources
   src/rotate/reference.cpp
   src/rotate/refuse.cpp
   src/rotate/rotate.cpp
+  src/rotate/self_test.cpp
   src/rotate/stores.cpp
   src/runtime/last_cache.cpp
   src/runtime/threads.cpp

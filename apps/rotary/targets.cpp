@@ -10,6 +10,7 @@
 #include "apps/shared/command.h"
 #include "apps/shared/text.h"
 #include "commands.h"
+#include "rotary/self_test.h"
 
 namespace rotary::cli {
 
@@ -23,6 +24,7 @@ struct Options {
 void run(const Options& options) {
   if (!options.target.empty()) use_target(options.target);
   const std::string chosen(chosen_target());
+  self_test();
   if (options.json) {
     nlohmann::ordered_json list = nlohmann::ordered_json::array();
     for (const Target& target : targets()) list.push_back({{"name", std::string(target.name)}, {"runs", target.runs}});
@@ -44,7 +46,8 @@ void add_targets(CLI::App& app) {
   command.flag("--json", options->json, "as JSON: {\"targets\": [{\"name\", \"runs\"}], \"chosen\"}");
   command.option("--target", options->target, "choose this one; an error where it does not run").type_name("NAME");
   command.footer(
-      "All targets give the same bits. The environment variable ROTARY_TARGET chooses one for a whole session:\n"
+      "All targets give the same bits; that this build does, the command checks. The environment variable "
+      "ROTARY_TARGET chooses one for a whole session:\n"
       "  ROTARY_TARGET=scalar rotary apply ...");
   command.runs([options] { run(*options); });
 }

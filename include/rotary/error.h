@@ -43,7 +43,7 @@ enum class Code : std::uint8_t {
   NCCL,            // NCCL is missing or failed
   PEER,            // another process of the run is lost
   NUMBER,          // a result that is not finite
-  CHECK,           // a check of the program's own results failed
+  CHECK,           // a check of this build's own results failed
   MEMORY,          // out of memory
   INTERNAL,        // a defect of this library
 };
@@ -60,5 +60,11 @@ class ROTARY_API Error : public std::runtime_error {
  private:
   Code code_;
 };
+
+// For a library that was compiled without exceptions (-fno-exceptions): where it would throw an Error, it calls this
+// handler with the code and what(), and aborts the program if that returns. None by default. Returns the one before.
+// A library compiled with exceptions never calls it.
+using FailureHandler = void (*)(Code, const char* sentence);
+ROTARY_API FailureHandler on_failure(FailureHandler) noexcept;
 
 }  // namespace rotary

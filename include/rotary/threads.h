@@ -26,7 +26,8 @@ class ROTARY_API Executor {
 // Runs everything on the caller's thread.
 ROTARY_API const Executor& serial() noexcept;
 
-// A fixed set of threads. run() serves one caller at a time; a second caller waits.
+// A fixed set of threads; where the system has none, the caller's thread alone. run() serves one caller at a time; a
+// second caller waits.
 class ROTARY_API ThreadPool final : public Executor {
  public:
   explicit ThreadPool(unsigned threads);  // including the caller's; 0: all cores
@@ -38,6 +39,7 @@ class ROTARY_API ThreadPool final : public Executor {
 
  private:
   struct State;
+  struct Stopping;
   std::unique_ptr<State> state_;
 };
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "rotary/reference.h"
+#include "rotary/self_test.h"
 #include "rotary_torch/op/rotary_embedding.h"
 
 namespace rotary_torch {
@@ -15,6 +16,8 @@ namespace {
 
 using at::Tensor;
 using rotary::Pairing;
+
+TEST(Core, InsideTorchHasThePromisedBits) { EXPECT_NO_THROW(rotary::self_test()); }
 
 constexpr Pairing pairings[] = {Pairing::half, Pairing::interleaved, Pairing::interleaved_to_half};
 constexpr Dims every_dims[] = {Dims::bthd, Dims::bhtd, Dims::tbhd, Dims::thd};

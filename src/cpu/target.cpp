@@ -2,6 +2,8 @@
 // target that only adds conversions of bf16 names the one it stands on in ROTARY_BASE_TARGET: that one rotates f32 and
 // f16, moves, and makes all transfers but those of f32 to bf16.
 // Nothing here may instantiate standard library code: the linker could keep this copy of it for every machine.
+#include "runtime/arithmetic.h"
+
 #include ROTARY_LANES
 #include "cpu/rotate/rows.inc"
 #include "cpu/rotate/transfer.inc"

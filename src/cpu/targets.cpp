@@ -1,3 +1,5 @@
+#include "runtime/arithmetic.h"
+
 #include "targets.h"
 
 #include <atomic>
@@ -5,11 +7,8 @@
 #include <string>
 
 #include "rotary/targets.h"
+#include "runtime/cpuid.h"
 #include "values/fail.h"
-
-#if defined(__x86_64__) || defined(__i386__)
-#include <cpuid.h>
-#endif
 
 namespace rotary::cpu {
 
@@ -38,24 +37,23 @@ namespace {
 
 bool always() noexcept { return true; }
 
-#if defined(__x86_64__) || defined(__i386__)
+#if ROTARY_X86
 // What the processor supports and the operating system saves.
 struct Machine {
   bool avx2 = false, avx512 = false, avx512bf16 = false;
 
   Machine() noexcept {
-    unsigned a = 0, b = 0, c = 0, d = 0;
+    Registers r;
     const auto all = [](unsigned word, unsigned bits) { return (word & bits) == bits; };
     const unsigned osxsave_avx_f16c_fma = 1u << 27 | 1u << 28 | 1u << 29 | 1u << 12;
-    if (!__get_cpuid(1, &a, &b, &c, &d) || !all(c, osxsave_avx_f16c_fma)) return;
-    unsigned saved = 0, high = 0;
-    __asm__("xgetbv" : "=a"(saved), "=d"(high) : "c"(0));
-    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) return;
-    avx2 = all(saved, 0x06) && all(b, 1u << 5);
+    if (!cpuid(1, 0, r) || !all(r.c, osxsave_avx_f16c_fma)) return;
+    const unsigned saved = saved_by_system();
+    if (!cpuid(7, 0, r)) return;
+    avx2 = all(saved, 0x06) && all(r.b, 1u << 5);
     const unsigned f_dq_bw_vl = 1u << 16 | 1u << 17 | 1u << 30 | 1u << 31;
-    avx512 = avx2 && all(saved, 0xe6) && all(b, f_dq_bw_vl);
-    if (a < 1 || !__get_cpuid_count(7, 1, &a, &b, &c, &d)) return;
-    avx512bf16 = avx512 && all(a, 1u << 5);
+    avx512 = avx2 && all(saved, 0xe6) && all(r.b, f_dq_bw_vl);
+    if (r.a < 1 || !cpuid(7, 1, r)) return;
+    avx512bf16 = avx512 && all(r.a, 1u << 5);
   }
 };
 const Machine& machine() noexcept {
@@ -120,6 +118,8 @@ const Kernels& by_default() {
 }
 
 }  // namespace
+
+std::span<const Kernels> built_targets() noexcept { return built; }
 
 const Kernels& chosen() {
   const Kernels* kernels = in_use.load(std::memory_order_acquire);

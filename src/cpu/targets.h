@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "measure/ceiling.h"
 #include "rotate/job.h"
@@ -34,6 +35,8 @@ struct Kernels {
   TransferKernel transfer;
 };
 
+// In rising order of preference; some may not run on this machine.
+std::span<const Kernels> built_targets() noexcept;
 // Throws TARGET as chosen_target() does.
 const Kernels& chosen();
 

@@ -1,13 +1,12 @@
+#include "runtime/arithmetic.h"
+
 #include "tuning.h"
 
 #include <algorithm>
 #include <cstring>
 
+#include "runtime/cpuid.h"
 #include "runtime/last_cache.h"
-
-#if defined(__x86_64__) || defined(__i386__)
-#include <cpuid.h>
-#endif
 
 namespace rotary::detail {
 namespace {
@@ -19,17 +18,16 @@ enum class Processor : std::uint8_t {
 };
 
 Processor processor() noexcept {
-#if defined(__x86_64__) || defined(__i386__)
-  unsigned a = 0, b = 0, c = 0, d = 0;
+#if ROTARY_X86
+  Registers r;
   char vendor[12];
-  if (!__get_cpuid(0, &a, &b, &c, &d)) return Processor::x86;
-  std::memcpy(vendor, &b, 4);
-  std::memcpy(vendor + 4, &d, 4);
-  std::memcpy(vendor + 8, &c, 4);
+  if (!cpuid(0, 0, r)) return Processor::x86;
+  std::memcpy(vendor, &r.b, 4);
+  std::memcpy(vendor + 4, &r.d, 4);
+  std::memcpy(vendor + 8, &r.c, 4);
   const bool intel = std::memcmp(vendor, "GenuineIntel", sizeof vendor) == 0;
   const unsigned avx512f = 1u << 16;
-  if (intel && __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b & avx512f) != 0) return Processor::intel_mesh;
-  return Processor::x86;
+  return intel && cpuid(7, 0, r) && (r.b & avx512f) != 0 ? Processor::intel_mesh : Processor::x86;
 #else
   return Processor::other;
 #endif

@@ -1,3 +1,5 @@
+#include "runtime/arithmetic.h"
+
 #include "ceiling.h"
 
 #include <algorithm>

@@ -1,5 +1,7 @@
 // append and rotate_append: check, then the tokens in pieces: q's heads, then k's and v's of each stretch of places
 // that follow each other in the cache.
+#include "runtime/arithmetic.h"
+
 #include <algorithm>
 #include <cstddef>
 #include <limits>

@@ -1,3 +1,5 @@
+#include "runtime/arithmetic.h"
+
 #include "cache_checks.h"
 
 #include <cmath>
@@ -5,6 +7,7 @@
 #include <utility>
 
 #include "checks.h"
+#include "runtime/compiler.h"
 #include "values/number_text.h"
 
 namespace rotary::detail {
@@ -44,7 +47,7 @@ std::int64_t checked_span(const char* operation, const Layout& cache, std::int64
                " times " + std::to_string(d.count));
     }
   }
-  if (__builtin_mul_overflow(extent, bytes, &extent)) {
+  if (multiply_overflows(extent, bytes, &extent)) {
     fail(Code::SHAPE, operation, "the cache must span less than 2^63 bytes but got more");
   }
   return extent;
@@ -207,8 +210,8 @@ Range range_of(const T* data, std::int64_t count) noexcept {
 bool ranges(const void* data, std::int64_t elements, std::int64_t each, Range& range) noexcept {
   std::int64_t bytes = 0;
   range.begin = address_of(data);
-  return !__builtin_mul_overflow(elements, each, &bytes) &&
-         !__builtin_add_overflow(range.begin, static_cast<std::uintptr_t>(bytes), &range.end) &&
+  return !multiply_overflows(elements, each, &bytes) &&
+         !add_overflows(range.begin, static_cast<std::uintptr_t>(bytes), &range.end) &&
          (range.begin != 0) & ((range.begin & static_cast<std::uintptr_t>(each - 1)) == 0);
 }
 bool reaches(std::int64_t& extent, std::int64_t count, std::int64_t stride) noexcept {

@@ -1,4 +1,6 @@
 // Caches and slots of the host, and the names of a cache's types.
+#include "runtime/arithmetic.h"
+
 #include "cache_checks.h"
 #include "checks.h"
 #include "rotary/cache.h"

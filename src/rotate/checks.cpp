@@ -1,3 +1,5 @@
+#include "runtime/arithmetic.h"
+
 #include "checks.h"
 
 #include <algorithm>
@@ -24,8 +26,8 @@ Blocks blocks(const Job& job, const void* data, const std::int64_t (&stride)[3])
 }
 
 // Whether a's and b's elements, at those places, meet. In a function of its own, as few calls come to it.
-[[gnu::noinline]] bool meet(const Job& a, const void* a_data, const std::int64_t (&a_stride)[3], const Job& b,
-                            const void* b_data, const std::int64_t (&b_stride)[3]) noexcept {
+ROTARY_NOINLINE bool meet(const Job& a, const void* a_data, const std::int64_t (&a_stride)[3], const Job& b,
+                          const void* b_data, const std::int64_t (&b_stride)[3]) noexcept {
   return blocks_meet(blocks(a, a_data, a_stride), blocks(b, b_data, b_stride));
 }
 
@@ -53,9 +55,9 @@ struct Extent {
   bool lies_at(const void* data, std::int64_t each, std::uintptr_t& end) const noexcept {
     const auto address = reinterpret_cast<std::uintptr_t>(data);
     std::int64_t bytes = 0;
-    if (__builtin_mul_overflow(elements, each, &bytes)) return false;
+    if (multiply_overflows(elements, each, &bytes)) return false;
     return data != nullptr && (address & static_cast<std::uintptr_t>(each - 1)) == 0 &&
-           !__builtin_add_overflow(address, static_cast<std::uintptr_t>(bytes), &end);
+           !add_overflows(address, static_cast<std::uintptr_t>(bytes), &end);
   }
 };
 
@@ -199,7 +201,7 @@ bool join(const X& q, const X& k, X& both) noexcept {
   if (a.heads == 1) l.head_stride = b.heads == 1 ? static_cast<std::int64_t>(gap / each) : b.head_stride;
   if (b.heads != 1 && b.head_stride != l.head_stride) return false;
   if (gap != static_cast<std::uintptr_t>(a.heads) * static_cast<std::uintptr_t>(l.head_stride) * each) return false;
-  return !__builtin_add_overflow(a.heads, b.heads, &l.heads);
+  return !add_overflows(a.heads, b.heads, &l.heads);
 }
 
 // Of a job over all heads of a packed tensor: q and k rotate, v is copied where there is a copy to make.
@@ -333,7 +335,7 @@ std::int64_t checked_product(const char* operation, std::int64_t a, std::int64_t
   std::int64_t product = 0;
   if (a < 0 || b < 0)
     fail(Code::SHAPE, operation, "sizes must not be negative but got " + std::to_string(std::min(a, b)));
-  if (__builtin_mul_overflow(a, b, &product)) {
+  if (multiply_overflows(a, b, &product)) {
     fail(Code::SHAPE, operation,
          "the elements must number less than 2^63 but got " + std::to_string(a) + " times " + std::to_string(b));
   }

@@ -1,4 +1,6 @@
 // Layouts of contiguous tensors, and parts of heads.
+#include "runtime/arithmetic.h"
+
 #include <cstddef>
 
 #include "checks.h"

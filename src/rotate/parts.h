@@ -8,6 +8,7 @@
 
 #include "overlap.h"
 #include "refuse.h"
+#include "runtime/compiler.h"
 #include "values/dtypes.h"
 
 namespace rotary::detail {
@@ -55,7 +56,7 @@ struct Writes {
 // a * b, at most the largest int64.
 inline std::int64_t product(std::int64_t a, std::int64_t b) noexcept {
   std::int64_t result = 0;
-  return __builtin_mul_overflow(a, b, &result) ? std::numeric_limits<std::int64_t>::max() : result;
+  return multiply_overflows(a, b, &result) ? std::numeric_limits<std::int64_t>::max() : result;
 }
 
 // `count` contiguous values.

@@ -1,4 +1,6 @@
 // Scalar, slow and obvious. Values are taken apart and put together by the definition of their storage type.
+#include "runtime/arithmetic.h"
+
 #include "rotary/reference.h"
 
 #include <algorithm>
@@ -11,6 +13,7 @@
 #include <vector>
 
 #include "checks.h"
+#include "runtime/compiler.h"
 #include "runtime/float_state.h"
 #include "values/dtypes.h"
 #include "values/fail.h"
@@ -139,8 +142,8 @@ void rotate_head(const void* in, std::int64_t in_at, void* out, std::int64_t out
 }
 
 // Not inlined: the arithmetic must not move across the change of the floating-point state.
-__attribute__((noinline)) void rotate_all(const ConstHeads& x, const Heads& out, const Table& table, bool backward,
-                                          Arithmetic arithmetic) {
+ROTARY_NOINLINE void rotate_all(const ConstHeads& x, const Heads& out, const Table& table, bool backward,
+                                Arithmetic arithmetic) {
   const Layout& from = x.layout;
   const Layout& to = out.layout;
   const std::size_t size = size_of(x.dtype);

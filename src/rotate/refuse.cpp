@@ -1,3 +1,5 @@
+#include "runtime/arithmetic.h"
+
 #include "refuse.h"
 
 #include <algorithm>
@@ -99,7 +101,7 @@ std::int64_t refuse_extent(const Names& names, const std::string& side, const St
                std::to_string(s.count));
     }
   }
-  if (__builtin_mul_overflow(extent, static_cast<std::int64_t>(size_of(dtype)), &extent)) {
+  if (multiply_overflows(extent, static_cast<std::int64_t>(size_of(dtype)), &extent)) {
     fail(Code::SHAPE, names.operation, side + " must span less than 2^63 bytes but got more");
   }
   return extent;

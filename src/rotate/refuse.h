@@ -5,6 +5,7 @@
 #include <string>
 
 #include "rotary/rotary.h"
+#include "runtime/compiler.h"
 #include "values/fail.h"
 
 namespace rotary::detail {
@@ -53,7 +54,7 @@ inline bool same_shape(const Layout& a, const Layout& b) noexcept {
 // Adds what count steps reach; false where that is 2^63 or more.
 inline bool extend(std::int64_t& extent, std::int64_t count, std::int64_t stride) noexcept {
   std::int64_t reach = 0;
-  return !__builtin_mul_overflow(count - 1, stride, &reach) && !__builtin_add_overflow(extent, reach, &extent);
+  return !multiply_overflows(count - 1, stride, &reach) && !add_overflows(extent, reach, &extent);
 }
 
 }  // namespace rotary::detail

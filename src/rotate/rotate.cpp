@@ -1,4 +1,6 @@
 // rotate and its forms: check, then the chosen kernel over the caller's executor.
+#include "runtime/arithmetic.h"
+
 #include <algorithm>
 #include <cstddef>
 #include <limits>
@@ -187,7 +189,7 @@ void rotate_qk_by(const char* operation, const Heads& q, const Heads& k, const R
   const std::int64_t tokens = q.layout.tokens;
   const Positions at = positions(first_position, tokens);
   std::int64_t length = 0;
-  if (__builtin_add_overflow(first_position, tokens, &length)) length = std::numeric_limits<std::int64_t>::max();
+  if (add_overflows(first_position, tokens, &length)) length = std::numeric_limits<std::int64_t>::max();
   const Table table(frequencies(rope, length), at, *options.executor);
   rotate_qk(slice(q, first, table.rotary_dim()), slice(k, first, table.rotary_dim()), table, options);
 }

@@ -1,3 +1,5 @@
+#include "runtime/arithmetic.h"
+
 #include "stores.h"
 
 #include <string>

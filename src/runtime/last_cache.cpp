@@ -1,3 +1,5 @@
+#include "runtime/arithmetic.h"
+
 #include "last_cache.h"
 
 #include <algorithm>

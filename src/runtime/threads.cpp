@@ -1,14 +1,51 @@
+#include "runtime/arithmetic.h"
+
 #include "rotary/threads.h"
 
-#include <algorithm>
+#include <algorithm>  // tells the standard library's macros, too
+
+#include "compiler.h"
+
+// ROTARY_THREADS: 0 where the standard library has no threads, as in WebAssembly; found out unless the build says.
+#ifndef ROTARY_THREADS
+#if defined(_LIBCPP_HAS_NO_THREADS) || (defined(__GLIBCXX__) && !defined(_GLIBCXX_HAS_GTHREADS))
+#define ROTARY_THREADS 0
+#elif defined(_LIBCPP_HAS_THREADS)
+#define ROTARY_THREADS _LIBCPP_HAS_THREADS
+#else
+#define ROTARY_THREADS 1
+#endif
+#endif
+
+#if ROTARY_THREADS
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
 #include <thread>
 #include <vector>
+#endif
 
 namespace rotary {
+namespace {
+
+class Serial final : public Executor {
+ public:
+  unsigned concurrency() const noexcept override { return 1; }
+  void run(std::int64_t count, std::int64_t, Body body, void* context) const override {
+    if (count > 0) body(context, 0, count);
+  }
+};
+
+}  // namespace
+
+const Executor& serial() noexcept {
+  static const Serial one;
+  return one;
+}
+
+#if ROTARY_THREADS
+
 namespace {
 
 // Set while this thread runs a body: a nested run stays on this thread.
@@ -25,16 +62,10 @@ class Inside {
   bool outer_;
 };
 
-class Serial final : public Executor {
- public:
-  unsigned concurrency() const noexcept override { return 1; }
-  void run(std::int64_t count, std::int64_t, Body body, void* context) const override {
-    if (count > 0) body(context, 0, count);
-  }
-};
-
 void pause() noexcept {
-#if defined(__x86_64__) || defined(__i386__)
+#if defined(_MSC_VER) && !defined(__clang__)
+  _YIELD_PROCESSOR();
+#elif defined(__x86_64__) || defined(__i386__)
   __builtin_ia32_pause();
 #elif defined(__aarch64__)
   __asm__ volatile("yield");
@@ -63,11 +94,6 @@ void spin(const Done& done) noexcept {
 }
 
 }  // namespace
-
-const Executor& serial() noexcept {
-  static const Serial one;
-  return one;
-}
 
 // A run has seats. A worker takes a seat, claims parts and leaves. The caller claims parts too, removes the free seats
 // when no part is left, and waits for the workers in taken seats, never for a thread that still sleeps.
@@ -186,14 +212,19 @@ struct ThreadPool::State {
   }
 };
 
+// Stops the workers that did start if one cannot.
+struct ThreadPool::Stopping {
+  State* state;
+  ~Stopping() {
+    if (state != nullptr) state->stop();
+  }
+};
+
 ThreadPool::ThreadPool(unsigned threads) : state_(std::make_unique<State>()) {
   const unsigned wanted = std::min(threads != 0 ? threads : std::max(1u, std::thread::hardware_concurrency()), 65535u);
-  try {
-    for (unsigned i = 1; i < wanted; ++i) state_->workers.emplace_back([state = state_.get()] { state->work(); });
-  } catch (...) {
-    state_->stop();
-    throw;
-  }
+  Stopping guard{state_.get()};
+  for (unsigned i = 1; i < wanted; ++i) state_->workers.emplace_back([state = state_.get()] { state->work(); });
+  guard.state = nullptr;
 }
 
 ThreadPool::~ThreadPool() { state_->stop(); }
@@ -209,5 +240,18 @@ void ThreadPool::run(std::int64_t count, std::int64_t grain, Body body, void* co
   const std::lock_guard lock(state_->callers);
   state_->run_all({body, context, count, parts}, std::min(threads, parts) - 1, grains >= surely_long);
 }
+
+#else
+
+struct ThreadPool::State {};
+
+ThreadPool::ThreadPool(unsigned) {}
+ThreadPool::~ThreadPool() = default;
+unsigned ThreadPool::concurrency() const noexcept { return 1; }
+void ThreadPool::run(std::int64_t count, std::int64_t grain, Body body, void* context) const {
+  serial().run(count, grain, body, context);
+}
+
+#endif
 
 }  // namespace rotary

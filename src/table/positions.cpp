@@ -1,3 +1,5 @@
+#include "runtime/arithmetic.h"
+
 #include "positions.h"
 #include "values/fail.h"
 

@@ -1,3 +1,5 @@
+#include "runtime/arithmetic.h"
+
 #include <algorithm>
 #include <string>
 #include <utility>

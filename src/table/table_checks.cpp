@@ -1,3 +1,5 @@
+#include "runtime/arithmetic.h"
+
 #include "table_checks.h"
 
 #include <algorithm>
@@ -9,6 +11,7 @@
 #include <type_traits>
 
 #include "angle_job.h"
+#include "runtime/compiler.h"
 #include "turns.h"
 #include "values/fail.h"
 #include "values/number_text.h"
@@ -89,8 +92,8 @@ void check_options(const TableOptions& options) {
 
 std::size_t checked_size(int batch, std::int64_t tokens, int pairs) {
   std::int64_t size = 0;
-  if (__builtin_mul_overflow(std::int64_t{batch}, tokens, &size) ||
-      __builtin_mul_overflow(size, static_cast<std::int64_t>(pairs), &size) ||
+  if (multiply_overflows(std::int64_t{batch}, tokens, &size) ||
+      multiply_overflows(size, static_cast<std::int64_t>(pairs), &size) ||
       size > std::numeric_limits<std::ptrdiff_t>::max() / static_cast<std::int64_t>(sizeof(float)))
     fail(Code::SHAPE, "table",
          "batch * tokens * pairs must fit in memory but is " + std::to_string(batch) + " * " + std::to_string(tokens) +

@@ -1,7 +1,12 @@
+#include "runtime/arithmetic.h"
+
 #include "table_memory.h"
 
+#include <cstdlib>
 #include <limits>
 #include <new>
+
+#include "runtime/compiler.h"
 
 #if defined(__linux__)
 #include <sys/mman.h>
@@ -26,7 +31,13 @@ Rows::~Rows() {
 void Rows::reserve(std::size_t size) {
   if (size <= capacity_) return;
   constexpr std::size_t step = line / sizeof(float);
-  if (size > std::numeric_limits<std::size_t>::max() / (4 * sizeof(float))) throw std::bad_alloc();
+  if (size > std::numeric_limits<std::size_t>::max() / (4 * sizeof(float))) {
+#if ROTARY_THROWS
+    throw std::bad_alloc();
+#else
+    std::abort();
+#endif
+  }
   Rows larger;
   const std::size_t capacity = (size + step - 1) / step * step;
   larger.cos_ = static_cast<float*>(::operator new(bytes_of(capacity), alignment_of(capacity)));

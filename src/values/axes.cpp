@@ -1,4 +1,6 @@
 // Which coordinate of a position drives each pair: the layouts of the vision-language models.
+#include "runtime/arithmetic.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <limits>

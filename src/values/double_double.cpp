@@ -1,3 +1,5 @@
+#include "runtime/arithmetic.h"
+
 #include "double_double.h"
 
 #include <array>

@@ -1,11 +1,16 @@
+#include "runtime/arithmetic.h"
+
 #include "rotary/error.h"
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstddef>
+#include <cstdlib>
 
 #include "fail.h"
 #include "names.h"
+#include "runtime/compiler.h"
 
 namespace rotary {
 namespace {
@@ -24,6 +29,8 @@ constexpr detail::Named<Code> rows[] = {
 #undef ROTARY_CODE
 };
 
+std::atomic<FailureHandler> failure_handler{nullptr};
+
 constexpr auto all = [] {
   std::array<Code, std::size(rows)> values{};
   std::transform(std::begin(rows), std::end(rows), values.begin(), [](const auto& row) { return row.value; });
@@ -33,6 +40,8 @@ static_assert(all.back() == Code::INTERNAL && static_cast<std::size_t>(Code::INT
 
 }  // namespace
 
+FailureHandler on_failure(FailureHandler handler) noexcept { return failure_handler.exchange(handler); }
+
 const char* name(Code code) noexcept { return detail::name_in(rows, code); }
 
 Code parse_code(std::string_view text) { return detail::parse_in(rows, text, "parse_code", Code::VALUE); }
@@ -40,7 +49,13 @@ Code parse_code(std::string_view text) { return detail::parse_in(rows, text, "pa
 std::span<const Code> codes() noexcept { return all; }
 
 void detail::fail(Code code, std::string_view operation, const std::string& sentence) {
-  throw Error(code, "[" + std::string(operation) + "] " + sentence);
+  const std::string whole = "[" + std::string(operation) + "] " + sentence;
+#if ROTARY_THROWS
+  throw Error(code, whole);
+#else
+  if (const FailureHandler handler = failure_handler.load()) handler(code, whole.c_str());
+  std::abort();
+#endif
 }
 
 }  // namespace rotary

@@ -6,13 +6,9 @@
 #include "rotary/rotary.h"
 #include "runtime/device_code.h"
 #include "table/turns_constant.h"
+#include "wide.h"
 
 namespace rotary::detail {
-
-__extension__ typedef unsigned __int128 Wide;
-
-ROTARY_DEVICE inline constexpr std::uint64_t high(Wide x) noexcept { return static_cast<std::uint64_t>(x >> 64); }
-ROTARY_DEVICE inline constexpr std::uint64_t low(Wide x) noexcept { return static_cast<std::uint64_t>(x); }
 
 // sum of limb[k] 2^(64 (k - N)): the least significant limb first, value below 1.
 template <int N>
@@ -160,7 +156,9 @@ struct Format {
   int overflow;
 };
 ROTARY_DEVICE inline constexpr Format format_of(Rounding rounding) noexcept {
-  return rounding == Rounding::f32 ? Format{24, -149, 128} : rounding == Rounding::f16 ? Format{11, -24, 16} : Format{8, -133, 128};
+  return rounding == Rounding::f32   ? Format{24, -149, 128}
+         : rounding == Rounding::f16 ? Format{11, -24, 16}
+                                     : Format{8, -133, 128};
 }
 
 // The 64 bits of integer from bit k on, which may lie outside of it.

@@ -1,4 +1,6 @@
 // Rope -> Frequencies: the checks by the rows of scaling_fields.h, the formulas of scalings.h in both arithmetics.
+#include "runtime/arithmetic.h"
+
 #include <algorithm>
 #include <cmath>
 #include <cstddef>

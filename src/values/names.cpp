@@ -1,4 +1,6 @@
 // The public names of enumerators and the library's version.
+#include "runtime/arithmetic.h"
+
 #include "names.h"
 
 #include "dtypes.h"

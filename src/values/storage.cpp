@@ -1,4 +1,6 @@
 // The public conversions of the 16-bit storage types.
+#include "runtime/arithmetic.h"
+
 #include "storage.h"
 
 namespace rotary {

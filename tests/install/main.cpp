@@ -2,12 +2,14 @@
 #include <rotary/config.h>
 #include <rotary/reference.h>
 #include <rotary/rotary.h>
+#include <rotary/self_test.h>
 #include <rotary/targets.h>
 
 #include <cstdio>
 #include <vector>
 
 int main() {
+  rotary::self_test();
   const rotary::Model model =
       rotary::parse_config(R"({"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4,
       "num_hidden_layers": 2, "rope_theta": 10000.0})");

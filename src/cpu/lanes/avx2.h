@@ -3,6 +3,7 @@
 
 #include <immintrin.h>
 
+#include "runtime/compiler.h"
 #include "sse2.h"
 
 namespace rotary::cpu {
@@ -88,7 +89,7 @@ struct LanesWith : Traits {
   static Floats sub(Floats a, Floats b) { return _mm256_sub_ps(a, b); }
 
   static Floats held(Floats x) {
-    __asm__("" : "+x"(x));
+    ROTARY_IN_REGISTER("x", x);
     return x;
   }
   static Floats load(const float* p) { return held(_mm256_loadu_ps(p)); }

@@ -134,7 +134,7 @@ struct LanesWith : Traits {
   }
 
   static Floats held(Floats x) {
-    __asm__("" : "+v"(x));
+    ROTARY_IN_REGISTER("v", x);
     return x;
   }
   static Floats load(const float* p) { return held(_mm512_loadu_ps(p)); }

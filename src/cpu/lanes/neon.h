@@ -35,7 +35,7 @@ struct Lanes : Traits {
     even = both.val[0];
     odd = both.val[1];
   }
-  static void store2(float* p, Floats even, Floats odd) { vst2q_f32(p, float32x4x2_t{{even, odd}}); }
+  static void store2(float* p, Floats even, Floats odd) { vst2q_f32(p, (float32x4x2_t{{even, odd}})); }
 
   // Whether the row has no NaN. See round_ordered in sse2.h.
   static bool calm(const float* cos, const float* sin, int pairs) {
@@ -67,7 +67,7 @@ struct Lanes : Traits {
   }
   template <class T>
   static void store2(T* p, Floats even, Floats odd) {
-    vst2_u16(&p->bits, uint16x4x2_t{{narrow(even, p), narrow(odd, p)}});
+    vst2_u16(&p->bits, (uint16x4x2_t{{narrow(even, p), narrow(odd, p)}}));
   }
 
  protected:

@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "files/text/io.h"
+#include "runtime/compiler.h"
 #include "values/dtypes.h"
 #include "values/names.h"
 
@@ -130,7 +131,7 @@ std::optional<std::uint64_t> checked_bits(ElementType type, std::span<const std:
     if (size < 0) return std::nullopt;
     if (size == 0) {
       empty = true;
-    } else if (__builtin_mul_overflow(bits, static_cast<std::uint64_t>(size), &bits)) {
+    } else if (detail::multiply_overflows(bits, static_cast<std::uint64_t>(size), &bits)) {
       return std::nullopt;
     }
   }

@@ -1,0 +1,3 @@
+#include <rotary/self_test.h>
+
+int main() { rotary::self_test(); }
