@@ -43,7 +43,7 @@ Tuning chosen() noexcept {
       // these is far away and shared, and a guest does not learn how large its part is: the second one decides.
       best.prefetch_f32 = 3 * 1024;
       best.prefetch_16_bit = 16 * 1024;
-      best.prefetch_from = second_cache;
+      best.prefetch_from = 2 * second_cache;
       best.stream_from = second_cache / 16 * 9;
       break;
     case Processor::x86:
