@@ -26,7 +26,8 @@ def lscpu() -> dict[str, str]:
 def head(name: str, folder: Path, target: str) -> str:
     found = lscpu()
     flags = " ".join(flag for flag in found.get("Flags", "").split() if re.fullmatch(FLAGS, flag))
-    caches = ", ".join(f"{c} {found[f'{c} cache']}" for c in ("L1d", "L2", "L3") if f"{c} cache" in found)
+    sizes = subprocess.run(["lscpu", "-B", "-C=NAME,ONE-SIZE"], capture_output=True, text=True).stdout
+    caches = ", ".join(f"{c} {int(size) // 1024} KiB" for c, size in re.findall(r"^(L1d|L2|L3|L4) +(\d+)$", sizes, re.M))
     system = re.findall(r'PRETTY_NAME="(.*)"', Path("/etc/os-release").read_text())[0]
     compiler = subprocess.run(["c++", "--version"], capture_output=True, text=True).stdout.splitlines()[0]
     guest = f", a guest of {found['Hypervisor vendor']}" if "Hypervisor vendor" in found else ""
@@ -44,7 +45,7 @@ def cell_words(row: dict) -> str:
              else f"head_dim {row['head_dim']}"]  # fmt: skip
     extra += [row["layout"]] if row.get("layout", "bthd") != "bthd" else []
     extra += [row["pages"] + " pages"] if "pages" in row else []
-    return f"{row['dtype']} {row['pairing']} {place}, {row['tokens']} tokens, {', '.join(extra)}"
+    return f"{row['dtype']} {row['pairing']} {place}, {row['tokens']} token{'s' * (row['tokens'] > 1)}, {', '.join(extra)}"
 
 
 def selected(row: dict) -> bool:
@@ -68,17 +69,19 @@ def rotate_table(rows: list[dict]) -> str:
 
 
 def ceiling_table(rows: list[dict]) -> str:
-    """Median and worst percent of the ceiling, by what a row of the table has in common."""
-    lines = ["| threads | layout | tokens | | median | worst | which |", "|---:|---|---:|---|---:|---:|---|"]
-    keys = sorted({(r["threads"], r["layout"], r["tokens"], not r["in_place"]) for r in rows},
-                  key=lambda k: (k[0], k[1] == "bhtd", k[2], k[3]))  # fmt: skip
-    for key in keys:
-        group = [r for r in rows if (r["threads"], r["layout"], r["tokens"], not r["in_place"]) == key]
-        worst = min(group, key=lambda r: r["percent_of_ceiling"])
-        shape = f"{worst['rotary_dim']} of {worst['head_dim']}"
-        lines.append(f"| {key[0]} | {key[1]} | {key[2]} | {'out of place' if key[3] else 'in place'} | "
-                     f"{median(r['percent_of_ceiling'] for r in group):.0f} % | {worst['percent_of_ceiling']:.0f} % | "
-                     f"{worst['dtype']} {worst['pairing']}, {shape} |")  # fmt: skip
+    """Median and worst percent of the ceiling of whole heads, and the worst of partial rotation."""
+    lines = ["| threads | layout | tokens | | median | worst | which | worst of 24 of 96 |",
+             "|---:|---|---:|---|---:|---:|---|---:|"]  # fmt: skip
+    key_of = lambda r: (r["threads"], r["layout"] == "bhtd", r["tokens"], not r["in_place"])  # noqa: E731
+    percent = lambda r: r["percent_of_ceiling"]  # noqa: E731
+    for threads, by_head, tokens, out in sorted(set(map(key_of, rows))):
+        group = [r for r in rows if key_of(r) == (threads, by_head, tokens, out)]
+        whole = [r for r in group if r["rotary_dim"] == r["head_dim"]]
+        partial = [percent(r) for r in group if r["rotary_dim"] != r["head_dim"]]
+        worst = min(whole, key=percent)
+        lines.append(f"| {threads} | {'bhtd' if by_head else 'bthd'} | {tokens} | {'out of place' if out else 'in place'} "
+                     f"| {median(map(percent, whole)):.0f} % | {percent(worst):.0f} % | {worst['dtype']} "
+                     f"{worst['pairing']}, {worst['head_dim']} | {min(partial):.0f} % |")  # fmt: skip
     return "\n".join(lines)
 
 
@@ -97,6 +100,13 @@ def loop_table(rows: list[dict]) -> str:
                      f"{median(r['ratio_to_loop'] for r in group):.2f} | {worst['ratio_to_loop']:.2f} | "
                      f"{sum(r['ratio_to_loop'] < 0.98 for r in group)} | {words} |")  # fmt: skip
     return "\n".join(lines)
+
+
+def slowest(rows: list[dict]) -> str:
+    """The cells of one thread in which the loop is ahead by most."""
+    behind = sorted((r for r in rows if r["threads"] == 1 and (r["ratio_to_loop"] or 1) < 0.98),
+                    key=lambda r: r["ratio_to_loop"])[:12]  # fmt: skip
+    return "\n".join(f"* {r['ratio_to_loop']:.2f}: {r['target']}, {cell_words(r)}" for r in behind) or "None."
 
 
 def page_table(rows: list[dict]) -> str:
@@ -127,8 +137,8 @@ def beside_ceiling(name: str, rows: list[dict], grid: list[dict]) -> list[str]:
                   100), rotate_table(rows), f"![percent of the ceiling]({name}-ceiling.svg)"]  # fmt: skip
     if grid:
         parts += [fill("The whole grid (`rotary bench --grid full`; three dtypes, two pairings, head_dim 64, 80, 96, "
-                       "128, 256 and 24 of 96; samples shorter than above). Partial rotation is compared with moving "
-                       "what turns, but moves nearly all cache lines.", 100), ceiling_table(grid)]  # fmt: skip
+                       "128, 256, and apart 24 of 96, which is compared with moving what turns but moves nearly all "
+                       "cache lines; samples shorter than above).", 100), ceiling_table(grid)]  # fmt: skip
     return parts
 
 
@@ -139,7 +149,7 @@ def beside_loop(rows: list[dict]) -> list[str]:
             fill("The loop's time over rotary's, the loop compiled for the same instruction set (`-O3 -march=native`; "
                  "for avx2 `-march=haswell`): `beside_loop`, built with `-DROTARY_BENCH=ON`. 40 heads in one call, "
                  "head_dim 64 to 256 in 2 MiB pages, 128 in 4 KiB pages. g++ 12 converts f16 one by one.", 100),
-            loop_table(rows),
+            loop_table(rows), "One thread, the cells below 0.98 (at most twelve):", slowest(rows),
             fill("The percentage of the ceiling in the same runs (here the better of the two copies and memcpy), and "
                  "what small pages cost:", 100), page_table(rows)]  # fmt: skip
 

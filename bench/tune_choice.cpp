@@ -39,6 +39,8 @@ Choice choose(std::string constant, std::string unit, std::vector<std::int64_t> 
       ratios[value].push_back(100 * std::expm1(sum / static_cast<double>(cases.size())));
     }
     choice.percent.push_back(quantile(ratios[value], 0.5));
+  }
+  for (std::size_t value = 0; value < ratios.size(); ++value) {
     if (choice.percent[value] < choice.percent[choice.best]) choice.best = value;
   }
   const std::vector<double>& best = ratios[choice.best];

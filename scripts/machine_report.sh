@@ -65,10 +65,10 @@ measure_all() {
       measured "grid-$dtype-$threads.jsonl" "$rotary" bench --grid full --json --seconds 0.03 \
         --filter "dtype=$dtype,threads=$threads"
       measured "loop-native-$dtype-$threads.jsonl" "$ROTARY_BUILD/bench/beside_loop" --dtype "$dtype" \
-        --threads "$threads" --rounds 5
+        --threads "$threads" --rounds 9
       [ -x "$ROTARY_BUILD/bench/beside_loop_avx2" ] && "$rotary" targets | grep -q '^avx2' || continue
       measured "loop-avx2-$dtype-$threads.jsonl" env ROTARY_TARGET=avx2 "$ROTARY_BUILD/bench/beside_loop_avx2" \
-        --dtype "$dtype" --threads "$threads" --rounds 5
+        --dtype "$dtype" --threads "$threads" --rounds 9
     done
   done
   rm -rf "$figures/peers"
