@@ -3,8 +3,6 @@
 //   append_bench [SECONDS_PER_CASE] [PART_OF_A_NAME]
 // 32 heads of q and 8 of k and v of 128 elements. Prefill: 2048 tokens in memory that is far larger than the caches;
 // decode: one token of each sequence, in the first cache; layers: the same, in memory of another layer each time.
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -14,33 +12,19 @@
 #include <string>
 #include <vector>
 
+#include "huge_memory.h"
 #include "rotary/cache.h"
 
 namespace {
 
 using namespace rotary;
+using measured::HugeMemory;
 using Index = std::int64_t;
 
 constexpr int head_dim = 128, page_size = 16;
 constexpr Index q_heads = 32, kv_heads = 8;
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
-
-// Zeroed, in huge pages where the system grants them.
-struct Memory {
-  explicit Memory(std::size_t size) : bytes((size + huge - 1) / huge * huge) {
-    void* const mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (mapped == MAP_FAILED) std::abort();
-    madvise(mapped, bytes, MADV_HUGEPAGE);
-    begin = static_cast<char*>(std::memset(mapped, 0x3c, bytes));
-  }
-  ~Memory() { munmap(begin, bytes); }
-  Memory(const Memory&) = delete;
-  Memory& operator=(const Memory&) = delete;
-  static constexpr std::size_t huge = std::size_t{2} << 20;
-  std::size_t bytes;
-  char* begin;
-};
 
 enum class Form { pages, head_pages, contiguous };
 
@@ -67,7 +51,7 @@ class Layers {
         q_bytes_(static_cast<std::size_t>(tokens_ * q_heads * head_dim) * each_),
         kv_bytes_(static_cast<std::size_t>(tokens_ * kv_heads * head_dim) * each_),
         cache_bytes_(static_cast<std::size_t>(pages_ * page_size * kv_heads * head_dim) * cached_),
-        set_(std::max(q_bytes_ + 2 * kv_bytes_ + 2 * cache_bytes_, Memory::huge)),
+        set_(std::max(q_bytes_ + 2 * kv_bytes_ + 2 * cache_bytes_, HugeMemory::page)),
         sets_(c.far ? std::clamp<std::size_t>((std::size_t{1200} << 20) / set_, 2, 512) : 1),
         memory_(set_ * sets_) {
     for (Index i = 0; i < tokens_; ++i) {
@@ -122,13 +106,13 @@ class Layers {
   std::vector<Index> slots;
 
  private:
-  char* at(std::size_t byte) const { return memory_.begin + layer_ * set_ + byte; }
+  char* at(std::size_t byte) const { return memory_.begin() + layer_ * set_ + byte; }
   Layout kv_layout() const { return bthd(case_.batch, case_.tokens, kv_heads, head_dim); }
 
   const Case& case_;
   Index tokens_, pages_;
   std::size_t each_, cached_, q_bytes_, kv_bytes_, cache_bytes_, set_, sets_;
-  Memory memory_;
+  HugeMemory memory_;
   std::size_t layer_ = 0;
 };
 

@@ -1,0 +1,193 @@
+"""Writes the page of one machine from what scripts/machine_report.sh measured: machine_page.py NAME FOLDER."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from statistics import median
+from textwrap import fill
+
+DTYPES = ("f32", "bf16", "f16")
+PAIRINGS = ("half", "interleaved")
+FLAGS = r"sse2|avx|avx2|f16c|fma|avx512\w*|amx_\w+|avx_vnni|asimd\w*|bf16|fphp|sve\w*"
+
+
+def rows_of(folder: Path, pattern: str) -> list[dict]:
+    return [json.loads(line) for path in sorted(folder.glob(pattern)) for line in path.read_text().splitlines() if line]
+
+
+def lscpu() -> dict[str, str]:
+    plain = {"LC_ALL": "C", "PATH": "/usr/bin:/bin"}
+    text = subprocess.run(["lscpu"], capture_output=True, text=True, env=plain).stdout
+    return dict(re.findall(r"^\s*([^:\n]+):\s+(.*)$", text, re.M))
+
+
+def head(name: str, folder: Path, target: str) -> str:
+    found = lscpu()
+    flags = " ".join(flag for flag in found.get("Flags", "").split() if re.fullmatch(FLAGS, flag))
+    sizes = subprocess.run(["lscpu", "-B", "-C=NAME,ONE-SIZE"], capture_output=True, text=True).stdout
+    caches = ", ".join(f"{c} {int(size) // 1024} KiB" for c, size in re.findall(r"^(L1d|L2|L3|L4) +(\d+)$", sizes, re.M))
+    system = re.findall(r'PRETTY_NAME="(.*)"', Path("/etc/os-release").read_text())[0]
+    compiler = subprocess.run(["c++", "--version"], capture_output=True, text=True).stdout.splitlines()[0]
+    guest = f", a guest of {found['Hypervisor vendor']}" if "Hypervisor vendor" in found else ""
+    words = (f"{(folder / 'date').read_text().strip()}, commit {(folder / 'commit').read_text().strip()}. "
+             f"{found.get('Model name', 'unknown processor')} (family {found.get('CPU family')}, model "
+             f"{found.get('Model')}{guest}), {found.get('CPU(s)')} CPUs. Caches as the system says: {caches}. {system}, "
+             f"{compiler}. rotary's target: {target}.")  # fmt: skip
+    return "\n\n".join([f"# Speed: {name}", fill(words, 100), fill(f"Flags: {flags}.", 100),
+                        f"Written by `scripts/machine_report.sh {name}`. Every figure is a median."])  # fmt: skip
+
+
+def cell_words(row: dict) -> str:
+    place = "in place" if row["in_place"] else "out of place"
+    extra = [f"{row['rotary_dim']} of {row['head_dim']}" if row.get("rotary_dim", row["head_dim"]) != row["head_dim"]
+             else f"head_dim {row['head_dim']}"]  # fmt: skip
+    extra += [row["layout"]] if row.get("layout", "bthd") != "bthd" else []
+    extra += [row["pages"] + " pages"] if "pages" in row else []
+    return f"{row['dtype']} {row['pairing']} {place}, {row['tokens']} token{'s' * (row['tokens'] > 1)}, {', '.join(extra)}"
+
+
+def selected(row: dict) -> bool:
+    return row.get("op", "rotate") == "rotate"
+
+
+# ---- tables ----
+
+
+def rotate_table(rows: list[dict]) -> str:
+    """Nanoseconds per element and percent of the ceiling, of heads of 128."""
+    by_cell = {(r["tokens"], r["in_place"], r["dtype"], r["pairing"]): r for r in rows}
+    lines = ["| tokens | | " + " | ".join(f"{d} {p}" for d in DTYPES for p in PAIRINGS) + " |",
+             "|---:|---|" + "---:|" * 6]  # fmt: skip
+    for tokens in sorted({r["tokens"] for r in rows}):
+        for in_place in (True, False):
+            cells = [by_cell[tokens, in_place, d, p] for d in DTYPES for p in PAIRINGS]
+            words = [f"{c['ns_per_element']:.3f} ({c['percent_of_ceiling']:.0f} %)" for c in cells]
+            lines.append(f"| {tokens} | {'in place' if in_place else 'out of place'} | " + " | ".join(words) + " |")
+    return "\n".join(lines)
+
+
+def ceiling_table(rows: list[dict]) -> str:
+    """Median and worst percent of the ceiling of whole heads, and the worst of partial rotation."""
+    lines = ["| threads | layout | tokens | | median | worst | which | worst of 24 of 96 |",
+             "|---:|---|---:|---|---:|---:|---|---:|"]  # fmt: skip
+    key_of = lambda r: (r["threads"], r["layout"] == "bhtd", r["tokens"], not r["in_place"])  # noqa: E731
+    percent = lambda r: r["percent_of_ceiling"]  # noqa: E731
+    for threads, by_head, tokens, out in sorted(set(map(key_of, rows))):
+        group = [r for r in rows if key_of(r) == (threads, by_head, tokens, out)]
+        whole = [r for r in group if r["rotary_dim"] == r["head_dim"]]
+        partial = [percent(r) for r in group if r["rotary_dim"] != r["head_dim"]]
+        worst = min(whole, key=percent)
+        lines.append(f"| {threads} | {'bhtd' if by_head else 'bthd'} | {tokens} | {'out of place' if out else 'in place'} "
+                     f"| {median(map(percent, whole)):.0f} % | {percent(worst):.0f} % | {worst['dtype']} "
+                     f"{worst['pairing']}, {worst['head_dim']} | {min(partial):.0f} % |")  # fmt: skip
+    return "\n".join(lines)
+
+
+def loop_table(rows: list[dict]) -> str:
+    """Median and worst ratio to the plain loop, by target, pages, threads and dtype."""
+    lines = ["| target | pages | threads | dtype | cells | median | worst | below 0.98 | the worst cell |",
+             "|---|---|---:|---|---:|---:|---:|---:|---|"]  # fmt: skip
+    key_of = lambda r: (r["target"], r["pages"], r["threads"], r["dtype"])  # noqa: E731
+    for key in dict.fromkeys(map(key_of, rows)):
+        group = [r for r in rows if key_of(r) == key and r["ratio_to_loop"] is not None]
+        if not group:
+            continue
+        worst = min(group, key=lambda r: r["ratio_to_loop"])
+        words = cell_words({k: v for k, v in worst.items() if k != "pages"}).replace(f"{worst['dtype']} ", "", 1)
+        lines.append(f"| {key[0]} | {key[1]} | {key[2]} | {key[3]} | {len(group)} | "
+                     f"{median(r['ratio_to_loop'] for r in group):.2f} | {worst['ratio_to_loop']:.2f} | "
+                     f"{sum(r['ratio_to_loop'] < 0.98 for r in group)} | {words} |")  # fmt: skip
+    return "\n".join(lines)
+
+
+def slowest(rows: list[dict]) -> str:
+    """The cells of one thread in which the loop is ahead by most."""
+    behind = sorted((r for r in rows if r["threads"] == 1 and (r["ratio_to_loop"] or 1) < 0.98),
+                    key=lambda r: r["ratio_to_loop"])[:12]  # fmt: skip
+    return "\n".join(f"* {r['ratio_to_loop']:.2f}: {r['target']}, {cell_words(r)}" for r in behind) or "None."
+
+
+def page_table(rows: list[dict]) -> str:
+    """Heads of 128 in large and in small pages: what small ones cost, and what is left of the ceiling."""
+    lines = ["| target | tokens | | 2 MiB: median | worst | 4 KiB: median | worst | time, 4 KiB over 2 MiB |",
+             "|---|---:|---|---:|---:|---:|---:|---:|"]  # fmt: skip
+    of_128 = [r for r in rows if r["head_dim"] == 128 and r["threads"] == 1]
+    for target, tokens, out in dict.fromkeys((r["target"], r["tokens"], not r["in_place"]) for r in of_128):
+        cells = lambda pages: {(r["dtype"], r["pairing"]): r for r in of_128 if r["pages"] == pages and  # noqa: E731
+                               (r["target"], r["tokens"], not r["in_place"]) == (target, tokens, out)}  # fmt: skip
+        large, small = cells("2 MiB"), cells("4 KiB")
+        percent = lambda group: [r["percent_of_ceiling"] for r in group.values()]  # noqa: E731
+        cost = median(small[k]["ns_per_element"] / large[k]["ns_per_element"] for k in small)
+        lines.append(f"| {target} | {tokens} | {'out of place' if out else 'in place'} | {median(percent(large)):.0f} % | "
+                     f"{min(percent(large)):.0f} % | {median(percent(small)):.0f} % | {min(percent(small)):.0f} % | "
+                     f"{cost:.2f} |")  # fmt: skip
+    return "\n".join(lines)
+
+
+# ---- the page ----
+
+
+def beside_ceiling(name: str, rows: list[dict], grid: list[dict]) -> list[str]:
+    parts = ["## Beside the memory's own speed",
+             fill("Nanoseconds per element and, in parentheses, the percentage of the ceiling: the fastest update in "
+                  "place, or copy out of place, of the same bytes in the same run. One thread, 32 + 8 heads of 128 in "
+                  "two calls, 2 MiB pages: `rotary bench --filter op=rotate,layout=bthd,head_dim=128 --threads 1`.",
+                  100), rotate_table(rows), f"![percent of the ceiling]({name}-ceiling.svg)"]  # fmt: skip
+    if grid:
+        parts += [fill("The whole grid (`rotary bench --grid full`; three dtypes, two pairings, head_dim 64, 80, 96, "
+                       "128, 256, and apart 24 of 96, which is compared with moving what turns but moves nearly all "
+                       "cache lines; samples shorter than above).", 100), ceiling_table(grid)]  # fmt: skip
+    return parts
+
+
+def beside_loop(rows: list[dict]) -> list[str]:
+    if not rows:
+        return []
+    return ["## Beside the plain loop",
+            fill("The loop's time over rotary's, the loop compiled for the same instruction set (`-O3 -march=native`; "
+                 "for avx2 `-march=haswell`): `beside_loop`, built with `-DROTARY_BENCH=ON`. 40 heads in one call, "
+                 "head_dim 64 to 256 in 2 MiB pages, 128 in 4 KiB pages. g++ 12 converts f16 one by one. "
+                 "With several threads the loop is OpenMP's, whose threads spin and take the same part of the data in "
+                 "every call; rotary's ThreadPool sleeps after 10 microseconds and its threads claim parts, so that "
+                 "data may move from cache to cache. The ceiling runs on the same pool.", 100),
+            loop_table(rows), "The lowest cells of one thread below 0.98 (at most twelve):", slowest(rows),
+            fill("The percentage of the ceiling in the same runs (here the better of the two copies and memcpy), and "
+                 "what small pages cost:", 100), page_table(rows)]  # fmt: skip
+
+
+def growth(name: str, rows: list[dict]) -> list[str]:
+    known = [r for r in rows if r.get("ratio_to_neighbours")]
+    if not known:
+        return []
+    worst = max(known, key=lambda r: r["ratio_to_neighbours"])
+    return ["## Time against work", f"![time against work]({name}-growth.svg)",
+            fill(f"The worst cell takes {worst['ratio_to_neighbours']:.2f} times what its neighbours predict: "
+                 f"{worst['series']}, {worst['tokens']} tokens, {worst['heads']} + {worst['kv_heads']} heads of "
+                 f"{worst['head_dim']}, threads {worst['threads']}.", 100)]  # fmt: skip
+
+
+def peers(name: str, folder: Path) -> list[str]:
+    path = folder / "peers" / "peers.md"
+    if not path.exists():
+        return ["## Beside other libraries", "Not measured on this machine (`--without-peers`)."]
+    summary = path.read_text().split("## In short")[1].split("![")[0].strip()
+    return ["## Beside other libraries", summary, f"![ratios]({name}-peers.svg)"]
+
+
+def main() -> int:
+    name, folder = sys.argv[1], Path(sys.argv[2])
+    rows = rows_of(folder, "rows.jsonl")
+    if not rows:
+        sys.exit(f"machine_page.py: {folder}/rows.jsonl must exist: scripts/machine_report.sh measures it")
+    grid = [r for r in rows_of(folder, "grid-*.jsonl") if selected(r)]
+    loop = [*rows_of(folder, "loop-native-*.jsonl"), *rows_of(folder, "loop-avx2-*.jsonl")]
+    parts = [head(name, folder, rows[0]["target"]), *beside_ceiling(name, rows, grid), *beside_loop(loop),
+             *growth(name, rows_of(folder, "growth.jsonl")), *peers(name, folder)]  # fmt: skip
+    print("\n\n".join(parts))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
