@@ -327,7 +327,7 @@ int main(int argc, char** argv) {
   Tuner(options).run();
   if (options.json) return 0;
   std::printf(
-      "heads_abreast %lld, stage_bytes %lld: compiled in, not swept\n%.0f s. The percentages are times beside the "
+      "abreast_bytes %lld, stage_bytes %lld: compiled in, not swept\n%.0f s. The percentages are times beside the "
       "built-in value's; what is within noise is no reason for a change.\n",
-      static_cast<long long>(detail::heads_abreast), static_cast<long long>(detail::stage_bytes), now() - begin);
+      static_cast<long long>(detail::abreast_bytes), static_cast<long long>(detail::stage_bytes), now() - begin);
 }
