@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Sweeps the constants of src/cpu/tuning.h on this machine (prefetch distances, the streaming rule, heads per table row,
-# the grain of threads) and prints what it would choose beside what is built in. Two to three minutes; a quiet machine.
+# the grain of threads) and prints what it would choose beside what is built in. Two minutes; a quiet machine.
 #   scripts/tune.sh [--seconds S] [--largest MIB] [--json]
 # ROTARY_TARGET=NAME chooses the instruction set.
 set -euo pipefail
