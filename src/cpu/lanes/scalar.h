@@ -1,6 +1,7 @@
 // One lane in plain C++: the target of last resort, and the lanes for the last elements of a block on other targets.
 #pragma once
 
+#include "runtime/compiler.h"
 #include "values/storage.h"
 
 namespace rotary::cpu {
@@ -47,7 +48,7 @@ struct Lanes : Traits {
   using Floats = float;
 
   static Floats splat(float x) { return x; }
-  static Floats mul(Floats a, Floats b) { return a * b; }
+  static Floats mul(Floats a, Floats b) { return rounded_product(a * b); }
   static Floats add(Floats a, Floats b) { return a + b; }
   static Floats sub(Floats a, Floats b) { return a - b; }
 
@@ -60,6 +61,16 @@ struct Lanes : Traits {
 
   static void stream(float* p, Floats x) { *p = x; }
   static void fence() {}
+
+  // g++ 12 makes (a c - b s, b c + a s) of two elements one vfmaddsub, even under -ffp-contract=off.
+  static Floats rounded_product(Floats x) {
+#if defined(__GNUC__) && !defined(__clang__) && defined(__FMA__)
+    ROTARY_IN_REGISTER("x", x);
+#elif defined(__GNUC__) && !defined(__clang__) && defined(__ARM_FEATURE_COMPLEX)
+    ROTARY_IN_REGISTER("w", x);
+#endif
+    return x;
+  }
 
   template <class T>
   static void load2(const T* p, Floats& even, Floats& odd) {
