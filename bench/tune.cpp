@@ -233,7 +233,7 @@ class Tuner {
         sizes.push_back(bytes);
         if (options_.json) continue;
         std::printf("  %8s  %-4s %s", text_of(bytes, "bytes").c_str(), dtype == DType::f32 ? "f32" : "bf16",
-                    bytes > built_in_.stream_from ? "(built in: streams)" : "(built in: cached) ");
+                    built_in_.streams(bytes) ? "(built in: streams)" : "(built in: cached) ");
         for (std::size_t way = 0; way < 5; ++way) {
           std::printf(" %11.3f", median(ways.back(), way) * 8e9 / static_cast<double>(bytes));
         }
@@ -242,7 +242,11 @@ class Tuner {
       values.push_back(bytes);
     }
     values = values_with(std::move(values), built_in_.stream_from);
-    const auto taken = [](Index size, Index value) { return size > value; };
+    const auto taken = [this](Index size, Index value) {
+      detail::Tuning rule = built_in_;
+      rule.stream_from = value;
+      return rule.streams(size);
+    };
     report(choose("stream_from", "bytes", values, built_in_.stream_from, by_threshold(ways, sizes, values, taken)));
   }
 

@@ -17,8 +17,7 @@ void check_stores(const char* operation, Stores stores) {
 
 bool streams(std::int64_t bytes_read, const RotateOptions& options) {
   if (options.stores != Stores::automatic) return options.stores == Stores::streaming;
-  const std::int64_t from = tuning().stream_from;
-  return bytes_read > from && bytes_read / options.executor->concurrency() > from;
+  return tuning().streams(bytes_read / options.executor->concurrency());
 }
 
 }  // namespace rotary::detail
