@@ -246,6 +246,12 @@ struct Ranges {
   Range k, v, slots, k_cache, v_cache;
 };
 
+// Whether each of the others lies apart from the range. Without branches: nearly always all of them do.
+template <class... Others>
+bool all_apart(const Range& range, const Others&... others) noexcept {
+  return (static_cast<int>(range.apart(others)) & ...) != 0;
+}
+
 // A call with a slot mapping whose arguments lie apart as a whole.
 bool plainly_sound(const ConstHeads& k, const ConstHeads& v, const Cache& c, const Slots& s, Ranges& r) noexcept {
   if (!reads(k, r.k) || !reads(v, r.v) || !same_shape(k.layout, v.layout)) return false;
@@ -255,8 +261,7 @@ bool plainly_sound(const ConstHeads& k, const ConstHeads& v, const Cache& c, con
       s.sequences != 0 || !ranges(s.slot, product(k.layout.batch, k.layout.tokens), sizeof(std::int64_t), r.slots)) {
     return false;
   }
-  return r.k_cache.apart(r.k) & r.k_cache.apart(r.v) & r.k_cache.apart(r.slots) &  //
-         r.v_cache.apart(r.k) & r.v_cache.apart(r.v) & r.v_cache.apart(r.slots);
+  return all_apart(r.k_cache, r.k, r.v, r.slots) && all_apart(r.v_cache, r.k, r.v, r.slots);
 }
 
 // The same with q, whose own rules hold.
@@ -276,9 +281,8 @@ bool plainly_sound(const ConstHeads& q, const Heads& q_out, const ConstHeads& k,
   }
   const Range cos = range_of(table.cos().data(), std::ssize(table.cos()));
   const Range sin = range_of(table.sin().data(), std::ssize(table.sin()));
-  return to.apart(r.k) & to.apart(r.v) & to.apart(r.slots) & to.apart(cos) & to.apart(sin) &  //
-         r.k_cache.apart(to) & r.k_cache.apart(from) & r.k_cache.apart(cos) & r.k_cache.apart(sin) &
-         r.v_cache.apart(to) & r.v_cache.apart(from) & r.v_cache.apart(cos) & r.v_cache.apart(sin);
+  return all_apart(to, r.k, r.v, r.slots, cos, sin) && all_apart(r.k_cache, to, from, cos, sin) &&
+         all_apart(r.v_cache, to, from, cos, sin);
 }
 
 }  // namespace
