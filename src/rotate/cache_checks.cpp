@@ -155,16 +155,8 @@ void check_destination(const char* operation, const ConstHeads& k, const ConstHe
 // The cache against k, v, the slots and the scales, and against what else is written.
 void check_cache_writes(const char* operation, const ConstHeads& k, const ConstHeads& v, const Cache& cache,
                         const Slots& slots, Writes& written) {
-  written.cache = layout_of(cache);
-  const Part k_cache = part("the cache's k", cache.k, bytes_of(element_type(cache.type, k.dtype)), written.cache);
-  const Part v_cache = part("the cache's v", cache.v, bytes_of(element_type(cache.type, v.dtype)), written.cache);
-  check_disjoint(operation, k_cache, v_cache);
-  check_disjoint(operation, written.all(), k_cache);
-  check_disjoint(operation, written.all(), v_cache);
-  written.add(k_cache);
-  written.add(v_cache);
-  check_disjoint(operation, written.all(), part_of("k", k));
-  check_disjoint(operation, written.all(), part_of("v", v));
+  add_cache(operation, cache, bytes_of(element_type(cache.type, k.dtype)), bytes_of(element_type(cache.type, v.dtype)),
+            k, v, written);
   if (!slots.by_row) {
     check_slots_disjoint(operation, written.all(), slots, product(k.layout.batch, k.layout.tokens));
   } else if (slots.firsts != nullptr) {

@@ -60,6 +60,23 @@ void check_slots_disjoint(const char* operation, std::span<const Part> written, 
   }
 }
 
+// Adds the memory of the cache's k and v, elements of so many bytes, to what the call writes; it must not overlap k and
+// v nor what else is written. Throws ALIAS.
+template <class C>
+void add_cache(const char* operation, const C& cache, std::int64_t k_bytes, std::int64_t v_bytes, const ConstHeads& k,
+               const ConstHeads& v, Writes& written) {
+  written.cache = layout_of(cache);
+  const Part k_cache = part("the cache's k", cache.k, k_bytes, written.cache);
+  const Part v_cache = part("the cache's v", cache.v, v_bytes, written.cache);
+  check_disjoint(operation, k_cache, v_cache);
+  check_disjoint(operation, written.all(), k_cache);
+  check_disjoint(operation, written.all(), v_cache);
+  written.add(k_cache);
+  written.add(v_cache);
+  check_disjoint(operation, written.all(), part_of("k", k));
+  check_disjoint(operation, written.all(), part_of("v", v));
+}
+
 // ---- of the host's ----
 
 inline std::int64_t bytes_of(const ElementType& type) noexcept { return type.f8 ? 1 : bytes_of(type.dtype); }

@@ -3,6 +3,7 @@
 
 #include "jobs.h"
 #include "rotary/gpu.h"
+#include "rotate/cache_makers.h"
 #include "rotate/checks.h"
 #include "rotate/pointers.h"
 #include "rotate/refuse.h"
@@ -51,20 +52,6 @@ namespace {
 
 constexpr rotary::detail::Named<CacheType> cache_types[] = {{CacheType::same, "same"}, {CacheType::f8_e4m3, "f8_e4m3"}};
 
-Cache cache(const char* layout, void* k, void* v, std::int64_t pages, int page_size, std::int64_t heads, int head_dim) {
-  const std::int64_t page = checked_product(layout, checked_product(layout, page_size, heads), head_dim);
-  checked_product(layout, pages, page);
-  Cache result;
-  result.k = k;
-  result.v = v;
-  result.pages = pages;
-  result.page_size = page_size;
-  result.heads = heads;
-  result.head_dim = head_dim;
-  result.page_stride = page;
-  return result;
-}
-
 }  // namespace
 
 const char* name(CacheType type) noexcept { return rotary::detail::name_in(cache_types, type); }
@@ -73,34 +60,18 @@ CacheType parse_cache_type(std::string_view text) {
 }
 
 Cache nhd(void* k, void* v, std::int64_t pages, int page_size, std::int64_t heads, int head_dim) {
-  Cache result = cache("nhd", k, v, pages, page_size, heads, head_dim);
-  result.token_stride = heads * head_dim;
-  result.head_stride = head_dim;
-  return result;
+  return rotary::detail::nhd_cache<Cache>(k, v, pages, page_size, heads, head_dim);
 }
 
 Cache hnd(void* k, void* v, std::int64_t pages, int page_size, std::int64_t heads, int head_dim) {
-  Cache result = cache("hnd", k, v, pages, page_size, heads, head_dim);
-  result.token_stride = head_dim;
-  result.head_stride = std::int64_t{page_size} * head_dim;
-  return result;
+  return rotary::detail::hnd_cache<Cache>(k, v, pages, page_size, heads, head_dim);
 }
 
-Slots Slots::flat(const std::int64_t* slot_mapping) noexcept {
-  Slots slots;
-  slots.slot = slot_mapping;
-  return slots;
-}
+Slots Slots::flat(const std::int64_t* slot_mapping) noexcept { return rotary::detail::flat_slots<Slots>(slot_mapping); }
 
 Slots Slots::paged(const std::int32_t* indptr, const std::int32_t* indices, const std::int32_t* batch_indices,
                    const std::int32_t* positions, int sequences) noexcept {
-  Slots slots;
-  slots.indptr = indptr;
-  slots.indices = indices;
-  slots.batch_indices = batch_indices;
-  slots.positions = positions;
-  slots.sequences = sequences;
-  return slots;
+  return rotary::detail::paged_slots<Slots>(indptr, indices, batch_indices, positions, sequences);
 }
 
 }  // namespace rotary::gpu

@@ -8,6 +8,7 @@
 #include "cache.h"
 #include "jobs.h"
 #include "overlap.h"
+#include "rotate/cache_checks.h"
 #include "rotate/checks.h"
 #include "rotate/pointers.h"
 #include "values/fail.h"
@@ -64,16 +65,7 @@ void check_writes(const char* operation, const ConstHeads* q, const Heads* q_out
   if (with_q) written.add(part_of("q_out", *q_out));
   if (!has_elements(k.layout)) return;
   const auto each = static_cast<std::int64_t>(element_bytes(cache, k.dtype));
-  written.cache = layout_of(cache);
-  const Part k_cache = part("the cache's k", cache.k, each, written.cache);
-  const Part v_cache = part("the cache's v", cache.v, each, written.cache);
-  check_disjoint(operation, k_cache, v_cache);
-  check_disjoint(operation, written.all(), k_cache);
-  check_disjoint(operation, written.all(), v_cache);
-  written.add(k_cache);
-  written.add(v_cache);
-  check_disjoint(operation, written.all(), part_of("k", k));
-  check_disjoint(operation, written.all(), part_of("v", v));
+  rotary::detail::add_cache(operation, cache, each, each, k, v, written);
   if (with_q) check_disjoint(operation, written.all().subspan(1), part_of("q", *q));
 }
 
