@@ -4,7 +4,6 @@
 // 32 heads of q and 8 of k and v of 128 elements. Prefill: 2048 tokens in memory that is far larger than the caches;
 // decode: one token of each sequence, in the first cache; layers: the same, in memory of another layer each time.
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -14,17 +13,16 @@
 
 #include "huge_memory.h"
 #include "rotary/cache.h"
+#include "sample.h"
 
 namespace {
 
 using namespace rotary;
-using measured::HugeMemory;
+using measured::HugeMemory, measured::now;
 using Index = std::int64_t;
 
 constexpr int head_dim = 128, page_size = 16;
 constexpr Index q_heads = 32, kv_heads = 8;
-
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 enum class Form { pages, head_pages, contiguous };
 

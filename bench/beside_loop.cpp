@@ -20,6 +20,7 @@
 #include "peers/plain_loop.h"
 #include "rotary/rotary.h"
 #include "rotary/targets.h"
+#include "sample.h"
 
 namespace {
 
@@ -27,7 +28,6 @@ using namespace rotary;
 using namespace rotary::measured;
 using detail::Traffic;
 using Index = std::int64_t;
-using Work = std::function<void()>;
 
 constexpr Index heads_of_both = 40, most_tokens = 8192;
 constexpr double sample = 0.004, warm = 0.001;
@@ -45,20 +45,6 @@ struct Case {
   int head_dim;
   bool in_place, large_pages;
 };
-
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
-
-double repeated(const Work& work, double seconds) {
-  const double begin = now();
-  double took = 0;
-  int runs = 0;
-  do {
-    work();
-    ++runs;
-    took = now() - begin;
-  } while (took < seconds);
-  return took / runs;
-}
 
 // Medians of all works, sampled in turn. rest: after each round, until the threads of the last work sleep.
 std::vector<double> medians(const std::vector<Work>& works, int rounds, std::chrono::milliseconds rest) {

@@ -20,6 +20,7 @@
 #include "rotary/rotary.h"
 #include "rotary/targets.h"
 #include "runtime/last_cache.h"
+#include "sample.h"
 #include "tune_choice.h"
 
 namespace {
@@ -28,7 +29,6 @@ using namespace rotary;
 using namespace rotary::measured;
 using detail::Traffic, detail::tuning;
 using Index = std::int64_t;
-using Work = std::function<void()>;
 
 constexpr Index heads_of_q = 40, head_dim = 128, kib = 1024, mib = 1024 * 1024, never = INT64_MAX;
 
@@ -39,20 +39,6 @@ struct Options {
   double sample() const { return seconds / 12000; }
   std::size_t rounds() const { return seconds < 10 ? 3 : 9; }
 };
-
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
-
-double repeated(const Work& work, double seconds) {
-  const double begin = now();
-  double took = 0;
-  int runs = 0;
-  do {
-    work();
-    ++runs;
-    took = now() - begin;
-  } while (took < seconds);
-  return took / runs;
-}
 
 // What is measured: tensors in memory that all cases share.
 class Tuner {
