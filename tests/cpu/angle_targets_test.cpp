@@ -11,12 +11,12 @@
 
 #include "rotary/rotary.h"
 #include "rotary/targets.h"
+#include "tests/support/tables.h"
 
 namespace rotary {
 namespace {
 
-constexpr std::int64_t lowest = std::numeric_limits<std::int64_t>::min();
-constexpr std::int64_t largest = std::numeric_limits<std::int64_t>::max();
+using namespace tests;
 
 Frequencies geometric(double base, int rotary_dim, double factor = 1) {
   Rope rope;
@@ -27,15 +27,6 @@ Frequencies geometric(double base, int rotary_dim, double factor = 1) {
   f.inv_freq_float32.clear();
   f.attention_factor = factor;
   return f;
-}
-
-Table table_of(Frequencies f, const Positions& p, const TableOptions& options = {}) {
-  f.pairing = Pairing::half;
-  return Table(f, p, options);
-}
-
-bool same_bits(std::span<const float> a, std::span<const float> b) {
-  return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size_bytes()) == 0);
 }
 
 // FNV-1a over the bits of every value, the lowest byte first.
@@ -61,16 +52,6 @@ void expect_equal_targets(const Frequencies& f, const std::vector<P>& p, const T
     EXPECT_TRUE(same_bits(table.cos(), wanted.cos()) && same_bits(table.sin(), wanted.sin())) << target.name;
   }
   use_target("");
-}
-
-std::vector<std::int64_t> positions_of_every_size(std::mt19937_64& random) {
-  std::vector<std::int64_t> p = {0, lowest, lowest + 1, largest};
-  for (int k = 0; k < 63; ++k) {
-    const std::int64_t power = std::int64_t{1} << k;
-    const std::int64_t between = power + static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(power));
-    for (const std::int64_t x : {power - 1, power, power + 1, between}) p.insert(p.end(), {x, -x});
-  }
-  return p;
 }
 
 TEST(AngleTargets, EqualScalarWhichIsTheSameOnEveryMachine) {

@@ -13,6 +13,7 @@
 #include "table/narrow.h"
 #include "table/turns.h"
 #include "tests/support/angle_judge.h"
+#include "tests/support/tables.h"
 
 // A copy of the scalar kernel that counts what it cannot decide.
 namespace rotary {
@@ -35,8 +36,7 @@ static void settle_counted(const AngleJob& job, std::int64_t row, int pair, Roun
 namespace rotary {
 namespace {
 
-constexpr std::int64_t lowest = std::numeric_limits<std::int64_t>::min();
-constexpr std::int64_t largest = std::numeric_limits<std::int64_t>::max();
+using namespace tests;
 
 Frequencies geometric(double base, int rotary_dim, double factor = 1) {
   Frequencies f;
@@ -44,15 +44,6 @@ Frequencies geometric(double base, int rotary_dim, double factor = 1) {
   for (int i = 0; i < rotary_dim / 2; ++i) f.inv_freq.push_back(std::pow(base, -2.0 * i / rotary_dim));
   f.attention_factor = factor;
   return f;
-}
-
-Table table_of(Frequencies f, const Positions& p, const TableOptions& options = {}) {
-  f.pairing = Pairing::half;
-  return Table(f, p, options);
-}
-
-bool same_bits(std::span<const float> a, std::span<const float> b) {
-  return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size_bytes()) == 0);
 }
 
 // One axis, one batch row: every value against MPFR once, and every target against the first.
@@ -85,16 +76,6 @@ void expect_right(const Frequencies& f, const std::vector<P>& positions, const T
     EXPECT_TRUE(same_bits(table.cos(), other.cos()) && same_bits(table.sin(), other.sin())) << target.name;
   }
   use_target("");
-}
-
-std::vector<std::int64_t> positions_of_every_size(std::mt19937_64& random) {
-  std::vector<std::int64_t> p = {0, lowest, lowest + 1, largest};
-  for (int k = 0; k < 63; ++k) {
-    const std::int64_t power = std::int64_t{1} << k;
-    const std::int64_t between = power + static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(power));
-    for (const std::int64_t x : {power - 1, power, power + 1, between}) p.insert(p.end(), {x, -x});
-  }
-  return p;
 }
 
 TEST(Angles, AreRightAtEveryPositionBelow1024AndInASampleBelowAMillion) {
@@ -252,8 +233,7 @@ TEST(Angles, Float32FollowsTheFloat32FormulaStepByStep) {
     for (int k = 0; k < 200; ++k) p.push_back(static_cast<std::int64_t>(random()) >> (random() % 64));
     p.insert(p.end(), {lowest, largest, 16777217, -16777217});
     expect_right(f, p, Angles::float32);
-    expect_right(f, std::vector<double>{0.0, -0.0, 0.1, -7.3, 1e-40, 1e-300, 1e20},
-                 Angles::float32);
+    expect_right(f, std::vector<double>{0.0, -0.0, 0.1, -7.3, 1e-40, 1e-300, 1e20}, Angles::float32);
   }
   Frequencies f = geometric(5e5, 8);
   f.inv_freq_float32 = {1.0f, 0.037605f, 0.00141421f, 5.3183e-05f};  // not the rounded ones

@@ -26,17 +26,7 @@ Layout random_layout(Random& random, const Layout& sizes, bool may_broadcast) {
     default:
       break;
   }
-  std::array order{0, 1, 2};
-  std::shuffle(order.begin(), order.end(), random);
-  std::int64_t reach = l.head_dim;
-  for (const int k : order) {
-    const std::int64_t count = k == 0 ? l.batch : k == 1 ? l.tokens : l.heads;
-    std::int64_t& stride = k == 0 ? l.batch_stride : k == 1 ? l.token_stride : l.head_stride;
-    stride = reach + below(random, 4);
-    if (may_broadcast && below(random, 6) == 0) stride = 0;
-    if (count > 0) reach += (count - 1) * stride;
-  }
-  return l;
+  return nested_layout(random, l, may_broadcast);
 }
 
 struct Tensor {

@@ -134,22 +134,6 @@ INSTANTIATE_TEST_SUITE_P(Rotate, Grid,
                                             ::testing::ValuesIn(directions)),
                          grid_name);
 
-// Dimensions nested in a random order, with random gaps.
-Layout random_layout(Random& random, const Layout& sizes, bool may_broadcast) {
-  Layout l = sizes;
-  std::array order{0, 1, 2};
-  std::shuffle(order.begin(), order.end(), random);
-  std::int64_t reach = l.head_dim;
-  for (const int k : order) {
-    const std::int64_t count = k == 0 ? l.batch : k == 1 ? l.tokens : l.heads;
-    std::int64_t& stride = k == 0 ? l.batch_stride : k == 1 ? l.token_stride : l.head_stride;
-    stride = reach + below(random, 4);
-    if (may_broadcast && below(random, 6) == 0) stride = 0;
-    if (count > 0) reach += (count - 1) * stride;
-  }
-  return l;
-}
-
 TEST(Rotate, AnyShapeAndAnyPairOfLayoutsEqualsTheReference) {
   Random random(3);
   for (int round = 0; round < 600; ++round) {
@@ -157,7 +141,7 @@ TEST(Rotate, AnyShapeAndAnyPairOfLayoutsEqualsTheReference) {
     const DType dtype = dtypes[random() % 3];
     const int pairs = 1 + below(random, below(random, 20) == 0 ? 700 : 70);
     const Layout sizes = {below(random, 4), below(random, 5), below(random, 5), 2 * pairs + below(random, 9), 0, 0, 0};
-    const Layout from = random_layout(random, sizes, true), to = random_layout(random, sizes, false);
+    const Layout from = nested_layout(random, sizes, true), to = nested_layout(random, sizes, false);
     const int batch = below(random, 2) == 0 ? 1 : std::max<int>(1, static_cast<int>(sizes.batch));
     const Table table = random_table(random, sizes.tokens, pairs, pairings[random() % 3], batch);
     const Direction direction = directions[random() % 2];

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstring>
@@ -34,6 +35,22 @@ inline std::int64_t extent(const Layout& l) {
   if (l.batch == 0 || l.tokens == 0 || l.heads == 0) return 0;
   return (l.batch - 1) * l.batch_stride + (l.tokens - 1) * l.token_stride + (l.heads - 1) * l.head_stride + l.head_dim;
 }
+// Dimensions nested in a random order, with random gaps.
+inline Layout nested_layout(Random& random, const Layout& sizes, bool may_broadcast) {
+  Layout l = sizes;
+  std::array order{0, 1, 2};
+  std::shuffle(order.begin(), order.end(), random);
+  std::int64_t reach = l.head_dim;
+  for (const int k : order) {
+    const std::int64_t count = k == 0 ? l.batch : k == 1 ? l.tokens : l.heads;
+    std::int64_t& stride = k == 0 ? l.batch_stride : k == 1 ? l.token_stride : l.head_stride;
+    stride = reach + below(random, 4);
+    if (may_broadcast && below(random, 6) == 0) stride = 0;
+    if (count > 0) reach += (count - 1) * stride;
+  }
+  return l;
+}
+
 inline std::size_t bytes_of(const Layout& l, DType dtype) {
   return static_cast<std::size_t>(extent(l)) * size_of(dtype);
 }
