@@ -93,6 +93,12 @@ struct CalmWords : Words {
   }
 };
 
+// Eight lanes with the thirty-two registers of AVX-512.
+struct Halves : avx2::LanesWith<false> {
+  static constexpr int resident = 8;
+  static constexpr int at_once = 12;
+};
+
 // W: the conversions, Words or those of a later instruction set. past_caches: unmasked stores are non-temporal, to
 // addresses that are multiples of the vector's size.
 template <class W, bool past_caches = false>
@@ -117,6 +123,7 @@ struct LanesWith : Traits {
   using Narrower = avx2::Lanes;
   using Streaming = LanesWith<W, true>;
   using Calm = LanesWith<typename W::Calm, past_caches>;
+  using Halves = avx512::Halves;
 
   static Floats splat(float x) { return _mm512_set1_ps(x); }
   static Floats mul(Floats a, Floats b) { return _mm512_mul_ps(a, b); }
