@@ -237,15 +237,19 @@ class Tuner {
   }
 
   void heads_together() {
-    std::vector<Work> cases;
-    for (const Index bytes : {std::min(16 * second_cache_, options_.largest), options_.largest}) {
-      for (const DType dtype : {DType::f32, DType::bf16}) {
-        Kind kind{dtype, Pairing::half, bytes};
+    const auto cases = [this](DType dtype, std::initializer_list<Index> sizes) {
+      std::vector<Work> works;
+      for (const Index bytes : sizes) {
+        Kind kind{dtype, Pairing::half, std::min(bytes, options_.largest)};
         kind.by_head = true;
-        cases.push_back(rotation(kind));
+        works.push_back(rotation(kind));
       }
-    }
-    sweep("heads_together", "heads", &detail::Tuning::heads_together, {1, 2, 4, 8}, cases);
+      return works;
+    };
+    sweep("heads_together", "heads", &detail::Tuning::heads_together, {1, 2, 4, 8, 16},
+          cases(DType::f32, {second_cache_ / 2, 4 * second_cache_}));
+    sweep("heads_together_else", "heads", &detail::Tuning::heads_together_else, {1, 2, 4, 8, 16},
+          cases(DType::bf16, {second_cache_ / 2, 4 * second_cache_, 16 * second_cache_, options_.largest}));
   }
 
   // Two threads, calls in a row, so that no thread sleeps between them.

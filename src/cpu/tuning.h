@@ -17,8 +17,11 @@ struct Tuning {
   std::int64_t stream_from = INT64_MAX;
   std::int64_t kept_from = 0;
   std::int64_t kept_to = 0;
-  // Heads per read of a row of the table, in layouts whose tokens are adjacent.
+  // Heads per read of a row of the table, in layouts whose tokens are adjacent: of floats in place, by a table of at
+  // most near_table_bytes; and of all others.
   std::int64_t heads_together = 4;
+  std::int64_t heads_together_else = 4;
+  std::int64_t near_table_bytes = 512 * 1024;
   // Less work is not worth a thread: a fork and join costs about as much.
   std::int64_t grain_bytes = 64 * 1024;
   // Of the table at a time for q and k: an eighth of a second-level cache.
