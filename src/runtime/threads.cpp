@@ -96,7 +96,8 @@ void spin(const Done& done) noexcept {
 }  // namespace
 
 // A run has seats. A worker takes a seat, claims parts and leaves. The caller claims parts too, removes the free seats
-// when no part is left, and waits for the workers in taken seats, never for a thread that still sleeps.
+// when no part is left, and waits for the workers in taken seats, never for a thread that still sleeps. Each thread
+// begins with a share of its own, the same in each run of so many parts: what it left in its caches is still there.
 struct ThreadPool::State {
   struct Run {
     Body body = nullptr;
@@ -108,13 +109,20 @@ struct ThreadPool::State {
     std::int64_t begin_of(std::int64_t part) const { return count / parts * part + std::min(part, count % parts); }
   };
 
+  // The parts that one thread claims first.
+  struct alignas(64) Share {
+    std::atomic<std::int64_t> next{0};
+    std::int64_t end = 0;
+  };
+
   // The gate is one word: the number of the run, the number of free seats, the number of taken seats.
   static constexpr std::uint64_t sitting = 1, seat = 1 << 16, number = std::uint64_t{1} << 32;
   static constexpr std::uint64_t all_sitting = seat - sitting, all_seats = number - seat;
 
   alignas(64) std::atomic<std::uint64_t> gate{0};
-  alignas(64) std::atomic<std::int64_t> next_part{0};
-  alignas(64) Run run;  // written only while no seat is free or taken
+  alignas(64) Run run;  // and the shares: written only while no seat is free or taken
+  std::vector<Share> shares;
+  std::size_t sharing = 0;  // the shares that have parts
   Clock::time_point idle_since{};
   Clock::duration missed{};  // time that sleeping workers could have saved in the current burst of runs
   std::atomic<int> sleepers{0};
@@ -134,14 +142,30 @@ struct ThreadPool::State {
     return false;
   }
 
-  bool claim_part() {
-    const std::int64_t part = next_part.fetch_add(1, std::memory_order_relaxed);
-    if (part >= run.parts) return false;
-    run.body(run.context, run.begin_of(part), run.begin_of(part + 1));
-    return true;
+  void share_out() {
+    sharing = std::min(shares.size(), static_cast<std::size_t>(run.parts));
+    const auto count = static_cast<std::int64_t>(sharing);
+    for (std::int64_t k = 0; k < count; ++k) {
+      Share& share = shares[static_cast<std::size_t>(k)];
+      share.next.store(run.parts * k / count, std::memory_order_relaxed);
+      share.end = run.parts * (k + 1) / count;
+    }
   }
 
-  void work() {
+  // Runs a part of the thread's own share, or else of another.
+  bool claim_part(std::size_t thread) {
+    for (std::size_t k = 0; k < sharing; ++k) {
+      Share& share = shares[(thread + k) % sharing];
+      if (share.next.load(std::memory_order_relaxed) >= share.end) continue;
+      const std::int64_t part = share.next.fetch_add(1, std::memory_order_relaxed);
+      if (part >= share.end) continue;
+      run.body(run.context, run.begin_of(part), run.begin_of(part + 1));
+      return true;
+    }
+    return false;
+  }
+
+  void work(std::size_t thread) {
     const Inside inside;
     std::uint64_t seen = 0;
     const auto news = [&] { return gate.load() / number != seen || stopping.load(); };
@@ -156,7 +180,7 @@ struct ThreadPool::State {
       if (stopping) return;
       seen = gate.load() / number;
       if (!sit()) continue;
-      while (claim_part()) {
+      while (claim_part(thread)) {
       }
       if (((gate.fetch_sub(sitting) - sitting) & all_sitting) == 0 && caller_sleeps.load()) {
         { const std::lock_guard lock(sleep); }
@@ -175,20 +199,20 @@ struct ThreadPool::State {
   void run_all(const Run& r, std::int64_t seats, bool is_long) {
     const Inside inside;
     run = r;
-    next_part.store(0, std::memory_order_relaxed);
+    share_out();
     gate.store((gate.load() / number + 1) * number + static_cast<std::uint64_t>(seats) * seat);
     const bool some_sleep = sleepers.load() > 0;
     if (some_sleep && !is_long) {
       const Clock::time_point start = Clock::now();
       if (start - idle_since > nap) missed = {};
-      claim_part();
+      claim_part(0);
       missed += (Clock::now() - start) * (r.parts - 1);
     }
     if (some_sleep && (is_long || missed > 2 * nap)) {
       missed = {};
       wake();
     }
-    while (claim_part()) {
+    while (claim_part(0)) {
     }
     close();
     if (some_sleep) idle_since = Clock::now();
@@ -223,7 +247,8 @@ struct ThreadPool::Stopping {
 ThreadPool::ThreadPool(unsigned threads) : state_(std::make_unique<State>()) {
   const unsigned wanted = std::min(threads != 0 ? threads : std::max(1u, std::thread::hardware_concurrency()), 65535u);
   Stopping guard{state_.get()};
-  for (unsigned i = 1; i < wanted; ++i) state_->workers.emplace_back([state = state_.get()] { state->work(); });
+  state_->shares = std::vector<State::Share>(wanted);
+  for (unsigned i = 1; i < wanted; ++i) state_->workers.emplace_back([state = state_.get(), i] { state->work(i); });
   guard.state = nullptr;
 }
 
