@@ -80,11 +80,18 @@ constexpr Clock::duration nap = std::chrono::microseconds(10);
 
 constexpr std::int64_t surely_long = 64;  // grains of a run that is certainly worth waking the workers
 
+// The threads of a longer run finish less evenly, and one that sleeps misses the beginning of the next run: they stay
+// awake for about the time of a thread's share, up to ten naps.
+Clock::duration wait_for(std::int64_t grains_per_thread) noexcept {
+  constexpr Clock::duration grain = std::chrono::microseconds(4);
+  return std::clamp<Clock::duration>(std::min<std::int64_t>(grains_per_thread, 100) * grain, nap, 10 * nap);
+}
+
 // Waits for at most a nap: long enough for the next call of a busy caller, harmless where cores are scarce.
 template <class Done>
-void spin(const Done& done) noexcept {
+void spin(const Done& done, Clock::duration longest) noexcept {
   if (done()) return;
-  const Clock::time_point end = Clock::now() + nap;
+  const Clock::time_point end = Clock::now() + longest;
   do {
     for (int i = 0; i < 8; ++i) {
       if (done()) return;
@@ -104,6 +111,7 @@ struct ThreadPool::State {
     void* context = nullptr;
     std::int64_t count = 0;
     std::int64_t parts = 0;
+    Clock::duration wait = nap;  // for the end of the run, and then for the next one
 
     // Parts differ by at most one item. Dividing first prevents overflow.
     std::int64_t begin_of(std::int64_t part) const { return count / parts * part + std::min(part, count % parts); }
@@ -168,9 +176,10 @@ struct ThreadPool::State {
   void work(std::size_t thread) {
     const Inside inside;
     std::uint64_t seen = 0;
+    Clock::duration wait = nap;
     const auto news = [&] { return gate.load() / number != seen || stopping.load(); };
     for (;;) {
-      spin(news);
+      spin(news, wait);
       if (!news()) {
         std::unique_lock lock(sleep);
         ++sleepers;  // before the last check of the gate: the caller opens the gate first, then reads this
@@ -180,6 +189,7 @@ struct ThreadPool::State {
       if (stopping) return;
       seen = gate.load() / number;
       if (!sit()) continue;
+      wait = run.wait;
       while (claim_part(thread)) {
       }
       if (((gate.fetch_sub(sitting) - sitting) & all_sitting) == 0 && caller_sleeps.load()) {
@@ -221,7 +231,7 @@ struct ThreadPool::State {
   void close() {
     gate.fetch_and(~all_seats);
     const auto done = [&] { return (gate.load() & all_sitting) == 0; };
-    spin(done);
+    spin(done, run.wait);
     if (done()) return;
     std::unique_lock lock(sleep);
     caller_sleeps = true;  // before the last check of the gate: a worker leaves first, then reads this
@@ -259,11 +269,12 @@ unsigned ThreadPool::concurrency() const noexcept { return static_cast<unsigned>
 void ThreadPool::run(std::int64_t count, std::int64_t grain, Body body, void* context) const {
   if (count <= 0) return;
   const std::int64_t threads = concurrency(), grains = count / std::max<std::int64_t>(1, grain);
-  // A few parts per thread: a thread that starts late leaves its share to the others.
-  const std::int64_t parts = std::min(4 * threads, grains);
+  // Many parts per thread: a thread that starts late leaves of its share to the others.
+  const std::int64_t parts = std::min(16 * threads, grains);
   if (parts <= 1 || threads == 1 || inside_body) return body(context, 0, count);
   const std::lock_guard lock(state_->callers);
-  state_->run_all({body, context, count, parts}, std::min(threads, parts) - 1, grains >= surely_long);
+  state_->run_all({body, context, count, parts, wait_for(grains / threads)}, std::min(threads, parts) - 1,
+                  grains >= surely_long);
 }
 
 #else
