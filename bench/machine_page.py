@@ -14,7 +14,8 @@ FLAGS = r"sse2|avx|avx2|f16c|fma|avx512\w*|amx_\w+|avx_vnni|asimd\w*|bf16|fphp|s
 
 
 def rows_of(folder: Path, pattern: str) -> list[dict]:
-    return [json.loads(line) for path in sorted(folder.glob(pattern)) for line in path.read_text().splitlines() if line]
+    lines = [line for path in sorted(folder.glob(pattern)) for line in path.read_text().splitlines()]
+    return [json.loads(line) for line in lines if line]
 
 
 def lscpu() -> dict[str, str]:
@@ -27,25 +28,31 @@ def head(name: str, folder: Path, target: str) -> str:
     found = lscpu()
     flags = " ".join(flag for flag in found.get("Flags", "").split() if re.fullmatch(FLAGS, flag))
     sizes = subprocess.run(["lscpu", "-B", "-C=NAME,ONE-SIZE"], capture_output=True, text=True).stdout
-    caches = ", ".join(f"{c} {int(size) // 1024} KiB" for c, size in re.findall(r"^(L1d|L2|L3|L4) +(\d+)$", sizes, re.M))
+    known = re.findall(r"^(L1d|L2|L3|L4) +(\d+)$", sizes, re.M)
+    caches = ", ".join(f"{cache} {int(size) // 1024} KiB" for cache, size in known)
     system = re.findall(r'PRETTY_NAME="(.*)"', Path("/etc/os-release").read_text())[0]
     compiler = subprocess.run(["c++", "--version"], capture_output=True, text=True).stdout.splitlines()[0]
     guest = f", a guest of {found['Hypervisor vendor']}" if "Hypervisor vendor" in found else ""
     words = (f"{(folder / 'date').read_text().strip()}, commit {(folder / 'commit').read_text().strip()}. "
              f"{found.get('Model name', 'unknown processor')} (family {found.get('CPU family')}, model "
-             f"{found.get('Model')}{guest}), {found.get('CPU(s)')} CPUs. Caches as the system says: {caches}. {system}, "
-             f"{compiler}. rotary's target: {target}.")  # fmt: skip
+             f"{found.get('Model')}{guest}), {found.get('CPU(s)')} CPUs. Caches as the system says: {caches}. "
+             f"{system}, {compiler}. rotary's target: {target}.")  # fmt: skip
     return "\n\n".join([f"# Speed: {name}", fill(words, 100), fill(f"Flags: {flags}.", 100),
                         f"Written by `scripts/machine_report.sh {name}`. Every figure is a median."])  # fmt: skip
 
 
+def place_of(out: bool) -> str:
+    return "out of place" if out else "in place"
+
+
 def cell_words(row: dict) -> str:
-    place = "in place" if row["in_place"] else "out of place"
+    place = place_of(not row["in_place"])
     extra = [f"{row['rotary_dim']} of {row['head_dim']}" if row.get("rotary_dim", row["head_dim"]) != row["head_dim"]
              else f"head_dim {row['head_dim']}"]  # fmt: skip
     extra += [row["layout"]] if row.get("layout", "bthd") != "bthd" else []
     extra += [row["pages"] + " pages"] if "pages" in row else []
-    return f"{row['dtype']} {row['pairing']} {place}, {row['tokens']} token{'s' * (row['tokens'] > 1)}, {', '.join(extra)}"
+    tokens = f"{row['tokens']} token{'s' * (row['tokens'] > 1)}"
+    return f"{row['dtype']} {row['pairing']} {place}, {tokens}, {', '.join(extra)}"
 
 
 def selected(row: dict) -> bool:
@@ -64,7 +71,7 @@ def rotate_table(rows: list[dict]) -> str:
         for in_place in (True, False):
             cells = [by_cell[tokens, in_place, d, p] for d in DTYPES for p in PAIRINGS]
             words = [f"{c['ns_per_element']:.3f} ({c['percent_of_ceiling']:.0f} %)" for c in cells]
-            lines.append(f"| {tokens} | {'in place' if in_place else 'out of place'} | " + " | ".join(words) + " |")
+            lines.append(f"| {tokens} | {place_of(not in_place)} | " + " | ".join(words) + " |")
     return "\n".join(lines)
 
 
@@ -79,7 +86,7 @@ def ceiling_table(rows: list[dict]) -> str:
         whole = [r for r in group if r["rotary_dim"] == r["head_dim"]]
         partial = [percent(r) for r in group if r["rotary_dim"] != r["head_dim"]]
         worst = min(whole, key=percent)
-        lines.append(f"| {threads} | {'bhtd' if by_head else 'bthd'} | {tokens} | {'out of place' if out else 'in place'} "
+        lines.append(f"| {threads} | {'bhtd' if by_head else 'bthd'} | {tokens} | {place_of(out)} "
                      f"| {median(map(percent, whole)):.0f} % | {percent(worst):.0f} % | {worst['dtype']} "
                      f"{worst['pairing']}, {worst['head_dim']} | {min(partial):.0f} % |")  # fmt: skip
     return "\n".join(lines)
@@ -120,7 +127,7 @@ def page_table(rows: list[dict]) -> str:
         large, small = cells("2 MiB"), cells("4 KiB")
         percent = lambda group: [r["percent_of_ceiling"] for r in group.values()]  # noqa: E731
         cost = median(small[k]["ns_per_element"] / large[k]["ns_per_element"] for k in small)
-        lines.append(f"| {target} | {tokens} | {'out of place' if out else 'in place'} | {median(percent(large)):.0f} % | "
+        lines.append(f"| {target} | {tokens} | {place_of(out)} | {median(percent(large)):.0f} % | "
                      f"{min(percent(large)):.0f} % | {median(percent(small)):.0f} % | {min(percent(small)):.0f} % | "
                      f"{cost:.2f} |")  # fmt: skip
     return "\n".join(lines)
@@ -149,9 +156,9 @@ def beside_loop(rows: list[dict]) -> list[str]:
             fill("The loop's time over rotary's, the loop compiled for the same instruction set (`-O3 -march=native`; "
                  "for avx2 `-march=haswell`): `beside_loop`, built with `-DROTARY_BENCH=ON`. 40 heads in one call, "
                  "head_dim 64 to 256 in 2 MiB pages, 128 in 4 KiB pages. g++ 12 converts f16 one by one. "
-                 "With several threads the loop is OpenMP's, whose threads spin and take the same part of the data in "
-                 "every call; rotary's ThreadPool sleeps after 10 microseconds and its threads claim parts, so that "
-                 "data may move from cache to cache. The ceiling runs on the same pool.", 100),
+                 "With several threads the loop is OpenMP's, whose threads spin for milliseconds after each loop; "
+                 "those of rotary's ThreadPool sleep after 10 to 100 microseconds. The ceiling runs on the same pool.",
+                 100),
             loop_table(rows), "The lowest cells of one thread below 0.98 (at most twelve):", slowest(rows),
             fill("The percentage of the ceiling in the same runs (here the better of the two copies and memcpy), and "
                  "what small pages cost:", 100), page_table(rows)]  # fmt: skip
