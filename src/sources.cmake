@@ -3,6 +3,7 @@ set(rotary_sources
   src/cpu/tuning.cpp
   src/measure/ceiling.cpp
   src/rotate/append.cpp
+  src/rotate/append_token.cpp
   src/rotate/cache_checks.cpp
   src/rotate/caches.cpp
   src/rotate/checks.cpp

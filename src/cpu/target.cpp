@@ -6,6 +6,7 @@
 
 #include ROTARY_LANES
 #include "cpu/rotate/rows.inc"
+#include "cpu/rotate/token.inc"
 #include "cpu/rotate/transfer.inc"
 
 #define ROTARY_PASTE2(a, b) a##b
@@ -16,6 +17,7 @@ namespace rotary::cpu {
 using namespace detail;
 
 void ROTARY_PASTE(rotate_, ROTARY_TARGET_NAME)(const Job& job, std::int64_t begin_row, std::int64_t end_row) noexcept;
+void ROTARY_PASTE(rotate_token_, ROTARY_TARGET_NAME)(const Job& q, const Job& k) noexcept;
 
 #ifdef ROTARY_BASE_TARGET
 
@@ -24,6 +26,13 @@ void ROTARY_PASTE(rotate_, ROTARY_BASE_TARGET)(const Job& job, std::int64_t begi
 void ROTARY_PASTE(rotate_, ROTARY_TARGET_NAME)(const Job& job, std::int64_t begin_row, std::int64_t end_row) noexcept {
   if (job.dtype != DType::bf16) return ROTARY_PASTE(rotate_, ROTARY_BASE_TARGET)(job, begin_row, end_row);
   rotate_rows<ROTARY_TARGET_NAME::Lanes, bf16>(job, begin_row, end_row);
+}
+
+void ROTARY_PASTE(rotate_token_, ROTARY_BASE_TARGET)(const Job& q, const Job& k) noexcept;
+
+void ROTARY_PASTE(rotate_token_, ROTARY_TARGET_NAME)(const Job& q, const Job& k) noexcept {
+  if (q.dtype != DType::bf16) return ROTARY_PASTE(rotate_token_, ROTARY_BASE_TARGET)(q, k);
+  rotate_token<ROTARY_TARGET_NAME::Lanes, bf16>(q, k);
 }
 
 void ROTARY_PASTE(transfer_, ROTARY_BASE_TARGET)(const Transfer&) noexcept;
@@ -46,6 +55,18 @@ void ROTARY_PASTE(rotate_, ROTARY_TARGET_NAME)(const Job& job, std::int64_t begi
       return rotate_rows<Lanes, f16>(job, begin_row, end_row);
     case DType::bf16:
       return rotate_rows<Lanes, bf16>(job, begin_row, end_row);
+  }
+}
+
+void ROTARY_PASTE(rotate_token_, ROTARY_TARGET_NAME)(const Job& q, const Job& k) noexcept {
+  using Lanes = ROTARY_TARGET_NAME::Lanes;
+  switch (q.dtype) {
+    case DType::f32:
+      return rotate_token<Lanes, float>(q, k);
+    case DType::f16:
+      return rotate_token<Lanes, f16>(q, k);
+    case DType::bf16:
+      return rotate_token<Lanes, bf16>(q, k);
   }
 }
 

@@ -14,6 +14,7 @@ namespace rotary::cpu {
 
 #define ROTARY_DECLARE(target)                                                        \
   void rotate_##target(const Job&, std::int64_t begin, std::int64_t end) noexcept;    \
+  void rotate_token_##target(const Job& q, const Job& k) noexcept;                    \
   void move_##target(Traffic, const void* in, void* out, std::size_t bytes) noexcept; \
   void transfer_##target(const Transfer&) noexcept;
 ROTARY_DECLARE(scalar)
@@ -68,25 +69,25 @@ const Machine& machine() noexcept {
 // In rising order of preference.
 constexpr Kernels built[] = {
 #if ROTARY_HAS_SCALAR
-    {"scalar", always, rotate_scalar, angles_scalar, move_scalar, transfer_scalar},
+    {"scalar", always, rotate_scalar, rotate_token_scalar, angles_scalar, move_scalar, transfer_scalar},
 #endif
 #if ROTARY_HAS_PORTABLE
-    {"portable", always, rotate_portable, angles_portable, move_portable, transfer_portable},
+    {"portable", always, rotate_portable, rotate_token_portable, angles_portable, move_portable, transfer_portable},
 #endif
 #if ROTARY_HAS_SSE2
-    {"sse2", always, rotate_sse2, angles_scalar, move_sse2, transfer_sse2},
+    {"sse2", always, rotate_sse2, rotate_token_sse2, angles_scalar, move_sse2, transfer_sse2},
 #endif
 #if ROTARY_HAS_AVX2
-    {"avx2", has_avx2, rotate_avx2, angles_avx2, move_avx2, transfer_avx2},
+    {"avx2", has_avx2, rotate_avx2, rotate_token_avx2, angles_avx2, move_avx2, transfer_avx2},
 #endif
 #if ROTARY_HAS_AVX512
-    {"avx512", has_avx512, rotate_avx512, angles_avx512, move_avx512, transfer_avx512},
+    {"avx512", has_avx512, rotate_avx512, rotate_token_avx512, angles_avx512, move_avx512, transfer_avx512},
 #endif
 #if ROTARY_HAS_AVX512BF16
-    {"avx512bf16", has_avx512bf16, rotate_avx512bf16, angles_avx512, move_avx512, transfer_avx512bf16},
+    {"avx512bf16", has_avx512bf16, rotate_avx512bf16, rotate_token_avx512bf16, angles_avx512, move_avx512, transfer_avx512bf16},
 #endif
 #if ROTARY_HAS_NEON
-    {"neon", always, rotate_neon, angles_neon, move_neon, transfer_neon},
+    {"neon", always, rotate_neon, rotate_token_neon, angles_neon, move_neon, transfer_neon},
 #endif
 };
 

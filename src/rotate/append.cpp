@@ -7,6 +7,7 @@
 #include <limits>
 #include <utility>
 
+#include "append_token.h"
 #include "cache_checks.h"
 #include "checks.h"
 #include "cpu/targets.h"
@@ -287,8 +288,9 @@ void append(const ConstHeads& k, const ConstHeads& v, const Cache& cache, const 
 void rotate_append(const ConstHeads& q, const Heads& q_out, const ConstHeads& k, const ConstHeads& v,
                    const Table& table, const Cache& cache, const Slots& slots, const RotateOptions& options) {
   const Direction direction = options.direction;
-  check_rotate_append("rotate_append", q, q_out, k, v, table, cache, slots, direction);
+  const Job q_job = check_rotate_append("rotate_append", q, q_out, k, v, table, cache, slots, direction);
   check_stores("rotate_append", options.stores);
+  if (is_one_token(q_job, k, options)) return append_one_token(q_job, k, v, cache, slots);
   const Layout& l = q.layout;
   Work work;
   const bool flat = (table.batch() == l.batch || l.tokens == 1) && joins(l) && joins(q_out.layout) && joins(k.layout) &&

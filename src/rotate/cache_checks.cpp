@@ -290,11 +290,11 @@ void check_append(const char* operation, const ConstHeads& k, const ConstHeads& 
   check_cache_writes(operation, k, v, cache, slots, written);
 }
 
-void check_rotate_append(const char* operation, const ConstHeads& q, const Heads& q_out, const ConstHeads& k,
-                         const ConstHeads& v, const Table& table, const Cache& cache, const Slots& slots,
-                         Direction direction) {
-  check_heads({operation, "q", "q_out", " of q"}, q, q_out, shape_of(table), direction);
-  if (plainly_sound(q, q_out, k, v, table, cache, slots)) return;
+Job check_rotate_append(const char* operation, const ConstHeads& q, const Heads& q_out, const ConstHeads& k,
+                        const ConstHeads& v, const Table& table, const Cache& cache, const Slots& slots,
+                        Direction direction) {
+  const Job job = check_rotate({operation, "q", "q_out", " of q"}, q, q_out, table, direction);
+  if (plainly_sound(q, q_out, k, v, table, cache, slots)) return job;
   check_kv(operation, k, v);
   check_k(operation, q, k, table, cache);
   Writes written;
@@ -305,9 +305,10 @@ void check_rotate_append(const char* operation, const ConstHeads& q, const Heads
     check_cache_writes(operation, k, v, cache, slots, written);
     if (with_q) check_disjoint(operation, written.all().subspan(1), part_of("q", q));
   }
-  if (written.count == 0) return;
+  if (written.count == 0) return job;
   check_disjoint(operation, written.all(), values("the table's cos", table.cos().data(), std::ssize(table.cos())));
   check_disjoint(operation, written.all(), values("the table's sin", table.sin().data(), std::ssize(table.sin())));
+  return job;
 }
 
 }  // namespace rotary::detail

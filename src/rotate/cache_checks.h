@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "job.h"
 #include "parts.h"
 #include "pointers.h"
 #include "rotary/cache.h"
@@ -86,10 +87,10 @@ inline ElementType element_type(CacheType type, DType heads) noexcept {
   return {false, type == CacheType::f32 ? DType::f32 : type == CacheType::f16 ? DType::f16 : DType::bf16};
 }
 
-// What append reads and writes, and for rotate_append q, which is null for append. Throws what they throw.
+// What append and rotate_append throw. The second gives q's job.
 void check_append(const char* operation, const ConstHeads& k, const ConstHeads& v, const Cache&, const Slots&);
-void check_rotate_append(const char* operation, const ConstHeads& q, const Heads& q_out, const ConstHeads& k,
-                         const ConstHeads& v, const Table&, const Cache&, const Slots&, Direction);
+Job check_rotate_append(const char* operation, const ConstHeads& q, const Heads& q_out, const ConstHeads& k,
+                        const ConstHeads& v, const Table&, const Cache&, const Slots&, Direction);
 
 // Slots::first where firsts, null or not, was given.
 constexpr std::int64_t no_first = std::numeric_limits<std::int64_t>::min();

@@ -152,10 +152,10 @@ template <class Rows>
 }
 
 template <class Rows>
-[[gnu::always_inline]] inline Job job_out_of_place(const char* operation, const ConstHeads& x, const Heads& out,
+[[gnu::always_inline]] inline Job job_out_of_place(const Names& names, const ConstHeads& x, const Heads& out,
                                                    const Rows& table, Direction direction) {
   Job job;
-  if (!make_job(x, out, table, direction, job)) refuse({operation, "x", "out", ""}, x, out, shape_of(table), direction);
+  if (!make_job(x, out, table, direction, job)) refuse(names, x, out, shape_of(table), direction);
   return job;
 }
 
@@ -167,6 +167,9 @@ void check_heads(const Names& names, const ConstHeads& x, const Heads& out, cons
   if (!make_job(x, out, table, direction, job)) refuse(names, x, out, table, direction);
 }
 
+Job check_rotate(const Names& names, const ConstHeads& x, const Heads& out, const Table& table, Direction direction) {
+  return job_out_of_place(names, x, out, table, direction);
+}
 Job check_rotate(const char* operation, const Heads& x, const Table& table, Direction direction) {
   return job_in_place(operation, x, table, direction);
 }
@@ -176,11 +179,11 @@ Job check_rotate(const char* operation, const Heads& x, const TableShape& table,
 
 Job check_rotate(const char* operation, const ConstHeads& x, const Heads& out, const Table& table,
                  Direction direction) {
-  return job_out_of_place(operation, x, out, table, direction);
+  return job_out_of_place({operation, "x", "out", ""}, x, out, table, direction);
 }
 Job check_rotate(const char* operation, const ConstHeads& x, const Heads& out, const TableShape& table,
                  Direction direction) {
-  return job_out_of_place(operation, x, out, table, direction);
+  return job_out_of_place({operation, "x", "out", ""}, x, out, table, direction);
 }
 
 // ---- q and k ----

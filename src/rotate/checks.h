@@ -10,6 +10,7 @@ namespace rotary::detail {
 // without elements gives a job without rows. Throws SHAPE, DTYPE, ALIAS, PAIRING, VALUE.
 Job check_rotate(const char* operation, const ConstHeads& x, const Heads& out, const Table&, Direction);
 Job check_rotate(const char* operation, const Heads& x, const Table&, Direction);  // in place
+Job check_rotate(const Names&, const ConstHeads& x, const Heads& out, const Table&, Direction);
 // By rows that lie elsewhere: the job is without them.
 ROTARY_API Job check_rotate(const char* operation, const ConstHeads& x, const Heads& out, const TableShape&, Direction);
 ROTARY_API Job check_rotate(const char* operation, const Heads& x, const TableShape&, Direction);
