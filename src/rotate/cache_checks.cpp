@@ -193,11 +193,6 @@ struct Range {
   std::uintptr_t begin, end;
   bool apart(const Range& other) const noexcept { return (end <= other.begin) | (other.end <= begin); }
 };
-template <class T>
-Range range_of(const T* data, std::int64_t count) noexcept {
-  return {address_of(data), address_of(data + count)};
-}
-
 // False for less than one element, or more than the address space.
 bool ranges(const void* data, std::int64_t elements, std::int64_t each, Range& range) noexcept {
   std::int64_t bytes = 0;
@@ -256,7 +251,7 @@ bool plainly_sound(const ConstHeads& k, const ConstHeads& v, const Cache& c, con
   return all_apart(r.k_cache, r.k, r.v, r.slots) && all_apart(r.v_cache, r.k, r.v, r.slots);
 }
 
-// The same with q, whose own rules hold.
+// The same with q, whose own rules hold. The table's cos and sin are one range: it holds them side by side.
 bool plainly_sound(const ConstHeads& q, const Heads& q_out, const ConstHeads& k, const ConstHeads& v,
                    const Table& table, const Cache& c, const Slots& s) noexcept {
   const Layout &a = q.layout, &b = k.layout;
@@ -264,17 +259,14 @@ bool plainly_sound(const ConstHeads& q, const Heads& q_out, const ConstHeads& k,
     return false;
   }
   Ranges r;
-  Range from, to;
-  if (!plainly_sound(k, v, c, s, r) || !reads(q, from)) return false;
-  if (q.data == q_out.data) {
-    to = from;
-  } else if (!reads(q_out, to)) {
+  Range to, from;
+  if (!plainly_sound(k, v, c, s, r) || !reads(q_out, to)) return false;
+  const Range rows{address_of(table.cos().data()), address_of(table.sin().data() + table.sin().size())};
+  if (address_of(table.sin().data()) < rows.begin) return false;
+  if (!all_apart(to, r.k, r.v, r.slots, rows) || !all_apart(r.k_cache, to, rows) || !all_apart(r.v_cache, to, rows)) {
     return false;
   }
-  const Range cos = range_of(table.cos().data(), std::ssize(table.cos()));
-  const Range sin = range_of(table.sin().data(), std::ssize(table.sin()));
-  return all_apart(to, r.k, r.v, r.slots, cos, sin) && all_apart(r.k_cache, to, from, cos, sin) &&
-         all_apart(r.v_cache, to, from, cos, sin);
+  return q.data == q_out.data || (reads(q, from) && all_apart(from, r.k_cache, r.v_cache));
 }
 
 }  // namespace
