@@ -17,7 +17,7 @@ namespace rotary::cpu {
 using namespace detail;
 
 void ROTARY_PASTE(rotate_, ROTARY_TARGET_NAME)(const Job& job, std::int64_t begin_row, std::int64_t end_row) noexcept;
-void ROTARY_PASTE(rotate_token_, ROTARY_TARGET_NAME)(const Job& q, const Job& k) noexcept;
+void ROTARY_PASTE(rotate_token_, ROTARY_TARGET_NAME)(const Job& q, const TokenHeads& k) noexcept;
 
 #ifdef ROTARY_BASE_TARGET
 
@@ -28,9 +28,9 @@ void ROTARY_PASTE(rotate_, ROTARY_TARGET_NAME)(const Job& job, std::int64_t begi
   rotate_rows<ROTARY_TARGET_NAME::Lanes, bf16>(job, begin_row, end_row);
 }
 
-void ROTARY_PASTE(rotate_token_, ROTARY_BASE_TARGET)(const Job& q, const Job& k) noexcept;
+void ROTARY_PASTE(rotate_token_, ROTARY_BASE_TARGET)(const Job& q, const TokenHeads& k) noexcept;
 
-void ROTARY_PASTE(rotate_token_, ROTARY_TARGET_NAME)(const Job& q, const Job& k) noexcept {
+void ROTARY_PASTE(rotate_token_, ROTARY_TARGET_NAME)(const Job& q, const TokenHeads& k) noexcept {
   if (q.dtype != DType::bf16) return ROTARY_PASTE(rotate_token_, ROTARY_BASE_TARGET)(q, k);
   rotate_token<ROTARY_TARGET_NAME::Lanes, bf16>(q, k);
 }
@@ -58,7 +58,7 @@ void ROTARY_PASTE(rotate_, ROTARY_TARGET_NAME)(const Job& job, std::int64_t begi
   }
 }
 
-void ROTARY_PASTE(rotate_token_, ROTARY_TARGET_NAME)(const Job& q, const Job& k) noexcept {
+void ROTARY_PASTE(rotate_token_, ROTARY_TARGET_NAME)(const Job& q, const TokenHeads& k) noexcept {
   using Lanes = ROTARY_TARGET_NAME::Lanes;
   switch (q.dtype) {
     case DType::f32:

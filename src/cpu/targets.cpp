@@ -14,7 +14,7 @@ namespace rotary::cpu {
 
 #define ROTARY_DECLARE(target)                                                        \
   void rotate_##target(const Job&, std::int64_t begin, std::int64_t end) noexcept;    \
-  void rotate_token_##target(const Job& q, const Job& k) noexcept;                    \
+  void rotate_token_##target(const Job& q, const TokenHeads& k) noexcept;             \
   void move_##target(Traffic, const void* in, void* out, std::size_t bytes) noexcept; \
   void transfer_##target(const Transfer&) noexcept;
 ROTARY_DECLARE(scalar)

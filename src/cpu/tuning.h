@@ -48,6 +48,8 @@ constexpr std::int64_t staged_bytes = 16 * 1024;        // of k between its rota
 // Tokens of k, and then of v: while v's are copied the next of k's are fetched, which must stay near until they are
 // read. On Granite Rapids 2 to 10 % faster than 64.
 constexpr std::int64_t stretch = 16;
+// At most so many bytes of one token of each sequence go token by token: they fit a second-level cache.
+constexpr std::int64_t most_bytes_by_token = 1024 * 1024;
 constexpr std::int64_t fetched_ahead = 4096;  // bytes, of elements that are converted
 
 // Of this machine, from its processor's name and caches. A measuring program may change the values between calls.

@@ -288,9 +288,9 @@ void append(const ConstHeads& k, const ConstHeads& v, const Cache& cache, const 
 void rotate_append(const ConstHeads& q, const Heads& q_out, const ConstHeads& k, const ConstHeads& v,
                    const Table& table, const Cache& cache, const Slots& slots, const RotateOptions& options) {
   const Direction direction = options.direction;
-  const Job q_job = check_rotate_append("rotate_append", q, q_out, k, v, table, cache, slots, direction);
+  Job q_job = check_rotate_append("rotate_append", q, q_out, k, v, table, cache, slots, direction);
   check_stores("rotate_append", options.stores);
-  if (is_one_token(q_job, k, options)) return append_one_token(q_job, k, v, cache, slots);
+  if (append_token(q_job, q, q_out, k, v, table, cache, slots, options)) return;
   const Layout& l = q.layout;
   Work work;
   const bool flat = (table.batch() == l.batch || l.tokens == 1) && joins(l) && joins(q_out.layout) && joins(k.layout) &&

@@ -1,3 +1,5 @@
+// Batch row by batch row: q's and k's heads in one call of the kernel, then v's. A long call's pieces and stretches
+// would cost a single token as much as its rotation.
 #include "runtime/arithmetic.h"
 
 #include "append_token.h"
@@ -16,52 +18,117 @@ namespace {
 
 using Index = std::int64_t;
 
-// Heads from where they lie, head by head `in_head` elements apart, to a place of the cache.
-void transfer(cpu::TransferKernel kernel, const ConstHeads& x, const void* from, Index in_head, const Cache& cache,
-              ElementType to, float scale, void* out) noexcept {
-  const Index block = x.layout.head_dim;
-  if (!to.f8 && to.dtype == x.dtype && (x.layout.heads == 1 || (in_head == block && cache.head_stride == block))) {
-    std::memcpy(out, from, static_cast<std::size_t>(x.layout.heads * block * bytes_of(x.dtype)));
-    return;
+// Where the heads of a row begin, and the bytes from there to those of the next.
+struct Side {
+  std::byte* data;
+  Index row;
+
+  Side(const void* begin, DType dtype, const Layout& l) noexcept
+      : data(static_cast<std::byte*>(const_cast<void*>(begin))),
+        row(l.batch > 1 ? l.batch_stride * bytes_of(dtype) : 0) {}
+  std::byte* at(Index index) const noexcept { return data + index * row; }
+};
+
+// Heads that go to the cache.
+struct Move {
+  Side in;
+  std::byte* out;
+  ElementType to;
+  int out_bytes;  // of an element
+  bool converts;
+  Index heads, head_dim, in_head, out_head;
+  DType dtype;
+  float scale;
+
+  Move(const ConstHeads& x, const Cache& cache, void* there, float by) noexcept
+      : in(x.data, x.dtype, x.layout),
+        out(static_cast<std::byte*>(there)),
+        to(element_type(cache.type, x.dtype)),
+        out_bytes(static_cast<int>(bytes_of(to))),
+        converts(to.f8 || to.dtype != x.dtype),
+        heads(x.layout.heads),
+        head_dim(x.layout.head_dim),
+        in_head(heads > 1 ? x.layout.head_stride : head_dim),
+        out_head(heads > 1 ? cache.head_stride : head_dim),
+        dtype(x.dtype),
+        scale(by) {}
+
+  // From heads that lie from_head elements apart.
+  void run(cpu::TransferKernel kernel, const void* from, Index from_head, Index place) const noexcept {
+    std::byte* const there = out + place * out_bytes;
+    if (!converts && from_head == head_dim && out_head == head_dim) {
+      std::memcpy(there, from, static_cast<std::size_t>(heads * head_dim * out_bytes));
+    } else {
+      kernel({from, there, dtype, to, false, scale, 1, heads, head_dim, 0, from_head, 0, out_head, nullptr, 0});
+    }
   }
-  kernel({from, out, x.dtype, to, false, scale, 1, x.layout.heads, block, 0, in_head, 0, cache.head_stride, nullptr, 0});
+};
+
+struct Work {
+  const cpu::Kernels& kernels;
+  Job& q;  // of one row
+  Side q_in, q_out;
+  Index table_row;
+  Move k, v;
+  int k_rest;
+  Places places;
+};
+
+void append_row(const Work& work, const Job& q, Index row) noexcept {
+  const Index place = work.places.of(row);
+  if (place < 0) return work.kernels.rotate(q, 0, q.count[2]);
+  const Move& k = work.k;
+  alignas(64) std::byte stage[staged_bytes];
+  void* const turned = k.converts ? stage : k.out + place * k.out_bytes;
+  const Index turned_head = k.converts ? k.head_dim : k.out_head;
+  work.kernels.rotate_token(q, {k.in.at(row), turned, k.heads, k.in_head, turned_head, work.k_rest});
+  if (k.converts) k.run(work.kernels.transfer, stage, k.head_dim, place);
+  work.v.run(work.kernels.transfer, work.v.in.at(row), work.v.in_head, place);
+}
+
+void append_rows(void* context, Index begin, Index end) {
+  const FloatState ours;
+  const Work& work = *static_cast<const Work*>(context);
+  Job q = work.q;
+  for (Index row = begin; row < end; ++row) {
+    q.in = work.q_in.at(row);
+    q.out = work.q_out.at(row);
+    q.cos = work.q.cos + row * work.table_row;
+    q.sin = work.q.sin + row * work.table_row;
+    append_row(work, q, row);
+  }
 }
 
 }  // namespace
 
-bool is_one_token(const Job& q, const ConstHeads& k, const RotateOptions& options) noexcept {
-  const Layout& l = k.layout;
-  if (((l.batch - 1) | (l.tokens - 1)) != 0 || q.dtype != k.dtype || options.stores == Stores::streaming) return false;
-  if (q.count[2] <= 0 || l.heads <= 0) return false;
-  const Index each = bytes_of(k.dtype), k_bytes = l.heads * l.head_dim * each;
-  return k_bytes <= staged_bytes && q.count[2] * (2 * q.pairs + q.rest) * each <= tuning().grain_bytes;
-}
-
-void append_one_token(const Job& q, const ConstHeads& k, const ConstHeads& v, const Cache& cache, const Slots& slots) {
-  const FloatState ours;
-  const cpu::Kernels& kernels = cpu::chosen();
-  const Layout& l = k.layout;
-  const Index place = Places(slots, cache, 1).of(0);
-  if (place < 0) return kernels.rotate(q, 0, q.rows());
-  const ElementType k_to = element_type(cache.type, k.dtype), v_to = element_type(cache.type, v.dtype);
-  std::byte* const k_out = static_cast<std::byte*>(cache.k) + place * bytes_of(k_to);
-  std::byte* const v_out = static_cast<std::byte*>(cache.v) + place * bytes_of(v_to);
-  const bool staged = k_to.f8 || k_to.dtype != k.dtype;
-  alignas(64) std::byte stage[staged_bytes];
-  Job turn = q;
-  turn.in = k.data;
-  turn.out = staged ? stage : k_out;
-  turn.rest = l.head_dim - 2 * q.pairs;
-  turn.count[2] = l.heads;
-  turn.in_stride[2] = l.head_stride;
-  turn.out_stride[2] = staged ? l.head_dim : cache.head_stride;
-  kernels.rotate_token(q, turn);
+bool append_token(Job& q_job, const ConstHeads& q, const Heads& q_out, const ConstHeads& k, const ConstHeads& v,
+                  const Table& table, const Cache& cache, const Slots& slots, const RotateOptions& options) {
+  const Layout& l = q.layout;
+  const Index each = bytes_of(k.dtype), k_bytes = k.layout.heads * k.layout.head_dim * each;
+  if (l.tokens != 1 || q.dtype != k.dtype || q_job.rows() == 0 || k_bytes == 0 || k_bytes > staged_bytes) return false;
+  const Index row_bytes = l.heads * l.head_dim * each + k_bytes + k.layout.heads * k.layout.head_dim * bytes_of(v.dtype);
+  if (l.batch > most_bytes_by_token / row_bytes || options.stores == Stores::streaming) return false;
+  q_job.count[2] = l.heads;
+  q_job.table_stride[2] = 0;
+  q_job.in_stride[2] = l.heads > 1 ? l.head_stride : 0;
+  q_job.out_stride[2] = l.heads > 1 ? q_out.layout.head_stride : 0;
   const float* const scales = cache.scales;
-  if (staged) {
-    transfer(kernels.transfer, k, stage, l.head_dim, cache, k_to, scales != nullptr ? scales[0] : cache.k_scale, k_out);
+  Work work{cpu::chosen(),
+            q_job,
+            {q.data, q.dtype, l},
+            {q_out.data, q.dtype, q_out.layout},
+            table.batch() > 1 ? table.pairs() : 0,
+            {k, cache, cache.k, scales != nullptr ? scales[0] : cache.k_scale},
+            {v, cache, cache.v, scales != nullptr ? scales[1] : cache.v_scale},
+            k.layout.head_dim - table.rotary_dim(),
+            {slots, cache, 1}};
+  if (l.batch == 1) {
+    const FloatState ours;
+    append_row(work, q_job, 0);
+  } else {
+    options.executor->run(l.batch, (tuning().grain_bytes + row_bytes - 1) / row_bytes, append_rows, &work);
   }
-  transfer(kernels.transfer, v, v.data, v.layout.head_stride, cache, v_to,
-           scales != nullptr ? scales[1] : cache.v_scale, v_out);
+  return true;
 }
 
 }  // namespace rotary::detail

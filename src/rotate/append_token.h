@@ -1,4 +1,4 @@
-// rotate_append of one token: what decoding a single sequence asks for.
+// rotate_append of one token of each sequence, as decoding asks for it.
 #pragma once
 
 #include "job.h"
@@ -6,9 +6,9 @@
 
 namespace rotary::detail {
 
-// Whether one_token() does it: heads of q and of k, of one type, whose bytes are too few for threads.
-bool is_one_token(const Job& q, const ConstHeads& k, const RotateOptions&) noexcept;
-// By q's job. All is checked.
-void append_one_token(const Job& q, const ConstHeads& k, const ConstHeads& v, const Cache&, const Slots&);
+// Does it, where all is checked, if q and k have one type and the call is too small to write past the caches; else
+// returns false. q_job is the whole call's job of q.
+bool append_token(Job& q_job, const ConstHeads& q, const Heads& q_out, const ConstHeads& k, const ConstHeads& v,
+                  const Table&, const Cache&, const Slots&, const RotateOptions&);
 
 }  // namespace rotary::detail
