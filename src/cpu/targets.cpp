@@ -84,7 +84,8 @@ constexpr Kernels built[] = {
     {"avx512", has_avx512, rotate_avx512, rotate_token_avx512, angles_avx512, move_avx512, transfer_avx512},
 #endif
 #if ROTARY_HAS_AVX512BF16
-    {"avx512bf16", has_avx512bf16, rotate_avx512bf16, rotate_token_avx512bf16, angles_avx512, move_avx512, transfer_avx512bf16},
+    {"avx512bf16", has_avx512bf16, rotate_avx512bf16, rotate_token_avx512bf16, angles_avx512, move_avx512,
+     transfer_avx512bf16},
 #endif
 #if ROTARY_HAS_NEON
     {"neon", always, rotate_neon, rotate_token_neon, angles_neon, move_neon, transfer_neon},

@@ -121,7 +121,8 @@ bool append_token(Job& q_job, const ConstHeads& q, const Heads& q_out, const Con
   const Layout& l = q.layout;
   const Index each = bytes_of(k.dtype), k_bytes = k.layout.heads * k.layout.head_dim * each;
   if (l.tokens != 1 || q.dtype != k.dtype || q_job.rows() == 0 || k_bytes == 0 || k_bytes > staged_bytes) return false;
-  const Index row_bytes = l.heads * l.head_dim * each + k_bytes + k.layout.heads * k.layout.head_dim * bytes_of(v.dtype);
+  const Index row_bytes =
+      l.heads * l.head_dim * each + k_bytes + k.layout.heads * k.layout.head_dim * bytes_of(v.dtype);
   if (l.batch > 4096 || l.batch * row_bytes > most_bytes_by_token || options.stores == Stores::streaming) return false;
   q_job.count[2] = l.heads;
   q_job.table_stride[2] = 0;
