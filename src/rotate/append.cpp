@@ -102,14 +102,10 @@ struct Move {
   std::byte* out;
   Index out_bytes;  // of an element
 
-  // next: what is read after this.
-  void run(cpu::TransferKernel kernel, Index tokens, const void* from, void* to, const void* next = nullptr,
-           Index next_bytes = 0) noexcept {
+  void run(cpu::TransferKernel kernel, Index tokens, const void* from, void* to) noexcept {
     transfer.in = from;
     transfer.out = to;
     transfer.tokens = tokens;
-    transfer.next = next;
-    transfer.next_bytes = next_bytes;
     kernel(transfer);
   }
 };
@@ -172,11 +168,7 @@ void append_stretch(Work& work, Index row, Index token, Index count, Index place
     const Index at = work.table_at(row, token);
     work.k.run(work.rotate, count, k.in.at(row, token), k_to, work.cos + at, work.sin + at);
   }
-  // k's heads of as many tokens come next.
-  const Index token_bytes = k.transfer.heads * k.transfer.head_dim * bytes_of(k.transfer.from);
-  const bool dense = k.in.token == token_bytes && token + 2 * count <= work.tokens;
-  v.run(work.transfer, count, v.in.at(row, token), v.out + place * v.out_bytes,
-        dense ? k.in.at(row, token + count) : nullptr, count * token_bytes);
+  v.run(work.transfer, count, v.in.at(row, token), v.out + place * v.out_bytes);
 }
 
 void append_piece(Work& work, Index row, Index token, Index count) noexcept {

@@ -70,7 +70,7 @@ struct Move {
     if (!converts && from_head == head_dim && out_head == head_dim) {
       std::memcpy(there, from, static_cast<std::size_t>(heads * head_dim * out_bytes));
     } else {
-      kernel({from, there, dtype, to, false, scale, 1, heads, head_dim, 0, from_head, 0, out_head, nullptr, 0});
+      kernel({from, there, dtype, to, false, scale, 1, heads, head_dim, 0, from_head, 0, out_head});
     }
   }
 };
@@ -85,7 +85,8 @@ struct Work {
   Places places;
 };
 
-[[gnu::always_inline]] inline void append_row(const Work& work, const Job& q, Index row, Index place) noexcept {
+// All but v.
+[[gnu::always_inline]] inline void turn_row(const Work& work, const Job& q, Index row, Index place) noexcept {
   if (place < 0) return work.kernels.rotate(q, 0, q.count[2]);
   const Move& k = work.k;
   alignas(64) std::byte stage[staged_bytes];
@@ -93,7 +94,9 @@ struct Work {
   const Index turned_head = k.converts ? k.head_dim : k.out_head;
   work.kernels.rotate_token(q, {k.in.at(row), turned, k.heads, k.in_head, turned_head, work.k_rest});
   if (k.converts) k.run(work.kernels.transfer, stage, k.head_dim, place);
-  work.v.run(work.kernels.transfer, work.v.in.at(row), work.v.in_head, place);
+}
+void copy_row(const Work& work, Index row, Index place) noexcept {
+  if (place >= 0) work.v.run(work.kernels.transfer, work.v.in.at(row), work.v.in_head, place);
 }
 
 void append_rows(void* context, Index begin, Index end) {
@@ -110,7 +113,8 @@ void append_rows(void* context, Index begin, Index end) {
       work.k.fetch(place);
       work.v.fetch(place);
     }
-    append_row(work, q, row, place);
+    turn_row(work, q, row, place);
+    copy_row(work, row, place);
   }
 }
 
@@ -143,7 +147,9 @@ bool append_token(Job& q_job, const ConstHeads& q, const Heads& q_out, const Con
   if (l.batch == 1) {  // in registers
     const FloatState ours;
     const Work one = work();
-    append_row(one, q_job, 0, one.places.of(0));
+    const Index place = one.places.of(0);
+    copy_row(one, 0, place);  // v comes from memory, if it does, while q turns
+    turn_row(one, q_job, 0, place);
   } else {
     Work all = work();
     options.executor->run(l.batch, (tuning().grain_bytes + row_bytes - 1) / row_bytes, append_rows, &all);

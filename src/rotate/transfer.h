@@ -25,8 +25,6 @@ struct Transfer {
   std::int64_t tokens, heads, head_dim;
   std::int64_t in_token, in_head;
   std::int64_t out_token, out_head;
-  const void* next;  // what the caller reads after this: fetched meanwhile if stream; null: nothing
-  std::int64_t next_bytes;
 };
 
 }  // namespace rotary::detail

@@ -242,7 +242,7 @@ TEST(Transfer, EveryTargetConvertsEveryLengthAsTheDefinition) {
             std::memset(out, 0x55, bytes);
             const std::optional<DType> to = type_in(type, from);
             cpu::chosen().transfer(
-                {in, out, from, {!to, to.value_or(DType::f32)}, stream, scale, 1, 1, count, 0, 0, 0, 0, in, 4096});
+                {in, out, from, {!to, to.value_or(DType::f32)}, stream, scale, 1, 1, count, 0, 0, 0, 0});
             ASSERT_TRUE(same_cache(out, wanted, cache, from, false));
           }
         }
@@ -263,8 +263,7 @@ TEST(Transfer, EveryValueOfSixteenBitsBecomesItsE4m3) {
       append_by_hand({x.data(), from, l}, cache, wanted, scale, {0});
       for (const std::string_view target : running_targets()) {
         const Using forced(target);
-        cpu::chosen().transfer(
-            {x.data(), got.data(), from, {true, DType::f32}, false, scale, 1, 1, 65536, 0, 0, 0, 0, nullptr, 0});
+        cpu::chosen().transfer({x.data(), got.data(), from, {true, DType::f32}, false, scale, 1, 1, 65536, 0, 0, 0, 0});
         ASSERT_TRUE(same_cache(got.data(), wanted, cache, from, false)) << target;
       }
     }
