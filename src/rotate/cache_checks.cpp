@@ -251,7 +251,8 @@ bool plainly_sound(const ConstHeads& k, const ConstHeads& v, const Cache& c, con
   return all_apart(r.k_cache, r.k, r.v, r.slots) && all_apart(r.v_cache, r.k, r.v, r.slots);
 }
 
-// The same with q, whose own rules hold. The table's cos and sin are one range: it holds them side by side.
+// The same with q, whose own rules hold. The table's cos and sin count as one range: they
+// lie side by side, but where they are borrowed.
 bool plainly_sound(const ConstHeads& q, const Heads& q_out, const ConstHeads& k, const ConstHeads& v,
                    const Table& table, const Cache& c, const Slots& s) noexcept {
   const Layout &a = q.layout, &b = k.layout;
