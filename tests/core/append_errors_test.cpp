@@ -197,6 +197,9 @@ TEST_F(AppendChecks, RefusesToWriteOverItsArguments) {
   const Table borrowed = Table::borrow(rows, rows, 8, Pairing::half);
   overlaps("[rotate_append] what is written to the cache's k must not overlap the table's cos",
            [&] { rotate_append(q(), k(), v(), borrowed, cache(), slots); });
+  const std::vector<float> apart(3 * 8);
+  overlaps("[rotate_append] what is written to the cache's k must not overlap the table's sin",
+           [&] { rotate_append(q(), k(), v(), Table::borrow(apart, rows, 8, Pairing::half), cache(), slots); });
   c = cache();
   c.type = CacheType::f8_e4m3;
   c.scales = static_cast<const float*>(c.v);
@@ -213,6 +216,12 @@ TEST_F(AppendChecks, NeighboursInOneMemoryPass) {
   EXPECT_NO_THROW(rotate_to(c));
   Layout part = bthd(2, tokens, 8, head_dim);
   part.heads = 4;
+  // A borrowed table on both sides of what is written, either way round.
+  const std::span<const float> before(memory.data() + 4000, 3 * 8), behind(memory.data() + 10000, 3 * 8);
+  for (const Table& around :
+       {Table::borrow(before, behind, 8, Pairing::half), Table::borrow(behind, before, 8, Pairing::half)}) {
+    EXPECT_NO_THROW(rotate_append(q(), k(), v(), around, cache(), slots));
+  }
   const Heads packed_q = at(0, part);
   part.heads = 2;
   EXPECT_NO_THROW(rotate_append(packed_q, at(64, part), at(96, part), table, cache(), slots));
