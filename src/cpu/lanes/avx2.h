@@ -77,7 +77,7 @@ struct LanesWith : Traits {
   static constexpr bool cheap_swap = !is_bf16<T>;
   using Floats = __m256;
   using Narrower = Four;
-  using Halves = Four;
+  using HalfLanes = Four;
   using Calm = CalmLanes<past_caches>;
   using Streaming = LanesWith<true>;
   template <class T>

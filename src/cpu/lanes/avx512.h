@@ -94,7 +94,7 @@ struct CalmWords : Words {
 };
 
 // Eight lanes with the thirty-two registers of AVX-512.
-struct Halves : avx2::LanesWith<false> {
+struct HalfLanes : avx2::LanesWith<false> {
   static constexpr int resident = 8;
   static constexpr int at_once = 12;
 };
@@ -123,7 +123,7 @@ struct LanesWith : Traits {
   using Narrower = avx2::Lanes;
   using Streaming = LanesWith<W, true>;
   using Calm = LanesWith<typename W::Calm, past_caches>;
-  using Halves = avx512::Halves;
+  using HalfLanes = avx512::HalfLanes;
 
   static Floats splat(float x) { return _mm512_set1_ps(x); }
   static Floats mul(Floats a, Floats b) { return _mm512_mul_ps(a, b); }

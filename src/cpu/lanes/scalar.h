@@ -26,7 +26,7 @@ struct Traits {
   template <class T>
   static constexpr bool watches_pairs = false;  // and tiny(): Calm is only for pairs that it does not find
 
-  using Halves = void;  // half as many lanes, for rows of an odd number of halves: vectors that cross no cache line
+  using HalfLanes = void;  // lanes for rows of an odd number of half vectors, which then cross no cache line
 
   // x, in a register: otherwise g++ folds a load into each operation that uses it, and loads are the bottleneck.
   template <class Floats>
