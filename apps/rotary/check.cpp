@@ -132,30 +132,44 @@ bool all_equal(const std::vector<NamedCheck>& checks) {
   return std::all_of(checks.begin(), checks.end(), [](const NamedCheck& one) { return one.checked.equal; });
 }
 
+// By the rope that explains all tensors, else by the first; what differs is diagnosed.
+struct Answer {
+  std::vector<NamedCheck> checks;
+  std::optional<Diagnosed> diagnosed;
+  std::string rope;  // Asking::rope_text
+};
+
+Answer answer_of(const DiagnosisRequest& request, const std::vector<TensorPair>& pairs,
+                 std::optional<double> tolerance) {
+  const Asking asking(request, pairs);
+  Answer answer{check_by(pairs, asking, 0, tolerance), std::nullopt, asking.rope_text(0)};
+  for (std::size_t other = 1; other < asking.ropes() && !all_equal(answer.checks); ++other) {
+    std::vector<NamedCheck> by_other = check_by(pairs, asking, other, tolerance);
+    if (all_equal(by_other)) answer = {std::move(by_other), std::nullopt, asking.rope_text(other)};
+  }
+  if (!all_equal(answer.checks)) answer.diagnosed = diagnose_pairs(pairs, asking);
+  return answer;
+}
+
 void run(const Options& options) {
   check_source(options.request.source);
   const std::vector<TensorPair> pairs = tensor_pairs("check", options.input, options.against, options.tensors);
-  const Asking asking(options.request, pairs);
-  std::vector<NamedCheck> checks = check_by(pairs, asking, 0, options.tolerance);
-  std::size_t rope = 0;
-  for (std::size_t other = 1; other < asking.ropes() && !all_equal(checks); ++other) {
-    std::vector<NamedCheck> by_other = check_by(pairs, asking, other, options.tolerance);
-    if (!all_equal(by_other)) continue;
-    checks = std::move(by_other);
-    rope = other;
-  }
-  const bool equal = all_equal(checks);
-  std::optional<Diagnosed> diagnosed;
-  if (!equal) diagnosed = diagnose_pairs(pairs, asking);
+  const Answer answer = answer_of(options.request, pairs, options.tolerance);
   if (options.json) {
-    std::cout << json_text(json_of(checks, diagnosed)) << '\n';
+    std::cout << json_text(json_of(answer.checks, answer.diagnosed)) << '\n';
   } else {
-    print(checks, diagnosed, asking.rope_text(rope));
+    print(answer.checks, answer.diagnosed, answer.rope);
   }
-  if (!equal) throw Failed{1};
+  if (answer.diagnosed) throw Failed{1};
 }
 
 }  // namespace
+
+nlohmann::ordered_json check_json(const DiagnosisRequest& request, const std::vector<TensorPair>& pairs,
+                                  std::optional<double> tolerance) {
+  const Answer answer = answer_of(request, pairs, tolerance);
+  return json_of(answer.checks, answer.diagnosed);
+}
 
 void add_check(CLI::App& app) {
   auto options = std::make_shared<Options>();

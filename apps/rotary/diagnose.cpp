@@ -22,16 +22,6 @@ struct Options {
   bool json = false;
 };
 
-Diagnosed diagnose_scores(const std::vector<TensorPair>& pairs, const Asking& asking) {
-  Diagnosed result;
-  for (const TensorPair& pair : pairs) {
-    result.tensors.push_back(
-        {pair.name, diagnose::diagnose_scores(pair.before, pair.after, asking.question(pair.name, 0))});
-  }
-  result.all = diagnose::combine(result.tensors);
-  return result;
-}
-
 void run(const Options& options) {
   const Source& source = options.request.source;
   if (!source.config.empty() || source.base || !source.inv_freq.empty()) check_source(source);

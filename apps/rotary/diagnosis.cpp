@@ -211,15 +211,16 @@ Asking::Asking(const DiagnosisRequest& request, const std::vector<TensorPair>& p
   question_.length = source.length;
   if (source.config.empty() && !source.base && source.inv_freq.empty()) {
     if (request.positions.spec) question_.positions = given_positions(parse_positions(*request.positions.spec, 1));
+    if (request.positions.set) question_.positions = given_positions(*request.positions.set);
     return;
   }
   const std::int64_t last = pairs.front().before.shape.empty() ? 0 : pairs.front().before.shape.back();
   model_ = read_model(source, source.head_dim.value_or(static_cast<int>(std::min<std::int64_t>(last, 65536))));
   const auto meant = [&](const ModelRope& used) {
     Meant one{&used, std::nullopt, false};
-    if (request.positions.spec || check) {  // check throws where 0, 1, 2, ... are no positions
+    if (request.positions.given() || check) {  // check throws where 0, 1, 2, ... are no positions
       const PositionSet set = positions_of(request.operation, request.positions, model_, used);
-      if (request.positions.spec) one.positions = given_positions(set);
+      if (request.positions.given()) one.positions = given_positions(set);
     } else {
       one.places_unknown = used.coordinates && !request.positions.same_on_every_axis;
     }
@@ -318,6 +319,16 @@ Diagnosed diagnose_pairs(const std::vector<TensorPair>& pairs, const Asking& ask
     best.all.sentence += " (by " + text + (asking.ropes() > 1 ? ", which fits best; --rope names one)" : ")");
   }
   return best;
+}
+
+Diagnosed diagnose_scores(const std::vector<TensorPair>& pairs, const Asking& asking) {
+  Diagnosed result;
+  for (const TensorPair& pair : pairs) {
+    result.tensors.push_back(
+        {pair.name, diagnose::diagnose_scores(pair.before, pair.after, asking.question(pair.name, 0))});
+  }
+  result.all = diagnose::combine(result.tensors);
+  return result;
 }
 
 void print_diagnosis(const Diagnosed& diagnosed) {

@@ -64,6 +64,8 @@ struct Diagnosed {
 };
 // By the rope of which the least is wrong, where several can be meant.
 Diagnosed diagnose_pairs(const std::vector<TensorPair>&, const Asking&);
+// Of q.k before and after.
+Diagnosed diagnose_scores(const std::vector<TensorPair>&, const Asking&);
 // The layout that the tensors have by their heads, where they were found in several; else empty.
 std::string settled_layout(const std::vector<TensorPair>&, const std::vector<std::string>& layouts, const Asking&,
                            std::size_t rope);
@@ -72,5 +74,9 @@ void print_diagnosis(const Diagnosed&);
 
 // verdict, sentence, the facts, and `tensors` where there are several.
 nlohmann::ordered_json json_of(const Diagnosed&);
+
+// What rotary check --json prints.
+nlohmann::ordered_json check_json(const DiagnosisRequest&, const std::vector<TensorPair>&,
+                                  std::optional<double> tolerance);
 
 }  // namespace rotary::cli

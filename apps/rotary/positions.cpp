@@ -125,6 +125,17 @@ PositionSet read_position_file(std::string_view path, int axes, int file_axes) {
 
 int axes_of(const ModelRope& used) { return Frequencies{.axis = used.rope.axis}.axes(); }
 
+// A rope with fewer axes than the positions takes the first of them.
+PositionSet first_axes(PositionSet set, int axes) {
+  if (set.axes <= axes) return set;
+  const auto one = static_cast<std::size_t>(set.batch) * static_cast<std::size_t>(set.tokens);
+  const std::size_t kept = one * static_cast<std::size_t>(axes);
+  if (!set.integers.empty()) set.integers.resize(kept);
+  if (!set.reals.empty()) set.reals.resize(kept);
+  set.axes = axes;
+  return set;
+}
+
 bool turns_by_several_axes(const Rope& rope) {
   return std::adjacent_find(rope.axis.begin(), rope.axis.end(), std::not_equal_to<>()) != rope.axis.end();
 }
@@ -198,7 +209,8 @@ PositionSet positions_of(const char* operation, const PositionRequest& request, 
   for (const ModelRope& sister : model.ropes) {
     if (sister.part == used.part) most = std::max(most, axes_of(sister));
   }
-  PositionSet set = parse_positions(request.spec.value_or("0:"), axes_of(used), most);
+  PositionSet set = request.set ? first_axes(*request.set, axes_of(used))
+                                : parse_positions(request.spec.value_or("0:"), axes_of(used), most);
   if (used.coordinates && set.axes == 1 && turns_by_several_axes(used.rope) && !request.same_on_every_axis) {
     const std::string count = std::to_string(most);
     throw Error(Code::POSITION, "[" + std::string(operation) +

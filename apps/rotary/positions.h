@@ -31,11 +31,11 @@ struct PositionSet {
 };
 
 // SPEC is a list of positions and ranges whose end is not included ("7", "0:8,100:104", "-5:5"), of which the last may
-// be open ("100:": from 100 on, as many as there are tokens); "100:+16" are 16 positions from 100 on; or an offset ("+16": the same as "16:"); or a file that
-// ends in .npy: int32, int64 or float64, [tokens] or [batch, tokens] for a rope of one axis, [axes, tokens] or
-// [axes, batch, tokens] for a rope of several. Positions in text form apply to every axis.
-// file_axes: the axes of a file where it serves other ropes too; the rope of `axes` axes takes the first of them.
-// Throws POSITION, SHAPE, DTYPE, and what read_npy throws.
+// be open ("100:": from 100 on, as many as there are tokens); "100:+16" are 16 positions from 100 on; or an offset
+// ("+16": the same as "16:"); or a file that ends in .npy: int32, int64 or float64, [tokens] or [batch, tokens] for a
+// rope of one axis, [axes, tokens] or [axes, batch, tokens] for a rope of several. Positions in text form apply to
+// every axis. file_axes: the axes of a file where it serves other ropes too; the rope of `axes` axes takes the first of
+// them. Throws POSITION, SHAPE, DTYPE, and what read_npy throws.
 PositionSet parse_positions(std::string_view spec, int axes, int file_axes = 0);
 
 // The positions of a model's rope; without spec 0, 1, 2, ... as an open set. A file has the axes of the rope with the
@@ -44,6 +44,8 @@ PositionSet parse_positions(std::string_view spec, int axes, int file_axes = 0);
 struct PositionRequest {
   std::optional<std::string> spec;
   bool same_on_every_axis = false;
+  std::optional<PositionSet> set = {};  // instead of spec, of the rope's axes
+  bool given() const noexcept { return spec || set; }
 };
 PositionSet positions_of(const char* operation, const PositionRequest&, const Model&, const ModelRope&);
 

@@ -99,6 +99,7 @@ bool reads_with_pairing(const std::string& config) {
 
 // Adds a hint to the error if only the pairing is missing.
 Model read_config_file(const Source& source) {
+  if (source.model) return *source.model;
   ConfigOptions options;
   options.pairing = pairing_of(source);
   try {

@@ -15,6 +15,7 @@ class Command;
 
 struct Source {
   std::string config;
+  std::optional<Model> model = {};  // what config names, already read
   std::string pairing;
   std::optional<double> base;
   std::optional<int> head_dim;

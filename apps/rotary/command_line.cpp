@@ -1,0 +1,93 @@
+#include "command_line.h"
+
+#include <CLI/CLI.hpp>
+#include <array>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "apps/shared/program.h"
+#include "commands.h"
+#include "rotary/error.h"
+#include "torch_program.h"
+#include "version_text.h"
+
+namespace {
+
+using AddCommand = void (*)(CLI::App&);
+constexpr std::array<AddCommand, 13> commands = {
+    rotary::cli::add_inspect,  rotary::cli::add_table,   rotary::cli::add_apply, rotary::cli::add_check,
+    rotary::cli::add_diagnose, rotary::cli::add_compare, rotary::cli::add_demo,  rotary::cli::add_explain,
+    rotary::cli::add_models,   rotary::cli::add_targets, rotary::cli::add_bench, rotary::cli::add_completion,
+    rotary::cli::add_man};
+
+// "help", "help COMMAND" and "version" are "--help", "COMMAND --help" and "--version".
+void read_as_options(std::vector<std::string>& words) {
+  const bool help = words[0] == "help";
+  if (help && words.size() > 1) {
+    words = {words[1], "--help"};
+  } else if (help) {
+    words[0] = "--help";
+  } else if (words[0] == "version") {
+    words[0] = "--version";
+  }
+}
+
+void print_all_help(const CLI::App& app) {
+  const rotary::cli::CommandSheet program = rotary::cli::whole_sheet(app);
+  const std::size_t width = rotary::cli::help_width();
+  std::cout << rotary::cli::help_text(program, program.name, width);
+  for (const rotary::cli::CommandSheet& command : program.commands) {
+    const std::string full_name = program.name + " " + command.name;
+    std::cout << "\n---- " << full_name << " ----\n" << rotary::cli::help_text(command, full_name, width);
+  }
+}
+
+}  // namespace
+
+namespace rotary::cli {
+
+int run_command_line(int argc, char** argv) {
+  std::ios::sync_with_stdio(false);
+  CLI::App app(
+      "rotary: rotary position embeddings, once and right.\n"
+      "From a model's config.json and its q and k tensors to the rotated tensors, exactly.");
+  app.name("rotary");
+  rotary::cli::set_help(app);
+  app.set_version_flag(
+      "-V,--version", [] { return rotary::cli::version_text(); }, "print the version and what this build can do");
+  bool all_help = false;
+  app.add_flag("--help-all", all_help, "print the help of every command");
+  app.footer(
+      "Begin with:\n"
+      "  rotary demo                      the whole chain on bundled data, checked and timed\n"
+      "  rotary inspect config.json       what a model's rope is, pair by pair\n"
+      "  rotary apply config.json --input qk.safetensors --output rotated.safetensors\n"
+      "\n"
+      "rotary help COMMAND, or rotary COMMAND --help, lists what a command takes.\n"
+      "\n"
+      "Exit status: 0 done; 1 an error in the input, 'error: CODE: sentence'; 2 wrong usage.");
+  for (const AddCommand add : commands) add(app);
+  rotary::cli::add_torch_commands(app);
+
+  std::vector<std::string> words = rotary::cli::command_words(argc, argv);
+  if (words.empty()) {
+    std::cerr << app.help() << '\n';
+    return rotary::cli::fail_usage("a command is needed", "");
+  }
+  read_as_options(words);
+  if (rotary::cli::is_torch_command(words[0])) {
+    try {
+      rotary::cli::run_torch_program(words);
+    } catch (const rotary::Error& error) {
+      return rotary::cli::fail(error.code(), error.what(), rotary::cli::wants_json(words));
+    }
+  }
+  const auto print_if_asked = [&] {
+    if (all_help) print_all_help(app);
+  };
+  app.callback(print_if_asked);
+  return rotary::cli::run_program(app, words);
+}
+
+}  // namespace rotary::cli

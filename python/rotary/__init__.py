@@ -1,0 +1,100 @@
+"""Rotary position embeddings (RoPE), once and right.
+
+    Rope -> frequencies() -> Table(positions) -> rotate(your arrays)
+
+    import rotary
+    ropes = rotary.config("Llama-3.1-8B/")                 # or a dict, a PretrainedConfig, JSON
+    table = ropes[0].table(range(2048))                    # exact cos and sin, one for all layers
+    q, k = rotary.rotate_qk(q, k, table, layout="bthd")    # numpy, torch or JAX in, the same kind out
+
+Pairing and layout have no default. What is wrong raises rotary.Error, a ValueError with a code.
+"""
+
+from ._checking import check, diagnose
+from ._config import ModelRope, Ropes, config
+from ._core import (
+    Array,
+    Error,
+    Frequencies,
+    Table,
+    __version__,
+    chosen_target,
+    frequencies,
+    from_doubled,
+    from_rows,
+    get_num_threads,
+    rotate,
+    rotate_,
+    rotate_backward,
+    rotate_qk,
+    rotate_qk_,
+    rotate_qkv,
+    rotate_qkv_,
+    self_test,
+    set_num_threads,
+    targets,
+    use_target,
+)
+from ._values import (
+    Dynamic,
+    Linear,
+    Llama3,
+    LongRope,
+    Ntk,
+    NtkFixed,
+    Proportional,
+    Rope,
+    Scaling,
+    Unscaled,
+    Yarn,
+    axial,
+    ernie_axes,
+    interleaved_axes,
+    rope_parameters,
+    sectioned_axes,
+)
+
+__all__ = [
+    "Array",
+    "Dynamic",
+    "Error",
+    "Frequencies",
+    "Linear",
+    "Llama3",
+    "LongRope",
+    "ModelRope",
+    "Ntk",
+    "NtkFixed",
+    "Proportional",
+    "Rope",
+    "Ropes",
+    "Scaling",
+    "Table",
+    "Unscaled",
+    "Yarn",
+    "__version__",
+    "axial",
+    "check",
+    "chosen_target",
+    "config",
+    "diagnose",
+    "ernie_axes",
+    "frequencies",
+    "from_doubled",
+    "from_rows",
+    "get_num_threads",
+    "interleaved_axes",
+    "rope_parameters",
+    "rotate",
+    "rotate_",
+    "rotate_backward",
+    "rotate_qk",
+    "rotate_qk_",
+    "rotate_qkv",
+    "rotate_qkv_",
+    "sectioned_axes",
+    "self_test",
+    "set_num_threads",
+    "targets",
+    "use_target",
+]

@@ -1,0 +1,140 @@
+"""Is somebody's rotation right, and if not, what is wrong with it?"""
+
+from __future__ import annotations
+
+import os
+
+from . import _core
+from ._config import ModelRope, _named
+from ._values import Rope
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from ._config import Source
+    from ._values import Pairing
+
+
+def _asked(source: Source | Rope | ModelRope | None) -> tuple[Any, ...] | None:
+    if source is None:
+        return None
+    if isinstance(source, ModelRope):
+        return "rope", source.rope, source.first
+    if isinstance(source, Rope):
+        return "rope", source, 0
+    return _named(source)
+
+
+def _tensors(given: Any) -> Any:
+    """A path, or a dict of arrays."""
+    if isinstance(given, (str, os.PathLike)):
+        return os.fspath(given)
+    return given if isinstance(given, dict) else {"": given}
+
+
+def _answer(operation: str, source: Any, before: Any, after: Any, words: dict[str, Any]) -> dict[str, Any]:
+    import json
+
+    pair = _tensors(before), _tensors(after)
+    if isinstance(pair[0], str) != isinstance(pair[1], str):
+        raise TypeError(f"[{operation}] both must be files, or both arrays or dicts of arrays")
+    if words["tensors"] is not None and isinstance(pair[0], dict):
+        names = words["tensors"]
+        pair = tuple({name: value for name, value in one.items() if name in names} for one in pair)  # type: ignore[assignment]
+    answer: dict[str, Any] = json.loads(_core._ask(operation, _asked(source), *pair, words))
+    return answer
+
+
+def check(
+    source: Source | Rope | ModelRope,
+    input: Any,
+    against: Any,
+    *,
+    tensors: Sequence[str] | None = None,
+    positions: Any = None,
+    layout: str | None = None,
+    rope: int | None = None,
+    pairing: Pairing | None = None,
+    length: int | None = None,
+    tolerance: float | None = None,
+    same_position_on_every_axis: bool = False,
+) -> dict[str, Any]:
+    """Check that tensors are rotated as a config asks. What `rotary check --json` prints.
+
+    Args:
+        source: as of rotary.config, or a rotary.Rope, or an entry of rotary.config.
+        input: the tensors before the rotation: an array, a dict of arrays, or the path of a .safetensors or .npy file.
+        against: what an engine made of them, of the same names and shapes.
+        tensors: names. None: q and k, whichever is there, else all.
+        positions: as of rotary.Table, or the command's "100:116". None: 0, 1, 2, ...
+        layout: "bthd", "bhtd", "tbhd", "thd", "htd", "td", "hd" or "flat". None: found.
+        rope: which rope of the model, from 0. None: the one that fits.
+        pairing: as of rotary.config.
+        length: tokens in play. None: the largest position + 1.
+        tolerance: the largest difference of an element. None: the rounding of the dtype and of float32 angles.
+        same_position_on_every_axis: allows positions of one axis for a rope of coordinates.
+
+    Returns:
+        A dict: equal, max_error, tolerance, first (where they differ), tensor, diagnosis (as of diagnose, None where
+        equal), and tensors where there are several.
+
+    Raises:
+        rotary.Error: what rotary.config raises, SHAPE, DTYPE, TENSOR, POSITION, ROPE.
+    """
+    words = {
+        "tensors": tensors,
+        "positions": positions,
+        "layout": layout,
+        "rope": rope,
+        "pairing": pairing,
+        "length": length,
+        "tolerance": tolerance,
+        "same_position_on_every_axis": same_position_on_every_axis,
+    }
+    return _answer("check", source, input, against, words)
+
+
+def diagnose(
+    before: Any,
+    after: Any,
+    *,
+    config: Source | Rope | ModelRope | None = None,
+    tensors: Sequence[str] | None = None,
+    positions: Any = None,
+    layout: str | None = None,
+    rope: int | None = None,
+    pairing: Pairing | None = None,
+    length: int | None = None,
+    scores: bool = False,
+    same_position_on_every_axis: bool = False,
+) -> dict[str, Any]:
+    """Find out what a rotation did to tensors, and what is wrong with it. What `rotary diagnose --json` prints.
+
+    Args:
+        before: an array, a dict of arrays, or the path of a .safetensors or .npy file.
+        after: what was made of them, of the same names and shapes.
+        config: what was asked: as source of check(). None: what the tensors tell of themselves.
+        scores: the tensors are q.k before and after, [..., tokens of q, tokens of k].
+        tensors, positions, layout, rope, pairing, length, same_position_on_every_axis: as of check().
+
+    Returns:
+        A dict: verdict, sentence, findings, pairing, direction, first, rotary_dim, positions, inv_freq, axis, base,
+        scaling, scaling_parameters, attention_factor, precision, layout, heads, residual, and tensors where there are
+        several.
+
+    Raises:
+        rotary.Error: as check().
+    """
+    words = {
+        "tensors": tensors,
+        "positions": positions,
+        "layout": layout,
+        "rope": rope,
+        "pairing": pairing,
+        "length": length,
+        "scores": scores,
+        "same_position_on_every_axis": same_position_on_every_axis,
+    }
+    return _answer("diagnose", config, before, after, words)

@@ -1,0 +1,216 @@
+"""The ropes of a model, from its config."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+
+from . import _core
+from ._values import Rope, _rope, _Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Literal, overload
+
+    from ._values import Pairing, Scaling
+
+    Source = str | bytes | os.PathLike[str] | Mapping[str, Any] | Any
+else:
+
+    def overload(function):
+        return function
+
+
+class ModelRope(_Value):
+    """One rope of a model, and who uses it.
+
+    Attributes:
+        rope: the rotary.Rope; its rotary_dim is always filled in.
+        part: the dotted path of the sub-config: "", "text_config", "vision_config".
+        layers: indices of the layers that use it.
+        layers_without_rope: indices of the part's layers that use none.
+        heads: of q.
+        kv_heads: of k.
+        first: the element of the head where the rotated block begins: first= of the functions that rotate.
+        context: max_position_embeddings; 0: the config does not say.
+        notes: what is surprising in how the config was read, one sentence each.
+        origins: where each value comes from: "base": ("given", "rope_theta"), or ("default", a model_type),
+            or ("derived", how).
+        axis_names: what the coordinates of a position are; empty: there is one, or the config does not say.
+        coordinates: positions are coordinates, as of an image's patches, not the places of tokens.
+    """
+
+    __slots__ = _fields = (
+        "rope",
+        "part",
+        "layers",
+        "layers_without_rope",
+        "heads",
+        "kv_heads",
+        "first",
+        "context",
+        "notes",
+        "_origins",
+        "axis_names",
+        "coordinates",
+    )
+    rope: Rope
+    part: str
+    layers: tuple[int, ...]
+    layers_without_rope: tuple[int, ...]
+    heads: int
+    kv_heads: int
+    first: int
+    context: int
+    notes: tuple[str, ...]
+    _origins: tuple[tuple[str, tuple[str, str]], ...]
+    axis_names: tuple[str, ...]
+    coordinates: bool
+
+    def __init__(self, **fields: Any) -> None:
+        self._set(*(fields[name] for name in self._fields))
+
+    @property
+    def origins(self) -> dict[str, tuple[str, str]]:
+        return dict(self._origins)
+
+    @property
+    def head_dim(self) -> int:
+        return self.rope.head_dim
+
+    @property
+    def rotary_dim(self) -> int:
+        return self.rope.rotary_dim
+
+    @property
+    def base(self) -> float:
+        return self.rope.base
+
+    @property
+    def pairing(self) -> Pairing:
+        return self.rope.pairing
+
+    @property
+    def scaling(self) -> Scaling:
+        return self.rope.scaling
+
+    def frequencies(self, length: int | None = None) -> _core.Frequencies:
+        """rotary.frequencies(self.rope, length)."""
+        return _core.frequencies(self.rope, length)
+
+    def table(
+        self,
+        positions: Any,
+        length: int | None = None,
+        *,
+        angles: Literal["exact", "float32"] = "exact",
+        rounding: Literal["f32", "f16", "bf16"] = "f32",
+    ) -> _core.Table:
+        """rotary.Table(self.rope, positions, length): one for all layers of this rope."""
+        return _core.Table(self.rope, positions, length, angles=angles, rounding=rounding)
+
+    def _summary(self) -> str:
+        heads = f"{self.heads}/{self.kv_heads}" if self.kv_heads != self.heads else f"{self.heads}"
+        rope = self.rope
+        block = "" if rope.rotary_dim == rope.head_dim else f", {rope.rotary_dim} of them turn"
+        speeds = "inv_freq given" if rope.inv_freq else f"base {rope.base:g}"
+        scaling = "" if rope.scaling.name == "default" else f", {rope.scaling.name}"
+        part = f"{self.part}: " if self.part else ""
+        layers = f"{len(self.layers)} layer{'' if len(self.layers) == 1 else 's'}"
+        return f"{part}{layers}, {heads} heads of {rope.head_dim}{block}, {rope.pairing}, {speeds}{scaling}"
+
+    def __repr__(self) -> str:
+        return f"ModelRope({self._summary()})"
+
+
+class Ropes(_Value, Sequence[ModelRope]):
+    """The ropes of a model: a sequence of ModelRope.
+
+    Attributes:
+        model_type: as the config says.
+        notes: what is surprising in how the config was read, one sentence each.
+    """
+
+    __slots__ = _fields = ("model_type", "_ropes", "notes")
+    model_type: str
+    notes: tuple[str, ...]
+    _ropes: tuple[ModelRope, ...]
+
+    def __init__(self, **fields: Any) -> None:
+        self._set(*(fields[name] for name in self._fields))
+
+    def __len__(self) -> int:
+        return len(self._ropes)
+
+    @overload
+    def __getitem__(self, index: int) -> ModelRope: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> tuple[ModelRope, ...]: ...
+
+    def __getitem__(self, index: int | slice) -> ModelRope | tuple[ModelRope, ...]:
+        return self._ropes[index]
+
+    def __repr__(self) -> str:
+        ropes = "; ".join(rope._summary() for rope in self._ropes) or "no rope"
+        return f"Ropes({self.model_type or 'model_type not stated'}: {ropes})"
+
+
+def _named(source: Source) -> tuple[str, str]:
+    """What _core reads: ("text", JSON) or ("path", a path)."""
+    if isinstance(source, bytes):
+        source = source.decode("utf-8")
+    if isinstance(source, str):
+        return ("text" if source.lstrip().startswith("{") else "path"), source
+    if isinstance(source, os.PathLike):
+        return "path", os.fspath(source)
+    if hasattr(source, "config") and hasattr(source.config, "to_dict"):  # a model
+        source = source.config
+    if hasattr(source, "to_json_string"):  # transformers.PretrainedConfig
+        try:
+            return "text", source.to_json_string(use_diff=False)
+        except TypeError:
+            return "text", source.to_json_string()
+    if hasattr(source, "to_dict"):
+        source = source.to_dict()
+    if isinstance(source, Mapping):
+        import json
+
+        return "text", json.dumps(dict(source), default=str)
+    kind = type(source).__name__
+    raise TypeError(f"config must be a path, a dict, a PretrainedConfig or a str of JSON but got {kind}")
+
+
+def _model_rope(words: dict[str, Any]) -> ModelRope:
+    fields = dict(words)
+    fields["rope"] = _rope(fields["rope"])
+    fields["_origins"] = tuple(fields.pop("origins").items())
+    return ModelRope(**fields)
+
+
+def config(
+    source: Source,
+    *,
+    pairing: Pairing | None = None,
+    weights: str | os.PathLike[str] | None = None,
+) -> Ropes:
+    """The ropes of a model, as its config says.
+
+    Args:
+        source: a path (config.json of Hugging Face, params.json of Mistral and Meta, their folder, or a GGUF file), a
+            repository in the Hugging Face cache ("Qwen/Qwen3-8B"), a dict, a transformers.PretrainedConfig, or a str
+            of JSON.
+        pairing: decides where the model_type is unknown, overrides where it is known.
+        weights: the checkpoint, for frequencies that it learned: model.safetensors, its index.json, or their folder.
+
+    Returns:
+        A sequence of ModelRope, with model_type and notes.
+
+    Raises:
+        rotary.Error: FILE, JSON, FORMAT, CONFIG_KEY (a rope key that nothing reads), CONFIG_VALUE, CONFIG_MISSING,
+            MODEL_TYPE (unknown, and no pairing given), TENSOR, ROPE.
+        TypeError: what is none of these.
+    """
+    path = None if weights is None else os.fspath(weights)
+    model_type, ropes, notes = _core._model(_named(source), pairing, path)
+    return Ropes(model_type=model_type, _ropes=tuple(_model_rope(words) for words in ropes), notes=notes)

@@ -1,0 +1,363 @@
+#include "arrays.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstring>
+#include <optional>
+
+#include "kinds.h"
+
+namespace rotary::python {
+
+namespace {
+
+// numpy's array struct (PyArrayInterface of its manual): what __array_struct__ is a capsule of.
+struct ArrayStruct {
+  int two;
+  int ndim;
+  char kind;
+  int item_size;
+  int flags;
+  Py_ssize_t* shape;
+  Py_ssize_t* strides;
+  void* data;
+  PyObject* description;
+};
+constexpr int not_swapped = 0x200, writeable = 0x400;
+
+constexpr dlpack::Version newest{1, 1};  // that this file reads
+
+std::optional<ElementType> element_type_of(char kind, int size) {
+  using enum ElementType;
+  const auto sized = [size](std::optional<ElementType> one, std::optional<ElementType> two,
+                            std::optional<ElementType> four, std::optional<ElementType> eight) {
+    return size == 1 ? one : size == 2 ? two : size == 4 ? four : size == 8 ? eight : std::nullopt;
+  };
+  switch (kind) {
+    case 'f':
+      return sized({}, f16, f32, f64);
+    case 'i':
+      return sized(i8, i16, i32, i64);
+    case 'u':
+      return sized(u8, u16, u32, u64);
+    case 'b':
+      return sized(boolean, {}, {}, {});
+    default:
+      return std::nullopt;
+  }
+}
+
+[[noreturn]] void refuse_type(const char* name, const std::string& got) {
+  fail(Code::DTYPE, name, "the elements must be floats or integers in this machine's byte order but got " + got);
+}
+
+// ml_dtypes' bfloat16 is a type of its own, which neither buffers nor DLPack carry.
+bool is_bfloat16(PyObject* array) {
+  static PyObject* known = nullptr;
+  const Ref dtype = checked(PyObject_GetAttrString(array, "dtype"));
+  if (dtype.get() == known) return true;
+  const Ref word = checked(PyObject_GetAttrString(dtype.get(), "name"));
+  if (view_of(word.get(), "dtype.name") != "bfloat16") return false;
+  if (known == nullptr) known = Ref::borrowed(dtype.get()).release();
+  return true;
+}
+
+char kind_of_format(char letter) {
+  switch (letter) {
+    case 'e':
+    case 'f':
+    case 'd':
+      return 'f';
+    case '?':
+      return 'b';
+    case 'b':
+    case 'h':
+    case 'i':
+    case 'l':
+    case 'q':
+    case 'n':
+      return 'i';
+    case 'B':
+    case 'H':
+    case 'I':
+    case 'L':
+    case 'Q':
+    case 'N':
+      return 'u';
+    default:
+      return 'V';
+  }
+}
+
+std::optional<ElementType> element_type_of(const dlpack::DataType& type) {
+  if (type.lanes != 1 || type.bits % 8 != 0) return std::nullopt;
+  const int size = type.bits / 8;
+  switch (type.code) {
+    case dlpack::code_float:
+      return element_type_of('f', size);
+    case dlpack::code_int:
+      return element_type_of('i', size);
+    case dlpack::code_uint:
+      return element_type_of('u', size);
+    case dlpack::code_bool:
+      return element_type_of('b', size);
+    case dlpack::code_bfloat:
+      return size == 2 ? std::optional(ElementType::bf16) : std::nullopt;
+    default:
+      return std::nullopt;
+  }
+}
+
+}  // namespace
+
+void ArrayView::set_dimensions(int count) {
+  if (count > most_dimensions) {
+    fail(Code::SHAPE, name_, "an array must have at most 8 dimensions but got " + std::to_string(count));
+  }
+  ndim = count;
+}
+
+bool ArrayView::from_array_struct(PyObject* object) {
+  static PyObject* const word = PyUnicode_InternFromString("__array_struct__");
+  Ref capsule = checked(PyObject_GetAttr(object, word));
+  const auto* seen = static_cast<const ArrayStruct*>(PyCapsule_GetPointer(capsule.get(), nullptr));
+  if (seen == nullptr) throw Raised{};
+  std::optional<ElementType> found = element_type_of(seen->kind, seen->item_size);
+  if (seen->kind == 'V' && seen->item_size == 2 && is_bfloat16(object)) found = ElementType::bf16;
+  if (!found || (seen->flags & not_swapped) == 0) {
+    const Ref dtype = checked(PyObject_GetAttrString(object, "dtype"));
+    refuse_type(name_, repr_of(dtype.get()));
+  }
+  type = *found;
+  data = seen->data;
+  read_only = (seen->flags & writeable) == 0;
+  set_dimensions(seen->ndim);
+  for (std::size_t d = 0; d < static_cast<std::size_t>(ndim); ++d) {
+    shape[d] = seen->shape[d];
+    strides[d] = seen->strides[d];
+  }
+  owner_ = std::move(capsule);
+  return true;
+}
+
+void ArrayView::take(const dlpack::Tensor& tensor) {
+  using namespace dlpack;
+  if (tensor.device.type != cpu && tensor.device.type != pinned_by_cuda && tensor.device.type != pinned_by_rocm) {
+    fail(Code::DEVICE, name_,
+         "the array must be in the CPU's memory but got one on another device (DLPack's type " +
+             std::to_string(tensor.device.type) + "): move it to the CPU");
+  }
+  const std::optional<ElementType> found = element_type_of(tensor.dtype);
+  if (!found) {
+    refuse_type(name_, "DLPack's type " + std::to_string(tensor.dtype.code) + " of " +
+                           std::to_string(tensor.dtype.bits) + " bits");
+  }
+  type = *found;
+  data = tensor.data == nullptr ? nullptr : static_cast<std::byte*>(tensor.data) + tensor.byte_offset;
+  set_dimensions(tensor.ndim);
+  std::int64_t run = bits_of(type) / 8;
+  for (int d = ndim - 1; d >= 0; --d) {
+    const auto axis = static_cast<std::size_t>(d);
+    shape[axis] = tensor.shape[d];
+    strides[axis] = tensor.strides == nullptr ? run : tensor.strides[d] * (bits_of(type) / 8);
+    run *= shape[axis];
+  }
+}
+
+bool ArrayView::from_exchange(PyObject* object) {
+  const auto* api = static_cast<const dlpack::ExchangeApi*>(exchange_of(object));
+  if (api == nullptr) return false;
+  if (api->tensor_from_object != nullptr) {
+    dlpack::Tensor tensor{};
+    checked(api->tensor_from_object(object, &tensor));
+    take(tensor);
+    return true;
+  }
+  checked(api->managed_from_object(object, &managed_));
+  take(managed_->tensor);
+  read_only = (managed_->flags & dlpack::read_only) != 0;
+  return true;
+}
+
+// The capsule is not consumed: it frees the tensor when it goes.
+bool ArrayView::from_capsule(PyObject* object) {
+  const Ref method(PyObject_GetAttrString(object, "__dlpack__"));
+  if (!method) {
+    PyErr_Clear();
+    return false;
+  }
+  const Ref none = checked(PyTuple_New(0));
+  const Ref words = checked(Py_BuildValue("{s:(II)}", "max_version", newest.major, newest.minor));
+  owner_ = Ref(PyObject_Call(method.get(), none.get(), words.get()));
+  if (!owner_ && PyErr_ExceptionMatches(PyExc_TypeError) != 0) {  // from before there were versions
+    PyErr_Clear();
+    owner_ = Ref(PyObject_Call(method.get(), none.get(), nullptr));
+  }
+  if (!owner_) throw Raised{};
+  if (PyCapsule_IsValid(owner_.get(), "dltensor_versioned") != 0) {
+    const auto* tensor =
+        static_cast<dlpack::ManagedVersioned*>(PyCapsule_GetPointer(owner_.get(), "dltensor_versioned"));
+    if (tensor->version.major != newest.major) {
+      fail(Code::FORMAT, name_, "DLPack's version must be 1 but got " + std::to_string(tensor->version.major));
+    }
+    read_only = (tensor->flags & dlpack::read_only) != 0;
+    take(tensor->tensor);
+    return true;
+  }
+  const auto* tensor = static_cast<dlpack::Managed*>(PyCapsule_GetPointer(owner_.get(), "dltensor"));
+  if (tensor == nullptr) throw Raised{};
+  read_only = kind == Kind::jax;  // whose arrays are never written to
+  take(tensor->tensor);
+  return true;
+}
+
+bool ArrayView::from_buffer(PyObject* object) {
+  if (PyObject_GetBuffer(object, &buffer_, PyBUF_RECORDS_RO) < 0) {
+    PyErr_Clear();
+    return false;
+  }
+  has_buffer_ = true;
+  std::string_view format = buffer_.format == nullptr ? "B" : buffer_.format;
+  const std::string whole(format);
+  constexpr char order = std::endian::native == std::endian::little ? '<' : '>';
+  if (format.size() == 2 && (format[0] == '@' || format[0] == '=' || format[0] == order)) format.remove_prefix(1);
+  std::optional<ElementType> found;
+  if (format.size() == 1) {
+    found = element_type_of(kind_of_format(format[0]), static_cast<int>(buffer_.itemsize));
+  }
+  if (!found || buffer_.suboffsets != nullptr) refuse_type(name_, "the buffer format '" + whole + "'");
+  type = *found;
+  data = buffer_.buf;
+  read_only = buffer_.readonly != 0;
+  set_dimensions(buffer_.ndim);
+  for (std::size_t d = 0; d < static_cast<std::size_t>(ndim); ++d) {
+    shape[d] = buffer_.shape[d];
+    strides[d] = buffer_.strides[d];
+  }
+  return true;
+}
+
+// What reads the memory of a torch tensor must not miss what torch keeps beside it.
+void ArrayView::check_guards(PyObject* object) const {
+  static PyObject* const grad_word = PyUnicode_InternFromString("requires_grad");
+  static PyObject* const negative_word = PyUnicode_InternFromString("is_neg");
+  const Ref records = checked(PyObject_GetAttr(object, grad_word));
+  if (PyObject_IsTrue(records.get()) == 1 && gradients_are_recorded()) {
+    fail(Code::TORCH, name_,
+         "a tensor of torch must not record a gradient here but got requires_grad: call it under torch.no_grad(), or "
+         "pass x.detach()");
+  }
+  const Ref negative = checked(PyObject_CallMethodObjArgs(object, negative_word, nullptr));
+  if (PyObject_IsTrue(negative.get()) == 1) {
+    fail(Code::TORCH, name_, "a tensor of torch must hold its own signs but got a negative view: pass x.resolve_neg()");
+  }
+}
+
+ArrayView::ArrayView(PyObject* object, const char* name) : name_(name) {
+  kind = kind_of(object);
+  if (kind == Kind::torch) check_guards(object);
+  try {
+    if (kind == Kind::numpy ? from_array_struct(object)
+                            : from_exchange(object) || from_capsule(object) || from_buffer(object)) {
+      return;
+    }
+  } catch (...) {  // no destructor runs where a constructor throws
+    release();
+    throw;
+  }
+  raise_type_error("[" + std::string(name) + "] an array must be of numpy, torch or JAX, or have __dlpack__ or a " +
+                   "buffer, but got " + type_name(object));
+}
+
+ArrayView::~ArrayView() { release(); }
+
+void ArrayView::release() noexcept {
+  if (managed_ != nullptr && managed_->deleter != nullptr) managed_->deleter(std::exchange(managed_, nullptr));
+  if (has_buffer_) PyBuffer_Release(&buffer_);
+  has_buffer_ = false;
+}
+
+std::int64_t ArrayView::elements() const noexcept {
+  std::int64_t count = 1;
+  for (std::size_t d = 0; d < static_cast<std::size_t>(ndim); ++d) count *= shape[d];
+  return count;
+}
+
+std::string ArrayView::shape_text() const {
+  std::string text = "[";
+  for (std::size_t d = 0; d < static_cast<std::size_t>(ndim); ++d) {
+    text += (d == 0 ? "" : ", ") + std::to_string(shape[d]);
+  }
+  return text + "]";
+}
+
+bool is_float(ElementType type) noexcept { return type == ElementType::f64 || dtype_of(type).has_value(); }
+
+bool is_integer(ElementType type) noexcept {
+  using enum ElementType;
+  switch (type) {
+    case i8:
+    case i16:
+    case i32:
+    case i64:
+    case u8:
+    case u16:
+    case u32:
+    case u64:
+      return true;
+    default:
+      return false;
+  }
+}
+
+namespace {
+
+template <class T>
+T read(const void* place) {
+  T value;
+  std::memcpy(&value, place, sizeof value);
+  return value;
+}
+
+}  // namespace
+
+double real_at(const void* place, ElementType type) {
+  switch (type) {
+    case ElementType::f64:
+      return read<double>(place);
+    case ElementType::f32:
+      return static_cast<double>(read<float>(place));
+    case ElementType::f16:
+      return static_cast<double>(to_float(read<f16>(place)));
+    case ElementType::bf16:
+      return static_cast<double>(to_float(read<bf16>(place)));
+    default:
+      return static_cast<double>(integer_at(place, type));
+  }
+}
+
+std::int64_t integer_at(const void* place, ElementType type) {
+  switch (type) {
+    case ElementType::i8:
+      return read<std::int8_t>(place);
+    case ElementType::i16:
+      return read<std::int16_t>(place);
+    case ElementType::i32:
+      return read<std::int32_t>(place);
+    case ElementType::u8:
+      return read<std::uint8_t>(place);
+    case ElementType::u16:
+      return read<std::uint16_t>(place);
+    case ElementType::u32:
+      return read<std::uint32_t>(place);
+    default:
+      break;
+  }
+  if (type == ElementType::u64 && read<std::uint64_t>(place) > static_cast<std::uint64_t>(INT64_MAX)) {
+    fail(Code::POSITION, "positions", "a position must fit 64 bits with a sign but got one that does not");
+  }
+  return read<std::int64_t>(place);
+}
+
+}  // namespace rotary::python

@@ -1,0 +1,81 @@
+// Somebody's array, seen without a copy: numpy's array struct, DLPack's C exchange API, __dlpack__, the buffer
+// protocol.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+#include "dlpack.h"
+#include "python.h"
+#include "rotary/tensors.h"
+
+namespace rotary::python {
+
+inline constexpr int most_dimensions = 8;
+
+// Whose array it is, for the making of a result.
+enum class Kind : std::uint8_t { numpy, torch, jax, buffer, other };
+
+class ArrayView {
+ public:
+  // name: of the argument, in errors. Throws Error DTYPE, DEVICE, SHAPE (too many dimensions); TypeError for what is
+  // no array.
+  ArrayView(PyObject* object, const char* name);
+  ~ArrayView();
+  ArrayView(const ArrayView&) = delete;
+  ArrayView& operator=(const ArrayView&) = delete;
+
+  void* data = nullptr;
+  ElementType type = ElementType::f32;
+  int ndim = 0;
+  bool read_only = false;
+  Kind kind = Kind::other;
+  std::array<std::int64_t, most_dimensions> shape{};
+  std::array<std::int64_t, most_dimensions> strides{};  // in bytes
+
+  std::int64_t elements() const noexcept;
+  std::int64_t bytes() const noexcept { return elements() * static_cast<std::int64_t>(bits_of(type) / 8); }
+  std::string shape_text() const;  // "[2, 5, 64]"
+
+ private:
+  bool from_array_struct(PyObject* object);
+  bool from_exchange(PyObject* object);
+  bool from_capsule(PyObject* object);
+  bool from_buffer(PyObject* object);
+  void take(const dlpack::Tensor& tensor);
+  void set_dimensions(int count);
+  void check_guards(PyObject* object) const;
+  void release() noexcept;
+
+  const char* name_;
+  Ref owner_;
+  dlpack::ManagedVersioned* managed_ = nullptr;
+  Py_buffer buffer_{};
+  bool has_buffer_ = false;
+};
+
+// visit(place) for each element in row-major order.
+template <class Visit>
+void for_each_offset(const ArrayView& view, Visit visit) {
+  std::array<std::int64_t, most_dimensions> at{};
+  const std::int64_t count = view.elements();
+  std::int64_t offset = 0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    visit(static_cast<const char*>(view.data) + offset);
+    for (int d = view.ndim - 1; d >= 0; --d) {
+      const auto axis = static_cast<std::size_t>(d);
+      offset += view.strides[axis];
+      if (++at[axis] < view.shape[axis]) break;
+      offset -= view.strides[axis] * view.shape[axis];
+      at[axis] = 0;
+    }
+  }
+}
+
+bool is_integer(ElementType) noexcept;
+bool is_float(ElementType) noexcept;                           // f64, f32, f16, bf16
+double real_at(const void* place, ElementType type);           // of any number type
+std::int64_t integer_at(const void* place, ElementType type);  // of an integer type; throws POSITION beyond int64
+
+}  // namespace rotary::python

@@ -1,0 +1,106 @@
+#include "kinds.h"
+
+#include <string>
+
+#include "array_type.h"
+
+namespace rotary::python {
+
+namespace {
+
+struct KnownType {
+  PyObject* type = nullptr;  // a reference that is kept
+  Kind kind = Kind::other;
+  const void* exchange = nullptr;
+};
+constexpr std::size_t most_types = 8;
+KnownType known_types[most_types];
+std::size_t next_type = 0;
+
+bool has_attribute(PyObject* object, const char* name) {
+  const Ref found(PyObject_GetAttrString(object, name));
+  if (!found) PyErr_Clear();
+  return static_cast<bool>(found);
+}
+
+std::string module_of(PyObject* type) {
+  const Ref module(PyObject_GetAttrString(type, "__module__"));
+  if (!module || PyUnicode_Check(module.get()) == 0) {
+    PyErr_Clear();
+    return "";
+  }
+  const std::string path = text_of(module.get(), "__module__");
+  return path.substr(0, path.find('.'));
+}
+
+Kind find_kind(PyObject* type) {
+  if (has_attribute(type, "__array_struct__")) return Kind::numpy;
+  if (has_attribute(type, "__torch_function__")) return Kind::torch;
+  const std::string module = module_of(type);
+  if (module == "jax" || module == "jaxlib") return Kind::jax;
+  return has_attribute(type, "__dlpack__") ? Kind::other : Kind::buffer;
+}
+
+const void* find_exchange(PyObject* type) {
+  const Ref capsule(PyObject_GetAttrString(type, "__dlpack_c_exchange_api__"));
+  if (!capsule || PyCapsule_IsValid(capsule.get(), "dlpack_exchange_api") == 0) {
+    PyErr_Clear();
+    return nullptr;
+  }
+  const auto* api =
+      static_cast<const dlpack::ExchangeHeader*>(PyCapsule_GetPointer(capsule.get(), "dlpack_exchange_api"));
+  while (api != nullptr && api->version.major != 1) api = api->older;
+  return api;
+}
+
+const KnownType& known(PyObject* object) {
+  auto* type = reinterpret_cast<PyObject*>(Py_TYPE(object));
+  for (const KnownType& one : known_types) {
+    if (one.type == type) return one;
+  }
+  KnownType& place = known_types[next_type];
+  next_type = (next_type + 1) % most_types;
+  KnownType found{Ref::borrowed(type).release(), find_kind(type), find_exchange(type)};
+  const Ref old(place.type);
+  place = found;
+  return place;
+}
+
+Ref module_function(const char* module_name, const char* name) {
+  const Ref module = checked(PyImport_ImportModule(module_name));
+  return checked(PyObject_GetAttrString(module.get(), name));
+}
+
+}  // namespace
+
+Kind kind_of(PyObject* object) { return known(object).kind; }
+
+const void* exchange_of(PyObject* object) { return known(object).exchange; }
+
+bool gradients_are_recorded() {
+  static PyObject* const asked = module_function("torch", "is_grad_enabled").release();
+  const Ref enabled = checked(PyObject_CallObject(asked, nullptr));
+  return PyObject_IsTrue(enabled.get()) == 1;
+}
+
+Ref empty_like(PyObject* object, const ArrayView& view) {
+  if (view.kind == Kind::numpy) {
+    static PyObject* const make = module_function("numpy", "empty_like").release();
+    return checked(PyObject_CallFunctionObjArgs(make, object, nullptr));
+  }
+  if (view.kind == Kind::torch) {
+    static PyObject* const make = module_function("torch", "empty_like").release();
+    return checked(PyObject_CallFunctionObjArgs(make, object, nullptr));
+  }
+  return new_owned_array(view.type, view.ndim, view.shape.data());
+}
+
+Ref finished(Ref made, Kind kind) {
+  if (kind == Kind::jax) {
+    const Ref from = module_function("jax.dlpack", "from_dlpack");
+    return checked(PyObject_CallFunctionObjArgs(from.get(), made.get(), nullptr));
+  }
+  return made;
+}
+
+}  // namespace rotary::python
