@@ -286,8 +286,8 @@ constexpr const char* array_doc =
     "Numbers of rotary, row-major, that other code reads without a copy.\n\n"
     "numpy.asarray(a) and memoryview(a) (a buffer), torch.from_dlpack(a) and jax.numpy.from_dlpack(a) (DLPack) see "
     "the\n"
-    "same memory, which lives as long as any of them. It cannot be written to; code that asks DLPack for no version\n"
-    "gets a copy.";
+    "same memory, which lives as long as any of them. Those of tables and frequencies\n"
+    "cannot be written to; code that asks DLPack for no version gets a copy of them.";
 
 PyMethodDef array_methods[] = {
     {"tolist", to_list, METH_NOARGS, "tolist($self, /)\n--\n\nThe numbers as nested lists."},

@@ -12,56 +12,7 @@ namespace rotary::python {
 
 namespace {
 
-// numpy's array struct (PyArrayInterface of its manual): what __array_struct__ is a capsule of.
-struct ArrayStruct {
-  int two;
-  int ndim;
-  char kind;
-  int item_size;
-  int flags;
-  Py_ssize_t* shape;
-  Py_ssize_t* strides;
-  void* data;
-  PyObject* description;
-};
-constexpr int not_swapped = 0x200, writeable = 0x400;
-
 constexpr dlpack::Version newest{1, 1};  // that this file reads
-
-std::optional<ElementType> element_type_of(char kind, int size) {
-  using enum ElementType;
-  const auto sized = [size](std::optional<ElementType> one, std::optional<ElementType> two,
-                            std::optional<ElementType> four, std::optional<ElementType> eight) {
-    return size == 1 ? one : size == 2 ? two : size == 4 ? four : size == 8 ? eight : std::nullopt;
-  };
-  switch (kind) {
-    case 'f':
-      return sized({}, f16, f32, f64);
-    case 'i':
-      return sized(i8, i16, i32, i64);
-    case 'u':
-      return sized(u8, u16, u32, u64);
-    case 'b':
-      return sized(boolean, {}, {}, {});
-    default:
-      return std::nullopt;
-  }
-}
-
-[[noreturn]] void refuse_type(const char* name, const std::string& got) {
-  fail(Code::DTYPE, name, "the elements must be floats or integers in this machine's byte order but got " + got);
-}
-
-// ml_dtypes' bfloat16 is a type of its own, which neither buffers nor DLPack carry.
-bool is_bfloat16(PyObject* array) {
-  static PyObject* known = nullptr;
-  const Ref dtype = checked(PyObject_GetAttrString(array, "dtype"));
-  if (dtype.get() == known) return true;
-  const Ref word = checked(PyObject_GetAttrString(dtype.get(), "name"));
-  if (view_of(word.get(), "dtype.name") != "bfloat16") return false;
-  if (known == nullptr) known = Ref::borrowed(dtype.get()).release();
-  return true;
-}
 
 char kind_of_format(char letter) {
   switch (letter) {
@@ -90,7 +41,7 @@ char kind_of_format(char letter) {
   }
 }
 
-std::optional<ElementType> element_type_of(const dlpack::DataType& type) {
+std::optional<ElementType> type_of(const dlpack::DataType& type) {
   if (type.lanes != 1 || type.bits % 8 != 0) return std::nullopt;
   const int size = type.bits / 8;
   switch (type.code) {
@@ -111,34 +62,35 @@ std::optional<ElementType> element_type_of(const dlpack::DataType& type) {
 
 }  // namespace
 
+std::optional<ElementType> element_type_of(char kind, int size) {
+  using enum ElementType;
+  const auto sized = [size](std::optional<ElementType> one, std::optional<ElementType> two,
+                            std::optional<ElementType> four, std::optional<ElementType> eight) {
+    return size == 1 ? one : size == 2 ? two : size == 4 ? four : size == 8 ? eight : std::nullopt;
+  };
+  switch (kind) {
+    case 'f':
+      return sized({}, f16, f32, f64);
+    case 'i':
+      return sized(i8, i16, i32, i64);
+    case 'u':
+      return sized(u8, u16, u32, u64);
+    case 'b':
+      return sized(boolean, {}, {}, {});
+    default:
+      return std::nullopt;
+  }
+}
+
+void refuse_type(const char* name, const std::string& got) {
+  fail(Code::DTYPE, name, "the elements must be floats or integers in this machine's byte order but got " + got);
+}
+
 void ArrayView::set_dimensions(int count) {
   if (count > most_dimensions) {
     fail(Code::SHAPE, name_, "an array must have at most 8 dimensions but got " + std::to_string(count));
   }
   ndim = count;
-}
-
-bool ArrayView::from_array_struct(PyObject* object) {
-  static PyObject* const word = PyUnicode_InternFromString("__array_struct__");
-  Ref capsule = checked(PyObject_GetAttr(object, word));
-  const auto* seen = static_cast<const ArrayStruct*>(PyCapsule_GetPointer(capsule.get(), nullptr));
-  if (seen == nullptr) throw Raised{};
-  std::optional<ElementType> found = element_type_of(seen->kind, seen->item_size);
-  if (seen->kind == 'V' && seen->item_size == 2 && is_bfloat16(object)) found = ElementType::bf16;
-  if (!found || (seen->flags & not_swapped) == 0) {
-    const Ref dtype = checked(PyObject_GetAttrString(object, "dtype"));
-    refuse_type(name_, repr_of(dtype.get()));
-  }
-  type = *found;
-  data = seen->data;
-  read_only = (seen->flags & writeable) == 0;
-  set_dimensions(seen->ndim);
-  for (std::size_t d = 0; d < static_cast<std::size_t>(ndim); ++d) {
-    shape[d] = seen->shape[d];
-    strides[d] = seen->strides[d];
-  }
-  owner_ = std::move(capsule);
-  return true;
 }
 
 void ArrayView::take(const dlpack::Tensor& tensor) {
@@ -148,7 +100,7 @@ void ArrayView::take(const dlpack::Tensor& tensor) {
          "the array must be in the CPU's memory but got one on another device (DLPack's type " +
              std::to_string(tensor.device.type) + "): move it to the CPU");
   }
-  const std::optional<ElementType> found = element_type_of(tensor.dtype);
+  const std::optional<ElementType> found = type_of(tensor.dtype);
   if (!found) {
     refuse_type(name_, "DLPack's type " + std::to_string(tensor.dtype.code) + " of " +
                            std::to_string(tensor.dtype.bits) + " bits");
@@ -258,7 +210,7 @@ ArrayView::ArrayView(PyObject* object, const char* name) : name_(name) {
   kind = kind_of(object);
   if (kind == Kind::torch) check_guards(object);
   try {
-    if (kind == Kind::numpy ? from_array_struct(object)
+    if (kind == Kind::numpy ? from_numpy(object)
                             : from_exchange(object) || from_capsule(object) || from_buffer(object)) {
       return;
     }

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "dlpack.h"
@@ -39,6 +40,7 @@ class ArrayView {
   std::string shape_text() const;  // "[2, 5, 64]"
 
  private:
+  bool from_numpy(PyObject* object);  // numpy_array.cpp
   bool from_array_struct(PyObject* object);
   bool from_exchange(PyObject* object);
   bool from_capsule(PyObject* object);
@@ -72,6 +74,10 @@ void for_each_offset(const ArrayView& view, Visit visit) {
     }
   }
 }
+
+// kind: 'f', 'i', 'u' or 'b'; size in bytes.
+std::optional<ElementType> element_type_of(char kind, int size);
+[[noreturn]] void refuse_type(const char* name, const std::string& got);
 
 bool is_integer(ElementType) noexcept;
 bool is_float(ElementType) noexcept;                           // f64, f32, f16, bf16

@@ -71,6 +71,23 @@ Ref module_function(const char* module_name, const char* name) {
   return checked(PyObject_GetAttrString(module.get(), name));
 }
 
+// What numpy.empty_like calls when no other library overrides it, which takes half its time; else that itself.
+Ref numpy_empty_like() {
+  Ref function = module_function("numpy", "empty_like");
+  Ref inside(PyObject_GetAttrString(function.get(), "_implementation"));
+  if (!inside) PyErr_Clear();
+  return inside ? std::move(inside) : std::move(function);
+}
+
+// Else (a broadcast array, for one) a new array in the order of the strides would have another innermost dimension.
+bool head_dim_is_innermost(const ArrayView& view) {
+  const auto item = static_cast<std::int64_t>(bits_of(view.type) / 8);
+  for (std::size_t d = 0; d + 1 < static_cast<std::size_t>(view.ndim); ++d) {
+    if (view.shape[d] > 1 && view.strides[d] <= item) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 Kind kind_of(PyObject* object) { return known(object).kind; }
@@ -84,13 +101,20 @@ bool gradients_are_recorded() {
 }
 
 Ref empty_like(PyObject* object, const ArrayView& view) {
+  static PyObject* const c_order = PyUnicode_InternFromString("C");
+  const bool keeps = head_dim_is_innermost(view);
   if (view.kind == Kind::numpy) {
-    static PyObject* const make = module_function("numpy", "empty_like").release();
-    return checked(PyObject_CallFunctionObjArgs(make, object, nullptr));
+    static PyObject* const make = numpy_empty_like().release();
+    if (keeps) return checked(PyObject_CallFunctionObjArgs(make, object, nullptr));
+    return checked(PyObject_CallFunctionObjArgs(make, object, Py_None, c_order, nullptr));
   }
   if (view.kind == Kind::torch) {
     static PyObject* const make = module_function("torch", "empty_like").release();
-    return checked(PyObject_CallFunctionObjArgs(make, object, nullptr));
+    if (keeps) return checked(PyObject_CallFunctionObjArgs(make, object, nullptr));
+    static PyObject* const contiguous = module_function("torch", "contiguous_format").release();
+    const Ref arguments = checked(PyTuple_Pack(1, object)), words = checked(PyDict_New());
+    checked(PyDict_SetItemString(words.get(), "memory_format", contiguous));
+    return checked(PyObject_Call(make, arguments.get(), words.get()));
   }
   return new_owned_array(view.type, view.ndim, view.shape.data());
 }

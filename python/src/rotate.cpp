@@ -93,8 +93,8 @@ class Operand {
   std::int64_t bytes() const noexcept { return seen_.bytes(); }
   Heads both(const How& how) const { return writable_heads(seen_, how.layout, name_); }
   InOut apart(const How& how) const {
-    const Heads out = in_place_ ? both(how) : writable_heads(*out_, how.layout, "out");
-    return {const_heads(seen_, how.layout, name_), out};
+    const ConstHeads in = const_heads(seen_, how.layout, name_);
+    return {in, in_place_ ? both(how) : writable_heads(*out_, how.layout, "out")};
   }
   Ref result() {
     if (in_place_) return Ref::borrowed(object_);

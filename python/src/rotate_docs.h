@@ -47,7 +47,7 @@ inline constexpr const char* rotate_qk =
     "Rotate queries and keys in one call.\n\n"
     "q and k may differ in heads, head_dim, strides and element type.\n\n"
     "    arrays         element types                    result\n"
-    "    numpy          float32, float16, ml_dtypes'     numpy, of the strides' order of q\n"
+    "    numpy          float32, float16, ml_dtypes'     numpy, its dimensions in memory as q's\n"
     "                   bfloat16\n"
     "    torch, CPU     float32, float16, bfloat16       torch; no gradient is recorded: one that would be is an\n"
     "                                                    error\n"

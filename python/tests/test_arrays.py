@@ -1,0 +1,309 @@
+"""Whose arrays are taken, without a copy, and what is refused."""
+
+import array
+import ctypes
+import gc
+import unittest
+import weakref
+
+import numpy as np
+import rotary
+from support import numbers, rotated, same_bits
+
+try:
+    import torch
+except ImportError:
+    torch = None
+try:
+    import jax
+except ImportError:
+    jax = None
+
+TABLE = rotary.Table(rotary.Rope(head_dim=16, pairing="half"), range(5))
+ROWS = np.asarray(TABLE.cos), np.asarray(TABLE.sin)
+
+
+def expected(x, layout="thd"):
+    return rotated(x, *ROWS, "half", layout)
+
+
+class OldCapsule:
+    """Exports as before DLPack had versions."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __dlpack__(self, stream=None):
+        return self.array.__dlpack__()
+
+
+class NewCapsule(OldCapsule):
+    def __dlpack__(self, *, max_version=None, stream=None):
+        assert max_version[0] == 1
+        return self.array.__dlpack__(max_version=max_version)
+
+
+class OnDevice:
+    """What a GPU's array looks like."""
+
+    def __dlpack__(self, *, max_version=None):
+        new = ctypes.pythonapi.PyCapsule_New
+        new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+        words = (ctypes.c_int64 * 16)(0, 2)  # data, device {type 2: CUDA, id 0}
+        OnDevice.kept = words
+        return new(ctypes.addressof(words), b"dltensor", None)
+
+
+class Numpy(unittest.TestCase):
+    def code(self, make):
+        with self.assertRaises(rotary.Error) as caught:
+            make()
+        self.assertTrue(str(caught.exception).startswith("["))
+        return caught.exception.code
+
+    def test_what_is_refused(self):
+        x = numbers((5, 3, 16))
+        frozen = x.copy()
+        frozen.flags.writeable = False
+        rotate, rotate_ = rotary.rotate, rotary.rotate_
+        self.assertEqual(self.code(lambda: rotate_(frozen, TABLE, layout="thd")), "VALUE")
+        self.assertEqual(self.code(lambda: rotate(x, TABLE, layout="thd", out=frozen)), "VALUE")
+        self.assertTrue(same_bits(rotate(frozen, TABLE, layout="thd"), expected(x)))
+        self.assertEqual(self.code(lambda: rotate(x.astype(float), TABLE, layout="thd")), "DTYPE")
+        self.assertEqual(self.code(lambda: rotate(x.astype(int), TABLE, layout="thd")), "DTYPE")
+        self.assertEqual(self.code(lambda: rotate(x.astype(">f4"), TABLE, layout="thd")), "DTYPE")
+        self.assertEqual(self.code(lambda: rotate(x.astype(complex), TABLE, layout="thd")), "DTYPE")
+        self.assertEqual(self.code(lambda: rotate(x, TABLE, layout="thd", out=x.astype(np.float16))), "DTYPE")
+        self.assertEqual(self.code(lambda: rotate(x, TABLE, layout="bthd")), "SHAPE")
+        self.assertEqual(self.code(lambda: rotate(x, TABLE, layout="tdh")), "SHAPE")
+        self.assertEqual(self.code(lambda: rotate(x, TABLE, layout="ttd")), "SHAPE")
+        self.assertEqual(self.code(lambda: rotate(x, TABLE)), "SHAPE")
+        self.assertEqual(self.code(lambda: rotate(x[:4], TABLE, layout="thd")), "SHAPE")
+        self.assertEqual(self.code(lambda: rotate(x[..., :8], TABLE, layout="thd")), "SHAPE")
+        self.assertEqual(self.code(lambda: rotate(x, TABLE, layout="thd", out=x[:, :2])), "SHAPE")
+        self.assertEqual(self.code(lambda: rotate(numbers((5, 3, 32))[..., ::2], TABLE, layout="thd")), "SHAPE")
+        self.assertEqual(self.code(lambda: rotate(x[::-1], TABLE, layout="thd")), "SHAPE")
+        self.assertEqual(self.code(lambda: rotate(x, TABLE, layout="thd", first=1)), "SHAPE")
+        self.assertEqual(self.code(lambda: rotate(x, TABLE, layout="thd", first=-1)), "SHAPE")
+        self.assertEqual(self.code(lambda: rotate(x, TABLE, layout="thd", direction="back")), "VALUE")
+        self.assertEqual(self.code(lambda: rotate(x, TABLE, layout="thd", stores="fast")), "VALUE")
+        overlapping = numbers(5 * 3 * 16 + 16)
+        a, b = overlapping[:-16].reshape(5, 3, 16), overlapping[16:].reshape(5, 3, 16)
+        self.assertEqual(self.code(lambda: rotate(a, TABLE, layout="thd", out=b)), "ALIAS")
+        self.assertEqual(self.code(lambda: rotary.rotate_qk_(x, x, TABLE, layout="thd")), "ALIAS")
+        self.assertEqual(self.code(lambda: rotary.rotate_qkv(x, TABLE, 2, layout="thd")), "SHAPE")
+        bytes_off = np.frombuffer(bytearray(5 * 3 * 16 * 4 + 1), np.uint8)[1:].view(np.float32).reshape(5, 3, 16)
+        self.assertEqual(self.code(lambda: rotate_(bytes_off, TABLE, layout="thd")), "DTYPE")
+
+    def test_type_errors(self):
+        x = numbers((5, 3, 16))
+        for make in (
+            lambda: rotary.rotate(x),
+            lambda: rotary.rotate(x, TABLE, "thd"),
+            lambda: rotary.rotate(x, TABLE, layout="thd", outs=x),
+            lambda: rotary.rotate(x, TABLE, x=x, layout="thd"),
+            lambda: rotary.rotate(x, ROWS, layout="thd"),
+            lambda: rotary.rotate(x, ROWS[0], layout="thd"),
+            lambda: rotary.rotate([1.0], TABLE, layout="thd"),
+            lambda: rotary.rotate(None, TABLE, layout="thd"),
+            lambda: rotary.rotate("x", TABLE, layout="thd"),
+            lambda: rotary.rotate(x, TABLE, layout=3),
+            lambda: rotary.rotate(x, TABLE, layout="thd", first="a"),
+            lambda: rotary.rotate_qk(x, x, TABLE, layout="thd", out=x),
+            lambda: rotary.rotate_qk(x, TABLE, layout="thd"),
+            lambda: rotary.set_num_threads("two"),
+            lambda: rotary.Array(),
+        ):
+            with self.assertRaises(TypeError):
+                make()
+        self.assertEqual(rotary.rotate(x=x, table=TABLE, layout="thd").shape, x.shape)
+
+    def test_subclasses(self):
+        class Mine(np.ndarray):
+            pass
+
+        x = numbers((5, 3, 16))
+        y = rotary.rotate(x.view(Mine), TABLE, layout="thd")
+        self.assertIs(type(y), Mine)
+        self.assertTrue(same_bits(np.asarray(y), expected(x)))
+
+    def test_references(self):
+        x = numbers((5, 3, 16))
+        kept = weakref.ref(x)
+        y = rotary.rotate(x, TABLE, layout="thd")
+        del x
+        gc.collect()
+        self.assertIsNone(kept())
+        self.assertEqual(y.shape, (5, 3, 16))
+        for wrong in (lambda z: rotary.rotate(z, TABLE, layout="bthd"), lambda z: rotary.rotate_(z, 3, layout="thd")):
+            z = numbers((5, 3, 16))
+            kept = weakref.ref(z)
+            with self.assertRaises(Exception):
+                wrong(z)
+            del z
+            gc.collect()
+            self.assertIsNone(kept())
+
+
+class Capsules(unittest.TestCase):
+    def test_dlpack(self):
+        for wrapper in (OldCapsule, NewCapsule):
+            x = numbers((5, 3, 16))
+            y = rotary.rotate(wrapper(x), TABLE, layout="thd")
+            self.assertIs(type(y), rotary.Array)
+            self.assertTrue(same_bits(np.asarray(y), expected(x)))
+            out = np.zeros_like(x)
+            rotary.rotate(wrapper(x), TABLE, layout="thd", out=wrapper(out))
+            self.assertTrue(same_bits(out, expected(x)))
+            rotary.rotate_(wrapper(x), TABLE, layout="thd")
+            self.assertTrue(same_bits(out, x))
+
+    def test_strided_capsule(self):
+        whole = numbers((5, 9, 20))
+        view = whole[:, ::3, :16]
+        self.assertTrue(same_bits(np.asarray(rotary.rotate(NewCapsule(view), TABLE, layout="thd")), expected(view)))
+
+    @unittest.skipIf(np.lib.NumpyVersion(np.__version__) < "2.1.0", "numpy exports no read-only array before 2.1")
+    def test_read_only(self):
+        x = numbers((5, 3, 16))
+        x.flags.writeable = False
+        with self.assertRaises(rotary.Error) as caught:
+            rotary.rotate_(NewCapsule(x), TABLE, layout="thd")
+        self.assertEqual(caught.exception.code, "VALUE")
+
+    def test_device(self):
+        with self.assertRaises(rotary.Error) as caught:
+            rotary.rotate(OnDevice(), TABLE, layout="thd")
+        self.assertEqual(caught.exception.code, "DEVICE")
+
+    def test_memory_lives_as_long_as_it_is_seen(self):
+        x = numbers((5, 3, 16))
+        seen = np.from_dlpack(rotary.rotate(NewCapsule(x), TABLE, layout="thd"))
+        self.assertTrue(same_bits(seen, expected(x)))
+        cos = np.from_dlpack(rotary.Table(rotary.Rope(head_dim=16, pairing="half"), range(5)).cos)
+        gc.collect()
+        self.assertTrue(same_bits(cos, ROWS[0]))
+
+    def test_exports(self):
+        cos = TABLE.cos
+        self.assertEqual(cos.__dlpack_device__(), (1, 0))
+        for words in ({}, {"max_version": (0, 8)}, {"max_version": (1, 0)}, {"copy": True}, {"stream": None}):
+            self.assertIn("dltensor", repr(cos.__dlpack__(**words)))
+        with self.assertRaises(BufferError):
+            cos.__dlpack__(copy=False)
+        self.assertIn("versioned", repr(cos.__dlpack__(max_version=(1, 1), copy=False)))
+        with self.assertRaises(rotary.Error):
+            cos.__dlpack__(stream=1)
+
+
+class Buffers(unittest.TestCase):
+    def test_memoryview(self):
+        x = numbers((5, 3, 16))
+        memory = bytearray(x.tobytes())
+        view = memoryview(memory).cast("f", (5, 3, 16))
+        y = rotary.rotate(view, TABLE, layout="thd")
+        self.assertEqual(y.tolist(), expected(x).tolist())
+        self.assertEqual((y.shape, y.dtype, len(y), y.ndim), ((5, 3, 16), "float32", 5, 3))
+        self.assertEqual(y[1][2].tolist(), expected(x)[1, 2].tolist())
+        self.assertEqual(y[-1, 0, 3], expected(x)[-1, 0, 3])
+        self.assertEqual([row.shape for row in y], [(3, 16)] * 5)
+        self.assertEqual(list(y[0][0]), expected(x)[0, 0].tolist())
+        self.assertIs(rotary.rotate_(view, TABLE, layout="thd"), view)
+        self.assertEqual(bytes(memory), expected(x).tobytes())
+        with self.assertRaises(IndexError):
+            y[5]
+        frozen = memoryview(bytes(memory)).cast("f", (5, 3, 16))
+        with self.assertRaises(rotary.Error):
+            rotary.rotate_(frozen, TABLE, layout="thd")
+        view.release()
+        memory.append(1)  # no other view of it is left
+
+    def test_bytes_are_not_numbers(self):
+        with self.assertRaises(rotary.Error) as caught:
+            rotary.rotate(bytes(64), TABLE, layout="td")
+        self.assertEqual(caught.exception.code, "DTYPE")
+
+    def test_array_module(self):
+        table = rotary.Table(rotary.Rope(head_dim=16, pairing="half"), 3)
+        x = array.array("f", range(16))
+        y = rotary.rotate(memoryview(x).cast("B").cast("f", (1, 16)), table, layout="td")
+        rows = np.asarray(table.cos), np.asarray(table.sin)
+        self.assertTrue(same_bits(np.asarray(y), rotated(np.array([x], np.float32), *rows, "half", "td")))
+
+
+@unittest.skipIf(torch is None, "torch is not installed")
+class Torch(unittest.TestCase):
+    def test_tensors(self):
+        for dtype in (torch.float32, torch.float16, torch.bfloat16):
+            q = torch.randn(1, 4, 5, 16).to(dtype).transpose(1, 2).contiguous().transpose(1, 2)
+            k = torch.randn(1, 2, 5, 16).to(dtype)
+            made = rotary.rotate_qk(q, k, TABLE, layout="bhtd")
+            for x, y in zip((q, k), made):
+                self.assertIs(type(y), torch.Tensor)
+                self.assertEqual((y.dtype, y.stride()), (x.dtype, x.stride()))
+                c, s = (torch.tensor(np.asarray(rows)) for rows in (TABLE.cos, TABLE.sin))
+                a, b = x.float().split(8, -1)
+                wide = torch.cat([a * c - b * s, b * c + a * s], -1).to(dtype)
+                self.assertTrue(torch.equal(y, wide))
+            rotary.rotate_qk_(q, k, TABLE, layout="bhtd")
+            self.assertTrue(torch.equal(q, made[0]) and torch.equal(k, made[1]))
+            expanded = torch.randn(1, 1, 5, 16).to(dtype).expand(2, 3, 5, 16)
+            self.assertTrue(
+                torch.equal(
+                    rotary.rotate(expanded, TABLE, layout="bhtd"),
+                    rotary.rotate(expanded.contiguous(), TABLE, layout="bhtd"),
+                )
+            )
+
+    def test_positions_and_rows(self):
+        rope = rotary.Rope(head_dim=16, pairing="half")
+        self.assertEqual(rotary.Table(rope, torch.arange(5)), rotary.Table(rope, range(5)))
+        c, s = (torch.tensor(np.asarray(rows)) for rows in (TABLE.cos, TABLE.sin))
+        made = rotary.from_doubled(torch.cat([c, c], -1)[None], torch.cat([s, s], -1)[None], pairing="half")
+        self.assertEqual(made.cos[0].tolist(), TABLE.cos.tolist())
+        self.assertEqual(torch.from_dlpack(TABLE.cos).tolist(), TABLE.cos.tolist())
+
+    def test_guards(self):
+        x = torch.randn(5, 3, 16, requires_grad=True)
+        with self.assertRaises(rotary.Error) as caught:
+            rotary.rotate(x, TABLE, layout="thd")
+        self.assertEqual(caught.exception.code, "TORCH")
+        with torch.no_grad():
+            self.assertEqual(rotary.rotate(x, TABLE, layout="thd").shape, x.shape)
+        self.assertEqual(rotary.rotate(x.detach(), TABLE, layout="thd").shape, x.shape)
+        negative = torch.view_as_real(torch.randn(5, 3, 16, dtype=torch.complex64).conj())[..., 1]
+        self.assertTrue(negative.is_neg())
+        with self.assertRaises(rotary.Error):
+            rotary.rotate(negative, TABLE, layout="thd")
+        with self.assertRaises(Exception):
+            rotary.rotate(torch.empty(5, 3, 16, device="meta"), TABLE, layout="thd")
+
+
+@unittest.skipIf(jax is None, "JAX is not installed")
+class Jax(unittest.TestCase):
+    def test_arrays(self):
+        x = numbers((5, 3, 16))
+        for dtype in ("float32", "float16", "bfloat16"):
+            given = jax.numpy.asarray(x).astype(dtype)
+            y = rotary.rotate(given, TABLE, layout="thd")
+            self.assertIsInstance(y, jax.Array)
+            self.assertEqual(y.dtype, given.dtype)
+            self.assertTrue(same_bits(np.asarray(y), expected(np.asarray(given))))
+            before = np.asarray(given).copy()
+            for wrong in (
+                lambda: rotary.rotate_(given, TABLE, layout="thd"),
+                lambda: rotary.rotate(given, TABLE, layout="thd", out=given),
+            ):
+                with self.assertRaises(rotary.Error) as caught:
+                    wrong()
+                self.assertEqual(caught.exception.code, "VALUE")
+            self.assertTrue(same_bits(np.asarray(given), before))
+        self.assertEqual(rotary.Table(rotary.Rope(head_dim=16, pairing="half"), jax.numpy.arange(5)), TABLE)
+
+    def test_traced_arrays_are_refused(self):
+        with self.assertRaises((TypeError, rotary.Error)):
+            jax.jit(lambda x: rotary.rotate(x, TABLE, layout="thd"))(jax.numpy.zeros((5, 3, 16)))
+
+
+if __name__ == "__main__":
+    unittest.main()

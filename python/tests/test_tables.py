@@ -1,0 +1,277 @@
+"""Rope, Frequencies, Table and positions."""
+
+import copy
+import pickle
+import unittest
+
+import numpy as np
+import rotary
+from support import inv_freq, rows
+from rotary import _core, _values
+
+LLAMA3 = rotary.Llama3(factor=8, trained_length=8192)
+
+
+def ulps(a, b):
+    a, b = (np.asarray(x, np.float32) for x in (a, b))
+    return np.abs(a - b) / np.spacing(np.maximum(np.abs(a), np.float32(1e-30)))
+
+
+class Values(unittest.TestCase):
+    def test_scalings_are_those_of_the_library(self):
+        library = _core._scalings()
+        self.assertEqual(set(library), set(_values._scalings))
+        for name, words in library.items():
+            made = _values._scalings[name]()
+            self.assertEqual(made.name, name)
+            self.assertEqual({field: getattr(made, field) for field in made._fields}, words)
+
+    def test_rope_has_the_fields_of_the_library(self):
+        words = _core._axial(64, 2, 100.0, "half")
+        self.assertEqual(set(words), set(rotary.Rope._fields))
+
+    def test_frozen_compares_hashes_pickles(self):
+        a = rotary.Rope(head_dim=128, base=5e5, pairing="half", scaling=LLAMA3, inv_freq=np.ones(64))
+        b = rotary.Rope(head_dim=128, base=5e5, pairing="half", scaling=LLAMA3, inv_freq=[1.0] * 64, rotary_dim=128)
+        for value in (a, LLAMA3):
+            for again in (pickle.loads(pickle.dumps(value)), copy.copy(value), copy.deepcopy(value), eval_of(value)):
+                self.assertEqual(again, value)
+                self.assertEqual(hash(again), hash(value))
+        self.assertEqual(a, b)
+        self.assertEqual(hash(a), hash(b))
+        self.assertNotEqual(a, a.replace(base=1e6))
+        self.assertNotEqual(LLAMA3, rotary.Linear(factor=8))
+        with self.assertRaises(AttributeError):
+            a.base = 1.0
+        with self.assertRaises(AttributeError):
+            del LLAMA3.factor
+
+    def test_errors(self):
+        for code, make in {
+            "PAIRING": lambda: rotary.Rope(head_dim=64),
+            "SHAPE": lambda: rotary.Rope(head_dim=64, rotary_dim=65, pairing="half"),
+            "SCALING": lambda: rotary.Rope(head_dim=64, pairing="half", scaling=rotary.Linear(factor=0.5)),
+            "LENGTH": lambda: rotary.frequencies(
+                rotary.Rope(head_dim=64, pairing="half", scaling=rotary.Dynamic(factor=2, trained_length=64))
+            ),
+        }.items():
+            with self.subTest(code), self.assertRaises(rotary.Error) as caught:
+                make()
+            self.assertEqual(caught.exception.code, code)
+            self.assertTrue(str(caught.exception).startswith("["))
+            self.assertIsInstance(caught.exception, ValueError)
+        again = pickle.loads(pickle.dumps(caught.exception))
+        self.assertEqual((again.code, str(again)), (caught.exception.code, str(caught.exception)))
+        with self.assertRaises(rotary.Error):
+            rotary.Rope(head_dim=64, pairing="halves")
+        for wrong in ({"head_dim": "64"}, {"scaling": "yarn"}, {"clockwise": 1}, {"axis": "x"}, {"base": None}):
+            with self.subTest(wrong), self.assertRaises((TypeError, ValueError)):
+                rotary.Rope(**{"head_dim": 64, "pairing": "half", **wrong})
+
+    def test_axes(self):
+        self.assertEqual(rotary.sectioned_axes([1, 2, 1]), (0, 1, 1, 2))
+        self.assertEqual(rotary.interleaved_axes([2, 1, 1])[:3], (0, 1, 2))
+        self.assertEqual(len(rotary.ernie_axes([4, 4, 2])), 10)
+        self.assertEqual(rotary.axial(head_dim=8, axes=2, base=100, pairing="half").axis, (0, 0, 1, 1))
+
+
+def eval_of(value):
+    return eval(repr(value), vars(rotary))  # repr is the expression that makes it
+
+
+class TheFrequencies(unittest.TestCase):
+    def test_plain(self):
+        made = rotary.frequencies(rotary.Rope(head_dim=128, base=1e4, pairing="half"))
+        np.testing.assert_allclose(np.asarray(made.inv_freq), inv_freq(128), rtol=4e-16)
+        self.assertEqual((made.attention_factor, made.pairing, made.rotary_dim, made.axes), (1.0, "half", 128, 1))
+        self.assertEqual(made.inv_freq.tolist(), [made.inv_freq[i] for i in range(64)])
+
+    def test_linear_and_yarn(self):
+        linear = rotary.frequencies(rotary.Rope(head_dim=64, pairing="half", scaling=rotary.Linear(factor=4)))
+        np.testing.assert_allclose(np.asarray(linear.inv_freq), inv_freq(64) / 4, rtol=4e-16)
+        yarn = rotary.Yarn(factor=4, trained_length=4096)
+        made = rotary.frequencies(rotary.Rope(head_dim=64, pairing="half", scaling=yarn))
+        self.assertAlmostEqual(made.attention_factor, 0.1 * np.log(4) + 1, places=15)
+        self.assertEqual(made.inv_freq[0], 1.0)
+        self.assertAlmostEqual(made.inv_freq[31], inv_freq(64)[31] / 4, places=18)
+
+    def test_length(self):
+        rope = rotary.Rope(head_dim=64, pairing="half", scaling=rotary.Dynamic(factor=2, trained_length=64))
+        self.assertEqual(rotary.frequencies(rope, 64), rotary.frequencies(rope, length=10))
+        self.assertNotEqual(rotary.frequencies(rope, 65), rotary.frequencies(rope, 64))
+        self.assertEqual(rotary.Table(rope, range(65)), rotary.Table(rope, range(65), length=65))
+        self.assertNotEqual(rotary.Table(rope, range(65)), rotary.Table(rope, range(65), 64))
+        with self.assertRaises(rotary.Error):
+            rotary.Table(rotary.frequencies(rope, 64), range(65), 64)
+
+    def test_by_hand_and_pickle(self):
+        made = rotary.Frequencies(inv_freq(8), pairing="half", attention_factor=2.0, axis=[0, 1, 0, 1], clockwise=True)
+        again = pickle.loads(pickle.dumps(made))
+        self.assertEqual(made, again)
+        self.assertEqual(hash(made), hash(again))
+        self.assertEqual((again.axis, again.clockwise, again.attention_factor), ((0, 1, 0, 1), True, 2.0))
+        with self.assertRaises(rotary.Error):
+            rotary.Frequencies([1.0], pairing=None)
+        with self.assertRaises(rotary.Error):
+            rotary.Frequencies([1.0, 0.5], pairing="half", axis=[0])
+
+
+class TheTable(unittest.TestCase):
+    rope = rotary.Rope(head_dim=64, pairing="half")
+
+    def test_values(self):
+        table = rotary.Table(self.rope, range(100))
+        cos, sin = rows(np.arange(100), inv_freq(64))
+        self.assertLessEqual(ulps(table.cos, cos).max(), 1)
+        self.assertLessEqual(ulps(table.sin, sin).max(), 1)
+        self.assertEqual((table.shape, table.pairs, table.tokens, table.batch), ((100, 32), 32, 100, 1))
+
+    def test_far_positions_are_exact(self):
+        far = rotary.Table(rotary.Rope(head_dim=2, pairing="half"), 10**15)
+        import math
+
+        self.assertEqual(np.float32(far.sin[0][0]), np.float32(math.sin(10**15)))
+        self.assertEqual(np.float32(far.cos[0][0]), np.float32(math.cos(10**15)))
+
+    def test_forms_of_positions(self):
+        expected = rotary.Table(self.rope, [3, 4, 5])
+        for positions in (range(3, 6), (3, 4, 5), np.array([3, 4, 5]), np.array([3, 4, 5], np.uint8),
+                          np.array([3, 9, 4, 9, 5], np.int32)[::2], np.array([3, 4, 5], np.int16), [3.0, 4.0, 5.0],
+                          np.array([3, 4, 5], np.float16), memoryview(np.array([3, 4, 5])), np.array([3, 4, 5], np.uint64)):
+            table = rotary.Table(self.rope, positions)
+            self.assertEqual(np.asarray(table.cos).tobytes(), np.asarray(expected.cos).tobytes())
+            self.assertEqual(np.asarray(table.positions).tolist(), [3, 4, 5])
+        self.assertEqual(rotary.Table(self.rope, 7).shape, (1, 32))
+        self.assertEqual(rotary.Table(self.rope, np.int64(7)).cos.tolist(), rotary.Table(self.rope, [7]).cos.tolist())
+        self.assertEqual(rotary.Table(self.rope, [[1, 2, 3], [4, 5, 6]]).shape, (2, 3, 32))
+        self.assertEqual(rotary.Table(self.rope, np.arange(6).reshape(1, 6)).shape, (1, 6, 32))
+        self.assertEqual(rotary.Table(self.rope, range(9, 0, -3)).positions.tolist(), [9, 6, 3])
+        self.assertEqual(rotary.Table(self.rope, [-1, 0.5]).positions.tolist(), [-1.0, 0.5])
+        big = 2**63 - 1
+        self.assertEqual(rotary.Table(self.rope, [big]).positions.tolist(), [big])
+
+    def test_several_axes(self):
+        rope = rotary.Rope(head_dim=64, pairing="half", axis=rotary.sectioned_axes([16, 8, 8]))
+        text = rotary.Table(rope, range(5))
+        same = rotary.Table(rope, np.stack([np.arange(5)] * 3))
+        self.assertEqual(text.cos.tolist(), same.cos.tolist())
+        grid = np.array([[0, 0, 0], [5, 5, 6], [1, 2, 3]])
+        table = np.asarray(rotary.Table(rope, grid).cos)
+        for pair, axis in enumerate(rope.axis):
+            cos, _ = rows(grid[axis], inv_freq(64)[pair : pair + 1])
+            self.assertLessEqual(ulps(table[:, pair : pair + 1], cos).max(), 1)
+        self.assertEqual(rotary.Table(rope, grid[:, None, :]).shape, (1, 3, 32))
+        with self.assertRaises(rotary.Error) as caught:
+            rotary.Table(rope, np.zeros((2, 5), int))
+        self.assertEqual(caught.exception.code, "SHAPE")
+
+    def test_wrong_positions(self):
+        for code, positions in {
+            "POSITION": [2**63],
+            "SHAPE": np.zeros((1, 2, 3, 4), int),
+            "DTYPE": np.array([True, False]),
+        }.items():
+            with self.subTest(code), self.assertRaises(rotary.Error) as caught:
+                rotary.Table(self.rope, positions)
+            self.assertEqual(caught.exception.code, code)
+        for bad in ([float("nan")], [[1, 2], [3]], [[1], 2], np.array([2**64 - 1], np.uint64), [[[[1]]]]):
+            with self.subTest(bad), self.assertRaises(rotary.Error):
+                rotary.Table(self.rope, bad)
+        for bad in ("0:8", None, [True], ["a"], object(), {1: 2}):
+            with self.subTest(bad), self.assertRaises(TypeError):
+                rotary.Table(self.rope, bad)
+
+    def test_values_cannot_be_written(self):
+        table = rotary.Table(self.rope, range(4))
+        for array in (table.cos, table.sin, table.positions, rotary.frequencies(self.rope).inv_freq):
+            view = np.asarray(array)
+            self.assertFalse(view.flags.writeable)
+            with self.assertRaises(ValueError):
+                view.flags.writeable = True
+            self.assertTrue(memoryview(array).readonly)
+            with self.assertRaises((TypeError, BufferError)):
+                memoryview(array)[(0,) * array.ndim] = 1
+            copied = np.from_dlpack(array)
+            self.assertEqual(copied.tolist(), array.tolist())
+        with self.assertRaises((AttributeError, TypeError)):
+            table.cos = 1
+
+    def test_arrays_outlive_the_table(self):
+        cos = np.asarray(rotary.Table(self.rope, range(1000)).cos)
+        again = np.asarray(rotary.Table(self.rope, range(1000)).cos)
+        self.assertEqual(cos.tobytes(), again.tobytes())
+
+    def test_compares_hashes_pickles(self):
+        for positions in (range(5), [[0, 1], [2, 3]], [0.5, 1.5], 3):
+            table = rotary.Table(self.rope, positions)
+            again = pickle.loads(pickle.dumps(table))
+            self.assertEqual(table, again)
+            self.assertEqual(hash(table), hash(again))
+            self.assertEqual(copy.deepcopy(table), table)
+            self.assertEqual(again.shape, table.shape)
+            self.assertEqual(again.positions.tolist(), table.positions.tolist())
+        self.assertNotEqual(rotary.Table(self.rope, 1), rotary.Table(self.rope, 2))
+
+    def test_rounding_and_angles(self):
+        exact = np.asarray(rotary.Table(self.rope, range(9)).cos)
+        half = np.asarray(rotary.Table(self.rope, range(9), rounding="f16").cos)
+        np.testing.assert_array_equal(half, half.astype(np.float16).astype(np.float32))
+        self.assertLess(np.abs(half - exact).max(), 1e-3)
+        steps = np.asarray(rotary.Table(self.rope, range(9), angles="float32").cos)
+        self.assertLess(np.abs(steps - exact).max(), 1e-5)
+        with self.assertRaises(rotary.Error):
+            rotary.Table(self.rope, 1, angles="rough")
+
+
+class Rows(unittest.TestCase):
+    rope = rotary.Rope(head_dim=16, pairing="half")
+
+    def setUp(self):
+        self.table = rotary.Table(self.rope, range(6))
+        self.cos, self.sin = np.asarray(self.table.cos), np.asarray(self.table.sin)
+
+    def test_rows(self):
+        made = rotary.from_rows(self.cos, self.sin, pairing="half")
+        self.assertEqual((made.cos.tolist(), made.positions), (self.table.cos.tolist(), None))
+        self.assertEqual(pickle.loads(pickle.dumps(made)), made)
+        batched = rotary.from_rows(self.cos.reshape(2, 3, 8), self.sin.reshape(2, 3, 8), pairing="half")
+        self.assertEqual((batched.shape, batched.batch), ((2, 3, 8), 2))
+        narrow = rotary.from_rows(self.cos.astype(np.float16), self.sin.astype(np.float64), pairing="interleaved")
+        self.assertEqual(narrow.cos.tolist(), self.cos.astype(np.float16).astype(float).tolist())
+
+    def test_doubled(self):
+        halves = [np.concatenate([x, x], -1) for x in (self.cos, self.sin)]
+        neighbours = [np.repeat(x, 2, -1) for x in (self.cos, self.sin)]
+        for pairing in ("half", "interleaved", "interleaved_to_half"):
+            made = rotary.from_doubled(*halves, pairing=pairing)
+            self.assertEqual((made.cos.tolist(), made.pairing), (self.table.cos.tolist(), pairing))
+        made = rotary.from_doubled(*neighbours, pairing="interleaved")
+        self.assertEqual(made.sin.tolist(), self.table.sin.tolist())
+
+    def refused(self, code, make):
+        with self.assertRaises(rotary.Error) as caught:
+            make()
+        self.assertEqual(caught.exception.code, code)
+        return str(caught.exception)
+
+    def test_what_is_refused(self):
+        halves = [np.concatenate([x, x], -1) for x in (self.cos, self.sin)]
+        neighbours = [np.repeat(x, 2, -1) for x in (self.cos, self.sin)]
+        sentence = self.refused("SHAPE", lambda: rotary.from_rows(*halves, pairing="half"))
+        self.assertIn("use rotary.from_doubled", sentence)
+        self.refused("SHAPE", lambda: rotary.from_rows(*neighbours, pairing="interleaved"))
+        sentence = self.refused("SHAPE", lambda: rotary.from_doubled(self.cos, self.sin, pairing="half"))
+        self.assertIn("rotary.from_rows", sentence)
+        self.refused("SHAPE", lambda: rotary.from_doubled(*neighbours, pairing="half"))
+        self.refused("PAIRING", lambda: rotary.from_doubled(*halves))
+        self.refused("SHAPE", lambda: rotary.from_rows(self.cos, self.sin[:5], pairing="half"))
+        self.refused("DTYPE", lambda: rotary.from_rows(self.cos.astype(int), self.sin, pairing="half"))
+        self.assertEqual(rotary.from_rows(*halves, pairing="half", repeated=True).pairs, 16)
+
+    def test_position_zero_is_not_taken_for_doubled(self):
+        table = rotary.Table(self.rope, 0)
+        self.assertEqual(rotary.from_rows(table.cos, table.sin, pairing="half").cos.tolist(), table.cos.tolist())
+
+
+if __name__ == "__main__":
+    unittest.main()
