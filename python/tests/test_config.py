@@ -1,0 +1,130 @@
+"""rotary.config: the same as the program's inspect, from every form of a config."""
+
+import copy
+import json
+import pathlib
+import pickle
+import subprocess
+import sys
+import unittest
+
+import rotary
+
+CONFIGS = pathlib.Path(__file__).resolve().parents[2] / "tests" / "golden" / "configs"
+LLAMA = {
+    "model_type": "llama",
+    "hidden_size": 64,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "num_hidden_layers": 3,
+    "rope_theta": 10000.0,
+    "max_position_embeddings": 128,
+}
+
+
+class Pretrained:
+    """What transformers.PretrainedConfig has."""
+
+    def to_dict(self):
+        return dict(LLAMA)
+
+    def to_json_string(self, use_diff=True):
+        return json.dumps({} if use_diff else LLAMA)
+
+
+class Model:
+    config = Pretrained()
+
+
+def inspected(path):
+    run = subprocess.run(
+        [sys.executable, "-m", "rotary", "inspect", str(path), "--json"], capture_output=True, text=True, check=True
+    )
+    return json.loads(run.stdout)
+
+
+class Config(unittest.TestCase):
+    def test_forms(self):
+        ropes = rotary.config(LLAMA)
+        self.assertEqual(ropes, rotary.config(json.dumps(LLAMA)))
+        self.assertEqual(ropes, rotary.config(json.dumps(LLAMA).encode()))
+        self.assertEqual(ropes, rotary.config(Pretrained()))
+        self.assertEqual(ropes, rotary.config(Model()))
+        path = CONFIGS / "deepseek-v3.json"
+        self.assertEqual(rotary.config(path), rotary.config(str(path)))
+        self.assertEqual(rotary.config(path)[0].rope, rotary.config(path.read_text())[0].rope)
+        for wrong in (None, 3, [LLAMA], object()):
+            with self.assertRaises(TypeError):
+                rotary.config(wrong)
+
+    def test_entries(self):
+        ropes = rotary.config(LLAMA)
+        self.assertEqual((ropes.model_type, len(ropes), list(ropes)), ("llama", 1, [ropes[0]]))
+        one = ropes[-1]
+        self.assertEqual(one.rope, rotary.Rope(head_dim=16, base=10000.0, pairing="half"))
+        self.assertEqual((one.layers, one.heads, one.kv_heads, one.first, one.context), ((0, 1, 2), 4, 2, 0, 128))
+        self.assertEqual(one.origins["base"], ("given", "rope_theta"))
+        self.assertEqual(one.origins["pairing"], ("default", "llama"))
+        self.assertEqual(one.notes, ropes.notes)
+        self.assertEqual(one.table([1, 2]), rotary.Table(one.rope, [1, 2]))
+        self.assertEqual(one.frequencies(), rotary.frequencies(one.rope))
+        self.assertEqual((one.head_dim, one.base, one.pairing, one.scaling), (16, 10000.0, "half", rotary.Unscaled()))
+        self.assertIn("llama", repr(ropes))
+        self.assertIn("4/2 heads of 16, half, base 10000", repr(one))
+
+    def test_values(self):
+        ropes = rotary.config(CONFIGS / "deepseek-v3.json")
+        for again in (pickle.loads(pickle.dumps(ropes)), copy.deepcopy(ropes)):
+            self.assertEqual(again, ropes)
+            self.assertEqual(hash(again), hash(ropes))
+        with self.assertRaises(AttributeError):
+            ropes[0].heads = 1
+        with self.assertRaises(AttributeError):
+            ropes.model_type = "x"
+
+    def test_errors(self):
+        for code, source in {
+            "FILE": "/no/such/folder/config.json",
+            "JSON": "{",
+            "CONFIG_KEY": {**LLAMA, "rope_scaling": {"rope_type": "linear", "factor": 2.0, "rope_speed": 3}},
+            "MODEL_TYPE": {**LLAMA, "model_type": "llamo"},
+        }.items():
+            with self.subTest(code), self.assertRaises(rotary.Error) as caught:
+                rotary.config(source)
+            self.assertEqual(caught.exception.code, code)
+            self.assertNotIn("ConfigOptions", str(caught.exception))
+        self.assertIn("pairing=", str(caught.exception))
+        known = rotary.config({**LLAMA, "model_type": "llamo"}, pairing="interleaved")
+        self.assertEqual(known[0].pairing, "interleaved")
+
+    def test_every_config_as_the_program_reads_it(self):
+        paths = sorted(CONFIGS.glob("*.json"))
+        self.assertGreater(len(paths), 50)
+        for path in paths:
+            ropes = rotary.config(path)
+            self.assertEqual(pickle.loads(pickle.dumps(ropes)), ropes)
+            for one in ropes:
+                self.assertEqual(one.table(range(3)).shape, (3, one.rotary_dim // 2), path.name)
+        for path in paths[:: len(paths) // 12]:
+            with self.subTest(path.name):
+                ropes, told = rotary.config(path), inspected(path)
+                self.assertEqual((ropes.model_type, list(ropes.notes)), (told["model_type"], told["notes"]))
+                for one, by_program in zip(ropes, told["ropes"], strict=True):
+                    self.assertEqual(one.pairing, by_program["pairing"])
+                    self.assertEqual(list(one.layers), by_program["layers"])
+                    self.assertEqual((one.heads, one.kv_heads), (by_program["heads"], by_program["kv_heads"]))
+                    self.assertEqual(one.scaling.name, by_program["scaling"])
+                    made = rotary.frequencies(one.rope, 0)
+                    self.assertEqual(made.inv_freq.tolist(), by_program["inv_freq"])
+                    self.assertEqual(made.attention_factor, by_program["attention_factor"])
+
+    def test_rope_parameters(self):
+        rope = rotary.Rope(head_dim=64, base=5e5, pairing="half", scaling=rotary.Yarn(factor=4, trained_length=4096))
+        told = rotary.rope_parameters(rope)
+        self.assertEqual((told["rope_type"], told["factor"]), ("yarn", 4.0))
+        again = rotary.config({**LLAMA, "head_dim": 64, "rope_parameters": told})
+        self.assertEqual(again[0].rope, rope)
+
+
+if __name__ == "__main__":
+    unittest.main()

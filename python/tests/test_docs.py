@@ -1,0 +1,33 @@
+"""Runs the examples of docs/python.md and compares what they print."""
+
+import contextlib
+import io
+import pathlib
+import re
+import unittest
+
+import rotary
+
+PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "python.md"
+
+
+class Docs(unittest.TestCase):
+    def test_examples(self):
+        blocks = re.findall(r"```python\n(.*?)```(?:\n```text\n(.*?)```)?", PAGE.read_text(), re.DOTALL)
+        self.assertGreater(len(blocks), 4)
+        names = {}
+        for code, expected in blocks:
+            printed = io.StringIO()
+            with contextlib.redirect_stdout(printed):
+                exec(compile(code, str(PAGE), "exec"), names)
+            self.assertEqual(printed.getvalue(), expected)
+
+    def test_all_names_are_told(self):
+        page = PAGE.read_text()
+        hidden = {"__version__", "Array", "Scaling"}
+        missing = [name for name in rotary.__all__ if name not in hidden and f"`{name}" not in page]
+        self.assertEqual(missing, [])
+
+
+if __name__ == "__main__":
+    unittest.main()

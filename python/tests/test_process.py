@@ -1,0 +1,242 @@
+"""What a process sees: no numpy, the time of the import, threads, forks, memory."""
+
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+
+import rotary
+
+try:
+    import resource
+except ImportError:
+    resource = None
+
+
+def python(code, *options, **environment):
+    words = [sys.executable, *options, "-c", code]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=600, env={**os.environ, **environment})
+    assert done.returncode == 0, done.stderr + done.stdout
+    return done.stdout
+
+
+WITHOUT_NUMPY = """
+import sys
+class Refuse:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ("numpy", "torch", "jax", "ml_dtypes"):
+            raise ImportError(name + " is not installed")
+sys.meta_path.insert(0, Refuse())
+import rotary
+ropes = rotary.config({"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 1,
+                       "rope_theta": 10000.0, "max_position_embeddings": 128})
+table = ropes[0].table(range(3))
+x = memoryview(bytearray(3 * 4 * 16 * 4)).cast("f", (3, 4, 16))
+for i in range(16):
+    x[1, 0, i] = i
+y = rotary.rotate(x, table, layout="thd")
+a, b, c, s = 1.0, 9.0, table.cos[1][1], table.sin[1][1]
+assert abs(y[1, 0, 1] - (a * c - b * s)) < 1e-5, y[1, 0, 1]
+assert rotary.frequencies(ropes[0].rope).inv_freq.tolist()[0] == 1.0
+assert rotary.check(ropes[0], x, y, layout="thd")["equal"]
+rotary.self_test()
+for name in ("numpy", "torch", "jax", "ml_dtypes"):
+    assert name not in sys.modules, name
+print("done")
+"""
+
+IMPORT_TIME = """
+import time
+begin = time.perf_counter()
+import rotary
+print(time.perf_counter() - begin)
+"""
+
+MEMORY = """
+import gc, sys
+import numpy as np
+import rotary
+rope = rotary.Rope(head_dim=16, pairing="half")
+table = rotary.Table(rope, range(2))
+q, k = np.ones((2, 4, 16), np.float32), np.ones((2, 2, 16), np.float32)
+rows = np.asarray(table.cos), np.asarray(table.sin)
+class Capsule:
+    def __dlpack__(self, *, max_version=None):
+        return q.__dlpack__(max_version=max_version)
+capsule = Capsule()
+def resident():
+    gc.collect()
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * 4096
+def calls(count):
+    for _ in range(count):
+        rotary.rotate_qk(q, k, table, layout="thd")
+        rotary.rotate_qk_(q, k, table, layout="thd")
+        rotary.rotate(capsule, table, layout="thd")
+        rotary.rotate(memoryview(q), table, layout="thd")
+        np.from_dlpack(table.cos), np.asarray(table.sin), table.cos[0].tolist()
+        made = rotary.Table(rope, [1, 2])
+        hash(made), made == table, rotary.from_rows(*rows, pairing="half"), made.positions.tolist()
+        for wrong in ({"layout": "bthd"}, {"layout": "thd", "first": 3}, {}, {"layout": "thd", "out": k}):
+            try:
+                rotary.rotate(q, table, **wrong)
+            except rotary.Error:
+                pass
+            else:
+                raise AssertionError
+calls(300)
+before = resident()
+calls(int(sys.argv[1]))
+print(resident() - before)
+"""
+
+
+class Process(unittest.TestCase):
+    def test_without_numpy(self):
+        self.assertEqual(python(WITHOUT_NUMPY).strip(), "done")
+
+    def test_import_takes_less_than_20_ms(self):
+        fastest = min(float(python(IMPORT_TIME)) for _ in range(5))
+        self.assertLess(fastest, 0.020)
+
+    @unittest.skipUnless(os.path.exists("/proc/self/statm"), "needs /proc")
+    def test_memory_is_flat(self):
+        code = MEMORY.replace("int(sys.argv[1])", os.environ.get("ROTARY_LEAK_CALLS", "10000"))
+        self.assertLess(int(python(code)), 1 << 20)
+
+    def test_threads(self):
+        import numpy as np
+
+        table = rotary.Table(rotary.Rope(head_dim=64, pairing="half"), range(128))
+        x = np.random.default_rng(0).standard_normal((1, 128, 8, 64)).astype(np.float32)
+        expected = rotary.rotate(x, table, layout="bthd")
+        wrong = []
+
+        def work():
+            for i in range(100):
+                if not (rotary.rotate(x, table, layout="bthd") == expected).all():
+                    wrong.append(i)
+                if rotary.Table(rotary.Rope(head_dim=64, pairing="half"), range(128)) != table:
+                    wrong.append(i)
+                if i % 10 == 0:
+                    rotary.set_num_threads(1 + i // 10 % 4)
+
+        workers = [threading.Thread(target=work) for _ in range(6)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+        rotary.set_num_threads(0)
+        self.assertEqual(wrong, [])
+
+    @unittest.skipUnless(hasattr(os, "fork"), "needs fork")
+    def test_forks(self):
+        code = (
+            "import os, warnings, numpy as np, rotary\n"
+            "warnings.simplefilter('ignore')\n"
+            "rotary.set_num_threads(3)\n"
+            "table = rotary.Table(rotary.Rope(head_dim=64, pairing='half'), range(128))\n"
+            "x = np.ones((1, 128, 8, 64), np.float32)\n"
+            "y = rotary.rotate(x, table, layout='bthd')\n"
+            "for _ in range(20):\n"
+            "    child = os.fork()\n"
+            "    if child == 0:\n"
+            "        same = all((rotary.rotate(x, table, layout='bthd') == y).all() for _ in range(3))\n"
+            "        os._exit(0 if same else 1)\n"
+            "    assert os.waitpid(child, 0)[1] == 0\n"
+            "    assert (rotary.rotate(x, table, layout='bthd') == y).all()\n"
+            "print('done')\n"
+        )
+        self.assertEqual(python(code).strip(), "done")
+
+    def test_multiprocessing(self):
+        code = (
+            "import multiprocessing, pickle, rotary\n"
+            "def rows(table):\n"
+            "    return rotary.Table(rotary.Rope(head_dim=8, pairing='half'), range(3)) == table\n"
+            "if __name__ == '__main__':\n"
+            "    table = rotary.Table(rotary.Rope(head_dim=8, pairing='half'), range(3))\n"
+            "    for method in multiprocessing.get_all_start_methods():\n"
+            "        with multiprocessing.get_context(method).Pool(2) as pool:\n"
+            "            assert all(pool.map(rows, [table] * 4)), method\n"
+            "    print('done')\n"
+        )
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "work.py"
+            path.write_text(code)
+            done = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, timeout=600)
+            self.assertEqual(done.stdout.strip(), "done", done.stderr)
+
+    def test_other_threads_run_during_a_large_call(self):
+        import numpy as np
+
+        rotary.set_num_threads(1)
+        table = rotary.Table(rotary.Rope(head_dim=128, pairing="half"), range(2048))
+        x = np.zeros((1, 2048, 32, 128), np.float32)
+        rotary.rotate_(x, table, layout="bthd")
+        seen, stop = [], threading.Event()
+
+        def watch():
+            while not stop.is_set():
+                seen.append(time.perf_counter())
+                time.sleep(0)
+
+        watcher = threading.Thread(target=watch)
+        watcher.start()
+        inside = 0
+        for _ in range(20):
+            begin = time.perf_counter()
+            rotary.rotate_(x, table, layout="bthd")
+            end = time.perf_counter()
+            inside += sum(begin < moment < end for moment in seen)
+            seen.clear()
+        stop.set()
+        watcher.join()
+        rotary.set_num_threads(0)
+        self.assertGreater(inside, 0)
+
+    def test_docstrings_and_signatures(self):
+        import inspect
+
+        for name in rotary.__all__:
+            value = getattr(rotary, name)
+            if callable(value) and value is not rotary.Array:
+                self.assertTrue((value.__doc__ or "").strip(), name)
+        self.assertIn("layout", inspect.signature(rotary.rotate_qk).parameters)
+        self.assertIn("positions", inspect.signature(rotary.Table).parameters)
+        self.assertIn("float16", rotary.rotate_qk.__doc__)
+
+
+class Types(unittest.TestCase):
+    def test_mypy(self):
+        try:
+            import mypy  # noqa: F401
+        except ImportError:
+            self.skipTest("mypy is not installed")
+        package = pathlib.Path(rotary.__file__).parent
+        with tempfile.TemporaryDirectory() as folder:
+            use = pathlib.Path(folder) / "use.py"
+            use.write_text(
+                "import numpy as np\nimport numpy.typing as npt\nimport rotary\n"
+                "rope = rotary.Rope(head_dim=64, pairing='half', scaling=rotary.Yarn(factor=4, trained_length=4096))\n"
+                "x: npt.NDArray[np.float32] = np.zeros((1, 2, 3, 64), np.float32)\n"
+                "table = rotary.Table(rope, range(2))\n"
+                "y: npt.NDArray[np.float32] = rotary.rotate(x, table, layout='bthd')\n"
+                "first: rotary.ModelRope = rotary.config('config.json')[0]\n"
+            )
+            words = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", folder, str(use)]
+            for more in (["-p", "rotary"], [str(use)]):
+                words = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", folder, *more]
+                done = subprocess.run(words, capture_output=True, text=True, cwd=package.parent)
+                self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            use.write_text("import rotary\nrotary.Rope(head_dim=64, pairing='halves')\n")
+            done = subprocess.run(words, capture_output=True, text=True, cwd=package.parent)
+            self.assertNotEqual(done.returncode, 0)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,129 @@
+"""The program in the package, and check and diagnose beside what it prints."""
+
+import json
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import numpy as np
+import rotary
+from support import numbers, same_bits
+
+CONFIGS = pathlib.Path(__file__).resolve().parents[2] / "tests" / "golden" / "configs"
+CONFIG = CONFIGS / "deepseek-coder-6.7b.json"
+
+
+def run(*words, status=0):
+    done = subprocess.run([sys.executable, "-m", "rotary", *map(str, words)], capture_output=True, text=True)
+    assert done.returncode == status, (done.returncode, done.stderr)
+    return done.stdout
+
+
+class Program(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, self.folder)
+        self.entry = rotary.config(CONFIG)[0]
+        self.x = numbers((1, 6, self.entry.heads, self.entry.head_dim))
+        self.table = self.entry.table(range(100, 106))
+        self.y = rotary.rotate(self.x, self.table, layout="bthd", first=self.entry.first)
+
+    def save(self, name, array):
+        np.save(self.folder / name, array)
+        return self.folder / name
+
+    def test_version_and_errors(self):
+        self.assertTrue(run("--version").startswith(f"rotary {rotary.__version__}\n"))
+        self.assertIn("inspect", run("help"))
+        run("inspect", "/no/such/file", status=1)
+        run("inpsect", status=2)
+
+    def test_demo(self):
+        self.assertIn("rotat", run("demo"))
+
+    def test_apply_gives_the_same_bits(self):
+        before, after = self.save("x.npy", self.x), self.folder / "y.npy"
+        run("apply", CONFIG, "--input", before, "--output", after, "--positions", "100:106")
+        self.assertTrue(same_bits(np.load(after), self.y))
+
+    def test_table_gives_the_same_bits(self):
+        out = self.folder / "table.safetensors"
+        run("table", CONFIG, "--positions", "100:106", "--output", out)
+        rows = read_safetensors(out)
+        self.assertTrue(same_bits(rows["cos"], np.asarray(self.table.cos)))
+        self.assertTrue(same_bits(rows["sin"], np.asarray(self.table.sin)))
+
+    def test_check(self):
+        before, after = self.save("x.npy", self.x), self.save("y.npy", self.y)
+        words = ["--input", before, "--against", after, "--positions", "100:106", "--json"]
+        told = json.loads(run("check", CONFIG, *words))
+        self.assertTrue(told["equal"])
+        for source in (CONFIG, str(CONFIG), json.loads(CONFIG.read_text())):
+            self.assertEqual(rotary.check(source, self.x, self.y, positions=range(100, 106)), told)
+        self.assertEqual(rotary.check(CONFIG, before, after, positions="100:106"), told)
+        for source in (self.entry, self.entry.rope):
+            self.assertTrue(rotary.check(source, self.x, self.y, positions=range(100, 106))["equal"])
+
+    def test_check_finds_what_is_wrong(self):
+        wrong = self.entry.rope.replace(pairing="interleaved")
+        y = rotary.rotate(self.x, rotary.Table(wrong, range(100, 106)), layout="bthd")
+        before, after = self.save("x.npy", self.x), self.save("y.npy", y)
+        words = ["--input", before, "--against", after, "--positions", "100:106", "--json"]
+        told = json.loads(run("check", CONFIG, *words, status=1))
+        made = rotary.check(CONFIG, self.x, y, positions=range(100, 106))
+        self.assertEqual(made, told)
+        self.assertEqual((made["equal"], made["diagnosis"]["verdict"]), (False, "pairing"))
+        self.assertTrue(rotary.check(CONFIG, self.x, y, positions=range(100, 106), tolerance=1e3)["equal"])
+
+    def test_several_tensors(self):
+        q, k = {"q": self.x, "k": self.x[:, :, :2]}, {"q": self.y, "k": self.y[:, :, :2]}
+        made = rotary.check(CONFIG, q, k, positions=range(100, 106), layout="bthd")
+        self.assertTrue(made["equal"])
+        self.assertEqual(set(made["tensors"]), {"q", "k"})
+        made = rotary.check(CONFIG, q, k, positions=range(100, 106), tensors=["q"])
+        self.assertNotIn("tensors", made)
+
+    def test_diagnose(self):
+        before, after = self.save("x.npy", self.x), self.save("y.npy", self.y)
+        for words, given in (
+            ([], {}),
+            (["--positions", "100:106"], {"positions": np.arange(100, 106)}),
+            (["--config", CONFIG], {"config": CONFIG}),
+            (["--config", CONFIG, "--layout", "bthd"], {"config": json.loads(CONFIG.read_text()), "layout": "bthd"}),
+        ):
+            told = json.loads(run("diagnose", "--before", before, "--after", after, *words, "--json"))
+            self.assertEqual(rotary.diagnose(self.x, self.y, **given), told)
+        self.assertEqual(told["verdict"], "offset")
+
+    def test_errors(self):
+        for code, make in {
+            "SHAPE": lambda: rotary.check(CONFIG, self.x, self.y[:, :3]),
+            "TENSOR": lambda: rotary.check(CONFIG, {"q": self.x}, {"k": self.y}),
+            "ROPE": lambda: rotary.check(CONFIG, self.x, self.y, rope=7),
+            "FILE": lambda: rotary.diagnose("/no/such.npy", "/no/such.npy"),
+            "DTYPE": lambda: rotary.diagnose(self.x.astype(int), self.y.astype(int)),
+        }.items():
+            with self.subTest(code), self.assertRaises(rotary.Error) as caught:
+                make()
+            self.assertEqual(caught.exception.code, code)
+        with self.assertRaises(TypeError):
+            rotary.check(CONFIG, self.x, "y.npy")
+
+
+def read_safetensors(path):
+    """Its float32 tensors."""
+    whole = path.read_bytes()
+    begin = 8 + int.from_bytes(whole[:8], "little")
+    header = json.loads(whole[8:begin])
+    header.pop("__metadata__", None)
+    return {
+        name: np.frombuffer(whole[begin:][slice(*told["data_offsets"])], np.float32).reshape(told["shape"])
+        for name, told in header.items()
+    }
+
+
+if __name__ == "__main__":
+    unittest.main()
