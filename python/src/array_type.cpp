@@ -184,9 +184,9 @@ PyObject* to_dlpack(PyObject* self, PyObject* arguments, PyObject* words) {
       const Ref major = checked(PySequence_GetItem(version, 0));
       versioned = integer_of(major.get(), "max_version") >= 1;
     }
-    // What has no version cannot say that it must not be written to: then it is a copy.
-    const bool copies = copy == Py_True || (array_of(self).read_only && !versioned);
-    if (copies && copy == Py_False) {
+    // What must not be written to is a copy: what has no version cannot say so, and torch does not look.
+    const bool copies = copy == Py_True || (array_of(self).read_only && copy != Py_False);
+    if (array_of(self).read_only && !copies && !versioned) {
       PyErr_SetString(PyExc_BufferError, "rotary.Array: without max_version=(1, 0) it is exported as a copy");
       throw Raised{};
     }
@@ -283,11 +283,10 @@ void* slot(Function* function) {
 }
 
 constexpr const char* array_doc =
-    "Numbers of rotary, row-major, that other code reads without a copy.\n\n"
-    "numpy.asarray(a) and memoryview(a) (a buffer), torch.from_dlpack(a) and jax.numpy.from_dlpack(a) (DLPack) see "
-    "the\n"
-    "same memory, which lives as long as any of them. Those of tables and frequencies\n"
-    "cannot be written to; code that asks DLPack for no version gets a copy of them.";
+    "Numbers of rotary, row-major.\n\n"
+    "numpy.asarray(a) and memoryview(a) see the same memory, which lives as long as any of them. By DLPack\n"
+    "(torch.from_dlpack, jax.numpy.from_dlpack) the numbers of tables and frequencies are copied, since not every\n"
+    "library respects that they must not be written to; with copy=False they are not.";
 
 PyMethodDef array_methods[] = {
     {"tolist", to_list, METH_NOARGS, "tolist($self, /)\n--\n\nThe numbers as nested lists."},

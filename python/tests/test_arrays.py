@@ -191,6 +191,10 @@ class Capsules(unittest.TestCase):
             self.assertIn("dltensor", repr(cos.__dlpack__(**words)))
         with self.assertRaises(BufferError):
             cos.__dlpack__(copy=False)
+        by_view = np.from_dlpack(cos, copy=False) if np.lib.NumpyVersion(np.__version__) >= "2.1.0" else np.asarray(cos)
+        self.assertEqual(by_view.ctypes.data, np.asarray(cos).ctypes.data)
+        self.assertFalse(by_view.flags.writeable)
+        self.assertNotEqual(np.from_dlpack(cos).ctypes.data, np.asarray(cos).ctypes.data)
         self.assertIn("versioned", repr(cos.__dlpack__(max_version=(1, 1), copy=False)))
         with self.assertRaises(rotary.Error):
             cos.__dlpack__(stream=1)
@@ -261,7 +265,10 @@ class Torch(unittest.TestCase):
         c, s = (torch.tensor(np.asarray(rows)) for rows in (TABLE.cos, TABLE.sin))
         made = rotary.from_doubled(torch.cat([c, c], -1)[None], torch.cat([s, s], -1)[None], pairing="half")
         self.assertEqual(made.cos[0].tolist(), TABLE.cos.tolist())
-        self.assertEqual(torch.from_dlpack(TABLE.cos).tolist(), TABLE.cos.tolist())
+        seen = torch.from_dlpack(TABLE.cos)
+        self.assertEqual(seen.tolist(), TABLE.cos.tolist())
+        seen.mul_(2)  # torch does not look at DLPack's read-only flag
+        self.assertEqual(TABLE, rotary.Table(rotary.Rope(head_dim=16, pairing="half"), range(5)))
 
     def test_guards(self):
         x = torch.randn(5, 3, 16, requires_grad=True)
