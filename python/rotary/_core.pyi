@@ -2,7 +2,7 @@
 
 from typing import Any, Literal, TypeVar, final
 
-from ._values import Pairing, Rope
+from ._values import Layout, Pairing, Rope
 
 __version__: str
 
@@ -101,18 +101,18 @@ def rotate(
     x: _A,
     table: Table,
     *,
-    layout: str,
+    layout: Layout,
     out: _A | None = None,
     first: int = 0,
     direction: _Direction = "forward",
     stores: _Stores = "automatic",
 ) -> _A: ...
-def rotate_(x: _A, table: Table, *, layout: str, first: int = 0, direction: _Direction = "forward") -> _A: ...
+def rotate_(x: _A, table: Table, *, layout: Layout, first: int = 0, direction: _Direction = "forward") -> _A: ...
 def rotate_backward(
     grad: _A,
     table: Table,
     *,
-    layout: str,
+    layout: Layout,
     out: _A | None = None,
     first: int = 0,
     stores: _Stores = "automatic",
@@ -122,21 +122,21 @@ def rotate_qk(
     k: _K,
     table: Table,
     *,
-    layout: str,
+    layout: Layout,
     out: tuple[_Q, _K] | None = None,
     first: int = 0,
     direction: _Direction = "forward",
     stores: _Stores = "automatic",
 ) -> tuple[_Q, _K]: ...
 def rotate_qk_(
-    q: _Q, k: _K, table: Table, *, layout: str, first: int = 0, direction: _Direction = "forward"
+    q: _Q, k: _K, table: Table, *, layout: Layout, first: int = 0, direction: _Direction = "forward"
 ) -> tuple[_Q, _K]: ...
 def rotate_qkv(
     qkv: _A,
     table: Table,
     kv_heads: int,
     *,
-    layout: str,
+    layout: Layout,
     out: _A | None = None,
     first: int = 0,
     direction: _Direction = "forward",
@@ -147,7 +147,7 @@ def rotate_qkv_(
     table: Table,
     kv_heads: int,
     *,
-    layout: str,
+    layout: Layout,
     first: int = 0,
     direction: _Direction = "forward",
 ) -> _A: ...
@@ -160,8 +160,7 @@ def get_num_threads() -> int: ...
 def _frequencies(*state: Any) -> Frequencies: ...
 def _table(*state: Any) -> Table: ...
 def _take_types(rope: type[Rope], /) -> None: ...
-def _check_rope(rope: Rope, /) -> None: ...
-def _fail(code: str, sentence: str, /) -> None: ...
+def _check_rope(rope: Rope, /) -> dict[str, Any]: ...
 def _scalings() -> dict[str, dict[str, Any]]: ...
 def _axes(kind: str, sections: Any, /) -> tuple[int, ...]: ...
 def _axial(head_dim: int, axes: int, base: float, pairing: str, /) -> dict[str, Any]: ...

@@ -10,6 +10,10 @@ if TYPE_CHECKING:
     from typing import Any, ClassVar, Literal
 
     Pairing = Literal["half", "interleaved", "interleaved_to_half"]
+    # b batch, t tokens, h heads, d head_dim.
+    Layout = Literal[
+        "bthd", "bhtd", "tbhd", "thbd", "hbtd", "htbd", "btd", "tbd", "thd", "htd", "bhd", "hbd", "bd", "td", "hd"
+    ]
 
 
 class _Value:
@@ -371,7 +375,10 @@ class Rope(_Value):
             _floats(inv_freq),
             _floats(multiplier),
         )
-        _core._check_rope(self)
+        words = _core._check_rope(self)
+        name, fields = words["scaling"]
+        words["scaling"] = _scalings[name](**fields)
+        self._set(*(words[name] for name in self._fields))
 
     def __repr__(self) -> str:
         plain = {"scaling": Unscaled(), "axis": (), "index": (), "exponent_dim": 0, "clockwise": False}
@@ -380,11 +387,11 @@ class Rope(_Value):
         return f"Rope({', '.join(f'{name}={value!r}' for name, value in told)})"
 
 
-_core._take_types(Rope)
-
 _scalings: dict[str, Any] = {
     kind._name: kind for kind in (Unscaled, Linear, Ntk, NtkFixed, Dynamic, Yarn, LongRope, Llama3, Proportional)
 }
+
+_core._take_types(Rope)
 
 
 def _rope(words: dict[str, Any]) -> Rope:

@@ -55,17 +55,13 @@ PyObject* take_types(PyObject*, PyObject* rope) {
   return Ref::borrowed(Py_None).release();
 }
 
+// The rope's fields as Python's own numbers, where they make a rope.
 PyObject* check_rope(PyObject*, PyObject* rope) {
   return guarded([&]() -> PyObject* {
-    frequencies(rope_from(rope), 0);
-    return Ref::borrowed(Py_None).release();
+    const Rope value = rope_from(rope);
+    frequencies(value, 0);
+    return words_of(value).release();
   });
-}
-
-PyObject* make_error(PyObject*, PyObject* arguments) {
-  const char *code = nullptr, *sentence = nullptr;
-  if (PyArg_ParseTuple(arguments, "ss", &code, &sentence) == 0) return nullptr;
-  return guarded([&]() -> PyObject* { throw Error(parse_code(code), sentence); });
 }
 
 PyObject* get_scalings(PyObject*, PyObject*) {
@@ -122,7 +118,6 @@ std::vector<PyMethodDef> methods() {
       {"_table", table_from_state, METH_VARARGS, nullptr},
       {"_take_types", take_types, METH_O, nullptr},
       {"_check_rope", check_rope, METH_O, nullptr},
-      {"_fail", make_error, METH_VARARGS, nullptr},
       {"_scalings", get_scalings, METH_NOARGS, nullptr},
   };
   all.insert(all.end(), others.begin(), others.end());

@@ -40,6 +40,8 @@ class Values(unittest.TestCase):
         self.assertEqual(a, b)
         self.assertEqual(hash(a), hash(b))
         self.assertNotEqual(a, a.replace(base=1e6))
+        by_numpy = rotary.Rope(head_dim=np.int64(8), base=np.float32(100), pairing="half", scaling=rotary.Linear(factor=2))
+        self.assertEqual({type(by_numpy.head_dim), type(by_numpy.base), type(by_numpy.scaling.factor)}, {int, float})
         self.assertNotEqual(LLAMA3, rotary.Linear(factor=8))
         with self.assertRaises(AttributeError):
             a.base = 1.0
