@@ -8,8 +8,6 @@
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
-zig_version=0.17.1
-cache=${ROTARY_CACHE:-$HOME/.cache/rotary}
 build_root=${ROTARY_CROSS:-$root/build/cross}
 log_dir=$build_root/logs
 
@@ -46,23 +44,6 @@ done
 [ ${#wanted[@]} -gt 0 ] || read -rd '' -a wanted <<<"$default" || true
 bits=$(sed -nE 's/^set\(rotary_bits ([0-9a-f]{16})\)$/\1/p' "$root/tests/bits/CMakeLists.txt")
 [ -n "$bits" ] || { say "cross.sh: tests/bits/CMakeLists.txt names no hash"; exit 1; }
-
-# install_zig: zig from PyPI, into a folder of its own; returns 77 where PyPI cannot be reached.
-install_zig() {
-  local venv=$cache/zig-$zig_version log
-  zig=$(echo "$venv"/lib/python3.*/site-packages/ziglang/zig)
-  if [ -x "$zig" ]; then return; fi
-  need python3 python3-venv
-  say "installing ziglang $zig_version into $venv"
-  log=$(mktemp)
-  if ! { python3 -m venv --clear "$venv" && "$venv/bin/pip" install --no-deps "ziglang==$zig_version"; } >"$log" 2>&1; then
-    tail -n 3 "$log" >&2
-    say "cross.sh: could not install ziglang $zig_version from PyPI (whole log: $log)"
-    return 77
-  fi
-  rm -f "$log"
-  zig=$(echo "$venv"/lib/python3.*/site-packages/ziglang/zig)
-}
 
 # compiler_options TARGET COMPILER SYSTEM PROCESSOR: CMake's options into the array options.
 compiler_options() {
@@ -137,7 +118,6 @@ need g++ make cmake
 case " ${wanted[*]} " in *" clang "*) need clang ;; esac
 if [ -n "$(for target in "${wanted[@]}"; do grep "^$target  *zig " <<<"$targets"; done)" ]; then
   install_zig || exit $?
-  export ZIG_GLOBAL_CACHE_DIR=$cache/zig-cache ZIG_LOCAL_CACHE_DIR=$cache/zig-cache
 fi
 launcher=()
 if command -v ccache >/dev/null; then launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache); fi

@@ -45,6 +45,27 @@ find_nvcc() {
   return 1
 }
 
+cache=${ROTARY_CACHE:-$HOME/.cache/rotary}
+zig_version=0.17.1
+
+# install_zig: zig from PyPI, into a folder of its own, and its path into $zig; returns 77 where PyPI cannot be reached.
+install_zig() {
+  local venv=$cache/zig-$zig_version log
+  export ZIG_GLOBAL_CACHE_DIR=$cache/zig-cache ZIG_LOCAL_CACHE_DIR=$cache/zig-cache
+  zig=$(echo "$venv"/lib/python3.*/site-packages/ziglang/zig)
+  if [ -x "$zig" ]; then return; fi
+  need python3 python3-venv
+  say "installing ziglang $zig_version into $venv"
+  log=$(mktemp)
+  if ! { python3 -m venv --clear "$venv" && "$venv/bin/pip" install --no-deps "ziglang==$zig_version"; } >"$log" 2>&1; then
+    tail -n 3 "$log" >&2
+    say "scripts: could not install ziglang $zig_version from PyPI (whole log: $log)"
+    return 77
+  fi
+  rm -f "$log"
+  zig=$(echo "$venv"/lib/python3.*/site-packages/ziglang/zig)
+}
+
 core_packages=(g++ make cmake pkg-config nlohmann-json3-dev libcli11-dev)
 test_packages=(libgtest-dev libmpfr-dev libgmp-dev git)
 torch_packages=(libopenmpi-dev openmpi-bin curl ca-certificates)  # several processes; Tiny Shakespeare

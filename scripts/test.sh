@@ -10,6 +10,7 @@
 #   s390x     the same for a big-endian machine, where the portable kernels are the best; riscv64 and ppc64le too
 #   cross     the core by clang, for AArch64, 32-bit x86 and WebAssembly: the committed hash (scripts/cross.sh --quick);
 #             skipped without PyPI
+#   wheel     the Python package, installed into a fresh virtual environment with numpy; skipped without PyPI
 #   torch     rotary_torch, on three wheels from PyPI (1.3 GB) or the torch that TORCH_ROOT names; skipped without PyPI
 #   parity    the same on a whole torch beside transformers (6 GB): the op from Python, the models against transformers
 #   scripts/test.sh [STAGE]...     default: release; .ci/run: all but parity, riscv64 and ppc64le
@@ -102,6 +103,32 @@ cross_stage() {
   esac
 }
 
+# wheel_stage: the wheel of this machine's compiler.
+wheel_stage() {
+  local venv=$root/build/test-wheel log=$root/build/test-wheel.log wheel status=0 ran bad left
+  say "== wheel"
+  need python3 python3-venv
+  mkdir -p "$root/build"
+  if ! { python3 -m venv --clear "$venv" && "$venv/bin/pip" install numpy ml_dtypes mypy; } >"$log" 2>&1; then
+    say "wheel: skipped, PyPI has no numpy for us (whole log: $log)"
+    skipped=$((skipped + 1))
+    return
+  fi
+  wheel=$("$root/scripts/wheel.sh" native | tail -n 1) && "$venv/bin/pip" install --no-deps "$wheel" >&2 || status=$?
+  if [ "$status" -ne 0 ]; then
+    failed=$((failed + 1))
+    return
+  fi
+  (cd "$root/python/tests" && "$venv/bin/python" -B -m unittest -v) 2>&1 | tee "$log" | grep -vE ' \.\.\. ok$' >&2 || status=$?
+  ran=$(sed -nE 's/^Ran ([0-9]+) tests? in .*/\1/p' "$log")
+  bad=$(grep -cE '^(FAIL|ERROR): ' "$log" || true)
+  left=$(sed -nE 's/^(OK|FAILED) .*skipped=([0-9]+).*/\2/p' "$log")
+  [ "$bad" -gt 0 ] || grep -qE '^OK( |$)' "$log" || bad=1
+  passed=$((passed + ${ran:-0} - ${left:-0} - bad))
+  skipped=$((skipped + ${left:-0}))
+  failed=$((failed + bad))
+}
+
 for stage in "$@"; do
   build_targets=() ctest_options=() folder=""
   case "$stage" in
@@ -117,9 +144,10 @@ for stage in "$@"; do
     neon) emulated_stage aarch64 ;;
     s390x | riscv64 | ppc64le) emulated_stage "$stage" ;;
     cross) cross_stage ;;
+    wheel) wheel_stage ;;
     torch) torch_stage torch ;;
     parity) torch_stage parity --full ;;
-    *) say "test.sh: no stage named $stage; there are: release asan clang cuda neon s390x riscv64 ppc64le cross torch parity"; exit 2 ;;
+    *) say "test.sh: no stage named $stage; there are: release asan clang cuda neon s390x riscv64 ppc64le cross wheel torch parity"; exit 2 ;;
   esac
 done
 

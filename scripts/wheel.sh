@@ -1,0 +1,124 @@
+#!/usr/bin/env bash
+# Builds wheels of the Python package, each for every CPython from 3.10 on, with the compiler of PyPI's ziglang, so that
+# they need no more than the C library that their names say.
+#   scripts/wheel.sh [PLATFORM...]     default: manylinux_2_17_x86_64
+#   PLATFORM: manylinux_2_17_x86_64, manylinux_2_17_aarch64, musllinux_1_2_x86_64, musllinux_1_2_aarch64, or native: by
+#   this machine's g++, for this machine
+#   ROTARY_CACHE=DIR    where PyPI's ziglang and auditwheel go, 120 MB, and what zig builds (default ~/.cache/rotary)
+#   ROTARY_WHEELS=DIR   where the wheels go (default build/wheels)
+# auditwheel checks each. The last line printed is the path of the last wheel. Exit 77: no PyPI.
+set -euo pipefail
+. "$(dirname "$0")/lib.sh"
+
+most_bytes=2500000
+wheels=${ROTARY_WHEELS:-$root/build/wheels}
+work=$root/build/wheel
+zig=
+
+# target_of PLATFORM: zig's name of it; fails for an unknown one.
+target_of() {
+  case "$1" in
+    manylinux_2_17_x86_64) echo x86_64-linux-gnu.2.17 ;;
+    manylinux_2_17_aarch64) echo aarch64-linux-gnu.2.17 ;;
+    musllinux_1_2_x86_64) echo x86_64-linux-musl ;;
+    musllinux_1_2_aarch64) echo aarch64-linux-musl ;;
+    *) return 1 ;;
+  esac
+}
+
+# install_tools: a virtual environment with what handles wheels.
+install_tools() {
+  local venv=$cache/wheel-tools log
+  tools=$venv/bin
+  if [ -x "$tools/auditwheel" ]; then return; fi
+  log=$(mktemp)
+  if ! { python3 -m venv --clear "$venv" && "$tools/pip" install wheel auditwheel; } >"$log" 2>&1; then
+    say "wheel.sh: could not install wheel and auditwheel from PyPI (whole log: $log)"
+    return 77
+  fi
+  rm -f "$log"
+}
+
+# write_packages: the headers of JSON and of the command line alone, as CMake packages. Beside them in /usr/include lie
+# this machine's C headers, which zig must not see.
+write_packages() {
+  local name folder=$work/packages
+  mkdir -p "$folder/include"
+  ln -sfn /usr/include/nlohmann "$folder/include/nlohmann"
+  ln -sfn /usr/include/CLI "$folder/include/CLI"
+  for name in nlohmann_json CLI11; do
+    cat >"$folder/$name-config.cmake" <<EOF
+if(NOT TARGET $name::$name)
+  add_library($name::$name INTERFACE IMPORTED)
+  set_target_properties($name::$name PROPERTIES INTERFACE_INCLUDE_DIRECTORIES $folder/include)
+endif()
+EOF
+    printf 'set(PACKAGE_VERSION %s)\nset(PACKAGE_VERSION_COMPATIBLE TRUE)\n' 99 >"$folder/$name-config-version.cmake"
+  done
+}
+
+# zig_options PLATFORM: pip's options into the array options.
+zig_options() {
+  local tool target folder=$work/tools-$1 processor=${1##*_}
+  [ "$processor" != 64 ] || processor=x86_64
+  target=$(target_of "$1")
+  mkdir -p "$folder"
+  # With -O2: zig builds a libc++ for each kind of optimisation, and CMake's own checks give none.
+  printf '#!/bin/sh\nexec "%s" c++ -O2 -target %s "$@"\n' "$zig" "$target" >"$folder/c++"
+  for tool in ar ranlib; do printf '#!/bin/sh\nexec "%s" %s "$@"\n' "$zig" "$tool" >"$folder/$tool"; done
+  chmod +x "$folder"/*
+  options=(-C cmake.define.CMAKE_CXX_COMPILER="$folder/c++"
+           -C cmake.define.CMAKE_AR="$folder/ar" -C cmake.define.CMAKE_RANLIB="$folder/ranlib"
+           -C cmake.define.CMAKE_CXX_COMPILER_AR="$folder/ar" -C cmake.define.CMAKE_CXX_COMPILER_RANLIB="$folder/ranlib"
+           -C cmake.define.nlohmann_json_DIR="$work/packages" -C cmake.define.CLI11_DIR="$work/packages"
+           -C cmake.define.CMAKE_MODULE_LINKER_FLAGS=-s -C install.strip=false)
+  if [ "$processor" != "$(uname -m)" ]; then
+    options+=(-C cmake.define.CMAKE_SYSTEM_NAME=Linux -C cmake.define.CMAKE_SYSTEM_PROCESSOR="$processor")
+  fi
+}
+
+# build_wheel PLATFORM: its path into $wheel.
+build_wheel() {
+  local options=() made=$work/made-$1 tag=$1
+  [ "$1" = native ] || zig_options "$1"
+  rm -rf "$made"
+  CMAKE_BUILD_PARALLEL_LEVEL=$jobs "$tools/pip" wheel --no-deps -w "$made" -C build-dir="$work/build-$1" \
+    "${options[@]}" "$root" >&2
+  wheel=$(echo "$made"/*.whl)
+  case "$1" in
+    manylinux_2_17_*) tag=manylinux_2_17_${1#manylinux_2_17_}.manylinux2014_${1#manylinux_2_17_} ;;
+    native) mkdir -p "$wheels"; mv "$wheel" "$wheels/"; wheel=$wheels/${wheel##*/}; return ;;
+  esac
+  "$tools/python" -m wheel tags --remove --platform-tag "$tag" "$wheel" >&2
+  mkdir -p "$wheels"
+  wheel=$(echo "$made"/*.whl)
+  mv "$wheel" "$wheels/"
+  wheel=$wheels/${wheel##*/}
+}
+
+# check_wheel PLATFORM: fails where it is too large, or needs more than its name says.
+check_wheel() {
+  local size found
+  size=$(stat -c %s "$wheel")
+  [ "$size" -le "$most_bytes" ] || { say "wheel.sh: $wheel has $size bytes, more than $most_bytes"; return 1; }
+  [ "$1" != native ] || return 0
+  found=$("$tools/auditwheel" show "$wheel")
+  grep -qF "\"$1\"" <<<"$(tr '\n' ' ' <<<"$found")" ||
+    { say "wheel.sh: auditwheel does not find $wheel to be $1: $found"; return 1; }
+  say "wheel.sh: ${wheel##*/}: $size bytes, auditwheel says $1"
+}
+
+[ $# -gt 0 ] || set -- manylinux_2_17_x86_64
+for platform in "$@"; do
+  [ "$platform" = native ] || target_of "$platform" >/dev/null ||
+    { say "wheel.sh: no platform named $platform; see the first lines of $0"; exit 2; }
+done
+need "${core_packages[@]}" python3 python3-venv
+install_tools || exit $?
+for platform in "$@"; do
+  if [ "$platform" != native ] && [ -z "$zig" ]; then install_zig || exit $?; fi
+  write_packages
+  build_wheel "$platform"
+  check_wheel "$platform"
+done
+echo "$wheel"
