@@ -35,24 +35,8 @@ from ._core import (
     targets,
     use_target,
 )
-from ._values import (
-    Dynamic,
-    Linear,
-    Llama3,
-    LongRope,
-    Ntk,
-    NtkFixed,
-    Proportional,
-    Rope,
-    Scaling,
-    Unscaled,
-    Yarn,
-    axial,
-    ernie_axes,
-    interleaved_axes,
-    rope_parameters,
-    sectioned_axes,
-)
+from ._scalings import Dynamic, Linear, Llama3, LongRope, Ntk, NtkFixed, Proportional, Scaling, Unscaled, Yarn
+from ._values import Rope, axial, ernie_axes, interleaved_axes, rope_parameters, sectioned_axes
 
 __all__ = [
     "Array",

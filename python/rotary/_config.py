@@ -6,13 +6,15 @@ import os
 from collections.abc import Mapping, Sequence
 
 from . import _core
-from ._values import Rope, _rope, _Value
+from ._scalings import _Value
+from ._values import Rope, _rope
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Literal, overload
 
-    from ._values import Pairing, Scaling
+    from ._scalings import Scaling
+    from ._values import Pairing
 
     Source = str | bytes | os.PathLike[str] | Mapping[str, Any] | Any
 else:

@@ -7,7 +7,7 @@ import unittest
 import numpy as np
 import rotary
 from support import inv_freq, rows
-from rotary import _core, _values
+from rotary import _core, _scalings
 
 LLAMA3 = rotary.Llama3(factor=8, trained_length=8192)
 
@@ -20,9 +20,9 @@ def ulps(a, b):
 class Values(unittest.TestCase):
     def test_scalings_are_those_of_the_library(self):
         library = _core._scalings()
-        self.assertEqual(set(library), set(_values._scalings))
+        self.assertEqual(set(library), set(_scalings._scalings))
         for name, words in library.items():
-            made = _values._scalings[name]()
+            made = _scalings._scalings[name]()
             self.assertEqual(made.name, name)
             self.assertEqual({field: getattr(made, field) for field in made._fields}, words)
 

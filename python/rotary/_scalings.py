@@ -1,0 +1,300 @@
+"""The scalings: frozen values with the names and defaults of the C++ library (include/rotary/rope.h)."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import Any, ClassVar
+
+
+class _Value:
+    """Frozen; compares, hashes and pickles as its fields."""
+
+    __slots__ = ()
+    _fields: ClassVar[tuple[str, ...]] = ()
+
+    def __init_subclass__(cls) -> None:
+        cls.__module__ = "rotary"  # where it is found: for help() and for pickles
+
+    def _set(self, *values: object) -> None:
+        for name, value in zip(self._fields, values):
+            object.__setattr__(self, name, value)
+
+    def _values(self) -> tuple[Any, ...]:
+        return tuple(getattr(self, name) for name in self._fields)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"{type(self).__name__} is frozen: make another one, as by replace({name}=...)")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"{type(self).__name__} is frozen")
+
+    def replace(self, **changes: Any) -> Any:
+        """The same value with other fields."""
+        return type(self)(**{**dict(zip(self._fields, self._values())), **changes})
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return self._values() == other._values()
+
+    def __hash__(self) -> int:
+        return hash((type(self).__name__, self._values()))
+
+    def __repr__(self) -> str:
+        fields = ", ".join(f"{name}={value!r}" for name, value in zip(self._fields, self._values()))
+        return f"{type(self).__name__}({fields})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _make, (type(self), dict(zip(self._fields, self._values())))
+
+    def __copy__(self) -> Any:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Any:
+        return self
+
+
+def _make(kind: Any, fields: dict[str, Any]) -> Any:
+    return kind(**fields)
+
+
+def _floats(values: Iterable[float]) -> tuple[float, ...]:
+    listed = values.tolist() if hasattr(values, "tolist") else values
+    return tuple(float(value) for value in listed)
+
+
+def _integers(values: Iterable[int]) -> tuple[int, ...]:
+    listed = values.tolist() if hasattr(values, "tolist") else values
+    return tuple(int(value) for value in listed)
+
+
+class Scaling(_Value):
+    """A published method that changes the frequencies. The formulas: include/rotary/rope.h.
+
+    i is the index of a pair, r the exponent_dim of the rope, w = base^(-2i/r) the unscaled frequency; every value is
+    checked where a rope takes the scaling (rotary.Error SCALING).
+    """
+
+    __slots__ = ()
+    _name: ClassVar[str] = ""
+
+    @property
+    def name(self) -> str:
+        """The method's name, as "yarn"."""
+        return self._name
+
+
+class Unscaled(Scaling):
+    """w. RoFormer, arXiv:2104.09864."""
+
+    __slots__ = ()
+    _name = "default"
+
+
+class Linear(Scaling):
+    """w / factor. Position interpolation, arXiv:2306.15595."""
+
+    __slots__ = _fields = ("factor",)
+    _name = "linear"
+    factor: float
+
+    def __init__(self, *, factor: float = 1.0) -> None:
+        self._set(factor)
+
+
+class Ntk(Scaling):
+    """The base becomes base * factor^(r/(r-2)) at any length. bloc97; Hunyuan's "alpha"."""
+
+    __slots__ = _fields = ("factor",)
+    _name = "ntk"
+    factor: float
+
+    def __init__(self, *, factor: float = 1.0) -> None:
+        self._set(factor)
+
+
+class NtkFixed(Scaling):
+    """(base factor)^(-2i/r) factor^(-2/r), or with mixed_b the mixed form. kexue.fm/9706; vLLM's rope_type "ntk"."""
+
+    __slots__ = _fields = ("factor", "mixed_b")
+    _name = "ntk_fixed"
+    factor: float
+    mixed_b: float | None
+
+    def __init__(self, *, factor: float = 1.0, mixed_b: float | None = None) -> None:
+        self._set(factor, mixed_b)
+
+
+class Dynamic(Scaling):
+    """The base grows with the length in play beyond trained_length. Hugging Face."""
+
+    __slots__ = _fields = ("factor", "trained_length")
+    _name = "dynamic"
+    factor: float
+    trained_length: int
+
+    def __init__(self, *, factor: float = 1.0, trained_length: int = 0) -> None:
+        self._set(factor, trained_length)
+
+
+class Yarn(Scaling):
+    """NTK by parts, with a magnitude. YaRN, arXiv:2309.00071.
+
+    Args:
+        factor: by which long wavelengths are stretched.
+        trained_length: tokens that the model was trained on before.
+        beta_fast: turns over trained_length above which a pair is kept.
+        beta_slow: turns below which it is stretched whole.
+        truncate: floor and ceil of the correction range; gpt-oss: False.
+        attention_factor: multiplies cos and sin. None: M(mscale) / M(mscale_all_dim) where both are given and not 0,
+            else M(1), with M(m) = magnitude * m * ln(factor) + 1.
+        mscale: see attention_factor.
+        mscale_all_dim: see attention_factor.
+        magnitude: see attention_factor; telechat3: 0.07.
+        mscale_ratio: DeepSeek's own code: always the ratio, with defaults 1 and 0.
+        extrapolation_factor: vLLM: the weight of the unscaled frequencies.
+        attn_factor: vLLM, ggml: multiplies the attention factor.
+    """
+
+    __slots__ = _fields = (
+        "factor",
+        "trained_length",
+        "beta_fast",
+        "beta_slow",
+        "truncate",
+        "attention_factor",
+        "mscale",
+        "mscale_all_dim",
+        "magnitude",
+        "mscale_ratio",
+        "extrapolation_factor",
+        "attn_factor",
+    )
+    _name = "yarn"
+    factor: float
+    trained_length: int
+    beta_fast: float
+    beta_slow: float
+    truncate: bool
+    attention_factor: float | None
+    mscale: float | None
+    mscale_all_dim: float | None
+    magnitude: float
+    mscale_ratio: bool
+    extrapolation_factor: float
+    attn_factor: float
+
+    def __init__(
+        self,
+        *,
+        factor: float = 1.0,
+        trained_length: int = 0,
+        beta_fast: float = 32.0,
+        beta_slow: float = 1.0,
+        truncate: bool = True,
+        attention_factor: float | None = None,
+        mscale: float | None = None,
+        mscale_all_dim: float | None = None,
+        magnitude: float = 0.1,
+        mscale_ratio: bool = False,
+        extrapolation_factor: float = 1.0,
+        attn_factor: float = 1.0,
+    ) -> None:
+        self._set(
+            factor,
+            trained_length,
+            beta_fast,
+            beta_slow,
+            truncate,
+            attention_factor,
+            mscale,
+            mscale_all_dim,
+            magnitude,
+            mscale_ratio,
+            extrapolation_factor,
+            attn_factor,
+        )
+
+
+class LongRope(Scaling):
+    """w / long_factor[i] when the length in play is above trained_length, else w / short_factor[i]. arXiv:2402.13753.
+
+    Args:
+        short_factor: one for each pair.
+        long_factor: one for each pair.
+        trained_length: tokens that the model was trained on before.
+        factor: the attention factor is sqrt(1 + ln(factor) / ln(trained_length)) when it is above 1, else 1.
+        attention_factor: instead of that.
+        short_mscale: instead of it up to trained_length (Phi-3.5-MoE).
+        long_mscale: instead of it beyond.
+    """
+
+    __slots__ = _fields = (
+        "short_factor",
+        "long_factor",
+        "trained_length",
+        "factor",
+        "attention_factor",
+        "short_mscale",
+        "long_mscale",
+    )
+    _name = "longrope"
+    short_factor: tuple[float, ...]
+    long_factor: tuple[float, ...]
+    trained_length: int
+    factor: float
+    attention_factor: float | None
+    short_mscale: float | None
+    long_mscale: float | None
+
+    def __init__(
+        self,
+        *,
+        short_factor: Sequence[float] = (),
+        long_factor: Sequence[float] = (),
+        trained_length: int = 0,
+        factor: float = 1.0,
+        attention_factor: float | None = None,
+        short_mscale: float | None = None,
+        long_mscale: float | None = None,
+    ) -> None:
+        short, long = _floats(short_factor), _floats(long_factor)
+        self._set(short, long, trained_length, factor, attention_factor, short_mscale, long_mscale)
+
+
+class Llama3(Scaling):
+    """Wavelengths above trained_length / low are stretched by factor, those below trained_length / high kept.
+
+    Blended between. llama-models, Llama 3.1.
+    """
+
+    __slots__ = _fields = ("factor", "trained_length", "low", "high")
+    _name = "llama3"
+    factor: float
+    trained_length: int
+    low: float
+    high: float
+
+    def __init__(
+        self, *, factor: float = 1.0, trained_length: int = 0, low: float = 1.0, high: float = 4.0
+    ) -> None:
+        self._set(factor, trained_length, low, high)
+
+
+class Proportional(Scaling):
+    """The first floor(fraction * r / 2) pairs turn, by w / factor. p-RoPE, arXiv:2410.06205; Gemma 4."""
+
+    __slots__ = _fields = ("fraction", "factor")
+    _name = "proportional"
+    fraction: float
+    factor: float
+
+    def __init__(self, *, fraction: float = 1.0, factor: float = 1.0) -> None:
+        self._set(fraction, factor)
+
+
+_scalings: dict[str, Any] = {
+    kind._name: kind for kind in (Unscaled, Linear, Ntk, NtkFixed, Dynamic, Yarn, LongRope, Llama3, Proportional)
+}
