@@ -72,7 +72,7 @@ void free_memory(PyObject* capsule) {
 
 // ---- buffer ----
 
-int get_buffer(PyObject* self, Py_buffer* view, int flags) {
+int export_buffer(PyObject* self, Py_buffer* view, int flags) {
   ArrayObject& array = array_of(self);
   view->obj = nullptr;
   const char* format = format_of(array.type);
@@ -327,7 +327,7 @@ int add_array_type(PyObject* module) {
                          {Py_sq_item, slot(item_at)},
                          {Py_mp_length, slot(length_of)},
                          {Py_mp_subscript, slot(subscript)},
-                         {Py_bf_getbuffer, slot(get_buffer)},
+                         {Py_bf_getbuffer, slot(export_buffer)},
                          {0, nullptr}};
   constexpr unsigned flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE;
   PyType_Spec spec = {"rotary.Array", sizeof(ArrayObject), 0, flags, slots};

@@ -165,7 +165,7 @@ bool ArrayView::from_capsule(PyObject* object) {
 }
 
 bool ArrayView::from_buffer(PyObject* object) {
-  if (PyObject_GetBuffer(object, &buffer_, PyBUF_RECORDS_RO) < 0) {
+  if (get_buffer(object, &buffer_, PyBUF_RECORDS_RO) < 0) {
     PyErr_Clear();
     return false;
   }
@@ -226,7 +226,7 @@ ArrayView::~ArrayView() { release(); }
 
 void ArrayView::release() noexcept {
   if (managed_ != nullptr && managed_->deleter != nullptr) managed_->deleter(std::exchange(managed_, nullptr));
-  if (has_buffer_) PyBuffer_Release(&buffer_);
+  if (has_buffer_) release_buffer(&buffer_);
   has_buffer_ = false;
 }
 
