@@ -64,9 +64,12 @@ zig_options() {
   target=$(target_of "$1")
   mkdir -p "$folder"
   # With -O2: zig builds a libc++ for each kind of optimisation, and CMake's own checks give none.
-  printf '#!/bin/sh\nexec "%s" c++ -O2 -target %s "$@"\n' "$zig" "$target" >"$folder/c++"
-  for tool in ar ranlib; do printf '#!/bin/sh\nexec "%s" %s "$@"\n' "$zig" "$tool" >"$folder/$tool"; done
-  chmod +x "$folder"/*
+  printf '#!/bin/sh\nexec "%s" c++ -O2 -target %s "$@"\n' "$zig" "$target" >"$folder/c++.new"
+  for tool in ar ranlib; do printf '#!/bin/sh\nexec "%s" %s "$@"\n' "$zig" "$tool" >"$folder/$tool.new"; done
+  for tool in c++ ar ranlib; do  # replaced only if changed: CMake would configure anew
+    cmp -s "$folder/$tool.new" "$folder/$tool" && rm "$folder/$tool.new" || mv "$folder/$tool.new" "$folder/$tool"
+    chmod +x "$folder/$tool"
+  done
   options=(-C cmake.define.CMAKE_CXX_COMPILER="$folder/c++"
            -C cmake.define.CMAKE_AR="$folder/ar" -C cmake.define.CMAKE_RANLIB="$folder/ranlib"
            -C cmake.define.CMAKE_CXX_COMPILER_AR="$folder/ar" -C cmake.define.CMAKE_CXX_COMPILER_RANLIB="$folder/ranlib"
