@@ -13,7 +13,7 @@
 #   wheel     the Python package, installed into a fresh virtual environment with numpy; skipped without PyPI
 #   torch     rotary_torch, on three wheels from PyPI (1.3 GB) or the torch that TORCH_ROOT names; skipped without PyPI
 #   parity    the same on a whole torch beside transformers (6 GB): the op from Python, the models against transformers
-#   scripts/test.sh [STAGE]...     default: release; .ci/run: all but parity, riscv64 and ppc64le
+#   scripts/test.sh [STAGE]...     default: release; .ci/run: all but wheel, parity, riscv64 and ppc64le
 # The last line printed is "N passed, N failed, N skipped".
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
