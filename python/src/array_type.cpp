@@ -277,11 +277,6 @@ void free_array(PyObject* self) {
   Py_DECREF(type);
 }
 
-template <class Function>
-void* slot(Function* function) {
-  return reinterpret_cast<void*>(function);
-}
-
 constexpr const char* array_doc =
     "Numbers of rotary, row-major.\n\n"
     "numpy.asarray(a) and memoryview(a) see the same memory, which lives as long as any of them. By DLPack\n"

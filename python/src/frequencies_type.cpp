@@ -136,11 +136,6 @@ constexpr const char* frequencies_doc =
     "Raises:\n"
     "    rotary.Error: PAIRING, SHAPE.";
 
-template <class Function>
-void* slot(Function* function) {
-  return reinterpret_cast<void*>(function);
-}
-
 PyMethodDef methods[] = {{"__reduce__", reduce, METH_NOARGS, nullptr}, {nullptr, nullptr, 0, nullptr}};
 PyGetSetDef attributes[] = {
     {"inv_freq", get_inv_freq, nullptr, "float64 [pairs], radians per position: a rotary.Array", nullptr},

@@ -98,6 +98,12 @@ PyObject* guarded(const Body& body) noexcept {
   }
 }
 
+// A function as the value of a PyType_Slot.
+template <class Function>
+void* slot(Function* function) {
+  return reinterpret_cast<void*>(function);
+}
+
 std::string text_of(PyObject* text, const char* what);  // of a str; TypeError names `what`
 std::string_view view_of(PyObject* text, const char* what);
 std::string type_name(PyObject* object);

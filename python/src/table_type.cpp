@@ -215,11 +215,6 @@ constexpr const char* table_doc =
     "Raises:\n"
     "    rotary.Error: PAIRING, SHAPE, SCALING, POSITION, LENGTH, VALUE.";
 
-template <class Function>
-void* slot(Function* function) {
-  return reinterpret_cast<void*>(function);
-}
-
 PyMethodDef methods[] = {{"__reduce__", reduce, METH_NOARGS, nullptr}, {nullptr, nullptr, 0, nullptr}};
 PyGetSetDef attributes[] = {
     {"cos", get_cos, nullptr, "float32 of .shape: a rotary.Array, which keeps the table", nullptr},
