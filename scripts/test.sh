@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what is missing, builds and tests. Without arguments what a user runs: release. The stages:
+# Installs what is missing, builds and tests. Without arguments what a user runs: release and wheel. The stages:
 #   release   the libraries and the program as a user builds them, all tests, the kernels for GPUs on the CPU's emulator,
 #             the install tree and its consumers
 #   asan      the same tests by clang, under AddressSanitizer and UndefinedBehaviorSanitizer; no header is precompiled
@@ -10,16 +10,18 @@
 #   s390x     the same for a big-endian machine, where the portable kernels are the best; riscv64 and ppc64le too
 #   cross     the core by clang, for AArch64, 32-bit x86 and WebAssembly: the committed hash (scripts/cross.sh --quick);
 #             skipped without PyPI
-#   wheel     the Python package, installed into a fresh virtual environment with numpy; skipped without PyPI
+#   wheel     the Python package: its wheel, made of release's objects, in a fresh virtual environment with numpy;
+#             skipped without PyPI
+#   python    the same wheel beside several versions of torch, transformers and JAX (12 GB), by several Pythons
 #   torch     rotary_torch, on three wheels from PyPI (1.3 GB) or the torch that TORCH_ROOT names; skipped without PyPI
 #   parity    the same on a whole torch beside transformers (6 GB): the op from Python, the models against transformers
-#   scripts/test.sh [STAGE]...     default: release; .ci/run: all but wheel, parity, riscv64 and ppc64le
+#   scripts/test.sh [STAGE]...     default: release wheel; .ci/run: all but python, parity, riscv64 and ppc64le
 # The last line printed is "N passed, N failed, N skipped".
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/emulated.sh"
 
-[ $# -gt 0 ] || set -- release
+[ $# -gt 0 ] || set -- release wheel
 need "${core_packages[@]}" "${test_packages[@]}"
 
 passed=0 failed=0 skipped=0
@@ -103,30 +105,22 @@ cross_stage() {
   esac
 }
 
-# wheel_stage: the wheel of this machine's compiler.
-wheel_stage() {
-  local venv=$root/build/test-wheel log=$root/build/test-wheel.log wheel status=0 ran bad left
-  say "== wheel"
-  need python3 python3-venv
+# python_stage wheel|all
+python_stage() {
+  local log=$root/build/test-python-$1.log status=0 sum
+  say "== python, $1"
   mkdir -p "$root/build"
-  if ! { python3 -m venv --clear "$venv" && "$venv/bin/pip" install numpy ml_dtypes mypy; } >"$log" 2>&1; then
-    say "wheel: skipped, PyPI has no numpy for us (whole log: $log)"
+  "$root/scripts/test_python.sh" "$1" >"$log" || status=$?
+  if [ "$status" -eq 77 ]; then
     skipped=$((skipped + 1))
     return
   fi
-  wheel=$("$root/scripts/wheel.sh" native | tail -n 1) && "$venv/bin/pip" install --no-deps "$wheel" >&2 || status=$?
-  if [ "$status" -ne 0 ]; then
+  if sum=$(tail -n 1 "$log" | grep -E '^[0-9]+ passed, [0-9]+ failed, [0-9]+ skipped$'); then
+    read -r a _ b _ c _ <<<"$sum"
+    passed=$((passed + a)) failed=$((failed + b)) skipped=$((skipped + c))
+  else
     failed=$((failed + 1))
-    return
   fi
-  (cd "$root/python/tests" && "$venv/bin/python" -B -m unittest -v) 2>&1 | tee "$log" | grep -vE ' \.\.\. ok$' >&2 || status=$?
-  ran=$(sed -nE 's/^Ran ([0-9]+) tests? in .*/\1/p' "$log")
-  bad=$(grep -cE '^(FAIL|ERROR): ' "$log" || true)
-  left=$(sed -nE 's/^(OK|FAILED) .*skipped=([0-9]+).*/\2/p' "$log")
-  [ "$bad" -gt 0 ] || grep -qE '^OK( |$)' "$log" || bad=1
-  passed=$((passed + ${ran:-0} - ${left:-0} - bad))
-  skipped=$((skipped + ${left:-0}))
-  failed=$((failed + bad))
 }
 
 for stage in "$@"; do
@@ -144,10 +138,11 @@ for stage in "$@"; do
     neon) emulated_stage aarch64 ;;
     s390x | riscv64 | ppc64le) emulated_stage "$stage" ;;
     cross) cross_stage ;;
-    wheel) wheel_stage ;;
+    wheel) python_stage wheel ;;
+    python) python_stage all ;;
     torch) torch_stage torch ;;
     parity) torch_stage parity --full ;;
-    *) say "test.sh: no stage named $stage; there are: release asan clang cuda neon s390x riscv64 ppc64le cross wheel torch parity"; exit 2 ;;
+    *) say "test.sh: no stage named $stage; there are: release asan clang cuda neon s390x riscv64 ppc64le cross wheel python torch parity"; exit 2 ;;
   esac
 done
 

@@ -6,6 +6,7 @@
 #   this machine's g++, for this machine
 #   ROTARY_CACHE=DIR    where PyPI's ziglang and auditwheel go, 120 MB, and what zig builds (default ~/.cache/rotary)
 #   ROTARY_WHEELS=DIR   where the wheels go (default build/wheels)
+#   ROTARY_WHEEL_BUILD=DIR  for native: a build folder of make, whose objects serve if its build type is Release
 # auditwheel checks each. The last line printed is the path of the last wheel. Exit 77: no PyPI.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
@@ -82,10 +83,16 @@ zig_options() {
 
 # build_wheel PLATFORM: its path into $wheel.
 build_wheel() {
-  local options=() made=$work/made-$1 tag=$1
-  [ "$1" = native ] || zig_options "$1"
+  local options=() made=$work/made-$1 tag=$1 build=$work/build-$1
+  if [ "$1" != native ]; then
+    zig_options "$1"
+  elif [ -f "${ROTARY_WHEEL_BUILD:-}/CMakeCache.txt" ]; then
+    build=$ROTARY_WHEEL_BUILD
+    rm -f "$build/.skbuild-info.json"  # else scikit-build-core begins anew: pip gives it another environment each time
+    options=(-C cmake.define.ROTARY_TESTS=ON -C "cmake.args=-GUnix Makefiles")
+  fi
   rm -rf "$made"
-  CMAKE_BUILD_PARALLEL_LEVEL=$jobs "$tools/pip" wheel --no-deps -w "$made" -C build-dir="$work/build-$1" \
+  CMAKE_BUILD_PARALLEL_LEVEL=$jobs "$tools/pip" wheel --no-deps -w "$made" -C build-dir="$build" \
     "${options[@]}" "$root" >&2
   wheel=$(echo "$made"/*.whl)
   case "$1" in

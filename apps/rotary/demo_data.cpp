@@ -5,6 +5,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "demo_places.h"
+
 namespace rotary::cli {
 
 namespace {
@@ -36,12 +38,12 @@ std::filesystem::path find_demo_data(const std::string& wanted) {
   std::error_code ignored;
   const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", ignored);
   for (const std::filesystem::path& folder :
-       {program.parent_path() / "../share/rotary/demo", std::filesystem::path(ROTARY_DEMO_SOURCE),
-        std::filesystem::path(ROTARY_DEMO_INSTALLED)}) {
+       {program.parent_path() / "../share/rotary/demo", std::filesystem::path(demo_in_source),
+        std::filesystem::path(demo_installed)}) {
     if (std::filesystem::exists(folder / "config.json", ignored)) return folder.lexically_normal();
   }
-  throw Error(Code::FILE, "[demo] the bundled data lies neither beside the program nor in " ROTARY_DEMO_SOURCE
-                          ": say where with --data");
+  throw Error(Code::FILE, "[demo] the bundled data lies neither beside the program nor in " +
+                              std::string(demo_in_source) + ": say where with --data");
 }
 
 DemoData load_demo_data(const std::filesystem::path& folder) {

@@ -1,0 +1,90 @@
+#!/usr/bin/env bash
+# Installs a wheel of the Python package into fresh virtual environments and runs python/tests there.
+#   scripts/test_python.sh wheel   with numpy, by this machine's python3
+#   scripts/test_python.sh all     the same wheel beside several versions of torch, transformers and JAX, by several Pythons
+#                                  (12 GB): what is listed in `environments` below
+#   ROTARY_WHEEL=FILE   that wheel instead of one by this machine's compiler
+#   ROTARY_CACHE=DIR    where the environments of `all` are kept (default ~/.cache/rotary)
+# The last line printed is "N passed, N failed, N skipped". Exit 77: PyPI cannot be reached.
+set -euo pipefail
+. "$(dirname "$0")/lib.sh"
+
+# NAME PYTHON PACKAGE...: the first PYTHON of those, separated by commas, that is on the machine.
+environments=(
+  "newest python3.11,python3.12,python3.13,python3 torch==2.15.0 transformers==5.23.0 kernels jax[cpu]==0.10.2 numpy ml_dtypes mypy"
+  "torch-2.9 python3.12,python3.13,python3 torch==2.9.1 transformers numpy ml_dtypes"
+  "torch-2.4 python3.10,python3.11,python3 torch==2.4.1 numpy<2.3"
+)
+passed=0 failed=0 skipped=0
+
+# find_python NAMES: prints the path of the first that runs: of PATH, else of pyenv.
+find_python() {
+  local name found
+  for name in ${1//,/ }; do
+    for found in "$(command -v "$name" || true)" "$HOME/.pyenv/versions/${name#python}".*/bin/"$name"; do
+      if [ -x "$found" ] && "$found" -c 'import venv, ensurepip' 2>/dev/null; then echo "$found"; return; fi
+    done
+  done
+  return 1
+}
+
+# new_environment FOLDER PYTHON PACKAGE...
+new_environment() {
+  local folder=$1 python=$2 log=$1.log
+  shift 2
+  mkdir -p "${folder%/*}"
+  { "$python" -m venv --clear "$folder" && "$folder/bin/pip" install "$@"; } >"$log" 2>&1 && return
+  tail -n 3 "$log" >&2
+  say "test_python.sh: PyPI has not given us $* (whole log: $log)"
+  rm -rf "$folder"
+  return 77
+}
+
+# run_tests FOLDER: of an environment; adds up what unittest says.
+run_tests() {
+  local log=$1.log ran bad left
+  say "== $("$1/bin/python" -V), $("$1/bin/pip" list --format freeze 2>/dev/null | grep -E '^(rotary|torch|transformers|jax|numpy)=' | tr '\n' ' ')"
+  (cd "$root/python/tests" && "$1/bin/python" -B -m unittest -v) 2>&1 | tee "$log" | grep -vE ' \.\.\. ok$' >&2 || true
+  ran=$(sed -nE 's/^Ran ([0-9]+) tests? in .*/\1/p' "$log")
+  bad=$(grep -cE '^(FAIL|ERROR): ' "$log" || true)
+  left=$(sed -nE 's/^(OK|FAILED) .*skipped=([0-9]+).*/\2/p' "$log")
+  [ "$bad" -gt 0 ] || grep -qE '^OK( |$)' "$log" || bad=1
+  passed=$((passed + ${ran:-0} - ${left:-0} - bad)) skipped=$((skipped + ${left:-0})) failed=$((failed + bad))
+}
+
+test_wheel() {
+  local folder=$root/build/test-wheel
+  new_environment "$folder" python3 numpy ml_dtypes mypy
+  "$folder/bin/pip" install --no-deps "$wheel" >&2
+  run_tests "$folder"
+}
+
+test_all() {
+  local row words name python folder
+  for row in "${environments[@]}"; do
+    read -ra words <<<"$row"
+    name=${words[0]} folder=$cache/python-${words[0]}
+    if ! python=$(find_python "${words[1]}"); then
+      say "test_python.sh: skipped $name, no Python of ${words[1]} is here"
+      skipped=$((skipped + 1))
+      continue
+    fi
+    if [ ! -x "$folder/bin/python" ] && ! new_environment "$folder" "$python" "${words[@]:2}"; then
+      skipped=$((skipped + 1))
+      continue
+    fi
+    "$folder/bin/pip" install --no-deps --force-reinstall "$wheel" >&2
+    run_tests "$folder"
+  done
+}
+
+need python3 python3-venv
+wheel=${ROTARY_WHEEL:-}
+[ -n "$wheel" ] || wheel=$("$root/scripts/wheel.sh" native | tail -n 1)
+case "${1:-}" in
+  wheel) test_wheel ;;
+  all) test_all ;;
+  *) say "test_python.sh: it needs wheel or all but got ${1:-nothing}"; exit 2 ;;
+esac
+echo "$passed passed, $failed failed, $skipped skipped"
+[ "$failed" -eq 0 ]
