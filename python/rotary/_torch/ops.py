@@ -133,7 +133,7 @@ def _rotate_recorded(x: Tensor, cos: Tensor, sin: Tensor, *words: Any) -> Any:
     if records(x, cos, sin):
         from . import autograd
 
-        return autograd.rotate(x, cos, sin, *words)
+        return autograd.at_this_level(autograd.RotateAtThisLevel, x, cos, sin, *words)
     with BELOW():
         return rotate(x, cos, sin, *words)
 
@@ -142,7 +142,7 @@ def _rotate_qk_recorded(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, *words: 
     if records(q, k, cos, sin):
         from . import autograd
 
-        return autograd.rotate_qk(q, k, cos, sin, *words)
+        return autograd.at_this_level(autograd.RotateQKAtThisLevel, q, k, cos, sin, *words)
     with BELOW():
         return rotate_qk(q, k, cos, sin, *words)
 
@@ -162,3 +162,23 @@ for _name, _kernel, _fake, _recorded in (
     _library.impl(_name, _kernel, "CompositeExplicitAutograd")
     _library.impl(_name, _recorded, "Autograd")
     torch.library.register_fake(f"rotary_python::{_name}", _fake, lib=_library)
+
+
+# ---- vmap; torch before 2.5 loops ----
+
+
+def _map_rotate(info: Any, in_dims: Any, *inputs: Any) -> Any:
+    from . import autograd
+
+    return autograd.map_one(rotate, info, in_dims, *inputs)
+
+
+def _map_rotate_qk(info: Any, in_dims: Any, *inputs: Any) -> Any:
+    from . import autograd
+
+    return autograd.map_two(rotate_qk, info, in_dims, *inputs)
+
+
+if hasattr(torch.library, "register_vmap"):
+    torch.library.register_vmap("rotary_python::rotate", _map_rotate, lib=_library)
+    torch.library.register_vmap("rotary_python::rotate_qk", _map_rotate_qk, lib=_library)
