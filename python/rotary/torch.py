@@ -68,7 +68,8 @@ class RotaryEmbedding(torch.nn.Module):
         if (rope is None) == (not words):
             raise TypeError("RotaryEmbedding takes a rope, or the words of rotary.Rope, such as head_dim= and pairing=")
         if isinstance(rope, ModelRope):
-            rope, first = rope.rope, rope.first if first is None else first
+            first = rope.first if first is None else first
+            rope = rope.rope
         if rope is None:
             rope = Rope(**words)
         if not isinstance(rope, (Rope, _core.Frequencies)):

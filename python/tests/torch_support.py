@@ -1,6 +1,8 @@
 """The rotation again, by torch's own ops as frameworks write it, and what the torch tests share."""
 
+import contextlib
 import unittest
+from unittest import mock
 
 import rotary
 
@@ -9,14 +11,28 @@ try:
 except ImportError:
     torch = None
 
+if torch is not None:
+    from rotary._torch import entry
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Seen(TorchDispatchMode):
+        """Counts the ops of rotary, as a profiler or selective checkpointing does."""
+
+        def __init__(self):
+            super().__init__()
+            self.names = []
+
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            if "rotary_python" in str(func):
+                self.names.append(str(func))
+            return func(*args, **(kwargs or {}))
+
+    DTYPES = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
+
 needs_torch = unittest.skipIf(torch is None, "torch is not installed")
 PAIRINGS = ["half", "interleaved", "interleaved_to_half"]
 SHAPES = {"bthd": (2, 5, 3, 16), "bhtd": (2, 3, 5, 16), "tbhd": (5, 2, 3, 16), "hbtd": (3, 2, 5, 16)}
 SHAPES |= {"thd": (5, 3, 16), "htd": (3, 5, 16), "td": (5, 16), "btd": (2, 5, 16)}
-
-
-def version():
-    return tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2])
 
 
 def table_of(pairing="half", positions=range(5), rotary_dim=12):
@@ -46,3 +62,28 @@ def eager(x, cos, sin, pairing, layout, first=0, backward=False):
     y = a * c - b * s, b * c + a * s
     turned = torch.cat(y, -1) if pairing == "half" or (crossed and not backward) else torch.stack(y, -1).flatten(-2)
     return torch.cat((x[..., :first], turned.to(x.dtype), x[..., first + 2 * pairs :]), -1)
+
+
+@contextlib.contextmanager
+def straight_calls():
+    """How many calls went to the C++ part without an op."""
+    calls = []
+
+    def counted(name):
+        function = getattr(rotary._core, name)
+
+        def call(*arguments):
+            calls.append(name)
+            return function(*arguments)
+
+        return call
+
+    names = ("rotate", "rotate_", "rotate_qk", "rotate_qk_", "rotate_qkv", "rotate_qkv_")
+
+    class Core:
+        pass
+
+    for name in names:
+        setattr(Core, name, staticmethod(counted(name)))
+    with mock.patch.object(entry, "_core", Core):
+        yield calls

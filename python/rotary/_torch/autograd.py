@@ -36,12 +36,12 @@ def _tangent(x: Tensor, dx: Tensor | None, cos: Tensor, sin: Tensor, d_cos: Any,
 
 def rotate(x: Tensor, cos: Tensor, sin: Tensor, *words: Any) -> Tensor:
     """The op, recorded."""
-    function = Rotate if _levels() is not None else RotateAtThisLevel
+    function: Any = Rotate if _levels() is not None else RotateAtThisLevel
     return function.apply(x, cos, sin, *words)
 
 
 def rotate_qk(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, *words: Any) -> tuple[Tensor, Tensor]:
-    function = RotateQK if _levels() is not None else RotateQKAtThisLevel
+    function: Any = RotateQK if _levels() is not None else RotateQKAtThisLevel
     return function.apply(q, k, cos, sin, *words)
 
 

@@ -111,7 +111,7 @@ def rotated(x: Tensor, cos: Tensor, sin: Tensor, how: How, keeps: bool = True) -
 
 
 def gradients_of_rows(x: Tensor, grad: Tensor, cos: Tensor, sin: Tensor, how: How) -> tuple[Tensor, Tensor]:
-    """Of the result's gradient, those of cos and sin, differentiable. Of doubled rows it goes to the columns that are read."""
+    """Those of cos and sin, differentiable. Of doubled rows the columns that are read have them."""
     c = _spread(cos, how, _wide(x))
     a, b = _members(turning(x, how), c.shape[-1], how.first, how.reads_interleaved)
     u, v = _members(turning(grad, how), c.shape[-1], how.first, how.writes_interleaved)

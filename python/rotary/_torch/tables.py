@@ -107,6 +107,16 @@ def rows_on(table: Any, device: torch.device) -> tuple[Tensor, Tensor]:
     return found
 
 
+def rows_at(operation: str, positions: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
+    """The rows of these positions. Where they can be read, one that has no row is an error."""
+    if _can_be_read(positions) and positions.numel() > 0:
+        least, most = (int(one) for one in positions.aminmax())
+        if least < 0 or most >= cos.shape[0]:
+            wrong = least if least < 0 else most
+            fail("POSITION", operation, f"every position must have one of the {cos.shape[0]} rows but got {wrong}")
+    return cos[positions], sin[positions]
+
+
 def _is_special(x: Tensor) -> bool:
     """Whether somebody's mode made it, and it must not outlive the call."""
     return type(x) is not Tensor
