@@ -20,9 +20,15 @@ from ._core import (
     __version__,
     chosen_target,
     frequencies,
+    get_num_threads,
+    self_test,
+    set_num_threads,
+    targets,
+    use_target,
+)
+from ._rotating import (
     from_doubled,
     from_rows,
-    get_num_threads,
     rotate,
     rotate_,
     rotate_backward,
@@ -30,10 +36,6 @@ from ._core import (
     rotate_qk_,
     rotate_qkv,
     rotate_qkv_,
-    self_test,
-    set_num_threads,
-    targets,
-    use_target,
 )
 from ._scalings import Dynamic, Linear, Llama3, LongRope, Ntk, NtkFixed, Proportional, Scaling, Unscaled, Yarn
 from ._values import Rope, axial, ernie_axes, interleaved_axes, rope_parameters, sectioned_axes
@@ -82,3 +84,12 @@ __all__ = [
     "targets",
     "use_target",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """rotary.torch and rotary.compat, imported when first asked for: they need torch."""
+    if name in ("torch", "compat"):
+        import importlib
+
+        return importlib.import_module("." + name, __name__)
+    raise AttributeError(f"module 'rotary' has no attribute '{name}'")

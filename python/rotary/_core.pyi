@@ -93,63 +93,75 @@ class Table:
     def batch(self) -> int: ...
     @property
     def shape(self) -> tuple[int, ...]: ...
+    @property
+    def _torch_cos(self) -> Any: ...
+    @property
+    def _torch_sin(self) -> Any: ...
+    @property
+    def _torch_copies(self) -> Any: ...
+    @property
+    def _doubled(self) -> str: ...
 
 def frequencies(rope: Rope, length: int | None = None) -> Frequencies: ...
-def from_rows(cos: Any, sin: Any, *, pairing: Pairing, repeated: bool = False) -> Table: ...
-def from_doubled(cos: Any, sin: Any, *, pairing: Pairing) -> Table: ...
+def from_rows(cos: Any, sin: Any, pairing: Pairing | None = None, repeated: bool = False, /) -> Table: ...
+def from_doubled(
+    cos: Any, sin: Any, pairing: Pairing | None = None, doubled: str | None = None, /
+) -> Table: ...
 def rotate(
     x: _A,
-    table: Table,
-    *,
-    layout: Layout,
+    table: Any,
+    layout: Layout | None = None,
     out: _A | None = None,
     first: int = 0,
     direction: _Direction = "forward",
     stores: _Stores = "automatic",
+    /,
 ) -> _A: ...
-def rotate_(x: _A, table: Table, *, layout: Layout, first: int = 0, direction: _Direction = "forward") -> _A: ...
+def rotate_(
+    x: _A, table: Any, layout: Layout | None = None, first: int = 0, direction: _Direction = "forward", /
+) -> _A: ...
 def rotate_backward(
     grad: _A,
-    table: Table,
-    *,
-    layout: Layout,
+    table: Any,
+    layout: Layout | None = None,
     out: _A | None = None,
     first: int = 0,
     stores: _Stores = "automatic",
+    /,
 ) -> _A: ...
 def rotate_qk(
     q: _Q,
     k: _K,
-    table: Table,
-    *,
-    layout: Layout,
+    table: Any,
+    layout: Layout | None = None,
     out: tuple[_Q, _K] | None = None,
     first: int = 0,
     direction: _Direction = "forward",
     stores: _Stores = "automatic",
+    /,
 ) -> tuple[_Q, _K]: ...
 def rotate_qk_(
-    q: _Q, k: _K, table: Table, *, layout: Layout, first: int = 0, direction: _Direction = "forward"
+    q: _Q, k: _K, table: Any, layout: Layout | None = None, first: int = 0, direction: _Direction = "forward", /
 ) -> tuple[_Q, _K]: ...
 def rotate_qkv(
     qkv: _A,
-    table: Table,
+    table: Any,
     kv_heads: int,
-    *,
-    layout: Layout,
+    layout: Layout | None = None,
     out: _A | None = None,
     first: int = 0,
     direction: _Direction = "forward",
     stores: _Stores = "automatic",
+    /,
 ) -> _A: ...
 def rotate_qkv_(
     qkv: _A,
-    table: Table,
+    table: Any,
     kv_heads: int,
-    *,
-    layout: Layout,
+    layout: Layout | None = None,
     first: int = 0,
     direction: _Direction = "forward",
+    /,
 ) -> _A: ...
 def targets() -> tuple[tuple[str, bool], ...]: ...
 def chosen_target() -> str: ...
@@ -159,6 +171,7 @@ def set_num_threads(count: int, /) -> None: ...
 def get_num_threads() -> int: ...
 def _frequencies(*state: Any) -> Frequencies: ...
 def _table(*state: Any) -> Table: ...
+def _doubling(cos: Any, sin: Any, /) -> str: ...
 def _take_types(rope: type[Rope], /) -> None: ...
 def _check_rope(rope: Rope, /) -> dict[str, Any]: ...
 def _scalings() -> dict[str, dict[str, Any]]: ...

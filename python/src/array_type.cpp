@@ -300,6 +300,10 @@ Ref new_array_view(PyObject* owner, const void* data, ElementType type, std::spa
   return new_array(owner, const_cast<void*>(data), type, shape, true);
 }
 
+Ref new_shared_array(PyObject* owner, const void* data, ElementType type, std::span<const std::int64_t> shape) {
+  return new_array(owner, const_cast<void*>(data), type, shape, false);
+}
+
 Ref new_owned_array(ElementType type, int ndim, const std::int64_t* shape) {
   std::size_t bytes = bits_of(type) / 8;
   for (int d = 0; d < ndim; ++d) bytes *= static_cast<std::size_t>(shape[d]);

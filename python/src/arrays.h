@@ -21,8 +21,8 @@ enum class Kind : std::uint8_t { numpy, torch, jax, buffer, other };
 class ArrayView {
  public:
   // name: of the argument, in errors. Throws Error DTYPE, DEVICE, SHAPE (too many dimensions); TypeError for what is
-  // no array.
-  ArrayView(PyObject* object, const char* name);
+  // no array, TORCH for a tensor whose memory is not all of it (a gradient to record, a negative view) if `guards`.
+  ArrayView(PyObject* object, const char* name, bool guards = true);
   ~ArrayView();
   ArrayView(const ArrayView&) = delete;
   ArrayView& operator=(const ArrayView&) = delete;

@@ -66,11 +66,6 @@ const KnownType& known(PyObject* object) {
   return place;
 }
 
-Ref module_function(const char* module_name, const char* name) {
-  const Ref module = checked(PyImport_ImportModule(module_name));
-  return checked(PyObject_GetAttrString(module.get(), name));
-}
-
 // What numpy.empty_like calls when no other library overrides it, which takes half its time; else that itself.
 Ref numpy_empty_like() {
   Ref function = module_function("numpy", "empty_like");
@@ -89,6 +84,11 @@ bool head_dim_is_innermost(const ArrayView& view) {
 }
 
 }  // namespace
+
+Ref module_function(const char* module_name, const char* name) {
+  const Ref module = checked(PyImport_ImportModule(module_name));
+  return checked(PyObject_GetAttrString(module.get(), name));
+}
 
 Kind kind_of(PyObject* object) { return known(object).kind; }
 

@@ -7,7 +7,8 @@ namespace rotary::python {
 
 Kind kind_of(PyObject* object);
 const void* exchange_of(PyObject* object);  // dlpack::ExchangeApi of its type; null: none that this file reads
-bool gradients_are_recorded();              // torch.is_grad_enabled()
+Ref module_function(const char* module_name, const char* name);
+bool gradients_are_recorded();  // torch.is_grad_enabled()
 
 // A new array of the same kind, element type and shape, not yet written. Of JAX, and of what only has a buffer, an
 // Array of this module; finished() makes of it what the caller is given.

@@ -4,6 +4,7 @@
 #include "arguments.h"
 #include "array_type.h"
 #include "frequencies_type.h"
+#include "given_table.h"
 #include "model.h"
 #include "program.h"
 #include "rotary/self_test.h"
@@ -79,24 +80,8 @@ std::vector<PyMethodDef> methods() {
            "    length: tokens in play, the largest position + 1. Needed with Dynamic and LongRope scaling only.\n\n"
            "Returns:\n    rotary.Frequencies.\n\n"
            "Raises:\n    rotary.Error: LENGTH (needed, not given), SCALING, SHAPE."),
-      fast("from_rows", table_from_rows,
-           "from_rows($module, /, cos, sin, *, pairing, repeated=False)\n--\n\n"
-           "A table of rows with one column for each pair, as flash-attn and vLLM keep them. Copies.\n\n"
-           "Args:\n"
-           "    cos: floats [tokens, pairs] or [batch, tokens, pairs]; float64 is rounded to float32.\n"
-           "    sin: likewise.\n"
-           "    pairing: \"half\", \"interleaved\" or \"interleaved_to_half\". No default.\n"
-           "    repeated: takes rows whose columns are equal two by two, which are refused as doubled otherwise.\n\n"
-           "Raises:\n    rotary.Error: SHAPE, DTYPE, PAIRING."),
-      fast("from_doubled", table_from_doubled,
-           "from_doubled($module, /, cos, sin, *, pairing)\n--\n\n"
-           "A table of doubled rows, as Hugging Face's models make them: each column twice. Copies.\n\n"
-           "Args:\n"
-           "    cos: floats [tokens, 2 * pairs] or [batch, tokens, 2 * pairs], doubled in two halves or, where the\n"
-           "        pairing is not \"half\", also side by side; float64 is rounded to float32.\n"
-           "    sin: likewise.\n"
-           "    pairing: \"half\", \"interleaved\" or \"interleaved_to_half\". No default.\n\n"
-           "Raises:\n    rotary.Error: SHAPE (they are not doubled), DTYPE, PAIRING."),
+      fast("from_rows", table_from_rows, nullptr),
+      fast("from_doubled", table_from_doubled, nullptr),
       {"targets", get_targets, METH_NOARGS,
        "targets($module, /)\n--\n\nThe instruction sets of this build: (name, whether this machine runs it), the best "
        "last."},
@@ -114,6 +99,7 @@ std::vector<PyMethodDef> methods() {
        "Raises:\n    rotary.Error: VALUE."},
       {"get_num_threads", get_num_threads, METH_NOARGS,
        "get_num_threads($module, /)\n--\n\nHow many threads large calls use."},
+      fast("_doubling", doubling_of, nullptr),
       {"_frequencies", frequencies_from_state, METH_VARARGS, nullptr},
       {"_table", table_from_state, METH_VARARGS, nullptr},
       {"_take_types", take_types, METH_O, nullptr},

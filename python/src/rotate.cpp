@@ -5,11 +5,10 @@
 #include <string>
 
 #include "arguments.h"
+#include "given_table.h"
 #include "heads_view.h"
 #include "kinds.h"
 #include "rotary/rotary.h"
-#include "rotate_docs.h"
-#include "table_type.h"
 #include "threads.h"
 
 namespace rotary::python {
@@ -18,9 +17,10 @@ namespace {
 
 // What is said beside the tensors.
 struct How {
-  How(const char* operation, PyObject* table_object, PyObject* layout_word, PyObject* first_element,
+  // writes: where the result goes is given, and might be the memory of the rows.
+  How(const char* operation, bool writes, PyObject* table_object, PyObject* layout_word, PyObject* first_element,
       PyObject* direction_word, PyObject* stores_word)
-      : table(table_in(table_object, operation)), layout(layout_word, operation) {
+      : given(table_object, operation, !writes), table(given.table()), layout(layout_word, operation) {
     if (first_element != nullptr) first = integer_of(first_element, "first");
     if (first < 0 || first > (1 << 30))
       fail(Code::SHAPE, operation, "first must be an element of the head but got " + std::to_string(first));
@@ -29,6 +29,7 @@ struct How {
   }
   RotateOptions options(const Work& work) const { return {direction, work.executor(), stores}; }
 
+  GivenTable given;
   const Table& table;
   LayoutWord layout;
   std::int64_t first = 0;
@@ -85,12 +86,13 @@ class Operand {
     if (in_place_) return;
     result_ = out == nullptr ? empty_like(x, seen_) : Ref::borrowed(out);
     given_ = out != nullptr;
-    out_.emplace(result_.get(), given_ ? "out" : name);
+    out_.emplace(result_.get(), given_ ? "out" : name, given_);
     if (given_) check_like(how);
   }
 
   bool in_place() const noexcept { return in_place_; }
   std::int64_t bytes() const noexcept { return seen_.bytes(); }
+  Kind kind() const noexcept { return seen_.kind; }
   Heads both(const How& how) const { return writable_heads(seen_, how.layout, name_); }
   InOut apart(const How& how) const {
     const ConstHeads in = const_heads(seen_, how.layout, name_);
@@ -134,7 +136,7 @@ void check_apart(const InOut& pair, std::int64_t first, const char* operation) {
 }
 
 void rotate_one(const Operand& x, const How& how) {
-  const Work work(x.bytes(), heads_are_large);
+  const Work work(x.bytes(), heads_are_large, x.kind());
   if (x.in_place()) {
     const Heads heads = from_first(x.both(how), how.first);
     const Unlocked unlocked(work.large());
@@ -148,7 +150,7 @@ void rotate_one(const Operand& x, const How& how) {
 }
 
 void rotate_two(const Operand& q, const Operand& k, const How& how) {
-  const Work work(q.bytes() + k.bytes(), heads_are_large);
+  const Work work(q.bytes() + k.bytes(), heads_are_large, q.kind());
   if (q.in_place() && k.in_place()) {
     const Heads qs = from_first(q.both(how), how.first), ks = from_first(k.both(how), how.first);
     const Unlocked unlocked(work.large());
@@ -167,10 +169,10 @@ void rotate_two(const Operand& q, const Operand& k, const How& how) {
 // ---- the functions ----
 
 PyObject* py_rotate(PyObject*, PyObject* const* arguments, Py_ssize_t given, PyObject* words) {
-  static const Signature<7> signature{"rotate", 2, 2, {"x", "table", "layout", "out", "first", "direction", "stores"}};
+  static const Signature<7> signature{"rotate", 7, 2, {"x", "table", "layout", "out", "first", "direction", "stores"}};
   return guarded([&]() -> PyObject* {
     const auto [x, table, layout, out, first, direction, stores] = signature.read(arguments, given, words);
-    const How how("rotate", table, layout, first, direction, stores);
+    const How how("rotate", out != nullptr, table, layout, first, direction, stores);
     Operand operand(x, out, false, "x", how);
     rotate_one(operand, how);
     return operand.result().release();
@@ -178,10 +180,10 @@ PyObject* py_rotate(PyObject*, PyObject* const* arguments, Py_ssize_t given, PyO
 }
 
 PyObject* py_rotate_in_place(PyObject*, PyObject* const* arguments, Py_ssize_t given, PyObject* words) {
-  static const Signature<5> signature{"rotate_", 2, 2, {"x", "table", "layout", "first", "direction"}};
+  static const Signature<5> signature{"rotate_", 5, 2, {"x", "table", "layout", "first", "direction"}};
   return guarded([&]() -> PyObject* {
     const auto [x, table, layout, first, direction] = signature.read(arguments, given, words);
-    const How how("rotate_", table, layout, first, direction, nullptr);
+    const How how("rotate_", true, table, layout, first, direction, nullptr);
     Operand operand(x, nullptr, true, "x", how);
     rotate_one(operand, how);
     return operand.result().release();
@@ -189,10 +191,10 @@ PyObject* py_rotate_in_place(PyObject*, PyObject* const* arguments, Py_ssize_t g
 }
 
 PyObject* py_rotate_backward(PyObject*, PyObject* const* arguments, Py_ssize_t given, PyObject* words) {
-  static const Signature<6> signature{"rotate_backward", 2, 2, {"grad", "table", "layout", "out", "first", "stores"}};
+  static const Signature<6> signature{"rotate_backward", 6, 2, {"grad", "table", "layout", "out", "first", "stores"}};
   return guarded([&]() -> PyObject* {
     const auto [grad, table, layout, out, first, stores] = signature.read(arguments, given, words);
-    How how("rotate_backward", table, layout, first, nullptr, stores);
+    How how("rotate_backward", out != nullptr, table, layout, first, nullptr, stores);
     how.direction = Direction::backward;
     Operand operand(grad, out, false, "grad", how);
     rotate_one(operand, how);
@@ -217,10 +219,10 @@ PyObject* pair_of(Operand& q, Operand& k) {
 
 PyObject* py_rotate_qk(PyObject*, PyObject* const* arguments, Py_ssize_t given, PyObject* words) {
   static const Signature<8> signature{
-      "rotate_qk", 3, 3, {"q", "k", "table", "layout", "out", "first", "direction", "stores"}};
+      "rotate_qk", 8, 3, {"q", "k", "table", "layout", "out", "first", "direction", "stores"}};
   return guarded([&]() -> PyObject* {
     const auto [q, k, table, layout, out, first, direction, stores] = signature.read(arguments, given, words);
-    const How how("rotate_qk", table, layout, first, direction, stores);
+    const How how("rotate_qk", out != nullptr, table, layout, first, direction, stores);
     const auto [q_out, k_out] = two_of(out);
     Operand query(q, q_out, false, "q", how), key(k, k_out, false, "k", how);
     rotate_two(query, key, how);
@@ -229,10 +231,10 @@ PyObject* py_rotate_qk(PyObject*, PyObject* const* arguments, Py_ssize_t given, 
 }
 
 PyObject* py_rotate_qk_in_place(PyObject*, PyObject* const* arguments, Py_ssize_t given, PyObject* words) {
-  static const Signature<6> signature{"rotate_qk_", 3, 3, {"q", "k", "table", "layout", "first", "direction"}};
+  static const Signature<6> signature{"rotate_qk_", 6, 3, {"q", "k", "table", "layout", "first", "direction"}};
   return guarded([&]() -> PyObject* {
     const auto [q, k, table, layout, first, direction] = signature.read(arguments, given, words);
-    const How how("rotate_qk_", table, layout, first, direction, nullptr);
+    const How how("rotate_qk_", true, table, layout, first, direction, nullptr);
     Operand query(q, nullptr, true, "q", how), key(k, nullptr, true, "k", how);
     rotate_two(query, key, how);
     return pair_of(query, key);
@@ -241,7 +243,7 @@ PyObject* py_rotate_qk_in_place(PyObject*, PyObject* const* arguments, Py_ssize_
 
 void rotate_packed(const Operand& qkv, PyObject* kv_heads, const How& how) {
   const std::int64_t count = integer_of(kv_heads, "kv_heads");
-  const Work work(qkv.bytes(), heads_are_large);
+  const Work work(qkv.bytes(), heads_are_large, qkv.kind());
   if (qkv.in_place()) {
     const Heads heads = from_first(qkv.both(how), how.first);
     const Unlocked unlocked(work.large());
@@ -256,10 +258,10 @@ void rotate_packed(const Operand& qkv, PyObject* kv_heads, const How& how) {
 
 PyObject* py_rotate_qkv(PyObject*, PyObject* const* arguments, Py_ssize_t given, PyObject* words) {
   static const Signature<8> signature{
-      "rotate_qkv", 3, 3, {"qkv", "table", "kv_heads", "layout", "out", "first", "direction", "stores"}};
+      "rotate_qkv", 8, 3, {"qkv", "table", "kv_heads", "layout", "out", "first", "direction", "stores"}};
   return guarded([&]() -> PyObject* {
     const auto [qkv, table, kv_heads, layout, out, first, direction, stores] = signature.read(arguments, given, words);
-    const How how("rotate_qkv", table, layout, first, direction, stores);
+    const How how("rotate_qkv", out != nullptr, table, layout, first, direction, stores);
     Operand operand(qkv, out, false, "qkv", how);
     rotate_packed(operand, kv_heads, how);
     return operand.result().release();
@@ -268,10 +270,10 @@ PyObject* py_rotate_qkv(PyObject*, PyObject* const* arguments, Py_ssize_t given,
 
 PyObject* py_rotate_qkv_in_place(PyObject*, PyObject* const* arguments, Py_ssize_t given, PyObject* words) {
   static const Signature<6> signature{
-      "rotate_qkv_", 3, 3, {"qkv", "table", "kv_heads", "layout", "first", "direction"}};
+      "rotate_qkv_", 6, 3, {"qkv", "table", "kv_heads", "layout", "first", "direction"}};
   return guarded([&]() -> PyObject* {
     const auto [qkv, table, kv_heads, layout, first, direction] = signature.read(arguments, given, words);
-    const How how("rotate_qkv_", table, layout, first, direction, nullptr);
+    const How how("rotate_qkv_", true, table, layout, first, direction, nullptr);
     Operand operand(qkv, nullptr, true, "qkv", how);
     rotate_packed(operand, kv_heads, how);
     return operand.result().release();
@@ -281,13 +283,13 @@ PyObject* py_rotate_qkv_in_place(PyObject*, PyObject* const* arguments, Py_ssize
 }  // namespace
 
 std::vector<PyMethodDef> rotate_methods() {
-  return {fast("rotate", py_rotate, docs::rotate),
-          fast("rotate_", py_rotate_in_place, docs::rotate_in_place),
-          fast("rotate_backward", py_rotate_backward, docs::rotate_backward),
-          fast("rotate_qk", py_rotate_qk, docs::rotate_qk),
-          fast("rotate_qk_", py_rotate_qk_in_place, docs::rotate_qk_in_place),
-          fast("rotate_qkv", py_rotate_qkv, docs::rotate_qkv),
-          fast("rotate_qkv_", py_rotate_qkv_in_place, docs::rotate_qkv_in_place)};
+  return {fast("rotate", py_rotate, nullptr),
+          fast("rotate_", py_rotate_in_place, nullptr),
+          fast("rotate_backward", py_rotate_backward, nullptr),
+          fast("rotate_qk", py_rotate_qk, nullptr),
+          fast("rotate_qk_", py_rotate_qk_in_place, nullptr),
+          fast("rotate_qkv", py_rotate_qkv, nullptr),
+          fast("rotate_qkv_", py_rotate_qkv_in_place, nullptr)};
 }
 
 }  // namespace rotary::python

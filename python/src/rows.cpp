@@ -102,7 +102,7 @@ Ref finish(const Rows& rows, int pairs, Pairing pairing) {
 }  // namespace
 
 PyObject* table_from_rows(PyObject*, PyObject* const* arguments, Py_ssize_t given, PyObject* words) {
-  static const Signature<4> signature{"from_rows", 2, 2, {"cos", "sin", "pairing", "repeated"}};
+  static const Signature<4> signature{"from_rows", 4, 2, {"cos", "sin", "pairing", "repeated"}};
   return guarded([&]() -> PyObject* {
     const auto [cos, sin, word, repeated] = signature.read(arguments, given, words);
     const Pairing pairing = pairing_of("from_rows", word);
@@ -119,17 +119,22 @@ PyObject* table_from_rows(PyObject*, PyObject* const* arguments, Py_ssize_t give
 }
 
 PyObject* table_from_doubled(PyObject*, PyObject* const* arguments, Py_ssize_t given, PyObject* words) {
-  static const Signature<3> signature{"from_doubled", 2, 2, {"cos", "sin", "pairing"}};
+  static const Signature<4> signature{"from_doubled", 4, 2, {"cos", "sin", "pairing", "doubled"}};
   return guarded([&]() -> PyObject* {
-    const auto [cos, sin, word] = signature.read(arguments, given, words);
+    const auto [cos, sin, word, wanted] = signature.read(arguments, given, words);
     const Pairing pairing = pairing_of("from_doubled", word);
     Rows rows = read_rows("from_doubled", cos, sin);
-    const bool halves = repeats(rows, true);
-    const bool neighbours = pairing != Pairing::half && repeats(rows, false);
+    const std::string_view told = wanted == nullptr ? "" : view_of(wanted, "doubled");
+    if (!told.empty() && told != "halves" && told != "neighbours") {
+      fail(Code::VALUE, "from_doubled",
+           "doubled must be \"halves\" or \"neighbours\" but got \"" + std::string(told) + "\"");
+    }
+    const bool halves = told != "neighbours" && repeats(rows, true);
+    const bool neighbours = told != "halves" && (pairing != Pairing::half || !told.empty()) && repeats(rows, false);
     if (!halves && !neighbours) {
       fail(Code::SHAPE, "from_doubled",
            "cos and sin must hold each column twice, in two halves" +
-               std::string(pairing == Pairing::half ? "" : " or side by side") + ", but got " +
+               std::string(pairing == Pairing::half && told.empty() ? "" : " or side by side") + ", but got " +
                std::to_string(rows.columns) +
                " columns that do not: rows of one column for each pair are for rotary.from_rows");
     }

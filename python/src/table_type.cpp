@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -18,15 +19,16 @@ namespace rotary::python {
 namespace {
 
 struct TableObject {
-  PyObject_HEAD Table* value;
+  PyObject_HEAD std::shared_ptr<const Table>* value;
   PyObject* positions;  // an Array, or None
+  PyObject* torch;      // of torch_rows(), made when first asked for; or null
   bool batched;         // shape is [batch, tokens, pairs]
 };
 
 PyObject* table_type = nullptr;
 
 TableObject& object_of(PyObject* self) { return *reinterpret_cast<TableObject*>(self); }
-const Table& value_of(PyObject* self) { return *object_of(self).value; }
+const Table& value_of(PyObject* self) { return **object_of(self).value; }
 
 std::vector<std::int64_t> shape_of(PyObject* self) {
   const Table& table = value_of(self);
@@ -90,6 +92,7 @@ void free_table(PyObject* self) {
   PyTypeObject* type = Py_TYPE(self);
   delete object_of(self).value;
   Py_XDECREF(object_of(self).positions);
+  Py_XDECREF(object_of(self).torch);
   reinterpret_cast<freefunc>(PyType_GetSlot(type, Py_tp_free))(self);
   Py_DECREF(type);
 }
@@ -102,6 +105,36 @@ PyObject* rows(PyObject* self, std::span<const float> values) {
 }
 PyObject* get_cos(PyObject* self, void*) { return rows(self, value_of(self).cos()); }
 PyObject* get_sin(PyObject* self, void*) { return rows(self, value_of(self).sin()); }
+
+// Of torch, whose tensors see the rows' memory, and keep that and not the table: no reference leads back.
+void free_rows(PyObject* capsule) {
+  delete static_cast<std::shared_ptr<const Table>*>(PyCapsule_GetPointer(capsule, "rotary rows"));
+}
+Ref shared_rows(PyObject* self, std::span<const float> values) {
+  auto* kept = new std::shared_ptr<const Table>(*object_of(self).value);
+  Ref owner(PyCapsule_New(kept, "rotary rows", free_rows));
+  if (!owner) delete kept;
+  checked(owner ? 0 : -1);
+  return new_shared_array(owner.get(), values.data(), ElementType::f32, shape_of(self));
+}
+// (cos, sin) as tensors of torch, and a dict for their copies on other devices. torch.compile follows attributes that
+// are tensors or text, so there is an attribute for each.
+PyObject* torch_rows(PyObject* self, Py_ssize_t which) {
+  return guarded([&]() -> PyObject* {
+    if (object_of(self).torch == nullptr) {
+      const Ref module = checked(PyImport_ImportModule("rotary._torch.tables"));
+      const Ref cos = shared_rows(self, value_of(self).cos()), sin = shared_rows(self, value_of(self).sin());
+      Ref made = checked(PyObject_CallMethod(module.get(), "tensors_of", "OO", cos.get(), sin.get()));
+      if (object_of(self).torch == nullptr) object_of(self).torch = made.release();
+    }
+    return Ref::borrowed(PyTuple_GetItem(object_of(self).torch, which)).release();
+  });
+}
+PyObject* get_torch_cos(PyObject* self, void*) { return torch_rows(self, 0); }
+PyObject* get_torch_sin(PyObject* self, void*) { return torch_rows(self, 1); }
+PyObject* get_torch_copies(PyObject* self, void*) { return torch_rows(self, 2); }
+PyObject* get_no_doubling(PyObject*, void*) { return PyUnicode_FromString(""); }
+PyObject* get_slots(PyObject*, void*) { return PyTuple_New(0); }
 PyObject* get_positions(PyObject* self, void*) { return Ref::borrowed(object_of(self).positions).release(); }
 PyObject* get_pairing(PyObject* self, void*) { return PyUnicode_FromString(name(value_of(self).pairing())); }
 PyObject* get_rotary_dim(PyObject* self, void*) { return PyLong_FromLong(value_of(self).rotary_dim()); }
@@ -226,6 +259,11 @@ PyGetSetDef attributes[] = {
     {"tokens", get_tokens, nullptr, "rows of each batch row", nullptr},
     {"batch", get_batch, nullptr, "1: the rows serve any batch size", nullptr},
     {"shape", get_shape, nullptr, "(tokens, pairs), or (batch, tokens, pairs)", nullptr},
+    {"_torch_cos", get_torch_cos, nullptr, nullptr, nullptr},
+    {"_torch_sin", get_torch_sin, nullptr, nullptr, nullptr},
+    {"_torch_copies", get_torch_copies, nullptr, nullptr, nullptr},
+    {"_doubled", get_no_doubling, nullptr, nullptr, nullptr},
+    {"__slots__", get_slots, nullptr, nullptr, nullptr},  // so torch.compile of torch 2.4 asks for the attributes
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
 }  // namespace
@@ -234,14 +272,17 @@ Ref new_table(Table table, bool batched, Ref positions) {
   auto* type = reinterpret_cast<PyTypeObject*>(table_type);
   Ref made = checked(PyType_GenericAlloc(type, 0));
   TableObject& object = object_of(made.get());
-  object.value = new Table(std::move(table));
+  object.value = new std::shared_ptr<const Table>(std::make_shared<const Table>(std::move(table)));
   object.positions = positions.release();
   object.batched = batched;
   return made;
 }
 
-const Table& table_in(PyObject* object, const char* operation) {
-  if (reinterpret_cast<PyObject*>(Py_TYPE(object)) == table_type) return value_of(object);
+const Table* table_or_null(PyObject* object) {
+  return reinterpret_cast<PyObject*>(Py_TYPE(object)) == table_type ? &value_of(object) : nullptr;
+}
+
+void refuse_table(PyObject* object, const char* operation) {
   raise_type_error("[" + std::string(operation) + "] table must be a rotary.Table but got " + type_name(object) +
                    ": make one with rotary.Table(rope, positions), or of rows with rotary.from_doubled (frameworks' " +
                    "doubled rows) or rotary.from_rows");

@@ -7,7 +7,8 @@
 namespace rotary::python {
 
 int add_table_type(PyObject* module);
-const Table& table_in(PyObject* object, const char* operation);  // TypeError, with what to do, for anything else
+const Table* table_or_null(PyObject* object);                             // null: it is no rotary.Table
+[[noreturn]] void refuse_table(PyObject* object, const char* operation);  // TypeError, with what to do
 
 PyObject* table_from_rows(PyObject*, PyObject* const* arguments, Py_ssize_t given, PyObject* words);
 PyObject* table_from_doubled(PyObject*, PyObject* const* arguments, Py_ssize_t given, PyObject* words);

@@ -1,7 +1,10 @@
 #include "threads.h"
 
+#include <algorithm>
 #include <string>
 #include <thread>
+
+#include "kinds.h"
 
 #if !defined(_WIN32)
 #include <pthread.h>
@@ -14,10 +17,14 @@ namespace rotary::python {
 
 namespace {
 
+constexpr std::int64_t most_threads = 1024;
+
 // Never destroyed: threads may still use the pool when the process ends.
 struct Threads {
   unsigned wanted = 0;  // 0: not said
   std::shared_ptr<const ThreadPool> pool;
+  std::shared_ptr<const ThreadPool> torch_pool;  // where torch wants another number
+  unsigned torch_count = 0;
 };
 Threads* threads = new Threads;
 
@@ -33,20 +40,33 @@ unsigned cores() {
 unsigned wanted() { return threads->wanted == 0 ? cores() : threads->wanted; }
 
 // The child of a fork has the pool's memory without its threads: it makes a new one, and keeps the old untouched.
-void forget() { threads = new Threads{threads->wanted, nullptr}; }
+void forget() { threads = new Threads{threads->wanted, nullptr, nullptr, 0}; }
+
+unsigned wanted_of_torch() {
+  static PyObject* const asked = module_function("torch", "get_num_threads").release();
+  const Ref count = checked(PyObject_CallObject(asked, nullptr));
+  return static_cast<unsigned>(std::clamp<std::int64_t>(integer_of(count.get(), "threads"), 1, most_threads));
+}
 
 }  // namespace
 
-Work::Work(std::int64_t bytes, std::int64_t large_from) : large_(bytes >= large_from) {
-  if (!large_ || wanted() == 1) return;
-  if (!threads->pool) threads->pool = std::make_shared<const ThreadPool>(wanted());
-  pool_ = threads->pool;
+Work::Work(std::int64_t bytes, std::int64_t large_from, Kind kind) : large_(bytes >= large_from) {
+  if (!large_) return;
+  const unsigned usual = wanted();
+  const unsigned count = kind == Kind::torch && threads->wanted == 0 ? wanted_of_torch() : usual;
+  if (count == 1) return;
+  std::shared_ptr<const ThreadPool>& pool = count == usual ? threads->pool : threads->torch_pool;
+  if (!pool || (count != usual && threads->torch_count != count)) {
+    pool = std::make_shared<const ThreadPool>(count);
+    if (count != usual) threads->torch_count = count;
+  }
+  pool_ = pool;
 }
 
 PyObject* set_num_threads(PyObject*, PyObject* count) {
   return guarded([&]() -> PyObject* {
     const std::int64_t value = integer_of(count, "set_num_threads");
-    if (value < 0 || value > 1024) {
+    if (value < 0 || value > most_threads) {
       fail(Code::VALUE, "set_num_threads",
            "the number of threads must be from 0 (all cores) to 1024 but got " + std::to_string(value));
     }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "arrays.h"
 #include "python.h"
 #include "rotary/threads.h"
 
@@ -16,7 +17,8 @@ inline constexpr std::int64_t heads_are_large = 64 * 1024;
 // Made and used with the GIL; the executor serves without.
 class Work {
  public:
-  Work(std::int64_t bytes, std::int64_t large_from);
+  // kind: of torch's tensors, as many threads as torch uses, where set_num_threads() was not called.
+  Work(std::int64_t bytes, std::int64_t large_from, Kind kind = Kind::other);
   bool large() const noexcept { return large_; }
   const Executor& executor() const noexcept { return pool_ ? *pool_ : serial(); }
 

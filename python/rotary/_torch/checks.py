@@ -1,0 +1,95 @@
+# mypy: disable-error-code="import-not-found,attr-defined,no-any-return,no-untyped-call,no-untyped-def,misc"
+"""The checks of the ops, on shapes alone: for fake tensors, and where torch's own ops rotate."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+import torch
+from torch import Tensor
+
+from .._core import Error
+from .plain import How
+
+_PAIRINGS = ("half", "interleaved", "interleaved_to_half")
+_FLOATS = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
+
+
+def fail(code: str, operation: str, sentence: str) -> NoReturn:
+    error = Error(f"[{operation}] {sentence}")
+    error.code = code
+    raise error
+
+
+def check_words(operation: str, how: How) -> None:
+    layout = how.layout
+    if not isinstance(layout, str) or not 2 <= len(layout) <= 4 or layout[-1] != "d" or not _once(layout[:-1]):
+        fail(
+            "SHAPE",
+            operation,
+            "layout must name the dimensions, b batch, t tokens, h heads in their order and d head_dim last, as "
+            f'"bthd", "bhtd", "tbhd" or "thd", but got {layout!r}',
+        )
+    if how.pairing not in _PAIRINGS:
+        fail("PAIRING", operation, f"pairing must be half, interleaved or interleaved_to_half but got {how.pairing}")
+    if how.doubled not in ("", "halves", "neighbours"):
+        fail("VALUE", operation, f'doubled must be "", "halves" or "neighbours" but got "{how.doubled}"')
+
+
+def _once(letters: str) -> bool:
+    return all(letter in "bth" and letters.count(letter) == 1 for letter in letters)
+
+
+def check_rows(operation: str, cos: Tensor, sin: Tensor, doubled: str) -> None:
+    if not (cos.dtype in _FLOATS and sin.dtype in _FLOATS):
+        wrong = sin if cos.dtype in _FLOATS else cos
+        fail("DTYPE", operation, f"cos and sin must hold floats but got {wrong.dtype}")
+    if cos.dim() not in (2, 3) or cos.shape != sin.shape:
+        fail(
+            "SHAPE",
+            operation,
+            "cos and sin must both be [tokens, columns] or [batch, tokens, columns] but got "
+            f"{list(cos.shape)} and {list(sin.shape)}",
+        )
+    if doubled and cos.shape[-1] % 2 != 0:
+        fail(
+            "SHAPE",
+            operation,
+            f"doubled rows must have two columns for each pair but got {cos.shape[-1]} columns",
+        )
+
+
+def check(operation: str, name: str, x: Tensor, cos: Tensor, sin: Tensor, how: How) -> None:
+    check_words(operation, how)
+    check_rows(operation, cos, sin, how.doubled)
+    layout, shape = how.layout, list(x.shape)
+    if x.dtype not in _FLOATS:
+        fail("DTYPE", operation, f"{name} must be float32, float16, bfloat16 or float64 but got {x.dtype}")
+    if not x.device == cos.device == sin.device:
+        fail(
+            "DEVICE",
+            operation,
+            f"{name}, cos and sin must be on one device but got {x.device}, {cos.device} and {sin.device}",
+        )
+    if x.dim() != len(layout):
+        fail("SHAPE", operation, f'{name} must have the {len(layout)} dimensions of layout "{layout}" but got {shape}')
+    tokens = x.shape[layout.index("t")] if "t" in layout else 1
+    batch = x.shape[layout.index("b")] if "b" in layout else 1
+    if cos.shape[-2] != tokens:
+        fail(
+            "SHAPE", operation, f"the table must have a row for each token of {name}, {tokens}, but has {cos.shape[-2]}"
+        )
+    if cos.dim() == 3 and cos.shape[0] != 1 and cos.shape[0] != batch:
+        fail("SHAPE", operation, f"the table's batch must be 1 or that of {name} but got {cos.shape[0]} and {batch}")
+    width = cos.shape[-1] if how.doubled else 2 * cos.shape[-1]
+    if how.first < 0 or how.first + width > x.shape[-1]:
+        fail(
+            "SHAPE",
+            operation,
+            f"the {width} elements that turn must lie inside the head_dim {x.shape[-1]} of {name} but begin at "
+            f"{how.first}: frameworks' rows are doubled, use rotary.from_doubled for them",
+        )
+    if how.kv_heads >= 0:
+        heads = x.shape[layout.index("h")] if "h" in layout else 1
+        if heads < 2 * how.kv_heads or "h" not in layout:
+            fail("SHAPE", operation, f"{name} must have at least 2 * kv_heads heads but got {heads} and {how.kv_heads}")

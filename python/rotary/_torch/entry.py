@@ -1,0 +1,315 @@
+# mypy: disable-error-code="import-not-found,attr-defined,no-any-return,no-untyped-call,no-untyped-def,misc"
+"""rotary.rotate and its family on torch's tensors.
+
+Plain tensors on the CPU of which no gradient is recorded go straight to the C++ part, which reads their memory. That
+memory is not all there is where anything below watches or holds back: such calls go to the ops.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .. import _core
+from . import autograd, ops, plain
+from .checks import check, fail
+from .plain import How
+from .tables import TensorTable, rows_beside, rows_on
+
+_Error, _Table = _core.Error, _core.Table
+_forward_ad = torch.autograd.forward_ad
+_keys = torch._C._dispatch_keys
+_number = getattr(torch._C.DispatchKeySet, "raw_repr", repr)  # of a set of keys; torch 2.4 has only the text
+_included = torch._C._dispatch_tls_local_include_set
+_function_modes = torch._C._len_torch_function_stack
+_profiled = torch.autograd._profiler_enabled
+_records = torch.is_grad_enabled
+_levels = torch._C._functorch.peek_interpreter_stack
+_is_compiling = torch.compiler.is_dynamo_compiling
+_bump = torch.autograd.graph.increment_version
+_TYPES = (Tensor, torch.nn.Parameter)
+
+
+def _ordinary() -> tuple[frozenset[Any], frozenset[Any]]:
+    """The dispatch keys of a thread without modes, and those of tensors that are nothing but memory of the CPU; each
+    without and with inference mode.
+
+    Asked in a new thread: this module may be imported under a mode.
+    """
+    found: list[Any] = []
+
+    def ask() -> None:
+        for inference in (False, True):
+            with torch.inference_mode(inference):
+                found.append((_number(_included()), _number(_keys(torch.empty(1, device="cpu")))))
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    thread.join()
+    modes, plain_keys = zip(*found)
+    return frozenset(modes), frozenset(plain_keys)
+
+
+_NO_MODES, _PLAIN = _ordinary()
+
+
+def is_quiet() -> bool:
+    """No dispatch mode, functorch level, tracer, function mode, dual level or profiler that should see the call."""
+    return (
+        _number(_included()) in _NO_MODES
+        and _function_modes() == 0
+        and _forward_ad._current_level < 0
+        and not _profiled()
+    )
+
+
+def is_plain(x: Any) -> bool:
+    """Memory of the CPU and nothing else: no subclass, fake, wrapper, view of negative signs, zeros without memory."""
+    return type(x) in _TYPES and _number(_keys(x)) in _PLAIN
+
+
+def _goes_straight(table: Any, *tensors: Any) -> bool:
+    if not is_quiet():
+        return False
+    for x in tensors:
+        if not is_plain(x) or x.dtype is torch.float64:
+            return False
+    if type(table) is not _Table:
+        if type(table) is not TensorTable or not _has_plain_rows(table):
+            return False
+        tensors += (table._torch_cos, table._torch_sin)
+    if _records():
+        for x in tensors:
+            if x.requires_grad:
+                return False
+    return True
+
+
+def _has_plain_rows(table: TensorTable) -> bool:
+    cos, sin, checked = table._torch_cos, table._torch_sin, table._checked
+    if checked is None or checked[0] is not cos or checked[1] is not sin:
+        if not is_plain(cos) or not is_plain(sin):
+            return False
+        table._checked = cos, sin
+    return True
+
+
+def _lie_side_by_side(*tensors: Any) -> bool:
+    """What the C++ part asks of head_dim; the ops make a copy."""
+    return all(not isinstance(x, Tensor) or x.dim() == 0 or x.stride(-1) == 1 for x in tensors)
+
+
+def _written(*tensors: Tensor) -> None:
+    """Tells autograd, which has perhaps kept a tensor for its backward, that it was written to."""
+    for x in tensors:
+        if not x.is_inference():
+            _bump(x)
+
+
+# ---- the way of all others ----
+
+
+def _rows(operation: str, table: Any, x: Any) -> tuple[Tensor, Tensor]:
+    if isinstance(table, TensorTable):
+        return table._torch_cos, table._torch_sin
+    if not isinstance(table, _Table):
+        raise TypeError(
+            f"[{operation}] table must be a rotary.Table but got {type(table).__name__}: make one with "
+            "rotary.Table(rope, positions), or of rows with rotary.from_doubled (frameworks' doubled rows) or "
+            "rotary.from_rows"
+        )
+    if _is_compiling() or type(x) in _TYPES:
+        if table._torch_cos.device != x.device:
+            return rows_on(table, x.device)
+        return table._torch_cos, table._torch_sin
+    return rows_beside(table, x)
+
+
+def _how(operation: str, table: Any, layout: Any, first: Any, direction: Any, stores: Any, kv_heads: int = -1) -> How:
+    if layout is None:
+        fail("SHAPE", operation, "layout must name the dimensions but got none: there is no default")
+    if direction not in ("forward", "backward"):
+        fail("VALUE", operation, f'direction must be "forward" or "backward" but got {direction!r}')
+    if stores not in ("automatic", "cached", "streaming"):
+        fail("VALUE", operation, f'stores must be "automatic", "cached" or "streaming" but got {stores!r}')
+    return How(layout, table.pairing, table._doubled, first, direction == "backward", kv_heads)
+
+
+def _is_fused(x: Tensor) -> bool:
+    """Whether a compiler does better with torch's own ops than with a call."""
+    return x.device.type not in ("cpu", "meta")
+
+
+def _by_function(*tensors: Tensor) -> bool:
+    """Whether autograd.Function must be there: a gradient, a tangent, or a level of functorch but functionalize."""
+    if ops.records(*tensors):
+        return True
+    level = _levels()
+    return level is not None and level.key() != torch._C._functorch.TransformType.Functionalize
+
+
+def _one(operation: str, x: Any, table: Any, *words: Any) -> Any:
+    if not isinstance(x, Tensor):
+        raise TypeError(f"[{operation}] an array must be a tensor as the others are but got {type(x).__name__}")
+    cos, sin = _rows(operation, table, x)
+    how = _how(operation, table, *words)
+    if _is_compiling():
+        if not _is_fused(x):
+            return ops.rotate(x, cos, sin, *how)
+        check(operation, "x", x, cos, sin, how)
+        return plain.rotated(x, cos, sin, how)
+    if _by_function(x, cos, sin):
+        return autograd.rotate(x, cos, sin, *how)
+    return ops.rotate(x, cos, sin, *how)
+
+
+def _two(operation: str, q: Any, k: Any, table: Any, *words: Any) -> Any:
+    for x in (q, k):
+        if not isinstance(x, Tensor):
+            raise TypeError(f"[{operation}] an array must be a tensor as the others are but got {type(x).__name__}")
+    cos, sin = _rows(operation, table, q)
+    how = _how(operation, table, *words)
+    if _is_compiling():
+        if not _is_fused(q):
+            return ops.rotate_qk(q, k, cos, sin, *how[:5])
+        check(operation, "q", q, cos, sin, how)
+        check(operation, "k", k, cos, sin, how)
+        return plain.rotated(q, cos, sin, how), plain.rotated(k, cos, sin, how)
+    if _by_function(q, k, cos, sin):
+        return autograd.rotate_qk(q, k, cos, sin, *how[:5])
+    return ops.rotate_qk(q, k, cos, sin, *how[:5])
+
+
+def _into(operation: str, out: Any, y: Tensor) -> Tensor:
+    if not isinstance(out, Tensor):
+        raise TypeError(f"[{operation}] out must be a tensor as the others are but got {type(out).__name__}")
+    if torch.is_grad_enabled() and (out.requires_grad or y.requires_grad):
+        fail(
+            "TORCH",
+            operation,
+            "a result that records a gradient must not go to out: leave out=None, or call it under torch.no_grad()",
+        )
+    if out.shape != y.shape:
+        fail("SHAPE", operation, f"out must have the shape {list(y.shape)} but got {list(out.shape)}")
+    if out.dtype != y.dtype:
+        fail("DTYPE", operation, f"out must have the type {y.dtype} but got {out.dtype}")
+    return out.copy_(y)
+
+
+def _over(operation: str, x: Tensor, y: Tensor) -> Tensor:
+    if torch.is_grad_enabled() and x.requires_grad and x.is_leaf:
+        fail(
+            "TORCH",
+            operation,
+            "a leaf that records a gradient must not be written to: without the underscore the functions return a "
+            "new tensor; or call it under torch.no_grad()",
+        )
+    return x.copy_(y)
+
+
+# ---- the functions, arguments by place ----
+
+
+def rotate(x: Any, table: Any, layout: Any, out: Any, first: Any, direction: Any, stores: Any) -> Any:
+    if not _is_compiling() and (_goes_straight(table, x) if out is None else _goes_straight(table, x, out)):
+        try:
+            y = _core.rotate(x, table, layout, out, first, direction, stores)
+        except _Error:
+            if _lie_side_by_side(x, out):
+                raise
+        else:
+            if out is not None:
+                _written(out)
+            return y
+    y = _one("rotate", x, table, layout, first, direction, stores)
+    return y if out is None else _into("rotate", out, y)
+
+
+def rotate_(x: Any, table: Any, layout: Any, first: Any, direction: Any) -> Any:
+    if not _is_compiling() and _goes_straight(table, x):
+        try:
+            _core.rotate_(x, table, layout, first, direction)
+        except _Error:
+            if _lie_side_by_side(x):
+                raise
+        else:
+            _written(x)
+            return x
+    return _over("rotate_", x, _one("rotate_", x, table, layout, first, direction, "automatic"))
+
+
+def rotate_backward(grad: Any, table: Any, layout: Any, out: Any, first: Any, stores: Any) -> Any:
+    return rotate(grad, table, layout, out, first, "backward", stores)
+
+
+def rotate_qk(q: Any, k: Any, table: Any, layout: Any, out: Any, first: Any, direction: Any, stores: Any) -> Any:
+    if out is not None and (not isinstance(out, tuple) or len(out) != 2):
+        raise TypeError(f"[rotate_qk] out must be a tuple (q_out, k_out) but got {type(out).__name__}")
+    if not _is_compiling() and (_goes_straight(table, q, k) if out is None else _goes_straight(table, q, k, *out)):
+        try:
+            pair = _core.rotate_qk(q, k, table, layout, out, first, direction, stores)
+        except _Error:
+            if _lie_side_by_side(q, k, *(out or ())):
+                raise
+        else:
+            if out is not None:
+                _written(*out)
+            return pair
+    pair = _two("rotate_qk", q, k, table, layout, first, direction, stores)
+    return pair if out is None else (_into("rotate_qk", out[0], pair[0]), _into("rotate_qk", out[1], pair[1]))
+
+
+def rotate_qk_(q: Any, k: Any, table: Any, layout: Any, first: Any, direction: Any) -> Any:
+    if not _is_compiling() and _goes_straight(table, q, k):
+        try:
+            _core.rotate_qk_(q, k, table, layout, first, direction)
+        except _Error:
+            if _lie_side_by_side(q, k):
+                raise
+        else:
+            _written(q, k)
+            return q, k
+    if q is k:
+        fail("ALIAS", "rotate_qk_", "q and k must be apart but got one tensor: use rotary.rotate_")
+    pair = _two("rotate_qk_", q, k, table, layout, first, direction, "automatic")
+    return _over("rotate_qk_", q, pair[0]), _over("rotate_qk_", k, pair[1])
+
+
+def rotate_qkv(
+    qkv: Any, table: Any, kv_heads: Any, layout: Any, out: Any, first: Any, direction: Any, stores: Any
+) -> Any:
+    if not _is_compiling() and (_goes_straight(table, qkv) if out is None else _goes_straight(table, qkv, out)):
+        try:
+            y = _core.rotate_qkv(qkv, table, kv_heads, layout, out, first, direction, stores)
+        except _Error:
+            if _lie_side_by_side(qkv, out):
+                raise
+        else:
+            if out is not None:
+                _written(out)
+            return y
+    y = _packed("rotate_qkv", qkv, table, kv_heads, layout, first, direction, stores)
+    return y if out is None else _into("rotate_qkv", out, y)
+
+
+def rotate_qkv_(qkv: Any, table: Any, kv_heads: Any, layout: Any, first: Any, direction: Any) -> Any:
+    if not _is_compiling() and _goes_straight(table, qkv):
+        try:
+            _core.rotate_qkv_(qkv, table, kv_heads, layout, first, direction)
+        except _Error:
+            if _lie_side_by_side(qkv):
+                raise
+        else:
+            _written(qkv)
+            return qkv
+    y = _packed("rotate_qkv_", qkv, table, kv_heads, layout, first, direction, "automatic")
+    return _over("rotate_qkv_", qkv, y)
+
+
+def _packed(operation: str, qkv: Any, table: Any, kv_heads: int, *words: Any) -> Any:
+    if kv_heads < 0:
+        fail("SHAPE", operation, f"kv_heads must not be negative but got {kv_heads}")
+    return _one(operation, qkv, table, *words, kv_heads)

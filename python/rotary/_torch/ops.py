@@ -1,0 +1,184 @@
+# mypy: disable-error-code="import-not-found,attr-defined,no-any-return,no-untyped-call,no-untyped-def,misc"
+"""The ops rotary_python::rotate, rotate_qk and rows.
+
+Defined by torch.library.Library, without its autograd: that costs 10 us a call even under no_grad, and breaks
+torch.func. The gradient is a kernel of the dispatch key Autograd, which the graphs of torch.compile and torch.export
+reach, and eager calls only where autograd.Function was not called before.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from .. import _core
+from . import plain
+from .checks import check, fail
+from .plain import How
+from .ropes import positions_shape, read_rope
+
+_library = torch.library.Library("rotary_python", "DEF")
+_HOW = "str layout, str pairing, str doubled, int first, bool backward"
+_library.define(
+    f"rotate(Tensor x, Tensor cos, Tensor sin, {_HOW}, int kv_heads) -> Tensor", tags=(torch.Tag.pt2_compliant_tag,)
+)
+_library.define(
+    f"rotate_qk(Tensor q, Tensor k, Tensor cos, Tensor sin, {_HOW}) -> (Tensor, Tensor)",
+    tags=(torch.Tag.pt2_compliant_tag,),
+)
+_library.define(
+    "rows(Tensor positions, str rope, int? length) -> (Tensor, Tensor)", tags=(torch.Tag.pt2_compliant_tag,)
+)
+
+rotate = torch.ops.rotary_python.rotate.default
+rotate_qk = torch.ops.rotary_python.rotate_qk.default
+rows = torch.ops.rotary_python.rows.default
+
+BELOW = torch._C._AutoDispatchBelowAutograd
+
+
+def like(x: Tensor) -> Tensor:
+    """A new tensor with x's order of dimensions in memory, unless head_dim is not the innermost one there."""
+    sizes, strides = x.shape[:-1], x.stride()
+    if strides and strides[-1] == 1 and all(size <= 1 or stride > 1 for size, stride in zip(sizes, strides)):
+        return torch.empty_like(x)
+    return torch.empty_like(x, memory_format=torch.contiguous_format)
+
+
+def has_kernels(x: Tensor) -> bool:
+    return x.device.type == "cpu" and x.dtype != torch.float64
+
+
+def _side_by_side(x: Tensor) -> Tensor:
+    return x if x.stride(-1) == 1 else x.contiguous()
+
+
+def _direction(how: How) -> Literal["forward", "backward"]:
+    return "backward" if how.backward else "forward"
+
+
+def _by_torch(operation: str, name: str, x: Tensor, cos: Tensor, sin: Tensor, how: How) -> Tensor:
+    check(operation, name, x, cos, sin, how)
+    return like(x).copy_(plain.rotated(x, cos, sin, how))
+
+
+# ---- kernels: of any backend ----
+
+
+def _rotate(x: Tensor, cos: Tensor, sin: Tensor, *words: Any) -> Tensor:
+    how = How(*words)
+    if not has_kernels(x):
+        return _by_torch("rotate", "x", x, cos, sin, how)
+    out, table = like(x), (cos, sin, how.pairing, how.doubled)
+    x, direction = _side_by_side(x), _direction(how)
+    if how.kv_heads < 0:
+        _core.rotate(x, table, how.layout, out, how.first, direction)
+    else:
+        _core.rotate_qkv(x, table, how.kv_heads, how.layout, out, how.first, direction)
+    return out
+
+
+def _rotate_qk(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, *words: Any) -> tuple[Tensor, Tensor]:
+    how = How(*words)
+    if not (has_kernels(q) and has_kernels(k)):
+        return _by_torch("rotate_qk", "q", q, cos, sin, how), _by_torch("rotate_qk", "k", k, cos, sin, how)
+    out, table = (like(q), like(k)), (cos, sin, how.pairing, how.doubled)
+    _core.rotate_qk(_side_by_side(q), _side_by_side(k), table, how.layout, out, how.first, _direction(how))
+    return out
+
+
+def _rows(positions: Tensor, rope: str, length: int | None) -> tuple[Tensor, Tensor]:
+    read = read_rope(rope)
+    table = read.table(positions.cpu(), length)
+    return table._torch_cos.to(positions.device), table._torch_sin.to(positions.device)
+
+
+# ---- shapes ----
+
+
+def _fake_rotate(x: Tensor, cos: Tensor, sin: Tensor, *words: Any) -> Tensor:
+    check("rotate", "x", x, cos, sin, How(*words))
+    return like(x)
+
+
+def _fake_rotate_qk(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, *words: Any) -> tuple[Tensor, Tensor]:
+    how = How(*words)
+    check("rotate_qk", "q", q, cos, sin, how)
+    check("rotate_qk", "k", k, cos, sin, how)
+    return like(q), like(k)
+
+
+def _fake_rows(positions: Tensor, rope: str, length: int | None) -> tuple[Tensor, Tensor]:
+    read = read_rope(rope)
+    shape = (*positions_shape(positions, read.axes), read.pairs)
+    return (
+        torch.empty(shape, dtype=torch.float32, device=positions.device),
+        torch.empty(shape, dtype=torch.float32, device=positions.device),
+    )
+
+
+# ---- gradients ----
+
+
+def records(*tensors: Tensor) -> bool:
+    """Whether a gradient would be recorded, or a tangent carried."""
+    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
+        return True
+    return torch.autograd.forward_ad._current_level >= 0
+
+
+def _rotate_recorded(x: Tensor, cos: Tensor, sin: Tensor, *words: Any) -> Any:
+    if records(x, cos, sin):
+        from . import autograd
+
+        return autograd.at_this_level(autograd.RotateAtThisLevel, x, cos, sin, *words)
+    with BELOW():
+        return rotate(x, cos, sin, *words)
+
+
+def _rotate_qk_recorded(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, *words: Any) -> Any:
+    if records(q, k, cos, sin):
+        from . import autograd
+
+        return autograd.at_this_level(autograd.RotateQKAtThisLevel, q, k, cos, sin, *words)
+    with BELOW():
+        return rotate_qk(q, k, cos, sin, *words)
+
+
+def _rows_recorded(positions: Tensor, rope: str, length: int | None) -> Any:
+    if torch.is_grad_enabled() and positions.requires_grad:
+        fail("TORCH", "rows", "positions must not record a gradient but got requires_grad: pass positions.detach()")
+    with BELOW():
+        return rows(positions, rope, length)
+
+
+for _name, _kernel, _fake, _recorded in (
+    ("rotate", _rotate, _fake_rotate, _rotate_recorded),
+    ("rotate_qk", _rotate_qk, _fake_rotate_qk, _rotate_qk_recorded),
+    ("rows", _rows, _fake_rows, _rows_recorded),
+):
+    _library.impl(_name, _kernel, "CompositeExplicitAutograd")
+    _library.impl(_name, _recorded, "Autograd")
+    torch.library.register_fake(f"rotary_python::{_name}", _fake, lib=_library)
+
+
+# ---- vmap; torch before 2.5 loops ----
+
+
+def _map_rotate(info: Any, in_dims: Any, *inputs: Any) -> Any:
+    from . import autograd
+
+    return autograd.map_one(rotate, info, in_dims, *inputs)
+
+
+def _map_rotate_qk(info: Any, in_dims: Any, *inputs: Any) -> Any:
+    from . import autograd
+
+    return autograd.map_two(rotate_qk, info, in_dims, *inputs)
+
+
+if hasattr(torch.library, "register_vmap"):
+    torch.library.register_vmap("rotary_python::rotate", _map_rotate, lib=_library)
+    torch.library.register_vmap("rotary_python::rotate_qk", _map_rotate_qk, lib=_library)

@@ -1,0 +1,62 @@
+# mypy: disable-error-code="import-not-found,attr-defined,no-any-return,no-untyped-call,no-untyped-def,misc"
+"""A rope as text: an op takes no object, and an exported program is loaded where the object is not."""
+
+from __future__ import annotations
+
+import functools
+import json
+from typing import Any
+
+from torch import Tensor
+
+from .. import _core
+from .._values import Rope, _rope
+
+
+class ReadRope:
+    """What the text says.
+
+    Attributes:
+        source: a rotary.Rope, or rotary.Frequencies.
+        pairs: columns of its rows.
+        axes: coordinates of a position.
+    """
+
+    def __init__(self, text: str) -> None:
+        words = json.loads(text)
+        self.source: Rope | _core.Frequencies
+        if "rope" in words:
+            self.source = rope = _rope(words["rope"])
+            self.pairs, self.axes = rope.rotary_dim // 2, max(rope.axis, default=0) + 1
+        else:
+            state = words["frequencies"]
+            self.source = speeds = _core._frequencies(*(bytes.fromhex(v[0]) if type(v) is list else v for v in state))
+            self.pairs, self.axes = speeds.rotary_dim // 2, speeds.axes
+        self.angles, self.rounding = words["angles"], words["rounding"]
+
+    def table(self, positions: Any, length: int | None = None) -> _core.Table:
+        return _core.Table(self.source, positions, length, angles=self.angles, rounding=self.rounding)
+
+
+def write_rope(source: Rope | _core.Frequencies, angles: str, rounding: str) -> str:
+    """The same text for the same rope."""
+    words: dict[str, Any] = {"angles": angles, "rounding": rounding}
+    if isinstance(source, Rope):
+        words["rope"] = _core._check_rope(source)
+    else:
+        state = source.__reduce__()[1]
+        words["frequencies"] = [[value.hex()] if isinstance(value, bytes) else value for value in state]
+    return json.dumps(words)
+
+
+@functools.lru_cache(maxsize=64)
+def read_rope(text: str) -> ReadRope:
+    return ReadRope(text)
+
+
+def positions_shape(positions: Tensor, axes: int) -> tuple[int, ...]:
+    """[tokens] or [batch, tokens] of what rotary.Table takes."""
+    shape = tuple(positions.shape)
+    if axes > 1 and len(shape) > 1:
+        shape = shape[1:]
+    return shape or (1,)

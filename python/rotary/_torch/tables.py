@@ -1,0 +1,185 @@
+# mypy: disable-error-code="import-not-found,attr-defined,no-any-return,no-untyped-call,no-untyped-def,misc"
+"""Rows of cos and sin as torch's tensors."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+from torch.utils.dlpack import from_dlpack
+
+from .. import _core
+from .checks import _PAIRINGS, check_rows, fail
+from .plain import single
+
+if TYPE_CHECKING:
+    from .._values import Pairing
+
+is_dynamo_compiling = torch.compiler.is_dynamo_compiling
+
+
+class TensorTable:
+    """Rows that are torch's tensors: what rotary.from_rows and rotary.from_doubled make of them.
+
+    It holds the tensors themselves, on any device: a gradient reaches them, torch.compile traces them, and what is
+    written to them changes the table.
+
+    Attributes:
+        cos: [tokens, pairs] or [batch, tokens, pairs]; of doubled rows the columns that are read, a view.
+        sin: likewise.
+        pairing: which two elements turn together.
+        doubled: how the given rows hold each column twice: "halves", "neighbours", or "": they do not.
+    """
+
+    positions = None
+
+    def __init__(self, cos: Tensor, sin: Tensor, pairing: Pairing, doubled: str = "") -> None:
+        self._torch_cos = cos
+        self._torch_sin = sin
+        self.pairing: Pairing = pairing
+        self._doubled = doubled
+        self._rows = (cos, sin, pairing, doubled)
+        self._checked: tuple[Tensor, Tensor] | None = None  # rows that entry.py found to be plain
+
+    @property
+    def cos(self) -> Tensor:
+        return single(self._torch_cos, self._doubled)
+
+    @property
+    def sin(self) -> Tensor:
+        return single(self._torch_sin, self._doubled)
+
+    @property
+    def doubled(self) -> str:
+        return self._doubled
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(self.cos.shape)
+
+    @property
+    def pairs(self) -> int:
+        return self._torch_cos.shape[-1] // (2 if self._doubled else 1)
+
+    @property
+    def rotary_dim(self) -> int:
+        return 2 * self.pairs
+
+    @property
+    def tokens(self) -> int:
+        return self._torch_cos.shape[-2]
+
+    @property
+    def batch(self) -> int:
+        return self._torch_cos.shape[0] if self._torch_cos.dim() == 3 else 1
+
+    def __repr__(self) -> str:
+        batch = "" if self.batch == 1 else f"{self.batch} x "
+        where = f"{self._torch_cos.device}, {str(self._torch_cos.dtype).removeprefix('torch.')}"
+        size = f"{batch}{self.tokens} tokens, rotary_dim {self.rotary_dim}"
+        return f"<rotary.torch.TensorTable of {size}, {self.pairing}, {where}>"
+
+
+def tensors_of(cos: _core.Array, sin: _core.Array) -> tuple[Tensor, Tensor, dict[torch.device, tuple[Tensor, Tensor]]]:
+    """Of a rotary.Table's rows: tensors that see them, and a place for copies on other devices."""
+    return from_dlpack(cos.__dlpack__()), from_dlpack(sin.__dlpack__()), {}
+
+
+def rows_beside(table: Any, x: Tensor) -> tuple[Tensor, Tensor]:
+    """Of a rotary.Table, rows for a tensor of a subclass: fake ones beside a fake tensor."""
+    mode = getattr(x, "fake_mode", None)
+    if mode is None or mode.allow_non_fake_inputs:
+        return table._torch_cos.to(x.device), table._torch_sin.to(x.device)
+    return mode.from_tensor(table._torch_cos).to(x.device), mode.from_tensor(table._torch_sin).to(x.device)
+
+
+def rows_on(table: Any, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Of a rotary.Table, which never changes, copies that are kept."""
+    if is_dynamo_compiling():
+        return table._torch_cos.to(device), table._torch_sin.to(device)
+    copies: dict[torch.device, tuple[Tensor, Tensor]] = table._torch_copies
+    found = copies.get(device)
+    if found is None:
+        found = table._torch_cos.to(device), table._torch_sin.to(device)
+        if not _is_special(found[0]):
+            copies[device] = found
+    return found
+
+
+def rows_at(operation: str, positions: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
+    """The rows of these positions. Where they can be read, one that has no row is an error."""
+    if _can_be_read(positions) and positions.numel() > 0:
+        least, most = (int(one) for one in positions.aminmax())
+        if least < 0 or most >= cos.shape[0]:
+            wrong = least if least < 0 else most
+            fail("POSITION", operation, f"every position must have one of the {cos.shape[0]} rows but got {wrong}")
+    return cos[positions], sin[positions]
+
+
+def _is_special(x: Tensor) -> bool:
+    """Whether somebody's mode made it, and it must not outlive the call."""
+    return type(x) is not Tensor
+
+
+def _can_be_read(*rows: Tensor) -> bool:
+    from .entry import is_plain, is_quiet
+
+    return not is_dynamo_compiling() and is_quiet() and all(map(is_plain, rows))
+
+
+def _checked(operation: str, cos: Any, sin: Any, pairing: Any) -> None:
+    if not isinstance(cos, Tensor) or not isinstance(sin, Tensor):
+        wrong = sin if isinstance(cos, Tensor) else cos
+        raise TypeError(f"[{operation}] cos and sin must both be tensors but got {type(wrong).__name__}")
+    if pairing not in _PAIRINGS:
+        got = "is not given" if pairing is None else f"got {pairing!r}"
+        fail("PAIRING", operation, f"pairing must be half, interleaved or interleaved_to_half but {got}")
+    check_rows(operation, cos, sin, "")
+
+
+def from_rows(cos: Any, sin: Any, pairing: Any, repeated: bool) -> TensorTable:
+    _checked("from_rows", cos, sin, pairing)
+    if not repeated and _can_be_read(cos, sin):
+        doubling = _core._doubling(cos.detach(), sin.detach())
+        if doubling in ("halves", "neighbours"):
+            fail(
+                "SHAPE",
+                "from_rows",
+                f"cos and sin must have one column for each pair but got {cos.shape[-1]} columns of which each two "
+                "are equal: frameworks' rows are doubled, use rotary.from_doubled (or pass repeated=True where the "
+                "pairs do turn alike)",
+            )
+    return TensorTable(cos, sin, pairing)
+
+
+def from_doubled(cos: Any, sin: Any, pairing: Any, doubled: str | None) -> TensorTable:
+    _checked("from_doubled", cos, sin, pairing)
+    if doubled not in (None, "halves", "neighbours"):
+        fail("VALUE", "from_doubled", f'doubled must be "halves" or "neighbours" but got {doubled!r}')
+    check_rows("from_doubled", cos, sin, "halves")
+    if _can_be_read(cos, sin):
+        doubled = _seen_doubling(cos, sin, pairing, doubled)
+    elif doubled is None and pairing != "half":
+        fail(
+            "SHAPE",
+            "from_doubled",
+            "cos and sin must show how they are doubled but got rows that cannot be read here (compiled, or on "
+            'another device): pass doubled="halves" or doubled="neighbours"',
+        )
+    return TensorTable(cos, sin, pairing, doubled or "halves")
+
+
+def _seen_doubling(cos: Tensor, sin: Tensor, pairing: str, wanted: str | None) -> str:
+    seen = _core._doubling(cos.detach(), sin.detach())
+    if seen == "both" or seen == wanted or (seen == "halves" and wanted is None):
+        return wanted or "halves"
+    if seen == "neighbours" and wanted is None and pairing != "half":
+        return "neighbours"
+    how = "in two halves" if wanted == "halves" or pairing == "half" else "in two halves or side by side"
+    fail(
+        "SHAPE",
+        "from_doubled",
+        f"cos and sin must hold each column twice, {how}, but got {cos.shape[-1]} columns that do not: rows of one "
+        "column for each pair are for rotary.from_rows",
+    )

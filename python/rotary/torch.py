@@ -1,0 +1,158 @@
+# mypy: disable-error-code="import-not-found,no-any-return,no-untyped-call,misc"
+"""RoPE as a module of torch, and tables of torch's tensors.
+
+The functions are those of rotary itself: rotary.rotate_qk(q, k, table, layout=...) takes tensors, differentiable, under
+torch.func, torch.compile and torch.export; its docstring says which. Ropes with several lengths of a model, FSDP,
+.to() and to_empty() cannot harm what is here: nothing is a buffer.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from . import _core
+from ._config import ModelRope
+from ._rotating import rotate, rotate_qk
+from ._torch import entry, ops
+from ._torch.checks import fail
+from ._torch.ropes import ReadRope, read_rope, write_rope
+from ._torch.tables import TensorTable
+from ._values import Rope
+
+if TYPE_CHECKING:
+    from typing import Literal
+
+    from ._rotating import AnyTable
+    from ._values import Layout
+
+__all__ = ["RotaryEmbedding", "TensorTable"]
+
+
+class RotaryEmbedding(torch.nn.Module):
+    """RoPE of q and k: cos and sin of exact angles, made for the positions of each call.
+
+    It has no parameters, no buffers and no cache, so .to(), .half(), to_empty(), FSDP and state_dict() find nothing to
+    change. A table for several layers is cheaper: make it with table() once a step and pass it to rotary.rotate_qk.
+
+    Args:
+        rope: a rotary.Rope, an entry of rotary.config(...), or rotary.Frequencies. None: rotary.Rope(**words).
+        layout: of q and k, where forward() is not told: "bhtd", "bthd", ...
+        first: the element of each head where the rotated block begins; by default that of the entry, or 0.
+        angles: "exact", or "float32", the steps of frameworks.
+        rounding: "f32", "f16" or "bf16": the type that cos and sin are rounded to.
+        **words: head_dim=, base=, pairing=, scaling= and the others of rotary.Rope.
+
+    Raises:
+        rotary.Error: PAIRING, SHAPE, SCALING, VALUE.
+        TypeError: a rope and words of a rope, or neither.
+
+    Example:
+        >>> rope = rotary.torch.RotaryEmbedding(head_dim=64, base=10000, pairing="half")
+        >>> q, k = rope(q, k, offset=cache_len, layout="bhtd")
+    """
+
+    def __init__(
+        self,
+        rope: Rope | ModelRope | _core.Frequencies | None = None,
+        *,
+        layout: Layout | None = None,
+        first: int | None = None,
+        angles: Literal["exact", "float32"] = "exact",
+        rounding: Literal["f32", "f16", "bf16"] = "f32",
+        **words: Any,
+    ) -> None:
+        super().__init__()
+        if (rope is None) == (not words):
+            raise TypeError("RotaryEmbedding takes a rope, or the words of rotary.Rope, such as head_dim= and pairing=")
+        if isinstance(rope, ModelRope):
+            first = rope.first if first is None else first
+            rope = rope.rope
+        if rope is None:
+            rope = Rope(**words)
+        if not isinstance(rope, (Rope, _core.Frequencies)):
+            raise TypeError(f"rope must be a rotary.Rope, ModelRope or Frequencies but got {type(rope).__name__}")
+        self.rope = rope
+        self.layout = layout
+        self.first = first or 0
+        self._text = write_rope(rope, angles, rounding)
+        self._pairing = rope.pairing
+        _core.Table(rope, 0, None if isinstance(rope, _core.Frequencies) else 1, angles=angles, rounding=rounding)
+
+    @property
+    def _read(self) -> ReadRope:
+        return read_rope(self._text)
+
+    def table(self, positions: Any, length: int | None = None) -> AnyTable:
+        """The table of these positions: one for all layers of a step.
+
+        Args:
+            positions: as of rotary.Table: [tokens] or [batch, tokens], or with the axes in front. A tensor may be on
+                any device, and traced by torch.compile or torch.export.
+            length: tokens in play, for Dynamic and LongRope scaling. None: the largest position + 1.
+
+        Returns:
+            A rotary.Table; of a tensor that is traced, or not in the memory of the CPU, a TensorTable beside it.
+        """
+        if not isinstance(positions, Tensor):
+            return self._read.table(positions, length)
+        if not torch.compiler.is_dynamo_compiling() and entry.is_quiet() and entry.is_plain(positions):
+            return self._read.table(positions, length)
+        cos, sin = ops.rows(positions, self._text, length)
+        return TensorTable(cos, sin, self._pairing)
+
+    def forward(
+        self,
+        q: Tensor,
+        k: Tensor | None = None,
+        positions: Any = None,
+        *,
+        offset: int | Tensor = 0,
+        layout: Layout | None = None,
+        length: int | None = None,
+    ) -> Any:
+        """Rotate q and k.
+
+        Args:
+            q: [batch, heads, tokens, head_dim] with layout "bhtd"; float32, float16, bfloat16 or float64.
+            k: in the same layout; None: q alone is rotated and returned.
+            positions: of the tokens, as of table(). None: offset, offset + 1, ...
+            offset: the position of the first token, the length of the cache: an int, or a tensor of integers of no
+                dimension or of [batch].
+            layout: the order of the dimensions; None: that of the module.
+            length: tokens in play, for Dynamic and LongRope scaling. None: the largest position + 1.
+
+        Returns:
+            (q, k), or q: new tensors.
+
+        Raises:
+            rotary.Error: what rotary.rotate_qk and rotary.Table raise; SHAPE also without a layout.
+        """
+        layout = self.layout if layout is None else layout
+        if layout is None:
+            fail("SHAPE", "RotaryEmbedding", 'layout must be given, here or to the module, as "bhtd"')
+        if positions is None:
+            positions = self._positions(q, offset, layout)
+        elif not isinstance(offset, int) or offset != 0:
+            fail("VALUE", "RotaryEmbedding", "positions or offset must be given but got both")
+        table = self.table(positions, length)
+        if isinstance(table, TensorTable) and table._torch_cos.device != q.device:
+            table = TensorTable(table._torch_cos.to(q.device), table._torch_sin.to(q.device), self._pairing)
+        if k is None:
+            return rotate(q, table, layout=layout, first=self.first)
+        return rotate_qk(q, k, table, layout=layout, first=self.first)
+
+    def _positions(self, q: Tensor, offset: int | Tensor, layout: str) -> Any:
+        tokens = q.shape[layout.index("t")] if "t" in layout else 1
+        if isinstance(offset, Tensor):
+            steps = torch.arange(tokens, device=offset.device)
+            return offset + steps if offset.dim() == 0 else offset.unsqueeze(-1) + steps
+        if torch.compiler.is_dynamo_compiling() or not isinstance(tokens, int) or not entry.is_quiet():
+            return torch.arange(offset, offset + tokens, device="cpu")
+        return range(offset, offset + tokens)
+
+    def extra_repr(self) -> str:
+        told = "" if self.layout is None else f", layout={self.layout!r}"
+        return f"{self.rope!r}{told}" + (f", first={self.first}" if self.first else "")

@@ -1,0 +1,123 @@
+"""flash-attn's and torch's functions against their documented formulas."""
+
+import unittest
+
+import rotary
+from torch_support import eager, needs_torch, torch
+
+if torch is not None:
+    from rotary.compat.flash_attn import apply_rotary_emb
+    from rotary.compat.torch import rotary_embedding
+
+
+def rows(count, pairs, seed=0):
+    angles = torch.rand(count, pairs, generator=torch.Generator().manual_seed(seed)) * 6
+    return angles.cos(), angles.sin()
+
+
+@needs_torch
+class FlashAttn(unittest.TestCase):
+    def expected(self, x, cos, sin, interleaved, positions):
+        """x [batch, seqlen, nheads, headdim], positions [batch, seqlen]: token by token."""
+        out = x.clone()
+        n = cos.shape[-1]
+        for b in range(x.shape[0]):
+            for t in range(x.shape[1]):
+                c, s = cos[positions[b][t]].float(), sin[positions[b][t]].float()
+                turned = x[b, t, :, : 2 * n].float()
+                a, d = (turned[:, ::2], turned[:, 1::2]) if interleaved else (turned[:, :n], turned[:, n:])
+                y = a * c - d * s, a * s + d * c
+                out[b, t, :, : 2 * n] = (torch.stack(y, -1).flatten(1) if interleaved else torch.cat(y, -1)).to(x.dtype)
+        return out
+
+    def test_offsets(self):
+        for dtype in (torch.float32, torch.bfloat16):
+            cos, sin = (one.to(dtype) for one in rows(20, 4))
+            x = torch.randn(3, 5, 2, 16).to(dtype)
+            for interleaved in (False, True):
+                for offsets in (0, 7, torch.tensor([0, 3, 15]), torch.tensor([1, 1, 2], dtype=torch.int32)):
+                    first = offsets.tolist() if isinstance(offsets, torch.Tensor) else [offsets] * 3
+                    positions = [[start + t for t in range(5)] for start in first]
+                    expected = self.expected(x, cos, sin, interleaved, positions)
+                    made = apply_rotary_emb(x, cos, sin, interleaved, seqlen_offsets=offsets)
+                    self.assertTrue(torch.equal(made, expected))
+                    given = x.clone()
+                    self.assertIs(apply_rotary_emb(given, cos, sin, interleaved, True, offsets), given)
+                    self.assertTrue(torch.equal(given, expected))
+
+    def test_packed(self):
+        cos, sin = rows(20, 8)
+        x, ends = torch.randn(9, 2, 16), torch.tensor([0, 4, 4, 9], dtype=torch.int32)
+        for offsets, first in ((0, (0, 0, 0)), (2, (2, 2, 2)), (torch.tensor([5, 9, 1]), (5, 9, 1))):
+            positions = [first[0] + t for t in range(4)] + [first[2] + t for t in range(5)]
+            expected = self.expected(x[None], cos, sin, False, [positions])[0]
+            made = apply_rotary_emb(x, cos, sin, seqlen_offsets=offsets, cu_seqlens=ends, max_seqlen=5)
+            self.assertTrue(torch.equal(made, expected))
+
+    def test_gradient(self):
+        cos, sin = (one.double().requires_grad_() for one in rows(9, 4))
+        x = torch.randn(2, 3, 2, 10, dtype=torch.float64, requires_grad=True)
+        offsets = torch.tensor([0, 4])
+        f = lambda x, c, s: apply_rotary_emb(x, c, s, True, seqlen_offsets=offsets)  # noqa: E731
+        self.assertTrue(torch.autograd.gradcheck(f, (x, cos, sin)))
+
+    def test_errors(self):
+        cos, sin = rows(6, 4)
+        x = torch.randn(1, 5, 2, 16)
+        for code, make in (
+            ("POSITION", lambda: apply_rotary_emb(x, cos, sin, seqlen_offsets=2)),
+            ("POSITION", lambda: apply_rotary_emb(x, cos, sin, seqlen_offsets=-1)),
+            ("POSITION", lambda: apply_rotary_emb(x, cos, sin, seqlen_offsets=torch.tensor([3]))),
+            ("POSITION", lambda: apply_rotary_emb(x, cos, sin, seqlen_offsets=torch.tensor([-1]))),
+            ("POSITION", lambda: apply_rotary_emb(x[0], cos, sin, cu_seqlens=torch.tensor([0, 5]), max_seqlen=7)),
+            ("SHAPE", lambda: apply_rotary_emb(x[0], cos, sin)),
+            ("SHAPE", lambda: apply_rotary_emb(x, cos, sin, cu_seqlens=torch.tensor([0, 5]))),
+            ("SHAPE", lambda: apply_rotary_emb(x, cos[None], sin[None])),
+            ("SHAPE", lambda: apply_rotary_emb(x[..., :6], cos, sin)),
+        ):
+            with self.assertRaises(rotary.Error) as caught:
+                make()
+            self.assertEqual(caught.exception.code, code)
+
+
+@needs_torch
+class Torch(unittest.TestCase):
+    def test_rows_of_every_shape(self):
+        x = torch.randn(2, 3, 5, 16)
+        cos, sin = rows(30, 8)
+        for interleaved in (False, True):
+            pairing = "interleaved" if interleaved else "half"
+            for shape in ((5,), (1, 5), (2, 1, 5), (3, 5), (1, 3, 5), (2, 3, 5), (1,), (2, 1, 1), ()):
+                count = 1
+                for size in shape:
+                    count *= size
+                c, s = (one[:count].reshape(*shape, 8) for one in (cos, sin))
+                wide = [one.expand(2, 3, 5, 8).flatten(0, 1) for one in (c, s)]
+                expected = eager(x.flatten(0, 1), *wide, pairing, "btd").unflatten(0, (2, 3))
+                made = rotary_embedding(x, c, s, interleaved=interleaved)
+                self.assertTrue(torch.equal(made, expected), shape)
+
+    def test_position_ids(self):
+        x, ids = torch.randn(2, 3, 5, 16).bfloat16(), torch.randint(0, 30, (2, 5))
+        cos, sin = rows(30, 8)
+        expected = eager(x, cos[ids], sin[ids], "half", "bhtd")
+        self.assertTrue(torch.equal(rotary_embedding(x, cos, sin, ids), expected))
+        compiled = torch.compile(rotary_embedding, fullgraph=True, backend="aot_eager")
+        self.assertTrue(torch.equal(compiled(x, cos, sin, ids), expected))
+
+    def test_errors(self):
+        x, (cos, sin) = torch.randn(2, 3, 5, 16), rows(5, 8)
+        for code, make in (
+            ("SHAPE", lambda: rotary_embedding(x[0], cos, sin)),
+            ("SHAPE", lambda: rotary_embedding(x, cos[:, :4], sin[:, :4])),
+            ("SHAPE", lambda: rotary_embedding(x, cos[:4], sin[:4])),
+            ("SHAPE", lambda: rotary_embedding(x, cos, sin, torch.zeros(5, dtype=torch.int64))),
+            ("POSITION", lambda: rotary_embedding(x, cos, sin, torch.full((2, 5), 5))),
+        ):
+            with self.assertRaises(rotary.Error) as caught:
+                make()
+            self.assertEqual(caught.exception.code, code)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,267 @@
+"""RotaryEmbedding, torch.compile and torch.export."""
+
+import copy
+import io
+import pickle
+import subprocess
+import sys
+import unittest
+
+import rotary
+from torch_support import eager, needs_torch, rows_of, table_of, torch
+
+if torch is not None:
+    from torch._dynamo.testing import CompileCounterWithBackend
+
+    class Model(torch.nn.Module):
+        def __init__(self, **words):
+            super().__init__()
+            self.rope = rotary.torch.RotaryEmbedding(head_dim=16, pairing="half", layout="bhtd", **words)
+            self.q = torch.nn.Linear(32, 32)
+            self.k = torch.nn.Linear(32, 16)
+
+        def forward(self, x, offset=0):
+            q = self.q(x).unflatten(-1, (2, 16)).transpose(1, 2)
+            k = self.k(x).unflatten(-1, (1, 16)).transpose(1, 2)
+            q, k = self.rope(q, k, offset=offset)
+            return q @ k.transpose(-1, -2)
+
+
+def compiled(function, backend="aot_eager"):
+    torch._dynamo.reset()
+    counter = CompileCounterWithBackend(backend)
+    return torch.compile(function, fullgraph=True, backend=counter), counter
+
+
+@needs_torch
+class Compile(unittest.TestCase):
+    def tearDown(self):
+        torch._dynamo.reset()
+
+    def test_lengths_and_tables(self):
+        """Two graphs for four lengths, and never the rows of another call's table."""
+        for backend in ("aot_eager", "inductor"):
+            made, counter = compiled(lambda q, k, t: rotary.rotate_qk(q, k, t, layout="bhtd"), backend)
+            for tokens in (5, 7, 9, 12):
+                for start in (0, 100):
+                    q, k = torch.randn(2, 4, tokens, 16), torch.randn(2, 1, tokens, 16).bfloat16()
+                    table = table_of(positions=range(start, start + tokens))
+                    expected = rotary.rotate_qk(q, k, table, layout="bhtd")
+                    got = made(q, k, table)
+                    self.assertTrue(all(map(torch.equal, got, expected)))
+                    self.assertEqual([y.stride() for y in got], [y.stride() for y in expected])
+            self.assertLessEqual(counter.frame_count, 2)
+
+    def test_tables_that_are_closed_over(self):
+        class Cell:
+            table = table_of()
+
+        x = torch.randn(5, 3, 16)
+        made, _ = compiled(lambda x: rotary.rotate(x, Cell.table, layout="thd"))
+        for positions in (range(5), range(50, 55), range(5)):
+            Cell.table = table_of(positions=positions)
+            self.assertTrue(torch.equal(made(x), rotary.rotate(x, Cell.table, layout="thd")))
+        Cell.table = table_of("interleaved")
+        self.assertTrue(torch.equal(made(x), rotary.rotate(x, Cell.table, layout="thd")))
+        Cell.table = rotary.from_rows(*rows_of(table_of()), pairing="half")
+        self.assertTrue(torch.equal(made(x), rotary.rotate(x, Cell.table, layout="thd")))
+
+    def test_gradients(self):
+        def step(q, k, cos, sin):
+            table = rotary.from_doubled(torch.cat((cos, cos), -1), torch.cat((sin, sin), -1), pairing="half")
+            q, k = rotary.rotate_qk(q, k, table, layout="bthd")
+            return (q.pow(2).sum(-1) * k.sum(-1)).sum()
+
+        inputs = [torch.randn(2, 5, 1, 16), torch.randn(2, 5, 1, 16), *rows_of(table_of())]
+        for one in inputs:
+            one.requires_grad_()
+        expected = torch.autograd.grad(step(*inputs), inputs)
+        for backend in ("aot_eager", "inductor"):
+            made, counter = compiled(step, backend)
+            got = torch.autograd.grad(made(*inputs), inputs)
+            for one, other in zip(got, expected):
+                torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)
+            self.assertEqual(counter.frame_count, 1)
+
+    def test_the_whole_family(self):
+        table, x = table_of(), torch.randn(2, 5, 4, 16)
+
+        def family(x):
+            y, packed, other = x.clone(), x.clone(), x.clone()
+            rotary.rotate_(y, table, layout="bthd")
+            rotary.rotate_qkv_(packed, table, 1, layout="bthd")
+            rotary.rotate_qk_(other, other2 := x * 2, table, layout="bthd", direction="backward")
+            out = rotary.rotate(x, table, layout="bthd", out=torch.empty_like(x), first=2)
+            back = rotary.rotate_backward(x, table, layout="bthd")
+            whole = rotary.rotate_qkv(x.double(), table, 1, layout="bthd")
+            return y, packed, other, other2, out, back, whole
+
+        made, counter = compiled(family)
+        self.assertTrue(all(map(torch.equal, made(x), family(x))))
+        self.assertEqual(counter.frame_count, 1)
+
+    def test_the_first_call_of_a_process(self):
+        """Nothing of rotary._torch is imported before it is compiled; vmap and grad are compiled too."""
+        code = (
+            "import rotary, torch\n"
+            "t = rotary.Table(rotary.Rope(head_dim=16, pairing='half'), range(5))\n"
+            "x = torch.randn(5, 3, 16)\n"
+            "f = lambda x: rotary.rotate(x, t, layout='thd')\n"
+            "assert torch.equal(torch.compile(f, fullgraph=True, backend='aot_eager')(x), f(x))\n"
+            "g = torch.func.grad(lambda x: torch.func.vmap(f)(x).pow(3).sum())\n"
+            "y = torch.randn(2, 5, 3, 16)\n"
+            "torch.testing.assert_close(torch.compile(g, fullgraph=True, backend='aot_eager')(y), g(y))\n"
+        )
+        done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+
+@needs_torch
+class Module(unittest.TestCase):
+    def setUp(self):
+        self.q, self.k = torch.randn(2, 4, 5, 16), torch.randn(2, 2, 5, 16)
+
+    def tearDown(self):
+        torch._dynamo.reset()
+
+    def test_positions(self):
+        rope = rotary.torch.RotaryEmbedding(head_dim=16, base=500.0, pairing="interleaved")
+        q, k = self.q, self.k
+
+        def expected(positions):
+            table = rotary.Table(rotary.Rope(head_dim=16, base=500.0, pairing="interleaved"), positions)
+            return rotary.rotate_qk(q, k, table, layout="bhtd")
+
+        ids = [[3, 4, 5, 6, 7], [0, 1, 2, 3, 4]]
+        for positions, words in (
+            (range(5), {}),
+            (range(7, 12), {"offset": 7}),
+            (range(7, 12), {"offset": torch.tensor(7)}),
+            (ids, {"offset": torch.tensor([3, 0])}),
+            (ids, {"positions": torch.tensor(ids)}),
+            (ids, {"positions": ids}),
+            ([0.5, 1, 2, 3, 4], {"positions": torch.tensor([0.5, 1, 2, 3, 4])}),
+        ):
+            made = rope(q, k, layout="bhtd", **words)
+            self.assertTrue(all(map(torch.equal, made, expected(positions))), words)
+            self.assertTrue(torch.equal(rope(q, layout="bhtd", **words), made[0]))
+
+    def test_ropes(self):
+        several = rotary.Rope(head_dim=16, pairing="half", axis=rotary.sectioned_axes([4, 2, 2]))
+        ids = torch.arange(30).view(3, 2, 5)
+        self.assertTrue(
+            torch.equal(
+                rotary.torch.RotaryEmbedding(several)(self.q, positions=ids, layout="bhtd"),
+                rotary.rotate(self.q, rotary.Table(several, ids.numpy()), layout="bhtd"),
+            )
+        )
+        entry = rotary.config({"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4,
+                               "num_hidden_layers": 1, "max_position_embeddings": 128})[0]  # fmt: skip
+        speeds = rotary.frequencies(entry.rope)
+        expected = rotary.rotate(self.q, rotary.Table(entry.rope, range(5)), layout="bhtd")
+        for source in (entry, entry.rope, speeds):
+            rope = rotary.torch.RotaryEmbedding(source, layout="bhtd")
+            self.assertTrue(torch.equal(rope(self.q), expected))
+            made, _ = compiled(rope)
+            self.assertTrue(torch.equal(made(self.q), expected))
+
+    def test_dynamic_scaling_takes_the_length_of_the_call(self):
+        scaled = rotary.Rope(head_dim=16, pairing="half", scaling=rotary.Dynamic(factor=4, trained_length=4))
+        rope = rotary.torch.RotaryEmbedding(scaled, layout="bhtd")
+        made, _ = compiled(rope)
+        for offset in (0, 30):
+            expected = rotary.rotate(self.q, rotary.Table(scaled, range(offset, offset + 5)), layout="bhtd")
+            self.assertTrue(torch.equal(rope(self.q, offset=offset), expected))
+            self.assertTrue(torch.equal(made(self.q, offset=offset), expected))
+        expected = rotary.rotate(self.q, rotary.Table(scaled, range(5), 99), layout="bhtd")
+        self.assertTrue(torch.equal(rope(self.q, length=99), expected))
+        self.assertTrue(torch.equal(made(self.q, length=99), expected))
+
+    def test_compile_with_dynamic_tokens(self):
+        rope = rotary.torch.RotaryEmbedding(head_dim=16, pairing="half", layout="bhtd")
+        made, counter = compiled(rope, "inductor")
+        for tokens in (5, 7, 9, 12):
+            q, k = torch.randn(2, 4, tokens, 16), torch.randn(2, 1, tokens, 16)
+            self.assertTrue(all(map(torch.equal, made(q, k, offset=3), rope(q, k, offset=3))))
+        self.assertLessEqual(counter.frame_count, 2)
+        made, counter = compiled(rope)
+        for step in range(2, 8):  # decoding: an offset that grows
+            q, k = torch.randn(2, 4, 1, 16), torch.randn(2, 1, 1, 16)
+            self.assertTrue(all(map(torch.equal, made(q, k, offset=step), rope(q, k, offset=step))))
+        self.assertLessEqual(counter.frame_count, 2)
+
+    def test_nothing_can_be_harmed(self):
+        rope = rotary.torch.RotaryEmbedding(head_dim=16, pairing="half", layout="bhtd")
+        expected = rope(self.q, offset=1000)
+        self.assertEqual((list(rope.parameters()), list(rope.buffers()), dict(rope.state_dict())), ([], [], {}))
+        with torch.device("meta"):
+            unmade = Model()
+            self.assertEqual(unmade(torch.zeros(1, 5, 32)).device.type, "meta")
+        loaded = unmade.to_empty(device="cpu")
+        model = Model()
+        loaded.load_state_dict(model.state_dict())
+        x = torch.randn(2, 5, 32)
+        self.assertTrue(torch.equal(loaded(x), model(x)))
+        for other in (
+            copy.deepcopy(rope),
+            pickle.loads(pickle.dumps(rope)),
+            copy.deepcopy(rope).to(torch.bfloat16),
+            copy.deepcopy(rope).half().float(),
+            copy.deepcopy(rope).to("meta").to_empty(device="cpu"),
+            unmade.rope,
+        ):
+            self.assertTrue(torch.equal(other(self.q, offset=1000), expected))
+        self.assertTrue(torch.equal(model(x), copy.deepcopy(model)(x)))
+
+    def test_precision_of_the_table_is_not_that_of_the_model(self):
+        rope = rotary.torch.RotaryEmbedding(head_dim=16, pairing="half", layout="bhtd").to(torch.bfloat16)
+        table = rotary.Table(rotary.Rope(head_dim=16, pairing="half"), range(131000, 131005))
+        for dtype in (torch.bfloat16, torch.float16):
+            q = self.q.to(dtype)
+            once = eager(q, *rows_of(table), "half", "bhtd")
+            self.assertTrue(torch.equal(rope(q, offset=131000), once))
+        with torch.autocast("cpu", torch.bfloat16):
+            model = Model()
+            y = model(torch.randn(2, 5, 32))
+            self.assertEqual(y.dtype, torch.bfloat16)
+
+    def test_export(self):
+        model = Model().eval()
+        x = torch.randn(2, 5, 32)
+        tokens = torch.export.Dim("tokens", min=2, max=4096)
+        for strict in (True, False):
+            program = torch.export.export(model, (x,), dynamic_shapes={"x": {1: tokens}}, strict=strict)
+            kept = io.BytesIO()
+            torch.export.save(program, kept)
+            kept.seek(0)
+            loaded = torch.export.load(kept).module()
+            for count in (5, 2, 40):
+                y = torch.randn(2, count, 32)
+                torch.testing.assert_close(loaded(y), model(y), rtol=0, atol=1e-6)
+            y = torch.randn(2, 9, 32, requires_grad=True)  # an exported program can be trained
+            expected = torch.autograd.grad(model(y).pow(2).sum(), y)[0]
+            torch.testing.assert_close(torch.autograd.grad(loaded(y).pow(2).sum(), y)[0], expected)
+
+    def test_errors(self):
+        rope = rotary.torch.RotaryEmbedding(head_dim=16, pairing="half")
+        for code, make in (
+            ("PAIRING", lambda: rotary.torch.RotaryEmbedding(head_dim=16)),
+            ("SHAPE", lambda: rope(self.q, self.k)),
+            ("SHAPE", lambda: rope(self.q, positions=[1, 2], layout="bhtd")),
+            ("VALUE", lambda: rope(self.q, positions=range(5), offset=3, layout="bhtd")),
+            ("VALUE", lambda: rotary.torch.RotaryEmbedding(head_dim=16, pairing="half", angles="near")),
+        ):
+            with self.assertRaises(rotary.Error) as caught:
+                make()
+            self.assertEqual(caught.exception.code, code)
+        for wrong in (
+            lambda: rotary.torch.RotaryEmbedding(),
+            lambda: rotary.torch.RotaryEmbedding(rotary.Rope(head_dim=16, pairing="half"), head_dim=16),
+            lambda: rotary.torch.RotaryEmbedding("llama"),
+        ):
+            with self.assertRaises(TypeError):
+                wrong()
+
+
+if __name__ == "__main__":
+    unittest.main()

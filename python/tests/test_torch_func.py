@@ -1,0 +1,197 @@
+"""Gradients of every order, torch.func, and torch's own checks of ops."""
+
+import unittest
+
+import rotary
+from torch_support import PAIRINGS, eager, needs_torch, rows_of, table_of, torch
+
+if torch is not None:
+    from torch.autograd import gradcheck, gradgradcheck
+
+
+def of_rows(pairing, layout, doubled="", **words):
+    def rotate(x, cos, sin):
+        made = (
+            rotary.from_doubled(cos, sin, pairing=pairing, doubled=doubled)
+            if doubled
+            else rotary.from_rows(cos, sin, pairing=pairing)
+        )
+        return rotary.rotate(x, made, layout=layout, **words)
+
+    return rotate
+
+
+def wide(*shape):
+    return torch.randn(*shape, dtype=torch.float64, requires_grad=True)
+
+
+@needs_torch
+class Gradients(unittest.TestCase):
+    def test_gradcheck(self):
+        cases = [(pairing, "bthd", (2, 3, 2, 6), (3, 2), {}) for pairing in PAIRINGS]
+        cases += [(pairing, "tbhd", (3, 2, 1, 6), (2, 3, 2), {"direction": "backward"}) for pairing in PAIRINGS]
+        cases += [("half", "htd", (2, 3, 8), (1, 3, 2), {"first": 3}), ("half", "bhd", (2, 2, 4), (1, 2), {})]
+        for pairing, layout, shape, rows, words in cases:
+            with self.subTest(pairing=pairing, layout=layout):
+                inputs = wide(*shape), wide(*rows), wide(*rows)
+                rotate = of_rows(pairing, layout, **words)
+                self.assertTrue(gradcheck(rotate, inputs, check_forward_ad=True, check_batched_grad=True))
+                self.assertTrue(gradgradcheck(rotate, inputs))
+
+    def test_gradcheck_of_q_and_k(self):
+        def rotate(q, k, cos, sin):
+            return rotary.rotate_qk(q, k, rotary.from_rows(cos, sin, pairing="interleaved_to_half"), layout="bthd")
+
+        inputs = wide(1, 3, 2, 4), wide(1, 3, 1, 6), wide(3, 2), wide(3, 2)
+        self.assertTrue(gradcheck(rotate, inputs, check_forward_ad=True, check_batched_grad=True))
+        self.assertTrue(gradgradcheck(rotate, inputs))
+
+    def test_gradcheck_of_packed(self):
+        def rotate(qkv, cos, sin):
+            return rotary.rotate_qkv(qkv, rotary.from_rows(cos, sin, pairing="half"), 1, layout="bthd")
+
+        inputs = wide(1, 3, 4, 4), wide(3, 2), wide(3, 2)
+        self.assertTrue(gradcheck(rotate, inputs, check_forward_ad=True))
+        self.assertTrue(gradgradcheck(rotate, inputs))
+
+    def test_float32_equals_the_eager_gradient(self):
+        """The kernels' gradients of x in bits, those of cos and sin up to the order of the sums."""
+        for pairing in PAIRINGS:
+            c, s = (one.requires_grad_() for one in rows_of(table_of(pairing)))
+            x, grad = torch.randn(2, 3, 5, 16, requires_grad=True), torch.randn(2, 3, 5, 16)
+            expected = torch.autograd.grad(eager(x, c, s, pairing, "bhtd"), (x, c, s), grad)
+            made = torch.autograd.grad(of_rows(pairing, "bhtd")(x, c, s), (x, c, s), grad)
+            self.assertTrue(torch.equal(made[0], expected[0]))
+            for one, other in zip(made[1:], expected[1:]):
+                torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)
+
+    def test_doubled_rows_have_the_gradient_of_single_ones(self):
+        for doubled in ("halves", "neighbours"):
+            c, s = (one.requires_grad_() for one in rows_of(table_of("interleaved"), torch.float64))
+            x = wide(2, 5, 3, 16)
+
+            def twice(one):
+                return torch.cat((one, one), -1) if doubled == "halves" else one.repeat_interleave(2, -1)
+
+            f = of_rows("interleaved", "bthd", doubled)
+            made = torch.autograd.grad(f(x, twice(c), twice(s)).pow(3).sum(), (x, c, s))
+            expected = torch.autograd.grad(of_rows("interleaved", "bthd")(x, c, s).pow(3).sum(), (x, c, s))
+            self.assertTrue(all(map(torch.equal, made, expected)))
+
+    def test_gradient_of_one_of_two(self):
+        table = table_of()
+        q, k = torch.randn(1, 5, 2, 16, requires_grad=True), torch.randn(1, 5, 1, 16, requires_grad=True)
+        made = rotary.rotate_qk(q, k, table, layout="bthd")
+        grad = torch.randn_like(made[1])
+        d_q, d_k = torch.autograd.grad(made[1], (q, k), grad, allow_unused=True)
+        self.assertIsNone(d_q)
+        self.assertTrue(torch.equal(d_k, rotary.rotate_backward(grad, table, layout="bthd")))
+
+
+@needs_torch
+class Func(unittest.TestCase):
+    def test_grad_and_vmap(self):
+        table = table_of("interleaved")
+        f = lambda x: rotary.rotate(x, table, layout="thd").pow(3).sum()  # noqa: E731
+        g = lambda x: eager(x, *rows_of(table), "interleaved", "thd").pow(3).sum()  # noqa: E731
+        x = torch.randn(4, 5, 3, 16)
+        self.assertTrue(torch.equal(torch.func.grad(f)(x[0]), torch.func.grad(g)(x[0])))
+        each = torch.stack([torch.func.grad(g)(one) for one in x])
+        self.assertTrue(torch.equal(torch.func.vmap(torch.func.grad(f))(x), each))
+        self.assertTrue(torch.equal(torch.func.grad(lambda x: torch.func.vmap(f)(x).sum())(x), each))
+        made, expected = (torch.func.jvp(h, (x[0],), (x[1],)) for h in (f, g))
+        torch.testing.assert_close(made, expected)
+        small = x[0, :, :1].double()
+        g = lambda x: eager(x, *rows_of(table, torch.float64), "interleaved", "thd").pow(3).sum()  # noqa: E731
+        torch.testing.assert_close(torch.func.hessian(f)(small), torch.func.hessian(g)(small))
+
+    def test_vmap_of_every_argument(self):
+        x, k = torch.randn(4, 2, 5, 3, 16), torch.randn(4, 2, 5, 1, 16)
+        rows = torch.randn(2, 4, 2, 5, 6)  # cos and sin, of each mapped one, of each batch
+        for layout, at in (("bthd", 0), ("tbhd", 1), ("bhtd", 2), ("thd", 0)):
+            order = ["bthd".index(letter) for letter in layout]
+            picked = (x, k) if "b" in layout else (x[:, 0], k[:, 0])
+            if "b" in layout:
+                picked = [one.permute(0, *(1 + place for place in order)) for one in picked]
+            for shape in ("one", "each batch"):
+                if shape == "each batch" and "b" not in layout:
+                    continue
+                cos, sin = (one if shape == "each batch" else one[:, 0] for one in rows)
+                for dims in ((0, 0, 0, 0), (0, 0, None, None), (0, None, 0, 0), (None, None, 0, None), (2, 0, 0, 0)):
+                    given = [one if dim is not None else one[1] for one, dim in zip((*picked, cos, sin), dims)]
+                    given[0] = given[0].movedim(0, 2) if dims[0] == 2 else given[0]
+
+                    def rotate(q, k, cos, sin):
+                        table = rotary.from_rows(cos, sin, pairing="half")
+                        return rotary.rotate_qk(q, k, table, layout=layout)
+
+                    def formula(q, k, cos, sin):
+                        return tuple(eager(one, cos, sin, "half", layout) for one in (q, k))
+
+                    with self.subTest(layout=layout, rows=shape, dims=dims):
+                        expected = torch.func.vmap(formula, in_dims=dims)(*given)
+                        made = torch.func.vmap(rotate, in_dims=dims)(*given)
+                        self.assertTrue(all(map(torch.equal, made, expected)))
+
+    def test_nested_vmap(self):
+        x, table = torch.randn(2, 3, 4, 5, 16), table_of()
+        f = lambda x: rotary.rotate(x, table, layout="td")  # noqa: E731
+        made = torch.func.vmap(torch.func.vmap(torch.func.vmap(f)))(x)
+        self.assertTrue(torch.equal(made, eager(x.flatten(0, 2), *rows_of(table), "half", "btd").view_as(x)))
+        self.assertEqual(torch.func.vmap(f)(x[0, 0, :0]).shape, (0, 5, 16))
+
+
+@needs_torch
+class Ops(unittest.TestCase):
+    def test_opcheck(self):
+        table, ops = table_of(), torch.ops.rotary_python
+        c, s = rows_of(table)
+        doubled = torch.cat((c, c), -1), torch.cat((s, s), -1)
+        transposed = torch.randn(2, 5, 3, 16).transpose(1, 2)
+        words = "bthd", "half", "", 0, False
+        cases = [
+            (ops.rotate, (torch.randn(2, 5, 3, 16), c, s, *words, -1)),
+            (ops.rotate, (torch.randn(2, 5, 3, 16, requires_grad=True), c, s, *words, -1)),
+            (ops.rotate, (torch.randn(2, 5, 4, 16).bfloat16(), *doubled, "bthd", "half", "halves", 2, True, 1)),
+            (ops.rotate, (wide(2, 5, 3, 16), c.double().requires_grad_(), s.double(), *words, -1)),
+            (ops.rotate, (transposed, c, s, "bhtd", "half", "", 0, False, -1)),
+            (ops.rotate, (torch.randn(2, 5, 3, 32)[..., ::2], c, s, *words, -1)),
+            (ops.rotate, (torch.randn(1, 5, 3, 16).expand(2, 5, 3, 16), c, s, *words, -1)),
+            (ops.rotate_qk, (torch.randn(2, 5, 3, 16), torch.randn(2, 5, 1, 16).half(), c, s, *words)),
+            (
+                ops.rotate_qk,
+                (
+                    torch.randn(2, 5, 3, 16, requires_grad=True),
+                    torch.randn(2, 5, 1, 16),
+                    c.clone().requires_grad_(),
+                    s,
+                    *words,
+                ),
+            ),
+        ]
+        text = rotary.torch.RotaryEmbedding(head_dim=16, pairing="half")._text
+        cases += [(ops.rows, (torch.arange(5), text, None)), (ops.rows, (torch.arange(6).view(2, 3), text, 9))]
+        for op, arguments in cases:
+            with self.subTest(op=op):
+                torch.library.opcheck(op, arguments)
+
+    def test_errors_of_the_ops(self):
+        c, s = rows_of(table_of())
+        for device in ("cpu", "meta"):
+            x = torch.zeros(2, 5, 3, 16, device=device)
+            rows = c.to(device), s.to(device)
+            for code, words in (
+                ("SHAPE", ("thd", "half", "", 0, False, -1)),
+                ("SHAPE", ("bthd", "half", "", 5, False, -1)),
+                ("SHAPE", ("bhtd", "half", "", 0, False, -1)),
+                ("SHAPE", ("bthd", "half", "", 0, False, 2)),
+                ("PAIRING", ("bthd", "halves", "", 0, False, -1)),
+                ("VALUE", ("bthd", "half", "twice", 0, False, -1)),
+            ):
+                with self.assertRaises(rotary.Error) as caught:
+                    torch.ops.rotary_python.rotate(x, *rows, *words)
+                self.assertEqual(caught.exception.code, code)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,89 @@
+"""The rotation again, by torch's own ops as frameworks write it, and what the torch tests share."""
+
+import contextlib
+import unittest
+from unittest import mock
+
+import rotary
+
+try:
+    import torch
+except ImportError:
+    torch = None
+
+if torch is not None:
+    from rotary._torch import entry
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Seen(TorchDispatchMode):
+        """Counts the ops of rotary, as a profiler or selective checkpointing does."""
+
+        def __init__(self):
+            super().__init__()
+            self.names = []
+
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            if "rotary_python" in str(func):
+                self.names.append(str(func))
+            return func(*args, **(kwargs or {}))
+
+    DTYPES = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
+
+needs_torch = unittest.skipIf(torch is None, "torch is not installed")
+PAIRINGS = ["half", "interleaved", "interleaved_to_half"]
+SHAPES = {"bthd": (2, 5, 3, 16), "bhtd": (2, 3, 5, 16), "tbhd": (5, 2, 3, 16), "hbtd": (3, 2, 5, 16)}
+SHAPES |= {"thd": (5, 3, 16), "htd": (3, 5, 16), "td": (5, 16), "btd": (2, 5, 16)}
+
+
+def table_of(pairing="half", positions=range(5), rotary_dim=12):
+    return rotary.Table(rotary.Rope(head_dim=16, rotary_dim=rotary_dim, pairing=pairing), positions)
+
+
+def rows_of(table, dtype=None):
+    """cos and sin as tensors."""
+    return tuple(torch.from_dlpack(rows).to(dtype or torch.float32) for rows in (table.cos, table.sin))
+
+
+def eager(x, cos, sin, pairing, layout, first=0, backward=False):
+    """x rotated by rows [tokens, pairs] or [batch, tokens, pairs], in the rows' type, one rounding to x's."""
+    pairs = cos.shape[-1]
+    named = {"b": cos.shape[0] if cos.dim() == 3 else 1, "t": cos.shape[-2], "h": 1}
+    moved = cos.dim() == 3 and "t" in layout and layout.index("t") < layout.index("b")
+    shape = [named[letter] for letter in layout[:-1]] + [pairs]
+    c, s = ((rows.transpose(0, 1) if moved else rows).reshape(shape) for rows in (cos, sin))
+    wide = x.to(cos.dtype)
+    block = wide[..., first : first + 2 * pairs]
+    crossed = pairing == "interleaved_to_half"
+    if pairing == "half" or (crossed and backward):
+        a, b = block[..., :pairs], block[..., pairs:]
+    else:
+        a, b = block[..., 0::2], block[..., 1::2]
+    s = -s if backward else s
+    y = a * c - b * s, b * c + a * s
+    turned = torch.cat(y, -1) if pairing == "half" or (crossed and not backward) else torch.stack(y, -1).flatten(-2)
+    return torch.cat((x[..., :first], turned.to(x.dtype), x[..., first + 2 * pairs :]), -1)
+
+
+@contextlib.contextmanager
+def straight_calls():
+    """How many calls went to the C++ part without an op."""
+    calls = []
+
+    def counted(name):
+        function = getattr(rotary._core, name)
+
+        def call(*arguments):
+            calls.append(name)
+            return function(*arguments)
+
+        return call
+
+    names = ("rotate", "rotate_", "rotate_qk", "rotate_qk_", "rotate_qkv", "rotate_qkv_")
+
+    class Core:
+        pass
+
+    for name in names:
+        setattr(Core, name, staticmethod(counted(name)))
+    with mock.patch.object(entry, "_core", Core):
+        yield calls
