@@ -82,3 +82,12 @@ __all__ = [
     "targets",
     "use_target",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """rotary.jax, imported where it is first named."""
+    if name == "jax":
+        import importlib
+
+        return importlib.import_module("rotary.jax")
+    raise AttributeError(f"module 'rotary' has no attribute '{name}'")
