@@ -4,16 +4,19 @@ A primitive rather than jax.ffi.ffi_call in a custom_vjp: the rotation is linear
 a primitive that says so it has forward- and reverse-mode derivatives of every order, and vmap without a loop.
 """
 
+# JAX's own types differ from version to version, and much of what is used here has none.
+# mypy: disable-error-code="no-untyped-call, attr-defined, no-any-return"
+
 from __future__ import annotations
 
 import functools
 from typing import Any
 
-import jax
-import jax.numpy as jnp
-import numpy as np
-from jax.extend.core import Primitive
-from jax.interpreters import ad, batching, mlir
+import jax  # type: ignore[import-not-found, unused-ignore]
+import jax.numpy as jnp  # type: ignore[import-not-found, unused-ignore]
+import numpy as np  # type: ignore[import-not-found, unused-ignore]
+from jax.extend.core import Primitive  # type: ignore[import-not-found, unused-ignore]
+from jax.interpreters import ad, batching, mlir  # type: ignore[import-not-found, unused-ignore]
 
 from . import _core
 

@@ -15,13 +15,15 @@
 Needs jax 0.5.0 or newer.
 """
 
+# mypy: disable-error-code="no-untyped-call, attr-defined, no-any-return"
+
 from __future__ import annotations
 
 from typing import Any
 
-import jax
-import jax.numpy as jnp
-import numpy as np
+import jax  # type: ignore[import-not-found, unused-ignore]
+import jax.numpy as jnp  # type: ignore[import-not-found, unused-ignore]
+import numpy as np  # type: ignore[import-not-found, unused-ignore]
 
 from . import _core
 from ._errors import error
