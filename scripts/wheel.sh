@@ -6,7 +6,7 @@
 #   macosx_11_0_arm64, macosx_11_0_x86_64, or native: by this machine's g++, for this machine
 #   ROTARY_CACHE=DIR    where PyPI's ziglang and auditwheel go, 120 MB, and what zig builds (default ~/.cache/rotary)
 #   ROTARY_WHEELS=DIR   where the wheels go (default build/wheels)
-# auditwheel checks those of Linux; of those of macOS llvm-otool tells what they load, which must be the system's. The
+# auditwheel checks those of Linux; of those of macOS llvm-objdump tells what they load, which must be the system's. The
 # last line printed is the path of the last wheel. Exit 77: no PyPI.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
@@ -123,7 +123,7 @@ check_macos() {
   rm -rf "$folder"
   "$tools/python" -m wheel unpack -d "$folder" "$wheel" >&2
   module=$(echo "$folder"/*/rotary/_core.abi3.so)
-  loads=$(llvm-otool -L "$module" | awk 'NR > 1 && $1 !~ /^(\/usr\/lib\/lib(System|c\+\+)[.]|@rpath\/_core)/ { print $1 }')
+  loads=$(llvm-objdump --macho --dylibs-used "$module" | awk 'NR > 1 && $1 !~ /^\/usr\/lib\/lib(System|c\+\+)[.]|_core.*compatibility/ { print $1 }')
   shows=$(llvm-nm -g --defined-only "$module" | awk '$3 != "_PyInit__core" { print $3 }' | grep -v '^__mh_\|^$' || true)
   [ -z "$loads$shows" ] || { say "wheel.sh: $wheel loads or shows too much: $loads $shows"; return 1; }
 }
