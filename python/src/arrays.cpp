@@ -227,6 +227,11 @@ void ArrayView::check_guards(PyObject* object) const {
 ArrayView::ArrayView(PyObject* object, const char* name, bool guards) : name_(name) {
   kind = kind_of(object);
   if (guards && kind == Kind::torch) check_guards(object);
+  if (kind == Kind::traced) {
+    fail(Code::VALUE, name_,
+         "an array of JAX must hold numbers here but got one that is traced (inside jit, grad or vmap): use "
+         "rotary.jax.rotate, rotary.jax.rotate_qk or rotary.jax.table");
+  }
   try {
     if (kind == Kind::numpy ? from_numpy(object)
                             : from_exchange(object) || from_capsule(object) || from_buffer(object)) {

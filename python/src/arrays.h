@@ -16,7 +16,7 @@ namespace rotary::python {
 inline constexpr int most_dimensions = 8;
 
 // Whose array it is, for the making of a result.
-enum class Kind : std::uint8_t { numpy, torch, jax, buffer, other };
+enum class Kind : std::uint8_t { numpy, torch, jax, traced, buffer, other };  // traced: a JAX array without numbers
 
 class ArrayView {
  public:

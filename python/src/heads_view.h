@@ -27,4 +27,10 @@ class LayoutWord {
 ConstHeads const_heads(const ArrayView& view, const LayoutWord& word, const char* name);
 Heads writable_heads(const ArrayView& view, const LayoutWord& word, const char* name);  // throws VALUE: read-only
 
+// The elements of a head from `first` on.
+ConstHeads from_first(const ConstHeads& x, std::int64_t first);
+Heads from_first(const Heads& x, std::int64_t first);
+// Copies the elements before `first`, which rotating out of place leaves to the caller.
+void copy_before(const ConstHeads& x, const Heads& out, std::int64_t first);
+
 }  // namespace rotary::python

@@ -33,11 +33,21 @@ std::string module_of(PyObject* type) {
   return path.substr(0, path.find('.'));
 }
 
+// Whether one of its bases is JAX's Tracer: it stands for an array inside jit, grad or vmap.
+bool is_traced(PyObject* type) {
+  const Ref bases = checked(PyObject_GetAttrString(type, "__mro__"));
+  for (Py_ssize_t i = 0; i < PyTuple_Size(bases.get()); ++i) {
+    const Ref name = checked(PyObject_GetAttrString(PyTuple_GetItem(bases.get(), i), "__name__"));
+    if (text_of(name.get(), "__name__") == "Tracer") return true;
+  }
+  return false;
+}
+
 Kind find_kind(PyObject* type) {
   if (has_attribute(type, "__array_struct__")) return Kind::numpy;
   if (has_attribute(type, "__torch_function__")) return Kind::torch;
   const std::string module = module_of(type);
-  if (module == "jax" || module == "jaxlib") return Kind::jax;
+  if (module == "jax" || module == "jaxlib") return is_traced(type) ? Kind::traced : Kind::jax;
   return has_attribute(type, "__dlpack__") ? Kind::other : Kind::buffer;
 }
 

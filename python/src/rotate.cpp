@@ -1,6 +1,5 @@
 #include "rotate.h"
 
-#include <cstring>
 #include <optional>
 #include <string>
 
@@ -50,32 +49,6 @@ struct How {
          "stores must be \"automatic\", \"cached\" or \"streaming\" but got \"" + std::string(word) + "\"");
   }
 };
-
-// The elements of a head from `first` on.
-ConstHeads from_first(const ConstHeads& x, std::int64_t first) {
-  return first == 0 ? x : slice(x, static_cast<int>(first), x.layout.head_dim - static_cast<int>(first));
-}
-Heads from_first(const Heads& x, std::int64_t first) {
-  return first == 0 ? x : slice(x, static_cast<int>(first), x.layout.head_dim - static_cast<int>(first));
-}
-
-// Copies the elements before `first`, which rotating out of place leaves to the caller.
-void copy_before(const ConstHeads& x, const Heads& out, std::int64_t first) {
-  if (first == 0 || x.data == out.data) return;
-  const std::size_t item = size_of(x.dtype), bytes = static_cast<std::size_t>(first) * item;
-  const auto at = [item](const Layout& layout, std::int64_t b, std::int64_t t, std::int64_t h) {
-    return (b * layout.batch_stride + t * layout.token_stride + h * layout.head_stride) *
-           static_cast<std::int64_t>(item);
-  };
-  for (std::int64_t b = 0; b < x.layout.batch; ++b) {
-    for (std::int64_t t = 0; t < x.layout.tokens; ++t) {
-      for (std::int64_t h = 0; h < x.layout.heads; ++h) {
-        std::memcpy(static_cast<std::byte*>(out.data) + at(out.layout, b, t, h),
-                    static_cast<const std::byte*>(x.data) + at(x.layout, b, t, h), bytes);
-      }
-    }
-  }
-}
 
 // One tensor of a call: what is read, and where the result goes.
 class Operand {

@@ -1,0 +1,295 @@
+"""rotary.jax against numpy, bit for bit; what it refuses; its header against jaxlib's."""
+
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+import unittest.mock
+
+import numpy as np
+import rotary
+from jax_case import Case, float64, jax, jnp
+from support import DTYPES, PAIRINGS, all_layouts, inv_freq, numbers, rotated, rows, same_bits
+
+if jax is not None:
+    from rotary import _jax_primitives as primitives
+
+HERE = pathlib.Path(__file__).resolve().parent
+
+
+class Values(Case):
+    def test_all_layouts_dtypes_and_pairings(self):
+        for (layout, shape), dtype, pairing in all_layouts():
+            for first, direction in ((0, "forward"), (3, "backward")):
+                with self.subTest(layout=layout, dtype=dtype, pairing=pairing, first=first):
+                    x = numbers(shape, dtype)
+                    c, s = rows(np.arange(5), inv_freq(12))
+                    expected = x.copy()
+                    part = np.ascontiguousarray(x[..., first:])
+                    expected[..., first:] = rotated(part, c, s, pairing, layout, direction == "backward")
+
+                    def turn(x, c, s):
+                        words = {"pairing": pairing, "layout": layout, "first": first, "direction": direction}
+                        return rotary.jax.rotate(x, c, s, **words)
+
+                    self.assertTrue(same_bits(np.asarray(jax.jit(turn)(x, c, s)), expected))
+                    self.assertTrue(same_bits(np.asarray(turn(jnp.asarray(x), c, s)), expected))
+
+    def test_rows_of_each_batch(self):
+        for layout, shape in (("bthd", (2, 5, 3, 16)), ("tbhd", (5, 2, 3, 16)), ("hbtd", (3, 2, 5, 16))):
+            x = numbers(shape)
+            c, s = rows(np.arange(10).reshape(2, 5) * 7, inv_freq(12))
+            y = rotary.jax.rotate(x, c, s, pairing="interleaved", layout=layout)
+            self.assertTrue(same_bits(np.asarray(y), rotated(x, c, s, "interleaved", layout)))
+            y = rotary.jax.rotate(x, c[:1], s[:1], pairing="interleaved", layout=layout)
+            self.assertTrue(same_bits(np.asarray(y), rotated(x, c[0], s[0], "interleaved", layout)))
+
+    def test_one_token_without_its_dimension(self):
+        x = numbers((3, 16))
+        c, s = rows([9], inv_freq(16))
+        expected = rotated(x, c, s, "half", "hd")
+        for cos, sin in ((c, s), (c[None], s[None])):
+            y = rotary.jax.rotate(x, cos, sin, pairing="half", layout="hd")
+            self.assertTrue(same_bits(np.asarray(y), expected))
+        x = numbers((2, 3, 16))
+        c, s = rows([[9], [4]], inv_freq(16))
+        y = rotary.jax.rotate(x, c, s, pairing="half", layout="bhd")
+        self.assertTrue(same_bits(np.asarray(y), rotated(x, c, s, "half", "bhd")))
+
+    def test_qk(self):
+        for dtype in DTYPES:
+            q, k = numbers((2, 4, 5, 16), dtype), numbers((2, 2, 5, 24), np.float32, seed=1)
+            c, s = rows(np.arange(5), inv_freq(12))
+            made = jax.jit(lambda *a: rotary.jax.rotate_qk(*a, pairing="half", layout="bhtd"))(q, k, c, s)
+            for x, y in zip((q, k), made):
+                self.assertTrue(same_bits(np.asarray(y), rotated(x, c, s, "half", "bhtd")))
+
+    def test_many_tokens(self):
+        """Large enough for several threads and for stores past the caches."""
+        q, k = numbers((1, 700, 16, 128)), numbers((1, 700, 4, 128), seed=1)
+        table = rotary.Table(rotary.Rope(head_dim=128, pairing="half"), range(700))
+        made = jax.jit(lambda q, k: rotary.jax.rotate_qk(q, k, table, layout="bthd"))(q, k)
+        for ours, theirs in zip(made, rotary.rotate_qk(q, k, table, layout="bthd")):
+            self.assertTrue(same_bits(np.asarray(ours), theirs))
+
+    def test_a_table_in_place_of_rows(self):
+        table = rotary.Table(rotary.Rope(head_dim=16, rotary_dim=12, pairing="interleaved"), range(5))
+        x = numbers((2, 5, 3, 16))
+        expected = rotary.rotate(x, table, layout="bthd")
+        self.assertTrue(same_bits(np.asarray(rotary.jax.rotate(x, table, layout="bthd")), expected))
+        cos, sin = rotary.jax.rows(table)
+        y = rotary.jax.rotate(x, cos, sin, pairing="interleaved", layout="bthd")
+        self.assertTrue(same_bits(np.asarray(y), expected))
+        self.assertEqual(
+            self.code(lambda: rotary.jax.rotate(x, table, pairing="half", layout="bthd")), "PAIRING"
+        )
+        with self.assertRaises(TypeError):
+            rotary.jax.rotate(x, table, sin, layout="bthd")
+
+    def test_rows_of_other_floats(self):
+        for dtype in (jnp.bfloat16, jnp.float16):
+            c, s = self.cos.astype(dtype), self.sin.astype(dtype)
+            expected = self.turn(self.x, c.astype(jnp.float32), s.astype(jnp.float32))
+            self.assertTrue(same_bits(np.asarray(self.turn(self.x, c, s)), np.asarray(expected)))
+
+    def test_float64_by_the_plain_formula(self):
+        with float64():
+            x, k = np.asarray(self.x, np.float64), np.asarray(self.x)
+            c, s = np.cos(np.arange(30.0).reshape(5, 6)), np.sin(np.arange(30.0).reshape(5, 6))
+            words = {"pairing": "half", "layout": "bthd"}
+            made = rotary.jax.rotate_qk(jnp.asarray(x), jnp.asarray(k), c, s, **words)
+            self.assertEqual([y.dtype for y in made], [jnp.float64, jnp.float32])
+            a, b = x[..., :6], x[..., 6:12]
+            c, s = c[:, None], s[:, None]
+            expected = np.concatenate([a * c - b * s, b * c + a * s, x[..., 12:]], -1)
+            self.assertLess(np.abs(np.asarray(made[0]) - expected).max(), 1e-15)
+
+    def test_donation(self):
+        """The result in the memory of x, and x kept where it is still read."""
+        expected = np.asarray(self.turn(self.x, self.cos, self.sin))
+        donated = jax.jit(self.turn, donate_argnums=0)
+        given = self.x + 0
+        place = given.unsafe_buffer_pointer()
+        y = donated(given, self.cos, self.sin)
+        self.assertTrue(same_bits(np.asarray(y), expected))
+        self.assertEqual(y.unsafe_buffer_pointer(), place)
+        self.assertTrue(given.is_deleted())
+        both = jax.jit(lambda x, c, s: (self.turn(x * 1.0, c, s), self.turn(x * 1.0, -c, s), x * 1.0))
+        one, two, kept = both(self.x, self.cos, self.sin)
+        self.assertTrue(same_bits(np.asarray(one), expected))
+        self.assertTrue(same_bits(np.asarray(two), np.asarray(self.turn(self.x, -self.cos, self.sin))))
+        self.assertTrue(same_bits(np.asarray(kept), np.asarray(self.x)))
+
+    def test_empty(self):
+        y = rotary.jax.rotate(
+            jnp.zeros((2, 0, 3, 16)), self.cos[:0], self.sin[:0], pairing="half", layout="bthd"
+        )
+        self.assertEqual(y.shape, (2, 0, 3, 16))
+        self.assertEqual(self.turn(jnp.zeros((0, 5, 3, 16)), self.cos, self.sin).shape, (0, 5, 3, 16))
+
+    def test_the_formula_of_other_platforms(self):
+        lowered = jax.jit(self.turn).trace(self.x, self.cos, self.sin).lower(lowering_platforms=("tpu",))
+        self.assertNotIn("custom_call", lowered.as_text())
+        for dtype in DTYPES:
+            for pairing in PAIRINGS:
+                for backward in (False, True):
+                    x = numbers((2, 5, 3, 16), dtype)
+                    c, s = np.asarray(self.cos)[:, None], np.asarray(self.sin)[:, None]
+                    y = primitives.formula(
+                        jnp.asarray(x), jnp.asarray(c), jnp.asarray(s), pairing, 2, backward
+                    )
+                    expected = x.copy()
+                    part = np.ascontiguousarray(x[..., 2:])
+                    expected[..., 2:] = rotated(part, c[:, 0], s[:, 0], pairing, "bthd", backward)
+                    self.assertTrue(same_bits(np.asarray(y), expected))  # op by op nothing is contracted
+
+
+class Table(Case):
+    def test_exact_rows_of_traced_positions(self):
+        rope = rotary.Rope(
+            head_dim=64, pairing="half", base=5e5, scaling=rotary.Yarn(factor=4, trained_length=4096)
+        )
+        for dtype in (np.int32, np.int16, np.uint8):
+            positions = np.array([0, 1, 5, 101, 7, 90], dtype)
+            if dtype is np.int32:
+                positions[3:] = 131071, 2**31 - 1, -(2**31)
+            table = rotary.Table(rope, positions)
+            for shape in ((6,), (2, 3)):
+                cos, sin = jax.jit(lambda p: rotary.jax.table(rope, p))(positions.reshape(shape))
+                self.assertEqual(cos.shape, (*shape, 32))
+                self.assertTrue(same_bits(np.asarray(cos).reshape(6, 32), np.asarray(table.cos)))
+                self.assertTrue(same_bits(np.asarray(sin).reshape(6, 32), np.asarray(table.sin)))
+            cos, _ = jax.vmap(lambda p: rotary.jax.table(rope, p))(jnp.asarray(positions))
+            self.assertTrue(same_bits(np.asarray(cos)[:, 0], np.asarray(table.cos)))
+
+    def test_int64(self):
+        rope = rotary.Rope(head_dim=64, pairing="half")
+        with float64():
+            positions = np.array([2**40, -(2**62)])
+            cos, _ = jax.jit(lambda p: rotary.jax.table(rope, p))(positions)
+            self.assertTrue(same_bits(np.asarray(cos), np.asarray(rotary.Table(rope, positions).cos)))
+
+    def test_several_axes_and_frequencies(self):
+        axes = rotary.sectioned_axes([4, 2, 2])
+        rope = rotary.Rope(head_dim=16, pairing="half", axis=axes, clockwise=True)
+        for shape in ((7,), (3, 7), (3, 2, 7), (1, 7)):
+            positions = np.arange(np.prod(shape), dtype=np.int32).reshape(shape) * 3
+            for source in (rope, rotary.frequencies(rope)):
+                cos, sin = jax.jit(lambda p: rotary.jax.table(source, p))(positions)
+                table = rotary.Table(rope, positions)
+                self.assertTrue(same_bits(np.asarray(cos), np.asarray(table.cos)))
+                self.assertTrue(same_bits(np.asarray(sin), np.asarray(table.sin)))
+
+    def test_concrete_positions(self):
+        rope = rotary.Rope(head_dim=16, pairing="half")
+        for positions in (5, range(3), [0.5, 2], jnp.arange(4), np.arange(6).reshape(2, 3)):
+            table = rotary.Table(rope, positions)
+            cos, sin = rotary.jax.table(rope, positions)
+            self.assertIsInstance(cos, jax.Array)
+            self.assertTrue(same_bits(np.asarray(cos), np.asarray(table.cos)))
+            self.assertTrue(same_bits(np.asarray(sin), np.asarray(table.sin)))
+
+    def test_on_other_platforms_the_host_computes_them(self):
+        rope = rotary.Rope(head_dim=16, pairing="half", axis=rotary.sectioned_axes([4, 2, 2]))
+        positions = np.arange(12, dtype=np.int32).reshape(3, 2, 2)
+        with unittest.mock.patch.object(
+            primitives.rows_p, "bind", lambda p, **how: primitives._rows_elsewhere(p, **how)
+        ):
+            made = jax.jit(lambda p: rotary.jax.table(rope, p))(positions)
+        table = rotary.Table(rope, positions)
+        for ours, theirs in zip(made, (table.cos, table.sin)):
+            self.assertTrue(same_bits(np.asarray(ours), np.asarray(theirs)))
+
+    def test_inside_a_step_with_gradients(self):
+        rope = rotary.Rope(head_dim=16, pairing="half")
+
+        def loss(x, position):
+            cos, sin = rotary.jax.table(rope, position + jnp.arange(5))
+            return (rotary.jax.rotate(x, cos, sin, pairing="half", layout="bthd") ** 3).sum()
+
+        table = rotary.Table(rope, range(7, 12))
+        y = rotary.jax.rotate(self.x, table, layout="bthd")
+        expected = rotary.jax.rotate(3 * y**2, table, layout="bthd", direction="backward")
+        self.near(jax.jit(jax.grad(loss))(self.x, 7), expected)
+        self.near(jax.vmap(jax.grad(loss), (0, 0))(self.x[:, None], jnp.array([7, 7]))[:, 0], expected)
+
+    def test_errors(self):
+        rope = rotary.Rope(head_dim=16, pairing="half")
+        made = lambda source, p: lambda: jax.jit(lambda p: rotary.jax.table(source, p))(p)  # noqa: E731
+        self.assertEqual(self.code(made(rope, jnp.arange(3.0))), "DTYPE")
+        self.assertEqual(self.code(made(rope, jnp.zeros((2, 2, 2), int))), "SHAPE")
+        self.assertEqual(self.code(made(rope, jnp.zeros(2, jnp.uint32))), "DTYPE")
+        dynamic = rope.replace(scaling=rotary.Dynamic(factor=2, trained_length=64))
+        self.assertEqual(self.code(made(dynamic, jnp.arange(3))), "LENGTH")
+        cos, _ = jax.jit(lambda p: rotary.jax.table(dynamic, p, length=100))(jnp.arange(3))
+        self.assertTrue(same_bits(np.asarray(cos), np.asarray(rotary.Table(dynamic, range(3), 100).cos)))
+
+
+class Errors(Case):
+    def test_codes_when_traced(self):
+        x, c, s = self.x, self.cos, self.sin
+
+        def turn(x=x, c=c, s=s, pairing="half", layout="bthd", **words):
+            return lambda: jax.eval_shape(
+                lambda x, c, s: rotary.jax.rotate(x, c, s, pairing=pairing, layout=layout, **words), x, c, s
+            )
+
+        for expected, call in {
+            "no pairing": ("PAIRING", turn(pairing=None)),
+            "an unknown pairing": ("PAIRING", turn(pairing="rotated")),
+            "an unknown layout": ("SHAPE", turn(layout="bshd")),
+            "a layout of too few": ("SHAPE", turn(layout="thd")),
+            "other tokens": ("SHAPE", turn(c=c[1:], s=s[1:])),
+            "other batch": ("SHAPE", turn(c=jnp.stack([c] * 3), s=jnp.stack([s] * 3))),
+            "too many columns": ("SHAPE", turn(c=jnp.tile(c, (1, 2)), s=jnp.tile(s, (1, 2)))),
+            "two shapes": ("SHAPE", turn(s=s[:, :4])),
+            "first": ("SHAPE", turn(first=6)),
+            "first below 0": ("SHAPE", turn(first=-1)),
+            "integers": ("DTYPE", turn(x=x.astype(int))),
+            "rows of integers": ("DTYPE", turn(c=c.astype(int), s=s.astype(int))),
+            "direction": ("VALUE", turn(direction="back")),
+        }.values():
+            self.assertEqual(self.code(call), expected)
+        with self.assertRaises(TypeError):
+            rotary.jax.rotate(x, c, pairing="half", layout="bthd")
+
+    def test_doubled_rows_are_refused_where_their_numbers_are_there(self):
+        doubled = jnp.tile(self.cos[:, :4], (1, 2)), jnp.tile(self.sin[:, :4], (1, 2))
+        call = lambda: rotary.jax.rotate(self.x, *doubled, pairing="half", layout="bthd")  # noqa: E731
+        self.assertEqual(self.code(call), "SHAPE")
+
+    def test_the_other_functions_refuse_tracers_and_name_these(self):
+        table = rotary.Table(rotary.Rope(head_dim=16, pairing="half"), range(5))
+        for transform in (jax.jit, jax.vmap, lambda f: jax.grad(lambda x: f(x).sum())):
+            with self.assertRaisesRegex(rotary.Error, "rotary.jax.rotate") as caught:
+                transform(lambda x: rotary.rotate(x, table, layout="thd"))(jnp.zeros((5, 5, 3, 16))[0])
+            self.assertEqual(caught.exception.code, "VALUE")
+
+    def test_targets_refuse_what_is_not_theirs(self):
+        call = jax.ffi.ffi_call("rotary_rotate", jax.ShapeDtypeStruct((3,), jnp.float32))
+        with self.assertRaisesRegex(Exception, r"\[rotate\] .*rotary.jax"):
+            jax.block_until_ready(call(jnp.zeros(3), pairing="half", first=0, backward=False))
+
+
+class Header(Case):
+    def test_xla_ffi_h_is_what_jaxlib_lays_down(self):
+        compiler = shutil.which("c++") or shutil.which("g++") or shutil.which("clang++")
+        api = pathlib.Path(jax.ffi.include_dir()) / "xla" / "ffi" / "api" / "c_api.h"
+        if compiler is None or not api.exists():
+            self.skipTest("no C++ compiler, or a jaxlib without its headers")
+        with tempfile.TemporaryDirectory() as folder:
+            command = [compiler, "-std=c++20", "-c", str(HERE / "xla_abi.cpp"), "-o", f"{folder}/abi.o"]
+            command += [f"-I{HERE.parent / 'src'}", f"-I{jax.ffi.include_dir()}"]
+            done = subprocess.run(command, capture_output=True, text=True)
+            self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_import_is_lazy(self):
+        code = "import sys, rotary; assert 'jax' not in sys.modules; print(rotary.jax.rotate.__name__)"
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stdout), (0, "rotate\n"), done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,166 @@
+"""rotary.jax differentiated, mapped, exported and sharded, against the plain formula in JAX's own operations."""
+
+import importlib.util
+import unittest
+
+import numpy as np
+import rotary
+from jax_case import Case, jax, jnp, plain
+from support import DTYPES, PAIRINGS, numbers, same_bits
+
+
+class Derivatives(Case):
+    def loss(self, turn):
+        weights = jnp.asarray(numbers((2, 5, 3, 16), seed=3))
+        return lambda x, c, s: (jnp.sin(turn(x, c, s)) * weights).sum()
+
+    def both(self, transform):
+        return [transform(self.loss(turn))(self.x, self.cos, self.sin) for turn in (self.turn, self.plain)]
+
+    def test_reverse_forward_and_both(self):
+        self.near(*self.both(lambda f: jax.jit(jax.grad(f, (0, 1, 2)))))
+        self.near(*self.both(lambda f: jax.grad(f, (0, 1, 2))))
+        self.near(*self.both(lambda f: lambda *a: jax.jvp(f, a, tuple(v + 1 for v in a))), 1e-4)
+        self.near(*self.both(lambda f: jax.jacfwd(jax.jacrev(f, 1), 2)), 1e-4)
+
+        def squares(f):
+            return jax.grad(lambda *a: sum((g**2).sum() for g in jax.grad(f, (0, 1, 2))(*a)), (0, 1, 2))
+
+        self.near(*self.both(squares), 1e-3)
+
+    def test_the_gradient_of_x_is_the_rotation_back(self):
+        for dtype in DTYPES:
+            x = jnp.asarray(numbers((2, 5, 3, 16), dtype))
+            given = jnp.asarray(numbers((2, 5, 3, 16), dtype, seed=9))
+            _, back = jax.vjp(lambda x: self.turn(x, self.cos, self.sin), x)
+            expected = rotary.jax.rotate(
+                given, self.cos, self.sin, pairing="half", layout="bthd", first=2, direction="backward"
+            )
+            self.assertTrue(same_bits(np.asarray(back(given)[0]), np.asarray(expected)))
+
+    def test_finite_differences(self):
+        from jax.test_util import check_grads
+
+        for pairing in PAIRINGS:
+            turn = lambda x, c, s: rotary.jax.rotate(x, c, s, pairing=pairing, layout="bthd")  # noqa: B023, E731
+            check_grads(turn, (self.x, self.cos, self.sin), 3, ["fwd", "rev"], rtol=0.05, atol=0.05)
+
+    def test_rows_that_are_not_differentiated_cost_nothing(self):
+        text = str(jax.make_jaxpr(jax.grad(lambda x: self.loss(self.turn)(x, self.cos, self.sin)))(self.x))
+        self.assertEqual(text.count("rotary_rotate"), 2)
+        self.assertEqual(text.count("concatenate"), 0)
+
+    def test_qk_of_which_one_is_used(self):
+        turn = lambda q, k: rotary.jax.rotate_qk(q, k, self.cos, self.sin, pairing="half", layout="bthd")  # noqa: E731
+        q, k = self.x, self.x[:, :, :1] * 2
+        grads = jax.grad(lambda q, k: (turn(q, k)[1] ** 2).sum(), (0, 1))(q, k)
+        self.assertEqual(float(jnp.abs(grads[0]).max()), 0)
+        expected = jax.grad(lambda k: (plain(k, self.cos, self.sin) ** 2).sum())(k)
+        self.near(grads[1], expected)
+
+    def test_bfloat16_rows_get_gradients_of_their_type(self):
+        c, s = self.cos.astype(jnp.bfloat16), self.sin.astype(jnp.bfloat16)
+        grads = jax.grad(self.loss(self.turn), (1, 2))(self.x, c, s)
+        self.assertEqual([g.dtype for g in grads], [jnp.bfloat16] * 2)
+        wide = jax.grad(self.loss(self.turn), (1, 2))(self.x, c.astype(jnp.float32), s.astype(jnp.float32))
+        self.near([g.astype(jnp.float32) for g in grads], wide, 0.05)
+
+    def test_scan_and_remat(self):
+        step = lambda x, _: (self.turn(x, self.cos, self.sin), None)  # noqa: E731
+        y, _ = jax.lax.scan(step, self.x, None, length=3)
+        expected = self.x
+        for _ in range(3):
+            expected = self.turn(expected, self.cos, self.sin)
+        self.assertTrue(same_bits(np.asarray(y), np.asarray(expected)))
+        again = lambda f: jax.grad(lambda x: jax.checkpoint(f)(x, self.cos, self.sin))(self.x)  # noqa: E731
+        self.near(again(self.loss(self.turn)), again(self.loss(self.plain)))
+
+
+class Transformations(Case):
+    def test_vmap_without_a_loop(self):
+        many = jnp.asarray(numbers((4, 2, 5, 3, 16)))
+        rows_ = [jnp.asarray(numbers((4, 5, 6), seed=seed)) for seed in (1, 2)]
+        for dims in (
+            (0, None, None),
+            (1, None, None),
+            (None, 0, 0),
+            (0, 0, 0),
+            (3, 0, None),
+            (None, 0, None),
+        ):
+            with self.subTest(dims=dims):
+                given = [v[0] if d is None else jnp.moveaxis(v, 0, d) for v, d in zip((many, *rows_), dims)]
+                mapped = jax.vmap(self.turn, dims)
+                y = jax.jit(mapped)(*given)
+                for i in range(4):
+                    one = [v if d is None else jnp.take(v, i, d) for v, d in zip(given, dims)]
+                    self.assertTrue(same_bits(np.asarray(y[i]), np.asarray(self.turn(*one))))
+                text = str(jax.make_jaxpr(mapped)(*given))
+                self.assertNotIn("scan", text)
+                self.assertNotIn("while", text)
+                self.assertEqual(text.count("rotary_rotate"), 1)
+                square = lambda f: lambda *a: (jax.vmap(f, dims)(*a) ** 2).sum()  # noqa: B023, E731
+                self.near(*(jax.grad(square(f), (0, 1, 2))(*given) for f in (self.turn, self.plain)), 1e-4)
+
+    def test_vmap_twice_and_of_one_of_two(self):
+        many = jnp.asarray(numbers((3, 4, 2, 5, 3, 16)))
+        turn = lambda q, k, c: rotary.jax.rotate_qk(q, k, c, self.sin, pairing="half", layout="bthd")  # noqa: E731
+        inner = jax.vmap(turn, (0, None, None), (0, None))
+        q, k = jax.vmap(inner, (0, 0, None))(many, many[:, 0], self.cos)
+        expected = turn(many.reshape(24, 5, 3, 16), many[:, 0].reshape(6, 5, 3, 16), self.cos)
+        self.assertTrue(same_bits(np.asarray(q).reshape(24, 5, 3, 16), np.asarray(expected[0])))
+        self.assertTrue(same_bits(np.asarray(k).reshape(6, 5, 3, 16), np.asarray(expected[1])))
+
+    def test_per_sample_gradients(self):
+        loss = lambda c, x: (self.turn(x, c, self.sin) ** 3).sum()  # noqa: E731
+        other = lambda c, x: (self.plain(x, c, self.sin) ** 3).sum()  # noqa: E731
+        given = self.cos, self.x[:, None]
+        self.near(*(jax.vmap(jax.grad(f), (None, 0))(*given) for f in (loss, other)), 1e-4)
+
+    def test_export(self):
+        from jax import export
+
+        allowed = [export.DisabledSafetyCheck.custom_call("rotary_rotate")]
+        b, t = export.symbolic_shape("b, t")
+        shapes = [(b, t, 3, 16), (t, 6), (t, 6)]
+        given = [jax.ShapeDtypeStruct(shape, jnp.float32) for shape in shapes]
+        expected = np.asarray(self.turn(self.x, self.cos, self.sin))
+        for words in ({}, {"platforms": ("cpu", "tpu")}):
+            made = export.export(jax.jit(self.turn), disabled_checks=allowed, **words)(*given)
+            if importlib.util.find_spec("flatbuffers"):
+                made = export.deserialize(made.serialize())
+            y = made.call(self.x, self.cos, self.sin)
+            self.assertTrue(same_bits(np.asarray(y), expected))
+
+    def test_shard_map(self):
+        try:
+            from jax import shard_map
+        except ImportError:
+            from jax.experimental.shard_map import shard_map
+        from jax.sharding import Mesh
+        from jax.sharding import PartitionSpec as P
+
+        self.assertEqual(len(jax.devices()), 2)
+        mesh = Mesh(np.array(jax.devices()), ("d",))
+        checked = {} if hasattr(jax, "shard_map") else {"check_rep": False}
+        for parts in ((P("d"), P(), P()), (P(None, None, "d"), P(), P())):
+            x = self.x if parts[0] == P("d") else self.x[:, :, :2]
+            split = jax.jit(shard_map(self.turn, mesh=mesh, in_specs=parts, out_specs=parts[0], **checked))
+            y = split(x, self.cos, self.sin)
+            self.assertTrue(same_bits(np.asarray(y), np.asarray(self.turn(x, self.cos, self.sin))))
+            square = lambda f: lambda *a: (f(*a) ** 3).sum()  # noqa: E731
+            grads = [jax.grad(square(f), (0, 1, 2))(x, self.cos, self.sin) for f in (split, self.plain)]
+            self.near(*grads, 1e-4)
+
+    def test_sharded_arrays_without_shard_map_are_right(self):
+        from jax.sharding import Mesh, NamedSharding
+        from jax.sharding import PartitionSpec as P
+
+        mesh = Mesh(np.array(jax.devices()), ("d",))
+        x = jax.device_put(self.x, NamedSharding(mesh, P("d")))
+        expected = np.asarray(self.turn(self.x, self.cos, self.sin))
+        self.assertTrue(same_bits(np.asarray(jax.jit(self.turn)(x, self.cos, self.sin)), expected))
+
+
+if __name__ == "__main__":
+    unittest.main()
