@@ -223,7 +223,7 @@ def _check_single(operation: str, cos: Any, sin: Any, pairing: Any) -> None:
             ):
                 return
     try:
-        _core.from_rows(np.asarray(cos), np.asarray(sin), pairing=pairing)
+        _core.from_rows(np.asarray(cos), np.asarray(sin), pairing)
     except _core.Error as problem:
         if "doubled" not in str(problem):
             return  # told below, in this function's words
