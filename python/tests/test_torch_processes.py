@@ -1,0 +1,134 @@
+"""Several processes: DDP and FSDP2 with gloo, and the workers of a DataLoader."""
+
+import os
+import tempfile
+import unittest
+
+import rotary
+
+try:
+    import torch
+    import torch.distributed as dist
+    import torch.multiprocessing as multiprocessing
+except ImportError:
+    torch = None
+    raise unittest.SkipTest("torch is not installed") from None
+
+HEADS, HEAD_DIM, TOKENS = 4, 16, 12
+WIDTH = HEADS * HEAD_DIM
+
+
+class Attention(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.rope = rotary.torch.RotaryEmbedding(head_dim=HEAD_DIM, base=10000, pairing="half", layout="bhtd")
+        self.qkv = torch.nn.Linear(WIDTH, 3 * WIDTH, bias=False)
+        self.out = torch.nn.Linear(WIDTH, WIDTH, bias=False)
+
+    def forward(self, x):
+        q, k, v = (one.unflatten(-1, (HEADS, HEAD_DIM)).transpose(1, 2) for one in self.qkv(x).chunk(3, -1))
+        q, k = self.rope(q, k)
+        y = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return x + self.out(y.transpose(1, 2).flatten(-2))
+
+
+def model(device=None):
+    torch.manual_seed(0)
+    with torch.device(device or "cpu"):
+        return torch.nn.Sequential(Attention(), Attention())
+
+
+def batch():
+    return torch.randn(4, TOKENS, WIDTH, generator=torch.Generator().manual_seed(1))
+
+
+def meet(rank, folder):
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=2)
+
+
+def train_by_ddp(rank, folder):
+    meet(rank, folder)
+    trained = torch.nn.parallel.DistributedDataParallel(model())
+    trained(batch().chunk(2)[rank]).square().mean().backward()
+    torch.save([one.grad for one in trained.parameters()], f"{folder}/gradients{rank}")
+    dist.destroy_process_group()
+
+
+def load_by_fsdp(rank, folder):
+    """As trainers load: made without memory, sharded, given memory, then weights."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+    from torch.distributed.tensor import distribute_tensor
+
+    meet(rank, folder)
+    mesh = init_device_mesh("cpu", (2,))
+    weights = model().state_dict()
+    loaded = model("meta")
+    for layer in loaded:
+        fully_shard(layer, mesh=mesh)
+    fully_shard(loaded, mesh=mesh)
+    loaded.to_empty(device="cpu")
+    with torch.no_grad():
+        for one in loaded.parameters():
+            one.fill_(float("nan"))
+    for name, one in loaded.state_dict().items():
+        one.copy_(distribute_tensor(weights[name], mesh, one.placements))
+    y = loaded(batch())
+    y.square().mean().backward()
+    finite = all(bool(one.grad.to_local().isfinite().all()) for one in loaded.parameters())
+    torch.save((y.detach(), finite), f"{folder}/result{rank}")
+    dist.destroy_process_group()
+
+
+class Rotated(torch.utils.data.Dataset):
+    """Rotates in the worker, by a table of the parent."""
+
+    def __init__(self):
+        self.table = rotary.Table(rotary.Rope(head_dim=64, pairing="half"), range(128))
+        self.x = torch.ones(1, 128, 8, 64)
+
+    def __len__(self):
+        return 8
+
+    def __getitem__(self, index):
+        return rotary.rotate(self.x * (index + 1), self.table, layout="bthd")
+
+
+class Processes(unittest.TestCase):
+    def run_two(self, work, results):
+        with tempfile.TemporaryDirectory() as folder:
+            multiprocessing.spawn(work, (folder,), nprocs=2)
+            return [torch.load(os.path.join(folder, f"{results}{rank}")) for rank in range(2)]
+
+    def test_ddp(self):
+        alone = model()
+        alone(batch()).square().mean().backward()
+        for gradients in self.run_two(train_by_ddp, "gradients"):
+            for got, one in zip(gradients, alone.parameters(), strict=True):
+                torch.testing.assert_close(got, one.grad, rtol=1e-5, atol=1e-7)
+
+    def test_fsdp_with_meta_init(self):
+        try:
+            from torch.distributed.fsdp import fully_shard  # noqa: F401
+        except ImportError:
+            self.skipTest("this torch has no FSDP2")
+        expected = model()(batch())
+        for y, finite in self.run_two(load_by_fsdp, "result"):
+            torch.testing.assert_close(y, expected.detach(), rtol=1e-5, atol=1e-6)
+            self.assertTrue(finite)
+
+    def test_data_loader(self):
+        data = Rotated()
+        expected = [data[index] for index in range(len(data))]  # the parent's threads are started
+        for method in multiprocessing.get_all_start_methods():
+            with self.subTest(method):
+                loader = torch.utils.data.DataLoader(
+                    data, batch_size=None, num_workers=2, multiprocessing_context=method
+                )
+                for got, one in zip(loader, expected, strict=True):
+                    self.assertTrue(torch.equal(got, one))
+
+
+if __name__ == "__main__":
+    unittest.main()
