@@ -1,4 +1,4 @@
-"""Runs the examples of docs/python.md and compares what they print."""
+"""Runs the examples of docs/python*.md and compares what they print."""
 
 import contextlib
 import io
@@ -9,24 +9,33 @@ from importlib.util import find_spec
 
 import rotary
 
-PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "python.md"
+PAGES = sorted((pathlib.Path(__file__).resolve().parents[2] / "docs").glob("python*.md"))
+BLOCK = re.compile(r"```python\n(.*?)```(?:\n```text\n(.*?)```)?", re.DOTALL)
+FRAMEWORK = re.compile(r"^(?:import|from) (torch|jax|transformers)\b", re.MULTILINE)
 
 
 class Docs(unittest.TestCase):
     def test_examples(self):
-        blocks = re.findall(r"```python\n(.*?)```(?:\n```text\n(.*?)```)?", PAGE.read_text(), re.DOTALL)
-        self.assertGreater(len(blocks), 4)
+        self.assertGreater(len(PAGES), 0)
+        for page in PAGES:
+            with self.subTest(page.name):
+                self.run_page(page)
+
+    def run_page(self, page):
         names = {}
-        for code, expected in blocks:
-            if any(f"import {name}" in code and find_spec(name) is None for name in ("jax", "torch")):
+        for section in re.split("^## ", page.read_text(), flags=re.MULTILINE):
+            blocks = BLOCK.findall(section)
+            used = {name for code, _ in blocks for name in FRAMEWORK.findall(code)}
+            if any(find_spec(name) is None for name in used):
                 continue
-            printed = io.StringIO()
-            with contextlib.redirect_stdout(printed):
-                exec(compile(code, str(PAGE), "exec"), names)
-            self.assertEqual(printed.getvalue(), expected)
+            for code, expected in blocks:
+                printed = io.StringIO()
+                with contextlib.redirect_stdout(printed):
+                    exec(compile(code, str(page), "exec"), names)
+                self.assertEqual(printed.getvalue(), expected)
 
     def test_all_names_are_told(self):
-        page = PAGE.read_text()
+        page = "".join(page.read_text() for page in PAGES)
         hidden = {"__version__", "Array", "Scaling"}
         missing = [name for name in rotary.__all__ if name not in hidden and f"`{name}" not in page]
         self.assertEqual(missing, [])
