@@ -297,7 +297,7 @@ class Header(Case):
 
         words = ctypes.c_uint64 * 32
         api = words(
-            256, 0, 24, 0, version[0] | version[1] << 32, 0, ctypes.cast(create_error, ctypes.c_void_p).value
+            72, 0, 24, 0, version[0] | version[1] << 32, 0, ctypes.cast(create_error, ctypes.c_void_p).value
         )
         lists = [list_bytes, 0, 0, 0, 0] + [40, 0, 0, 0, 0] + [48, 0, 0, 0, 0, 0]
         frame = words(frame_bytes, 0, ctypes.addressof(api), 0, stage, *lists)
