@@ -258,8 +258,11 @@ class Errors(Case):
 
     def test_doubled_rows_are_refused_where_their_numbers_are_there(self):
         doubled = jnp.tile(self.cos[:, :4], (1, 2)), jnp.tile(self.sin[:, :4], (1, 2))
-        call = lambda: rotary.jax.rotate(self.x, *doubled, pairing="half", layout="bthd")  # noqa: E731
-        self.assertEqual(self.code(call), "SHAPE")
+        words = {"pairing": "half", "layout": "bthd"}
+        self.assertEqual(self.code(lambda: rotary.jax.rotate(self.x, *doubled, **words)), "SHAPE")
+        y = rotary.jax.rotate(self.x, *doubled, **words, repeated=True)
+        expected = rotated(np.asarray(self.x), *(np.asarray(v) for v in doubled), "half", "bthd")
+        self.assertTrue(same_bits(np.asarray(y), expected))
 
     def test_the_other_functions_refuse_tracers_and_name_these(self):
         table = rotary.Table(rotary.Rope(head_dim=16, pairing="half"), range(5))
