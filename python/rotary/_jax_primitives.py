@@ -75,9 +75,17 @@ def _formulas(*operands: Any, pairing: str, first: int, backward: bool) -> list[
 # ---- rotate ----
 
 
-@functools.partial(jax.jit, static_argnames=("pairing", "first", "backward"))
-def _rotate_now(*operands: Any, pairing: str, first: int, backward: bool) -> Any:
+_HOW = ("pairing", "first", "backward")
+
+
+@functools.partial(jax.jit, static_argnames=_HOW)
+def _rotate_compiled(*operands: Any, pairing: str, first: int, backward: bool) -> Any:
     return rotate_p.bind(*operands, pairing=pairing, first=first, backward=backward)
+
+
+def _rotate_now(*operands: Any, **how: Any) -> Any:
+    with jax.disable_jit(False):  # else the call would come back here
+        return _rotate_compiled(*operands, **how)
 
 
 def _rotate_shapes(*operands: Any, **_: Any) -> list[Any]:
@@ -180,8 +188,13 @@ _ROWS = ("inv_freq", "axis", "attention_factor", "clockwise")
 
 
 @functools.partial(jax.jit, static_argnames=_ROWS)
-def _rows_now(positions: Any, **how: Any) -> Any:
+def _rows_compiled(positions: Any, **how: Any) -> Any:
     return rows_p.bind(positions, **how)
+
+
+def _rows_now(positions: Any, **how: Any) -> Any:
+    with jax.disable_jit(False):
+        return _rows_compiled(positions, **how)
 
 
 def _rows_shapes(positions: Any, *, inv_freq: tuple[int, ...], **_: Any) -> list[Any]:

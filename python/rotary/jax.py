@@ -58,6 +58,7 @@ def rotate(
     layout: Layout,
     first: int = 0,
     direction: Direction = "forward",
+    repeated: bool = False,
 ) -> jax.Array:
     """Turn the heads of x by rows of cos and sin.
 
@@ -71,6 +72,8 @@ def rotate(
             as "bthd" or "bhtd". No default.
         first: the element of a head where the 2 * pairs that turn begin. The others are kept.
         direction: "forward", or "backward": the transposed map, which is the gradient of x.
+        repeated: takes rows whose columns are equal two by two, which are refused as doubled otherwise (where their
+            numbers are there: those that are traced cannot be told).
 
     Returns:
         An array of the shape and dtype of x. Of float32, float16 and bfloat16 on a CPU the bits of rotary.rotate.
@@ -78,7 +81,7 @@ def rotate(
     Raises:
         rotary.Error: SHAPE, DTYPE, PAIRING, VALUE. When the call is traced, before anything is computed.
     """
-    (c, s), name = _rows_of("rotate", cos, sin, pairing)
+    (c, s), name = _rows_of("rotate", cos, sin, pairing, repeated)
     return _turned("rotate", {"x": x}, c, s, name, layout, first, direction)[0]
 
 
@@ -92,17 +95,18 @@ def rotate_qk(
     layout: Layout,
     first: int = 0,
     direction: Direction = "forward",
+    repeated: bool = False,
 ) -> tuple[jax.Array, jax.Array]:
     """Turn q and k in one call. They may differ in heads, head_dim and dtype.
 
     Args:
         q, k: as x of rotate().
-        cos, sin, pairing, layout, first, direction: as of rotate().
+        cos, sin, pairing, layout, first, direction, repeated: as of rotate().
 
     Raises:
         rotary.Error: SHAPE, DTYPE, PAIRING, VALUE.
     """
-    (c, s), name = _rows_of("rotate_qk", cos, sin, pairing)
+    (c, s), name = _rows_of("rotate_qk", cos, sin, pairing, repeated)
     turned = _turned("rotate_qk", {"q": q, "k": k}, c, s, name, layout, first, direction)
     return turned[0], turned[1]
 
@@ -186,7 +190,7 @@ def _widest() -> Any:
 # ---- checks, when a call is traced ----
 
 
-def _rows_of(operation: str, cos: Any, sin: Any, pairing: Any) -> tuple[tuple[Any, Any], str]:
+def _rows_of(operation: str, cos: Any, sin: Any, pairing: Any, repeated: bool) -> tuple[tuple[Any, Any], str]:
     if isinstance(cos, _core.Table):
         if sin is not None:
             raise TypeError(f"[{operation}] a rotary.Table stands in place of cos and sin: give no sin")
@@ -201,7 +205,9 @@ def _rows_of(operation: str, cos: Any, sin: Any, pairing: Any) -> tuple[tuple[An
         raise error(
             "PAIRING", operation, f"pairing must be half, interleaved or interleaved_to_half but {got}"
         )
-    _check_single(operation, cos, sin, pairing)
+    cos, sin = (np.asarray(v) if isinstance(v, _core.Array) else v for v in (cos, sin))
+    if not repeated:
+        _check_single(operation, cos, sin, pairing)
     cos, sin = jnp.asarray(cos), jnp.asarray(sin)
     for name, values in (("cos", cos), ("sin", sin)):
         if not jnp.issubdtype(values.dtype, jnp.floating):
@@ -228,9 +234,9 @@ def _check_single(operation: str, cos: Any, sin: Any, pairing: Any) -> None:
         if "doubled" not in str(problem):
             return  # told below, in this function's words
         rule = "cos and sin must have one column for each pair but got columns of which each two are equal"
-        hint = "take one column of each pair, or pass the Table of rotary.from_doubled (or of rotary.from_rows with"
+        hint = "frameworks' rows are doubled: take one column of each pair, or pass the Table of rotary.from_doubled"
         raise error(
-            "SHAPE", operation, f"{rule}: {hint} repeated=True where the pairs do turn alike)"
+            "SHAPE", operation, f"{rule}: {hint} (or repeated=True where the pairs do turn alike)"
         ) from None
 
 

@@ -1,5 +1,6 @@
 """rotary.jax against numpy, bit for bit; what it refuses; its header against jaxlib's."""
 
+import ctypes
 import pathlib
 import shutil
 import subprocess
@@ -257,8 +258,11 @@ class Errors(Case):
 
     def test_doubled_rows_are_refused_where_their_numbers_are_there(self):
         doubled = jnp.tile(self.cos[:, :4], (1, 2)), jnp.tile(self.sin[:, :4], (1, 2))
-        call = lambda: rotary.jax.rotate(self.x, *doubled, pairing="half", layout="bthd")  # noqa: E731
-        self.assertEqual(self.code(call), "SHAPE")
+        words = {"pairing": "half", "layout": "bthd"}
+        self.assertEqual(self.code(lambda: rotary.jax.rotate(self.x, *doubled, **words)), "SHAPE")
+        y = rotary.jax.rotate(self.x, *doubled, **words, repeated=True)
+        expected = rotated(np.asarray(self.x), *(np.asarray(v) for v in doubled), "half", "bthd")
+        self.assertTrue(same_bits(np.asarray(y), expected))
 
     def test_the_other_functions_refuse_tracers_and_name_these(self):
         table = rotary.Table(rotary.Rope(head_dim=16, pairing="half"), range(5))
@@ -284,6 +288,38 @@ class Header(Case):
             command += [f"-I{HERE.parent / 'src'}", f"-I{jax.ffi.include_dir()}"]
             done = subprocess.run(command, capture_output=True, text=True)
             self.assertEqual(done.returncode, 0, done.stderr)
+
+    def answer(self, version=(0, 3), frame_bytes=168, list_bytes=40, stage=3):
+        """What the handler says to a frame of that version and those sizes, made by hand."""
+        said = []
+
+        @ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.POINTER(ctypes.c_uint64 * 4))
+        def create_error(given):
+            said.append(ctypes.cast(given.contents[2], ctypes.c_char_p).value.decode())
+            return 1
+
+        words = ctypes.c_uint64 * 32
+        api = words(
+            72, 0, 24, 0, version[0] | version[1] << 32, 0, ctypes.cast(create_error, ctypes.c_void_p).value
+        )
+        lists = [list_bytes, 0, 0, 0, 0] + [40, 0, 0, 0, 0] + [48, 0, 0, 0, 0, 0]
+        frame = words(frame_bytes, 0, ctypes.addressof(api), 0, stage, *lists)
+        pointer = ctypes.pythonapi.PyCapsule_GetPointer
+        pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+        place = pointer(rotary._core._xla_targets()["rotary_rotate"], b"xla._CUSTOM_CALL_TARGET")
+        self.assertEqual(
+            ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)(place)(ctypes.addressof(frame)), 1
+        )
+        return said[0]
+
+    def test_other_versions_and_sizes_are_refused(self):
+        self.assertIn("rotary.jax", self.answer())  # what is sound is read: there are no operands
+        self.assertIn("rotary.jax", self.answer(version=(0, 9)))
+        for version in ((1, 0), (0, 0)):
+            self.assertIn(f"but got {version[0]}.{version[1]}: install", self.answer(version=version))
+        self.assertIn("the sizes of versions", self.answer(frame_bytes=160))
+        self.assertIn("the sizes of versions", self.answer(list_bytes=48))
+        self.assertIn("at the stage of execution", self.answer(stage=0))
 
     def test_import_is_lazy(self):
         code = "import sys, rotary; assert 'jax' not in sys.modules; print(rotary.jax.rotate.__name__)"

@@ -132,6 +132,26 @@ class Transformations(Case):
             y = made.call(self.x, self.cos, self.sin)
             self.assertTrue(same_bits(np.asarray(y), expected))
 
+    def test_export_of_rows(self):
+        from jax import export
+
+        rope = rotary.Rope(head_dim=16, pairing="half")
+        allowed = [export.DisabledSafetyCheck.custom_call("rotary_rows")]
+        (t,) = export.symbolic_shape("t")
+        made = export.export(jax.jit(lambda p: rotary.jax.table(rope, p)), disabled_checks=allowed)(
+            jax.ShapeDtypeStruct((t,), jnp.int32)
+        )
+        cos, _ = made.call(jnp.array([3, 131071]))
+        self.assertTrue(same_bits(np.asarray(cos), np.asarray(rotary.Table(rope, [3, 131071]).cos)))
+
+    def test_without_jit(self):
+        rope = rotary.Rope(head_dim=12, pairing="half")
+        expected = np.asarray(self.turn(self.x, *rotary.jax.table(rope, range(5))))
+        with jax.disable_jit():
+            rows_ = jax.vmap(lambda p: rotary.jax.table(rope, p))(jnp.arange(5))
+            y = jax.jit(self.turn)(self.x, rows_[0][:, 0], rows_[1][:, 0])
+        self.assertTrue(same_bits(np.asarray(y), expected))
+
     def test_shard_map(self):
         try:
             from jax import shard_map
