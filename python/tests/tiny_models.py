@@ -1,4 +1,4 @@
-"""Tiny random causal language models of transformers, one for each model_type, from generic configs."""
+"""Tiny random causal language models of transformers, one for each model_type, and what they must still do when patched."""
 
 import copy
 import logging
@@ -65,18 +65,27 @@ SMALL = {
     "resid_pdrop": 0.0,
 }
 
+MROPE = {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [2, 1, 1], "partial_rotary_factor": 0.5}
+
 # model_type: what its class needs beside that.
 SPECIAL = {
     "bamba": {"attn_layer_indices": [1]},
+    "flint": {"layer_types": ["sliding_attention", "full_attention"]},  # rotary.config takes the last for full
     "dots1": {"n_shared_experts": 1},
     "gpt_neox": {"rotary_pct": 0.25},
     "hunyuan_v1_dense": {"head_dim": 16},
     "lfm2_moe": {"layer_types": ["conv", "full_attention"]},
     "minicpm3": {"num_key_value_heads": 4},
     "nemotron": {"num_key_value_heads": 4},
-    "qwen4_exp_text": {"layer_types": ["full_attention", "full_attention"]},
+    "deepseek_v4": {"layer_types": ["sliding_attention", "compressed_sparse_attention"], "num_hidden_layers": 2},
+    "granitemoehybrid": {"layer_types": ["mamba", "attention"], "position_embedding_type": "rope"},
+    "jamba": {"attn_layer_period": 2, "attn_layer_offset": 1},
+    "qwen3_5_moe_text": {"rope_parameters": MROPE, "partial_rotary_factor": 0.5},
+    "qwen3_5_text": {"rope_parameters": MROPE, "partial_rotary_factor": 0.5},
+    "recurrent_gemma": {"num_hidden_layers": 3},
     "zaya": {"num_experts_per_tok": 1},
 }
+NOT = object()  # a small value that the class does not take
 LATENT = "kv_lora_rank"  # latent attention: as many heads of k as of q
 
 
@@ -88,7 +97,7 @@ def quiet():
 
 def _takes(config, name):
     """Whether the class has that value, and it may be given."""
-    own = getattr(type(config), name, None)
+    own = getattr(type(config), type(config).attribute_map.get(name, name), None)
     if isinstance(own, property) and own.fset is None:
         return False
     try:
@@ -107,6 +116,7 @@ def small_config(config_class, plain=None):
         if isinstance(value, transformers.PreTrainedConfig):
             given[name] = small_config(type(value), value)
     given |= SPECIAL.get(config_class.model_type, {})
+    given = {name: value for name, value in given.items() if value is not NOT}
     if getattr(plain, "layer_types", None) and _takes(plain, "layer_types") and "layer_types" not in given:
         kinds = list(dict.fromkeys(plain.layer_types))
         given["layer_types"] = (kinds * 2)[: max(2, len(kinds))]
@@ -124,7 +134,7 @@ def tiny(config_class, model_class, seed=0):
     config = small_config(model_class.config_class or config_class)
     with torch.device("meta"):
         size = sum(parameter.numel() for parameter in model_class._from_config(copy.deepcopy(config)).parameters())
-    if size > 4_000_000:
+    if size > 12_000_000:
         raise ValueError(f"it has {size} parameters")
     model = model_class._from_config(config).float().eval()
     torch.manual_seed(seed)
@@ -136,15 +146,71 @@ def tiny(config_class, model_class, seed=0):
 
 
 def decoder_classes():
-    """(config class, model class) of every causal language model."""
+    """(model_type, config class, model class) of every causal language model."""
     from transformers import MODEL_FOR_CAUSAL_LM_MAPPING
 
     for config_class, model_class in MODEL_FOR_CAUSAL_LM_MAPPING.items():
-        yield config_class, (model_class[0] if isinstance(model_class, (list, tuple)) else model_class)
+        first = model_class[0] if isinstance(model_class, (list, tuple)) else model_class
+        yield config_class.model_type, config_class, first
 
 
 def ids(batch=2, tokens=24, seed=1):
     return torch.randint(2, VOCAB, (batch, tokens), generator=torch.Generator().manual_seed(seed))
 
 
-__all__ = ["VOCAB", "copy", "decoder_classes", "ids", "quiet", "small_config", "tiny"]
+def left_padded(batch=2, tokens=12, padding=5):
+    """Token ids and a mask; the first row begins with padding."""
+    mask = torch.ones(batch, tokens, dtype=torch.long)
+    mask[0, :padding] = 0
+    return {"input_ids": ids(batch, tokens).masked_fill(mask == 0, 0), "attention_mask": mask}
+
+
+def logits(model, **inputs):
+    with torch.no_grad():
+        return model(**inputs).logits
+
+
+def gradients(model):
+    """Of a loss, by every parameter."""
+    model.zero_grad()
+    model(input_ids=ids(), use_cache=False).logits.square().mean().backward()
+    return {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+
+
+def sampled(model, tokens=8):
+    """What generate() draws with a cache after a prompt with left padding."""
+    torch.manual_seed(3)
+    return model.generate(
+        **left_padded(), do_sample=True, max_new_tokens=tokens, min_new_tokens=tokens, use_cache=True, pad_token_id=0
+    )
+
+
+class Outcome:
+    """A model as it is: what it must still do with rotary in it."""
+
+    def __init__(self, model):
+        self.model = model
+        self.logits = logits(model, input_ids=ids())
+        self.padded = logits(model, **left_padded())
+        self.gradients = gradients(model)
+        try:
+            self.tokens = sampled(model)
+        except Exception as error:  # a class whose own generate() fails
+            self.tokens = None
+            self.no_tokens = f"{type(error).__name__}: {error}"
+
+    def wrong_logits(self):
+        """The largest difference of logits now: 0.0 where they are equal bit for bit."""
+        now = logits(self.model, input_ids=ids()), logits(self.model, **left_padded())
+        return max(float((a - b).abs().max()) for a, b in zip(now, (self.logits, self.padded)))
+
+    def wrong_gradients(self):
+        """The largest difference of a gradient now, relative to the largest of its parameter's."""
+        now = gradients(self.model)
+        assert now.keys() == self.gradients.keys()
+        pairs = [(now[name], was) for name, was in self.gradients.items() if was.abs().max() > 0]
+        return max(float((a - b).abs().max() / b.abs().max()) for a, b in pairs)
+
+    def other_tokens(self):
+        """How many sampled tokens differ now."""
+        return 0 if self.tokens is None else int((sampled(self.model) != self.tokens).sum())

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class _Place:
+class Place:
     """A function that is replaced, and by how many patches."""
 
     original: Any
@@ -40,14 +40,14 @@ class _Place:
     count: int = 0
 
 
-_places: dict[tuple[str, str], _Place] = {}  # by module and name: the patch is one for the whole process
+_places: dict[tuple[str, str], Place] = {}  # by module and name: the patch is one for the whole process
 
 
 def _key(found: Found) -> tuple[str, str]:
     return found.module.__name__, found.name
 
 
-def _prepared(found: Found) -> _Place:
+def prove_found(found: Found) -> Place:
     """The proof of one function, and what shall take its place."""
     where = f"{found.module.__name__}.{found.name}"
     place = _places.get(_key(found))
@@ -61,14 +61,14 @@ def _prepared(found: Found) -> _Place:
             "undo that patch first, or leave out one of the two",
         )
     try:
-        proof = prove(found.value)
+        proof = prove(found.value, underlying(found.value))
     except Unproved as reason:
         raise PatchError(
             "TORCH", f"[patch] {where} must do what numbers prove but {reason}: this model cannot be patched"
         ) from None
     new = replacement(found.value, proof, underlying(found.value))
     _check(where, proof, new)
-    return _Place(found.value, new, proof)
+    return Place(found.value, new, proof)
 
 
 def _check(where: str, proof: Proof, new: Callable[..., Any]) -> None:
@@ -79,7 +79,8 @@ def _check(where: str, proof: Proof, new: Callable[..., Any]) -> None:
             raise PatchError("INTERNAL", f"[patch] what replaces {where} must do the same but does {again}")
 
 
-def _refuse_unfit(model: Any, force: bool) -> None:
+def fit(model: Any, force: bool) -> None:
+    """Refuses a model that is none, that was compiled, or for whose device rotary has no kernels."""
     if not isinstance(model, torch.nn.Module) or not hasattr(model, "config"):
         raise TypeError(f"model must be a model of transformers but got {type(model).__name__}")
     seen = compiled_part(model)
@@ -106,7 +107,7 @@ def _ropes(model: Module) -> _config.Ropes:
         raise PatchError(error.code, f"[patch] the config must be one that rotary.config reads but {error}") from error
 
 
-def _agrees(found: list[Found], places: list[_Place], tables: list[Agreement]) -> None:
+def _agrees(found: list[Found], places: list[Place], tables: list[Agreement]) -> None:
     """Each rope must be turned by a function of its module's code that does what the rope says."""
     for table in tables:
         rope = table.rope.rope
@@ -125,7 +126,7 @@ def _kept(proof: Proof) -> str:
     return "it rotates in float64, which is more exact than rotary's float32" if proof.bits == "float64" else ""
 
 
-def _put(found: Found, place: _Place) -> Callable[[], None]:
+def _put(found: Found, place: Place) -> Callable[[], None]:
     """Replaces one function; returns what takes that back."""
     key = _key(found)
     _places[key] = place
@@ -191,7 +192,7 @@ def _logits(model: Module, inputs: Mapping[str, Any]) -> torch.Tensor:
     return (out[0] if isinstance(out, (tuple, list)) else out).detach().clone()
 
 
-def _told(found: Found, place: _Place) -> PatchedFunction:
+def _told(found: Found, place: Place) -> PatchedFunction:
     function = inspect.unwrap(underlying(place.original))
     code = function.__code__
     reason = _kept(place.proof)
@@ -200,7 +201,7 @@ def _told(found: Found, place: _Place) -> PatchedFunction:
     )
 
 
-def _notes(found: list[Found], places: list[_Place]) -> tuple[str, ...]:
+def _notes(found: list[Found], places: list[Place]) -> tuple[str, ...]:
     modules = ", ".join(dict.fromkeys(one.module.__name__ for one in found))
     notes = [f"the patch is one for the process: it changes every model that {modules} runs"]
     if any(place.proof.bits == "fused" for place in places):
@@ -210,7 +211,7 @@ def _notes(found: list[Found], places: list[_Place]) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _proved(model: Module) -> tuple[list[Found], list[_Place]]:
+def _proved(model: Module) -> tuple[list[Found], list[Place]]:
     """The functions that the model's code can call, each with its proof."""
     methods = rotating_methods(model)
     if methods:
@@ -226,21 +227,11 @@ def _proved(model: Module) -> tuple[list[Found], list[_Place]]:
             f"[patch] the modeling code of {type(model).__name__} must call a function that rotates but calls none that "
             "is named as one (apply_rotary...)",
         )
-    return found, [_prepared(one) for one in found]
+    return found, [prove_found(one) for one in found]
 
 
-def patch(
-    model: Any,
-    *,
-    tables: Literal["model", "exact"] = "model",
-    check: Mapping[str, Any] | None = None,
-    force: bool = False,
-) -> Report:
-    """rotary.patch."""
-    if tables not in ("model", "exact"):
-        raise PatchError("VALUE", f'[patch] tables must be "model" or "exact" but got {tables!r}')
-    _refuse_unfit(model, force)
-    found, places = _proved(model)
+def compare(model: Module, found: list[Found], places: list[Place], tables: str) -> list[Agreement]:
+    """The model's rotary modules with the ropes of its config, and those with what the functions do."""
     replaced = {one.module for one, place in zip(found, places) if not _kept(place.proof)}
     if not replaced:
         raise PatchError("TORCH", f"[patch] a function must gain by it but of {found[0].name}: {_kept(places[0].proof)}")
@@ -255,6 +246,22 @@ def patch(
             f"[patch] {type(model).__name__} must have tables that can be compared with its config but has no rotary module",
         )
     _agrees(found, places, agreed)
+    return agreed
+
+
+def patch(
+    model: Any,
+    *,
+    tables: Literal["model", "exact"] = "model",
+    check: Mapping[str, Any] | None = None,
+    force: bool = False,
+) -> Report:
+    """rotary.patch."""
+    if tables not in ("model", "exact"):
+        raise PatchError("VALUE", f'[patch] tables must be "model" or "exact" but got {tables!r}')
+    fit(model, force)
+    found, places = _proved(model)
+    agreed = compare(model, found, places, tables)
     if tables == "exact":
         _refuse_inexact(model, agreed)
     before = None if check is None else _logits(model, check)

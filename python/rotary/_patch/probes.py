@@ -178,10 +178,10 @@ def _equal(got: tuple[Any, ...] | None, expected: tuple[Tensor, ...]) -> bool:
     )
 
 
-def _candidates(function: Callable[..., Any]) -> dict[tuple[Convention, Behaviour], list[Shape]]:
+def _candidates(function: Callable[..., Any], like: Callable[..., Any]) -> dict[tuple[Convention, Behaviour], list[Shape]]:
     """Every reading of the function that exact numbers agree with."""
     found: dict[tuple[Convention, Behaviour], list[Shape]] = {}
-    readings = list(conventions(function))
+    readings = list(conventions(like))
     if not readings:
         raise Unproved("its parameters are not those of a known rotation")
     for convention in readings:
@@ -279,14 +279,17 @@ def _without(function: Callable[..., Any], convention: Convention, shape: Shape,
     return "alone" if got is not None and len(got) == 1 else "none"
 
 
-def prove(function: Callable[..., Any]) -> Proof:
+def prove(function: Callable[..., Any], like: Callable[..., Any] | None = None) -> Proof:
     """What the function does; Unproved where that is not one known rotation.
 
     The function runs on the CPU, on exactly representable numbers in every layout that its parameters allow, and is
     compared with every pairing, direction and form of rows. What agrees is run again on random float32 numbers, which
     must give the bits of the plain formula, on longer heads, and on the 16-bit types.
+
+    Args:
+        like: has the function's signature; by default itself.
     """
-    found = _candidates(function)
+    found = _candidates(function, like or function)
     if not found:
         raise Unproved(f"no known rotation ({', '.join(PAIRINGS)}; either direction; every form of rows) gives its numbers")
     if len(found) > 1:
