@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import torch
 
+from .._torch import ops  # noqa: F401 (defines torch.ops.rotary_python)
+from .._torch.ropes import write_rope
 from .behaviours import doubled
 
 TYPE_CHECKING = False
@@ -23,13 +25,10 @@ def _length(agreement: Agreement, positions: Tensor) -> int | None:
     return None
 
 
-def _rows(agreement: Agreement, positions: Tensor) -> tuple[Tensor, Tensor]:
+def _rows(agreement: Agreement, text: str, positions: Tensor) -> tuple[Tensor, Tensor]:
     """cos and sin [..., pairs] of positions [...], or [axes, ...] where the rope has several."""
-    rope = agreement.rope
-    table = rope.table(positions.detach().cpu().numpy(), _length(agreement, positions))
-    cos, sin = torch.from_dlpack(table.cos), torch.from_dlpack(table.sin)
-    sin = -sin if rope.rope.clockwise else sin
-    return cos.to(positions.device), sin.to(positions.device)
+    cos, sin = torch.ops.rotary_python.rows(positions.detach(), text, _length(agreement, positions))
+    return cos, -sin if agreement.rope.rope.clockwise else sin
 
 
 def _as_table_takes(agreement: Agreement, position_ids: Tensor) -> tuple[Tensor, tuple[int, ...]]:
@@ -49,12 +48,13 @@ def _as_table_takes(agreement: Agreement, position_ids: Tensor) -> tuple[Tensor,
 
 def exact_forward(agreements: dict[str, Agreement]) -> Callable[..., Any]:
     """The forward of a rotary module, without its buffers. agreements: by layer_type."""
+    texts = {kind: write_rope(agreement.rope.rope, "exact", "f32") for kind, agreement in agreements.items()}
 
     def forward(x: Tensor, position_ids: Tensor, layer_type: str | None = None) -> Any:
         agreement = agreements[layer_type or ""]
         with torch.no_grad():
             positions, shape = _as_table_takes(agreement, position_ids)
-            cos, sin = _rows(agreement, positions)
+            cos, sin = _rows(agreement, texts[layer_type or ""], positions)
             if agreement.rows == "complex":
                 return torch.complex(cos, sin).reshape(*shape, -1)
             rows = [doubled(part, agreement.rows).reshape(*shape, -1) for part in (cos, sin)]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from .behaviours import formula, single
+from .. import _rotating
+from .._torch.tables import TensorTable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,17 +32,14 @@ def turned(
         cos, sin: rows of behaviour.rows (complex rows as their parts), [tokens, w] or [batch, tokens, w].
         first: where the rotated block begins in the head.
     """
-    cos, sin = single(cos, behaviour.rows).float(), single(sin, behaviour.rows).float()
-    heads = layout.find("h") if "h" in layout else None
-    if heads is not None:
-        at = heads - len(layout)  # the rows have all later dimensions, and d
-        cos, sin = cos.unsqueeze(at), sin.unsqueeze(at)
-    width = 2 * cos.shape[-1]
-    results = []
-    for x in xs:
-        block = x[..., first : first + width]
-        out = formula(block.float(), cos, sin, behaviour.pairing, behaviour.clockwise).to(x.dtype)
-        if width != x.shape[-1]:
-            out = torch.cat((x[..., :first], out, x[..., first + width :]), -1)
-        results.append(out)
-    return tuple(results)
+    twice = behaviour.rows if behaviour.rows in ("halves", "neighbours") else ""
+    table = TensorTable(cos, sin, behaviour.pairing, twice)
+    # Clockwise is the inverse of a rotation that reads and writes the same places; across two forms the sine changes.
+    direction = "forward"
+    if behaviour.clockwise and behaviour.pairing == "interleaved_to_half":
+        table = TensorTable(cos, -sin, behaviour.pairing, twice)
+    elif behaviour.clockwise:
+        direction = "backward"
+    if len(xs) == 2:
+        return _rotating.rotate_qk(xs[0], xs[1], table, layout=layout, first=first, direction=direction)
+    return tuple(_rotating.rotate(x, table, layout=layout, first=first, direction=direction) for x in xs)
