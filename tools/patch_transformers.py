@@ -5,6 +5,7 @@
 One line each: logits, gradients, sampled tokens with rotary beside those without; or why there is no tiny model, or what
 rotary.patch refused. Exits with 1 where a patched model does something else.
 """
+
 import collections
 import os
 import pathlib

@@ -5,6 +5,7 @@
 A function is what rotary.patch takes for one, by its name (python/rotary/_patch/functions.py). Exits with 1 where fewer
 than 96 % are proved.
 """
+
 import collections
 import importlib
 import logging
@@ -51,7 +52,9 @@ def main():
 
     found, failed = probe_all()
     for (module, name), proof in found.items():
-        print(f"{module.removeprefix('transformers.models.')}.{name}: {'NOT PROVED: ' if isinstance(proof, str) else ''}{proof}")
+        print(
+            f"{module.removeprefix('transformers.models.')}.{name}: {'NOT PROVED: ' if isinstance(proof, str) else ''}{proof}"
+        )
     for module, reason in failed.items():
         print(f"{module}: cannot be imported: {reason}")
     proved = [proof for proof in found.values() if not isinstance(proof, str)]

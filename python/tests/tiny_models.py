@@ -66,6 +66,7 @@ SMALL = {
 }
 
 MROPE = {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [2, 1, 1], "partial_rotary_factor": 0.5}
+SECTIONS = {"rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [2, 3, 3]}}
 
 # model_type: what its class needs beside that.
 SPECIAL = {
@@ -75,6 +76,7 @@ SPECIAL = {
     "gpt_neox": {"rotary_pct": 0.25},
     "hunyuan_v1_dense": {"head_dim": 16},
     "lfm2_moe": {"layer_types": ["conv", "full_attention"]},
+    "mistral4": {"head_dim": 32},
     "minicpm3": {"num_key_value_heads": 4},
     "nemotron": {"num_key_value_heads": 4},
     "deepseek_v4": {"layer_types": ["sliding_attention", "compressed_sparse_attention"], "num_hidden_layers": 2},
@@ -82,10 +84,16 @@ SPECIAL = {
     "jamba": {"attn_layer_period": 2, "attn_layer_offset": 1},
     "qwen3_5_moe_text": {"rope_parameters": MROPE, "partial_rotary_factor": 0.5},
     "qwen3_5_text": {"rope_parameters": MROPE, "partial_rotary_factor": 0.5},
+    "glm4v_text": SECTIONS,
+    "glm_ocr_text": SECTIONS,
+    "paddleocr_vl_text": SECTIONS,
+    "qwen2_5_omni_text": SECTIONS,
+    "qwen2_5_vl_text": SECTIONS,
+    "qwen2_vl_text": SECTIONS,
+    "glm4v_moe_text": {"rope_parameters": MROPE},
     "recurrent_gemma": {"num_hidden_layers": 3},
     "zaya": {"num_experts_per_tok": 1},
 }
-NOT = object()  # a small value that the class does not take
 LATENT = "kv_lora_rank"  # latent attention: as many heads of k as of q
 
 
@@ -106,7 +114,7 @@ def _takes(config, name):
         return False
 
 
-def small_config(config_class, plain=None):
+def small_config(config_class, plain=None, values=None):
     """A config of that class with small numbers; its own defaults elsewhere."""
     plain = config_class() if plain is None else plain
     given = {name: value for name, value in SMALL.items() if _takes(plain, name)}
@@ -116,7 +124,7 @@ def small_config(config_class, plain=None):
         if isinstance(value, transformers.PreTrainedConfig):
             given[name] = small_config(type(value), value)
     given |= SPECIAL.get(config_class.model_type, {})
-    given = {name: value for name, value in given.items() if value is not NOT}
+    given |= values or {}
     if getattr(plain, "layer_types", None) and _takes(plain, "layer_types") and "layer_types" not in given:
         kinds = list(dict.fromkeys(plain.layer_types))
         given["layer_types"] = (kinds * 2)[: max(2, len(kinds))]
@@ -128,10 +136,10 @@ def small_config(config_class, plain=None):
     return config
 
 
-def tiny(config_class, model_class, seed=0):
-    """A model with random weights, float32, on the CPU."""
+def tiny(config_class, model_class, seed=0, values=None):
+    """A model with random weights, float32, on the CPU. values: of its config, beside the small ones."""
     torch.manual_seed(seed)
-    config = small_config(model_class.config_class or config_class)
+    config = small_config(model_class.config_class or config_class, values=values)
     with torch.device("meta"):
         size = sum(parameter.numel() for parameter in model_class._from_config(copy.deepcopy(config)).parameters())
     if size > 12_000_000:
@@ -173,7 +181,7 @@ def logits(model, **inputs):
 def gradients(model):
     """Of a loss, by every parameter."""
     model.zero_grad()
-    model(input_ids=ids(), use_cache=False).logits.square().mean().backward()
+    model(input_ids=ids()).logits.square().mean().backward()
     return {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
 
 
@@ -188,15 +196,14 @@ def sampled(model, tokens=8):
 class Outcome:
     """A model as it is: what it must still do with rotary in it."""
 
-    def __init__(self, model):
-        self.model = model
+    def __init__(self, model, generates=True):
+        self.model, self.tokens = model, None
         self.logits = logits(model, input_ids=ids())
         self.padded = logits(model, **left_padded())
         self.gradients = gradients(model)
         try:
-            self.tokens = sampled(model)
+            self.tokens = sampled(model) if generates else None
         except Exception as error:  # a class whose own generate() fails
-            self.tokens = None
             self.no_tokens = f"{type(error).__name__}: {error}"
 
     def wrong_logits(self):

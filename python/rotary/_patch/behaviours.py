@@ -1,3 +1,4 @@
+# mypy: disable-error-code="import-not-found,attr-defined,no-any-return,no-untyped-call,no-untyped-def,misc"
 """What a rotation of framework code can be, and the plain formula of each."""
 
 from __future__ import annotations

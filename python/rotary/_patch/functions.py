@@ -1,8 +1,10 @@
+# mypy: disable-error-code="import-not-found,attr-defined,no-any-return,no-untyped-call,no-untyped-def,misc"
 """Finds the functions of modeling code that rotate, and which of them a model can reach."""
 
 from __future__ import annotations
 
 import inspect
+import os
 import re
 import sys
 from types import CodeType, FunctionType, ModuleType
@@ -10,7 +12,7 @@ from typing import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
     from typing import Any
 
     from torch.nn import Module
@@ -110,24 +112,53 @@ def rotating_methods(model: Module) -> list[str]:
     return [f"{kind.__name__}.{name}" for kind in classes for name in vars(kind) if rotates_by_name(name)]
 
 
-def home(found: Found) -> str | None:
-    """None where the function is modeling code's own, else who put it there.
+def _chain(function: Any) -> Iterator[Any]:
+    """A function and what it says that it wraps."""
+    while function is not None:
+        yield function
+        function = getattr(function, "__wrapped__", None)
 
-    It must be defined in the modeling module that has it, or in one of the same package that still has it by its name.
+
+def _is_in(code: CodeType, package: str) -> bool:
+    """Whether code comes from a file of a top-level package."""
+    roots = list(getattr(sys.modules.get(package), "__path__", ()))
+    return any(code.co_filename.startswith(root + os.sep) for root in roots)
+
+
+def home(found: Found) -> str | None:
+    """None where the function is modeling code's own, else what it is.
+
+    It and all that it wraps must be defined in files of the package of the modeling code that has it, or of
+    transformers, and its own module must still have it.
     """
-    function: Callable[..., Any] = underlying(found.value)
-    code = getattr(inspect.unwrap(function), "__code__", None)
+    value = found.value
+    function = underlying(value)
     said = sys.modules.get(getattr(function, "__module__", None) or "")
-    if not isinstance(function, FunctionType) or code is None or said is None:
-        return f"{type(found.value).__module__}.{type(found.value).__qualname__}"
-    file = getattr(said, "__file__", None)
-    same_package = said.__name__.partition(".")[0] == found.module.__name__.partition(".")[0]
-    if code.co_filename != file and file is not None:
-        return f"{code.co_filename}:{code.co_firstlineno}"
-    if said is not found.module and not (same_package and vars(said).get(function.__name__) is not None):
+    if not isinstance(function, FunctionType) or said is None:
+        return f"{type(value).__module__}.{type(value).__qualname__}"
+    if function is not value:  # a module that kernels made of it
+        forward = vars(value).get("forward")
+        if forward is not None and getattr(forward, "__func__", None) is not type(value).forward:
+            return f"one of Hugging Face's kernels ({getattr(forward, '__module__', 'unknown')})"
+    own = {found.module.__name__.partition(".")[0], "transformers"}
+    for layer in _chain(function):
+        code = getattr(layer, "__code__", None)
+        file = getattr(found.module, "__file__", None)
+        if code is None or not (code.co_filename == file or any(_is_in(code, package) for package in own)):
+            return f"{code.co_filename}:{code.co_firstlineno}" if code is not None else repr(layer)
+    if said is not found.module and (
+        said.__name__.partition(".")[0] not in own or underlying(vars(said).get(function.__name__)) is not function
+    ):
         return f"{said.__name__}.{function.__qualname__}"
-    if found.value is not function and "forward" in vars(found.value):  # kernelized
-        forward = vars(found.value)["forward"]
-        if getattr(forward, "__func__", None) is not type(found.value).forward:
-            return f"Hugging Face's kernels ({getattr(forward, '__module__', 'unknown')})"
     return None
+
+
+def holders(model: Module, found: Found) -> list[str]:
+    """Parts of a model that hold the function itself, so that replacing the name would not reach them."""
+    held = {id(found.value), id(underlying(found.value))}
+    return [
+        f"{path or type(model).__name__}.{name}"
+        for path, part in model.named_modules()
+        for name, value in vars(part).items()
+        if id(value) in held
+    ]

@@ -1,7 +1,9 @@
+# mypy: disable-error-code="import-not-found,attr-defined,no-any-return,no-untyped-call,no-untyped-def,misc"
 """rotary.patch: prove, compare, replace all or nothing, report."""
 
 from __future__ import annotations
 
+import functools
 import inspect
 import sys
 from dataclasses import dataclass
@@ -10,9 +12,10 @@ import torch
 
 from .. import _config, _core
 from . import PatchError
+from .behaviours import Behaviour
 from .compiled import compiled_part
 from .exact import exact_forward
-from .functions import Found, home, reached_functions, rotating_methods, underlying
+from .functions import Found, holders, home, reached_functions, rotating_methods, underlying
 from .probes import Unproved, prove
 from .replacing import replacement
 from .report import PatchedFunction, Report
@@ -111,14 +114,13 @@ def _agrees(found: list[Found], places: list[Place], tables: list[Agreement]) ->
     """Each rope must be turned by a function of its module's code that does what the rope says."""
     for table in tables:
         rope = table.rope.rope
-        wanted = (rope.pairing, rope.clockwise, table.rows)
-        if any(tuple(place.proof.behaviour) == wanted for place in places):
+        wanted = (Behaviour(rope.pairing, rope.clockwise, table.rows), len(table.ropes) > 1)
+        if any((place.proof.behaviour, place.proof.convention.parts) == wanted for place in places):
             continue
         done = "; ".join(f"{f.name}: {place.proof.behaviour}" for f, place in zip(found, places))
         raise PatchError(
             "PAIRING",
-            f"[patch] the rope of {table.path} must be turned as the config says ({rope.pairing}"
-            f"{', clockwise' if rope.clockwise else ''}, rows {table.rows}) but the functions do: {done}",
+            f"[patch] the rope of {table.path} must be turned as the config says ({wanted[0]}) but the functions do: {done}",
         )
 
 
@@ -154,11 +156,11 @@ def _put_exact(model: Module, tables: list[Agreement]) -> list[Callable[[], None
     by_path: dict[str, dict[str, Agreement]] = {}
     for table in tables:
         by_path.setdefault(table.path, {})[table.layer_type] = table
-    undo = []
+    undo: list[Callable[[], None]] = []
     for path, agreements in by_path.items():
         module = model.get_submodule(path)
         module.forward = exact_forward(agreements)
-        undo.append(lambda module=module: module.__dict__.pop("forward", None))
+        undo.append(functools.partial(vars(module).pop, "forward", None))
     return undo
 
 
@@ -179,13 +181,14 @@ def _refuse_inexact(model: Module, tables: list[Agreement]) -> None:
 
 
 def _logits(model: Module, inputs: Mapping[str, Any]) -> torch.Tensor:
-    was = model.training
+    training = [part for part in model.modules() if part.training]
     model.eval()
     try:
         with torch.no_grad():
             out = model(**inputs)
     finally:
-        model.train(was)
+        for part in training:
+            part.training = True
     for name in ("logits", "last_hidden_state"):
         if getattr(out, name, None) is not None:
             return getattr(out, name).detach().clone()
@@ -227,6 +230,14 @@ def _proved(model: Module) -> tuple[list[Found], list[Place]]:
             f"[patch] the modeling code of {type(model).__name__} must call a function that rotates but calls none that "
             "is named as one (apply_rotary...)",
         )
+    for one in found:
+        held = holders(model, one)
+        if held:
+            raise PatchError(
+                "TORCH",
+                f"[patch] the model must call {one.name} by its name but {held[0]} holds the function itself: it cannot be "
+                "patched",
+            )
     return found, [prove_found(one) for one in found]
 
 
@@ -234,7 +245,9 @@ def compare(model: Module, found: list[Found], places: list[Place], tables: str)
     """The model's rotary modules with the ropes of its config, and those with what the functions do."""
     replaced = {one.module for one, place in zip(found, places) if not _kept(place.proof)}
     if not replaced:
-        raise PatchError("TORCH", f"[patch] a function must gain by it but of {found[0].name}: {_kept(places[0].proof)}")
+        raise PatchError(
+            "TORCH", f"[patch] a function must gain by it but of {found[0].name}: {_kept(places[0].proof)}"
+        )
 
     def matters(module: Module) -> bool:
         return sys.modules.get(type(module).__module__) in replaced

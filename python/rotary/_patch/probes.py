@@ -1,3 +1,4 @@
+# mypy: disable-error-code="import-not-found,attr-defined,no-any-return,no-untyped-call,no-untyped-def,misc"
 """What a function of framework code does, proved by running it on small random numbers."""
 
 from __future__ import annotations
@@ -178,7 +179,9 @@ def _equal(got: tuple[Any, ...] | None, expected: tuple[Tensor, ...]) -> bool:
     )
 
 
-def _candidates(function: Callable[..., Any], like: Callable[..., Any]) -> dict[tuple[Convention, Behaviour], list[Shape]]:
+def _candidates(
+    function: Callable[..., Any], like: Callable[..., Any]
+) -> dict[tuple[Convention, Behaviour], list[Shape]]:
     """Every reading of the function that exact numbers agree with."""
     found: dict[tuple[Convention, Behaviour], list[Shape]] = {}
     readings = list(conventions(like))
@@ -258,7 +261,9 @@ def _dtypes(
             for name in {*convention.cos, *convention.sin} - {""} if not convention.complex else ():
                 named[name] = named[name].to(rows_type)
             got = _attempt(function, named)
-            wide = {n: v.float() if isinstance(v, torch.Tensor) and v.is_floating_point() else v for n, v in named.items()}
+            wide = {
+                n: v.float() if isinstance(v, torch.Tensor) and v.is_floating_point() else v for n, v in named.items()
+            }
             expected = _expected(convention, shape, behaviour, wide)
             if got is None or len({x.dtype for x in got}) != 1 or got[0].dtype not in DTYPES:
                 continue
@@ -269,7 +274,9 @@ def _dtypes(
     return results, once
 
 
-def _without(function: Callable[..., Any], convention: Convention, shape: Shape, rows: Rows) -> Literal["alone", "none"]:
+def _without(
+    function: Callable[..., Any], convention: Convention, shape: Shape, rows: Rows
+) -> Literal["alone", "none"]:
     optional = [name for name in convention.tensors[1:] if name in convention.defaults]
     if not optional:
         return "none"
@@ -291,7 +298,9 @@ def prove(function: Callable[..., Any], like: Callable[..., Any] | None = None) 
     """
     found = _candidates(function, like or function)
     if not found:
-        raise Unproved(f"no known rotation ({', '.join(PAIRINGS)}; either direction; every form of rows) gives its numbers")
+        raise Unproved(
+            f"no known rotation ({', '.join(PAIRINGS)}; either direction; every form of rows) gives its numbers"
+        )
     if len(found) > 1:
         raise Unproved(f"it is ambiguous: {' or '.join(str(behaviour) for _, behaviour in found)}")
     (convention, behaviour), shapes = next(iter(found.items()))

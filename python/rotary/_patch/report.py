@@ -1,8 +1,11 @@
+# mypy: disable-error-code="import-not-found,attr-defined,no-any-return,no-untyped-call,no-untyped-def,misc"
 """What rotary.patch did, and how to take it back."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+
+from . import PatchError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -72,8 +75,14 @@ class Report:
         Raises:
             rotary.PatchError: TORCH, where somebody else has replaced a function since; theirs stays.
         """
+        refused = None
         while self._undo:
-            self._undo.pop()()
+            try:
+                self._undo.pop()()
+            except PatchError as error:
+                refused = error
+        if refused is not None:
+            raise refused
 
     def __enter__(self) -> Report:
         return self

@@ -1,3 +1,4 @@
+# mypy: disable-error-code="import-not-found,attr-defined,no-any-return,no-untyped-call,no-untyped-def,misc"
 """Compares a model's own rotary modules with the ropes that rotary.config reads from its config."""
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class Agreement:
         path: of the module in the model.
         kind: its class.
         layer_type: what it was asked for, "" where it has one table.
-        rope: of rotary.config.
+        ropes: of rotary.config; several where the columns of one follow those of another, as on the axes of an image.
         rows: the form of its rows.
         positions: the form of its position_ids: "tokens" [batch, tokens], "axes first" [axes, batch, tokens], "axes last"
             [tokens, axes], "batched axes last".
@@ -52,7 +53,7 @@ class Agreement:
     path: str
     kind: str
     layer_type: str
-    rope: ModelRope
+    ropes: tuple[ModelRope, ...]
     rows: Rows
     positions: str
     order: tuple[int, ...]
@@ -61,10 +62,15 @@ class Agreement:
     difference: float
     compared: int
 
+    @property
+    def rope(self) -> ModelRope:
+        return self.ropes[0]
+
     def __str__(self) -> str:
         of = f" for {self.layer_type}" if self.layer_type else ""
+        told = " and ".join(rope._summary() for rope in self.ropes)
         return (
-            f"{self.path} ({self.kind}){of}: {self.rope._summary()}; rows {self.rows}, "
+            f"{self.path} ({self.kind}){of}: {told}; rows {self.rows}, "
             f"{self.compared} numbers differ by {self.difference:.1e} at most"
         )
 
@@ -100,36 +106,48 @@ def _ropes_of(ropes: Ropes, model: Module, own: Any) -> list[ModelRope]:
     return found
 
 
-def _of_layers(ropes: list[ModelRope], own: Any, layer_type: str) -> list[ModelRope]:
-    """Those that the layers of one type use."""
+def _readings(ropes: list[ModelRope], own: Any, layer_type: str) -> Iterator[tuple[ModelRope, ...]]:
+    """What a table for the layers of one type may be: one rope, or those of a head that is cut into blocks."""
     kinds = list(getattr(own, "layer_types", None) or ())
     used = {index for index, kind in enumerate(kinds) if kind == layer_type}
-    return [rope for rope in ropes if used & set(rope.layers)] or ropes
+    there = [rope for rope in ropes if used & set(rope.layers)] or ropes
+    for rope in there:
+        yield (rope,)
+    blocks = sorted((rope for rope in there if rope.layers == there[0].layers), key=lambda rope: rope.first)
+    if len({rope.first for rope in blocks}) > 1:
+        yield tuple(blocks)
 
 
 def _places(rope: ModelRope) -> list[int]:
     return [place for place in _PLACES if place < (rope.context or 4096)]
 
 
-def _axes(rope: ModelRope) -> int:
+def axes_of(rope: ModelRope) -> int:
+    """Coordinates of a position that the rope reads."""
     return max(rope.rope.axis, default=0) + 1
 
 
-def _position_forms(rope: ModelRope) -> Iterator[tuple[str, tuple[int, ...], Tensor, Tensor]]:
-    """(form, order, position_ids, the same for rotary.Table), of ids that differ on every axis."""
-    places, axes = torch.tensor(_places(rope)), _axes(rope)
+def coordinates_of(rope: ModelRope, on_axes: Tensor) -> Tensor:
+    """Of positions [axes, ...], what rotary.Table takes for that rope."""
+    axes = axes_of(rope)
+    return on_axes[:axes] if axes > 1 else on_axes[0]
+
+
+def _position_forms(ropes: tuple[ModelRope, ...]) -> Iterator[tuple[str, tuple[int, ...], Tensor, Tensor]]:
+    """(form, order, position_ids, the same as [axes, tokens]), of ids that differ on every axis."""
+    rope, axes = ropes[0], max(map(axes_of, ropes))
+    places = torch.tensor(_places(rope))
     on_axes = torch.stack([places.roll(axis) for axis in range(axes)])
     if axes == 1 and not rope.coordinates:
-        yield "tokens", (0,), places[None], places
+        yield "tokens", (0,), places[None], on_axes
         return
     if not rope.coordinates:
         yield "axes first", tuple(range(axes)), on_axes[:, None], on_axes
         return
     for order in (tuple(range(axes)), tuple(reversed(range(axes)))):
         ids = on_axes[list(order)].T
-        table = on_axes if axes > 1 else on_axes[0]
-        yield "axes last", order, ids, table
-        yield "batched axes last", order, ids[None], table
+        yield "axes last", order, ids, on_axes
+        yield "batched axes last", order, ids[None], on_axes
 
 
 def _made(module: Module, ids: Tensor, layer_type: str, dtype: torch.dtype = torch.float32) -> list[Tensor] | None:
@@ -160,22 +178,21 @@ def _worst(made: tuple[Tensor, ...], exact: tuple[Tensor, ...], tolerance: Tenso
     return worst
 
 
-def _exact(rope: ModelRope, table_positions: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _exact(rope: ModelRope, on_axes: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """(cos, sin, by how much float32 arithmetic may miss them), [tokens, pairs]."""
-    length = int(table_positions.max()) + 1
-    table = rope.table(table_positions.numpy(), length)
+    length = int(on_axes.max()) + 1
+    table = rope.table(coordinates_of(rope, on_axes).numpy(), length)
     speeds = rope.frequencies(length)
     speed = torch.tensor(speeds.inv_freq.tolist(), dtype=torch.float64)
     axis = torch.tensor(list(speeds.axis) or [0] * len(speed))
-    places = table_positions.double().reshape(-1, table_positions.shape[-1])  # [axes, tokens]
-    angles = (places[axis].T * speed).abs()
+    angles = (on_axes.double()[axis].T * speed).abs()
     tolerance = speeds.attention_factor * (angles * _ANGLE + _ROW)
     cos, sin = torch.from_dlpack(table.cos), torch.from_dlpack(table.sin)
     return cos, -sin if speeds.clockwise else sin, tolerance  # rotary's own rows turn the other way, the model's do not
 
 
-def _agreement(path: str, module: Module, layer_type: str, rope: ModelRope) -> Agreement | None:
-    for form, order, ids, positions in _position_forms(rope):
+def _agreement(path: str, module: Module, layer_type: str, ropes: tuple[ModelRope, ...]) -> Agreement | None:
+    for form, order, ids, on_axes in _position_forms(ropes):
         made = _made(module, ids, layer_type)
         if made is None:
             continue
@@ -183,14 +200,14 @@ def _agreement(path: str, module: Module, layer_type: str, rope: ModelRope) -> A
         casts = narrow is not None and narrow[0].dtype == torch.bfloat16
         known: tuple[Rows, ...] = ("complex",) if made[0].is_complex() else ROWS[:3]
         pair = (made[0].real, made[0].imag) if made[0].is_complex() else (made[0], made[1])
-        cos, sin, tolerance = _exact(rope, positions)
+        exact = [_exact(rope, on_axes) for rope in ropes]
         for rows in known:
-            wide = doubled(tolerance, rows)
-            worst = _worst(pair, (doubled(cos, rows), doubled(sin, rows)), wide)
+            cos, sin, tolerance = (torch.cat([doubled(part, rows) for part in parts], -1) for parts in zip(*exact))
+            worst = _worst(pair, (cos, sin), tolerance)
             if worst is not None:
                 kind, leading = type(module).__name__, made[0].dim() - 2
                 count = 2 * made[0].numel()
-                return Agreement(path, kind, layer_type, rope, rows, form, order, leading, casts, worst, count)
+                return Agreement(path, kind, layer_type, ropes, rows, form, order, leading, casts, worst, count)
     return None
 
 
@@ -203,13 +220,15 @@ def _in_buffers(model: Module, ropes: Ropes) -> list[Agreement]:
         for rope in ropes:
             places = torch.tensor([place for place in _places(rope) if place < buffer.shape[0]])
             sin, cos = buffer[places.to(buffer.device)].float().cpu().chunk(2, -1)
-            exact = _exact(rope, places)
+            exact = _exact(rope, places[None])
             worst = _worst((cos, sin), exact[:2], exact[2])
             if worst is not None:
-                found.append(Agreement(path, "buffer", "", rope, "single", "buffer", (0,), 0, False, worst, 2 * cos.numel()))
+                found.append(
+                    Agreement(path, "buffer", "", (rope,), "single", "buffer", (0,), 0, False, worst, 2 * cos.numel())
+                )
                 break
         else:
-            _refuse(path, model.get_submodule(path.rpartition(".")[0]), "", list(ropes))
+            _refuse(path, model.get_submodule(path.rpartition(".")[0]), "", [(rope,) for rope in ropes])
     return found
 
 
@@ -248,8 +267,8 @@ def compared(model: Module, ropes: Ropes, tables: str, matters: Callable[[Module
         known = _ropes_of(ropes, model, own)
         asked = _again(module) if tables == "exact" else module
         for layer_type in _layer_types(module, own):
-            there = _of_layers(known, own, layer_type)
-            agreed = next(filter(None, (_agreement(path, asked or module, layer_type, rope) for rope in there)), None)
+            there = list(_readings(known, own, layer_type))
+            agreed = next(filter(None, (_agreement(path, asked or module, layer_type, one) for one in there)), None)
             if agreed is not None:
                 found.append(agreed)
             elif matters(module):
@@ -257,18 +276,20 @@ def compared(model: Module, ropes: Ropes, tables: str, matters: Callable[[Module
     return found
 
 
-def _refuse(path: str, module: Module, layer_type: str, ropes: list[ModelRope]) -> None:
+def _refuse(path: str, module: Module, layer_type: str, readings: list[tuple[ModelRope, ...]]) -> None:
     of = f" for layers of type {layer_type}" if layer_type else ""
     where = f"{path} ({type(module).__name__}){of}"
-    told = "; ".join(rope._summary() for rope in ropes) or "no rope for it"
+    told = "; ".join(rope._summary() for ropes in readings if len(ropes) == 1 for rope in ropes) or "no rope for it"
     again = _again(module)
-    if again is not None and any(_agreement(path, again, layer_type, rope) for rope in ropes):
+    if again is not None and any(_agreement(path, again, layer_type, ropes) for ropes in readings):
         raise PatchError(
             "ROPE",
-            f"[patch] the tables of {where} must be those of its config but got others, although a new one of the same "
-            'config makes them: its buffers were cast or never filled; use tables="exact", or load the model again',
+            f"[patch] the rows of {where} must be those of its config ({told}) but are others than a new module of that "
+            "config makes: its buffers were cast or never filled, or the config was changed since; use "
+            'tables="exact", or load the model again',
         )
     raise PatchError(
         "ROPE",
-        f"[patch] {where} must make the rows that rotary.config reads from the config but got others than {told}",
+        f"[patch] {where} must make the rows that rotary.config reads from the config but got others than {told}: "
+        "this model cannot be patched whole, but perhaps a part of it can, as rotary.patch(model.language_model)",
     )

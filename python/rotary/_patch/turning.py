@@ -1,3 +1,4 @@
+# mypy: disable-error-code="import-not-found,attr-defined,no-any-return,no-untyped-call,no-untyped-def,misc"
 """q and k turned by a model's own rows: what a replacement calls."""
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from .._rotating import Direction
     from .._values import Layout
     from .behaviours import Behaviour
 
@@ -35,7 +37,7 @@ def turned(
     twice = behaviour.rows if behaviour.rows in ("halves", "neighbours") else ""
     table = TensorTable(cos, sin, behaviour.pairing, twice)
     # Clockwise is the inverse of a rotation that reads and writes the same places; across two forms the sine changes.
-    direction = "forward"
+    direction: Direction = "forward"
     if behaviour.clockwise and behaviour.pairing == "interleaved_to_half":
         table = TensorTable(cos, -sin, behaviour.pairing, twice)
     elif behaviour.clockwise:
