@@ -13,5 +13,6 @@ if transformers is not None:
     import tiny_models
 
     tiny_models.quiet()
+    torch.set_num_threads(1)  # the models are tiny
 
 __all__ = ["needs_transformers", "torch", "transformers"]
