@@ -37,6 +37,8 @@ from ._rotating import (
     rotate_qkv,
     rotate_qkv_,
 )
+from ._patch import PatchError
+from ._patch.door import kernels_mapping, patch
 from ._scalings import Dynamic, Linear, Llama3, LongRope, Ntk, NtkFixed, Proportional, Scaling, Unscaled, Yarn
 from ._values import Rope, axial, ernie_axes, interleaved_axes, rope_parameters, sectioned_axes
 
@@ -51,6 +53,7 @@ __all__ = [
     "ModelRope",
     "Ntk",
     "NtkFixed",
+    "PatchError",
     "Proportional",
     "Rope",
     "Ropes",
@@ -70,6 +73,8 @@ __all__ = [
     "from_rows",
     "get_num_threads",
     "interleaved_axes",
+    "kernels_mapping",
+    "patch",
     "rope_parameters",
     "rotate",
     "rotate_",

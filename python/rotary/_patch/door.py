@@ -1,0 +1,73 @@
+"""rotary.patch and rotary.kernels_mapping, which import torch only when they are called."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any, Literal
+
+    from .report import Report
+
+
+def patch(
+    model: Any,
+    *,
+    tables: Literal["model", "exact"] = "model",
+    check: Mapping[str, Any] | None = None,
+    force: bool = False,
+) -> Report:
+    """Puts rotary in the place of the functions by which a model of Hugging Face's transformers rotates q and k.
+
+    Each function that the model's code can call is run on small random numbers and compared with the known rotations,
+    and the model's rotary modules with rotary.config(model.config). All functions are replaced, or none. It does not
+    look at the version of transformers: what numbers prove is what counts.
+
+    The patch is one for the process: it changes every model that the same modeling code runs, until undo().
+
+    Args:
+        model: a torch.nn.Module with a config, as transformers' from_pretrained returns it; not compiled yet.
+        tables: "model": the model's own cos and sin, so that float32 logits keep their bits. "exact": its rotary modules
+            give rotary's exact rows and no longer need their buffers; for this model only.
+        check: arguments of the model, as {"input_ids": ids}: it runs on them before and after, without gradients.
+        force: also on devices for which rotary has no kernels, where torch's own operations then rotate.
+
+    Returns:
+        A report: print it, undo() it, or use it in a with statement.
+
+    Raises:
+        rotary.PatchError: nothing was changed. TORCH: a function that is unknown, ambiguous or somebody else's, none at
+            all, or a compiled model; ROPE and PAIRING: config and model disagree; DEVICE; and the codes of
+            rotary.config.
+        TypeError: what is no such model.
+    """
+    from . import patching
+
+    return patching.patch(model, tables=tables, check=check, force=force)
+
+
+def kernels_mapping(model: Any) -> dict[str, dict[str, Any]]:
+    """A mapping for Hugging Face's kernels that puts rotary in the place of a model's rotary_pos_emb.
+
+        with kernels.use_kernel_mapping(rotary.kernels_mapping(model)):
+            model = kernels.kernelize(model, mode=kernels.Mode.INFERENCE, device="cpu")
+
+    The model's function is proved first, as rotary.patch does: NanoChat's has the same name and turns clockwise, and the
+    mapping made for it does too. Make a mapping for each model.
+
+    transformers marks its functions for kernels only where it finds a version of kernels that it knows: 5.23 wants
+    kernels 0.18.2 or later, and with an older one its decorators do nothing, nor does this mapping. rotary.patch needs
+    no kernels.
+
+    Args:
+        model: as for rotary.patch.
+
+    Returns:
+        {"rotary_pos_emb": {device: an object with load()}} for the device of the model.
+
+    Raises:
+        rotary.PatchError: as rotary.patch; TORCH where the model marks no function as rotary_pos_emb.
+    """
+    from . import kernels
+
+    return kernels.mapping(model)

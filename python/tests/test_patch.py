@@ -1,0 +1,436 @@
+"""rotary.patch and rotary.kernels_mapping: what they do, take back and refuse."""
+
+import copy
+import functools
+import inspect
+import subprocess
+import sys
+import textwrap
+import types
+import unittest
+from unittest import mock
+
+import rotary
+from patch_support import needs_transformers, torch, transformers
+
+if transformers is not None:
+    import tiny_models
+    from tiny_models import Outcome, ids, left_padded, logits
+    from transformers.models.llama import modeling_llama
+
+    ORIGINAL = modeling_llama.apply_rotary_pos_emb
+
+
+def llama(seed=0, **values):
+    return made(transformers.LlamaConfig, transformers.LlamaForCausalLM, seed, **values)
+
+
+def made(config_class, model_class, seed=0, **values):
+    return tiny_models.tiny(config_class, model_class, seed, values)
+
+
+@needs_transformers
+class Case(unittest.TestCase):
+    def setUp(self):
+        self.assertIs(modeling_llama.apply_rotary_pos_emb, ORIGINAL)
+
+    def tearDown(self):
+        left, modeling_llama.apply_rotary_pos_emb = modeling_llama.apply_rotary_pos_emb, ORIGINAL
+        self.assertIs(left, ORIGINAL, "the test left a patch")
+
+    def refused(self, model, code, *words, **how):
+        """rotary.patch refuses and changes nothing."""
+        functions = dict(vars(modeling_llama))
+        with self.assertRaises(rotary.PatchError) as caught:
+            rotary.patch(model, **how)
+        self.assertIsInstance(caught.exception, rotary.Error)
+        self.assertEqual(caught.exception.code, code, caught.exception)
+        self.assertTrue(str(caught.exception).startswith("[patch] "))
+        for word in words:
+            self.assertIn(word, str(caught.exception))
+        self.assertEqual({name: id(value) for name, value in functions.items()},
+                         {name: id(value) for name, value in vars(modeling_llama).items()})
+
+
+class Patch(Case):
+    def test_replaces_and_takes_back(self):
+        model = llama()
+        before = Outcome(model)
+        report = rotary.patch(model, check={"input_ids": ids()})
+        self.assertIsNot(modeling_llama.apply_rotary_pos_emb, ORIGINAL)
+        self.assertEqual(inspect.signature(modeling_llama.apply_rotary_pos_emb), inspect.signature(ORIGINAL))
+        self.assertEqual(modeling_llama.apply_rotary_pos_emb.__name__, "apply_rotary_pos_emb")
+        self.assertEqual((before.wrong_logits(), before.wrong_gradients(), before.other_tokens()), (0.0, 0.0, 0))
+        self.assertEqual(report.difference, 0.0)
+        report.undo()
+        self.assertIs(modeling_llama.apply_rotary_pos_emb, ORIGINAL)
+        self.assertFalse(report.active)
+        report.undo()
+        self.assertEqual(before.wrong_logits(), 0.0)
+
+    def test_rotary_is_what_turns(self):
+        model, calls = llama(), []
+        before = logits(model, **left_padded())
+        with rotary.patch(model), mock.patch("rotary._rotating.rotate_qk", side_effect=rotary.rotate_qk) as turned:
+            self.assertTrue(torch.equal(logits(model, **left_padded()), before))
+            calls.append(turned.call_count)
+        self.assertEqual(calls, [2])  # once for each layer
+
+    def test_report(self):
+        with rotary.patch(llama()) as report:
+            (function,), (table,) = report.functions, report.tables
+            self.assertEqual(function.name, "apply_rotary_pos_emb")
+            self.assertEqual(function.module, "transformers.models.llama.modeling_llama")
+            self.assertTrue(function.file.endswith("modeling_llama.py"))
+            self.assertEqual(function.line, inspect.getsourcelines(ORIGINAL)[1])
+            self.assertEqual(function.proof.behaviour.pairing, "half")
+            self.assertEqual((table.path, table.rope.rope.base), ("model.rotary_emb", 10000.0))
+            self.assertLess(table.difference, 1e-5)
+            text = str(report)
+            for words in ("replaced", "half", "bit for bit", "model.rotary_emb", "one for the process", "of the model"):
+                self.assertIn(words, text)
+        self.assertIn("undone", str(report))
+
+    def test_every_model_of_the_family_and_the_order_of_undo(self):
+        first, second = llama(0), llama(1)
+        one = rotary.patch(first)
+        new = modeling_llama.apply_rotary_pos_emb
+        two = rotary.patch(second)
+        again = rotary.patch(first)
+        self.assertIs(modeling_llama.apply_rotary_pos_emb, new)
+        for report in (one, again):
+            report.undo()
+            self.assertIs(modeling_llama.apply_rotary_pos_emb, new)
+        two.undo()
+        self.assertIs(modeling_llama.apply_rotary_pos_emb, ORIGINAL)
+
+    def test_undo_leaves_a_strangers_function(self):
+        report = rotary.patch(llama())
+
+        def stranger(q, k, cos, sin, unsqueeze_dim=1):
+            return q, k
+
+        modeling_llama.apply_rotary_pos_emb = stranger
+        with self.assertRaises(rotary.PatchError) as caught:
+            report.undo()
+        self.assertIn("reverse order", str(caught.exception))
+        self.assertIs(modeling_llama.apply_rotary_pos_emb, stranger)
+        modeling_llama.apply_rotary_pos_emb = ORIGINAL
+
+    def test_calls_outside_of_the_proof_run_the_original(self):
+        q, k = torch.randn(2, 4, 5, 16, dtype=torch.float64), torch.randn(2, 2, 5, 16, dtype=torch.float64)
+        cos, sin = torch.randn(2, 2, 5, 16, dtype=torch.float64)
+        kept = ORIGINAL(q, k, cos, sin)
+        with rotary.patch(llama()):
+            new = modeling_llama.apply_rotary_pos_emb
+            self.assertTrue(all(map(torch.equal, new(q, k, cos, sin), kept)))  # float64
+            self.assertTrue(all(map(torch.equal, new(q=q, k=k, cos=cos, sin=sin), kept)))
+            wide = ORIGINAL(q.float(), k.float(), cos[:, :, :1].float(), sin[:, :, :1].float())  # rows that are spread
+            self.assertTrue(
+                all(map(torch.equal, new(q.float(), k.float(), cos[:, :, :1].float(), sin[:, :, :1].float()), wide))
+            )
+            with self.assertRaises(TypeError):
+                new(q, k, cos)
+            with self.assertRaises(TypeError):
+                new(q, k, cos, sin, 1, 2)
+            with self.assertRaises(TypeError):
+                new(q, k, cos, sin, speed=2)
+
+    def test_bfloat16(self):
+        q, k = torch.randn(2, 4, 5, 16).bfloat16(), torch.randn(2, 2, 5, 16).bfloat16()
+        cos, sin = (torch.cat((rows, rows), -1) for rows in torch.randn(2, 2, 5, 8))
+        with rotary.patch(llama()):
+            mixed = modeling_llama.apply_rotary_pos_emb(q, k, cos, sin)
+            narrow = modeling_llama.apply_rotary_pos_emb(q, k, cos.bfloat16(), sin.bfloat16())
+        for new, old in zip(mixed, ORIGINAL(q, k, cos, sin)):  # the original promotes
+            self.assertEqual(new.dtype, torch.float32)
+            self.assertTrue(torch.equal(new, old))
+        once = ORIGINAL(q.float(), k.float(), cos.bfloat16().float(), sin.bfloat16().float())
+        for new, exact in zip(narrow, once):  # rounded once, where the original rounds three times
+            self.assertTrue(torch.equal(new, exact.bfloat16()))
+
+    def test_rows_of_a_gradient(self):
+        """The replacement passes gradients to cos and sin, as the original does."""
+        torch.manual_seed(0)
+        given = [torch.randn(2, 4, 5, 16), torch.randn(2, 2, 5, 16)]
+        given += [torch.cat((rows, rows), -1) for rows in torch.randn(2, 2, 5, 8)]
+        halves = []
+        for function in (ORIGINAL, None):
+            with rotary.patch(llama()):
+                inputs = [x.clone().requires_grad_() for x in given]
+                out = (function or modeling_llama.apply_rotary_pos_emb)(*inputs)
+                (out[0].square().sum() + out[1].sum()).backward()
+            grads = [x.grad for x in inputs]
+            halves.append([*grads[:2], *(sum(rows.chunk(2, -1)) for rows in grads[2:])])
+        for new, old in zip(halves[1], halves[0]):
+            torch.testing.assert_close(new, old, rtol=1e-5, atol=1e-5)
+
+    def test_same_in_a_copy_and_a_new_model(self):
+        model = llama()
+        before = logits(model, input_ids=ids())
+        with rotary.patch(model):
+            self.assertTrue(torch.equal(logits(copy.deepcopy(model), input_ids=ids()), before))
+            self.assertTrue(torch.equal(logits(llama(), input_ids=ids()), before))
+
+
+class Exact(Case):
+    def test_rows_are_rotarys(self):
+        model = llama()
+        with rotary.patch(model, tables="exact") as report:
+            places = torch.tensor([[0, 1, 300], [5, 6, 7]])
+            cos, sin = model.model.rotary_emb(torch.zeros(1), places)
+            table = rotary.config(model.config)[0].table(places.numpy())
+            for rows, exact in ((cos, table.cos), (sin, table.sin)):
+                exact = torch.from_dlpack(exact)
+                self.assertTrue(torch.equal(rows, torch.cat((exact, exact), -1)))
+            self.assertEqual(model.model.rotary_emb(torch.zeros(1).bfloat16(), places)[0].dtype, torch.bfloat16)
+            self.assertIn("exact", str(report))
+        self.assertNotIn("forward", vars(model.model.rotary_emb))
+
+    def test_buffers_do_not_matter(self):
+        """What trainers do: a model on meta, to_empty, then its weights. inv_freq is in no checkpoint."""
+        scaled = {"rope_type": "llama3", "rope_theta": 500000.0, "factor": 8.0, "low_freq_factor": 1.0,
+                  "high_freq_factor": 4.0, "original_max_position_embeddings": 64}
+        models = [
+            (transformers.LlamaConfig, transformers.LlamaForCausalLM, {}),
+            (transformers.LlamaConfig, transformers.LlamaForCausalLM, {"rope_parameters": scaled}),
+            (transformers.Gemma3TextConfig, transformers.Gemma3ForCausalLM, {}),
+            (transformers.NanoChatConfig, transformers.NanoChatForCausalLM, {}),
+        ]
+        for config_class, model_class, values in models:
+            with self.subTest(config_class.model_type):
+                right = made(config_class, model_class, **values)
+                before = logits(right, **left_padded())
+                with torch.device("meta"):
+                    model = model_class._from_config(right.config)
+                model = model.to_empty(device="cpu").eval()
+                for name, buffer in model.named_buffers():
+                    if "inv_freq" in name:
+                        buffer.zero_()  # what to_empty may well leave
+                    else:
+                        buffer.copy_(right.get_buffer(name))
+                model.load_state_dict(right.state_dict())
+                self.assertGreater(float((logits(model, **left_padded()) - before).abs().max()), 1e-3)
+                with self.assertRaises(rotary.PatchError) as caught:
+                    rotary.patch(model)
+                self.assertEqual(caught.exception.code, "ROPE")
+                self.assertIn('tables="exact"', str(caught.exception))
+                with rotary.patch(model, tables="exact"):
+                    now = logits(model, **left_padded())
+                self.assertLess(float((now - before).abs().max() / before.abs().max()), 2e-6)
+
+    def test_refusals(self):
+        model = llama()
+        with rotary.patch(model, tables="exact"):
+            self.refused_again(model)
+        gptj = made(transformers.GPTJConfig, transformers.GPTJForCausalLM)
+        self.refused(gptj, "TORCH", "embed_positions", tables="exact")
+        self.refused(model, "VALUE", tables="exakt")
+
+    def refused_again(self, model):
+        with self.assertRaises(rotary.PatchError):
+            rotary.patch(model, tables="exact")
+
+
+class Refusals(Case):
+    def test_no_model(self):
+        for wrong in (None, torch.nn.Linear(2, 2), "Llama"):
+            with self.assertRaises(TypeError):
+                rotary.patch(wrong)
+
+    def test_no_rotation(self):
+        model = made(transformers.GPT2Config, transformers.GPT2LMHeadModel)
+        self.refused(model, "TORCH", "calls none")
+
+    def test_rotation_by_a_method(self):
+        model = made(transformers.RoFormerConfig, transformers.RoFormerForCausalLM)
+        self.refused(model, "TORCH", "apply_rotary_position_embeddings")
+
+    def test_somebody_elses(self):
+        def stranger(q, k, cos, sin, unsqueeze_dim=1):
+            return ORIGINAL(q, k, cos, sin, unsqueeze_dim)
+
+        wrapped = functools.wraps(ORIGINAL)(stranger)
+        for function in (stranger, wrapped, functools.partial(ORIGINAL), torch.compile(ORIGINAL)):
+            with self.subTest(str(function)), mock.patch.object(modeling_llama, "apply_rotary_pos_emb", function):
+                self.refused(llama(), "TORCH", "must be the modeling code's own function")
+
+    def test_liger(self):
+        try:
+            from liger_kernel.transformers.rope import liger_rotary_pos_emb
+        except Exception as error:
+            self.skipTest(f"liger_kernel cannot be imported: {error}")
+        with mock.patch.object(modeling_llama, "apply_rotary_pos_emb", liger_rotary_pos_emb):
+            self.refused(llama(), "TORCH", "liger_kernel")
+
+    def test_what_is_not_proved(self):
+        """A modeling file whose function scales: as remote code, from a file of its own."""
+        source = inspect.getsource(modeling_llama).replace("from ...", "from transformers.").replace(
+            "from .configuration_llama", "from transformers.models.llama.configuration_llama")
+        scaled = source.replace("q_embed = (q * cos)", "q_embed = (q * cos * 1.01)")
+        self.assertNotEqual(source, scaled)
+        for text, fails in ((scaled, True), (source, False)):
+            module = remote("modeling_remote_llama", text)
+            model = llama()
+            other = module.LlamaForCausalLM(model.config).eval()
+            other.load_state_dict(model.state_dict())
+            if fails:
+                self.refused(other, "TORCH", "no known rotation")
+            else:
+                before = logits(other, input_ids=ids())
+                with rotary.patch(other):
+                    self.assertIs(modeling_llama.apply_rotary_pos_emb, ORIGINAL)
+                    self.assertTrue(torch.equal(logits(other, input_ids=ids()), before))
+
+    def test_a_function_that_a_part_holds(self):
+        model = llama()
+        model.model.layers[1].self_attn.turn = ORIGINAL
+        self.refused(model, "TORCH", "layers.1.self_attn.turn")
+
+    def test_config_and_model_disagree(self):
+        model = llama()
+        model.config.rope_parameters["rope_theta"] = 20000.0
+        self.refused(model, "ROPE", "model.rotary_emb", "base 20000", tables="model")
+        model = llama()
+        model.model.rotary_emb.inv_freq.mul_(1.0 + 2e-5)
+        self.refused(model, "ROPE", 'tables="exact"')
+        model = llama().bfloat16().float()  # inv_freq was rounded to 8 bits
+        self.refused(model, "ROPE", 'tables="exact"')
+
+    def test_rows_that_are_not_doubled(self):
+        """HunYuan-VL's two halves of a row are angles of different axes: no table of rotary's is that."""
+        config = tiny_models.small_config(transformers.HunYuanVLConfig)
+        model = transformers.HunYuanVLForConditionalGeneration._from_config(config)
+        self.refused(model, "ROPE", "rotary_emb")
+
+    def test_device(self):
+        with torch.device("meta"):
+            model = transformers.LlamaForCausalLM(tiny_models.small_config(transformers.LlamaConfig))
+        self.refused(model, "DEVICE", "meta", "force=True")
+
+    def test_compiled(self):
+        model = llama()
+        self.refused(torch.compile(model), "TORCH", "patch before torch.compile")
+        model = llama()
+        model.compile(backend="eager")
+        self.refused(model, "TORCH", "patch before torch.compile")
+        model = llama()
+        torch.compile(model, backend="eager")(ids(), use_cache=False)
+        try:
+            self.refused(model, "TORCH", "patch before torch.compile")
+        finally:
+            torch.compiler.reset()
+        with rotary.patch(model):
+            pass
+
+    def test_check_that_fails(self):
+        model, count = llama(), []
+
+        def fails_when_patched(*_):
+            count.append(0)
+            if len(count) > 1:
+                raise RuntimeError("the second run")
+
+        model.register_forward_pre_hook(fails_when_patched)
+        with self.assertRaisesRegex(RuntimeError, "the second run"):
+            rotary.patch(model, check={"input_ids": ids()})
+        self.assertIs(modeling_llama.apply_rotary_pos_emb, ORIGINAL)
+
+
+def remote(name, text):
+    """A module as transformers loads remote code: of a file in a package of its own."""
+    import pathlib
+    import tempfile
+
+    folder = pathlib.Path(tempfile.mkdtemp())
+    (folder / "transformers_modules_of_tests").mkdir()
+    path = folder / "transformers_modules_of_tests" / f"{name}.py"
+    path.write_text(text)
+    package = types.ModuleType("transformers_modules_of_tests")
+    package.__path__ = [str(path.parent)]
+    sys.modules[package.__name__] = package
+    module = types.ModuleType(f"{package.__name__}.{name}")
+    module.__file__ = str(path)
+    module.__package__ = package.__name__
+    sys.modules[module.__name__] = module
+    exec(compile(text, str(path), "exec"), vars(module))
+    return module
+
+
+class Kernels(Case):
+    def test_adapter(self):
+        mapping = rotary.kernels_mapping(llama())
+        adapter = mapping["rotary_pos_emb"]["cpu"]
+        self.assertEqual((adapter, hash(adapter)), (copy.deepcopy(adapter), hash(copy.deepcopy(adapter))))
+        layer = adapter.load()
+        self.assertTrue(issubclass(layer, torch.nn.Module))
+        self.assertIs(layer.__init__, torch.nn.Module.__init__)
+        self.assertEqual(list(inspect.signature(layer.forward).parameters)[1:], list(inspect.signature(ORIGINAL).parameters))
+        q, k = torch.randn(2, 4, 5, 16), torch.randn(2, 2, 5, 16)
+        cos, sin = (torch.cat((rows, rows), -1) for rows in torch.randn(2, 2, 5, 8))
+        self.assertTrue(all(map(torch.equal, layer()(q, k, cos, sin), ORIGINAL(q, k, cos, sin))))
+
+    def test_nanochat_turns_clockwise(self):
+        from transformers.models.nanochat import modeling_nanochat
+
+        model = made(transformers.NanoChatConfig, transformers.NanoChatForCausalLM)
+        layer = rotary.kernels_mapping(model)["rotary_pos_emb"]["cpu"].load()
+        q, k = torch.randn(2, 4, 5, 16), torch.randn(2, 2, 5, 16)
+        cos, sin = (torch.cat((rows, rows), -1) for rows in torch.randn(2, 2, 5, 8))
+        given = layer()(q, k, cos, sin)
+        self.assertTrue(all(map(torch.equal, given, modeling_nanochat.apply_rotary_pos_emb(q, k, cos, sin))))
+        self.assertFalse(torch.equal(given[0], ORIGINAL(q, k, cos, sin)[0]))
+
+    def test_unmarked(self):
+        model = made(transformers.GPTJConfig, transformers.GPTJForCausalLM)
+        with self.assertRaises(rotary.PatchError) as caught:
+            rotary.kernels_mapping(model)
+        self.assertIn("rotary.patch", str(caught.exception))
+
+    def test_with_kernels(self):
+        """In a process where transformers takes whatever version of kernels is installed."""
+        try:
+            import kernels  # noqa: F401
+        except ImportError:
+            self.skipTest("kernels is not installed")
+        script = """
+            import sys
+            import transformers.utils, transformers.utils.import_utils as imports
+            imports.is_kernels_available = transformers.utils.is_kernels_available = lambda *_, **__: True
+            import kernels, torch, transformers, rotary, tiny_models
+            from unittest import mock
+            tiny_models.quiet()
+            for name in ("Llama", "NanoChat"):
+                config, kind = getattr(transformers, name + "Config"), getattr(transformers, name + "ForCausalLM")
+                model = tiny_models.tiny(config, kind)
+                module = sys.modules[kind.__module__]
+                if not isinstance(module.apply_rotary_pos_emb, torch.nn.Module):
+                    sys.exit(77)
+                before = tiny_models.Outcome(model)
+                with rotary.patch(model):
+                    assert before.wrong_logits() == before.wrong_gradients() == 0
+                with kernels.use_kernel_mapping(rotary.kernels_mapping(model)):
+                    kernels.kernelize(model, mode=kernels.Mode.TRAINING, device="cpu")
+                with mock.patch("rotary._rotating.rotate_qk", side_effect=rotary.rotate_qk) as turned:
+                    assert before.wrong_logits() == before.wrong_gradients() == 0
+                assert turned.call_count >= 6, turned.call_count
+                try:
+                    rotary.patch(model)
+                    raise SystemExit("patched over a kernel")
+                except rotary.PatchError as error:
+                    assert "kernels" in str(error), error
+        """
+        run = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True)
+        if run.returncode == 77:
+            self.skipTest("this transformers does not mark its functions for this version of kernels")
+        self.assertEqual(run.returncode, 0, run.stderr[-2000:])
+
+
+class Import(unittest.TestCase):
+    def test_import_needs_no_torch(self):
+        script = "import sys, rotary; rotary.patch, rotary.PatchError, rotary.kernels_mapping; assert 'torch' not in sys.modules"
+        subprocess.run([sys.executable, "-c", script], check=True)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,223 @@
+"""Tiny random causal language models of transformers, one for each model_type, and what they must still do when patched."""
+
+import copy
+import logging
+import warnings
+
+import torch
+import transformers
+
+VOCAB = 96
+
+# What is made small, where a config has it. Heads of 16 elements, 4 of q and 2 of k.
+SMALL = {
+    "vocab_size": VOCAB,
+    "hidden_size": 64,
+    "d_model": 64,
+    "n_embd": 64,
+    "intermediate_size": 96,
+    "ffn_dim": 96,
+    "num_hidden_layers": 2,
+    "n_layer": 2,
+    "num_attention_heads": 4,
+    "n_head": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 16,
+    "max_position_embeddings": 512,
+    "n_positions": 512,
+    "rotary_dim": 8,
+    "moe_intermediate_size": 32,
+    "shared_expert_intermediate_size": 32,
+    "moe_shared_expert_intermediate_size": 32,
+    "num_local_experts": 4,
+    "num_experts": 4,
+    "n_routed_experts": 4,
+    "moe_num_experts": 4,
+    "num_experts_per_tok": 2,
+    "n_group": 1,
+    "topk_group": 1,
+    "first_k_dense_replace": 1,
+    "kv_lora_rank": 16,
+    "q_lora_rank": 24,
+    "qk_rope_head_dim": 16,
+    "qk_nope_head_dim": 16,
+    "v_head_dim": 16,
+    "qk_head_dim": 32,
+    "sliding_window": 16,
+    "mamba_d_state": 8,
+    "mamba_n_heads": 4,
+    "mamba_d_head": 32,
+    "mamba_n_groups": 1,
+    "lm_head_dim": 64,
+    "hidden_size_per_layer_input": 8,
+    "vocab_size_per_layer_input": VOCAB,
+    "num_kv_shared_layers": 0,
+    "index_n_heads": 2,
+    "index_head_dim": 16,
+    "index_topk": 8,
+    "pad_token_id": 0,
+    "bos_token_id": 1,
+    "eos_token_id": None,
+    "attention_dropout": 0.0,
+    "hidden_dropout": 0.0,
+    "attn_pdrop": 0.0,
+    "embd_pdrop": 0.0,
+    "resid_pdrop": 0.0,
+}
+
+MROPE = {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [2, 1, 1], "partial_rotary_factor": 0.5}
+SECTIONS = {"rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [2, 3, 3]}}
+
+# model_type: what its class needs beside that.
+SPECIAL = {
+    "bamba": {"attn_layer_indices": [1]},
+    "flint": {"layer_types": ["sliding_attention", "full_attention"]},  # rotary.config takes the last for full
+    "dots1": {"n_shared_experts": 1},
+    "gpt_neox": {"rotary_pct": 0.25},
+    "hunyuan_v1_dense": {"head_dim": 16},
+    "lfm2_moe": {"layer_types": ["conv", "full_attention"]},
+    "mistral4": {"head_dim": 32},
+    "minicpm3": {"num_key_value_heads": 4},
+    "nemotron": {"num_key_value_heads": 4},
+    "deepseek_v4": {"layer_types": ["sliding_attention", "compressed_sparse_attention"], "num_hidden_layers": 2},
+    "granitemoehybrid": {"layer_types": ["mamba", "attention"], "position_embedding_type": "rope"},
+    "jamba": {"attn_layer_period": 2, "attn_layer_offset": 1},
+    "qwen3_5_moe_text": {"rope_parameters": MROPE, "partial_rotary_factor": 0.5},
+    "qwen3_5_text": {"rope_parameters": MROPE, "partial_rotary_factor": 0.5},
+    "glm4v_text": SECTIONS,
+    "glm_ocr_text": SECTIONS,
+    "paddleocr_vl_text": SECTIONS,
+    "qwen2_5_omni_text": SECTIONS,
+    "qwen2_5_vl_text": SECTIONS,
+    "qwen2_vl_text": SECTIONS,
+    "glm4v_moe_text": {"rope_parameters": MROPE},
+    "recurrent_gemma": {"num_hidden_layers": 3},
+    "zaya": {"num_experts_per_tok": 1},
+}
+LATENT = "kv_lora_rank"  # latent attention: as many heads of k as of q
+
+
+def quiet():
+    """No warnings of transformers about random weights and configs."""
+    warnings.simplefilter("ignore")
+    logging.getLogger("transformers").setLevel(logging.ERROR)
+
+
+def _takes(config, name):
+    """Whether the class has that value, and it may be given."""
+    own = getattr(type(config), type(config).attribute_map.get(name, name), None)
+    if isinstance(own, property) and own.fset is None:
+        return False
+    try:
+        return hasattr(config, name)
+    except Exception:  # a value that differs by layer
+        return False
+
+
+def small_config(config_class, plain=None, values=None):
+    """A config of that class with small numbers; its own defaults elsewhere."""
+    plain = config_class() if plain is None else plain
+    given = {name: value for name, value in SMALL.items() if _takes(plain, name)}
+    if LATENT in given and "num_key_value_heads" in given:
+        given["num_key_value_heads"] = given["num_attention_heads"]
+    for name, value in vars(plain).items():
+        if isinstance(value, transformers.PreTrainedConfig):
+            given[name] = small_config(type(value), value)
+    given |= SPECIAL.get(config_class.model_type, {})
+    given |= values or {}
+    if getattr(plain, "layer_types", None) and _takes(plain, "layer_types") and "layer_types" not in given:
+        kinds = list(dict.fromkeys(plain.layer_types))
+        given["layer_types"] = (kinds * 2)[: max(2, len(kinds))]
+        for name in ("num_hidden_layers", "n_layer"):
+            if name in given:
+                given[name] = len(given["layer_types"])
+    config = config_class(**{name: value for name, value in given.items()})
+    config._attn_implementation = "eager"
+    return config
+
+
+def tiny(config_class, model_class, seed=0, values=None):
+    """A model with random weights, float32, on the CPU. values: of its config, beside the small ones."""
+    torch.manual_seed(seed)
+    config = small_config(model_class.config_class or config_class, values=values)
+    with torch.device("meta"):
+        size = sum(parameter.numel() for parameter in model_class._from_config(copy.deepcopy(config)).parameters())
+    if size > 12_000_000:
+        raise ValueError(f"it has {size} parameters")
+    model = model_class._from_config(config).float().eval()
+    torch.manual_seed(seed)
+    with torch.no_grad():
+        for parameter in model.parameters():  # a standard deviation of 0.02 would leave RoPE no say
+            if parameter.dim() > 1:
+                parameter.normal_(0, 0.3 / parameter.shape[-1] ** 0.5 * 2)
+    return model
+
+
+def decoder_classes():
+    """(model_type, config class, model class) of every causal language model."""
+    from transformers import MODEL_FOR_CAUSAL_LM_MAPPING
+
+    for config_class, model_class in MODEL_FOR_CAUSAL_LM_MAPPING.items():
+        first = model_class[0] if isinstance(model_class, (list, tuple)) else model_class
+        yield config_class.model_type, config_class, first
+
+
+def ids(batch=2, tokens=24, seed=1):
+    return torch.randint(2, VOCAB, (batch, tokens), generator=torch.Generator().manual_seed(seed))
+
+
+def left_padded(batch=2, tokens=12, padding=5):
+    """Token ids and a mask; the first row begins with padding."""
+    mask = torch.ones(batch, tokens, dtype=torch.long)
+    mask[0, :padding] = 0
+    return {"input_ids": ids(batch, tokens).masked_fill(mask == 0, 0), "attention_mask": mask}
+
+
+def logits(model, **inputs):
+    with torch.no_grad():
+        return model(**inputs).logits
+
+
+def gradients(model):
+    """Of a loss, by every parameter."""
+    model.zero_grad()
+    model(input_ids=ids()).logits.square().mean().backward()
+    return {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+
+
+def sampled(model, tokens=8):
+    """What generate() draws with a cache after a prompt with left padding."""
+    torch.manual_seed(3)
+    return model.generate(
+        **left_padded(), do_sample=True, max_new_tokens=tokens, min_new_tokens=tokens, use_cache=True, pad_token_id=0
+    )
+
+
+class Outcome:
+    """A model as it is: what it must still do with rotary in it."""
+
+    def __init__(self, model, generates=True):
+        self.model, self.tokens = model, None
+        self.logits = logits(model, input_ids=ids())
+        self.padded = logits(model, **left_padded())
+        self.gradients = gradients(model)
+        try:
+            self.tokens = sampled(model) if generates else None
+        except Exception as error:  # a class whose own generate() fails
+            self.no_tokens = f"{type(error).__name__}: {error}"
+
+    def wrong_logits(self):
+        """The largest difference of logits now: 0.0 where they are equal bit for bit."""
+        now = logits(self.model, input_ids=ids()), logits(self.model, **left_padded())
+        return max(float((a - b).abs().max()) for a, b in zip(now, (self.logits, self.padded)))
+
+    def wrong_gradients(self):
+        """The largest difference of a gradient now, relative to the largest of its parameter's."""
+        now = gradients(self.model)
+        assert now.keys() == self.gradients.keys()
+        pairs = [(now[name], was) for name, was in self.gradients.items() if was.abs().max() > 0]
+        return max(float((a - b).abs().max() / b.abs().max()) for a, b in pairs)
+
+    def other_tokens(self):
+        """How many sampled tokens differ now."""
+        return 0 if self.tokens is None else int((sampled(self.model) != self.tokens).sum())
