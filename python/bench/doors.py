@@ -4,11 +4,14 @@
     python/bench/doors.py [--case NAME]... [--rounds N] [--threads N] [--json FILE]
 
 Each door gets q and k, and cos and sin that are already there. The doors take turns, round by round; told is the median
-over the rounds of eager / door, and the fastest call of the door.
+over the rounds of eager / door, and the fastest call of the door. Other libraries take part where they are installed:
+rotary-embedding-torch and torchtune. liger-kernel cannot: its kernels are Triton's, which need a GPU.
 """
 
 import argparse
+import importlib.util
 import json
+import pathlib
 import statistics
 import time
 
@@ -50,6 +53,50 @@ def doors(case):
         "the op": lambda q, k: ops.rotate_qk(q, k, *single, *words),
         "RotaryEmbedding, its table in the call": lambda q, k: module(q, k),
     }
+
+
+def torchtune_class():
+    """Its class alone: the whole package wants torchao and datasets. None: torchtune is not installed."""
+    package = importlib.util.find_spec("torchtune")
+    if package is None:
+        return None
+    path = pathlib.Path(package.submodule_search_locations[0]) / "modules" / "position_embeddings.py"
+    spec = importlib.util.spec_from_file_location("torchtune_position_embeddings", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.RotaryPositionalEmbeddings
+
+
+def compiled_doors(case):
+    """The formula and rotary under torch.compile: at one token the graph's own entry is most of it."""
+    tokens, dtype, heads, kv_heads, head_dim = case
+    table = rotary.Table(rotary.Rope(head_dim=head_dim, pairing="half"), range(tokens))
+    single = [torch.from_dlpack(rows) for rows in (table.cos, table.sin)]
+    cos, sin = (torch.cat((rows, rows), -1).to(dtype) for rows in single)
+    formula = torch.compile(eager, fullgraph=True)
+    turned = torch.compile(lambda q, k: rotary.rotate_qk(q, k, table, layout="bhtd"), fullgraph=True)
+    return {"eager, compiled": lambda q, k: formula(q, k, cos, sin), "rotary.rotate_qk, compiled": turned}
+
+
+def other_doors(case):
+    """Other libraries, each in its own pairing and its own layout's strides; each has its cos and sin from before."""
+    tokens, dtype, heads, kv_heads, head_dim = case
+    doors = {}
+    if importlib.util.find_spec("rotary_embedding_torch") is not None:
+        from rotary_embedding_torch import RotaryEmbedding
+
+        lucid = RotaryEmbedding(dim=head_dim)
+        doors["rotary-embedding-torch (interleaved)"] = lambda q, k: (
+            lucid.rotate_queries_or_keys(q),
+            lucid.rotate_queries_or_keys(k),
+        )
+    torchtune = torchtune_class()
+    if torchtune is not None:
+        tune = torchtune(head_dim, max_seq_len=max(tokens, 16))
+        doors["torchtune (interleaved)"] = lambda q, k: tuple(
+            tune(x.transpose(1, 2)).transpose(1, 2) for x in (q, k)
+        )
+    return doors
 
 
 def seconds(call, least=0.002):
@@ -105,7 +152,9 @@ def main():
     print(f"torch {torch.__version__}, rotary {rotary.__version__} ({rotary.chosen_target()}), {given.threads} threads")
     for name in given.case or CASES:
         for backward in (False, True):
-            times = measured(CASES[name], doors(CASES[name]), given.rounds, backward)
+            case = CASES[name]
+            functions = {**doors(case), **compiled_doors(case), **other_doors(case)}
+            times = measured(case, functions, given.rounds, backward)
             kept[f"{name}{', with backward' if backward else ''}"] = times
             print(f"\n{name}, {'forward and backward' if backward else 'no gradient'}")
             for door, taken in times.items():
