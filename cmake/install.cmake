@@ -41,7 +41,7 @@ endif()
 
 # rotary_torch_models is a static archive: whoever links it needs the MPI that it was built with.
 set(rotary_torch_mpi FALSE)
-if(ROTARY_TORCH)
+if(ROTARY_TORCH_MODELS)
   get_target_property(torch_links rotary_torch_models LINK_LIBRARIES)
   if("MPI::MPI_CXX" IN_LIST torch_links)
     set(rotary_torch_mpi TRUE)

@@ -16,8 +16,9 @@ from torch import Tensor
 from . import _core
 from ._config import ModelRope
 from ._rotating import rotate, rotate_qk
-from ._torch import entry, ops
+from ._torch import ops
 from ._torch.checks import fail
+from ._torch.guards import is_plain, is_quiet
 from ._torch.ropes import ReadRope, read_rope, write_rope
 from ._torch.tables import TensorTable
 from ._values import Rope
@@ -98,7 +99,7 @@ class RotaryEmbedding(torch.nn.Module):
         """
         if not isinstance(positions, Tensor):
             return self._read.table(positions, length)
-        if not torch.compiler.is_dynamo_compiling() and entry.is_quiet() and entry.is_plain(positions):
+        if not torch.compiler.is_dynamo_compiling() and is_quiet() and is_plain(positions):
             return self._read.table(positions, length)
         cos, sin = ops.rows(positions, self._text, length)
         return TensorTable(cos, sin, self._pairing)
@@ -149,7 +150,7 @@ class RotaryEmbedding(torch.nn.Module):
         if isinstance(offset, Tensor):
             steps = torch.arange(tokens, device=offset.device)
             return offset + steps if offset.dim() == 0 else offset.unsqueeze(-1) + steps
-        if torch.compiler.is_dynamo_compiling() or not isinstance(tokens, int) or not entry.is_quiet():
+        if torch.compiler.is_dynamo_compiling() or not isinstance(tokens, int) or not is_quiet():
             return torch.arange(offset, offset + tokens, device="cpu")
         return range(offset, offset + tokens)
 

@@ -58,8 +58,7 @@ class Rotate(torch.autograd.Function):
 
     @staticmethod
     def forward(x: Tensor, cos: Tensor, sin: Tensor, *words: Any) -> Tensor:
-        with ops.BELOW():
-            return ops.rotate(x, cos, sin, *words)
+        return ops.rotate_below(x, cos, sin, *words)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
@@ -91,8 +90,7 @@ class RotateQK(torch.autograd.Function):
 
     @staticmethod
     def forward(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, *words: Any) -> tuple[Tensor, Tensor]:
-        with ops.BELOW():
-            return ops.rotate_qk(q, k, cos, sin, *words)
+        return ops.rotate_qk_below(q, k, cos, sin, *words)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:

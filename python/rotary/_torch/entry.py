@@ -7,7 +7,6 @@ memory is not all there is where anything below watches or holds back: such call
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 import torch
@@ -16,61 +15,15 @@ from torch import Tensor
 from .. import _core
 from . import autograd, ops, plain
 from .checks import check, fail
+from .guards import TYPES, is_plain, is_quiet
 from .plain import How
 from .tables import TensorTable, rows_beside, rows_on
 
 _Error, _Table = _core.Error, _core.Table
-_forward_ad = torch.autograd.forward_ad
-_keys = torch._C._dispatch_keys
-_number = getattr(torch._C.DispatchKeySet, "raw_repr", repr)  # of a set of keys; torch 2.4 has only the text
-_included = torch._C._dispatch_tls_local_include_set
-_function_modes = torch._C._len_torch_function_stack
-_profiled = torch.autograd._profiler_enabled
 _records = torch.is_grad_enabled
 _levels = torch._C._functorch.peek_interpreter_stack
 _is_compiling = torch.compiler.is_dynamo_compiling
 _bump = torch.autograd.graph.increment_version
-_TYPES = (Tensor, torch.nn.Parameter)
-
-
-def _ordinary() -> tuple[frozenset[Any], frozenset[Any]]:
-    """The dispatch keys of a thread without modes, and those of tensors that are nothing but memory of the CPU; each
-    without and with inference mode.
-
-    Asked in a new thread: this module may be imported under a mode.
-    """
-    found: list[Any] = []
-
-    def ask() -> None:
-        for inference in (False, True):
-            with torch.inference_mode(inference):
-                found.append((_number(_included()), _number(_keys(torch.empty(1, device="cpu")))))
-
-    thread = threading.Thread(target=ask)
-    thread.start()
-    thread.join()
-    modes, plain_keys = zip(*found)
-    return frozenset(modes), frozenset(plain_keys)
-
-
-_NO_MODES, _PLAIN = _ordinary()
-
-
-def is_quiet() -> bool:
-    """No dispatch mode, functorch level, tracer, function mode, dual level or profiler that should see the call."""
-    return (
-        _number(_included()) in _NO_MODES
-        and _function_modes() == 0
-        and _forward_ad._current_level < 0
-        and not _profiled()
-    )
-
-
-def is_plain(x: Any) -> bool:
-    """Memory of the CPU and nothing else: no subclass, fake, wrapper, view of negative signs, zeros without memory."""
-    return type(x) in _TYPES and _number(_keys(x)) in _PLAIN
-
-
 def _goes_straight(table: Any, *tensors: Any) -> bool:
     if not is_quiet():
         return False
@@ -98,8 +51,7 @@ def _has_plain_rows(table: TensorTable) -> bool:
 
 
 def _lie_side_by_side(*tensors: Any) -> bool:
-    """What the C++ part asks of head_dim; the ops make a copy."""
-    return all(not isinstance(x, Tensor) or x.dim() == 0 or x.stride(-1) == 1 for x in tensors)
+    return all(not isinstance(x, Tensor) or ops.lies_side_by_side(x) for x in tensors)
 
 
 def _written(*tensors: Tensor) -> None:
@@ -121,7 +73,7 @@ def _rows(operation: str, table: Any, x: Any) -> tuple[Tensor, Tensor]:
             "rotary.Table(rope, positions), or of rows with rotary.from_doubled (frameworks' doubled rows) or "
             "rotary.from_rows"
         )
-    if _is_compiling() or type(x) in _TYPES:
+    if _is_compiling() or type(x) in TYPES:
         if table._torch_cos.device != x.device:
             return rows_on(table, x.device)
         return table._torch_cos, table._torch_sin

@@ -16,6 +16,7 @@ from torch import Tensor
 from .. import _core
 from . import plain
 from .checks import check, fail
+from .guards import is_plain, is_quiet
 from .plain import How
 from .ropes import positions_shape, read_rope
 
@@ -51,8 +52,9 @@ def has_kernels(x: Tensor) -> bool:
     return x.device.type == "cpu" and x.dtype != torch.float64
 
 
-def _side_by_side(x: Tensor) -> Tensor:
-    return x if x.stride(-1) == 1 else x.contiguous()
+def lies_side_by_side(x: Tensor) -> bool:
+    """What the C++ part asks of head_dim."""
+    return x.dim() == 0 or x.stride(-1) == 1
 
 
 def _direction(how: How) -> Literal["forward", "backward"]:
@@ -67,26 +69,42 @@ def _by_torch(operation: str, name: str, x: Tensor, cos: Tensor, sin: Tensor, ho
 # ---- kernels: of any backend ----
 
 
+def rotate_below(x: Tensor, cos: Tensor, sin: Tensor, *words: Any) -> Tensor:
+    """The op below autograd, without the dispatcher where nobody would see it there."""
+    if is_quiet() and is_plain(x) and is_plain(cos) and is_plain(sin):
+        return _rotate(x, cos, sin, *words)
+    with BELOW():
+        return rotate(x, cos, sin, *words)
+
+
+def rotate_qk_below(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, *words: Any) -> tuple[Tensor, Tensor]:
+    if is_quiet() and is_plain(q) and is_plain(k) and is_plain(cos) and is_plain(sin):
+        return _rotate_qk(q, k, cos, sin, *words)
+    with BELOW():
+        return rotate_qk(q, k, cos, sin, *words)
+
+
 def _rotate(x: Tensor, cos: Tensor, sin: Tensor, *words: Any) -> Tensor:
     how = How(*words)
     if not has_kernels(x):
         return _by_torch("rotate", "x", x, cos, sin, how)
-    out, table = like(x), (cos, sin, how.pairing, how.doubled)
-    x, direction = _side_by_side(x), _direction(how)
+    table, direction = (cos, sin, how.pairing, how.doubled), _direction(how)
+    out = None  # _core makes one like x
+    if not lies_side_by_side(x):
+        out, x = like(x), x.contiguous()
     if how.kv_heads < 0:
-        _core.rotate(x, table, how.layout, out, how.first, direction)
-    else:
-        _core.rotate_qkv(x, table, how.kv_heads, how.layout, out, how.first, direction)
-    return out
+        return _core.rotate(x, table, how.layout, out, how.first, direction)
+    return _core.rotate_qkv(x, table, how.kv_heads, how.layout, out, how.first, direction)
 
 
 def _rotate_qk(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, *words: Any) -> tuple[Tensor, Tensor]:
     how = How(*words)
     if not (has_kernels(q) and has_kernels(k)):
         return _by_torch("rotate_qk", "q", q, cos, sin, how), _by_torch("rotate_qk", "k", k, cos, sin, how)
-    out, table = (like(q), like(k)), (cos, sin, how.pairing, how.doubled)
-    _core.rotate_qk(_side_by_side(q), _side_by_side(k), table, how.layout, out, how.first, _direction(how))
-    return out
+    table, out = (cos, sin, how.pairing, how.doubled), None
+    if not (lies_side_by_side(q) and lies_side_by_side(k)):
+        out, q, k = (like(q), like(k)), q.contiguous(), k.contiguous()
+    return _core.rotate_qk(q, k, table, how.layout, out, how.first, _direction(how))
 
 
 def _rows(positions: Tensor, rope: str, length: int | None) -> tuple[Tensor, Tensor]:
@@ -134,8 +152,7 @@ def _rotate_recorded(x: Tensor, cos: Tensor, sin: Tensor, *words: Any) -> Any:
         from . import autograd
 
         return autograd.at_this_level(autograd.RotateAtThisLevel, x, cos, sin, *words)
-    with BELOW():
-        return rotate(x, cos, sin, *words)
+    return rotate_below(x, cos, sin, *words)
 
 
 def _rotate_qk_recorded(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, *words: Any) -> Any:
@@ -143,8 +160,7 @@ def _rotate_qk_recorded(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, *words: 
         from . import autograd
 
         return autograd.at_this_level(autograd.RotateQKAtThisLevel, q, k, cos, sin, *words)
-    with BELOW():
-        return rotate_qk(q, k, cos, sin, *words)
+    return rotate_qk_below(q, k, cos, sin, *words)
 
 
 def _rows_recorded(positions: Tensor, rope: str, length: int | None) -> Any:

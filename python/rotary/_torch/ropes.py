@@ -27,14 +27,22 @@ class ReadRope:
         self.source: Rope | _core.Frequencies
         if "rope" in words:
             self.source = rope = _rope(words["rope"])
+            try:
+                self.source = _core.frequencies(rope)
+            except _core.Error as error:  # Dynamic and LongRope take the length of each call
+                if error.code != "LENGTH":
+                    raise
+            self._takes_length = True
             self.pairs, self.axes = rope.rotary_dim // 2, max(rope.axis, default=0) + 1
         else:
-            state = words["frequencies"]
+            state, self._takes_length = words["frequencies"], False
             self.source = speeds = _core._frequencies(*(bytes.fromhex(v[0]) if type(v) is list else v for v in state))
             self.pairs, self.axes = speeds.rotary_dim // 2, speeds.axes
         self.angles, self.rounding = words["angles"], words["rounding"]
 
     def table(self, positions: Any, length: int | None = None) -> _core.Table:
+        if self._takes_length and isinstance(self.source, _core.Frequencies):
+            length = None  # on which they do not depend
         return _core.Table(self.source, positions, length, angles=self.angles, rounding=self.rounding)
 
 

@@ -11,6 +11,7 @@ from torch.utils.dlpack import from_dlpack
 
 from .. import _core
 from .checks import _PAIRINGS, check_rows, fail
+from .guards import is_plain, is_quiet
 from .plain import single
 
 if TYPE_CHECKING:
@@ -123,8 +124,6 @@ def _is_special(x: Tensor) -> bool:
 
 
 def _can_be_read(*rows: Tensor) -> bool:
-    from .entry import is_plain, is_quiet
-
     return not is_dynamo_compiling() and is_quiet() and all(map(is_plain, rows))
 
 
