@@ -95,10 +95,15 @@ void ArrayView::set_dimensions(int count) {
 
 void ArrayView::take(const dlpack::Tensor& tensor) {
   using namespace dlpack;
-  if (tensor.device.type != cpu && tensor.device.type != pinned_by_cuda && tensor.device.type != pinned_by_rocm) {
+  const std::int32_t device = tensor.device.type;
+  if (memory_ == Memory::cuda && device != dlpack::cuda) {
+    fail(Code::DEVICE, name_,
+         "the array must be in a CUDA device's memory but is on DLPack's type " + std::to_string(device));
+  }
+  if (memory_ == Memory::cpu && device != cpu && device != pinned_by_cuda && device != pinned_by_rocm) {
     fail(Code::DEVICE, name_,
          "the array must be in the CPU's memory but got one on another device (DLPack's type " +
-             std::to_string(tensor.device.type) + "): move it to the CPU");
+             std::to_string(device) + "): move it to the CPU");
   }
   const std::optional<ElementType> found = type_of(tensor.dtype);
   if (!found) {
@@ -224,7 +229,7 @@ void ArrayView::check_guards(PyObject* object) const {
   }
 }
 
-ArrayView::ArrayView(PyObject* object, const char* name, bool guards) : name_(name) {
+ArrayView::ArrayView(PyObject* object, const char* name, bool guards, Memory memory) : name_(name), memory_(memory) {
   kind = kind_of(object);
   if (guards && kind == Kind::torch) check_guards(object);
   if (kind == Kind::traced) {

@@ -18,11 +18,14 @@ inline constexpr int most_dimensions = 8;
 // Whose array it is, for the making of a result.
 enum class Kind : std::uint8_t { numpy, torch, jax, traced, buffer, other };  // traced: a JAX array without numbers
 
+// Where the elements are: an array elsewhere is refused.
+enum class Memory : std::uint8_t { cpu, cuda };
+
 class ArrayView {
  public:
   // name: of the argument, in errors. Throws Error DTYPE, DEVICE, SHAPE (too many dimensions); TypeError for what is
   // no array, TORCH for a tensor whose memory is not all of it (a gradient to record, a negative view) if `guards`.
-  ArrayView(PyObject* object, const char* name, bool guards = true);
+  ArrayView(PyObject* object, const char* name, bool guards = true, Memory memory = Memory::cpu);
   ~ArrayView();
   ArrayView(const ArrayView&) = delete;
   ArrayView& operator=(const ArrayView&) = delete;
@@ -51,6 +54,7 @@ class ArrayView {
   void release() noexcept;
 
   const char* name_;
+  Memory memory_;
   Ref owner_;
   dlpack::ManagedVersioned* managed_ = nullptr;
   Py_buffer buffer_{};

@@ -38,6 +38,7 @@ struct ManagedVersioned {
 };
 inline constexpr std::uint64_t read_only = 1;
 
+inline constexpr std::int32_t cuda = 2;
 inline constexpr std::int32_t cpu = 1, pinned_by_cuda = 3, pinned_by_rocm = 11;  // memory that the CPU reads
 inline constexpr std::uint8_t code_int = 0, code_uint = 1, code_float = 2, code_bfloat = 4, code_bool = 6;
 

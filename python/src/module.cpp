@@ -5,6 +5,7 @@
 #include "array_type.h"
 #include "frequencies_type.h"
 #include "given_table.h"
+#include "gpu.h"
 #include "model.h"
 #include "program.h"
 #include "rotary/self_test.h"
@@ -109,6 +110,7 @@ std::vector<PyMethodDef> methods() {
       {"_xla_targets", xla_targets, METH_NOARGS, nullptr},
   };
   all.insert(all.end(), others.begin(), others.end());
+  for (const PyMethodDef& method : gpu_methods()) all.push_back(method);
   for (const PyMethodDef& method : model_methods()) all.push_back(method);
   for (const PyMethodDef& method : program_methods()) all.push_back(method);
   all.push_back({nullptr, nullptr, 0, nullptr});

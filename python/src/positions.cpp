@@ -6,6 +6,7 @@
 #include <string>
 
 #include "arrays.h"
+#include "kinds.h"
 
 namespace rotary::python {
 
@@ -88,8 +89,17 @@ void add_range(GivenPositions& given, PyObject* range) {
   }
 }
 
+// A tensor of torch on another device is copied to the CPU, where tables are made.
+Ref on_cpu(PyObject* object) {
+  if (kind_of(object) != Kind::torch) return Ref::borrowed(object);
+  const Ref here = checked(PyObject_GetAttrString(object, "is_cpu"));
+  if (PyObject_IsTrue(here.get()) == 1) return Ref::borrowed(object);
+  return checked(PyObject_CallMethod(object, "cpu", nullptr));
+}
+
 void add_array(GivenPositions& given, PyObject* object) {
-  const ArrayView view(object, operation);
+  const Ref here = on_cpu(object);
+  const ArrayView view(here.get(), operation);
   if (!is_integer(view.type) && !is_float(view.type)) {
     fail(Code::DTYPE, operation, "an array must hold integers or floats but got " + std::string(name(view.type)));
   }

@@ -1,6 +1,8 @@
 """What must not be read from the memory of a tensor alone, and what is written to it."""
 
 import functools
+import subprocess
+import sys
 import unittest
 
 import rotary
@@ -156,6 +158,34 @@ class Guards(unittest.TestCase):
         grad = torch.randn_like(y)
         y.backward(grad)
         self.assertTrue(torch.equal(leaf.grad, rotary.rotate_backward(grad, self.table, layout="bthd")))
+
+
+THREADS = """
+import os, rotary, torch
+def threads():
+    return len(os.listdir("/proc/self/task"))
+torch.set_num_threads(1)
+table, x = rotary.Table(rotary.Rope(head_dim=128, pairing="half"), range(16)), torch.randn(16, 64, 128)
+expected = rotary.rotate(x, table, layout="thd")
+before = threads()
+rotary.rotate(x, table, layout="thd")
+assert threads() == before, "torch's one thread"
+rotary.set_num_threads(3)
+assert torch.equal(rotary.rotate(x, table, layout="thd"), expected)
+assert threads() == before + 2, "three that were asked for"
+rotary.set_num_threads(0)
+torch.set_num_threads(4)
+assert torch.equal(rotary.rotate(x, table, layout="thd"), expected)
+assert threads() >= before + 3, "torch's four"
+"""
+
+
+@needs_torch
+@unittest.skipUnless(sys.platform == "linux", "threads are counted in /proc")
+class Threads(unittest.TestCase):
+    def test_as_many_as_torch_uses(self):
+        done = subprocess.run([sys.executable, "-W", "ignore", "-c", THREADS], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
 
 
 @needs_torch

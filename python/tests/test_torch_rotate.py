@@ -234,6 +234,23 @@ class Errors(unittest.TestCase):
         made = rotary.from_rows(c, s, pairing="half")
         self.assertEqual(self.code(lambda: rotary.rotate(x.to("meta"), made, layout="bthd")), "DEVICE")
 
+    def test_positions_of_another_device_are_copied(self):
+        class Elsewhere(torch.Tensor):
+            """Says that it is not on the CPU: there is no other device here."""
+
+            is_cpu = False
+            copied = 0
+
+            def cpu(self):
+                type(self).copied += 1
+                return self.as_subclass(torch.Tensor)
+
+        ids = torch.arange(5).as_subclass(Elsewhere)
+        self.assertEqual(rotary.Table(rotary.Rope(head_dim=16, rotary_dim=12, pairing="half"), ids), table_of())
+        self.assertEqual(Elsewhere.copied, 1)
+        with self.assertRaises(NotImplementedError):
+            rotary.Table(rotary.Rope(head_dim=16, pairing="half"), torch.arange(5, device="meta"))
+
     def test_type_errors(self):
         x, table = torch.randn(2, 5, 3, 16), table_of()
         for y in (x, x.clone().requires_grad_()):

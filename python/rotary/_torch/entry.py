@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from .. import _core
-from . import autograd, ops, plain
+from . import autograd, cuda, ops, plain
 from .checks import check, fail
 from .guards import TYPES, is_plain, is_quiet
 from .plain import How
@@ -24,6 +24,8 @@ _records = torch.is_grad_enabled
 _levels = torch._C._functorch.peek_interpreter_stack
 _is_compiling = torch.compiler.is_dynamo_compiling
 _bump = torch.autograd.graph.increment_version
+
+
 def _goes_straight(table: Any, *tensors: Any) -> bool:
     if not is_quiet():
         return False
@@ -92,7 +94,7 @@ def _how(operation: str, table: Any, layout: Any, first: Any, direction: Any, st
 
 def _is_fused(x: Tensor) -> bool:
     """Whether a compiler does better with torch's own ops than with a call."""
-    return x.device.type not in ("cpu", "meta")
+    return x.device.type not in ("cpu", "meta") and not cuda.has_kernels(x)
 
 
 def _by_function(*tensors: Tensor) -> bool:

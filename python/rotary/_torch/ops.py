@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from .. import _core
-from . import plain
+from . import cuda, plain
 from .checks import check, fail
 from .guards import is_plain, is_quiet
 from .plain import How
@@ -43,7 +43,7 @@ BELOW = torch._C._AutoDispatchBelowAutograd
 def like(x: Tensor) -> Tensor:
     """A new tensor with x's order of dimensions in memory, unless head_dim is not the innermost one there."""
     sizes, strides = x.shape[:-1], x.stride()
-    if strides and strides[-1] == 1 and all(size <= 1 or stride > 1 for size, stride in zip(sizes, strides)):
+    if strides and all(size <= 1 or stride > 1 for size, stride in zip(sizes, strides)):
         return torch.empty_like(x)
     return torch.empty_like(x, memory_format=torch.contiguous_format)
 
@@ -66,6 +66,16 @@ def _by_torch(operation: str, name: str, x: Tensor, cos: Tensor, sin: Tensor, ho
     return like(x).copy_(plain.rotated(x, cos, sin, how))
 
 
+def _on_cuda(operation: str, cos: Tensor, sin: Tensor, how: How, x: Tensor, k: Tensor | None = None) -> Any:
+    check(operation, "x" if k is None else "q", x, cos, sin, how)
+    if k is not None:
+        check(operation, "k", k, cos, sin, how)
+    given: list[Any] = [one if one is None or lies_side_by_side(one) else one.contiguous() for one in (x, k)]
+    outs = like(x), None if k is None else like(k)
+    cuda.rotate(cos, sin, how, given[0], outs[0], given[1], outs[1])
+    return outs
+
+
 # ---- kernels: of any backend ----
 
 
@@ -86,6 +96,8 @@ def rotate_qk_below(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, *words: Any)
 
 def _rotate(x: Tensor, cos: Tensor, sin: Tensor, *words: Any) -> Tensor:
     how = How(*words)
+    if cuda.has_kernels(x):
+        return _on_cuda("rotate", cos, sin, how, x)[0]
     if not has_kernels(x):
         return _by_torch("rotate", "x", x, cos, sin, how)
     table, direction = (cos, sin, how.pairing, how.doubled), _direction(how)
@@ -99,6 +111,8 @@ def _rotate(x: Tensor, cos: Tensor, sin: Tensor, *words: Any) -> Tensor:
 
 def _rotate_qk(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, *words: Any) -> tuple[Tensor, Tensor]:
     how = How(*words)
+    if cuda.has_kernels(q) and cuda.has_kernels(k):
+        return _on_cuda("rotate_qk", cos, sin, how, q, k)
     if not (has_kernels(q) and has_kernels(k)):
         return _by_torch("rotate_qk", "q", q, cos, sin, how), _by_torch("rotate_qk", "k", k, cos, sin, how)
     table, out = (cos, sin, how.pairing, how.doubled), None

@@ -1,0 +1,89 @@
+#include "gpu.h"
+
+#include <string>
+
+#include "arguments.h"
+#include "heads_view.h"
+#include "rotary/gpu.h"
+
+namespace rotary::python {
+
+namespace {
+
+constexpr const char* operation = "rotate";
+
+PyObject* gpu_built(PyObject*, PyObject*) { return PyBool_FromLong(gpu::built() ? 1 : 0); }
+
+// A view of rows in the device's memory, which is not copied.
+gpu::Table table_of(const ArrayView& cos, const ArrayView& sin, PyObject* pairing) {
+  for (const ArrayView* rows : {&cos, &sin}) {
+    std::int64_t run = static_cast<std::int64_t>(sizeof(float));
+    bool fits = rows->type == ElementType::f32 && (rows->ndim == 2 || rows->ndim == 3) && rows->shape == cos.shape;
+    for (int d = rows->ndim - 1; fits && d >= 0; --d) {
+      const auto axis = static_cast<std::size_t>(d);
+      fits = rows->shape[axis] <= 1 || rows->strides[axis] == run;
+      run *= rows->shape[axis];
+    }
+    if (!fits) fail(Code::SHAPE, operation, "cos and sin must be contiguous f32 rows but got " + rows->shape_text());
+  }
+  const auto rank = static_cast<std::size_t>(cos.ndim);
+  const int batch = rank == 3 ? static_cast<int>(cos.shape[0]) : 1;
+  return gpu::Table::borrow(static_cast<const float*>(cos.data), static_cast<const float*>(sin.data),
+                            static_cast<int>(cos.shape[rank - 1]), parse_pairing(view_of(pairing, "pairing")),
+                            cos.shape[rank - 2], batch);
+}
+
+// What one tensor of a call is, and where its result goes, from the element `first` of each head on.
+struct Operand {
+  Operand(PyObject* in, PyObject* out, const char* name, const LayoutWord& layout, std::int64_t first_element)
+      : from(in, name, false, Memory::cuda),
+        to(out, "out", false, Memory::cuda),
+        first(first_element),
+        pair{const_heads(from, layout, name), writable_heads(to, layout, "out")} {
+    const int head_dim = pair.in.layout.head_dim;
+    if (first < 0 || first > head_dim) {
+      fail(Code::SHAPE, operation, "first must be an element of the head but got " + std::to_string(first));
+    }
+    if (first == 0) return;
+    const int begin = static_cast<int>(first);
+    pair = {slice(pair.in, begin, head_dim - begin), slice(pair.out, begin, head_dim - begin)};
+  }
+  ArrayView from, to;
+  std::int64_t first;
+  InOut pair;
+};
+
+PyObject* gpu_rotate(PyObject*, PyObject* const* arguments, Py_ssize_t given, PyObject* words) {
+  static const Signature<11> signature{
+      "_gpu_rotate",
+      11,
+      11,
+      {"q", "k", "q_out", "k_out", "cos", "sin", "pairing", "layout", "first", "backward", "stream"}};
+  return guarded([&]() -> PyObject* {
+    const auto [q, k, q_out, k_out, cos, sin, pairing, word, first_element, backward, stream] =
+        signature.read(arguments, given, words);
+    const LayoutWord layout(word, operation);
+    const std::int64_t first = integer_of(first_element, "first");
+    const ArrayView c(cos, "cos", false, Memory::cuda), s(sin, "sin", false, Memory::cuda);
+    const gpu::Table table = table_of(c, s, pairing);
+    const gpu::RotateOptions options(
+        PyObject_IsTrue(backward) == 1 ? Direction::backward : Direction::forward,
+        reinterpret_cast<gpu::Stream>(static_cast<std::uintptr_t>(integer_of(stream, "stream"))));
+    const Operand query(q, q_out, "q", layout, first);
+    if (k == Py_None) {
+      gpu::rotate(query.pair.in, query.pair.out, table, options);
+    } else {
+      const Operand key(k, k_out, "k", layout, first);
+      gpu::rotate_qk(query.pair, key.pair, table, options);
+    }
+    return Ref::borrowed(Py_None).release();
+  });
+}
+
+}  // namespace
+
+std::vector<PyMethodDef> gpu_methods() {
+  return {{"_gpu_built", gpu_built, METH_NOARGS, nullptr}, fast("_gpu_rotate", gpu_rotate, nullptr)};
+}
+
+}  // namespace rotary::python
