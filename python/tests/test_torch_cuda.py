@@ -1,0 +1,80 @@
+"""The way to the CUDA kernels: what is handed to them, with a stand-in on the CPU. The kernels have tests of their own."""
+
+import contextlib
+import unittest
+from unittest import mock
+
+import rotary
+from torch_support import PAIRINGS, eager, needs_torch, rows_of, table_of, torch
+
+if torch is not None:
+    from rotary._torch import cuda
+
+    STREAM = 1234
+
+
+def stand_in(q, k, q_out, k_out, cos, sin, pairing, layout, first, backward, stream):
+    """As _core._gpu_rotate is described: elements before `first` are not written."""
+    assert stream == STREAM and cos.is_contiguous() and sin.is_contiguous() and cos.dtype == torch.float32
+    for x, out in ((q, q_out), (k, k_out)):
+        if x is not None:
+            assert x.stride(-1) == 1 and out.stride(-1) == 1
+            y = eager(x, cos, sin, pairing, layout, first, backward)
+            out[..., first:] = y[..., first:]
+
+
+@contextlib.contextmanager
+def as_on_cuda():
+    class Core:
+        _gpu_rotate = staticmethod(stand_in)
+
+    stream = mock.Mock(cuda_stream=STREAM)
+    with (
+        mock.patch.object(cuda, "has_kernels", lambda x: x.dtype != torch.float64),
+        mock.patch.object(cuda, "_core", Core),
+        mock.patch.object(torch.cuda, "device", lambda device: contextlib.nullcontext()),
+        mock.patch.object(torch.cuda, "current_stream", lambda device: stream),
+    ):
+        yield
+
+
+@needs_torch
+class Cuda(unittest.TestCase):
+    def test_what_the_kernels_are_given(self):
+        ops = torch.ops.rotary_python
+        for pairing in PAIRINGS:
+            table = table_of(pairing, rotary_dim=8)
+            c, s = rows_of(table)
+            doubled = [torch.cat((one, one), -1).bfloat16() for one in (c, s)]
+            for dtype in (torch.float32, torch.bfloat16):
+                x, k = torch.randn(2, 5, 4, 16).to(dtype), torch.randn(2, 5, 4, 32).to(dtype)[..., ::2]
+                for backward in (False, True):
+                    words = "bthd", pairing, "halves", 6, backward
+                    with as_on_cuda():
+                        one = ops.rotate(x, *doubled, *words, -1)
+                        two = ops.rotate_qk(x, k, *doubled, *words)
+                        packed = ops.rotate(x, *doubled, *words, 1)
+                    rows = [rows[..., :4].float() for rows in doubled]
+                    expected = [eager(y, *rows, pairing, "bthd", 6, backward) for y in (x, k)]
+                    self.assertTrue(torch.equal(one, expected[0]) and all(map(torch.equal, two, expected)))
+                    self.assertTrue(torch.equal(packed[:, :, :3], expected[0][:, :, :3]))
+                    self.assertTrue(torch.equal(packed[:, :, 3:], x[:, :, 3:]))
+
+    def test_gradients(self):
+        table, x = table_of(), torch.randn(2, 5, 3, 16, requires_grad=True)
+        grad = torch.randn(2, 5, 3, 16)
+        expected = torch.autograd.grad(eager(x, *rows_of(table), "half", "bthd"), x, grad)[0]
+        with as_on_cuda(), torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]):
+            self.assertTrue(
+                torch.equal(torch.autograd.grad(rotary.rotate(x, table, layout="bthd"), x, grad)[0], expected)
+            )
+
+    def test_the_c_part_refuses_memory_of_the_cpu(self):
+        x, (c, s) = torch.randn(2, 5, 3, 16), rows_of(table_of())
+        with self.assertRaises(rotary.Error) as caught:
+            rotary._core._gpu_rotate(x, None, torch.empty_like(x), None, c, s, "half", "bthd", 0, False, 0)
+        self.assertEqual(caught.exception.code, "DEVICE")
+
+
+if __name__ == "__main__":
+    unittest.main()
