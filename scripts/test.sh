@@ -110,7 +110,7 @@ python_stage() {
   local log=$root/build/test-python-$1.log status=0 sum
   say "== python, $1"
   mkdir -p "$root/build"
-  "$root/scripts/test_python.sh" "$1" >"$log" || status=$?
+  ROTARY_WHEEL_BUILD=$root/build/test-release "$root/scripts/test_python.sh" "$1" >"$log" || status=$?
   if [ "$status" -eq 77 ]; then
     skipped=$((skipped + 1))
     return
