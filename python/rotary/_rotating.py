@@ -162,7 +162,8 @@ def rotate_qk(
         torch, CPU       float64                      any order  yes               yes    torch, by torch's own ops
         torch, others    float32, float16, bfloat16,  any order  yes               yes    torch, by torch's own ops
         (CUDA, ...)      float64
-        JAX, CPU         float32, float16, bfloat16   -          -                 -      JAX; never in place
+        JAX, CPU         float32, float16, bfloat16   -          -                 -      JAX; never in place; traced:
+                                                                                         rotary.jax
         __dlpack__       float32, float16, bfloat16   -          -                 -      rotary.Array
         a buffer         float32, float16             -          -                 -      rotary.Array
 
