@@ -26,6 +26,8 @@ from ._core import (
     targets,
     use_target,
 )
+from ._patch import PatchError
+from ._patch.door import kernels_mapping, patch
 from ._rotating import (
     from_doubled,
     from_rows,
@@ -37,8 +39,6 @@ from ._rotating import (
     rotate_qkv,
     rotate_qkv_,
 )
-from ._patch import PatchError
-from ._patch.door import kernels_mapping, patch
 from ._scalings import Dynamic, Linear, Llama3, LongRope, Ntk, NtkFixed, Proportional, Scaling, Unscaled, Yarn
 from ._values import Rope, axial, ernie_axes, interleaved_axes, rope_parameters, sectioned_axes
 

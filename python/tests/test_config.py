@@ -118,6 +118,16 @@ class Config(unittest.TestCase):
                     self.assertEqual(made.inv_freq.tolist(), by_program["inv_freq"])
                     self.assertEqual(made.attention_factor, by_program["attention_factor"])
 
+    def test_given_layer_types_are_taken_as_they_are(self):
+        """Flint's last layer is full_attention where the file lists none; Gemma 4's whatever the file lists."""
+        kinds = ["full_attention", "sliding_attention"]
+        shape = {**LLAMA, "num_hidden_layers": 2, "head_dim": 16, "sliding_window": 8}
+        (flint,) = rotary.config({**shape, "model_type": "flint", "layer_types": kinds})
+        self.assertEqual((flint.layers, flint.layers_without_rope), ((1,), (0,)))
+        (beam,) = rotary.config({**shape, "model_type": "beam", "layer_types": kinds})
+        self.assertEqual(beam.layers, (1,))
+        self.assertEqual([rope.layers for rope in rotary.config({**shape, "model_type": "flint", "num_hidden_layers": 4})], [(2,)])
+
     def test_rope_parameters(self):
         rope = rotary.Rope(head_dim=64, base=5e5, pairing="half", scaling=rotary.Yarn(factor=4, trained_length=4096))
         told = rotary.rope_parameters(rope)

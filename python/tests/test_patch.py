@@ -48,8 +48,10 @@ class Case(unittest.TestCase):
         self.assertTrue(str(caught.exception).startswith("[patch] "))
         for word in words:
             self.assertIn(word, str(caught.exception))
-        self.assertEqual({name: id(value) for name, value in functions.items()},
-                         {name: id(value) for name, value in vars(modeling_llama).items()})
+        self.assertEqual(
+            {name: id(value) for name, value in functions.items()},
+            {name: id(value) for name, value in vars(modeling_llama).items()},
+        )
 
 
 class Patch(Case):
@@ -189,8 +191,14 @@ class Exact(Case):
 
     def test_buffers_do_not_matter(self):
         """What trainers do: a model on meta, to_empty, then its weights. inv_freq is in no checkpoint."""
-        scaled = {"rope_type": "llama3", "rope_theta": 500000.0, "factor": 8.0, "low_freq_factor": 1.0,
-                  "high_freq_factor": 4.0, "original_max_position_embeddings": 64}
+        scaled = {
+            "rope_type": "llama3",
+            "rope_theta": 500000.0,
+            "factor": 8.0,
+            "low_freq_factor": 1.0,
+            "high_freq_factor": 4.0,
+            "original_max_position_embeddings": 64,
+        }
         models = [
             (transformers.LlamaConfig, transformers.LlamaForCausalLM, {}),
             (transformers.LlamaConfig, transformers.LlamaForCausalLM, {"rope_parameters": scaled}),
@@ -265,8 +273,11 @@ class Refusals(Case):
 
     def test_what_is_not_proved(self):
         """A modeling file whose function scales: as remote code, from a file of its own."""
-        source = inspect.getsource(modeling_llama).replace("from ...", "from transformers.").replace(
-            "from .configuration_llama", "from transformers.models.llama.configuration_llama")
+        source = (
+            inspect.getsource(modeling_llama)
+            .replace("from ...", "from transformers.")
+            .replace("from .configuration_llama", "from transformers.models.llama.configuration_llama")
+        )
         scaled = source.replace("q_embed = (q * cos)", "q_embed = (q * cos * 1.01)")
         self.assertNotEqual(source, scaled)
         for text, fails in ((scaled, True), (source, False)):
@@ -365,7 +376,9 @@ class Kernels(Case):
         layer = adapter.load()
         self.assertTrue(issubclass(layer, torch.nn.Module))
         self.assertIs(layer.__init__, torch.nn.Module.__init__)
-        self.assertEqual(list(inspect.signature(layer.forward).parameters)[1:], list(inspect.signature(ORIGINAL).parameters))
+        self.assertEqual(
+            list(inspect.signature(layer.forward).parameters)[1:], list(inspect.signature(ORIGINAL).parameters)
+        )
         q, k = torch.randn(2, 4, 5, 16), torch.randn(2, 2, 5, 16)
         cos, sin = (torch.cat((rows, rows), -1) for rows in torch.randn(2, 2, 5, 8))
         self.assertTrue(all(map(torch.equal, layer()(q, k, cos, sin), ORIGINAL(q, k, cos, sin))))

@@ -24,11 +24,25 @@ YARN = {"rope_type": "yarn", "rope_theta": 10000.0, "factor": 4.0, "original_max
 def named():
     """(a name, a tiny model) of the families that must work, whatever transformers has besides."""
     of = {model_type: (config, model) for model_type, config, model in tiny_models.decoder_classes()}
-    for family in ("llama", "qwen3", "gemma3_text", "deepseek_v3", "gpt_neox", "gptj", "nanochat", "glm4", "cohere", "phi3"):
+    for family in (
+        "llama",
+        "qwen3",
+        "gemma3_text",
+        "deepseek_v3",
+        "gpt_neox",
+        "gptj",
+        "nanochat",
+        "glm4",
+        "cohere",
+        "phi3",
+    ):
         yield family, tiny_models.tiny(*of[family])
     for name, rope in (("llama with llama3", LLAMA3), ("llama with yarn", YARN)):
         config = tiny_models.small_config(transformers.LlamaConfig)
-        yield name, tiny_models.tiny(type(config), transformers.LlamaForCausalLM, values={"rope_parameters": dict(rope)})
+        yield (
+            name,
+            tiny_models.tiny(type(config), transformers.LlamaForCausalLM, values={"rope_parameters": dict(rope)}),
+        )
     config = transformers.Qwen2_5_VLConfig
     yield "qwen2_5_vl", tiny_models.tiny(config, transformers.Qwen2_5_VLForConditionalGeneration)
     yield "modernbert", tiny_models.tiny(transformers.ModernBertConfig, transformers.ModernBertForMaskedLM)

@@ -70,8 +70,18 @@ SECTIONS = {"rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "
 
 # model_type: what its class needs beside that.
 SPECIAL = {
+    "blt": {"encoder_hash_byte_group_vocab": 64},
+    "dbrx": {"attn_config": {"kv_n_heads": 2, "rope_theta": 10000.0, "clip_qkv": 8.0}},
+    "falcon_h1": {"mamba_d_ssm": 128},
+    "zamba2": {"use_mem_rope": True, "layers_block_type": ["mamba", "hybrid", "mamba", "hybrid"], "num_hidden_layers": 4},
+    "cohere_compass_text": {
+        "layer_types": ["sliding_attention", "full_attention"],
+        "rope_parameters": {
+            "sliding_attention": {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [2, 3, 3]},
+            "full_attention": {"rope_type": "default", "rope_theta": 1e6, "mrope_section": [2, 3, 3]},
+        },
+    },
     "bamba": {"attn_layer_indices": [1]},
-    "flint": {"layer_types": ["sliding_attention", "full_attention"]},  # rotary.config takes the last for full
     "dots1": {"n_shared_experts": 1},
     "gpt_neox": {"rotary_pct": 0.25},
     "hunyuan_v1_dense": {"head_dim": 16},

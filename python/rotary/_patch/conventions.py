@@ -16,7 +16,7 @@ import torch
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from typing import Any, Literal
+    from typing import Any, Literal, TypeAlias
 
     from torch import Tensor
 
@@ -84,30 +84,47 @@ class Turn(NamedTuple):
     prefix: int = 0  # tokens of each x before those that turn
 
 
-def _fits(shape: Shape, x: Tensor, rows: Tensor) -> bool:
-    sizes = dict(zip(shape.x, x.shape, strict=True))
-    for letter, size in zip(shape.rows, rows.shape):
-        if letter == "t" and shape.prefix:
-            if not 0 < size < sizes["t"]:
-                return False
-        elif size != (1 if letter == "1" else sizes[letter]):
-            return False
-    return True
+class _Place(NamedTuple):
+    """A shape, ready to be compared with tensors."""
+
+    shape: Shape
+    axes: tuple[int, ...]  # for each dimension of the rows, which one of x it goes with; -1: it is 1
+    tokens: tuple[int, int]  # the dimension of tokens of x, and of the rows
+    kept: tuple[int, ...]  # dimensions of the rows without those of size 1; empty: all but a batch of 1
 
 
-def _plain(shape: Shape, rows: Tensor) -> Tensor:
-    """[tokens, w] or [batch, tokens, w]."""
-    kept = [size for letter, size in zip(shape.rows, rows.shape) if letter != "1"]
-    return rows.reshape(*kept, rows.shape[-1]) if len(kept) < len(shape.rows) else rows
+Places: TypeAlias = "dict[tuple[int, int, Any], list[_Place]]"
 
 
-def _turn(x: Tensor, cos: Tensor, sin: Tensor, unsqueeze: Any, proved: tuple[Shape, ...]) -> Turn | None:
-    for shape in proved:
-        if shape.unsqueeze != unsqueeze or len(shape.x) != x.dim() or len(shape.rows) + 1 != cos.dim():
-            continue
-        if _fits(shape, x, cos):
-            prefix = x.shape[shape.x.index("t")] - cos.shape[shape.rows.index("t")] if shape.prefix else 0
-            return Turn((x,), _plain(shape, cos), _plain(shape, sin), shape.x, prefix)
+def places(shapes: tuple[Shape, ...]) -> Places:
+    """Shapes by the dimensions of x and rows and by the argument unsqueeze_dim."""
+    found: Places = {}
+    for shape in shapes:
+        axes = tuple(-1 if letter == "1" else shape.x.index(letter) for letter in shape.rows)
+        kept = tuple(at for at, axis in enumerate(axes) if axis >= 0)
+        lone = shape.rows == "1t" and "b" in shape.x
+        place = _Place(
+            shape,
+            axes,
+            (shape.x.index("t"), shape.rows.index("t")),
+            () if lone or len(kept) == len(axes) else kept,
+        )
+        found.setdefault((len(shape.x), len(axes) + 1, shape.unsqueeze), []).append(place)
+    return found
+
+
+def _turn(x: Tensor, cos: Tensor, sin: Tensor, unsqueeze: Any, proved: Places) -> Turn | None:
+    sizes, rows = x.shape, cos.shape
+    for shape, axes, (tokens, row), kept in proved.get((len(sizes), len(rows), unsqueeze), ()):
+        prefix = sizes[tokens] - rows[row]
+        if prefix > 0 if shape.prefix else prefix == 0:
+            for at, axis in enumerate(axes):
+                if at != row and rows[at] != (1 if axis < 0 else sizes[axis]):
+                    break
+            else:
+                if kept:
+                    cos, sin = (part.reshape(*(rows[at] for at in kept), rows[-1]) for part in (cos, sin))
+                return Turn((x,), cos, sin, shape.x, prefix if shape.prefix else 0)
     return None
 
 
@@ -184,8 +201,8 @@ class Convention:
             cos, sin = cos[named[self.positions]], sin[named[self.positions]]
         return cos, sin
 
-    def turns(self, named: dict[str, Any], proved: tuple[Shape, ...]) -> list[Turn] | None:
-        """What turns by what, as one of the proved shapes; None where none fits."""
+    def turns(self, named: dict[str, Any], proved: Places) -> list[Turn] | None:
+        """What turns by what, as one of the proved shapes (places of them); None where none fits."""
         found: list[Turn] = []
         unsqueeze = named[self.unsqueeze] if self.unsqueeze else None
         for at, name in enumerate(self.tensors):
@@ -196,10 +213,16 @@ class Convention:
             turn = None if rows is None else _turn(x, *rows, unsqueeze, proved)
             if turn is None:
                 return None
-            if found and self.cos[at] == self.cos[0] and found[-1][3:] == turn[3:]:  # by the same rows
-                before = found.pop()
-                turn = before._replace(xs=(*before.xs, x))
-            found.append(turn)
+            last = found[-1] if found else None
+            if (
+                last is not None
+                and self.cos[at] == self.cos[0]
+                and last.layout == turn.layout
+                and last.prefix == turn.prefix
+            ):
+                found[-1] = Turn((*last.xs, x), last.cos, last.sin, last.layout, last.prefix)  # by the same rows
+            else:
+                found.append(turn)
         if self.parts and found:
             return _cut(found[0], named[self.positions].shape[-1])
         return found or None

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from .behaviours import PAIRINGS, ROWS, Behaviour, behaviours, doubled, formula, single
-from .conventions import Convention, Shape, conventions
+from .conventions import Convention, Shape, conventions, places
 from .turning import DTYPES
 
 TYPE_CHECKING = False
@@ -163,7 +163,7 @@ def _by_formula(turn: Turn, behaviour: Behaviour, block: Block = "leading") -> l
 def _expected(
     convention: Convention, shape: Shape, behaviour: Behaviour, named: dict[str, Any], block: Block = "leading"
 ) -> tuple[Tensor, ...]:
-    turns = convention.turns(named, (shape,))
+    turns = convention.turns(named, places((shape,)))
     if turns is None:
         return ()
     made = [result for turn in turns for result in _by_formula(turn, behaviour, block)]

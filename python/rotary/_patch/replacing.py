@@ -7,6 +7,7 @@ import functools
 
 import torch
 
+from .conventions import places
 from .turning import turned
 
 TYPE_CHECKING = False
@@ -25,7 +26,7 @@ def _first(proof: Proof, turn: Turn) -> int | None:
         columns *= 2
     if columns % 2 or columns > size or (columns < size and proof.block == "whole"):
         return None
-    for x in turn.xs:
+    for x in turn.xs[1:]:
         if x.shape[-1] != size or x.dtype != dtype:
             return None
     if (dtype, turn.cos.dtype) not in proof.dtypes or turn.sin.dtype != turn.cos.dtype:
@@ -55,12 +56,12 @@ def replacement(original: Callable[..., Any], proof: Proof, named_as: Callable[.
     Args:
         named_as: whose name, docstring and signature it keeps.
     """
-    convention, shapes = proof.convention, proof.shapes
+    convention, proved = proof.convention, places(proof.shapes)
 
     @functools.wraps(named_as, updated=())
     def by_rotary(*args: Any, **kwargs: Any) -> Any:
         named = convention.named(args, kwargs)
-        turns = None if named is None else convention.turns(named, shapes)
+        turns = None if named is None else convention.turns(named, proved)
         if turns is None or named is None:
             return original(*args, **kwargs)
         results: list[torch.Tensor] = []

@@ -61,7 +61,7 @@ std::vector<std::string> default_types(Reading& reading, const Part& part, std::
     types[i] = type_named(pattern[i % pattern.size()]);
   }
   if (part.family.pattern.first != 0) types.front() = type_named(part.family.pattern.first);
-  if (part.family.pattern.last_full) types.back() = "full_attention";
+  if (part.family.pattern.ends_full || part.family.pattern.last_full) types.back() = "full_attention";
   if (part.family.pattern.types.size() > 1) {
     reading.note(part.path,
                  "layer_types are not given: the pattern of " + part.name() + " (" + types.front() + ", ...)");

@@ -37,7 +37,8 @@ struct Pattern {
   std::string_view types = {};       // s(liding) f(ull) l(inear) h(ybrid) i(ndexed), repeated
   std::string_view period_key = {};  // a file's own length of that pattern
   char first = 0;                    // the first layer's own letter
-  bool last_full = false;            // the last layer is full_attention, whatever types says
+  bool ends_full = false;            // and then the last layer is full_attention
+  bool last_full = false;            // the last layer is full_attention, whatever the file says
 };
 
 // Which of the layers that attend have a rope.
