@@ -2,13 +2,15 @@
 
 import collections
 import unittest
+from unittest import mock
 
 import rotary
 from patch_support import needs_transformers, torch, transformers
 
 if transformers is not None:
     import tiny_models
-    from tiny_models import Outcome, ids, left_padded, logits
+    from rotary._patch.turning import turned
+    from tiny_models import Outcome, gradients, ids, left_padded, logits
 
 LLAMA3 = {
     "rope_type": "llama3",
@@ -78,6 +80,14 @@ class Named(unittest.TestCase):
                 found = {(f.proof.behaviour.pairing, f.proof.behaviour.rows) for f in report.functions}
                 self.assertEqual(found, kinds)
 
+    def test_checkpointing(self):
+        model = tiny_models.tiny(transformers.LlamaConfig, transformers.LlamaForCausalLM).train()
+        model.gradient_checkpointing_enable()
+        before = gradients(model)
+        with rotary.patch(model):
+            after = gradients(model)
+        self.assertTrue(all(torch.equal(after[name], gradient) for name, gradient in before.items()))
+
     def test_static_cache(self):
         model = tiny_models.tiny(transformers.LlamaConfig, transformers.LlamaForCausalLM)
         words = {"max_new_tokens": 6, "do_sample": False, "pad_token_id": 0, "cache_implementation": "static"}
@@ -110,6 +120,42 @@ class Named(unittest.TestCase):
                     called = [str(node.target) for node in graphs[0].graph.nodes if node.op == "call_function"]
                     self.assertTrue(any("rotary_python.rotate" in name for name in called))
         torch.compiler.reset()
+
+
+def towers():
+    """(a name, a model with a picture tower, what the tower makes of random patches)."""
+
+    def patches(*shape):
+        return torch.randn(shape, generator=torch.Generator().manual_seed(0))
+
+    for name in ("Qwen2_5_VL", "Glm4v"):
+        config = getattr(transformers, f"{name}Config")
+        model = tiny_models.tiny(config, getattr(transformers, f"{name}ForConditionalGeneration"))
+        vision = model.config.vision_config
+        size = 3 * vision.temporal_patch_size * vision.patch_size**2
+        grid = torch.tensor([[1, 8, 12]])
+        yield name, model, lambda m=model, n=size, g=grid: m.model.visual(patches(96, n), grid_thw=g)[0]
+    model = tiny_models.tiny(transformers.Gemma4VisionConfig, transformers.Gemma4VisionModel)
+    places = torch.cartesian_prod(torch.arange(6), torch.arange(9))[None]
+    size = 3 * model.config.patch_size**2
+    yield "Gemma4", model, lambda m=model: m(patches(1, 54, size), places)[0]
+
+
+@needs_transformers
+class Pictures(unittest.TestCase):
+    def test_towers(self):
+        for name, model, run in towers():
+            with self.subTest(name), torch.no_grad():
+                before = run()
+                self.assertTrue(before.isfinite().all())
+                with rotary.patch(model) as report:
+                    with mock.patch("rotary._patch.replacing.turned", side_effect=turned) as turns:
+                        self.assertTrue(torch.equal(run(), before))
+                    self.assertGreaterEqual(turns.call_count, 2)
+                    self.assertTrue(any(table.positions.endswith("axes last") for table in report.tables))
+                with rotary.patch(model, tables="exact"):
+                    exact = run()
+                self.assertLess(float((exact - before).abs().max() / before.abs().max()), 1e-5)
 
 
 @needs_transformers

@@ -55,6 +55,10 @@ SMALL = {
     "index_n_heads": 2,
     "index_head_dim": 16,
     "index_topk": 8,
+    "depth": 2,
+    "embed_dim": 64,
+    "num_heads": 4,
+    "out_hidden_size": 64,
     "pad_token_id": 0,
     "bos_token_id": 1,
     "eos_token_id": None,
@@ -73,7 +77,11 @@ SPECIAL = {
     "blt": {"encoder_hash_byte_group_vocab": 64},
     "dbrx": {"attn_config": {"kv_n_heads": 2, "rope_theta": 10000.0, "clip_qkv": 8.0}},
     "falcon_h1": {"mamba_d_ssm": 128},
-    "zamba2": {"use_mem_rope": True, "layers_block_type": ["mamba", "hybrid", "mamba", "hybrid"], "num_hidden_layers": 4},
+    "zamba2": {
+        "use_mem_rope": True,
+        "layers_block_type": ["mamba", "hybrid", "mamba", "hybrid"],
+        "num_hidden_layers": 4,
+    },
     "cohere_compass_text": {
         "layer_types": ["sliding_attention", "full_attention"],
         "rope_parameters": {

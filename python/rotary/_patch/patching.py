@@ -25,7 +25,6 @@ from .turning import has_kernels
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from types import ModuleType
     from typing import Any, Literal
 
     from torch.nn import Module

@@ -6,6 +6,7 @@ from __future__ import annotations
 import torch
 
 from .. import _rotating
+from .._torch import cuda
 from .._torch.tables import TensorTable
 
 TYPE_CHECKING = False
@@ -21,7 +22,7 @@ DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 
 def has_kernels(device: torch.device) -> bool:
     """Whether rotary has kernels for tensors there."""
-    return device.type == "cpu"
+    return device.type == "cpu" or (device.type == "cuda" and cuda.BUILT)
 
 
 def turned(
