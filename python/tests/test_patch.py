@@ -3,6 +3,7 @@
 import copy
 import functools
 import inspect
+import pickle
 import subprocess
 import sys
 import types
@@ -368,6 +369,12 @@ def remote(name, text):
 
 
 class Import(unittest.TestCase):
+    def test_error(self):
+        error = rotary.PatchError("TORCH", "[patch] a rule but got something")
+        again = pickle.loads(pickle.dumps(error))
+        self.assertEqual((type(again), again.code, str(again)), (rotary.PatchError, "TORCH", str(error)))
+        self.assertTrue(issubclass(rotary.PatchError, rotary.Error))
+
     def test_import_needs_no_torch(self):
         script = "import sys, rotary; rotary.patch, rotary.PatchError, rotary.kernels_mapping; assert 'torch' not in sys.modules"
         subprocess.run([sys.executable, "-c", script], check=True)

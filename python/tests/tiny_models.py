@@ -139,7 +139,7 @@ def small_config(config_class, plain=None, values=None):
     if LATENT in given and "num_key_value_heads" in given:
         given["num_key_value_heads"] = given["num_attention_heads"]
     for name, value in vars(plain).items():
-        if isinstance(value, transformers.PreTrainedConfig):
+        if isinstance(value, transformers.PretrainedConfig):
             given[name] = small_config(type(value), value)
     given |= SPECIAL.get(config_class.model_type, {})
     given |= values or {}

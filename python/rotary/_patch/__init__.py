@@ -15,3 +15,6 @@ class PatchError(Error):
     def __init__(self, code: str, sentence: str) -> None:
         super().__init__(sentence)
         self.code = code
+
+    def __reduce__(self) -> tuple[type[PatchError], tuple[str, str]]:
+        return PatchError, (self.code, str(self))

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from .behaviours import Rows
 
 _NAME = re.compile(r"(Rotary|R[oO]P[eE]).*Embed\w*$")
-_TABLE = "embed_positions"  # GPT-J and its kin keep [positions, sin and cos] in a buffer of each attention
+_TABLE = "embed_positions"  # GPT-J and its kin keep [positions, sin and cos] in each attention
 _ANGLE = 4.1e-7  # of a float32 angle: inv_freq is rounded, and its product with the position
 _ROW = 3e-7  # of cos and sin in float32
 _PLACES = (0, 1, 2, 5, 17, 100, 403, 1021, 2039, 4093)
@@ -214,8 +214,9 @@ def _agreement(path: str, module: Module, layer_type: str, ropes: tuple[ModelRop
 def _in_buffers(model: Module, ropes: Ropes) -> list[Agreement]:
     """Tables that attentions keep as a buffer [positions, sin and cos]."""
     found = []
-    for path, buffer in model.named_buffers():
-        if path.rpartition(".")[2] != _TABLE or buffer.dim() != 2:
+    for within, part in model.named_modules():
+        buffer, path = getattr(part, _TABLE, None), f"{within}.{_TABLE}"
+        if not isinstance(buffer, torch.Tensor) or buffer.dim() != 2:
             continue
         for rope in ropes:
             places = torch.tensor([place for place in _places(rope) if place < buffer.shape[0]])
@@ -228,7 +229,7 @@ def _in_buffers(model: Module, ropes: Ropes) -> list[Agreement]:
                 )
                 break
         else:
-            _refuse(path, model.get_submodule(path.rpartition(".")[0]), "", [(rope,) for rope in ropes])
+            _refuse(path, part, "", [(rope,) for rope in ropes])
     return found
 
 
