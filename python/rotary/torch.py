@@ -2,8 +2,8 @@
 """RoPE as a module of torch, and tables of torch's tensors.
 
 The functions are those of rotary itself: rotary.rotate_qk(q, k, table, layout=...) takes tensors, differentiable, under
-torch.func, torch.compile and torch.export; its docstring says which. Ropes with several lengths of a model, FSDP,
-.to() and to_empty() cannot harm what is here: nothing is a buffer.
+torch.func, torch.compile and torch.export; its docstring says which. Nothing here is a buffer, so .to(), to_empty() and
+FSDP find nothing to change.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What one call of Llama's apply_rotary_pos_emb costs as it is and with rotary.patch, alternating in one run.
 
-PYTHONPATH=python python bench/patch_call.py
+    PYTHONPATH=python python python/bench/patch_call.py
 """
 
 import statistics
