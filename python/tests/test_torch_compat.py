@@ -7,7 +7,7 @@ from torch_support import eager, needs_torch, torch
 
 if torch is not None:
     from rotary.compat.flash_attn import apply_rotary_emb
-    from rotary.compat.torch import rotary_embedding
+    from rotary.compat import rotary_embedding
 
 
 def rows(count, pairs, seed=0):
