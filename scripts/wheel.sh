@@ -3,12 +3,12 @@
 # they need no more than the C library that their names say.
 #   scripts/wheel.sh [PLATFORM...]     default: manylinux_2_17_x86_64
 #   PLATFORM: manylinux_2_17_x86_64, manylinux_2_17_aarch64, musllinux_1_2_x86_64, musllinux_1_2_aarch64,
-#   macosx_11_0_arm64, macosx_11_0_x86_64, or native: by this machine's g++, for this machine
+#   macosx_11_0_arm64, macosx_11_0_x86_64, win_amd64, or native: by this machine's g++, for this machine
 #   ROTARY_CACHE=DIR    where PyPI's ziglang and auditwheel go, 120 MB, and what zig builds (default ~/.cache/rotary)
 #   ROTARY_WHEELS=DIR   where the wheels go (default build/wheels)
 #   ROTARY_WHEEL_BUILD=DIR  for native: a build folder of make, whose objects serve if its build type is Release
-# auditwheel checks those of Linux; of those of macOS llvm-objdump tells what they load, which must be the system's. The
-# last line printed is the path of the last wheel. Exit 77: no PyPI.
+# auditwheel checks those of Linux; of those of macOS and Windows llvm-objdump tells what they load, which must be the
+# system's, and on Windows python3.dll. The last line printed is the path of the last wheel. Exit 77: no PyPI.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
@@ -26,6 +26,7 @@ target_of() {
     musllinux_1_2_aarch64) echo aarch64-linux-musl ;;
     macosx_11_0_arm64) echo aarch64-macos.11.0 ;;
     macosx_11_0_x86_64) echo x86_64-macos.11.0 ;;
+    win_amd64) echo x86_64-windows-gnu ;;
     *) return 1 ;;
   esac
 }
@@ -61,18 +62,31 @@ EOF
   done
 }
 
+# write_python: CPython for Windows, as far as a module sees it, into $work/python: this machine's headers but for
+# pyconfig.h, and an import library of python3.dll.
+write_python() {
+  local headers
+  headers=$("$tools/python" -c 'import sysconfig; print(sysconfig.get_path("include"))')
+  [ -f "$headers/Python.h" ] || { say "wheel.sh: there is no $headers/Python.h: install python3-dev"; return 1; }
+  mkdir -p "$work/python/include"
+  ln -sfn "$headers"/* "$work/python/include/"
+  ln -sfn "$root/python/windows/pyconfig.h" "$work/python/include/pyconfig.h"
+  "$zig" dlltool -m i386:x86-64 -D python3.dll -d "$root/python/windows/python3.def" -l "$work/python/python3.lib"
+}
+
 # zig_options PLATFORM: pip's options into the array options.
 zig_options() {
   local tool target folder=$work/tools-$1 processor=${1##*_} system=Linux bundle=
   [ "$processor" != 64 ] || processor=x86_64
+  case "$1" in win_amd64) system=Windows processor=AMD64 ;; esac
   case "$1" in macosx_*) system=Darwin bundle='for word; do shift; [ "$word" != -bundle ] || word=-shared; set -- "$@" "$word"; done' ;; esac
   target=$(target_of "$1")
   mkdir -p "$folder"
   # zig's linker for macOS makes no bundles; Python loads a shared library as well.
   # With -O2: zig builds a libc++ for each kind of optimisation, and CMake's own checks give none.
   printf '#!/bin/sh\n%s\nexec "%s" c++ -O2 -target %s "$@"\n' "$bundle" "$zig" "$target" >"$folder/c++.new"
-  for tool in ar ranlib; do printf '#!/bin/sh\nexec "%s" %s "$@"\n' "$zig" "$tool" >"$folder/$tool.new"; done
-  for tool in c++ ar ranlib; do  # replaced only if changed: CMake would configure anew
+  for tool in ar ranlib rc; do printf '#!/bin/sh\nexec "%s" %s "$@"\n' "$zig" "$tool" >"$folder/$tool.new"; done
+  for tool in c++ ar ranlib rc; do  # replaced only if changed: CMake would configure anew
     cmp -s "$folder/$tool.new" "$folder/$tool" && rm "$folder/$tool.new" || mv "$folder/$tool.new" "$folder/$tool"
     chmod +x "$folder/$tool"
   done
@@ -86,6 +100,9 @@ zig_options() {
   fi
   [ "$system" != Darwin ] ||
     options+=(-C cmake.define.CMAKE_OSX_SYSROOT= -C cmake.define.CMAKE_INSTALL_NAME_TOOL=/bin/true)
+  [ "$system" != Windows ] ||
+    options+=(-C cmake.define.CMAKE_RC_COMPILER="$folder/rc" -C cmake.define.ROTARY_PYTHON_INCLUDE="$work/python/include"
+              -C cmake.define.ROTARY_PYTHON_LIBRARY="$work/python/python3.lib")
 }
 
 # name_musl PLATFORM: writes Alpine's name of the C library into the wheel, which auditwheel asks for. musl itself takes
@@ -102,6 +119,7 @@ name_musl() {
 build_wheel() {
   local options=() made=$work/made-$1 tag=$1 build=$work/build-$1
   if [ "$1" != native ]; then
+    [ "$1" != win_amd64 ] || write_python
     zig_options "$1"
   elif [ -f "${ROTARY_WHEEL_BUILD:-}/CMakeCache.txt" ]; then
     build=$ROTARY_WHEEL_BUILD
@@ -124,16 +142,36 @@ build_wheel() {
   wheel=$wheels/${wheel##*/}
 }
 
+# unpack_wheel: the path of the module in it into $module.
+unpack_wheel() {
+  local folder=$work/unpacked
+  rm -rf "$folder"
+  "$tools/python" -m wheel unpack -d "$folder" "$wheel" >&2
+  module=$(find "$folder" -name _core.abi3.so -o -name _core.pyd)
+}
+
 # check_macos: fails where the module loads what is not the system's. That it shows more than its initialisation (zig's
 # linker reads no list of symbols) does no harm: Python opens modules with RTLD_LOCAL.
 check_macos() {
-  local folder=$work/unpacked-macos module loads
-  rm -rf "$folder"
-  "$tools/python" -m wheel unpack -d "$folder" "$wheel" >&2
-  module=$(echo "$folder"/*/rotary/_core.abi3.so)
+  local module loads
+  unpack_wheel
   loads=$(llvm-objdump --macho --dylibs-used "$module" | awk 'NR > 1 { print $1 }' |
     grep -vE '^/usr/lib/lib(System|c\+\+)\.|_core' || true)
   [ -z "$loads" ] || { say "wheel.sh: $wheel loads what is not the system's: $loads"; return 1; }
+}
+
+# check_windows: likewise; it must load python3.dll, which serves every CPython, and export nothing but its
+# initialisation.
+check_windows() {
+  local module said loads exports
+  unpack_wheel
+  said=$(llvm-objdump -p "$module" | tr -d '\r')
+  loads=$(sed -nE 's/^ *DLL Name: *//p' <<<"$said" | tr '[:upper:]' '[:lower:]' |
+    grep -vE '^(python3|kernel32|ntdll|shell32|advapi32|api-ms-win-crt-[a-z0-9-]+)\.dll$' || true)
+  [ -z "$loads" ] || { say "wheel.sh: $wheel loads what is not the system's: $loads"; return 1; }
+  grep -qi 'DLL Name: python3\.dll' <<<"$said" || { say "wheel.sh: $wheel does not load python3.dll"; return 1; }
+  exports=$(sed -n '/^Export Table:/,$p' <<<"$said" | awk '$1 ~ /^[0-9]+$/ && $2 ~ /^0x/ { print $3 }')
+  [ "$exports" = PyInit__core ] || { say "wheel.sh: $wheel exports other than PyInit__core: $exports"; return 1; }
 }
 
 # check_wheel PLATFORM: fails where it is too large, or needs more than its name says.
@@ -146,6 +184,10 @@ check_wheel() {
     macosx_*)
       check_macos
       say "wheel.sh: ${wheel##*/}: $size bytes, loads the system's libraries only"
+      return 0 ;;
+    win_*)
+      check_windows
+      say "wheel.sh: ${wheel##*/}: $size bytes, loads the system's libraries and python3.dll only"
       return 0 ;;
   esac
   found=$("$tools/auditwheel" show "$wheel")
@@ -160,7 +202,7 @@ for platform in "$@"; do
     { say "wheel.sh: no platform named $platform; see the first lines of $0"; exit 2; }
 done
 need "${core_packages[@]}" python3 python3-venv
-case " $* " in *" macosx_"*) need llvm ;; esac
+case " $* " in *" macosx_"* | *" win_"*) need llvm ;; esac
 install_tools || exit $?
 for platform in "$@"; do
   if [ "$platform" != native ] && [ -z "$zig" ]; then install_zig || exit $?; fi

@@ -11,6 +11,7 @@
 
 #include "apps/shared/program.h"
 #include "apps/shared/sheet.h"
+#include "apps/shared/system.h"
 #include "commands.h"
 #include "rotary/version.h"
 
@@ -41,6 +42,7 @@ std::string parts() {
 
 int main(int argc, char** argv) {
   keep_memory();
+  rotary::cli::prepare_streams();
   std::ios::sync_with_stdio(false);
   CLI::App app("rotary-torch: the commands of rotary that need libtorch. Say 'rotary train' and so on.");
   app.name("rotary");

@@ -11,6 +11,7 @@
 #include "apps/shared/usage_error.h"
 #include "commands.h"
 #include "files/tensors/formats.h"
+#include "files/text/paths.h"
 #include "rotary/targets.h"
 #include "rotation.h"
 #include "source.h"
@@ -31,7 +32,7 @@ struct Options {
 void check_formats(const Options& options, files::Format input) {
   if (input == files::Format::npy && !options.tensors.empty())
     throw UsageError("an .npy holds one tensor: leave --tensor away");
-  if (!is_dash(options.output) && input != output_format("apply", options.output)) {
+  if (!is_dash(files::path_of(options.output)) && input != output_format("apply", files::path_of(options.output))) {
     throw Error(Code::FORMAT, "[apply] input and output must be of one format but got '" + options.input + "' and '" +
                                   options.output + "'");
   }
@@ -46,10 +47,11 @@ void check_usage(const Options& options) {
         "say which rope: CONFIG (before --tensor, which takes all words that follow), --base, --inv-freq or --cos");
   }
   check_request(request);
-  if (is_dash(source.config) && is_dash(options.input)) {
+  if (is_dash(files::path_of(source.config)) && is_dash(files::path_of(options.input))) {
     throw UsageError("standard input is one: only CONFIG or --input can be -");
   }
-  if (!is_pipe(options.input)) check_formats(options, files::format_to_read(options.input));
+  if (!is_pipe(files::path_of(options.input)))
+    check_formats(options, files::format_to_read(files::path_of(options.input)));
   if (options.rotation.each_step && (!options.machine.target.empty() || options.machine.threads.value_or(1) != 1)) {
     throw UsageError("--each-step runs the scalar reference on one thread: no --target, no --threads");
   }
@@ -103,7 +105,7 @@ std::string sizes_text(const Layout& layout) {
 
 // To standard error where the tensors go to standard output.
 void report(const Options& options, const InputTensors& input, const Rotation& rotation, const Stamped& stamps) {
-  std::ostream& out = is_dash(options.output) ? std::cerr : std::cout;
+  std::ostream& out = is_dash(files::path_of(options.output)) ? std::cerr : std::cout;
   for (const std::string& line : rotation.notes()) out << printable(line) << '\n';
   if (stamps.undone) out << "note: this undoes the rotation that the input's metadata tells of\n";
   const std::vector<Tensor*>& rotated = rotation.tensors();
@@ -120,14 +122,14 @@ void report(const Options& options, const InputTensors& input, const Rotation& r
     }
     out << '\n';
   }
-  out << "wrote " << (is_dash(options.output) ? "standard output" : printable(options.output)) << '\n';
+  out << "wrote " << (is_dash(files::path_of(options.output)) ? "standard output" : printable(options.output)) << '\n';
 }
 
 void run(const Options& options) {
   check_usage(options);
-  check_output(options.output);
+  check_output(files::path_of(options.output));
   if (!options.machine.target.empty()) use_target(options.machine.target);
-  InputTensors input(options.input);
+  InputTensors input(files::path_of(options.input));
   check_formats(options, input.format());
   std::vector<Tensor> tensors = choose_tensors(input, options);
   std::vector<Tensor*> pointers;
@@ -142,7 +144,7 @@ void run(const Options& options) {
     metadata = stamped(metadata, stamps.stamps);
   }
   const std::vector<const Tensor*> changed(pointers.begin(), pointers.end());
-  input.save_changed(options.output, changed, metadata);
+  input.save_changed(files::path_of(options.output), changed, metadata);
   for (const std::string& warning : rotation.warnings()) std::cerr << printable(warning) << '\n';
   if (!stamps.warning.empty()) std::cerr << printable(stamps.warning) << '\n';
   report(options, input, rotation, stamps);

@@ -19,6 +19,7 @@
 #include "apps/shared/usage_error.h"
 #include "commands.h"
 #include "files/text/io.h"
+#include "files/text/paths.h"
 #include "rotary/targets.h"
 
 namespace rotary::cli {
@@ -124,11 +125,11 @@ std::vector<Cell> cells_of(const Options& options, const bench::Choice& choice) 
 
 void check_plot(const char* option, const std::string& path) {
   if (path.empty()) return;
-  if (std::filesystem::path(path).extension() != ".svg") {
+  if (files::path_of(path).extension() != ".svg") {
     throw Error(Code::FORMAT,
                 std::string("[bench] the plot is SVG: ") + option + " must end in .svg but got '" + path + "'");
   }
-  check_output(path);
+  check_output(files::path_of(path));
 }
 
 void check_cells(const std::vector<Cell>& cells, double free_bytes) {
@@ -138,7 +139,7 @@ void check_cells(const std::vector<Cell>& cells, double free_bytes) {
 void print(const std::string& line) { std::cout << line << '\n' << std::flush; }
 
 void save(const std::string& path, const Plot& plot, bool json) {
-  files::write_whole("bench", path, svg(plot));
+  files::write_whole("bench", files::path_of(path), svg(plot));
   if (!json) print("wrote " + printable(path));
 }
 

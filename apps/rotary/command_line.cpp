@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "apps/shared/program.h"
+#include "apps/shared/system.h"
 #include "commands.h"
 #include "rotary/error.h"
 #include "torch_program.h"
@@ -48,6 +49,7 @@ void print_all_help(const CLI::App& app) {
 namespace rotary::cli {
 
 int run_command_line(int argc, char** argv) {
+  rotary::cli::prepare_streams();
   std::ios::sync_with_stdio(false);
   CLI::App app(
       "rotary: rotary position embeddings, once and right.\n"

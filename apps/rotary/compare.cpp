@@ -18,6 +18,7 @@
 #include "apps/shared/text.h"
 #include "commands.h"
 #include "files/text/io.h"
+#include "files/text/paths.h"
 #include "runs.h"
 
 namespace rotary::cli {
@@ -111,13 +112,13 @@ Plot plot_of(const std::vector<Run>& runs) {
 
 void run(const Options& options) {
   const bool writes = !options.output.empty();
-  if (writes && std::filesystem::path(options.output).extension() != ".svg") {
+  if (writes && files::path_of(options.output).extension() != ".svg") {
     throw Error(Code::FORMAT, "[compare] the plot is SVG: --output must end in .svg but got '" + options.output + "'");
   }
-  if (writes) check_output(options.output);
+  if (writes) check_output(files::path_of(options.output));
   const std::vector<Run> runs = read_runs(options.folders);
   const Plot plot = plot_of(runs);
-  if (writes) files::write_whole("compare", options.output, svg(plot));
+  if (writes) files::write_whole("compare", files::path_of(options.output), svg(plot));
   if (options.json) {
     Json list = Json::array();
     for (const Run& run : runs) list.push_back(json_of(run));

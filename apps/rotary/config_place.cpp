@@ -1,16 +1,17 @@
 #include "config_place.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <optional>
 #include <system_error>
 
+#include "apps/shared/system.h"
 #include "apps/shared/tensors.h"
 #include "apps/shared/text.h"
 #include "files/tensors/stream.h"
 #include "files/text/json.h"
+#include "files/text/paths.h"
 #include "rotary/error.h"
 
 namespace rotary::cli {
@@ -25,37 +26,33 @@ namespace fs = std::filesystem;
 Model read_config_stream(const std::string& config, const ConfigOptions& options) {
   const std::vector<std::byte>& bytes = bytes_of_stream(config);
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  const std::string source = "[read_config] " + printable(files::stream_name(config)) + ": ";
+  const std::string source = "[read_config] " + printable(files::stream_name(files::path_of(config))) + ": ";
   if (text.empty()) throw Error(Code::FILE, source + "must hold a config but is empty");
   if (text.starts_with("GGUF")) throw Error(Code::FILE, source + "must be JSON but is a GGUF: name the file");
   try {
     return parse_config(text, options);
   } catch (const Error& error) {
     std::string sentence = error.what();
-    throw Error(error.code(), sentence.insert(sentence.find("] ") + 2, printable(files::stream_name(config)) + ": "));
+    throw Error(error.code(),
+                sentence.insert(sentence.find("] ") + 2, printable(files::stream_name(files::path_of(config))) + ": "));
   }
 }
 
 // ---- the cache ----
 
-std::string variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
-
 // The folder that a variable names; ~ at its beginning is the user's, as huggingface_hub reads it.
 std::string folder_variable(const char* name) {
-  const std::string folder = variable(name);
-  return folder == "~" || folder.starts_with("~/") ? variable("HOME") + folder.substr(1) : folder;
+  const std::string folder = environment(name);
+  return folder == "~" || folder.starts_with("~/") ? home_folder() + folder.substr(1) : folder;
 }
 
 fs::path cache_folder() {
   for (const char* name : {"HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"}) {
-    if (const std::string folder = folder_variable(name); !folder.empty()) return folder;
+    if (const std::string folder = folder_variable(name); !folder.empty()) return files::path_of(folder);
   }
-  if (const std::string home = folder_variable("HF_HOME"); !home.empty()) return fs::path(home) / "hub";
+  if (const std::string home = folder_variable("HF_HOME"); !home.empty()) return files::path_of(home) / "hub";
   const std::string cache = folder_variable("XDG_CACHE_HOME");
-  return (cache.empty() ? fs::path(variable("HOME")) / ".cache" : fs::path(cache)) / "huggingface" / "hub";
+  return (cache.empty() ? files::path_of(home_folder()) / ".cache" : files::path_of(cache)) / "huggingface" / "hub";
 }
 
 struct Repository {
@@ -113,10 +110,10 @@ bool holds_config(const fs::path& folder) {
 std::optional<fs::path> snapshot_of(const Repository& repository) {
   std::string name = "models--" + repository.id;
   if (const auto slash = name.find('/'); slash != std::string::npos) name.replace(slash, 1, "--");
-  const fs::path folder = cache_folder() / name;
+  const fs::path folder = cache_folder() / files::path_of(name);
   const std::string revision = repository.revision.empty() ? "main" : repository.revision;
-  const std::string commit = first_line(folder / "refs" / revision);
-  const fs::path snapshot = folder / "snapshots" / (commit.empty() ? revision : commit);
+  const std::string commit = first_line(folder / "refs" / files::path_of(revision));
+  const fs::path snapshot = folder / "snapshots" / files::path_of(commit.empty() ? revision : commit);
   return is_folder(snapshot) && holds_config(snapshot) ? std::optional(snapshot) : std::nullopt;
 }
 
@@ -126,24 +123,25 @@ const std::vector<std::byte>& bytes_of_stream(const std::string& config) {
   static std::map<std::string, std::vector<std::byte>> streams;
   const auto known = streams.find(config);
   if (known != streams.end()) return known->second;
-  return streams[config] = files::read_stream(config, files::max_json_bytes + 1);
+  return streams[config] = files::read_stream(files::path_of(config), files::max_json_bytes + 1);
 }
 
 std::string config_path(const std::string& config) {
   std::error_code ignored;
-  if (is_pipe(config) || fs::exists(config, ignored)) return config;
+  if (is_pipe(files::path_of(config)) || fs::exists(files::path_of(config), ignored)) return config;
   const std::optional<Repository> repository = repository_of(config);
   if (!repository) return config;
-  if (const auto snapshot = snapshot_of(*repository)) return snapshot->string();
+  if (const auto snapshot = snapshot_of(*repository)) return files::path_text(*snapshot);
   if (repository->id.find('/') == std::string::npos && repository->revision.empty()) return config;  // a missing file
   throw Error(Code::FILE, "[read_config] CONFIG must be a file, a folder or a repository in the Hugging Face cache " +
-                              files::in_quotes(cache_folder().string()) + " but " + files::in_quotes(config) +
+                              files::in_quotes(files::path_text(cache_folder())) + " but " + files::in_quotes(config) +
                               " is none: to fetch it, hf download " + repository->id + " config.json" +
                               (repository->revision.empty() ? "" : " --revision " + repository->revision));
 }
 
 Model read_config_at(const std::string& config, const ConfigOptions& options) {
-  return is_pipe(config) ? read_config_stream(config, options) : read_config(config_path(config), options);
+  return is_pipe(files::path_of(config)) ? read_config_stream(config, options)
+                                         : read_config(files::path_of(config_path(config)), options);
 }
 
 }  // namespace rotary::cli

@@ -13,6 +13,7 @@
 #include "apps/shared/text.h"
 #include "commands.h"
 #include "demo_data.h"
+#include "files/text/paths.h"
 #include "measure/medians.h"
 #include "rotary/config.h"
 #include "rotary/reference.h"
@@ -237,7 +238,7 @@ void run(const Options& options) {
   const DemoData data = load_demo_data(folder);
   const Model model = read_config(folder / "config.json");
   const ModelRope& used = model.ropes.at(0);
-  std::cout << "The chain on bundled data in " << folder.string()
+  std::cout << "The chain on bundled data in " << files::path_text(folder)
             << "\n\n1  Rope: what config.json says\n   model_type " << model.model_type << ": "
             << name(used.rope.pairing) << " pairing, head_dim " << used.rope.head_dim << ", base "
             << significant(used.rope.base, 10) << ", scaling " << name(used.rope.scaling) << ", layers "

@@ -5,7 +5,9 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "apps/shared/system.h"
 #include "demo_places.h"
+#include "files/text/paths.h"
 
 namespace rotary::cli {
 
@@ -34,12 +36,11 @@ Tensor read_bf16(const SafetensorsFile& file, const char* name) {
 }  // namespace
 
 std::filesystem::path find_demo_data(const std::string& wanted) {
-  if (!wanted.empty()) return wanted;
+  if (!wanted.empty()) return files::path_of(wanted);
   std::error_code ignored;
-  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", ignored);
-  for (const std::filesystem::path& folder :
-       {program.parent_path() / "../share/rotary/demo", std::filesystem::path(demo_in_source),
-        std::filesystem::path(demo_installed)}) {
+  const std::filesystem::path program = program_path();
+  for (const std::filesystem::path& folder : {program.parent_path() / "../share/rotary/demo",
+                                              files::path_of(demo_in_source), files::path_of(demo_installed)}) {
     if (std::filesystem::exists(folder / "config.json", ignored)) return folder.lexically_normal();
   }
   throw Error(Code::FILE, "[demo] the bundled data lies neither beside the program nor in " +
@@ -54,7 +55,7 @@ DemoData load_demo_data(const std::filesystem::path& folder) {
   data.q32 = widen(data.q);
   data.k32 = widen(data.k);
   std::ifstream stream(folder / "high_precision.json");
-  if (!stream) throw Error(Code::FILE, "[demo] cannot read " + (folder / "high_precision.json").string());
+  if (!stream) throw Error(Code::FILE, "[demo] cannot read " + files::path_text(folder / "high_precision.json"));
   try {
     const nlohmann::json json = nlohmann::json::parse(stream);
     for (const nlohmann::json& text : json.at("inv_freq")) {

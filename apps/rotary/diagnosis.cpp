@@ -10,6 +10,7 @@
 #include "apps/shared/tensors.h"
 #include "apps/shared/text.h"
 #include "apps/shared/usage_error.h"
+#include "files/text/paths.h"
 #include "tables.h"
 
 namespace rotary::cli {
@@ -151,10 +152,10 @@ std::string facts_text(const std::string& tensor, const diagnose::Diagnosis& one
 
 std::vector<TensorPair> tensor_pairs(const char* operation, const std::string& before, const std::string& after,
                                      const std::vector<std::string>& names) {
-  if (is_dash(before) && is_dash(after)) {
+  if (is_dash(files::path_of(before)) && is_dash(files::path_of(after))) {
     throw UsageError("standard input holds one file: - can stand for one of the two");
   }
-  InputTensors first(before), second(after);
+  InputTensors first(files::path_of(before)), second(files::path_of(after));
   std::vector<TensorPair> pairs;
   const auto add = [&](const std::string& name) {
     pairs.push_back({name, first.read(name), second.read(name)});

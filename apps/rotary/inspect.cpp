@@ -18,6 +18,7 @@
 #include "config_place.h"
 #include "files/tensors/formats.h"
 #include "files/tensors/stream.h"
+#include "files/text/paths.h"
 #include "rotary/config.h"
 #include "source.h"
 
@@ -104,7 +105,8 @@ void inspect_models(const Options& options) {
   for (const std::string& config : options.configs) {
     Source source = options.source;
     source.config = config;
-    if (files::names_tensors(config)) throw UsageError("a file of tensors is inspected alone: name one file");
+    if (files::names_tensors(files::path_of(config)))
+      throw UsageError("a file of tensors is inspected alone: name one file");
     check_source_without_tensor(source);
     all.push_back(inspected(source));
   }
@@ -129,10 +131,10 @@ void run(Options options) {
   if (options.configs.size() > 1) return inspect_models(options);
   if (!options.configs.empty()) options.source.config = options.configs.front();
   const std::string& config = options.source.config;
-  if (is_pipe(config) && files::format_of(bytes_of_stream(config))) {
+  if (is_pipe(files::path_of(config)) && files::format_of(bytes_of_stream(config))) {
     return inspect_file_of_tensors(options, bytes_of_stream(config));
   }
-  if (files::names_tensors(config)) {
+  if (files::names_tensors(files::path_of(config))) {
     inspect_file_of_tensors(options);
   } else {
     inspect_model(options);

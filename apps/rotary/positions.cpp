@@ -9,6 +9,7 @@
 #include <string>
 
 #include "apps/shared/text.h"
+#include "files/text/paths.h"
 #include "rotary/tensors.h"
 
 namespace rotary::cli {
@@ -104,7 +105,7 @@ void take_values(const PositionSet& set, const Tensor& tensor, std::vector<To>& 
 }
 
 PositionSet read_position_file(std::string_view path, int axes, int file_axes) {
-  const Tensor tensor = read_npy(std::filesystem::path(path));
+  const Tensor tensor = read_npy(files::path_of(path));
   PositionSet set;
   const std::string file(path);
   take_shape(set, tensor.shape, axes, file_axes, file);

@@ -8,6 +8,7 @@
 
 #include "files/text/io.h"
 #include "files/text/json.h"
+#include "files/text/paths.h"
 #include "rotary/error.h"
 
 namespace rotary::cli {
@@ -24,14 +25,14 @@ Json read_object(const fs::path& path) {
     if (object.is_object()) return object;
   } catch (const Error& error) {
     const std::string why = error.what();
-    throw Error(Code::JSON, "[compare] " + path.string() + ": " + why.substr(why.find("] ") + 2));
+    throw Error(Code::JSON, "[compare] " + files::path_text(path) + ": " + why.substr(why.find("] ") + 2));
   }
-  throw Error(Code::FORMAT, "[compare] " + path.string() + ": a config must be a JSON object");
+  throw Error(Code::FORMAT, "[compare] " + files::path_text(path) + ": a config must be a JSON object");
 }
 
 // Any folder with a loss.jsonl can be compared: a key that is absent or has another type is ignored.
 void read_description(Run& run) {
-  const fs::path path = fs::path(run.directory) / "config.json";
+  const fs::path path = files::path_of(run.directory) / "config.json";
   std::error_code ignored;
   if (!fs::exists(path, ignored)) return;
   const Json config = read_object(path);
@@ -56,7 +57,7 @@ void refuse_models(const fs::path& folder) {
   std::error_code ignored;
   const bool config_alone = fs::exists(folder / "config.json", ignored) && !fs::exists(folder / "loss.jsonl", ignored);
   if (config_alone || folder.extension() == ".json") {
-    throw Error(Code::FILE, "[compare] " + folder.string() +
+    throw Error(Code::FILE, "[compare] " + files::path_text(folder) +
                                 ": a training run must have a loss.jsonl but this is a model; "
                                 "'rotary inspect' shows its rope");
   }
@@ -65,8 +66,8 @@ void refuse_models(const fs::path& folder) {
 Run read_run(const std::string& folder) {
   Run run;
   run.directory = folder;
-  refuse_models(folder);
-  run.log = read_loss_log(fs::path(folder) / "loss.jsonl");
+  refuse_models(files::path_of(folder));
+  run.log = read_loss_log(files::path_of(folder) / "loss.jsonl");
   read_description(run);
   run.steps = run.log.steps;
   if (!run.log.train.empty()) run.train = mean_of_the_end(run.log.train);
@@ -79,10 +80,10 @@ Run read_run(const std::string& folder) {
 
 std::vector<std::string> parts_of(const std::string& path) {
   std::error_code error;
-  const fs::path absolute = fs::absolute(path, error);
+  const fs::path absolute = fs::absolute(files::path_of(path), error);
   std::vector<std::string> parts;
-  for (const fs::path& part : (error ? fs::path(path) : absolute).lexically_normal()) {
-    if (!part.empty() && part != "/") parts.push_back(part.string());
+  for (const fs::path& part : (error ? files::path_of(path) : absolute).lexically_normal()) {
+    if (!part.empty() && !part.has_root_path()) parts.push_back(files::path_text(part));
   }
   if (parts.empty()) parts.emplace_back("/");
   return parts;

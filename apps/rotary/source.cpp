@@ -8,6 +8,7 @@
 #include "apps/shared/text.h"
 #include "apps/shared/usage_error.h"
 #include "config_place.h"
+#include "files/text/paths.h"
 #include "reach.h"
 #include "scaling_options.h"
 
@@ -41,7 +42,7 @@ Model model_without_config(const Source& source, int head_dim) {
   described.rope.rotary_dim = source.rotary_dim.value_or(room);
   if (source.base) described.rope.base = *source.base;
   if (!source.inv_freq.empty()) {
-    described.rope.inv_freq = read_inv_freq(source.inv_freq);
+    described.rope.inv_freq = read_inv_freq(files::path_of(source.inv_freq));
     const std::size_t pairs = std::min<std::size_t>(described.rope.inv_freq.size(), 65536);
     described.rope.rotary_dim = source.rotary_dim.value_or(static_cast<int>(2 * pairs));
   }
@@ -214,9 +215,10 @@ Model read_model(const Source& source, int head_dim) {
   apply_scaling_options(model, source);
   if (source.config.empty()) return model;
   if (!source.inv_freq.empty()) {
-    set_inv_freq(model, rope_of_inv_freq(model, source), read_inv_freq(source.inv_freq), source.inv_freq);
+    set_inv_freq(model, rope_of_inv_freq(model, source), read_inv_freq(files::path_of(source.inv_freq)),
+                 source.inv_freq);
   }
-  if (!source.weights.empty()) apply_weights(model, source.weights);
+  if (!source.weights.empty()) apply_weights(model, files::path_of(source.weights));
   name_options(model);
   return model;
 }

@@ -9,6 +9,7 @@
 #include "apps/shared/text.h"
 #include "apps/shared/usage_error.h"
 #include "commands.h"
+#include "files/text/paths.h"
 #include "positions.h"
 #include "rotary/config.h"
 #include "rotary/targets.h"
@@ -42,8 +43,8 @@ void check_usage(Options& options) {
   if (options.dtype != "f32" && options.settings.rounding != options.dtype) {
     throw UsageError("--dtype " + options.dtype + " cannot hold values of --rounding " + options.settings.rounding);
   }
-  if (is_dash(options.output)) return;
-  if (output_format("table", options.output) == files::Format::npy && !is_one_tensor(options)) {
+  if (is_dash(files::path_of(options.output))) return;
+  if (output_format("table", files::path_of(options.output)) == files::Format::npy && !is_one_tensor(options)) {
     throw Error(Code::FORMAT,
                 "[table] cos and sin are two tensors: the output must be a safetensors file (or --form joined or "
                 "complex, which are one) but got '" +
@@ -143,11 +144,11 @@ std::map<std::string, std::string> metadata(const Options& options, const Model&
 }
 
 void report(const Options& options, const std::string& described, const Model& model, const TensorFile& file) {
-  std::ostream& out = is_dash(options.output) ? std::cerr : std::cout;
+  std::ostream& out = is_dash(files::path_of(options.output)) ? std::cerr : std::cout;
   out << described << '\n';
   for (const std::string& note : notes_on(model, chosen_rope(model, options.source)))
     out << "note: " << printable(note) << '\n';
-  out << "wrote " << (is_dash(options.output) ? "standard output" : printable(options.output)) << ": ";
+  out << "wrote " << (is_dash(files::path_of(options.output)) ? "standard output" : printable(options.output)) << ": ";
   for (const Tensor& tensor : file.tensors) out << tensor.name << (&tensor == &file.tensors.back() ? " " : ", ");
   out << options.dtype << ' ' << shape_text(file.tensors.back().shape) << '\n';
 }
@@ -155,7 +156,7 @@ void report(const Options& options, const std::string& described, const Model& m
 void run(Options options) {
   check_usage(options);
   if (!options.machine.target.empty()) use_target(options.machine.target);
-  check_output(options.output);
+  check_output(files::path_of(options.output));
   const Model model = read_model(options.source, options.source.head_dim.value_or(0));
   const ModelRope& used = chosen_rope(model, options.source);
   const PositionSet positions = positions_for(options, model, used);
@@ -168,9 +169,9 @@ void run(Options options) {
   if (positions.batched) leading.insert(leading.begin(), positions.batch);
   TensorFile file;
   file.tensors = tensors_of(options, table, leading);
-  const bool npy = !is_dash(options.output) && is_npy(options.output);
+  const bool npy = !is_dash(files::path_of(options.output)) && is_npy(files::path_of(options.output));
   if (!npy) file.metadata = metadata(options, model, used, turns, length);
-  save(options.output, file);
+  save(files::path_of(options.output), file);
   report(options, describe(model, used, turns), model, file);
 }
 

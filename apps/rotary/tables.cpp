@@ -8,6 +8,7 @@
 #include "apps/shared/tensors.h"
 #include "apps/shared/text.h"
 #include "apps/shared/usage_error.h"
+#include "files/text/paths.h"
 #include "rotary/version.h"
 #include "values/scaling_fields.h"
 
@@ -199,8 +200,8 @@ std::map<std::string, std::string> TableSource::metadata() const {
 }
 
 void TableSource::use_rows(int head_dim) {
-  const Tensor cos = load_rows(operation_, request_.cos, "cos");
-  const Tensor sin = load_rows(operation_, request_.sin, "sin");
+  const Tensor cos = load_rows(operation_, files::path_of(request_.cos), "cos");
+  const Tensor sin = load_rows(operation_, files::path_of(request_.sin), "sin");
   if (cos.shape != sin.shape) {
     fail(Code::SHAPE,
          "cos and sin must have one shape but got " + shape_text(cos.shape) + " and " + shape_text(sin.shape));

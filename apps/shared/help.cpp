@@ -1,10 +1,8 @@
 // The text of --help.
-#include <sys/ioctl.h>
-#include <unistd.h>
-
 #include <algorithm>
 
 #include "sheet.h"
+#include "system.h"
 
 namespace rotary::cli {
 
@@ -122,10 +120,6 @@ std::string help_text(const CommandSheet& sheet, const std::string& full_name, s
   return sheet.footer.empty() ? text : text + "\n" + wrapped_footer(sheet.footer, width);
 }
 
-std::size_t help_width() {
-  winsize size{};
-  if (isatty(STDOUT_FILENO) == 0 || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return widest;
-  return std::clamp<std::size_t>(size.ws_col, 60, widest);
-}
+std::size_t help_width() { return std::clamp<std::size_t>(terminal_columns().value_or(widest), 60, widest); }
 
 }  // namespace rotary::cli

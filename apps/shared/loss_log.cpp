@@ -8,6 +8,7 @@
 
 #include "files/text/io.h"
 #include "files/text/json.h"
+#include "files/text/paths.h"
 #include "rotary/error.h"
 
 namespace rotary::cli {
@@ -41,8 +42,8 @@ class Reader {
 
  private:
   [[noreturn]] void fail(Code code, const std::string& rule) const {
-    throw Error(
-        code, std::string("[") + operation + "] " + path_.string() + ", line " + std::to_string(number_) + ": " + rule);
+    throw Error(code, std::string("[") + operation + "] " + files::path_text(path_) + ", line " +
+                          std::to_string(number_) + ": " + rule);
   }
 
   // nullopt for a line that was cut off.

@@ -1,7 +1,5 @@
 #include "program.h"
 
-#include <fcntl.h>
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
@@ -68,20 +66,7 @@ void set_help(CLI::App& app) {
   });
 }
 
-namespace {
-
-// If a standard descriptor is closed at the start, the next opened file would get its number, and messages would be
-// written into that file. /dev/null is opened for reading only, so that printing still fails.
-void fill_standard_descriptors() {
-  for (const int descriptor : {0, 1, 2}) {
-    if (fcntl(descriptor, F_GETFD) < 0) open("/dev/null", O_RDONLY);
-  }
-}
-
-}  // namespace
-
 int run_program(CLI::App& app, const std::vector<std::string>& words) {
-  fill_standard_descriptors();
 #ifdef SIGXFSZ
   std::signal(SIGXFSZ, SIG_IGN);  // a file size limit is an error of write(), with a sentence, like a full disk
 #endif

@@ -1,9 +1,9 @@
 #include "progress_line.h"
 
-#include <unistd.h>
-
 #include <iostream>
 #include <utility>
+
+#include "files/text/descriptors.h"
 
 namespace rotary::cli {
 
@@ -19,7 +19,7 @@ std::chrono::steady_clock::duration of_seconds(double seconds) {
 
 ProgressLine::ProgressLine(std::string what, std::int64_t total)
     : ProgressLine(std::move(what), total, std::cerr, first_seconds) {
-  if (isatty(STDERR_FILENO) == 0) out_ = nullptr;
+  if (!files::is_terminal(files::standard_error)) out_ = nullptr;
 }
 
 ProgressLine::ProgressLine(std::string what, std::int64_t total, std::ostream& out, double after_seconds)

@@ -1,14 +1,14 @@
 #include "tensors.h"
 
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <limits>
 
 #include "files/tensors/npy.h"
 #include "files/tensors/safetensors_header.h"
 #include "files/tensors/stream.h"
+#include "files/text/descriptors.h"
 #include "files/text/io.h"
+#include "files/text/paths.h"
+#include "system.h"
 #include "text.h"
 
 namespace rotary::cli {
@@ -29,18 +29,12 @@ bool is_npy(const std::filesystem::path& path) { return files::format_to_write(p
 
 bool is_dash(const std::filesystem::path& path) { return path == "-"; }
 
-bool is_pipe(const std::filesystem::path& path) {
-  const std::string& name = path.native();
-  if (is_dash(path) || name == "/dev/stdin" || name.starts_with("/dev/fd/") || name.starts_with("/proc/self/fd/")) {
-    return true;
-  }
-  struct stat status {};
-  return stat(path.c_str(), &status) == 0 && (S_ISFIFO(status.st_mode) || S_ISSOCK(status.st_mode));
-}
+bool is_pipe(const std::filesystem::path& path) { return is_dash(path) || names_pipe(path); }
 
 files::Format output_format(std::string_view operation, const std::filesystem::path& path) {
   if (path == "/dev/stdout" || path == "/proc/self/fd/1") {
-    fail_in(operation, Code::FORMAT, "to write to standard output say --output - but got '" + path.string() + "'");
+    fail_in(operation, Code::FORMAT,
+            "to write to standard output say --output - but got '" + files::path_text(path) + "'");
   }
   return files::format_to_write(path);
 }
@@ -118,7 +112,7 @@ void save(const std::filesystem::path& path, const TensorFile& file) {
 
 void check_output(const std::filesystem::path& path) {
   if (is_dash(path)) {
-    if (isatty(STDOUT_FILENO) != 0) {
+    if (files::is_terminal(files::standard_output)) {
       throw Error(Code::FILE, "[output] standard output must be a pipe or a file, for tensors, but is a terminal");
     }
     return;
@@ -126,7 +120,7 @@ void check_output(const std::filesystem::path& path) {
   std::error_code ignored;
   const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
   if (!std::filesystem::is_directory(folder, ignored)) {
-    throw Error(Code::FILE, "[output] the folder must exist but got '" + path.string() + "'");
+    throw Error(Code::FILE, "[output] the folder must exist but got '" + files::path_text(path) + "'");
   }
 }
 
@@ -178,7 +172,7 @@ Heads heads_of(std::string_view operation, Tensor& tensor, const std::string& wo
 
 Tensor load_rows(std::string_view operation, const std::filesystem::path& path, const std::string& name) {
   Tensor tensor = read_tensor(path, name);
-  const std::string what = name + " of " + path.string();
+  const std::string what = name + " of " + files::path_text(path);
   if (tensor.type != ElementType::f32) {
     fail_in(operation, Code::DTYPE, what + " must be F32 but got " + rotary::name(tensor.type));
   }

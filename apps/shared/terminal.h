@@ -1,27 +1,21 @@
 // Whether standard output is a terminal, how wide it is, and colours for it.
 #pragma once
 
-#include <sys/ioctl.h>
-#include <unistd.h>
-
 #include <cstddef>
 #include <cstdlib>
 #include <string>
 #include <string_view>
 
 #include "displayable.h"
+#include "files/text/descriptors.h"
+#include "system.h"
 
 namespace rotary::cli {
 
-inline bool out_is_terminal() { return isatty(STDOUT_FILENO) == 1; }
+inline bool out_is_terminal() { return files::is_terminal(files::standard_output); }
 
 // In columns; 80 where standard output is no terminal, or one that does not say.
-inline std::size_t terminal_width() {
-  constexpr std::size_t usual = 80;
-  winsize size{};
-  if (!out_is_terminal() || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return usual;
-  return size.ws_col;
-}
+inline std::size_t terminal_width() { return terminal_columns().value_or(80); }
 
 // Colours are for a terminal only, and not where NO_COLOR is set (no-color.org) or TERM is dumb.
 inline bool out_has_colour() {

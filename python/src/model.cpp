@@ -4,6 +4,7 @@
 
 #include "apps/rotary/config_place.h"
 #include "arguments.h"
+#include "files/text/paths.h"
 #include "values.h"
 
 namespace rotary::python {
@@ -72,7 +73,7 @@ PyObject* read_model(PyObject*, PyObject* const* arguments, Py_ssize_t given, Py
   return guarded([&]() -> PyObject* {
     const auto [source, pairing, weights] = signature.read(arguments, given, words);
     Model model = model_of(source, pairing);
-    if (weights != nullptr) apply_weights(model, text_of(weights, "weights"));
+    if (weights != nullptr) apply_weights(model, files::path_of(text_of(weights, "weights")));
     Ref ropes = checked(PyTuple_New(static_cast<Py_ssize_t>(model.ropes.size())));
     for (std::size_t i = 0; i < model.ropes.size(); ++i) {
       Ref one = words_of(model, model.ropes[i]);
@@ -133,7 +134,7 @@ Model model_of(PyObject* source, PyObject* pairing) {
   if (pairing != nullptr && pairing != Py_None) options.pairing = parse_pairing(view_of(pairing, "pairing"));
   try {
     Model model = std::string_view(kind) == "text" ? parse_config(content, options)
-                                                   : read_config(cli::config_path(content), options);
+                                                   : read_config(files::path_of(cli::config_path(content)), options);
     for (std::string& note : model.notes) name_arguments(note);
     for (ModelRope& used : model.ropes) {
       for (ValueOrigin& known : used.origins) name_arguments(known.from);

@@ -2,16 +2,9 @@
 
 #include <algorithm>
 #include <string>
-#include <thread>
 
+#include "interpreter.h"
 #include "kinds.h"
-
-#if !defined(_WIN32)
-#include <pthread.h>
-#endif
-#if defined(__linux__)
-#include <sched.h>
-#endif
 
 namespace rotary::python {
 
@@ -28,16 +21,7 @@ struct Threads {
 };
 Threads* threads = new Threads;
 
-unsigned cores() {
-#if defined(__linux__)
-  cpu_set_t allowed;
-  if (sched_getaffinity(0, sizeof allowed, &allowed) == 0) return static_cast<unsigned>(CPU_COUNT(&allowed));
-#endif
-  const unsigned all = std::thread::hardware_concurrency();
-  return all == 0 ? 1 : all;
-}
-
-unsigned wanted() { return threads->wanted == 0 ? cores() : threads->wanted; }
+unsigned wanted() { return threads->wanted == 0 ? usable_cores() : threads->wanted; }
 
 // The child of a fork has the pool's memory without its threads: it makes a new one, and keeps the old untouched.
 void forget() { threads = new Threads{threads->wanted, nullptr, nullptr, 0}; }
@@ -79,10 +63,8 @@ PyObject* set_num_threads(PyObject*, PyObject* count) {
 PyObject* get_num_threads(PyObject*, PyObject*) { return PyLong_FromUnsignedLong(wanted()); }
 
 void watch_forks() {
-#if !defined(_WIN32)
-  static const int watched = pthread_atfork(nullptr, nullptr, forget);
+  static const bool watched = (call_in_children(forget), true);
   (void)watched;
-#endif
 }
 
 }  // namespace rotary::python

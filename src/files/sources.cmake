@@ -45,3 +45,8 @@ set(rotary_files_sources
   src/files/text/json.cpp
   src/files/text/json_file.cpp
   src/files/text/utf8.cpp)
+if(WIN32)
+  list(APPEND rotary_files_sources src/files/text/descriptors_windows.cpp)
+else()
+  list(APPEND rotary_files_sources src/files/text/descriptors_posix.cpp)
+endif()

@@ -1,14 +1,12 @@
 #include "memory.h"
 
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstring>
 #include <fstream>
 #include <string>
 #include <vector>
 
+#include "apps/shared/system.h"
 #include "rotary/error.h"
 #include "runtime/last_cache.h"
 #include "values/dtypes.h"
@@ -60,7 +58,7 @@ double number_in(const char* path, const std::string& key) {
 Arena::~Arena() { release(); }
 
 void Arena::release() noexcept {
-  if (mapping_ != nullptr) munmap(mapping_, mapped_);
+  if (mapping_ != nullptr) unmap_pages(mapping_, mapped_);
   mapping_ = nullptr;
   size_ = 0;
 }
@@ -70,24 +68,20 @@ std::byte* Arena::reserve(std::size_t bytes) {
   release();
   size_ = round_up(bytes, huge_page);
   mapped_ = size_ + huge_page;
-  mapping_ = mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (mapping_ == MAP_FAILED) {
-    mapping_ = nullptr;
+  mapping_ = map_pages(mapped_);
+  if (mapping_ == nullptr) {
     size_ = 0;
     throw Error(Code::MEMORY, "[bench] buffers must fit in memory but got " + std::to_string(bytes) + " bytes");
   }
   begin_ = reinterpret_cast<std::byte*>(round_up(reinterpret_cast<std::uintptr_t>(mapping_), huge_page));
-#ifdef MADV_HUGEPAGE
-  madvise(begin_, size_, MADV_HUGEPAGE);
-#endif
+  advise_huge_pages(begin_, size_);
   std::memset(begin_, 1, size_);
   return begin_;
 }
 
 double free_memory() {
-  const double physical = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
   double free = number_in("/proc/meminfo", "MemAvailable:") * 1024;
-  if (free < 0) free = physical;
+  if (free < 0) free = memory_at_most();
   const double allowed = number_in("/sys/fs/cgroup/memory.max", "");
   const double used = number_in("/sys/fs/cgroup/memory.current", "");
   if (allowed >= 0 && used >= 0) free = std::min(free, std::max(0.0, allowed - used));

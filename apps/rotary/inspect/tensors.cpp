@@ -12,6 +12,7 @@
 #include "apps/shared/text.h"
 #include "apps/shared/usage_error.h"
 #include "files/tensors/stream.h"
+#include "files/text/paths.h"
 #include "rotary/tensors.h"
 
 namespace rotary::cli {
@@ -75,12 +76,12 @@ void print(const std::vector<TensorInfo>& tensors, const Metadata& metadata, boo
 
 void inspect_tensors(const Source& source, bool json) {
   check_options(source);
-  print(tensor_infos(source.config), tensor_metadata(source.config), json);
+  print(tensor_infos(files::path_of(source.config)), tensor_metadata(files::path_of(source.config)), json);
 }
 
 void inspect_tensors(const Source& source, bool json, std::vector<std::byte> whole) {
   check_options(source);
-  const InputTensors input(std::move(whole), files::stream_name(source.config));
+  const InputTensors input(std::move(whole), files::stream_name(files::path_of(source.config)));
   print(input.infos(), input.metadata(), json);
 }
 

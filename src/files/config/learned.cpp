@@ -6,6 +6,7 @@
 #include "files/tensors/checkpoint.h"
 #include "files/tensors/element_types.h"
 #include "files/text/io.h"
+#include "files/text/paths.h"
 #include "rotary/error.h"
 #include "stages.h"
 #include "values/fail.h"
@@ -68,7 +69,7 @@ void read_multiplier(Model& model, ModelRope& used, const Checkpoint& checkpoint
   }
   if (found.size() != 1) {
     fail(Code::TENSOR, "weights",
-         in_quotes(checkpoint.path().string()) + " must hold one tensor " + used.log_multiplier.front() +
+         in_quotes(path_text(checkpoint.path())) + " must hold one tensor " + used.log_multiplier.front() +
              ", which multiplies the model's frequencies, but has " +
              (found.empty() ? "none" : std::to_string(found.size())));
   }
@@ -77,7 +78,7 @@ void read_multiplier(Model& model, ModelRope& used, const Checkpoint& checkpoint
   check_pairs("weights", what, values.size(), used);
   for (double& value : values) value = std::exp(value);
   used.rope.multiplier = std::move(values);
-  const std::string from = "exp(" + found.front() + ") of " + checkpoint.path().string();
+  const std::string from = "exp(" + found.front() + ") of " + path_text(checkpoint.path());
   used.origins.push_back({"multiplier", Origin::given, from});
   forget_start(model, used);
   note(model, (used.part.empty() ? "" : used.part + ": ") + "inv_freq is multiplied by " + from);
@@ -143,7 +144,7 @@ std::string compared(const Buffer& buffer, const std::vector<ModelRope>& ropes) 
 void compare_buffers(Model& model, const Checkpoint& checkpoint) {
   for (const Buffer& buffer : buffers_of(checkpoint)) {
     const std::string more = buffer.more == 0 ? "" : " and " + std::to_string(buffer.more) + " more like it";
-    note(model, checkpoint.path().string() + " holds " + buffer.name + more + ": " + compared(buffer, model.ropes));
+    note(model, path_text(checkpoint.path()) + " holds " + buffer.name + more + ": " + compared(buffer, model.ropes));
   }
 }
 
@@ -159,7 +160,7 @@ void name_learned(Reading& reading, const Part& part, Names names, ModelRope& us
 namespace rotary {
 
 std::vector<double> read_inv_freq(const std::filesystem::path& path) {
-  const std::string file = files::in_quotes(path.string());
+  const std::string file = files::in_quotes(files::path_text(path));
   const std::vector<TensorInfo> tensors = tensor_infos(path);
   std::vector<std::string> named;
   bool exact = false;
@@ -200,7 +201,7 @@ void apply_weights(Model& model, const std::filesystem::path& weights) {
   }
   files::compare_buffers(model, checkpoint);
   if (!learned && model.notes.size() == notes) {
-    files::note(model, checkpoint.path().string() + " holds no tensor of frequencies: nothing changed");
+    files::note(model, files::path_text(checkpoint.path()) + " holds no tensor of frequencies: nothing changed");
   }
 }
 

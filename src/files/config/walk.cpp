@@ -7,6 +7,7 @@
 #include "files/text/io.h"
 #include "files/text/json_file.h"
 #include "files/text/nearest.h"
+#include "files/text/paths.h"
 #include "rotary/error.h"
 #include "stages.h"
 #include "values/fail.h"
@@ -332,7 +333,7 @@ Model naming(const std::filesystem::path& file, Read read) {
     return read();
   } catch (const Error& error) {
     std::string sentence = error.what();
-    const std::string where = printable(file.string()) + ": ";
+    const std::string where = printable(path_text(file)) + ": ";
     const std::size_t begin = sentence.find("] ") + 2;
     const bool named = error.code() == Code::FILE || sentence.compare(begin, where.size(), where) == 0;
     throw Error(error.code(), named ? sentence : sentence.insert(begin, where));
@@ -368,7 +369,8 @@ Model read_config(const std::filesystem::path& path, const ConfigOptions& option
     if (!std::filesystem::exists(config, ignored)) {
       if (has_params) return read_config(params, options);
       fail(Code::FILE, "read_config",
-           "a folder must hold config.json or params.json but " + files::in_quotes(path.string()) + " holds neither");
+           "a folder must hold config.json or params.json but " + files::in_quotes(files::path_text(path)) +
+               " holds neither");
     }
     Model model = read_config(config, options);
     if (has_params) model.notes.push_back(files::note_beside(model, params, options));

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "files/tensors/element_types.h"
+#include "files/text/paths.h"
 #include "files/text/utf8.h"
 #include "rotary/error.h"
 
@@ -29,7 +30,7 @@ enum ValueType : std::uint32_t { u8, i8, u16, i16, u32, i32, f32, boolean, text,
 // Bytes of one value in a file; for a text or an array the smallest size.
 constexpr std::array<std::uint64_t, value_types> least_bytes = {1, 1, 2, 2, 4, 4, 4, 1, 8, 12, 8, 8, 8};
 
-std::string where(const InputFile& file) { return "[read_config] " + printable(file.path().string()) + ": "; }
+std::string where(const InputFile& file) { return "[read_config] " + printable(path_text(file.path())) + ": "; }
 
 bool is_utf8(std::string_view text) {
   while (!text.empty()) {

@@ -5,6 +5,7 @@
 #include "files/text/io.h"
 #include "files/text/json.h"
 #include "files/text/json_file.h"
+#include "files/text/paths.h"
 #include "rotary/error.h"
 #include "values/fail.h"
 
@@ -20,14 +21,15 @@ std::filesystem::path file_in(const std::filesystem::path& folder) {
     if (std::filesystem::exists(folder / name, ignored)) return folder / name;
   }
   fail(Code::FILE, "weights",
-       "a folder must hold model.safetensors or model.safetensors.index.json but " + in_quotes(folder.string()) +
+       "a folder must hold model.safetensors or model.safetensors.index.json but " + in_quotes(path_text(folder)) +
            " holds neither");
 }
 
 // Whether name is a file of the same folder: an index must not name files elsewhere.
 bool is_plain_name(std::string_view name) {
   constexpr std::string_view separators("/\\\0", 3);
-  return !name.empty() && name != "." && name != ".." && name.find_first_of(separators) == std::string_view::npos;
+  return !name.empty() && name != "." && name != ".." && name.find_first_of(separators) == std::string_view::npos &&
+         !path_of(name).has_root_name();  // a drive of Windows'
 }
 
 }  // namespace
@@ -35,7 +37,7 @@ bool is_plain_name(std::string_view name) {
 // {"weight_map": {"tensor": "model-00001-of-00002.safetensors", ...}}
 std::map<std::string, std::string> read_weight_map(const char* operation, const std::filesystem::path& path) {
   const auto fail = [&](const std::string& rule) {
-    detail::fail(Code::FORMAT, operation, path.string() + ": " + rule);
+    detail::fail(Code::FORMAT, operation, path_text(path) + ": " + rule);
   };
   const Json index = parse_json(json_file_text(operation, path));
   const auto map = index.is_object() ? index.find("weight_map") : index.end();
@@ -67,9 +69,9 @@ const SafetensorsFile& Checkpoint::file_of(const std::string& name) const {
   if (shards_.empty()) return open_.at("");
   const auto shard = shards_.find(name);
   if (shard == shards_.end()) {
-    fail(Code::TENSOR, "weights", path_.string() + ": no tensor is named " + in_quotes(name));
+    fail(Code::TENSOR, "weights", path_text(path_) + ": no tensor is named " + in_quotes(name));
   }
-  return open_.try_emplace(shard->second, path_.parent_path() / shard->second).first->second;
+  return open_.try_emplace(shard->second, path_.parent_path() / path_of(shard->second)).first->second;
 }
 
 TensorInfo Checkpoint::info(const std::string& name) const {
@@ -77,7 +79,7 @@ TensorInfo Checkpoint::info(const std::string& name) const {
   const TensorInfo* found = file.find(name);
   if (found == nullptr) {
     fail(Code::TENSOR, "weights",
-         path_.string() + ": the file that the index names for " + in_quotes(name) + " must hold it but does not");
+         path_text(path_) + ": the file that the index names for " + in_quotes(name) + " must hold it but does not");
   }
   return *found;
 }

@@ -7,6 +7,7 @@
 
 #include "element_types.h"
 #include "files/text/io.h"
+#include "files/text/paths.h"
 #include "foreign.h"
 #include "npy.h"
 #include "rotary/error.h"
@@ -259,7 +260,7 @@ std::string make_header(const Tensor& tensor, const char* type) {
 struct NpyFile {
   template <class... Whole>
   explicit NpyFile(const std::filesystem::path& path, Whole... whole) : file("npy", path, std::move(whole)...) {
-    const std::string where = "[npy] " + path.string() + ": ";
+    const std::string where = "[npy] " + files::path_text(path) + ": ";
     auto [text, data] = read_header(file, where);
     begin = data;
     NpyHeader header = HeaderParser(text, where).parse();
@@ -306,7 +307,7 @@ Tensor tensor_of(const NpyFile& npy) {
 Tensor read_npy(const std::filesystem::path& path) { return tensor_of(NpyFile(path)); }
 
 Tensor parse_npy(std::vector<std::byte> whole, const std::string& name) {
-  return tensor_of(NpyFile(name, std::move(whole)));
+  return tensor_of(NpyFile(files::path_of(name), std::move(whole)));
 }
 
 std::string files::npy_header(const Tensor& tensor) {

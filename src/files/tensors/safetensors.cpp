@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "files/text/io.h"
+#include "files/text/paths.h"
 #include "foreign.h"
 #include "rotary/error.h"
 #include "rotary/tensors.h"
@@ -24,7 +25,7 @@ struct [[gnu::visibility("hidden")]] SafetensorsFile::State {  // its functions 
     const bool other = !content.empty() && content != "a safetensors file";
     throw Error(Code::FORMAT, where() + rule + (other ? "; the file is " + content : ""));
   }
-  std::string where() const { return "[safetensors] " + file.path().string() + ": "; }
+  std::string where() const { return "[safetensors] " + files::path_text(file.path()) + ": "; }
   // Index into tensors, or tensors.size().
   std::size_t index_of(std::string_view name) const noexcept {
     const auto found = std::lower_bound(by_name.begin(), by_name.end(), name,
@@ -59,7 +60,7 @@ void SafetensorsFile::State::read_header() {
   std::string text(length, '\0');
   file.read(front.size(), std::as_writable_bytes(std::span(text)));
   const std::uint64_t data = front.size() + length;
-  files::Header header = files::parse_header(text, size - data, file.path().string());
+  files::Header header = files::parse_header(text, size - data, files::path_text(file.path()));
 
   metadata = std::move(header.metadata);
   for (files::Entry& entry : header.entries) {
@@ -74,7 +75,7 @@ void SafetensorsFile::State::read_header() {
 
 SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : state_(std::make_unique<State>(path)) {}
 SafetensorsFile::SafetensorsFile(std::vector<std::byte> whole, const std::string& name)
-    : state_(std::make_unique<State>(name, std::move(whole))) {}
+    : state_(std::make_unique<State>(files::path_of(name), std::move(whole))) {}
 
 SafetensorsFile::~SafetensorsFile() = default;
 SafetensorsFile::SafetensorsFile(SafetensorsFile&&) noexcept = default;

@@ -1,13 +1,12 @@
 #include "stream.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <cerrno>
 #include <cstring>
 #include <string_view>
 #include <system_error>
 
+#include "files/text/descriptors.h"
+#include "files/text/paths.h"
 #include "rotary/error.h"
 #include "values/fail.h"
 
@@ -22,35 +21,33 @@ namespace {
 class Source {
  public:
   explicit Source(const std::filesystem::path& path) : name_(stream_name(path)), own_(path != "-") {
-    if (own_) descriptor_ = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    if (own_) descriptor_ = open_stream(path);
     if (descriptor_ < 0) fail_with_reason(name_ + ": cannot be opened");
   }
   ~Source() {
-    if (own_) close(descriptor_);
+    if (own_) close_file(descriptor_);
   }
   Source(const Source&) = delete;
   Source& operator=(const Source&) = delete;
 
   // Bytes read; 0 at the end.
   std::size_t read(std::span<std::byte> out) const {
-    for (;;) {
-      const ssize_t count = ::read(descriptor_, out.data(), out.size());
-      if (count >= 0) return static_cast<std::size_t>(count);
-      if (errno != EINTR) fail_with_reason(name_ + ": cannot be read");
-    }
+    const std::int64_t count = read_some(descriptor_, out);
+    if (count < 0) fail_with_reason(name_ + ": cannot be read");
+    return static_cast<std::size_t>(count);
   }
 
  private:
   std::string name_;
   bool own_;
-  int descriptor_ = STDIN_FILENO;
+  int descriptor_ = standard_input;
 };
 
 }  // namespace
 
 std::string stream_name(const std::filesystem::path& path) {
   const bool standard = path == "-" || path == "/dev/stdin" || path == "/dev/fd/0" || path == "/proc/self/fd/0";
-  return standard ? "standard input" : path.string();
+  return standard ? "standard input" : path_text(path);
 }
 
 std::vector<std::byte> read_stream(const std::filesystem::path& path, std::size_t most) {
@@ -75,12 +72,7 @@ std::optional<Format> format_of(std::span<const std::byte> bytes) noexcept {
 }
 
 void write_to_standard_output(std::span<const std::byte> bytes) {
-  while (!bytes.empty()) {
-    const ssize_t count = ::write(STDOUT_FILENO, bytes.data(), bytes.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) fail_with_reason("standard output: cannot be written");
-    bytes = bytes.subspan(static_cast<std::size_t>(count));
-  }
+  if (!write_all(standard_output, bytes)) fail_with_reason("standard output: cannot be written");
 }
 
 }  // namespace rotary::files

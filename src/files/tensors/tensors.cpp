@@ -5,6 +5,7 @@
 
 #include "element_types.h"
 #include "files/text/io.h"
+#include "files/text/paths.h"
 #include "formats.h"
 #include "npy.h"
 #include "rotary/error.h"
@@ -49,7 +50,7 @@ const Foreign* find_foreign(const std::filesystem::path& path) {
 }
 
 std::string rule_for(const std::filesystem::path& path) {
-  return "[tensors] a file of tensors must end in .safetensors or .npy but got " + in_quotes(path.string());
+  return "[tensors] a file of tensors must end in .safetensors or .npy but got " + in_quotes(files::path_text(path));
 }
 
 }  // namespace

@@ -1,18 +1,14 @@
 #include "io.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <cstdio>
-#include <cstring>
 #include <optional>
 #include <system_error>
 #include <utility>
 
+#include "descriptors.h"
+#include "paths.h"
 #include "rotary/error.h"
 #include "utf8.h"
 #include "values/fail.h"
@@ -23,15 +19,23 @@ namespace {
 namespace fs = std::filesystem;
 
 [[noreturn]] void fail(const char* operation, const fs::path& path, const std::string& rule) {
-  fail(Code::FILE, operation, path.string() + ": " + rule);
+  fail(Code::FILE, operation, path_text(path) + ": " + rule);
 }
 
 std::string reason(int error) { return std::generic_category().message(error); }
 
-const char* kind_of(mode_t mode) noexcept {
-  if (S_ISDIR(mode)) return "a folder";
-  if (S_ISFIFO(mode)) return "a pipe";
-  if (S_ISSOCK(mode)) return "a socket";
+const char* kind_of(FileKind kind) noexcept {
+  switch (kind) {
+    case FileKind::folder:
+      return "a folder";
+    case FileKind::pipe:
+      return "a pipe";
+    case FileKind::socket:
+      return "a socket";
+    case FileKind::regular:
+    case FileKind::device:
+      break;
+  }
   return "a device";
 }
 
@@ -42,41 +46,36 @@ class TemporaryFile {
     static std::atomic<unsigned> next{0};
     constexpr int tries = 1000;  // killed processes of the same id may have left files of these names
     for (int i = 0; i < tries && descriptor_ < 0; ++i) {
-      const std::string name = ".rotary-" + std::to_string(getpid()) + "-" + std::to_string(next++) + ".tmp";
+      const std::string name = ".rotary-" + std::to_string(process_id()) + "-" + std::to_string(next++) + ".tmp";
       path_ = target.parent_path() / name;
-      descriptor_ = open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+      descriptor_ = create_file(path_);
       if (descriptor_ < 0 && errno != EEXIST) break;
     }
     if (descriptor_ < 0) fail(operation_, target_, "a file cannot be made in this folder: " + reason(errno));
   }
   ~TemporaryFile() {
-    if (descriptor_ >= 0) close(descriptor_);
-    if (!renamed_) unlink(path_.c_str());
+    if (descriptor_ >= 0) close_file(descriptor_);
+    if (!renamed_) remove_file(path_);
   }
   TemporaryFile(const TemporaryFile&) = delete;
   TemporaryFile& operator=(const TemporaryFile&) = delete;
 
-  void set_permissions(mode_t mode) { check(fchmod(descriptor_, mode & 07777), "its permissions cannot be kept"); }
-
-  void write(std::span<const std::byte> bytes) {
-    while (!bytes.empty()) {
-      const ssize_t count = ::write(descriptor_, bytes.data(), bytes.size());
-      if (count < 0 && errno == EINTR) continue;
-      check(count < 0 ? -1 : 0, "cannot be written");
-      bytes = bytes.subspan(static_cast<std::size_t>(count));
-    }
+  void keep_permissions(unsigned permissions) {
+    check(set_permissions(descriptor_, permissions), "its permissions cannot be kept");
   }
 
+  void write(std::span<const std::byte> bytes) { check(write_all(descriptor_, bytes), "cannot be written"); }
+
   void commit() {
-    check(fsync(descriptor_), "cannot be written to the disk");
-    check(close(std::exchange(descriptor_, -1)), "cannot be written");
-    check(rename(path_.c_str(), target_.c_str()), "cannot be replaced");
+    check(sync_file(descriptor_), "cannot be written to the disk");
+    check(close_file(std::exchange(descriptor_, -1)), "cannot be written");
+    check(replace_file(path_, target_), "cannot be replaced");
     renamed_ = true;
   }
 
  private:
-  void check(int result, const char* rule) const {
-    if (result != 0) fail(operation_, target_, std::string(rule) + ": " + reason(errno));
+  void check(bool good, const char* rule) const {
+    if (!good) fail(operation_, target_, std::string(rule) + ": " + reason(errno));
   }
 
   const char* operation_;
@@ -99,22 +98,18 @@ fs::path behind_links(const char* operation, fs::path path) {
   fail(operation, path, reason(ELOOP));
 }
 
-std::optional<mode_t> permissions_of(const char* operation, const fs::path& target) {
-  struct stat status {};
-  if (stat(target.c_str(), &status) != 0) return std::nullopt;
-  if (!S_ISREG(status.st_mode))
-    fail(operation, target, std::string("only a regular file can be written but this is ") + kind_of(status.st_mode));
-  return status.st_mode;
+std::optional<unsigned> permissions_of(const char* operation, const fs::path& target) {
+  const std::optional<FileStatus> status = status_of(target);
+  if (!status) return std::nullopt;
+  if (status->kind != FileKind::regular)
+    fail(operation, target, std::string("only a regular file can be written but this is ") + kind_of(status->kind));
+  return status->permissions;
 }
 
-// Makes the new name durable. A folder that cannot be opened or synced is not an error, because the file is complete.
-void sync_folder(const char* operation, const fs::path& target) {
+// Makes the new name durable. The file is complete without.
+void sync_name(const char* operation, const fs::path& target) {
   const fs::path folder = target.parent_path().empty() ? fs::path(".") : target.parent_path();
-  const int descriptor = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor < 0) return;
-  const bool broken = fsync(descriptor) != 0 && errno == EIO;
-  close(descriptor);
-  if (broken) fail(operation, target, "the folder cannot be written to the disk: " + reason(EIO));
+  if (!sync_folder(folder)) fail(operation, target, "the folder cannot be written to the disk: " + reason(errno));
 }
 
 // Bytes of the first character of text; 0 if it is a control character or not UTF-8.
@@ -125,26 +120,25 @@ std::size_t character_length(std::string_view text) noexcept {
 
 }  // namespace
 
-// O_NONBLOCK: opening a pipe without a writer must not hang before the pipe is refused.
 InputFile::InputFile(const char* operation, fs::path path) : operation_(operation), path_(std::move(path)) {
-  descriptor_ = open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  descriptor_ = open_to_read(path_);
   if (descriptor_ < 0) fail(operation_, path_, "cannot be opened: " + reason(errno));
-  struct stat status {};
-  const int error = fstat(descriptor_, &status) != 0 ? errno : 0;
-  if (error == 0 && S_ISREG(status.st_mode)) {
-    size_ = static_cast<std::uint64_t>(status.st_size);
+  const std::optional<FileStatus> status = status_of(descriptor_);
+  const int error = status ? 0 : errno;
+  if (status && status->kind == FileKind::regular) {
+    size_ = status->size;
     return;
   }
-  close(descriptor_);
-  if (error != 0) fail(operation_, path_, "cannot be examined: " + reason(error));
-  fail(operation_, path_, std::string("only a regular file can be read but this is ") + kind_of(status.st_mode));
+  close_file(descriptor_);
+  if (!status) fail(operation_, path_, "cannot be examined: " + reason(error));
+  fail(operation_, path_, std::string("only a regular file can be read but this is ") + kind_of(status->kind));
 }
 
 InputFile::InputFile(const char* operation, fs::path path, std::vector<std::byte> whole)
     : operation_(operation), path_(std::move(path)), size_(whole.size()), memory_(std::move(whole)) {}
 
 InputFile::~InputFile() {
-  if (descriptor_ >= 0) close(descriptor_);
+  if (descriptor_ >= 0) close_file(descriptor_);
 }
 
 void InputFile::read(std::uint64_t offset, std::span<std::byte> out) const {
@@ -153,8 +147,7 @@ void InputFile::read(std::uint64_t offset, std::span<std::byte> out) const {
     return;
   }
   while (!out.empty()) {
-    const ssize_t count = pread(descriptor_, out.data(), out.size(), static_cast<off_t>(offset));
-    if (count < 0 && errno == EINTR) continue;
+    const std::int64_t count = read_some_at(descriptor_, offset, out);
     if (count < 0) fail(operation_, path_, "cannot be read: " + reason(errno));
     if (count == 0) {
       fail(operation_, path_,
@@ -184,12 +177,12 @@ void write_whole(const char* operation, const fs::path& path, std::span<const st
 
 void write_whole(const char* operation, const fs::path& path, const std::function<void(const Sink&)>& produce) {
   const fs::path target = behind_links(operation, path);
-  const std::optional<mode_t> permissions = permissions_of(operation, target);
+  const std::optional<unsigned> permissions = permissions_of(operation, target);
   TemporaryFile file(operation, target);
-  if (permissions) file.set_permissions(*permissions);
+  if (permissions) file.keep_permissions(*permissions);
   produce([&file](std::span<const std::byte> bytes) { file.write(bytes); });
   file.commit();
-  sync_folder(operation, target);
+  sync_name(operation, target);
 }
 
 std::span<const std::byte> bytes_of(std::string_view text) noexcept { return std::as_bytes(std::span(text)); }

@@ -1,0 +1,42 @@
+// What the programs need of the system beside files: system_posix.cpp and system_windows.cpp.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace rotary::cli {
+
+// Of standard output; empty where it is no terminal, or one that does not say.
+std::optional<std::size_t> terminal_columns();
+
+// Before anything is opened or printed: standard descriptors that are closed are filled, bytes pass as they are.
+void prepare_streams();
+
+// Whether this names a pipe or socket, or an open descriptor of this process.
+bool names_pipe(const std::filesystem::path&);
+
+// A variable of the environment; empty where it is not set.
+std::string environment(const char* name);
+std::string home_folder();
+
+// The program that this process runs; empty where the system does not tell.
+std::filesystem::path program_path();
+
+// Whether the file can be run.
+bool can_run(const std::filesystem::path& program);
+// Replaces this process by the program. Returns, with the reason in errno, only where that fails.
+void run_instead(const std::filesystem::path& program, const std::vector<std::string>& words);
+// What the program prints when run with the word; nothing where it cannot be run or fails.
+std::optional<std::string> output_of(const std::filesystem::path& program, const std::string& word);
+
+// Zeroed pages of memory; null where there are none. huge: for a part of them, only advice.
+void* map_pages(std::size_t bytes) noexcept;
+void unmap_pages(void* pages, std::size_t bytes) noexcept;
+void advise_huge_pages(void* begin, std::size_t bytes) noexcept;
+// Bytes of memory: what is free where the system tells by a call, else all that the machine has.
+double memory_at_most() noexcept;
+
+}  // namespace rotary::cli

@@ -1,0 +1,94 @@
+#include <fcntl.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "files/text/descriptors.h"
+#include "system.h"
+
+namespace rotary::cli {
+
+namespace {
+
+std::string in_shell_quotes(const std::string& path) {
+  std::string text = "'";
+  for (const char letter : path) text += letter == '\'' ? std::string("'\\''") : std::string(1, letter);
+  return text + "'";
+}
+
+}  // namespace
+
+std::optional<std::size_t> terminal_columns() {
+  winsize size{};
+  const bool known = files::is_terminal(files::standard_output) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0;
+  return known && size.ws_col != 0 ? std::optional<std::size_t>(size.ws_col) : std::nullopt;
+}
+
+// If a standard descriptor is closed at the start, the next opened file would get its number, and messages would be
+// written into that file. /dev/null is opened for reading only, so that printing still fails.
+void prepare_streams() {
+  for (const int descriptor : {0, 1, 2}) {
+    if (fcntl(descriptor, F_GETFD) < 0) open("/dev/null", O_RDONLY);
+  }
+}
+
+bool names_pipe(const std::filesystem::path& path) {
+  const std::string& name = path.native();
+  if (name == "/dev/stdin" || name.starts_with("/dev/fd/") || name.starts_with("/proc/self/fd/")) return true;
+  const std::optional<files::FileStatus> status = files::status_of(path);
+  return status && (status->kind == files::FileKind::pipe || status->kind == files::FileKind::socket);
+}
+
+std::string environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+std::string home_folder() { return environment("HOME"); }
+
+std::filesystem::path program_path() {
+  std::error_code unreadable;
+  return std::filesystem::read_symlink("/proc/self/exe", unreadable);
+}
+
+bool can_run(const std::filesystem::path& program) { return access(program.c_str(), X_OK) == 0; }
+
+void run_instead(const std::filesystem::path& program, const std::vector<std::string>& words) {
+  // Waiting threads sleep instead of spinning, which would slow down a busy machine.
+  setenv("OMP_WAIT_POLICY", "PASSIVE", 0);
+  std::vector<char*> arguments{const_cast<char*>(program.c_str())};
+  for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+  execv(program.c_str(), arguments.data());
+}
+
+std::optional<std::string> output_of(const std::filesystem::path& program, const std::string& word) {
+  std::FILE* pipe = popen((in_shell_quotes(program.string()) + " " + word + " 2>/dev/null").c_str(), "r");
+  if (pipe == nullptr) return std::nullopt;
+  std::string text;
+  char buffer[4096];
+  for (std::size_t got = 0; (got = std::fread(buffer, 1, sizeof buffer, pipe)) > 0;) text.append(buffer, got);
+  return pclose(pipe) == 0 ? std::optional(text) : std::nullopt;
+}
+
+void* map_pages(std::size_t bytes) noexcept {
+  void* const pages = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return pages == MAP_FAILED ? nullptr : pages;
+}
+
+void unmap_pages(void* pages, std::size_t bytes) noexcept { munmap(pages, bytes); }
+
+void advise_huge_pages([[maybe_unused]] void* begin, [[maybe_unused]] std::size_t bytes) noexcept {
+#ifdef MADV_HUGEPAGE
+  madvise(begin, bytes, MADV_HUGEPAGE);
+#endif
+}
+
+double memory_at_most() noexcept {
+  return static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
+}
+
+}  // namespace rotary::cli

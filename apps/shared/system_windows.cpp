@@ -1,0 +1,65 @@
+#include <fcntl.h>
+#include <io.h>
+#include <windows.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "files/text/descriptors.h"
+#include "files/text/paths.h"
+#include "system.h"
+
+namespace rotary::cli {
+
+std::optional<std::size_t> terminal_columns() {
+  CONSOLE_SCREEN_BUFFER_INFO screen{};
+  if (GetConsoleScreenBufferInfo(GetStdHandle(STD_OUTPUT_HANDLE), &screen) == 0) return std::nullopt;
+  const int columns = screen.srWindow.Right - screen.srWindow.Left + 1;
+  return columns > 0 ? std::optional(static_cast<std::size_t>(columns)) : std::nullopt;
+}
+
+// Tensors are bytes, and text ends its lines as on every other system.
+void prepare_streams() {
+  for (const int descriptor : {0, 1, 2}) {
+    if (_get_osfhandle(descriptor) >= 0) _setmode(descriptor, _O_BINARY);
+  }
+}
+
+// Opening a pipe by its name would take its one connection.
+bool names_pipe(const std::filesystem::path& path) { return path.native().starts_with(L"\\\\.\\pipe\\"); }
+
+std::string environment(const char* name) {
+  const std::wstring wide_name(name, name + std::strlen(name));  // all are ASCII
+  std::wstring value(32768, L'\0');                              // the longest
+  value.resize(GetEnvironmentVariableW(wide_name.c_str(), value.data(), static_cast<DWORD>(value.size())));
+  return files::path_text(std::filesystem::path(value));
+}
+
+std::string home_folder() { return environment("USERPROFILE"); }
+
+std::filesystem::path program_path() {
+  std::wstring name(32768, L'\0');  // the longest path
+  name.resize(GetModuleFileNameW(nullptr, name.data(), static_cast<DWORD>(name.size())));
+  return name;
+}
+
+// There is no rotary-torch for Windows, the one program that these are for.
+bool can_run(const std::filesystem::path&) { return false; }
+void run_instead(const std::filesystem::path&, const std::vector<std::string>&) { errno = ENOENT; }
+std::optional<std::string> output_of(const std::filesystem::path&, const std::string&) { return std::nullopt; }
+
+void* map_pages(std::size_t bytes) noexcept {
+  return VirtualAlloc(nullptr, bytes, MEM_RESERVE | MEM_COMMIT, PAGE_READWRITE);
+}
+
+void unmap_pages(void* pages, std::size_t) noexcept { VirtualFree(pages, 0, MEM_RELEASE); }
+
+void advise_huge_pages(void*, std::size_t) noexcept {}  // they need a privilege
+
+double memory_at_most() noexcept {
+  MEMORYSTATUSEX status{};
+  status.dwLength = sizeof status;
+  return GlobalMemoryStatusEx(&status) != 0 ? static_cast<double>(status.ullAvailPhys) : 0;
+}
+
+}  // namespace rotary::cli

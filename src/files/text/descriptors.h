@@ -1,0 +1,48 @@
+// File descriptors, as io.cpp and stream.cpp use them: descriptors_posix.cpp and descriptors_windows.cpp. What fails
+// returns -1 or false and leaves the reason in errno. An interrupted call is repeated.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <span>
+
+namespace rotary::files {
+
+enum class FileKind { regular, folder, pipe, socket, device };
+
+struct FileStatus {
+  FileKind kind = FileKind::regular;
+  std::uint64_t size = 0;
+  unsigned permissions = 0;  // POSIX's; 0 on Windows, where a new file has those of its folder
+};
+
+inline constexpr int standard_input = 0, standard_output = 1, standard_error = 2;
+
+// A pipe without a writer is opened at once, to be refused, or waited for.
+int open_to_read(const std::filesystem::path&);
+int open_stream(const std::filesystem::path&);
+int create_file(const std::filesystem::path&);  // EEXIST if the name is taken
+bool close_file(int descriptor);
+
+std::optional<FileStatus> status_of(int descriptor);
+std::optional<FileStatus> status_of(const std::filesystem::path&);
+
+std::int64_t read_some(int descriptor, std::span<std::byte>);  // bytes read; 0 at the end
+// The same at an offset, from any thread.
+std::int64_t read_some_at(int descriptor, std::uint64_t offset, std::span<std::byte>);
+bool write_all(int descriptor, std::span<const std::byte>);
+
+bool set_permissions(int descriptor, unsigned permissions);
+bool sync_file(int descriptor);  // to the disk
+// Makes the names in a folder durable. A folder that cannot be opened or synced is no failure, a broken disk is.
+bool sync_folder(const std::filesystem::path& folder);
+// Renames at once, over a file that is there, and even if it is open to be read.
+bool replace_file(const std::filesystem::path& from, const std::filesystem::path& to);
+void remove_file(const std::filesystem::path&);
+
+unsigned long process_id();
+bool is_terminal(int descriptor);
+
+}  // namespace rotary::files

@@ -1,0 +1,96 @@
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+
+#include "descriptors.h"
+
+namespace rotary::files {
+namespace {
+
+namespace fs = std::filesystem;
+
+FileStatus status_from(const struct stat& status) noexcept {
+  const mode_t mode = status.st_mode;
+  const FileKind kind = S_ISREG(mode)    ? FileKind::regular
+                        : S_ISDIR(mode)  ? FileKind::folder
+                        : S_ISFIFO(mode) ? FileKind::pipe
+                        : S_ISSOCK(mode) ? FileKind::socket
+                                         : FileKind::device;
+  return {kind, static_cast<std::uint64_t>(status.st_size), static_cast<unsigned>(mode & 07777)};
+}
+
+// A call that returns a count or -1.
+template <class Call>
+std::int64_t uninterrupted(const Call& call) {
+  for (;;) {
+    const ssize_t count = call();
+    if (count >= 0 || errno != EINTR) return count;
+  }
+}
+
+}  // namespace
+
+int open_to_read(const fs::path& path) { return open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); }
+
+int open_stream(const fs::path& path) { return open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY); }
+
+int create_file(const fs::path& path) { return open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666); }
+
+bool close_file(int descriptor) { return close(descriptor) == 0; }
+
+std::optional<FileStatus> status_of(int descriptor) {
+  struct stat status {};
+  if (fstat(descriptor, &status) != 0) return std::nullopt;
+  return status_from(status);
+}
+
+std::optional<FileStatus> status_of(const fs::path& path) {
+  struct stat status {};
+  if (stat(path.c_str(), &status) != 0) return std::nullopt;
+  return status_from(status);
+}
+
+std::int64_t read_some(int descriptor, std::span<std::byte> out) {
+  return uninterrupted([&] { return read(descriptor, out.data(), out.size()); });
+}
+
+std::int64_t read_some_at(int descriptor, std::uint64_t offset, std::span<std::byte> out) {
+  return uninterrupted([&] { return pread(descriptor, out.data(), out.size(), static_cast<off_t>(offset)); });
+}
+
+bool write_all(int descriptor, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const std::int64_t count = uninterrupted([&] { return write(descriptor, bytes.data(), bytes.size()); });
+    if (count < 0) return false;
+    bytes = bytes.subspan(static_cast<std::size_t>(count));
+  }
+  return true;
+}
+
+bool set_permissions(int descriptor, unsigned permissions) {
+  return fchmod(descriptor, static_cast<mode_t>(permissions)) == 0;
+}
+
+bool sync_file(int descriptor) { return fsync(descriptor) == 0; }
+
+bool sync_folder(const fs::path& folder) {
+  const int descriptor = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) return true;
+  const bool broken = fsync(descriptor) != 0 && errno == EIO;
+  close(descriptor);
+  if (broken) errno = EIO;
+  return !broken;
+}
+
+bool replace_file(const fs::path& from, const fs::path& to) { return std::rename(from.c_str(), to.c_str()) == 0; }
+
+void remove_file(const fs::path& path) { unlink(path.c_str()); }
+
+unsigned long process_id() { return static_cast<unsigned long>(getpid()); }
+
+bool is_terminal(int descriptor) { return isatty(descriptor) == 1; }
+
+}  // namespace rotary::files
