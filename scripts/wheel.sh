@@ -201,7 +201,7 @@ for platform in "$@"; do
   [ "$platform" = native ] || target_of "$platform" >/dev/null ||
     { say "wheel.sh: no platform named $platform; see the first lines of $0"; exit 2; }
 done
-need "${core_packages[@]}" python3 python3-venv
+need "${core_packages[@]}" python3 python3-dev python3-venv
 case " $* " in *" macosx_"* | *" win_"*) need llvm ;; esac
 install_tools || exit $?
 for platform in "$@"; do
