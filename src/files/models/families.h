@@ -1,4 +1,5 @@
-// What a model_type says without saying it: the one table of the models. Data only; the readers are in src/files/config.
+// What a model_type says without saying it: the one table of the models. Data only; the readers are in
+// src/files/config.
 #pragma once
 
 #include <array>
@@ -71,7 +72,7 @@ enum class Old : std::uint8_t {
 // A boolean of the file that says whether anything turns.
 struct Flag {
   std::string_view key = {};
-  bool on = true;      // the value at which layers turn
+  bool on = true;              // the value at which layers turn
   bool default_value = false;  // its class default
 };
 
