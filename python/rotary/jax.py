@@ -26,7 +26,7 @@ import jax.numpy as jnp  # type: ignore[import-not-found, unused-ignore]
 import numpy as np  # type: ignore[import-not-found, unused-ignore]
 
 from . import _core
-from ._errors import error
+from ._errors import check_pairing, error
 from ._values import Rope
 
 if not hasattr(jax, "ffi"):
@@ -45,8 +45,6 @@ if TYPE_CHECKING:
     Direction = Literal["forward", "backward"]
 
 __all__ = ["rotate", "rotate_qk", "rows", "table"]
-
-_PAIRINGS = ("half", "interleaved", "interleaved_to_half")
 
 
 def rotate(
@@ -200,11 +198,7 @@ def _rows_of(operation: str, cos: Any, sin: Any, pairing: Any, repeated: bool) -
         return rows(cos), cos.pairing
     if sin is None:
         raise TypeError(f"[{operation}] sin must be given beside cos, or a rotary.Table in place of both")
-    if pairing not in _PAIRINGS:
-        got = "is not given" if pairing is None else f"got {pairing!r}"
-        raise error(
-            "PAIRING", operation, f"pairing must be half, interleaved or interleaved_to_half but {got}"
-        )
+    check_pairing(operation, pairing)
     cos, sin = (np.asarray(v) if isinstance(v, _core.Array) else v for v in (cos, sin))
     if not repeated:
         _check_single(operation, cos, sin, pairing)

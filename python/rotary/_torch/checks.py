@@ -8,17 +8,14 @@ from typing import NoReturn
 import torch
 from torch import Tensor
 
-from .._core import Error
+from .._errors import PAIRINGS, error
 from .plain import How
 
-_PAIRINGS = ("half", "interleaved", "interleaved_to_half")
 _FLOATS = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
 
 
 def fail(code: str, operation: str, sentence: str) -> NoReturn:
-    error = Error(f"[{operation}] {sentence}")
-    error.code = code
-    raise error
+    raise error(code, operation, sentence)
 
 
 def check_words(operation: str, how: How) -> None:
@@ -30,7 +27,7 @@ def check_words(operation: str, how: How) -> None:
             "layout must name the dimensions, b batch, t tokens, h heads in their order and d head_dim last, as "
             f'"bthd", "bhtd", "tbhd" or "thd", but got {layout!r}',
         )
-    if how.pairing not in _PAIRINGS:
+    if how.pairing not in PAIRINGS:
         fail("PAIRING", operation, f"pairing must be half, interleaved or interleaved_to_half but got {how.pairing}")
     if how.doubled not in ("", "halves", "neighbours"):
         fail("VALUE", operation, f'doubled must be "", "halves" or "neighbours" but got "{how.doubled}"')

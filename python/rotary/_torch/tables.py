@@ -10,7 +10,8 @@ from torch import Tensor
 from torch.utils.dlpack import from_dlpack
 
 from .. import _core
-from .checks import _PAIRINGS, check_rows, fail
+from .._errors import check_pairing
+from .checks import check_rows, fail
 from .guards import is_plain, is_quiet
 from .plain import single
 
@@ -131,9 +132,7 @@ def _checked(operation: str, cos: Any, sin: Any, pairing: Any) -> None:
     if not isinstance(cos, Tensor) or not isinstance(sin, Tensor):
         wrong = sin if isinstance(cos, Tensor) else cos
         raise TypeError(f"[{operation}] cos and sin must both be tensors but got {type(wrong).__name__}")
-    if pairing not in _PAIRINGS:
-        got = "is not given" if pairing is None else f"got {pairing!r}"
-        fail("PAIRING", operation, f"pairing must be half, interleaved or interleaved_to_half but {got}")
+    check_pairing(operation, pairing)
     check_rows(operation, cos, sin, "")
 
 
