@@ -264,6 +264,16 @@ std::int64_t ArrayView::elements() const noexcept {
   return count;
 }
 
+bool ArrayView::is_contiguous() const noexcept {
+  std::int64_t run = bits_of(type) / 8;
+  for (int d = ndim - 1; d >= 0; --d) {
+    const auto axis = static_cast<std::size_t>(d);
+    if (shape[axis] > 1 && strides[axis] != run) return false;
+    run *= shape[axis];
+  }
+  return true;
+}
+
 std::string ArrayView::shape_text() const {
   std::string text = "[";
   for (std::size_t d = 0; d < static_cast<std::size_t>(ndim); ++d) {

@@ -40,7 +40,8 @@ class ArrayView {
 
   std::int64_t elements() const noexcept;
   std::int64_t bytes() const noexcept { return elements() * static_cast<std::int64_t>(bits_of(type) / 8); }
-  std::string shape_text() const;  // "[2, 5, 64]"
+  bool is_contiguous() const noexcept;  // row-major, without gaps
+  std::string shape_text() const;       // "[2, 5, 64]"
 
  private:
   bool from_numpy(PyObject* object);  // numpy_array.cpp

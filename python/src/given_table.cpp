@@ -67,14 +67,9 @@ std::vector<float> copied(const ArrayView& view, std::int64_t pairs, std::int64_
   }
 }
 
-bool lies_in_order(const ArrayView& view) {
-  std::int64_t run = static_cast<std::int64_t>(sizeof(float));
-  for (int d = view.ndim - 1; d >= 0; --d) {
-    const auto axis = static_cast<std::size_t>(d);
-    if (view.shape[axis] > 1 && view.strides[axis] != run) return false;
-    run *= view.shape[axis];
-  }
-  return view.type == ElementType::f32 && reinterpret_cast<std::uintptr_t>(view.data) % alignof(float) == 0;
+bool can_be_borrowed(const ArrayView& view) {
+  return view.type == ElementType::f32 && view.is_contiguous() &&
+         reinterpret_cast<std::uintptr_t>(view.data) % alignof(float) == 0;
 }
 
 void check_rows(const ArrayView& cos, const ArrayView& sin, const char* operation) {
@@ -151,7 +146,7 @@ void GivenTable::read_rows(PyObject* rows, const char* operation, bool borrows) 
     own_.emplace(Table::borrow(c, s, static_cast<int>(pairs), pairing, batch));
     table_ = &*own_;
   };
-  if (borrows && doubled == Doubled::no && lies_in_order(cos) && lies_in_order(sin)) {
+  if (borrows && doubled == Doubled::no && can_be_borrowed(cos) && can_be_borrowed(sin)) {
     const auto count = static_cast<std::size_t>(cos.elements());
     return as_table({static_cast<const float*>(cos.data), count}, {static_cast<const float*>(sin.data), count});
   }

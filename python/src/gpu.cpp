@@ -17,13 +17,8 @@ PyObject* gpu_built(PyObject*, PyObject*) { return PyBool_FromLong(gpu::built() 
 // A view of rows in the device's memory, which is not copied.
 gpu::Table table_of(const ArrayView& cos, const ArrayView& sin, PyObject* pairing) {
   for (const ArrayView* rows : {&cos, &sin}) {
-    std::int64_t run = static_cast<std::int64_t>(sizeof(float));
-    bool fits = rows->type == ElementType::f32 && (rows->ndim == 2 || rows->ndim == 3) && rows->shape == cos.shape;
-    for (int d = rows->ndim - 1; fits && d >= 0; --d) {
-      const auto axis = static_cast<std::size_t>(d);
-      fits = rows->shape[axis] <= 1 || rows->strides[axis] == run;
-      run *= rows->shape[axis];
-    }
+    const bool fits = rows->type == ElementType::f32 && (rows->ndim == 2 || rows->ndim == 3) &&
+                      rows->shape == cos.shape && rows->is_contiguous();
     if (!fits) fail(Code::SHAPE, operation, "cos and sin must be contiguous f32 rows but got " + rows->shape_text());
   }
   const auto rank = static_cast<std::size_t>(cos.ndim);
