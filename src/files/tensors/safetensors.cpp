@@ -1,11 +1,9 @@
 #include <algorithm>
-#include <array>
 #include <numeric>
 #include <utility>
 
 #include "files/text/io.h"
 #include "files/text/paths.h"
-#include "foreign.h"
 #include "rotary/error.h"
 #include "rotary/tensors.h"
 #include "safetensors_header.h"
@@ -20,11 +18,6 @@ struct [[gnu::visibility("hidden")]] SafetensorsFile::State {  // its functions 
     read_header();
   }
   void read_header();
-  [[noreturn]] void refuse(const std::string& rule) const {
-    const std::string content = files::known_content(file);
-    const bool other = !content.empty() && content != "a safetensors file";
-    throw Error(Code::FORMAT, where() + rule + (other ? "; the file is " + content : ""));
-  }
   std::string where() const { return "[safetensors] " + files::path_text(file.path()) + ": "; }
   // Index into tensors, or tensors.size().
   std::size_t index_of(std::string_view name) const noexcept {
@@ -41,31 +34,12 @@ struct [[gnu::visibility("hidden")]] SafetensorsFile::State {  // its functions 
 };
 
 void SafetensorsFile::State::read_header() {
-  const std::uint64_t size = file.size();
-  std::array<std::byte, 8> front;
-  if (size < front.size()) {
-    refuse("a file must hold the 8 bytes of the header's length but has " + std::to_string(size));
-  }
-  file.read(0, front);
-  std::uint64_t length = 0;
-  for (std::size_t i = 0; i < front.size(); ++i) length |= std::to_integer<std::uint64_t>(front[i]) << (8 * i);
-  if (length > files::longest_header) {
-    refuse("the header must be at most " + std::to_string(files::longest_header) + " bytes but its length says " +
-           std::to_string(length));
-  }
-  if (length > size - front.size()) {
-    refuse("the header must end within the file's " + std::to_string(size) + " bytes but its length says " +
-           std::to_string(length));
-  }
-  std::string text(length, '\0');
-  file.read(front.size(), std::as_writable_bytes(std::span(text)));
-  const std::uint64_t data = front.size() + length;
-  files::Header header = files::parse_header(text, size - data, files::path_text(file.path()));
-
+  files::FileHeader read = files::read_header(file);
+  files::Header& header = read.header;
   metadata = std::move(header.metadata);
   for (files::Entry& entry : header.entries) {
     tensors.push_back(std::move(entry.info));
-    offsets.push_back(data + entry.begin);
+    offsets.push_back(read.data + entry.begin);
   }
   by_name.resize(tensors.size());
   std::iota(by_name.begin(), by_name.end(), std::size_t{0});

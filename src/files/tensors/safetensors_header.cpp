@@ -9,6 +9,8 @@
 
 #include "element_types.h"
 #include "files/text/io.h"
+#include "files/text/paths.h"
+#include "foreign.h"
 #include "values/fail.h"
 
 namespace rotary::files {
@@ -251,6 +253,34 @@ Header parse_header(std::string_view text, std::uint64_t data_bytes, const std::
   return header;
 }
 
+FileHeader read_header(const InputFile& file) {
+  const auto refuse = [&file](const std::string& rule) {
+    const std::string content = known_content(file);
+    const bool other = !content.empty() && content != "a safetensors file";
+    fail(Code::FORMAT, "safetensors", path_text(file.path()) + ": " + rule + (other ? "; the file is " + content : ""));
+  };
+  const std::uint64_t size = file.size();
+  std::array<std::byte, 8> front;
+  if (size < front.size()) {
+    refuse("a file must hold the 8 bytes of the header's length but has " + std::to_string(size));
+  }
+  file.read(0, front);
+  std::uint64_t length = 0;
+  for (std::size_t i = 0; i < front.size(); ++i) length |= std::to_integer<std::uint64_t>(front[i]) << (8 * i);
+  if (length > longest_header) {
+    refuse("the header must be at most " + std::to_string(longest_header) + " bytes but its length says " +
+           std::to_string(length));
+  }
+  if (length > size - front.size()) {
+    refuse("the header must end within the file's " + std::to_string(size) + " bytes but its length says " +
+           std::to_string(length));
+  }
+  FileHeader read{.json = std::string(length, '\0'), .data = front.size() + length, .header = {}};
+  file.read(front.size(), std::as_writable_bytes(std::span(read.json)));
+  read.header = parse_header(read.json, size - read.data, path_text(file.path()));
+  return read;
+}
+
 std::string make_header(std::span<const Tensor* const> tensors, const std::map<std::string, std::string>& metadata) {
   std::vector<TensorInfo> infos;
   for (const Tensor* tensor : tensors) {
@@ -265,8 +295,7 @@ std::string make_header(std::span<const Tensor* const> tensors, const std::map<s
 
 std::string make_header(std::span<const TensorInfo* const> tensors,
                         const std::map<std::string, std::string>& metadata) {
-  std::string text(8, '\0');
-  text += '{';
+  std::string text = "{";
   const auto separate = [&text] {
     if (text.back() != '{') text += ',';
   };
@@ -294,6 +323,12 @@ std::string make_header(std::span<const TensorInfo* const> tensors,
     offset = end;
   }
   text += '}';
+  return framed_header(text);
+}
+
+std::string framed_header(std::string_view json) {
+  std::string text(8, '\0');
+  text += json;
   text.resize((text.size() + 7) / 8 * 8, ' ');
   const std::uint64_t length = text.size() - 8;
   if (length > longest_header) {

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "files/text/io.h"
 #include "rotary/tensors.h"
 
 namespace rotary::files {
@@ -25,12 +26,23 @@ struct Header {
   std::map<std::string, std::string> metadata;
 };
 
+struct FileHeader {
+  std::string json;        // as it stands in the file
+  std::uint64_t data = 0;  // the place of the first byte behind it
+  Header header;
+};
+
+// Reads and checks a file's header. Throws FILE, FORMAT.
+FileHeader read_header(const InputFile&);
+
 // data_bytes: the bytes of the file after the header. path is for error sentences. Throws FORMAT.
 Header parse_header(std::string_view json, std::uint64_t data_bytes, const std::string& path);
 
 // The beginning of a file: the header's length, the JSON, spaces up to a multiple of 8. Each tensor takes info.bytes.
 // Throws FORMAT.
 std::string make_header(std::span<const TensorInfo* const>, const std::map<std::string, std::string>& metadata);
+// The same of a JSON text: its length, the text, spaces.
+std::string framed_header(std::string_view json);
 // The same of tensors that are in memory: checks their sizes too. Throws FORMAT, SHAPE.
 std::string make_header(std::span<const Tensor* const> tensors, const std::map<std::string, std::string>& metadata);
 

@@ -1,0 +1,236 @@
+// rotary convert: a checkpoint's q and k projections from one pairing to the other.
+#include "convert/plan.h"
+
+#include <algorithm>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "apps/shared/columns.h"
+#include "apps/shared/command.h"
+#include "apps/shared/progress_line.h"
+#include "apps/shared/text.h"
+#include "apps/shared/usage_error.h"
+#include "commands.h"
+#include "convert/verify.h"
+#include "convert/write.h"
+#include "files/text/paths.h"
+#include "rotary/error.h"
+
+namespace rotary::cli {
+
+namespace {
+
+using nlohmann::ordered_json;
+
+struct Options {
+  std::string input;
+  std::string to;
+  std::string from;
+  std::string output;
+  bool dry_run = false;
+  bool verify = false;
+  bool json = false;
+};
+
+const char* what(const convert::TensorPlan& tensor) {
+  switch (tensor.name.role) {
+    case convert::Role::q:
+      return "q";
+    case convert::Role::k:
+    case convert::Role::latent:
+      return "k";
+    case convert::Role::qkv:
+      return "q and k";
+    case convert::Role::q_norm:
+      return "q norm";
+    default:
+      return "k norm";
+  }
+}
+
+std::string heads_text(const convert::Heads& heads) {
+  const std::size_t count = heads.q.size() + heads.k.size();
+  return std::to_string(count) + (count == 1 ? " head" : " heads") + " of " + std::to_string(heads.dim) +
+         ", elements " + std::to_string(heads.block.first) + " to " +
+         std::to_string(heads.block.first + 2 * heads.block.pairs - 1);
+}
+
+std::string dotted(const convert::ConfigChange& change) {
+  std::string path;
+  for (const std::string& word : change.path) path += word + ".";
+  return path + change.key;
+}
+
+void list_tensors(const convert::Plan& plan) {
+  std::vector<Cells> rows;
+  for (const convert::TensorPlan& tensor : plan.tensors) {
+    const TensorInfo& info = plan.info(tensor);
+    rows.push_back({printable(info.name), std::string(name(info.type)) + ' ' + shape_text(info.shape), what(tensor),
+                    heads_text(*tensor.heads)});
+  }
+  const Columns columns = Columns({Column{}, Column{}, Column{}, Column{}}).fit(rows);
+  for (const Cells& row : rows) std::cout << columns.line(row) << '\n';
+}
+
+std::string pairings(const convert::Plan& plan) { return std::string(name(plan.from)) + " to " + name(plan.to); }
+
+void report(const Options& options, const convert::Plan& plan, const std::vector<convert::LayerCheck>& checks) {
+  if (options.dry_run) list_tensors(plan);
+  std::size_t total = 0;
+  for (const convert::Shard& shard : plan.folder.shards) total += shard.header.header.entries.size();
+  std::cout << printable(plan.model_type.empty() ? "the model" : plan.model_type) << ", " << pairings(plan) << ": "
+            << plan.tensors.size() << " of " << total << " tensors " << (options.dry_run ? "would change" : "changed")
+            << '\n';
+  for (const convert::ConfigChange& change : plan.config) {
+    std::cout << plan.folder.config << ": " << printable(dotted(change)) << ' '
+              << (change.before.empty() ? "absent" : change.before) << " -> "
+              << (change.after.empty() ? "absent" : change.after) << '\n';
+  }
+  for (const convert::LayerCheck& check : checks) {
+    std::cout << "verified  " << printable(check.layer) << ": " << check.scores << " scores, "
+              << (check.largest_difference == 0 ? "all equal" : "NOT EQUAL") << " (unconverted weights: off by "
+              << significant(check.difference_unconverted, 2) << ")\n";
+  }
+  for (const std::string& file : plan.folder.left_out) {
+    std::cout << "left out  " << printable(file) << (file.ends_with('/') ? "" : ": not converted") << '\n';
+  }
+  for (const std::string& note : plan.notes) std::cout << "note: " << printable(note) << '\n';
+  if (!options.dry_run) std::cout << "wrote " << printable(options.output) << '\n';
+}
+
+ordered_json tensors_json(const convert::Plan& plan) {
+  ordered_json list = ordered_json::array();
+  for (const convert::TensorPlan& tensor : plan.tensors) {
+    const TensorInfo& info = plan.info(tensor);
+    list.push_back({{"name", info.name},
+                    {"file", plan.folder.shards[tensor.shard].name},
+                    {"layer", tensor.name.layer},
+                    {"what", what(tensor)},
+                    {"dtype", std::string(name(info.type))},
+                    {"shape", info.shape},
+                    {"q_heads", tensor.heads->q.size()},
+                    {"k_heads", tensor.heads->k.size()},
+                    {"head_dim", tensor.heads->dim},
+                    {"first", tensor.heads->block.first},
+                    {"rotary_dim", 2 * tensor.heads->block.pairs}});
+  }
+  return list;
+}
+
+ordered_json text_or_null(const std::string& text) { return text.empty() ? ordered_json() : ordered_json::parse(text); }
+
+ordered_json report_json(const Options& options, const convert::Plan& plan,
+                         const std::vector<convert::LayerCheck>& checks) {
+  ordered_json report = {{"model_type", plan.model_type},
+                         {"from", name(plan.from)},
+                         {"to", name(plan.to)},
+                         {"dry_run", options.dry_run},
+                         {"output", options.dry_run ? ordered_json() : ordered_json(options.output)},
+                         {"bytes", convert::bytes_to_write(plan)},
+                         {"tensors", tensors_json(plan)}};
+  report["config"] = ordered_json::array();
+  for (const convert::ConfigChange& change : plan.config) {
+    report["config"].push_back(
+        {{"key", dotted(change)}, {"before", text_or_null(change.before)}, {"after", text_or_null(change.after)}});
+  }
+  report["files"] = ordered_json::array();
+  for (const convert::Shard& shard : plan.folder.shards) report["files"].push_back(shard.name);
+  report["copied"] = plan.folder.others;
+  report["left_out"] = plan.folder.left_out;
+  report["notes"] = plan.notes;
+  if (options.verify) {
+    report["verified"] = ordered_json::array();
+    for (const convert::LayerCheck& check : checks) {
+      report["verified"].push_back({{"layer", check.layer},
+                                    {"scores", check.scores},
+                                    {"equal", check.largest_difference == 0},
+                                    {"largest_difference", check.largest_difference},
+                                    {"unconverted_difference", check.difference_unconverted}});
+    }
+  }
+  return report;
+}
+
+std::vector<convert::LayerCheck> verified(const convert::Plan& plan, const std::filesystem::path& folder) {
+  std::unique_ptr<ProgressLine> line;
+  std::vector<convert::LayerCheck> checks = convert::verify(plan, folder, [&](std::size_t done, std::size_t layers) {
+    if (!line) line = std::make_unique<ProgressLine>("verify", static_cast<std::int64_t>(layers));
+    line->done(static_cast<std::int64_t>(done));
+  });
+  for (const convert::LayerCheck& check : checks) {
+    if (check.largest_difference == 0) continue;
+    throw Error(Code::CHECK, "[convert] converted weights must give the same attention scores but those of " +
+                                 check.layer + " differ by " + scientific(check.largest_difference, 2));
+  }
+  return checks;
+}
+
+std::vector<convert::LayerCheck> write(const Options& options, const convert::Plan& plan) {
+  const std::uint64_t total = convert::bytes_to_write(plan);
+  ProgressLine progress("convert", static_cast<std::int64_t>(std::max<std::uint64_t>(1, total >> 20)));
+  std::uint64_t done = 0;
+  const auto written = [&](std::uint64_t bytes) {
+    done += bytes;
+    progress.done(static_cast<std::int64_t>(done >> 20));
+  };
+  std::vector<convert::LayerCheck> checks;
+  convert::write_folder(plan, files::path_of(options.output), written, [&](const std::filesystem::path& folder) {
+    progress.clear();
+    if (options.verify) checks = verified(plan, folder);
+  });
+  return checks;
+}
+
+void run(const Options& options) {
+  if (options.output.empty() && !options.dry_run) throw UsageError("--output is required (or --dry-run)");
+  if (options.verify && options.dry_run) throw UsageError("--verify reads what was written: leave --dry-run away");
+  const std::optional<Pairing> from = options.from.empty() ? std::nullopt : std::optional(parse_pairing(options.from));
+  const convert::Plan plan = convert::make_plan(files::path_of(options.input), parse_pairing(options.to), from);
+  std::vector<convert::LayerCheck> checks;
+  if (!options.dry_run) checks = write(options, plan);
+  if (options.json) {
+    std::cout << json_text(report_json(options, plan, checks)) << '\n';
+  } else {
+    report(options, plan, checks);
+  }
+}
+
+constexpr const char* footer =
+    "DIR is a checkpoint of Hugging Face's form: config.json, and model.safetensors or its shards and their\n"
+    "index; or an adapter of PEFT with its base model's config.json. Nothing but the order of rows changes:\n"
+    "no weight is rounded, and the way back gives the same files. The metadata of the safetensors files say\n"
+    "the pairing (rotary.pairing). The output appears whole or not at all.\n"
+    "  rotary convert llama --to interleaved --dry-run\n"
+    "  rotary convert llama --to interleaved --output llama-interleaved --verify";
+
+}  // namespace
+
+void add_convert(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  Command command(app, "convert", "A checkpoint's q and k projections to the other pairing");
+  command.option("DIR", options->input, "the checkpoint's folder").type_name("DIR").required();
+  command.option("--to", options->to, "the pairing that the weights shall have")
+      .one_of({"half", "interleaved"})
+      .type_name("WORD")
+      .required();
+  command
+      .option("--from", options->from,
+              "the pairing that they have (default: what the files' metadata say, else the config)")
+      .one_of({"half", "interleaved"})
+      .type_name("WORD");
+  command.option("--output", options->output, "the folder to write; it must not be there, or be empty")
+      .type_name("DIR");
+  command.flag("--dry-run", options->dry_run, "list every tensor that would change, and write nothing");
+  command.flag("--verify", options->verify,
+               "project random hidden states with the weights before and after, rotate, and compare the\n"
+               "attention scores of every layer");
+  command.flag("--json", options->json, "the report as JSON");
+  command.footer(footer);
+  command.can_be_quiet();
+  command.runs([options] { run(*options); });
+}
+
+}  // namespace rotary::cli

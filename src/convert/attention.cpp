@@ -1,0 +1,128 @@
+#include "attention.h"
+
+namespace rotary::convert {
+namespace {
+
+struct FusedRow {
+  std::string_view type;
+  Fused fused;
+};
+// Of transformers 5.23's modules, and of the remote code of the published repositories: baichuan, chatglm, hf_olmo,
+// internlm2, mixformer-sequential, new, phi-msft, phi3_v, phi4mm, qwen.
+constexpr FusedRow fused_rows_of[] = {
+    {"phi3", Fused::joined},
+    {"phi3_v", Fused::joined},
+    {"phi4_multimodal", Fused::joined},
+    {"phi4mm", Fused::joined},
+    {"dbrx", Fused::joined},
+    {"mpt", Fused::joined},
+    {"modernbert", Fused::joined},
+    {"nomic_bert", Fused::joined},
+    {"gte", Fused::joined},
+    {"new", Fused::joined},
+    {"hf_olmo", Fused::joined},
+    {"baichuan", Fused::joined},
+    {"qwen", Fused::joined},
+    {"phi-msft", Fused::joined},
+    {"mixformer-sequential", Fused::joined},
+    {"gpt_neox", Fused::by_head},
+    {"gpt_neox_japanese", Fused::by_head},
+    {"persimmon", Fused::by_head},
+    {"internlm2", Fused::by_group},
+    {"internlmxcomposer2", Fused::by_group},
+    {"codegen", Fused::four_parts},
+};
+
+constexpr std::string_view gated[] = {"qwen3_next", "qwen3_5_text", "qwen3_5_moe_text", "qwen4_exp_text"};
+
+struct Reason {
+  std::string_view type, why;
+};
+constexpr Reason reasons[] = {
+    {"clvp_encoder", "it rotates v too"},
+    {"deepseek_v4", "its keys are its values, and its attention output is rotated back"},
+    {"efficientloftr", "it rotates all heads as one"},
+    {"seamless_m4t", "it rotates the hidden states in front of the projections"},
+    {"wav2vec2-conformer", "it rotates the hidden states in front of the projections"},
+    {"zaya", "convolutions mix the elements of q and k"},
+};
+
+}  // namespace
+
+std::string_view why_not(std::string_view model_type) noexcept {
+  for (const Reason& row : reasons) {
+    if (row.type == model_type) return row.why;
+  }
+  return {};
+}
+
+std::optional<Attention> attention_of(std::string_view model_type, const LayoutFlags& flags) {
+  if (!why_not(model_type).empty()) return std::nullopt;
+  Attention attention;
+  for (const std::string_view type : gated) attention.gated_q = attention.gated_q || type == model_type;
+  for (const FusedRow& row : fused_rows_of) {
+    if (row.type == model_type) attention.fused = row.fused;
+  }
+  if (model_type == "falcon" || model_type == "RefinedWeb" || model_type == "RefinedWebModel") {
+    attention.fused = flags.new_decoder_architecture ? Fused::by_group
+                      : flags.multi_query            ? Fused::joined
+                                                     : Fused::by_head;
+  }
+  if (model_type == "chatglm") attention.fused = flags.multi_query ? Fused::joined : Fused::by_head;
+  return attention;
+}
+
+std::vector<std::int64_t> heads_at(int heads, std::int64_t stride) {
+  std::vector<std::int64_t> rows;
+  for (int head = 0; head < heads; ++head) rows.push_back(head * stride);
+  return rows;
+}
+
+std::int64_t fused_rows(int heads, int kv_heads, int head_dim) {
+  return (std::int64_t{heads} + 2 * std::int64_t{kv_heads}) * head_dim;
+}
+
+// Heads are counted in the order of the rows: head `slot` begins at row slot * head_dim.
+std::vector<std::int64_t> fused_heads(Fused fused, int heads, int kv_heads, int head_dim) {
+  const int group = heads / kv_heads;
+  const int quarter = heads / 4;
+  std::vector<std::int64_t> rows;
+  const auto add = [&](int slot) { rows.push_back(std::int64_t{slot} * head_dim); };
+  for (int head = 0; head < heads; ++head) {
+    switch (fused) {
+      case Fused::by_head:
+        add(3 * head);
+        break;
+      case Fused::by_group:
+        add(head / group * (group + 2) + head % group);
+        break;
+      case Fused::four_parts:
+        add(head / quarter * 3 * quarter + head % quarter);
+        break;
+      case Fused::joined:
+      case Fused::none:
+        add(head);
+        break;
+    }
+  }
+  for (int head = 0; head < kv_heads; ++head) {
+    switch (fused) {
+      case Fused::by_head:
+        add(3 * head + 1);
+        break;
+      case Fused::by_group:
+        add(head * (group + 2) + group);
+        break;
+      case Fused::four_parts:
+        add(head / quarter * 3 * quarter + 2 * quarter + head % quarter);
+        break;
+      case Fused::joined:
+      case Fused::none:
+        add(heads + head);
+        break;
+    }
+  }
+  return rows;
+}
+
+}  // namespace rotary::convert

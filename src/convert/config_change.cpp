@@ -1,0 +1,79 @@
+#include "config_change.h"
+
+#include <algorithm>
+
+#include "files/text/json_edit.h"
+
+namespace rotary::convert {
+namespace {
+
+constexpr const char* metadata_name = "__metadata__";
+
+std::vector<std::string> words_of(const std::string& dotted) {
+  std::vector<std::string> words;
+  for (std::size_t begin = 0; begin < dotted.size();) {
+    const std::size_t end = std::min(dotted.find('.', begin), dotted.size());
+    words.push_back(dotted.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return words;
+}
+
+// Whether the conversion undoes the one that the metadata tell of.
+bool leads_back(const Plan& plan) { return common_metadata(plan.folder, from_key) == name(plan.to); }
+
+}  // namespace
+
+std::vector<ConfigChange> config_changes(const Plan& plan, const TextPart& part) {
+  if (part.pairing_key.empty()) return {};
+  const std::string word = plan.to == Pairing::half ? "false" : "true";
+  ConfigChange change{.path = words_of(part.path), .key = part.pairing_key, .before = "", .after = word};
+  if (part.key_is_there) change.before = plan.to == Pairing::half ? "true" : "false";
+  if (leads_back(plan) && common_metadata(plan.folder, added_key) == part.pairing_key) change.after.clear();
+  return {change};
+}
+
+std::string changed_config(std::string_view json, const std::vector<ConfigChange>& changes) {
+  std::string text(json);
+  for (const ConfigChange& change : changes) {
+    text = change.after.empty() ? files::without_member(text, change.path, change.key)
+                                : files::with_member(text, change.path, change.key, change.after);
+  }
+  return text;
+}
+
+std::string changed_header(std::string_view json, const Plan& plan) {
+  const std::vector<std::string> path{metadata_name};
+  std::string text(json.substr(0, json.find_last_not_of(' ') + 1));
+  const bool has_metadata = !files::member_text(text, {}, metadata_name).empty();
+  if (leads_back(plan)) {
+    for (const char* key : {added_key, from_key, pairing_key}) text = files::without_member(text, path, key);
+    if (files::member_text(text, {}, metadata_name) == "{}") text = files::without_member(text, {}, metadata_name);
+    return text;
+  }
+  if (!has_metadata) text.insert(text.find('{') + 1, std::string("\"") + metadata_name + "\":{},");
+  const auto add = [&](const char* key, const std::string& value) {
+    text = files::with_member(text, path, key, files::json_string(value));
+  };
+  add(pairing_key, name(plan.to));
+  add(from_key, name(plan.from));
+  for (const ConfigChange& change : plan.config) {
+    if (change.before.empty()) add(added_key, change.key);
+  }
+  return text;
+}
+
+void add_notes(Plan& plan, const TextPart& part) {
+  if (part.pairing_key.empty()) {
+    plan.notes.push_back("no key of the config of " + plan.model_type + " says the pairing: code that reads it takes " +
+                         name(plan.from) + " weights, so load the converted ones only where the pairing is set to " +
+                         name(plan.to));
+  }
+  if (part.indexers) {
+    plan.notes.push_back("the indexers of the sparse attention have a pairing of their own and are left as they are");
+  }
+  for (const std::string& other : part.other_parts)
+    plan.notes.push_back(other + " is left as it is: an image or audio model with a rope of its own");
+}
+
+}  // namespace rotary::convert

@@ -1,0 +1,23 @@
+// What a conversion changes in config.json, and what it cannot say there.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "layers.h"
+#include "plan.h"
+
+namespace rotary::convert {
+
+// The key that says the pairing, in models that have one.
+std::vector<ConfigChange> config_changes(const Plan&, const TextPart&);
+std::string changed_config(std::string_view json, const std::vector<ConfigChange>&);
+
+// The JSON header of a shard with the metadata of a conversion: the pairing, and the one before; without both where the
+// conversion leads back to that one.
+std::string changed_header(std::string_view json, const Plan&);
+
+void add_notes(Plan&, const TextPart&);
+
+}  // namespace rotary::convert

@@ -1,0 +1,176 @@
+#include "folder.h"
+
+#include <algorithm>
+#include <set>
+#include <system_error>
+
+#include "files/tensors/checkpoint.h"
+#include "files/text/json.h"
+#include "files/text/json_file.h"
+#include "files/text/paths.h"
+#include "values/fail.h"
+
+namespace rotary::convert {
+namespace {
+
+namespace fs = std::filesystem;
+using files::path_text;
+
+constexpr const char* operation = "convert";
+
+bool ends_with_any(const std::string& name, std::initializer_list<std::string_view> endings) {
+  return std::any_of(endings.begin(), endings.end(), [&name](std::string_view end) { return name.ends_with(end); });
+}
+
+// Weights in a form that is not read here: in a converted folder they would be in the wrong pairing.
+bool is_other_weights(const std::string& name) {
+  return ends_with_any(name, {".bin", ".pt", ".pth", ".ckpt", ".h5", ".msgpack", ".onnx", ".onnx_data", ".gguf", ".npz",
+                              ".tflite", ".ot", ".safetensors", ".bin.index.json", ".safetensors.index.json"});
+}
+
+std::vector<std::string> names_in(const fs::path& folder, bool folders) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    std::error_code ignored;
+    if (entry->is_directory(ignored) == folders) names.push_back(path_text(entry->path().filename()));
+  }
+  if (error) fail(Code::FILE, operation, path_text(folder) + ": cannot be listed: " + error.message());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+struct Weights {
+  std::vector<std::string> files;  // .safetensors
+  std::vector<std::string> indices;
+  std::map<std::string, std::string> map;  // of the indices: the file of each tensor
+};
+
+void read_index(const fs::path& folder, const std::string& index, Weights& weights) {
+  std::set<std::string> named;
+  for (const auto& [tensor, file] : files::read_weight_map(operation, folder / files::path_of(index))) {
+    weights.map[tensor] = file;
+    named.insert(file);
+  }
+  for (const std::string& file : named) {
+    std::error_code ignored;
+    if (!fs::exists(folder / files::path_of(file), ignored)) {
+      fail(Code::FILE, operation,
+           path_text(folder / files::path_of(file)) + ": every file that " + index +
+               " names must be there but this one is missing");
+    }
+    weights.files.push_back(file);
+  }
+  weights.indices.push_back(index);
+}
+
+// The weights that a framework loads: those of transformers, or where these are missing the native ones; and an
+// adapter's. A single file of another name is taken too.
+Weights find_weights(const fs::path& folder, const std::vector<std::string>& names) {
+  const auto has = [&names](std::string_view name) { return std::binary_search(names.begin(), names.end(), name); };
+  Weights weights;
+  const auto take = [&](const std::string& stem) {
+    if (has(stem + ".safetensors")) {
+      weights.files.push_back(stem + ".safetensors");
+    } else if (has(stem + ".safetensors.index.json")) {
+      read_index(folder, stem + ".safetensors.index.json", weights);
+    }
+  };
+  take("model");
+  if (weights.files.empty()) take("consolidated");
+  take("adapter_model");
+  if (!weights.files.empty()) return weights;
+  for (const std::string& name : names) {
+    if (name.ends_with(".safetensors")) weights.files.push_back(name);
+  }
+  if (weights.files.size() == 1) return weights;
+  fail(Code::FILE, operation,
+       weights.files.empty()
+           ? path_text(folder) + ": must hold model.safetensors or model.safetensors.index.json but holds neither"
+           : path_text(folder) +
+                 ": several .safetensors files must have a model.safetensors.index.json but it is "
+                 "missing");
+}
+
+void open_shards(Folder& folder, const Weights& weights) {
+  std::map<std::string, std::string> holders;
+  for (const std::string& name : weights.files) {
+    Shard shard{.name = name, .file = {}, .header = {}};
+    shard.file = std::make_unique<files::InputFile>(operation, folder.path / files::path_of(name));
+    shard.header = files::read_header(*shard.file);
+    for (const files::Entry& entry : shard.header.header.entries) {
+      const auto [holder, fresh] = holders.emplace(entry.info.name, name);
+      if (!fresh) {
+        fail(Code::TENSOR, operation,
+             "a tensor must be in one file but " + files::in_quotes(entry.info.name) + " is in " + holder->second +
+                 " and " + name);
+      }
+    }
+    folder.shards.push_back(std::move(shard));
+  }
+  for (const auto& [tensor, file] : weights.map) {
+    const auto holder = holders.find(tensor);
+    if (holder != holders.end() && holder->second == file) continue;
+    fail(Code::TENSOR, operation,
+         path_text(folder.path / files::path_of(file)) + ": must hold the tensor " + files::in_quotes(tensor) +
+             ", as the index says, but does not");
+  }
+}
+
+void read_adapter(Folder& folder) {
+  const files::Json json = files::parse_json(files::json_file_text(operation, folder.path / "adapter_config.json"));
+  const auto type = json.is_object() ? json.find("peft_type") : json.end();
+  folder.adapter_type = type != json.end() && type->is_string() ? type->get<std::string>() : "LORA";
+}
+
+}  // namespace
+
+Folder open_folder(const fs::path& path) {
+  std::error_code ignored;
+  if (!fs::is_directory(path, ignored)) {
+    fail(Code::FILE, operation,
+         path_text(path) +
+             (fs::exists(path, ignored) ? ": must be a folder but is a file" : ": there is no such folder"));
+  }
+  const std::vector<std::string> names = names_in(path, false);
+  const auto has = [&names](std::string_view name) { return std::binary_search(names.begin(), names.end(), name); };
+  Folder folder;
+  folder.path = path;
+  const bool adapter = has("adapter_config.json");
+  folder.config = has("config.json") ? "config.json" : "params.json";
+  if (!has(folder.config)) {
+    fail(Code::FILE, operation,
+         path_text(path) + ": must hold config.json" +
+             (adapter ? ", that of the adapter's base model, beside adapter_config.json" : "") + " but does not");
+  }
+  const Weights weights = find_weights(path, names);
+  open_shards(folder, weights);
+  folder.adapter = std::all_of(weights.files.begin(), weights.files.end(),
+                               [](const std::string& name) { return name.starts_with("adapter_model"); });
+  if (adapter) read_adapter(folder);
+  for (const std::string& name : names) {
+    const bool is_weights = std::find(weights.files.begin(), weights.files.end(), name) != weights.files.end();
+    if (is_weights || name == folder.config) continue;
+    const bool index = std::find(weights.indices.begin(), weights.indices.end(), name) != weights.indices.end();
+    (is_other_weights(name) && !index ? folder.left_out : folder.others).push_back(name);
+  }
+  for (const std::string& name : names_in(path, true)) folder.left_out.push_back(name + "/");
+  return folder;
+}
+
+std::string common_metadata(const Folder& folder, const char* key) {
+  std::string common;
+  for (const Shard& shard : folder.shards) {
+    const auto found = shard.header.header.metadata.find(key);
+    const std::string value = found == shard.header.header.metadata.end() ? "" : found->second;
+    if (&shard != &folder.shards.front() && value != common) {
+      fail(Code::FORMAT, operation,
+           "all files of a checkpoint must have been converted but " + std::string(key) + " is \"" + common + "\" in " +
+               folder.shards.front().name + " and \"" + value + "\" in " + shard.name);
+    }
+    common = value;
+  }
+  return common;
+}
+
+}  // namespace rotary::convert

@@ -1,0 +1,45 @@
+// The files of a checkpoint's folder.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "files/tensors/safetensors_header.h"
+#include "files/text/io.h"
+
+namespace rotary::convert {
+
+// One .safetensors file, open.
+struct Shard {
+  std::string name;  // in the folder
+  std::unique_ptr<files::InputFile> file;
+  files::FileHeader header;
+};
+
+struct Folder {
+  std::filesystem::path path;
+  std::string config;        // config.json, or params.json of Mistral's native form
+  bool adapter = false;      // an adapter of PEFT: adapter_config.json and no weights of a model
+  std::string adapter_type;  // its peft_type: "LORA"
+  std::vector<Shard> shards;
+  std::vector<std::string> others;    // files that are copied as they are: indices, tokenizer ...
+  std::vector<std::string> left_out;  // other forms of the weights, and folders
+};
+
+// Opens a checkpoint and checks it: that every file of an index is there, whole, and holds the tensors that the index
+// says. Throws FILE, FORMAT, JSON, TENSOR.
+Folder open_folder(const std::filesystem::path&);
+
+// The metadata keys of a converted file. `from` is the pairing of the checkpoint that was converted first.
+inline constexpr const char* pairing_key = "rotary.pairing";
+inline constexpr const char* from_key = "rotary.pairing_before";
+inline constexpr const char* added_key = "rotary.config_key_added";  // of config.json, by its path
+
+// The value of a metadata key, which all shards must have in common; "": none has it. Throws FORMAT.
+std::string common_metadata(const Folder&, const char* key);
+
+}  // namespace rotary::convert

@@ -1,0 +1,144 @@
+#include "layers.h"
+
+#include <algorithm>
+
+#include "files/models/families.h"
+#include "files/text/json.h"
+#include "files/text/json_file.h"
+#include "files/text/paths.h"
+#include "names.h"
+#include "values/fail.h"
+
+namespace rotary::convert {
+namespace {
+
+constexpr const char* operation = "convert";
+using files::Json;
+
+std::string text_of(const Json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+std::int64_t integer_of(const Json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_number_integer() ? found->get<std::int64_t>() : 0;
+}
+bool flag_of(const Json& object, const char* key, bool default_value) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_boolean() ? found->get<bool>() : default_value;
+}
+
+// The sub-config of a dotted path, and its model_type: its own, or the one that its parent makes of it.
+struct Sub {
+  const Json* json = nullptr;
+  std::string model_type;
+};
+Sub sub_config(const Json& config, const std::string& path, const std::string& model_type) {
+  Sub sub{&config, model_type};
+  for (std::size_t begin = 0; begin < path.size();) {
+    const std::size_t end = std::min(path.find('.', begin), path.size());
+    const std::string key = path.substr(begin, end - begin);
+    const auto found = sub.json->find(key);
+    static const Json empty = Json::object();
+    const Json& next = found != sub.json->end() && found->is_object() ? *found : empty;
+    const std::string own = text_of(next, "model_type");
+    sub = {&next, own.empty() ? std::string(files::child_type(sub.model_type, key)) : own};
+    begin = end + 1;
+  }
+  return sub;
+}
+
+Quantization quantization_of(const Json& config) {
+  Quantization quantization;
+  for (const char* name : {"quantization_config", "compression_config", "quantization"}) {
+    const auto found = config.find(name);
+    if (found == config.end() || !found->is_object()) continue;
+    for (const char* key : {"bits", "w_bit"}) {
+      const std::int64_t bits = integer_of(*found, key);
+      if (bits >= 1 && bits <= 16) quantization.bits = static_cast<int>(bits);
+    }
+    const auto block = found->find("weight_block_size");
+    if (block != found->end() && block->is_array() && !block->empty() && block->front().is_number_integer())
+      quantization.block = std::max<std::int64_t>(0, block->front().get<std::int64_t>());
+  }
+  return quantization;
+}
+
+// The one text model with ropes.
+std::string path_of_text(const Model& model, TextPart& part) {
+  std::vector<std::string> paths;
+  for (std::size_t i = 0; i < model.ropes.size(); ++i) {
+    const ModelRope& rope = model.ropes[i];
+    std::vector<std::string>& list = rope.coordinates || is_of_another_model(rope.part) ? part.other_parts : paths;
+    if (std::find(list.begin(), list.end(), rope.part) != list.end()) continue;
+    if (&list == &paths && paths.empty()) part.first_rope = i;
+    list.push_back(rope.part);
+  }
+  if (paths.size() == 1) return paths[0];
+  if (paths.empty()) {
+    fail(Code::ROPE, operation,
+         "a checkpoint must have a text model that rotates its q and k but " +
+             (model.model_type.empty() ? "this one" : model.model_type) + " has none");
+  }
+  fail(Code::MODEL_TYPE, operation,
+       "a checkpoint must have one text model but " + model.model_type + " has several: " + paths[0] + " and " +
+           paths[1]);
+}
+
+Attention attention_of_part(const Json& json, const std::string& model_type, const ModelRope& rope) {
+  const LayoutFlags flags{
+      .multi_query =
+          flag_of(json, model_type == "chatglm" ? "multi_query_attention" : "multi_query", model_type != "chatglm"),
+      .new_decoder_architecture = flag_of(json, "new_decoder_architecture", false)};
+  std::optional<Attention> attention = attention_of(model_type, flags);
+  if (!attention) {
+    fail(Code::MODEL_TYPE, operation,
+         "a model must rotate the outputs of its q and k projections, which " + model_type +
+             " does not: " + std::string(why_not(model_type)));
+  }
+  const files::Family* family = files::find_family(model_type);
+  attention->latent = family != nullptr && family->mla.rope != 0 && rope.first != 0;
+  return *attention;
+}
+
+}  // namespace
+
+std::optional<std::size_t> TextPart::rope_of(const std::string& stack, int layer) const {
+  const bool draft = is_draft(stack) || layer >= static_cast<int>(rope_of_layer.size());
+  return draft ? only_rope : rope_of_layer[static_cast<std::size_t>(layer)];
+}
+
+TextPart text_part(const Folder& folder, const Model& model) {
+  TextPart part;
+  part.path = path_of_text(model, part);
+  const Json config = files::parse_json(files::json_file_text(operation, folder.path / files::path_of(folder.config)));
+  const Sub sub = sub_config(config, part.path, model.model_type);
+  part.model_type = sub.model_type.empty() ? model.model_type : sub.model_type;
+  const ModelRope& first = model.ropes[part.first_rope];
+  part.attention = attention_of_part(*sub.json, part.model_type, first);
+  part.quantization = quantization_of(config);
+  part.latent_rows = integer_of(*sub.json, "kv_lora_rank");
+  part.keys_may_be_missing = integer_of(*sub.json, "num_kv_shared_layers") > 0;
+  if (const files::Family* family = files::find_family(part.model_type)) {
+    if (family->switches_pairing) part.pairing_key = "rope_interleave";
+  }
+  if (part.model_type == "chatglm" && sub.json->contains("original_rope")) part.pairing_key = "original_rope";
+  part.key_is_there = !part.pairing_key.empty() && sub.json->contains(part.pairing_key);
+  std::size_t ropes = 0;
+  for (std::size_t i = 0; i < model.ropes.size(); ++i) {
+    const ModelRope& rope = model.ropes[i];
+    if (rope.part != part.path || rope.coordinates) continue;
+    ++ropes;
+    for (const std::vector<int>* layers : {&rope.layers, &rope.layers_without_rope}) {
+      for (const int layer : *layers) {
+        const auto at = static_cast<std::size_t>(layer);
+        if (at >= part.rope_of_layer.size()) part.rope_of_layer.resize(at + 1);
+        if (layers == &rope.layers) part.rope_of_layer[at] = i;
+      }
+    }
+  }
+  if (ropes == 1) part.only_rope = part.first_rope;
+  return part;
+}
+
+}  // namespace rotary::convert

@@ -1,0 +1,40 @@
+// The text model of a config whose projections are converted: its ropes by layer, and how its attention is laid out.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "attention.h"
+#include "folder.h"
+#include "rotary/config.h"
+#include "suffixes.h"
+
+namespace rotary::convert {
+
+struct TextPart {
+  std::string path;        // "", "text_config"
+  std::string model_type;  // of the part
+  Attention attention;
+  Quantization quantization;
+  std::int64_t latent_rows = 0;      // MLA: kv_lora_rank
+  bool keys_may_be_missing = false;  // layers that use the keys of an earlier one
+  std::size_t first_rope = 0;        // in Model::ropes
+  std::string pairing_key;           // the key of the config that says the pairing; empty: the model_type does
+  bool key_is_there = false;
+  mutable bool indexers = false;         // there are sparse attention's indexers, which are left as they are
+  std::vector<std::string> other_parts;  // with ropes that are left as they are
+
+  // The rope of a layer, in Model::ropes; empty: it has none.
+  std::optional<std::size_t> rope_of(const std::string& stack, int layer) const;
+
+  std::vector<std::optional<std::size_t>> rope_of_layer;
+  std::optional<std::size_t> only_rope;  // empty where layers differ
+};
+
+// Throws ROPE (no text model with a rope), MODEL_TYPE (a layout that is not known, several text models).
+TextPart text_part(const Folder&, const Model&);
+
+}  // namespace rotary::convert

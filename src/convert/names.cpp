@@ -1,0 +1,101 @@
+#include "names.h"
+
+#include <algorithm>
+#include <charconv>
+#include <vector>
+
+namespace rotary::convert {
+namespace {
+
+struct RoleWord {
+  std::string_view word;
+  Role role;
+};
+constexpr RoleWord role_words[] = {
+    {"q_proj", Role::q},      {"q_b_proj", Role::q},         {"query", Role::q},
+    {"wq", Role::q},          {"k_proj", Role::k},           {"key", Role::k},
+    {"wk", Role::k},          {"qkv_proj", Role::qkv},       {"query_key_value", Role::qkv},
+    {"Wqkv", Role::qkv},      {"wqkv", Role::qkv},           {"c_attn", Role::qkv},
+    {"W_pack", Role::qkv},    {"att_proj", Role::qkv},       {"kv_a_proj_with_mqa", Role::latent},
+    {"q_norm", Role::q_norm}, {"q_layernorm", Role::q_norm}, {"query_layernorm", Role::q_norm},
+    {"k_norm", Role::k_norm}, {"k_layernorm", Role::k_norm}, {"key_layernorm", Role::k_norm},
+};
+
+Role role_of(std::string_view word) {
+  for (const RoleWord& row : role_words) {
+    if (row.word == word) return row.role;
+  }
+  return Role::other;
+}
+
+std::vector<std::string_view> split(std::string_view name) {
+  std::vector<std::string_view> words;
+  for (std::size_t begin = 0; begin <= name.size();) {
+    const std::size_t end = std::min(name.find('.', begin), name.size());
+    words.push_back(name.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return words;
+}
+
+std::optional<int> number(std::string_view word) {
+  int value = 0;
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+  if (word.empty() || word[0] == '-' || error != std::errc() || end != word.data() + word.size()) return std::nullopt;
+  return value;
+}
+
+std::string joined(const std::vector<std::string_view>& words, std::size_t begin, std::size_t end) {
+  std::string text;
+  for (std::size_t i = begin; i < end; ++i) text += (i == begin ? "" : ".") + std::string(words[i]);
+  return text;
+}
+
+bool any_of(std::string_view dotted, std::initializer_list<std::string_view> parts) {
+  return std::any_of(parts.begin(), parts.end(), [dotted](auto part) { return contains_word(dotted, part); });
+}
+
+}  // namespace
+
+bool contains_word(std::string_view dotted, std::string_view part) {
+  return dotted.find(part) != std::string_view::npos;  // part has no dot
+}
+
+bool is_of_another_model(std::string_view stack) {
+  return any_of(stack, {"vision", "visual", "image", "audio", "speech", "siglip", "vit", "talker", "code2wav",
+                        "token2wav", "projector", "resampler", "qformer", "connector", "perceiver", "codec"});
+}
+
+bool is_cross_attention(std::string_view module) { return any_of(module, {"cross", "encoder_attn", "EncDec"}); }
+
+bool is_draft(std::string_view stack) { return any_of(stack, {"mtp", "eagle"}); }
+
+std::optional<TensorName> parse_name(std::string_view name) {
+  const std::vector<std::string_view> words = split(name);
+  std::size_t at = 1;
+  while (at < words.size() && !number(words[at])) ++at;
+  if (at >= words.size()) return std::nullopt;
+  TensorName parsed;
+  parsed.stack = joined(words, 0, at);
+  parsed.layer = *number(words[at]);
+  const std::size_t begin = at + 1;
+  std::size_t role = begin;
+  while (role < words.size() && role_of(words[role]) == Role::other) ++role;
+  if (role == words.size()) {
+    parsed.suffix = joined(words, begin, words.size());
+    return parsed;
+  }
+  parsed.module = joined(words, begin, role);
+  parsed.word = words[role];
+  parsed.role = role_of(words[role]);
+  std::size_t rest = role + 1;
+  if (rest + 1 < words.size() && words[rest] == "norms" && number(words[rest + 1])) {
+    parsed.head = *number(words[rest + 1]);
+    rest += 2;
+  }
+  while (rest < words.size() && words[rest] == "base_layer") ++rest;  // PEFT wraps the module
+  parsed.suffix = joined(words, rest, words.size());
+  return parsed;
+}
+
+}  // namespace rotary::convert

@@ -1,0 +1,60 @@
+// What a conversion changes, found and checked before anything is written.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "change.h"
+#include "folder.h"
+#include "names.h"
+#include "rotary/config.h"
+
+namespace rotary::convert {
+
+// The permuted axis of a projection or a norm.
+struct Heads {
+  Sources sources;
+  std::vector<std::int64_t> q, k;  // the first row of each head of queries and of keys; of a norm too
+  int dim = 0;                     // rows of a head
+  RotatedBlock block;              // in a head
+};
+
+struct TensorPlan {
+  std::size_t shard = 0;
+  std::size_t entry = 0;  // in the shard's header
+  TensorName name;
+  Change change;
+  std::shared_ptr<const Heads> heads;
+  std::size_t rope = 0;  // in model.ropes
+};
+
+struct ConfigChange {
+  std::vector<std::string> path;  // of the object in config.json that holds the key
+  std::string key;
+  std::string before;  // as written; empty: the key was not there
+  std::string after;   // empty: the key is taken away
+};
+
+struct Plan {
+  Folder folder;
+  Model model;
+  std::string model_type;        // of the part that is converted: "llama", "qwen2_vl_text"
+  Pairing from = Pairing::half;  // half or interleaved
+  Pairing to = Pairing::interleaved;
+  std::vector<TensorPlan> tensors;  // in the order of the files
+  std::vector<ConfigChange> config;
+  std::vector<std::string> notes;
+
+  const TensorInfo& info(const TensorPlan& tensor) const {
+    return folder.shards[tensor.shard].header.header.entries[tensor.entry].info;
+  }
+};
+
+// from: the pairing of the weights where neither their metadata nor the config says it right. Throws PAIRING (they have
+// this pairing already), MODEL_TYPE (a layout of projections that is not known), TENSOR, SHAPE, DTYPE, FILE, FORMAT,
+// JSON, and what read_config throws.
+Plan make_plan(const std::filesystem::path& folder, Pairing to, std::optional<Pairing> from);
+
+}  // namespace rotary::convert

@@ -1,0 +1,162 @@
+#include "write.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <system_error>
+
+#include "config_change.h"
+#include "files/text/descriptors.h"
+#include "files/text/paths.h"
+#include "values/fail.h"
+
+namespace rotary::convert {
+namespace {
+
+namespace fs = std::filesystem;
+using files::path_of;
+using files::path_text;
+
+constexpr const char* operation = "convert";
+constexpr std::size_t piece_bytes = std::size_t{1} << 20;
+
+[[noreturn]] void refuse(const fs::path& path, const std::string& rule) {
+  fail(Code::FILE, operation, path_text(path) + ": " + rule);
+}
+
+void copy_bytes(const files::InputFile& file, std::uint64_t begin, std::uint64_t end, const Sink& sink) {
+  std::vector<std::byte> piece;
+  for (std::uint64_t at = begin; at < end; at += piece.size()) {
+    piece.resize(static_cast<std::size_t>(std::min<std::uint64_t>(piece_bytes, end - at)));
+    file.read(at, piece);
+    sink(piece);
+  }
+}
+
+void write_shard(const Plan& plan, std::size_t index, const fs::path& folder, const Progress& progress) {
+  const Shard& shard = plan.folder.shards[index];
+  std::map<std::size_t, const TensorPlan*> changed;
+  for (const TensorPlan& tensor : plan.tensors) {
+    if (tensor.shard == index) changed[tensor.entry] = &tensor;
+  }
+  const std::string header = files::framed_header(changed_header(shard.header.json, plan));
+  files::write_whole(operation, folder / path_of(shard.name), [&](const files::Sink& write) {
+    const Sink sink = [&](std::span<const std::byte> bytes) {
+      write(bytes);
+      progress(bytes.size());
+    };
+    sink(files::bytes_of(header));
+    const std::vector<files::Entry>& entries = shard.header.header.entries;
+    for (std::size_t e = 0; e < entries.size(); ++e) {
+      const std::uint64_t begin = shard.header.data + entries[e].begin;
+      const auto found = changed.find(e);
+      if (found == changed.end()) {
+        copy_bytes(*shard.file, begin, shard.header.data + entries[e].end, sink);
+        continue;
+      }
+      const Reader read = [&](std::uint64_t offset, std::span<std::byte> out) {
+        shard.file->read(begin + offset, out);
+      };
+      stream_changed(entries[e].info, found->second->change, read, sink);
+    }
+  });
+}
+
+void write_others(const Plan& plan, const fs::path& folder, const Progress& progress) {
+  for (const std::string& name : plan.folder.others) {
+    const files::InputFile file(operation, plan.folder.path / path_of(name));
+    files::write_whole(operation, folder / path_of(name), [&](const files::Sink& write) {
+      copy_bytes(file, 0, file.size(), [&](std::span<const std::byte> bytes) {
+        write(bytes);
+        progress(bytes.size());
+      });
+    });
+  }
+  // Last: a folder without its config is no checkpoint.
+  const std::string config = files::InputFile(operation, plan.folder.path / path_of(plan.folder.config)).text();
+  files::write_whole(operation, folder / path_of(plan.folder.config), changed_config(config, plan.config));
+}
+
+// The folder's own path, without "." and a slash at its end.
+fs::path plain(const fs::path& path) {
+  const fs::path normal = fs::absolute(path).lexically_normal();
+  return normal.has_filename() ? normal : normal.parent_path();
+}
+
+class PartialFolder {
+ public:
+  explicit PartialFolder(const fs::path& output) {
+    path_ = output;
+    path_ += ".partial-" + std::to_string(files::process_id());
+    std::error_code error;
+    if (!fs::create_directory(path_, error)) {
+      refuse(path_, error ? "cannot be made: " + error.message() : "must not be there but is");
+    }
+  }
+  ~PartialFolder() {
+    std::error_code ignored;
+    if (!kept_) fs::remove_all(path_, ignored);
+  }
+  PartialFolder(const PartialFolder&) = delete;
+  PartialFolder& operator=(const PartialFolder&) = delete;
+
+  const fs::path& path() const { return path_; }
+  void become(const fs::path& output) {
+    std::error_code error;
+    fs::remove(output, error);  // an empty folder
+    fs::rename(path_, output, error);
+    if (error) refuse(output, "cannot be made of " + path_text(path_) + ": " + error.message());
+    kept_ = true;
+    files::sync_folder(output.parent_path());
+  }
+
+ private:
+  fs::path path_;
+  bool kept_ = false;
+};
+
+}  // namespace
+
+std::uint64_t bytes_to_write(const Plan& plan) {
+  std::uint64_t bytes = 0;
+  for (const Shard& shard : plan.folder.shards) bytes += shard.file->size();
+  for (const std::string& name : plan.folder.others) {
+    std::error_code ignored;
+    const std::uintmax_t size = fs::file_size(plan.folder.path / path_of(name), ignored);
+    if (!ignored) bytes += size;
+  }
+  return bytes;
+}
+
+void check_output_folder(const Plan& plan, const fs::path& given) {
+  const fs::path output = plain(given);
+  std::error_code ignored;
+  if (fs::equivalent(output, plan.folder.path, ignored))
+    refuse(given, "the output must be another folder than the input");
+  if (fs::exists(fs::symlink_status(output, ignored))) {
+    if (!fs::is_directory(output, ignored)) refuse(given, "the output must be a new folder but is a file");
+    if (!fs::is_empty(output, ignored)) refuse(given, "the output must be a new folder but holds files already");
+  }
+  if (!fs::is_directory(output.parent_path(), ignored))
+    refuse(given, "the output's parent folder must be there but is not");
+  std::error_code unknown;
+  const fs::space_info space = fs::space(output.parent_path(), unknown);
+  const std::uint64_t needed = bytes_to_write(plan);
+  if (!unknown && space.available < needed) {
+    refuse(given, "the disk must have room for " + std::to_string(needed) + " bytes but has " +
+                      std::to_string(space.available) + " free");
+  }
+}
+
+void write_folder(const Plan& plan, const fs::path& given, const Progress& progress,
+                  const std::function<void(const fs::path&)>& check) {
+  check_output_folder(plan, given);
+  const fs::path output = plain(given);
+  PartialFolder partial(output);
+  for (std::size_t i = 0; i < plan.folder.shards.size(); ++i) write_shard(plan, i, partial.path(), progress);
+  write_others(plan, partial.path(), progress);
+  if (check) check(partial.path());
+  partial.become(output);
+}
+
+}  // namespace rotary::convert
