@@ -9,6 +9,7 @@
 #include "apps/shared/system.h"
 #include "apps/shared/tensors.h"
 #include "apps/shared/text.h"
+#include "files/config/learned.h"
 #include "files/tensors/stream.h"
 #include "files/text/json.h"
 #include "files/text/paths.h"
@@ -140,8 +141,16 @@ std::string config_path(const std::string& config) {
 }
 
 Model read_config_at(const std::string& config, const ConfigOptions& options) {
-  return is_pipe(files::path_of(config)) ? read_config_stream(config, options)
-                                         : read_config(files::path_of(config_path(config)), options);
+  if (is_pipe(files::path_of(config))) return read_config_stream(config, options);
+  const fs::path path = files::path_of(config_path(config));
+  Model model = read_config(path, options);
+  std::error_code ignored;
+  if (options.pairing || !fs::is_directory(path, ignored)) return model;
+  try {
+    files::apply_weights_pairing(model, path);
+  } catch (const Error&) {  // the config is what is asked for: weights that cannot be read say nothing
+  }
+  return model;
 }
 
 }  // namespace rotary::cli

@@ -19,7 +19,8 @@ const std::vector<std::byte>& bytes_of_stream(const std::string& config);
 // fetches it.
 std::string config_path(const std::string& config);
 
-// read_config of what config names. Of a stream only JSON is read. Throws as read_config does.
+// read_config of what config names. Of a folder whose weights rotary convert has converted, with their pairing. Of a
+// stream only JSON is read. Throws as read_config does.
 Model read_config_at(const std::string& config, const ConfigOptions&);
 
 }  // namespace rotary::cli

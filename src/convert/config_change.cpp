@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "files/tensors/checkpoint.h"
 #include "files/text/json_edit.h"
 
 namespace rotary::convert {
@@ -47,7 +48,8 @@ std::string changed_header(std::string_view json, const Plan& plan) {
   std::string text(json.substr(0, json.find_last_not_of(' ') + 1));
   const bool has_metadata = !files::member_text(text, {}, metadata_name).empty();
   if (leads_back(plan)) {
-    for (const char* key : {added_key, from_key, pairing_key}) text = files::without_member(text, path, key);
+    for (const char* key : {added_key, files::part_key, from_key, files::pairing_key})
+      text = files::without_member(text, path, key);
     if (files::member_text(text, {}, metadata_name) == "{}") text = files::without_member(text, {}, metadata_name);
     return text;
   }
@@ -55,8 +57,9 @@ std::string changed_header(std::string_view json, const Plan& plan) {
   const auto add = [&](const char* key, const std::string& value) {
     text = files::with_member(text, path, key, files::json_string(value));
   };
-  add(pairing_key, name(plan.to));
+  add(files::pairing_key, name(plan.to));
   add(from_key, name(plan.from));
+  if (!plan.part.empty()) add(files::part_key, plan.part);
   for (const ConfigChange& change : plan.config) {
     if (change.before.empty()) add(added_key, change.key);
   }

@@ -34,8 +34,8 @@ struct Folder {
 // says. Throws FILE, FORMAT, JSON, TENSOR.
 Folder open_folder(const std::filesystem::path&);
 
-// The metadata keys of a converted file. `from` is the pairing of the checkpoint that was converted first.
-inline constexpr const char* pairing_key = "rotary.pairing";
+// The metadata keys of a converted file beside files::pairing_key: the pairing of the checkpoint that was converted
+// first.
 inline constexpr const char* from_key = "rotary.pairing_before";
 inline constexpr const char* added_key = "rotary.config_key_added";  // of config.json, by its path
 

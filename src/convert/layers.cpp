@@ -86,6 +86,10 @@ std::string path_of_text(const Model& model, TextPart& part) {
 }
 
 Attention attention_of_part(const Json& json, const std::string& model_type, const ModelRope& rope) {
+  if (flag_of(json, "rotary_value", false)) {
+    fail(Code::MODEL_TYPE, operation,
+         "a model must rotate q and k alone but rotary_value is true: its values rotate too");
+  }
   const LayoutFlags flags{
       .multi_query =
           flag_of(json, model_type == "chatglm" ? "multi_query_attention" : "multi_query", model_type != "chatglm"),

@@ -63,7 +63,7 @@ bool contains_word(std::string_view dotted, std::string_view part) {
 
 bool is_of_another_model(std::string_view stack) {
   return any_of(stack, {"vision", "visual", "image", "audio", "speech", "siglip", "vit", "talker", "code2wav",
-                        "token2wav", "projector", "resampler", "qformer", "connector", "perceiver", "codec"});
+                        "token2wav", "projector", "resampler", "qformer", "connector", "perceiver", "codec", "tower"});
 }
 
 bool is_cross_attention(std::string_view module) { return any_of(module, {"cross", "encoder_attn", "EncDec"}); }

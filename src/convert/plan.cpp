@@ -8,6 +8,7 @@
 
 #include "attention.h"
 #include "config_change.h"
+#include "files/tensors/checkpoint.h"
 #include "files/text/json.h"
 #include "files/text/json_file.h"
 #include "files/text/paths.h"
@@ -86,6 +87,7 @@ std::string first_word(std::string_view dotted) { return std::string(dotted.subs
 // The tensors of one layer's attention.
 struct Attends {
   bool q = false, k = false;
+  bool own_k = false;  // a projection of keys alone
   std::set<std::string> modules;
 };
 
@@ -102,6 +104,7 @@ class Planner {
       for (std::size_t e = 0; e < entries.size(); ++e) look_at(s, e, entries[e].info);
     }
     check_complete();
+    check_values();
     check_unknown();
   }
 
@@ -126,6 +129,7 @@ class Planner {
     layer.modules.insert(name->module);
     layer.q = layer.q || name->role == Role::q || name->role == Role::qkv;
     layer.k = layer.k || name->role == Role::k || name->role == Role::latent || name->role == Role::qkv;
+    layer.own_k = layer.own_k || name->role == Role::k;
     if (const std::optional<Change> change = change_of(tensor, name->suffix, projection(tensor, *name, sources)))
       plan_.tensors.push_back({shard, entry, *name, *change, heads, *rope});
   }
@@ -266,6 +270,23 @@ class Planner {
     }
   }
 
+  // Keys that serve as values too would need the other order in the output's projection.
+  void check_values() const {
+    if (plan_.folder.adapter || part_.attention.latent) return;
+    std::set<Place> with_values;
+    for (const auto& [tensor, name] : others_) {
+      for (const char* word : {"v_proj", "value", "wv"}) {
+        if (contains_word(name.suffix, word)) with_values.insert({name.stack, name.layer});
+      }
+    }
+    for (const auto& [place, layer] : layers_) {
+      if (!layer.own_k || with_values.count(place) != 0) continue;
+      fail(Code::TENSOR, operation,
+           "keys and values must be two projections but " + place.first + "." + std::to_string(place.second) +
+               " has none of the values: its keys serve as both");
+    }
+  }
+
   // A tensor that is not known may depend on the order of the heads' elements.
   void check_unknown() const {
     for (const auto& [tensor, name] : others_) {
@@ -294,7 +315,7 @@ class Planner {
 };
 
 Pairing weights_pairing(const Folder& folder, const ModelRope& rope, std::optional<Pairing> from) {
-  const std::string written = common_metadata(folder, pairing_key);
+  const std::string written = common_metadata(folder, files::pairing_key);
   if (!written.empty()) {
     const Pairing pairing = parse_pairing(written);
     if (from && *from != pairing) {
@@ -324,6 +345,7 @@ Plan make_plan(const std::filesystem::path& path, Pairing to, std::optional<Pair
   check_adapter(plan.folder);
   plan.model = read_config(path / files::path_of(plan.folder.config));
   const TextPart part = text_part(plan.folder, plan.model);
+  plan.part = part.path;
   plan.model_type = part.model_type;
   plan.to = to;
   plan.from = weights_pairing(plan.folder, plan.model.ropes[part.first_rope], from);

@@ -40,6 +40,7 @@ struct ConfigChange {
 struct Plan {
   Folder folder;
   Model model;
+  std::string part;              // "", "text_config"
   std::string model_type;        // of the part that is converted: "llama", "qwen2_vl_text"
   Pairing from = Pairing::half;  // half or interleaved
   Pairing to = Pairing::interleaved;

@@ -1,4 +1,6 @@
 // Frequencies that no config can state: given ones, and what a checkpoint's tensors say.
+#include "learned.h"
+
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -141,6 +143,31 @@ std::string compared(const Buffer& buffer, const std::vector<ModelRope>& ropes) 
   return std::to_string(buffer.values.size()) + " values, which fit no rope here, not used";
 }
 
+// Whether the checkpoint's metadata say a pairing, which the ropes then have.
+bool read_pairing(Model& model, const Checkpoint& checkpoint) {
+  const std::string written = checkpoint.metadata(pairing_key);
+  if (written.empty()) return false;
+  const Pairing pairing = parse_pairing(written);
+  const std::string part = checkpoint.metadata(part_key);
+  const std::string file = path_text(checkpoint.path().filename());
+  bool differs = false;
+  for (ModelRope& used : model.ropes) {
+    const bool same = used.rope.pairing == pairing ||
+                      (pairing == Pairing::interleaved && used.rope.pairing == Pairing::interleaved_to_half);
+    if (used.part != part || used.coordinates || same) continue;
+    differs = true;
+    used.rope.pairing = pairing;
+    for (ValueOrigin& known : used.origins) {
+      if (known.value == "pairing") known = {"pairing", Origin::given, pairing_key + (" of " + file)};
+    }
+  }
+  if (differs) {
+    note(model, "q and k were converted: the pairing is " + written + ", as " + pairing_key + " of " + file +
+                    " says, whatever the model_type says");
+  }
+  return true;
+}
+
 void compare_buffers(Model& model, const Checkpoint& checkpoint) {
   for (const Buffer& buffer : buffers_of(checkpoint)) {
     const std::string more = buffer.more == 0 ? "" : " and " + std::to_string(buffer.more) + " more like it";
@@ -153,6 +180,11 @@ void compare_buffers(Model& model, const Checkpoint& checkpoint) {
 void name_learned(Reading& reading, const Part& part, Names names, ModelRope& used) {
   used.log_multiplier.assign(names.begin(), names.end());
   reading.note(part.path, sentence_at_start(used));
+}
+
+void apply_weights_pairing(Model& model, const std::filesystem::path& folder) {
+  const std::optional<std::filesystem::path> weights = weights_in(folder);
+  if (weights) read_pairing(model, Checkpoint(*weights));
 }
 
 }  // namespace rotary::files
@@ -193,7 +225,7 @@ void set_inv_freq(Model& model, std::size_t rope, std::vector<double> inv_freq, 
 void apply_weights(Model& model, const std::filesystem::path& weights) {
   const files::Checkpoint checkpoint(weights);
   const std::size_t notes = model.notes.size();
-  bool learned = false;
+  bool learned = files::read_pairing(model, checkpoint);
   for (ModelRope& used : model.ropes) {
     if (used.log_multiplier.empty()) continue;
     files::read_multiplier(model, used, checkpoint);

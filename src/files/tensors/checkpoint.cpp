@@ -13,13 +13,11 @@ namespace rotary::files {
 namespace {
 
 constexpr const char* default_names[] = {"model.safetensors", "model.safetensors.index.json",
-                                         "consolidated.safetensors", "consolidated.safetensors.index.json"};
+                                         "consolidated.safetensors", "consolidated.safetensors.index.json",
+                                         "adapter_model.safetensors"};
 
 std::filesystem::path file_in(const std::filesystem::path& folder) {
-  std::error_code ignored;
-  for (const char* name : default_names) {
-    if (std::filesystem::exists(folder / name, ignored)) return folder / name;
-  }
+  if (const auto found = weights_in(folder)) return *found;
   fail(Code::FILE, "weights",
        "a folder must hold model.safetensors or model.safetensors.index.json but " + in_quotes(path_text(folder)) +
            " holds neither");
@@ -33,6 +31,14 @@ bool is_plain_name(std::string_view name) {
 }
 
 }  // namespace
+
+std::optional<std::filesystem::path> weights_in(const std::filesystem::path& folder) {
+  std::error_code ignored;
+  for (const char* name : default_names) {
+    if (std::filesystem::exists(folder / name, ignored)) return folder / name;
+  }
+  return std::nullopt;
+}
 
 // {"weight_map": {"tensor": "model-00001-of-00002.safetensors", ...}}
 std::map<std::string, std::string> read_weight_map(const char* operation, const std::filesystem::path& path) {
@@ -85,5 +91,12 @@ TensorInfo Checkpoint::info(const std::string& name) const {
 }
 
 Tensor Checkpoint::read(const std::string& name) const { return file_of(name).read(name); }
+
+std::string Checkpoint::metadata(const std::string& key) const {
+  if (names_.empty()) return {};
+  const std::map<std::string, std::string>& all = file_of(names_.front()).metadata();
+  const auto found = all.find(key);
+  return found == all.end() ? std::string() : found->second;
+}
 
 }  // namespace rotary::files

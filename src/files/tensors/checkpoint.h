@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,13 @@ namespace rotary::files {
 // folder. operation is the word in brackets in error sentences. Throws FILE, FORMAT, JSON.
 std::map<std::string, std::string> read_weight_map(const char* operation, const std::filesystem::path& index);
 
+// The metadata key of the files of a checkpoint whose q and k rotary convert has reordered: "half", "interleaved".
+inline constexpr const char* pairing_key = "rotary.pairing";
+inline constexpr const char* part_key = "rotary.pairing_part";  // whose: "text_config"; absent: the whole model's
+
+// The weights that a folder holds, a file or an index: of a model, else of an adapter; empty: none.
+std::optional<std::filesystem::path> weights_in(const std::filesystem::path& folder);
+
 // Opens only the files that hold the tensors asked for, and each of them once.
 class Checkpoint {
  public:
@@ -24,6 +32,7 @@ class Checkpoint {
   const std::vector<std::string>& names() const noexcept { return names_; }
   TensorInfo info(const std::string& name) const;  // both throw TENSOR
   Tensor read(const std::string& name) const;
+  std::string metadata(const std::string& key) const;  // of the first file; "": it has none
 
  private:
   const SafetensorsFile& file_of(const std::string& name) const;
