@@ -1,6 +1,4 @@
 // rotary convert: a checkpoint's q and k projections from one pairing to the other.
-#include "convert/plan.h"
-
 #include <algorithm>
 #include <iostream>
 #include <memory>
@@ -14,6 +12,8 @@
 #include "apps/shared/text.h"
 #include "apps/shared/usage_error.h"
 #include "commands.h"
+#include "convert/file.h"
+#include "convert/plan.h"
 #include "convert/verify.h"
 #include "convert/write.h"
 #include "files/text/paths.h"
@@ -25,15 +25,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-struct Options {
-  std::string input;
-  std::string to;
-  std::string from;
-  std::string output;
-  bool dry_run = false;
-  bool verify = false;
-  bool json = false;
-};
+using Options = ConvertOptions;
 
 const char* what(const convert::TensorPlan& tensor) {
   switch (tensor.name.role) {
@@ -184,8 +176,7 @@ std::vector<convert::LayerCheck> write(const Options& options, const convert::Pl
   return checks;
 }
 
-void run(const Options& options) {
-  if (options.output.empty() && !options.dry_run) throw UsageError("--output is required (or --dry-run)");
+void convert_checkpoint(const Options& options) {
   if (options.verify && options.dry_run) throw UsageError("--verify reads what was written: leave --dry-run away");
   const std::optional<Pairing> from = options.from.empty() ? std::nullopt : std::optional(parse_pairing(options.from));
   const convert::Plan plan = convert::make_plan(files::path_of(options.input), parse_pairing(options.to), from);
@@ -198,36 +189,71 @@ void run(const Options& options) {
   }
 }
 
+void run(const Options& options) {
+  if (options.output.empty() && !options.dry_run) throw UsageError("--output is required (or --dry-run)");
+  std::error_code ignored;
+  const bool folder = std::filesystem::is_directory(files::path_of(options.input), ignored);
+  const bool missing = !folder && !std::filesystem::exists(files::path_of(options.input), ignored);
+  if (!folder && !missing) return convert_file(options);
+  if (options.to.empty()) throw UsageError("--to is required: half or interleaved");
+  if (!options.form.empty() || !options.config.empty() || !options.tensors.empty() || options.keys.head_dim != 0)
+    throw UsageError("--form, --config, --tensor and --head-dim are for a file of tables or keys, not for a folder");
+  convert_checkpoint(options);
+}
+
 constexpr const char* footer =
-    "DIR is a checkpoint of Hugging Face's form: config.json, and model.safetensors or its shards and their\n"
-    "index; or an adapter of PEFT with its base model's config.json. Nothing but the order of rows changes:\n"
-    "no weight is rounded, and the way back gives the same files. The metadata of the safetensors files say\n"
-    "the pairing (rotary.pairing). The output appears whole or not at all.\n"
+    "A folder is a checkpoint of Hugging Face's form: config.json, and model.safetensors or its shards and\n"
+    "their index; or an adapter of PEFT with its base model's config.json. Nothing but the order of rows\n"
+    "changes: no weight is rounded, and the way back gives the same files. The metadata of the safetensors\n"
+    "files say the pairing (rotary.pairing). The output appears whole or not at all.\n"
     "  rotary convert llama --to interleaved --dry-run\n"
-    "  rotary convert llama --to interleaved --output llama-interleaved --verify";
+    "  rotary convert llama --to interleaved --output llama-interleaved --verify\n"
+    "A file is a KV cache, whose keys are reordered, or a table of cos and sin:\n"
+    "  rotary convert cache.safetensors --config llama --to interleaved --output c.safetensors\n"
+    "  rotary convert table.safetensors --form joined --output joined.safetensors";
+
+void add_file_options(Command& command, Options& options) {
+  command.option("--config", options.config, "of a KV cache: the model's config.json or folder").type_name("CONFIG");
+  command.option("--head-dim", options.keys.head_dim, "of a KV cache without --config: elements of one head")
+      .type_name("N")
+      .range(2, 1 << 20);
+  command.option("--rotary-dim", options.keys.rotary_dim, "elements that rotate (default: --head-dim)")
+      .type_name("N")
+      .range(2, 1 << 20);
+  command.option("--first", options.keys.first, "the first of them (default: 0)").type_name("N").range(0, 1 << 20);
+  command
+      .option("--tensor", options.tensors,
+              "of a KV cache: names of the keys (default: those named so, as k, layers.0.key or\n"
+              "key_cache.0)")
+      .type_name("NAME");
+  command
+      .option("--form", options.form,
+              "of a table: pairs, doubled (in the order of --to), joined or complex, as rotary table\n"
+              "writes them (default: the form that it has)")
+      .one_of({"pairs", "doubled", "joined", "complex"})
+      .type_name("WORD");
+}
 
 }  // namespace
 
 void add_convert(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  Command command(app, "convert", "A checkpoint's q and k projections to the other pairing");
-  command.option("DIR", options->input, "the checkpoint's folder").type_name("DIR").required();
-  command.option("--to", options->to, "the pairing that the weights shall have")
-      .one_of({"half", "interleaved"})
-      .type_name("WORD")
-      .required();
-  command
-      .option("--from", options->from,
-              "the pairing that they have (default: what the files' metadata say, else the config)")
+  Command command(app, "convert", "A checkpoint's q and k projections, or a KV cache's keys, to the other pairing");
+  command.option("DIR", options->input, "the checkpoint's folder, or a file of keys or of cos and sin").required();
+  command.option("--to", options->to, "the pairing to convert to").one_of({"half", "interleaved"}).type_name("WORD");
+  command.option("--from", options->from, "the pairing before (default: what the files' metadata say, else the config)")
       .one_of({"half", "interleaved"})
       .type_name("WORD");
-  command.option("--output", options->output, "the folder to write; it must not be there, or be empty")
-      .type_name("DIR");
+  command
+      .option("--output", options->output,
+              "the folder to write, which must not be there or be empty; of a file, the file")
+      .type_name("PATH");
   command.flag("--dry-run", options->dry_run, "list every tensor that would change, and write nothing");
   command.flag("--verify", options->verify,
                "project random hidden states with the weights before and after, rotate, and compare the\n"
                "attention scores of every layer");
   command.flag("--json", options->json, "the report as JSON");
+  add_file_options(command, *options);
   command.footer(footer);
   command.can_be_quiet();
   command.runs([options] { run(*options); });

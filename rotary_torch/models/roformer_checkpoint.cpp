@@ -167,6 +167,18 @@ bool says_language_model(const std::filesystem::path& dir) {
   });
 }
 
+// RoFormer's own pairing; weights that rotary convert brought to the other one say so in their metadata.
+void expect_interleaved(const std::filesystem::path& dir) {
+  rotary::Model model = rotary::read_config(dir);
+  rotary::apply_weights(model, dir);
+  for (const rotary::ModelRope& used : model.ropes) {
+    if (used.rope.pairing == rotary::Pairing::interleaved) continue;
+    throw rotary::Error(rotary::Code::PAIRING,
+                        "[roformer] the weights must be interleaved but their metadata say " +
+                            std::string(rotary::name(used.rope.pairing)) + ": rotary convert --to interleaved");
+  }
+}
+
 }  // namespace
 
 RoFormerConfig read_roformer_config(const std::filesystem::path& dir) {
@@ -212,6 +224,7 @@ RoFormerConfig read_roformer_config(const std::filesystem::path& dir) {
 
 LoadedRoFormer load_roformer(const std::filesystem::path& dir) {
   const RoFormerConfig config = read_roformer_config(dir);
+  expect_interleaved(dir);
   Checkpoint file(dir);
   std::string prefix;
   LoadedRoFormer loaded;

@@ -2,13 +2,11 @@
 
 #include <algorithm>
 
-#include "files/tensors/checkpoint.h"
 #include "files/text/json_edit.h"
+#include "rewrite.h"
 
 namespace rotary::convert {
 namespace {
-
-constexpr const char* metadata_name = "__metadata__";
 
 std::vector<std::string> words_of(const std::string& dotted) {
   std::vector<std::string> words;
@@ -20,9 +18,6 @@ std::vector<std::string> words_of(const std::string& dotted) {
   return words;
 }
 
-// Whether the conversion undoes the one that the metadata tell of.
-bool leads_back(const Plan& plan) { return common_metadata(plan.folder, from_key) == name(plan.to); }
-
 }  // namespace
 
 std::vector<ConfigChange> config_changes(const Plan& plan, const TextPart& part) {
@@ -30,7 +25,9 @@ std::vector<ConfigChange> config_changes(const Plan& plan, const TextPart& part)
   const std::string word = plan.to == Pairing::half ? "false" : "true";
   ConfigChange change{.path = words_of(part.path), .key = part.pairing_key, .before = "", .after = word};
   if (part.key_is_there) change.before = plan.to == Pairing::half ? "true" : "false";
-  if (leads_back(plan) && common_metadata(plan.folder, added_key) == part.pairing_key) change.after.clear();
+  if (leads_back(plan.folder.shards.front().header.header.metadata, plan.to) &&
+      common_metadata(plan.folder, added_key) == part.pairing_key)
+    change.after.clear();
   return {change};
 }
 
@@ -39,29 +36,6 @@ std::string changed_config(std::string_view json, const std::vector<ConfigChange
   for (const ConfigChange& change : changes) {
     text = change.after.empty() ? files::without_member(text, change.path, change.key)
                                 : files::with_member(text, change.path, change.key, change.after);
-  }
-  return text;
-}
-
-std::string changed_header(std::string_view json, const Plan& plan) {
-  const std::vector<std::string> path{metadata_name};
-  std::string text(json.substr(0, json.find_last_not_of(' ') + 1));
-  const bool has_metadata = !files::member_text(text, {}, metadata_name).empty();
-  if (leads_back(plan)) {
-    for (const char* key : {added_key, files::part_key, from_key, files::pairing_key})
-      text = files::without_member(text, path, key);
-    if (files::member_text(text, {}, metadata_name) == "{}") text = files::without_member(text, {}, metadata_name);
-    return text;
-  }
-  if (!has_metadata) text.insert(text.find('{') + 1, std::string("\"") + metadata_name + "\":{},");
-  const auto add = [&](const char* key, const std::string& value) {
-    text = files::with_member(text, path, key, files::json_string(value));
-  };
-  add(files::pairing_key, name(plan.to));
-  add(from_key, name(plan.from));
-  if (!plan.part.empty()) add(files::part_key, plan.part);
-  for (const ConfigChange& change : plan.config) {
-    if (change.before.empty()) add(added_key, change.key);
   }
   return text;
 }

@@ -14,10 +14,6 @@ namespace rotary::convert {
 std::vector<ConfigChange> config_changes(const Plan&, const TextPart&);
 std::string changed_config(std::string_view json, const std::vector<ConfigChange>&);
 
-// The JSON header of a shard with the metadata of a conversion: the pairing, and the one before; without both where the
-// conversion leads back to that one.
-std::string changed_header(std::string_view json, const Plan&);
-
 void add_notes(Plan&, const TextPart&);
 
 }  // namespace rotary::convert

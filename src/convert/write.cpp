@@ -8,6 +8,7 @@
 #include "config_change.h"
 #include "files/text/descriptors.h"
 #include "files/text/paths.h"
+#include "rewrite.h"
 #include "values/fail.h"
 
 namespace rotary::convert {
@@ -18,47 +19,30 @@ using files::path_of;
 using files::path_text;
 
 constexpr const char* operation = "convert";
-constexpr std::size_t piece_bytes = std::size_t{1} << 20;
 
 [[noreturn]] void refuse(const fs::path& path, const std::string& rule) {
   fail(Code::FILE, operation, path_text(path) + ": " + rule);
 }
 
-void copy_bytes(const files::InputFile& file, std::uint64_t begin, std::uint64_t end, const Sink& sink) {
-  std::vector<std::byte> piece;
-  for (std::uint64_t at = begin; at < end; at += piece.size()) {
-    piece.resize(static_cast<std::size_t>(std::min<std::uint64_t>(piece_bytes, end - at)));
-    file.read(at, piece);
-    sink(piece);
+PairingStamp stamp_of(const Plan& plan) {
+  PairingStamp stamp{.from = plan.from, .to = plan.to, .part = plan.part, .added_key = ""};
+  for (const ConfigChange& change : plan.config) {
+    if (change.before.empty()) stamp.added_key = change.key;
   }
+  return stamp;
 }
 
 void write_shard(const Plan& plan, std::size_t index, const fs::path& folder, const Progress& progress) {
   const Shard& shard = plan.folder.shards[index];
-  std::map<std::size_t, const TensorPlan*> changed;
+  std::map<std::size_t, const Change*> changes;
   for (const TensorPlan& tensor : plan.tensors) {
-    if (tensor.shard == index) changed[tensor.entry] = &tensor;
+    if (tensor.shard == index) changes[tensor.entry] = &tensor.change;
   }
-  const std::string header = files::framed_header(changed_header(shard.header.json, plan));
   files::write_whole(operation, folder / path_of(shard.name), [&](const files::Sink& write) {
-    const Sink sink = [&](std::span<const std::byte> bytes) {
+    rewrite(shard, stamped_header(shard.header, stamp_of(plan)), changes, [&](std::span<const std::byte> bytes) {
       write(bytes);
       progress(bytes.size());
-    };
-    sink(files::bytes_of(header));
-    const std::vector<files::Entry>& entries = shard.header.header.entries;
-    for (std::size_t e = 0; e < entries.size(); ++e) {
-      const std::uint64_t begin = shard.header.data + entries[e].begin;
-      const auto found = changed.find(e);
-      if (found == changed.end()) {
-        copy_bytes(*shard.file, begin, shard.header.data + entries[e].end, sink);
-        continue;
-      }
-      const Reader read = [&](std::uint64_t offset, std::span<std::byte> out) {
-        shard.file->read(begin + offset, out);
-      };
-      stream_changed(entries[e].info, found->second->change, read, sink);
-    }
+    });
   });
 }
 
