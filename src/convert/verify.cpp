@@ -206,6 +206,7 @@ Values scores(const Attention& layer, Pairing pairing, const Frequencies& freque
 double largest_difference(const Values& a, const Values& b) {
   double largest = 0;
   for (std::size_t i = 0; i < a.size(); ++i) {
+    if (a[i] == b[i] || (std::isnan(a[i]) && std::isnan(b[i]))) continue;  // infinite weights too can be equal
     const double difference = std::abs(a[i] - b[i]);
     if (!(difference <= largest)) largest = difference;
   }

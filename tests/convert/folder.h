@@ -1,0 +1,93 @@
+// Makes small checkpoints, and reads what came of them.
+#pragma once
+
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "convert/plan.h"
+#include "convert/verify.h"
+#include "convert/write.h"
+#include "tests/support/file_helpers.h"
+
+namespace rotary::convert_tests {
+
+namespace fs = std::filesystem;
+using test::expect_error;
+using test::make_tensor;
+using test::read_text;
+using test::write_text;
+
+using Tensors = std::map<std::string, Tensor>;
+
+// A tensor of a type whose bytes all differ from those of another row.
+inline Tensor some_tensor(const std::string& name, ElementType type, std::vector<std::int64_t> shape,
+                          unsigned seed = 1) {
+  Tensor tensor;
+  tensor.name = name;
+  tensor.type = type;
+  tensor.shape = std::move(shape);
+  tensor.bytes = static_cast<std::uint64_t>(tensor.elements()) * bits_of(type) / 8;
+  tensor.data.resize(tensor.bytes);
+  std::uint32_t state = seed * 2654435761U + static_cast<std::uint32_t>(std::hash<std::string>{}(name));
+  for (std::byte& byte : tensor.data) {
+    state = state * 1664525U + 1013904223U;
+    byte = static_cast<std::byte>(state >> 24);
+  }
+  for (std::size_t i = 1; type == ElementType::bf16 && i < tensor.data.size(); i += 2)
+    tensor.data[i] &= std::byte{0xBF};
+  if (type == ElementType::f32) {  // finite numbers
+    std::vector<float> values(static_cast<std::size_t>(tensor.elements()));
+    for (std::size_t i = 0; i < values.size(); ++i)
+      values[i] =
+          static_cast<float>(static_cast<std::int8_t>(tensor.data[4 * i])) / 64.0F + static_cast<float>(i) * 0x1p-12F;
+    std::memcpy(tensor.data.data(), values.data(), tensor.bytes);
+  }
+  return tensor;
+}
+
+class Checkpoint : public testing::Test {
+ protected:
+  fs::path path(const std::string& name) const { return folder_ / name; }
+
+  // name/config.json and name/model.safetensors.
+  fs::path make(const std::string& name, const std::string& config, const std::vector<Tensor>& tensors,
+                const std::map<std::string, std::string>& metadata = {{"format", "pt"}},
+                const std::string& file = "model.safetensors") const {
+    fs::create_directories(path(name));
+    write_text(path(name) / "config.json", config);
+    std::vector<const Tensor*> pointers;
+    for (const Tensor& tensor : tensors) pointers.push_back(&tensor);
+    write_safetensors(path(name) / file, pointers, metadata);
+    return path(name);
+  }
+
+  static void convert(const fs::path& from, Pairing to, const fs::path& output) {
+    const convert::Plan plan = convert::make_plan(from, to, std::nullopt);
+    convert::write_folder(
+        plan, output, [](std::uint64_t) {}, nullptr);
+  }
+
+  static Tensors tensors_in(const fs::path& folder, const std::string& file = "model.safetensors") {
+    Tensors tensors;
+    for (Tensor& tensor : read_tensors(folder / file)) tensors.emplace(tensor.name, tensor);
+    return tensors;
+  }
+
+  // Every file of both folders has the same bytes.
+  static void expect_same_files(const fs::path& a, const fs::path& b) {
+    for (const auto& entry : fs::directory_iterator(a)) {
+      const fs::path other = b / entry.path().filename();
+      ASSERT_TRUE(fs::exists(other)) << other;
+      EXPECT_TRUE(read_text(entry.path()) == read_text(other)) << other;
+    }
+    for (const auto& entry : fs::directory_iterator(b)) EXPECT_TRUE(fs::exists(a / entry.path().filename())) << entry;
+  }
+
+ private:
+  test::ScratchFolder folder_;
+};
+
+}  // namespace rotary::convert_tests
