@@ -21,6 +21,8 @@ constexpr FusedRow fused_rows_of[] = {
     {"gte", Fused::joined},
     {"new", Fused::joined},
     {"hf_olmo", Fused::joined},
+    {"jina_embeddings_v3", Fused::joined},
+    {"molmo2_text", Fused::joined},
     {"baichuan", Fused::joined},
     {"qwen", Fused::joined},
     {"phi-msft", Fused::joined},

@@ -1,5 +1,5 @@
-// docs/cli.md and README.md show what the program prints. With ROTARY_UPDATE_DOCS=1 in the environment they are written anew:
-// the blocks of ```console, but for those that leave lines out ("   ...").
+// docs/cli.md and README.md show what the program prints. With ROTARY_UPDATE_DOCS=1 in the environment they are written
+// anew: the blocks of ```console, but for those that leave lines out ("   ...").
 #include <algorithm>
 #include <cstdlib>
 #include <sstream>
@@ -66,6 +66,7 @@ class Docs : public Cli {
     std::filesystem::copy(source / "tests/golden/runs", path("runs"), std::filesystem::copy_options::recursive);
     write_learned();
     write_dumps();
+    write_checkpoints();
     write_npy(path("q.npy"),
               make_tensor<float>("", ElementType::f32, {3, 1, 4}, {1, 2, 3, 4, 4, 5, 6, 7, 7, 8, 9, 10}));
   }
@@ -78,7 +79,8 @@ class Docs : public Cli {
       for (const auto& [tensor, shape] : {std::pair("q", q), std::pair("k", k)}) {
         std::int64_t count = 1;
         for (const std::int64_t size : shape) count *= size;
-        tensors.push_back(make_tensor<float>(tensor, ElementType::f32, shape, some_values(static_cast<std::size_t>(count))));
+        tensors.push_back(
+            make_tensor<float>(tensor, ElementType::f32, shape, some_values(static_cast<std::size_t>(count))));
       }
       write_tensors(name, tensors);
     };
@@ -98,6 +100,46 @@ class Docs : public Cli {
                  R"("rope_parameters": {"rope_type": "default", "rope_theta": 10000.0})");
     write_tensors("Tiny-Large-4/model.safetensors",
                   {make_tensor<float>("model.rotary_emb.alpha", ElementType::f32, {4}, {0, -0.5F, 0.25F, 0.5F})});
+  }
+
+  // Two layers of Qwen 3 and one of DeepSeek-V3, and a KV cache.
+  void write_checkpoints() const {
+    std::filesystem::create_directory(path("tiny-qwen3"));
+    write_config("tiny-qwen3/config.json",
+                 R"("model_type": "qwen3", "hidden_size": 32, "num_attention_heads": 4, "num_key_value_heads": 2,)"
+                 R"("head_dim": 16, "num_hidden_layers": 2, "max_position_embeddings": 512, "rope_theta": 1000000.0)");
+    std::vector<Tensor> tensors, cache;
+    const auto add = [](std::vector<Tensor>& list, const std::string& name, const std::vector<std::int64_t>& shape) {
+      std::int64_t count = 1;
+      for (const std::int64_t size : shape) count *= size;
+      const auto seed = static_cast<unsigned>(list.size() + 1);
+      list.push_back(
+          make_tensor<float>(name, ElementType::f32, shape, some_values(static_cast<std::size_t>(count), seed)));
+    };
+    for (const std::string layer : {"0", "1"}) {
+      const std::string at = "model.layers." + layer + ".self_attn.";
+      add(tensors, at + "q_proj.weight", {64, 32});
+      add(tensors, at + "k_proj.weight", {32, 32});
+      add(tensors, at + "v_proj.weight", {32, 32});
+      add(tensors, at + "o_proj.weight", {32, 64});
+      add(tensors, at + "q_norm.weight", {16});
+      add(tensors, at + "k_norm.weight", {16});
+      add(cache, "layers." + layer + ".key", {1, 2, 5, 16});
+      add(cache, "layers." + layer + ".value", {1, 2, 5, 16});
+    }
+    write_tensors("tiny-qwen3/model.safetensors", tensors);
+    write_tensors("cache.safetensors", cache);
+    write_npy(path("keys.npy"), make_tensor<float>("", ElementType::f32, {2, 5, 16}, some_values(160)));
+    std::filesystem::create_directory(path("tiny-deepseek"));
+    write_text(path("tiny-deepseek/config.json"),
+               "{\n  \"model_type\": \"deepseek_v3\",\n  \"hidden_size\": 32,\n  \"num_attention_heads\": 4,\n"
+               "  \"num_hidden_layers\": 1,\n  \"kv_lora_rank\": 16,\n  \"q_lora_rank\": null,\n"
+               "  \"qk_nope_head_dim\": 16,\n  \"qk_rope_head_dim\": 8,\n  \"v_head_dim\": 16,\n"
+               "  \"max_position_embeddings\": 512,\n  \"rope_theta\": 10000.0\n}\n");
+    tensors.clear();
+    add(tensors, "model.layers.0.self_attn.q_proj.weight", {96, 32});
+    add(tensors, "model.layers.0.self_attn.kv_a_proj_with_mqa.weight", {24, 32});
+    write_tensors("tiny-deepseek/model.safetensors", tensors);
   }
 
   // stdout and stderr together, and the exit status where it is not 0.
@@ -163,7 +205,9 @@ TEST_P(Page, shows_what_the_program_prints) {
 }
 
 // A page, and the commands it shows at least.
-INSTANTIATE_TEST_SUITE_P(Docs, Page, ::testing::Values(std::pair("docs/cli.md", 15), std::pair("docs/porting.md", 6), std::pair("README.md", 1)),
+INSTANTIATE_TEST_SUITE_P(Docs, Page,
+                         ::testing::Values(std::pair("docs/cli.md", 15), std::pair("docs/convert.md", 12),
+                                           std::pair("docs/porting.md", 6), std::pair("README.md", 1)),
                          [](const auto& tested) { return std::filesystem::path(tested.param.first).stem().string(); });
 
 }  // namespace

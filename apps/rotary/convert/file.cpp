@@ -89,10 +89,10 @@ void convert_cache(const ConvertOptions& options, const std::vector<TensorInfo>&
     return;
   }
   for (const convert::CacheTensor& tensor : plan.tensors) {
-    std::cout << (options.dry_run ? "would change  " : "changed  ") << printable(tensor.info.name) << "  "
-              << name(tensor.info.type) << ' ' << shape_text(tensor.info.shape) << ": heads of " << tensor.head_dim
-              << ", elements " << tensor.block.first << " to " << tensor.block.first + 2 * tensor.block.pairs - 1
-              << '\n';
+    std::cout << (options.dry_run ? "would change  " : "changed  ") << printable(tensor.info.name)
+              << (tensor.info.name.empty() ? "" : "  ") << name(tensor.info.type) << ' '
+              << shape_text(tensor.info.shape) << ": heads of " << tensor.head_dim << ", elements "
+              << tensor.block.first << " to " << tensor.block.first + 2 * tensor.block.pairs - 1 << '\n';
   }
   std::cout << "keys, " << name(plan.from) << " to " << name(plan.to) << ": " << plan.tensors.size() << " of "
             << infos.size() << " tensors\n";

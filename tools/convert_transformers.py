@@ -1,0 +1,214 @@
+"""Converts a tiny random checkpoint of the models of the installed transformers, and says what came of each.
+
+    python tools/convert_transformers.py ROTARY [MODEL_TYPE ...]
+
+ROTARY is the program. The converted checkpoint is loaded by transformers; q and k are put back into the model's own order
+in front of its rotation function and into the other one behind it, and the logits must be those of the source. Where a
+key of the config says the pairing, the model is only loaded. The way back must give the same files. Exits with 1 where
+that is not so.
+"""
+
+import collections
+import contextlib
+import inspect
+import json
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+
+import torch
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "python" / "tests"))
+import tiny_models
+
+IDS = torch.arange(3, 10)[None]  # fewer tokens than the sparse attentions select
+ROTATION = re.compile(r"apply_.*rot|apply_multimodal_rot|apply_rope")
+QUERY_NAMES = {"q", "xq", "query", "query_states", "queries"}
+OTHER = {"half": "interleaved", "interleaved": "half"}
+
+
+class Failed(Exception):
+    """What came of a model, in a word and a sentence."""
+
+
+def run(*words):
+    return subprocess.run([str(word) for word in words], capture_output=True, text=True, check=False)
+
+
+def order(elements, first, rotary_dim, to):
+    """index so that x[..., index] is in the pairing `to` where x is in the other one."""
+    index = torch.arange(elements)
+    j = torch.arange(rotary_dim // 2)
+    half, interleaved = first + torch.arange(rotary_dim), torch.empty(rotary_dim, dtype=torch.long)
+    interleaved[: rotary_dim // 2], interleaved[rotary_dim // 2 :] = first + 2 * j, first + 2 * j + 1
+    if to == "half":
+        index[half] = interleaved
+    else:
+        index[interleaved] = half
+    return index
+
+
+def reordered(x, blocks, to, width):
+    """x of a whole head, or of its rotated part. width: of cos, which tells blocks of heads of one size apart."""
+    for head_dim, first, rotary_dim in sorted(blocks, key=lambda block: block[2] not in (width, 2 * width)):
+        if x.shape[-1] == head_dim:
+            return x[..., order(head_dim, first, rotary_dim, to)]
+        if x.shape[-1] == rotary_dim:
+            return x[..., order(rotary_dim, 0, rotary_dim, to)]
+    raise Failed("odd", f"a rotation of {x.shape[-1]} elements, which are none of {blocks}")
+
+
+def in_other_order(function, blocks, native):
+    """The rotation function, for q and k in the pairing that is not the model's."""
+    names = list(inspect.signature(function).parameters)
+    both = len(names) > 1 and names[0] in QUERY_NAMES
+
+    def rotate(first, *rest, **named):
+        angles = [x for x in (*rest, *named.values()) if isinstance(x, torch.Tensor)][1 if both else 0]
+        there = lambda x: reordered(x, blocks, native, angles.shape[-1])  # noqa: E731
+        back = lambda x: reordered(x, blocks, OTHER[native], angles.shape[-1])  # noqa: E731
+        if both and rest:
+            rest = (there(rest[0]), *rest[1:])
+        elif both:
+            named = {**named, names[1]: there(named[names[1]])}
+        result = function(there(first), *rest, **named)
+        if isinstance(result, tuple):
+            return tuple(back(x) if isinstance(x, torch.Tensor) else x for x in result)
+        return back(result)
+
+    return rotate
+
+
+@contextlib.contextmanager
+def other_pairing(model, blocks, native):
+    modules = {sys.modules[type(part).__module__] for part in model.modules()}
+    changed = []
+    for module in modules:
+        if not module.__name__.startswith("transformers.models"):
+            continue
+        for name, function in list(vars(module).items()):
+            if inspect.isfunction(function) and ROTATION.match(name):
+                changed.append((module, name, function))
+                setattr(module, name, in_other_order(function, blocks, native))
+        attention = getattr(module, "RoFormerSelfAttention", None)
+        if attention is not None:  # a method, which takes the angles first
+            method = attention.apply_rotary_position_embeddings
+            rotate = in_other_order(lambda q, k, angles, method=method: method(angles, q, k), blocks, native)
+            changed.append((attention, "apply_rotary_position_embeddings", staticmethod(method)))
+            attention.apply_rotary_position_embeddings = staticmethod(
+                lambda angles, q, k, rotate=rotate: rotate(q, k, angles)
+            )
+    try:
+        yield
+    finally:
+        for module, name, function in changed:
+            setattr(module, name, function)
+
+
+def logits(model):
+    with torch.no_grad():
+        out = model(IDS)
+    return out.logits if getattr(out, "logits", None) is not None else out[0]
+
+
+def make(config_class, model_class, folder):
+    try:
+        model = tiny_models.tiny(config_class, model_class).eval()
+        with torch.no_grad():
+            for name, parameter in model.named_parameters():
+                if "norm" in name or name.endswith("bias"):
+                    parameter.add_(torch.randn_like(parameter) * 0.3)
+        logits(model)
+    except Exception as error:
+        raise Failed(
+            "no tiny model", f"{type(error).__name__}: {' '.join(str(error).split())[:100]}"
+        ) from None
+    model.save_pretrained(folder, max_shard_size="200KB")
+
+
+def converted(rotary, source, output):
+    """The report of the conversion to the pairing that the checkpoint does not have."""
+    for to in ("interleaved", "half"):
+        result = run(rotary, "convert", source, "--to", to, "--output", output, "--verify", "--json")
+        if result.returncode == 0:
+            return json.loads(result.stdout)
+        if "already" not in result.stderr:
+            break
+    raise Failed("refused", result.stderr.split("\n")[0])
+
+
+def outcome(rotary, config_class, model_class, folder):
+    source, output, back = folder / "source", folder / "converted", folder / "back"
+    make(config_class, model_class, source)
+    report = converted(rotary, source, output)
+    result = run(rotary, "convert", output, "--to", OTHER[report["to"]], "--output", back)
+    if result.returncode or run("diff", "-r", source, back).returncode:
+        raise Failed("WRONG", f"the way back: {result.stderr}")
+    before, after = (
+        model_class.from_pretrained(path, dtype=torch.float32).eval() for path in (source, output)
+    )
+    wanted, native = logits(before), OTHER[report["to"]]
+    blocks = sorted({(t["head_dim"], t["first"], t["rotary_dim"]) for t in report["tensors"]})
+    plain = (logits(after) - wanted).abs().max().item()
+    told = f"to {report['to']}, {len(report['tensors'])} tensors, heads {blocks}"
+    if report["config"]:
+        return ("equal" if plain < 1e-4 else "WRONG"), f"{told}, by {report['config'][0]['key']}: {plain:.1e}"
+    with other_pairing(after, blocks, native):
+        difference = (logits(after) - wanted).abs().max().item()
+    good = difference < 1e-4 and plain > 50 * difference
+    return ("equal" if good else "WRONG"), f"{told}: {difference:.1e}; in the wrong pairing {plain:.1e}"
+
+
+def classes():
+    """(model_type, config class, model class) of the models that take token ids."""
+    from transformers import MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING, MODEL_MAPPING
+
+    seen = set()
+    for model_type, config_class, model_class in tiny_models.decoder_classes():
+        seen.add(model_type)
+        yield model_type, config_class, model_class
+    for mapping in (MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING, MODEL_MAPPING):
+        for model_type, config_name in mapping._config_mapping.items():
+            if model_type in seen or model_type not in mapping._model_mapping:
+                continue
+            try:
+                config_class = mapping._load_attr_from_module(model_type, config_name)
+                found = mapping[config_class]
+            except (KeyError, ValueError, ImportError):
+                continue
+            seen.add(model_type)
+            yield model_type, config_class, found[0] if isinstance(found, (list, tuple)) else found
+
+
+def late(_signal, _frame):
+    raise Failed("no tiny model", "it takes more than half a minute")
+
+
+def main(rotary, wanted):
+    tiny_models.quiet()
+    torch.set_num_threads(1)
+    signal.signal(signal.SIGALRM, late)
+    count = collections.Counter()
+    for model_type, config_class, model_class in classes():
+        if wanted and model_type not in wanted:
+            continue
+        signal.alarm(30)
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                word, rest = outcome(rotary, config_class, model_class, pathlib.Path(folder))
+            except Failed as failed:
+                word, rest = failed.args
+            except Exception as error:
+                word, rest = "odd", f"{type(error).__name__}: {' '.join(str(error).split())[:150]}"
+        signal.alarm(0)
+        count[word] += 1
+        print(f"{model_type}: {word}: {rest}", flush=True)
+    print(dict(count))
+    return int(count["WRONG"] > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], sys.argv[2:]))
