@@ -1,6 +1,7 @@
 #include "config_place.h"
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -11,6 +12,7 @@
 #include "apps/shared/text.h"
 #include "files/tensors/stream.h"
 #include "files/text/json.h"
+#include "files/text/json_file.h"
 #include "files/text/paths.h"
 #include "rotary/error.h"
 
@@ -142,6 +144,24 @@ std::string config_path(const std::string& config) {
 Model read_config_at(const std::string& config, const ConfigOptions& options) {
   return is_pipe(files::path_of(config)) ? read_config_stream(config, options)
                                          : read_config(files::path_of(config_path(config)), options);
+}
+
+std::string config_text_at(const std::string& config) {
+  std::string text;
+  if (is_pipe(files::path_of(config))) {
+    for (const std::byte byte : bytes_of_stream(config)) text += static_cast<char>(byte);
+  } else {
+    fs::path path = files::path_of(config_path(config));
+    std::error_code ignored;
+    if (is_folder(path)) path /= fs::exists(path / "config.json", ignored) ? "config.json" : "params.json";
+    const files::InputFile file("read_config", path);
+    std::array<std::byte, 4> start{};
+    if (file.size() >= start.size()) file.read(0, start);
+    constexpr std::string_view gguf = "GGUF";
+    if (std::equal(start.begin(), start.end(), files::bytes_of(gguf).begin())) return "";
+    text = files::json_file_text("read_config", file);
+  }
+  return text.starts_with("GGUF") ? "" : text;
 }
 
 }  // namespace rotary::cli

@@ -43,6 +43,7 @@ set(rotary_files_sources
   src/files/tensors/tensors.cpp
   src/files/text/io.cpp
   src/files/text/json.cpp
+  src/files/text/json_edit.cpp
   src/files/text/json_file.cpp
   src/files/text/utf8.cpp)
 if(WIN32)

@@ -1,0 +1,171 @@
+#include "json_edit.h"
+
+#include <utility>
+
+#include "json.h"
+
+namespace rotary::files {
+namespace {
+
+constexpr std::string_view blanks = " \t\r\n";
+
+std::size_t skip_blanks(std::string_view text, std::size_t at) {
+  at = text.find_first_not_of(blanks, at);
+  return at == std::string_view::npos ? text.size() : at;
+}
+
+// The place behind the string that begins at `at`.
+std::size_t string_end(std::string_view text, std::size_t at) {
+  for (++at; at < text.size() && text[at] != '"'; ++at) {
+    if (text[at] == '\\') ++at;
+  }
+  return at + 1;
+}
+
+// The place behind the value that begins at `at`.
+std::size_t value_end(std::string_view text, std::size_t at) {
+  if (text[at] == '"') return string_end(text, at);
+  if (text[at] != '{' && text[at] != '[') {
+    const std::size_t end = text.find_first_of(",}] \t\r\n", at);
+    return end == std::string_view::npos ? text.size() : end;
+  }
+  int open = 0;
+  while (at < text.size()) {
+    const char c = text[at];
+    if (c == '"') {
+      at = string_end(text, at);
+      continue;
+    }
+    if (c == '{' || c == '[') ++open;
+    ++at;
+    if ((c == '}' || c == ']') && --open == 0) break;
+  }
+  return at;
+}
+
+std::string quoted(const std::string& key) { return Json(key).dump(); }
+
+}  // namespace
+
+JsonMember json_value(std::string key, std::string raw) { return {std::move(key), std::move(raw), {}, false}; }
+JsonMember json_object(std::string key, JsonMembers members) { return {std::move(key), {}, std::move(members), true}; }
+
+std::string json_line(const JsonMembers& members) {
+  std::string text = "{";
+  for (const JsonMember& member : members) {
+    if (text.size() > 1) text += ", ";
+    text += quoted(member.key) + ": " + (member.is_object ? json_line(member.members) : member.raw);
+  }
+  return text + "}";
+}
+
+JsonText::JsonText(std::string text) : text_(std::move(text)) {
+  const std::size_t open = skip_blanks(text_, 0);
+  const std::size_t first = skip_blanks(text_, open + 1);
+  const std::size_t line = text_.rfind('\n', first);
+  if (line != std::string::npos && line > open) indent_ = text_.substr(line + 1, first - line - 1);
+}
+
+std::vector<JsonText::Member> JsonText::members_of(std::size_t object) const {
+  std::vector<Member> members;
+  std::size_t at = skip_blanks(text_, object + 1);
+  while (at < text_.size() && text_[at] == '"') {
+    Member member;
+    member.key = {at, string_end(text_, at)};
+    const std::size_t colon = skip_blanks(text_, member.key.end);
+    member.value.begin = skip_blanks(text_, colon + 1);
+    member.value.end = value_end(text_, member.value.begin);
+    members.push_back(member);
+    at = skip_blanks(text_, member.value.end);
+    if (at < text_.size() && text_[at] == ',') at = skip_blanks(text_, at + 1);
+  }
+  return members;
+}
+
+std::string JsonText::name_of(const Member& member) const {
+  return parse_json(text_.substr(member.key.begin, member.key.end - member.key.begin)).get<std::string>();
+}
+
+// Where the object begins in which the key path[depth] stands.
+std::optional<std::size_t> JsonText::object_at(const JsonPath& path, std::size_t depth) const {
+  std::size_t at = skip_blanks(text_, 0);
+  for (std::size_t level = 0; level < depth; ++level) {
+    std::optional<std::size_t> inner;
+    for (const Member& member : members_of(at)) {
+      if (name_of(member) == path[level] && text_[member.value.begin] == '{') inner = member.value.begin;
+    }
+    if (!inner) return std::nullopt;
+    at = *inner;
+  }
+  return at;
+}
+
+std::optional<JsonText::Member> JsonText::find(const JsonPath& path) const {
+  const auto object = object_at(path, path.size() - 1);
+  if (!object) return std::nullopt;
+  for (const Member& member : members_of(*object)) {
+    if (name_of(member) == path.back()) return member;
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> JsonText::raw(const JsonPath& path) const {
+  if (path.empty()) return text_;
+  const auto member = find(path);
+  if (!member) return std::nullopt;
+  return text_.substr(member->value.begin, member->value.end - member->value.begin);
+}
+
+// The blanks in front of the line of that place.
+std::string JsonText::margin_of(std::size_t at) const {
+  const std::size_t line = text_.rfind('\n', at);
+  const std::size_t begin = line == std::string::npos ? 0 : line + 1;
+  return text_.substr(begin, text_.find_first_not_of(" \t", begin) - begin);
+}
+
+std::string JsonText::written(const JsonMember& value, const std::string& margin) const {
+  if (!value.is_object) return value.raw;
+  if (indent_.empty() || value.members.empty()) return json_line(value.members);
+  std::string text = "{";
+  for (const JsonMember& member : value.members) {
+    text += (text.size() > 1 ? ",\n" : "\n") + margin + indent_ + quoted(member.key) + ": " +
+            written(member, margin + indent_);
+  }
+  return text + "\n" + margin + "}";
+}
+
+void JsonText::set(const JsonPath& path, const JsonMember& value) {
+  if (const auto member = find(path)) {
+    const std::string now = written(value, margin_of(member->key.begin));
+    text_.replace(member->value.begin, member->value.end - member->value.begin, now);
+    return;
+  }
+  const auto object = object_at(path, path.size() - 1);
+  if (!object) return;
+  const std::vector<Member> members = members_of(*object);
+  const bool one_line = indent_.empty();
+  const std::string margin = members.empty() ? margin_of(*object) + indent_ : margin_of(members.back().key.begin);
+  const std::string now = quoted(path.back()) + ": " + written(value, margin);
+  if (members.empty()) {
+    const std::size_t close = skip_blanks(text_, *object + 1);
+    text_.replace(*object + 1, close - *object - 1, one_line ? now : "\n" + margin + now + "\n" + margin_of(*object));
+    return;
+  }
+  text_.insert(members.back().value.end, (one_line ? ", " : ",\n" + margin) + now);
+}
+
+void JsonText::remove(const JsonPath& path) {
+  const auto object = object_at(path, path.size() - 1);
+  if (!object) return;
+  const std::vector<Member> members = members_of(*object);
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    if (name_of(members[i]) != path.back()) continue;
+    const bool last = i + 1 == members.size();
+    const std::size_t begin = !last ? members[i].key.begin : i == 0 ? *object + 1 : members[i - 1].value.end;
+    const std::size_t end = last ? members[i].value.end : members[i + 1].key.begin;
+    text_.erase(begin, end - begin);
+    return;
+  }
+}
+
+}  // namespace rotary::files

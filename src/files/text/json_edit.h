@@ -1,0 +1,59 @@
+// Changes in the text of a JSON object: every byte that is not changed stays, and with it the order of the keys and the
+// spelling of the numbers.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace rotary::files {
+
+// A member to be written: raw is JSON text, or the members of an object, in their order.
+struct JsonMember {
+  std::string key;
+  std::string raw = {};
+  std::vector<JsonMember> members = {};
+  bool is_object = false;
+};
+using JsonMembers = std::vector<JsonMember>;
+
+JsonMember json_value(std::string key, std::string raw);
+JsonMember json_object(std::string key, JsonMembers members);
+// The object on one line: {"a": 1, "b": {"c": 2}}.
+std::string json_line(const JsonMembers&);
+
+// Keys from the outermost object down.
+using JsonPath = std::vector<std::string>;
+
+class JsonText {
+ public:
+  // text must be an object that parse_json reads.
+  explicit JsonText(std::string text);
+
+  const std::string& text() const noexcept { return text_; }
+  std::optional<std::string> raw(const JsonPath& path) const;  // the value as it is spelled
+  // Replaces the value, or adds the member at the end of its object, indented as its neighbours; a file on one line
+  // stays on one line. Every object above it must be there.
+  void set(const JsonPath& path, const JsonMember& value);
+  void remove(const JsonPath& path);  // the member, if it is there
+
+ private:
+  struct Span {
+    std::size_t begin = 0, end = 0;
+  };
+  struct Member {
+    Span key, value;
+  };
+  std::vector<Member> members_of(std::size_t object) const;
+  std::optional<std::size_t> object_at(const JsonPath& path, std::size_t depth) const;
+  std::optional<Member> find(const JsonPath& path) const;
+  std::string name_of(const Member& member) const;
+  std::string written(const JsonMember& value, const std::string& margin) const;
+  std::string margin_of(std::size_t at) const;
+
+  std::string text_;
+  std::string indent_;  // of one level; empty: the text is one line
+};
+
+}  // namespace rotary::files
