@@ -46,7 +46,7 @@ struct RopePlan {
   Rope planned;
   Frequencies frequencies;  // at `context` tokens
   std::vector<PairPlan> pairs;
-  int kept = 0, blended = 0, stretched = 0;
+  int kept = 0, blended = 0, stretched = 0, still = 0;
   // Of the pairs that see new angles: how many, and the largest angle, at most a whole turn; 0: none.
   int pairs_with_new_angles = 0;
   double largest_unseen_angle = 0;

@@ -4,9 +4,9 @@
 #include <set>
 #include <string_view>
 
+#include "fields.h"
 #include "files/config/stages.h"
 #include "files/models/quirks/quirk.h"
-#include "values/number_text.h"
 #include "values/scaling_fields.h"
 
 namespace rotary::extend {
@@ -18,91 +18,6 @@ using files::json_value;
 using files::JsonMembers;
 using files::JsonPath;
 using files::JsonText;
-
-std::string raw_of(double value) { return real(value); }
-std::string raw_of(std::int64_t value) { return std::to_string(value); }
-std::string raw_of(bool value) { return value ? "true" : "false"; }
-std::string raw_of(const std::optional<double>& value) { return real(*value); }
-std::string raw_of(const std::vector<double>& list) {
-  std::string text = "[";
-  for (const double value : list) text += (text.size() > 1 ? ", " : "") + real(value);
-  return text + "]";
-}
-
-bool is_given(const std::optional<double>& value) { return value.has_value(); }
-template <class Value>
-bool is_given(const Value&) {
-  return true;
-}
-
-// Values without which the method means nothing, whatever their defaults are.
-bool is_required(std::string_view name) {
-  for (const char* always : {"factor", "trained_length", "low", "high", "short_factor", "long_factor"}) {
-    if (name == always) return true;
-  }
-  return false;
-}
-
-// The keys of a scaling that go with it: what else stands in the object stays.
-bool belongs_to_a_scaling(const std::string& key) {
-  static const std::set<std::string> keys = [] {
-    std::set<std::string> all = {"rope_type",
-                                 "type",
-                                 "alpha",
-                                 "finetuned",
-                                 "apply_yarn_scaling",
-                                 "scaling_factor",
-                                 "max_position_embeddings",
-                                 "original_max_position_embeddings",
-                                 "power"};
-    scalings::for_each_scaling([&](const auto& scaling) {
-      scalings::for_each_field(scaling, [&](const auto& field, const auto&) { all.insert(field.key); });
-    });
-    all.erase("partial_rotary_factor");
-    return all;
-  }();
-  return keys.count(key) != 0;
-}
-
-const char* rope_type_of(const Scaling& scaling) {
-  const Yarn* yarn = std::get_if<Yarn>(&scaling);
-  return yarn != nullptr && yarn->mscale_ratio ? "deepseek_yarn" : scalings::rope_type_of(scaling);
-}
-
-JsonMembers fields_of(const Scaling& scaling, bool states_betas) {
-  JsonMembers members;
-  std::visit(
-      [&]<class S>(const S& held) {
-        const S otherwise;
-        scalings::for_each_field(held, [&](const auto& field, const auto& value) {
-          if (field.key_of == scalings::KeyOf::rotary || std::string_view(field.key) == "partial_rotary_factor") return;
-          const std::string_view name = field.name;
-          const bool stated = is_required(name) || (states_betas && name.starts_with("beta_"));
-          const bool is_default = value == otherwise.*field.member;
-          if (is_given(value) && (stated || !is_default)) members.push_back(json_value(field.key, raw_of(value)));
-        });
-      },
-      scaling);
-  return members;
-}
-
-// JSON text without the blanks around its words but one behind each comma and colon.
-std::string on_one_line(const std::string& raw) {
-  std::string text;
-  bool in_string = false;
-  for (std::size_t i = 0; i < raw.size(); ++i) {
-    const char c = raw[i];
-    if (in_string && c == '\\') {
-      text += raw.substr(i++, 2);
-      continue;
-    }
-    if (c == '"') in_string = !in_string;
-    const bool blank = c == ' ' || c == '\n' || c == '\r' || c == '\t';
-    if (!blank || in_string) text += c;
-    if (!in_string && (c == ',' || c == ':')) text += ' ';
-  }
-  return text;
-}
 
 // Further keys of published files that repeat the base.
 constexpr const char* repeated_bases[] = {"theta", "rotary_base", "rotary_emb_base", "rope_base"};
@@ -116,6 +31,7 @@ class Writer {
     const std::string object = form == Form::rope_parameters ? write_parameters() : write_scaling();
     write_lengths();
     repeat_the_base();
+    state_head_dim();
     return {object, text_.text()};
   }
 
@@ -148,6 +64,12 @@ class Writer {
       if (key.find('.') == std::string_view::npos) return std::string(key);
     }
     return "";
+  }
+
+  bool base_is_below() const {
+    const files::Family* family = situation_.family;
+    return family != nullptr && family->base_key.find('.') != std::string_view::npos &&
+           situation_.value(base_key()) == nullptr;
   }
 
   // The base as the file spells it, where it stays.
@@ -290,6 +212,10 @@ class Writer {
       add_the_rest(members, old, from_parameters ? parameters : scaling);
       std::erase_if(members, [](const files::JsonMember& member) { return member.key == "rope_theta"; });
     }
+    // A base one level down (DBRX) is not what transformers reads beside a scaling.
+    if (base_is_below() && !std::holds_alternative<Unscaled>(rope.scaling)) {
+      members.insert(members.begin() + 1, json_value("rope_theta", real(rope.base)));
+    }
     write_bases();
     text_.remove(situation_.path("rope_parameters"));
     const bool needed = members.size() > 1 || !std::holds_alternative<Unscaled>(rope.scaling) ||
@@ -333,6 +259,21 @@ class Writer {
     }
   }
 
+  // transformers 5.23 takes head_dim from the config for these methods, and these classes leave it null.
+  void state_head_dim() {
+    constexpr std::string_view types[] = {"mixtral", "minimax", "hunyuan_v1_dense", "hunyuan_v1_moe",
+                                          "hunyuan_vl_text"};
+    const std::string& method = wanted_.method;
+    const bool reads = method == "yarn" || method == "dynamic" || method == "longrope";
+    const Json* stated = situation_.value("head_dim");
+    const ModelRope& used = situation_.first();
+    const bool by_class = std::find(std::begin(types), std::end(types), used.model_type) != std::end(types);
+    const bool is_null = stated == nullptr ? by_class : stated->is_null();
+    if (reads && is_null && used.first == 0) {
+      text_.set(situation_.path("head_dim"), json_value("head_dim", std::to_string(used.rope.head_dim)));
+    }
+  }
+
   // ---- lengths ----
 
   void write_lengths() {
@@ -360,11 +301,6 @@ class Writer {
 
 }  // namespace
 
-std::string real(double value) {
-  const std::string text = detail::spelled(value);
-  return text.find_first_of(".e") == std::string::npos ? text + ".0" : text;
-}
-
 Form own_form(const Situation& situation) {
   const auto is_object = [&](const char* key) {
     const Json* value = situation.value(key);
@@ -382,18 +318,6 @@ Form own_form(const Situation& situation) {
 
 Written written(const Situation& situation, const Wanted& wanted, Form form) {
   return Writer(situation, wanted).as(form);
-}
-
-std::string parameters_alone(const ModelRope& used, const Proposal& proposal) {
-  JsonMembers members = {json_value("rope_type", Json(rope_type_of(proposal.rope.scaling)).dump()),
-                         json_value("rope_theta", real(proposal.rope.base))};
-  if (const int size = used.rope.head_dim - used.first; used.first == 0 && used.rope.rotary_dim < size) {
-    members.push_back(json_value("partial_rotary_factor", real(static_cast<double>(used.rope.rotary_dim) / size)));
-  }
-  for (files::JsonMember& field : fields_of(proposal.rope.scaling, proposal.states_betas)) {
-    members.push_back(std::move(field));
-  }
-  return files::json_line(members);
 }
 
 }  // namespace rotary::extend

@@ -25,10 +25,4 @@ struct Written {
 Form own_form(const Situation&);
 Written written(const Situation&, const Wanted&, Form);
 
-// rope_parameters of a rope whose file has no text that could be changed.
-std::string parameters_alone(const ModelRope&, const Proposal&);
-
-// "4.0", "0.25", "1e+30": a number that JSON readers take for a float.
-std::string real(double value);
-
 }  // namespace rotary::extend

@@ -4,6 +4,7 @@
 #include <numbers>
 
 #include "extend.h"
+#include "fields.h"
 #include "forms.h"
 #include "read_back.h"
 #include "values/effects.h"
@@ -75,6 +76,7 @@ RopePlan rope_plan(std::size_t index, const ModelRope& before, const Rope& plann
     plan.kept += effect == "kept" ? 1 : 0;
     plan.blended += effect == "blended" ? 1 : 0;
     plan.stretched += effect == "stretched" ? 1 : 0;
+    plan.still += effect == "still" ? 1 : 0;
   }
   add_angles(plan, trained, context);
   return plan;

@@ -1,4 +1,5 @@
 // rotary extend --json.
+#include <algorithm>
 #include <utility>
 
 #include "page.h"
@@ -26,22 +27,23 @@ Json json_of(const extend::RopePlan& rope, const extend::Plan& plan) {
     turns.push_back(static_cast<double>(plan.context) * pair.inv_freq / circle);
     unseen.push_back(pair.sees_new_angles);
   }
-  return {{"rope", rope.rope},
-          {"attention_factor", rope.frequencies.attention_factor},
-          {"pairs", {{"kept", rope.kept}, {"blended", rope.blended}, {"stretched", rope.stretched}}},
-          {"largest_unseen_angle", rope.largest_unseen_angle},
-          {"pair_of_largest_unseen_angle",
-           rope.pair_of_largest_unseen_angle < 0 ? Json(nullptr) : Json(rope.pair_of_largest_unseen_angle)},
-          {"pairs_with_new_angles", rope.pairs_with_new_angles},
-          {"smallest_step", rope.smallest_step},
-          {"largest_step", rope.largest_step},
-          {"inv_freq", std::move(inv_freq)},
-          {"wavelength", std::move(wavelength)},
-          {"stretch", std::move(stretch)},
-          {"effect", std::move(effect)},
-          {"turns_in_training", std::move(trained)},
-          {"turns_in_context", std::move(turns)},
-          {"sees_new_angles", std::move(unseen)}};
+  return {
+      {"rope", rope.rope},
+      {"attention_factor", rope.frequencies.attention_factor},
+      {"pairs", {{"kept", rope.kept}, {"blended", rope.blended}, {"stretched", rope.stretched}, {"still", rope.still}}},
+      {"largest_unseen_angle", rope.largest_unseen_angle},
+      {"pair_of_largest_unseen_angle",
+       rope.pair_of_largest_unseen_angle < 0 ? Json(nullptr) : Json(rope.pair_of_largest_unseen_angle)},
+      {"pairs_with_new_angles", rope.pairs_with_new_angles},
+      {"smallest_step", rope.smallest_step},
+      {"largest_step", rope.largest_step},
+      {"inv_freq", std::move(inv_freq)},
+      {"wavelength", std::move(wavelength)},
+      {"stretch", std::move(stretch)},
+      {"effect", std::move(effect)},
+      {"turns_in_training", std::move(trained)},
+      {"turns_in_context", std::move(turns)},
+      {"sees_new_angles", std::move(unseen)}};
 }
 
 Json json_of(const extend::MethodPlan& method, const extend::Plan& plan) {

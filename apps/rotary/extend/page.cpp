@@ -96,7 +96,7 @@ void print_head(const Model& model, const extend::Plan& plan) {
 }
 
 void print_config(const extend::MethodPlan& method, bool whole) {
-  const auto shown = [whole](const std::string& text) { return whole ? text : short_value(text); };
+  const auto shown = [whole](const std::string& text) { return whole ? one_line(text) : short_value(text); };
   std::cout << '\n'
             << painted(method.method, Colour::bold) << ", factor " << significant(method.factor, 10) << ", "
             << in_locale(method.from) << '\n';
@@ -122,16 +122,17 @@ std::string text_of(const extend::Publication& published) {
          published.source + ")" + (published.applies ? ": this very case" : "");
 }
 
-std::string short_value(const std::string& raw) {
+std::string one_line(const std::string& raw) {
   std::string text;
-  for (std::size_t at = 0; at < raw.size(); ++at) {
-    const bool blank = raw[at] == '\n' || raw[at] == '\r' || raw[at] == '\t';
-    if (blank || (raw[at] == ' ' && !text.empty() && text.back() == ' ')) {
-      if (!text.empty() && text.back() != ' ') text += ' ';
-      continue;
-    }
-    text += raw[at];
+  for (const char c : raw) {
+    const bool blank = c == ' ' || c == '\n' || c == '\r' || c == '\t';
+    if (!blank || text.empty() || text.back() != ' ') text += blank ? ' ' : c;
   }
+  return text;
+}
+
+std::string short_value(const std::string& raw) {
+  std::string text = one_line(raw);
   for (std::size_t open = text.find('['); open != std::string::npos; open = text.find('[', open + 1)) {
     const std::size_t close = text.find(']', open);
     if (close == std::string::npos) break;

@@ -22,7 +22,9 @@ std::string note_text(const ExtendAsked&, const Model&, const extend::Plan&, con
 
 // "Qwen: yarn, factor 4 over 32768 tokens, for 131072 (the model card of ...)".
 std::string text_of(const extend::Publication&);
-// A value of the config on one line; a list of more than 8 numbers by its ends.
+// A value of the config on one line.
+std::string one_line(const std::string& raw);
+// The same; a list of more than 8 numbers by its ends.
 std::string short_value(const std::string& raw);
 
 }  // namespace rotary::cli
