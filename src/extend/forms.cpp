@@ -41,16 +41,6 @@ class Writer {
     const Json* value = situation_.value(key);
     return value != nullptr && value->is_object() ? value : nullptr;
   }
-  bool of_layer_types() const {
-    const files::Family* family = situation_.family;
-    if (const Json* parameters = dict("rope_parameters")) {
-      const auto& items = parameters->items();
-      if (std::any_of(items.begin(), items.end(), [](const auto& item) { return item.value().is_object(); }))
-        return true;
-    }
-    return family != nullptr && family->old != files::Old::one_for_all && family->old != files::Old::all_to_all;
-  }
-
   const Proposal& first() const { return wanted_.ropes.at(situation_.targets.front()); }
 
   // The key of the base that the file gives, or the family's own.
@@ -116,15 +106,20 @@ class Writer {
     return members;
   }
 
-  JsonMembers entry_of(std::size_t i, const JsonPath& path, const Json* object) const {
+  // Whether the layers of that type get the planned rope.
+  bool is_planned(std::size_t i, const std::string& label) const {
+    return wanted_.ropes.count(i) != 0 && !(situation_.splits(situation_.rope(i)) && slides(label));
+  }
+
+  JsonMembers entry_of(std::size_t i, const std::string& label, const JsonPath& path, const Json* object) const {
     const auto planned = wanted_.ropes.find(i);
-    if (planned == wanted_.ropes.end()) return entry(situation_.rope(i).rope, situation_.rope(i), path, object, false);
+    if (!is_planned(i, label)) return entry(situation_.rope(i).rope, situation_.rope(i), path, object, false);
     return entry(planned->second.rope, situation_.rope(i), path, object, planned->second.states_betas);
   }
 
   std::string write_parameters() {
     const JsonPath path = situation_.path("rope_parameters");
-    if (of_layer_types()) {
+    if (situation_.of_layer_types()) {
       write_nested(path);
     } else {
       write_object(path, flat(path));
@@ -161,9 +156,9 @@ class Writer {
   JsonMembers flat(const JsonPath& path) const {
     const Json* parameters = dict("rope_parameters");
     if (dict("rope_scaling") != nullptr) {
-      return entry_of(situation_.targets.front(), situation_.path("rope_scaling"), dict("rope_scaling"));
+      return entry_of(situation_.targets.front(), "", situation_.path("rope_scaling"), dict("rope_scaling"));
     }
-    return entry_of(situation_.targets.front(), path, parameters);
+    return entry_of(situation_.targets.front(), "", path, parameters);
   }
 
   // One entry for each layer type; those that stand there stay, but for the ropes that are extended.
@@ -178,12 +173,12 @@ class Writer {
         JsonPath inner = path;
         inner.push_back(label);
         const bool there = parameters != nullptr && parameters->contains(label);
-        if (there && wanted_.ropes.count(i) == 0) continue;
+        if (there && !is_planned(i, label)) continue;
         const Json* object = there && parameters->at(label).is_object() ? &parameters->at(label) : nullptr;
         if (parameters != nullptr) {
-          write_object(inner, entry_of(i, inner, object));
+          write_object(inner, entry_of(i, label, inner, object));
         } else {
-          members.push_back(json_object(label, entry_of(i, inner, object)));
+          members.push_back(json_object(label, entry_of(i, label, inner, object)));
         }
       }
     }
@@ -195,7 +190,7 @@ class Writer {
   std::string write_scaling() {
     const Json* scaling = dict("rope_scaling");
     const Json* parameters = dict("rope_parameters");
-    const bool from_parameters = scaling == nullptr && parameters != nullptr && !of_layer_types();
+    const bool from_parameters = scaling == nullptr && parameters != nullptr && !situation_.of_layer_types();
     const JsonPath old = situation_.path(from_parameters ? "rope_parameters" : "rope_scaling");
     const Rope& rope = first().rope;
     const bool phi3 = situation_.family != nullptr && situation_.family->quirk->yarn_is_longrope;

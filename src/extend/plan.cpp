@@ -166,7 +166,7 @@ class Planner {
     const ReadBack& read = use_old ? read_scaling : read_parameters;
     plan_.config = use_old ? scaling.config : parameters.config;
     plan_.changes = changes_between(situation_, plan_.config);
-    for (const std::size_t i : situation_.targets) add_rope(i, same_rope(read.model, situation_.rope(i))->rope);
+    for (const std::size_t i : situation_.targets) add_rope(i, extended_rope(read.model, situation_.rope(i))->rope);
   }
 
   const Situation& situation_;

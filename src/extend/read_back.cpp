@@ -48,11 +48,14 @@ std::string difference(const Situation& situation, const Rope& planned, const Ro
 
 }  // namespace
 
-const ModelRope* same_rope(const Model& model, const ModelRope& used) {
+const ModelRope* extended_rope(const Model& model, const ModelRope& used) {
+  const ModelRope* found = nullptr;
   for (const ModelRope& read : model.ropes) {
-    if (!used.layers.empty() && has_layer(read, used, used.layers.front())) return &read;
+    const bool shares =
+        std::any_of(used.layers.begin(), used.layers.end(), [&](int layer) { return has_layer(read, used, layer); });
+    if (shares && (found == nullptr || only_slides(*found))) found = &read;
   }
-  return nullptr;
+  return found;
 }
 
 ReadBack read_back(const Situation& situation, const Wanted& wanted, const std::string& config) {
@@ -68,7 +71,7 @@ ReadBack read_back(const Situation& situation, const Wanted& wanted, const std::
   for (std::size_t i = 0; i < situation.request.model.ropes.size(); ++i) {
     const ModelRope& before = situation.rope(i);
     const auto planned = wanted.ropes.find(i);
-    const Rope& expected = planned == wanted.ropes.end() ? before.rope : planned->second.rope;
+    const bool splits = situation.splits(before);
     for (const int layer : before.layers) {
       const auto read = std::find_if(answer.model.ropes.begin(), answer.model.ropes.end(),
                                      [&](const ModelRope& used) { return has_layer(used, before, layer); });
@@ -76,7 +79,9 @@ ReadBack read_back(const Situation& situation, const Wanted& wanted, const std::
         answer.wrong = "layer " + std::to_string(layer) + " would have no rope";
         return answer;
       }
-      answer.wrong = difference(situation, expected, read->rope);
+      const bool stays = planned == wanted.ropes.end() || (splits && only_slides(*read));
+      answer.wrong = difference(situation, stays ? before.rope : planned->second.rope, read->rope);
+      if (splits && situation.splits(*read)) answer.wrong = "layers that slide would be scaled too";
       if (answer.wrong.empty()) continue;
       if (planned == wanted.ropes.end())
         answer.wrong = "rope " + std::to_string(i) + ", which stays, changes: " + answer.wrong;

@@ -14,7 +14,7 @@ struct ReadBack {
 // factor and length in its own way (DeepSeek-V4's yarn, Phi-3.5-MoE's lists), the model holds what it reads.
 ReadBack read_back(const Situation&, const Wanted&, const std::string& config);
 
-// The rope of the new model that the layers of `used` have; null where they have none.
-const ModelRope* same_rope(const Model&, const ModelRope& used);
+// The rope of the new model that layers of `used` have, and of those the one that was extended; null: they have none.
+const ModelRope* extended_rope(const Model&, const ModelRope& used);
 
 }  // namespace rotary::extend

@@ -63,10 +63,6 @@ std::size_t chosen(const Request& request) {
   return 0;
 }
 
-bool only_slides(const ModelRope& used) {
-  return !used.layer_types.empty() && std::all_of(used.layer_types.begin(), used.layer_types.end(), slides);
-}
-
 double largest_base(const std::vector<ModelRope>& ropes, const std::string& part) {
   double base = 0;
   for (const ModelRope& used : ropes) {
@@ -226,6 +222,10 @@ bool slides(const std::string& layer_type) {
   return layer_type == "sliding_attention" || layer_type == "hybrid_sliding" || layer_type == "main";
 }
 
+bool only_slides(const ModelRope& used) {
+  return !used.layer_types.empty() && std::all_of(used.layer_types.begin(), used.layer_types.end(), slides);
+}
+
 std::int64_t reached(std::int64_t trained, double factor) {
   constexpr double most = 9e15;
   return static_cast<std::int64_t>(std::min(static_cast<double>(trained) * factor + 0.5, most));
@@ -249,6 +249,20 @@ JsonPath Situation::path(const std::string& key) const {
   JsonPath path = part;
   path.push_back(key);
   return path;
+}
+
+bool Situation::of_layer_types() const {
+  const Json* parameters = value("rope_parameters");
+  if (parameters != nullptr && parameters->is_object()) {
+    const auto& items = parameters->items();
+    if (std::any_of(items.begin(), items.end(), [](const auto& item) { return item.value().is_object(); })) return true;
+  }
+  return family != nullptr && family->old != files::Old::one_for_all && family->old != files::Old::all_to_all;
+}
+
+bool Situation::splits(const ModelRope& used) const {
+  return of_layer_types() && !only_slides(used) &&
+         std::any_of(used.layer_types.begin(), used.layer_types.end(), slides);
 }
 
 double Situation::smallest_factor() const {

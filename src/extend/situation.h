@@ -32,6 +32,11 @@ struct Situation {
   const files::Json* value(const std::string& key) const;
   files::JsonPath path(const std::string& key) const;
 
+  // The config has, or its family makes, parameters for each layer type.
+  bool of_layer_types() const;
+  // Layers that slide and others share the rope, and only the others are extended.
+  bool splits(const ModelRope&) const;
+
   // context / trained_length, rounded so that their product reaches the context.
   double smallest_factor() const;
   bool of_llama3_or_lists() const;
@@ -46,6 +51,7 @@ struct Situation {
 Situation situation_of(const Request&);
 
 bool slides(const std::string& layer_type);
+bool only_slides(const ModelRope&);                         // every layer that uses it
 std::int64_t reached(std::int64_t trained, double factor);  // trained * factor, rounded
 
 }  // namespace rotary::extend

@@ -106,10 +106,8 @@ class Warnings {
 };
 
 bool all_slide(const Situation& situation) {
-  return std::all_of(situation.targets.begin(), situation.targets.end(), [&](std::size_t i) {
-    const auto& types = situation.rope(i).layer_types;
-    return !types.empty() && std::all_of(types.begin(), types.end(), slides);
-  });
+  return std::all_of(situation.targets.begin(), situation.targets.end(),
+                     [&](std::size_t i) { return only_slides(situation.rope(i)); });
 }
 
 }  // namespace
@@ -134,6 +132,14 @@ std::vector<std::string> warnings_of_all(const Situation& situation) {
       window->get<std::int64_t>() < situation.request.context && window->get<std::int64_t>() > 0) {
     warnings.push_back("sliding_window is " + window->dump() +
                        ": where the code uses it, no token looks further back, whatever the rope reaches");
+  }
+  for (const std::size_t i : situation.targets) {
+    if (situation.splits(situation.rope(i))) {
+      warnings.push_back(
+          "rope " + text(static_cast<std::int64_t>(i)) +
+          " is extended for the layers that attend to everything: those that look back over a window keep "
+          "it as it is");
+    }
   }
   for (const std::size_t i : situation.left) {
     if (situation.rope(i).part == situation.first().part) {
