@@ -126,7 +126,10 @@ std::string one_line(const std::string& raw) {
   std::string text;
   for (const char c : raw) {
     const bool blank = c == ' ' || c == '\n' || c == '\r' || c == '\t';
-    if (!blank || text.empty() || text.back() != ' ') text += blank ? ' ' : c;
+    const char before = text.empty() ? '{' : text.back();
+    if (blank && (before == ' ' || before == '{' || before == '[')) continue;
+    if ((c == '}' || c == ']') && before == ' ') text.pop_back();
+    text += blank ? ' ' : c;
   }
   return text;
 }
