@@ -211,6 +211,7 @@ class Writer {
     if (base_is_below() && !std::holds_alternative<Unscaled>(rope.scaling)) {
       members.insert(members.begin() + 1, json_value("rope_theta", real(rope.base)));
     }
+    if (says_type(scaling, members.front())) members.front().key = "type";
     write_bases();
     text_.remove(situation_.path("rope_parameters"));
     const bool needed = members.size() > 1 || !std::holds_alternative<Unscaled>(rope.scaling) ||
@@ -221,6 +222,12 @@ class Writer {
     }
     if (raw("rope_scaling")) text_.set(situation_.path("rope_scaling"), json_value("rope_scaling", "null"));
     return "null";
+  }
+
+  // The oldest word for rope_type, which stays where it says the same; families of layer types do not read it.
+  bool says_type(const Json* scaling, const files::JsonMember& rope_type) const {
+    return scaling != nullptr && !situation_.of_layer_types() && !scaling->contains("rope_type") &&
+           scaling->contains("type") && scaling->at("type") == files::parse_json(rope_type.raw);
   }
 
   // Beside rope_scaling the bases stand at the top of the part.

@@ -314,9 +314,12 @@ Situation situation_of(const Request& request) {
   set_trained_length(situation);
   check_context(situation);
   if (situation.is_scaled()) {
-    situation.warnings.push_back(std::string("the model is scaled already (") + name(situation.first().rope.scaling) +
+    const Scaling& scaling = situation.first().rope.scaling;
+    const auto* factor = scalings::value_of<double>(scaling, "factor");
+    situation.warnings.push_back(std::string("the model is scaled already (") + name(scaling) +
+                                 (factor == nullptr ? "" : ", factor " + detail::significant(*factor, 6)) +
                                  "): the plan starts from the unscaled rope and " + std::to_string(situation.trained) +
-                                 " tokens, and replaces that scaling");
+                                 " tokens");
   }
   return situation;
 }

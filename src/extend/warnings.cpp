@@ -71,9 +71,10 @@ class Warnings {
   void yarn() {
     add("static YaRN changes short texts too: every length turns by the stretched frequencies. Use it only where texts "
         "are long");
-    if (situation_.first().first > 0) {
-      add("transformers multiplies the softmax scale of this family by its own power of mscale_all_dim where its code "
-          "reads it; the attention factor alone turns the rotated part of the heads");
+    const Yarn& planned = std::get<Yarn>(plan_.ropes.front().planned.scaling);
+    if (situation_.first().first > 0 && planned.mscale_all_dim.value_or(0) != 0) {
+      add("the temperature of YaRN is in the softmax scale of this family, (0.1 * mscale_all_dim * ln(factor) + 1)^2, "
+          "where its code applies it; the attention factor is mscale against mscale_all_dim");
     }
     if (plan_.max_position_embeddings != situation_.first().context) {
       add("max_position_embeddings becomes " + text(plan_.max_position_embeddings) +

@@ -105,6 +105,8 @@ void print_config(const extend::MethodPlan& method, bool whole) {
               << (change.before ? in_locale(short_value(*change.before)) : "(none)") << " -> "
               << (change.after ? in_locale(shown(*change.after)) : "(none)") << '\n';
   }
+  if (method.changes.empty() && !method.rope_scaling.empty())
+    std::cout << "  nothing changes: the file says it already\n";
   std::cout << "  for transformers 5: \"rope_parameters\": "
             << (method.rope_parameters.empty() ? "cannot say it for this model"
                                                : in_locale(shown(method.rope_parameters)))
