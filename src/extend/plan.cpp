@@ -179,10 +179,11 @@ class Planner {
 std::optional<Publication> publication_of(const Situation& situation) {
   const Published* known = situation.published;
   if (known == nullptr) return std::nullopt;
-  const auto* factor = scalings::value_of<double>(known->scaling, "factor");
+  const Scaling scaling = known->scaling();
+  const auto* factor = scalings::value_of<double>(scaling, "factor");
   return Publication{.publisher = std::string(known->publisher),
                      .models = std::string(known->models),
-                     .method = method_of(known->scaling),
+                     .method = method_of(scaling),
                      .factor = factor == nullptr ? 1 : *factor,
                      .trained_length = known->trained_length,
                      .context = known->context,

@@ -37,7 +37,8 @@ struct Pattern {
 
 template <class S>
 Pattern<S> pattern_of(const Situation& situation) {
-  const auto* published = situation.published == nullptr ? nullptr : std::get_if<S>(&situation.published->scaling);
+  const Scaling scaling = situation.published == nullptr ? Scaling() : situation.published->scaling();
+  const S* published = std::get_if<S>(&scaling);
   if (published != nullptr && situation.is_published_context()) return {*published, "", false, true};
   if (const auto* own = std::get_if<S>(&situation.first().rope.scaling); own != nullptr && situation.is_scaled()) {
     return {*own, "the file's own scaling", true, false};
@@ -245,8 +246,9 @@ Proposal propose(const Situation& situation, const ModelRope& used, std::string_
 Recommendation recommend(const Situation& situation) {
   if (const Published* known = situation.published; known != nullptr && known->trained_length == situation.trained) {
     const std::string who(known->publisher);
-    return {method_of(known->scaling), "what " + who + " publishes for " + std::string(known->models) +
-                                           (known->context == situation.request.context ? "" : ", at another length")};
+    return {method_of(known->scaling()),
+            "what " + who + " publishes for " + std::string(known->models) +
+                (known->context == situation.request.context ? "" : ", at another length")};
   }
   if (situation.is_scaled()) {
     const std::string own = method_of(situation.first().rope.scaling);

@@ -154,7 +154,7 @@ std::string raised(std::int64_t stated, const Length& length, const std::string&
 Length length_of_unscaled(Situation& situation) {
   const ModelRope& used = situation.first();
   if (const Published* known = situation.published) {
-    if (std::find(known->stated.begin(), known->stated.end(), used.context) != known->stated.end()) {
+    if (known->stated != 0 && known->stated == used.context) {
       const Length length{known->trained_length, "published by " + std::string(known->publisher)};
       situation.warnings.push_back(raised(used.context, length, std::string(known->publisher) + " publishes"));
       return length;
