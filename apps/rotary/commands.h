@@ -16,6 +16,7 @@ void add_compare(CLI::App& app);
 void add_convert(CLI::App& app);
 void add_demo(CLI::App& app);
 void add_explain(CLI::App& app);
+void add_extend(CLI::App& app);
 void add_models(CLI::App& app);
 void add_targets(CLI::App& app);
 void add_bench(CLI::App& app);

@@ -1,6 +1,7 @@
 #include "config_place.h"
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -12,6 +13,7 @@
 #include "files/config/learned.h"
 #include "files/tensors/stream.h"
 #include "files/text/json.h"
+#include "files/text/json_file.h"
 #include "files/text/paths.h"
 #include "rotary/error.h"
 
@@ -151,6 +153,24 @@ Model read_config_at(const std::string& config, const ConfigOptions& options) {
   } catch (const Error&) {  // the config is what is asked for: weights that cannot be read say nothing
   }
   return model;
+}
+
+std::string config_text_at(const std::string& config) {
+  std::string text;
+  if (is_pipe(files::path_of(config))) {
+    for (const std::byte byte : bytes_of_stream(config)) text += static_cast<char>(byte);
+  } else {
+    fs::path path = files::path_of(config_path(config));
+    std::error_code ignored;
+    if (is_folder(path)) path /= fs::exists(path / "config.json", ignored) ? "config.json" : "params.json";
+    const files::InputFile file("read_config", path);
+    std::array<std::byte, 4> start{};
+    if (file.size() >= start.size()) file.read(0, start);
+    constexpr std::string_view gguf = "GGUF";
+    if (std::equal(start.begin(), start.end(), files::bytes_of(gguf).begin())) return "";
+    text = files::json_file_text("read_config", file);
+  }
+  return text.starts_with("GGUF") ? "" : text;
 }
 
 }  // namespace rotary::cli

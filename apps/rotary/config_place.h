@@ -23,4 +23,7 @@ std::string config_path(const std::string& config);
 // stream only JSON is read. Throws as read_config does.
 Model read_config_at(const std::string& config, const ConfigOptions&);
 
+// The text of that config, as it lies in the file or came from the stream; "" of a GGUF file.
+std::string config_text_at(const std::string& config);
+
 }  // namespace rotary::cli

@@ -57,21 +57,6 @@ Json json_of(const Inspected& inspected) {
   return {{"model_type", inspected.model.model_type}, {"ropes", std::move(ropes)}, {"notes", inspected.model.notes}};
 }
 
-// One line each, so that a search finds a whole note; in a terminal they are broken between words.
-void print_notes(const std::vector<std::string>& notes) {
-  if (notes.empty()) return;
-  std::cout << '\n' << painted("notes", Colour::bold) << '\n';
-  constexpr std::size_t indent = 2, widest = std::string::npos;
-  const std::size_t width = out_is_terminal() && terminal_width() > 20 ? terminal_width() - 2 * indent : widest;
-  for (const std::string& note : notes) {
-    std::string margin(indent, ' ');
-    for (const std::string& line : wrapped(in_locale(printable(note)), width)) {
-      std::cout << margin << line << '\n';
-      margin.assign(2 * indent, ' ');
-    }
-  }
-}
-
 void print_model(const Inspected& inspected, bool pairs) {
   const Model& model = inspected.model;
   std::cout << (model.model_type.empty() ? "model_type not stated"
@@ -85,7 +70,7 @@ void print_model(const Inspected& inspected, bool pairs) {
     if (!same_part) before = &shown;
   }
   const bool one = inspected.views.size() == 1;
-  print_notes(one ? notes_on(model, *inspected.views.front().second.used) : model.notes);
+  print_sentences("notes", one ? notes_on(model, *inspected.views.front().second.used) : model.notes);
 }
 
 void inspect_model(const Options& options) {

@@ -46,6 +46,10 @@ struct ModelRope {
   // does not say.
   std::vector<std::string> axis_names = {};
   bool coordinates = false;  // positions are coordinates, as of an image's patches: not the places of tokens in a text
+  // Of a text part of config.json: its model_type, "" where it is not known; and the types of the layers that use the
+  // rope, each once ("full_attention", "sliding_attention"), empty where the model has no types.
+  std::string model_type = {};
+  std::vector<std::string> layer_types = {};
 };
 
 struct Model {

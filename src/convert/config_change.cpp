@@ -31,13 +31,14 @@ std::vector<ConfigChange> config_changes(const Plan& plan, const TextPart& part)
   return {change};
 }
 
-std::string changed_config(std::string_view json, const std::vector<ConfigChange>& changes) {
-  std::string text(json);
+std::string changed_config(const std::string& json, const std::vector<ConfigChange>& changes) {
+  files::JsonText text(json);
   for (const ConfigChange& change : changes) {
-    text = change.after.empty() ? files::without_member(text, change.path, change.key)
-                                : files::with_member(text, change.path, change.key, change.after);
+    files::JsonPath path = change.path;
+    path.push_back(change.key);
+    change.after.empty() ? text.remove(path) : text.set(path, files::json_value(change.key, change.after));
   }
-  return text;
+  return text.text();
 }
 
 void add_notes(Plan& plan, const TextPart& part) {

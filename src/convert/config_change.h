@@ -2,7 +2,6 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "layers.h"
@@ -12,7 +11,7 @@ namespace rotary::convert {
 
 // The key that says the pairing, in models that have one.
 std::vector<ConfigChange> config_changes(const Plan&, const TextPart&);
-std::string changed_config(std::string_view json, const std::vector<ConfigChange>&);
+std::string changed_config(const std::string& json, const std::vector<ConfigChange>&);
 
 void add_notes(Plan&, const TextPart&);
 

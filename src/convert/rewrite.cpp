@@ -1,8 +1,10 @@
 #include "rewrite.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "files/tensors/checkpoint.h"
+#include "files/text/json.h"
 #include "files/text/json_edit.h"
 
 namespace rotary::convert {
@@ -44,27 +46,26 @@ bool leads_back(const std::map<std::string, std::string>& metadata, Pairing to) 
 }
 
 std::string stamped_header(const files::FileHeader& header, const PairingStamp& stamp) {
-  const std::vector<std::string> path{metadata_name};
-  std::string text = header.json.substr(0, header.json.find_last_not_of(' ') + 1);
-  if (leads_back(header.header.metadata, stamp.to)) {
-    for (const char* key : {added_key, files::part_key, from_key, files::pairing_key})
-      text = files::without_member(text, path, key);
-    if (files::member_text(text, {}, metadata_name) == "{}") text = files::without_member(text, {}, metadata_name);
-    return text;
-  }
-  if (files::member_text(text, {}, metadata_name).empty()) {
-    const std::size_t inside = text.find('{') + 1;
+  std::string json = header.json.substr(0, header.json.find_last_not_of(' ') + 1);
+  const bool has_metadata = files::JsonText(json).raw({metadata_name}).has_value();
+  const bool back = leads_back(header.header.metadata, stamp.to);
+  if (!has_metadata) {
     const bool last = header.header.entries.empty();
-    text.insert(inside, std::string("\"") + metadata_name + "\":{}" + (last ? "" : ","));
+    json.insert(json.find('{') + 1, std::string("\"") + metadata_name + "\":{}" + (last ? "" : ","));
   }
-  const auto add = [&](const char* key, const std::string& value) {
-    if (!value.empty()) text = files::with_member(text, path, key, files::json_string(value));
-  };
-  add(files::pairing_key, name(stamp.to));
-  add(from_key, name(stamp.from));
-  add(files::part_key, stamp.part);
-  add(added_key, stamp.added_key);
-  return text;
+  files::JsonText text(std::move(json));
+  for (const auto& [key, value] : {std::pair(files::pairing_key, std::string(name(stamp.to))),
+                                   {from_key, std::string(name(stamp.from))},
+                                   {files::part_key, stamp.part},
+                                   {added_key, stamp.added_key}}) {
+    if (back) {
+      text.remove({metadata_name, key});
+    } else if (!value.empty()) {
+      text.set({metadata_name, key}, files::json_value(key, files::Json(value).dump()));
+    }
+  }
+  if (back && text.raw({metadata_name}) == "{}") text.remove({metadata_name});
+  return text.text();
 }
 
 }  // namespace rotary::convert

@@ -60,6 +60,12 @@ class Docs : public Cli {
     const std::filesystem::path source = ROTARY_SOURCE_DIR;
     std::filesystem::create_directory(path("Llama-3.1-8B"));
     std::filesystem::copy(source / "tests/golden/configs/llama-3.1-8b.json", path("Llama-3.1-8B/config.json"));
+    for (const auto& [folder, file] : {std::pair("Qwen2.5-7B", "qwen2.5-7b"), std::pair("Llama-3-8B", "llama-3-8b"),
+                                       std::pair("Gemma-3-4B", "gemma-3-4b-v5")}) {
+      std::filesystem::create_directory(path(folder));
+      std::filesystem::copy(source / "tests/golden/configs" / (std::string(file) + ".json"),
+                            path(std::string(folder) + "/config.json"));
+    }
     std::filesystem::create_directory(path("Qwen2.5-VL-7B"));
     std::filesystem::copy(source / "tests/golden/configs/qwen2.5-vl-7b.json", path("Qwen2.5-VL-7B/config.json"));
     std::filesystem::copy(source / "data/demo/qk.safetensors", path("qk.safetensors"));
@@ -207,8 +213,13 @@ TEST_P(Page, shows_what_the_program_prints) {
 // A page, and the commands it shows at least.
 INSTANTIATE_TEST_SUITE_P(Docs, Page,
                          ::testing::Values(std::pair("docs/cli.md", 15), std::pair("docs/convert.md", 12),
-                                           std::pair("docs/porting.md", 6), std::pair("README.md", 1)),
-                         [](const auto& tested) { return std::filesystem::path(tested.param.first).stem().string(); });
+                                           std::pair("docs/porting.md", 6), std::pair("docs/long-context.md", 4),
+                                           std::pair("README.md", 1)),
+                         [](const auto& tested) {
+                           std::string name = std::filesystem::path(tested.param.first).stem().string();
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
 
 }  // namespace
 }  // namespace rotary::cli_tests

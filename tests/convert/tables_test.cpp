@@ -1,11 +1,9 @@
-// Files beside checkpoints: keys of a KV cache, tables of cos and sin, and the text of JSON.
+// Files beside checkpoints: keys of a KV cache, and tables of cos and sin.
 #include <string>
 #include <vector>
 
 #include "convert/cache.h"
 #include "convert/forms.h"
-#include "convert/rewrite.h"
-#include "files/text/json_edit.h"
 #include "folder.h"
 
 namespace rotary::convert_tests {
@@ -132,41 +130,6 @@ TEST(Cache, latent_keys_end_in_the_rotated_part) {
   const convert::CacheRequest request{.to = Pairing::half, .from = {}, .model = &model, .keys = {}, .tensors = {}};
   const convert::CachePlan plan = convert::plan_cache({{"layers.0.k", ElementType::f32, {7, 10}, 280}}, {}, request);
   EXPECT_EQ(*plan.tensors.at(0).change.sources, (convert::Sources{0, 1, 2, 3, 4, 5, 6, 8, 7, 9}));
-}
-
-// ---- the text of JSON ----------------------------------------------------------------------------
-
-const std::vector<std::string> none, inner{"inner"};
-
-TEST(JsonEdit, sets_a_member_in_its_place) {
-  EXPECT_EQ(files::with_member(R"({"a" : 1e-05, "b":[1,{"b":2}]})", none, "a", "true"),
-            R"({"a" : true, "b":[1,{"b":2}]})");
-  EXPECT_EQ(files::with_member(R"({"inner": {"x": "}\"", "b": 2}, "b": 3})", inner, "b", "9"),
-            R"({"inner": {"x": "}\"", "b": 9}, "b": 3})");
-}
-
-TEST(JsonEdit, adds_a_member_as_the_last_one_is_written_and_takes_it_away_again) {
-  for (const auto& [before, after] :
-       {std::pair<std::string, std::string>{"{}", R"({"k": 1})"},
-        {R"({"a":1})", R"({"a":1,"k":1})"},
-        {"{\n  \"a\": 1,\n  \"b\": {}\n}\n", "{\n  \"a\": 1,\n  \"b\": {},\n  \"k\": 1\n}\n"},
-        {"{\n\t\"a\": [\n\t]\n}", "{\n\t\"a\": [\n\t],\n\t\"k\": 1\n}"},
-        {R"({ "a": 1 })", R"({ "a": 1, "k": 1 })"}}) {
-    EXPECT_EQ(files::with_member(before, none, "k", "1"), after);
-    EXPECT_EQ(files::without_member(after, none, "k"), before);
-  }
-}
-
-TEST(JsonEdit, takes_away_the_first_a_middle_and_the_only_member) {
-  EXPECT_EQ(files::without_member(R"({"k": 1, "a": 2})", none, "k"), R"({"a": 2})");
-  EXPECT_EQ(files::without_member(R"({"a": 2, "k": [1, 2], "b": 3})", none, "k"), R"({"a": 2, "b": 3})");
-  EXPECT_EQ(files::without_member(R"({"k": 1})", none, "k"), "{}");
-  EXPECT_EQ(files::without_member(R"({"a": 1})", none, "k"), R"({"a": 1})");
-}
-
-TEST(JsonEdit, reads_keys_that_are_escaped) {
-  EXPECT_EQ(files::member_text(R"({"\u006b": "v"})", none, "k"), "\"v\"");
-  EXPECT_EQ(files::member_text(R"({"a": {"k": 1}})", none, "k"), "");
 }
 
 }  // namespace

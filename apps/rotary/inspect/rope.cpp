@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "apps/shared/text.h"
+#include "values/effects.h"
 #include "values/scaling_fields.h"
 
 namespace rotary::cli {
@@ -13,28 +14,6 @@ namespace rotary::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-// The stretch of a fully stretched pair: the scaling's factor, or the largest stretch of any pair.
-double whole_stretch(const Scaling& scaling, double most) {
-  switch (scalings::stretch_of(scaling)) {
-    case scalings::Stretch::by_factor:
-      return std::min(*scalings::value_of<double>(scaling, "factor"), most);
-    case scalings::Stretch::per_pair:
-      return 0;
-    case scalings::Stretch::none:
-    case scalings::Stretch::by_length:
-      break;
-  }
-  return most;
-}
-
-const char* effect_of(double stretch, double whole) {
-  constexpr double slack = 1e-9;  // for rounding errors, far below any published factor
-  if (stretch == 0) return "still";
-  if (std::abs(stretch - 1) <= slack) return "kept";
-  if (stretch < 1) return "shortened";
-  return stretch >= whole * (1 - slack) ? "stretched" : "blended";
-}
 
 void set_origins(RopeView& view, const ModelRope& used, std::optional<std::int64_t> length) {
   view.origins = used.origins;
@@ -49,17 +28,15 @@ void set_pairs(RopeView& view, const Frequencies& scaled) {
   Rope plain = view.used->rope;
   plain.scaling = Unscaled{};
   const std::vector<double> unscaled = frequencies(plain, 0).inv_freq;
-  double most = 1;
-  for (std::size_t i = 0; i < scaled.inv_freq.size(); ++i) {
+  const auto effects = scalings::effects_of(unscaled, scaled.inv_freq, view.used->rope.scaling);
+  for (std::size_t i = 0; i < effects.size(); ++i) {
     PairView pair;
     pair.axis = scaled.axis.empty() ? 0 : scaled.axis[i];
     pair.inv_freq = scaled.inv_freq[i];
-    pair.stretch = pair.inv_freq == 0 ? 0 : unscaled[i] / pair.inv_freq;
-    most = std::max(most, pair.stretch);
+    pair.stretch = effects[i].stretch;
+    pair.effect = effects[i].name;
     view.pairs.push_back(pair);
   }
-  const double whole = whole_stretch(view.used->rope.scaling, most);
-  for (PairView& pair : view.pairs) pair.effect = effect_of(pair.stretch, whole);
 }
 
 Json json_of(const Lengths& lengths) {

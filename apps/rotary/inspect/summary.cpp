@@ -257,4 +257,18 @@ void print_summary(const RopeView& view, std::size_t index, const RopeView* befo
   for (const SummaryRow& row : rows) print_row(row, aligned, value_at, origin_at);
 }
 
+void print_sentences(std::string_view title, const std::vector<std::string>& sentences) {
+  if (sentences.empty()) return;
+  std::cout << '\n' << painted(title, Colour::bold) << '\n';
+  constexpr std::size_t indent = 2, widest = std::string::npos;
+  const std::size_t width = out_is_terminal() && terminal_width() > 20 ? terminal_width() - 2 * indent : widest;
+  for (const std::string& sentence : sentences) {
+    std::string margin(indent, ' ');
+    for (const std::string& line : wrapped(in_locale(printable(sentence)), width)) {
+      std::cout << margin << line << '\n';
+      margin.assign(2 * indent, ' ');
+    }
+  }
+}
+
 }  // namespace rotary::cli

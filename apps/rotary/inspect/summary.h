@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "rope.h"
@@ -27,5 +28,9 @@ void print_pairs(const RopeView&);
 
 // text broken between words into lines of at most width columns; a longer word (the path of a key) behind a dot.
 std::vector<std::string> wrapped(const std::string& text, std::size_t width);
+
+// A title, and below it the sentences, if there are any: one line each, so that a search finds a whole one; in a
+// terminal they are broken between words.
+void print_sentences(std::string_view title, const std::vector<std::string>& sentences);
 
 }  // namespace rotary::cli

@@ -245,6 +245,7 @@ class TextPart {
         without.push_back(static_cast<int>(i));
       } else {
         ropes_[slot].layers.push_back(static_cast<int>(i));
+        add_type(ropes_[slot].layer_types, layers_[i].type);
       }
     }
     if (!ropes_.empty()) check_positions(reading_, part_);
@@ -271,6 +272,10 @@ class TextPart {
   }
 
   static constexpr std::size_t none = static_cast<std::size_t>(-1);
+
+  static void add_type(std::vector<std::string>& types, const std::string& type) {
+    if (!type.empty() && std::find(types.begin(), types.end(), type) == types.end()) types.push_back(type);
+  }
 
   void ignore(std::string_view key) {
     const bool says = part_.keys.has(key);
@@ -313,6 +318,7 @@ class TextPart {
     const Width width = width_of(reading_, part_, keys, heads);
     ModelRope model;
     model.part = part_.path;
+    model.model_type = part_.known ? std::string(part_.family.type) : "";
     model.heads = heads.heads;
     model.kv_heads = heads.kv_heads;
     model.context = stated_context(reading_, part_.keys);

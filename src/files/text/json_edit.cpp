@@ -1,148 +1,171 @@
 #include "json_edit.h"
 
-#include <nlohmann/json.hpp>
-#include <vector>
+#include <utility>
 
-#include "rotary/error.h"
-#include "values/fail.h"
+#include "json.h"
 
 namespace rotary::files {
 namespace {
 
-struct Span {
-  std::size_t begin = 0, end = 0;
-};
-struct Member {
-  std::string key;
-  Span name;  // with its quotes
-  Span value;
-};
-struct ObjectText {
-  std::size_t open = 0;  // of its {
-  std::size_t close = 0;
-  std::vector<Member> members;
-};
+constexpr std::string_view blanks = " \t\r\n";
 
-// Walks over valid JSON.
-class Scanner {
- public:
-  Scanner(std::string_view text, std::size_t at) : text_(text), at_(at) {}
+std::size_t skip_blanks(std::string_view text, std::size_t at) {
+  at = text.find_first_not_of(blanks, at);
+  return at == std::string_view::npos ? text.size() : at;
+}
 
-  ObjectText object() {
-    skip_space();
-    ObjectText found{.open = at_, .close = at_, .members = {}};
-    if (text_.at(at_) != '{') fail(Code::INTERNAL, "json_edit", "the value must be an object but is not");
-    ++at_;
-    for (skip_space(); text_.at(at_) != '}'; skip_space()) {
-      if (text_[at_] == ',') {
-        ++at_;
-        continue;
-      }
-      Member member;
-      member.name = string();
-      member.key = nlohmann::json::parse(text_.substr(member.name.begin, member.name.end - member.name.begin))
-                       .get<std::string>();
-      skip_space();
-      ++at_;  // the colon
-      member.value = value();
-      found.members.push_back(std::move(member));
+// The place behind the string that begins at `at`.
+std::size_t string_end(std::string_view text, std::size_t at) {
+  for (++at; at < text.size() && text[at] != '"'; ++at) {
+    if (text[at] == '\\') ++at;
+  }
+  return at + 1;
+}
+
+// The place behind the value that begins at `at`.
+std::size_t value_end(std::string_view text, std::size_t at) {
+  if (text[at] == '"') return string_end(text, at);
+  if (text[at] != '{' && text[at] != '[') {
+    const std::size_t end = text.find_first_of(",}] \t\r\n", at);
+    return end == std::string_view::npos ? text.size() : end;
+  }
+  int open = 0;
+  while (at < text.size()) {
+    const char c = text[at];
+    if (c == '"') {
+      at = string_end(text, at);
+      continue;
     }
-    found.close = at_;
-    return found;
+    if (c == '{' || c == '[') ++open;
+    ++at;
+    if ((c == '}' || c == ']') && --open == 0) break;
   }
-
- private:
-  void skip_space() { at_ = std::min(text_.find_first_not_of(" \t\r\n", at_), text_.size()); }
-
-  Span string() {
-    const std::size_t begin = at_++;
-    while (text_.at(at_) != '"') at_ += text_[at_] == '\\' ? 2 : 1;
-    return {begin, ++at_};
-  }
-
-  Span value() {
-    skip_space();
-    const std::size_t begin = at_;
-    if (text_.at(at_) == '"') return string();
-    for (int depth = 0; at_ < text_.size(); ++at_) {
-      const char c = text_[at_];
-      if (c == '"') {
-        string();
-        --at_;
-      } else if (c == '{' || c == '[') {
-        ++depth;
-      } else if (depth == 0 && (c == ',' || c == '}' || c == ']')) {
-        break;
-      } else if (c == '}' || c == ']') {
-        --depth;
-      }
-    }
-    std::size_t end = at_;
-    while (end > begin && std::string_view(" \t\r\n").find(text_[end - 1]) != std::string_view::npos) --end;
-    return {begin, end};
-  }
-
-  std::string_view text_;
-  std::size_t at_;
-};
-
-const Member* find(const ObjectText& object, std::string_view key) {
-  for (const Member& member : object.members) {
-    if (member.key == key) return &member;
-  }
-  return nullptr;
+  return at;
 }
 
-ObjectText object_at(std::string_view text, KeyPath path) {
-  ObjectText object = Scanner(text, 0).object();
-  for (const std::string& key : path) {
-    const Member* member = find(object, key);
-    if (member == nullptr) fail(Code::INTERNAL, "json_edit", "there must be an object " + key + " but there is none");
-    object = Scanner(text, member->value.begin).object();
-  }
-  return object;
-}
-
-std::string replaced(std::string_view text, Span span, std::string_view with) {
-  return std::string(text.substr(0, span.begin)) + std::string(with) + std::string(text.substr(span.end));
-}
+std::string quoted(const std::string& key) { return Json(key).dump(); }
 
 }  // namespace
 
-std::string json_string(std::string_view text) { return nlohmann::json(std::string(text)).dump(); }
+JsonMember json_value(std::string key, std::string raw) { return {std::move(key), std::move(raw), {}, false}; }
+JsonMember json_object(std::string key, JsonMembers members) { return {std::move(key), {}, std::move(members), true}; }
 
-std::string with_member(std::string_view text, KeyPath path, std::string_view key, std::string_view value) {
-  const ObjectText object = object_at(text, path);
-  if (const Member* member = find(object, key)) return replaced(text, member->value, value);
-  if (object.members.empty()) {
-    return replaced(text, {object.open + 1, object.open + 1}, json_string(key) + ": " + std::string(value));
+std::string json_line(const JsonMembers& members) {
+  std::string text = "{";
+  for (const JsonMember& member : members) {
+    if (text.size() > 1) text += ", ";
+    text += quoted(member.key) + ": " + (member.is_object ? json_line(member.members) : member.raw);
   }
-  const Member& last = object.members.back();
-  const std::size_t before =
-      object.members.size() > 1 ? object.members[object.members.size() - 2].value.end : object.open + 1;
-  std::string_view space = text.substr(before, last.name.begin - before);
-  space.remove_prefix(std::min(space.find(',') + 1, space.size()));  // npos + 1 is 0
-  const std::string colon(text.substr(last.name.end, last.value.begin - last.name.end));
-  return replaced(text, {last.value.end, last.value.end},
-                  "," + std::string(space) + json_string(key) + colon + std::string(value));
+  return text + "}";
 }
 
-std::string without_member(std::string_view text, KeyPath path, std::string_view key) {
-  const ObjectText object = object_at(text, path);
-  const Member* member = find(object, key);
-  if (member == nullptr) return std::string(text);
-  const auto index = static_cast<std::size_t>(member - object.members.data());
-  if (index + 1 < object.members.size())
-    return replaced(text, {member->name.begin, object.members[index + 1].name.begin}, "");
-  if (index > 0) return replaced(text, {object.members[index - 1].value.end, member->value.end}, "");
-  return replaced(text, {member->name.begin, member->value.end}, "");
+JsonText::JsonText(std::string text) : text_(std::move(text)) {
+  const std::size_t open = skip_blanks(text_, 0);
+  const std::size_t first = skip_blanks(text_, open + 1);
+  const std::size_t line = text_.rfind('\n', first);
+  if (line != std::string::npos && line > open) indent_ = text_.substr(line + 1, first - line - 1);
 }
 
-std::string_view member_text(std::string_view text, KeyPath path, std::string_view key) {
-  const ObjectText object = object_at(text, path);
-  const Member* member = find(object, key);
-  return member == nullptr ? std::string_view{}
-                           : text.substr(member->value.begin, member->value.end - member->value.begin);
+std::vector<JsonText::Member> JsonText::members_of(std::size_t object) const {
+  std::vector<Member> members;
+  std::size_t at = skip_blanks(text_, object + 1);
+  while (at < text_.size() && text_[at] == '"') {
+    Member member;
+    member.key = {at, string_end(text_, at)};
+    const std::size_t colon = skip_blanks(text_, member.key.end);
+    member.value.begin = skip_blanks(text_, colon + 1);
+    member.value.end = value_end(text_, member.value.begin);
+    members.push_back(member);
+    at = skip_blanks(text_, member.value.end);
+    if (at < text_.size() && text_[at] == ',') at = skip_blanks(text_, at + 1);
+  }
+  return members;
+}
+
+std::string JsonText::name_of(const Member& member) const {
+  return parse_json(text_.substr(member.key.begin, member.key.end - member.key.begin)).get<std::string>();
+}
+
+// Where the object begins in which the key path[depth] stands.
+std::optional<std::size_t> JsonText::object_at(const JsonPath& path, std::size_t depth) const {
+  std::size_t at = skip_blanks(text_, 0);
+  for (std::size_t level = 0; level < depth; ++level) {
+    std::optional<std::size_t> inner;
+    for (const Member& member : members_of(at)) {
+      if (name_of(member) == path[level] && text_[member.value.begin] == '{') inner = member.value.begin;
+    }
+    if (!inner) return std::nullopt;
+    at = *inner;
+  }
+  return at;
+}
+
+std::optional<JsonText::Member> JsonText::find(const JsonPath& path) const {
+  const auto object = object_at(path, path.size() - 1);
+  if (!object) return std::nullopt;
+  for (const Member& member : members_of(*object)) {
+    if (name_of(member) == path.back()) return member;
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> JsonText::raw(const JsonPath& path) const {
+  if (path.empty()) return text_;
+  const auto member = find(path);
+  if (!member) return std::nullopt;
+  return text_.substr(member->value.begin, member->value.end - member->value.begin);
+}
+
+// The blanks in front of the line of that place.
+std::string JsonText::margin_of(std::size_t at) const {
+  const std::size_t line = text_.rfind('\n', at);
+  const std::size_t begin = line == std::string::npos ? 0 : line + 1;
+  return text_.substr(begin, text_.find_first_not_of(" \t", begin) - begin);
+}
+
+std::string JsonText::written(const JsonMember& value, const std::string& margin) const {
+  if (!value.is_object) return value.raw;
+  if (indent_.empty() || value.members.empty()) return json_line(value.members);
+  std::string text = "{";
+  for (const JsonMember& member : value.members) {
+    text += (text.size() > 1 ? ",\n" : "\n") + margin + indent_ + quoted(member.key) + ": " +
+            written(member, margin + indent_);
+  }
+  return text + "\n" + margin + "}";
+}
+
+void JsonText::set(const JsonPath& path, const JsonMember& value) {
+  if (const auto member = find(path)) {
+    const std::string now = written(value, margin_of(member->key.begin));
+    text_.replace(member->value.begin, member->value.end - member->value.begin, now);
+    return;
+  }
+  const auto object = object_at(path, path.size() - 1);
+  if (!object) return;
+  const std::vector<Member> members = members_of(*object);
+  const bool one_line = indent_.empty();
+  const std::string margin = members.empty() ? margin_of(*object) + indent_ : margin_of(members.back().key.begin);
+  const std::string now = quoted(path.back()) + ": " + written(value, margin);
+  if (members.empty()) {
+    const std::size_t close = skip_blanks(text_, *object + 1);
+    text_.replace(*object + 1, close - *object - 1, one_line ? now : "\n" + margin + now + "\n" + margin_of(*object));
+    return;
+  }
+  text_.insert(members.back().value.end, (one_line ? ", " : ",\n" + margin) + now);
+}
+
+void JsonText::remove(const JsonPath& path) {
+  const auto object = object_at(path, path.size() - 1);
+  if (!object) return;
+  const std::vector<Member> members = members_of(*object);
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    if (name_of(members[i]) != path.back()) continue;
+    const bool last = i + 1 == members.size();
+    const std::size_t begin = !last ? members[i].key.begin : i == 0 ? *object + 1 : members[i - 1].value.end;
+    const std::size_t end = last ? members[i].value.end : members[i + 1].key.begin;
+    text_.erase(begin, end - begin);
+    return;
+  }
 }
 
 }  // namespace rotary::files

@@ -1,24 +1,59 @@
-// Small changes of JSON text that leave every other byte as it is. The text must be valid JSON (parse_json), without
-// duplicate keys.
+// Changes in the text of a JSON object: every byte that is not changed stays, and with it the order of the keys and the
+// spelling of the numbers.
 #pragma once
 
-#include <span>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace rotary::files {
 
-// The objects on the way to a member, from the outermost: {"text_config", "rope_parameters"}.
-using KeyPath = std::span<const std::string>;
+// A member to be written: raw is JSON text, or the members of an object, in their order.
+struct JsonMember {
+  std::string key;
+  std::string raw = {};
+  std::vector<JsonMember> members = {};
+  bool is_object = false;
+};
+using JsonMembers = std::vector<JsonMember>;
 
-// The text with the member `key` of the object at path set to value, which is JSON: in its place, or behind the last
-// member, with the white space that stands in front of that one. The object must be there.
-std::string with_member(std::string_view text, KeyPath path, std::string_view key, std::string_view value);
-// The text without that member. Of a member that with_member added it leaves no trace.
-std::string without_member(std::string_view text, KeyPath path, std::string_view key);
-// The value of a member as it is written; empty: there is none.
-std::string_view member_text(std::string_view text, KeyPath path, std::string_view key);
+JsonMember json_value(std::string key, std::string raw);
+JsonMember json_object(std::string key, JsonMembers members);
+// The object on one line: {"a": 1, "b": {"c": 2}}.
+std::string json_line(const JsonMembers&);
 
-std::string json_string(std::string_view text);  // in quotes, as JSON writes it
+// Keys from the outermost object down.
+using JsonPath = std::vector<std::string>;
+
+class JsonText {
+ public:
+  // text must be an object that parse_json reads.
+  explicit JsonText(std::string text);
+
+  const std::string& text() const noexcept { return text_; }
+  std::optional<std::string> raw(const JsonPath& path) const;  // the value as it is spelled
+  // Replaces the value, or adds the member at the end of its object, indented as its neighbours; a file on one line
+  // stays on one line. Every object above it must be there.
+  void set(const JsonPath& path, const JsonMember& value);
+  void remove(const JsonPath& path);  // the member, if it is there
+
+ private:
+  struct Span {
+    std::size_t begin = 0, end = 0;
+  };
+  struct Member {
+    Span key, value;
+  };
+  std::vector<Member> members_of(std::size_t object) const;
+  std::optional<std::size_t> object_at(const JsonPath& path, std::size_t depth) const;
+  std::optional<Member> find(const JsonPath& path) const;
+  std::string name_of(const Member& member) const;
+  std::string written(const JsonMember& value, const std::string& margin) const;
+  std::string margin_of(std::size_t at) const;
+
+  std::string text_;
+  std::string indent_;  // of one level; empty: the text is one line
+};
 
 }  // namespace rotary::files

@@ -1,0 +1,265 @@
+#include "proposal.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <numbers>
+
+#include "files/models/quirks/quirk.h"
+#include "values/number_text.h"
+#include "values/scaling_fields.h"
+
+namespace rotary::extend {
+namespace {
+
+using detail::spelled;
+
+int exponent_of(const Rope& rope) { return rope.exponent_dim == 0 ? rope.rotary_dim : rope.exponent_dim; }
+
+// As the model was before any scaling: p-RoPE keeps the pairs that turn.
+Rope unscaled(const Rope& rope) {
+  Rope plain = rope;
+  if (const auto* part = std::get_if<Proportional>(&rope.scaling)) {
+    plain.scaling = Proportional{.fraction = part->fraction};
+  } else {
+    plain.scaling = Unscaled{};
+  }
+  return plain;
+}
+
+// The parameters beside factor and length: the file's own, the published ones, or the method's defaults.
+template <class S>
+struct Pattern {
+  S scaling = {};
+  const char* from = "the formula";
+  bool is_own = false, is_published = false;
+};
+
+template <class S>
+Pattern<S> pattern_of(const Situation& situation) {
+  const Scaling scaling = situation.published == nullptr ? Scaling() : situation.published->scaling();
+  const S* published = std::get_if<S>(&scaling);
+  if (published != nullptr && situation.is_published_context()) return {*published, "", false, true};
+  if (const auto* own = std::get_if<S>(&situation.first().rope.scaling); own != nullptr && situation.is_scaled()) {
+    return {*own, "the file's own scaling", true, false};
+  }
+  if (published != nullptr) return {*published, "", false, true};
+  return {};
+}
+
+class Proposer {
+ public:
+  Proposer(const Situation& situation, const ModelRope& used) : situation_(situation) {
+    proposal_.rope = unscaled(used.rope);
+  }
+
+  Proposal of(std::string_view method) {
+    if (method == "linear") linear();
+    if (method == "ntk") ntk();
+    if (method == "dynamic") dynamic();
+    if (method == "yarn") yarn(proposal_.rope.rotary_dim != 0 && situation_.first().first > 0);
+    if (method == "llama3") llama3();
+    if (method == "longrope") longrope();
+    return proposal_;
+  }
+
+ private:
+  // The user's, that of the pattern where it was made for this context, or what the context asks for.
+  template <class S>
+  double factor_of(const Pattern<S>& pattern) {
+    if (situation_.request.factor) {
+      proposal_.from = "--factor";
+      return *situation_.request.factor;
+    }
+    const bool fits =
+        pattern.is_own ? situation_.is_own_context() : pattern.is_published && situation_.is_published_context();
+    if (pattern.is_published) {
+      proposal_.from =
+          (fits ? "" : "context / trained_length, the rest as in ") + std::string(situation_.published->source);
+      proposal_.states_betas = situation_.published->states_betas;
+    } else {
+      proposal_.from = std::string(fits || !pattern.is_own ? "" : "context / trained_length, the rest as in ") +
+                       (pattern.is_own ? pattern.from : "context / trained_length");
+    }
+    if constexpr (requires { pattern.scaling.factor; }) {
+      if (fits) return pattern.scaling.factor;
+    }
+    return situation_.smallest_factor();
+  }
+
+  void linear() {
+    proposal_.factor = factor_of(pattern_of<Linear>(situation_));
+    if (auto* part = std::get_if<Proportional>(&proposal_.rope.scaling)) {
+      part->factor = proposal_.factor;
+    } else {
+      proposal_.rope.scaling = Linear{.factor = proposal_.factor};
+    }
+  }
+
+  // As a larger base, which every framework reads: no published rope_type means it.
+  void ntk() {
+    proposal_.factor = factor_of(Pattern<Unscaled>{});
+    const double r = exponent_of(proposal_.rope);
+    proposal_.rope.base *= std::pow(proposal_.factor, r / (r - 2));
+  }
+
+  void dynamic() {
+    proposal_.factor = factor_of(pattern_of<Dynamic>(situation_));
+    proposal_.rope.scaling = Dynamic{.factor = proposal_.factor, .trained_length = situation_.trained};
+  }
+
+  // mla: the model turns the last part of its heads. Its family puts the temperature into the softmax scale.
+  void yarn(bool mla) {
+    Pattern<Yarn> pattern = pattern_of<Yarn>(situation_);
+    if (mla && !pattern.is_own && !pattern.is_published) {
+      pattern.scaling.mscale = 1;
+      pattern.scaling.mscale_all_dim = 1;
+    }
+    const double own = pattern.scaling.factor;
+    Yarn yarn = pattern.scaling;
+    yarn.factor = proposal_.factor = factor_of(pattern);
+    yarn.trained_length = situation_.trained;
+    if (pattern.is_own) proposal_.states_betas = file_states_betas();
+    if (yarn.factor != own) yarn.attention_factor.reset();
+    proposal_.rope.scaling = yarn;
+  }
+
+  bool file_states_betas() const {
+    for (const char* key : {"rope_scaling", "rope_parameters"}) {
+      const files::Json* object = situation_.value(key);
+      if (object != nullptr && object->is_object() && object->contains("beta_fast")) return true;
+    }
+    return false;
+  }
+
+  void llama3() {
+    const Pattern<Llama3> pattern = pattern_of<Llama3>(situation_);
+    Llama3 scaling = pattern.scaling;
+    scaling.factor = proposal_.factor = factor_of(pattern);
+    scaling.trained_length = situation_.trained;
+    proposal_.rope.scaling = scaling;
+  }
+
+  void longrope() {
+    const Pattern<LongRope> pattern = pattern_of<LongRope>(situation_);
+    const std::vector<double> inv_freq = rotary::frequencies(proposal_.rope).inv_freq;
+    const bool fits =
+        (pattern.is_own ? situation_.is_own_context() : pattern.is_published && situation_.is_published_context()) &&
+        pattern.scaling.long_factor.size() == inv_freq.size() && !situation_.request.factor;
+    LongRope scaling;
+    if (fits) {
+      scaling = pattern.scaling;
+      proposal_.factor = factor_of(pattern);
+    } else {
+      proposal_.factor = situation_.request.factor.value_or(situation_.smallest_factor());
+      proposal_.from = "a start, not a published list: YaRN's ramp as factors";
+      scaling.short_factor.assign(inv_freq.size(), 1.0);
+      scaling.long_factor = starting_long_factor(inv_freq, situation_.trained, proposal_.factor);
+      if (pattern.scaling.short_mscale) {  // the family's config must have both
+        const double wanted =
+            std::sqrt(1 + std::log(proposal_.factor) / std::log(static_cast<double>(situation_.trained)));
+        scaling.short_mscale = scaling.long_mscale = wanted;
+      }
+    }
+    scaling.factor = proposal_.factor;
+    scaling.trained_length = situation_.trained;
+    proposal_.rope.scaling = scaling;
+  }
+
+  const Situation& situation_;
+  Proposal proposal_;
+};
+
+// What transformers 5.23 refuses to load, or fails on, though its config could say it.
+struct Unusable {
+  std::string_view types, methods, why;
+};
+constexpr Unusable unusable[] = {
+    {"phi3 phi3_v phi4_multimodal", "linear dynamic llama3", "transformers takes no rope_type but longrope for it"},
+    {"phi3 phi3_v phi4_multimodal", "yarn", "transformers reads rope_type yarn as longrope for it"},
+    {"phimoe", "linear dynamic yarn llama3",
+     "transformers asks for short_mscale and long_mscale beside every rope_type, which longrope alone has"},
+    {"ernie4_5_vl_moe_text cosmos3_edge_text", "linear dynamic yarn llama3 longrope",
+     "transformers takes no scaling for it, only another base"},
+    {"dots3_note_text embedding_gemma2_text", "longrope",
+     "transformers fails on longrope where the heads differ from layer to layer"},
+};
+
+bool holds(std::string_view list, std::string_view word) {
+  const std::vector<std::string_view> words = files::words(list);
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+double with_six_digits(double value) {
+  const std::string text = detail::significant(value, 6);
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
+}
+
+}  // namespace
+
+std::vector<double> starting_long_factor(const std::vector<double>& inv_freq, std::int64_t trained, double factor) {
+  std::vector<double> list;
+  for (const double w : inv_freq) {
+    const double turns = static_cast<double>(trained) * w / (2 * std::numbers::pi);
+    const double ramp = turns > 0 ? std::clamp(1 - std::log(turns) / std::log(32.0), 0.0, 1.0) : 0.0;
+    const double whole = 1 / (1 - ramp + ramp / factor);
+    // Six digits, so that the list can be read; a pair that is stretched by the whole factor keeps it.
+    list.push_back(ramp == 1 ? factor : std::min(factor, with_six_digits(whole)));
+  }
+  return list;
+}
+
+std::string method_of(const Scaling& scaling) {
+  if (std::holds_alternative<Proportional>(scaling)) return "linear";
+  if (std::holds_alternative<NtkFixed>(scaling)) return "ntk";
+  const std::string word = name(scaling);
+  const auto all = methods();
+  return std::find(all.begin(), all.end(), word) != all.end() ? word : "";
+}
+
+std::string reason_against(const Situation& situation, std::string_view method) {
+  const files::Family* family = situation.family;
+  if (family != nullptr && !family->reads_scaling && method != "ntk") {
+    return "the code of " + std::string(family->type) +
+           " reads no scaling from its config: only the base can change, "
+           "which is ntk";
+  }
+  for (const Unusable& known : unusable) {
+    if (holds(known.types, situation.first().model_type) && holds(known.methods, method)) return std::string(known.why);
+  }
+  for (const std::size_t i : situation.targets) {
+    const Rope& rope = situation.rope(i).rope;
+    if (std::holds_alternative<Proportional>(rope.scaling) && method != "linear") {
+      return "the rope turns a share of its pairs by rope_type proportional, which takes a factor and no other method";
+    }
+    const bool grows_base = method == "ntk" || method == "dynamic";
+    if (grows_base && exponent_of(rope) <= 2) return "a base can grow only where more than one pair turns";
+  }
+  return "";
+}
+
+Proposal propose(const Situation& situation, const ModelRope& used, std::string_view method) {
+  return Proposer(situation, used).of(method);
+}
+
+Recommendation recommend(const Situation& situation) {
+  if (const Published* known = situation.published; known != nullptr && known->trained_length == situation.trained) {
+    const std::string who(known->publisher);
+    return {method_of(known->scaling()),
+            "what " + who + " publishes for " + std::string(known->models) +
+                (known->context == situation.request.context ? "" : ", at another length")};
+  }
+  if (situation.is_scaled()) {
+    const std::string own = method_of(situation.first().rope.scaling);
+    if (!own.empty()) return {own, "the method that the file has already"};
+  }
+  if (std::holds_alternative<Proportional>(situation.first().rope.scaling)) {
+    return {"linear", "the only method that rope_type proportional takes"};
+  }
+  return {"yarn",
+          "the best without training, by the measurements of its paper, and the most widely read; nothing is "
+          "known of what the makers of this model publish"};
+}
+
+}  // namespace rotary::extend

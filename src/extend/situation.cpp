@@ -1,0 +1,327 @@
+#include "situation.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "files/text/io.h"
+#include "values/fail.h"
+#include "values/number_text.h"
+#include "values/scaling_fields.h"
+
+namespace rotary::extend {
+namespace {
+
+using detail::spelled;
+using files::Json;
+using files::JsonPath;
+
+constexpr std::int64_t max_length = std::int64_t{1} << 53;
+
+[[noreturn]] void refuse(Code code, const std::string& sentence) { fail(code, "extend", sentence); }
+
+JsonPath keys_of(const std::string& part) {
+  JsonPath path;
+  for (std::size_t begin = 0; begin < part.size();) {
+    const std::size_t dot = std::min(part.find('.', begin), part.size());
+    path.push_back(part.substr(begin, dot - begin));
+    begin = dot + 1;
+  }
+  return path;
+}
+
+std::string in_part(const ModelRope& used) { return used.part.empty() ? "" : " of " + used.part; }
+
+void refuse_what_no_scaling_changes(const ModelRope& used, std::size_t index) {
+  const std::string which = "rope " + std::to_string(index) + in_part(used);
+  if (used.coordinates) {
+    refuse(Code::ROPE, "a rope to extend must turn by the places of tokens in a text but " + which +
+                           " turns by coordinates, as of an image's patches");
+  }
+  if (!used.rope.inv_freq.empty() || !used.rope.multiplier.empty() || !used.log_multiplier.empty()) {
+    refuse(Code::ROPE, "a rope to extend must compute its frequencies from a base but " + which +
+                           " learned them: no scaling of a config changes them");
+  }
+}
+
+// Rope 0 is that of the language model; towers come after it.
+std::size_t chosen(const Request& request) {
+  const std::vector<ModelRope>& ropes = request.model.ropes;
+  if (ropes.empty()) {
+    std::string why;
+    for (const std::string& note : request.model.notes) why += (why.empty() ? "" : " ") + note;
+    refuse(Code::ROPE, "a model to extend must have a rope but has none: " + why);
+  }
+  if (request.rope && *request.rope >= ropes.size()) {
+    refuse(Code::ROPE, "--rope must be below the model's number of ropes, " + std::to_string(ropes.size()) +
+                           ", and counts from 0 but got " + std::to_string(*request.rope));
+  }
+  if (request.rope) return *request.rope;
+  for (std::size_t i = 0; i < ropes.size(); ++i) {
+    if (!ropes[i].coordinates) return i;
+  }
+  return 0;
+}
+
+double largest_base(const std::vector<ModelRope>& ropes, const std::string& part) {
+  double base = 0;
+  for (const ModelRope& used : ropes) {
+    if (used.part == part) base = std::max(base, used.rope.base);
+  }
+  return base;
+}
+
+// The ropes of the part whose layers attend to everything; all of them where every rope is a sliding layer's.
+void choose_targets(Situation& situation) {
+  const std::vector<ModelRope>& ropes = situation.request.model.ropes;
+  const std::size_t first = chosen(situation.request);
+  const std::string& part = ropes[first].part;
+  situation.part = keys_of(part);
+  const auto count = [&](auto is) {
+    return std::count_if(ropes.begin(), ropes.end(),
+                         [&](const ModelRope& used) { return used.part == part && is(used); });
+  };
+  const auto of_part = count([](const ModelRope&) { return true; });
+  const bool all_slide = count(only_slides) == of_part;
+  const bool typed = count([](const ModelRope& used) { return !used.layer_types.empty(); }) == of_part;
+  for (std::size_t i = 0; i < ropes.size(); ++i) {
+    bool full = all_slide || !only_slides(ropes[i]);
+    // A GGUF or params.json file has no layer types: there the sliding layers have the smaller base.
+    if (!typed) full = situation.editable() || ropes[i].rope.base == largest_base(ropes, part);
+    (ropes[i].part == part && full ? situation.targets : situation.left).push_back(i);
+  }
+}
+
+// Throws where no scaling can change the ropes, or none needs a change.
+void check_targets(const Situation& situation) {
+  const auto targets = situation.targets;
+  for (const std::size_t i : targets) refuse_what_no_scaling_changes(situation.rope(i), i);
+  const bool all_slide =
+      std::all_of(targets.begin(), targets.end(), [&](std::size_t i) { return only_slides(situation.rope(i)); });
+  if (!all_slide || situation.is_scaled() || situation.published != nullptr) return;
+  const Json* window = situation.value("sliding_window");
+  refuse(Code::ROPE,
+         "a rope to extend must be one of layers that attend to the whole text but only the sliding layers" +
+             in_part(situation.first()) + " have one" +
+             (window != nullptr && window->is_number() ? ", with a window of " + window->dump() : "") +
+             ": no two of their tokens are further apart than in training, and the model takes longer texts "
+             "without a scaling");
+}
+
+// Throws for families whose code reads neither a scaling nor a base.
+void check_family(const Situation& situation) {
+  const files::Family* family = situation.family;
+  if (family == nullptr || family->reads_scaling || !family->base_key.empty()) return;
+  refuse(Code::ROPE, "a model to extend must read a scaling or a base from its config but the code of " +
+                         std::string(family->type) + " reads neither: its frequencies are fixed");
+}
+
+struct Length {
+  std::int64_t tokens = 0;
+  std::string from;
+};
+
+std::optional<Length> length_in_scaling(Situation& situation) {
+  const ModelRope& used = situation.first();
+  const Scaling& scaling = used.rope.scaling;
+  if (const auto* length = scalings::value_of<std::int64_t>(scaling, "trained_length")) {
+    return Length{*length, std::holds_alternative<Dynamic>(scaling) ? "max_position_embeddings"
+                                                                    : "original_max_position_embeddings"};
+  }
+  const auto* linear = std::get_if<Linear>(&scaling);
+  const std::int64_t by_default = situation.family == nullptr ? 0 : situation.family->context;
+  const std::int64_t context = used.context > 0 ? used.context : by_default;
+  if (linear != nullptr && context > 0 && linear->factor > 1) {
+    situation.warnings.push_back("the file's linear scaling, factor " + spelled(linear->factor) +
+                                 ", does not say whether max_position_embeddings " + std::to_string(context) +
+                                 " is the length before or after it: it is taken as the one after; "
+                                 "--trained-length says otherwise");
+    return Length{static_cast<std::int64_t>(static_cast<double>(context) / linear->factor + 0.5),
+                  "max_position_embeddings / factor"};
+  }
+  if (std::holds_alternative<Ntk>(scaling) || std::holds_alternative<NtkFixed>(scaling)) {
+    refuse(Code::CONFIG_MISSING, std::string("the trained length must be known but the file's scaling ") +
+                                     name(scaling) + " does not say it: --trained-length gives it");
+  }
+  return std::nullopt;
+}
+
+std::string raised(std::int64_t stated, const Length& length, const std::string& who) {
+  return "max_position_embeddings " + std::to_string(stated) + " is above the trained length " +
+         std::to_string(length.tokens) + " that " + who + ": the plan starts from " + std::to_string(length.tokens);
+}
+
+Length length_of_unscaled(Situation& situation) {
+  const ModelRope& used = situation.first();
+  if (const Published* known = situation.published) {
+    if (known->stated != 0 && known->stated == used.context) {
+      const Length length{known->trained_length, "published by " + std::string(known->publisher)};
+      situation.warnings.push_back(raised(used.context, length, std::string(known->publisher) + " publishes"));
+      return length;
+    }
+  }
+  const Json* original = situation.value("original_max_position_embeddings");
+  if (original != nullptr && original->is_number_integer() && original->get<std::int64_t>() > 0) {
+    const Length length{original->get<std::int64_t>(), "original_max_position_embeddings"};
+    if (used.context > length.tokens) {
+      situation.warnings.push_back(raised(used.context, length, "original_max_position_embeddings says"));
+    }
+    return length;
+  }
+  if (used.context > 0) return {used.context, "max_position_embeddings"};
+  if (situation.family != nullptr && situation.family->context > 0) {
+    const std::string type(situation.family->type);
+    situation.warnings.push_back("max_position_embeddings is not given: the trained length is taken as " +
+                                 std::to_string(situation.family->context) + ", the default of " + type);
+    return {situation.family->context, "the default of " + type};
+  }
+  refuse(Code::CONFIG_MISSING,
+         "the trained length must be known but the config has no max_position_embeddings: --trained-length gives it");
+}
+
+void set_trained_length(Situation& situation) {
+  const ModelRope& used = situation.first();
+  if (const auto given = situation.request.trained_length) {
+    if (*given < 2 || *given > max_length) {
+      refuse(Code::VALUE, "--trained-length must be from 2 to 2^53 but got " + std::to_string(*given));
+    }
+    situation.trained = *given;
+    situation.trained_from = "--trained-length";
+    if (!situation.is_scaled() && used.context > *given) {
+      situation.warnings.push_back(raised(used.context, {*given, ""}, "--trained-length gives"));
+    }
+    return;
+  }
+  const auto scaled = length_in_scaling(situation);
+  const Length length = scaled ? *scaled : length_of_unscaled(situation);
+  situation.trained = length.tokens;
+  situation.trained_from = length.from;
+}
+
+void check_context(const Situation& situation) {
+  const std::int64_t context = situation.request.context;
+  if (context > max_length) {
+    refuse(Code::VALUE, "--context must be at most 2^53 but got " + std::to_string(context));
+  }
+  if (context > situation.trained) return;
+  const Published* known = situation.published;
+  std::string hint;
+  if (known != nullptr && known->trained_length < situation.trained && context > known->trained_length) {
+    hint = "; where the length of the config was raised without training, as some files of " +
+           std::string(known->models) + " have it, --trained-length " + std::to_string(known->trained_length) +
+           " plans from the length that " + std::string(known->publisher) + " publishes";
+  }
+  refuse(Code::VALUE, "--context must be above the trained length " + std::to_string(situation.trained) + " (" +
+                          situation.trained_from + ") but got " + std::to_string(context) +
+                          ": the model takes such texts as it is" + hint);
+}
+
+}  // namespace
+
+bool slides(const std::string& layer_type) {
+  return layer_type == "sliding_attention" || layer_type == "hybrid_sliding" || layer_type == "main";
+}
+
+bool only_slides(const ModelRope& used) {
+  return !used.layer_types.empty() && std::all_of(used.layer_types.begin(), used.layer_types.end(), slides);
+}
+
+std::int64_t reached(std::int64_t trained, double factor) {
+  constexpr double most = 9e15;
+  return static_cast<std::int64_t>(std::min(static_cast<double>(trained) * factor + 0.5, most));
+}
+
+const Json* Situation::object() const {
+  const Json* at = &root;
+  for (const std::string& key : part) {
+    if (!at->is_object() || !at->contains(key)) return nullptr;
+    at = &at->at(key);
+  }
+  return at->is_object() ? at : nullptr;
+}
+
+const Json* Situation::value(const std::string& key) const {
+  const Json* keys = object();
+  return keys != nullptr && keys->contains(key) ? &keys->at(key) : nullptr;
+}
+
+JsonPath Situation::path(const std::string& key) const {
+  JsonPath path = part;
+  path.push_back(key);
+  return path;
+}
+
+bool Situation::of_layer_types() const {
+  const Json* parameters = value("rope_parameters");
+  if (parameters != nullptr && parameters->is_object()) {
+    const auto& items = parameters->items();
+    if (std::any_of(items.begin(), items.end(), [](const auto& item) { return item.value().is_object(); })) return true;
+  }
+  return family != nullptr && family->old != files::Old::one_for_all && family->old != files::Old::all_to_all;
+}
+
+bool Situation::splits(const ModelRope& used) const {
+  return of_layer_types() && !only_slides(used) &&
+         std::any_of(used.layer_types.begin(), used.layer_types.end(), slides);
+}
+
+double Situation::smallest_factor() const {
+  const auto length = static_cast<double>(trained);
+  const auto wanted = static_cast<double>(request.context);
+  double factor = wanted / length;
+  while (factor * length < wanted) factor = std::nextafter(factor, 2 * factor);
+  return factor;
+}
+
+bool Situation::is_scaled() const {
+  const Scaling& scaling = first().rope.scaling;
+  const auto* factor = scalings::value_of<double>(scaling, "factor");
+  const bool lists = std::holds_alternative<LongRope>(scaling);
+  return lists || (factor != nullptr && *factor > 1);
+}
+
+bool Situation::of_llama3_or_lists() const {
+  const Scaling& scaling = first().rope.scaling;
+  return std::holds_alternative<Llama3>(scaling) || std::holds_alternative<LongRope>(scaling);
+}
+
+bool Situation::is_own_context() const {
+  const auto* factor = scalings::value_of<double>(first().rope.scaling, "factor");
+  const auto* length = scalings::value_of<std::int64_t>(first().rope.scaling, "trained_length");
+  if (!is_scaled() || (length != nullptr && *length != trained)) return false;
+  const std::int64_t reach = factor == nullptr ? 0 : reached(trained, *factor);
+  const bool is_stated = first().context == request.context;
+  // Llama 3.1 was trained on past trained_length * factor; of the others a factor that does not reach is a mistake.
+  return reach == request.context || (is_stated && (reach > request.context || of_llama3_or_lists()));
+}
+
+bool Situation::is_published_context() const {
+  return published != nullptr && published->trained_length == trained && published->context == request.context;
+}
+
+Situation situation_of(const Request& request) {
+  Situation situation{request};
+  if (situation.editable()) situation.root = files::parse_json(request.config);
+  choose_targets(situation);
+  const ModelRope& used = situation.first();
+  situation.family = files::find_family(used.model_type);
+  const bool named = situation.root.is_object() && situation.root.contains("_name_or_path");
+  const Json said = named ? situation.root.at("_name_or_path") : Json("");
+  situation.published =
+      published_for(used, said.is_string() ? said.get<std::string>() : std::string(), request.context);
+  check_targets(situation);
+  check_family(situation);
+  set_trained_length(situation);
+  check_context(situation);
+  if (situation.is_scaled()) {
+    const Scaling& scaling = situation.first().rope.scaling;
+    const auto* factor = scalings::value_of<double>(scaling, "factor");
+    situation.warnings.push_back(std::string("the model is scaled already (") + name(scaling) +
+                                 (factor == nullptr ? "" : ", factor " + detail::significant(*factor, 6)) +
+                                 "): the plan starts from the unscaled rope and " + std::to_string(situation.trained) +
+                                 " tokens");
+  }
+  return situation;
+}
+
+}  // namespace rotary::extend

@@ -1,0 +1,163 @@
+// The published long-context configs, planned from their short-context originals: the scaling is taken away, the length
+// is the trained one, and the plan must turn as the published file does. That the published files are read right is
+// held against mpmath by tests/config/golden_test.cpp.
+#include "planned.h"
+
+namespace rotary::extend_tests {
+namespace {
+
+struct Case {
+  const char* file;
+  std::int64_t trained, context;
+  const char* method;
+  double factor;
+  bool recommended = true;  // else the method is asked for
+};
+
+constexpr Case cases[] = {
+    {"qwen2.5-7b-yarn", 32768, 131072, "yarn", 4},
+    {"llama-3.1-8b", 8192, 131072, "llama3", 8},
+    {"llama-3.3-70b", 8192, 131072, "llama3", 8},
+    {"llama-3.2-1b", 8192, 131072, "llama3", 32},
+    {"llama-3.2-11b-vision", 8192, 131072, "llama3", 8},
+    {"llama-4-scout-factor-16", 8192, 10485760, "llama3", 16},
+    {"phi-3-mini-128k", 4096, 131072, "longrope", 32},
+    {"phi-3.5-mini", 4096, 131072, "longrope", 32},
+    {"phi-3.5-moe", 4096, 131072, "longrope", 32},
+    {"phi-4-mini", 4096, 131072, "longrope", 32},
+    {"deepseek-v2", 4096, 163840, "yarn", 40},
+    {"deepseek-v2-lite", 4096, 163840, "yarn", 40},
+    {"deepseek-v3", 4096, 163840, "yarn", 40},
+    {"kimi-k2", 4096, 131072, "yarn", 32},
+    {"gpt-oss-20b", 4096, 131072, "yarn", 32},
+    {"ministral-3-8b", 16384, 262144, "yarn", 16},
+    {"olmo-3-7b", 8192, 65536, "yarn", 8},
+    {"afm-4.5b", 4096, 65536, "yarn", 20},
+    {"apertus-8b", 8192, 65536, "llama3", 8},
+    {"exaone-4.0-32b", 8192, 131072, "llama3", 16},
+    {"exaone-4.0-1.2b", 8192, 65536, "llama3", 16},
+    {"gemma-3-4b-v5", 32768, 131072, "linear", 8},
+    {"gemma-3-27b", 32768, 131072, "linear", 8},
+    {"yarn-llama-2-7b-128k", 4096, 131072, "yarn", 32},
+    {"yarn-mistral-7b-128k", 8192, 131072, "yarn", 16},
+    {"deepseek-coder-6.7b", 4096, 16384, "linear", 4, false},
+    {"llama-7b-dynamic", 2048, 4096, "dynamic", 2, false},
+    {"internlm2.5-7b-1m", 262144, 655360, "dynamic", 2.5, false},
+};
+
+// Takes the scaling of the text model away; what else stands in its object stays.
+void unscale(Json& keys, std::int64_t trained) {
+  Json kept = {{"rope_type", "default"}};
+  for (const char* name : {"rope_scaling", "rope_parameters"}) {
+    if (!keys.contains(name) || !keys[name].is_object()) continue;
+    Json object = keys[name];
+    if (object.contains("full_attention")) {
+      keys[name]["full_attention"] = {{"rope_type", "default"}, {"rope_theta", object["full_attention"]["rope_theta"]}};
+      keys["max_position_embeddings"] = trained;
+      return;
+    }
+    for (const char* key : {"rope_theta", "llama_4_scaling_beta"}) {
+      if (object.contains(key)) kept[key] = object[key];
+    }
+    keys.erase(name);
+  }
+  const std::string type = keys.value("model_type", "");
+  const bool scaled_by_default = type == "gpt_oss" || type == "apertus" || type == "ministral3";
+  if (kept.size() > 1 || scaled_by_default) {
+    if (!kept.contains("rope_theta")) kept["rope_theta"] = keys["rope_theta"];
+    keys["rope_parameters"] = kept;
+  }
+  keys["max_position_embeddings"] = trained;
+}
+
+std::string short_original(const std::string& file, std::int64_t trained) {
+  Json config = Json::parse(golden(file));
+  unscale(config.contains("text_config") ? config["text_config"] : config, trained);
+  return config.dump(2);
+}
+
+class Published : public testing::TestWithParam<Case> {};
+
+TEST_P(Published, is_planned_from_its_short_original) {
+  const Case& one = GetParam();
+  const std::string original = short_original(one.file, one.trained);
+  const Model before = parse_config(original);
+  const extend::Plan plan = planned(original, one.context, one.recommended ? "" : one.method);
+  EXPECT_EQ(plan.trained_length, one.trained);
+  if (one.recommended) {
+    EXPECT_EQ(plan.recommended, one.method) << plan.why;
+  }
+  const extend::MethodPlan& method = method_of(plan, one.method);
+  ASSERT_EQ(method.refused, "");
+  EXPECT_EQ(method.factor, one.factor);
+  const Model published = parse_config(golden(one.file)), read = parse_config(method.config);
+  ASSERT_EQ(published.ropes.size(), read.ropes.size());
+  // Rope by rope as published. (Olmo 3's layers share one rope until the full ones are scaled.)
+  for (const extend::RopePlan& rope : method.ropes) {
+    EXPECT_NE(rope.planned.scaling, before.ropes[rope.rope].rope.scaling);  // the original is unscaled
+    const auto same = std::find_if(published.ropes.begin(), published.ropes.end(), [&](const ModelRope& used) {
+      return used.part == before.ropes[rope.rope].part && used.rope.scaling.index() == rope.planned.scaling.index();
+    });
+    ASSERT_NE(same, published.ropes.end());
+    const Frequencies wanted = frequencies(same->rope, one.context);
+    EXPECT_EQ(rope.frequencies.inv_freq, wanted.inv_freq);
+    EXPECT_EQ(rope.frequencies.attention_factor, wanted.attention_factor);
+  }
+  for (std::size_t i = 0; i < read.ropes.size(); ++i) {
+    for (const std::int64_t length : {one.trained, one.context}) {
+      const Frequencies wanted = frequencies(published.ropes[i].rope, length);
+      const Frequencies got = frequencies(read.ropes[i].rope, length);
+      EXPECT_EQ(got.inv_freq, wanted.inv_freq);
+      EXPECT_EQ(got.attention_factor, wanted.attention_factor);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Configs, Published, testing::ValuesIn(cases), [](const auto& tested) {
+  std::string name = tested.param.file;
+  std::replace_if(
+      name.begin(), name.end(), [](char c) { return c == '-' || c == '.'; }, '_');
+  return name;
+});
+
+// A published file planned for its own context comes out as it is, but for the spelling of its keys.
+TEST(Extend, keeps_a_published_file_at_its_own_context) {
+  for (const Case& one : cases) {
+    const std::string config = golden(one.file);
+    const extend::Plan plan = planned(config, one.context);
+    EXPECT_TRUE(any_has(plan.warnings, "is scaled already")) << one.file;
+    EXPECT_EQ(plan.recommended, one.method) << one.file;
+    const Model before = parse_config(config), after = parse_config(recommended(plan).config);
+    for (std::size_t i = 0; i < before.ropes.size(); ++i) {
+      const Frequencies wanted = frequencies(before.ropes[i].rope, one.context);
+      EXPECT_EQ(frequencies(after.ropes[i].rope, one.context).inv_freq, wanted.inv_freq) << one.file;
+    }
+  }
+}
+
+// The numbers themselves, as the files of Qwen, Meta and DeepSeek have them.
+TEST(Extend, writes_the_parameters_that_were_published) {
+  const auto parameters = [](const char* file, std::int64_t context) {
+    return Json::parse(recommended(planned(golden(file), context)).rope_parameters);
+  };
+  EXPECT_EQ(parameters("qwen2.5-7b", 131072),
+            Json::parse(R"({"rope_type": "yarn", "rope_theta": 1000000.0, "factor": 4.0,
+                            "original_max_position_embeddings": 32768})"));
+  EXPECT_EQ(parameters("qwen3-8b", 131072), Json::parse(R"({"rope_type": "yarn", "rope_theta": 1000000, "factor": 4.0,
+                            "original_max_position_embeddings": 32768})"));
+  EXPECT_EQ(parameters("llama-3-8b", 131072),
+            Json::parse(R"({"rope_type": "llama3", "rope_theta": 500000.0, "factor": 8.0,
+                            "original_max_position_embeddings": 8192, "low_freq_factor": 1.0,
+                            "high_freq_factor": 4.0})"));
+  EXPECT_EQ(Json::parse(recommended(planned(short_original("deepseek-v3", 4096), 163840)).rope_scaling),
+            Json::parse(R"({"rope_type": "yarn", "factor": 40.0, "original_max_position_embeddings": 4096,
+                            "beta_fast": 32.0, "beta_slow": 1.0, "mscale": 1.0, "mscale_all_dim": 1.0})"));
+  const Json phi = Json::parse(recommended(planned(golden("phi-3-mini-4k"), 131072)).rope_scaling);
+  const Json microsoft = Json::parse(golden("phi-3-mini-128k"))["rope_scaling"];
+  EXPECT_EQ(phi["long_factor"], microsoft["long_factor"]);
+  EXPECT_EQ(phi["short_factor"], microsoft["short_factor"]);
+  EXPECT_EQ(phi.size(), 3U);  // Microsoft's own code takes no fourth key
+}
+
+}  // namespace
+}  // namespace rotary::extend_tests
