@@ -1,7 +1,8 @@
 // rotary explain: an introduction to RoPE in chapters whose numbers are computed when they are printed. docs/explain
-// holds the same chapters as Markdown.
+// holds the same chapters as Markdown, with pictures instead of plots in characters.
 #include <array>
 #include <cstddef>
+#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -16,7 +17,9 @@
 #include "apps/shared/text.h"
 #include "apps/shared/usage_error.h"
 #include "commands.h"
+#include "files/text/io.h"
 #include "files/text/nearest.h"
+#include "files/text/paths.h"
 
 namespace rotary::cli {
 
@@ -50,6 +53,7 @@ struct Options {
   std::optional<std::string> topic;
   bool list = false;
   bool markdown = false;
+  std::string pictures;  // a folder
 };
 
 std::string number_of(std::size_t index) { return std::to_string(index + 1); }
@@ -86,8 +90,8 @@ std::string markdown_index() {
   }
   page.table({"", "chapter", "what it shows"}, std::move(rows));
   page.say(R"(The same text in a terminal: `rotary explain`, then `rotary explain 2` or `rotary explain distance`, or
-      `rotary explain all`. These files are what `rotary explain TOPIC --markdown` prints; a test compares them, and
-      judges each number by mpmath (`tools/golden/make_explain_numbers.py`).)");
+      `rotary explain all`. These files are what `rotary explain TOPIC --markdown` prints, and the pictures what
+      `rotary explain --pictures DIR` writes; a test compares them, and judges each number by mpmath (`tools/golden/make_explain_numbers.py`).)");
   return markdown_text(page);
 }
 
@@ -155,7 +159,27 @@ std::size_t chapter_named(const std::string& topic) {
   throw UsageError(no_topic(topic));
 }
 
+// The pictures that the Markdown of a chapter shows: of TOPIC, or of all.
+std::string write_pictures(const Options& options) {
+  const bool all = !options.topic || lower(*options.topic) == "all";
+  const std::size_t only = all ? all_chapters.size() : chapter_named(*options.topic);
+  const std::filesystem::path folder = files::path_of(options.pictures);
+  std::string wrote;
+  for (std::size_t i = 0; i < all_chapters.size(); ++i) {
+    if (!all && i != only) continue;
+    const Page page = all_chapters[i].write();
+    for (const Page::Block& block : page.blocks()) {
+      if (block.kind != Page::Kind::picture) continue;
+      const std::filesystem::path file = folder / (block.picture.file + ".svg");
+      files::write_whole("explain", file, block.picture.svg);
+      wrote += "wrote " + printable(files::path_text(file)) + '\n';
+    }
+  }
+  return wrote;
+}
+
 std::string text_of(const Options& options) {
+  if (!options.pictures.empty()) return write_pictures(options);
   if (options.list) return options.markdown ? markdown_index() : contents();
   if (options.topic && lower(*options.topic) == "all") return whole_book(options.markdown);
   const std::size_t chapter = options.topic ? chapter_named(*options.topic) : 0;
@@ -177,6 +201,12 @@ void add_explain(CLI::App& app) {
               "a chapter by its id or number, or all (default: the first); for another word, which chapters have it")
           .type_name("");
   command.flag("--list", options->list, "the chapters: number, id, title").excludes(topic);
+  command
+      .option(
+          "--pictures", options->pictures,
+          "write the SVG pictures of the Markdown into that folder, those of TOPIC or of all\nchapters, and print no "
+          "chapter")
+      .type_name("DIR");
   command.flag("--markdown", options->markdown, "as Markdown: the files of docs/explain");
   command.footer("Chapters:\n" + contents() + "\nBegin with:\n  rotary explain");
   command.runs([options] { std::cout << text_of(*options); });

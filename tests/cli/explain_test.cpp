@@ -1,4 +1,5 @@
-// The chapters of `rotary explain`: docs/explain is what the program prints (ROTARY_UPDATE_DOCS=1 writes it anew), and
+// The chapters of `rotary explain`: docs/explain is what the program prints and the pictures that it writes
+// (ROTARY_UPDATE_DOCS=1 writes them anew), and
 // every number with decimals is judged by mpmath (tools/golden/make_explain_numbers.py).
 #include <algorithm>
 #include <cstdlib>
@@ -63,6 +64,14 @@ TEST_F(Explain, docs_explain_holds_what_the_program_prints) {
   const bool update = std::getenv("ROTARY_UPDATE_DOCS") != nullptr;
   std::map<std::string, std::string> wanted{{"README.md", print({"--list", "--markdown"})}};
   for (const Named& chapter : listed()) wanted[chapter.file()] = print({chapter.id, "--markdown"});
+  std::filesystem::create_directory(path("pictures"));
+  print({"--pictures", path("pictures")});
+  for (const auto& entry : std::filesystem::directory_iterator(path("pictures"))) {
+    const std::string file = entry.path().filename().string();
+    wanted[file] = read_text(entry.path());
+    const auto is_shown = [&](const auto& page) { return page.second.find("](" + file + ")") != std::string::npos; };
+    EXPECT_EQ(std::count_if(wanted.begin(), wanted.end(), is_shown), 1) << file;
+  }
   if (update) {
     std::filesystem::create_directories(folder);
     for (const auto& [file, text] : wanted) write_text(folder / file, text);
@@ -73,6 +82,15 @@ TEST_F(Explain, docs_explain_holds_what_the_program_prints) {
   }
   for (const auto& [file, text] : wanted) EXPECT_EQ(lines_of(found[file]), lines_of(text)) << file;
   EXPECT_EQ(found.size(), wanted.size());
+}
+
+TEST_F(Explain, pictures_are_written_for_a_topic_or_for_all) {
+  std::filesystem::create_directory(path("one"));
+  EXPECT_EQ(print({"turn", "--pictures", path("one")}), "wrote " + path("one/01-turn.svg") + "\n");
+  EXPECT_EQ(print({"2", "--pictures", path("one")}), "") << "a chapter without pictures";
+  EXPECT_GE(lines_of(print({"--pictures", path("one")})).size(), 6U);
+  expect_error({"explain", "--pictures", path("nowhere")}, "FILE");
+  expect_usage({"explain", "zebra", "--pictures", path("one")});
 }
 
 TEST_F(Explain, every_number_with_decimals_is_the_one_that_mpmath_gives_in_that_place) {
@@ -160,8 +178,7 @@ TEST_F(Explain, a_topic_may_be_in_capitals_misspelt_or_a_word_of_a_chapter) {
             "usage error: there is no topic 'yarn', but a chapter has the word: rotary explain scaling");
   EXPECT_EQ(sentence("DeepSeek"),
             "usage error: there is no topic 'DeepSeek', but a chapter has the word: rotary explain pairing");
-  EXPECT_EQ(sentence("rope").find("usage error: there is no topic 'rope', but these chapters have the word: "),
-            0U)
+  EXPECT_EQ(sentence("rope").find("usage error: there is no topic 'rope', but these chapters have the word: "), 0U)
       << sentence("rope");
 }
 
