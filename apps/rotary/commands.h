@@ -7,6 +7,7 @@ class App;
 
 namespace rotary::cli {
 
+void add_accuracy(CLI::App& app);
 void add_check(CLI::App& app);
 void add_diagnose(CLI::App& app);
 void add_inspect(CLI::App& app);
