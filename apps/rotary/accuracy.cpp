@@ -16,6 +16,7 @@
 #include "apps/shared/text.h"
 #include "apps/shared/usage_error.h"
 #include "commands.h"
+#include "files/text/paths.h"
 #include "positions.h"
 #include "rotary/config.h"
 #include "source.h"
@@ -75,8 +76,8 @@ bool complete(Source& source) {
   if (!source.base && source.inv_freq.empty()) source.base = 10000;
   if (source.pairing.empty()) source.pairing = "half";  // turns the same angles as any
   if (!source.head_dim && source.inv_freq.empty()) source.head_dim = 128;
-  if (!source.head_dim) {
-    const std::size_t pairs = read_inv_freq(source.inv_freq).size();
+  if (!source.head_dim && !source.base) {
+    const std::size_t pairs = read_inv_freq(files::path_of(source.inv_freq)).size();
     source.head_dim = static_cast<int>(2 * std::min<std::size_t>(pairs, 32768));
   }
   return is_default;
@@ -203,6 +204,12 @@ std::optional<double> rms_score_of(const DecadeErrors& errors) {
   return errors.scores ? std::optional(errors.scores->rms) : std::nullopt;
 }
 
+void print_scores(const Study& study) {
+  print_table(study, "largest error of the score q.k, both positions in the decade, for any unit vectors q and k",
+              largest_score_of);
+  print_table(study, "root mean square of that error, for q and k of random direction", rms_score_of);
+}
+
 void print(const Study& study) {
   if (study.is_default_rope) std::cout << "no CONFIG: base 10000 and head_dim 128\n";
   std::cout << describe(*study.model, *study.used, study.frequencies) << '\n';
@@ -212,9 +219,9 @@ void print(const Study& study) {
               std::string("largest error of cos and sin, by position") +
                   (scaled ? " (the table holds the attention factor)" : ""),
               cos_sin_of);
-  print_table(study, "largest error of the score q.k, both positions in the decade, for any unit vectors q and k",
-              largest_score_of);
-  print_table(study, "root mean square of that error, for q and k of random direction", rms_score_of);
+  const std::vector<DecadeErrors>& any_way = study.ways.front().decades;
+  const auto has_scores = [](const DecadeErrors& errors) { return errors.scores.has_value(); };
+  if (std::any_of(any_way.begin(), any_way.end(), has_scores)) print_scores(study);
   std::cout << '\n';
   for (const std::string& line : wrapped("measured at " + study.sampling + "; -: not run there", 98)) {
     std::cout << line << '\n';
