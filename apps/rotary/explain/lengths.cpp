@@ -194,6 +194,10 @@ Page explain_precision() {
   page.say(
       R"(With exact angles the law holds at every position that 64 bits can count. Models that were trained with the
       float32 angles can have those too: `Angles::float32` takes the frameworks' steps.)");
+  page.say(R"(Float32 is one way of many. A model that is cast to bf16 rounds `inv_freq` to 8 bits, and its tables are
+      wrong from the first hundred positions on; some kernels turn the row before by one more step; graphics
+      processors have a quick sine. How far each is off, by position, for your own model:)");
+  page.show("$ rotary accuracy");
   return page;
 }
 
