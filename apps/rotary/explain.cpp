@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "apps/rotary/explain/chapters.h"
+#include "apps/rotary/explain/own.h"
 #include "apps/rotary/explain/page.h"
 #include "apps/shared/columns.h"
 #include "apps/shared/command.h"
@@ -24,6 +25,7 @@
 #include "files/text/io.h"
 #include "files/text/nearest.h"
 #include "files/text/paths.h"
+#include "source.h"
 
 namespace rotary::cli {
 
@@ -71,10 +73,12 @@ constexpr std::array<Chapter, 15> all_chapters = {{
 }};
 
 struct Options {
+  std::vector<std::string> words;  // the topic may have several: kv cache
   std::optional<std::string> topic;
   bool list = false;
   bool markdown = false;
   std::string pictures;  // a folder
+  Source source;
 };
 
 std::string number_of(std::size_t index) { return std::to_string(index + 1); }
@@ -233,7 +237,46 @@ std::string write_pictures(const Options& options) {
   return wrote;
 }
 
+// Whether an option speaks of a rope; alone, some of them do not name one, and are refused.
+bool names_rope(const Source& source) {
+  const bool word = !source.config.empty() || !source.pairing.empty() || !source.inv_freq.empty() ||
+                    !source.weights.empty() || !source.scaling.empty();
+  const bool number = source.base || source.head_dim || source.rotary_dim || source.first || source.rope ||
+                      source.length || source.factor || source.trained_length;
+  return word || number;
+}
+
+// Chapters 8 and 11 for the rope that the options name.
+std::string own_chapters(const Options& options) {
+  struct Told {
+    std::size_t chapter;
+    Page (*write)(const Own&);
+  };
+  const std::vector<Told> both = {{chapter_named("frequencies"), explain_own_frequencies},
+                                  {chapter_named("scaling"), explain_own_scaling}};
+  const bool all = !options.topic || lower(*options.topic) == "all";
+  const std::size_t only = all ? all_chapters.size() : chapter_named(*options.topic);
+  if (options.list || !options.pictures.empty())
+    throw UsageError("--config tells chapters: without --list and --pictures");
+  check_source_without_tensor(options.source);
+  const Model model = read_model(options.source, options.source.head_dim.value_or(0));
+  const Own own = own_rope(options.source, model);
+  std::string out;
+  for (const Told& told : both) {
+    if (!all && only != told.chapter) continue;
+    Page page;
+    const std::string name = own.name.empty() ? "your rope" : printable(own.name);
+    page.title(number_of(told.chapter) + ". " + all_chapters.at(told.chapter).title + ": " + name);
+    page.append(told.write(own));
+    out.append(out.empty() ? "" : "\n\n").append((options.markdown ? markdown_text : terminal_text)(page));
+  }
+  if (out.empty())
+    throw UsageError("of your own model the chapters frequencies and scaling are told, not '" + *options.topic + "'");
+  return out;
+}
+
 std::string text_of(const Options& options) {
+  if (names_rope(options.source)) return own_chapters(options);
   if (!options.pictures.empty()) return write_pictures(options);
   if (options.list) return options.markdown ? markdown_index() : contents();
   if (options.topic && lower(*options.topic) == "all") return whole_book(options.markdown);
@@ -250,7 +293,7 @@ void add_explain(CLI::App& app) {
   auto options = std::make_shared<Options>();
   Command command(app, "explain", "RoPE from zero, in fifteen short chapters with computed numbers");
   Option topic = command
-                     .option("TOPIC", options->topic,
+                     .option("TOPIC", options->words,
                              "a chapter by its id or number, or a word of it such as yarn, gpt-j or kv-cache; or "
                              "all\n(default: the first)")
                      .type_name("");
@@ -262,8 +305,22 @@ void add_explain(CLI::App& app) {
           "chapter")
       .type_name("DIR");
   command.flag("--markdown", options->markdown, "as Markdown: the files of docs/explain");
-  command.footer("Chapters:\n" + contents() + "\nBegin with:\n  rotary explain");
-  command.runs([options] { std::cout << text_of(*options); });
+  add_source_options(command, options->source, "--config");
+  add_head_dim_option(command, options->source);
+  add_rope_option(command, options->source);
+  command.added("--config")
+      .help(
+          "tells chapters 8 and 11, frequencies and scaling, for your own model: its config.json or\n"
+          "params.json, its folder, or a .gguf file; the options below are those of 'rotary inspect'");
+  command.footer(
+      "Chapters:\n" + contents() +
+      "\nBegin with:\n  rotary explain\n  rotary explain yarn\n  rotary explain scaling --config Llama-3.1-8B/");
+  command.runs([options] {
+    for (const std::string& word : options->words) {
+      options->topic = options->topic ? *options->topic + ' ' + word : word;
+    }
+    std::cout << text_of(*options);
+  });
 }
 
 }  // namespace rotary::cli

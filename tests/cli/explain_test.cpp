@@ -193,9 +193,78 @@ TEST_F(Explain, a_search_word_finds_its_chapter) {
       {"deepseek", {"DeepSeek", "mla", "interleaved_to_half"}},
       {"length", {"longrope", "dynamic", "LongRoPE"}},
       {"complex", {"conjugate"}}};  // of no list: the one chapter that has it
+  EXPECT_EQ(print({"KV", "cache"}), print({"cache"}));
   for (const auto& [id, topics] : words) {
     for (const std::string& topic : topics) EXPECT_EQ(print({topic}), print({id})) << topic;
   }
+}
+
+const std::string configs = ROTARY_SOURCE_DIR "/tests/golden/configs/";
+
+// Llama 2 has the rope of chapters 8 and 11, so that mpmath's numbers of those chapters judge these.
+TEST_F(Explain, chapters_8_and_11_are_told_of_ones_own_model) {
+  const std::string llama = configs + "llama-2-7b.json";
+  const std::string fast = print({"frequencies", "--config", llama}), far = print({"scaling", "--config", llama});
+  EXPECT_EQ(print({"--config", llama}), fast + "\n\n" + far);
+  EXPECT_EQ(print({"8", "--config", llama}), fast);
+  EXPECT_EQ(print({"yarn", "--config", llama}), far);
+  EXPECT_TRUE(fast.starts_with("8. Why many frequencies: " + llama + "\n")) << fast;
+  EXPECT_TRUE(far.starts_with("11. Past the trained length: " + llama + "\n")) << far;
+  const Json golden = Json::parse(read_text(ROTARY_SOURCE_DIR "/tests/golden/explain.json")).at("chapters");
+  const auto expect_in = [&](const std::string& text, const char* chapter, const Strings& keys) {
+    for (const std::string& key : keys) {
+      const std::string number = golden.at(chapter).at("numbers").at(key).get<std::string>();
+      EXPECT_NE(text.find(number), std::string::npos) << key << ' ' << number;
+    }
+  };
+  expect_in(fast, "frequencies",
+            {"pair 0: inv_freq", "pair 63: inv_freq", "pair 63: wavelength", "pair 63: turns", "mean at 1", "mean at 2",
+             "base 500000: pair 63", "base 1000000: pair 63"});
+  expect_in(far, "scaling",
+            {"angle of pair 63 at 4095", "no scaling: pair 63 at 16383", "YaRN: pair 63 at 16383",
+             "NTK: pair 63 at 16383", "linear: pair 0, neighbours", "YaRN's attention factor", "pair 63: llama3"});
+}
+
+TEST_F(Explain, what_a_scaled_model_does_to_its_pairs) {
+  const std::string text = print({"scaling", "--config", configs + "llama-3.1-8b.json"});
+  for (const char* part : {"scaled by llama3 (trained 8192, factor 8: to 131072)", "0-28 kept; 29-34 blended; 35-63",
+                           "angle of pair 63 at 131071"}) {
+    EXPECT_NE(text.find(part), std::string::npos) << part << '\n' << text;
+  }
+  const std::string phi = configs + "phi-3-mini-128k.json";
+  EXPECT_NE(print({"scaling", "--config", phi}).find("long list"), std::string::npos) << "the whole context";
+  EXPECT_NE(print({"scaling", "--config", phi, "--length", "100"}).find("short list"), std::string::npos);
+  const std::string video = print({"8", "--config", configs + "qwen2.5-vl-7b.json", "--markdown"});
+  EXPECT_NE(video.find("| pair | axis | inv_freq |"), std::string::npos) << video;
+  EXPECT_NE(print({"8", "--base", "10000", "--pairing", "half", "--head-dim", "64"}).find("your rope"),
+            std::string::npos);
+}
+
+TEST_F(Explain, every_config_has_its_chapters_in_80_columns) {
+  int told = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(configs)) {
+    const Result result = run({"explain", "--config", entry.path().string()});
+    if (result.exit != 0) {
+      EXPECT_NE(result.err.find("must have a rope"), std::string::npos) << result.err;
+      continue;
+    }
+    for (const std::string& line : lines_of(result.out)) {
+      const bool names_the_file = line.find(entry.path()) != std::string::npos;
+      if (names_the_file || line.find_first_not_of('=') == std::string::npos) continue;
+      EXPECT_LE(line.size(), 80U) << entry.path() << '\n' << line;
+      EXPECT_EQ(line.find("nan"), std::string::npos) << line;
+    }
+    ++told;
+  }
+  EXPECT_GT(told, 50);
+}
+
+TEST_F(Explain, other_chapters_and_half_a_rope_are_refused) {
+  expect_usage({"explain", "cache", "--config", configs + "llama-2-7b.json"});
+  expect_usage({"explain", "--list", "--config", configs + "llama-2-7b.json"});
+  expect_usage({"explain", "scaling", "--head-dim", "64"});
+  expect_usage({"explain", "scaling", "--factor", "4"});
+  expect_error({"explain", "scaling", "--config", path("none.json")}, "FILE");
 }
 
 TEST_F(Explain, the_commands_that_the_chapters_name_run) {

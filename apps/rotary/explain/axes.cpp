@@ -192,8 +192,8 @@ Page explain_axes() {
   Page page;
   say_two_axes(page, image);
   say_why_not_number(page);
-  page.picture({"13-axes", "The mean cosine between a patch and its neighbours: high in the middle, along both axes",
-                "", svg(map_of(frequencies(axial(64, 2, 100, Pairing::interleaved))))});
+  page.picture({"13-axes", "The score of a patch with its neighbours: high in the middle and along both axes", "",
+                svg(map_of(frequencies(axial(64, 2, 100, Pairing::interleaved))))});
   say_sections(page);
   say_counting(page);
   return page;
