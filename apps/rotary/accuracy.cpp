@@ -96,7 +96,7 @@ std::vector<accuracy::Position> named_positions(const std::string& spec) {
 // All decades to the one beyond the context's.
 std::int64_t last_position(const ModelRope& used) {
   std::int64_t last = last_by_default;
-  while (used.context > last / 10) last = last * 10 + 9;
+  while (used.context > last / 10 && last < 1000000000000000) last = last * 10 + 9;
   return last;
 }
 

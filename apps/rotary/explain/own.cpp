@@ -16,6 +16,7 @@ namespace rotary::cli {
 namespace {
 
 constexpr std::int64_t usual_length = 4096;
+constexpr std::int64_t longest = 1000000000000000;  // so that the arithmetic holds
 
 std::string wavelength_text(double inv_freq) {
   return inv_freq == 0 ? "still" : fixed(two_pi / std::fabs(inv_freq), 2);
@@ -266,7 +267,7 @@ void say_scaled(Page& page, const Own& own) {
 // Of a rope that depends on it: the whole context; of dynamic, which has none beyond its trained length, four times
 // that.
 std::int64_t length_of(const ModelRope& used) {
-  const std::int64_t trained = trained_length(used.rope.scaling);
+  const std::int64_t trained = std::min(trained_length(used.rope.scaling), longest);
   return std::max(used.context, std::holds_alternative<Dynamic>(used.rope.scaling) ? 4 * trained : trained + 1);
 }
 
@@ -285,7 +286,7 @@ Own own_rope(const Source& source, const Model& model) {
   plain.scaling = Unscaled{};
   own.plain = frequencies(plain);
   own.is_known_length = own.view.turns_over > 1;
-  own.length = own.is_known_length ? own.view.turns_over : usual_length;
+  own.length = own.is_known_length ? std::min(own.view.turns_over, longest) : usual_length;
   return own;
 }
 
