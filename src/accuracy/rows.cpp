@@ -39,8 +39,9 @@ std::vector<float> held_speeds(Way way, const Subject& subject) {
   return speeds;
 }
 
-// A GPU's sin.approx and cos.approx: the angle times fl(1/(2 pi)), rounded towards zero to float32, is taken for the
-// number of turns; of its fraction the unit then knows the sine. The unit's own error, some 2^-21, is not modelled.
+// A GPU's sin.approx and cos.approx, in its machine code FMUL.RZ by 0.15915494 and MUFU.SIN: the angle times
+// fl(1/(2 pi)), rounded towards zero to float32, is taken for the number of turns; of its fraction the unit then knows
+// the sine. The unit's own error, some 2^-21, is not modelled.
 CosSin quick_cos_sin(float angle) noexcept {
   constexpr float inverse_two_pi = 0.15915494309189535F;
   const double product = static_cast<double>(angle) * static_cast<double>(inverse_two_pi);  // exact: 48 bits
