@@ -14,6 +14,7 @@ void add_inspect(CLI::App& app);
 void add_table(CLI::App& app);
 void add_apply(CLI::App& app);
 void add_compare(CLI::App& app);
+void add_plot(CLI::App& app);
 void add_demo(CLI::App& app);
 void add_explain(CLI::App& app);
 void add_models(CLI::App& app);

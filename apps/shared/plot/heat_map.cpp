@@ -149,7 +149,13 @@ HeatMap merged(const HeatMap& map, std::size_t columns, std::size_t rows) {
   const std::size_t wide = std::max<std::size_t>(1, (map.x.size() + columns - 1) / columns);
   const std::size_t high = std::max<std::size_t>(1, (map.y.size() + rows - 1) / rows);
   if (wide == 1 && high == 1) return map;
-  HeatMap small{map.title, map.note, map.x_label, map.y_label, map.value_label, {}, {}, {}, map.limit};
+  HeatMap small = map;
+  small.x.clear();
+  small.y.clear();
+  small.values.clear();
+  small.note += std::string(map.note.empty() ? "" : "; ") + "each cell is the mean of ";
+  if (wide > 1) small.note += std::to_string(wide) + " " + map.x_things + (high > 1 ? " and " : "");
+  if (high > 1) small.note += std::to_string(high) + " " + map.y_things;
   for (std::size_t i = 0; i < map.x.size(); i += wide) small.x.push_back(map.x[i]);
   for (std::size_t i = 0; i < map.y.size(); i += high) small.y.push_back(map.y[i]);
   for (std::size_t row = 0; row < map.y.size(); row += high) {
@@ -201,9 +207,8 @@ std::string terminal_map(const HeatMap& whole, int width_in_columns, int height)
   const auto add = [&](const std::string& line) {
     text += shorten_for_terminal(displayable(line), static_cast<std::size_t>(width_in_columns)) + "\n";
   };
-  if (!map.title.empty()) add(map.title);
-  if (!map.note.empty()) add(map.note);
-  add(map.y_label);
+  for (const std::string& line : {map.title, map.note, map.y_label})
+    if (!line.empty()) add(line);
   for (std::size_t row = 0; row < map.y.size(); ++row) {
     const std::string label = std::to_string(map.y[row]);
     std::string line = std::string(gutter - label.size(), ' ') + label + " |";
@@ -231,7 +236,8 @@ std::string terminal_map(const HeatMap& whole, int width_in_columns, int height)
   std::string scale = "  " + map.value_label + ":";
   for (std::size_t i = 0; i < shades.size(); ++i) {
     const double value = (2.0 * static_cast<double>(i) / static_cast<double>(shades.size() - 1) - 1) * map.limit;
-    scale += std::string("  ") + (shades[i] == ' ' ? "' '" : std::string(1, shades[i])) + " " + detail::fixed(value, 1);
+    scale += std::string("  ") + (shades[i] == ' ' ? "' '" : std::string(1, shades[i])) + " " +
+             detail::significant(value, 3);
   }
   add(scale);
   return text;

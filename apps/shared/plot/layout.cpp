@@ -63,6 +63,7 @@ double distance(const Box& box, const Points& curve) {
 struct Scene {
   Frame frame;
   std::vector<Points> curves;  // of lines, then the edges of bands; of guides none
+  Points guides;
   std::vector<Box> taken;
 
   bool has_room(const Box& box) const {
@@ -78,9 +79,13 @@ struct Scene {
 };
 
 Scene scene_of(const Plot& plot, const PlotView& view, const Frame& frame) {
-  Scene scene{frame, {}, {}};
+  Scene scene{frame, {}, {}, {}};
   for (std::size_t i = 0; i < plot.lines.size(); ++i)
     scene.curves.push_back(plot.lines[i].guide ? Points{} : dense(view.lines[i], frame));
+  for (std::size_t i = 0; i < plot.lines.size(); ++i) {
+    const Points guide = plot.lines[i].guide ? dense(view.lines[i], frame) : Points{};
+    scene.guides.insert(scene.guides.end(), guide.begin(), guide.end());
+  }
   for (const auto& band : view.bands) scene.curves.push_back(dense(upper_edge(band), frame));
   return scene;
 }
@@ -220,7 +225,7 @@ std::optional<NamePlace> place_along(const Named& name, const Scene& scene) {
       double others = far;
       for (std::size_t other = 0; other < scene.curves.size(); ++other)
         if (other != name.curve) others = std::min(others, distance(box, scene.curves[other]));
-      if (others < 4) continue;
+      if (others < 4 || distance(box, scene.guides) < 2) continue;
       const double along = (on.x - scene.frame.left) / (scene.frame.right - scene.frame.left);
       const double score = others + 8 * along - (box.right > scene.frame.right ? 20 : 0);
       if (score > best_score) {
@@ -314,14 +319,15 @@ std::vector<Style> styles_of(const std::vector<Line>& lines) {
   std::size_t strong = 0;
   for (const Line& line : lines) {
     if (line.guide) {
-      styles.push_back({Ink::guide, "4 3", true, false});
+      styles.push_back({.ink = Ink::guide, .dash = "4 3", .faint = true});
       continue;
     }
-    Style style{series_ink(strong), "", line.faint, line.dots};
+    Style style{.ink = series_ink(strong), .dash = "", .faint = line.faint, .dots = line.dots};
+    style.dense = line.points.size() > max_points;
     const bool marked = line.dots || !line.tips.empty() || line.points.size() <= max_marked;
     const std::size_t cycle = strong / series_count;
     if (marked && !line.dots) style.shape = shapes.at((strong + cycle) % shapes.size());
-    if (!line.faint) style.dash = dashes.at((marked ? cycle : strong + cycle) % dashes.size());
+    if (!line.faint && !style.dense) style.dash = dashes.at((marked ? cycle : strong + cycle) % dashes.size());
     styles.push_back(style);
     if (!line.faint) ++strong;
   }

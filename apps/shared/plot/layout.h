@@ -19,6 +19,7 @@ inline constexpr double name_size = 12;
 inline constexpr double legend_row = 20;
 inline constexpr double legend_sample = 29;      // the stroke and the gap behind it
 inline constexpr std::size_t max_marked = 32;    // lines of more points have no marks, unless they have tips
+inline constexpr std::size_t max_points = 2000;  // of lines with more, only what can be seen is written
 inline constexpr std::size_t longest_name = 48;  // columns
 
 struct Style {
@@ -26,6 +27,7 @@ struct Style {
   std::string_view dash;
   bool faint = false;
   bool dots = false;
+  bool dense = false;  // more than max_points: thin and never dashed, so that its oscillations can be seen
   Shape shape = Shape::circle;
 };
 

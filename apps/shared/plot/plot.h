@@ -61,17 +61,18 @@ struct HeatMap {
   std::string note = {};
   std::string x_label;
   std::string y_label;
-  std::string value_label;      // of the colours
-  std::vector<std::int64_t> x;  // what each column stands for, rising
-  std::vector<std::int64_t> y;  // likewise of each row
-  std::vector<double> values;   // row by row
+  std::string value_label;         // of the colours
+  std::string x_things, y_things;  // what columns and rows are, in the plural
+  std::vector<std::int64_t> x;     // what each column stands for, rising
+  std::vector<std::int64_t> y;     // likewise of each row
+  std::vector<double> values;      // row by row
   double limit = 1;
 
   double at(std::size_t row, std::size_t column) const { return values[row * x.size() + column]; }
 };
 
 // The same map in at most that many columns and rows. A cell that stands for several is their mean and is named by the
-// first.
+// first; the note says so.
 HeatMap merged(const HeatMap& map, std::size_t columns, std::size_t rows);
 
 std::string svg(const HeatMap& map);  // of at most 256 x 128 cells: larger ones merged before

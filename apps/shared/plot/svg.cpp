@@ -13,7 +13,11 @@ namespace rotary::cli {
 namespace {
 
 std::string stroke_of(const Style& style) {
-  std::string text = paint(std::nullopt, style.ink) + " stroke-width=\"" + (style.faint ? "1" : "2.25") + "\"";
+  std::string text = paint(std::nullopt, style.ink) + " stroke-width=\"" +
+                     (style.faint   ? "1"
+                      : style.dense ? "1.25"
+                                    : "2.25") +
+                     "\"";
   if (style.faint) text += std::string(" stroke-opacity=\"") + (style.ink == Ink::guide ? "0.8" : "0.45") + "\"";
   if (!style.dash.empty()) text += " stroke-dasharray=\"" + std::string(style.dash) + "\"";
   return text;
@@ -41,9 +45,9 @@ std::string axes_elements(const PlotView& view, const Frame& frame) {
 // Leaves out points that cannot be seen: of many points in one column of pixels the first, lowest, highest and last are
 // kept. Lines whose x decreases are kept whole. points are in pixels.
 std::vector<PlotPoint> thinned(const std::vector<PlotPoint>& points) {
-  constexpr std::size_t few = 2000;
   const auto falls = [](const PlotPoint& a, const PlotPoint& b) { return b.x < a.x; };
-  if (points.size() <= few || std::adjacent_find(points.begin(), points.end(), falls) != points.end()) return points;
+  if (points.size() <= max_points || std::adjacent_find(points.begin(), points.end(), falls) != points.end())
+    return points;
   std::vector<PlotPoint> kept;
   for (auto begin = points.begin(); begin != points.end();) {
     const double column = std::floor(begin->x);
