@@ -76,6 +76,7 @@ Drawn drawn(const Options& options) {
   if (request.kind == "stretch") return stretch_plot(request);
   if (request.kind == "table") return table_map(request);
   if (request.kind == "decay") return decay_plot(request);
+  if (request.kind == "accuracy") return accuracy_plot(request);
   if (request.kind == "loss") return plot_of(read_runs("plot", request.configs));
   return wavelengths_plot(request);
 }

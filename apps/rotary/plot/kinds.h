@@ -11,6 +11,8 @@ Plot stretch_plot(const PlotRequest&);
 HeatMap table_map(const PlotRequest&);
 // The mean score of unit vectors at every distance, and its envelope.
 Plot decay_plot(const PlotRequest&);
+// The largest error of cos and sin at positions, by several ways; of several ropes by the float32 product only.
+Plot accuracy_plot(const PlotRequest&);
 
 // Guides across the lines of a plot at a length: level, as wide as the lines, or upright, as high.
 void add_level_guides(Plot& plot, const std::vector<MarkedLength>& lengths);

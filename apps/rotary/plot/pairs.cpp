@@ -111,7 +111,7 @@ std::vector<double> pair_ticks(std::size_t pairs) {
   while (pairs / step > most) step *= 2;
   std::vector<double> ticks;
   for (std::size_t pair = 0; pair < pairs; pair += step) ticks.push_back(static_cast<double>(pair));
-  if (pairs > 0 && pairs - 1 - static_cast<std::size_t>(ticks.back()) >= (step + 1) / 2)
+  if (pairs > 0 && 3 * (pairs - 1 - static_cast<std::size_t>(ticks.back())) >= 2 * step)
     ticks.push_back(static_cast<double>(pairs - 1));
   return ticks;
 }

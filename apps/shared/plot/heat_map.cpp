@@ -68,14 +68,16 @@ std::string cell_elements(const HeatMap& map, const Grid& grid) {
   std::array<std::string, 2 * steps + 1> paths;
   for (std::size_t row = 0; row < map.y.size(); ++row) {
     const std::string y = pixels(grid.top + static_cast<double>(row) * grid.cell_height);
+    const std::string below = pixels(grid.top + static_cast<double>(row + 1) * grid.cell_height);
     for (std::size_t column = 0; column < map.x.size();) {
       const int level = level_of(map.at(row, column), map.limit);
       std::size_t end = column + 1;
       while (end < map.x.size() && level_of(map.at(row, end), map.limit) == level) ++end;
-      const std::string run = pixels(static_cast<double>(end - column) * grid.cell_width);
+      const auto x = [&grid](std::size_t index) {  // rounded once, so that neighbours share it
+        return pixels(grid.left + static_cast<double>(index) * grid.cell_width);
+      };
       paths[static_cast<std::size_t>(level + steps)] +=
-          "M" + pixels(grid.left + static_cast<double>(column) * grid.cell_width) + " " + y + "h" + run + "v" +
-          pixels(grid.cell_height) + "h-" + run + "z";
+          "M" + x(column) + " " + y + "H" + x(end) + "V" + below + "H" + x(column) + "z";
       column = end;
     }
   }
@@ -87,15 +89,14 @@ std::string cell_elements(const HeatMap& map, const Grid& grid) {
   return text + "</g>\n";
 }
 
-// The indices of the cells that have a tick: every n-th where n is 1, 2, 4, 5, 8, 10, 16, 20, 25 ..., and the last one
-// where that leaves room.
+// The indices of the cells that have a tick: every n-th, n a power of two, and the last one where that leaves room.
 std::vector<std::size_t> ticked(const std::vector<std::int64_t>& values, std::size_t most) {
   std::size_t stride = 1;
   while ((values.size() + stride - 1) / stride > most) stride *= 2;
   std::vector<std::size_t> chosen;
   for (std::size_t i = 0; i < values.size(); i += stride) chosen.push_back(i);
   const std::size_t last = values.size() - 1;
-  if (last != chosen.back() && last - chosen.back() >= (stride + 1) / 2) chosen.push_back(last);
+  if (3 * (last - chosen.back()) >= 2 * stride) chosen.push_back(last);
   return chosen;
 }
 
@@ -123,7 +124,7 @@ std::string tick_elements(const HeatMap& map, const Grid& grid) {
   return marks + "</g>\n" + labels + "</g>\n";
 }
 
-std::string limit_text(double value) { return detail::significant(value, 4); }
+std::string limit_text(double value) { return detail::significant(value, 3); }
 
 // The scale of colours at the right, from limit at the top to -limit at the bottom.
 std::string scale_elements(const HeatMap& map, const Grid& grid, double left) {
@@ -171,7 +172,8 @@ HeatMap merged(const HeatMap& map, std::size_t columns, std::size_t rows) {
 }
 
 std::string svg(const HeatMap& map) {
-  constexpr double right_margin = 74, base_height = 384;
+  constexpr double base_height = 384;
+  const double right_margin = 48 + std::ceil(text_width(limit_text(-map.limit / 2), 12));
   const auto columns = static_cast<double>(map.x.size()), rows = static_cast<double>(map.y.size());
   std::string heading;
   const double begin = heading_elements(heading, map.title, map.note, width);
