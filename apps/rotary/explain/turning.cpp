@@ -15,6 +15,24 @@ namespace {
 
 const Frequencies one_radian{.inv_freq = {1}};
 
+// The cosines of the first 128 positions, of a head of 128 elements.
+HeatMap cosine_map(const Frequencies& speeds) {
+  HeatMap map;
+  map.title = "The cosines of a head of 128 elements";
+  map.x_label = "position";
+  map.y_label = "pair";
+  map.value_label = "cos";
+  const Table table(speeds, positions(0, 128));
+  const std::size_t pairs = speeds.inv_freq.size();
+  for (int position = 0; position < 128; ++position) map.x.push_back(position);
+  for (std::size_t pair = 0; pair < pairs; ++pair) {
+    map.y.push_back(static_cast<std::int64_t>(pair));
+    for (std::size_t row = 0; row < 128; ++row)
+      map.values.push_back(static_cast<double>(table.cos()[row * pairs + pair]));
+  }
+  return map;
+}
+
 }  // namespace
 
 Page explain_turn() {
@@ -235,6 +253,8 @@ Page explain_angles() {
     }
     page.table({name, "pair 0", "pair 1", "pair 2", "pair 3"}, std::move(rows));
   }
+  page.picture({"04-angles", "The cosines of a table as colours: fast pairs swing often, slow ones hardly move", "",
+                svg(cosine_map(plain_frequencies(128)))});
   page.say(
       R"(Read a row from left to right: the first pairs have gone far, the last have hardly begun. Together they spell
       the position, as digits spell a number. The table holds nothing of `q` or `k`. It is made once per step, and

@@ -71,7 +71,8 @@ Plot accuracy_plot(const PlotRequest& request) {
   const std::vector<Group> groups = groups_of(request, ropes);
   Plot plot;
   plot.title = "Error of cos and sin by position" + subject;
-  plot.note = request.positions ? "the largest over all pairs" : "the largest over all pairs and up to 8 positions at each point";
+  plot.note = request.positions ? "the largest over all pairs"
+                                : "the largest over all pairs and up to 8 positions at each point";
   if (ropes.size() > 1) plot.note = std::string(accuracy::info(Way::float32_product).name) + "; " + plot.note;
   plot.x_label = "position, tokens";
   plot.y_label = "absolute error";

@@ -199,8 +199,7 @@ std::string svg(const HeatMap& map) {
 }
 
 std::string terminal_map(const HeatMap& whole, int width_in_columns, int height) {
-  constexpr std::string_view shades =
-      "@%+- .:oO#";  // from -limit to limit: signs of one side are not used by the other
+  constexpr std::string_view shades = "@%+- :oO#";  // from -limit to limit
   std::size_t gutter = 0;
   for (const std::int64_t value : whole.y) gutter = std::max(gutter, std::to_string(value).size());
   const auto room = static_cast<std::size_t>(std::max(24, width_in_columns - static_cast<int>(gutter) - 3));
