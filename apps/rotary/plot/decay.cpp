@@ -164,7 +164,7 @@ Content given_content(const PlotRequest& request, const ModelRope& used, std::si
 
 // Every distance as far as the picture can show them, then 400 in equal proportions, and the powers of two.
 std::vector<std::int64_t> distances_to(std::int64_t last) {
-  constexpr std::int64_t all = 16384;
+  constexpr std::int64_t all = 131072;
   std::vector<std::int64_t> distances;
   for (std::int64_t distance = 1; distance <= std::min(last, all); ++distance) distances.push_back(distance);
   const double ratio = static_cast<double>(last) / static_cast<double>(all);

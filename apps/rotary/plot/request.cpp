@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "apps/rotary/runs.h"
 #include "apps/shared/text.h"
@@ -137,36 +138,28 @@ std::int64_t context_tokens(const PlotRequest& request, const ModelRope& used) {
 }
 
 MarkedLengths marked_lengths(const PlotRequest& request, const std::vector<PlottedRope>& ropes) {
-  constexpr std::size_t most = 4;
-  struct Marked {
-    bool trained = false;
-    std::vector<std::string> names;  // of the ropes
-  };
-  std::map<std::int64_t, Marked> lengths;
+  constexpr std::size_t most = 6;
+  std::map<std::int64_t, bool> lengths;  // whether one was trained on it
+  std::set<std::string> sentences;       // of the ropes, without their names
+  MarkedLengths all;
   for (const PlottedRope& rope : ropes) {
     const std::int64_t trained = trained_tokens(*rope.used), context = context_tokens(request, *rope.used);
-    for (const std::int64_t tokens : {trained, context}) {
-      if (tokens <= 0) continue;
-      Marked& marked = lengths[tokens];
-      marked.trained = marked.trained || tokens == trained;
-      if (marked.names.empty() || marked.names.back() != rope.name) marked.names.push_back(rope.name);
-    }
+    std::string sentence;
+    const auto add = [&](const char* what, std::int64_t tokens) {
+      lengths[tokens] = lengths[tokens] || tokens == trained;
+      sentence += (sentence.empty() ? "" : ", ") + std::string(what) + std::to_string(tokens);
+    };
+    if (trained > 0) add("trained length ", trained);
+    if (context > 0 && context != trained) add("context ", context);
+    if (sentence.empty()) sentence = "no lengths";
+    sentences.insert(sentence);
+    all.note += (all.note.empty() ? "" : "; ") + rope.name + ": " + sentence;
   }
-  MarkedLengths all;
-  if (lengths.size() > most) {
-    for (const PlottedRope& rope : ropes) {
-      const std::int64_t context = context_tokens(request, *rope.used);
-      if (context > 0) all.note += (all.note.empty() ? "contexts: " : ", ") + rope.name + " " + std::to_string(context);
-    }
-    return all;
-  }
-  for (const auto& [tokens, marked] : lengths) {
-    std::string name = (marked.trained ? "trained length " : "context ") + std::to_string(tokens);
-    const bool of_all = marked.names.size() == ropes.size() || request.configs.size() < 2;
-    for (std::size_t i = 0; i < marked.names.size() && !of_all; ++i)
-      name += i == 2 ? ", ..." : i < 2 ? (i == 0 ? ": " : ", ") + marked.names[i] : "";
-    all.marks.push_back({static_cast<double>(tokens), name});
-  }
+  if (sentences.size() < 2) all.note.clear();
+  if (lengths.size() > most) return all;
+  for (const auto& [tokens, is_trained] : lengths)
+    all.marks.push_back(
+        {static_cast<double>(tokens), (is_trained ? "trained length " : "context ") + std::to_string(tokens)});
   return all;
 }
 

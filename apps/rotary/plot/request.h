@@ -43,15 +43,15 @@ struct PlottedRopes {
 // every: all ropes of a model that turn by the places of tokens and differ, where no option chooses one.
 PlottedRopes read_ropes(const PlotRequest&, bool every);
 
-// A length that a plot marks: what the model was trained on, or reaches.
+// A length that a plot marks: what a model was trained on, or reaches.
 struct MarkedLength {
   double tokens = 0;
-  std::string name;  // "trained length 8192", "context 131072: Llama-3.1-8B"
+  std::string name;  // "trained length 8192", "context 131072"
 };
-// Rising; at most four, more are told in a note instead: "contexts: a 4096, b 8192".
+// Rising; at most six, more are not marked. Where ropes differ in them, the note says which has which.
 struct MarkedLengths {
   std::vector<MarkedLength> marks;
-  std::string note;
+  std::string note;  // "a: context 4096; b: trained length 8192, context 131072"
 };
 MarkedLengths marked_lengths(const PlotRequest&, const std::vector<PlottedRope>&);
 // What those lengths are for one rope; 0: unknown.

@@ -32,6 +32,8 @@ constexpr std::array<Colours, 6 + series_count> inks = {{{"#ffffff", "#0d1117"},
                                                          {"#56b4e9", "#a6dcff"},
                                                          {"#333333", "#d0d7de"}}};
 
+constexpr double note_size = 12;
+
 std::string class_of(char what, Ink ink) { return what + std::to_string(static_cast<int>(ink)); }
 std::string_view light(Ink ink) { return inks.at(static_cast<std::size_t>(ink)).light; }
 
@@ -170,20 +172,32 @@ std::string mark_element(Shape shape, const PlotPoint& centre, double radius, In
                  " cx=\"" + pixels(centre.x) + "\" cy=\"" + pixels(centre.y) + "\" r=\"" + pixels(radius) + "\"");
 }
 
+std::vector<std::string> note_lines(const std::string& note, double width) {
+  if (note.empty()) return {};
+  width /= 1.08;  // letters may be wider than they are thought to be
+  std::string first = displayable(note), rest;
+  for (std::size_t space; text_width(first, note_size) > width; first.resize(space)) {
+    space = first.rfind(' ');
+    if (space == std::string::npos) return {fitted(note, note_size, width)};
+    rest = first.substr(space) + rest;
+  }
+  if (rest.empty()) return {first};
+  return {first, fitted(rest.substr(1), note_size, width)};
+}
+
 double heading_elements(std::string& out, const std::string& title, const std::string& note, double width) {
-  constexpr double margin = 20, title_size = 17, note_size = 12;
-  double top = 8;
+  constexpr double margin = 20, title_size = 17;
+  double bottom = 8;
   if (!title.empty()) {
-    top = 32;
-    out += text_element(margin, top, fitted(title, title_size, width - 2 * margin),
+    bottom = 32;
+    out += text_element(margin, bottom, fitted(title, title_size, width - 2 * margin),
                         paint(Ink::text) + " font-size=\"17\" font-weight=\"bold\"");
   }
-  if (!note.empty()) {
-    top += 18;
-    out += text_element(margin, top, fitted(note, note_size, width - 2 * margin),
-                        paint(Ink::soft_text) + " font-size=\"12\"");
+  for (const std::string& line : note_lines(note, width - 2 * margin)) {
+    bottom += note_row;
+    out += text_element(margin, bottom, line, paint(Ink::soft_text) + " font-size=\"12\"");
   }
-  return top;
+  return bottom;
 }
 
 }  // namespace rotary::cli

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "axis.h"
 
@@ -54,7 +55,10 @@ std::string title_element(const std::string& text);  // a tooltip; "" for no tex
 enum class Shape : unsigned char { circle, square, triangle, diamond };
 std::string mark_element(Shape shape, const PlotPoint& centre, double radius, Ink ink, const std::string& tip = "");
 
-// Title and note, from the top; returns where the next thing can begin.
+inline constexpr double note_row = 17;
+// A note in lines that fit the width: at most two.
+std::vector<std::string> note_lines(const std::string& note, double width);
+// Title and note, from the top; returns the lowest base line.
 double heading_elements(std::string& out, const std::string& title, const std::string& note, double width);
 
 }  // namespace rotary::cli

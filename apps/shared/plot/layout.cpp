@@ -18,9 +18,13 @@ constexpr std::size_t most_named = 9;  // names at lines; more are a legend
 
 using Points = std::vector<PlotPoint>;
 
-// The box of a name whose base line begins there.
-Box box_of(double x, double y, std::string_view text, double size) {
-  return {x, y - 0.8 * size, x + text_width(text, size), y + 0.25 * size};
+constexpr double guide_size = 11;
+// Of the name of a guide: one that ends at its guide must not cross it.
+double guide_width(std::string_view text) { return 1.2 * text_width(text, guide_size); }
+
+// The box of the name of a guide whose base line begins there.
+Box box_of_guide(double x, double y, std::string_view text) {
+  return {x, y - 0.8 * guide_size, x + guide_width(text), y + 0.25 * guide_size};
 }
 
 // Of the name of a line, which is bold.
@@ -120,23 +124,22 @@ std::vector<PlotPoint> guide_candidates(const PlotPoint& begin, const PlotPoint&
 
 // Free of curves where that can be; else free of other names; else the first place.
 void place_guides(const Plot& plot, const PlotView& view, Scene& scene, std::vector<NamePlace>& guides) {
-  constexpr double size = 11;
   for (std::size_t i = 0; i < plot.lines.size(); ++i) {
     if (!plot.lines[i].guide || plot.lines[i].name.empty() || view.lines[i].empty()) continue;
     const std::string text = shorten(displayable(plot.lines[i].name), longest_name);
-    const double width = text_width(text, size);
+    const double width = guide_width(text);
     std::vector<PlotPoint> places =
         guide_candidates(scene.frame.at(view.lines[i].front()), scene.frame.at(view.lines[i].back()), width);
     for (PlotPoint& place : places)
       place.x = std::clamp(place.x, scene.frame.left + 3, std::max(scene.frame.left + 3, scene.frame.right - width));
-    const auto is_free = [&](const PlotPoint& place) { return scene.has_room(box_of(place.x, place.y, text, size)); };
+    const auto is_free = [&](const PlotPoint& place) { return scene.has_room(box_of_guide(place.x, place.y, text)); };
     const auto is_clear = [&](const PlotPoint& place) {
-      return is_free(place) && scene.clearance(box_of(place.x, place.y, text, size)) > 2;
+      return is_free(place) && scene.clearance(box_of_guide(place.x, place.y, text)) > 2;
     };
     auto chosen = std::find_if(places.begin(), places.end(), is_clear);
     if (chosen == places.end()) chosen = std::find_if(places.begin(), places.end(), is_free);
     if (chosen == places.end()) chosen = places.begin();
-    scene.taken.push_back(box_of(chosen->x, chosen->y, text, size));
+    scene.taken.push_back(box_of_guide(chosen->x, chosen->y, text));
     guides.push_back({chosen->x, chosen->y, text, i});
   }
 }
@@ -282,7 +285,8 @@ Frame frame_of(const Plot& plot, const PlotView& view, int legend_rows) {
   Frame frame;
   frame.left = std::ceil(widest) + (plot.y_label.empty() ? 26 : 44);
   frame.right = picture_width - 30;
-  frame.top = (plot.title.empty() ? 22 : 54) + legend_row * legend_rows + (plot.note.empty() ? 0 : 18);
+  frame.top = (plot.title.empty() ? 22 : 54) + legend_row * legend_rows +
+              note_row * static_cast<double>(note_lines(plot.note, picture_width - 2 * picture_margin).size());
   frame.height += legend_row * std::max(0, legend_rows - 2);
   frame.bottom = frame.height - (plot.x_label.empty() ? 36 : 56);
   return frame;
