@@ -155,7 +155,7 @@ MarkedLengths marked_lengths(const PlotRequest& request, const std::vector<Plott
     sentences.insert(sentence);
     all.note += (all.note.empty() ? "" : "; ") + rope.name + ": " + sentence;
   }
-  if (sentences.size() < 2) all.note.clear();
+  if (sentences.size() < 2 || request.configs.size() < 2) all.note.clear();
   if (lengths.size() > most) return all;
   for (const auto& [tokens, is_trained] : lengths)
     all.marks.push_back(

@@ -174,7 +174,7 @@ std::string mark_element(Shape shape, const PlotPoint& centre, double radius, In
 
 std::vector<std::string> note_lines(const std::string& note, double width) {
   if (note.empty()) return {};
-  width /= 1.08;  // letters may be wider than they are thought to be
+  width /= 1.16;  // letters may be wider than they are thought to be
   std::string first = displayable(note), rest;
   for (std::size_t space; text_width(first, note_size) > width; first.resize(space)) {
     space = first.rfind(' ');

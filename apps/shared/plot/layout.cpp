@@ -20,7 +20,9 @@ using Points = std::vector<PlotPoint>;
 
 constexpr double guide_size = 11;
 // Of the name of a guide: one that ends at its guide must not cross it.
-double guide_width(std::string_view text) { return 1.2 * text_width(text, guide_size); }
+double guide_width(std::string_view text) {
+  return std::max(1.1 * text_width(text, guide_size), 0.57 * guide_size * static_cast<double>(columns(text)));
+}
 
 // The box of the name of a guide whose base line begins there.
 Box box_of_guide(double x, double y, std::string_view text) {
@@ -28,7 +30,9 @@ Box box_of_guide(double x, double y, std::string_view text) {
 }
 
 // Of the name of a line, which is bold.
-double name_width(std::string_view text) { return 1.18 * text_width(text, name_size); }
+double name_width(std::string_view text) {
+  return std::max(1.18 * text_width(text, name_size), 0.63 * name_size * static_cast<double>(columns(text)));
+}
 
 Box box_of_name(double x, double y, std::string_view text) {
   return {x, y - 0.8 * name_size, x + name_width(text), y + 0.25 * name_size};
@@ -328,7 +332,8 @@ std::vector<Style> styles_of(const std::vector<Line>& lines) {
     }
     Style style{.ink = series_ink(strong), .dash = "", .faint = line.faint, .dots = line.dots};
     style.dense = line.points.size() > max_points;
-    const bool marked = line.dots || !line.tips.empty() || line.points.size() <= max_marked;
+    const bool few = line.points.size() <= max_marked && !line.faint;
+    const bool marked = style.marked = line.dots || !line.tips.empty() || few;
     const std::size_t cycle = strong / series_count;
     if (marked && !line.dots) style.shape = shapes.at((strong + cycle) % shapes.size());
     if (!line.faint && !style.dense) style.dash = dashes.at((marked ? cycle : strong + cycle) % dashes.size());

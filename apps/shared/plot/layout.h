@@ -27,7 +27,8 @@ struct Style {
   std::string_view dash;
   bool faint = false;
   bool dots = false;
-  bool dense = false;  // more than max_points: thin and never dashed, so that its oscillations can be seen
+  bool marked = false;  // every point has a mark
+  bool dense = false;   // more than max_points: thin and never dashed, so that its oscillations can be seen
   Shape shape = Shape::circle;
 };
 

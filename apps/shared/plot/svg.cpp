@@ -212,8 +212,8 @@ std::string legend_elements(const std::vector<LegendItem>& items, const std::vec
               paint(styles.empty() ? Ink::guide : styles.front().ink) + " fill-opacity=\"0.16\"/>\n";
     } else {
       const Style& style = styles[item.line];
-      text += style.dots ? mark_element(style.shape, {x + 11, y}, radius, style.ink)
-                         : line_element(x, y, x + 22, y, stroke_of(style));
+      if (!style.dots) text += line_element(x, y, x + 22, y, stroke_of(style));
+      if (style.marked) text += mark_element(style.shape, {x + 11, y}, radius, style.ink);
     }
     text += text_element(x + legend_sample, y + 4.5, item.text);
   }
