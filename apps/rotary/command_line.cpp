@@ -15,11 +15,12 @@
 namespace {
 
 using AddCommand = void (*)(CLI::App&);
-constexpr AddCommand commands[] = {rotary::cli::add_inspect, rotary::cli::add_table,      rotary::cli::add_apply,
-                                   rotary::cli::add_check,   rotary::cli::add_diagnose,   rotary::cli::add_convert,
-                                   rotary::cli::add_extend,  rotary::cli::add_compare,    rotary::cli::add_demo,
-                                   rotary::cli::add_explain, rotary::cli::add_models,     rotary::cli::add_targets,
-                                   rotary::cli::add_bench,   rotary::cli::add_completion, rotary::cli::add_man};
+constexpr AddCommand commands[] = {rotary::cli::add_inspect,    rotary::cli::add_table,    rotary::cli::add_apply,
+                                   rotary::cli::add_check,      rotary::cli::add_diagnose, rotary::cli::add_convert,
+                                   rotary::cli::add_extend,     rotary::cli::add_accuracy, rotary::cli::add_plot,
+                                   rotary::cli::add_compare,    rotary::cli::add_demo,     rotary::cli::add_explain,
+                                   rotary::cli::add_models,     rotary::cli::add_targets,  rotary::cli::add_bench,
+                                   rotary::cli::add_completion, rotary::cli::add_man};
 
 // "help", "help COMMAND" and "version" are "--help", "COMMAND --help" and "--version".
 void read_as_options(std::vector<std::string>& words) {

@@ -7,6 +7,7 @@ class App;
 
 namespace rotary::cli {
 
+void add_accuracy(CLI::App& app);
 void add_check(CLI::App& app);
 void add_diagnose(CLI::App& app);
 void add_inspect(CLI::App& app);
@@ -14,6 +15,7 @@ void add_table(CLI::App& app);
 void add_apply(CLI::App& app);
 void add_compare(CLI::App& app);
 void add_convert(CLI::App& app);
+void add_plot(CLI::App& app);
 void add_demo(CLI::App& app);
 void add_explain(CLI::App& app);
 void add_extend(CLI::App& app);

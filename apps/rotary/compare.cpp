@@ -94,29 +94,13 @@ Json json_of(const Run& run) {
   return json;
 }
 
-// ---- the plot ----
-
-Plot plot_of(const std::vector<Run>& runs) {
-  const bool all_validated =
-      std::all_of(runs.begin(), runs.end(), [](const Run& run) { return run.best || !run.value(); });
-  const char* loss = all_validated ? "validation loss" : "loss";
-  Plot plot{all_validated ? "Validation loss" : "Loss", "step", loss, false, false, {}};
-  for (const Run& run : runs) {
-    if (!run.value()) continue;
-    const bool validated = run.best.has_value();
-    const std::string name = run.name + (validated ? "" : " (training)");
-    plot.lines.push_back(line_of(name, validated ? run.log.validation : run.log.train));
-  }
-  return plot;
-}
-
 void run(const Options& options) {
   const bool writes = !options.output.empty();
   if (writes && files::path_of(options.output).extension() != ".svg") {
     throw Error(Code::FORMAT, "[compare] the plot is SVG: --output must end in .svg but got '" + options.output + "'");
   }
   if (writes) check_output(files::path_of(options.output));
-  const std::vector<Run> runs = read_runs(options.folders);
+  const std::vector<Run> runs = read_runs("compare", options.folders);
   const Plot plot = plot_of(runs);
   if (writes) files::write_whole("compare", files::path_of(options.output), svg(plot));
   if (options.json) {

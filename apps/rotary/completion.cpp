@@ -107,6 +107,10 @@ std::string bash_script(const CommandSheet& program) {
          "  case \"$command\" in\n" +
          options +
          "  esac\n"
+         "  local given\n"
+         "  for given in \"${COMP_WORDS[@]:2:COMP_CWORD-2}\"; do\n"  // one of them is there: what follows are files
+         "    case \" $words \" in *\" $given \"*) words= ;; esac\n"
+         "  done\n"
          "  case \"$word\" in\n"
          "    -*) COMPREPLY=($(compgen -W \"$options\" -- \"$word\")) ;;\n"
          "    *) COMPREPLY=($(compgen -W \"$words\" -- \"$word\")) ;;\n"

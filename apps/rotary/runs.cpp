@@ -18,24 +18,25 @@ namespace {
 namespace fs = std::filesystem;
 using files::Json;
 
-Json read_object(const fs::path& path) {
-  const std::string text = files::InputFile("compare", path).text();
+Json read_object(const char* operation, const fs::path& path) {
+  const std::string in_brackets = std::string("[") + operation + "] ";
+  const std::string text = files::InputFile(operation, path).text();
   try {
     Json object = files::parse_json(text);
     if (object.is_object()) return object;
   } catch (const Error& error) {
     const std::string why = error.what();
-    throw Error(Code::JSON, "[compare] " + files::path_text(path) + ": " + why.substr(why.find("] ") + 2));
+    throw Error(Code::JSON, in_brackets + files::path_text(path) + ": " + why.substr(why.find("] ") + 2));
   }
-  throw Error(Code::FORMAT, "[compare] " + files::path_text(path) + ": a config must be a JSON object");
+  throw Error(Code::FORMAT, in_brackets + files::path_text(path) + ": a config must be a JSON object");
 }
 
 // Any folder with a loss.jsonl can be compared: a key that is absent or has another type is ignored.
-void read_description(Run& run) {
+void read_description(const char* operation, Run& run) {
   const fs::path path = files::path_of(run.directory) / "config.json";
   std::error_code ignored;
   if (!fs::exists(path, ignored)) return;
-  const Json config = read_object(path);
+  const Json config = read_object(operation, path);
   const auto position = config.find("position_embedding_type");
   if (position != config.end() && position->is_string()) run.position = position->get<std::string>();
   const auto parameters = config.find("parameters");
@@ -53,22 +54,22 @@ double mean_of_the_end(const std::vector<std::pair<std::int64_t, double>>& losse
 }
 
 // A folder of a model, or its config.json, instead of a run.
-void refuse_models(const fs::path& folder) {
+void refuse_models(const char* operation, const fs::path& folder) {
   std::error_code ignored;
   const bool config_alone = fs::exists(folder / "config.json", ignored) && !fs::exists(folder / "loss.jsonl", ignored);
   if (config_alone || folder.extension() == ".json") {
-    throw Error(Code::FILE, "[compare] " + files::path_text(folder) +
+    throw Error(Code::FILE, std::string("[") + operation + "] " + files::path_text(folder) +
                                 ": a training run must have a loss.jsonl but this is a model; "
                                 "'rotary inspect' shows its rope");
   }
 }
 
-Run read_run(const std::string& folder) {
+Run read_run(const char* operation, const std::string& folder) {
   Run run;
   run.directory = folder;
-  refuse_models(files::path_of(folder));
+  refuse_models(operation, files::path_of(folder));
   run.log = read_loss_log(files::path_of(folder) / "loss.jsonl");
-  read_description(run);
+  read_description(operation, run);
   run.steps = run.log.steps;
   if (!run.log.train.empty()) run.train = mean_of_the_end(run.log.train);
   if (run.log.validation.empty()) return run;
@@ -126,11 +127,11 @@ std::vector<std::string> unique_names(const std::vector<std::string>& paths) {
   return names;
 }
 
-std::vector<Run> read_runs(const std::vector<std::string>& folders) {
+std::vector<Run> read_runs(const char* operation, const std::vector<std::string>& folders) {
   const std::vector<std::string> names = unique_names(folders);
   std::vector<Run> runs;
   for (std::size_t i = 0; i < folders.size(); ++i) {
-    runs.push_back(read_run(folders[i]));
+    runs.push_back(read_run(operation, folders[i]));
     runs.back().name = names[i];
   }
   const auto kind = [](const Run& run) { return run.best ? 0 : run.train ? 1 : 2; };
@@ -138,6 +139,23 @@ std::vector<Run> read_runs(const std::vector<std::string>& folders) {
     return std::pair(kind(a), a.value().value_or(0)) < std::pair(kind(b), b.value().value_or(0));
   });
   return runs;
+}
+
+Plot plot_of(const std::vector<Run>& runs) {
+  const bool all_validated =
+      std::all_of(runs.begin(), runs.end(), [](const Run& run) { return run.best || !run.value(); });
+  Plot plot;
+  plot.title = all_validated ? "Validation loss" : "Loss";
+  plot.x_label = "step";
+  plot.y_label = "nats per token";
+  plot.names_on_lines = true;
+  for (const Run& run : runs) {
+    if (!run.value()) continue;
+    const bool validated = run.best.has_value();
+    const std::string name = run.name + (validated ? "" : " (training)");
+    plot.lines.push_back(line_of(name, validated ? run.log.validation : run.log.train));
+  }
+  return plot;
 }
 
 }  // namespace rotary::cli

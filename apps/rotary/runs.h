@@ -30,8 +30,12 @@ struct Run {
 };
 
 // In the order: runs with validation losses, those with training losses only, those without any; each group from the
-// best, ties in the order of the folders. Throws what read_loss_log throws, and JSON, FORMAT for a broken config.json.
-std::vector<Run> read_runs(const std::vector<std::string>& folders);
+// best, ties in the order of the folders. operation: the word in brackets in error sentences. Throws what read_loss_log
+// throws, and JSON, FORMAT for a broken config.json.
+std::vector<Run> read_runs(const char* operation, const std::vector<std::string>& folders);
+
+// The validation losses of the runs, or their training losses where there are no others.
+Plot plot_of(const std::vector<Run>& runs);
 
 // A distinct name for each path. A path that occurs twice gets " (2)".
 std::vector<std::string> unique_names(const std::vector<std::string>& paths);

@@ -1,7 +1,10 @@
-// Ticks of an axis of lengths, and names of dots.
+// Ticks of an axis of lengths; names of dots, lines and guides; bands and heat maps.
 #include <cmath>
+#include <sstream>
 
+#include "apps/shared/displayable.h"
 #include "picture.h"
+#include "picture_judge.h"
 
 namespace rotary::plot_tests {
 namespace {
@@ -63,6 +66,150 @@ TEST(Svg, dots_have_their_names_beside_them_where_they_are_few) {
   EXPECT_EQ(std::count_if(full.begin(), full.end(),
                           [](const Element& element) { return element.name == "title" && element.text == "many"; }),
             30);
+}
+
+// ---- names on lines ----
+
+std::vector<TextBox> boxes_named(const std::string& text, const std::string& name) {
+  std::vector<TextBox> found;
+  for (const TextBox& box : text_boxes(parse_xml(text)))
+    if (box.text == name) found.push_back(box);
+  return found;
+}
+
+TEST(Svg, names_stand_at_the_ends_of_lines_that_end_apart) {
+  Plot plot{"t", "x", "y", false, false, {{"low", {{0, 0}, {9, 1}}}, {"high", {{0, 0}, {9, 5}}}}};
+  plot.names_on_lines = true;
+  const std::string text = svg(plot);
+  expect_readable(text);
+  const Picture picture = read_picture(text);
+  for (const Curve& curve : picture.curves) {
+    const std::vector<TextBox> names = boxes_named(text, curve.name);
+    ASSERT_EQ(names.size(), 1U) << "no legend";
+    EXPECT_GT(names[0].left, curve.pixels.back().first);
+    EXPECT_LT(names[0].top, curve.pixels.back().second);
+    EXPECT_GT(names[0].bottom, curve.pixels.back().second);
+  }
+}
+
+TEST(Svg, names_stand_along_lines_that_end_together_and_in_a_legend_where_there_is_no_room) {
+  Plot plot{
+      "t",   "x",
+      "y",   false,
+      false, {{"straight", {{0, 0}, {9, 9}}}, {"bent", {{0, 0}, {8, 1}, {9, 9}}}, {"up", {{0, 0}, {1, 8}, {9, 9}}}}};
+  plot.names_on_lines = true;
+  const std::string along = svg(plot);
+  expect_readable(along);
+  const Picture picture = read_picture(along);
+  for (const Curve& curve : picture.curves) {
+    const std::vector<TextBox> names = boxes_named(along, curve.name);
+    ASSERT_EQ(names.size(), 1U);
+    EXPECT_LT(names[0].right, curve.pixels.back().first + 20) << "in the drawing area";
+    EXPECT_GT(names[0].top, 50) << "not in a legend";
+  }
+  for (int i = 0; i < 12; ++i) plot.lines.push_back({"line " + std::to_string(i), {{0, i}, {9, i}}});
+  const std::string legend = svg(plot);
+  expect_readable(legend);
+  for (const Line& line : plot.lines) {
+    const std::vector<TextBox> names = boxes_named(legend, line.name);
+    ASSERT_EQ(names.size(), 1U) << line.name;
+    EXPECT_LT(names[0].top, read_picture(legend).curves[0].pixels[0].second) << "above the drawing area";
+  }
+}
+
+TEST(Svg, names_of_guides_lie_on_no_other_names) {
+  Plot plot{"t", "x", "y", false, false, {{"line", {{0, 0}, {9, 9}}}}};
+  for (int i = 0; i < 5; ++i) {
+    const double at = 4 + 0.05 * i;
+    plot.lines.push_back({"level " + std::to_string(i), {{0, at}, {9, at}}, false, false, true});
+    plot.lines.push_back({"upright " + std::to_string(i), {{at, 9}, {at, 0}}, false, false, true});
+  }
+  plot.names_on_lines = true;
+  expect_readable(svg(plot));
+}
+
+// ---- bands, equal scales, tips ----
+
+TEST(Svg, a_band_reaches_from_its_lower_to_its_upper_end) {
+  Plot plot{"t", "x", "y", false, false, {{"middle", {{0, 1}, {5, 1}, {10, 1}}}}};
+  plot.bands = {{"band", {{0, 0, 2}, {5, -1, 3}, {10, 0, 2}}}};
+  const std::string text = svg(plot);
+  const Picture picture = read_picture(text);
+  std::string path;
+  for (const Element& element : parse_xml(text))
+    if (element.name == "path" && element.attributes.count("fill-opacity") != 0) path = element.attributes.at("d");
+  std::vector<double> heights;
+  for (std::size_t at = 0; at + 1 < path.size(); at = path.find_first_of("ML", at + 1)) {
+    if (path[at] == 'z') break;
+    heights.push_back(value_at(picture.y_ticks, std::stod(path.substr(path.find(' ', at))), false));
+    if (path.find_first_of("ML", at + 1) == std::string::npos) break;
+  }
+  const std::vector<double> wanted = {2, 3, 2, 0, -1, 0};
+  ASSERT_EQ(heights.size(), wanted.size()) << path;
+  for (std::size_t i = 0; i < wanted.size(); ++i) EXPECT_NEAR(heights[i], wanted[i], 0.01);
+  EXPECT_EQ(boxes_named(text, "band").size(), 1U) << "in the legend";
+  const std::string terminal = terminal_plot(plot);
+  EXPECT_NE(terminal.find(". band"), std::string::npos) << terminal;
+}
+
+TEST(Svg, with_one_scale_a_unit_is_as_long_on_both_axes) {
+  for (const Points& points : {Points{{0, 0}, {3, 1}}, Points{{0, 0}, {1, 30}}, Points{{0, 0}, {50, 1}}}) {
+    Plot plot = plot_of(points);
+    plot.same_scale = true;
+    const Picture picture = read_picture(svg(plot));
+    const Points& pixels = picture.curves.at(0).pixels;
+    const double per_x = (pixels[1].first - pixels[0].first) / points[1].first;
+    const double per_y = (pixels[0].second - pixels[1].second) / points[1].second;
+    EXPECT_NEAR(per_x / per_y, 1, 0.03);
+  }
+}
+
+TEST(Svg, tips_are_tooltips_of_their_points) {
+  Plot plot = plot_of({{0, 1}, {1, 2}, {2, 4}});
+  plot.lines[0].tips = {"one", "two", "<four>"};
+  std::vector<std::string> tips;
+  const std::vector<Element> document = parse_xml(svg(plot));
+  for (const Element& element : document)
+    if (element.name == "title" && document[element.parent].name == "circle") tips.push_back(element.text);
+  EXPECT_EQ(tips, plot.lines[0].tips);
+}
+
+// ---- heat maps ----
+
+TEST(HeatMaps, merged_cells_are_means_and_say_so) {
+  cli::HeatMap map;
+  map.x_things = "columns";
+  map.y_things = "rows";
+  map.x = {0, 1, 2, 3, 4};
+  map.y = {7, 8, 9};
+  for (int i = 0; i < 15; ++i) map.values.push_back(i);
+  const cli::HeatMap small = merged(map, 3, 2);
+  EXPECT_EQ(small.x, (std::vector<std::int64_t>{0, 2, 4}));
+  EXPECT_EQ(small.y, (std::vector<std::int64_t>{7, 9}));
+  EXPECT_EQ(small.values, (std::vector<double>{3, 5, 6.5, 10.5, 12.5, 14}));
+  EXPECT_EQ(small.note, "each cell is the mean of 2 columns and 2 rows");
+  EXPECT_EQ(merged(map, 5, 3).values, map.values);
+  EXPECT_EQ(merged(map, 5, 3).note, "");
+}
+
+TEST(HeatMaps, can_be_read_whatever_their_size_and_names) {
+  for (const std::size_t columns : {1U, 2U, 100U, 256U}) {
+    for (const std::size_t rows : {1U, 3U, 128U}) {
+      cli::HeatMap map;
+      map.title = std::string(300, 'T');
+      map.note = "a <note> & more " + std::string(300, 'n');
+      map.x_label = std::string(200, 'x');
+      map.y_label = std::string(200, 'y');
+      map.value_label = "cos";
+      map.limit = 1.346;
+      for (std::size_t i = 0; i < columns; ++i) map.x.push_back(1000000000000 + static_cast<std::int64_t>(i));
+      for (std::size_t i = 0; i < rows; ++i) map.y.push_back(static_cast<std::int64_t>(i));
+      for (std::size_t i = 0; i < rows * columns; ++i) map.values.push_back(i % 3 == 0 ? 5 : -0.3);
+      expect_readable(svg(map));
+      std::istringstream lines(terminal_map(map, 60, 10));
+      for (std::string line; std::getline(lines, line);) EXPECT_LE(cli::columns(line), 60U) << line;
+    }
+  }
 }
 
 }  // namespace

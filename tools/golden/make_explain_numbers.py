@@ -306,6 +306,99 @@ def precision_chapter(c):
     c.add("speed of pair 1", exact[1], 6)
 
 
+def axes_chapter(c):
+    two = plain(4)
+    speeds = two + two
+    for i, speed in enumerate(speeds):
+        c.add(f"pair {i}", speed, 2)
+
+    def turned(x, place, speeds, axis):
+        out = []
+        for i, (speed, a) in enumerate(zip(speeds, axis)):
+            out += turn(x[2 * i:2 * i + 2], [speed], place[a])
+        return out
+
+    q, ones, axis = [1, 2, 3, 4, 4, 3, 2, 1], [1] * 8, [0, 0, 1, 1]
+    for m, n in (((2, 3), (0, 0)), ((7, 10), (5, 7)), ((502, 703), (500, 700)), ((3, 2), (0, 0)), ((0, 3), (2, 0))):
+        c.add(f"q at {m}, k at {n}", dot(turned(q, m, speeds, axis), turned(ones, n, speeds, axis)), 4)
+    half, line = plain(32), plain(64)
+    for m, n in (((4, 4), (4, 5)), ((4, 4), (5, 4)), ((4, 4), (5, 5)), ((4, 15), (5, 0))):
+        rows, columns = n[0] - m[0], n[1] - m[1]
+        near = mp.fsum(mp.cos(rows * w) + mp.cos(columns * w) for w in half) / 32
+        c.add(f"{m} to {n}, two axes", near, 6)
+        c.add(f"{m} to {n}, numbered", mp.fsum(mp.cos((16 * rows + columns) * w) for w in line) / 32, 6)
+    w = plain(128, 1000000)
+    sections = [0] * 16 + [1] * 24 + [2] * 24
+    in_turn = [1 if i % 3 == 1 and i < 60 else 2 if i % 3 == 2 and i < 60 else 0 for i in range(64)]
+    for name, layout in (("sections", sections), ("in turn", in_turn)):
+        for a in range(3):
+            mine = [w[i] for i in range(64) if layout[i] == a]
+            c.add(f"{name}, axis {a}: shortest", 2 * PI / mine[0], 2)
+            c.add(f"{name}, axis {a}: radians", 39 * mine[0], 6)
+            c.phrases.append(f"| {int(mp.nint(2 * PI / mine[-1]))} |")
+    word = turn(list(range(1, 9)), plain(8), 5)
+    c.add_all("one axis", word, 3)
+    c.add_all("three axes", word, 3)
+    c.phrases += ["tttthhhhhhwwwwww", "thwthwthwthwthwt", f"must add {8 - 11} to"]
+
+
+def deepseek_chapter(c):
+    speeds = plain(4)
+
+    def to_half(x, position):
+        out = turn(x, speeds, position)
+        return out[0::2] + out[1::2]
+
+    c.add_all("interleaved", turn([1, 2, 3, 4], speeds, 3), 4)
+    c.add_all("interleaved_to_half", to_half([1, 2, 3, 4], 3), 4)
+    q, k = [1, 2, 3, 4], [4, 1, 3, 2]
+    ways = {"interleaved": lambda x, p: turn(x, speeds, p), "to half": to_half,
+            "half": lambda x, p: turn(x, speeds, p, "half")}
+    for a, b in (("interleaved",) * 2, ("to half",) * 2, ("to half", "interleaved"), ("half",) * 2):
+        for n in (4, 104):
+            c.add(f"{a} and {b}, at {n + 3} and {n}", dot(ways[a](q, n + 3), ways[b](k, n)), 4)
+    c.add_all("fresh at 3", to_half(k, 3), 5)
+    c.add_all("moved as half", turn(to_half(k, 4), speeds, -1, "half"), 5)
+    c.add_all("moved wrong", to_half(to_half(k, 4), -1), 5)
+    heads, still, turning, value, latent = 128, 128, 64, 128, 512
+    keys, values, stored = heads * (still + turning), heads * value, latent + turning
+    c.add("factor", mpf(keys + values) / stored, 1)
+    c.phrases += [f"| {keys:,} |", f"| {values:,} |", f"{stored} numbers instead of {keys + values:,}"]
+    magnitude = mp.log(40) / 10 + 1
+    for name, power in (("magnitude", 1), ("square", 2), ("both", 4), ("in the table", 1)):
+        c.add(name, magnitude**power, 6)
+    c.add("quotient", 1, 6)
+
+
+def length_chapter(c):
+    w, trained, d = plain(128), 4096, 128
+
+    def dynamic(length):
+        growth = mpf(2) * max(length, trained) / trained - 1
+        base = 10000 * growth ** (mpf(d) / (d - 2))
+        return base, plain(128, base)
+
+    for length in (1000, 4096, 4097, 6144, 8192, 16384, 32768):
+        base, now = dynamic(length)
+        c.phrases.append(f"| {length} | {int(mp.nint(base))} |")
+        c.add(f"{length}: pair 32", w[32] / now[32], 4)
+        c.add(f"{length}: pair 63", w[63] / now[63], 4)
+        c.add(f"{length}: farthest", (length - 1) * now[63], 4)
+    c.add("farthest in training", 4095 * w[63], 4)
+    short, long = [mpf(x) for x in ("1", "1.05", "1.1", "1.2")], [mpf(x) for x in ("1", "2.5", "12", "32")]
+    for i, speed in enumerate(plain(8)):
+        c.add(f"pair {i}", speed, 6)
+        c.add(f"pair {i}: short", short[i], 2)
+        c.add(f"pair {i}: long", long[i], 2)
+        c.add(f"pair {i}: within", speed / short[i], 6)
+        c.add(f"pair {i}: beyond", speed / long[i], 6)
+    c.add("attention factor", mp.sqrt(1 + mp.log(32) / mp.log(4096)), 6)
+    now = dynamic(8192)[1]
+    for n in (4095, 4000, 3000, 1000, 0):
+        c.add(f"key at {n}, anew", mp.fsum(mp.cos((8191 - n) * x) for x in now) / 64, 6)
+        c.add(f"key at {n}, cache", mp.fsum(mp.cos(8191 * x - n * y) for x, y in zip(now, w)) / 64, 6)
+
+
 CHAPTERS = {
     "turn": turn_chapter,
     "distance": distance_chapter,
@@ -319,6 +412,9 @@ CHAPTERS = {
     "cache": cache_chapter,
     "scaling": scaling_chapter,
     "precision": precision_chapter,
+    "axes": axes_chapter,
+    "deepseek": deepseek_chapter,
+    "length": length_chapter,
 }
 
 if __name__ == "__main__":

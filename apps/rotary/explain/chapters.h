@@ -21,5 +21,11 @@ Page explain_cache();
 // explain/lengths.cpp
 Page explain_scaling();
 Page explain_precision();
+// explain/axes.cpp
+Page explain_axes();
+// explain/latent.cpp
+Page explain_latent();
+// explain/growing.cpp
+Page explain_growing();
 
 }  // namespace rotary::cli

@@ -78,6 +78,22 @@ Errors largest_errors(const Frequencies& speeds, std::int64_t position) {
   return errors;
 }
 
+Plot error_plot(const Frequencies& speeds) {
+  Plot plot{.title = "The largest error of a cosine over 64 pairs",
+            .x_label = "position",
+            .y_label = "largest error of cos",
+            .log_x = true,
+            .log_y = true,
+            .lines = {{.name = "float32", .points = {}}, {.name = "exact", .points = {}}}};
+  plot.x_is_length = plot.names_on_lines = true;
+  for (std::int64_t position = 1; position <= 1 << 20; position *= 2) {
+    const Errors errors = largest_errors(speeds, position);
+    plot.lines[0].points.emplace_back(position, errors.float32);
+    plot.lines[1].points.emplace_back(position, errors.exact);
+  }
+  return plot;
+}
+
 }  // namespace
 
 Page explain_scaling() {
@@ -102,7 +118,15 @@ Page explain_scaling() {
     plot.lines.push_back(curve(method.name, static_cast<int>(pairs),
                                [&](int pair) { return stretch(method, static_cast<std::size_t>(pair)); }));
   }
-  page.show(terminal_plot(plot, 67, 13));  // a column for each pair
+  Picture picture{"11-scaling", "How far each of four methods stretches the wavelength of each pair",
+                  terminal_plot(plot, 67, 13), ""};  // a column for each pair
+  plot.title = "What four methods do to the wavelengths, factor 4";
+  plot.y_label = "stretch, times";
+  plot.x_ticks = {0, 8, 16, 24, 32, 40, 48, 56, 63};
+  plot.names_on_lines = true;
+  for (Line& line : plot.lines) line.dots = false;
+  picture.svg = svg(plot);
+  page.picture(std::move(picture));
   page.heading("The bargain");
   page.say(
       R"(Two numbers sum it up. How far does the slowest pair go (it should stay near what training showed)? And how
@@ -144,6 +168,8 @@ Page explain_precision() {
     rows.push_back({std::to_string(position), scientific(errors.exact, 1), scientific(errors.float32, 1)});
   }
   page.table({"position", "exact", "float32"}, std::move(rows));
+  page.picture({"12-precision", "The largest error of a cosine by position: that of float32 grows", "",
+                svg(error_plot(speeds))});
   page.heading("Does the law still hold?");
   page.say(
       R"(A score depends on the distance only: so says chapter 2. Here is the score of two neighbours, pair 1 alone,
@@ -168,6 +194,10 @@ Page explain_precision() {
   page.say(
       R"(With exact angles the law holds at every position that 64 bits can count. Models that were trained with the
       float32 angles can have those too: `Angles::float32` takes the frameworks' steps.)");
+  page.say(R"(Float32 is one way of many. A model that is cast to bf16 rounds `inv_freq` to 8 bits, and its tables are
+      wrong from the first hundred positions on; some kernels turn the row before by one more step; graphics
+      processors have a quick sine. How far each is off, by position, for your own model:)");
+  page.show("$ rotary accuracy");
   return page;
 }
 

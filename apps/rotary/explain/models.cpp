@@ -1,5 +1,6 @@
 // Chapters 8 to 10, RoPE in models: many frequencies, partial rotation, the KV cache.
 #include <cmath>
+#include <complex>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,46 @@ Vector vector_of_token(int token) {
           static_cast<float>(1 - token % 2)};
 }
 
+// The mean of all pairs at every distance. It is the real part of the mean of e^(i distance inv_freq), so it lies
+// between plus and minus that number's absolute value.
+Plot decay_plot(const Frequencies& speeds) {
+  Plot plot{.title = "The mean cosine of 64 pairs, base 10000",
+            .x_label = "distance, tokens",
+            .y_label = "mean cosine",
+            .log_x = true,
+            .lines = {{.name = "mean of all pairs", .points = {}},
+                      {.name = "", .points = {{1, 0}, {1e5, 0}}, .guide = true}}};
+  plot.bands = {{"envelope", {}}};
+  for (int i = 0; i <= 600; ++i) {
+    const double distance = std::pow(10.0, i / 120.0);
+    std::complex<double> sum = 0;
+    for (const double speed : speeds.inv_freq) sum += std::polar(1.0, distance * speed);
+    sum /= static_cast<double>(pairs);
+    plot.lines[0].points.emplace_back(distance, sum.real());
+    plot.bands[0].points.push_back({distance, -std::abs(sum), std::abs(sum)});
+  }
+  plot.note = "Envelope: plus and minus the absolute value of the mean of e^(i distance inv_freq) over the pairs";
+  plot.names_on_lines = true;
+  return plot;
+}
+
+Plot wavelength_plot(const Frequencies& speeds) {
+  Plot plot{.title = "The wavelength of each pair, head_dim 128, base 10000",
+            .x_label = "pair",
+            .y_label = "tokens for one turn",
+            .log_y = true,
+            .lines = {{.name = "wavelength", .points = {}},
+                      {.name = "4096 tokens", .points = {{0, 4096}, {63, 4096}}, .guide = true}}};
+  plot.x_ticks = {0, 8, 16, 24, 32, 40, 48, 56, 63};
+  plot.names_on_lines = true;
+  for (std::size_t i = 0; i < pairs; ++i) {
+    const double wavelength = two_pi / speeds.inv_freq[i];
+    plot.lines[0].points.emplace_back(i, wavelength);
+    plot.lines[0].tips.push_back("pair " + std::to_string(i) + ": " + fixed(wavelength, 2) + " tokens");
+  }
+  return plot;
+}
+
 void say_clock(Page& page, const Frequencies& speeds) {
   page.say(
       R"(A usual head has 128 elements: 64 pairs, with base 10000. Every pair is a little slower than the one before
@@ -42,6 +83,8 @@ void say_clock(Page& page, const Frequencies& speeds) {
     rows.push_back({std::to_string(i), fixed(speed, 9), fixed(two_pi / speed, 2), fixed(4096 * speed / two_pi, 3)});
   }
   page.table({"pair", "inv_freq", "wavelength", "turns in 4096 tokens"}, std::move(rows));
+  page.picture({"08-wavelengths", "The wavelength of each pair on a logarithmic scale is a straight line", "",
+                svg(wavelength_plot(speeds))});
   page.heading("Fast, slow, and all together");
   page.say(R"(A fast hand tells small steps, and repeats itself. A slow hand never repeats itself, and cannot see small
       steps. Here are the scores of pair 0 alone, of pair 63 alone, and the mean of all 64:)");
@@ -73,9 +116,12 @@ Page explain_frequencies() {
     mean.points.emplace_back(distance, 100 * mean_cosine(speeds, distance));
   }
   const Line zero{.name = "", .points = {{1, 0}, {1e5, 0}}, .guide = true};
-  page.show(terminal_plot(
-      {.title = "", .x_label = "distance", .y_label = "cosine, percent", .log_x = true, .lines = {mean, zero}}, 66,
-      11));  // a column for each point
+  page.picture(
+      {"08-decay", "The mean cosine of 64 pairs falls with the distance",
+       terminal_plot(
+           {.title = "", .x_label = "distance", .y_label = "cosine, percent", .log_x = true, .lines = {mean, zero}}, 66,
+           11),  // a column for each point
+       svg(decay_plot(speeds))});
   page.heading("But a head may look elsewhere");
   Vector ones(head_dim);
   for (std::size_t i = 0; i < pairs; ++i) ones[2 * i] = 1;

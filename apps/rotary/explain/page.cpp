@@ -138,6 +138,8 @@ std::string terminal_block(const Page::Block& block) {
       return indented(block.text);
     case Kind::table:
       return terminal_table(block.rows);
+    case Kind::picture:
+      return indented(block.picture.characters);
   }
   return {};
 }
@@ -157,6 +159,8 @@ std::string markdown_block(const Page::Block& block) {
       return (block.text.starts_with("$ ") ? "```sh\n" : "```text\n") + block.text + "\n```\n";
     case Kind::table:
       return markdown_table(block.rows);
+    case Kind::picture:
+      return "![" + block.picture.alt + "](" + block.picture.file + ".svg)\n";
   }
   return {};
 }
@@ -165,10 +169,12 @@ std::string joined(const Page& page, std::string (*write)(const Page::Block&)) {
   std::string out;
   const Page::Block* before = nullptr;
   for (const Page::Block& block : page.blocks()) {
+    const std::string written = write(block);
+    if (written.empty()) continue;
     const bool same_list = before != nullptr && before->kind == Page::Kind::item && block.kind == Page::Kind::item;
     if (before != nullptr && !same_list) out += '\n';
     if (before != nullptr && block.kind == Page::Kind::title) out += '\n';
-    out += write(block);
+    out += written;
     before = &block;
   }
   return out;
@@ -176,24 +182,28 @@ std::string joined(const Page& page, std::string (*write)(const Page::Block&)) {
 
 }  // namespace
 
-void Page::title(std::string_view text) { blocks_.push_back({Kind::title, std::string(text), {}}); }
-void Page::heading(std::string_view text) { blocks_.push_back({Kind::heading, std::string(text), {}}); }
+void Page::title(std::string_view text) { blocks_.push_back({.kind = Kind::title, .text = std::string(text)}); }
+void Page::heading(std::string_view text) { blocks_.push_back({.kind = Kind::heading, .text = std::string(text)}); }
 void Page::say(std::string_view text, Words words) {
-  blocks_.push_back({Kind::paragraph, one_line(fill(text, words)), {}});
+  blocks_.push_back({.kind = Kind::paragraph, .text = one_line(fill(text, words))});
 }
 void Page::item(std::string_view text, Words words) {
-  blocks_.push_back({Kind::item, one_line(fill(text, words)), {}});
+  blocks_.push_back({.kind = Kind::item, .text = one_line(fill(text, words))});
 }
 
 void Page::show(std::string_view lines, Words words) {
   const std::size_t first = lines.find_first_not_of('\n');
   const std::size_t last = lines.find_last_not_of(" \n");
-  blocks_.push_back({Kind::lines, fill(lines.substr(first, last + 1 - first), words), {}});
+  blocks_.push_back({.kind = Kind::lines, .text = fill(lines.substr(first, last + 1 - first), words)});
 }
 
 void Page::table(Cells header, std::vector<Cells> rows) {
   rows.insert(rows.begin(), std::move(header));
-  blocks_.push_back({Kind::table, {}, std::move(rows)});
+  blocks_.push_back({.kind = Kind::table, .text = {}, .rows = std::move(rows)});
+}
+
+void Page::picture(Picture picture) {
+  blocks_.push_back({.kind = Kind::picture, .text = {}, .picture = std::move(picture)});
 }
 
 void Page::append(const Page& more) { blocks_.insert(blocks_.end(), more.blocks_.begin(), more.blocks_.end()); }

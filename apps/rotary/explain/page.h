@@ -13,13 +13,22 @@ namespace rotary::cli {
 
 using Words = std::initializer_list<std::string>;
 
+// Characters for a terminal (none: it is left out there); in Markdown a file beside the page, FILE.svg.
+struct Picture {
+  std::string file;  // "08-decay": the number of the chapter stands first
+  std::string alt;   // what it shows, in one line
+  std::string characters;
+  std::string svg;
+};
+
 class Page {
  public:
-  enum class Kind : std::uint8_t { title, heading, paragraph, item, lines, table };
+  enum class Kind : std::uint8_t { title, heading, paragraph, item, lines, table, picture };
   struct Block {
     Kind kind;
     std::string text;
-    std::vector<Cells> rows;  // of a table; the first is the header
+    std::vector<Cells> rows = {};  // of a table; the first is the header
+    Picture picture = {};
   };
 
   void title(std::string_view text);
@@ -31,6 +40,7 @@ class Page {
   // Preformatted lines, in which only {} is replaced: sums, plots, commands ("$ rotary ...").
   void show(std::string_view lines, Words words = {});
   void table(Cells header, std::vector<Cells> rows);
+  void picture(Picture picture);
   void append(const Page& more);
 
   const std::vector<Block>& blocks() const noexcept { return blocks_; }

@@ -15,6 +15,24 @@ namespace {
 
 const Frequencies one_radian{.inv_freq = {1}};
 
+// The cosines of the first 128 positions, of a head of 128 elements.
+HeatMap cosine_map(const Frequencies& speeds) {
+  HeatMap map;
+  map.title = "The cosines of a head of 128 elements";
+  map.x_label = "position";
+  map.y_label = "pair";
+  map.value_label = "cos";
+  const Table table(speeds, positions(0, 128));
+  const std::size_t pairs = speeds.inv_freq.size();
+  for (int position = 0; position < 128; ++position) map.x.push_back(position);
+  for (std::size_t pair = 0; pair < pairs; ++pair) {
+    map.y.push_back(static_cast<std::int64_t>(pair));
+    for (std::size_t row = 0; row < 128; ++row)
+      map.values.push_back(static_cast<double>(table.cos()[row * pairs + pair]));
+  }
+  return map;
+}
+
 }  // namespace
 
 Page explain_turn() {
@@ -49,12 +67,23 @@ rotate in the library: {})",
             {fixed(cosine, 6), fixed(sine, 6), fixed(cosine, 6), fixed(sine, 6), fixed(a * cosine - b * sine, 6),
              fixed(cosine, 6), fixed(sine, 6), fixed(b * cosine + a * sine, 6), list(after, 6)});
   const std::pair<double, double> origin{0, 0}, tip{static_cast<double>(after[0]), static_cast<double>(after[1])};
-  page.show(terminal_plot({.title = "",
-                           .x_label = "a",
-                           .y_label = "b",
-                           .lines = {{.name = "before", .points = {origin, {3, 1}}, .faint = true},
-                                     {.name = "after", .points = {origin, tip}}}},
-                          32, 16));
+  Plot turned{.title = "",
+              .x_label = "a",
+              .y_label = "b",
+              .lines = {{.name = "before", .points = {origin, {3, 1}}, .faint = true},
+                        {.name = "after", .points = {origin, tip}}}};
+  Picture picture{"01-turn", "The arrow (3, 1) and the same arrow turned by 60 degrees", terminal_plot(turned, 32, 16),
+                  ""};
+  turned.title = "The arrow (3, 1), turned by 60 degrees";
+  turned.lines = {{.name = "after", .points = {origin, tip}}, {.name = "before", .points = {origin, {3, 1}}}};
+  turned.lines.push_back({.name = "60 degrees", .points = {}, .faint = true});
+  for (int degrees = 0; degrees <= 60; degrees += 2) {
+    const Vector moved = rotate_head(arrow, one_degree, degrees);
+    turned.lines.back().points.emplace_back(static_cast<double>(moved[0]) / 2, static_cast<double>(moved[1]) / 2);
+  }
+  turned.names_on_lines = turned.same_scale = true;
+  picture.svg = svg(turned);
+  page.picture(std::move(picture));
   page.say(R"(The arrow keeps its length. Before: the root of 3 * 3 + 1 * 1, which is {}. After: {}. A turn moves
       information about position into the direction of a vector, and leaves its size alone.)",
            {fixed(std::sqrt(dot(arrow, arrow)), 6), fixed(std::sqrt(dot(after, after)), 6)});
@@ -170,7 +199,22 @@ Page explain_pairs() {
   plot.lines.push_back(curve("pair 0", 66, cosine(two.inv_freq[0])));
   plot.lines.push_back(curve("pair 1", 66, cosine(two.inv_freq[1])));
   plot.lines.back().faint = true;
-  page.show(terminal_plot(plot, 70, 11));  // a column for each distance
+  Picture picture{"03-pairs", "The cosines of a fast and of a slow pair, by distance", terminal_plot(plot, 70, 11), ""};
+  plot.title = "What two pairs add to a score";
+  plot.x_label = "distance, tokens";
+  plot.lines = {{.name = "pair 0: 1 radian per token", .points = {}},
+                {.name = "pair 1: a hundredth of it", .points = {}},
+                {.name = "both, halved", .points = {}}};
+  for (int i = 0; i <= 1000; ++i) {
+    const double distance = 0.1 * i, first = std::cos(distance * two.inv_freq[0]),
+                 second = std::cos(distance * two.inv_freq[1]);
+    plot.lines[0].points.emplace_back(distance, first);
+    plot.lines[1].points.emplace_back(distance, second);
+    plot.lines[2].points.emplace_back(distance, (first + second) / 2);
+  }
+  plot.names_on_lines = true;
+  picture.svg = svg(plot);
+  page.picture(std::move(picture));
   return page;
 }
 
@@ -209,6 +253,8 @@ Page explain_angles() {
     }
     page.table({name, "pair 0", "pair 1", "pair 2", "pair 3"}, std::move(rows));
   }
+  page.picture({"04-angles", "The cosines of a table as colours: fast pairs swing often, slow ones hardly move", "",
+                svg(cosine_map(plain_frequencies(128)))});
   page.say(
       R"(Read a row from left to right: the first pairs have gone far, the last have hardly begun. Together they spell
       the position, as digits spell a number. The table holds nothing of `q` or `k`. It is made once per step, and

@@ -8,6 +8,8 @@
 #include <limits>
 #include <utility>
 
+#include "values/number_text.h"
+
 namespace rotary::cli {
 
 namespace {
@@ -170,37 +172,74 @@ void set_length_ticks(Axis& axis, std::vector<double> values, int max_ticks) {
     axis.ticks.push_back({values[i], std::to_string(static_cast<std::int64_t>(values[i]))});
 }
 
+void set_ticks(Axis& axis, const std::vector<double>& values) {
+  axis.ticks.clear();
+  for (const double value : values) {
+    if (value >= axis.low && value <= axis.high) axis.ticks.push_back({value, detail::spelled(value)});
+  }
+}
+
 bool PlotView::empty() const noexcept {
   return std::all_of(lines.begin(), lines.end(), [](const auto& points) { return points.empty(); });
 }
 
+namespace {
+
+// The smallest and the largest of some numbers.
+struct Range {
+  double low = std::numeric_limits<double>::infinity();
+  double high = -std::numeric_limits<double>::infinity();
+
+  void add(double value) {
+    low = std::min(low, value);
+    high = std::max(high, value);
+  }
+};
+
+}  // namespace
+
 PlotView view_of(const Plot& plot, int max_x_ticks, int max_y_ticks) {
-  constexpr double infinity = std::numeric_limits<double>::infinity();
-  const auto is_seen = [&plot](const std::pair<double, double>& point) {
-    return can_show(point.first, plot.log_x) && can_show(point.second, plot.log_y);
+  const auto is_seen = [&plot](double x, double y) { return can_show(x, plot.log_x) && can_show(y, plot.log_y); };
+  const auto band_is_seen = [&](const std::array<double, 3>& point) {
+    return is_seen(point[0], point[1]) && is_seen(point[0], point[2]);
   };
-  double low_x = infinity, high_x = -infinity, low_y = infinity, high_y = -infinity;
+  Range x, y;
   std::vector<double> lengths;
   for (const Line& line : plot.lines) {
-    for (const std::pair<double, double>& point : line.points) {
-      if (!is_seen(point)) continue;
-      low_x = std::min(low_x, point.first);
-      high_x = std::max(high_x, point.first);
-      low_y = std::min(low_y, point.second);
-      high_y = std::max(high_y, point.second);
-      if (!line.guide) lengths.push_back(point.first);
+    for (const auto& [across, up] : line.points) {
+      if (!is_seen(across, up)) continue;
+      x.add(across);
+      y.add(up);
+      if (!line.guide) lengths.push_back(across);
     }
   }
+  for (const Band& band : plot.bands) {
+    for (const std::array<double, 3>& point : band.points) {
+      if (!band_is_seen(point)) continue;
+      x.add(point[0]);
+      y.add(point[1]);
+      y.add(point[2]);
+    }
+  }
+  for (const double value : plot.x_holds) x.add(value);
+  for (const double value : plot.y_holds) y.add(value);
   PlotView view;
   const auto has_names = [](const Line& line) { return !line.names.empty(); };
   const bool named_dots = std::any_of(plot.lines.begin(), plot.lines.end(), has_names);
-  view.x = make_axis(low_x, high_x, plot.log_x, named_dots ? Ends::padded : Ends::tight, max_x_ticks);
+  view.x = make_axis(x.low, x.high, plot.log_x, named_dots ? Ends::padded : Ends::tight, max_x_ticks);
   if (plot.log_x && plot.x_is_length) set_length_ticks(view.x, std::move(lengths), max_x_ticks);
-  view.y = make_axis(low_y, high_y, plot.log_y, Ends::padded, max_y_ticks);
+  if (!plot.x_ticks.empty()) set_ticks(view.x, plot.x_ticks);
+  view.y = make_axis(y.low, y.high, plot.log_y, Ends::padded, max_y_ticks);
   for (const Line& line : plot.lines) {
     std::vector<PlotPoint>& points = view.lines.emplace_back();
-    for (const std::pair<double, double>& point : line.points) {
-      if (is_seen(point)) points.push_back({view.x.at(point.first), view.y.at(point.second)});
+    for (const auto& [across, up] : line.points) {
+      if (is_seen(across, up)) points.push_back({view.x.at(across), view.y.at(up)});
+    }
+  }
+  for (const Band& band : plot.bands) {
+    std::vector<BandPoint>& points = view.bands.emplace_back();
+    for (const std::array<double, 3>& point : band.points) {
+      if (band_is_seen(point)) points.push_back({view.x.at(point[0]), view.y.at(point[1]), view.y.at(point[2])});
     }
   }
   return view;

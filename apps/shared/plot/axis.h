@@ -31,6 +31,9 @@ enum class Ends : unsigned char {
 // so that there are at most max_ticks. Fewer than two leave the axis as it is.
 void set_length_ticks(Axis& axis, std::vector<double> values, int max_ticks);
 
+// Ticks at those of the values, rising, that are within the axis.
+void set_ticks(Axis& axis, const std::vector<double>& values);
+
 // An axis for values from low to high (low > high: no values) with about max_ticks ticks or fewer.
 Axis make_axis(double low, double high, bool log, Ends ends, int max_ticks);
 
@@ -39,11 +42,18 @@ struct PlotPoint {
   double y = 0;  // 0 bottom, 1 top
 };
 
+struct BandPoint {
+  double x = 0;
+  double low = 0;
+  double high = 0;
+};
+
 // A plot in coordinates of its axes. The lines are those of the plot without the points that are left out.
 struct PlotView {
   Axis x;
   Axis y;
   std::vector<std::vector<PlotPoint>> lines;
+  std::vector<std::vector<BandPoint>> bands;
   bool empty() const noexcept;  // no points at all
 };
 PlotView view_of(const Plot& plot, int max_x_ticks, int max_y_ticks);

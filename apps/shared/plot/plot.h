@@ -1,6 +1,10 @@
-// Line plots as an SVG file or as characters for a terminal. The same plot gives the same bytes on every machine.
+// Line plots and heat maps as an SVG file or as characters for a terminal. The same plot gives the same bytes on every
+// machine. The SVG follows the reader's light or dark setting where the viewer has one, and is light elsewhere.
 #pragma once
 
+#include <array>
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,6 +19,13 @@ struct Line {
   bool dots = false;                    // the points only
   bool guide = false;                   // thin, grey, dashed and straight; named in SVG next to it, never in the legend
   std::vector<std::string> names = {};  // of dots, one for each point; in SVG next to few of them, else as tooltips
+  std::vector<std::string> tips = {};   // of a line, one for each point: in SVG every point is a mark with that tooltip
+};
+
+// An area between two heights, behind the lines and in the colour of the first; named in SVG at its widest place.
+struct Band {
+  std::string name;
+  std::vector<std::array<double, 3>> points;  // x, lower and upper end
 };
 
 // Points that are not finite, beyond 1e300, or not positive on a logarithmic axis are left out.
@@ -26,6 +37,13 @@ struct Plot {
   bool log_y = false;
   std::vector<Line> lines;
   bool x_is_length = false;  // with log_x: ticks at powers of two, where the points are
+  // In SVG, names stand at the right ends of the lines, else along them, and in a legend where they fit neither.
+  bool names_on_lines = false;
+  std::vector<double> x_ticks = {};                // instead of those of the axis; values outside it are left out
+  std::vector<double> x_holds = {}, y_holds = {};  // values that the axes must show beside the points
+  bool same_scale = false;                         // in SVG, one unit is as long on both axes
+  std::vector<Band> bands = {};
+  std::string note = {};  // a line under the title
 };
 
 // A complete file of 800 x 500 pixels, taller where the legend needs more than two rows.
@@ -33,7 +51,31 @@ std::string svg(const Plot& plot);
 
 // width: columns in total; height: rows of the drawing area, without title, axis and legend.
 // ASCII characters, but for what the names hold: a strong line is drawn in '*', or several in a letter each, faint
-// lines and guides in '.'; where lines cross or coincide, they are shown in turn.
+// lines, guides and the edges of bands in '.'; where lines cross or coincide, they are shown in turn.
 std::string terminal_plot(const Plot& plot, int width = 72, int height = 18);
+
+// Values from -limit to limit in rows and columns, as colours from blue to red. Columns run to the right and rows
+// downwards.
+struct HeatMap {
+  std::string title;
+  std::string note = {};
+  std::string x_label;
+  std::string y_label;
+  std::string value_label;         // of the colours
+  std::string x_things, y_things;  // what columns and rows are, in the plural
+  std::vector<std::int64_t> x;     // what each column stands for, rising
+  std::vector<std::int64_t> y;     // likewise of each row
+  std::vector<double> values;      // row by row
+  double limit = 1;
+
+  double at(std::size_t row, std::size_t column) const { return values[row * x.size() + column]; }
+};
+
+// The same map in at most that many columns and rows. A cell that stands for several is their mean and is named by the
+// first; the note says so.
+HeatMap merged(const HeatMap& map, std::size_t columns, std::size_t rows);
+
+std::string svg(const HeatMap& map);  // of at most 256 x 128 cells: larger ones merged before
+std::string terminal_map(const HeatMap& map, int width = 72, int height = 24);
 
 }  // namespace rotary::cli

@@ -1,175 +1,32 @@
-// The SVG writer: presentation attributes only, so that every viewer shows the same.
-#include "plot.h"
-
+// The SVG writer of line plots.
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstddef>
-#include <string_view>
 
 #include "apps/shared/displayable.h"
-#include "axis.h"
-#include "values/number_text.h"
+#include "layout.h"
+#include "plot.h"
 
 namespace rotary::cli {
 
 namespace {
 
-constexpr double width = 800;
-constexpr double least_height = 500;
-constexpr double tick_size = 12;  // of the letters, in pixels
-constexpr double legend_size = 13;
-constexpr double legend_row = 20;
-constexpr double legend_sample = 29;      // the stroke and the gap behind it
-constexpr std::size_t longest_name = 48;  // columns
-
-// The palette of Okabe and Ito, safe for colour-blind readers, without its yellow, which is too pale on white.
-constexpr std::array<std::string_view, 7> colours = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
-                                                     "#e69f00", "#56b4e9", "#333333"};
-constexpr std::array<std::string_view, 4> dashes = {"", "7 3", "2 3", "9 3 2 3"};  // for lines after the last colour
-
-struct Style {
-  std::string_view colour;
-  std::string_view dash;
-  bool faint = false;
-  bool dots = false;
-};
-
-struct LegendItem {
-  double x = 0;  // of the sample, from the left edge of the legend
-  int row = 0;
-  std::string text;
-  std::size_t line = 0;  // its index in Plot::lines
-};
-
-// Everything in pixels; y grows downwards.
-struct Frame {
-  double left = 0;
-  double top = 0;
-  double right = 0;
-  double bottom = 0;
-  double height = least_height;
-
-  double x(double fraction) const { return left + fraction * (right - left); }
-  double y(double fraction) const { return bottom - fraction * (bottom - top); }
-};
-
-// At most two decimals, without trailing zeros: "12.5".
-std::string pixels(double value) {
-  std::string text = detail::fixed(value, 2);
-  while (text.back() == '0') text.pop_back();
-  if (text.back() == '.') text.pop_back();
-  return text;
-}
-
-std::string escaped(std::string_view text) {
-  std::string result;
-  for (const char character : displayable(text)) {
-    switch (character) {
-      case '&':
-        result += "&amp;";
-        break;
-      case '<':
-        result += "&lt;";
-        break;
-      case '>':
-        result += "&gt;";
-        break;
-      case '"':
-        result += "&quot;";
-        break;
-      case '\'':
-        result += "&apos;";
-        break;
-      default:
-        result += character;
-    }
-  }
-  return result;
-}
-
-// Estimated width in a sans-serif font; too wide rather than too narrow.
-double text_width(std::string_view text, double size) {
-  constexpr std::string_view narrow = "iljtfrI.,:;'|!()[] ";
-  double sum = 0;
-  while (!text.empty()) {
-    const std::string_view before = text;
-    const char32_t code = next_character(text);
-    const std::string_view bytes = before.substr(0, before.size() - text.size());
-    if (columns(bytes) != 1) {
-      sum += static_cast<double>(columns(bytes)) / 2;
-    } else if (code < 0x80 && narrow.find(bytes) != std::string_view::npos) {
-      sum += 0.34;
-    } else if (code == 'm' || code == 'w' || code == '@' || code == '%' || (code >= 'A' && code <= 'Z')) {
-      sum += code == 'M' || code == 'W' || code == '@' ? 1 : 0.8;
-    } else {
-      sum += 0.58;
-    }
-  }
-  return sum * size;
-}
-
-// A faint line has the colour of the next strong one.
-std::vector<Style> styles_of(const std::vector<Line>& lines) {
-  std::vector<Style> styles;
-  std::size_t strong = 0;
-  for (const Line& line : lines) {
-    if (line.guide) {
-      styles.push_back({"#777777", "4 3", true, false});
-      continue;
-    }
-    const std::size_t cycle = strong / colours.size();
-    styles.push_back({colours[strong % colours.size()], dashes[cycle % dashes.size()], line.faint, line.dots});
-    if (!line.faint) ++strong;
-  }
-  return styles;
-}
-
-// In one row if it fits, otherwise in columns of equal width.
-std::vector<LegendItem> lay_out_legend(const std::vector<Line>& lines, double available) {
-  constexpr double gap = 22;
-  std::vector<LegendItem> items;
-  std::vector<double> widths;
-  double together = -gap;
-  for (std::size_t i = 0; i < lines.size(); ++i) {
-    if (lines[i].guide) continue;
-    items.push_back({together + gap, 0, shorten(displayable(lines[i].name), longest_name), i});
-    widths.push_back(legend_sample + text_width(items.back().text, legend_size));
-    together += widths.back() + gap;
-  }
-  if (together <= available) return items;
-  const double column = std::min(*std::max_element(widths.begin(), widths.end()) + gap, available);
-  const auto per_row = static_cast<std::size_t>((available + gap) / column);
-  for (std::size_t i = 0; i < items.size(); ++i) {
-    items[i].x = static_cast<double>(i % per_row) * column;
-    items[i].row = static_cast<int>(i / per_row);
-  }
-  return items;
-}
-
 std::string stroke_of(const Style& style) {
-  std::string text =
-      "stroke=\"" + std::string(style.colour) + "\" stroke-width=\"" + (style.faint ? "1" : "2.25") + "\"";
-  if (style.faint) text += " stroke-opacity=\"0.4\"";
+  std::string text = paint(std::nullopt, style.ink) + " stroke-width=\"" +
+                     (style.faint   ? "1"
+                      : style.dense ? "1.25"
+                                    : "2.25") +
+                     "\"";
+  if (style.faint) text += std::string(" stroke-opacity=\"") + (style.ink == Ink::guide ? "0.8" : "0.45") + "\"";
   if (!style.dash.empty()) text += " stroke-dasharray=\"" + std::string(style.dash) + "\"";
   return text;
 }
 
-std::string line_element(double x1, double y1, double x2, double y2, const std::string& attributes = "") {
-  return "<line x1=\"" + pixels(x1) + "\" y1=\"" + pixels(y1) + "\" x2=\"" + pixels(x2) + "\" y2=\"" + pixels(y2) +
-         "\"" + (attributes.empty() ? "" : " " + attributes) + "/>\n";
-}
-
-// text must be displayable.
-std::string text_element(double x, double y, std::string_view text, const std::string& attributes = "") {
-  return "<text x=\"" + pixels(x) + "\" y=\"" + pixels(y) + "\"" + (attributes.empty() ? "" : " " + attributes) + ">" +
-         escaped(text) + "</text>\n";
-}
-
 // Grid, tick labels, the line at the bottom.
 std::string axes_elements(const PlotView& view, const Frame& frame) {
-  std::string grid = "<g stroke=\"#e5e5e5\" stroke-width=\"1\">\n";
-  std::string labels = "<g font-size=\"" + pixels(tick_size) + "\" fill=\"#555555\">\n";
+  std::string grid = "<g " + paint(std::nullopt, Ink::grid) + " stroke-width=\"1\">\n";
+  std::string labels = "<g font-size=\"" + pixels(tick_size) + "\" " + paint(Ink::soft_text) + ">\n";
   for (const Tick& tick : view.y.ticks) {
     const double y = frame.y(view.y.at(tick.value));
     grid += line_element(frame.left, y, frame.right, y);
@@ -180,16 +37,17 @@ std::string axes_elements(const PlotView& view, const Frame& frame) {
     grid += line_element(x, frame.top, x, frame.bottom);
     labels += text_element(x, frame.bottom + 19, tick.label, "text-anchor=\"middle\"");
   }
-  const std::string base = line_element(frame.left, frame.bottom, frame.right, frame.bottom, "stroke=\"#888888\"");
+  const std::string base =
+      line_element(frame.left, frame.bottom, frame.right, frame.bottom, paint(std::nullopt, Ink::base));
   return grid + base + "</g>\n" + labels + "</g>\n";
 }
 
 // Leaves out points that cannot be seen: of many points in one column of pixels the first, lowest, highest and last are
 // kept. Lines whose x decreases are kept whole. points are in pixels.
 std::vector<PlotPoint> thinned(const std::vector<PlotPoint>& points) {
-  constexpr std::size_t few = 2000;
   const auto falls = [](const PlotPoint& a, const PlotPoint& b) { return b.x < a.x; };
-  if (points.size() <= few || std::adjacent_find(points.begin(), points.end(), falls) != points.end()) return points;
+  if (points.size() <= max_points || std::adjacent_find(points.begin(), points.end(), falls) != points.end())
+    return points;
   std::vector<PlotPoint> kept;
   for (auto begin = points.begin(); begin != points.end();) {
     const double column = std::floor(begin->x);
@@ -206,24 +64,24 @@ std::vector<PlotPoint> thinned(const std::vector<PlotPoint>& points) {
   return kept;
 }
 
-std::string circle_element(const PlotPoint& centre, double radius, const Style& style, const std::string& name = "") {
-  const std::string end = name.empty() ? "/>\n" : "><title>" + escaped(name) + "</title></circle>\n";
-  return "<circle cx=\"" + pixels(centre.x) + "\" cy=\"" + pixels(centre.y) + "\" r=\"" + pixels(radius) +
-         "\" fill=\"" + std::string(style.colour) + "\" stroke=\"#ffffff\" stroke-width=\"" +
-         (radius < 3 ? "0.5" : "1") + "\"" + end;
-}
-
 // Dots with their names as tooltips, which a plot of few dots shows next to them too (name_elements).
 std::string dots_element(const Line& line, const std::vector<PlotPoint>& fractions, const Style& style,
                          const Frame& frame) {
-  std::string dots = "<g><title>" + escaped(line.name) + "</title>\n";
+  std::string dots = "<g>" + title_element(line.name) + "\n";
   for (std::size_t i = 0; i < fractions.size(); ++i)
-    dots += circle_element({frame.x(fractions[i].x), frame.y(fractions[i].y)}, 3.25, style, line.names[i]);
+    dots += mark_element(style.shape, frame.at(fractions[i]), 3.25, style.ink, line.names[i]);
   return dots + "</g>\n";
 }
 
 bool has_names(const Line& line, const std::vector<PlotPoint>& fractions) {
   return line.dots && !line.names.empty() && line.names.size() == fractions.size();
+}
+
+// Text that stays legible where lines pass below it: it has an edge in the colour of the paper.
+std::string edged_text(const NamePlace& name, Ink ink, double size, const char* more = "") {
+  return text_element(name.x, name.y, name.text,
+                      paint(ink, Ink::paper) + " font-size=\"" + pixels(size) +
+                          "\" stroke-width=\"3\" stroke-linejoin=\"round\" paint-order=\"stroke\"" + more);
 }
 
 // The names of all dots, beside their dots or, where another name is, as far below as needed; none where they are many.
@@ -234,58 +92,79 @@ std::string name_elements(const Plot& plot, const PlotView& view, const std::vec
   struct Named {
     PlotPoint dot;
     std::string text;
-    std::string_view colour;
+    Ink ink = Ink::text;
   };
   std::vector<Named> all;
   for (std::size_t i = 0; i < plot.lines.size(); ++i) {
     if (!has_names(plot.lines[i], view.lines[i])) continue;
-    for (std::size_t j = 0; j < view.lines[i].size(); ++j) {
-      const PlotPoint dot{frame.x(view.lines[i][j].x), frame.y(view.lines[i][j].y)};
-      all.push_back({dot, shorten(displayable(plot.lines[i].names[j]), longest_name), styles[i].colour});
-    }
+    for (std::size_t j = 0; j < view.lines[i].size(); ++j)
+      all.push_back(
+          {frame.at(view.lines[i][j]), shorten(displayable(plot.lines[i].names[j]), longest_name), styles[i].ink});
   }
   if (all.empty() || all.size() > most) return "";
   std::sort(all.begin(), all.end(), [](const Named& a, const Named& b) { return a.dot.y < b.dot.y; });
-  struct Box {
-    double left, right, top;
-  };
   std::vector<Box> taken;
-  std::string text =
-      "<g font-size=\"" + pixels(size) + "\" stroke=\"#ffffff\" stroke-width=\"2\" paint-order=\"stroke\">\n";
+  std::string text;
   for (const Named& named : all) {
     const double length = text_width(named.text, size);
     const bool before = named.dot.x + 7 + length > frame.right;
-    Box box{before ? named.dot.x - 7 - length : named.dot.x + 7, 0, named.dot.y - row / 2};
+    Box box{before ? named.dot.x - 7 - length : named.dot.x + 7, named.dot.y - row / 2, 0, named.dot.y + row / 2};
     box.right = box.left + length;
-    const auto lies_on = [&box](const Box& other) {
-      return box.left < other.right && other.left < box.right && std::abs(box.top - other.top) < row;
-    };
-    while (std::any_of(taken.begin(), taken.end(), lies_on)) box.top += 1;
+    while (std::any_of(taken.begin(), taken.end(), [&box](const Box& other) { return overlap(box, other); })) {
+      box.top += 1;
+      box.bottom += 1;
+    }
     taken.push_back(box);
-    text += text_element(box.left, box.top + row - 2.5, named.text, "fill=\"" + std::string(named.colour) + "\"");
+    text += edged_text({box.left, box.top + row - 2.5, named.text, 0}, named.ink, size);
   }
-  return text + "</g>\n";
+  return text;
 }
 
-std::string curve_element(const std::string& name, const std::vector<PlotPoint>& fractions, const Style& style,
+std::string marks_of(const Line& line, const std::vector<PlotPoint>& points, const Style& style) {
+  const bool tipped = line.tips.size() == points.size() && !line.tips.empty();
+  const bool dotted = style.dots || tipped || points.size() == 1 || (points.size() <= max_marked && !style.faint);
+  if (!dotted) return "";
+  std::string marks;
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    marks += mark_element(style.shape, points[i], points.size() > max_marked ? 2.25 : 3.25, style.ink,
+                          tipped ? line.tips[i] : "");
+  }
+  return marks;
+}
+
+std::string curve_element(const Line& line, const std::vector<PlotPoint>& fractions, const Style& style,
                           const Frame& frame) {
-  constexpr std::size_t max_dots = 32;
   if (fractions.empty()) return "";
   std::vector<PlotPoint> points;
-  for (const PlotPoint& point : fractions) points.push_back({frame.x(point.x), frame.y(point.y)});
+  for (const PlotPoint& point : fractions) points.push_back(frame.at(point));
   points = thinned(points);
   std::string list;
-  std::string dots;
-  const bool dotted = style.dots || points.size() == 1 || (points.size() <= max_dots && !style.faint);
-  for (const PlotPoint& point : points) {
-    list += (list.empty() ? "" : " ") + pixels(point.x) + "," + pixels(point.y);
-    if (dotted) {
-      dots += circle_element(point, points.size() > max_dots ? 2.25 : 3.25, style);
-    }
+  for (const PlotPoint& point : points) list += (list.empty() ? "" : " ") + pixels(point.x) + "," + pixels(point.y);
+  const std::string marks = marks_of(line, points, style);
+  const std::string begin = "<g><title>" + escaped(line.name) + "</title>\n";
+  if (style.dots) return begin + marks + "</g>\n";
+  return begin + "<polyline points=\"" + list + "\" fill=\"none\" " + stroke_of(style) +
+         " stroke-linejoin=\"round\" stroke-linecap=\"" + (style.dash.empty() ? "round" : "butt") + "\"/>\n" + marks +
+         "</g>\n";
+}
+
+// The edges are thinned like lines, so that both have the same columns of pixels.
+std::string band_element(const Band& band, const std::vector<BandPoint>& fractions, const Style& style,
+                         const Frame& frame) {
+  if (fractions.empty()) return "";
+  std::vector<PlotPoint> lower, upper;
+  for (const BandPoint& point : fractions) {
+    lower.push_back(frame.at({point.x, point.low}));
+    upper.push_back(frame.at({point.x, point.high}));
   }
-  if (style.dots) return "<g><title>" + escaped(name) + "</title>\n" + dots + "</g>\n";
-  return "<g><title>" + escaped(name) + "</title>\n<polyline points=\"" + list + "\" fill=\"none\" " +
-         stroke_of(style) + " stroke-linejoin=\"round\" stroke-linecap=\"round\"/>\n" + dots + "</g>\n";
+  lower = thinned(lower);
+  upper = thinned(upper);
+  std::reverse(lower.begin(), lower.end());
+  std::string path;
+  for (const auto* edge : {&upper, &lower})
+    for (const PlotPoint& point : *edge) path += (path.empty() ? "M" : "L") + pixels(point.x) + " " + pixels(point.y);
+  return "<g>" + title_element(band.name) + "\n<path d=\"" + path + "z\" " + paint(style.ink) +
+         " fill-opacity=\"0.16\"/>\n</g>\n";
 }
 
 // A straight line from its first to its last point.
@@ -295,104 +174,97 @@ std::string guide_element(const std::vector<PlotPoint>& fractions, const Style& 
                       frame.y(fractions.back().y), stroke_of(style));
 }
 
-// Above the end of a horizontal guide, to the right of the end of a vertical one, below the middle of any other. A
-// white edge keeps it legible where lines pass below it.
-std::string guide_name_element(const std::string& name, const std::vector<PlotPoint>& fractions, const Frame& frame) {
-  if (fractions.empty() || name.empty()) return "";
-  const PlotPoint begin{frame.x(fractions.front().x), frame.y(fractions.front().y)};
-  const PlotPoint end{frame.x(fractions.back().x), frame.y(fractions.back().y)};
-  const bool level = std::abs(end.y - begin.y) < 1;
-  const bool upright = std::abs(end.x - begin.x) < 1;
-  const std::string shown = shorten(displayable(name), longest_name);
-  PlotPoint text{std::min((begin.x + end.x) / 2 + 5, frame.right - text_width(shown, 11)), 0};
-  text.y = begin.y + (end.y - begin.y) * (text.x - begin.x) / (end.x - begin.x) + 14;
-  if (level) text = {end.x, end.y - 5};
-  if (upright) text = {end.x + 4, end.y + 10};
-  const std::string letters =
-      std::string("font-size=\"11\" fill=\"#555555\" stroke=\"#ffffff\" stroke-width=\"3\" paint-order=\"stroke\"") +
-      (level ? " text-anchor=\"end\"" : "");
-  return text_element(text.x, text.y, shown, letters);
-}
-
-// Drawn from back to front: guides, faint lines, strong lines, names; of each the first in front.
+// Drawn from back to front: bands, guides, faint lines, strong lines, names; of each the first in front.
 std::string curve_elements(const Plot& plot, const PlotView& view, const std::vector<Style>& styles,
-                           const Frame& frame) {
-  std::string behind;
-  std::string front;
-  std::string guides;
-  std::string guide_names;
+                           const Layout& layout) {
+  const Frame& frame = layout.frame;
+  std::string bands, behind, front, guides, names;
+  for (std::size_t i = plot.bands.size(); i-- > 0;)
+    bands += band_element(plot.bands[i], view.bands[i], styles.empty() ? Style{} : styles.front(), frame);
   for (std::size_t i = plot.lines.size(); i-- > 0;) {
-    if (plot.lines[i].guide) {
+    const Line& line = plot.lines[i];
+    if (line.guide) {
       guides += guide_element(view.lines[i], styles[i], frame);
-      guide_names += guide_name_element(plot.lines[i].name, view.lines[i], frame);
       continue;
     }
-    const Line& line = plot.lines[i];
     (line.faint ? behind : front) += has_names(line, view.lines[i])
                                          ? dots_element(line, view.lines[i], styles[i], frame)
-                                         : curve_element(line.name, view.lines[i], styles[i], frame);
+                                         : curve_element(line, view.lines[i], styles[i], frame);
   }
-  return guides + behind + front + guide_names + name_elements(plot, view, styles, frame);
+  for (const NamePlace& name : layout.guides) names += edged_text(name, Ink::soft_text, 11);
+  for (const NamePlace& name : layout.names) {
+    const bool of_line = name.line < styles.size();
+    names += edged_text(name, of_line ? styles[name.line].ink : Ink::soft_text, name_size,
+                        of_line && !styles[name.line].faint ? " font-weight=\"bold\"" : "");
+  }
+  return bands + guides + behind + front + names + name_elements(plot, view, styles, frame);
 }
 
 std::string legend_elements(const std::vector<LegendItem>& items, const std::vector<Style>& styles, double left,
                             double top) {
-  std::string text = "<g font-size=\"" + pixels(legend_size) + "\" fill=\"#222222\">\n";
-  for (std::size_t i = 0; i < items.size(); ++i) {
-    const double x = left + items[i].x;
-    const double y = top + legend_row * items[i].row;
-    const Style& style = styles[items[i].line];
-    text += style.dots ? circle_element({x + 11, y}, 3.25, style) : line_element(x, y, x + 22, y, stroke_of(style));
-    text += text_element(x + legend_sample, y + 4.5, items[i].text);
+  constexpr double radius = 3.25;
+  std::string text = "<g font-size=\"13\" " + paint(Ink::text) + ">\n";
+  for (const LegendItem& item : items) {
+    const double x = left + item.x;
+    const double y = top + legend_row * item.row;
+    if (item.line >= styles.size()) {
+      text += "<rect x=\"" + pixels(x) + "\" y=\"" + pixels(y - 6) + "\" width=\"22\" height=\"12\" " +
+              paint(styles.empty() ? Ink::guide : styles.front().ink) + " fill-opacity=\"0.16\"/>\n";
+    } else {
+      const Style& style = styles[item.line];
+      if (!style.dots) text += line_element(x, y, x + 22, y, stroke_of(style));
+      if (style.marked) text += mark_element(style.shape, {x + 11, y}, radius, style.ink);
+    }
+    text += text_element(x + legend_sample, y + 4.5, item.text);
   }
   return text + "</g>\n";
 }
 
-// The drawing area that labels, title and legend leave free.
-Frame frame_of(const Plot& plot, const PlotView& view, int legend_rows) {
-  double widest = 0;
-  for (const Tick& tick : view.y.ticks) widest = std::max(widest, text_width(tick.label, tick_size));
-  Frame frame;
-  frame.left = std::ceil(widest) + (plot.y_label.empty() ? 26 : 44);
-  frame.right = width - 30;
-  frame.top = (plot.title.empty() ? 22 : 54) + legend_row * legend_rows;
-  frame.height = least_height + legend_row * std::max(0, legend_rows - 2);
-  frame.bottom = frame.height - (plot.x_label.empty() ? 36 : 56);
-  return frame;
+PlotView view_for_svg(const Plot& plot) { return view_of(plot, plot.log_x ? 7 : 9, 8); }
+
+// With more room on the axis whose units are longer, so that a circle is round.
+Plot scaled_alike(Plot plot) {
+  plot.same_scale = false;
+  const PlotView view = view_for_svg(plot);
+  const Frame frame = lay_out(plot, view).frame;
+  const double per_x = (view.x.high - view.x.low) / (frame.right - frame.left);
+  const double per_y = (view.y.high - view.y.low) / (frame.bottom - frame.top);
+  const auto widen = [](std::vector<double>& holds, const Axis& axis, double factor) {
+    const double middle = (axis.low + axis.high) / 2, half = (axis.high - axis.low) / 2 * factor;
+    holds.insert(holds.end(), {middle - half, middle + half});
+  };
+  if (per_x < per_y) widen(plot.x_holds, view.x, per_y / per_x);
+  if (per_y < per_x) widen(plot.y_holds, view.y, per_x / per_y / 1.08);  // the axis is padded
+  return plot;
 }
 
 }  // namespace
 
 std::string svg(const Plot& plot) {
-  constexpr double margin = 20;
-  const PlotView view = view_of(plot, plot.log_x ? 7 : 9, 8);
+  if (plot.same_scale) return svg(scaled_alike(plot));
+  const PlotView view = view_for_svg(plot);
   const std::vector<Style> styles = styles_of(plot.lines);
-  const std::vector<LegendItem> legend = lay_out_legend(plot.lines, width - 2 * margin);
-  const Frame frame = frame_of(plot, view, legend.empty() ? 0 : legend.back().row + 1);
-  const std::string size = "width=\"" + pixels(width) + "\" height=\"" + pixels(frame.height) + "\"";
-  const std::string title = shorten(displayable(plot.title), 80);
-
-  std::string text = "<svg xmlns=\"http://www.w3.org/2000/svg\" " + size + " viewBox=\"0 0 " + pixels(width) + " " +
-                     pixels(frame.height) +
-                     "\" role=\"img\" font-family=\"Helvetica, Arial, 'Liberation Sans', sans-serif\">\n";
-  text += "<title>" + escaped(plot.title) + "</title>\n<rect " + size + " fill=\"#ffffff\"/>\n";
-  if (!title.empty()) {
-    text += text_element(margin, 32, title, "font-size=\"17\" font-weight=\"bold\" fill=\"#222222\"");
-  }
-  if (!legend.empty()) text += legend_elements(legend, styles, margin, title.empty() ? 20 : 54);
+  const Layout layout = lay_out(plot, view);
+  const Frame& frame = layout.frame;
+  std::string text = document_start(picture_width, frame.height, plot.title);
+  const double heading = heading_elements(text, plot.title, plot.note, picture_width);
+  if (!layout.legend.empty())
+    text += legend_elements(layout.legend, styles, picture_margin,
+                            plot.title.empty() && plot.note.empty() ? 20 : heading + 22);
   text += axes_elements(view, frame);
-  const std::string label_style = "font-size=\"13\" fill=\"#222222\" text-anchor=\"middle\"";
+  const std::string label_style = paint(Ink::text) + " font-size=\"13\" text-anchor=\"middle\"";
   const double middle_x = (frame.left + frame.right) / 2;
   const double middle_y = (frame.top + frame.bottom) / 2;
   if (!plot.x_label.empty()) {
-    text += text_element(middle_x, frame.bottom + 43, shorten(displayable(plot.x_label), 80), label_style);
+    text += text_element(middle_x, frame.bottom + 43, fitted(plot.x_label, 13, picture_width - 2 * picture_margin),
+                         label_style);
   }
   if (!plot.y_label.empty()) {
-    text += text_element(24, middle_y, shorten(displayable(plot.y_label), 48),
+    text += text_element(24, middle_y, fitted(plot.y_label, 13, frame.bottom - frame.top),
                          label_style + " transform=\"rotate(-90 24 " + pixels(middle_y) + ")\"");
   }
   if (view.empty()) text += text_element(middle_x, middle_y, "no points", label_style);
-  return text + curve_elements(plot, view, styles, frame) + "</svg>\n";
+  return text + curve_elements(plot, view, styles, layout) + "</svg>\n";
 }
 
 }  // namespace rotary::cli

@@ -80,6 +80,18 @@ std::string marks_of(const std::vector<Line>& lines) {
   return marks;
 }
 
+void draw_edges(Canvas& canvas, const std::vector<BandPoint>& band) {
+  Line edge;
+  edge.faint = true;
+  std::vector<PlotPoint> lower, upper;
+  for (const BandPoint& point : band) {
+    lower.push_back({point.x, point.low});
+    upper.push_back({point.x, point.high});
+  }
+  canvas.draw(lower, '.', edge);
+  canvas.draw(upper, '.', edge);
+}
+
 // The label of the tick in this row, or "".
 std::string label_at(const Axis& axis, int row, int height) {
   for (const Tick& tick : axis.ticks) {
@@ -103,20 +115,23 @@ std::string bottom_rows(const Axis& axis, int width, std::size_t gutter) {
   return line + "\n" + labels + "\n";
 }
 
-std::string legend(const std::vector<Line>& lines, const std::string& marks, std::size_t width) {
+std::string legend(const Plot& plot, const std::string& marks, std::size_t width) {
+  const std::vector<Line>& lines = plot.lines;
   std::string text;
   std::size_t used = 0;
-  for (std::size_t i = 0; i < lines.size(); ++i) {
-    if (lines[i].guide) continue;
-    const std::string item =
-        std::string("  ") + marks[i] + " " + shorten_for_terminal(displayable(lines[i].name), width - 4);
+  const auto add = [&](char mark, const std::string& name) {
+    const std::string item = std::string("  ") + mark + " " + shorten_for_terminal(displayable(name), width - 4);
     if (used > 0 && used + columns(item) > width) {
       text += '\n';
       used = 0;
     }
     text += item;
     used += columns(item);
-  }
+  };
+  for (std::size_t i = 0; i < lines.size(); ++i)
+    if (!lines[i].guide && !(plot.names_on_lines && lines[i].name.empty())) add(marks[i], lines[i].name);
+  for (const Band& band : plot.bands)
+    if (!band.name.empty()) add('.', band.name);
   return text.empty() ? text : text + "\n";
 }
 
@@ -135,6 +150,7 @@ std::string terminal_plot(const Plot& plot, int width, int height) {
   for (const Tick& tick : view.y.ticks) gutter = std::max(gutter, tick.label.size() + 1);
   Canvas canvas(std::max(8, width - static_cast<int>(gutter) - 1), height);
   const std::string marks = marks_of(plot.lines);
+  for (const std::vector<BandPoint>& band : view.bands) draw_edges(canvas, band);
   for (std::size_t i = 0; i < plot.lines.size(); ++i) canvas.draw(view.lines[i], marks[i], plot.lines[i]);
 
   const auto canvas_width = static_cast<std::size_t>(canvas.width());
@@ -151,7 +167,7 @@ std::string terminal_plot(const Plot& plot, int width, int height) {
   }
   text += bottom_rows(view.x, canvas.width(), gutter);
   if (!plot.x_label.empty()) text += centred(plot.x_label, gutter + 1, canvas_width);
-  return text + legend(plot.lines, marks, static_cast<std::size_t>(width));
+  return text + legend(plot, marks, static_cast<std::size_t>(width));
 }
 
 }  // namespace rotary::cli

@@ -1,0 +1,25 @@
+// Chapters 8 and 11 for the rope of a model that the reader names.
+#pragma once
+
+#include "apps/rotary/inspect/rope.h"
+#include "apps/rotary/source.h"
+#include "page.h"
+
+namespace rotary::cli {
+
+// What the two chapters speak of. source.model and the model outlive it.
+struct Own {
+  std::string name;  // of CONFIG; "" without
+  std::string described;
+  RopeView view;
+  Frequencies scaled;
+  Frequencies plain;        // without the scaling
+  std::int64_t length = 0;  // the tokens over which turns are counted
+  bool is_known_length = true;
+};
+Own own_rope(const Source&, const Model&);
+
+Page explain_own_frequencies(const Own&);
+Page explain_own_scaling(const Own&);
+
+}  // namespace rotary::cli

@@ -1,0 +1,247 @@
+// rotary plot: pictures of ropes and of what comes of them.
+#include <algorithm>
+#include <array>
+#include <iostream>
+#include <limits>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "apps/rotary/plot/kinds.h"
+#include "apps/rotary/plot/picture_file.h"
+#include "apps/shared/command.h"
+#include "apps/shared/displayable.h"
+#include "apps/shared/plot/plot.h"
+#include "apps/shared/sheet.h"
+#include "apps/shared/tensors.h"
+#include "apps/shared/terminal.h"
+#include "apps/shared/text.h"
+#include "apps/shared/usage_error.h"
+#include "commands.h"
+#include "runs.h"
+
+namespace rotary::cli {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Drawn = std::variant<Plot, HeatMap>;
+
+struct Options {
+  PlotRequest request;
+  std::string title;
+  std::string output;
+  bool terminal = false;
+  bool json = false;
+};
+
+constexpr std::size_t most_columns = 256, most_rows = 128;  // of cells of a heat map
+
+// ---- what is asked for ----
+
+const std::vector<std::string> kinds = {"wavelengths", "stretch", "table", "decay", "accuracy", "loss"};
+const std::vector<std::string> scaling_words = {"default", "linear", "ntk", "ntk_fixed", "dynamic", "yarn", "llama3"};
+
+// Options that belong to one kind.
+void check_usage(const Options& options) {
+  const PlotRequest& request = options.request;
+  const auto only = [&](bool given, const char* option, std::string_view of) {
+    if (given && of.find(request.kind) == std::string_view::npos)
+      throw UsageError(std::string(option) + " does not go with plot " + request.kind);
+  };
+  only(request.pairs.has_value(), "--pairs", "table");
+  only(request.positions.has_value(), "--positions", "table accuracy");
+  only(request.cos, "--cos", "table");
+  only(request.sin, "--sin", "table");
+  only(!request.q.empty(), "--q", "decay");
+  only(!request.k.empty(), "--k", "decay");
+  only(!request.layout.empty(), "--layout", "decay");
+  only(request.context.has_value(), "--context", "wavelengths stretch decay accuracy");
+  only(!request.scalings.empty(), "--scalings", "wavelengths stretch table decay accuracy");
+  if (request.kind == "loss" && request.configs.empty()) throw UsageError("plot loss needs the folders of runs");
+  for (const std::string& word : request.scalings) {
+    if (std::find(scaling_words.begin(), scaling_words.end(), word) == scaling_words.end())
+      throw UsageError("--scalings must be of " + one_of_words(scaling_words) + " but got '" + word + "'");
+  }
+  if (is_dash(options.output) && (options.terminal || options.json))
+    throw UsageError("--output - and the text of --terminal or --json would both be standard output");
+  if (options.terminal && options.json)
+    throw UsageError("--terminal and --json are two forms of text: give one of them");
+}
+
+Drawn drawn(const Options& options) {
+  const PlotRequest& request = options.request;
+  if (request.kind == "stretch") return stretch_plot(request);
+  if (request.kind == "table") return table_map(request);
+  if (request.kind == "decay") return decay_plot(request);
+  if (request.kind == "accuracy") return accuracy_plot(request);
+  if (request.kind == "loss") return plot_of(read_runs("plot", request.configs));
+  return wavelengths_plot(request);
+}
+
+// ---- as SVG ----
+
+std::string svg_of(const Plot& plot) { return svg(plot); }
+
+std::string svg_of(const HeatMap& map) { return svg(merged(map, most_columns, most_rows)); }
+
+// ---- as text ----
+
+// The guides have no names in the drawing area.
+std::string text_of(const Plot& plot) {
+  const int width = static_cast<int>(std::min<std::size_t>(terminal_width(), 100)) - 1;
+  std::string text = terminal_plot(plot, width, 20);
+  std::string guides;
+  for (const Line& line : plot.lines)
+    if (line.guide && !line.name.empty()) guides += (guides.empty() ? "  . " : ", ") + displayable(line.name);
+  if (!guides.empty()) text += shorten_for_terminal(guides, static_cast<std::size_t>(width)) + "\n";
+  return text;
+}
+
+std::string text_of(const HeatMap& map) {
+  return terminal_map(map, static_cast<int>(std::min<std::size_t>(terminal_width(), 140)) - 1, 32);
+}
+
+// ---- as JSON: the keys are a contract ----
+
+Json json_of(const Plot& plot) {
+  Json lines = Json::array(), guides = Json::array(), bands = Json::array();
+  for (const Line& line : plot.lines) {
+    Json points = Json::array();
+    for (const auto& [x, y] : line.points) points.push_back({x, y});
+    (line.guide ? guides : lines).push_back({{"name", line.name}, {"points", std::move(points)}});
+  }
+  for (const Band& band : plot.bands) {
+    Json points = Json::array();
+    for (const auto& [x, low, high] : band.points) points.push_back({x, low, high});
+    bands.push_back({{"name", band.name}, {"points", std::move(points)}});
+  }
+  return {{"title", plot.title},       {"x", plot.x_label},           {"y", plot.y_label},
+          {"lines", std::move(lines)}, {"guides", std::move(guides)}, {"bands", std::move(bands)}};
+}
+
+Json json_of(const HeatMap& map) {
+  Json rows = Json::array();
+  for (std::size_t row = 0; row < map.y.size(); ++row) {
+    Json values = Json::array();
+    for (std::size_t column = 0; column < map.x.size(); ++column) values.push_back(map.at(row, column));
+    rows.push_back(std::move(values));
+  }
+  return {{"title", map.title}, {"value", map.value_label}, {"limit", map.limit},
+          {"positions", map.x}, {"pairs", map.y},           {"values", std::move(rows)}};
+}
+
+void run(const Options& options) {
+  check_usage(options);
+  const bool writes = !options.output.empty();
+  if (writes) check_picture("plot", options.output);
+  Drawn picture = drawn(options);
+  if (!options.title.empty()) std::visit([&](auto& any) { any.title = options.title; }, picture);
+  if (writes) write_picture("plot", options.output, std::visit([](const auto& any) { return svg_of(any); }, picture));
+  if (options.json) {
+    Json json = {{"kind", options.request.kind}};
+    json.update(std::visit([](const auto& any) { return json_of(any); }, picture));
+    json["output"] = writes ? Json(options.output) : Json();
+    std::cout << json_text(json) << '\n';
+    return;
+  }
+  if (options.terminal || (!writes && out_is_terminal())) {
+    std::cout << std::visit([](const auto& any) { return text_of(any); }, picture);
+  } else if (!writes) {
+    std::cout << std::visit([](const auto& any) { return svg_of(any); }, picture);
+  }
+  if (writes && !is_dash(options.output)) std::cout << "wrote " << printable(options.output) << '\n';
+}
+
+constexpr const char* footer =
+    "wavelengths  tokens for one turn of each pair; the trained length and the context are drawn in\n"
+    "stretch      what scaling made of each wavelength, in times\n"
+    "table        a heat map of cos or sin: positions to the right, pairs downwards\n"
+    "decay        the mean score of unit vectors by distance, and its envelope\n"
+    "accuracy     the error of cos and sin by position, of the common ways to compute them\n"
+    "loss         what 'rotary compare' draws, of folders of runs\n"
+    "A rope that nothing describes has base 10000 and head_dim 128. Without --output a terminal shows the picture as\n"
+    "text, and a pipe or a file gets the SVG.\n"
+    "  rotary plot wavelengths Llama-3.1-8B/ Qwen3-8B/ --output wavelengths.svg\n"
+    "  rotary plot stretch config.json --scalings linear,ntk,yarn --factor 4 --terminal\n"
+    "  rotary plot table --base 10000 --head-dim 64 --positions 0:256 --sin > table.svg\n"
+    "  rotary plot decay config.json --q q.npy --k k.npy --output decay.png\n"
+    "  rotary plot loss runs/rope runs/none --output loss.svg";
+
+void add_rope_options(Command& command, Options& options) {
+  PlotRequest& request = options.request;
+  add_source_options_but_config(command, request.source);
+  add_head_dim_option(command, request.source);
+  add_rope_option(command, request.source);
+  command
+      .option("--scalings", request.scalings,
+              "several scalings in one picture, with --factor: WORD,WORD,... of\n"
+              "default (none), linear, ntk, ntk_fixed, dynamic, yarn, llama3")
+      .type_name("WORDS")
+      .comma_list();
+  command.option("--context", request.context, "the context to draw in, in tokens (default: the config's)")
+      .range(std::int64_t{1}, std::int64_t{1} << 53)
+      .type_name("N");
+}
+
+void add_kind_options(Command& command, Options& options) {
+  PlotRequest& request = options.request;
+  command
+      .option("--positions", request.positions,
+              "of table: positions and ranges, as 0:128 or 0:64,1000:1064\n(default 0:128); of accuracy: likewise")
+      .type_name("SPEC");
+  command.option("--pairs", request.pairs, "of table: pairs and ranges, as 0:16 (default: all)").type_name("SPEC");
+  Option cos = command.flag("--cos", request.cos, "of table: the cosines (the default)");
+  command.flag("--sin", request.sin, "of table: the sines").excludes(cos);
+  command
+      .option("--q", request.q,
+              "of decay: queries before the rotation, .npy or .safetensors (the tensor q, or the only one),\n"
+              "with --k (default: random vectors, k = q)")
+      .type_name("FILE");
+  command.option("--k", request.k, "of decay: keys likewise").type_name("FILE");
+  std::vector<std::string> layouts = layout_words;
+  std::erase(layouts, "flat");
+  command.option("--layout", request.layout, "of --q and --k (default: bthd or thd)").one_of(layouts).type_name("WORD");
+  command
+      .option("--envelope", request.envelope,
+              "of decay: sum, plus and minus |sum over pairs of q conj(k) e^(i distance\n"
+              "inv_freq)|; roformer, the bound of RoFormer's section 3.4.3, relative; or none")
+      .one_of({"sum", "roformer", "none"})
+      .type_name("WORD")
+      .shows_default();
+  command.option("--seed", request.seed, "of decay: of the random vectors")
+      .range(std::int64_t{0}, std::numeric_limits<std::int64_t>::max() - 1)
+      .type_name("N")
+      .shows_default();
+}
+
+}  // namespace
+
+void add_plot(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  Command command(app, "plot", "Pictures: wavelengths, stretch, tables, decay, accuracy, losses");
+  command.option("KIND", options->request.kind, "what to draw").one_of(kinds).type_name("").required();
+  command
+      .option("CONFIG", options->request.configs,
+              "models, as 'rotary inspect' takes them: one picture for all; of loss: folders of runs")
+      .type_name("");
+  add_rope_options(command, *options);
+  add_kind_options(command, *options);
+  command.option("--title", options->title, "instead of the title").type_name("TEXT");
+  command
+      .option("--output", options->output,
+              "the picture to write: .svg, or .png where rsvg-convert is installed;\n- writes SVG to standard output")
+      .type_name("FILE");
+  command.flag("--terminal", options->terminal, "print the picture as text; a --output is written too");
+  command.flag("--json", options->json,
+               "the numbers that are drawn: {\"kind\", \"title\", \"x\", \"y\", \"lines\": [{\"name\",\n"
+               "\"points\": [[x, y]]}], \"guides\", \"bands\", \"output\"}; of table {\"kind\", \"title\",\n"
+               "\"value\", \"limit\", \"positions\", \"pairs\", \"values\": [a row per pair], \"output\"}");
+  command.footer(footer);
+  command.can_be_quiet();
+  command.runs([options] { run(*options); });
+}
+
+}  // namespace rotary::cli

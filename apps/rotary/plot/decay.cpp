@@ -1,0 +1,259 @@
+// The mean score by distance, and its envelope.
+//
+// Of unit vectors q and k, pair i of q at position m and of k at n adds Re(q_i conj(k_i) e^(i D w_i)) to their score,
+// with D = m - n and the pair seen as a complex number (RoFormer, arXiv:2104.09864, section 3.4.3). The mean over many
+// q and k has the mean of h_i = q_i conj(k_i), so the mean score is the real part of S(D) = sum_i h_i e^(i D w_i),
+// times the attention factor's square, plus what the elements that do not turn add. Its envelope is plus and minus
+// |S(D)|: the real part never leaves it. RoFormer's own bound, by Abel's summation, is max_i |h_(i+1) - h_i| times the
+// sum over j of |S_j|, S_j the sum of e^(i D w_i) of the first j pairs; it is drawn in proportion to its value at
+// distance 0.
+#include <algorithm>
+#include <cmath>
+#include <complex>
+
+#include "apps/rotary/source.h"
+#include "apps/shared/tensors.h"
+#include "apps/shared/text.h"
+#include "apps/shared/usage_error.h"
+#include "files/text/paths.h"
+#include "kinds.h"
+
+namespace rotary::cli {
+
+namespace {
+
+using Complex = std::complex<double>;
+
+// Means over the pairs of vectors.
+struct Content {
+  std::vector<Complex> turning;  // h_i
+  double still = 0;
+};
+
+// ---- random q and k ----
+
+// The same on every machine: sums, and no functions of a library.
+class Random {
+ public:
+  explicit Random(std::int64_t seed) : state_(static_cast<std::uint64_t>(seed) * 0x9E3779B97F4A7C15U + 1) {}
+  double normal() {  // nearly: twelve uniform numbers have a variance of 1
+    double sum = -6;
+    for (int i = 0; i < 12; ++i) {
+      state_ = state_ * 6364136223846793005U + 1442695040888963407U;
+      sum += static_cast<double>(state_ >> 11) * 0x1p-53;
+    }
+    return sum;
+  }
+
+ private:
+  std::uint64_t state_;
+};
+
+// k = q: the mean score of independent vectors is 0 at every distance.
+Content random_content(const ModelRope& used, std::size_t pairs, std::int64_t seed) {
+  constexpr int vectors = 256;
+  Random random(seed);
+  Content content{std::vector<Complex>(pairs), 0};
+  std::vector<double> squares(static_cast<std::size_t>(used.rope.head_dim));
+  for (int vector = 0; vector < vectors; ++vector) {
+    double length = 0;
+    for (double& square : squares) {
+      const double element = random.normal();
+      square = element * element;
+      length += square;
+    }
+    const double weight = 1 / (length * vectors);
+    for (std::size_t i = 0; i < squares.size(); ++i) {
+      if (i / 2 < pairs) {
+        content.turning[i / 2] += squares[i] * weight;
+      } else {
+        content.still += squares[i] * weight;
+      }
+    }
+  }
+  return content;
+}
+
+// ---- given q and k ----
+
+Tensor tensor_of(const std::string& path, const char* name) {
+  InputTensors input(files::path_of(path));
+  const std::vector<TensorInfo>& infos = input.infos();
+  const bool one = infos.size() == 1;
+  const auto found =
+      std::find_if(infos.begin(), infos.end(), [&](const TensorInfo& info) { return info.name == name; });
+  if (found == infos.end() && !one) {
+    throw Error(Code::TENSOR, "[plot] " + printable(path) + " must hold one tensor or one named '" + name +
+                                  "' but holds " + std::to_string(infos.size()));
+  }
+  return input.read(found == infos.end() ? infos[0].name : found->name);
+}
+
+float element(const Heads& heads, std::int64_t offset) {
+  const auto at = static_cast<std::size_t>(offset);
+  switch (heads.dtype) {
+    case DType::f32:
+      return static_cast<const float*>(heads.data)[at];
+    case DType::f16:
+      return to_float(static_cast<const f16*>(heads.data)[at]);
+    case DType::bf16:
+      return to_float(static_cast<const bf16*>(heads.data)[at]);
+  }
+  return 0;
+}
+
+// The mean of the unit vectors of each head, over batch and tokens.
+std::vector<std::vector<double>> mean_directions(const Heads& heads) {
+  const Layout& layout = heads.layout;
+  const double count = static_cast<double>(layout.batch * layout.tokens);
+  std::vector<std::vector<double>> means;
+  std::vector<double> vector(static_cast<std::size_t>(layout.head_dim));
+  for (std::int64_t head = 0; head < layout.heads; ++head) {
+    std::vector<double>& mean = means.emplace_back(vector.size());
+    for (std::int64_t row = 0; row < layout.batch * layout.tokens; ++row) {
+      const std::int64_t begin = row / layout.tokens * layout.batch_stride + row % layout.tokens * layout.token_stride +
+                                 head * layout.head_stride;
+      double squares = 0;
+      for (std::size_t i = 0; i < vector.size(); ++i) {
+        vector[i] = static_cast<double>(element(heads, begin + static_cast<std::int64_t>(i)));
+        squares += vector[i] * vector[i];
+      }
+      if (!std::isfinite(squares)) throw Error(Code::NUMBER, "[plot] q and k must be finite numbers but got others");
+      for (std::size_t i = 0; i < vector.size() && squares > 0; ++i) mean[i] += vector[i] / std::sqrt(squares) / count;
+    }
+  }
+  return means;
+}
+
+// The two elements of pair i in a block of n pairs.
+std::pair<std::size_t, std::size_t> elements_of(Pairing pairing, std::size_t i, std::size_t n) {
+  return pairing == Pairing::half ? std::pair(i, i + n) : std::pair(2 * i, 2 * i + 1);
+}
+
+// Each q with each k of its head: the mean of their products is the product of their means. Several heads of q share
+// one of k where there are fewer.
+Content given_content(const PlotRequest& request, const ModelRope& used, std::size_t pairs) {
+  Tensor q_tensor = tensor_of(request.q, "q"), k_tensor = tensor_of(request.k, "k");
+  const Heads q = heads_of("plot", q_tensor, request.layout), k = heads_of("plot", k_tensor, request.layout);
+  const bool fits = q.layout.head_dim == used.rope.head_dim && k.layout.head_dim == used.rope.head_dim;
+  if (!fits || q.layout.heads % std::max<std::int64_t>(1, k.layout.heads) != 0 || q.layout.tokens < 1 ||
+      k.layout.tokens < 1 || q.layout.batch < 1 || k.layout.batch < 1) {
+    throw Error(Code::SHAPE, "[plot] q and k must have tokens, head_dim " + std::to_string(used.rope.head_dim) +
+                                 " and heads that k's divide but got q " + shape_text(q_tensor.shape) + " and k " +
+                                 shape_text(k_tensor.shape));
+  }
+  const auto q_means = mean_directions(q), k_means = mean_directions(k);
+  const std::size_t group = q_means.size() / k_means.size();
+  const double share = 1 / static_cast<double>(q_means.size());
+  const auto first = static_cast<std::size_t>(used.first);
+  Content content{std::vector<Complex>(pairs), 0};
+  for (std::size_t head = 0; head < q_means.size(); ++head) {
+    const std::vector<double>&a = q_means[head], &b = k_means[head / group];
+    for (std::size_t i = 0; i < a.size(); ++i)
+      if (i < first || i >= first + 2 * pairs) content.still += a[i] * b[i] * share;
+    for (std::size_t i = 0; i < pairs; ++i) {
+      const auto [x, y] = elements_of(used.rope.pairing, i, pairs);
+      content.turning[i] +=
+          Complex(a[first + x], a[first + y]) * std::conj(Complex(b[first + x], b[first + y])) * share;
+    }
+  }
+  return content;
+}
+
+// ---- by distance ----
+
+// Every distance as far as the picture can show them, then 400 in equal proportions, and the powers of two.
+std::vector<std::int64_t> distances_to(std::int64_t last) {
+  constexpr std::int64_t all = 131072;
+  std::vector<std::int64_t> distances;
+  for (std::int64_t distance = 1; distance <= std::min(last, all); ++distance) distances.push_back(distance);
+  const double ratio = static_cast<double>(last) / static_cast<double>(all);
+  for (int i = 1; i <= 400 && last > all; ++i) {
+    const auto distance =
+        static_cast<std::int64_t>(std::llround(static_cast<double>(all) * std::pow(ratio, i / 400.0)));
+    distances.push_back(std::min(distance, last));
+  }
+  for (std::int64_t power = 2 * all; power <= last; power *= 2) distances.push_back(power);
+  std::sort(distances.begin(), distances.end());
+  distances.erase(std::unique(distances.begin(), distances.end()), distances.end());
+  return distances;
+}
+
+struct Score {
+  double mean = 0, low = 0, high = 0;
+  double roformer = 0;  // sum of |S_j|
+};
+
+Score score_at(const Table& table, std::size_t row, const Content& content, double factor) {
+  const std::size_t pairs = content.turning.size();
+  Complex sum = 0, first_pairs = 0;
+  Score score;
+  for (std::size_t i = 0; i < pairs; ++i) {
+    const Complex turn(static_cast<double>(table.cos()[row * pairs + i]),
+                       static_cast<double>(table.sin()[row * pairs + i]));
+    sum += content.turning[i] * turn * factor;  // the turn holds the factor once
+    first_pairs += turn / factor;
+    score.roformer += std::abs(first_pairs);
+  }
+  score.mean = content.still + sum.real();
+  score.low = content.still - std::abs(sum);
+  score.high = content.still + std::abs(sum);
+  return score;
+}
+
+void add_rope(Plot& plot, const PlotRequest& request, const PlottedRope& rope,
+              const std::vector<std::int64_t>& distances, bool alone) {
+  const std::size_t pairs = rope.view.pairs.size();
+  const Content content =
+      request.q.empty() ? random_content(*rope.used, pairs, request.seed) : given_content(request, *rope.used, pairs);
+  const Table table(rope.speeds, distances);
+  Line mean{.name = alone ? "mean score" : rope.name, .points = {}};
+  Line edge{.name = "", .points = {}, .faint = true};
+  Band band{"envelope", {}};
+  const double at_zero = static_cast<double>(pairs) * static_cast<double>(pairs + 1) / 2;
+  for (std::size_t row = 0; row < distances.size(); ++row) {
+    const auto x = static_cast<double>(distances[row]);
+    const Score score = score_at(table, row, content, rope.view.attention_factor);
+    mean.points.emplace_back(x, score.mean);
+    edge.points.emplace_back(x, request.envelope == "roformer" ? score.roformer / at_zero : score.high);
+    band.points.push_back({x, score.low, score.high});
+  }
+  if (request.envelope == "roformer") {
+    if (alone) edge.name = "RoFormer's bound, relative";
+    edge.faint = !alone;
+  }
+  const bool drawn_as_band = alone && request.envelope == "sum";
+  if (drawn_as_band) plot.bands.push_back(std::move(band));
+  if (!drawn_as_band && request.envelope != "none" && !alone) plot.lines.push_back(edge);
+  plot.lines.push_back(std::move(mean));
+  if (!drawn_as_band && request.envelope != "none" && alone) plot.lines.push_back(std::move(edge));
+}
+
+}  // namespace
+
+Plot decay_plot(const PlotRequest& request) {
+  if (request.q.empty() != request.k.empty()) throw UsageError("--q and --k go together: give both, or neither");
+  const auto [ropes, subject] = read_ropes(request, false);
+  Plot plot;
+  plot.title = "Mean score by distance" + subject;
+  if (ropes.size() == 1 && (!request.source.scaling.empty() || !request.scalings.empty()))
+    plot.title += ", " + ropes[0].name;
+  plot.note = request.q.empty() ? "q = k, 256 random unit vectors" : "each q with each k of its head, as unit vectors";
+  if (request.envelope == "sum")
+    plot.note += "; envelope: |sum over pairs of the mean q conj(k) e^(i distance inv_freq)|";
+  if (request.envelope == "roformer") plot.note += "; the sum of |S_j| of RoFormer's 3.4.3, 1 at distance 0";
+  plot.x_label = "distance, tokens";
+  plot.y_label = "score of unit vectors";
+  plot.log_x = plot.x_is_length = plot.names_on_lines = true;
+  std::int64_t last = 0;
+  for (const PlottedRope& rope : ropes) last = std::max(last, context_tokens(request, *rope.used));
+  if (last < 2) last = 4096;
+  const std::vector<std::int64_t> distances = distances_to(last);
+  for (const PlottedRope& rope : ropes) add_rope(plot, request, rope, distances, ropes.size() == 1);
+  plot.y_holds = {0};
+  add_upright_guides(plot, marked_lengths(request, ropes).marks);
+  plot.lines.push_back({.name = "", .points = {{1, 0}, {static_cast<double>(last), 0}}, .guide = true});
+  return plot;
+}
+
+}  // namespace rotary::cli

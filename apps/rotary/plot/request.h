@@ -1,0 +1,61 @@
+// What `rotary plot` is asked for, and the ropes that it names.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "apps/rotary/inspect/rope.h"
+#include "apps/rotary/source.h"
+
+namespace rotary::cli {
+
+struct PlotRequest {
+  std::string kind;
+  std::vector<std::string> configs;  // or folders of runs
+  Source source;
+  std::vector<std::string> scalings;
+  std::optional<std::int64_t> context;
+  std::optional<std::string> positions;
+  std::optional<std::string> pairs;
+  bool cos = false, sin = false;
+  std::string q, k, layout;
+  std::string envelope = "sum";
+  std::int64_t seed = 1;
+};
+
+struct PlottedRope {
+  std::string name;                    // "Llama-3.1-8B", "yarn 4", "base 10000"
+  std::shared_ptr<const Model> model;  // which view points into
+  const ModelRope* used = nullptr;
+  RopeView view;
+  Frequencies speeds;
+  std::optional<std::int64_t> length = {};  // that the frequencies are for, where they depend on it
+};
+
+struct PlottedRopes {
+  std::vector<PlottedRope> ropes;
+  std::string subject;  // what all of them are of: ": Llama-3.1-8B"; "" for several configs
+};
+
+// every: all ropes of a model that turn by the places of tokens and differ, where no option chooses one.
+PlottedRopes read_ropes(const PlotRequest&, bool every);
+
+// A length that a plot marks: what a model was trained on, or reaches.
+struct MarkedLength {
+  double tokens = 0;
+  std::string name;  // "trained length 8192", "context 131072"
+};
+// Rising; at most six, more are not marked. Where ropes differ in them, the note says which has which.
+struct MarkedLengths {
+  std::vector<MarkedLength> marks;
+  std::string note;  // "a: context 4096; b: trained length 8192, context 131072"
+};
+MarkedLengths marked_lengths(const PlotRequest&, const std::vector<PlottedRope>&);
+// What those lengths are for one rope; 0: unknown.
+std::int64_t trained_tokens(const ModelRope&);
+std::int64_t context_tokens(const PlotRequest&, const ModelRope&);
+
+}  // namespace rotary::cli

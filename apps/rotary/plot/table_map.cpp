@@ -1,0 +1,68 @@
+// The entries of a table of cos or sin, as a heat map.
+#include <algorithm>
+
+#include "apps/rotary/positions.h"
+#include "apps/shared/text.h"
+#include "apps/shared/usage_error.h"
+#include "kinds.h"
+
+namespace rotary::cli {
+
+namespace {
+
+constexpr std::int64_t most_entries = std::int64_t{1} << 24;
+
+std::vector<std::int64_t> positions_of_map(const PlotRequest& request) {
+  const PositionSet set = parse_ranges(request.positions.value_or("0:128"));
+  return set.open_from ? set.closed(std::max<std::int64_t>(128, set.tokens)).integers : set.integers;
+}
+
+std::vector<std::int64_t> pairs_of_map(const PlotRequest& request, std::int64_t pairs) {
+  if (!request.pairs) return parse_ranges("0:" + std::to_string(pairs)).integers;
+  const PositionSet set = parse_ranges(*request.pairs);
+  std::vector<std::int64_t> chosen = set.integers;
+  for (std::int64_t pair = set.open_from.value_or(pairs); pair < pairs; ++pair) chosen.push_back(pair);
+  for (const std::int64_t pair : chosen) {
+    if (pair < 0 || pair >= pairs) {
+      throw Error(Code::VALUE,
+                  "[plot] --pairs must be from 0 to " + std::to_string(pairs - 1) + " but got " + std::to_string(pair));
+    }
+  }
+  return chosen;
+}
+
+}  // namespace
+
+HeatMap table_map(const PlotRequest& request) {
+  const PlottedRopes read = read_ropes(request, false);
+  if (read.ropes.size() != 1) throw UsageError("plot table draws one rope: name one CONFIG and one scaling");
+  const PlottedRope& rope = read.ropes[0];
+  HeatMap map;
+  map.value_label = request.sin ? "sin" : "cos";
+  map.title = map.value_label + "(position * inv_freq)" + read.subject;
+  if (!request.source.scaling.empty() || !request.scalings.empty()) map.title += ", " + rope.name;
+  map.x_label = "position, tokens";
+  map.y_label = "pair";
+  map.x_things = "positions";
+  map.y_things = "pairs";
+  map.x = positions_of_map(request);
+  map.y = pairs_of_map(request, static_cast<std::int64_t>(rope.view.pairs.size()));
+  if (map.x.empty() || map.y.empty()) throw UsageError("plot table needs at least one position and one pair");
+  const auto wide = static_cast<std::int64_t>(map.x.size()), pairs = static_cast<std::int64_t>(rope.view.pairs.size());
+  if (wide > most_entries / pairs) {
+    throw Error(Code::VALUE, "[plot] positions times pairs must be at most " + std::to_string(most_entries) +
+                                 " but got " + std::to_string(wide) + " positions of " + std::to_string(pairs) +
+                                 " pairs");
+  }
+  const Table table(rope.speeds, map.x);
+  const std::span<const float> values = request.sin ? table.sin() : table.cos();
+  for (const std::int64_t pair : map.y) {
+    for (std::int64_t row = 0; row < wide; ++row)
+      map.values.push_back(static_cast<double>(values[static_cast<std::size_t>(row * pairs + pair)]));
+  }
+  map.limit = rope.view.attention_factor;
+  if (map.limit != 1) map.note = "times the attention factor " + significant(map.limit, 6);
+  return map;
+}
+
+}  // namespace rotary::cli

@@ -1,0 +1,370 @@
+#include "layout.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <optional>
+
+#include "apps/shared/displayable.h"
+
+namespace rotary::cli {
+
+namespace {
+
+constexpr double legend_size = 13;
+constexpr double row_height = 14;  // of names
+constexpr std::array<std::string_view, 4> dashes = {"", "8 3", "2.5 2.5", "10 3 2.5 3"};
+constexpr std::size_t most_named = 9;  // names at lines; more are a legend
+
+using Points = std::vector<PlotPoint>;
+
+constexpr double guide_size = 11;
+// Of the name of a guide: one that ends at its guide must not cross it.
+double guide_width(std::string_view text) {
+  return std::max(1.1 * text_width(text, guide_size), 0.57 * guide_size * static_cast<double>(columns(text)));
+}
+
+// The box of the name of a guide whose base line begins there.
+Box box_of_guide(double x, double y, std::string_view text) {
+  return {x, y - 0.8 * guide_size, x + guide_width(text), y + 0.25 * guide_size};
+}
+
+// Of the name of a line, which is bold.
+double name_width(std::string_view text) {
+  return std::max(1.18 * text_width(text, name_size), 0.63 * name_size * static_cast<double>(columns(text)));
+}
+
+Box box_of_name(double x, double y, std::string_view text) {
+  return {x, y - 0.8 * name_size, x + name_width(text), y + 0.25 * name_size};
+}
+
+// A curve as points that are at most 3 pixels apart.
+Points dense(const Points& fractions, const Frame& frame) {
+  Points points;
+  for (const PlotPoint& fraction : fractions) {
+    const PlotPoint to = frame.at(fraction);
+    const PlotPoint from = points.empty() ? to : points.back();
+    const double length = std::max(std::abs(to.x - from.x), std::abs(to.y - from.y));
+    const int steps = std::max(1, static_cast<int>(std::ceil(length / 3)));
+    for (int step = 1; step <= steps; ++step) {
+      const double part = static_cast<double>(step) / steps;
+      points.push_back({from.x + part * (to.x - from.x), from.y + part * (to.y - from.y)});
+    }
+  }
+  return points;
+}
+
+double distance(const Box& box, const PlotPoint& point) {
+  const double x = std::max({box.left - point.x, 0.0, point.x - box.right});
+  const double y = std::max({box.top - point.y, 0.0, point.y - box.bottom});
+  return std::max(x, y);
+}
+
+double distance(const Box& box, const Points& curve) {
+  double least = 1e9;
+  for (const PlotPoint& point : curve) least = std::min(least, distance(box, point));
+  return least;
+}
+
+// ---- the curves of a plot, and the names that are placed already ----
+
+struct Scene {
+  Frame frame;
+  std::vector<Points> curves;  // of lines, then the edges of bands; of guides none
+  Points guides;
+  std::vector<Box> taken;
+
+  bool has_room(const Box& box) const {
+    const bool inside = box.left >= frame.left + 2 && box.right <= frame.right + 8 && box.top >= frame.top &&
+                        box.bottom <= frame.bottom - 2;
+    return inside && std::none_of(taken.begin(), taken.end(), [&](const Box& other) { return overlap(box, other); });
+  }
+  double clearance(const Box& box) const {
+    double least = 1e9;
+    for (const Points& curve : curves) least = std::min(least, distance(box, curve));
+    return least;
+  }
+};
+
+Scene scene_of(const Plot& plot, const PlotView& view, const Frame& frame) {
+  Scene scene{frame, {}, {}, {}};
+  for (std::size_t i = 0; i < plot.lines.size(); ++i)
+    scene.curves.push_back(plot.lines[i].guide ? Points{} : dense(view.lines[i], frame));
+  for (std::size_t i = 0; i < plot.lines.size(); ++i) {
+    const Points guide = plot.lines[i].guide ? dense(view.lines[i], frame) : Points{};
+    scene.guides.insert(scene.guides.end(), guide.begin(), guide.end());
+  }
+  for (const auto& band : view.bands) scene.curves.push_back(dense(upper_edge(band), frame));
+  return scene;
+}
+
+// ---- guides ----
+
+// In the order of preference: above the end of a horizontal guide, right of the upper end of a vertical one, below the
+// middle of any other.
+std::vector<PlotPoint> guide_candidates(const PlotPoint& begin, const PlotPoint& end, double width) {
+  std::vector<PlotPoint> places;
+  if (std::abs(end.y - begin.y) < 1) {
+    for (const double part : {1.0, 0.0, 0.5, 0.75, 0.25}) {
+      const double x = begin.x + part * (end.x - begin.x) - part * width + (part == 0 ? 4 : 0);
+      places.push_back({x, end.y - 5});
+      places.push_back({x, end.y + 13});
+    }
+  } else if (std::abs(end.x - begin.x) < 1) {
+    const double top = std::min(begin.y, end.y), bottom = std::max(begin.y, end.y);
+    for (const double part : {0.0, 0.08, 0.16, 0.3, 0.5, 0.7, 0.85}) {
+      const double y = top + 10 + part * (bottom - top);
+      places.push_back({end.x + 4, y});
+      places.push_back({end.x - 4 - width, y});
+    }
+  } else {
+    for (const double part : {0.5, 0.25, 0.75}) {
+      const double x = begin.x + part * (end.x - begin.x) + 5;
+      places.push_back({x, begin.y + (end.y - begin.y) * (x - begin.x) / (end.x - begin.x) + 14});
+    }
+  }
+  return places;
+}
+
+// Free of curves where that can be; else free of other names; else the first place.
+void place_guides(const Plot& plot, const PlotView& view, Scene& scene, std::vector<NamePlace>& guides) {
+  for (std::size_t i = 0; i < plot.lines.size(); ++i) {
+    if (!plot.lines[i].guide || plot.lines[i].name.empty() || view.lines[i].empty()) continue;
+    const std::string text = shorten(displayable(plot.lines[i].name), longest_name);
+    const double width = guide_width(text);
+    std::vector<PlotPoint> places =
+        guide_candidates(scene.frame.at(view.lines[i].front()), scene.frame.at(view.lines[i].back()), width);
+    for (PlotPoint& place : places)
+      place.x = std::clamp(place.x, scene.frame.left + 3, std::max(scene.frame.left + 3, scene.frame.right - width));
+    const auto is_free = [&](const PlotPoint& place) { return scene.has_room(box_of_guide(place.x, place.y, text)); };
+    const auto is_clear = [&](const PlotPoint& place) {
+      return is_free(place) && scene.clearance(box_of_guide(place.x, place.y, text)) > 2;
+    };
+    auto chosen = std::find_if(places.begin(), places.end(), is_clear);
+    if (chosen == places.end()) chosen = std::find_if(places.begin(), places.end(), is_free);
+    if (chosen == places.end()) chosen = places.begin();
+    scene.taken.push_back(box_of_guide(chosen->x, chosen->y, text));
+    guides.push_back({chosen->x, chosen->y, text, i});
+  }
+}
+
+// ---- names of lines ----
+
+struct Named {
+  std::size_t curve = 0;
+  std::string text;
+};
+
+std::vector<Named> named_curves(const Plot& plot, const PlotView& view) {
+  std::vector<Named> all;
+  const auto add = [&all](std::size_t curve, const std::string& name, bool empty) {
+    if (!empty && !name.empty()) all.push_back({curve, shorten(displayable(name), longest_name)});
+  };
+  for (std::size_t i = 0; i < plot.lines.size(); ++i)
+    if (!plot.lines[i].guide) add(i, plot.lines[i].name, view.lines[i].empty());
+  for (std::size_t i = 0; i < plot.bands.size(); ++i)
+    add(plot.lines.size() + i, plot.bands[i].name, view.bands[i].empty());
+  return all;
+}
+
+// Moves heights, rising, as little as needed until they are row_height apart: those that touch stand around their mean.
+std::vector<double> spread(const std::vector<double>& wanted) {
+  struct Group {
+    double sum = 0;
+    std::size_t count = 0;
+    double first() const { return sum / static_cast<double>(count) - row_height * static_cast<double>(count - 1) / 2; }
+    double end() const { return first() + row_height * static_cast<double>(count); }
+  };
+  std::vector<Group> groups;
+  for (const double height : wanted) {
+    groups.push_back({height, 1});
+    while (groups.size() > 1 && groups[groups.size() - 2].end() > groups.back().first()) {
+      groups[groups.size() - 2].sum += groups.back().sum;
+      groups[groups.size() - 2].count += groups.back().count;
+      groups.pop_back();
+    }
+  }
+  std::vector<double> heights;
+  for (const Group& group : groups)
+    for (std::size_t i = 0; i < group.count; ++i)
+      heights.push_back(group.first() + row_height * static_cast<double>(i));
+  return heights;
+}
+
+// Right of the lines, which all must end at the right edge of the frame and well apart.
+std::optional<std::vector<NamePlace>> names_at_ends(const std::vector<Named>& named, const Scene& scene) {
+  constexpr double far = 9;  // a name does not stand further from the end of its line
+  std::vector<std::pair<double, std::size_t>> ends;
+  for (std::size_t i = 0; i < named.size(); ++i) {
+    const PlotPoint& end = scene.curves[named[i].curve].back();
+    if (end.x < scene.frame.right - 3) return std::nullopt;
+    ends.emplace_back(end.y, i);
+  }
+  std::sort(ends.begin(), ends.end());
+  std::vector<double> wanted;
+  for (const auto& [y, index] : ends) wanted.push_back(y);
+  const std::vector<double> heights = spread(wanted);
+  std::vector<NamePlace> places;
+  for (std::size_t i = 0; i < ends.size(); ++i) {
+    if (std::abs(heights[i] - wanted[i]) > far) return std::nullopt;
+    const Named& name = named[ends[i].second];
+    places.push_back({scene.frame.right + 8, heights[i] + 4, name.text, name.curve});
+  }
+  return places;
+}
+
+// The place along its curve that is furthest from all others.
+std::optional<NamePlace> place_along(const Named& name, const Scene& scene) {
+  constexpr double gap = 5, ascent = 0.8 * name_size, far = 28;
+  const Points& curve = scene.curves[name.curve];
+  const double width = name_width(name.text);
+  std::optional<NamePlace> best;
+  double best_score = 0;
+  for (std::size_t i = 0; i < curve.size(); i += std::max<std::size_t>(1, curve.size() / 200)) {
+    const PlotPoint& on = curve[i];
+    for (const auto& [x, y] :
+         {std::pair(on.x - width / 2, on.y - gap - 3), std::pair(on.x - width / 2, on.y + gap + ascent),
+          std::pair(on.x + gap + 2, on.y + 4), std::pair(on.x - gap - 2 - width, on.y + 4),
+          std::pair(on.x + gap, on.y + gap + ascent), std::pair(on.x - gap - width, on.y - gap - 3),
+          std::pair(on.x + gap, on.y - gap - 3), std::pair(on.x - gap - width, on.y + gap + ascent)}) {
+      const Box box = box_of_name(x, y, name.text);
+      if (!scene.has_room(box) || distance(box, curve) < 2) continue;
+      double others = far;
+      for (std::size_t other = 0; other < scene.curves.size(); ++other)
+        if (other != name.curve) others = std::min(others, distance(box, scene.curves[other]));
+      if (others < 4 || distance(box, scene.guides) < 2) continue;
+      const double along = (on.x - scene.frame.left) / (scene.frame.right - scene.frame.left);
+      const double score = others + 8 * along - (box.right > scene.frame.right ? 20 : 0);
+      if (score > best_score) {
+        best_score = score;
+        best = {x, y, name.text, name.curve};
+      }
+    }
+  }
+  return best;
+}
+
+std::optional<std::vector<NamePlace>> names_along(const std::vector<Named>& named, Scene scene) {
+  std::vector<NamePlace> places;
+  for (const Named& name : named) {
+    const std::optional<NamePlace> place = place_along(name, scene);
+    if (!place) return std::nullopt;
+    scene.taken.push_back(box_of_name(place->x, place->y, name.text));
+    places.push_back(*place);
+  }
+  return places;
+}
+
+// ---- the legend ----
+
+// In one row if it fits, otherwise in columns of equal width.
+std::vector<LegendItem> lay_out_legend(const Plot& plot, double available) {
+  constexpr double gap = 22;
+  std::vector<LegendItem> items;
+  std::vector<double> widths;
+  double together = -gap;
+  const auto add = [&](const std::string& name, std::size_t line) {
+    items.push_back({together + gap, 0, shorten(displayable(name), longest_name), line});
+    widths.push_back(legend_sample + text_width(items.back().text, legend_size));
+    together += widths.back() + gap;
+  };
+  for (std::size_t i = 0; i < plot.lines.size(); ++i)
+    if (!plot.lines[i].guide && !(plot.names_on_lines && plot.lines[i].name.empty())) add(plot.lines[i].name, i);
+  for (std::size_t i = 0; i < plot.bands.size(); ++i)
+    if (!plot.bands[i].name.empty()) add(plot.bands[i].name, plot.lines.size() + i);
+  if (together <= available) return items;
+  const double column = std::min(*std::max_element(widths.begin(), widths.end()) + gap, available);
+  const auto per_row = static_cast<std::size_t>((available + gap) / column);
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    items[i].x = static_cast<double>(i % per_row) * column;
+    items[i].row = static_cast<int>(i / per_row);
+  }
+  return items;
+}
+
+// The drawing area that labels, title and legend leave free.
+Frame frame_of(const Plot& plot, const PlotView& view, int legend_rows) {
+  double widest = 0;
+  for (const Tick& tick : view.y.ticks) widest = std::max(widest, text_width(tick.label, tick_size));
+  Frame frame;
+  frame.left = std::ceil(widest) + (plot.y_label.empty() ? 26 : 44);
+  frame.right = picture_width - 30;
+  frame.top = (plot.title.empty() ? 22 : 54) + legend_row * legend_rows +
+              note_row * static_cast<double>(note_lines(plot.note, picture_width - 2 * picture_margin).size());
+  frame.height += legend_row * std::max(0, legend_rows - 2);
+  frame.bottom = frame.height - (plot.x_label.empty() ? 36 : 56);
+  return frame;
+}
+
+std::optional<Layout> without_legend(const Plot& plot, const PlotView& view) {
+  constexpr double widest_name = 190;
+  const std::vector<Named> named = named_curves(plot, view);
+  if (named.empty() || named.size() > most_named) return std::nullopt;
+  double widest = 0;
+  for (const Named& name : named) widest = std::max(widest, name_width(name.text));
+  Layout layout{frame_of(plot, view, 0), {}, {}, {}};
+  if (widest <= widest_name) {
+    layout.frame.right = picture_width - picture_margin - 8 - std::ceil(widest);
+    if (auto places = names_at_ends(named, scene_of(plot, view, layout.frame))) {
+      layout.names = std::move(*places);
+      return layout;
+    }
+    layout.frame = frame_of(plot, view, 0);
+  }
+  Scene scene = scene_of(plot, view, layout.frame);
+  place_guides(plot, view, scene, layout.guides);
+  auto places = names_along(named, scene);
+  if (!places) return std::nullopt;
+  layout.names = std::move(*places);
+  return layout;
+}
+
+}  // namespace
+
+std::vector<Style> styles_of(const std::vector<Line>& lines) {
+  constexpr std::array shapes = {Shape::circle, Shape::square, Shape::triangle, Shape::diamond};
+  std::vector<Style> styles;
+  std::size_t strong = 0;
+  for (const Line& line : lines) {
+    if (line.guide) {
+      styles.push_back({.ink = Ink::guide, .dash = "4 3", .faint = true});
+      continue;
+    }
+    Style style{.ink = series_ink(strong), .dash = "", .faint = line.faint, .dots = line.dots};
+    style.dense = line.points.size() > max_points;
+    const bool few = line.points.size() <= max_marked && !line.faint;
+    const bool marked = style.marked = line.dots || !line.tips.empty() || few;
+    const std::size_t cycle = strong / series_count;
+    if (marked && !line.dots) style.shape = shapes.at((strong + cycle) % shapes.size());
+    if (!line.faint && !style.dense) style.dash = dashes.at((marked ? cycle : strong + cycle) % dashes.size());
+    styles.push_back(style);
+    if (!line.faint) ++strong;
+  }
+  return styles;
+}
+
+std::vector<PlotPoint> upper_edge(const std::vector<BandPoint>& band) {
+  std::vector<PlotPoint> edge;
+  for (const BandPoint& point : band) edge.push_back({point.x, point.high});
+  return edge;
+}
+
+Layout lay_out(const Plot& plot, const PlotView& view) {
+  if (plot.names_on_lines) {
+    if (std::optional<Layout> layout = without_legend(plot, view)) {
+      if (layout->guides.empty()) {
+        Scene scene = scene_of(plot, view, layout->frame);
+        place_guides(plot, view, scene, layout->guides);
+      }
+      return *layout;
+    }
+  }
+  Layout layout;
+  layout.legend = lay_out_legend(plot, picture_width - 2 * picture_margin);
+  layout.frame = frame_of(plot, view, layout.legend.empty() ? 0 : layout.legend.back().row + 1);
+  Scene scene = scene_of(plot, view, layout.frame);
+  place_guides(plot, view, scene, layout.guides);
+  return layout;
+}
+
+}  // namespace rotary::cli

@@ -1,0 +1,183 @@
+#include "runtime/arithmetic.h"
+
+#include "measure.h"
+
+#include <algorithm>
+#include <cmath>
+#include <complex>
+#include <limits>
+#include <utility>
+
+namespace rotary::accuracy {
+
+namespace {
+
+using Complex = std::complex<double>;
+
+Complex conjugate_product(const Complex& a, const Complex& b) noexcept {
+  return {a.real() * b.real() + a.imag() * b.imag(), a.imag() * b.real() - a.real() * b.imag()};
+}
+
+void take(Largest& largest, const CosSin& value, const ExactCosSin& exact, const Position& position, int pair) {
+  const double cos_error = distance(static_cast<double>(value.cos), exact.cos);
+  const double sin_error = distance(static_cast<double>(value.sin), exact.sin);
+  const double error = std::max(cos_error, sin_error);
+  if (error > largest.error) largest = {error, position, pair, sin_error > cos_error};
+}
+
+// The rows of the positions whose scores are compared, [position][pair].
+using Kept = std::vector<Complex>;
+
+void keep(Kept& kept, std::span<const CosSin> row) {
+  for (const CosSin& z : row) kept.emplace_back(static_cast<double>(z.cos), static_cast<double>(z.sin));
+}
+
+// Which positions of a list of `count` are kept: at most score_positions, the first and the last among them.
+std::vector<bool> kept_positions(std::size_t count) {
+  std::vector<bool> chosen(count, count <= score_positions);
+  for (std::size_t k = 0; count > score_positions && k < score_positions; ++k) {
+    chosen[k * (count - 1) / (score_positions - 1)] = true;
+  }
+  return chosen;
+}
+
+std::vector<std::pair<std::size_t, std::size_t>> score_pairs(std::size_t count) {
+  std::vector<std::pair<std::size_t, std::size_t>> pairs;
+  if (count <= score_all_pairs) {
+    for (std::size_t m = 0; m < count; ++m) {
+      for (std::size_t n = 0; n < m; ++n) pairs.emplace_back(m, n);
+    }
+    return pairs;
+  }
+  std::uint64_t state = 18;
+  for (std::size_t m = 0; m < count; ++m) {
+    for (std::size_t k = 0; k < score_partners; ++k) {
+      state = state * 6364136223846793005U + 1442695040888963407U;
+      const auto n = static_cast<std::size_t>((state >> 33) % (count - 1));
+      pairs.emplace_back(m, n < m ? n : n + 1);
+    }
+  }
+  return pairs;
+}
+
+// q and k of uniform direction in `head_dim` dimensions: a pair holds a share 2 / head_dim of the square of each, with
+// phases of its own, so the mean square of the score's error is the sum of (2 / head_dim)^2 |error of the pair|^2 / 2.
+ScoreErrors score_errors(const Kept& exact, const Kept& way, const Subject& subject) {
+  const auto width = static_cast<std::size_t>(subject.pairs());
+  const auto pairs = score_pairs(exact.size() / width);
+  double largest = 0, sum = 0;
+  for (const auto& [m, n] : pairs) {
+    for (std::size_t i = 0; i < width; ++i) {
+      const std::size_t a = m * width + i, b = n * width + i;
+      const double square = std::norm(conjugate_product(way[a], way[b]) - conjugate_product(exact[a], exact[b]));
+      largest = std::max(largest, square);
+      sum += square;
+    }
+  }
+  const double mean = sum / static_cast<double>(pairs.size());
+  return {std::sqrt(largest), std::sqrt(2 * mean) / subject.head_dim};
+}
+
+// What is gathered of one way in one decade.
+struct Gathered {
+  Rows rows;
+  bool complete = true;
+  Largest largest = {};
+  Kept kept = {};
+};
+
+class DecadeOfWays {
+ public:
+  DecadeOfWays(const Subject& subject, std::vector<Gathered>& ways)
+      : subject_(subject), ways_(ways), row_(subject.inv_freq.size()), exact_(subject.inv_freq.size()) {}
+
+  void measure(const Decade& decade) {
+    for (Gathered& one : ways_) {
+      one.largest = {};
+      one.kept.clear();
+      one.complete = std::all_of(decade.positions.begin(), decade.positions.end(),
+                                 [&](const Position& position) { return one.rows.has(position); });
+    }
+    const std::vector<bool> kept = kept_positions(decade.positions.size());
+    for (std::size_t at = 0; at < decade.positions.size(); ++at) visit(decade.positions[at], kept[at]);
+  }
+
+  DecadeErrors errors(const Gathered& one) const {
+    if (!one.complete) return {};
+    DecadeErrors found{one.largest};
+    if (truth_.size() > row_.size()) found.scores = score_errors(truth_, one.kept, subject_);
+    return found;
+  }
+  void clear() { truth_.clear(); }
+
+ private:
+  void visit(const Position& position, bool is_kept) {
+    for (std::size_t i = 0; i < exact_.size(); ++i) {
+      exact_[i] = exact_cos_sin(position, subject_.inv_freq[i], subject_.attention_factor);
+      if (is_kept) truth_.emplace_back(exact_[i].cos.high, exact_[i].sin.high);
+    }
+    for (Gathered& one : ways_) {
+      if (!one.complete) continue;
+      one.rows.write(position, row_);
+      for (std::size_t i = 0; i < row_.size(); ++i) {
+        take(one.largest, row_[i], exact_[i], position, static_cast<int>(i));
+      }
+      if (is_kept) keep(one.kept, row_);
+    }
+  }
+
+  const Subject& subject_;
+  std::vector<Gathered>& ways_;
+  std::vector<CosSin> row_;
+  std::vector<ExactCosSin> exact_;
+  Kept truth_;
+};
+
+}  // namespace
+
+std::vector<WayErrors> measure(const Subject& subject, std::span<const Way> ways, const std::vector<Decade>& decades) {
+  std::vector<Gathered> gathered;
+  std::vector<WayErrors> result;
+  for (const Way way : ways) {
+    gathered.push_back({Rows(subject, way)});
+    result.push_back({way, {}});
+  }
+  DecadeOfWays all(subject, gathered);
+  for (const Decade& decade : decades) {
+    all.measure(decade);
+    for (std::size_t k = 0; k < result.size(); ++k) result[k].decades.push_back(all.errors(gathered[k]));
+    all.clear();
+  }
+  return result;
+}
+
+Reach float32_reach(const Subject& subject, double tolerance, std::int64_t most) {
+  // Below its position here no entry of a pair can be off by the tolerance: the angle is off by what inv_freq is off,
+  // relatively, and by two roundings, of the position and of the product; cos and sin by two more and the factor's.
+  std::vector<std::pair<double, std::size_t>> begins;
+  const double factor = std::max(1.0, std::fabs(subject.attention_factor));
+  for (std::size_t i = 0; i < subject.inv_freq.size(); ++i) {
+    const double w = std::fabs(subject.inv_freq[i]);
+    const double off = std::fabs(static_cast<double>(subject.inv_freq_float32[i]) - subject.inv_freq[i]);
+    if (w > 0) begins.emplace_back((tolerance / factor - 0x1p-21) / (off + w * 0x1p-22), i);
+  }
+  std::sort(begins.begin(), begins.end());
+  Rows rows(subject, Way::float32_product);
+  std::vector<CosSin> row(subject.inv_freq.size());
+  const double first = begins.empty() ? static_cast<double>(most) + 1 : begins.front().first;
+  std::int64_t p =
+      first > static_cast<double>(most) ? most + 1 : std::max(std::int64_t{0}, static_cast<std::int64_t>(first));
+  for (; p <= most; ++p) {
+    rows.write(p, row);
+    for (const auto& [begin, i] : begins) {
+      if (begin > static_cast<double>(p)) break;
+      const ExactCosSin exact = exact_cos_sin(p, subject.inv_freq[i], subject.attention_factor);
+      Largest largest;
+      take(largest, row[i], exact, p, static_cast<int>(i));
+      if (largest.error > tolerance) return {p - 1, false};
+    }
+  }
+  return {most, true};
+}
+
+}  // namespace rotary::accuracy

@@ -1,0 +1,54 @@
+// The errors of every way: of cos and sin, and of the attention scores of unit vectors.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "decades.h"
+#include "rows.h"
+#include "ways.h"
+
+namespace rotary::accuracy {
+
+struct Largest {
+  double error = 0;  // |table - exact|; the entries hold the attention factor
+  Position position = {};
+  int pair = 0;
+  bool of_sine = false;
+};
+
+// Of q_m . k_n, q and k unit vectors of a head, m and n two positions of the decade.
+struct ScoreErrors {
+  double largest = 0;  // for any q and k: the largest |z'_m conj(z'_n) - z_m conj(z_n)| of a pair, z = cos + i sin
+  double rms = 0;      // the root of the mean square over all directions of q and k, and over the sampled m and n
+};
+
+struct DecadeErrors {
+  std::optional<Largest> cos_sin = {};     // none: the way is not run at all positions of the decade
+  std::optional<ScoreErrors> scores = {};  // none likewise, or there are not two positions
+};
+
+struct WayErrors {
+  Way way;
+  std::vector<DecadeErrors> decades;
+};
+
+// Of a decade with at most this many positions all pairs (m, n) are compared; of another, this many positions that
+// divide its list evenly, each with score_partners others at random, the same in every run.
+inline constexpr std::size_t score_positions = 512;
+inline constexpr std::size_t score_all_pairs = 64;
+inline constexpr std::size_t score_partners = 4;
+
+std::vector<WayErrors> measure(const Subject&, std::span<const Way>, const std::vector<Decade>&);
+
+// How far a way stays near the exact table, every position from 0 on looked at.
+struct Reach {
+  std::int64_t last = 0;    // the last position before the first error above the tolerance; -1: none
+  bool to_the_end = false;  // no error above the tolerance up to `most`
+};
+// way: float32_product. The entries' errors; tolerance above 1e-6.
+Reach float32_reach(const Subject&, double tolerance, std::int64_t most);
+
+}  // namespace rotary::accuracy

@@ -1,0 +1,307 @@
+// The ways to make tables, judged by mpmath: tools/golden/make_accuracy_numbers.py wrote tests/golden/accuracy.json.
+#include "accuracy/measure.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <fstream>
+#include <limits>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace rotary::accuracy {
+namespace {
+
+using Json = nlohmann::json;
+constexpr std::int64_t largest_position = std::numeric_limits<std::int64_t>::max();
+
+Json golden() {
+  std::ifstream file(ROTARY_SOURCE_DIR "/tests/golden/accuracy.json");
+  return Json::parse(file).at("ropes");
+}
+
+Rope rope_of(const Json& json) {
+  Rope rope;
+  rope.head_dim = json.at("head_dim").get<int>();
+  rope.rotary_dim = json.value("rotary_dim", rope.head_dim);
+  rope.base = json.at("base").get<double>();
+  rope.pairing = Pairing::half;
+  const std::string scaling = json.value("scaling", "");
+  if (scaling == "linear") rope.scaling = Linear{json.at("factor").get<double>()};
+  if (scaling == "yarn") rope.scaling = Yarn{json.at("factor").get<double>(), json.at("trained").get<std::int64_t>()};
+  if (scaling == "llama3") {
+    rope.scaling = Llama3{json.at("factor").get<double>(), json.at("trained").get<std::int64_t>(),
+                          json.at("low").get<double>(), json.at("high").get<double>()};
+  }
+  return rope;
+}
+
+Subject subject_of(const Rope& rope) { return {rope, frequencies(rope)}; }
+
+Subject plain(int head_dim = 128, double base = 10000) {
+  Rope rope;
+  rope.head_dim = head_dim;
+  rope.base = base;
+  rope.pairing = Pairing::half;
+  return subject_of(rope);
+}
+
+double number(const Json& text) { return std::strtod(text.get<std::string>().c_str(), nullptr); }
+
+// Both are rounded to double once or twice on their way.
+void expect_same(double found, const Json& text) {
+  const double wanted = number(text);
+  EXPECT_NEAR(found, wanted, 2e-17 + 4e-16 * wanted);
+}
+
+std::vector<Way> each_way() {
+  std::vector<Way> ways;
+  for (const WayInfo& known : all_ways()) ways.push_back(known.way);
+  return ways;
+}
+
+std::vector<Decade> every_position_to_999() {
+  std::vector<Position> positions;
+  for (std::int64_t p = 0; p < 1000; ++p) positions.emplace_back(p);
+  return decades_of(positions);
+}
+
+TEST(Accuracy, AllErrorsAreThoseOfMpmath) {
+  std::size_t judged = 0;
+  for (const Json& one : golden()) {
+    const Subject subject = subject_of(rope_of(one.at("rope")));
+    ASSERT_EQ(one.at("errors").size(), all_ways().size());
+    for (const auto& [name, errors] : one.at("errors").items()) {
+      const Way way = parse_way(name);
+      Rows rows(subject, way);
+      for (std::size_t k = 0; k < errors.size(); ++k) {
+        SCOPED_TRACE(one.at("rope").dump() + " " + name + " at " + one.at("positions")[k].get<std::string>());
+        const Position position = std::strtoll(one.at("positions")[k].get<std::string>().c_str(), nullptr, 10);
+        ASSERT_EQ(rows.has(position), !errors[k].is_null());
+        if (errors[k].is_null()) continue;
+        expect_same(errors_at(subject, way, {position}).front(), errors[k]);
+        ++judged;
+      }
+    }
+  }
+  EXPECT_GT(judged, 1500U);
+}
+
+TEST(Accuracy, TheLargestOfADecadeAndTheScoresAreThoseOfMpmath) {
+  int judged = 0;
+  for (const Json& one : golden()) {
+    if (!one.contains("decades")) continue;
+    const Subject subject = subject_of(rope_of(one.at("rope")));
+    for (const WayErrors& way : measure(subject, each_way(), every_position_to_999())) {
+      const std::string name = info(way.way).name;
+      SCOPED_TRACE(name);
+      ASSERT_EQ(way.decades.size(), 3U);
+      for (std::size_t k = 0; k < 3; ++k) {
+        ASSERT_TRUE(way.decades[k].cos_sin);
+        expect_same(way.decades[k].cos_sin->error, one.at("decades").at(name)[k]);
+        const Largest& at = *way.decades[k].cos_sin;
+        EXPECT_GE(errors_at(subject, way.way, {at.position}).front(), at.error);
+      }
+      // z = cos + i sin is held to 2^-53 here.
+      ASSERT_TRUE(way.decades[0].scores);
+      EXPECT_NEAR(way.decades[0].scores->largest, number(one.at("scores").at(name)[0]), 1e-15);
+      EXPECT_NEAR(way.decades[0].scores->rms, number(one.at("scores").at(name)[1]), 1e-15);
+      ++judged;
+    }
+  }
+  EXPECT_EQ(judged, 22);
+}
+
+// The same question asked of vectors: no unit vectors do worse than `largest`, and many have the mean square of `rms`.
+TEST(Accuracy, ScoresOfRandomUnitVectors) {
+  const Subject subject = plain(16);
+  const std::vector<Decade> decades = decades_of({Position(3000), Position(4095)});
+  const WayErrors way = measure(subject, std::vector<Way>{Way::float32_product}, decades).front();
+  Rows rows(subject, Way::float32_product), exact(subject, Way::exact);
+  std::vector<CosSin> row_m(8), row_n(8);
+  rows.write(4095, row_m);
+  rows.write(3000, row_n);
+  std::uint64_t state = 1;
+  const auto uniform = [&] {
+    state = state * 6364136223846793005U + 1442695040888963407U;
+    return (static_cast<double>(state >> 11) + 0.5) * 0x1p-53;
+  };
+  const auto unit = [&] {
+    std::vector<double> v(16);
+    double square = 0;
+    for (std::size_t i = 0; i < 16; i += 2) {
+      const double radius = std::sqrt(-2 * std::log(uniform())), turn = 2 * M_PI * uniform();
+      v[i] = radius * std::cos(turn), v[i + 1] = radius * std::sin(turn);
+      square += radius * radius;
+    }
+    for (double& x : v) x /= std::sqrt(square);
+    return v;
+  };
+  double sum = 0, largest = 0;
+  constexpr int count = 20000;
+  for (int k = 0; k < count; ++k) {
+    const std::vector<double> q = unit(), key = unit();
+    double error = 0;
+    for (std::size_t i = 0; i < 8; ++i) {
+      const auto turned = [&](const std::vector<double>& x, double c, double s) {
+        return std::pair(x[2 * i] * c - x[2 * i + 1] * s, x[2 * i + 1] * c + x[2 * i] * s);
+      };
+      const auto score = [](const auto& a, const auto& b) { return a.first * b.first + a.second * b.second; };
+      const ExactCosSin m = exact_cos_sin(4095, subject.inv_freq[i], 1),
+                        n = exact_cos_sin(3000, subject.inv_freq[i], 1);
+      error += score(turned(q, double{row_m[i].cos}, double{row_m[i].sin}),
+                     turned(key, double{row_n[i].cos}, double{row_n[i].sin})) -
+               score(turned(q, m.cos.high, m.sin.high), turned(key, n.cos.high, n.sin.high));
+    }
+    sum += error * error;
+    largest = std::max(largest, std::fabs(error));
+  }
+  const ScoreErrors& scores = *way.decades.front().scores;
+  EXPECT_NEAR(std::sqrt(sum / count) / scores.rms, 1, 0.03);
+  EXPECT_LT(largest, scores.largest);
+  EXPECT_GT(largest, scores.rms);
+}
+
+TEST(Accuracy, ExactAndFloat32AreTheTablesOfTheLibrary) {
+  Rope rope;
+  rope.head_dim = 64;
+  rope.base = 500000;
+  rope.pairing = Pairing::half;
+  rope.scaling = Yarn{4, 4096};
+  const Frequencies turns = frequencies(rope);
+  const Subject subject(rope, turns);
+  const std::pair<Way, TableOptions> ways[] = {{Way::exact, {}}, {Way::float32_product, {Angles::float32}}};
+  for (const auto& [way, options] : ways) {
+    Rows rows(subject, way);
+    std::vector<CosSin> row(32);
+    for (const std::int64_t p : {std::int64_t{0}, std::int64_t{77}, std::int64_t{-4097}, std::int64_t{1000003}}) {
+      const Table table(turns, p, options);
+      rows.write(p, row);
+      for (std::size_t i = 0; i < row.size(); ++i) {
+        EXPECT_EQ(row[i].cos, table.cos()[i]);
+        EXPECT_EQ(row[i].sin, table.sin()[i]);
+      }
+    }
+  }
+}
+
+TEST(Accuracy, ExactIsExactWhereverOneLooks) {
+  const Subject subject = plain();
+  for (const WayErrors& way : measure(subject, std::vector<Way>{Way::exact}, default_decades(largest_position))) {
+    for (const DecadeErrors& errors : way.decades) EXPECT_LE(errors.cos_sin->error, 0x1p-25);
+  }
+}
+
+TEST(Accuracy, ARunningRotationGoesBackAndForth) {
+  const Subject subject = plain(8);
+  Rows one(subject, Way::running_rotation);
+  std::vector<CosSin> row(4), again(4);
+  one.write(1000, row);
+  one.write(3, again);
+  one.write(1000, again);
+  for (std::size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(row[i].cos, again[i].cos);
+    EXPECT_EQ(row[i].sin, again[i].sin);
+  }
+  one.write(-1000, again);
+  for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(row[i].sin, -again[i].sin);
+  EXPECT_TRUE(one.has(last_running_rotation));
+  EXPECT_FALSE(one.has(last_running_rotation + 1));
+  EXPECT_FALSE(one.has(Position::real(0.5)));
+  EXPECT_THROW(errors_at(subject, Way::running_rotation, {last_running_rotation + 1}), Error);
+}
+
+TEST(Accuracy, ARunningProductNeedsASeries) {
+  Rope rope;
+  rope.head_dim = 8;
+  rope.pairing = Pairing::half;
+  const auto chain = [&](std::vector<double> given) {
+    rope.inv_freq = std::move(given);
+    return subject_of(rope).chain;
+  };
+  EXPECT_FALSE(chain({1, 0.5, 0.3, 0.1}));
+  EXPECT_FALSE(chain({0, 0, 0, 0}));
+  ASSERT_TRUE(chain({2, 1, 0.5, 0.25}));
+  EXPECT_EQ(chain({2, 1, 0.5, 0.25})->theta_scale, 0.5F);
+  EXPECT_EQ(chain({2, 1, 0.5, 0.25})->multiplier, (std::vector<float>{2, 2, 2, 2}));
+  EXPECT_EQ(chain({2, 1, 0.5, 0})->multiplier, (std::vector<float>{2, 2, 2, 0}));
+}
+
+TEST(Accuracy, RealPositions) {
+  const Subject subject = plain(8);
+  const std::vector<Decade> decades = decades_of({Position::real(12.5), Position::real(-0.25)});
+  ASSERT_EQ(decades.size(), 2U);
+  EXPECT_EQ(decades[0].positions.front().as_double(), -0.25);
+  EXPECT_EQ(decades[1].first, 10);
+  EXPECT_LE(errors_at(subject, Way::exact, decades[1].positions).front(), 0x1p-25);
+  EXPECT_EQ(errors_at(subject, Way::exact, {Position::real(12)}), errors_at(subject, Way::exact, {Position(12)}));
+  EXPECT_THROW(Position::real(0x1p63), Error);
+  EXPECT_THROW(Position::real(std::nan("")), Error);
+}
+
+TEST(Decades, TheSampleIsWhatTheHeaderSays) {
+  const std::vector<Decade> decades = default_decades(1000000);
+  ASSERT_EQ(decades.size(), 7U);
+  std::int64_t next = 0;
+  for (std::size_t k = 0; k < 4; ++k) {
+    for (const Position& position : decades[k].positions) EXPECT_EQ(position.whole(), next++);
+  }
+  EXPECT_EQ(next, all_below);
+  for (std::size_t k = 4; k < 7; ++k) {
+    const std::vector<Position>& all = decades[k].positions;
+    EXPECT_EQ(all.front().whole(), decades[k].first);
+    EXPECT_EQ(all.back().whole(), decades[k].last);
+    EXPECT_GE(all.size(), 4096U);
+    const auto has = [&](std::int64_t p) {
+      return std::any_of(all.begin(), all.end(), [p](const Position& one) { return one.whole() == p; });
+    };
+    for (std::int64_t power = 1; power < decades[k].last; power *= 2) {
+      if (power <= decades[k].first) continue;
+      EXPECT_TRUE(has(power - 1) && has(power) && has(power + 1)) << power;
+    }
+  }
+  EXPECT_EQ(default_decades(9).size(), 1U);
+  EXPECT_EQ(default_decades(largest_position).back().last, largest_position);
+}
+
+TEST(Decades, PositionsStandInTheirDecades) {
+  const std::int64_t least = std::numeric_limits<std::int64_t>::min();
+  const std::vector<Decade> decades = decades_of({Position(100), Position(-7), Position(9), Position(least)});
+  ASSERT_EQ(decades.size(), 3U);
+  EXPECT_EQ(decades[0].positions.size(), 2U);
+  EXPECT_EQ(decades[1].first, 100);
+  EXPECT_EQ(decades[1].last, 999);
+  EXPECT_EQ(decades[2].first, 1000000000000000000);
+}
+
+// The quick search against the slow one.
+TEST(Reach, IsTheFirstErrorAboveTheTolerance) {
+  Rope scaled;
+  scaled.head_dim = 32;
+  scaled.pairing = Pairing::half;
+  scaled.scaling = Yarn{4, 128};
+  for (const Subject& subject : {plain(), plain(64, 500000), subject_of(scaled)}) {
+    for (const double tolerance : {1e-5, 1e-4, 3e-4}) {
+      std::int64_t first = 0;
+      while (errors_at(subject, Way::float32_product, {Position(first)}).front() <= tolerance) ++first;
+      const Reach reach = float32_reach(subject, tolerance, 1 << 20);
+      EXPECT_EQ(reach.last, first - 1);
+      EXPECT_FALSE(reach.to_the_end);
+      EXPECT_TRUE(float32_reach(subject, tolerance, first - 1).to_the_end);
+      EXPECT_EQ(float32_reach(subject, tolerance, first).last, first - 1);
+    }
+  }
+}
+
+TEST(Ways, HaveNames) {
+  for (const WayInfo& known : all_ways()) {
+    EXPECT_EQ(parse_way(known.name), known.way);
+    EXPECT_STREQ(info(known.way).name, known.name);
+  }
+  EXPECT_THROW(parse_way("float16"), Error);
+}
+
+}  // namespace
+}  // namespace rotary::accuracy

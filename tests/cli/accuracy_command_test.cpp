@@ -1,0 +1,170 @@
+// rotary accuracy: its JSON, its sentences, what it refuses. The numbers are judged in tests/accuracy.
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "run.h"
+
+namespace rotary::cli_tests {
+namespace {
+
+using Json = nlohmann::json;
+using Strings = std::vector<std::string>;
+
+const std::string configs = ROTARY_SOURCE_DIR "/tests/golden/configs/";
+
+class CliAccuracy : public Cli {
+ protected:
+  Json json(const Strings& words) const {
+    Strings all{"accuracy", "--json"};
+    all.insert(all.end(), words.begin(), words.end());
+    return Json::parse(expect_success(all).out);
+  }
+  std::string last_line(Strings words) const {
+    words.insert(words.begin(), "accuracy");
+    std::string text = expect_success(words).out;
+    text.pop_back();
+    return text.substr(text.rfind('\n') + 1);
+  }
+  static const Json& way(const Json& study, const std::string& name) {
+    for (const Json& one : study.at("ways")) {
+      if (one.at("way") == name) return one;
+    }
+    ADD_FAILURE() << name;
+    return study;
+  }
+};
+
+TEST_F(CliAccuracy, the_json_is_that_of_mpmath) {
+  const Json golden = Json::parse(read_text(ROTARY_SOURCE_DIR "/tests/golden/accuracy.json")).at("ropes").at(0);
+  const Json study = json({"--positions", "0:1000"});
+  EXPECT_EQ(study.at("rope").at("base"), 10000);
+  EXPECT_EQ(study.at("rope").at("head_dim"), 128);
+  EXPECT_EQ(study.at("rope").at("inv_freq").size(), 64U);
+  EXPECT_TRUE(study.at("rope").at("context").is_null());
+  ASSERT_EQ(study.at("decades").size(), 3U);
+  EXPECT_EQ(study.at("decades")[2], (Json{{"first", 100}, {"last", 999}, {"positions", 900}}));
+  ASSERT_EQ(study.at("ways").size(), golden.at("decades").size());
+  for (const auto& [name, errors] : golden.at("decades").items()) {
+    const Json& one = way(study, name);
+    for (std::size_t k = 0; k < 3; ++k) {
+      const double wanted = std::stod(errors[k].get<std::string>());
+      EXPECT_NEAR(one.at("cos_sin")[k].get<double>(), wanted, 1e-15 * wanted) << name;
+    }
+    EXPECT_NEAR(one.at("scores")[0].get<double>(), std::stod(golden.at("scores").at(name)[0].get<std::string>()),
+                1e-14);
+    EXPECT_EQ(one.at("scores").size(), 3U);
+    EXPECT_EQ(one.at("scores_rms").size(), 3U);
+  }
+}
+
+TEST_F(CliAccuracy, all_ways_that_people_use_are_there_in_order) {
+  const Json study = json({"--positions", "9"});
+  Strings names;
+  for (const Json& one : study.at("ways")) names.push_back(one.at("way"));
+  EXPECT_EQ(names, (Strings{"exact", "float32 product", "float32 inv_freq", "bf16 inv_freq", "bf16 table", "f16 table",
+                            "bf16 positions", "TF32", "running product", "running rotation", "fast sine"}));
+  EXPECT_TRUE(way(study, "exact").at("scores")[0].is_null()) << "one position has no score with another";
+  const Json& at = way(study, "bf16 inv_freq").at("cos_sin_at")[0];
+  EXPECT_EQ(at.at("position"), 9);
+  EXPECT_EQ(at.at("pair"), 1);
+  EXPECT_EQ(at.at("of"), "cos");
+}
+
+TEST_F(CliAccuracy, the_usual_rope_to_ten_million) {
+  const Json study = json({});
+  EXPECT_EQ(study.at("decades").back().at("last"), 9999999);
+  EXPECT_EQ(study.at("decades").size(), 7U);
+  EXPECT_TRUE(way(study, "running rotation").at("cos_sin")[6].is_null());
+  for (const Json& error : way(study, "exact").at("cos_sin")) EXPECT_LE(error.get<double>(), 0x1p-25);
+  // What accuracy-and-bugs of this project's reference measured with MPFR, worst of eight ropes.
+  EXPECT_NEAR(way(study, "float32 product").at("cos_sin")[3].get<double>(), 7.6e-4, 0.2e-4);
+  EXPECT_NEAR(way(study, "TF32").at("cos_sin")[2].get<double>(), 0.24, 0.005);
+  EXPECT_NEAR(way(study, "running product").at("cos_sin")[5].get<double>(), 0.15, 0.02);
+  EXPECT_NE(study.at("sampling").get<std::string>().find("every position to 9999;"), std::string::npos);
+}
+
+TEST_F(CliAccuracy, the_context_decides_how_far) {
+  write_config("long.json", R"("model_type": "llama", "hidden_size": 64, "num_attention_heads": 8,)"
+                            R"("num_hidden_layers": 1, "max_position_embeddings": 10000000,)"
+                            R"("rope_theta": 10000.0)");
+  EXPECT_EQ(json({path("long.json")}).at("decades").back().at("last"), 999999999);
+}
+
+TEST_F(CliAccuracy, the_advice_is_computed) {
+  EXPECT_EQ(last_line({"--positions", "0:3"}), "float32 is within 1e-3 up to 17779; beyond, use exact");
+  const Json study = json({"--positions", "17779:17781"});
+  EXPECT_EQ(study.at("float32_within"), (Json{{"tolerance", 1e-3}, {"last", 17779}, {"to_the_end", false}}));
+  EXPECT_GT(json({"--positions", "17780"}).at("ways")[1].at("cos_sin")[0].get<double>(), 1e-3);
+  EXPECT_LE(json({"--positions", "17779"}).at("ways")[1].at("cos_sin")[0].get<double>(), 1e-3);
+  EXPECT_EQ(last_line({configs + "llama-3.1-8b.json", "--positions", "0:3"}),
+            "float32 is within 1e-3 up to 12973; beyond (the context is 131072), use exact");
+  EXPECT_EQ(last_line({configs + "llama-2-7b.json", "--positions", "0:3"}),
+            "float32 is within 1e-3 up to 17779, which covers the context of 4096; beyond, use exact");
+  const std::string slow = last_line({"--positions", "0:3", "--scaling", "linear", "--factor", "1000000"});
+  EXPECT_EQ(slow, "float32 is within 1e-3 up to 16777216, as far as was looked; exact is at every position");
+  EXPECT_NE(last_line({"--positions", "0:3", "--tolerance", "1e-6"}), last_line({"--positions", "0:3"}));
+}
+
+TEST_F(CliAccuracy, a_rope_may_be_a_config_options_or_a_file) {
+  const Json yarn = json({configs + "deepseek-v3.json", "--positions", "100"});
+  EXPECT_EQ(yarn.at("rope").at("scaling"), "yarn");
+  EXPECT_EQ(yarn.at("rope").at("rotary_dim"), 64);
+  EXPECT_EQ(json({configs + "qwen2.5-vl-7b.json", "--rope", "1", "--positions", "1"}).at("rope").at("index"), 1);
+  EXPECT_EQ(json({"--base", "500000", "--positions", "1"}).at("rope").at("head_dim"), 128);
+  EXPECT_EQ(json({"--head-dim", "64", "--positions", "1"}).at("rope").at("base"), 10000);
+  write_npy(path("w.npy"), make_tensor<float>("", ElementType::f32, {3}, {1, 0.3F, 0.01F}));
+  const Json given = json({"--inv-freq", path("w.npy"), "--positions", "1"});
+  EXPECT_TRUE(given.at("rope").at("base").is_null());
+  EXPECT_EQ(given.at("rope").at("head_dim"), 6);
+  EXPECT_TRUE(way(given, "running product").at("cos_sin")[0].is_null()) << "no geometric series";
+}
+
+TEST_F(CliAccuracy, the_table_holds_the_attention_factor) {
+  const Strings words = {"--scaling", "yarn", "--factor", "4", "--trained-length", "4096", "--positions", "5000:5100"};
+  Strings all{"accuracy"};
+  all.insert(all.end(), words.begin(), words.end());
+  EXPECT_NE(expect_success(all).out.find("(the table holds the attention factor)"), std::string::npos);
+  const Json study = json(words);
+  EXPECT_GT(study.at("rope").at("attention_factor").get<double>(), 1.1);
+  EXPECT_GT(way(study, "exact").at("cos_sin")[0].get<double>(), 0x1p-25) << "values above 1 have a coarser float32";
+}
+
+TEST_F(CliAccuracy, longrope_has_the_list_of_the_length) {
+  const std::string phi = configs + "phi-3-mini-128k.json";
+  const Json at_context = json({phi, "--positions", "1", "--length", "131072"}).at("rope");
+  const Json at_position = json({phi, "--positions", "1"}).at("rope");
+  EXPECT_EQ(at_position.at("length"), 2);
+  EXPECT_NE(at_context.at("inv_freq"), at_position.at("inv_freq"));
+}
+
+TEST_F(CliAccuracy, positions_of_a_file_and_negative_ones) {
+  write_npy(path("p.npy"), make_tensor<double>("", ElementType::f64, {2}, {0.5, 1234.25}));
+  const Json reals = json({"--positions", path("p.npy")});
+  EXPECT_TRUE(way(reals, "running rotation").at("cos_sin")[0].is_null());
+  EXPECT_EQ(way(reals, "exact").at("cos_sin_at")[1].at("position"), 1234.25);
+  EXPECT_EQ(json({"--positions", "-5:5"}).at("decades")[0].at("positions"), 10);
+}
+
+TEST_F(CliAccuracy, what_it_refuses) {
+  expect_error({"accuracy", "--positions", "5:"}, "POSITION");
+  expect_error({"accuracy", "--positions", "x"}, "POSITION");
+  expect_error({"accuracy", "--rope", "3", configs + "llama-2-7b.json"}, "ROPE");
+  expect_error({"accuracy", path("none.json")}, "FILE");
+  write_npy(path("p.npy"), make_tensor<double>("", ElementType::f64, {1}, {1e30}));
+  expect_error({"accuracy", "--positions", path("p.npy")}, "POSITION");
+  expect_usage({"accuracy", "--tolerance", "0"});
+  expect_usage({"accuracy", configs + "llama-2-7b.json", "--head-dim", "64"});
+  expect_usage({"accuracy", "--inv-freq", "w.npy", "--base", "5"});
+}
+
+TEST_F(CliAccuracy, the_text_has_a_row_for_each_way_and_fits_a_page) {
+  const std::string text = expect_success({"accuracy", configs + "llama-3.1-8b.json"}).out;
+  std::size_t rows = 0, at = 0;
+  while ((at = text.find("\n  running rotation ", at)) != std::string::npos) ++rows, ++at;
+  EXPECT_EQ(rows, 3U);
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) EXPECT_LE(line.size(), 100U) << line;
+}
+
+}  // namespace
+}  // namespace rotary::cli_tests

@@ -1,0 +1,130 @@
+// rotary plot: where its pictures go, wrong usage, and the pictures of docs.
+#include <cstdlib>
+#include <set>
+#include <sstream>
+
+#include "picture_judge.h"
+#include "plot_command.h"
+
+namespace rotary::cli_tests {
+namespace {
+
+using plot_tests::expect_readable;
+
+const std::string& configs = golden_configs;
+const std::string& runs = golden_runs;
+
+// ---- where it goes ----
+
+TEST_F(PlotCommand, output_is_a_file_or_standard_output) {
+  const std::string svg = print({"table"});
+  EXPECT_EQ(print({"table", "--output", path("t.svg")}), "wrote " + path("t.svg") + "\n");
+  EXPECT_EQ(read_text(path("t.svg")), svg);
+  EXPECT_EQ(print({"table", "--output", "-"}), svg);
+  EXPECT_EQ(print({"table", "--output", path("t.SVG"), "--quiet"}), "");
+  const std::string text = print({"table", "--output", path("u.svg"), "--terminal"});
+  EXPECT_EQ(text.substr(0, text.rfind("wrote ")), print({"table", "--terminal"}));
+  EXPECT_EQ(read_text(path("u.svg")), svg);
+  EXPECT_EQ(json({"table", "--output", path("v.svg")}).at("output"), path("v.svg"));
+  expect_error({"plot", "table", "--output", path("t.pdf")}, "FORMAT");
+  expect_error({"plot", "table", "--output", path("none/t.svg")}, "FILE");
+  EXPECT_NE(print({"table", "--title", "A <title>"}).find("A &lt;title&gt;</text>"), std::string::npos);
+}
+
+TEST_F(PlotCommand, png_comes_from_rsvg_convert) {
+  expect_error({"plot", "table", "--output", path("t.png")}, "FILE", "PATH=/nowhere");
+  EXPECT_NE(read_text(path("stderr")).find("rsvg-convert"), std::string::npos);
+  EXPECT_FALSE(std::filesystem::exists(path("t.png")));
+  if (std::system("command -v rsvg-convert >/dev/null 2>&1") != 0) GTEST_SKIP() << "rsvg-convert is not here";
+  EXPECT_EQ(print({"table", "--output", path("a picture.png")}), "wrote " + path("a picture.png") + "\n");
+  const std::string png = read_text(path("a picture.png"));
+  EXPECT_TRUE(png.starts_with("\x89PNG\r\n\x1a\n"));
+  EXPECT_GT(png.size(), 5000U);
+  for (const auto& entry : std::filesystem::directory_iterator(path("")))
+    EXPECT_EQ(entry.path().string().find(".rotary.svg"), std::string::npos) << "the SVG on the way is removed";
+}
+
+TEST_F(PlotCommand, text_names_lines_and_guides) {
+  const std::string text = print({"wavelengths", configs + "llama-3.1-8b.json", "--terminal"});
+  EXPECT_NE(text.find("* llama3  . without scaling"), std::string::npos) << text;
+  EXPECT_NE(text.find(". trained length 8192, context 131072"), std::string::npos) << text;
+  std::istringstream lines(text + print({"table", "--terminal", "--positions", "0:1000"}) +
+                           print({"decay", "--terminal"}));
+  for (std::string line; std::getline(lines, line);) {
+    EXPECT_LE(line.size(), 80U) << line;
+    EXPECT_TRUE(std::all_of(line.begin(), line.end(), [](char c) { return c >= ' ' && c <= '~'; })) << line;
+  }
+}
+
+// ---- wrong usage ----
+
+TEST_F(PlotCommand, wrong_usage_is_refused) {
+  for (const Words& words : std::vector<Words>{{},
+                                               {"tabel"},
+                                               {"loss"},
+                                               {"stretch", "--pairs", "0:4"},
+                                               {"wavelengths", "--sin"},
+                                               {"table", "--sin", "--cos"},
+                                               {"table", configs + "llama-2-7b.json", configs + "llama-3.1-8b.json"},
+                                               {"stretch", "--scalings", "linear,foo", "--factor", "2"},
+                                               {"stretch", "--scalings", "linear"},
+                                               {"stretch", "--scalings", "linear", "--scaling", "ntk", "--factor", "2"},
+                                               {"decay", "--q", "q.npy"},
+                                               {"decay", "--q", "q.npy", "--k", "k.npy"},
+                                               {"decay", "--envelope", "round"},
+                                               {"table", "--terminal", "--json"},
+                                               {"table", "--output", "-", "--json"},
+                                               {"wavelengths", "--context", "0"}}) {
+    Words all = {"plot"};
+    all.insert(all.end(), words.begin(), words.end());
+    expect_usage(all);
+  }
+  expect_error({"plot", "table", "--pairs", "0:65"}, "VALUE");
+  expect_error({"plot", "table", "--positions", "0:1000000"}, "VALUE");
+  expect_error({"plot", "wavelengths", path("no.json")}, "FILE");
+}
+
+// ---- the pictures of docs ----
+
+// docs/pictures, made by these commands; ROTARY_UPDATE_DOCS=1 writes them anew.
+TEST_F(PlotCommand, the_pictures_of_docs_are_what_the_program_draws) {
+  const std::string folder = ROTARY_SOURCE_DIR "/docs/pictures/";
+  const auto config = [](const char* name) { return configs + name + ".json"; };
+  const std::vector<std::pair<std::string, Words>> pictures = {
+      {"wavelengths.svg",
+       {"wavelengths", config("llama-2-7b"), config("llama-3.1-8b"), config("qwen2.5-vl-7b"), config("gpt-oss-20b")}},
+      {"stretch.svg",
+       {"stretch", config("llama-3.1-8b"), config("gpt-oss-20b"), config("deepseek-v3"), config("phi-3-mini-128k")}},
+      {"scalings.svg",
+       {"stretch", "--scalings", "linear,ntk,yarn,llama3", "--factor", "4", "--trained-length", "4096"}},
+      {"llama.svg", {"wavelengths", config("llama-3.1-8b")}},
+      {"table.svg", {"table"}},
+      {"decay.svg", {"decay", "--context", "65536"}},
+      {"accuracy.svg", {"accuracy", config("llama-3.1-8b")}}};
+  std::set<std::string> names;
+  for (const auto& [name, words] : pictures) {
+    const std::string svg = print(words);
+    expect_readable(svg);
+    if (std::getenv("ROTARY_UPDATE_DOCS") != nullptr) {
+      std::filesystem::create_directories(folder);
+      write_text(folder + name, svg);
+    }
+    EXPECT_EQ(read_text(folder + name), svg) << name;
+    names.insert(name);
+  }
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    EXPECT_EQ(names.count(entry.path().filename().string()), 1U) << entry.path();
+}
+
+TEST_F(PlotCommand, the_pictures_of_the_chapters_can_be_read) {
+  std::filesystem::create_directory(path("pictures"));
+  expect_success({"explain", "--pictures", path("pictures")});
+  for (const auto& entry : std::filesystem::directory_iterator(path("pictures"))) {
+    SCOPED_TRACE(entry.path().string());
+    expect_readable(read_text(entry.path()));
+  }
+  expect_readable(read_text(runs + "compare.svg"));
+}
+
+}  // namespace
+}  // namespace rotary::cli_tests
