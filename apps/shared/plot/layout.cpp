@@ -86,10 +86,18 @@ struct Scene {
   }
 };
 
+Points curve_of(const Line& line, const Points& fractions, const Frame& frame) {
+  if (line.guide) return {};
+  if (!line.dots) return dense(fractions, frame);
+  Points dots;
+  for (const PlotPoint& fraction : fractions) dots.push_back(frame.at(fraction));
+  return dots;
+}
+
 Scene scene_of(const Plot& plot, const PlotView& view, const Frame& frame) {
   Scene scene{frame, {}, {}, {}};
   for (std::size_t i = 0; i < plot.lines.size(); ++i)
-    scene.curves.push_back(plot.lines[i].guide ? Points{} : dense(view.lines[i], frame));
+    scene.curves.push_back(curve_of(plot.lines[i], view.lines[i], frame));
   for (std::size_t i = 0; i < plot.lines.size(); ++i) {
     const Points guide = plot.lines[i].guide ? dense(view.lines[i], frame) : Points{};
     scene.guides.insert(scene.guides.end(), guide.begin(), guide.end());
@@ -126,7 +134,6 @@ std::vector<PlotPoint> guide_candidates(const PlotPoint& begin, const PlotPoint&
   return places;
 }
 
-// Free of curves where that can be; else free of other names; else the first place.
 void place_guides(const Plot& plot, const PlotView& view, Scene& scene, std::vector<NamePlace>& guides) {
   for (std::size_t i = 0; i < plot.lines.size(); ++i) {
     if (!plot.lines[i].guide || plot.lines[i].name.empty() || view.lines[i].empty()) continue;
@@ -136,13 +143,16 @@ void place_guides(const Plot& plot, const PlotView& view, Scene& scene, std::vec
         guide_candidates(scene.frame.at(view.lines[i].front()), scene.frame.at(view.lines[i].back()), width);
     for (PlotPoint& place : places)
       place.x = std::clamp(place.x, scene.frame.left + 3, std::max(scene.frame.left + 3, scene.frame.right - width));
-    const auto is_free = [&](const PlotPoint& place) { return scene.has_room(box_of_guide(place.x, place.y, text)); };
-    const auto is_clear = [&](const PlotPoint& place) {
-      return is_free(place) && scene.clearance(box_of_guide(place.x, place.y, text)) > 2;
-    };
-    auto chosen = std::find_if(places.begin(), places.end(), is_clear);
-    if (chosen == places.end()) chosen = std::find_if(places.begin(), places.end(), is_free);
-    if (chosen == places.end()) chosen = places.begin();
+    // In their order the first that is free of names and 2 pixels from all curves, else the free one that is furthest.
+    const PlotPoint* chosen = &places.front();
+    double most = -1;
+    for (const PlotPoint& place : places) {
+      const Box box = box_of_guide(place.x, place.y, text);
+      const double room = scene.has_room(box) ? std::min(scene.clearance(box), 2.0) : -1;
+      if (room <= most) continue;
+      most = room;
+      chosen = &place;
+    }
     scene.taken.push_back(box_of_guide(chosen->x, chosen->y, text));
     guides.push_back({chosen->x, chosen->y, text, i});
   }

@@ -106,7 +106,7 @@ std::string name_elements(const Plot& plot, const PlotView& view, const std::vec
   std::vector<Box> taken;
   std::string text;
   for (const Named& named : all) {
-    const double length = text_width(named.text, size);
+    const double length = 1.15 * text_width(named.text, size);  // some fonts are wide
     const bool before = named.dot.x + 7 + length > frame.right;
     Box box{before ? named.dot.x - 7 - length : named.dot.x + 7, named.dot.y - row / 2, 0, named.dot.y + row / 2};
     box.right = box.left + length;
