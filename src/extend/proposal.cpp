@@ -256,9 +256,10 @@ Recommendation recommend(const Situation& situation) {
   if (std::holds_alternative<Proportional>(situation.first().rope.scaling)) {
     return {"linear", "the only method that rope_type proportional takes"};
   }
-  return {"yarn",
-          "the best without training, by the measurements of its paper, and the most widely read; nothing is "
-          "known of what the makers of this model publish"};
+  return {
+      "yarn",
+      "does best without training in the measurements of its paper, and most frameworks read it; what the makers of "
+      "this model publish is not known"};
 }
 
 }  // namespace rotary::extend
