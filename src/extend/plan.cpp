@@ -20,17 +20,6 @@ constexpr double circle = 2 * std::numbers::pi;
 
 // ---- what a method does to a rope ----
 
-std::vector<double> as_trained(const Rope& rope) {
-  Rope plain = rope;
-  const auto* part = std::get_if<Proportional>(&rope.scaling);
-  if (part != nullptr) {
-    plain.scaling = Proportional{.fraction = part->fraction};
-  } else {
-    plain.scaling = Unscaled{};
-  }
-  return frequencies(plain, 0).inv_freq;
-}
-
 void add_angles(RopePlan& plan, std::int64_t trained, std::int64_t context) {
   constexpr double slack = 1e-9;  // for rounding errors of the factor
   for (std::size_t i = 0; i < plan.pairs.size(); ++i) {
@@ -58,14 +47,14 @@ RopePlan rope_plan(std::size_t index, const ModelRope& before, const Rope& plann
   plan.rope = index;
   plan.planned = planned;
   plan.frequencies = frequencies(planned, context);
-  const std::vector<double> unscaled = as_trained(before.rope);
+  const std::vector<double> trained_with = frequencies(unscaled(before.rope), 0).inv_freq;
   const std::vector<double>& scaled = plan.frequencies.inv_freq;
   double most = 1;
   for (std::size_t i = 0; i < scaled.size(); ++i) {
     PairPlan pair;
-    pair.unscaled = unscaled[i];
+    pair.unscaled = trained_with[i];
     pair.inv_freq = scaled[i];
-    pair.stretch = scaled[i] == 0 ? 0 : unscaled[i] / scaled[i];
+    pair.stretch = scaled[i] == 0 ? 0 : trained_with[i] / scaled[i];
     most = std::max(most, pair.stretch);
     plan.pairs.push_back(pair);
   }

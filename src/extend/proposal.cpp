@@ -16,17 +16,6 @@ using detail::spelled;
 
 int exponent_of(const Rope& rope) { return rope.exponent_dim == 0 ? rope.rotary_dim : rope.exponent_dim; }
 
-// As the model was before any scaling: p-RoPE keeps the pairs that turn.
-Rope unscaled(const Rope& rope) {
-  Rope plain = rope;
-  if (const auto* part = std::get_if<Proportional>(&rope.scaling)) {
-    plain.scaling = Proportional{.fraction = part->fraction};
-  } else {
-    plain.scaling = Unscaled{};
-  }
-  return plain;
-}
-
 // The parameters beside factor and length: the file's own, the published ones, or the method's defaults.
 template <class S>
 struct Pattern {
@@ -198,6 +187,16 @@ double with_six_digits(double value) {
 
 }  // namespace
 
+Rope unscaled(const Rope& rope) {
+  Rope plain = rope;
+  if (const auto* part = std::get_if<Proportional>(&rope.scaling)) {
+    plain.scaling = Proportional{.fraction = part->fraction};
+  } else {
+    plain.scaling = Unscaled{};
+  }
+  return plain;
+}
+
 std::vector<double> starting_long_factor(const std::vector<double>& inv_freq, std::int64_t trained, double factor) {
   std::vector<double> list;
   for (const double w : inv_freq) {
@@ -257,9 +256,10 @@ Recommendation recommend(const Situation& situation) {
   if (std::holds_alternative<Proportional>(situation.first().rope.scaling)) {
     return {"linear", "the only method that rope_type proportional takes"};
   }
-  return {"yarn",
-          "the best without training, by the measurements of its paper, and the most widely read; nothing is "
-          "known of what the makers of this model publish"};
+  return {
+      "yarn",
+      "does best without training in the measurements of its paper, and most frameworks read it; what the makers of "
+      "this model publish is not known"};
 }
 
 }  // namespace rotary::extend

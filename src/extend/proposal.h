@@ -25,6 +25,9 @@ struct Recommendation {
 };
 Recommendation recommend(const Situation&);
 
+// The rope as the model was before any scaling; p-RoPE keeps the pairs that turn.
+Rope unscaled(const Rope&);
+
 // One of methods() for a scaling; "" where none makes it.
 std::string method_of(const Scaling&);
 
