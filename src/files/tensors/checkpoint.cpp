@@ -93,10 +93,16 @@ TensorInfo Checkpoint::info(const std::string& name) const {
 Tensor Checkpoint::read(const std::string& name) const { return file_of(name).read(name); }
 
 std::string Checkpoint::metadata(const std::string& key) const {
-  if (names_.empty()) return {};
-  const std::map<std::string, std::string>& all = file_of(names_.front()).metadata();
-  const auto found = all.find(key);
-  return found == all.end() ? std::string() : found->second;
+  for (const std::string& name : names_) {
+    const auto shard = shards_.find(name);
+    std::error_code ignored;
+    if (shard != shards_.end() && !std::filesystem::exists(path_.parent_path() / path_of(shard->second), ignored))
+      continue;
+    const std::map<std::string, std::string>& all = file_of(name).metadata();
+    const auto found = all.find(key);
+    return found == all.end() ? std::string() : found->second;
+  }
+  return {};
 }
 
 }  // namespace rotary::files
