@@ -238,7 +238,7 @@ void add_file_options(Command& command, Options& options) {
 
 void add_convert(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  Command command(app, "convert", "A checkpoint's q and k projections, or a KV cache's keys, to the other pairing");
+  Command command(app, "convert", "A checkpoint's q and k, or a KV cache's keys, to the other pairing");
   command.option("DIR", options->input, "the checkpoint's folder, or a file of keys or of cos and sin").required();
   command.option("--to", options->to, "the pairing to convert to").one_of({"half", "interleaved"}).type_name("WORD");
   command.option("--from", options->from, "the pairing before (default: what the files' metadata say, else the config)")
