@@ -45,14 +45,14 @@ void stream_lines(const TensorInfo& tensor, std::size_t line_bytes, const Reader
   }
 }
 
+// Words are little-endian, whatever the machine.
 std::uint32_t word_at(const std::byte* words, std::size_t index) {
   std::uint32_t word = 0;
-  std::memcpy(&word, words + 4 * index, 4);
+  for (std::size_t i = 0; i < 4; ++i) word |= std::to_integer<std::uint32_t>(words[4 * index + i]) << 8 * i;
   return word;
 }
 void or_word_at(std::byte* words, std::size_t index, std::uint32_t bits) {
-  const std::uint32_t word = word_at(words, index) | bits;
-  std::memcpy(words + 4 * index, &word, 4);
+  for (std::size_t i = 0; i < 4; ++i) words[4 * index + i] |= static_cast<std::byte>(bits >> 8 * i & 0xFF);
 }
 
 // Number `index` of a stream of numbers of `bits` bits, of which word i is words[i * step].

@@ -47,7 +47,7 @@ void add_notes(Plan& plan, const TextPart& part) {
                          name(plan.from) + " weights, so load the converted ones only where the pairing is set to " +
                          name(plan.to));
   }
-  if (part.indexers) {
+  if (plan.indexers) {
     plan.notes.push_back("the indexers of the sparse attention have a pairing of their own and are left as they are");
   }
   for (const std::string& other : part.other_parts)

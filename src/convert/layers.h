@@ -24,7 +24,6 @@ struct TextPart {
   std::size_t first_rope = 0;        // in Model::ropes
   std::string pairing_key;           // the key of the config that says the pairing; empty: the model_type does
   bool key_is_there = false;
-  mutable bool indexers = false;         // there are sparse attention's indexers, which are left as they are
   std::vector<std::string> other_parts;  // with ropes that are left as they are
 
   // The rope of a layer, in Model::ropes; empty: it has none.

@@ -124,7 +124,7 @@ class Planner {
     }
     if (is_cross_attention(name->module)) return;
     if (contains_word(name->module, "indexer")) {
-      part_.indexers = true;
+      plan_.indexers = true;
       return;
     }
     const std::shared_ptr<const Heads> heads = heads_of(tensor, *name, plan_.model.ropes[*rope]);

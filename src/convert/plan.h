@@ -47,6 +47,7 @@ struct Plan {
   std::vector<TensorPlan> tensors;  // in the order of the files
   std::vector<ConfigChange> config;
   std::vector<std::string> notes;
+  bool indexers = false;  // there are sparse attention's indexers, which stay as they are
 
   const TensorInfo& info(const TensorPlan& tensor) const {
     return folder.shards[tensor.shard].header.header.entries[tensor.entry].info;
