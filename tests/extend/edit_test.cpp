@@ -66,6 +66,13 @@ TEST(JsonText, keeps_a_file_of_one_line_on_one_line) {
   EXPECT_EQ(text.text(), R"({"a": {"x": 9}, "b": 2, "c": {"d": 1, "e": {}}})");
 }
 
+TEST(JsonText, keeps_the_line_ends_of_the_file) {
+  JsonText text("{\r\n  \"a\": {}\r\n}\r\n");
+  text.set({"b"}, json_object("b", {json_value("c", "1")}));
+  text.set({"a", "d"}, json_value("d", "2"));
+  EXPECT_EQ(text.text(), "{\r\n  \"a\": {\r\n    \"d\": 2\r\n  },\r\n  \"b\": {\r\n    \"c\": 1\r\n  }\r\n}\r\n");
+}
+
 TEST(JsonText, writes_into_an_empty_object) {
   JsonText text("{\n  \"a\": {}\n}\n");
   text.set({"a", "b"}, json_value("b", "1"));

@@ -63,6 +63,7 @@ JsonText::JsonText(std::string text) : text_(std::move(text)) {
   const std::size_t open = skip_blanks(text_, 0);
   const std::size_t first = skip_blanks(text_, open + 1);
   const std::size_t line = text_.rfind('\n', first);
+  if (line != std::string::npos && line > 0 && text_[line - 1] == '\r') newline_ = "\r\n";
   if (line != std::string::npos && line > open) indent_ = text_.substr(line + 1, first - line - 1);
 }
 
@@ -128,10 +129,10 @@ std::string JsonText::written(const JsonMember& value, const std::string& margin
   if (indent_.empty() || value.members.empty()) return json_line(value.members);
   std::string text = "{";
   for (const JsonMember& member : value.members) {
-    text += (text.size() > 1 ? ",\n" : "\n") + margin + indent_ + quoted(member.key) + ": " +
+    text += (text.size() > 1 ? "," : "") + newline_ + margin + indent_ + quoted(member.key) + ": " +
             written(member, margin + indent_);
   }
-  return text + "\n" + margin + "}";
+  return text + newline_ + margin + "}";
 }
 
 void JsonText::set(const JsonPath& path, const JsonMember& value) {
@@ -148,10 +149,11 @@ void JsonText::set(const JsonPath& path, const JsonMember& value) {
   const std::string now = quoted(path.back()) + ": " + written(value, margin);
   if (members.empty()) {
     const std::size_t close = skip_blanks(text_, *object + 1);
-    text_.replace(*object + 1, close - *object - 1, one_line ? now : "\n" + margin + now + "\n" + margin_of(*object));
+    text_.replace(*object + 1, close - *object - 1,
+                  one_line ? now : newline_ + margin + now + newline_ + margin_of(*object));
     return;
   }
-  text_.insert(members.back().value.end, (one_line ? ", " : ",\n" + margin) + now);
+  text_.insert(members.back().value.end, (one_line ? ", " : "," + newline_ + margin) + now);
 }
 
 void JsonText::remove(const JsonPath& path) {

@@ -53,6 +53,7 @@ class JsonText {
   std::string margin_of(std::size_t at) const;
 
   std::string text_;
+  std::string newline_ = "\n";
   std::string indent_;  // of one level; empty: the text is one line
 };
 
