@@ -12,6 +12,7 @@
 #include "apps/shared/text.h"
 #include "apps/shared/usage_error.h"
 #include "commands.h"
+#include "config_place.h"
 #include "convert/file.h"
 #include "convert/plan.h"
 #include "convert/verify.h"
@@ -189,12 +190,16 @@ void convert_checkpoint(const Options& options) {
   }
 }
 
-void run(const Options& options) {
+void run(Options options) {
   if (options.output.empty() && !options.dry_run) throw UsageError("--output is required (or --dry-run)");
+  try {
+    options.input = config_path(options.input);  // a repository of the cache is its folder
+  } catch (const Error&) {                       // no repository either: the folder is missing
+  }
+  const std::filesystem::path input = files::path_of(options.input);
   std::error_code ignored;
-  const bool folder = std::filesystem::is_directory(files::path_of(options.input), ignored);
-  const bool missing = !folder && !std::filesystem::exists(files::path_of(options.input), ignored);
-  if (!folder && !missing) return convert_file(options);
+  if (std::filesystem::exists(input, ignored) && !std::filesystem::is_directory(input, ignored))
+    return convert_file(options);
   if (options.to.empty()) throw UsageError("--to is required: half or interleaved");
   if (!options.form.empty() || !options.config.empty() || !options.tensors.empty() || options.keys.head_dim != 0)
     throw UsageError("--form, --config, --tensor and --head-dim are for a file of tables or keys, not for a folder");
@@ -239,7 +244,11 @@ void add_file_options(Command& command, Options& options) {
 void add_convert(CLI::App& app) {
   auto options = std::make_shared<Options>();
   Command command(app, "convert", "A checkpoint's q and k to the other pairing; or a KV cache, or a table");
-  command.option("DIR", options->input, "the checkpoint's folder, or a file of keys or of cos and sin").required();
+  command
+      .option("DIR", options->input,
+              "the checkpoint's folder, or a repository in the Hugging Face cache;\n"
+              "or a file of keys or of cos and sin")
+      .required();
   command.option("--to", options->to, "the pairing to convert to").one_of({"half", "interleaved"}).type_name("WORD");
   command.option("--from", options->from, "the pairing before (default: what the files' metadata say, else the config)")
       .one_of({"half", "interleaved"})

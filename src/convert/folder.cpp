@@ -84,9 +84,13 @@ Weights find_weights(const fs::path& folder, const std::vector<std::string>& nam
     if (name.ends_with(".safetensors")) weights.files.push_back(name);
   }
   if (weights.files.size() == 1) return weights;
+  const bool pickled = std::any_of(names.begin(), names.end(), [](const std::string& name) {
+    return ends_with_any(name, {".bin", ".pt", ".pth"});
+  });
   fail(Code::FILE, operation,
        weights.files.empty()
-           ? path_text(folder) + ": must hold model.safetensors or model.safetensors.index.json but holds neither"
+           ? path_text(folder) + ": must hold model.safetensors or model.safetensors.index.json but holds neither" +
+                 (pickled ? "; PyTorch's own files must be saved as safetensors first" : "")
            : path_text(folder) +
                  ": several .safetensors files must have a model.safetensors.index.json but it is "
                  "missing");

@@ -124,10 +124,12 @@ TextPart text_part(const Folder& folder, const Model& model) {
   part.latent_rows = integer_of(*sub.json, "kv_lora_rank");
   part.keys_may_be_missing = integer_of(*sub.json, "num_kv_shared_layers") > 0;
   if (const files::Family* family = files::find_family(part.model_type)) {
-    if (family->switches_pairing) part.pairing_key = "rope_interleave";
+    part.pairing_key = family->pairing_key;
   }
-  if (part.model_type == "chatglm" && sub.json->contains("original_rope")) part.pairing_key = "original_rope";
+  if (part.model_type == "chatglm") part.pairing_key = "original_rope";
   part.key_is_there = !part.pairing_key.empty() && sub.json->contains(part.pairing_key);
+  // transformers reads rope_interleave; the other keys are those of remote code, which may have versions without.
+  if (!part.key_is_there && part.pairing_key != "rope_interleave") part.pairing_key.clear();
   std::size_t ropes = 0;
   for (std::size_t i = 0; i < model.ropes.size(); ++i) {
     const ModelRope& rope = model.ropes[i];

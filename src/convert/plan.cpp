@@ -46,6 +46,7 @@ bool is_harmless(std::string_view word) {
       "kv_a_layernorm",
       "rotary_emb",
       "rotary_pos_emb",
+      "rotary_embeddings",
       "rotary_fn",
       "sinks",
       "softmax_offset",

@@ -322,6 +322,27 @@ TEST_F(Families, a_key_that_is_there_is_turned_over_in_its_place) {
   expect_same_files(source, path("keyed-3"));
 }
 
+TEST_F(Families, keys_of_remote_code_are_turned_over_where_they_are_there) {
+  const std::string name = "encoder.layers.0.attn.Wqkv.weight";
+  const auto nomic = [&](const std::string& which, const std::string& more) {
+    return Family{.name = which,
+                  .config = R"({"model_type": "nomic_bert", )" + llama + more + "}",
+                  .tensors = {rows(name, 96)},
+                  .heads = {plain(name, 8, 8)},
+                  .head_dim = 8,
+                  .first = 0,
+                  .pairs = 4};
+  };
+  Family with_key = nomic("nomic-key", R"(, "rotary_emb_interleaved": false)");
+  for (Family family : {with_key, nomic("nomic", "")}) {
+    family.config.replace(family.config.find(R"("num_key_value_heads": 2, )"), 26, "");
+    expect_converts(family);
+    const std::string converted = read_text(path(family.name + "-2") / "config.json");
+    EXPECT_EQ(converted.find("\"rotary_emb_interleaved\": true") != std::string::npos, family.name == "nomic-key");
+  }
+  EXPECT_EQ(read_config(path("nomic-key-2")).ropes.front().rope.pairing, Pairing::interleaved);
+}
+
 TEST_F(Families, layers_without_rope_stay) {
   Family family{.name = "smollm3",
                 .config = R"({"model_type": "smollm3", "no_rope_layers": [1, 0], "hidden_size": 32,

@@ -189,12 +189,12 @@ Pairing pairing_of(Reading& reading, const Part& part) {
     reading.origins.read("pairing", part.keys, "use_mla");
     reading.note(part.path, "use_mla is false: ordinary heads, and the pairing is half");
   }
-  if (part.family.switches_pairing) {
-    const auto interleaved = part.keys.boolean("rope_interleave");
-    reading.origins.read_or_by_default("pairing", part.keys, "rope_interleave", part.name());
-    if (interleaved && !*interleaved) {
-      pairing = Pairing::half;
-      reading.note(part.path, "rope_interleave is false: the pairing is half");
+  if (const std::string key(part.family.pairing_key); !key.empty()) {
+    const auto interleaved = part.keys.boolean(key);
+    reading.origins.read_or_by_default("pairing", part.keys, key, part.name());
+    if (interleaved && *interleaved != (pairing != Pairing::half)) {
+      pairing = *interleaved ? Pairing::interleaved : Pairing::half;
+      reading.note(part.path, key + (*interleaved ? " is true" : " is false") + ": the pairing is " + name(pairing));
     }
   }
   if (const auto own = part.family.quirk->pairing) pairing = own(reading, part, pairing);

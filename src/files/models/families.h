@@ -112,10 +112,10 @@ struct Family {
   std::string_view base_key = "rope_theta";  // the first of these that is given; "": fixed
   std::string_view sliding_base_key = {};    // "rope_local_base_freq", "local_rope_theta"
   std::string_view partial_key = "partial_rotary_factor";
-  std::string_view dim_key = {};   // an absolute width: "rotary_dim"
-  int dim = 0;                     // its class default
-  bool switches_pairing = false;   // rope_interleave: false means half
-  std::string_view harmless = {};  // rope keys of published files that nothing reads
+  std::string_view dim_key = {};      // an absolute width: "rotary_dim"
+  int dim = 0;                        // its class default
+  std::string_view pairing_key = {};  // a boolean: true interleaves, false means half
+  std::string_view harmless = {};     // rope keys of published files that nothing reads
   Remark remark = {};
   const Quirk* quirk = &quirks::none;  // what only this model does
 };
