@@ -169,6 +169,8 @@ TEST_F(ExtendCommand, refuses_in_one_sentence) {
   expect_error({"extend", path("none"), "--context", "131072"}, "FILE");
   expect_usage({"extend", golden("llama-3-8b")});
   expect_usage({"extend", "--context", "131072"});
+  expect_usage({"extend", golden("llama-3-8b"), "--context", "0"});
+  expect_usage({"extend", golden("llama-3-8b"), "--context", "131072", "--rope", "-1"});
   expect_usage({"extend", golden("llama-3-8b"), "--context", "131072", "--method", "alibi"});
   const Result both = run({"extend", golden("llama-3-8b"), "--context", "8192", "--json"});
   EXPECT_EQ(both.exit, 1);

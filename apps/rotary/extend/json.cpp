@@ -9,7 +9,6 @@ namespace rotary::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
-constexpr double circle = 6.283185307179586;
 
 Json parsed(const std::string& text) { return text.empty() ? Json(nullptr) : Json::parse(text); }
 
