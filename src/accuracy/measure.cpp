@@ -157,6 +157,20 @@ std::vector<Begin> begins_of(const Subject& subject, double tolerance, std::int6
   return begins;
 }
 
+// Whether an entry is off by more than the tolerance. The double angle is off by a part in 2^52 of it, and tells unless
+// the error is near the tolerance.
+bool exceeds(const CosSin& value, std::int64_t position, double inv_freq, double factor, double tolerance) {
+  const double angle = static_cast<double>(position) * inv_freq;
+  const double error = std::max(std::fabs(static_cast<double>(value.cos) - factor * std::cos(angle)),
+                                std::fabs(static_cast<double>(value.sin) - factor * std::sin(angle)));
+  const double doubt = factor * (std::fabs(angle) * 0x1p-51 + 0x1p-50);
+  if (error + doubt <= tolerance) return false;
+  if (error - doubt > tolerance) return true;
+  Largest largest;
+  take(largest, value, exact_cos_sin(position, inv_freq, factor), position, 0);
+  return largest.error > tolerance;
+}
+
 }  // namespace
 
 std::vector<WayErrors> measure(const Subject& subject, std::span<const Way> ways, const std::vector<Decade>& decades) {
@@ -193,9 +207,7 @@ Reach float32_reach(const Subject& subject, double tolerance, std::int64_t most,
     if (entries > most_entries) return {p - 1, true};
     rows.write(p, std::span(row).first(pairs));
     for (std::size_t k = 0; k < pairs; ++k) {
-      Largest largest;
-      take(largest, row[k], exact_cos_sin(p, sorted.inv_freq[k], sorted.attention_factor), p, static_cast<int>(k));
-      if (largest.error > tolerance) return {p - 1, false};
+      if (exceeds(row[k], p, sorted.inv_freq[k], sorted.attention_factor, tolerance)) return {p - 1, false};
     }
   }
   return {most, true};

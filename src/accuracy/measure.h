@@ -53,7 +53,7 @@ struct Reach {
 };
 // Of float32_product: every position from 0 to `most`, but no more than most_entries pairs of cos and sin, of those
 // that can be off by the tolerance at all. The tolerance must be 1e-6 or more.
-inline constexpr std::int64_t reach_entries = std::int64_t{1} << 25;
+inline constexpr std::int64_t reach_entries = std::int64_t{1} << 24;
 Reach float32_reach(const Subject&, double tolerance, std::int64_t most, std::int64_t most_entries = reach_entries);
 
 }  // namespace rotary::accuracy

@@ -187,6 +187,19 @@ TEST_F(ExtendCommand, plans_for_other_files_and_writes_only_a_config_json) {
   EXPECT_FALSE(std::filesystem::exists(path("params")));
 }
 
+// 1e300 and 1e15: the slowest pairs take more tokens for a turn than a double can say.
+TEST_F(ExtendCommand, says_null_for_a_wavelength_that_no_double_holds) {
+  const std::string config = path("slow.json");
+  write_text(config, R"({"model_type": "llama", "hidden_size": 512, "num_attention_heads": 4, "num_hidden_layers": 2,
+                         "max_position_embeddings": 4096, "rope_theta": 1e300})");
+  const Json plan = json({config, "--context", "131072", "--factor", "1e15", "--method", "linear"});
+  EXPECT_TRUE(plan["methods"][0]["wavelength"][63].is_null());
+  EXPECT_TRUE(plan["methods"][0]["wavelength"][0].is_number());
+  const Result plot =
+      expect_success({"plot", "wavelengths", "--base", "1e300", "--scaling", "linear", "--factor", "1e15", "--json"});
+  EXPECT_LT(Json::parse(plot.out)["lines"][0]["points"].size(), 64U);
+}
+
 TEST_F(ExtendCommand, reads_standard_input) {
   const std::string command = "'" ROTARY_PROGRAM "' extend - --context 131072 --write '" + path("piped") + "' <'" +
                               golden("qwen2.5-7b") + "' >'" + path("out") + "' 2>&1";
