@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "files/text/io.h"
+#include "proposal.h"
 #include "values/fail.h"
 #include "values/number_text.h"
 #include "values/scaling_fields.h"
@@ -121,6 +122,15 @@ struct Length {
   std::string from;
 };
 
+Length published_length(const Situation& situation) {
+  return {situation.published->trained_length, "published by " + std::string(situation.published->publisher)};
+}
+
+// The file's linear scaling, which says no length, is the published one.
+bool is_published_scaling(const Situation& situation) {
+  return situation.published != nullptr && situation.published->scaling() == situation.first().rope.scaling;
+}
+
 std::optional<Length> length_in_scaling(Situation& situation) {
   const ModelRope& used = situation.first();
   const Scaling& scaling = used.rope.scaling;
@@ -129,6 +139,7 @@ std::optional<Length> length_in_scaling(Situation& situation) {
                                                                     : "original_max_position_embeddings"};
   }
   const auto* linear = std::get_if<Linear>(&scaling);
+  if (linear != nullptr && is_published_scaling(situation)) return published_length(situation);
   const std::int64_t by_default = situation.family == nullptr ? 0 : situation.family->context;
   const std::int64_t context = used.context > 0 ? used.context : by_default;
   if (linear != nullptr && context > 0 && linear->factor > 1) {
@@ -154,8 +165,9 @@ std::string raised(std::int64_t stated, const Length& length, const std::string&
 Length length_of_unscaled(Situation& situation) {
   const ModelRope& used = situation.first();
   if (const Published* known = situation.published) {
-    if (known->stated != 0 && known->stated == used.context) {
-      const Length length{known->trained_length, "published by " + std::string(known->publisher)};
+    if (used.context != 0 &&
+        std::find(known->stated.begin(), known->stated.end(), used.context) != known->stated.end()) {
+      const Length length = published_length(situation);
       situation.warnings.push_back(raised(used.context, length, std::string(known->publisher) + " publishes"));
       return length;
     }
@@ -279,6 +291,7 @@ double Situation::smallest_factor() const {
 
 bool Situation::is_scaled() const {
   const Scaling& scaling = first().rope.scaling;
+  if (std::holds_alternative<Ntk>(scaling)) return false;  // the base of the training in other words
   const auto* factor = scalings::value_of<double>(scaling, "factor");
   const bool lists = std::holds_alternative<LongRope>(scaling);
   return lists || (factor != nullptr && *factor > 1);
@@ -300,7 +313,13 @@ bool Situation::is_own_context() const {
 }
 
 bool Situation::is_published_context() const {
-  return published != nullptr && published->trained_length == trained && published->context == request.context;
+  if (published == nullptr || published->trained_length != trained) return false;
+  const Scaling scaling = published->scaling();
+  const auto* factor = scalings::value_of<double>(scaling, "factor");
+  const auto just_below = [this](std::int64_t length) {
+    return request.context <= length && request.context >= length - length / 16;
+  };
+  return just_below(published->context) || (factor != nullptr && just_below(reached(trained, *factor)));
 }
 
 Situation situation_of(const Request& request) {
@@ -317,8 +336,14 @@ Situation situation_of(const Request& request) {
   check_family(situation);
   set_trained_length(situation);
   check_context(situation);
+  const ModelRope& first = situation.first();
+  if (const auto* ntk = std::get_if<Ntk>(&first.rope.scaling)) {
+    situation.warnings.push_back("the model was trained with a static NTK base (alpha " + spelled(ntk->factor) +
+                                 "): the plan keeps it, as rope_theta " +
+                                 detail::significant(unscaled(first.rope).base, 10) + ", and extends that rope");
+  }
   if (situation.is_scaled()) {
-    const Scaling& scaling = situation.first().rope.scaling;
+    const Scaling& scaling = first.rope.scaling;
     const auto* factor = scalings::value_of<double>(scaling, "factor");
     situation.warnings.push_back(std::string("the model is scaled already (") + name(scaling) +
                                  (factor == nullptr ? "" : ", factor " + detail::significant(*factor, 6)) +
