@@ -127,8 +127,14 @@ Length published_length(const Situation& situation) {
 }
 
 // The file's linear scaling, which says no length, is the published one.
-bool is_published_scaling(const Situation& situation) {
-  return situation.published != nullptr && situation.published->scaling() == situation.first().rope.scaling;
+bool is_published_linear(const Situation& situation) {
+  const Scaling& own = situation.first().rope.scaling;
+  return std::holds_alternative<Linear>(own) && situation.published != nullptr && situation.published->scaling() == own;
+}
+
+// That max_position_embeddings of such originals is not the trained length.
+bool states_more(const Published& known, std::int64_t context) {
+  return context != 0 && std::find(known.stated.begin(), known.stated.end(), context) != known.stated.end();
 }
 
 std::optional<Length> length_in_scaling(Situation& situation) {
@@ -139,7 +145,7 @@ std::optional<Length> length_in_scaling(Situation& situation) {
                                                                     : "original_max_position_embeddings"};
   }
   const auto* linear = std::get_if<Linear>(&scaling);
-  if (linear != nullptr && is_published_scaling(situation)) return published_length(situation);
+  if (is_published_linear(situation)) return published_length(situation);
   const std::int64_t by_default = situation.family == nullptr ? 0 : situation.family->context;
   const std::int64_t context = used.context > 0 ? used.context : by_default;
   if (linear != nullptr && context > 0 && linear->factor > 1) {
@@ -165,8 +171,7 @@ std::string raised(std::int64_t stated, const Length& length, const std::string&
 Length length_of_unscaled(Situation& situation) {
   const ModelRope& used = situation.first();
   if (const Published* known = situation.published) {
-    if (used.context != 0 &&
-        std::find(known->stated.begin(), known->stated.end(), used.context) != known->stated.end()) {
+    if (states_more(*known, used.context)) {
       const Length length = published_length(situation);
       situation.warnings.push_back(raised(used.context, length, std::string(known->publisher) + " publishes"));
       return length;
@@ -322,7 +327,10 @@ bool Situation::is_published_context() const {
   return just_below(published->context) || (factor != nullptr && just_below(reached(trained, *factor)));
 }
 
-Situation situation_of(const Request& request) {
+namespace {
+
+// The ropes, and what is known of their family and makers.
+Situation look_up(const Request& request) {
   Situation situation{request};
   if (situation.editable()) situation.root = files::parse_json(request.config);
   choose_targets(situation);
@@ -332,6 +340,25 @@ Situation situation_of(const Request& request) {
   const Json said = named ? situation.root.at("_name_or_path") : Json("");
   situation.published =
       published_for(used, said.is_string() ? said.get<std::string>() : std::string(), request.context);
+  return situation;
+}
+
+}  // namespace
+
+Start start_of(const Request& request) {
+  const Situation situation = look_up(request);
+  Start start{situation.targets.front()};
+  const Published* known = situation.published;
+  const bool raised = known != nullptr && !situation.is_scaled() && states_more(*known, situation.first().context);
+  if (raised || is_published_linear(situation)) {
+    start.published_length = known->trained_length;
+    start.publisher = known->publisher;
+  }
+  return start;
+}
+
+Situation situation_of(const Request& request) {
+  Situation situation = look_up(request);
   check_targets(situation);
   check_family(situation);
   set_trained_length(situation);
