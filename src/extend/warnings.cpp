@@ -58,10 +58,10 @@ class Warnings {
 
   void ntk() {
     if (plan_.ropes.empty() || plan_.ropes.front().pairs_with_new_angles == 0) return;
-    add(text(plan_.ropes.front().pairs_with_new_angles) +
-        " pairs go beyond the angles of training: ntk stretches the slowest pair alone by the whole factor, and "
-        "reaches "
-        "less than context tokens in practice");
+    const int pairs = plan_.ropes.front().pairs_with_new_angles;
+    add(std::to_string(pairs) + (pairs == 1 ? " pair goes" : " pairs go") +
+        " beyond the angles of training: ntk stretches the slowest pair alone by the whole factor, and reaches less "
+        "than context tokens in practice");
   }
 
   void dynamic() {

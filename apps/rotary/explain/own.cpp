@@ -47,10 +47,6 @@ std::size_t fastest(const Frequencies& speeds) {
   return static_cast<std::size_t>(at - speeds.inv_freq.begin());
 }
 
-std::string counted(std::size_t count, const char* noun) {
-  return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
-}
-
 std::string pair_word(std::size_t i) { return "pair " + std::to_string(i); }
 
 // ---- chapter 8 ----
