@@ -84,8 +84,11 @@ void report(const Options& options, const convert::Plan& plan, const std::vector
   }
   for (const convert::LayerCheck& check : checks) {
     std::cout << "verified  " << printable(check.layer) << ": " << check.scores << " scores, "
-              << (check.largest_difference == 0 ? "all equal" : "NOT EQUAL") << " (unconverted weights: off by "
-              << significant(check.difference_unconverted, 2) << ")\n";
+              << "all equal"
+              << (check.difference_unconverted == 0
+                      ? std::string(", but so would unconverted weights be: they are alike")
+                      : " (unconverted weights: off by " + significant(check.difference_unconverted, 2) + ")")
+              << '\n';
   }
   for (const std::string& file : plan.folder.left_out) {
     std::cout << "left out  " << printable(file) << (file.ends_with('/') ? "" : ": not converted") << '\n';
@@ -163,7 +166,7 @@ std::vector<convert::LayerCheck> verified(const convert::Plan& plan, const std::
 
 std::vector<convert::LayerCheck> write(const Options& options, const convert::Plan& plan) {
   const std::uint64_t total = convert::bytes_to_write(plan);
-  ProgressLine progress("convert", static_cast<std::int64_t>(std::max<std::uint64_t>(1, total >> 20)));
+  ProgressLine progress("convert, MiB", static_cast<std::int64_t>(std::max<std::uint64_t>(1, total >> 20)));
   std::uint64_t done = 0;
   const auto written = [&](std::uint64_t bytes) {
     done += bytes;

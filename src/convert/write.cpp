@@ -25,9 +25,10 @@ constexpr const char* operation = "convert";
 }
 
 PairingStamp stamp_of(const Plan& plan) {
-  PairingStamp stamp{.from = plan.from, .to = plan.to, .part = plan.part, .added_key = ""};
+  PairingStamp stamp{.from = plan.from, .to = plan.to, .part = plan.part, .config = ""};
   for (const ConfigChange& change : plan.config) {
-    if (change.before.empty()) stamp.added_key = change.key;
+    if (change.before.empty()) stamp.config = "absent";
+    if (change.before == "null") stamp.config = "null";
   }
   return stamp;
 }
@@ -49,6 +50,9 @@ void write_shard(const Plan& plan, std::size_t index, const fs::path& folder, co
 void write_others(const Plan& plan, const fs::path& folder, const Progress& progress) {
   for (const std::string& name : plan.folder.others) {
     const files::InputFile file(operation, plan.folder.path / path_of(name));
+    std::error_code error;
+    fs::create_directories((folder / path_of(name)).parent_path(), error);
+    if (error) refuse(folder / path_of(name), "its folder cannot be made: " + error.message());
     files::write_whole(operation, folder / path_of(name), [&](const files::Sink& write) {
       copy_bytes(file, 0, file.size(), [&](std::span<const std::byte> bytes) {
         write(bytes);
@@ -117,6 +121,8 @@ void check_output_folder(const Plan& plan, const fs::path& given) {
   std::error_code ignored;
   if (fs::equivalent(output, plan.folder.path, ignored))
     refuse(given, "the output must be another folder than the input");
+  if (fs::equivalent(output.parent_path(), plan.folder.path, ignored))
+    refuse(given, "the output must not lie in the input");
   if (fs::exists(fs::symlink_status(output, ignored))) {
     if (!fs::is_directory(output, ignored)) refuse(given, "the output must be a new folder but is a file");
     if (!fs::is_empty(output, ignored)) refuse(given, "the output must be a new folder but holds files already");
