@@ -19,6 +19,7 @@ using files::path_of;
 using files::path_text;
 
 constexpr const char* operation = "convert";
+constexpr const char* partial_ending = ".partial-";
 
 [[noreturn]] void refuse(const fs::path& path, const std::string& rule) {
   fail(Code::FILE, operation, path_text(path) + ": " + rule);
@@ -75,7 +76,7 @@ class PartialFolder {
  public:
   explicit PartialFolder(const fs::path& output) {
     path_ = output;
-    path_ += ".partial-" + std::to_string(files::process_id());
+    path_ += partial_ending + std::to_string(files::process_id());
     std::error_code error;
     if (!fs::create_directory(path_, error)) {
       refuse(path_, error ? "cannot be made: " + error.message() : "must not be there but is");
@@ -104,6 +105,17 @@ class PartialFolder {
 };
 
 }  // namespace
+
+std::vector<fs::path> left_behind(const fs::path& given) {
+  const fs::path output = plain(given);
+  const std::string prefix = path_text(output.filename()) + partial_ending;
+  std::vector<fs::path> found;
+  std::error_code error;
+  for (fs::directory_iterator entry(output.parent_path(), error), end; !error && entry != end; entry.increment(error)) {
+    if (path_text(entry->path().filename()).starts_with(prefix)) found.push_back(entry->path());
+  }
+  return found;
+}
 
 std::uint64_t bytes_to_write(const Plan& plan) {
   std::uint64_t bytes = 0;
