@@ -12,13 +12,28 @@ struct RoleWord {
   Role role;
 };
 constexpr RoleWord role_words[] = {
-    {"q_proj", Role::q},      {"q_b_proj", Role::q},         {"query", Role::q},
-    {"wq", Role::q},          {"k_proj", Role::k},           {"key", Role::k},
-    {"wk", Role::k},          {"qkv_proj", Role::qkv},       {"query_key_value", Role::qkv},
-    {"Wqkv", Role::qkv},      {"wqkv", Role::qkv},           {"c_attn", Role::qkv},
-    {"W_pack", Role::qkv},    {"att_proj", Role::qkv},       {"kv_a_proj_with_mqa", Role::latent},
-    {"q_norm", Role::q_norm}, {"q_layernorm", Role::q_norm}, {"query_layernorm", Role::q_norm},
-    {"k_norm", Role::k_norm}, {"k_layernorm", Role::k_norm}, {"key_layernorm", Role::k_norm},
+    {"q_proj", Role::q},
+    {"q_b_proj", Role::q},
+    {"query", Role::q},
+    {"wq", Role::q},
+    {"wq_b", Role::q},
+    {"k_proj", Role::k},
+    {"key", Role::k},
+    {"wk", Role::k},
+    {"qkv_proj", Role::qkv},
+    {"query_key_value", Role::qkv},
+    {"Wqkv", Role::qkv},
+    {"wqkv", Role::qkv},
+    {"c_attn", Role::qkv},
+    {"W_pack", Role::qkv},
+    {"att_proj", Role::qkv},
+    {"kv_a_proj_with_mqa", Role::latent},
+    {"q_norm", Role::q_norm},
+    {"q_layernorm", Role::q_norm},
+    {"query_layernorm", Role::q_norm},
+    {"k_norm", Role::k_norm},
+    {"k_layernorm", Role::k_norm},
+    {"key_layernorm", Role::k_norm},
 };
 
 Role role_of(std::string_view word) {

@@ -124,21 +124,28 @@ class Planner {
       return;
     }
     if (is_cross_attention(name->module)) return;
-    if (contains_word(name->module, "indexer")) {
+    const bool indexes = contains_word(name->module, "indexer");
+    if (indexes && part_.indexer.heads == 0) {
       plan_.indexers = true;
       return;
     }
     const std::size_t rope =
         drafting ? drafting_rope(*name) : *part_.rope_of_layer[static_cast<std::size_t>(name->layer)];
-    const std::shared_ptr<const Heads> heads = heads_of(tensor, *name, plan_.model.ropes[rope]);
+    const ModelRope& used = plan_.model.ropes[rope];
+    const std::shared_ptr<const Heads> heads =
+        indexes ? indexer_heads(name->role, used) : heads_of(tensor, *name, used);
     const std::shared_ptr<const Sources> sources(heads, &heads->sources);
-    Attends& layer = layers_[{name->stack, name->layer}];
-    layer.modules.insert(name->module);
-    layer.q = layer.q || name->role == Role::q || name->role == Role::qkv;
-    layer.k = layer.k || name->role == Role::k || name->role == Role::latent || name->role == Role::qkv;
-    layer.own_k = layer.own_k || name->role == Role::k;
+    if (!indexes) add_to_layer(*name);
     if (const std::optional<Change> change = change_of(tensor, name->suffix, projection(tensor, *name, sources)))
       plan_.tensors.push_back({shard, entry, *name, *change, heads, rope});
+  }
+
+  void add_to_layer(const TensorName& name) {
+    Attends& layer = layers_[{name.stack, name.layer}];
+    layer.modules.insert(name.module);
+    layer.q = layer.q || name.role == Role::q || name.role == Role::qkv;
+    layer.k = layer.k || name.role == Role::k || name.role == Role::latent || name.role == Role::qkv;
+    layer.own_k = layer.own_k || name.role == Role::k;
   }
 
   // The rope of a drafting layer, which no config names: the one whose heads its weights have. Several may have them if
@@ -269,6 +276,21 @@ class Planner {
                                                              .k = {all.begin() + rope.heads, all.end()},
                                                              .dim = dim,
                                                              .block = block_of(rope)});
+  }
+
+  std::shared_ptr<const Heads> indexer_heads(Role role, const ModelRope& rope) {
+    const int dim = part_.indexer.head_dim;
+    const int pairs = rope.rope.rotary_dim / 2;
+    if (2 * pairs > dim) {
+      fail(Code::SHAPE, operation,
+           "index_head_dim must hold the " + std::to_string(2 * pairs) + " rotated elements but is " +
+               std::to_string(dim));
+    }
+    Heads heads{.sources = {}, .q = {}, .k = {}, .dim = dim, .block = {0, pairs}};
+    const int count = role == Role::q ? part_.indexer.heads : 1;
+    const bool of_q = role == Role::q || role == Role::q_norm;
+    (of_q ? heads.q : heads.k) = heads_at(count, dim);
+    return made(std::int64_t{count} * dim, std::move(heads));
   }
 
   // One weight for all heads, or for each its own, in one tensor or in one module per head.

@@ -347,6 +347,31 @@ TEST_F(Families, a_key_that_is_null_means_half_and_comes_back) {
   expect_same_files(source, path("null-3"));
 }
 
+TEST_F(Families, the_indexer_of_glm_rotates_as_its_attention_does) {
+  const std::string at = "model.layers.0.self_attn.";
+  Family family{.name = "glm_moe_dsa",
+                .config = mla + R"(, "index_n_heads": 2, "index_head_dim": 6, "indexer_rope_interleave": true})",
+                .tensors = latent(at),
+                .heads = {plain(at + "q_b_proj.weight", 4, 12)},
+                .head_dim = 12,
+                .first = 8,
+                .pairs = 2,
+                .native = Pairing::interleaved};
+  family.config.replace(family.config.find("deepseek_v3"), 11, "glm_moe_dsa");
+  family.heads.push_back({1, [=](int, int d) { return Place{at + "kv_a_proj_with_mqa.weight", 6 - 8 + d}; }});
+  family.tensors.push_back(rows(at + "indexer.wq_b.weight", 12, 10));
+  family.tensors.push_back(rows(at + "indexer.wk.weight", 6));
+  family.tensors.push_back(vector(at + "indexer.k_norm.weight", 6));
+  family.tensors.push_back(vector(at + "indexer.k_norm.bias", 6));
+  family.tensors.push_back(rows(at + "indexer.weights_proj.weight", 2));
+  family.heads.push_back({2, [=](int h, int d) { return Place{at + "indexer.wq_b.weight", 6 * h - 8 + d}; }});
+  for (const char* name : {"wk.weight", "k_norm.weight", "k_norm.bias"})
+    family.heads.push_back({1, [=](int, int d) { return Place{at + "indexer." + name, d - 8}; }});
+  expect_converts(family);
+  EXPECT_NE(read_text(path("glm_moe_dsa-2") / "config.json").find(R"("indexer_rope_interleave": false)"),
+            std::string::npos);
+}
+
 TEST_F(Families, a_key_that_is_there_is_turned_over_in_its_place) {
   const std::string config = mla + R"(, "rope_interleave": true, "tie_word_embeddings": false})";
   const fs::path source = make("keyed", config, latent("model.layers.0.self_attn."));
