@@ -8,6 +8,8 @@
 namespace rotary::convert {
 namespace {
 
+constexpr const char* indexer_key = "indexer_rope_interleave";
+
 std::vector<std::string> words_of(const std::string& dotted) {
   std::vector<std::string> words;
   for (std::size_t begin = 0; begin < dotted.size();) {
@@ -20,15 +22,25 @@ std::vector<std::string> words_of(const std::string& dotted) {
 
 }  // namespace
 
-std::vector<ConfigChange> config_changes(const Plan& plan, const TextPart& part) {
+std::vector<ConfigChange> config_changes(const Plan& plan, const TextPart& part, const std::string& json) {
+  if (part.indexer_key_is_there) {
+    const std::string before = files::JsonText(json).raw({indexer_key}).value_or("");
+    return {{.path = {}, .key = indexer_key, .before = before, .after = plan.to == Pairing::half ? "false" : "true"}};
+  }
   if (part.pairing_key.empty()) return {};
-  const std::string word = plan.to == Pairing::half ? "false" : "true";
-  ConfigChange change{.path = words_of(part.path), .key = part.pairing_key, .before = "", .after = word};
-  if (part.key_is_there) change.before = plan.to == Pairing::half ? "true" : "false";
-  if (leads_back(plan.folder.shards.front().header.header.metadata, plan.to) &&
-      common_metadata(plan.folder, added_key) == part.pairing_key)
-    change.after.clear();
-  return {change};
+  ConfigChange change{.path = words_of(part.path), .key = part.pairing_key, .before = "", .after = ""};
+  files::JsonPath path = change.path;
+  path.push_back(change.key);
+  change.before = files::JsonText(json).raw(path).value_or("");
+  change.after = plan.to == Pairing::half ? "false" : "true";
+  if (leads_back(plan.folder.shards.front().header.header.metadata, plan.to)) {
+    const std::string was = common_metadata(plan.folder, config_key);
+    if (was == "absent") change.after.clear();
+    if (was == "null") change.after = was;
+  }
+  std::vector<ConfigChange> changes;
+  if (change.before != change.after) changes.push_back(change);
+  return changes;
 }
 
 std::string changed_config(const std::string& json, const std::vector<ConfigChange>& changes) {
@@ -42,9 +54,11 @@ std::string changed_config(const std::string& json, const std::vector<ConfigChan
 }
 
 void add_notes(Plan& plan, const TextPart& part) {
-  if (part.pairing_key.empty()) {
+  const bool half = plan.model.ropes[part.first_rope].rope.pairing == Pairing::half;
+  const Pairing native = half ? Pairing::half : Pairing::interleaved;
+  if (part.pairing_key.empty() && plan.to != native) {
     plan.notes.push_back("no key of the config of " + plan.model_type + " says the pairing: code that reads it takes " +
-                         name(plan.from) + " weights, so load the converted ones only where the pairing is set to " +
+                         name(native) + " weights, so load the converted ones only where the pairing is set to " +
                          name(plan.to));
   }
   if (plan.indexers) {

@@ -107,9 +107,8 @@ Attention attention_of_part(const Json& json, const std::string& model_type, con
 
 }  // namespace
 
-std::optional<std::size_t> TextPart::rope_of(const std::string& stack, int layer) const {
-  const bool draft = is_draft(stack) || layer >= static_cast<int>(rope_of_layer.size());
-  return draft ? only_rope : rope_of_layer[static_cast<std::size_t>(layer)];
+bool TextPart::is_drafting(const std::string& stack, int layer) const {
+  return is_draft(stack) || layer >= static_cast<int>(rope_of_layer.size());
 }
 
 TextPart text_part(const Folder& folder, const Model& model) {
@@ -122,6 +121,14 @@ TextPart text_part(const Folder& folder, const Model& model) {
   part.attention = attention_of_part(*sub.json, part.model_type, first);
   part.quantization = quantization_of(config);
   part.latent_rows = integer_of(*sub.json, "kv_lora_rank");
+  if (part.model_type == "glm_moe_dsa") {  // DeepSeek-V3.2's rotates in halves, whatever the attention does
+    const auto size = [&](const char* key, std::int64_t default_value) {
+      const std::int64_t value = sub.json->contains(key) ? integer_of(*sub.json, key) : default_value;
+      return static_cast<int>(std::clamp<std::int64_t>(value, 0, 1 << 20));
+    };
+    part.indexer = {size("index_n_heads", 32), size("index_head_dim", 128)};
+    part.indexer_key_is_there = sub.json->contains("indexer_rope_interleave");
+  }
   part.keys_may_be_missing = integer_of(*sub.json, "num_kv_shared_layers") > 0;
   if (const files::Family* family = files::find_family(part.model_type)) {
     part.pairing_key = family->pairing_key;
@@ -130,11 +137,10 @@ TextPart text_part(const Folder& folder, const Model& model) {
   part.key_is_there = !part.pairing_key.empty() && sub.json->contains(part.pairing_key);
   // transformers reads rope_interleave; the other keys are those of remote code, which may have versions without.
   if (!part.key_is_there && part.pairing_key != "rope_interleave") part.pairing_key.clear();
-  std::size_t ropes = 0;
   for (std::size_t i = 0; i < model.ropes.size(); ++i) {
     const ModelRope& rope = model.ropes[i];
     if (rope.part != part.path || rope.coordinates) continue;
-    ++ropes;
+    part.ropes.push_back(i);
     for (const std::vector<int>* layers : {&rope.layers, &rope.layers_without_rope}) {
       for (const int layer : *layers) {
         const auto at = static_cast<std::size_t>(layer);
@@ -143,7 +149,6 @@ TextPart text_part(const Folder& folder, const Model& model) {
       }
     }
   }
-  if (ropes == 1) part.only_rope = part.first_rope;
   return part;
 }
 

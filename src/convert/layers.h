@@ -14,23 +14,30 @@
 
 namespace rotary::convert {
 
+// The queries and the one key of sparse attention's indexer; they rotate from their first element.
+struct Indexer {
+  int heads = 0;  // 0: there is none, or its pairing is its own
+  int head_dim = 0;
+};
+
 struct TextPart {
   std::string path;        // "", "text_config"
   std::string model_type;  // of the part
   Attention attention;
   Quantization quantization;
-  std::int64_t latent_rows = 0;      // MLA: kv_lora_rank
+  std::int64_t latent_rows = 0;  // MLA: kv_lora_rank
+  Indexer indexer;
   bool keys_may_be_missing = false;  // layers that use the keys of an earlier one
   std::size_t first_rope = 0;        // in Model::ropes
   std::string pairing_key;           // the key of the config that says the pairing; empty: the model_type does
   bool key_is_there = false;
+  bool indexer_key_is_there = false;     // indexer_rope_interleave
   std::vector<std::string> other_parts;  // with ropes that are left as they are
 
-  // The rope of a layer, in Model::ropes; empty: it has none.
-  std::optional<std::size_t> rope_of(const std::string& stack, int layer) const;
-
-  std::vector<std::optional<std::size_t>> rope_of_layer;
-  std::optional<std::size_t> only_rope;  // empty where layers differ
+  std::vector<std::size_t> ropes;                         // in Model::ropes
+  std::vector<std::optional<std::size_t>> rope_of_layer;  // empty: it has none
+  // Whether the layers stand behind the model's own, or in another stack, to draft further tokens.
+  bool is_drafting(const std::string& stack, int layer) const;
 };
 
 // Throws ROPE (no text model with a rope), MODEL_TYPE (a layout that is not known, several text models).
