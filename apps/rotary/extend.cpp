@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <iostream>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -100,7 +101,8 @@ std::string write(const Options& options, const Model& model, const extend::Plan
   }
   fs::create_directories(folder, error);
   if (!fs::is_directory(folder, error)) {
-    refuse_file(files::in_quotes(options.write) + " must be a folder, or a name at which one can be made");
+    refuse_file("--write must be a folder, or a name at which one can be made, but got " +
+                files::in_quotes(options.write));
   }
   asked.written = files::path_text(config);
   files::write_whole("extend", note, note_text(asked, model, plan, method));
@@ -114,8 +116,6 @@ std::string write(const Options& options, const Model& model, const extend::Plan
 }
 
 void run(const Options& options) {
-  if (options.context < 1) throw UsageError("--context must be at least 1 token");
-  if (options.rope && *options.rope < 0) throw UsageError("--rope counts from 0");
   const extend::Request request = request_of(options);
   const extend::Plan plan = extend::plan(request);
   ExtendAsked asked{options.source.config, command_of(options), ""};
@@ -139,7 +139,10 @@ void add_extend(CLI::App& app) {
               "or - for standard input")
       .type_name("")
       .required();
-  command.option("--context", options->context, "tokens that the model shall take").type_name("N").required();
+  command.option("--context", options->context, "tokens that the model shall take")
+      .range(std::int64_t{1}, std::numeric_limits<std::int64_t>::max())
+      .type_name("N")
+      .required();
   const auto known = extend::methods();
   command
       .option("--method", options->method,
@@ -158,6 +161,7 @@ void add_extend(CLI::App& app) {
       .option("--rope", options->rope,
               "a rope of the part of the model that is extended, from 0 as 'rotary\ninspect' counts (default: the "
               "first of a text)")
+      .range(0, std::numeric_limits<int>::max())
       .type_name("N");
   command
       .option("--pairing", options->source.pairing,

@@ -1,6 +1,7 @@
 // rotary plot: pictures of ropes and of what comes of them.
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <iostream>
 #include <limits>
 #include <memory>
@@ -110,7 +111,8 @@ Json json_of(const Plot& plot) {
   Json lines = Json::array(), guides = Json::array(), bands = Json::array();
   for (const Line& line : plot.lines) {
     Json points = Json::array();
-    for (const auto& [x, y] : line.points) points.push_back({x, y});
+    for (const auto& [x, y] : line.points)
+      if (std::isfinite(y)) points.push_back({x, y});  // as drawn
     (line.guide ? guides : lines).push_back({{"name", line.name}, {"points", std::move(points)}});
   }
   for (const Band& band : plot.bands) {

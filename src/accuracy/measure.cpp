@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <complex>
-#include <limits>
 #include <utility>
 
 namespace rotary::accuracy {
@@ -32,12 +31,12 @@ void keep(Kept& kept, std::span<const CosSin> row) {
   for (const CosSin& z : row) kept.emplace_back(static_cast<double>(z.cos), static_cast<double>(z.sin));
 }
 
-// Which positions of a list of `count` are kept: at most score_positions, the first and the last among them.
-std::vector<bool> kept_positions(std::size_t count) {
-  std::vector<bool> chosen(count, count <= score_positions);
-  for (std::size_t k = 0; count > score_positions && k < score_positions; ++k) {
-    chosen[k * (count - 1) / (score_positions - 1)] = true;
-  }
+// Which positions of a list of `count` are kept: at most score_positions, and of a rope of very many pairs no more rows
+// than fit score_entries; the first and the last position among them.
+std::vector<bool> kept_positions(std::size_t count, std::size_t pairs) {
+  const std::size_t most = std::clamp<std::size_t>(score_entries / pairs, 2, score_positions);
+  std::vector<bool> chosen(count, count <= most);
+  for (std::size_t k = 0; count > most && k < most; ++k) chosen[k * (count - 1) / (most - 1)] = true;
   return chosen;
 }
 
@@ -98,7 +97,7 @@ class DecadeOfWays {
       one.complete = std::all_of(decade.positions.begin(), decade.positions.end(),
                                  [&](const Position& position) { return one.rows.has(position); });
     }
-    const std::vector<bool> kept = kept_positions(decade.positions.size());
+    const std::vector<bool> kept = kept_positions(decade.positions.size(), row_.size());
     for (std::size_t at = 0; at < decade.positions.size(); ++at) visit(decade.positions[at], kept[at]);
   }
 
@@ -133,6 +132,45 @@ class DecadeOfWays {
   Kept truth_;
 };
 
+// A position below which no entry of a pair can be off by the tolerance.
+struct Begin {
+  std::int64_t position = 0;
+  std::size_t pair = 0;
+};
+
+// Those of the pairs that can be off at all up to `most`, rising. The angle is off by what inv_freq is off, times the
+// position, and by two roundings, of the position and of the product; cos and sin by two more and the factor's. Up to
+// 2^24 the product with a power of two is exact.
+std::vector<Begin> begins_of(const Subject& subject, double tolerance, std::int64_t most) {
+  std::vector<Begin> begins;
+  const double allowed = tolerance / std::fabs(subject.attention_factor) - 0x1p-21;
+  for (std::size_t i = 0; i < subject.inv_freq.size(); ++i) {
+    const double w = std::fabs(subject.inv_freq[i]);
+    const double off = std::fabs(static_cast<double>(subject.inv_freq_float32[i]) - subject.inv_freq[i]);
+    int exponent = 0;
+    const bool is_exact =
+        most <= std::int64_t{1} << 24 && std::frexp(std::fabs(subject.inv_freq_float32[i]), &exponent) == 0.5F;
+    const double first = allowed / (off + (is_exact ? 0 : w * 0x1p-22));  // infinite: never
+    if (first <= static_cast<double>(most)) begins.push_back({static_cast<std::int64_t>(std::max(0.0, first)), i});
+  }
+  std::sort(begins.begin(), begins.end(), [](const Begin& a, const Begin& b) { return a.position < b.position; });
+  return begins;
+}
+
+// Whether an entry is off by more than the tolerance. The double angle is off by a part in 2^52 of it, and tells unless
+// the error is near the tolerance.
+bool exceeds(const CosSin& value, std::int64_t position, double inv_freq, double factor, double tolerance) {
+  const double angle = static_cast<double>(position) * inv_freq;
+  const double error = std::max(std::fabs(static_cast<double>(value.cos) - factor * std::cos(angle)),
+                                std::fabs(static_cast<double>(value.sin) - factor * std::sin(angle)));
+  const double doubt = factor * (std::fabs(angle) * 0x1p-51 + 0x1p-50);
+  if (error + doubt <= tolerance) return false;
+  if (error - doubt > tolerance) return true;
+  Largest largest;
+  take(largest, value, exact_cos_sin(position, inv_freq, factor), position, 0);
+  return largest.error > tolerance;
+}
+
 }  // namespace
 
 std::vector<WayErrors> measure(const Subject& subject, std::span<const Way> ways, const std::vector<Decade>& decades) {
@@ -151,30 +189,25 @@ std::vector<WayErrors> measure(const Subject& subject, std::span<const Way> ways
   return result;
 }
 
-Reach float32_reach(const Subject& subject, double tolerance, std::int64_t most) {
-  // Below its position here no entry of a pair can be off by the tolerance: the angle is off by what inv_freq is off,
-  // relatively, and by two roundings, of the position and of the product; cos and sin by two more and the factor's.
-  std::vector<std::pair<double, std::size_t>> begins;
-  const double factor = std::max(1.0, std::fabs(subject.attention_factor));
-  for (std::size_t i = 0; i < subject.inv_freq.size(); ++i) {
-    const double w = std::fabs(subject.inv_freq[i]);
-    const double off = std::fabs(static_cast<double>(subject.inv_freq_float32[i]) - subject.inv_freq[i]);
-    if (w > 0) begins.emplace_back((tolerance / factor - 0x1p-21) / (off + w * 0x1p-22), i);
+Reach float32_reach(const Subject& subject, double tolerance, std::int64_t most, std::int64_t most_entries) {
+  const std::vector<Begin> begins = begins_of(subject, tolerance, most);
+  if (begins.empty()) return {most, true};
+  Subject sorted = subject;  // so that the pairs to look at are always the first ones
+  for (std::size_t k = 0; k < begins.size(); ++k) {
+    sorted.inv_freq[k] = subject.inv_freq[begins[k].pair];
+    sorted.inv_freq_float32[k] = subject.inv_freq_float32[begins[k].pair];
   }
-  std::sort(begins.begin(), begins.end());
-  Rows rows(subject, Way::float32_product);
-  std::vector<CosSin> row(subject.inv_freq.size());
-  const double first = begins.empty() ? static_cast<double>(most) + 1 : begins.front().first;
-  std::int64_t p =
-      first > static_cast<double>(most) ? most + 1 : std::max(std::int64_t{0}, static_cast<std::int64_t>(first));
-  for (; p <= most; ++p) {
-    rows.write(p, row);
-    for (const auto& [begin, i] : begins) {
-      if (begin > static_cast<double>(p)) break;
-      const ExactCosSin exact = exact_cos_sin(p, subject.inv_freq[i], subject.attention_factor);
-      Largest largest;
-      take(largest, row[i], exact, p, static_cast<int>(i));
-      if (largest.error > tolerance) return {p - 1, false};
+  Rows rows(sorted, Way::float32_product);
+  std::vector<CosSin> row(begins.size());
+  std::size_t pairs = 0;
+  std::int64_t entries = 0;
+  for (std::int64_t p = begins.front().position; p <= most; ++p) {
+    while (pairs < begins.size() && begins[pairs].position <= p) ++pairs;
+    entries += static_cast<std::int64_t>(pairs);
+    if (entries > most_entries) return {p - 1, true};
+    rows.write(p, std::span(row).first(pairs));
+    for (std::size_t k = 0; k < pairs; ++k) {
+      if (exceeds(row[k], p, sorted.inv_freq[k], sorted.attention_factor, tolerance)) return {p - 1, false};
     }
   }
   return {most, true};

@@ -35,20 +35,25 @@ struct WayErrors {
   std::vector<DecadeErrors> decades;
 };
 
-// Of a decade with at most this many positions all pairs (m, n) are compared; of another, this many positions that
-// divide its list evenly, each with score_partners others at random, the same in every run.
+// The scores of a decade are measured at no more than score_positions of its positions, which divide them evenly. Up to
+// score_all_pairs positions, each m is compared with each n; more, each with score_partners others at random, the same
+// in every run.
 inline constexpr std::size_t score_positions = 512;
 inline constexpr std::size_t score_all_pairs = 64;
 inline constexpr std::size_t score_partners = 4;
+// Positions times pairs that are kept for the scores of a decade: fewer positions where a rope has over 2048 pairs.
+inline constexpr std::size_t score_entries = std::size_t{1} << 20;
 
 std::vector<WayErrors> measure(const Subject&, std::span<const Way>, const std::vector<Decade>&);
 
-// How far a way stays near the exact table, every position from 0 on looked at.
+// How far a way stays near the exact table.
 struct Reach {
   std::int64_t last = 0;    // the last position before the first error above the tolerance; -1: none
-  bool to_the_end = false;  // no error above the tolerance up to `most`
+  bool to_the_end = false;  // no error above the tolerance was found: `last` is the last position looked at
 };
-// way: float32_product. The entries' errors; tolerance above 1e-6.
-Reach float32_reach(const Subject&, double tolerance, std::int64_t most);
+// Of float32_product: every position from 0 to `most`, but no more than most_entries pairs of cos and sin, of those
+// that can be off by the tolerance at all. The tolerance must be 1e-6 or more.
+inline constexpr std::int64_t reach_entries = std::int64_t{1} << 24;
+Reach float32_reach(const Subject&, double tolerance, std::int64_t most, std::int64_t most_entries = reach_entries);
 
 }  // namespace rotary::accuracy

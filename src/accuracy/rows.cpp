@@ -83,7 +83,7 @@ double Rows::angle(const Position& position, float held, std::size_t pair) const
 CosSin Rows::entry(double angle) const {
   if (!std::isfinite(angle)) {
     throw Error(Code::POSITION, std::string("[accuracy] every angle must be finite in float32 but '") +
-                                    info(way_).name + "' got " + detail::shortest(angle));
+                                    info(way_).name + "' got " + (std::isnan(angle) ? "nan" : "an infinite one"));
   }
   CosSin value = way_ == Way::fast_sine ? quick_cos_sin(static_cast<float>(angle)) : nearest_cos_sin(angle);
   value = {value.cos * factor_, value.sin * factor_};

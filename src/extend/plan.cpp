@@ -105,9 +105,8 @@ class Planner {
     plan_.refused = reason_against(situation_, plan_.method);
     if (!plan_.refused.empty()) return plan_;
     wanted_.method = plan_.method;
-    for (const std::size_t i : situation_.targets) {
-      wanted_.ropes.emplace(i, propose(situation_, situation_.rope(i), plan_.method));
-    }
+    propose_ropes();
+    if (!plan_.refused.empty()) return plan_;
     const Proposal& first = wanted_.ropes.at(situation_.targets.front());
     plan_.factor = first.factor;
     plan_.from = first.from;
@@ -125,6 +124,19 @@ class Planner {
   }
 
  private:
+  // A base or a factor may be too large for the formulas of a method.
+  void propose_ropes() {
+    try {
+      for (const std::size_t i : situation_.targets) {
+        const Proposal proposal = propose(situation_, situation_.rope(i), plan_.method);
+        frequencies(proposal.rope, situation_.request.context);
+        wanted_.ropes.emplace(i, proposal);
+      }
+    } catch (const Error& error) {
+      plan_.refused = "its frequencies cannot be computed: " + without_operation(error);
+    }
+  }
+
   // Mistral's and Meta's own file, which no framework of config.json reads.
   bool is_params() const {
     const files::Json* root = &situation_.root;

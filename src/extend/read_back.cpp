@@ -48,6 +48,12 @@ std::string difference(const Situation& situation, const Rope& planned, const Ro
 
 }  // namespace
 
+std::string without_operation(const Error& error) {
+  const std::string sentence = error.what();
+  const std::size_t begin = sentence.find("] ");
+  return begin == std::string::npos ? sentence : sentence.substr(begin + 2);
+}
+
 const ModelRope* extended_rope(const Model& model, const ModelRope& used) {
   const ModelRope* found = nullptr;
   for (const ModelRope& read : model.ropes) {
@@ -63,9 +69,7 @@ ReadBack read_back(const Situation& situation, const Wanted& wanted, const std::
   try {
     answer.model = parse_config(config, situation.request.options);
   } catch (const Error& error) {
-    const std::string sentence = error.what();
-    const std::size_t begin = sentence.find("] ");
-    answer.wrong = "its config is refused: " + (begin == sentence.npos ? sentence : sentence.substr(begin + 2));
+    answer.wrong = "its config is refused: " + without_operation(error);
     return answer;
   }
   for (std::size_t i = 0; i < situation.request.model.ropes.size(); ++i) {

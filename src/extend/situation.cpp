@@ -194,6 +194,10 @@ void set_trained_length(Situation& situation) {
   }
   const auto scaled = length_in_scaling(situation);
   const Length length = scaled ? *scaled : length_of_unscaled(situation);
+  if (length.tokens < 2) {
+    refuse(Code::VALUE, "the trained length must be at least 2 but got " + std::to_string(length.tokens) + " (" +
+                            length.from + "): --trained-length gives another");
+  }
   situation.trained = length.tokens;
   situation.trained_from = length.from;
 }

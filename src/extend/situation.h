@@ -14,7 +14,7 @@
 namespace rotary::extend {
 
 struct Situation {
-  const Request& request;
+  const Request& request;                 // must outlive it
   files::Json root = {};                  // the config; null where its text cannot be changed
   files::JsonPath part = {};              // of the ropes that are extended
   const files::Family* family = nullptr;  // of that part; null: not known

@@ -295,6 +295,37 @@ TEST(Reach, IsTheFirstErrorAboveTheTolerance) {
   }
 }
 
+// Products with a power of two are exact, a table of zeros has no error, and the search ends after so many entries.
+TEST(Reach, Ends) {
+  const std::int64_t most = std::int64_t{1} << 24;
+  const Reach of_one = float32_reach(subject_of({.head_dim = 2, .pairing = Pairing::half}), 1e-3, most);
+  EXPECT_TRUE(of_one.to_the_end);
+  EXPECT_EQ(of_one.last, most);
+
+  Rope zeros{.head_dim = 64, .pairing = Pairing::half};
+  zeros.scaling = Yarn{.factor = 4, .trained_length = 128, .attention_factor = 0};
+  EXPECT_EQ(float32_reach(subject_of(zeros), 1e-3, most).last, most);
+
+  const Reach cut = float32_reach(plain(), 1, most, 1000);
+  EXPECT_TRUE(cut.to_the_end);
+  EXPECT_GT(cut.last, 1 << 20);
+  EXPECT_LT(cut.last, most);
+}
+
+// Rows of 2048 pairs for 512 positions; of more pairs fewer positions.
+TEST(Measure, KeepsFewerPositionsOfARopeOfManyPairs) {
+  const Way way = Way::float32_product;
+  const std::vector<Decade> decades = decades_of([] {
+    std::vector<Position> positions;
+    for (std::int64_t p = 1000; p < 1300; ++p) positions.emplace_back(p);
+    return positions;
+  }());
+  const WayErrors wide = measure(plain(8192), std::span(&way, 1), decades).front();
+  ASSERT_TRUE(wide.decades.front().scores.has_value());
+  EXPECT_GT(wide.decades.front().scores->largest, 1e-5);
+  EXPECT_LT(wide.decades.front().scores->largest, 1e-3);
+}
+
 TEST(Ways, HaveNames) {
   for (const WayInfo& known : all_ways()) {
     EXPECT_EQ(parse_way(known.name), known.way);

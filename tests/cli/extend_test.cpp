@@ -169,6 +169,8 @@ TEST_F(ExtendCommand, refuses_in_one_sentence) {
   expect_error({"extend", path("none"), "--context", "131072"}, "FILE");
   expect_usage({"extend", golden("llama-3-8b")});
   expect_usage({"extend", "--context", "131072"});
+  expect_usage({"extend", golden("llama-3-8b"), "--context", "0"});
+  expect_usage({"extend", golden("llama-3-8b"), "--context", "131072", "--rope", "-1"});
   expect_usage({"extend", golden("llama-3-8b"), "--context", "131072", "--method", "alibi"});
   const Result both = run({"extend", golden("llama-3-8b"), "--context", "8192", "--json"});
   EXPECT_EQ(both.exit, 1);
@@ -183,6 +185,19 @@ TEST_F(ExtendCommand, plans_for_other_files_and_writes_only_a_config_json) {
   writing.insert(writing.end(), {"--write", path("params")});
   expect_error(writing, "FILE");
   EXPECT_FALSE(std::filesystem::exists(path("params")));
+}
+
+// 1e300 and 1e15: the slowest pairs take more tokens for a turn than a double can say.
+TEST_F(ExtendCommand, says_null_for_a_wavelength_that_no_double_holds) {
+  const std::string config = path("slow.json");
+  write_text(config, R"({"model_type": "llama", "hidden_size": 512, "num_attention_heads": 4, "num_hidden_layers": 2,
+                         "max_position_embeddings": 4096, "rope_theta": 1e300})");
+  const Json plan = json({config, "--context", "131072", "--factor", "1e15", "--method", "linear"});
+  EXPECT_TRUE(plan["methods"][0]["wavelength"][63].is_null());
+  EXPECT_TRUE(plan["methods"][0]["wavelength"][0].is_number());
+  const Result plot =
+      expect_success({"plot", "wavelengths", "--base", "1e300", "--scaling", "linear", "--factor", "1e15", "--json"});
+  EXPECT_LT(Json::parse(plot.out)["lines"][0]["points"].size(), 64U);
 }
 
 TEST_F(ExtendCommand, reads_standard_input) {

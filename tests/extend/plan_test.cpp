@@ -171,6 +171,27 @@ TEST(Plan, asks_for_the_trained_length_where_nothing_says_it) {
 
 // ---- several ropes, M-RoPE, MLA ----
 
+// A linear factor of the file above its length, or a length of one token.
+TEST(Plan, asks_for_another_trained_length_where_the_one_of_the_file_is_none) {
+  const std::string divided = small(R"(, "rope_scaling": {"rope_type": "linear", "factor": 1e15})");
+  EXPECT_EQ(error_of(asked(divided, 8192)),
+            "VALUE: [extend] the trained length must be at least 2 but got 0 (max_position_embeddings / factor): "
+            "--trained-length gives another");
+  EXPECT_NE(error_of(asked(small("", "llama", 1), 8192)).find("at least 2 but got 1"), std::string::npos);
+  extend::Request given = asked(divided, 8192);
+  given.trained_length = 4096;
+  EXPECT_EQ(error_of(given), "");
+}
+
+// One method whose numbers overflow does not keep the others from being planned.
+TEST(Plan, refuses_a_method_whose_frequencies_cannot_be_computed) {
+  extend::Request request = asked(small(R"(, "rope_theta": 1e300, "head_dim": 4)"), 131072);
+  request.factor = 1e15;
+  const extend::Plan plan = extend::plan(request);
+  EXPECT_EQ(method_of(plan, "ntk").refused.substr(0, 34), "its frequencies cannot be computed");
+  EXPECT_EQ(method_of(plan, "linear").refused, "");
+}
+
 TEST(Plan, extends_the_layers_that_attend_to_everything) {
   for (const char* file : {"gemma-3-4b-v5", "gemma-3-27b", "gemma-3-1b", "olmo-3-7b", "gemma-4-31b"}) {
     const Model before = parse_config(golden(file));

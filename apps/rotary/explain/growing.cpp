@@ -1,6 +1,7 @@
 // Chapter 15, the scalings that depend on the number of tokens in play: dynamic NTK and LongRoPE.
 #include <cmath>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "apps/shared/text.h"
@@ -45,7 +46,7 @@ void say_dynamic(Page& page, const Frequencies& plain) {
       farthest angle is smaller than any that ended a text in training, {}. The factor only says how fast the base
       grows.)",
            {fixed(4095 * plain.inv_freq[63], 4)});
-  Plot plot{.title = "", .x_label = "pair", .y_label = "stretch", .lines = {}};
+  Plot plot;
   for (const std::int64_t length : {32768, 16384, 8192, 4096}) {
     const Frequencies now = dynamic(length);
     plot.lines.push_back(curve(std::to_string(length) + " tokens", static_cast<int>(pairs), [&](int pair) {
@@ -53,14 +54,8 @@ void say_dynamic(Page& page, const Frequencies& plain) {
       return plain.inv_freq[i] / now.inv_freq[i];
     }));
   }
-  Picture picture{"15-dynamic", "How dynamic NTK stretches each pair at four lengths", terminal_plot(plot, 67, 13), ""};
-  plot.title = "Dynamic NTK, factor 2, trained on 4096 tokens";
-  plot.y_label = "stretch, times";
-  plot.x_ticks = {0, 8, 16, 24, 32, 40, 48, 56, 63};
-  plot.names_on_lines = true;
-  for (Line& line : plot.lines) line.dots = false;
-  picture.svg = svg(plot);
-  page.picture(std::move(picture));
+  page.picture(stretch_picture("15-dynamic", "How dynamic NTK stretches each pair at four lengths",
+                               "Dynamic NTK, factor 2, trained on 4096 tokens", std::move(plot)));
 }
 
 void say_longrope(Page& page) {

@@ -3,6 +3,7 @@
 #include <array>
 #include <cmath>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "apps/shared/text.h"
@@ -113,20 +114,13 @@ Page explain_scaling() {
     rows.push_back(std::move(row));
   }
   page.table({"pair", "wavelength", "turns in 4096", "linear", "NTK", "YaRN", "llama3"}, std::move(rows));
-  Plot plot{.title = "", .x_label = "pair", .y_label = "stretch", .lines = {}};
+  Plot plot;
   for (const Method& method : all) {
     plot.lines.push_back(curve(method.name, static_cast<int>(pairs),
                                [&](int pair) { return stretch(method, static_cast<std::size_t>(pair)); }));
   }
-  Picture picture{"11-scaling", "How far each of four methods stretches the wavelength of each pair",
-                  terminal_plot(plot, 67, 13), ""};  // a column for each pair
-  plot.title = "What four methods do to the wavelengths, factor 4";
-  plot.y_label = "stretch, times";
-  plot.x_ticks = {0, 8, 16, 24, 32, 40, 48, 56, 63};
-  plot.names_on_lines = true;
-  for (Line& line : plot.lines) line.dots = false;
-  picture.svg = svg(plot);
-  page.picture(std::move(picture));
+  page.picture(stretch_picture("11-scaling", "How far each of four methods stretches the wavelength of each pair",
+                               "What four methods do to the wavelengths, factor 4", std::move(plot)));
   page.heading("The bargain");
   page.say(
       R"(Two numbers sum it up. How far does the slowest pair go (it should stay near what training showed)? And how

@@ -15,13 +15,6 @@ namespace {
 constexpr int head_dim = 128;
 constexpr std::size_t pairs = 64;
 
-// The mean over all pairs of cos(distance * speed): the score of q = k = (1, 0, 1, 0, ...) divided by the pairs.
-double mean_cosine(const Frequencies& speeds, double distance) {
-  double sum = 0;
-  for (const double speed : speeds.inv_freq) sum += std::cos(distance * speed);
-  return sum / static_cast<double>(speeds.inv_freq.size());
-}
-
 double one_pair(const Frequencies& speeds, std::size_t pair, int distance) {
   const Vector arrow{1, 0};
   return score(arrow, distance, arrow, 0, {.inv_freq = {speeds.inv_freq.at(pair)}});

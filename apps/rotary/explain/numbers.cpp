@@ -1,5 +1,7 @@
 #include "numbers.h"
 
+#include <cmath>
+
 #include "apps/shared/text.h"
 
 namespace rotary::cli {
@@ -32,6 +34,25 @@ Line curve(const std::string& name, int count, const std::function<double(int)>&
   Line line{.name = name, .points = {}, .dots = true};
   for (int i = 0; i < count; ++i) line.points.emplace_back(i, height(i));
   return line;
+}
+
+Picture stretch_picture(const std::string& file, const std::string& alt, const std::string& title, Plot curves) {
+  curves.x_label = "pair";
+  curves.y_label = "stretch";
+  Picture picture{file, alt, terminal_plot(curves, 67, 13), ""};  // a column for each pair
+  curves.title = title;
+  curves.y_label = "stretch, times";
+  curves.x_ticks = {0, 8, 16, 24, 32, 40, 48, 56, 63};
+  curves.names_on_lines = true;
+  for (Line& line : curves.lines) line.dots = false;
+  picture.svg = svg(curves);
+  return picture;
+}
+
+double mean_cosine(const Frequencies& speeds, double distance) {
+  double sum = 0;
+  for (const double speed : speeds.inv_freq) sum += std::cos(distance * speed);
+  return sum / static_cast<double>(speeds.inv_freq.size());
 }
 
 Frequencies plain_frequencies(int head_dim, double base) {

@@ -45,12 +45,6 @@ std::size_t fastest(const Frequencies& speeds) {
   return static_cast<std::size_t>(at - speeds.inv_freq.begin());
 }
 
-double mean_cosine(const Frequencies& speeds, double distance) {
-  double sum = 0;
-  for (const double speed : speeds.inv_freq) sum += std::cos(distance * speed);
-  return sum / static_cast<double>(speeds.inv_freq.size());
-}
-
 std::string counted(std::size_t count, const char* noun) {
   return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
 }

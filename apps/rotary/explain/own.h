@@ -7,7 +7,7 @@
 
 namespace rotary::cli {
 
-// What the two chapters speak of. source.model and the model outlive it.
+// What the two chapters speak of. The model must outlive it.
 struct Own {
   std::string name;  // of CONFIG; "" without
   std::string described;

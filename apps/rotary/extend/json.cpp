@@ -1,5 +1,6 @@
 // rotary extend --json.
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "page.h"
@@ -9,7 +10,9 @@ namespace rotary::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
-constexpr double circle = 6.283185307179586;
+
+// null for the wavelength of a pair that does not turn, or whose frequency is too small for a double to hold it.
+Json finite_or_null(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
 Json parsed(const std::string& text) { return text.empty() ? Json(nullptr) : Json::parse(text); }
 
@@ -18,10 +21,9 @@ Json json_of(const extend::RopePlan& rope, const extend::Plan& plan) {
   Json inv_freq = Json::array(), wavelength = Json::array(), stretch = Json::array(), effect = Json::array();
   Json trained = Json::array(), turns = Json::array(), unseen = Json::array();
   for (const extend::PairPlan& pair : rope.pairs) {
-    const bool moves = pair.inv_freq != 0;
     inv_freq.push_back(pair.inv_freq);
-    wavelength.push_back(moves ? Json(circle / pair.inv_freq) : Json(nullptr));
-    stretch.push_back(moves ? Json(pair.stretch) : Json(nullptr));
+    wavelength.push_back(finite_or_null(circle / pair.inv_freq));
+    stretch.push_back(pair.inv_freq != 0 ? finite_or_null(pair.stretch) : Json(nullptr));
     effect.push_back(pair.effect);
     trained.push_back(static_cast<double>(plan.trained_length) * pair.unscaled / circle);
     turns.push_back(static_cast<double>(plan.context) * pair.inv_freq / circle);

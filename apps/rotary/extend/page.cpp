@@ -14,8 +14,6 @@ namespace rotary::cli {
 
 namespace {
 
-constexpr double circle = 6.283185307179586;
-
 std::string new_angles(const extend::RopePlan& rope) {
   if (rope.pairs_with_new_angles == 0) return "none";
   return std::to_string(rope.pairs_with_new_angles) + (rope.pairs_with_new_angles == 1 ? " pair" : " pairs") + ", to " +

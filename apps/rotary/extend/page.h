@@ -2,11 +2,14 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <numbers>
 #include <string>
 
 #include "extend/extend.h"
 
 namespace rotary::cli {
+
+inline constexpr double circle = 2 * std::numbers::pi;  // radians of a turn
 
 // What the command was given, for the answer.
 struct ExtendAsked {

@@ -162,9 +162,11 @@ Content given_content(const PlotRequest& request, const ModelRope& used, std::si
 
 // ---- by distance ----
 
-// Every distance as far as the picture can show them, then 400 in equal proportions, and the powers of two.
-std::vector<std::int64_t> distances_to(std::int64_t last) {
-  constexpr std::int64_t all = 131072;
+// Every distance as far as the picture can show them, or as the table of that many pairs stays small; then 400 in equal
+// proportions, and the powers of two.
+std::vector<std::int64_t> distances_to(std::int64_t last, std::size_t pairs) {
+  constexpr std::size_t shown = 131072, entries = std::size_t{1} << 25;
+  const auto all = static_cast<std::int64_t>(std::clamp<std::size_t>(entries / pairs, 1, shown));
   std::vector<std::int64_t> distances;
   for (std::int64_t distance = 1; distance <= std::min(last, all); ++distance) distances.push_back(distance);
   const double ratio = static_cast<double>(last) / static_cast<double>(all);
@@ -246,9 +248,13 @@ Plot decay_plot(const PlotRequest& request) {
   plot.y_label = "score of unit vectors";
   plot.log_x = plot.x_is_length = plot.names_on_lines = true;
   std::int64_t last = 0;
-  for (const PlottedRope& rope : ropes) last = std::max(last, context_tokens(request, *rope.used));
+  std::size_t pairs = 1;
+  for (const PlottedRope& rope : ropes) {
+    last = std::max(last, context_tokens(request, *rope.used));
+    pairs = std::max(pairs, rope.view.pairs.size());
+  }
   if (last < 2) last = 4096;
-  const std::vector<std::int64_t> distances = distances_to(last);
+  const std::vector<std::int64_t> distances = distances_to(last, pairs);
   for (const PlottedRope& rope : ropes) add_rope(plot, request, rope, distances, ropes.size() == 1);
   plot.y_holds = {0};
   add_upright_guides(plot, marked_lengths(request, ropes).marks);

@@ -10,7 +10,7 @@ namespace rotary::cli {
 
 namespace {
 
-constexpr std::int64_t most_entries = std::int64_t{1} << 24;
+constexpr std::size_t most_entries = std::size_t{1} << 24;
 
 std::vector<std::int64_t> positions_of_map(const PlotRequest& request) {
   const PositionSet set = parse_ranges(request.positions.value_or("0:128"));
@@ -21,14 +21,24 @@ std::vector<std::int64_t> pairs_of_map(const PlotRequest& request, std::int64_t 
   if (!request.pairs) return parse_ranges("0:" + std::to_string(pairs)).integers;
   const PositionSet set = parse_ranges(*request.pairs);
   std::vector<std::int64_t> chosen = set.integers;
-  for (std::int64_t pair = set.open_from.value_or(pairs); pair < pairs; ++pair) chosen.push_back(pair);
+  if (set.open_from) chosen.push_back(*set.open_from);
   for (const std::int64_t pair : chosen) {
     if (pair < 0 || pair >= pairs) {
       throw Error(Code::VALUE,
                   "[plot] --pairs must be from 0 to " + std::to_string(pairs - 1) + " but got " + std::to_string(pair));
     }
   }
+  if (set.open_from)
+    for (std::int64_t pair = *set.open_from + 1; pair < pairs; ++pair) chosen.push_back(pair);
   return chosen;
+}
+
+// pairs: of a row of the table, or of the map where it names some several times.
+void check_size(std::size_t positions, std::size_t pairs) {
+  if (positions <= most_entries / pairs) return;
+  throw Error(Code::VALUE, "[plot] positions times pairs must be at most " + std::to_string(most_entries) +
+                               " but got " + std::to_string(positions) + " positions of " + std::to_string(pairs) +
+                               " pairs");
 }
 
 }  // namespace
@@ -48,17 +58,13 @@ HeatMap table_map(const PlotRequest& request) {
   map.x = positions_of_map(request);
   map.y = pairs_of_map(request, static_cast<std::int64_t>(rope.view.pairs.size()));
   if (map.x.empty() || map.y.empty()) throw UsageError("plot table needs at least one position and one pair");
-  const auto wide = static_cast<std::int64_t>(map.x.size()), pairs = static_cast<std::int64_t>(rope.view.pairs.size());
-  if (wide > most_entries / pairs) {
-    throw Error(Code::VALUE, "[plot] positions times pairs must be at most " + std::to_string(most_entries) +
-                                 " but got " + std::to_string(wide) + " positions of " + std::to_string(pairs) +
-                                 " pairs");
-  }
+  const std::size_t wide = map.x.size(), pairs = rope.view.pairs.size();
+  check_size(wide, std::max(pairs, map.y.size()));
   const Table table(rope.speeds, map.x);
   const std::span<const float> values = request.sin ? table.sin() : table.cos();
   for (const std::int64_t pair : map.y) {
-    for (std::int64_t row = 0; row < wide; ++row)
-      map.values.push_back(static_cast<double>(values[static_cast<std::size_t>(row * pairs + pair)]));
+    for (std::size_t row = 0; row < wide; ++row)
+      map.values.push_back(static_cast<double>(values[row * pairs + static_cast<std::size_t>(pair)]));
   }
   map.limit = rope.view.attention_factor;
   if (map.limit != 1) map.note = "times the attention factor " + significant(map.limit, 6);
