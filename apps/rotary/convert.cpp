@@ -1,5 +1,6 @@
 // rotary convert: a checkpoint's q and k projections from one pairing to the other.
 #include <algorithm>
+#include <csignal>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -8,6 +9,7 @@
 
 #include "apps/shared/columns.h"
 #include "apps/shared/command.h"
+#include "apps/shared/program.h"
 #include "apps/shared/progress_line.h"
 #include "apps/shared/text.h"
 #include "apps/shared/usage_error.h"
@@ -84,8 +86,11 @@ void report(const Options& options, const convert::Plan& plan, const std::vector
   }
   for (const convert::LayerCheck& check : checks) {
     std::cout << "verified  " << printable(check.layer) << ": " << check.scores << " scores, "
-              << (check.largest_difference == 0 ? "all equal" : "NOT EQUAL") << " (unconverted weights: off by "
-              << significant(check.difference_unconverted, 2) << ")\n";
+              << "all equal"
+              << (check.difference_unconverted == 0
+                      ? std::string(", but so would unconverted weights be: they are alike")
+                      : " (unconverted weights: off by " + significant(check.difference_unconverted, 2) + ")")
+              << '\n';
   }
   for (const std::string& file : plan.folder.left_out) {
     std::cout << "left out  " << printable(file) << (file.ends_with('/') ? "" : ": not converted") << '\n';
@@ -147,9 +152,36 @@ ordered_json report_json(const Options& options, const convert::Plan& plan,
   return report;
 }
 
+volatile std::sig_atomic_t signal_received = 0;
+
+extern "C" void remember(int number) { signal_received = number; }
+
+// Ctrl-C and the like stop a conversion between two pieces, so that nothing is left of it.
+class StopSignals {
+ public:
+  StopSignals() : interrupt_(std::signal(SIGINT, remember)), terminate_(std::signal(SIGTERM, remember)) {
+    signal_received = 0;
+  }
+  ~StopSignals() {
+    std::signal(SIGINT, interrupt_);
+    std::signal(SIGTERM, terminate_);
+  }
+  StopSignals(const StopSignals&) = delete;
+  StopSignals& operator=(const StopSignals&) = delete;
+
+  static void check() {
+    if (signal_received != 0) throw Stopped{128 + signal_received};
+  }
+
+ private:
+  using Handler = void (*)(int);
+  Handler interrupt_, terminate_;
+};
+
 std::vector<convert::LayerCheck> verified(const convert::Plan& plan, const std::filesystem::path& folder) {
   std::unique_ptr<ProgressLine> line;
   std::vector<convert::LayerCheck> checks = convert::verify(plan, folder, [&](std::size_t done, std::size_t layers) {
+    StopSignals::check();
     if (!line) line = std::make_unique<ProgressLine>("verify", static_cast<std::int64_t>(layers));
     line->done(static_cast<std::int64_t>(done));
   });
@@ -163,9 +195,11 @@ std::vector<convert::LayerCheck> verified(const convert::Plan& plan, const std::
 
 std::vector<convert::LayerCheck> write(const Options& options, const convert::Plan& plan) {
   const std::uint64_t total = convert::bytes_to_write(plan);
-  ProgressLine progress("convert", static_cast<std::int64_t>(std::max<std::uint64_t>(1, total >> 20)));
+  ProgressLine progress("convert, MiB", static_cast<std::int64_t>(std::max<std::uint64_t>(1, total >> 20)));
   std::uint64_t done = 0;
+  const StopSignals signals;
   const auto written = [&](std::uint64_t bytes) {
+    StopSignals::check();
     done += bytes;
     progress.done(static_cast<std::int64_t>(done >> 20));
   };
@@ -182,7 +216,11 @@ void convert_checkpoint(const Options& options) {
   const std::optional<Pairing> from = options.from.empty() ? std::nullopt : std::optional(parse_pairing(options.from));
   const convert::Plan plan = convert::make_plan(files::path_of(options.input), parse_pairing(options.to), from);
   std::vector<convert::LayerCheck> checks;
-  if (!options.dry_run) checks = write(options, plan);
+  if (!options.dry_run) {
+    for (const std::filesystem::path& folder : convert::left_behind(files::path_of(options.output)))
+      std::cerr << "note: a conversion that was killed has left " << printable(files::path_text(folder)) << '\n';
+    checks = write(options, plan);
+  }
   if (options.json) {
     std::cout << json_text(report_json(options, plan, checks)) << '\n';
   } else {

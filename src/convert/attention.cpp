@@ -37,6 +37,10 @@ constexpr FusedRow fused_rows_of[] = {
 
 constexpr std::string_view gated[] = {"qwen3_next", "qwen3_5_text", "qwen3_5_moe_text", "qwen4_exp_text"};
 
+// Gemma 4 and what came of it, with attention_k_eq_v.
+constexpr std::string_view shared[] = {"gemma4_text", "gemma4_unified_text", "embedding_gemma2_text",
+                                       "diffusion_gemma_text"};
+
 struct Reason {
   std::string_view type, why;
 };
@@ -62,6 +66,9 @@ std::optional<Attention> attention_of(std::string_view model_type, const LayoutF
   if (!why_not(model_type).empty()) return std::nullopt;
   Attention attention;
   for (const std::string_view type : gated) attention.gated_q = attention.gated_q || type == model_type;
+  for (const std::string_view type : shared) {
+    attention.keys_may_be_values = attention.keys_may_be_values || type == model_type;
+  }
   for (const FusedRow& row : fused_rows_of) {
     if (row.type == model_type) attention.fused = row.fused;
   }

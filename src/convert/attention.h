@@ -22,8 +22,9 @@ enum class Fused : std::uint8_t {
 
 struct Attention {
   Fused fused = Fused::none;
-  bool gated_q = false;  // q_proj has 2 D rows per head: the query's, then its gate's
-  bool latent = false;   // MLA
+  bool gated_q = false;             // q_proj has 2 D rows per head: the query's, then its gate's
+  bool latent = false;              // MLA
+  bool keys_may_be_values = false;  // layers without a projection of values use that of the keys
 };
 
 // What the config says beside its ropes, where the layout depends on it.

@@ -21,9 +21,13 @@ bool says_key(std::string_view name) {
   const std::size_t end = word.find_last_not_of("0123456789._");  // a layer's number at the end
   word = word.substr(0, end == std::string_view::npos ? 0 : end + 1);
   word.remove_prefix(word.find_last_of("./") + 1);
+  const std::string lower = files::lower(word);
+  for (const std::string_view ending : {"_key", "_keys"}) {
+    if (lower.ends_with(ending)) return true;
+  }
   for (const std::string_view key : {"k", "key", "keys", "k_cache", "key_cache", "k_pe", "k_rot", "cached_key",
-                                     "kcache", "key_states", "k_states"}) {
-    if (word == key) return true;
+                                     "kcache", "key_states", "k_states", "cache_k_l"}) {
+    if (lower == key) return true;
   }
   return false;
 }
@@ -67,6 +71,8 @@ class Planner {
       if (last < rotated) refuse_shape(info, rotated);
       return changed(info, entry, last, static_cast<int>(last), {last - rotated, rotated / 2});
     }
+    const std::int64_t count = info.shape.empty() ? 0 : info.shape.back() / rope->rope.head_dim;
+    if (count != 1 && count != rope->kv_heads && count != rope->heads) refuse_shape(info, rope->rope.head_dim);
     return heads(info, entry, rope->rope.head_dim, {rope->first, rotated / 2});
   }
 

@@ -20,14 +20,19 @@ std::vector<std::string> words_of(const std::string& dotted) {
 
 }  // namespace
 
-std::vector<ConfigChange> config_changes(const Plan& plan, const TextPart& part) {
+std::vector<ConfigChange> config_changes(const Plan& plan, const TextPart& part, const std::string& json) {
   if (part.pairing_key.empty()) return {};
-  const std::string word = plan.to == Pairing::half ? "false" : "true";
-  ConfigChange change{.path = words_of(part.path), .key = part.pairing_key, .before = "", .after = word};
-  if (part.key_is_there) change.before = plan.to == Pairing::half ? "true" : "false";
-  if (leads_back(plan.folder.shards.front().header.header.metadata, plan.to) &&
-      common_metadata(plan.folder, added_key) == part.pairing_key)
-    change.after.clear();
+  ConfigChange change{.path = words_of(part.path), .key = part.pairing_key, .before = "", .after = ""};
+  files::JsonPath path = change.path;
+  path.push_back(change.key);
+  change.before = files::JsonText(json).raw(path).value_or("");
+  change.after = plan.to == Pairing::half ? "false" : "true";
+  if (leads_back(plan.folder.shards.front().header.header.metadata, plan.to)) {
+    const std::string was = common_metadata(plan.folder, config_key);
+    if (was == "absent") change.after.clear();
+    if (was == "null") change.after = was;
+  }
+  if (change.before == change.after) return {};
   return {change};
 }
 
@@ -42,9 +47,11 @@ std::string changed_config(const std::string& json, const std::vector<ConfigChan
 }
 
 void add_notes(Plan& plan, const TextPart& part) {
-  if (part.pairing_key.empty()) {
+  const bool half = plan.model.ropes[part.first_rope].rope.pairing == Pairing::half;
+  const Pairing native = half ? Pairing::half : Pairing::interleaved;
+  if (part.pairing_key.empty() && plan.to != native) {
     plan.notes.push_back("no key of the config of " + plan.model_type + " says the pairing: code that reads it takes " +
-                         name(plan.from) + " weights, so load the converted ones only where the pairing is set to " +
+                         name(native) + " weights, so load the converted ones only where the pairing is set to " +
                          name(plan.to));
   }
   if (plan.indexers) {

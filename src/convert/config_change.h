@@ -10,7 +10,7 @@
 namespace rotary::convert {
 
 // The key that says the pairing, in models that have one.
-std::vector<ConfigChange> config_changes(const Plan&, const TextPart&);
+std::vector<ConfigChange> config_changes(const Plan&, const TextPart&, const std::string& json);
 std::string changed_config(const std::string& json, const std::vector<ConfigChange>&);
 
 void add_notes(Plan&, const TextPart&);

@@ -40,6 +40,25 @@ std::vector<std::string> names_in(const fs::path& folder, bool folders) {
   return names;
 }
 
+// The files of a subfolder, as "1_Pooling/config.json"; none if it is hidden, or if weights are among them.
+std::vector<std::string> plain_files(const fs::path& folder, const std::string& name) {
+  if (name.starts_with('.')) return {};
+  std::vector<std::string> found;
+  std::error_code error;
+  for (fs::recursive_directory_iterator entry(folder / files::path_of(name), error), end; !error && entry != end;
+       entry.increment(error)) {
+    std::error_code ignored;
+    if (!entry->is_regular_file(ignored)) continue;
+    const std::string file = path_text(entry->path().lexically_relative(folder));
+    if (is_other_weights(file)) return {};
+    found.push_back(file);
+  }
+  if (error)
+    fail(Code::FILE, operation, path_text(folder / files::path_of(name)) + ": cannot be listed: " + error.message());
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
 struct Weights {
   std::vector<std::string> files;  // .safetensors
   std::vector<std::string> indices;
@@ -158,7 +177,11 @@ Folder open_folder(const fs::path& path) {
     const bool index = std::find(weights.indices.begin(), weights.indices.end(), name) != weights.indices.end();
     (is_other_weights(name) && !index ? folder.left_out : folder.others).push_back(name);
   }
-  for (const std::string& name : names_in(path, true)) folder.left_out.push_back(name + "/");
+  for (const std::string& name : names_in(path, true)) {
+    const std::vector<std::string> inside = plain_files(path, name);
+    if (inside.empty()) folder.left_out.push_back(name + "/");
+    folder.others.insert(folder.others.end(), inside.begin(), inside.end());
+  }
   return folder;
 }
 

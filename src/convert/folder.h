@@ -37,7 +37,8 @@ Folder open_folder(const std::filesystem::path&);
 // The metadata keys of a converted file beside files::pairing_key: the pairing of the checkpoint that was converted
 // first.
 inline constexpr const char* from_key = "rotary.pairing_before";
-inline constexpr const char* added_key = "rotary.config_key_added";  // of config.json, by its path
+inline constexpr const char* config_key = "rotary.config_before";  // of the changed key: "absent", "null"
+inline constexpr const char* blanks_key = "rotary.header_blanks";  // behind the header's JSON, if not the usual ones
 
 // The value of a metadata key, which all shards must have in common; "": none has it. Throws FORMAT.
 std::string common_metadata(const Folder&, const char* key);

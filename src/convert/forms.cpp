@@ -59,7 +59,7 @@ void check(const Tensor& tensor, bool even) {
            files::in_quotes(tensor.name) + " has shape " + detail::shape_text(tensor.shape));
 }
 
-TableForm form_of_two(const Tensor& cos, const Tensor& sin) {
+TableForm form_of_two(const Tensor& cos, const Tensor& sin, const std::string& form) {
   if (cos.shape != sin.shape || cos.type != sin.type) {
     fail(Code::SHAPE, operation,
          "cos and sin must have one shape and type but got " + detail::shape_text(cos.shape) + " and " +
@@ -69,7 +69,12 @@ TableForm form_of_two(const Tensor& cos, const Tensor& sin) {
   if (cos.shape.back() % 2 != 0) return {Form::pairs, Pairing::unset};
   const bool half = repeats(cos, Pairing::half) && repeats(sin, Pairing::half);
   const bool interleaved = repeats(cos, Pairing::interleaved) && repeats(sin, Pairing::interleaved);
-  if (!half && !interleaved) return {Form::pairs, Pairing::unset};
+  if ((!half && !interleaved) || form == "pairs") return {Form::pairs, Pairing::unset};
+  if (half && interleaved && form != "doubled") {
+    fail(Code::TENSOR, operation,
+         "the rows of a table must differ from pair to pair, to tell whether each value stands twice, but " +
+             files::in_quotes(cos.name) + " has one value in each row");
+  }
   return {Form::doubled, half && interleaved ? Pairing::unset : half ? Pairing::half : Pairing::interleaved};
 }
 
@@ -150,7 +155,7 @@ bool has_table(const std::vector<TensorInfo>& tensors, bool npy) {
   return (any(is_cos) && any(is_sin)) || any(is_joined) || any(is_complex);
 }
 
-TableTensors table_of(std::vector<Tensor> all) {
+TableTensors table_of(std::vector<Tensor> all, const std::string& form) {
   const auto take = [&all](auto is) -> std::optional<Tensor> {
     const auto found = std::find_if(all.begin(), all.end(), [is](const Tensor& tensor) { return is(tensor.name); });
     if (found == all.end()) return std::nullopt;
@@ -161,7 +166,7 @@ TableTensors table_of(std::vector<Tensor> all) {
   std::optional<Tensor> cos = take(is_cos), sin = take(is_sin);
   TableTensors table;
   if (cos && sin) {
-    table.form = form_of_two(*cos, *sin);
+    table.form = form_of_two(*cos, *sin, form);
     table.tensors.push_back(std::move(*cos));
     table.tensors.push_back(std::move(*sin));
     table.rest = std::move(all);

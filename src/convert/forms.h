@@ -31,7 +31,8 @@ struct TableTensors {
   std::vector<Tensor> rest;     // the file's other tensors
 };
 bool has_table(const std::vector<TensorInfo>&, bool npy);
-TableTensors table_of(std::vector<Tensor>);
+// form: what the metadata say of the two of pairs and doubled; empty: nothing.
+TableTensors table_of(std::vector<Tensor>, const std::string& form = {});
 
 // The same values in another form; no value is rounded. Throws SHAPE.
 std::vector<Tensor> in_form(const TableTensors&, TableForm);

@@ -107,9 +107,8 @@ Attention attention_of_part(const Json& json, const std::string& model_type, con
 
 }  // namespace
 
-std::optional<std::size_t> TextPart::rope_of(const std::string& stack, int layer) const {
-  const bool draft = is_draft(stack) || layer >= static_cast<int>(rope_of_layer.size());
-  return draft ? only_rope : rope_of_layer[static_cast<std::size_t>(layer)];
+bool TextPart::is_drafting(const std::string& stack, int layer) const {
+  return is_draft(stack) || layer >= static_cast<int>(rope_of_layer.size());
 }
 
 TextPart text_part(const Folder& folder, const Model& model) {
@@ -130,11 +129,10 @@ TextPart text_part(const Folder& folder, const Model& model) {
   part.key_is_there = !part.pairing_key.empty() && sub.json->contains(part.pairing_key);
   // transformers reads rope_interleave; the other keys are those of remote code, which may have versions without.
   if (!part.key_is_there && part.pairing_key != "rope_interleave") part.pairing_key.clear();
-  std::size_t ropes = 0;
   for (std::size_t i = 0; i < model.ropes.size(); ++i) {
     const ModelRope& rope = model.ropes[i];
     if (rope.part != part.path || rope.coordinates) continue;
-    ++ropes;
+    part.ropes.push_back(i);
     for (const std::vector<int>* layers : {&rope.layers, &rope.layers_without_rope}) {
       for (const int layer : *layers) {
         const auto at = static_cast<std::size_t>(layer);
@@ -143,7 +141,6 @@ TextPart text_part(const Folder& folder, const Model& model) {
       }
     }
   }
-  if (ropes == 1) part.only_rope = part.first_rope;
   return part;
 }
 

@@ -26,11 +26,10 @@ struct TextPart {
   bool key_is_there = false;
   std::vector<std::string> other_parts;  // with ropes that are left as they are
 
-  // The rope of a layer, in Model::ropes; empty: it has none.
-  std::optional<std::size_t> rope_of(const std::string& stack, int layer) const;
-
-  std::vector<std::optional<std::size_t>> rope_of_layer;
-  std::optional<std::size_t> only_rope;  // empty where layers differ
+  std::vector<std::size_t> ropes;                         // in Model::ropes
+  std::vector<std::optional<std::size_t>> rope_of_layer;  // empty: it has none
+  // Whether the layers stand behind the model's own, or in another stack, to draft further tokens.
+  bool is_drafting(const std::string& stack, int layer) const;
 };
 
 // Throws ROPE (no text model with a rope), MODEL_TYPE (a layout that is not known, several text models).

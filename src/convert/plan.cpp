@@ -117,8 +117,8 @@ class Planner {
   void look_at(std::size_t shard, std::size_t entry, const TensorInfo& tensor) {
     const std::optional<TensorName> name = parse_name(tensor.name);
     if (!name || is_of_another_model(name->stack)) return;
-    const std::optional<std::size_t> rope = part_.rope_of(name->stack, name->layer);
-    if (!rope) return;
+    const bool drafting = part_.is_drafting(name->stack, name->layer);
+    if (!drafting && !part_.rope_of_layer[static_cast<std::size_t>(name->layer)]) return;
     if (name->role == Role::other) {
       others_.emplace_back(&tensor, *name);
       return;
@@ -128,7 +128,9 @@ class Planner {
       plan_.indexers = true;
       return;
     }
-    const std::shared_ptr<const Heads> heads = heads_of(tensor, *name, plan_.model.ropes[*rope]);
+    const std::size_t rope =
+        drafting ? drafting_rope(*name) : *part_.rope_of_layer[static_cast<std::size_t>(name->layer)];
+    const std::shared_ptr<const Heads> heads = heads_of(tensor, *name, plan_.model.ropes[rope]);
     const std::shared_ptr<const Sources> sources(heads, &heads->sources);
     Attends& layer = layers_[{name->stack, name->layer}];
     layer.modules.insert(name->module);
@@ -136,7 +138,45 @@ class Planner {
     layer.k = layer.k || name->role == Role::k || name->role == Role::latent || name->role == Role::qkv;
     layer.own_k = layer.own_k || name->role == Role::k;
     if (const std::optional<Change> change = change_of(tensor, name->suffix, projection(tensor, *name, sources)))
-      plan_.tensors.push_back({shard, entry, *name, *change, heads, *rope});
+      plan_.tensors.push_back({shard, entry, *name, *change, heads, rope});
+  }
+
+  // The rope of a drafting layer, which no config names: the one whose heads its weights have. Several may have them if
+  // their elements move alike.
+  std::size_t drafting_rope(const TensorName& layer) {
+    std::optional<std::size_t> found;
+    for (const std::size_t rope : part_.ropes) {
+      const ModelRope& candidate = plan_.model.ropes[rope];
+      if (part_.ropes.size() > 1 && !fits(layer, candidate)) continue;
+      if (!found) found = rope;
+      if (same_elements(plan_.model.ropes[*found], candidate)) continue;
+      fail(Code::TENSOR, operation,
+           "the rope of a drafting layer must be told by its heads but several fit " + layer.stack + "." +
+               std::to_string(layer.layer));
+    }
+    if (found) return *found;
+    fail(Code::SHAPE, operation,
+         "the heads of a drafting layer must be those of one of the config's ropes but " + layer.stack + "." +
+             std::to_string(layer.layer) + " has others");
+  }
+
+  static bool same_elements(const ModelRope& a, const ModelRope& b) {
+    return a.rope.head_dim == b.rope.head_dim && a.rope.rotary_dim == b.rope.rotary_dim && a.first == b.first &&
+           a.heads == b.heads && a.kv_heads == b.kv_heads;
+  }
+
+  // Whether the weights of the layer's projections have the rows of the rope's heads.
+  bool fits(const TensorName& layer, const ModelRope& rope) {
+    const std::string stem = layer.stack + "." + std::to_string(layer.layer) + ".";
+    for (auto found = tensors_.lower_bound(stem); found != tensors_.end() && found->first.starts_with(stem); ++found) {
+      const TensorInfo& tensor = *found->second;
+      const std::optional<TensorName> name = parse_name(tensor.name);
+      const bool projects = name && (name->role == Role::q || name->role == Role::k || name->role == Role::qkv);
+      if (!projects || name->suffix != "weight" || tensor.shape.empty() || contains_word(name->module, "indexer"))
+        continue;
+      if (heads_of(tensor, *name, rope)->sources.size() != static_cast<std::size_t>(tensor.shape[0])) return false;
+    }
+    return true;
   }
 
   // The projection's name with its dot: what its suffixes follow.
@@ -153,6 +193,7 @@ class Planner {
                      packed->second->shape.back() != static_cast<std::int64_t>(sources->size());
     return {.sources = std::move(sources),
             .has = [this, find](std::string_view suffix) { return find(suffix) != tensors_.end(); },
+            .fused = name.role == Role::qkv,
             .awq = awq,
             .quantization = part_.quantization};
   }
@@ -277,7 +318,7 @@ class Planner {
 
   // Keys that serve as values too would need the other order in the output's projection.
   void check_values() const {
-    if (plan_.folder.adapter || part_.attention.latent) return;
+    if (plan_.folder.adapter || !part_.attention.keys_may_be_values) return;
     std::set<Place> with_values;
     for (const auto& [tensor, name] : others_) {
       for (const char* word : {"v_proj", "value", "wv"}) {
@@ -359,7 +400,8 @@ Plan make_plan(const std::filesystem::path& path, Pairing to, std::optional<Pair
          files::path_text(path) + ": the checkpoint must be in the other pairing but is " + name(to) + " already");
   }
   Planner(plan, part).plan();
-  plan.config = config_changes(plan, part);
+  const std::string config = files::json_file_text(operation, path / files::path_of(plan.folder.config));
+  plan.config = config_changes(plan, part, config);
   add_notes(plan, part);
   return plan;
 }

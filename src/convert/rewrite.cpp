@@ -1,17 +1,32 @@
 #include "rewrite.h"
 
 #include <algorithm>
+#include <charconv>
 #include <utility>
 
 #include "files/tensors/checkpoint.h"
 #include "files/text/json.h"
 #include "files/text/json_edit.h"
+#include "values/fail.h"
 
 namespace rotary::convert {
 namespace {
 
 constexpr const char* metadata_name = "__metadata__";
 constexpr std::size_t piece_bytes = std::size_t{1} << 20;
+
+// Those that bring the tensors to a multiple of 8 bytes.
+std::size_t usual_blanks(std::size_t json) { return (8 - json % 8) % 8; }
+
+std::size_t blanks_of(const std::string& text) {
+  std::size_t blanks = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), blanks);
+  const bool fits = error == std::errc() && end == text.data() + text.size() && blanks <= files::longest_header;
+  if (!fits)
+    fail(Code::FORMAT, "convert",
+         std::string(blanks_key) + " must be a number of bytes but is " + files::in_quotes(text));
+  return blanks;
+}
 
 }  // namespace
 
@@ -26,7 +41,7 @@ void copy_bytes(const files::InputFile& file, std::uint64_t begin, std::uint64_t
 
 void rewrite(const Shard& shard, std::string_view header, const std::map<std::size_t, const Change*>& changes,
              const Sink& sink) {
-  sink(files::bytes_of(files::framed_header(header)));
+  sink(files::bytes_of(header));
   const std::vector<files::Entry>& entries = shard.header.header.entries;
   for (std::size_t e = 0; e < entries.size(); ++e) {
     const std::uint64_t begin = shard.header.data + entries[e].begin;
@@ -46,18 +61,21 @@ bool leads_back(const std::map<std::string, std::string>& metadata, Pairing to) 
 }
 
 std::string stamped_header(const files::FileHeader& header, const PairingStamp& stamp) {
-  std::string json = header.json.substr(0, header.json.find_last_not_of(' ') + 1);
-  const bool has_metadata = files::JsonText(json).raw({metadata_name}).has_value();
+  const std::size_t length = header.json.find_last_not_of(' ') + 1;
+  const std::size_t blanks = header.json.size() - length;
+  std::string json = header.json.substr(0, length);
   const bool back = leads_back(header.header.metadata, stamp.to);
-  if (!has_metadata) {
+  if (!files::JsonText(json).raw({metadata_name})) {
     const bool last = header.header.entries.empty();
     json.insert(json.find('{') + 1, std::string("\"") + metadata_name + "\":{}" + (last ? "" : ","));
   }
   files::JsonText text(std::move(json));
+  const bool usual = blanks == usual_blanks(length);
   for (const auto& [key, value] : {std::pair(files::pairing_key, std::string(name(stamp.to))),
                                    {from_key, std::string(name(stamp.from))},
                                    {files::part_key, stamp.part},
-                                   {added_key, stamp.added_key}}) {
+                                   {config_key, stamp.config},
+                                   {blanks_key, usual ? std::string() : std::to_string(blanks)}}) {
     if (back) {
       text.remove({metadata_name, key});
     } else if (!value.empty()) {
@@ -65,7 +83,9 @@ std::string stamped_header(const files::FileHeader& header, const PairingStamp& 
     }
   }
   if (back && text.raw({metadata_name}) == "{}") text.remove({metadata_name});
-  return text.text();
+  const auto written = header.header.metadata.find(blanks_key);
+  if (!back || written == header.header.metadata.end()) return files::framed_header(text.text());
+  return files::framed_header(text.text(), blanks_of(written->second));
 }
 
 }  // namespace rotary::convert

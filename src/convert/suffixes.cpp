@@ -46,6 +46,8 @@ constexpr Suffix suffixes[] = {
     {"qweight", Kind::packed},
     {"qzeros", Kind::packed_zeros},
     {"lora_A.weight", Kind::input},
+    {"lora_A", Kind::input},
+    {"lora_B", Kind::output},
     {"lora_E", Kind::input},
     {"ranknum", Kind::input},
     {"g_idx", Kind::input},
@@ -75,6 +77,10 @@ std::string plain(std::string_view suffix) {
   if (suffix.starts_with("linear.")) suffix.remove_prefix(7);
   if (suffix.starts_with("lora_magnitude_vector")) return "lora_magnitude_vector";
   if (suffix.starts_with("lora_E")) return "lora_E";
+  if ((suffix.starts_with("lora_A") || suffix.starts_with("lora_B")) && !suffix.ends_with("weight") &&
+      !suffix.ends_with("bias")) {
+    return std::string(suffix.substr(0, 6));  // AdaLoRA's are parameters, not modules
+  }
   const std::size_t name = suffix.find('.') + 1;
   const std::size_t last = suffix.rfind('.');
   if (suffix.starts_with("lora_") && last != std::string_view::npos && last >= name) {
@@ -159,6 +165,7 @@ class Reading {
 
   std::optional<Change> scales() const {
     if (front() == size()) return change(Axis::rows);
+    if (projection_.fused && tensor_.elements() == 3) return std::nullopt;  // of q, of k and of v
     if (tensor_.shape.size() != 2) refuse_size();
     const std::int64_t block = projection_.quantization.block != 0 ? projection_.quantization.block : 128;
     if ((size() + block - 1) / block != front()) refuse_size();
@@ -204,6 +211,7 @@ std::optional<Change> change_of(const TensorInfo& tensor, std::string_view suffi
   const std::string text = plain(suffix);
   const Suffix* row = find(text);
   const Reading reading(tensor, projection);
+  if (row == nullptr && tensor.elements() == 1) return std::nullopt;  // of the projection as a whole
   if (row == nullptr) {
     reading.refuse(Code::TENSOR, "must be a part of a projection that can be permuted; what " +
                                      files::in_quotes(suffix) + " is, is not known,");

@@ -19,6 +19,7 @@ struct Quantization {
 struct Projection {
   std::shared_ptr<const Sources> sources;     // of its output
   std::function<bool(std::string_view)> has;  // whether the projection has a tensor of that suffix
+  bool fused = false;                         // q, k and v in one
   bool awq = false;                           // its qweight is packed along the output, as AWQ does
   Quantization quantization;
 };

@@ -19,15 +19,17 @@ using files::path_of;
 using files::path_text;
 
 constexpr const char* operation = "convert";
+constexpr const char* partial_ending = ".partial-";
 
 [[noreturn]] void refuse(const fs::path& path, const std::string& rule) {
   fail(Code::FILE, operation, path_text(path) + ": " + rule);
 }
 
 PairingStamp stamp_of(const Plan& plan) {
-  PairingStamp stamp{.from = plan.from, .to = plan.to, .part = plan.part, .added_key = ""};
+  PairingStamp stamp{.from = plan.from, .to = plan.to, .part = plan.part, .config = ""};
   for (const ConfigChange& change : plan.config) {
-    if (change.before.empty()) stamp.added_key = change.key;
+    if (change.before.empty()) stamp.config = "absent";
+    if (change.before == "null") stamp.config = "null";
   }
   return stamp;
 }
@@ -49,6 +51,9 @@ void write_shard(const Plan& plan, std::size_t index, const fs::path& folder, co
 void write_others(const Plan& plan, const fs::path& folder, const Progress& progress) {
   for (const std::string& name : plan.folder.others) {
     const files::InputFile file(operation, plan.folder.path / path_of(name));
+    std::error_code error;
+    fs::create_directories((folder / path_of(name)).parent_path(), error);
+    if (error) refuse(folder / path_of(name), "its folder cannot be made: " + error.message());
     files::write_whole(operation, folder / path_of(name), [&](const files::Sink& write) {
       copy_bytes(file, 0, file.size(), [&](std::span<const std::byte> bytes) {
         write(bytes);
@@ -71,7 +76,7 @@ class PartialFolder {
  public:
   explicit PartialFolder(const fs::path& output) {
     path_ = output;
-    path_ += ".partial-" + std::to_string(files::process_id());
+    path_ += partial_ending + std::to_string(files::process_id());
     std::error_code error;
     if (!fs::create_directory(path_, error)) {
       refuse(path_, error ? "cannot be made: " + error.message() : "must not be there but is");
@@ -101,6 +106,17 @@ class PartialFolder {
 
 }  // namespace
 
+std::vector<fs::path> left_behind(const fs::path& given) {
+  const fs::path output = plain(given);
+  const std::string prefix = path_text(output.filename()) + partial_ending;
+  std::vector<fs::path> found;
+  std::error_code error;
+  for (fs::directory_iterator entry(output.parent_path(), error), end; !error && entry != end; entry.increment(error)) {
+    if (path_text(entry->path().filename()).starts_with(prefix)) found.push_back(entry->path());
+  }
+  return found;
+}
+
 std::uint64_t bytes_to_write(const Plan& plan) {
   std::uint64_t bytes = 0;
   for (const Shard& shard : plan.folder.shards) bytes += shard.file->size();
@@ -117,6 +133,8 @@ void check_output_folder(const Plan& plan, const fs::path& given) {
   std::error_code ignored;
   if (fs::equivalent(output, plan.folder.path, ignored))
     refuse(given, "the output must be another folder than the input");
+  if (fs::equivalent(output.parent_path(), plan.folder.path, ignored))
+    refuse(given, "the output must not lie in the input");
   if (fs::exists(fs::symlink_status(output, ignored))) {
     if (!fs::is_directory(output, ignored)) refuse(given, "the output must be a new folder but is a file");
     if (!fs::is_empty(output, ignored)) refuse(given, "the output must be a new folder but holds files already");

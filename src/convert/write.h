@@ -17,6 +17,9 @@ std::uint64_t bytes_to_write(const Plan&);
 // room.
 void check_output_folder(const Plan&, const std::filesystem::path& output);
 
+// The folders that conversions to this output left when they were killed.
+std::vector<std::filesystem::path> left_behind(const std::filesystem::path& output);
+
 // Writes all files into a folder beside output, whose name is output's with ".partial" and the process's number; calls
 // check with it; renames it to output. Where anything fails, the partial folder is removed and the error thrown on.
 void write_folder(const Plan&, const std::filesystem::path& output, const Progress&,

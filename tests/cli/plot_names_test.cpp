@@ -192,6 +192,16 @@ TEST(HeatMaps, merged_cells_are_means_and_say_so) {
   EXPECT_EQ(merged(map, 5, 3).note, "");
 }
 
+// As of a table whose attention factor is 0.
+TEST(HeatMaps, of_zeros_have_the_middle_colour) {
+  cli::HeatMap map;
+  map.x = map.y = {0, 1};
+  map.values = {0, 0, 0, 0};
+  map.limit = 0;
+  EXPECT_NE(terminal_map(map).find("0 |\n1 |\n"), std::string::npos) << terminal_map(map);
+  EXPECT_NE(svg(map).find("class=\"h20\""), std::string::npos);
+}
+
 TEST(HeatMaps, can_be_read_whatever_their_size_and_names) {
   for (const std::size_t columns : {1U, 2U, 100U, 256U}) {
     for (const std::size_t rows : {1U, 3U, 128U}) {

@@ -312,6 +312,41 @@ TEST_F(Families, latent_attention_rotates_the_last_rows_and_its_config_says_the_
   EXPECT_EQ(read_config(path("deepseek-2")).ropes.front().rope.pairing, Pairing::half);
 }
 
+TEST_F(Families, layers_that_draft_have_the_rope_whose_heads_they_have) {
+  const std::string main = "model.layers.0.self_attn.", draft = "model.mtp.layers.0.self_attn.";
+  Family family{.name = "gemma3_text",
+                .config = R"({"model_type": "gemma3_text", "layer_types": ["sliding_attention", "full_attention"],
+ "rope_local_base_freq": 500.0, )" +
+                          llama + "}",
+                .tensors = {},
+                .heads = {},
+                .head_dim = 8,
+                .first = 0,
+                .pairs = 4};
+  family.config.replace(family.config.find(R"("num_hidden_layers": 1)"), 22, R"("num_hidden_layers": 2)");
+  for (const std::string& at : {main, std::string("model.layers.1.self_attn."), draft}) {
+    for (const auto& [name, count] : {std::pair("q_proj.weight", 32), {"k_proj.weight", 16}, {"v_proj.weight", 16}})
+      family.tensors.push_back(rows(at + name, count));
+    family.heads.push_back(plain(at + "q_proj.weight", 4, 8));
+    family.heads.push_back(plain(at + "k_proj.weight", 2, 8));
+  }
+  expect_converts(family);
+  for (Tensor& tensor : family.tensors) {
+    if (tensor.name == draft + "k_proj.weight") tensor = rows(tensor.name, 24);
+  }
+  const fs::path other = make("other_heads", family.config, family.tensors);
+  expect_error("SHAPE", "those of one of the config's ropes", [&] { convert(other, Pairing::interleaved, path("x")); });
+}
+
+TEST_F(Families, a_key_that_is_null_means_half_and_comes_back) {
+  const std::string config = mla + R"(, "rope_interleave": null})";
+  const fs::path source = make("null", config, latent("model.layers.0.self_attn."));
+  convert(source, Pairing::interleaved, path("null-2"));
+  EXPECT_EQ(read_text(path("null-2") / "config.json"), mla + R"(, "rope_interleave": true})");
+  convert(path("null-2"), Pairing::half, path("null-3"));
+  expect_same_files(source, path("null-3"));
+}
+
 TEST_F(Families, a_key_that_is_there_is_turned_over_in_its_place) {
   const std::string config = mla + R"(, "rope_interleave": true, "tie_word_embeddings": false})";
   const fs::path source = make("keyed", config, latent("model.layers.0.self_attn."));

@@ -93,6 +93,46 @@ TEST_F(Folders, a_header_that_another_writer_spaced_keeps_its_spaces) {
   expect_same_files(source, path("spaced-3"));
 }
 
+TEST_F(Folders, a_header_without_blanks_or_with_many_comes_back) {
+  for (const std::size_t blanks : {0U, 3U, 64U, 4096U}) {
+    const std::string name = "blanks" + std::to_string(blanks);
+    const fs::path source = make(name, config, both_layers(), {{"format", std::string(blanks % 5, 'x')}});
+    const std::string file = read_text(source / "model.safetensors");
+    std::uint64_t length = 0;
+    std::memcpy(&length, file.data(), 8);
+    std::string header = file.substr(8, length);
+    header.erase(header.find_last_not_of(' ') + 1);
+    header.append(blanks, ' ');
+    const std::uint64_t now = header.size();
+    write_text(source / "model.safetensors",
+               std::string(reinterpret_cast<const char*>(&now), 8) + header + file.substr(8 + length));
+    convert(source, Pairing::interleaved, path(name + "-2"));
+    convert(path(name + "-2"), Pairing::half, path(name + "-3"));
+    expect_same_files(source, path(name + "-3"));
+  }
+}
+
+TEST_F(Folders, subfolders_without_weights_are_copied) {
+  const fs::path source = make("pooled", config, both_layers());
+  fs::create_directories(source / "1_Pooling");
+  write_text(source / "1_Pooling" / "config.json", "{}");
+  fs::create_directories(source / "onnx");
+  write_text(source / "onnx" / "model.onnx", "x");
+  convert(source, Pairing::interleaved, path("pooled-2"));
+  EXPECT_EQ(read_text(path("pooled-2") / "1_Pooling" / "config.json"), "{}");
+  EXPECT_FALSE(fs::exists(path("pooled-2") / "onnx"));
+}
+
+TEST_F(Folders, only_the_pairing_that_the_code_does_not_read_has_a_note) {
+  const fs::path source = make("noted", config, both_layers());
+  const convert::Plan there = convert::make_plan(source, Pairing::interleaved, std::nullopt);
+  ASSERT_EQ(there.notes.size(), 1U);
+  EXPECT_NE(there.notes[0].find("takes half weights"), std::string::npos) << there.notes[0];
+  convert(source, Pairing::interleaved, path("noted-2"));
+  EXPECT_TRUE(convert::make_plan(path("noted-2"), Pairing::half, std::nullopt).notes.empty());
+  EXPECT_TRUE(convert::make_plan(source, Pairing::half, Pairing::interleaved).notes.empty());
+}
+
 TEST_F(Folders, the_pairing_of_the_metadata_counts_for_commands_that_take_the_folder) {
   make("one", config, both_layers());
   convert(path("one"), Pairing::interleaved, path("one-2"));
@@ -131,6 +171,7 @@ TEST_F(Folders, outputs_that_are_refused) {
   expect_error("FILE", "holds files already", to(path("full")));
   expect_error("FILE", "another folder than the input", to(path("one")));
   expect_error("FILE", "another folder than the input", to(path("one") / "."));
+  expect_error("FILE", "must not lie in the input", to(path("one") / "inside"));
   expect_error("FILE", "must be a new folder but is a file", to(path("full") / "x"));
   expect_error("FILE", "parent folder must be there", to(path("none") / "deep"));
 }
@@ -203,7 +244,10 @@ TEST_F(Folders, refusals) {
   strange.push_back(some_tensor("model.layers.0.self_attn.k_conv.weight", ElementType::f32, {16, 4}));
   expect_refused(make("strange", config, strange), "TENSOR", "k_conv.weight");
   std::vector<Tensor> keys = {layer(0)[0], layer(0)[1], layer(1)[0], layer(1)[1]};
-  expect_refused(make("keys", config, keys), "TENSOR", "its keys serve as both");
+  convert(make("keys", config, keys), Pairing::interleaved, path("keys-2"));  // no values, as of a cut-out
+  const std::string gemma = R"({"model_type": "gemma4_text", "hidden_size": 32, "num_attention_heads": 4, "head_dim": 8,
+ "global_head_dim": 8, "num_key_value_heads": 2, "num_hidden_layers": 2, "attention_k_eq_v": false})";
+  expect_refused(make("gemma", gemma, keys), "TENSOR", "its keys serve as both");
   std::vector<Tensor> fused = {some_tensor("model.layers.0.self_attn.qkv_proj.weight", ElementType::bf16, {64, 32})};
   expect_refused(make("fused", config, fused), "MODEL_TYPE", "that of llama is not");
   expect_refused(make("bloom", R"({"model_type": "bloom"})", both_layers()), "ROPE", "bloom has none");

@@ -69,6 +69,14 @@ TEST(Forms, each_from_each) {
   }
 }
 
+TEST(Forms, one_value_in_each_row_does_not_tell_the_form) {
+  const std::vector<Tensor> row = {make_tensor<float>("cos", ElementType::f32, {1, 4}, {1, 1, 1, 1}),
+                                   make_tensor<float>("sin", ElementType::f32, {1, 4}, {0, 0, 0, 0})};
+  expect_error("TENSOR", "must differ from pair to pair", [&] { convert::table_of(row); });
+  EXPECT_EQ(convert::table_of(row, "pairs").form.form, Form::pairs);
+  EXPECT_EQ(convert::table_of(row, "doubled").form.form, Form::doubled);
+}
+
 TEST(Forms, what_is_no_table_is_refused) {
   expect_error("TENSOR", "must be cos and sin", [] {
     convert::table_of({tensor("q", {3, 2}, {{0, 0}, {0, 1}}), tensor("k", {3, 2}, {{0, 0}, {0, 1}})});
@@ -95,10 +103,11 @@ TEST(Cache, keys_are_found_by_name_and_layers_without_rope_stay) {
   const Model model = parse_config(config);
   convert::CacheRequest request{.to = Pairing::interleaved, .from = {}, .model = &model, .keys = {}, .tensors = {}};
   std::vector<TensorInfo> tensors;
-  for (const char* name : {"key_cache.0", "value_cache.0", "key_cache.1", "layers.0.k", "past.0.keys", "block.0.v"})
+  for (const char* name :
+       {"key_cache.0", "value_cache.0", "key_cache.1", "layers.0.k", "past.0.keys", "cache_k_l0", "block.0.v"})
     tensors.push_back({name, ElementType::bf16, {1, 2, 5, 8}, 160});
   EXPECT_EQ(names(convert::plan_cache(tensors, {}, request)),
-            (std::vector<std::string>{"key_cache.0", "layers.0.k", "past.0.keys"}));
+            (std::vector<std::string>{"key_cache.0", "layers.0.k", "past.0.keys", "cache_k_l0"}));
   request.tensors = {"value_cache.0"};
   EXPECT_EQ(names(convert::plan_cache(tensors, {}, request)), (std::vector<std::string>{"value_cache.0"}));
   request.tensors = {"other"};

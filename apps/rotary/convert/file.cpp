@@ -43,7 +43,7 @@ void write_cache(const ConvertOptions& options, const convert::CachePlan& plan) 
   std::map<std::size_t, const convert::Change*> changes;
   for (const convert::CacheTensor& tensor : plan.tensors) changes[tensor.entry] = &tensor.change;
   const std::string header =
-      convert::stamped_header(shard.header, {.from = plan.from, .to = plan.to, .part = "", .added_key = ""});
+      convert::stamped_header(shard.header, {.from = plan.from, .to = plan.to, .part = "", .config = ""});
   files::write_whole("convert", files::path_of(options.output),
                      [&](const files::Sink& sink) { convert::rewrite(shard, header, changes, sink); });
 }
@@ -130,7 +130,8 @@ void convert_table(const ConvertOptions& options) {
     throw UsageError("--config, --tensor and --head-dim are for keys, but the file holds a table");
   const std::filesystem::path input = files::path_of(options.input), output = files::path_of(options.output);
   std::map<std::string, std::string> metadata = tensor_metadata(input);
-  const convert::TableTensors table = convert::table_of(read_tensors(input));
+  const convert::TableTensors table =
+      convert::table_of(read_tensors(input), metadata.count("form") != 0 ? metadata.at("form") : "");
   const convert::TableForm wanted = wanted_form(options, table.form);
   std::vector<Tensor> tensors = convert::in_form(table, wanted);
   const std::size_t count = tensors.size();

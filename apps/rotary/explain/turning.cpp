@@ -33,6 +33,29 @@ HeatMap cosine_map(const Frequencies& speeds) {
   return map;
 }
 
+// The arrow (3, 1), and the same turned by 60 degrees.
+Picture picture_of_turn(const Vector& arrow, const Frequencies& one_degree) {
+  const Vector after = rotate_head(arrow, one_degree, 60);
+  const std::pair<double, double> origin{0, 0}, tip{static_cast<double>(after[0]), static_cast<double>(after[1])};
+  Plot turned{.title = "",
+              .x_label = "a",
+              .y_label = "b",
+              .lines = {{.name = "before", .points = {origin, {3, 1}}, .faint = true},
+                        {.name = "after", .points = {origin, tip}}}};
+  Picture picture{"01-turn", "The arrow (3, 1) and the same arrow turned by 60 degrees", terminal_plot(turned, 32, 16),
+                  ""};
+  turned.title = "The arrow (3, 1), turned by 60 degrees";
+  turned.lines = {{.name = "after", .points = {origin, tip}}, {.name = "before", .points = {origin, {3, 1}}}};
+  turned.lines.push_back({.name = "60 degrees", .points = {}, .faint = true});
+  for (int degrees = 0; degrees <= 60; degrees += 2) {
+    const Vector moved = rotate_head(arrow, one_degree, degrees);
+    turned.lines.back().points.emplace_back(static_cast<double>(moved[0]) / 2, static_cast<double>(moved[1]) / 2);
+  }
+  turned.names_on_lines = turned.same_scale = true;
+  picture.svg = svg(turned);
+  return picture;
+}
+
 }  // namespace
 
 Page explain_turn() {
@@ -66,24 +89,7 @@ b' = 1 * {} + 3 * {} = {}
 rotate in the library: {})",
             {fixed(cosine, 6), fixed(sine, 6), fixed(cosine, 6), fixed(sine, 6), fixed(a * cosine - b * sine, 6),
              fixed(cosine, 6), fixed(sine, 6), fixed(b * cosine + a * sine, 6), list(after, 6)});
-  const std::pair<double, double> origin{0, 0}, tip{static_cast<double>(after[0]), static_cast<double>(after[1])};
-  Plot turned{.title = "",
-              .x_label = "a",
-              .y_label = "b",
-              .lines = {{.name = "before", .points = {origin, {3, 1}}, .faint = true},
-                        {.name = "after", .points = {origin, tip}}}};
-  Picture picture{"01-turn", "The arrow (3, 1) and the same arrow turned by 60 degrees", terminal_plot(turned, 32, 16),
-                  ""};
-  turned.title = "The arrow (3, 1), turned by 60 degrees";
-  turned.lines = {{.name = "after", .points = {origin, tip}}, {.name = "before", .points = {origin, {3, 1}}}};
-  turned.lines.push_back({.name = "60 degrees", .points = {}, .faint = true});
-  for (int degrees = 0; degrees <= 60; degrees += 2) {
-    const Vector moved = rotate_head(arrow, one_degree, degrees);
-    turned.lines.back().points.emplace_back(static_cast<double>(moved[0]) / 2, static_cast<double>(moved[1]) / 2);
-  }
-  turned.names_on_lines = turned.same_scale = true;
-  picture.svg = svg(turned);
-  page.picture(std::move(picture));
+  page.picture(picture_of_turn(arrow, one_degree));
   page.say(R"(The arrow keeps its length. Before: the root of 3 * 3 + 1 * 1, which is {}. After: {}. A turn moves
       information about position into the direction of a vector, and leaves its size alone.)",
            {fixed(std::sqrt(dot(arrow, arrow)), 6), fixed(std::sqrt(dot(after, after)), 6)});

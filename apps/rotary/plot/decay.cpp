@@ -118,7 +118,8 @@ std::vector<std::vector<double>> mean_directions(const Heads& heads) {
         vector[i] = static_cast<double>(element(heads, begin + static_cast<std::int64_t>(i)));
         squares += vector[i] * vector[i];
       }
-      if (!std::isfinite(squares)) throw Error(Code::NUMBER, "[plot] q and k must be finite numbers but got others");
+      if (!std::isfinite(squares))
+        throw Error(Code::NUMBER, "[plot] q and k must be finite numbers but got NaN or infinity");
       for (std::size_t i = 0; i < vector.size() && squares > 0; ++i) mean[i] += vector[i] / std::sqrt(squares) / count;
     }
   }

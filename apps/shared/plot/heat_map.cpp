@@ -39,9 +39,10 @@ std::string colour(const std::array<Rgb, 5>& scale, int level) {  // level: -ste
   return text;
 }
 
-int level_of(double value, double limit) {
-  return static_cast<int>(std::lround(std::clamp(value / limit, -1.0, 1.0) * steps));
-}
+// The value in parts of the limit, from -1 to 1; 0 where the limit is 0.
+double part_of(double value, double limit) { return limit > 0 ? std::clamp(value / limit, -1.0, 1.0) : 0; }
+
+int level_of(double value, double limit) { return static_cast<int>(std::lround(part_of(value, limit) * steps)); }
 
 std::string class_of(int level) { return "h" + std::to_string(level + steps); }
 
@@ -214,7 +215,7 @@ std::string terminal_map(const HeatMap& whole, int width_in_columns, int height)
     const std::string label = std::to_string(map.y[row]);
     std::string line = std::string(gutter - label.size(), ' ') + label + " |";
     for (std::size_t column = 0; column < map.x.size(); ++column) {
-      const double part = std::clamp(map.at(row, column) / map.limit, -1.0, 1.0);
+      const double part = part_of(map.at(row, column), map.limit);
       const auto shade = static_cast<std::size_t>((part + 1) / 2 * static_cast<double>(shades.size() - 1) + 0.5);
       line += shades[shade];
     }

@@ -190,11 +190,17 @@ Pairing pairing_of(Reading& reading, const Part& part) {
     reading.note(part.path, "use_mla is false: ordinary heads, and the pairing is half");
   }
   if (const std::string key(part.family.pairing_key); !key.empty()) {
-    const auto interleaved = part.keys.boolean(key);
+    // transformers asks whether the value is true, which null is not.
+    const auto interleaved = part.keys.is_null(key) ? std::optional(false) : part.keys.boolean(key);
+    if (part.keys.is_null(key)) part.keys.mark(key);
     reading.origins.read_or_by_default("pairing", part.keys, key, part.name());
     if (interleaved && *interleaved != (pairing != Pairing::half)) {
       pairing = *interleaved ? Pairing::interleaved : Pairing::half;
-      reading.note(part.path, key + (*interleaved ? " is true" : " is false") + ": the pairing is " + name(pairing));
+      reading.note(part.path, key +
+                                  (part.keys.is_null(key) ? " is null"
+                                   : *interleaved         ? " is true"
+                                                          : " is false") +
+                                  ": the pairing is " + name(pairing));
     }
   }
   if (const auto own = part.family.quirk->pairing) pairing = own(reading, part, pairing);

@@ -326,10 +326,10 @@ std::string make_header(std::span<const TensorInfo* const> tensors,
   return framed_header(text);
 }
 
-std::string framed_header(std::string_view json) {
+std::string framed_header(std::string_view json, std::optional<std::size_t> blanks) {
   std::string text(8, '\0');
   text += json;
-  text.resize((text.size() + 7) / 8 * 8, ' ');
+  text.resize(blanks ? text.size() + *blanks : (text.size() + 7) / 8 * 8, ' ');
   const std::uint64_t length = text.size() - 8;
   if (length > longest_header) {
     fail(Code::FORMAT, "safetensors",
