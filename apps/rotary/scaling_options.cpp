@@ -84,7 +84,7 @@ Scaling scaling_of(const Source& source, const ModelRope& used) {
   Scaling scaling = parse_scaling(source.scaling);
   const std::int64_t trained = source.trained_length.value_or(used.context);
   if (has<std::int64_t>(scaling, "trained_length") && trained == 0) {
-    throw UsageError("--scaling " + source.scaling +
+    throw UsageError(source.scaling_option + (" " + source.scaling) +
                      " needs --trained-length: nothing else says how long the model's " + "texts were");
   }
   const auto set = [&](const auto& field, auto& value) {
@@ -103,7 +103,7 @@ void set_scaling(Model& model, ModelRope& used, const Source& source) {
   const Scaling scaling = scaling_of(source, used);
   std::erase_if(model.notes, [](const std::string& note) { return note.ends_with("the rope is not scaled."); });
   if (!std::holds_alternative<Unscaled>(used.rope.scaling)) {
-    model.notes.push_back("--scaling " + source.scaling + " replaces " + name(used.rope.scaling) +
+    model.notes.push_back(source.scaling_option + (" " + source.scaling) + " replaces " + name(used.rope.scaling) +
                           ", the scaling of the file.");
   }
   std::vector<ValueOrigin> origins = origins_of(scaling, source, used);
@@ -163,7 +163,7 @@ void check_scaling_options(const Source& source) {
     }
     return;
   }
-  if (!source.factor) throw UsageError("--scaling " + source.scaling + " needs --factor, at least 1");
+  if (!source.factor) throw UsageError(source.scaling_option + (" " + source.scaling) + " needs --factor, at least 1");
   if (!(*source.factor >= 1 && *source.factor <= max_factor)) {
     throw UsageError("--factor must be from 1 to 1e15 but got " + significant(*source.factor, 6));
   }

@@ -25,7 +25,8 @@ struct Source {
   std::optional<std::int64_t> length;
   std::string inv_freq;  // path of a file
   std::string weights;
-  std::string scaling;  // instead of the config's
+  std::string scaling;                       // instead of the config's
+  const char* scaling_option = "--scaling";  // that gave it
   std::optional<double> factor;
   std::optional<std::int64_t> trained_length;
 };

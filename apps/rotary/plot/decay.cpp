@@ -245,6 +245,12 @@ Plot decay_plot(const PlotRequest& request) {
   if (request.envelope == "sum")
     plot.note += "; envelope: |sum over pairs of the mean q conj(k) e^(i distance inv_freq)|";
   if (request.envelope == "roformer") plot.note += "; the sum of |S_j| of RoFormer's 3.4.3, 1 at distance 0";
+  for (const PlottedRope& rope : ropes) {
+    const double factor = rope.view.attention_factor;
+    if (factor == 1) continue;
+    plot.note += "; " + (ropes.size() > 1 ? rope.name + " " : std::string()) + "times attention factor squared, " +
+                 significant(factor * factor, 3);
+  }
   plot.x_label = "distance, tokens";
   plot.y_label = "score of unit vectors";
   plot.log_x = plot.x_is_length = plot.names_on_lines = true;

@@ -5,19 +5,24 @@
 
 #include "apps/shared/text.h"
 #include "kinds.h"
+#include "values/scaling_fields.h"
 
 namespace rotary::cli {
 
 namespace {
 
 // The colour and the name tell several ropes apart; of one, say in a line what it is.
-std::string note_of(const std::vector<PlottedRope>& ropes) {
+std::string note_of(const PlotRequest& request, const std::vector<PlottedRope>& ropes) {
   if (ropes.size() != 1) return "";
   const Rope& rope = ropes[0].used->rope;
   std::string note = counted(ropes[0].view.pairs.size(), "pair");
   note += rope.inv_freq.empty() ? ", base " + significant(rope.base, 10) : ", inv_freq given";
   if (!std::holds_alternative<Unscaled>(rope.scaling)) note += std::string(", ") + name(rope.scaling);
-  if (const std::string reach = reach_text(*ropes[0].used); !reach.empty()) note += " (" + reach + ")";
+  if (const auto* factor = scalings::value_of<double>(rope.scaling, "factor"))
+    note += " factor " + significant(*factor, 6);
+  const std::int64_t trained = trained_tokens(*ropes[0].used), context = context_tokens(request, *ropes[0].used);
+  if (trained > 0) note += "; trained length " + std::to_string(trained);
+  if (context > 0) note += "; context " + std::to_string(context);
   if (ropes[0].length) note += ", at " + std::to_string(*ropes[0].length) + " tokens";
   return note;
 }
@@ -74,10 +79,11 @@ std::optional<double> pair_of_wavelength(const PlottedRope& rope, double tokens)
   return std::nullopt;
 }
 
-Plot plot_by_pair(const std::vector<PlottedRope>& ropes, const std::string& title, const std::string& y_label) {
+Plot plot_by_pair(const PlotRequest& request, const std::vector<PlottedRope>& ropes, const std::string& title,
+                  const std::string& y_label) {
   Plot plot;
   plot.title = title;
-  plot.note = note_of(ropes);
+  plot.note = note_of(request, ropes);
   plot.x_label = "pair";
   plot.y_label = y_label;
   plot.names_on_lines = true;
@@ -132,7 +138,7 @@ void add_upright_guides(Plot& plot, const std::vector<MarkedLength>& lengths) {
 
 Plot wavelengths_plot(const PlotRequest& request) {
   const auto [ropes, subject] = read_ropes(request, true);
-  Plot plot = plot_by_pair(ropes, "Wavelength of each pair" + subject, "wavelength, tokens");
+  Plot plot = plot_by_pair(request, ropes, "Wavelength of each pair" + subject, "wavelength, tokens");
   plot.log_y = true;
   const bool one = ropes.size() == 1;
   for (const PlottedRope& rope : ropes) {
@@ -152,7 +158,8 @@ Plot wavelengths_plot(const PlotRequest& request) {
 
 Plot stretch_plot(const PlotRequest& request) {
   const auto [ropes, subject] = read_ropes(request, true);
-  Plot plot = plot_by_pair(ropes, "Stretch of each pair's wavelength" + subject, "scaled / unscaled wavelength, times");
+  Plot plot = plot_by_pair(request, ropes, "Stretch of each pair's wavelength" + subject,
+                           "scaled / unscaled wavelength, times");
   for (const PlottedRope& rope : ropes) {
     plot.lines.push_back(line_by_pair(rope, [](const PairView& pair) { return pair.stretch; }));
     if (ropes.size() == 1) plot.lines.back().name = name(rope.used->rope.scaling);

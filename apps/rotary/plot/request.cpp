@@ -111,6 +111,7 @@ PlottedRopes read_ropes(const PlotRequest& request, bool every) {
       Source source = request.source;
       source.config = configs[i];
       source.scaling = word;
+      if (!request.scalings.empty()) source.scaling_option = "--scalings";
       if (word == "default" && !request.scalings.empty()) source.factor.reset(), source.trained_length.reset();
       complete(source, !request.q.empty());
       std::string label = labels[i];

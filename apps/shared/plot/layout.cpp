@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "apps/shared/displayable.h"
+#include "scene.h"
 
 namespace rotary::cli {
 
@@ -15,148 +16,6 @@ constexpr double legend_size = 13;
 constexpr double row_height = 14;  // of names
 constexpr std::array<std::string_view, 4> dashes = {"", "8 3", "2.5 2.5", "10 3 2.5 3"};
 constexpr std::size_t most_named = 9;  // names at lines; more are a legend
-
-using Points = std::vector<PlotPoint>;
-
-constexpr double guide_size = 11;
-// Of the name of a guide: one that ends at its guide must not cross it.
-double guide_width(std::string_view text) {
-  return std::max(1.1 * text_width(text, guide_size), 0.57 * guide_size * static_cast<double>(columns(text)));
-}
-
-// The box of the name of a guide whose base line begins there.
-Box box_of_guide(double x, double y, std::string_view text) {
-  return {x, y - 0.8 * guide_size, x + guide_width(text), y + 0.25 * guide_size};
-}
-
-// Of the name of a line, which is bold.
-double name_width(std::string_view text) {
-  return std::max(1.18 * text_width(text, name_size), 0.63 * name_size * static_cast<double>(columns(text)));
-}
-
-Box box_of_name(double x, double y, std::string_view text) {
-  return {x, y - 0.8 * name_size, x + name_width(text), y + 0.25 * name_size};
-}
-
-// A curve as points that are at most 3 pixels apart.
-Points dense(const Points& fractions, const Frame& frame) {
-  Points points;
-  for (const PlotPoint& fraction : fractions) {
-    const PlotPoint to = frame.at(fraction);
-    const PlotPoint from = points.empty() ? to : points.back();
-    const double length = std::max(std::abs(to.x - from.x), std::abs(to.y - from.y));
-    const int steps = std::max(1, static_cast<int>(std::ceil(length / 3)));
-    for (int step = 1; step <= steps; ++step) {
-      const double part = static_cast<double>(step) / steps;
-      points.push_back({from.x + part * (to.x - from.x), from.y + part * (to.y - from.y)});
-    }
-  }
-  return points;
-}
-
-double distance(const Box& box, const PlotPoint& point) {
-  const double x = std::max({box.left - point.x, 0.0, point.x - box.right});
-  const double y = std::max({box.top - point.y, 0.0, point.y - box.bottom});
-  return std::max(x, y);
-}
-
-double distance(const Box& box, const Points& curve) {
-  double least = 1e9;
-  for (const PlotPoint& point : curve) least = std::min(least, distance(box, point));
-  return least;
-}
-
-// ---- the curves of a plot, and the names that are placed already ----
-
-struct Scene {
-  Frame frame;
-  std::vector<Points> curves;  // of lines, then the edges of bands; of guides none
-  Points guides;
-  std::vector<Box> taken;
-
-  bool has_room(const Box& box) const {
-    const bool inside = box.left >= frame.left + 2 && box.right <= frame.right + 8 && box.top >= frame.top &&
-                        box.bottom <= frame.bottom - 2;
-    return inside && std::none_of(taken.begin(), taken.end(), [&](const Box& other) { return overlap(box, other); });
-  }
-  double clearance(const Box& box) const {
-    double least = 1e9;
-    for (const Points& curve : curves) least = std::min(least, distance(box, curve));
-    return least;
-  }
-};
-
-Points curve_of(const Line& line, const Points& fractions, const Frame& frame) {
-  if (line.guide) return {};
-  if (!line.dots) return dense(fractions, frame);
-  Points dots;
-  for (const PlotPoint& fraction : fractions) dots.push_back(frame.at(fraction));
-  return dots;
-}
-
-Scene scene_of(const Plot& plot, const PlotView& view, const Frame& frame) {
-  Scene scene{frame, {}, {}, {}};
-  for (std::size_t i = 0; i < plot.lines.size(); ++i)
-    scene.curves.push_back(curve_of(plot.lines[i], view.lines[i], frame));
-  for (std::size_t i = 0; i < plot.lines.size(); ++i) {
-    const Points guide = plot.lines[i].guide ? dense(view.lines[i], frame) : Points{};
-    scene.guides.insert(scene.guides.end(), guide.begin(), guide.end());
-  }
-  for (const auto& band : view.bands) scene.curves.push_back(dense(upper_edge(band), frame));
-  return scene;
-}
-
-// ---- guides ----
-
-// In the order of preference: above the end of a horizontal guide, right of the upper end of a vertical one, below the
-// middle of any other.
-std::vector<PlotPoint> guide_candidates(const PlotPoint& begin, const PlotPoint& end, double width) {
-  std::vector<PlotPoint> places;
-  if (std::abs(end.y - begin.y) < 1) {
-    for (const double part : {1.0, 0.0, 0.5, 0.75, 0.25}) {
-      const double x = begin.x + part * (end.x - begin.x) - part * width + (part == 0 ? 4 : 0);
-      places.push_back({x, end.y - 5});
-      places.push_back({x, end.y + 13});
-    }
-  } else if (std::abs(end.x - begin.x) < 1) {
-    const double top = std::min(begin.y, end.y), bottom = std::max(begin.y, end.y);
-    for (const double part : {0.0, 0.08, 0.16, 0.3, 0.5, 0.7, 0.85}) {
-      const double y = top + 10 + part * (bottom - top);
-      places.push_back({end.x + 4, y});
-      places.push_back({end.x - 4 - width, y});
-    }
-  } else {
-    for (const double part : {0.5, 0.25, 0.75}) {
-      const double x = begin.x + part * (end.x - begin.x) + 5;
-      places.push_back({x, begin.y + (end.y - begin.y) * (x - begin.x) / (end.x - begin.x) + 14});
-    }
-  }
-  return places;
-}
-
-void place_guides(const Plot& plot, const PlotView& view, Scene& scene, std::vector<NamePlace>& guides) {
-  for (std::size_t i = 0; i < plot.lines.size(); ++i) {
-    if (!plot.lines[i].guide || plot.lines[i].name.empty() || view.lines[i].empty()) continue;
-    const std::string text = shorten(displayable(plot.lines[i].name), longest_name);
-    const double width = guide_width(text);
-    std::vector<PlotPoint> places =
-        guide_candidates(scene.frame.at(view.lines[i].front()), scene.frame.at(view.lines[i].back()), width);
-    for (PlotPoint& place : places)
-      place.x = std::clamp(place.x, scene.frame.left + 3, std::max(scene.frame.left + 3, scene.frame.right - width));
-    // In their order the first that is free of names and 2 pixels from all curves, else the free one that is furthest.
-    const PlotPoint* chosen = &places.front();
-    double most = -1;
-    for (const PlotPoint& place : places) {
-      const Box box = box_of_guide(place.x, place.y, text);
-      const double room = scene.has_room(box) ? std::min(scene.clearance(box), 2.0) : -1;
-      if (room <= most) continue;
-      most = room;
-      chosen = &place;
-    }
-    scene.taken.push_back(box_of_guide(chosen->x, chosen->y, text));
-    guides.push_back({chosen->x, chosen->y, text, i});
-  }
-}
 
 // ---- names of lines ----
 
@@ -242,7 +101,10 @@ std::optional<NamePlace> place_along(const Named& name, const Scene& scene) {
       double others = far;
       for (std::size_t other = 0; other < scene.curves.size(); ++other)
         if (other != name.curve) others = std::min(others, distance(box, scene.curves[other]));
-      if (others < 4 || distance(box, scene.guides) < 2) continue;
+      const bool is_own = others >= distance(box, curve) + 2;  // the nearest curve is the one that it names
+      const bool on_guide = std::any_of(scene.guides.begin(), scene.guides.end(),
+                                        [&box](const Points& guide) { return distance(box, guide) < 2; });
+      if (others < 4 || !is_own || on_guide) continue;
       const double along = (on.x - scene.frame.left) / (scene.frame.right - scene.frame.left);
       const double score = others + 8 * along - (box.right > scene.frame.right ? 20 : 0);
       if (score > best_score) {
@@ -322,7 +184,7 @@ std::optional<Layout> without_legend(const Plot& plot, const PlotView& view) {
     layout.frame = frame_of(plot, view, 0);
   }
   Scene scene = scene_of(plot, view, layout.frame);
-  place_guides(plot, view, scene, layout.guides);
+  layout.guides = place_guides(plot, view, scene);
   auto places = names_along(named, scene);
   if (!places) return std::nullopt;
   layout.names = std::move(*places);
@@ -353,18 +215,12 @@ std::vector<Style> styles_of(const std::vector<Line>& lines) {
   return styles;
 }
 
-std::vector<PlotPoint> upper_edge(const std::vector<BandPoint>& band) {
-  std::vector<PlotPoint> edge;
-  for (const BandPoint& point : band) edge.push_back({point.x, point.high});
-  return edge;
-}
-
 Layout lay_out(const Plot& plot, const PlotView& view) {
   if (plot.names_on_lines) {
     if (std::optional<Layout> layout = without_legend(plot, view)) {
       if (layout->guides.empty()) {
         Scene scene = scene_of(plot, view, layout->frame);
-        place_guides(plot, view, scene, layout->guides);
+        layout->guides = place_guides(plot, view, scene);
       }
       return *layout;
     }
@@ -373,7 +229,7 @@ Layout lay_out(const Plot& plot, const PlotView& view) {
   layout.legend = lay_out_legend(plot, picture_width - 2 * picture_margin);
   layout.frame = frame_of(plot, view, layout.legend.empty() ? 0 : layout.legend.back().row + 1);
   Scene scene = scene_of(plot, view, layout.frame);
-  place_guides(plot, view, scene, layout.guides);
+  layout.guides = place_guides(plot, view, scene);
   return layout;
 }
 

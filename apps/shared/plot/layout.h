@@ -16,6 +16,7 @@ inline constexpr double picture_width = 800;
 inline constexpr double picture_margin = 20;
 inline constexpr double tick_size = 12;  // of the letters, in pixels
 inline constexpr double name_size = 12;
+inline constexpr double guide_size = 11;  // of the names of guides
 inline constexpr double legend_row = 20;
 inline constexpr double legend_sample = 29;      // the stroke and the gap behind it
 inline constexpr std::size_t max_marked = 32;    // lines of more points have no marks, unless they have tips
@@ -58,10 +59,12 @@ struct LegendItem {
 };
 
 struct NamePlace {
-  double x = 0;  // of the left end of the base line
+  double x = 0;  // of the left end of the base line; of its right end, or of its middle where the text runs upwards
   double y = 0;
   std::string text;
   std::size_t line = 0;  // as in LegendItem
+  bool upwards = false;
+  bool ends = false;  // at x
 };
 
 struct Layout {

@@ -78,7 +78,10 @@ bool has_names(const Line& line, const std::vector<PlotPoint>& fractions) {
 }
 
 // Text that stays legible where lines pass below it: it has an edge in the colour of the paper.
-std::string edged_text(const NamePlace& name, Ink ink, double size, const char* more = "") {
+std::string edged_text(const NamePlace& name, Ink ink, double size, std::string more = "") {
+  if (name.ends) more += " text-anchor=\"end\"";
+  if (name.upwards)
+    more += " text-anchor=\"middle\" transform=\"rotate(-90 " + pixels(name.x) + " " + pixels(name.y) + ")\"";
   return text_element(name.x, name.y, name.text,
                       paint(ink, Ink::paper) + " font-size=\"" + pixels(size) +
                           "\" stroke-width=\"3\" stroke-linejoin=\"round\" paint-order=\"stroke\"" + more);
@@ -191,7 +194,7 @@ std::string curve_elements(const Plot& plot, const PlotView& view, const std::ve
                                          ? dots_element(line, view.lines[i], styles[i], frame)
                                          : curve_element(line, view.lines[i], styles[i], frame);
   }
-  for (const NamePlace& name : layout.guides) names += edged_text(name, Ink::soft_text, 11);
+  for (const NamePlace& name : layout.guides) names += edged_text(name, Ink::soft_text, guide_size);
   for (const NamePlace& name : layout.names) {
     const bool of_line = name.line < styles.size();
     names += edged_text(name, of_line ? styles[name.line].ink : Ink::soft_text, name_size,
