@@ -12,6 +12,7 @@
 #include "apps/rotary/inspect/summary.h"
 #include "apps/shared/columns.h"
 #include "apps/shared/command.h"
+#include "apps/shared/progress_line.h"
 #include "apps/shared/terminal.h"
 #include "apps/shared/text.h"
 #include "apps/shared/usage_error.h"
@@ -19,6 +20,7 @@
 #include "files/text/paths.h"
 #include "positions.h"
 #include "rotary/config.h"
+#include "rotary/threads.h"
 #include "source.h"
 
 namespace rotary::cli {
@@ -38,6 +40,7 @@ struct Options {
   Source source;
   std::optional<std::string> positions;
   double tolerance = 1e-3;
+  std::optional<unsigned> threads;  // none: all cores
   bool json = false;
 };
 
@@ -86,7 +89,10 @@ bool complete(Source& source) {
 std::vector<accuracy::Position> named_positions(const std::string& spec) {
   const PositionSet set = parse_positions(spec, 1);
   if (set.open_from) {
-    throw Error(Code::POSITION, "[accuracy] --positions must say where it ends but got '" + spec + "'");
+    throw Error(Code::POSITION,
+                "[accuracy] --positions must end, as 0:4096 does: no tensor says here how many tokens there are; but "
+                "got '" +
+                    spec + "'");
   }
   std::vector<accuracy::Position> positions(set.integers.begin(), set.integers.end());
   for (const double value : set.reals) positions.push_back(accuracy::Position::real(value));
@@ -104,6 +110,7 @@ std::string sampling_of(const Options& options, const std::vector<Decade>& decad
   std::size_t count = 0;
   for (const Decade& decade : decades) count += decade.positions.size();
   if (options.positions) {
+    if (count == 1) return "the one position of --positions";
     return "the " + with_separators(static_cast<std::int64_t>(count)) + " positions of --positions";
   }
   return "every position to " + std::to_string(accuracy::all_below - 1) + "; of each decade beyond, " +
@@ -143,7 +150,12 @@ Study study_of(const Options& options, const Model& model, bool is_default_rope)
   const accuracy::Subject subject(study.used->rope, study.frequencies);
   std::vector<Way> ways;
   for (const accuracy::WayInfo& known : accuracy::all_ways()) ways.push_back(known.way);
-  study.ways = accuracy::measure(subject, ways, study.decades);
+  std::int64_t count = 0;
+  for (const Decade& decade : study.decades) count += static_cast<std::int64_t>(decade.positions.size());
+  const ThreadPool pool(options.threads.value_or(0));
+  ProgressLine progress("accuracy", std::max<std::int64_t>(count, 1));
+  study.ways = accuracy::measure(subject, ways, study.decades, pool, [&](std::int64_t done) { progress.done(done); });
+  progress.clear();
   study.reach = accuracy::float32_reach(subject, options.tolerance, last_looked_at);
   study.sampling = sampling_of(options, study.decades);
   study.advice = advice_of(options, study);
@@ -210,6 +222,20 @@ void print_scores(const Study& study) {
   print_table(study, "root mean square of that error, for q and k of random direction", rms_score_of);
 }
 
+// What the tables do not show, and why.
+std::string footnote_of(const Study& study, bool scores) {
+  bool not_run = false, alone = false;
+  for (const WayErrors& way : study.ways) {
+    for (const DecadeErrors& errors : way.decades) {
+      not_run = not_run || !errors.cos_sin;
+      alone = alone || (errors.cos_sin && !errors.scores);
+    }
+  }
+  std::string text = not_run ? "; -: not run there" : "";
+  if (!scores) return text + "; no scores: a score needs two positions of a decade, and each has one alone";
+  return text + (alone ? "; no score where a decade has one position alone" : "");
+}
+
 void print(const Study& study) {
   if (study.is_default_rope) std::cout << "no CONFIG: base 10000 and head_dim 128\n";
   std::cout << describe(*study.model, *study.used, study.frequencies) << '\n';
@@ -221,9 +247,10 @@ void print(const Study& study) {
               cos_sin_of);
   const std::vector<DecadeErrors>& any_way = study.ways.front().decades;
   const auto has_scores = [](const DecadeErrors& errors) { return errors.scores.has_value(); };
-  if (std::any_of(any_way.begin(), any_way.end(), has_scores)) print_scores(study);
+  const bool scores = std::any_of(any_way.begin(), any_way.end(), has_scores);
+  if (scores) print_scores(study);
   std::cout << '\n';
-  for (const std::string& line : wrapped("measured at " + study.sampling + "; -: not run there", 98)) {
+  for (const std::string& line : wrapped("measured at " + study.sampling + footnote_of(study, scores), 98)) {
     std::cout << line << '\n';
   }
   std::cout << '\n' << painted(study.advice, Colour::bold) << '\n';
@@ -297,8 +324,9 @@ void run(Options options) {
 std::string footer() {
   std::string text =
       "For each way to make a table of cos and sin, by the number of digits of the position: the largest\n"
-      "|table - exact| of all pairs, and what it does to the score of unit vectors. docs/accuracy.md has the\n"
-      "definitions. The ways:\n";
+      "|table - exact| of all pairs, and what it does to the score of unit vectors. Exact is of the position\n"
+      "times inv_freq as 'rotary inspect' and --json show it, a double. docs/accuracy.md has the definitions.\n"
+      "The ways:\n";
   const Columns columns({{.width = 16}, {}}, 2, "  ");
   for (const accuracy::WayInfo& way : accuracy::all_ways()) text += columns.line({way.name, way.meaning}) + '\n';
   return text +
@@ -333,6 +361,11 @@ void add_accuracy(CLI::App& app) {
       .range(1e-6, 1.0)
       .type_name("T")
       .shows_default();
+  command
+      .option("--threads", options->threads,
+              "threads to use; 0: all cores (default: all; the results are the same bits)")
+      .range(0U, 1024U)
+      .type_name("N");
   command.flag("--json", options->json, "as JSON, every double with 17 digits");
   command.footer(footer());
   command.runs([options] { run(*options); });

@@ -41,6 +41,8 @@ const char* what(const convert::TensorPlan& tensor) {
       return "q and k";
     case convert::Role::q_norm:
       return "q norm";
+    case convert::Role::other:
+      return "output";
     default:
       return "k norm";
   }

@@ -61,7 +61,7 @@ constexpr std::array<Chapter, 15> all_chapters = {{
     {"scaling", "Past the trained length", "what linear, NTK, YaRN and llama3 do to the wavelengths", explain_scaling,
      "yarn ntk llama3 linear ropescaling interpolation positioninterpolation pi context longcontext extend"},
     {"precision", "A long way from zero", "what float32 angles lose, and exact ones keep", explain_precision,
-     "float32 bf16 bfloat16 f16 fp16 float16 fp32 exact accuracy rounding error"},
+     "float32 tf32 bf16 bfloat16 f16 fp16 float16 fp32 float64 double exact accuracy rounding error"},
     {"axes", "Several axes: images and video",
      "a row and a column, or time, height and width, each with pairs of its own", explain_axes,
      "axis mrope image images video videos vision 2d 3d axial multimodal qwen2vl qwen3vl qwenvl mropesection "
@@ -71,6 +71,17 @@ constexpr std::array<Chapter, 15> all_chapters = {{
     {"length", "Scalings that watch the length", "dynamic NTK and LongRoPE, and what they do to a cache",
      explain_growing, "dynamic dynamicntk longrope su phi3 longfactor shortfactor lengths"},
 }};
+
+// Terms of the field that a chapter is found by if it alone has them; of other words the chapters are not searched.
+constexpr std::string_view technical_terms[] = {
+    "attention",   "bloom",       "causal",         "chunk",         "clock",       "conjugate", "cosine",
+    "dot",         "dot product", "eviction",       "extrapolation", "fine-tuning", "gemma",     "ggml",
+    "gguf",        "head",        "heads",          "key",           "keys",        "llama",     "llama.cpp",
+    "mistral",     "moe",         "multiplication", "norm",          "orthogonal",  "phi",       "prefix",
+    "product",     "query",       "queries",        "qwen",          "ramp",        "rope",      "score",
+    "scores",      "shift",       "sine",           "sliding",       "softmax",     "speed",     "stretch",
+    "temperature", "token",       "tokens",         "transformers",  "value",       "values",    "vector",
+    "vectors",     "vllm",        "weights",        "window"};
 
 struct Options {
   std::vector<std::string> words;  // the topic may have several: kv cache
@@ -176,12 +187,13 @@ bool has_word(const std::string& text, const std::string& word) {
   return false;
 }
 
-// The chapters whose text has the topic, a word at least.
+// The chapters whose text has the topic, which must be a technical term.
 std::vector<std::size_t> chapters_having(const std::string& topic) {
   const std::string wanted = lower(topic);
   std::vector<std::size_t> having;
-  const bool is_word = std::any_of(wanted.begin(), wanted.end(), [](char c) { return c >= 'a' && c <= 'z'; });
-  for (std::size_t i = 0; is_word && i < all_chapters.size(); ++i) {
+  const auto* const end = std::end(technical_terms);
+  const bool is_term = std::find(std::begin(technical_terms), end, wanted) != end;
+  for (std::size_t i = 0; is_term && i < all_chapters.size(); ++i) {
     if (has_word(lower(terminal_text(titled(i))), wanted)) having.push_back(i);
   }
   return having;
@@ -206,12 +218,14 @@ std::string no_topic(const std::string& topic, const std::vector<std::size_t>& h
          std::to_string(all_chapters.size());
 }
 
-// By its id or number, one of its search words, or a word that no other chapter has.
+// By its id or number, its title, one of its search words, or a technical term that no other chapter has.
 std::size_t chapter_named(const std::string& topic) {
   const std::string word = plain_word(topic);
   for (std::size_t i = 0; i < all_chapters.size(); ++i) {
     const std::vector<std::string> words = search_words(all_chapters[i]);
-    if (topic == number_of(i) || std::find(words.begin(), words.end(), word) != words.end()) return i;
+    if (topic == number_of(i) || word == plain_word(all_chapters[i].title) ||
+        std::find(words.begin(), words.end(), word) != words.end())
+      return i;
   }
   const std::vector<std::size_t> having = chapters_having(topic);
   if (having.size() == 1) return having.front();

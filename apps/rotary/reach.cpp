@@ -25,6 +25,12 @@ std::int64_t trained_or_context(const ModelRope& used) {
   return trained > 0 || !is_from_option(used) ? trained : used.context;
 }
 
+// Llama 3.1 was trained on past trained_length * factor, and Llama 3.2's factor reaches past its context.
+bool goes_on(const ModelRope& used) {
+  return std::holds_alternative<Llama3>(used.rope.scaling) && !is_from_option(used) &&
+         used.context > trained_or_context(used);
+}
+
 }  // namespace
 
 std::int64_t trained_length(const Scaling& scaling) {
@@ -42,9 +48,7 @@ std::int64_t reach_of(const ModelRope& used) {
   const std::int64_t trained = trained_or_context(used);
   const auto* factor = scalings::value_of<double>(scaling, "factor");
   if (trained == 0 || factor == nullptr || *factor <= 1 || std::holds_alternative<Dynamic>(scaling)) return 0;
-  // Llama 3.1 was trained on past trained_length * factor.
-  const bool goes_on = std::holds_alternative<Llama3>(scaling) && !is_from_option(used) && used.context > trained;
-  return goes_on ? used.context : product(trained, *factor);
+  return goes_on(used) ? used.context : product(trained, *factor);
 }
 
 std::string reach_text(const ModelRope& used) {
@@ -55,7 +59,8 @@ std::string reach_text(const ModelRope& used) {
   const std::string start = "trained " + std::to_string(trained) + ", factor " + significant(*factor, 6);
   if (std::holds_alternative<Dynamic>(scaling)) return start + ": the base grows with longer texts";
   const std::int64_t reach = reach_of(used);
-  return reach == 0 ? "" : start + ": to " + std::to_string(reach);
+  if (reach == 0) return "";
+  return start + (goes_on(used) ? ", context " : ": to ") + std::to_string(reach);
 }
 
 Lengths lengths_of(const Rope& rope, const Frequencies& used) {

@@ -38,7 +38,7 @@ std::string read_number(std::string& word) {
   } else {
     std::string digits = word.substr(word.starts_with('+') || word.starts_with('-') ? 1 : 0);
     if (digits.empty() || digits.find_first_not_of("0123456789") != std::string::npos)
-      return but_got("must be a whole number", word);
+      return but_got("must be a whole number, in digits alone,", word);
     digits.erase(0, std::min(digits.find_first_not_of('0'), digits.size() - 1));
     const std::string number = (word.front() == '-' && digits != "0" ? "-" : "") + digits;
     T value{};

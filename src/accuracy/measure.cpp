@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <complex>
+#include <exception>
 #include <utility>
 
 namespace rotary::accuracy {
@@ -85,50 +86,123 @@ struct Gathered {
   Kept kept = {};
 };
 
+// Some positions of a batch, for one thread.
+struct Task {
+  Gathered* way = nullptr;
+  std::size_t begin = 0, end = 0;
+  Largest largest = {};
+  Kept kept = {};
+  std::exception_ptr error = {};
+};
+
 class DecadeOfWays {
  public:
-  DecadeOfWays(const Subject& subject, std::vector<Gathered>& ways)
-      : subject_(subject), ways_(ways), row_(subject.inv_freq.size()), exact_(subject.inv_freq.size()) {}
+  DecadeOfWays(const Subject& subject, std::vector<Gathered>& ways, const Executor& executor)
+      : subject_(subject), ways_(ways), executor_(executor) {}
 
-  void measure(const Decade& decade) {
+  // done: told the number of positions of each batch.
+  void measure(const Decade& decade, const std::function<void(std::size_t)>& done) {
     for (Gathered& one : ways_) {
       one.largest = {};
       one.kept.clear();
       one.complete = std::all_of(decade.positions.begin(), decade.positions.end(),
                                  [&](const Position& position) { return one.rows.has(position); });
     }
-    const std::vector<bool> kept = kept_positions(decade.positions.size(), row_.size());
-    for (std::size_t at = 0; at < decade.positions.size(); ++at) visit(decade.positions[at], kept[at]);
+    kept_ = kept_positions(decade.positions.size(), width());
+    const std::size_t most = std::max<std::size_t>(1, batch_entries / width());
+    for (first_ = 0; first_ < decade.positions.size(); first_ += batch_.size()) {
+      batch_ = std::span(decade.positions).subspan(first_, std::min(most, decade.positions.size() - first_));
+      measure_batch();
+      done(batch_.size());
+    }
   }
 
   DecadeErrors errors(const Gathered& one) const {
     if (!one.complete) return {};
     DecadeErrors found{one.largest};
-    if (truth_.size() > row_.size()) found.scores = score_errors(truth_, one.kept, subject_);
+    if (truth_.size() > width()) found.scores = score_errors(truth_, one.kept, subject_);
     return found;
   }
   void clear() { truth_.clear(); }
 
  private:
-  void visit(const Position& position, bool is_kept) {
-    for (std::size_t i = 0; i < exact_.size(); ++i) {
-      exact_[i] = exact_cos_sin(position, subject_.inv_freq[i], subject_.attention_factor);
-      if (is_kept) truth_.emplace_back(exact_[i].cos.high, exact_[i].sin.high);
+  static constexpr std::size_t batch_entries = std::size_t{1} << 18;  // of exact_
+  static constexpr std::size_t task_positions = 128;
+
+  std::size_t width() const { return subject_.inv_freq.size(); }
+
+  void measure_batch() {
+    exact_.resize(batch_.size() * width());
+    const auto compute = [](void* self, std::int64_t begin, std::int64_t end) {
+      static_cast<DecadeOfWays*>(self)->compute_exact(static_cast<std::size_t>(begin), static_cast<std::size_t>(end));
+    };
+    executor_.run(static_cast<std::int64_t>(batch_.size()), 16, compute, this);
+    for (std::size_t k = 0; k < exact_.size(); ++k) {
+      if (kept_[first_ + k / width()]) truth_.emplace_back(exact_[k].cos.high, exact_[k].sin.high);
     }
+    share_out();
+    const auto work = [](void* self, std::int64_t begin, std::int64_t end) {
+      auto& all = *static_cast<DecadeOfWays*>(self);
+      for (std::int64_t k = begin; k < end; ++k) all.run(all.tasks_[static_cast<std::size_t>(k)]);
+    };
+    executor_.run(static_cast<std::int64_t>(tasks_.size()), 1, work, this);
+    for (Task& task : tasks_) {  // of each way in the order of the positions
+      if (task.error) std::rethrow_exception(task.error);
+      if (task.largest.error > task.way->largest.error) task.way->largest = task.largest;
+      task.way->kept.insert(task.way->kept.end(), task.kept.begin(), task.kept.end());
+    }
+  }
+
+  // running_rotation goes on from row to row, and is one task, the first.
+  void share_out() {
+    tasks_.clear();
     for (Gathered& one : ways_) {
       if (!one.complete) continue;
-      one.rows.write(position, row_);
-      for (std::size_t i = 0; i < row_.size(); ++i) {
-        take(one.largest, row_[i], exact_[i], position, static_cast<int>(i));
+      const bool goes_on = one.rows.way() == Way::running_rotation;
+      if (goes_on) tasks_.insert(tasks_.begin(), Task{&one, 0, batch_.size()});
+      for (std::size_t begin = 0; !goes_on && begin < batch_.size(); begin += task_positions) {
+        tasks_.push_back({&one, begin, std::min(begin + task_positions, batch_.size())});
       }
-      if (is_kept) keep(one.kept, row_);
+    }
+  }
+
+  void compute_exact(std::size_t begin, std::size_t end) {
+    for (std::size_t k = begin; k < end; ++k) {
+      for (std::size_t i = 0; i < width(); ++i) {
+        exact_[k * width() + i] = exact_cos_sin(batch_[k], subject_.inv_freq[i], subject_.attention_factor);
+      }
+    }
+  }
+
+  void run(Task& task) noexcept {
+    try {
+      if (task.way->rows.way() == Way::running_rotation) return visit(task, task.way->rows);
+      Rows rows = task.way->rows;
+      visit(task, rows);
+    } catch (...) {
+      task.error = std::current_exception();
+    }
+  }
+
+  void visit(Task& task, Rows& rows) const {
+    std::vector<CosSin> row(width());
+    for (std::size_t k = task.begin; k < task.end; ++k) {
+      rows.write(batch_[k], row);
+      for (std::size_t i = 0; i < row.size(); ++i) {
+        take(task.largest, row[i], exact_[k * width() + i], batch_[k], static_cast<int>(i));
+      }
+      if (kept_[first_ + k]) keep(task.kept, row);
     }
   }
 
   const Subject& subject_;
   std::vector<Gathered>& ways_;
-  std::vector<CosSin> row_;
-  std::vector<ExactCosSin> exact_;
+  const Executor& executor_;
+  std::vector<bool> kept_;           // of the decade's positions
+  std::size_t first_ = 0;            // of the batch
+  std::span<const Position> batch_;  // positions that are measured at a time
+  std::vector<ExactCosSin> exact_;   // [position of the batch][pair]
+  std::vector<Task> tasks_;
   Kept truth_;
 };
 
@@ -173,16 +247,21 @@ bool exceeds(const CosSin& value, std::int64_t position, double inv_freq, double
 
 }  // namespace
 
-std::vector<WayErrors> measure(const Subject& subject, std::span<const Way> ways, const std::vector<Decade>& decades) {
+std::vector<WayErrors> measure(const Subject& subject, std::span<const Way> ways, const std::vector<Decade>& decades,
+                               const Executor& executor, const std::function<void(std::int64_t)>& done) {
   std::vector<Gathered> gathered;
   std::vector<WayErrors> result;
   for (const Way way : ways) {
     gathered.push_back({Rows(subject, way)});
     result.push_back({way, {}});
   }
-  DecadeOfWays all(subject, gathered);
+  DecadeOfWays all(subject, gathered, executor);
+  std::int64_t measured = 0;
   for (const Decade& decade : decades) {
-    all.measure(decade);
+    all.measure(decade, [&](std::size_t positions) {
+      measured += static_cast<std::int64_t>(positions);
+      if (done) done(measured);
+    });
     for (std::size_t k = 0; k < result.size(); ++k) result[k].decades.push_back(all.errors(gathered[k]));
     all.clear();
   }

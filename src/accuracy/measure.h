@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <vector>
 
 #include "decades.h"
+#include "rotary/threads.h"
 #include "rows.h"
 #include "ways.h"
 
@@ -44,7 +46,10 @@ inline constexpr std::size_t score_partners = 4;
 // Positions times pairs that are kept for the scores of a decade: fewer positions where a rope has over 2048 pairs.
 inline constexpr std::size_t score_entries = std::size_t{1} << 20;
 
-std::vector<WayErrors> measure(const Subject&, std::span<const Way>, const std::vector<Decade>&);
+// done: told now and then, on the caller's thread, how many positions of all decades are measured. The executor changes
+// no bit of the result.
+std::vector<WayErrors> measure(const Subject&, std::span<const Way>, const std::vector<Decade>&,
+                               const Executor& = serial(), const std::function<void(std::int64_t)>& done = {});
 
 // How far a way stays near the exact table.
 struct Reach {

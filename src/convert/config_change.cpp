@@ -8,6 +8,8 @@
 namespace rotary::convert {
 namespace {
 
+constexpr const char* indexer_key = "indexer_rope_interleave";
+
 std::vector<std::string> words_of(const std::string& dotted) {
   std::vector<std::string> words;
   for (std::size_t begin = 0; begin < dotted.size();) {
@@ -21,6 +23,10 @@ std::vector<std::string> words_of(const std::string& dotted) {
 }  // namespace
 
 std::vector<ConfigChange> config_changes(const Plan& plan, const TextPart& part, const std::string& json) {
+  if (part.indexer_key_is_there) {
+    const std::string before = files::JsonText(json).raw({indexer_key}).value_or("");
+    return {{.path = {}, .key = indexer_key, .before = before, .after = plan.to == Pairing::half ? "false" : "true"}};
+  }
   if (part.pairing_key.empty()) return {};
   ConfigChange change{.path = words_of(part.path), .key = part.pairing_key, .before = "", .after = ""};
   files::JsonPath path = change.path;
@@ -32,8 +38,9 @@ std::vector<ConfigChange> config_changes(const Plan& plan, const TextPart& part,
     if (was == "absent") change.after.clear();
     if (was == "null") change.after = was;
   }
-  if (change.before == change.after) return {};
-  return {change};
+  std::vector<ConfigChange> changes;
+  if (change.before != change.after) changes.push_back(change);
+  return changes;
 }
 
 std::string changed_config(const std::string& json, const std::vector<ConfigChange>& changes) {

@@ -121,6 +121,14 @@ TextPart text_part(const Folder& folder, const Model& model) {
   part.attention = attention_of_part(*sub.json, part.model_type, first);
   part.quantization = quantization_of(config);
   part.latent_rows = integer_of(*sub.json, "kv_lora_rank");
+  if (part.model_type == "glm_moe_dsa") {  // DeepSeek-V3.2's rotates in halves, whatever the attention does
+    const auto size = [&](const char* key, std::int64_t default_value) {
+      const std::int64_t value = sub.json->contains(key) ? integer_of(*sub.json, key) : default_value;
+      return static_cast<int>(std::clamp<std::int64_t>(value, 0, 1 << 20));
+    };
+    part.indexer = {size("index_n_heads", 32), size("index_head_dim", 128)};
+    part.indexer_key_is_there = sub.json->contains("indexer_rope_interleave");
+  }
   part.keys_may_be_missing = integer_of(*sub.json, "num_kv_shared_layers") > 0;
   if (const files::Family* family = files::find_family(part.model_type)) {
     part.pairing_key = family->pairing_key;

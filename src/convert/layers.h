@@ -14,16 +14,24 @@
 
 namespace rotary::convert {
 
+// The queries and the one key of sparse attention's indexer; they rotate from their first element.
+struct Indexer {
+  int heads = 0;  // 0: there is none, or its pairing is its own
+  int head_dim = 0;
+};
+
 struct TextPart {
   std::string path;        // "", "text_config"
   std::string model_type;  // of the part
   Attention attention;
   Quantization quantization;
-  std::int64_t latent_rows = 0;      // MLA: kv_lora_rank
+  std::int64_t latent_rows = 0;  // MLA: kv_lora_rank
+  Indexer indexer;
   bool keys_may_be_missing = false;  // layers that use the keys of an earlier one
   std::size_t first_rope = 0;        // in Model::ropes
   std::string pairing_key;           // the key of the config that says the pairing; empty: the model_type does
   bool key_is_there = false;
+  bool indexer_key_is_there = false;     // indexer_rope_interleave
   std::vector<std::string> other_parts;  // with ropes that are left as they are
 
   std::vector<std::size_t> ropes;                         // in Model::ropes

@@ -41,4 +41,8 @@ bool is_cross_attention(std::string_view module);
 // Whether the layers are drafts of further tokens, which stand beside the model: "mtp.layers".
 bool is_draft(std::string_view stack);
 
+// Whether a tensor of an attention does not depend on the order of the elements of q and k, by the first word behind
+// the module: "v_proj", "sinks".
+bool is_independent(std::string_view word);
+
 }  // namespace rotary::convert

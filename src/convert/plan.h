@@ -8,25 +8,18 @@
 
 #include "change.h"
 #include "folder.h"
+#include "heads.h"
 #include "names.h"
 #include "rotary/config.h"
 
 namespace rotary::convert {
-
-// The permuted axis of a projection or a norm.
-struct Heads {
-  Sources sources;
-  std::vector<std::int64_t> q, k;  // the first row of each head of queries and of keys; of a norm too
-  int dim = 0;                     // rows of a head
-  RotatedBlock block;              // in a head
-};
 
 struct TensorPlan {
   std::size_t shard = 0;
   std::size_t entry = 0;  // in the shard's header
   TensorName name;
   Change change;
-  std::shared_ptr<const Heads> heads;
+  SharedHeads heads;
   std::size_t rope = 0;  // in model.ropes
 };
 

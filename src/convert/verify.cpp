@@ -110,7 +110,7 @@ struct Output {
   }
 };
 
-struct Attention {
+struct LayerOutputs {
   std::map<std::string, Output> projections;  // by the part of the name in front of the suffix
   std::map<std::string, Output> norms;
   const ModelRope* rope = nullptr;
@@ -168,7 +168,7 @@ double score(const Head& q, const Head& k) {
 }
 
 // The rotated heads of q, or of k, at every token.
-std::vector<std::array<Head, tokens>> rotated_heads(const Attention& layer, bool of_q, Pairing pairing,
+std::vector<std::array<Head, tokens>> rotated_heads(const LayerOutputs& layer, bool of_q, Pairing pairing,
                                                     const Frequencies& frequencies) {
   std::vector<std::array<Head, tokens>> result;
   for (const auto& [name, output] : layer.projections) {
@@ -189,7 +189,7 @@ std::vector<std::array<Head, tokens>> rotated_heads(const Attention& layer, bool
   return result;
 }
 
-Values scores(const Attention& layer, Pairing pairing, const Frequencies& frequencies) {
+Values scores(const LayerOutputs& layer, Pairing pairing, const Frequencies& frequencies) {
   std::vector<std::array<Head, tokens>> q = rotated_heads(layer, true, pairing, frequencies);
   std::vector<std::array<Head, tokens>> k = rotated_heads(layer, false, pairing, frequencies);
   if (q.empty()) q = k;  // an adapter of one of them
@@ -227,8 +227,8 @@ class Side {
     }
   }
 
-  Attention read(const std::vector<const TensorPlan*>& tensors) const {
-    Attention layer;
+  LayerOutputs read(const std::vector<const TensorPlan*>& tensors) const {
+    LayerOutputs layer;
     std::vector<const TensorPlan*> ordered = tensors;  // scales behind what they multiply
     std::stable_partition(ordered.begin(), ordered.end(),
                           [](const TensorPlan* tensor) { return !multiplies(tensor->name.suffix); });
@@ -265,13 +265,15 @@ std::vector<LayerCheck> verify(const Plan& plan, const std::filesystem::path& co
                                const std::function<void(std::size_t, std::size_t)>& progress) {
   using Place = std::tuple<std::string, int, std::string>;
   std::map<Place, std::vector<const TensorPlan*>> layers;
-  for (const TensorPlan& tensor : plan.tensors)
+  for (const TensorPlan& tensor : plan.tensors) {
+    if (tensor.name.role == Role::other) continue;  // behind the scores
     layers[{tensor.name.stack, tensor.name.layer, tensor.name.module}].push_back(&tensor);
+  }
   const Side before(plan, plan.folder.path), after(plan, converted);
   std::vector<LayerCheck> checks;
   for (const auto& [place, tensors] : layers) {
-    const Attention source = before.read(tensors);
-    const Attention result = after.read(tensors);
+    const LayerOutputs source = before.read(tensors);
+    const LayerOutputs result = after.read(tensors);
     const Frequencies speeds = frequencies_of(*source.rope);
     const Values old_scores = scores(source, plan.from, speeds);
     checks.push_back({.layer = layer_name(tensors.front()->name),

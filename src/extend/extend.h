@@ -103,6 +103,15 @@ struct Plan {
   std::vector<std::string> warnings = {};  // of every method
 };
 
+// Where a plan starts: the first rope that it extends, and the trained length of that rope where its makers publish
+// one.
+struct Start {
+  std::size_t rope = 0;
+  std::optional<std::int64_t> published_length = {};
+  std::string publisher = {};
+};
+Start start_of(const Request&);  // reads no context; throws ROPE where the model has no rope
+
 // Every new config was read back by parse_config: the ropes of the plan are those, and all others are unchanged.
 // Throws VALUE (a context that needs no extension, a factor or length out of range), ROPE (nothing that a scaling could
 // extend), CONFIG_MISSING (no trained length).

@@ -189,7 +189,7 @@ std::optional<Publication> publication_of(const Situation& situation) {
                      .trained_length = known->trained_length,
                      .context = known->context,
                      .source = std::string(known->source),
-                     .applies = situation.is_published_context()};
+                     .applies = situation.is_published_context() && known->context == situation.request.context};
 }
 
 // The first that can be used, in the order of what is recommended otherwise.
@@ -199,15 +199,19 @@ void recommend_what_works(const Situation& situation, Plan& plan) {
     return std::any_of(plan.methods.begin(), plan.methods.end(),
                        [&](const MethodPlan& one) { return one.method == method && one.refused.empty(); });
   };
-  if (works(best.method)) {
+  const bool in_vain = best.method == "longrope" && turns_by_short_factor_only(situation);
+  if (works(best.method) && !in_vain) {
     plan.recommended = best.method;
     plan.why = best.why;
     return;
   }
   for (const std::string_view method : {"yarn", "longrope", "ntk", "linear", "llama3", "dynamic"}) {
-    if (!works(method)) continue;
+    if (!works(method) || method == best.method) continue;
     plan.recommended = method;
-    plan.why = best.method + " cannot be used here";
+    plan.why = in_vain ? "longrope, " + best.why + ", changes nothing for long texts in transformers, which turns " +
+                             std::string(situation.family->type) +
+                             " by short_factor at every length; for a framework that reads long_factor, take longrope"
+                       : best.method + " cannot be used here";
     return;
   }
 }

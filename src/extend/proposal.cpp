@@ -16,6 +16,12 @@ using detail::spelled;
 
 int exponent_of(const Rope& rope) { return rope.exponent_dim == 0 ? rope.rotary_dim : rope.exponent_dim; }
 
+// Of NTK; more than one pair must turn.
+double grown_base(const Rope& rope, double factor) {
+  const double r = exponent_of(rope);
+  return r > 2 ? rope.base * std::pow(factor, r / (r - 2)) : rope.base;
+}
+
 // The parameters beside factor and length: the file's own, the published ones, or the method's defaults.
 template <class S>
 struct Pattern {
@@ -88,8 +94,7 @@ class Proposer {
   // As a larger base, which every framework reads: no published rope_type means it.
   void ntk() {
     proposal_.factor = factor_of(Pattern<Unscaled>{});
-    const double r = exponent_of(proposal_.rope);
-    proposal_.rope.base *= std::pow(proposal_.factor, r / (r - 2));
+    proposal_.rope.base = grown_base(proposal_.rope, proposal_.factor);
   }
 
   void dynamic() {
@@ -189,6 +194,7 @@ double with_six_digits(double value) {
 
 Rope unscaled(const Rope& rope) {
   Rope plain = rope;
+  if (const auto* ntk = std::get_if<Ntk>(&rope.scaling)) plain.base = grown_base(rope, ntk->factor);
   if (const auto* part = std::get_if<Proportional>(&rope.scaling)) {
     plain.scaling = Proportional{.fraction = part->fraction};
   } else {
@@ -242,6 +248,10 @@ Proposal propose(const Situation& situation, const ModelRope& used, std::string_
   return Proposer(situation, used).of(method);
 }
 
+bool turns_by_short_factor_only(const Situation& situation) {
+  return situation.family != nullptr && situation.family->quirk->longrope != nullptr;
+}
+
 Recommendation recommend(const Situation& situation) {
   if (const Published* known = situation.published; known != nullptr && known->trained_length == situation.trained) {
     const std::string who(known->publisher);
@@ -256,10 +266,11 @@ Recommendation recommend(const Situation& situation) {
   if (std::holds_alternative<Proportional>(situation.first().rope.scaling)) {
     return {"linear", "the only method that rope_type proportional takes"};
   }
-  return {
-      "yarn",
-      "does best without training in the measurements of its paper, and most frameworks read it; what the makers of "
-      "this model publish is not known"};
+  const Published* known = situation.published;
+  return {"yarn", "does best without training in the measurements of its paper, and most frameworks read it; what " +
+                      (known == nullptr ? "the makers of this model publish is not known"
+                                        : std::string(known->publisher) + " publishes starts from " +
+                                              std::to_string(known->trained_length) + " tokens")};
 }
 
 }  // namespace rotary::extend

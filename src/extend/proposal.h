@@ -19,13 +19,17 @@ std::string reason_against(const Situation&, std::string_view method);
 // The method must have no reason against it.
 Proposal propose(const Situation&, const ModelRope&, std::string_view method);
 
+// transformers' code of the family takes no long_factor: there longrope changes nothing for long texts.
+bool turns_by_short_factor_only(const Situation&);
+
 // The method that the plan recommends, and why, in words.
 struct Recommendation {
   std::string method, why;
 };
 Recommendation recommend(const Situation&);
 
-// The rope as the model was before any scaling; p-RoPE keeps the pairs that turn.
+// The rope as the model was trained, before any scaling; p-RoPE keeps the pairs that turn. The static NTK of a config
+// (Hunyuan's alpha) is no extension but the base of the training, and becomes a base.
 Rope unscaled(const Rope&);
 
 // One of methods() for a scaling; "" where none makes it.

@@ -1,6 +1,7 @@
 // What the makers of models publish for their longer contexts.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string_view>
 
@@ -18,8 +19,11 @@ struct Published {
   int min_width = 0, max_width = 0;  // of heads * head_dim; 0: any
   int kv_heads = 0;                  // 0: any
   std::string_view name = {};        // part of _name_or_path; "": any
-  std::int64_t stated = 0;           // max_position_embeddings of such originals that is not the trained length
-  bool states_betas = false;         // its config spells the default beta_fast and beta_slow too
+  // max_position_embeddings of such originals that are not the trained length; 0: none
+  std::array<std::int64_t, 2> stated = {};
+  bool states_betas = false;  // its config spells the default beta_fast and beta_slow too
+  // Why a factor that does not reach the context is right; of those that do, nothing is said.
+  std::string_view why_less = "with weights trained on such lengths";
 };
 
 // That of a model whose config has this _name_or_path: the one for this context, else the first for another; null where

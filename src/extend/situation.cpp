@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "files/text/io.h"
+#include "proposal.h"
 #include "values/fail.h"
 #include "values/number_text.h"
 #include "values/scaling_fields.h"
@@ -121,6 +122,21 @@ struct Length {
   std::string from;
 };
 
+Length published_length(const Situation& situation) {
+  return {situation.published->trained_length, "published by " + std::string(situation.published->publisher)};
+}
+
+// The file's linear scaling, which says no length, is the published one.
+bool is_published_linear(const Situation& situation) {
+  const Scaling& own = situation.first().rope.scaling;
+  return std::holds_alternative<Linear>(own) && situation.published != nullptr && situation.published->scaling() == own;
+}
+
+// That max_position_embeddings of such originals is not the trained length.
+bool states_more(const Published& known, std::int64_t context) {
+  return context != 0 && std::find(known.stated.begin(), known.stated.end(), context) != known.stated.end();
+}
+
 std::optional<Length> length_in_scaling(Situation& situation) {
   const ModelRope& used = situation.first();
   const Scaling& scaling = used.rope.scaling;
@@ -129,6 +145,7 @@ std::optional<Length> length_in_scaling(Situation& situation) {
                                                                     : "original_max_position_embeddings"};
   }
   const auto* linear = std::get_if<Linear>(&scaling);
+  if (is_published_linear(situation)) return published_length(situation);
   const std::int64_t by_default = situation.family == nullptr ? 0 : situation.family->context;
   const std::int64_t context = used.context > 0 ? used.context : by_default;
   if (linear != nullptr && context > 0 && linear->factor > 1) {
@@ -154,8 +171,8 @@ std::string raised(std::int64_t stated, const Length& length, const std::string&
 Length length_of_unscaled(Situation& situation) {
   const ModelRope& used = situation.first();
   if (const Published* known = situation.published) {
-    if (known->stated != 0 && known->stated == used.context) {
-      const Length length{known->trained_length, "published by " + std::string(known->publisher)};
+    if (states_more(*known, used.context)) {
+      const Length length = published_length(situation);
       situation.warnings.push_back(raised(used.context, length, std::string(known->publisher) + " publishes"));
       return length;
     }
@@ -279,6 +296,7 @@ double Situation::smallest_factor() const {
 
 bool Situation::is_scaled() const {
   const Scaling& scaling = first().rope.scaling;
+  if (std::holds_alternative<Ntk>(scaling)) return false;  // the base of the training in other words
   const auto* factor = scalings::value_of<double>(scaling, "factor");
   const bool lists = std::holds_alternative<LongRope>(scaling);
   return lists || (factor != nullptr && *factor > 1);
@@ -300,10 +318,19 @@ bool Situation::is_own_context() const {
 }
 
 bool Situation::is_published_context() const {
-  return published != nullptr && published->trained_length == trained && published->context == request.context;
+  if (published == nullptr || published->trained_length != trained) return false;
+  const Scaling scaling = published->scaling();
+  const auto* factor = scalings::value_of<double>(scaling, "factor");
+  const auto just_below = [this](std::int64_t length) {
+    return request.context <= length && request.context >= length - length / 16;
+  };
+  return just_below(published->context) || (factor != nullptr && just_below(reached(trained, *factor)));
 }
 
-Situation situation_of(const Request& request) {
+namespace {
+
+// The ropes, and what is known of their family and makers.
+Situation look_up(const Request& request) {
   Situation situation{request};
   if (situation.editable()) situation.root = files::parse_json(request.config);
   choose_targets(situation);
@@ -313,12 +340,37 @@ Situation situation_of(const Request& request) {
   const Json said = named ? situation.root.at("_name_or_path") : Json("");
   situation.published =
       published_for(used, said.is_string() ? said.get<std::string>() : std::string(), request.context);
+  return situation;
+}
+
+}  // namespace
+
+Start start_of(const Request& request) {
+  const Situation situation = look_up(request);
+  Start start{situation.targets.front()};
+  const Published* known = situation.published;
+  const bool raised = known != nullptr && !situation.is_scaled() && states_more(*known, situation.first().context);
+  if (raised || is_published_linear(situation)) {
+    start.published_length = known->trained_length;
+    start.publisher = known->publisher;
+  }
+  return start;
+}
+
+Situation situation_of(const Request& request) {
+  Situation situation = look_up(request);
   check_targets(situation);
   check_family(situation);
   set_trained_length(situation);
   check_context(situation);
+  const ModelRope& first = situation.first();
+  if (const auto* ntk = std::get_if<Ntk>(&first.rope.scaling)) {
+    situation.warnings.push_back("the model was trained with a static NTK base (alpha " + spelled(ntk->factor) +
+                                 "): the plan keeps it, as rope_theta " +
+                                 detail::significant(unscaled(first.rope).base, 10) + ", and extends that rope");
+  }
   if (situation.is_scaled()) {
-    const Scaling& scaling = situation.first().rope.scaling;
+    const Scaling& scaling = first.rope.scaling;
     const auto* factor = scalings::value_of<double>(scaling, "factor");
     situation.warnings.push_back(std::string("the model is scaled already (") + name(scaling) +
                                  (factor == nullptr ? "" : ", factor " + detail::significant(*factor, 6)) +

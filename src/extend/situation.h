@@ -43,7 +43,7 @@ struct Situation {
   bool is_scaled() const;  // the file's own rope
   // The file's own scaling was made for this very context.
   bool is_own_context() const;
-  // What is published was made for this very length and context.
+  // What is published was made for this very trained length, and for this context or one that is at most 1/16 longer.
   bool is_published_context() const;
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "files/models/quirks/quirk.h"
+#include "proposal.h"
 #include "values/number_text.h"
 #include "values/scaling_fields.h"
 
@@ -33,13 +34,20 @@ class Warnings {
 
   void about_the_factor() {
     if (plan_.method == "dynamic" || plan_.factor >= plan_.smallest_factor) return;
-    const bool published = situation_.is_published_context();
     const std::int64_t reach = reached(situation_.trained, plan_.factor);
     add("factor " + spelled(plan_.factor) + " reaches " + text(reach) + " tokens (factor * trained_length), not " +
         text(situation_.request.context) + ": the smallest factor that does is " + spelled(plan_.smallest_factor) +
-        (published ? "; this one is what " + std::string(situation_.published->publisher) +
-                         " published, with weights trained on such lengths"
-                   : ""));
+        (is_published() ? "; this one is what " + std::string(situation_.published->publisher) + " published, " +
+                              std::string(situation_.published->why_less)
+                        : ""));
+  }
+
+  // The method and the factor are those of the published recipe, made for this length and context.
+  bool is_published() const {
+    if (!situation_.is_published_context()) return false;
+    const Scaling scaling = situation_.published->scaling();
+    const auto* factor = scalings::value_of<double>(scaling, "factor");
+    return plan_.method == method_of(scaling) && factor != nullptr && plan_.factor == *factor;
   }
 
   void linear() {
@@ -50,10 +58,10 @@ class Warnings {
 
   void ntk() {
     if (plan_.ropes.empty() || plan_.ropes.front().pairs_with_new_angles == 0) return;
-    add(text(plan_.ropes.front().pairs_with_new_angles) +
-        " pairs go beyond the angles of training: ntk stretches the slowest pair alone by the whole factor, and "
-        "reaches "
-        "less than context tokens in practice");
+    const int pairs = plan_.ropes.front().pairs_with_new_angles;
+    add(std::to_string(pairs) + (pairs == 1 ? " pair goes" : " pairs go") +
+        " beyond the angles of training: ntk stretches the slowest pair alone by the whole factor, and reaches less "
+        "than context tokens in practice");
   }
 
   void dynamic() {
@@ -96,8 +104,9 @@ class Warnings {
     }
     add("longrope changes from short_factor to long_factor where a text passes " + text(situation_.trained) +
         " tokens: keys in a cache keep the angles of the list in use when they were written");
-    if (family != nullptr && family->quirk->longrope != nullptr) {
-      add("transformers turns " + std::string(family->type) + " by short_factor at every length");
+    if (turns_by_short_factor_only(situation_)) {
+      add("transformers turns " + std::string(family->type) + " by short_factor at every length: long_factor works " +
+          "only where another framework reads it");
     }
   }
 

@@ -1,4 +1,5 @@
 // rotary accuracy: its JSON, its sentences, what it refuses. The numbers are judged in tests/accuracy.
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -143,6 +144,33 @@ TEST_F(CliAccuracy, positions_of_a_file_and_negative_ones) {
   EXPECT_TRUE(way(reals, "running rotation").at("cos_sin")[0].is_null());
   EXPECT_EQ(way(reals, "exact").at("cos_sin_at")[1].at("position"), 1234.25);
   EXPECT_EQ(json({"--positions", "-5:5"}).at("decades")[0].at("positions"), 10);
+}
+
+TEST_F(CliAccuracy, the_threads_change_no_bit) {
+  for (const Strings& words : {Strings{"--positions", "0:20000"}, Strings{"--positions", "-70:70"}}) {
+    Strings one = words, three = words;
+    one.insert(one.end(), {"--threads", "1"});
+    three.insert(three.end(), {"--threads", "3"});
+    EXPECT_EQ(json(one), json(three));
+  }
+}
+
+// What a table does not show is said, and only that.
+TEST_F(CliAccuracy, the_footnote_says_what_is_missing) {
+  const auto note = [this](const std::string& spec) {
+    const std::string text = expect_success({"accuracy", "--positions", spec}).out;
+    const std::size_t at = text.find("measured at ");
+    std::string found = text.substr(at, text.find("\n\n", at) - at);
+    std::replace(found.begin(), found.end(), '\n', ' ');
+    return found;
+  };
+  EXPECT_EQ(note("0:30"), "measured at the 30 positions of --positions");
+  EXPECT_EQ(note("0:30,2000000,2000001"), "measured at the 32 positions of --positions; -: not run there");
+  EXPECT_EQ(note("7"),
+            "measured at the one position of --positions; no scores: a score needs two positions of a decade, and each "
+            "has one alone");
+  EXPECT_EQ(note("0:9,70"),
+            "measured at the 10 positions of --positions; no score where a decade has one position alone");
 }
 
 TEST_F(CliAccuracy, what_it_refuses) {

@@ -159,7 +159,7 @@ TEST_F(Explain, all_has_every_chapter_in_order) {
 }
 
 TEST_F(Explain, an_unknown_topic_is_wrong_usage_and_names_the_topics) {
-  for (const char* topic : {"rope", "0", "16", "01", "-1", "zebra", ""}) {
+  for (const char* topic : {"rope", "0", "16", "01", "-1", "zebra", "nonsense", "the", ""}) {
     expect_usage({"explain", topic});
   }
   const std::string sentence = run({"explain", "zebra"}).err;
@@ -188,7 +188,7 @@ TEST_F(Explain, a_search_word_finds_its_chapter) {
       {"partial", {"rotary_dim", "partial_rotary_factor"}},
       {"cache", {"kv cache", "KV-cache", "position_ids"}},
       {"scaling", {"yarn", "YaRN", "ntk", "llama3", "linear", "rope_scaling"}},
-      {"precision", {"bf16", "float32"}},
+      {"precision", {"bf16", "float32", "tf32", "a long way from zero"}},
       {"axes", {"mrope", "M-RoPE", "video", "images", "2-D"}},
       {"deepseek", {"DeepSeek", "mla", "interleaved_to_half"}},
       {"length", {"longrope", "dynamic", "LongRoPE"}},
@@ -227,8 +227,8 @@ TEST_F(Explain, chapters_8_and_11_are_told_of_ones_own_model) {
 
 TEST_F(Explain, what_a_scaled_model_does_to_its_pairs) {
   const std::string text = print({"scaling", "--config", configs + "llama-3.1-8b.json"});
-  for (const char* part : {"scaled by llama3 (trained 8192, factor 8: to 131072)", "0-28 kept; 29-34 blended; 35-63",
-                           "angle of pair 63 at 131071"}) {
+  for (const char* part : {"scaled by llama3 (trained 8192, factor 8, context 131072)",
+                           "0-28 kept; 29-34 blended; 35-63", "angle of pair 63 at 131071"}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << '\n' << text;
   }
   const std::string phi = configs + "phi-3-mini-128k.json";
@@ -238,6 +238,17 @@ TEST_F(Explain, what_a_scaled_model_does_to_its_pairs) {
   EXPECT_NE(video.find("| pair | axis | inv_freq |"), std::string::npos) << video;
   EXPECT_NE(print({"8", "--base", "10000", "--pairing", "half", "--head-dim", "64"}).find("your rope"),
             std::string::npos);
+}
+
+// Without --rope the rope that `rotary extend` extends, from the length that its makers publish.
+TEST_F(Explain, tells_of_the_rope_that_is_extended) {
+  const std::string gemma = configs + "gemma-3-27b.json";
+  const std::string text = print({"scaling", "--config", gemma});
+  EXPECT_NE(text.find("rope 1 of "), std::string::npos) << text;
+  EXPECT_NE(text.find("turns in 32768"), std::string::npos) << text;
+  EXPECT_NE(print({"scaling", "--config", gemma, "--rope", "0"}).find("rope 0 of "), std::string::npos);
+  const std::string qwen = print({"scaling", "--config", configs + "qwen2.5-vl-7b.json"});
+  EXPECT_NE(qwen.find("By Qwen the model was trained on 32768"), std::string::npos) << qwen;
 }
 
 TEST_F(Explain, every_config_has_its_chapters_in_80_columns) {

@@ -170,6 +170,10 @@ TEST_F(ExtendCommand, refuses_in_one_sentence) {
   expect_usage({"extend", golden("llama-3-8b")});
   expect_usage({"extend", "--context", "131072"});
   expect_usage({"extend", golden("llama-3-8b"), "--context", "0"});
+  for (const char* word : {"128k", "131072.0"}) {
+    const Result result = run({"extend", golden("llama-3-8b"), "--context", word});
+    EXPECT_NE(result.err.find("--context must be a whole number, in digits alone, but got"), std::string::npos);
+  }
   expect_usage({"extend", golden("llama-3-8b"), "--context", "131072", "--rope", "-1"});
   expect_usage({"extend", golden("llama-3-8b"), "--context", "131072", "--method", "alibi"});
   const Result both = run({"extend", golden("llama-3-8b"), "--context", "8192", "--json"});

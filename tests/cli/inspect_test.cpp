@@ -62,7 +62,7 @@ TEST_F(Inspect, says_the_reach_of_a_scaling_and_what_it_does_to_the_pairs) {
   EXPECT_TRUE(contains(text, "0-23 kept, 24-39 blended, 40-63 stretched x 4\n")) << text;
   EXPECT_EQ(rope_of({configs + "qwen2.5-7b-yarn.json"}).at("reach"), 131072);
   EXPECT_TRUE(rope_of({configs + "qwen3-8b.json"}).at("reach").is_null());
-  EXPECT_TRUE(contains(text_of({configs + "llama-3.1-8b.json"}), "trained 8192, factor 8: to 131072\n"));
+  EXPECT_TRUE(contains(text_of({configs + "llama-3.1-8b.json"}), "trained 8192, factor 8, context 131072\n"));
 }
 
 TEST_F(Inspect, says_which_list_it_shows_and_for_which_lengths) {

@@ -56,13 +56,16 @@ TEST_F(Usage, an_unknown_command_is_named_with_the_one_that_was_meant) {
 }
 
 TEST_F(Usage, a_value_that_is_no_number_or_out_of_range_is_named) {
-  expect_sentence({"inspect", "c", "--length", "128k"}, "--length must be a whole number but got '128k'");
-  expect_sentence({"inspect", "c", "--length", "1.5"}, "--length must be a whole number but got '1.5'");
-  expect_sentence({"inspect", "c", "--length", "0x10"}, "--length must be a whole number but got '0x10'");
+  expect_sentence({"inspect", "c", "--length", "128k"},
+                  "--length must be a whole number, in digits alone, but got '128k'");
+  expect_sentence({"inspect", "c", "--length", "1.5"},
+                  "--length must be a whole number, in digits alone, but got '1.5'");
+  expect_sentence({"inspect", "c", "--length", "0x10"},
+                  "--length must be a whole number, in digits alone, but got '0x10'");
   expect_sentence({"inspect", "c", "--length", "-1"}, "--length must be at least 0 but got '-1'");
   expect_sentence({"inspect", "c", "--length", "99999999999999999999"},
                   "--length must be at most 9223372036854775807 but got '99999999999999999999'");
-  expect_sentence({"inspect", "c", "--rope", "x"}, "--rope must be a whole number but got 'x'");
+  expect_sentence({"inspect", "c", "--rope", "x"}, "--rope must be a whole number, in digits alone, but got 'x'");
   expect_sentence({"inspect", "--base", "ten"}, "--base must be a number but got 'ten'");
   expect_sentence({"table", "c", "--threads", "1025"}, "--threads must be from 0 to 1024 but got '1025'");
   expect_sentence({"table", "c", "--threads", "-1"}, "--threads must be at least 0 but got '-1'");

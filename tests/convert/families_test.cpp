@@ -338,6 +338,27 @@ TEST_F(Families, layers_that_draft_have_the_rope_whose_heads_they_have) {
   expect_error("SHAPE", "those of one of the config's ropes", [&] { convert(other, Pairing::interleaved, path("x")); });
 }
 
+// Values that are keys give the columns of the output's projection their order.
+TEST_F(Families, keys_that_serve_as_values) {
+  const std::string at = "model.layers.0.self_attn.";
+  const fs::path source =
+      make("gemma4_text",
+           R"({"model_type": "gemma4_text", "layer_types": ["full_attention"], "hidden_size": 12,
+ "num_attention_heads": 4, "num_key_value_heads": 2, "num_global_key_value_heads": 2, "global_head_dim": 8,
+ "head_dim": 8, "num_hidden_layers": 1, "attention_k_eq_v": true})",
+           {rows(at + "q_proj.weight", 32), rows(at + "k_proj.weight", 16), rows(at + "o_proj.weight", 12, 32),
+            vector(at + "q_norm.weight", 8), vector(at + "k_norm.weight", 8)});
+  convert(source, Pairing::interleaved, path("gemma4_text-2"));
+  const std::vector<float> before = test::values_of(tensors_in(source).at(at + "o_proj.weight"));
+  const std::vector<float> after = test::values_of(tensors_in(path("gemma4_text-2")).at(at + "o_proj.weight"));
+  for (std::size_t row = 0; row < 12; ++row) {
+    for (std::size_t c = 0; c < 32; ++c)
+      EXPECT_EQ(after[row * 32 + c], before[row * 32 + c / 8 * 8 + c % 8 / 2 + c % 2 * 4]);
+  }
+  convert(path("gemma4_text-2"), Pairing::half, path("gemma4_text-3"));
+  expect_same_files(source, path("gemma4_text-3"));
+}
+
 TEST_F(Families, a_key_that_is_null_means_half_and_comes_back) {
   const std::string config = mla + R"(, "rope_interleave": null})";
   const fs::path source = make("null", config, latent("model.layers.0.self_attn."));
@@ -345,6 +366,31 @@ TEST_F(Families, a_key_that_is_null_means_half_and_comes_back) {
   EXPECT_EQ(read_text(path("null-2") / "config.json"), mla + R"(, "rope_interleave": true})");
   convert(path("null-2"), Pairing::half, path("null-3"));
   expect_same_files(source, path("null-3"));
+}
+
+TEST_F(Families, the_indexer_of_glm_rotates_as_its_attention_does) {
+  const std::string at = "model.layers.0.self_attn.";
+  Family family{.name = "glm_moe_dsa",
+                .config = mla + R"(, "index_n_heads": 2, "index_head_dim": 6, "indexer_rope_interleave": true})",
+                .tensors = latent(at),
+                .heads = {plain(at + "q_b_proj.weight", 4, 12)},
+                .head_dim = 12,
+                .first = 8,
+                .pairs = 2,
+                .native = Pairing::interleaved};
+  family.config.replace(family.config.find("deepseek_v3"), 11, "glm_moe_dsa");
+  family.heads.push_back({1, [=](int, int d) { return Place{at + "kv_a_proj_with_mqa.weight", 6 - 8 + d}; }});
+  family.tensors.push_back(rows(at + "indexer.wq_b.weight", 12, 10));
+  family.tensors.push_back(rows(at + "indexer.wk.weight", 6));
+  family.tensors.push_back(vector(at + "indexer.k_norm.weight", 6));
+  family.tensors.push_back(vector(at + "indexer.k_norm.bias", 6));
+  family.tensors.push_back(rows(at + "indexer.weights_proj.weight", 2));
+  family.heads.push_back({2, [=](int h, int d) { return Place{at + "indexer.wq_b.weight", 6 * h - 8 + d}; }});
+  for (const char* name : {"wk.weight", "k_norm.weight", "k_norm.bias"})
+    family.heads.push_back({1, [=](int, int d) { return Place{at + "indexer." + name, d - 8}; }});
+  expect_converts(family);
+  EXPECT_NE(read_text(path("glm_moe_dsa-2") / "config.json").find(R"("indexer_rope_interleave": false)"),
+            std::string::npos);
 }
 
 TEST_F(Families, a_key_that_is_there_is_turned_over_in_its_place) {

@@ -247,7 +247,7 @@ TEST_F(Folders, refusals) {
   convert(make("keys", config, keys), Pairing::interleaved, path("keys-2"));  // no values, as of a cut-out
   const std::string gemma = R"({"model_type": "gemma4_text", "hidden_size": 32, "num_attention_heads": 4, "head_dim": 8,
  "global_head_dim": 8, "num_key_value_heads": 2, "num_hidden_layers": 2, "attention_k_eq_v": false})";
-  expect_refused(make("gemma", gemma, keys), "TENSOR", "its keys serve as both");
+  expect_refused(make("gemma", gemma, keys), "TENSOR", "must have an output projection");
   std::vector<Tensor> fused = {some_tensor("model.layers.0.self_attn.qkv_proj.weight", ElementType::bf16, {64, 32})};
   expect_refused(make("fused", config, fused), "MODEL_TYPE", "that of llama is not");
   expect_refused(make("bloom", R"({"model_type": "bloom"})", both_layers()), "ROPE", "bloom has none");

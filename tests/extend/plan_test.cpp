@@ -101,6 +101,22 @@ TEST(Plan, warns_of_a_factor_that_does_not_reach) {
   EXPECT_TRUE(any_has(recommended(planned(golden("llama-3-8b"), 131072)).warnings, "is what Meta published"));
 }
 
+// Only the published method with the published factor is what the makers published.
+TEST(Plan, claims_no_publication_for_another_method_or_factor) {
+  const auto claims = [](const char* file, const char* method, std::optional<double> factor) {
+    extend::Request request = asked(golden(file), 131072, method);
+    request.factor = factor;
+    const std::vector<std::string> warnings = extend::plan(request).methods.front().warnings;
+    EXPECT_TRUE(any_has(warnings, "the smallest factor that does is 16")) << method;
+    return any_has(warnings, "published, with weights");
+  };
+  EXPECT_TRUE(claims("llama-3-8b", "llama3", std::nullopt));
+  EXPECT_TRUE(claims("llama-3-8b", "llama3", 8));
+  EXPECT_FALSE(claims("llama-3-8b", "llama3", 4));
+  EXPECT_FALSE(claims("llama-3-8b", "yarn", 8));
+  EXPECT_FALSE(claims("llama-3-8b", "ntk", 2));
+}
+
 TEST(Plan, says_what_the_family_publishes_at_another_length) {
   const extend::Plan plan = planned(golden("llama-3-8b"), 65536);
   ASSERT_TRUE(plan.published.has_value());
@@ -118,6 +134,13 @@ TEST(Plan, knows_lengths_that_were_raised_without_training) {
   const extend::Plan qwen3 = planned(golden("qwen3-8b"), 131072);
   EXPECT_EQ(qwen3.trained_length, 32768);
   EXPECT_TRUE(any_has(qwen3.warnings, "max_position_embeddings 40960 is above the trained length 32768"));
+  for (const std::int64_t context : {131072, 262144}) {  // max_position_embeddings is 131072 there
+    const extend::Plan qwen2 = planned(golden("qwen2-7b"), context);
+    EXPECT_EQ(qwen2.trained_length, 32768);
+    EXPECT_EQ(recommended(qwen2).factor, context / 32768);
+    EXPECT_TRUE(any_has(qwen2.warnings, "max_position_embeddings 131072 is above the trained length 32768"));
+    EXPECT_EQ(qwen2.why.find("not known"), std::string::npos) << qwen2.why;
+  }
   extend::Request request = asked(small("", "llama", 131072), 262144);
   request.trained_length = 4096;
   EXPECT_EQ(extend::plan(request).smallest_factor, 64);
@@ -129,7 +152,9 @@ TEST(Plan, knows_lengths_that_were_raised_without_training) {
 TEST(Plan, refuses_a_context_that_needs_nothing) {
   EXPECT_NE(error_of(asked(small(""), 4096)).find("VALUE: [extend] --context must be above the trained length 4096"),
             std::string::npos);
-  EXPECT_NE(error_of(asked(golden("qwen2-7b"), 131072)).find("--trained-length 32768"), std::string::npos);
+  std::string raised = golden("qwen2.5-7b");  // to a length that no published file has
+  raised.replace(raised.find("32768"), 5, "65536");
+  EXPECT_NE(error_of(asked(raised, 65536)).find("--trained-length 32768"), std::string::npos);
 }
 
 TEST(Plan, refuses_what_no_scaling_can_extend) {
@@ -160,6 +185,48 @@ TEST(Plan, refuses_methods_that_the_family_cannot_use) {
   EXPECT_NE(method_of(gemma4, "yarn").refused.find("proportional"), std::string::npos);
   EXPECT_EQ(error_of(asked(golden("phi-3-mini-4k"), 131072, "yarn")).rfind("ROPE: [extend] yarn must be a method", 0),
             0U);
+}
+
+// The makers' length counts, not max_position_embeddings divided by the factor.
+TEST(Plan, starts_a_published_linear_scaling_from_its_published_length) {
+  for (const std::int64_t context : {131072, 262144}) {
+    const extend::Plan plan = planned(golden("gemma-3-27b"), context);
+    EXPECT_EQ(plan.trained_length, 32768);
+    EXPECT_EQ(plan.trained_length_from, "published by Google");
+    EXPECT_EQ(plan.recommended, "linear");
+    EXPECT_EQ(recommended(plan).factor, 8);
+    EXPECT_FALSE(any_has(plan.warnings, "is taken as the one after"));
+  }
+  EXPECT_EQ(method_of(planned(golden("gemma-3-27b"), 262144), "yarn").factor, 8);
+}
+
+TEST(Plan, says_what_it_does_not_recommend_where_the_length_is_another) {
+  extend::Request request = asked(golden("qwen2.5-7b"), 262144);
+  request.trained_length = 65536;
+  const extend::Plan plan = extend::plan(request);
+  EXPECT_EQ(plan.recommended, "yarn");
+  EXPECT_NE(plan.why.find("what Qwen publishes starts from 32768 tokens"), std::string::npos) << plan.why;
+}
+
+// Hunyuan's alpha is the base that its training used: 10000 * 1000^(128 / 126).
+TEST(Plan, keeps_the_static_ntk_base_of_the_training) {
+  extend::Request request = asked(golden("hunyuan-7b"), 1 << 20);
+  request.trained_length = 262144;
+  const extend::Plan plan = extend::plan(request);
+  const double base = 1e4 * std::pow(1000.0, 128.0 / 126);
+  EXPECT_EQ(plan.recommended, "yarn");
+  EXPECT_TRUE(any_has(plan.warnings, "was trained with a static NTK base (alpha 1000)"));
+  EXPECT_FALSE(any_has(plan.warnings, "is scaled already"));
+  const std::vector<double> trained = frequencies(parse_config(golden("hunyuan-7b")).ropes.front().rope).inv_freq;
+  for (const extend::MethodPlan& method : plan.methods) {
+    ASSERT_EQ(method.refused, "") << method.method;
+    const double wanted = method.method == "ntk" ? base * std::pow(4, 128.0 / 126) : base;
+    EXPECT_NEAR(method.rope_theta / wanted, 1, 1e-14) << method.method;
+    EXPECT_EQ(method.config.find("alpha"), std::string::npos) << method.method;
+    for (std::size_t i = 0; i < trained.size(); ++i) {
+      EXPECT_NEAR(method.ropes.front().pairs[i].unscaled / trained[i], 1, 1e-13) << method.method;
+    }
+  }
 }
 
 TEST(Plan, asks_for_the_trained_length_where_nothing_says_it) {

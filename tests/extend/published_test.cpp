@@ -23,7 +23,7 @@ constexpr Case cases[] = {
     {"llama-4-scout-factor-16", 8192, 10485760, "llama3", 16},
     {"phi-3-mini-128k", 4096, 131072, "longrope", 32},
     {"phi-3.5-mini", 4096, 131072, "longrope", 32},
-    {"phi-3.5-moe", 4096, 131072, "longrope", 32},
+    {"phi-3.5-moe", 4096, 131072, "longrope", 32, false},
     {"phi-4-mini", 4096, 131072, "longrope", 32},
     {"deepseek-v2", 4096, 163840, "yarn", 40},
     {"deepseek-v2-lite", 4096, 163840, "yarn", 40},
@@ -40,7 +40,7 @@ constexpr Case cases[] = {
     {"gemma-3-27b", 32768, 131072, "linear", 8},
     {"yarn-llama-2-7b-128k", 4096, 131072, "yarn", 32},
     {"yarn-mistral-7b-128k", 8192, 131072, "yarn", 16},
-    {"deepseek-coder-6.7b", 4096, 16384, "linear", 4, false},
+    {"deepseek-coder-6.7b", 4096, 16384, "linear", 4},
     {"llama-7b-dynamic", 2048, 4096, "dynamic", 2, false},
     {"internlm2.5-7b-1m", 262144, 655360, "dynamic", 2.5, false},
 };
@@ -126,13 +126,62 @@ TEST(Extend, keeps_a_published_file_at_its_own_context) {
     const std::string config = golden(one.file);
     const extend::Plan plan = planned(config, one.context);
     EXPECT_TRUE(any_has(plan.warnings, "is scaled already")) << one.file;
-    EXPECT_EQ(plan.recommended, one.method) << one.file;
-    const Model before = parse_config(config), after = parse_config(recommended(plan).config);
+    EXPECT_EQ(plan.recommended == one.method, std::string(one.file) != "phi-3.5-moe") << one.file;
+    const Model before = parse_config(config), after = parse_config(method_of(plan, one.method).config);
     for (std::size_t i = 0; i < before.ropes.size(); ++i) {
       const Frequencies wanted = frequencies(before.ropes[i].rope, one.context);
       EXPECT_EQ(frequencies(after.ropes[i].rope, one.context).inv_freq, wanted.inv_freq) << one.file;
     }
   }
+}
+
+// transformers turns phimoe by short_factor alone: the published longrope would change nothing there.
+TEST(Extend, recommends_for_phimoe_what_transformers_can_turn_by) {
+  const extend::Plan plan = planned(short_original("phi-3.5-moe", 4096), 131072);
+  EXPECT_EQ(plan.recommended, "ntk");
+  EXPECT_NE(plan.why.find("what Microsoft publishes for Phi-3.5-MoE"), std::string::npos) << plan.why;
+  EXPECT_NE(plan.why.find("by short_factor at every length"), std::string::npos) << plan.why;
+}
+
+// Recipes of model cards, whose files are the short originals.
+TEST(Extend, knows_the_recipes_of_model_cards) {
+  struct Card {
+    const char* file;
+    std::int64_t context;
+    double factor;
+    std::int64_t trained;
+  };
+  for (const Card& card : {Card{"glm-4-9b-0414", 131072, 4, 32768}, Card{"smollm3-3b", 131072, 2, 65536},
+                           Card{"qwen3-next-80b-a3b", 1010000, 4, 262144}, Card{"qwen3-vl-8b", 1000000, 3, 262144}}) {
+    const extend::Plan plan = planned(golden(card.file), card.context);
+    ASSERT_TRUE(plan.published && plan.published->applies) << card.file;
+    EXPECT_EQ(plan.recommended, "yarn") << card.file;
+    const extend::MethodPlan& yarn = recommended(plan);
+    EXPECT_EQ(yarn.factor, card.factor) << card.file;
+    const Json parameters = Json::parse(yarn.rope_parameters);
+    EXPECT_EQ(parameters["original_max_position_embeddings"], card.trained) << card.file;
+    EXPECT_EQ(yarn.max_position_embeddings, card.context) << card.file;
+    EXPECT_FALSE(any_has(yarn.warnings, "with weights trained on such lengths")) << card.file;
+  }
+  const extend::MethodPlan vision = recommended(planned(golden("qwen3-vl-8b"), 1000000));
+  EXPECT_EQ(Json::parse(vision.rope_parameters)["mrope_section"], Json::parse("[24, 20, 20]"));
+  EXPECT_EQ(Json::parse(vision.rope_parameters)["mrope_interleaved"], true);
+  EXPECT_TRUE(any_has(vision.warnings, "positions of images and videos advance by less than one a token"));
+  EXPECT_FALSE(planned(golden("smollm2-135m"), 16384).published.has_value());  // DeepSeek-Coder's base too
+}
+
+// The published factor reaches a context just below what it was made for, and is taken for it.
+TEST(Extend, takes_the_published_factor_for_a_context_just_below) {
+  const auto factor = [](const char* file, std::int64_t context) {
+    return recommended(planned(golden(file), context)).factor;
+  };
+  EXPECT_EQ(factor("qwen3-next-80b-a3b", 1000000), 4);
+  EXPECT_EQ(factor("qwen3-next-80b-a3b", 1048576), 4);
+  EXPECT_EQ(factor("qwen3-next-80b-a3b", 524288), 2);
+  EXPECT_EQ(factor("qwen2.5-7b", 128000), 4);
+  EXPECT_EQ(factor("qwen2.5-7b", 65536), 2);
+  EXPECT_EQ(factor("llama-3-8b", 128000), 8);
+  EXPECT_FALSE(planned(golden("qwen2.5-7b"), 128000).published->applies);
 }
 
 // The numbers themselves, as the files of Qwen, Meta and DeepSeek have them.

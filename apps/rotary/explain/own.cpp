@@ -7,7 +7,9 @@
 #include <string_view>
 #include <vector>
 
+#include "apps/rotary/config_place.h"
 #include "apps/shared/text.h"
+#include "extend/extend.h"
 #include "numbers.h"
 #include "values/scaling_fields.h"
 
@@ -43,10 +45,6 @@ std::size_t fastest(const Frequencies& speeds) {
   const auto slower = [](double a, double b) { return std::fabs(a) < std::fabs(b); };
   const auto at = std::max_element(speeds.inv_freq.begin(), speeds.inv_freq.end(), slower);
   return static_cast<std::size_t>(at - speeds.inv_freq.begin());
-}
-
-std::string counted(std::size_t count, const char* noun) {
-  return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
 }
 
 std::string pair_word(std::size_t i) { return "pair " + std::to_string(i); }
@@ -213,11 +211,13 @@ std::string effects_text(const Own& own) {
 }
 
 void say_unscaled(Page& page, const Own& own) {
-  const std::int64_t trained = own.length, wanted = 4 * trained;
+  const std::int64_t trained = own.published_length.value_or(own.length), wanted = 4 * trained;
+  const std::string made = own.published_length  ? "By " + own.publisher + " the model was trained on"
+                           : own.is_known_length ? "The model was made for"
+                                                 : "The config does not say the context; take";
   page.say(R"(This rope is not scaled. {} {} tokens; beyond them the slow pairs come to angles that training never
       showed. What the usual scalings would do to it for four times as many, {}, as a factor of the wavelength:)",
-           {own.is_known_length ? "The model was made for" : "The config does not say the context; take",
-            std::to_string(trained), std::to_string(wanted)});
+           {made, std::to_string(trained), std::to_string(wanted)});
   std::vector<Method> methods = others(own, 4);
   methods.push_back({"YaRN", scaled_by(own, Yarn{4, trained})});
   methods.push_back({"llama3", scaled_by(own, Llama3{4, trained})});
@@ -233,7 +233,7 @@ void say_scaled(Page& page, const Own& own) {
   const char* const method = name(used.rope.scaling);
   const std::string reach = reach_text(used), lengths = which_lengths(own.view.lengths);
   std::int64_t trained = trained_length(used.rope.scaling);
-  if (trained == 0) trained = own.length;
+  if (trained == 0) trained = own.published_length.value_or(own.length);
   page.say("This rope is scaled by {}{}.{}",
            {method, reach.empty() ? "" : " (" + reach + ")",
             lengths.empty() ? ""
@@ -265,11 +265,29 @@ std::int64_t length_of(const ModelRope& used) {
   return std::max(used.context, std::holds_alternative<Dynamic>(used.rope.scaling) ? 4 * trained : trained + 1);
 }
 
+// A model without a rope is refused by chosen_rope, in words of its own.
+extend::Start start_of(const Source& source, const Model& model) {
+  if (model.ropes.empty() || source.config.empty()) return {};
+  extend::Request request;
+  request.model = model;
+  request.config = config_text_at(source.config);
+  if (source.rope) request.rope = static_cast<std::size_t>(*source.rope);
+  const bool is_there = !request.rope || *request.rope < model.ropes.size();
+  return is_there ? extend::start_of(request) : extend::Start{};
+}
+
 }  // namespace
 
-Own own_rope(const Source& source, const Model& model) {
+Own own_rope(Source source, const Model& model) {
+  const extend::Start start = start_of(source, model);
+  const bool is_extended = !source.rope || static_cast<std::size_t>(*source.rope) == start.rope;
+  if (!source.rope) source.rope = static_cast<int>(start.rope);
   const ModelRope& used = chosen_rope(model, source);
   Own own;
+  if (is_extended) {
+    own.published_length = start.published_length;
+    own.publisher = start.publisher;
+  }
   own.name = source.config;
   std::optional<std::int64_t> length = source.length;
   if (!length && depends_on_length(used.rope.scaling)) length = length_of(used);

@@ -16,8 +16,11 @@ struct Own {
   Frequencies plain;        // without the scaling
   std::int64_t length = 0;  // the tokens over which turns are counted
   bool is_known_length = true;
+  std::optional<std::int64_t> published_length;  // the trained length, where the makers publish one
+  std::string publisher;
 };
-Own own_rope(const Source&, const Model&);
+// That of --rope, else the one that `rotary extend` extends.
+Own own_rope(Source, const Model&);
 
 Page explain_own_frequencies(const Own&);
 Page explain_own_scaling(const Own&);

@@ -16,7 +16,7 @@ namespace {
 
 std::string new_angles(const extend::RopePlan& rope) {
   if (rope.pairs_with_new_angles == 0) return "none";
-  return std::to_string(rope.pairs_with_new_angles) + (rope.pairs_with_new_angles == 1 ? " pair" : " pairs") + ", to " +
+  return counted(static_cast<std::size_t>(rope.pairs_with_new_angles), "pair") + ", to " +
          significant(rope.largest_unseen_angle, 4);
 }
 
@@ -73,8 +73,9 @@ void print_pairs(const extend::Plan& plan, const extend::RopePlan& rope) {
 
 std::string rope_text(const ModelRope& used) {
   std::string text = used.part.empty() ? "" : used.part + ", ";
-  text += std::to_string(used.layers.size()) + (used.layers.size() == 1 ? " layer, " : " layers, ");
-  text += std::to_string(used.rope.rotary_dim / 2) + " pairs of heads of " + std::to_string(used.rope.head_dim);
+  text += counted(used.layers.size(), "layer") + ", ";
+  text += counted(static_cast<std::size_t>(used.rope.rotary_dim / 2), "pair") + " of heads of " +
+          std::to_string(used.rope.head_dim);
   return text + ", base " + significant(used.rope.base, 10);
 }
 

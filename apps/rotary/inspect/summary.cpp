@@ -114,7 +114,8 @@ class Summary {
   void add_turning() {
     const ModelRope& used = *view_.used;
     const int width = used.rope.rotary_dim;
-    add("rotary_dim", std::to_string(width) + " (" + std::to_string(width / 2) + " pairs)", "rotary_dim");
+    add("rotary_dim", std::to_string(width) + " (" + counted(static_cast<std::size_t>(width / 2), "pair") + ")",
+        "rotary_dim");
     if (used.first != 0) add("first", std::to_string(used.first), "first");
     add("pairing", name(used.rope.pairing), "pairing");
     if (used.rope.clockwise) add("direction", direction(used.rope), "direction");

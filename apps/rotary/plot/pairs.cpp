@@ -15,7 +15,7 @@ namespace {
 std::string note_of(const PlotRequest& request, const std::vector<PlottedRope>& ropes) {
   if (ropes.size() != 1) return "";
   const Rope& rope = ropes[0].used->rope;
-  std::string note = std::to_string(ropes[0].view.pairs.size()) + " pairs";
+  std::string note = counted(ropes[0].view.pairs.size(), "pair");
   note += rope.inv_freq.empty() ? ", base " + significant(rope.base, 10) : ", inv_freq given";
   if (!std::holds_alternative<Unscaled>(rope.scaling)) note += std::string(", ") + name(rope.scaling);
   if (const auto* factor = scalings::value_of<double>(rope.scaling, "factor"))

@@ -1,0 +1,128 @@
+#include "heads.h"
+
+#include <string>
+#include <utility>
+
+#include "attention.h"
+#include "files/text/io.h"
+#include "values/fail.h"
+
+namespace rotary::convert {
+namespace {
+
+constexpr const char* operation = "convert";
+using files::in_quotes;
+
+RotatedBlock block_of(const ModelRope& rope) { return {rope.first, rope.rope.rotary_dim / 2}; }
+
+}  // namespace
+
+SharedHeads HeadFinder::of(const TensorInfo& tensor, const TensorName& name, const ModelRope& rope) {
+  if (part_->attention.latent) return of_latent(tensor, name, rope);
+  switch (name.role) {
+    case Role::q:
+      return of_queries(rope, std::int64_t{rope.rope.head_dim} * (part_->attention.gated_q ? 2 : 1));
+    case Role::k:
+      return of_keys(rope);
+    case Role::qkv:
+      return of_fused(tensor, rope);
+    case Role::q_norm:
+    case Role::k_norm:
+      return of_norm(tensor, name, rope);
+    default:
+      fail(Code::TENSOR, operation,
+           "the projections must be those of " + part_->model_type + " but got tensor " + in_quotes(tensor.name));
+  }
+}
+
+SharedHeads HeadFinder::of_queries(const ModelRope& rope, std::int64_t stride) {
+  return made(
+      rope.heads * stride,
+      {.sources = {}, .q = heads_at(rope.heads, stride), .k = {}, .dim = rope.rope.head_dim, .block = block_of(rope)});
+}
+
+SharedHeads HeadFinder::of_keys(const ModelRope& rope) {
+  const int dim = rope.rope.head_dim;
+  return made(std::int64_t{rope.kv_heads} * dim,
+              {.sources = {}, .q = {}, .k = heads_at(rope.kv_heads, dim), .dim = dim, .block = block_of(rope)});
+}
+
+// MLA: the rotated part of the one key is the last rows of kv_a_proj_with_mqa.
+SharedHeads HeadFinder::of_latent(const TensorInfo& tensor, const TensorName& name, const ModelRope& rope) {
+  const int rotated = rope.rope.rotary_dim;
+  if (name.role == Role::q) return of_queries(rope, rope.rope.head_dim);
+  if (name.role == Role::q_norm || name.role == Role::k_norm) return of_norm(tensor, name, rope);
+  if (name.role != Role::latent) {
+    fail(Code::TENSOR, operation,
+         "the projections must be those of " + part_->model_type + " but got tensor " + in_quotes(tensor.name));
+  }
+  if (part_->latent_rows == 0)
+    fail(Code::CONFIG_MISSING, operation, "the config must have kv_lora_rank but it is missing");
+  return made(part_->latent_rows + rotated,
+              {.sources = {}, .q = {}, .k = {part_->latent_rows}, .dim = rotated, .block = {0, rotated / 2}});
+}
+
+SharedHeads HeadFinder::of_fused(const TensorInfo& tensor, const ModelRope& rope) {
+  const Fused fused = part_->attention.fused;
+  if (fused == Fused::none) {
+    fail(Code::MODEL_TYPE, operation,
+         "the order of the rows of a fused projection must be known but that of " + part_->model_type +
+             " is not: tensor " + in_quotes(tensor.name));
+  }
+  const bool alike = fused != Fused::by_head && fused != Fused::four_parts;
+  const bool fits = rope.kv_heads > 0 && rope.heads % rope.kv_heads == 0 && (alike || rope.heads == rope.kv_heads) &&
+                    (fused != Fused::four_parts || rope.heads % 4 == 0);
+  if (!fits) {
+    fail(Code::SHAPE, operation,
+         "the heads of a fused projection must fit its order but the config has " + std::to_string(rope.heads) +
+             " and " + std::to_string(rope.kv_heads) + " key heads: tensor " + in_quotes(tensor.name));
+  }
+  const int dim = rope.rope.head_dim;
+  const std::vector<std::int64_t> all = fused_heads(fused, rope.heads, rope.kv_heads, dim);
+  return made(fused_rows(rope.heads, rope.kv_heads, dim), {.sources = {},
+                                                           .q = {all.begin(), all.begin() + rope.heads},
+                                                           .k = {all.begin() + rope.heads, all.end()},
+                                                           .dim = dim,
+                                                           .block = block_of(rope)});
+}
+
+SharedHeads HeadFinder::of_indexer(Role role, const ModelRope& rope) {
+  const int dim = part_->indexer.head_dim;
+  const int pairs = rope.rope.rotary_dim / 2;
+  if (2 * pairs > dim) {
+    fail(Code::SHAPE, operation,
+         "index_head_dim must hold the " + std::to_string(2 * pairs) + " rotated elements but is " +
+             std::to_string(dim));
+  }
+  Heads heads{.sources = {}, .q = {}, .k = {}, .dim = dim, .block = {0, pairs}};
+  const int count = role == Role::q ? part_->indexer.heads : 1;
+  const bool of_q = role == Role::q || role == Role::q_norm;
+  (of_q ? heads.q : heads.k) = heads_at(count, dim);
+  return made(std::int64_t{count} * dim, std::move(heads));
+}
+
+// One weight for all heads, or for each its own, in one tensor or in one module per head.
+SharedHeads HeadFinder::of_norm(const TensorInfo& tensor, const TensorName& name, const ModelRope& rope) {
+  const int dim = rope.rope.head_dim;
+  const bool of_q = name.role == Role::q_norm;
+  const int heads = of_q ? rope.heads : rope.kv_heads;
+  const int count = name.head < 0 && tensor.elements() != dim ? heads : 1;
+  std::vector<std::int64_t> rows = heads_at(count, dim);
+  Heads made_of{.sources = {}, .q = {}, .k = {}, .dim = dim, .block = block_of(rope)};
+  (of_q ? made_of.q : made_of.k) = std::move(rows);
+  return made(std::int64_t{count} * dim, std::move(made_of));
+}
+
+SharedHeads HeadFinder::made(std::int64_t rows, Heads heads) {
+  SharedHeads& found = made_[{rows, heads.q, heads.k, heads.block.first, heads.block.pairs}];
+  if (!found) {
+    heads.sources = unchanged(rows);
+    for (const std::vector<std::int64_t>* list : {&heads.q, &heads.k}) {
+      for (const std::int64_t head : *list) reorder(heads.sources, {head + heads.block.first, heads.block.pairs}, to_);
+    }
+    found = std::make_shared<const Heads>(std::move(heads));
+  }
+  return found;
+}
+
+}  // namespace rotary::convert

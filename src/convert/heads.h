@@ -1,0 +1,49 @@
+// Where the heads are in the tensors of an attention, and the order that they get.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <tuple>
+#include <vector>
+
+#include "layers.h"
+#include "names.h"
+#include "permutation.h"
+#include "rotary/config.h"
+#include "rotary/tensors.h"
+
+namespace rotary::convert {
+
+// The permuted axis of a projection or a norm.
+struct Heads {
+  Sources sources;
+  std::vector<std::int64_t> q, k;  // the first row of each head of queries and of keys; of a norm too
+  int dim = 0;                     // rows of a head
+  RotatedBlock block;              // in a head
+};
+using SharedHeads = std::shared_ptr<const Heads>;
+
+class HeadFinder {
+ public:
+  HeadFinder(const TextPart& part, Pairing to) : part_(&part), to_(to) {}
+
+  // Of a projection or a norm, by what the config says of heads. Throws TENSOR, SHAPE, MODEL_TYPE, CONFIG_MISSING.
+  SharedHeads of(const TensorInfo&, const TensorName&, const ModelRope&);
+  SharedHeads of_indexer(Role, const ModelRope&);
+  SharedHeads of_queries(const ModelRope&, std::int64_t stride);
+
+ private:
+  SharedHeads of_keys(const ModelRope&);
+  SharedHeads of_latent(const TensorInfo&, const TensorName&, const ModelRope&);
+  SharedHeads of_fused(const TensorInfo&, const ModelRope&);
+  SharedHeads of_norm(const TensorInfo&, const TensorName&, const ModelRope&);
+  SharedHeads made(std::int64_t rows, Heads);
+
+  using Rows = std::vector<std::int64_t>;
+  using Key = std::tuple<std::int64_t, Rows, Rows, std::int64_t, int>;
+  const TextPart* part_;
+  Pairing to_;
+  std::map<Key, SharedHeads> made_;
+};
+
+}  // namespace rotary::convert
