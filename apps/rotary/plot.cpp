@@ -1,6 +1,7 @@
 // rotary plot: pictures of ropes and of what comes of them.
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
 #include <iostream>
 #include <limits>
@@ -72,13 +73,27 @@ void check_usage(const Options& options) {
     throw UsageError("--terminal and --json are two forms of text: give one of them");
 }
 
+Plot losses_plot(const PlotRequest& request) {
+  const std::vector<Run> runs = read_runs("plot", request.configs);
+  if (std::none_of(runs.begin(), runs.end(), [](const Run& run) { return run.value().has_value(); })) {
+    throw Error(Code::NUMBER, "[plot] a loss to draw must be a finite number but got none in " +
+                                  printable(runs.front().directory) + "/loss.jsonl");
+  }
+  for (const Run& run : runs) {
+    if (run.log.not_finite_from)
+      std::cerr << "warning: run " << printable(run.name) << ": not finite from step " << *run.log.not_finite_from
+                << " on\n";
+  }
+  return plot_of(runs);
+}
+
 Drawn drawn(const Options& options) {
   const PlotRequest& request = options.request;
   if (request.kind == "stretch") return stretch_plot(request);
   if (request.kind == "table") return table_map(request);
   if (request.kind == "decay") return decay_plot(request);
   if (request.kind == "accuracy") return accuracy_plot(request);
-  if (request.kind == "loss") return plot_of(read_runs("plot", request.configs));
+  if (request.kind == "loss") return losses_plot(request);
   return wavelengths_plot(request);
 }
 
@@ -90,20 +105,27 @@ std::string svg_of(const HeatMap& map) { return svg(merged(map, most_columns, mo
 
 // ---- as text ----
 
+// COLUMNS where it is set, else the terminal's, within bounds; 72 where neither is known.
+int text_width_in_columns() {
+  const std::string given = environment("COLUMNS");
+  std::size_t columns = 0;
+  const auto [end, error] = std::from_chars(given.data(), given.data() + given.size(), columns);
+  const bool known = error == std::errc() && end == given.data() + given.size() && columns > 0;
+  return static_cast<int>(std::clamp<std::size_t>(known ? columns : terminal_columns().value_or(72), 60, 160));
+}
+
 // The guides have no names in the drawing area.
 std::string text_of(const Plot& plot) {
-  const int width = static_cast<int>(std::min<std::size_t>(terminal_width(), 100)) - 1;
+  const int width = text_width_in_columns();
   std::string text = terminal_plot(plot, width, 20);
   std::string guides;
   for (const Line& line : plot.lines)
-    if (line.guide && !line.name.empty()) guides += (guides.empty() ? "  . " : ", ") + displayable(line.name);
+    if (line.guide && !line.name.empty()) guides += (guides.empty() ? "  - " : ", ") + displayable(line.name);
   if (!guides.empty()) text += shorten_for_terminal(guides, static_cast<std::size_t>(width)) + "\n";
   return text;
 }
 
-std::string text_of(const HeatMap& map) {
-  return terminal_map(map, static_cast<int>(std::min<std::size_t>(terminal_width(), 140)) - 1, 32);
-}
+std::string text_of(const HeatMap& map) { return terminal_map(map, text_width_in_columns(), 32); }
 
 // ---- as JSON: the keys are a contract ----
 

@@ -37,6 +37,8 @@ class Reader {
       const std::optional<Json> object = parse(line, complete);
       if (object) take(*object);
     }
+    for (const std::optional<std::int64_t>& lost : {lost_train_, lost_validation_})
+      if (lost && (!log_.not_finite_from || *lost < *log_.not_finite_from)) log_.not_finite_from = lost;
     return std::move(log_);
   }
 
@@ -66,8 +68,8 @@ class Reader {
     if (!trained && !validated) return;
     if (!object.contains("step")) fail(Code::FORMAT, "a loss must have its step but got " + files::shown(object));
     const std::int64_t step = step_of(object.at("step"));
-    if (trained) take_loss(log_.train, step, object, "train_loss");
-    if (validated) take_loss(log_.validation, step, object, "validation_loss");
+    if (trained) take_loss(log_.train, lost_train_, step, object, "train_loss");
+    if (validated) take_loss(log_.validation, lost_validation_, step, object, "validation_loss");
     log_.steps = step;
   }
 
@@ -78,19 +80,27 @@ class Reader {
     return value.get<std::int64_t>();
   }
 
-  void take_loss(Losses& losses, std::int64_t step, const Json& object, const char* key) const {
+  // lost: the first step since the last finite loss that has none.
+  void take_loss(Losses& losses, std::optional<std::int64_t>& lost, std::int64_t step, const Json& object,
+                 const char* key) const {
     const Json& value = object.at(key);
     if (!value.is_number() && !value.is_null()) {
       fail(Code::FORMAT, std::string(key) + " must be a number but got " + files::shown(value));
     }
     while (!losses.empty() && losses.back().first >= step) losses.pop_back();
-    if (value.is_number() && !files::is_not_finite(value)) losses.emplace_back(step, value.get<double>());
+    if (value.is_number() && !files::is_not_finite(value)) {
+      losses.emplace_back(step, value.get<double>());
+      lost.reset();
+    } else if (!lost || *lost > step) {
+      lost = step;
+    }
   }
 
   const std::filesystem::path& path_;
   std::string text_;
   std::int64_t number_ = 0;
   LossLog log_;
+  std::optional<std::int64_t> lost_train_, lost_validation_;
 };
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,7 +18,8 @@ namespace rotary::cli {
 struct LossLog {
   std::vector<std::pair<std::int64_t, double>> train;
   std::vector<std::pair<std::int64_t, double>> validation;
-  std::int64_t steps = 0;  // the step of the last line with one, even if its loss is left out
+  std::optional<std::int64_t> not_finite_from = {};  // the step from which on a kind of loss has no finite number
+  std::int64_t steps = 0;                            // the step of the last line with one, even if its loss is left out
 };
 
 // An incomplete last line, cut off by a crash, is ignored. Throws FILE, JSON, FORMAT with the line's number.

@@ -47,13 +47,27 @@ TEST_F(PlotCommand, png_comes_from_rsvg_convert) {
 TEST_F(PlotCommand, text_names_lines_and_guides) {
   const std::string text = print({"wavelengths", configs + "llama-3.1-8b.json", "--terminal"});
   EXPECT_NE(text.find("* llama3  . without scaling"), std::string::npos) << text;
-  EXPECT_NE(text.find(". trained length 8192, context 131072"), std::string::npos) << text;
+  EXPECT_NE(text.find("- trained length 8192, context 131072"), std::string::npos) << text;
   std::istringstream lines(text + print({"table", "--terminal", "--positions", "0:1000"}) +
                            print({"decay", "--terminal"}));
   for (std::string line; std::getline(lines, line);) {
     EXPECT_LE(line.size(), 80U) << line;
     EXPECT_TRUE(std::all_of(line.begin(), line.end(), [](char c) { return c >= ' ' && c <= '~'; })) << line;
   }
+}
+
+// ---- losses that are no numbers ----
+
+TEST_F(PlotCommand, losses_that_are_not_finite_are_told) {
+  for (const auto& [name, second] : {std::pair("all", "NaN"), std::pair("some", "1.5")}) {
+    std::filesystem::create_directory(path(name));
+    write_text(path(name) + "/loss.jsonl",
+               std::string("{\"step\": 1, \"train_loss\": ") + second + "}\n{\"step\": 2, \"train_loss\": NaN}\n");
+  }
+  expect_error({"plot", "loss", path("all")}, "NUMBER");
+  const Result drawn = run({"plot", "loss", path("some")});
+  EXPECT_EQ(drawn.exit, 0);
+  EXPECT_EQ(drawn.err, "warning: run some: not finite from step 2 on\n");
 }
 
 // ---- wrong usage ----

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "apps/rotary/runs.h"
+#include "apps/shared/displayable.h"
 #include "apps/shared/text.h"
 #include "apps/shared/usage_error.h"
 #include "files/text/paths.h"
@@ -55,6 +56,22 @@ std::optional<std::int64_t> drawn_length(const PlotRequest& request, const Model
     length = std::max(length, static_cast<std::int64_t>(std::min(reached, 1e15)));
   }
   return length > 0 ? std::optional(length) : std::nullopt;
+}
+
+// "a-very-long...Int4-v0.3": the beginning and the end tell models apart.
+std::string short_name(const std::string& name) {
+  constexpr std::size_t most = 26, end = 10;
+  std::string text = displayable(name);
+  if (columns(text) <= most) return text;
+  std::string_view rest = text;
+  std::string first;
+  while (columns(first) < most - end - 3) {
+    const std::string_view before = rest;
+    next_character(rest);
+    first += before.substr(0, before.size() - rest.size());
+  }
+  while (columns(rest) > end) next_character(rest);
+  return first + "..." + std::string(rest);
 }
 
 std::vector<const ModelRope*> chosen_ropes(const Model& model, const Source& source, bool every) {
@@ -154,7 +171,7 @@ MarkedLengths marked_lengths(const PlotRequest& request, const std::vector<Plott
     if (context > 0 && context != trained) add("context ", context);
     if (sentence.empty()) sentence = "no lengths";
     sentences.insert(sentence);
-    all.note += (all.note.empty() ? "" : "; ") + rope.name + ": " + sentence;
+    all.note += (all.note.empty() ? "" : "; ") + short_name(rope.name) + ": " + sentence;
   }
   if (sentences.size() < 2 || request.configs.size() < 2) all.note.clear();
   if (lengths.size() > most) return all;

@@ -172,26 +172,43 @@ std::string mark_element(Shape shape, const PlotPoint& centre, double radius, In
                  " cx=\"" + pixels(centre.x) + "\" cy=\"" + pixels(centre.y) + "\" r=\"" + pixels(radius) + "\"");
 }
 
-std::vector<std::string> note_lines(const std::string& note, double width) {
-  if (note.empty()) return {};
-  width /= 1.16;  // letters may be wider than they are thought to be
-  std::string first = displayable(note), rest;
-  for (std::size_t space; text_width(first, note_size) > width; first.resize(space)) {
-    space = first.rfind(' ');
-    if (space == std::string::npos) return {fitted(note, note_size, width)};
-    rest = first.substr(space) + rest;
+namespace {
+
+// In at most that many lines; the last one is cut where more would be needed.
+std::vector<std::string> lines_of(const std::string& text, double size, double width, std::size_t most) {
+  std::vector<std::string> lines;
+  for (std::string rest = displayable(text); !rest.empty();) {
+    std::string line = rest;
+    std::size_t space = 0;
+    while (text_width(line, size) > width && space != std::string::npos && lines.size() + 1 < most) {
+      space = line.rfind(' ');
+      line.resize(std::min(space, line.size()));
+    }
+    lines.push_back(fitted(line, size, width));
+    rest.erase(0, std::min(rest.size(), line.size() + 1));
   }
-  if (rest.empty()) return {first};
-  return {first, fitted(rest.substr(1), note_size, width)};
+  return lines;
+}
+
+constexpr double title_size = 17;
+
+}  // namespace
+
+// The widths leave room for letters that are wider than thought.
+std::vector<std::string> note_lines(const std::string& note, double width) {
+  return lines_of(note, note_size, width / 1.16, 4);
+}
+
+std::vector<std::string> title_lines(const std::string& title, double width) {
+  return lines_of(title, title_size, width / 1.2, 2);
 }
 
 double heading_elements(std::string& out, const std::string& title, const std::string& note, double width) {
-  constexpr double margin = 20, title_size = 17;
-  double bottom = 8;
-  if (!title.empty()) {
-    bottom = 32;
-    out += text_element(margin, bottom, fitted(title, title_size, width - 2 * margin),
-                        paint(Ink::text) + " font-size=\"17\" font-weight=\"bold\"");
+  constexpr double margin = 20;
+  double bottom = title.empty() ? 8 : 32 - title_row;
+  for (const std::string& line : title_lines(title, width - 2 * margin)) {
+    bottom += title_row;
+    out += text_element(margin, bottom, line, paint(Ink::text) + " font-size=\"17\" font-weight=\"bold\"");
   }
   for (const std::string& line : note_lines(note, width - 2 * margin)) {
     bottom += note_row;

@@ -56,7 +56,9 @@ enum class Shape : unsigned char { circle, square, triangle, diamond };
 std::string mark_element(Shape shape, const PlotPoint& centre, double radius, Ink ink, const std::string& tip = "");
 
 inline constexpr double note_row = 17;
-// A note in lines that fit the width: at most two.
+inline constexpr double title_row = 21;
+std::vector<std::string> title_lines(const std::string& title, double width);  // at most two
+// A note in lines that fit the width: at most four.
 std::vector<std::string> note_lines(const std::string& note, double width);
 // Title and note, from the top; returns the lowest base line.
 double heading_elements(std::string& out, const std::string& title, const std::string& note, double width);

@@ -238,8 +238,13 @@ std::string terminal_map(const HeatMap& whole, int width_in_columns, int height)
   std::string scale = "  " + map.value_label + ":";
   for (std::size_t i = 0; i < shades.size(); ++i) {
     const double value = (2.0 * static_cast<double>(i) / static_cast<double>(shades.size() - 1) - 1) * map.limit;
-    scale += std::string("  ") + (shades[i] == ' ' ? "' '" : std::string(1, shades[i])) + " " +
-             detail::significant(value, 3);
+    const std::string item = std::string("  ") + (shades[i] == ' ' ? "' '" : std::string(1, shades[i])) + " " +
+                             detail::significant(value, 3);
+    if (scale.size() + item.size() > static_cast<std::size_t>(width_in_columns)) {
+      add(scale);
+      scale = std::string(map.value_label.size() + 3, ' ');
+    }
+    scale += item;
   }
   add(scale);
   return text;

@@ -163,6 +163,8 @@ Frame frame_of(const Plot& plot, const PlotView& view, int legend_rows) {
   frame.right = picture_width - 30;
   frame.top = (plot.title.empty() ? 22 : 54) + legend_row * legend_rows +
               note_row * static_cast<double>(note_lines(plot.note, picture_width - 2 * picture_margin).size());
+  const double title_rows = static_cast<double>(title_lines(plot.title, picture_width - 2 * picture_margin).size());
+  frame.top += title_row * std::max(0.0, title_rows - 1);
   frame.height += legend_row * std::max(0, legend_rows - 2);
   frame.bottom = frame.height - (plot.x_label.empty() ? 36 : 56);
   return frame;

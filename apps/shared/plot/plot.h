@@ -51,7 +51,7 @@ std::string svg(const Plot& plot);
 
 // width: columns in total; height: rows of the drawing area, without title, axis and legend.
 // ASCII characters, but for what the names hold: a strong line is drawn in '*', or several in a letter each, faint
-// lines, guides and the edges of bands in '.'; where lines cross or coincide, they are shown in turn.
+// lines and the edges of bands in '.', guides in '-'; where lines cross or coincide, they are shown in turn.
 std::string terminal_plot(const Plot& plot, int width = 72, int height = 18);
 
 // Values from -limit to limit in rows and columns, as colours from blue to red. Columns run to the right and rows

@@ -75,7 +75,7 @@ std::string marks_of(const std::vector<Line>& lines) {
   const bool several = std::count_if(lines.begin(), lines.end(), is_strong) > 1;
   std::string marks;
   for (std::size_t i = 0; i < lines.size(); ++i) {
-    marks += !is_strong(lines[i]) ? '.' : several ? letters[i % letters.size()] : '*';
+    marks += lines[i].guide ? '-' : !is_strong(lines[i]) ? '.' : several ? letters[i % letters.size()] : '*';
   }
   return marks;
 }
