@@ -42,7 +42,7 @@ class Cli : public testing::Test {
 
   // environment: "NAME=value", or nothing.
   Result run(const std::vector<std::string>& words, const std::string& environment = "") const {
-    std::string command = environment + " '" ROTARY_PROGRAM "'";
+    std::string command = "env -u COLUMNS " + environment + " '" ROTARY_PROGRAM "'";
     for (const std::string& word : words) command += " '" + word + "'";
     command += " 2>'" + path("stderr") + "'";
     Result result;
