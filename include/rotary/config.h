@@ -84,10 +84,10 @@ ROTARY_API void rotate_qk(const Heads& q, const Heads& k, const ModelRope& rope,
 ROTARY_API std::vector<double> read_inv_freq(const std::filesystem::path&);
 // Makes inv_freq the frequencies of model.ropes[rope]; `from` names their source in origins and notes. Throws SHAPE.
 ROTARY_API void set_inv_freq(Model&, std::size_t rope, std::vector<double> inv_freq, const std::string& from);
-// Reads the multipliers of the ropes that learn them from a checkpoint, and the pairing of one that `rotary convert` has
-// converted. weights is model.safetensors, model.safetensors.index.json or the folder of either. The inv_freq buffers
-// of older checkpoints are only compared; the notes report the result. Throws FILE, FORMAT, JSON, TENSOR, DTYPE, SHAPE,
-// PAIRING.
+// Reads the multipliers of the ropes that learn them from a checkpoint, and the pairing of one that `rotary convert`
+// has converted. weights is model.safetensors, model.safetensors.index.json or the folder of either. The inv_freq
+// buffers of older checkpoints are only compared; the notes report the result. Throws FILE, FORMAT, JSON, TENSOR,
+// DTYPE, SHAPE, PAIRING.
 ROTARY_API void apply_weights(Model&, const std::filesystem::path& weights);
 
 // ---- writing a rope ------------------------------------------------------------------------------

@@ -173,9 +173,9 @@ void expect_interleaved(const std::filesystem::path& dir) {
   rotary::apply_weights(model, dir);
   for (const rotary::ModelRope& used : model.ropes) {
     if (used.rope.pairing == rotary::Pairing::interleaved) continue;
-    throw rotary::Error(rotary::Code::PAIRING,
-                        "[roformer] the weights must be interleaved but their metadata say " +
-                            std::string(rotary::name(used.rope.pairing)) + ": rotary convert --to interleaved");
+    throw rotary::Error(rotary::Code::PAIRING, "[roformer] the weights must be interleaved but their metadata say " +
+                                                   std::string(rotary::name(used.rope.pairing)) +
+                                                   ": rotary convert --to interleaved");
   }
 }
 

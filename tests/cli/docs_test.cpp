@@ -151,8 +151,8 @@ class Docs : public Cli {
   // stdout and stderr together, and the exit status where it is not 0.
   Lines run_in_shell(const std::string& command) const {
     const std::string programs = std::filesystem::path(ROTARY_PROGRAM).parent_path().string();
-    const std::string all = "cd '" + path("") + "' && unset ROTARY_TARGET COLUMNS && PATH='" + programs + "':\"$PATH\" && { " +
-                            command + "; } >'" + path("printed") + "' 2>&1";
+    const std::string all = "cd '" + path("") + "' && unset ROTARY_TARGET COLUMNS && PATH='" + programs +
+                            "':\"$PATH\" && { " + command + "; } >'" + path("printed") + "' 2>&1";
     const int status = std::system(all.c_str());
     std::string text = read_text(path("printed"));
     const std::string folder = ROTARY_SOURCE_DIR "/";
