@@ -57,8 +57,8 @@ void check_usage(const Options& options) {
   only(request.positions.has_value(), "--positions", "table accuracy");
   only(request.cos, "--cos", "table");
   only(request.sin, "--sin", "table");
-  only(!request.q.empty(), "--q", "decay");
-  only(!request.k.empty(), "--k", "decay");
+  only(!request.q.empty(), "--queries", "decay");
+  only(!request.k.empty(), "--keys", "decay");
   only(!request.layout.empty(), "--layout", "decay");
   only(request.context.has_value(), "--context", "wavelengths stretch decay accuracy");
   only(!request.scalings.empty(), "--scalings", "wavelengths stretch table decay accuracy");
@@ -191,7 +191,7 @@ constexpr const char* footer =
     "  rotary plot wavelengths Llama-3.1-8B/ Qwen3-8B/ --output wavelengths.svg\n"
     "  rotary plot stretch config.json --scalings linear,ntk,yarn --factor 4 --terminal\n"
     "  rotary plot table --base 10000 --head-dim 64 --positions 0:256 --sin > table.svg\n"
-    "  rotary plot decay config.json --q q.npy --k k.npy --output decay.png\n"
+    "  rotary plot decay config.json --queries q.npy --keys k.npy --output decay.png\n"
     "  rotary plot loss runs/rope runs/none --output loss.svg";
 
 void add_rope_options(Command& command, Options& options) {
@@ -220,14 +220,16 @@ void add_kind_options(Command& command, Options& options) {
   Option cos = command.flag("--cos", request.cos, "of table: the cosines (the default)");
   command.flag("--sin", request.sin, "of table: the sines").excludes(cos);
   command
-      .option("--q", request.q,
+      .option("--queries", request.q,
               "of decay: queries before the rotation, .npy or .safetensors (the tensor q, or the only one),\n"
-              "with --k (default: random vectors, k = q)")
+              "with --keys (default: random vectors, k = q)")
       .type_name("FILE");
-  command.option("--k", request.k, "of decay: keys likewise").type_name("FILE");
+  command.option("--keys", request.k, "of decay: keys likewise").type_name("FILE");
   std::vector<std::string> layouts = layout_words;
   std::erase(layouts, "flat");
-  command.option("--layout", request.layout, "of --q and --k (default: bthd or thd)").one_of(layouts).type_name("WORD");
+  command.option("--layout", request.layout, "of --queries and --keys (default: bthd or thd)")
+      .one_of(layouts)
+      .type_name("WORD");
   command
       .option("--envelope", request.envelope,
               "of decay: sum, plus and minus |sum over pairs of q conj(k) e^(i distance\n"

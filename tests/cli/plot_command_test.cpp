@@ -269,8 +269,8 @@ TEST_F(PlotCommand, decay_of_given_q_and_k_is_the_mean_over_all_of_them) {
   write_npy(path("q.npy"), make_tensor<float>("", ElementType::f32, {tokens, 2, dim}, q));
   write_tensors("k.safetensors", {make_tensor<float>("other", ElementType::f32, {1}, {1}),
                                   make_tensor<float>("k", ElementType::f32, {tokens, 1, dim}, k)});
-  const Json plot = json({"decay", "--head-dim", "8", "--pairing", "half", "--context", "500", "--q", path("q.npy"),
-                          "--k", path("k.safetensors")});
+  const Json plot = json({"decay", "--head-dim", "8", "--pairing", "half", "--context", "500", "--queries", path("q.npy"),
+                          "--keys", path("k.safetensors")});
   const auto rows = [](const std::vector<float>& values) {
     std::vector<std::vector<double>> all;
     for (std::size_t i = 0; i < values.size(); i += dim)

@@ -235,7 +235,7 @@ void add_rope(Plot& plot, const PlotRequest& request, const PlottedRope& rope,
 }  // namespace
 
 Plot decay_plot(const PlotRequest& request) {
-  if (request.q.empty() != request.k.empty()) throw UsageError("--q and --k go together: give both, or neither");
+  if (request.q.empty() != request.k.empty()) throw UsageError("--queries and --keys go together: give both, or neither");
   const auto [ropes, subject] = read_ropes(request, false);
   Plot plot;
   plot.title = "Mean score by distance" + subject;
