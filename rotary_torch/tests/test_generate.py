@@ -271,11 +271,12 @@ class Shell(Case):
                 self.assertNotIn(old, out)
 
     def test_usage_errors_name_what_was_meant(self):
+        digits = "must be a whole number, in digits alone, but got"
         cases = {("train", "-o", "x"): "there is no option '-o': did you mean --output?",
                  ("generate", "d", "--token", "5"): "there is no option '--token': did you mean --tokens?",
-                 ("generate", "d", "--tokens", "ten"): "--tokens must be a whole number but got 'ten'",
+                 ("generate", "d", "--tokens", "ten"): f"--tokens {digits} 'ten'",
                  ("generate", "d", "--seed", "-1"): "--seed must be at least 0 but got '-1'",
-                 ("perplexity", "d", "--lengths", "8,x"): "--lengths must be a whole number but got 'x'",
+                 ("perplexity", "d", "--lengths", "8,x"): f"--lengths {digits} 'x'",
                  ("train", "--output", "x", "--preset", "smok"): "did you mean smoke?"}
         for words, sentence in cases.items():
             result = rotary(*words)
