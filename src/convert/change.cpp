@@ -8,9 +8,8 @@
 namespace rotary::convert {
 namespace {
 
+using files::piece_bytes;
 using Bytes = std::vector<std::byte>;
-
-constexpr std::uint64_t piece_bytes = std::uint64_t{1} << 20;
 
 void stream_rows(const TensorInfo& tensor, const Sources& sources, const Reader& read, const Sink& sink) {
   const std::size_t row = static_cast<std::size_t>(tensor.bytes) / sources.size();

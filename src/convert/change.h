@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 
+#include "files/text/io.h"
 #include "permutation.h"
 #include "rotary/tensors.h"
 
@@ -28,7 +29,7 @@ struct Change {
 
 // Reads bytes [offset, offset + out.size()) of a tensor.
 using Reader = std::function<void(std::uint64_t offset, std::span<std::byte> out)>;
-using Sink = std::function<void(std::span<const std::byte>)>;
+using files::Sink;
 
 // The tensor's bytes after the change, in order. No more than two megabytes, or the two copies of the rows that a
 // rotated block spans, or of a row of packed numbers, are in memory; of packed_rows, two copies of the tensor.

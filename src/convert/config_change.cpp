@@ -10,16 +10,6 @@ namespace {
 
 constexpr const char* indexer_key = "indexer_rope_interleave";
 
-std::vector<std::string> words_of(const std::string& dotted) {
-  std::vector<std::string> words;
-  for (std::size_t begin = 0; begin < dotted.size();) {
-    const std::size_t end = std::min(dotted.find('.', begin), dotted.size());
-    words.push_back(dotted.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return words;
-}
-
 }  // namespace
 
 std::vector<ConfigChange> config_changes(const Plan& plan, const TextPart& part, const std::string& json) {
@@ -28,7 +18,7 @@ std::vector<ConfigChange> config_changes(const Plan& plan, const TextPart& part,
     return {{.path = {}, .key = indexer_key, .before = before, .after = plan.to == Pairing::half ? "false" : "true"}};
   }
   if (part.pairing_key.empty()) return {};
-  ConfigChange change{.path = words_of(part.path), .key = part.pairing_key, .before = "", .after = ""};
+  ConfigChange change{.path = files::json_path(part.path), .key = part.pairing_key, .before = "", .after = ""};
   files::JsonPath path = change.path;
   path.push_back(change.key);
   change.before = files::JsonText(json).raw(path).value_or("");

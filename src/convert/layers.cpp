@@ -4,6 +4,7 @@
 
 #include "files/models/families.h"
 #include "files/text/json.h"
+#include "files/text/json_edit.h"
 #include "files/text/json_file.h"
 #include "files/text/paths.h"
 #include "names.h"
@@ -15,10 +16,6 @@ namespace {
 constexpr const char* operation = "convert";
 using files::Json;
 
-std::string text_of(const Json& object, const char* key) {
-  const auto found = object.find(key);
-  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
-}
 std::int64_t integer_of(const Json& object, const char* key) {
   const auto found = object.find(key);
   return found != object.end() && found->is_number_integer() ? found->get<std::int64_t>() : 0;
@@ -28,24 +25,16 @@ bool flag_of(const Json& object, const char* key, bool default_value) {
   return found != object.end() && found->is_boolean() ? found->get<bool>() : default_value;
 }
 
-// The sub-config of a dotted path, and its model_type: its own, or the one that its parent makes of it.
-struct Sub {
-  const Json* json = nullptr;
-  std::string model_type;
-};
-Sub sub_config(const Json& config, const std::string& path, const std::string& model_type) {
-  Sub sub{&config, model_type};
-  for (std::size_t begin = 0; begin < path.size();) {
-    const std::size_t end = std::min(path.find('.', begin), path.size());
-    const std::string key = path.substr(begin, end - begin);
-    const auto found = sub.json->find(key);
-    static const Json empty = Json::object();
-    const Json& next = found != sub.json->end() && found->is_object() ? *found : empty;
-    const std::string own = text_of(next, "model_type");
-    sub = {&next, own.empty() ? std::string(files::child_type(sub.model_type, key)) : own};
-    begin = end + 1;
+// An object that a config leaves out is empty: its keys have their defaults.
+const Json& sub_config(const Json& config, const std::string& dotted) {
+  static const Json empty = Json::object();
+  const Json* json = &config;
+  for (const std::string& key : files::json_path(dotted)) {
+    const auto found = json->find(key);
+    if (found == json->end() || !found->is_object()) return empty;
+    json = &*found;
   }
-  return sub;
+  return *json;
 }
 
 Quantization quantization_of(const Json& config) {
@@ -115,26 +104,26 @@ TextPart text_part(const Folder& folder, const Model& model) {
   TextPart part;
   part.path = path_of_text(model, part);
   const Json config = files::parse_json(files::json_file_text(operation, folder.path / files::path_of(folder.config)));
-  const Sub sub = sub_config(config, part.path, model.model_type);
-  part.model_type = sub.model_type.empty() ? model.model_type : sub.model_type;
+  const Json& sub = sub_config(config, part.path);
   const ModelRope& first = model.ropes[part.first_rope];
-  part.attention = attention_of_part(*sub.json, part.model_type, first);
+  part.model_type = first.model_type.empty() ? model.model_type : first.model_type;
+  part.attention = attention_of_part(sub, part.model_type, first);
   part.quantization = quantization_of(config);
-  part.latent_rows = integer_of(*sub.json, "kv_lora_rank");
+  part.latent_rows = integer_of(sub, "kv_lora_rank");
   if (part.model_type == "glm_moe_dsa") {  // DeepSeek-V3.2's rotates in halves, whatever the attention does
     const auto size = [&](const char* key, std::int64_t default_value) {
-      const std::int64_t value = sub.json->contains(key) ? integer_of(*sub.json, key) : default_value;
+      const std::int64_t value = sub.contains(key) ? integer_of(sub, key) : default_value;
       return static_cast<int>(std::clamp<std::int64_t>(value, 0, 1 << 20));
     };
     part.indexer = {size("index_n_heads", 32), size("index_head_dim", 128)};
-    part.indexer_key_is_there = sub.json->contains("indexer_rope_interleave");
+    part.indexer_key_is_there = sub.contains("indexer_rope_interleave");
   }
-  part.keys_may_be_missing = integer_of(*sub.json, "num_kv_shared_layers") > 0;
+  part.keys_may_be_missing = integer_of(sub, "num_kv_shared_layers") > 0;
   if (const files::Family* family = files::find_family(part.model_type)) {
     part.pairing_key = family->pairing_key;
   }
   if (part.model_type == "chatglm") part.pairing_key = "original_rope";
-  part.key_is_there = !part.pairing_key.empty() && sub.json->contains(part.pairing_key);
+  part.key_is_there = !part.pairing_key.empty() && sub.contains(part.pairing_key);
   // transformers reads rope_interleave; the other keys are those of remote code, which may have versions without.
   if (!part.key_is_there && part.pairing_key != "rope_interleave") part.pairing_key.clear();
   for (std::size_t i = 0; i < model.ropes.size(); ++i) {

@@ -13,7 +13,6 @@ namespace rotary::convert {
 namespace {
 
 constexpr const char* metadata_name = "__metadata__";
-constexpr std::size_t piece_bytes = std::size_t{1} << 20;
 
 // Those that bring the tensors to a multiple of 8 bytes.
 std::size_t usual_blanks(std::size_t json) { return (8 - json % 8) % 8; }
@@ -30,15 +29,6 @@ std::size_t blanks_of(const std::string& text) {
 
 }  // namespace
 
-void copy_bytes(const files::InputFile& file, std::uint64_t begin, std::uint64_t end, const Sink& sink) {
-  std::vector<std::byte> piece;
-  for (std::uint64_t at = begin; at < end; at += piece.size()) {
-    piece.resize(static_cast<std::size_t>(std::min<std::uint64_t>(piece_bytes, end - at)));
-    file.read(at, piece);
-    sink(piece);
-  }
-}
-
 void rewrite(const Shard& shard, std::string_view header, const std::map<std::size_t, const Change*>& changes,
              const Sink& sink) {
   sink(files::bytes_of(header));
@@ -47,7 +37,7 @@ void rewrite(const Shard& shard, std::string_view header, const std::map<std::si
     const std::uint64_t begin = shard.header.data + entries[e].begin;
     const auto found = changes.find(e);
     if (found == changes.end()) {
-      copy_bytes(*shard.file, begin, shard.header.data + entries[e].end, sink);
+      shard.file->copy(begin, shard.header.data + entries[e].end, sink);
       continue;
     }
     const Reader read = [&](std::uint64_t offset, std::span<std::byte> out) { shard.file->read(begin + offset, out); };

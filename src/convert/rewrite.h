@@ -14,8 +14,6 @@ namespace rotary::convert {
 // changed. Only pieces are in memory.
 void rewrite(const Shard&, std::string_view header, const std::map<std::size_t, const Change*>& changes, const Sink&);
 
-void copy_bytes(const files::InputFile&, std::uint64_t begin, std::uint64_t end, const Sink&);
-
 // What the metadata of a converted file say.
 struct PairingStamp {
   Pairing from = Pairing::half;

@@ -16,8 +16,8 @@ namespace {
 
 constexpr std::size_t tokens = 3;
 constexpr std::array<double, tokens> positions = {0, 5, 1003};
-constexpr std::size_t piece_bytes = std::size_t{1} << 20;
 
+using files::piece_bytes;
 using Values = std::vector<double>;
 using PerToken = std::array<Values, tokens>;
 

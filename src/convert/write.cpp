@@ -55,7 +55,7 @@ void write_others(const Plan& plan, const fs::path& folder, const Progress& prog
     fs::create_directories((folder / path_of(name)).parent_path(), error);
     if (error) refuse(folder / path_of(name), "its folder cannot be made: " + error.message());
     files::write_whole(operation, folder / path_of(name), [&](const files::Sink& write) {
-      copy_bytes(file, 0, file.size(), [&](std::span<const std::byte> bytes) {
+      file.copy(0, file.size(), [&](std::span<const std::byte> bytes) {
         write(bytes);
         progress(bytes.size());
       });

@@ -21,16 +21,6 @@ constexpr std::int64_t max_length = std::int64_t{1} << 53;
 
 [[noreturn]] void refuse(Code code, const std::string& sentence) { fail(code, "extend", sentence); }
 
-JsonPath keys_of(const std::string& part) {
-  JsonPath path;
-  for (std::size_t begin = 0; begin < part.size();) {
-    const std::size_t dot = std::min(part.find('.', begin), part.size());
-    path.push_back(part.substr(begin, dot - begin));
-    begin = dot + 1;
-  }
-  return path;
-}
-
 std::string in_part(const ModelRope& used) { return used.part.empty() ? "" : " of " + used.part; }
 
 void refuse_what_no_scaling_changes(const ModelRope& used, std::size_t index) {
@@ -77,7 +67,7 @@ void choose_targets(Situation& situation) {
   const std::vector<ModelRope>& ropes = situation.request.model.ropes;
   const std::size_t first = chosen(situation.request);
   const std::string& part = ropes[first].part;
-  situation.part = keys_of(part);
+  situation.part = files::json_path(part);
   const auto count = [&](auto is) {
     return std::count_if(ropes.begin(), ropes.end(),
                          [&](const ModelRope& used) { return used.part == part && is(used); });

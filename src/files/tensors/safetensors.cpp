@@ -91,18 +91,12 @@ void SafetensorsFile::copy(const std::function<void(std::span<const std::byte>)>
   std::vector<const TensorInfo*> infos;
   for (const TensorInfo& info : state_->tensors) infos.push_back(&info);
   sink(files::bytes_of(files::make_header(infos, metadata)));
-  std::vector<std::byte> piece;
   for (std::size_t i = 0; i < infos.size(); ++i) {
     if (in_place[i] != nullptr) {
       sink(in_place[i]->data);
       continue;
     }
-    constexpr std::uint64_t longest = std::uint64_t{1} << 20;
-    for (std::uint64_t done = 0; done < infos[i]->bytes; done += piece.size()) {
-      piece.resize(static_cast<std::size_t>(std::min(longest, infos[i]->bytes - done)));
-      state_->file.read(state_->offsets[i] + done, piece);
-      sink(piece);
-    }
+    state_->file.copy(state_->offsets[i], state_->offsets[i] + infos[i]->bytes, sink);
   }
 }
 

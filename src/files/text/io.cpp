@@ -158,6 +158,15 @@ void InputFile::read(std::uint64_t offset, std::span<std::byte> out) const {
   }
 }
 
+void InputFile::copy(std::uint64_t begin, std::uint64_t end, const Sink& sink) const {
+  std::vector<std::byte> piece;
+  for (std::uint64_t at = begin; at < end; at += piece.size()) {
+    piece.resize(static_cast<std::size_t>(std::min<std::uint64_t>(piece_bytes, end - at)));
+    read(at, piece);
+    sink(piece);
+  }
+}
+
 std::string InputFile::text() const {
   std::string whole(static_cast<std::size_t>(size_), '\0');
   read(0, std::as_writable_bytes(std::span(whole)));

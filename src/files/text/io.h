@@ -12,6 +12,10 @@
 
 namespace rotary::files {
 
+using Sink = std::function<void(std::span<const std::byte>)>;
+// Files are read and changed in pieces of this size, whatever they hold.
+inline constexpr std::size_t piece_bytes = std::size_t{1} << 20;
+
 // A file open for reading. Folders, pipes and devices are refused. operation is the word in brackets in error sentences
 // and must outlive the file.
 class InputFile {
@@ -27,7 +31,8 @@ class InputFile {
   std::uint64_t size() const noexcept { return size_; }  // when it was opened
   // Bytes [offset, offset + out.size()); throws if the file has become shorter. May be called from several threads.
   void read(std::uint64_t offset, std::span<std::byte> out) const;
-  std::string text() const;  // the whole file
+  void copy(std::uint64_t begin, std::uint64_t end, const Sink&) const;  // bytes [begin, end), in pieces
+  std::string text() const;                                              // the whole file
 
  private:
   const char* operation_;
@@ -44,7 +49,6 @@ void write_whole(const char* operation, const std::filesystem::path& path,
                  std::span<const std::span<const std::byte>> parts);
 
 // The same of bytes that are made piece by piece: produce is called once, and calls the sink for each piece in turn.
-using Sink = std::function<void(std::span<const std::byte>)>;
 void write_whole(const char* operation, const std::filesystem::path& path,
                  const std::function<void(const Sink&)>& produce);
 

@@ -1,5 +1,6 @@
 #include "json_edit.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "json.h"
@@ -46,6 +47,16 @@ std::size_t value_end(std::string_view text, std::size_t at) {
 std::string quoted(const std::string& key) { return Json(key).dump(); }
 
 }  // namespace
+
+JsonPath json_path(std::string_view dotted) {
+  JsonPath path;
+  for (std::size_t begin = 0; begin < dotted.size();) {
+    const std::size_t end = std::min(dotted.find('.', begin), dotted.size());
+    path.emplace_back(dotted.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return path;
+}
 
 JsonMember json_value(std::string key, std::string raw) { return {std::move(key), std::move(raw), {}, false}; }
 JsonMember json_object(std::string key, JsonMembers members) { return {std::move(key), {}, std::move(members), true}; }

@@ -25,6 +25,8 @@ std::string json_line(const JsonMembers&);
 
 // Keys from the outermost object down.
 using JsonPath = std::vector<std::string>;
+// Of keys with dots between them; "" is the empty path.
+JsonPath json_path(std::string_view dotted);
 
 class JsonText {
  public:
