@@ -158,7 +158,8 @@ Model read_config_at(const std::string& config, const ConfigOptions& options) {
 std::string config_text_at(const std::string& config) {
   std::string text;
   if (is_pipe(files::path_of(config))) {
-    for (const std::byte byte : bytes_of_stream(config)) text += static_cast<char>(byte);
+    const std::vector<std::byte>& bytes = bytes_of_stream(config);
+    text.assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   } else {
     fs::path path = files::path_of(config_path(config));
     std::error_code ignored;

@@ -49,10 +49,8 @@ const char* what(const convert::TensorPlan& tensor) {
 }
 
 std::string heads_text(const convert::Heads& heads) {
-  const std::size_t count = heads.q.size() + heads.k.size();
-  return std::to_string(count) + (count == 1 ? " head" : " heads") + " of " + std::to_string(heads.dim) +
-         ", elements " + std::to_string(heads.block.first) + " to " +
-         std::to_string(heads.block.first + 2 * heads.block.pairs - 1);
+  return counted(heads.q.size() + heads.k.size(), "head") + " of " + std::to_string(heads.dim) + ", elements " +
+         std::to_string(heads.block.first) + " to " + std::to_string(heads.block.first + 2 * heads.block.pairs - 1);
 }
 
 std::string dotted(const convert::ConfigChange& change) {

@@ -95,42 +95,23 @@ std::int64_t fused_rows(int heads, int kv_heads, int head_dim) {
 std::vector<std::int64_t> fused_heads(Fused fused, int heads, int kv_heads, int head_dim) {
   const int group = heads / kv_heads;
   const int quarter = heads / 4;
+  const auto slot = [&](int head, bool key) {
+    switch (fused) {
+      case Fused::by_head:
+        return 3 * head + (key ? 1 : 0);
+      case Fused::by_group:
+        return key ? head * (group + 2) + group : head / group * (group + 2) + head % group;
+      case Fused::four_parts:
+        return head / quarter * 3 * quarter + (key ? 2 * quarter : 0) + head % quarter;
+      case Fused::joined:
+      case Fused::none:
+        break;
+    }
+    return (key ? heads : 0) + head;
+  };
   std::vector<std::int64_t> rows;
-  const auto add = [&](int slot) { rows.push_back(std::int64_t{slot} * head_dim); };
-  for (int head = 0; head < heads; ++head) {
-    switch (fused) {
-      case Fused::by_head:
-        add(3 * head);
-        break;
-      case Fused::by_group:
-        add(head / group * (group + 2) + head % group);
-        break;
-      case Fused::four_parts:
-        add(head / quarter * 3 * quarter + head % quarter);
-        break;
-      case Fused::joined:
-      case Fused::none:
-        add(head);
-        break;
-    }
-  }
-  for (int head = 0; head < kv_heads; ++head) {
-    switch (fused) {
-      case Fused::by_head:
-        add(3 * head + 1);
-        break;
-      case Fused::by_group:
-        add(head * (group + 2) + group);
-        break;
-      case Fused::four_parts:
-        add(head / quarter * 3 * quarter + 2 * quarter + head % quarter);
-        break;
-      case Fused::joined:
-      case Fused::none:
-        add(heads + head);
-        break;
-    }
-  }
+  for (int head = 0; head < heads; ++head) rows.push_back(std::int64_t{slot(head, false)} * head_dim);
+  for (int head = 0; head < kv_heads; ++head) rows.push_back(std::int64_t{slot(head, true)} * head_dim);
   return rows;
 }
 

@@ -33,8 +33,7 @@ struct LayoutFlags {
   bool new_decoder_architecture = false;  // Falcon
 };
 
-// Empty: not known here, or one whose weights cannot change their pairing; `why` then gives the reason, if there is
-// one.
+// Empty where the weights cannot change their pairing: why_not then gives the reason.
 std::optional<Attention> attention_of(std::string_view model_type, const LayoutFlags&);
 std::string_view why_not(std::string_view model_type) noexcept;
 

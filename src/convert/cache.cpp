@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "files/models/families.h"
 #include "files/tensors/checkpoint.h"
 #include "files/text/io.h"
 #include "names.h"
