@@ -52,6 +52,7 @@ class Planner {
       const std::vector<files::Entry>& entries = plan_.folder.shards[s].header.header.entries;
       for (std::size_t e = 0; e < entries.size(); ++e) look_at(s, e, entries[e].info);
     }
+    check_stacks();
     check_complete();
     convert_shared_values();
     check_unknown();
@@ -87,7 +88,8 @@ class Planner {
     Attends& layer = layers_[{name.stack, name.layer}];
     layer.modules.insert(name.module);
     layer.q = layer.q || name.role == Role::q || name.role == Role::qkv;
-    layer.k = layer.k || name.role == Role::k || name.role == Role::latent || name.role == Role::qkv;
+    layer.k =
+        layer.k || name.role == Role::k || name.role == Role::kv || name.role == Role::latent || name.role == Role::qkv;
     layer.own_k = layer.own_k || name.role == Role::k;
   }
 
@@ -148,12 +150,26 @@ class Planner {
             .quantization = part_.quantization};
   }
 
+  // Beside a tower whose name says nothing, which layers are the text model's is not known.
+  void check_stacks() const {
+    const std::string* text = nullptr;
+    for (const auto& [place, layer] : layers_) {
+      if (!part_.beside_towers || !layer.q || is_draft(place.first)) continue;
+      if (text == nullptr) text = &place.first;
+      if (*text == place.first) continue;
+      fail(Code::TENSOR, operation,
+           "the layers of the text model must be told from those of its towers but " + in_quotes(*text) + " and " +
+               in_quotes(place.first) + " both have a projection of the queries");
+    }
+  }
+
   // A checkpoint has both projections in each of the model's layers; an adapter may leave any away.
   void check_complete() const {
     if (plan_.folder.adapter) return;
     for (const ModelRope& rope : plan_.model.ropes) {
       if (rope.part != part_.path || rope.coordinates) continue;
       for (const int index : rope.layers) {
+        if (part_.layers_in_stack != 0 && index >= part_.layers_in_stack) break;
         Attends found;
         for (const auto& [place, layer] : layers_) {
           if (place.second != index || is_draft(place.first)) continue;
@@ -238,6 +254,11 @@ class Planner {
 Pairing weights_pairing(const Folder& folder, const ModelRope& rope, std::optional<Pairing> from) {
   const std::string written = common_metadata(folder, files::pairing_key);
   if (!written.empty()) {
+    if (written != name(Pairing::half) && written != name(Pairing::interleaved)) {
+      fail(Code::FORMAT, operation,
+           std::string(files::pairing_key) + " of " + folder.shards.front().name +
+               " must be half or interleaved but is " + in_quotes(written));
+    }
     const Pairing pairing = parse_pairing(written);
     if (from && *from != pairing) {
       fail(Code::PAIRING, operation,

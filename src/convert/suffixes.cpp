@@ -27,6 +27,9 @@ struct Suffix {
 constexpr Suffix suffixes[] = {
     {"weight", Kind::output},
     {"bias", Kind::output},
+    {"parametrizations.weight.original", Kind::output},  // jina-embeddings-v3, with the LoRAs of its tasks
+    {"parametrizations.weight.0.lora_A", Kind::input},
+    {"parametrizations.weight.0.lora_B", Kind::output},
     {"lora_B.weight", Kind::output},
     {"lora_B.bias", Kind::output},
     {"lora_magnitude_vector", Kind::output},
@@ -150,6 +153,11 @@ class Reading {
 
   // GPTQ packs along the input: [in * bits / 32, rows]. AWQ along the output: [in, rows * bits / 32].
   std::optional<Change> packed_weight() const {
+    if (!projection_.quantization.unknown_packing.empty()) {
+      refuse(Code::DTYPE, "must be packed as \"gemm\" of AWQ or \"gptq\", not as " +
+                              files::in_quotes(projection_.quantization.unknown_packing) +
+                              ": convert the unquantised weights;");
+    }
     if (back() == size()) return change(Axis::columns);
     return packed_numbers();
   }

@@ -104,6 +104,23 @@ TEST(Spellings, of_openelm_whose_layers_differ_in_heads) {
   expect_numbers(m.ropes[1], {64, half, {{1, 0.74497363532401489}, {31, 0.00010873466040151452}}}, "openelm");
 }
 
+TEST(Spellings, of_laguna_whose_layers_differ_in_heads) {
+  const Model m = parse_config(R"({"model_type": "laguna", "hidden_size": 64, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "head_dim": 16, "num_hidden_layers": 3, "num_attention_heads_per_layer": [4, 8, 8],
+    "layer_types": ["full_attention", "full_attention", "full_attention"]})");
+  ASSERT_EQ(m.ropes.size(), 2u);
+  EXPECT_EQ(m.ropes[0].heads, 4);
+  EXPECT_EQ(m.ropes[1].heads, 8);
+  EXPECT_EQ(m.ropes[1].kv_heads, 2);
+  EXPECT_EQ(m.ropes[1].layers, (Layers{1, 2}));
+}
+
+TEST(Spellings, of_mpt_with_one_key_head) {
+  const Model m = parse_config(R"({"model_type": "mpt", "d_model": 64, "n_heads": 4, "n_layers": 2,
+    "attn_config": {"rope": true, "rope_theta": 10000, "attn_type": "multiquery_attention"}})");
+  EXPECT_EQ(m.ropes.front().kv_heads, 1);
+}
+
 TEST(Spellings, remote_families_turn_as_their_own_code_does) {
   const std::string theta = R"("rope_theta": 1000000.0, "rope_scaling": null)";
   for (const char* type : {"aquila",       "arctic",  "BlueLM",     "deepseek",  "dots_ocr",

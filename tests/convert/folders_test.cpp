@@ -75,6 +75,25 @@ TEST_F(Folders, without_metadata_there_is_some_and_then_none) {
   expect_same_files(source, path("plain-3"));
 }
 
+TEST_F(Folders, metadata_without_entries_come_back) {
+  const fs::path source = make("s", config, both_layers(), {});
+  std::string text = read_text(source / "model.safetensors");
+  std::uint64_t length = 0;
+  std::memcpy(&length, text.data(), 8);
+  for (const std::string empty : {R"("__metadata__":{},)", R"("__metadata__" : { },)"}) {
+    const std::uint64_t longer = length + empty.size();
+    std::string changed = text;
+    changed.insert(9, empty);
+    std::memcpy(changed.data(), &longer, 8);
+    write_text(source / "model.safetensors", changed);
+    fs::remove_all(path("s-2"));
+    fs::remove_all(path("s-3"));
+    convert(source, Pairing::interleaved, path("s-2"));
+    convert(path("s-2"), Pairing::half, path("s-3"));
+    expect_same_files(source, path("s-3"));
+  }
+}
+
 TEST_F(Folders, a_header_that_another_writer_spaced_keeps_its_spaces) {
   const fs::path source = make("spaced", config, both_layers());
   std::string file = read_text(source / "model.safetensors");
@@ -123,6 +142,17 @@ TEST_F(Folders, subfolders_without_weights_are_copied) {
   EXPECT_FALSE(fs::exists(path("pooled-2") / "onnx"));
 }
 
+TEST_F(Folders, empty_folders_and_permissions_to_run_are_kept) {
+  const fs::path source = make("s", config, both_layers());
+  fs::create_directories(source / "empty" / "inside");
+  write_text(source / "run.sh", "true");
+  fs::permissions(source / "run.sh", fs::perms::owner_exec, fs::perm_options::add);
+  convert(source, Pairing::interleaved, path("s-2"));
+  EXPECT_TRUE(fs::is_directory(path("s-2") / "empty" / "inside"));
+  EXPECT_NE(fs::status(path("s-2") / "run.sh").permissions() & fs::perms::owner_exec, fs::perms::none);
+  EXPECT_EQ(fs::status(path("s-2") / "config.json").permissions() & fs::perms::owner_exec, fs::perms::none);
+}
+
 TEST_F(Folders, only_the_pairing_that_the_code_does_not_read_has_a_note) {
   const fs::path source = make("noted", config, both_layers());
   const convert::Plan there = convert::make_plan(source, Pairing::interleaved, std::nullopt);
@@ -147,6 +177,7 @@ TEST_F(Folders, other_forms_of_the_weights_are_left_out) {
   for (const char* name : {"pytorch_model.bin", "consolidated.safetensors", "model.gguf"})
     write_text(source / name, "x");
   fs::create_directories(source / "original");
+  write_text(source / "original" / "consolidated.00.pth", "x");
   convert(source, Pairing::interleaved, path("many-2"));
   for (const char* name : {"pytorch_model.bin", "consolidated.safetensors", "model.gguf", "original"})
     EXPECT_FALSE(fs::exists(path("many-2") / name)) << name;

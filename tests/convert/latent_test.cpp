@@ -37,6 +37,23 @@ TEST_F(Families, latent_attention_rotates_the_last_rows_and_its_config_says_the_
   EXPECT_EQ(read_config(path("deepseek-2")).ropes.front().rope.pairing, Pairing::half);
 }
 
+TEST_F(Families, queries_with_a_gate_as_wide_as_a_value) {
+  const std::string at = "model.layers.0.self_attn.";
+  Family family{.name = "axk2",
+                .config = mla + "\n}\n",
+                .tensors = {rows(at + "q_b_proj.weight", 80, 20), rows(at + "kv_a_proj_with_mqa.weight", 10)},
+                .heads = {},
+                .head_dim = 12,
+                .first = 8,
+                .pairs = 2,
+                .native = Pairing::interleaved};
+  family.config.replace(family.config.find("deepseek_v3"), 11, "axk2");
+  family.heads = {plain(at + "q_b_proj.weight", 4, 20), {1, [=](int, int d) {
+                                                           return Place{at + "kv_a_proj_with_mqa.weight", 6 - 8 + d};
+                                                         }}};
+  expect_converts(family);
+}
+
 TEST_F(Families, keys_that_serve_as_values) {
   const std::string at = "model.layers.0.self_attn.";
   const fs::path source =

@@ -142,6 +142,11 @@ TEST_F(Quantized, what_cannot_be_permuted_is_refused) {
                  "", "DTYPE", "must not be quantised twice");
   expect_refused({q("trellis", ElementType::i16, {64, 4})}, "", "TENSOR", "what \"trellis\" is, is not known");
   expect_refused({q("qweight", ElementType::i32, {8, 60})}, "", "SHAPE", "numbers of 4 bits");
+  for (const char* form : {R"({"quant_method": "awq", "version": "gemv"})",
+                           R"({"quant_method": "gptq", "checkpoint_format": "marlin"})"}) {
+    expect_refused({q("qweight", ElementType::i32, {8, 64})}, std::string(R"(, "quantization_config": )") + form,
+                   "DTYPE", R"(must be packed as "gemm" of AWQ or "gptq", not as ")");
+  }
   expect_refused({q("vera_lambda_b", ElementType::f32, {64})}, "", "TENSOR", "vera_lambda_b");
 }
 

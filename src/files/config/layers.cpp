@@ -41,7 +41,7 @@ void read_lists(Reading& reading, const Part& part, std::vector<Layer>& layers) 
   }
 }
 
-// OpenELM: lists of heads, one number for each layer.
+// OpenELM and Laguna: lists of heads, one number for each layer.
 void read_head_lists(Reading& reading, const Part& part, std::vector<Layer>& layers) {
   const auto read = [&](const char* value, const char* key, int Layer::*member) {
     const auto heads =
@@ -53,6 +53,7 @@ void read_head_lists(Reading& reading, const Part& part, std::vector<Layer>& lay
     }
   };
   read("heads", "num_query_heads", &Layer::heads);
+  read("heads", "num_attention_heads_per_layer", &Layer::heads);
   read("kv_heads", "num_kv_heads", &Layer::kv_heads);
 }
 
