@@ -178,7 +178,9 @@ class StopSignals {
   Handler interrupt_, terminate_;
 };
 
-std::vector<convert::LayerCheck> verified(const convert::Plan& plan, const std::filesystem::path& folder) {
+// Without a folder: of what would be written.
+std::vector<convert::LayerCheck> verified(const convert::Plan& plan,
+                                          const std::optional<std::filesystem::path>& folder) {
   std::unique_ptr<ProgressLine> line;
   std::vector<convert::LayerCheck> checks = convert::verify(plan, folder, [&](std::size_t done, std::size_t layers) {
     StopSignals::check();
@@ -212,11 +214,13 @@ std::vector<convert::LayerCheck> write(const Options& options, const convert::Pl
 }
 
 void convert_checkpoint(const Options& options) {
-  if (options.verify && options.dry_run) throw UsageError("--verify reads what was written: leave --dry-run away");
   const std::optional<Pairing> from = options.from.empty() ? std::nullopt : std::optional(parse_pairing(options.from));
   const convert::Plan plan = convert::make_plan(files::path_of(options.input), parse_pairing(options.to), from);
   std::vector<convert::LayerCheck> checks;
-  if (!options.dry_run) {
+  if (options.dry_run) {
+    const StopSignals signals;
+    if (options.verify) checks = verified(plan, std::nullopt);
+  } else {
     for (const std::filesystem::path& folder : convert::left_behind(files::path_of(options.output)))
       std::cerr << "note: a conversion that was killed has left " << printable(files::path_text(folder)) << '\n';
     checks = write(options, plan);
@@ -298,7 +302,7 @@ void add_convert(CLI::App& app) {
   command.flag("--dry-run", options->dry_run, "list every tensor that would change, and write nothing");
   command.flag("--verify", options->verify,
                "project random hidden states with the weights before and after, rotate, and compare the\n"
-               "attention scores of every layer");
+               "attention scores of every layer (with --dry-run: of what would be written)");
   command.flag("--json", options->json, "the report as JSON");
   add_file_options(command, *options);
   command.footer(footer);

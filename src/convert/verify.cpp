@@ -217,10 +217,11 @@ Frequencies frequencies_of(const ModelRope& rope) {
   return depends_on_length(rope.rope.scaling) ? frequencies(rope.rope, 1) : frequencies(rope.rope);
 }
 
-// Reads the tensors of one layer from either folder.
+// Reads the tensors of one layer: from a folder, or as the plan would change those of its source.
 class Side {
  public:
-  Side(const Plan& plan, const std::filesystem::path& folder) : plan_(plan) {
+  Side(const Plan& plan, const std::filesystem::path& folder, bool changed_here)
+      : plan_(plan), changed_here_(changed_here) {
     for (const Shard& shard : plan.folder.shards) {
       files_.push_back(std::make_unique<files::InputFile>("convert", folder / files::path_of(shard.name)));
       headers_.push_back(files::read_header(*files_.back()));
@@ -238,9 +239,10 @@ class Side {
       const files::Entry& entry = header.header.entries.at(tensor->entry);
       if (entry.info.name != info.name || entry.info.shape != info.shape)
         fail(Code::TENSOR, "convert", "a converted file must hold the tensors of its source but differs");
-      const Reader reader = [&](std::uint64_t offset, std::span<std::byte> out) {
+      Reader reader = [&](std::uint64_t offset, std::span<std::byte> out) {
         files_[tensor->shard]->read(header.data + entry.begin + offset, out);
       };
+      if (changed_here_) reader = changed(*tensor, reader);
       const bool norm = tensor->name.role == Role::q_norm || tensor->name.role == Role::k_norm;
       const std::string key = info.name.substr(0, info.name.size() - tensor->name.suffix.size());
       (norm ? layer.norms : layer.projections)[key].add(*tensor, product(info, tensor->change, reader));
@@ -250,7 +252,19 @@ class Side {
   }
 
  private:
+  // Holds the whole tensor.
+  Reader changed(const TensorPlan& tensor, const Reader& source) const {
+    auto bytes = std::make_shared<std::vector<std::byte>>();
+    bytes->reserve(static_cast<std::size_t>(plan_.info(tensor).bytes));
+    stream_changed(plan_.info(tensor), tensor.change, source,
+                   [&](std::span<const std::byte> piece) { bytes->insert(bytes->end(), piece.begin(), piece.end()); });
+    return [bytes](std::uint64_t offset, std::span<std::byte> out) {
+      std::copy_n(bytes->begin() + static_cast<std::ptrdiff_t>(offset), out.size(), out.begin());
+    };
+  }
+
   const Plan& plan_;
+  bool changed_here_ = false;
   std::vector<std::unique_ptr<files::InputFile>> files_;
   std::vector<files::FileHeader> headers_;
 };
@@ -261,7 +275,7 @@ std::string layer_name(const TensorName& name) {
 
 }  // namespace
 
-std::vector<LayerCheck> verify(const Plan& plan, const std::filesystem::path& converted,
+std::vector<LayerCheck> verify(const Plan& plan, const std::optional<std::filesystem::path>& converted,
                                const std::function<void(std::size_t, std::size_t)>& progress) {
   using Place = std::tuple<std::string, int, std::string>;
   std::map<Place, std::vector<const TensorPlan*>> layers;
@@ -269,7 +283,7 @@ std::vector<LayerCheck> verify(const Plan& plan, const std::filesystem::path& co
     if (tensor.name.role == Role::other) continue;  // behind the scores
     layers[{tensor.name.stack, tensor.name.layer, tensor.name.module}].push_back(&tensor);
   }
-  const Side before(plan, plan.folder.path), after(plan, converted);
+  const Side before(plan, plan.folder.path, false), after(plan, converted.value_or(plan.folder.path), !converted);
   std::vector<LayerCheck> checks;
   for (const auto& [place, tensors] : layers) {
     const LayerOutputs source = before.read(tensors);

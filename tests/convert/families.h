@@ -57,6 +57,7 @@ class Families : public Checkpoint {
         plan, path(family.name + "-2"), [](std::uint64_t) {},
         [&](const fs::path& written) { checks = convert::verify(plan, written, nullptr); });
     EXPECT_FALSE(checks.empty());
+    EXPECT_EQ(convert::verify(plan, std::nullopt, nullptr), checks);
     for (const convert::LayerCheck& check : checks) {
       EXPECT_EQ(check.largest_difference, 0) << check.layer;
       EXPECT_GT(check.difference_unconverted, 0) << check.layer;
