@@ -77,6 +77,8 @@ std::optional<Attention> attention_of(std::string_view model_type, const LayoutF
   for (const std::string_view type : gated) attention.gated_q = attention.gated_q || type == model_type;
   attention.gated_by_value = model_type == "axk2";
   attention.query_experts = model_type == "jetmoe";
+  if (model_type == "jetmoe") attention.fused_keys = FusedKeys::joined;
+  if (model_type == "telechat") attention.fused_keys = FusedKeys::by_head;
   for (const std::string_view type : shared) {
     attention.keys_may_be_values = attention.keys_may_be_values || type == model_type;
   }

@@ -21,8 +21,16 @@ enum class Fused : std::uint8_t {
   four_parts,  // four equal parts, each [q v k] of a quarter of the heads (CodeGen)
 };
 
+// The same of a projection that is k and v in one.
+enum class FusedKeys : std::uint8_t {
+  none,
+  joined,   // k of all heads, v of all
+  by_head,  // [k v] of head 0, of head 1, ...
+};
+
 struct Attention {
   Fused fused = Fused::none;
+  FusedKeys fused_keys = FusedKeys::none;
   bool gated_q = false;             // the projection has rows of the query of a head, then as many of its gate
   bool gated_by_value = false;      // the same; the gate has the width of a value (MLA)
   bool query_experts = false;       // each expert projects as many queries as there are keys (JetMoE)

@@ -46,6 +46,12 @@ struct Subfolder {
   std::vector<std::string> folders;  // "1_Pooling"
 };
 
+// Whether it is a module of sentence-transformers behind the model, as "2_Dense": its weights have no heads.
+bool is_module(const std::string& name) {
+  const std::size_t digits = name.find_first_not_of("0123456789");
+  return digits != 0 && digits != std::string::npos && name[digits] == '_' && name.find("Transformer") == name.npos;
+}
+
 // Empty if it is hidden, or if weights are among its files.
 std::optional<Subfolder> plain_subfolder(const fs::path& folder, const std::string& name) {
   if (name.starts_with('.')) return std::nullopt;
@@ -57,7 +63,7 @@ std::optional<Subfolder> plain_subfolder(const fs::path& folder, const std::stri
     const std::string inside = path_text(entry->path().lexically_relative(folder));
     if (entry->is_directory(ignored) && !entry->is_symlink(ignored)) found.folders.push_back(inside);
     if (!entry->is_regular_file(ignored)) continue;
-    if (is_other_weights(inside)) return std::nullopt;
+    if (is_other_weights(inside) && !is_module(name)) return std::nullopt;
     found.files.push_back(inside);
   }
   if (error)

@@ -6,6 +6,7 @@
 #include "attention.h"
 #include "files/text/io.h"
 #include "values/fail.h"
+#include "values/number_text.h"
 
 namespace rotary::convert {
 namespace {
@@ -17,9 +18,10 @@ RotatedBlock block_of(const ModelRope& rope) { return {rope.first, rope.rope.rot
 
 }  // namespace
 
-// Of [experts, rows, in] each expert has the heads.
+// Of [experts, rows, in] each expert has the heads; of LoKr's second factor those that the first one repeats.
 SharedHeads HeadFinder::of(const TensorInfo& tensor, const TensorName& name, const ModelRope& rope) {
   const SharedHeads one = one_of(tensor, name, rope);
+  if (name.suffix == "lokr_w2" || name.suffix == "lokr_w2_a") return repeating(one, tensor);
   const bool several = tensor.shape.size() == 3 && tensor.shape[0] > 0 &&
                        tensor.shape[1] == static_cast<std::int64_t>(one->sources.size());
   return several ? repeated(one, tensor.shape[0]) : one;
@@ -36,10 +38,10 @@ SharedHeads HeadFinder::one_of(const TensorInfo& tensor, const TensorName& name,
       }
       return of_queries(rope, std::int64_t{rope.rope.head_dim} * (part_->attention.gated_q ? 2 : 1));
     case Role::k:
-      return of_keys(rope, false);
+      return of_keys(rope, FusedKeys::none);
     case Role::kv:
-      if (!part_->attention.query_experts) refuse(tensor);
-      return of_keys(rope, true);
+      if (part_->attention.fused_keys == FusedKeys::none) refuse(tensor);
+      return of_keys(rope, part_->attention.fused_keys);
     case Role::qkv:
       return of_fused(tensor, rope);
     case Role::q_norm:
@@ -65,16 +67,37 @@ SharedHeads HeadFinder::repeated(const SharedHeads& one, std::int64_t times) {
   return made(times * rows, std::move(all));
 }
 
+// The rows of a Kronecker product are the second factor's, once for each row of the first one. They can be reordered
+// where the second factor's own rows can, that is where it has whole heads, all alike.
+SharedHeads HeadFinder::repeating(const SharedHeads& all, const TensorInfo& tensor) {
+  const auto rows = static_cast<std::int64_t>(all->sources.size());
+  const std::int64_t own = tensor.shape.empty() ? 0 : tensor.shape[0];
+  Heads first{.sources = {}, .q = {}, .k = {}, .dim = all->dim, .block = all->block};
+  for (const std::int64_t row : all->q) {
+    if (row + all->dim <= own) first.q.push_back(row);
+  }
+  for (const std::int64_t row : all->k) {
+    if (row + all->dim <= own) first.k.push_back(row);
+  }
+  SharedHeads found = own > 0 && rows % own == 0 ? made(own, std::move(first)) : nullptr;
+  if (found && repeated(found, rows / own)->sources == all->sources) return found;
+  fail(Code::TENSOR, operation,
+       "the second factor of LoKr must have whole heads of " + std::to_string(all->dim) +
+           " rows, all alike, or be merged into its model first, but " + in_quotes(tensor.name) + " has shape " +
+           detail::shape_text(tensor.shape));
+}
+
 SharedHeads HeadFinder::of_queries(const ModelRope& rope, std::int64_t stride) {
   return made(
       rope.heads * stride,
       {.sources = {}, .q = heads_at(rope.heads, stride), .k = {}, .dim = rope.rope.head_dim, .block = block_of(rope)});
 }
 
-SharedHeads HeadFinder::of_keys(const ModelRope& rope, bool with_values) {
+SharedHeads HeadFinder::of_keys(const ModelRope& rope, FusedKeys fused) {
   const int dim = rope.rope.head_dim;
-  return made(std::int64_t{rope.kv_heads} * dim * (with_values ? 2 : 1),
-              {.sources = {}, .q = {}, .k = heads_at(rope.kv_heads, dim), .dim = dim, .block = block_of(rope)});
+  const std::int64_t stride = std::int64_t{dim} * (fused == FusedKeys::by_head ? 2 : 1);
+  return made(std::int64_t{rope.kv_heads} * dim * (fused == FusedKeys::none ? 1 : 2),
+              {.sources = {}, .q = {}, .k = heads_at(rope.kv_heads, stride), .dim = dim, .block = block_of(rope)});
 }
 
 // MLA: the rotated part of the one key is the last rows of kv_a_proj_with_mqa.

@@ -33,9 +33,10 @@ class HeadFinder {
   SharedHeads of_queries(const ModelRope&, std::int64_t stride);
 
  private:
-  SharedHeads of_keys(const ModelRope&, bool with_values);
+  SharedHeads of_keys(const ModelRope&, FusedKeys);
   SharedHeads one_of(const TensorInfo&, const TensorName&, const ModelRope&);
   SharedHeads repeated(const SharedHeads&, std::int64_t times);
+  SharedHeads repeating(const SharedHeads&, const TensorInfo&);
   SharedHeads of_latent(const TensorInfo&, const TensorName&, const ModelRope&);
   SharedHeads of_fused(const TensorInfo&, const ModelRope&);
   SharedHeads of_norm(const TensorInfo&, const TensorName&, const ModelRope&);

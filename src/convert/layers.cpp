@@ -106,7 +106,8 @@ Attention attention_of_part(const Json& json, const std::string& model_type, con
              " does not: " + std::string(why_not(model_type)));
   }
   const files::Family* family = files::find_family(model_type);
-  attention->latent = family != nullptr && family->mla.rope != 0 && rope.first != 0;
+  const bool mla = (family != nullptr && family->mla.rope != 0) || json.contains("kv_lora_rank");  // as in params.json
+  attention->latent = mla && rope.first != 0;
   return *attention;
 }
 

@@ -11,7 +11,7 @@ namespace rotary::convert {
 enum class Role : std::uint8_t {
   q,  // the projection of the queries; of MLA, the one from its latent
   k,
-  kv,      // keys of all heads, then values
+  kv,      // keys and values in one
   qkv,     // fused
   latent,  // MLA: kv_a_proj_with_mqa, whose last rows are the rotated part of the one key
   q_norm,

@@ -272,11 +272,14 @@ Pairing weights_pairing(const Folder& folder, const ModelRope& rope, std::option
 }
 
 void check_adapter(const Folder& folder) {
-  for (const char* known : {"", "LORA", "ADALORA", "IA3"}) {
+  for (const char* known : {"", "LORA", "ADALORA", "IA3", "LOHA", "LOKR", "OFT", "BOFT", "HRA"}) {
     if (folder.adapter_type == known) return;
   }
+  const bool shares = folder.adapter_type == "VERA";  // the rows of vera_B are those of q, k and v alike
   fail(Code::MODEL_TYPE, operation,
-       "an adapter must be of the type LORA, ADALORA or IA3 but is of " + in_quotes(folder.adapter_type));
+       "an adapter must be of the type LORA, ADALORA, IA3, LOHA, LOKR, OFT, BOFT or HRA, or be merged into its model "
+       "first, but is of " +
+           in_quotes(folder.adapter_type) + (shares ? ", where q and k share their rows with other projections" : ""));
 }
 
 }  // namespace

@@ -30,10 +30,29 @@ constexpr Suffix suffixes[] = {
     {"parametrizations.weight.original", Kind::output},  // jina-embeddings-v3, with the LoRAs of its tasks
     {"parametrizations.weight.0.lora_A", Kind::input},
     {"parametrizations.weight.0.lora_B", Kind::output},
+    {"Plora_A.weight", Kind::input},  // InternLM-XComposer2
+    {"Plora_B.weight", Kind::output},
     {"lora_B.weight", Kind::output},
     {"lora_B.bias", Kind::output},
     {"lora_magnitude_vector", Kind::output},
     {"ia3_l", Kind::output},
+    {"hada_w1_a", Kind::output},  // LoHa
+    {"hada_w1_b", Kind::input},
+    {"hada_w2_a", Kind::output},
+    {"hada_w2_b", Kind::input},
+    {"lokr_w1", Kind::input},  // LoKr
+    {"lokr_w1_a", Kind::input},
+    {"lokr_w1_b", Kind::input},
+    {"lokr_w2", Kind::output},
+    {"lokr_w2_a", Kind::output},
+    {"lokr_w2_b", Kind::input},
+    {"oft_R.weight", Kind::input},  // OFT, BOFT and HRA turn the input
+    {"boft_R", Kind::input},
+    {"boft_P", Kind::input},
+    {"boft_s", Kind::output},
+    {"hra_u", Kind::input},
+    {"weight._data", Kind::output},  // quanto's 8 bits
+    {"weight._scale", Kind::output},
     {"weight_packed", Kind::output},
     {"weight_scale", Kind::block_scales},
     {"weight_scale_inv", Kind::block_scales},

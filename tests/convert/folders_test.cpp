@@ -142,13 +142,16 @@ TEST_F(Folders, subfolders_without_weights_are_copied) {
   EXPECT_FALSE(fs::exists(path("pooled-2") / "onnx"));
 }
 
-TEST_F(Folders, empty_folders_and_permissions_to_run_are_kept) {
+TEST_F(Folders, empty_folders_modules_and_permissions_to_run_are_kept) {
   const fs::path source = make("s", config, both_layers());
   fs::create_directories(source / "empty" / "inside");
+  fs::create_directories(source / "2_Dense");  // sentence-transformers: behind the model, so in no pairing
+  write_text(source / "2_Dense" / "model.safetensors", "x");
   write_text(source / "run.sh", "true");
   fs::permissions(source / "run.sh", fs::perms::owner_exec, fs::perm_options::add);
   convert(source, Pairing::interleaved, path("s-2"));
   EXPECT_TRUE(fs::is_directory(path("s-2") / "empty" / "inside"));
+  EXPECT_EQ(read_text(path("s-2") / "2_Dense" / "model.safetensors"), "x");
   EXPECT_NE(fs::status(path("s-2") / "run.sh").permissions() & fs::perms::owner_exec, fs::perms::none);
   EXPECT_EQ(fs::status(path("s-2") / "config.json").permissions() & fs::perms::owner_exec, fs::perms::none);
 }
@@ -231,35 +234,6 @@ TEST_F(Folders, a_changed_weight_does_not_pass_verify) {
         EXPECT_EQ(checks[0].largest_difference, 0);
         EXPECT_NE(checks[1].largest_difference, 0);
       });
-}
-
-TEST_F(Folders, an_adapter_carries_its_base_config) {
-  const std::string at = "base_model.model.model.layers.1.self_attn.";
-  const fs::path source = make("lora", config,
-                               {some_tensor(at + "q_proj.lora_A.weight", ElementType::bf16, {4, 32}),
-                                some_tensor(at + "q_proj.lora_B.weight", ElementType::bf16, {32, 4}),
-                                some_tensor(at + "q_proj.lora_magnitude_vector", ElementType::f32, {32})},
-                               {{"format", "pt"}}, "adapter_model.safetensors");
-  expect_error("FILE", "must hold config.json", [&] {
-    fs::create_directories(path("alone"));
-    write_text(path("alone") / "adapter_config.json", "{}");
-    convert(path("alone"), Pairing::interleaved, path("x"));
-  });
-  write_text(source / "adapter_config.json", R"({"peft_type": "LORA", "use_dora": true})");
-  convert(source, Pairing::interleaved, path("lora-2"));
-  const Tensors before = tensors_in(source, "adapter_model.safetensors");
-  const Tensors after = tensors_in(path("lora-2"), "adapter_model.safetensors");
-  EXPECT_EQ(before.at(at + "q_proj.lora_A.weight").data, after.at(at + "q_proj.lora_A.weight").data);
-  for (const auto& [name, bytes] :
-       {std::pair(at + "q_proj.lora_B.weight", std::size_t{8}), {at + "q_proj.lora_magnitude_vector", 4}}) {
-    const std::vector<std::byte>&half = before.at(name).data, &interleaved = after.at(name).data;
-    for (std::size_t row = 0; row < 32; ++row) {
-      const std::size_t d = row % 8, source_row = row / 8 * 8 + d / 2 + d % 2 * 4;
-      EXPECT_EQ(std::memcmp(&interleaved[row * bytes], &half[source_row * bytes], bytes), 0) << name << ' ' << row;
-    }
-  }
-  write_text(source / "adapter_config.json", R"({"peft_type": "LOKR"})");
-  expect_refused(source, "MODEL_TYPE", "LORA, ADALORA or IA3 but is of \"LOKR\"");
 }
 
 TEST_F(Folders, refusals) {

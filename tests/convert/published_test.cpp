@@ -101,6 +101,13 @@ TEST_F(Published, hrm_has_a_gate_in_front_and_stacks_that_run_by_turns) {
              {at_slots(high, 8, [](int h) { return 4 + h; }), at_slots(low, 8, [](int h) { return 4 + h; })}));
 }
 
+TEST_F(Published, telechat_has_keys_and_values_head_by_head) {
+  const std::string at = "transformer.h.0.self_attention.";
+  expect_converts(family("telechat", R"("hidden_size": 32, "n_head": 4, "n_layer": 1, "num_key_value_heads": 2)",
+                         {rows(at + "query.weight", 32), rows(at + "key_value.weight", 32)},
+                         {plain(at + "query.weight", 4, 8), plain(at + "key_value.weight", 2, 16)}));
+}
+
 // The experts' dimension is in front of the rows.
 TEST_F(Published, jetmoe_has_queries_of_each_expert) {
   const std::string at = "model.layers.0.self_attention.";

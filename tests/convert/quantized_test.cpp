@@ -77,6 +77,7 @@ TEST_F(Quantized, rows_with_scales_and_zero_points) {
   expect_rows_move("groups", {{"weight_packed", i32, {8}}, {"weight_scale", bf16, {2}}}, {{"weight_shape", i64, {2}}});
   expect_rows_move("nvfp4", {{"weight_packed", u8, {32}}, {"weight_scale", f8_e4m3, {4}}},
                    {{"weight_global_scale", f32, {1}}, {"input_global_scale", f32, {1}}});
+  expect_rows_move("quanto", {{"weight._data", i8, {64}}, {"weight._scale", f32, {1}}}, {{"input_scale", f32, {}}});
   expect_rows_move("cache scales", {{"weight", bf16, {64}}}, {{"k_scale", f32, {}}, {"input_scale_ub", f32, {1}}});
   expect_rows_move("adalora", {{"weight", bf16, {64}}, {"lora_B", f32, {4}}},
                    {{"lora_A", f32, {4, 64}}, {"lora_E", f32, {4, 1}}});
