@@ -18,11 +18,13 @@ constexpr RoleWord role_words[] = {
     {"wq", Role::q},
     {"wq_b", Role::q},
     {"to_q", Role::q},
-    {"experts.input_linear", Role::q},  // JetMoE: one for each expert
+    {"linear_q_adapter_list", Role::q},  // Zamba2: two matrices that are added to the projection
+    {"experts.input_linear", Role::q},   // JetMoE: one for each expert
     {"k_proj", Role::k},
     {"key", Role::k},
     {"wk", Role::k},
     {"to_k", Role::k},
+    {"linear_k_adapter_list", Role::k},
     {"kv_proj", Role::kv},
     {"key_value", Role::kv},
     {"qkv_proj", Role::qkv},
@@ -103,10 +105,13 @@ bool contains_word(std::string_view dotted, std::string_view part) {
 }
 
 bool is_of_another_model(std::string_view stack) {
-  return any_of(stack, {"vision",    "visual",    "image",   "audio",     "speech",    "siglip", "vit",   "talker",
-                        "code2wav",  "token2wav", "clip",    "whisper",   "vpm",       "apm",    "tts",   "vae",
-                        "projector", "resampler", "qformer", "connector", "perceiver", "codec",  "tower", "protein"});
+  return any_of(stack,
+                {"vision",    "visual",  "image",     "audio",     "speech", "siglip", "vit",    "talker",  "code2wav",
+                 "token2wav", "clip",    "whisper",   "vpm",       "apm",    "tts",    "vae",    "vqmodel", "projector",
+                 "resampler", "qformer", "connector", "perceiver", "codec",  "tower",  "protein"});
 }
+
+bool is_named_text(std::string_view stack) { return any_of(stack, {"language_model", "text_model", "llm"}); }
 
 bool is_cross_attention(std::string_view module) {
   return any_of(module, {"cross", "encoder_attn", "EncDec"}) || module == "adapter";  // Evolla's, of proteins
@@ -152,6 +157,7 @@ bool is_independent(std::string_view word) {
       "value",
       "wv",
       "to_v",
+      "linear_v_adapter_list",
       "to_out",
       "v_norm",
       "o_proj",

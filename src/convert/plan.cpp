@@ -48,6 +48,11 @@ class Planner {
       for (std::size_t e = 0; e < entries.size(); ++e)
         tensors_.emplace(entries[e].info.name, Located{&entries[e].info, s, e});
     }
+    for (const auto& [tensor, located] : tensors_) {
+      const std::optional<TensorName> name = parse_name(tensor);
+      text_is_named_ =
+          text_is_named_ || (name && name->role == Role::q && is_of_text(*name) && is_named_text(name->stack));
+    }
     for (std::size_t s = 0; s < plan_.folder.shards.size(); ++s) {
       const std::vector<files::Entry>& entries = plan_.folder.shards[s].header.header.entries;
       for (std::size_t e = 0; e < entries.size(); ++e) look_at(s, e, entries[e].info);
@@ -61,7 +66,8 @@ class Planner {
  private:
   void look_at(std::size_t shard, std::size_t entry, const TensorInfo& tensor) {
     const std::optional<TensorName> name = parse_name(tensor.name);
-    if (!name || is_of_another_model(name->stack)) return;
+    if (!name || !is_of_text(*name)) return;
+    if (text_is_named_ && !is_named_text(name->stack) && !is_draft(name->stack)) return;
     const bool drafting = part_.is_drafting(name->stack, name->layer);
     if (!drafting && !part_.rope_of_layer[static_cast<std::size_t>(name->layer)]) return;
     if (name->role == Role::other) {
@@ -83,6 +89,8 @@ class Planner {
     if (const std::optional<Change> change = change_of(tensor, name->suffix, projection(tensor, *name, sources)))
       plan_.tensors.push_back({shard, entry, *name, *change, heads, rope});
   }
+
+  static bool is_of_text(const TensorName& name) { return !is_of_another_model(name.stack); }
 
   void add_to_layer(const TensorName& name) {
     Attends& layer = layers_[{name.stack, name.layer}];
@@ -246,6 +254,7 @@ class Planner {
   Plan& plan_;
   const TextPart& part_;
   HeadFinder finder_;
+  bool text_is_named_ = false;  // a stack says that it is the text model's: others are not
   std::map<std::string, Located> tensors_;
   std::map<Place, Attends> layers_;
   std::vector<std::pair<const TensorInfo*, TensorName>> others_;

@@ -30,6 +30,8 @@ constexpr Suffix suffixes[] = {
     {"parametrizations.weight.original", Kind::output},  // jina-embeddings-v3, with the LoRAs of its tasks
     {"parametrizations.weight.0.lora_A", Kind::input},
     {"parametrizations.weight.0.lora_B", Kind::output},
+    {"0.weight", Kind::input},  // the adapters of Zamba2
+    {"1.weight", Kind::output},
     {"Plora_A.weight", Kind::input},  // InternLM-XComposer2
     {"Plora_B.weight", Kind::output},
     {"lora_B.weight", Kind::output},
@@ -103,6 +105,7 @@ std::string plain(std::string_view suffix) {
       !suffix.ends_with("bias")) {
     return std::string(suffix.substr(0, 6));  // AdaLoRA's are parameters, not modules
   }
+  if (!suffix.empty() && suffix[0] >= '0' && suffix[0] <= '9') return std::string(suffix.substr(suffix.find('.') + 1));
   const std::size_t name = suffix.find('.') + 1;
   const std::size_t last = suffix.rfind('.');
   if (suffix.starts_with("lora_") && last != std::string_view::npos && last >= name) {

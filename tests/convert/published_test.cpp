@@ -158,6 +158,32 @@ TEST_F(Published, jina_keeps_its_weights_behind_parametrizations) {
     EXPECT_EQ((*plan.tensors[1].change.sources)[row], row / 96 * 96 + (*plan.tensors[0].change.sources)[row % 96]);
 }
 
+TEST_F(Published, zamba2_adds_matrices_to_its_shared_projections) {
+  const std::string at = "model.layers.0.shared_transformer.self_attn.";
+  const std::string second = at + "linear_q_adapter_list.0.1.weight";
+  expect_converts(family("zamba2", R"("hidden_size": 16, "attention_hidden_size": 32, "num_attention_heads": 4,
+ "num_key_value_heads": 4, "attention_head_dim": 8, "num_hidden_layers": 1, "use_mem_rope": true,
+ "layers_block_type": ["hybrid"], "hybrid_layer_ids": [0], "max_position_embeddings": 64)",
+                         {rows(at + "q_proj.weight", 32), rows(at + "k_proj.weight", 32),
+                          rows(at + "linear_q_adapter_list.0.0.weight", 12), rows(second, 32),
+                          rows(at + "linear_v_adapter_list.0.1.weight", 32)},
+                         {plain(at + "q_proj.weight", 4, 8), plain(at + "k_proj.weight", 4, 8), plain(second, 4, 8)}));
+}
+
+// Where a stack says that it is the text model's, the others are not.
+TEST_F(Published, a_named_text_model_beside_a_stack_without_a_name) {
+  const std::string at = "language_model.model.layers.0.self_attn.";
+  Family speech = family(
+      "granite_speech", "",
+      {rows(at + "q_proj.weight", 32), rows(at + "k_proj.weight", 16), rows("encoder.layers.0.attn.to_q.weight", 32),
+       rows("encoder.layers.0.attn.to_kv.weight", 64), rows("mtp.layers.0.self_attn.q_proj.weight", 32)},
+      {plain(at + "q_proj.weight", 4, 8), plain(at + "k_proj.weight", 2, 8),
+       plain("mtp.layers.0.self_attn.q_proj.weight", 4, 8)});
+  speech.config = R"({"model_type": "granite_speech", "text_config": {"model_type": "granite", )" + llama +
+                  R"(}, "encoder_config": {"model_type": "granite_speech_encoder", "num_heads": 4}})";
+  expect_converts(speech);
+}
+
 // MiniCPM-V's config is that of its text model, with vision_config beside.
 TEST_F(Published, layers_of_towers_stay_or_are_refused) {
   const std::string at = "llm.model.layers.0.self_attn.";
@@ -166,9 +192,12 @@ TEST_F(Published, layers_of_towers_stay_or_are_refused) {
                                  rows("vpm.encoder.layers.0.self_attn.q_proj.weight", 32)};
   const std::vector<Heads> heads = {plain(at + "q_proj.weight", 4, 8), plain(at + "k_proj.weight", 2, 8)};
   expect_converts(family("minicpmv", config, tensors, heads));
+  for (Tensor& tensor : tensors) {
+    if (tensor.name.starts_with("llm")) tensor = rows(tensor.name.substr(4), tensor.shape[0]);
+  }
   tensors.push_back(rows("eyes.layers.0.self_attn.q_proj.weight", 32));
   const fs::path other = make("other", R"({"model_type": "minicpmv", )" + config + "}", tensors);
-  expect_error("TENSOR", "must be told from those of its towers but \"eyes.layers\" and \"llm.model.layers\"",
+  expect_error("TENSOR", "must be told from those of its towers but \"eyes.layers\" and \"model.layers\"",
                [&] { convert(other, Pairing::interleaved, path("x")); });
 }
 
