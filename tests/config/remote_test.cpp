@@ -115,6 +115,20 @@ TEST(Spellings, of_laguna_whose_layers_differ_in_heads) {
   EXPECT_EQ(m.ropes[1].layers, (Layers{1, 2}));
 }
 
+TEST(Spellings, baichuan_turns_unless_it_is_13b) {
+  const std::string layers = R"({"model_type": "baichuan", "num_hidden_layers": 2, )";
+  for (const char* sizes : {R"("hidden_size": 4096, "num_attention_heads": 32, "max_position_embeddings": 4096})",
+                            R"("hidden_size": 64, "num_attention_heads": 4, "max_position_embeddings": 4096})"}) {
+    const Model m = parse_config(layers + sizes);
+    ASSERT_EQ(m.ropes.size(), 1u) << sizes;
+    EXPECT_EQ(m.ropes.front().rope.pairing, half);
+  }
+  for (const char* sizes : {R"("hidden_size": 5120, "num_attention_heads": 40, "model_max_length": 4096})",
+                            R"("hidden_size": 64, "num_attention_heads": 4, "model_max_length": 4096})"}) {
+    EXPECT_TRUE(parse_config(layers + sizes).ropes.empty()) << sizes;
+  }
+}
+
 TEST(Spellings, of_mpt_with_one_key_head) {
   const Model m = parse_config(R"({"model_type": "mpt", "d_model": 64, "n_heads": 4, "n_layers": 2,
     "attn_config": {"rope": true, "rope_theta": 10000, "attn_type": "multiquery_attention"}})");
