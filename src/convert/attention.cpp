@@ -8,8 +8,8 @@ struct FusedRow {
   Fused fused;
 };
 // Of transformers 5.23's modules, and of the remote code of the published repositories: baichuan, bailing_moe, chatglm,
-// hf_olmo, internlm2, mixformer-sequential, molmo, neobert, new, openelm, phi-msft, phi3_v, phi4mm, qwen,
-// RefinedWeb, xlm-roberta (with the code of jina-embeddings-v3).
+// codeshell, hf_olmo, internlm2, llada2_moe, mixformer-sequential, molmo, neobert, new, openelm, phi-msft, phi3_v,
+// phi3small, phi4mm, qwen, RefinedWeb, xlm-roberta (with the code of jina-embeddings-v3).
 constexpr FusedRow fused_rows_of[] = {
     {"phi3", Fused::joined},
     {"phi3_v", Fused::joined},
@@ -27,6 +27,8 @@ constexpr FusedRow fused_rows_of[] = {
     {"baichuan", Fused::joined},
     {"bailing_moe", Fused::joined},
     {"bailing_moe_v2", Fused::joined},
+    {"codeshell", Fused::joined},
+    {"llada2_moe", Fused::joined},
     {"molmo", Fused::joined},
     {"openelm", Fused::joined},
     {"xlm-roberta", Fused::joined},

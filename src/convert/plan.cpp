@@ -243,7 +243,7 @@ class Planner {
       for (const std::string& module : layer->second.modules) {
         if (module.empty() || !name.suffix.starts_with(module + ".")) continue;
         if (is_independent(first_word(std::string_view(name.suffix).substr(module.size() + 1)))) continue;
-        if (tensor->elements() == 1) continue;
+        if (tensor->elements() == 1 || tensor->name.ends_with("inv_freq")) continue;
         fail(Code::TENSOR, operation,
              "every tensor of an attention must be known, as it may depend on the pairing, but " +
                  in_quotes(tensor->name) + " is not");

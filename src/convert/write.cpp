@@ -164,6 +164,7 @@ void check_output_folder(const Plan& plan, const fs::path& given) {
 void write_folder(const Plan& plan, const fs::path& given, const Progress& progress,
                   const std::function<void(const fs::path&)>& check) {
   check_output_folder(plan, given);
+  for (const std::string& name : plan.folder.others) files::InputFile(operation, plan.folder.path / path_of(name));
   const fs::path output = plain(given);
   PartialFolder partial(output);
   for (std::size_t i = 0; i < plan.folder.shards.size(); ++i) write_shard(plan, i, partial.path(), progress);

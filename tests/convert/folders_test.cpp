@@ -277,7 +277,14 @@ TEST_F(Folders, damaged_files_are_refused) {
   convert(sharded("done"), Pairing::interleaved, path("done-2"));
   fs::copy_file(path("done-2") / "model-00001-of-00002.safetensors", half_done / "model-00001-of-00002.safetensors",
                 fs::copy_options::overwrite_existing);
-  expect_refused(half_done, "FORMAT", "all files of a checkpoint must have been converted");
+  expect_refused(half_done, "FORMAT",
+                 "all files of a checkpoint must have been converted but rotary.pairing is \"interleaved\" in "
+                 "model-00001-of-00002.safetensors and missing in model-00002-of-00002.safetensors");
+  const fs::path stamped = make("stamped", config, both_layers(), {{"rotary.pairing", "neither"}});
+  expect_refused(stamped, "FORMAT", "rotary.pairing of model.safetensors must be half or interleaved");
+  const fs::path dangling = make("dangling", config, both_layers());
+  fs::create_symlink("nowhere", dangling / "tokenizer.json");
+  expect_refused(dangling, "FILE", "tokenizer.json: cannot be opened");
 }
 
 }  // namespace

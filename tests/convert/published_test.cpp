@@ -57,7 +57,8 @@ TEST_F(Published, masks_of_codegen_stay) {
   const std::string at = "transformer.h.0.attn.";
   Family codegen =
       family("codegen", R"("n_embd": 32, "n_head": 4, "n_layer": 1, "rotary_dim": 8, "n_positions": 64)",
-             {rows(at + "qkv_proj.weight", 96), some_tensor(at + "causal_mask", ElementType::u8, {1, 1, 8, 8})},
+             {rows(at + "qkv_proj.weight", 96), some_tensor(at + "causal_mask", ElementType::u8, {1, 1, 8, 8}),
+              vector(at + "maybe_rotary.inv_freq", 4)},
              {at_slots(at + "qkv_proj.weight", 4, [](int h) { return 3 * h; }),
               at_slots(at + "qkv_proj.weight", 4, [](int h) { return 3 * h + 2; })},
              Pairing::interleaved);
@@ -80,6 +81,23 @@ TEST_F(Published, openelm_and_laguna_have_heads_by_layer) {
                           rows(b + "k_proj.weight", 16)},
                          {plain(a + "q_proj.weight", 4, 8), plain(a + "k_proj.weight", 2, 8),
                           plain(b + "q_proj.weight", 6, 8), plain(b + "k_proj.weight", 2, 8)}));
+}
+
+TEST_F(Published, remote_code_that_joins_q_k_and_v) {
+  for (const auto& [type, name] : {std::pair("baichuan", "model.layers.0.self_attn.W_pack.weight"),
+                                   {"bailing_moe", "model.layers.0.attention.query_key_value.weight"},
+                                   {"bailing_moe_v2", "model.layers.0.attention.query_key_value.weight"},
+                                   {"codeshell", "transformer.h.0.attn.c_attn.weight"},
+                                   {"llada2_moe", "model.layers.0.attention.query_key_value.weight"},
+                                   {"molmo", "model.transformer.blocks.0.att_proj.weight"},
+                                   {"qwen", "transformer.h.0.attn.c_attn.weight"}}) {
+    const bool all = std::string(type) == "baichuan" || std::string(type) == "qwen";  // as many keys as queries
+    const bool says = std::string(type) == "codeshell";
+    Family joined = family(type, llama + (says ? R"(, "position_embedding_type": "rope")" : ""),
+                           {rows(name, all ? 96 : 64)}, {plain(name, all ? 8 : 6, 8)});
+    if (all) joined.config.replace(joined.config.find(R"("num_key_value_heads": 2, )"), 26, "");
+    expect_converts(joined);
+  }
 }
 
 TEST_F(Published, neobert_has_a_bare_qkv_head_by_head) {
