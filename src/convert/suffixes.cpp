@@ -246,7 +246,8 @@ std::optional<Change> change_of(const TensorInfo& tensor, std::string_view suffi
     reading.refuse(Code::TENSOR, "must be a part of a projection that can be permuted; what " +
                                      files::in_quotes(suffix) + " is, is not known,");
   }
-  return reading.read(text, row->kind);
+  const std::optional<Change> change = reading.read(text, row->kind);
+  return tensor.elements() == 0 ? std::nullopt : change;
 }
 
 }  // namespace rotary::convert

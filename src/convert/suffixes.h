@@ -25,8 +25,9 @@ struct Projection {
   Quantization quantization;
 };
 
-// Empty: the tensor does not change, as lora_A or a single scale. Throws SHAPE (the output's size is no dimension of
-// the tensor), TENSOR (an unknown suffix; scales that rows cannot leave), DTYPE (a packing that cannot be permuted).
+// Empty: the tensor does not change, as lora_A, a single scale, or one without elements. Throws SHAPE (the output's
+// size is no dimension of the tensor), TENSOR (an unknown suffix; scales that rows cannot leave), DTYPE (a packing that
+// cannot be permuted).
 std::optional<Change> change_of(const TensorInfo&, std::string_view suffix, const Projection&);
 
 }  // namespace rotary::convert

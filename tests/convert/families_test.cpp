@@ -29,6 +29,19 @@ TEST_F(Families, weights_biases_and_norms_of_every_kind) {
   expect_converts(family);
 }
 
+TEST_F(Families, tensors_without_elements_stay) {
+  const std::string at = "model.layers.0.self_attn.";
+  const fs::path source = make("empty", R"({"model_type": "llama", )" + llama + "}",
+                               {rows(at + "q_proj.weight", 32), rows(at + "q_proj.lora_B.weight", 32, 0),
+                                rows(at + "k_proj.weight", 16, 0), rows(at + "v_proj.weight", 16)});
+  const convert::Plan plan = convert::make_plan(source, Pairing::interleaved, std::nullopt);
+  ASSERT_EQ(plan.tensors.size(), 1U);
+  convert(source, Pairing::interleaved, path("empty-2"));
+  EXPECT_EQ(convert::verify(plan, path("empty-2"), nullptr).front().largest_difference, 0);
+  convert(path("empty-2"), Pairing::half, path("empty-3"));
+  expect_same_files(source, path("empty-3"));
+}
+
 TEST_F(Families, norms_across_heads) {
   const std::string at = "model.layers.0.self_attn.";
   Family family{.name = "olmo2",
