@@ -187,9 +187,9 @@ std::optional<Publication> publication_of(const Situation& situation) {
                      .method = method_of(scaling),
                      .factor = factor == nullptr ? 1 : *factor,
                      .trained_length = known->trained_length,
-                     .context = known->context,
+                     .context = situation.is_published_exactly() ? situation.request.context : known->context,
                      .source = std::string(known->source),
-                     .applies = situation.is_published_context() && known->context == situation.request.context};
+                     .applies = situation.is_published_exactly()};
 }
 
 // The first that can be used, in the order of what is recommended otherwise.
@@ -199,7 +199,9 @@ void recommend_what_works(const Situation& situation, Plan& plan) {
     return std::any_of(plan.methods.begin(), plan.methods.end(),
                        [&](const MethodPlan& one) { return one.method == method && one.refused.empty(); });
   };
-  const bool in_vain = best.method == "longrope" && turns_by_short_factor_only(situation);
+  // Lists that were trained are the model's own, whatever a framework makes of them; a start is not.
+  const bool trained_lists = situation.is_published_context() || situation.is_own_context();
+  const bool in_vain = best.method == "longrope" && turns_by_short_factor_only(situation) && !trained_lists;
   if (works(best.method) && !in_vain) {
     plan.recommended = best.method;
     plan.why = best.why;

@@ -311,10 +311,20 @@ bool Situation::is_published_context() const {
   if (published == nullptr || published->trained_length != trained) return false;
   const Scaling scaling = published->scaling();
   const auto* factor = scalings::value_of<double>(scaling, "factor");
-  const auto just_below = [this](std::int64_t length) {
-    return request.context <= length && request.context >= length - length / 16;
-  };
-  return just_below(published->context) || (factor != nullptr && just_below(reached(trained, *factor)));
+  return is_made_for(*published, request.context) ||
+         (factor != nullptr && is_just_below(request.context, reached(trained, *factor)));
+}
+
+bool Situation::is_published_exactly() const {
+  return published != nullptr && published->trained_length == trained &&
+         (request.context == published->context || request.context == published->also);
+}
+
+std::int64_t Situation::taken_by_the_file() const {
+  const Scaling& scaling = first().rope.scaling;
+  if (!is_scaled() || std::holds_alternative<Dynamic>(scaling)) return 0;
+  const auto* factor = scalings::value_of<double>(scaling, "factor");
+  return std::max(first().context, factor == nullptr ? 0 : reached(trained, *factor));
 }
 
 namespace {
@@ -366,6 +376,12 @@ Situation situation_of(const Request& request) {
                                  (factor == nullptr ? "" : ", factor " + detail::significant(*factor, 6)) +
                                  "): the plan starts from the unscaled rope and " + std::to_string(situation.trained) +
                                  " tokens");
+    const std::int64_t taken = situation.taken_by_the_file();
+    if (request.context < taken && !situation.is_own_context()) {
+      situation.warnings.push_back("the file takes " + std::to_string(taken) +
+                                   " tokens as it is: weights that were trained with its scaling need no other for " +
+                                   std::to_string(request.context));
+    }
   }
   return situation;
 }
