@@ -36,8 +36,8 @@ bool is_just_below(std::int64_t context, std::int64_t length);
 // For this context, or for one that is at most 1/16 longer.
 bool is_made_for(const Published&, std::int64_t context);
 
-// That of a model whose config has this _name_or_path: the one made for this context, else the first for another; null
-// where nothing is known.
-const Published* published_for(const ModelRope&, std::string_view name, std::int64_t context);
+// That of a model of this model_type, whose config has this _name_or_path: the one made for this context, else the
+// first for another; null where nothing is known.
+const Published* published_for(const ModelRope&, std::string_view type, std::string_view name, std::int64_t context);
 
 }  // namespace rotary::extend

@@ -13,6 +13,8 @@
 
 namespace rotary::extend {
 
+inline constexpr std::int64_t longest_text = std::int64_t{1} << 53;  // a double counts its tokens
+
 struct Situation {
   const Request& request;                 // must outlive it
   files::Json root = {};                  // the config; null where its text cannot be changed

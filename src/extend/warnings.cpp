@@ -84,7 +84,7 @@ class Warnings {
       add("the temperature of YaRN is in the softmax scale of this family, (0.1 * mscale_all_dim * ln(factor) + 1)^2, "
           "where its code applies it; the attention factor is mscale against mscale_all_dim");
     }
-    if (plan_.max_position_embeddings != situation_.first().context) {
+    if (plan_.file == "config.json" && plan_.max_position_embeddings != situation_.first().context) {
       add("max_position_embeddings becomes " + text(plan_.max_position_embeddings) +
           ": old versions of transformers (4.43) took YaRN's trained length from it; there it must stay " +
           text(situation_.trained));
