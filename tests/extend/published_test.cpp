@@ -229,6 +229,19 @@ TEST(Extend, plans_what_was_published_for_models_without_a_golden_file) {
   }
 }
 
+// Step 3.7 scales its full layers alone, with a high_freq_factor of its own.
+TEST(Extend, plans_the_full_layers_of_step) {
+  const extend::Plan plan = planned(R"({"model_type": "step3p5", "hidden_size": 4096, "num_attention_heads": 64,
+      "head_dim": 128, "num_hidden_layers": 2, "layer_types": ["full_attention", "sliding_attention"],
+      "sliding_window": 512, "rope_theta": [5000000.0, 10000.0], "max_position_embeddings": 131072})",
+                                    262144);
+  EXPECT_EQ(plan.recommended, "llama3");
+  ASSERT_EQ(recommended(plan).ropes.size(), 1U);
+  EXPECT_EQ(recommended(plan).ropes.front().planned.base, 5e6);
+  EXPECT_EQ(recommended(plan).ropes.front().planned.scaling,
+            Scaling(Llama3{.factor = 2, .trained_length = 131072, .low = 1, .high = 32}));
+}
+
 // QwQ states 40960, as Qwen3 does.
 TEST(Extend, plans_qwq_from_the_length_that_qwen_publishes) {
   Json config = Json::parse(golden("qwen2.5-7b"));
