@@ -24,7 +24,8 @@ struct Published {
   const char* part = nullptr;        // of the config, as ModelRope has it; null: any
   // max_position_embeddings of such originals that are not the trained length; 0: none
   std::array<std::int64_t, 3> stated = {};
-  bool states_betas = false;  // its config spells the default beta_fast and beta_slow too
+  bool states_betas = false;        // its config spells the default beta_fast and beta_slow too
+  std::int64_t sliding_window = 0;  // of the published file, where its original has a shorter one; 0: not said
   // Why a factor that does not reach the context is right; of those that do, nothing is said.
   std::string_view why_less = "with weights trained on such lengths";
 };

@@ -242,6 +242,17 @@ TEST(Extend, plans_the_full_layers_of_step) {
             Scaling(Llama3{.factor = 2, .trained_length = 131072, .low = 1, .high = 32}));
 }
 
+// The window is no rope's, and stays: the plan says what the published file has.
+TEST(Extend, says_the_window_of_the_published_file) {
+  for (const auto& [file, published] :
+       {std::pair{"phi-3-mini-4k", "phi-3-mini-128k"}, std::pair{"mistral-7b-v0.1", "yarn-mistral-7b-128k"}}) {
+    const std::string window = Json::parse(golden(published))["sliding_window"].dump();
+    EXPECT_TRUE(any_has(planned(golden(file), 131072).warnings, "-128k")) << file;
+    EXPECT_TRUE(any_has(planned(golden(file), 131072).warnings, " has " + window)) << file;
+    EXPECT_FALSE(any_has(planned(golden(file), 50000).warnings, " has " + window)) << file;
+  }
+}
+
 // QwQ states 40960, as Qwen3 does.
 TEST(Extend, plans_qwq_from_the_length_that_qwen_publishes) {
   Json config = Json::parse(golden("qwen2.5-7b"));
