@@ -221,7 +221,8 @@ std::int64_t Situation::taken_by_the_file() const {
   const Scaling& scaling = first().rope.scaling;
   if (!is_scaled() || std::holds_alternative<Dynamic>(scaling)) return 0;
   const auto* factor = scalings::value_of<double>(scaling, "factor");
-  return std::max(first().context, factor == nullptr ? 0 : reached(trained, *factor));
+  if (first().context > trained || factor == nullptr) return first().context;
+  return reached(trained, *factor);
 }
 
 namespace {

@@ -48,7 +48,8 @@ struct Situation {
   // What is published was made for this very trained length, and for this context or one that is at most 1/16 longer.
   bool is_published_context() const;
   bool is_published_exactly() const;  // for this very length and context
-  // Tokens that the file's own scaling reaches; 0: it has none, or one that follows the length.
+  // Tokens that the file states for its own scaling, else that its factor reaches; 0: it has no scaling, or one that
+  // follows the length.
   std::int64_t taken_by_the_file() const;
 };
 
