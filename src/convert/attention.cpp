@@ -7,8 +7,9 @@ struct FusedRow {
   std::string_view type;
   Fused fused;
 };
-// Of transformers 5.23's modules, and of the remote code of the published repositories: baichuan, chatglm, hf_olmo,
-// internlm2, mixformer-sequential, new, phi-msft, phi3_v, phi4mm, qwen.
+// Of transformers 5.23's modules, and of the remote code of the published repositories: baichuan, bailing_moe, chatglm,
+// codeshell, hf_olmo, internlm2, llada2_moe, mixformer-sequential, molmo, neobert, new, openelm, phi-msft, phi3_v,
+// phi3small, phi4mm, qwen, RefinedWeb, xlm-roberta (with the code of jina-embeddings-v3).
 constexpr FusedRow fused_rows_of[] = {
     {"phi3", Fused::joined},
     {"phi3_v", Fused::joined},
@@ -24,14 +25,24 @@ constexpr FusedRow fused_rows_of[] = {
     {"jina_embeddings_v3", Fused::joined},
     {"molmo2_text", Fused::joined},
     {"baichuan", Fused::joined},
+    {"bailing_moe", Fused::joined},
+    {"bailing_moe_v2", Fused::joined},
+    {"codeshell", Fused::joined},
+    {"llada2_moe", Fused::joined},
+    {"molmo", Fused::joined},
+    {"openelm", Fused::joined},
+    {"xlm-roberta", Fused::joined},
     {"qwen", Fused::joined},
     {"phi-msft", Fused::joined},
     {"mixformer-sequential", Fused::joined},
     {"gpt_neox", Fused::by_head},
     {"gpt_neox_japanese", Fused::by_head},
     {"persimmon", Fused::by_head},
+    {"neobert", Fused::by_head},
     {"internlm2", Fused::by_group},
     {"internlmxcomposer2", Fused::by_group},
+    {"phi3small", Fused::by_group},
+    {"hrm_text", Fused::gate_first},
     {"codegen", Fused::four_parts},
 };
 
@@ -66,17 +77,20 @@ std::optional<Attention> attention_of(std::string_view model_type, const LayoutF
   if (!why_not(model_type).empty()) return std::nullopt;
   Attention attention;
   for (const std::string_view type : gated) attention.gated_q = attention.gated_q || type == model_type;
+  attention.gated_by_value = model_type == "axk2";
+  attention.query_experts = model_type == "jetmoe";
+  if (model_type == "jetmoe") attention.fused_keys = FusedKeys::joined;
+  if (model_type == "telechat") attention.fused_keys = FusedKeys::by_head;
   for (const std::string_view type : shared) {
     attention.keys_may_be_values = attention.keys_may_be_values || type == model_type;
   }
   for (const FusedRow& row : fused_rows_of) {
     if (row.type == model_type) attention.fused = row.fused;
   }
-  if (model_type == "falcon" || model_type == "RefinedWeb" || model_type == "RefinedWebModel") {
-    attention.fused = flags.new_decoder_architecture ? Fused::by_group
-                      : flags.multi_query            ? Fused::joined
-                                                     : Fused::by_head;
-  }
+  // Falcon 40B was published as RefinedWeb, whose code knows no other order.
+  const bool groups = flags.new_decoder_architecture || model_type == "RefinedWeb";
+  if (model_type == "falcon" || model_type == "RefinedWeb" || model_type == "RefinedWebModel")
+    attention.fused = groups ? Fused::by_group : flags.multi_query ? Fused::joined : Fused::by_head;
   if (model_type == "chatglm") attention.fused = flags.multi_query ? Fused::joined : Fused::by_head;
   return attention;
 }
@@ -87,8 +101,9 @@ std::vector<std::int64_t> heads_at(int heads, std::int64_t stride) {
   return rows;
 }
 
-std::int64_t fused_rows(int heads, int kv_heads, int head_dim) {
-  return (std::int64_t{heads} + 2 * std::int64_t{kv_heads}) * head_dim;
+std::int64_t fused_rows(Fused fused, int heads, int kv_heads, int head_dim) {
+  const int gates = fused == Fused::gate_first ? heads : 0;
+  return (std::int64_t{gates} + heads + 2 * std::int64_t{kv_heads}) * head_dim;
 }
 
 // Heads are counted in the order of the rows: head `slot` begins at row slot * head_dim.
@@ -103,6 +118,8 @@ std::vector<std::int64_t> fused_heads(Fused fused, int heads, int kv_heads, int 
         return key ? head * (group + 2) + group : head / group * (group + 2) + head % group;
       case Fused::four_parts:
         return head / quarter * 3 * quarter + (key ? 2 * quarter : 0) + head % quarter;
+      case Fused::gate_first:
+        return heads + (key ? heads : 0) + head;
       case Fused::joined:
       case Fused::none:
         break;

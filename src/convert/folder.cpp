@@ -1,6 +1,7 @@
 #include "folder.h"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <system_error>
 
@@ -40,22 +41,35 @@ std::vector<std::string> names_in(const fs::path& folder, bool folders) {
   return names;
 }
 
-// The files of a subfolder, as "1_Pooling/config.json"; none if it is hidden, or if weights are among them.
-std::vector<std::string> plain_files(const fs::path& folder, const std::string& name) {
-  if (name.starts_with('.')) return {};
-  std::vector<std::string> found;
+struct Subfolder {
+  std::vector<std::string> files;    // "1_Pooling/config.json"
+  std::vector<std::string> folders;  // "1_Pooling"
+};
+
+// Whether it is a module of sentence-transformers behind the model, as "2_Dense": its weights have no heads.
+bool is_module(const std::string& name) {
+  const std::size_t digits = name.find_first_not_of("0123456789");
+  return digits != 0 && digits != std::string::npos && name[digits] == '_' && name.find("Transformer") == name.npos;
+}
+
+// Empty if it is hidden, or if weights are among its files.
+std::optional<Subfolder> plain_subfolder(const fs::path& folder, const std::string& name) {
+  if (name.starts_with('.')) return std::nullopt;
+  Subfolder found{.files = {}, .folders = {name}};
   std::error_code error;
   for (fs::recursive_directory_iterator entry(folder / files::path_of(name), error), end; !error && entry != end;
        entry.increment(error)) {
     std::error_code ignored;
+    const std::string inside = path_text(entry->path().lexically_relative(folder));
+    if (entry->is_directory(ignored) && !entry->is_symlink(ignored)) found.folders.push_back(inside);
     if (!entry->is_regular_file(ignored)) continue;
-    const std::string file = path_text(entry->path().lexically_relative(folder));
-    if (is_other_weights(file)) return {};
-    found.push_back(file);
+    if (is_other_weights(inside) && !is_module(name)) return std::nullopt;
+    found.files.push_back(inside);
   }
   if (error)
     fail(Code::FILE, operation, path_text(folder / files::path_of(name)) + ": cannot be listed: " + error.message());
-  std::sort(found.begin(), found.end());
+  std::sort(found.files.begin(), found.files.end());
+  std::sort(found.folders.begin(), found.folders.end());
   return found;
 }
 
@@ -178,9 +192,13 @@ Folder open_folder(const fs::path& path) {
     (is_other_weights(name) && !index ? folder.left_out : folder.others).push_back(name);
   }
   for (const std::string& name : names_in(path, true)) {
-    const std::vector<std::string> inside = plain_files(path, name);
-    if (inside.empty()) folder.left_out.push_back(name + "/");
-    folder.others.insert(folder.others.end(), inside.begin(), inside.end());
+    const std::optional<Subfolder> inside = plain_subfolder(path, name);
+    if (!inside) {
+      folder.left_out.push_back(name + "/");
+      continue;
+    }
+    folder.others.insert(folder.others.end(), inside->files.begin(), inside->files.end());
+    folder.subfolders.insert(folder.subfolders.end(), inside->folders.begin(), inside->folders.end());
   }
   return folder;
 }
@@ -191,9 +209,10 @@ std::string common_metadata(const Folder& folder, const char* key) {
     const auto found = shard.header.header.metadata.find(key);
     const std::string value = found == shard.header.header.metadata.end() ? "" : found->second;
     if (&shard != &folder.shards.front() && value != common) {
+      const auto said = [](const std::string& text) { return text.empty() ? "missing" : files::in_quotes(text); };
       fail(Code::FORMAT, operation,
-           "all files of a checkpoint must have been converted but " + std::string(key) + " is \"" + common + "\" in " +
-               folder.shards.front().name + " and \"" + value + "\" in " + shard.name);
+           "all files of a checkpoint must have been converted but " + std::string(key) + " is " + said(common) +
+               " in " + folder.shards.front().name + " and " + said(value) + " in " + shard.name);
     }
     common = value;
   }

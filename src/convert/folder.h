@@ -26,8 +26,9 @@ struct Folder {
   bool adapter = false;      // an adapter of PEFT: adapter_config.json and no weights of a model
   std::string adapter_type;  // its peft_type: "LORA"
   std::vector<Shard> shards;
-  std::vector<std::string> others;    // files that are copied as they are: indices, tokenizer ...
-  std::vector<std::string> left_out;  // other forms of the weights, and folders
+  std::vector<std::string> others;      // files that are copied as they are: indices, tokenizer ...
+  std::vector<std::string> subfolders;  // of the others, and those without files
+  std::vector<std::string> left_out;    // other forms of the weights, and folders
 };
 
 // Opens a checkpoint and checks it: that every file of an index is there, whole, and holds the tensors that the index
@@ -37,7 +38,8 @@ Folder open_folder(const std::filesystem::path&);
 // The metadata keys of a converted file beside files::pairing_key: the pairing of the checkpoint that was converted
 // first.
 inline constexpr const char* from_key = "rotary.pairing_before";
-inline constexpr const char* config_key = "rotary.config_before";  // of the changed key: "absent", "null"
+inline constexpr const char* config_key = "rotary.config_before";      // of the changed key: "absent", "null"
+inline constexpr const char* metadata_key = "rotary.metadata_before";  // the object without entries that was there
 inline constexpr const char* blanks_key = "rotary.header_blanks";  // behind the header's JSON, if not the usual ones
 
 // The value of a metadata key, which all shards must have in common; "": none has it. Throws FORMAT.

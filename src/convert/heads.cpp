@@ -6,6 +6,7 @@
 #include "attention.h"
 #include "files/text/io.h"
 #include "values/fail.h"
+#include "values/number_text.h"
 
 namespace rotary::convert {
 namespace {
@@ -17,22 +18,73 @@ RotatedBlock block_of(const ModelRope& rope) { return {rope.first, rope.rope.rot
 
 }  // namespace
 
+// Of [experts, rows, in] each expert has the heads; of LoKr's second factor those that the first one repeats.
 SharedHeads HeadFinder::of(const TensorInfo& tensor, const TensorName& name, const ModelRope& rope) {
+  const SharedHeads one = one_of(tensor, name, rope);
+  if (name.suffix == "lokr_w2" || name.suffix == "lokr_w2_a") return repeating(one, tensor);
+  const bool several = tensor.shape.size() == 3 && tensor.shape[0] > 0 &&
+                       tensor.shape[1] == static_cast<std::int64_t>(one->sources.size());
+  return several ? repeated(one, tensor.shape[0]) : one;
+}
+
+SharedHeads HeadFinder::one_of(const TensorInfo& tensor, const TensorName& name, const ModelRope& rope) {
   if (part_->attention.latent) return of_latent(tensor, name, rope);
   switch (name.role) {
     case Role::q:
+      if (part_->attention.query_experts) {
+        ModelRope expert = rope;
+        expert.heads = rope.kv_heads;
+        return of_queries(expert, rope.rope.head_dim);
+      }
       return of_queries(rope, std::int64_t{rope.rope.head_dim} * (part_->attention.gated_q ? 2 : 1));
     case Role::k:
-      return of_keys(rope);
+      return of_keys(rope, FusedKeys::none);
+    case Role::kv:
+      if (part_->attention.fused_keys == FusedKeys::none) refuse(tensor);
+      return of_keys(rope, part_->attention.fused_keys);
     case Role::qkv:
       return of_fused(tensor, rope);
     case Role::q_norm:
     case Role::k_norm:
       return of_norm(tensor, name, rope);
     default:
-      fail(Code::TENSOR, operation,
-           "the projections must be those of " + part_->model_type + " but got tensor " + in_quotes(tensor.name));
+      refuse(tensor);
   }
+}
+
+void HeadFinder::refuse(const TensorInfo& tensor) const {
+  fail(Code::TENSOR, operation,
+       "the projections must be those of " + part_->model_type + " but got tensor " + in_quotes(tensor.name));
+}
+
+SharedHeads HeadFinder::repeated(const SharedHeads& one, std::int64_t times) {
+  const auto rows = static_cast<std::int64_t>(one->sources.size());
+  Heads all{.sources = {}, .q = {}, .k = {}, .dim = one->dim, .block = one->block};
+  for (std::int64_t i = 0; i < times; ++i) {
+    for (const std::int64_t row : one->q) all.q.push_back(i * rows + row);
+    for (const std::int64_t row : one->k) all.k.push_back(i * rows + row);
+  }
+  return made(times * rows, std::move(all));
+}
+
+// The rows of a Kronecker product are the second factor's, once for each row of the first one. They can be reordered
+// where the second factor's own rows can, that is where it has whole heads, all alike.
+SharedHeads HeadFinder::repeating(const SharedHeads& all, const TensorInfo& tensor) {
+  const auto rows = static_cast<std::int64_t>(all->sources.size());
+  const std::int64_t own = tensor.shape.empty() ? 0 : tensor.shape[0];
+  Heads first{.sources = {}, .q = {}, .k = {}, .dim = all->dim, .block = all->block};
+  for (const std::int64_t row : all->q) {
+    if (row + all->dim <= own) first.q.push_back(row);
+  }
+  for (const std::int64_t row : all->k) {
+    if (row + all->dim <= own) first.k.push_back(row);
+  }
+  SharedHeads found = own > 0 && rows % own == 0 ? made(own, std::move(first)) : nullptr;
+  if (found && repeated(found, rows / own)->sources == all->sources) return found;
+  fail(Code::TENSOR, operation,
+       "the second factor of LoKr must have whole heads of " + std::to_string(all->dim) +
+           " rows, all alike, or be merged into its model first, but " + in_quotes(tensor.name) + " has shape " +
+           detail::shape_text(tensor.shape));
 }
 
 SharedHeads HeadFinder::of_queries(const ModelRope& rope, std::int64_t stride) {
@@ -41,21 +93,20 @@ SharedHeads HeadFinder::of_queries(const ModelRope& rope, std::int64_t stride) {
       {.sources = {}, .q = heads_at(rope.heads, stride), .k = {}, .dim = rope.rope.head_dim, .block = block_of(rope)});
 }
 
-SharedHeads HeadFinder::of_keys(const ModelRope& rope) {
+SharedHeads HeadFinder::of_keys(const ModelRope& rope, FusedKeys fused) {
   const int dim = rope.rope.head_dim;
-  return made(std::int64_t{rope.kv_heads} * dim,
-              {.sources = {}, .q = {}, .k = heads_at(rope.kv_heads, dim), .dim = dim, .block = block_of(rope)});
+  const std::int64_t stride = std::int64_t{dim} * (fused == FusedKeys::by_head ? 2 : 1);
+  return made(std::int64_t{rope.kv_heads} * dim * (fused == FusedKeys::none ? 1 : 2),
+              {.sources = {}, .q = {}, .k = heads_at(rope.kv_heads, stride), .dim = dim, .block = block_of(rope)});
 }
 
 // MLA: the rotated part of the one key is the last rows of kv_a_proj_with_mqa.
 SharedHeads HeadFinder::of_latent(const TensorInfo& tensor, const TensorName& name, const ModelRope& rope) {
   const int rotated = rope.rope.rotary_dim;
-  if (name.role == Role::q) return of_queries(rope, rope.rope.head_dim);
+  if (name.role == Role::q)
+    return of_queries(rope, rope.rope.head_dim + (part_->attention.gated_by_value ? part_->value_dim : 0));
   if (name.role == Role::q_norm || name.role == Role::k_norm) return of_norm(tensor, name, rope);
-  if (name.role != Role::latent) {
-    fail(Code::TENSOR, operation,
-         "the projections must be those of " + part_->model_type + " but got tensor " + in_quotes(tensor.name));
-  }
+  if (name.role != Role::latent) refuse(tensor);
   if (part_->latent_rows == 0)
     fail(Code::CONFIG_MISSING, operation, "the config must have kv_lora_rank but it is missing");
   return made(part_->latent_rows + rotated,
@@ -69,7 +120,7 @@ SharedHeads HeadFinder::of_fused(const TensorInfo& tensor, const ModelRope& rope
          "the order of the rows of a fused projection must be known but that of " + part_->model_type +
              " is not: tensor " + in_quotes(tensor.name));
   }
-  const bool alike = fused != Fused::by_head && fused != Fused::four_parts;
+  const bool alike = fused == Fused::joined || fused == Fused::by_group;
   const bool fits = rope.kv_heads > 0 && rope.heads % rope.kv_heads == 0 && (alike || rope.heads == rope.kv_heads) &&
                     (fused != Fused::four_parts || rope.heads % 4 == 0);
   if (!fits) {
@@ -79,11 +130,11 @@ SharedHeads HeadFinder::of_fused(const TensorInfo& tensor, const ModelRope& rope
   }
   const int dim = rope.rope.head_dim;
   const std::vector<std::int64_t> all = fused_heads(fused, rope.heads, rope.kv_heads, dim);
-  return made(fused_rows(rope.heads, rope.kv_heads, dim), {.sources = {},
-                                                           .q = {all.begin(), all.begin() + rope.heads},
-                                                           .k = {all.begin() + rope.heads, all.end()},
-                                                           .dim = dim,
-                                                           .block = block_of(rope)});
+  return made(fused_rows(fused, rope.heads, rope.kv_heads, dim), {.sources = {},
+                                                                  .q = {all.begin(), all.begin() + rope.heads},
+                                                                  .k = {all.begin() + rope.heads, all.end()},
+                                                                  .dim = dim,
+                                                                  .block = block_of(rope)});
 }
 
 SharedHeads HeadFinder::of_indexer(Role role, const ModelRope& rope) {

@@ -33,11 +33,15 @@ class HeadFinder {
   SharedHeads of_queries(const ModelRope&, std::int64_t stride);
 
  private:
-  SharedHeads of_keys(const ModelRope&);
+  SharedHeads of_keys(const ModelRope&, FusedKeys);
+  SharedHeads one_of(const TensorInfo&, const TensorName&, const ModelRope&);
+  SharedHeads repeated(const SharedHeads&, std::int64_t times);
+  SharedHeads repeating(const SharedHeads&, const TensorInfo&);
   SharedHeads of_latent(const TensorInfo&, const TensorName&, const ModelRope&);
   SharedHeads of_fused(const TensorInfo&, const ModelRope&);
   SharedHeads of_norm(const TensorInfo&, const TensorName&, const ModelRope&);
   SharedHeads made(std::int64_t rows, Heads);
+  [[noreturn]] void refuse(const TensorInfo&) const;
 
   using Rows = std::vector<std::int64_t>;
   using Key = std::tuple<std::int64_t, Rows, Rows, std::int64_t, int>;

@@ -37,6 +37,21 @@ const Json& sub_config(const Json& config, const std::string& dotted) {
   return *json;
 }
 
+std::string text_of(const Json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+// AWQ's other versions and GPTQ's other formats (gemv, marlin) pack the same numbers in other places.
+std::string unknown_packing(const Json& quantization) {
+  const bool awq = text_of(quantization, "quant_method") == "awq";
+  const std::string form = text_of(quantization, awq ? "version" : "checkpoint_format");
+  for (const char* known : {"", "gemm", "GEMM", "gptq", "gptq_v2"}) {
+    if (form == known) return "";
+  }
+  return form;
+}
+
 Quantization quantization_of(const Json& config) {
   Quantization quantization;
   for (const char* name : {"quantization_config", "compression_config", "quantization"}) {
@@ -46,6 +61,7 @@ Quantization quantization_of(const Json& config) {
       const std::int64_t bits = integer_of(*found, key);
       if (bits >= 1 && bits <= 16) quantization.bits = static_cast<int>(bits);
     }
+    quantization.unknown_packing = unknown_packing(*found);
     const auto block = found->find("weight_block_size");
     if (block != found->end() && block->is_array() && !block->empty() && block->front().is_number_integer())
       quantization.block = std::max<std::int64_t>(0, block->front().get<std::int64_t>());
@@ -81,7 +97,7 @@ Attention attention_of_part(const Json& json, const std::string& model_type, con
   }
   const LayoutFlags flags{
       .multi_query =
-          flag_of(json, model_type == "chatglm" ? "multi_query_attention" : "multi_query", model_type != "chatglm"),
+          flag_of(json, model_type == "chatglm" ? "multi_query_attention" : "multi_query", model_type == "falcon"),
       .new_decoder_architecture = flag_of(json, "new_decoder_architecture", false)};
   std::optional<Attention> attention = attention_of(model_type, flags);
   if (!attention) {
@@ -90,7 +106,8 @@ Attention attention_of_part(const Json& json, const std::string& model_type, con
              " does not: " + std::string(why_not(model_type)));
   }
   const files::Family* family = files::find_family(model_type);
-  attention->latent = family != nullptr && family->mla.rope != 0 && rope.first != 0;
+  const bool mla = (family != nullptr && family->mla.rope != 0) || json.contains("kv_lora_rank");  // as in params.json
+  attention->latent = mla && rope.first != 0;
   return *attention;
 }
 
@@ -110,7 +127,9 @@ TextPart text_part(const Folder& folder, const Model& model) {
   part.attention = attention_of_part(sub, part.model_type, first);
   part.quantization = quantization_of(config);
   part.latent_rows = integer_of(sub, "kv_lora_rank");
-  if (part.model_type == "glm_moe_dsa") {  // DeepSeek-V3.2's rotates in halves, whatever the attention does
+  part.value_dim = integer_of(sub, "v_head_dim");
+  // DeepSeek-V3.2's rotates in halves, whatever the attention does.
+  if (part.model_type == "glm_moe_dsa" || part.model_type == "mistral_large4_text") {
     const auto size = [&](const char* key, std::int64_t default_value) {
       const std::int64_t value = sub.contains(key) ? integer_of(sub, key) : default_value;
       return static_cast<int>(std::clamp<std::int64_t>(value, 0, 1 << 20));
@@ -118,7 +137,12 @@ TextPart text_part(const Folder& folder, const Model& model) {
     part.indexer = {size("index_n_heads", 32), size("index_head_dim", 128)};
     part.indexer_key_is_there = sub.contains("indexer_rope_interleave");
   }
-  part.keys_may_be_missing = integer_of(sub, "num_kv_shared_layers") > 0;
+  for (const auto& [key, value] : config.items())
+    part.beside_towers = part.beside_towers || (value.is_object() && is_of_another_model(key));
+  if (part.model_type == "hrm_text") part.layers_in_stack = integer_of(sub, "num_layers_per_stack");
+  part.keys_may_be_missing = integer_of(sub, "num_kv_shared_layers") > 0 || sub.contains("kv_source_layers");
+  if (part.attention.gated_by_value && part.value_dim == 0)
+    fail(Code::CONFIG_MISSING, operation, "the config must have v_head_dim but it is missing");
   if (const files::Family* family = files::find_family(part.model_type)) {
     part.pairing_key = family->pairing_key;
   }

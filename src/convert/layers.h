@@ -26,7 +26,10 @@ struct TextPart {
   Attention attention;
   Quantization quantization;
   std::int64_t latent_rows = 0;  // MLA: kv_lora_rank
+  std::int64_t value_dim = 0;    // MLA: v_head_dim
   Indexer indexer;
+  bool beside_towers = false;        // the config has an image, audio or speech model too
+  std::int64_t layers_in_stack = 0;  // of a model that runs its layers several times; 0: they are as many as ropes
   bool keys_may_be_missing = false;  // layers that use the keys of an earlier one
   std::size_t first_rope = 0;        // in Model::ropes
   std::string pairing_key;           // the key of the config that says the pairing; empty: the model_type does

@@ -17,9 +17,16 @@ constexpr RoleWord role_words[] = {
     {"query", Role::q},
     {"wq", Role::q},
     {"wq_b", Role::q},
+    {"to_q", Role::q},
+    {"linear_q_adapter_list", Role::q},  // Zamba2: two matrices that are added to the projection
+    {"experts.input_linear", Role::q},   // JetMoE: one for each expert
     {"k_proj", Role::k},
     {"key", Role::k},
     {"wk", Role::k},
+    {"to_k", Role::k},
+    {"linear_k_adapter_list", Role::k},
+    {"kv_proj", Role::kv},
+    {"key_value", Role::kv},
     {"qkv_proj", Role::qkv},
     {"query_key_value", Role::qkv},
     {"Wqkv", Role::qkv},
@@ -27,13 +34,19 @@ constexpr RoleWord role_words[] = {
     {"c_attn", Role::qkv},
     {"W_pack", Role::qkv},
     {"att_proj", Role::qkv},
+    {"gqkv_proj", Role::qkv},
     {"kv_a_proj_with_mqa", Role::latent},
+    {"wkv_a_with_mqa", Role::latent},
     {"q_norm", Role::q_norm},
     {"q_layernorm", Role::q_norm},
     {"query_layernorm", Role::q_norm},
+    {"q_ln", Role::q_norm},
+    {"norm_q", Role::q_norm},
     {"k_norm", Role::k_norm},
     {"k_layernorm", Role::k_norm},
     {"key_layernorm", Role::k_norm},
+    {"k_ln", Role::k_norm},
+    {"norm_k", Role::k_norm},
 };
 
 Role role_of(std::string_view word) {
@@ -41,6 +54,21 @@ Role role_of(std::string_view word) {
     if (row.word == word) return row.role;
   }
   return Role::other;
+}
+
+// The role that begins at words[at], and how many words name it. A bare "qkv" is one where the layer itself has it
+// (NeoBERT), and of an image tower elsewhere.
+struct FoundRole {
+  Role role = Role::other;
+  std::size_t words = 1;
+};
+FoundRole role_at(const std::vector<std::string_view>& words, std::size_t at, bool first) {
+  if (first && words[at] == "qkv") return {Role::qkv, 1};
+  if (at + 1 < words.size()) {
+    const Role pair = role_of(std::string(words[at]) + "." + std::string(words[at + 1]));
+    if (pair != Role::other) return {pair, 2};
+  }
+  return {role_of(words[at]), 1};
 }
 
 std::vector<std::string_view> split(std::string_view name) {
@@ -77,11 +105,17 @@ bool contains_word(std::string_view dotted, std::string_view part) {
 }
 
 bool is_of_another_model(std::string_view stack) {
-  return any_of(stack, {"vision", "visual", "image", "audio", "speech", "siglip", "vit", "talker", "code2wav",
-                        "token2wav", "projector", "resampler", "qformer", "connector", "perceiver", "codec", "tower"});
+  return any_of(stack,
+                {"vision",    "visual",  "image",     "audio",     "speech", "siglip", "vit",    "talker",  "code2wav",
+                 "token2wav", "clip",    "whisper",   "vpm",       "apm",    "tts",    "vae",    "vqmodel", "projector",
+                 "resampler", "qformer", "connector", "perceiver", "codec",  "tower",  "protein"});
 }
 
-bool is_cross_attention(std::string_view module) { return any_of(module, {"cross", "encoder_attn", "EncDec"}); }
+bool is_named_text(std::string_view stack) { return any_of(stack, {"language_model", "text_model", "llm"}); }
+
+bool is_cross_attention(std::string_view module) {
+  return any_of(module, {"cross", "encoder_attn", "EncDec"}) || module == "adapter";  // Evolla's, of proteins
+}
 
 bool is_draft(std::string_view stack) { return any_of(stack, {"mtp", "eagle"}); }
 
@@ -95,15 +129,19 @@ std::optional<TensorName> parse_name(std::string_view name) {
   parsed.layer = *number(words[at]);
   const std::size_t begin = at + 1;
   std::size_t role = begin;
-  while (role < words.size() && role_of(words[role]) == Role::other) ++role;
+  FoundRole found;
+  for (; role < words.size(); ++role) {
+    found = role_at(words, role, role == begin);
+    if (found.role != Role::other) break;
+  }
   if (role == words.size()) {
     parsed.suffix = joined(words, begin, words.size());
     return parsed;
   }
   parsed.module = joined(words, begin, role);
-  parsed.word = words[role];
-  parsed.role = role_of(words[role]);
-  std::size_t rest = role + 1;
+  parsed.word = joined(words, role, role + found.words);
+  parsed.role = found.role;
+  std::size_t rest = role + found.words;
   if (rest + 1 < words.size() && words[rest] == "norms" && number(words[rest + 1])) {
     parsed.head = *number(words[rest + 1]);
     rest += 2;
@@ -118,6 +156,9 @@ bool is_independent(std::string_view word) {
       "v_proj",
       "value",
       "wv",
+      "to_v",
+      "linear_v_adapter_list",
+      "to_out",
       "v_norm",
       "o_proj",
       "out_proj",
@@ -130,13 +171,21 @@ bool is_independent(std::string_view word) {
       "wo",
       "output",
       "kv_b_proj",
+      "wkv_b",
       "q_a_proj",
       "q_a_layernorm",
+      "wq_a",
+      "q_a_norm",
       "kv_a_layernorm",
+      "kv_a_norm",
+      "ssmax_scaling",
+      "experts",
       "rotary_emb",
       "rotary_pos_emb",
       "rotary_embeddings",
       "rotary_fn",
+      "rotary",
+      "rope",
       "sinks",
       "softmax_offset",
       "learnable_sink_param",
@@ -149,6 +198,7 @@ bool is_independent(std::string_view word) {
       "gate",
       "gate_bias",
       "masked_bias",
+      "causal_mask",
       "bias",
       "embed_positions",
       "A",

@@ -11,6 +11,7 @@ namespace rotary::convert {
 enum class Role : std::uint8_t {
   q,  // the projection of the queries; of MLA, the one from its latent
   k,
+  kv,      // keys and values in one
   qkv,     // fused
   latent,  // MLA: kv_a_proj_with_mqa, whose last rows are the rotated part of the one key
   q_norm,
@@ -36,6 +37,8 @@ bool contains_word(std::string_view dotted, std::string_view part);  // whether 
 
 // Whether the stack, as "visual.blocks", is of an image, audio or speech model, or of what joins one to a text model.
 bool is_of_another_model(std::string_view stack);
+// Whether the stack says that it is of the text model of several: "language_model.model.layers".
+bool is_named_text(std::string_view stack);
 // Whether the attention looks at another sequence, whose positions are no places of tokens in this one.
 bool is_cross_attention(std::string_view module);
 // Whether the layers are drafts of further tokens, which stand beside the model: "mtp.layers".

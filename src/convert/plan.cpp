@@ -48,10 +48,16 @@ class Planner {
       for (std::size_t e = 0; e < entries.size(); ++e)
         tensors_.emplace(entries[e].info.name, Located{&entries[e].info, s, e});
     }
+    for (const auto& [tensor, located] : tensors_) {
+      const std::optional<TensorName> name = parse_name(tensor);
+      text_is_named_ =
+          text_is_named_ || (name && name->role == Role::q && is_of_text(*name) && is_named_text(name->stack));
+    }
     for (std::size_t s = 0; s < plan_.folder.shards.size(); ++s) {
       const std::vector<files::Entry>& entries = plan_.folder.shards[s].header.header.entries;
       for (std::size_t e = 0; e < entries.size(); ++e) look_at(s, e, entries[e].info);
     }
+    check_stacks();
     check_complete();
     convert_shared_values();
     check_unknown();
@@ -60,7 +66,8 @@ class Planner {
  private:
   void look_at(std::size_t shard, std::size_t entry, const TensorInfo& tensor) {
     const std::optional<TensorName> name = parse_name(tensor.name);
-    if (!name || is_of_another_model(name->stack)) return;
+    if (!name || !is_of_text(*name)) return;
+    if (text_is_named_ && !is_named_text(name->stack) && !is_draft(name->stack)) return;
     const bool drafting = part_.is_drafting(name->stack, name->layer);
     if (!drafting && !part_.rope_of_layer[static_cast<std::size_t>(name->layer)]) return;
     if (name->role == Role::other) {
@@ -83,11 +90,14 @@ class Planner {
       plan_.tensors.push_back({shard, entry, *name, *change, heads, rope});
   }
 
+  static bool is_of_text(const TensorName& name) { return !is_of_another_model(name.stack); }
+
   void add_to_layer(const TensorName& name) {
     Attends& layer = layers_[{name.stack, name.layer}];
     layer.modules.insert(name.module);
     layer.q = layer.q || name.role == Role::q || name.role == Role::qkv;
-    layer.k = layer.k || name.role == Role::k || name.role == Role::latent || name.role == Role::qkv;
+    layer.k =
+        layer.k || name.role == Role::k || name.role == Role::kv || name.role == Role::latent || name.role == Role::qkv;
     layer.own_k = layer.own_k || name.role == Role::k;
   }
 
@@ -148,12 +158,26 @@ class Planner {
             .quantization = part_.quantization};
   }
 
+  // Beside a tower whose name says nothing, which layers are the text model's is not known.
+  void check_stacks() const {
+    const std::string* text = nullptr;
+    for (const auto& [place, layer] : layers_) {
+      if (!part_.beside_towers || !layer.q || is_draft(place.first)) continue;
+      if (text == nullptr) text = &place.first;
+      if (*text == place.first) continue;
+      fail(Code::TENSOR, operation,
+           "the layers of the text model must be told from those of its towers but " + in_quotes(*text) + " and " +
+               in_quotes(place.first) + " both have a projection of the queries");
+    }
+  }
+
   // A checkpoint has both projections in each of the model's layers; an adapter may leave any away.
   void check_complete() const {
     if (plan_.folder.adapter) return;
     for (const ModelRope& rope : plan_.model.ropes) {
       if (rope.part != part_.path || rope.coordinates) continue;
       for (const int index : rope.layers) {
+        if (part_.layers_in_stack != 0 && index >= part_.layers_in_stack) break;
         Attends found;
         for (const auto& [place, layer] : layers_) {
           if (place.second != index || is_draft(place.first)) continue;
@@ -219,7 +243,7 @@ class Planner {
       for (const std::string& module : layer->second.modules) {
         if (module.empty() || !name.suffix.starts_with(module + ".")) continue;
         if (is_independent(first_word(std::string_view(name.suffix).substr(module.size() + 1)))) continue;
-        if (tensor->elements() == 1) continue;
+        if (tensor->elements() == 1 || tensor->name.ends_with("inv_freq")) continue;
         fail(Code::TENSOR, operation,
              "every tensor of an attention must be known, as it may depend on the pairing, but " +
                  in_quotes(tensor->name) + " is not");
@@ -230,6 +254,7 @@ class Planner {
   Plan& plan_;
   const TextPart& part_;
   HeadFinder finder_;
+  bool text_is_named_ = false;  // a stack says that it is the text model's: others are not
   std::map<std::string, Located> tensors_;
   std::map<Place, Attends> layers_;
   std::vector<std::pair<const TensorInfo*, TensorName>> others_;
@@ -238,6 +263,11 @@ class Planner {
 Pairing weights_pairing(const Folder& folder, const ModelRope& rope, std::optional<Pairing> from) {
   const std::string written = common_metadata(folder, files::pairing_key);
   if (!written.empty()) {
+    if (written != name(Pairing::half) && written != name(Pairing::interleaved)) {
+      fail(Code::FORMAT, operation,
+           std::string(files::pairing_key) + " of " + folder.shards.front().name +
+               " must be half or interleaved but is " + in_quotes(written));
+    }
     const Pairing pairing = parse_pairing(written);
     if (from && *from != pairing) {
       fail(Code::PAIRING, operation,
@@ -251,11 +281,14 @@ Pairing weights_pairing(const Folder& folder, const ModelRope& rope, std::option
 }
 
 void check_adapter(const Folder& folder) {
-  for (const char* known : {"", "LORA", "ADALORA", "IA3"}) {
+  for (const char* known : {"", "LORA", "ADALORA", "IA3", "LOHA", "LOKR", "OFT", "BOFT", "HRA"}) {
     if (folder.adapter_type == known) return;
   }
+  const bool shares = folder.adapter_type == "VERA";  // the rows of vera_B are those of q, k and v alike
   fail(Code::MODEL_TYPE, operation,
-       "an adapter must be of the type LORA, ADALORA or IA3 but is of " + in_quotes(folder.adapter_type));
+       "an adapter must be of the type LORA, ADALORA, IA3, LOHA, LOKR, OFT, BOFT or HRA, or be merged into its model "
+       "first, but is of " +
+           in_quotes(folder.adapter_type) + (shares ? ", where q and k share their rows with other projections" : ""));
 }
 
 }  // namespace

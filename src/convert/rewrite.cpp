@@ -55,7 +55,9 @@ std::string stamped_header(const files::FileHeader& header, const PairingStamp& 
   const std::size_t blanks = header.json.size() - length;
   std::string json = header.json.substr(0, length);
   const bool back = leads_back(header.header.metadata, stamp.to);
-  if (!files::JsonText(json).raw({metadata_name})) {
+  const std::optional<std::string> metadata = files::JsonText(json).raw({metadata_name});
+  const bool empty = metadata && header.header.metadata.empty();
+  if (!metadata) {
     const bool last = header.header.entries.empty();
     json.insert(json.find('{') + 1, std::string("\"") + metadata_name + "\":{}" + (last ? "" : ","));
   }
@@ -65,6 +67,7 @@ std::string stamped_header(const files::FileHeader& header, const PairingStamp& 
                                    {from_key, std::string(name(stamp.from))},
                                    {files::part_key, stamp.part},
                                    {config_key, stamp.config},
+                                   {metadata_key, empty ? *metadata : std::string()},
                                    {blanks_key, usual ? std::string() : std::to_string(blanks)}}) {
     if (back) {
       text.remove({metadata_name, key});
@@ -72,7 +75,11 @@ std::string stamped_header(const files::FileHeader& header, const PairingStamp& 
       text.set({metadata_name, key}, files::json_value(key, files::Json(value).dump()));
     }
   }
-  if (back && text.raw({metadata_name}) == "{}") text.remove({metadata_name});
+  if (back && text.raw({metadata_name}) == "{}") {
+    const auto was = header.header.metadata.find(metadata_key);
+    const bool there = was != header.header.metadata.end();
+    there ? text.set({metadata_name}, files::json_value(metadata_key, was->second)) : text.remove({metadata_name});
+  }
   const auto written = header.header.metadata.find(blanks_key);
   if (!back || written == header.header.metadata.end()) return files::framed_header(text.text());
   return files::framed_header(text.text(), blanks_of(written->second));

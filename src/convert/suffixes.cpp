@@ -27,10 +27,34 @@ struct Suffix {
 constexpr Suffix suffixes[] = {
     {"weight", Kind::output},
     {"bias", Kind::output},
+    {"parametrizations.weight.original", Kind::output},  // jina-embeddings-v3, with the LoRAs of its tasks
+    {"parametrizations.weight.0.lora_A", Kind::input},
+    {"parametrizations.weight.0.lora_B", Kind::output},
+    {"0.weight", Kind::input},  // the adapters of Zamba2
+    {"1.weight", Kind::output},
+    {"Plora_A.weight", Kind::input},  // InternLM-XComposer2
+    {"Plora_B.weight", Kind::output},
     {"lora_B.weight", Kind::output},
     {"lora_B.bias", Kind::output},
     {"lora_magnitude_vector", Kind::output},
     {"ia3_l", Kind::output},
+    {"hada_w1_a", Kind::output},  // LoHa
+    {"hada_w1_b", Kind::input},
+    {"hada_w2_a", Kind::output},
+    {"hada_w2_b", Kind::input},
+    {"lokr_w1", Kind::input},  // LoKr
+    {"lokr_w1_a", Kind::input},
+    {"lokr_w1_b", Kind::input},
+    {"lokr_w2", Kind::output},
+    {"lokr_w2_a", Kind::output},
+    {"lokr_w2_b", Kind::input},
+    {"oft_R.weight", Kind::input},  // OFT, BOFT and HRA turn the input
+    {"boft_R", Kind::input},
+    {"boft_P", Kind::input},
+    {"boft_s", Kind::output},
+    {"hra_u", Kind::input},
+    {"weight._data", Kind::output},  // quanto's 8 bits
+    {"weight._scale", Kind::output},
     {"weight_packed", Kind::output},
     {"weight_scale", Kind::block_scales},
     {"weight_scale_inv", Kind::block_scales},
@@ -81,6 +105,7 @@ std::string plain(std::string_view suffix) {
       !suffix.ends_with("bias")) {
     return std::string(suffix.substr(0, 6));  // AdaLoRA's are parameters, not modules
   }
+  if (!suffix.empty() && suffix[0] >= '0' && suffix[0] <= '9') return std::string(suffix.substr(suffix.find('.') + 1));
   const std::size_t name = suffix.find('.') + 1;
   const std::size_t last = suffix.rfind('.');
   if (suffix.starts_with("lora_") && last != std::string_view::npos && last >= name) {
@@ -150,6 +175,11 @@ class Reading {
 
   // GPTQ packs along the input: [in * bits / 32, rows]. AWQ along the output: [in, rows * bits / 32].
   std::optional<Change> packed_weight() const {
+    if (!projection_.quantization.unknown_packing.empty()) {
+      refuse(Code::DTYPE, "must be packed as \"gemm\" of AWQ or \"gptq\", not as " +
+                              files::in_quotes(projection_.quantization.unknown_packing) +
+                              ": convert the unquantised weights;");
+    }
     if (back() == size()) return change(Axis::columns);
     return packed_numbers();
   }

@@ -12,8 +12,9 @@
 namespace rotary::convert {
 
 struct Quantization {
-  int bits = 4;            // of packed numbers
-  std::int64_t block = 0;  // rows that share a scale in weight_scale_inv; 0: the config does not say
+  int bits = 4;                 // of packed numbers
+  std::int64_t block = 0;       // rows that share a scale in weight_scale_inv; 0: the config does not say
+  std::string unknown_packing;  // AWQ's version, GPTQ's checkpoint_format; empty: one that is known
 };
 
 struct Projection {

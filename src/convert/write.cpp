@@ -48,18 +48,29 @@ void write_shard(const Plan& plan, std::size_t index, const fs::path& folder, co
   });
 }
 
+// Code stays executable.
+void copy_permissions(const fs::path& from, const fs::path& to) {
+  constexpr fs::perms run = fs::perms::owner_exec | fs::perms::group_exec | fs::perms::others_exec;
+  std::error_code ignored;
+  const fs::perms given = fs::status(from, ignored).permissions();
+  if (!ignored && (given & run) != fs::perms::none) fs::permissions(to, given & run, fs::perm_options::add, ignored);
+}
+
 void write_others(const Plan& plan, const fs::path& folder, const Progress& progress) {
+  for (const std::string& name : plan.folder.subfolders) {
+    std::error_code error;
+    fs::create_directories(folder / path_of(name), error);
+    if (error) refuse(folder / path_of(name), "cannot be made: " + error.message());
+  }
   for (const std::string& name : plan.folder.others) {
     const files::InputFile file(operation, plan.folder.path / path_of(name));
-    std::error_code error;
-    fs::create_directories((folder / path_of(name)).parent_path(), error);
-    if (error) refuse(folder / path_of(name), "its folder cannot be made: " + error.message());
     files::write_whole(operation, folder / path_of(name), [&](const files::Sink& write) {
       file.copy(0, file.size(), [&](std::span<const std::byte> bytes) {
         write(bytes);
         progress(bytes.size());
       });
     });
+    copy_permissions(plan.folder.path / path_of(name), folder / path_of(name));
   }
   // Last: a folder without its config is no checkpoint.
   const std::string config = files::InputFile(operation, plan.folder.path / path_of(plan.folder.config)).text();
@@ -153,6 +164,7 @@ void check_output_folder(const Plan& plan, const fs::path& given) {
 void write_folder(const Plan& plan, const fs::path& given, const Progress& progress,
                   const std::function<void(const fs::path&)>& check) {
   check_output_folder(plan, given);
+  for (const std::string& name : plan.folder.others) files::InputFile(operation, plan.folder.path / path_of(name));
   const fs::path output = plain(given);
   PartialFolder partial(output);
   for (std::size_t i = 0; i < plan.folder.shards.size(); ++i) write_shard(plan, i, partial.path(), progress);

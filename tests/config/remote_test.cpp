@@ -104,6 +104,37 @@ TEST(Spellings, of_openelm_whose_layers_differ_in_heads) {
   expect_numbers(m.ropes[1], {64, half, {{1, 0.74497363532401489}, {31, 0.00010873466040151452}}}, "openelm");
 }
 
+TEST(Spellings, of_laguna_whose_layers_differ_in_heads) {
+  const Model m = parse_config(R"({"model_type": "laguna", "hidden_size": 64, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "head_dim": 16, "num_hidden_layers": 3, "num_attention_heads_per_layer": [4, 8, 8],
+    "layer_types": ["full_attention", "full_attention", "full_attention"]})");
+  ASSERT_EQ(m.ropes.size(), 2u);
+  EXPECT_EQ(m.ropes[0].heads, 4);
+  EXPECT_EQ(m.ropes[1].heads, 8);
+  EXPECT_EQ(m.ropes[1].kv_heads, 2);
+  EXPECT_EQ(m.ropes[1].layers, (Layers{1, 2}));
+}
+
+TEST(Spellings, baichuan_turns_unless_it_is_13b) {
+  const std::string layers = R"({"model_type": "baichuan", "num_hidden_layers": 2, )";
+  for (const char* sizes : {R"("hidden_size": 4096, "num_attention_heads": 32, "max_position_embeddings": 4096})",
+                            R"("hidden_size": 64, "num_attention_heads": 4, "max_position_embeddings": 4096})"}) {
+    const Model m = parse_config(layers + sizes);
+    ASSERT_EQ(m.ropes.size(), 1u) << sizes;
+    EXPECT_EQ(m.ropes.front().rope.pairing, half);
+  }
+  for (const char* sizes : {R"("hidden_size": 5120, "num_attention_heads": 40, "model_max_length": 4096})",
+                            R"("hidden_size": 64, "num_attention_heads": 4, "model_max_length": 4096})"}) {
+    EXPECT_TRUE(parse_config(layers + sizes).ropes.empty()) << sizes;
+  }
+}
+
+TEST(Spellings, of_mpt_with_one_key_head) {
+  const Model m = parse_config(R"({"model_type": "mpt", "d_model": 64, "n_heads": 4, "n_layers": 2,
+    "attn_config": {"rope": true, "rope_theta": 10000, "attn_type": "multiquery_attention"}})");
+  EXPECT_EQ(m.ropes.front().kv_heads, 1);
+}
+
 TEST(Spellings, remote_families_turn_as_their_own_code_does) {
   const std::string theta = R"("rope_theta": 1000000.0, "rope_scaling": null)";
   for (const char* type : {"aquila",       "arctic",  "BlueLM",     "deepseek",  "dots_ocr",

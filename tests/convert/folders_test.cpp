@@ -75,6 +75,25 @@ TEST_F(Folders, without_metadata_there_is_some_and_then_none) {
   expect_same_files(source, path("plain-3"));
 }
 
+TEST_F(Folders, metadata_without_entries_come_back) {
+  const fs::path source = make("s", config, both_layers(), {});
+  std::string text = read_text(source / "model.safetensors");
+  std::uint64_t length = 0;
+  std::memcpy(&length, text.data(), 8);
+  for (const std::string empty : {R"("__metadata__":{},)", R"("__metadata__" : { },)"}) {
+    const std::uint64_t longer = length + empty.size();
+    std::string changed = text;
+    changed.insert(9, empty);
+    std::memcpy(changed.data(), &longer, 8);
+    write_text(source / "model.safetensors", changed);
+    fs::remove_all(path("s-2"));
+    fs::remove_all(path("s-3"));
+    convert(source, Pairing::interleaved, path("s-2"));
+    convert(path("s-2"), Pairing::half, path("s-3"));
+    expect_same_files(source, path("s-3"));
+  }
+}
+
 TEST_F(Folders, a_header_that_another_writer_spaced_keeps_its_spaces) {
   const fs::path source = make("spaced", config, both_layers());
   std::string file = read_text(source / "model.safetensors");
@@ -123,6 +142,20 @@ TEST_F(Folders, subfolders_without_weights_are_copied) {
   EXPECT_FALSE(fs::exists(path("pooled-2") / "onnx"));
 }
 
+TEST_F(Folders, empty_folders_modules_and_permissions_to_run_are_kept) {
+  const fs::path source = make("s", config, both_layers());
+  fs::create_directories(source / "empty" / "inside");
+  fs::create_directories(source / "2_Dense");  // sentence-transformers: behind the model, so in no pairing
+  write_text(source / "2_Dense" / "model.safetensors", "x");
+  write_text(source / "run.sh", "true");
+  fs::permissions(source / "run.sh", fs::perms::owner_exec, fs::perm_options::add);
+  convert(source, Pairing::interleaved, path("s-2"));
+  EXPECT_TRUE(fs::is_directory(path("s-2") / "empty" / "inside"));
+  EXPECT_EQ(read_text(path("s-2") / "2_Dense" / "model.safetensors"), "x");
+  EXPECT_NE(fs::status(path("s-2") / "run.sh").permissions() & fs::perms::owner_exec, fs::perms::none);
+  EXPECT_EQ(fs::status(path("s-2") / "config.json").permissions() & fs::perms::owner_exec, fs::perms::none);
+}
+
 TEST_F(Folders, only_the_pairing_that_the_code_does_not_read_has_a_note) {
   const fs::path source = make("noted", config, both_layers());
   const convert::Plan there = convert::make_plan(source, Pairing::interleaved, std::nullopt);
@@ -147,6 +180,7 @@ TEST_F(Folders, other_forms_of_the_weights_are_left_out) {
   for (const char* name : {"pytorch_model.bin", "consolidated.safetensors", "model.gguf"})
     write_text(source / name, "x");
   fs::create_directories(source / "original");
+  write_text(source / "original" / "consolidated.00.pth", "x");
   convert(source, Pairing::interleaved, path("many-2"));
   for (const char* name : {"pytorch_model.bin", "consolidated.safetensors", "model.gguf", "original"})
     EXPECT_FALSE(fs::exists(path("many-2") / name)) << name;
@@ -202,35 +236,6 @@ TEST_F(Folders, a_changed_weight_does_not_pass_verify) {
       });
 }
 
-TEST_F(Folders, an_adapter_carries_its_base_config) {
-  const std::string at = "base_model.model.model.layers.1.self_attn.";
-  const fs::path source = make("lora", config,
-                               {some_tensor(at + "q_proj.lora_A.weight", ElementType::bf16, {4, 32}),
-                                some_tensor(at + "q_proj.lora_B.weight", ElementType::bf16, {32, 4}),
-                                some_tensor(at + "q_proj.lora_magnitude_vector", ElementType::f32, {32})},
-                               {{"format", "pt"}}, "adapter_model.safetensors");
-  expect_error("FILE", "must hold config.json", [&] {
-    fs::create_directories(path("alone"));
-    write_text(path("alone") / "adapter_config.json", "{}");
-    convert(path("alone"), Pairing::interleaved, path("x"));
-  });
-  write_text(source / "adapter_config.json", R"({"peft_type": "LORA", "use_dora": true})");
-  convert(source, Pairing::interleaved, path("lora-2"));
-  const Tensors before = tensors_in(source, "adapter_model.safetensors");
-  const Tensors after = tensors_in(path("lora-2"), "adapter_model.safetensors");
-  EXPECT_EQ(before.at(at + "q_proj.lora_A.weight").data, after.at(at + "q_proj.lora_A.weight").data);
-  for (const auto& [name, bytes] :
-       {std::pair(at + "q_proj.lora_B.weight", std::size_t{8}), {at + "q_proj.lora_magnitude_vector", 4}}) {
-    const std::vector<std::byte>&half = before.at(name).data, &interleaved = after.at(name).data;
-    for (std::size_t row = 0; row < 32; ++row) {
-      const std::size_t d = row % 8, source_row = row / 8 * 8 + d / 2 + d % 2 * 4;
-      EXPECT_EQ(std::memcmp(&interleaved[row * bytes], &half[source_row * bytes], bytes), 0) << name << ' ' << row;
-    }
-  }
-  write_text(source / "adapter_config.json", R"({"peft_type": "LOKR"})");
-  expect_refused(source, "MODEL_TYPE", "LORA, ADALORA or IA3 but is of \"LOKR\"");
-}
-
 TEST_F(Folders, refusals) {
   expect_refused(make("same", config, both_layers()), "PAIRING", "is half already", Pairing::half);
   std::string unknown = config;
@@ -272,7 +277,14 @@ TEST_F(Folders, damaged_files_are_refused) {
   convert(sharded("done"), Pairing::interleaved, path("done-2"));
   fs::copy_file(path("done-2") / "model-00001-of-00002.safetensors", half_done / "model-00001-of-00002.safetensors",
                 fs::copy_options::overwrite_existing);
-  expect_refused(half_done, "FORMAT", "all files of a checkpoint must have been converted");
+  expect_refused(half_done, "FORMAT",
+                 "all files of a checkpoint must have been converted but rotary.pairing is \"interleaved\" in "
+                 "model-00001-of-00002.safetensors and missing in model-00002-of-00002.safetensors");
+  const fs::path stamped = make("stamped", config, both_layers(), {{"rotary.pairing", "neither"}});
+  expect_refused(stamped, "FORMAT", "rotary.pairing of model.safetensors must be half or interleaved");
+  const fs::path dangling = make("dangling", config, both_layers());
+  fs::create_symlink("nowhere", dangling / "tokenizer.json");
+  expect_refused(dangling, "FILE", "tokenizer.json: cannot be opened");
 }
 
 }  // namespace

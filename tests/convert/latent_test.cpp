@@ -37,6 +37,43 @@ TEST_F(Families, latent_attention_rotates_the_last_rows_and_its_config_says_the_
   EXPECT_EQ(read_config(path("deepseek-2")).ropes.front().rope.pairing, Pairing::half);
 }
 
+TEST_F(Families, queries_with_a_gate_as_wide_as_a_value) {
+  const std::string at = "model.layers.0.self_attn.";
+  Family family{.name = "axk2",
+                .config = mla + "\n}\n",
+                .tensors = {rows(at + "q_b_proj.weight", 80, 20), rows(at + "kv_a_proj_with_mqa.weight", 10)},
+                .heads = {},
+                .head_dim = 12,
+                .first = 8,
+                .pairs = 2,
+                .native = Pairing::interleaved};
+  family.config.replace(family.config.find("deepseek_v3"), 11, "axk2");
+  family.heads = {plain(at + "q_b_proj.weight", 4, 20), {1, [=](int, int d) {
+                                                           return Place{at + "kv_a_proj_with_mqa.weight", 6 - 8 + d};
+                                                         }}};
+  expect_converts(family);
+}
+
+TEST_F(Families, latent_attention_in_the_native_names_of_mistral) {
+  const std::string at = "layers.0.attention.";
+  Family family{.name = "mistral-large-3",
+                .config = R"({"dim": 12, "n_layers": 1, "n_heads": 4, "n_kv_heads": 4, "head_dim": 8, "hidden_dim": 16,
+ "vocab_size": 8, "norm_eps": 1e-6, "rope_theta": 10000.0, "q_lora_rank": 10, "qk_nope_head_dim": 8,
+ "qk_rope_head_dim": 4, "kv_lora_rank": 6, "v_head_dim": 8})",
+                .tensors = {rows(at + "wq_a.weight", 10), vector(at + "q_a_norm.weight", 10),
+                            rows(at + "wq_b.weight", 48, 10), rows(at + "wkv_a_with_mqa.weight", 10),
+                            vector(at + "kv_a_norm.weight", 6), rows(at + "wkv_b.weight", 64, 6)},
+                .heads = {},
+                .head_dim = 12,
+                .first = 8,
+                .pairs = 2,
+                .native = Pairing::interleaved};
+  family.heads = {plain(at + "wq_b.weight", 4, 12), {1, [=](int, int d) {
+                                                       return Place{at + "wkv_a_with_mqa.weight", 6 - 8 + d};
+                                                     }}};
+  expect_converts(family);
+}
+
 TEST_F(Families, keys_that_serve_as_values) {
   const std::string at = "model.layers.0.self_attn.";
   const fs::path source =

@@ -77,6 +77,7 @@ TEST_F(Quantized, rows_with_scales_and_zero_points) {
   expect_rows_move("groups", {{"weight_packed", i32, {8}}, {"weight_scale", bf16, {2}}}, {{"weight_shape", i64, {2}}});
   expect_rows_move("nvfp4", {{"weight_packed", u8, {32}}, {"weight_scale", f8_e4m3, {4}}},
                    {{"weight_global_scale", f32, {1}}, {"input_global_scale", f32, {1}}});
+  expect_rows_move("quanto", {{"weight._data", i8, {64}}, {"weight._scale", f32, {1}}}, {{"input_scale", f32, {}}});
   expect_rows_move("cache scales", {{"weight", bf16, {64}}}, {{"k_scale", f32, {}}, {"input_scale_ub", f32, {1}}});
   expect_rows_move("adalora", {{"weight", bf16, {64}}, {"lora_B", f32, {4}}},
                    {{"lora_A", f32, {4, 64}}, {"lora_E", f32, {4, 1}}});
@@ -142,6 +143,11 @@ TEST_F(Quantized, what_cannot_be_permuted_is_refused) {
                  "", "DTYPE", "must not be quantised twice");
   expect_refused({q("trellis", ElementType::i16, {64, 4})}, "", "TENSOR", "what \"trellis\" is, is not known");
   expect_refused({q("qweight", ElementType::i32, {8, 60})}, "", "SHAPE", "numbers of 4 bits");
+  for (const char* form : {R"({"quant_method": "awq", "version": "gemv"})",
+                           R"({"quant_method": "gptq", "checkpoint_format": "marlin"})"}) {
+    expect_refused({q("qweight", ElementType::i32, {8, 64})}, std::string(R"(, "quantization_config": )") + form,
+                   "DTYPE", R"(must be packed as "gemm" of AWQ or "gptq", not as ")");
+  }
   expect_refused({q("vera_lambda_b", ElementType::f32, {64})}, "", "TENSOR", "vera_lambda_b");
 }
 

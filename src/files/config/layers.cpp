@@ -41,7 +41,7 @@ void read_lists(Reading& reading, const Part& part, std::vector<Layer>& layers) 
   }
 }
 
-// OpenELM: lists of heads, one number for each layer.
+// OpenELM and Laguna: lists of heads, one number for each layer.
 void read_head_lists(Reading& reading, const Part& part, std::vector<Layer>& layers) {
   const auto read = [&](const char* value, const char* key, int Layer::*member) {
     const auto heads =
@@ -53,6 +53,7 @@ void read_head_lists(Reading& reading, const Part& part, std::vector<Layer>& lay
     }
   };
   read("heads", "num_query_heads", &Layer::heads);
+  read("heads", "num_attention_heads_per_layer", &Layer::heads);
   read("kv_heads", "num_kv_heads", &Layer::kv_heads);
 }
 
@@ -212,6 +213,12 @@ bool says_null(const Object& keys) {
   return dict ? dict->is_null("rope_theta") : keys.is_null("rope_parameters") || keys.is_null("rope_theta");
 }
 
+// Baichuan 13B has a hidden_size of 5120, and model_max_length where 7B has max_position_embeddings.
+bool has_alibi_size(const Object& keys) {
+  const std::int64_t hidden = keys.integer("hidden_size", 1, 1 << 30).value_or(0);
+  return hidden == 5120 || (hidden != 4096 && !keys.has("max_position_embeddings"));
+}
+
 // A switch of the whole part.
 bool switched_off(Reading& reading, const Part& part) {
   const Object& keys = part.keys;
@@ -224,8 +231,8 @@ bool switched_off(Reading& reading, const Part& part) {
     reading.note(part.path, "rope_parameters or rope_theta is null: no layer has a rope");
     return true;
   }
-  if (part.family.rule == Rule::if_hidden_4096 && keys.integer("hidden_size", 1, 1 << 30).value_or(0) != 4096) {
-    reading.note(part.path, "hidden_size is not 4096: this " + part.name() + " uses ALiBi, no layer has a rope");
+  if (part.family.rule == Rule::unless_alibi_size && has_alibi_size(keys)) {
+    reading.note(part.path, "the sizes are those of " + part.name() + " 13B, which uses ALiBi: no layer has a rope");
     return true;
   }
   if (part.family.rule == Rule::if_attn_config_rope) {

@@ -86,6 +86,10 @@ int read_kv_heads(Reading& reading, const Part& part, int heads) {
   const Object& keys = part.keys;
   if (const auto attention = keys.has("attn_config") ? keys.object("attn_config") : std::nullopt) {
     if (const auto kv = first_of(reading, "kv_heads", *attention, {"kv_n_heads"}, max_heads)) return *kv;
+    if (attention->text("attn_type") == "multiquery_attention") {  // MPT
+      reading.origins.read("kv_heads", *attention, "attn_type");
+      return 1;
+    }
   }
   const bool grouped = keys.boolean("new_decoder_architecture", false);
   if (keys.boolean("multi_query", false) && !grouped) {  // its num_kv_heads is not read

@@ -955,7 +955,7 @@ constexpr Family table[] = {
     {.type = "aria_moe_lm", .shape = {32, 32, 0, 4096}},  // Aria before transformers had it
     {.type = "bailing_moe", .reads_partial = true, .dim_key = "rotary_dim"},
     {.type = "bailing_moe_v2", .reads_partial = true, .dim_key = "rotary_dim"},
-    {.type = "baichuan", .rule = Rule::if_hidden_4096},
+    {.type = "baichuan", .rule = Rule::unless_alibi_size},
     {.type = "bidir_mistral", .shape = {32, 32, 8, 4096}},  // NV-Embed
     {.type = "chatglm",
      .pairing = interleaved,

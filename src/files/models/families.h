@@ -54,7 +54,7 @@ enum class Rule : std::uint8_t {
   unless_null,          // none where rope_parameters or its rope_theta is null
   if_rotary,            // only where position_embedding(s)_type says "rope" or "rotary"
   unless_not_rotary,    // the same, and where it says nothing
-  if_hidden_4096,       // Baichuan: the larger models use ALiBi
+  unless_alibi_size,    // Baichuan: the larger models use ALiBi
   if_attn_config_rope,  // MPT
   use_rope_layers,      // that list of booleans, where it is not empty (Step 3.5)
   not_cross,            // none in cross_attention_layers, which look at the image

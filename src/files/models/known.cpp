@@ -62,8 +62,8 @@ Switch switch_of(Rule rule) {
       return {R"({"position_embedding_type": "rotary"})", "turns only where position_embedding(s)_type asks for it"};
     case Rule::if_attn_config_rope:
       return {R"({"attn_config": {"rope": true}})", "turns only where attn_config.rope is true, else ALiBi"};
-    case Rule::if_hidden_4096:
-      return {R"({"hidden_size": 4096})", "turns only where hidden_size is 4096, else ALiBi"};
+    case Rule::unless_alibi_size:
+      return {R"({"hidden_size": 4096})", "turns unless it is 13B (hidden_size 5120), which uses ALiBi"};
     default:
       return {"{}", ""};
   }
