@@ -130,6 +130,25 @@ TEST(Svg, names_of_guides_lie_on_no_other_names) {
   expect_readable(svg(plot));
 }
 
+// As of a cache's speed over the few sizes that it holds.
+TEST(Svg, a_name_that_is_longer_than_its_level_guide_reaches_beyond_upright_ones) {
+  Plot plot{"t", "x", "y", false, false, {{"line", {{0, 0}, {50, 1}, {100, 0}}}}};
+  plot.lines.push_back({"upright", {{85, 8}, {85, 0}}, false, false, true});
+  plot.lines.push_back({"memory 46.6 GB/s by 1 thread", {{85, 4}, {100, 4}}, false, false, true});
+  const std::string text = svg(plot);
+  EXPECT_EQ(boxes_named(text, "memory 46.6 GB/s by 1 thread").size(), 1U);
+  expect_readable(text);
+}
+
+TEST(Svg, dots_differ_in_their_shapes) {
+  Plot plot{"t", "x", "y", false, false, {{"a", {{0, 0}, {9, 1}}, false, true}, {"b", {{0, 1}, {9, 0}}, false, true}}};
+  std::set<std::string> elements;
+  for (const Element& element : parse_xml(svg(plot)))
+    if (element.name == "circle" || (element.name == "rect" && element.attributes.count("stroke-width") != 0))
+      elements.insert(element.name);
+  EXPECT_EQ(elements, (std::set<std::string>{"circle", "rect"}));
+}
+
 // ---- bands, equal scales, tips ----
 
 TEST(Svg, a_band_reaches_from_its_lower_to_its_upper_end) {

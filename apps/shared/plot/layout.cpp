@@ -234,7 +234,7 @@ std::vector<Style> styles_of(const std::vector<Line>& lines) {
     const bool few = line.points.size() <= max_marked && !line.faint;
     const bool marked = style.marked = line.dots || !line.tips.empty() || few;
     const std::size_t cycle = strong / series_count;
-    if (marked && !line.dots) style.shape = shapes.at((strong + cycle) % shapes.size());
+    if (marked) style.shape = shapes.at((strong + cycle) % shapes.size());
     if (!line.faint && (style.averaged || !style.dense))
       style.dash = dashes.at((marked ? cycle : strong % series_count + cycle) % dashes.size());
     styles.push_back(style);
