@@ -74,7 +74,7 @@ write_python() {
   "$zig" dlltool -m i386:x86-64 -D python3.dll -d "$root/python/windows/python3.def" -l "$work/python/python3.lib"
 }
 
-# zig_options PLATFORM: pip's options into the array options.
+# zig_options PLATFORM: the settings of the build into the array options.
 zig_options() {
   local tool target folder=$work/tools-$1 processor=${1##*_} system=Linux bundle=
   [ "$processor" != 64 ] || processor=x86_64
@@ -90,19 +90,19 @@ zig_options() {
     cmp -s "$folder/$tool.new" "$folder/$tool" && rm "$folder/$tool.new" || mv "$folder/$tool.new" "$folder/$tool"
     chmod +x "$folder/$tool"
   done
-  options=(-C cmake.define.CMAKE_CXX_COMPILER="$folder/c++"
-           -C cmake.define.CMAKE_AR="$folder/ar" -C cmake.define.CMAKE_RANLIB="$folder/ranlib"
-           -C cmake.define.CMAKE_CXX_COMPILER_AR="$folder/ar" -C cmake.define.CMAKE_CXX_COMPILER_RANLIB="$folder/ranlib"
-           -C cmake.define.nlohmann_json_DIR="$work/packages" -C cmake.define.CLI11_DIR="$work/packages"
-           -C cmake.define.CMAKE_MODULE_LINKER_FLAGS=-s -C install.strip=false)
+  options=(cmake.define.CMAKE_CXX_COMPILER="$folder/c++"
+           cmake.define.CMAKE_AR="$folder/ar" cmake.define.CMAKE_RANLIB="$folder/ranlib"
+           cmake.define.CMAKE_CXX_COMPILER_AR="$folder/ar" cmake.define.CMAKE_CXX_COMPILER_RANLIB="$folder/ranlib"
+           cmake.define.nlohmann_json_DIR="$work/packages" cmake.define.CLI11_DIR="$work/packages"
+           cmake.define.CMAKE_MODULE_LINKER_FLAGS=-s install.strip=false)
   if [ "$system $processor" != "Linux $(uname -m)" ]; then
-    options+=(-C cmake.define.CMAKE_SYSTEM_NAME="$system" -C cmake.define.CMAKE_SYSTEM_PROCESSOR="$processor")
+    options+=(cmake.define.CMAKE_SYSTEM_NAME="$system" cmake.define.CMAKE_SYSTEM_PROCESSOR="$processor")
   fi
   [ "$system" != Darwin ] ||
-    options+=(-C cmake.define.CMAKE_OSX_SYSROOT= -C cmake.define.CMAKE_INSTALL_NAME_TOOL=/bin/true)
+    options+=(cmake.define.CMAKE_OSX_SYSROOT= cmake.define.CMAKE_INSTALL_NAME_TOOL=/bin/true)
   [ "$system" != Windows ] ||
-    options+=(-C cmake.define.CMAKE_RC_COMPILER="$folder/rc" -C cmake.define.ROTARY_PYTHON_INCLUDE="$work/python/include"
-              -C cmake.define.ROTARY_PYTHON_LIBRARY="$work/python/python3.lib")
+    options+=(cmake.define.CMAKE_RC_COMPILER="$folder/rc" cmake.define.ROTARY_PYTHON_INCLUDE="$work/python/include"
+              cmake.define.ROTARY_PYTHON_LIBRARY="$work/python/python3.lib")
 }
 
 # name_musl PLATFORM: writes Alpine's name of the C library into the wheel, which auditwheel asks for. musl itself takes
@@ -124,11 +124,12 @@ build_wheel() {
   elif [ -f "${ROTARY_WHEEL_BUILD:-}/CMakeCache.txt" ]; then
     build=$ROTARY_WHEEL_BUILD
     rm -f "$build/.skbuild-info.json"  # else scikit-build-core begins anew: pip gives it another environment each time
-    options=(-C cmake.define.ROTARY_TESTS=ON -C "cmake.args=-GUnix Makefiles")
+    options=(cmake.define.ROTARY_TESTS=ON "cmake.args=-GUnix Makefiles")
   fi
+  options+=(build-dir="$build")
   rm -rf "$made"
-  CMAKE_BUILD_PARALLEL_LEVEL=$jobs "$tools/pip" wheel --no-deps -w "$made" -C build-dir="$build" \
-    "${options[@]}" "$root" >&2
+  CMAKE_BUILD_PARALLEL_LEVEL=$jobs "$tools/pip" wheel --no-deps -w "$made" \
+    "${options[@]/#/--config-settings=}" "$root" >&2  # the pip of Debian 12 knows no -C
   wheel=$(echo "$made"/*.whl)
   case "$1" in
     manylinux_2_17_*) tag=manylinux_2_17_${1#manylinux_2_17_}.manylinux2014_${1#manylinux_2_17_} ;;

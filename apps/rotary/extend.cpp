@@ -79,10 +79,13 @@ const extend::MethodPlan& method_to_write(const extend::Plan& plan) {
   const auto found = std::find_if(plan.methods.begin(), plan.methods.end(), [&](const extend::MethodPlan& method) {
     return plan.methods.size() == 1 || method.method == plan.recommended;
   });
+  if (!found->unsaid.empty()) {
+    refuse_file("--write must name a method that params.json can say but got " + found->method + ": " + found->unsaid);
+  }
   if (found->config.empty()) {
     refuse_file(
-        "--write needs a config.json to start from but CONFIG is none: a GGUF file and a params.json say their "
-        "rope in other words");
+        "--write needs a config.json or params.json to start from but CONFIG is a GGUF file: llama.cpp takes a plan as "
+        "options, which are shown without --write");
   }
   return *found;
 }
@@ -91,7 +94,7 @@ const extend::MethodPlan& method_to_write(const extend::Plan& plan) {
 std::string write(const Options& options, const Model& model, const extend::Plan& plan, ExtendAsked asked) {
   const extend::MethodPlan& method = method_to_write(plan);
   const fs::path folder = files::path_of(options.write);
-  const fs::path config = folder / "config.json", note = folder / "rotary-extend.md";
+  const fs::path config = folder / method.file, note = folder / "rotary-extend.md";
   std::error_code error;
   for (const fs::path& path : {config, note}) {
     if (fs::exists(fs::symlink_status(path, error))) {
@@ -170,8 +173,8 @@ void add_extend(CLI::App& app) {
       .type_name("WORD");
   command
       .option("--write", options->write,
-              "make DIR with the new config.json, by the method named or recommended, and a\n"
-              "note of what changed, rotary-extend.md. Nothing that is there is replaced")
+              "make DIR with the new config.json or params.json, by the method named or\n"
+              "recommended, and a note of what changed, rotary-extend.md. Nothing that is\nthere is replaced")
       .type_name("DIR");
   command.flag("--json", options->json, "as JSON, every double with 17 digits");
   command.footer(

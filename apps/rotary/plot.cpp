@@ -101,7 +101,7 @@ Drawn drawn(const Options& options) {
 
 std::string svg_of(const Plot& plot) { return svg(plot); }
 
-std::string svg_of(const HeatMap& map) { return svg(merged(map, most_columns, most_rows)); }
+std::string svg_of(const HeatMap& map) { return svg(sampled(map, most_columns, most_rows)); }
 
 // ---- as text ----
 
@@ -111,7 +111,7 @@ int text_width_in_columns() {
   std::size_t columns = 0;
   const auto [end, error] = std::from_chars(given.data(), given.data() + given.size(), columns);
   const bool known = error == std::errc() && end == given.data() + given.size() && columns > 0;
-  return static_cast<int>(std::clamp<std::size_t>(known ? columns : terminal_columns().value_or(72), 60, 160));
+  return static_cast<int>(std::clamp<std::size_t>(known ? columns : terminal_columns().value_or(72), 40, 160));
 }
 
 // The guides have no names in the drawing area.
@@ -135,7 +135,9 @@ Json json_of(const Plot& plot) {
     Json points = Json::array();
     for (const auto& [x, y] : line.points)
       if (std::isfinite(y)) points.push_back({x, y});  // as drawn
-    (line.guide ? guides : lines).push_back({{"name", line.name}, {"points", std::move(points)}});
+    Json entry = {{"name", line.name}, {"points", std::move(points)}};
+    if (!line.lost.empty()) entry["not_finite"] = line.lost;
+    (line.guide ? guides : lines).push_back(std::move(entry));
   }
   for (const Band& band : plot.bands) {
     Json points = Json::array();

@@ -150,10 +150,11 @@ Plot plot_of(const std::vector<Run>& runs) {
   plot.y_label = "nats per token";
   plot.names_on_lines = true;
   for (const Run& run : runs) {
-    if (!run.value()) continue;
     const bool validated = run.best.has_value();
     const std::string name = run.name + (validated ? "" : " (training)");
-    plot.lines.push_back(line_of(name, validated ? run.log.validation : run.log.train));
+    Line line = validated ? line_of(name, run.log.validation, run.log.lost_validation)
+                          : line_of(name, run.log.train, run.log.lost_train);
+    if (!line.points.empty() || !line.lost.empty()) plot.lines.push_back(std::move(line));
   }
   return plot;
 }

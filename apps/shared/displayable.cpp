@@ -85,6 +85,14 @@ std::string shorten(std::string_view text, std::size_t max_columns) {
   return std::string(text.substr(0, kept)) + "…";
 }
 
+std::string shorten_middle(std::string_view text, std::size_t max_columns) {
+  if (columns(text) <= max_columns || max_columns < 4) return shorten(text, max_columns);
+  const std::size_t end = max_columns * 2 / 5;
+  const std::string begin = shorten(text, max_columns - end);
+  while (columns(text) > end) next_character(text);
+  return begin + std::string(text);
+}
+
 bool shows_utf8() {
   for (const char* variable : {"LC_ALL", "LC_CTYPE", "LANG"}) {
     const char* value = std::getenv(variable);

@@ -15,6 +15,8 @@ std::string displayable(std::string_view text);
 char32_t next_character(std::string_view& text);  // removes and returns the first character; text must not be empty
 std::size_t columns(std::string_view text);       // width in a terminal: 2 for a wide character, 0 for a combining one
 std::string shorten(std::string_view text, std::size_t max_columns);  // "a long na…"
+// "a long…name-2": beginning and end, which tell names of models and runs apart.
+std::string shorten_middle(std::string_view text, std::size_t max_columns);
 
 // Whether the locale (LC_ALL, LC_CTYPE, LANG) shows UTF-8. Otherwise tables and trees are drawn in ASCII.
 bool shows_utf8();

@@ -1,5 +1,6 @@
 #include "loss_log.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <optional>
@@ -37,8 +38,8 @@ class Reader {
       const std::optional<Json> object = parse(line, complete);
       if (object) take(*object);
     }
-    for (const std::optional<std::int64_t>& lost : {lost_train_, lost_validation_})
-      if (lost && (!log_.not_finite_from || *lost < *log_.not_finite_from)) log_.not_finite_from = lost;
+    note_end(log_.train, log_.lost_train);
+    note_end(log_.validation, log_.lost_validation);
     return std::move(log_);
   }
 
@@ -46,6 +47,13 @@ class Reader {
   [[noreturn]] void fail(Code code, const std::string& rule) const {
     throw Error(code, std::string("[") + operation + "] " + files::path_text(path_) + ", line " +
                           std::to_string(number_) + ": " + rule);
+  }
+
+  // Where the last losses are lost, from which step on.
+  void note_end(const Losses& losses, const std::vector<std::int64_t>& lost) {
+    const std::int64_t last = losses.empty() ? -1 : losses.back().first;
+    const auto first = std::upper_bound(lost.begin(), lost.end(), last);
+    if (first != lost.end() && (!log_.not_finite_from || *first < *log_.not_finite_from)) log_.not_finite_from = *first;
   }
 
   // nullopt for a line that was cut off.
@@ -68,8 +76,8 @@ class Reader {
     if (!trained && !validated) return;
     if (!object.contains("step")) fail(Code::FORMAT, "a loss must have its step but got " + files::shown(object));
     const std::int64_t step = step_of(object.at("step"));
-    if (trained) take_loss(log_.train, lost_train_, step, object, "train_loss");
-    if (validated) take_loss(log_.validation, lost_validation_, step, object, "validation_loss");
+    if (trained) take_loss(log_.train, log_.lost_train, step, object, "train_loss");
+    if (validated) take_loss(log_.validation, log_.lost_validation, step, object, "validation_loss");
     log_.steps = step;
   }
 
@@ -80,19 +88,18 @@ class Reader {
     return value.get<std::int64_t>();
   }
 
-  // lost: the first step since the last finite loss that has none.
-  void take_loss(Losses& losses, std::optional<std::int64_t>& lost, std::int64_t step, const Json& object,
+  void take_loss(Losses& losses, std::vector<std::int64_t>& lost, std::int64_t step, const Json& object,
                  const char* key) const {
     const Json& value = object.at(key);
     if (!value.is_number() && !value.is_null()) {
       fail(Code::FORMAT, std::string(key) + " must be a number but got " + files::shown(value));
     }
     while (!losses.empty() && losses.back().first >= step) losses.pop_back();
+    while (!lost.empty() && lost.back() >= step) lost.pop_back();
     if (value.is_number() && !files::is_not_finite(value)) {
       losses.emplace_back(step, value.get<double>());
-      lost.reset();
-    } else if (!lost || *lost > step) {
-      lost = step;
+    } else {
+      lost.push_back(step);
     }
   }
 
@@ -100,24 +107,25 @@ class Reader {
   std::string text_;
   std::int64_t number_ = 0;
   LossLog log_;
-  std::optional<std::int64_t> lost_train_, lost_validation_;
 };
 
 }  // namespace
 
 LossLog read_loss_log(const std::filesystem::path& path) { return Reader(path).read(); }
 
-Line line_of(const std::string& name, const std::vector<std::pair<std::int64_t, double>>& losses) {
+Line line_of(const std::string& name, const std::vector<std::pair<std::int64_t, double>>& losses,
+             const std::vector<std::int64_t>& lost) {
   Line line{name, {}, false};
   for (const auto& [step, loss] : losses) line.points.emplace_back(static_cast<double>(step), loss);
+  line.lost.assign(lost.begin(), lost.end());
   return line;
 }
 
 Plot loss_plot(const LossLog& log, const std::string& title) {
   Plot plot{title, "step", "loss, nats per token", false, false, {}};
   plot.names_on_lines = true;
-  if (!log.train.empty()) plot.lines.push_back(line_of("training", log.train));
-  if (!log.validation.empty()) plot.lines.push_back(line_of("validation", log.validation));
+  if (!log.train.empty()) plot.lines.push_back(line_of("training", log.train, log.lost_train));
+  if (!log.validation.empty()) plot.lines.push_back(line_of("validation", log.validation, log.lost_validation));
   if (plot.lines.size() == 2) plot.lines.front().faint = true;
   return plot;
 }

@@ -18,6 +18,7 @@ namespace rotary::cli {
 struct LossLog {
   std::vector<std::pair<std::int64_t, double>> train;
   std::vector<std::pair<std::int64_t, double>> validation;
+  std::vector<std::int64_t> lost_train = {}, lost_validation = {};  // rising: the steps whose loss is left out
   std::optional<std::int64_t> not_finite_from = {};  // the step from which on a kind of loss has no finite number
   std::int64_t steps = 0;                            // the step of the last line with one, even if its loss is left out
 };
@@ -28,6 +29,7 @@ LossLog read_loss_log(const std::filesystem::path& path);
 // The training loss is drawn faint, the validation loss strong.
 Plot loss_plot(const LossLog& log, const std::string& title);
 
-Line line_of(const std::string& name, const std::vector<std::pair<std::int64_t, double>>& losses);
+Line line_of(const std::string& name, const std::vector<std::pair<std::int64_t, double>>& losses,
+             const std::vector<std::int64_t>& lost = {});
 
 }  // namespace rotary::cli

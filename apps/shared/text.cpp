@@ -97,4 +97,8 @@ std::string json_text(const nlohmann::ordered_json& value) {
   return out;
 }
 
+nlohmann::ordered_json finite_or_null(double value) {
+  return std::isfinite(value) ? nlohmann::ordered_json(value) : nlohmann::ordered_json();
+}
+
 }  // namespace rotary::cli

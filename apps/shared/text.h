@@ -31,5 +31,6 @@ using files::printable;
 // JSON with every double at 17 significant digits, lists of numbers and words on one line. Throws NUMBER for a value
 // that JSON cannot express (NaN, infinity).
 std::string json_text(const nlohmann::ordered_json& value);
+nlohmann::ordered_json finite_or_null(double value);  // JSON has no infinity
 
 }  // namespace rotary::cli

@@ -6,6 +6,11 @@ from statistics import median, quantiles
 
 WIDTH, LEFT, RIGHT, TOP, ROW = 900, 220, 190, 98, 26
 COLOUR, PALE = "#0072b2", "#9ecae9"
+DARK = """<style>@media (prefers-color-scheme:dark){
+rect{fill:#0d1117}text{fill:#e6edf3}text[fill="#666"]{fill:#a9b1ba}
+path[stroke="#ddd"]{stroke:#2b323b}path[stroke="#222"]{stroke:#e6edf3}
+path[stroke="#9ecae9"]{stroke:#2a5f8a}circle{fill:#4ba3e3;stroke:#0d1117}
+}</style>"""
 
 
 def text(x: float, y: float, words: str, more: str = "") -> str:
@@ -14,6 +19,14 @@ def text(x: float, y: float, words: str, more: str = "") -> str:
 
 def line(x1: float, y1: float, x2: float, y2: float, colour: str, width: float = 1) -> str:
     return f'<path d="M{x1:.1f} {y1:.1f}L{x2:.1f} {y2:.1f}" stroke="{colour}" stroke-width="{width}"/>'
+
+
+def machine_lines(machine: str, most: int = 140) -> list[str]:
+    """In two lines where one would leave the picture."""
+    if len(machine) <= most:
+        return [machine]
+    end = max(machine.rfind(", ", 0, most), machine.rfind("; ", 0, most)) + 1
+    return [machine[:end], machine[end + 1 :]] if end > 0 else [machine[:most], machine[most:]]
 
 
 def quartiles(values: list[float]) -> tuple[float, float]:
@@ -65,10 +78,14 @@ def ratios(cells: list, rows: list[dict], peers: list[str], machine: str) -> str
     out = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" font-family="sans-serif" '
         'font-size="11" fill="#222">',
+        DARK,
         f'<rect width="{WIDTH}" height="{height}" fill="#fff"/>',
         text(16, 26, "Time over rotary's for the same rotation", 'font-size="16" font-weight="bold"'),
         text(16, 44, f"32 + 8 heads of 128{threads}, {many}", 'fill="#666"'),
-        text(16, 60, machine, 'fill="#666" font-size="10"'),
+        *[
+            text(16, 60 + 13 * i, words, 'fill="#666" font-size="10"')
+            for i, words in enumerate(machine_lines(machine))
+        ],
         text(right + 14, TOP - 12, "median", 'fill="#666"'),
         text(right + 60, TOP - 12, "range", 'fill="#666"'),
     ]

@@ -15,9 +15,9 @@ namespace {
 Sum sum_of(const detail::Fraction<2>& value, bool negative) noexcept {
   constexpr std::uint64_t tail = 0x7ff;  // the bits of a limb that a double does not hold
   const double sign = negative ? -1 : 1;
-  const double high = std::ldexp(static_cast<double>(value.limb[1] & ~tail), -64);
+  const double high = static_cast<double>(value.limb[1] & ~tail) * 0x1p-64;
   const double low =
-      std::ldexp(static_cast<double>(value.limb[1] & tail), -64) + std::ldexp(static_cast<double>(value.limb[0]), -128);
+      static_cast<double>(value.limb[1] & tail) * 0x1p-64 + static_cast<double>(value.limb[0]) * 0x1p-128;
   return {sign * high, sign * low};
 }
 
@@ -61,6 +61,14 @@ ExactCosSin exact_cos_sin(const Position& position, double inv_freq, double fact
   if (bits + exponent <= -100) return {Sum{1, 0} * factor, Sum{position.as_double() * inv_freq, 0} * factor};
   const auto found = detail::wide::cos_sin<2>(m, exponent);
   return {sum_of(found.cos, found.cos_negative) * factor, sum_of(found.sin, found.sin_negative != negative) * factor};
+}
+
+CosSin rounded_once(const ExactCosSin& exact, const Position& position, double inv_freq, double factor) noexcept {
+  constexpr double least = 0x1p-40;  // of smaller ones a Sum knows too few digits
+  const double cos = exact.cos.high + exact.cos.low, sin = exact.sin.high + exact.sin.low;
+  const bool known = std::fabs(cos) > least && std::fabs(sin) > least && is_clear(cos) && is_clear(sin);
+  if (known) return {static_cast<float>(cos), static_cast<float>(sin)};
+  return detail::round_once(position.dyadic(), inv_freq, factor, Rounding::f32);
 }
 
 double distance(double value, const Sum& exact) noexcept { return std::fabs((value - exact.high) - exact.low); }

@@ -41,6 +41,9 @@ struct ExactCosSin {
 // factor cos(position inv_freq) and factor sin(position inv_freq) of the real numbers.
 ExactCosSin exact_cos_sin(const Position&, double inv_freq, double factor) noexcept;
 
+// Each rounded once to float, of the same position, inv_freq and factor: as round_once does, from what is known.
+CosSin rounded_once(const ExactCosSin&, const Position&, double inv_freq, double factor) noexcept;
+
 // |value - exact|
 double distance(double value, const Sum& exact) noexcept;
 

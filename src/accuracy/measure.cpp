@@ -98,7 +98,12 @@ struct Task {
 class DecadeOfWays {
  public:
   DecadeOfWays(const Subject& subject, std::vector<Gathered>& ways, const Executor& executor)
-      : subject_(subject), ways_(ways), executor_(executor) {}
+      : subject_(subject),
+        ways_(ways),
+        executor_(executor),
+        product_rows_(subject, Way::float32_product),
+        shares_product_(std::count_if(ways.begin(), ways.end(),
+                                      [](const Gathered& one) { return begins_with_product(one.rows.way()); }) > 1) {}
 
   // done: told the number of positions of each batch.
   void measure(const Decade& decade, const std::function<void(std::size_t)>& done) {
@@ -133,8 +138,10 @@ class DecadeOfWays {
 
   void measure_batch() {
     exact_.resize(batch_.size() * width());
+    product_.resize(shares_product_ ? exact_.size() : 0);
+    failed_.resize(batch_.size());
     const auto compute = [](void* self, std::int64_t begin, std::int64_t end) {
-      static_cast<DecadeOfWays*>(self)->compute_exact(static_cast<std::size_t>(begin), static_cast<std::size_t>(end));
+      static_cast<DecadeOfWays*>(self)->compute_known(static_cast<std::size_t>(begin), static_cast<std::size_t>(end));
     };
     executor_.run(static_cast<std::int64_t>(batch_.size()), 16, compute, this);
     for (std::size_t k = 0; k < exact_.size(); ++k) {
@@ -166,12 +173,27 @@ class DecadeOfWays {
     }
   }
 
-  void compute_exact(std::size_t begin, std::size_t end) {
+  void compute_known(std::size_t begin, std::size_t end) noexcept {
+    Rows product = product_rows_;
     for (std::size_t k = begin; k < end; ++k) {
       for (std::size_t i = 0; i < width(); ++i) {
         exact_[k * width() + i] = exact_cos_sin(batch_[k], subject_.inv_freq[i], subject_.attention_factor);
       }
+      failed_[k] = 0;
+      if (!shares_product_) continue;
+      try {
+        product.write(batch_[k], std::span(product_).subspan(k * width(), width()));
+      } catch (const Error&) {
+        failed_[k] = 1;  // the ways that begin with it say so themselves
+      }
     }
+  }
+
+  Rows::Known known(std::size_t k) const {
+    Rows::Known known;
+    known.exact = std::span(exact_).subspan(k * width(), width());
+    if (shares_product_ && failed_[k] == 0) known.product = std::span(product_).subspan(k * width(), width());
+    return known;
   }
 
   void run(Task& task) noexcept {
@@ -187,7 +209,7 @@ class DecadeOfWays {
   void visit(Task& task, Rows& rows) const {
     std::vector<CosSin> row(width());
     for (std::size_t k = task.begin; k < task.end; ++k) {
-      rows.write(batch_[k], row);
+      rows.write(batch_[k], row, known(k));
       for (std::size_t i = 0; i < row.size(); ++i) {
         take(task.largest, row[i], exact_[k * width() + i], batch_[k], static_cast<int>(i));
       }
@@ -202,6 +224,10 @@ class DecadeOfWays {
   std::size_t first_ = 0;            // of the batch
   std::span<const Position> batch_;  // positions that are measured at a time
   std::vector<ExactCosSin> exact_;   // [position of the batch][pair]
+  Rows product_rows_;
+  bool shares_product_;                // several ways begin with float32_product
+  std::vector<CosSin> product_;        // its rows, likewise
+  std::vector<unsigned char> failed_;  // whether there is none, of each position of the batch
   std::vector<Task> tasks_;
   Kept truth_;
 };

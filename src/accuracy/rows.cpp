@@ -86,15 +86,21 @@ CosSin Rows::entry(double angle) const {
                                     info(way_).name + "' got " + (std::isnan(angle) ? "nan" : "an infinite one"));
   }
   CosSin value = way_ == Way::fast_sine ? quick_cos_sin(static_cast<float>(angle)) : nearest_cos_sin(angle);
-  value = {value.cos * factor_, value.sin * factor_};
+  return stored({value.cos * factor_, value.sin * factor_});
+}
+
+CosSin Rows::stored(const CosSin& value) const noexcept {
   if (way_ == Way::bf16_table) return {bf16_of(value.cos), bf16_of(value.sin)};
   if (way_ == Way::f16_table) return {narrowed<Rounding::f16>(value.cos), narrowed<Rounding::f16>(value.sin)};
   return value;
 }
 
-void Rows::write_exact(const Position& position, std::span<CosSin> row) const {
+void Rows::write_exact(const Position& position, std::span<CosSin> row, std::span<const ExactCosSin> known) const {
+  const double factor = subject_->attention_factor;
   for (std::size_t i = 0; i < row.size(); ++i) {
-    row[i] = detail::round_once(position.dyadic(), subject_->inv_freq[i], subject_->attention_factor, Rounding::f32);
+    const double w = subject_->inv_freq[i];
+    row[i] = known.empty() ? detail::round_once(position.dyadic(), w, factor, Rounding::f32)
+                           : rounded_once(known[i], position, w, factor);
   }
 }
 
@@ -129,12 +135,20 @@ void Rows::write_rotation(const Position& position, std::span<CosSin> row) {
   for (std::size_t i = 0; i < row.size(); ++i) row[i] = {cos_[i] * factor_, sign * sin_[i] * factor_};
 }
 
-void Rows::write(const Position& position, std::span<CosSin> row) {
-  if (way_ == Way::exact) return write_exact(position, row);
+void Rows::write(const Position& position, std::span<CosSin> row, const Known& known) {
+  if (way_ == Way::exact) return write_exact(position, row, known.exact);
   if (way_ == Way::running_product) return write_chain(position, row);
   if (way_ == Way::running_rotation) return write_rotation(position, row);
+  if (!known.product.empty() && begins_with_product(way_)) {
+    for (std::size_t i = 0; i < row.size(); ++i) row[i] = stored(known.product[i]);
+    return;
+  }
   const float held = held_position(way_, position);
   for (std::size_t i = 0; i < row.size(); ++i) row[i] = entry(angle(position, held, i));
+}
+
+bool begins_with_product(Way way) noexcept {
+  return way == Way::float32_product || way == Way::bf16_table || way == Way::f16_table;
 }
 
 std::vector<double> errors_at(const Subject& subject, Way way, const std::vector<Position>& positions) {

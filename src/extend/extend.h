@@ -73,7 +73,10 @@ struct MethodPlan {
   std::int64_t max_position_embeddings = 0;
   std::vector<RopePlan> ropes = {};
   std::vector<std::string> warnings = {};
-  std::string config = {};  // the whole new config.json; "" where its text cannot be changed
+  std::string config = {};     // the whole new config.json or params.json; "" where there is none to change
+  std::string file = {};       // "config.json", "params.json"
+  std::string unsaid = {};     // why a params.json cannot say the plan
+  std::string llama_cpp = {};  // of a GGUF file: the options of llama.cpp that say the plan; "": none do
   std::vector<Change> changes = {};
 };
 

@@ -6,6 +6,7 @@
 #include "extend.h"
 #include "fields.h"
 #include "forms.h"
+#include "native.h"
 #include "read_back.h"
 #include "values/effects.h"
 #include "values/fail.h"
@@ -113,11 +114,16 @@ class Planner {
     wanted_.context = plan_.method == "dynamic" ? situation_.trained : situation_.request.context;
     plan_.max_position_embeddings = wanted_.context;
     plan_.rope_theta = first.rope.base;
-    if (situation_.editable() && !is_params()) {
+    if (situation_.editable() && !is_params(situation_)) {
       write();
     } else {
       plan_.rope_parameters = parameters_alone(situation_.first(), first);
       for (const auto& [i, proposal] : wanted_.ropes) add_rope(i, proposal.rope);
+      if (situation_.editable()) {
+        write_params();
+      } else {
+        plan_.llama_cpp = llama_cpp_options(situation_, first);
+      }
     }
     if (plan_.refused.empty()) plan_.warnings = warnings_of(situation_, plan_);
     return plan_;
@@ -137,16 +143,21 @@ class Planner {
     }
   }
 
-  // Mistral's and Meta's own file, which no framework of config.json reads.
-  bool is_params() const {
-    const files::Json* root = &situation_.root;
-    return situation_.first().model_type.empty() && root->is_object() && !root->contains("model_type") &&
-           (root->contains("dim") || root->contains("n_heads"));
-  }
-
   void add_rope(std::size_t i, const Rope& rope) {
     plan_.ropes.push_back(
         rope_plan(i, situation_.rope(i), rope, plan_.factor, situation_.trained, situation_.request.context));
+  }
+
+  void write_params() {
+    plan_.file = "params.json";
+    const Native made = native(situation_, wanted_);
+    plan_.unsaid = made.wrong;
+    if (!made.wrong.empty()) return;
+    const ReadBack read = read_back(situation_, wanted_, made.config);
+    plan_.unsaid = read.wrong;
+    if (!read.wrong.empty()) return;
+    plan_.config = made.config;
+    plan_.changes = changes_between(situation_, plan_.config);
   }
 
   // Both forms are made and read back; the file's own is the one that is kept, where it can say what is planned.
@@ -165,6 +176,7 @@ class Planner {
       return;
     }
     const ReadBack& read = use_old ? read_scaling : read_parameters;
+    plan_.file = "config.json";
     plan_.config = use_old ? scaling.config : parameters.config;
     plan_.changes = changes_between(situation_, plan_.config);
     for (const std::size_t i : situation_.targets) add_rope(i, extended_rope(read.model, situation_.rope(i))->rope);
@@ -187,9 +199,9 @@ std::optional<Publication> publication_of(const Situation& situation) {
                      .method = method_of(scaling),
                      .factor = factor == nullptr ? 1 : *factor,
                      .trained_length = known->trained_length,
-                     .context = known->context,
+                     .context = situation.is_published_exactly() ? situation.request.context : known->context,
                      .source = std::string(known->source),
-                     .applies = situation.is_published_context() && known->context == situation.request.context};
+                     .applies = situation.is_published_exactly()};
 }
 
 // The first that can be used, in the order of what is recommended otherwise.
@@ -199,7 +211,9 @@ void recommend_what_works(const Situation& situation, Plan& plan) {
     return std::any_of(plan.methods.begin(), plan.methods.end(),
                        [&](const MethodPlan& one) { return one.method == method && one.refused.empty(); });
   };
-  const bool in_vain = best.method == "longrope" && turns_by_short_factor_only(situation);
+  // Lists that were trained are the model's own, whatever a framework makes of them; a start is not.
+  const bool trained_lists = situation.is_published_context() || situation.is_own_context();
+  const bool in_vain = best.method == "longrope" && turns_by_short_factor_only(situation) && !trained_lists;
   if (works(best.method) && !in_vain) {
     plan.recommended = best.method;
     plan.why = best.why;

@@ -255,9 +255,8 @@ bool turns_by_short_factor_only(const Situation& situation) {
 Recommendation recommend(const Situation& situation) {
   if (const Published* known = situation.published; known != nullptr && known->trained_length == situation.trained) {
     const std::string who(known->publisher);
-    return {method_of(known->scaling()),
-            "what " + who + " publishes for " + std::string(known->models) +
-                (known->context == situation.request.context ? "" : ", at another length")};
+    return {method_of(known->scaling()), "what " + who + " publishes for " + std::string(known->models) +
+                                             (situation.is_published_exactly() ? "" : ", at another length")};
   }
   if (situation.is_scaled()) {
     const std::string own = method_of(situation.first().rope.scaling);

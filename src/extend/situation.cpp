@@ -6,6 +6,7 @@
 
 #include "files/text/io.h"
 #include "proposal.h"
+#include "trained_length.h"
 #include "values/fail.h"
 #include "values/number_text.h"
 #include "values/scaling_fields.h"
@@ -16,8 +17,6 @@ namespace {
 using detail::spelled;
 using files::Json;
 using files::JsonPath;
-
-constexpr std::int64_t max_length = std::int64_t{1} << 53;
 
 [[noreturn]] void refuse(Code code, const std::string& sentence) { fail(code, "extend", sentence); }
 
@@ -107,111 +106,9 @@ void check_family(const Situation& situation) {
                          std::string(family->type) + " reads neither: its frequencies are fixed");
 }
 
-struct Length {
-  std::int64_t tokens = 0;
-  std::string from;
-};
-
-Length published_length(const Situation& situation) {
-  return {situation.published->trained_length, "published by " + std::string(situation.published->publisher)};
-}
-
-// The file's linear scaling, which says no length, is the published one.
-bool is_published_linear(const Situation& situation) {
-  const Scaling& own = situation.first().rope.scaling;
-  return std::holds_alternative<Linear>(own) && situation.published != nullptr && situation.published->scaling() == own;
-}
-
-// That max_position_embeddings of such originals is not the trained length.
-bool states_more(const Published& known, std::int64_t context) {
-  return context != 0 && std::find(known.stated.begin(), known.stated.end(), context) != known.stated.end();
-}
-
-std::optional<Length> length_in_scaling(Situation& situation) {
-  const ModelRope& used = situation.first();
-  const Scaling& scaling = used.rope.scaling;
-  if (const auto* length = scalings::value_of<std::int64_t>(scaling, "trained_length")) {
-    return Length{*length, std::holds_alternative<Dynamic>(scaling) ? "max_position_embeddings"
-                                                                    : "original_max_position_embeddings"};
-  }
-  const auto* linear = std::get_if<Linear>(&scaling);
-  if (is_published_linear(situation)) return published_length(situation);
-  const std::int64_t by_default = situation.family == nullptr ? 0 : situation.family->context;
-  const std::int64_t context = used.context > 0 ? used.context : by_default;
-  if (linear != nullptr && context > 0 && linear->factor > 1) {
-    situation.warnings.push_back("the file's linear scaling, factor " + spelled(linear->factor) +
-                                 ", does not say whether max_position_embeddings " + std::to_string(context) +
-                                 " is the length before or after it: it is taken as the one after; "
-                                 "--trained-length says otherwise");
-    return Length{static_cast<std::int64_t>(static_cast<double>(context) / linear->factor + 0.5),
-                  "max_position_embeddings / factor"};
-  }
-  if (std::holds_alternative<Ntk>(scaling) || std::holds_alternative<NtkFixed>(scaling)) {
-    refuse(Code::CONFIG_MISSING, std::string("the trained length must be known but the file's scaling ") +
-                                     name(scaling) + " does not say it: --trained-length gives it");
-  }
-  return std::nullopt;
-}
-
-std::string raised(std::int64_t stated, const Length& length, const std::string& who) {
-  return "max_position_embeddings " + std::to_string(stated) + " is above the trained length " +
-         std::to_string(length.tokens) + " that " + who + ": the plan starts from " + std::to_string(length.tokens);
-}
-
-Length length_of_unscaled(Situation& situation) {
-  const ModelRope& used = situation.first();
-  if (const Published* known = situation.published) {
-    if (states_more(*known, used.context)) {
-      const Length length = published_length(situation);
-      situation.warnings.push_back(raised(used.context, length, std::string(known->publisher) + " publishes"));
-      return length;
-    }
-  }
-  const Json* original = situation.value("original_max_position_embeddings");
-  if (original != nullptr && original->is_number_integer() && original->get<std::int64_t>() > 0) {
-    const Length length{original->get<std::int64_t>(), "original_max_position_embeddings"};
-    if (used.context > length.tokens) {
-      situation.warnings.push_back(raised(used.context, length, "original_max_position_embeddings says"));
-    }
-    return length;
-  }
-  if (used.context > 0) return {used.context, "max_position_embeddings"};
-  if (situation.family != nullptr && situation.family->context > 0) {
-    const std::string type(situation.family->type);
-    situation.warnings.push_back("max_position_embeddings is not given: the trained length is taken as " +
-                                 std::to_string(situation.family->context) + ", the default of " + type);
-    return {situation.family->context, "the default of " + type};
-  }
-  refuse(Code::CONFIG_MISSING,
-         "the trained length must be known but the config has no max_position_embeddings: --trained-length gives it");
-}
-
-void set_trained_length(Situation& situation) {
-  const ModelRope& used = situation.first();
-  if (const auto given = situation.request.trained_length) {
-    if (*given < 2 || *given > max_length) {
-      refuse(Code::VALUE, "--trained-length must be from 2 to 2^53 but got " + std::to_string(*given));
-    }
-    situation.trained = *given;
-    situation.trained_from = "--trained-length";
-    if (!situation.is_scaled() && used.context > *given) {
-      situation.warnings.push_back(raised(used.context, {*given, ""}, "--trained-length gives"));
-    }
-    return;
-  }
-  const auto scaled = length_in_scaling(situation);
-  const Length length = scaled ? *scaled : length_of_unscaled(situation);
-  if (length.tokens < 2) {
-    refuse(Code::VALUE, "the trained length must be at least 2 but got " + std::to_string(length.tokens) + " (" +
-                            length.from + "): --trained-length gives another");
-  }
-  situation.trained = length.tokens;
-  situation.trained_from = length.from;
-}
-
 void check_context(const Situation& situation) {
   const std::int64_t context = situation.request.context;
-  if (context > max_length) {
+  if (context > longest_text) {
     refuse(Code::VALUE, "--context must be at most 2^53 but got " + std::to_string(context));
   }
   if (context > situation.trained) return;
@@ -311,10 +208,21 @@ bool Situation::is_published_context() const {
   if (published == nullptr || published->trained_length != trained) return false;
   const Scaling scaling = published->scaling();
   const auto* factor = scalings::value_of<double>(scaling, "factor");
-  const auto just_below = [this](std::int64_t length) {
-    return request.context <= length && request.context >= length - length / 16;
-  };
-  return just_below(published->context) || (factor != nullptr && just_below(reached(trained, *factor)));
+  return is_made_for(*published, request.context) ||
+         (factor != nullptr && is_just_below(request.context, reached(trained, *factor)));
+}
+
+bool Situation::is_published_exactly() const {
+  return published != nullptr && published->trained_length == trained &&
+         (request.context == published->context || request.context == published->also);
+}
+
+std::int64_t Situation::taken_by_the_file() const {
+  const Scaling& scaling = first().rope.scaling;
+  if (!is_scaled() || std::holds_alternative<Dynamic>(scaling)) return 0;
+  const auto* factor = scalings::value_of<double>(scaling, "factor");
+  if (first().context > trained || factor == nullptr) return first().context;
+  return reached(trained, *factor);
 }
 
 namespace {
@@ -328,8 +236,10 @@ Situation look_up(const Request& request) {
   situation.family = files::find_family(used.model_type);
   const bool named = situation.root.is_object() && situation.root.contains("_name_or_path");
   const Json said = named ? situation.root.at("_name_or_path") : Json("");
+  // A GGUF file or params.json says the model's type alone.
+  const std::string& type = used.model_type.empty() ? request.model.model_type : used.model_type;
   situation.published =
-      published_for(used, said.is_string() ? said.get<std::string>() : std::string(), request.context);
+      published_for(used, type, said.is_string() ? said.get<std::string>() : std::string(), request.context);
   return situation;
 }
 
@@ -366,6 +276,12 @@ Situation situation_of(const Request& request) {
                                  (factor == nullptr ? "" : ", factor " + detail::significant(*factor, 6)) +
                                  "): the plan starts from the unscaled rope and " + std::to_string(situation.trained) +
                                  " tokens");
+    const std::int64_t taken = situation.taken_by_the_file();
+    if (request.context < taken && !situation.is_own_context()) {
+      situation.warnings.push_back("the file takes " + std::to_string(taken) +
+                                   " tokens as it is: weights that were trained with its scaling need no other for " +
+                                   std::to_string(request.context));
+    }
   }
   return situation;
 }

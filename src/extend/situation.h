@@ -13,6 +13,8 @@
 
 namespace rotary::extend {
 
+inline constexpr std::int64_t longest_text = std::int64_t{1} << 53;  // a double counts its tokens
+
 struct Situation {
   const Request& request;                 // must outlive it
   files::Json root = {};                  // the config; null where its text cannot be changed
@@ -45,6 +47,10 @@ struct Situation {
   bool is_own_context() const;
   // What is published was made for this very trained length, and for this context or one that is at most 1/16 longer.
   bool is_published_context() const;
+  bool is_published_exactly() const;  // for this very length and context
+  // Tokens that the file states for its own scaling, else that its factor reaches; 0: it has no scaling, or one that
+  // follows the length.
+  std::int64_t taken_by_the_file() const;
 };
 
 // Throws ROPE, VALUE, CONFIG_MISSING.

@@ -84,7 +84,7 @@ class Warnings {
       add("the temperature of YaRN is in the softmax scale of this family, (0.1 * mscale_all_dim * ln(factor) + 1)^2, "
           "where its code applies it; the attention factor is mscale against mscale_all_dim");
     }
-    if (plan_.max_position_embeddings != situation_.first().context) {
+    if (plan_.file == "config.json" && plan_.max_position_embeddings != situation_.first().context) {
       add("max_position_embeddings becomes " + text(plan_.max_position_embeddings) +
           ": old versions of transformers (4.43) took YaRN's trained length from it; there it must stay " +
           text(situation_.trained));
@@ -120,6 +120,11 @@ bool all_slide(const Situation& situation) {
                      [&](std::size_t i) { return only_slides(situation.rope(i)); });
 }
 
+std::string published_window(const Situation& situation) {
+  if (!situation.is_published_exactly() || situation.published->sliding_window == 0) return "";
+  return "; " + std::string(situation.published->source) + " has " + text(situation.published->sliding_window);
+}
+
 }  // namespace
 
 std::vector<std::string> warnings_of(const Situation& situation, const MethodPlan& plan) {
@@ -141,7 +146,8 @@ std::vector<std::string> warnings_of_all(const Situation& situation) {
   if (!typed && on && window != nullptr && window->is_number_integer() &&
       window->get<std::int64_t>() < situation.request.context && window->get<std::int64_t>() > 0) {
     warnings.push_back("sliding_window is " + window->dump() +
-                       ": where the code uses it, no token looks further back, whatever the rope reaches");
+                       ": where the code uses it, no token looks further back, whatever the rope reaches" +
+                       published_window(situation));
   }
   for (const std::size_t i : situation.targets) {
     if (situation.splits(situation.rope(i))) {

@@ -11,6 +11,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "subjects.h"
+
 namespace rotary::accuracy {
 namespace {
 
@@ -38,28 +40,12 @@ Rope rope_of(const Json& json) {
   return rope;
 }
 
-Subject subject_of(const Rope& rope) { return {rope, frequencies(rope)}; }
-
-Subject plain(int head_dim = 128, double base = 10000) {
-  Rope rope;
-  rope.head_dim = head_dim;
-  rope.base = base;
-  rope.pairing = Pairing::half;
-  return subject_of(rope);
-}
-
 double number(const Json& text) { return std::strtod(text.get<std::string>().c_str(), nullptr); }
 
 // Both are rounded to double once or twice on their way.
 void expect_same(double found, const Json& text) {
   const double wanted = number(text);
   EXPECT_NEAR(found, wanted, 2e-17 + 4e-16 * wanted);
-}
-
-std::vector<Way> each_way() {
-  std::vector<Way> ways;
-  for (const WayInfo& known : all_ways()) ways.push_back(known.way);
-  return ways;
 }
 
 std::vector<Decade> every_position_to_999() {

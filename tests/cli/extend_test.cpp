@@ -67,6 +67,7 @@ TEST_F(ExtendCommand, the_keys_of_its_json_are_a_contract) {
                              "rope_scaling",
                              "rope_theta",
                              "max_position_embeddings",
+                             "llama_cpp",
                              "changes",
                              "rope",
                              "attention_factor",
@@ -181,14 +182,35 @@ TEST_F(ExtendCommand, refuses_in_one_sentence) {
   EXPECT_NE(both.err.find("{\"error\":{\"code\":\"VALUE\""), std::string::npos) << both.err;
 }
 
-TEST_F(ExtendCommand, plans_for_other_files_and_writes_only_a_config_json) {
-  const Strings params = {"extend", golden("llama-3.1-8b.params"), "--context", "262144", "--trained-length", "8192"};
-  const std::string out = expect_success(params).out;
-  EXPECT_NE(out.find("\"rope_parameters\""), std::string::npos) << out;
-  Strings writing = params;
+TEST_F(ExtendCommand, writes_a_params_json) {
+  const Strings asked = {"extend", golden("llama-3.1-8b.params"), "--context", "262144"};
+  Strings writing = asked;
   writing.insert(writing.end(), {"--write", path("params")});
-  expect_error(writing, "FILE");
-  EXPECT_FALSE(std::filesystem::exists(path("params")));
+  const std::string out = expect_success(writing).out;
+  EXPECT_NE(out.find("rope_scaling_factor: (none) -> 32"), std::string::npos) << out;
+  EXPECT_NE(out.find("written: " + path("params/params.json")), std::string::npos) << out;
+  EXPECT_EQ(std::get<Llama3>(read_config(path("params")).ropes.front().rope.scaling).factor, 32);
+  EXPECT_NE(read_text(path("params/rotary-extend.md")).find("## What changed in params.json"), std::string::npos);
+  EXPECT_FALSE(std::filesystem::exists(path("params/config.json")));
+  expect_error(writing, "FILE");  // it is there now
+  Strings yarn = asked;
+  yarn.insert(yarn.end(), {"--method", "yarn"});
+  EXPECT_NE(expect_success(yarn).out.find("params.json cannot say it: Meta's"), std::string::npos);
+  yarn.insert(yarn.end(), {"--write", path("yarn")});
+  expect_error(yarn, "FILE");
+  EXPECT_FALSE(std::filesystem::exists(path("yarn")));
+}
+
+TEST_F(ExtendCommand, shows_the_options_of_llama_cpp_for_a_gguf_file_and_does_not_write_it) {
+  const std::string gguf = ROTARY_SOURCE_DIR "/tests/golden/gguf/qwen2.gguf";
+  const std::string words = "--ctx-size 131072 --rope-scaling yarn --rope-scale 4 --yarn-orig-ctx 32768";
+  const std::string out = expect_success({"extend", gguf, "--context", "131072"}).out;
+  EXPECT_NE(out.find("  for llama.cpp:      " + words + "\n"), std::string::npos) << out;
+  const Json methods = json({gguf, "--context", "131072"})["methods"];
+  EXPECT_EQ(methods[3]["llama_cpp"], words);
+  EXPECT_TRUE(methods[4]["llama_cpp"].is_null());
+  expect_error({"extend", gguf, "--context", "131072", "--write", path("gguf")}, "FILE");
+  EXPECT_FALSE(std::filesystem::exists(path("gguf")));
 }
 
 // 1e300 and 1e15: the slowest pairs take more tokens for a turn than a double can say.

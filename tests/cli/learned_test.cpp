@@ -83,6 +83,23 @@ TEST_F(CliLearned, given_frequencies_do_without_a_config) {
   EXPECT_EQ(SafetensorsFile(path("table.safetensors")).metadata().at("inv_freq"), speeds);
 }
 
+// One turn takes more tokens than a double can say, but for the second.
+TEST_F(CliLearned, a_wavelength_that_no_double_holds_is_null) {
+  write_npy(path("slow.npy"), make_tensor<double>("", ElementType::f64, {4}, {5e-324, 1e-300, -1e-310, 0}));
+  const Strings source = {"--inv-freq", path("slow.npy"), "--pairing", "half", "--head-dim", "8"};
+  const Json rope = inspected(source).at("ropes").at(0);
+  EXPECT_EQ(rope.at("inv_freq"), Json({5e-324, 1e-300, -1e-310, 0.0}));
+  EXPECT_EQ(rope.at("wavelength"), Json({nullptr, 6.283185307179586e300, nullptr, nullptr}));
+  EXPECT_EQ(rope.at("stretch"), Json({1.0, 1.0, 1.0, nullptr}));
+  const Json huge = inspected({"--base", "1e308", "--pairing", "half", "--head-dim", "128", "--rotary-dim", "128"});
+  EXPECT_TRUE(huge.at("ropes").at(0).at("wavelength").at(0).is_number());
+  for (const char* kind : {"wavelengths", "stretch", "table", "decay", "accuracy"}) {
+    Strings words = {"plot", kind, "--json"};
+    words.insert(words.end(), source.begin(), source.end());
+    EXPECT_EQ(run(words).exit, 0) << kind << run(words).err;
+  }
+}
+
 TEST_F(CliLearned, a_model_of_several_ropes_must_say_which_one_is_given) {
   const std::string speeds = write_speeds({0.5F, 0.25F});
   const std::string config = two_ropes();

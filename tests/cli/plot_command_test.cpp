@@ -85,7 +85,7 @@ TEST_F(PlotCommand, the_trained_length_and_the_context_are_drawn_in) {
   EXPECT_EQ(guides({"wavelengths", llama, configs + "llama-2-7b.json"}),
             (Words{"context 4096", "trained length 8192", "context 131072"}));
   EXPECT_NE(print({"wavelengths", llama, configs + "llama-2-7b.json"})
-                .find(">llama-3.1-8b: trained length 8192, context 131072; llama-2-7b: context 4096<"),
+                .find(">trained length 8192, context 131072: llama-3.1-8b; context 4096: llama-2-7b<"),
             std::string::npos);
   EXPECT_EQ(guides({"wavelengths", "--scaling", "linear", "--factor", "4", "--trained-length", "1024"}),
             (Words{"trained length 1024", "context 4096"}));
@@ -232,9 +232,9 @@ TEST_F(PlotCommand, the_cells_of_a_table_cover_its_area_once_and_have_the_colour
   }
 }
 
-TEST_F(PlotCommand, a_large_table_is_drawn_by_means) {
+TEST_F(PlotCommand, a_large_table_is_sampled) {
   const std::string svg = print({"table", "--positions", "0:4096"});
-  EXPECT_NE(svg.find("each cell is the mean of 16 positions"), std::string::npos);
+  EXPECT_NE(svg.find("every 16th of the positions; grey: pairs too fast for this step (17 of 64)"), std::string::npos);
   EXPECT_LT(svg.size(), 400000U);
   const std::string slow = cells_of(print({"table", "--positions", "0:1024", "--pairs", "63"})).front().second;
   EXPECT_EQ(cells_of(print({"table", "--positions", "0:4", "--pairs", "63"})).front().second, slow) << "cos near 1";
@@ -269,8 +269,8 @@ TEST_F(PlotCommand, decay_of_given_q_and_k_is_the_mean_over_all_of_them) {
   write_npy(path("q.npy"), make_tensor<float>("", ElementType::f32, {tokens, 2, dim}, q));
   write_tensors("k.safetensors", {make_tensor<float>("other", ElementType::f32, {1}, {1}),
                                   make_tensor<float>("k", ElementType::f32, {tokens, 1, dim}, k)});
-  const Json plot = json({"decay", "--head-dim", "8", "--pairing", "half", "--context", "500", "--queries", path("q.npy"),
-                          "--keys", path("k.safetensors")});
+  const Json plot = json({"decay", "--head-dim", "8", "--pairing", "half", "--context", "500", "--queries",
+                          path("q.npy"), "--keys", path("k.safetensors")});
   const auto rows = [](const std::vector<float>& values) {
     std::vector<std::vector<double>> all;
     for (std::size_t i = 0; i < values.size(); i += dim)
@@ -332,6 +332,31 @@ TEST_F(PlotCommand, roformers_bound_is_the_sum_of_the_partial_sums) {
     double sum = 0;
     for (int pair = 0; pair < 4; ++pair) sum += std::abs(partial += std::polar(1.0, distance * speed(pair, 8)));
     EXPECT_NEAR(bound.at(distance), sum / 10, 1e-7);
+  }
+}
+
+// ---- models of several ropes ----
+
+TEST_F(PlotCommand, a_picture_of_one_rope_of_several_says_which) {
+  const std::string gemma = configs + "gemma-3-27b.json", llama = configs + "llama-2-7b.json";
+  for (const char* kind : {"decay", "accuracy", "table"})
+    EXPECT_NE(print({kind, gemma}).find(": gemma-3-27b, rope 0 (sliding_attention)</title>"), std::string::npos)
+        << kind;
+  EXPECT_NE(print({"decay", gemma, "--rope", "1"}).find(": gemma-3-27b, rope 1 (full_attention)</title>"),
+            std::string::npos);
+  EXPECT_NE(print({"decay", llama}).find(": llama-2-7b</title>"), std::string::npos);
+  EXPECT_EQ(json({"accuracy", gemma, llama}).at("lines")[0].at("name"), "gemma-3-27b, rope 0 (sliding_attention)");
+  EXPECT_EQ(json({"stretch", gemma}).at("lines")[1].at("name"), "rope 1 (full_attention)");
+}
+
+TEST_F(PlotCommand, pairs_that_stand_still_are_told_and_need_no_room) {
+  const std::string gemma = configs + "gemma-4-31b.json";  // 128 pairs that turn, and 64 of 256
+  for (const char* kind : {"wavelengths", "stretch"}) {
+    const std::string svg = print({kind, gemma});
+    EXPECT_NE(svg.find("rope 1 (full_attention): pairs 64 to 255 stand still"), std::string::npos);
+    const plot_tests::Picture picture = plot_tests::read_picture(svg);
+    EXPECT_EQ(picture.x_ticks.front().second, 0);
+    EXPECT_EQ(picture.x_ticks.back().second, 127);
   }
 }
 

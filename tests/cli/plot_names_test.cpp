@@ -27,7 +27,9 @@ TEST(Svg, an_axis_of_lengths_has_ticks_where_its_powers_of_two_are) {
   plot.lines[0].points.clear();
   for (double length = 1; length <= 0x1p20; length *= 2) plot.lines[0].points.emplace_back(length, 1);
   EXPECT_EQ(ticks(), (std::vector<double>{1, 8, 64, 512, 4096, 32768, 262144}));
-  plot.lines[0].points = {{100, 1}, {1000, 2}, {10000, 3}};  // no powers of two: as on any other axis
+  plot.lines[0].points = {{5, 1}, {1000, 2}, {100000, 3}};  // a few others
+  EXPECT_EQ(ticks(), (std::vector<double>{5, 1000, 100000}));
+  plot.lines[0].points = {{100, 1}, {101, 2}, {10000, 3}};  // too near: as on any other axis
   EXPECT_EQ(ticks(), (std::vector<double>{100, 200, 500, 1000, 2000, 5000, 10000}));
 }
 
@@ -128,6 +130,25 @@ TEST(Svg, names_of_guides_lie_on_no_other_names) {
   expect_readable(svg(plot));
 }
 
+// As of a cache's speed over the few sizes that it holds.
+TEST(Svg, a_name_that_is_longer_than_its_level_guide_reaches_beyond_upright_ones) {
+  Plot plot{"t", "x", "y", false, false, {{"line", {{0, 0}, {50, 1}, {100, 0}}}}};
+  plot.lines.push_back({"upright", {{85, 8}, {85, 0}}, false, false, true});
+  plot.lines.push_back({"memory 46.6 GB/s by 1 thread", {{85, 4}, {100, 4}}, false, false, true});
+  const std::string text = svg(plot);
+  EXPECT_EQ(boxes_named(text, "memory 46.6 GB/s by 1 thread").size(), 1U);
+  expect_readable(text);
+}
+
+TEST(Svg, dots_differ_in_their_shapes) {
+  Plot plot{"t", "x", "y", false, false, {{"a", {{0, 0}, {9, 1}}, false, true}, {"b", {{0, 1}, {9, 0}}, false, true}}};
+  std::set<std::string> elements;
+  for (const Element& element : parse_xml(svg(plot)))
+    if (element.name == "circle" || (element.name == "rect" && element.attributes.count("stroke-width") != 0))
+      elements.insert(element.name);
+  EXPECT_EQ(elements, (std::set<std::string>{"circle", "rect"}));
+}
+
 // ---- bands, equal scales, tips ----
 
 TEST(Svg, a_band_reaches_from_its_lower_to_its_upper_end) {
@@ -176,20 +197,60 @@ TEST(Svg, tips_are_tooltips_of_their_points) {
 
 // ---- heat maps ----
 
-TEST(HeatMaps, merged_cells_are_means_and_say_so) {
+TEST(HeatMaps, large_ones_are_sampled_and_say_so) {
   cli::HeatMap map;
   map.x_things = "columns";
   map.y_things = "rows";
   map.x = {0, 1, 2, 3, 4};
   map.y = {7, 8, 9};
   for (int i = 0; i < 15; ++i) map.values.push_back(i);
-  const cli::HeatMap small = merged(map, 3, 2);
+  const cli::HeatMap small = sampled(map, 3, 2);
   EXPECT_EQ(small.x, (std::vector<std::int64_t>{0, 2, 4}));
   EXPECT_EQ(small.y, (std::vector<std::int64_t>{7, 9}));
-  EXPECT_EQ(small.values, (std::vector<double>{3, 5, 6.5, 10.5, 12.5, 14}));
-  EXPECT_EQ(small.note, "each cell is the mean of 2 columns and 2 rows");
-  EXPECT_EQ(merged(map, 5, 3).values, map.values);
-  EXPECT_EQ(merged(map, 5, 3).note, "");
+  EXPECT_EQ(small.values, (std::vector<double>{0, 2, 4, 10, 12, 14})) << "every number is one of the map";
+  EXPECT_EQ(small.note, "every 2nd of the columns; every 2nd of the rows");
+  EXPECT_EQ(sampled(map, 5, 3).values, map.values);
+  EXPECT_EQ(sampled(map, 5, 3).note, "");
+}
+
+// Sampled in steps of 40, a row that turns within 6 shows the pattern of the steps.
+TEST(HeatMaps, rows_that_turn_too_fast_for_the_columns_are_grey) {
+  cli::HeatMap map;
+  map.x_things = "positions";
+  map.y_things = "pairs";
+  map.y = {0, 1, 2};
+  map.turns = {6.28, 159.9, 160};
+  for (std::int64_t i = 0; i < 400; ++i) map.x.push_back(i);
+  for (const double turn : map.turns)
+    for (int i = 0; i < 400; ++i) map.values.push_back(std::cos(6.283185307179586 * i / turn));
+  const cli::HeatMap small = sampled(map, 10, 128);
+  EXPECT_EQ(small.hidden, (std::vector<bool>{true, true, false})) << "four columns a turn";
+  const std::string picture = svg(small);
+  EXPECT_NE(picture.find("every 40th of the positions; grey: pairs too fast for this step (2 of 3)"),
+            std::string::npos);
+  EXPECT_NE(picture.find("fill-opacity=\"0.55\""), std::string::npos);
+  expect_readable(picture);
+  const std::string text = terminal_map(map, 32);
+  EXPECT_NE(text.find("\n~: pairs too fast for this step"), std::string::npos) << text;
+  EXPECT_NE(text.find("\n0 |~~~~~~~~~~"), std::string::npos) << text;
+  const cli::HeatMap whole = sampled(map, 400, 2);
+  EXPECT_EQ(whole.hidden, (std::vector<bool>{false, false})) << "of all columns every row can be seen";
+}
+
+TEST(HeatMaps, columns_that_are_no_neighbours_stand_apart) {
+  cli::HeatMap map;
+  map.y = {0};
+  for (const std::int64_t first : {0, 1000, 2000})
+    for (std::int64_t i = 0; i < 30; ++i) map.x.push_back(first + i);
+  map.values.assign(map.x.size(), 0.5);
+  const std::string gaps = " stroke-width=\"3\">\n<line ";
+  const std::string picture = svg(map);
+  EXPECT_NE(picture.find(gaps), std::string::npos);
+  for (const char* begin : {">0<", ">1000<", ">2000<"}) EXPECT_NE(picture.find(begin), std::string::npos) << begin;
+  expect_readable(picture);
+  map.x.clear();
+  for (std::int64_t i = 0; i < 90; ++i) map.x.push_back(7 * i);
+  EXPECT_EQ(svg(map).find(gaps), std::string::npos) << "even steps";
 }
 
 // As of a table whose attention factor is 0.

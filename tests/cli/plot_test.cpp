@@ -17,8 +17,8 @@
 namespace rotary::plot_tests {
 namespace {
 
-// Inside the canvas, and no text of a number that is none.
-void expect_fit_to_be_seen(const std::string& text) {
+// Inside the canvas, and no text of a number that is none. A single value across has one tick.
+void expect_fit_to_be_seen(const std::string& text, std::size_t least_x_ticks = 2) {
   const Picture picture = read_picture(text);
   for (const Curve& curve : picture.curves) {
     EXPECT_FALSE(curve.pixels.empty());
@@ -26,7 +26,7 @@ void expect_fit_to_be_seen(const std::string& text) {
       EXPECT_TRUE(x >= 0 && x <= picture.width && y >= 0 && y <= picture.height) << x << ' ' << y;
     }
   }
-  EXPECT_GE(picture.x_ticks.size(), 2U) << text;
+  EXPECT_GE(picture.x_ticks.size(), least_x_ticks) << text;
   EXPECT_GE(picture.y_ticks.size(), 2U) << text;
   for (const char* wrong : {"nan", "inf", "-0\"", "--"}) EXPECT_EQ(text.find(wrong), std::string::npos) << text;
 }
@@ -73,6 +73,25 @@ TEST(Svg, ticks_are_1_2_or_5_times_a_power_of_ten_apart) {
 TEST(Svg, an_axis_that_begins_near_zero_begins_at_zero) {
   EXPECT_EQ(read_picture(svg(plot_of({{100, 3}, {2000, 2}}))).x_ticks.front().second, 0);
   EXPECT_EQ(read_picture(svg(plot_of({{1000, 3}, {2000, 2}}))).x_ticks.front().second, 1000);
+}
+
+TEST(Svg, a_single_value_has_a_tick_of_its_own) {
+  const auto values = [](const Points& ticks) {
+    std::vector<double> all;
+    for (const auto& [pixel, value] : ticks) all.push_back(value);
+    return all;
+  };
+  for (const bool log : {false, true}) {
+    const Picture picture = read_picture(svg(plot_of({{7, 6.2831853}}, log, log)));
+    EXPECT_EQ(values(picture.x_ticks), std::vector<double>{7}) << "of an axis of steps or pairs no others";
+    const std::vector<double> heights = values(picture.y_ticks);
+    EXPECT_EQ(std::count(heights.begin(), heights.end(), 6.283), 1);
+    EXPECT_GE(heights.size(), 3U);
+    EXPECT_TRUE(std::is_sorted(heights.begin(), heights.end()));
+    for (std::size_t i = 1; i < picture.y_ticks.size(); ++i)
+      EXPECT_GT(std::abs(picture.y_ticks[i].first - picture.y_ticks[i - 1].first), 14) << "labels do not touch";
+  }
+  EXPECT_EQ(values(read_picture(svg(plot_of({{9007199254740993, 1}}))).x_ticks), std::vector<double>{9.007e15});
 }
 
 // ---- what it says ----
@@ -141,12 +160,12 @@ TEST(Svg, control_characters_and_broken_utf8_become_visible) {
 
 TEST(Svg, few_points_or_none_are_a_plot_too) {
   for (const bool log : {false, true}) {
-    expect_fit_to_be_seen(svg(plot_of({{100, 2.5}}, log, log)));
+    expect_fit_to_be_seen(svg(plot_of({{100, 2.5}}, log, log)), 1);
     expect_fit_to_be_seen(svg(plot_of({{1, 2.5}, {2, 2.5}, {3, 2.5}}, log, log)));
     expect_fit_to_be_seen(svg(plot_of({}, log, log)));
     expect_fit_to_be_seen(svg({"", "", "", log, log, {}}));
   }
-  expect_fit_to_be_seen(svg(plot_of({{0, 0}})));
+  expect_fit_to_be_seen(svg(plot_of({{0, 0}})), 1);
   EXPECT_NE(svg(plot_of({})).find("no points"), std::string::npos);
   EXPECT_NE(svg(plot_of({{100, 2.5}})).find("<circle"), std::string::npos) << "one point is seen as a dot";
 }
@@ -166,8 +185,8 @@ TEST(Svg, extreme_values_are_drawn) {
   const Points edges = {{1e300, -1e300}, {-1e300, 1e300}};
   expect_points_where_the_labels_say(plot_of(edges));
   for (const bool log : {false, true}) {
-    expect_fit_to_be_seen(svg(plot_of({{most, most}, {-most, -most}, {1, 1}}, log, log)));
-    expect_fit_to_be_seen(svg(plot_of({{least, least}, {2 * least, 3 * least}, {1e-290, 2e-290}}, log, log)));
+    expect_fit_to_be_seen(svg(plot_of({{most, most}, {-most, -most}, {1, 1}}, log, log)), 1);
+    expect_fit_to_be_seen(svg(plot_of({{least, least}, {2 * least, 3 * least}, {1e-290, 2e-290}}, log, log)), 1);
     expect_fit_to_be_seen(svg(plot_of({{1e-290, 1e300}, {1e300, 1e-290}}, log, log)));
     expect_fit_to_be_seen(svg(plot_of({{1e15, 1}, {1e15 + 1, 1 + 1e-12}}, log, log)));
     expect_fit_to_be_seen(svg(plot_of({{1, 1}, {1 + 3e-9, 1 + 1e-8}}, log, log)));

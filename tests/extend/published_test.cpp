@@ -22,8 +22,9 @@ constexpr Case cases[] = {
     {"llama-3.2-11b-vision", 8192, 131072, "llama3", 8},
     {"llama-4-scout-factor-16", 8192, 10485760, "llama3", 16},
     {"phi-3-mini-128k", 4096, 131072, "longrope", 32},
+    {"phi-3-medium-128k", 4096, 131072, "longrope", 32},
     {"phi-3.5-mini", 4096, 131072, "longrope", 32},
-    {"phi-3.5-moe", 4096, 131072, "longrope", 32, false},
+    {"phi-3.5-moe", 4096, 131072, "longrope", 32},
     {"phi-4-mini", 4096, 131072, "longrope", 32},
     {"deepseek-v2", 4096, 163840, "yarn", 40},
     {"deepseek-v2-lite", 4096, 163840, "yarn", 40},
@@ -42,7 +43,8 @@ constexpr Case cases[] = {
     {"yarn-mistral-7b-128k", 8192, 131072, "yarn", 16},
     {"deepseek-coder-6.7b", 4096, 16384, "linear", 4},
     {"llama-7b-dynamic", 2048, 4096, "dynamic", 2, false},
-    {"internlm2.5-7b-1m", 262144, 655360, "dynamic", 2.5, false},
+    {"internlm2.5-7b-1m", 262144, 655360, "dynamic", 2.5},
+    {"internlm2.5-7b-1m", 262144, 1048576, "dynamic", 2.5},
 };
 
 // Takes the scaling of the text model away; what else stands in its object stays.
@@ -117,7 +119,7 @@ INSTANTIATE_TEST_SUITE_P(Configs, Published, testing::ValuesIn(cases), [](const 
   std::string name = tested.param.file;
   std::replace_if(
       name.begin(), name.end(), [](char c) { return c == '-' || c == '.'; }, '_');
-  return name;
+  return name + "_to_" + std::to_string(tested.param.context);
 });
 
 // A published file planned for its own context comes out as it is, but for the spelling of its keys.
@@ -126,7 +128,7 @@ TEST(Extend, keeps_a_published_file_at_its_own_context) {
     const std::string config = golden(one.file);
     const extend::Plan plan = planned(config, one.context);
     EXPECT_TRUE(any_has(plan.warnings, "is scaled already")) << one.file;
-    EXPECT_EQ(plan.recommended == one.method, std::string(one.file) != "phi-3.5-moe") << one.file;
+    EXPECT_EQ(plan.recommended, one.method) << one.file;
     const Model before = parse_config(config), after = parse_config(method_of(plan, one.method).config);
     for (std::size_t i = 0; i < before.ropes.size(); ++i) {
       const Frequencies wanted = frequencies(before.ropes[i].rope, one.context);
@@ -135,9 +137,12 @@ TEST(Extend, keeps_a_published_file_at_its_own_context) {
   }
 }
 
-// transformers turns phimoe by short_factor alone: the published longrope would change nothing there.
-TEST(Extend, recommends_for_phimoe_what_transformers_can_turn_by) {
-  const extend::Plan plan = planned(short_original("phi-3.5-moe", 4096), 131072);
+// transformers turns phimoe by short_factor alone: lists that were not trained would change nothing there.
+TEST(Extend, recommends_for_phimoe_the_published_lists_or_what_transformers_can_turn_by) {
+  const extend::Plan trained = planned(short_original("phi-3.5-moe", 4096), 131072);
+  EXPECT_EQ(trained.recommended, "longrope");
+  EXPECT_TRUE(any_has(recommended(trained).warnings, "by short_factor at every length"));
+  const extend::Plan plan = planned(short_original("phi-3.5-moe", 4096), 262144);
   EXPECT_EQ(plan.recommended, "ntk");
   EXPECT_NE(plan.why.find("what Microsoft publishes for Phi-3.5-MoE"), std::string::npos) << plan.why;
   EXPECT_NE(plan.why.find("by short_factor at every length"), std::string::npos) << plan.why;
@@ -152,7 +157,9 @@ TEST(Extend, knows_the_recipes_of_model_cards) {
     std::int64_t trained;
   };
   for (const Card& card : {Card{"glm-4-9b-0414", 131072, 4, 32768}, Card{"smollm3-3b", 131072, 2, 65536},
-                           Card{"qwen3-next-80b-a3b", 1010000, 4, 262144}, Card{"qwen3-vl-8b", 1000000, 3, 262144}}) {
+                           Card{"qwen3-next-80b-a3b", 1010000, 4, 262144}, Card{"qwen3-vl-8b", 1000000, 3, 262144},
+                           Card{"qwen3.5-27b", 1010000, 4, 262144}, Card{"mistral-7b-v0.1", 65536, 8, 8192},
+                           Card{"mistral-7b-v0.1", 131072, 16, 8192}}) {
     const extend::Plan plan = planned(golden(card.file), card.context);
     ASSERT_TRUE(plan.published && plan.published->applies) << card.file;
     EXPECT_EQ(plan.recommended, "yarn") << card.file;
@@ -167,7 +174,133 @@ TEST(Extend, knows_the_recipes_of_model_cards) {
   EXPECT_EQ(Json::parse(vision.rope_parameters)["mrope_section"], Json::parse("[24, 20, 20]"));
   EXPECT_EQ(Json::parse(vision.rope_parameters)["mrope_interleaved"], true);
   EXPECT_TRUE(any_has(vision.warnings, "positions of images and videos advance by less than one a token"));
+  const extend::Plan mistral = planned(golden("mistral-7b-v0.1"), 131072);
+  EXPECT_TRUE(any_has(mistral.warnings, "max_position_embeddings 32768 is above the trained length 8192"));
+  EXPECT_FALSE(planned(golden("mixtral-8x7b"), 65536).published.has_value());
   EXPECT_FALSE(planned(golden("smollm2-135m"), 16384).published.has_value());  // DeepSeek-Coder's base too
+}
+
+// As the model card of Qwen3.5 has it, whole.
+TEST(Extend, writes_the_rope_parameters_of_the_card_of_qwen_3_5) {
+  const extend::MethodPlan yarn = recommended(planned(golden("qwen3.5-27b"), 1010000));
+  EXPECT_EQ(Json::parse(yarn.config)["text_config"]["rope_parameters"],
+            Json::parse(R"({"mrope_interleaved": true, "mrope_section": [11, 11, 10], "rope_type": "yarn",
+                            "rope_theta": 10000000, "partial_rotary_factor": 0.25, "factor": 4.0,
+                            "original_max_position_embeddings": 262144})"));
+}
+
+// Short originals and the rope_scaling that was published for them, without a whole file here.
+TEST(Extend, plans_what_was_published_for_models_without_a_golden_file) {
+  const std::string mla = R"("hidden_size": 7168, "num_attention_heads": 64, "num_hidden_layers": 2,
+      "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "rope_theta": 50000.0, "max_position_embeddings": 4096})";
+  const std::string heads = R"("num_attention_heads": 32, "num_hidden_layers": 2, "head_dim": 128, )";
+  struct Recipe {
+    std::string original;
+    std::int64_t context;
+    const char* scaling;
+  };
+  const Recipe recipes[] = {
+      {R"({"model_type": "kimi_k2", )" + mla, 262144,  // Kimi-K2-Instruct-0905
+       R"({"rope_type": "yarn", "factor": 64.0, "original_max_position_embeddings": 4096, "beta_fast": 1.0,
+           "beta_slow": 1.0, "mscale": 1.0, "mscale_all_dim": 1.0})"},
+      {R"({"model_type": "kimi_k25", "text_config": {"model_type": "deepseek_v3", )" + mla + "}", 262144,
+       R"({"rope_type": "yarn", "factor": 64.0, "original_max_position_embeddings": 4096, "beta_fast": 32.0,
+           "beta_slow": 1.0, "mscale": 1.0, "mscale_all_dim": 1.0})"},
+      {R"({"model_type": "solar_open", "hidden_size": 4096, )" + heads +
+           R"("rope_theta": 1000000, "max_position_embeddings": 65536})",
+       131072, R"({"rope_type": "yarn", "factor": 2.0, "original_max_position_embeddings": 65536})"},
+      {R"({"model_type": "bailing_moe_v2", "hidden_size": 4096, )" + heads +
+           R"("rope_theta": 600000, "max_position_embeddings": 32768})",
+       131072, R"({"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768})"},
+      {R"({"model_type": "cwm", "hidden_size": 6144, )" + heads +
+           R"("max_position_embeddings": 8192, "rope_parameters": {"rope_type": "default", "rope_theta": 1000000.0}})",
+       131072, R"({"rope_type": "llama3", "factor": 16.0, "original_max_position_embeddings": 8192,
+                   "low_freq_factor": 1.0, "high_freq_factor": 4.0})"},
+      {R"({"model_type": "ministral3", "hidden_size": 5120, )" + heads +  // Devstral Small 2
+           R"("max_position_embeddings": 8192,
+              "rope_parameters": {"rope_type": "default", "rope_theta": 100000000.0}})",
+       393216, R"({"rope_type": "yarn", "factor": 48.0, "original_max_position_embeddings": 8192, "beta_fast": 32.0,
+                   "beta_slow": 1.0, "mscale": 1.0, "mscale_all_dim": 1.0})"},
+  };
+  for (const Recipe& recipe : recipes) {
+    const extend::Plan plan = planned(recipe.original, recipe.context);
+    ASSERT_TRUE(plan.published && plan.published->applies) << recipe.original;
+    EXPECT_EQ(Json::parse(recommended(plan).rope_scaling), Json::parse(recipe.scaling)) << recipe.original;
+  }
+}
+
+// Step 3.7 scales its full layers alone, with a high_freq_factor of its own.
+TEST(Extend, plans_the_full_layers_of_step) {
+  const extend::Plan plan = planned(R"({"model_type": "step3p5", "hidden_size": 4096, "num_attention_heads": 64,
+      "head_dim": 128, "num_hidden_layers": 2, "layer_types": ["full_attention", "sliding_attention"],
+      "sliding_window": 512, "rope_theta": [5000000.0, 10000.0], "max_position_embeddings": 131072})",
+                                    262144);
+  EXPECT_EQ(plan.recommended, "llama3");
+  ASSERT_EQ(recommended(plan).ropes.size(), 1U);
+  EXPECT_EQ(recommended(plan).ropes.front().planned.base, 5e6);
+  EXPECT_EQ(recommended(plan).ropes.front().planned.scaling,
+            Scaling(Llama3{.factor = 2, .trained_length = 131072, .low = 1, .high = 32}));
+}
+
+// The window is no rope's, and stays: the plan says what the published file has.
+TEST(Extend, says_the_window_of_the_published_file) {
+  for (const auto& [file, published] :
+       {std::pair{"phi-3-mini-4k", "phi-3-mini-128k"}, std::pair{"mistral-7b-v0.1", "yarn-mistral-7b-128k"}}) {
+    const std::string window = Json::parse(golden(published))["sliding_window"].dump();
+    EXPECT_TRUE(any_has(planned(golden(file), 131072).warnings, "-128k")) << file;
+    EXPECT_TRUE(any_has(planned(golden(file), 131072).warnings, " has " + window)) << file;
+    EXPECT_FALSE(any_has(planned(golden(file), 50000).warnings, " has " + window)) << file;
+  }
+}
+
+// QwQ states 40960, as Qwen3 does.
+TEST(Extend, plans_qwq_from_the_length_that_qwen_publishes) {
+  Json config = Json::parse(golden("qwen2.5-7b"));
+  config["max_position_embeddings"] = 40960;
+  const extend::Plan plan = planned(config.dump(), 131072);
+  EXPECT_EQ(plan.trained_length, 32768);
+  EXPECT_EQ(recommended(plan).factor, 4);
+}
+
+// DeepSeek's cards say 128K, and its files have the factor for 160K: both contexts are planned with it.
+TEST(Extend, plans_deepseek_for_the_context_of_its_card_with_the_factor_of_its_file) {
+  for (const char* file : {"deepseek-v2", "deepseek-v3"}) {
+    const extend::Plan plan = planned(short_original(file, 4096), 131072);
+    ASSERT_TRUE(plan.published && plan.published->applies) << file;
+    EXPECT_EQ(plan.published->context, 131072) << file;
+    EXPECT_EQ(recommended(plan).factor, 40) << file;
+    EXPECT_EQ(frequencies(parse_config(recommended(plan).config).ropes.front().rope).inv_freq,
+              frequencies(parse_config(golden(file)).ropes.front().rope).inv_freq)
+        << file;
+  }
+}
+
+// The compressed layers of DeepSeek-V4 turn by another base, which is the one that is scaled.
+TEST(Extend, plans_the_compressed_layers_of_deepseek_v4) {
+  const std::string rest = R"("hidden_size": 4096, "num_attention_heads": 64, "num_hidden_layers": 4, "head_dim": 512,
+      "qk_rope_head_dim": 64, "rope_theta": 10000, "compress_rope_theta": 160000, "compress_ratios": [0, 4, 128, 4],)";
+  const std::string original = R"({"model_type": "deepseek_v4", )" + rest + R"("max_position_embeddings": 65536})";
+  const std::string published = R"({"model_type": "deepseek_v4", )" + rest + R"("max_position_embeddings": 1048576,
+      "rope_scaling": {"beta_fast": 32, "beta_slow": 1, "factor": 16, "original_max_position_embeddings": 65536,
+                       "type": "yarn"}})";
+  const extend::Plan plan = planned(original, 1048576);
+  ASSERT_TRUE(plan.published && plan.published->applies);
+  const Model wanted = parse_config(published), read = parse_config(recommended(plan).config);
+  ASSERT_EQ(read.ropes.size(), wanted.ropes.size());
+  for (std::size_t i = 0; i < wanted.ropes.size(); ++i) {
+    EXPECT_EQ(frequencies(read.ropes[i].rope).inv_freq, frequencies(wanted.ropes[i].rope).inv_freq) << i;
+    EXPECT_EQ(frequencies(read.ropes[i].rope).attention_factor, frequencies(wanted.ropes[i].rope).attention_factor);
+  }
+}
+
+// A context that the file's own scaling takes needs no plan; llama3 with less than Meta's factor is another model.
+TEST(Extend, says_that_a_file_takes_a_shorter_context_as_it_is) {
+  const std::string words = "the file takes 131072 tokens as it is: weights that were trained with its scaling";
+  EXPECT_TRUE(any_has(planned(golden("llama-3.1-8b"), 32768).warnings, words));
+  EXPECT_FALSE(any_has(planned(golden("llama-3.1-8b"), 131072).warnings, words));
+  EXPECT_FALSE(any_has(planned(golden("llama-3.1-8b"), 262144).warnings, words));
+  EXPECT_TRUE(any_has(planned(golden("phi-3-mini-128k"), 65536).warnings, words));
+  EXPECT_FALSE(any_has(planned(golden("llama-7b-dynamic"), 4096).warnings, "as it is: weights"));
 }
 
 // The published factor reaches a context just below what it was made for, and is taken for it.

@@ -1,8 +1,8 @@
 // rotary extend --json.
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
+#include "apps/shared/text.h"
 #include "page.h"
 
 namespace rotary::cli {
@@ -10,9 +10,6 @@ namespace rotary::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-// null for the wavelength of a pair that does not turn, or whose frequency is too small for a double to hold it.
-Json finite_or_null(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
 Json parsed(const std::string& text) { return text.empty() ? Json(nullptr) : Json::parse(text); }
 
@@ -22,7 +19,7 @@ Json json_of(const extend::RopePlan& rope, const extend::Plan& plan) {
   Json trained = Json::array(), turns = Json::array(), unseen = Json::array();
   for (const extend::PairPlan& pair : rope.pairs) {
     inv_freq.push_back(pair.inv_freq);
-    wavelength.push_back(finite_or_null(circle / pair.inv_freq));
+    wavelength.push_back(finite_or_null(circle / pair.inv_freq));  // null: does not turn, or hardly
     stretch.push_back(pair.inv_freq != 0 ? finite_or_null(pair.stretch) : Json(nullptr));
     effect.push_back(pair.effect);
     trained.push_back(static_cast<double>(plan.trained_length) * pair.unscaled / circle);
@@ -63,6 +60,7 @@ Json json_of(const extend::MethodPlan& method, const extend::Plan& plan) {
                {"rope_scaling", parsed(method.rope_scaling)},
                {"rope_theta", method.rope_theta},
                {"max_position_embeddings", method.max_position_embeddings},
+               {"llama_cpp", method.llama_cpp.empty() ? Json(nullptr) : Json(method.llama_cpp)},
                {"changes", std::move(changes)}};
   json.update(json_of(method.ropes.front(), plan));
   Json more = Json::array();

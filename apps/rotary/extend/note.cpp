@@ -22,7 +22,7 @@ std::string note_text(const ExtendAsked& asked, const Model& model, const extend
   text += "Method " + method.method + ", factor " + shortest(method.factor) + " (" + method.from + ").\n";
   if (method.method == plan.recommended) text += "It is the recommended one: " + plan.why + ".\n";
   if (plan.published) text += "Published by " + text_of(*plan.published) + ".\n";
-  text += "\n## What changed in config.json\n\n";
+  text += "\n## What changed in " + method.file + "\n\n";
   for (const extend::Change& change : method.changes) {
     text += "- " + code(change.key) + ": " + (change.before ? code(short_value(*change.before)) : "not there") +
             " became " + (change.after ? code(short_value(*change.after)) : "nothing") + "\n";

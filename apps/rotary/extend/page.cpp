@@ -104,12 +104,16 @@ void print_config(const extend::MethodPlan& method, bool whole) {
               << (change.before ? in_locale(short_value(*change.before)) : "(none)") << " -> "
               << (change.after ? in_locale(shown(*change.after)) : "(none)") << '\n';
   }
-  if (method.changes.empty() && !method.rope_scaling.empty())
-    std::cout << "  nothing changes: the file says it already\n";
+  if (!method.unsaid.empty()) std::cout << "  params.json cannot say it: " << in_locale(method.unsaid) << '\n';
+  if (method.changes.empty() && !method.config.empty()) std::cout << "  nothing changes: the file says it already\n";
   std::cout << "  for transformers 5: \"rope_parameters\": "
             << (method.rope_parameters.empty() ? "cannot say it for this model"
                                                : in_locale(shown(method.rope_parameters)))
             << '\n';
+  if (method.file.empty()) {
+    std::cout << "  for llama.cpp:      " << (method.llama_cpp.empty() ? "no options say it" : method.llama_cpp)
+              << '\n';
+  }
   if (method.changes.empty() || method.rope_scaling.empty()) return;
   std::cout << "  for older readers:  \"rope_theta\": " << significant(method.rope_theta, 17)
             << ", \"rope_scaling\": " << in_locale(shown(method.rope_scaling)) << '\n';

@@ -15,12 +15,12 @@ inline constexpr double circle = 2 * std::numbers::pi;  // radians of a turn
 struct ExtendAsked {
   std::string config;
   std::string command;  // the whole line, for the note
-  std::string written;  // the new config.json; "": none
+  std::string written;  // the new config.json or params.json; "": none
 };
 
 void print_plan(const ExtendAsked&, const Model&, const extend::Plan&, bool in_depth);
 nlohmann::ordered_json json_of(const ExtendAsked&, const Model&, const extend::Plan&);  // the keys are a contract
-// The note beside a written config.json, Markdown.
+// The note beside a written config, Markdown.
 std::string note_text(const ExtendAsked&, const Model&, const extend::Plan&, const extend::MethodPlan&);
 
 // "Qwen: yarn, factor 4 over 32768 tokens, for 131072 (the model card of ...)".

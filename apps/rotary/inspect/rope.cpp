@@ -92,8 +92,8 @@ Json json_of(const RopeView& view) {
     inv_freq.push_back(pair.inv_freq);
     axis.push_back(pair.axis);
     effect.push_back(pair.effect);
-    wavelength.push_back(turns ? Json(wavelength_of(pair)) : Json(nullptr));
-    stretch.push_back(turns ? Json(pair.stretch) : Json(nullptr));
+    wavelength.push_back(finite_or_null(wavelength_of(pair)));
+    stretch.push_back(turns ? finite_or_null(pair.stretch) : Json(nullptr));
   }
   Json origins = Json::object();
   for (const ValueOrigin& known : view.origins) {

@@ -235,7 +235,8 @@ void add_rope(Plot& plot, const PlotRequest& request, const PlottedRope& rope,
 }  // namespace
 
 Plot decay_plot(const PlotRequest& request) {
-  if (request.q.empty() != request.k.empty()) throw UsageError("--queries and --keys go together: give both, or neither");
+  if (request.q.empty() != request.k.empty())
+    throw UsageError("--queries and --keys go together: give both, or neither");
   const auto [ropes, subject] = read_ropes(request, false);
   Plot plot;
   plot.title = "Mean score by distance" + subject;
@@ -251,6 +252,7 @@ Plot decay_plot(const PlotRequest& request) {
     plot.note += "; " + (ropes.size() > 1 ? rope.name + " " : std::string()) + "times attention factor squared, " +
                  significant(factor * factor, 3);
   }
+  if (ropes.size() > 1) plot.note += "; lines: means of near distances; shaded: their range";
   plot.x_label = "distance, tokens";
   plot.y_label = "score of unit vectors";
   plot.log_x = plot.x_is_length = plot.names_on_lines = true;

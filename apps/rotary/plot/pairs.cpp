@@ -27,10 +27,40 @@ std::string note_of(const PlotRequest& request, const std::vector<PlottedRope>& 
   return note;
 }
 
+// Pairs up to the last that turns.
+std::size_t turning_pairs(const PlottedRope& rope) {
+  std::size_t end = rope.view.pairs.size();
+  while (end > 0 && rope.view.pairs[end - 1].inv_freq == 0) --end;
+  return end;
+}
+
 std::size_t most_pairs(const std::vector<PlottedRope>& ropes) {
   std::size_t most = 0;
-  for (const PlottedRope& rope : ropes) most = std::max(most, rope.view.pairs.size());
+  for (const PlottedRope& rope : ropes) most = std::max(most, turning_pairs(rope));
   return most;
+}
+
+// Which pairs at the end of a rope have no wavelength, as they stand still.
+std::string still_pairs(const std::vector<PlottedRope>& ropes) {
+  std::string note;
+  for (const PlottedRope& rope : ropes) {
+    const std::size_t first = turning_pairs(rope), end = rope.view.pairs.size();
+    if (first == end) continue;
+    note += note.empty() ? "" : "; ";
+    if (ropes.size() > 1) note += rope.name + ": ";
+    note += first + 1 == end ? "pair " + std::to_string(first) + " stands still"
+                             : "pairs " + std::to_string(first) + " to " + std::to_string(end - 1) + " stand still";
+  }
+  return note;
+}
+
+void add_to_note(Plot& plot, const std::string& text) {
+  if (!text.empty()) plot.note += (plot.note.empty() ? "" : "; ") + text;
+}
+
+std::string scaling_of(const PlottedRope& rope) {
+  const Scaling& scaling = rope.used->rope.scaling;
+  return std::holds_alternative<Unscaled>(scaling) ? "no scaling" : name(scaling);
 }
 
 std::string tip_of(std::size_t index, const PairView& pair) {
@@ -131,7 +161,11 @@ void add_level_guides(Plot& plot, const std::vector<MarkedLength>& lengths) {
 }
 
 void add_upright_guides(Plot& plot, const std::vector<MarkedLength>& lengths) {
-  const auto [low, high] = heights(plot);
+  auto [low, high] = heights(plot);
+  if (low == high) {  // level lines: as high as the axis that is made for them
+    low -= 0.1 * std::abs(low);
+    high += 0.1 * std::abs(high);
+  }
   for (const MarkedLength& length : lengths)
     plot.lines.push_back({.name = length.name, .points = {{length.tokens, high}, {length.tokens, low}}, .guide = true});
 }
@@ -152,6 +186,7 @@ Plot wavelengths_plot(const PlotRequest& request) {
   }
   const MarkedLengths lengths = marked_lengths(request, ropes);
   if (plot.note.empty()) plot.note = lengths.note;
+  add_to_note(plot, still_pairs(ropes));
   add_level_guides(plot, lengths.marks);
   return plot;
 }
@@ -162,8 +197,9 @@ Plot stretch_plot(const PlotRequest& request) {
                            "scaled / unscaled wavelength, times");
   for (const PlottedRope& rope : ropes) {
     plot.lines.push_back(line_by_pair(rope, [](const PairView& pair) { return pair.stretch; }));
-    if (ropes.size() == 1) plot.lines.back().name = name(rope.used->rope.scaling);
+    if (ropes.size() == 1) plot.lines.back().name = scaling_of(rope);
   }
+  add_to_note(plot, still_pairs(ropes));
   const auto [low, high] = heights(plot);
   plot.log_y = low > 0 && high > 20 * std::min(low, 1.0);
   plot.y_holds = {1};

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 
 #include "apps/rotary/runs.h"
 #include "apps/shared/displayable.h"
@@ -58,32 +57,14 @@ std::optional<std::int64_t> drawn_length(const PlotRequest& request, const Model
   return length > 0 ? std::optional(length) : std::nullopt;
 }
 
-// "a-very-long...Int4-v0.3": the beginning and the end tell models apart.
-std::string short_name(const std::string& name) {
-  constexpr std::size_t most = 26, end = 10;
-  std::string text = displayable(name);
-  if (columns(text) <= most) return text;
-  std::string_view rest = text;
-  std::string first;
-  while (columns(first) < most - end - 3) {
-    const std::string_view before = rest;
-    next_character(rest);
-    first += before.substr(0, before.size() - rest.size());
+// Those that turn by the places of tokens, and differ.
+std::vector<const ModelRope*> distinct_ropes(const Model& model) {
+  std::vector<const ModelRope*> distinct;
+  for (const ModelRope& used : model.ropes) {
+    const auto is_same = [&](const ModelRope* other) { return other->rope == used.rope; };
+    if (!used.coordinates && std::none_of(distinct.begin(), distinct.end(), is_same)) distinct.push_back(&used);
   }
-  while (columns(rest) > end) next_character(rest);
-  return first + "..." + std::string(rest);
-}
-
-std::vector<const ModelRope*> chosen_ropes(const Model& model, const Source& source, bool every) {
-  std::vector<const ModelRope*> chosen;
-  if (every && !source.rope && source.scaling.empty()) {
-    for (const ModelRope& used : model.ropes) {
-      const auto is_same = [&](const ModelRope* other) { return other->rope == used.rope; };
-      if (!used.coordinates && std::none_of(chosen.begin(), chosen.end(), is_same)) chosen.push_back(&used);
-    }
-  }
-  if (chosen.empty()) chosen.push_back(&chosen_rope(model, source));
-  return chosen;
+  return distinct;
 }
 
 // Which of a model's ropes it is, in a few words.
@@ -91,16 +72,25 @@ std::string which_rope(const Model& model, const ModelRope& used) {
   const auto in_its_part = std::count_if(model.ropes.begin(), model.ropes.end(),
                                          [&](const ModelRope& other) { return other.part == used.part; });
   const std::string number = "rope " + std::to_string(&used - model.ropes.data());
-  return in_its_part == 1 && !used.part.empty() ? used.part : number;
+  if (in_its_part == 1 && !used.part.empty()) return used.part;
+  return used.layer_types.size() == 1 ? number + " (" + used.layer_types[0] + ")" : number;
 }
 
-void add_ropes(PlottedRopes& all, const PlotRequest& request, Source source, const std::string& name, bool every) {
+// alone: nothing else is drawn.
+void add_ropes(PlottedRopes& all, const PlotRequest& request, Source source, const std::string& name, bool every,
+               bool alone) {
   check_source_without_tensor(source);
   const auto model = std::make_shared<const Model>(read_model(source, source.head_dim.value_or(0)));
-  const std::vector<const ModelRope*> chosen = chosen_ropes(*model, source, every);
+  const std::vector<const ModelRope*> distinct = distinct_ropes(*model);
+  const bool all_of_them = every && !source.rope && source.scaling.empty() && !distinct.empty();
+  const auto chosen = all_of_them ? distinct : std::vector<const ModelRope*>{&chosen_rope(*model, source)};
   for (const ModelRope* used : chosen) {
     PlottedRope rope{name, model, used, {}, {}, {}};
-    if (chosen.size() > 1) rope.name += (name.empty() ? "" : ", ") + which_rope(*model, *used);
+    if (distinct.size() > 1) {
+      const std::string which = which_rope(*model, *used);
+      rope.name = alone && chosen.size() > 1 ? which : name + (name.empty() ? "" : ", ") + which;
+      if (alone && chosen.size() == 1) all.subject += ", " + which;
+    }
     const std::optional<std::int64_t> length = drawn_length(request, *used);
     rope.speeds = frequencies_of(source, used->rope, length.value_or(0));
     rope.view = view_rope(*used, length);
@@ -123,6 +113,7 @@ PlottedRopes read_ropes(const PlotRequest& request, bool every) {
   for (const std::string& config : configs) paths.push_back(telling_path(config));
   const std::vector<std::string> labels = unique_names(paths);
   PlottedRopes all;
+  const bool alone = configs.size() == 1 && words.size() == 1;
   for (std::size_t i = 0; i < configs.size(); ++i) {
     for (const std::string& word : words) {
       Source source = request.source;
@@ -140,7 +131,7 @@ PlottedRopes read_ropes(const PlotRequest& request, bool every) {
       const std::string variant = word.empty() ? "" : scaling_name(word, source.factor);
       std::string name = configs.size() > 1 || variant.empty() ? label : variant;
       if (configs.size() > 1 && !variant.empty()) name += ", " + variant;
-      add_ropes(all, request, source, name, every);
+      add_ropes(all, request, source, name, every, alone);
     }
   }
   return all;
@@ -157,8 +148,8 @@ std::int64_t context_tokens(const PlotRequest& request, const ModelRope& used) {
 
 MarkedLengths marked_lengths(const PlotRequest& request, const std::vector<PlottedRope>& ropes) {
   constexpr std::size_t most = 6;
-  std::map<std::int64_t, bool> lengths;  // whether one was trained on it
-  std::set<std::string> sentences;       // of the ropes, without their names
+  std::map<std::int64_t, bool> lengths;                        // whether one was trained on it
+  std::vector<std::pair<std::string, std::string>> sentences;  // of the ropes, and whose they are
   MarkedLengths all;
   for (const PlottedRope& rope : ropes) {
     const std::int64_t trained = trained_tokens(*rope.used), context = context_tokens(request, *rope.used);
@@ -169,12 +160,15 @@ MarkedLengths marked_lengths(const PlotRequest& request, const std::vector<Plott
     };
     if (trained > 0) add("trained length ", trained);
     if (context > 0 && context != trained) add("context ", context);
-    if (sentence.empty()) sentence = "no lengths";
-    sentences.insert(sentence);
-    all.note += (all.note.empty() ? "" : "; ") + short_name(rope.name) + ": " + sentence;
+    const auto same =
+        std::find_if(sentences.begin(), sentences.end(), [&](const auto& other) { return other.first == sentence; });
+    std::string& whose = same == sentences.end() ? sentences.emplace_back(sentence, "").second : same->second;
+    whose += (whose.empty() ? "" : ", ") + shorten_middle(displayable(rope.name), 26);
   }
-  if (sentences.size() < 2 || request.configs.size() < 2) all.note.clear();
   if (lengths.size() > most) return all;
+  for (const auto& [sentence, whose] : sentences)
+    if (!sentence.empty()) all.note += (all.note.empty() ? "" : "; ") + sentence + ": " + whose;
+  if (sentences.size() < 2 || request.configs.size() < 2) all.note.clear();
   for (const auto& [tokens, is_trained] : lengths)
     all.marks.push_back(
         {static_cast<double>(tokens), (is_trained ? "trained length " : "context ") + std::to_string(tokens)});

@@ -48,10 +48,10 @@ struct MarkedLength {
   double tokens = 0;
   std::string name;  // "trained length 8192", "context 131072"
 };
-// Rising; at most six, more are not marked. Where ropes differ in them, the note says which has which.
+// Rising; at most six, more are not marked. Where ropes differ in marked ones, the note says which has which.
 struct MarkedLengths {
   std::vector<MarkedLength> marks;
-  std::string note;  // "a: context 4096; b: trained length 8192, context 131072"
+  std::string note;  // "context 4096: a; trained length 8192, context 131072: b, c"
 };
 MarkedLengths marked_lengths(const PlotRequest&, const std::vector<PlottedRope>&);
 // What those lengths are for one rope; 0: unknown.

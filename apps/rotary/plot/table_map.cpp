@@ -1,5 +1,7 @@
 // The entries of a table of cos or sin, as a heat map.
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 #include "apps/rotary/positions.h"
 #include "apps/shared/text.h"
@@ -63,6 +65,8 @@ HeatMap table_map(const PlotRequest& request) {
   const Table table(rope.speeds, map.x);
   const std::span<const float> values = request.sin ? table.sin() : table.cos();
   for (const std::int64_t pair : map.y) {
+    const PairView& view = rope.view.pairs[static_cast<std::size_t>(pair)];
+    map.turns.push_back(view.inv_freq == 0 ? std::numeric_limits<double>::infinity() : std::abs(wavelength_of(view)));
     for (std::size_t row = 0; row < wide; ++row)
       map.values.push_back(static_cast<double>(values[row * pairs + static_cast<std::size_t>(pair)]));
   }

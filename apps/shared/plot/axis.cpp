@@ -131,6 +131,30 @@ void widen_log(Axis& axis, Ends ends) {
   axis.high = std::min(axis.high * std::pow(10.0, pad), 10 * largest);
 }
 
+std::string label_of(double value) {
+  const bool whole = std::nearbyint(value) == value && std::abs(value) < 1e15;
+  return whole ? std::to_string(static_cast<std::int64_t>(value)) : detail::significant(value, 4);
+}
+
+// Of an axis with the ticks of its surroundings.
+void add_own_tick(Axis& axis, double value, Ends ends) {
+  constexpr double room = 0.09;  // parts of the axis that a label takes
+  const double at = axis.at(value);
+  if (ends == Ends::tight) axis.ticks.clear();
+  const auto is_same = [&](const Tick& tick) { return std::abs(axis.at(tick.value) - at) < same; };
+  if (std::any_of(axis.ticks.begin(), axis.ticks.end(), is_same)) return;
+  std::erase_if(axis.ticks, [&](const Tick& tick) { return std::abs(axis.at(tick.value) - at) < room; });
+  const auto behind =
+      std::find_if(axis.ticks.begin(), axis.ticks.end(), [&](const Tick& tick) { return tick.value > value; });
+  axis.ticks.insert(behind, {value, label_of(value)});
+}
+
+// Rising, each once.
+void sort_once(std::vector<double>& values) {
+  std::sort(values.begin(), values.end());
+  values.erase(std::unique(values.begin(), values.end()), values.end());
+}
+
 }  // namespace
 
 double Axis::at(double value) const noexcept {
@@ -153,6 +177,7 @@ Axis make_axis(double low, double high, bool log, Ends ends, int max_ticks) {
   } else {
     add_linear_ticks(axis, max_ticks);
   }
+  if (low == high && can_show(low, log)) add_own_tick(axis, low, ends);
   return axis;
 }
 
@@ -162,14 +187,24 @@ void set_length_ticks(Axis& axis, std::vector<double> values, int max_ticks) {
     return value < 1 || value > 0x1p50 || std::frexp(value, &exponent) != 0.5;
   };
   values.erase(std::remove_if(values.begin(), values.end(), is_no_power), values.end());
-  std::sort(values.begin(), values.end());
-  values.erase(std::unique(values.begin(), values.end()), values.end());
+  sort_once(values);
   if (values.size() < 2) return;
   axis.ticks.clear();
   const std::size_t most = static_cast<std::size_t>(max_ticks);
   const std::size_t stride = (values.size() + most - 1) / most;
   for (std::size_t i = 0; i < values.size(); i += stride)
     axis.ticks.push_back({values[i], std::to_string(static_cast<std::int64_t>(values[i]))});
+}
+
+void set_few_ticks(Axis& axis, std::vector<double> values) {
+  constexpr std::size_t few = 6;
+  constexpr double apart = 0.09;
+  sort_once(values);
+  if (values.size() < 2 || values.size() > few) return;
+  for (std::size_t i = 1; i < values.size(); ++i)
+    if (axis.at(values[i]) - axis.at(values[i - 1]) < apart) return;
+  axis.ticks.clear();
+  for (const double value : values) axis.ticks.push_back({value, label_of(value)});
 }
 
 void set_ticks(Axis& axis, const std::vector<double>& values) {
@@ -212,6 +247,8 @@ PlotView view_of(const Plot& plot, int max_x_ticks, int max_y_ticks) {
       y.add(up);
       if (!line.guide) lengths.push_back(across);
     }
+    for (const double across : line.lost)
+      if (can_show(across, plot.log_x)) x.add(across);
   }
   for (const Band& band : plot.bands) {
     for (const std::array<double, 3>& point : band.points) {
@@ -227,7 +264,10 @@ PlotView view_of(const Plot& plot, int max_x_ticks, int max_y_ticks) {
   const auto has_names = [](const Line& line) { return !line.names.empty(); };
   const bool named_dots = std::any_of(plot.lines.begin(), plot.lines.end(), has_names);
   view.x = make_axis(x.low, x.high, plot.log_x, named_dots ? Ends::padded : Ends::tight, max_x_ticks);
-  if (plot.log_x && plot.x_is_length) set_length_ticks(view.x, std::move(lengths), max_x_ticks);
+  if (plot.log_x && plot.x_is_length) {
+    set_length_ticks(view.x, lengths, max_x_ticks);
+    set_few_ticks(view.x, std::move(lengths));
+  }
   if (!plot.x_ticks.empty()) set_ticks(view.x, plot.x_ticks);
   view.y = make_axis(y.low, y.high, plot.log_y, Ends::padded, max_y_ticks);
   for (const Line& line : plot.lines) {
@@ -235,6 +275,9 @@ PlotView view_of(const Plot& plot, int max_x_ticks, int max_y_ticks) {
     for (const auto& [across, up] : line.points) {
       if (is_seen(across, up)) points.push_back({view.x.at(across), view.y.at(up)});
     }
+    std::vector<PlotPoint>& crosses = view.crosses.emplace_back();
+    for (const auto& [across, up] : crosses_of(line))
+      if (is_seen(across, up)) crosses.push_back({view.x.at(across), view.y.at(up)});
   }
   for (const Band& band : plot.bands) {
     std::vector<BandPoint>& points = view.bands.emplace_back();

@@ -31,10 +31,14 @@ enum class Ends : unsigned char {
 // so that there are at most max_ticks. Fewer than two leave the axis as it is.
 void set_length_ticks(Axis& axis, std::vector<double> values, int max_ticks);
 
+// Ticks at the values themselves where they are a few that stand well apart; else the axis stays as it is.
+void set_few_ticks(Axis& axis, std::vector<double> values);
+
 // Ticks at those of the values, rising, that are within the axis.
 void set_ticks(Axis& axis, const std::vector<double>& values);
 
-// An axis for values from low to high (low > high: no values) with about max_ticks ticks or fewer.
+// An axis for values from low to high (low > high: no values) with about max_ticks ticks or fewer. A single value has a
+// tick of its own, on a tight axis no other.
 Axis make_axis(double low, double high, bool log, Ends ends, int max_ticks);
 
 struct PlotPoint {
@@ -54,7 +58,8 @@ struct PlotView {
   Axis y;
   std::vector<std::vector<PlotPoint>> lines;
   std::vector<std::vector<BandPoint>> bands;
-  bool empty() const noexcept;  // no points at all
+  std::vector<std::vector<PlotPoint>> crosses;  // of each line
+  bool empty() const noexcept;                  // no points at all
 };
 PlotView view_of(const Plot& plot, int max_x_ticks, int max_y_ticks);
 

@@ -146,9 +146,13 @@ std::vector<PlotPoint> other_places(const Group& group) {
   return places;
 }
 
-bool is_nearest(const Box& box, const Group& group, const Scene& scene) {
+bool is_level(const Points& guide) { return guide.empty() || std::abs(guide.front().y - guide.back().y) < 1; }
+
+// across: of all guides; else of those that run as its own.
+bool is_nearest(const Box& box, const Group& group, const Scene& scene, bool across) {
   double own = 1e9, others = 1e9;
   for (std::size_t i = 0; i < scene.guides.size(); ++i) {
+    if (!across && is_level(scene.guides[i]) != (group.run == Run::level)) continue;
     const bool mine = std::find(group.lines.begin(), group.lines.end(), i) != group.lines.end();
     double& least = mine ? own : others;
     least = std::min(least, distance(box, scene.guides[i]));
@@ -157,8 +161,9 @@ bool is_nearest(const Box& box, const Group& group, const Scene& scene) {
 }
 
 // The first that is free, in order behind the last one, and 2 pixels from all curves; else the free one that is
-// furthest from them; empty where none is free.
-std::optional<NamePlace> place_of(const Group& group, const Scene& scene, const NamePlace* last, bool upwards) {
+// furthest from them; empty where none is free. across: as of is_nearest.
+std::optional<NamePlace> place_of(const Group& group, const Scene& scene, const NamePlace* last, bool upwards,
+                                  bool across) {
   const double width = guide_width(group.text);
   const std::vector<PlotPoint> places = group.run == Run::level   ? level_places(group, scene.frame, width)
                                         : group.run == Run::other ? other_places(group)
@@ -175,7 +180,7 @@ std::optional<NamePlace> place_of(const Group& group, const Scene& scene, const 
         at.x, at.y, group.text, group.lines[0], upright && upwards, upright && !upwards && at.x < group.first};
     const Box box = box_of(place);
     const bool ordered = last == nullptr || group.run == Run::other || middle(box) > middle(box_of(*last)) + 1;
-    if (!ordered || !scene.has_room(box) || !is_nearest(box, group, scene)) continue;
+    if (!ordered || !scene.has_room(box) || !is_nearest(box, group, scene, across)) continue;
     const double room = std::min(scene.clearance(box), 2.0);
     if (room <= most) continue;
     most = room;
@@ -191,7 +196,9 @@ std::optional<std::vector<NamePlace>> place_alike(const std::vector<Group>& grou
   std::vector<NamePlace> places;
   for (const Group& group : groups) {
     if (group.run != run) continue;
-    const auto place = place_of(group, scene, places.empty() ? nullptr : &places.back(), upwards);
+    const NamePlace* last = places.empty() ? nullptr : &places.back();
+    auto place = place_of(group, scene, last, upwards, true);
+    if (!place && run == Run::level) place = place_of(group, scene, last, upwards, false);  // longer than its guide
     if (!place && run == Run::upright && !upwards) return std::nullopt;
     if (!place) continue;
     scene.taken.push_back(box_of(*place));

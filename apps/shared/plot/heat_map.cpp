@@ -1,4 +1,4 @@
-// Heat maps: merged to as many cells as can be seen, as SVG and as characters.
+// Heat maps: sampled to as many cells as can be seen, as SVG and as characters.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -59,6 +59,8 @@ std::string paint_level(int level) {
 
 // ---- the cells ----
 
+bool is_hidden(const HeatMap& map, std::size_t row) { return row < map.hidden.size() && map.hidden[row]; }
+
 struct Grid {
   double left = 0, top = 0, cell_width = 1, cell_height = 1;
   double right = 0, bottom = 0;
@@ -67,9 +69,15 @@ struct Grid {
 // One path for each colour: the runs of cells of that colour, row by row.
 std::string cell_elements(const HeatMap& map, const Grid& grid) {
   std::array<std::string, 2 * steps + 1> paths;
+  std::string hidden;
   for (std::size_t row = 0; row < map.y.size(); ++row) {
     const std::string y = pixels(grid.top + static_cast<double>(row) * grid.cell_height);
     const std::string below = pixels(grid.top + static_cast<double>(row + 1) * grid.cell_height);
+    if (is_hidden(map, row)) {
+      hidden +=
+          "M" + pixels(grid.left) + " " + y + "H" + pixels(grid.right) + "V" + below + "H" + pixels(grid.left) + "z";
+      continue;
+    }
     for (std::size_t column = 0; column < map.x.size();) {
       const int level = level_of(map.at(row, column), map.limit);
       std::size_t end = column + 1;
@@ -83,6 +91,7 @@ std::string cell_elements(const HeatMap& map, const Grid& grid) {
     }
   }
   std::string text = "<g shape-rendering=\"crispEdges\">\n";
+  if (!hidden.empty()) text += "<path " + paint(Ink::base) + " fill-opacity=\"0.55\" d=\"" + hidden + "\"/>\n";
   for (int level = -steps; level <= steps; ++level) {
     const std::string& path = paths[static_cast<std::size_t>(level + steps)];
     if (!path.empty()) text += "<path " + paint_level(level) + " d=\"" + path + "\"/>\n";
@@ -90,13 +99,41 @@ std::string cell_elements(const HeatMap& map, const Grid& grid) {
   return text + "</g>\n";
 }
 
-// The indices of the cells that have a tick: every n-th, n a power of two, and the last one where that leaves room.
+// Between neighbours; 1 for a single one.
+std::uint64_t least_step(const std::vector<std::int64_t>& values) {
+  std::uint64_t least = 0;
+  for (std::size_t i = 1; i < values.size(); ++i) {
+    const auto [low, high] = std::minmax(values[i - 1], values[i]);
+    const std::uint64_t step = static_cast<std::uint64_t>(high) - static_cast<std::uint64_t>(low);
+    if (step > 0 && (least == 0 || step < least)) least = step;
+  }
+  return std::max<std::uint64_t>(least, 1);
+}
+
+// Where columns or rows that stand side by side are no neighbours: the indices behind the gaps; none where that is the
+// rule, not the exception.
+std::vector<std::size_t> gaps_of(const std::vector<std::int64_t>& values) {
+  constexpr std::size_t most = 12;
+  std::vector<std::size_t> gaps;
+  const std::uint64_t step = least_step(values);
+  for (std::size_t i = 1; i < values.size(); ++i)
+    if (static_cast<std::uint64_t>(values[i]) - static_cast<std::uint64_t>(values[i - 1]) != step) gaps.push_back(i);
+  return gaps.size() > most ? std::vector<std::size_t>{} : gaps;
+}
+
+// The indices of the cells that have a tick: every n-th, n a power of two, the first behind each gap, and the last one
+// where that leaves room.
 std::vector<std::size_t> ticked(const std::vector<std::int64_t>& values, std::size_t most) {
   std::size_t stride = 1;
   while ((values.size() + stride - 1) / stride > most) stride *= 2;
   std::vector<std::size_t> chosen;
   for (std::size_t i = 0; i < values.size(); i += stride) chosen.push_back(i);
   const std::size_t last = values.size() - 1;
+  for (const std::size_t gap : gaps_of(values)) {
+    std::erase_if(chosen, [&](std::size_t i) { return 3 * (i > gap ? i - gap : gap - i) < 2 * stride; });
+    chosen.push_back(gap);
+    std::sort(chosen.begin(), chosen.end());
+  }
   if (3 * (last - chosen.back()) >= 2 * stride) chosen.push_back(last);
   return chosen;
 }
@@ -125,6 +162,39 @@ std::string tick_elements(const HeatMap& map, const Grid& grid) {
   return marks + "</g>\n" + labels + "</g>\n";
 }
 
+// What the hidden rows are: "grey: pairs too fast for this step (23 of 64)"; "" where none is.
+std::string hidden_text(const HeatMap& map, const char* shown_as) {
+  const auto count = std::count(map.hidden.begin(), map.hidden.end(), true);
+  if (count == 0) return "";
+  return std::string(shown_as) + ": " + map.y_things + " too fast for this step (" + std::to_string(count) + " of " +
+         std::to_string(map.y.size()) + ")";
+}
+
+std::string with_note(const std::string& note, const std::string& more) {
+  return note + (note.empty() || more.empty() ? "" : "; ") + more;
+}
+
+std::string ordinal(std::size_t number) {
+  const std::size_t last = number % 10;
+  const bool teen = number / 10 % 10 == 1;
+  return std::to_string(number) + (teen ? "th" : last == 1 ? "st" : last == 2 ? "nd" : last == 3 ? "rd" : "th");
+}
+
+std::string gap_elements(const HeatMap& map, const Grid& grid) {
+  const std::vector<std::size_t> columns = gaps_of(map.x), rows = gaps_of(map.y);
+  if (columns.empty() && rows.empty()) return "";
+  std::string text = "<g " + paint(std::nullopt, Ink::paper) + " stroke-width=\"3\">\n";
+  for (const std::size_t column : columns) {
+    const double x = grid.left + static_cast<double>(column) * grid.cell_width;
+    text += line_element(x, grid.top, x, grid.bottom);
+  }
+  for (const std::size_t row : rows) {
+    const double y = grid.top + static_cast<double>(row) * grid.cell_height;
+    text += line_element(grid.left, y, grid.right, y);
+  }
+  return text + "</g>\n";
+}
+
 std::string limit_text(double value) { return detail::significant(value, 3); }
 
 // The scale of colours at the right, from limit at the top to -limit at the bottom.
@@ -147,7 +217,8 @@ std::string scale_elements(const HeatMap& map, const Grid& grid, double left) {
 
 }  // namespace
 
-HeatMap merged(const HeatMap& map, std::size_t columns, std::size_t rows) {
+HeatMap sampled(const HeatMap& map, std::size_t columns, std::size_t rows) {
+  constexpr double columns_per_turn = 4;
   const std::size_t wide = std::max<std::size_t>(1, (map.x.size() + columns - 1) / columns);
   const std::size_t high = std::max<std::size_t>(1, (map.y.size() + rows - 1) / rows);
   if (wide == 1 && high == 1) return map;
@@ -155,20 +226,16 @@ HeatMap merged(const HeatMap& map, std::size_t columns, std::size_t rows) {
   small.x.clear();
   small.y.clear();
   small.values.clear();
-  small.note += std::string(map.note.empty() ? "" : "; ") + "each cell is the mean of ";
-  if (wide > 1) small.note += std::to_string(wide) + " " + map.x_things + (high > 1 ? " and " : "");
-  if (high > 1) small.note += std::to_string(high) + " " + map.y_things;
+  const double step = wide == 1 ? 0 : static_cast<double>(wide) * static_cast<double>(least_step(map.x));
   for (std::size_t i = 0; i < map.x.size(); i += wide) small.x.push_back(map.x[i]);
-  for (std::size_t i = 0; i < map.y.size(); i += high) small.y.push_back(map.y[i]);
   for (std::size_t row = 0; row < map.y.size(); row += high) {
-    for (std::size_t column = 0; column < map.x.size(); column += wide) {
-      const std::size_t last_row = std::min(row + high, map.y.size()), end = std::min(column + wide, map.x.size());
-      double sum = 0;
-      for (std::size_t y = row; y < last_row; ++y)
-        for (std::size_t x = column; x < end; ++x) sum += map.at(y, x);
-      small.values.push_back(sum / static_cast<double>((last_row - row) * (end - column)));
-    }
+    small.y.push_back(map.y[row]);
+    for (std::size_t column = 0; column < map.x.size(); column += wide) small.values.push_back(map.at(row, column));
+    if (!map.turns.empty()) small.hidden.push_back(map.turns[row] < columns_per_turn * step);
   }
+  const auto add = [&small](const std::string& text) { small.note += (small.note.empty() ? "" : "; ") + text; };
+  if (wide > 1) add("every " + ordinal(wide) + " of the " + map.x_things);
+  if (high > 1) add("every " + ordinal(high) + " of the " + map.y_things);
   return small;
 }
 
@@ -177,7 +244,7 @@ std::string svg(const HeatMap& map) {
   const double right_margin = 48 + std::ceil(text_width(limit_text(-map.limit / 2), 12));
   const auto columns = static_cast<double>(map.x.size()), rows = static_cast<double>(map.y.size());
   std::string heading;
-  const double begin = heading_elements(heading, map.title, map.note, width);
+  const double begin = heading_elements(heading, map.title, with_note(map.note, hidden_text(map, "grey")), width);
   double widest = 0;
   for (const std::int64_t value : map.y) widest = std::max(widest, text_width(std::to_string(value), 12));
   Grid grid;
@@ -189,7 +256,8 @@ std::string svg(const HeatMap& map) {
   grid.bottom = grid.top + base_height;
   const double height = grid.bottom + 56;
   std::string text = document_start(width, height, map.title, level_rules()) + heading;
-  text += cell_elements(map, grid) + tick_elements(map, grid) + scale_elements(map, grid, grid.right + 16);
+  text += cell_elements(map, grid) + gap_elements(map, grid) + tick_elements(map, grid) +
+          scale_elements(map, grid, grid.right + 16);
   const std::string label = paint(Ink::text) + " font-size=\"13\" text-anchor=\"middle\"";
   const double middle = (grid.top + grid.bottom) / 2;
   text += text_element((grid.left + grid.right) / 2, grid.bottom + 43, fitted(map.x_label, 13, grid.right - grid.left),
@@ -204,17 +272,21 @@ std::string terminal_map(const HeatMap& whole, int width_in_columns, int height)
   std::size_t gutter = 0;
   for (const std::int64_t value : whole.y) gutter = std::max(gutter, std::to_string(value).size());
   const auto room = static_cast<std::size_t>(std::max(24, width_in_columns - static_cast<int>(gutter) - 3));
-  const HeatMap map = merged(whole, room, static_cast<std::size_t>(std::max(4, height)));
+  const HeatMap map = sampled(whole, room, static_cast<std::size_t>(std::max(4, height)));
   std::string text;
   const auto add = [&](const std::string& line) {
     text += shorten_for_terminal(displayable(line), static_cast<std::size_t>(width_in_columns)) + "\n";
   };
-  for (const std::string& line : {map.title, map.note, map.y_label})
+  for (const std::string& line : {map.title, map.note, hidden_text(map, "~"), map.y_label})
     if (!line.empty()) add(line);
   for (std::size_t row = 0; row < map.y.size(); ++row) {
     const std::string label = std::to_string(map.y[row]);
     std::string line = std::string(gutter - label.size(), ' ') + label + " |";
     for (std::size_t column = 0; column < map.x.size(); ++column) {
+      if (is_hidden(map, row)) {
+        line += '~';
+        continue;
+      }
       const double part = part_of(map.at(row, column), map.limit);
       const auto shade = static_cast<std::size_t>((part + 1) / 2 * static_cast<double>(shades.size() - 1) + 0.5);
       line += shades[shade];

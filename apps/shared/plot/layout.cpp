@@ -19,6 +19,11 @@ constexpr std::size_t most_named = 9;  // names at lines; more are a legend
 
 // ---- names of lines ----
 
+std::string shown_name(const std::string& name) {
+  const bool joined = name.find(" = ") != std::string::npos;  // of equal lines
+  return shorten_middle(displayable(name), joined ? 2 * longest_name - 6 : longest_name);
+}
+
 struct Named {
   std::size_t curve = 0;
   std::string text;
@@ -27,7 +32,7 @@ struct Named {
 std::vector<Named> named_curves(const Plot& plot, const PlotView& view) {
   std::vector<Named> all;
   const auto add = [&all](std::size_t curve, const std::string& name, bool empty) {
-    if (!empty && !name.empty()) all.push_back({curve, shorten(displayable(name), longest_name)});
+    if (!empty && !name.empty()) all.push_back({curve, shown_name(name)});
   };
   for (std::size_t i = 0; i < plot.lines.size(); ++i)
     if (!plot.lines[i].guide) add(i, plot.lines[i].name, view.lines[i].empty());
@@ -129,14 +134,28 @@ std::optional<std::vector<NamePlace>> names_along(const std::vector<Named>& name
 
 // ---- the legend ----
 
-// In one row if it fits, otherwise in columns of equal width.
+// In rows as long as they fit.
+void flow(std::vector<LegendItem>& items, const std::vector<double>& widths, double gap, double available) {
+  double x = 0;
+  for (std::size_t i = 0, row = 0; i < items.size(); ++i) {
+    if (i > 0 && x + widths[i] > available) {
+      x = 0;
+      ++row;
+    }
+    items[i].x = x;
+    items[i].row = static_cast<int>(row);
+    x += widths[i] + gap;
+  }
+}
+
+// In one row if it fits, otherwise in columns of equal width, or in rows where names are too long for two columns.
 std::vector<LegendItem> lay_out_legend(const Plot& plot, double available) {
   constexpr double gap = 22;
   std::vector<LegendItem> items;
   std::vector<double> widths;
   double together = -gap;
   const auto add = [&](const std::string& name, std::size_t line) {
-    items.push_back({together + gap, 0, shorten(displayable(name), longest_name), line});
+    items.push_back({together + gap, 0, shown_name(name), line});
     widths.push_back(legend_sample + text_width(items.back().text, legend_size));
     together += widths.back() + gap;
   };
@@ -147,6 +166,8 @@ std::vector<LegendItem> lay_out_legend(const Plot& plot, double available) {
   if (together <= available) return items;
   const double column = std::min(*std::max_element(widths.begin(), widths.end()) + gap, available);
   const auto per_row = static_cast<std::size_t>((available + gap) / column);
+  if (per_row == 1) flow(items, widths, gap, available);
+  if (per_row == 1) return items;
   for (std::size_t i = 0; i < items.size(); ++i) {
     items[i].x = static_cast<double>(i % per_row) * column;
     items[i].row = static_cast<int>(i / per_row);
@@ -197,6 +218,9 @@ std::optional<Layout> without_legend(const Plot& plot, const PlotView& view) {
 
 std::vector<Style> styles_of(const std::vector<Line>& lines) {
   constexpr std::array shapes = {Shape::circle, Shape::square, Shape::triangle, Shape::diamond};
+  const auto is_dense = [](const Line& line) { return line.points.size() > max_points && !line.dots && !line.guide; };
+  const auto is_strong_and_dense = [&](const Line& line) { return is_dense(line) && !line.faint; };
+  const bool averaged = std::count_if(lines.begin(), lines.end(), is_strong_and_dense) > 1;
   std::vector<Style> styles;
   std::size_t strong = 0;
   for (const Line& line : lines) {
@@ -205,12 +229,14 @@ std::vector<Style> styles_of(const std::vector<Line>& lines) {
       continue;
     }
     Style style{.ink = series_ink(strong), .dash = "", .faint = line.faint, .dots = line.dots};
-    style.dense = line.points.size() > max_points;
+    style.dense = is_dense(line);
+    style.averaged = style.dense && averaged;
     const bool few = line.points.size() <= max_marked && !line.faint;
     const bool marked = style.marked = line.dots || !line.tips.empty() || few;
     const std::size_t cycle = strong / series_count;
-    if (marked && !line.dots) style.shape = shapes.at((strong + cycle) % shapes.size());
-    if (!line.faint && !style.dense) style.dash = dashes.at((marked ? cycle : strong + cycle) % dashes.size());
+    if (marked) style.shape = shapes.at((strong + cycle) % shapes.size());
+    if (!line.faint && (style.averaged || !style.dense))
+      style.dash = dashes.at((marked ? cycle : strong % series_count + cycle) % dashes.size());
     styles.push_back(style);
     if (!line.faint) ++strong;
   }

@@ -18,18 +18,20 @@ inline constexpr double tick_size = 12;  // of the letters, in pixels
 inline constexpr double name_size = 12;
 inline constexpr double guide_size = 11;  // of the names of guides
 inline constexpr double legend_row = 20;
-inline constexpr double legend_sample = 29;      // the stroke and the gap behind it
-inline constexpr std::size_t max_marked = 32;    // lines of more points have no marks, unless they have tips
-inline constexpr std::size_t max_points = 2000;  // of lines with more, only what can be seen is written
-inline constexpr std::size_t longest_name = 48;  // columns
+inline constexpr double legend_stroke = 36;
+inline constexpr double legend_sample = legend_stroke + 7;  // the stroke and the gap behind it
+inline constexpr std::size_t max_marked = 32;               // lines of more points have no marks, unless they have tips
+inline constexpr std::size_t max_points = 2000;             // of lines with more, only what can be seen is written
+inline constexpr std::size_t longest_name = 48;             // columns; of a legend of long names
 
 struct Style {
   Ink ink = Ink::guide;
   std::string_view dash;
   bool faint = false;
   bool dots = false;
-  bool marked = false;  // every point has a mark
-  bool dense = false;   // more than max_points: thin and never dashed, so that its oscillations can be seen
+  bool marked = false;    // every point has a mark
+  bool dense = false;     // more than max_points: thin and never dashed, so that its oscillations can be seen
+  bool averaged = false;  // one of several dense ones, which would hide each other: a mean and a range
   Shape shape = Shape::circle;
 };
 

@@ -20,6 +20,9 @@ struct Line {
   bool guide = false;                   // thin, grey, dashed and straight; named in SVG next to it, never in the legend
   std::vector<std::string> names = {};  // of dots, one for each point; in SVG next to few of them, else as tooltips
   std::vector<std::string> tips = {};   // of a line, one for each point: in SVG every point is a mark with that tooltip
+  // Rising places in x where the line has no number: each run of them is crossed out where it begins, at the height of
+  // the point before, and the axis shows them all.
+  std::vector<double> lost = {};
 };
 
 // An area between two heights, behind the lines and in the colour of the first; named in SVG at its widest place.
@@ -46,6 +49,12 @@ struct Plot {
   std::string note = {};  // a line under the title
 };
 
+// The crosses of a line: where a run of `lost` begins, or several do between two points.
+std::vector<std::pair<double, double>> crosses_of(const Line& line);
+
+// Of each line with such places: "a from step 1200 on", "b at 3 steps", "c everywhere".
+std::vector<std::string> lost_texts(const Plot& plot);
+
 // A complete file of 800 x 500 pixels, taller where the legend needs more than two rows.
 std::string svg(const Plot& plot);
 
@@ -63,19 +72,21 @@ struct HeatMap {
   std::string y_label;
   std::string value_label;         // of the colours
   std::string x_things, y_things;  // what columns and rows are, in the plural
-  std::vector<std::int64_t> x;     // what each column stands for, rising
+  std::vector<std::int64_t> x;     // what each column stands for
   std::vector<std::int64_t> y;     // likewise of each row
   std::vector<double> values;      // row by row
   double limit = 1;
+  std::vector<double> turns = {};  // for each row, the distance in x of one turn; empty: the rows are no oscillations
+  std::vector<bool> hidden = {};   // rows that are grey, as `turns` is too short for the columns; empty: none
 
   double at(std::size_t row, std::size_t column) const { return values[row * x.size() + column]; }
 };
 
-// The same map in at most that many columns and rows. A cell that stands for several is their mean and is named by the
-// first; the note says so.
-HeatMap merged(const HeatMap& map, std::size_t columns, std::size_t rows);
+// The same map in at most that many columns and rows: every second, third ... of them, and the note says so. Rows that
+// turn within four of the columns that are left would show a pattern that is not theirs: they are hidden.
+HeatMap sampled(const HeatMap& map, std::size_t columns, std::size_t rows);
 
-std::string svg(const HeatMap& map);  // of at most 256 x 128 cells: larger ones merged before
+std::string svg(const HeatMap& map);  // of at most 256 x 128 cells: larger ones sampled before
 std::string terminal_map(const HeatMap& map, int width = 72, int height = 24);
 
 }  // namespace rotary::cli

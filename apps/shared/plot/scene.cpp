@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "apps/shared/displayable.h"
+#include "many_points.h"
 
 namespace rotary::cli {
 
@@ -31,12 +32,14 @@ double distance(const Box& box, const PlotPoint& point) {
   return std::max(x, y);
 }
 
-Points curve_of(const Line& line, const Points& fractions, const Frame& frame) {
+Points curve_of(const Line& line, const Style& style, const Points& fractions, const Frame& frame) {
   if (line.guide) return {};
-  if (!line.dots) return dense(fractions, frame);
-  Points dots;
-  for (const PlotPoint& fraction : fractions) dots.push_back(frame.at(fraction));
-  return dots;
+  if (!line.dots && !style.averaged) return dense(fractions, frame);
+  Points points;
+  for (const PlotPoint& fraction : fractions) points.push_back(frame.at(fraction));
+  if (!style.averaged) return points;
+  const Ranges ranges = ranges_of(points);
+  return line.faint ? ranges.upper : ranges.mean;
 }
 
 }  // namespace
@@ -75,8 +78,9 @@ double Scene::clearance(const Box& box) const {
 
 Scene scene_of(const Plot& plot, const PlotView& view, const Frame& frame) {
   Scene scene{frame, {}, {}, {}};
+  const std::vector<Style> styles = styles_of(plot.lines);
   for (std::size_t i = 0; i < plot.lines.size(); ++i) {
-    scene.curves.push_back(curve_of(plot.lines[i], view.lines[i], frame));
+    scene.curves.push_back(curve_of(plot.lines[i], styles[i], view.lines[i], frame));
     const bool straight = plot.lines[i].guide && !view.lines[i].empty();
     scene.guides.push_back(straight ? dense({view.lines[i].front(), view.lines[i].back()}, frame) : Points{});
   }

@@ -1,11 +1,12 @@
 // The SVG writer of line plots.
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstddef>
 
 #include "apps/shared/displayable.h"
+#include "coinciding.h"
 #include "layout.h"
+#include "many_points.h"
 #include "plot.h"
 
 namespace rotary::cli {
@@ -14,9 +15,9 @@ namespace {
 
 std::string stroke_of(const Style& style) {
   std::string text = paint(std::nullopt, style.ink) + " stroke-width=\"" +
-                     (style.faint   ? "1"
-                      : style.dense ? "1.25"
-                                    : "2.25") +
+                     (style.faint                      ? "1"
+                      : style.dense && !style.averaged ? "1.25"
+                                                       : "2.25") +
                      "\"";
   if (style.faint) text += std::string(" stroke-opacity=\"") + (style.ink == Ink::guide ? "0.8" : "0.45") + "\"";
   if (!style.dash.empty()) text += " stroke-dasharray=\"" + std::string(style.dash) + "\"";
@@ -40,28 +41,6 @@ std::string axes_elements(const PlotView& view, const Frame& frame) {
   const std::string base =
       line_element(frame.left, frame.bottom, frame.right, frame.bottom, paint(std::nullopt, Ink::base));
   return grid + base + "</g>\n" + labels + "</g>\n";
-}
-
-// Leaves out points that cannot be seen: of many points in one column of pixels the first, lowest, highest and last are
-// kept. Lines whose x decreases are kept whole. points are in pixels.
-std::vector<PlotPoint> thinned(const std::vector<PlotPoint>& points) {
-  const auto falls = [](const PlotPoint& a, const PlotPoint& b) { return b.x < a.x; };
-  if (points.size() <= max_points || std::adjacent_find(points.begin(), points.end(), falls) != points.end())
-    return points;
-  std::vector<PlotPoint> kept;
-  for (auto begin = points.begin(); begin != points.end();) {
-    const double column = std::floor(begin->x);
-    const auto end = std::find_if(begin, points.end(), [column](const PlotPoint& p) { return p.x >= column + 1; });
-    const auto [low, high] =
-        std::minmax_element(begin, end, [](const PlotPoint& a, const PlotPoint& b) { return a.y < b.y; });
-    std::array chosen = {begin, low, high, end - 1};
-    std::sort(chosen.begin(), chosen.end());
-    for (std::size_t i = 0; i < chosen.size(); ++i) {
-      if (i == 0 || chosen[i] != chosen[i - 1]) kept.push_back(*chosen[i]);
-    }
-    begin = end;
-  }
-  return kept;
 }
 
 // Dots with their names as tooltips, which a plot of few dots shows next to them too (name_elements).
@@ -135,20 +114,50 @@ std::string marks_of(const Line& line, const std::vector<PlotPoint>& points, con
   return marks;
 }
 
+// Between two edges that run alike.
+std::string area_element(std::vector<PlotPoint> lower, const std::vector<PlotPoint>& upper, Ink ink,
+                         const char* opacity) {
+  std::reverse(lower.begin(), lower.end());
+  std::string path;
+  for (const auto* edge : {&upper, static_cast<const std::vector<PlotPoint>*>(&lower)})
+    for (const PlotPoint& point : *edge) path += (path.empty() ? "M" : "L") + pixels(point.x) + " " + pixels(point.y);
+  return "<path d=\"" + path + "z\" " + paint(ink) + " fill-opacity=\"" + opacity + "\"/>\n";
+}
+
+// Of a line that is averaged the mean, before the range; of a faint one the upper end.
 std::string curve_element(const Line& line, const std::vector<PlotPoint>& fractions, const Style& style,
                           const Frame& frame) {
   if (fractions.empty()) return "";
   std::vector<PlotPoint> points;
   for (const PlotPoint& point : fractions) points.push_back(frame.at(point));
+  std::string begin = "<g><title>" + escaped(line.name) + "</title>\n";
+  if (style.averaged) {
+    const Ranges ranges = ranges_of(points);
+    points = style.faint ? ranges.upper : ranges.mean;
+    if (!style.faint) begin += area_element(ranges.lower, ranges.upper, style.ink, "0.22");
+  }
   points = thinned(points);
   std::string list;
   for (const PlotPoint& point : points) list += (list.empty() ? "" : " ") + pixels(point.x) + "," + pixels(point.y);
   const std::string marks = marks_of(line, points, style);
-  const std::string begin = "<g><title>" + escaped(line.name) + "</title>\n";
   if (style.dots) return begin + marks + "</g>\n";
   return begin + "<polyline points=\"" + list + "\" fill=\"none\" " + stroke_of(style) +
          " stroke-linejoin=\"round\" stroke-linecap=\"" + (style.dash.empty() ? "round" : "butt") + "\"/>\n" + marks +
          "</g>\n";
+}
+
+std::string cross_elements(const std::vector<PlotPoint>& fractions, const Style& style, const Frame& frame) {
+  constexpr double arm = 5.5;
+  std::string crosses;
+  for (const PlotPoint& fraction : fractions) {
+    const PlotPoint at = frame.at(fraction);
+    const auto stroke = [&](double x, double y) {
+      return "M" + pixels(at.x - x) + " " + pixels(at.y - y) + "L" + pixels(at.x + x) + " " + pixels(at.y + y);
+    };
+    crosses += "<path d=\"" + stroke(arm, arm) + stroke(arm, -arm) + "\" fill=\"none\" " +
+               paint(std::nullopt, style.ink) + " stroke-width=\"2.5\" stroke-linecap=\"round\"/>\n";
+  }
+  return crosses;
 }
 
 // The edges are thinned like lines, so that both have the same columns of pixels.
@@ -160,14 +169,8 @@ std::string band_element(const Band& band, const std::vector<BandPoint>& fractio
     lower.push_back(frame.at({point.x, point.low}));
     upper.push_back(frame.at({point.x, point.high}));
   }
-  lower = thinned(lower);
-  upper = thinned(upper);
-  std::reverse(lower.begin(), lower.end());
-  std::string path;
-  for (const auto* edge : {&upper, &lower})
-    for (const PlotPoint& point : *edge) path += (path.empty() ? "M" : "L") + pixels(point.x) + " " + pixels(point.y);
-  return "<g>" + title_element(band.name) + "\n<path d=\"" + path + "z\" " + paint(style.ink) +
-         " fill-opacity=\"0.16\"/>\n</g>\n";
+  return "<g>" + title_element(band.name) + "\n" + area_element(thinned(lower), thinned(upper), style.ink, "0.16") +
+         "</g>\n";
 }
 
 // A straight line from its first to its last point.
@@ -177,14 +180,14 @@ std::string guide_element(const std::vector<PlotPoint>& fractions, const Style& 
                       frame.y(fractions.back().y), stroke_of(style));
 }
 
-// Drawn from back to front: bands, guides, faint lines, strong lines, names; of each the first in front.
+// Drawn from back to front: bands, guides, faint lines, strong lines, names.
 std::string curve_elements(const Plot& plot, const PlotView& view, const std::vector<Style>& styles,
                            const Layout& layout) {
   const Frame& frame = layout.frame;
   std::string bands, behind, front, guides, names;
   for (std::size_t i = plot.bands.size(); i-- > 0;)
     bands += band_element(plot.bands[i], view.bands[i], styles.empty() ? Style{} : styles.front(), frame);
-  for (std::size_t i = plot.lines.size(); i-- > 0;) {
+  for (const std::size_t i : drawing_order(plot.lines)) {
     const Line& line = plot.lines[i];
     if (line.guide) {
       guides += guide_element(view.lines[i], styles[i], frame);
@@ -194,6 +197,7 @@ std::string curve_elements(const Plot& plot, const PlotView& view, const std::ve
                                          ? dots_element(line, view.lines[i], styles[i], frame)
                                          : curve_element(line, view.lines[i], styles[i], frame);
   }
+  for (std::size_t i = 0; i < plot.lines.size(); ++i) front += cross_elements(view.crosses[i], styles[i], frame);
   for (const NamePlace& name : layout.guides) names += edged_text(name, Ink::soft_text, guide_size);
   for (const NamePlace& name : layout.names) {
     const bool of_line = name.line < styles.size();
@@ -211,12 +215,13 @@ std::string legend_elements(const std::vector<LegendItem>& items, const std::vec
     const double x = left + item.x;
     const double y = top + legend_row * item.row;
     if (item.line >= styles.size()) {
-      text += "<rect x=\"" + pixels(x) + "\" y=\"" + pixels(y - 6) + "\" width=\"22\" height=\"12\" " +
-              paint(styles.empty() ? Ink::guide : styles.front().ink) + " fill-opacity=\"0.16\"/>\n";
+      text += "<rect x=\"" + pixels(x) + "\" y=\"" + pixels(y - 6) + "\" width=\"" + pixels(legend_stroke) +
+              "\" height=\"12\" " + paint(styles.empty() ? Ink::guide : styles.front().ink) +
+              " fill-opacity=\"0.16\"/>\n";
     } else {
       const Style& style = styles[item.line];
-      if (!style.dots) text += line_element(x, y, x + 22, y, stroke_of(style));
-      if (style.marked) text += mark_element(style.shape, {x + 11, y}, radius, style.ink);
+      if (!style.dots) text += line_element(x, y, x + legend_stroke, y, stroke_of(style));
+      if (style.marked) text += mark_element(style.shape, {x + legend_stroke / 2, y}, radius, style.ink);
     }
     text += text_element(x + legend_sample, y + 4.5, item.text);
   }
@@ -243,8 +248,12 @@ Plot scaled_alike(Plot plot) {
 
 }  // namespace
 
-std::string svg(const Plot& plot) {
-  if (plot.same_scale) return svg(scaled_alike(plot));
+std::string svg(const Plot& given) {
+  if (given.same_scale) return svg(scaled_alike(given));
+  Plot plot = with_equal_lines_joined(given);
+  std::string lost;
+  for (const std::string& text : lost_texts(plot)) lost += (lost.empty() ? "\u00d7 NaN or infinite: " : ", ") + text;
+  if (!lost.empty()) plot.note += (plot.note.empty() ? "" : "; ") + lost;
   const PlotView view = view_for_svg(plot);
   const std::vector<Style> styles = styles_of(plot.lines);
   const Layout layout = lay_out(plot, view);

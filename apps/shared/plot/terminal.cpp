@@ -37,6 +37,14 @@ class Canvas {
     return text;
   }
 
+  // In front of all lines.
+  void draw_crosses(const std::vector<PlotPoint>& points) {
+    for (const PlotPoint& point : points) {
+      const auto [x, y] = place(point);
+      cells_[cell(x, y)].strong = "#";
+    }
+  }
+
   void draw(const std::vector<PlotPoint>& points, char mark, const Line& line) {
     const bool faint = line.faint || line.guide;
     for (std::size_t i = 0; i < points.size(); ++i) {
@@ -132,6 +140,7 @@ std::string legend(const Plot& plot, const std::string& marks, std::size_t width
     if (!lines[i].guide && !(plot.names_on_lines && lines[i].name.empty())) add(marks[i], lines[i].name);
   for (const Band& band : plot.bands)
     if (!band.name.empty()) add('.', band.name);
+  for (const std::string& lost : lost_texts(plot)) add('#', "NaN or infinite: " + lost);
   return text.empty() ? text : text + "\n";
 }
 
@@ -152,6 +161,8 @@ std::string terminal_plot(const Plot& plot, int width, int height) {
   const std::string marks = marks_of(plot.lines);
   for (const std::vector<BandPoint>& band : view.bands) draw_edges(canvas, band);
   for (std::size_t i = 0; i < plot.lines.size(); ++i) canvas.draw(view.lines[i], marks[i], plot.lines[i]);
+
+  for (std::size_t i = 0; i < plot.lines.size(); ++i) canvas.draw_crosses(view.crosses[i]);
 
   const auto canvas_width = static_cast<std::size_t>(canvas.width());
   std::string text;

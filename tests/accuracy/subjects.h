@@ -1,0 +1,27 @@
+// Ropes of which the ways make tables.
+#pragma once
+
+#include <vector>
+
+#include "accuracy/ways.h"
+#include "rotary/rotary.h"
+
+namespace rotary::accuracy {
+
+inline Subject subject_of(const Rope& rope) { return {rope, frequencies(rope)}; }
+
+inline Subject plain(int head_dim = 128, double base = 10000) {
+  Rope rope;
+  rope.head_dim = head_dim;
+  rope.base = base;
+  rope.pairing = Pairing::half;
+  return subject_of(rope);
+}
+
+inline std::vector<Way> each_way() {
+  std::vector<Way> ways;
+  for (const WayInfo& known : all_ways()) ways.push_back(known.way);
+  return ways;
+}
+
+}  // namespace rotary::accuracy
