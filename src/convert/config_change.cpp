@@ -51,6 +51,10 @@ void add_notes(Plan& plan, const TextPart& part) {
                          name(native) + " weights, so load the converted ones only where the pairing is set to " +
                          name(plan.to));
   }
+  if (part.has_own_code && !part.pairing_key.empty() && !part.key_is_there && plan.to != native) {
+    plan.notes.push_back("the checkpoint brings the code of its model (auto_map), which may not read " +
+                         part.pairing_key + ": transformers' own class does");
+  }
   if (plan.indexers) {
     plan.notes.push_back("the indexers of the sparse attention have a pairing of their own and are left as they are");
   }

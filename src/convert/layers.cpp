@@ -147,6 +147,7 @@ TextPart text_part(const Folder& folder, const Model& model) {
     part.pairing_key = family->pairing_key;
   }
   if (part.model_type == "chatglm") part.pairing_key = "original_rope";
+  part.has_own_code = config.contains("auto_map");
   part.key_is_there = !part.pairing_key.empty() && sub.contains(part.pairing_key);
   // transformers reads rope_interleave; the other keys are those of remote code, which may have versions without.
   if (!part.key_is_there && part.pairing_key != "rope_interleave") part.pairing_key.clear();

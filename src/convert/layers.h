@@ -34,6 +34,7 @@ struct TextPart {
   std::size_t first_rope = 0;        // in Model::ropes
   std::string pairing_key;           // the key of the config that says the pairing; empty: the model_type does
   bool key_is_there = false;
+  bool has_own_code = false;             // auto_map: the checkpoint brings the code of its model
   bool indexer_key_is_there = false;     // indexer_rope_interleave
   std::vector<std::string> other_parts;  // with ropes that are left as they are
 

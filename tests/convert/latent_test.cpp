@@ -37,6 +37,20 @@ TEST_F(Families, latent_attention_rotates_the_last_rows_and_its_config_says_the_
   EXPECT_EQ(read_config(path("deepseek-2")).ropes.front().rope.pairing, Pairing::half);
 }
 
+TEST_F(Families, the_checkpoints_own_code_may_not_read_the_key) {
+  const std::string own_code =
+      mla + R"(, "auto_map": {"AutoModelForCausalLM": "modeling_deepseek.DeepseekV3ForCausalLM"})";
+  const std::vector<Tensor> tensors = latent("model.layers.0.self_attn.");
+  const auto notes = [&](const std::string& name, const std::string& config, Pairing to) {
+    return convert::make_plan(make(name, config, tensors), to, std::nullopt).notes;
+  };
+  ASSERT_EQ(notes("own", own_code + "}", Pairing::half).size(), 1U);
+  EXPECT_NE(notes("own", own_code + "}", Pairing::half)[0].find("(auto_map)"), std::string::npos);
+  EXPECT_TRUE(notes("said", own_code + ", \"rope_interleave\": true}", Pairing::half).empty());
+  EXPECT_TRUE(notes("back", own_code + ", \"rope_interleave\": false}", Pairing::interleaved).empty());
+  EXPECT_TRUE(notes("plain", mla + "}", Pairing::half).empty());
+}
+
 TEST_F(Families, queries_with_a_gate_as_wide_as_a_value) {
   const std::string at = "model.layers.0.self_attn.";
   Family family{.name = "axk2",
