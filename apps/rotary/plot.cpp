@@ -120,8 +120,8 @@ std::string text_of(const Plot& plot) {
   std::string text = terminal_plot(plot, width, 20);
   std::string guides;
   for (const Line& line : plot.lines)
-    if (line.guide && !line.name.empty()) guides += (guides.empty() ? "  - " : ", ") + displayable(line.name);
-  if (!guides.empty()) text += shorten_for_terminal(guides, static_cast<std::size_t>(width)) + "\n";
+    if (line.guide && !line.name.empty()) guides += (guides.empty() ? "" : ", ") + displayable(line.name);
+  if (!guides.empty()) text += "  - " + wrapped(guides, 4, static_cast<std::size_t>(width)) + "\n";
   return text;
 }
 

@@ -110,4 +110,11 @@ std::string shorten_for_terminal(std::string_view text, std::size_t max_columns)
   return shown + "...";
 }
 
+std::string shorten_middle_for_terminal(std::string_view text, std::size_t max_columns) {
+  constexpr std::string_view dots = "…";
+  if (shows_utf8() || columns(text) <= max_columns || max_columns < 6) return shorten_middle(text, max_columns);
+  std::string shown = shorten_middle(text, max_columns - 2);
+  return shown.replace(shown.find(dots), dots.size(), "...");
+}
+
 }  // namespace rotary::cli

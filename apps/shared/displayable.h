@@ -21,5 +21,6 @@ std::string shorten_middle(std::string_view text, std::size_t max_columns);
 // Whether the locale (LC_ALL, LC_CTYPE, LANG) shows UTF-8. Otherwise tables and trees are drawn in ASCII.
 bool shows_utf8();
 std::string shorten_for_terminal(std::string_view text, std::size_t max_columns);  // or "a long n..."
+std::string shorten_middle_for_terminal(std::string_view text, std::size_t max_columns);
 
 }  // namespace rotary::cli

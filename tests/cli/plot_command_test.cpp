@@ -360,6 +360,14 @@ TEST_F(PlotCommand, pairs_that_stand_still_are_told_and_need_no_room) {
   }
 }
 
+TEST_F(PlotCommand, decay_ends_at_the_context) {
+  const Words models = {configs + "llama-3.1-8b.json", configs + "llama-2-7b.json", "--context", "64"};
+  Words words = {"decay"};
+  words.insert(words.end(), models.begin(), models.end());
+  for (const Json& guide : json(words).at("guides")) EXPECT_LE(guide.at("points")[1][0].get<double>(), 64) << guide;
+  EXPECT_EQ(print(words).find("means"), std::string::npos) << "few distances are drawn as they are";
+}
+
 // ---- accuracy, loss ----
 
 TEST_F(PlotCommand, accuracy_draws_the_errors_of_float32) {

@@ -118,6 +118,8 @@ TEST(HiddenLines, long_names_keep_their_ends) {
       if (text.starts_with("a-run") && text.find("…") != std::string::npos) shown.insert(text.substr(text.size() - 6));
     EXPECT_EQ(shown, (std::set<std::string>{"seed-1", "seed-2"}));
   }
+  const std::string terminal = terminal_plot(plot, 40);
+  for (const char* end : {"seed-1\n", "seed-2\n"}) EXPECT_NE(terminal.find(end), std::string::npos) << terminal;
   EXPECT_EQ(cli::shorten_middle("abcdefghij", 10), "abcdefghij");
   EXPECT_EQ(cli::shorten_middle("abcdefghijk", 10), "abcde…hijk");
   EXPECT_LE(cli::columns(cli::shorten_middle("日本語日本語日本語", 10)), 10U);

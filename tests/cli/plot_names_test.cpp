@@ -231,7 +231,8 @@ TEST(HeatMaps, rows_that_turn_too_fast_for_the_columns_are_grey) {
   EXPECT_NE(picture.find("fill-opacity=\"0.55\""), std::string::npos);
   expect_readable(picture);
   const std::string text = terminal_map(map, 32);
-  EXPECT_NE(text.find("\n~: pairs too fast for this step"), std::string::npos) << text;
+  EXPECT_NE(text.find("\n~: pairs too fast for this step\n(1 of 3)\n"), std::string::npos) << "wrapped, not cut\n"
+                                                                                           << text;
   EXPECT_NE(text.find("\n0 |~~~~~~~~~~"), std::string::npos) << text;
   const cli::HeatMap whole = sampled(map, 400, 2);
   EXPECT_EQ(whole.hidden, (std::vector<bool>{false, false})) << "of all columns every row can be seen";

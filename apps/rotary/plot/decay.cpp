@@ -252,7 +252,6 @@ Plot decay_plot(const PlotRequest& request) {
     plot.note += "; " + (ropes.size() > 1 ? rope.name + " " : std::string()) + "times attention factor squared, " +
                  significant(factor * factor, 3);
   }
-  if (ropes.size() > 1) plot.note += "; lines: means of near distances; shaded: their range";
   plot.x_label = "distance, tokens";
   plot.y_label = "score of unit vectors";
   plot.log_x = plot.x_is_length = plot.names_on_lines = true;
@@ -264,9 +263,13 @@ Plot decay_plot(const PlotRequest& request) {
   }
   if (last < 2) last = 4096;
   const std::vector<std::int64_t> distances = distances_to(last, pairs);
+  if (ropes.size() > 1 && distances.size() > max_points)
+    plot.note += "; lines: means of near distances; shaded: their range";
   for (const PlottedRope& rope : ropes) add_rope(plot, request, rope, distances, ropes.size() == 1);
   plot.y_holds = {0};
-  add_upright_guides(plot, marked_lengths(request, ropes).marks);
+  std::vector<MarkedLength> marks = marked_lengths(request, ropes).marks;
+  std::erase_if(marks, [last](const MarkedLength& mark) { return mark.tokens > static_cast<double>(last); });
+  add_upright_guides(plot, marks);
   plot.lines.push_back({.name = "", .points = {{1, 0}, {static_cast<double>(last), 0}}, .guide = true});
   return plot;
 }

@@ -6,6 +6,7 @@
 
 #include "apps/shared/columns.h"
 #include "apps/shared/displayable.h"
+#include "apps/shared/sheet.h"
 #include "drawing.h"
 #include "plot.h"
 #include "values/number_text.h"
@@ -277,8 +278,15 @@ std::string terminal_map(const HeatMap& whole, int width_in_columns, int height)
   const auto add = [&](const std::string& line) {
     text += shorten_for_terminal(displayable(line), static_cast<std::size_t>(width_in_columns)) + "\n";
   };
+  const auto add_lines = [&add](const std::string& lines) {
+    for (std::size_t begin = 0; begin <= lines.size();) {
+      const std::size_t end = std::min(lines.find('\n', begin), lines.size());
+      add(lines.substr(begin, end - begin));
+      begin = end + 1;
+    }
+  };
   for (const std::string& line : {map.title, map.note, hidden_text(map, "~"), map.y_label})
-    if (!line.empty()) add(line);
+    if (!line.empty()) add_lines(wrapped(displayable(line), 0, static_cast<std::size_t>(width_in_columns)));
   for (std::size_t row = 0; row < map.y.size(); ++row) {
     const std::string label = std::to_string(map.y[row]);
     std::string line = std::string(gutter - label.size(), ' ') + label + " |";

@@ -21,7 +21,6 @@ inline constexpr double legend_row = 20;
 inline constexpr double legend_stroke = 36;
 inline constexpr double legend_sample = legend_stroke + 7;  // the stroke and the gap behind it
 inline constexpr std::size_t max_marked = 32;               // lines of more points have no marks, unless they have tips
-inline constexpr std::size_t max_points = 2000;             // of lines with more, only what can be seen is written
 inline constexpr std::size_t longest_name = 48;             // columns; of a legend of long names
 
 struct Style {

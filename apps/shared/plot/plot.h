@@ -25,6 +25,10 @@ struct Line {
   std::vector<double> lost = {};
 };
 
+// Of a line with more points only what can be seen is drawn: alone its oscillations, beside other such lines the mean
+// of the points that are near each other and, shaded, their range.
+inline constexpr std::size_t max_points = 2000;
+
 // An area between two heights, behind the lines and in the colour of the first; named in SVG at its widest place.
 struct Band {
   std::string name;

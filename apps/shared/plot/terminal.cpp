@@ -128,7 +128,7 @@ std::string legend(const Plot& plot, const std::string& marks, std::size_t width
   std::string text;
   std::size_t used = 0;
   const auto add = [&](char mark, const std::string& name) {
-    const std::string item = std::string("  ") + mark + " " + shorten_for_terminal(displayable(name), width - 4);
+    const std::string item = std::string("  ") + mark + " " + shorten_middle_for_terminal(displayable(name), width - 4);
     if (used > 0 && used + columns(item) > width) {
       text += '\n';
       used = 0;
