@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "files/models/families.h"
+#include "files/text/io.h"
 #include "files/text/json.h"
 #include "files/text/json_edit.h"
 #include "files/text/json_file.h"
@@ -25,13 +26,15 @@ bool flag_of(const Json& object, const char* key, bool default_value) {
   return found != object.end() && found->is_boolean() ? found->get<bool>() : default_value;
 }
 
-// An object that a config leaves out is empty: its keys have their defaults.
+// A key with a dot or a control character in its name is no path.
 const Json& sub_config(const Json& config, const std::string& dotted) {
-  static const Json empty = Json::object();
   const Json* json = &config;
   for (const std::string& key : files::json_path(dotted)) {
     const auto found = json->find(key);
-    if (found == json->end() || !found->is_object()) return empty;
+    if (found == json->end() || !found->is_object()) {
+      fail(Code::ROPE, operation,
+           "a config must hold an object at the place of its rope but " + files::in_quotes(dotted) + " is none");
+    }
     json = &*found;
   }
   return *json;

@@ -98,6 +98,13 @@ void check_targets(const Situation& situation) {
              "without a scaling");
 }
 
+// A key with a dot or a control character in its name is no path.
+void check_part(const Situation& situation) {
+  if (!situation.editable() || situation.object() != nullptr) return;
+  refuse(Code::ROPE, "a config to change must hold an object at the place of its rope but " +
+                         files::in_quotes(situation.first().part) + " is none");
+}
+
 // Throws for families whose code reads neither a scaling nor a base.
 void check_family(const Situation& situation) {
   const files::Family* family = situation.family;
@@ -259,6 +266,7 @@ Start start_of(const Request& request) {
 
 Situation situation_of(const Request& request) {
   Situation situation = look_up(request);
+  check_part(situation);
   check_targets(situation);
   check_family(situation);
   set_trained_length(situation);

@@ -241,6 +241,8 @@ TEST_F(Folders, refusals) {
   std::string unknown = config;
   unknown.replace(unknown.find("llama"), 5, "frobnicator");
   expect_refused(make("unknown", unknown, both_layers()), "MODEL_TYPE", "frobnicator");
+  const std::string dotted = R"({"model_type": "llava", "te.xt": {"model_type": "llama"}})";
+  expect_refused(make("dotted", dotted, both_layers()), "ROPE", "\"te.xt\" is none");
   std::string heads = config;
   heads.replace(heads.find("\"num_key_value_heads\": 2"), 24, "\"num_key_value_heads\": 4");
   expect_refused(make("heads", heads, both_layers()), "SHAPE", "must have the 32 rows of the config's heads");

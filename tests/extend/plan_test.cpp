@@ -171,6 +171,8 @@ TEST(Plan, refuses_what_no_scaling_can_extend) {
              "num_hidden_layers": 4, "qk_nope_head_dim": 8, "qk_rope_head_dim": 8, "max_position_embeddings": 4096,
              "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0}})",
          "learned them");
+  expect(R"({"model_type": "llava", "te.xt": {"model_type": "qwen2", "max_position_embeddings": 32768}})",
+         "an object at the place of its rope but \"te.xt\" is none");
   extend::Request tower = asked(golden("qwen2.5-vl-7b"), 1 << 22);
   tower.rope = 1;
   EXPECT_NE(error_of(tower).find("turns by coordinates"), std::string::npos);

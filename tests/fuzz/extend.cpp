@@ -39,7 +39,8 @@ std::vector<std::string> seeds() {
       R"("max_position_embeddings":16384,"yarn":{"original_max_position_embeddings":16384,"factor":2.0,)"
       R"("apply_scale":false,"beta":32,"alpha":1}})",
       R"(G{"model_type":"llava","text_config":{"model_type":"qwen2","hidden_size":64,"num_attention_heads":4,)"
-      R"("num_hidden_layers":1,"max_position_embeddings":32768,"rope_theta":1e6}})"};
+      R"("num_hidden_layers":1,"max_position_embeddings":32768,"rope_theta":1e6}})",
+      R"(G{"model_type":"llava","te.xt":{"model_type":"qwen2","max_position_embeddings":32768}})"};
 }
 
 std::vector<std::string> words() {

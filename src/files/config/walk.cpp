@@ -60,7 +60,7 @@ std::string suggested_type(const std::string& said) {
   }
   for (const Child& child : children()) known.push_back(child.parent);
   const std::string_view meant = nearest(said, known);
-  return meant.empty() ? "" : ": did you mean " + std::string(meant) + "?";
+  return meant.empty() || meant == said ? "" : ": did you mean " + std::string(meant) + "?";
 }
 
 const Family* first_family(std::initializer_list<std::string> types, bool vision_only) {
