@@ -8,27 +8,27 @@
 namespace rotary::convert {
 namespace {
 
-constexpr const char* indexer_key = "indexer_rope_interleave";
+const char* truth(Pairing pairing) { return pairing == Pairing::half ? "false" : "true"; }
 
 }  // namespace
 
 std::vector<ConfigChange> config_changes(const Plan& plan, const TextPart& part, const std::string& json) {
-  if (part.indexer_key_is_there) {
-    const std::string before = files::JsonText(json).raw({indexer_key}).value_or("");
-    return {{.path = {}, .key = indexer_key, .before = before, .after = plan.to == Pairing::half ? "false" : "true"}};
+  std::vector<ConfigChange> changes;
+  if (part.indexer_interleaved && part.indexer.heads != 0) {
+    changes.push_back(
+        {.path = files::json_path(part.path), .key = indexer_key, .before = truth(plan.from), .after = truth(plan.to)});
   }
-  if (part.pairing_key.empty()) return {};
+  if (part.pairing_key.empty()) return changes;
   ConfigChange change{.path = files::json_path(part.path), .key = part.pairing_key, .before = "", .after = ""};
   files::JsonPath path = change.path;
   path.push_back(change.key);
   change.before = files::JsonText(json).raw(path).value_or("");
-  change.after = plan.to == Pairing::half ? "false" : "true";
+  change.after = truth(plan.to);
   if (leads_back(plan.folder.shards.front().header.header.metadata, plan.to)) {
     const std::string was = common_metadata(plan.folder, config_key);
     if (was == "absent") change.after.clear();
     if (was == "null") change.after = was;
   }
-  std::vector<ConfigChange> changes;
   if (change.before != change.after) changes.push_back(change);
   return changes;
 }
@@ -47,8 +47,11 @@ void add_notes(Plan& plan, const TextPart& part) {
   const bool half = plan.model.ropes[part.first_rope].rope.pairing == Pairing::half;
   const Pairing native = half ? Pairing::half : Pairing::interleaved;
   if (part.pairing_key.empty() && plan.to != native) {
-    plan.notes.push_back("no key of the config of " + plan.model_type + " says the pairing: code that reads it takes " +
-                         name(native) + " weights, so load the converted ones only where the pairing is set to " +
+    const std::string why = part.has_unread_key ? "transformers does not read rope_interleave of " + plan.model_type +
+                                                      ", which stays as it is: its code takes "
+                                                : "no key of the config of " + plan.model_type +
+                                                      " says the pairing: code that reads it takes ";
+    plan.notes.push_back(why + name(native) + " weights, so load the converted ones only where the pairing is set to " +
                          name(plan.to));
   }
   if (part.has_own_code && !part.pairing_key.empty() && !part.key_is_there && plan.to != native) {

@@ -46,14 +46,24 @@ struct Subfolder {
   std::vector<std::string> folders;  // "1_Pooling"
 };
 
-// Whether it is a module of sentence-transformers behind the model, as "2_Dense": its weights have no heads.
-bool is_module(const std::string& name) {
-  const std::size_t digits = name.find_first_not_of("0123456789");
-  return digits != 0 && digits != std::string::npos && name[digits] == '_' && name.find("Transformer") == name.npos;
+// The folders of modules.json (sentence-transformers) that come behind the model, as "2_Dense": their weights have no
+// heads.
+std::set<std::string> modules_behind(const fs::path& folder, const std::vector<std::string>& names) {
+  std::set<std::string> found;
+  if (!std::binary_search(names.begin(), names.end(), "modules.json")) return found;
+  const files::Json modules = files::parse_json(files::json_file_text(operation, folder / "modules.json"));
+  for (const files::Json& module : modules) {
+    const auto text = [&module](const char* key) {
+      return module.is_object() && module.contains(key) && module[key].is_string() ? module[key].get<std::string>()
+                                                                                   : std::string();
+    };
+    if (!text("type").ends_with("Transformer")) found.insert(text("path"));
+  }
+  return found;
 }
 
-// Empty if it is hidden, or if weights are among its files.
-std::optional<Subfolder> plain_subfolder(const fs::path& folder, const std::string& name) {
+// Empty if it is hidden, or if weights are among its files where none may be.
+std::optional<Subfolder> plain_subfolder(const fs::path& folder, const std::string& name, bool may_hold_weights) {
   if (name.starts_with('.')) return std::nullopt;
   Subfolder found{.files = {}, .folders = {name}};
   std::error_code error;
@@ -63,7 +73,7 @@ std::optional<Subfolder> plain_subfolder(const fs::path& folder, const std::stri
     const std::string inside = path_text(entry->path().lexically_relative(folder));
     if (entry->is_directory(ignored) && !entry->is_symlink(ignored)) found.folders.push_back(inside);
     if (!entry->is_regular_file(ignored)) continue;
-    if (is_other_weights(inside) && !is_module(name)) return std::nullopt;
+    if (is_other_weights(inside) && !may_hold_weights) return std::nullopt;
     found.files.push_back(inside);
   }
   if (error)
@@ -191,8 +201,9 @@ Folder open_folder(const fs::path& path) {
     const bool index = std::find(weights.indices.begin(), weights.indices.end(), name) != weights.indices.end();
     (is_other_weights(name) && !index ? folder.left_out : folder.others).push_back(name);
   }
+  const std::set<std::string> modules = modules_behind(path, names);
   for (const std::string& name : names_in(path, true)) {
-    const std::optional<Subfolder> inside = plain_subfolder(path, name);
+    const std::optional<Subfolder> inside = plain_subfolder(path, name, modules.count(name) != 0);
     if (!inside) {
       folder.left_out.push_back(name + "/");
       continue;

@@ -38,7 +38,9 @@ Folder open_folder(const std::filesystem::path&);
 // The metadata keys of a converted file beside files::pairing_key: the pairing of the checkpoint that was converted
 // first.
 inline constexpr const char* from_key = "rotary.pairing_before";
-inline constexpr const char* config_key = "rotary.config_before";      // of the changed key: "absent", "null"
+// Of the key that changed: "absent", "null"; or that of the indexer is of another pairing and stays.
+inline constexpr const char* config_key = "rotary.config_before";
+inline constexpr const char* own_indexer_word = "own indexer";
 inline constexpr const char* metadata_key = "rotary.metadata_before";  // the object without entries that was there
 inline constexpr const char* blanks_key = "rotary.header_blanks";  // behind the header's JSON, if not the usual ones
 

@@ -55,8 +55,7 @@ std::string unknown_packing(const Json& quantization) {
   return form;
 }
 
-Quantization quantization_of(const Json& config) {
-  Quantization quantization;
+void read_quantization(const Json& config, Quantization& quantization) {
   for (const char* name : {"quantization_config", "compression_config", "quantization"}) {
     const auto found = config.find(name);
     if (found == config.end() || !found->is_object()) continue;
@@ -69,7 +68,6 @@ Quantization quantization_of(const Json& config) {
     if (block != found->end() && block->is_array() && !block->empty() && block->front().is_number_integer())
       quantization.block = std::max<std::int64_t>(0, block->front().get<std::int64_t>());
   }
-  return quantization;
 }
 
 // The one text model with ropes.
@@ -128,7 +126,8 @@ TextPart text_part(const Folder& folder, const Model& model) {
   const ModelRope& first = model.ropes[part.first_rope];
   part.model_type = first.model_type.empty() ? model.model_type : first.model_type;
   part.attention = attention_of_part(sub, part.model_type, first);
-  part.quantization = quantization_of(config);
+  read_quantization(config, part.quantization);
+  if (!part.path.empty()) read_quantization(sub, part.quantization);
   part.latent_rows = integer_of(sub, "kv_lora_rank");
   part.value_dim = integer_of(sub, "v_head_dim");
   // DeepSeek-V3.2's rotates in halves, whatever the attention does.
@@ -138,10 +137,11 @@ TextPart text_part(const Folder& folder, const Model& model) {
       return static_cast<int>(std::clamp<std::int64_t>(value, 0, 1 << 20));
     };
     part.indexer = {size("index_n_heads", 32), size("index_head_dim", 128)};
-    part.indexer_key_is_there = sub.contains("indexer_rope_interleave");
+    if (sub.contains(indexer_key)) part.indexer_interleaved = flag_of(sub, indexer_key, true);
   }
   for (const auto& [key, value] : config.items())
     part.beside_towers = part.beside_towers || (value.is_object() && is_of_another_model(key));
+  if (part.model_type == "mixformer-sequential") part.first_layer = 1;  // behind the embedding
   if (part.model_type == "hrm_text") part.layers_in_stack = integer_of(sub, "num_layers_per_stack");
   part.keys_may_be_missing = integer_of(sub, "num_kv_shared_layers") > 0 || sub.contains("kv_source_layers");
   if (part.attention.gated_by_value && part.value_dim == 0)
@@ -150,6 +150,7 @@ TextPart text_part(const Folder& folder, const Model& model) {
     part.pairing_key = family->pairing_key;
   }
   if (part.model_type == "chatglm") part.pairing_key = "original_rope";
+  part.has_unread_key = part.pairing_key.empty() && sub.contains("rope_interleave");
   part.has_own_code = config.contains("auto_map");
   part.key_is_there = !part.pairing_key.empty() && sub.contains(part.pairing_key);
   // transformers reads rope_interleave; the other keys are those of remote code, which may have versions without.

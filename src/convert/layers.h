@@ -14,6 +14,8 @@
 
 namespace rotary::convert {
 
+inline constexpr const char* indexer_key = "indexer_rope_interleave";
+
 // The queries and the one key of sparse attention's indexer; they rotate from their first element.
 struct Indexer {
   int heads = 0;  // 0: there is none, or its pairing is its own
@@ -29,14 +31,16 @@ struct TextPart {
   std::int64_t value_dim = 0;    // MLA: v_head_dim
   Indexer indexer;
   bool beside_towers = false;        // the config has an image, audio or speech model too
+  int first_layer = 0;               // its number in the names of the tensors
   std::int64_t layers_in_stack = 0;  // of a model that runs its layers several times; 0: they are as many as ropes
   bool keys_may_be_missing = false;  // layers that use the keys of an earlier one
   std::size_t first_rope = 0;        // in Model::ropes
   std::string pairing_key;           // the key of the config that says the pairing; empty: the model_type does
   bool key_is_there = false;
-  bool has_own_code = false;             // auto_map: the checkpoint brings the code of its model
-  bool indexer_key_is_there = false;     // indexer_rope_interleave
-  std::vector<std::string> other_parts;  // with ropes that are left as they are
+  bool has_own_code = false;                // auto_map: the checkpoint brings the code of its model
+  std::optional<bool> indexer_interleaved;  // what indexer_rope_interleave says
+  bool has_unread_key = false;              // rope_interleave, in a family whose code does not read it
+  std::vector<std::string> other_parts;     // with ropes that are left as they are
 
   std::vector<std::size_t> ropes;                         // in Model::ropes
   std::vector<std::optional<std::size_t>> rope_of_layer;  // empty: it has none

@@ -13,6 +13,7 @@
 #include "files/text/json_file.h"
 #include "files/text/paths.h"
 #include "layers.h"
+#include "rewrite.h"
 #include "suffixes.h"
 #include "values/fail.h"
 
@@ -50,8 +51,8 @@ class Planner {
     }
     for (const auto& [tensor, located] : tensors_) {
       const std::optional<TensorName> name = parse_name(tensor);
-      text_is_named_ =
-          text_is_named_ || (name && name->role == Role::q && is_of_text(*name) && is_named_text(name->stack));
+      text_is_named_ = text_is_named_ || (name && (name->role == Role::q || name->role == Role::qkv) &&
+                                          is_of_text(*name) && is_named_text(name->stack));
     }
     for (std::size_t s = 0; s < plan_.folder.shards.size(); ++s) {
       const std::vector<files::Entry>& entries = plan_.folder.shards[s].header.header.entries;
@@ -68,8 +69,10 @@ class Planner {
     const std::optional<TensorName> name = parse_name(tensor.name);
     if (!name || !is_of_text(*name)) return;
     if (text_is_named_ && !is_named_text(name->stack) && !is_draft(name->stack)) return;
-    const bool drafting = part_.is_drafting(name->stack, name->layer);
-    if (!drafting && !part_.rope_of_layer[static_cast<std::size_t>(name->layer)]) return;
+    if (name->layer < part_.first_layer) return;
+    const auto layer = static_cast<std::size_t>(name->layer - part_.first_layer);
+    const bool drafting = part_.is_drafting(name->stack, static_cast<int>(layer));
+    if (!drafting && !part_.rope_of_layer[layer]) return;
     if (name->role == Role::other) {
       others_.emplace_back(&tensor, *name);
       return;
@@ -80,8 +83,7 @@ class Planner {
       plan_.indexers = true;
       return;
     }
-    const std::size_t rope =
-        drafting ? drafting_rope(*name) : *part_.rope_of_layer[static_cast<std::size_t>(name->layer)];
+    const std::size_t rope = drafting ? drafting_rope(*name) : *part_.rope_of_layer[layer];
     const ModelRope& used = plan_.model.ropes[rope];
     const SharedHeads heads = indexes ? finder_.of_indexer(name->role, used) : finder_.of(tensor, *name, used);
     const std::shared_ptr<const Sources> sources(heads, &heads->sources);
@@ -180,7 +182,7 @@ class Planner {
         if (part_.layers_in_stack != 0 && index >= part_.layers_in_stack) break;
         Attends found;
         for (const auto& [place, layer] : layers_) {
-          if (place.second != index || is_draft(place.first)) continue;
+          if (place.second != index + part_.first_layer || is_draft(place.first)) continue;
           found.q = found.q || layer.q;
           found.k = found.k || layer.k;
         }
@@ -298,7 +300,8 @@ Plan make_plan(const std::filesystem::path& path, Pairing to, std::optional<Pair
   plan.folder = open_folder(path);
   check_adapter(plan.folder);
   plan.model = read_config(path / files::path_of(plan.folder.config));
-  const TextPart part = text_part(plan.folder, plan.model);
+  for (const Shard& shard : plan.folder.shards) check_stamp(shard.header.header.metadata);
+  TextPart part = text_part(plan.folder, plan.model);
   plan.part = part.path;
   plan.model_type = part.model_type;
   plan.to = to;
@@ -307,6 +310,10 @@ Plan make_plan(const std::filesystem::path& path, Pairing to, std::optional<Pair
     fail(Code::PAIRING, operation,
          files::path_text(path) + ": the checkpoint must be in the other pairing but is " + name(to) + " already");
   }
+  const bool interleaved = plan.from == Pairing::interleaved;
+  plan.own_indexer = part.indexer_interleaved.value_or(interleaved) != interleaved ||
+                     common_metadata(plan.folder, config_key) == own_indexer_word;
+  if (plan.own_indexer) part.indexer = {};
   Planner(plan, part).plan();
   const std::string config = files::json_file_text(operation, path / files::path_of(plan.folder.config));
   plan.config = config_changes(plan, part, config);

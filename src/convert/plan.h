@@ -40,7 +40,8 @@ struct Plan {
   std::vector<TensorPlan> tensors;  // in the order of the files
   std::vector<ConfigChange> config;
   std::vector<std::string> notes;
-  bool indexers = false;  // there are sparse attention's indexers, which stay as they are
+  bool indexers = false;     // there are sparse attention's indexers, which stay as they are
+  bool own_indexer = false;  // because their key says another pairing than that of the attention
 
   const TensorInfo& info(const TensorPlan& tensor) const {
     return folder.shards[tensor.shard].header.header.entries[tensor.entry].info;

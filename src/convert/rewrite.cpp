@@ -27,7 +27,22 @@ std::size_t blanks_of(const std::string& text) {
   return blanks;
 }
 
+std::string empty_object_of(const std::string& text) {
+  const bool is_one = text.starts_with('{') && text.find_first_not_of(" \t\r\n", 1) == text.size() - 1 &&
+                      text.size() <= files::longest_header && text.ends_with('}');
+  if (!is_one) {
+    fail(Code::FORMAT, "convert",
+         std::string(metadata_key) + " must be an object without entries but is " + files::in_quotes(text));
+  }
+  return text;
+}
+
 }  // namespace
+
+void check_stamp(const std::map<std::string, std::string>& metadata) {
+  if (const auto found = metadata.find(blanks_key); found != metadata.end()) blanks_of(found->second);
+  if (const auto found = metadata.find(metadata_key); found != metadata.end()) empty_object_of(found->second);
+}
 
 void rewrite(const Shard& shard, std::string_view header, const std::map<std::size_t, const Change*>& changes,
              const Sink& sink) {
@@ -77,8 +92,11 @@ std::string stamped_header(const files::FileHeader& header, const PairingStamp& 
   }
   if (back && text.raw({metadata_name}) == "{}") {
     const auto was = header.header.metadata.find(metadata_key);
-    const bool there = was != header.header.metadata.end();
-    there ? text.set({metadata_name}, files::json_value(metadata_key, was->second)) : text.remove({metadata_name});
+    if (was == header.header.metadata.end()) {
+      text.remove({metadata_name});
+    } else {
+      text.set({metadata_name}, files::json_value(metadata_name, empty_object_of(was->second)));
+    }
   }
   const auto written = header.header.metadata.find(blanks_key);
   if (!back || written == header.header.metadata.end()) return files::framed_header(text.text());

@@ -21,6 +21,8 @@ struct PairingStamp {
   std::string part;    // of the config; empty: the whole model
   std::string config;  // what the changed key of config.json was: "absent", "null"; empty: the other word
 };
+// Throws FORMAT if they remember something of the source that no source has.
+void check_stamp(const std::map<std::string, std::string>& metadata);
 // Whether the conversion undoes the one that the metadata tell of.
 bool leads_back(const std::map<std::string, std::string>& metadata, Pairing to);
 // The header with the stamp, framed; without the stamp that is there, and with the blanks that were, where the

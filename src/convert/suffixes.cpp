@@ -121,7 +121,8 @@ class Reading {
   std::optional<Change> read(const std::string& suffix, Kind kind) const {
     if (kind == Kind::input) return std::nullopt;
     const bool whole = suffix != "weight" && suffix != "bias" && !suffix.starts_with("lora");
-    if (whole && tensor_.elements() == 1) return std::nullopt;  // of the projection as a whole
+    if (whole && tensor_.elements() == 1) return std::nullopt;   // of the projection as a whole
+    if (suffix == "ia3_l" && front() == 1) return std::nullopt;  // of the inputs of a feed-forward module: [1, in]
     switch (kind) {
       case Kind::packed:
         return packed_weight();
@@ -139,10 +140,8 @@ class Reading {
     }
   }
 
-  [[noreturn]] void refuse(Code code, const std::string& rule) const {
-    fail(code, "convert",
-         "tensor " + files::in_quotes(tensor_.name) + " " + rule + " but has shape " +
-             detail::shape_text(tensor_.shape));
+  [[noreturn]] void refuse(Code code, const std::string& sentence) const {
+    fail(code, "convert", "tensor " + files::in_quotes(tensor_.name) + " " + sentence);
   }
 
  private:
@@ -151,8 +150,14 @@ class Reading {
   std::int64_t front() const { return tensor_.shape.empty() ? 0 : tensor_.shape.front(); }
   std::int64_t back() const { return tensor_.shape.empty() ? 0 : tensor_.shape.back(); }
 
+  [[noreturn]] void refuse_shape(const std::string& rule) const {
+    refuse(Code::SHAPE, rule + " but has shape " + detail::shape_text(tensor_.shape));
+  }
+  [[noreturn]] void refuse_unpacked(const std::string& sentence) const {
+    refuse(Code::DTYPE, sentence + ": convert the unquantised weights");
+  }
   [[noreturn]] void refuse_size() const {
-    refuse(Code::SHAPE, "must have the " + std::to_string(size()) + " rows of the config's heads");
+    refuse_shape("must have the " + std::to_string(size()) + " rows of the config's heads");
   }
 
   // The first dimensions together are the output: [rows], [rows, in]; of a norm also [heads, head_dim].
@@ -176,9 +181,8 @@ class Reading {
   // GPTQ packs along the input: [in * bits / 32, rows]. AWQ along the output: [in, rows * bits / 32].
   std::optional<Change> packed_weight() const {
     if (!projection_.quantization.unknown_packing.empty()) {
-      refuse(Code::DTYPE, "must be packed as \"gemm\" of AWQ or \"gptq\", not as " +
-                              files::in_quotes(projection_.quantization.unknown_packing) +
-                              ": convert the unquantised weights;");
+      refuse_unpacked("must be packed as \"gemm\" of AWQ or \"gptq\" but is packed as " +
+                      files::in_quotes(projection_.quantization.unknown_packing));
     }
     if (back() == size()) return change(Axis::columns);
     return packed_numbers();
@@ -187,8 +191,8 @@ class Reading {
   std::optional<Change> packed_numbers() const {
     const int bits = projection_.quantization.bits;
     if (tensor_.type != ElementType::i32 || tensor_.shape.size() != 2 || back() * 32 != size() * bits) {
-      refuse(Code::SHAPE, "must hold " + std::to_string(size()) + " numbers of " + std::to_string(bits) +
-                              " bits in each row of I32");
+      refuse_shape("must hold " + std::to_string(size()) + " numbers of " + std::to_string(bits) +
+                   " bits in each row of I32");
     }
     return change(projection_.awq ? Axis::awq_columns : Axis::packed_columns, bits);
   }
@@ -202,8 +206,9 @@ class Reading {
     const Sources& sources = *projection_.sources;
     for (std::size_t row = 0; row < sources.size(); ++row) {
       if (static_cast<std::int64_t>(row) / block == static_cast<std::int64_t>(sources[row]) / block) continue;
-      refuse(Code::TENSOR, "has one scale for " + std::to_string(block) +
-                               " rows, which the rows of a head must not leave: convert the unquantised weights;");
+      refuse(Code::TENSOR, "must have scales for rows that stay among themselves but has one for each " +
+                               std::to_string(block) +
+                               " rows, which a head's rows leave: convert the unquantised weights");
     }
     return std::nullopt;
   }
@@ -220,14 +225,13 @@ class Reading {
   // double quantisation the scales share scales across rows.
   void refuse_nested() const {
     if (projection_.has("weight.nested_absmax")) {
-      refuse(Code::DTYPE,
-             "must not be quantised twice (bnb_4bit_use_double_quant): its scales share scales across "
-             "rows; convert the unquantised weights;");
+      refuse_unpacked(
+          "must be quantised once but its scales are quantised too (bnb_4bit_use_double_quant), several rows together");
     }
     const bool is_weight = tensor_.type == ElementType::u8;
     const auto weights = is_weight ? tensor_.elements() * 2 : tensor_.elements() * 64;
     if (weights % (64 * size()) != 0) {
-      refuse(Code::DTYPE, "must have rows of whole blocks of 64 weights: convert the unquantised weights;");
+      refuse_unpacked("must have rows of whole blocks of 64 weights but has blocks in several rows");
     }
   }
 
@@ -243,8 +247,7 @@ std::optional<Change> change_of(const TensorInfo& tensor, std::string_view suffi
   const Reading reading(tensor, projection);
   if (row == nullptr && tensor.elements() == 1) return std::nullopt;  // of the projection as a whole
   if (row == nullptr) {
-    reading.refuse(Code::TENSOR, "must be a part of a projection that can be permuted; what " +
-                                     files::in_quotes(suffix) + " is, is not known,");
+    reading.refuse(Code::TENSOR, "must be a known part of a projection but " + files::in_quotes(suffix) + " is none");
   }
   const std::optional<Change> change = reading.read(text, row->kind);
   return tensor.elements() == 0 ? std::nullopt : change;

@@ -26,7 +26,8 @@ constexpr const char* partial_ending = ".partial-";
 }
 
 PairingStamp stamp_of(const Plan& plan) {
-  PairingStamp stamp{.from = plan.from, .to = plan.to, .part = plan.part, .config = ""};
+  PairingStamp stamp{
+      .from = plan.from, .to = plan.to, .part = plan.part, .config = plan.own_indexer ? own_indexer_word : ""};
   for (const ConfigChange& change : plan.config) {
     if (change.before.empty()) stamp.config = "absent";
     if (change.before == "null") stamp.config = "null";

@@ -65,7 +65,7 @@ class Params {
         json_value("beta", spelled(yarn.beta_fast)),
         json_value("alpha", spelled(yarn.beta_slow)),
     };
-    if (!has("yarn")) return text_.set({"yarn"}, json_object("yarn", members));
+    if (text_.raw({"yarn"}).value_or("null") == "null") return text_.set({"yarn"}, json_object("yarn", members));
     for (const files::JsonMember& member : members) {
       const auto before = text_.raw({"yarn", member.key});
       if (!before || files::parse_json(*before) != files::parse_json(member.raw)) {

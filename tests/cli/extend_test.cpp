@@ -67,6 +67,7 @@ TEST_F(ExtendCommand, the_keys_of_its_json_are_a_contract) {
                              "rope_scaling",
                              "rope_theta",
                              "max_position_embeddings",
+                             "unsaid",
                              "llama_cpp",
                              "changes",
                              "rope",

@@ -252,6 +252,8 @@ TEST(HeatMaps, columns_that_are_no_neighbours_stand_apart) {
   map.x.clear();
   for (std::int64_t i = 0; i < 90; ++i) map.x.push_back(7 * i);
   EXPECT_EQ(svg(map).find(gaps), std::string::npos) << "even steps";
+  std::reverse(map.x.begin(), map.x.end());
+  EXPECT_EQ(svg(map).find(gaps), std::string::npos) << "even steps down";
 }
 
 // As of a table whose attention factor is 0.

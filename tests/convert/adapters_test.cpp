@@ -67,6 +67,10 @@ TEST_F(Adapters, lora_and_dora) {
                             {"v_proj.lora_B.weight", {16, 4}}});
 }
 
+TEST_F(Adapters, factors_of_outputs_move_and_those_of_inputs_stay) {
+  expect_rows_move("IA3", {{"q_proj.ia3_l", {1, 32}}, {"k_proj.ia3_l", {16, 1}, true}, {"v_proj.ia3_l", {16, 1}}});
+}
+
 TEST_F(Adapters, an_adapter_carries_its_base_config) {
   fs::create_directories(path("alone"));
   write_text(path("alone") / "adapter_config.json", "{}");
@@ -102,7 +106,7 @@ TEST_F(Adapters, other_types_are_refused) {
   expect_refused(adapter("VERA", {{"q_proj.vera_lambda_b", {32}}}), "MODEL_TYPE",
                  "but is of \"VERA\", where q and k share their rows with other projections");
   expect_refused(adapter("FOURIERFT", {{"q_proj.fourierft_spectrum", {32}}}), "MODEL_TYPE", "but is of \"FOURIERFT\"");
-  expect_refused(adapter("OFT", {{"q_proj.oft_r", {4, 8, 8}}}), "TENSOR", "what \"oft_r\" is, is not known");
+  expect_refused(adapter("OFT", {{"q_proj.oft_r", {4, 8, 8}}}), "TENSOR", "\"oft_r\" is none");
 }
 
 }  // namespace

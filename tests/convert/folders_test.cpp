@@ -94,6 +94,19 @@ TEST_F(Folders, metadata_without_entries_come_back) {
   }
 }
 
+TEST_F(Folders, a_stamp_that_no_conversion_wrote_is_refused) {
+  const auto stamped = [this](const std::string& name, const std::string& key, const std::string& value) {
+    return make(name, config, both_layers(),
+                {{"rotary.pairing", "interleaved"}, {"rotary.pairing_before", "half"}, {key, value}});
+  };
+  int count = 0;
+  for (const char* text : {"nonsense]", R"({"a":"b"},"evil":{})", "{", "", "{} "})
+    expect_refused(stamped("m" + std::to_string(count++), "rotary.metadata_before", text), "FORMAT",
+                   "rotary.metadata_before must be an object without entries", Pairing::half);
+  expect_refused(stamped("b", "rotary.header_blanks", "-1"), "FORMAT", "must be a number of bytes", Pairing::half);
+  expect_refused(make("p", config, both_layers(), {{"rotary.pairing", "neox"}}), "FORMAT", "half or interleaved");
+}
+
 TEST_F(Folders, a_header_that_another_writer_spaced_keeps_its_spaces) {
   const fs::path source = make("spaced", config, both_layers());
   std::string file = read_text(source / "model.safetensors");
@@ -145,13 +158,21 @@ TEST_F(Folders, subfolders_without_weights_are_copied) {
 TEST_F(Folders, empty_folders_modules_and_permissions_to_run_are_kept) {
   const fs::path source = make("s", config, both_layers());
   fs::create_directories(source / "empty" / "inside");
-  fs::create_directories(source / "2_Dense");  // sentence-transformers: behind the model, so in no pairing
-  write_text(source / "2_Dense" / "model.safetensors", "x");
+  for (const char* module : {"2_Dense", "3_Other", "2024_backup"}) {
+    fs::create_directories(source / module);
+    write_text(source / module / "model.safetensors", "x");
+  }
+  write_text(source / "modules.json",  // sentence-transformers: what is behind the model is in no pairing
+             R"([{"path": "", "type": "sentence_transformers.models.Transformer"},)"
+             R"( {"path": "2_Dense", "type": "sentence_transformers.models.Dense"},)"
+             R"( {"path": "3_Other", "type": "sentence_transformers.models.Transformer"}, 7])");
   write_text(source / "run.sh", "true");
   fs::permissions(source / "run.sh", fs::perms::owner_exec, fs::perm_options::add);
   convert(source, Pairing::interleaved, path("s-2"));
   EXPECT_TRUE(fs::is_directory(path("s-2") / "empty" / "inside"));
   EXPECT_EQ(read_text(path("s-2") / "2_Dense" / "model.safetensors"), "x");
+  EXPECT_FALSE(fs::exists(path("s-2") / "3_Other"));
+  EXPECT_FALSE(fs::exists(path("s-2") / "2024_backup"));
   EXPECT_NE(fs::status(path("s-2") / "run.sh").permissions() & fs::perms::owner_exec, fs::perms::none);
   EXPECT_EQ(fs::status(path("s-2") / "config.json").permissions() & fs::perms::owner_exec, fs::perms::none);
 }

@@ -142,6 +142,31 @@ TEST_F(Families, the_indexer_of_glm_rotates_as_its_attention_does) {
             std::string::npos);
 }
 
+TEST_F(Families, the_key_of_the_indexer_is_turned_over_where_the_indexer_is) {
+  const std::string at = "model.layers.0.self_attn.";
+  std::vector<Tensor> tensors = latent(at);
+  tensors.push_back(rows(at + "indexer.wq_b.weight", 12, 10));
+  tensors.push_back(rows(at + "indexer.wk.weight", 6));
+  const auto glm = [](const std::string& keys) {
+    std::string config = mla + R"(, "index_n_heads": 2, "index_head_dim": 6, )" + keys + "}";
+    return config.replace(config.find("deepseek_v3"), 11, "glm_moe_dsa");
+  };
+  const auto there_and_back = [&](const std::string& name, const std::string& config, const std::string& wanted) {
+    SCOPED_TRACE(name);
+    const fs::path source = make(name, config, tensors);
+    convert(source, Pairing::half, path(name + "-2"));
+    EXPECT_EQ(read_text(path(name + "-2") / "config.json"), wanted);
+    convert(path(name + "-2"), Pairing::interleaved, path(name + "-3"));
+    expect_same_files(source, path(name + "-3"));
+    return tensors_in(path(name + "-2")).at(at + "indexer.wk.weight").data != tensors.back().data;
+  };
+  EXPECT_TRUE(there_and_back("both", glm(R"("rope_interleave": true, "indexer_rope_interleave": true)"),
+                             glm(R"("rope_interleave": true, "indexer_rope_interleave": false)")));
+  // The indexer has a pairing of its own: it stays.
+  const std::string own = glm(R"("indexer_rope_interleave": false)");
+  EXPECT_FALSE(there_and_back("own", own, own));
+}
+
 TEST_F(Families, a_key_that_is_there_is_turned_over_in_its_place) {
   const std::string config = mla + R"(, "rope_interleave": true, "tie_word_embeddings": false})";
   const fs::path source = make("keyed", config, latent("model.layers.0.self_attn."));

@@ -119,6 +119,23 @@ TEST_F(Published, hrm_has_a_gate_in_front_and_stacks_that_run_by_turns) {
              {at_slots(high, 8, [](int h) { return 4 + h; }), at_slots(low, 8, [](int h) { return 4 + h; })}));
 }
 
+// Layer 0 is the embedding, and the head comes behind the last one.
+TEST_F(Published, the_first_phi_counts_its_layers_from_one) {
+  Family phi = family("mixformer-sequential", R"("n_embd": 96, "n_head": 2, "n_layer": 2, "n_positions": 64)",
+                      {rows("layers.0.wte.weight", 10), rows("layers.1.mixer.Wqkv.weight", 288),
+                       vector("layers.1.mixer.Wqkv.bias", 288), rows("layers.2.mixer.Wqkv.weight", 288),
+                       vector("layers.2.mixer.Wqkv.bias", 288), rows("layers.2.mixer.out_proj.weight", 96),
+                       rows("layers.3.linear.weight", 10)},
+                      {});
+  phi.head_dim = 48;
+  phi.pairs = 16;
+  for (const char* layer : {"1", "2"}) {
+    for (const char* part : {".mixer.Wqkv.weight", ".mixer.Wqkv.bias"})
+      phi.heads.push_back(plain("layers." + std::string(layer) + part, 4, 48));
+  }
+  expect_converts(phi);
+}
+
 TEST_F(Published, telechat_has_keys_and_values_head_by_head) {
   const std::string at = "transformer.h.0.self_attention.";
   expect_converts(family("telechat", R"("hidden_size": 32, "n_head": 4, "n_layer": 1, "num_key_value_heads": 2)",

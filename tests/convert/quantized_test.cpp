@@ -85,6 +85,13 @@ TEST_F(Quantized, rows_with_scales_and_zero_points) {
   expect_rows_move("mlx", {{"weight", u32, {8}}, {"scales", f16, {1}}, {"biases", f16, {1}}});
 }
 
+TEST_F(Quantized, scales_of_each_element_of_cached_keys_are_refused) {
+  expect_refused({some_tensor(at_ + "q_proj.weight", ElementType::bf16, {64, 4}),
+                  some_tensor(at_ + "k_proj.weight", ElementType::bf16, {32, 4}),
+                  some_tensor(at_ + "k_scale", ElementType::f32, {32})},
+                 "", "TENSOR", "k_scale");
+}
+
 TEST_F(Quantized, one_scale_for_a_block_of_rows_stays) {
   std::vector<Tensor> tensors;
   for (const auto& [word, rows] : {std::pair("q_proj.", 64), {"k_proj.", 32}, {"v_proj.", 32}}) {
@@ -101,7 +108,7 @@ TEST_F(Quantized, one_scale_for_a_block_of_rows_stays) {
     if (tensor.name.ends_with("inv")) tensor = some_tensor(tensor.name, ElementType::f32, {2 * tensor.shape[0] * 2, 2});
   }
   expect_refused(tensors, R"(, "quantization_config": {"weight_block_size": [8, 32]})", "TENSOR",
-                 "one scale for 8 rows, which the rows of a head must not leave");
+                 "has one for each 8 rows, which a head's rows leave");
 }
 
 TEST_F(Quantized, gptq_has_columns_and_packed_zeros) {
@@ -140,13 +147,13 @@ TEST_F(Quantized, what_cannot_be_permuted_is_refused) {
   };
   expect_refused({q("weight", ElementType::u8, {2048, 1}), q("weight.absmax", ElementType::u8, {64}),
                   q("weight.nested_absmax", ElementType::f32, {1})},
-                 "", "DTYPE", "must not be quantised twice");
-  expect_refused({q("trellis", ElementType::i16, {64, 4})}, "", "TENSOR", "what \"trellis\" is, is not known");
+                 "", "DTYPE", "must be quantised once");
+  expect_refused({q("trellis", ElementType::i16, {64, 4})}, "", "TENSOR", "\"trellis\" is none");
   expect_refused({q("qweight", ElementType::i32, {8, 60})}, "", "SHAPE", "numbers of 4 bits");
   for (const char* form : {R"({"quant_method": "awq", "version": "gemv"})",
                            R"({"quant_method": "gptq", "checkpoint_format": "marlin"})"}) {
     expect_refused({q("qweight", ElementType::i32, {8, 64})}, std::string(R"(, "quantization_config": )") + form,
-                   "DTYPE", R"(must be packed as "gemm" of AWQ or "gptq", not as ")");
+                   "DTYPE", R"(must be packed as "gemm" of AWQ or "gptq" but is packed as ")");
   }
   expect_refused({q("vera_lambda_b", ElementType::f32, {64})}, "", "TENSOR", "vera_lambda_b");
 }

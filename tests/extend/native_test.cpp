@@ -47,6 +47,9 @@ TEST(Params, adds_what_mistral_reads_to_a_file_without_a_scaling) {
   const extend::MethodPlan& ntk = method_of(plan, "ntk");
   EXPECT_EQ(parse_config(ntk.config).ropes.front().rope.base, ntk.rope_theta);
   EXPECT_EQ(Json::parse(method_of(params(golden("ministral-3-8b.params"), 524288), "ntk").config).count("yarn"), 0U);
+  Json with_null = Json::parse(original);
+  with_null["yarn"] = nullptr;
+  EXPECT_EQ(Json::parse(recommended(params(with_null.dump(), 131072, 32768)).config)["yarn"], wanted["yarn"]);
   for (const char* method : {"linear", "dynamic", "llama3", "longrope"}) {
     EXPECT_EQ(method_of(plan, method).config, "") << method;
     EXPECT_NE(method_of(plan, method).unsaid.find("takes yarn, or another base (ntk)"), std::string::npos) << method;

@@ -130,6 +130,8 @@ std::vector<std::string> words() {
           "\"rotary.pairing\":\"interleaved\"",
           "\"rotary.pairing_before\":\"half\"",
           "\"rotary.header_blanks\":\"3\"",
+          "\"rotary.metadata_before\":\"{ }\"",
+          "\"rotary.metadata_before\":\"x\"",
           "\"__metadata__\":{},",
           ".weight_scale",
           ".lora_B.weight",
@@ -156,6 +158,8 @@ void one(const std::string& input) {
     checkpoint.require_same(0, 2);
     return;
   }
+  const std::vector<std::string> all = seeds();
+  require(std::find(all.begin(), all.end(), input) == all.end(), "a seed must convert");
 }
 
 }  // namespace rotary::fuzz

@@ -60,6 +60,7 @@ Json json_of(const extend::MethodPlan& method, const extend::Plan& plan) {
                {"rope_scaling", parsed(method.rope_scaling)},
                {"rope_theta", method.rope_theta},
                {"max_position_embeddings", method.max_position_embeddings},
+               {"unsaid", method.unsaid.empty() ? Json(nullptr) : Json(method.unsaid)},
                {"llama_cpp", method.llama_cpp.empty() ? Json(nullptr) : Json(method.llama_cpp)},
                {"changes", std::move(changes)}};
   json.update(json_of(method.ropes.front(), plan));

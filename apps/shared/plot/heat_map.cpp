@@ -100,12 +100,16 @@ std::string cell_elements(const HeatMap& map, const Grid& grid) {
   return text + "</g>\n";
 }
 
+std::uint64_t distance(std::int64_t a, std::int64_t b) {
+  const auto [low, high] = std::minmax(a, b);
+  return static_cast<std::uint64_t>(high) - static_cast<std::uint64_t>(low);
+}
+
 // Between neighbours; 1 for a single one.
 std::uint64_t least_step(const std::vector<std::int64_t>& values) {
   std::uint64_t least = 0;
   for (std::size_t i = 1; i < values.size(); ++i) {
-    const auto [low, high] = std::minmax(values[i - 1], values[i]);
-    const std::uint64_t step = static_cast<std::uint64_t>(high) - static_cast<std::uint64_t>(low);
+    const std::uint64_t step = distance(values[i - 1], values[i]);
     if (step > 0 && (least == 0 || step < least)) least = step;
   }
   return std::max<std::uint64_t>(least, 1);
@@ -118,7 +122,7 @@ std::vector<std::size_t> gaps_of(const std::vector<std::int64_t>& values) {
   std::vector<std::size_t> gaps;
   const std::uint64_t step = least_step(values);
   for (std::size_t i = 1; i < values.size(); ++i)
-    if (static_cast<std::uint64_t>(values[i]) - static_cast<std::uint64_t>(values[i - 1]) != step) gaps.push_back(i);
+    if (distance(values[i - 1], values[i]) != step) gaps.push_back(i);
   return gaps.size() > most ? std::vector<std::size_t>{} : gaps;
 }
 
@@ -268,8 +272,25 @@ std::string svg(const HeatMap& map) {
   return text + "</svg>\n";
 }
 
+constexpr std::string_view shades = "@%+- :oO#";  // from -limit to limit
+
+// What the shades mean, in lines of at most that width.
+std::string scale_text(const HeatMap& map, std::size_t width) {
+  std::string text, line = "  " + map.value_label + ":";
+  for (std::size_t i = 0; i < shades.size(); ++i) {
+    const double value = (2.0 * static_cast<double>(i) / static_cast<double>(shades.size() - 1) - 1) * map.limit;
+    const std::string item = std::string("  ") + (shades[i] == ' ' ? "' '" : std::string(1, shades[i])) + " " +
+                             detail::significant(value, 3);
+    if (line.size() + item.size() > width) {
+      text += line + "\n";
+      line = std::string(map.value_label.size() + 3, ' ');
+    }
+    line += item;
+  }
+  return text + line;
+}
+
 std::string terminal_map(const HeatMap& whole, int width_in_columns, int height) {
-  constexpr std::string_view shades = "@%+- :oO#";  // from -limit to limit
   std::size_t gutter = 0;
   for (const std::int64_t value : whole.y) gutter = std::max(gutter, std::to_string(value).size());
   const auto room = static_cast<std::size_t>(std::max(24, width_in_columns - static_cast<int>(gutter) - 3));
@@ -315,18 +336,7 @@ std::string terminal_map(const HeatMap& whole, int width_in_columns, int height)
   }
   text += line + "\n" + labels + "\n";
   add(std::string(gutter + 2, ' ') + map.x_label);
-  std::string scale = "  " + map.value_label + ":";
-  for (std::size_t i = 0; i < shades.size(); ++i) {
-    const double value = (2.0 * static_cast<double>(i) / static_cast<double>(shades.size() - 1) - 1) * map.limit;
-    const std::string item = std::string("  ") + (shades[i] == ' ' ? "' '" : std::string(1, shades[i])) + " " +
-                             detail::significant(value, 3);
-    if (scale.size() + item.size() > static_cast<std::size_t>(width_in_columns)) {
-      add(scale);
-      scale = std::string(map.value_label.size() + 3, ' ');
-    }
-    scale += item;
-  }
-  add(scale);
+  add_lines(scale_text(map, static_cast<std::size_t>(width_in_columns)));
   return text;
 }
 
