@@ -364,7 +364,8 @@ TEST_F(PlotCommand, decay_ends_at_the_context) {
   const Words models = {configs + "llama-3.1-8b.json", configs + "llama-2-7b.json", "--context", "64"};
   Words words = {"decay"};
   words.insert(words.end(), models.begin(), models.end());
-  for (const Json& guide : json(words).at("guides")) EXPECT_LE(guide.at("points")[1][0].get<double>(), 64) << guide;
+  const Json guides = json(words).at("guides");
+  for (const Json& guide : guides) EXPECT_LE(guide.at("points")[1][0].get<double>(), 64) << guide;
   EXPECT_EQ(print(words).find("means"), std::string::npos) << "few distances are drawn as they are";
 }
 

@@ -38,7 +38,7 @@ inline Tensor some_tensor(const std::string& name, ElementType type, std::vector
   }
   for (std::size_t i = 1; type == ElementType::bf16 && i < tensor.data.size(); i += 2)
     tensor.data[i] &= std::byte{0xBF};
-  if (type == ElementType::f32) {  // finite numbers
+  if (type == ElementType::f32 && tensor.bytes > 0) {  // finite numbers
     std::vector<float> values(static_cast<std::size_t>(tensor.elements()));
     for (std::size_t i = 0; i < values.size(); ++i)
       values[i] =
