@@ -274,14 +274,14 @@ std::string svg(const HeatMap& map) {
 
 constexpr std::string_view shades = "@%+- :oO#";  // from -limit to limit
 
-// What the shades mean, in lines of at most that width.
-std::string scale_text(const HeatMap& map, std::size_t width) {
+// What the shades mean, in lines of at most so many columns.
+std::string scale_text(const HeatMap& map, std::size_t columns) {
   std::string text, line = "  " + map.value_label + ":";
   for (std::size_t i = 0; i < shades.size(); ++i) {
     const double value = (2.0 * static_cast<double>(i) / static_cast<double>(shades.size() - 1) - 1) * map.limit;
     const std::string item = std::string("  ") + (shades[i] == ' ' ? "' '" : std::string(1, shades[i])) + " " +
                              detail::significant(value, 3);
-    if (line.size() + item.size() > width) {
+    if (line.size() + item.size() > columns) {
       text += line + "\n";
       line = std::string(map.value_label.size() + 3, ' ');
     }
