@@ -217,13 +217,13 @@ void convert_checkpoint(const Options& options) {
   const std::optional<Pairing> from = options.from.empty() ? std::nullopt : std::optional(parse_pairing(options.from));
   const convert::Plan plan = convert::make_plan(files::path_of(options.input), parse_pairing(options.to), from);
   std::vector<convert::LayerCheck> checks;
-  if (options.dry_run) {
-    const StopSignals signals;
-    if (options.verify) checks = verified(plan, std::nullopt);
-  } else {
+  if (!options.dry_run) {
     for (const std::filesystem::path& folder : convert::left_behind(files::path_of(options.output)))
       std::cerr << "note: a conversion that was killed has left " << printable(files::path_text(folder)) << '\n';
     checks = write(options, plan);
+  } else if (options.verify) {
+    const StopSignals signals;
+    checks = verified(plan, std::nullopt);
   }
   if (options.json) {
     std::cout << json_text(report_json(options, plan, checks)) << '\n';

@@ -52,13 +52,8 @@ std::set<std::string> modules_behind(const fs::path& folder, const std::vector<s
   std::set<std::string> found;
   if (!std::binary_search(names.begin(), names.end(), "modules.json")) return found;
   const files::Json modules = files::parse_json(files::json_file_text(operation, folder / "modules.json"));
-  for (const files::Json& module : modules) {
-    const auto text = [&module](const char* key) {
-      return module.is_object() && module.contains(key) && module[key].is_string() ? module[key].get<std::string>()
-                                                                                   : std::string();
-    };
-    if (!text("type").ends_with("Transformer")) found.insert(text("path"));
-  }
+  for (const files::Json& module : modules)
+    if (!files::string_of(module, "type").ends_with("Transformer")) found.insert(files::string_of(module, "path"));
   return found;
 }
 

@@ -28,27 +28,15 @@ bool flag_of(const Json& object, const char* key, bool default_value) {
 
 // A key with a dot or a control character in its name is no path.
 const Json& sub_config(const Json& config, const std::string& dotted) {
-  const Json* json = &config;
-  for (const std::string& key : files::json_path(dotted)) {
-    const auto found = json->find(key);
-    if (found == json->end() || !found->is_object()) {
-      fail(Code::ROPE, operation,
-           "a config must hold an object at the place of its rope but " + files::in_quotes(dotted) + " is none");
-    }
-    json = &*found;
-  }
-  return *json;
-}
-
-std::string text_of(const Json& object, const char* key) {
-  const auto found = object.find(key);
-  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
+  if (const Json* found = files::object_at(config, files::json_path(dotted))) return *found;
+  fail(Code::ROPE, operation,
+       "a config must hold an object at the place of its rope but " + files::in_quotes(dotted) + " is none");
 }
 
 // AWQ's other versions and GPTQ's other formats (gemv, marlin) pack the same numbers in other places.
 std::string unknown_packing(const Json& quantization) {
-  const bool awq = text_of(quantization, "quant_method") == "awq";
-  const std::string form = text_of(quantization, awq ? "version" : "checkpoint_format");
+  const bool awq = files::string_of(quantization, "quant_method") == "awq";
+  const std::string form = files::string_of(quantization, awq ? "version" : "checkpoint_format");
   for (const char* known : {"", "gemm", "GEMM", "gptq", "gptq_v2"}) {
     if (form == known) return "";
   }

@@ -146,14 +146,7 @@ std::int64_t reached(std::int64_t trained, double factor) {
   return static_cast<std::int64_t>(std::min(static_cast<double>(trained) * factor + 0.5, most));
 }
 
-const Json* Situation::object() const {
-  const Json* at = &root;
-  for (const std::string& key : part) {
-    if (!at->is_object() || !at->contains(key)) return nullptr;
-    at = &at->at(key);
-  }
-  return at->is_object() ? at : nullptr;
-}
+const Json* Situation::object() const { return files::object_at(root, part); }
 
 const Json* Situation::value(const std::string& key) const {
   const Json* keys = object();
@@ -241,12 +234,9 @@ Situation look_up(const Request& request) {
   choose_targets(situation);
   const ModelRope& used = situation.first();
   situation.family = files::find_family(used.model_type);
-  const bool named = situation.root.is_object() && situation.root.contains("_name_or_path");
-  const Json said = named ? situation.root.at("_name_or_path") : Json("");
   // A GGUF file or params.json says the model's type alone.
   const std::string& type = used.model_type.empty() ? request.model.model_type : used.model_type;
-  situation.published =
-      published_for(used, type, said.is_string() ? said.get<std::string>() : std::string(), request.context);
+  situation.published = published_for(used, type, files::string_of(situation.root, "_name_or_path"), request.context);
   return situation;
 }
 

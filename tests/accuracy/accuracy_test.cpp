@@ -151,11 +151,7 @@ TEST(Accuracy, ScoresOfRandomUnitVectors) {
 }
 
 TEST(Accuracy, ExactAndFloat32AreTheTablesOfTheLibrary) {
-  Rope rope;
-  rope.head_dim = 64;
-  rope.base = 500000;
-  rope.pairing = Pairing::half;
-  rope.scaling = Yarn{4, 4096};
+  const Rope rope = half_rope(64, 500000, Yarn{4, 4096});
   const Frequencies turns = frequencies(rope);
   const Subject subject(rope, turns);
   const std::pair<Way, TableOptions> ways[] = {{Way::exact, {}}, {Way::float32_product, {Angles::float32}}};

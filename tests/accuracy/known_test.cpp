@@ -41,11 +41,7 @@ TEST(Known, AnExactEntryIsRoundedAsRoundOnceDoes) {
 }
 
 TEST(Known, RowsAreTheSameWithIt) {
-  Rope rope;
-  rope.head_dim = 64;
-  rope.base = 10000;
-  rope.pairing = Pairing::half;
-  rope.scaling = Yarn{4, 4096};
+  const Rope rope = half_rope(64, 10000, Yarn{4, 4096});
   const Subject subject = subject_of(rope);
   Rows product(subject, Way::float32_product);
   std::vector<CosSin> known_product(32), plain_row(32), row(32);

@@ -139,6 +139,21 @@ std::string shown(const Json& value) {
   return text;
 }
 
+const Json* object_at(const Json& root, const std::vector<std::string>& keys) {
+  const Json* at = &root;
+  for (const std::string& key : keys) {
+    const auto found = at->find(key);
+    if (found == at->end()) return nullptr;
+    at = &*found;
+  }
+  return at->is_object() ? at : nullptr;
+}
+
+std::string string_of(const Json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
 bool is_not_finite(const Json& value) { return value.is_number_float() && !std::isfinite(value.get<double>()); }
 
 Json parse_json(std::string_view text) {

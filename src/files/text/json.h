@@ -25,6 +25,11 @@ Json parse_json(std::string_view text);
 
 bool is_not_finite(const Json&);  // a number that is NaN or infinite
 
+// The object behind these keys, from the outermost down; null where one of them is missing or holds no object.
+const Json* object_at(const Json& root, const std::vector<std::string>& keys);
+// "" where there is no such key, or no string behind it.
+std::string string_of(const Json& object, const char* key);
+
 // A value for error sentences: at most 60 bytes on one line.
 std::string shown(const Json&);
 
