@@ -1,38 +1,55 @@
 #!/usr/bin/env bash
-# Measures this machine and writes docs/speed/NAME.md with its plots: rotary beside the memory's own speed, beside the
-# plain loop compiled for the same instruction set, beside other libraries, and time against work.
-#   scripts/machine_report.sh [NAME] [--without-peers] [--page-only]
-# NAME: as in granite-rapids; by default what /proc/cpuinfo says. --page-only: the page of what was measured before.
-# --without-peers: no other libraries, which are gigabytes from PyPI and half an hour. Without them 10 to 20 minutes
-# on a quiet machine, no command above 100 seconds. ROTARY_MEASURE=CMD: put in front of each measurement, as in
-# "taskset -c 1".
+# Measures this machine and writes docs/speed/NAME.md and docs/speed/walks/VENDOR-FAMILY-MODEL.txt: rotary beside the
+# memory's own speed and beside the plain loop compiled for the same instruction set, the cells below the goals (printed
+# as well), and in which order memory is best walked.
+#   scripts/machine_report.sh [NAME] [--full] [--with-peers] [--page-only]
+# NAME: as in granite-rapids; by default what /proc/cpuinfo says. About ten minutes on a quiet machine. --full: AVX2 on
+# a machine with more, and time against work. --with-peers: other libraries too, which are gigabytes from PyPI and half
+# an hour. --page-only: the page of what was measured before. ROTARY_MEASURE=CMD: put in front of each measurement, as
+# in "taskset -c 1".
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
-name= peers=yes measuring=yes
+name= peers= full= measuring=yes
 for option in "$@"; do
   case "$option" in
-    -h|--help) sed -n '2,8s/^# //p' "$0"; exit 0 ;;
+    -h|--help) sed -n '2,9s/^# //p' "$0"; exit 0 ;;
+    --full) full=yes ;;
+    --with-peers) peers=yes ;;
     --without-peers) peers= ;;
     --page-only) measuring= ;;
-    -*) say "machine_report.sh: unknown option $option; there are --without-peers and --page-only"; exit 2 ;;
+    -*) say "machine_report.sh: unknown option $option; there are --full, --with-peers and --page-only"; exit 2 ;;
     *) name=$option ;;
   esac
 done
 
-# The name by which the processor is known, where its family and model are those of a known one.
+field() { sed -n "s/^$1[[:space:]]*: //p" /proc/cpuinfo | head -n 1; }
+within() {  # NUMBER FROM-TO...
+  local range
+  for range in "${@:2}"; do
+    if [ "$1" -ge "${range%-*}" ] && [ "$1" -le "${range#*-}" ]; then return 0; fi
+  done
+  return 1
+}
+
+# The name by which the processor is known, where its family and model are those of a known one. AMD's models: as the
+# Linux kernel groups them (arch/x86/kernel/cpu/amd.c).
 default_name() {
-  local vendor family model
-  field() { sed -n "s/^$1[[:space:]]*: //p" /proc/cpuinfo | head -n 1; }
-  vendor=$(field vendor_id) family=$(field "cpu family") model=$(field model)
-  case "$vendor $family $model" in
-    "GenuineIntel 6 143") echo sapphire-rapids ;;
-    "GenuineIntel 6 207") echo emerald-rapids ;;
-    "GenuineIntel 6 173" | "GenuineIntel 6 174") echo granite-rapids ;;
-    "AuthenticAMD 25 "1[6-9] | "AuthenticAMD 25 "2[0-9] | "AuthenticAMD 25 "9[6-9] | "AuthenticAMD 25 "1[0-2][0-9] | "AuthenticAMD 25 "16[0-9]) echo zen-4 ;;
-    "AuthenticAMD 26 "*) echo zen-5 ;;
-    *) { field "model name"; uname -m; } | head -n 1 | sed 's/([^)]*)//g' | tr 'A-Z' 'a-z' | tr -cs 'a-z0-9\n' - | sed 's/^-//; s/-$//' ;;
+  local model
+  model=$(field model)
+  case "$(field vendor_id) $(field "cpu family")" in
+    "GenuineIntel 6") case "$model" in
+      106) echo ice-lake; return ;;
+      143) echo sapphire-rapids; return ;;
+      207) echo emerald-rapids; return ;;
+      173 | 174) echo granite-rapids; return ;;
+    esac ;;
+    "AuthenticAMD 25")
+      if within "$model" 0-15 32-95; then echo zen-3; return; fi
+      if within "$model" 16-31 96-175; then echo zen-4; return; fi ;;
+    "AuthenticAMD 26") if within "$model" 0-47 64-79 96-127 208-215; then echo zen-5; return; fi ;;
   esac
+  { field "model name"; uname -m; } | head -n 1 | sed 's/([^)]*)//g' | tr 'A-Z' 'a-z' | tr -cs 'a-z0-9\n' - | sed 's/^-//; s/-$//'
 }
 name=${name:-$(default_name)}
 case "$name" in *[!a-z0-9.-]*|"") say "machine_report.sh: NAME has lower-case letters, digits, '-' and '.' but got '$name'"; exit 2 ;; esac
@@ -52,25 +69,41 @@ measured() {
   say "$file: $((SECONDS - start)) s"
 }
 
+# The order of walking through memory; x86 with AVX2 only. The walks page has the facts of the processor, not its name.
+measure_walks() {
+  local walks="$ROTARY_BUILD/bench/walks" processor
+  processor="$(field vendor_id)-$(field "cpu family")-$(field model)"
+  cmake --build "$ROTARY_BUILD" --target walks >"$figures/walks.log" 2>&1 || { say "no walks here"; return 0; }
+  measured walks-4k.txt "$walks"
+  measured walks-2m.txt "$walks" --huge-pages
+  mkdir -p "$pages/walks"
+  {
+    echo "# ${processor//-/ } ($name), $(cat "$figures/date"); walks.cpp of $(cat "$figures/commit"), g++ -O2" \
+      "-march=native; pages of 4 KiB, then 2M; ns per element"
+    cat "$figures/walks-4k.txt" "$figures/walks-2m.txt"
+  } >"$pages/walks/$processor.txt"
+}
+
 measure_all() {
-  local rotary dtype threads target
+  local rotary dtype threads
   rotary=$("$root/scripts/build.sh" --with bench | tail -n 1)
   git -C "$root" rev-parse --short HEAD >"$figures/commit"
   date +%F >"$figures/date"
+  rm -f "$figures"/*.jsonl
   measured rows.jsonl "$rotary" bench --json --plot "$pages/$name-ceiling.svg" --threads 1 \
     --filter op=rotate,layout=bthd,head_dim=128
-  measured growth.jsonl "$rotary" bench --json --dtype f32 --growth "$pages/$name-growth.svg"
-  for threads in 1 $([ "$jobs" -eq 1 ] || echo "$jobs"); do
+  for threads in 1 $([ "$jobs" -eq 1 ] || echo 2); do
     for dtype in f32 bf16 f16; do
-      measured "grid-$dtype-$threads.jsonl" "$rotary" bench --grid full --json --seconds 0.03 \
-        --filter "dtype=$dtype,threads=$threads"
       measured "loop-native-$dtype-$threads.jsonl" "$ROTARY_BUILD/bench/beside_loop" --dtype "$dtype" \
-        --threads "$threads" --rounds 9
-      [ -x "$ROTARY_BUILD/bench/beside_loop_avx2" ] && "$rotary" targets | grep -q '^avx2' || continue
+        --threads "$threads" --rounds 5
+      [ -n "$full" ] && [ -x "$ROTARY_BUILD/bench/beside_loop_avx2" ] || continue
+      "$rotary" targets | grep -q '^avx2' && "$rotary" targets | grep -q '^avx512' || continue
       measured "loop-avx2-$dtype-$threads.jsonl" env ROTARY_TARGET=avx2 "$ROTARY_BUILD/bench/beside_loop_avx2" \
-        --dtype "$dtype" --threads "$threads" --rounds 9
+        --dtype "$dtype" --threads "$threads" --rounds 5
     done
   done
+  measure_walks
+  [ -z "$full" ] || measured growth.jsonl "$rotary" bench --json --dtype f32 --growth "$pages/$name-growth.svg"
   rm -rf "$figures/peers"
   [ -n "$peers" ] || return 0
   "$root/scripts/peers.sh" --out "$figures/peers" >/dev/null

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Sweeps the constants of src/cpu/tuning.h on this machine (prefetch distances, the streaming rule, heads per table row,
-# the grain of threads) and prints what it would choose beside what is built in. Two minutes; a quiet machine.
-#   scripts/tune.sh [--seconds S] [--largest MIB] [--json]
+# Whether other values of the constants of src/cpu/tuning.h are faster on this machine (the streaming rule, the table at
+# a time, the grain of threads): prints those that are by more than the noise, else "nothing to change". About a minute.
+#   scripts/tune.sh [--seconds S] [--largest MIB]
 # ROTARY_TARGET=NAME chooses the instruction set.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"

@@ -3,9 +3,7 @@ set(rotary_sources
   src/cpu/tuning.cpp
   src/measure/ceiling.cpp
   src/rotate/append.cpp
-  src/rotate/append_token.cpp
   src/rotate/cache_checks.cpp
-  src/rotate/caches.cpp
   src/rotate/checks.cpp
   src/rotate/layouts.cpp
   src/rotate/overlap.cpp
@@ -13,7 +11,6 @@ set(rotary_sources
   src/rotate/refuse.cpp
   src/rotate/rotate.cpp
   src/rotate/self_test.cpp
-  src/rotate/stores.cpp
   src/runtime/last_cache.cpp
   src/runtime/threads.cpp
   src/table/positions.cpp

@@ -50,30 +50,40 @@ void turn(const T* __restrict x, T* __restrict out, const float* __restrict cos,
 }
 
 template <bool interleaved, class T>
-void turn_token(const PlainJob& job, std::int64_t token) {
+void turn_head(const PlainJob& job, std::int64_t token, std::int64_t at) {
   const std::int64_t pairs = job.head_dim / 2;
   const float* cos = job.cos + token * pairs;
   const float* sin = job.sin + token * pairs;
-  for (std::int64_t head = 0; head < job.heads; ++head) {
-    const std::int64_t at = (token * job.heads + head) * job.head_dim;
-    const T* x = static_cast<const T*>(job.in) + at;
-    T* out = static_cast<T*>(job.out) + at;
-    if (job.in == job.out) {
-      turn_in_place<interleaved>(out, cos, sin, pairs);
-    } else {
-      turn<interleaved>(x, out, cos, sin, pairs);
-    }
+  const T* x = static_cast<const T*>(job.in) + at;
+  T* out = static_cast<T*>(job.out) + at;
+  if (job.in == job.out) {
+    turn_in_place<interleaved>(out, cos, sin, pairs);
+  } else {
+    turn<interleaved>(x, out, cos, sin, pairs);
+  }
+}
+
+// All heads of a token or, by_head, all tokens of a head.
+template <bool interleaved, class T>
+void turn_row(const PlainJob& job, std::int64_t row) {
+  if (job.by_head) {
+    for (std::int64_t token = 0; token < job.tokens; ++token)
+      turn_head<interleaved, T>(job, token, (row * job.tokens + token) * job.head_dim);
+  } else {
+    for (std::int64_t head = 0; head < job.heads; ++head)
+      turn_head<interleaved, T>(job, row, (row * job.heads + head) * job.head_dim);
   }
 }
 
 template <bool interleaved, class T>
 void turn_all(const PlainJob& job) {
+  const std::int64_t rows = job.by_head ? job.heads : job.tokens;
   if (job.threads == 1) {  // apart: entering a parallel region costs more than a token's work
-    for (std::int64_t token = 0; token < job.tokens; ++token) turn_token<interleaved, T>(job, token);
+    for (std::int64_t row = 0; row < rows; ++row) turn_row<interleaved, T>(job, row);
     return;
   }
 #pragma omp parallel for num_threads(job.threads)
-  for (std::int64_t token = 0; token < job.tokens; ++token) turn_token<interleaved, T>(job, token);
+  for (std::int64_t row = 0; row < rows; ++row) turn_row<interleaved, T>(job, row);
 }
 
 template <class T>

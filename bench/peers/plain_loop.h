@@ -6,8 +6,8 @@
 
 namespace peers {
 
-// One tensor of [tokens, heads, head_dim]; every element turns. cos and sin: [tokens, head_dim / 2].
-// in == out: in place.
+// One tensor of [tokens, heads, head_dim], or by_head of [heads, tokens, head_dim]; every element turns. cos and sin:
+// [tokens, head_dim / 2]. in == out: in place.
 struct PlainJob {
   const void* in;
   void* out;
@@ -18,6 +18,7 @@ struct PlainJob {
   std::int64_t head_dim;
   bool interleaved;
   int threads;
+  bool by_head = false;
 };
 
 enum class Storage : std::uint8_t { f32, f16, bf16 };  // the order of rotary::DType

@@ -9,7 +9,11 @@
 #include "table/angle_job.h"
 #include "table/narrow.h"
 #include "targets.h"
+#if defined(_MSC_VER) && !defined(__clang__)  // its vectors have no operators
+#include "cpu/lanes/angles_scalar.h"
+#else
 #include ROTARY_ANGLE_LANES
+#endif
 
 #include "cpu/angles/angles.inc"
 //

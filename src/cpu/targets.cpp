@@ -12,31 +12,16 @@
 
 namespace rotary::cpu {
 
-#define ROTARY_DECLARE(target)                                                        \
-  void rotate_##target(const Job&, std::int64_t begin, std::int64_t end) noexcept;    \
-  void rotate_token_##target(const Job& q, const TokenHeads& k) noexcept;             \
-  void move_##target(Traffic, const void* in, void* out, std::size_t bytes) noexcept; \
+// ROTARY_TARGETS, from cmake/targets.cmake: a row for each set that is built, in rising order of preference.
+#define ROTARY_ROW(target, lanes, base)                                                 \
+  void rotate_##target(const Job&, std::int64_t begin, std::int64_t end) noexcept;      \
+  void angles_##lanes(const AngleJob&, std::int64_t begin, std::int64_t end) noexcept;  \
+  void move_##base(const Move&, const void* in, void* out, std::size_t bytes) noexcept; \
   void transfer_##target(const Transfer&) noexcept;
-ROTARY_DECLARE(scalar)
-ROTARY_DECLARE(sse2)
-ROTARY_DECLARE(avx2)
-ROTARY_DECLARE(avx512)
-ROTARY_DECLARE(avx512bf16)
-ROTARY_DECLARE(neon)
-ROTARY_DECLARE(portable)
-#undef ROTARY_DECLARE
-
-#define ROTARY_DECLARE(lanes) void angles_##lanes(const AngleJob&, std::int64_t begin, std::int64_t end) noexcept;
-ROTARY_DECLARE(scalar)
-ROTARY_DECLARE(avx2)
-ROTARY_DECLARE(avx512)
-ROTARY_DECLARE(neon)
-ROTARY_DECLARE(portable)
-#undef ROTARY_DECLARE
+ROTARY_TARGETS
+#undef ROTARY_ROW
 
 namespace {
-
-bool always() noexcept { return true; }
 
 #if ROTARY_X86
 // What the processor supports and the operating system saves.
@@ -61,36 +46,20 @@ const Machine& machine() noexcept {
   static const Machine found;
   return found;
 }
-[[maybe_unused]] bool has_avx2() noexcept { return machine().avx2; }
-[[maybe_unused]] bool has_avx512() noexcept { return machine().avx512; }
-[[maybe_unused]] bool has_avx512bf16() noexcept { return machine().avx512bf16; }
+bool machine_runs(std::string_view target) noexcept {
+  if (target == "avx2") return machine().avx2;
+  if (target == "avx512") return machine().avx512;
+  return target != "avx512bf16" || machine().avx512bf16;
+}
+#else
+constexpr bool machine_runs(std::string_view) noexcept { return true; }
 #endif
 
-// In rising order of preference.
-constexpr Kernels built[] = {
-#if ROTARY_HAS_SCALAR
-    {"scalar", always, rotate_scalar, rotate_token_scalar, angles_scalar, move_scalar, transfer_scalar},
-#endif
-#if ROTARY_HAS_PORTABLE
-    {"portable", always, rotate_portable, rotate_token_portable, angles_portable, move_portable, transfer_portable},
-#endif
-#if ROTARY_HAS_SSE2
-    {"sse2", always, rotate_sse2, rotate_token_sse2, angles_scalar, move_sse2, transfer_sse2},
-#endif
-#if ROTARY_HAS_AVX2
-    {"avx2", has_avx2, rotate_avx2, rotate_token_avx2, angles_avx2, move_avx2, transfer_avx2},
-#endif
-#if ROTARY_HAS_AVX512
-    {"avx512", has_avx512, rotate_avx512, rotate_token_avx512, angles_avx512, move_avx512, transfer_avx512},
-#endif
-#if ROTARY_HAS_AVX512BF16
-    {"avx512bf16", has_avx512bf16, rotate_avx512bf16, rotate_token_avx512bf16, angles_avx512, move_avx512,
-     transfer_avx512bf16},
-#endif
-#if ROTARY_HAS_NEON
-    {"neon", always, rotate_neon, rotate_token_neon, angles_neon, move_neon, transfer_neon},
-#endif
-};
+#define ROTARY_ROW(target, lanes, base)                                               \
+  {#target,          []() noexcept { return machine_runs(#target); }, rotate_##target, angles_##lanes, move_##base, \
+   transfer_##target},
+constexpr Kernels built[] = {ROTARY_TARGETS};
+#undef ROTARY_ROW
 
 std::atomic<const Kernels*> in_use{nullptr};  // null: not chosen yet
 

@@ -21,18 +21,16 @@ namespace cpu {
 using namespace detail;
 
 using RotateKernel = void (*)(const Job&, std::int64_t begin_row, std::int64_t end_row) noexcept;
-// The heads of one token: q's, which are count[2], and k's by the same row of the table.
-using TokenKernel = void (*)(const Job& q, const TokenHeads& k) noexcept;
 using AnglesKernel = void (*)(const AngleJob&, std::int64_t begin_row, std::int64_t end_row) noexcept;
 
-using MoveKernel = void (*)(Traffic, const void* in, void* out, std::size_t bytes) noexcept;
+// Traffic::update or Traffic::stream.
+using MoveKernel = void (*)(const Move&, const void* in, void* out, std::size_t bytes) noexcept;
 using TransferKernel = void (*)(const Transfer&) noexcept;
 
 struct Kernels {
   const char* name;
   bool (*runs)() noexcept;
   RotateKernel rotate;
-  TokenKernel rotate_token;
   AnglesKernel angles;
   MoveKernel move;
   TransferKernel transfer;

@@ -7,21 +7,16 @@
 namespace rotary::detail {
 
 struct Tuning {
-  // How far ahead of the block that is rotated memory is fetched, in bytes; 0: the hardware fetches ahead by itself.
-  std::int64_t prefetch_f32 = 0;
-  std::int64_t prefetch_16_bit = 0;
-  // Only if a call touches more bytes than these: less lies in a near cache.
-  std::int64_t prefetch_from = 0;
-  // A call out of place writes past the caches if it reads, for each of its threads, more bytes than stream_from; or
-  // more than kept_from and at most kept_to: then what it reads fits the second-level cache, but not beside the result.
+  // A call that touches more bytes, read and written elsewhere, comes from memory: a quarter of the last cache.
+  std::int64_t memory_from = 8 * 1024 * 1024;
+  // A call out of place writes past the caches if it reads, for each of its threads, more bytes than stream_from, so
+  // that half of the last cache would not hold all; or more than kept_from and at most kept_to: then what it reads
+  // stays in the second-level cache, as it would not beside the result.
   std::int64_t stream_from = INT64_MAX;
   std::int64_t kept_from = 0;
   std::int64_t kept_to = 0;
-  // Heads per read of a row of the table, in layouts whose tokens are adjacent: of floats in place, by a table of at
-  // most near_table_bytes; and of all others.
-  std::int64_t heads_together = 4;
-  std::int64_t heads_together_else = 4;
-  std::int64_t near_table_bytes = 512 * 1024;
+  // Heads walked at once, in layouts whose tokens are adjacent: they share a row of the table.
+  std::int64_t heads = 4;
   // Less work is not worth a thread: a fork and join costs about as much.
   std::int64_t grain_bytes = 64 * 1024;
   // Of the table at a time for q and k: an eighth of a second-level cache.
@@ -32,14 +27,12 @@ struct Tuning {
   }
 };
 
-// Of the heads of a token that turn by one part of its row before the next part comes into registers: a fraction of a
-// first-level cache. 16 heads of 128 floats on Granite Rapids, where 4 and 8 heads took 10 to 15 % longer with AVX2.
-constexpr std::int64_t abreast_bytes = 8 * 1024;
-// Heads, out of place where memory is fetched ahead. On Granite Rapids with AVX2 and 2048 tokens, half: one head and 16
-// take 16 to 20 % longer.
-constexpr std::int64_t abreast_of_large_results = 2;
-// Rotated into the first-level cache at a time, where the output's lines do not allow non-temporal stores: a quarter of
-// one.
+// Parts of the tokens walked at once, from memory, each in the order of addresses.
+constexpr int runs_in_place = 4;
+constexpr int runs_out_of_place = 2;
+// How far ahead in each of them memory is fetched, in bytes.
+constexpr std::int64_t fetched_ahead = 1024;
+// Rotated into the first-level cache at a time: a quarter of one.
 constexpr std::int64_t stage_bytes = 8 * 1024;
 
 // Of append and rotate_append:
@@ -48,10 +41,6 @@ constexpr std::int64_t append_table_bytes = 128 * 1024;
 constexpr std::int64_t staged_bytes = 16 * 1024;  // of k between its rotation and its conversion
 // Tokens of k, and then of v.
 constexpr std::int64_t stretch = 64;
-// Bytes, where stores go past the caches: on Granite Rapids 20 % faster than none, and 1 KiB to 16 KiB are the same.
-constexpr std::int64_t fetched_ahead = 4096;
-// At most so many bytes of one token of each sequence go token by token: they fit a second-level cache.
-constexpr std::int64_t most_bytes_by_token = 1024 * 1024;
 
 // Of this machine, from its processor's name and caches. A measuring program may change the values between calls.
 Tuning& tuning() noexcept;

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "gpu/host/overlap.h"
-#include "rotate/pointers.h"
+#include "rotate/refuse.h"
 #include "gpu/kernels/counts.h"
 #include "gpu/kernels/launch.h"
 #include "gpu_measure.h"

@@ -4,63 +4,11 @@
 
 #include <cmath>
 #include <string>
-#include <utility>
 
 #include "checks.h"
-#include "runtime/compiler.h"
 #include "values/number_text.h"
 
 namespace rotary::detail {
-namespace {
-
-struct Dimension {
-  const char* name;
-  std::int64_t count;
-  std::int64_t stride;
-};
-
-// The number of bytes from the first element to the end of the last.
-std::int64_t checked_span(const char* operation, const Layout& cache, std::int64_t bytes) {
-  Dimension all[] = {{"head_stride", cache.heads, cache.head_stride},
-                     {"token_stride", cache.tokens, cache.token_stride},
-                     {"page_stride", cache.batch, cache.batch_stride}};
-  // Dimensions of size one first, the others by rising stride.
-  for (Dimension& d : all) d.stride = d.count > 1 ? d.stride : 0;
-  for (const unsigned k : {1U, 0U, 1U}) {
-    if (all[k].stride > all[k + 1].stride) std::swap(all[k], all[k + 1]);
-  }
-  std::int64_t extent = cache.head_dim;
-  for (const Dimension& d : all) {
-    if (d.count == 1) continue;
-    if (d.stride < 0) {
-      fail(Code::SHAPE, operation,
-           std::string("the cache's ") + d.name + " must not be negative but got " + std::to_string(d.stride));
-    }
-    if (d.stride < extent) {
-      fail(Code::SHAPE, operation,
-           std::string("the cache's elements must be distinct but ") + d.name + " " + std::to_string(d.stride) +
-               " steps over " + std::to_string(extent) + " elements");
-    }
-    if (!extend(extent, d.count, d.stride)) {
-      fail(Code::SHAPE, operation,
-           std::string("the cache must span less than 2^63 bytes but got ") + d.name + " " + std::to_string(d.stride) +
-               " times " + std::to_string(d.count));
-    }
-  }
-  if (multiply_overflows(extent, bytes, &extent)) {
-    fail(Code::SHAPE, operation, "the cache must span less than 2^63 bytes but got more");
-  }
-  return extent;
-}
-
-void check_end(const char* operation, const char* what, const void* data, std::int64_t bytes) {
-  const std::uintptr_t address = address_of(data);
-  if (address + static_cast<std::uintptr_t>(bytes) >= address) return;
-  fail(Code::SHAPE, operation,
-       std::string(what) + " must end inside the address space but spans " + std::to_string(bytes) + " bytes");
-}
-
-}  // namespace
 
 void check_cache_memory(const char* operation, const Layout& cache, const void* k_cache, std::int64_t k_bytes,
                         const void* v_cache, std::int64_t v_bytes, const Layout& k) {
@@ -75,8 +23,8 @@ void check_cache_memory(const char* operation, const Layout& cache, const void* 
              std::to_string(k.head_dim) + ", but got " + std::to_string(cache.heads) + " and " +
              std::to_string(cache.head_dim));
   }
-  const std::int64_t k_span = checked_span(operation, cache, k_bytes);
-  const std::int64_t v_span = v_bytes == k_bytes ? k_span : checked_span(operation, cache, v_bytes);
+  const std::int64_t k_span = checked_extent(operation, cache, k_bytes);
+  const std::int64_t v_span = v_bytes == k_bytes ? k_span : checked_extent(operation, cache, v_bytes);
   check_pointer(operation, "the cache's k", k_cache, static_cast<std::size_t>(k_bytes));
   check_pointer(operation, "the cache's v", v_cache, static_cast<std::size_t>(v_bytes));
   check_end(operation, "the cache's k", k_cache, k_span);
@@ -185,89 +133,55 @@ void check_k(const char* operation, const ConstHeads& q, const ConstHeads& k, co
   }
 }
 
-// ---- calls that plainly keep all rules ----
+// ---- calls that plainly keep all rules: with a slot mapping, and arguments that lie apart as a whole ----
 // One predicate without words, as make_job in checks.cpp is. Where it does not say yes, the checks above decide.
-
-// Memory from its first byte to behind its last.
-struct Range {
-  std::uintptr_t begin, end;
-  bool apart(const Range& other) const noexcept { return (end <= other.begin) | (other.end <= begin); }
-};
-// False for less than one element, or more than the address space.
-bool ranges(const void* data, std::int64_t elements, std::int64_t each, Range& range) noexcept {
-  std::int64_t bytes = 0;
-  range.begin = address_of(data);
-  return !multiply_overflows(elements, each, &bytes) &&
-         !add_overflows(range.begin, static_cast<std::uintptr_t>(bytes), &range.end) &&
-         (range.begin != 0) & ((range.begin & static_cast<std::uintptr_t>(each - 1)) == 0);
-}
-bool reaches(std::int64_t& extent, std::int64_t count, std::int64_t stride) noexcept {
-  return count == 1 || (count > 0 && stride >= 0 && extend(extent, count, stride));
-}
-bool reads(const ConstHeads& x, Range& range) noexcept {
-  const Layout& l = x.layout;
-  std::int64_t extent = l.head_dim;
-  return is_storage(x.dtype) && extent > 0 && reaches(extent, l.heads, l.head_stride) &&
-         reaches(extent, l.tokens, l.token_stride) && reaches(extent, l.batch, l.batch_stride) &&
-         ranges(x.data, extent, bytes_of(x.dtype), range);
-}
-
-bool steps_over(std::int64_t& extent, std::int64_t count, std::int64_t stride) noexcept {
-  return count == 1 || (stride >= extent && extend(extent, count, stride));
-}
-// Pages outside, heads and tokens in either order.
-bool writes(const Cache& c, DType k, DType v, Range& k_cache, Range& v_cache) noexcept {
-  if (c.type > CacheType::bf16 || c.type == CacheType::f8_e4m3 || c.pages < 1 || c.page_size < 1) return false;
-  std::int64_t extent = c.head_dim;
-  const bool heads_first = c.page_size == 1 || c.head_stride <= c.token_stride;
-  const bool nested =
-      heads_first ? steps_over(extent, c.heads, c.head_stride) && steps_over(extent, c.page_size, c.token_stride)
-                  : steps_over(extent, c.page_size, c.token_stride) && steps_over(extent, c.heads, c.head_stride);
-  return nested && steps_over(extent, c.pages, c.page_stride) &&
-         ranges(c.k, extent, bytes_of(element_type(c.type, k)), k_cache) &&
-         ranges(c.v, extent, bytes_of(element_type(c.type, v)), v_cache) && k_cache.apart(v_cache);
-}
-
-// What a call reads and writes of k, v, the cache and a slot mapping.
-struct Ranges {
-  Range k, v, slots, k_cache, v_cache;
-};
 
 // Whether each of the others lies apart from the range. Without branches: nearly always all of them do.
 template <class... Others>
 bool all_apart(const Range& range, const Others&... others) noexcept {
   return (static_cast<int>(range.apart(others)) & ...) != 0;
 }
+struct Ranges {
+  Range k, v, slots, k_cache, v_cache;
+};
 
-// A call with a slot mapping whose arguments lie apart as a whole.
-bool plainly_sound(const ConstHeads& k, const ConstHeads& v, const Cache& c, const Slots& s, Ranges& r) noexcept {
-  if (!reads(k, r.k) || !reads(v, r.v) || !same_shape(k.layout, v.layout)) return false;
-  if (c.heads != k.layout.heads || c.head_dim != k.layout.head_dim) return false;
-  if (!writes(c, k.dtype, v.dtype, r.k_cache, r.v_cache)) return false;
-  if (s.by_row || s.indptr != nullptr || s.indices != nullptr || s.batch_indices != nullptr || s.positions != nullptr ||
-      s.sequences != 0 || !ranges(s.slot, product(k.layout.batch, k.layout.tokens), sizeof(std::int64_t), r.slots)) {
-    return false;
-  }
-  return all_apart(r.k_cache, r.k, r.v, r.slots) && all_apart(r.v_cache, r.k, r.v, r.slots);
+// Pages outside, heads and tokens in either order.
+bool writes(const Cache& c, DType k, DType v, Range& k_cache, Range& v_cache) noexcept {
+  if (c.type > CacheType::bf16 || c.type == CacheType::f8_e4m3 || c.pages < 1 || c.page_size < 1) return false;
+  std::int64_t extent = c.head_dim;
+  const auto steps_over = [&](std::int64_t count, std::int64_t stride) {
+    return count == 1 || (stride >= extent && extend(extent, count, stride));
+  };
+  const bool heads_first = c.page_size == 1 || c.head_stride <= c.token_stride;
+  return (!heads_first || steps_over(c.heads, c.head_stride)) && steps_over(c.page_size, c.token_stride) &&
+         (heads_first || steps_over(c.heads, c.head_stride)) && steps_over(c.pages, c.page_stride) &&
+         lies_at(c.k, extent, bytes_of(element_type(c.type, k)), k_cache) &&
+         lies_at(c.v, extent, bytes_of(element_type(c.type, v)), v_cache);
 }
 
-// The same with q, whose own rules hold. The table's cos and sin count as one range: they
-// lie side by side, but where they are borrowed.
+bool plainly_sound(const ConstHeads& k, const ConstHeads& v, const Cache& c, const Slots& s, Ranges& r) noexcept {
+  const Layout& l = k.layout;
+  return readable(k, r.k) && readable(v, r.v) && same_shape(l, v.layout) && c.heads == l.heads &&
+         c.head_dim == l.head_dim && writes(c, k.dtype, v.dtype, r.k_cache, r.v_cache) && !s.by_row && !is_paged(s) &&
+         lies_at(s.slot, product(l.batch, l.tokens), sizeof(std::int64_t), r.slots) &&
+         all_apart(r.k_cache, r.k, r.v, r.slots, r.v_cache) && all_apart(r.v_cache, r.k, r.v, r.slots);
+}
+
+// The same with q, whose own rules hold. The table's cos and sin count as one range: they lie side by side, but where
+// they are borrowed.
 bool plainly_sound(const ConstHeads& q, const Heads& q_out, const ConstHeads& k, const ConstHeads& v,
                    const Table& table, const Cache& c, const Slots& s) noexcept {
   const Layout &a = q.layout, &b = k.layout;
-  if (a.batch != b.batch || a.tokens != b.tokens || table.rotary_dim() > b.head_dim || b.head_dim > most_staged) {
-    return false;
-  }
   Ranges r;
-  Range to, from;
-  if (!plainly_sound(k, v, c, s, r) || !reads(q_out, to)) return false;
-  const Range rows{address_of(table.cos().data()), address_of(table.sin().data() + table.sin().size())};
-  if (address_of(table.sin().data()) < rows.begin) return false;
-  if (!all_apart(to, r.k, r.v, r.slots, rows) || !all_apart(r.k_cache, to, rows) || !all_apart(r.v_cache, to, rows)) {
+  Range from, to;
+  if (a.batch != b.batch || a.tokens != b.tokens || table.rotary_dim() > b.head_dim || b.head_dim > most_staged ||
+      !plainly_sound(k, v, c, s, r) || !readable(q_out, to)) {
     return false;
   }
-  return q.data == q_out.data || (reads(q, from) && all_apart(from, r.k_cache, r.v_cache));
+  const Range rows{address_of(table.cos().data()), address_of(table.sin().data() + table.sin().size())};
+  return address_of(table.sin().data()) >= rows.begin && all_apart(to, r.k, r.v, r.slots, rows) &&
+         all_apart(r.k_cache, to, rows) && all_apart(r.v_cache, to, rows) &&
+         (q.data == q_out.data || (readable(q, from) && all_apart(from, r.k_cache, r.v_cache)));
 }
 
 }  // namespace
@@ -283,11 +197,11 @@ void check_append(const char* operation, const ConstHeads& k, const ConstHeads& 
   check_cache_writes(operation, k, v, cache, slots, written);
 }
 
-Job check_rotate_append(const char* operation, const ConstHeads& q, const Heads& q_out, const ConstHeads& k,
-                        const ConstHeads& v, const Table& table, const Cache& cache, const Slots& slots,
-                        Direction direction) {
-  const Job job = check_rotate({operation, "q", "q_out", " of q"}, q, q_out, table, direction);
-  if (plainly_sound(q, q_out, k, v, table, cache, slots)) return job;
+void check_rotate_append(const char* operation, const ConstHeads& q, const Heads& q_out, const ConstHeads& k,
+                         const ConstHeads& v, const Table& table, const Cache& cache, const Slots& slots,
+                         Direction direction, Job& job) {
+  check_rotate({operation, "q", "q_out", " of q"}, q, q_out, table, direction, job);
+  if (plainly_sound(q, q_out, k, v, table, cache, slots)) return;
   check_kv(operation, k, v);
   check_k(operation, q, k, table, cache);
   Writes written;
@@ -298,10 +212,9 @@ Job check_rotate_append(const char* operation, const ConstHeads& q, const Heads&
     check_cache_writes(operation, k, v, cache, slots, written);
     if (with_q) check_disjoint(operation, written.all().subspan(1), part_of("q", q));
   }
-  if (written.count == 0) return job;
+  if (written.count == 0) return;
   check_disjoint(operation, written.all(), values("the table's cos", table.cos().data(), std::ssize(table.cos())));
   check_disjoint(operation, written.all(), values("the table's sin", table.sin().data(), std::ssize(table.sin())));
-  return job;
 }
 
 }  // namespace rotary::detail

@@ -4,9 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "job.h"
-#include "parts.h"
-#include "pointers.h"
+#include "checks.h"
+#include "overlap.h"
 #include "rotary/cache.h"
 #include "transfer.h"
 
@@ -32,11 +31,15 @@ ROTARY_API void check_kv(const char* operation, const ConstHeads& k, const Const
 // Throws SHAPE: both, or neither.
 [[noreturn, gnu::cold]] ROTARY_API void refuse_slots(const char* operation, bool both);
 
+template <class S>
+bool is_paged(const S& slots) noexcept {
+  return slots.indptr != nullptr || slots.indices != nullptr || slots.batch_indices != nullptr ||
+         slots.positions != nullptr || slots.sequences != 0;
+}
 // Slots by a slot mapping or by pages. Throws SHAPE, DTYPE.
 template <class S>
 void check_slots(const char* operation, const S& slots) {
-  const bool paged = slots.indptr != nullptr || slots.indices != nullptr || slots.batch_indices != nullptr ||
-                     slots.positions != nullptr || slots.sequences != 0;
+  const bool paged = is_paged(slots);
   if ((slots.slot != nullptr) == paged) refuse_slots(operation, paged);
   if (!paged) return check_aligned(operation, "the slot mapping", slots.slot, sizeof(std::int64_t));
   if (slots.sequences < 0) {
@@ -78,6 +81,37 @@ void add_cache(const char* operation, const C& cache, std::int64_t k_bytes, std:
   check_disjoint(operation, written.all(), part_of("v", v));
 }
 
+// Contiguous caches.
+template <class C>
+C contiguous_cache(const char* layout, void* k, void* v, std::int64_t pages, int page_size, std::int64_t heads,
+                   int head_dim) {
+  const std::int64_t page = checked_product(layout, checked_product(layout, page_size, heads), head_dim);
+  checked_product(layout, pages, page);
+  return {.k = k,
+          .v = v,
+          .pages = pages,
+          .page_size = page_size,
+          .heads = heads,
+          .head_dim = head_dim,
+          .page_stride = page};
+}
+
+template <class C>
+C nhd_cache(void* k, void* v, std::int64_t pages, int page_size, std::int64_t heads, int head_dim) {
+  C cache = contiguous_cache<C>("nhd", k, v, pages, page_size, heads, head_dim);
+  cache.token_stride = heads * head_dim;
+  cache.head_stride = head_dim;
+  return cache;
+}
+
+template <class C>
+C hnd_cache(void* k, void* v, std::int64_t pages, int page_size, std::int64_t heads, int head_dim) {
+  C cache = contiguous_cache<C>("hnd", k, v, pages, page_size, heads, head_dim);
+  cache.token_stride = head_dim;
+  cache.head_stride = std::int64_t{page_size} * head_dim;
+  return cache;
+}
+
 // ---- of the host's ----
 
 inline std::int64_t bytes_of(const ElementType& type) noexcept { return type.f8 ? 1 : bytes_of(type.dtype); }
@@ -89,8 +123,8 @@ inline ElementType element_type(CacheType type, DType heads) noexcept {
 
 // What append and rotate_append throw. The second gives q's job.
 void check_append(const char* operation, const ConstHeads& k, const ConstHeads& v, const Cache&, const Slots&);
-Job check_rotate_append(const char* operation, const ConstHeads& q, const Heads& q_out, const ConstHeads& k,
-                        const ConstHeads& v, const Table&, const Cache&, const Slots&, Direction);
+void check_rotate_append(const char* operation, const ConstHeads& q, const Heads& q_out, const ConstHeads& k,
+                         const ConstHeads& v, const Table&, const Cache&, const Slots&, Direction, Job& q_job);
 
 // Slots::first where firsts, null or not, was given.
 constexpr std::int64_t no_first = std::numeric_limits<std::int64_t>::min();

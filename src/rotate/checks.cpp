@@ -19,7 +19,7 @@ namespace {
 
 Blocks blocks(const Job& job, const void* data, const std::int64_t (&stride)[3]) noexcept {
   const std::int64_t each = job.element_bytes();
-  return {reinterpret_cast<std::uintptr_t>(data),
+  return {address_of(data),
           job.row_bytes(),
           {job.count[0], job.count[1], job.count[2]},
           {stride[0] * each, stride[1] * each, stride[2] * each}};
@@ -48,22 +48,9 @@ void order(Dimension& outer, Dimension& inner) noexcept {
   if (outer.rank() < inner.rank()) std::swap(outer, inner);
 }
 
-// One side of a call: the elements from its first to its last.
-struct Extent {
-  std::int64_t elements;
-
-  bool lies_at(const void* data, std::int64_t each, std::uintptr_t& end) const noexcept {
-    const auto address = reinterpret_cast<std::uintptr_t>(data);
-    std::int64_t bytes = 0;
-    if (multiply_overflows(elements, each, &bytes)) return false;
-    return data != nullptr && (address & static_cast<std::uintptr_t>(each - 1)) == 0 &&
-           !add_overflows(address, static_cast<std::uintptr_t>(bytes), &end);
-  }
-};
-
 // Dimension k of the job, the innermost first: written elements are distinct, each stride steps over all that the
 // smaller strides reach.
-bool add_dimension(Job& job, int k, const Dimension& d, Extent& out, bool& same_strides) noexcept {
+bool add_dimension(Job& job, int k, const Dimension& d, std::int64_t& extent, bool& same_strides) noexcept {
   const bool moves = d.count > 1;
   job.count[k] = d.count;
   job.in_stride[k] = moves ? d.in_stride : 0;
@@ -71,7 +58,7 @@ bool add_dimension(Job& job, int k, const Dimension& d, Extent& out, bool& same_
   job.table_stride[k] = moves ? d.table_stride : 0;
   if (!moves) return true;
   same_strides &= d.in_stride == d.out_stride;
-  return d.out_stride >= out.elements && extend(out.elements, d.count, d.out_stride);
+  return d.out_stride >= extent && extend(extent, d.count, d.out_stride);
 }
 
 // X is Heads or ConstHeads: a call in place makes no copy of its heads.
@@ -87,25 +74,19 @@ bool add_strides(Job& job, const X& x, const Heads& out, const TableShape& table
   order(outer, middle);
 
   bool same_strides = true;
-  Extent written{from.head_dim};
+  std::int64_t written = from.head_dim;
   if (!add_dimension(job, 2, inner, written, same_strides) || !add_dimension(job, 1, middle, written, same_strides) ||
       !add_dimension(job, 0, outer, written, same_strides)) {
     return false;
   }
   const std::int64_t each = job.element_bytes();
-  std::uintptr_t in_end = 0, out_end = 0;
-  if (!written.lies_at(job.out, each, out_end)) return false;
+  Range in_range, out_range;
+  if (!lies_at(job.out, written, each, out_range)) return false;
   if (same_strides && job.in == job.out) return true;
-  Extent read = written;
-  if (!same_strides) {
-    read.elements = from.head_dim;
-    for (int k = 0; k < 3; ++k) {
-      if (job.in_stride[k] < 0 || !extend(read.elements, job.count[k], job.in_stride[k])) return false;
-    }
-  }
-  if (!read.lies_at(job.in, each, in_end)) return false;
-  return in_end <= reinterpret_cast<std::uintptr_t>(job.out) || out_end <= reinterpret_cast<std::uintptr_t>(job.in) ||
-         !meet(job, job.in, job.in_stride, job, job.out, job.out_stride);
+  std::int64_t read = same_strides ? written : from.head_dim;
+  if (!same_strides && !extend(read, from)) return false;
+  return lies_at(job.in, read, each, in_range) &&
+         (in_range.apart(out_range) || !meet(job, job.in, job.in_stride, job, job.out, job.out_stride));
 }
 
 void clear(Job& job) noexcept { std::fill_n(job.count, 3, std::int64_t{0}); }
@@ -126,10 +107,6 @@ bool make_job(const X& x, const Heads& out, const Rows& rows, Direction directio
   if (!same_shape(x.layout, out.layout) || table.tokens != x.layout.tokens) return false;
   if (table.batch != 1 && table.batch != x.layout.batch) return false;
   if (table.rotary_dim() > x.layout.head_dim) return false;
-  if (!has_elements(x.layout)) {
-    clear(job);
-    return x.layout.batch >= 0 && x.layout.tokens >= 0 && x.layout.heads >= 0 && x.layout.head_dim >= 0;
-  }
   job.in = x.data;
   job.out = out.data;
   set_rows(job, rows);
@@ -140,50 +117,39 @@ bool make_job(const X& x, const Heads& out, const Rows& rows, Direction directio
   job.backward = direction == Direction::backward;
   job.pairs = table.pairs;
   job.rest = x.data == out.data ? 0 : x.layout.head_dim - table.rotary_dim();
-  return add_strides(job, x, out, table);
+  if (has_elements(x.layout)) return add_strides(job, x, out, table);
+  clear(job);
+  return x.layout.batch >= 0 && x.layout.tokens >= 0 && x.layout.heads >= 0 && x.layout.head_dim >= 0;
 }
 
-template <class Rows>
-[[gnu::always_inline]] inline Job job_in_place(const char* operation, const Heads& x, const Rows& table,
-                                               Direction direction) {
-  Job job;
-  if (!make_job(x, x, table, direction, job)) refuse({operation, "x", "x", ""}, x, x, shape_of(table), direction);
-  return job;
-}
-
-template <class Rows>
-[[gnu::always_inline]] inline Job job_out_of_place(const Names& names, const ConstHeads& x, const Heads& out,
-                                                   const Rows& table, Direction direction) {
-  Job job;
-  if (!make_job(x, out, table, direction, job)) refuse(names, x, out, shape_of(table), direction);
-  return job;
+// The names are copied, so that those of the caller come into being only where they are needed.
+template <class X, class Rows>
+[[gnu::always_inline]] inline void make(const Names& names, const X& x, const Heads& out, const Rows& rows,
+                                        Direction direction, Job& job) {
+  if (!make_job(x, out, rows, direction, job)) refuse(Names(names), x, out, shape_of(rows), direction);
 }
 
 }  // namespace
 
+void check_rotate(const Names& names, const ConstHeads& x, const Heads& out, const Table& table, Direction direction,
+                  Job& job) {
+  make(names, x, out, table, direction, job);
+}
+Job check_rotate(const char* operation, const Heads& x, const Table& table, Direction direction) {
+  Job job;
+  make({operation, "x", "x", ""}, x, x, table, direction, job);
+  return job;
+}
+Job check_rotate(const char* operation, const ConstHeads& x, const Heads& out, const Table& table,
+                 Direction direction) {
+  Job job;
+  make({operation, "x", "out", ""}, x, out, table, direction, job);
+  return job;
+}
 void check_heads(const Names& names, const ConstHeads& x, const Heads& out, const TableShape& table,
                  Direction direction) {
   Job job;
-  if (!make_job(x, out, table, direction, job)) refuse(names, x, out, table, direction);
-}
-
-Job check_rotate(const Names& names, const ConstHeads& x, const Heads& out, const Table& table, Direction direction) {
-  return job_out_of_place(names, x, out, table, direction);
-}
-Job check_rotate(const char* operation, const Heads& x, const Table& table, Direction direction) {
-  return job_in_place(operation, x, table, direction);
-}
-Job check_rotate(const char* operation, const Heads& x, const TableShape& table, Direction direction) {
-  return job_in_place(operation, x, table, direction);
-}
-
-Job check_rotate(const char* operation, const ConstHeads& x, const Heads& out, const Table& table,
-                 Direction direction) {
-  return job_out_of_place({operation, "x", "out", ""}, x, out, table, direction);
-}
-Job check_rotate(const char* operation, const ConstHeads& x, const Heads& out, const TableShape& table,
-                 Direction direction) {
-  return job_out_of_place({operation, "x", "out", ""}, x, out, table, direction);
+  make(names, x, out, table, direction, job);
 }
 
 // ---- q and k ----
@@ -198,7 +164,7 @@ bool join(const X& q, const X& k, X& both) noexcept {
   if (a.batch != b.batch || a.tokens != b.tokens || a.head_dim != b.head_dim) return false;
   if (a.tokens != 1 && a.token_stride != b.token_stride) return false;
   if (a.batch != 1 && a.batch_stride != b.batch_stride) return false;
-  const auto gap = reinterpret_cast<std::uintptr_t>(k.data) - reinterpret_cast<std::uintptr_t>(q.data);
+  const std::uintptr_t gap = address_of(k.data) - address_of(q.data);
   const auto each = static_cast<std::uintptr_t>(bytes_of(q.dtype));
   Layout& l = both.layout;
   if (a.heads == 1) l.head_stride = b.heads == 1 ? static_cast<std::int64_t>(gap / each) : b.head_stride;
@@ -236,12 +202,8 @@ void check_disjoint(const char* operation, const Job& q, const Job& k) {
 template <class X, class Rows>
 void check_each(const char* operation, const X& q, const Heads& q_out, const X& k, const Heads& k_out,
                 const Rows& table, Direction direction, Jobs& jobs) {
-  if (!make_job(q, q_out, table, direction, jobs.q)) {
-    refuse({operation, "q", "q_out", " of q"}, q, q_out, shape_of(table), direction);
-  }
-  if (!make_job(k, k_out, table, direction, jobs.k)) {
-    refuse({operation, "k", "k_out", " of k"}, k, k_out, shape_of(table), direction);
-  }
+  make({operation, "q", "q_out", " of q"}, q, q_out, table, direction, jobs.q);
+  make({operation, "k", "k_out", " of k"}, k, k_out, table, direction, jobs.k);
   if (q.layout.batch != k.layout.batch) {
     fail(Code::SHAPE, operation,
          "q and k must have one batch but got " + std::to_string(q.layout.batch) + " and " +
@@ -250,38 +212,22 @@ void check_each(const char* operation, const X& q, const Heads& q_out, const X& 
   check_disjoint(operation, jobs.q, jobs.k);
 }
 
-Jobs jobs_by(const Table& table) {
+template <class Rows>
+Jobs jobs_by(const Rows& rows) {
+  const TableShape table = shape_of(rows);
   Jobs jobs;
   clear(jobs.k);
-  jobs.table_rows = table.tokens() * table.batch();
-  return jobs;
-}
-Jobs jobs_by(const TableShape&) {
-  Jobs jobs;
-  clear(jobs.k);
-  jobs.table_rows = 0;
+  jobs.table_rows = table.tokens * table.batch;
   return jobs;
 }
 
 template <class Rows>
-[[gnu::always_inline]] inline Jobs jobs_in_place(const char* operation, const Heads& q, const Heads& k,
-                                                 const Rows& table, Direction direction) {
-  Jobs jobs = jobs_by(table);
-  Heads both = q;
-  if (!join(q, k, both) || !make_job(both, both, table, direction, jobs.q)) {
-    check_each(operation, q, q, k, k, table, direction, jobs);
-  }
-  return jobs;
-}
-
-template <class Rows>
-[[gnu::always_inline]] inline Jobs jobs_out_of_place(const char* operation, const InOut& q, const InOut& k,
-                                                     const Rows& table, Direction direction) {
-  Jobs jobs = jobs_by(table);
+Jobs jobs_of(const char* operation, const InOut& q, const InOut& k, const Rows& rows, Direction direction) {
+  Jobs jobs = jobs_by(rows);
   InOut both = q;
   if (q.in.layout.heads != q.out.layout.heads || !join(q.in, k.in, both.in) || !join(q.out, k.out, both.out) ||
-      !make_job(both.in, both.out, table, direction, jobs.q)) {
-    check_each(operation, q.in, q.out, k.in, k.out, table, direction, jobs);
+      !make_job(both.in, both.out, rows, direction, jobs.q)) {
+    check_each(operation, q.in, q.out, k.in, k.out, rows, direction, jobs);
   }
   return jobs;
 }
@@ -289,19 +235,18 @@ template <class Rows>
 }  // namespace
 
 Jobs check_rotate_qk(const char* operation, const Heads& q, const Heads& k, const Table& table, Direction direction) {
-  return jobs_in_place(operation, q, k, table, direction);
+  Jobs jobs = jobs_by(table);
+  Heads both = q;
+  if (!join(q, k, both) || !make_job(both, both, table, direction, jobs.q)) {
+    check_each(operation, q, q, k, k, table, direction, jobs);
+  }
+  return jobs;
 }
-Jobs check_rotate_qk(const char* operation, const Heads& q, const Heads& k, const TableShape& table,
-                     Direction direction) {
-  return jobs_in_place(operation, q, k, table, direction);
-}
-
 Jobs check_rotate_qk(const char* operation, const InOut& q, const InOut& k, const Table& table, Direction direction) {
-  return jobs_out_of_place(operation, q, k, table, direction);
+  return jobs_of(operation, q, k, table, direction);
 }
-Jobs check_rotate_qk(const char* operation, const InOut& q, const InOut& k, const TableShape& table,
-                     Direction direction) {
-  return jobs_out_of_place(operation, q, k, table, direction);
+void check_heads(const char* operation, const InOut& q, const InOut& k, const TableShape& table, Direction direction) {
+  jobs_of(operation, q, k, table, direction);
 }
 
 Jobs check_rotate_qkv(const char* operation, const ConstHeads& qkv, const Heads& out, std::int64_t kv_heads,
@@ -309,9 +254,7 @@ Jobs check_rotate_qkv(const char* operation, const ConstHeads& qkv, const Heads&
   const Layout& l = qkv.layout;
   if (kv_heads < 0) check_kv_heads(operation, l.heads, kv_heads);
   Jobs jobs = jobs_by(table);
-  if (!make_job(qkv, out, table, direction, jobs.q)) {
-    refuse({operation, "qkv", "out", ""}, qkv, out, shape_of(table), direction);
-  }
+  make({operation, "qkv", "out", ""}, qkv, out, table, direction, jobs.q);
   check_kv_heads(operation, l.heads, kv_heads);
   if (kv_heads > 0 && jobs.q.rows() > 0) split_v(jobs, out.layout.head_stride, l, kv_heads);
   return jobs;
@@ -323,14 +266,6 @@ void check_kv_heads(const char* operation, std::int64_t heads, std::int64_t kv_h
     fail(Code::SHAPE, operation,
          "heads must be at least twice kv_heads but got " + std::to_string(heads) + " heads and " +
              std::to_string(kv_heads) + " kv_heads");
-  }
-}
-
-void check_slice(const Layout& x, int first, int head_dim) {
-  if (first < 0 || head_dim < 0 || first > std::int64_t{x.head_dim} - head_dim) {
-    fail(Code::SHAPE, "slice",
-         "elements must lie inside head_dim " + std::to_string(x.head_dim) + " but got " + std::to_string(first) +
-             " to " + std::to_string(std::int64_t{first} + head_dim));
   }
 }
 
@@ -351,17 +286,23 @@ void check_inside(const Layout& l, std::size_t elements) {
   }
   if (!has_elements(l)) return;
   std::int64_t extent = l.head_dim;
-  const std::int64_t counts[] = {l.batch, l.tokens, l.heads};
-  const std::int64_t strides[] = {l.batch_stride, l.token_stride, l.head_stride};
-  bool sound = true;
-  for (int k = 0; k < 3 && sound; ++k) {
-    sound = counts[k] == 1 || (strides[k] >= 0 && extend(extent, counts[k], strides[k]));
-  }
+  const bool sound = extend(extent, l);
   if (sound && static_cast<std::uint64_t>(extent) <= elements) return;
   fail(Code::SHAPE, "heads",
        "the layout must lie inside the memory of " + std::to_string(elements) + " elements but " +
            (sound ? "reaches " + std::to_string(extent)
                   : std::string("has a stride below 0 or spans 2^63 elements or more")));
+}
+
+void check_stores(const char* operation, Stores stores) {
+  if (stores <= Stores::streaming) return;
+  fail(Code::VALUE, operation,
+       "stores must be automatic, cached or streaming but got value " + std::to_string(static_cast<int>(stores)));
+}
+
+bool streams(std::int64_t bytes_read, const RotateOptions& options) {
+  if (options.stores != Stores::automatic) return options.stores == Stores::streaming;
+  return tuning().streams(bytes_read / options.executor->concurrency());
 }
 
 }  // namespace rotary::detail

@@ -1,6 +1,7 @@
 // Validates a call of rotate once and turns it into Jobs. The error sentences are in refuse.cpp.
 #pragma once
 
+#include "cpu/tuning.h"
 #include "job.h"
 #include "refuse.h"
 
@@ -10,11 +11,8 @@ namespace rotary::detail {
 // without elements gives a job without rows. Throws SHAPE, DTYPE, ALIAS, PAIRING, VALUE.
 Job check_rotate(const char* operation, const ConstHeads& x, const Heads& out, const Table&, Direction);
 Job check_rotate(const char* operation, const Heads& x, const Table&, Direction);  // in place
-Job check_rotate(const Names&, const ConstHeads& x, const Heads& out, const Table&, Direction);
-// By rows that lie elsewhere: the job is without them.
-ROTARY_API Job check_rotate(const char* operation, const ConstHeads& x, const Heads& out, const TableShape&, Direction);
-ROTARY_API Job check_rotate(const char* operation, const Heads& x, const TableShape&, Direction);
-// Validates without building a Job; `Names` supplies argument names for the sentences.
+void check_rotate(const Names&, const ConstHeads& x, const Heads& out, const Table&, Direction, Job&);
+// The same by rows that lie elsewhere, without a job.
 ROTARY_API void check_heads(const Names&, const ConstHeads& x, const Heads& out, const TableShape&,
                             Direction = Direction::forward);
 
@@ -29,8 +27,7 @@ struct Jobs {
 // rule it is.
 Jobs check_rotate_qk(const char* operation, const Heads& q, const Heads& k, const Table&, Direction);
 Jobs check_rotate_qk(const char* operation, const InOut& q, const InOut& k, const Table&, Direction);
-ROTARY_API Jobs check_rotate_qk(const char* operation, const Heads& q, const Heads& k, const TableShape&, Direction);
-ROTARY_API Jobs check_rotate_qk(const char* operation, const InOut& q, const InOut& k, const TableShape&, Direction);
+ROTARY_API void check_heads(const char* operation, const InOut& q, const InOut& k, const TableShape&, Direction);
 
 // A packed tensor: heads of q, then kv_heads of k, then kv_heads of v.
 Jobs check_rotate_qkv(const char* operation, const ConstHeads& qkv, const Heads& out, std::int64_t kv_heads,
@@ -38,10 +35,22 @@ Jobs check_rotate_qkv(const char* operation, const ConstHeads& qkv, const Heads&
 // How many of a packed tensor's heads are k's, and v's. Throws SHAPE.
 ROTARY_API void check_kv_heads(const char* operation, std::int64_t heads, std::int64_t kv_heads);
 
-// Elements [first, first + head_dim) of heads of x.head_dim elements. Throws SHAPE.
-void check_slice(const Layout& x, int first, int head_dim);
-
 // The product of sizes of a contiguous layout. Throws SHAPE when one is negative or the product exceeds 64 bits.
 ROTARY_API std::int64_t checked_product(const char* operation, std::int64_t a, std::int64_t b);
+
+// ---- how a call is run: whether, out of place, it writes past the caches, and what is worth a thread ----
+
+// Throws VALUE.
+void check_stores(const char* operation, Stores);
+// For a call that reads so much, and writes as much.
+bool streams(std::int64_t bytes_read, const RotateOptions&);
+// How many parts of so many bytes make up the whole, at least; by 32 bits, as a division by 64 takes long.
+inline std::int64_t parts_of(std::int64_t whole, std::int64_t part) noexcept {
+  if (part >= whole) return 1;
+  const auto bytes = static_cast<std::uint32_t>(part);
+  return (static_cast<std::uint32_t>(whole) + bytes - 1) / bytes;
+}
+// The items of so many bytes that are worth a thread.
+inline std::int64_t grain(std::int64_t item_bytes) noexcept { return parts_of(tuning().grain_bytes, item_bytes); }
 
 }  // namespace rotary::detail

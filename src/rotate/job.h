@@ -36,12 +36,4 @@ struct Job {
   std::int64_t row_bytes() const noexcept { return (std::int64_t{2} * pairs + rest) * element_bytes(); }
 };
 
-// Heads of one token that a kernel writes elsewhere. Strides are in elements.
-struct TokenHeads {
-  const void* in;
-  void* out;
-  std::int64_t heads, in_head, out_head;
-  int rest;  // elements behind the block to copy
-};
-
 }  // namespace rotary::detail

@@ -1,9 +1,12 @@
-// Layouts of contiguous tensors, and parts of heads.
+// Layouts of contiguous tensors, parts of heads, caches and slots.
 #include "runtime/arithmetic.h"
 
 #include <cstddef>
+#include <string>
 
-#include "checks.h"
+#include "cache_checks.h"
+#include "rotary/cache.h"
+#include "values/names.h"
 
 namespace rotary {
 
@@ -33,7 +36,12 @@ Layout tbhd(std::int64_t tokens, std::int64_t batch, std::int64_t heads, int hea
 Layout thd(std::int64_t tokens, std::int64_t heads, int head_dim) { return bthd(1, tokens, heads, head_dim); }
 
 ConstHeads slice(const ConstHeads& x, int first, int head_dim) {
-  check_slice(x.layout, first, head_dim);
+  const int all = x.layout.head_dim;
+  if (first < 0 || head_dim < 0 || first > std::int64_t{all} - head_dim) {
+    fail(Code::SHAPE, "slice",
+         "elements must lie inside head_dim " + std::to_string(all) + " but got " + std::to_string(first) + " to " +
+             std::to_string(std::int64_t{first} + head_dim));
+  }
   ConstHeads part = x;
   if (x.data != nullptr) {
     part.data = static_cast<const std::byte*>(x.data) + static_cast<std::size_t>(first) * size_of(x.dtype);
@@ -45,6 +53,51 @@ ConstHeads slice(const ConstHeads& x, int first, int head_dim) {
 Heads slice(const Heads& x, int first, int head_dim) {
   const ConstHeads part = slice(ConstHeads(x), first, head_dim);
   return {const_cast<void*>(part.data), part.dtype, part.layout};
+}
+
+// ---- caches ----
+
+namespace {
+
+constexpr Named<CacheType> cache_types[] = {{CacheType::same, "same"},
+                                            {CacheType::f8_e4m3, "f8_e4m3"},
+                                            {CacheType::f32, "f32"},
+                                            {CacheType::f16, "f16"},
+                                            {CacheType::bf16, "bf16"}};
+
+}  // namespace
+
+const char* name(CacheType type) noexcept { return name_in(cache_types, type); }
+CacheType parse_cache_type(std::string_view text) {
+  return parse_in(cache_types, text, "parse_cache_type", Code::DTYPE);
+}
+
+Cache nhd(void* k, void* v, std::int64_t pages, int page_size, std::int64_t heads, int head_dim, CacheType type) {
+  Cache cache = nhd_cache<Cache>(k, v, pages, page_size, heads, head_dim);
+  cache.type = type;
+  return cache;
+}
+
+Cache hnd(void* k, void* v, std::int64_t pages, int page_size, std::int64_t heads, int head_dim, CacheType type) {
+  Cache cache = hnd_cache<Cache>(k, v, pages, page_size, heads, head_dim);
+  cache.type = type;
+  return cache;
+}
+
+Slots Slots::flat(const std::int64_t* slot_mapping) noexcept { return {.slot = slot_mapping}; }
+
+Slots Slots::paged(const std::int32_t* indptr, const std::int32_t* indices, const std::int32_t* batch_indices,
+                   const std::int32_t* positions, int sequences) noexcept {
+  return {.indptr = indptr,
+          .indices = indices,
+          .batch_indices = batch_indices,
+          .positions = positions,
+          .sequences = sequences};
+}
+
+Slots Slots::rows(std::int64_t first) noexcept { return {.first = first, .by_row = true}; }
+Slots Slots::each_row(const std::int64_t* first) noexcept {
+  return {.firsts = first, .first = no_first, .by_row = true};
 }
 
 }  // namespace rotary

@@ -1,10 +1,14 @@
-// Where blocks of elements lie in memory, and whether two sets of them meet.
+// The memory of a call's arguments by name, and the check that what is written overlaps nothing else.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <limits>
+#include <span>
 
-#include "rotary/export.h"
-#include "rotary/heads.h"
+#include "refuse.h"
+#include "runtime/compiler.h"
+#include "values/dtypes.h"
 
 namespace rotary::detail {
 
@@ -23,8 +27,6 @@ struct Blocks {
   }
 };
 
-inline std::uintptr_t address_of(const void* data) noexcept { return reinterpret_cast<std::uintptr_t>(data); }
-
 // The stride of a dimension of size one becomes 0, so that it affects neither extent nor alignment.
 inline void set_strides(std::int64_t (&strides)[3], const Layout& l) noexcept {
   strides[0] = l.batch > 1 ? l.batch_stride : 0;
@@ -32,16 +34,73 @@ inline void set_strides(std::int64_t (&strides)[3], const Layout& l) noexcept {
   strides[2] = l.heads > 1 ? l.head_stride : 0;
 }
 
-// The heads of a layout that begins at an address, elements of `each` bytes. Their extent is below 2^63.
-inline Blocks blocks_of(std::uintptr_t begin, const Layout& l, std::int64_t each) noexcept {
-  Blocks blocks{begin, l.head_dim * each, {l.batch, l.tokens, l.heads}, {}};
-  set_strides(blocks.stride, l);
-  for (std::int64_t& stride : blocks.stride) stride *= each;
-  return blocks;
-}
-
 // Whether some block of a overlaps some block of b, where neither set is empty. Conservative: never misses an overlap,
 // but may report one when the extents overlap and the two stride patterns do not nest.
 ROTARY_API bool blocks_meet(const Blocks& a, const Blocks& b) noexcept;
+
+// A range of elements in memory and its name in error sentences. Cheap to make: in nearly all calls it is enough to
+// compare both ends.
+struct Part {
+  const char* name;
+  std::uintptr_t begin, end;
+  std::int64_t each;     // bytes of an element
+  const Layout* layout;  // null: contiguous
+};
+
+inline Part part(const char* name, const void* data, std::int64_t each, const Layout& l) noexcept {
+  std::int64_t stride[3];
+  set_strides(stride, l);
+  const std::int64_t elements =
+      (l.batch - 1) * stride[0] + (l.tokens - 1) * stride[1] + (l.heads - 1) * stride[2] + l.head_dim;
+  return {name, address_of(data), address_of(data) + static_cast<std::uintptr_t>(elements * each), each, &l};
+}
+// X: Heads or ConstHeads, which must outlive the part.
+template <class X>
+Part part_of(const char* name, const X& x) noexcept {
+  return part(name, x.data, bytes_of(x.dtype), x.layout);
+}
+
+inline Blocks blocks_of(const Part& p) noexcept {
+  if (p.layout == nullptr) return {p.begin, static_cast<std::int64_t>(p.end - p.begin), {1, 1, 1}, {}};
+  const Layout& l = *p.layout;
+  Blocks blocks{p.begin, l.head_dim * p.each, {l.batch, l.tokens, l.heads}, {}};
+  set_strides(blocks.stride, l);
+  for (std::int64_t& stride : blocks.stride) stride *= p.each;
+  return blocks;
+}
+
+// The memory that a call writes: q_out, the cache's k and v.
+struct Writes {
+  Writes() = default;
+  Writes(const Writes&) = delete;  // parts point to the layout
+  Writes& operator=(const Writes&) = delete;
+  void add(const Part& p) noexcept { parts[count++] = p; }
+  std::span<const Part> all() const noexcept { return {parts, count}; }
+  Part parts[3];
+  std::size_t count = 0;
+  Layout cache;
+};
+
+// a * b, at most the largest int64.
+inline std::int64_t product(std::int64_t a, std::int64_t b) noexcept {
+  std::int64_t result = 0;
+  return multiply_overflows(a, b, &result) ? std::numeric_limits<std::int64_t>::max() : result;
+}
+
+// `count` contiguous values.
+template <class T>
+Part values(const char* name, const T* data, std::int64_t count) noexcept {
+  const std::uintptr_t begin = address_of(data);
+  return {name, begin, begin + static_cast<std::uintptr_t>(product(count, sizeof(T))), 1, nullptr};
+}
+
+// Neither part is empty. Throws ALIAS.
+inline void check_disjoint(const char* operation, const Part& written, const Part& other) {
+  if (other.end <= written.begin || written.end <= other.begin) return;
+  if (blocks_meet(blocks_of(written), blocks_of(other))) refuse_overlap(operation, written.name, other.name);
+}
+inline void check_disjoint(const char* operation, std::span<const Part> written, const Part& other) {
+  for (const Part& w : written) check_disjoint(operation, w, other);
+}
 
 }  // namespace rotary::detail

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <utility>
 
 #include "overlap.h"
 #include "values/dtypes.h"
@@ -32,15 +33,14 @@ void refuse_kinds(const Names& names, DType x, DType out, Pairing pairing, Direc
   }
 }
 
-void refuse_negative(const Names& names, const Layout& x) {
+void refuse_negative(const char* operation, const Layout& x) {
   if (x.batch >= 0 && x.tokens >= 0 && x.heads >= 0 && x.head_dim >= 0) return;
-  fail(Code::SHAPE, names.operation,
-       "sizes must not be negative but got [batch, tokens, heads, head_dim] = " + shape(x));
+  fail(Code::SHAPE, operation, "sizes must not be negative but got [batch, tokens, heads, head_dim] = " + shape(x));
 }
 
 void refuse_sizes(const Names& names, const Layout& x, const Layout& out, const TableShape& table) {
   const std::string side = names.x;
-  refuse_negative(names, x);
+  refuse_negative(names.operation, x);
   if (!same_shape(x, out)) {
     fail(Code::SHAPE, names.operation,
          std::string(names.out) + " must have the shape of " + side + ", " + shape(x) + ", but got " + shape(out));
@@ -63,88 +63,77 @@ void refuse_sizes(const Names& names, const Layout& x, const Layout& out, const 
 
 struct Stride {
   const char* name;
-  std::int64_t count;
-  std::int64_t stride;
+  std::int64_t count, stride;
+  std::int64_t rank;  // the larger, the further outside
 };
 using Strides = std::array<Stride, 3>;
 
 // Outermost first, as `written` lies in memory.
-Strides strides(const Layout& l, const Layout& written) {
-  struct Both {
-    Stride stride;
-    std::int64_t rank;
-  };
-  const auto both = [](const char* stride_name, std::int64_t count, std::int64_t stride, std::int64_t rank) {
-    return Both{{stride_name, count, stride}, count > 1 ? rank : std::numeric_limits<std::int64_t>::max()};
-  };
-  Both all[] = {both("batch_stride", l.batch, l.batch_stride, written.batch_stride),
-                both("token_stride", l.tokens, l.token_stride, written.token_stride),
-                both("head_stride", l.heads, l.head_stride, written.head_stride)};
-  for (const int k : {0, 1, 0}) {
+Strides strides(const Layout& l, const Layout& written, const char* batch_stride = "batch_stride") noexcept {
+  Strides all{{{batch_stride, l.batch, l.batch_stride, written.batch_stride},
+               {"token_stride", l.tokens, l.token_stride, written.token_stride},
+               {"head_stride", l.heads, l.head_stride, written.head_stride}}};
+  for (Stride& s : all) s.rank = s.count > 1 ? s.rank : std::numeric_limits<std::int64_t>::max();
+  for (const unsigned k : {0u, 1u, 0u}) {
     if (all[k].rank < all[k + 1].rank) std::swap(all[k], all[k + 1]);
   }
-  return {all[0].stride, all[1].stride, all[2].stride};
+  return all;
+}
+Strides reversed(Strides all) noexcept {
+  std::swap(all.front(), all.back());
+  return all;
 }
 
+// How sentences name memory: itself, what comes between its name and a stride's, and, unless it is null, its elements
+// where each stride must step over all that those before it reach.
+struct Memory {
+  const char *name, *has, *distinct;
+};
+
 // The bytes from the first element to behind the last one.
-std::int64_t refuse_extent(const Names& names, const std::string& side, const Strides& all, int head_dim, DType dtype) {
+std::int64_t checked_extent(const char* operation, const Memory& memory, const Strides& all, int head_dim,
+                            std::int64_t each) {
   std::int64_t extent = head_dim;
+  const auto refuse_span = [&](const std::string& got) {
+    fail(Code::SHAPE, operation, std::string(memory.name) + " must span less than 2^63 bytes but got " + got);
+  };
   for (const Stride& s : all) {
     if (s.count <= 1) continue;
     if (s.stride < 0) {
-      fail(Code::SHAPE, names.operation,
-           side + " " + s.name + " must not be negative but got " + std::to_string(s.stride));
+      fail(
+          Code::SHAPE, operation,
+          std::string(memory.name) + memory.has + s.name + " must not be negative but got " + std::to_string(s.stride));
+    }
+    if (memory.distinct != nullptr && s.stride < extent) {
+      fail(Code::SHAPE, operation,
+           std::string(memory.distinct) + " must be distinct but " + s.name + " " + std::to_string(s.stride) +
+               " steps over " + std::to_string(extent) + " elements");
     }
     if (!extend(extent, s.count, s.stride)) {
-      fail(Code::SHAPE, names.operation,
-           side + " must span less than 2^63 bytes but got " + s.name + " " + std::to_string(s.stride) + " times " +
-               std::to_string(s.count));
+      refuse_span(std::string(s.name) + " " + std::to_string(s.stride) + " times " + std::to_string(s.count));
     }
   }
-  if (multiply_overflows(extent, static_cast<std::int64_t>(size_of(dtype)), &extent)) {
-    fail(Code::SHAPE, names.operation, side + " must span less than 2^63 bytes but got more");
-  }
+  if (multiply_overflows(extent, each, &extent)) refuse_span("more");
   return extent;
 }
 
-void refuse_pointer(const Names& names, const std::string& side, const void* data, DType dtype, std::int64_t bytes) {
-  const auto address = reinterpret_cast<std::uintptr_t>(data);
-  if (data == nullptr) fail(Code::SHAPE, names.operation, side + " must point to its elements but got null");
-  if (address % size_of(dtype) != 0) {
-    fail(Code::DTYPE, names.operation,
-         side + " must be aligned to the " + std::to_string(static_cast<int>(size_of(dtype))) + " bytes of " +
-             name(dtype) + " but got an address " + std::to_string(static_cast<int>(address % size_of(dtype))) +
-             " beyond");
+void refuse_pointer(const char* operation, const char* side, const void* data, DType dtype, std::int64_t bytes) {
+  check_not_null(operation, side, data);
+  if (address_of(data) % size_of(dtype) != 0) {
+    fail(Code::DTYPE, operation,
+         std::string(side) + " must be aligned to the " + std::to_string(size_of(dtype)) + " bytes of " + name(dtype) +
+             " but got an address " + std::to_string(address_of(data) % size_of(dtype)) + " beyond");
   }
-  if (address + static_cast<std::uintptr_t>(bytes) < address) {
-    fail(Code::SHAPE, names.operation,
-         side + " must end inside the address space but spans " + std::to_string(bytes) + " bytes");
-  }
-}
-
-void refuse_indistinct(const Names& names, const Strides& written, int head_dim) {
-  std::int64_t extent = head_dim;
-  for (auto s = written.rbegin(); s != written.rend(); ++s) {
-    if (s->count <= 1) continue;
-    if (s->stride < extent) {
-      fail(Code::SHAPE, names.operation,
-           "the written elements" + std::string(names.of_x) + " must be distinct but " + s->name + " " +
-               std::to_string(s->stride) + " steps over " + std::to_string(extent) + " elements");
-    }
-    extent += (s->count - 1) * s->stride;
-  }
+  check_end(operation, side, data, bytes);
 }
 
 void refuse_alias(const Names& names, const ConstHeads& x, const Heads& out, bool same_strides) {
   if (x.data == out.data && same_strides) return;
-  const auto each = static_cast<std::int64_t>(size_of(x.dtype));
-  if (!blocks_meet(blocks_of(address_of(x.data), x.layout, each), blocks_of(address_of(out.data), out.layout, each)))
-    return;
-  const auto distance =
-      static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(out.data) - reinterpret_cast<std::uintptr_t>(x.data));
+  if (!blocks_meet(blocks_of(part_of(names.x, x)), blocks_of(part_of(names.out, out)))) return;
+  const auto distance = static_cast<std::int64_t>(address_of(out.data) - address_of(x.data));
   fail(Code::ALIAS, names.operation,
        std::string(names.x) + " and " + names.out + " must not overlap, or be the same with the same strides, but " +
-           names.out + " begins " + std::to_string(distance / each) + " elements from " + names.x +
+           names.out + " begins " + std::to_string(distance / bytes_of(x.dtype)) + " elements from " + names.x +
            (same_strides ? "" : " with other strides"));
 }
 
@@ -155,11 +144,13 @@ void refuse(const Names& names, const ConstHeads& x, const Heads& out, const Tab
   refuse_sizes(names, x.layout, out.layout, table);
   const Strides read = strides(x.layout, out.layout), written = strides(out.layout, out.layout);
   const int head_dim = x.layout.head_dim;
-  const std::int64_t x_bytes = refuse_extent(names, names.x, read, head_dim, x.dtype);
-  const std::int64_t out_bytes = refuse_extent(names, names.out, written, head_dim, x.dtype);
-  refuse_pointer(names, names.x, x.data, x.dtype, x_bytes);
-  refuse_pointer(names, names.out, out.data, x.dtype, out_bytes);
-  refuse_indistinct(names, written, head_dim);
+  const std::int64_t each = bytes_of(x.dtype);
+  const std::int64_t x_bytes = checked_extent(names.operation, {names.x, " ", nullptr}, read, head_dim, each);
+  const std::int64_t out_bytes = checked_extent(names.operation, {names.out, " ", nullptr}, written, head_dim, each);
+  refuse_pointer(names.operation, names.x, x.data, x.dtype, x_bytes);
+  refuse_pointer(names.operation, names.out, out.data, x.dtype, out_bytes);
+  const std::string elements = std::string("the written elements") + names.of_x;
+  checked_extent(names.operation, {names.out, " ", elements.c_str()}, reversed(written), head_dim, each);
   refuse_alias(names, x, out,
                std::equal(read.begin(), read.end(), written.begin(),
                           [](const Stride& a, const Stride& b) { return a.count <= 1 || a.stride == b.stride; }));
@@ -173,13 +164,19 @@ void refuse_overlap(const char* operation, const char* written, const char* othe
 }
 
 void check_readable(const char* operation, const char* side, const ConstHeads& x) {
-  const Names names{operation, side, side, ""};
-  check_dtype(operation, x.dtype);
-  refuse_negative(names, x.layout);
   const Layout& l = x.layout;
+  if (Range range; readable(x, range)) return;  // without strings
+  check_dtype(operation, x.dtype);
+  refuse_negative(operation, l);
   if (!has_elements(l)) return;
-  const std::int64_t bytes = refuse_extent(names, side, strides(l, l), l.head_dim, x.dtype);
-  refuse_pointer(names, side, x.data, x.dtype, bytes);
+  const Memory memory{side, " ", nullptr};
+  refuse_pointer(operation, side, x.data, x.dtype,
+                 checked_extent(operation, memory, strides(l, l), l.head_dim, bytes_of(x.dtype)));
+}
+
+std::int64_t checked_extent(const char* operation, const Layout& cache, std::int64_t each) {
+  return checked_extent(operation, {"the cache", "'s ", "the cache's elements"},
+                        reversed(strides(cache, cache, "page_stride")), cache.head_dim, each);
 }
 
 }  // namespace rotary::detail

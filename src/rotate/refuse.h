@@ -1,11 +1,13 @@
 // The error sentences of rotate and the operations like it: each rule that checks.cpp tests, in words.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
 #include "rotary/rotary.h"
 #include "runtime/compiler.h"
+#include "values/dtypes.h"
 #include "values/fail.h"
 
 namespace rotary::detail {
@@ -40,8 +42,38 @@ struct Names {
 // "[batch, tokens, heads, head_dim]" in numbers.
 ROTARY_API std::string shape(const Layout&);
 
+// ---- one argument ----
+
 // Validates an argument that is only read. Throws DTYPE, SHAPE.
 ROTARY_API void check_readable(const char* operation, const char* side, const ConstHeads& x);
+// The bytes from the first element of a cache to behind its last one, with pages as batch rows: its elements, of so
+// many bytes, are distinct. Throws SHAPE.
+std::int64_t checked_extent(const char* operation, const Layout& cache, std::int64_t each);
+
+inline std::uintptr_t address_of(const void* data) noexcept { return reinterpret_cast<std::uintptr_t>(data); }
+
+// Checks of pointers; the memory is not read. `bytes` is a power of two.
+inline void check_aligned(const char* operation, const char* what, const void* p, std::size_t bytes) {
+  const std::uintptr_t beyond = address_of(p) & (bytes - 1);
+  if (beyond == 0) return;
+  fail(Code::DTYPE, operation,
+       std::string(what) + " must be aligned to " + std::to_string(bytes) + " bytes but got an address " +
+           std::to_string(beyond) + " beyond");
+}
+inline void check_not_null(const char* operation, const char* what, const void* p) {
+  if (p == nullptr) fail(Code::SHAPE, operation, std::string(what) + " must point to its elements but got null");
+}
+inline void check_pointer(const char* operation, const char* what, const void* p, std::size_t bytes) {
+  check_not_null(operation, what, p);
+  check_aligned(operation, what, p, bytes);
+}
+inline void check_end(const char* operation, const char* what, const void* p, std::int64_t bytes) {
+  if (address_of(p) + static_cast<std::uintptr_t>(bytes) >= address_of(p)) return;
+  fail(Code::SHAPE, operation,
+       std::string(what) + " must end inside the address space but spans " + std::to_string(bytes) + " bytes");
+}
+
+// ---- sizes and extents ----
 
 inline bool has_elements(const Layout& l) noexcept {
   return l.batch > 0 && l.tokens > 0 && l.heads > 0 && l.head_dim > 0;
@@ -55,6 +87,33 @@ inline bool same_shape(const Layout& a, const Layout& b) noexcept {
 inline bool extend(std::int64_t& extent, std::int64_t count, std::int64_t stride) noexcept {
   std::int64_t reach = 0;
   return !multiply_overflows(count - 1, stride, &reach) && !add_overflows(extent, reach, &extent);
+}
+// Adds what all strides of a layout with elements reach; false, too, where one is negative.
+inline bool extend(std::int64_t& extent, const Layout& l) noexcept {
+  const auto reaches = [&](std::int64_t count, std::int64_t stride) {
+    return count == 1 || (stride >= 0 && extend(extent, count, stride));
+  };
+  return reaches(l.heads, l.head_stride) && reaches(l.tokens, l.token_stride) && reaches(l.batch, l.batch_stride);
+}
+
+// Memory from its first byte to behind its last.
+struct Range {
+  std::uintptr_t begin, end;
+  bool apart(const Range& other) const noexcept { return (end <= other.begin) | (other.end <= begin); }
+};
+// Whether so many elements can lie there: where.
+inline bool lies_at(const void* data, std::int64_t elements, std::int64_t each, Range& range) noexcept {
+  std::int64_t bytes = 0;
+  if (multiply_overflows(elements, each, &bytes)) return false;
+  range.begin = address_of(data);
+  return data != nullptr && (range.begin & static_cast<std::uintptr_t>(each - 1)) == 0 &&
+         !add_overflows(range.begin, static_cast<std::uintptr_t>(bytes), &range.end);
+}
+// Whether x has elements and can be read: where.
+inline bool readable(const ConstHeads& x, Range& range) noexcept {
+  std::int64_t extent = x.layout.head_dim;
+  return is_storage(x.dtype) && has_elements(x.layout) && extend(extent, x.layout) &&
+         lies_at(x.data, extent, bytes_of(x.dtype), range);
 }
 
 }  // namespace rotary::detail

@@ -11,7 +11,6 @@
 #include "cpu/tuning.h"
 #include "rotate_by.h"
 #include "runtime/float_state.h"
-#include "stores.h"
 #include "values/fail.h"
 
 namespace rotary {
@@ -20,14 +19,6 @@ using namespace detail;
 namespace {
 
 using Index = std::int64_t;
-
-// The items of so many bytes that are worth a thread.
-Index grain(Index item_bytes) {
-  const Index grain_bytes = tuning().grain_bytes;
-  if (item_bytes >= grain_bytes) return 1;
-  const auto bytes = static_cast<std::uint32_t>(item_bytes);
-  return (static_cast<std::uint32_t>(grain_bytes) + bytes - 1) / bytes;
-}
 
 bool moves(const Job& job) { return job.in != job.out; }
 Index bytes_read(const Job& job) { return job.rows() * job.row_bytes(); }

@@ -19,16 +19,13 @@ namespace rotary::tests {
 using namespace detail;
 namespace {
 
-// Fetches ahead in calls of any size, or in none.
-class Fetching {
+// Walks calls of any size as if they came from memory, or none.
+class Walking {
  public:
-  explicit Fetching(bool fetches) : before_(tuning()) {
-    tuning().prefetch_from = 0;
-    tuning().prefetch_f32 = tuning().prefetch_16_bit = fetches ? 512 : 0;
-  }
-  ~Fetching() { tuning() = before_; }
-  Fetching(const Fetching&) = delete;
-  Fetching& operator=(const Fetching&) = delete;
+  explicit Walking(bool from_memory) : before_(tuning()) { tuning().memory_from = from_memory ? 0 : INT64_MAX; }
+  ~Walking() { tuning() = before_; }
+  Walking(const Walking&) = delete;
+  Walking& operator=(const Walking&) = delete;
 
  private:
   Tuning before_;
@@ -48,7 +45,8 @@ std::vector<Named> layouts(int head_dim) {
           {"thd", thd(3, 2, head_dim)},
           {"view of fused qkv", fused},
           {"odd strides", {2, 2, 2, head_dim, batch, token, head}},
-          {"many heads of bhtd", bhtd(1, 13, 2, head_dim)}};
+          {"many heads of bhtd", bhtd(1, 13, 2, head_dim)},
+          {"many tokens of bthd", bthd(1, 11, 2, head_dim)}};
 }
 
 // One case: the reference once, then every target out of place and in place, ending or beginning at a guard page.
@@ -73,7 +71,7 @@ class Arena {
       SCOPED_TRACE(std::string(target));
       const Using forced(target);
       for (const bool end : {true, false}) {
-        const Fetching fetching(end);
+        const Walking walking(end);
         std::byte* in = end ? in_.at_end(bytes) : in_.at_start() + size_of(dtype);
         std::byte* out = end ? out_.at_end(bytes) : out_.at_start();
         std::memcpy(in, x.data(), bytes);

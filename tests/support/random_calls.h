@@ -248,11 +248,11 @@ inline Outcome checked(const RandomCall& call) {
     const Heads &q = call.sides[RandomCall::q], &k = call.sides[RandomCall::k], &out = call.sides[RandomCall::q_out];
     const std::string operation = call.name();
     if (call.operation != RandomCall::qk) {
-      call.in_place ? check_rotate(operation.c_str(), q, call.table, call.direction)
-                    : check_rotate(operation.c_str(), q, out, call.table, call.direction);
+      const Names names{operation.c_str(), "x", call.in_place ? "x" : "out", ""};
+      check_heads(names, q, call.in_place ? q : out, call.table, call.direction);
     } else {
-      call.in_place ? check_rotate_qk(operation.c_str(), q, k, call.table, call.direction)
-                    : check_rotate_qk(operation.c_str(), call.q_in_out(), call.k_in_out(), call.table, call.direction);
+      check_heads(operation.c_str(), call.in_place ? InOut{q, q} : call.q_in_out(),
+                  call.in_place ? InOut{k, k} : call.k_in_out(), call.table, call.direction);
     }
   });
 }

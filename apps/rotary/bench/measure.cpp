@@ -47,15 +47,16 @@ Repeat work_of(const Cell& cell, const Places& at, const Table& table, const Exe
   });
 }
 
-Repeat move(Traffic traffic, const void* in, void* out, std::size_t bytes, const Executor& executor) {
-  return repeat([=, &executor] { move_bytes(traffic, in, out, bytes, executor); });
-}
-
-// The ways to move bytes; the fastest is the ceiling.
-std::vector<Traffic> ceilings(bool in_place) {
-  if (in_place) return {Traffic::update};
-  return {Traffic::copy, Traffic::stream};
-}
+// The ways to move bytes of which the fastest is the ceiling, and the work of each.
+struct Ceiling {
+  Ceiling(const void* in, void* out, std::size_t bytes, const Executor& executor)
+      : moves(ceiling_moves(in, out, bytes, executor)) {
+    for (const Move& how : moves)
+      works.push_back(repeat([=, &executor] { move_bytes(how, in, out, bytes, executor); }));
+  }
+  std::vector<Move> moves;
+  std::vector<Repeat> works;
+};
 
 // Whether a run leaves data in the last cache that the next one finds.
 bool leaves_something_cached(const Cell& cell) {
@@ -101,15 +102,15 @@ Result Bench::measure_heads(const Cell& cell) {
   result.cell = cell;
   result.verified = verify(cell, at, table, [&work] { work(1); });
 
-  const std::vector<Traffic> traffics = ceilings(cell.in_place);
-  std::vector<Repeat> works = {work};
-  for (const Traffic traffic : traffics) works.push_back(move(traffic, at.in, at.out, at.moved, threads));
+  const Ceiling ceiling(at.in, at.out, at.moved, threads);
+  std::vector<Repeat> works = ceiling.works;
+  works.push_back(work);
   const Medians medians = median_seconds(works, {seconds_, leaves_something_cached(cell)});
   result.samples = medians.samples;
-  result.seconds = medians.seconds[0];
-  const auto fastest = std::min_element(medians.seconds.begin() + 1, medians.seconds.end());
+  result.seconds = medians.seconds.back();
+  const auto fastest = std::min_element(medians.seconds.begin(), medians.seconds.end() - 1);
   result.ceiling_seconds = *fastest;
-  result.ceiling = traffics[static_cast<std::size_t>(fastest - medians.seconds.begin() - 1)];
+  result.ceiling = ceiling.moves[static_cast<std::size_t>(fastest - medians.seconds.begin())];
   return result;
 }
 
@@ -129,12 +130,15 @@ Result Bench::measure_table(const Cell& cell) {
   const auto bytes_of_table = static_cast<std::size_t>(line_bytes(cell));
   std::byte* const memory = arena_.reserve(bytes_of_table);
   const Repeat cold = repeat([&] { const Table made(turns, view, options); });
-  const Medians medians = median_seconds({work, move(Traffic::update, memory, memory, bytes_of_table, threads), cold},
-                                         {seconds_, leaves_something_cached(cell)});
+  const Ceiling ceiling(memory, memory, bytes_of_table, threads);
+  std::vector<Repeat> works = ceiling.works;
+  works.push_back(work);
+  works.push_back(cold);
+  const Medians medians = median_seconds(works, {seconds_, leaves_something_cached(cell)});
   result.samples = medians.samples;
-  result.seconds = medians.seconds[0];
-  result.ceiling_seconds = medians.seconds[1];
-  result.cold_seconds = medians.seconds[2];
+  result.cold_seconds = medians.seconds.back();
+  result.seconds = *(medians.seconds.end() - 2);
+  result.ceiling_seconds = *std::min_element(medians.seconds.begin(), medians.seconds.end() - 2);
   return result;
 }
 
@@ -142,9 +146,7 @@ double Bench::level_gb_per_s(std::size_t bytes, bool in_place) {
   const std::size_t moved = (in_place ? bytes : bytes / 2) / 64 * 64;
   std::byte* const in = arena_.reserve(2 * moved);
   std::byte* const out = in_place ? in : in + moved;
-  std::vector<Repeat> works;
-  for (const Traffic traffic : ceilings(in_place)) works.push_back(move(traffic, in, out, moved, executor(1)));
-  const Medians medians = median_seconds(works, {seconds_, true});
+  const Medians medians = median_seconds(Ceiling(in, out, moved, executor(1)).works, {seconds_, true});
   return 2e-9 * static_cast<double>(moved) / *std::min_element(medians.seconds.begin(), medians.seconds.end());
 }
 

@@ -33,10 +33,10 @@ struct Result {
   Cell cell;
   double seconds = 0;          // of one run of the cell's work
   double ceiling_seconds = 0;  // of moving the same bytes
-  Traffic ceiling = Traffic::update;
-  double cold_seconds = 0;    // of a table: constructed in new storage
-  int samples = 0;            // the times above are medians of this many
-  std::int64_t verified = 0;  // elements or pairs that were compared with the reference and equal
+  Move ceiling;                // the fastest way of moving them
+  double cold_seconds = 0;     // of a table: constructed in new storage
+  int samples = 0;             // the times above are medians of this many
+  std::int64_t verified = 0;   // elements or pairs that were compared with the reference and equal
   std::optional<OnDevice> device = {};
 
   double ns_per_element() const;

@@ -99,7 +99,11 @@ nlohmann::ordered_json json_of(const Result& result) {
   json["microseconds"] = result.seconds * 1e6;
   json["elements"] = elements(cell);
   json["bytes"] = bytes(cell);
-  json["ceiling"] = result.device ? result.device->ceiling : name(result.ceiling);
+  json["ceiling"] = result.device ? result.device->ceiling : name(result.ceiling.traffic);
+  if (!result.device && result.ceiling.traffic != Traffic::copy) {
+    json["ceiling_runs"] = result.ceiling.runs;
+    json["ceiling_ahead"] = result.ceiling.ahead;
+  }
   json["samples"] = result.samples;
   json["verified"] = result.verified;
   if (cell.op == Op::table && !result.device)

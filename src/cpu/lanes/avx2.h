@@ -4,62 +4,70 @@
 #include <immintrin.h>
 
 #include "runtime/compiler.h"
-#include "sse2.h"
+#include "scalar.h"
 
 namespace rotary::cpu {
 namespace {
 namespace avx2 {
 
-// The lanes for the last elements of a block, with this machine's f16 conversions.
-struct One : scalar::Lanes {
-  using scalar::Lanes::load;
-  using scalar::Lanes::load2;
-  using scalar::Lanes::store;
-  using scalar::Lanes::store2;
-  static Floats load(const f16* p) { return _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(p->bits))); }
-  static void store(f16* p, Floats x) {
-    p->bits = static_cast<std::uint16_t>(
-        _mm_cvtsi128_si32(_mm_cvtps_ph(_mm_set_ss(x), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)));
+// The lanes for the last elements of a block.
+struct Four : Traits {
+  static constexpr int width = 4;
+  using Floats = __m128;
+  using Narrower = scalar::Lanes;
+
+  static Floats splat(float x) { return _mm_set1_ps(x); }
+  static Floats mul(Floats a, Floats b) { return _mm_mul_ps(a, b); }
+  static Floats add(Floats a, Floats b) { return _mm_add_ps(a, b); }
+  static Floats sub(Floats a, Floats b) { return _mm_sub_ps(a, b); }
+
+  static Floats load(const float* p) { return _mm_loadu_ps(p); }
+  static void store(float* p, Floats x) { _mm_storeu_ps(p, x); }
+  static void load2(const float* p, Floats& even, Floats& odd) {
+    const Floats low = load(p), high = load(p + 4);
+    even = _mm_shuffle_ps(low, high, 0x88);
+    odd = _mm_shuffle_ps(low, high, 0xdd);
   }
-  static void load2(const f16* p, Floats& even, Floats& odd) {
-    even = load(p);
-    odd = load(p + 1);
+  static void store2(float* p, Floats even, Floats odd) {
+    store(p, _mm_unpacklo_ps(even, odd));
+    store(p + 4, _mm_unpackhi_ps(even, odd));
   }
-  static void store2(f16* p, Floats even, Floats odd) {
-    store(p, even);
-    store(p + 1, odd);
+
+  // For T = f16, bf16.
+  template <class T>
+  static Floats load(const T* p) {
+    return widen(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)), p);
   }
-};
-struct Four : sse2::Lanes {
-  using Narrower = One;
-  using sse2::Lanes::load;
-  using sse2::Lanes::load2;
-  using sse2::Lanes::store;
-  using sse2::Lanes::store2;
-  static Floats load(const f16* p) { return _mm_cvtph_ps(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))); }
-  static void store(f16* p, Floats x) { _mm_storel_epi64(reinterpret_cast<__m128i*>(p), narrow(x)); }
-  static void load2(const f16* p, Floats& even, Floats& odd) {
+  template <class T>
+  static void store(T* p, Floats x) {
+    _mm_storel_epi64(reinterpret_cast<__m128i*>(p), narrow(x, p));
+  }
+  template <class T>
+  static void load2(const T* p, Floats& even, Floats& odd) {
     const __m128i both = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
     const __m128i low = _mm_blend_epi16(both, _mm_setzero_si128(), 0xaa);
     const __m128i split = _mm_packus_epi32(low, _mm_srli_epi32(both, 16));
-    even = _mm_cvtph_ps(split);
-    odd = _mm_cvtph_ps(_mm_unpackhi_epi64(split, split));
+    even = widen(split, p);
+    odd = widen(_mm_unpackhi_epi64(split, split), p);
   }
-  static void store2(f16* p, Floats even, Floats odd) {
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm_unpacklo_epi16(narrow(even), narrow(odd)));
+  template <class T>
+  static void store2(T* p, Floats even, Floats odd) {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm_unpacklo_epi16(narrow(even, p), narrow(odd, p)));
   }
 
  private:
-  static __m128i narrow(Floats x) { return _mm_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
-};
-
-struct CalmFour : Four {
-  template <class T>
-  static constexpr bool watches_rows = false;
-  using Four::store;
-  using Four::store2;
-  static void store(bf16* p, Floats x) { sse2::CalmLanes<false>::store(p, x); }
-  static void store2(bf16* p, Floats even, Floats odd) { sse2::CalmLanes<false>::store2(p, even, odd); }
+  static Floats widen(__m128i x, const f16*) { return _mm_cvtph_ps(x); }
+  static Floats widen(__m128i x, const bf16*) { return _mm_castsi128_ps(_mm_unpacklo_epi16(_mm_setzero_si128(), x)); }
+  static __m128i narrow(Floats x, const f16*) { return _mm_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+  // The same steps as encode_bf16 in storage.h.
+  static __m128i narrow(Floats x, const bf16*) {
+    const __m128i bits = _mm_castps_si128(x), last = _mm_and_si128(_mm_srli_epi32(bits, 16), _mm_set1_epi32(1));
+    const __m128i rounded = _mm_add_epi32(_mm_add_epi32(bits, _mm_set1_epi32(0x7fff)), last);
+    const __m128i quiet = _mm_or_si128(bits, _mm_set1_epi32(0x00400000));
+    const Floats upper = _mm_blendv_ps(_mm_castsi128_ps(rounded), _mm_castsi128_ps(quiet), _mm_cmpunord_ps(x, x));
+    const __m128i words = _mm_srli_epi32(_mm_castps_si128(upper), 16);
+    return _mm_packus_epi32(words, words);
+  }
 };
 
 template <bool past_caches>
@@ -101,7 +109,6 @@ struct LanesWith : Traits {
   }
   static Floats alternating(float x) { return _mm256_setr_ps(-x, x, -x, x, -x, x, -x, x); }
   static void store(float* p, Floats x) { past_caches ? _mm256_stream_ps(p, x) : _mm256_storeu_ps(p, x); }
-  static void stream(float* p, Floats x) { _mm256_stream_ps(p, x); }
   static void fence() { _mm_sfence(); }
   static void load2(const float* p, Floats& even, Floats& odd) {
     const Floats low = load(p), high = load(p + 8);
@@ -114,7 +121,7 @@ struct LanesWith : Traits {
     store(p + 8, _mm256_permute2f128_ps(low, high, 0x31));
   }
 
-  // Whether the row has no NaN. See round_ordered in sse2.h.
+  // Whether the row has no NaN. See round_ordered.
   static bool calm(const float* cos, const float* sin, int pairs) {
     Floats unordered = _mm256_setzero_ps();
     int i = 0;
@@ -122,8 +129,9 @@ struct LanesWith : Traits {
       const Floats both = _mm256_cmp_ps(_mm256_loadu_ps(cos + i), _mm256_loadu_ps(sin + i), _CMP_UNORD_Q);
       unordered = _mm256_or_ps(unordered, both);
     }
-    const bool ordered = _mm256_movemask_ps(unordered) == 0;
-    return ordered && (i == pairs || sse2::Lanes::calm(cos + i, sin + i, pairs - i));
+    bool ordered = _mm256_movemask_ps(unordered) == 0;
+    for (; i < pairs; ++i) ordered = ordered && cos[i] == cos[i] && sin[i] == sin[i];
+    return ordered;
   }
 
   static Floats load(const bf16* p) {
@@ -172,7 +180,9 @@ struct LanesWith : Traits {
   // Orders the 64-bit quarters 0 2 1 3, to undo the interleaving of the halves by 256-bit shuffles.
   static Floats middle_crossed(Floats x) { return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(x), 0xd8)); }
   static __m128i narrow_f16(Floats x) { return _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
-  // The upper 16 bits of each lane hold the bf16.
+  // The upper 16 bits of each lane hold the bf16. The same steps as encode_bf16 in storage.h, for all but a NaN whose
+  // upper 16 bits are all ones but the sign. None comes from bf16 elements and a row without NaN: a NaN that an
+  // operation makes has 16 zeros below, and so has one that it passes on from an element.
   static __m256i round_ordered(Floats x) {
     const __m256i bits = _mm256_castps_si256(x);
     const __m256i last = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
@@ -192,10 +202,9 @@ struct CalmLanes : LanesWith<past_caches> {
   template <class T>
   static constexpr bool watches_rows = false;
   using Base = LanesWith<past_caches>;
-  using typename Base::Floats;
-  using Narrower = CalmFour;
   using Base::store;
   using Base::store2;
+  using typename Base::Floats;
   static void store(bf16* p, Floats x) { Base::store_words(p, _mm256_srli_epi32(Base::round_ordered(x), 16)); }
   // Rounds 16-bit words: those below carry into those above where below + 0x7fff + (above & 1) reaches 2^16.
   static void store2(bf16* p, Floats even, Floats odd) {

@@ -96,7 +96,6 @@ struct CalmWords : Words {
 // Eight lanes with the thirty-two registers of AVX-512.
 struct HalfLanes : avx2::LanesWith<false> {
   static constexpr int resident = 8;
-  static constexpr int at_once = 12;
 };
 
 // W: the conversions, Words or those of a later instruction set. past_caches: unmasked stores are non-temporal, to
@@ -109,7 +108,6 @@ struct LanesWith : Traits {
   static constexpr bool streams = true;
   static constexpr bool streaming = past_caches;
   static constexpr int resident = 8;
-  static constexpr int at_once = 8;
   template <class T>
   static constexpr bool cheap_evens = is_bf16<T>;
   template <class T>
@@ -130,7 +128,7 @@ struct LanesWith : Traits {
   static Floats add(Floats a, Floats b) { return _mm512_add_ps(a, b); }
   static Floats sub(Floats a, Floats b) { return _mm512_sub_ps(a, b); }
 
-  // Whether the row has no NaN. See round_ordered in sse2.h.
+  // Whether the row has no NaN. See round_ordered in avx2.h.
   static bool calm(const float* cos, const float* sin, int pairs) {
     std::uint32_t unordered = 0;
     for (int i = 0; i < pairs; i += width) {
@@ -148,7 +146,6 @@ struct LanesWith : Traits {
   static Floats load(const float* p, Mask m) { return _mm512_maskz_loadu_ps(low(m), p); }
   static void store(float* p, Floats x) { past_caches ? _mm512_stream_ps(p, x) : _mm512_storeu_ps(p, x); }
   static void store(float* p, Floats x, Mask m) { _mm512_mask_storeu_ps(p, low(m), x); }
-  static void stream(float* p, Floats x) { _mm512_stream_ps(p, x); }
   static void fence() { _mm_sfence(); }
 
   static Floats swap(Floats x) { return _mm512_permute_ps(x, 0xb1); }

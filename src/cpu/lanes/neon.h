@@ -14,7 +14,6 @@ struct CalmLanes;
 struct Lanes : Traits {
   static constexpr int width = 4;
   static constexpr int resident = 8;
-  static constexpr int at_once = 8;
   template <class T>
   static constexpr bool watches_rows = is_bf16<T>;
   using Floats = float32x4_t;
@@ -28,8 +27,6 @@ struct Lanes : Traits {
 
   static Floats load(const float* p) { return vld1q_f32(p); }
   static void store(float* p, Floats x) { vst1q_f32(p, x); }
-  static void stream(float* p, Floats x) { store(p, x); }  // NEON has no non-temporal store that is faster
-  static void fence() {}
   static void load2(const float* p, Floats& even, Floats& odd) {
     const float32x4x2_t both = vld2q_f32(p);
     even = both.val[0];
@@ -37,7 +34,7 @@ struct Lanes : Traits {
   }
   static void store2(float* p, Floats even, Floats odd) { vst2q_f32(p, (float32x4x2_t{{even, odd}})); }
 
-  // Whether the row has no NaN. See round_ordered in sse2.h.
+  // Whether the row has no NaN. See round_ordered in avx2.h.
   static bool calm(const float* cos, const float* sin, int pairs) {
     uint32x4_t ordered = vdupq_n_u32(~0u);
     int i = 0;

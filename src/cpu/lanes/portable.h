@@ -30,8 +30,6 @@ struct Lanes : Traits {
 
   static Floats load(const float* p) { return load_as<Floats>(p); }
   static void store(float* p, Floats x) { __builtin_memcpy(p, &x, sizeof x); }
-  static void stream(float* p, Floats x) { store(p, x); }
-  static void fence() {}
   static void load2(const float* p, Floats& even, Floats& odd) {
     const Floats low = load(p), high = load(p + 4);
     even = __builtin_shufflevector(low, high, 0, 2, 4, 6);
@@ -143,9 +141,6 @@ struct Lanes : Traits {
   static Floats mul(Floats x, Floats y) { return {x.a * y.a, x.b * y.b, x.c * y.c, x.d * y.d}; }
   static Floats add(Floats x, Floats y) { return {x.a + y.a, x.b + y.b, x.c + y.c, x.d + y.d}; }
   static Floats sub(Floats x, Floats y) { return {x.a - y.a, x.b - y.b, x.c - y.c, x.d - y.d}; }
-
-  static void stream(float* p, Floats x) { store(p, x); }
-  static void fence() {}
 
   // For T = float, f16, bf16. Inlined by force: g++ 12 else takes a fifth more instructions for f16.
   template <class T>

@@ -16,7 +16,6 @@ struct Traits {
   static constexpr bool streams = false;
   static constexpr bool streaming = false;  // unmasked stores are non-temporal
   static constexpr int resident = 4;        // vectors of cos, and as many of sin, that can stay in registers
-  static constexpr int at_once = 2;         // vectors of a block that fit in registers besides these
   template <class T>
   static constexpr bool cheap_evens = false;  // load2 and store2 cost less than two loads and two stores
   template <class T>
@@ -33,17 +32,17 @@ struct Traits {
   static Floats held(Floats x) {
     return x;
   }
-  static void prefetch(const void* p) { __builtin_prefetch(p, 0, 2); }
+  static void fence() {}  // ends a series of non-temporal stores
+  static void prefetch(const void* p) { __builtin_prefetch(p, 0, 3); }
 };
 
 namespace scalar {
 
 // What a lanes struct provides, for T = float, f16, bf16: load and store of `width` consecutive elements; load2 and
-// store2 of 2 * width consecutive elements as their even and odd elements; stream, a non-temporal store of floats to an
-// address that is a multiple of the vector's size, and fence, which ends a series of them; Narrower, the next narrower
-// lanes struct, down to this one. If `masks`, load, store, load2 and store2 take a mask as their last argument: bit k
-// selects element k; the others are neither read nor written. If `streams`, Streaming is the same lanes struct with all
-// unmasked stores non-temporal.
+// store2 of 2 * width consecutive elements as their even and odd elements; Narrower, the next narrower lanes struct,
+// down to this one. If `masks`, load, store, load2 and store2 take a mask as their last argument: bit k selects element
+// k; the others are neither read nor written. If `streams`, Streaming is the same lanes struct with all unmasked stores
+// non-temporal, to addresses that are multiples of the vector's size, and fence ends a series of them.
 struct Lanes : Traits {
   static constexpr int width = 1;
   static constexpr int resident = 1;
@@ -60,9 +59,6 @@ struct Lanes : Traits {
   static void store(float* p, Floats x) { *p = x; }
   static void store(f16* p, Floats x) { *p = encode_f16(x); }
   static void store(bf16* p, Floats x) { *p = encode_bf16(x); }
-
-  static void stream(float* p, Floats x) { *p = x; }
-  static void fence() {}
 
   // g++ 12 makes (a c - b s, b c + a s) of two elements one vfmaddsub, even under -ffp-contract=off.
   static Floats rounded_product(Floats x) {

@@ -3,9 +3,8 @@
 
 #include "jobs.h"
 #include "rotary/gpu.h"
-#include "rotate/cache_makers.h"
+#include "rotate/cache_checks.h"
 #include "rotate/checks.h"
-#include "rotate/pointers.h"
 #include "rotate/refuse.h"
 #include "table/table_checks.h"
 #include "values/names.h"
@@ -67,11 +66,15 @@ Cache hnd(void* k, void* v, std::int64_t pages, int page_size, std::int64_t head
   return rotary::detail::hnd_cache<Cache>(k, v, pages, page_size, heads, head_dim);
 }
 
-Slots Slots::flat(const std::int64_t* slot_mapping) noexcept { return rotary::detail::flat_slots<Slots>(slot_mapping); }
+Slots Slots::flat(const std::int64_t* slot_mapping) noexcept { return {.slot = slot_mapping}; }
 
 Slots Slots::paged(const std::int32_t* indptr, const std::int32_t* indices, const std::int32_t* batch_indices,
                    const std::int32_t* positions, int sequences) noexcept {
-  return rotary::detail::paged_slots<Slots>(indptr, indices, batch_indices, positions, sequences);
+  return {.indptr = indptr,
+          .indices = indices,
+          .batch_indices = batch_indices,
+          .positions = positions,
+          .sequences = sequences};
 }
 
 }  // namespace rotary::gpu

@@ -10,7 +10,6 @@
 #include "overlap.h"
 #include "rotate/cache_checks.h"
 #include "rotate/checks.h"
-#include "rotate/pointers.h"
 #include "values/fail.h"
 #include "values/number_text.h"
 

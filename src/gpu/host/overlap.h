@@ -5,7 +5,7 @@
 #include <span>
 
 #include "jobs.h"
-#include "rotate/parts.h"
+#include "rotate/overlap.h"
 
 namespace rotary::gpu {
 

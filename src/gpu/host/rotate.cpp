@@ -58,20 +58,20 @@ void run(const Operand& q, const Operand& k, const Rotation& by, const RotateOpt
 }  // namespace
 
 void rotate(const Heads& x, const Rotation& by, const RotateOptions& options) {
-  check_rotate("rotate", x, checked_shape("rotate", by), options.direction);
+  check_heads({"rotate", "x", "x", ""}, x, x, checked_shape("rotate", by), options.direction);
   run({{x, x}, "x"}, by, options);
 }
 void rotate(const ConstHeads& x, const Heads& out, const Rotation& by, const RotateOptions& options) {
-  check_rotate("rotate", x, out, checked_shape("rotate", by), options.direction);
+  check_heads({"rotate", "x", "out", ""}, x, out, checked_shape("rotate", by), options.direction);
   run({{x, out}, "out"}, by, options);
 }
 
 void rotate_qk(const Heads& q, const Heads& k, const Rotation& by, const RotateOptions& options) {
-  check_rotate_qk("rotate_qk", q, k, checked_shape("rotate_qk", by), options.direction);
+  check_heads("rotate_qk", {q, q}, {k, k}, checked_shape("rotate_qk", by), options.direction);
   run({{q, q}, "q"}, {{k, k}, "k"}, by, options);
 }
 void rotate_qk(const InOut& q, const InOut& k, const Rotation& by, const RotateOptions& options) {
-  check_rotate_qk("rotate_qk", q, k, checked_shape("rotate_qk", by), options.direction);
+  check_heads("rotate_qk", q, k, checked_shape("rotate_qk", by), options.direction);
   run({q, "q_out"}, {k, "k_out"}, by, options);
 }
 

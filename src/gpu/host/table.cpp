@@ -6,7 +6,7 @@
 #include "jobs.h"
 #include "memory.h"
 #include "overlap.h"
-#include "rotate/pointers.h"
+#include "rotate/refuse.h"
 #include "runtime/float_state.h"
 #include "table/angle_job.h"
 #include "table/positions.h"

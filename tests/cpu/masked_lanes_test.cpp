@@ -1,0 +1,196 @@
+// The kernels' templates over lanes that have masks and watch pairs, as those of AVX-512 do, in plain C++: so they are
+// tested on machines without it.
+#include "runtime/arithmetic.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "cpu/lanes/scalar.h"
+#include "cpu/rotate/rows.inc"
+#include "rotary/reference.h"
+#include "rotate/checks.h"
+#include "tests/support/guarded.h"
+#include "tests/support/heads.h"
+
+namespace rotary::cpu {
+namespace {
+
+struct EightFloats {
+  float x[8];
+};
+
+// flushes: to bf16 subnormals become zero, as by the conversions of AVX512-BF16.
+template <bool flushes>
+struct MaskedLanes : Traits {
+  static constexpr int width = 8;
+  static constexpr bool masks = true;
+  static constexpr int resident = 3;
+  template <class T>
+  static constexpr bool streams = true;
+  static constexpr bool streaming = false;
+  template <class T>
+  static constexpr bool cheap_evens = is_bf16<T>;
+  template <class T>
+  static constexpr bool cheap_swap = !is_bf16<T>;
+  template <class T>
+  static constexpr bool watches_rows = is_bf16<T> && !flushes;
+  template <class T>
+  static constexpr bool watches_pairs = is_bf16<T> && !flushes;
+  using Floats = EightFloats;
+  using Mask = std::uint32_t;
+  using One = scalar::Lanes;
+  using Narrower = One;
+  using Streaming = MaskedLanes;
+  using Calm = MaskedLanes<true>;
+  static constexpr Mask all = 0xffffffff;
+
+  template <class Of>
+  static Floats each(Of of) {
+    Floats made;
+    for (int i = 0; i < width; ++i) made.x[i] = of(i);
+    return made;
+  }
+  static Floats splat(float x) {
+    return each([&](int) { return x; });
+  }
+  static Floats mul(Floats a, Floats b) {
+    return each([&](int i) { return One::mul(a.x[i], b.x[i]); });
+  }
+  static Floats add(Floats a, Floats b) {
+    return each([&](int i) { return a.x[i] + b.x[i]; });
+  }
+  static Floats sub(Floats a, Floats b) {
+    return each([&](int i) { return a.x[i] - b.x[i]; });
+  }
+  static Floats swap(Floats a) {
+    return each([&](int i) { return a.x[i ^ 1]; });
+  }
+  static Floats alternating(float x) {
+    return each([&](int i) { return i % 2 == 0 ? -x : x; });
+  }
+  static Floats load_twice(const float* p, Mask m = all) {
+    return each([&](int i) { return (m >> (i / 2) & 1) != 0 ? p[i / 2] : 0; });
+  }
+  template <class T>
+  static Floats load(const T* p, Mask m = all) {
+    return each([&](int i) { return (m >> i & 1) != 0 ? One::load(p + i) : 0; });
+  }
+  template <class T>
+  static void load2(const T* p, Floats& even, Floats& odd, Mask m = all) {
+    even = each([&](int i) { return (m >> (2 * i) & 1) != 0 ? One::load(p + 2 * i) : 0; });
+    odd = each([&](int i) { return (m >> (2 * i + 1) & 1) != 0 ? One::load(p + 2 * i + 1) : 0; });
+  }
+  template <class T>
+  static void store_one(T* p, float x) {
+    if (flushes && is_bf16<T> && std::fpclassify(x) == FP_SUBNORMAL) x = 0;
+    One::store(p, x);
+  }
+  template <class T>
+  static void store(T* p, Floats x, Mask m = all) {
+    for (int i = 0; i < width; ++i) {
+      if ((m >> i & 1) != 0) store_one(p + i, x.x[i]);
+    }
+  }
+  template <class T>
+  static void store2(T* p, Floats even, Floats odd, Mask m = all) {
+    for (int i = 0; i < 2 * width; ++i) {
+      if ((m >> i & 1) != 0) store_one(p + i, i % 2 == 0 ? even.x[i / 2] : odd.x[i / 2]);
+    }
+  }
+
+  static bool calm(const float* cos, const float* sin, int pairs) {
+    for (int i = 0; i < pairs; ++i) {
+      if (std::fabs(cos[i]) < 0x1p-37f || std::fabs(sin[i]) < 0x1p-37f) return false;
+    }
+    return true;
+  }
+  template <int count>
+  static bool tiny(const bf16* a, const bf16* b, Mask m = all) {
+    for (int i = 0; i < count * width; ++i) {
+      if ((m >> i & 1) != 0 && ((a[i].bits | b[i].bits) & 0x6000) == 0) return true;
+    }
+    return false;
+  }
+  static bool tiny(const bf16* p, Mask m = all) {
+    for (int i = 0; i < 2 * width; i += 2) {
+      if ((m >> i & 1) != 0 && ((p[i].bits | p[i + 1].bits) & 0x6000) == 0) return true;
+    }
+    return false;
+  }
+};
+
+void rotate(const Job& job) {
+  using L = MaskedLanes<false>;
+  switch (job.dtype) {
+    case DType::f32:
+      return rotate_rows<L, float>(job, 0, job.rows());
+    case DType::f16:
+      return rotate_rows<L, f16>(job, 0, job.rows());
+    case DType::bf16:
+      return rotate_rows<L, bf16>(job, 0, job.rows());
+  }
+}
+
+}  // namespace
+}  // namespace rotary::cpu
+
+namespace rotary::tests {
+namespace {
+
+using namespace detail;
+
+// Out of place, past the caches and in place, walked as from the cache and as from memory, between guard pages.
+void check(const Layout& layout, DType dtype, const Table& table, Direction direction, Random& random) {
+  static Guarded in_memory(64 * 1024), out_memory(64 * 1024);
+  const std::int64_t count = extent(layout);
+  const std::size_t bytes = bytes_of(layout, dtype);
+  const Bytes x = hard_values(random, dtype, count);
+  const std::vector<bool> turns = rotated_elements(layout, table.rotary_dim());
+  Bytes wanted(bytes);
+  fill_signalling(wanted.data(), dtype, count);
+  reference::rotate({x.data(), dtype, layout}, {wanted.data(), dtype, layout}, table, direction);
+  const Tuning before = tuning();
+  for (const bool end : {true, false}) {
+    tuning().memory_from = end ? 0 : INT64_MAX;
+    std::byte* in = end ? in_memory.at_end(bytes) : in_memory.at_start();
+    std::byte* out = end ? out_memory.at_end(bytes) : out_memory.at_start();
+    std::memcpy(in, x.data(), bytes);
+    for (const bool stream : {false, true}) {
+      fill_signalling(out, dtype, count);
+      Job job = check_rotate("rotate", ConstHeads(in, dtype, layout), Heads{out, dtype, layout}, table, direction);
+      job.stream = stream;
+      cpu::rotate(job);
+      ASSERT_TRUE(same(out, wanted.data(), dtype, count, turns)) << (stream ? "past the caches" : "out of place");
+    }
+    Bytes wanted_in_place = x;
+    for (std::int64_t i = 0; i < count; ++i) {
+      if (turns[static_cast<std::size_t>(i)]) {
+        set_bits(wanted_in_place.data(), dtype, i, bits_at(wanted.data(), dtype, i));
+      }
+    }
+    cpu::rotate(check_rotate("rotate", Heads{in, dtype, layout}, table, direction));
+    ASSERT_TRUE(same(in, wanted_in_place.data(), dtype, count, turns)) << "in place";
+  }
+  tuning() = before;
+}
+
+TEST(MaskedLanes, EqualTheReferenceAtEverySizeAndLayout) {
+  Random random(7);
+  for (const DType dtype : dtypes) {
+    for (const Pairing pairing : pairings) {
+      for (int pairs = 1; pairs <= 70; ++pairs) {
+        const int head_dim = 2 * pairs + (pairs % 3 == 0 ? 5 : 0);
+        for (const Layout& layout : {bthd(1, 11, 3, head_dim), bhtd(1, 6, 3, head_dim), thd(1, 2, head_dim)}) {
+          SCOPED_TRACE(std::string(name(dtype)) + " " + name(pairing) + " " + std::to_string(pairs));
+          const Table table = random_table(random, layout.tokens, pairs, pairing);
+          check(layout, dtype, table, directions[random() % 2], random);
+          if (HasFatalFailure()) return;
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace rotary::tests
