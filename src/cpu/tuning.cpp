@@ -38,6 +38,8 @@ Tuning chosen() noexcept {
   if (intel()) {
     // Ice Lake: 8 heads take 8 % less time than 4 in f32 and 7 to 16 % in bf16. (Zen 3: 20 % more in f32.)
     best.heads = 8;
+    best.runs_in_place = 4;
+    best.fetched_ahead = 1024;
     if (second_cache >= 1024 * 1024) {
       // Granite Rapids, f32, 1 MiB read of 2 MiB of second-level cache: 15 % less. (Zen 3: 20 % more.)
       best.kept_from = second_cache / 16 * 9;

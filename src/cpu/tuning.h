@@ -15,6 +15,10 @@ struct Tuning {
   std::int64_t stream_from = INT64_MAX;
   std::int64_t kept_from = 0;
   std::int64_t kept_to = 0;
+  // Parts of the tokens walked at once, from memory, each in the order of addresses.
+  int runs_in_place = 2;
+  // How far ahead in each of them memory is fetched, in bytes; 0: the hardware fetches ahead by itself.
+  std::int64_t fetched_ahead = 0;
   // Heads walked at once, in layouts whose tokens are adjacent: they share a row of the table.
   std::int64_t heads = 4;
   // Less work is not worth a thread: a fork and join costs about as much.
@@ -27,11 +31,10 @@ struct Tuning {
   }
 };
 
-// Parts of the tokens walked at once, from memory, each in the order of addresses.
-constexpr int runs_in_place = 4;
+constexpr int most_runs = 4;
 constexpr int runs_out_of_place = 2;
-// How far ahead in each of them memory is fetched, in bytes.
-constexpr std::int64_t fetched_ahead = 1024;
+// How far ahead copies past the caches fetch, in bytes.
+constexpr std::int64_t copy_fetched_ahead = 1024;
 // Rotated into the first-level cache at a time: a quarter of one.
 constexpr std::int64_t stage_bytes = 8 * 1024;
 

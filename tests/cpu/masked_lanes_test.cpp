@@ -12,6 +12,7 @@
 #include "rotate/checks.h"
 #include "tests/support/guarded.h"
 #include "tests/support/heads.h"
+#include "tests/support/walking.h"
 
 namespace rotary::cpu {
 namespace {
@@ -25,7 +26,7 @@ template <bool flushes>
 struct MaskedLanes : Traits {
   static constexpr int width = 8;
   static constexpr bool masks = true;
-  static constexpr int resident = 3;
+  static constexpr int resident = 8;
   template <class T>
   static constexpr bool streams = true;
   static constexpr bool streaming = false;
@@ -150,9 +151,9 @@ void check(const Layout& layout, DType dtype, const Table& table, Direction dire
   Bytes wanted(bytes);
   fill_signalling(wanted.data(), dtype, count);
   reference::rotate({x.data(), dtype, layout}, {wanted.data(), dtype, layout}, table, direction);
-  const Tuning before = tuning();
-  for (const bool end : {true, false}) {
-    tuning().memory_from = end ? 0 : INT64_MAX;
+  for (const Walk& walk : walks) {
+    const Walking walking(walk);
+    const bool end = walk.memory_from == 0;
     std::byte* in = end ? in_memory.at_end(bytes) : in_memory.at_start();
     std::byte* out = end ? out_memory.at_end(bytes) : out_memory.at_start();
     std::memcpy(in, x.data(), bytes);
@@ -172,7 +173,6 @@ void check(const Layout& layout, DType dtype, const Table& table, Direction dire
     cpu::rotate(check_rotate("rotate", Heads{in, dtype, layout}, table, direction));
     ASSERT_TRUE(same(in, wanted_in_place.data(), dtype, count, turns)) << "in place";
   }
-  tuning() = before;
 }
 
 TEST(MaskedLanes, EqualTheReferenceAtEverySizeAndLayout) {

@@ -9,27 +9,15 @@
 #include <memory>
 #include <tuple>
 
-#include "cpu/tuning.h"
 #include "rotary/reference.h"
 #include "tests/support/guarded.h"
 #include "tests/support/heads.h"
+#include "tests/support/walking.h"
 
 namespace rotary::tests {
 
 using namespace detail;
 namespace {
-
-// Walks calls of any size as if they came from memory, or none.
-class Walking {
- public:
-  explicit Walking(bool from_memory) : before_(tuning()) { tuning().memory_from = from_memory ? 0 : INT64_MAX; }
-  ~Walking() { tuning() = before_; }
-  Walking(const Walking&) = delete;
-  Walking& operator=(const Walking&) = delete;
-
- private:
-  Tuning before_;
-};
 
 struct Named {
   const char* name;
@@ -70,8 +58,9 @@ class Arena {
     for (const std::string_view target : running_targets()) {
       SCOPED_TRACE(std::string(target));
       const Using forced(target);
-      for (const bool end : {true, false}) {
-        const Walking walking(end);
+      for (const Walk& walk : walks) {
+        const Walking walking(walk);
+        const bool end = walk.memory_from == 0;
         std::byte* in = end ? in_.at_end(bytes) : in_.at_start() + size_of(dtype);
         std::byte* out = end ? out_.at_end(bytes) : out_.at_start();
         std::memcpy(in, x.data(), bytes);
