@@ -98,12 +98,11 @@ struct HalfLanes : avx2::LanesWith<false> {
   static constexpr int resident = 8;
 };
 
-// W: the conversions, Words or those of a later instruction set. past_caches: unmasked stores are non-temporal, to
+// W: the conversions, Words or those of a later instruction set. past_caches: stores are non-temporal, to
 // addresses that are multiples of the vector's size.
 template <class W, bool past_caches = false>
 struct LanesWith : Traits {
   static constexpr int width = 16;
-  static constexpr bool masks = true;
   template <class T>
   static constexpr bool streams = true;
   static constexpr bool streaming = past_caches;
@@ -117,7 +116,6 @@ struct LanesWith : Traits {
   template <class T>
   static constexpr bool watches_pairs = W::template watches_pairs<T>;
   using Floats = __m512;
-  using Mask = __mmask32;
   using Narrower = avx2::Lanes;
   using Streaming = LanesWith<W, true>;
   using Calm = LanesWith<typename W::Calm, past_caches>;
@@ -132,40 +130,33 @@ struct LanesWith : Traits {
   static bool calm(const float* cos, const float* sin, int pairs) {
     std::uint32_t unordered = 0;
     for (int i = 0; i < pairs; i += width) {
-      const Mask m = pairs - i < width ? (1u << (pairs - i)) - 1 : 0xffff;
-      unordered |= _mm512_cmp_ps_mask(load(cos + i, m), load(sin + i, m), _CMP_UNORD_Q);
+      const __mmask16 m = leading(pairs - i);
+      unordered |=
+          _mm512_cmp_ps_mask(_mm512_maskz_loadu_ps(m, cos + i), _mm512_maskz_loadu_ps(m, sin + i), _CMP_UNORD_Q);
     }
     return unordered == 0;
   }
+
+  static __mmask16 leading(int count) { return static_cast<__mmask16>(count < width ? (1u << count) - 1 : 0xffff); }
 
   static Floats held(Floats x) {
     ROTARY_IN_REGISTER("v", x);
     return x;
   }
   static Floats load(const float* p) { return held(_mm512_loadu_ps(p)); }
-  static Floats load(const float* p, Mask m) { return _mm512_maskz_loadu_ps(low(m), p); }
   static void store(float* p, Floats x) { past_caches ? _mm512_stream_ps(p, x) : _mm512_storeu_ps(p, x); }
-  static void store(float* p, Floats x, Mask m) { _mm512_mask_storeu_ps(p, low(m), x); }
   static void fence() { _mm_sfence(); }
 
   static Floats swap(Floats x) { return _mm512_permute_ps(x, 0xb1); }
   static Floats load_twice(const float* p) { return twice(_mm512_castps256_ps512(_mm256_loadu_ps(p))); }
-  static Floats load_twice(const float* p, Mask m) { return twice(load(p, m)); }
   static Floats alternating(float x) {
     return _mm512_castpd_ps(_mm512_set1_pd(__builtin_bit_cast(double, FloatPair{-x, x})));
   }
 
   static void load2(const float* p, Floats& even, Floats& odd) { split(load(p), load(p + 16), even, odd); }
-  static void load2(const float* p, Floats& even, Floats& odd, Mask m) {
-    split(load(p, m), load(p + 16, m >> 16), even, odd);
-  }
   static void store2(float* p, Floats even, Floats odd) {
     store(p, low_pairs(even, odd));
     store(p + 16, high_pairs(even, odd));
-  }
-  static void store2(float* p, Floats even, Floats odd, Mask m) {
-    store(p, low_pairs(even, odd), m);
-    store(p + 16, high_pairs(even, odd), m >> 16);
   }
 
   // T: f16, bf16.
@@ -174,34 +165,18 @@ struct LanesWith : Traits {
     return held(W::widen(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)), T{}));
   }
   template <class T>
-  static Floats load(const T* p, Mask m) {
-    return W::widen(_mm256_maskz_loadu_epi16(low(m), p), T{});
-  }
-  template <class T>
   static void store(T* p, Floats x) {
     auto* to = reinterpret_cast<__m256i*>(p);
     past_caches ? _mm256_stream_si256(to, W::narrow(x, T{})) : _mm256_storeu_si256(to, W::narrow(x, T{}));
-  }
-  template <class T>
-  static void store(T* p, Floats x, Mask m) {
-    _mm256_mask_storeu_epi16(p, low(m), W::narrow(x, T{}));
   }
   template <class T>
   static void load2(const T* p, Floats& even, Floats& odd) {
     W::split(_mm512_loadu_si512(p), even, odd, T{});
   }
   template <class T>
-  static void load2(const T* p, Floats& even, Floats& odd, Mask m) {
-    W::split(_mm512_maskz_loadu_epi16(m, p), even, odd, T{});
-  }
-  template <class T>
   static void store2(T* p, Floats even, Floats odd) {
     const __m512i words = W::join(even, odd, T{});
     past_caches ? _mm512_stream_si512(reinterpret_cast<__m512i*>(p), words) : _mm512_storeu_si512(p, words);
-  }
-  template <class T>
-  static void store2(T* p, Floats even, Floats odd, Mask m) {
-    _mm512_mask_storeu_epi16(p, m, W::join(even, odd, T{}));
   }
 
  private:
@@ -211,7 +186,6 @@ struct LanesWith : Traits {
   static Floats twice(Floats x) {
     return _mm512_permutexvar_ps(_mm512_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7), x);
   }
-  static __mmask16 low(Mask m) { return static_cast<__mmask16>(m); }
   static void split(Floats low, Floats high, Floats& even, Floats& odd) {
     const __m512i evens = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
     const __m512i odds = _mm512_setr_epi32(1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);

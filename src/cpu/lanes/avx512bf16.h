@@ -56,8 +56,6 @@ struct Words : CalmWords {
 template <bool past_caches>
 struct WatchingLanes : avx512::LanesWith<Words, past_caches> {
   using Base = avx512::LanesWith<Words, past_caches>;
-  using typename Base::Floats;
-  using typename Base::Mask;
   using Calm = avx512::LanesWith<CalmWords, past_caches>;
   using Streaming = WatchingLanes<true>;
 
@@ -65,11 +63,11 @@ struct WatchingLanes : avx512::LanesWith<Words, past_caches> {
     const __m512i magnitude = _mm512_set1_epi32(0x7fffffff);
     __m512i least = magnitude;
     for (int i = 0; i < pairs; i += Base::width) {
-      const Mask m = pairs - i < Base::width ? (1u << (pairs - i)) - 1 : 0xffff;
-      least =
-          _mm512_mask_min_epu32(least, low_half(m), least, _mm512_and_si512(bits(Base::load(cos + i, m)), magnitude));
-      least =
-          _mm512_mask_min_epu32(least, low_half(m), least, _mm512_and_si512(bits(Base::load(sin + i, m)), magnitude));
+      const __mmask16 m = Base::leading(pairs - i);
+      for (const float* row : {cos, sin}) {
+        const __m512i bits = _mm512_castps_si512(_mm512_maskz_loadu_ps(m, row + i));
+        least = _mm512_mask_min_epu32(least, m, least, _mm512_and_si512(bits, magnitude));
+      }
     }
     return _mm512_cmplt_epu32_mask(least, _mm512_set1_epi32(0x2d000000)) == 0;
   }
@@ -83,22 +81,10 @@ struct WatchingLanes : avx512::LanesWith<Words, past_caches> {
     }
     return _mm512_testn_epi16_mask(_mm512_or_si512(_mm512_loadu_si512(a), _mm512_loadu_si512(b)), upper()) != 0;
   }
-  template <int>
-  static bool tiny(const bf16* a, const bf16* b, Mask m) {
-    const __m512i either = _mm512_or_si512(_mm512_maskz_loadu_epi16(m, a), _mm512_maskz_loadu_epi16(m, b));
-    return _mm512_mask_testn_epi16_mask(m, either, upper()) != 0;
-  }
   static bool tiny(const bf16* p) { return _mm512_testn_epi32_mask(_mm512_loadu_si512(p), upper()) != 0; }
-  static bool tiny(const bf16* p, Mask m) {
-    return _mm512_mask_testn_epi32_mask(pairs_of(m), _mm512_maskz_loadu_epi16(m, p), upper()) != 0;
-  }
 
  private:
-  static __m512i bits(Floats x) { return _mm512_castps_si512(x); }
-  static __mmask16 low_half(Mask m) { return static_cast<__mmask16>(m); }
   static __m256i load_half(const bf16* p) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)); }
-  // From two bits per pair to one bit per pair, for masks of leading elements.
-  static __mmask16 pairs_of(Mask m) { return static_cast<__mmask16>((1u << (__builtin_popcount(m) / 2)) - 1); }
   static __m512i upper() { return _mm512_set1_epi16(0x6000); }
 };
 

@@ -11,10 +11,9 @@ namespace {
 
 // The defaults of a lanes struct.
 struct Traits {
-  static constexpr bool masks = false;
   template <class T>
   static constexpr bool streams = false;
-  static constexpr bool streaming = false;  // unmasked stores are non-temporal
+  static constexpr bool streaming = false;  // stores are non-temporal
   static constexpr int resident = 4;        // vectors of cos, and as many of sin, that can stay in registers
   template <class T>
   static constexpr bool cheap_evens = false;  // load2 and store2 cost less than two loads and two stores
@@ -40,9 +39,8 @@ namespace scalar {
 
 // What a lanes struct provides, for T = float, f16, bf16: load and store of `width` consecutive elements; load2 and
 // store2 of 2 * width consecutive elements as their even and odd elements; Narrower, the next narrower lanes struct,
-// down to this one. If `masks`, load, store, load2 and store2 take a mask as their last argument: bit k selects element
-// k; the others are neither read nor written. If `streams`, Streaming is the same lanes struct with all unmasked stores
-// non-temporal, to addresses that are multiples of the vector's size, and fence ends a series of them.
+// down to this one. If `streams`, Streaming is the same lanes struct with all stores non-temporal, to addresses that are
+// multiples of the vector's size, and fence ends a series of them.
 struct Lanes : Traits {
   static constexpr int width = 1;
   static constexpr int resident = 1;
