@@ -1,5 +1,5 @@
-// The kernels' templates over lanes that have masks and watch pairs, as those of AVX-512 do, in plain C++: so they are
-// tested on machines without it.
+// The kernels' templates over lanes that watch pairs and have many registers, as those of AVX512-BF16, in plain C++: so
+// they are tested on machines without it.
 #include "runtime/arithmetic.h"
 
 #include <gtest/gtest.h>
@@ -23,9 +23,8 @@ struct EightFloats {
 
 // flushes: to bf16 subnormals become zero, as by the conversions of AVX512-BF16.
 template <bool flushes>
-struct MaskedLanes : Traits {
+struct WatchingLanes : Traits {
   static constexpr int width = 8;
-  static constexpr bool masks = true;
   static constexpr int resident = 8;
   template <class T>
   static constexpr bool streams = true;
@@ -39,12 +38,10 @@ struct MaskedLanes : Traits {
   template <class T>
   static constexpr bool watches_pairs = is_bf16<T> && !flushes;
   using Floats = EightFloats;
-  using Mask = std::uint32_t;
   using One = scalar::Lanes;
   using Narrower = One;
-  using Streaming = MaskedLanes;
-  using Calm = MaskedLanes<true>;
-  static constexpr Mask all = 0xffffffff;
+  using Streaming = WatchingLanes;
+  using Calm = WatchingLanes<true>;
 
   template <class Of>
   static Floats each(Of of) {
@@ -70,17 +67,17 @@ struct MaskedLanes : Traits {
   static Floats alternating(float x) {
     return each([&](int i) { return i % 2 == 0 ? -x : x; });
   }
-  static Floats load_twice(const float* p, Mask m = all) {
-    return each([&](int i) { return (m >> (i / 2) & 1) != 0 ? p[i / 2] : 0; });
+  static Floats load_twice(const float* p) {
+    return each([&](int i) { return p[i / 2]; });
   }
   template <class T>
-  static Floats load(const T* p, Mask m = all) {
-    return each([&](int i) { return (m >> i & 1) != 0 ? One::load(p + i) : 0; });
+  static Floats load(const T* p) {
+    return each([&](int i) { return One::load(p + i); });
   }
   template <class T>
-  static void load2(const T* p, Floats& even, Floats& odd, Mask m = all) {
-    even = each([&](int i) { return (m >> (2 * i) & 1) != 0 ? One::load(p + 2 * i) : 0; });
-    odd = each([&](int i) { return (m >> (2 * i + 1) & 1) != 0 ? One::load(p + 2 * i + 1) : 0; });
+  static void load2(const T* p, Floats& even, Floats& odd) {
+    even = each([&](int i) { return One::load(p + 2 * i); });
+    odd = each([&](int i) { return One::load(p + 2 * i + 1); });
   }
   template <class T>
   static void store_one(T* p, float x) {
@@ -88,16 +85,12 @@ struct MaskedLanes : Traits {
     One::store(p, x);
   }
   template <class T>
-  static void store(T* p, Floats x, Mask m = all) {
-    for (int i = 0; i < width; ++i) {
-      if ((m >> i & 1) != 0) store_one(p + i, x.x[i]);
-    }
+  static void store(T* p, Floats x) {
+    for (int i = 0; i < width; ++i) store_one(p + i, x.x[i]);
   }
   template <class T>
-  static void store2(T* p, Floats even, Floats odd, Mask m = all) {
-    for (int i = 0; i < 2 * width; ++i) {
-      if ((m >> i & 1) != 0) store_one(p + i, i % 2 == 0 ? even.x[i / 2] : odd.x[i / 2]);
-    }
+  static void store2(T* p, Floats even, Floats odd) {
+    for (int i = 0; i < 2 * width; ++i) store_one(p + i, i % 2 == 0 ? even.x[i / 2] : odd.x[i / 2]);
   }
 
   static bool calm(const float* cos, const float* sin, int pairs) {
@@ -107,22 +100,22 @@ struct MaskedLanes : Traits {
     return true;
   }
   template <int count>
-  static bool tiny(const bf16* a, const bf16* b, Mask m = all) {
+  static bool tiny(const bf16* a, const bf16* b) {
     for (int i = 0; i < count * width; ++i) {
-      if ((m >> i & 1) != 0 && ((a[i].bits | b[i].bits) & 0x6000) == 0) return true;
+      if (((a[i].bits | b[i].bits) & 0x6000) == 0) return true;
     }
     return false;
   }
-  static bool tiny(const bf16* p, Mask m = all) {
+  static bool tiny(const bf16* p) {
     for (int i = 0; i < 2 * width; i += 2) {
-      if ((m >> i & 1) != 0 && ((p[i].bits | p[i + 1].bits) & 0x6000) == 0) return true;
+      if (((p[i].bits | p[i + 1].bits) & 0x6000) == 0) return true;
     }
     return false;
   }
 };
 
 void rotate(const Job& job) {
-  using L = MaskedLanes<false>;
+  using L = WatchingLanes<false>;
   switch (job.dtype) {
     case DType::f32:
       return rotate_rows<L, float>(job, 0, job.rows());
@@ -175,7 +168,7 @@ void check(const Layout& layout, DType dtype, const Table& table, Direction dire
   }
 }
 
-TEST(MaskedLanes, EqualTheReferenceAtEverySizeAndLayout) {
+TEST(WatchingLanes, EqualTheReferenceAtEverySizeAndLayout) {
   Random random(7);
   for (const DType dtype : dtypes) {
     for (const Pairing pairing : pairings) {
