@@ -178,7 +178,7 @@ def beside_loop(rows: list[dict], below: list[str]) -> list[str]:
     return ["## Goals",
             fill(f"No cell below {LOOP_GOAL} of the plain loop; from memory ({FAR_TOKENS} tokens and more, if what is "
                  f"moved exceeds {CACHES} times the second-level cache) at least {ceilings}. {below[0]}", 100),
-            "\n".join(below[1 : SHOWN + 1] + more) or "None is below.",
+            "\n".join(fill(line, 100, subsequent_indent="  ") for line in below[1 : SHOWN + 1] + more) or "None is below.",
             "## Beside the plain loop",
             fill("The loop's time over rotary's, the loop compiled for the same instruction set (`-O3 -march=native`; "
                  "for avx2 `-march=haswell`): `beside_loop`, built with `-DROTARY_BENCH=ON`. 40 heads in one call, "

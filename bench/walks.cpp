@@ -3,13 +3,16 @@
 // the order, the number of runs walked at once and the distance of prefetching differ. Nothing of the library is in it.
 //   g++ -O2 -std=c++20 -march=native  walks.cpp -o walks && ./walks [--all] [--huge-pages]
 //   g++ -O2 -std=c++20 -march=haswell walks.cpp -o walks && ./walks
-// A line a cell, ns per element (the 20th percentile of rounds taken in turn), of 40 heads:
-//   TYPE TOKENS WIDTH NAME NS
-//   scale K +P         the memory itself, read, multiplied and written as floats: K parts at once, fetched P bytes
-//   ahead bthd runs K +P     [tokens, heads, dim]: K parts of the sequence at once, a head of each in turn; "by N": N
-//   heads bhtd runs K +P     [heads, tokens, dim]: K heads at once bhtd tile N        N tokens of one head after the
-//   other, the next head's tile fetched meanwhile out ..., bhtd out  from x to y; "streamed": stores past the cache
-// In front of NAME: 2M: pages of 2 MiB; d64: heads of 64, not 128; 2t: two threads, each with half of the tokens; 2h:
+// A line a cell, ns per element (the 20th percentile of rounds taken in turn), of 40 heads: TYPE TOKENS WIDTH NAME NS.
+// The names:
+//
+//   scale K +P       the memory itself, read, multiplied and written as floats: K parts at once, fetched P bytes ahead
+//   bthd runs K +P   [tokens, heads, dim]: K parts of the sequence at once, a head of each in turn; "by N": N heads
+//   bhtd runs K +P   [heads, tokens, dim]: K heads at once
+//   bhtd tile N      N tokens of one head after the other, the next head's tile fetched meanwhile
+//   out, bhtd out    from x to y; "streamed": stores past the cache
+//
+// In front of a name: 2M: pages of 2 MiB; d64: heads of 64, not 128; 2t: two threads, each with half of the tokens; 2h:
 // with half of the heads. Few tokens fill half of the second-level cache. About three minutes; --all: about ten.
 #include <immintrin.h>
 #include <sched.h>

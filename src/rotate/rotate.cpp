@@ -112,7 +112,7 @@ void run_jobs(const Jobs& jobs, const Executor& executor) {
   const Index table_bytes = tuning().table_bytes;
   if (jobs.table_rows * row_bytes > table_bytes) {
     const Walk q_walk(q), k_walk(k);
-    if (q_walk.same_as(k_walk)) {
+    if (q_walk.group > 1 && q_walk.same_as(k_walk)) {
       work.q_group = q_walk.group;
       work.k_group = k_walk.group;
       work.chunk = std::max<Index>(1, table_bytes / row_bytes);
