@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 
 #include "cpu/lanes/scalar.h"
 #include "cpu/rotate/rows.inc"
@@ -71,8 +72,10 @@ struct WatchingLanes : Traits {
     return each([&](int i) { return p[i / 2]; });
   }
   template <class T>
-  static Floats load(const T* p) {
-    return each([&](int i) { return One::load(p + i); });
+  static Floats load(const T* p) {  // of any address, as the instructions
+    T x[width];
+    std::memcpy(x, p, sizeof x);
+    return each([&](int i) { return One::load(x + i); });
   }
   template <class T>
   static void load2(const T* p, Floats& even, Floats& odd) {
