@@ -8,7 +8,7 @@
 #             skipped without nvcc
 #   neon      the kernels as AArch64 programs under qemu
 #   s390x     the same for a big-endian machine, where the portable kernels are the best; riscv64 and ppc64le too
-#   cross     the core by clang, for AArch64, 32-bit x86 and WebAssembly: the committed hash (scripts/cross.sh --quick);
+#   cross     the core by clang, for 32-bit x86 and WebAssembly: the committed hash (scripts/cross.sh --quick);
 #             skipped without PyPI
 #   wheel     the Python package: its wheel, made of release's objects, in a fresh virtual environment with numpy;
 #             skipped without PyPI
