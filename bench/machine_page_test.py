@@ -67,11 +67,15 @@ class Page(unittest.TestCase):
         self.assertIn(f"* 0.50 of the plain loop, not 0.97: avx2, {where}, 2 MiB pages "
                       f"* 79.90 % of the ceiling, not 80: avx2, {where}, bhtd, 4 KiB pages #", " ".join(page.split()))
         self.assertIn(f"| avx2 | {tokens} | in place | 90 % | 90 % | 90 % | 90 % | 1.10 |", page)
-        self.assertIn("42 of 44 goals hold; 0 cells more", " ".join(page.split()))
+        self.assertIn("42 of 44 goals hold. 0 cells more", " ".join(page.split()))
         near = [loop[1] | {"tokens": 64, "pages": pages, "percent_of_ceiling": 10.0} for pages in both]
         page = page_of({"rows.jsonl": self.rows, "loop-native-all.jsonl": [*loop, *near]})
-        self.assertIn("44 of 46 goals hold; 1 cells more", " ".join(page.split()))
+        self.assertIn("44 of 46 goals hold. 1 cells more", " ".join(page.split()))
         self.assertNotIn("79.90 %", page)
+        near = [row | {"ns_per_element": 0.1} for row in near]
+        page = page_of({"rows.jsonl": self.rows, "loop-native-all.jsonl": [*loop, *near]})
+        self.assertIn("0 cells more are kept", " ".join(page.split()))
+        self.assertIn("1 take no longer than that and the move", " ".join(page.split()))
 
     def test_refuses_a_folder_without_figures(self):
         with self.assertRaisesRegex(SystemExit, "rows.jsonl must exist"):
