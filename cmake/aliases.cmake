@@ -1,7 +1,7 @@
-# rotary::rotary, rotary::files and rotary::gpu for this build. The program and the tests use internal functions, which
+# rotary::rotary, rotary::files, rotary::tools and rotary::gpu for this build. The program and the tests use internal functions, which
 # shared libraries hide: there they link static libraries of the same objects.
 
-foreach(alias rotary::rotary rotary::files rotary::gpu)
+foreach(alias rotary::rotary rotary::files rotary::tools rotary::gpu)
   string(REPLACE "::" "_" library ${alias})
   string(REPLACE rotary_rotary rotary library ${library})
   if(NOT TARGET ${library})
@@ -15,6 +15,8 @@ foreach(alias rotary::rotary rotary::files rotary::gpu)
         target_sources(${copy} PRIVATE $<TARGET_OBJECTS:${target}>)
       endforeach()
       target_link_libraries(${copy} PUBLIC $<$<BOOL:${ROTARY_THREADS}>:Threads::Threads>)
+    elseif(library STREQUAL "rotary_tools")
+      target_link_libraries(${copy} PUBLIC rotary_files_static)
     else()
       target_link_libraries(${copy} PUBLIC rotary_static)
     endif()

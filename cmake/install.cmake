@@ -1,4 +1,4 @@
-# cmake --install, find_package(rotary [COMPONENTS files gpu torch torch_models]) and pkg-config.
+# cmake --install, find_package(rotary [COMPONENTS files tools gpu torch torch_models]) and pkg-config.
 
 # cmake --install BUILD --component library: without the programs.
 set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME library)
@@ -56,11 +56,7 @@ install(FILES ${PROJECT_BINARY_DIR}/rotary-config.cmake ${PROJECT_BINARY_DIR}/ro
 
 # The prefix is found from where the .pc file lies, so a tree may be moved (cmake --install --prefix).
 file(RELATIVE_PATH pc_to_prefix /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
-configure_file(cmake/rotary.pc.in ${PROJECT_BINARY_DIR}/rotary.pc @ONLY)
-install(FILES ${PROJECT_BINARY_DIR}/rotary.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
-if(ROTARY_FILES)
-  configure_file(cmake/rotary_files.pc.in ${PROJECT_BINARY_DIR}/rotary_files.pc @ONLY)
-  install(FILES ${PROJECT_BINARY_DIR}/rotary_files.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
-endif()
-configure_file(cmake/rotary_gpu.pc.in ${PROJECT_BINARY_DIR}/rotary_gpu.pc @ONLY)
-install(FILES ${PROJECT_BINARY_DIR}/rotary_gpu.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+foreach(library IN LISTS rotary_libraries)
+  configure_file(cmake/${library}.pc.in ${PROJECT_BINARY_DIR}/${library}.pc @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/${library}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endforeach()

@@ -134,7 +134,7 @@ for stage in "$@"; do
                    -DROTARY_SANITIZE=address,undefined -DROTARY_PRECOMPILE=OFF ;;
     clang) need clang
            ctest_options=(-LE once)
-           run_stage clang clang++ -DCMAKE_BUILD_TYPE=Release -DROTARY_CLI=OFF -DROTARY_PORTABLE=ON ;;
+           run_stage clang clang++ -DCMAKE_BUILD_TYPE=Release -DROTARY_TOOLS=OFF -DROTARY_PORTABLE=ON ;;
     cuda) cuda_stage ;;
     neon) emulated_stage aarch64 ;;
     s390x | riscv64 | ppc64le) emulated_stage "$stage" ;;

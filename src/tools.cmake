@@ -1,0 +1,56 @@
+# The sources of rotary_tools, a folder for each tool.
+set(rotary_accuracy_sources
+  src/accuracy/decades.cpp
+  src/accuracy/exact.cpp
+  src/accuracy/measure.cpp
+  src/accuracy/rows.cpp
+  src/accuracy/ways.cpp)
+set(rotary_convert_sources
+  src/convert/attention.cpp
+  src/convert/cache.cpp
+  src/convert/change.cpp
+  src/convert/config_change.cpp
+  src/convert/folder.cpp
+  src/convert/forms.cpp
+  src/convert/heads.cpp
+  src/convert/layers.cpp
+  src/convert/names.cpp
+  src/convert/permutation.cpp
+  src/convert/plan.cpp
+  src/convert/rewrite.cpp
+  src/convert/suffixes.cpp
+  src/convert/verify.cpp
+  src/convert/write.cpp)
+set(rotary_diagnose_sources
+  src/diagnose/asked.cpp
+  src/diagnose/block.cpp
+  src/diagnose/by_axes.cpp
+  src/diagnose/by_positions.cpp
+  src/diagnose/by_speeds.cpp
+  src/diagnose/check.cpp
+  src/diagnose/composites.cpp
+  src/diagnose/diagnose.cpp
+  src/diagnose/explain.cpp
+  src/diagnose/motion.cpp
+  src/diagnose/order.cpp
+  src/diagnose/precision.cpp
+  src/diagnose/sample.cpp
+  src/diagnose/scores.cpp
+  src/diagnose/turns.cpp
+  src/diagnose/unwrap.cpp
+  src/diagnose/with_rope.cpp
+  src/diagnose/without_rope.cpp)
+set(rotary_extend_sources
+  src/extend/fields.cpp
+  src/extend/forms.cpp
+  src/extend/native.cpp
+  src/extend/plan.cpp
+  src/extend/proposal.cpp
+  src/extend/published.cpp
+  src/extend/published_lists.cpp
+  src/extend/published_table.cpp
+  src/extend/read_back.cpp
+  src/extend/situation.cpp
+  src/extend/trained_length.cpp
+  src/extend/warnings.cpp)
+set(rotary_tools_sources ${rotary_accuracy_sources} ${rotary_convert_sources} ${rotary_diagnose_sources} ${rotary_extend_sources})
