@@ -1,10 +1,7 @@
-// rotary explain: an introduction to RoPE in chapters whose numbers are computed when they are printed. docs/explain
-// holds the same chapters as Markdown, with pictures instead of plots in characters.
+// rotary explain: prints the chapters of docs/explain, which are built into the program.
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <cstddef>
-#include <filesystem>
 #include <iostream>
 #include <iterator>
 #include <memory>
@@ -14,14 +11,14 @@
 #include <string_view>
 #include <vector>
 
-#include "apps/rotary/explain/chapters.h"
-#include "apps/rotary/explain/own.h"
 #include "apps/rotary/explain/page.h"
 #include "apps/shared/columns.h"
 #include "apps/shared/command.h"
+#include "apps/shared/system.h"
 #include "apps/shared/text.h"
 #include "apps/shared/usage_error.h"
 #include "commands.h"
+#include "explain_files.h"  // made by CMake: explain_files, the name and the text of each file in docs/explain
 #include "files/text/io.h"
 #include "files/text/nearest.h"
 #include "files/text/paths.h"
@@ -31,46 +28,40 @@ namespace rotary::cli {
 
 namespace {
 
-struct Chapter {
-  const char* id;
-  const char* title;
-  const char* summary;
-  Page (*write)();
-  const char* words;  // that find it as a topic, beside its id; without spaces, hyphens and underscores
+struct Options {
+  std::vector<std::string> words;  // the topic may have several: kv cache
+  std::optional<std::string> topic;
+  bool list = false;
+  bool markdown = false;
+  std::string pictures;  // a folder
+  Source source;
 };
 
-constexpr std::array<Chapter, 15> all_chapters = {{
-    {"turn", "Turning an arrow", "one rotation by hand, and what a dot product sees of it", explain_turn,
-     "rotate rotation angle arrow"},
-    {"distance", "Only the distance counts", "turn both vectors, and where they stand drops out", explain_distance,
-     "relative relativeposition"},
-    {"pairs", "One pair, two pairs", "how a score changes from distance 1 to distance 1000", explain_pairs, "pair"},
-    {"angles", "The table of angles", "one speed per pair, one row per position", explain_angles,
-     "table cos sin position positions"},
-    {"matrix", "The matrix, and the form without it", "the same numbers with two products per element", explain_matrix,
-     "matrices rotationmatrix"},
-    {"complex", "Pairs as complex numbers", "a turn is one multiplication", explain_complex, "polar euler freqscis"},
-    {"pairing", "Half or interleaved", "which two elements turn together, and how to go from one to the other",
-     explain_pairing, "gptj neox gptneox half interleaved rotatehalf permute permutation layout"},
-    {"frequencies", "Why many frequencies", "clock hands: fast ones, slow ones, and all of them together",
-     explain_frequencies, "frequency invfreq wavelength wavelengths base theta ropetheta decay"},
-    {"partial", "Turning only a part", "some elements turn, the rest carry content alone", explain_partial,
-     "rotarydim partialrotaryfactor nope prope partialrotary"},
-    {"cache", "The KV cache", "keys are stored turned; decoding equals the full pass", explain_cache,
-     "kvcache kv decode decoding positionids cacheposition"},
-    {"scaling", "Past the trained length", "what linear, NTK, YaRN and llama3 do to the wavelengths", explain_scaling,
-     "yarn ntk llama3 linear ropescaling interpolation positioninterpolation pi context longcontext extend"},
-    {"precision", "A long way from zero", "what float32 angles lose, and exact ones keep", explain_precision,
-     "float32 tf32 bf16 bfloat16 f16 fp16 float16 fp32 float64 double exact accuracy rounding error"},
-    {"axes", "Several axes: images and video",
-     "a row and a column, or time, height and width, each with pairs of its own", explain_axes,
-     "axis mrope image images video videos vision 2d 3d axial multimodal qwen2vl qwen3vl qwenvl mropesection "
-     "ropedeltas"},
-    {"deepseek", "DeepSeek's reading order", "read in pairs, written in halves, and only a small part of it",
-     explain_latent, "mla interleavedtohalf ropeinterleave latent kimi kimik2 mscale deepseekv2 deepseekv3"},
-    {"length", "Scalings that watch the length", "dynamic NTK and LongRoPE, and what they do to a cache",
-     explain_growing, "dynamic dynamicntk longrope su phi3 longfactor shortfactor lengths"},
-}};
+// ---- the chapters: NN-ID.md, which begins with "# N. TITLE" and ends with links ----
+
+struct Chapter {
+  std::string number, id, title;
+  std::string_view file;  // without its extension
+  std::string_view text;
+  std::vector<std::string> words;  // that find it as a topic; without spaces, hyphens and underscores
+};
+
+constexpr std::array<std::string_view, 15> topic_words = {
+    "rotate rotation angle arrow",
+    "relative relativeposition",
+    "pair",
+    "table cos sin position positions",
+    "matrices rotationmatrix",
+    "polar euler freqscis",
+    "gptj neox gptneox half interleaved rotatehalf permute permutation layout",
+    "frequency invfreq wavelength wavelengths base theta ropetheta decay",
+    "rotarydim partialrotaryfactor nope prope partialrotary",
+    "kvcache kv decode decoding positionids cacheposition",
+    "yarn ntk llama3 linear ropescaling interpolation positioninterpolation pi context longcontext extend",
+    "float32 tf32 bf16 bfloat16 f16 fp16 float16 fp32 float64 double exact accuracy rounding error",
+    "axis mrope image images video videos vision 2d 3d axial multimodal qwen2vl qwen3vl qwenvl mropesection ropedeltas",
+    "mla interleavedtohalf ropeinterleave latent kimi kimik2 mscale deepseekv2 deepseekv3",
+    "dynamic dynamicntk longrope su phi3 longfactor shortfactor lengths"};
 
 // Terms of the field that a chapter is found by if it alone has them; of other words the chapters are not searched.
 constexpr std::string_view technical_terms[] = {
@@ -83,89 +74,62 @@ constexpr std::string_view technical_terms[] = {
     "temperature", "token",       "tokens",         "transformers",  "value",       "values",    "vector",
     "vectors",     "vllm",        "weights",        "window"};
 
-struct Options {
-  std::vector<std::string> words;  // the topic may have several: kv cache
-  std::optional<std::string> topic;
-  bool list = false;
-  bool markdown = false;
-  std::string pictures;  // a folder
-  Source source;
-};
-
-std::string number_of(std::size_t index) { return std::to_string(index + 1); }
-
-std::string file_of(std::size_t index) {
-  return (index < 9 ? "0" : "") + number_of(index) + "-" + all_chapters.at(index).id + ".md";
-}
-
-std::string listed(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words) text.append(text.empty() ? "" : ", ").append(word);
-  return text;
+const std::vector<Chapter>& all_chapters() {
+  static const std::vector<Chapter> chapters = [] {
+    std::vector<Chapter> all;
+    for (const auto& [name, text] : explain_files) {
+      if (!name.ends_with(".md") || name == "README.md") continue;
+      const std::size_t title = text.find(". ") + 2;
+      Chapter chapter{std::to_string(all.size() + 1),
+                      std::string(name.substr(3, name.size() - 6)),
+                      std::string(text.substr(title, text.find('\n') - title)),
+                      name.substr(0, name.size() - 3),
+                      text,
+                      {}};
+      std::istringstream words(chapter.id + " " + std::string(topic_words.at(all.size())));
+      chapter.words.assign(std::istream_iterator<std::string>(words), {});
+      all.push_back(std::move(chapter));
+    }
+    return all;
+  }();
+  return chapters;
 }
 
 std::string contents() {
   const Columns columns({{.right = true, .width = 2}, {.width = 11}, {}});
-  std::string out;
-  for (std::size_t i = 0; i < all_chapters.size(); ++i) {
-    out += columns.line({number_of(i), all_chapters[i].id, all_chapters[i].title}) + '\n';
-  }
-  return out;
+  std::string text;
+  for (const Chapter& chapter : all_chapters())
+    text += columns.line({chapter.number, chapter.id, chapter.title}) + "\n";
+  return text;
 }
 
-// docs/explain/README.md
-std::string markdown_index() {
-  Page page;
-  page.title("RoPE explained");
-  page.say(R"(Rotary position embedding from zero, for a reader who knows vectors and a little algebra. Fifteen short
-      chapters; read them in order. Every number was computed when the page was made.)");
-  std::vector<Cells> rows;
-  for (std::size_t i = 0; i < all_chapters.size(); ++i) {
-    const Chapter& chapter = all_chapters[i];
-    rows.push_back({number_of(i), std::string("[") + chapter.title + "](" + file_of(i) + ")", chapter.summary});
-  }
-  page.table({"", "chapter", "what it shows"}, std::move(rows));
-  page.say(R"(The same text in a terminal: `rotary explain`, then `rotary explain 2` or `rotary explain distance`, or
-      `rotary explain all`. These files are what `rotary explain TOPIC --markdown` prints, and the pictures what
-      `rotary explain --pictures DIR` writes; a test compares them, and judges each number by mpmath (`tools/golden/make_explain_numbers.py`).)");
-  return markdown_text(page);
+// As Markdown, or wrapped for the terminal.
+std::string shown(std::string_view markdown, bool as_markdown) {
+  const std::size_t width = std::clamp<std::size_t>(terminal_columns().value_or(80), 40, 100);
+  return as_markdown ? std::string(markdown) : terminal_text(markdown, width);
 }
 
-Page titled(std::size_t index) {
-  const Chapter& chapter = all_chapters.at(index);
-  Page page;
-  page.title(number_of(index) + ". " + chapter.title);
-  page.append(chapter.write());
-  return page;
-}
-
-std::string markdown_chapter(std::size_t index) {
-  const auto link = [](const char* word, std::size_t to) {
-    return std::string(word) + ": [" + all_chapters.at(to).title + "](" + file_of(to) + "). ";
-  };
-  std::string links = index > 0 ? link("Previous", index - 1) : "";
-  if (index + 1 < all_chapters.size()) links += link("Next", index + 1);
-  Page page = titled(index);
-  page.say(links + "[All chapters](README.md).");
-  return markdown_text(page);
+std::string_view without_links(const Chapter& chapter) {
+  return chapter.text.substr(0, chapter.text.rfind("\n\n") + 1);
 }
 
 std::string terminal_chapter(std::size_t index) {
-  std::string out = terminal_text(titled(index));
-  if (index + 1 < all_chapters.size()) {
-    const Chapter& next = all_chapters[index + 1];
-    out.append("\nNext: rotary explain ").append(next.id).append("  (").append(next.title).append(")\n");
+  std::string text = shown(without_links(all_chapters()[index]), false);
+  if (index + 1 < all_chapters().size()) {
+    const Chapter& next = all_chapters()[index + 1];
+    text += "\nNext: rotary explain " + next.id + "  (" + next.title + ")\n";
   }
-  return out;
+  return text;
 }
 
 std::string whole_book(bool markdown) {
-  std::string out;
-  for (std::size_t i = 0; i < all_chapters.size(); ++i) {
-    out.append(i == 0 ? "" : "\n\n").append((markdown ? markdown_text : terminal_text)(titled(i)));
-  }
-  return out;
+  std::string text;
+  for (const Chapter& chapter : all_chapters())
+    text += (text.empty() ? "" : "\n\n") + shown(without_links(chapter), markdown);
+  return text;
 }
+
+// ---- topics ----
 
 // In small letters, without spaces, hyphens and underscores: "KV cache" is kvcache.
 std::string plain_word(const std::string& topic) {
@@ -174,16 +138,9 @@ std::string plain_word(const std::string& topic) {
   return word;
 }
 
-std::vector<std::string> search_words(const Chapter& chapter) {
-  std::istringstream stream(std::string(chapter.id) + ' ' + chapter.words);
-  return {std::istream_iterator<std::string>(stream), {}};
-}
-
 bool has_word(const std::string& text, const std::string& word) {
-  const auto is_letter = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; };
-  for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) {
-    if (at == 0 || !is_letter(text[at - 1])) return true;
-  }
+  for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1))
+    if (at == 0 || std::isalnum(static_cast<unsigned char>(text[at - 1])) == 0) return true;
   return false;
 }
 
@@ -191,40 +148,36 @@ bool has_word(const std::string& text, const std::string& word) {
 std::vector<std::size_t> chapters_having(const std::string& topic) {
   const std::string wanted = lower(topic);
   std::vector<std::size_t> having;
-  const auto* const end = std::end(technical_terms);
-  const bool is_term = std::find(std::begin(technical_terms), end, wanted) != end;
-  for (std::size_t i = 0; is_term && i < all_chapters.size(); ++i) {
-    if (has_word(lower(terminal_text(titled(i))), wanted)) having.push_back(i);
-  }
+  if (std::find(std::begin(technical_terms), std::end(technical_terms), wanted) == std::end(technical_terms))
+    return having;
+  for (std::size_t i = 0; i < all_chapters().size(); ++i)
+    if (has_word(lower(terminal_text(without_links(all_chapters()[i]), 80)), wanted)) having.push_back(i);
   return having;
 }
 
 std::string no_topic(const std::string& topic, const std::vector<std::size_t>& having) {
   const std::string sentence = "there is no topic '" + topic + "'";
-  std::vector<std::string> ids, words;
-  for (const Chapter& chapter : all_chapters) {
-    ids.emplace_back(chapter.id);
-    for (std::string& word : search_words(chapter)) words.push_back(std::move(word));
+  std::string ids, found;
+  std::vector<std::string_view> words;
+  for (const Chapter& chapter : all_chapters()) {
+    ids += (ids.empty() ? "" : ", ") + chapter.id;
+    words.insert(words.end(), chapter.words.begin(), chapter.words.end());
   }
-  if (!having.empty()) {
-    std::vector<std::string> found;
-    for (const std::size_t i : having) found.emplace_back(all_chapters[i].id);
-    return sentence + ", but these chapters have the word: " + listed(found);
-  }
-  const std::vector<std::string_view> views(words.begin(), words.end());
-  if (const std::string_view meant = files::nearest(plain_word(topic), views); !meant.empty())
+  for (const std::size_t i : having) found += (found.empty() ? "" : ", ") + all_chapters()[i].id;
+  if (!having.empty()) return sentence + ", but these chapters have the word: " + found;
+  if (const std::string_view meant = files::nearest(plain_word(topic), words); !meant.empty())
     return sentence + ": did you mean " + std::string(meant) + "?";
-  return sentence + "; the topics are " + listed(ids) + ", or all, or a number from 1 to " +
-         std::to_string(all_chapters.size());
+  return sentence + "; the topics are " + ids + ", or all, or a number from 1 to " +
+         std::to_string(all_chapters().size());
 }
 
-// By its id or number, its title, one of its search words, or a technical term that no other chapter has.
+// By its id or number, its title, one of its words, or a technical term that no other chapter has.
 std::size_t chapter_named(const std::string& topic) {
   const std::string word = plain_word(topic);
-  for (std::size_t i = 0; i < all_chapters.size(); ++i) {
-    const std::vector<std::string> words = search_words(all_chapters[i]);
-    if (topic == number_of(i) || word == plain_word(all_chapters[i].title) ||
-        std::find(words.begin(), words.end(), word) != words.end())
+  for (std::size_t i = 0; i < all_chapters().size(); ++i) {
+    const Chapter& chapter = all_chapters()[i];
+    if (topic == chapter.number || word == plain_word(chapter.title) ||
+        std::find(chapter.words.begin(), chapter.words.end(), word) != chapter.words.end())
       return i;
   }
   const std::vector<std::size_t> having = chapters_having(topic);
@@ -232,24 +185,27 @@ std::size_t chapter_named(const std::string& topic) {
   throw UsageError(no_topic(topic, having));
 }
 
+// The chapter of TOPIC; nullptr for all.
+const Chapter* chosen_chapter(const Options& options) {
+  if (!options.topic || lower(*options.topic) == "all") return nullptr;
+  return &all_chapters()[chapter_named(*options.topic)];
+}
+
 // The pictures that the Markdown of a chapter shows: of TOPIC, or of all.
 std::string write_pictures(const Options& options) {
-  const bool all = !options.topic || lower(*options.topic) == "all";
-  const std::size_t only = all ? all_chapters.size() : chapter_named(*options.topic);
-  const std::filesystem::path folder = files::path_of(options.pictures);
+  const Chapter* const only = chosen_chapter(options);
   std::string wrote;
-  for (std::size_t i = 0; i < all_chapters.size(); ++i) {
-    if (!all && i != only) continue;
-    const Page page = all_chapters[i].write();
-    for (const Page::Block& block : page.blocks()) {
-      if (block.kind != Page::Kind::picture) continue;
-      const std::filesystem::path file = folder / (block.picture.file + ".svg");
-      files::write_whole("explain", file, block.picture.svg);
-      wrote += "wrote " + printable(files::path_text(file)) + '\n';
-    }
+  for (const auto& [name, text] : explain_files) {
+    const std::string link = "](" + std::string(name) + ")";
+    if (!name.ends_with(".svg") || (only != nullptr && only->text.find(link) == std::string_view::npos)) continue;
+    const std::filesystem::path file = files::path_of(options.pictures) / name;
+    files::write_whole("explain", file, std::string(text));
+    wrote += "wrote " + printable(files::path_text(file)) + "\n";
   }
   return wrote;
 }
+
+// ---- of the reader's own model ----
 
 // Whether an option speaks of a rope; alone, some of them do not name one, and are refused.
 bool names_rope(const Source& source) {
@@ -260,45 +216,39 @@ bool names_rope(const Source& source) {
   return word || number;
 }
 
-// Chapters 8 and 11 for the rope that the options name.
 std::string own_chapters(const Options& options) {
-  struct Told {
-    std::size_t chapter;
-    Page (*write)(const Own&);
-  };
-  const std::vector<Told> both = {{chapter_named("frequencies"), explain_own_frequencies},
-                                  {chapter_named("scaling"), explain_own_scaling}};
-  const bool all = !options.topic || lower(*options.topic) == "all";
-  const std::size_t only = all ? all_chapters.size() : chapter_named(*options.topic);
+  const Chapter* const only = chosen_chapter(options);
   if (options.list || !options.pictures.empty())
     throw UsageError("--config tells chapters: without --list and --pictures");
   check_source_without_tensor(options.source);
-  const Model model = read_model(options.source, options.source.head_dim.value_or(0));
-  const Own own = own_rope(options.source, model);
-  std::string out;
-  for (const Told& told : both) {
-    if (!all && only != told.chapter) continue;
-    Page page;
-    const std::string name = own.name.empty() ? "your rope" : printable(own.name);
-    page.title(number_of(told.chapter) + ". " + all_chapters.at(told.chapter).title + ": " + name);
-    page.append(told.write(own));
-    out.append(out.empty() ? "" : "\n\n").append((options.markdown ? markdown_text : terminal_text)(page));
+  const OwnChapters own = explain_own(options.source);
+  const std::string name = options.source.config.empty() ? "your rope" : printable(options.source.config);
+  std::string text;
+  for (const auto& [id, page] : {std::pair("frequencies", &own.frequencies), std::pair("scaling", &own.scaling)}) {
+    const Chapter& chapter = all_chapters()[chapter_named(id)];
+    if (only != nullptr && only != &chapter) continue;
+    text += (text.empty() ? "" : "\n\n") +
+            shown("# " + chapter.number + ". " + chapter.title + ": " + name + "\n\n" + *page, options.markdown);
   }
-  if (out.empty())
+  if (text.empty())
     throw UsageError("of your own model the chapters frequencies and scaling are told, not '" + *options.topic + "'");
-  return out;
+  return text;
 }
 
 std::string text_of(const Options& options) {
   if (names_rope(options.source)) return own_chapters(options);
   if (!options.pictures.empty()) return write_pictures(options);
-  if (options.list) return options.markdown ? markdown_index() : contents();
-  if (options.topic && lower(*options.topic) == "all") return whole_book(options.markdown);
+  if (options.list && !options.markdown) return contents();
+  if (options.list) {
+    const auto readme = [](const auto& file) { return file.first == "README.md"; };
+    return std::string(std::find_if(std::begin(explain_files), std::end(explain_files), readme)->second);
+  }
+  if (options.topic && chosen_chapter(options) == nullptr) return whole_book(options.markdown);
   const std::size_t chapter = options.topic ? chapter_named(*options.topic) : 0;
-  if (options.markdown) return markdown_chapter(chapter);
-  std::string out = terminal_chapter(chapter);
-  if (!options.topic) out += "\nAll chapters ('rotary explain all' prints them one after the other):\n" + contents();
-  return out;
+  if (options.markdown) return std::string(all_chapters()[chapter].text);
+  std::string text = terminal_chapter(chapter);
+  if (!options.topic) text += "\nAll chapters ('rotary explain all' prints them one after the other):\n" + contents();
+  return text;
 }
 
 }  // namespace

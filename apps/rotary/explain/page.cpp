@@ -1,214 +1,113 @@
 #include "page.h"
 
 #include <algorithm>
-#include <cctype>
-#include <sstream>
-#include <stdexcept>
+
+#include "apps/shared/columns.h"
+#include "apps/shared/sheet.h"
 
 namespace rotary::cli {
 
 namespace {
 
-constexpr std::size_t line_width = 80;
 constexpr std::string_view indent = "    ";
 
-std::string fill(std::string_view text, Words words) {
-  std::string filled;
-  const std::string* word = words.begin();
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text.substr(i, 2) != "{}") {
-      filled += text[i];
-      continue;
-    }
-    if (word == words.end()) throw std::logic_error("more {} than words: " + std::string(text));
-    filled += *word++;
-    ++i;
-  }
-  if (word != words.end()) throw std::logic_error("more words than {}: " + std::string(text));
-  return filled;
-}
-
-std::string one_line(const std::string& text) {
-  std::istringstream stream(text);
-  std::string line;
-  for (std::string word; stream >> word;) line.append(line.empty() ? "" : " ").append(word);
-  return line;
-}
-
-// Splits at spaces, except those between backticks.
-std::vector<std::string> words_of(const std::string& line) {
-  std::vector<std::string> words(1);
+// Wrapped; code between backticks stays in one line, without the backticks.
+std::string filled(const std::string& paragraph, std::size_t margin, std::size_t width) {
+  constexpr char held = '\x01';  // a space of code
+  std::string text;
   bool in_code = false;
-  for (const char c : line) {
-    in_code = in_code != (c == '`');
-    if (c == ' ' && !in_code) {
-      words.emplace_back();
+  for (const char letter : paragraph) {
+    if (letter == '`') {
+      in_code = !in_code;
     } else {
-      words.back() += c;
+      text += in_code && letter == ' ' ? held : letter;
     }
   }
-  return words;
+  text = wrapped(text, margin, width);
+  std::replace(text.begin(), text.end(), held, ' ');
+  return text + "\n";
 }
 
-std::string without_ticks(std::string text) {
-  text.erase(std::remove(text.begin(), text.end(), '`'), text.end());
+Cells cells_of(std::string_view row) {
+  Cells cells;
+  for (row.remove_prefix(1); !row.empty();) {
+    const std::size_t end = std::min(row.find('|'), row.size());
+    const std::string_view cell = row.substr(0, end);
+    const std::size_t first = std::min(cell.find_first_not_of(' '), cell.size());
+    cells.emplace_back(cell.substr(first, cell.find_last_not_of(' ') + 1 - first));
+    row.remove_prefix(std::min(end + 1, row.size()));
+  }
+  return cells;
+}
+
+// rows: the header, the row of dashes, the others.
+std::string aligned(std::vector<Cells> rows) {
+  std::vector<Column> columns;
+  for (const std::string& dashes : rows.at(1)) columns.push_back({.right = dashes.ends_with(':')});
+  rows.erase(rows.begin() + 1);
+  const Columns table = Columns(std::move(columns), 3, std::string(indent)).fit(rows);
+  std::string text;
+  for (const Cells& row : rows) {
+    text += without_end_spaces(table.line(row)) + "\n";
+    if (&row == &rows.front()) text += table.rule() + "\n";
+  }
   return text;
 }
 
-// Wrapped to line_width characters; the first line begins with first_margin, the others with margin.
-std::string wrapped(const std::string& text, bool keep_ticks, std::string_view first_margin, std::string_view margin) {
-  std::string out(first_margin);
-  std::size_t used = first_margin.size();
-  bool begun = false;
-  for (const std::string& piece : words_of(text)) {
-    const std::string word = keep_ticks ? piece : without_ticks(piece);
-    if (begun && used + 1 + word.size() > line_width) {
-      out.append("\n").append(margin);
-      used = margin.size();
-    } else if (begun) {
-      out += ' ';
-      ++used;
+class Writer {
+ public:
+  explicit Writer(std::size_t width) : width_(width) {}
+
+  void line(std::string_view line) {
+    if (line.starts_with("```")) {
+      in_code_ = !in_code_;
+    } else if (in_code_) {
+      text_.append(line.empty() ? "" : indent).append(line).append("\n");
+    } else if (line.starts_with("|")) {
+      table_.push_back(cells_of(line));
+    } else if (line.empty() || line.starts_with("![")) {
+      finish();
+      if (line.empty() && !text_.ends_with("\n\n")) text_ += "\n";
+    } else if (line.starts_with("#")) {
+      const std::string_view title = line.substr(line.find(' ') + 1);
+      text_.append(title).append("\n").append(title.size(), line.starts_with("##") ? '-' : '=').append("\n");
+    } else {
+      if (line.starts_with("* ")) finish();
+      paragraph_.append(paragraph_.empty() ? "" : " ").append(line);
     }
-    out += word;
-    used += word.size();
-    begun = true;
   }
-  return out + '\n';
-}
 
-// Columns whose cells are all numbers, or lists of numbers, are aligned to the right.
-std::vector<Column> columns_of(const std::vector<Cells>& rows) {
-  const auto is_word = [](char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0 && c != 'e'; };
-  std::vector<Column> columns;
-  for (std::size_t i = 0; i < rows.front().size(); ++i) {
-    const bool numeric = std::all_of(rows.begin() + 1, rows.end(), [i, is_word](const Cells& row) {
-      return std::none_of(row.at(i).begin(), row.at(i).end(), is_word);
-    });
-    columns.push_back({.right = numeric});
+  std::string text() {
+    finish();
+    return text_.erase(text_.find_last_not_of('\n') + 1) + "\n";
   }
-  return columns;
-}
 
-std::string terminal_table(const std::vector<Cells>& rows) {
-  const Columns columns = Columns(columns_of(rows), 3, std::string(indent)).fit(rows);
-  std::string out;
-  for (const Cells& row : rows) {
-    out += without_end_spaces(columns.line(row)) + '\n';
-    if (&row == &rows.front()) out += columns.rule() + '\n';
+ private:
+  void finish() {
+    if (!table_.empty()) text_ += aligned(std::move(table_));
+    const bool item = paragraph_.starts_with("* ");
+    if (item) text_.append("  * ").append(filled(paragraph_.substr(2), 4, width_));
+    if (!item && !paragraph_.empty()) text_ += filled(paragraph_, 0, width_);
+    table_.clear();
+    paragraph_.clear();
   }
-  return out;
-}
 
-std::string markdown_table(const std::vector<Cells>& rows) {
-  std::string out;
-  for (const Cells& row : rows) {
-    out += '|';
-    for (const std::string& cell : row) out.append(" ").append(cell).append(" |");
-    out += '\n';
-    if (&row != &rows.front()) continue;
-    out += '|';
-    for (const Column& column : columns_of(rows)) out += column.right ? "---:|" : "---|";
-    out += '\n';
-  }
-  return out;
-}
-
-std::string indented(const std::string& text) {
-  std::istringstream stream(text);
-  std::string out;
-  for (std::string line; std::getline(stream, line);) {
-    if (!line.empty()) out.append(indent).append(line);
-    out += '\n';
-  }
-  return out;
-}
-
-std::string terminal_block(const Page::Block& block) {
-  using Kind = Page::Kind;
-  switch (block.kind) {
-    case Kind::title:
-      return block.text + '\n' + std::string(block.text.size(), '=') + '\n';
-    case Kind::heading:
-      return block.text + '\n' + std::string(block.text.size(), '-') + '\n';
-    case Kind::paragraph:
-      return wrapped(block.text, false, "", "");
-    case Kind::item:
-      return wrapped(block.text, false, "  * ", "    ");
-    case Kind::lines:
-      return indented(block.text);
-    case Kind::table:
-      return terminal_table(block.rows);
-    case Kind::picture:
-      return indented(block.picture.characters);
-  }
-  return {};
-}
-
-std::string markdown_block(const Page::Block& block) {
-  using Kind = Page::Kind;
-  switch (block.kind) {
-    case Kind::title:
-      return "# " + block.text + '\n';
-    case Kind::heading:
-      return "## " + block.text + '\n';
-    case Kind::paragraph:
-      return wrapped(block.text, true, "", "");
-    case Kind::item:
-      return wrapped(block.text, true, "* ", "  ");
-    case Kind::lines:
-      return (block.text.starts_with("$ ") ? "```sh\n" : "```text\n") + block.text + "\n```\n";
-    case Kind::table:
-      return markdown_table(block.rows);
-    case Kind::picture:
-      return "![" + block.picture.alt + "](" + block.picture.file + ".svg)\n";
-  }
-  return {};
-}
-
-std::string joined(const Page& page, std::string (*write)(const Page::Block&)) {
-  std::string out;
-  const Page::Block* before = nullptr;
-  for (const Page::Block& block : page.blocks()) {
-    const std::string written = write(block);
-    if (written.empty()) continue;
-    const bool same_list = before != nullptr && before->kind == Page::Kind::item && block.kind == Page::Kind::item;
-    if (before != nullptr && !same_list) out += '\n';
-    if (before != nullptr && block.kind == Page::Kind::title) out += '\n';
-    out += written;
-    before = &block;
-  }
-  return out;
-}
+  std::size_t width_;
+  bool in_code_ = false;
+  std::string text_, paragraph_;
+  std::vector<Cells> table_;
+};
 
 }  // namespace
 
-void Page::title(std::string_view text) { blocks_.push_back({.kind = Kind::title, .text = std::string(text)}); }
-void Page::heading(std::string_view text) { blocks_.push_back({.kind = Kind::heading, .text = std::string(text)}); }
-void Page::say(std::string_view text, Words words) {
-  blocks_.push_back({.kind = Kind::paragraph, .text = one_line(fill(text, words))});
+std::string terminal_text(std::string_view markdown, std::size_t width) {
+  Writer writer(width);
+  while (!markdown.empty()) {
+    const std::size_t end = std::min(markdown.find('\n'), markdown.size());
+    writer.line(markdown.substr(0, end));
+    markdown.remove_prefix(std::min(end + 1, markdown.size()));
+  }
+  return writer.text();
 }
-void Page::item(std::string_view text, Words words) {
-  blocks_.push_back({.kind = Kind::item, .text = one_line(fill(text, words))});
-}
-
-void Page::show(std::string_view lines, Words words) {
-  const std::size_t first = lines.find_first_not_of('\n');
-  const std::size_t last = lines.find_last_not_of(" \n");
-  blocks_.push_back({.kind = Kind::lines, .text = fill(lines.substr(first, last + 1 - first), words)});
-}
-
-void Page::table(Cells header, std::vector<Cells> rows) {
-  rows.insert(rows.begin(), std::move(header));
-  blocks_.push_back({.kind = Kind::table, .text = {}, .rows = std::move(rows)});
-}
-
-void Page::picture(Picture picture) {
-  blocks_.push_back({.kind = Kind::picture, .text = {}, .picture = std::move(picture)});
-}
-
-void Page::append(const Page& more) { blocks_.insert(blocks_.end(), more.blocks_.begin(), more.blocks_.end()); }
-
-std::string terminal_text(const Page& page) { return joined(page, terminal_block); }
-std::string markdown_text(const Page& page) { return joined(page, markdown_block); }
 
 }  // namespace rotary::cli

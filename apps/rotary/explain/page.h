@@ -1,55 +1,22 @@
-// A page of text, which can be printed for a terminal of 80 columns or as Markdown.
+// Chapters as text: those of docs/explain for a terminal, and two of them for a reader's own model.
 #pragma once
 
-#include <cstdint>
-#include <initializer_list>
 #include <string>
 #include <string_view>
-#include <vector>
 
-#include "apps/shared/columns.h"
+#include "apps/rotary/source.h"
 
 namespace rotary::cli {
 
-using Words = std::initializer_list<std::string>;
+// Markdown for a terminal: titles, headings, paragraphs, items, tables and code blocks in at most `width` columns, but
+// for tables and code. Pictures are left out.
+std::string terminal_text(std::string_view markdown, std::size_t width);
 
-// Characters for a terminal (none: it is left out there); in Markdown a file beside the page, FILE.svg.
-struct Picture {
-  std::string file;  // "08-decay": the number of the chapter stands first
-  std::string alt;   // what it shows, in one line
-  std::string characters;
-  std::string svg;
+// Chapters 8 and 11, as Markdown without titles, of the rope that --rope chooses, else of the rope that `rotary extend`
+// extends.
+struct OwnChapters {
+  std::string frequencies, scaling;
 };
-
-class Page {
- public:
-  enum class Kind : std::uint8_t { title, heading, paragraph, item, lines, table, picture };
-  struct Block {
-    Kind kind;
-    std::string text;
-    std::vector<Cells> rows = {};  // of a table; the first is the header
-    Picture picture = {};
-  };
-
-  void title(std::string_view text);
-  void heading(std::string_view text);
-  // A paragraph. Each {} is replaced by the next word; runs of white space become one space. `code` is not wrapped, and
-  // keeps its backticks in Markdown only.
-  void say(std::string_view text, Words words = {});
-  void item(std::string_view text, Words words = {});  // an item of a list
-  // Preformatted lines, in which only {} is replaced: sums, plots, commands ("$ rotary ...").
-  void show(std::string_view lines, Words words = {});
-  void table(Cells header, std::vector<Cells> rows);
-  void picture(Picture picture);
-  void append(const Page& more);
-
-  const std::vector<Block>& blocks() const noexcept { return blocks_; }
-
- private:
-  std::vector<Block> blocks_;
-};
-
-std::string terminal_text(const Page& page);
-std::string markdown_text(const Page& page);
+OwnChapters explain_own(const Source&);
 
 }  // namespace rotary::cli
