@@ -2,19 +2,27 @@
 //
 //   rotate_append(q, k, v, table, nhd(k_cache, v_cache, pages, page_size, kv_heads, head_dim), Slots::flat(slots));
 //
-// The words are those of gpu.h, for memory of the host. The types are not: what lies on a device does not compile here.
+// gpu.h uses the same templates for the device's memory: a cache of the other memory does not compile.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
+#include <limits>
 #include <string_view>
 
 #include "rotary/rotary.h"
 
 namespace rotary {
 
+// The memory that the pointers of a cache and of slots point into. Never defined.
+struct Host;
+namespace gpu {
+struct Device;
+}
+
 // ---- Cache: keys and values in pages ---------------------------------------------------------------
 
-// The type of a cache's elements.
+// The type of a cache's elements. On a device: same or f8_e4m3.
 enum class CacheType : std::uint8_t {
   same,     // that of the heads: k's for keys, v's for values
   f8_e4m3,  // x / scale in f32, rounded to nearest even and clamped to +-448; NaN stays NaN
@@ -28,7 +36,8 @@ ROTARY_API CacheType parse_cache_type(std::string_view name);  // throws DTYPE
 // A cache of keys and one of values, in the caller's memory. In both, element (page, token in the page, head, d) lies
 // at page * page_stride + token * token_stride + head * head_stride + d. A contiguous cache [batch, max_tokens, ...] is
 // one of `batch` pages of max_tokens tokens.
-struct Cache {
+template <class Memory>
+struct CacheIn {
   void* k = nullptr;
   void* v = nullptr;
   CacheType type = CacheType::same;
@@ -43,6 +52,7 @@ struct Cache {
   float v_scale = 1;
   const float* scales = nullptr;  // k's and v's; if not null, replaces the two above
 };
+using Cache = CacheIn<Host>;
 // k and v each [pages, page_size, heads, head_dim] (vLLM; flashinfer's NHD) or [pages, heads, page_size, head_dim]
 // (its HND), contiguous. Throw SHAPE.
 ROTARY_API Cache nhd(void* k, void* v, std::int64_t pages, int page_size, std::int64_t heads, int head_dim,
@@ -55,17 +65,29 @@ ROTARY_API Cache hnd(void* k, void* v, std::int64_t pages, int page_size, std::i
 // The page of token i (batch row * tokens + token) and its place there. A token whose slot is negative, or whose page
 // does not exist, is skipped: its k and v are not written. No two tokens of a call may have the same slot: it would
 // hold a mixture of both.
-struct ROTARY_API Slots {
+template <class Memory>
+struct SlotsIn {
+  static constexpr std::int64_t no_first = std::numeric_limits<std::int64_t>::min();
   // vLLM: slot_mapping[i] = page * page_size + token in the page; -1: padding.
-  static Slots flat(const std::int64_t* slot_mapping) noexcept;
+  static SlotsIn flat(const std::int64_t* slot_mapping) noexcept { return {.slot = slot_mapping}; }
   // flashinfer: page = indices[indptr[batch_indices[i]] + positions[i] / page_size]; a batch index below 0: padding.
-  static Slots paged(const std::int32_t* indptr, const std::int32_t* indices, const std::int32_t* batch_indices,
-                     const std::int32_t* positions, int sequences) noexcept;
-  // Contiguous caches: token t of batch row b goes to place first + t of page b, where first is the number of tokens
-  // that the row's cache holds already: the same for all rows, or one for each; below 0: padding. A token behind the
-  // end of its page is an error (SHAPE), not skipped.
-  static Slots rows(std::int64_t first) noexcept;
-  static Slots each_row(const std::int64_t* first) noexcept;
+  static SlotsIn paged(const std::int32_t* indptr, const std::int32_t* indices, const std::int32_t* batch_indices,
+                       const std::int32_t* positions, int sequences) noexcept {
+    return {.indptr = indptr,
+            .indices = indices,
+            .batch_indices = batch_indices,
+            .positions = positions,
+            .sequences = sequences};
+  }
+  // Contiguous caches of the host: token t of batch row b goes to place first + t of page b, where first is the number
+  // of tokens that the row's cache holds already: the same for all rows, or one for each; below 0: padding. A token
+  // behind the end of its page is an error (SHAPE), not skipped.
+  static SlotsIn rows(std::int64_t first) noexcept requires(std::same_as<Memory, Host>) {
+    return {.first = first, .by_row = true};
+  }
+  static SlotsIn each_row(const std::int64_t* first) noexcept requires(std::same_as<Memory, Host>) {
+    return {.firsts = first, .first = no_first, .by_row = true};
+  }
 
   const std::int64_t* slot = nullptr;
   const std::int32_t* indptr = nullptr;         // [sequences + 1]
@@ -74,9 +96,10 @@ struct ROTARY_API Slots {
   const std::int32_t* positions = nullptr;      // per token
   int sequences = 0;
   const std::int64_t* firsts = nullptr;  // per batch row
-  std::int64_t first = 0;                // of all batch rows
+  std::int64_t first = 0;                // of all batch rows; no_first with each_row, whose firsts may be null
   bool by_row = false;                   // by firsts, or if it is null by first
 };
+using Slots = SlotsIn<Host>;
 
 // ---- operations ------------------------------------------------------------------------------------
 

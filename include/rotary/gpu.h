@@ -17,7 +17,7 @@
 // without CUDA (-DROTARY_CUDA=ON adds it) all functions throw CUDA, except:
 //   built(), devices()
 //   the constructors of Positions and TableOptions, Table(), moves, and Rotation of a Table
-//   nhd(), hnd(), Slots::flat(), Slots::paged(), name() and parse_cache_type()
+//   nhd(), hnd(), Slots::flat() and Slots::paged()
 #pragma once
 
 #include <concepts>
@@ -30,6 +30,7 @@
 #include <string_view>
 #include <type_traits>
 
+#include "rotary/cache.h"
 #include "rotary/experimental.h"
 #include "rotary/rotary.h"
 
@@ -217,50 +218,14 @@ ROTARY_EXPERIMENTAL void rotate_qk(const InOut& q, const InOut& k, const Rotatio
 
 // ---- fused operations: norm, rotation and cache write in one launch ------------------------------
 
-enum class CacheType : std::uint8_t {
-  same,     // the dtype of the heads
-  f8_e4m3,  // x / scale, rounded to nearest even and clamped to +-448; NaN stays NaN
-};
-ROTARY_EXPERIMENTAL const char* name(CacheType) noexcept;               // "same", "f8_e4m3"
-ROTARY_EXPERIMENTAL CacheType parse_cache_type(std::string_view name);  // throws DTYPE
-
-// A paged cache of keys and one of values. In both, element (page, token in the page, head, d) lies at
-// page * page_stride + token * token_stride + head * head_stride + d.
-struct Cache {
-  void* k = nullptr;
-  void* v = nullptr;
-  CacheType type = CacheType::same;
-  std::int64_t pages = 0;
-  int page_size = 0;  // tokens
-  std::int64_t heads = 0;
-  int head_dim = 0;
-  std::int64_t page_stride = 0;  // strides in elements
-  std::int64_t token_stride = 0;
-  std::int64_t head_stride = 0;
-  float k_scale = 1;  // of f8_e4m3
-  float v_scale = 1;
-  const float* scales = nullptr;  // k's and v's, in the device's memory; if not null, replaces the two above
-};
+// Those of cache.h, in the device's memory. Slots of a token that is skipped: its k and v may be read.
+using rotary::CacheType;
+using Cache = CacheIn<Device>;
+using Slots = SlotsIn<Device>;
 // k and v each [pages, page_size, heads, head_dim] (vLLM; flashinfer's NHD) or [pages, heads, page_size, head_dim]
 // (its HND), contiguous. Throw SHAPE.
 ROTARY_EXPERIMENTAL Cache nhd(void* k, void* v, std::int64_t pages, int page_size, std::int64_t heads, int head_dim);
 ROTARY_EXPERIMENTAL Cache hnd(void* k, void* v, std::int64_t pages, int page_size, std::int64_t heads, int head_dim);
-
-// The page of token i (batch row * tokens + token) and its place there, in the device's memory. A token whose slot is
-// negative, or whose page does not exist, is skipped: its k and v may be read but are not written.
-struct ROTARY_EXPERIMENTAL Slots {
-  // vLLM: slot_mapping[i] = page * page_size + token in the page; -1: padding.
-  static Slots flat(const std::int64_t* slot_mapping) noexcept;
-  // flashinfer: page = indices[indptr[batch_indices[i]] + positions[i] / page_size]; a batch index below 0: padding.
-  static Slots paged(const std::int32_t* indptr, const std::int32_t* indices, const std::int32_t* batch_indices,
-                     const std::int32_t* positions, int sequences) noexcept;
-  const std::int64_t* slot = nullptr;
-  const std::int32_t* indptr = nullptr;         // [sequences + 1]
-  const std::int32_t* indices = nullptr;        // [indptr[sequences]]
-  const std::int32_t* batch_indices = nullptr;  // per token
-  const std::int32_t* positions = nullptr;      // per token
-  int sequences = 0;
-};
 
 // x / sqrt(mean(x^2) + eps) * weight. The mean is over one head, or over all heads of a token (OLMo 2).
 struct Norm {

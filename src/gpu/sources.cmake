@@ -1,7 +1,6 @@
 # rotary_gpu with CUDA: host code, and kernels. The tests compile all of it a second time, for the emulator.
 set(rotary_gpu_host
   src/gpu/host/arguments.cpp
-  src/gpu/host/cache.cpp
   src/gpu/host/device.cpp
   src/gpu/host/frequencies.cpp
   src/gpu/host/fused.cpp

@@ -5,14 +5,14 @@
 #include <cstdint>
 #include <string>
 
-#include "gpu/host/overlap.h"
-#include "rotate/refuse.h"
-#include "gpu/kernels/counts.h"
 #include "gpu/kernels/launch.h"
 #include "gpu_measure.h"
+#include "rotate/overlap.h"
+#include "rotate/refuse.h"
 
 namespace rotary::gpu {
 
+using namespace rotary::detail;
 namespace {
 
 struct alignas(16) Vector {

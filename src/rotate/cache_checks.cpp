@@ -80,7 +80,7 @@ void check_rows(const char* operation, const Cache& cache, const Slots& slots, c
   if (slots.slot != nullptr || slots.indptr != nullptr) {
     fail(Code::SHAPE, operation, "slots must be given by rows, or by a slot mapping or by pages, but got several");
   }
-  if (slots.firsts == nullptr && slots.first != no_first) {
+  if (slots.firsts == nullptr && slots.first != Slots::no_first) {
     return check_row(operation, cache, k, k.batch - 1, slots.first);
   }
   check_pointer(operation, "the first places", slots.firsts, sizeof(std::int64_t));

@@ -11,7 +11,7 @@
 
 namespace rotary::detail {
 
-// ---- of any cache: C is Cache or gpu::Cache, S is Slots or gpu::Slots ----
+// ---- of any cache, wherever it lies ----
 
 // With pages as batch rows.
 template <class C>
@@ -126,8 +126,6 @@ void check_append(const char* operation, const ConstHeads& k, const ConstHeads& 
 void check_rotate_append(const char* operation, const ConstHeads& q, const Heads& q_out, const ConstHeads& k,
                          const ConstHeads& v, const Table&, const Cache&, const Slots&, Direction, Job& q_job);
 
-// Slots::first where firsts, null or not, was given.
-constexpr std::int64_t no_first = std::numeric_limits<std::int64_t>::min();
 constexpr int most_staged = 4096;  // elements of a head that is rotated before it is converted
 
 }  // namespace rotary::detail

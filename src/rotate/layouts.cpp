@@ -84,20 +84,4 @@ Cache hnd(void* k, void* v, std::int64_t pages, int page_size, std::int64_t head
   return cache;
 }
 
-Slots Slots::flat(const std::int64_t* slot_mapping) noexcept { return {.slot = slot_mapping}; }
-
-Slots Slots::paged(const std::int32_t* indptr, const std::int32_t* indices, const std::int32_t* batch_indices,
-                   const std::int32_t* positions, int sequences) noexcept {
-  return {.indptr = indptr,
-          .indices = indices,
-          .batch_indices = batch_indices,
-          .positions = positions,
-          .sequences = sequences};
-}
-
-Slots Slots::rows(std::int64_t first) noexcept { return {.first = first, .by_row = true}; }
-Slots Slots::each_row(const std::int64_t* first) noexcept {
-  return {.firsts = first, .first = no_first, .by_row = true};
-}
-
 }  // namespace rotary

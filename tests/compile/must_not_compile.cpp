@@ -108,6 +108,7 @@ struct Given {
   rotary::append(g.k, g.q, there, on_device);              // must not compile
   gpu::append(g.k, g.q, here, slots);                      // must not compile
   append(g.k, g.q, here, on_device);                       // must not compile
+  gpu::Slots::rows(0);                                     // must not compile
   append(g.k, g.q, here, slots, ThreadPool(1));            // must not compile
 #endif
 }

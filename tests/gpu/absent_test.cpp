@@ -44,7 +44,6 @@ TEST(GpuAbsent, LetsDescriptionsBe) {
   EXPECT_EQ(gpu::nhd(nullptr, nullptr, 4, 16, 8, 128).token_stride, 8 * 128);
   const std::int64_t p[2] = {};
   EXPECT_EQ(gpu::Positions(p, 2).tokens(), 2);
-  EXPECT_EQ(gpu::parse_cache_type("f8_e4m3"), gpu::CacheType::f8_e4m3);
   EXPECT_EQ(gpu::Slots::flat(p).slot, p);
   EXPECT_EQ(gpu::Slots::paged(nullptr, nullptr, nullptr, nullptr, 3).sequences, 3);
   gpu::Table table;

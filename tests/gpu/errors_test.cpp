@@ -320,15 +320,6 @@ TEST_F(GpuChecks, RefusesUnknownDirections) {
                [&] { gpu::rotate_qk(in(layout), k(k_layout), table, static_cast<Direction>(2)); });
 }
 
-TEST_F(GpuChecks, NamesTypesOfCaches) {
-  for (const gpu::CacheType type : {gpu::CacheType::same, gpu::CacheType::f8_e4m3}) {
-    EXPECT_EQ(gpu::parse_cache_type(gpu::name(type)), type);
-  }
-  EXPECT_STREQ(gpu::name(gpu::CacheType::f8_e4m3), "f8_e4m3");
-  expect_error("DTYPE", "[parse_cache_type] the name must be same or f8_e4m3 but got \"f8\"",
-               [&] { gpu::parse_cache_type("f8"); });
-}
-
 TEST_F(GpuChecks, RefusesCosAndSinThatAreNoTable) {
   const std::vector<float> twelve(12), eleven(11);
   expect_error("SHAPE", "[table] cos and sin must have the same length but have 12 and 11",

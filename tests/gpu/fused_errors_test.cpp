@@ -146,6 +146,8 @@ TEST_F(GpuFusedChecks, SaysWhatIsWrongWithACache) {
   };
   expect_error("DTYPE", "[append] the cache must be same or f8_e4m3 but got value 5",
                [&] { append(with([](auto& c) { c.type = static_cast<gpu::CacheType>(5); })); });
+  expect_error("DTYPE", "[append] the cache must be same or f8_e4m3 but got f16",
+               [&] { append(with([](auto& c) { c.type = gpu::CacheType::f16; })); });
   expect_error("SHAPE", "[append] the cache must have pages of tokens but got 0 pages of 4",
                [&] { append(with([](auto& c) { c.pages = 0; })); });
   expect_error("SHAPE", "[rotate_append] the cache must have pages of tokens but got 4 pages of -4",

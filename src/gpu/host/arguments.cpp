@@ -7,7 +7,6 @@
 #include "rotate/checks.h"
 #include "rotate/refuse.h"
 #include "table/table_checks.h"
-#include "values/names.h"
 
 namespace rotary::gpu {
 namespace {
@@ -47,34 +46,12 @@ Rotation::Rotation(const Frequencies& f, const Positions& p) : frequencies_(&f),
 
 // ---- caches --------------------------------------------------------------------------------------
 
-namespace {
-
-constexpr rotary::detail::Named<CacheType> cache_types[] = {{CacheType::same, "same"}, {CacheType::f8_e4m3, "f8_e4m3"}};
-
-}  // namespace
-
-const char* name(CacheType type) noexcept { return rotary::detail::name_in(cache_types, type); }
-CacheType parse_cache_type(std::string_view text) {
-  return rotary::detail::parse_in(cache_types, text, "parse_cache_type", Code::DTYPE);
-}
-
 Cache nhd(void* k, void* v, std::int64_t pages, int page_size, std::int64_t heads, int head_dim) {
   return rotary::detail::nhd_cache<Cache>(k, v, pages, page_size, heads, head_dim);
 }
 
 Cache hnd(void* k, void* v, std::int64_t pages, int page_size, std::int64_t heads, int head_dim) {
   return rotary::detail::hnd_cache<Cache>(k, v, pages, page_size, heads, head_dim);
-}
-
-Slots Slots::flat(const std::int64_t* slot_mapping) noexcept { return {.slot = slot_mapping}; }
-
-Slots Slots::paged(const std::int32_t* indptr, const std::int32_t* indices, const std::int32_t* batch_indices,
-                   const std::int32_t* positions, int sequences) noexcept {
-  return {.indptr = indptr,
-          .indices = indices,
-          .batch_indices = batch_indices,
-          .positions = positions,
-          .sequences = sequences};
 }
 
 }  // namespace rotary::gpu

@@ -5,9 +5,7 @@
 #include <span>
 #include <string>
 
-#include "cache.h"
 #include "jobs.h"
-#include "overlap.h"
 #include "rotate/cache_checks.h"
 #include "rotate/checks.h"
 #include "values/fail.h"
@@ -54,6 +52,29 @@ void check_q_and_k(const char* operation, const ConstHeads& q, const ConstHeads&
   }
 }
 
+// ---- caches ----
+
+// Bytes of a cache element for heads of this dtype.
+std::size_t element_bytes(const Cache& cache, DType dtype) noexcept {
+  return cache.type == CacheType::f8_e4m3 ? 1 : static_cast<std::size_t>(rotary::detail::bytes_of(dtype));
+}
+
+// k fits the cache and the cache's elements do not overlap. Throws SHAPE, DTYPE, VALUE.
+void check_cache(const char* operation, const Cache& cache, const ConstHeads& k) {
+  if (cache.type > CacheType::f8_e4m3) {
+    const std::string value = "value " + std::to_string(static_cast<int>(cache.type));
+    fail(Code::DTYPE, operation,
+         "the cache must be same or f8_e4m3 but got " + (cache.type <= CacheType::bf16 ? name(cache.type) : value));
+  }
+  const auto bytes = static_cast<std::int64_t>(element_bytes(cache, k.dtype));
+  rotary::detail::check_cache_memory(operation, layout_of(cache), cache.k, bytes, cache.v, bytes, k.layout);
+  if (cache.type != CacheType::f8_e4m3) return;
+  check_aligned(operation, "scales", cache.scales, sizeof(float));
+  if (cache.scales != nullptr) return;
+  check_scale(operation, "k_scale", cache.k_scale);
+  check_scale(operation, "v_scale", cache.v_scale);
+}
+
 // ---- memory ----
 
 // Collects the memory that a call writes and checks that it overlaps nothing else that the call reads or writes. q and
@@ -77,14 +98,33 @@ void check_weight(const char* operation, std::span<const Part> written, const ch
   check_disjoint(operation, written, values(name, static_cast<const std::byte*>(norm.weight), bytes));
 }
 
-// The slots and scales must not overlap the memory written.
+// The slots and scales must not overlap the memory written. slots.indices is not checked: its length is only known on
+// the device.
 void check_slots_written(const char* operation, std::span<const Part> written, const ConstHeads& k, const Cache& cache,
                          const Slots& slots) {
   if (!has_elements(k.layout)) return;
-  check_disjoint(operation, written, cache, slots, product(k.layout.batch, k.layout.tokens));
+  check_slots_disjoint(operation, written, slots, product(k.layout.batch, k.layout.tokens));
+  if (cache.type == CacheType::f8_e4m3 && cache.scales != nullptr) {
+    check_disjoint(operation, written, values("scales", cache.scales, 2));
+  }
 }
 
 // ---- jobs ----
+
+CacheJob cache_job(const Cache& cache, const Slots& slots) noexcept {
+  CacheJob job;
+  job.k = cache.k;
+  job.v = cache.v;
+  job.f8 = cache.type == CacheType::f8_e4m3;
+  job.pages = cache.pages;
+  job.page_size = cache.page_size;
+  set_strides(job.stride, layout_of(cache));
+  job.k_scale = cache.k_scale;
+  job.v_scale = cache.v_scale;
+  job.scales = cache.scales;
+  job.slots = slots;
+  return job;
+}
 
 NormJob norm_job(const Norm& norm) noexcept {
   NormJob job;

@@ -1,6 +1,5 @@
 // rotate and rotate_qk on a stream: the same checks as on the CPU, then one launch.
 #include "jobs.h"
-#include "overlap.h"
 #include "rotate/checks.h"
 
 namespace rotary::gpu {

@@ -5,7 +5,6 @@
 
 #include "jobs.h"
 #include "memory.h"
-#include "overlap.h"
 #include "rotate/refuse.h"
 #include "runtime/float_state.h"
 #include "table/angle_job.h"

@@ -1,15 +1,38 @@
-// Launches a kernel on a stream. Does not query the device, allocate or wait.
+// The launch of a kernel, and the numbers that every launch computes in the same way.
 #pragma once
 
 #include <cuda_runtime.h>
 
+#include <cstdint>
 #include <utility>
 
 #include "kernels.h"
+#include "runtime/device_code.h"
 
 namespace rotary::gpu {
 
-// Throws CUDA if the launch was refused. An error of the kernel itself is reported by a later call.
+template <class A, class B>
+ROTARY_DEVICE constexpr auto ceil_div(A a, B b) {
+  return (a + b - 1) / b;
+}
+
+// The number of threads that keep the device's memory busy with one head each: about a thousand for each of 132
+// multiprocessors.
+inline constexpr std::int64_t enough_threads = std::int64_t{1} << 17;
+
+// The bitwise or of the address and of the strides, in bytes, of dimensions larger than one: the widest access must
+// divide it. element: bytes of an element.
+inline std::uint64_t alignment_of(const void* address, const std::int64_t (&stride)[3], const std::int64_t (&count)[3],
+                                  int element) {
+  std::uint64_t bits = reinterpret_cast<std::uintptr_t>(address);
+  for (int d = 0; d < 3; ++d) {
+    if (count[d] > 1) bits |= static_cast<std::uint64_t>(stride[d]) * static_cast<std::uint64_t>(element);
+  }
+  return bits;
+}
+
+// Launches a kernel on a stream. Does not query the device, allocate or wait. Throws CUDA if the launch was refused. An
+// error of the kernel itself is reported by a later call.
 template <class... Expected, class... Actual>
 void launch(void (*kernel)(Expected...), dim3 grid, dim3 block, Stream stream, Actual&&... arguments) {
   cudaLaunchConfig_t config = {};

@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "counts.h"
 #include "kernels.h"
 #include "launch.h"
 #include "table/angle_job.h"

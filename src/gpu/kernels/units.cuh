@@ -11,9 +11,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "counts.h"
 #include "kernels.h"
 #include "lanes.cuh"
+#include "launch.h"
 #include "rotary/device.cuh"
 
 namespace rotary::gpu {
