@@ -25,7 +25,7 @@ bool intel() noexcept {
 #endif
 }
 
-// A system may say that the last cache is larger than what is ours of it.
+// A system may report a last-level cache larger than this process's share.
 constexpr std::int64_t most_last_cache = 32 * 1024 * 1024;
 
 Tuning chosen() noexcept {

@@ -26,7 +26,7 @@ static_assert(staged_bytes >= most_staged * static_cast<Index>(sizeof(float)));
 // ---- the work of a call ----
 // The members of these structs are not cleared before they are set: for one token it would cost as much as the checks.
 
-// Where the heads of a token begin, or those of an element of a cache. Strides are in bytes.
+// Addresses of the heads of each token, or of an element of a cache. Strides are in bytes.
 struct Side {
   std::byte* data;
   Index row, token;
@@ -35,10 +35,10 @@ struct Side {
     return data + row_index * row + token_index * token;
   }
 };
-// Heads that rotate: of its job, each step sets the memory and the number of tokens.
+// A reusable job: each step sets its pointers and its token count.
 struct Turn {
   Job job;
-  int tokens_at, heads_at;  // their dimensions, 1 and 2 or, where heads lie outside tokens, 2 and 1
+  int tokens_at, heads_at;  // the job's dimension of tokens and of heads: 1 and 2, or 2 and 1 if heads are outside
 };
 
 struct Work {
@@ -47,8 +47,8 @@ struct Work {
   Index rows, tokens;
   Index piece;  // tokens
   bool with_q, with_k;
-  bool turns_k;  // else k is only copied, as v is
-  bool staged;   // k turns, and is converted
+  bool turns_k;  // k rotates; else it is copied like v
+  bool staged;   // k rotates and changes its type
   const float *cos, *sin;
   Index table_row, table_token;
   Side q_in, q_out, k_in, v_in;
@@ -77,7 +77,7 @@ void run(const Work& work, Transfer& copy, Index count, const void* from, void* 
   work.transfer(copy);
 }
 
-// k's heads rotate into a stage, as many as it holds, and are converted from there.
+// Rotates as many heads of k as the stage holds into it, converts them from there, and repeats.
 void convert_rotated(Work& work, Index row, Index token, Index count, Index place) noexcept {
   alignas(64) std::byte stage[staged_bytes];
   Job& job = work.k.job;
@@ -93,7 +93,7 @@ void convert_rotated(Work& work, Index row, Index token, Index count, Index plac
   }
 }
 
-// k and v of tokens that have their places one after the other.
+// Appends k and v of tokens whose slots are consecutive.
 void append_stretch(Work& work, Index row, Index token, Index count, Index place) noexcept {
   const std::byte* const k = work.k_in.at(row, token);
   if (!work.turns_k) {
@@ -127,7 +127,7 @@ void run_tokens(Work& work, Index begin, Index end) noexcept {
   }
 }
 
-// Jobs change from step to step, so each of several ranges has its own.
+// Steps change the jobs, so each of several ranges works on a copy.
 void run_range(void* context, Index begin, Index end) {
   if (begin == end) return;
   const FloatState ours;
@@ -139,7 +139,7 @@ void run_range(void* context, Index begin, Index end) {
 
 // ---- from a call to its work ----
 
-// Whether batch rows and tokens are one dimension.
+// True if batch rows and tokens are one dimension.
 bool joins(const Layout& l) noexcept {
   return l.batch == 1 || l.tokens == 1 || l.batch_stride == l.tokens * l.token_stride;
 }
@@ -158,7 +158,7 @@ Side side(const Work& work, const void* data, DType dtype, const Layout& l) noex
           token_stride(work, l) * each};
 }
 
-// The rotation is that of the job which turn has.
+// Keeps the pairing, dtype and table of turn.job and sets its dimensions.
 void set_turn(const Work& work, Turn& turn, const Layout& in, Index heads, Index out_token, Index out_head) noexcept {
   Job& job = turn.job;
   const Index in_token = token_stride(work, in), in_head = head_stride(in);

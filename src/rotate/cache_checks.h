@@ -20,8 +20,8 @@ Layout layout_of(const C& cache) noexcept {
           cache.page_stride, cache.token_stride, cache.head_stride};
 }
 
-// The memory of a cache of keys and one of values, elements of so many bytes: k fits it, its elements are distinct, and
-// the pointers are sound. Throws SHAPE, DTYPE.
+// Checks a cache of keys and one of values with elements of k_bytes and v_bytes: k fits, the elements are distinct, the
+// pointers are valid. Throws SHAPE, DTYPE.
 ROTARY_API void check_cache_memory(const char* operation, const Layout& cache, const void* k_cache,
                                    std::int64_t k_bytes, const void* v_cache, std::int64_t v_bytes, const Layout& k);
 // Throws VALUE.
@@ -121,7 +121,7 @@ inline ElementType element_type(CacheType type, DType heads) noexcept {
   return {false, type == CacheType::f32 ? DType::f32 : type == CacheType::f16 ? DType::f16 : DType::bf16};
 }
 
-// What append and rotate_append throw. The second gives q's job.
+// The checks of append and of rotate_append; the second sets q_job.
 void check_append(const char* operation, const ConstHeads& k, const ConstHeads& v, const Cache&, const Slots&);
 void check_rotate_append(const char* operation, const ConstHeads& q, const Heads& q_out, const ConstHeads& k,
                          const ConstHeads& v, const Table&, const Cache&, const Slots&, Direction, Job& q_job);

@@ -25,7 +25,7 @@ Blocks blocks(const Job& job, const void* data, const std::int64_t (&stride)[3])
           {stride[0] * each, stride[1] * each, stride[2] * each}};
 }
 
-// Whether a's and b's elements, at those places, meet. In a function of its own, as few calls come to it.
+// True if elements of a and b overlap. Not inlined: few calls reach it.
 ROTARY_NOINLINE bool meet(const Job& a, const void* a_data, const std::int64_t (&a_stride)[3], const Job& b,
                           const void* b_data, const std::int64_t (&b_stride)[3]) noexcept {
   return blocks_meet(blocks(a, a_data, a_stride), blocks(b, b_data, b_stride));
@@ -122,7 +122,7 @@ bool make_job(const X& x, const Heads& out, const Rows& rows, Direction directio
   return x.layout.batch >= 0 && x.layout.tokens >= 0 && x.layout.heads >= 0 && x.layout.head_dim >= 0;
 }
 
-// The names are copied, so that those of the caller come into being only where they are needed.
+// Copies the names, so that the caller's are constructed only on an error.
 template <class X, class Rows>
 [[gnu::always_inline]] inline void make(const Names& names, const X& x, const Heads& out, const Rows& rows,
                                         Direction direction, Job& job) {
@@ -189,7 +189,7 @@ void split_v(Jobs& jobs, std::int64_t head_stride, const Layout& l, std::int64_t
   v.rest = l.head_dim;
 }
 
-// Nothing that the one writes may be read or written by the other.
+// The outputs of q and k must not overlap each other's inputs or outputs.
 void check_disjoint(const char* operation, const Job& q, const Job& k) {
   if (q.rows() == 0 || k.rows() == 0) return;
   const bool q_moves = q.in != q.out, k_moves = k.in != k.out;

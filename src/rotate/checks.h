@@ -12,11 +12,11 @@ namespace rotary::detail {
 Job check_rotate(const char* operation, const ConstHeads& x, const Heads& out, const Table&, Direction);
 Job check_rotate(const char* operation, const Heads& x, const Table&, Direction);  // in place
 void check_rotate(const Names&, const ConstHeads& x, const Heads& out, const Table&, Direction, Job&);
-// The same by rows that lie elsewhere, without a job.
+// The same checks for a table whose rows lie elsewhere; makes no job.
 ROTARY_API void check_heads(const Names&, const ConstHeads& x, const Heads& out, const TableShape&,
                             Direction = Direction::forward);
 
-// What one call asks for. Nothing that one job writes is read or written by the other.
+// The jobs of one call. No job writes memory that the other reads or writes.
 struct Jobs {
   Job q;                    // and k's heads, where they are one tensor
   Job k;                    // or the copies of v; perhaps without rows
@@ -38,19 +38,19 @@ ROTARY_API void check_kv_heads(const char* operation, std::int64_t heads, std::i
 // The product of sizes of a contiguous layout. Throws SHAPE when one is negative or the product exceeds 64 bits.
 ROTARY_API std::int64_t checked_product(const char* operation, std::int64_t a, std::int64_t b);
 
-// ---- how a call is run: whether, out of place, it writes past the caches, and what is worth a thread ----
+// ---- how a call is run: non-temporal stores, and the work of one thread ----
 
 // Throws VALUE.
 void check_stores(const char* operation, Stores);
-// For a call that reads so much, and writes as much.
+// True if a call that reads and writes this many bytes should use non-temporal stores.
 bool streams(std::int64_t bytes_read, const RotateOptions&);
-// How many parts of so many bytes make up the whole, at least; by 32 bits, as a division by 64 takes long.
+// ceil(whole / part), at least 1, in 32 bits: a 64-bit division is slow.
 inline std::int64_t parts_of(std::int64_t whole, std::int64_t part) noexcept {
   if (part >= whole) return 1;
   const auto bytes = static_cast<std::uint32_t>(part);
   return (static_cast<std::uint32_t>(whole) + bytes - 1) / bytes;
 }
-// The items of so many bytes that are worth a thread.
+// The number of items of this many bytes that are worth a thread.
 inline std::int64_t grain(std::int64_t item_bytes) noexcept { return parts_of(tuning().grain_bytes, item_bytes); }
 
 }  // namespace rotary::detail

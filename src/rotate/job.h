@@ -32,7 +32,7 @@ struct Job {
 
   std::int64_t rows() const noexcept { return count[0] * count[1] * count[2]; }
   std::int64_t element_bytes() const noexcept { return bytes_of(dtype); }
-  // What a row reads, and what it writes.
+  // Bytes that a row reads, and that it writes.
   std::int64_t row_bytes() const noexcept { return (std::int64_t{2} * pairs + rest) * element_bytes(); }
 };
 

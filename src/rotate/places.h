@@ -1,4 +1,4 @@
-// Where in a cache the tokens of a call go.
+// The slot of each token of a call, as an offset into the cache.
 #pragma once
 
 #include <bit>
@@ -10,7 +10,7 @@ namespace rotary::detail {
 
 class Places {
  public:
-  // For tokens of batch rows of so many.
+  // tokens: tokens per batch row.
   Places(const Slots& slots, const Cache& cache, std::int64_t tokens) noexcept
       : slots_(slots),
         tokens_(tokens),
@@ -21,10 +21,10 @@ class Places {
         page_stride_(cache.pages > 1 ? cache.page_stride : 0),
         token_stride_(cache.page_size > 1 ? cache.token_stride : 0) {}
 
-  // What a step to the next place of the cache adds, inside a page and where pages follow each other.
+  // Elements between consecutive slots: within a page, and across pages where the cache is contiguous.
   std::int64_t step() const noexcept { return page_size_ > 1 ? token_stride_ : page_stride_; }
 
-  // The elements from the cache's first one to the first one of token i, batch row * tokens + token; -1: nowhere.
+  // The offset, in elements, of the slot of token i = batch row * tokens + token; -1: the token is skipped.
   std::int64_t of(std::int64_t i) const noexcept {
     if (slots_.slot != nullptr) return of_slot(slots_.slot[i]);
     return slots_.by_row ? of_row(i) : of_sequence(slots_.batch_indices[i], slots_.positions[i]);

@@ -12,7 +12,7 @@
 
 namespace rotary::detail {
 
-// What the checks need to know of a table, wherever its rows lie.
+// The facts of a table that the checks need, on the host or a device.
 struct TableShape {
   Pairing pairing = Pairing::unset;
   int pairs = 0;
@@ -36,7 +36,7 @@ struct Names {
 [[noreturn, gnu::cold]] void refuse(const Names& names, const ConstHeads& x, const Heads& out, const TableShape& table,
                                     Direction direction);
 
-// Throws ALIAS: what is written to the one overlaps the other.
+// Throws ALIAS: the memory written to `written` overlaps `other`.
 [[noreturn, gnu::cold]] ROTARY_API void refuse_overlap(const char* operation, const char* written, const char* other);
 
 // "[batch, tokens, heads, head_dim]" in numbers.
@@ -101,7 +101,7 @@ struct Range {
   std::uintptr_t begin, end;
   bool apart(const Range& other) const noexcept { return (end <= other.begin) | (other.end <= begin); }
 };
-// Whether so many elements can lie there: where.
+// True if this many elements can lie at the address; sets the range.
 inline bool lies_at(const void* data, std::int64_t elements, std::int64_t each, Range& range) noexcept {
   std::int64_t bytes = 0;
   if (multiply_overflows(elements, each, &bytes)) return false;
@@ -109,7 +109,7 @@ inline bool lies_at(const void* data, std::int64_t elements, std::int64_t each, 
   return data != nullptr && (range.begin & static_cast<std::uintptr_t>(each - 1)) == 0 &&
          !add_overflows(range.begin, static_cast<std::uintptr_t>(bytes), &range.end);
 }
-// Whether x has elements and can be read: where.
+// True if x has elements and can be read; sets the range.
 inline bool readable(const ConstHeads& x, Range& range) noexcept {
   std::int64_t extent = x.layout.head_dim;
   return is_storage(x.dtype) && has_elements(x.layout) && extend(extent, x.layout) &&

@@ -103,8 +103,8 @@ void spin(const Done& done, Clock::duration longest) noexcept {
 }  // namespace
 
 // A run has seats. A worker takes a seat, claims parts and leaves. The caller claims parts too, removes the free seats
-// when no part is left, and waits for the workers in taken seats, never for a thread that still sleeps. Each thread
-// begins with a share of its own, the same in each run of so many parts: what it left in its caches is still there.
+// when no part is left, and waits for the workers in taken seats, never for a thread that still sleeps. Thread i starts
+// at the same part in every run of n parts, so its caches stay warm.
 struct ThreadPool::State {
   struct Run {
     Body body = nullptr;

@@ -102,7 +102,7 @@ struct ValueCheck {
   }
 };
 
-// What no single value shows.
+// Rules that concern several values.
 template <class S>
 void check_together(const S&, const Pairs&) {}
 
@@ -149,7 +149,7 @@ void check_learned(const std::vector<double>& values, std::size_t pairs, const s
   }
 }
 
-// What the rope's own values make of the scaling's frequencies: inv_freq replaces them, multiplier multiplies.
+// Applies rope.inv_freq (replaces) and rope.multiplier (scales) to the computed frequencies.
 template <class Real>
 std::vector<Real> learned(std::vector<Real> computed, const Rope& rope) {
   const auto real = [](double value) { return static_cast<Real>(value); };
