@@ -14,25 +14,18 @@ set(rotary_files_sources
   src/files/config/vision.cpp
   src/files/config/walk.cpp
   src/files/config/write.cpp
-  src/files/gguf/architectures.cpp
   src/files/gguf/gguf.cpp
   src/files/gguf/model.cpp
   src/files/gguf/model_scaling.cpp
   src/files/models/families.cpp
   src/files/models/known.cpp
-  src/files/models/quirks/chatglm.cpp
-  src/files/models/quirks/clvp.cpp
-  src/files/models/quirks/deepseek_v4.cpp
-  src/files/models/quirks/dots3_note.cpp
-  src/files/models/quirks/esmfold2.cpp
-  src/files/models/quirks/gemma4.cpp
   src/files/models/quirks/heads.cpp
   src/files/models/quirks/layers.cpp
-  src/files/models/quirks/mistral.cpp
   src/files/models/quirks/one_head.cpp
-  src/files/models/quirks/scaling.cpp
+  src/files/models/quirks/parameters.cpp
   src/files/models/quirks/towers.cpp
-  src/files/models/without_rope.cpp
+  src/files/models/table.cpp
+  src/files/models/table_text.cpp
   src/files/tensors/checkpoint.cpp
   src/files/tensors/element_types.cpp
   src/files/tensors/foreign.cpp

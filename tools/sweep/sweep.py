@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes tests/golden/sweep/<model_type>.json for every model_type of the installed transformers that rotates.
+"""Writes tests/golden/sweep/<model_type>.json for every model_type of the installed transformers that rotates, and the
+rows of data/models.json that follow from its classes (table.py).
 
     python tools/sweep/sweep.py [--list] [model_type ...]        (needs torch and transformers; default: all)
 
@@ -26,6 +27,7 @@ sys.path.append(str(ROOT / "tools" / "golden"))
 from generic import has_layers, records
 from make_golden import dump
 from run import modeling_files
+import table
 
 warnings.filterwarnings("ignore")
 transformers.logging.set_verbosity_error()
@@ -80,7 +82,8 @@ class Summary:
     """What the sweep found, in numbers, and every part that gave no rope."""
 
     def __init__(self):
-        self.files, self.reasons, self.silent, self.ropes = set(), [], [], collections.Counter()
+        self.files, self.without, self.reasons, self.silent = set(), set(), [], []  # without: a word of rotary code
+        self.ropes = collections.Counter()
 
     def __str__(self):
         return "\n".join(self.reasons + [
@@ -130,20 +133,26 @@ def cases(names, summary):
                 continue
             if any(has_rotary_code(part) or name_of(part) in ADAPTERS for _, part in parts(config)):
                 yield file, model_type, config
+            else:
+                summary.without.add(model_type)
 
 
 def main(arguments):
-    names, summary = [a for a in arguments if a != "--list"], Summary()
+    names, summary, sheet = [a for a in arguments if a != "--list"], Summary(), table.read()
     made = {"transformers": transformers.__version__, "torch": torch.__version__}
     for file, model_type, config in cases(names, summary):
         if "--list" in arguments:
             print(file)
             continue
         ropes, none = swept(file, config, summary)
+        if file == model_type:
+            table.update(sheet, config, ropes)
         if ropes or none:
             record = {"model_type": model_type, "made": made, "config": published(config), "ropes": ropes, "none": none}
             (SWEEP / f"{file}.json").write_text(dump(record) + "\n")
             summary.files.add(f"{file}.json")
+    table.add_without(sheet, summary.without)
+    table.write(sheet)
     if not arguments:  # what a whole sweep did not find is gone
         for path in SWEEP.glob("*.json"):
             if path.name not in summary.files:

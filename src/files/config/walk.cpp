@@ -55,8 +55,8 @@ bool has_rope_keys(const Object& keys) {
 // ": did you mean llama?", where the name of a known model is near.
 std::string suggested_type(const std::string& said) {
   std::vector<std::string_view> known;
-  for (const Family& family : families()) {
-    if (!is_our_name(family.type)) known.push_back(family.type);
+  for (const std::string_view type : model_types()) {
+    if (!is_our_name(type)) known.push_back(type);
   }
   for (const Child& child : children()) known.push_back(child.parent);
   const std::string_view meant = nearest(said, known);

@@ -1,5 +1,6 @@
-// What a model_type says without saying it: the one table of the models. Data only; the readers are in
-// src/files/config.
+// What a model_type says without saying it: the one table of the models, data/models.json, as values. The names of the
+// fields there are those of the structs here; a row states what differs from their defaults. The readers are in
+// src/files/config, src/convert, src/extend and rotary_torch.
 #pragma once
 
 #include <array>
@@ -82,6 +83,81 @@ struct Remark {
   std::string_view keys = {};  // rope keys that it tells of: no note of their own says that they are not read
 };
 
+// ---- for converting checkpoints: where q and k lie in the projections ----
+
+// The order of the rows of a projection that is q, k and v in one; H heads, K key heads, each of D rows.
+enum class Fused : std::uint8_t {
+  none,        // q and k are projections of their own
+  joined,      // q of all heads, k of all, v of all
+  gate_first,  // a gate of all heads, q of all, k of all, v of all
+  by_head,     // [q k v] of head 0, of head 1, ...
+  by_group,    // [q ... q k v] of each key head and the queries that use it
+  four_parts,  // four equal parts, each [q v k] of a quarter of the heads (CodeGen)
+};
+
+// The same of a projection that is k and v in one.
+enum class FusedKeys : std::uint8_t {
+  none,
+  joined,   // k of all heads, v of all
+  by_head,  // [k v] of head 0, of head 1, ...
+};
+
+// An order that a boolean of the config chooses.
+struct FusedWhere {
+  std::string_view key = {};
+  bool default_value = false;
+  Fused fused = Fused::none;
+};
+
+// Heads beside those of the attention, which choose what it sees: class defaults of index_n_heads, index_head_dim.
+struct Indexer {
+  int heads = 0, head_dim = 0;
+};
+
+struct AttentionFacts {
+  std::string_view why_not = {};  // the weights cannot change their pairing: the reason
+  Fused fused = Fused::none;
+  std::vector<FusedWhere> fused_where = {};  // the first of these that is true decides instead
+  FusedKeys fused_keys = FusedKeys::none;
+  bool gated_q = false;                   // the projection has rows of the query of a head, then as many of its gate
+  bool gated_by_value = false;            // the same; the gate has the width of a value (MLA)
+  bool query_experts = false;             // each expert projects as many queries as there are keys (JetMoE)
+  bool keys_may_be_values = false;        // layers without a projection of values use that of the keys
+  std::string_view pairing_key = {};      // of the config: says the pairing, where Family::pairing_key does not
+  int first_layer = 0;                    // the number of the first layer in the names of tensors
+  std::string_view layers_in_stack = {};  // of the config: layers are counted anew in each stack of so many
+  Indexer indexer = {};                   // where it turns pairs whose order can change
+};
+
+// ---- for rotary_torch: what a decoder of these tensors needs beside its rope ----
+
+enum class Windows : std::uint8_t {
+  none,
+  all_layers,  // sliding_window, unless it is null
+  by_layer,    // use_sliding_window, max_window_layers or layer_types
+};
+// Which biases attention has. as_configured: the config's attention_bias.
+enum class Biases : std::uint8_t { never, as_configured, always_but_output };
+
+struct DecoderFacts {
+  std::string_view names = {};  // whose names its tensors have: "llama", "gpt_neox", "gptj"; "": no such decoder
+  // Class defaults of the keys that a file may leave out. feed_forward 0: four times the width.
+  std::int64_t vocabulary = 0, feed_forward = 0;
+  std::string_view activation = "silu";
+  double norm_eps = 1e-6;
+  Windows windows = Windows::none;
+  Biases biases = Biases::never;
+  bool attention_bias = false;  // as_configured: the default
+  bool mlp_bias = false;        // read from the file
+  bool qk_norm = false;
+};
+
+// Methods of a longer context, separated by blanks, that transformers refuses to load for a model, or fails on, though
+// its config could say them.
+struct Unusable {
+  std::string_view methods = {}, why = {};
+};
+
 struct Quirk;  // quirks/quirk.h
 struct Tower;  // quirks/towers.h
 namespace quirks {
@@ -118,11 +194,14 @@ struct Family {
   std::string_view harmless = {};     // rope keys of published files that nothing reads
   Remark remark = {};
   const Quirk* quirk = &quirks::none;  // what only this model does
+  AttentionFacts attention = {};
+  DecoderFacts decoder = {};
+  std::vector<Unusable> unusable = {};
 };
 
 // A sub-config with a rope: what the parent makes of one that does not name its model_type.
 struct Child {
-  std::string_view parent, part, type;
+  std::string_view parent = {}, part = {}, type = {};
   Shape shape = {};     // where the parent's defaults are not the type's own; 0: the same
   double base = 0;      //
   bool merged = false;  // they stand in for single keys of a sub-config that is given, not only for a whole one
@@ -130,7 +209,7 @@ struct Child {
 
 // A published file whose model_type is another model's: its architecture tells.
 struct Misnamed {
-  std::string_view type, architecture, family;
+  std::string_view type = {}, architecture = {}, family = {};
 };
 
 // What no Rope can say.
@@ -138,23 +217,23 @@ struct Refusal {
   std::string_view type, why;
 };
 
-std::span<const Family> families() noexcept;
-std::span<const Child> children() noexcept;
-std::span<const Refusal> refused_types() noexcept;
+std::span<const std::string_view> model_types();  // that have a Family: of transformers, then of remote code
+std::span<const Child> children();                // sorted by parent, then part
+std::span<const Refusal> refused_types();
 std::span<const std::string_view> types_without_rope();
-const Family* find_family(std::string_view model_type) noexcept;
+const Family* find_family(std::string_view model_type);  // nullptr: not known
 // Models known to have no rotary positions.
 bool known_without_rope(std::string_view model_type);
 // Why the rope of this model_type cannot be described here; "" where it can, or is not known.
-std::string_view refusal(std::string_view model_type) noexcept;
+std::string_view refusal(std::string_view model_type);
 // The words of a list separated by blanks.
 std::vector<std::string_view> words(std::string_view list);
 // A sub-config without a model_type in transformers: the name is ours, and no file's.
-bool is_our_name(std::string_view model_type) noexcept;
-const Child* find_child(std::string_view parent, std::string_view part) noexcept;
+bool is_our_name(std::string_view model_type);
+const Child* find_child(std::string_view parent, std::string_view part);
 // The model_type that a file of this architecture means; "" where it means what it says.
-std::string_view meant_type(std::string_view model_type, std::string_view architecture) noexcept;
+std::string_view meant_type(std::string_view model_type, std::string_view architecture);
 // "" where the parent says nothing.
-std::string_view child_type(std::string_view parent, std::string_view part) noexcept;
+std::string_view child_type(std::string_view parent, std::string_view part);
 
 }  // namespace rotary::files

@@ -41,7 +41,7 @@ void collect(const Place& place, std::vector<Place>& places) {
 
 std::vector<Place> all_places() {
   std::set<std::string_view> tops;
-  for (const Family& family : families()) tops.insert(family.type);
+  for (const std::string_view type : model_types()) tops.insert(type);
   for (const Child& child : children()) tops.insert(child.parent);
   for (const Refusal& refused : refused_types()) tops.insert(refused.type);
   for (const std::string_view type : types_without_rope()) tops.insert(type);

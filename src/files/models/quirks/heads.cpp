@@ -1,5 +1,9 @@
-// How many heads, and how wide, where the usual keys do not say it.
+// How many heads, how wide, and how much of them turns, where the usual keys do not say it.
+#include <algorithm>
+
 #include "files/config/stages.h"
+#include "rotary/error.h"
+#include "values/fail.h"
 
 namespace rotary::files {
 namespace {
@@ -37,11 +41,75 @@ int always_derived(Reading& reading, const Part& part, int heads) {
   return dim;
 }
 
+// CLVP: max(projection_dim / (2 heads), 32) elements of a head turn.
+std::optional<int> half_head(Reading& reading, const Part& part, const HeadShape& heads) {
+  constexpr const char* key = "projection_dim";
+  constexpr int least = 32;
+  const auto width = part.keys.integer(key, 1, std::int64_t{1} << 30);
+  const auto half = static_cast<int>(width.value_or(part.family.shape.hidden) / (2 * heads.heads));
+  const int dim = std::max(half, least);
+  if (dim % 2 != 0 || dim > heads.block) {
+    fail(Code::CONFIG_VALUE, "read_config",
+         part.keys.path_of(key) + " / (2 * heads) must be even and at most " + std::to_string(heads.block) +
+             " but got " + std::to_string(dim));
+  }
+  reading.origins.derived("rotary_dim", std::string(key) + " / (2 * heads), at least " + std::to_string(least));
+  return dim;
+}
+
+// dots3.note: its sliding layers have MLA heads of their own. A file with per_layer_config says them there.
+void sliding_heads(Reading& reading, const Part& part, const std::string& layer_type, HeadShape& shape) {
+  if (!slides(layer_type) || part.keys.has("per_layer_config")) return;
+  const auto read = [&](const char* value, const char* key, int most, int otherwise) {
+    return read_or_default(reading, part, value, key, most, otherwise);
+  };
+  shape.heads = read("heads", "swa_num_attention_heads", max_heads, 64);
+  shape.kv_heads = read("kv_heads", "swa_num_key_value_heads", max_heads, 64);
+  shape.head_dim = read("head_dim", "swa_head_dim", max_head_dim, 256);
+  shape.first = read("first", "swa_qk_nope_head_dim", max_head_dim, 192);
+  shape.block = shape.head_dim - shape.first;
+  shape.block_from = {Origin::derived, "swa_head_dim - swa_qk_nope_head_dim"};
+  constexpr const char* own_key = "swa_qk_rope_head_dim";
+  if (const auto own = first_of(reading, nullptr, part.keys, {own_key}, max_head_dim)) {
+    shape.block = *own;
+    shape.block_from = from_key(part.keys, own_key);
+    shape.head_dim = shape.first + shape.block;
+  }
+  if (shape.block < 2) part.keys.refuse("swa_head_dim", "must leave elements beside swa_qk_nope_head_dim");
+}
+
+// ---- Gemma 4 and the models after it: the full_attention layers have a head_dim of their own ----
+
+// global_head_dim, and fewer key heads where the keys serve as values too; others have no such switch.
+void full_heads(Reading& reading, const Part& part, HeadShape& shape, int default_kv_heads) {
+  const Object& keys = part.keys;
+  if (keys.has("per_layer_config")) return;
+  shape.head_dim = shape.block = read_or_default(reading, part, "head_dim", "global_head_dim", max_head_dim, 512);
+  if (!keys.boolean("attention_k_eq_v").value_or(!keys.has("attention_k_eq_v"))) return;
+  if (default_kv_heads != 0) shape.kv_heads = default_kv_heads;
+  const auto kv_heads = first_of(reading, "kv_heads", keys, {"num_global_key_value_heads"}, max_heads);
+  shape.kv_heads = kv_heads.value_or(shape.kv_heads);
+}
+
+template <int default_kv_heads>
+void heads_of_type(Reading& reading, const Part& part, const std::string& layer_type, HeadShape& shape) {
+  if (layer_type == "full_attention") full_heads(reading, part, shape, default_kv_heads);
+  read_heads_of_type(reading, part, layer_type, shape);
+}
+
+constexpr Quirk rows[] = {
+    {.name = "clvp", .rotary_dim = half_head},
+    {.name = "deepseek_ocr2", .head_dim = always_derived},
+    {.name = "dots3_note", .heads_of_type = sliding_heads, .fraction = Fraction::nothing},
+    {.name = "embedding_gemma2", .heads_of_type = heads_of_type<1>},
+    {.name = "falcon", .kv_heads = one_for_all},
+    {.name = "gemma4", .heads_of_type = heads_of_type<0>},
+    {.name = "mimo_v2_flash", .heads_of_type = sliding_kv_twice},
+    {.name = "qwen2_vl_vision", .head_dim = from_embed_dim},
+};
+
 }  // namespace
 
-constexpr Quirk quirks::deepseek_ocr2 = {.head_dim = always_derived};
-constexpr Quirk quirks::falcon = {.kv_heads = one_for_all};
-constexpr Quirk quirks::mimo_v2_flash = {.heads_of_type = sliding_kv_twice};
-constexpr Quirk quirks::qwen2_vl_vision = {.head_dim = from_embed_dim};
+constexpr std::span<const Quirk> quirks::heads = rows;
 
 }  // namespace rotary::files

@@ -40,11 +40,15 @@ std::optional<double> whole_where_sliding(const Layer& layer) {
 // nanochat: by minus the angle.
 void turn_clockwise(Reading&, const Part&, ModelRope& model) { model.rope.clockwise = true; }
 
+constexpr Quirk rows[] = {
+    {.name = "nanochat", .rope = turn_clockwise},
+    {.name = "neomme", .partial = whole_where_sliding},
+    {.name = "sapiens2", .layers = share_between},
+    {.name = "step3p5", .lists_bases = true, .is_scaled = yarn_only},
+};
+
 }  // namespace
 
-constexpr Quirk quirks::nanochat = {.rope = turn_clockwise};
-constexpr Quirk quirks::neomme = {.partial = whole_where_sliding};
-constexpr Quirk quirks::sapiens2 = {.layers = share_between};
-constexpr Quirk quirks::step3p5 = {.lists_bases = true, .is_scaled = yarn_only};
+constexpr std::span<const Quirk> quirks::layers = rows;
 
 }  // namespace rotary::files

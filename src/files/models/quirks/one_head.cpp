@@ -61,22 +61,27 @@ void window_and_frame(Reading&, const Part& part, const RopeKeys& keys, Rope& ro
   }
 }
 
+constexpr Quirk quirk_rows[] = {
+    {.name = "efficientloftr", .head_shape = hidden_as_head},
+    {.name = "music_flamingo", .layer_count = once, .head_shape = audio_width_as_head},
+};
+
+constexpr Tower tower_rows[] = {
+    {.name = "efficientloftr",
+     .words = "axis 0 is the row, axis 1 the column: pair by pair, rows first",
+     .axes = "height width",
+     .width = "head_dim",
+     .lay_out = rows_and_columns},
+    {.name = "music_flamingo",
+     .words = "axis 0 is the window, axis 1 the frame in it; frequencies restart",
+     .axes = "window frame",
+     .width = "2 * head_dim * partial_rotary_factor",
+     .lay_out = window_and_frame},
+};
+
 }  // namespace
 
-constexpr Quirk quirks::efficientloftr = {.head_shape = hidden_as_head};
-constexpr Tower towers::efficientloftr = {
-    .words = "axis 0 is the row, axis 1 the column: pair by pair, rows first",
-    .axes = "height width",
-    .width = "head_dim",
-    .lay_out = rows_and_columns,
-};
-
-constexpr Quirk quirks::music_flamingo = {.layer_count = once, .head_shape = audio_width_as_head};
-constexpr Tower towers::music_flamingo = {
-    .words = "axis 0 is the window, axis 1 the frame in it; frequencies restart",
-    .axes = "window frame",
-    .width = "2 * head_dim * partial_rotary_factor",
-    .lay_out = window_and_frame,
-};
+constexpr std::span<const Quirk> quirks::one_head = quirk_rows;
+constexpr std::span<const Tower> towers::one_head = tower_rows;
 
 }  // namespace rotary::files

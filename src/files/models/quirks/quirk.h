@@ -1,10 +1,11 @@
 // What one model, or a few of one maker, do that no field of their row says (families.h): hooks at the stages of the
 // reading. A hook is called where its stage reaches it; null, and every other default: nothing special. The functions
-// stand beside this header, by model or by what they have in common; rows of families.cpp point to a Quirk.
+// stand beside this header, by what they have in common, and at the end of each file the rows, which models.json names.
 #pragma once
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,6 +33,8 @@ enum class Fraction : std::uint8_t {
 };
 
 struct Quirk {
+  std::string_view name = {};  // Family::quirk in data/models.json
+
   // ---- layers ----
   int (*layer_count)(Reading&, const Part&) = nullptr;  // in place of what the file says
   void (*layers)(Reading&, const Part&, std::vector<Layer>&) = nullptr;
@@ -69,29 +72,12 @@ namespace quirks {
 
 extern const Quirk none;
 
-extern const Quirk chatglm;           // chatglm.cpp
-extern const Quirk clvp;              // clvp.cpp
-extern const Quirk deepseek_ocr2;     // heads.cpp
-extern const Quirk deepseek_v4;       // deepseek_v4.cpp
-extern const Quirk dots3_note;        // dots3_note.cpp
-extern const Quirk efficientloftr;    // one_head.cpp
-extern const Quirk embedding_gemma2;  // gemma4.cpp
-extern const Quirk falcon;            // heads.cpp
-extern const Quirk gemma4;            // gemma4.cpp
-extern const Quirk hunyuan;           // scaling.cpp
-extern const Quirk internlm;          // scaling.cpp
-extern const Quirk mimo_v2_flash;     // heads.cpp
-extern const Quirk mistral4;          // mistral.cpp
-extern const Quirk mistral_large4;    // mistral.cpp
-extern const Quirk mpt;               // scaling.cpp
-extern const Quirk music_flamingo;    // one_head.cpp
-extern const Quirk nanochat;          // layers.cpp
-extern const Quirk neomme;            // layers.cpp
-extern const Quirk phi3;              // scaling.cpp
-extern const Quirk phimoe;            // scaling.cpp
-extern const Quirk qwen2_vl_vision;   // heads.cpp
-extern const Quirk sapiens2;          // layers.cpp
-extern const Quirk step3p5;           // layers.cpp
+// The rows at the end of the file of that name.
+extern const std::span<const Quirk> heads, layers, one_head, parameters;
 
 }  // namespace quirks
+
+// The row of that name; nullptr: there is none.
+const Quirk* find_quirk(std::string_view name) noexcept;
+
 }  // namespace rotary::files

@@ -1,5 +1,7 @@
 #include "towers.h"
 
+#include <cmath>
+
 #include "files/config/stages.h"
 #include "rotary/error.h"
 #include "values/fail.h"
@@ -29,7 +31,6 @@ double partial_of(const Part& part, const RopeKeys& keys) {
   return part.keys.number(part.family.partial_key).value_or(part.family.partial);
 }
 
-namespace towers {
 namespace {
 
 template <bool rows_first, bool by_turns>
@@ -64,38 +65,113 @@ void three_axes(Reading&, const Part&, const RopeKeys&, Rope& rope) {
   }
 }
 
+// ESMFold 2: its atoms turn by x, y, z and the token's number, each with its own run; the spatial ones have a base of
+// their own. What is left of the head stands still.
+void space_and_token(Reading& reading, const Part& part, const RopeKeys&, Rope& rope) {
+  const Object& keys = part.keys;
+  const auto each = static_cast<int>(keys.integer("num_spatial_rope_pairs_per_axis", 0, max_head_dim).value_or(2));
+  const auto token = static_cast<int>(keys.integer("num_uid_rope_pairs", 0, max_head_dim).value_or(10));
+  const double spatial_base = keys.number("spatial_rope_base_frequency").value_or(20);
+  if (!(spatial_base > 1) || !std::isfinite(spatial_base)) {
+    keys.refuse("spatial_rope_base_frequency", "must be above 1");
+  }
+  const int pairs = rope.head_dim / 2;
+  if (3 * each + token > pairs) {
+    keys.refuse("num_uid_rope_pairs", "and three times num_spatial_rope_pairs_per_axis must fit into the " +
+                                          std::to_string(pairs) + " pairs of a head");
+  }
+  rope.rotary_dim = 2 * pairs;
+  rope.axis.assign(static_cast<std::size_t>(pairs), 3);
+  rope.inv_freq.assign(static_cast<std::size_t>(pairs), 0);
+  reading.origins.derived("inv_freq", "spatial_rope_base_frequency^(-i / n) in space, base^(-i / n) of the token");
+  for (int i = 0; i < 3 * each + token; ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    const bool spatial = i < 3 * each;
+    const double exponent = spatial ? double(i % each) / each : double(i - 3 * each) / token;
+    rope.inv_freq[at] = std::pow(spatial ? spatial_base : rope.base, -exponent);
+    if (spatial) rope.axis[at] = static_cast<std::uint8_t>(i / each);
+  }
+  reading.note(part.path,
+               "the spatial axes have base " + spelled(spatial_base) + ", the token's axis " + spelled(rope.base));
+}
+
+// ---- Gemma 4: two blocks of a head ----
+
+void half_of_head(Reading&, const Part& part, const RopeKeys&, Rope& rope) {
+  require_quarters(part, rope.head_dim);
+  rope.rotary_dim = rope.head_dim / 2;
+}
+
+// Columns first, then rows.
+std::vector<ModelRope> two_blocks(const ModelRope& model) {
+  std::vector<ModelRope> blocks(2, model);
+  const auto pairs = static_cast<std::size_t>(model.rope.rotary_dim / 2);
+  blocks[0].rope.axis.assign(pairs, 1);
+  blocks[1].rope.axis.assign(pairs, 0);
+  blocks[1].first = model.rope.rotary_dim;
+  return blocks;
+}
+
+constexpr Tower rows[] = {
+    // The first half of the pairs rows, the rest columns (Qwen-VL).
+    {.name = "row_column",
+     .words = "axis 0 is the row, axis 1 the column: rows first, frequencies restart",
+     .axes = "height width",
+     .width = "head_dim",
+     .lay_out = two_axes<true, false>},
+    {.name = "column_row",
+     .words = "axis 0 is the row, axis 1 the column: columns first, frequencies restart",
+     .axes = "height width",
+     .width = "head_dim",
+     .lay_out = two_axes<false, false>},
+    // Pair by pair, frequencies restart (Kimi).
+    {.name = "column_row_by_turns",
+     .words = "axis 0 is the row, axis 1 the column: pair by pair, columns first",
+     .axes = "height width",
+     .width = "head_dim",
+     .lay_out = two_axes<false, true>},
+    {.name = "minimax_m3",
+     .words = "axes are time, row and column; frequencies restart",
+     .axes = "time height width",
+     .width = "6 * floor(head_dim / 6)",
+     .lay_out = three_axes},
+    // Rows take b^(-2i/D) of even i, columns of odd i.
+    {.name = "pixtral",
+     .words = "axis 0 is the row (even frequencies), axis 1 the column (odd ones)",
+     .axes = "height width",
+     .width = "head_dim",
+     .lay_out = even_and_odd},
+    {.name = "esmfold2",
+     .words = "axes 0 to 2 are x, y and z, axis 3 the token",
+     .axes = "x y z token",
+     .width = "head_dim",
+     .lay_out = space_and_token},
+    {.name = "gemma4",
+     .words = "axis 0 is the row, axis 1 the column: each turns its own half of the head, columns first",
+     .axes = "height width",
+     .width = "head_dim / 2",
+     .lay_out = half_of_head,
+     .blocks = two_blocks},
+};
+
+template <class Row>
+const Row* find_row(std::initializer_list<std::span<const Row>> tables, std::string_view name) noexcept {
+  for (const std::span<const Row> table : tables) {
+    for (const Row& row : table) {
+      if (row.name == name) return &row;
+    }
+  }
+  return nullptr;
+}
+
 }  // namespace
 
-constexpr Tower row_column = {
-    .words = "axis 0 is the row, axis 1 the column: rows first, frequencies restart",
-    .axes = "height width",
-    .width = "head_dim",
-    .lay_out = two_axes<true, false>,
-};
-constexpr Tower column_row = {
-    .words = "axis 0 is the row, axis 1 the column: columns first, frequencies restart",
-    .axes = "height width",
-    .width = "head_dim",
-    .lay_out = two_axes<false, false>,
-};
-constexpr Tower column_row_by_turns = {
-    .words = "axis 0 is the row, axis 1 the column: pair by pair, columns first",
-    .axes = "height width",
-    .width = "head_dim",
-    .lay_out = two_axes<false, true>,
-};
-constexpr Tower minimax_m3 = {
-    .words = "axes are time, row and column; frequencies restart",
-    .axes = "time height width",
-    .width = "6 * floor(head_dim / 6)",
-    .lay_out = three_axes,
-};
-constexpr Tower pixtral = {
-    .words = "axis 0 is the row (even frequencies), axis 1 the column (odd ones)",
-    .axes = "height width",
-    .width = "head_dim",
-    .lay_out = even_and_odd,
-};
+constexpr Quirk quirks::none = {};
 
-}  // namespace towers
+const Quirk* find_quirk(std::string_view name) noexcept {
+  return find_row<Quirk>({quirks::heads, quirks::layers, quirks::parameters, quirks::one_head}, name);
+}
+
+const Tower* find_tower(std::string_view name) noexcept { return find_row<Tower>({rows, towers::one_head}, name); }
+
 }  // namespace rotary::files

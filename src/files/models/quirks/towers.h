@@ -1,7 +1,9 @@
-// Layouts of ropes of several axes that are a model's own: vision towers, and a few more. A row of families.cpp points
-// to one; several serve one model only.
+// Layouts of ropes of several axes that are a model's own: vision towers, and a few more. A row of data/models.json
+// names one; several serve one model only.
 #pragma once
 
+#include <span>
+#include <string_view>
 #include <vector>
 
 namespace rotary {
@@ -16,9 +18,10 @@ struct Reading;
 struct RopeKeys;
 
 struct Tower {
-  const char* words;  // for the notes
-  const char* axes;   // their names, in the order of a position's coordinates, separated by blanks
-  const char* width;  // the formula of rotary_dim
+  std::string_view name;  // Family::tower in data/models.json
+  const char* words;      // for the notes
+  const char* axes;       // their names, in the order of a position's coordinates, separated by blanks
+  const char* width;      // the formula of rotary_dim
   // Sets rotary_dim, exponent_dim, index, axis and inv_freq, as far as the layout needs them, of a rope that has its
   // head_dim and base.
   void (*lay_out)(Reading&, const Part&, const RopeKeys&, Rope&);
@@ -27,18 +30,11 @@ struct Tower {
 };
 
 namespace towers {
-
-extern const Tower row_column;  // first half of the pairs rows, the rest columns, frequencies restart (Qwen-VL)
-extern const Tower column_row;  // the same, columns first
-extern const Tower column_row_by_turns;  // pair by pair, frequencies restart (Kimi)
-extern const Tower minimax_m3;           // time, row, column: three equal runs, what does not divide stands still
-extern const Tower pixtral;              // rows take b^(-2i/D) of even i, columns of odd i
-extern const Tower efficientloftr;       // pair by pair, rows first; one_head.cpp
-extern const Tower esmfold2;        // x, y and z of an atom, then its token, with a base of their own; esmfold2.cpp
-extern const Tower gemma4;          // a block of the head for columns, then one for rows; gemma4.cpp
-extern const Tower music_flamingo;  // window and frame, two runs of partial * head_dim elements; one_head.cpp
-
+extern const std::span<const Tower> one_head;  // one_head.cpp; the others are in towers.cpp
 }  // namespace towers
+
+// The row of that name; nullptr: there is none.
+const Tower* find_tower(std::string_view name) noexcept;
 
 // Of a rope of two axes: throws CONFIG_VALUE unless the head holds a whole number of pairs for each.
 void require_quarters(const Part&, int head_dim);

@@ -1,0 +1,140 @@
+// data/models.json: every row reads, every name leads somewhere, and what is wrong is refused by name.
+#include "files/models/table.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <set>
+#include <sstream>
+#include <string>
+
+#include "files/text/json.h"
+#include "rotary/error.h"
+
+namespace rotary::files {
+namespace {
+
+std::string file_text() {
+  std::ifstream file(ROTARY_SOURCE_DIR "/data/models.json");
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+// The error of a table, whose rows are all read; "" where there is none.
+std::string error_of(const std::string& text) {
+  try {
+    const ModelTable table(text);
+    for (const std::string_view type : table.types) table.find(type);
+    return "";
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+std::string error_of_row(const std::string& row) { return error_of(R"({"models": {"a": )" + row + "}}"); }
+
+TEST(ModelTable, every_row_of_the_file_reads) {
+  EXPECT_EQ(error_of(file_text()), "");
+  const std::string text = file_text();
+  const Json json = parse_json(text);  // no key twice
+  const ModelTable table(text);
+  EXPECT_EQ(table.types.size(), json.at("models").size() + json.at("remote_models").size());
+  EXPECT_EQ(table.without_rope.size(), json.at("without_rope").size());
+}
+
+TEST(ModelTable, every_name_leads_to_a_row) {
+  const std::string text = file_text();
+  const ModelTable table(text);
+  std::set<std::string_view> known(table.types.begin(), table.types.end());
+  const std::set<std::string_view> without(table.without_rope.begin(), table.without_rope.end());
+  EXPECT_EQ(without.size(), table.without_rope.size()) << "a name of without_rope stands twice";
+  for (const std::string_view type : known) EXPECT_EQ(without.count(type), 0u) << type << " has a rope and has none";
+  for (const Misnamed& row : table.misnamed) EXPECT_EQ(known.count(row.family), 1u) << row.family;
+  known.insert(without.begin(), without.end());
+  for (const Refusal& row : table.refused) EXPECT_TRUE(known.insert(row.type).second) << row.type;
+  for (const Child& child : table.children) known.insert(child.parent);
+  for (const Child& child : table.children) {
+    EXPECT_EQ(known.count(child.type), 1u) << child.parent << "." << child.part << " is " << child.type;
+  }
+  for (const std::string_view name : table.our_names) EXPECT_EQ(known.count(name), 1u) << name;
+}
+
+TEST(ModelTable, rows_are_sorted_and_say_only_what_differs) {
+  const std::string text = file_text();
+  const Json json = parse_json(text);
+  const ModelTable table(text);
+  const auto remote = table.types.begin() + static_cast<std::ptrdiff_t>(json.at("models").size());
+  EXPECT_TRUE(std::is_sorted(table.types.begin(), remote));
+  EXPECT_TRUE(std::is_sorted(remote, table.types.end()));
+  for (const char* section : {"models", "remote_models"}) {
+    for (const auto& [type, row] : json.at(section).items()) {
+      for (const auto& [name, value] : row.items()) {
+        const bool empty = value == 0 || value == Json::object() || (value == "" && !name.ends_with("_key"));
+        EXPECT_FALSE(empty) << type << "." << name;
+      }
+    }
+  }
+}
+
+TEST(ModelTable, a_value_is_what_its_row_says) {
+  const std::string text = R"({"models": {"a": {"pairing": "interleaved", "shape": {"layers": 2, "heads": 3},
+    "base": 5e5, "sections": [1, 2, 3], "rope_parameters": {"rope_type": "default", "x": {"y": [1, "}"]}},
+    "pattern": {"types": "sf", "first": "f"}, "quirk": "falcon", "tower": "pixtral", "comment": "no field",
+    "attention": {"fused_where": [{"key": "k", "fused": "joined"}]}, "decoder": {"windows": "by_layer"}}},
+    "children": {"p": {"text_config": "a", "vision_config": {"type": "a", "base": 2, "merged": true}}}})";
+  const ModelTable table(text);
+  const Family& family = *table.find("a");
+  EXPECT_EQ(family.pairing, Pairing::interleaved);
+  EXPECT_EQ(family.shape.layers, 2);
+  EXPECT_EQ(family.shape.head_dim, 0);
+  EXPECT_EQ(family.base, 5e5);
+  EXPECT_EQ(family.sections, (std::array<int, 4>{1, 2, 3}));
+  EXPECT_EQ(family.rope_parameters, R"({"rope_type": "default", "x": {"y": [1, "}"]}})");
+  EXPECT_EQ(family.pattern.first, 'f');
+  EXPECT_EQ(family.base_key, "rope_theta");
+  EXPECT_EQ(family.attention.fused_where.at(0).fused, Fused::joined);
+  EXPECT_EQ(family.decoder.windows, Windows::by_layer);
+  EXPECT_EQ(table.find("a"), &family);
+  EXPECT_EQ(table.find("b"), nullptr);
+  ASSERT_EQ(table.children.size(), 2u);
+  EXPECT_EQ(table.children[0].type, "a");
+  EXPECT_EQ(table.children[1].base, 2);
+}
+
+TEST(ModelTable, what_is_wrong_is_refused_by_name) {
+  const struct {
+    std::string row, error;
+  } wrong[] = {
+      {R"({"head_count": 3})", "a has no field head_count"},
+      {R"({"shape": {"head_count": 3}})", "a.shape has no field head_count"},
+      {R"({"shape": 3})", "a.shape must be an object"},
+      {R"({"shape": {"heads": "3"}})", "a.shape.heads must be a count but is \"3\""},
+      {R"({"shape": {"heads": 3.5}})", "a.shape.heads must be a count but is 3.5"},
+      {R"({"base": "x"})", "a.base must be a number but is \"x\""},
+      {R"({"base_key": 3})", "a.base_key must be a string but is 3"},
+      {R"({"reads_partial": 1})", "a.reads_partial must be a boolean but is 1"},
+      {R"({"old": "new"})",
+       "a.old must be one of \"one_for_all all_to_all scaling_to_full scaling_to_both scaling_to_compress\" but is "
+       "\"new\""},
+      {R"({"quirk": "odd"})", "a.quirk must be the name of a quirk but is \"odd\""},
+      {R"({"tower": "high"})", "a.tower must be the name of a tower but is \"high\""},
+      {R"({"pattern": {"first": "ab"}})", "a.pattern.first must be one letter but is \"ab\""},
+      {R"({"sections": [1, 2, 3, 4, 5]})", "a.sections must be a list of up to four counts but is [1, 2, 3, 4, 5]"},
+  };
+  for (const auto& [row, error] : wrong) {
+    EXPECT_EQ(error_of_row(row), "[models] data/models.json: models." + error) << row;
+  }
+  const std::string file = "[models] data/models.json: ";
+  EXPECT_EQ(error_of(R"({"model": {"a": {}}})"), file + "model is no section");
+  EXPECT_EQ(error_of(R"({"models": {"a": {}}, "remote_models": {"a": {}}})"),
+            file + "remote_models.a must stand in the file once");
+  EXPECT_EQ(error_of(R"({"children": {"p": {"text_config": {"base": 3}}}})"),
+            file + "children.p.text_config must have a type");
+  EXPECT_EQ(error_of(R"({"models": {"a": {)"), file + "a value must have an end");
+  EXPECT_EQ(error_of(""), file + "the file must be an object");
+}
+
+}  // namespace
+}  // namespace rotary::files

@@ -1,0 +1,206 @@
+"""data/models.json: what the classes of transformers say, written into its rows, and the file as text.
+
+A row's fields are those of Family in src/files/models/families.h. The sweep writes the fields that a class states
+(SWEPT) and those of "decoder" (DECODER), and the sub-configs with ropes that a parent makes ("children"); everything
+else in a row is written by hand and stays, and so does a field that the row's "by_hand" names.
+"""
+import json
+import pathlib
+import re
+
+from transformers import PreTrainedConfig
+
+from run import modeling_files
+
+PATH = pathlib.Path(__file__).resolve().parents[2] / "data" / "models.json"
+WIDTH = 120
+FIELDS = ("pairing", "shape", "context", "prefix", "base", "partial", "reads_partial", "reads_scaling", "axes",
+          "sections", "tower", "mla", "rope_parameters", "pattern", "rule", "turns_where", "old", "sliding_base",
+          "base_key", "sliding_base_key", "partial_key", "dim_key", "dim", "pairing_key", "harmless", "remark", "quirk",
+          "by_hand", "comment", "attention", "decoder", "unusable")
+SHAPE = {"layers": "num_hidden_layers", "heads": "num_attention_heads", "kv_heads": "num_key_value_heads",
+         "hidden": "hidden_size", "head_dim": "head_dim"}
+DECODER = {"vocabulary": ("vocab_size",), "feed_forward": ("intermediate_size",),
+           "activation": ("hidden_act", "activation_function"),
+           "norm_eps": ("rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon"), "attention_bias": ("attention_bias",)}
+DEFAULTS = {"pairing": "half", "base": 10000, "partial": 1, "reads_partial": False, "activation": "silu",
+            "norm_eps": 1e-6, "attention_bias": False}
+PARTIAL = re.compile(r"def compute_default_rope_parameters.*?return inv_freq", re.DOTALL)
+
+
+# ---- what a class says ----
+
+
+def stated(kind, name):
+    """The class's own default; None where it has none, or makes it of others."""
+    value = getattr(kind, kind.attribute_map.get(name, name), None)
+    return value if isinstance(value, (int, float, str, dict)) else None
+
+
+def plain(value):
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def made(kind):
+    """The rope_parameters of an instance, where they are one rope's."""
+    try:
+        parameters = getattr(kind(), "rope_parameters", None) or {}
+    except Exception:  # some classes make nothing of nothing
+        return {}
+    return {} if any(isinstance(value, dict) for value in parameters.values()) else parameters
+
+
+def reads_partial(config):
+    """Whether the default rope of the model's code honours a partial_rotary_factor."""
+    return any("partial_rotary_factor" in code for path in modeling_files(config)
+               for code in PARTIAL.findall(path.read_text()))
+
+
+def shape_of(kind):
+    names = {key: stated(kind, name) for key, name in SHAPE.items()}
+    if stated(kind, "qk_rope_head_dim"):
+        names["head_dim"] = None  # the rope's part of it
+    return {key: value for key, value in names.items() if value}
+
+
+def facts(config, pairings, row):
+    """The swept fields of a row; None: the class says Family's default. What is not known is left out."""
+    kind, found = type(config), {}
+    theta = stated(kind, "default_theta")
+    found["shape"] = shape_of(kind) or None
+    found["context"] = stated(kind, "max_position_embeddings")
+    rope = stated(kind, "qk_rope_head_dim")
+    found["mla"] = {"nope": stated(kind, "qk_nope_head_dim"), "rope": rope} if rope else None
+    if len(pairings) == 1:
+        found["pairing"] = min(pairings)
+    if "rope_parameters" not in row:
+        bases = list(theta.values()) if isinstance(theta, dict) else [theta]
+        found["base"] = max(bases)
+        if len(bases) > 1:
+            found["sliding_base"] = min(bases)
+        found["partial"] = made(kind).get("partial_rotary_factor")
+    if "tower" not in row:
+        found["reads_partial"] = reads_partial(config)
+    return found
+
+
+def decoder_facts(config):
+    kind = type(config)
+    return {key: next((v for v in (stated(kind, name) for name in names) if v is not None), None)
+            for key, names in DECODER.items()}
+
+
+def put(row, found):
+    """The found values in the row, but for what is Family's default or written by hand."""
+    by_hand = row.get("by_hand", "").split()
+    for key, value in found.items():
+        value = plain(value)
+        if key in by_hand:
+            continue
+        if value is None or value == DEFAULTS.get(key):
+            row.pop(key, None)
+        else:
+            row[key] = value
+
+
+# ---- what a parent makes ----
+
+
+def child_of(config):
+    """The type of a sub-config, with what the parent sets in it beside the class's own defaults."""
+    kind, shape = type(config), {}
+    for key, name in SHAPE.items():
+        own, value = stated(kind, name), vars(config).get(config.attribute_map.get(name, name))
+        if key == "head_dim" and value and own is None:
+            own = config.hidden_size // config.num_attention_heads
+        elif key == "kv_heads" and own is None:
+            own = getattr(config, "num_attention_heads", None)
+        if value and own and value != own:
+            shape[key] = value
+    if stated(kind, "qk_rope_head_dim"):
+        shape.pop("head_dim", None)
+    theta, own = getattr(config, "rope_parameters", None) or {}, made(kind)
+    base = theta.get("rope_theta") if theta.get("rope_theta") != own.get("rope_theta") and own else None
+    found = {"type": config.model_type, "shape": shape, "base": plain(base)}
+    return {key: value for key, value in found.items() if value}
+
+
+def put_child(parts, name, found):
+    old = parts.get(name, {})
+    old = {"type": old} if isinstance(old, str) else old
+    kept = {key: old[key] for key in ("merged", "by_hand") if key in old}
+    kept |= {key: old[key] for key in old.get("by_hand", "").split() if key in old}
+    found = {key: value for key, value in found.items() if key not in old.get("by_hand", "").split()} | kept
+    parts[name] = found if len(found) > 1 else found["type"]
+
+
+def update(table, config, ropes):
+    """The rows of a config and of what it holds. ropes: what was measured, with the part of each."""
+    def visit(part, path):
+        pairings = {rope["pairing"] for rope in ropes if rope["part"] == path}
+        inner = [(name, value) for name, value in vars(part).items() if isinstance(value, PreTrainedConfig)]
+        for name, value in inner:
+            visit(value, f"{path}.{name}".lstrip("."))
+        kind = part.model_type
+        if kind and kind not in table["remote_models"] and (pairings or kind in table["models"]):
+            row = table["models"].setdefault(kind, {})
+            put(row, facts(part, pairings, row))
+            if "decoder" in row:
+                put(row["decoder"], decoder_facts(part))
+            table["models"][kind] = {key: row[key] for key in FIELDS if key in row}
+        for name, value in inner:
+            if kind and (value.model_type in table["models"] or value.model_type in table["children"]):
+                put_child(table["children"].setdefault(kind, {}), name, child_of(value))
+
+    visit(config, "")
+
+
+def add_without(table, types):
+    """The model_types without rotary code of which the file says nothing yet."""
+    known = {*table["models"], *table["remote_models"], *table["children"], *table["refused"]}
+    table["without_rope"] = sorted({*table["without_rope"], *(types - known)})
+
+
+# ---- text ----
+
+
+def folded(pieces, indent):
+    """The pieces, separated by commas, on as few lines as the width allows."""
+    lines, line = [], ""
+    for i, piece in enumerate(pieces):
+        piece += "," if i + 1 < len(pieces) else ""
+        if line and len(indent) + len(line) + 1 + len(piece) > WIDTH:
+            lines.append(indent + line)
+            line = ""
+        line += (" " if line else "") + piece
+    return lines + [indent + line]
+
+
+def row_text(key, value):
+    """One row of a section: on one line where it fits, else its fields under the key."""
+    head = f"  {json.dumps(key)}: "
+    whole = head + json.dumps(value)
+    if len(whole) < WIDTH or not isinstance(value, dict):
+        return whole
+    fields = [f"{json.dumps(name)}: {json.dumps(field)}" for name, field in value.items()]
+    return head + "{\n" + "\n".join(folded(fields, "    ")) + "}"
+
+
+def section_text(value):
+    if isinstance(value, dict):
+        return "{\n" + ",\n".join(row_text(key, value[key]) for key in sorted(value)) + "\n}"
+    if isinstance(value, list):
+        return "[\n" + "\n".join(folded([json.dumps(v) for v in value], "  ")) + "\n]"
+    return json.dumps(value)
+
+
+def text_of(table):
+    return "{\n" + ",\n".join(f"{json.dumps(name)}: {section_text(value)}" for name, value in table.items()) + "\n}\n"
+
+
+def read():
+    return json.loads(PATH.read_text())
+
+
+def write(table):
+    PATH.write_text(text_of(table))
