@@ -1,8 +1,6 @@
-// The families, one row each, from transformers 5.23's config classes and modelling files.
+// The decoders of data/models.json, and the names that their files give to tensors.
 #include "rotary_torch/models/families.h"
 
-#include <algorithm>
-#include <iterator>
 #include <sstream>
 
 #include "files/text/io.h"
@@ -11,18 +9,12 @@
 namespace rotary_torch {
 
 using rotary::Code;
+using rotary::files::Biases;
 using rotary::files::Json;
 using rotary::files::Object;
+using rotary::files::Windows;
 
 namespace {
-
-enum class Windows : std::uint8_t {
-  none,
-  all_layers,  // sliding_window, unless it is null
-  by_layer,    // use_sliding_window, max_window_layers or layer_types
-};
-// Which biases attention has. as_configured: the config's attention_bias.
-enum class Biases : std::uint8_t { never, as_configured, always_but_output };
 
 constexpr TensorNames llama_names{.prefix = "model.",
                                   .trunk = "embed_tokens layers norm rotary_emb",
@@ -75,71 +67,14 @@ constexpr TensorNames gptj_names{.prefix = "transformer.",
                                  .final_norm = "ln_f",
                                  .heads = "lm_head"};
 
-}  // namespace
-
-struct Family {
-  std::string_view type;
-  const TensorNames* names = &llama_names;
-  // Class defaults of the keys that a file may leave out.
-  std::int64_t vocabulary, width, feed_forward, context;
-  std::string_view activation = "silu";
-  double norm_eps = 1e-6;
-  Windows windows = Windows::none;
-  Biases biases = Biases::never;
-  bool attention_bias = false;  // as_configured: the default
-  bool mlp_bias = false;        // read from the file
-  bool qk_norm = false;
+struct NamedNames {
+  std::string_view name;  // DecoderFacts::names
+  const TensorNames* names;
 };
-
-namespace {
-
-constexpr Family family_table[] = {
-    {.type = "llama",
-     .vocabulary = 32000,
-     .width = 4096,
-     .feed_forward = 11008,
-     .context = 2048,
-     .biases = Biases::as_configured,
-     .mlp_bias = true},
-    {.type = "mistral",
-     .vocabulary = 32000,
-     .width = 4096,
-     .feed_forward = 14336,
-     .context = 131072,
-     .windows = Windows::all_layers},
-    {.type = "qwen2",
-     .vocabulary = 151936,
-     .width = 4096,
-     .feed_forward = 22016,
-     .context = 32768,
-     .windows = Windows::by_layer,
-     .biases = Biases::always_but_output},
-    {.type = "qwen3",
-     .vocabulary = 151936,
-     .width = 4096,
-     .feed_forward = 22016,
-     .context = 32768,
-     .windows = Windows::by_layer,
-     .biases = Biases::as_configured,
-     .qk_norm = true},
-    {.type = "gpt_neox",
-     .names = &gpt_neox_names,
-     .vocabulary = 50432,
-     .width = 6144,
-     .feed_forward = 24576,
-     .context = 2048,
-     .activation = "gelu",
-     .norm_eps = 1e-5,
-     .biases = Biases::as_configured,
-     .attention_bias = true},
-    {.type = "gptj",
-     .names = &gptj_names,
-     .vocabulary = 50400,
-     .width = 4096,
-     .feed_forward = 0,  // n_inner null: 4 n_embd
-     .context = 2048,
-     .activation = "gelu_new",
-     .norm_eps = 1e-5},
+constexpr NamedNames names_table[] = {
+    {"llama", &llama_names},
+    {"gpt_neox", &gpt_neox_names},
+    {"gptj", &gptj_names},
 };
 
 constexpr std::int64_t max_value = std::int64_t{1} << 40;
@@ -148,8 +83,8 @@ constexpr std::int64_t max_value = std::int64_t{1} << 40;
   throw rotary::Error(code, "[read_config] " + sentence);
 }
 
-bool is_gptj(const Family& family) { return family.names == &gptj_names; }
-bool is_gpt_neox(const Family& family) { return family.names == &gpt_neox_names; }
+bool is_gptj(const Family& family) { return family.decoder.names == "gptj"; }
+bool is_gpt_neox(const Family& family) { return family.decoder.names == "gpt_neox"; }
 
 // The value of the first spelling that the config has (attribute_map of the config class).
 std::int64_t integer(const Object& keys, std::initializer_list<const char*> spellings, std::int64_t otherwise) {
@@ -173,11 +108,12 @@ void refuse_unsupported(const Object& keys) {
 }
 
 void read_biases(const Family& family, const Object& keys, DecoderConfig& c) {
-  bool bias = family.biases == Biases::always_but_output;
-  if (family.biases == Biases::as_configured) bias = keys.boolean("attention_bias").value_or(family.attention_bias);
+  bool bias = family.decoder.biases == Biases::always_but_output;
+  if (family.decoder.biases == Biases::as_configured)
+    bias = keys.boolean("attention_bias").value_or(family.decoder.attention_bias);
   c.qkv_bias = bias;
-  c.output_bias = bias && family.biases != Biases::always_but_output;
-  c.feed_bias = is_gptj(family) || is_gpt_neox(family) || (family.mlp_bias && keys.boolean("mlp_bias", false));
+  c.output_bias = bias && family.decoder.biases != Biases::always_but_output;
+  c.feed_bias = is_gptj(family) || is_gpt_neox(family) || (family.decoder.mlp_bias && keys.boolean("mlp_bias", false));
   c.head_bias = is_gptj(family);
 }
 
@@ -189,11 +125,11 @@ std::int64_t window_of(const Object& keys) {
 
 void read_windows(const Family& family, const Object& keys, DecoderConfig& c) {
   const auto count = static_cast<std::size_t>(c.layers);
-  if (family.windows == Windows::all_layers) {
+  if (family.decoder.windows == Windows::all_layers) {
     if (const std::int64_t window = window_of(keys)) c.windows.assign(count, window);
     return;
   }
-  if (family.windows == Windows::none) return;
+  if (family.decoder.windows == Windows::none) return;
   const bool used = keys.boolean("use_sliding_window", false);
   const std::int64_t window = used ? window_of(keys) : 0;
   const auto types = keys.texts("layer_types");
@@ -222,26 +158,35 @@ void read_windows(const Family& family, const Object& keys, DecoderConfig& c) {
 
 void read_activation(const Family& family, const Object& keys, DecoderConfig& c) {
   const char* key = is_gptj(family) ? "activation_function" : "hidden_act";
-  const auto read = activation(keys.text(key).value_or(std::string(family.activation)));
+  const auto read = activation(keys.text(key).value_or(std::string(family.decoder.activation)));
   if (!read) keys.refuse(key, "must be an activation without weights of its own, such as silu, gelu, gelu_new or relu");
   c.activation = *read;
 }
 
 }  // namespace
 
-const Family* decoder_family(std::string_view model_type) noexcept {
-  const auto found = std::find_if(std::begin(family_table), std::end(family_table),
-                                  [=](const Family& f) { return f.type == model_type; });
-  return found == std::end(family_table) ? nullptr : found;
+const Family* decoder_family(std::string_view model_type) {
+  const Family* family = rotary::files::find_family(model_type);
+  return family == nullptr || family->decoder.names.empty() ? nullptr : family;
 }
 
 std::string decoder_families() {
-  std::string names;
-  for (const Family& family : family_table) names += (names.empty() ? "" : ", ") + std::string(family.type);
-  return names;
+  std::string types;
+  for (const auto& [name, names] : names_table) {
+    for (const std::string_view type : rotary::files::model_types()) {
+      const Family* family = decoder_family(type);
+      if (family != nullptr && family->decoder.names == name) types += (types.empty() ? "" : ", ") + std::string(type);
+    }
+  }
+  return types;
 }
 
-const TensorNames& tensor_names(const Family& family) noexcept { return *family.names; }
+const TensorNames& tensor_names(const Family& family) {
+  for (const auto& [name, names] : names_table) {
+    if (family.decoder.names == name) return *names;
+  }
+  refuse(Code::MODEL_TYPE, std::string(family.type) + " must be a decoder of data/models.json");
+}
 
 rotary::ModelRope sole_rope(const rotary::Model& model) {
   if (model.ropes.size() != 1) {
@@ -262,28 +207,28 @@ DecoderConfig read_family(const Family& family, const std::string& text, const O
   c.model_type = family.type;
   c.rope = sole_rope(rotary::parse_config(text));
   c.angles = rotary::Angles::float32;
-  c.vocabulary = integer(keys, {"vocab_size"}, family.vocabulary);
+  c.vocabulary = integer(keys, {"vocab_size"}, family.decoder.vocabulary);
   c.layers = static_cast<std::int64_t>(c.rope->layers.size());
   c.heads = c.rope->heads;
   c.head_dim = c.rope->rope.head_dim;
   c.activation = Activation::silu;
-  c.norm_eps = family.norm_eps;
+  c.norm_eps = family.decoder.norm_eps;
   c.tied = keys.boolean("tie_word_embeddings", false);
   c.padding_id = keys.integer("pad_token_id", -1, max_value).value_or(-1);
   if (is_gptj(family)) {
-    c.width = integer(keys, {"n_embd", "hidden_size"}, family.width);
+    c.width = integer(keys, {"n_embd", "hidden_size"}, family.shape.hidden);
     c.feed_forward = integer(keys, {"n_inner"}, 4 * c.width);
     c.context = integer(keys, {"n_positions", "max_position_embeddings"}, family.context);
-    c.norm_eps = keys.number("layer_norm_epsilon").value_or(family.norm_eps);
+    c.norm_eps = keys.number("layer_norm_epsilon").value_or(family.decoder.norm_eps);
     c.residual = Residual::parallel_shared;
     c.finite_mask = true;
   } else {
-    c.width = integer(keys, {"hidden_size"}, family.width);
-    c.feed_forward = integer(keys, {"intermediate_size"}, family.feed_forward);
+    c.width = integer(keys, {"hidden_size"}, family.shape.hidden);
+    c.feed_forward = integer(keys, {"intermediate_size"}, family.decoder.feed_forward);
     c.context = integer(keys, {"max_position_embeddings"}, family.context);
   }
   if (is_gpt_neox(family)) {
-    c.norm_eps = keys.number("layer_norm_eps").value_or(family.norm_eps);
+    c.norm_eps = keys.number("layer_norm_eps").value_or(family.decoder.norm_eps);
     if (keys.boolean("use_parallel_residual", true)) c.residual = Residual::parallel;
   }
   if (is_gptj(family) || is_gpt_neox(family)) {
@@ -296,9 +241,9 @@ DecoderConfig read_family(const Family& family, const std::string& text, const O
   } else {
     c.kv_heads = c.rope->kv_heads;
     c.norm = Norm::rms;
-    c.norm_eps = keys.number("rms_norm_eps").value_or(family.norm_eps);
+    c.norm_eps = keys.number("rms_norm_eps").value_or(family.decoder.norm_eps);
     c.gated = true;
-    c.qk_norm = family.qk_norm;
+    c.qk_norm = family.decoder.qk_norm;
   }
   read_activation(family, keys, c);
   read_biases(family, keys, c);

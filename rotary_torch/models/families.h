@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "files/models/families.h"
 #include "files/text/json.h"
 #include "rotary/config.h"
 #include "rotary_torch/models/checkpoint.h"
@@ -11,10 +12,10 @@
 
 namespace rotary_torch {
 
-struct Family;  // families.cpp
+using Family = rotary::files::Family;
 
-const Family* decoder_family(std::string_view model_type) noexcept;  // nullptr: unknown
-std::string decoder_families();                                      // "llama, mistral, ..."
+const Family* decoder_family(std::string_view model_type);  // nullptr: its row says nothing of a decoder
+std::string decoder_families();                             // "llama, mistral, ..."
 
 // Missing keys have the defaults of transformers' config classes. Throws CONFIG_*.
 DecoderConfig read_family(const Family&, const std::string& text, const rotary::files::Object& keys);
@@ -35,6 +36,6 @@ struct TensorNames {
   std::string_view final_norm;
   std::string_view heads;  // names of the head next to the trunk, the most common first
 };
-const TensorNames& tensor_names(const Family&) noexcept;
+const TensorNames& tensor_names(const Family&);
 
 }  // namespace rotary_torch
