@@ -7,9 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "apps/rotary/bench/device.h"
 #include "apps/rotary/bench/grid.h"
-#include "apps/rotary/bench/growth.h"
 #include "apps/rotary/bench/measure.h"
 #include "apps/rotary/bench/report.h"
 #include "apps/shared/command.h"
@@ -20,6 +18,7 @@
 #include "commands.h"
 #include "files/text/io.h"
 #include "files/text/paths.h"
+#include "rotary/gpu.h"
 #include "rotary/targets.h"
 
 namespace rotary::cli {
@@ -32,7 +31,7 @@ using bench::Result;
 
 struct Options {
   std::string grid;
-  std::vector<std::string> filters;
+  std::string filter;
   std::string device = "cpu";
   std::string op, dtype, pairing, cache;
   bool no_table = false;
@@ -42,7 +41,6 @@ struct Options {
   double seconds = 0.2;
   bool json = false;
   std::string plot;
-  std::string growth;
 };
 
 // The parsed value of a flag; nullopt if the flag was not given.
@@ -63,9 +61,7 @@ void check_device(const Options& options, const bench::Choice& choice) {
     }
     return;
   }
-  if (choice.threads || choice.target || !options.growth.empty()) {
-    throw UsageError("--device cuda has no --threads, no --target and no --growth");
-  }
+  if (choice.threads || choice.target) throw UsageError("--device cuda has no --threads and no --target");
   if (!options.cache.empty() && choice.op && !appending) {
     throw UsageError("--cache is for --op append and --op norm_append");
   }
@@ -93,12 +89,6 @@ bench::Choice choice_of(const Options& options) {
   if (choice.op == Op::table && of_heads) {
     throw UsageError("--op table has no heads: no --pairing, --layout, --batch, --heads, --kv-heads, --in-place");
   }
-  if (choice.tokens && !options.growth.empty() && options.grid.empty() && options.filters.empty()) {
-    throw UsageError("--growth chooses the tokens itself: no --tokens");
-  }
-  if (!options.plot.empty() && options.plot == options.growth) {
-    throw UsageError("--plot and --growth must be two files");
-  }
   if (!options.plot.empty() && choice.op == Op::table) {
     throw UsageError("--plot draws rotations: no --op table");
   }
@@ -112,128 +102,51 @@ bench::Choice choice_of(const Options& options) {
 
 // The one shape that the flags describe, if they do and neither --grid nor --filter is given; otherwise a grid.
 std::vector<Cell> cells_of(const Options& options, const bench::Choice& choice) {
-  const bool filter = !options.filters.empty();
-  const bool growth = !options.growth.empty();
-  if (options.grid.empty() && !filter) {
-    if (growth && options.plot.empty()) return {};
-    if (choice.describes_shape() && !growth) return {bench::chosen(Cell{}, choice)};
-  }
+  const bool filter = !options.filter.empty();
+  if (options.grid.empty() && !filter && choice.describes_shape()) return {bench::chosen(Cell{}, choice)};
   const std::string grid = !options.grid.empty() ? options.grid : filter ? "full" : "small";
   const std::vector<Cell> cells = bench::grid(grid, all_cores(), *choice.target, choice);
-  return filter ? bench::filtered(cells, bench::parse_filter(options.filters, choice.cuda)) : cells;
+  return filter ? bench::filtered(cells, options.filter) : cells;
 }
 
-void check_plot(const char* option, const std::string& path) {
+void check_plot(const std::string& path) {
   if (path.empty()) return;
   if (files::path_of(path).extension() != ".svg") {
-    throw Error(Code::FORMAT,
-                std::string("[bench] the plot is SVG: ") + option + " must end in .svg but got '" + path + "'");
+    throw Error(Code::FORMAT, "[bench] the plot is SVG: --plot must end in .svg but got '" + path + "'");
   }
   check_output(files::path_of(path));
 }
 
-void check_cells(const std::vector<Cell>& cells, double free_bytes) {
-  for (const Cell& cell : cells) bench::check(cell, free_bytes);
-}
-
 void print(const std::string& line) { std::cout << line << '\n' << std::flush; }
 
-void save(const std::string& path, const Plot& plot, bool json) {
-  files::write_whole("bench", files::path_of(path), svg(plot));
-  if (!json) print("wrote " + printable(path));
-}
-
-template <typename Runner>
-std::vector<Result> run_cells(Runner& runner, const std::vector<Cell>& cells, bool json) {
+std::vector<Result> run_cells(bench::Machine& machine, const std::vector<Cell>& cells, const Options& options) {
   std::vector<Result> results;
   ProgressLine progress("bench", static_cast<std::int64_t>(cells.size()));
   for (const Cell& cell : cells) {
     progress.done(static_cast<std::int64_t>(results.size()));
-    results.push_back(runner.measure(cell));
+    results.push_back(bench::measure(*machine.prepare(cell), {.seconds = options.seconds}));
     progress.clear();
-    print(json ? bench::json_of(results.back()).dump() : bench::row(results.back()));
+    print(options.json ? bench::json_of(results.back()).dump() : bench::row(results.back()));
   }
   return results;
 }
 
-void print_worst(const std::vector<bench::Measured>& measured) {
-  const bench::Outlier outlier = bench::worst(measured);
-  if (outlier.result == nullptr) return;
-  print("worst, " + significant(outlier.ratio, 3) + " times the ns/element of its neighbours (" + outlier.series +
-        "):\n" + bench::row(*outlier.result));
-}
-
-void print_json(const std::vector<bench::Measured>& measured) {
-  for (const bench::Measured& each : measured) {
-    for (const Result& result : each.results) {
-      nlohmann::ordered_json json = bench::json_of(result);
-      const double ratio = bench::ratio_to_neighbours(measured, result);
-      json["series"] = each.series.name;
-      json["ratio_to_neighbours"] = ratio > 0 ? nlohmann::ordered_json(ratio) : nlohmann::ordered_json();
-      print(json.dump());
-    }
-  }
-}
-
-void run_growth(bench::Bench& runner, const std::vector<bench::Series>& all, const Options& options) {
-  std::vector<bench::Measured> measured;
-  std::int64_t cells = 0, done = 0;
-  for (const bench::Series& series : all) cells += static_cast<std::int64_t>(series.cells.size());
-  ProgressLine progress("bench --growth", cells);
-  for (const bench::Series& series : all) {
-    progress.clear();
-    if (!options.json) print("-- " + series.name);
-    measured.push_back({series, {}});
-    for (const Cell& cell : series.cells) {
-      progress.done(done++);
-      measured.back().results.push_back(runner.measure(cell));
-      if (options.json) continue;
-      progress.clear();
-      print(bench::row(measured.back().results.back()));
-    }
-  }
-  progress.clear();
-  const Cell& first = all.front().cells.front();
-  const std::vector<bench::Level> levels = bench::levels(runner, first.in_place || first.op == Op::table);
-  save(options.growth, bench::growth_plot(measured, levels), options.json);
-  options.json ? print_json(measured) : print_worst(measured);
-}
-
-void print_head(const bench::Choice& choice, bool json) {
-  if (json) return;
-  print("target " + *choice.target + "; each result is checked against the reference, then timed\n");
-  print(bench::header(choice.cuda));
-}
-
-void run_on_cuda(const Options& options, const bench::Choice& choice) {
-  const std::vector<Cell> cells = cells_of(options, choice);
-  bench::require_cuda();
-  check_cells(cells, static_cast<double>(gpu::free_memory()));
-  check_plot("--plot", options.plot);
-  print_head(choice, options.json);
-  bench::CudaBench runner(options.seconds);
-  const std::vector<Result> results = run_cells(runner, cells, options.json);
-  if (!options.plot.empty()) save(options.plot, bench::ceiling_plot(results), options.json);
-}
-
 void run(const Options& options) {
   const bench::Choice choice = choice_of(options);
-  if (choice.cuda) return run_on_cuda(options, choice);
-  use_target(*choice.target);
+  if (!choice.cuda) use_target(*choice.target);
   const std::vector<Cell> cells = cells_of(options, choice);
-  std::vector<bench::Series> growing;
-  if (!options.growth.empty()) {
-    growing = bench::growth(bench::chosen(Cell{}, choice), choice.threads.value_or(std::min(2U, all_cores())));
+  const std::unique_ptr<bench::Machine> machine = choice.cuda ? bench::cuda() : bench::cpu();
+  const double free_bytes = machine->free_bytes();
+  for (const Cell& cell : cells) bench::check(cell, free_bytes);
+  check_plot(options.plot);
+  if (!options.json) {
+    print("target " + *choice.target + "; each result is checked against the reference, then timed\n");
+    print(bench::header(choice.cuda));
   }
-  check_cells(cells, bench::free_memory());
-  for (const bench::Series& series : growing) check_cells(series.cells, bench::free_memory());
-  check_plot("--plot", options.plot);
-  check_plot("--growth", options.growth);
-  print_head(choice, options.json);
-  bench::Bench runner(options.seconds);
-  const std::vector<Result> results = run_cells(runner, cells, options.json);
-  if (!options.plot.empty()) save(options.plot, bench::ceiling_plot(results), options.json);
-  if (!growing.empty()) run_growth(runner, growing, options);
+  const std::vector<Result> results = run_cells(*machine, cells, options);
+  if (options.plot.empty()) return;
+  files::write_whole("bench", files::path_of(options.plot), svg(bench::ceiling_plot(results)));
+  if (!options.json) print("wrote " + printable(options.plot));
 }
 
 // ---- options ----
@@ -300,10 +213,9 @@ void add_bench(CLI::App& app) {
       .one_of({"small", "full"})
       .type_name("WORD");
   command
-      .option("--filter", options->filters,
+      .option("--filter", options->filter,
               "of the grid, by default the full one, the cells that have these values; a key that\n"
               "is there several times: any of its values. The keys are op to target of --json")
-      .one_value_each()
       .type_name("KEY=VALUE,...");
   add_shape_options(command, *options);
   command.option("--seconds", options->seconds, "to time a cell for, about (default 0.2)")
@@ -314,11 +226,6 @@ void add_bench(CLI::App& app) {
                "\"kv_heads\", \"head_dim\", \"rotary_dim\", \"in_place\", \"threads\", \"target\", \"device\",\n"
                "\"ns_per_element\", \"gb_per_s\", \"ceiling_gb_per_s\", \"percent_of_ceiling\", ...}");
   command.option("--plot", options->plot, "percent of ceiling by working set, SVG").type_name("FILE");
-  command
-      .option("--growth", options->growth,
-              "time against work from one head to beyond the last cache, at odd sizes and strides\n"
-              "too, SVG; prints the worst cell. Takes the flags of a shape but for --tokens")
-      .type_name("FILE");
   command.footer(footer);
   command.runs([options] { run(*options); });
 }

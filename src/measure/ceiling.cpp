@@ -5,21 +5,18 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <string>
 
 #include "cpu/targets.h"
 #include "cpu/tuning.h"
 #include "medians.h"
-#include "rotary/error.h"
 #include "runtime/float_state.h"
-#include "values/fail.h"
 
 namespace rotary::detail {
 namespace {
 
 constexpr std::int64_t line = 64;
 
-struct Work {
+struct MoveTask {
   Move how;
   const char* in;
   char* out;
@@ -29,34 +26,23 @@ struct Work {
 
 void move_lines(void* context, std::int64_t begin, std::int64_t end) {
   const FloatState ours;
-  const Work& work = *static_cast<const Work*>(context);
-  const char* const in = work.in + begin * line;
-  char* const out = work.out + begin * line;
-  const auto bytes = static_cast<std::size_t>(std::min(end * line, work.bytes) - begin * line);
-  if (work.how.traffic == Traffic::copy) {
+  const MoveTask& task = *static_cast<const MoveTask*>(context);
+  const char* const in = task.in + begin * line;
+  char* const out = task.out + begin * line;
+  const auto bytes = static_cast<std::size_t>(std::min(end * line, task.bytes) - begin * line);
+  if (task.how.traffic == Traffic::copy) {
     std::memcpy(out, in, bytes);
   } else {
-    work.kernel(work.how, in, out, bytes);
+    task.kernel(task.how, in, out, bytes);
   }
 }
 
 }  // namespace
 
 void move_bytes(const Move& how, const void* in, void* out, std::size_t bytes, const Executor& executor) {
-  const auto from = reinterpret_cast<std::uintptr_t>(in), to = reinterpret_cast<std::uintptr_t>(out);
-  const bool update = how.traffic == Traffic::update;
-  if (from % line != 0 || to % line != 0)
-    fail(Code::SHAPE, "move_bytes",
-         "in and out must be aligned to 64 bytes but lie " + std::to_string(from % line) + " and " +
-             std::to_string(to % line) + " beyond");
-  const bool disjoint = from + bytes <= to || to + bytes <= from;
-  if (update ? from != to : !disjoint)
-    fail(Code::ALIAS, "move_bytes",
-         std::string("in and out must be ") + (update ? "the same for update" : "apart") + " but out begins " +
-             std::to_string(static_cast<std::int64_t>(to - from)) + " bytes from in");
-  Work work{how, static_cast<const char*>(in), static_cast<char*>(out), static_cast<std::int64_t>(bytes),
-            cpu::chosen().move};
-  executor.run((work.bytes + line - 1) / line, tuning().grain_bytes / line, move_lines, &work);
+  MoveTask task{how, static_cast<const char*>(in), static_cast<char*>(out), static_cast<std::int64_t>(bytes),
+                cpu::chosen().move};
+  executor.run((task.bytes + line - 1) / line, tuning().grain_bytes / line, move_lines, &task);
 }
 
 std::vector<Move> ceiling_moves(const void* in, void* out, std::size_t bytes, const Executor& executor) {

@@ -7,15 +7,16 @@
 #include <utility>
 
 #include "gpu/kernels/kernels.h"
-#include "rotate/refuse.h"
 
 namespace rotary::gpu {
+
+using namespace rotary::detail;
 
 namespace {
 
 constexpr double sample_seconds = 400e-6;  // at least, per measurement: events resolve half a microsecond
 constexpr int max_calls = 1024;            // per measurement
-constexpr rotary::detail::SampleLimits limits{.least = 7, .least_slow = 7, .most = 501};
+constexpr SampleLimits limits{.least = 7, .least_slow = 7, .most = 501};
 
 class Event {
  public:
@@ -35,20 +36,20 @@ class Event {
   cudaEvent_t event_ = nullptr;
 };
 
-// Calls a work several times in a row. Each call uses the set after that of the call before.
+// Enqueues calls in a row. Each call uses the set after that of the call before.
 class Calls {
  public:
-  explicit Calls(const Work& work) : work_(&work) {}
-  void operator()(int count, Stream stream) {
+  explicit Calls(const CallSets& sets) : sets_(&sets) {}
+  void operator()(int count) {
     for (int i = 0; i < count; ++i) {
-      (*work_)[next_](stream);
-      next_ = (next_ + 1) % work_->size();
+      (*sets_)[next_]();
+      next_ = (next_ + 1) % sets_->size();
     }
   }
-  int sets() const { return static_cast<int>(work_->size()); }
+  int sets() const { return static_cast<int>(sets_->size()); }
 
  private:
-  const Work* work_;
+  const CallSets* sets_;
   std::size_t next_ = 0;
 };
 
@@ -57,7 +58,7 @@ class Graph {
   Graph(Calls& calls, int count, Stream stream) : count_(count) {
     check_cuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "capture");
     try {
-      calls(count, stream);
+      calls(count);
     } catch (...) {
       cudaGraph_t broken = nullptr;
       if (cudaStreamEndCapture(stream, &broken) == cudaSuccess && broken != nullptr) cudaGraphDestroy(broken);
@@ -87,30 +88,30 @@ class Graph {
   cudaGraphExec_t executable_ = nullptr;
 };
 
-// The seconds, by events, of the work that run() enqueues.
-template <class Run>
-double timed(Event& begin, Event& end, Stream stream, const Run& run) {
-  begin.record(stream);
-  run();
-  end.record(stream);
-  return end.seconds_since(begin);
-}
-
-// The number of calls per measurement, a multiple of the number of sets. Also warms up.
-int calls_of_sample(Calls& calls, Event& begin, Event& end, Stream stream) {
-  calls(calls.sets(), stream);
-  for (int count = calls.sets();; count *= 2) {
-    const double seconds = timed(begin, end, stream, [&] { calls(count, stream); });
-    if (seconds >= sample_seconds || 2 * count > std::max(max_calls, calls.sets())) return count;
+// Measures what run() enqueues on a stream.
+class Clock {
+ public:
+  explicit Clock(Stream stream) : stream_(stream) {}
+  template <class Run>
+  double seconds(const Run& run) {
+    begin_.record(stream_);
+    run();
+    end_.record(stream_);
+    return end_.seconds_since(begin_);
   }
-}
+  // The number of calls per measurement, a multiple of the number of sets. Also warms up.
+  int calls_of_sample(Calls& calls) {
+    calls(calls.sets());
+    for (int count = calls.sets();; count *= 2) {
+      const double took = seconds([&] { calls(count); });
+      if (took >= sample_seconds || 2 * count > std::max(max_calls, calls.sets())) return count;
+    }
+  }
 
-void check_sets(const char* operation, const std::vector<Work>& works) {
-  const auto none = std::find_if(works.begin(), works.end(), [](const Work& work) { return work.empty(); });
-  if (none == works.end()) return;
-  fail(Code::SHAPE, operation,
-       "each work must have a set of memory but work " + std::to_string(none - works.begin()) + " has none");
-}
+ private:
+  Stream stream_;
+  Event begin_, end_;
+};
 
 }  // namespace
 
@@ -162,28 +163,25 @@ void copy(const void* in, void* out, std::size_t bytes, Stream stream) {
 OwnStream::OwnStream() { check_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "stream"); }
 OwnStream::~OwnStream() { cudaStreamDestroy(stream_); }
 
-Times event_times(const std::vector<Work>& works, double seconds, Stream stream) {
-  check_sets("event_times", works);
-  Event begin, end;
+Medians event_times(const std::vector<CallSets>& works, double seconds, Stream stream) {
+  Clock clock(stream);
   std::vector<Calls> calls(works.begin(), works.end());
   std::vector<int> counts;
-  for (Calls& each : calls) counts.push_back(calls_of_sample(each, begin, end, stream));
-  return rotary::detail::medians_in_turn(works.size(), seconds, limits, [&](std::size_t i) {
-    return timed(begin, end, stream, [&] { calls[i](counts[i], stream); }) / counts[i];
-  });
+  for (Calls& each : calls) counts.push_back(clock.calls_of_sample(each));
+  return medians_in_turn(works.size(), seconds, limits,
+                         [&](std::size_t i) { return clock.seconds([&] { calls[i](counts[i]); }) / counts[i]; });
 }
 
-Times graph_times(const std::vector<Work>& works, double seconds, Stream stream) {
-  check_sets("graph_times", works);
-  Event begin, end;
+Medians graph_times(const std::vector<CallSets>& works, double seconds, Stream stream) {
+  Clock clock(stream);
   std::vector<Graph> graphs;
-  for (const Work& work : works) {
-    Calls calls(work);
-    graphs.emplace_back(calls, calls_of_sample(calls, begin, end, stream), stream);
+  for (const CallSets& sets : works) {
+    Calls calls(sets);
+    graphs.emplace_back(calls, clock.calls_of_sample(calls), stream);
     graphs.back().replay(stream);
   }
-  return rotary::detail::medians_in_turn(works.size(), seconds, limits, [&](std::size_t i) {
-    return timed(begin, end, stream, [&] { graphs[i].replay(stream); }) / graphs[i].count();
+  return medians_in_turn(works.size(), seconds, limits, [&](std::size_t i) {
+    return clock.seconds([&] { graphs[i].replay(stream); }) / graphs[i].count();
   });
 }
 

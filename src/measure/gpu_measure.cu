@@ -3,12 +3,9 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <string>
 
 #include "gpu/kernels/launch.h"
 #include "gpu_measure.h"
-#include "rotate/overlap.h"
-#include "rotate/refuse.h"
 
 namespace rotary::gpu {
 
@@ -44,19 +41,8 @@ __global__ void move_vectors(const Vector* in, Vector* out, std::int64_t count, 
 }  // namespace
 
 void move_bytes(const void* in, void* out, std::size_t bytes, Stream stream) {
-  const char* const operation = "move_bytes";
-  if (bytes % sizeof(Vector) != 0) {
-    fail(Code::SHAPE, operation,
-         "bytes must be a multiple of " + std::to_string(sizeof(Vector)) + " but got " + std::to_string(bytes));
-  }
   const auto count = static_cast<std::int64_t>(bytes / sizeof(Vector));
   if (count == 0) return;
-  check_pointer(operation, "in", in, sizeof(Vector));
-  check_pointer(operation, "out", out, sizeof(Vector));
-  if (in != out) {
-    check_disjoint(operation, values("out", static_cast<const Vector*>(out), count),
-                   values("in", static_cast<const Vector*>(in), count));
-  }
   const auto blocks = static_cast<unsigned>(ceil_div(count, block_vectors));
   launch(move_vectors, dim3(blocks), dim3(block_threads), stream, static_cast<const Vector*>(in),
          static_cast<Vector*>(out), count, std::uint32_t{0});

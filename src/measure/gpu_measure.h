@@ -1,4 +1,4 @@
-// Measurements on a CUDA device, for benchmarks: memory, streams, the time of work. Throws CUDA as gpu.h does.
+// Measurements on a CUDA device, for benchmarks: memory, streams, the time of calls. Throws CUDA as gpu.h does.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +13,7 @@ namespace rotary::gpu {
 // An uninitialised block of the device's memory.
 class Memory {
  public:
-  Memory() = default;
-  explicit Memory(std::size_t bytes);
+  explicit Memory(std::size_t bytes = 0);
   Memory(Memory&& other) noexcept;
   Memory& operator=(Memory&& other) noexcept;
   ~Memory();
@@ -35,8 +34,8 @@ void download(void* host, const void* device, std::size_t bytes, Stream);
 // Enqueued on the stream.
 void fill(void* device, int byte, std::size_t bytes, Stream);
 void copy(const void* in, void* out, std::size_t bytes, Stream);  // by the runtime's own copy
-// By a kernel, 16 bytes at a time. in == out updates the same bytes; otherwise they must not overlap (ALIAS). Addresses
-// are multiples of 16 (DTYPE), and so is bytes (SHAPE).
+// By a kernel, 16 bytes at a time: addresses and bytes are multiples of 16. in == out updates the same bytes; otherwise
+// they do not overlap.
 void move_bytes(const void* in, void* out, std::size_t bytes, Stream);
 
 // A stream that does not wait for other streams.
@@ -52,16 +51,16 @@ class OwnStream {
   Stream stream_ = nullptr;
 };
 
-// The same work on one or more sets of memory, used in turn, so that no call finds its inputs in a cache that an
-// earlier call of the same work filled. Each function enqueues its work on the stream. A work without sets throws
-// SHAPE.
-using Work = std::vector<std::function<void(Stream)>>;
+// Calls that enqueue the same work on one or more sets of memory. They are used in turn, so that no call finds its
+// inputs in a cache that an earlier one filled.
+using CallSets = std::vector<std::function<void()>>;
 
-using Times = rotary::detail::Medians;  // of one call of each work
-// Measured by CUDA events around many calls enqueued one by one: the time per call of a caller who keeps the device
-// busy or, for short calls, the time to enqueue one. The works are sampled in turn, for about `seconds` in all.
-Times event_times(const std::vector<Work>&, double seconds, Stream);
-// Measured by CUDA events around the replay of a graph that holds many calls in a row: the time of the device alone.
-Times graph_times(const std::vector<Work>&, double seconds, Stream);
+// Seconds of one call of each of the works, which are sampled in turn, for about `seconds` in all. Each has a set at
+// least, and enqueues on the stream.
+// By CUDA events around many calls enqueued one by one: the time per call of a caller who keeps the device busy or, for
+// short calls, the time to enqueue one.
+rotary::detail::Medians event_times(const std::vector<CallSets>&, double seconds, Stream);
+// By CUDA events around the replay of a graph that holds many calls in a row: the time of the device alone.
+rotary::detail::Medians graph_times(const std::vector<CallSets>&, double seconds, Stream);
 
 }  // namespace rotary::gpu

@@ -10,7 +10,9 @@ namespace {
 
 }  // namespace
 
-Memory::Memory(std::size_t) { refuse(); }
+Memory::Memory(std::size_t bytes) {
+  if (bytes > 0) refuse();
+}
 Memory::Memory(Memory&&) noexcept {}
 Memory& Memory::operator=(Memory&&) noexcept { return *this; }
 Memory::~Memory() = default;
@@ -26,7 +28,7 @@ void move_bytes(const void*, void*, std::size_t, Stream) { refuse(); }
 OwnStream::OwnStream() { refuse(); }
 OwnStream::~OwnStream() = default;
 
-Times event_times(const std::vector<Work>&, double, Stream) { refuse(); }
-Times graph_times(const std::vector<Work>&, double, Stream) { refuse(); }
+rotary::detail::Medians event_times(const std::vector<CallSets>&, double, Stream) { refuse(); }
+rotary::detail::Medians graph_times(const std::vector<CallSets>&, double, Stream) { refuse(); }
 
 }  // namespace rotary::gpu

@@ -7,9 +7,9 @@
 #include <cmath>
 #include <cstring>
 
-#include "apps/rotary/bench/device.h"
-#include "apps/rotary/bench/device_verify.h"
 #include "apps/rotary/bench/report.h"
+#include "apps/rotary/bench/verify.h"
+#include "measure/gpu_measure.h"
 #ifdef ROTARY_GPU_EMULATED
 #include "tests/gpu/shim/emulator.h"
 #endif
@@ -79,19 +79,19 @@ TEST_F(GpuMeasure, works_run_in_turn_and_their_sets_too) {
   const gpu::OwnStream stream;
   const gpu::Memory memory(1 << 16);
   std::vector<int> calls(3);
-  const auto work = [&](std::size_t i) {
-    return [&, i](gpu::Stream on) {
+  const auto call = [&](std::size_t i) {
+    return [&, i] {
       ++calls[i];
-      gpu::move_bytes(memory.data(), memory.data(), memory.size(), on);
+      gpu::move_bytes(memory.data(), memory.data(), memory.size(), stream.get());
     };
   };
-  const gpu::Times times = gpu::event_times({{work(0), work(1)}, {work(2)}}, 0.001, stream.get());
+  const detail::Medians times = gpu::event_times({{call(0), call(1)}, {call(2)}}, 0.001, stream.get());
   ASSERT_EQ(times.seconds.size(), 2U);
   EXPECT_GE(times.samples, 7);
   EXPECT_GT(std::min(times.seconds[0], times.seconds[1]), 0);
   EXPECT_EQ(calls[0], calls[1]);
   EXPECT_GT(calls[2], 0);
-  const gpu::Times graphs = gpu::graph_times({{work(0), work(1)}}, 0.001, stream.get());
+  const detail::Medians graphs = gpu::graph_times({{call(0), call(1)}}, 0.001, stream.get());
   ASSERT_EQ(graphs.seconds.size(), 1U);
   EXPECT_GT(graphs.seconds[0], 0);
 }
@@ -124,10 +124,16 @@ std::vector<Cell> cells_of_every_kind() {
 }
 
 TEST_F(BenchCuda, every_kind_of_cell_is_right_and_measured) {
-  CudaBench runner(0.0005);
+  const std::unique_ptr<Machine> machine = cuda();
   for (const Cell& cell : cells_of_every_kind()) {
     SCOPED_TRACE(describe(cell).dump());
-    const Result result = runner.measure(cell);
+    const std::unique_ptr<ReadyCell> ready = machine->prepare(cell);
+    const Result result = measure(*ready, {.seconds = 0.0005});
+#ifdef ROTARY_GPU_EMULATED
+    gpu_emulator::reset_counts();
+    ready->calls[0]();
+    EXPECT_EQ(gpu_emulator::counts().launches, result.device->launches);
+#endif
     EXPECT_GT(result.verified, 0);
     EXPECT_GT(std::min(result.seconds, result.ceiling_seconds), 0);
     ASSERT_TRUE(result.device);
@@ -145,63 +151,40 @@ TEST_F(BenchCuda, every_kind_of_cell_is_right_and_measured) {
   }
 }
 
-#ifdef ROTARY_GPU_EMULATED
-TEST_F(BenchCuda, launches_are_as_many_as_it_says) {
-  const gpu::OwnStream stream;
-  for (const Cell& cell : cells_of_every_kind()) {
-    if (cell.op == Op::table) continue;
-    const DeviceInputs inputs(cell, stream.get());
-    const DeviceSet set(cell);
-    gpu_emulator::reset_counts();
-    call_of(cell, set, inputs)(stream.get());
-    EXPECT_EQ(gpu_emulator::counts().launches, launches_of(cell)) << describe(cell).dump();
-  }
-}
-#endif
-
-// A call that leaves one bit wrong where `at` says.
-void expect_noticed(const Cell& cell, std::byte* (*at)(const DeviceSet&)) {
-  const gpu::OwnStream stream;
-  const DeviceInputs inputs(cell, stream.get());
-  const DeviceSet set(cell);
-  EXPECT_GT(verify_on_device(cell, set, inputs, stream.get(), call_of(cell, set, inputs)), 0);
-  const Call wrong = [&](gpu::Stream on) {
-    call_of(cell, set, inputs)(on);
-    std::byte value{};
-    gpu::download(&value, at(set), 1, on);
-    value ^= std::byte{1};
-    gpu::upload(at(set), &value, 1, on);
-  };
-  EXPECT_THROW(verify_on_device(cell, set, inputs, stream.get(), wrong), Error) << describe(cell).dump();
+// verify refuses the cell with `instead` as its call, which is given the right one.
+void expect_noticed(ReadyCell& ready, const std::function<void(const Call&)>& instead) {
+  const Call right = ready.calls[0];
+  ready.calls[0] = [&] { instead(right); };
+  EXPECT_THROW(verify(ready), Error) << describe(ready.cell).dump();
+  ready.calls[0] = right;
 }
 
-TEST_F(BenchCuda, one_wrong_bit_is_noticed) {
-  for (const Op op : {Op::rotate, Op::fused, Op::append, Op::norm_append}) {
+TEST_F(BenchCuda, one_wrong_bit_and_work_that_does_nothing_are_noticed) {
+  const std::unique_ptr<Machine> machine = cuda();
+  for (const Op op : {Op::rotate, Op::backward, Op::fused, Op::append, Op::norm_append}) {
     for (const bool f8 : {false, true}) {
       Cell cell = small_cell(op);
       if (f8 && !appends(op)) continue;
       cell.f8 = f8;
-      expect_noticed(cell, [](const DeviceSet& set) { return static_cast<std::byte*>(set.q_out.data) + 7; });
-      if (!appends(op)) {
-        expect_noticed(cell, [](const DeviceSet& set) { return static_cast<std::byte*>(set.k_out.data) + 7; });
-        continue;
-      }
+      const std::unique_ptr<ReadyCell> ready = machine->prepare(cell);
+      EXPECT_GT(verify(*ready), 0);
+      const Tensors& at = ready->sets[0];
       // The first tokens go to the first and only page.
-      expect_noticed(cell, [](const DeviceSet& set) { return static_cast<std::byte*>(set.cache.k) + 7; });
-      expect_noticed(cell, [](const DeviceSet& set) { return static_cast<std::byte*>(set.cache.v) + 7; });
-    }
-  }
-}
-
-TEST_F(BenchCuda, work_that_does_nothing_is_noticed) {
-  for (const Op op : {Op::rotate, Op::backward, Op::fused, Op::append, Op::norm_append}) {
-    for (const bool with_table : {true, false}) {
-      Cell cell = small_cell(op);
-      cell.with_table = with_table;
-      const gpu::OwnStream stream;
-      const DeviceInputs inputs(cell, stream.get());
-      const DeviceSet set(cell);
-      EXPECT_THROW(verify_on_device(cell, set, inputs, stream.get(), [](gpu::Stream) {}), Error);
+      const std::vector<std::byte*> written =
+          appends(op) ? std::vector{static_cast<std::byte*>(at.q_out.data), at.k_cache, at.v_cache}
+                      : std::vector{static_cast<std::byte*>(at.q_out.data), static_cast<std::byte*>(at.k_out.data)};
+      for (std::byte* const memory : written) {
+        expect_noticed(*ready, [&](const Call& call) {
+          call();
+          std::byte value{};
+          ready->read(&value, memory + 7, 1);
+          value ^= std::byte{1};
+          ready->write(memory + 7, &value, 1);
+        });
+      }
+      expect_noticed(*ready, [](const Call&) {});
+      cell.with_table = false;
+      expect_noticed(*machine->prepare(cell), [](const Call&) {});
     }
   }
 }

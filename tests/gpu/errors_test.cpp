@@ -2,7 +2,6 @@
 #include <limits>
 
 #include "device_heads.h"
-#include "measure/gpu_measure.h"
 #include "tests/support/checks.h"
 
 namespace rotary::tests {
@@ -353,31 +352,6 @@ TEST_F(GpuChecks, DoesNotAssignToABorrowedTable) {
   }
   EXPECT_EQ(borrowed.cos(), rows);
   EXPECT_EQ(borrowed.tokens(), 2);
-}
-
-// ---- measuring ----
-
-TEST_F(GpuChecks, MovesBytesInWholeVectors) {
-  expect_error("DTYPE", "[move_bytes] in must be aligned to 16 bytes but got an address 4 beyond",
-               [&] { gpu::move_bytes(x.data() + 4, y.data(), 64, nullptr); });
-  expect_error("DTYPE", "[move_bytes] out must be aligned to 16 bytes but got an address 8 beyond",
-               [&] { gpu::move_bytes(x.data(), y.data() + 8, 64, nullptr); });
-  expect_error("SHAPE", "[move_bytes] bytes must be a multiple of 16 but got 65",
-               [&] { gpu::move_bytes(x.data(), y.data(), 65, nullptr); });
-  EXPECT_THROW(gpu::move_bytes(nullptr, y.data(), 64, nullptr), Error);
-  EXPECT_THROW(gpu::move_bytes(x.data(), x.data() + 48, 64, nullptr), Error);
-  EXPECT_NO_THROW(gpu::move_bytes(x.data(), x.data() + 64, 64, nullptr));
-  EXPECT_NO_THROW(gpu::move_bytes(x.data(), x.data(), 64, nullptr));
-  EXPECT_NO_THROW(gpu::move_bytes(nullptr, nullptr, 0, nullptr));
-}
-
-TEST_F(GpuChecks, MeasuresNoWorkWithoutSets) {
-  const gpu::Work some = {[&](gpu::Stream s) { gpu::move_bytes(x.data(), x.data(), 16, s); }};
-  expect_error("SHAPE", "[event_times] each work must have a set of memory but work 1 has none", [&] {
-    gpu::event_times({some, {}}, 0.001, nullptr);
-  });
-  expect_error("SHAPE", "[graph_times] each work must have a set of memory but work 0 has none",
-               [&] { gpu::graph_times({{}}, 0.001, nullptr); });
 }
 
 }  // namespace

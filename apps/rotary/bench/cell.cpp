@@ -22,26 +22,16 @@ std::int64_t table_bytes(const Cell& cell) {
   return cell.tokens * cell.rotary_dim * static_cast<std::int64_t>(sizeof(float));
 }
 
-std::int64_t extent(const Cell& cell, std::int64_t heads) {
-  const std::int64_t rows = cell.batch * cell.tokens;
-  return rows * (heads * cell.head_dim + cell.placement.padding) * size(cell);
-}
-
 // Counts the cache lines that hold the first `width` elements of each head, in address order, each line once.
 std::int64_t lines_under(const Cell& cell, std::int64_t heads, std::int64_t width) {
-  const std::int64_t rows = cell.batch * cell.tokens;
-  if (heads == 0) return 0;
-  if (width == cell.head_dim && cell.placement.padding == 0) return round_up(extent(cell, heads), line) / line;
+  if (width == cell.head_dim) return round_up(heads_bytes(cell, heads), line) / line;
   std::int64_t count = 0;
   std::int64_t next = 0;  // the first line not counted yet
-  for (std::int64_t row = 0; row < rows; ++row) {
-    for (std::int64_t head = 0; head < heads; ++head) {
-      const std::int64_t first =
-          (row * (heads * cell.head_dim + cell.placement.padding) + head * cell.head_dim) * size(cell);
-      const std::int64_t behind = round_up(first + width * size(cell), line) / line;
-      count += std::max<std::int64_t>(0, behind - std::max(first / line, next));
-      next = std::max(next, behind);
-    }
+  for (std::int64_t head = 0; head < cell.batch * cell.tokens * heads; ++head) {
+    const std::int64_t first = head * cell.head_dim * size(cell);
+    const std::int64_t behind = round_up(first + width * size(cell), line) / line;
+    count += std::max<std::int64_t>(0, behind - std::max(first / line, next));
+    next = std::max(next, behind);
   }
   return count;
 }
@@ -82,10 +72,6 @@ Layout layout_of(const Cell& cell, std::int64_t heads) {
   if (cell.layout == "bhtd") layout = bhtd(cell.batch, heads, cell.tokens, cell.head_dim);
   if (cell.layout == "tbhd") layout = tbhd(cell.tokens, cell.batch, heads, cell.head_dim);
   if (cell.layout == "thd") layout = thd(cell.tokens, heads, cell.head_dim);
-  if (cell.placement.padding > 0) {
-    layout.token_stride += cell.placement.padding;
-    layout.batch_stride = cell.tokens * layout.token_stride;
-  }
   return layout;
 }
 
@@ -97,7 +83,9 @@ Rope rope_of(const Cell& cell) {
   return rope;
 }
 
-Rounding rounding_of(const Cell& cell) { return parse_rounding(rotary::name(cell.dtype)); }
+Rounding rounding_of(const Cell& cell) {
+  return cell.op == Op::table ? parse_rounding(rotary::name(cell.dtype)) : Rounding::f32;
+}
 
 std::vector<std::int64_t> first_positions(const Cell& cell) {
   std::vector<std::int64_t> positions(static_cast<std::size_t>(cell.tokens));
@@ -122,9 +110,9 @@ std::int64_t line_bytes(const Cell& cell) {
   return line * (lines_under(cell, cell.heads, width) + lines_under(cell, cell.kv_heads, width));
 }
 
-std::int64_t q_extent(const Cell& cell) { return cell.op == Op::table ? table_bytes(cell) : extent(cell, cell.heads); }
-
-std::int64_t k_extent(const Cell& cell) { return cell.op == Op::table ? 0 : extent(cell, cell.kv_heads); }
+std::int64_t heads_bytes(const Cell& cell, std::int64_t heads) {
+  return cell.batch * cell.tokens * heads * cell.head_dim * size(cell);
+}
 
 double memory_needed(const Cell& cell) {
   const double tokens = static_cast<double>(cell.tokens);
@@ -132,9 +120,7 @@ double memory_needed(const Cell& cell) {
   const double table = tokens * (4.0 * cell.rotary_dim + 8);  // rows and positions
   if (cell.op == Op::table) return 3 * table;                 // existing storage, new storage, and the ceiling
   const double row = static_cast<double>(cell.heads + (appends(cell.op) ? 2 : 1) * cell.kv_heads) * cell.head_dim;
-  const double padding = cell.kv_heads > 0 ? 2.0 : 1.0;
-  const double heads =
-      rows * (row + padding * static_cast<double>(cell.placement.padding)) * static_cast<double>(size_of(cell.dtype));
+  const double heads = rows * row * static_cast<double>(size_of(cell.dtype));
   return table + (cell.in_place && !cell.cuda ? 1 : 2) * heads;
 }
 

@@ -1,12 +1,10 @@
-// A cell of rotary bench: the operation, the shape, and their names in JSON.
+// A cell of rotary bench: the operation, the shape, what is counted of it, and its names in JSON.
 #pragma once
 
-#include <concepts>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
-#include <type_traits>
 #include <vector>
 
 #include "rotary/rotary.h"
@@ -26,14 +24,6 @@ Op parse_op(std::string_view);                 // throws VALUE
 bool appends(Op) noexcept;                     // k and v go to a cache
 bool only_out_of_place(Op, Pairing) noexcept;  // not in place
 
-// How the heads are placed in memory. By default contiguous, from the start of a page.
-struct Placement {
-  std::int64_t padding = 0;  // elements between the tokens
-  std::int64_t offset = 0;   // bytes from the start of a page
-  bool aliased = false;      // out of place: input and output are a multiple of 4096 bytes apart
-  bool operator==(const Placement&) const = default;
-};
-
 struct Cell {
   Op op = Op::rotate;
   DType dtype = DType::bf16;  // of a table: the type its values are rounded to
@@ -47,12 +37,10 @@ struct Cell {
   int rotary_dim = 128;
   bool in_place = true;
   unsigned threads = 1;
-  std::string target;
-  Placement placement;
+  std::string target = {};
   bool cuda = false;       // on a CUDA device; target is its name, threads has no meaning
   bool with_table = true;  // otherwise the kernel computes each angle itself
   bool f8 = false;         // the cache holds f8 e4m3, otherwise the type of the heads
-  bool operator==(const Cell&) const = default;
 };
 
 const std::vector<std::string>& layout_words();  // bthd, bhtd, tbhd, thd
@@ -60,15 +48,13 @@ const std::vector<std::string>& layout_words();  // bthd, bhtd, tbhd, thd
 // Of q (heads = cell.heads) or of k (heads = cell.kv_heads).
 Layout layout_of(const Cell&, std::int64_t heads);
 Rope rope_of(const Cell&);
-Rounding rounding_of(const Cell&);  // of a table
-
+Rounding rounding_of(const Cell&);  // of a table; f32 for other cells
 // 1, 2, 3, ..., one per token. Position 0 is left out: it rotates by nothing, unlike any decoding step.
 std::vector<std::int64_t> first_positions(const Cell&);
 
 // ---- what is counted ----
 
-template <std::integral T>
-constexpr T round_up(T value, std::type_identity_t<T> unit) noexcept {
+constexpr std::int64_t round_up(std::int64_t value, std::int64_t unit) noexcept {
   return (value + unit - 1) / unit * unit;
 }
 
@@ -79,9 +65,8 @@ std::int64_t elements(const Cell&);
 std::int64_t bytes(const Cell&);
 // Bytes of the 64-byte cache lines that hold those elements, each counted once; of a table those of cos and sin.
 std::int64_t line_bytes(const Cell&);
-// Bytes from the first element of q (of k) to the end of its last one; for a table of cos and sin together.
-std::int64_t q_extent(const Cell&);
-std::int64_t k_extent(const Cell&);
+// Bytes of that many heads of every token.
+std::int64_t heads_bytes(const Cell&, std::int64_t heads);
 // Bytes that measuring the cell allocates. A double, so that it cannot overflow.
 double memory_needed(const Cell&);
 
@@ -90,7 +75,7 @@ double memory_needed(const Cell&);
 // The JSON keys that describe the cell, in output order; null for a key that does not apply.
 nlohmann::ordered_json describe(const Cell&);
 std::string kind_words(const Cell&);   // "bf16 half in place"; of a table "f32"
-std::string shape_words(const Cell&);  // "bthd [1, 64, 32+8, 128/64]": 64 turn; of a table "[64, 32]"
+std::string shape_words(const Cell&);  // "bthd [1, 64, 32+8, 128/64]": 64 rotate; of a table "[64, 32]"
 
 // Throws what frequencies() throws for the rope, SHAPE for a batch with layout thd, MEMORY if the cell needs more than
 // free_bytes.

@@ -1,9 +1,10 @@
 #include "grid.h"
 
 #include <algorithm>
-#include <array>
+#include <map>
 #include <set>
-#include <span>
+#include <sstream>
+#include <utility>
 
 #include "apps/shared/usage_error.h"
 
@@ -11,163 +12,104 @@ namespace rotary::cli::bench {
 
 namespace {
 
-constexpr std::array<DType, 3> dtypes = {DType::f32, DType::bf16, DType::f16};
-constexpr std::array<Pairing, 2> pairings = {Pairing::half, Pairing::interleaved};
-constexpr std::array<std::int64_t, 4> token_counts = {1, 64, 2048, 8192};
+// Every combination of the values; an empty list leaves what `cell` has.
+struct Cross {
+  Cell cell = {};
+  std::vector<Op> ops = {};
+  std::vector<DType> dtypes = {};
+  std::vector<Pairing> pairings = {};
+  std::vector<std::int64_t> tokens = {};
+  std::vector<bool> in_place = {};
+  std::vector<std::string> layouts = {};
+  std::vector<int> head_dims = {};
+  std::vector<unsigned> threads = {};
+};
 
-Cell table_cell(std::int64_t tokens, int head_dim) {
-  Cell cell;
-  cell.op = Op::table;
-  cell.dtype = DType::f32;
-  cell.tokens = tokens;
-  cell.head_dim = cell.rotary_dim = head_dim;
-  return cell;
-}
-
-// Calls add(cell) with every combination of dtype, pairing, number of tokens, and in place or not.
-template <typename Add>
-void for_each_kind(Cell cell, std::span<const DType> all_dtypes, std::span<const std::int64_t> all_tokens,
-                   const Add& add) {
-  for (const DType dtype : all_dtypes) {
-    for (const Pairing pairing : pairings) {
-      for (const std::int64_t tokens : all_tokens) {
-        for (const bool in_place : {true, false}) {
-          cell.dtype = dtype;
-          cell.pairing = pairing;
-          cell.tokens = tokens;
-          cell.in_place = in_place;
-          add(cell);
-        }
-      }
+template <class Values, class Member>
+void multiply(std::vector<Cell>& cells, const Values& values, Member Cell::*member) {
+  if (values.empty()) return;
+  std::vector<Cell> product;
+  for (const Cell& cell : cells) {
+    for (const auto& value : values) {
+      product.push_back(cell);
+      product.back().*member = value;
     }
   }
+  cells = std::move(product);
 }
+
+void add(std::vector<Cell>& cells, const Cross& cross) {
+  std::vector<Cell> product = {cross.cell};
+  multiply(product, cross.ops, &Cell::op);
+  multiply(product, cross.dtypes, &Cell::dtype);
+  multiply(product, cross.pairings, &Cell::pairing);
+  multiply(product, cross.tokens, &Cell::tokens);
+  multiply(product, cross.in_place, &Cell::in_place);
+  multiply(product, cross.layouts, &Cell::layout);
+  multiply(product, cross.head_dims, &Cell::head_dim);
+  multiply(product, cross.threads, &Cell::threads);
+  for (Cell& cell : product) {
+    if (!cross.head_dims.empty()) cell.rotary_dim = cell.head_dim;
+    if (cell.op == Op::table) cell.dtype = DType::f32;
+    cells.push_back(cell);
+  }
+}
+
+using Grid = std::vector<Cross>;
+
+const std::vector<DType> dtypes = {DType::f32, DType::bf16, DType::f16};
+const std::vector<Pairing> pairings = {Pairing::half, Pairing::interleaved};
+const std::vector<bool> places = {true, false};
+const Cell part_of_head = {.head_dim = 96, .rotary_dim = 24};
 
 // A decode step, a prefill that fits the cache and one that does not, and variants that differ in one property.
-std::vector<Cell> small_grid(unsigned threads) {
-  std::vector<Cell> cells;
-  for (const DType dtype : dtypes) {
-    for (const std::int64_t tokens : token_counts) {
-      for (const bool in_place : {true, false}) {
-        if (tokens == 2048 || (!in_place && tokens == 64)) continue;
-        Cell cell;
-        cell.dtype = dtype;
-        cell.tokens = tokens;
-        cell.in_place = in_place;
-        cells.push_back(cell);
-      }
-    }
-  }
-  Cell cell;
-  cell.tokens = 2048;
-  const auto add = [&cells](Cell other, auto change) {
-    change(other);
-    cells.push_back(std::move(other));
-  };
-  add(cell, [](Cell& c) { c.pairing = Pairing::interleaved; });
-  add(cell, [](Cell& c) { c.layout = "bhtd"; });
-  add(cell, [](Cell& c) { c.head_dim = c.rotary_dim = 64; });
-  add(cell, [](Cell& c) { c.head_dim = 96, c.rotary_dim = 24; });
-  add(cell, [](Cell& c) { c.op = Op::backward; });
-  add(cell, [](Cell& c) { c.op = Op::fused; });
-  add(cell, [threads](Cell& c) { c.threads = threads; });
-  cells.push_back(table_cell(1, 128));
-  cells.push_back(table_cell(8192, 128));
-  return cells;
+Grid small_grid(unsigned threads) {
+  const std::vector<std::int64_t> one = {2048};
+  return {{.dtypes = dtypes, .tokens = {1, 64, 8192}},
+          {.dtypes = dtypes, .tokens = {1, 8192}, .in_place = {false}},
+          {.pairings = {Pairing::interleaved}, .tokens = one},
+          {.tokens = one, .layouts = {"bhtd"}},
+          {.tokens = one, .head_dims = {64}},
+          {.cell = part_of_head, .tokens = one},
+          {.ops = {Op::backward, Op::fused}, .tokens = one},
+          {.tokens = one, .threads = {threads}},
+          {.ops = {Op::table}, .tokens = {1, 8192}}};
 }
 
-std::vector<Cell> full_grid(unsigned threads) {
-  std::vector<Cell> cells;
-  const auto add = [&cells, threads](Cell cell) {
-    for (const unsigned each : {1U, threads}) {
-      cell.threads = each;
-      cells.push_back(cell);
-    }
-  };
-  for_each_kind(Cell{}, dtypes, token_counts, [&add](Cell cell) {
-    for (const std::string layout : {"bthd", "bhtd"}) {
-      for (const auto& [head_dim, rotary_dim] :
-           {std::pair{64, 64}, {80, 80}, {96, 96}, {128, 128}, {256, 256}, {96, 24}}) {
-        cell.layout = layout;
-        cell.head_dim = head_dim;
-        cell.rotary_dim = rotary_dim;
-        add(cell);
-      }
-    }
-  });
-  for (const Op op : {Op::backward, Op::fused}) {
-    Cell cell;
-    cell.op = op;
-    for_each_kind(cell, dtypes, token_counts, add);
-  }
-  for (const int head_dim : {64, 128}) {
-    for (const std::int64_t tokens : token_counts) add(table_cell(tokens, head_dim));
-    add(table_cell(131072, head_dim));
-  }
-  return cells;
+Grid full_grid(unsigned threads) {
+  const std::vector<std::int64_t> tokens = {1, 64, 2048, 8192}, rows = {1, 64, 2048, 8192, 131072};
+  const std::vector<std::string> layouts = {"bthd", "bhtd"};
+  const std::vector<unsigned> both = {1, threads};
+  return {{{}, {}, dtypes, pairings, tokens, places, layouts, {64, 80, 96, 128, 256}, both},
+          {part_of_head, {}, dtypes, pairings, tokens, places, layouts, {}, both},
+          {{}, {Op::backward, Op::fused}, dtypes, pairings, tokens, places, {}, {}, both},
+          {.ops = {Op::table}, .tokens = rows, .head_dims = {64, 128}, .threads = both}};
 }
-
-// ---- on CUDA ----
-
-constexpr std::array<DType, 3> cuda_dtypes = {DType::bf16, DType::f16, DType::f32};
-constexpr std::array<std::int64_t, 5> cuda_token_counts = {1, 64, 512, 8192, 32768};
 
 // A decode step and a prefill, and variants that differ in one property.
-std::vector<Cell> small_cuda_grid() {
-  std::vector<Cell> cells;
-  const auto add = [&cells](const Cell& cell, auto change) {
-    cells.push_back(cell);
-    change(cells.back());
-  };
-  Cell cell;
-  cell.op = Op::fused;
-  for (const std::int64_t tokens : cuda_token_counts) {
-    cell.tokens = tokens;
-    for (const bool in_place : {true, false}) add(cell, [in_place](Cell& c) { c.in_place = in_place; });
-  }
-  for (const std::int64_t tokens : {1, 8192}) {
-    cell.tokens = tokens;
-    for (const int head_dim : {64, 80, 96, 256}) add(cell, [=](Cell& c) { c.head_dim = c.rotary_dim = head_dim; });
-    for (const DType dtype : {DType::f16, DType::f32}) add(cell, [dtype](Cell& c) { c.dtype = dtype; });
-    add(cell, [](Cell& c) { c.pairing = Pairing::interleaved; });
-    add(cell, [](Cell& c) { c.with_table = false; });
-    for (const Op op : {Op::rotate, Op::backward, Op::append, Op::norm_append}) add(cell, [op](Cell& c) { c.op = op; });
-    add(cell, [](Cell& c) { c.op = Op::norm_append, c.f8 = true; });
-    cells.push_back(table_cell(tokens, 128));
-  }
-  return cells;
+Grid small_cuda_grid() {
+  const std::vector<std::int64_t> two = {1, 8192};
+  const Cell fused = {.op = Op::fused};
+  return {{.cell = fused, .tokens = {1, 64, 512, 8192, 32768}, .in_place = places},
+          {.cell = fused, .tokens = two, .head_dims = {64, 80, 96, 256}},
+          {.cell = fused, .dtypes = {DType::f16, DType::f32}, .tokens = two},
+          {.cell = fused, .pairings = {Pairing::interleaved}, .tokens = two},
+          {.cell = {.op = Op::fused, .with_table = false}, .tokens = two},
+          {.ops = {Op::rotate, Op::backward, Op::append, Op::norm_append}, .tokens = two},
+          {.cell = {.op = Op::norm_append, .f8 = true}, .tokens = two},
+          {.ops = {Op::table}, .tokens = two}};
 }
 
-std::vector<Cell> full_cuda_grid() {
-  std::vector<Cell> cells;
-  Cell fused;
-  fused.op = Op::fused;
-  for_each_kind(fused, cuda_dtypes, cuda_token_counts, [&cells](Cell cell) {
-    for (const int head_dim : {64, 80, 96, 128, 256}) {
-      cell.head_dim = cell.rotary_dim = head_dim;
-      cells.push_back(cell);
-    }
-    cell.head_dim = cell.rotary_dim = 128;
-    cell.with_table = false;
-    cells.push_back(cell);
-    cell.with_table = true;
-    for (const Op op : {Op::rotate, Op::backward}) {
-      cell.op = op;
-      if (cell.dtype == DType::bf16) cells.push_back(cell);
-    }
-    for (const Op op : {Op::append, Op::norm_append}) {
-      cell.op = op;
-      for (const bool f8 : {false, true}) {
-        cell.f8 = f8;
-        if (cell.dtype == DType::bf16 || !f8) cells.push_back(cell);
-      }
-    }
-  });
-  for (const int head_dim : {64, 128}) {
-    for (const std::int64_t tokens : cuda_token_counts) cells.push_back(table_cell(tokens, head_dim));
-    cells.push_back(table_cell(131072, head_dim));
-  }
-  return cells;
+Grid full_cuda_grid() {
+  const std::vector<std::int64_t> tokens = {1, 64, 512, 8192, 32768}, rows = {1, 64, 512, 8192, 32768, 131072};
+  const std::vector<DType> bf16 = {DType::bf16};
+  const std::vector<Op> two_calls = {Op::rotate, Op::backward}, appending = {Op::append, Op::norm_append};
+  return {{{}, {Op::fused}, dtypes, pairings, tokens, places, {}, {64, 80, 96, 128, 256}, {}},
+          {{.with_table = false}, {Op::fused}, dtypes, pairings, tokens, places, {}, {}, {}},
+          {{}, two_calls, bf16, pairings, tokens, places, {}, {}, {}},
+          {{}, appending, dtypes, pairings, tokens, places, {}, {}, {}},
+          {{.f8 = true}, appending, bf16, pairings, tokens, places, {}, {}, {}},
+          {.ops = {Op::table}, .tokens = rows, .head_dims = {64, 128}}};
 }
 
 std::vector<Cell> each_once(const std::vector<Cell>& cells) {
@@ -182,26 +124,6 @@ std::vector<Cell> each_once(const std::vector<Cell>& cells) {
 // A value as it is written in a filter: words without quotes.
 std::string text_of(const nlohmann::ordered_json& value) {
   return value.is_string() ? value.get<std::string>() : value.dump();
-}
-
-bool allows(const Filter& filter, const nlohmann::ordered_json& cell) {
-  return std::all_of(filter.begin(), filter.end(), [&](const auto& term) {
-    return std::any_of(filter.begin(), filter.end(), [&](const auto& other) {
-      return other.first == term.first && other.second == text_of(cell[other.first]);
-    });
-  });
-}
-
-// The distinct values of that key, in the order of the cells.
-std::string values_of(const std::vector<nlohmann::ordered_json>& cells, const std::string& key) {
-  std::string list;
-  std::set<std::string> seen;
-  for (const nlohmann::ordered_json& cell : cells) {
-    const std::string text = text_of(cell[key]);
-    if (cell[key].is_null() || !seen.insert(text).second) continue;
-    list += (list.empty() ? "" : ", ") + text;
-  }
-  return list.empty() ? "none" : list;
 }
 
 }  // namespace
@@ -233,8 +155,11 @@ Cell chosen(Cell cell, const Choice& choice) {
 
 std::vector<Cell> grid(const std::string& name, unsigned threads, const std::string& target, const Choice& choice) {
   const bool full = name == "full";
-  std::vector<Cell> cells =
-      choice.cuda ? (full ? full_cuda_grid() : small_cuda_grid()) : (full ? full_grid(threads) : small_grid(threads));
+  std::vector<Cell> cells;
+  for (const Cross& cross : choice.cuda ? (full ? full_cuda_grid() : small_cuda_grid())
+                                        : (full ? full_grid(threads) : small_grid(threads))) {
+    add(cells, cross);
+  }
   for (Cell& cell : cells) {
     cell.target = target;
     cell = chosen(cell, choice);
@@ -242,44 +167,23 @@ std::vector<Cell> grid(const std::string& name, unsigned threads, const std::str
   return each_once(cells);
 }
 
-Filter parse_filter(const std::vector<std::string>& texts, bool cuda) {
-  Cell any;
-  any.cuda = cuda;
-  const nlohmann::ordered_json keys = describe(any);
-  Filter filter;
-  for (const std::string& text : texts) {
-    for (std::size_t begin = 0; begin <= text.size();) {
-      const std::size_t end = std::min(text.find(',', begin), text.size());
-      const std::string term = text.substr(begin, end - begin);
-      const std::size_t equals = term.find('=');
-      if (equals == std::string::npos) throw UsageError("--filter takes KEY=VALUE,... but got '" + term + "'");
-      filter.emplace_back(term.substr(0, equals), term.substr(equals + 1));
-      if (!keys.contains(filter.back().first)) {
-        std::string known;
-        for (const auto& item : keys.items()) known += (known.empty() ? "" : ", ") + item.key();
-        throw UsageError("--filter has no key '" + filter.back().first + "'; the keys are " + known);
-      }
-      begin = end + 1;
-    }
-  }
-  return filter;
-}
-
-std::vector<Cell> filtered(const std::vector<Cell>& cells, const Filter& filter) {
-  std::vector<nlohmann::ordered_json> described;
-  for (const Cell& cell : cells) described.push_back(describe(cell));
-  for (const auto& [key, value] : filter) {
-    const Filter one = {{key, value}};
-    if (std::none_of(described.begin(), described.end(), [&one](const auto& cell) { return allows(one, cell); })) {
-      throw UsageError("--filter " + key + "=" + value + " matches no cell; its values here are " +
-                       values_of(described, key));
-    }
+std::vector<Cell> filtered(const std::vector<Cell>& cells, const std::string& filter) {
+  std::map<std::string, std::set<std::string>> wanted;
+  std::istringstream terms(filter);
+  for (std::string term; std::getline(terms, term, ',');) {
+    const std::size_t end = std::min(term.find('='), term.size());
+    wanted[term.substr(0, end)].insert(term.substr(std::min(end + 1, term.size())));
   }
   std::vector<Cell> kept;
-  for (std::size_t i = 0; i < cells.size(); ++i) {
-    if (allows(filter, described[i])) kept.push_back(cells[i]);
+  for (const Cell& cell : cells) {
+    const nlohmann::ordered_json keys = describe(cell);
+    if (std::all_of(wanted.begin(), wanted.end(), [&keys](const auto& one) {
+          return keys.contains(one.first) && one.second.contains(text_of(keys.at(one.first)));
+        })) {
+      kept.push_back(cell);
+    }
   }
-  if (kept.empty()) throw UsageError("--filter matches no cell: no cell has all of its values");
+  if (kept.empty()) throw UsageError("--filter takes KEY=VALUE,... but no cell has '" + filter + "'");
   return kept;
 }
 

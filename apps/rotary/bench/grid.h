@@ -1,9 +1,8 @@
-// Selects the cells that rotary bench measures: grids, the shape that flags describe, filters.
+// Selects the cells that rotary bench measures: grids, the shape that flags describe, a filter.
 #pragma once
 
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "cell.h"
@@ -35,13 +34,8 @@ Cell chosen(Cell, const Choice&);
 // choice's values; duplicates are removed. CUDA has its own grids.
 std::vector<Cell> grid(const std::string& name, unsigned threads, const std::string& target, const Choice&);
 
-// Parses "dtype=bf16,tokens=64,tokens=2048" into keys and values. Throws UsageError unless each term is KEY=VALUE with
-// a key of describe().
-using Filter = std::vector<std::pair<std::string, std::string>>;
-Filter parse_filter(const std::vector<std::string>& texts, bool cuda = false);
-
-// The cells that match the filter: for every key in it, one of the values given for that key. Throws UsageError if one
-// value, or all of them together, match no cell.
-std::vector<Cell> filtered(const std::vector<Cell>&, const Filter&);
+// The cells whose describe() has the values of "KEY=VALUE,...": of a key that is there several times, one of its
+// values. Throws UsageError if there is none.
+std::vector<Cell> filtered(const std::vector<Cell>&, const std::string& filter);
 
 }  // namespace rotary::cli::bench

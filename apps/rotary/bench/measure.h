@@ -1,8 +1,8 @@
-// Measures a cell: verifies it, then times it in turn with the ceiling, moving the same bytes.
+// Measures a cell: it is made ready on its machine, the CPU or a CUDA device, compared with the reference, and timed in
+// turn with the ceiling, moving the same bytes.
 #pragma once
 
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,11 +12,8 @@
 #include "measure/ceiling.h"
 #include "measure/medians.h"
 #include "memory.h"
-#include "rotary/threads.h"
 
 namespace rotary::cli::bench {
-
-using namespace rotary::detail;
 
 // Further measurements on a CUDA device.
 struct OnDevice {
@@ -26,17 +23,18 @@ struct OnDevice {
   double unfused_graph_seconds = 0;  // likewise, replayed
   int launches = 1;                  // kernel launches in one run
   int sets = 1;                      // sets of memory that are used in turn
-  const char* ceiling = "update";    // update, copy (by the CUDA runtime), kernel (a copy by our kernel), fill
 };
 
 struct Result {
   Cell cell;
-  double seconds = 0;          // of one run of the cell's work
+  double seconds = 0;          // of one run of the cell's call
   double ceiling_seconds = 0;  // of moving the same bytes
-  Move ceiling;                // the fastest way of moving them
-  double cold_seconds = 0;     // of a table: constructed in new storage
-  int samples = 0;             // the times above are medians of this many
-  std::int64_t verified = 0;   // elements or pairs that were compared with the reference and equal
+  std::string ceiling = {};        // the fastest way: update, copy, stream; on CUDA update, copy, kernel (ours), fill
+  std::optional<detail::Move> move = {};    // that way, but for a copy and on CUDA
+  std::optional<double> cold_seconds = {};  // of a table on the CPU: constructed in new storage
+  std::vector<double> beside_seconds = {};  // of the peers' calls
+  int samples = 0;                          // the times above are medians of this many
+  std::int64_t verified = 0;                // elements or pairs that were compared with the reference and equal
   std::optional<OnDevice> device = {};
 
   double ns_per_element() const;
@@ -45,36 +43,58 @@ struct Result {
   double percent_of_ceiling() const;
 };
 
-// work(n) runs it n times.
-using Repeat = std::function<void(int)>;
+using Call = std::function<void()>;
 
+// How long and how often calls are timed.
 struct Pace {
-  double seconds = 0.2;  // for all works together; more if the least number of samples takes longer
-  bool warm_up = false;  // one unmeasured run before each sample, so that the caches are as the work leaves them
+  double seconds = 0.2;   // of all together; more if the least number of samples takes longer
+  int rounds = 0;         // instead: samples of each
+  double sample = 40e-6;  // seconds of a sample at least
+  double rest = 0;        // seconds of sleep after each round: until the threads of the last call sleep too
 };
-// Median seconds of one run of each work, sampled in turn. A sample is as many runs as take 40 microseconds or more.
-Medians median_seconds(const std::vector<Repeat>& works, const Pace&);
 
-class Bench {
+// A cell that is ready to run.
+class ReadyCell {
  public:
-  // seconds: how long a cell is timed, roughly; at least 7 samples, or 3 of cells that take far longer.
-  explicit Bench(double seconds) : seconds_(seconds) {}
+  explicit ReadyCell(const Cell& c) : cell(c), turns(frequencies(rope_of(c))) {}
+  virtual ~ReadyCell() = default;
+  ReadyCell(const ReadyCell&) = delete;
+  ReadyCell& operator=(const ReadyCell&) = delete;
 
-  // Throws CHECK if the result is wrong, and what the operations throw. Leaves the cell's target in use.
-  Result measure(const Cell&);
+  virtual Table table() const = 0;  // its rows; of a cell without a table those of the same positions
+  // Into the memory of its tensors; from there, after all calls so far.
+  virtual void write(void* to, const void* from, std::size_t bytes) const = 0;
+  virtual void read(void* to, const void* from, std::size_t bytes) const = 0;
+  virtual void time(const Pace&, Result&) const = 0;
 
-  // GB/s of repeatedly moving a working set of `bytes`, in place or from one half to the other: the ceiling of the
-  // memory level that it fits in.
-  double level_gb_per_s(std::size_t bytes, bool in_place);
-
- private:
-  Result measure_heads(const Cell&);
-  Result measure_table(const Cell&);
-  const Executor& executor(unsigned threads);
-
-  double seconds_;
-  Arena arena_;
-  std::map<unsigned, std::unique_ptr<ThreadPool>> pools_;
+  const Cell cell;
+  const Frequencies turns;
+  std::vector<Tensors> sets;        // of equal values; a table has none
+  std::vector<Call> calls;          // of each set: the cell's work
+  std::vector<Call> parts;          // of each set of an appending cell: the separate operations that it fuses
+  std::vector<Call> beside;         // on the CPU: peers' calls, timed in turn with the cell's
+  std::vector<std::int64_t> slots;  // of an appending cell: of each token
+  const void* q_weight = nullptr;   // of the norm of q
 };
+
+// Fills the inputs of a set, and its results with a pattern that cannot be one.
+void fill(const ReadyCell&, const Tensors&);
+
+class Machine {
+ public:
+  virtual ~Machine() = default;
+  virtual double free_bytes() const = 0;
+  // Uses the memory of the cell before. Throws what the operations throw.
+  virtual std::unique_ptr<ReadyCell> prepare(const Cell&) = 0;
+};
+std::unique_ptr<Machine> cpu(bool huge_pages = true);  // leaves a cell's target in use
+std::unique_ptr<Machine> cuda();  // throws CUDA if rotary was built without it or no device is found
+
+// Throws CHECK if the result is wrong.
+Result measure(ReadyCell&, const Pace&);
+
+// Median seconds of one run of each call, sampled in turn. warm_up: one unmeasured run before each sample, so that the
+// caches are as the call leaves them.
+detail::Medians median_seconds(const std::vector<Call>&, const Pace&, bool warm_up);
 
 }  // namespace rotary::cli::bench

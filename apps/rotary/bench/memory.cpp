@@ -8,7 +8,6 @@
 
 #include "apps/shared/system.h"
 #include "rotary/error.h"
-#include "runtime/last_cache.h"
 #include "values/dtypes.h"
 
 namespace rotary::cli::bench {
@@ -18,8 +17,9 @@ using namespace rotary::detail;
 namespace {
 
 constexpr std::size_t huge_page = std::size_t{2} << 20;
-constexpr std::size_t page = 4096;
-constexpr std::size_t line = 64;
+constexpr std::int64_t page = 4096, line = 64;
+
+std::size_t rounded_up(std::size_t value, std::size_t unit) { return (value + unit - 1) / unit * unit; }
 
 // A floating-point number of magnitude 0.25 to 2 from 32 random bits: sign, one of three exponents, fraction.
 template <typename Bits>
@@ -66,15 +66,15 @@ void Arena::release() noexcept {
 std::byte* Arena::reserve(std::size_t bytes) {
   if (bytes <= size_) return begin_;
   release();
-  size_ = round_up(bytes, huge_page);
+  size_ = rounded_up(bytes, huge_page);
   mapped_ = size_ + huge_page;
   mapping_ = map_pages(mapped_);
   if (mapping_ == nullptr) {
     size_ = 0;
     throw Error(Code::MEMORY, "[bench] buffers must fit in memory but got " + std::to_string(bytes) + " bytes");
   }
-  begin_ = reinterpret_cast<std::byte*>(round_up(reinterpret_cast<std::uintptr_t>(mapping_), huge_page));
-  advise_huge_pages(begin_, size_);
+  begin_ = reinterpret_cast<std::byte*>(rounded_up(reinterpret_cast<std::uintptr_t>(mapping_), huge_page));
+  if (huge_pages_) advise_huge_pages(begin_, size_);
   std::memset(begin_, 1, size_);
   return begin_;
 }
@@ -88,49 +88,69 @@ double free_memory() {
   return 0.95 * free;
 }
 
-std::vector<Cache> caches() {
-  std::vector<Cache> found;
-  for (std::size_t i = 0; i < data_caches().size(); ++i) {
-    if (data_caches()[i] > 0) found.push_back({"L" + std::to_string(i + 1), data_caches()[i]});
-  }
-  if (found.empty()) found.push_back({"the cache", last_cache_bytes()});
-  return found;
-}
+std::int64_t pages_of(const Cell& cell) { return (cell.batch * cell.tokens + page_size - 1) / page_size; }
 
 namespace {
 
-// The offsets of the parts of a cell in a block of memory.
-struct Map {
-  explicit Map(const Cell& cell) {
-    const auto offset = static_cast<std::size_t>(cell.placement.offset);
-    k = round_up(offset + static_cast<std::size_t>(q_extent(cell)), line) + offset % line;
-    end = round_up(k + static_cast<std::size_t>(k_extent(cell)), line);
+// Bytes from the begin of a block of tensors.
+struct Offsets {
+  explicit Offsets(const Cell& cell) {
+    const std::int64_t kv_heads = appends(cell.op) ? 0 : cell.kv_heads;
+    const std::int64_t q_heads = cell.heads + (appends(cell.op) ? 2 * cell.kv_heads : 0);
+    k = round_up(heads_bytes(cell, q_heads), line);
+    in_bytes = out_bytes = round_up(k + heads_bytes(cell, kv_heads), line);
+    moved = std::min(line_bytes(cell), in_bytes);
+    if (appends(cell.op)) {
+      const std::int64_t values = pages_of(cell) * page_size * cell.kv_heads * cell.head_dim;
+      cache_bytes = round_up(values * (cell.f8 ? 1 : static_cast<std::int64_t>(size_of(cell.dtype))), 256);
+      cache = round_up(heads_bytes(cell, cell.heads), 256);
+      out_bytes = std::max(cache + 2 * cache_bytes, moved);
+    }
     // Half a page apart, so that no store waits for a load with the same low address bits.
-    out = cell.in_place ? 0 : round_up(end, page) + (cell.placement.aliased ? 0 : page / 2);
+    out = cell.in_place && !cell.cuda ? 0 : round_up(in_bytes, page) + page / 2;
   }
-  std::size_t k = 0;
-  std::size_t end = 0;
-  std::size_t out = 0;
+  std::int64_t k = 0, in_bytes = 0, out = 0, out_bytes = 0, moved = 0;
+  std::int64_t cache = 0, cache_bytes = 0;  // from out; of k, and as many of v
 };
+
+// Some heads of a tensor.
+Heads part_of(const Heads& all, std::int64_t first, std::int64_t count) {
+  Heads part = all;
+  part.layout.heads = count;
+  part.data = static_cast<std::byte*>(all.data) +
+              first * all.layout.head_stride * static_cast<std::int64_t>(size_of(all.dtype));
+  return part;
+}
 
 }  // namespace
 
-std::size_t Places::bytes_of(const Cell& cell) { return Map(cell).out + Map(cell).end; }
+std::size_t Tensors::bytes_of(const Cell& cell) {
+  const Offsets at(cell);
+  return static_cast<std::size_t>(at.out + at.out_bytes);
+}
 
-Places::Places(const Cell& cell, Arena& arena) : Places(cell, arena.reserve(bytes_of(cell))) {}
-
-Places::Places(const Cell& cell, std::byte* begin) {
-  const Map map(cell);
-  const auto offset = static_cast<std::size_t>(cell.placement.offset);
-  in = begin + offset / line * line;
-  out = in + map.out;
-  moved = std::min(static_cast<std::size_t>(line_bytes(cell)), map.end - offset / line * line);
-  const Layout q_layout = layout_of(cell, cell.heads);
-  const Layout k_layout = layout_of(cell, cell.kv_heads);
-  q = {begin + offset, cell.dtype, q_layout};
-  k = {begin + map.k, cell.dtype, k_layout};
-  q_out = {begin + map.out + offset, cell.dtype, q_layout};
-  k_out = {begin + map.out + map.k, cell.dtype, k_layout};
+Tensors::Tensors(const Cell& cell, std::byte* begin) {
+  const Offsets at(cell);
+  in = begin;
+  in_bytes = static_cast<std::size_t>(at.in_bytes);
+  out = in + at.out;
+  out_bytes = static_cast<std::size_t>(at.out_bytes);
+  moved = static_cast<std::size_t>(at.moved);
+  if (!appends(cell.op)) {
+    std::byte* const results = cell.in_place ? in : out;
+    q = {in, cell.dtype, layout_of(cell, cell.heads)};
+    k = {in + at.k, cell.dtype, layout_of(cell, cell.kv_heads)};
+    q_out = {results, cell.dtype, q.layout};
+    k_out = {results + at.k, cell.dtype, k.layout};
+    return;
+  }
+  qkv = {in, cell.dtype, layout_of(cell, cell.heads + 2 * cell.kv_heads)};
+  q = part_of(qkv, 0, cell.heads);
+  k = part_of(qkv, cell.heads, cell.kv_heads);
+  v = part_of(qkv, cell.heads + cell.kv_heads, cell.kv_heads);
+  q_out = cell.in_place ? q : Heads{out, cell.dtype, layout_of(cell, cell.heads)};
+  k_cache = out + at.cache;
+  v_cache = k_cache + at.cache_bytes;
 }
 
 std::vector<std::byte> fill_pattern(DType dtype) {
@@ -139,16 +159,6 @@ std::vector<std::byte> fill_pattern(DType dtype) {
   const auto quarter = static_cast<unsigned>(-type.lowest - type.digits);  // the exponent field of 0.25
   return type.bytes == 4 ? pattern<std::uint32_t>(fraction_bits, quarter)
                          : pattern<std::uint16_t>(fraction_bits, quarter);
-}
-
-void fill(const Cell& cell, const Places& places) {
-  const auto* const behind = static_cast<std::byte*>(places.k.data) + k_extent(cell);
-  auto* const first = static_cast<std::byte*>(places.q.data);
-  const std::span<std::byte> memory(first, static_cast<std::size_t>(behind - first));
-  const std::vector<std::byte> values = fill_pattern(cell.dtype);
-  for (std::size_t at = 0; at < memory.size(); at += values.size()) {
-    std::memcpy(memory.data() + at, values.data(), std::min(values.size(), memory.size() - at));
-  }
 }
 
 }  // namespace rotary::cli::bench

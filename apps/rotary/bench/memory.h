@@ -1,20 +1,17 @@
-// The memory of rotary bench. A cell and its ceiling run in the same pages.
+// The memory of rotary bench: a cell's tensors in one block, and the blocks in the host's memory.
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
-#include <span>
-#include <string>
 #include <vector>
 
 #include "cell.h"
 
 namespace rotary::cli::bench {
 
-// One block of memory, aligned to 2 MiB, in huge pages if the system grants them.
+// One block of memory, aligned to 2 MiB; in huge pages if they are wanted and the system grants them.
 class Arena {
  public:
-  Arena() = default;
+  explicit Arena(bool huge_pages = true) : huge_pages_(huge_pages) {}
   ~Arena();
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
@@ -25,6 +22,7 @@ class Arena {
  private:
   void release() noexcept;
 
+  const bool huge_pages_;
   void* mapping_ = nullptr;
   std::size_t mapped_ = 0;
   std::byte* begin_ = nullptr;
@@ -34,32 +32,29 @@ class Arena {
 // 95 % of the bytes that can be allocated without swapping, according to the kernel and the control group.
 double free_memory();
 
-struct Cache {
-  std::string name;  // "L1"
-  std::size_t bytes = 0;
+constexpr int page_size = 16;                     // tokens of a page of a cell's cache
+constexpr float k_scale = 0.5F, v_scale = 0.25F;  // of a cache of f8
+
+// The tensors of a cell in one block of memory: the inputs, then the results. q, k and v of an appending cell are parts
+// of one tensor, and its k and v are written to a cache.
+struct Tensors {
+  // begin is aligned to 64 bytes and holds bytes_of(cell) bytes.
+  Tensors(const Cell&, std::byte* begin);
+  static std::size_t bytes_of(const Cell&);
+
+  Heads q, k, v, qkv;            // read, in place also written
+  Heads q_out, k_out;            // written, in place the same as q and k
+  std::byte* k_cache = nullptr;  // of an appending cell: pages of page_size tokens
+  std::byte* v_cache = nullptr;
+  std::byte* in = nullptr;  // the inputs
+  std::size_t in_bytes = 0;
+  std::byte* out = nullptr;  // the results; in place the inputs on the CPU, and spare memory on a device
+  std::size_t out_bytes = 0;
+  std::size_t moved = 0;  // bytes from in to out that the ceiling moves, a multiple of 64
 };
-// The data caches of one core, from the first level, as far as the system reports them.
-std::vector<Cache> caches();
+std::int64_t pages_of(const Cell&);
 
-// The q and k of a cell in one block: q, then k, then out of place the results in the same order.
-struct Places {
-  Places(const Heads& q_read, const Heads& k_read, const Heads& q_written, const Heads& k_written)
-      : q(q_read), k(k_read), q_out(q_written), k_out(k_written) {}  // in any memory
-  Places(const Cell& cell, Arena& arena);
-  // begin is 64-byte aligned and holds bytes_of(cell) bytes.
-  Places(const Cell& cell, std::byte* begin);
-  static std::size_t bytes_of(const Cell& cell);
-
-  Heads q, k;                // read, in place also written
-  Heads q_out, k_out;        // written, in place the same as q, k
-  std::byte* in = nullptr;   // the cache line where q begins
-  std::byte* out = nullptr;  // the cache line where q_out begins, in place equal to in
-  std::size_t moved = 0;     // bytes from in to out that the ceiling moves
-};
-
-// Fills q and k with values of magnitude 0.25 to 2 and both signs, the same each time.
-void fill(const Cell&, const Places&);
-// The repeating byte pattern that fill() writes.
+// Numbers of magnitude 0.25 to 2 and both signs, the same each time, to be repeated.
 std::vector<std::byte> fill_pattern(DType);
 
 }  // namespace rotary::cli::bench

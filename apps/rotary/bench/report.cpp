@@ -5,24 +5,13 @@
 
 #include "apps/shared/columns.h"
 #include "apps/shared/text.h"
+#include "runtime/last_cache.h"
 
 namespace rotary::cli::bench {
 
 using namespace rotary::detail;
 
 namespace {
-
-const char* name(Traffic traffic) {
-  switch (traffic) {
-    case Traffic::update:
-      return "update";
-    case Traffic::copy:
-      return "copy";
-    case Traffic::stream:
-      return "stream";
-  }
-  return "unknown";
-}
 
 std::string pairing_of(const Cell& cell) { return cell.op == Op::table ? "" : rotary::name(cell.pairing); }
 
@@ -99,50 +88,17 @@ nlohmann::ordered_json json_of(const Result& result) {
   json["microseconds"] = result.seconds * 1e6;
   json["elements"] = elements(cell);
   json["bytes"] = bytes(cell);
-  json["ceiling"] = result.device ? result.device->ceiling : name(result.ceiling.traffic);
-  if (!result.device && result.ceiling.traffic != Traffic::copy) {
-    json["ceiling_runs"] = result.ceiling.runs;
-    json["ceiling_ahead"] = result.ceiling.ahead;
+  json["ceiling"] = result.ceiling;
+  if (result.move) {
+    json["ceiling_runs"] = result.move->runs;
+    json["ceiling_ahead"] = result.move->ahead;
   }
   json["samples"] = result.samples;
   json["verified"] = result.verified;
-  if (cell.op == Op::table && !result.device)
-    json["cold_ns_per_element"] = result.cold_seconds * 1e9 / static_cast<double>(elements(cell));
+  if (result.cold_seconds)
+    json["cold_ns_per_element"] = *result.cold_seconds * 1e9 / static_cast<double>(elements(cell));
   if (result.device) add_device(json, result);
-  if (cell.placement != Placement{}) {
-    json["padding"] = cell.placement.padding;
-    json["offset"] = cell.placement.offset;
-    json["aliased"] = cell.placement.aliased;
-  }
   return json;
-}
-
-void add_cache_guides(Plot& plot, double scale) {
-  double left = 1e300, right = 0, low = 1e300, high = 0;
-  for (const Line& line : plot.lines) {
-    for (const auto& [x, y] : line.points) {
-      left = std::min(left, x);
-      right = std::max(right, x);
-      low = std::min(low, y);
-      high = std::max(high, y);
-    }
-  }
-  for (const Cache& cache : caches()) {
-    const double x = static_cast<double>(cache.bytes) * scale;
-    if (x <= left || x >= right) continue;
-    plot.lines.push_back({cache.name, {{x, low}, {x, high}}, false, false, true});
-  }
-}
-
-// What tells a cell from others of its type and place: "64 tokens bhtd interleaved".
-std::string dot_name(const Cell& cell) {
-  std::string text = std::to_string(cell.tokens) + (cell.tokens == 1 ? " token" : " tokens");
-  if (cell.layout != "bthd") text += " " + cell.layout;
-  if (cell.op != Op::rotate) text += std::string(" ") + name(cell.op);
-  if (cell.pairing != Pairing::half) text += std::string(" ") + rotary::name(cell.pairing);
-  if (cell.head_dim != 128) text += " head_dim " + std::to_string(cell.head_dim);
-  if (cell.threads > 1) text += " " + std::to_string(cell.threads) + " threads";
-  return text;
 }
 
 Plot ceiling_plot(const std::vector<Result>& results) {
@@ -157,7 +113,7 @@ Plot ceiling_plot(const std::vector<Result>& results) {
         if (cell.op == Op::table || cell.dtype != dtype || cell.in_place != in_place) continue;
         const double kib = static_cast<double>(line_bytes(cell)) * (in_place ? 1 : 2) / 1024;
         line.points.emplace_back(kib, result.percent_of_ceiling());
-        line.names.push_back(dot_name(cell));
+        line.names.push_back(op_of(cell) + " " + rotary::name(cell.pairing) + " " + shape_words(cell));
         least = std::min(least, kib);
         most = std::max(most, kib);
       }
@@ -167,7 +123,12 @@ Plot ceiling_plot(const std::vector<Result>& results) {
   if (plot.lines.empty()) return plot;
   plot.lines.push_back({"the ceiling", {{least, 100}, {most, 100}}, false, false, true});
   plot.lines.push_back({"", {{least, 0}, {most, 0}}, false, false, true});
-  if (!results.front().cell.cuda) add_cache_guides(plot, 1.0 / 1024);
+  if (results.front().cell.cuda) return plot;
+  for (std::size_t level = 0; level < data_caches().size(); ++level) {
+    const double kib = static_cast<double>(data_caches()[level]) / 1024;
+    if (kib <= least || kib >= most) continue;
+    plot.lines.push_back({"L" + std::to_string(level + 1), {{kib, 0}, {kib, 100}}, false, false, true});
+  }
   return plot;
 }
 

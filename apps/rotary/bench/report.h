@@ -17,7 +17,4 @@ nlohmann::ordered_json json_of(const Result&);
 // Percent of the ceiling by working set, one dot per result; tables are left out.
 Plot ceiling_plot(const std::vector<Result>&);
 
-// Adds vertical guides at the sizes of this machine's caches, at x = bytes * scale, within the range of the points.
-void add_cache_guides(Plot&, double scale);
-
 }  // namespace rotary::cli::bench
