@@ -213,17 +213,6 @@ def beside_loop(rows: list[dict], below: list[str]) -> list[str]:
             "What small pages cost:", page_table(rows)]  # fmt: skip
 
 
-def growth(name: str, rows: list[dict]) -> list[str]:
-    known = [r for r in rows if r.get("ratio_to_neighbours")]
-    if not known:
-        return []
-    worst = max(known, key=lambda r: r["ratio_to_neighbours"])
-    return ["## Time against work", f"![time against work]({name}-growth.svg)",
-            fill(f"The worst cell takes {worst['ratio_to_neighbours']:.2f} times what its neighbours predict: "
-                 f"{worst['series']}, {worst['tokens']} tokens, {worst['heads']} + {worst['kv_heads']} heads of "
-                 f"{worst['head_dim']}, threads {worst['threads']}.", 100)]  # fmt: skip
-
-
 def peers(name: str, folder: Path) -> list[str]:
     path = folder / "peers" / "peers.md"
     if not path.exists():
@@ -242,7 +231,7 @@ def main() -> int:
     if loop:
         print("\n".join(below), file=sys.stderr)
     parts = [head(name, folder, rows[0]["target"]), *beside_ceiling(name, rows), *beside_loop(loop, below),
-             *growth(name, rows_of(folder, "growth.jsonl")), *peers(name, folder)]  # fmt: skip
+             *peers(name, folder)]  # fmt: skip
     print("\n\n".join(parts))
     return 0
 

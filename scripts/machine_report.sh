@@ -4,9 +4,8 @@
 # as well), and in which order memory is best walked.
 #   scripts/machine_report.sh [NAME] [--full] [--with-peers] [--page-only]
 # NAME: as in granite-rapids; by default what /proc/cpuinfo says. About ten minutes on a quiet machine. --full: AVX2 on
-# a machine with more, and time against work. --with-peers: other libraries too, which are gigabytes from PyPI and half
-# an hour. --page-only: the page of what was measured before. ROTARY_MEASURE=CMD: put in front of each measurement, as
-# in "taskset -c 1".
+# a machine with more. --with-peers: other libraries too, which are gigabytes from PyPI and half an hour. --page-only:
+# the page of what was measured before. ROTARY_MEASURE=CMD: put in front of each measurement, as in "taskset -c 1".
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
@@ -103,7 +102,6 @@ measure_all() {
     done
   done
   measure_walks
-  [ -z "$full" ] || measured growth.jsonl "$rotary" bench --json --dtype f32 --growth "$pages/$name-growth.svg"
   rm -rf "$figures/peers"
   [ -n "$peers" ] || return 0
   "$root/scripts/peers.sh" --out "$figures/peers" >/dev/null
