@@ -186,7 +186,8 @@ def main(names):
     for name in names or sorted(MODELS):
         source, seen, ropes = MODELS[name]
         values = json.loads((GOLDEN / "configs" / f"{name}.json").read_text())
-        entry = {"source": source, "values": "opened" if seen == "opened" else "published value not opened",
+        entry = {"source": source,
+                 "values": "opened" if seen == "opened" else "ours, in the form of the file; not published",
                  "model_type": values.get("model_type", ""), "ropes": []}
         for rope in ropes:
             ours = expect(rope, values)
