@@ -1,6 +1,6 @@
-// What a model_type says without saying it: the one table of the models, data/models.json, as values. The names of the
-// fields there are those of the structs here; a row states what differs from their defaults. The readers are in
-// src/files/config, src/convert, src/extend and rotary_torch.
+// Facts per model_type that a config.json leaves out: the rows of data/models.json as values. A row's fields have the
+// names of these structs' members and state what differs from the defaults here. Read by src/files/config, src/convert,
+// src/extend and rotary_torch.
 #pragma once
 
 #include <array>
@@ -77,10 +77,10 @@ struct Flag {
   bool default_value = false;  // its class default
 };
 
-// The surprising fact, told in the notes.
+// A surprising fact, added to the notes.
 struct Remark {
   std::string_view text = {};
-  std::string_view keys = {};  // rope keys that it tells of: no note of their own says that they are not read
+  std::string_view keys = {};  // rope keys that the text explains: no further note says that they are not read
 };
 
 // ---- for converting checkpoints: where q and k lie in the projections ----
@@ -109,7 +109,7 @@ struct FusedWhere {
   Fused fused = Fused::none;
 };
 
-// Heads beside those of the attention, which choose what it sees: class defaults of index_n_heads, index_head_dim.
+// The indexer's heads, which select the tokens of sparse attention: class defaults of index_n_heads, index_head_dim.
 struct Indexer {
   int heads = 0, head_dim = 0;
 };
@@ -125,8 +125,8 @@ struct AttentionFacts {
   bool keys_may_be_values = false;        // layers without a projection of values use that of the keys
   std::string_view pairing_key = {};      // of the config: says the pairing, where Family::pairing_key does not
   int first_layer = 0;                    // the number of the first layer in the names of tensors
-  std::string_view layers_in_stack = {};  // of the config: layers are counted anew in each stack of so many
-  Indexer indexer = {};                   // where it turns pairs whose order can change
+  std::string_view layers_in_stack = {};  // of the config: the layers of a stack, whose numbers begin at 0 in each
+  Indexer indexer = {};                   // where it rotates pairs whose order can change
 };
 
 // ---- for rotary_torch: what a decoder of these tensors needs beside its rope ----
@@ -164,7 +164,7 @@ namespace quirks {
 extern const Quirk none;
 }
 
-// A model type. Where it says keys, they are separated by blanks, and "a.b" lies one level down.
+// The facts of a model_type. Lists of keys are separated by blanks; "a.b" is the key b of the object a.
 struct Family {
   std::string_view type;
   Pairing pairing = Pairing::half;
@@ -199,20 +199,20 @@ struct Family {
   std::vector<Unusable> unusable = {};
 };
 
-// A sub-config with a rope: what the parent makes of one that does not name its model_type.
+// A sub-config with a rope, and the model_type that its parent gives it where the file names none.
 struct Child {
   std::string_view parent = {}, part = {}, type = {};
-  Shape shape = {};     // where the parent's defaults are not the type's own; 0: the same
-  double base = 0;      //
-  bool merged = false;  // they stand in for single keys of a sub-config that is given, not only for a whole one
+  Shape shape = {};     // the parent's defaults; 0: the type's own
+  double base = 0;      // the same
+  bool merged = false;  // shape and base replace single missing keys too, not only a missing sub-config
 };
 
-// A published file whose model_type is another model's: its architecture tells.
+// A published file that states another model's model_type: the architecture identifies it.
 struct Misnamed {
   std::string_view type = {}, architecture = {}, family = {};
 };
 
-// What no Rope can say.
+// A model_type whose rotation no Rope describes, and why.
 struct Refusal {
   std::string_view type, why;
 };
@@ -228,12 +228,12 @@ bool known_without_rope(std::string_view model_type);
 std::string_view refusal(std::string_view model_type);
 // The words of a list separated by blanks.
 std::vector<std::string_view> words(std::string_view list);
-// A sub-config without a model_type in transformers: the name is ours, and no file's.
+// Whether the name is rotary's own, for a sub-config that has no model_type in transformers.
 bool is_our_name(std::string_view model_type);
 const Child* find_child(std::string_view parent, std::string_view part);
-// The model_type that a file of this architecture means; "" where it means what it says.
+// The model_type behind a misnamed file of this architecture; "" where the file's own is right.
 std::string_view meant_type(std::string_view model_type, std::string_view architecture);
-// "" where the parent says nothing.
+// The type of find_child; "" where there is none.
 std::string_view child_type(std::string_view parent, std::string_view part);
 
 }  // namespace rotary::files

@@ -1,4 +1,4 @@
-// The program's own knowledge as values: the readers run on configs that say nothing but their model_types.
+// Defaults per model_type, found by reading {"model_type": X}.
 #include "known.h"
 
 #include <algorithm>
@@ -11,19 +11,14 @@
 namespace rotary::files {
 namespace {
 
-// One step from a config into a sub-config.
-struct Step {
-  std::string part, type;
-};
-
-// A model_type at the top of a file, and the way to one of its parts; no steps: the top itself.
+// A model_type at the top of a file, and the way down to one of its parts; none: the top itself.
 struct Place {
-  std::string top;
-  std::vector<Step> steps;
-  const std::string& type() const { return steps.empty() ? top : steps.back().type; }
+  std::string_view top;
+  std::vector<const Child*> way;
+  std::string type() const { return std::string(way.empty() ? top : way.back()->type); }
   std::string path() const {
     std::string path;
-    for (const Step& step : steps) path += (path.empty() ? "" : ".") + step.part;
+    for (const Child* child : way) path += (path.empty() ? "" : ".") + std::string(child->part);
     return path;
   }
 };
@@ -34,7 +29,7 @@ void collect(const Place& place, std::vector<Place>& places) {
   for (const Child& child : children()) {
     if (child.parent != place.type()) continue;
     Place below = place;
-    below.steps.push_back({std::string(child.part), std::string(child.type)});
+    below.way.push_back(&child);
     collect(below, places);
   }
 }
@@ -47,11 +42,11 @@ std::vector<Place> all_places() {
   for (const std::string_view type : types_without_rope()) tops.insert(type);
   std::erase_if(tops, is_our_name);
   std::vector<Place> places;
-  for (const std::string_view top : tops) collect({std::string(top), {}}, places);
+  for (const std::string_view top : tops) collect({top, {}}, places);
   return places;
 }
 
-// What a file must say before anything turns, and how that is told.
+// The keys without which nothing rotates by default, and the fact that says so.
 struct Switch {
   const char* keys;
   const char* fact;
@@ -75,14 +70,8 @@ bool has_sizes(const Family& family) {
   return shape.layers != 0 && shape.heads != 0 && (shape.head_dim != 0 || shape.hidden != 0 || family.mla.rope != 0);
 }
 
-// Stands in where the model_type has no size of its own.
+// The head_dim of configs whose class defaults have none.
 constexpr int some_head_dim = 128;
-
-const Child* child_of(const Place& place) {
-  if (place.steps.empty()) return nullptr;
-  const std::string& parent = place.steps.size() == 1 ? place.top : place.steps[place.steps.size() - 2].type;
-  return find_child(parent, place.steps.back().part);
-}
 
 void add_parents_defaults(Json& keys, const Child& child) {
   const auto add = [&keys](const char* key, auto value) {
@@ -96,9 +85,9 @@ void add_parents_defaults(Json& keys, const Child& child) {
   add("rope_theta", child.base);
 }
 
-// A config that says its model_type, and what stands in where that has no sizes.
-Json keys_of(const std::string& type) {
-  Json keys = {{"model_type", type}};
+// A config of the model_type alone, with sizes where its class defaults have none.
+Json keys_of(std::string_view type) {
+  Json keys = {{"model_type", std::string(type)}};
   const Family* family = find_family(type);
   if (family == nullptr || has_sizes(*family)) return keys;
   keys["num_hidden_layers"] = std::max<std::size_t>(family->pattern.types.size(), 1);
@@ -112,10 +101,10 @@ Json config_of(const Place& place, const Family& family) {
   keys.update(parse_json(switch_of(family.rule).keys));
   const Flag& flag = family.turns_where;
   if (!flag.key.empty()) keys[std::string(flag.key)] = flag.on;
-  if (const Child* child = child_of(place)) add_parents_defaults(keys, *child);
-  for (std::size_t i = place.steps.size(); i > 0; --i) {
-    Json outer = keys_of(i > 1 ? place.steps[i - 2].type : place.top);
-    outer[place.steps[i - 1].part] = std::move(keys);
+  if (!place.way.empty()) add_parents_defaults(keys, *place.way.back());
+  for (auto child = place.way.rbegin(); child != place.way.rend(); ++child) {
+    Json outer = keys_of((*child)->parent);
+    outer[std::string((*child)->part)] = std::move(keys);
     keys = std::move(outer);
   }
   return keys;
@@ -139,7 +128,7 @@ void read_part(const Json& config, KnownModel& known) {
 // Every layer attends: for hybrids whose default is that none does.
 Json with_attention(Json config, const Place& place, const Family& family) {
   Json* keys = &config;
-  for (const Step& step : place.steps) keys = &keys->at(step.part);
+  for (const Child* child : place.way) keys = &keys->at(std::string(child->part));
   (*keys)["layer_types"] = std::vector<std::string>(static_cast<std::size_t>(family.shape.layers), "full_attention");
   return config;
 }
@@ -178,7 +167,7 @@ void add_facts(KnownModel& known, const Family& family) {
 }
 
 KnownModel known_part(const Place& place, const Family& family) {
-  KnownModel known{.model_type = place.top, .part = place.path()};
+  KnownModel known{.model_type = std::string(place.top), .part = place.path()};
   try {
     const Json config = config_of(place, family);
     read_part(config, known);
@@ -205,15 +194,14 @@ namespace rotary {
 std::vector<KnownModel> known_models() {
   std::vector<KnownModel> models;
   for (const files::Place& place : files::all_places()) {
-    const std::string_view why = files::refusal(place.type());
     if (const files::Family* family = files::find_family(place.type())) {
       models.push_back(files::known_part(place, *family));
-    } else if (!why.empty()) {
-      models.push_back({.model_type = place.top, .part = place.path(), .why = std::string(why)});
-    } else if (files::known_without_rope(place.type())) {
-      models.push_back(
-          {.model_type = place.top, .part = place.path(), .why = "its positions are not rotary", .rotary = false});
+      continue;
     }
+    const bool rotary = !files::known_without_rope(place.type());
+    const std::string why = rotary ? std::string(files::refusal(place.type())) : "its positions are not rotary";
+    if (why.empty()) continue;  // only holds others
+    models.push_back({.model_type = std::string(place.top), .part = place.path(), .why = why, .rotary = rotary});
   }
   return models;
 }

@@ -1,4 +1,4 @@
-// What is known of each model_type without a file: the sheet of `rotary models`.
+// Defaults per model_type, as `rotary models` lists them.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace rotary {
 
-// What the program knows of one part of a model_type without a file.
+// One part of a model_type, read from its class defaults.
 struct KnownModel {
   std::string model_type;             // as the top of a config.json names it
   std::string part;                   // dotted path of the sub-config, "" at the top

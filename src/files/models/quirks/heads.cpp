@@ -1,4 +1,4 @@
-// How many heads, how wide, and how much of them turns, where the usual keys do not say it.
+// The number and width of heads, and their rotated part, where the usual keys do not state them.
 #include <algorithm>
 
 #include "files/config/stages.h"

@@ -1,4 +1,4 @@
-// What single layers have for themselves, and a model that turns the other way.
+// Layers that differ from the rest of their model, and a model that rotates clockwise.
 #include <algorithm>
 
 #include "files/config/stages.h"
@@ -37,7 +37,7 @@ std::optional<double> whole_where_sliding(const Layer& layer) {
   return has_sliding_rope(layer.type) ? std::optional(1.0) : std::nullopt;
 }
 
-// nanochat: by minus the angle.
+// nanochat rotates by minus the angle.
 void turn_clockwise(Reading&, const Part&, ModelRope& model) { model.rope.clockwise = true; }
 
 constexpr Quirk rows[] = {
