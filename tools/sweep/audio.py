@@ -166,48 +166,49 @@ HEAD_INDEX = "the model takes the index of the head for the position, the same f
 LIKE_DECODER = "encoder and decoder turn alike; these are the decoder's layers and heads"
 BOTH_HALVES = "the encoder's and the decoder's transformer turn alike"
 
-# model_type of the part: folder, rotary class, and what differs
+# (folder, rotary class): the model_types of its parts
 PLAIN = {
-    "csm": ("csm", "CsmRotaryEmbedding", {}),
-    "csm_depth_decoder_model": ("csm", "CsmRotaryEmbedding", {}),
-    "dia_decoder": ("dia", "DiaRotaryEmbedding", {}),
-    "dia_encoder": ("dia", "DiaRotaryEmbedding", {}),
-    "dots3_note_audio_encoder": ("dots3_note", "Dots3NoteAudioRotaryEmbedding", {}),
-    "esmc": ("esmc", "EsmcRotaryEmbedding", {}),
-    "evolla": ("evolla", "EvollaRotaryEmbedding", {}),
-    "glmasr_encoder": ("glmasr", "GlmAsrRotaryEmbedding", {}),
-    "gradium_phonon_tts": ("gradium_phonon_tts", "GradiumPhononTTSRotaryEmbedding", {}),
-    "higgs_audio_v2": ("higgs_audio_v2", "HiggsAudioV2RotaryEmbedding", {}),
-    "kyutai_speech_to_text": ("kyutai_speech_to_text", "KyutaiSpeechToTextRotaryEmbedding", {}),
-    "lasr_encoder": ("lasr", "LasrEncoderRotaryEmbedding", {}),
-    "mimi": ("mimi", "MimiRotaryEmbedding", {"note": BOTH_HALVES}),
-    "mimi_decoder": ("mimi", "MimiRotaryEmbedding", {}),
-    "mimi_encoder": ("mimi", "MimiRotaryEmbedding", {}),
-    "moonshine": ("moonshine", "MoonshineRotaryEmbedding", {"note": LIKE_DECODER}),
-    "moonshine_streaming": ("moonshine_streaming", "MoonshineStreamingRotaryEmbedding", {}),
-    "moshi": ("moshi", "MoshiRotaryEmbedding", {}),
-    "muse_glimmer_assistant": ("muse_glimmer_assistant", "MuseGlimmerAssistantRotaryEmbedding", {}),
-    "nemotron3_5_transcribe_asr_audio": ("nemotron3_5_transcribe", "Nemotron3_5TranscribeRotaryEmbedding", {}),
-    "nemotron3_5_transcribe_word_timestamp": ("nemotron3_5_transcribe", "Nemotron3_5TranscribeRotaryEmbedding", {}),
-    "nemotron3_diarization_audio": ("nemotron3_diarization", "Nemotron3DiarizationRotaryEmbedding", {}),
-    "neucodec": ("neucodec", "NeuCodecRotaryEmbedding", {"note": HEAD_INDEX}),
-    "pe_audio_encoder": ("pe_audio", "PeAudioEncoderRotaryEmbedding", {}),
-    "pe_audio_video_encoder": ("pe_audio_video", "PeAudioVideoEncoderRotaryEmbedding", {}),
-    "pe_video_encoder": ("pe_video", "PeVideoEncoderRotaryEmbedding", {}),
-    "pocket_tts": ("pocket_tts", "PocketTTSRotaryEmbedding", {}),
-    "pocket_tts_audio_tokenizer": ("pocket_tts_audio_tokenizer", "PocketTTSAudioTokenizerRotaryEmbedding",
-                                   {"note": BOTH_HALVES}),
-    "pocket_tts_audio_tokenizer_decoder": ("pocket_tts_audio_tokenizer", "PocketTTSAudioTokenizerRotaryEmbedding", {}),
-    "pocket_tts_audio_tokenizer_encoder": ("pocket_tts_audio_tokenizer", "PocketTTSAudioTokenizerRotaryEmbedding", {}),
-    "qwen3_omni_moe_talker_code_predictor": ("qwen3_omni_moe", "Qwen3OmniMoeRotaryEmbedding", {}),
-    "Qwen3OmniMoeCode2WavConfig": ("qwen3_omni_moe", "Qwen3OmniMoeRotaryEmbedding", {}),
-    "timesfm2_5": ("timesfm2_5", "TimesFm2_5RotaryEmbedding", {}),
-    "voxtral_realtime_encoder": ("voxtral_realtime", "VoxtralRealtimeRotaryEmbedding", {}),
-    "voxtral_realtime_text": ("voxtral_realtime", "VoxtralRealtimeRotaryEmbedding", {}),
-    "xcodec2": ("xcodec2", "Xcodec2RotaryEmbedding", {"note": HEAD_INDEX}),
+    ("csm", "CsmRotaryEmbedding"): "csm csm_depth_decoder_model",
+    ("dia", "DiaRotaryEmbedding"): "dia_decoder dia_encoder",
+    ("dots3_note", "Dots3NoteAudioRotaryEmbedding"): "dots3_note_audio_encoder",
+    ("esmc", "EsmcRotaryEmbedding"): "esmc",
+    ("evolla", "EvollaRotaryEmbedding"): "evolla",
+    ("glmasr", "GlmAsrRotaryEmbedding"): "glmasr_encoder",
+    ("gradium_phonon_tts", "GradiumPhononTTSRotaryEmbedding"): "gradium_phonon_tts",
+    ("higgs_audio_v2", "HiggsAudioV2RotaryEmbedding"): "higgs_audio_v2",
+    ("kyutai_speech_to_text", "KyutaiSpeechToTextRotaryEmbedding"): "kyutai_speech_to_text",
+    ("lasr", "LasrEncoderRotaryEmbedding"): "lasr_encoder",
+    ("mimi", "MimiRotaryEmbedding"): "mimi mimi_decoder mimi_encoder",
+    ("moonshine", "MoonshineRotaryEmbedding"): "moonshine",
+    ("moonshine_streaming", "MoonshineStreamingRotaryEmbedding"): "moonshine_streaming",
+    ("moshi", "MoshiRotaryEmbedding"): "moshi",
+    ("muse_glimmer_assistant", "MuseGlimmerAssistantRotaryEmbedding"): "muse_glimmer_assistant",
+    ("nemotron3_5_transcribe", "Nemotron3_5TranscribeRotaryEmbedding"):
+        "nemotron3_5_transcribe_asr_audio nemotron3_5_transcribe_word_timestamp",
+    ("nemotron3_diarization", "Nemotron3DiarizationRotaryEmbedding"): "nemotron3_diarization_audio",
+    ("neucodec", "NeuCodecRotaryEmbedding"): "neucodec",
+    ("pe_audio", "PeAudioEncoderRotaryEmbedding"): "pe_audio_encoder",
+    ("pe_audio_video", "PeAudioVideoEncoderRotaryEmbedding"): "pe_audio_video_encoder",
+    ("pe_video", "PeVideoEncoderRotaryEmbedding"): "pe_video_encoder",
+    ("pocket_tts", "PocketTTSRotaryEmbedding"): "pocket_tts",
+    ("pocket_tts_audio_tokenizer", "PocketTTSAudioTokenizerRotaryEmbedding"):
+        "pocket_tts_audio_tokenizer pocket_tts_audio_tokenizer_decoder pocket_tts_audio_tokenizer_encoder",
+    ("qwen3_omni_moe", "Qwen3OmniMoeRotaryEmbedding"):
+        "qwen3_omni_moe_talker_code_predictor Qwen3OmniMoeCode2WavConfig",
+    ("timesfm2_5", "TimesFm2_5RotaryEmbedding"): "timesfm2_5",
+    ("voxtral_realtime", "VoxtralRealtimeRotaryEmbedding"): "voxtral_realtime_encoder voxtral_realtime_text",
+    ("xcodec2", "Xcodec2RotaryEmbedding"): "xcodec2",
+}
+NOTES = {
+    "mimi": BOTH_HALVES,
+    "moonshine": LIKE_DECODER,
+    "neucodec": HEAD_INDEX,
+    "pocket_tts_audio_tokenizer": BOTH_HALVES,
+    "xcodec2": HEAD_INDEX,
 }
 
-ADAPTERS = {name: llama_like(folder, rotary, **how) for name, (folder, rotary, how) in PLAIN.items()} | {
+ADAPTERS = {name: llama_like(folder, rotary, note=NOTES.get(name))
+            for (folder, rotary), names in PLAIN.items() for name in names.split()} | {
     "EsmFold2AtomEncoderConfig": esmfold2_atoms,
     "SaProtConfig": esm("evolla", "EvollaSaProtRotaryEmbedding"),
     "clvp_encoder": clvp,
@@ -241,59 +242,25 @@ FLAGGED = {
 # model_type: what its class does not run without
 MUST_SAY = {"esm": {"vocab_size": 33}, "moonshine_streaming": {"num_key_value_heads": 8}}
 
-ADDED = "positions are added to the hidden states"
-BIAS = "positions bias the scores"
-UNUSED = "apply_rotary_pos_emb was inherited, nothing calls it"
-NO_POSITIONS = "its attention has no positions"
-NO_ATTENTION = "no attention"
-PARTS = "only its parts turn"
-
-# model_type of a part, or the name of its class: why nothing of it turns, whatever words its code has
-NOT_ROTARY = {
-    "EsmFold2ConfidenceHeadConfig": NO_POSITIONS,
-    "EsmFold2DiffusionModuleConfig": "only its atom_encoder turns",
-    "EsmFold2LmEncoderConfig": NO_POSITIONS,
-    "EsmFold2MsaEncoderConfig": NO_POSITIONS,
-    "EsmFold2StructureHeadConfig": PARTS,
-    "EsmFoldConfig": PARTS,
-    "GradiumPhononTTSFlowHeadConfig": NO_ATTENTION,
-    "Nemotron3DiarizationHeadConfig": NO_ATTENTION,
-    "Nemotron3DiarizationStreamingConfig": NO_ATTENTION,
-    "PPDocLayoutV2ReadingOrderConfig": BIAS,
-    "PocketTTSFlowHeadConfig": NO_ATTENTION,
-    "StructureModuleConfig": BIAS,
-    "TrunkConfig": BIAS,
-    "bros": BIAS,
-    "canary": PARTS,
-    "canary_decoder": ADDED,
-    "clvp_decoder": ADDED,
-    "cohere_asr": ADDED,
-    "esmfold2": PARTS,
-    "funnel": BIAS,
-    "gemma3n_audio": BIAS,
-    "gemma4_audio": BIAS,
-    "gemma4_unified_audio": NO_ATTENTION,
-    "gemma4_unified_vision": ADDED,
-    "jamba": UNUSED,
-    "kimi_linear": "the block that other models turn stands still (NoPE)",
-    "moonshine_streaming_encoder": NO_POSITIONS,
-    "moshi_depth": NO_POSITIONS,
-    "muse_spark_audio": NO_ATTENTION,
-    "nemotron_asr_streaming": PARTS,
-    "nemotron_asr_streaming_encoder": BIAS,
-    "nemotron_h": UNUSED,
-    "parakeet_ctc": PARTS,
-    "parakeet_encoder": BIAS,
-    "parakeet_rnnt": PARTS,
-    "parakeet_tdt": PARTS,
-    "phi4_multimodal_audio": BIAS,
-    "phi4_multimodal_vision": ADDED,
-    "pp_doclayout_v2": BIAS,
-    "qwen2_5_omni_audio_encoder": ADDED,
-    "qwen2_5_omni_bigvgan": NO_ATTENTION,
-    "qwen3_omni_moe_audio_encoder": ADDED,
-    "seamless_m4t_v2": "relative keys only: position_embeddings_type knows no rotary there",
-    "videoprism_text_model": ADDED,
-    "videoprism_vision_model": ADDED,
-    "xlnet": BIAS,
+# Parts with words of rotary code that turn nothing (model_type, or the name of the class), by what they do instead.
+WORDS_ONLY = {
+    "its attention has no positions":
+        "EsmFold2ConfidenceHeadConfig EsmFold2LmEncoderConfig EsmFold2MsaEncoderConfig moonshine_streaming_encoder "
+        "moshi_depth",
+    "only its atom_encoder turns": "EsmFold2DiffusionModuleConfig",
+    "only its parts turn":
+        "EsmFold2StructureHeadConfig EsmFoldConfig canary esmfold2 nemotron_asr_streaming parakeet_ctc parakeet_rnnt "
+        "parakeet_tdt",
+    "no attention":
+        "GradiumPhononTTSFlowHeadConfig Nemotron3DiarizationHeadConfig Nemotron3DiarizationStreamingConfig "
+        "PocketTTSFlowHeadConfig gemma4_unified_audio muse_spark_audio qwen2_5_omni_bigvgan",
+    "positions bias the scores":
+        "StructureModuleConfig TrunkConfig funnel gemma3n_audio gemma4_audio nemotron_asr_streaming_encoder "
+        "parakeet_encoder phi4_multimodal_audio",
+    "positions are added to the hidden states":
+        "canary_decoder clvp_decoder cohere_asr qwen2_5_omni_audio_encoder qwen3_omni_moe_audio_encoder",
+    "apply_rotary_pos_emb was inherited, nothing calls it": "jamba nemotron_h",
+    "the block that other models turn stands still (NoPE)": "kimi_linear",
+    "relative keys only: position_embeddings_type knows no rotary there": "seamless_m4t_v2",
 }
+NOT_ROTARY = {name: reason for reason, names in WORDS_ONLY.items() for name in names.split()}
