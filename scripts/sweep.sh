@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Regenerates the sheet of models: tests/golden/sweep from PyPI's transformers (6 GB with torch), then docs/models.md.
+# Regenerates the sheet of models: tests/golden/sweep and the rows of data/models.json from PyPI's transformers (6 GB with
+# torch), then docs/models.md.
 #   scripts/sweep.sh [model_type ...]    default: every model_type of the installed transformers, about ten minutes
 #   PYTHON=PROGRAM    a Python that has torch and transformers; otherwise scripts/torch.sh --full installs one
 # What changed is in `git diff`: a record that differs is a model that turns otherwise than before.
