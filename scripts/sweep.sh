@@ -3,7 +3,7 @@
 # torch), then docs/models.md.
 #   scripts/sweep.sh [model_type ...]    default: every model_type of the installed transformers, about ten minutes
 #   PYTHON=PROGRAM    a Python that has torch and transformers; otherwise scripts/torch.sh --full installs one
-# What changed is in `git diff`: a record that differs is a model that turns otherwise than before.
+# What changed is in `git diff`: a record that differs is a model that rotates differently.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
