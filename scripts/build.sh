@@ -19,7 +19,7 @@ while [ $# -gt 0 ]; do
   esac
   case "$part" in
     tests) packages+=("${test_packages[@]}"); options+=(-DROTARY_TESTS=ON) ;;
-    bench) packages+=(libbenchmark-dev); options+=(-DROTARY_BENCH=ON) ;;
+    bench) options+=(-DROTARY_BENCH=ON) ;;
     torch) packages+=("${torch_packages[@]}")
            torch_root=$("$root/scripts/torch.sh" | tail -n 1)
            options+=(-DROTARY_TORCH=ON -DROTARY_TORCH_MODELS=ON "-DTORCH_ROOT=$torch_root") ;;

@@ -105,7 +105,6 @@ measure_all() {
   rm -rf "$figures/peers"
   [ -n "$peers" ] || return 0
   "$root/scripts/peers.sh" --out "$figures/peers" >/dev/null
-  cp "$figures/peers/peers.svg" "$pages/$name-peers.svg"
 }
 
 [ -z "$measuring" ] || measure_all

@@ -48,7 +48,7 @@ class Jax(Peer):
 class Mlx(Peer):
     """mx.fast.rope on [batch, heads, tokens, head_dim], the layout that it takes; sin and cos are its own."""
 
-    name, package, layout, own_angles = "MLX fast.rope", "mlx", "bhtd", True
+    name, package, own_angles = "MLX fast.rope", "mlx", True
 
     def __init__(self):
         import mlx.core as mx

@@ -10,7 +10,8 @@ HEADS, KV_HEADS, HEAD_DIM, BASE = 32, 8, 128, 500000.0
 PAIRS = HEAD_DIM // 2
 DTYPES = ("f32", "bf16", "f16")
 PAIRINGS = ("half", "interleaved")
-TOKENS = (1, 64, 2048, 8192)
+TOKENS, CUDA_TOKENS = (1, 64, 2048, 8192), (1, 64, 512, 8192, 32768)
+BLOCK = 1024  # tokens of which longer inputs are copies on a CUDA device
 PAGE = 4096
 DECODE_POSITION = 4095  # of the one token of a decode step
 
@@ -51,8 +52,12 @@ class Cell:
     pairing: str
     tokens: int
     in_place: bool
-    threads: int = 1
+    threads: int = 1  # 0: on a CUDA device
     inputs: dict = field(default_factory=dict, repr=False, compare=False)  # shared by the cells of one dtype and length
+
+    @property
+    def device(self) -> str:
+        return "cpu" if self.threads > 0 else "cuda"
 
     @property
     def elements(self) -> int:
@@ -86,6 +91,9 @@ class Cell:
         """q or k, [1, tokens, heads, head_dim], in storage type; never written."""
         heads = HEADS if name == "q" else KV_HEADS
         key = (name, self.dtype, self.tokens)
+        if self.device == "cuda" and self.tokens > BLOCK and key not in self.inputs:  # what is drawn does not matter
+            block = Cell(self.dtype, self.pairing, BLOCK, self.in_place, 0, self.inputs).source(name)
+            self.inputs[key] = np.tile(block, (1, -(-self.tokens // BLOCK), 1, 1))[:, : self.tokens]
         if key not in self.inputs:
             values = np.random.default_rng(heads).standard_normal((1, self.tokens, heads, HEAD_DIM), np.float32)
             stored = to_storage(np.clip(values, -5.9, 5.9), self.dtype)
@@ -123,24 +131,18 @@ class Cell:
         return np.unique(np.linspace(0, self.tokens - 1, 256).astype(int))
 
     def difference(self, q: np.ndarray, k: np.ndarray) -> float:
-        """The largest difference from float64 over the compared tokens.
-        q and k: storage type, [tokens, heads, head_dim]."""
+        """The largest difference from float64. q and k: of the compared tokens, storage type, [tokens, heads, head_dim]."""
         at = self.compared()
-        return self.difference_at(np.ascontiguousarray(q[at]), np.ascontiguousarray(k[at]))
-
-    def difference_at(self, q: np.ndarray, k: np.ndarray) -> float:
-        """The same, of those tokens alone."""
-        at = self.compared()
-        return max(
-            float(np.max(np.abs(from_storage(got) - self.expected(name, at)))) for name, got in (("q", q), ("k", k))
-        )
+        found = {"q": np.ascontiguousarray(q), "k": np.ascontiguousarray(k)}
+        return max(float(np.max(np.abs(from_storage(x) - self.expected(name, at)))) for name, x in found.items())
 
     def keys(self) -> dict:
         """The keys that `rotary bench --json` prints for the same cell."""
+        kind = {"op": "rotate", "threads": self.threads} if self.device == "cpu" else {"op": "fused", "threads": None}
         return {
-            "op": "rotate", "dtype": self.dtype, "pairing": self.pairing, "layout": "bthd", "tokens": self.tokens,
+            **kind, "dtype": self.dtype, "pairing": self.pairing, "layout": "bthd", "tokens": self.tokens,
             "heads": HEADS, "kv_heads": KV_HEADS, "head_dim": HEAD_DIM, "rotary_dim": HEAD_DIM,
-            "in_place": self.in_place, "threads": self.threads,
+            "in_place": self.in_place, "device": self.device,
         }  # fmt: skip
 
     def __str__(self) -> str:
@@ -148,42 +150,19 @@ class Cell:
         return f"{self.dtype} {self.pairing} {self.tokens} {place}"
 
 
-def grid(threads: int, dtypes=DTYPES, pairings=PAIRINGS, tokens=TOKENS, places=(True, False)) -> list[Cell]:
-    """Neighbours share their inputs."""
-    inputs: dict = {}
+GRIDS = {  # dtypes and numbers of tokens; of --quick with its pairings
+    "cpu": (DTYPES, TOKENS, PAIRINGS),
+    "cpu quick": (("f32", "bf16"), (1, 2048), ("half",)),
+    "cuda": (("bf16", "f16", "f32"), CUDA_TOKENS, PAIRINGS),
+    "cuda quick": (("bf16",), (1, 8192), PAIRINGS),
+}
+
+
+def grid(name: str, threads: int) -> list[Cell]:
+    """threads: 0 on a CUDA device. Neighbours share their inputs."""
     cells = []
-    for dtype, count in product(dtypes, tokens):
-        for pairing, in_place in product(pairings, places):
-            cells.append(Cell(dtype, pairing, count, in_place, threads, inputs))
-    return cells
-
-
-# ---- on a CUDA device ----
-
-GPU_TOKENS = (1, 64, 512, 8192, 32768)
-BLOCK = 1024  # tokens of which longer inputs are copies
-
-
-class GpuCell(Cell):
-    def source(self, name: str) -> np.ndarray:
-        """As of a Cell, the same tokens again and again: what is drawn does not matter, how long it takes does."""
-        if self.tokens <= BLOCK:
-            return super().source(name)
-        key = (name, self.dtype, self.tokens)
-        if key not in self.inputs:
-            block = GpuCell(self.dtype, self.pairing, BLOCK, self.in_place, inputs=self.inputs).source(name)
-            self.inputs[key] = np.tile(block, (1, -(-self.tokens // BLOCK), 1, 1))[:, : self.tokens]
-        return self.inputs[key]
-
-    def keys(self) -> dict:
-        return {**super().keys(), "op": "fused", "threads": None, "device": "cuda"}
-
-
-def gpu_grid(dtypes=("bf16", "f16", "f32"), pairings=PAIRINGS, tokens=GPU_TOKENS, places=(True, False)) -> list[GpuCell]:
-    """Neighbours share their inputs."""
-    cells = []
+    dtypes, tokens, pairings = GRIDS[name]
     for dtype, count in product(dtypes, tokens):
         inputs: dict = {}
-        for pairing, in_place in product(pairings, places):
-            cells.append(GpuCell(dtype, pairing, count, in_place, 0, inputs))
+        cells += [Cell(dtype, pairing, count, in_place, threads, inputs) for pairing, in_place in product(pairings, (True, False))]
     return cells

@@ -76,7 +76,7 @@ class OpenVino(Peer):
     """half: the graph that its passes fuse into one RoPE operation, from [1, tokens, heads, head_dim] to the
     [1, heads, tokens, head_dim] of its attention. interleaved: they fuse none, the graph runs as it is."""
 
-    name, package, layout = "OpenVINO", "openvino", "bthd to bhtd"
+    name, package = "OpenVINO", "openvino"
 
     def __init__(self):
         import openvino

@@ -1,5 +1,7 @@
 // librotary_peers.so: rotary and the plain loop for peers/native.py, through ctypes. Repetitions are timed here, since
-// a call from Python costs more than a token's work.
+// a call from Python costs more than a token's work. With ROTARY_PEERS_CUDA librotary_peers_cuda.so: rotary on a CUDA
+// device, on the stream that it is given, where Python has the clock.
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <exception>
@@ -8,25 +10,28 @@
 #include <string>
 #include <vector>
 
+#ifdef ROTARY_PEERS_CUDA
+#include "rotary/gpu.h"
+#else
 #include "plain_loop.h"
 #include "rotary/rotary.h"
 #include "rotary/targets.h"
+#endif
 
 namespace {
 
-// One dimension more than a call needs: what native.py's class Work mirrors, field by field.
-struct Work {
+// native.py's class Request mirrors it, field by field. On a device q to k_out and device_positions are its pointers.
+struct Request {
   const void* q;
   const void* k;
   void* q_out;  // in place: q_out == q, k_out == k
   void* k_out;
   const std::int64_t* positions;
-  const float* cos;  // [tokens, head_dim / 2], for the plain loop
+  const std::int32_t* device_positions;  // null: by a table
+  const float* cos;                      // [tokens, head_dim / 2], for the plain loop
   const float* sin;
   double base;
-  std::int64_t tokens;
-  std::int64_t heads;
-  std::int64_t kv_heads;
+  std::int64_t tokens, heads, kv_heads;
   std::int32_t head_dim;
   std::int32_t dtype;        // the order of rotary::DType
   std::int32_t interleaved;  // 0 or 1
@@ -38,72 +43,7 @@ std::string& last_error() {
   return sentence;
 }
 
-template <class Call>
-double seconds(std::int64_t repetitions, Call&& call) {
-  const auto start = std::chrono::steady_clock::now();
-  for (std::int64_t i = 0; i < repetitions; ++i) call();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
-rotary::Frequencies frequencies_of(int head_dim, double base, rotary::Pairing pairing) {
-  rotary::Rope rope;
-  rope.head_dim = head_dim;
-  rope.base = base;
-  rope.pairing = pairing;
-  return rotary::frequencies(rope);
-}
-
-// Everything that a caller makes once, before the first layer of a step.
-class Prepared {
- public:
-  explicit Prepared(const Work& work)
-      : table_(frequencies_of(work.head_dim, work.base, pairing_of(work)),
-               std::span(work.positions, static_cast<std::size_t>(work.tokens))),
-        q_(view(work.q_out, work.heads, work)),
-        k_(view(work.k_out, work.kv_heads, work)),
-        q_in_(work.q, q_.dtype, q_.layout),
-        k_in_(work.k, k_.dtype, k_.layout),
-        in_place_(work.q == work.q_out) {
-    if (work.threads > 1) pool_ = std::make_unique<rotary::ThreadPool>(static_cast<unsigned>(work.threads));
-  }
-
-  void fused() const {
-    if (in_place_) {
-      rotary::rotate_qk(q_, k_, table_, executor());
-    } else {
-      rotary::rotate_qk({q_in_, q_}, {k_in_, k_}, table_, executor());
-    }
-  }
-
-  void two_calls() const {
-    if (in_place_) {
-      rotary::rotate(q_, table_, executor());
-      rotary::rotate(k_, table_, executor());
-    } else {
-      rotary::rotate(q_in_, q_, table_, executor());
-      rotary::rotate(k_in_, k_, table_, executor());
-    }
-  }
-
- private:
-  static rotary::Pairing pairing_of(const Work& work) {
-    return work.interleaved != 0 ? rotary::Pairing::interleaved : rotary::Pairing::half;
-  }
-  static rotary::Heads view(void* data, std::int64_t heads, const Work& work) {
-    return {data, static_cast<rotary::DType>(work.dtype), rotary::bthd(1, work.tokens, heads, work.head_dim)};
-  }
-  const rotary::Executor& executor() const { return pool_ ? *pool_ : rotary::serial(); }
-
-  rotary::Table table_;
-  rotary::Heads q_;
-  rotary::Heads k_;
-  rotary::ConstHeads q_in_;
-  rotary::ConstHeads k_in_;
-  bool in_place_;
-  std::unique_ptr<rotary::ThreadPool> pool_;
-};
-
-// Seconds, or -1 with the sentence in peers_error().
+// What call returns, or -1 with the sentence in peers_error().
 template <class Call>
 double guarded(Call&& call) {
   try {
@@ -114,57 +54,142 @@ double guarded(Call&& call) {
   }
 }
 
+template <class Call>
+double seconds(std::int64_t repetitions, Call&& call) {
+  const auto start = std::chrono::steady_clock::now();
+  for (std::int64_t i = 0; i < repetitions; ++i) call();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+rotary::Frequencies frequencies_of(int head_dim, double base, bool interleaved) {
+  rotary::Rope rope;
+  rope.head_dim = head_dim;
+  rope.base = base;
+  rope.pairing = interleaved ? rotary::Pairing::interleaved : rotary::Pairing::half;
+  return rotary::frequencies(rope);
+}
+
+#ifdef ROTARY_PEERS_CUDA
+namespace api = rotary::gpu;
+
+struct Angles {
+  Angles(const Request& r, rotary::gpu::Stream stream)
+      : frequencies(frequencies_of(r.head_dim, r.base, r.interleaved != 0), stream) {
+    if (r.device_positions != nullptr) {
+      by = std::make_unique<api::Rotation>(frequencies, api::Positions(r.device_positions, r.tokens));
+    } else {
+      const rotary::Positions positions(std::span(r.positions, static_cast<std::size_t>(r.tokens)));
+      table = api::Table(frequencies, positions, {}, stream);
+      by = std::make_unique<api::Rotation>(table);
+    }
+  }
+  const api::Rotation& get() const { return *by; }
+  api::RotateOptions options(rotary::gpu::Stream stream) const { return {rotary::Direction::forward, stream}; }
+
+  api::Frequencies frequencies;
+  api::Table table;
+  std::unique_ptr<api::Rotation> by;
+};
+using Stream = rotary::gpu::Stream;
+#else
+namespace api = rotary;
+using Stream = void*;  // null
+
+struct Angles {
+  Angles(const Request& r, Stream)
+      : table(frequencies_of(r.head_dim, r.base, r.interleaved != 0),
+              rotary::Positions(std::span(r.positions, static_cast<std::size_t>(r.tokens)))) {
+    if (r.threads > 1) pool = std::make_unique<rotary::ThreadPool>(static_cast<unsigned>(r.threads));
+  }
+  const rotary::Table& get() const { return table; }
+  api::RotateOptions options(Stream) const {
+    return {rotary::Direction::forward, pool ? static_cast<const rotary::Executor&>(*pool) : rotary::serial()};
+  }
+
+  rotary::Table table;
+  std::unique_ptr<rotary::ThreadPool> pool;
+};
+#endif
+
+// Everything that a caller makes once, before the first layer of a step.
+class Prepared {
+ public:
+  Prepared(const Request& r, Stream stream)
+      : angles_(r, stream),
+        q_out_(r.q_out, static_cast<rotary::DType>(r.dtype), rotary::bthd(1, r.tokens, r.heads, r.head_dim)),
+        k_out_(r.k_out, q_out_.dtype, rotary::bthd(1, r.tokens, r.kv_heads, r.head_dim)),
+        q_(r.q, q_out_.dtype, q_out_.layout),
+        k_(r.k, k_out_.dtype, k_out_.layout) {}
+
+  void rotate(bool in_one_call, Stream stream) const {
+    if (in_one_call) return api::rotate_qk({q_, q_out_}, {k_, k_out_}, angles_.get(), angles_.options(stream));
+    api::rotate(q_, q_out_, angles_.get(), angles_.options(stream));
+    api::rotate(k_, k_out_, angles_.get(), angles_.options(stream));
+  }
+
+ private:
+  Angles angles_;
+  rotary::Heads q_out_, k_out_;
+  rotary::ConstHeads q_, k_;
+};
+
 }  // namespace
 
 extern "C" {
 
 const char* peers_error() { return last_error().c_str(); }
-const char* peers_target() { return rotary::chosen_target().data(); }
 
-void* peers_prepare(const Work* work) {
-  try {
-    return new Prepared(*work);
-  } catch (const std::exception& error) {
-    last_error() = error.what();
-    return nullptr;
-  }
+// The instruction set, or the device.
+const char* peers_target() {
+  thread_local std::string name;
+#ifdef ROTARY_PEERS_CUDA
+  guarded([] { return name = rotary::gpu::device_name(), 0; });
+#else
+  name = rotary::chosen_target();
+#endif
+  return name.c_str();
+}
+
+void* peers_prepare(const Request* request, void* stream) {
+  Prepared* prepared = nullptr;
+  guarded([&] { return prepared = new Prepared(*request, static_cast<Stream>(stream)), 0; });
+  return prepared;
 }
 void peers_release(void* prepared) { delete static_cast<Prepared*>(prepared); }
 
-double peers_fused(const void* prepared, std::int64_t repetitions) {
-  return guarded([&] { return seconds(repetitions, [&] { static_cast<const Prepared*>(prepared)->fused(); }); });
-}
-double peers_two_calls(const void* prepared, std::int64_t repetitions) {
-  return guarded([&] { return seconds(repetitions, [&] { static_cast<const Prepared*>(prepared)->two_calls(); }); });
+// Seconds, on a device of enqueueing; -1: peers_error().
+double peers_rotate(const void* prepared, std::int64_t repetitions, bool in_one_call, void* stream) {
+  return guarded([&] {
+    return seconds(repetitions,
+                   [&] { static_cast<const Prepared*>(prepared)->rotate(in_one_call, static_cast<Stream>(stream)); });
+  });
 }
 
-double peers_plain(const Work* work, std::int64_t repetitions) {
+#ifndef ROTARY_PEERS_CUDA
+double peers_plain(const Request* r, std::int64_t repetitions) {
   const auto job = [&](const void* in, void* out, std::int64_t heads) {
-    return peers::PlainJob{
-        in, out, work->cos, work->sin, work->tokens, heads, work->head_dim, work->interleaved != 0, work->threads};
+    return peers::PlainJob{in, out, r->cos, r->sin, r->tokens, heads, r->head_dim, r->interleaved != 0, r->threads};
   };
-  const auto storage = static_cast<peers::Storage>(work->dtype);
+  const auto storage = static_cast<peers::Storage>(r->dtype);
   bool known = true;
   const double time = seconds(repetitions, [&] {
-    known = peers::plain_rotate(storage, job(work->q, work->q_out, work->heads)) &&
-            peers::plain_rotate(storage, job(work->k, work->k_out, work->kv_heads));
+    known = peers::plain_rotate(storage, job(r->q, r->q_out, r->heads)) &&
+            peers::plain_rotate(storage, job(r->k, r->k_out, r->kv_heads));
   });
   if (!known) last_error() = "this compiler has no type for f16";
   return known ? time : -1;
 }
 
-// The exact table of positions 0, 1, ..., made again and again in the same storage; cos and sin get the last one's
-// rows.
+// The exact table of positions 0, 1, ..., made again and again in the same storage; cos and sin get its rows.
 double peers_table(std::int64_t tokens, std::int32_t head_dim, double base, std::int64_t repetitions, float* cos,
                    float* sin) {
   return guarded([&] {
-    std::vector<std::int64_t> positions(static_cast<std::size_t>(tokens));
-    for (std::int64_t i = 0; i < tokens; ++i) positions[static_cast<std::size_t>(i)] = i;
-    const auto frequencies = frequencies_of(head_dim, base, rotary::Pairing::half);
+    const auto frequencies = frequencies_of(head_dim, base, false);
+    const rotary::Positions positions = rotary::positions(0, tokens);
     static rotary::Table table(frequencies, positions);
     const double time = seconds(repetitions, [&] { table.assign(frequencies, positions); });
-    if (cos != nullptr) std::copy(table.cos().begin(), table.cos().end(), cos);
-    if (sin != nullptr) std::copy(table.sin().begin(), table.sin().end(), sin);
+    std::copy(table.cos().begin(), table.cos().end(), cos);
+    std::copy(table.sin().begin(), table.sin().end(), sin);
     return time;
   });
 }
@@ -173,5 +198,6 @@ double peers_table(std::int64_t tokens, std::int32_t head_dim, double base, std:
 double peers_repeat(int (*function)(void*, void*), void* first, void* second, std::int64_t repetitions) {
   return seconds(repetitions, [&] { function(first, second); });
 }
+#endif
 
 }  // extern "C"

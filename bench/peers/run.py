@@ -5,10 +5,12 @@ Usually called by scripts/peers.sh, which installs the peers and builds librotar
 
 import argparse
 import os
+import subprocess
 import sys
 from pathlib import Path
 
 GIBIBYTE = str(1 << 30)
+NO_DEVICE = 77  # the exit status of a check that was skipped
 
 
 def environment(threads: int) -> dict[str, str]:
@@ -38,7 +40,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--fastest", action="store_true", help="the fastest counts instead: for a noisy machine")
     parser.add_argument("--processor-time", action="store_true", help="of all threads, not the clock: for a busy one")
     parser.add_argument("--no-table", action="store_true", help="without the making of a cos/sin table")
-    parser.add_argument("--out", default=root / "build/peers", type=Path, help="where peers.{md,jsonl,svg} go")
+    parser.add_argument("--out", default=root / "build/peers", type=Path, help="where peers.{md,jsonl}, or gpu.{md,jsonl}, go")
     build = Path(os.environ.get("ROTARY_BUILD", root / "build/release"))
     parser.add_argument("--library", type=Path, help="librotary_peers.so, or librotary_peers_cuda.so")
     parser.add_argument("--only", default="", help=argparse.SUPPRESS)  # the process of one peer, on cuda
@@ -56,16 +58,77 @@ def options() -> argparse.Namespace:
 def cells_of(chosen: argparse.Namespace) -> list:
     from cells import grid
 
-    cells = grid(chosen.threads)
-    if chosen.quick:
-        cells = grid(chosen.threads, dtypes=("f32", "bf16"), pairings=("half",), tokens=(1, 2048))
+    cells = grid(chosen.device + " quick" * chosen.quick, 0 if chosen.device == "cuda" else chosen.threads)
     for condition in filter(None, chosen.filter.split(",")):
         key, _, value = condition.partition("=")
-        known = cells[0].keys() if cells else {key: value}
-        if key not in known:
-            sys.exit(f"peers.sh: --filter knows {', '.join(known)} but got {condition}")
-        cells = [cell for cell in cells if str(cell.keys()[key]).lower() == value.lower()]
+        cells = [cell for cell in cells if str(cell.keys().get(key)).lower() == value.lower()]
     return cells or sys.exit(f"peers.sh: no cell is {chosen.filter}")
+
+
+def measured(chosen: argparse.Namespace, results) -> None:
+    """All peers in this process: results gets the rows."""
+    import measure
+    import native
+    from peer import installed
+
+    on_cpu = chosen.device == "cpu"
+    pretend = os.environ.get("ROTARY_PEERS_PRETEND") == "1"
+    try:
+        library = None if pretend and not on_cpu else native.load(str(chosen.library))
+    except OSError as error:
+        sys.exit(f"peers.sh: cannot load rotary ({error}): scripts/peers.sh builds it")
+    names = [name for name in chosen.peers.lower().split(",") if name]
+    peers = installed(chosen.device, library, names, results)
+    if on_cpu:
+        rotary, one = native.Rotary(library), measure.measure_cell
+        results.target = rotary.version()
+    else:
+        import cuda
+
+        rotary, one = cuda.own_way(library), cuda.measure_cell
+        results.target = cuda.device_name()
+        peers = [peer for peer in peers if not peer.extra or (chosen.only == "rotary" and not pretend)]
+    cells = cells_of(chosen) if peers else []
+    for number, cell in enumerate(cells, 1):
+        print(f"[{number}/{len(cells)}] {cell}", file=sys.stderr, flush=True)
+        one(cell, rotary, peers, chosen.rounds, results)
+        if chosen.only:  # what there is, if the next cell ends the process
+            results.save(chosen.out / "part.json")
+    if on_cpu and not chosen.no_table:
+        import tables
+
+        tables.measure_tables(library, names, chosen.rounds, results)
+
+
+def on_device(chosen: argparse.Namespace, results) -> int:
+    """A process a peer, so that none spoils the device for the others."""
+    try:
+        import cuda
+
+        why = cuda.missing_device()
+    except ImportError as error:
+        why = f"PyTorch cannot be loaded ({error})"
+    if why:
+        print(f"peers.sh: --device cuda: {why}: nothing is measured", file=sys.stderr)
+        return NO_DEVICE
+    from peer import PEERS
+
+    chosen.out.mkdir(parents=True, exist_ok=True)
+    part = chosen.out / "part.json"
+    if chosen.only:
+        measured(chosen, results)
+        results.save(part)
+        return 0
+    names = chosen.peers.lower().split(",")
+    wanted = [kind for _, kind, devices in PEERS if "cuda" in devices and not kind.startswith("Rotary")]
+    wanted = [kind for kind in wanted if any(name in kind.lower() for name in names)]
+    for kind in wanted + ["rotary"]:
+        part.unlink(missing_ok=True)
+        command = [sys.executable, *sys.argv, "--only", kind, "--peers", kind]
+        status = subprocess.run(command).returncode
+        results.merge(part) if part.exists() else results.missing(kind, f"its process ended with {status}")
+    part.unlink(missing_ok=True)
+    return 0
 
 
 def main() -> int:
@@ -74,37 +137,20 @@ def main() -> int:
         import self_test
 
         return self_test.main()
-    if chosen.device == "cuda":
-        import gpu_run
-
-        return gpu_run.main(chosen)
-    wanted = environment(chosen.threads)
-    if any(os.environ.get(name) != value for name, value in wanted.items()):
-        os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **wanted})
-
-    import measure
-    import native
+    if chosen.device == "cpu":
+        wanted = environment(chosen.threads)
+        if any(os.environ.get(name) != value for name, value in wanted.items()):
+            os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **wanted})
     import report
-    from registry import installed
 
-    cells, results = cells_of(chosen), report.Results(chosen.fastest, chosen.processor_time)
-    try:
-        rotary_library = native.load(str(chosen.library))
-    except OSError as error:
-        sys.exit(f"peers.sh: cannot load rotary ({error}): scripts/peers.sh builds it")
-    names = [name for name in chosen.peers.lower().split(",") if name]
-    peers = installed(rotary_library, names, results)
-    rotary = native.Rotary(rotary_library)
-    for number, cell in enumerate(cells, 1):
-        results.begin(cell)
-        print(f"[{number}/{len(cells)}] {cell}", file=sys.stderr, flush=True)
-        measure.measure_cell(cell, rotary, peers, chosen.rounds, results)
-    if not chosen.no_table:
-        import tables
-
-        tables.measure_tables(rotary_library, names, chosen.rounds, results)
-    command = "scripts/peers.sh " + " ".join(sys.argv[1:])
-    results.write(chosen.out, command.strip(), rotary.version())
+    results = report.Results(chosen.device, chosen.fastest, chosen.processor_time)
+    if chosen.device == "cuda":
+        status = on_device(chosen, results)
+        if status or chosen.only:
+            return status
+    else:
+        measured(chosen, results)
+    results.write(chosen.out, ("scripts/peers.sh " + " ".join(sys.argv[1:])).strip())
     return 0
 
 

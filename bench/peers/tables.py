@@ -10,49 +10,39 @@ from cells import BASE, HEAD_DIM, PAIRS
 TOKENS = 131072
 
 
-def numpy_float32():
-    import numpy
-
-    inv_freq = (BASE ** (-np.arange(PAIRS) / PAIRS)).astype(np.float32)
-    positions = np.arange(TOKENS, dtype=np.float32)
-    angles, cos, sin = (np.empty((TOKENS, PAIRS), np.float32) for _ in range(3))
-
-    def call():
-        np.outer(positions, inv_freq, out=angles)
-        np.cos(angles, out=cos)
-        np.sin(angles, out=sin)
-
-    return "numpy float32", numpy.__version__, call, lambda: (cos, sin)
-
-
-def numpy_float64():
+def steps(module, dtype, outer, empty):
+    """angles, cos and sin of all positions by the functions of numpy or torch, into memory allocated before; a call, and
+    its results in float32."""
     inv_freq = BASE ** (-np.arange(PAIRS) / PAIRS)
-    positions = np.arange(TOKENS, dtype=np.float64)
-    angles, wide = (np.empty((TOKENS, PAIRS)) for _ in range(2))
-    cos, sin = (np.empty((TOKENS, PAIRS), np.float32) for _ in range(2))
+    given = (np.arange(TOKENS, dtype=dtype), inv_freq.astype(dtype))
+    positions, turns = map(module.from_numpy, given) if module is not np else given
+    angles, wide = (empty((TOKENS, PAIRS), positions.dtype) for _ in range(2))
+    cos, sin = (empty((TOKENS, PAIRS), getattr(module, "float32")) for _ in range(2))
 
     def call():
-        np.outer(positions, inv_freq, out=angles)
-        cos[...] = np.cos(angles, out=wide)
-        sin[...] = np.sin(angles, out=wide)
+        outer(positions, turns, out=angles)
+        for function, out in ((module.cos, cos), (module.sin, sin)):
+            if dtype == np.float32:
+                function(angles, out=out)
+            else:
+                out[...] = function(angles, out=wide)
 
-    return "numpy float64, rounded", np.__version__, call, lambda: (cos, sin)
+    return call, lambda: (np.asarray(cos), np.asarray(sin))
 
 
 def torch_float32():
     import torch
 
-    inv_freq = torch.tensor(BASE ** (-np.arange(PAIRS) / PAIRS), dtype=torch.float32)
-    positions = torch.arange(TOKENS, dtype=torch.float32)
-    angles, cos, sin = (torch.empty((TOKENS, PAIRS)) for _ in range(3))
+    call, result = steps(torch, np.float32, torch.outer, lambda shape, dtype: torch.empty(shape, dtype=dtype))
+    return "PyTorch float32", torch.__version__, torch.inference_mode()(call), result
 
-    @torch.inference_mode()
-    def call():
-        torch.outer(positions, inv_freq, out=angles)
-        torch.cos(angles, out=cos)
-        torch.sin(angles, out=sin)
 
-    return "PyTorch float32", torch.__version__, call, lambda: (cos.numpy(), sin.numpy())
+def numpy_float32():
+    return "numpy float32", np.__version__, *steps(np, np.float32, np.outer, np.empty)
+
+
+def numpy_float64():
+    return "numpy float64, rounded", np.__version__, *steps(np, np.float64, np.outer, np.empty)
 
 
 def largest_error(cos: np.ndarray, sin: np.ndarray) -> float:
@@ -83,12 +73,12 @@ def measure_tables(library: ctypes.CDLL, names: list[str], rounds: int, results)
         mine, rotary = [], []
         for _ in range(rounds):
             start = clock()
-            library.peers_table(TOKENS, HEAD_DIM, BASE, 1, None, None)
+            library.peers_table(TOKENS, HEAD_DIM, BASE, 1, *pointers)
             middle = clock()
             call()
             rotary.append(middle - start)
             mine.append(clock() - middle)
-        results.version(peer, version)
+        results.versions[peer] = version
         per_pair = 1e9 / (TOKENS * PAIRS)
         results.row(keys, peer, results.of(mine) * per_pair, results.of(rotary) * per_pair,
                     largest_error=largest_error(*result()), rotary_largest_error=own_error)  # fmt: skip

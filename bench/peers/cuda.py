@@ -1,0 +1,150 @@
+"""A cell on a CUDA device: several sets of its tensors, the time of calls on them. ROTARY_PEERS_PRETEND=1 does all this
+on the CPU by the clock and with PyTorch in rotary's place, to try the code where there is no device."""
+
+import gc
+import os
+from statistics import median
+from time import perf_counter
+from typing import Callable
+
+import torch
+
+from cells import Cell
+from measure import agreeing
+from peer import Peer
+from torch_peers import TorchOut, on_device, rows
+
+PRETEND = os.environ.get("ROTARY_PEERS_PRETEND") == "1"
+SAMPLE = 400e-6  # seconds of a measurement at the least
+MOST = 200  # calls of a measurement
+
+
+def missing_device() -> str:
+    """Why there is nothing to measure on, or nothing."""
+    return "" if PRETEND or torch.cuda.is_available() else "PyTorch finds no CUDA device"
+
+
+def device_name() -> str:
+    if PRETEND:
+        return "a pretended device"
+    return "{}, compute capability {}.{}".format(torch.cuda.get_device_name(), *torch.cuda.get_device_capability())
+
+
+def own_way(library) -> Peer:
+    """rotary's, to which the others are compared."""
+    if PRETEND:
+        pretended = TorchOut()
+        pretended.name = "rotary"
+        return pretended
+    from cuda_kernels import Rotary
+
+    return Rotary(library)
+
+
+def sets_of(cell: Cell) -> int:
+    """One where the cell's tensors stay in the cache, as what the layer before wrote does; else so many that none is in
+    the cache when its turn comes again. As in `rotary bench --device cuda`."""
+    cache = 1 << 20 if PRETEND else torch.cuda.get_device_properties(0).L2_cache_size
+    touched = cell.elements * (4 if cell.dtype == "f32" else 2) * (1 if cell.in_place else 2)
+    return 1 if touched < cache / 2 else max(1, -(-4 * cache // touched))
+
+
+def synchronize() -> None:
+    if not PRETEND:
+        torch.cuda.synchronize()
+
+
+def timed(run: Callable[[], object]) -> float:
+    """Seconds, by events."""
+    if PRETEND:
+        start = perf_counter()
+        run()
+        return perf_counter() - start
+    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    begin.record()
+    run()
+    end.record()
+    end.synchronize()
+    return begin.elapsed_time(end) * 1e-3
+
+
+class Timed:
+    """Calls, one a set, which take turns; seconds of one call as samples."""
+
+    def __init__(self, calls: list[Callable[[], object]]):
+        self.calls, self.next = calls, 0
+        self.events: list[float] = []
+        self.graphs: list[float] = []
+        self.graph, self.why_not, self.count = None, "", len(calls)
+        self.run(self.count)
+        synchronize()
+        while timed(lambda: self.run(self.count)) < SAMPLE and 2 * self.count <= max(MOST, len(calls)):
+            self.count *= 2
+
+    def run(self, count: int) -> None:
+        for _ in range(count):
+            self.calls[self.next]()
+            self.next = (self.next + 1) % len(self.calls)
+
+    def capture(self) -> None:
+        """A graph of as many calls; why_not says why there is none."""
+        if PRETEND:
+            self.graph = lambda: self.run(self.count)
+            return
+        try:
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                self.run(self.count)
+            graph.replay()
+            synchronize()
+            self.graph = graph.replay
+        except Exception as error:  # whatever a library does that no graph holds
+            self.why_not = f"no graph: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+
+    def sample(self) -> None:
+        self.events.append(timed(lambda: self.run(self.count)) / self.count)
+        if self.graph:
+            self.graphs.append(timed(self.graph) / self.count)
+
+    def seconds(self) -> tuple[float, float | None]:
+        """Called one by one; replayed."""
+        return median(self.events), median(self.graphs) if self.graphs else None
+
+
+def alternate(candidates: list[Timed], rounds: int) -> None:
+    for candidate in candidates:
+        candidate.capture()
+    for turn in range(rounds):
+        for candidate in candidates[turn % len(candidates) :] + candidates[: turn % len(candidates)]:
+            candidate.sample()
+
+
+@torch.inference_mode()
+def measure_cell(cell: Cell, rotary: Peer, peers: list[Peer], rounds: int, results) -> None:
+    device, at = "cpu" if PRETEND else "cuda", cell.compared()
+
+    def ready(peer: Peer) -> Timed | None:
+        def make():
+            sets = on_device(cell, device, sets_of(cell))  # of its own: what turns in place turns on and on
+            source = sets[0].block.clone()
+            peer.compile(cell)
+            calls = [peer.bind(each) for each in sets]
+            calls[0]()  # tuners run a kernel again and again, in place too
+            sets[0].block.copy_(source)
+            q, k = calls[0]()[:2]
+            synchronize()
+            return calls, rows(q, at), rows(k, at)
+
+        calls = agreeing(cell, peer, results, make)
+        return Timed(calls) if calls else None
+
+    own = ready(rotary)
+    if own is None:
+        raise SystemExit(f"peers.sh: rotary is wrong at {cell}; nothing else matters")
+    found = [(peer, timing) for peer in peers if (timing := ready(peer))]
+    copies = on_device(cell, device, len(own.calls))
+    copy = Timed([lambda one=one: one.spare.copy_(one.block) for one in copies])
+    gc.collect()
+    alternate([own, copy, *(timing for _, timing in found)], rounds)
+    for peer, timing in found:
+        results.timed_on_device(cell, peer, timing, own, copy)
