@@ -179,7 +179,6 @@ Plot plot_of(const std::vector<Row>& rows, std::int64_t trained) {
   plot.y_label = "cross-entropy per token (nats)";
   plot.log_x = true;
   plot.x_is_length = true;
-  plot.names_on_lines = true;
   for (const Row& row : rows) {
     auto line =
         std::find_if(plot.lines.begin(), plot.lines.end(), [&](const Line& l) { return l.name == row.scaling; });

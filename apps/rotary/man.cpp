@@ -1,4 +1,4 @@
-// rotary man: the manual page, written from the same tables as --help.
+// rotary man: the manual page, the text of --help of each command.
 #include <CLI/CLI.hpp>
 #include <iostream>
 #include <string>
@@ -14,10 +14,12 @@ namespace rotary::cli {
 
 namespace {
 
-// text as roff prints it letter by letter, without its line breaks.
+// Lines as roff prints them letter by letter, unfilled.
 std::string roff(std::string_view text) {
-  std::string escaped;
+  std::string escaped = ".nf\n";
+  bool begins = true;
   for (const char letter : text) {
+    if (begins && (letter == '.' || letter == '\'')) escaped += "\\&";
     if (letter == '\\') {
       escaped += "\\e";
     } else if (letter == '-') {
@@ -27,67 +29,22 @@ std::string roff(std::string_view text) {
     } else if (letter == '`') {
       escaped += "\\(ga";
     } else {
-      escaped += letter == '\n' ? ' ' : letter;
+      escaped += letter;
     }
+    begins = letter == '\n';
   }
-  return escaped.starts_with('.') ? "\\&" + escaped : escaped;
-}
-
-std::string bold(std::string_view text) { return "\\fB" + roff(text) + "\\fR"; }
-std::string italic(std::string_view text) { return "\\fI" + roff(text) + "\\fR"; }
-
-std::string option_text(const OptionSheet& option) {
-  std::string text = ".TP\n";
-  if (option.positional) {
-    text += italic(option.names.front());
-  } else {
-    for (std::size_t i = 0; i < option.names.size(); ++i) text += (i > 0 ? ", " : "") + bold(option.names[i]);
-    if (!option.value.empty()) text += " " + italic(option.value);
-  }
-  if (option.list && !option.value.ends_with("...")) text += " ...";
-  text += "\n" + roff(option.whole_help());
-  return text + "\n";
-}
-
-// A footer: paragraphs are filled, examples and tables keep their lines.
-std::string footer_text(const std::string& footer) {
-  std::string text = footer.empty() ? "" : ".PP\n";
-  bool as_it_is = false;
-  for (std::size_t begin = 0; begin < footer.size();) {
-    const std::size_t end = std::min(footer.find('\n', begin), footer.size());
-    const std::string line = footer.substr(begin, end - begin);
-    const bool example = line.starts_with(' ') || line.find("  ") != std::string::npos;
-    if (line.empty()) {
-      text += as_it_is ? ".fi\n.PP\n" : ".PP\n";
-      as_it_is = false;
-    } else {
-      if (example != as_it_is) text += example ? ".PP\n.nf\n" : ".fi\n.PP\n";
-      as_it_is = example;
-      text += roff(line) + "\n";
-    }
-    begin = end + 1;
-  }
-  return as_it_is ? text + ".fi\n" : text;
-}
-
-std::string command_text(const CommandSheet& command) {
-  std::string text = ".SS rotary " + roff(command.name) + "\n" + roff(command.summary) + ".\n";
-  for (const OptionSheet& option : command.options) {
-    if (option.names.back() != "--help") text += option_text(option);
-  }
-  return text + footer_text(command.footer);
+  return escaped + ".fi\n";
 }
 
 std::string page_of(const CommandSheet& program) {
+  constexpr std::size_t width = 76;
   std::string text = ".TH ROTARY 1 \"\" \"rotary " ROTARY_VERSION
                      "\" \"User Commands\"\n"
                      ".SH NAME\nrotary \\- rotary position embeddings of language models\n"
-                     ".SH SYNOPSIS\n" +
-                     bold("rotary") + " " + italic("COMMAND") + " [" + italic("OPTIONS") + "]\n.SH DESCRIPTION\n" +
-                     roff(program.summary) + "\n.SH OPTIONS\n";
-  for (const OptionSheet& option : program.options) text += option_text(option);
-  text += ".SH COMMANDS\n";
-  for (const CommandSheet& command : program.commands) text += command_text(command);
+                     ".SH SYNOPSIS\n\\fBrotary\\fR \\fICOMMAND\\fR [\\fIOPTIONS\\fR]\n.SH DESCRIPTION\n" +
+                     roff(help_text(program, "rotary", width)) + ".SH COMMANDS\n";
+  for (const CommandSheet& command : program.commands)
+    text += ".SS rotary " + command.name + "\n" + roff(help_text(command, "rotary " + command.name, width));
   return text +
          ".SH EXIT STATUS\n"
          ".TP\n0\nDone.\n"

@@ -148,7 +148,6 @@ Plot plot_of(const std::vector<Run>& runs) {
   plot.title = all_validated ? "Validation loss" : "Loss";
   plot.x_label = "step";
   plot.y_label = "nats per token";
-  plot.names_on_lines = true;
   for (const Run& run : runs) {
     const bool validated = run.best.has_value();
     const std::string name = run.name + (validated ? "" : " (training)");

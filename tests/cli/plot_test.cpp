@@ -10,9 +10,13 @@
 #include <fstream>
 #include <limits>
 #include <locale>
+#include <regex>
+#include <set>
 #include <sstream>
 
+#include "apps/shared/displayable.h"
 #include "picture.h"
+#include "picture_judge.h"
 
 namespace rotary::plot_tests {
 namespace {
@@ -75,25 +79,6 @@ TEST(Svg, an_axis_that_begins_near_zero_begins_at_zero) {
   EXPECT_EQ(read_picture(svg(plot_of({{1000, 3}, {2000, 2}}))).x_ticks.front().second, 1000);
 }
 
-TEST(Svg, a_single_value_has_a_tick_of_its_own) {
-  const auto values = [](const Points& ticks) {
-    std::vector<double> all;
-    for (const auto& [pixel, value] : ticks) all.push_back(value);
-    return all;
-  };
-  for (const bool log : {false, true}) {
-    const Picture picture = read_picture(svg(plot_of({{7, 6.2831853}}, log, log)));
-    EXPECT_EQ(values(picture.x_ticks), std::vector<double>{7}) << "of an axis of steps or pairs no others";
-    const std::vector<double> heights = values(picture.y_ticks);
-    EXPECT_EQ(std::count(heights.begin(), heights.end(), 6.283), 1);
-    EXPECT_GE(heights.size(), 3U);
-    EXPECT_TRUE(std::is_sorted(heights.begin(), heights.end()));
-    for (std::size_t i = 1; i < picture.y_ticks.size(); ++i)
-      EXPECT_GT(std::abs(picture.y_ticks[i].first - picture.y_ticks[i - 1].first), 14) << "labels do not touch";
-  }
-  EXPECT_EQ(values(read_picture(svg(plot_of({{9007199254740993, 1}}))).x_ticks), std::vector<double>{9.007e15});
-}
-
 // ---- what it says ----
 
 TEST(Svg, the_legend_names_every_line_in_order) {
@@ -116,8 +101,8 @@ TEST(Svg, lines_have_colours_of_their_own_and_a_faint_one_has_its_successors) {
   ASSERT_EQ(curves.size(), 3U);
   EXPECT_EQ(curves[0].name, "raw") << "what is faint is drawn first";
   EXPECT_TRUE(curves[0].faint);
-  EXPECT_EQ(curves[2].name, "mean") << "the first strong line is drawn last";
-  EXPECT_EQ(curves[0].colour, curves[2].colour);
+  EXPECT_EQ(curves[1].name, "mean");
+  EXPECT_EQ(curves[0].colour, curves[1].colour);
   EXPECT_NE(curves[1].colour, curves[2].colour);
 }
 
@@ -154,6 +139,141 @@ TEST(Svg, control_characters_and_broken_utf8_become_visible) {
   EXPECT_EQ(shown("\xC1\x81|\xE0\x81\x81|\xF0\x80\x81\x81"), "\\xc1\\x81|\\xe0\\x81\\x81|\\xf0\\x80\\x81\\x81")
       << "overlong";
   EXPECT_EQ(shown("\xC2\x9B|\xEF\xBF\xBF|\xE2\x80\xAE"), "\\xc2\\x9b|\\xef\\xbf\\xbf|\\xe2\\x80\\xae");
+}
+
+TEST(Svg, no_two_of_many_lines_look_alike) {
+  for (const int points : {3, 100}) {  // with marks, and without
+    Plot plot{"t", "x", "y", false, false, {}};
+    for (int i = 0; i < 21; ++i) {
+      Points curve;
+      for (int x = 0; x < points; ++x) curve.emplace_back(x, i);
+      plot.lines.push_back({"line " + std::to_string(i), curve});
+    }
+    std::set<std::string> looks;
+    for (const Element& element : parse_xml(svg(plot))) {
+      if (element.name != "polyline") continue;
+      const auto dash = element.attributes.find("stroke-dasharray");
+      looks.insert(element.attributes.at("stroke") + (dash == element.attributes.end() ? "" : dash->second));
+    }
+    EXPECT_EQ(looks.size(), 21U) << points;
+  }
+}
+
+TEST(Svg, equal_lines_are_both_seen) {
+  const Points points = {{0, 1}, {9, 2}};
+  const std::string text = svg({"t", "x", "y", false, false, {{"first", points}, {"same", points}}});
+  const std::vector<Curve> curves = read_picture(text).curves;
+  ASSERT_EQ(curves.size(), 2U);
+  EXPECT_EQ(curves[0].name, "first") << "solid, behind";
+  EXPECT_EQ(text.find("stroke-dasharray"), text.rfind("stroke-dasharray", text.find("<polyline"))) << "the legend";
+  EXPECT_GT(text.rfind("stroke-dasharray"), text.rfind("<polyline")) << "dashed, in front";
+}
+
+TEST(Svg, an_axis_of_lengths_has_ticks_where_its_powers_of_two_are) {
+  Plot plot = plot_of({{32, 2}, {64, 1}, {128, 1.5}, {256, 2}, {512, 3}}, true);
+  const auto ticks = [&plot] {
+    std::vector<double> values;
+    for (const auto& [pixel, value] : read_picture(svg(plot)).x_ticks) values.push_back(value);
+    return values;
+  };
+  EXPECT_NE(ticks(), (std::vector<double>{32, 64, 128, 256, 512}));
+  plot.x_is_length = true;
+  EXPECT_EQ(ticks(), (std::vector<double>{32, 64, 128, 256, 512}));
+  expect_points_where_the_labels_say(plot);
+  plot.lines[0].points.clear();
+  for (double length = 1; length <= 0x1p20; length *= 2) plot.lines[0].points.emplace_back(length, 1);
+  EXPECT_EQ(ticks(), (std::vector<double>{1, 8, 64, 512, 4096, 32768, 262144}));
+}
+
+TEST(Svg, names_of_points_are_tooltips) {
+  for (const bool dots : {false, true}) {
+    Plot plot = plot_of({{0, 1}, {1, 2}, {2, 4}});
+    plot.lines[0].dots = dots;
+    plot.lines[0].names = {"one", "two", "<four>"};
+    std::vector<std::string> tips;
+    const std::vector<Element> document = parse_xml(svg(plot));
+    for (const Element& element : document)
+      if (element.name == "title" && document[element.parent].name == "circle") tips.push_back(element.text);
+    EXPECT_EQ(tips, plot.lines[0].names);
+    EXPECT_EQ(read_picture(svg(plot)).curves.size(), dots ? 0U : 1U);
+  }
+}
+
+TEST(Svg, guides_are_straight_grey_and_named_once_wherever_they_stand) {
+  Plot plot{"t", "x", "y", false, false, {{"line", {{0, 0}, {9, 100}}}}};
+  for (const double height : {50.0, 51.0, 52.0, 100.0})
+    plot.lines.push_back({"level " + std::to_string(height), {{0, height}, {9, height}}, false, false, true});
+  for (const double x : {0.0, 0.1, 5.0, 9.0})
+    plot.lines.push_back({"upright " + std::to_string(x), {{x, 0}, {x, 100}}, false, false, true});
+  const std::string text = svg(plot);
+  expect_readable(text);
+  const Picture picture = read_picture(text);
+  EXPECT_EQ(picture.curves.size(), 1U);
+  for (std::size_t i = 1; i < plot.lines.size(); ++i)
+    EXPECT_EQ(std::count(picture.texts.begin(), picture.texts.end(), plot.lines[i].name), 1) << plot.lines[i].name;
+}
+
+TEST(Svg, a_band_reaches_from_its_lower_to_its_upper_end) {
+  Plot plot{"t", "x", "y", false, false, {{"middle", {{0, 1}, {5, 1}, {10, 1}}}}};
+  plot.bands = {{"band", {{0, 0, 2}, {5, -1, 3}, {10, 0, 2}}}};
+  const std::string text = svg(plot);
+  const Picture picture = read_picture(text);
+  Points corners;
+  for (const Element& element : parse_xml(text))
+    if (element.name == "polygon") corners = points_of(element.attributes.at("points"));
+  const std::vector<double> wanted = {2, 3, 2, 0, -1, 0};
+  ASSERT_EQ(corners.size(), wanted.size());
+  for (std::size_t i = 0; i < wanted.size(); ++i)
+    EXPECT_NEAR(value_at(picture.y_ticks, corners[i].second, false), wanted[i], 0.01);
+  EXPECT_EQ(std::count(picture.texts.begin(), picture.texts.end(), "band"), 1) << "in the legend";
+  EXPECT_NE(terminal_plot(plot).find(". band"), std::string::npos);
+}
+
+TEST(Svg, long_names_keep_their_ends) {
+  const std::string begin = "a-run-with-a-very-long-name-of-many-words-and-numbers-seed-";
+  Plot plot{"t", "x", "y", false, false, {{begin + "1", {{0, 1}, {9, 2}}}, {begin + "2", {{0, 3}, {9, 1}}}}};
+  std::set<std::string> shown;
+  for (const std::string& text : read_picture(svg(plot)).texts)
+    if (text.starts_with("a-run") && text.find("…") != std::string::npos) shown.insert(text.substr(text.size() - 6));
+  EXPECT_EQ(shown, (std::set<std::string>{"seed-1", "seed-2"}));
+  const std::string terminal = terminal_plot(plot, 40);
+  for (const char* end : {"seed-1\n", "seed-2\n"}) EXPECT_NE(terminal.find(end), std::string::npos) << terminal;
+  EXPECT_EQ(cli::shorten_middle("abcdefghij", 10), "abcdefghij");
+  EXPECT_EQ(cli::shorten_middle("abcdefghijk", 10), "abcde…hijk");
+  EXPECT_LE(cli::columns(cli::shorten_middle("日本語日本語日本語", 10)), 10U);
+}
+
+// ---- places without a number ----
+
+TEST(Svg, each_run_of_lost_places_is_crossed_out) {
+  Plot plot{"t",   "step", "y",
+            false, false,  {{"run", {{0, 4}, {100, 3}, {300, 1}, {400, 1.5}}}, {"other", {{0, 4}, {400, 2}}}}};
+  plot.lines[0].lost = {200, 250, 500, 600};
+  const std::string text = svg(plot), terminal = terminal_plot(plot, 72, 18);
+  expect_readable(text);
+  EXPECT_NE(text.find("× NaN or infinite: run at 2 steps and from step 500 on"), std::string::npos);
+  EXPECT_NE(terminal.find("  # NaN or infinite: run at 2 steps and from step 500 on"), std::string::npos) << terminal;
+  EXPECT_EQ(std::count(terminal.begin(), terminal.end(), '#'), 2 + 1) << terminal;
+  const Picture picture = read_picture(text);
+  EXPECT_EQ(picture.x_ticks.back().second, 600) << "the axis shows them all";
+  Points centres;
+  const std::regex form("M([0-9.]+) ([0-9.]+)L([0-9.]+) ([0-9.]+)M.*");
+  for (const Element& element : parse_xml(text)) {
+    std::smatch found;
+    const auto path = element.attributes.find("d");
+    if (path == element.attributes.end() || !std::regex_match(path->second, found, form)) continue;
+    centres.emplace_back(value_at(picture.x_ticks, (std::stod(found[1]) + std::stod(found[3])) / 2, false),
+                         value_at(picture.y_ticks, (std::stod(found[2]) + std::stod(found[4])) / 2, false));
+    EXPECT_EQ(element.attributes.at("stroke"), "#0072b2") << "the colour of its line";
+  }
+  ASSERT_EQ(centres.size(), 2U);
+  EXPECT_NEAR(centres[0].first, 200, 2);
+  EXPECT_NEAR(centres[0].second, 3, 0.02) << "as high as the point before";
+  EXPECT_NEAR(centres[1].first, 500, 2);
+  EXPECT_NEAR(centres[1].second, 1.5, 0.02);
+  plot.lines[0].points.clear();
+  EXPECT_NE(svg(plot).find("× NaN or infinite: run everywhere"), std::string::npos);
+  EXPECT_NE(terminal_plot(plot).find("# NaN or infinite: run everywhere"), std::string::npos);
 }
 
 // ---- what is not an ordinary plot ----
@@ -222,6 +342,22 @@ TEST(Svg, of_many_points_what_is_seen_stays) {
   const auto highest =
       std::min_element(pixels.begin(), pixels.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
   EXPECT_NEAR(value_at(picture.x_ticks, highest->first, false), 77777, per_pixel);
+}
+
+TEST(Svg, several_dense_lines_are_means_of_near_points) {
+  Plot plot{"t", "x", "y", false, false, {{"a", {}}, {"b", {}}}};
+  for (int x = 1; x <= 5000; ++x) {
+    plot.lines[0].points.emplace_back(x, std::sin(0.9 * x));
+    plot.lines[1].points.emplace_back(x, 0.3 + std::sin(0.57 * x));
+  }
+  const Picture picture = read_picture(svg(plot));
+  for (const Curve& curve : picture.curves) {
+    EXPECT_LT(curve.pixels.size(), 400U);
+    for (const auto& [x, y] : curve.pixels)
+      EXPECT_NEAR(value_at(picture.y_ticks, y, false), curve.name == "a" ? 0 : 0.3, 0.3);
+  }
+  plot.lines.pop_back();
+  EXPECT_GT(read_picture(svg(plot)).curves.at(0).pixels.size(), 1000U) << "one hides nothing";
 }
 
 // ---- the same bytes everywhere ----

@@ -210,11 +210,12 @@ TEST_F(Usage, every_command_and_option_stands_in_the_completions_and_the_man_pag
   const std::string zsh = expect_success({"completion", "zsh"}).out;
   const std::string fish = expect_success({"completion", "fish"}).out;
   const std::string man = expect_success({"man"}).out;
+  EXPECT_NE(zsh.find("bashcompinit"), std::string::npos);
+  EXPECT_NE(zsh.find(bash.substr(bash.find('\n'))), std::string::npos) << "bash's script";
   const std::regex option_name("\n  (?:-[a-z], )?--([a-z-]+)");
   int options = 0;
   for (const std::string& name : command_names()) {
     EXPECT_NE(bash.find("    " + name + ") options='"), std::string::npos) << name;
-    EXPECT_NE(zsh.find("\n    '" + name + ":"), std::string::npos) << name;
     EXPECT_NE(fish.find(" -a " + name + " -d "), std::string::npos) << name;
     EXPECT_NE(man.find("\n.SS rotary " + name + "\n"), std::string::npos) << name;
     const Result asked = run({name, "--help"});
@@ -226,11 +227,10 @@ TEST_F(Usage, every_command_and_option_stands_in_the_completions_and_the_man_pag
       if (option == "help") continue;
       ++options;
       EXPECT_NE(bash.find("--" + option), std::string::npos) << name << ' ' << option;
-      EXPECT_NE(zsh.find("--" + option + "["), std::string::npos) << name << ' ' << option;
       EXPECT_TRUE(std::regex_search(fish, std::regex(name + "'( -s [a-z])? -l " + option + " ")))
           << name << ' ' << option;
       const std::string dashes = std::regex_replace("--" + option, std::regex("-"), "\\-");
-      EXPECT_NE(section.find("\\fB" + dashes + "\\fR"), std::string::npos) << name << ' ' << option;
+      EXPECT_NE(section.find(dashes), std::string::npos) << name << ' ' << option;
     }
   }
   EXPECT_GT(options, 60);

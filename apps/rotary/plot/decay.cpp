@@ -254,7 +254,7 @@ Plot decay_plot(const PlotRequest& request) {
   }
   plot.x_label = "distance, tokens";
   plot.y_label = "score of unit vectors";
-  plot.log_x = plot.x_is_length = plot.names_on_lines = true;
+  plot.log_x = plot.x_is_length = true;
   std::int64_t last = 0;
   std::size_t pairs = 1;
   for (const PlottedRope& rope : ropes) {
@@ -264,7 +264,7 @@ Plot decay_plot(const PlotRequest& request) {
   if (last < 2) last = 4096;
   const std::vector<std::int64_t> distances = distances_to(last, pairs);
   if (ropes.size() > 1 && distances.size() > max_points)
-    plot.note += "; lines: means of near distances; shaded: their range";
+    plot.note += "; lines: means of near distances";
   for (const PlottedRope& rope : ropes) add_rope(plot, request, rope, distances, ropes.size() == 1);
   plot.y_holds = {0};
   std::vector<MarkedLength> marks = marked_lengths(request, ropes).marks;

@@ -77,7 +77,7 @@ Plot accuracy_plot(const PlotRequest& request) {
   plot.x_label = "position, tokens";
   plot.y_label = "absolute error";
   plot.log_x = groups.front().front().whole() > 0;
-  plot.log_y = plot.names_on_lines = plot.x_is_length = true;
+  plot.log_y = plot.x_is_length = true;
   for (const PlottedRope& rope : ropes) {
     const accuracy::Subject rows(rope.used->rope, rope.speeds);
     for (const Way way : ways) {

@@ -78,7 +78,7 @@ Line line_by_pair(const PlottedRope& rope, Value value) {
     const PairView& pair = rope.view.pairs[i];
     if (pair.inv_freq == 0) continue;
     line.points.emplace_back(static_cast<double>(i), value(pair));
-    line.tips.push_back(tip_of(i, pair));
+    line.names.push_back(tip_of(i, pair));
   }
   return line;
 }
@@ -87,7 +87,7 @@ Line line_by_pair(const PlottedRope& rope, Value value) {
 Line unscaled_line(const PlottedRope& rope) {
   Line line = line_by_pair(rope, [](const PairView& pair) { return std::abs(wavelength_of(pair)) / pair.stretch; });
   line.name = "without scaling";
-  line.tips.clear();
+  line.names.clear();
   line.faint = true;
   return line;
 }
@@ -116,7 +116,6 @@ Plot plot_by_pair(const PlotRequest& request, const std::vector<PlottedRope>& ro
   plot.note = note_of(request, ropes);
   plot.x_label = "pair";
   plot.y_label = y_label;
-  plot.names_on_lines = true;
   plot.x_ticks = pair_ticks(most_pairs(ropes));
   return plot;
 }

@@ -8,7 +8,7 @@
 #include <limits>
 #include <utility>
 
-#include "values/number_text.h"
+#include "apps/shared/text.h"
 
 namespace rotary::cli {
 
@@ -131,28 +131,45 @@ void widen_log(Axis& axis, Ends ends) {
   axis.high = std::min(axis.high * std::pow(10.0, pad), 10 * largest);
 }
 
-std::string label_of(double value) {
-  const bool whole = std::nearbyint(value) == value && std::abs(value) < 1e15;
-  return whole ? std::to_string(static_cast<std::int64_t>(value)) : detail::significant(value, 4);
-}
-
-// Of an axis with the ticks of its surroundings.
-void add_own_tick(Axis& axis, double value, Ends ends) {
-  constexpr double room = 0.09;  // parts of the axis that a label takes
-  const double at = axis.at(value);
-  if (ends == Ends::tight) axis.ticks.clear();
-  const auto is_same = [&](const Tick& tick) { return std::abs(axis.at(tick.value) - at) < same; };
-  if (std::any_of(axis.ticks.begin(), axis.ticks.end(), is_same)) return;
-  std::erase_if(axis.ticks, [&](const Tick& tick) { return std::abs(axis.at(tick.value) - at) < room; });
-  const auto behind =
-      std::find_if(axis.ticks.begin(), axis.ticks.end(), [&](const Tick& tick) { return tick.value > value; });
-  axis.ticks.insert(behind, {value, label_of(value)});
-}
-
-// Rising, each once.
-void sort_once(std::vector<double>& values) {
+// At the powers of two among the values, or every second, third ... of them; fewer than two leave the axis as it is.
+void set_length_ticks(Axis& axis, std::vector<double> values, int max_ticks) {
+  std::erase_if(values, [](double value) {
+    int exponent = 0;
+    return value < 1 || value > 0x1p50 || std::frexp(value, &exponent) != 0.5;
+  });
   std::sort(values.begin(), values.end());
   values.erase(std::unique(values.begin(), values.end()), values.end());
+  if (values.size() < 2) return;
+  axis.ticks.clear();
+  const std::size_t most = static_cast<std::size_t>(max_ticks), stride = (values.size() + most - 1) / most;
+  for (std::size_t i = 0; i < values.size(); i += stride) axis.ticks.push_back({values[i], detail::spelled(values[i])});
+}
+
+// The smallest and the largest of some numbers.
+struct Range {
+  double low = std::numeric_limits<double>::infinity();
+  double high = -std::numeric_limits<double>::infinity();
+
+  void add(double value) {
+    low = std::min(low, value);
+    high = std::max(high, value);
+  }
+};
+
+// Where a run of lost places begins, between the heights of its neighbours.
+std::vector<std::pair<double, double>> crosses_of(const Line& line) {
+  std::vector<std::pair<double, double>> crosses;
+  const auto& points = line.points;
+  std::size_t run = points.size() + 1;  // the index of the point behind the last run
+  for (const double x : line.lost) {
+    const auto is_before = [](const std::pair<double, double>& point, double place) { return point.first < place; };
+    const auto behind = std::lower_bound(points.begin(), points.end(), x, is_before);
+    const auto index = static_cast<std::size_t>(behind - points.begin());
+    if (points.empty() || index == run) continue;
+    run = index;
+    crosses.emplace_back(x, index == 0 ? points.front().second : points[index - 1].second);
+  }
+  return crosses;
 }
 
 }  // namespace
@@ -177,61 +194,12 @@ Axis make_axis(double low, double high, bool log, Ends ends, int max_ticks) {
   } else {
     add_linear_ticks(axis, max_ticks);
   }
-  if (low == high && can_show(low, log)) add_own_tick(axis, low, ends);
   return axis;
-}
-
-void set_length_ticks(Axis& axis, std::vector<double> values, int max_ticks) {
-  const auto is_no_power = [](double value) {
-    int exponent = 0;
-    return value < 1 || value > 0x1p50 || std::frexp(value, &exponent) != 0.5;
-  };
-  values.erase(std::remove_if(values.begin(), values.end(), is_no_power), values.end());
-  sort_once(values);
-  if (values.size() < 2) return;
-  axis.ticks.clear();
-  const std::size_t most = static_cast<std::size_t>(max_ticks);
-  const std::size_t stride = (values.size() + most - 1) / most;
-  for (std::size_t i = 0; i < values.size(); i += stride)
-    axis.ticks.push_back({values[i], std::to_string(static_cast<std::int64_t>(values[i]))});
-}
-
-void set_few_ticks(Axis& axis, std::vector<double> values) {
-  constexpr std::size_t few = 6;
-  constexpr double apart = 0.09;
-  sort_once(values);
-  if (values.size() < 2 || values.size() > few) return;
-  for (std::size_t i = 1; i < values.size(); ++i)
-    if (axis.at(values[i]) - axis.at(values[i - 1]) < apart) return;
-  axis.ticks.clear();
-  for (const double value : values) axis.ticks.push_back({value, label_of(value)});
-}
-
-void set_ticks(Axis& axis, const std::vector<double>& values) {
-  axis.ticks.clear();
-  for (const double value : values) {
-    if (value >= axis.low && value <= axis.high) axis.ticks.push_back({value, detail::spelled(value)});
-  }
 }
 
 bool PlotView::empty() const noexcept {
   return std::all_of(lines.begin(), lines.end(), [](const auto& points) { return points.empty(); });
 }
-
-namespace {
-
-// The smallest and the largest of some numbers.
-struct Range {
-  double low = std::numeric_limits<double>::infinity();
-  double high = -std::numeric_limits<double>::infinity();
-
-  void add(double value) {
-    low = std::min(low, value);
-    high = std::max(high, value);
-  }
-};
-
-}  // namespace
 
 PlotView view_of(const Plot& plot, int max_x_ticks, int max_y_ticks) {
   const auto is_seen = [&plot](double x, double y) { return can_show(x, plot.log_x) && can_show(y, plot.log_y); };
@@ -258,17 +226,15 @@ PlotView view_of(const Plot& plot, int max_x_ticks, int max_y_ticks) {
       y.add(point[2]);
     }
   }
-  for (const double value : plot.x_holds) x.add(value);
   for (const double value : plot.y_holds) y.add(value);
   PlotView view;
-  const auto has_names = [](const Line& line) { return !line.names.empty(); };
-  const bool named_dots = std::any_of(plot.lines.begin(), plot.lines.end(), has_names);
-  view.x = make_axis(x.low, x.high, plot.log_x, named_dots ? Ends::padded : Ends::tight, max_x_ticks);
-  if (plot.log_x && plot.x_is_length) {
-    set_length_ticks(view.x, lengths, max_x_ticks);
-    set_few_ticks(view.x, std::move(lengths));
-  }
-  if (!plot.x_ticks.empty()) set_ticks(view.x, plot.x_ticks);
+  const auto has_dots = [](const Line& line) { return line.dots; };
+  const bool dotted = std::any_of(plot.lines.begin(), plot.lines.end(), has_dots);
+  view.x = make_axis(x.low, x.high, plot.log_x, dotted ? Ends::padded : Ends::tight, max_x_ticks);
+  if (plot.log_x && plot.x_is_length) set_length_ticks(view.x, std::move(lengths), max_x_ticks);
+  if (!plot.x_ticks.empty()) view.x.ticks.clear();
+  for (const double value : plot.x_ticks)
+    if (value >= view.x.low && value <= view.x.high) view.x.ticks.push_back({value, detail::spelled(value)});
   view.y = make_axis(y.low, y.high, plot.log_y, Ends::padded, max_y_ticks);
   for (const Line& line : plot.lines) {
     std::vector<PlotPoint>& points = view.lines.emplace_back();
@@ -286,6 +252,26 @@ PlotView view_of(const Plot& plot, int max_x_ticks, int max_y_ticks) {
     }
   }
   return view;
+}
+
+std::vector<std::string> lost_texts(const Plot& plot) {
+  const std::string place = plot.x_label.empty() ? "place" : plot.x_label;
+  std::vector<std::string> texts;
+  for (const Line& line : plot.lines) {
+    if (line.lost.empty()) continue;
+    const bool none = line.points.empty();
+    const auto at_end =
+        none ? line.lost.begin() : std::upper_bound(line.lost.begin(), line.lost.end(), line.points.back().first);
+    const auto between = static_cast<std::size_t>(at_end - line.lost.begin());
+    std::string text = line.name;
+    if (between > 0) text += " at " + counted(between, place.c_str());
+    if (at_end != line.lost.end()) {
+      text += between > 0 ? " and" : "";
+      text += none ? " everywhere" : " from " + place + " " + detail::spelled(*at_end) + " on";
+    }
+    texts.push_back(std::move(text));
+  }
+  return texts;
 }
 
 }  // namespace rotary::cli

@@ -27,18 +27,7 @@ enum class Ends : unsigned char {
   padded,  // 4 % more on both sides
 };
 
-// Ticks of a logarithmic axis at those of the values that are powers of two, or at every second, third ... one of them,
-// so that there are at most max_ticks. Fewer than two leave the axis as it is.
-void set_length_ticks(Axis& axis, std::vector<double> values, int max_ticks);
-
-// Ticks at the values themselves where they are a few that stand well apart; else the axis stays as it is.
-void set_few_ticks(Axis& axis, std::vector<double> values);
-
-// Ticks at those of the values, rising, that are within the axis.
-void set_ticks(Axis& axis, const std::vector<double>& values);
-
-// An axis for values from low to high (low > high: no values) with about max_ticks ticks or fewer. A single value has a
-// tick of its own, on a tight axis no other.
+// An axis for values from low to high (low > high: no values) with about max_ticks ticks or fewer.
 Axis make_axis(double low, double high, bool log, Ends ends, int max_ticks);
 
 struct PlotPoint {
@@ -58,7 +47,7 @@ struct PlotView {
   Axis y;
   std::vector<std::vector<PlotPoint>> lines;
   std::vector<std::vector<BandPoint>> bands;
-  std::vector<std::vector<PlotPoint>> crosses;  // of each line
+  std::vector<std::vector<PlotPoint>> crosses;  // of each line, where a run of lost places begins
   bool empty() const noexcept;                  // no points at all
 };
 PlotView view_of(const Plot& plot, int max_x_ticks, int max_y_ticks);

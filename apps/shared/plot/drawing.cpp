@@ -32,8 +32,6 @@ constexpr std::array<Colours, 6 + series_count> inks = {{{"#ffffff", "#0d1117"},
                                                          {"#56b4e9", "#a6dcff"},
                                                          {"#333333", "#d0d7de"}}};
 
-constexpr double note_size = 12;
-
 std::string class_of(char what, Ink ink) { return what + std::to_string(static_cast<int>(ink)); }
 std::string_view light(Ink ink) { return inks.at(static_cast<std::size_t>(ink)).light; }
 
@@ -67,10 +65,6 @@ std::string document_start(double width, double height, const std::string& title
   return "<svg xmlns=\"http://www.w3.org/2000/svg\" " + size + " viewBox=\"0 0 " + pixels(width) + " " +
          pixels(height) + "\" role=\"img\" font-family=\"Helvetica, Arial, 'Liberation Sans', sans-serif\">\n<title>" +
          escaped(title) + "</title>\n" + style_element(dark_rules) + "<rect " + size + " " + paint(Ink::paper) + "/>\n";
-}
-
-bool overlap(const Box& a, const Box& b) noexcept {
-  return a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom;
 }
 
 std::string pixels(double value) {
@@ -190,28 +184,18 @@ std::vector<std::string> lines_of(const std::string& text, double size, double w
   return lines;
 }
 
-constexpr double title_size = 17;
-
 }  // namespace
 
 // The widths leave room for letters that are wider than thought.
-std::vector<std::string> note_lines(const std::string& note, double width) {
-  return lines_of(note, note_size, width / 1.16, 4);
-}
-
-std::vector<std::string> title_lines(const std::string& title, double width) {
-  return lines_of(title, title_size, width / 1.2, 2);
-}
-
 double heading_elements(std::string& out, const std::string& title, const std::string& note, double width) {
   constexpr double margin = 20;
-  double bottom = title.empty() ? 8 : 32 - title_row;
-  for (const std::string& line : title_lines(title, width - 2 * margin)) {
-    bottom += title_row;
+  double bottom = title.empty() ? 8 : 11;
+  for (const std::string& line : lines_of(title, 17, (width - 2 * margin) / 1.2, 2)) {
+    bottom += 21;
     out += text_element(margin, bottom, line, paint(Ink::text) + " font-size=\"17\" font-weight=\"bold\"");
   }
-  for (const std::string& line : note_lines(note, width - 2 * margin)) {
-    bottom += note_row;
+  for (const std::string& line : lines_of(note, 12, (width - 2 * margin) / 1.16, 4)) {
+    bottom += 17;
     out += text_element(margin, bottom, line, paint(Ink::soft_text) + " font-size=\"12\"");
   }
   return bottom;

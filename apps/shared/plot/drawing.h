@@ -34,11 +34,6 @@ std::string style_element(const std::string& more_dark_rules = "");
 // From the element's start tag to the white or dark paper. height and width in pixels.
 std::string document_start(double width, double height, const std::string& title, const std::string& dark_rules = "");
 
-struct Box {
-  double left = 0, top = 0, right = 0, bottom = 0;
-};
-bool overlap(const Box& a, const Box& b) noexcept;
-
 std::string pixels(double value);  // at most two decimals, without trailing zeros: "12.5"
 std::string escaped(std::string_view text);
 
@@ -55,12 +50,7 @@ std::string title_element(const std::string& text);  // a tooltip; "" for no tex
 enum class Shape : unsigned char { circle, square, triangle, diamond };
 std::string mark_element(Shape shape, const PlotPoint& centre, double radius, Ink ink, const std::string& tip = "");
 
-inline constexpr double note_row = 17;
-inline constexpr double title_row = 21;
-std::vector<std::string> title_lines(const std::string& title, double width);  // at most two
-// A note in lines that fit the width: at most four.
-std::vector<std::string> note_lines(const std::string& note, double width);
-// Title and note, from the top; returns the lowest base line.
+// Title, at most two lines, and note, at most four, from the top; returns the lowest base line.
 double heading_elements(std::string& out, const std::string& title, const std::string& note, double width);
 
 }  // namespace rotary::cli

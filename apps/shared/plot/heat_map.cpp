@@ -115,31 +115,13 @@ std::uint64_t least_step(const std::vector<std::int64_t>& values) {
   return std::max<std::uint64_t>(least, 1);
 }
 
-// Where columns or rows that stand side by side are no neighbours: the indices behind the gaps; none where that is the
-// rule, not the exception.
-std::vector<std::size_t> gaps_of(const std::vector<std::int64_t>& values) {
-  constexpr std::size_t most = 12;
-  std::vector<std::size_t> gaps;
-  const std::uint64_t step = least_step(values);
-  for (std::size_t i = 1; i < values.size(); ++i)
-    if (distance(values[i - 1], values[i]) != step) gaps.push_back(i);
-  return gaps.size() > most ? std::vector<std::size_t>{} : gaps;
-}
-
-// The indices of the cells that have a tick: every n-th, n a power of two, the first behind each gap, and the last one
-// where that leaves room.
-std::vector<std::size_t> ticked(const std::vector<std::int64_t>& values, std::size_t most) {
+// The indices of the cells that have a tick: every n-th, n a power of two, and the last one where that leaves room.
+std::vector<std::size_t> ticked(std::size_t count, std::size_t most) {
   std::size_t stride = 1;
-  while ((values.size() + stride - 1) / stride > most) stride *= 2;
+  while ((count + stride - 1) / stride > most) stride *= 2;
   std::vector<std::size_t> chosen;
-  for (std::size_t i = 0; i < values.size(); i += stride) chosen.push_back(i);
-  const std::size_t last = values.size() - 1;
-  for (const std::size_t gap : gaps_of(values)) {
-    std::erase_if(chosen, [&](std::size_t i) { return 3 * (i > gap ? i - gap : gap - i) < 2 * stride; });
-    chosen.push_back(gap);
-    std::sort(chosen.begin(), chosen.end());
-  }
-  if (3 * (last - chosen.back()) >= 2 * stride) chosen.push_back(last);
+  for (std::size_t i = 0; i < count; i += stride) chosen.push_back(i);
+  if (3 * (count - 1 - chosen.back()) >= 2 * stride) chosen.push_back(count - 1);
   return chosen;
 }
 
@@ -151,7 +133,7 @@ std::string tick_elements(const HeatMap& map, const Grid& grid) {
   std::string marks = "<g " + paint(std::nullopt, Ink::base) + ">\n";
   std::string labels = "<g font-size=\"12\" " + paint(Ink::soft_text) + ">\n";
   double end = -1e9;
-  for (const std::size_t column : ticked(map.x, std::min<std::size_t>(most, 17))) {
+  for (const std::size_t column : ticked(map.x.size(), std::min<std::size_t>(most, 17))) {
     const double x = grid.left + (static_cast<double>(column) + 0.5) * grid.cell_width;
     const std::string label = std::to_string(map.x[column]);
     if (x - text_width(label, 12) / 2 < end + 6) continue;
@@ -159,7 +141,7 @@ std::string tick_elements(const HeatMap& map, const Grid& grid) {
     marks += line_element(x, grid.bottom, x, grid.bottom + 4);
     labels += text_element(x, grid.bottom + 18, label, "text-anchor=\"middle\"");
   }
-  for (const std::size_t row : ticked(map.y, 17)) {
+  for (const std::size_t row : ticked(map.y.size(), 17)) {
     const double y = grid.top + (static_cast<double>(row) + 0.5) * grid.cell_height;
     marks += line_element(grid.left - 4, y, grid.left, y);
     labels += text_element(grid.left - 8, y + 4, std::to_string(map.y[row]), "text-anchor=\"end\"");
@@ -183,21 +165,6 @@ std::string ordinal(std::size_t number) {
   const std::size_t last = number % 10;
   const bool teen = number / 10 % 10 == 1;
   return std::to_string(number) + (teen ? "th" : last == 1 ? "st" : last == 2 ? "nd" : last == 3 ? "rd" : "th");
-}
-
-std::string gap_elements(const HeatMap& map, const Grid& grid) {
-  const std::vector<std::size_t> columns = gaps_of(map.x), rows = gaps_of(map.y);
-  if (columns.empty() && rows.empty()) return "";
-  std::string text = "<g " + paint(std::nullopt, Ink::paper) + " stroke-width=\"3\">\n";
-  for (const std::size_t column : columns) {
-    const double x = grid.left + static_cast<double>(column) * grid.cell_width;
-    text += line_element(x, grid.top, x, grid.bottom);
-  }
-  for (const std::size_t row : rows) {
-    const double y = grid.top + static_cast<double>(row) * grid.cell_height;
-    text += line_element(grid.left, y, grid.right, y);
-  }
-  return text + "</g>\n";
 }
 
 std::string limit_text(double value) { return detail::significant(value, 3); }
@@ -261,8 +228,7 @@ std::string svg(const HeatMap& map) {
   grid.bottom = grid.top + base_height;
   const double height = grid.bottom + 56;
   std::string text = document_start(width, height, map.title, level_rules()) + heading;
-  text += cell_elements(map, grid) + gap_elements(map, grid) + tick_elements(map, grid) +
-          scale_elements(map, grid, grid.right + 16);
+  text += cell_elements(map, grid) + tick_elements(map, grid) + scale_elements(map, grid, grid.right + 16);
   const std::string label = paint(Ink::text) + " font-size=\"13\" text-anchor=\"middle\"";
   const double middle = (grid.top + grid.bottom) / 2;
   text += text_element((grid.left + grid.right) / 2, grid.bottom + 43, fitted(map.x_label, 13, grid.right - grid.left),
@@ -324,7 +290,7 @@ std::string terminal_map(const HeatMap& whole, int width_in_columns, int height)
   }
   std::string line = std::string(gutter + 1, ' ') + "+" + std::string(map.x.size(), '-');
   std::string labels;
-  for (const std::size_t column : ticked(map.x, 9)) {
+  for (const std::size_t column : ticked(map.x.size(), 9)) {
     const std::string label = std::to_string(map.x[column]);
     std::size_t begin = gutter + 2 + column;
     line[begin] = '+';

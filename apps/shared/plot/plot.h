@@ -12,24 +12,22 @@
 namespace rotary::cli {
 
 struct Line {
-  std::string name;
+  std::string name;  // in the legend, but for a guide; "": in no legend
   std::vector<std::pair<double, double>> points;
-  // Thin and pale, in SVG in the colour of the next line that is not faint: a raw loss behind its mean.
-  bool faint = false;
+  bool faint = false;                   // thin and pale, in the colour of the next line that is not faint
   bool dots = false;                    // the points only
-  bool guide = false;                   // thin, grey, dashed and straight; named in SVG next to it, never in the legend
-  std::vector<std::string> names = {};  // of dots, one for each point; in SVG next to few of them, else as tooltips
-  std::vector<std::string> tips = {};   // of a line, one for each point: in SVG every point is a mark with that tooltip
+  bool guide = false;                   // thin, grey, dashed and straight, with its name at its end
+  std::vector<std::string> names = {};  // one for each point: in SVG every point is a mark with that tooltip
   // Rising places in x where the line has no number: each run of them is crossed out where it begins, at the height of
   // the point before, and the axis shows them all.
   std::vector<double> lost = {};
 };
 
-// Of a line with more points only what can be seen is drawn: alone its oscillations, beside other such lines the mean
-// of the points that are near each other and, shaded, their range.
+// Of a line with more points, an SVG draws what can be seen: the first, lowest, highest and last of each column of
+// pixels; of several such lines, which would hide each other, the mean of every four columns.
 inline constexpr std::size_t max_points = 2000;
 
-// An area between two heights, behind the lines and in the colour of the first; named in SVG at its widest place.
+// An area between two heights, behind the lines and in the colour of the first.
 struct Band {
   std::string name;
   std::vector<std::array<double, 3>> points;  // x, lower and upper end
@@ -43,20 +41,14 @@ struct Plot {
   bool log_x = false;
   bool log_y = false;
   std::vector<Line> lines;
-  bool x_is_length = false;  // with log_x: ticks at powers of two, where the points are
-  // In SVG, names stand at the right ends of the lines, else along them, and in a legend where they fit neither.
-  bool names_on_lines = false;
-  std::vector<double> x_ticks = {};                // instead of those of the axis; values outside it are left out
-  std::vector<double> x_holds = {}, y_holds = {};  // values that the axes must show beside the points
-  bool same_scale = false;                         // in SVG, one unit is as long on both axes
+  bool x_is_length = false;          // with log_x: ticks at powers of two, where the points are
+  std::vector<double> x_ticks = {};  // instead of those of the axis; values outside it are left out
+  std::vector<double> y_holds = {};  // values that the axis must show beside the points
   std::vector<Band> bands = {};
   std::string note = {};  // a line under the title
 };
 
-// The crosses of a line: where a run of `lost` begins, or several do between two points.
-std::vector<std::pair<double, double>> crosses_of(const Line& line);
-
-// Of each line with such places: "a from step 1200 on", "b at 3 steps", "c everywhere".
+// Of each line with places without a number: "a from step 1200 on", "b at 3 steps", "c everywhere".
 std::vector<std::string> lost_texts(const Plot& plot);
 
 // A complete file of 800 x 500 pixels, taller where the legend needs more than two rows.
@@ -64,10 +56,10 @@ std::string svg(const Plot& plot);
 
 // width: columns in total; height: rows of the drawing area, without title, axis and legend.
 // ASCII characters, but for what the names hold: a strong line is drawn in '*', or several in a letter each, faint
-// lines and the edges of bands in '.', guides in '-'; where lines cross or coincide, they are shown in turn.
+// lines and the edges of bands in '.', guides in '-', lost places in '#'.
 std::string terminal_plot(const Plot& plot, int width = 72, int height = 18);
 
-// Values from -limit to limit in rows and columns, as colours from blue to red. Columns run to the right and rows
+// Values from -limit to limit in rows and columns, as colours from blue to orange. Columns run to the right and rows
 // downwards.
 struct HeatMap {
   std::string title;

@@ -137,7 +137,7 @@ std::string legend(const Plot& plot, const std::string& marks, std::size_t width
     used += columns(item);
   };
   for (std::size_t i = 0; i < lines.size(); ++i)
-    if (!lines[i].guide && !(plot.names_on_lines && lines[i].name.empty())) add(marks[i], lines[i].name);
+    if (!lines[i].guide && !lines[i].name.empty()) add(marks[i], lines[i].name);
   for (const Band& band : plot.bands)
     if (!band.name.empty()) add('.', band.name);
   for (const std::string& lost : lost_texts(plot)) add('#', "NaN or infinite: " + lost);
