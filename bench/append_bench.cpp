@@ -11,14 +11,12 @@
 #include <string>
 #include <vector>
 
-#include "huge_memory.h"
+#include "apps/rotary/bench/measure.h"
 #include "rotary/cache.h"
-#include "sample.h"
 
 namespace {
 
 using namespace rotary;
-using measured::HugeMemory, measured::now;
 using Index = std::int64_t;
 
 constexpr int head_dim = 128, page_size = 16;
@@ -49,9 +47,10 @@ class Layers {
         q_bytes_(static_cast<std::size_t>(tokens_ * q_heads * head_dim) * each_),
         kv_bytes_(static_cast<std::size_t>(tokens_ * kv_heads * head_dim) * each_),
         cache_bytes_(static_cast<std::size_t>(pages_ * page_size * kv_heads * head_dim) * cached_),
-        set_(std::max(q_bytes_ + 2 * kv_bytes_ + 2 * cache_bytes_, HugeMemory::page)),
+        set_(std::max(q_bytes_ + 2 * kv_bytes_ + 2 * cache_bytes_, std::size_t{2} << 20)),
         sets_(c.far ? std::clamp<std::size_t>((std::size_t{1200} << 20) / set_, 2, 512) : 1),
-        memory_(set_ * sets_) {
+        memory_(arena_.reserve(set_ * sets_)) {
+    std::memset(memory_, 0x3c, set_ * sets_);  // a number near 0.01 as f32 and bf16, near 1 as f16
     for (Index i = 0; i < tokens_; ++i) {
       const Index page = c.tokens == 1 ? i * 7 % tokens_ : i / page_size * 37 % pages_;
       slots.push_back(c.form == Form::contiguous ? i : page * page_size + (c.tokens == 1 ? 3 : i % page_size));
@@ -59,13 +58,12 @@ class Layers {
   }
 
   void next() { layer_ = (layer_ + 1) % sets_; }
-  std::size_t sets() const { return sets_; }
   Heads q() const { return {at(0), case_.dtype, bthd(case_.batch, case_.tokens, q_heads, head_dim)}; }
   Heads k() const { return {at(q_bytes_), case_.dtype, kv_layout()}; }
   Heads v() const { return {at(q_bytes_ + kv_bytes_), case_.dtype, kv_layout()}; }
   Cache cache() const {
-    char* const keys = at(q_bytes_ + 2 * kv_bytes_);
-    char* const values = keys + cache_bytes_;
+    std::byte* const keys = at(q_bytes_ + 2 * kv_bytes_);
+    std::byte* const values = keys + cache_bytes_;
     if (case_.form == Form::contiguous) {
       return nhd(keys, values, 1, static_cast<int>(tokens_), kv_heads, head_dim, case_.type);
     }
@@ -104,20 +102,16 @@ class Layers {
   std::vector<Index> slots;
 
  private:
-  char* at(std::size_t byte) const { return memory_.begin() + layer_ * set_ + byte; }
+  std::byte* at(std::size_t byte) const { return memory_ + layer_ * set_ + byte; }
   Layout kv_layout() const { return bthd(case_.batch, case_.tokens, kv_heads, head_dim); }
 
   const Case& case_;
   Index tokens_, pages_;
   std::size_t each_, cached_, q_bytes_, kv_bytes_, cache_bytes_, set_, sets_;
-  HugeMemory memory_;
+  cli::bench::Arena arena_;
+  std::byte* const memory_;
   std::size_t layer_ = 0;
 };
-
-double median(std::vector<double> times) {
-  std::nth_element(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2), times.end());
-  return times[times.size() / 2] * 1e6;
-}
 
 void measure(const Case& c, double seconds) {
   Layers layers(c);
@@ -126,32 +120,24 @@ void measure(const Case& c, double seconds) {
   rope.pairing = Pairing::half;
   const Table table(frequencies(rope), positions(0, c.tokens));
   const Slots slots = Slots::flat(layers.slots.data());
-  const std::function<void()> works[] = {
-      [&] { rotate_append(layers.q(), layers.k(), layers.v(), table, layers.cache(), slots); },
-      [&] {
-        rotate_qk(layers.q(), layers.k(), table);
-        layers.copy();
-      },
-      [&] { rotate_qk(layers.q(), layers.k(), table); },
-      [&] { append(layers.k(), layers.v(), layers.cache(), slots); }};
-  std::vector<double> times[std::size(works)];
-  const Index rows = c.batch * c.tokens;
-  const std::size_t repeats = rows > 64 ? 1 : c.far ? layers.sets() : 2000 / static_cast<std::size_t>(rows) + 1;
-  for (const double end = now() + seconds; now() < end;) {
-    for (std::size_t w = 0; w < std::size(works); ++w) {
-      works[w]();
+  std::vector<cli::bench::Call> calls;
+  const auto add = [&](const auto& work) {  // in the memory of the next layer each time
+    calls.push_back([&layers, work] {
+      work();
       layers.next();
-      const double begin = now();
-      for (std::size_t r = 0; r < repeats; ++r) {
-        works[w]();
-        layers.next();
-      }
-      times[w].push_back((now() - begin) / static_cast<double>(repeats));
-    }
-  }
-  const double fused = median(times[0]), parts = median(times[1]);
+    });
+  };
+  add([&] { rotate_append(layers.q(), layers.k(), layers.v(), table, layers.cache(), slots); });
+  add([&] {
+    rotate_qk(layers.q(), layers.k(), table);
+    layers.copy();
+  });
+  add([&] { rotate_qk(layers.q(), layers.k(), table); });
+  add([&] { append(layers.k(), layers.v(), layers.cache(), slots); });
+  std::vector<double> us = cli::bench::median_seconds(calls, {.seconds = seconds, .sample = 1e-3}, true).seconds;
+  for (double& each : us) each *= 1e6;
   std::printf("%-28s rotate_append %10.2f us  rotate_qk and copy %10.2f  ratio %.2f   rotate_qk %10.2f  append %9.2f\n",
-              c.name, fused, parts, parts / fused, median(times[2]), median(times[3]));
+              c.name, us[0], us[1], us[1] / us[0], us[2], us[3]);
   std::fflush(stdout);
 }
 

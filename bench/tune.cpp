@@ -15,22 +15,31 @@
 #include <utility>
 #include <vector>
 
+#include "apps/rotary/bench/memory.h"
 #include "cpu/tuning.h"
-#include "huge_memory.h"
+#include "measure/medians.h"
 #include "rotary/rotary.h"
 #include "rotary/targets.h"
 #include "runtime/last_cache.h"
-#include "sample.h"
 
 namespace {
 
 using namespace rotary;
-using namespace rotary::measured;
 using detail::tuning;
 using Index = std::int64_t;
 
 constexpr Index heads = 40, heads_of_q = 32, head_dim = 128, kib = 1024, mib = 1024 * 1024;
 constexpr double least_gain = 0.01;
+
+using Work = std::function<void()>;
+
+// Seconds of one run, of as many as take `seconds` together.
+double repeated(const Work& work, double seconds) {
+  double took = 0;
+  int runs = 0;
+  for (; runs == 0 || took < seconds; ++runs) took += detail::seconds_of(work);
+  return took / runs;
+}
 
 double quantile(std::vector<double> values, double part) {
   std::sort(values.begin(), values.end());
@@ -47,8 +56,10 @@ class Tuner {
   Tuner(double seconds, Index largest)
       : sample_(seconds / 6000),
         largest_(largest),
-        memory_(2 * static_cast<std::size_t>(largest)),
-        second_cache_(std::max<Index>(256 * kib, static_cast<Index>(detail::data_caches()[1]))) {}
+        memory_(arena_.reserve(2 * static_cast<std::size_t>(largest))),
+        second_cache_(std::max<Index>(256 * kib, static_cast<Index>(detail::data_caches()[1]))) {
+    std::fill_n(memory_, 2 * largest, std::byte{0x3c});  // a number near 0.01 as f32 and bf16, near 1 as f16
+  }
 
   void run() {
     streaming();
@@ -135,7 +146,7 @@ class Tuner {
   Work rotation(DType dtype, Index bytes, bool in_place, const RotateOptions& options) const {
     const Index tokens = std::max<Index>(1, bytes / row_bytes(dtype));
     const Layout layout = bthd(1, tokens, heads, head_dim);
-    const Heads in(memory_.begin(), dtype, layout), out(memory_.begin() + largest_, dtype, layout);
+    const Heads in(memory_, dtype, layout), out(memory_ + largest_, dtype, layout);
     const std::shared_ptr<const Table> table = table_of(tokens);
     if (in_place) return [=] { rotate(in, *table, options); };
     return [=] { rotate(ConstHeads(in.data, in.dtype, in.layout), out, *table, options); };
@@ -159,8 +170,8 @@ class Tuner {
     std::vector<Work> cases;
     for (const DType dtype : {DType::f32, DType::bf16}) {
       const Index tokens = std::min<Index>(2048, largest_ / row_bytes(dtype));
-      const Heads q(memory_.begin(), dtype, bthd(1, tokens, heads_of_q, head_dim));
-      const Heads k(memory_.begin() + largest_, dtype, bthd(1, tokens, heads - heads_of_q, head_dim));
+      const Heads q(memory_, dtype, bthd(1, tokens, heads_of_q, head_dim));
+      const Heads k(memory_ + largest_, dtype, bthd(1, tokens, heads - heads_of_q, head_dim));
       cases.push_back([q, k, table = table_of(tokens)] { rotate_qk(q, k, *table); });
     }
     sweep("table_bytes", &detail::Tuning::table_bytes, {32 * kib, 64 * kib, 128 * kib, 256 * kib, 512 * kib}, cases);
@@ -180,7 +191,8 @@ class Tuner {
 
   const double sample_;
   const Index largest_;
-  const HugeMemory memory_;
+  cli::bench::Arena arena_;
+  std::byte* const memory_;
   const Index second_cache_;
   int found_ = 0;
 };

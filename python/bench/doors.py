@@ -1,14 +1,18 @@
 #!/usr/bin/env python3
-"""What RoPE costs a call, by each door: the time of eager torch over that of the door, in one alternating run.
+"""What RoPE costs a call by each of Python's doors, beside the formula as models write it, in one alternating run.
 
-    python/bench/doors.py [--case NAME]... [--rounds N] [--threads N] [--json FILE]
+    python/bench/doors.py [torch|jax|patch] [--rounds N] [--threads N] [--case WORDS] [--json FILE]
 
-Each door gets q and k, and cos and sin that are already there. The doors take turns, round by round; told is the median
-over the rounds of eager / door, and the fastest call of the door. Other libraries take part where they are installed:
-rotary-embedding-torch and torchtune. liger-kernel cannot: its kernels are Triton's, which need a GPU.
+torch: rotary's functions, their op and module, and other libraries where they are installed (rotary-embedding-torch,
+torchtune; liger-kernel cannot: its kernels are Triton's, which need a GPU), beside eager torch. jax: rotary.jax.rotate_qk
+beside the formula, both under jit. patch: Llama's apply_rotary_pos_emb and a model of 4 layers, as they are and by
+rotary.patch. q has 32 heads and k 8, of 128. Each door gets cos and sin that are already there. The doors take turns,
+round by round; told are the median over the rounds of the first door's time over that of each, and its median and
+fastest time.
 """
 
 import argparse
+import functools
 import importlib.util
 import json
 import pathlib
@@ -16,43 +20,16 @@ import statistics
 import time
 
 import rotary
-import torch
 
-# name: (tokens, dtype, heads of q, heads of k, head_dim)
-CASES = {
-    "one token, f32": (1, torch.float32, 32, 8, 128),
-    "64 tokens, bf16": (64, torch.bfloat16, 32, 8, 128),
-    "2048 tokens, f32": (2048, torch.float32, 32, 8, 128),
-    "2048 tokens, bf16": (2048, torch.bfloat16, 32, 8, 128),
-}
+HEADS, HEAD_DIM = (32, 8), 128
 
 
-def turned_half(x):
+# ---- torch ----
+
+
+def turned_half(torch, x):
     a, b = x.chunk(2, -1)
     return torch.cat((-b, a), -1)
-
-
-def eager(q, k, cos, sin):
-    """As Hugging Face's models write it: doubled rows in the tensors' type."""
-    return q * cos + turned_half(q) * sin, k * cos + turned_half(k) * sin
-
-
-def doors(case):
-    """Of each door a function of q and k that returns the two."""
-    tokens, dtype, heads, kv_heads, head_dim = case
-    module = rotary.torch.RotaryEmbedding(head_dim=head_dim, pairing="half", layout="bhtd")
-    table = module.table(range(tokens))
-    single = [torch.from_dlpack(rows) for rows in (table.cos, table.sin)]
-    cos, sin = (torch.cat((rows, rows), -1).to(dtype) for rows in single)
-    doubled = rotary.from_doubled(cos, sin, pairing="half")
-    ops, words = torch.ops.rotary_python, ("bhtd", "half", "", 0, False)
-    return {
-        "eager": lambda q, k: eager(q, k, cos, sin),
-        "rotary.rotate_qk": lambda q, k: rotary.rotate_qk(q, k, table, layout="bhtd"),
-        "rotary.rotate_qk, doubled rows": lambda q, k: rotary.rotate_qk(q, k, doubled, layout="bhtd"),
-        "the op": lambda q, k: ops.rotate_qk(q, k, *single, *words),
-        "RotaryEmbedding, its table in the call": lambda q, k: module(q, k),
-    }
 
 
 def torchtune_class():
@@ -67,36 +44,137 @@ def torchtune_class():
     return module.RotaryPositionalEmbeddings
 
 
-def compiled_doors(case):
-    """The formula and rotary under torch.compile: at one token the graph's own entry is most of it."""
-    tokens, dtype, heads, kv_heads, head_dim = case
-    table = rotary.Table(rotary.Rope(head_dim=head_dim, pairing="half"), range(tokens))
+def torch_doors(torch, tokens, dtype):
+    """Of each door a function of q and k that returns the two; other libraries in their own pairing and layout."""
+    module = rotary.torch.RotaryEmbedding(head_dim=HEAD_DIM, pairing="half", layout="bhtd")
+    table = module.table(range(tokens))
     single = [torch.from_dlpack(rows) for rows in (table.cos, table.sin)]
     cos, sin = (torch.cat((rows, rows), -1).to(dtype) for rows in single)
+    doubled = rotary.from_doubled(cos, sin, pairing="half")
+    ops, words = torch.ops.rotary_python, ("bhtd", "half", "", 0, False)
+
+    def eager(q, k, cos, sin):
+        return tuple(x * cos + turned_half(torch, x) * sin for x in (q, k))
+
     formula = torch.compile(eager, fullgraph=True)
-    turned = torch.compile(lambda q, k: rotary.rotate_qk(q, k, table, layout="bhtd"), fullgraph=True)
-    return {"eager, compiled": lambda q, k: formula(q, k, cos, sin), "rotary.rotate_qk, compiled": turned}
-
-
-def other_doors(case):
-    """Other libraries, each in its own pairing and its own layout's strides; each has its cos and sin from before."""
-    tokens, dtype, heads, kv_heads, head_dim = case
-    doors = {}
+    doors = {
+        "eager": lambda q, k: eager(q, k, cos, sin),
+        "rotary.rotate_qk": lambda q, k: rotary.rotate_qk(q, k, table, layout="bhtd"),
+        "rotary.rotate_qk, doubled rows": lambda q, k: rotary.rotate_qk(q, k, doubled, layout="bhtd"),
+        "the op": lambda q, k: ops.rotate_qk(q, k, *single, *words),
+        "RotaryEmbedding, its table in the call": lambda q, k: module(q, k),
+        "eager, compiled": lambda q, k: formula(q, k, cos, sin),
+    }
+    doors["rotary.rotate_qk, compiled"] = torch.compile(doors["rotary.rotate_qk"], fullgraph=True)
     if importlib.util.find_spec("rotary_embedding_torch") is not None:
         from rotary_embedding_torch import RotaryEmbedding
 
-        lucid = RotaryEmbedding(dim=head_dim)
-        doors["rotary-embedding-torch (interleaved)"] = lambda q, k: (
-            lucid.rotate_queries_or_keys(q),
-            lucid.rotate_queries_or_keys(k),
-        )
+        lucid = RotaryEmbedding(dim=HEAD_DIM).rotate_queries_or_keys
+        doors["rotary-embedding-torch (interleaved)"] = lambda q, k: (lucid(q), lucid(k))
     torchtune = torchtune_class()
     if torchtune is not None:
-        tune = torchtune(head_dim, max_seq_len=max(tokens, 16))
-        doors["torchtune (interleaved)"] = lambda q, k: tuple(
-            tune(x.transpose(1, 2)).transpose(1, 2) for x in (q, k)
-        )
+        tune = torchtune(HEAD_DIM, max_seq_len=max(tokens, 16))
+        doors["torchtune (interleaved)"] = lambda q, k: [tune(x.transpose(1, 2)).transpose(1, 2) for x in (q, k)]
     return doors
+
+
+def torch_cases(threads):
+    import torch
+
+    torch.set_num_threads(threads)
+    for tokens, dtype in ((1, torch.float32), (64, torch.bfloat16), (2048, torch.float32), (2048, torch.bfloat16)):
+        # As a model has them: [batch, tokens, heads, head_dim] in memory.
+        q, k = (torch.randn(1, tokens, n, HEAD_DIM).to(dtype).transpose(1, 2) for n in HEADS)
+        grads, doors = [torch.randn_like(x) for x in (q, k)], torch_doors(torch, tokens, dtype)
+        name = f"{tokens} tokens, {str(dtype)[6:]}"
+        calls = {door: functools.partial(torch.no_grad()(call), q, k) for door, call in doors.items()}
+        yield f"{name}, no gradient", calls
+        q, k = q.clone().requires_grad_(), k.clone().requires_grad_()
+        both = lambda call, q=q, k=k, grads=grads: torch.autograd.grad(call(q, k), (q, k), grads)  # noqa: E731
+        yield f"{name}, forward and backward", {door: functools.partial(both, call) for door, call in doors.items()}
+
+
+# ---- jax ----
+
+
+def jax_cases(threads):
+    import jax
+    import jax.numpy as jnp
+    import numpy as np
+
+    def formula(q, k, cos, sin):
+        """As models in JAX have it: float32 arithmetic, one rounding."""
+        c, s = (jnp.concatenate([v, v], -1)[:, None] for v in (cos, sin))
+
+        def turned(x):
+            wide = x.astype(jnp.float32)
+            a, b = jnp.split(wide, 2, -1)
+            return (wide * c + jnp.concatenate([-b, a], -1) * s).astype(x.dtype)
+
+        return turned(q), turned(k)
+
+    def ours(q, k, cos, sin):
+        return rotary.jax.rotate_qk(q, k, cos, sin, pairing="half", layout="bthd")
+
+    def calling(step, given, rows, donated):
+        state = [x + 0 for x in given]
+
+        def call():
+            made = jax.block_until_ready(step(*state, *rows))
+            if donated:
+                state[:] = made
+
+        return call
+
+    for tokens in (1, 2048):
+        rows = rotary.jax.table(rotary.Rope(head_dim=HEAD_DIM, pairing="half"), range(tokens))
+        for dtype in (jnp.float32, jnp.bfloat16):
+            random = np.random.default_rng(0)
+            given = [jnp.asarray(random.standard_normal((1, tokens, n, HEAD_DIM)), dtype) for n in HEADS]
+            # kept: q and k live on, so that the result needs memory of its own. donated: they are given away, as a step
+            # of a loop or the middle of a model does.
+            for donated in (False, True):
+                jit = functools.partial(jax.jit, donate_argnums=(0, 1) if donated else ())
+                calls = {door: calling(jit(step), given, rows, donated) for door, step in (("formula", formula), ("rotary", ours))}
+                yield f"{tokens} tokens, {np.dtype(dtype).name}, {'donated' if donated else 'kept'}", calls
+
+
+# ---- patch ----
+
+
+def patch_cases(threads):
+    import torch
+    from transformers import LlamaConfig, LlamaForCausalLM
+    from transformers.models.llama import modeling_llama
+
+    torch.set_num_threads(threads)
+    rotary.set_num_threads(threads)
+    torch.manual_seed(0)
+    shape = {"hidden_size": 256, "intermediate_size": 512, "num_attention_heads": 4, "num_key_value_heads": 2}
+    model = LlamaForCausalLM(LlamaConfig(**shape, num_hidden_layers=4, vocab_size=96)).eval()
+    functions = {"original": modeling_llama.apply_rotary_pos_emb}
+    report = rotary.patch(model)
+    functions["patched"] = modeling_llama.apply_rotary_pos_emb
+
+    def forward(function, ids):
+        modeling_llama.apply_rotary_pos_emb = function
+        model(input_ids=ids, use_cache=False)
+
+    def cases(work, given):
+        return {name: functools.partial(torch.no_grad()(work), function, *given) for name, function in functions.items()}
+
+    for dtype in (torch.float32, torch.bfloat16):
+        for tokens in (1, 64, 2048):
+            q, k = (torch.randn(1, tokens, n, HEAD_DIM).to(dtype).transpose(1, 2) for n in HEADS)
+            cos, sin = (torch.cat((rows, rows), -1).to(dtype) for rows in torch.randn(2, 1, tokens, HEAD_DIM // 2))
+            yield f"{tokens} tokens, {str(dtype)[6:]}", cases(lambda function, *x: function(*x), (q, k, cos, sin))
+    for tokens in (1, 256):
+        yield f"a model of 4 layers, {tokens} tokens", cases(forward, (torch.zeros(1, tokens, dtype=torch.long),))
+    modeling_llama.apply_rotary_pos_emb = functions["patched"]
+    report.undo()
+
+
+# ---- all ----
 
 
 def seconds(call, least=0.002):
@@ -112,57 +190,30 @@ def seconds(call, least=0.002):
         count = max(2 * count, int(count * least / max(spent, 1e-9)))
 
 
-def measured(case, functions, rounds, backward):
-    tokens, dtype, heads, kv_heads, head_dim = case
-    # As a model has them: [batch, tokens, heads, head_dim] in memory.
-    q, k = (torch.randn(1, tokens, n, head_dim).to(dtype).transpose(1, 2) for n in (heads, kv_heads))
-    grads = [torch.randn_like(x) for x in (q, k)]
-    if backward:
-        q.requires_grad_(), k.requires_grad_()
-
-    def forward(function):
-        def call():
-            function(q, k)
-
-        def both():
-            torch.autograd.grad(function(q, k), (q, k), grads)
-
-        return both if backward else call
-
-    calls = {name: forward(function) for name, function in functions.items()}
-    times = {name: [] for name in calls}
-    with torch.set_grad_enabled(backward):
-        for call in calls.values():
-            seconds(call)
-        for _ in range(rounds):
-            for name, call in calls.items():
-                times[name].append(seconds(call))
-    return times
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--case", action="append", choices=list(CASES), help="by default all")
+    parser.add_argument("of", nargs="?", default="torch", choices=("torch", "jax", "patch"))
+    parser.add_argument("--case", default="", help="cases whose names contain this; by default all")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--json", help="a file for every time that was taken")
     given = parser.parse_args()
-    torch.set_num_threads(given.threads)
+    print(f"rotary {rotary.__version__} ({rotary.chosen_target()}), {given.threads} threads")
     kept = {}
-    print(f"torch {torch.__version__}, rotary {rotary.__version__} ({rotary.chosen_target()}), {given.threads} threads")
-    for name in given.case or CASES:
-        for backward in (False, True):
-            case = CASES[name]
-            functions = {**doors(case), **compiled_doors(case), **other_doors(case)}
-            times = measured(case, functions, given.rounds, backward)
-            kept[f"{name}{', with backward' if backward else ''}"] = times
-            print(f"\n{name}, {'forward and backward' if backward else 'no gradient'}")
-            for door, taken in times.items():
-                ratio = statistics.median(one / other for one, other in zip(times["eager"], taken))
-                print(f"  {door:40} {ratio:6.2f}  {min(taken) * 1e6:10.2f} us")
+    for name, calls in {"torch": torch_cases, "jax": jax_cases, "patch": patch_cases}[given.of](given.threads):
+        if given.case not in name:
+            continue
+        for call in calls.values():
+            seconds(call)  # the first compiles
+        times = [{door: seconds(call) for door, call in calls.items()} for _ in range(given.rounds)]
+        kept[name] = {door: [each[door] for each in times] for door in calls}
+        print(f"\n{name}")
+        first = next(iter(kept[name].values()))
+        for door, taken in kept[name].items():
+            ratio = statistics.median(one / other for one, other in zip(first, taken))
+            print(f"  {door:40} {ratio:6.2f}  {statistics.median(taken) * 1e6:10.2f} us  {min(taken) * 1e6:10.2f} us")
     if given.json:
-        with open(given.json, "w") as file:
-            json.dump(kept, file)
+        pathlib.Path(given.json).write_text(json.dumps(kept))
 
 
 if __name__ == "__main__":
