@@ -11,8 +11,8 @@
 #include <variant>
 #include <vector>
 
-#include "apps/rotary/plot/kinds.h"
 #include "apps/rotary/plot/picture_file.h"
+#include "apps/rotary/plot/request.h"
 #include "apps/shared/command.h"
 #include "apps/shared/displayable.h"
 #include "apps/shared/plot/plot.h"

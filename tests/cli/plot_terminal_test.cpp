@@ -70,12 +70,6 @@ TEST(TerminalPlot, a_straight_line_is_straight) {
   }
 }
 
-TEST(TerminalPlot, of_dots_only_the_points_are_drawn) {
-  Plot plot{"", "", "", false, false, {{"points", {{0, 0}, {5, 1}, {10, 0}}, false, true}}};
-  const std::string text = terminal_plot(plot);
-  EXPECT_EQ(std::count(text.begin(), text.end(), '*'), 3 + 1) << "the points and the legend\n" << text;
-}
-
 TEST(TerminalPlot, faint_lines_and_guides_are_seen_behind_strong_ones) {
   const Points points = {{0, 1}, {9, 1}};
   const std::string text = terminal_plot({"", "", "", false, false, {{"strong", points}, {"faint", points, true}}});
@@ -85,18 +79,6 @@ TEST(TerminalPlot, faint_lines_and_guides_are_seen_behind_strong_ones) {
   const std::string guided = terminal_plot(plot);
   EXPECT_NE(guided.find("----------\n"), std::string::npos) << guided;
   EXPECT_EQ(guided.find("guide"), std::string::npos) << guided;
-}
-
-TEST(TerminalPlot, labels_stand_on_the_rows_of_their_values) {
-  const Screen screen = read_screen(terminal_plot(plot_of({{0, 1}, {1, 2}, {2, 3}}), 60, 25));
-  for (const std::string& line : screen.lines) {
-    const std::size_t axis = line.find(" +");
-    if (axis == 0 || axis == std::string::npos || line.find("+-") != std::string::npos) continue;
-    const auto row =
-        static_cast<double>(std::find(screen.lines.begin(), screen.lines.end(), line) - screen.lines.begin());
-    const double value = std::stod(line);
-    EXPECT_NEAR(row - 2, 24 * (1 - (value - 0.92) / 2.16), 0.51) << line;  // behind the title and the label of y
-  }
 }
 
 TEST(TerminalPlot, letters_on_the_lines_lead_to_the_legend) {

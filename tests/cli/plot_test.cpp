@@ -74,11 +74,6 @@ TEST(Svg, ticks_are_1_2_or_5_times_a_power_of_ten_apart) {
   }
 }
 
-TEST(Svg, an_axis_that_begins_near_zero_begins_at_zero) {
-  EXPECT_EQ(read_picture(svg(plot_of({{100, 3}, {2000, 2}}))).x_ticks.front().second, 0);
-  EXPECT_EQ(read_picture(svg(plot_of({{1000, 3}, {2000, 2}}))).x_ticks.front().second, 1000);
-}
-
 // ---- what it says ----
 
 TEST(Svg, the_legend_names_every_line_in_order) {

@@ -16,7 +16,7 @@
 #include "apps/shared/text.h"
 #include "apps/shared/usage_error.h"
 #include "files/text/paths.h"
-#include "kinds.h"
+#include "request.h"
 
 namespace rotary::cli {
 
@@ -263,8 +263,7 @@ Plot decay_plot(const PlotRequest& request) {
   }
   if (last < 2) last = 4096;
   const std::vector<std::int64_t> distances = distances_to(last, pairs);
-  if (ropes.size() > 1 && distances.size() > max_points)
-    plot.note += "; lines: means of near distances";
+  if (ropes.size() > 1 && distances.size() > max_points) plot.note += "; lines: means of near distances";
   for (const PlottedRope& rope : ropes) add_rope(plot, request, rope, distances, ropes.size() == 1);
   plot.y_holds = {0};
   std::vector<MarkedLength> marks = marked_lengths(request, ropes).marks;

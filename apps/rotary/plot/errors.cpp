@@ -6,7 +6,7 @@
 #include "accuracy/rows.h"
 #include "apps/rotary/positions.h"
 #include "apps/shared/text.h"
-#include "kinds.h"
+#include "request.h"
 
 namespace rotary::cli {
 

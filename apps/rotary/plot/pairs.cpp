@@ -4,7 +4,7 @@
 #include <set>
 
 #include "apps/shared/text.h"
-#include "kinds.h"
+#include "request.h"
 #include "values/scaling_fields.h"
 
 namespace rotary::cli {

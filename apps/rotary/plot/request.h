@@ -1,4 +1,4 @@
-// What `rotary plot` is asked for, and the ropes that it names.
+// What `rotary plot` is asked for, the ropes that it names, and what each kind draws.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,7 @@
 
 #include "apps/rotary/inspect/rope.h"
 #include "apps/rotary/source.h"
+#include "apps/shared/plot/plot.h"
 
 namespace rotary::cli {
 
@@ -57,5 +58,22 @@ MarkedLengths marked_lengths(const PlotRequest&, const std::vector<PlottedRope>&
 // What those lengths are for one rope; 0: unknown.
 std::int64_t trained_tokens(const ModelRope&);
 std::int64_t context_tokens(const PlotRequest&, const ModelRope&);
+
+// ---- the kinds ----
+
+Plot wavelengths_plot(const PlotRequest&);
+Plot stretch_plot(const PlotRequest&);
+HeatMap table_map(const PlotRequest&);
+// The mean score of unit vectors at every distance, and its envelope.
+Plot decay_plot(const PlotRequest&);
+// The largest error of cos and sin at positions, by several ways; of several ropes by the float32 product only.
+Plot accuracy_plot(const PlotRequest&);
+
+// Guides across the lines of a plot at a length: level, as wide as the lines, or upright, as high.
+void add_level_guides(Plot& plot, const std::vector<MarkedLength>& lengths);
+void add_upright_guides(Plot& plot, const std::vector<MarkedLength>& lengths);
+
+// Ticks at pair 0, at steps of 1, 2, 4, 8 ... and at the last pair.
+std::vector<double> pair_ticks(std::size_t pairs);
 
 }  // namespace rotary::cli

@@ -6,7 +6,7 @@
 #include "apps/rotary/positions.h"
 #include "apps/shared/text.h"
 #include "apps/shared/usage_error.h"
-#include "kinds.h"
+#include "request.h"
 
 namespace rotary::cli {
 
