@@ -59,10 +59,7 @@ bool belongs_to_a_scaling(const std::string& key) {
   return keys.count(key) != 0;
 }
 
-const char* rope_type_of(const Scaling& scaling) {
-  const Yarn* yarn = std::get_if<Yarn>(&scaling);
-  return yarn != nullptr && yarn->mscale_ratio ? "deepseek_yarn" : scalings::rope_type_of(scaling);
-}
+const char* rope_type_of(const Scaling& scaling) { return scalings::rope_type_of(scaling); }
 
 JsonMembers fields_of(const Scaling& scaling, bool states_betas) {
   JsonMembers members;
@@ -70,7 +67,7 @@ JsonMembers fields_of(const Scaling& scaling, bool states_betas) {
       [&]<class S>(const S& held) {
         const S otherwise;
         scalings::for_each_field(held, [&](const auto& field, const auto& value) {
-          if (field.key_of == scalings::KeyOf::rotary || std::string_view(field.key) == "partial_rotary_factor") return;
+          if (field.reads.key_of == scalings::KeyOf::rotary || std::string_view(field.key) == "partial_rotary_factor") return;
           const std::string_view name = field.name;
           const bool stated = is_required(name) || (states_betas && name.starts_with("beta_"));
           const bool is_default = value == otherwise.*field.member;

@@ -1,5 +1,5 @@
 // One row for each scaling: what it is called, what follows from its kind, and its values. The range checks, the names,
-// inspect, the origins, the known keys of config.json and what is written there follow from these rows.
+// inspect, the origins, the keys of config.json, how they are read and what is written follow from these rows.
 // A scaling without a row, a row without one of its facts, and a member that its row leaves out do not compile.
 #pragma once
 
@@ -35,6 +35,40 @@ enum class Need : std::uint8_t {
 // default: transformers warns of keys that it does not know.
 enum class KeyOf : std::uint8_t { transformers, vllm, rotary };
 
+// What a value of a file must be, where that is narrower than its Need or has words of its own; numbers only.
+enum class Bounds : std::uint8_t {
+  by_need,
+  turns,       // not negative; 0 stands for the default
+  magnitude,   // either sign, not too large
+  exponent,    // from 0 to 16
+  above_zero,  // however large
+  at_most,     // not too large
+};
+
+// What holds where a file does not have the key, and what is recorded as the value's origin.
+enum class Otherwise : std::uint8_t {
+  missing,         // an error: the file must have it
+  method_default,  // the member's default; recorded as the method's own
+  unsaid,          // the member's default; recorded only where the file has the key
+  unrecorded,      // the member's default; the origin depends on other values
+  lengths,         // the quotient of the context length and the trained length
+  trained_length,  // the original_max_position_embeddings beside the object, else the context length
+  context,         // the context length
+  layer_types,     // the value beside the layer types, else the member's default
+  fraction,        // the fraction of the head that turns
+};
+
+// How a file is read: fields of a lower turn come first, then the order of the row. alias: a word for the key that
+// comes before it.
+struct Reads {
+  Otherwise otherwise = Otherwise::missing;
+  Bounds bounds = Bounds::by_need;
+  int turn = 1;
+  KeyOf key_of = KeyOf::transformers;
+  const char* alias = nullptr;
+};
+inline constexpr int last_turn = 3;
+
 // The stretch of the wavelengths that counts as whole.
 enum class Stretch : std::uint8_t {
   none,       // nothing is stretched
@@ -48,13 +82,13 @@ enum class AttentionFactor : std::uint8_t { one, own };
 
 template <class S, class Value>
 struct Field {
-  constexpr Field(const char* n, const char* k, Value S::*m, Need required, KeyOf whose = KeyOf::transformers)
-      : name(n), key(k), member(m), need(required), key_of(whose) {}
+  constexpr Field(const char* n, const char* k, Value S::*m, Need required, const Reads& how = {})
+      : name(n), key(k), member(m), need(required), reads(how) {}
   const char* name;  // as the member is called: in inspect, origins and error sentences
   const char* key;   // in rope_parameters of config.json
   Value S::*member;
   Need need;
-  KeyOf key_of;
+  Reads reads;
 };
 
 template <class S>
@@ -106,7 +140,12 @@ struct Row<NtkFixed> {
   static constexpr bool depends_on_length = false;
   static constexpr bool grows_base = false;
   static constexpr std::tuple fields{Field{"factor", "factor", &NtkFixed::factor, Need::factor},
-                                     Field{"mixed_b", "mixed_b", &NtkFixed::mixed_b, Need::finite, KeyOf::vllm}};
+                                     Field{"mixed_b", "mixed_b", &NtkFixed::mixed_b, Need::finite,
+                                           Reads{.otherwise = Otherwise::unsaid,
+                                                 .bounds = Bounds::exponent,
+                                                 .turn = 0,
+                                                 .key_of = KeyOf::vllm,
+                                                 .alias = "power"}}};  // BlueLM's word
 };
 
 // transformers takes max_position_embeddings for the trained length, whatever original_max_position_embeddings says:
@@ -119,9 +158,9 @@ struct Row<Dynamic> {
   static constexpr AttentionFactor attention_factor = AttentionFactor::one;
   static constexpr bool depends_on_length = true;
   static constexpr bool grows_base = true;
-  static constexpr std::tuple fields{
-      Field{"factor", "factor", &Dynamic::factor, Need::factor},
-      Field{"trained_length", "trained_length", &Dynamic::trained_length, Need::length, KeyOf::rotary}};
+  static constexpr std::tuple fields{Field{"factor", "factor", &Dynamic::factor, Need::factor},
+                                     Field{"trained_length", "trained_length", &Dynamic::trained_length, Need::length,
+                                           Reads{.otherwise = Otherwise::context, .key_of = KeyOf::rotary}}};
 };
 
 template <>
@@ -133,18 +172,27 @@ struct Row<Yarn> {
   static constexpr bool depends_on_length = false;
   static constexpr bool grows_base = false;
   static constexpr std::tuple fields{
-      Field{"factor", "factor", &Yarn::factor, Need::factor},
-      Field{"trained_length", "original_max_position_embeddings", &Yarn::trained_length, Need::length},
-      Field{"beta_fast", "beta_fast", &Yarn::beta_fast, Need::positive},
-      Field{"beta_slow", "beta_slow", &Yarn::beta_slow, Need::positive},
-      Field{"truncate", "truncate", &Yarn::truncate, Need::flag},
-      Field{"attention_factor", "attention_factor", &Yarn::attention_factor, Need::not_negative},
-      Field{"mscale", "mscale", &Yarn::mscale, Need::finite},
-      Field{"mscale_all_dim", "mscale_all_dim", &Yarn::mscale_all_dim, Need::finite},
-      Field{"magnitude", "magnitude", &Yarn::magnitude, Need::finite, KeyOf::rotary},
-      Field{"mscale_ratio", "mscale_ratio", &Yarn::mscale_ratio, Need::flag, KeyOf::rotary},
-      Field{"extrapolation_factor", "extrapolation_factor", &Yarn::extrapolation_factor, Need::share, KeyOf::vllm},
-      Field{"attn_factor", "attn_factor", &Yarn::attn_factor, Need::not_negative, KeyOf::vllm}};
+      Field{"factor", "factor", &Yarn::factor, Need::factor, Reads{.otherwise = Otherwise::lengths}},
+      Field{"trained_length", "original_max_position_embeddings", &Yarn::trained_length, Need::length,
+            Reads{.otherwise = Otherwise::trained_length, .turn = 0}},
+      Field{"beta_fast", "beta_fast", &Yarn::beta_fast, Need::positive,
+            Reads{.otherwise = Otherwise::method_default, .bounds = Bounds::turns}},
+      Field{"beta_slow", "beta_slow", &Yarn::beta_slow, Need::positive,
+            Reads{.otherwise = Otherwise::method_default, .bounds = Bounds::turns}},
+      Field{"truncate", "truncate", &Yarn::truncate, Need::flag, Reads{.otherwise = Otherwise::layer_types}},
+      Field{"attention_factor", "attention_factor", &Yarn::attention_factor, Need::not_negative,
+            Reads{.otherwise = Otherwise::unrecorded, .turn = 2}},
+      Field{"mscale", "mscale", &Yarn::mscale, Need::finite, Reads{.otherwise = Otherwise::unrecorded}},
+      Field{"mscale_all_dim", "mscale_all_dim", &Yarn::mscale_all_dim, Need::finite,
+            Reads{.otherwise = Otherwise::unrecorded}},
+      Field{"magnitude", "magnitude", &Yarn::magnitude, Need::finite,
+            Reads{.otherwise = Otherwise::unsaid, .key_of = KeyOf::rotary}},
+      Field{"mscale_ratio", "mscale_ratio", &Yarn::mscale_ratio, Need::flag,
+            Reads{.otherwise = Otherwise::unsaid, .key_of = KeyOf::rotary}},
+      Field{"extrapolation_factor", "extrapolation_factor", &Yarn::extrapolation_factor, Need::share,
+            Reads{.otherwise = Otherwise::unsaid, .turn = 3, .key_of = KeyOf::vllm}},
+      Field{"attn_factor", "attn_factor", &Yarn::attn_factor, Need::not_negative,
+            Reads{.otherwise = Otherwise::unsaid, .bounds = Bounds::magnitude, .turn = 3, .key_of = KeyOf::vllm}}};
 };
 
 template <>
@@ -156,13 +204,17 @@ struct Row<LongRope> {
   static constexpr bool depends_on_length = true;
   static constexpr bool grows_base = false;
   static constexpr std::tuple fields{
-      Field{"factor", "factor", &LongRope::factor, Need::positive},
-      Field{"trained_length", "original_max_position_embeddings", &LongRope::trained_length, Need::length},
-      Field{"short_factor", "short_factor", &LongRope::short_factor, Need::positive_per_pair},
-      Field{"long_factor", "long_factor", &LongRope::long_factor, Need::positive_per_pair},
-      Field{"attention_factor", "attention_factor", &LongRope::attention_factor, Need::not_negative},
-      Field{"short_mscale", "short_mscale", &LongRope::short_mscale, Need::not_negative},
-      Field{"long_mscale", "long_mscale", &LongRope::long_mscale, Need::not_negative}};
+      Field{"factor", "factor", &LongRope::factor, Need::positive, Reads{.otherwise = Otherwise::lengths, .turn = 3}},
+      Field{"trained_length", "original_max_position_embeddings", &LongRope::trained_length, Need::length,
+            Reads{.otherwise = Otherwise::trained_length}},
+      Field{"short_factor", "short_factor", &LongRope::short_factor, Need::positive_per_pair, Reads{.turn = 0}},
+      Field{"long_factor", "long_factor", &LongRope::long_factor, Need::positive_per_pair, Reads{.turn = 0}},
+      Field{"attention_factor", "attention_factor", &LongRope::attention_factor, Need::not_negative,
+            Reads{.otherwise = Otherwise::unrecorded, .turn = 2}},
+      Field{"short_mscale", "short_mscale", &LongRope::short_mscale, Need::not_negative,
+            Reads{.otherwise = Otherwise::unsaid, .bounds = Bounds::magnitude, .turn = 2}},
+      Field{"long_mscale", "long_mscale", &LongRope::long_mscale, Need::not_negative,
+            Reads{.otherwise = Otherwise::unsaid, .bounds = Bounds::magnitude, .turn = 2}}};
 };
 
 template <>
@@ -175,9 +227,10 @@ struct Row<Llama3> {
   static constexpr bool grows_base = false;
   static constexpr std::tuple fields{
       Field{"factor", "factor", &Llama3::factor, Need::factor},
-      Field{"trained_length", "original_max_position_embeddings", &Llama3::trained_length, Need::length},
-      Field{"low", "low_freq_factor", &Llama3::low, Need::positive},
-      Field{"high", "high_freq_factor", &Llama3::high, Need::positive}};
+      Field{"trained_length", "original_max_position_embeddings", &Llama3::trained_length, Need::length,
+            Reads{.otherwise = Otherwise::trained_length, .turn = 2}},
+      Field{"low", "low_freq_factor", &Llama3::low, Need::positive, Reads{.bounds = Bounds::above_zero}},
+      Field{"high", "high_freq_factor", &Llama3::high, Need::positive, Reads{.bounds = Bounds::at_most}}};
 };
 
 template <>
@@ -189,8 +242,9 @@ struct Row<Proportional> {
   static constexpr bool depends_on_length = false;
   static constexpr bool grows_base = false;
   static constexpr std::tuple fields{
-      Field{"factor", "factor", &Proportional::factor, Need::factor},
-      Field{"fraction", "partial_rotary_factor", &Proportional::fraction, Need::share_above_zero}};
+      Field{"factor", "factor", &Proportional::factor, Need::factor, Reads{.otherwise = Otherwise::method_default}},
+      Field{"fraction", "partial_rotary_factor", &Proportional::fraction, Need::share_above_zero,
+            Reads{.otherwise = Otherwise::fraction}}};
 };
 
 // ---- visitors ------------------------------------------------------------------------------------
@@ -229,8 +283,49 @@ constexpr auto of_row(const Scaling& scaling, Read read) {
 inline Stretch stretch_of(const Scaling& scaling) noexcept {
   return of_row(scaling, [](auto row) { return row.stretch; });
 }
+
+// Kinds of yarn that vLLM has a rope_type for. Its word is written too, so that a reader that does not know rotary's
+// own keys refuses the file instead of taking it for a plain yarn.
+struct YarnKind {
+  const char* rope_type;
+  Yarn yarn;
+};
+inline constexpr YarnKind yarn_kinds[] = {{"deepseek_yarn", {.mscale_ratio = true}},
+                                          {"telechat3-yarn", {.magnitude = 0.07}}};
+
 inline const char* rope_type_of(const Scaling& scaling) noexcept {
+  if (const Yarn* yarn = std::get_if<Yarn>(&scaling)) {
+    for (const YarnKind& kind : yarn_kinds) {
+      if (kind.yarn.mscale_ratio ? yarn->mscale_ratio : yarn->magnitude == kind.yarn.magnitude) return kind.rope_type;
+    }
+  }
   return of_row(scaling, [](auto row) { return row.rope_type; });
+}
+
+// Whether the scaling means nothing without that value: it is written whatever its default is.
+template <class S, class Value>
+constexpr bool is_always_stated(const Field<S, Value>& field) {
+  const Otherwise otherwise = field.reads.otherwise;
+  return field.need == Need::factor || field.need == Need::length || otherwise == Otherwise::missing ||
+         otherwise == Otherwise::lengths;
+}
+
+// visit(field, value) for each value that differs from the default, and for the others where is_kept(field) says so.
+// Optional values that are not given are left out.
+template <class IsKept, class Visit>
+void for_each_stated(const Scaling& scaling, IsKept is_kept, Visit visit) {
+  std::visit(
+      [&]<class S>(const S& held) {
+        const S otherwise{};
+        for_each_field(held, [&](const auto& field, const auto& value) {
+          if constexpr (std::is_same_v<std::decay_t<decltype(value)>, std::optional<double>>) {
+            if (value) visit(field, *value);
+          } else if (is_kept(field) || value != otherwise.*field.member) {
+            visit(field, value);
+          }
+        });
+      },
+      scaling);
 }
 
 // The value of that name and type; null where the scaling has none.

@@ -37,7 +37,8 @@ void Origins::read(std::string_view value, const Object& keys, std::string_view 
   set(value, from_key(keys, key));
 }
 
-void Origins::read_or_by_default(std::string_view value, const Object& keys, std::string_view key, std::string_view whose) {
+void Origins::read_or_by_default(std::string_view value, const Object& keys, std::string_view key,
+                                 std::string_view whose) {
   if (keys.has(key)) {
     read(value, keys, key);
   } else {
@@ -106,8 +107,6 @@ constexpr detail::Named<Origin> origin_names[] = {
 }  // namespace
 
 const char* name(Origin origin) noexcept { return detail::name_in(origin_names, origin); }
-Origin parse_origin(std::string_view text) {
-  return detail::parse_in(origin_names, text, "parse_origin", Code::VALUE);
-}
+Origin parse_origin(std::string_view text) { return detail::parse_in(origin_names, text, "parse_origin", Code::VALUE); }
 
 }  // namespace rotary

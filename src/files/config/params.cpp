@@ -1,5 +1,6 @@
 // Native formats without a model_type: params.json of Mistral and of Meta's Llama (interleaved pairs), and the
 // original/config.json of gpt-oss.
+#include "fields.h"
 #include "rotary/error.h"
 #include "stages.h"
 #include "values/fail.h"
@@ -15,11 +16,17 @@ int required(const Object& keys, const char* key, std::int64_t most) {
   return static_cast<int>(*value);
 }
 
-double checked_factor(const Object& keys, const char* key, double least, double default_value) {
-  const auto value = keys.number(key);
-  if (value && !(*value >= least)) keys.refuse(key, "must be at least " + spelled(least));
-  if (value && !(*value <= max_factor)) keys.refuse(key, "must be at most " + spelled(max_factor));
-  return value.value_or(default_value);
+void check_least(const Object& keys, const NativeKey& row, double value) {
+  if (!row.least) return;
+  if (!(value >= *row.least)) keys.refuse(row.key, "must be at least " + spelled(*row.least));
+  if (!(value <= max_factor)) keys.refuse(row.key, "must be at most " + spelled(max_factor));
+}
+
+// The value of a row: it must be there where the row names the object that must have it.
+template <class Value>
+std::optional<Value> stated(const NativeKey& row, const std::optional<Value>& value) {
+  if (value || row.object.empty()) return value;
+  fail(Code::CONFIG_MISSING, "read_config", std::string(row.object) + " must have " + row.key + " but has none");
 }
 
 class Params {
@@ -123,23 +130,29 @@ class Params {
 
   // llama-models: factor 8 unless the file says otherwise, low 1, high 4, 8192.
   Scaling meta_scaling() {
+    const Origins unscaled = origins();
     const auto scaled = keys_.boolean("use_scaled_rope");
-    const double factor = checked_factor(keys_, "rope_scaling_factor", 1, 8);
-    const double high = checked_factor(keys_, "rope_high_freq_factor", 1, 4);  // not below the low one
+    Llama3 scaling{.factor = 8, .trained_length = 8192};
+    read_native(reading_, keys_,
+                {{.name = "factor", .key = "rope_scaling_factor", .least = 1},
+                 {.name = "high", .key = "rope_high_freq_factor", .least = 1},  // not below the low one
+                 {.name = "low"},
+                 {.name = "trained_length"}},
+                "llama", scaling);
     const bool has_factor = keys_.has("rope_scaling_factor");
     if (!scaled) reading_.note("", "use_scaled_rope is not given: " + std::string(has_factor ? "true" : "false"));
-    if (!scaled.value_or(has_factor)) return Unscaled{};
+    if (!scaled.value_or(has_factor)) {
+      origins() = unscaled;
+      return Unscaled{};
+    }
     record("scaling", scaled ? "use_scaled_rope" : "rope_scaling_factor");
-    origins().read_or_by_default("scaling.factor", keys_, "rope_scaling_factor", "llama");
-    origins().read_or_by_default("scaling.high", keys_, "rope_high_freq_factor", "llama");
-    for (const char* value : {"scaling.low", "scaling.trained_length"}) origins().by_default(value, "llama");
     origins().derived("attention_factor", "1 for llama3");
     if (!has_factor) {
       reading_.note("",
                     "use_scaled_rope: llama3 scaling with factor 8, low 1, high 4, 8192 (built into Meta's code; the "
                     "Llama 3.2 text models were trained with 32: add rope_scaling_factor for them)");
     }
-    return Llama3{.factor = factor, .trained_length = 8192, .low = 1, .high = high};
+    return scaling;
   }
 
   Scaling mistral_scaling() {
@@ -151,24 +164,16 @@ class Params {
     if (!keys_.has("yarn")) return Unscaled{};
     const Object keys = *keys_.object("yarn");
     Yarn yarn;
-    const auto factor = keys.number("factor");
-    if (!factor) fail(Code::CONFIG_MISSING, "read_config", "yarn must have factor but has none");
-    yarn.factor = checked_factor(keys, "factor", 1, 1);
-    const auto trained = keys.length("original_max_position_embeddings", max_length);
-    if (!trained) {
-      fail(Code::CONFIG_MISSING, "read_config", "yarn must have original_max_position_embeddings but has none");
-    }
-    yarn.trained_length = *trained;
-    yarn.beta_fast = checked_factor(keys, "beta", 0, 32);
-    yarn.beta_slow = checked_factor(keys, "alpha", 0, 1);
+    read_native(reading_, keys,
+                {{.name = "factor", .key = "factor", .object = "yarn", .least = 1},
+                 {.name = "trained_length", .key = "original_max_position_embeddings", .object = "yarn"},
+                 {.name = "beta_fast", .key = "beta", .least = 0},
+                 {.name = "beta_slow", .key = "alpha", .least = 0},
+                 {.name = "truncate"}},
+                "yarn", yarn);
     if (yarn.beta_fast == 0) yarn.beta_fast = 32;
     if (yarn.beta_slow == 0) yarn.beta_slow = 1;
     record("scaling", "yarn");
-    origins().read("scaling.factor", keys, "factor");
-    origins().read("scaling.trained_length", keys, "original_max_position_embeddings");
-    origins().read_or_by_default("scaling.beta_fast", keys, "beta", "yarn");
-    origins().read_or_by_default("scaling.beta_slow", keys, "alpha", "yarn");
-    origins().by_default("scaling.truncate", "yarn");
     origins().derived("attention_factor", "0.1 * ln(factor) + 1");
     reading_.note("", "yarn: beta is beta_fast, alpha is beta_slow");
     if (!keys.boolean("apply_scale", true)) {
@@ -233,29 +238,39 @@ void read_gpt_oss(Reading& reading, const Object& keys) {
   model.rope.base = keys.number("rope_theta").value_or(part.family.base);
   if (!(model.rope.base > 1)) keys.refuse("rope_theta", "must be above 1");
   model.rope.pairing = reading.options.pairing.value_or(Pairing::half);
-  Yarn yarn;
-  yarn.factor = checked_factor(keys, "rope_scaling_factor", 1, 1);
-  yarn.truncate = false;
-  yarn.trained_length = *keys.length("initial_context_length", max_length);
-  yarn.beta_fast = checked_factor(keys, "rope_ntk_beta", 0, 32);
-  yarn.beta_slow = checked_factor(keys, "rope_ntk_alpha", 0, 1);
-  origins.read_or_by_default("scaling", keys, "rope_scaling_factor", "gpt_oss");
-  origins.derived("attention_factor", "1 for default");
+  const Origins unscaled = origins;
+  Yarn yarn{.truncate = false};
+  read_native(reading, keys,
+              {{.name = "factor", .key = "rope_scaling_factor", .least = 1},
+               {.name = "trained_length", .key = "initial_context_length", .object = "gpt_oss"},
+               {.name = "beta_fast", .key = "rope_ntk_beta", .least = 0},
+               {.name = "beta_slow", .key = "rope_ntk_alpha", .least = 0},
+               {.name = "truncate"}},
+              "gpt_oss", yarn);
   if (yarn.factor > 1) {
     model.rope.scaling = yarn;
-    origins.read("scaling.factor", keys, "rope_scaling_factor");
-    origins.read("scaling.trained_length", keys, "initial_context_length");
-    origins.read_or_by_default("scaling.beta_fast", keys, "rope_ntk_beta", "gpt_oss");
-    origins.read_or_by_default("scaling.beta_slow", keys, "rope_ntk_alpha", "gpt_oss");
-    origins.by_default("scaling.truncate", "gpt_oss");
     origins.derived("attention_factor", "0.1 * ln(factor) + 1");
+  } else {
+    origins = unscaled;
+    origins.derived("attention_factor", "1 for default");
   }
+  origins.read_or_by_default("scaling", keys, "rope_scaling_factor", "gpt_oss");
   model.origins = origins.of_rope();
   reading.model.ropes.push_back(std::move(model));
   reading.parts = 1;
 }
 
 }  // namespace
+
+std::optional<double> read_native_number(const Object& keys, const NativeKey& row) {
+  const auto value = stated(row, keys.number(row.key));
+  if (value) check_least(keys, row, *value);
+  return value;
+}
+
+std::optional<std::int64_t> read_native_length(const Object& keys, const NativeKey& row) {
+  return stated(row, keys.length(row.key, max_length));
+}
 
 bool is_params(const Object& keys) {
   return is_gpt_oss(keys) || (!names_model(keys) && keys.has("dim") && keys.has("n_layers") && keys.has("n_heads"));

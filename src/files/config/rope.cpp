@@ -67,12 +67,10 @@ bool is_known_label(std::string_view key) {
   return false;
 }
 
-// Words beside those of the scalings: further kinds of one, and other spellings.
+// Other spellings of the words of the scalings.
 struct Word {
   std::string_view said, type;
 };
-constexpr Word further_types[] = {
-    {"axial", "axial"}, {"deepseek_yarn", "deepseek_yarn"}, {"telechat3-yarn", "telechat3-yarn"}};
 constexpr Word spellings[] = {{"su", "longrope"},         {"mrope", "default"},      {"xdrope", "dynamic"},
                               {"ntk_fixed", "ntk_fixed"}, {"ntkmixed", "ntk_fixed"},  // BlueLM
                               {"no_scaling", "default"},                              // MPT
@@ -82,7 +80,8 @@ constexpr Word spellings[] = {{"su", "longrope"},         {"mrope", "default"}, 
 std::vector<std::string_view> known_types() {
   std::vector<std::string_view> words;
   scalings::for_each_scaling([&](const auto& scaling) { words.emplace_back(scalings::rope_type_of(scaling)); });
-  for (const Word& word : further_types) words.push_back(word.said);
+  words.emplace_back("axial");
+  for (const scalings::YarnKind& kind : scalings::yarn_kinds) words.emplace_back(kind.rope_type);
   return words;
 }
 
@@ -102,13 +101,13 @@ constexpr const char* generic_base_keys[] = {"rope_theta", "rotary_emb_base", "r
 }  // namespace
 
 std::string published_type(std::string_view said) {
-  for (const Word& word : further_types) {
-    if (said == word.said) return std::string(word.type);
-  }
   for (const Word& word : spellings) {
     if (said == word.said) return std::string(word.type);
   }
-  std::string type;
+  std::string type = said == "axial" ? "axial" : "";
+  for (const scalings::YarnKind& kind : scalings::yarn_kinds) {
+    if (said == kind.rope_type) type = said;
+  }
   scalings::for_each_scaling([&](const auto& scaling) {
     if (said == scalings::rope_type_of(scaling)) type = scalings::name_of(scaling);
   });

@@ -58,37 +58,14 @@ double fraction_of(const Block& block) {
   return fraction;
 }
 
-// Two kinds of yarn have words of their own in vLLM: who does not know our keys does not take them for another.
-const char* rope_type_of(const Scaling& scaling) {
-  if (const Yarn* yarn = std::get_if<Yarn>(&scaling)) {
-    if (yarn->mscale_ratio) return "deepseek_yarn";
-    if (yarn->magnitude == 0.07) return "telechat3-yarn";
-  }
-  return scalings::rope_type_of(scaling);
-}
-
-template <class Value>
-void put(OrderedJson& json, const char* key, const Value& value) {
-  json[key] = value;
-}
-void put(OrderedJson& json, const char* key, const std::optional<double>& value) {
-  if (value) json[key] = *value;
-}
-
 OrderedJson written(const Rope& rope, const Block& block) {
-  OrderedJson json = {{"rope_type", rope_type_of(rope.scaling)}, {"rope_theta", rope.base}};
+  OrderedJson json = {{"rope_type", scalings::rope_type_of(rope.scaling)}, {"rope_theta", rope.base}};
   if (block.first == 0 && !std::holds_alternative<Proportional>(rope.scaling)) {
     json["partial_rotary_factor"] = fraction_of(block);
   }
-  std::visit(
-      [&json]<class S>(const S& scaling) {
-        const S default_value;
-        scalings::for_each_field(scaling, [&](const auto& field, const auto& value) {
-          const bool left_out = field.key_of != scalings::KeyOf::transformers && value == default_value.*field.member;
-          if (!left_out) put(json, field.key, value);
-        });
-      },
-      rope.scaling);
+  scalings::for_each_stated(
+      rope.scaling, [](const auto& field) { return field.reads.key_of == scalings::KeyOf::transformers; },
+      [&](const auto& field, const auto& value) { json[field.key] = value; });
   return json;
 }
 
