@@ -10,7 +10,7 @@
 #include "apps/shared/system.h"
 #include "apps/shared/tensors.h"
 #include "apps/shared/text.h"
-#include "files/config/learned.h"
+#include "files/config/stages.h"
 #include "files/tensors/stream.h"
 #include "files/text/json.h"
 #include "files/text/json_file.h"

@@ -8,7 +8,6 @@ set(rotary_files_sources
   src/files/config/params.cpp
   src/files/config/part.cpp
   src/files/config/rope.cpp
-  src/files/config/rotate.cpp
   src/files/config/scaling.cpp
   src/files/config/shape.cpp
   src/files/config/vision.cpp

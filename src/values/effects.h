@@ -17,7 +17,7 @@ struct PairEffect {
 
 // The stretch of a fully stretched pair: the scaling's factor, or the largest stretch of any pair.
 inline double whole_stretch(const Scaling& scaling, double most) {
-  switch (stretch_of(scaling)) {
+  switch (facts_of(scaling).stretch) {
     case Stretch::by_factor:
       return std::min(*value_of<double>(scaling, "factor"), most);
     case Stretch::per_pair:

@@ -117,11 +117,11 @@ void check_together(const LongRope& s, const Pairs& pairs) {
 
 template <class S>
 void check(const S& scaling, const Pairs& pairs) {
-  const std::string name = scalings::Row<S>::name;
+  const std::string name = scalings::Row<S>::facts.name;
   scalings::for_each_field(scaling, [&](const auto& field, const auto& value) {
     ValueCheck{field.need, name + " " + field.name, pairs}(value);
   });
-  if constexpr (scalings::Row<S>::grows_base) {
+  if constexpr (scalings::Row<S>::facts.base == scalings::Base::grows) {
     require(pairs.r > 2, Code::SCALING,
             name + " needs an exponent_dim above 2 (the base grows with the power r / (r - 2))", std::int64_t{pairs.r});
   }
@@ -130,7 +130,7 @@ void check(const S& scaling, const Pairs& pairs) {
 
 template <class S>
 High attention_factor_of(const S& scaling, std::int64_t length) {
-  if constexpr (scalings::Row<S>::attention_factor == scalings::AttentionFactor::own) {
+  if constexpr (scalings::Row<S>::facts.attention_factor == scalings::AttentionFactor::own) {
     return scalings::attention_factor(scaling, length);
   } else {
     return 1;
@@ -213,12 +213,10 @@ bool float32_holds(const Frequencies& f) {
 
 }  // namespace
 
-const char* name(const Scaling& scaling) noexcept {
-  return scalings::of_row(scaling, [](auto row) { return row.name; });
-}
+const char* name(const Scaling& scaling) noexcept { return scalings::facts_of(scaling).name; }
 
 bool depends_on_length(const Scaling& scaling) noexcept {
-  return scalings::of_row(scaling, [](auto row) { return row.depends_on_length; });
+  return scalings::facts_of(scaling).length == scalings::Length::counts;
 }
 
 Scaling parse_scaling(std::string_view name) {

@@ -80,6 +80,25 @@ enum class Stretch : std::uint8_t {
 // Which attention factor: 1, or attention_factor(scaling, length) of scalings.h.
 enum class AttentionFactor : std::uint8_t { one, own };
 
+// Whether the number of tokens in play counts.
+enum class Length : std::uint8_t { any, counts };
+
+// Whether the base grows: by a power of r / (r - 2), which needs an r above 2.
+enum class Base : std::uint8_t { stays, grows };
+
+// What follows from the kind of a scaling. name: unique, as rotary::name gives it. rope_type: unique, the word of
+// config.json.
+struct Facts {
+  constexpr Facts(const char* n, const char* type, Stretch s, AttentionFactor a, Length l, Base b)
+      : name(n), rope_type(type), stretch(s), attention_factor(a), length(l), base(b) {}
+  const char* name;
+  const char* rope_type;
+  Stretch stretch;
+  AttentionFactor attention_factor;
+  Length length;
+  Base base;
+};
+
 template <class S, class Value>
 struct Field {
   constexpr Field(const char* n, const char* k, Value S::*m, Need required, const Reads& how = {})
@@ -94,51 +113,29 @@ struct Field {
 template <class S>
 struct Row;
 
-// name: unique, what rotary::name gives. rope_type: unique, the word of config.json. grows_base: by a power of
-// r / (r - 2), which needs an r above 2.
-
 template <>
 struct Row<Unscaled> {
-  static constexpr const char* name = "default";
-  static constexpr const char* rope_type = "default";
-  static constexpr Stretch stretch = Stretch::none;
-  static constexpr AttentionFactor attention_factor = AttentionFactor::one;
-  static constexpr bool depends_on_length = false;
-  static constexpr bool grows_base = false;
+  static constexpr Facts facts{"default", "default", Stretch::none, AttentionFactor::one, Length::any, Base::stays};
   static constexpr std::tuple<> fields{};
 };
 
 template <>
 struct Row<Linear> {
-  static constexpr const char* name = "linear";
-  static constexpr const char* rope_type = "linear";
-  static constexpr Stretch stretch = Stretch::by_factor;
-  static constexpr AttentionFactor attention_factor = AttentionFactor::one;
-  static constexpr bool depends_on_length = false;
-  static constexpr bool grows_base = false;
+  static constexpr Facts facts{"linear", "linear", Stretch::by_factor, AttentionFactor::one, Length::any, Base::stays};
   static constexpr std::tuple fields{Field{"factor", "factor", &Linear::factor, Need::factor}};
 };
 
 // No framework has a word for it: rope_type ntk_aware is ours.
 template <>
 struct Row<Ntk> {
-  static constexpr const char* name = "ntk";
-  static constexpr const char* rope_type = "ntk_aware";
-  static constexpr Stretch stretch = Stretch::by_factor;
-  static constexpr AttentionFactor attention_factor = AttentionFactor::one;
-  static constexpr bool depends_on_length = false;
-  static constexpr bool grows_base = true;
+  static constexpr Facts facts{"ntk", "ntk_aware", Stretch::by_factor, AttentionFactor::one, Length::any, Base::grows};
   static constexpr std::tuple fields{Field{"factor", "factor", &Ntk::factor, Need::factor}};
 };
 
 template <>
 struct Row<NtkFixed> {
-  static constexpr const char* name = "ntk_fixed";
-  static constexpr const char* rope_type = "ntk";  // vLLM's word
-  static constexpr Stretch stretch = Stretch::by_factor;
-  static constexpr AttentionFactor attention_factor = AttentionFactor::one;
-  static constexpr bool depends_on_length = false;
-  static constexpr bool grows_base = false;
+  static constexpr Facts facts{"ntk_fixed",          "ntk",       Stretch::by_factor,
+                               AttentionFactor::one, Length::any, Base::stays};  // vLLM's word
   static constexpr std::tuple fields{Field{"factor", "factor", &NtkFixed::factor, Need::factor},
                                      Field{"mixed_b", "mixed_b", &NtkFixed::mixed_b, Need::finite,
                                            Reads{.otherwise = Otherwise::unsaid,
@@ -152,12 +149,8 @@ struct Row<NtkFixed> {
 // the key is ours.
 template <>
 struct Row<Dynamic> {
-  static constexpr const char* name = "dynamic";
-  static constexpr const char* rope_type = "dynamic";
-  static constexpr Stretch stretch = Stretch::by_length;
-  static constexpr AttentionFactor attention_factor = AttentionFactor::one;
-  static constexpr bool depends_on_length = true;
-  static constexpr bool grows_base = true;
+  static constexpr Facts facts{"dynamic",      "dynamic",  Stretch::by_length, AttentionFactor::one,
+                               Length::counts, Base::grows};
   static constexpr std::tuple fields{Field{"factor", "factor", &Dynamic::factor, Need::factor},
                                      Field{"trained_length", "trained_length", &Dynamic::trained_length, Need::length,
                                            Reads{.otherwise = Otherwise::context, .key_of = KeyOf::rotary}}};
@@ -165,12 +158,7 @@ struct Row<Dynamic> {
 
 template <>
 struct Row<Yarn> {
-  static constexpr const char* name = "yarn";
-  static constexpr const char* rope_type = "yarn";
-  static constexpr Stretch stretch = Stretch::by_factor;
-  static constexpr AttentionFactor attention_factor = AttentionFactor::own;
-  static constexpr bool depends_on_length = false;
-  static constexpr bool grows_base = false;
+  static constexpr Facts facts{"yarn", "yarn", Stretch::by_factor, AttentionFactor::own, Length::any, Base::stays};
   static constexpr std::tuple fields{
       Field{"factor", "factor", &Yarn::factor, Need::factor, Reads{.otherwise = Otherwise::lengths}},
       Field{"trained_length", "original_max_position_embeddings", &Yarn::trained_length, Need::length,
@@ -197,12 +185,8 @@ struct Row<Yarn> {
 
 template <>
 struct Row<LongRope> {
-  static constexpr const char* name = "longrope";
-  static constexpr const char* rope_type = "longrope";
-  static constexpr Stretch stretch = Stretch::per_pair;
-  static constexpr AttentionFactor attention_factor = AttentionFactor::own;
-  static constexpr bool depends_on_length = true;
-  static constexpr bool grows_base = false;
+  static constexpr Facts facts{"longrope",           "longrope",     Stretch::per_pair,
+                               AttentionFactor::own, Length::counts, Base::stays};
   static constexpr std::tuple fields{
       Field{"factor", "factor", &LongRope::factor, Need::positive, Reads{.otherwise = Otherwise::lengths, .turn = 3}},
       Field{"trained_length", "original_max_position_embeddings", &LongRope::trained_length, Need::length,
@@ -219,12 +203,7 @@ struct Row<LongRope> {
 
 template <>
 struct Row<Llama3> {
-  static constexpr const char* name = "llama3";
-  static constexpr const char* rope_type = "llama3";
-  static constexpr Stretch stretch = Stretch::by_factor;
-  static constexpr AttentionFactor attention_factor = AttentionFactor::one;
-  static constexpr bool depends_on_length = false;
-  static constexpr bool grows_base = false;
+  static constexpr Facts facts{"llama3", "llama3", Stretch::by_factor, AttentionFactor::one, Length::any, Base::stays};
   static constexpr std::tuple fields{
       Field{"factor", "factor", &Llama3::factor, Need::factor},
       Field{"trained_length", "original_max_position_embeddings", &Llama3::trained_length, Need::length,
@@ -235,12 +214,8 @@ struct Row<Llama3> {
 
 template <>
 struct Row<Proportional> {
-  static constexpr const char* name = "proportional";
-  static constexpr const char* rope_type = "proportional";
-  static constexpr Stretch stretch = Stretch::by_factor;
-  static constexpr AttentionFactor attention_factor = AttentionFactor::one;
-  static constexpr bool depends_on_length = false;
-  static constexpr bool grows_base = false;
+  static constexpr Facts facts{"proportional",       "proportional", Stretch::by_factor,
+                               AttentionFactor::one, Length::any,    Base::stays};
   static constexpr std::tuple fields{
       Field{"factor", "factor", &Proportional::factor, Need::factor, Reads{.otherwise = Otherwise::method_default}},
       Field{"fraction", "partial_rotary_factor", &Proportional::fraction, Need::share_above_zero,
@@ -271,17 +246,11 @@ constexpr void for_each_scaling(Visit visit) {
 
 template <class S>
 constexpr const char* name_of(const S&) noexcept {
-  return Row<S>::name;
+  return Row<S>::facts.name;
 }
 
-// read(row) of the row of what the variant holds.
-template <class Read>
-constexpr auto of_row(const Scaling& scaling, Read read) {
-  return std::visit([&](const auto& held) { return read(Row<std::decay_t<decltype(held)>>{}); }, scaling);
-}
-
-inline Stretch stretch_of(const Scaling& scaling) noexcept {
-  return of_row(scaling, [](auto row) { return row.stretch; });
+inline const Facts& facts_of(const Scaling& scaling) noexcept {
+  return std::visit([]<class S>(const S&) -> const Facts& { return Row<S>::facts; }, scaling);
 }
 
 // Kinds of yarn that vLLM has a rope_type for. Its word is written too, so that a reader that does not know rotary's
@@ -299,7 +268,7 @@ inline const char* rope_type_of(const Scaling& scaling) noexcept {
       if (kind.yarn.mscale_ratio ? yarn->mscale_ratio : yarn->magnitude == kind.yarn.magnitude) return kind.rope_type;
     }
   }
-  return of_row(scaling, [](auto row) { return row.rope_type; });
+  return facts_of(scaling).rope_type;
 }
 
 // Whether the scaling means nothing without that value: it is written whatever its default is.
@@ -396,8 +365,8 @@ constexpr bool rows_are_complete() {
 constexpr bool names_are_unique() {
   return []<std::size_t... i>(std::index_sequence<i...>) {
     using Words = std::array<std::string_view, sizeof...(i)>;
-    return all_different(Words{Row<std::variant_alternative_t<i, Scaling>>::name...}) &&
-           all_different(Words{Row<std::variant_alternative_t<i, Scaling>>::rope_type...});
+    return all_different(Words{Row<std::variant_alternative_t<i, Scaling>>::facts.name...}) &&
+           all_different(Words{Row<std::variant_alternative_t<i, Scaling>>::facts.rope_type...});
   }
   (std::make_index_sequence<std::variant_size_v<Scaling>>{});
 }

@@ -303,6 +303,16 @@ TEST(Config, what_is_missing_is_named) {
   EXPECT_EQ(code_of("{}"), "CONFIG_MISSING");
 }
 
+TEST(Config, a_base_that_grows_needs_more_than_one_pair) {
+  for (const char* type : {"dynamic", "ntk_aware"}) {
+    const std::string json = R"({"model_type": "llama", "hidden_size": 8, "num_attention_heads": 4,
+      "num_hidden_layers": 1, "max_position_embeddings": 64, "rope_scaling": {"factor": 2, "rope_type": ")" +
+                             std::string(type) + R"("}})";
+    EXPECT_EQ(code_of(json), "SCALING");
+    EXPECT_NE(sentence_of(json).find("needs an exponent_dim above 2"), std::string::npos);
+  }
+}
+
 TEST(Config, a_head_dim_of_zero_or_null_is_hidden_size_over_heads) {
   for (const char* value : {"0", "null"}) {
     const Model m = parse_config(R"({"model_type": "qwen3", "hidden_size": 1024, "num_attention_heads": 16,
@@ -363,6 +373,13 @@ TEST(Config, every_sentence_is_one_line_whatever_the_file_calls_its_keys) {
   }
   const Model m = read("llama", R"("rope_scaling": {"type": "a\nb", "rope_type": "linear", "factor": 2.0})");
   EXPECT_TRUE(noted(m, "a\\x0Ab"));
+}
+
+TEST(Config, bytes_that_are_no_text_are_escaped_in_sentences) {
+  EXPECT_NE(sentence_of("{\"a\": \x7F}").find("\\x7F"), std::string::npos);
+  EXPECT_NE(sentence_of("{\"a\": \xFF}").find("\\xFF"), std::string::npos);
+  EXPECT_NE(sentence_of("{\"model_type\": \"\xC3(\"}").find("\\xC3("), std::string::npos);
+  EXPECT_NE(sentence_of(model("llama", "\"rope_theta\": \"\x7F\"")).find("\\x7F"), std::string::npos);
 }
 
 TEST(Config, a_folder_is_read_by_its_config_or_params) {

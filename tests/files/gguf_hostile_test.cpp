@@ -92,6 +92,16 @@ TEST(GgufHostile, ArraysInArraysAreReadToADepth) {
   expect_refused("FORMAT", "deeper", gguf_file("llama", 1, gguf_key("a", 9, array(9, 1, nested))));
 }
 
+TEST(GgufHostile, ArraysBehindTheFirstMillionNumbersAreSkipped) {
+  constexpr int arrays = 300;
+  std::string keys;
+  for (int i = 0; i < arrays; ++i) {
+    keys += gguf_key("a" + std::to_string(i), 9, array(0, 4096, std::string(4096, 'x')));
+  }
+  keys += gguf_key("llama.rope.made_up", 9, array(0, 4096, std::string(4096, 'x')));
+  expect_refused("CONFIG_KEY", "an array of 4096 numbers", gguf_file("llama", arrays + 1, keys));
+}
+
 TEST(GgufHostile, TypesThatAreNoneAreRefused) {
   expect_refused("FORMAT", "must be below 13", gguf_file("llama", 1, gguf_key("a", 13, "")));
   expect_refused("FORMAT", "must be below 13", gguf_file("llama", 1, gguf_key("a", 9, array(99, 0))));

@@ -80,8 +80,7 @@ std::optional<std::vector<std::string>> types_from_indices(Reading& reading, con
     for (const int flag : *flags) types.push_back(flag == 1 ? "full_attention" : "linear_attention");
     return types;
   }
-  if (const auto slides = per_layer(reading, part, "hybrid_layer_pattern", layers,
-                                    part.keys.integers("hybrid_layer_pattern"))) {  // MiMo-V2
+  if (const auto slides = integer_per_layer(reading, part, "hybrid_layer_pattern", layers)) {  // MiMo-V2
     reading.origins.read("layers", part.keys, "hybrid_layer_pattern");
     std::vector<std::string> types;
     for (const int flag : *slides) types.push_back(flag == 1 ? "sliding_attention" : "full_attention");

@@ -24,7 +24,7 @@ void read_lists(Reading& reading, const Part& part, std::vector<Layer>& layers) 
     keys.refuse("rope_theta", "must be one number (" + part.name() + " has one base for all layers)");
   }
   if (is_list(keys, "rope_theta")) {
-    const auto bases = per_layer(reading, part, "rope_theta", n, keys.numbers("rope_theta"));
+    const auto bases = number_per_layer(reading, part, "rope_theta", n);
     if (!bases) keys.refuse("rope_theta", "must have one entry for each layer");
     for (std::size_t i = 0; i < n; ++i) {
       layers[i].base = (*bases)[i];
@@ -32,8 +32,7 @@ void read_lists(Reading& reading, const Part& part, std::vector<Layer>& layers) 
     }
     reading.note(part.path, "rope_theta is a list: one base for each layer");
   }
-  if (const auto partials =
-          per_layer(reading, part, "partial_rotary_factors", n, keys.numbers("partial_rotary_factors"))) {
+  if (const auto partials = number_per_layer(reading, part, "partial_rotary_factors", n)) {
     for (std::size_t i = 0; i < n; ++i) {
       layers[i].partial = (*partials)[i];
       layers[i].partial_from = from_key(keys, "partial_rotary_factors");
@@ -41,16 +40,21 @@ void read_lists(Reading& reading, const Part& part, std::vector<Layer>& layers) 
   }
 }
 
-// OpenELM and Laguna: lists of heads, one number for each layer.
+// A list of heads, one number for each layer.
+void read_list_of_heads(Reading& reading, const Part& part, std::vector<Layer>& layers, const char* value,
+                        const char* key, int Layer::*member) {
+  const auto heads = integer_per_layer(reading, part, key, layers.size());
+  for (std::size_t i = 0; heads && i < layers.size(); ++i) {
+    if ((*heads)[i] < 1) part.keys.refuse(key, "must list numbers of heads, at least 1");
+    layers[i].*member = (*heads)[i];
+    layers[i].origins.push_back(given(value, part.keys, key));
+  }
+}
+
+// OpenELM and Laguna: where these keys hold a list.
 void read_head_lists(Reading& reading, const Part& part, std::vector<Layer>& layers) {
   const auto read = [&](const char* value, const char* key, int Layer::*member) {
-    const auto heads =
-        is_list(part.keys, key) ? per_layer(reading, part, key, layers.size(), part.keys.integers(key)) : std::nullopt;
-    for (std::size_t i = 0; heads && i < layers.size(); ++i) {
-      if ((*heads)[i] < 1) part.keys.refuse(key, "must list numbers of heads, at least 1");
-      layers[i].*member = (*heads)[i];
-      layers[i].origins.push_back(given(value, part.keys, key));
-    }
+    if (is_list(part.keys, key)) read_list_of_heads(reading, part, layers, value, key, member);
   };
   read("heads", "num_query_heads", &Layer::heads);
   read("heads", "num_attention_heads_per_layer", &Layer::heads);
@@ -89,14 +93,7 @@ void read_per_layer_config(const Part& part, std::vector<Layer>& layers) {
 
 // DeciLM and Nemotron NAS: each layer says how many query heads share one key head, and whether it attends at all.
 void read_block_configs(Reading& reading, const Part& part, std::vector<Layer>& layers) {
-  if (const auto kv = per_layer(reading, part, "num_key_value_heads_per_layer", layers.size(),
-                                part.keys.integers("num_key_value_heads_per_layer"))) {
-    for (std::size_t i = 0; i < layers.size(); ++i) {
-      if ((*kv)[i] < 1) part.keys.refuse("num_key_value_heads_per_layer", "must list numbers of heads, at least 1");
-      layers[i].kv_heads = (*kv)[i];
-      layers[i].origins.push_back(given("kv_heads", part.keys, "num_key_value_heads_per_layer"));
-    }
-  }
+  read_list_of_heads(reading, part, layers, "kv_heads", "num_key_value_heads_per_layer", &Layer::kv_heads);
   const Json* blocks = part.keys.value("block_configs");
   if (blocks == nullptr) return;
   if (!blocks->is_array() || blocks->size() != layers.size()) {
@@ -146,7 +143,7 @@ void read_scaled_layers(Reading& reading, const Part& part, std::vector<Layer>& 
 
 // 1 = the layer has a rope.
 void read_no_rope_layers(Reading& reading, const Part& part, std::vector<Layer>& layers) {
-  const auto flags = per_layer(reading, part, "no_rope_layers", layers.size(), part.keys.integers("no_rope_layers"));
+  const auto flags = integer_per_layer(reading, part, "no_rope_layers", layers.size());
   const auto interval = part.keys.integer("no_rope_layer_interval", 1, 10000);
   if (flags) {
     for (std::size_t i = 0; i < layers.size(); ++i) {
@@ -181,7 +178,7 @@ void read_use_rope_layers(Reading& reading, const Part& part, std::vector<Layer>
 }
 
 void read_layer_rope_theta(Reading& reading, const Part& part, std::vector<Layer>& layers) {
-  const auto bases = per_layer(reading, part, "layer_rope_theta", layers.size(), part.keys.numbers("layer_rope_theta"));
+  const auto bases = number_per_layer(reading, part, "layer_rope_theta", layers.size());
   const bool flags_only = part.family.rule == Rule::layer_rope_flags;
   for (std::size_t i = 0; i < layers.size(); ++i) {
     if (bases) {

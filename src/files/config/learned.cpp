@@ -1,6 +1,4 @@
 // Frequencies that no config can state: given ones, and what a checkpoint's tensors say.
-#include "learned.h"
-
 #include <algorithm>
 #include <cmath>
 #include <utility>

@@ -12,20 +12,18 @@ namespace rotary::files {
 namespace {
 
 // The common keys of rope_scaling and rope_parameters beside the values of the scalings.
-constexpr std::string_view words_beside_scalings[] = {
-    "alpha",
-    "llama_4_scaling_beta",
-    "max_position_embeddings",
-    "mrope_interleaved",
-    "mrope_section",
-    "partial_rotary_factor",
-    "rope_parameters",
-    "rope_scaling",
-    "rope_theta",
-    "rope_type",
-    "rotary_dim",
-    "type",
-};
+constexpr std::string_view words_beside_scalings[] = {"alpha",
+                                                      "llama_4_scaling_beta",
+                                                      "max_position_embeddings",
+                                                      "mrope_interleaved",
+                                                      "mrope_section",
+                                                      "partial_rotary_factor",
+                                                      "rope_parameters",
+                                                      "rope_scaling",
+                                                      "rope_theta",
+                                                      "rope_type",
+                                                      "rotary_dim",
+                                                      "type"};
 
 // Rope words in keys that do not say how anything turns.
 constexpr std::string_view harmless[] = {
@@ -68,30 +66,28 @@ constexpr std::string_view position_words[] = {"position_embedding_type",
                                                "pe_type"};
 
 // Keys of a file's own rope that one slip of the pen would hide: they name it by "rope" alone, or not at all.
-constexpr std::string_view slippery[] = {
-    "rope_scaling",
-    "rope_parameters",
-    "rope_interleave",
-    "rope_local_base_freq",
-    "rope_embedding_base",
-    "rope_ratio",
-    "no_rope_layers",
-    "no_rope_layer_interval",
-    "nope_layer_interval",
-    "use_mem_rope",
-    "use_scaled_rope",
-    "qk_nope_head_dim",
-    "qk_rope_head_dim",
-    "original_max_position_embeddings",
-    "initial_context_length",
-    "position_embedding_type",
-    "position_embeddings_type",
-    "short_factor",
-    "long_factor",
-    "attention_factor",
-    "low_freq_factor",
-    "high_freq_factor",
-};
+constexpr std::string_view slippery[] = {"rope_scaling",
+                                         "rope_parameters",
+                                         "rope_interleave",
+                                         "rope_local_base_freq",
+                                         "rope_embedding_base",
+                                         "rope_ratio",
+                                         "no_rope_layers",
+                                         "no_rope_layer_interval",
+                                         "nope_layer_interval",
+                                         "use_mem_rope",
+                                         "use_scaled_rope",
+                                         "qk_nope_head_dim",
+                                         "qk_rope_head_dim",
+                                         "original_max_position_embeddings",
+                                         "initial_context_length",
+                                         "position_embedding_type",
+                                         "position_embeddings_type",
+                                         "short_factor",
+                                         "long_factor",
+                                         "attention_factor",
+                                         "low_freq_factor",
+                                         "high_freq_factor"};
 
 template <typename List>
 bool is_in(const List& list, std::string_view key) {

@@ -57,15 +57,13 @@ void Origins::derived(std::string_view value, std::string formula) {
 }
 
 void Origins::multiplied(std::string_view value, std::string_view by) {
-  for (const ValueOrigin& known : values_) {
-    if (known.value == value) return derived(value, std::string(by) + " * (" + known.from + ")");
-  }
+  const auto found = values_.find(value);
+  if (found != values_.end()) derived(value, std::string(by) + " * (" + found->second.from + ")");
 }
 
 void Origins::same(std::string_view value, std::string_view other) {
-  for (const ValueOrigin& known : values_) {
-    if (known.value == other) return set(value, {known.origin, known.from});
-  }
+  const auto found = values_.find(other);
+  if (found != values_.end()) set(value, found->second);
 }
 
 void Origins::add(const std::vector<ValueOrigin>& others) {
@@ -75,23 +73,13 @@ void Origins::add(const std::vector<ValueOrigin>& others) {
 std::vector<ValueOrigin> Origins::of_rope() const {
   std::vector<ValueOrigin> all;
   for (const std::string& value : values_of_rope()) {
-    const auto is_that = [&](const ValueOrigin& known) { return known.value == value; };
-    const auto found = std::find_if(values_.begin(), values_.end(), is_that);
-    if (found != values_.end()) all.push_back(*found);
+    const auto found = values_.find(value);
+    if (found != values_.end()) all.push_back({value, found->second.origin, found->second.from});
   }
   return all;
 }
 
-void Origins::set(std::string_view value, From from) {
-  const auto known =
-      std::find_if(values_.begin(), values_.end(), [&](const ValueOrigin& old) { return old.value == value; });
-  if (known == values_.end()) {
-    values_.push_back({std::string(value), from.origin, std::move(from.from)});
-  } else {
-    known->origin = from.origin;
-    known->from = std::move(from.from);
-  }
-}
+void Origins::set(std::string_view value, From from) { values_.insert_or_assign(std::string(value), std::move(from)); }
 
 std::string last_word(const std::string& path) { return path.substr(path.rfind('.') + 1); }
 

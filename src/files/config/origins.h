@@ -1,6 +1,8 @@
 // Where the values of a rope come from, recorded by the readers: one call beside each value that is read.
 #pragma once
 
+#include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -39,7 +41,7 @@ class Origins {
   std::vector<ValueOrigin> of_rope() const;
 
  private:
-  std::vector<ValueOrigin> values_;
+  std::map<std::string, From, std::less<>> values_;
 };
 
 // The key at the end of a path: the file's word, for formulas.

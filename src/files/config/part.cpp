@@ -6,6 +6,7 @@
 #include "rotary/error.h"
 #include "stages.h"
 #include "values/fail.h"
+#include "values/scaling_fields.h"
 
 namespace rotary::files {
 namespace {
@@ -204,13 +205,7 @@ Pairing pairing_of(Reading& reading, const Part& part) {
     }
   }
   if (const auto own = part.family.quirk->pairing) pairing = own(reading, part, pairing);
-  if (!reading.options.pairing) return pairing;
-  reading.origins.given("pairing", "ConfigOptions::pairing");
-  if (part.known && *reading.options.pairing != pairing) {
-    reading.note(part.path, std::string("the pairing given, ") + name(*reading.options.pairing) + ", overrides " +
-                                name(pairing) + " of " + part.name());
-  }
-  return *reading.options.pairing;
+  return given_pairing(reading, part, pairing);
 }
 
 // What tells two ropes apart, beside the numbers: the scaling's keys as written.
@@ -234,6 +229,12 @@ Scaling condensed(Reading& reading, const Part& part) {
                               " divides the positions where FastChat runs the model, and it was trained " +
                               "so; transformers does not read it");
   return Linear{.factor = *ratio};
+}
+
+// Throws SCALING where the base grows with the power r / (r - 2) and r is 2.
+void refuse_one_pair(const Rope& rope) {
+  const bool grows = scalings::facts_of(rope.scaling).base == scalings::Base::grows;
+  if (grows && std::max(rope.exponent_dim, rope.rotary_dim) <= 2) frequencies(rope, 0);
 }
 
 class TextPart {
@@ -340,6 +341,7 @@ class TextPart {
         reading_, part_,
         {.rope = keys, .partial = width.partial, .partial_from = width.partial_from, .pairs = width.rotary_dim / 2});
     if (std::holds_alternative<Unscaled>(model.rope.scaling)) model.rope.scaling = condensed(reading_, part_);
+    refuse_one_pair(model.rope);
     set_mrope_axes(reading_, part_, keys.scaling, model);
     if (!keys.scaling && !part_.keys.has("rope_condense_ratio"))
       reading_.note(part_.path, "no rope_scaling or rope_parameters apply: the rope is not scaled");
@@ -369,6 +371,16 @@ class TextPart {
 }  // namespace
 
 OddHead::OddHead(const std::string& told) : Error(Code::CONFIG_VALUE, "[read_config] " + told), rule(told) {}
+
+Pairing given_pairing(Reading& reading, const Part& part, Pairing pairing) {
+  if (!reading.options.pairing) return pairing;
+  reading.origins.given("pairing", "ConfigOptions::pairing");
+  if (part.known && *reading.options.pairing != pairing) {
+    reading.note(part.path, std::string("the pairing given, ") + name(*reading.options.pairing) + ", overrides " +
+                                name(pairing) + " of " + part.name());
+  }
+  return *reading.options.pairing;
+}
 
 void read_text_part(Reading& reading, const Part& part) {
   reading.origins = {};

@@ -122,7 +122,7 @@ bool attends(const std::string& type);
 bool slides(const std::string& type);  // sliding_attention, hybrid_sliding
 // The types that an old spelling gives a base of their own, unscaled: those and DeepSeek-V4's "main".
 bool has_sliding_rope(const std::string& type);
-// A list with one value for each layer; nothing where it is not given or empty.
+// values, the list of that key, with one value for each layer; nothing where it is not given or empty.
 template <typename T>
 std::optional<std::vector<T>> per_layer(Reading& reading, const Part& part, const char* key, std::size_t layers,
                                         std::optional<std::vector<T>> values) {
@@ -135,6 +135,14 @@ std::optional<std::vector<T>> per_layer(Reading& reading, const Part& part, cons
     values->resize(layers);
   }
   return values;
+}
+inline std::optional<std::vector<int>> integer_per_layer(Reading& reading, const Part& part, const char* key,
+                                                         std::size_t layers) {
+  return per_layer(reading, part, key, layers, part.keys.integers(key));
+}
+inline std::optional<std::vector<double>> number_per_layer(Reading& reading, const Part& part, const char* key,
+                                                           std::size_t layers) {
+  return per_layer(reading, part, key, layers, part.keys.numbers(key));
 }
 
 // ---- the parameters of one rope, from any spelling (config/rope.cpp) ----
@@ -198,9 +206,14 @@ Scaling read_scaling(Reading&, const Part&, const ScalingContext&);
 // ---- learned frequencies (learned.cpp) ----
 // A tensor of the checkpoint whose name ends in one of these holds log(multiplier), one value per pair.
 void name_learned(Reading&, const Part&, Names, ModelRope&);
+// The part of apply_weights() that reads the pairing: where the weights in the folder were converted, the ropes get
+// their pairing and the notes say so. A folder without weights changes nothing. Throws FILE, FORMAT, JSON, PAIRING.
+void apply_weights_pairing(Model&, const std::filesystem::path& folder);
 
 // ---- parts ----
-void read_text_part(Reading&, const Part&);                                                 // config/part.cpp
+void read_text_part(Reading&, const Part&);  // config/part.cpp
+// The pairing of the options, if any, else that of the part: recorded, and noted where they differ.
+Pairing given_pairing(Reading&, const Part&, Pairing);                                      // config/part.cpp
 void read_vision_part(Reading&, const Part&);                                               // config/vision.cpp
 void set_mrope_axes(Reading&, const Part&, const std::optional<Object>& keys, ModelRope&);  // config/vision.cpp
 bool is_params(const Object&);              // Mistral's or Meta's params.json

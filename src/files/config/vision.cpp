@@ -103,13 +103,8 @@ void read_vision_part(Reading& reading, const Part& part) {
   model.heads = heads.heads;
   model.kv_heads = part.family.shape.kv_heads != 0 ? heads.kv_heads : heads.heads;
   model.rope.head_dim = heads.head_dim;
-  model.rope.pairing = reading.options.pairing.value_or(part.family.pairing);
   reading.origins.by_default("pairing", part.name());
-  if (reading.options.pairing) reading.origins.given("pairing", "ConfigOptions::pairing");
-  if (model.rope.pairing != part.family.pairing) {
-    reading.note(part.path, std::string("the pairing given, ") + name(model.rope.pairing) + ", overrides " +
-                                name(part.family.pairing) + " of " + part.name());
-  }
+  model.rope.pairing = given_pairing(reading, part, part.family.pairing);
   std::optional<RopeKeys> keys;
   for (std::size_t i = 0; i < layers.size(); ++i) {
     if (layers[i].turns && !keys) keys = source.of(layers[i]);

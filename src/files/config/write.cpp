@@ -1,4 +1,4 @@
-// Rope -> rope_parameters. Nothing is dropped: what was written is read back, and must be the same rope.
+// A model's rope in use: rope_parameters() and rotate_qk(). The written object is read back and must be the same rope.
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -7,6 +7,7 @@
 
 #include "rotary/config.h"
 #include "rotary/error.h"
+#include "rotate/rotate_by.h"
 #include "values/fail.h"
 #include "values/scaling_fields.h"
 
@@ -107,5 +108,10 @@ std::string checked_text(const Rope& rope, int first) {
 std::string rope_parameters(const Rope& rope) { return checked_text(rope, 0); }
 
 std::string rope_parameters(const ModelRope& used) { return checked_text(used.rope, used.first); }
+
+void rotate_qk(const Heads& q, const Heads& k, const ModelRope& used, std::int64_t first_position,
+               const RotateOptions& options) {
+  detail::rotate_qk_by("rotate_qk", q, k, used.rope, used.first, first_position, options);
+}
 
 }  // namespace rotary

@@ -22,6 +22,7 @@ constexpr std::uint64_t max_tensors = 1u << 20;
 constexpr std::uint64_t longest_text = 16u << 20;
 constexpr std::uint64_t longest_name = 65535;  // the format's limit
 constexpr std::uint64_t longest_kept_array = 4096;
+constexpr std::uint64_t most_kept_values = 1u << 20;  // of all arrays
 constexpr int deepest_array = 4;
 constexpr std::uint32_t max_axes = 4;  // ggml's limit
 
@@ -156,7 +157,8 @@ Json take_scalar(Cursor& cursor, std::uint32_t type, const std::string& what) {
   }
 }
 
-Json take_array(Cursor& cursor, const std::string& what, int depth) {
+// kept: the values of the arrays so far that are in memory.
+Json take_array(Cursor& cursor, const std::string& what, int depth, std::uint64_t& kept) {
   if (depth > deepest_array) {
     cursor.fail("the arrays of " + what + " must lie at most " + std::to_string(deepest_array) +
                 " deep in each other but lie deeper");
@@ -165,14 +167,15 @@ Json take_array(Cursor& cursor, const std::string& what, int depth) {
   const auto count = cursor.take<std::uint64_t>("the length of " + what);
   cursor.need_each(count, least_bytes[type], "elements of " + what);
   if (type == array) {
-    for (std::uint64_t i = 0; i < count; ++i) take_array(cursor, what, depth + 1);
+    for (std::uint64_t i = 0; i < count; ++i) take_array(cursor, what, depth + 1, kept);
   } else if (type == text) {
     for (std::uint64_t i = 0; i < count; ++i) {
       cursor.skip(cursor.take<std::uint64_t>("a text of " + what), "a text of " + what);
     }
-  } else if (count > longest_kept_array) {
+  } else if (count > longest_kept_array || kept + count > most_kept_values) {
     cursor.skip(count * least_bytes[type], what);
   } else {
+    kept += depth == 1 ? count : 0;  // an array in an array is dropped
     Json values = Json::array();
     for (std::uint64_t i = 0; i < count; ++i) values.push_back(take_scalar(cursor, type, what));
     return values;
@@ -289,12 +292,13 @@ Gguf::Gguf(const InputFile& file) : file_(file) {
   const auto keys = cursor.take<std::uint64_t>("the number of metadata keys");
   check_count(cursor, tensors, max_tensors, 24, "tensors");
   check_count(cursor, keys, max_keys, 13, "metadata keys");
+  std::uint64_t kept = 0;
   for (std::uint64_t i = 0; i < keys; ++i) {
     const std::string key = cursor.take_text("a metadata key", longest_name);
     const std::string what = "the value of " + in_quotes(key);
     if (metadata_.contains(key)) cursor.fail("a metadata key must come once but " + in_quotes(key) + " came again");
     const std::uint32_t type = take_type(cursor, what);
-    metadata_[key] = type == array ? take_array(cursor, what, 1) : take_scalar(cursor, type, what);
+    metadata_[key] = type == array ? take_array(cursor, what, 1, kept) : take_scalar(cursor, type, what);
   }
   for (std::uint64_t i = 0; i < tensors; ++i) {
     const std::string name = cursor.take_text("a tensor's name", longest_name);

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "files/config/fields.h"
 #include "model.h"
 #include "rotary/error.h"
 #include "values/fail.h"
@@ -156,7 +157,6 @@ class GgufScaling {
   // ggml divides before it blends; both act on each pair by itself, so the order does not matter.
   void divide_by(const std::vector<double>& divisors) {
     for (const double d : divisors) rope_.multiplier.push_back(1 / d);
-    origins().given("multiplier", "rope_freqs.weight");
     origins().given("multiplier", "1 / rope_freqs.weight");
     reader_.note("inv_freq is divided by rope_freqs.weight");
   }
@@ -195,10 +195,15 @@ class GgufScaling {
 
   // ggml's magnitude is 1 + 0.1 ln(factor); yarn_log_multiplier makes it DeepSeek's ratio; attn_factor multiplies it.
   void set_yarn() {
-    Yarn scaling;
-    scaling.factor = factor_;
-    scaling.beta_fast = reader_.number("rope.scaling.yarn_beta_fast").value_or(32);
-    scaling.beta_slow = reader_.number("rope.scaling.yarn_beta_slow").value_or(1);
+    Yarn scaling{.factor = factor_};
+    record_scaling();
+    record_factor();
+    record_trained_length();
+    read_native(reader_.reading, reader_.keys,
+                {{.name = "beta_fast", .key = reader_.own("rope.scaling.yarn_beta_fast")},
+                 {.name = "beta_slow", .key = reader_.own("rope.scaling.yarn_beta_slow")},
+                 {.name = "truncate"}},
+                reader_.name, scaling);
     const auto weight = reader_.number("rope.scaling.yarn_ext_factor");
     scaling.extrapolation_factor = weight && *weight >= 0 ? *weight : 1;
     if (scaling.extrapolation_factor == 0) refuse("yarn_ext_factor 0");
@@ -221,16 +226,10 @@ class GgufScaling {
     }
     reader_.note("yarn as ggml has it: the correction range is rounded outward (truncate)");
     rope_.scaling = scaling;
-    record_yarn(scaling);
+    record_magnitude(scaling);
   }
 
-  void record_yarn(const Yarn& scaling) {
-    record_scaling();
-    record_factor();
-    record_trained_length();
-    reader_.record_or_by_default("scaling.beta_fast", "rope.scaling.yarn_beta_fast");
-    reader_.record_or_by_default("scaling.beta_slow", "rope.scaling.yarn_beta_slow");
-    origins().by_default("scaling.truncate", reader_.name);
+  void record_magnitude(const Yarn& scaling) {
     if (reader_.has("rope.scaling.yarn_ext_factor")) {
       reader_.record("scaling.extrapolation_factor", "rope.scaling.yarn_ext_factor");
     }

@@ -123,7 +123,7 @@ class HeaderReader final : public nlohmann::json_sax<json> {
 
   bool parse_error(std::size_t, const std::string&, const json::exception& error) override {
     const std::string_view text = error.what();  // "[json.exception.parse_error.101] parse error at ..."
-    fail("the header must be JSON: " + std::string(text.substr(std::min(text.find("] ") + 2, text.size()))));
+    fail("the header must be JSON: " + legible(text.substr(std::min(text.find("] ") + 2, text.size()))));
   }
 
  private:

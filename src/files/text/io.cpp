@@ -223,20 +223,21 @@ std::string printable(std::string_view text) {
   return result;
 }
 
+std::string legible(std::string_view text) {
+  std::string result;
+  while (!text.empty()) {
+    const std::size_t length = character_length(text);
+    result += length > 0 ? std::string(text.substr(0, length)) : escaped(text.front());
+    text.remove_prefix(std::max<std::size_t>(length, 1));
+  }
+  return result;
+}
+
 std::string in_quotes(std::string_view text) {
   constexpr std::size_t longest = 80;
-  std::string result = "\"";
-  std::size_t i = 0;
-  while (i < text.size() && i < longest) {
-    const std::size_t length = character_length(text.substr(i));
-    if (length > 0) {
-      result += text.substr(i, length);
-    } else {
-      result += escaped(text[i]);
-    }
-    i += std::max<std::size_t>(length, 1);
-  }
-  return result + (i < text.size() ? "...\"" : "\"");
+  std::size_t end = 0;
+  while (end < text.size() && end < longest) end += std::max<std::size_t>(character_length(text.substr(end)), 1);
+  return '"' + legible(text.substr(0, end)) + (end < text.size() ? "...\"" : "\"");
 }
 
 }  // namespace rotary::files

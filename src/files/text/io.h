@@ -59,7 +59,9 @@ std::span<const std::byte> bytes_of(std::string_view text) noexcept;
 std::string lower(std::string_view text);  // A to Z only
 // text on one line, with control characters as \xNN, so that a name from a file cannot add lines to the output.
 std::string printable(std::string_view text);
-// For error sentences: in double quotes, control characters and bytes that are not UTF-8 as \xNN, cut after 80 bytes.
+// For error sentences: control characters and bytes that are not UTF-8 as \xNN.
+std::string legible(std::string_view text);
+// The same in double quotes, cut after 80 bytes.
 std::string in_quotes(std::string_view text);
 
 }  // namespace rotary::files

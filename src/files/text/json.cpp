@@ -130,7 +130,7 @@ std::string shown(const Json& value) {
     const double number = value.get<double>();
     return std::isnan(number) ? "NaN" : number > 0 ? "Infinity" : "-Infinity";
   }
-  std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
+  std::string text = legible(value.dump(-1, ' ', false, Json::error_handler_t::replace));
   if (text.size() > 60) {
     text.resize(57);
     while (!text.empty() && (static_cast<unsigned char>(text.back()) & 0xC0) == 0x80) text.pop_back();
@@ -182,7 +182,7 @@ Json parse_json(std::string_view text) {
     refuse_trailing_comma(text, e);
     std::string why = e.what();
     if (const auto end = why.find("] "); end != std::string::npos) why.erase(0, end + 2);
-    fail(Code::JSON, "parse", "the text must be JSON in UTF-8 but has a " + why);
+    fail(Code::JSON, "parse", "the text must be JSON in UTF-8 but has a " + legible(why));
   }
 }
 
