@@ -1,5 +1,5 @@
-// Published configs against golden/expected.json (tools/golden/make_golden.py): the ropes that read_config finds and the
-// frequencies that follow, judged by mpmath to 1 ulp and by transformers to float32.
+// Published configs against golden/expected.json (tools/golden/make_golden.py): the ropes that read_config finds and
+// the frequencies that follow, judged by mpmath to 1 ulp and by transformers to float32.
 #include <gtest/gtest.h>
 
 #include <cctype>

@@ -81,8 +81,9 @@ void add_scaling(std::map<std::string, std::optional<double>>& values, const S& 
   const S default_value;
   scalings::for_each_field(scaling, [&](const auto& field, const auto& value) {
     using Value = std::decay_t<decltype(value)>;
-    const bool may_lack_one = std::is_same_v<Value, std::optional<double>> ||
-                              (field.reads.key_of != scalings::KeyOf::transformers && value == default_value.*field.member);
+    const bool may_lack_one =
+        std::is_same_v<Value, std::optional<double>> ||
+        (field.reads.key_of != scalings::KeyOf::transformers && value == default_value.*field.member);
     if (!may_lack_one) values[std::string("scaling.") + field.name] = as_number(value);
   });
 }

@@ -1,5 +1,5 @@
-// Every model_type of transformers (golden/sweep, made by tools/sweep/sweep.py) against the reader: the ropes, the rotation,
-// the class defaults, and no key unread.
+// Every model_type of transformers (golden/sweep, made by tools/sweep/sweep.py) against the reader: the ropes, the
+// rotation, the class defaults, and no key unread.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "files/config/stages.h"
-#include "rotary/config.h"
 #include "files/models/known.h"
+#include "rotary/config.h"
 #include "sweep.h"
 
 namespace rotary::sweep {

@@ -13,9 +13,9 @@
 #include <type_traits>
 #include <vector>
 
-#include "tests/support/config_helpers.h"
 #include "rotary/config.h"
 #include "src/values/scaling_fields.h"
+#include "tests/support/config_helpers.h"
 
 namespace rotary {
 namespace {

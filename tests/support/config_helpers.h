@@ -4,11 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstddef>
-#include <cstdint>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "rotary/config.h"
 
@@ -55,44 +51,8 @@ inline bool noted(const Model& m, const std::string& words) {
   return false;
 }
 
-inline std::vector<double> inv_freq(const ModelRope& rope, std::int64_t length = 0) {
-  return frequencies(rope.rope, length).inv_freq;
-}
-
 inline void expect_near_relative(double value, double expected, double tolerance = 1e-8) {
   EXPECT_NEAR(value, expected, std::fabs(expected) * tolerance);
 }
-
-// The expected values of a rope, computed elsewhere.
-struct Numbers {
-  int rotary_dim;
-  Pairing pairing;
-  std::vector<std::pair<std::size_t, double>> inv_freq;  // pair, radians per position
-  double attention_factor = 1;
-  std::int64_t length = 0;
-};
-
-inline void expect_numbers(const ModelRope& rope, const Numbers& want, const std::string& where) {
-  EXPECT_EQ(rope.rope.rotary_dim, want.rotary_dim) << where;
-  EXPECT_EQ(rope.rope.pairing, want.pairing) << where;
-  const Frequencies f = frequencies(rope.rope, want.length);
-  for (const auto& [pair, expected] : want.inv_freq) {
-    ASSERT_LT(pair, f.inv_freq.size()) << where;
-    EXPECT_NEAR(f.inv_freq[pair], expected, 4e-16 * expected) << where << " pair " << pair;
-  }
-  EXPECT_NEAR(f.attention_factor, want.attention_factor, 4e-16 * want.attention_factor) << where;
-}
-
-// Expects the same rope from every file, or every spelling.
-inline void expect_each(const std::vector<std::string>& files, const Numbers& want) {
-  for (const std::string& file : files) expect_numbers(only(parse_config(file)), want, file);
-}
-inline void expect_each(const std::string& type, const std::vector<std::string>& spellings, const Numbers& want) {
-  for (const std::string& more : spellings) expect_numbers(only(read(type, more)), want, type + ": " + more);
-}
-
-inline constexpr Pairing half = Pairing::half, interleaved = Pairing::interleaved;
-
-using Layers = std::vector<int>;
 
 }  // namespace rotary::config_test

@@ -1,0 +1,156 @@
+// What configs are read as: tests/golden/readings.txt, which has a name, configs and the whole reading of each.
+// The numbers there were compared with transformers' own modules (float32), vLLM's and published ones when they were
+// written. ROTARY_WRITE_READINGS=1 writes the file anew, for a change that is meant: git diff shows what it changes.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "rotary/config.h"
+#include "src/values/scaling_fields.h"
+
+namespace rotary {
+namespace {
+
+const std::filesystem::path golden = std::filesystem::path(ROTARY_SOURCE_DIR) / "tests/golden";
+
+std::string number(double value) {
+  char text[40];
+  std::snprintf(text, sizeof text, "%.15g", value);
+  return text;
+}
+
+std::string text_of(double value) { return number(value); }
+std::string text_of(std::int64_t value) { return std::to_string(value); }
+std::string text_of(bool value) { return value ? "true" : "false"; }
+std::string text_of(const std::vector<double>& list) {
+  return std::to_string(list.size()) + " values from " + number(list.front()) + " to " + number(list.back());
+}
+
+// "0-4 6"
+std::string text_of(const std::vector<int>& layers) {
+  std::string text;
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    const std::size_t begin = i;
+    while (i + 1 < layers.size() && layers[i + 1] == layers[i] + 1) ++i;
+    text += (text.empty() ? "" : " ") + std::to_string(layers[begin]);
+    if (i > begin) text += "-" + std::to_string(layers[i]);
+  }
+  return text;
+}
+
+std::string text_of(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : " ") + word;
+  return text;
+}
+
+void add_frequencies(std::string& text, const Rope& rope, std::int64_t length) {
+  const Frequencies f = frequencies(rope, length);
+  text += length == 0 ? "  inv_freq" : "  at " + std::to_string(length);
+  const std::size_t last = f.inv_freq.size() - 1;
+  for (const std::size_t pair :
+       std::set<std::size_t>{0, std::min<std::size_t>(1, last), last / 4, last / 2, 3 * last / 4, last}) {
+    text += " " + std::to_string(pair) + ":" + number(f.inv_freq[pair]);
+  }
+  text += ", attention factor " + number(f.attention_factor) + "\n";
+}
+
+std::string text_of(const ModelRope& used) {
+  const Rope& rope = used.rope;
+  std::string text = "  rope \"" + used.part + "\" layers " + text_of(used.layers);
+  if (!used.layers_without_rope.empty()) text += ", none " + text_of(used.layers_without_rope);
+  if (!used.layer_types.empty()) text += ", types " + text_of(used.layer_types);
+  text += ", model_type " + used.model_type + (used.coordinates ? ", coordinates\n" : "\n");
+  text += "  heads " + std::to_string(used.heads) + "/" + std::to_string(used.kv_heads) + " of " +
+          std::to_string(rope.head_dim) + ", " + std::to_string(rope.rotary_dim) + " from " +
+          std::to_string(used.first) + ", " + name(rope.pairing) + (rope.clockwise ? " clockwise" : "") + ", base " +
+          number(rope.base) + ", context " + std::to_string(used.context);
+  if (rope.exponent_dim != 0) text += ", exponent_dim " + std::to_string(rope.exponent_dim);
+  if (!used.log_multiplier.empty()) text += ", learns " + text_of(used.log_multiplier);
+  text += "\n  " + std::string(name(rope.scaling));
+  scalings::for_each_stated(
+      rope.scaling, [](const auto& field) { return scalings::is_always_stated(field); },
+      [&](const auto& field, const auto& value) { text += std::string(" ") + field.name + " " + text_of(value); });
+  text += "\n";
+  if (!rope.axis.empty()) {
+    text += "  axes (" + text_of(used.axis_names) + ") ";
+    for (const std::uint8_t axis : rope.axis) text += static_cast<char>('0' + axis);
+    text += "\n";
+  }
+  add_frequencies(text, rope, 0);
+  if (depends_on_length(rope.scaling)) add_frequencies(text, rope, 300000);
+  text += "  from";
+  for (const ValueOrigin& known : used.origins) {
+    text += std::string(" [") + known.value + " " + name(known.origin) + ": " + known.from + "]";
+  }
+  return text + "\n";
+}
+
+struct Case {
+  std::string config;  // JSON, or "file NAME" below tests/golden
+  ConfigOptions options;
+};
+
+std::string reading_of(const Case& asked) {
+  try {
+    const bool file = asked.config.starts_with("file ");
+    const Model model =
+        file ? read_config(golden / asked.config.substr(5), asked.options) : parse_config(asked.config, asked.options);
+    std::string text = "  model_type " + model.model_type + "\n";
+    for (const ModelRope& rope : model.ropes) text += text_of(rope);
+    for (const std::string& note : model.notes) text += "  note " + note + "\n";
+    return text;
+  } catch (const Error& error) {
+    return std::string("  ") + name(error.code()) + " " + error.what() + "\n";
+  }
+}
+
+// Lines of a case: "= " a name, "pairing ..." and "class_defaults" options, then the config; its reading is indented.
+TEST(Readings, are_those_of_the_file) {
+  std::ifstream file(golden / "readings.txt");
+  ASSERT_TRUE(file.is_open());
+  std::string again, name, expected;
+  Case asked;
+  int cases = 0;
+  const auto settle = [&] {
+    if (asked.config.empty()) return;
+    const std::string read = reading_of(asked);
+    EXPECT_EQ(read, expected) << name << ": " << asked.config;
+    again += read;
+    ++cases;
+    asked = {};
+    expected.clear();
+  };
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("  ")) {
+      expected += line + "\n";
+      continue;
+    }
+    settle();
+    again += line + "\n";
+    if (line.starts_with("= ")) {
+      name = line.substr(2);
+    } else if (line.starts_with("pairing ")) {
+      asked.options.pairing = parse_pairing(std::string_view(line).substr(8));
+    } else if (line == "class_defaults") {
+      asked.options.class_defaults = true;
+    } else if (!line.empty() && !line.starts_with("#")) {
+      asked.config = line;
+    }
+  }
+  settle();
+  EXPECT_GT(cases, 300);
+  if (std::getenv("ROTARY_WRITE_READINGS") != nullptr) std::ofstream(golden / "readings.txt") << again;
+}
+
+}  // namespace
+}  // namespace rotary
