@@ -12,18 +12,9 @@ namespace rotary::files {
 namespace {
 
 // The common keys of rope_scaling and rope_parameters beside the values of the scalings.
-constexpr std::string_view words_beside_scalings[] = {"alpha",
-                                                      "llama_4_scaling_beta",
-                                                      "max_position_embeddings",
-                                                      "mrope_interleaved",
-                                                      "mrope_section",
-                                                      "partial_rotary_factor",
-                                                      "rope_parameters",
-                                                      "rope_scaling",
-                                                      "rope_theta",
-                                                      "rope_type",
-                                                      "rotary_dim",
-                                                      "type"};
+constexpr std::string_view words_beside_scalings =
+    "alpha llama_4_scaling_beta max_position_embeddings mrope_interleaved mrope_section partial_rotary_factor "
+    "rope_parameters rope_scaling rope_theta rope_type rotary_dim type";
 
 // Rope words in keys that do not say how anything turns.
 constexpr std::string_view harmless[] = {
@@ -56,38 +47,16 @@ constexpr std::string_view harmless_if_false[] = {
 };
 
 // Where a file says which positions it has.
-constexpr std::string_view position_words[] = {"position_embedding_type",
-                                               "position_embeddings_type",
-                                               "positional_embedding_type",
-                                               "position_encoding_type",
-                                               "position_embedding",
-                                               "pos_emb",
-                                               "pos_embed",
-                                               "pe_type"};
+constexpr std::string_view position_words =
+    "position_embedding_type position_embeddings_type positional_embedding_type position_encoding_type "
+    "position_embedding pos_emb pos_embed pe_type";
 
 // Keys of a file's own rope that one slip of the pen would hide: they name it by "rope" alone, or not at all.
-constexpr std::string_view slippery[] = {"rope_scaling",
-                                         "rope_parameters",
-                                         "rope_interleave",
-                                         "rope_local_base_freq",
-                                         "rope_embedding_base",
-                                         "rope_ratio",
-                                         "no_rope_layers",
-                                         "no_rope_layer_interval",
-                                         "nope_layer_interval",
-                                         "use_mem_rope",
-                                         "use_scaled_rope",
-                                         "qk_nope_head_dim",
-                                         "qk_rope_head_dim",
-                                         "original_max_position_embeddings",
-                                         "initial_context_length",
-                                         "position_embedding_type",
-                                         "position_embeddings_type",
-                                         "short_factor",
-                                         "long_factor",
-                                         "attention_factor",
-                                         "low_freq_factor",
-                                         "high_freq_factor"};
+constexpr std::string_view slippery =
+    "rope_scaling rope_parameters rope_interleave rope_local_base_freq rope_embedding_base rope_ratio "
+    "no_rope_layers no_rope_layer_interval nope_layer_interval use_mem_rope use_scaled_rope qk_nope_head_dim "
+    "qk_rope_head_dim original_max_position_embeddings initial_context_length position_embedding_type "
+    "position_embeddings_type short_factor long_factor attention_factor low_freq_factor high_freq_factor";
 
 template <typename List>
 bool is_in(const List& list, std::string_view key) {
@@ -96,7 +65,7 @@ bool is_in(const List& list, std::string_view key) {
 
 // A common key of rope_scaling and rope_parameters: null says nothing.
 bool is_scaling_word(std::string_view key) {
-  bool found = is_in(words_beside_scalings, key);
+  bool found = is_in(words(words_beside_scalings), key);
   scalings::for_each_scaling([&](const auto& scaling) { found = found || scalings::has_key(scaling, key); });
   return found;
 }
@@ -106,18 +75,18 @@ bool is_scaling_word(std::string_view key) {
 std::string advice_on(std::string_view key, const Json& object, const std::string& path) {
   if (!path.empty() && is_scaling_word(key) && !object.contains("rope_type") && !object.contains("type"))
     return ": rope_type is missing there, which says what it scales";
-  std::vector<std::string_view> words(std::begin(words_beside_scalings), std::end(words_beside_scalings));
-  words.insert(words.end(), std::begin(slippery), std::end(slippery));
+  std::vector<std::string_view> known = words(words_beside_scalings);
+  for (const std::string_view word : words(slippery)) known.push_back(word);
   scalings::for_each_scaling([&](const auto& scaling) {
-    scalings::for_each_field(scaling, [&](const auto& field, const auto&) { words.emplace_back(field.key); });
+    scalings::for_each_field(scaling, [&](const auto& field, const auto&) { known.emplace_back(field.key); });
   });
-  const std::string_view meant = nearest(key, words);
+  const std::string_view meant = nearest(key, known);
   return meant.empty() || meant == key ? "" : ": did you mean " + std::string(meant) + "?";
 }
 
 // "position_embedding_type": "absolute" says that there is no rope.
 bool says_other_positions(const std::string& key, const Json& value) {
-  if (!is_in(position_words, key)) return false;
+  if (!is_in(words(position_words), key)) return false;
   if (!value.is_string()) return value.is_null();
   const std::string text = lower(value.get_ref<const std::string&>());
   return text.find("rope") == std::string::npos && text.find("rotary") == std::string::npos;
@@ -218,7 +187,8 @@ bool names_rope(std::string_view key) {
     if (name.find(word) != std::string::npos) return true;
   }
   if (name.starts_with("orig") && name.find("max_position_embedding") != std::string::npos) return true;
-  for (const std::string_view known : slippery) {
+  static const std::vector<std::string_view> slips = words(slippery);
+  for (const std::string_view known : slips) {
     if (one_slip_apart(name, known)) return true;
   }
   for (std::size_t begin = 0; begin <= name.size();) {
@@ -232,7 +202,7 @@ bool names_rope(std::string_view key) {
 
 void check_positions(Reading& reading, const Part& part) {
   const Object& keys = part.keys;
-  for (const std::string_view key : position_words) {
+  for (const std::string_view key : words(position_words)) {
     const auto found = keys.json().find(std::string(key));
     if (found == keys.json().end()) continue;
     keys.mark(key);

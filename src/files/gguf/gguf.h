@@ -24,8 +24,9 @@ bool is_gguf(const InputFile&);  // whether the file begins with "GGUF"
 
 // Reads everything before the data at once. Every count and length is checked against the file's size before anything
 // is allocated; duplicate keys and names, overlaps, and keys, names and texts that are not UTF-8 are refused. Arrays of
-// text (vocabularies) and of more than 4096 elements are skipped, and the arrays of numbers behind the first 2^20 values;
-// metadata() has a text in their place. The file must outlive this. Throws FILE, FORMAT, and TENSOR from numbers().
+// text (vocabularies) and of more than 4096 elements are skipped, and the arrays of numbers behind the first 2^20
+// values; metadata() has a text in their place. The file must outlive this. Throws FILE, FORMAT, and TENSOR from
+// numbers().
 class Gguf {
  public:
   explicit Gguf(const InputFile&);
