@@ -1,5 +1,5 @@
-// One row for each scaling: what it is called, what follows from its kind, and its values. The range checks, the names,
-// inspect, the origins, the keys of config.json, how they are read and what is written follow from these rows.
+// One row for each scaling: its names, facts about its kind, and its values. The range checks, the names, inspect, the
+// origins, the keys of config.json, the reading and the writing follow from these rows.
 // A scaling without a row, a row without one of its facts, and a member that its row leaves out do not compile.
 #pragma once
 
@@ -18,7 +18,7 @@
 
 namespace rotary::scalings {
 
-// What a value must be; of an optional one, where it is given. Finite, all of them.
+// The range of a value, if it is given. All values are finite.
 enum class Need : std::uint8_t {
   flag,               // a boolean: either
   factor,             // at least 1
@@ -31,11 +31,11 @@ enum class Need : std::uint8_t {
   positive_per_pair,  // a list: one for each pair, each above 0
 };
 
-// Who reads a key of rope_parameters. Keys that are not transformers' are written only where the value is not the
-// default: transformers warns of keys that it does not know.
+// The program that a key of rope_parameters comes from. Keys that are not transformers' are written only where the
+// value is not the default: transformers warns of keys that it does not know.
 enum class KeyOf : std::uint8_t { transformers, vllm, rotary };
 
-// What a value of a file must be, where that is narrower than its Need or has words of its own; numbers only.
+// The range of a number in a file, where it is narrower than its Need or has an error sentence of its own.
 enum class Bounds : std::uint8_t {
   by_need,
   turns,       // not negative; 0 stands for the default
@@ -45,7 +45,7 @@ enum class Bounds : std::uint8_t {
   at_most,     // not too large
 };
 
-// What holds where a file does not have the key, and what is recorded as the value's origin.
+// The value where a file does not have the key, and the origin that is recorded.
 enum class Otherwise : std::uint8_t {
   missing,         // an error: the file must have it
   method_default,  // the member's default; recorded as the method's own
@@ -86,7 +86,7 @@ enum class Length : std::uint8_t { any, counts };
 // Whether the base grows: by a power of r / (r - 2), which needs an r above 2.
 enum class Base : std::uint8_t { stays, grows };
 
-// What follows from the kind of a scaling. name: unique, as rotary::name gives it. rope_type: unique, the word of
+// Facts about a kind of scaling. name: unique, as rotary::name gives it. rope_type: unique, the word of
 // config.json.
 struct Facts {
   constexpr Facts(const char* n, const char* type, Stretch s, AttentionFactor a, Length l, Base b)

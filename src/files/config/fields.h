@@ -17,7 +17,7 @@ namespace rotary::files {
 struct NativeKey {
   std::string_view name;             // as in the row of scaling_fields.h
   std::string key = {};              // "": the format has none, and the value is the default of its code
-  std::string_view object = {};      // the word of errors for what must have the key; "": it may be missing
+  std::string_view object = {};      // that must have the key, in error sentences; "": the key may be missing
   std::optional<double> least = {};  // and at most max_factor; nothing: every number
 };
 

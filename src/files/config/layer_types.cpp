@@ -31,7 +31,7 @@ std::string modern(const std::string& type) {
   return type;
 }
 
-// Layers without attention that files name beside those with.
+// The types of layers without attention.
 bool is_known_without_attention(const std::string& type) {
   static constexpr std::string_view known[] = {"linear_attention", "conv", "moe", "mlp", "sparse", "dense"};
   return std::find(std::begin(known), std::end(known), type) != std::end(known);

@@ -1,4 +1,4 @@
-// Frequencies that no config can state: given ones, and what a checkpoint's tensors say.
+// Frequencies that no config can state: from a file of the caller, or from the tensors of a checkpoint.
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::int64_t max_frequencies = 65536;
 
-// Finite numbers, one axis. what names the tensor in sentences.
+// The values of a tensor of one axis; throws if one is not finite. what: the tensor's name in error sentences.
 std::vector<double> values_of(const char* operation, const std::string& what, const Tensor& tensor) {
   const auto fail = [&](Code code, const std::string& rule, const std::string& value) {
     detail::fail(code, operation, what + " must " + rule + " but got " + value);

@@ -70,7 +70,7 @@ bool is_scaling_word(std::string_view key) {
   return found;
 }
 
-// What may be wrong with a key that nothing reads: the rope_type that would read it is missing, or it is misspelt. ""
+// A hint for a key that nothing reads: the rope_type that would read it is missing, or the key is misspelt. ""
 // where neither is likely.
 std::string advice_on(std::string_view key, const Json& object, const std::string& path) {
   if (!path.empty() && is_scaling_word(key) && !object.contains("rope_type") && !object.contains("type"))

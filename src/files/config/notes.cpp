@@ -1,5 +1,4 @@
-// Notes on what lies beside the ropes: scales of the attention that go with them, lengths that do not fit, a second
-// file.
+// Notes on facts beside the ropes: scales of the attention, lengths that do not fit, a params.json in the same folder.
 #include <algorithm>
 #include <cmath>
 #include <string>

@@ -12,7 +12,7 @@
 
 namespace rotary::files {
 
-// Where one value comes from, before it is known what it is of.
+// An origin without the value's name.
 struct From {
   Origin origin = Origin::model_default;
   std::string from = {};
@@ -20,7 +20,7 @@ struct From {
 // Read from that key of the file, or of a class default: then it is the model_type's.
 From from_key(const Object& keys, std::string_view key);
 
-// The values of the rope at hand. What is recorded last counts. Output: nothing is decided by what stands here.
+// The origins of the current rope's values; a later record replaces an earlier one. For output only.
 class Origins {
  public:
   // Read from that key of the file, or of a class default: then it is the model_type's.
@@ -30,14 +30,14 @@ class Origins {
   void given(std::string_view value, std::string path);
   void by_default(std::string_view value, std::string_view whose);
   void derived(std::string_view value, std::string formula);
-  // The product of what is recorded with that word.
+  // Prefixes the recorded formula of value with "by * ".
   void multiplied(std::string_view value, std::string_view by);
-  // What is recorded for that other value.
+  // Copies the origin of another value.
   void same(std::string_view value, std::string_view other);
   void set(std::string_view value, From);
   void add(const std::vector<ValueOrigin>&);
 
-  // Those of a ModelRope, in the order of its fields.
+  // The origins of a ModelRope, in the order of its fields.
   std::vector<ValueOrigin> of_rope() const;
 
  private:

@@ -10,10 +10,10 @@ namespace {
 
 constexpr std::int64_t max_width = std::int64_t{1} << 30;
 
-int required(const Object& keys, const char* key, std::int64_t most) {
-  const auto value = keys.integer(key, 1, most);
-  if (!value) fail(Code::CONFIG_MISSING, "read_config", "params.json must have " + std::string(key) + " but has none");
-  return static_cast<int>(*value);
+double checked_base(const Object& keys, double default_value) {
+  const double base = keys.number("rope_theta").value_or(default_value);
+  if (!(base > 1)) keys.refuse("rope_theta", "must be above 1");
+  return base;
 }
 
 void check_least(const Object& keys, const NativeKey& row, double value) {
@@ -63,11 +63,17 @@ class Params {
  private:
   Origins& origins() { return reading_.origins; }
   void record(const char* value, const char* key) { origins().read(value, keys_, key); }
+  int required(const char* value, const char* key, std::int64_t most) {
+    const auto given = keys_.integer(key, 1, most);
+    if (!given)
+      fail(Code::CONFIG_MISSING, "read_config", "params.json must have " + std::string(key) + " but has none");
+    if (value != nullptr) record(value, key);
+    return static_cast<int>(*given);
+  }
 
   void read_heads(ModelRope& model) {
     model.context = stated_context(reading_, keys_);
-    model.heads = required(keys_, "n_heads", max_heads);
-    record("heads", "n_heads");
+    model.heads = required("heads", "n_heads", max_heads);
     model.kv_heads = static_cast<int>(keys_.integer("n_kv_heads", 1, max_heads).value_or(model.heads));
     origins().derived("kv_heads", "n_heads");
     if (keys_.has("n_kv_heads")) {
@@ -75,13 +81,11 @@ class Params {
     } else {
       reading_.note("", "n_kv_heads is not given: as many as n_heads");
     }
-    const int dim = required(keys_, "dim", max_width);
+    const int dim = required(nullptr, "dim", max_width);
     if (keys_.has("qk_rope_head_dim") || keys_.has("qk_nope_head_dim") || keys_.has("kv_lora_rank")) {  // MLA
-      model.rope.rotary_dim = required(keys_, "qk_rope_head_dim", max_head_dim);
-      model.first = required(keys_, "qk_nope_head_dim", max_head_dim);
+      model.rope.rotary_dim = required("rotary_dim", "qk_rope_head_dim", max_head_dim);
+      model.first = required("first", "qk_nope_head_dim", max_head_dim);
       model.rope.head_dim = model.first + model.rope.rotary_dim;
-      record("rotary_dim", "qk_rope_head_dim");
-      if (model.first != 0) record("first", "qk_nope_head_dim");
       origins().derived("head_dim", "qk_nope_head_dim + qk_rope_head_dim");
     } else {
       record("head_dim", "head_dim");
@@ -103,9 +107,9 @@ class Params {
   }
 
   void read_layers(ModelRope& model) {
-    const int layers = required(keys_, "n_layers", max_layers);
+    const int layers = required("layers", "n_layers", max_layers);
     const auto interval = keys_.integer("nope_layer_interval", 1, max_layers);  // Llama 4
-    record("layers", interval ? "nope_layer_interval" : "n_layers");
+    if (interval) record("layers", "nope_layer_interval");
     for (int i = 0; i < layers; ++i) {
       const bool turns = !interval || (i + 1) % *interval != 0;
       (turns ? model.layers : model.layers_without_rope).push_back(i);
@@ -115,10 +119,9 @@ class Params {
   }
 
   double base() {
-    if (const auto given = keys_.number("rope_theta")) {
-      if (!(*given > 1)) keys_.refuse("rope_theta", "must be above 1");
+    if (keys_.has("rope_theta")) {
       record("base", "rope_theta");
-      return *given;
+      return checked_base(keys_, 0);
     }
     // Llama 2's code had 10000 built in. mistral-inference: 10000 for the first model, which slides, 1000000 after.
     const double default_value = meta_ || keys_.has("sliding_window") ? 10000 : 1000000;
@@ -235,8 +238,7 @@ void read_gpt_oss(Reading& reading, const Object& keys) {
   origins.read_or_by_default("base", keys, "rope_theta", "gpt_oss");
   origins.by_default("pairing", "gpt_oss");
   if (reading.options.pairing) origins.given("pairing", "ConfigOptions::pairing");
-  model.rope.base = keys.number("rope_theta").value_or(part.family.base);
-  if (!(model.rope.base > 1)) keys.refuse("rope_theta", "must be above 1");
+  model.rope.base = checked_base(keys, part.family.base);
   model.rope.pairing = reading.options.pairing.value_or(Pairing::half);
   const Origins unscaled = origins;
   Yarn yarn{.truncate = false};

@@ -147,7 +147,7 @@ Width width_of(Reading& reading, const Part& part, const RopeKeys& rope, const H
   return width;
 }
 
-// Further spellings of what is known, and factors that are 1: harmless where they agree, refused as unread otherwise.
+// Marks further spellings of known values, and factors of 1, where they agree; otherwise they are refused as unread.
 void mark_what_agrees(const Part& part, const RopeKeys& rope, const Width& width, const HeadShape& heads) {
   const Object& keys = part.keys;
   const auto number = [&keys](const char* key) {
@@ -208,7 +208,7 @@ Pairing pairing_of(Reading& reading, const Part& part) {
   return given_pairing(reading, part, pairing);
 }
 
-// What tells two ropes apart, beside the numbers: the scaling's keys as written.
+// The scaling's keys as written: ropes of equal numbers and equal keys are one rope.
 std::string written(const RopeKeys& rope) {
   if (!rope.scaling || !scaled(rope)) return rope.type;
   Json keys = rope.scaling->json();

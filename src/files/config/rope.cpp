@@ -53,7 +53,7 @@ std::optional<Object> object_below(const Object& keys, std::string_view path) {
 // Whether the old spelling means different things to different layer types.
 bool typed(Old old) { return old != Old::one_for_all && old != Old::all_to_all; }
 
-// What rope_parameters is keyed by, in files of layer types.
+// A key of a rope_parameters that is keyed by layer type.
 bool is_label(const std::string& key) {
   return key.ends_with("_attention") || key.starts_with("hybrid") || key == "main" || key == "compress";
 }
@@ -249,7 +249,7 @@ double RopeSource::top_base(bool sliding) const {
   return family.base;
 }
 
-// A base one level down (attn_config.rope_theta) loses against the one at the top.
+// Notes a base one level down (attn_config.rope_theta) that differs: the base at the top decides.
 void RopeSource::pass_over_deeper(std::string_view winner, double base) const {
   for (const std::string_view key : words(part_.family.base_key)) {
     const auto other = key != winner && key.find('.') != key.npos ? base_below(part_.keys, key) : std::nullopt;

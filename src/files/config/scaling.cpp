@@ -286,7 +286,7 @@ class ScalingReader {
     return context_.partial;
   }
 
-  // ---- what follows from several fields, once those of a turn are read ----
+  // ---- rules over several fields: settle(scaling, turn) runs when the fields of a turn are read ----
 
   template <class S>
   void settle(S&, int) {}

@@ -22,7 +22,7 @@ std::optional<int> first_of_part(Reading& reading, const char* value, const Part
   return first_of(reading, value, part.keys, names, most);
 }
 
-// What the file calls it, for formulas.
+// The file's own key among names, for formulas.
 std::string word_for(const Part& part, Names names) {
   for (const std::string_view prefix : {part.family.prefix, std::string_view{}}) {
     for (const char* name : names) {

@@ -1,5 +1,5 @@
 // The stages of read_config, in order: find the parts, their shape, their layers, the rope of each layer,
-// its scaling, and what nobody read.
+// its scaling, and the keys that nothing read.
 #pragma once
 
 #include <deque>
@@ -46,7 +46,7 @@ struct Reading {
   void note_no_rope(const std::string& part, const std::string& why);
 };
 
-// What a file comes to. Throws as parse_config does.
+// The result of reading a file.
 struct Answer {
   Model model;
   std::vector<NoRope> without;
@@ -67,7 +67,7 @@ struct HeadShape {
   int kv_heads = 0;
   int head_dim = 0;
   int first = 0;  // where the rotated block begins, when it is an MLA's
-  int block = 0;  // what partial_rotary_factor is a fraction of: the head, or MLA's rope block
+  int block = 0;  // the elements that partial_rotary_factor is a fraction of: the head, or MLA's rope block
   bool mla = false;
   From block_from = {};  // of an MLA
 };
@@ -109,7 +109,7 @@ struct Layer {
   bool scaled = true;                         // Molmo 2: layers outside rope_scaling_layers keep the base only
   int heads = 0, kv_heads = 0, head_dim = 0;  // per_layer_config; 0: the part's
   int nope = 0, rotating = 0;                 // of an MLA
-  std::vector<ValueOrigin> origins = {};      // of what this layer has for itself
+  std::vector<ValueOrigin> origins = {};      // of the values that differ from the part's
   From partial_from = {}, turning_from = {};  // of these two
   bool has_own() const {
     return base || partial || !scaled || heads != 0 || kv_heads != 0 || head_dim != 0 || nope != 0 || rotating != 0;
@@ -120,7 +120,7 @@ std::vector<Layer> read_layers(Reading&, const Part&);
 std::vector<std::string> layer_types(Reading&, const Part&, std::size_t layers);
 bool attends(const std::string& type);
 bool slides(const std::string& type);  // sliding_attention, hybrid_sliding
-// The types that an old spelling gives a base of their own, unscaled: those and DeepSeek-V4's "main".
+// The types with a base of their own, unscaled, in old spellings: the sliding ones and DeepSeek-V4's "main".
 bool has_sliding_rope(const std::string& type);
 // values, the list of that key, with one value for each layer; nothing where it is not given or empty.
 template <typename T>
@@ -156,7 +156,7 @@ struct RopeKeys {
   std::optional<bool> truncate;
   From truncate_from = {};  // the same
 };
-// What rope_type may say beside the words of the scalings, and how it is read. "" where it is unknown.
+// The type that scaling_type gives for a word of rope_type; "" where the word is unknown.
 std::string published_type(std::string_view said);
 // The name of the scaling behind any spelling of rope_type, or axial, deepseek_yarn, telechat3-yarn; throws
 // CONFIG_VALUE for an unknown one.
@@ -226,14 +226,14 @@ void note_attention_scale(Reading&, const Part&, const std::vector<ModelRope>& r
 // Where the factor of a yarn does not fit the model's lengths. transformers warns of such files unless the two lengths
 // are equal.
 void note_reach(Reading&, const Part&, const std::vector<ModelRope>& ropes);
-// What params says otherwise than the config.json beside it, of which model was read: one sentence.
+// One sentence about the values in which params differs from the config.json that model was read from.
 std::string note_beside(const Model& model, const std::filesystem::path& params, const ConfigOptions&);
 
 // ---- the rest (config/leftover.cpp) ----
 // A key that is understood and not used: the known words inside it too, so that a made-up one there stays an error.
 void ignore_known(const Object&, const std::string& key);
 bool names_rope(std::string_view key);
-// What a part whose layers turn says beside its rope: another kind of positions is noted, ALiBi refused.
+// For a part whose layers turn: notes keys that name another kind of positions, and refuses ALiBi.
 void check_positions(Reading&, const Part&);
 // Throws CONFIG_KEY for the first rope key below root that nobody read.
 void refuse_unread_keys(Reading&, const Json& root);

@@ -23,7 +23,7 @@ std::string join(const std::string& path, const std::string& key) {
   return path.empty() ? printable(key) : path + "." + printable(key);
 }
 
-// What kind of sub-config a key announces. Text comes first, so that rope 0 is the language model's.
+// The kind of sub-config that a key names. Text comes first, so that rope 0 is the language model's.
 enum class Role : std::uint8_t { text, other, vision, audio };
 Role role_of(std::string_view key) {
   if (contains(key, "text") || contains(key, "llm") || contains(key, "language") || key == "thinker_config") {
@@ -142,7 +142,7 @@ class Walk {
     return node.role() == Role::other && family.shape.layers == 0 && !is_model(node.keys);
   }
 
-  // Voxtral: what a given text_config leaves out is not as its model_type has it.
+  // Voxtral: keys that a text_config leaves out take the parent's defaults, not those of its own model_type.
   static Family with_parents_defaults(const Family& family, const Node& node) {
     const Child* child = find_child(node.parent, node.key);
     Family own = family;
@@ -206,7 +206,7 @@ class Walk {
     ignore_rope_keys(node.keys);
   }
 
-  // Only a container of models: what its own rope keys say holds for none of them.
+  // A node that only contains models: its own rope keys hold for none of them.
   void leave_to_children(const Node& node) {
     const auto& items = node.keys.json().items();
     const bool has_text = std::any_of(items.begin(), items.end(), [](const auto& item) {
@@ -258,7 +258,7 @@ class Walk {
     return !child_type(node.type, key).empty();
   }
 
-  // The model_type that a sub-config names, or what its parent makes of it.
+  // The model_type that a sub-config names, or its parent's default for it.
   std::string type_of(const Object& keys, const std::string& parent, const std::string& key) {
     std::string type = keys.text("model_type").value_or("");
     if (!type.empty()) return type;

@@ -23,7 +23,7 @@ using OrderedJson = nlohmann::ordered_json;
 // The rotated block in its head: of an MLA, the last elements.
 struct Block {
   int first = 0;
-  int size = 0;      // what partial_rotary_factor is a fraction of
+  int size = 0;      // the elements that partial_rotary_factor is a fraction of
   int rotating = 0;  // rotary_dim, or the odd number of elements that was rounded up to it
 };
 
@@ -52,7 +52,7 @@ Block block_of(const Rope& rope, int first) {
   return block;
 }
 
-// A fraction that gives just so many elements by int(head_dim * fraction).
+// The fraction for which int(size * fraction) is block.rotating.
 double fraction_of(const Block& block) {
   double fraction = static_cast<double>(block.rotating) / block.size;
   while (static_cast<int>(block.size * fraction) < block.rotating) fraction = std::nextafter(fraction, 2.0);
