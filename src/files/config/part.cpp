@@ -6,7 +6,6 @@
 #include "rotary/error.h"
 #include "stages.h"
 #include "values/fail.h"
-#include "values/scaling_fields.h"
 
 namespace rotary::files {
 namespace {
@@ -231,12 +230,6 @@ Scaling condensed(Reading& reading, const Part& part) {
   return Linear{.factor = *ratio};
 }
 
-// Throws SCALING where the base grows with the power r / (r - 2) and r is 2.
-void refuse_one_pair(const Rope& rope) {
-  const bool grows = scalings::facts_of(rope.scaling).base == scalings::Base::grows;
-  if (grows && std::max(rope.exponent_dim, rope.rotary_dim) <= 2) frequencies(rope, 0);
-}
-
 class TextPart {
  public:
   TextPart(Reading& reading, const Part& part)
@@ -341,7 +334,6 @@ class TextPart {
         reading_, part_,
         {.rope = keys, .partial = width.partial, .partial_from = width.partial_from, .pairs = width.rotary_dim / 2});
     if (std::holds_alternative<Unscaled>(model.rope.scaling)) model.rope.scaling = condensed(reading_, part_);
-    refuse_one_pair(model.rope);
     set_mrope_axes(reading_, part_, keys.scaling, model);
     if (!keys.scaling && !part_.keys.has("rope_condense_ratio"))
       reading_.note(part_.path, "no rope_scaling or rope_parameters apply: the rope is not scaled");

@@ -11,6 +11,7 @@
 #include "rotary/error.h"
 #include "stages.h"
 #include "values/fail.h"
+#include "values/scaling_fields.h"
 
 namespace rotary::files {
 namespace {
@@ -289,6 +290,12 @@ std::string meant_type(Reading& reading, const Object& root, const std::string& 
   return meant;
 }
 
+// Throws SCALING where the base grows with the power r / (r - 2) and r is 2.
+void refuse_one_pair(const Rope& rope) {
+  const bool grows = scalings::facts_of(rope.scaling).base == scalings::Base::grows;
+  if (grows && std::max(rope.exponent_dim, rope.rotary_dim) <= 2) frequencies(rope, 0);
+}
+
 }  // namespace
 
 Answer read_json(const Json& json, const ConfigOptions& options) {
@@ -321,6 +328,7 @@ Answer read_json(const Json& json, const ConfigOptions& options) {
     }
   }
   refuse_unread_keys(reading, json);
+  for (const ModelRope& used : reading.model.ropes) refuse_one_pair(used.rope);
   return {std::move(reading.model), std::move(reading.without)};
 }
 
