@@ -67,7 +67,8 @@ JsonMembers fields_of(const Scaling& scaling, bool states_betas) {
       [&]<class S>(const S& held) {
         const S otherwise;
         scalings::for_each_field(held, [&](const auto& field, const auto& value) {
-          if (field.reads.key_of == scalings::KeyOf::rotary || std::string_view(field.key) == "partial_rotary_factor") return;
+          if (field.reads.key_of == scalings::KeyOf::rotary || std::string_view(field.key) == "partial_rotary_factor")
+            return;
           const std::string_view name = field.name;
           const bool stated = is_required(name) || (states_betas && name.starts_with("beta_"));
           const bool is_default = value == otherwise.*field.member;
