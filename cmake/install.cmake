@@ -39,15 +39,6 @@ if(ROTARY_CUDA AND NOT BUILD_SHARED_LIBS)
   set(cudart_libs "-L\${cudart_libdir} -lcudart_static -ldl -lrt -lpthread")
 endif()
 
-# rotary_torch_models is a static archive: whoever links it needs the MPI that it was built with.
-set(rotary_torch_mpi FALSE)
-if(ROTARY_TORCH_MODELS)
-  get_target_property(torch_links rotary_torch_models LINK_LIBRARIES)
-  if("MPI::MPI_CXX" IN_LIST torch_links)
-    set(rotary_torch_mpi TRUE)
-  endif()
-endif()
-
 configure_package_config_file(cmake/rotary-config.cmake.in ${PROJECT_BINARY_DIR}/rotary-config.cmake
                               INSTALL_DESTINATION ${config_dir})
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/rotary-config-version.cmake COMPATIBILITY SameMinorVersion)

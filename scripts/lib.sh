@@ -68,4 +68,4 @@ install_zig() {
 
 core_packages=(g++ make cmake pkg-config nlohmann-json3-dev libcli11-dev)
 test_packages=(libgtest-dev libmpfr-dev libgmp-dev git)
-torch_packages=(libopenmpi-dev openmpi-bin curl ca-certificates)  # several processes; Tiny Shakespeare
+torch_packages=(libgloo-dev ca-certificates)  # the headers of torch's Gloo; pip's certificates

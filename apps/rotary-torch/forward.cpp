@@ -19,7 +19,6 @@
 #include "commands.h"
 #include "files/text/json.h"
 #include "files/text/json_file.h"
-#include "ids.h"
 #include "language_model.h"
 #include "rotary/error.h"
 #include "rotary_torch/models/checkpoint.h"
@@ -79,40 +78,29 @@ std::pair<Runner, Tensor> load_both(const Options& options) {
 Tensor read_mask(const std::string& path, const Tensor& ids) {
   if (path.empty()) return {};
   const auto refuse = [&](Code code, const std::string& rule) { throw Error(code, "[forward] " + path + ": " + rule); };
-  rotary::Tensor file = read_npy(path);
-  if (at::IntArrayRef(file.shape) != ids.sizes()) {
-    refuse(Code::SHAPE,
-           "the mask must have the shape of the ids " + shape_text(ids.sizes()) + " but has " + shape_text(file.shape));
+  const Tensor mask = rotary_torch::torch_tensor(read_npy(path)).to(at::kDouble);
+  if (mask.sizes() != ids.sizes()) {
+    refuse(Code::SHAPE, "the mask must have the shape of the ids " + shape_text(ids.sizes()) + " but has " +
+                            shape_text(mask.sizes()));
   }
-  // torch has no arithmetic on unsigned types; 0 and 1 have the same bits in signed ones.
-  if (file.type == ElementType::u16) file.type = ElementType::i16;
-  if (file.type == ElementType::u32) file.type = ElementType::i32;
-  if (file.type == ElementType::u64) file.type = ElementType::i64;
-  const Tensor mask = rotary_torch::torch_tensor(file);
   const Tensor tokens = mask == 1;
   const Tensor wrong = at::logical_not(at::logical_or(tokens, mask == 0));
   if (wrong.any().item<bool>()) {
-    const Tensor value = mask.masked_select(wrong)[0];
     refuse(Code::VALUE, "the mask must be 1 for a token and 0 for padding but holds " +
-                            significant(value.to(at::kDouble).item<double>(), 6));
+                            significant(mask.masked_select(wrong)[0].item<double>(), 6));
   }
   return tokens;
-}
-
-rotary::Tensor empty_f32(const char* name, std::vector<std::int64_t> shape) {
-  rotary::Tensor tensor;
-  tensor.name = name;
-  tensor.shape = std::move(shape);
-  tensor.bytes = static_cast<std::uint64_t>(tensor.elements()) * sizeof(float);
-  tensor.data.resize(tensor.bytes);
-  return tensor;
 }
 
 // Computed for a slice of the tokens at a time, so that the logits are in memory only once.
 rotary::Tensor all_logits(const Runner& runner, const Tensor& hidden) {
   constexpr std::int64_t slice = 64;
   const std::int64_t batch = hidden.size(0), tokens = hidden.size(1);
-  rotary::Tensor out = empty_f32("logits", {batch, tokens, runner.vocabulary});
+  rotary::Tensor out;
+  out.name = "logits";
+  out.shape = {batch, tokens, runner.vocabulary};
+  out.bytes = static_cast<std::uint64_t>(out.elements()) * sizeof(float);
+  out.data.resize(out.bytes);
   const Tensor view = at::from_blob(out.data.data(), out.shape, at::kFloat);
   for (std::int64_t begin = 0; begin < tokens; begin += slice) {
     const std::int64_t count = std::min(slice, tokens - begin);

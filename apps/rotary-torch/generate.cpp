@@ -12,9 +12,9 @@
 #include "apps/shared/torch_commands.h"
 #include "apps/shared/usage_error.h"
 #include "commands.h"
-#include "ids.h"
 #include "language_model.h"
 #include "rotary/error.h"
+#include "rotary_torch/models/checkpoint.h"
 #include "rotary_torch/models/extend.h"
 
 namespace rotary::cli {
@@ -61,7 +61,7 @@ void continue_ids(rotary_torch::Decoder& model, const Options& options) {
   check_output(options.output);
   const at::Tensor prompt = read_ids("generate", options.ids, model->config().vocabulary);
   const at::Tensor ids = rotary_torch::generate(model, prompt, options.generate);
-  write_ids(options.output, ids);
+  write_npy(options.output, rotary_torch::file_tensor("ids", ids));
   std::cout << "wrote " << printable(options.output) << "  I64 " << shape_text(ids.sizes()) << '\n';
 }
 

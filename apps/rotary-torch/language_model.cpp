@@ -1,5 +1,6 @@
 #include "language_model.h"
 
+#include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
 #include <iostream>
@@ -7,6 +8,8 @@
 #include "apps/shared/command.h"
 #include "apps/shared/text.h"
 #include "rotary/error.h"
+#include "rotary/tensors.h"
+#include "rotary_torch/models/checkpoint.h"
 
 namespace rotary::cli {
 
@@ -36,6 +39,28 @@ rotary_torch::Vocabulary read_characters(const char* operation, const std::files
                                         " characters but has " + std::to_string(characters.size()));
   }
   return characters;
+}
+
+at::Tensor read_ids(const char* operation, const std::filesystem::path& path, std::int64_t vocabulary) {
+  const auto refuse = [&](Code code, const std::string& rule) {
+    throw Error(code, "[" + std::string(operation) + "] " + path.string() + ": " + rule);
+  };
+  const rotary::Tensor file = read_npy(path);
+  const std::string shape = shape_text(file.shape);
+  if (file.shape.size() != 2) refuse(Code::SHAPE, "ids must be [batch, tokens] but got " + shape);
+  if (file.elements() == 0) refuse(Code::SHAPE, "ids must be at least one but got " + shape);
+  const at::Tensor stored = rotary_torch::torch_tensor(file);
+  if (!at::isIntegralType(stored.scalar_type(), /*includeBool=*/false))
+    refuse(Code::DTYPE, std::string("ids must be integers but got ") + rotary::name(file.type));
+  const at::Tensor ids = stored.to(at::kLong);
+  const at::Tensor wrong = ids.lt(0).logical_or(ids.ge(vocabulary)).nonzero();
+  if (wrong.size(0) > 0) {
+    const auto row = wrong[0][0].item<std::int64_t>(), token = wrong[0][1].item<std::int64_t>();
+    refuse(Code::VALUE, "ids must be from 0 to " + std::to_string(vocabulary - 1) + " but row " + std::to_string(row) +
+                            " holds " + std::to_string(ids[row][token].item<std::int64_t>()) + " at token " +
+                            std::to_string(token));
+  }
+  return ids;
 }
 
 void add_threads_option(Command& command, std::optional<int>& threads) {

@@ -1,6 +1,9 @@
-// Reads a folder for the commands that need a language model.
+// What the commands share: a language model of a folder, token ids in .npy files, --threads.
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -20,6 +23,10 @@ rotary_torch::Decoder load_language_model(const char* operation, const std::file
 // FILE for a folder without them, such as one of Hugging Face, CONFIG_VALUE if their number is not the model's.
 rotary_torch::Vocabulary read_characters(const char* operation, const std::filesystem::path& dir,
                                          const rotary_torch::DecoderConfig&, const std::string& option);
+
+// int64 [batch, tokens] from integers of any width, at least one of them, each from 0 to vocabulary - 1. Throws FILE,
+// FORMAT, DTYPE, SHAPE, VALUE; operation is the word in brackets.
+at::Tensor read_ids(const char* operation, const std::filesystem::path& path, std::int64_t vocabulary);
 
 // --threads; by default the number that torch chooses.
 void add_threads_option(Command& command, std::optional<int>& threads);

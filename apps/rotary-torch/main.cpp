@@ -29,13 +29,7 @@ void keep_memory() {
 
 // What `rotary --version` says of this program.
 std::string parts() {
-  std::string text = "libtorch " TORCH_VERSION;
-#ifdef ROTARY_MPI
-  text += ", MPI";
-#else
-  text += ", no MPI";
-#endif
-  return text + (at::hasCUDA() ? ", a CUDA device" : ", no CUDA device");
+  return std::string("libtorch " TORCH_VERSION) + (at::hasCUDA() ? ", a CUDA device" : ", no CUDA device");
 }
 
 }  // namespace

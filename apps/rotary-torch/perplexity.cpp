@@ -24,7 +24,6 @@
 #include "apps/shared/usage_error.h"
 #include "commands.h"
 #include "files/text/io.h"
-#include "ids.h"
 #include "language_model.h"
 #include "rotary/error.h"
 #include "rotary_torch/models/extend.h"
@@ -82,7 +81,7 @@ LearnedText learned_text(const std::string& dir) {
   const std::map<std::string, std::string> notes = rotary_torch::checkpoint_notes(checkpoint);
   const auto path = notes.find("text");
   if (path == notes.end()) throw UsageError("give --text or --ids: the checkpoint in DIR names no text");
-  if (path->second.empty()) return {std::string(rotary_torch::bundled_text()), "the text of the preset smoke"};
+  if (path->second.empty()) return {std::string(rotary_torch::smoke_text()), "the text of the preset smoke"};
   return {rotary_torch::read_text(path->second), path->second};
 }
 

@@ -4,10 +4,10 @@
 #include <cmath>
 #include <system_error>
 
+#include "apps/shared/usage_error.h"
 #include "files/text/io.h"
 #include "files/text/json.h"
 #include "rotary/error.h"
-#include "rotary_torch/training/sha256.h"
 #include "rotary_torch/training/text.h"
 
 namespace rotary::cli {
@@ -67,11 +67,12 @@ Preset resumed_preset(const TrainRequest& request, const Notes& notes, const std
   return preset;
 }
 
-// The path of the text to store in the checkpoint; empty for the bundled text.
+// The path of the text to store in the checkpoint; empty for that of the preset smoke.
 std::string text_path(const TrainRequest& request, const Notes& notes, const std::string& preset) {
   if (request.text) return std::filesystem::absolute(*request.text).lexically_normal().string();
   if (request.resume) return note(notes, "text");
-  return preset == "smoke" ? std::string() : rotary_torch::tiny_shakespeare().string();
+  if (preset != "smoke") throw UsageError("--text must name a file: only the preset smoke has a text of its own");
+  return {};
 }
 
 }  // namespace
@@ -92,14 +93,14 @@ Plan plan_of(const TrainRequest& request, const RunFolder& folder) {
   Plan plan;
   plan.preset = request.resume ? resumed_preset(request, notes, folder.checkpoint()) : fresh_preset(request);
   const std::string path = text_path(request, notes, plan.preset.name);
-  plan.text = path.empty() ? std::string(rotary_torch::bundled_text()) : rotary_torch::read_text(path);
-  const std::string sum = rotary_torch::sha256(plan.text);
+  plan.text = path.empty() ? std::string(rotary_torch::smoke_text()) : rotary_torch::read_text(path);
+  const std::string hash = rotary_torch::text_hash(plan.text);
   if (request.resume) {
-    check_same("the text's sha256", note(notes, "text_sha256"), sum);
+    check_same("the text's hash", note(notes, "text_hash"), hash);
     plan.notes = notes;
   }
   plan.notes["text"] = path;
-  plan.notes["text_sha256"] = sum;
+  plan.notes["text_hash"] = hash;
   plan.notes["preset"] = plan.preset.name;
   plan.notes["position"] = rotary_torch::name(plan.preset.model.position);
   plan.notes["rope_fraction"] = fraction_of(plan.preset);

@@ -31,7 +31,7 @@ struct Plan {
 // A number from the notes of a checkpoint. Throws FORMAT if it is not a number.
 double number_note(const std::map<std::string, std::string>& notes, const std::string& name);
 
-// Throws FILE, TEXT, NETWORK, VALUE; RESUME if the request contradicts the run in the folder.
+// Throws FILE, TEXT, VALUE; UsageError without a text; RESUME if the request contradicts the run in the folder.
 Plan plan_of(const TrainRequest& request, const RunFolder& folder);
 
 }  // namespace rotary::cli

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 #include <string_view>
 #include <system_error>
 
@@ -20,10 +19,6 @@ namespace rotary::cli {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string line_of(std::int64_t step, const char* key, const std::string& loss) {
-  return "{\"step\": " + std::to_string(step) + ", \"" + key + "\": " + loss + "}\n";
-}
 
 // The lines of a log up to a step. An incomplete last line, cut off by a crash, is dropped.
 std::string lines_up_to(const fs::path& path, std::int64_t last_step) {
@@ -83,50 +78,32 @@ FolderLock::~FolderLock() {
   if (descriptor_ >= 0) ::close(descriptor_);
 }
 
-LossWriter::LossWriter(fs::path path, std::int64_t last_step) : path_(std::move(path)), last_step_(last_step) {}
-
-void LossWriter::open() {
-  files::write_whole("train", path_, lines_up_to(path_, last_step_));
-  descriptor_ = ::open(path_.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
-  check(descriptor_ >= 0, "cannot be opened");
-}
+LossWriter::LossWriter(fs::path path, std::int64_t last_step)
+    : path_(std::move(path)), lines_(lines_up_to(path_, last_step)) {}
 
 LossWriter::~LossWriter() {
-  if (descriptor_ < 0) return;
+  if (!writes_ || !waiting_) return;
   try {
     flush();
   } catch (const Error&) {  // must not throw; a resumed run begins at the checkpoint in any case
   }
-  ::close(descriptor_);
+}
+
+void LossWriter::add(std::int64_t step, const char* key, const std::string& loss) {
+  lines_ += "{\"step\": " + std::to_string(step) + ", \"" + key + "\": " + loss + "}\n";
+  waiting_ = true;
 }
 
 void LossWriter::train(std::int64_t step, double loss) {
-  waiting_ += line_of(step, "train_loss", detail::shortest(static_cast<float>(loss)));
+  add(step, "train_loss", detail::shortest(static_cast<float>(loss)));
 }
 
-void LossWriter::validation(std::int64_t step, double loss) {
-  waiting_ += line_of(step, "validation_loss", detail::shortest(loss));
-}
+void LossWriter::validation(std::int64_t step, double loss) { add(step, "validation_loss", detail::shortest(loss)); }
 
 void LossWriter::flush() {
-  if (descriptor_ < 0) open();
-  std::string_view rest = waiting_;
-  while (!rest.empty()) {
-    const ssize_t count = ::write(descriptor_, rest.data(), rest.size());
-    if (count < 0 && errno == EINTR) continue;
-    check(count >= 0, "cannot be written");
-    rest.remove_prefix(static_cast<std::size_t>(count));
-  }
-  waiting_.clear();
-}
-
-void LossWriter::sync() {
-  flush();
-  check(::fsync(descriptor_) == 0, "cannot be written to the disk");
-}
-
-void LossWriter::check(bool good, const char* rule) const {
-  if (!good) throw Error(Code::FILE, "[train] " + path_.string() + ": " + rule + ": " + std::strerror(errno));
+  writes_ = true;
+  waiting_ = false;
+  files::write_whole("train", path_, lines_);
 }
 
 }  // namespace rotary::cli

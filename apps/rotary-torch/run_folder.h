@@ -34,11 +34,10 @@ class FolderLock {
 };
 
 // loss.jsonl: {"step": N, "train_loss": X} for every step, {"step": N, "validation_loss": X} for every evaluation,
-// written at every evaluation and at the end. The first flush opens the file; until then the lines are kept in memory,
-// on ranks that do not write for as long as rank 0 lives. Throws FILE.
+// written at every evaluation and at the end; until the first flush, on ranks that do not write, only kept in memory.
 class LossWriter {
  public:
-  // Keeps the complete lines of an existing file up to this step.
+  // Keeps the complete lines of an existing file up to this step. Throws FILE, FORMAT.
   LossWriter(std::filesystem::path path, std::int64_t last_step);
   ~LossWriter();
   LossWriter(const LossWriter&) = delete;
@@ -46,17 +45,14 @@ class LossWriter {
 
   void train(std::int64_t step, double loss);  // an f32 value
   void validation(std::int64_t step, double loss);
-  void flush();  // writes the lines to the file
-  void sync();   // and the file to the disk
+  void flush();  // writes the whole file, or throws FILE and leaves the old one
 
  private:
-  void open();
-  void check(bool good, const char* rule) const;
+  void add(std::int64_t step, const char* key, const std::string& loss);
 
   std::filesystem::path path_;
-  std::int64_t last_step_;
-  std::string waiting_;
-  int descriptor_ = -1;
+  std::string lines_;
+  bool writes_ = false, waiting_ = false;  // flush has been called; lines came after it
 };
 
 }  // namespace rotary::cli

@@ -105,8 +105,7 @@ void add_train(CLI::App& app) {
   command.option("--output", request->output, "folder of the run: new, or with --resume the run's")
       .type_name("DIR")
       .required();
-  command.option("--text", request->text, "UTF-8 text (default: Tiny Shakespeare; for smoke, a text of its own)")
-      .type_name("FILE");
+  command.option("--text", request->text, "UTF-8 text; the preset smoke has one of its own").type_name("FILE");
   command.option("--preset", request->preset, "model and schedule (default nanogpt-cpu)")
       .one_of(rotary_torch::preset_names())
       .type_name("WORD");

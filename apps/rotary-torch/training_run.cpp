@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cmath>
 #include <csignal>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -25,10 +26,7 @@ using rotary_torch::TrainingOptions;
 
 volatile std::sig_atomic_t signal_received = 0;
 
-extern "C" void ask_for_stop(int number) {
-  signal_received = number;
-  ProcessGroup::interrupt();
-}
+extern "C" void ask_for_stop(int number) { signal_received = number; }
 
 std::int64_t evaluations_left(const TrainingOptions& options, std::int64_t done) {
   const std::int64_t whole = options.steps / options.evaluate_every - done / options.evaluate_every;
@@ -49,6 +47,15 @@ void check_finite(const char* what, double value, std::int64_t step) {
 Trainer& resumed(Trainer& trainer, const RunFolder& folder, bool resume) {
   if (resume) trainer.load(folder.checkpoint());
   return trainer;
+}
+
+// Rank 0 holds the folder's lock; once it is lost, the first other rank that asks for it gets it.
+std::unique_ptr<FolderLock> lock_if_free(const RunFolder& folder) {
+  try {
+    return std::make_unique<FolderLock>(folder);
+  } catch (const Error&) {
+    return nullptr;
+  }
 }
 
 }  // namespace
@@ -104,8 +111,8 @@ void TrainingRun::run() {
     steps_to_the_end();
   } catch (const Error& error) {
     if (error.code() != Code::PEER) throw;
-    // A remaining rank saves; its weights are those of the last complete step.
-    const bool writes = group_.rank() == group_.writer();
+    const std::unique_ptr<FolderLock> lock = first_rank() ? nullptr : lock_if_free(folder_);
+    const bool writes = first_rank() || lock != nullptr;
     if (writes) write_checkpoint();
     if (StopSignals::received() != 0 && first_rank()) stop();
     throw Error(Code::PEER, std::string(error.what()) +
@@ -152,7 +159,7 @@ bool TrainingRun::evaluate() {
 
 // The losses are written first, so that the log is never behind the weights.
 void TrainingRun::write_checkpoint() {
-  losses_.sync();
+  losses_.flush();
   trainer_.save(folder_.checkpoint(), plan_.notes);
   rotary_torch::save_decoder(*trainer_.model(), folder_.folder);
   write_plot();

@@ -22,7 +22,7 @@ class StopSignals {
 
 class TrainingRun {
  public:
-  // Loads the checkpoint if resume is set. Only rank 0 writes and prints.
+  // Loads the checkpoint if resume is set. Only rank 0, which holds the folder's lock, writes and prints.
   TrainingRun(Plan plan, RunFolder folder, bool resume, rotary_torch::Trainer& trainer,
               const rotary_torch::ProcessGroup& group);
 

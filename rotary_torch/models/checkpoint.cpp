@@ -22,9 +22,6 @@ using rotary::detail::shape_text;
 using rotary::files::in_quotes;
 namespace fs = std::filesystem;
 
-constexpr const char* single = "model.safetensors";
-constexpr const char* index_name = "model.safetensors.index.json";
-
 constexpr Refusal refuse{"checkpoint"};
 
 // ---- element types -------------------------------------------------------------------------------
@@ -33,12 +30,13 @@ struct TypePair {
   ElementType file;
   at::ScalarType torch;
 };
-constexpr std::array type_pairs = {
-    TypePair{ElementType::f32, at::kFloat},     TypePair{ElementType::f16, at::kHalf},
-    TypePair{ElementType::bf16, at::kBFloat16}, TypePair{ElementType::f64, at::kDouble},
-    TypePair{ElementType::i64, at::kLong},      TypePair{ElementType::i32, at::kInt},
-    TypePair{ElementType::i16, at::kShort},     TypePair{ElementType::i8, at::kChar},
-    TypePair{ElementType::u8, at::kByte},       TypePair{ElementType::boolean, at::kBool}};
+constexpr std::array type_pairs = {TypePair{ElementType::f32, at::kFloat},     TypePair{ElementType::f16, at::kHalf},
+                                   TypePair{ElementType::bf16, at::kBFloat16}, TypePair{ElementType::f64, at::kDouble},
+                                   TypePair{ElementType::i64, at::kLong},      TypePair{ElementType::i32, at::kInt},
+                                   TypePair{ElementType::i16, at::kShort},     TypePair{ElementType::i8, at::kChar},
+                                   TypePair{ElementType::u8, at::kByte},       TypePair{ElementType::u16, at::kUInt16},
+                                   TypePair{ElementType::u32, at::kUInt32},    TypePair{ElementType::u64, at::kUInt64},
+                                   TypePair{ElementType::boolean, at::kBool}};
 
 }  // namespace
 
@@ -55,49 +53,21 @@ bool is_buffer(std::string_view name, std::span<const std::string_view> more) {
 
 // ---- Checkpoint ----------------------------------------------------------------------------------
 
-Checkpoint::Checkpoint(const fs::path& dir) {
-  std::map<std::string, std::string> index;
-  std::vector<std::string> names{single};
-  std::error_code ignored;
-  if (!fs::exists(dir / single, ignored) && fs::exists(dir / index_name, ignored)) {
-    index = rotary::files::read_weight_map("checkpoint", dir / index_name);
-    names.clear();
-    for (const auto& [tensor, file] : index) names.push_back(file);
-    std::sort(names.begin(), names.end());
-    names.erase(std::unique(names.begin(), names.end()), names.end());
-  } else if (!fs::exists(dir / single, ignored)) {
-    refuse(Code::FILE, dir.string(), " must hold ", single, " or ", index_name, " but has neither",
-           fs::exists(dir / "pytorch_model.bin", ignored) ? " (pytorch_model.bin is not read: save it as safetensors)"
-                                                          : "");
-  }
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    files_.emplace_back(dir / names[i]);
-    for (const rotary::TensorInfo& info : files_.back().tensors()) {
-      const auto [place, added] = where_.try_emplace(info.name, i, false);
-      if (!added) {
-        refuse(Code::TENSOR, "a tensor must be in one shard but ", in_quotes(info.name), " is in ",
-               names[place->second.first], " and ", names[i]);
-      }
-    }
-  }
-  for (const auto& [tensor, file] : index) {
-    const auto found = where_.find(tensor);
-    if (found == where_.end() || names[found->second.first] != file) {
-      refuse(Code::TENSOR, index_name, " says that ", in_quotes(tensor), " is in ", file,
-             " but that file does not have it");
-    }
+Checkpoint::Checkpoint(const fs::path& dir) : files_(std::make_shared<const rotary::files::Checkpoint>(dir)) {
+  for (const std::string& name : files_->names()) {
+    files_->info(name);
+    used_.emplace(name, false);
   }
 }
 
-bool Checkpoint::has(const std::string& name) const { return where_.count(name) != 0; }
+bool Checkpoint::has(const std::string& name) const { return used_.count(name) != 0; }
 
 void Checkpoint::expect(const std::string& name, at::IntArrayRef shape) const {
-  const auto found = where_.find(name);
-  if (found == where_.end()) {
+  if (!has(name)) {
     refuse(Code::TENSOR, "the model must have ", in_quotes(name), " of shape ", shape_text(shape),
            " but the file lacks it");
   }
-  const std::vector<std::int64_t>& stored = files_[found->second.first].find(name)->shape;
+  const std::vector<std::int64_t> stored = files_->info(name).shape;
   if (at::IntArrayRef(stored) != shape) {
     refuse(Code::TENSOR, in_quotes(name), " must have shape ", shape_text(shape), ", as config.json says, but has ",
            shape_text(stored));
@@ -106,14 +76,12 @@ void Checkpoint::expect(const std::string& name, at::IntArrayRef shape) const {
 
 Tensor Checkpoint::read(const std::string& name, at::IntArrayRef shape) {
   expect(name, shape);
-  const auto found = where_.find(name);
-  const rotary::SafetensorsFile& file = files_[found->second.first];
-  const rotary::TensorInfo& info = *file.find(name);
-  if (!rotary::dtype_of(info.type) && info.type != ElementType::f64) {
-    refuse(Code::TENSOR, in_quotes(name), " must be F32, F16, BF16 or F64 but is ", rotary::name(info.type));
+  const ElementType type = files_->info(name).type;
+  if (!rotary::dtype_of(type) && type != ElementType::f64) {
+    refuse(Code::TENSOR, in_quotes(name), " must be F32, F16, BF16 or F64 but is ", rotary::name(type));
   }
-  found->second.second = true;
-  return torch_tensor(file.read(name)).to(at::kFloat);
+  used_[name] = true;
+  return torch_tensor(files_->read(name)).to(at::kFloat);
 }
 
 void Checkpoint::read_into(const std::string& name, const Tensor& parameter) {
@@ -123,8 +91,8 @@ void Checkpoint::read_into(const std::string& name, const Tensor& parameter) {
 
 std::vector<std::string> Checkpoint::unused() const {
   std::vector<std::string> names;
-  for (const auto& [name, place] : where_) {
-    if (!place.second) names.push_back(name);
+  for (const auto& [name, used] : used_) {
+    if (!used) names.push_back(name);
   }
   return names;
 }
@@ -153,7 +121,7 @@ Tensor torch_tensor(const rotary::Tensor& tensor) {
   const auto pair =
       std::find_if(type_pairs.begin(), type_pairs.end(), [&](const TypePair& p) { return p.file == tensor.type; });
   if (pair == type_pairs.end()) {
-    refuse(Code::DTYPE, in_quotes(tensor.name), " must be F32, F16, BF16, F64, I64, I32, I16, I8, U8 or BOOL but is ",
+    refuse(Code::DTYPE, in_quotes(tensor.name), " must be F32, F16, BF16, F64, an integer or BOOL but is ",
            rotary::name(tensor.type));
   }
   const Tensor made = at::empty(tensor.shape, pair->torch);

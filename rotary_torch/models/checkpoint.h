@@ -16,9 +16,14 @@
 
 #include "rotary/tensors.h"
 
+namespace rotary::files {
+class Checkpoint;
+}
+
 namespace rotary_torch {
 
-// Opens model.safetensors, or the shards that model.safetensors.index.json names. Throws FILE, FORMAT, JSON, TENSOR.
+// Opens model.safetensors, or the shards that model.safetensors.index.json names. Throws FILE, FORMAT,
+// JSON; TENSOR if a shard lacks a tensor that the index says it has.
 class Checkpoint {
  public:
   explicit Checkpoint(const std::filesystem::path& dir);
@@ -33,15 +38,15 @@ class Checkpoint {
   std::vector<std::string> unused() const;                               // names not read, in order
 
  private:
-  std::vector<rotary::SafetensorsFile> files_;
-  std::map<std::string, std::pair<std::size_t, bool>> where_;  // file, used
+  std::shared_ptr<const rotary::files::Checkpoint> files_;
+  std::map<std::string, bool> used_;  // by name
 };
 
 // Whether the name is that of a mask or table which files store with the weights but which is computed here: it ends in
 // a name that any family may use, or in one of `more`.
 bool is_buffer(std::string_view name, std::span<const std::string_view> more = {});
 
-// Conversions of f32, f16, bf16, f64, int64, int32, int16, int8, uint8 and bool tensors. Throw DTYPE.
+// Conversions of f32, f16, bf16, f64, integer and bool tensors. Throw DTYPE.
 rotary::Tensor file_tensor(std::string name, const at::Tensor&);
 at::Tensor torch_tensor(const rotary::Tensor&);
 

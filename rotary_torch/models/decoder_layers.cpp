@@ -2,7 +2,7 @@
 
 #include <ATen/ATen.h>
 
-#include "rotary_torch/nn/projection.h"
+#include "rotary_torch/nn/layers.h"
 
 namespace rotary_torch {
 

@@ -6,12 +6,10 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <optional>
 #include <string>
 
 #include "rotary/error.h"
-#include "rotary_torch/models/decode_step.h"
-#include "rotary_torch/nn/evaluation.h"
+#include "rotary_torch/nn/layers.h"
 
 namespace rotary_torch {
 namespace {
@@ -112,16 +110,12 @@ Tensor generate(Decoder& model, const Tensor& prompt, const GenerateOptions& opt
   const bool learned = config.position == PositionEncoding::learned;
   const std::int64_t longest = learned ? std::min(config.context, ids.size(1)) : ids.size(1);
   DecoderCache cache(config, longest);
-  std::optional<DecodeStep> lean;
-  if (DecodeStep::serves(*model)) lean.emplace(*model, batch, longest);
   const auto next = [&](std::int64_t end) {
     if (end > longest) {  // the last tokens are read anew, from position 0: no cached key fits their new positions
       DecoderCache window(config, longest);
       return on_cpu(model->next_logits(ids.slice(1, end - longest, end).to(device), window));
     }
-    const std::int64_t past = cache.tokens();
-    if (lean && past > 0) return lean->logits(ids.select(1, end - 1), cache);
-    return on_cpu(model->next_logits(ids.slice(1, past, end).to(device), cache));
+    return on_cpu(model->next_logits(ids.slice(1, cache.tokens(), end).to(device), cache));
   };
   for (std::int64_t end = read; end < ids.size(1); ++end) {  // end: the number of tokens so far
     const Tensor logits = next(end);

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "rotary/error.h"
-#include "rotary_torch/nn/evaluation.h"
+#include "rotary_torch/nn/layers.h"
 
 namespace rotary_torch {
 namespace {

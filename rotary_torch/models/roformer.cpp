@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "rotary/error.h"
-#include "rotary_torch/nn/projection.h"
+#include "rotary_torch/nn/layers.h"
 #include "values/number_text.h"
 
 namespace rotary_torch {

@@ -7,8 +7,7 @@
 #include <tuple>
 #include <vector>
 
-#include "rotary_torch/nn/fused_attention.h"
-#include "rotary_torch/nn/projection.h"
+#include "rotary_torch/nn/layers.h"
 #include "rotary_torch/op/refusal.h"
 
 namespace rotary_torch {
@@ -53,38 +52,20 @@ void check_mask(const ScoreMask& mask, std::int64_t batch, std::int64_t heads, s
 
 // ---- attention on heads ----------------------------------------------------------------------------
 
-struct Scores {
-  Tensor bias;  // undefined: none
-  double dropout;
-  bool causal;
-  double scale;
-};
-
-Tensor attend_each(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& bias, const Scores& s) {
-  const std::optional<Tensor> mask = bias.defined() ? std::optional(bias) : std::nullopt;
-  return at::scaled_dot_product_attention(q, k, v, mask, s.dropout, s.causal, s.scale);
-}
-
 // q [batch, heads, queries, head_dim], k and v [batch, kv_heads, keys, head_dim] to [batch, queries, heads, head_dim].
-// Keys are never repeated: there is one call for each of the query heads that share a key head or, if each has only one
-// query, one call in which they are the queries of that key head.
-Tensor attend(const Tensor& q, const Tensor& k, const Tensor& v, const Scores& s) {
-  const std::int64_t batch = q.size(0), heads = q.size(1), queries = q.size(2), head_dim = q.size(3);
+// The query heads that share a key head are the queries of that head where each has only one.
+Tensor attend(const Tensor& q, const Tensor& k, const Tensor& v, const ScoreMask& mask, double dropout, double scale) {
+  const std::int64_t batch = q.size(0), heads = q.size(1), head_dim = q.size(3);
   const std::int64_t kv_heads = k.size(1), group = heads / kv_heads;
-  if (group == 1) return attend_each(q, k, v, s.bias, s).transpose(1, 2);
-  const bool bias_by_head = s.bias.defined() && s.bias.size(1) > 1;
-  if (queries == 1) {
-    const Tensor bias = bias_by_head ? s.bias.view({s.bias.size(0), kv_heads, group, s.bias.size(3)}) : s.bias;
-    return attend_each(q.view({batch, kv_heads, group, head_dim}), k, v, bias, s).reshape({batch, 1, heads, head_dim});
+  std::optional<Tensor> bias = mask.bias.defined() ? std::optional(mask.bias) : std::nullopt;
+  if (group > 1 && q.size(2) == 1) {
+    if (bias && bias->size(1) > 1) bias = bias->view({bias->size(0), kv_heads, group, bias->size(3)});
+    const Tensor y = at::scaled_dot_product_attention(q.reshape({batch, kv_heads, group, head_dim}), k, v, bias,
+                                                      dropout, mask.causal, scale);
+    return y.reshape({batch, 1, heads, head_dim});
   }
-  const Tensor members = q.unflatten(1, {kv_heads, group});
-  const Tensor biases = bias_by_head ? s.bias.unflatten(1, {kv_heads, group}) : s.bias;
-  std::vector<Tensor> parts;
-  for (std::int64_t g = 0; g < group; ++g) {
-    const Tensor part = attend_each(members.select(2, g), k, v, bias_by_head ? biases.select(2, g) : biases, s);
-    parts.push_back(part.transpose(1, 2));
-  }
-  return at::stack(parts, 3).flatten(2, 3);
+  return at::scaled_dot_product_attention(q, k, v, bias, dropout, mask.causal, scale, /*enable_gqa=*/group > 1)
+      .transpose(1, 2);
 }
 
 }  // namespace
@@ -124,20 +105,18 @@ Tensor MultiHeadAttentionImpl::heads_output(const Tensor& x, const TableTensors*
                                             KVCache* cache, std::int64_t first) {
   const AttentionOptions& o = options_;
   const std::int64_t rotated = o.heads + o.kv_heads;  // q and k
-  const std::int64_t all_heads = rotated + o.kv_heads;
   const bool values_rotate = o.value_rotation != ValueRotation::none;
   const double dropout = is_training() ? o.dropout : 0;
   const double scale = o.scale == 0 ? 1 / std::sqrt(static_cast<double>(o.head_dim)) : o.scale;
-  const FusedAttention fused{o.heads, o.kv_heads, o.head_dim, values_rotate ? all_heads : rotated, first, scale};
-  if (cache == nullptr && dropout == 0 && !o.qk_norm && fused_attention_fits(x, qkv->weight, table, mask, fused)) {
-    return fused_attention(x, qkv->weight, qkv->bias, table, mask, fused);
-  }
-
-  // q and k as one block of heads, and v. Without a gradient the block rotates in place.
-  const Tensor all = projected(qkv, x).view({x.size(0), x.size(1), all_heads, o.head_dim});
-  Tensor qk = all.narrow(2, 0, rotated), v = all.narrow(2, rotated, o.kv_heads);
+  // q and k as one block of heads, and v. Without a gradient the block rotates in place. split and not narrow: its
+  // gradient is one cat instead of padded sums.
+  const Tensor all = projected(qkv, x).view({x.size(0), x.size(1), rotated + o.kv_heads, o.head_dim});
+  const std::vector<Tensor> parts = all.split_with_sizes({rotated, o.kv_heads}, 2);
+  Tensor qk = parts[0], v = parts[1];
+  const auto q_and_k = [&o](const Tensor& block) { return block.split_with_sizes({o.heads, o.kv_heads}, 2); };
   if (o.qk_norm) {
-    qk = at::cat({q_norm->forward(all.narrow(2, 0, o.heads)), k_norm->forward(all.narrow(2, o.heads, o.kv_heads))}, 2);
+    const std::vector<Tensor> plain = q_and_k(qk);
+    qk = at::cat({q_norm->forward(plain[0]), k_norm->forward(plain[1])}, 2);
   }
   const auto rotate_heads = [&](const Tensor& heads) {
     if (at::GradMode::is_enabled()) return rotate(heads, *table, Dims::bthd, first);
@@ -149,11 +128,11 @@ Tensor MultiHeadAttentionImpl::heads_output(const Tensor& x, const TableTensors*
     if (values_rotate) v = rotate_heads(v);
   }
 
-  const Tensor q = qk.narrow(2, 0, o.heads).transpose(1, 2);
-  Tensor k = qk.narrow(2, o.heads, o.kv_heads).transpose(1, 2);
+  const std::vector<Tensor> heads = q_and_k(qk);
+  Tensor k = heads[1].transpose(1, 2);
   v = v.transpose(1, 2);
   if (cache != nullptr) std::tie(k, v) = cache->append(k, v);
-  return attend(q, k, v, {mask.bias, dropout, mask.causal, scale});
+  return attend(heads[0].transpose(1, 2), k, v, mask, dropout, scale);
 }
 
 }  // namespace rotary_torch

@@ -1,4 +1,5 @@
-// Multi-head attention with rotary queries and keys: grouped queries without repeating keys, masks, a KV cache.
+// Multi-head attention with rotary queries and keys: by torch's
+// scaled_dot_product_attention; grouped queries, masks, a KV cache.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,7 +10,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "rotary_torch/nn/norms.h"
+#include "rotary_torch/nn/layers.h"
 #include "rotary_torch/op/op.h"
 
 namespace rotary_torch {

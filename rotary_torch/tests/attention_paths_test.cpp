@@ -5,9 +5,6 @@
 #include <limits>
 #include <memory>
 
-#include "rotary/targets.h"
-#include "rotary_torch/nn/fused_attention.h"
-#include "rotary_torch/nn/small_heads.h"
 #include "rotary_torch/tests/attention_cases.h"
 
 namespace rotary_torch {
@@ -15,86 +12,7 @@ namespace {
 
 using namespace attention_cases;
 
-// ---- the fused path --------------------------------------------------------------------------------
-
-// The plain path is taken where the table could learn.
-TEST(FusedAttention, GivesTheValuesAndGradientsOfThePlainPath) {
-  at::manual_seed(14);
-  for (const rotary::Pairing pairing :
-       {rotary::Pairing::half, rotary::Pairing::interleaved, rotary::Pairing::interleaved_to_half}) {
-    for (const ValueRotation values : {ValueRotation::none, ValueRotation::rotated, ValueRotation::rotated_back}) {
-      for (const NamedMask& n : every_mask()) {
-        for (const auto& [head_dim, kv_heads] :
-             {std::pair{8, 4}, std::pair{16, 2}, std::pair{32, 1}, std::pair{64, 4}, std::pair{12, 4}}) {
-          AttentionOptions o = options_of(kv_heads);
-          o.value_rotation = values, o.head_dim = head_dim;
-          MultiHeadAttention m = made(o);
-          const TableTensors table = table_of(4, 0, length, pairing);
-          const TableTensors learned{table.cos.clone().requires_grad_(), table.sin.clone().requires_grad_(), pairing};
-          const Tensor x = at::randn({length, batch_size, 24}).transpose(0, 1).requires_grad_();
-          const Tensor g = at::randn({batch_size, 24, length}).transpose(1, 2);
-          const ScoreMask mask = score_mask(n.mask, batch_size, length, 0, x.options());
-          const FusedAttention f{4, kv_heads, head_dim, 4, 3, 1};
-          ASSERT_TRUE(fused_attention_fits(x, m->qkv->weight, &table, mask, f));
-          ASSERT_FALSE(fused_attention_fits(x, m->qkv->weight, &learned, mask, f));
-          const Tensor fused = m->forward(x, &table, mask, nullptr, 3),
-                       plain = m->forward(x, &learned, mask, nullptr, 3);
-          EXPECT_LT(difference(fused, plain), 4e-6) << n.name << ", head_dim " << head_dim;
-          fused.backward(g);
-          const std::vector<Tensor> inputs{x, m->qkv->weight, m->qkv->bias, m->output->weight, m->output->bias};
-          std::vector<Tensor> gradients;
-          for (const Tensor& input : inputs) {
-            gradients.push_back(input.grad().clone());
-            input.mutable_grad().reset();
-          }
-          plain.backward(g);
-          for (std::size_t i = 0; i < inputs.size(); ++i) {
-            EXPECT_LT(difference(gradients[i], inputs[i].grad()), 1e-5) << n.name << ", gradient " << i;
-          }
-        }
-      }
-    }
-  }
-}
-
-TEST(FusedAttention, EveryTargetGivesTheSameToRounding) {
-  at::manual_seed(16);
-  for (const std::int64_t head_dim : {8, 16, 32, 64}) {
-    for (const std::int64_t tokens : {1, 7, 8, 16, 65}) {
-      const Tensor qkv = at::randn({2, tokens, 8, head_dim}), g = at::randn({2, tokens, 4, head_dim});
-      const ScoreMask mask{tokens % 2 == 1, {}};
-      Tensor y, gradient;
-      for (const rotary::Target& target : rotary::targets()) {
-        if (!target.runs) continue;
-        rotary::use_target(target.name);
-        const auto [y2, logsumexp] = small_heads_forward(qkv, 4, mask, 0.3);
-        const Tensor gradient2 = small_heads_backward(g, qkv, y2, logsumexp, 4, mask, 0.3);
-        if (!y.defined()) y = y2, gradient = gradient2;
-        EXPECT_LT(difference(y2, y), 2e-6) << target.name;
-        EXPECT_LT(difference(gradient2, gradient), 1e-5) << target.name;
-        rotary::use_target("");
-      }
-    }
-  }
-}
-
-TEST(FusedAttention, FrozenWeightsGetNoGradientAndASecondGradientIsRefused) {
-  at::manual_seed(15);
-  MultiHeadAttention m = made(options_of(4));
-  const TableTensors table = table_of(8, 0, length);
-  const Tensor x = at::randn({batch_size, length, 24}).requires_grad_();
-  m->qkv->weight.requires_grad_(false);
-  m->forward(x, &table, {true, {}}).sum().backward();
-  EXPECT_FALSE(m->qkv->weight.grad().defined());
-  EXPECT_TRUE(m->qkv->bias.grad().defined());
-  EXPECT_TRUE(x.grad().defined());
-  EXPECT_EQ(sentence_of([&] {
-              m->forward(x, &table, {true, {}}).sum().backward({}, std::nullopt, true);
-            }),
-            "[attention] a second gradient must be asked in f64 but got f32");
-}
-
-TEST(FusedAttention, NanInAQueryStaysNan) {
+TEST(Attention, NanInAQueryStaysNan) {
   at::manual_seed(16);
   MultiHeadAttention m = made(options_of(4));
   const TableTensors table = table_of(8, 0, length);

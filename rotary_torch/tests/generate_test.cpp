@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "rotary/error.h"
-#include "rotary_torch/models/decode_step.h"
 #include "rotary_torch/models/extend.h"
 #include "rotary_torch/models/perplexity.h"
 
@@ -86,54 +85,28 @@ TEST(Generate, GreedyIdsEqualTheArgmaxOfFullPassesForEveryPositionEncodingAndPas
   }
 }
 
-// Some of these take DecodeStep, some next_logits.
 TEST(Generate, GreedyIdsEqualTheArgmaxOfFullPassesInEveryKindOfLayer) {
-  const auto with = [](const std::function<void(DecoderConfig&)>& change) {
+  const std::vector<std::function<void(DecoderConfig&)>> changes = {
+      [](DecoderConfig& c) { c.kv_heads = 2, c.activation = Activation::relu; },
+      [](DecoderConfig& c) {
+        c.kv_heads = 1, c.windows = {6, 0};
+      },
+      [](DecoderConfig& c) { c.rope->rope.rotary_dim = 4, c.rope->first = 2; },
+      [](DecoderConfig& c) { c.activation = Activation::silu, c.rope->rope.pairing = rotary::Pairing::interleaved; },
+      [](DecoderConfig& c) { c.gated = true, c.norm = Norm::rms, c.qkv_bias = c.head_bias = false; },
+      [](DecoderConfig& c) { c.tied = true, c.qk_norm = true, c.residual = Residual::parallel; },
+      [](DecoderConfig& c) {
+        c.rope->rope.scaling = rotary::LongRope{{1, 1, 1, 1}, {1, 2, 3, 4}, 16, 4, {}, {}, {}};
+      }};
+  for (std::size_t i = 0; i < changes.size(); ++i) {
     DecoderConfig config = small();
-    change(config);
-    return config;
-  };
-  const std::vector<std::pair<DecoderConfig, bool>> configs = {
-      {with([](DecoderConfig& c) { c.kv_heads = 2, c.activation = Activation::relu; }), true},
-      {with([](DecoderConfig& c) {
-         c.kv_heads = 1, c.windows = {6, 0};
-       }),
-       true},
-      {with([](DecoderConfig& c) { c.rope->rope.rotary_dim = 4, c.rope->first = 2; }), true},
-      {with([](DecoderConfig& c) {
-         c.activation = Activation::silu, c.rope->rope.pairing = rotary::Pairing::interleaved;
-       }),
-       true},
-      {with([](DecoderConfig& c) { c.gated = true, c.norm = Norm::rms, c.qkv_bias = c.head_bias = false; }), false},
-      {with([](DecoderConfig& c) { c.tied = true, c.qk_norm = true, c.residual = Residual::parallel; }), false},
-      {with([](DecoderConfig& c) {
-         c.rope->rope.scaling = rotary::LongRope{{1, 1, 1, 1}, {1, 2, 3, 4}, 16, 4, {}, {}, {}};
-       }),
-       false}};
-  for (std::size_t i = 0; i < configs.size(); ++i) {
+    changes[i](config);
     at::manual_seed(8);
-    Decoder model(configs[i].first);
+    Decoder model(config);
     model->initialise(0.4);
-    EXPECT_EQ(DecodeStep::serves(*model), configs[i].second) << i;
     const Tensor prompt = some_ids(3, 5);
-    const std::int64_t tokens = configs[i].first.rope->rope.scaling.index() == 0 ? 25 : 10;  // to the trained length
+    const std::int64_t tokens = config.rope->rope.scaling.index() == 0 ? 25 : 10;  // to the trained length
     EXPECT_TRUE(at::equal(generate(model, prompt, greedy(tokens)), greedy_by_full_passes(model, prompt, tokens))) << i;
-  }
-}
-
-TEST(DecodeStep, GivesTheLogitsOfTheFullPass) {
-  for (const auto position : {PositionEncoding::rope, PositionEncoding::learned, PositionEncoding::none}) {
-    Decoder model = decoder(position);
-    const Tensor ids = some_ids(3, 16);
-    const at::NoGradGuard no_grad;
-    const Tensor full = model->forward(ids);
-    DecoderCache cache(model->config());
-    DecodeStep step(*model, 3, 16);
-    for (std::int64_t t = 0; t < 16; ++t) {
-      const Tensor off = step.logits(ids.select(1, t), cache) - full.select(1, t);
-      EXPECT_LT(off.abs().max().item<float>(), 2e-5F * std::max(1.0F, full.abs().max().item<float>())) << t;
-    }
-    EXPECT_EQ(cache.tokens(), 16);
   }
 }
 

@@ -135,7 +135,7 @@ class Train(unittest.TestCase):
             self.refused(done, "RESUME", part)
         self.good(run("--resume", "--output", self.folder / "run", "--rope-fraction", 1, "--seed", 1337, "--steps", 2))
         text.write_text("round goes the wheel and round goes the night\n" * 20)
-        self.refused(run("--resume", "--output", self.folder / "run"), "RESUME", "sha256")
+        self.refused(run("--resume", "--output", self.folder / "run"), "RESUME", "the text's hash")
         self.refused(run("--resume", "--output", self.folder / "none"), "FILE", "--resume")
         self.assertFalse((self.folder / "none").exists())
 
@@ -195,6 +195,9 @@ class Train(unittest.TestCase):
             self.assertIn(part, done.stderr)
             self.assertLess(len(done.stderr), 200)
         self.assertEqual(run("--preset", "smoke").returncode, 2)
+        without = run("--output", self.folder / "run")
+        self.assertEqual(without.returncode, 2)
+        self.assertIn("--text must name a file: only the preset smoke has a text of its own", without.stderr)
         self.assertFalse((self.folder / "run").exists())
 
     def test_wrong_input_is_refused_with_a_sentence(self):
@@ -207,8 +210,6 @@ class Train(unittest.TestCase):
         self.refused(self.smoke("run", "--text", self.folder), "FILE", "folder")
         self.refused(self.smoke("run", "--rope-fraction", 0.2), "VALUE", "rope fraction")
         self.refused(self.smoke("run", "--rope-fraction", 1.5), "VALUE", "rope fraction")
-        nowhere = dict(os.environ, ROTARY_CACHE=str(self.folder / "cache"), PATH="/nonexistent")
-        self.refused(run("--output", self.folder / "run", env=nowhere), "NETWORK", "--text FILE", "tinyshakespeare.txt")
         if not os.path.exists("/dev/nvidia0"):
             self.refused(self.smoke("run", "--device", "cuda"), "DEVICE")
         self.assertFalse((self.folder / "run").exists())

@@ -131,6 +131,15 @@ std::string Vocabulary::decode(const at::Tensor& ids) const {
 
 std::string read_text(const std::filesystem::path& path) { return files::InputFile("text", path).text(); }
 
+std::string text_hash(std::string_view text) {
+  std::uint64_t hash = 14695981039346656037U;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211U;
+  constexpr std::string_view digits = "0123456789abcdef";
+  std::string word;
+  for (int shift = 60; shift >= 0; shift -= 4) word += digits[hash >> shift & 15];
+  return word;
+}
+
 Corpus corpus(std::string_view utf8, std::int64_t block) {
   const std::vector<char32_t> points = code_points(utf8);
   const auto tokens = static_cast<std::int64_t>(points.size());

@@ -1,4 +1,4 @@
-// Text for character models: the vocabulary, Tiny Shakespeare, and the split into training and validation.
+// Text for character models: the vocabulary, and the split into training and validation.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -29,11 +29,10 @@ class Vocabulary {
 };
 
 std::string read_text(const std::filesystem::path&);  // throws FILE
-// Tiny Shakespeare from ~/.cache/rotary (ROTARY_CACHE), downloaded by curl or wget on first use and checked against its
-// sha256. Throws NETWORK; the sentence says what to do without a network.
-std::filesystem::path tiny_shakespeare();
-// A small text that is part of the program, for the smoke preset.
-std::string_view bundled_text() noexcept;
+// The text of the smoke preset, smoke.txt.
+std::string_view smoke_text() noexcept;
+// 16 hexadecimal digits (FNV-1a), by which a resumed run knows its text again.
+std::string text_hash(std::string_view text);
 
 struct Corpus {
   Vocabulary vocabulary;

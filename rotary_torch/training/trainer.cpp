@@ -2,17 +2,20 @@
 
 #include <ATen/Context.h>
 #include <ATen/ops/cross_entropy_loss.h>
-#include <ATen/ops/stack.h>
+#include <ATen/ops/zeros_like.h>
 #include <c10/core/GradMode.h>
 #include <c10/core/InferenceMode.h>
+#include <torch/nn/utils/clip_grad.h>
 
 #include <chrono>
 #include <cstddef>
+#include <limits>
+#include <memory>
 #include <mutex>
 #include <utility>
 
 #include "rotary/error.h"
-#include "rotary_torch/nn/evaluation.h"
+#include "rotary_torch/nn/layers.h"
 #include "rotary_torch/training/trainer_state.h"
 
 namespace rotary_torch {
@@ -31,12 +34,17 @@ std::vector<std::string> names_of(const DecoderImpl& model) {
   return names;
 }
 
-AdamOptions adam_options(const TrainingOptions& options) {
-  return {.beta1 = options.beta1,
-          .beta2 = options.beta2,
-          .epsilon = options.epsilon,
-          .weight_decay = options.weight_decay,
-          .clip = options.clip};
+// Weight decay is for parameters with two dimensions or more. Without it AdamW is Adam.
+torch::optim::AdamW optimiser_of(const std::vector<at::Tensor>& parameters, const TrainingOptions& options) {
+  std::vector<at::Tensor> decayed, others;
+  for (const at::Tensor& parameter : parameters) (parameter.dim() >= 2 ? decayed : others).push_back(parameter);
+  torch::optim::AdamWOptions shared(options.rate);
+  shared.betas({options.beta1, options.beta2}).eps(options.epsilon).weight_decay(0);
+  auto with_decay = std::make_unique<torch::optim::AdamWOptions>(shared);
+  with_decay->weight_decay(options.weight_decay);
+  return {{torch::optim::OptimizerParamGroup(decayed, std::move(with_decay)),
+           torch::optim::OptimizerParamGroup(others, std::make_unique<torch::optim::AdamWOptions>(shared))},
+          shared};
 }
 
 void check_batch(const TrainingOptions& options, const ProcessGroup& group) {
@@ -64,10 +72,21 @@ Trainer::State::State(DecoderImpl& model, const Corpus& corpus, const TrainingOp
       group(ranks),
       names(names_of(model)),
       parameters(model.parameters()),
-      adam(parameters, adam_options(chosen)),
+      optimiser(optimiser_of(parameters, chosen)),
       averager(parameters, ranks),
       train(corpus.train, chosen.block, chosen.seed, training_rows),
       validation(corpus.validation, chosen.block, chosen.seed, validation_rows) {}
+
+torch::optim::AdamWParamState& Trainer::State::moments(const at::Tensor& parameter) {
+  std::unique_ptr<torch::optim::OptimizerParamState>& state = optimiser.state()[parameter.unsafeGetTensorImpl()];
+  if (!state) {
+    auto zeros = std::make_unique<torch::optim::AdamWParamState>();
+    zeros->exp_avg(at::zeros_like(parameter, at::TensorOptions().requires_grad(false)));
+    zeros->exp_avg_sq(at::zeros_like(parameter, at::TensorOptions().requires_grad(false)));
+    state = std::move(zeros);
+  }
+  return static_cast<torch::optim::AdamWParamState&>(*state);
+}
 
 at::Tensor Trainer::State::loss(Decoder& model, const Batches& batches, std::int64_t number) const {
   const std::int64_t rows = options.batch / group.size();
@@ -87,16 +106,12 @@ Trainer::Trainer(Decoder model, Corpus corpus, TrainingOptions options, at::Devi
   check_batch(options, group);
   model_->to(device);
   model_->train();
-  if (group.size() > 1) {
-    const c10::NoGradGuard no_grad;
-    for (at::Tensor& parameter : model_->parameters()) group.broadcast(parameter, 0);
-  }
   state_ = std::make_unique<State>(*model_, corpus, options, device, group);
 }
 
 Trainer::~Trainer() = default;
 
-std::int64_t Trainer::steps() const noexcept { return state_->adam.steps(); }
+std::int64_t Trainer::steps() const noexcept { return state_->steps; }
 
 StepReport Trainer::step() {
   const auto begin = std::chrono::steady_clock::now();
@@ -114,11 +129,12 @@ StepReport Trainer::step() {
 
   StepReport report;
   report.rate = learning_rate(state.options, model_->config().width, number);
-  const at::Tensor norm = state.adam.step(report.rate);
-  const at::Tensor numbers = at::stack({mean, norm}).to(at::kCPU);  // the only wait for a GPU
-  report.step = steps();
-  report.train_loss = numbers[0].item<float>();
-  report.gradient_norm = numbers[1].item<float>();
+  for (torch::optim::OptimizerParamGroup& part : state.optimiser.param_groups()) part.options().set_lr(report.rate);
+  const double clip = state.options.clip > 0 ? state.options.clip : std::numeric_limits<double>::infinity();
+  report.gradient_norm = torch::nn::utils::clip_grad_norm_(state.parameters, clip);
+  state.optimiser.step();
+  report.step = ++state.steps;
+  report.train_loss = mean.item<double>();
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return report;
 }

@@ -1,5 +1,5 @@
-// Training a Decoder on a text: batches, learning-rate schedules, Adam, checkpoints from which a run resumes bit for
-// bit.
+// Training a Decoder on a text: batches, learning-rate schedules, torch's AdamW, checkpoints from which a run resumes
+// bit for bit.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "rotary_torch/models/decoder.h"
+#include "rotary_torch/training/parallel.h"
 #include "rotary_torch/training/text.h"
-#include "rotary_torch/transport/parallel.h"
 
 namespace rotary_torch {
 

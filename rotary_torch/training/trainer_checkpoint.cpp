@@ -143,7 +143,7 @@ class Reader {
 }  // namespace
 
 void Trainer::save(const fs::path& checkpoint, const Words& notes) const {
-  const State& state = *state_;
+  State& state = *state_;
   Words words = {{"format", format}, {"step", word(steps())}};
   for_each_option(state.options, [&words](const char* name, const auto& value, const auto&...) {
     words[std::string("option.") + name] = word(value);
@@ -152,8 +152,9 @@ void Trainer::save(const fs::path& checkpoint, const Words& notes) const {
   std::vector<std::pair<std::string, at::Tensor>> tensors;
   for (std::size_t i = 0; i < state.names.size(); ++i) {
     tensors.emplace_back("model." + state.names[i], state.parameters[i]);
-    tensors.emplace_back("first_moment." + state.names[i], state.adam.first_moments()[i]);
-    tensors.emplace_back("second_moment." + state.names[i], state.adam.second_moments()[i]);
+    const torch::optim::AdamWParamState& moments = state.moments(state.parameters[i]);
+    tensors.emplace_back("first_moment." + state.names[i], moments.exp_avg());
+    tensors.emplace_back("second_moment." + state.names[i], moments.exp_avg_sq());
   }
   write_tensors(checkpoint, tensors, words);
 }
@@ -167,16 +168,18 @@ void Trainer::load(const fs::path& checkpoint) {
   std::vector<std::pair<at::Tensor, at::Tensor>> copies;  // applied only after everything has been read
   for (std::size_t i = 0; i < state_->names.size(); ++i) {
     const std::string& name = state_->names[i];
+    const torch::optim::AdamWParamState& moments = state_->moments(state_->parameters[i]);
     for (const auto& [prefix, target] :
-         {std::pair{"model.", state_->parameters[i]}, std::pair{"first_moment.", state_->adam.first_moments()[i]},
-          std::pair{"second_moment.", state_->adam.second_moments()[i]}}) {
+         {std::pair{"model.", state_->parameters[i]}, std::pair{"first_moment.", moments.exp_avg()},
+          std::pair{"second_moment.", moments.exp_avg_sq()}}) {
       copies.emplace_back(target, reader.read(prefix + name, target));
     }
   }
   reader.finish();
   const c10::NoGradGuard no_grad;
   for (auto& [target, value] : copies) target.copy_(value);
-  state_->adam.set_steps(done);
+  state_->steps = done;
+  for (const at::Tensor& parameter : state_->parameters) state_->moments(parameter).step(done);
 }
 
 TrainingOptions checkpoint_options(const fs::path& checkpoint) {

@@ -1,7 +1,8 @@
 // The state of a Trainer, for trainer.cpp and trainer_checkpoint.cpp.
 #pragma once
 
-#include "rotary_torch/training/adam.h"
+#include <torch/optim/adamw.h>
+
 #include "rotary_torch/training/batches.h"
 #include "rotary_torch/training/trainer.h"
 
@@ -13,6 +14,8 @@ struct Trainer::State {
 
   // Mean cross-entropy of this rank's rows of a batch.
   at::Tensor loss(Decoder& model, const Batches& batches, std::int64_t number) const;
+  // The optimiser's moments of a parameter, zeros before the first step.
+  torch::optim::AdamWParamState& moments(const at::Tensor& parameter);
   // Averages over the ranks, in place.
   void average(at::Tensor& value) const;
 
@@ -21,7 +24,8 @@ struct Trainer::State {
   const ProcessGroup& group;
   std::vector<std::string> names;
   std::vector<at::Tensor> parameters;
-  Adam adam;
+  std::int64_t steps = 0;         // done
+  torch::optim::AdamW optimiser;  // two groups: with weight decay and without
   GradientAverager averager;
   Batches train, validation;
 };

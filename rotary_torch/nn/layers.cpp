@@ -1,4 +1,4 @@
-#include "rotary_torch/nn/norms.h"
+#include "rotary_torch/nn/layers.h"
 
 #include <ATen/ATen.h>
 
@@ -9,5 +9,9 @@ RMSNormImpl::RMSNormImpl(std::int64_t size, double norm_eps) : torch::nn::Module
 }
 
 at::Tensor RMSNormImpl::forward(const at::Tensor& x) const { return at::rms_norm(x, weight.sizes(), weight, eps); }
+
+at::Tensor projected(const torch::nn::Linear& layer, const at::Tensor& x) {
+  return at::linear(x, layer->weight, layer->bias);
+}
 
 }  // namespace rotary_torch

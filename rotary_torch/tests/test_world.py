@@ -1,0 +1,244 @@
+"""Training over several processes: test_world.py CHECK [PROGRAM]. Needs Python's standard library only.
+
+CHECK is world_check, PROGRAM rotary-torch; without it the command is not tried. The processes are started by hand, as
+torchrun does it, and by torchrun where there is one beside this Python.
+"""
+
+import json
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+CHECK, *PROGRAM = sys.argv[1:3]
+del sys.argv[1:3]
+TORCHRUN = pathlib.Path(sys.executable).parent / "torchrun"
+
+
+class World:
+    """The processes of one run. Variables of None are not set."""
+
+    def __init__(self, ranks, *words, **variables):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        settings = {"OMP_NUM_THREADS": 1, "WORLD_SIZE": ranks, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+        self.ranks = []
+        for rank in range(ranks):
+            given = os.environ | {k: str(v) for k, v in (settings | {"RANK": rank} | variables).items() if v is not None}
+            self.ranks.append(subprocess.Popen([*map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                               text=True, env=given))
+
+    def ended(self, seconds=240):
+        end = time.monotonic() + seconds
+        try:
+            return [(*rank.communicate(timeout=max(0.1, end - time.monotonic())), rank.returncode)
+                    for rank in self.ranks]
+        finally:
+            self.kill()
+
+    def kill(self):
+        for rank in self.ranks:
+            if rank.poll() is None:
+                rank.kill()
+
+
+def wait_for(path, seconds=60):
+    end = time.monotonic() + seconds
+    while not (path.exists() and path.read_text().endswith("\n")):
+        if time.monotonic() > end:
+            raise AssertionError(f"{path} has not come")
+        time.sleep(0.01)
+    return path.read_text().strip()
+
+
+class Scratch(unittest.TestCase):
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory(dir="/tmp")
+        self.addCleanup(scratch.cleanup)
+        self.folder = pathlib.Path(scratch.name)
+
+    def start(self, ranks, *words, **variables):
+        world = World(ranks, *words, **variables)
+        self.addCleanup(world.kill)
+        return world
+
+    def good(self, ranks, *words, **variables):
+        outputs = self.start(ranks, *words, **variables).ended()
+        for rank, (_, err, status) in enumerate(outputs):
+            self.assertEqual(status, 0, f"rank {rank}: {err}")
+        return [out for out, _, _ in outputs]
+
+
+class Sums(Scratch):
+    def test_sums_and_broadcasts_have_the_same_bits_on_every_rank(self):
+        for ranks in (2, 3, 4):
+            with self.subTest(ranks=ranks):
+                self.good(ranks, CHECK, "sums")
+
+    def test_averaged_gradients_are_those_of_the_joint_batch(self):
+        for ranks in (2, 4):
+            with self.subTest(ranks=ranks):
+                self.good(ranks, CHECK, "gradients")
+
+    def test_buckets_are_summed_while_the_backward_pass_runs(self):
+        self.good(2, CHECK, "overlap")
+
+    def test_f64_losses_are_those_of_one_process(self):
+        files = {ranks: self.folder / f"losses{ranks}" for ranks in (1, 2, 4)}
+        for ranks, file in files.items():
+            self.good(ranks, CHECK, "losses", file)
+        alone, *others = [[float(line) for line in file.read_text().split()] for file in files.values()]
+        for losses in others:
+            self.assertEqual(len(losses), len(alone))
+            for a, b in zip(losses, alone):
+                self.assertAlmostEqual(a, b, delta=1e-12 * b)
+
+    def test_one_process_is_alone(self):
+        self.good(1, CHECK, "alone")
+        self.good(1, CHECK, "alone", WORLD_SIZE=None, RANK=None, MASTER_ADDR=None, MASTER_PORT=None)
+
+    def test_variables_that_are_missing_or_wrong_are_named(self):
+        for name, value, part in [("RANK", 2, "RANK must be a whole number from 0 to 1 but is '2'"),
+                                  ("RANK", "one", "is 'one'"), ("MASTER_PORT", None, "MASTER_PORT"),
+                                  ("MASTER_ADDR", None, "MASTER_ADDR must name the machine of rank 0"),
+                                  ("WORLD_SIZE", 0, "WORLD_SIZE"), ("LOCAL_RANK", 4, "LOCAL_RANK"),
+                                  ("ROTARY_PEER_TIMEOUT", "soon", "ROTARY_PEER_TIMEOUT")]:
+            with self.subTest(name=name, value=value):
+                variables = {"WORLD_SIZE": 2, name: value}
+                [(_, err, status)] = self.start(1, CHECK, "alone", **variables).ended(20)
+                self.assertEqual(status, 1)
+                self.assertIn("error: VALUE: [world] ", err)
+                self.assertIn(part, err)
+
+    def test_ranks_that_never_come_end_the_wait(self):
+        [(_, err, status)] = self.start(1, CHECK, "alone", WORLD_SIZE=2, ROTARY_PEER_TIMEOUT=1).ended(20)
+        self.assertEqual(status, 3)
+        self.assertIn("error: PEER: ", err)
+
+
+class LostRank(Scratch):
+    """The victim writes the moment of its end to died, the others the moment at which they notice it."""
+
+    def lose(self, how, ranks, victim, **variables):
+        world = self.start(ranks, CHECK, "die", self.folder, how, **variables)
+        noticed = []
+        for rank in set(range(ranks)) - {victim}:
+            noticed.append(float(wait_for(self.folder / f"noticed{rank}")) - float(wait_for(self.folder / "died")))
+        world.ranks[victim].send_signal(signal.SIGKILL)
+        outputs = world.ended()
+        for rank, (_, err, status) in enumerate(outputs):
+            if rank != victim:
+                self.assertEqual(status, 3, err)
+                self.assertIn("error: PEER: [sum over ranks] all ", err)
+        return max(noticed), outputs[victim]
+
+    def test_killed_rank_is_noticed_within_seconds(self):
+        for how, ranks in [("kill", 2), ("kill", 4), ("kill0", 4)]:
+            with self.subTest(how=how, ranks=ranks), tempfile.TemporaryDirectory(dir="/tmp") as scratch:
+                self.folder = pathlib.Path(scratch)
+                self.assertLess(self.lose(how, ranks, 0 if how == "kill0" else ranks - 1)[0], 3)
+
+    def test_rank_that_fails_does_not_hang_the_others(self):
+        seconds, (_, err, _) = self.lose("throw", 2, 1)
+        self.assertLess(seconds, 3)
+        self.assertIn("error: FILE: [check] the disk is full", err)
+
+    def test_rank_that_answers_no_more_ends_the_wait_after_the_timeout(self):
+        self.assertLess(self.lose("stop", 2, 1, ROTARY_PEER_TIMEOUT=2)[0], 6)
+
+
+@unittest.skipUnless(PROGRAM, "no program was named")
+class Train(Scratch):
+    def words(self, name, *options):
+        return [*PROGRAM, "train", "--preset", "smoke", "--threads", 1, "--output", self.folder / name, *options]
+
+    def losses(self, name):
+        return [json.loads(line) for line in (self.folder / name / "loss.jsonl").read_text().splitlines()]
+
+    def check_losses(self, name, expected):
+        losses = self.losses(name)
+        self.assertEqual(len(losses), len(expected))
+        for a, b in zip(losses, expected):
+            self.assertEqual(a.keys(), b.keys())
+            for key, value in b.items():  # f32 rounding, grown by 60 steps of training
+                self.assertAlmostEqual(a[key], value, delta=2e-5 * value, msg=f"step {b['step']}")
+        self.assertAlmostEqual(losses[0]["train_loss"], expected[0]["train_loss"], delta=2e-6)
+        self.assertEqual(sorted(os.listdir(self.folder / name)), sorted(os.listdir(self.folder / "alone")))
+
+    def test_loss_curve_is_that_of_one_process(self):
+        self.good(1, *self.words("alone", "--steps", 60))
+        for ranks in (2, 4):
+            with self.subTest(ranks=ranks):
+                out = self.good(ranks, *self.words(f"of{ranks}", "--steps", 60))
+                self.assertIn("validation loss", out[0])
+                self.assertEqual(out[1:], [""] * (ranks - 1), "rank 0 alone prints")
+                self.check_losses(f"of{ranks}", self.losses("alone"))
+        with self.subTest("torchrun"):
+            if not TORCHRUN.exists():
+                self.skipTest("no torchrun beside this Python")
+            words = [sys.executable, TORCHRUN, "--no-python", "--standalone", "--nproc-per-node", 2,
+                     *self.words("torchrun", "--steps", 60)]
+            done = subprocess.run([*map(str, words)], capture_output=True, text=True, timeout=200)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.check_losses("torchrun", self.losses("alone"))
+
+    def test_a_run_in_the_folder_is_left_alone_by_every_rank(self):
+        self.good(2, *self.words("run", "--steps", 5))
+        before = {path.name: path.read_bytes() for path in (self.folder / "run").iterdir()}
+        outputs = self.start(2, *self.words("run", "--steps", 7)).ended()
+        self.assertNotIn(0, [status for _, _, status in outputs])
+        self.assertIn("error: FILE: [train]", outputs[0][1])
+        self.assertEqual({path.name: path.read_bytes() for path in (self.folder / "run").iterdir()}, before)
+
+    def interrupt(self, run, ranks, rank, number):
+        """What the ranks said after one of them got a signal in the middle of a run."""
+        world = self.start(ranks, *self.words(run, "--steps", 300))
+        log = self.folder / run / "loss.jsonl"
+        end = time.monotonic() + 60
+        while not log.exists() or log.read_text().count("\n") < 20:
+            self.assertLess(time.monotonic(), end)
+            time.sleep(0.02)
+        world.ranks[rank].send_signal(number)
+        signalled = time.monotonic()
+        outputs = world.ended(30)
+        self.assertLess(time.monotonic() - signalled, 10)
+        self.assertNotIn(0, [status for _, _, status in outputs])
+        self.assertLess(len(self.losses(run)), 300)
+        return outputs
+
+    def check_resumes(self, run, ranks, whole):
+        self.good(ranks, *self.words(run, "--resume"))
+        self.assertEqual(self.losses(run), self.losses(whole))
+
+    def test_killed_rank_leaves_a_checkpoint_that_resumes_to_the_same_bits(self):
+        for ranks, victims in [(2, (0, 1)), (4, (0, 3))]:
+            self.good(ranks, *self.words(f"whole{ranks}", "--steps", 300))
+            for rank in victims:
+                with self.subTest(ranks=ranks, rank=rank):
+                    run = f"run{ranks}-{rank}"
+                    outputs = self.interrupt(run, ranks, rank, signal.SIGKILL)
+                    left = [err for other, (_, err, _) in enumerate(outputs) if other != rank]
+                    for err in left:
+                        self.assertRegex(err, r"error: PEER: .*go on by --resume")
+                    self.assertTrue(any(" is saved, " in err for err in left), left)
+                    self.check_resumes(run, ranks, f"whole{ranks}")
+
+    def test_told_to_stop_saves(self):
+        self.good(2, *self.words("whole", "--steps", 300))
+        outputs = self.interrupt("run", 2, 0, signal.SIGTERM)
+        self.assertIn("stopped after step", outputs[0][1])
+        self.assertEqual(outputs[0][2], 128 + signal.SIGTERM)
+        self.check_resumes("run", 2, "whole")
+
+
+if __name__ == "__main__":
+    if not os.path.exists(CHECK):
+        print("skipped: no world_check", file=sys.stderr)
+        sys.exit(77)
+    unittest.main(verbosity=2)

@@ -1,0 +1,392 @@
+#include "rotary_torch/training/parallel.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
+#include <dlfcn.h>
+#include <torch/csrc/autograd/function_hook.h>
+#include <torch/csrc/autograd/variable.h>
+#ifdef USE_C10D_GLOO
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+#else
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+#endif
+
+#include <charconv>
+#include <chrono>
+#include <cstdlib>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "rotary/error.h"
+#include "rotary_torch/training/nccl.h"
+
+namespace rotary_torch {
+
+using rotary::Code;
+using rotary::Error;
+using Work = c10::intrusive_ptr<c10d::Work>;
+
+// ---- the world -----------------------------------------------------------------------------------
+
+struct ProcessGroup::Backends {
+  c10::intrusive_ptr<c10d::Backend> cpu, cuda;
+
+  c10d::Backend& of(const at::Tensor& values) const { return values.is_cpu() ? *cpu : *cuda; }
+};
+
+namespace {
+
+// The call's result; torch's errors as ours with this code, the rule and their first sentence.
+template <class Call>
+auto with_code(Code code, const std::string& rule, const Call& call) {
+  std::string reason;
+  try {
+    return call();
+  } catch (const Error&) {
+    throw;
+  } catch (const c10::Error& error) {
+    reason = error.what_without_backtrace();
+  } catch (const std::runtime_error& error) {
+    reason = error.what();
+  }
+  reason = reason.substr(0, reason.find('\n'));
+  if (const std::size_t source = reason.find("] "); reason.starts_with('[') && source != std::string::npos)
+    reason.erase(0, source + 2);
+  throw Error(code, rule + " but torch says: " + reason.substr(0, reason.find(". ")));
+}
+
+template <class Call>
+auto with_peers(int size, const Call& call) {
+  return with_code(Code::PEER,
+                   "[sum over ranks] all " + std::to_string(size) + " processes must live to the end and answer", call);
+}
+
+Work begun_sum(c10d::Backend& backend, const at::Tensor& values) {
+  const at::NoGradGuard no_grad;
+  std::vector<at::Tensor> tensors{values.detach()};
+  return with_peers(backend.getSize(), [&] { return backend.allreduce(tensors); });
+}
+
+void wait(const c10d::Backend& backend, const Work& work) {
+  with_peers(backend.getSize(), [&] { return work->wait(); });
+}
+
+// The number in an environment variable; without `otherwise` it must be set.
+int number(const char* variable, int least, int most, std::optional<int> otherwise = {}) {
+  const char* text = std::getenv(variable);
+  if (text == nullptr && otherwise) return *otherwise;
+  const std::string_view word = text == nullptr ? "" : text;
+  int value = 0;
+  const auto [end, status] = std::from_chars(word.data(), word.data() + word.size(), value);
+  if (status != std::errc() || end != word.data() + word.size() || value < least || value > most) {
+    throw Error(Code::VALUE, std::string("[world] ") + variable + " must be a whole number from " +
+                                 std::to_string(least) + " to " + std::to_string(most) + " but " +
+                                 (text == nullptr ? "is not set" : "is '" + std::string(word) + "'"));
+  }
+  return value;
+}
+
+#ifdef USE_C10D_GLOO
+
+// Under torchrun the agent serves the store, once for all restarts of its processes; else rank 0 does.
+c10::intrusive_ptr<c10d::Store> store_of(int rank, const std::string& group, std::chrono::milliseconds timeout) {
+  const char* address = std::getenv("MASTER_ADDR");
+  if (address == nullptr || *address == '\0') {
+    throw Error(Code::VALUE, "[world] MASTER_ADDR must name the machine of rank 0 but is not set");
+  }
+  const char* agent = std::getenv("TORCHELASTIC_USE_AGENT_STORE");
+  const char* restarts = std::getenv("TORCHELASTIC_RESTART_COUNT");
+  c10d::TCPStoreOptions options;
+  options.port = static_cast<std::uint16_t>(number("MASTER_PORT", 1, 65535));
+  options.isServer = rank == 0 && std::string_view(agent == nullptr ? "" : agent) != "True";
+  options.timeout = timeout;
+  options.multiTenant = true;  // one server for all groups of a process
+  return c10::make_intrusive<c10d::PrefixStore>("rotary/" + group + "/" + (restarts == nullptr ? "0" : restarts),
+                                                c10::make_intrusive<c10d::TCPStore>(address, options));
+}
+
+c10::intrusive_ptr<c10d::Backend> gloo_of(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
+                                          std::chrono::milliseconds timeout) {
+  return c10::make_intrusive<c10d::ProcessGroupGloo>(store, rank, size,
+                                                     c10d::ProcessGroupGloo::Options::create_default(timeout));
+}
+
+#else
+
+c10::intrusive_ptr<c10d::Store> store_of(int /*rank*/, const std::string& /*group*/,
+                                         std::chrono::milliseconds /*timeout*/) {
+  throw Error(Code::TORCH,
+              "[world] several processes need a build with Gloo's headers (libgloo-dev) but this one has none");
+}
+
+c10::intrusive_ptr<c10d::Backend> gloo_of(const c10::intrusive_ptr<c10d::Store>&, int, int, std::chrono::milliseconds) {
+  return {};
+}
+
+#endif
+
+// NCCL needs torch's CUDA library, which nothing here links: nccl.cpp is a library of its own.
+c10::intrusive_ptr<c10d::Backend> nccl_of(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
+                                          std::chrono::milliseconds timeout) {
+  void* library = dlopen("librotary_torch_nccl.so", RTLD_NOW | RTLD_LOCAL);  // stays loaded
+  void* make = library == nullptr ? nullptr : dlsym(library, "rotary_torch_nccl");
+  if (make == nullptr) {
+    throw Error(Code::NCCL,
+                std::string("[world] several processes on GPUs need a build with NCCL's headers but: ") + dlerror());
+  }
+  return with_code(Code::NCCL, "[world] NCCL must begin on the GPU of every process", [&] {
+    return c10::intrusive_ptr<c10d::Backend>::reclaim(
+        reinterpret_cast<decltype(&rotary_torch_nccl)>(make)(store, rank, size, timeout));
+  });
+}
+
+}  // namespace
+
+const ProcessGroup& ProcessGroup::alone() noexcept {
+  static const ProcessGroup group;
+  return group;
+}
+
+const ProcessGroup& ProcessGroup::world(at::Device device) {
+  constexpr int most = 1 << 20, torch_seconds = 30 * 60;
+  const int size = number("WORLD_SIZE", 1, most, 1);
+  if (size == 1) return alone();
+  static std::map<at::DeviceType, ProcessGroup*>
+      groups;  // never destroyed: at exit torch may have ended what they need
+  ProcessGroup*& group = groups[device.type()];
+  if (group != nullptr) return *group;
+  const int rank = number("RANK", 0, size - 1);
+  const std::chrono::milliseconds timeout = std::chrono::seconds(number("ROTARY_PEER_TIMEOUT", 1, most, torch_seconds));
+  auto made = std::make_unique<ProcessGroup>(ProcessGroup());
+  made->rank_ = rank, made->size_ = size;
+  made->local_size_ = number("LOCAL_WORLD_SIZE", 1, size, size);
+  made->local_rank_ = number("LOCAL_RANK", 0, made->local_size_ - 1, rank % made->local_size_);
+  made->backends_ = std::make_shared<Backends>();
+  with_peers(size, [&] {
+    const std::string name = c10::DeviceTypeName(device.type());
+    made->backends_->cpu = gloo_of(store_of(rank, name, timeout), rank, size, timeout);
+    if (!device.is_cpu()) made->backends_->cuda = nccl_of(store_of(rank, name + "/nccl", timeout), rank, size, timeout);
+  });
+  group = made.release();
+  return *group;
+}
+
+void ProcessGroup::sum(at::Tensor& values) const {
+  if (size_ == 1) return;
+  const at::ScalarType type = values.scalar_type();
+  if (type != at::kFloat && type != at::kDouble && type != at::kLong) {
+    throw Error(Code::DTYPE, std::string("[sum over ranks] takes f32, f64 and int64 but got ") + at::toString(type));
+  }
+  const at::NoGradGuard no_grad;
+  const at::Tensor dense = values.detach().contiguous();
+  c10d::Backend& backend = backends_->of(dense);
+  wait(backend, begun_sum(backend, dense));
+  if (!dense.is_alias_of(values)) values.copy_(dense);
+}
+
+void ProcessGroup::broadcast(at::Tensor& values, int from) const {
+  if (size_ == 1) return;
+  if (from < 0 || from >= size_) {
+    throw Error(Code::SHAPE,
+                "[broadcast] from is a rank below " + std::to_string(size_) + " but got " + std::to_string(from));
+  }
+  const at::NoGradGuard no_grad;
+  const at::Tensor dense = values.detach().contiguous();
+  std::vector<at::Tensor> tensors{dense};
+  c10d::Backend& backend = backends_->of(dense);
+  c10d::BroadcastOptions options;
+  options.rootRank = from;
+  with_peers(size_, [&] { return backend.broadcast(tensors, options)->wait(); });
+  if (!dense.is_alias_of(values)) values.copy_(dense);
+}
+
+void ProcessGroup::barrier() const {
+  at::Tensor nothing = at::zeros({1}, at::kLong);
+  sum(nothing);
+}
+
+// ---- gradients -----------------------------------------------------------------------------------
+
+namespace {
+
+// Gradients of one element type on one device, one after the other.
+struct Bucket {
+  at::Tensor flat;
+  std::size_t members = 0, missing = 0;
+  Work sum = {};
+};
+
+// The place of a parameter's gradient.
+struct Slot {
+  std::size_t bucket = 0;
+  at::Tensor part = {};  // of the bucket's flat, in the parameter's shape
+  bool added = false;    // in this step
+};
+
+// A hash (FNV-1a) of the lists of sizes and of the types.
+std::int64_t shapes_hash(const std::vector<at::Tensor>& parameters) {
+  std::uint64_t hash = 14695981039346656037U;
+  const auto add = [&hash](std::uint64_t word) { hash = (hash ^ word) * 1099511628211U; };
+  for (const at::Tensor& parameter : parameters) {
+    for (const std::int64_t size : parameter.sizes()) add(static_cast<std::uint64_t>(size));
+    add(static_cast<std::uint64_t>(parameter.scalar_type()) ^ 0xffU);
+  }
+  return static_cast<std::int64_t>(hash >> 1);
+}
+
+void check_same_shapes(const std::vector<at::Tensor>& parameters, const ProcessGroup& group) {
+  const at::Tensor own = at::full({1}, shapes_hash(parameters), at::kLong);
+  at::Tensor first = own.clone();
+  group.broadcast(first, 0);
+  at::Tensor differ = first.ne(own).to(at::kLong);
+  group.sum(differ);
+  if (const auto ranks = differ.item<std::int64_t>(); ranks != 0) {
+    throw Error(Code::SHAPE, "[average gradients] every rank needs parameters of the same shapes but " +
+                                 std::to_string(ranks) + " of " + std::to_string(group.size()) +
+                                 " ranks differ from rank 0");
+  }
+}
+
+}  // namespace
+
+struct GradientAverager::State {
+  class Hook;
+
+  State(std::vector<at::Tensor> given, const ProcessGroup& group, std::int64_t bucket_bytes);
+  void ready(std::size_t parameter);
+  void add(std::size_t parameter);
+  void begin_full();
+
+  std::vector<at::Tensor> parameters;
+  c10d::Backend& backend;
+  std::vector<Slot> slots;  // one per parameter
+  std::vector<Bucket> buckets;
+  std::mutex mutex;       // hooks run on one thread per device
+  std::size_t begun = 0;  // the first buckets of this step, whose sums have begun
+  bool armed = false;
+};
+
+class GradientAverager::State::Hook final : public torch::autograd::PostAccumulateGradHook {
+ public:
+  Hook(State& state, std::size_t parameter) : state_(state), parameter_(parameter) {}
+  void operator()(const at::Tensor& /*parameter*/) override { state_.ready(parameter_); }
+
+ private:
+  State& state_;
+  std::size_t parameter_;
+};
+
+GradientAverager::State::State(std::vector<at::Tensor> given, const ProcessGroup& group, std::int64_t bucket_bytes)
+    : parameters(std::move(given)), backend(group.backends_->of(parameters.front())), slots(parameters.size()) {
+  check_same_shapes(parameters, group);
+  for (at::Tensor& parameter : parameters) group.broadcast(parameter, 0);
+  for (std::size_t end = parameters.size(); end > 0;) {
+    const at::Tensor& last = parameters[end - 1];
+    std::size_t first = end - 1;
+    std::int64_t elements = last.numel();
+    const auto fits = [&](const at::Tensor& next) {
+      return next.scalar_type() == last.scalar_type() && next.device() == last.device() &&
+             (elements + next.numel()) * static_cast<std::int64_t>(last.element_size()) <= bucket_bytes;
+    };
+    while (first > 0 && fits(parameters[first - 1])) elements += parameters[--first].numel();
+    const at::Tensor flat = at::zeros({elements}, last.options().requires_grad(false));
+    for (std::int64_t offset = 0; end > first; offset += parameters[end].numel()) {
+      --end;
+      const at::Tensor part = flat.narrow(0, offset, parameters[end].numel()).view(parameters[end].sizes());
+      slots[end] = {buckets.size(), part};
+    }
+    buckets.push_back({flat});
+  }
+  for (const Slot& slot : slots) ++buckets[slot.bucket].members;
+}
+
+void GradientAverager::State::ready(std::size_t parameter) {
+  const std::lock_guard lock(mutex);
+  if (!armed) return;
+  if (slots[parameter].added) {
+    throw Error(Code::INTERNAL,
+                "[average gradients] one backward pass belongs between begin and finish but a second ran");
+  }
+  add(parameter);
+  begin_full();
+}
+
+void GradientAverager::State::add(std::size_t parameter) {
+  const at::NoGradGuard no_grad;
+  Slot& slot = slots[parameter];
+  const at::Tensor& gradient = parameters[parameter].grad();
+  gradient.defined() ? slot.part.copy_(gradient) : slot.part.zero_();
+  slot.added = true;
+  --buckets[slot.bucket].missing;
+}
+
+void GradientAverager::State::begin_full() {
+  for (; begun < buckets.size() && buckets[begun].missing == 0; ++begun) {
+    buckets[begun].sum = begun_sum(backend, buckets[begun].flat);
+  }
+}
+
+GradientAverager::GradientAverager(std::vector<at::Tensor> parameters, const ProcessGroup& group,
+                                   std::int64_t bucket_bytes) {
+  std::erase_if(parameters, [](const at::Tensor& parameter) { return !parameter.requires_grad(); });
+  if (group.size() == 1 || parameters.empty()) return;
+  state_ = std::make_unique<State>(std::move(parameters), group, bucket_bytes);
+  for (std::size_t p = 0; p < state_->parameters.size(); ++p) {
+    torch::autograd::impl::set_post_acc_grad_hooks(state_->parameters[p], std::make_unique<State::Hook>(*state_, p));
+  }
+}
+
+GradientAverager::~GradientAverager() {
+  if (!state_) return;
+  for (const at::Tensor& parameter : state_->parameters) {
+    torch::autograd::impl::set_post_acc_grad_hooks(parameter, nullptr);
+  }
+}
+
+void GradientAverager::begin() {
+  if (!state_) return;
+  const std::lock_guard lock(state_->mutex);
+  for (Slot& slot : state_->slots) slot.added = false;
+  for (Bucket& bucket : state_->buckets) bucket.missing = bucket.members;
+  state_->begun = 0;
+  state_->armed = true;
+}
+
+void GradientAverager::finish() {
+  if (!state_) return;
+  State& state = *state_;
+  const std::lock_guard lock(state.mutex);
+  state.armed = false;
+  for (std::size_t p = 0; p < state.parameters.size(); ++p) {
+    if (!state.slots[p].added) state.add(p);
+  }
+  state.begin_full();
+  const at::NoGradGuard no_grad;
+  for (Bucket& bucket : state.buckets) {
+    wait(state.backend, bucket.sum);
+    bucket.flat.div_(state.backend.getSize());
+  }
+  for (std::size_t p = 0; p < state.parameters.size(); ++p) {
+    at::Tensor& gradient = state.parameters[p].mutable_grad();
+    gradient.defined() ? void(gradient.copy_(state.slots[p].part)) : void(gradient = state.slots[p].part.clone());
+  }
+}
+
+std::int64_t GradientAverager::bytes_per_step() const noexcept {
+  std::int64_t bytes = 0;
+  if (state_) {
+    for (const Bucket& bucket : state_->buckets) bytes += static_cast<std::int64_t>(bucket.flat.nbytes());
+  }
+  return bytes;
+}
+
+std::int64_t GradientAverager::begun() const noexcept { return state_ ? static_cast<std::int64_t>(state_->begun) : 0; }
+
+}  // namespace rotary_torch
