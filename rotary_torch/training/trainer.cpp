@@ -42,9 +42,10 @@ torch::optim::AdamW optimiser_of(const std::vector<at::Tensor>& parameters, cons
   shared.betas({options.beta1, options.beta2}).eps(options.epsilon).weight_decay(0);
   auto with_decay = std::make_unique<torch::optim::AdamWOptions>(shared);
   with_decay->weight_decay(options.weight_decay);
-  return {{torch::optim::OptimizerParamGroup(decayed, std::move(with_decay)),
-           torch::optim::OptimizerParamGroup(others, std::make_unique<torch::optim::AdamWOptions>(shared))},
-          shared};
+  std::vector<torch::optim::OptimizerParamGroup> groups;
+  groups.emplace_back(decayed, std::move(with_decay));
+  groups.emplace_back(others, std::make_unique<torch::optim::AdamWOptions>(shared));
+  return torch::optim::AdamW(groups, shared);
 }
 
 void check_batch(const TrainingOptions& options, const ProcessGroup& group) {
