@@ -53,7 +53,14 @@ bool is_buffer(std::string_view name, std::span<const std::string_view> more) {
 
 // ---- Checkpoint ----------------------------------------------------------------------------------
 
-Checkpoint::Checkpoint(const fs::path& dir) : files_(std::make_shared<const rotary::files::Checkpoint>(dir)) {
+Checkpoint::Checkpoint(const fs::path& dir) {
+  std::error_code ignored;
+  if (!rotary::files::weights_in(dir)) {
+    refuse(Code::FILE, dir.string(), " must hold model.safetensors or model.safetensors.index.json but has neither",
+           fs::exists(dir / "pytorch_model.bin", ignored) ? " (pytorch_model.bin is not read: save it as safetensors)"
+                                                          : "");
+  }
+  files_ = std::make_shared<const rotary::files::Checkpoint>(dir);
   for (const std::string& name : files_->names()) {
     files_->info(name);
     used_.emplace(name, false);

@@ -10,6 +10,10 @@
 #include <string_view>
 #include <vector>
 
+namespace rotary::embedded {
+std::string_view smoke_text() noexcept;  // the text of the smoke preset, smoke.txt
+}
+
 namespace rotary_torch {
 
 // One id per Unicode code point, in rising order of code points; Tiny Shakespeare has 65.
@@ -29,8 +33,7 @@ class Vocabulary {
 };
 
 std::string read_text(const std::filesystem::path&);  // throws FILE
-// The text of the smoke preset, smoke.txt.
-std::string_view smoke_text() noexcept;
+using rotary::embedded::smoke_text;
 // 16 hexadecimal digits (FNV-1a), by which a resumed run knows its text again.
 std::string text_hash(std::string_view text);
 
