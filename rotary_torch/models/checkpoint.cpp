@@ -53,14 +53,14 @@ bool is_buffer(std::string_view name, std::span<const std::string_view> more) {
 
 // ---- Checkpoint ----------------------------------------------------------------------------------
 
-Checkpoint::Checkpoint(const fs::path& dir) {
+Checkpoint::Checkpoint(const fs::path& path) {
   std::error_code ignored;
-  if (!rotary::files::weights_in(dir)) {
-    refuse(Code::FILE, dir.string(), " must hold model.safetensors or model.safetensors.index.json but has neither",
-           fs::exists(dir / "pytorch_model.bin", ignored) ? " (pytorch_model.bin is not read: save it as safetensors)"
-                                                          : "");
+  if (!fs::is_regular_file(path, ignored) && !rotary::files::weights_in(path)) {
+    refuse(Code::FILE, path.string(), " must hold model.safetensors or model.safetensors.index.json but has neither",
+           fs::exists(path / "pytorch_model.bin", ignored) ? " (pytorch_model.bin is not read: save it as safetensors)"
+                                                           : "");
   }
-  files_ = std::make_shared<const rotary::files::Checkpoint>(dir);
+  files_ = std::make_shared<const rotary::files::Checkpoint>(path);
   for (const std::string& name : files_->names()) {
     files_->info(name);
     used_.emplace(name, false);

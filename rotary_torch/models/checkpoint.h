@@ -22,11 +22,11 @@ class Checkpoint;
 
 namespace rotary_torch {
 
-// Opens model.safetensors, or the shards that model.safetensors.index.json names. Throws FILE, FORMAT,
-// JSON; TENSOR if a shard lacks a tensor that the index says it has.
+// Opens a file, or of a folder model.safetensors or the shards that model.safetensors.index.json names. Throws FILE,
+// FORMAT, JSON; TENSOR if a shard lacks a tensor that the index says it has.
 class Checkpoint {
  public:
-  explicit Checkpoint(const std::filesystem::path& dir);
+  explicit Checkpoint(const std::filesystem::path&);
 
   bool has(const std::string& name) const;
   // Throws TENSOR if the tensor is missing or has another shape. Does not read it.

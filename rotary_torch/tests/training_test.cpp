@@ -293,7 +293,7 @@ TEST_F(Training, AFileThatIsNoCheckpointOfThisModelIsRefused) {
   expect_error("TENSOR", "feed.up", [&] { trainer_of(wide)->load(path("c.safetensors")); });
   wide = small();
   wide.model.layers = 1;
-  expect_error("TENSOR", "must hold", [&] { trainer_of(wide)->load(path("c.safetensors")); });
+  expect_error("TENSOR", "must have", [&] { trainer_of(wide)->load(path("c.safetensors")); });
   expect_error("FILE", "none.safetensors", [&] { trainer->load(path("none.safetensors")); });
   expect_error("FORMAT", "", [&] { trainer->load(write("x.safetensors", "not a checkpoint")); });
 
@@ -310,7 +310,7 @@ TEST_F(Training, AFileThatIsNoCheckpointOfThisModelIsRefused) {
   expect_error("FORMAT", "step", [&] { rewrite("step", "many"); });
   expect_error("FORMAT", "step", [&] { rewrite("step", "-1"); });
   expect_error("FORMAT", "option.batch", [&] { rewrite("option.batch", "4x"); });
-  expect_error("TENSOR", "must hold", [&] { rewrite("step", "1"); });
+  expect_error("TENSOR", "must have", [&] { rewrite("step", "1"); });
   EXPECT_EQ(trainer->steps(), 0);
   expect_same_weights(*trainer, *before);
 }

@@ -108,38 +108,6 @@ void check_same(const TrainingOptions& now, const fs::path& path, const Words& w
   });
 }
 
-// Tensors by name. Each is read once and must have the right shape.
-class Reader {
- public:
-  explicit Reader(const fs::path& path) : path_(path), file_(path) {}
-  const Words& words() const { return file_.metadata(); }
-
-  at::Tensor read(const std::string& name, const at::Tensor& like) {
-    const rotary::TensorInfo* info = file_.find(name);
-    if (info == nullptr) missing(name, like);
-    if (info->shape != like.sizes().vec() || info->type != rotary::ElementType::f32) missing(name, like);
-    ++read_;
-    return torch_tensor(file_.read(name));
-  }
-  void finish() const {
-    if (read_ != file_.tensors().size())
-      throw Error(Code::TENSOR, "[checkpoint] " + path_.string() + ": must hold " + std::to_string(read_) +
-                                    " tensors but holds " + std::to_string(file_.tensors().size()));
-  }
-
- private:
-  [[noreturn]] void missing(const std::string& name, const at::Tensor& like) const {
-    std::string shape;
-    for (const std::int64_t size : like.sizes()) shape += (shape.empty() ? "" : ", ") + std::to_string(size);
-    throw Error(Code::TENSOR, "[checkpoint] " + path_.string() + ": must hold " + rotary::files::in_quotes(name) +
-                                  ", F32 [" + shape + "], and does not");
-  }
-
-  fs::path path_;
-  rotary::SafetensorsFile file_;
-  std::size_t read_ = 0;
-};
-
 }  // namespace
 
 void Trainer::save(const fs::path& checkpoint, const Words& notes) const {
@@ -160,11 +128,14 @@ void Trainer::save(const fs::path& checkpoint, const Words& notes) const {
 }
 
 void Trainer::load(const fs::path& checkpoint) {
-  Reader reader(checkpoint);
-  options_of(checkpoint, reader.words());
-  check_same(state_->options, checkpoint, reader.words());
-  const auto done = parsed<std::int64_t>(checkpoint, "step", word_of_key(checkpoint, reader.words(), "step"));
+  const Words words = rotary::SafetensorsFile(checkpoint).metadata();
+  options_of(checkpoint, words);
+  check_same(state_->options, checkpoint, words);
+  const auto done = parsed<std::int64_t>(checkpoint, "step", word_of_key(checkpoint, words, "step"));
   if (done < 0) refuse(checkpoint, "step must be 0 or more but is " + word(done));
+  if (state_->parameters.front().scalar_type() != at::kFloat)
+    throw Error(Code::DTYPE, "[checkpoint] " + checkpoint.string() + ": a checkpoint is read into f32 weights alone");
+  Checkpoint file(checkpoint);
   std::vector<std::pair<at::Tensor, at::Tensor>> copies;  // applied only after everything has been read
   for (std::size_t i = 0; i < state_->names.size(); ++i) {
     const std::string& name = state_->names[i];
@@ -172,10 +143,13 @@ void Trainer::load(const fs::path& checkpoint) {
     for (const auto& [prefix, target] :
          {std::pair{"model.", state_->parameters[i]}, std::pair{"first_moment.", moments.exp_avg()},
           std::pair{"second_moment.", moments.exp_avg_sq()}}) {
-      copies.emplace_back(target, reader.read(prefix + name, target));
+      copies.emplace_back(target, file.read(prefix + name, target.sizes()));
     }
   }
-  reader.finish();
+  if (const std::vector<std::string> others = file.unused(); !others.empty()) {
+    throw Error(Code::TENSOR, "[checkpoint] " + checkpoint.string() + ": the model must have all tensors but has no " +
+                                  rotary::files::in_quotes(others.front()));
+  }
   const c10::NoGradGuard no_grad;
   for (auto& [target, value] : copies) target.copy_(value);
   state_->steps = done;
