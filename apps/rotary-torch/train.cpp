@@ -79,7 +79,7 @@ void run_train(const TrainRequest& request) {
   plan.preset.model.vocabulary = corpus.vocabulary.size();
 
   const at::DeviceType kind = request.device == "cuda" ? at::kCUDA : at::kCPU;
-  const ProcessGroup& group = ProcessGroup::world(kind);
+  const ProcessGroup& group = ProcessGroup::world();
   const at::Device device =
       rotary_torch::open_device("train", request.device, kind == at::kCUDA ? group.local_rank() : 0);
   use_threads(request, group);

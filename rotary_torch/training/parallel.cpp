@@ -3,7 +3,6 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
-#include <dlfcn.h>
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
 #ifdef USE_C10D_GLOO
@@ -17,7 +16,6 @@
 #include <charconv>
 #include <chrono>
 #include <cstdlib>
-#include <map>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -25,7 +23,6 @@
 #include <utility>
 
 #include "rotary/error.h"
-#include "rotary_torch/training/nccl.h"
 
 namespace rotary_torch {
 
@@ -36,16 +33,14 @@ using Work = c10::intrusive_ptr<c10d::Work>;
 // ---- the world -----------------------------------------------------------------------------------
 
 struct ProcessGroup::Backends {
-  c10::intrusive_ptr<c10d::Backend> cpu, cuda;
-
-  c10d::Backend& of(const at::Tensor& values) const { return values.is_cpu() ? *cpu : *cuda; }
+  c10::intrusive_ptr<c10d::Backend> gloo;
 };
 
 namespace {
 
-// The call's result; torch's errors as ours with this code, the rule and their first sentence.
+// The call's result. torch's errors are PEER, with their first sentence.
 template <class Call>
-auto with_code(Code code, const std::string& rule, const Call& call) {
+auto with_peers(int size, const Call& call) {
   std::string reason;
   try {
     return call();
@@ -59,13 +54,9 @@ auto with_code(Code code, const std::string& rule, const Call& call) {
   reason = reason.substr(0, reason.find('\n'));
   if (const std::size_t source = reason.find("] "); reason.starts_with('[') && source != std::string::npos)
     reason.erase(0, source + 2);
-  throw Error(code, rule + " but torch says: " + reason.substr(0, reason.find(". ")));
-}
-
-template <class Call>
-auto with_peers(int size, const Call& call) {
-  return with_code(Code::PEER,
-                   "[sum over ranks] all " + std::to_string(size) + " processes must live to the end and answer", call);
+  throw Error(Code::PEER,
+              "[sum over ranks] all " + std::to_string(size) +
+                  " processes must live to the end and answer but torch says: " + reason.substr(0, reason.find(". ")));
 }
 
 Work begun_sum(c10d::Backend& backend, const at::Tensor& values) {
@@ -96,7 +87,7 @@ int number(const char* variable, int least, int most, std::optional<int> otherwi
 #ifdef USE_C10D_GLOO
 
 // Under torchrun the agent serves the store, once for all restarts of its processes; else rank 0 does.
-c10::intrusive_ptr<c10d::Store> store_of(int rank, const std::string& group, std::chrono::milliseconds timeout) {
+c10::intrusive_ptr<c10d::Store> store_of(int rank, std::chrono::milliseconds timeout) {
   const char* address = std::getenv("MASTER_ADDR");
   if (address == nullptr || *address == '\0') {
     throw Error(Code::VALUE, "[world] MASTER_ADDR must name the machine of rank 0 but is not set");
@@ -107,8 +98,7 @@ c10::intrusive_ptr<c10d::Store> store_of(int rank, const std::string& group, std
   options.port = static_cast<std::uint16_t>(number("MASTER_PORT", 1, 65535));
   options.isServer = rank == 0 && std::string_view(agent == nullptr ? "" : agent) != "True";
   options.timeout = timeout;
-  options.multiTenant = true;  // one server for all groups of a process
-  return c10::make_intrusive<c10d::PrefixStore>("rotary/" + group + "/" + (restarts == nullptr ? "0" : restarts),
+  return c10::make_intrusive<c10d::PrefixStore>(std::string("rotary/") + (restarts == nullptr ? "0" : restarts),
                                                 c10::make_intrusive<c10d::TCPStore>(address, options));
 }
 
@@ -132,21 +122,6 @@ c10::intrusive_ptr<c10d::Backend> gloo_of(const c10::intrusive_ptr<c10d::Store>&
 
 #endif
 
-// NCCL needs torch's CUDA library, which nothing here links: nccl.cpp is a library of its own.
-c10::intrusive_ptr<c10d::Backend> nccl_of(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
-                                          std::chrono::milliseconds timeout) {
-  void* library = dlopen("librotary_torch_nccl.so", RTLD_NOW | RTLD_LOCAL);  // stays loaded
-  void* make = library == nullptr ? nullptr : dlsym(library, "rotary_torch_nccl");
-  if (make == nullptr) {
-    throw Error(Code::NCCL,
-                std::string("[world] several processes on GPUs need a build with NCCL's headers but: ") + dlerror());
-  }
-  return with_code(Code::NCCL, "[world] NCCL must begin on the GPU of every process", [&] {
-    return c10::intrusive_ptr<c10d::Backend>::reclaim(
-        reinterpret_cast<decltype(&rotary_torch_nccl)>(make)(store, rank, size, timeout));
-  });
-}
-
 }  // namespace
 
 const ProcessGroup& ProcessGroup::alone() noexcept {
@@ -154,13 +129,11 @@ const ProcessGroup& ProcessGroup::alone() noexcept {
   return group;
 }
 
-const ProcessGroup& ProcessGroup::world(at::Device device) {
+const ProcessGroup& ProcessGroup::world() {
   constexpr int most = 1 << 20, torch_seconds = 30 * 60;
   const int size = number("WORLD_SIZE", 1, most, 1);
   if (size == 1) return alone();
-  static std::map<at::DeviceType, ProcessGroup*>
-      groups;  // never destroyed: at exit torch may have ended what they need
-  ProcessGroup*& group = groups[device.type()];
+  static ProcessGroup* group = nullptr;  // never destroyed: at exit torch may have ended what it needs
   if (group != nullptr) return *group;
   const int rank = number("RANK", 0, size - 1);
   const std::chrono::milliseconds timeout = std::chrono::seconds(number("ROTARY_PEER_TIMEOUT", 1, most, torch_seconds));
@@ -169,11 +142,7 @@ const ProcessGroup& ProcessGroup::world(at::Device device) {
   made->local_size_ = number("LOCAL_WORLD_SIZE", 1, size, size);
   made->local_rank_ = number("LOCAL_RANK", 0, made->local_size_ - 1, rank % made->local_size_);
   made->backends_ = std::make_shared<Backends>();
-  with_peers(size, [&] {
-    const std::string name = c10::DeviceTypeName(device.type());
-    made->backends_->cpu = gloo_of(store_of(rank, name, timeout), rank, size, timeout);
-    if (!device.is_cpu()) made->backends_->cuda = nccl_of(store_of(rank, name + "/nccl", timeout), rank, size, timeout);
-  });
+  made->backends_->gloo = with_peers(size, [&] { return gloo_of(store_of(rank, timeout), rank, size, timeout); });
   group = made.release();
   return *group;
 }
@@ -185,8 +154,8 @@ void ProcessGroup::sum(at::Tensor& values) const {
     throw Error(Code::DTYPE, std::string("[sum over ranks] takes f32, f64 and int64 but got ") + at::toString(type));
   }
   const at::NoGradGuard no_grad;
-  const at::Tensor dense = values.detach().contiguous();
-  c10d::Backend& backend = backends_->of(dense);
+  const at::Tensor dense = values.detach().to(at::kCPU).contiguous();
+  c10d::Backend& backend = *backends_->gloo;
   wait(backend, begun_sum(backend, dense));
   if (!dense.is_alias_of(values)) values.copy_(dense);
 }
@@ -198,9 +167,9 @@ void ProcessGroup::broadcast(at::Tensor& values, int from) const {
                 "[broadcast] from is a rank below " + std::to_string(size_) + " but got " + std::to_string(from));
   }
   const at::NoGradGuard no_grad;
-  const at::Tensor dense = values.detach().contiguous();
+  const at::Tensor dense = values.detach().to(at::kCPU).contiguous();
   std::vector<at::Tensor> tensors{dense};
-  c10d::Backend& backend = backends_->of(dense);
+  c10d::Backend& backend = *backends_->gloo;
   c10d::BroadcastOptions options;
   options.rootRank = from;
   with_peers(size_, [&] { return backend.broadcast(tensors, options)->wait(); });
@@ -216,7 +185,7 @@ void ProcessGroup::barrier() const {
 
 namespace {
 
-// Gradients of one element type on one device, one after the other.
+// Gradients of one element type, one after the other, on the CPU.
 struct Bucket {
   at::Tensor flat;
   std::size_t members = 0, missing = 0;
@@ -284,7 +253,7 @@ class GradientAverager::State::Hook final : public torch::autograd::PostAccumula
 };
 
 GradientAverager::State::State(std::vector<at::Tensor> given, const ProcessGroup& group, std::int64_t bucket_bytes)
-    : parameters(std::move(given)), backend(group.backends_->of(parameters.front())), slots(parameters.size()) {
+    : parameters(std::move(given)), backend(*group.backends_->gloo), slots(parameters.size()) {
   check_same_shapes(parameters, group);
   for (at::Tensor& parameter : parameters) group.broadcast(parameter, 0);
   for (std::size_t end = parameters.size(); end > 0;) {
@@ -292,11 +261,11 @@ GradientAverager::State::State(std::vector<at::Tensor> given, const ProcessGroup
     std::size_t first = end - 1;
     std::int64_t elements = last.numel();
     const auto fits = [&](const at::Tensor& next) {
-      return next.scalar_type() == last.scalar_type() && next.device() == last.device() &&
+      return next.scalar_type() == last.scalar_type() &&
              (elements + next.numel()) * static_cast<std::int64_t>(last.element_size()) <= bucket_bytes;
     };
     while (first > 0 && fits(parameters[first - 1])) elements += parameters[--first].numel();
-    const at::Tensor flat = at::zeros({elements}, last.options().requires_grad(false));
+    const at::Tensor flat = at::zeros({elements}, last.scalar_type());
     for (std::int64_t offset = 0; end > first; offset += parameters[end].numel()) {
       --end;
       const at::Tensor part = flat.narrow(0, offset, parameters[end].numel()).view(parameters[end].sizes());
@@ -375,7 +344,8 @@ void GradientAverager::finish() {
   }
   for (std::size_t p = 0; p < state.parameters.size(); ++p) {
     at::Tensor& gradient = state.parameters[p].mutable_grad();
-    gradient.defined() ? void(gradient.copy_(state.slots[p].part)) : void(gradient = state.slots[p].part.clone());
+    gradient.defined() ? void(gradient.copy_(state.slots[p].part))
+                       : void(gradient = state.slots[p].part.to(state.parameters[p].device(), false, true));
   }
 }
 

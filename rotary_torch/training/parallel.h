@@ -1,4 +1,5 @@
-// Data-parallel training over several processes by torch's c10d: Gloo for tensors on the CPU, NCCL for those on GPUs.
+// Data-parallel training over several processes by torch's c10d, Gloo and TCPStore. Tensors on
+// GPUs are summed in the host's memory.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -24,7 +25,7 @@ class ProcessGroup {
   // not set or 1. The groups live until the process ends. Throws VALUE for variables that are missing or no such
   // numbers, PEER if the others cannot be reached, TORCH if the build has no Gloo, NCCL if it has no NCCL and the
   // device is a GPU.
-  static const ProcessGroup& world(at::Device device = at::kCPU);
+  static const ProcessGroup& world();
 
   int rank() const noexcept { return rank_; }
   int size() const noexcept { return size_; }
