@@ -22,9 +22,8 @@ class ProcessGroup {
   static const ProcessGroup& alone() noexcept;
   // The processes that torchrun started, or that were started by hand with RANK, WORLD_SIZE, MASTER_ADDR and
   // MASTER_PORT (and LOCAL_RANK and LOCAL_WORLD_SIZE where they are on several machines); alone() where WORLD_SIZE is
-  // not set or 1. The groups live until the process ends. Throws VALUE for variables that are missing or no such
-  // numbers, PEER if the others cannot be reached, TORCH if the build has no Gloo, NCCL if it has no NCCL and the
-  // device is a GPU.
+  // not set or 1. The group lives until the process ends. Throws VALUE for variables that are missing or no such
+  // numbers, PEER if the others cannot be reached, TORCH if the build has no Gloo.
   static const ProcessGroup& world();
 
   int rank() const noexcept { return rank_; }
