@@ -1,7 +1,7 @@
 // What is read: regular files, as they were opened. What is written: the old file or the whole new one.
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -10,6 +10,7 @@
 
 #include "files/text/io.h"
 #include "tests/support/file_helpers.h"
+#include "tests/support/full_disk.h"
 
 namespace rotary::test {
 namespace {
@@ -50,26 +51,6 @@ TEST(Input, AFileThatIsReplacedIsReadAsItWas) {
 
 // ---- the old file or the whole new one -----------------------------------------------------------
 
-// Files cannot pass this many bytes while it lives: a disk that is full.
-class FullDisk {
- public:
-  explicit FullDisk(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
-    getrlimit(RLIMIT_FSIZE, &before_);
-    const rlimit limit{bytes, before_.rlim_max};
-    setrlimit(RLIMIT_FSIZE, &limit);
-  }
-  ~FullDisk() {
-    setrlimit(RLIMIT_FSIZE, &before_);
-    std::signal(SIGXFSZ, handler_);
-  }
-  FullDisk(const FullDisk&) = delete;
-  FullDisk& operator=(const FullDisk&) = delete;
-
- private:
-  void (*handler_)(int);
-  rlimit before_{};
-};
-
 TEST(Output, AFailedWriteLeavesTheOldFileAndNothingElse) {
   const ScratchFolder folder;
   write_text(folder / "a", "old");
@@ -85,6 +66,35 @@ TEST(Output, AFailedWriteLeavesTheOldFileAndNothingElse) {
   write_npy(folder / "a", tensor);
   EXPECT_EQ(names_in(folder.path()), std::vector<std::string>{"a"});
   expect_same(read_npy(folder / "a"), tensor);
+}
+
+// Ctrl-C, a closed terminal, a shutdown: the temporary file goes, and the process ends of the signal.
+TEST(Output, ASignalThatEndsTheProcessLeavesNoTemporaryFile) {
+  const ScratchFolder folder;
+  write_text(folder / "a", "old");
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+    const pid_t child = fork();
+    if (child == 0) {
+      std::signal(number, SIG_DFL);
+      files::write_whole("test", folder / "a", [number](const files::Sink& sink) {
+        sink(files::bytes_of("new"));
+        raise(number);
+      });
+      _exit(0);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == number) << number;
+    EXPECT_EQ(names_in(folder.path()), std::vector<std::string>{"a"});
+    EXPECT_EQ(read_text(folder / "a"), "old");
+  }
+  std::signal(SIGTERM, SIG_IGN);  // who handles a signal keeps it
+  files::write_whole("test", folder / "a", [](const files::Sink& sink) {
+    raise(SIGTERM);
+    sink(files::bytes_of("new"));
+  });
+  EXPECT_EQ(std::signal(SIGTERM, SIG_DFL), SIG_IGN);
+  EXPECT_EQ(read_text(folder / "a"), "new");
 }
 
 TEST(Output, WhatIsNoRegularFileIsNotReplaced) {

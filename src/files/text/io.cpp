@@ -1,8 +1,12 @@
 #include "io.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
+#include <csignal>
+#include <iterator>
+#include <mutex>
 #include <optional>
 #include <system_error>
 #include <utility>
@@ -12,6 +16,7 @@
 #include "rotary/error.h"
 #include "utf8.h"
 #include "values/fail.h"
+#include "write_as.h"
 
 namespace rotary::files {
 namespace {
@@ -39,19 +44,73 @@ const char* kind_of(FileKind kind) noexcept {
   return "a device";
 }
 
-// A temporary file, removed unless it was renamed.
+#ifdef SIGHUP
+constexpr int ending_signals[] = {SIGINT, SIGTERM, SIGHUP};
+#else
+constexpr int ending_signals[] = {SIGINT, SIGTERM};
+#endif
+std::array<std::atomic<const fs::path*>, 16> unfinished = {};
+
+extern "C" void remove_unfinished(int number) {
+  for (const std::atomic<const fs::path*>& path : unfinished) {
+    if (const fs::path* file = path.load()) remove_file(*file);
+  }
+  std::signal(number, SIG_DFL);
+  std::raise(number);
+}
+
+// While it lives, a signal that ends the process removes the file first. Signals that somebody handles or ignores are
+// left to them.
+class RemovedBySignals {
+ public:
+  explicit RemovedBySignals(const fs::path& file) {
+    const std::lock_guard lock(mutex_);
+    if (count_++ == 0) exchange(SIG_DFL, remove_unfinished);
+    for (std::atomic<const fs::path*>& slot : unfinished) {
+      const fs::path* free = nullptr;
+      if (!slot.compare_exchange_strong(free, &file)) continue;
+      slot_ = &slot;
+      return;
+    }
+  }
+  ~RemovedBySignals() {
+    const std::lock_guard lock(mutex_);
+    if (slot_ != nullptr) slot_->store(nullptr);
+    if (--count_ == 0) exchange(remove_unfinished, SIG_DFL);
+  }
+  RemovedBySignals(const RemovedBySignals&) = delete;
+  RemovedBySignals& operator=(const RemovedBySignals&) = delete;
+
+ private:
+  using Handler = void (*)(int);
+  static void exchange(Handler from, Handler to) {
+    for (const int number : ending_signals) {
+      const Handler before = std::signal(number, to);
+      if (before != from && before != SIG_ERR) std::signal(number, before);
+    }
+  }
+
+  inline static std::mutex mutex_;
+  inline static int count_ = 0;
+  std::atomic<const fs::path*>* slot_ = nullptr;  // null: more files are being written than there are slots
+};
+
+// A temporary file, removed unless it was renamed. Error sentences name `shown`.
 class TemporaryFile {
  public:
-  TemporaryFile(const char* operation, const fs::path& target) : operation_(operation), target_(target) {
+  TemporaryFile(const char* operation, const fs::path& target, const fs::path& shown)
+      : operation_(operation), target_(target), shown_(shown) {
     static std::atomic<unsigned> next{0};
     constexpr int tries = 1000;  // killed processes of the same id may have left files of these names
     for (int i = 0; i < tries && descriptor_ < 0; ++i) {
       const std::string name = ".rotary-" + std::to_string(process_id()) + "-" + std::to_string(next++) + ".tmp";
+      removed_.reset();
       path_ = target.parent_path() / name;
+      removed_.emplace(path_);
       descriptor_ = create_file(path_);
       if (descriptor_ < 0 && errno != EEXIST) break;
     }
-    if (descriptor_ < 0) fail(operation_, target_, "a file cannot be made in this folder: " + reason(errno));
+    if (descriptor_ < 0) fail(operation_, shown_, "a file cannot be made in this folder: " + reason(errno));
   }
   ~TemporaryFile() {
     if (descriptor_ >= 0) close_file(descriptor_);
@@ -75,12 +134,14 @@ class TemporaryFile {
 
  private:
   void check(bool good, const char* rule) const {
-    if (!good) fail(operation_, target_, std::string(rule) + ": " + reason(errno));
+    if (!good) fail(operation_, shown_, std::string(rule) + ": " + reason(errno));
   }
 
   const char* operation_;
   const fs::path& target_;
+  const fs::path& shown_;
   fs::path path_;
+  std::optional<RemovedBySignals> removed_;
   int descriptor_ = -1;
   bool renamed_ = false;
 };
@@ -185,9 +246,14 @@ void write_whole(const char* operation, const fs::path& path, std::span<const st
 }
 
 void write_whole(const char* operation, const fs::path& path, const std::function<void(const Sink&)>& produce) {
+  write_whole_as(operation, path, {}, produce);
+}
+
+void write_whole_as(const char* operation, const fs::path& path, const fs::path& shown,
+                    const std::function<void(const Sink&)>& produce) {
   const fs::path target = behind_links(operation, path);
   const std::optional<unsigned> permissions = permissions_of(operation, target);
-  TemporaryFile file(operation, target);
+  TemporaryFile file(operation, target, shown.empty() ? target : shown);
   if (permissions) file.keep_permissions(*permissions);
   produce([&file](std::span<const std::byte> bytes) { file.write(bytes); });
   file.commit();
