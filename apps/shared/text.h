@@ -1,13 +1,13 @@
-// Text that the commands print: numbers, short lists, JSON.
+// Text that the commands print: numbers, short lists.
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "files/text/io.h"
+#include "files/text/json_text.h"
 #include "rotary/rotary.h"
 #include "values/number_text.h"
 
@@ -25,12 +25,9 @@ using detail::shape_text;
 using detail::shortest;
 using detail::significant;
 using detail::with_separators;
+using files::finite_or_null;
+using files::json_text;
 using files::lower;
 using files::printable;
-
-// JSON with every double at 17 significant digits, lists of numbers and words on one line. Throws NUMBER for a value
-// that JSON cannot express (NaN, infinity).
-std::string json_text(const nlohmann::ordered_json& value);
-nlohmann::ordered_json finite_or_null(double value);  // JSON has no infinity
 
 }  // namespace rotary::cli

@@ -37,6 +37,7 @@ set(rotary_files_sources
   src/files/text/json.cpp
   src/files/text/json_edit.cpp
   src/files/text/json_file.cpp
+  src/files/text/json_text.cpp
   src/files/text/utf8.cpp)
 if(WIN32)
   list(APPEND rotary_files_sources src/files/text/descriptors_windows.cpp)

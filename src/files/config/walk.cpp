@@ -1,3 +1,5 @@
+#include "config_file.h"
+
 #include <algorithm>
 #include <filesystem>
 #include <string>
@@ -365,6 +367,15 @@ void Reading::note(const std::string& part, const std::string& sentence) {
 
 namespace rotary {
 
+files::ConfigFile files::read_config_file(const std::filesystem::path& path, const ConfigOptions& options) {
+  ConfigFile file{json_file_text("read_config", InputFile("read_config", path)), {}, {}};
+  file.model = naming(path, [&] {
+    file.json = parse_json(file.text);
+    return read_json(file.json, options).model;
+  });
+  return file;
+}
+
 Model parse_config(std::string_view json, const ConfigOptions& options) {
   return files::read_json(files::parse_json(json), options).model;
 }
@@ -387,8 +398,7 @@ Model read_config(const std::filesystem::path& path, const ConfigOptions& option
   const std::filesystem::path& file = path;
   const files::InputFile input("read_config", file);
   if (files::is_gguf(input)) return files::naming(file, [&] { return files::read_gguf(input, options); });
-  const std::string text = files::json_file_text("read_config", input);
-  return files::naming(file, [&] { return parse_config(text, options); });
+  return files::read_config_file(file, options).model;
 }
 
 }  // namespace rotary
