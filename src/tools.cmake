@@ -6,19 +6,17 @@ set(rotary_accuracy_sources
   src/accuracy/rows.cpp
   src/accuracy/ways.cpp)
 set(rotary_convert_sources
-  src/convert/attention.cpp
-  src/convert/cache.cpp
   src/convert/change.cpp
-  src/convert/config_change.cpp
+  src/convert/convert.cpp
   src/convert/folder.cpp
-  src/convert/forms.cpp
   src/convert/heads.cpp
+  src/convert/keys.cpp
   src/convert/layers.cpp
   src/convert/names.cpp
-  src/convert/permutation.cpp
   src/convert/plan.cpp
-  src/convert/rewrite.cpp
+  src/convert/stamp.cpp
   src/convert/suffixes.cpp
+  src/convert/table.cpp
   src/convert/verify.cpp
   src/convert/write.cpp)
 set(rotary_diagnose_sources

@@ -1,9 +1,11 @@
-// rotary convert: a checkpoint's q and k projections from one pairing to the other.
+// rotary convert: a checkpoint's q and k, the keys of a KV cache or a table of cos and sin in another order.
+#include "rotary/convert.h"
+
 #include <algorithm>
 #include <csignal>
 #include <iostream>
 #include <memory>
-#include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,14 +13,11 @@
 #include "apps/shared/command.h"
 #include "apps/shared/program.h"
 #include "apps/shared/progress_line.h"
+#include "apps/shared/tensors.h"
 #include "apps/shared/text.h"
 #include "apps/shared/usage_error.h"
 #include "commands.h"
 #include "config_place.h"
-#include "convert/file.h"
-#include "convert/plan.h"
-#include "convert/verify.h"
-#include "convert/write.h"
 #include "files/text/paths.h"
 #include "rotary/error.h"
 
@@ -26,131 +25,92 @@ namespace rotary::cli {
 
 namespace {
 
-using nlohmann::ordered_json;
+struct Options {
+  std::string input;
+  std::string to;
+  std::string from;
+  std::string output;
+  bool dry_run = false;
+  bool verify = false;
+  bool json = false;
+  // of a file
+  std::string config;
+  int head_dim = 0, rotary_dim = 0, first = 0;
+  std::vector<std::string> tensors;
+  std::string form;
+};
 
-using Options = ConvertOptions;
+// ---- the report ----------------------------------------------------------------------------------
 
-const char* what(const convert::TensorPlan& tensor) {
-  switch (tensor.name.role) {
-    case convert::Role::q:
-      return "q";
-    case convert::Role::k:
-    case convert::Role::latent:
-      return "k";
-    case convert::Role::qkv:
-      return "q and k";
-    case convert::Role::q_norm:
-      return "q norm";
-    case convert::Role::other:
-      return "output";
-    default:
-      return "k norm";
-  }
+std::string block_text(const ConvertedTensor& tensor) {
+  return "elements " + std::to_string(tensor.first) + " to " + std::to_string(tensor.first + tensor.rotary_dim - 1);
 }
 
-std::string heads_text(const convert::Heads& heads) {
-  return counted(heads.q.size() + heads.k.size(), "head") + " of " + std::to_string(heads.dim) + ", elements " +
-         std::to_string(heads.block.first) + " to " + std::to_string(heads.block.first + 2 * heads.block.pairs - 1);
-}
+std::string type_text(const TensorInfo& info) { return std::string(name(info.type)) + ' ' + shape_text(info.shape); }
 
-std::string dotted(const convert::ConfigChange& change) {
-  std::string path;
-  for (const std::string& word : change.path) path += word + ".";
-  return path + change.key;
-}
-
-void list_tensors(const convert::Plan& plan) {
+void list_tensors(const ConvertResult& result) {
   std::vector<Cells> rows;
-  for (const convert::TensorPlan& tensor : plan.tensors) {
-    const TensorInfo& info = plan.info(tensor);
-    rows.push_back({printable(info.name), std::string(name(info.type)) + ' ' + shape_text(info.shape), what(tensor),
-                    heads_text(*tensor.heads)});
+  for (const ConvertedTensor& tensor : result.tensors) {
+    rows.push_back({printable(tensor.info.name), type_text(tensor.info), tensor.what,
+                    counted(static_cast<std::size_t>(tensor.q_heads + tensor.k_heads), "head") + " of " +
+                        std::to_string(tensor.head_dim) + ", " + block_text(tensor)});
   }
   const Columns columns = Columns({Column{}, Column{}, Column{}, Column{}}).fit(rows);
   for (const Cells& row : rows) std::cout << columns.line(row) << '\n';
 }
 
-std::string pairings(const convert::Plan& plan) { return std::string(name(plan.from)) + " to " + name(plan.to); }
-
-void report(const Options& options, const convert::Plan& plan, const std::vector<convert::LayerCheck>& checks) {
-  if (options.dry_run) list_tensors(plan);
-  std::size_t total = 0;
-  for (const convert::Shard& shard : plan.folder.shards) total += shard.header.header.entries.size();
-  std::cout << printable(plan.model_type.empty() ? "the model" : plan.model_type) << ", " << pairings(plan) << ": "
-            << plan.tensors.size() << " of " << total << " tensors " << (options.dry_run ? "would change" : "changed")
-            << '\n';
-  for (const convert::ConfigChange& change : plan.config) {
-    std::cout << plan.folder.config << ": " << printable(dotted(change)) << ' '
+void report_checkpoint(const ConvertResult& result) {
+  if (result.dry_run) list_tensors(result);
+  std::cout << printable(result.model_type.empty() ? "the model" : result.model_type) << ", " << name(result.from)
+            << " to " << name(result.to) << ": " << result.tensors.size() << " of " << result.all_tensors << " tensors "
+            << (result.dry_run ? "would change" : "changed") << '\n';
+  for (const ChangedKey& change : result.config) {
+    std::cout << result.config_file << ": " << printable(change.key) << ' '
               << (change.before.empty() ? "absent" : change.before) << " -> "
               << (change.after.empty() ? "absent" : change.after) << '\n';
   }
-  for (const convert::LayerCheck& check : checks) {
-    std::cout << "verified  " << printable(check.layer) << ": " << check.scores << " scores, "
-              << "all equal"
-              << (check.difference_unconverted == 0
-                      ? std::string(", but so would unconverted weights be: they are alike")
-                      : " (unconverted weights: off by " + significant(check.difference_unconverted, 2) + ")")
-              << '\n';
+  for (const VerifiedLayer& layer : result.verified.value_or(std::vector<VerifiedLayer>())) {
+    std::cout << "verified  " << printable(layer.layer) << ": "
+              << counted(static_cast<std::size_t>(layer.tensors), "tensor")
+              << (layer.tensors == 1 ? ", put back, equals its source\n" : ", put back, equal their source\n");
   }
-  for (const std::string& file : plan.folder.left_out) {
+  for (const std::string& file : result.left_out)
     std::cout << "left out  " << printable(file) << (file.ends_with('/') ? "" : ": not converted") << '\n';
-  }
-  for (const std::string& note : plan.notes) std::cout << "note: " << printable(note) << '\n';
-  if (!options.dry_run) std::cout << "wrote " << printable(options.output) << '\n';
+  for (const std::string& note : result.notes) std::cout << "note: " << printable(note) << '\n';
 }
 
-ordered_json tensors_json(const convert::Plan& plan) {
-  ordered_json list = ordered_json::array();
-  for (const convert::TensorPlan& tensor : plan.tensors) {
-    const TensorInfo& info = plan.info(tensor);
-    list.push_back({{"name", info.name},
-                    {"file", plan.folder.shards[tensor.shard].name},
-                    {"layer", tensor.name.layer},
-                    {"what", what(tensor)},
-                    {"dtype", std::string(name(info.type))},
-                    {"shape", info.shape},
-                    {"q_heads", tensor.heads->q.size()},
-                    {"k_heads", tensor.heads->k.size()},
-                    {"head_dim", tensor.heads->dim},
-                    {"first", tensor.heads->block.first},
-                    {"rotary_dim", 2 * tensor.heads->block.pairs}});
+void report_keys(const ConvertResult& result) {
+  for (const ConvertedTensor& tensor : result.tensors) {
+    std::cout << (result.dry_run ? "would change  " : "changed  ") << printable(tensor.info.name)
+              << (tensor.info.name.empty() ? "" : "  ") << type_text(tensor.info) << ": heads of " << tensor.head_dim
+              << ", " << block_text(tensor) << '\n';
   }
-  return list;
+  std::cout << "keys, " << name(result.from) << " to " << name(result.to) << ": " << result.tensors.size() << " of "
+            << result.all_tensors << " tensors\n";
 }
 
-ordered_json text_or_null(const std::string& text) { return text.empty() ? ordered_json() : ordered_json::parse(text); }
-
-ordered_json report_json(const Options& options, const convert::Plan& plan,
-                         const std::vector<convert::LayerCheck>& checks) {
-  ordered_json report = {{"model_type", plan.model_type},
-                         {"from", name(plan.from)},
-                         {"to", name(plan.to)},
-                         {"dry_run", options.dry_run},
-                         {"output", options.dry_run ? ordered_json() : ordered_json(options.output)},
-                         {"bytes", convert::bytes_to_write(plan)},
-                         {"tensors", tensors_json(plan)}};
-  report["config"] = ordered_json::array();
-  for (const convert::ConfigChange& change : plan.config) {
-    report["config"].push_back(
-        {{"key", dotted(change)}, {"before", text_or_null(change.before)}, {"after", text_or_null(change.after)}});
-  }
-  report["files"] = ordered_json::array();
-  for (const convert::Shard& shard : plan.folder.shards) report["files"].push_back(shard.name);
-  report["copied"] = plan.folder.others;
-  report["left_out"] = plan.folder.left_out;
-  report["notes"] = plan.notes;
-  if (options.verify) {
-    report["verified"] = ordered_json::array();
-    for (const convert::LayerCheck& check : checks) {
-      report["verified"].push_back({{"layer", check.layer},
-                                    {"scores", check.scores},
-                                    {"equal", check.largest_difference == 0},
-                                    {"largest_difference", check.largest_difference},
-                                    {"unconverted_difference", check.difference_unconverted}});
-    }
-  }
-  return report;
+std::string words_of(const TableOrder& order) {
+  const bool ordered = order.form == TableForm::doubled && order.pairing != Pairing::unset;
+  return name(order.form) + (ordered ? std::string(" (") + name(order.pairing) + ")" : "");
 }
+
+void report_table(const ConvertResult& result) {
+  std::cout << "table, " << words_of(result.table_from) << " to " << words_of(result.table_to) << ": ";
+  for (const ConvertedTensor& tensor : result.tensors) {
+    std::cout << (&tensor == &result.tensors.front() ? "" : ", ") << printable(tensor.info.name) << ' '
+              << shape_text(tensor.info.shape);
+  }
+  std::cout << '\n';
+}
+
+void report(const ConvertResult& result, const std::string& output) {
+  if (result.kind == ConvertKind::checkpoint) report_checkpoint(result);
+  if (result.kind == ConvertKind::keys) report_keys(result);
+  if (result.kind == ConvertKind::table) report_table(result);
+  if (!result.dry_run) std::cout << "wrote " << printable(output) << '\n';
+}
+
+// ---- the request ---------------------------------------------------------------------------------
 
 volatile std::sig_atomic_t signal_received = 0;
 
@@ -159,12 +119,12 @@ extern "C" void remember(int number) { signal_received = number; }
 // Ctrl-C and the like stop a conversion between two pieces, so that nothing is left of it.
 class StopSignals {
  public:
-  StopSignals() : interrupt_(std::signal(SIGINT, remember)), terminate_(std::signal(SIGTERM, remember)) {
+  StopSignals() {
     signal_received = 0;
+    for (std::size_t i = 0; i < std::size(numbers); ++i) before_[i] = std::signal(numbers[i], remember);
   }
   ~StopSignals() {
-    std::signal(SIGINT, interrupt_);
-    std::signal(SIGTERM, terminate_);
+    for (std::size_t i = 0; i < std::size(numbers); ++i) std::signal(numbers[i], before_[i]);
   }
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
@@ -174,62 +134,85 @@ class StopSignals {
   }
 
  private:
-  using Handler = void (*)(int);
-  Handler interrupt_, terminate_;
+#ifdef SIGHUP
+  static constexpr int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+#else
+  static constexpr int numbers[] = {SIGINT, SIGTERM};
+#endif
+  void (*before_[std::size(numbers)])(int) = {};
 };
 
-// Without a folder: of what would be written.
-std::vector<convert::LayerCheck> verified(const convert::Plan& plan,
-                                          const std::optional<std::filesystem::path>& folder) {
-  std::unique_ptr<ProgressLine> line;
-  std::vector<convert::LayerCheck> checks = convert::verify(plan, folder, [&](std::size_t done, std::size_t layers) {
+// Two lines after one another: bytes written, layers verified.
+class Progress {
+ public:
+  void operator()(bool verifying, std::uint64_t done, std::uint64_t total) {
     StopSignals::check();
-    if (!line) line = std::make_unique<ProgressLine>("verify", static_cast<std::int64_t>(layers));
-    line->done(static_cast<std::int64_t>(done));
-  });
-  for (const convert::LayerCheck& check : checks) {
-    if (check.largest_difference == 0) continue;
-    throw Error(Code::CHECK, "[convert] converted weights must give the same attention scores but those of " +
-                                 check.layer + " differ by " + scientific(check.largest_difference, 2));
+    const int shift = verifying ? 0 : 20;
+    if (!line_ || verifying != verifying_) {
+      if (line_) line_->clear();
+      line_ = std::make_unique<ProgressLine>(verifying ? "verify" : "convert, MiB",
+                                             static_cast<std::int64_t>(std::max<std::uint64_t>(1, total >> shift)));
+    }
+    verifying_ = verifying;
+    line_->done(static_cast<std::int64_t>(done >> shift));
   }
-  return checks;
+
+ private:
+  std::unique_ptr<ProgressLine> line_;
+  bool verifying_ = false;
+};
+
+void check_keys(const Options& options) {
+  if (options.to.empty()) throw UsageError("--to is required: half or interleaved");
+  if (options.config.empty() == (options.head_dim == 0))
+    throw UsageError("a KV cache needs --config, or --head-dim and --from");
+  if (options.config.empty() && options.first + options.rotary_dim > options.head_dim)
+    throw UsageError("--first and --rotary-dim must lie within --head-dim");
 }
 
-std::vector<convert::LayerCheck> write(const Options& options, const convert::Plan& plan) {
-  const std::uint64_t total = convert::bytes_to_write(plan);
-  ProgressLine progress("convert, MiB", static_cast<std::int64_t>(std::max<std::uint64_t>(1, total >> 20)));
-  std::uint64_t done = 0;
-  const StopSignals signals;
-  const auto written = [&](std::uint64_t bytes) {
-    StopSignals::check();
-    done += bytes;
-    progress.done(static_cast<std::int64_t>(done >> 20));
+void check_table(const Options& options) {
+  if (!options.config.empty() || !options.tensors.empty() || options.head_dim != 0)
+    throw UsageError("--config, --tensor and --head-dim are for keys, but the file holds a table");
+  if (!options.to.empty() || (!options.form.empty() && options.form != "doubled")) return;
+  const TableOrder order = table_order(files::path_of(options.input));
+  if (order.pairing == Pairing::unset && (options.form == "doubled" || order.form == TableForm::doubled))
+    throw UsageError("--to is required: the form doubled repeats the values in the order of half or of interleaved");
+}
+
+void check_checkpoint(const Options& options) {
+  if (options.to.empty()) throw UsageError("--to is required: half or interleaved");
+  if (!options.form.empty() || !options.config.empty() || !options.tensors.empty() || options.head_dim != 0)
+    throw UsageError("--form, --config, --tensor and --head-dim are for a file of tables or keys, not for a folder");
+}
+
+ConvertRequest request_of(const Options& options, Progress& progress) {
+  ConvertRequest request{.input = files::path_of(options.input), .output = files::path_of(options.output)};
+  if (!options.to.empty()) request.to = parse_pairing(options.to);
+  if (!options.from.empty()) request.from = parse_pairing(options.from);
+  request.dry_run = options.dry_run;
+  request.verify = options.verify;
+  if (!options.config.empty()) request.model = read_config_at(options.config, {});
+  request.head_dim = options.head_dim;
+  request.rotary_dim = options.rotary_dim;
+  request.first = options.first;
+  request.tensors = options.tensors;
+  if (!options.form.empty()) request.form = parse_table_form(options.form);
+  request.progress = std::ref(progress);
+  request.left_behind = [](const std::filesystem::path& folder) {
+    std::cerr << "note: a conversion that was killed has left " << printable(files::path_text(folder)) << '\n';
   };
-  std::vector<convert::LayerCheck> checks;
-  convert::write_folder(plan, files::path_of(options.output), written, [&](const std::filesystem::path& folder) {
-    progress.clear();
-    if (options.verify) checks = verified(plan, folder);
-  });
-  return checks;
+  return request;
 }
 
-void convert_checkpoint(const Options& options) {
-  const std::optional<Pairing> from = options.from.empty() ? std::nullopt : std::optional(parse_pairing(options.from));
-  const convert::Plan plan = convert::make_plan(files::path_of(options.input), parse_pairing(options.to), from);
-  std::vector<convert::LayerCheck> checks;
-  if (!options.dry_run) {
-    for (const std::filesystem::path& folder : convert::left_behind(files::path_of(options.output)))
-      std::cerr << "note: a conversion that was killed has left " << printable(files::path_text(folder)) << '\n';
-    checks = write(options, plan);
-  } else if (options.verify) {
-    const StopSignals signals;
-    checks = verified(plan, std::nullopt);
-  }
-  if (options.json) {
-    std::cout << json_text(report_json(options, plan, checks)) << '\n';
-  } else {
-    report(options, plan, checks);
-  }
+void check_options(const Options& options) {
+  const std::filesystem::path input = files::path_of(options.input);
+  std::error_code ignored;
+  const bool is_file = std::filesystem::exists(input, ignored) && !std::filesystem::is_directory(input, ignored);
+  if (is_file && options.verify) throw UsageError("--verify is for a checkpoint's folder");
+  const ConvertKind kind = convert_kind(input, !options.form.empty());
+  if (kind == ConvertKind::checkpoint) return check_checkpoint(options);
+  if (!options.dry_run) check_output(files::path_of(options.output));
+  kind == ConvertKind::table ? check_table(options) : check_keys(options);
 }
 
 void run(Options options) {
@@ -238,14 +221,18 @@ void run(Options options) {
     options.input = config_path(options.input);  // a repository of the cache is its folder
   } catch (const Error&) {                       // no repository either: the folder is missing
   }
-  const std::filesystem::path input = files::path_of(options.input);
-  std::error_code ignored;
-  if (std::filesystem::exists(input, ignored) && !std::filesystem::is_directory(input, ignored))
-    return convert_file(options);
-  if (options.to.empty()) throw UsageError("--to is required: half or interleaved");
-  if (!options.form.empty() || !options.config.empty() || !options.tensors.empty() || options.keys.head_dim != 0)
-    throw UsageError("--form, --config, --tensor and --head-dim are for a file of tables or keys, not for a folder");
-  convert_checkpoint(options);
+  check_options(options);
+  std::optional<ConvertResult> result;
+  {
+    Progress progress;
+    const StopSignals signals;
+    result = convert(request_of(options, progress));
+  }
+  if (options.json) {
+    std::cout << to_json(*result) << '\n';
+  } else {
+    report(*result, options.output);
+  }
 }
 
 constexpr const char* footer =
@@ -261,13 +248,13 @@ constexpr const char* footer =
 
 void add_file_options(Command& command, Options& options) {
   command.option("--config", options.config, "of a KV cache: the model's config.json or folder").type_name("CONFIG");
-  command.option("--head-dim", options.keys.head_dim, "of a KV cache without --config: elements of one head")
+  command.option("--head-dim", options.head_dim, "of a KV cache without --config: elements of one head")
       .type_name("N")
       .range(2, 1 << 20);
-  command.option("--rotary-dim", options.keys.rotary_dim, "elements that rotate (default: --head-dim)")
+  command.option("--rotary-dim", options.rotary_dim, "elements that rotate (default: --head-dim)")
       .type_name("N")
       .range(2, 1 << 20);
-  command.option("--first", options.keys.first, "the first of them (default: 0)").type_name("N").range(0, 1 << 20);
+  command.option("--first", options.first, "the first of them (default: 0)").type_name("N").range(0, 1 << 20);
   command
       .option("--tensor", options.tensors,
               "of a KV cache: names of the keys (default: those named so, as k, layers.0.key or\n"
@@ -301,8 +288,8 @@ void add_convert(CLI::App& app) {
       .type_name("PATH");
   command.flag("--dry-run", options->dry_run, "list every tensor that would change, and write nothing");
   command.flag("--verify", options->verify,
-               "project random hidden states with the weights before and after, rotate, and compare the\n"
-               "attention scores of every layer (with --dry-run: of what would be written)");
+               "undo the change of every tensor that was written and compare the bytes with the input's\n"
+               "(with --dry-run: of what would be written). A wrong plan passes: docs/convert.md");
   command.flag("--json", options->json, "the report as JSON");
   add_file_options(command, *options);
   command.footer(footer);

@@ -3,18 +3,20 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <vector>
+#include <numeric>
 
-namespace rotary::convert {
+#include "values/fail.h"
+
+namespace rotary::conversion {
 namespace {
 
 using files::piece_bytes;
-using Bytes = std::vector<std::byte>;
 
 void stream_rows(const TensorInfo& tensor, const Sources& sources, const Reader& read, const Sink& sink) {
   const std::size_t row = static_cast<std::size_t>(tensor.bytes) / sources.size();
   Bytes in, out;
-  for (const Run& run : closed_runs(sources, std::max<std::size_t>(1, piece_bytes / std::max<std::size_t>(1, row)))) {
+  for (const ClosedRange& run :
+       closed_ranges(sources, std::max<std::size_t>(1, piece_bytes / std::max<std::size_t>(1, row)))) {
     in.resize((run.end - run.begin) * row);
     read(run.begin * row, in);
     if (!run.moves) {
@@ -79,8 +81,8 @@ std::size_t place_of(const Change& change, std::size_t index) {
 void permute_packed(const Change& change, std::size_t step, const std::byte* in, std::byte* out) {
   const Sources& sources = *change.sources;
   for (std::size_t i = 0; i < sources.size(); ++i) {
-    put_number(out, step, place_of(change, i), static_cast<unsigned>(change.bits),
-               packed_number(change, in, step, sources[i]));
+    const auto bits = static_cast<unsigned>(change.bits);
+    put_number(out, step, place_of(change, i), bits, number_at(in, step, place_of(change, sources[i]), bits));
   }
 }
 
@@ -93,13 +95,58 @@ void stream_columns(const TensorInfo& tensor, const Sources& sources, const Read
 
 }  // namespace
 
-std::uint32_t packed_number(const Change& change, const std::byte* words, std::size_t step, std::size_t index) {
-  return number_at(words, step, place_of(change, index), static_cast<unsigned>(change.bits));
+Sources unchanged(std::int64_t elements) {
+  Sources sources(static_cast<std::size_t>(elements));
+  std::iota(sources.begin(), sources.end(), std::uint32_t{0});
+  return sources;
 }
 
-std::vector<Run> closed_runs(const Sources& sources, std::size_t least) {
-  std::vector<Run> runs;
-  Run run;
+void reorder(Sources& sources, RotatedBlock block, Pairing to) {
+  const auto first = static_cast<std::uint32_t>(block.first);
+  const auto pairs = static_cast<std::uint32_t>(block.pairs);
+  for (std::uint32_t j = 0; j < 2 * pairs; ++j) {
+    const std::uint32_t in_interleaved = first + j, in_half = first + j / 2 + (j % 2) * pairs;
+    if (to == Pairing::half) {
+      sources[in_half] = in_interleaved;
+    } else {
+      sources[in_interleaved] = in_half;
+    }
+  }
+}
+
+Change inverse(const Change& change) {
+  Sources sources(change.sources->size());
+  for (std::uint32_t i = 0; i < sources.size(); ++i) sources[(*change.sources)[i]] = i;
+  return {change.axis, change.bits, std::make_shared<const Sources>(std::move(sources))};
+}
+
+void check_whole_bytes(const TensorInfo& tensor, std::uint64_t bits, const char* subject) {
+  if (bits % 8 == 0) return;
+  fail(Code::DTYPE, "convert",
+       std::string(subject) + " must have elements of whole bytes but tensor " + files::in_quotes(tensor.name) +
+           " is " + name(tensor.type));
+}
+
+bool has_size(const TensorInfo& tensor, const Change& change) {
+  const auto size = static_cast<std::int64_t>(change.sources->size());
+  const std::vector<std::int64_t>& shape = tensor.shape;
+  if (change.axis == Axis::rows) {  // of a norm, [heads, head_dim] together
+    std::int64_t product = 1;
+    for (const std::int64_t extent : shape) {
+      product *= extent;
+      if (product >= size) break;
+    }
+    return product == size;
+  }
+  if (change.axis == Axis::columns) return !shape.empty() && shape.back() == size;
+  const bool packed = tensor.type == ElementType::i32 && shape.size() == 2 && can_be_packed(change.bits);
+  const std::int64_t words = packed ? shape[change.axis == Axis::packed_rows ? 0 : 1] : 0;
+  return words <= size && 32 * words == size * change.bits;
+}
+
+std::vector<ClosedRange> closed_ranges(const Sources& sources, std::size_t least) {
+  std::vector<ClosedRange> runs;
+  ClosedRange run;
   std::size_t furthest = 0;  // behind the last place that an element of the run comes from or goes to
   for (std::size_t i = 0; i < sources.size(); ++i) {
     run.moves = run.moves || sources[i] != i;
@@ -136,4 +183,16 @@ void stream_changed(const TensorInfo& tensor, const Change& change, const Reader
   }
 }
 
-}  // namespace rotary::convert
+Bytes changed(const TensorInfo& tensor, const Change& change, const Bytes& bytes) {
+  Bytes result;
+  result.reserve(bytes.size());
+  const Reader read = [&bytes](std::uint64_t offset, std::span<std::byte> out) {
+    std::copy_n(bytes.begin() + static_cast<std::ptrdiff_t>(offset), out.size(), out.begin());
+  };
+  stream_changed(tensor, change, read, [&result](std::span<const std::byte> piece) {
+    result.insert(result.end(), piece.begin(), piece.end());
+  });
+  return result;
+}
+
+}  // namespace rotary::conversion

@@ -11,7 +11,7 @@
 #include "files/text/paths.h"
 #include "values/fail.h"
 
-namespace rotary::convert {
+namespace rotary::conversion {
 namespace {
 
 namespace fs = std::filesystem;
@@ -225,4 +225,4 @@ std::string common_metadata(const Folder& folder, const char* key) {
   return common;
 }
 
-}  // namespace rotary::convert
+}  // namespace rotary::conversion

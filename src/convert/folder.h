@@ -11,7 +11,7 @@
 #include "files/tensors/safetensors_header.h"
 #include "files/text/io.h"
 
-namespace rotary::convert {
+namespace rotary::conversion {
 
 // One .safetensors file, open.
 struct Shard {
@@ -35,16 +35,7 @@ struct Folder {
 // says. Throws FILE, FORMAT, JSON, TENSOR.
 Folder open_folder(const std::filesystem::path&);
 
-// The metadata keys of a converted file beside files::pairing_key: the pairing of the checkpoint that was converted
-// first.
-inline constexpr const char* from_key = "rotary.pairing_before";
-// Of the key that changed: "absent", "null"; or that of the indexer is of another pairing and stays.
-inline constexpr const char* config_key = "rotary.config_before";
-inline constexpr const char* own_indexer_word = "own indexer";
-inline constexpr const char* metadata_key = "rotary.metadata_before";  // the object without entries that was there
-inline constexpr const char* blanks_key = "rotary.header_blanks";  // behind the header's JSON, if not the usual ones
-
 // The value of a metadata key, which all shards must have in common; "": none has it. Throws FORMAT.
 std::string common_metadata(const Folder&, const char* key);
 
-}  // namespace rotary::convert
+}  // namespace rotary::conversion

@@ -3,32 +3,68 @@
 #include <string>
 #include <utility>
 
-#include "attention.h"
 #include "files/text/io.h"
 #include "values/fail.h"
 #include "values/number_text.h"
 
-namespace rotary::convert {
+namespace rotary::conversion {
 namespace {
 
 constexpr const char* operation = "convert";
+using files::FusedKeys;
 using files::in_quotes;
 
 RotatedBlock block_of(const ModelRope& rope) { return {rope.first, rope.rope.rotary_dim / 2}; }
 
 }  // namespace
 
-// Of [experts, rows, in] each expert has the heads; of LoKr's second factor those that the first one repeats.
+std::vector<std::int64_t> heads_at(int heads, std::int64_t stride) {
+  std::vector<std::int64_t> rows;
+  for (int head = 0; head < heads; ++head) rows.push_back(head * stride);
+  return rows;
+}
+
+std::int64_t fused_rows(Fused fused, int heads, int kv_heads, int head_dim) {
+  const int gates = fused == Fused::gate_first ? heads : 0;
+  return (std::int64_t{gates} + heads + 2 * std::int64_t{kv_heads}) * head_dim;
+}
+
+// Heads are counted in the order of the rows: head `slot` begins at row slot * head_dim.
+std::vector<std::int64_t> fused_heads(Fused fused, int heads, int kv_heads, int head_dim) {
+  const int group = heads / kv_heads;
+  const int quarter = heads / 4;
+  const auto slot = [&](int head, bool key) {
+    switch (fused) {
+      case Fused::by_head:
+        return 3 * head + (key ? 1 : 0);
+      case Fused::by_group:
+        return key ? head * (group + 2) + group : head / group * (group + 2) + head % group;
+      case Fused::four_parts:
+        return head / quarter * 3 * quarter + (key ? 2 * quarter : 0) + head % quarter;
+      case Fused::gate_first:
+        return heads + (key ? heads : 0) + head;
+      case Fused::joined:
+      case Fused::none:
+        break;
+    }
+    return (key ? heads : 0) + head;
+  };
+  std::vector<std::int64_t> rows;
+  for (int head = 0; head < heads; ++head) rows.push_back(std::int64_t{slot(head, false)} * head_dim);
+  for (int head = 0; head < kv_heads; ++head) rows.push_back(std::int64_t{slot(head, true)} * head_dim);
+  return rows;
+}
+
+// Of [experts, rows, in] each expert has the heads.
 SharedHeads HeadFinder::of(const TensorInfo& tensor, const TensorName& name, const ModelRope& rope) {
   const SharedHeads one = one_of(tensor, name, rope);
-  if (name.suffix == "lokr_w2" || name.suffix == "lokr_w2_a") return repeating(one, tensor);
   const bool several = tensor.shape.size() == 3 && tensor.shape[0] > 0 &&
                        tensor.shape[1] == static_cast<std::int64_t>(one->sources.size());
   return several ? repeated(one, tensor.shape[0]) : one;
 }
 
 SharedHeads HeadFinder::one_of(const TensorInfo& tensor, const TensorName& name, const ModelRope& rope) {
-  if (part_->attention.latent) return of_latent(tensor, name, rope);
+  if (part_->latent) return of_latent(tensor, name, rope);
   switch (name.role) {
     case Role::q:
       if (part_->attention.query_experts) {
@@ -65,26 +101,6 @@ SharedHeads HeadFinder::repeated(const SharedHeads& one, std::int64_t times) {
     for (const std::int64_t row : one->k) all.k.push_back(i * rows + row);
   }
   return made(times * rows, std::move(all));
-}
-
-// The rows of a Kronecker product are the second factor's, once for each row of the first one. They can be reordered
-// where the second factor's own rows can, that is where it has whole heads, all alike.
-SharedHeads HeadFinder::repeating(const SharedHeads& all, const TensorInfo& tensor) {
-  const auto rows = static_cast<std::int64_t>(all->sources.size());
-  const std::int64_t own = tensor.shape.empty() ? 0 : tensor.shape[0];
-  Heads first{.sources = {}, .q = {}, .k = {}, .dim = all->dim, .block = all->block};
-  for (const std::int64_t row : all->q) {
-    if (row + all->dim <= own) first.q.push_back(row);
-  }
-  for (const std::int64_t row : all->k) {
-    if (row + all->dim <= own) first.k.push_back(row);
-  }
-  SharedHeads found = own > 0 && rows % own == 0 ? made(own, std::move(first)) : nullptr;
-  if (found && repeated(found, rows / own)->sources == all->sources) return found;
-  fail(Code::TENSOR, operation,
-       "the second factor of LoKr must have whole heads of " + std::to_string(all->dim) +
-           " rows, all alike, or be merged into its model first, but " + in_quotes(tensor.name) + " has shape " +
-           detail::shape_text(tensor.shape));
 }
 
 SharedHeads HeadFinder::of_queries(const ModelRope& rope, std::int64_t stride) {
@@ -176,4 +192,4 @@ SharedHeads HeadFinder::made(std::int64_t rows, Heads heads) {
   return found;
 }
 
-}  // namespace rotary::convert
+}  // namespace rotary::conversion

@@ -6,13 +6,13 @@
 #include <tuple>
 #include <vector>
 
+#include "change.h"
 #include "layers.h"
 #include "names.h"
-#include "permutation.h"
 #include "rotary/config.h"
 #include "rotary/tensors.h"
 
-namespace rotary::convert {
+namespace rotary::conversion {
 
 // The permuted axis of a projection or a norm.
 struct Heads {
@@ -22,6 +22,14 @@ struct Heads {
   RotatedBlock block;              // in a head
 };
 using SharedHeads = std::shared_ptr<const Heads>;
+
+using files::Fused;
+// The first row of each head.
+std::vector<std::int64_t> heads_at(int heads, std::int64_t stride);
+// Of a fused projection: those of q, then those of k.
+std::vector<std::int64_t> fused_heads(Fused, int heads, int kv_heads, int head_dim);
+// The rows of a fused projection; values have the width of keys.
+std::int64_t fused_rows(Fused, int heads, int kv_heads, int head_dim);
 
 class HeadFinder {
  public:
@@ -33,10 +41,9 @@ class HeadFinder {
   SharedHeads of_queries(const ModelRope&, std::int64_t stride);
 
  private:
-  SharedHeads of_keys(const ModelRope&, FusedKeys);
+  SharedHeads of_keys(const ModelRope&, files::FusedKeys);
   SharedHeads one_of(const TensorInfo&, const TensorName&, const ModelRope&);
   SharedHeads repeated(const SharedHeads&, std::int64_t times);
-  SharedHeads repeating(const SharedHeads&, const TensorInfo&);
   SharedHeads of_latent(const TensorInfo&, const TensorName&, const ModelRope&);
   SharedHeads of_fused(const TensorInfo&, const ModelRope&);
   SharedHeads of_norm(const TensorInfo&, const TensorName&, const ModelRope&);
@@ -50,4 +57,4 @@ class HeadFinder {
   std::map<Key, SharedHeads> made_;
 };
 
-}  // namespace rotary::convert
+}  // namespace rotary::conversion

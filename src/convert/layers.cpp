@@ -6,22 +6,20 @@
 #include "files/text/io.h"
 #include "files/text/json.h"
 #include "files/text/json_edit.h"
-#include "files/text/json_file.h"
-#include "files/text/paths.h"
 #include "names.h"
 #include "values/fail.h"
 
-namespace rotary::convert {
+namespace rotary::conversion {
 namespace {
 
 constexpr const char* operation = "convert";
 using files::Json;
 
-std::int64_t integer_of(const Json& object, const char* key) {
+std::int64_t integer_of(const Json& object, const std::string& key) {
   const auto found = object.find(key);
   return found != object.end() && found->is_number_integer() ? found->get<std::int64_t>() : 0;
 }
-bool flag_of(const Json& object, const char* key, bool default_value) {
+bool flag_of(const Json& object, const std::string& key, bool default_value) {
   const auto found = object.find(key);
   return found != object.end() && found->is_boolean() ? found->get<bool>() : default_value;
 }
@@ -47,14 +45,13 @@ void read_quantization(const Json& config, Quantization& quantization) {
   for (const char* name : {"quantization_config", "compression_config", "quantization"}) {
     const auto found = config.find(name);
     if (found == config.end() || !found->is_object()) continue;
-    for (const char* key : {"bits", "w_bit"}) {
-      const std::int64_t bits = integer_of(*found, key);
-      if (bits >= 1 && bits <= 16) quantization.bits = static_cast<int>(bits);
-    }
+    const auto take = [&found](const char* key, Json& value) {
+      if (const auto given = found->find(key); given != found->end() && !given->is_null()) value = *given;
+    };
+    take("bits", quantization.bits);
+    take("w_bit", quantization.bits);
+    take("weight_block_size", quantization.block);
     quantization.unknown_packing = unknown_packing(*found);
-    const auto block = found->find("weight_block_size");
-    if (block != found->end() && block->is_array() && !block->empty() && block->front().is_number_integer())
-      quantization.block = std::max<std::int64_t>(0, block->front().get<std::int64_t>());
   }
 }
 
@@ -79,70 +76,54 @@ std::string path_of_text(const Model& model, TextPart& part) {
            paths[1]);
 }
 
-Attention attention_of_part(const Json& json, const std::string& model_type, const ModelRope& rope) {
+const files::Family& family_of(const std::string& model_type) {
+  static const files::Family unknown;
+  const files::Family* family = files::find_family(model_type);
+  return family == nullptr ? unknown : *family;
+}
+
+files::AttentionFacts attention_of(const Json& json, const std::string& model_type) {
   if (flag_of(json, "rotary_value", false)) {
     fail(Code::MODEL_TYPE, operation,
          "a model must rotate q and k alone but rotary_value is true: its values rotate too");
   }
-  const LayoutFlags flags{
-      .multi_query =
-          flag_of(json, model_type == "chatglm" ? "multi_query_attention" : "multi_query", model_type == "falcon"),
-      .new_decoder_architecture = flag_of(json, "new_decoder_architecture", false)};
-  std::optional<Attention> attention = attention_of(model_type, flags);
-  if (!attention) {
+  files::AttentionFacts attention = family_of(model_type).attention;
+  if (!attention.why_not.empty()) {
     fail(Code::MODEL_TYPE, operation,
          "a model must rotate the outputs of its q and k projections, which " + model_type +
-             " does not: " + std::string(why_not(model_type)));
+             " does not: " + std::string(attention.why_not));
   }
-  const files::Family* family = files::find_family(model_type);
-  const bool mla = (family != nullptr && family->mla.rope != 0) || json.contains("kv_lora_rank");  // as in params.json
-  attention->latent = mla && rope.first != 0;
-  return *attention;
+  for (const files::FusedWhere& where : attention.fused_where) {
+    if (!flag_of(json, std::string(where.key), where.default_value)) continue;
+    attention.fused = where.fused;
+    break;
+  }
+  return attention;
 }
 
-}  // namespace
-
-bool TextPart::is_drafting(const std::string& stack, int layer) const {
-  return is_draft(stack) || layer >= static_cast<int>(rope_of_layer.size());
+// DeepSeek-V3.2's rotates in halves, whatever the attention does.
+void read_indexer(const Json& sub, TextPart& part) {
+  const files::Indexer& usual = part.attention.indexer;
+  if (usual.heads == 0) return;
+  const auto size = [&](const char* key, std::int64_t default_value) {
+    const std::int64_t value = sub.contains(key) ? integer_of(sub, key) : default_value;
+    return static_cast<int>(std::clamp<std::int64_t>(value, 0, 1 << 20));
+  };
+  part.indexer = {size("index_n_heads", usual.heads), size("index_head_dim", usual.head_dim)};
+  if (sub.contains(indexer_key)) part.indexer_interleaved = flag_of(sub, indexer_key, true);
 }
 
-TextPart text_part(const Folder& folder, const Model& model) {
-  TextPart part;
-  part.path = path_of_text(model, part);
-  const Json config = files::parse_json(files::json_file_text(operation, folder.path / files::path_of(folder.config)));
-  const Json& sub = sub_config(config, part.path);
-  const ModelRope& first = model.ropes[part.first_rope];
-  part.model_type = first.model_type.empty() ? model.model_type : first.model_type;
-  part.attention = attention_of_part(sub, part.model_type, first);
-  read_quantization(config, part.quantization);
-  if (!part.path.empty()) read_quantization(sub, part.quantization);
-  part.latent_rows = integer_of(sub, "kv_lora_rank");
-  part.value_dim = integer_of(sub, "v_head_dim");
-  // DeepSeek-V3.2's rotates in halves, whatever the attention does.
-  if (part.model_type == "glm_moe_dsa" || part.model_type == "mistral_large4_text") {
-    const auto size = [&](const char* key, std::int64_t default_value) {
-      const std::int64_t value = sub.contains(key) ? integer_of(sub, key) : default_value;
-      return static_cast<int>(std::clamp<std::int64_t>(value, 0, 1 << 20));
-    };
-    part.indexer = {size("index_n_heads", 32), size("index_head_dim", 128)};
-    if (sub.contains(indexer_key)) part.indexer_interleaved = flag_of(sub, indexer_key, true);
-  }
-  for (const auto& [key, value] : config.items())
-    part.beside_towers = part.beside_towers || (value.is_object() && is_of_another_model(key));
-  if (part.model_type == "mixformer-sequential") part.first_layer = 1;  // behind the embedding
-  if (part.model_type == "hrm_text") part.layers_in_stack = integer_of(sub, "num_layers_per_stack");
-  part.keys_may_be_missing = integer_of(sub, "num_kv_shared_layers") > 0 || sub.contains("kv_source_layers");
-  if (part.attention.gated_by_value && part.value_dim == 0)
-    fail(Code::CONFIG_MISSING, operation, "the config must have v_head_dim but it is missing");
-  if (const files::Family* family = files::find_family(part.model_type)) {
-    part.pairing_key = family->pairing_key;
-  }
-  if (part.model_type == "chatglm") part.pairing_key = "original_rope";
+void read_pairing_key(const Json& config, const Json& sub, TextPart& part) {
+  const files::Family& family = family_of(part.model_type);
+  part.pairing_key = family.pairing_key.empty() ? family.attention.pairing_key : family.pairing_key;
   part.has_unread_key = part.pairing_key.empty() && sub.contains("rope_interleave");
   part.has_own_code = config.contains("auto_map");
   part.key_is_there = !part.pairing_key.empty() && sub.contains(part.pairing_key);
   // transformers reads rope_interleave; the other keys are those of remote code, which may have versions without.
   if (!part.key_is_there && part.pairing_key != "rope_interleave") part.pairing_key.clear();
+}
+
+void place_ropes(const Model& model, TextPart& part) {
   for (std::size_t i = 0; i < model.ropes.size(); ++i) {
     const ModelRope& rope = model.ropes[i];
     if (rope.part != part.path || rope.coordinates) continue;
@@ -155,7 +136,39 @@ TextPart text_part(const Folder& folder, const Model& model) {
       }
     }
   }
+}
+
+}  // namespace
+
+bool TextPart::is_drafting(const std::string& stack, int layer) const {
+  return is_draft(stack) || layer >= static_cast<int>(rope_of_layer.size());
+}
+
+TextPart text_part(const Json& config, const Model& model) {
+  TextPart part;
+  part.path = path_of_text(model, part);
+  const Json& sub = sub_config(config, part.path);
+  const ModelRope& first = model.ropes[part.first_rope];
+  part.model_type = first.model_type.empty() ? model.model_type : first.model_type;
+  part.attention = attention_of(sub, part.model_type);
+  const bool mla = family_of(part.model_type).mla.rope != 0 || sub.contains("kv_lora_rank");  // as in params.json
+  part.latent = mla && first.first != 0;
+  read_quantization(config, part.quantization);
+  if (!part.path.empty()) read_quantization(sub, part.quantization);
+  part.latent_rows = integer_of(sub, "kv_lora_rank");
+  part.value_dim = integer_of(sub, "v_head_dim");
+  read_indexer(sub, part);
+  for (const auto& [key, value] : config.items())
+    part.beside_towers = part.beside_towers || (value.is_object() && is_of_another_model(key));
+  part.first_layer = part.attention.first_layer;
+  if (!part.attention.layers_in_stack.empty())
+    part.layers_in_stack = integer_of(sub, std::string(part.attention.layers_in_stack));
+  part.keys_may_be_missing = integer_of(sub, "num_kv_shared_layers") > 0 || sub.contains("kv_source_layers");
+  if (part.attention.gated_by_value && part.value_dim == 0)
+    fail(Code::CONFIG_MISSING, operation, "the config must have v_head_dim but it is missing");
+  read_pairing_key(config, sub, part);
+  place_ropes(model, part);
   return part;
 }
 
-}  // namespace rotary::convert
+}  // namespace rotary::conversion

@@ -7,31 +7,25 @@
 #include <string_view>
 #include <vector>
 
-#include "attention.h"
-#include "folder.h"
+#include "files/models/families.h"
 #include "rotary/config.h"
 #include "suffixes.h"
 
-namespace rotary::convert {
+namespace rotary::conversion {
 
 inline constexpr const char* indexer_key = "indexer_rope_interleave";
-
-// The queries and the one key of sparse attention's indexer; they rotate from their first element.
-struct Indexer {
-  int heads = 0;  // 0: there is none, or its pairing is its own
-  int head_dim = 0;
-};
 
 struct TextPart {
   std::string path;        // "", "text_config"
   std::string model_type;  // of the part
-  Attention attention;
+  files::AttentionFacts attention;
+  bool latent = false;  // MLA
   Quantization quantization;
   std::int64_t latent_rows = 0;  // MLA: kv_lora_rank
   std::int64_t value_dim = 0;    // MLA: v_head_dim
-  Indexer indexer;
-  bool beside_towers = false;        // the config has an image, audio or speech model too
-  int first_layer = 0;               // its number in the names of the tensors
+  files::Indexer indexer;        // rotates from its first element; heads 0: there is none, or its pairing is its own
+  bool beside_towers = false;    // the config has an image, audio or speech model too
+  int first_layer = 0;           // its number in the names of the tensors
   std::int64_t layers_in_stack = 0;  // of a model that runs its layers several times; 0: they are as many as ropes
   bool keys_may_be_missing = false;  // layers that use the keys of an earlier one
   std::size_t first_rope = 0;        // in Model::ropes
@@ -49,6 +43,6 @@ struct TextPart {
 };
 
 // Throws ROPE (no text model with a rope), MODEL_TYPE (a layout that is not known, several text models).
-TextPart text_part(const Folder&, const Model&);
+TextPart text_part(const files::Json& config, const Model&);
 
-}  // namespace rotary::convert
+}  // namespace rotary::conversion

@@ -4,123 +4,39 @@
 #include <charconv>
 #include <vector>
 
-namespace rotary::convert {
+namespace rotary::conversion {
 namespace {
 
-struct RoleWord {
-  std::string_view word;
+struct RoleWords {
   Role role;
+  std::string_view words;
 };
-constexpr RoleWord role_words[] = {
-    {"q_proj", Role::q},
-    {"q_b_proj", Role::q},
-    {"query", Role::q},
-    {"wq", Role::q},
-    {"wq_b", Role::q},
-    {"to_q", Role::q},
-    {"linear_q_adapter_list", Role::q},  // Zamba2: two matrices that are added to the projection
-    {"experts.input_linear", Role::q},   // JetMoE: one for each expert
-    {"k_proj", Role::k},
-    {"key", Role::k},
-    {"wk", Role::k},
-    {"to_k", Role::k},
-    {"linear_k_adapter_list", Role::k},
-    {"kv_proj", Role::kv},
-    {"key_value", Role::kv},
-    {"qkv_proj", Role::qkv},
-    {"query_key_value", Role::qkv},
-    {"Wqkv", Role::qkv},
-    {"wqkv", Role::qkv},
-    {"c_attn", Role::qkv},
-    {"W_pack", Role::qkv},
-    {"att_proj", Role::qkv},
-    {"gqkv_proj", Role::qkv},
-    {"kv_a_proj_with_mqa", Role::latent},
-    {"wkv_a_with_mqa", Role::latent},
-    {"q_norm", Role::q_norm},
-    {"q_layernorm", Role::q_norm},
-    {"query_layernorm", Role::q_norm},
-    {"q_ln", Role::q_norm},
-    {"norm_q", Role::q_norm},
-    {"k_norm", Role::k_norm},
-    {"k_layernorm", Role::k_norm},
-    {"key_layernorm", Role::k_norm},
-    {"k_ln", Role::k_norm},
-    {"norm_k", Role::k_norm},
+// linear_q_adapter_list: Zamba2's two matrices that are added to the projection. experts.input_linear: JetMoE's, one
+// for each expert.
+constexpr RoleWords role_words[] = {
+    {Role::q, "q_proj q_b_proj query wq wq_b to_q linear_q_adapter_list experts.input_linear"},
+    {Role::k, "k_proj key wk to_k linear_k_adapter_list"},
+    {Role::kv, "kv_proj key_value"},
+    {Role::qkv, "qkv_proj query_key_value Wqkv wqkv c_attn W_pack att_proj gqkv_proj"},
+    {Role::latent, "kv_a_proj_with_mqa wkv_a_with_mqa"},
+    {Role::q_norm, "q_norm q_layernorm query_layernorm q_ln norm_q"},
+    {Role::k_norm, "k_norm k_layernorm key_layernorm k_ln norm_k"},
 };
 
-// What stands beside the projections in an attention and has no element for each of a head of q or k. Single numbers,
-// as the scales of a quantised cache, need no name here.
-constexpr std::string_view independent_words[] = {"v_proj",
-                                                  "value",
-                                                  "wv",
-                                                  "to_v",
-                                                  "linear_v_adapter_list",
-                                                  "to_out",
-                                                  "v_norm",
-                                                  "o_proj",
-                                                  "out_proj",
-                                                  "out_lin",
-                                                  "dense",
-                                                  "dense_bias",
-                                                  "proj",
-                                                  "c_proj",
-                                                  "Wo",
-                                                  "wo",
-                                                  "output",
-                                                  "kv_b_proj",
-                                                  "wkv_b",
-                                                  "q_a_proj",
-                                                  "q_a_layernorm",
-                                                  "wq_a",
-                                                  "q_a_norm",
-                                                  "kv_a_layernorm",
-                                                  "kv_a_norm",
-                                                  "ssmax_scaling",
-                                                  "experts",
-                                                  "rotary_emb",
-                                                  "rotary_pos_emb",
-                                                  "rotary_embeddings",
-                                                  "rotary_fn",
-                                                  "rotary",
-                                                  "rope",
-                                                  "sinks",
-                                                  "softmax_offset",
-                                                  "learnable_sink_param",
-                                                  "attn_out",
-                                                  "linear_gate",
-                                                  "sink",
-                                                  "attention_sink_bias",
-                                                  "gate_proj",
-                                                  "g_proj",
-                                                  "gate",
-                                                  "gate_bias",
-                                                  "masked_bias",
-                                                  "causal_mask",
-                                                  "bias",
-                                                  "embed_positions",
-                                                  "A",
-                                                  "dt_proj",
-                                                  "attn_sub_norm",
-                                                  "inner_attn_ln",
-                                                  "o_norm",
-                                                  "core_attention",
-                                                  "exclusive_self_attention",
-                                                  "output_projection",
-                                                  "lambda_q1",
-                                                  "lambda_k1",
-                                                  "lambda_q2",
-                                                  "lambda_k2",
-                                                  "groupnorm",
-                                                  "subln",
-                                                  "indexer",
-                                                  "LayerNorm",
-                                                  "self",
-                                                  "v_scale"};
+// Modules and buffers beside the projections of an attention that have no element for each one of a head of q or k.
+// Single numbers, as the scales of a quantised cache, need no name here.
+constexpr std::string_view independent_words =
+    "v_proj value wv to_v linear_v_adapter_list to_out v_norm o_proj out_proj out_lin dense dense_bias proj c_proj Wo "
+    "wo "
+    "output kv_b_proj wkv_b q_a_proj q_a_layernorm wq_a q_a_norm kv_a_layernorm kv_a_norm ssmax_scaling experts "
+    "rotary_emb rotary_pos_emb rotary_embeddings rotary_fn rotary rope sinks softmax_offset learnable_sink_param "
+    "attn_out linear_gate sink attention_sink_bias gate_proj g_proj gate gate_bias masked_bias causal_mask bias "
+    "embed_positions A dt_proj attn_sub_norm inner_attn_ln o_norm core_attention exclusive_self_attention "
+    "output_projection lambda_q1 lambda_k1 lambda_q2 lambda_k2 groupnorm subln indexer LayerNorm self v_scale";
 
 Role role_of(std::string_view word) {
-  for (const RoleWord& row : role_words) {
-    if (row.word == word) return row.role;
+  for (const RoleWords& row : role_words) {
+    if (is_listed(word, row.words)) return row.role;
   }
   return Role::other;
 }
@@ -168,6 +84,16 @@ bool any_of(std::string_view dotted, std::initializer_list<std::string_view> par
 }
 
 }  // namespace
+
+bool is_listed(std::string_view word, std::string_view list) {
+  for (std::size_t at = list.find(word); at != std::string_view::npos; at = list.find(word, at + 1)) {
+    const std::size_t end = at + word.size();
+    if (!word.empty() && word.find(' ') == std::string_view::npos && (at == 0 || list[at - 1] == ' ') &&
+        (end == list.size() || list[end] == ' '))
+      return true;
+  }
+  return false;
+}
 
 bool contains_word(std::string_view dotted, std::string_view part) {
   return dotted.find(part) != std::string_view::npos;  // part has no dot
@@ -220,8 +146,6 @@ std::optional<TensorName> parse_name(std::string_view name) {
   return parsed;
 }
 
-bool is_independent(std::string_view word) {
-  return std::find(std::begin(independent_words), std::end(independent_words), word) != std::end(independent_words);
-}
+bool is_independent(std::string_view word) { return is_listed(word, independent_words); }
 
-}  // namespace rotary::convert
+}  // namespace rotary::conversion

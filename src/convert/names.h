@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace rotary::convert {
+namespace rotary::conversion {
 
 enum class Role : std::uint8_t {
   q,  // the projection of the queries; of MLA, the one from its latent
@@ -34,6 +34,7 @@ struct TensorName {
 std::optional<TensorName> parse_name(std::string_view name);
 
 bool contains_word(std::string_view dotted, std::string_view part);  // whether one of its words contains part
+bool is_listed(std::string_view word, std::string_view list);        // whether it is one of the list's, between blanks
 
 // Whether the stack, as "visual.blocks", is of an image, audio or speech model, or of what joins one to a text model.
 bool is_of_another_model(std::string_view stack);
@@ -48,4 +49,4 @@ bool is_draft(std::string_view stack);
 // the module: "v_proj", "sinks".
 bool is_independent(std::string_view word);
 
-}  // namespace rotary::convert
+}  // namespace rotary::conversion

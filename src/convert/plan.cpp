@@ -6,18 +6,16 @@
 #include <tuple>
 #include <utility>
 
-#include "attention.h"
-#include "config_change.h"
+#include "files/config/config_file.h"
 #include "files/tensors/checkpoint.h"
-#include "files/text/json.h"
-#include "files/text/json_file.h"
+#include "files/text/json_edit.h"
 #include "files/text/paths.h"
 #include "layers.h"
-#include "rewrite.h"
+#include "stamp.h"
 #include "suffixes.h"
 #include "values/fail.h"
 
-namespace rotary::convert {
+namespace rotary::conversion {
 namespace {
 
 constexpr const char* operation = "convert";
@@ -264,33 +262,66 @@ class Planner {
 
 Pairing weights_pairing(const Folder& folder, const ModelRope& rope, std::optional<Pairing> from) {
   const std::string written = common_metadata(folder, files::pairing_key);
-  if (!written.empty()) {
-    if (written != name(Pairing::half) && written != name(Pairing::interleaved)) {
-      fail(Code::FORMAT, operation,
-           std::string(files::pairing_key) + " of " + folder.shards.front().name +
-               " must be half or interleaved but is " + in_quotes(written));
-    }
-    const Pairing pairing = parse_pairing(written);
-    if (from && *from != pairing) {
-      fail(Code::PAIRING, operation,
-           std::string("--from must be the pairing of the files' metadata but got ") + name(*from) + ": they say " +
-               name(pairing));
-    }
-    return pairing;
+  if (written.empty()) return from.value_or(rope.rope.pairing == Pairing::half ? Pairing::half : Pairing::interleaved);
+  const Pairing pairing = parse_pairing(written);
+  if (from && *from != pairing) {
+    fail(Code::PAIRING, operation,
+         std::string("--from must be the pairing of the files' metadata but got ") + name(*from) + ": they say " +
+             name(pairing));
   }
-  if (from) return *from;
-  return rope.rope.pairing == Pairing::half ? Pairing::half : Pairing::interleaved;
+  return pairing;
 }
 
 void check_adapter(const Folder& folder) {
-  for (const char* known : {"", "LORA", "ADALORA", "IA3", "LOHA", "LOKR", "OFT", "BOFT", "HRA"}) {
-    if (folder.adapter_type == known) return;
-  }
-  const bool shares = folder.adapter_type == "VERA";  // the rows of vera_B are those of q, k and v alike
+  if (folder.adapter_type.empty() || folder.adapter_type == "LORA") return;
   fail(Code::MODEL_TYPE, operation,
-       "an adapter must be of the type LORA, ADALORA, IA3, LOHA, LOKR, OFT, BOFT or HRA, or be merged into its model "
-       "first, but is of " +
-           in_quotes(folder.adapter_type) + (shares ? ", where q and k share their rows with other projections" : ""));
+       "an adapter must be of the type LORA (with DoRA too), or be merged into its model first, but is of " +
+           in_quotes(folder.adapter_type));
+}
+
+const char* truth(Pairing pairing) { return pairing == Pairing::half ? "false" : "true"; }
+
+// The keys that say the pairing, in models that have one.
+std::vector<ConfigChange> config_changes(const Plan& plan, const TextPart& part) {
+  std::vector<ConfigChange> changes;
+  if (part.indexer_interleaved && part.indexer.heads != 0) {
+    changes.push_back(
+        {.path = files::json_path(part.path), .key = indexer_key, .before = truth(plan.from), .after = truth(plan.to)});
+  }
+  if (part.pairing_key.empty()) return changes;
+  ConfigChange change{.path = files::json_path(part.path), .key = part.pairing_key, .before = "", .after = ""};
+  files::JsonPath path = change.path;
+  path.push_back(change.key);
+  change.before = files::JsonText(plan.config_text).raw(path).value_or("");
+  change.after = truth(plan.to);
+  if (leads_back(plan.folder.shards.front().header.header.metadata, plan.to)) {
+    const std::string was = common_metadata(plan.folder, config_key);
+    if (was == "absent") change.after.clear();
+    if (was == "null") change.after = was;
+  }
+  if (change.before != change.after) changes.push_back(change);
+  return changes;
+}
+
+void add_notes(Plan& plan, const TextPart& part) {
+  const bool half = plan.model.ropes[part.first_rope].rope.pairing == Pairing::half;
+  const Pairing native = half ? Pairing::half : Pairing::interleaved;
+  if (part.pairing_key.empty() && plan.to != native) {
+    const std::string why = part.has_unread_key ? "transformers does not read rope_interleave of " + plan.model_type +
+                                                      ", which stays as it is: its code takes "
+                                                : "no key of the config of " + plan.model_type +
+                                                      " says the pairing: code that reads it takes ";
+    plan.notes.push_back(why + name(native) + " weights, so load the converted ones only where the pairing is set to " +
+                         name(plan.to));
+  }
+  if (part.has_own_code && !part.pairing_key.empty() && !part.key_is_there && plan.to != native) {
+    plan.notes.push_back("the checkpoint brings the code of its model (auto_map), which may not read " +
+                         part.pairing_key + ": transformers' own class does");
+  }
+  if (plan.indexers)
+    plan.notes.push_back("the indexers of the sparse attention have a pairing of their own and are left as they are");
+  for (const std::string& other : part.other_parts)
+    plan.notes.push_back(other + " is left as it is: an image or audio model with a rope of its own");
 }
 
 }  // namespace
@@ -299,9 +330,11 @@ Plan make_plan(const std::filesystem::path& path, Pairing to, std::optional<Pair
   Plan plan;
   plan.folder = open_folder(path);
   check_adapter(plan.folder);
-  plan.model = read_config(path / files::path_of(plan.folder.config));
-  for (const Shard& shard : plan.folder.shards) check_stamp(shard.header.header.metadata);
-  TextPart part = text_part(plan.folder, plan.model);
+  files::ConfigFile config = files::read_config_file(path / files::path_of(plan.folder.config), {});
+  plan.model = std::move(config.model);
+  plan.config_text = std::move(config.text);
+  for (const Shard& shard : plan.folder.shards) check_stamp(shard.header.header.metadata, shard.name);
+  TextPart part = text_part(config.json, plan.model);
   plan.part = part.path;
   plan.model_type = part.model_type;
   plan.to = to;
@@ -315,10 +348,9 @@ Plan make_plan(const std::filesystem::path& path, Pairing to, std::optional<Pair
                      common_metadata(plan.folder, config_key) == own_indexer_word;
   if (plan.own_indexer) part.indexer = {};
   Planner(plan, part).plan();
-  const std::string config = files::json_file_text(operation, path / files::path_of(plan.folder.config));
-  plan.config = config_changes(plan, part, config);
+  plan.config = config_changes(plan, part);
   add_notes(plan, part);
   return plan;
 }
 
-}  // namespace rotary::convert
+}  // namespace rotary::conversion

@@ -12,7 +12,7 @@
 #include "names.h"
 #include "rotary/config.h"
 
-namespace rotary::convert {
+namespace rotary::conversion {
 
 struct TensorPlan {
   std::size_t shard = 0;
@@ -38,6 +38,7 @@ struct Plan {
   Pairing from = Pairing::half;  // half or interleaved
   Pairing to = Pairing::interleaved;
   std::vector<TensorPlan> tensors;  // in the order of the files
+  std::string config_text;          // of the config's file
   std::vector<ConfigChange> config;
   std::vector<std::string> notes;
   bool indexers = false;     // there are sparse attention's indexers, which stay as they are
@@ -53,4 +54,4 @@ struct Plan {
 // JSON, and what read_config throws.
 Plan make_plan(const std::filesystem::path& folder, Pairing to, std::optional<Pairing> from);
 
-}  // namespace rotary::convert
+}  // namespace rotary::conversion

@@ -1,4 +1,4 @@
-// What a tensor of a projection or of a norm is, by the end of its name, and along which axis it has the heads.
+// The parts of a projection or a norm by the end of their names, and the axis along which each has the heads.
 #pragma once
 
 #include <functional>
@@ -8,12 +8,14 @@
 #include <string_view>
 
 #include "change.h"
+#include "files/text/json.h"
 
-namespace rotary::convert {
+namespace rotary::conversion {
 
+// As quantization_config says it; checked where a tensor needs it.
 struct Quantization {
-  int bits = 4;                 // of packed numbers
-  std::int64_t block = 0;       // rows that share a scale in weight_scale_inv; 0: the config does not say
+  files::Json bits;             // of packed numbers; null: 4
+  files::Json block;            // weight_block_size, rows and columns that share a scale; null: [128, 128]
   std::string unknown_packing;  // AWQ's version, GPTQ's checkpoint_format; empty: one that is known
 };
 
@@ -26,8 +28,8 @@ struct Projection {
 };
 
 // Empty: the tensor does not change, as lora_A, a single scale, or one without elements. Throws SHAPE (the output's
-// size is no dimension of the tensor), TENSOR (an unknown suffix; scales that rows cannot leave), DTYPE (a packing that
-// cannot be permuted).
+// size is no dimension of the tensor), TENSOR (an unknown suffix; scales that rows cannot leave), DTYPE (a format or a
+// packing that is not read; elements that are no whole bytes), CONFIG_VALUE (bits, weight_block_size).
 std::optional<Change> change_of(const TensorInfo&, std::string_view suffix, const Projection&);
 
-}  // namespace rotary::convert
+}  // namespace rotary::conversion

@@ -1,33 +1,21 @@
-// Whether a converted checkpoint gives the same attention scores.
+// Whether the changes of a conversion can be undone: a check of what was written, not of the plan.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "plan.h"
+#include "rotary/convert.h"
 
-namespace rotary::convert {
+namespace rotary::conversion {
 
-struct LayerCheck {
-  std::string layer;                  // "model.layers.3.self_attn"
-  std::int64_t scores = 0;            // compared
-  double largest_difference = 0;      // of the scores before and after; 0: all are equal
-  double difference_unconverted = 0;  // what it would be if the weights had not been converted
+// Reads every changed tensor of the converted folder, applies the inverse of its change and compares the bytes with
+// those of the source; without a folder, of the tensors as they would be written. A plan that takes the wrong rows
+// passes: tools/convert_transformers.py is the proof of a plan. Throws CHECK (a tensor differs), FILE, FORMAT, TENSOR.
+std::vector<VerifiedLayer> verify(const Plan&, const std::optional<std::filesystem::path>& converted,
+                                  const std::function<void(std::uint64_t done, std::uint64_t layers)>& progress);
 
-  bool operator==(const LayerCheck&) const = default;
-};
-
-// Reads the q and k projections of every layer from the source and from the converted folder, projects the same random
-// hidden states with both, adds biases, normalises, rotates at several positions, the one in the pairing before and the
-// other in the new one, and compares q k of all heads. In double; sums are in the same order for both, so that equal
-// weights give equal scores. Of quantised weights each row's integers, scales and zero points are read as the row's
-// numbers. Without a folder the source's tensors are changed in memory, one at a time, as write_folder would.
-// Throws FILE, FORMAT, TENSOR.
-std::vector<LayerCheck> verify(const Plan&, const std::optional<std::filesystem::path>& converted,
-                               const std::function<void(std::size_t done, std::size_t layers)>& progress);
-
-}  // namespace rotary::convert
+}  // namespace rotary::conversion

@@ -5,13 +5,14 @@
 #include <string>
 #include <system_error>
 
-#include "config_change.h"
 #include "files/text/descriptors.h"
+#include "files/text/json_edit.h"
 #include "files/text/paths.h"
-#include "rewrite.h"
+#include "files/text/write_as.h"
+#include "stamp.h"
 #include "values/fail.h"
 
-namespace rotary::convert {
+namespace rotary::conversion {
 namespace {
 
 namespace fs = std::filesystem;
@@ -35,18 +36,14 @@ PairingStamp stamp_of(const Plan& plan) {
   return stamp;
 }
 
-void write_shard(const Plan& plan, std::size_t index, const fs::path& folder, const Progress& progress) {
-  const Shard& shard = plan.folder.shards[index];
-  std::map<std::size_t, const Change*> changes;
-  for (const TensorPlan& tensor : plan.tensors) {
-    if (tensor.shard == index) changes[tensor.entry] = &tensor.change;
+std::string changed_config(const Plan& plan) {
+  files::JsonText text(plan.config_text);
+  for (const ConfigChange& change : plan.config) {
+    files::JsonPath path = change.path;
+    path.push_back(change.key);
+    change.after.empty() ? text.remove(path) : text.set(path, files::json_value(change.key, change.after));
   }
-  files::write_whole(operation, folder / path_of(shard.name), [&](const files::Sink& write) {
-    rewrite(shard, stamped_header(shard.header, stamp_of(plan)), changes, [&](std::span<const std::byte> bytes) {
-      write(bytes);
-      progress(bytes.size());
-    });
-  });
+  return text.text();
 }
 
 // Code stays executable.
@@ -57,26 +54,56 @@ void copy_permissions(const fs::path& from, const fs::path& to) {
   if (!ignored && (given & run) != fs::perms::none) fs::permissions(to, given & run, fs::perm_options::add, ignored);
 }
 
-void write_others(const Plan& plan, const fs::path& folder, const Progress& progress) {
-  for (const std::string& name : plan.folder.subfolders) {
-    std::error_code error;
-    fs::create_directories(folder / path_of(name), error);
-    if (error) refuse(folder / path_of(name), "cannot be made: " + error.message());
+// Writes the files of a folder into the partial one; error sentences name the place that a file has in the end.
+class Writer {
+ public:
+  Writer(const Plan& plan, const fs::path& partial, const fs::path& output, const Progress& progress)
+      : plan_(plan), partial_(partial), output_(output), progress_(progress) {}
+
+  void write() const {
+    for (std::size_t i = 0; i < plan_.folder.shards.size(); ++i) write_shard(i);
+    for (const std::string& name : plan_.folder.subfolders) {
+      std::error_code error;
+      fs::create_directories(partial_ / path_of(name), error);
+      if (error) refuse(output_ / path_of(name), "cannot be made: " + error.message());
+    }
+    for (const std::string& name : plan_.folder.others) {
+      const files::InputFile file(operation, plan_.folder.path / path_of(name));
+      write_file(name, [&](const files::Sink& sink) { file.copy(0, file.size(), sink); });
+      copy_permissions(plan_.folder.path / path_of(name), partial_ / path_of(name));
+    }
+    // Last: a folder without its config is no checkpoint.
+    const std::string config = changed_config(plan_);
+    files::write_whole_as(operation, partial_ / path_of(plan_.folder.config), output_ / path_of(plan_.folder.config),
+                          [&](const files::Sink& sink) { sink(files::bytes_of(config)); });
   }
-  for (const std::string& name : plan.folder.others) {
-    const files::InputFile file(operation, plan.folder.path / path_of(name));
-    files::write_whole(operation, folder / path_of(name), [&](const files::Sink& write) {
-      file.copy(0, file.size(), [&](std::span<const std::byte> bytes) {
+
+ private:
+  void write_file(const std::string& name, const std::function<void(const files::Sink&)>& produce) const {
+    const auto counted = [&](const files::Sink& write) {
+      produce([&](std::span<const std::byte> bytes) {
         write(bytes);
-        progress(bytes.size());
+        progress_(bytes.size());
       });
-    });
-    copy_permissions(plan.folder.path / path_of(name), folder / path_of(name));
+    };
+    files::write_whole_as(operation, partial_ / path_of(name), output_ / path_of(name), counted);
   }
-  // Last: a folder without its config is no checkpoint.
-  const std::string config = files::InputFile(operation, plan.folder.path / path_of(plan.folder.config)).text();
-  files::write_whole(operation, folder / path_of(plan.folder.config), changed_config(config, plan.config));
-}
+
+  void write_shard(std::size_t index) const {
+    const Shard& shard = plan_.folder.shards[index];
+    std::map<std::size_t, const Change*> changes;
+    for (const TensorPlan& tensor : plan_.tensors) {
+      if (tensor.shard == index) changes[tensor.entry] = &tensor.change;
+    }
+    const std::string header = stamped_header(shard.header, stamp_of(plan_));
+    write_file(shard.name, [&](const files::Sink& sink) { rewrite(shard, header, changes, sink); });
+  }
+
+  const Plan& plan_;
+  const fs::path& partial_;
+  const fs::path& output_;
+  const Progress& progress_;
+};
 
 // The folder's own path, without "." and a slash at its end.
 fs::path plain(const fs::path& path) {
@@ -168,10 +195,9 @@ void write_folder(const Plan& plan, const fs::path& given, const Progress& progr
   for (const std::string& name : plan.folder.others) files::InputFile(operation, plan.folder.path / path_of(name));
   const fs::path output = plain(given);
   PartialFolder partial(output);
-  for (std::size_t i = 0; i < plan.folder.shards.size(); ++i) write_shard(plan, i, partial.path(), progress);
-  write_others(plan, partial.path(), progress);
+  Writer(plan, partial.path(), given, progress).write();
   if (check) check(partial.path());
   partial.become(output);
 }
 
-}  // namespace rotary::convert
+}  // namespace rotary::conversion

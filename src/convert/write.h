@@ -7,7 +7,7 @@
 
 #include "plan.h"
 
-namespace rotary::convert {
+namespace rotary::conversion {
 
 using Progress = std::function<void(std::uint64_t bytes)>;  // of all that will be written
 
@@ -25,4 +25,4 @@ std::vector<std::filesystem::path> left_behind(const std::filesystem::path& outp
 void write_folder(const Plan&, const std::filesystem::path& output, const Progress&,
                   const std::function<void(const std::filesystem::path& partial)>& check);
 
-}  // namespace rotary::convert
+}  // namespace rotary::conversion

@@ -9,43 +9,43 @@
 #include <string>
 #include <vector>
 
-#include "convert/attention.h"
+#include "convert/heads.h"
 #include "convert/names.h"
 #include "folder.h"
 
 namespace rotary::convert_tests {
 namespace {
 
-using convert::Axis;
-using convert::Change;
-using convert::Sources;
+using conversion::Axis;
+using conversion::Change;
+using conversion::Sources;
 
 TEST(Permutation, moves_the_pairs_of_a_block) {
-  Sources to_interleaved = convert::unchanged(8);
-  convert::reorder(to_interleaved, {1, 3}, Pairing::interleaved);
+  Sources to_interleaved = conversion::unchanged(8);
+  conversion::reorder(to_interleaved, {1, 3}, Pairing::interleaved);
   EXPECT_EQ(to_interleaved, (Sources{0, 1, 4, 2, 5, 3, 6, 7}));
-  Sources to_half = convert::unchanged(8);
-  convert::reorder(to_half, {1, 3}, Pairing::half);
+  Sources to_half = conversion::unchanged(8);
+  conversion::reorder(to_half, {1, 3}, Pairing::half);
   EXPECT_EQ(to_half, (Sources{0, 1, 3, 5, 2, 4, 6, 7}));
 }
 
 TEST(Permutation, there_and_back_is_nothing) {
   for (const int pairs : {1, 2, 3, 32, 64}) {
-    Sources there = convert::unchanged(2 * pairs + 5), back = there, both = there;
-    convert::reorder(there, {2, pairs}, Pairing::interleaved);
-    convert::reorder(back, {2, pairs}, Pairing::half);
+    Sources there = conversion::unchanged(2 * pairs + 5), back = there, both = there;
+    conversion::reorder(there, {2, pairs}, Pairing::interleaved);
+    conversion::reorder(back, {2, pairs}, Pairing::half);
     for (std::size_t i = 0; i < both.size(); ++i) both[i] = there[back[i]];
-    EXPECT_EQ(both, convert::unchanged(2 * pairs + 5)) << pairs;
+    EXPECT_EQ(both, conversion::unchanged(2 * pairs + 5)) << pairs;
   }
 }
 
-TEST(ClosedRuns, cover_all_and_keep_to_themselves) {
-  Sources sources = convert::unchanged(40);
-  convert::reorder(sources, {8, 4}, Pairing::interleaved);
-  convert::reorder(sources, {24, 4}, Pairing::interleaved);
+TEST(ClosedRanges, cover_all_and_are_permuted_among_themselves) {
+  Sources sources = conversion::unchanged(40);
+  conversion::reorder(sources, {8, 4}, Pairing::interleaved);
+  conversion::reorder(sources, {24, 4}, Pairing::interleaved);
   for (const std::size_t least : {1U, 3U, 10U, 100U}) {
     std::size_t end = 0;
-    for (const convert::Run& run : convert::closed_runs(sources, least)) {
+    for (const conversion::ClosedRange& run : conversion::closed_ranges(sources, least)) {
       EXPECT_EQ(run.begin, end);
       bool moves = false;
       for (std::size_t i = run.begin; i < run.end; ++i) {
@@ -60,21 +60,39 @@ TEST(ClosedRuns, cover_all_and_keep_to_themselves) {
   }
 }
 
-// ---- streams against the obvious loops -----------------------------------------------------------
-
-std::vector<std::byte> streamed(const Tensor& tensor, const Change& change) {
-  std::vector<std::byte> out;
-  convert::stream_changed(
-      tensor, change,
-      [&tensor](std::uint64_t offset, std::span<std::byte> bytes) {
-        std::copy_n(tensor.data.begin() + static_cast<std::ptrdiff_t>(offset), bytes.size(), bytes.begin());
-      },
-      [&out](std::span<const std::byte> bytes) { out.insert(out.end(), bytes.begin(), bytes.end()); });
-  return out;
+TEST(Rules, only_whole_bytes_move_and_sizes_fit) {
+  const TensorInfo f4{"t", ElementType::f4, {8, 3}, 12};
+  expect_error("DTYPE", "keys must have elements of whole bytes but tensor \"t\" is F4",
+               [&] { conversion::check_whole_bytes(f4, 4, "keys"); });
+  conversion::check_whole_bytes(f4, 24, "keys");
+  const auto eight = std::make_shared<const Sources>(conversion::unchanged(8));
+  struct Case {
+    Axis axis;
+    int bits;
+    ElementType type;
+    std::vector<std::int64_t> shape;
+    bool fits;
+  };
+  for (const Case& row : std::vector<Case>{{Axis::rows, 0, ElementType::u8, {8, 3}, true},
+                                           {Axis::rows, 0, ElementType::u8, {2, 4, 3}, true},
+                                           {Axis::rows, 0, ElementType::u8, {3, 8}, false},
+                                           {Axis::rows, 0, ElementType::u8, {}, false},
+                                           {Axis::columns, 0, ElementType::u8, {3, 8}, true},
+                                           {Axis::columns, 0, ElementType::u8, {8, 3}, false},
+                                           {Axis::packed_columns, 4, ElementType::i32, {5, 1}, true},
+                                           {Axis::packed_columns, 4, ElementType::u8, {5, 1}, false},
+                                           {Axis::packed_columns, 8, ElementType::i32, {5, 1}, false},
+                                           {Axis::packed_rows, 8, ElementType::i32, {2, 5}, true},
+                                           {Axis::packed_rows, 64, ElementType::i32, {16, 5}, false}}) {
+    const TensorInfo tensor{"t", row.type, row.shape, 0};
+    EXPECT_EQ(conversion::has_size(tensor, {row.axis, row.bits, eight}), row.fits) << static_cast<int>(row.axis);
+  }
 }
 
+// ---- streams against the obvious loops -----------------------------------------------------------
+
 std::shared_ptr<const Sources> shuffled(std::size_t count, unsigned seed) {
-  Sources sources = convert::unchanged(static_cast<std::int64_t>(count));
+  Sources sources = conversion::unchanged(static_cast<std::int64_t>(count));
   std::shuffle(sources.begin(), sources.end(), std::mt19937(seed));
   return std::make_shared<const Sources>(std::move(sources));
 }
@@ -83,7 +101,7 @@ TEST(Stream, rows_of_one_piece_and_of_many) {
   for (const std::int64_t inner : {1, 7, 60000}) {
     const Tensor tensor = some_tensor("t", ElementType::bf16, {96, inner});
     const auto sources = shuffled(96, 3);
-    const std::vector<std::byte> out = streamed(tensor, {Axis::rows, 0, sources});
+    const std::vector<std::byte> out = conversion::changed(tensor, {Axis::rows, 0, sources}, tensor.data);
     ASSERT_EQ(out.size(), tensor.data.size());
     const std::size_t row = out.size() / 96;
     for (std::size_t i = 0; i < 96; ++i)
@@ -94,7 +112,7 @@ TEST(Stream, rows_of_one_piece_and_of_many) {
 TEST(Stream, columns) {
   const Tensor tensor = some_tensor("t", ElementType::i32, {9, 5, 48});
   const auto sources = shuffled(48, 4);
-  const std::vector<std::byte> out = streamed(tensor, {Axis::columns, 0, sources});
+  const std::vector<std::byte> out = conversion::changed(tensor, {Axis::columns, 0, sources}, tensor.data);
   for (std::size_t line = 0; line < 45; ++line) {
     for (std::size_t i = 0; i < 48; ++i)
       EXPECT_EQ(std::memcmp(&out[(line * 48 + i) * 4], &tensor.data[(line * 48 + (*sources)[i]) * 4], 4), 0);
@@ -116,7 +134,8 @@ TEST(Stream, packed_columns_of_every_width) {
     const std::size_t count = 64, words = count * bits / 32;
     const Tensor tensor = some_tensor("t", ElementType::i32, {3, static_cast<std::int64_t>(words)});
     const auto sources = shuffled(count, bits);
-    const std::vector<std::byte> out = streamed(tensor, {Axis::packed_columns, static_cast<int>(bits), sources});
+    const std::vector<std::byte> out =
+        conversion::changed(tensor, {Axis::packed_columns, static_cast<int>(bits), sources}, tensor.data);
     for (std::size_t line = 0; line < 3; ++line) {
       for (std::size_t i = 0; i < count; ++i) {
         const std::size_t begin = line * words * 32;
@@ -130,7 +149,7 @@ TEST(Stream, awq_packs_the_even_numbers_first) {
   constexpr std::size_t order[] = {0, 2, 4, 6, 1, 3, 5, 7};  // AutoAWQ: the number at each place of a word
   const Tensor tensor = some_tensor("t", ElementType::i32, {2, 4});
   const auto sources = shuffled(32, 9);
-  const std::vector<std::byte> out = streamed(tensor, {Axis::awq_columns, 4, sources});
+  const std::vector<std::byte> out = conversion::changed(tensor, {Axis::awq_columns, 4, sources}, tensor.data);
   const auto number = [&](const std::vector<std::byte>& bytes, std::size_t line, std::size_t i) {
     const auto place = static_cast<std::size_t>(std::find(order, order + 8, i % 8) - order);
     return bits_at(bytes, line * 128 + i / 8 * 32 + place * 4, 4);
@@ -143,7 +162,9 @@ TEST(Stream, awq_packs_the_even_numbers_first) {
 TEST(Stream, packed_rows) {
   const Tensor tensor = some_tensor("t", ElementType::i32, {4, 5});  // 32 rows of 4 bits, 5 columns
   const auto sources = shuffled(32, 11);
-  const std::vector<std::byte> out = streamed(tensor, {Axis::packed_rows, 4, sources});
+  const Change change{Axis::packed_rows, 4, sources};
+  const std::vector<std::byte> out = conversion::changed(tensor, change, tensor.data);
+  EXPECT_EQ(conversion::changed(tensor, conversion::inverse(change), out), tensor.data);
   for (std::size_t column = 0; column < 5; ++column) {
     for (std::size_t i = 0; i < 32; ++i) {
       const auto bit = [column](std::size_t row) { return (row / 8 * 5 + column) * 32 + row % 8 * 4; };
@@ -155,42 +176,42 @@ TEST(Stream, packed_rows) {
 // ---- names and orders ----------------------------------------------------------------------------
 
 TEST(Names, are_split_at_the_layer_and_the_role) {
-  const auto q = convert::parse_name("base_model.model.model.layers.12.self_attn.q_proj.base_layer.weight");
+  const auto q = conversion::parse_name("base_model.model.model.layers.12.self_attn.q_proj.base_layer.weight");
   ASSERT_TRUE(q.has_value());
   EXPECT_EQ(q->stack, "base_model.model.model.layers");
   EXPECT_EQ(q->layer, 12);
   EXPECT_EQ(q->module, "self_attn");
-  EXPECT_EQ(q->role, convert::Role::q);
+  EXPECT_EQ(q->role, conversion::Role::q);
   EXPECT_EQ(q->suffix, "weight");
-  const auto norm = convert::parse_name("model.layers.0.self_attn.q_layernorm.norms.5.weight");
+  const auto norm = conversion::parse_name("model.layers.0.self_attn.q_layernorm.norms.5.weight");
   ASSERT_TRUE(norm.has_value());
-  EXPECT_EQ(norm->role, convert::Role::q_norm);
+  EXPECT_EQ(norm->role, conversion::Role::q_norm);
   EXPECT_EQ(norm->head, 5);
   EXPECT_EQ(norm->suffix, "weight");
-  const auto other = convert::parse_name("model.layers.0.mlp.experts.7.up_proj.weight");
+  const auto other = conversion::parse_name("model.layers.0.mlp.experts.7.up_proj.weight");
   ASSERT_TRUE(other.has_value());
-  EXPECT_EQ(other->role, convert::Role::other);
+  EXPECT_EQ(other->role, conversion::Role::other);
   EXPECT_EQ(other->suffix, "mlp.experts.7.up_proj.weight");
-  EXPECT_FALSE(convert::parse_name("model.embed_tokens.weight").has_value());
-  EXPECT_FALSE(convert::parse_name("").has_value());
+  EXPECT_FALSE(conversion::parse_name("model.embed_tokens.weight").has_value());
+  EXPECT_FALSE(conversion::parse_name("").has_value());
 }
 
 // Each order as the model's code reshapes it: the row at which head h of q, and of k, begins.
 TEST(FusedHeads, are_where_the_models_reshape_them) {
   const int heads = 8, keys = 2, dim = 4;
-  const auto grouped = convert::fused_heads(convert::Fused::by_group, heads, keys, dim);
+  const auto grouped = conversion::fused_heads(conversion::Fused::by_group, heads, keys, dim);
   for (int h = 0; h < heads; ++h)  // view(keys, heads / keys + 2, dim)
     EXPECT_EQ(grouped[static_cast<std::size_t>(h)], (h / 4 * 6 + h % 4) * dim);
   for (int k = 0; k < keys; ++k) EXPECT_EQ(grouped[static_cast<std::size_t>(heads + k)], (k * 6 + 4) * dim);
-  const auto joined = convert::fused_heads(convert::Fused::joined, heads, keys, dim);
+  const auto joined = conversion::fused_heads(conversion::Fused::joined, heads, keys, dim);
   EXPECT_EQ(joined[7], 7 * dim);
   EXPECT_EQ(joined[9], 9 * dim);
-  const auto by_head = convert::fused_heads(convert::Fused::by_head, heads, heads, dim);
+  const auto by_head = conversion::fused_heads(conversion::Fused::by_head, heads, heads, dim);
   for (int h = 0; h < heads; ++h) {  // view(heads, 3, dim)
     EXPECT_EQ(by_head[static_cast<std::size_t>(h)], h * 3 * dim);
     EXPECT_EQ(by_head[static_cast<std::size_t>(heads + h)], (h * 3 + 1) * dim);
   }
-  const auto parts = convert::fused_heads(convert::Fused::four_parts, heads, heads, dim);
+  const auto parts = conversion::fused_heads(conversion::Fused::four_parts, heads, heads, dim);
   for (int h = 0; h < heads; ++h) {  // view(4, 3, heads / 4, dim), of which q is [:, 0], v [:, 1] and k [:, 2]
     EXPECT_EQ(parts[static_cast<std::size_t>(h)], (h / 2 * 6 + h % 2) * dim);
     EXPECT_EQ(parts[static_cast<std::size_t>(heads + h)], (h / 2 * 6 + 4 + h % 2) * dim);

@@ -1,239 +1,449 @@
-// The orders of projections, norms and layers.
-#include "families.h"
+// Checkpoints of many families, read back as the models' own code reshapes them: which rows move, and that all others
+// stay.
+#include <functional>
+#include <set>
+
+#include "folder.h"
 
 namespace rotary::convert_tests {
 namespace {
 
-TEST_F(Families, weights_biases_and_norms_of_every_kind) {
-  const std::string at = "model.layers.0.self_attn.";
-  Family family{.name = "qwen3",
-                .config = R"({"model_type": "qwen3", )" + llama + "}",
-                .tensors = {},
-                .heads = {},
-                .head_dim = 8,
-                .first = 0,
-                .pairs = 4};
-  family.tensors = {rows(at + "q_proj.weight", 32),
-                    vector(at + "q_proj.bias", 32),
-                    rows(at + "k_proj.weight", 16),
-                    vector(at + "k_proj.bias", 16),
-                    rows(at + "v_proj.weight", 16),
-                    vector(at + "v_proj.bias", 16),
-                    rows(at + "o_proj.weight", 12),
-                    vector(at + "q_norm.weight", 8),
-                    vector(at + "k_norm.weight", 8),
-                    rows("model.embed_tokens.weight", 8),
-                    rows("model.layers.0.mlp.up_proj.weight", 16)};
-  family.heads = {plain(at + "q_proj.weight", 4, 8), plain(at + "q_proj.bias", 4, 8), plain(at + "k_proj.weight", 2, 8),
-                  plain(at + "k_proj.bias", 2, 8),   shared(at + "q_norm.weight"),    shared(at + "k_norm.weight")};
+using Starts = std::vector<std::int64_t>;
+
+// A tensor of a family and the first rows of its rotated blocks.
+struct Part {
+  std::string name;
+  std::vector<std::int64_t> shape;
+  Starts blocks = {};
+  std::int64_t rows = 0;  // of which blocks are counted; 0: shape[0]
+};
+
+struct Family {
+  std::string name;
+  std::string config;
+  int pairs = 4;
+  std::vector<Part> parts;
+  Pairing native = Pairing::half;
+};
+
+Starts every(int count, std::int64_t stride, std::int64_t first = 0) {
+  Starts starts;
+  for (int i = 0; i < count; ++i) starts.push_back(first + i * stride);
+  return starts;
+}
+Starts both(Starts a, const Starts& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+// Heads of 8 rows at these places.
+Starts slots(int count, const std::function<int(int)>& slot) {
+  Starts starts;
+  for (int i = 0; i < count; ++i) starts.push_back(8 * slot(i));
+  return starts;
+}
+
+class Families : public Checkpoint {
+ protected:
+  static std::vector<Tensor> tensors_of(const std::vector<Part>& parts) {
+    std::vector<Tensor> tensors;
+    for (const Part& part : parts) tensors.push_back(some_tensor(part.name, ElementType::f32, part.shape));
+    return tensors;
+  }
+
+  ConvertResult expect_converts(const Family& family) const {
+    SCOPED_TRACE(family.name);
+    const fs::path source = make(family.name, family.config, tensors_of(family.parts));
+    const ConvertResult result = there_and_back(family.name, family.native);
+    const Tensors before = tensors_in(source), after = tensors_in(path(family.name + "-2"));
+    std::size_t moving = 0;
+    for (const Part& part : family.parts) {
+      moving += part.blocks.empty() ? 0 : 1;
+      expect_rows(family, part, before.at(part.name), after.at(part.name));
+    }
+    EXPECT_EQ(result.tensors.size(), moving);
+    return result;
+  }
+
+ private:
+  static void expect_rows(const Family& family, const Part& part, const Tensor& before, const Tensor& after) {
+    const auto rows = static_cast<std::size_t>(part.rows != 0 ? part.rows : part.shape[0]);
+    std::vector<std::size_t> source(rows);
+    for (std::size_t i = 0; i < rows; ++i) source[i] = i;
+    for (const std::int64_t block : part.blocks) {
+      for (int j = 0; j < 2 * family.pairs; ++j) {
+        const auto interleaved = static_cast<std::size_t>(block + j);
+        const auto half = static_cast<std::size_t>(block + j / 2 + j % 2 * family.pairs);
+        const bool to_half = family.native == Pairing::interleaved;
+        source[to_half ? half : interleaved] = to_half ? interleaved : half;
+      }
+    }
+    ASSERT_EQ(after.data.size(), before.data.size());
+    const std::size_t bytes = before.data.size() / rows;
+    for (std::size_t i = 0; i < rows; ++i)
+      EXPECT_EQ(std::memcmp(&after.data[i * bytes], &before.data[source[i] * bytes], bytes), 0)
+          << part.name << ' ' << i;
+  }
+};
+
+const std::string llama =
+    R"("hidden_size": 32, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8, "num_hidden_layers": 1,
+ "intermediate_size": 16, "max_position_embeddings": 64, "rope_theta": 10000.0, "vocab_size": 8)";
+const std::string all_keys =  // as many keys as queries
+    R"("hidden_size": 32, "num_attention_heads": 4, "head_dim": 8, "num_hidden_layers": 1,
+ "intermediate_size": 16, "max_position_embeddings": 64, "rope_theta": 10000.0, "vocab_size": 8)";
+
+std::string typed(const std::string& type, const std::string& rest) {
+  return R"({"model_type": ")" + type + R"(", )" + rest + "}";
+}
+
+// q, k, v and o of heads of 8, 4 and 2 of them.
+std::vector<Part> projections(const std::string& at) {
+  return {{at + "q_proj.weight", {32, 12}, every(4, 8)},
+          {at + "k_proj.weight", {16, 12}, every(2, 8)},
+          {at + "v_proj.weight", {16, 12}},
+          {at + "o_proj.weight", {12, 32}}};
+}
+std::vector<Part> with(std::vector<Part> parts, const std::vector<Part>& more) {
+  parts.insert(parts.end(), more.begin(), more.end());
+  return parts;
+}
+
+const std::string at0 = "model.layers.0.self_attn.", at1 = "model.layers.1.self_attn.";
+
+TEST_F(Families, projections_apart) {
+  const std::string two = R"("hidden_size": 32, "num_attention_heads": 4, "num_key_value_heads": 2,
+ "num_hidden_layers": 2, "max_position_embeddings": 64, "rope_theta": 10000.0)";
+  const std::string native = "layers.0.self_attn.", zamba = "model.layers.0.shared_transformer.self_attn.";
+  const std::string language = "language_model.model.layers.0.self_attn.", mtp = "mtp.layers.0.self_attn.";
+  const std::vector<Family> families = {
+      {"weights, biases and norms", typed("qwen3", llama), 4,
+       with(projections(at0), {{at0 + "q_proj.bias", {32}, every(4, 8)},
+                               {at0 + "k_proj.bias", {16}, every(2, 8)},
+                               {at0 + "v_proj.bias", {16}},
+                               {at0 + "q_norm.weight", {8}, {0}},
+                               {at0 + "k_norm.weight", {8}, {0}},
+                               {"model.embed_tokens.weight", {8, 12}},
+                               {"model.layers.0.mlp.up_proj.weight", {16, 12}}})},
+      {"norms across heads", typed("olmo2", llama), 4,
+       with(projections(at0),
+            {{at0 + "q_norm.weight", {32}, every(4, 8)}, {at0 + "k_norm.weight", {16}, every(2, 8)}})},
+      {"gated queries, half of a head",
+       typed("qwen3_next", R"("layer_types": ["full_attention"],
+ "partial_rotary_factor": 0.5, )" +
+                               llama),
+       2,
+       {{at0 + "q_proj.weight", {64, 12}, every(4, 16)},
+        {at0 + "k_proj.weight", {16, 12}, every(2, 8)},
+        {at0 + "q_norm.weight", {8}, {0}},
+        {at0 + "k_norm.weight", {8}, {0}}}},
+      {"layers without rope", typed("smollm3", R"("no_rope_layers": [1, 0], )" + two), 4,
+       with(projections(at0), {{at1 + "q_proj.weight", {32, 12}}, {at1 + "k_proj.weight", {16, 12}}})},
+      {"text beside a tower",
+       typed("qwen2_vl", R"("text_config": {"model_type": "qwen2_vl_text",
+ "rope_scaling": {"type": "mrope", "mrope_section": [1, 1, 2]}, )" +
+                             llama +
+                             R"(}, "vision_config": {"model_type": "qwen2_vl", "depth": 1,
+ "embed_dim": 16, "num_heads": 2})"),
+       4,
+       with(projections("model.language_model.layers.0.self_attn."),
+            {{"model.visual.blocks.0.attn.qkv.weight", {48, 12}}})},
+      {"heads by layer",
+       typed("laguna", R"("num_attention_heads_per_layer": [4, 6], "head_dim": 8,
+ "layer_types": ["sliding_attention", "sliding_attention"], )" +
+                           two),
+       4,
+       with(projections(at0),
+            {{at1 + "q_proj.weight", {48, 12}, every(6, 8)}, {at1 + "k_proj.weight", {16, 12}, every(2, 8)}})},
+      {"cosmos' names",
+       typed("qwen3_vl_text", llama),
+       4,
+       {{native + "to_q.weight", {32, 12}, every(4, 8)},
+        {native + "to_k.weight", {16, 12}, every(2, 8)},
+        {native + "to_v.weight", {16, 12}},
+        {native + "to_out.weight", {12, 12}},
+        {native + "norm_q.weight", {8}, {0}},
+        {native + "norm_k.weight", {8}, {0}},
+        {"blocks.0.attn.qkv.weight", {48, 12}}}},
+      {"zamba2's added matrices",
+       typed("zamba2", R"("hidden_size": 16, "attention_hidden_size": 32,
+ "num_attention_heads": 4, "num_key_value_heads": 4, "attention_head_dim": 8, "num_hidden_layers": 1,
+ "use_mem_rope": true, "layers_block_type": ["hybrid"], "hybrid_layer_ids": [0], "max_position_embeddings": 64)"),
+       4,
+       {{zamba + "q_proj.weight", {32, 12}, every(4, 8)},
+        {zamba + "k_proj.weight", {32, 12}, every(4, 8)},
+        {zamba + "linear_q_adapter_list.0.0.weight", {12, 12}},
+        {zamba + "linear_q_adapter_list.0.1.weight", {32, 12}, every(4, 8)},
+        {zamba + "linear_v_adapter_list.0.1.weight", {32, 12}}}},
+      {"a named text model beside a stack without a name",  // where a stack says so, the others are not the text's
+       typed("granite_speech", R"("text_config": {"model_type": "granite", )" + llama +
+                                   R"(}, "encoder_config": {"model_type": "granite_speech_encoder", "num_heads": 4})"),
+       4,
+       with(projections(language),
+            {{"encoder.layers.0.attn.to_q.weight", {32, 12}}, {mtp + "q_proj.weight", {32, 12}, every(4, 8)}})},
+      {"telechat: keys and values head by head",
+       typed("telechat", R"("hidden_size": 32, "n_head": 4, "n_layer": 1, "num_key_value_heads": 2)"),
+       4,
+       {{"transformer.h.0.self_attention.query.weight", {32, 12}, every(4, 8)},
+        {"transformer.h.0.self_attention.key_value.weight", {32, 12}, every(2, 16)}}},
+      {"jetmoe: queries of each expert",
+       typed("jetmoe", R"("hidden_size": 12, "num_attention_heads": 4,
+ "num_key_value_heads": 2, "kv_channels": 8, "num_experts_per_tok": 2, "num_hidden_layers": 1,
+ "max_position_embeddings": 64)"),
+       4,
+       {{"model.layers.0.self_attention.experts.input_linear.weight", {3, 16, 12}, every(6, 8), 48},
+        {"model.layers.0.self_attention.kv_proj.weight", {32, 12}, every(2, 8)},
+        {"model.layers.0.self_attention.experts.output_linear.weight", {3, 12, 16}}}},
+  };
+  for (const Family& family : families) expect_converts(family);
+}
+
+TEST_F(Families, fused_projections) {
+  const Starts by_head = both(every(4, 24), every(4, 24, 8));
+  const Starts groups =
+      both(slots(4, [](int h) { return h / 2 * 4 + h % 2; }), slots(2, [](int k) { return k * 4 + 2; }));
+  const std::string falcon = R"("hidden_size": 32, "num_attention_heads": 4, "n_head": 4, "n_layer": 1,
+ "num_hidden_layers": 1, "alibi": false)";
+  const std::string query_key_value = "transformer.h.0.self_attention.query_key_value.weight";
+  const std::string neox = "gpt_neox.layers.0.attention.",
+                    jina = "roberta.encoder.layers.0.mixer.Wqkv.parametrizations.";
+  const std::string codegen = "transformer.h.0.attn.", mpt = "transformer.blocks.0.attn.", elm = "transformer.layers.";
+  const auto one = [](const char* type, const std::string& config, const std::string& name, std::int64_t rows,
+                      const Starts& starts) {
+    return Family{type + std::to_string(rows), typed(type, config), 4, {{name, {rows, 12}, starts}}};
+  };
+  std::vector<Family> families = {
+      one("phi3", llama, at0 + "qkv_proj.weight", 64, every(6, 8)),
+      one("internlm2", llama, "model.layers.0.attention.wqkv.weight", 64, groups),
+      one("falcon", falcon + R"(, "new_decoder_architecture": true, "num_kv_heads": 2)", query_key_value, 64, groups),
+      one("falcon", falcon + R"(, "multi_query": true)", query_key_value, 48, every(5, 8)),
+      one("falcon", falcon + R"(, "multi_query": false)", query_key_value, 96, by_head),
+      one("RefinedWeb", falcon + R"(, "n_head_kv": 2)", query_key_value, 64, groups),
+      one("RefinedWebModel", falcon, query_key_value, 96, by_head),  // one key head only where it says so
+      one("RefinedWebModel", falcon + R"(, "multi_query": true)", query_key_value, 48, every(5, 8)),
+      one("baichuan", all_keys, at0 + "W_pack.weight", 96, every(8, 8)),
+      one("qwen", all_keys, "transformer.h.0.attn.c_attn.weight", 96, every(8, 8)),
+      one("molmo", llama, "model.transformer.blocks.0.att_proj.weight", 64, every(6, 8)),
+      one("codeshell", llama + R"(, "position_embedding_type": "rope")", "transformer.h.0.attn.c_attn.weight", 64,
+          every(6, 8)),
+      {"gpt_neox, half of a head",
+       typed("gpt_neox", R"("hidden_size": 32, "num_attention_heads": 4, "rotary_pct": 0.5,
+ "num_hidden_layers": 1, "max_position_embeddings": 64, "rotary_emb_base": 10000)"),
+       2,
+       {{neox + "query_key_value.weight", {96, 12}, by_head},
+        {neox + "query_key_value.bias", {96}, by_head},
+        {neox + "rotary_emb.inv_freq", {2}}}},
+      {"codegen: four parts of q v k",
+       typed("codegen", R"("n_embd": 64, "n_head": 8, "n_layer": 1, "rotary_dim": 4, "n_positions": 64)"),
+       2,
+       {{codegen + "qkv_proj.weight",
+         {192, 12},
+         both(slots(8, [](int h) { return h / 2 * 6 + h % 2; }),
+              slots(8, [](int h) { return h / 2 * 6 + 4 + h % 2; }))},
+        {codegen + "causal_mask", {1, 1, 8, 8}},
+        {codegen + "maybe_rotary.inv_freq", {4}}},
+       Pairing::interleaved},
+      {"mpt with one key head",
+       typed("mpt", R"("d_model": 32, "n_heads": 4, "n_layers": 1, "max_seq_len": 64,
+ "attn_config": {"rope": true, "rope_theta": 10000, "attn_type": "multiquery_attention", "qk_ln": true})"),
+       4,
+       {{mpt + "Wqkv.weight", {48, 12}, every(5, 8)},
+        {mpt + "q_ln.weight", {32}, every(4, 8)},
+        {mpt + "k_ln.weight", {8}, {0}}}},
+      {"openelm has heads by layer",
+       typed("openelm", R"("model_dim": 32, "head_dim": 8, "num_transformer_layers": 2,
+ "num_query_heads": [4, 8], "num_kv_heads": [1, 2], "rope_freq_constant": 10000, "max_context_length": 64)"),
+       4,
+       {{elm + "0.attn.qkv_proj.weight", {48, 12}, every(5, 8)},
+        {elm + "0.attn.q_norm.weight", {8}, {0}},
+        {elm + "1.attn.qkv_proj.weight", {96, 12}, every(10, 8)}}},
+      {"neobert has a bare qkv",
+       typed("neobert", R"("hidden_size": 32, "num_attention_heads": 4, "num_hidden_layers": 1)"),
+       4,
+       {{"transformer_encoder.0.qkv.weight", {96, 12}, by_head}, {"transformer_encoder.0.wo.weight", {32, 12}}},
+       Pairing::interleaved},
+      {"hrm: a gate in front, stacks that run by turns",
+       typed("hrm_text", R"("hidden_size": 32,
+ "num_attention_heads": 4, "head_dim": 8, "num_hidden_layers": 6, "num_layers_per_stack": 1,
+ "max_position_embeddings": 64)"),
+       4,
+       {{"model.H_module.layers.0.attn.gqkv_proj.weight", {128, 12}, every(8, 8, 32)},
+        {"model.L_module.layers.0.attn.gqkv_proj.weight", {128, 12}, every(8, 8, 32)}}},
+      {"the first phi counts its layers from one",
+       typed("mixformer-sequential", R"("n_embd": 96, "n_head": 2, "n_layer": 2, "n_positions": 64)"),
+       16,
+       {{"layers.0.wte.weight", {10, 12}},
+        {"layers.1.mixer.Wqkv.weight", {288, 12}, every(4, 48)},
+        {"layers.2.mixer.Wqkv.weight", {288, 12}, every(4, 48)},
+        {"layers.2.mixer.Wqkv.bias", {288}, every(4, 48)},
+        {"layers.3.linear.weight", {10, 12}}}},
+      {"jina's parametrizations",
+       typed("xlm-roberta", R"("position_embedding_type": "rotary", "hidden_size": 32,
+ "num_attention_heads": 4, "num_hidden_layers": 1, "rotary_emb_base": 20000.0)"),
+       4,
+       {{jina + "weight.original", {96, 12}, every(8, 8)},
+        {jina + "weight.0.lora_B",
+         {5, 96, 4},
+         both(every(8, 8), both(every(8, 8, 96), both(every(8, 8, 192), both(every(8, 8, 288), every(8, 8, 384))))),
+         480},
+        {jina + "weight.0.lora_A", {5, 4, 12}}}},
+  };
+  for (const char* type : {"bailing_moe", "bailing_moe_v2", "llada2_moe"})
+    families.push_back(one(type, llama, "model.layers.0.attention.query_key_value.weight", 64, every(6, 8)));
+  for (const Family& family : families) expect_converts(family);
+}
+
+TEST_F(Families, drafting_layers_have_the_rope_whose_heads_they_have) {
+  const std::string draft = "model.mtp.layers.0.self_attn.";
+  Family family{"gemma3", typed("gemma3_text", R"("layer_types": ["sliding_attention", "full_attention"],
+ "rope_local_base_freq": 500.0, "hidden_size": 32, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8,
+ "num_hidden_layers": 2, "max_position_embeddings": 64, "rope_theta": 10000.0)"),
+                4, with(projections(at0), with(projections(at1), projections(draft)))};
   expect_converts(family);
+  for (Part& part : family.parts) {
+    if (part.name == draft + "k_proj.weight") part.shape[0] = 24;
+  }
+  expect_refused(make("other", family.config, tensors_of(family.parts)), "SHAPE", "those of one of the config's ropes");
+}
+
+// MiniCPM-V's config is that of its text model, with vision_config beside.
+TEST_F(Families, layers_of_towers_stay_or_are_refused) {
+  const std::string config =
+      typed("minicpmv", llama + R"(, "vision_config": {"model_type": "siglip", "num_attention_heads": 4})");
+  const std::string tower = "layers.0.self_attn.q_proj.weight";
+  expect_converts({"minicpmv", config, 4, with(projections("llm." + at0), {{"vpm.encoder." + tower, {32, 12}}})});
+  expect_refused(make("eyes", config, tensors_of(with(projections(at0), {{"eyes." + tower, {32, 12}}}))), "TENSOR",
+                 "must be told from those of its towers but \"eyes.layers\" and \"model.layers\"");
 }
 
 TEST_F(Families, tensors_without_elements_stay) {
-  const std::string at = "model.layers.0.self_attn.";
-  const fs::path source = make("empty", R"({"model_type": "llama", )" + llama + "}",
-                               {rows(at + "q_proj.weight", 32), rows(at + "q_proj.lora_B.weight", 32, 0),
-                                rows(at + "k_proj.weight", 16, 0), rows(at + "v_proj.weight", 16)});
-  const convert::Plan plan = convert::make_plan(source, Pairing::interleaved, std::nullopt);
-  ASSERT_EQ(plan.tensors.size(), 1U);
-  convert(source, Pairing::interleaved, path("empty-2"));
-  EXPECT_EQ(convert::verify(plan, path("empty-2"), nullptr).front().largest_difference, 0);
-  convert(path("empty-2"), Pairing::half, path("empty-3"));
-  expect_same_files(source, path("empty-3"));
-}
-
-TEST_F(Families, norms_across_heads) {
-  const std::string at = "model.layers.0.self_attn.";
-  Family family{.name = "olmo2",
-                .config = R"({"model_type": "olmo2", )" + llama + "}",
-                .tensors = {},
-                .heads = {},
-                .head_dim = 8,
-                .first = 0,
-                .pairs = 4};
-  family.tensors = {rows(at + "q_proj.weight", 32), rows(at + "k_proj.weight", 16), rows(at + "v_proj.weight", 16),
-                    vector(at + "q_norm.weight", 32), vector(at + "k_norm.weight", 16)};
-  family.heads = {plain(at + "q_proj.weight", 4, 8), plain(at + "k_proj.weight", 2, 8),
-                  plain(at + "q_norm.weight", 4, 8), plain(at + "k_norm.weight", 2, 8)};
-  expect_converts(family);
-}
-
-TEST_F(Families, gated_queries) {
-  const std::string at = "model.layers.0.self_attn.";
-  Family family{.name = "qwen3_next",
-                .config = R"({"model_type": "qwen3_next", "layer_types": ["full_attention"],
- "partial_rotary_factor": 0.5, )" +
-                          llama + "}",
-                .tensors = {},
-                .heads = {},
-                .head_dim = 8,
-                .first = 0,
-                .pairs = 2};
-  family.tensors = {rows(at + "q_proj.weight", 64), rows(at + "k_proj.weight", 16), rows(at + "v_proj.weight", 16),
-                    vector(at + "q_norm.weight", 8), vector(at + "k_norm.weight", 8)};
-  family.heads = {plain(at + "q_proj.weight", 4, 16), plain(at + "k_proj.weight", 2, 8), shared(at + "q_norm.weight"),
-                  shared(at + "k_norm.weight")};
-  expect_converts(family);
-}
-
-TEST_F(Families, phi3_joins_q_k_and_v) {
-  const std::string name = "model.layers.0.self_attn.qkv_proj.weight";
-  Family family{.name = "phi3",
-                .config = R"({"model_type": "phi3", )" + llama + "}",
-                .tensors = {rows(name, 64)},
-                .heads = {},
-                .head_dim = 8,
-                .first = 0,
-                .pairs = 4};
-  family.heads = {plain(name, 4, 8), {2, [=](int h, int d) { return Place{name, 32 + 8 * h + d}; }}};
-  expect_converts(family);
-}
-
-TEST_F(Families, gpt_neox_has_q_k_v_head_by_head_and_rotates_a_part) {
-  const std::string at = "gpt_neox.layers.0.attention.query_key_value.";
-  Family family{.name = "gpt_neox",
-                .config = R"({"model_type": "gpt_neox", "hidden_size": 32, "num_attention_heads": 4, "rotary_pct": 0.5,
- "num_hidden_layers": 1, "max_position_embeddings": 64, "rotary_emb_base": 10000})",
-                .tensors = {rows(at + "weight", 96), vector(at + "bias", 96),
-                            vector("gpt_neox.layers.0.attention.rotary_emb.inv_freq", 2)},
-                .heads = {},
-                .head_dim = 8,
-                .first = 0,
-                .pairs = 2};
-  for (const char* suffix : {"weight", "bias"}) {
-    for (const int part : {0, 1})
-      family.heads.push_back({4, [=](int h, int d) { return Place{at + suffix, (3 * h + part) * 8 + d}; }});
-  }
-  expect_converts(family);
-}
-
-TEST_F(Families, codegen_has_four_parts_of_q_v_k) {
-  const std::string name = "transformer.h.0.attn.qkv_proj.weight";
-  Family family{.name = "codegen",
-                .config = R"({"model_type": "codegen", "n_embd": 64, "n_head": 8, "n_layer": 1, "rotary_dim": 4,
- "n_positions": 64})",
-                .tensors = {rows(name, 192)},
-                .heads = {},
-                .head_dim = 8,
-                .first = 0,
-                .pairs = 2,
-                .native = Pairing::interleaved};
-  for (const int part : {0, 2})  // view(4, 3, 2 heads, 8)
-    family.heads.push_back({8, [=](int h, int d) { return Place{name, ((h / 2 * 3 + part) * 2 + h % 2) * 8 + d}; }});
-  expect_converts(family);
-}
-
-TEST_F(Families, falcon_has_three_orders) {
-  const std::string name = "transformer.h.0.self_attention.query_key_value.weight";
-  const auto falcon = [&](const std::string& which, const std::string& keys, std::int64_t count) {
-    return Family{.name = which,
-                  .config = R"({"model_type": "falcon", "hidden_size": 32, "num_attention_heads": 4,
- "num_hidden_layers": 1, "alibi": false, )" +
-                            keys + "}",
-                  .tensors = {rows(name, count)},
-                  .heads = {},
-                  .head_dim = 8,
-                  .first = 0,
-                  .pairs = 4};
-  };
-  Family groups = falcon("falcon-40b", R"("new_decoder_architecture": true, "num_kv_heads": 2)", 64);
-  groups.heads = {{4,
-                   [=](int h, int d) {
-                     return Place{name, (h / 2 * 4 + h % 2) * 8 + d};
-                   }},
-                  {2, [=](int k, int d) {
-                     return Place{name, (k * 4 + 2) * 8 + d};
-                   }}};
-  expect_converts(groups);
-  Family one_key = falcon("falcon-7b", R"("multi_query": true)", 48);
-  one_key.heads = {plain(name, 4, 8), {1, [=](int, int d) { return Place{name, 32 + d}; }}};
-  expect_converts(one_key);
-  Family by_head = falcon("falcon-rw", R"("multi_query": false)", 96);
-  for (const int part : {0, 1})
-    by_head.heads.push_back({4, [=](int h, int d) { return Place{name, (3 * h + part) * 8 + d}; }});
-  expect_converts(by_head);
-}
-
-TEST_F(Families, internlm2_has_groups) {
-  const std::string name = "model.layers.0.attention.wqkv.weight";
-  Family family{.name = "internlm2",
-                .config = R"({"model_type": "internlm2", )" + llama + "}",
-                .tensors = {rows(name, 64)},
-                .heads = {},
-                .head_dim = 8,
-                .first = 0,
-                .pairs = 4};
-  family.heads = {{4,
-                   [=](int h, int d) {
-                     return Place{name, (h / 2 * 4 + h % 2) * 8 + d};
-                   }},
-                  {2, [=](int k, int d) {
-                     return Place{name, (k * 4 + 2) * 8 + d};
-                   }}};
-  expect_converts(family);
-}
-
-TEST_F(Families, layers_that_draft_have_the_rope_whose_heads_they_have) {
-  const std::string main = "model.layers.0.self_attn.", draft = "model.mtp.layers.0.self_attn.";
-  Family family{.name = "gemma3_text",
-                .config = R"({"model_type": "gemma3_text", "layer_types": ["sliding_attention", "full_attention"],
- "rope_local_base_freq": 500.0, )" +
-                          llama + "}",
-                .tensors = {},
-                .heads = {},
-                .head_dim = 8,
-                .first = 0,
-                .pairs = 4};
-  family.config.replace(family.config.find(R"("num_hidden_layers": 1)"), 22, R"("num_hidden_layers": 2)");
-  for (const std::string& at : {main, std::string("model.layers.1.self_attn."), draft}) {
-    for (const auto& [name, count] : {std::pair("q_proj.weight", 32), {"k_proj.weight", 16}, {"v_proj.weight", 16}})
-      family.tensors.push_back(rows(at + name, count));
-    family.heads.push_back(plain(at + "q_proj.weight", 4, 8));
-    family.heads.push_back(plain(at + "k_proj.weight", 2, 8));
-  }
-  expect_converts(family);
-  for (Tensor& tensor : family.tensors) {
-    if (tensor.name == draft + "k_proj.weight") tensor = rows(tensor.name, 24);
-  }
-  const fs::path other = make("other_heads", family.config, family.tensors);
-  expect_error("SHAPE", "those of one of the config's ropes", [&] { convert(other, Pairing::interleaved, path("x")); });
+  EXPECT_EQ(expect_converts({"empty",
+                             typed("llama", llama),
+                             4,
+                             {{at0 + "q_proj.weight", {32, 12}, every(4, 8)},
+                              {at0 + "q_proj.lora_B.weight", {32, 0}},
+                              {at0 + "k_proj.weight", {16, 0}}}})
+                .verified->front()
+                .tensors,
+            1);
 }
 
 // Values that are keys give the columns of the output's projection their order.
-TEST_F(Families, layers_without_rope_stay) {
-  Family family{.name = "smollm3",
-                .config = R"({"model_type": "smollm3", "no_rope_layers": [1, 0], "hidden_size": 32,
- "num_attention_heads": 4, "num_key_value_heads": 2, "num_hidden_layers": 2, "max_position_embeddings": 64,
- "rope_theta": 10000.0})",
-                .tensors = {},
-                .heads = {},
-                .head_dim = 8,
-                .first = 0,
-                .pairs = 4};
-  for (const std::string at : {"model.layers.0.self_attn.", "model.layers.1.self_attn."}) {
-    for (const auto& [name, count] : {std::pair("q_proj.weight", 32), {"k_proj.weight", 16}, {"v_proj.weight", 16}})
-      family.tensors.push_back(rows(at + name, count));
+TEST_F(Families, keys_that_serve_as_values) {
+  const std::string config = typed("gemma4_text", R"("layer_types": ["full_attention"], "hidden_size": 12,
+ "num_attention_heads": 4, "num_key_value_heads": 2, "num_global_key_value_heads": 2, "global_head_dim": 8,
+ "head_dim": 8, "num_hidden_layers": 1, "attention_k_eq_v": true)");
+  std::vector<Part> parts = {{at0 + "q_proj.weight", {32, 12}}, {at0 + "k_proj.weight", {16, 12}}};
+  expect_refused(make("no output", config, tensors_of(parts)), "TENSOR", "must have an output projection");
+  parts.push_back({at0 + "o_proj.weight", {12, 32}});
+  const fs::path source = make("gemma4", config, tensors_of(parts));
+  there_and_back("gemma4");
+  const std::vector<float> before = test::values_of(tensors_in(source).at(at0 + "o_proj.weight"));
+  const std::vector<float> after = test::values_of(tensors_in(path("gemma4-2")).at(at0 + "o_proj.weight"));
+  for (std::size_t row = 0; row < 12; ++row) {
+    for (std::size_t c = 0; c < 32; ++c)
+      EXPECT_EQ(after[row * 32 + c], before[row * 32 + c / 8 * 8 + c % 8 / 2 + c % 2 * 4]);
   }
-  family.heads = {plain("model.layers.0.self_attn.q_proj.weight", 4, 8),
-                  plain("model.layers.0.self_attn.k_proj.weight", 2, 8)};
-  expect_converts(family);
 }
 
-TEST_F(Families, a_text_model_beside_a_tower) {
-  const std::string at = "model.language_model.layers.0.self_attn.";
-  Family family{
-      .name = "qwen2_vl",
-      .config = R"({"model_type": "qwen2_vl", "text_config": {"model_type": "qwen2_vl_text",
- "rope_scaling": {"type": "mrope", "mrope_section": [1, 1, 2]}, )" +
-                llama +
-                R"(}, "vision_config": {"model_type": "qwen2_vl", "depth": 1, "embed_dim": 16, "num_heads": 2}})",
-      .tensors = {rows(at + "q_proj.weight", 32), rows(at + "k_proj.weight", 16), rows(at + "v_proj.weight", 16),
-                  rows("model.visual.blocks.0.attn.qkv.weight", 48)},
-      .heads = {plain(at + "q_proj.weight", 4, 8), plain(at + "k_proj.weight", 2, 8)},
-      .head_dim = 8,
-      .first = 0,
-      .pairs = 4};
-  expect_converts(family);
+// ---- latent attention, and keys of the config ----------------------------------------------------
+
+const std::string mla_keys = R"("hidden_size": 32, "num_attention_heads": 4, "num_key_value_heads": 4,
+  "num_hidden_layers": 1, "kv_lora_rank": 6, "q_lora_rank": 10, "qk_nope_head_dim": 8, "qk_rope_head_dim": 4,
+  "v_head_dim": 8, "max_position_embeddings": 64, "num_nextn_predict_layers": 1, "rope_theta": 10000)";
+// Without its last brace.
+std::string mla(const std::string& type) { return R"({"model_type": ")" + type + R"(", )" + mla_keys; }
+
+std::vector<Part> latent(const std::string& at) {
+  return {{at + "q_a_proj.weight", {10, 12}},
+          {at + "q_a_layernorm.weight", {10}},
+          {at + "q_b_proj.weight", {48, 10}, every(4, 12, 8)},
+          {at + "kv_a_proj_with_mqa.weight", {10, 12}, {6}},
+          {at + "kv_a_layernorm.weight", {6}},
+          {at + "kv_b_proj.weight", {64, 6}},
+          {at + "o_proj.weight", {32, 12}}};
+}
+std::vector<Part> indexer(const std::string& at, bool moves) {
+  const auto blocks = [moves](const Starts& starts) { return moves ? starts : Starts(); };
+  return {{at + "indexer.wq_b.weight", {12, 10}, blocks({0, 6})},
+          {at + "indexer.wk.weight", {6, 12}, blocks({0})},
+          {at + "indexer.k_norm.weight", {6}, blocks({0})},
+          {at + "indexer.k_norm.bias", {6}, blocks({0})},
+          {at + "indexer.weights_proj.weight", {2, 12}}};
+}
+
+TEST_F(Families, latent_attention) {
+  const std::string native = "layers.0.attention.";
+  expect_converts({"deepseek", mla("deepseek_v3") + "\n}\n", 2, with(latent(at0), latent(at1)), Pairing::interleaved});
+  EXPECT_EQ(read_text(path("deepseek-2") / "config.json"), mla("deepseek_v3") + ", \"rope_interleave\": false\n}\n");
+  EXPECT_EQ(read_config(path("deepseek-2")).ropes.front().rope.pairing, Pairing::half);
+  expect_converts(
+      {"a gate as wide as a value",
+       mla("axk2") + "}",
+       2,
+       {{at0 + "q_b_proj.weight", {80, 20}, every(4, 20, 8)}, {at0 + "kv_a_proj_with_mqa.weight", {10, 12}, {6}}},
+       Pairing::interleaved});
+  expect_converts({"Mistral's native names",
+                   R"({"dim": 12, "n_layers": 1, "n_heads": 4, "n_kv_heads": 4, "head_dim": 8,
+ "hidden_dim": 16, "vocab_size": 8, "norm_eps": 1e-6, "rope_theta": 10000.0, "q_lora_rank": 10, "qk_nope_head_dim": 8,
+ "qk_rope_head_dim": 4, "kv_lora_rank": 6, "v_head_dim": 8})",
+                   2,
+                   {{native + "wq_a.weight", {10, 12}},
+                    {native + "q_a_norm.weight", {10}},
+                    {native + "wq_b.weight", {48, 10}, every(4, 12, 8)},
+                    {native + "wkv_a_with_mqa.weight", {10, 12}, {6}},
+                    {native + "wkv_b.weight", {64, 6}}},
+                   Pairing::interleaved});
+}
+
+// The key of the config is turned over in its place, or added; the way back restores it.
+TEST_F(Families, keys_of_the_config) {
+  const std::string glm = mla("glm_moe_dsa") + R"(, "index_n_heads": 2, "index_head_dim": 6)";
+  struct Case {
+    std::string name, before, after;
+    std::vector<Part> parts;
+    Pairing native = Pairing::interleaved;
+  };
+  const std::string v3 = mla("deepseek_v3");
+  for (const Case& row : std::vector<Case>{
+           {"there", v3 + R"(, "rope_interleave": true, "x": false})",
+            v3 + R"(, "rope_interleave": false, "x": false})", latent(at0)},
+           {"null means half", v3 + R"(, "rope_interleave": null})", v3 + R"(, "rope_interleave": true})", latent(at0),
+            Pairing::half},
+           {"the indexer as its attention", glm + R"(, "rope_interleave": true, "indexer_rope_interleave": true})",
+            glm + R"(, "rope_interleave": true, "indexer_rope_interleave": false})",
+            with(latent(at0), indexer(at0, true))},
+           {"an indexer of another pairing stays", glm + R"(, "indexer_rope_interleave": false})",
+            glm + R"(, "indexer_rope_interleave": false})", with(latent(at0), indexer(at0, false))}}) {
+    expect_converts({row.name, row.before, 2, row.parts, row.native});
+    EXPECT_EQ(read_text(path(row.name + "-2") / "config.json"), row.after);
+  }
+  for (const std::string& more : {std::string(R"(, "rotary_emb_interleaved": false)"), std::string()}) {  // remote code
+    const std::string name = "nomic" + std::to_string(more.size());
+    expect_converts({name,
+                     typed("nomic_bert", all_keys + more),
+                     4,
+                     {{"encoder.layers.0.attn.Wqkv.weight", {96, 12}, every(8, 8)}}});
+    EXPECT_EQ(
+        read_text(path(name + "-2") / "config.json").find("\"rotary_emb_interleaved\": true") != std::string::npos,
+        !more.empty());
+  }
+}
+
+TEST_F(Families, notes_where_code_may_not_read_the_pairing) {
+  const std::string own_code = mla("deepseek_v3") + R"(, "auto_map": {"AutoModelForCausalLM": "a.B"})";
+  const auto notes = [&](const std::string& name, const std::string& config, Pairing to) {
+    return dry_run(make(name, config, tensors_of(latent(at0))), to).notes;
+  };
+  ASSERT_EQ(notes("own", own_code + "}", Pairing::half).size(), 1U);
+  EXPECT_NE(notes("own", own_code + "}", Pairing::half)[0].find("(auto_map)"), std::string::npos);
+  EXPECT_TRUE(notes("said", own_code + ", \"rope_interleave\": true}", Pairing::half).empty());
+  EXPECT_TRUE(notes("back", own_code + ", \"rope_interleave\": false}", Pairing::interleaved).empty());
+  EXPECT_TRUE(notes("plain", mla("deepseek_v3") + "}", Pairing::half).empty());
+  const fs::path source = make("llama", typed("llama", llama), tensors_of(projections(at0)));
+  const std::vector<std::string> told = convert(source, Pairing::interleaved, path("llama-2")).notes;
+  ASSERT_EQ(told.size(), 1U);
+  EXPECT_NE(told[0].find("takes half weights"), std::string::npos) << told[0];
+  EXPECT_TRUE(dry_run(path("llama-2"), Pairing::half).notes.empty());
 }
 
 }  // namespace

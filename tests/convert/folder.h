@@ -7,9 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "convert/plan.h"
-#include "convert/verify.h"
-#include "convert/write.h"
+#include "rotary/convert.h"
 #include "tests/support/file_helpers.h"
 
 namespace rotary::convert_tests {
@@ -64,10 +62,26 @@ class Checkpoint : public testing::Test {
     return path(name);
   }
 
-  static void convert(const fs::path& from, Pairing to, const fs::path& output) {
-    const convert::Plan plan = convert::make_plan(from, to, std::nullopt);
-    convert::write_folder(
-        plan, output, [](std::uint64_t) {}, nullptr);
+  static ConvertResult convert(const fs::path& from, Pairing to, const fs::path& output, bool verify = false) {
+    return rotary::convert({.input = from, .output = output, .to = to, .verify = verify});
+  }
+  static ConvertResult dry_run(const fs::path& from, Pairing to) {
+    return rotary::convert({.input = from, .output = {}, .to = to, .dry_run = true, .verify = true});
+  }
+  void expect_refused(const fs::path& folder, const std::string& code, const std::string& words,
+                      Pairing to = Pairing::interleaved) const {
+    expect_error(code, words, [&] { convert(folder, to, path("refused")); });
+    for (const auto& entry : fs::directory_iterator(folder_.path()))
+      EXPECT_FALSE(entry.path().filename().string().starts_with("refused")) << entry;
+  }
+  // To the other pairing, as NAME-2 and verified, and back, as NAME-3.
+  ConvertResult there_and_back(const std::string& name, Pairing native = Pairing::half) const {
+    const Pairing other = native == Pairing::half ? Pairing::interleaved : Pairing::half;
+    const ConvertResult dry = dry_run(path(name), other), result = convert(path(name), other, path(name + "-2"), true);
+    EXPECT_EQ(dry.verified->size(), result.verified->size());
+    convert(path(name + "-2"), native, path(name + "-3"));
+    expect_same_files(path(name), path(name + "-3"));
+    return result;
   }
 
   static Tensors tensors_in(const fs::path& folder, const std::string& file = "model.safetensors") {

@@ -1,10 +1,10 @@
 // The folder around the weights: shards, indices, metadata, other files, and what is refused before anything is
 // written.
-#include <string>
-#include <vector>
+#include <fstream>
+#include <functional>
 
-#include "files/text/json.h"
 #include "folder.h"
+#include "tests/support/full_disk.h"
 
 namespace rotary::convert_tests {
 namespace {
@@ -41,14 +41,6 @@ class Folders : public Checkpoint {
                "{\n  \"metadata\": {\"total_size\": 8192},\n  \"weight_map\": {\n" + map + "\n  }\n}\n");
     return path(name);
   }
-
-  void expect_refused(const fs::path& folder, const std::string& code, const std::string& words,
-                      Pairing to = Pairing::interleaved) const {
-    expect_error(code, words, [&] { convert(folder, to, path("refused")); });
-    EXPECT_FALSE(fs::exists(path("refused")));
-    for (const auto& entry : fs::directory_iterator(path("").parent_path()))
-      EXPECT_EQ(entry.path().string().find("partial"), std::string::npos) << entry;
-  }
 };
 
 TEST_F(Folders, shards_keep_their_names_their_index_and_their_metadata) {
@@ -67,31 +59,47 @@ TEST_F(Folders, shards_keep_their_names_their_index_and_their_metadata) {
   expect_same_files(source, path("s-3"));
 }
 
-TEST_F(Folders, without_metadata_there_is_some_and_then_none) {
-  const fs::path source = make("plain", config, both_layers(), {});
-  convert(source, Pairing::interleaved, path("plain-2"));
-  EXPECT_EQ(tensor_metadata(path("plain-2") / "model.safetensors").at("rotary.pairing"), "interleaved");
-  convert(path("plain-2"), Pairing::half, path("plain-3"));
-  expect_same_files(source, path("plain-3"));
+// A file's header as another writer could have made it: the way back gives the same bytes.
+TEST_F(Folders, unusual_headers_come_back) {
+  int count = 0;
+  const auto expect_back = [&](const std::map<std::string, std::string>& metadata,
+                               const std::function<void(std::string & header)>& change) {
+    const std::string name = "header" + std::to_string(count++);
+    const fs::path file = make(name, config, both_layers(), metadata) / "model.safetensors";
+    const std::string text = read_text(file);
+    std::uint64_t length = 0;
+    std::memcpy(&length, text.data(), 8);
+    std::string header = text.substr(8, length);
+    change(header);
+    const std::uint64_t now = header.size();
+    write_text(file, std::string(reinterpret_cast<const char*>(&now), 8) + header + text.substr(8 + length));
+    there_and_back(name);
+    EXPECT_EQ(tensor_metadata(path(name + "-2") / "model.safetensors").at("rotary.pairing"), "interleaved");
+  };
+  const auto trimmed = [](std::string& header) { header.erase(header.find_last_not_of(' ') + 1); };
+  for (const std::size_t blanks : {0U, 3U, 64U, 4096U}) {
+    expect_back({{"format", std::string(blanks % 5, 'x')}}, [&](std::string& header) {
+      trimmed(header);
+      header.append(blanks, ' ');
+    });
+  }
+  expect_back({{"format", "pt"}}, [&](std::string& header) {
+    header.replace(header.find("\"dtype\":"), 8, "\"dtype\" :  ");
+    header.insert(header.find('}'), "\n ");
+    trimmed(header);
+    header.resize((header.size() + 7) / 8 * 8, ' ');
+  });
+  for (const char* empty : {"", R"("__metadata__":{},)", R"("__metadata__" : { },)"})
+    expect_back({}, [&](std::string& header) { header.insert(1, empty); });
 }
 
-TEST_F(Folders, metadata_without_entries_come_back) {
-  const fs::path source = make("s", config, both_layers(), {});
-  std::string text = read_text(source / "model.safetensors");
-  std::uint64_t length = 0;
-  std::memcpy(&length, text.data(), 8);
-  for (const std::string empty : {R"("__metadata__":{},)", R"("__metadata__" : { },)"}) {
-    const std::uint64_t longer = length + empty.size();
-    std::string changed = text;
-    changed.insert(9, empty);
-    std::memcpy(changed.data(), &longer, 8);
-    write_text(source / "model.safetensors", changed);
-    fs::remove_all(path("s-2"));
-    fs::remove_all(path("s-3"));
-    convert(source, Pairing::interleaved, path("s-2"));
-    convert(path("s-2"), Pairing::half, path("s-3"));
-    expect_same_files(source, path("s-3"));
-  }
+TEST_F(Folders, the_pairing_alone_comes_back_and_half_a_stamp_is_refused) {
+  make("alone", config, both_layers(), {{"rotary.pairing", "interleaved"}, {"format", "pt"}});
+  there_and_back("alone", Pairing::interleaved);
+  expect_refused(make("before", config, both_layers(), {{"rotary.pairing_before", "half"}}), "FORMAT",
+                 "must stand beside the other pairing in rotary.pairing but that is missing");
+  expect_refused(make("same", config, both_layers(), {{"rotary.pairing", "half"}, {"rotary.pairing_before", "half"}}),
+                 "FORMAT", "but that is the same");
 }
 
 TEST_F(Folders, a_stamp_that_no_conversion_wrote_is_refused) {
@@ -105,43 +113,6 @@ TEST_F(Folders, a_stamp_that_no_conversion_wrote_is_refused) {
                    "rotary.metadata_before must be an object without entries", Pairing::half);
   expect_refused(stamped("b", "rotary.header_blanks", "-1"), "FORMAT", "must be a number of bytes", Pairing::half);
   expect_refused(make("p", config, both_layers(), {{"rotary.pairing", "neox"}}), "FORMAT", "half or interleaved");
-}
-
-TEST_F(Folders, a_header_that_another_writer_spaced_keeps_its_spaces) {
-  const fs::path source = make("spaced", config, both_layers());
-  std::string file = read_text(source / "model.safetensors");
-  std::uint64_t length = 0;
-  std::memcpy(&length, file.data(), 8);
-  std::string header = file.substr(8, length);
-  header.replace(header.find("\"dtype\":"), 8, "\"dtype\" :  ");
-  header.insert(header.find('}'), "\n ");
-  header.erase(header.find_last_not_of(' ') + 1);
-  header.resize((header.size() + 7) / 8 * 8, ' ');
-  const std::uint64_t now = header.size();
-  write_text(source / "model.safetensors",
-             std::string(reinterpret_cast<const char*>(&now), 8) + header + file.substr(8 + length));
-  convert(source, Pairing::interleaved, path("spaced-2"));
-  convert(path("spaced-2"), Pairing::half, path("spaced-3"));
-  expect_same_files(source, path("spaced-3"));
-}
-
-TEST_F(Folders, a_header_without_blanks_or_with_many_comes_back) {
-  for (const std::size_t blanks : {0U, 3U, 64U, 4096U}) {
-    const std::string name = "blanks" + std::to_string(blanks);
-    const fs::path source = make(name, config, both_layers(), {{"format", std::string(blanks % 5, 'x')}});
-    const std::string file = read_text(source / "model.safetensors");
-    std::uint64_t length = 0;
-    std::memcpy(&length, file.data(), 8);
-    std::string header = file.substr(8, length);
-    header.erase(header.find_last_not_of(' ') + 1);
-    header.append(blanks, ' ');
-    const std::uint64_t now = header.size();
-    write_text(source / "model.safetensors",
-               std::string(reinterpret_cast<const char*>(&now), 8) + header + file.substr(8 + length));
-    convert(source, Pairing::interleaved, path(name + "-2"));
-    convert(path(name + "-2"), Pairing::half, path(name + "-3"));
-    expect_same_files(source, path(name + "-3"));
-  }
 }
 
 TEST_F(Folders, subfolders_without_weights_are_copied) {
@@ -177,16 +148,6 @@ TEST_F(Folders, empty_folders_modules_and_permissions_to_run_are_kept) {
   EXPECT_EQ(fs::status(path("s-2") / "config.json").permissions() & fs::perms::owner_exec, fs::perms::none);
 }
 
-TEST_F(Folders, only_the_pairing_that_the_code_does_not_read_has_a_note) {
-  const fs::path source = make("noted", config, both_layers());
-  const convert::Plan there = convert::make_plan(source, Pairing::interleaved, std::nullopt);
-  ASSERT_EQ(there.notes.size(), 1U);
-  EXPECT_NE(there.notes[0].find("takes half weights"), std::string::npos) << there.notes[0];
-  convert(source, Pairing::interleaved, path("noted-2"));
-  EXPECT_TRUE(convert::make_plan(path("noted-2"), Pairing::half, std::nullopt).notes.empty());
-  EXPECT_TRUE(convert::make_plan(source, Pairing::half, Pairing::interleaved).notes.empty());
-}
-
 TEST_F(Folders, the_pairing_of_the_metadata_counts_for_commands_that_take_the_folder) {
   make("one", config, both_layers());
   convert(path("one"), Pairing::interleaved, path("one-2"));
@@ -205,19 +166,15 @@ TEST_F(Folders, other_forms_of_the_weights_are_left_out) {
   convert(source, Pairing::interleaved, path("many-2"));
   for (const char* name : {"pytorch_model.bin", "consolidated.safetensors", "model.gguf", "original"})
     EXPECT_FALSE(fs::exists(path("many-2") / name)) << name;
-  EXPECT_EQ(convert::make_plan(source, Pairing::interleaved, std::nullopt).folder.left_out,
+  EXPECT_EQ(dry_run(source, Pairing::interleaved).left_out,
             (std::vector<std::string>{"consolidated.safetensors", "model.gguf", "pytorch_model.bin", "original/"}));
-}
-
-TEST_F(Folders, an_empty_output_folder_may_be_there) {
-  make("one", config, both_layers());
-  fs::create_directories(path("empty"));
-  convert(path("one"), Pairing::interleaved, path("empty"));
-  EXPECT_TRUE(fs::exists(path("empty") / "model.safetensors"));
 }
 
 TEST_F(Folders, outputs_that_are_refused) {
   make("one", config, both_layers());
+  fs::create_directories(path("empty"));  // such a one may be there
+  convert(path("one"), Pairing::interleaved, path("empty"));
+  EXPECT_TRUE(fs::exists(path("empty") / "model.safetensors"));
   fs::create_directories(path("full"));
   write_text(path("full") / "x", "x");
   const auto to = [&](const fs::path& output) {
@@ -231,30 +188,44 @@ TEST_F(Folders, outputs_that_are_refused) {
   expect_error("FILE", "parent folder must be there", to(path("none") / "deep"));
 }
 
-TEST_F(Folders, a_failed_check_leaves_nothing) {
-  const convert::Plan plan = convert::make_plan(make("one", config, both_layers()), Pairing::interleaved, std::nullopt);
-  EXPECT_THROW(
-      convert::write_folder(
-          plan, path("out"), [](std::uint64_t) {}, [](const fs::path&) { throw Error(Code::CHECK, "[test] no"); }),
-      Error);
-  EXPECT_FALSE(fs::exists(path("out")));
-  EXPECT_EQ(std::distance(fs::directory_iterator(path("one").parent_path()), {}), 1);
+TEST_F(Folders, a_stopped_conversion_leaves_nothing) {
+  ConvertRequest request{
+      .input = make("one", config, both_layers()), .output = path("out"), .to = Pairing::interleaved, .verify = true};
+  for (const bool at_verify : {false, true}) {
+    request.progress = [at_verify](bool verifying, std::uint64_t, std::uint64_t) {
+      if (verifying == at_verify) throw Error(Code::CHECK, "[test] no");
+    };
+    expect_error("CHECK", "no", [&] { rotary::convert(request); });
+    EXPECT_EQ(std::distance(fs::directory_iterator(path("one").parent_path()), {}), 1);
+  }
 }
 
+// The inverse gives another byte, of the last q.
 TEST_F(Folders, a_changed_weight_does_not_pass_verify) {
-  const convert::Plan plan = convert::make_plan(make("one", config, both_layers()), Pairing::interleaved, std::nullopt);
-  convert::write_folder(
-      plan, path("out"), [](std::uint64_t) {},
-      [&](const fs::path& folder) {
-        std::string file = read_text(folder / "model.safetensors");
-        file[file.size() - 16 * 32 * 2 - 1] =
-            static_cast<char>(file[file.size() - 16 * 32 * 2 - 1] ^ 0x40);  // of the last q
-        write_text(folder / "model.safetensors", file);
-        const auto checks = convert::verify(plan, folder, nullptr);
-        ASSERT_EQ(checks.size(), 2U);
-        EXPECT_EQ(checks[0].largest_difference, 0);
-        EXPECT_NE(checks[1].largest_difference, 0);
-      });
+  ConvertRequest request{
+      .input = make("one", config, both_layers()), .output = path("out"), .to = Pairing::interleaved, .verify = true};
+  bool changed = false;
+  request.progress = [&](bool verifying, std::uint64_t done, std::uint64_t) {
+    if (!verifying || done != 1 || changed) return;
+    for (const auto& entry : fs::directory_iterator(path("one").parent_path())) {
+      if (!entry.path().filename().string().starts_with("out.partial-")) continue;
+      std::fstream file(entry.path() / "model.safetensors", std::ios::in | std::ios::out | std::ios::binary);
+      file.seekp(static_cast<std::streamoff>(fs::file_size(entry.path() / "model.safetensors")) - 16 * 32 * 2 - 1);
+      file.put('\x55').put('\x66');
+      changed = true;
+    }
+  };
+  expect_error("CHECK", "must give its source's bytes when its change is undone but",
+               [&] { rotary::convert(request); });
+  EXPECT_TRUE(changed);
+  EXPECT_FALSE(fs::exists(path("out")));
+}
+
+TEST_F(Folders, a_full_disk_is_told_of_the_file_that_was_to_be) {
+  const fs::path source = make("one", config, both_layers());
+  const test::FullDisk full(3000);
+  expect_error("FILE", "out/model.safetensors: cannot be written: File too large",
+               [&] { convert(source, Pairing::interleaved, path("out")); });
 }
 
 TEST_F(Folders, refusals) {
@@ -271,11 +242,8 @@ TEST_F(Folders, refusals) {
   std::vector<Tensor> strange = both_layers();
   strange.push_back(some_tensor("model.layers.0.self_attn.k_conv.weight", ElementType::f32, {16, 4}));
   expect_refused(make("strange", config, strange), "TENSOR", "k_conv.weight");
-  std::vector<Tensor> keys = {layer(0)[0], layer(0)[1], layer(1)[0], layer(1)[1]};
+  const std::vector<Tensor> keys = {layer(0)[0], layer(0)[1], layer(1)[0], layer(1)[1]};
   convert(make("keys", config, keys), Pairing::interleaved, path("keys-2"));  // no values, as of a cut-out
-  const std::string gemma = R"({"model_type": "gemma4_text", "hidden_size": 32, "num_attention_heads": 4, "head_dim": 8,
- "global_head_dim": 8, "num_key_value_heads": 2, "num_hidden_layers": 2, "attention_k_eq_v": false})";
-  expect_refused(make("gemma", gemma, keys), "TENSOR", "must have an output projection");
   std::vector<Tensor> fused = {some_tensor("model.layers.0.self_attn.qkv_proj.weight", ElementType::bf16, {64, 32})};
   expect_refused(make("fused", config, fused), "MODEL_TYPE", "that of llama is not");
   expect_refused(make("bloom", R"({"model_type": "bloom"})", both_layers()), "ROPE", "bloom has none");

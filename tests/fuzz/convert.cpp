@@ -4,10 +4,8 @@
 #include <fstream>
 #include <iterator>
 
-#include "convert/plan.h"
-#include "convert/verify.h"
-#include "convert/write.h"
 #include "fuzz.h"
+#include "rotary/convert.h"
 
 namespace rotary::fuzz {
 namespace {
@@ -57,12 +55,10 @@ class Checkpoint {
 
   bool convert(int from, int to, Pairing pairing) const {
     try {
-      const convert::Plan plan = convert::make_plan(folder_ / std::to_string(from), pairing, std::nullopt);
-      convert::write_folder(
-          plan, folder_ / std::to_string(to), [](std::uint64_t) {}, nullptr);
-      for (const convert::LayerCheck& layer : convert::verify(plan, folder_ / std::to_string(to), nullptr)) {
-        require(layer.largest_difference == 0, "scores of " + layer.layer);
-      }
+      rotary::convert({.input = folder_ / std::to_string(from),
+                       .output = folder_ / std::to_string(to),
+                       .to = pairing,
+                       .verify = true});
       return true;
     } catch (const Error& error) {
       require(from == 0, std::string("the way back is refused: ") + error.what());
@@ -112,7 +108,13 @@ std::vector<std::string> seeds() {
       R"({"model.layers.0.self_attn.q_proj.qweight":{"dtype":"I32","shape":[2,32],"data_offsets":[0,256]},)"
       R"("model.layers.0.self_attn.q_proj.qzeros":{"dtype":"I32","shape":[1,4],"data_offsets":[256,272]},)"
       R"("model.layers.0.self_attn.q_proj.scales":{"dtype":"F16","shape":[1,32],"data_offsets":[272,336]},)"
-      R"("model.layers.0.self_attn.k_proj.qweight":{"dtype":"I32","shape":[2,32],"data_offsets":[336,592]}})"};
+      R"("model.layers.0.self_attn.k_proj.qweight":{"dtype":"I32","shape":[2,32],"data_offsets":[336,592]}})",
+      R"({"model_type":"llama","hidden_size":16,"num_attention_heads":2,"num_hidden_layers":1,)"
+      R"("max_position_embeddings":64})"
+      "\n\n"
+      R"({"model.layers.0.self_attn.q_proj.weight":{"dtype":"F4","shape":[16,2],"data_offsets":[0,16]},)"
+      R"("model.layers.0.self_attn.q_proj.weight_zero_point":{"dtype":"I32","shape":[2,1],"data_offsets":[16,24]},)"
+      R"("model.layers.0.self_attn.k_proj.weight":{"dtype":"F6_E2M3","shape":[16,4],"data_offsets":[24,72]}})"};
 }
 
 std::vector<std::string> words() {
@@ -132,8 +134,20 @@ std::vector<std::string> words() {
           "\"rotary.header_blanks\":\"3\"",
           "\"rotary.metadata_before\":\"{ }\"",
           "\"rotary.metadata_before\":\"x\"",
+          "\"rotary.pairing_given\":\"true\"",
+          "\"weight_block_size\":[2,2],",
+          "\"bits\":",
+          "\"F4\"",
+          "\"F6_E2M3\"",
+          "\"F6_E3M2\"",
+          "\"I32\"",
           "\"__metadata__\":{},",
           ".weight_scale",
+          ".weight_scale_inv",
+          ".weight_zero_point",
+          ".weight_packed",
+          ".qzeros",
+          ".scales",
           ".lora_B.weight",
           ".qweight",
           ".bias",

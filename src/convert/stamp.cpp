@@ -1,4 +1,4 @@
-#include "rewrite.h"
+#include "stamp.h"
 
 #include <algorithm>
 #include <charconv>
@@ -9,9 +9,10 @@
 #include "files/text/json_edit.h"
 #include "values/fail.h"
 
-namespace rotary::convert {
+namespace rotary::conversion {
 namespace {
 
+constexpr const char* operation = "convert";
 constexpr const char* metadata_name = "__metadata__";
 
 // Those that bring the tensors to a multiple of 8 bytes.
@@ -22,7 +23,7 @@ std::size_t blanks_of(const std::string& text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), blanks);
   const bool fits = error == std::errc() && end == text.data() + text.size() && blanks <= files::longest_header;
   if (!fits)
-    fail(Code::FORMAT, "convert",
+    fail(Code::FORMAT, operation,
          std::string(blanks_key) + " must be a number of bytes but is " + files::in_quotes(text));
   return blanks;
 }
@@ -31,7 +32,7 @@ std::string empty_object_of(const std::string& text) {
   const bool is_one = text.starts_with('{') && text.find_first_not_of(" \t\r\n", 1) == text.size() - 1 &&
                       text.size() <= files::longest_header && text.ends_with('}');
   if (!is_one) {
-    fail(Code::FORMAT, "convert",
+    fail(Code::FORMAT, operation,
          std::string(metadata_key) + " must be an object without entries but is " + files::in_quotes(text));
   }
   return text;
@@ -39,7 +40,22 @@ std::string empty_object_of(const std::string& text) {
 
 }  // namespace
 
-void check_stamp(const std::map<std::string, std::string>& metadata) {
+void check_stamp(const Metadata& metadata, const std::string& file) {
+  const auto pairing_of = [&](const char* key) {
+    const auto found = metadata.find(key);
+    if (found == metadata.end()) return Pairing::unset;
+    if (found->second != name(Pairing::half) && found->second != name(Pairing::interleaved)) {
+      fail(Code::FORMAT, operation,
+           std::string(key) + " of " + file + " must be half or interleaved but is " + files::in_quotes(found->second));
+    }
+    return parse_pairing(found->second);
+  };
+  const Pairing now = pairing_of(files::pairing_key), before = pairing_of(from_key);
+  if (before != Pairing::unset && (now == Pairing::unset || now == before)) {
+    fail(Code::FORMAT, operation,
+         std::string(from_key) + " of " + file + " must stand beside the other pairing in " + files::pairing_key +
+             " but that is " + (now == Pairing::unset ? "missing" : "the same"));
+  }
   if (const auto found = metadata.find(blanks_key); found != metadata.end()) blanks_of(found->second);
   if (const auto found = metadata.find(metadata_key); found != metadata.end()) empty_object_of(found->second);
 }
@@ -60,7 +76,7 @@ void rewrite(const Shard& shard, std::string_view header, const std::map<std::si
   }
 }
 
-bool leads_back(const std::map<std::string, std::string>& metadata, Pairing to) {
+bool leads_back(const Metadata& metadata, Pairing to) {
   const auto before = metadata.find(from_key);
   return before != metadata.end() && before->second == name(to);
 }
@@ -78,29 +94,32 @@ std::string stamped_header(const files::FileHeader& header, const PairingStamp& 
   }
   files::JsonText text(std::move(json));
   const bool usual = blanks == usual_blanks(length);
+  const Metadata& old = header.header.metadata;
+  const bool given = back ? old.count(given_key) != 0 : old.count(files::pairing_key) != 0 && old.count(from_key) == 0;
   for (const auto& [key, value] : {std::pair(files::pairing_key, std::string(name(stamp.to))),
                                    {from_key, std::string(name(stamp.from))},
+                                   {given_key, std::string(given ? "true" : "")},
                                    {files::part_key, stamp.part},
                                    {config_key, stamp.config},
                                    {metadata_key, empty ? *metadata : std::string()},
                                    {blanks_key, usual ? std::string() : std::to_string(blanks)}}) {
-    if (back) {
+    if (back && !(given && key == files::pairing_key)) {
       text.remove({metadata_name, key});
     } else if (!value.empty()) {
       text.set({metadata_name, key}, files::json_value(key, files::Json(value).dump()));
     }
   }
   if (back && text.raw({metadata_name}) == "{}") {
-    const auto was = header.header.metadata.find(metadata_key);
-    if (was == header.header.metadata.end()) {
+    const auto was = old.find(metadata_key);
+    if (was == old.end()) {
       text.remove({metadata_name});
     } else {
       text.set({metadata_name}, files::json_value(metadata_name, empty_object_of(was->second)));
     }
   }
-  const auto written = header.header.metadata.find(blanks_key);
-  if (!back || written == header.header.metadata.end()) return files::framed_header(text.text());
+  const auto written = old.find(blanks_key);
+  if (!back || written == old.end()) return files::framed_header(text.text());
   return files::framed_header(text.text(), blanks_of(written->second));
 }
 
-}  // namespace rotary::convert
+}  // namespace rotary::conversion
