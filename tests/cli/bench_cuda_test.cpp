@@ -8,7 +8,6 @@
 #include <cstring>
 
 #include "apps/rotary/bench/report.h"
-#include "apps/rotary/bench/verify.h"
 #include "measure/gpu_measure.h"
 #ifdef ROTARY_GPU_EMULATED
 #include "tests/gpu/shim/emulator.h"

@@ -9,7 +9,6 @@
 #include "apps/rotary/bench/grid.h"
 #include "apps/rotary/bench/measure.h"
 #include "apps/rotary/bench/report.h"
-#include "apps/rotary/bench/verify.h"
 #include "apps/shared/usage_error.h"
 #include "rotary/targets.h"
 #include "xml_judge.h"

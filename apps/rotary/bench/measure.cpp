@@ -4,8 +4,6 @@
 #include <chrono>
 #include <thread>
 
-#include "verify.h"
-
 namespace rotary::cli::bench {
 
 using namespace rotary::detail;

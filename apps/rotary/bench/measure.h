@@ -29,7 +29,7 @@ struct Result {
   Cell cell;
   double seconds = 0;          // of one run of the cell's call
   double ceiling_seconds = 0;  // of moving the same bytes
-  std::string ceiling = {};        // the fastest way: update, copy, stream; on CUDA update, copy, kernel (ours), fill
+  std::string ceiling = {};    // the fastest way: update, copy, stream; on CUDA update, copy, kernel (ours), fill
   std::optional<detail::Move> move = {};    // that way, but for a copy and on CUDA
   std::optional<double> cold_seconds = {};  // of a table on the CPU: constructed in new storage
   std::vector<double> beside_seconds = {};  // of the peers' calls
@@ -90,7 +90,19 @@ class Machine {
 std::unique_ptr<Machine> cpu(bool huge_pages = true);  // leaves a cell's target in use
 std::unique_ptr<Machine> cuda();  // throws CUDA if rotary was built without it or no device is found
 
-// Throws CHECK if the result is wrong.
+// Fills the first set, runs its call once and compares the results of every token, or of the first, middle and last
+// ones if there are many elements:
+//   with reference::rotate bit for bit; without a table (Cell::with_table) within 1.1e-7 of each angle's cos and sin;
+//   the cache of an appending cell also with its separate operations, bit for bit;
+//   norm_append with its separate operations, bit for bit, and q with double arithmetic within rounding errors;
+//   a table with long double arithmetic: all rows, or if there are many every n-th and the last.
+// Throws CHECK. Returns the number of elements, or pairs, that were compared.
+std::int64_t verify(const ReadyCell&);
+
+// The last of these, for rows of positions 1, 2, 3, ...: each value must be the correctly rounded one.
+std::int64_t verify_rows(const Cell&, const Frequencies&, const Table&);
+
+// Verifies it, fills all sets, and times it. Throws CHECK.
 Result measure(ReadyCell&, const Pace&);
 
 // Median seconds of one run of each call, sampled in turn. warm_up: one unmeasured run before each sample, so that the

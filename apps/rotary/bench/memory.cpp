@@ -8,7 +8,7 @@
 
 #include "apps/shared/system.h"
 #include "rotary/error.h"
-#include "values/dtypes.h"
+#include "values/storage.h"
 
 namespace rotary::cli::bench {
 
@@ -20,28 +20,6 @@ constexpr std::size_t huge_page = std::size_t{2} << 20;
 constexpr std::int64_t page = 4096, line = 64;
 
 std::size_t rounded_up(std::size_t value, std::size_t unit) { return (value + unit - 1) / unit * unit; }
-
-// A floating-point number of magnitude 0.25 to 2 from 32 random bits: sign, one of three exponents, fraction.
-template <typename Bits>
-Bits number(std::uint32_t random, int fraction_bits, unsigned lowest_exponent) {
-  const auto sign = static_cast<std::uint32_t>(random >> 31) << (8 * sizeof(Bits) - 1);
-  const std::uint32_t exponent = lowest_exponent + (random >> 24 & 127) % 3;
-  const std::uint32_t fraction = (random & 0xffffff) & ((1U << fraction_bits) - 1);
-  return static_cast<Bits>(sign | exponent << fraction_bits | fraction);
-}
-
-template <typename Bits>
-std::vector<std::byte> pattern(int fraction_bits, unsigned lowest_exponent) {
-  constexpr std::size_t period = 65521;  // a prime, so that no two rows are equal
-  std::vector<Bits> values(period);
-  std::uint32_t state = 1;
-  for (Bits& value : values) {
-    state = state * 1664525U + 1013904223U;
-    value = number<Bits>(state ^ state >> 15, fraction_bits, lowest_exponent);
-  }
-  const auto bytes = std::as_bytes(std::span(values));
-  return {bytes.begin(), bytes.end()};
-}
 
 // The number behind the key, as in "MemAvailable: 24117248 kB", or without a key the first word; -1 if there is no
 // number ("max", no such file).
@@ -154,11 +132,18 @@ Tensors::Tensors(const Cell& cell, std::byte* begin) {
 }
 
 std::vector<std::byte> fill_pattern(DType dtype) {
-  const StorageType& type = storage_type(dtype);
-  const int fraction_bits = type.digits - 1;
-  const auto quarter = static_cast<unsigned>(-type.lowest - type.digits);  // the exponent field of 0.25
-  return type.bytes == 4 ? pattern<std::uint32_t>(fraction_bits, quarter)
-                         : pattern<std::uint16_t>(fraction_bits, quarter);
+  constexpr std::size_t period = 65521;  // a prime, so that no two rows are equal
+  const std::size_t size = size_of(dtype);
+  std::vector<std::byte> values(period * size);
+  std::uint32_t state = 1;
+  for (std::size_t at = 0; at < values.size(); at += size) {
+    state = state * 1664525U + 1013904223U;
+    const float magnitude = 0.25F + 1.75F * 0x1p-22F * static_cast<float>(state >> 8 & 0x3fffff);
+    const float value = state >> 31 == 0 ? magnitude : -magnitude;
+    const std::uint16_t half = dtype == DType::f16 ? encode_f16(value).bits : encode_bf16(value).bits;
+    std::memcpy(values.data() + at, dtype == DType::f32 ? static_cast<const void*>(&value) : &half, size);
+  }
+  return values;
 }
 
 }  // namespace rotary::cli::bench

@@ -1,11 +1,11 @@
-#include "verify.h"
-
+// Compares the result of a cell with the reference, before it is timed.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <numeric>
 #include <span>
 
+#include "measure.h"
 #include "rotary/cache.h"
 #include "rotary/reference.h"
 #include "values/dtypes.h"
