@@ -52,8 +52,8 @@ ConvertResult report_of(const Plan& plan, const ConvertRequest& request) {
                               .file = plan.folder.shards[tensor.shard].name,
                               .layer = tensor.name.layer,
                               .what = what(tensor.name.role),
-                              .q_heads = static_cast<int>(tensor.heads->q.size()),
-                              .k_heads = static_cast<int>(tensor.heads->k.size()),
+                              .q_heads = tensor.heads->q,
+                              .k_heads = tensor.heads->k,
                               .head_dim = tensor.heads->dim,
                               .first = tensor.heads->block.first,
                               .rotary_dim = 2 * tensor.heads->block.pairs});

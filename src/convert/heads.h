@@ -1,4 +1,4 @@
-// Where the heads are in the tensors of an attention, and the order that they get.
+// Where the heads are in the tensors of an attention, and the order that their elements get.
 #pragma once
 
 #include <map>
@@ -17,17 +17,17 @@ namespace rotary::conversion {
 // The permuted axis of a projection or a norm.
 struct Heads {
   Sources sources;
-  std::vector<std::int64_t> q, k;  // the first row of each head of queries and of keys; of a norm too
-  int dim = 0;                     // rows of a head
-  RotatedBlock block;              // in a head
+  int q = 0, k = 0;    // heads of queries and of keys
+  int dim = 0;         // rows of a head
+  RotatedBlock block;  // in a head
 };
 using SharedHeads = std::shared_ptr<const Heads>;
 
 using files::Fused;
-// The first row of each head.
-std::vector<std::int64_t> heads_at(int heads, std::int64_t stride);
+using Starts = std::vector<std::int64_t>;  // the first row of each head
+Starts heads_at(int heads, std::int64_t stride);
 // Of a fused projection: those of q, then those of k.
-std::vector<std::int64_t> fused_heads(Fused, int heads, int kv_heads, int head_dim);
+Starts fused_heads(Fused, int heads, int kv_heads, int head_dim);
 // The rows of a fused projection; values have the width of keys.
 std::int64_t fused_rows(Fused, int heads, int kv_heads, int head_dim);
 
@@ -38,23 +38,20 @@ class HeadFinder {
   // Of a projection or a norm, by what the config says of heads. Throws TENSOR, SHAPE, MODEL_TYPE, CONFIG_MISSING.
   SharedHeads of(const TensorInfo&, const TensorName&, const ModelRope&);
   SharedHeads of_indexer(Role, const ModelRope&);
-  SharedHeads of_queries(const ModelRope&, std::int64_t stride);
+  SharedHeads of_queries(const ModelRope&, int heads, std::int64_t stride);
 
  private:
-  SharedHeads of_keys(const ModelRope&, files::FusedKeys);
   SharedHeads one_of(const TensorInfo&, const TensorName&, const ModelRope&);
-  SharedHeads repeated(const SharedHeads&, std::int64_t times);
+  SharedHeads of_keys(const ModelRope&, files::FusedKeys);
   SharedHeads of_latent(const TensorInfo&, const TensorName&, const ModelRope&);
   SharedHeads of_fused(const TensorInfo&, const ModelRope&);
   SharedHeads of_norm(const TensorInfo&, const TensorName&, const ModelRope&);
-  SharedHeads made(std::int64_t rows, Heads);
+  SharedHeads made(std::int64_t rows, const Starts&, const Heads&);
   [[noreturn]] void refuse(const TensorInfo&) const;
 
-  using Rows = std::vector<std::int64_t>;
-  using Key = std::tuple<std::int64_t, Rows, Rows, std::int64_t, int>;
   const TextPart* part_;
   Pairing to_;
-  std::map<Key, SharedHeads> made_;
+  std::map<std::tuple<std::int64_t, Starts, std::int64_t, int, int>, SharedHeads> made_;
 };
 
 }  // namespace rotary::conversion

@@ -224,7 +224,7 @@ class Planner {
            "keys that serve as values must have an output projection that is not quantised, and no adapter, but " +
                in_quotes(stem + "weight") + (found == tensors_.end() ? " is missing" : " is none"));
     }
-    const SharedHeads heads = finder_.of_queries(*rope, rope->rope.head_dim);
+    const SharedHeads heads = finder_.of_queries(*rope, rope->heads, rope->rope.head_dim);
     TensorName name = keys->name;
     name.module = module;
     name.word = "o_proj";
