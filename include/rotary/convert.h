@@ -49,9 +49,9 @@ struct ConvertRequest {
   int head_dim = 0;                       // read where there is no model; from 2
   int rotary_dim = 0;                     // even; 0: head_dim
   int first = 0;                          // first + rotary_dim is at most head_dim
-  std::vector<std::string> tensors = {};  // names of the keys; empty: those whose names say so, as "layers.0.key"
+  std::vector<std::string> tensors = {};  // names of the keys; empty: all that are named so, as "layers.0.key"
 
-  std::optional<TableForm> form = std::nullopt;  // of a table, the one to write; none: that of the input
+  std::optional<TableForm> form = std::nullopt;  // of a table to write; none: as in the input
 
   // Called between pieces, with bytes written of all, or layers verified of all. What it throws stops the conversion,
   // of which nothing is left then.
@@ -89,7 +89,7 @@ struct ConvertResult {
   std::filesystem::path output = {};
   Pairing from = Pairing::unset;  // of a checkpoint and of keys
   Pairing to = Pairing::unset;
-  std::vector<ConvertedTensor> tensors = {};  // those that change; of a table those that are written
+  std::vector<ConvertedTensor> tensors = {};  // that change; of a table, that are written
   std::size_t all_tensors = 0;                // of the input
 
   TableOrder table_from = {};  // of a table
@@ -99,7 +99,7 @@ struct ConvertResult {
   std::string model_type = {};
   std::uint64_t bytes = 0;                 // of all files to write
   std::string config_file = {};            // "config.json", "params.json"
-  std::vector<ChangedKey> config = {};     // what changes in it
+  std::vector<ChangedKey> config = {};     // changed keys
   std::vector<std::string> files = {};     // of weights
   std::vector<std::string> copied = {};    // other files
   std::vector<std::string> left_out = {};  // files and folders ("original/") that would be in the wrong pairing

@@ -102,7 +102,7 @@ void read_index(const fs::path& folder, const std::string& index, Weights& weigh
   weights.indices.push_back(index);
 }
 
-// The weights that a framework loads: those of transformers, or where these are missing the native ones; and an
+// The weights that a framework loads: of transformers, or where these are missing the native ones; and an
 // adapter's. A single file of another name is taken too.
 Weights find_weights(const fs::path& folder, const std::vector<std::string>& names) {
   const auto has = [&names](std::string_view name) { return std::binary_search(names.begin(), names.end(), name); };

@@ -27,7 +27,7 @@ struct Folder {
   std::string adapter_type;  // its peft_type: "LORA"
   std::vector<Shard> shards;
   std::vector<std::string> others;      // files that are copied as they are: indices, tokenizer ...
-  std::vector<std::string> subfolders;  // of the others, and those without files
+  std::vector<std::string> subfolders;  // of the others, and empty ones
   std::vector<std::string> left_out;    // other forms of the weights, and folders
 };
 

@@ -26,7 +26,7 @@ using SharedHeads = std::shared_ptr<const Heads>;
 using files::Fused;
 using Starts = std::vector<std::int64_t>;  // the first row of each head
 Starts heads_at(int heads, std::int64_t stride);
-// Of a fused projection: those of q, then those of k.
+// Of a fused projection: the heads of q, then of k.
 Starts fused_heads(Fused, int heads, int kv_heads, int head_dim);
 // The rows of a fused projection; values have the width of keys.
 std::int64_t fused_rows(Fused, int heads, int kv_heads, int head_dim);
@@ -35,7 +35,7 @@ class HeadFinder {
  public:
   HeadFinder(const TextPart& part, Pairing to) : part_(&part), to_(to) {}
 
-  // Of a projection or a norm, by what the config says of heads. Throws TENSOR, SHAPE, MODEL_TYPE, CONFIG_MISSING.
+  // The heads of a projection or a norm, by the config. Throws TENSOR, SHAPE, MODEL_TYPE, CONFIG_MISSING.
   SharedHeads of(const TensorInfo&, const TensorName&, const ModelRope&);
   SharedHeads of_indexer(Role, const ModelRope&);
   SharedHeads of_queries(const ModelRope&, int heads, std::int64_t stride);

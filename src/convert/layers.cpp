@@ -119,7 +119,7 @@ void read_pairing_key(const Json& config, const Json& sub, TextPart& part) {
   part.has_unread_key = part.pairing_key.empty() && sub.contains("rope_interleave");
   part.has_own_code = config.contains("auto_map");
   part.key_is_there = !part.pairing_key.empty() && sub.contains(part.pairing_key);
-  // transformers reads rope_interleave; the other keys are those of remote code, which may have versions without.
+  // transformers reads rope_interleave; remote code reads the other keys, and may have versions without.
   if (!part.key_is_there && part.pairing_key != "rope_interleave") part.pairing_key.clear();
 }
 

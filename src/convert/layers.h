@@ -32,7 +32,7 @@ struct TextPart {
   std::string pairing_key;           // the key of the config that says the pairing; empty: the model_type does
   bool key_is_there = false;
   bool has_own_code = false;                // auto_map: the checkpoint brings the code of its model
-  std::optional<bool> indexer_interleaved;  // what indexer_rope_interleave says
+  std::optional<bool> indexer_interleaved;  // the value of indexer_rope_interleave
   bool has_unread_key = false;              // rope_interleave, in a family whose code does not read it
   std::vector<std::string> other_parts;     // with ropes that are left as they are
 

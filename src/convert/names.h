@@ -9,11 +9,11 @@
 namespace rotary::conversion {
 
 enum class Role : std::uint8_t {
-  q,  // the projection of the queries; of MLA, the one from its latent
+  q,  // the projection of the queries; of MLA, from its latent
   k,
   kv,      // keys and values in one
   qkv,     // fused
-  latent,  // MLA: kv_a_proj_with_mqa, whose last rows are the rotated part of the one key
+  latent,  // MLA: kv_a_proj_with_mqa, whose last rows are the rotated part of the single key
   q_norm,
   k_norm,
   other,
@@ -36,7 +36,8 @@ std::optional<TensorName> parse_name(std::string_view name);
 bool contains_word(std::string_view dotted, std::string_view part);  // whether one of its words contains part
 bool is_listed(std::string_view word, std::string_view list);        // whether it is one of the list's, between blanks
 
-// Whether the stack, as "visual.blocks", is of an image, audio or speech model, or of what joins one to a text model.
+// Whether the stack, as "visual.blocks", is of an image, audio or speech model, or of the modules that join one to a
+// text model.
 bool is_of_another_model(std::string_view stack);
 // Whether the stack says that it is of the text model of several: "language_model.model.layers".
 bool is_named_text(std::string_view stack);

@@ -101,7 +101,7 @@ class Planner {
     layer.own_k = layer.own_k || name.role == Role::k;
   }
 
-  // The rope of a drafting layer, which no config names: the one whose heads its weights have. Several may have them if
+  // The rope of a drafting layer, which no config names, by the heads that its weights have. Several ropes may fit if
   // their elements move alike.
   std::size_t drafting_rope(const TensorName& layer) {
     std::optional<std::size_t> found;
@@ -139,7 +139,7 @@ class Planner {
     return true;
   }
 
-  // The projection's name with its dot: what its suffixes follow.
+  // The projection's name with the dot in front of a suffix.
   static std::string stem(const TensorInfo& tensor, const TensorName& name) {
     return tensor.name.substr(0, tensor.name.size() - name.suffix.size());
   }

@@ -13,7 +13,7 @@ namespace rotary::conversion {
 using Metadata = std::map<std::string, std::string>;
 
 // The metadata keys of a converted file beside files::pairing_key and files::part_key.
-inline constexpr const char* from_key = "rotary.pairing_before";  // the pairing of what was converted first
+inline constexpr const char* from_key = "rotary.pairing_before";  // the pairing of the first source
 inline constexpr const char* given_key = "rotary.pairing_given";  // "true": the file said its pairing, but no from_key
 // The key of config.json that changed was "absent" or "null"; or that of the indexer is of another pairing and stays.
 inline constexpr const char* config_key = "rotary.config_before";

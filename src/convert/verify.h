@@ -1,4 +1,4 @@
-// Whether the changes of a conversion can be undone: a check of what was written, not of the plan.
+// Whether the changes of a conversion can be undone: a check of the written bytes, not of the plan.
 #pragma once
 
 #include <cstdint>

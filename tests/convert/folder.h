@@ -1,4 +1,4 @@
-// Makes small checkpoints, and reads what came of them.
+// Makes small checkpoints and reads the converted ones.
 #pragma once
 
 #include <cstring>
@@ -20,7 +20,7 @@ using test::write_text;
 
 using Tensors = std::map<std::string, Tensor>;
 
-// A tensor of a type whose bytes all differ from those of another row.
+// A tensor of a type of which no two rows have the same bytes.
 inline Tensor some_tensor(const std::string& name, ElementType type, std::vector<std::int64_t> shape,
                           unsigned seed = 1) {
   Tensor tensor;
