@@ -1,10 +1,9 @@
 # The sources of rotary_tools, a folder for each tool.
 set(rotary_accuracy_sources
-  src/accuracy/decades.cpp
   src/accuracy/exact.cpp
   src/accuracy/measure.cpp
   src/accuracy/rows.cpp
-  src/accuracy/ways.cpp)
+  src/accuracy/study.cpp)
 set(rotary_convert_sources
   src/convert/change.cpp
   src/convert/convert.cpp
@@ -39,14 +38,13 @@ set(rotary_diagnose_sources
   src/diagnose/with_rope.cpp
   src/diagnose/without_rope.cpp)
 set(rotary_extend_sources
+  src/extend/answer.cpp
   src/extend/fields.cpp
   src/extend/forms.cpp
   src/extend/native.cpp
   src/extend/plan.cpp
   src/extend/proposal.cpp
   src/extend/published.cpp
-  src/extend/published_lists.cpp
-  src/extend/published_table.cpp
   src/extend/read_back.cpp
   src/extend/situation.cpp
   src/extend/trained_length.cpp

@@ -4,11 +4,9 @@
 #include <functional>
 #include <iostream>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
-#include "accuracy/measure.h"
 #include "apps/rotary/inspect/summary.h"
 #include "apps/shared/columns.h"
 #include "apps/shared/command.h"
@@ -19,6 +17,7 @@
 #include "commands.h"
 #include "files/text/paths.h"
 #include "positions.h"
+#include "rotary/accuracy.h"
 #include "rotary/config.h"
 #include "rotary/threads.h"
 #include "source.h"
@@ -27,14 +26,10 @@ namespace rotary::cli {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
 using accuracy::Decade;
 using accuracy::DecadeErrors;
-using accuracy::Way;
+using accuracy::Study;
 using accuracy::WayErrors;
-
-constexpr std::int64_t last_by_default = 9999999;
-constexpr std::int64_t last_looked_at = std::int64_t{1} << 24;  // of the advice: float32 holds no odd position beyond
 
 struct Options {
   Source source;
@@ -44,29 +39,11 @@ struct Options {
   bool json = false;
 };
 
-struct Study {
-  const Model* model = nullptr;
-  const ModelRope* used = nullptr;
-  Frequencies frequencies;
-  std::int64_t length = 0;
-  bool is_default_rope = false;
-  std::vector<Decade> decades;
-  std::vector<WayErrors> ways;
-  accuracy::Reach reach;
-  std::string sampling;
-  std::string advice;
-};
-
 // "4.7e-07" as "4.7e-7".
 std::string short_power(std::string text) {
   const std::size_t sign = text.find('e') + 1;
   if (sign > 0 && text.at(sign + 1) == '0') text.erase(sign + 1, 1);
   return text;
-}
-
-// "1e-3", "0.02", "1".
-std::string tolerance_text(double value) {
-  return value < 0.01 ? short_power(detail::number_text(value, std::chars_format::scientific)) : shortest(value);
 }
 
 // ---- the rope and the positions ----
@@ -99,67 +76,30 @@ std::vector<accuracy::Position> named_positions(const std::string& spec) {
   return positions;
 }
 
-// All decades to the one beyond the context's.
-std::int64_t last_position(const ModelRope& used) {
-  std::int64_t last = last_by_default;
-  while (used.context > last / 10 && last < 1000000000000000) last = last * 10 + 9;
-  return last;
-}
-
-std::string sampling_of(const Options& options, const std::vector<Decade>& decades) {
-  std::size_t count = 0;
-  for (const Decade& decade : decades) count += decade.positions.size();
+accuracy::Request request_of(const Options& options, const Model& model) {
+  const ModelRope& used = chosen_rope(model, options.source);
+  accuracy::Request request;
+  request.model = model;
+  request.rope = static_cast<std::size_t>(&used - model.ropes.data());
+  request.length = used.context;
   if (options.positions) {
-    if (count == 1) return "the one position of --positions";
-    return "the " + with_separators(static_cast<std::int64_t>(count)) + " positions of --positions";
+    request.positions = named_positions(*options.positions);
+    request.length = parse_positions(*options.positions, 1).length();
   }
-  return "every position to " + std::to_string(accuracy::all_below - 1) + "; of each decade beyond, " +
-         std::to_string(accuracy::spread) + " that divide it evenly, its last " + std::to_string(accuracy::spread) +
-         ", and the powers of two and their neighbours";
+  request.length = options.source.length.value_or(request.length);
+  request.frequencies = frequencies_of(options.source, used.rope, request.length);
+  request.tolerance = options.tolerance;
+  return request;
 }
 
-std::string advice_of(const Options& options, const Study& study) {
-  const std::string within = "float32 is within " + tolerance_text(options.tolerance);
-  const std::int64_t context = study.used->context;
-  const std::string last = std::to_string(study.reach.last);
-  if (study.reach.last < 0) return within + " nowhere; use exact";
-  if (study.reach.to_the_end) return within + " up to " + last + ", as far as was looked; exact is at every position";
-  if (context > 0 && study.reach.last >= context - 1) {
-    return within + " up to " + last + ", which covers the context of " + std::to_string(context) +
-           "; beyond, use exact";
-  }
-  const std::string reminder = context > 0 ? " (the context is " + std::to_string(context) + ")" : "";
-  return within + " up to " + last + "; beyond" + reminder + ", use exact";
-}
-
-// model must outlive the study.
-Study study_of(const Options& options, const Model& model, bool is_default_rope) {
-  Study study;
-  study.model = &model;
-  study.is_default_rope = is_default_rope;
-  study.used = &chosen_rope(model, options.source);
-  study.length = study.used->context;
-  if (options.positions) {
-    study.decades = accuracy::decades_of(named_positions(*options.positions));
-    study.length = parse_positions(*options.positions, 1).length();
-  } else {
-    study.decades = accuracy::default_decades(last_position(*study.used));
-  }
-  study.length = options.source.length.value_or(study.length);
-  study.frequencies = frequencies_of(options.source, study.used->rope, study.length);
-  const accuracy::Subject subject(study.used->rope, study.frequencies);
-  std::vector<Way> ways;
-  for (const accuracy::WayInfo& known : accuracy::all_ways()) ways.push_back(known.way);
-  std::int64_t count = 0;
-  for (const Decade& decade : study.decades) count += static_cast<std::int64_t>(decade.positions.size());
-  const ThreadPool pool(options.threads.value_or(0));
-  ProgressLine progress("accuracy", std::max<std::int64_t>(count, 1));
-  study.ways = accuracy::measure(subject, ways, study.decades, pool, [&](std::int64_t done) { progress.done(done); });
-  progress.clear();
-  study.reach = accuracy::float32_reach(subject, options.tolerance, last_looked_at);
-  study.sampling = sampling_of(options, study.decades);
-  study.advice = advice_of(options, study);
-  return study;
+Study measured(const accuracy::Request& request, unsigned threads) {
+  const ThreadPool pool(threads);
+  std::optional<ProgressLine> progress;
+  return accuracy::study(request, pool, [&](std::int64_t done, std::int64_t all) {
+    if (!progress) progress.emplace("accuracy", all);
+    progress->done(done);
+    if (done == all) progress->clear();
+  });
 }
 
 // ---- as text ----
@@ -236,10 +176,10 @@ std::string footnote_of(const Study& study, bool scores) {
   return text + (alone ? "; no score where a decade has one position alone" : "");
 }
 
-void print(const Study& study) {
-  if (study.is_default_rope) std::cout << "no CONFIG: base 10000 and head_dim 128\n";
-  std::cout << describe(*study.model, *study.used, study.frequencies) << '\n';
-  for (const std::string& note : notes_on(*study.model, *study.used)) std::cout << "note: " << printable(note) << '\n';
+void print(const Study& study, const Model& model) {
+  const ModelRope& used = model.ropes[study.rope];
+  std::cout << describe(model, used, study.frequencies) << '\n';
+  for (const std::string& note : notes_on(model, used)) std::cout << "note: " << printable(note) << '\n';
   const bool scaled = study.frequencies.attention_factor != 1;
   print_table(study,
               std::string("largest error of cos and sin, by position") +
@@ -256,69 +196,18 @@ void print(const Study& study) {
   std::cout << '\n' << painted(study.advice, Colour::bold) << '\n';
 }
 
-// ---- as JSON ----
-
-Json json_of_rope(const Study& study) {
-  const Rope& rope = study.used->rope;
-  Json json = {{"index", static_cast<std::size_t>(study.used - study.model->ropes.data())},
-               {"part", study.used->part},
-               {"head_dim", rope.head_dim},
-               {"rotary_dim", rope.rotary_dim},
-               {"base", rope.inv_freq.empty() ? Json(rope.base) : Json(nullptr)},
-               {"scaling", name(rope.scaling)},
-               {"attention_factor", study.frequencies.attention_factor},
-               {"context", study.used->context > 0 ? Json(study.used->context) : Json(nullptr)},
-               {"length", study.length},
-               {"inv_freq", study.frequencies.inv_freq}};
-  return json;
-}
-
-Json json_of(const accuracy::Position& position) {
-  return position.is_whole() ? Json(position.whole()) : Json(position.as_double());
-}
-
-Json json_of(const WayErrors& way) {
-  const auto number = [](const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); };
-  Json cos_sin = Json::array(), at = Json::array(), scores = Json::array(), rms = Json::array();
-  for (const DecadeErrors& errors : way.decades) {
-    cos_sin.push_back(number(cos_sin_of(errors)));
-    scores.push_back(number(largest_score_of(errors)));
-    rms.push_back(number(rms_score_of(errors)));
-    if (!errors.cos_sin) {
-      at.push_back(nullptr);
-      continue;
-    }
-    at.push_back({{"position", json_of(errors.cos_sin->position)},
-                  {"pair", errors.cos_sin->pair},
-                  {"of", errors.cos_sin->of_sine ? "sin" : "cos"}});
-  }
-  return {{"way", accuracy::info(way.way).name}, {"meaning", accuracy::info(way.way).meaning},
-          {"cos_sin", std::move(cos_sin)},       {"cos_sin_at", std::move(at)},
-          {"scores", std::move(scores)},         {"scores_rms", std::move(rms)}};
-}
-
-Json json_of(const Options& options, const Study& study) {
-  Json decades = Json::array(), ways = Json::array();
-  for (const Decade& decade : study.decades) {
-    decades.push_back({{"first", decade.first}, {"last", decade.last}, {"positions", decade.positions.size()}});
-  }
-  for (const WayErrors& way : study.ways) ways.push_back(json_of(way));
-  const Json within = {
-      {"tolerance", options.tolerance}, {"last", study.reach.last}, {"to_the_end", study.reach.to_the_end}};
-  return {{"rope", json_of_rope(study)}, {"decades", std::move(decades)}, {"ways", std::move(ways)},
-          {"float32_within", within},    {"advice", study.advice},        {"sampling", study.sampling}};
-}
-
 void run(Options options) {
   const bool is_default_rope = complete(options.source);
   check_source_without_tensor(options.source);
   const Model model = read_model(options.source, options.source.head_dim.value_or(0));
-  const Study study = study_of(options, model, is_default_rope);
+  const accuracy::Request request = request_of(options, model);
+  const Study study = measured(request, options.threads.value_or(0));
   if (options.json) {
-    std::cout << json_text(json_of(options, study)) << '\n';
-  } else {
-    print(study);
+    std::cout << accuracy::to_json(study) << '\n';
+    return;
   }
+  if (is_default_rope) std::cout << "no CONFIG: base 10000 and head_dim 128\n";
+  print(study, model);
 }
 
 std::string footer() {

@@ -1,30 +1,31 @@
 // rotary extend: plans a longer context, and writes the config.json for it.
 #include <algorithm>
-#include <filesystem>
 #include <iostream>
 #include <limits>
 #include <memory>
+#include <numbers>
 #include <optional>
 #include <string>
-#include <system_error>
 #include <vector>
 
-#include "apps/rotary/extend/page.h"
+#include "apps/rotary/inspect/effects.h"
+#include "apps/rotary/inspect/summary.h"
+#include "apps/shared/columns.h"
 #include "apps/shared/command.h"
+#include "apps/shared/terminal.h"
 #include "apps/shared/text.h"
 #include "apps/shared/usage_error.h"
 #include "commands.h"
 #include "config_place.h"
-#include "extend/extend.h"
-#include "files/text/paths.h"
-#include "rotary/error.h"
+#include "extend/steps.h"
+#include "rotary/extend.h"
 #include "source.h"
 
 namespace rotary::cli {
 
 namespace {
 
-namespace fs = std::filesystem;
+constexpr double circle = 2 * std::numbers::pi;  // radians of a turn
 
 struct Options {
   Source source;
@@ -36,8 +37,6 @@ struct Options {
   std::string write;
   bool json = false;
 };
-
-[[noreturn]] void refuse_file(const std::string& sentence) { throw Error(Code::FILE, "[extend] " + sentence); }
 
 // A word of a shell's command line.
 std::string in_shell(const std::string& word) {
@@ -65,6 +64,7 @@ std::string command_of(const Options& options) {
 extend::Request request_of(const Options& options) {
   extend::Request request;
   request.model = read_model(options.source, 0);
+  request.name = options.source.config;
   request.config = config_text_at(options.source.config);
   request.options.pairing = pairing_of(options.source);
   request.context = options.context;
@@ -75,58 +75,140 @@ extend::Request request_of(const Options& options) {
   return request;
 }
 
-const extend::MethodPlan& method_to_write(const extend::Plan& plan) {
-  const auto found = std::find_if(plan.methods.begin(), plan.methods.end(), [&](const extend::MethodPlan& method) {
-    return plan.methods.size() == 1 || method.method == plan.recommended;
-  });
-  if (!found->unsaid.empty()) {
-    refuse_file("--write must name a method that params.json can say but got " + found->method + ": " + found->unsaid);
-  }
-  if (found->config.empty()) {
-    refuse_file(
-        "--write needs a config.json or params.json to start from but CONFIG is a GGUF file: llama.cpp takes a plan as "
-        "options, which are shown without --write");
-  }
-  return *found;
+// ---- text ----
+
+std::string new_angles(const extend::RopePlan& rope) {
+  if (rope.pairs_with_new_angles == 0) return "none";
+  return counted(static_cast<std::size_t>(rope.pairs_with_new_angles), "pair") + ", to " +
+         significant(rope.largest_unseen_angle, 4);
 }
 
-// Nothing that is there is replaced, and nothing is written before all is known to be right.
-std::string write(const Options& options, const Model& model, const extend::Plan& plan, ExtendAsked asked) {
-  const extend::MethodPlan& method = method_to_write(plan);
-  const fs::path folder = files::path_of(options.write);
-  const fs::path config = folder / method.file, note = folder / "rotary-extend.md";
-  std::error_code error;
-  for (const fs::path& path : {config, note}) {
-    if (fs::exists(fs::symlink_status(path, error))) {
-      refuse_file("--write must name a folder without " + files::path_text(path.filename()) + " but " +
-                  files::in_quotes(files::path_text(path)) + " is there, and nothing is replaced");
-    }
+Cells cells_of(const extend::MethodPlan& method) {
+  if (!method.refused.empty()) return {method.method, "-"};
+  const extend::RopePlan& rope = method.ropes.front();
+  return {method.method,
+          significant(method.factor, 6),
+          std::to_string(rope.kept),
+          std::to_string(rope.blended),
+          std::to_string(rope.stretched),
+          significant(rope.frequencies.attention_factor, 6),
+          significant(rope.largest_step, 4),
+          significant(rope.smallest_step, 4),
+          new_angles(rope)};
+}
+
+void print_methods(const extend::Plan& plan) {
+  std::vector<Cells> rows = {
+      {"method", "factor", "kept", "blended", "stretched", "attention", "first step", "last step", "new angles"}};
+  for (const extend::MethodPlan& method : plan.methods) rows.push_back(cells_of(method));
+  const Columns aligned = Columns({{}, {true}, {true}, {true}, {true}, {true}, {true}, {true}, {}}, 2, "  ").fit(rows);
+  std::cout << '\n';
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const bool best = i > 0 && plan.methods[i - 1].method == plan.recommended;
+    std::cout << painted(aligned.line(rows[i]), best ? Colour::green : Colour::none) << '\n';
   }
-  fs::create_directories(folder, error);
-  if (!fs::is_directory(folder, error)) {
-    refuse_file("--write must be a folder, or a name at which one can be made, but got " +
-                files::in_quotes(options.write));
+  for (const extend::MethodPlan& method : plan.methods) {
+    if (!method.refused.empty()) std::cout << "  " << method.method << ": " << in_locale(method.refused) << '\n';
   }
-  asked.written = files::path_text(config);
-  files::write_whole("extend", note, note_text(asked, model, plan, method));
-  try {
-    files::write_whole("extend", config, method.config);
-  } catch (...) {
-    fs::remove(note, error);
-    throw;
+}
+
+void print_pairs(const extend::Plan& plan, const extend::RopePlan& rope) {
+  std::vector<Cells> rows = {{"pair", "wavelength", "turns trained", "wavelength", "turns", "step", "new angle"}};
+  for (std::size_t i = 0; i < rope.pairs.size(); ++i) {
+    const extend::PairPlan& pair = rope.pairs[i];
+    const bool moves = pair.inv_freq != 0;
+    rows.push_back({std::to_string(i), moves ? significant(circle / pair.unscaled, 6) : "-",
+                    significant(static_cast<double>(plan.trained_length) * pair.unscaled / circle, 4),
+                    moves ? significant(circle / pair.inv_freq, 6) : "-",
+                    significant(static_cast<double>(plan.context) * pair.inv_freq / circle, 4),
+                    significant(pair.inv_freq, 4),
+                    pair.sees_new_angles ? significant(std::min(pair.angle, circle), 4) : "-"});
   }
-  return asked.written;
+  const Columns aligned = Columns({{true}, {true}, {true}, {true}, {true}, {true}, {true}}, 2, "  ").fit(rows);
+  std::cout << "\n" << aligned.line(rows.front()) << "  scaling\n";
+  for (std::size_t i = 0; i < rope.pairs.size(); ++i) {
+    const extend::PairPlan& pair = rope.pairs[i];
+    const bool changed = pair.inv_freq != 0 && std::string_view(pair.effect) != "kept";
+    const std::string effect = pair.effect + (changed ? " x " + significant(pair.stretch, 6) : std::string());
+    std::cout << aligned.line(rows[i + 1]) << "  " << painted(effect, colour_of(pair.effect)) << '\n';
+  }
+}
+
+std::string rope_text(const ModelRope& used) {
+  std::string text = used.part.empty() ? "" : used.part + ", ";
+  text += counted(used.layers.size(), "layer") + ", ";
+  text += counted(static_cast<std::size_t>(used.rope.rotary_dim / 2), "pair") + " of heads of " +
+          std::to_string(used.rope.head_dim);
+  return text + ", base " + significant(used.rope.base, 10);
+}
+
+void print_head(const extend::Plan& plan) {
+  std::cout << (plan.model.model_type.empty() ? "model_type not stated"
+                                              : "model_type " + in_locale(printable(plan.model.model_type)))
+            << '\n';
+  for (const std::size_t i : plan.extended) {
+    std::cout << "rope " << i << "       " << rope_text(plan.model.ropes[i]) << '\n';
+  }
+  std::cout << "lengths      " << plan.trained_length << " tokens trained (" << plan.trained_length_from << "), "
+            << plan.context << " wanted: " << significant(plan.smallest_factor, 6) << " times as long\n";
+  std::cout << "published    " << (plan.published ? in_locale(extend::text_of(*plan.published)) : "nothing known")
+            << '\n';
+  if (!plan.recommended.empty()) {
+    std::cout << "recommended  " << painted(plan.recommended, Colour::green) << ": " << in_locale(plan.why) << '\n';
+  }
+}
+
+void print_config(const extend::MethodPlan& method, bool whole) {
+  const auto shown = [whole](const std::string& text) {
+    return whole ? extend::one_line(text) : extend::short_value(text);
+  };
+  std::cout << '\n'
+            << painted(method.method, Colour::bold) << ", factor " << significant(method.factor, 10) << ", "
+            << in_locale(method.from) << '\n';
+  for (const extend::Change& change : method.changes) {
+    std::cout << "  " << in_locale(change.key) << ": "
+              << (change.before ? in_locale(extend::short_value(*change.before)) : "(none)") << " -> "
+              << (change.after ? in_locale(shown(*change.after)) : "(none)") << '\n';
+  }
+  if (!method.unsaid.empty()) std::cout << "  params.json cannot say it: " << in_locale(method.unsaid) << '\n';
+  if (method.changes.empty() && !method.config.empty()) std::cout << "  nothing changes: the file says it already\n";
+  std::cout << "  for transformers 5: \"rope_parameters\": "
+            << (method.rope_parameters.empty() ? "cannot say it for this model"
+                                               : in_locale(shown(method.rope_parameters)))
+            << '\n';
+  if (method.file.empty()) {
+    std::cout << "  for llama.cpp:      " << (method.llama_cpp.empty() ? "no options say it" : method.llama_cpp)
+              << '\n';
+  }
+  if (method.changes.empty() || method.rope_scaling.empty()) return;
+  std::cout << "  for older readers:  \"rope_theta\": " << significant(method.rope_theta, 17)
+            << ", \"rope_scaling\": " << in_locale(shown(method.rope_scaling)) << '\n';
+}
+
+void print_plan(const extend::Plan& plan, bool in_depth) {
+  print_head(plan);
+  print_methods(plan);
+  const auto shown = std::find_if(plan.methods.begin(), plan.methods.end(), [&](const extend::MethodPlan& method) {
+    return in_depth || method.method == plan.recommended;
+  });
+  if (shown == plan.methods.end()) return;
+  if (in_depth) {
+    for (const extend::RopePlan& rope : shown->ropes) print_pairs(plan, rope);
+  }
+  print_config(*shown, in_depth);
+  std::vector<std::string> warnings = plan.warnings;
+  warnings.insert(warnings.end(), shown->warnings.begin(), shown->warnings.end());
+  print_sentences("warnings", warnings);
+  if (!plan.written.empty()) std::cout << "\nwritten: " << in_locale(plan.written) << '\n';
 }
 
 void run(const Options& options) {
-  const extend::Request request = request_of(options);
-  const extend::Plan plan = extend::plan(request);
-  ExtendAsked asked{options.source.config, command_of(options), ""};
-  if (!options.write.empty()) asked.written = write(options, request.model, plan, asked);
+  extend::Plan plan = extend::plan(request_of(options));
+  if (!options.write.empty()) plan.written = extend::write(plan, options.write, command_of(options));
   if (options.json) {
-    std::cout << json_text(json_of(asked, request.model, plan)) << '\n';
+    std::cout << extend::to_json(plan) << '\n';
   } else {
-    print_plan(asked, request.model, plan, !options.method.empty());
+    print_plan(plan, !options.method.empty());
   }
 }
 

@@ -46,13 +46,17 @@ Position Position::real(double value) {
   return position;
 }
 
+detail::Dyadic dyadic(const Position& position) noexcept {
+  return position.is_whole() ? detail::dyadic(position.whole()) : detail::dyadic(position.as_double());
+}
+
 std::uint64_t Position::magnitude() const noexcept {
   const auto bits = static_cast<std::uint64_t>(whole_);
   return whole_ < 0 ? 0 - bits : bits;
 }
 
 ExactCosSin exact_cos_sin(const Position& position, double inv_freq, double factor) noexcept {
-  const detail::Dyadic p = position.dyadic(), w = detail::dyadic(inv_freq);
+  const detail::Dyadic p = dyadic(position), w = detail::dyadic(inv_freq);
   const detail::Wide m = static_cast<detail::Wide>(p.mantissa) * w.mantissa;
   const int exponent = p.exponent + w.exponent;
   const bool negative = p.negative != w.negative;
@@ -61,14 +65,6 @@ ExactCosSin exact_cos_sin(const Position& position, double inv_freq, double fact
   if (bits + exponent <= -100) return {Sum{1, 0} * factor, Sum{position.as_double() * inv_freq, 0} * factor};
   const auto found = detail::wide::cos_sin<2>(m, exponent);
   return {sum_of(found.cos, found.cos_negative) * factor, sum_of(found.sin, found.sin_negative != negative) * factor};
-}
-
-CosSin rounded_once(const ExactCosSin& exact, const Position& position, double inv_freq, double factor) noexcept {
-  constexpr double least = 0x1p-40;  // of smaller ones a Sum knows too few digits
-  const double cos = exact.cos.high + exact.cos.low, sin = exact.sin.high + exact.sin.low;
-  const bool known = std::fabs(cos) > least && std::fabs(sin) > least && is_clear(cos) && is_clear(sin);
-  if (known) return {static_cast<float>(cos), static_cast<float>(sin)};
-  return detail::round_once(position.dyadic(), inv_freq, factor, Rounding::f32);
 }
 
 double distance(double value, const Sum& exact) noexcept { return std::fabs((value - exact.high) - exact.low); }

@@ -6,11 +6,46 @@
 #include <cmath>
 #include <complex>
 #include <exception>
+#include <limits>
 #include <utility>
 
 namespace rotary::accuracy {
 
 namespace {
+
+// ---- decades ----
+
+constexpr std::int64_t largest_position = std::numeric_limits<std::int64_t>::max();
+
+Decade next(const Decade& before) {
+  Decade decade{before.last + 1, largest_position};
+  if (decade.first <= largest_position / 10) decade.last = decade.first * 10 - 1;
+  return decade;
+}
+
+std::vector<Position> sample(const Decade& decade) {
+  std::vector<std::int64_t> chosen;
+  const std::int64_t count = decade.last - decade.first + 1;
+  if (decade.last < all_below) {
+    for (std::int64_t p = decade.first; p <= decade.last; ++p) chosen.push_back(p);
+    return {chosen.begin(), chosen.end()};
+  }
+  for (std::int64_t k = 0; k < spread; ++k) {
+    chosen.push_back(decade.first + count / spread * k);
+    chosen.push_back(decade.last - k);
+  }
+  for (int bit = 0; bit < 63; ++bit) {
+    const std::int64_t power = std::int64_t{1} << bit;
+    for (const std::int64_t p : {power - 1, power, power + 1}) {
+      if (p >= decade.first && p <= decade.last) chosen.push_back(p);
+    }
+  }
+  std::sort(chosen.begin(), chosen.end());
+  chosen.erase(std::unique(chosen.begin(), chosen.end()), chosen.end());
+  return {chosen.begin(), chosen.end()};
+}
+
+// ---- one decade ----
 
 using Complex = std::complex<double>;
 
@@ -27,10 +62,6 @@ void take(Largest& largest, const CosSin& value, const ExactCosSin& exact, const
 
 // The rows of the positions whose scores are compared, [position][pair].
 using Kept = std::vector<Complex>;
-
-void keep(Kept& kept, std::span<const CosSin> row) {
-  for (const CosSin& z : row) kept.emplace_back(static_cast<double>(z.cos), static_cast<double>(z.sin));
-}
 
 // Which positions of a list of `count` are kept: at most score_positions, and of a rope of very many pairs no more rows
 // than fit score_entries; the first and the last position among them.
@@ -78,159 +109,108 @@ ScoreErrors score_errors(const Kept& exact, const Kept& way, const Subject& subj
   return {std::sqrt(largest), std::sqrt(2 * mean) / subject.head_dim};
 }
 
-// What is gathered of one way in one decade.
-struct Gathered {
-  Rows rows;
-  bool complete = true;
+// What a part of a decade's positions gives of one way.
+struct Found {
   Largest largest = {};
   Kept kept = {};
+  std::exception_ptr error = {};  // of the first position where the way failed; it is not run on
 };
 
-// Some positions of a batch, for one thread.
+// Some positions of a decade, for one thread.
 struct Task {
-  Gathered* way = nullptr;
   std::size_t begin = 0, end = 0;
-  Largest largest = {};
-  Kept kept = {};
-  std::exception_ptr error = {};
+  std::vector<Rows> rows = {};    // of the ways that are run; running_rotation has gone to the first position
+  std::vector<Found> found = {};  // of each of them
+  Kept exact = {};
 };
 
 class DecadeOfWays {
  public:
-  DecadeOfWays(const Subject& subject, std::vector<Gathered>& ways, const Executor& executor)
-      : subject_(subject),
-        ways_(ways),
-        executor_(executor),
-        product_rows_(subject, Way::float32_product),
-        shares_product_(std::count_if(ways.begin(), ways.end(),
-                                      [](const Gathered& one) { return begins_with_product(one.rows.way()); }) > 1) {}
-
-  // done: told the number of positions of each batch.
-  void measure(const Decade& decade, const std::function<void(std::size_t)>& done) {
-    for (Gathered& one : ways_) {
-      one.largest = {};
-      one.kept.clear();
-      one.complete = std::all_of(decade.positions.begin(), decade.positions.end(),
-                                 [&](const Position& position) { return one.rows.has(position); });
+  DecadeOfWays(const Subject& subject, const Decade& decade, std::span<const Way> ways)
+      : subject_(subject), positions_(decade.positions), kept_(kept_positions(positions_.size(), width())) {
+    for (const Way way : ways) {
+      Rows rows(subject, way);
+      const bool runs =
+          std::all_of(positions_.begin(), positions_.end(), [&](const Position& one) { return rows.has(one); });
+      number_.push_back(runs ? static_cast<int>(rows_.size()) : -1);
+      if (runs) rows_.push_back(std::move(rows));
     }
-    kept_ = kept_positions(decade.positions.size(), width());
-    const std::size_t most = std::max<std::size_t>(1, batch_entries / width());
-    for (first_ = 0; first_ < decade.positions.size(); first_ += batch_.size()) {
-      batch_ = std::span(decade.positions).subspan(first_, std::min(most, decade.positions.size() - first_));
-      measure_batch();
-      done(batch_.size());
-    }
+    all_.resize(rows_.size());
   }
 
-  DecadeErrors errors(const Gathered& one) const {
-    if (!one.complete) return {};
-    DecadeErrors found{one.largest};
-    if (truth_.size() > width()) found.scores = score_errors(truth_, one.kept, subject_);
-    return found;
+  // A batch of positions, on all threads.
+  void measure(std::size_t begin, std::size_t end, const Executor& executor) {
+    tasks_.clear();
+    for (; begin < end; begin += task_positions) {
+      for (Rows& rows : rows_) rows.go_to(positions_[begin]);
+      tasks_.push_back({begin, std::min(begin + task_positions, end), rows_, std::vector<Found>(rows_.size())});
+    }
+    const auto work = [](void* self, std::int64_t first, std::int64_t last) {
+      auto& all = *static_cast<DecadeOfWays*>(self);
+      for (std::int64_t k = first; k < last; ++k) all.run(all.tasks_[static_cast<std::size_t>(k)]);
+    };
+    executor.run(static_cast<std::int64_t>(tasks_.size()), 1, work, this);
+    for (std::size_t way = 0; way < all_.size(); ++way) {
+      for (const Task& task : tasks_) gather(all_[way], task.found[way]);
+    }
+    for (const Task& task : tasks_) exact_.insert(exact_.end(), task.exact.begin(), task.exact.end());
   }
-  void clear() { truth_.clear(); }
+
+  DecadeErrors errors(std::size_t way) const {
+    if (number_[way] < 0) return {};
+    const Found& found = all_[static_cast<std::size_t>(number_[way])];
+    DecadeErrors errors{found.largest};
+    if (exact_.size() > width()) errors.scores = score_errors(exact_, found.kept, subject_);
+    return errors;
+  }
 
  private:
-  static constexpr std::size_t batch_entries = std::size_t{1} << 18;  // of exact_
-  static constexpr std::size_t task_positions = 128;
+  static constexpr std::size_t task_positions = 64;
 
   std::size_t width() const { return subject_.inv_freq.size(); }
 
-  void measure_batch() {
-    exact_.resize(batch_.size() * width());
-    product_.resize(shares_product_ ? exact_.size() : 0);
-    failed_.resize(batch_.size());
-    const auto compute = [](void* self, std::int64_t begin, std::int64_t end) {
-      static_cast<DecadeOfWays*>(self)->compute_known(static_cast<std::size_t>(begin), static_cast<std::size_t>(end));
-    };
-    executor_.run(static_cast<std::int64_t>(batch_.size()), 16, compute, this);
-    for (std::size_t k = 0; k < exact_.size(); ++k) {
-      if (kept_[first_ + k / width()]) truth_.emplace_back(exact_[k].cos.high, exact_[k].sin.high);
-    }
-    share_out();
-    const auto work = [](void* self, std::int64_t begin, std::int64_t end) {
-      auto& all = *static_cast<DecadeOfWays*>(self);
-      for (std::int64_t k = begin; k < end; ++k) all.run(all.tasks_[static_cast<std::size_t>(k)]);
-    };
-    executor_.run(static_cast<std::int64_t>(tasks_.size()), 1, work, this);
-    for (Task& task : tasks_) {  // of each way in the order of the positions
-      if (task.error) std::rethrow_exception(task.error);
-      if (task.largest.error > task.way->largest.error) task.way->largest = task.largest;
-      task.way->kept.insert(task.way->kept.end(), task.kept.begin(), task.kept.end());
-    }
+  static void gather(Found& all, const Found& part) {
+    if (part.error) std::rethrow_exception(part.error);
+    if (part.largest.error > all.largest.error) all.largest = part.largest;
+    all.kept.insert(all.kept.end(), part.kept.begin(), part.kept.end());
   }
 
-  // running_rotation goes on from row to row, and is one task, the first.
-  void share_out() {
-    tasks_.clear();
-    for (Gathered& one : ways_) {
-      if (!one.complete) continue;
-      const bool goes_on = one.rows.way() == Way::running_rotation;
-      if (goes_on) tasks_.insert(tasks_.begin(), Task{&one, 0, batch_.size()});
-      for (std::size_t begin = 0; !goes_on && begin < batch_.size(); begin += task_positions) {
-        tasks_.push_back({&one, begin, std::min(begin + task_positions, batch_.size())});
-      }
-    }
-  }
-
-  void compute_known(std::size_t begin, std::size_t end) noexcept {
-    Rows product = product_rows_;
-    for (std::size_t k = begin; k < end; ++k) {
-      for (std::size_t i = 0; i < width(); ++i) {
-        exact_[k * width() + i] = exact_cos_sin(batch_[k], subject_.inv_freq[i], subject_.attention_factor);
-      }
-      failed_[k] = 0;
-      if (!shares_product_) continue;
-      try {
-        product.write(batch_[k], std::span(product_).subspan(k * width(), width()));
-      } catch (const Error&) {
-        failed_[k] = 1;  // the ways that begin with it say so themselves
-      }
-    }
-  }
-
-  Rows::Known known(std::size_t k) const {
-    Rows::Known known;
-    known.exact = std::span(exact_).subspan(k * width(), width());
-    if (shares_product_ && failed_[k] == 0) known.product = std::span(product_).subspan(k * width(), width());
-    return known;
-  }
-
-  void run(Task& task) noexcept {
-    try {
-      if (task.way->rows.way() == Way::running_rotation) return visit(task, task.way->rows);
-      Rows rows = task.way->rows;
-      visit(task, rows);
-    } catch (...) {
-      task.error = std::current_exception();
-    }
-  }
-
-  void visit(Task& task, Rows& rows) const {
+  void run(Task& task) const noexcept {
+    std::vector<ExactCosSin> exact(width());
     std::vector<CosSin> row(width());
     for (std::size_t k = task.begin; k < task.end; ++k) {
-      rows.write(batch_[k], row, known(k));
-      for (std::size_t i = 0; i < row.size(); ++i) {
-        take(task.largest, row[i], exact_[k * width() + i], batch_[k], static_cast<int>(i));
+      for (std::size_t i = 0; i < width(); ++i) {
+        exact[i] = exact_cos_sin(positions_[k], subject_.inv_freq[i], subject_.attention_factor);
+        if (kept_[k]) task.exact.emplace_back(exact[i].cos.high, exact[i].sin.high);
       }
-      if (kept_[first_ + k]) keep(task.kept, row);
+      for (std::size_t way = 0; way < task.rows.size(); ++way) {
+        Found& found = task.found[way];
+        if (found.error) continue;
+        try {
+          task.rows[way].write(positions_[k], row);
+        } catch (...) {
+          found.error = std::current_exception();
+          continue;
+        }
+        for (std::size_t i = 0; i < width(); ++i) {
+          take(found.largest, row[i], exact[i], positions_[k], static_cast<int>(i));
+          if (kept_[k]) found.kept.emplace_back(static_cast<double>(row[i].cos), static_cast<double>(row[i].sin));
+        }
+      }
     }
   }
 
   const Subject& subject_;
-  std::vector<Gathered>& ways_;
-  const Executor& executor_;
-  std::vector<bool> kept_;           // of the decade's positions
-  std::size_t first_ = 0;            // of the batch
-  std::span<const Position> batch_;  // positions that are measured at a time
-  std::vector<ExactCosSin> exact_;   // [position of the batch][pair]
-  Rows product_rows_;
-  bool shares_product_;                // several ways begin with float32_product
-  std::vector<CosSin> product_;        // its rows, likewise
-  std::vector<unsigned char> failed_;  // whether there is none, of each position of the batch
+  const std::vector<Position>& positions_;
+  std::vector<bool> kept_;   // whether a position's rows are kept for the scores
+  std::vector<int> number_;  // of each way, in rows_; -1: it has no row at one of the positions
+  std::vector<Rows> rows_;   // of the ways that are run
+  std::vector<Found> all_;   // likewise
+  Kept exact_;
   std::vector<Task> tasks_;
-  Kept truth_;
 };
+
+// ---- how far float32 reaches ----
 
 // A position below which no entry of a pair can be off by the tolerance.
 struct Begin {
@@ -273,23 +253,47 @@ bool exceeds(const CosSin& value, std::int64_t position, double inv_freq, double
 
 }  // namespace
 
+std::vector<Decade> default_decades(std::int64_t last) {
+  std::vector<Decade> decades;
+  for (Decade decade;; decade = next(decade)) {
+    decades.push_back(decade);
+    decades.back().positions = sample(decade);
+    if (decade.last >= last) return decades;
+  }
+}
+
+std::vector<Decade> decades_of(std::vector<Position> positions) {
+  std::stable_sort(positions.begin(), positions.end(),
+                   [](const Position& a, const Position& b) { return a.magnitude() < b.magnitude(); });
+  std::vector<Decade> decades;
+  Decade decade;
+  for (const Position& position : positions) {
+    // -2^63 is one beyond the last decade's end, and belongs to it.
+    while (decade.last != largest_position && position.magnitude() > static_cast<std::uint64_t>(decade.last))
+      decade = next(decade);
+    if (decades.empty() || decades.back().first != decade.first) decades.push_back(decade);
+    decades.back().positions.push_back(position);
+  }
+  return decades;
+}
+
 std::vector<WayErrors> measure(const Subject& subject, std::span<const Way> ways, const std::vector<Decade>& decades,
                                const Executor& executor, const std::function<void(std::int64_t)>& done) {
-  std::vector<Gathered> gathered;
+  constexpr std::size_t batch_entries = std::size_t{1} << 18;
+  const std::size_t batch = std::max<std::size_t>(1, batch_entries / subject.inv_freq.size());
   std::vector<WayErrors> result;
-  for (const Way way : ways) {
-    gathered.push_back({Rows(subject, way)});
-    result.push_back({way, {}});
-  }
-  DecadeOfWays all(subject, gathered, executor);
+  for (const Way way : ways) result.push_back({way, {}});
   std::int64_t measured = 0;
   for (const Decade& decade : decades) {
-    all.measure(decade, [&](std::size_t positions) {
-      measured += static_cast<std::int64_t>(positions);
+    DecadeOfWays all(subject, decade, ways);
+    const std::size_t count = decade.positions.size();
+    for (std::size_t begin = 0; begin < count; begin += batch) {
+      const std::size_t end = std::min(begin + batch, count);
+      all.measure(begin, end, executor);
+      measured += static_cast<std::int64_t>(end - begin);
       if (done) done(measured);
-    });
-    for (std::size_t k = 0; k < result.size(); ++k) result[k].decades.push_back(all.errors(gathered[k]));
-    all.clear();
+    }
+    for (std::size_t way = 0; way < result.size(); ++way) result[way].decades.push_back(all.errors(way));
   }
   return result;
 }

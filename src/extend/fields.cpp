@@ -1,4 +1,4 @@
-#include "fields.h"
+#include "steps.h"
 
 #include <set>
 #include <string_view>
@@ -16,25 +16,22 @@ using files::JsonMembers;
 std::string raw_of(double value) { return real(value); }
 std::string raw_of(std::int64_t value) { return std::to_string(value); }
 std::string raw_of(bool value) { return value ? "true" : "false"; }
-std::string raw_of(const std::optional<double>& value) { return real(*value); }
 std::string raw_of(const std::vector<double>& list) {
   std::string text = "[";
   for (const double value : list) text += (text.size() > 1 ? ", " : "") + real(value);
   return text + "]";
 }
 
-bool is_given(const std::optional<double>& value) { return value.has_value(); }
-template <class Value>
-bool is_given(const Value&) {
-  return true;
-}
-
-// Values without which the method means nothing, whatever their defaults are.
-bool is_required(std::string_view name) {
-  for (const char* always : {"factor", "trained_length", "low", "high", "short_factor", "long_factor"}) {
-    if (name == always) return true;
+// What the rope_type of a kind of yarn says by itself is not written once more.
+Scaling beside_rope_type(Scaling scaling) {
+  const std::string_view word = scalings::rope_type_of(scaling);
+  Yarn* yarn = std::get_if<Yarn>(&scaling);
+  for (const scalings::YarnKind& kind : scalings::yarn_kinds) {
+    if (word != kind.rope_type) continue;
+    if (kind.yarn.mscale_ratio) yarn->mscale_ratio = Yarn{}.mscale_ratio;
+    if (kind.yarn.magnitude == yarn->magnitude) yarn->magnitude = Yarn{}.magnitude;
   }
-  return false;
+  return scaling;
 }
 
 }  // namespace
@@ -59,23 +56,17 @@ bool belongs_to_a_scaling(const std::string& key) {
   return keys.count(key) != 0;
 }
 
-const char* rope_type_of(const Scaling& scaling) { return scalings::rope_type_of(scaling); }
-
 JsonMembers fields_of(const Scaling& scaling, bool states_betas) {
   JsonMembers members;
-  std::visit(
-      [&]<class S>(const S& held) {
-        const S otherwise;
-        scalings::for_each_field(held, [&](const auto& field, const auto& value) {
-          if (field.reads.key_of == scalings::KeyOf::rotary || std::string_view(field.key) == "partial_rotary_factor")
-            return;
-          const std::string_view name = field.name;
-          const bool stated = is_required(name) || (states_betas && name.starts_with("beta_"));
-          const bool is_default = value == otherwise.*field.member;
-          if (is_given(value) && (stated || !is_default)) members.push_back(json_value(field.key, raw_of(value)));
-        });
-      },
-      scaling);
+  const auto is_kept = [&](const auto& field) {
+    return scalings::is_always_stated(field) || (states_betas && std::string_view(field.name).starts_with("beta_"));
+  };
+  scalings::for_each_stated(beside_rope_type(scaling), is_kept, [&](const auto& field, const auto& value) {
+    const std::string_view key = field.key;
+    // Said by max_position_embeddings and by partial_rotary_factor.
+    if (key == "trained_length" || key == "partial_rotary_factor") return;
+    members.push_back(json_value(field.key, raw_of(value)));
+  });
   return members;
 }
 
@@ -102,7 +93,7 @@ std::string real(double value) {
 }
 
 std::string parameters_alone(const ModelRope& used, const Proposal& proposal) {
-  JsonMembers members = {json_value("rope_type", Json(rope_type_of(proposal.rope.scaling)).dump()),
+  JsonMembers members = {json_value("rope_type", Json(scalings::rope_type_of(proposal.rope.scaling)).dump()),
                          json_value("rope_theta", real(proposal.rope.base))};
   if (const int size = used.rope.head_dim - used.first; used.first == 0 && used.rope.rotary_dim < size) {
     members.push_back(json_value("partial_rotary_factor", real(static_cast<double>(used.rope.rotary_dim) / size)));

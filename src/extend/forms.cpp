@@ -1,10 +1,9 @@
-#include "forms.h"
+#include "steps.h"
 
 #include <algorithm>
 #include <set>
 #include <string_view>
 
-#include "fields.h"
 #include "files/config/stages.h"
 #include "files/models/quirks/quirk.h"
 #include "values/scaling_fields.h"
@@ -92,7 +91,7 @@ class Writer {
                     bool states_betas) const {
     JsonPath theta = path;
     theta.push_back("rope_theta");
-    JsonMembers members = {json_value("rope_type", Json(rope_type_of(rope.scaling)).dump()),
+    JsonMembers members = {json_value("rope_type", Json(scalings::rope_type_of(rope.scaling)).dump()),
                            json_value("rope_theta", base_text(rope, used, theta))};
     const auto outside = raw("partial_rotary_factor");
     const bool inside = object != nullptr && object->contains("partial_rotary_factor");
@@ -201,7 +200,7 @@ class Writer {
         if (field.key.ends_with("_factor")) members.push_back(std::move(field));
       }
     } else {
-      members = {json_value("rope_type", Json(rope_type_of(rope.scaling)).dump())};
+      members = {json_value("rope_type", Json(scalings::rope_type_of(rope.scaling)).dump())};
       for (files::JsonMember& field : fields_of(rope.scaling, first().states_betas))
         members.push_back(std::move(field));
       add_the_rest(members, old, from_parameters ? parameters : scaling);

@@ -1,6 +1,5 @@
-#include "native.h"
+#include "steps.h"
 
-#include "fields.h"
 #include "files/config/stages.h"
 #include "values/number_text.h"
 

@@ -3,15 +3,10 @@
 #include <cmath>
 #include <numbers>
 
-#include "extend.h"
-#include "fields.h"
-#include "forms.h"
-#include "native.h"
-#include "read_back.h"
+#include "steps.h"
 #include "values/effects.h"
 #include "values/fail.h"
 #include "values/number_text.h"
-#include "warnings.h"
 
 namespace rotary::extend {
 namespace {
@@ -50,18 +45,15 @@ RopePlan rope_plan(std::size_t index, const ModelRope& before, const Rope& plann
   plan.frequencies = frequencies(planned, context);
   const std::vector<double> trained_with = frequencies(unscaled(before.rope), 0).inv_freq;
   const std::vector<double>& scaled = plan.frequencies.inv_freq;
-  double most = 1;
+  // A larger base without a scaling is the NTK of that factor.
+  const Scaling stretches = std::holds_alternative<Unscaled>(planned.scaling) ? Ntk{.factor = factor} : planned.scaling;
+  const auto effects = scalings::effects_of(trained_with, scaled, stretches);
   for (std::size_t i = 0; i < scaled.size(); ++i) {
-    PairPlan pair;
+    PairPlan& pair = plan.pairs.emplace_back();
     pair.unscaled = trained_with[i];
     pair.inv_freq = scaled[i];
-    pair.stretch = scaled[i] == 0 ? 0 : trained_with[i] / scaled[i];
-    most = std::max(most, pair.stretch);
-    plan.pairs.push_back(pair);
-  }
-  const double whole = std::holds_alternative<Dynamic>(planned.scaling) ? most : std::min(factor, most);
-  for (PairPlan& pair : plan.pairs) {
-    pair.effect = scalings::effect_name(pair.stretch, whole);
+    pair.stretch = effects[i].stretch;
+    pair.effect = effects[i].name;
     const std::string_view effect = pair.effect;
     plan.kept += effect == "kept" ? 1 : 0;
     plan.blended += effect == "blended" ? 1 : 0;
@@ -111,6 +103,7 @@ class Planner {
     const Proposal& first = wanted_.ropes.at(situation_.targets.front());
     plan_.factor = first.factor;
     plan_.from = first.from;
+    plan_.starting_list = first.starting_list;
     wanted_.context = plan_.method == "dynamic" ? situation_.trained : situation_.request.context;
     plan_.max_position_embeddings = wanted_.context;
     plan_.rope_theta = first.rope.base;
@@ -192,7 +185,7 @@ class Planner {
 std::optional<Publication> publication_of(const Situation& situation) {
   const Published* known = situation.published;
   if (known == nullptr) return std::nullopt;
-  const Scaling scaling = known->scaling();
+  const Scaling& scaling = known->scaling;
   const auto* factor = scalings::value_of<double>(scaling, "factor");
   return Publication{.publisher = std::string(known->publisher),
                      .models = std::string(known->models),
@@ -250,6 +243,8 @@ Plan plan(const Request& request) {
   check_request(request);
   const Situation situation = situation_of(request);
   Plan plan;
+  plan.name = request.name;
+  plan.model = request.model;
   plan.context = request.context;
   plan.trained_length = situation.trained;
   plan.trained_length_from = situation.trained_from;

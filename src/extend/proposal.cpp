@@ -1,4 +1,4 @@
-#include "proposal.h"
+#include "steps.h"
 
 #include <algorithm>
 #include <charconv>
@@ -23,23 +23,34 @@ double grown_base(const Rope& rope, double factor) {
 }
 
 // The parameters beside factor and length: the file's own, the published ones, or the method's defaults.
-template <class S>
 struct Pattern {
-  S scaling = {};
-  const char* from = "the formula";
+  Scaling scaling;  // of the kind that was asked for
   bool is_own = false, is_published = false;
+  bool fits = false;  // made for this very context: its factor is right
 };
 
-template <class S>
-Pattern<S> pattern_of(const Situation& situation) {
-  const Scaling scaling = situation.published == nullptr ? Scaling() : situation.published->scaling();
-  const S* published = std::get_if<S>(&scaling);
-  if (published != nullptr && situation.is_published_context()) return {*published, "", false, true};
-  if (const auto* own = std::get_if<S>(&situation.first().rope.scaling); own != nullptr && situation.is_scaled()) {
-    return {*own, "the file's own scaling", true, false};
-  }
-  if (published != nullptr) return {*published, "", false, true};
-  return {};
+Pattern pattern_of(const Situation& situation, const Scaling& by_default) {
+  const auto is_of_the_kind = [&](const Scaling& scaling) { return scaling.index() == by_default.index(); };
+  const Scaling& own = situation.first().rope.scaling;
+  const bool has_own = situation.is_scaled() && is_of_the_kind(own);
+  const bool has_published = situation.published != nullptr && is_of_the_kind(situation.published->scaling);
+  const bool is_made_for = has_published && situation.is_published_context();
+  if (has_own && !is_made_for) return {own, true, false, situation.is_own_context()};
+  if (has_published) return {situation.published->scaling, false, true, is_made_for};
+  return {by_default};
+}
+
+template <class Value>
+void set(Scaling& scaling, std::string_view name, const Value& value) {
+  std::visit(
+      [&](auto& held) {
+        scalings::for_each_field(held, [&](const auto& field, auto& member) {
+          if constexpr (std::is_same_v<std::decay_t<decltype(member)>, Value>) {
+            if (name == field.name) member = value;
+          }
+        });
+      },
+      scaling);
 }
 
 class Proposer {
@@ -51,71 +62,61 @@ class Proposer {
   Proposal of(std::string_view method) {
     if (method == "linear") linear();
     if (method == "ntk") ntk();
-    if (method == "dynamic") dynamic();
+    if (method == "dynamic") scale(Dynamic{});
     if (method == "yarn") yarn(proposal_.rope.rotary_dim != 0 && situation_.first().first > 0);
-    if (method == "llama3") llama3();
+    if (method == "llama3") scale(Llama3{});
     if (method == "longrope") longrope();
     return proposal_;
   }
 
  private:
   // The user's, that of the pattern where it was made for this context, or what the context asks for.
-  template <class S>
-  double factor_of(const Pattern<S>& pattern) {
+  double factor_of(const Pattern& pattern) {
     if (situation_.request.factor) {
       proposal_.from = "--factor";
       return *situation_.request.factor;
     }
-    const bool fits =
-        pattern.is_own ? situation_.is_own_context() : pattern.is_published && situation_.is_published_context();
-    if (pattern.is_published) {
-      proposal_.from =
-          (fits ? "" : "context / trained_length, the rest as in ") + std::string(situation_.published->source);
-      proposal_.states_betas = situation_.published->states_betas;
+    if (pattern.is_published) proposal_.states_betas = situation_.published->states_betas;
+    const std::string whose = pattern.is_published ? situation_.published->source : "the file's own scaling";
+    if (!pattern.is_published && !pattern.is_own) {
+      proposal_.from = "context / trained_length";
     } else {
-      proposal_.from = std::string(fits || !pattern.is_own ? "" : "context / trained_length, the rest as in ") +
-                       (pattern.is_own ? pattern.from : "context / trained_length");
+      proposal_.from = (pattern.fits ? "" : "context / trained_length, the rest as in ") + whose;
     }
-    if constexpr (requires { pattern.scaling.factor; }) {
-      if (fits) return pattern.scaling.factor;
-    }
-    return situation_.smallest_factor();
+    const double* factor = scalings::value_of<double>(pattern.scaling, "factor");
+    return pattern.fits && factor != nullptr ? *factor : situation_.smallest_factor();
+  }
+
+  // By the pattern of that kind, with the factor and the length of this plan.
+  void scale(const Scaling& by_default) {
+    const Pattern pattern = pattern_of(situation_, by_default);
+    proposal_.factor = factor_of(pattern);
+    proposal_.rope.scaling = pattern.scaling;
+    set(proposal_.rope.scaling, "factor", proposal_.factor);
+    set(proposal_.rope.scaling, "trained_length", situation_.trained);
   }
 
   void linear() {
-    proposal_.factor = factor_of(pattern_of<Linear>(situation_));
-    if (auto* part = std::get_if<Proportional>(&proposal_.rope.scaling)) {
-      part->factor = proposal_.factor;
-    } else {
-      proposal_.rope.scaling = Linear{.factor = proposal_.factor};
+    const Scaling before = proposal_.rope.scaling;
+    scale(Linear{});
+    if (const auto* part = std::get_if<Proportional>(&before)) {
+      proposal_.rope.scaling = Proportional{.fraction = part->fraction, .factor = proposal_.factor};
     }
   }
 
   // As a larger base, which every framework reads: no published rope_type means it.
   void ntk() {
-    proposal_.factor = factor_of(Pattern<Unscaled>{});
+    proposal_.factor = factor_of({Unscaled{}});
     proposal_.rope.base = grown_base(proposal_.rope, proposal_.factor);
-  }
-
-  void dynamic() {
-    proposal_.factor = factor_of(pattern_of<Dynamic>(situation_));
-    proposal_.rope.scaling = Dynamic{.factor = proposal_.factor, .trained_length = situation_.trained};
   }
 
   // mla: the model turns the last part of its heads. Its family puts the temperature into the softmax scale.
   void yarn(bool mla) {
-    Pattern<Yarn> pattern = pattern_of<Yarn>(situation_);
-    if (mla && !pattern.is_own && !pattern.is_published) {
-      pattern.scaling.mscale = 1;
-      pattern.scaling.mscale_all_dim = 1;
-    }
-    const double own = pattern.scaling.factor;
-    Yarn yarn = pattern.scaling;
-    yarn.factor = proposal_.factor = factor_of(pattern);
-    yarn.trained_length = situation_.trained;
+    const Pattern pattern = pattern_of(situation_, Yarn{});
+    scale(mla ? Yarn{.mscale = 1, .mscale_all_dim = 1} : Yarn{});
     if (pattern.is_own) proposal_.states_betas = file_states_betas();
-    if (yarn.factor != own) yarn.attention_factor.reset();
-    proposal_.rope.scaling = yarn;
+    Yarn& planned = std::get<Yarn>(proposal_.rope.scaling);
+    if (planned.factor != std::get<Yarn>(pattern.scaling).factor) planned.attention_factor.reset();
   }
 
   bool file_states_betas() const {
@@ -126,33 +127,23 @@ class Proposer {
     return false;
   }
 
-  void llama3() {
-    const Pattern<Llama3> pattern = pattern_of<Llama3>(situation_);
-    Llama3 scaling = pattern.scaling;
-    scaling.factor = proposal_.factor = factor_of(pattern);
-    scaling.trained_length = situation_.trained;
-    proposal_.rope.scaling = scaling;
-  }
-
   void longrope() {
-    const Pattern<LongRope> pattern = pattern_of<LongRope>(situation_);
+    const Pattern pattern = pattern_of(situation_, LongRope{});
     const std::vector<double> inv_freq = rotary::frequencies(proposal_.rope).inv_freq;
-    const bool fits =
-        (pattern.is_own ? situation_.is_own_context() : pattern.is_published && situation_.is_published_context()) &&
-        pattern.scaling.long_factor.size() == inv_freq.size() && !situation_.request.factor;
-    LongRope scaling;
-    if (fits) {
-      scaling = pattern.scaling;
+    LongRope scaling = std::get<LongRope>(pattern.scaling);
+    if (pattern.fits && scaling.long_factor.size() == inv_freq.size() && !situation_.request.factor) {
       proposal_.factor = factor_of(pattern);
     } else {
+      const bool needs_mscale = scaling.short_mscale.has_value();  // the family's config must have both
+      scaling = {};
       proposal_.factor = situation_.request.factor.value_or(situation_.smallest_factor());
+      proposal_.starting_list = true;
       proposal_.from = "a start, not a published list: YaRN's ramp as factors";
       scaling.short_factor.assign(inv_freq.size(), 1.0);
       scaling.long_factor = starting_long_factor(inv_freq, situation_.trained, proposal_.factor);
-      if (pattern.scaling.short_mscale) {  // the family's config must have both
-        const double wanted =
+      if (needs_mscale) {
+        scaling.short_mscale = scaling.long_mscale =
             std::sqrt(1 + std::log(proposal_.factor) / std::log(static_cast<double>(situation_.trained)));
-        scaling.short_mscale = scaling.long_mscale = wanted;
       }
     }
     scaling.factor = proposal_.factor;
@@ -255,8 +246,8 @@ bool turns_by_short_factor_only(const Situation& situation) {
 Recommendation recommend(const Situation& situation) {
   if (const Published* known = situation.published; known != nullptr && known->trained_length == situation.trained) {
     const std::string who(known->publisher);
-    return {method_of(known->scaling()), "what " + who + " publishes for " + std::string(known->models) +
-                                             (situation.is_published_exactly() ? "" : ", at another length")};
+    return {method_of(known->scaling), "what " + who + " publishes for " + std::string(known->models) +
+                                           (situation.is_published_exactly() ? "" : ", at another length")};
   }
   if (situation.is_scaled()) {
     const std::string own = method_of(situation.first().rope.scaling);

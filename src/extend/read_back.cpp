@@ -1,4 +1,4 @@
-#include "read_back.h"
+#include "steps.h"
 
 #include <algorithm>
 

@@ -5,8 +5,7 @@
 #include <utility>
 
 #include "files/text/io.h"
-#include "proposal.h"
-#include "trained_length.h"
+#include "steps.h"
 #include "values/fail.h"
 #include "values/number_text.h"
 #include "values/scaling_fields.h"
@@ -206,9 +205,9 @@ bool Situation::is_own_context() const {
 
 bool Situation::is_published_context() const {
   if (published == nullptr || published->trained_length != trained) return false;
-  const Scaling scaling = published->scaling();
+  const Scaling& scaling = published->scaling;
   const auto* factor = scalings::value_of<double>(scaling, "factor");
-  return is_made_for(*published, request.context) ||
+  return published->is_made_for(request.context) ||
          (factor != nullptr && is_just_below(request.context, reached(trained, *factor)));
 }
 
@@ -246,7 +245,7 @@ Start start_of(const Request& request) {
   const Situation situation = look_up(request);
   Start start{situation.targets.front()};
   const Published* known = situation.published;
-  const bool raised = known != nullptr && !situation.is_scaled() && states_more(*known, situation.first().context);
+  const bool raised = known != nullptr && !situation.is_scaled() && known->states_more(situation.first().context);
   if (raised || is_published_linear(situation)) {
     start.published_length = known->trained_length;
     start.publisher = known->publisher;

@@ -5,11 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "extend.h"
 #include "files/models/families.h"
 #include "files/text/json.h"
 #include "files/text/json_edit.h"
 #include "published.h"
+#include "rotary/extend.h"
 
 namespace rotary::extend {
 

@@ -1,4 +1,4 @@
-#include "trained_length.h"
+#include "steps.h"
 
 #include <algorithm>
 
@@ -69,7 +69,7 @@ std::string raised(std::int64_t stated, const Length& length, const std::string&
 Length length_of_unscaled(Situation& situation) {
   const ModelRope& used = situation.first();
   if (const Published* known = situation.published) {
-    if (states_more(*known, used.context)) {
+    if (known->states_more(used.context)) {
       const Length length = published_length(situation);
       situation.warnings.push_back(raised(used.context, length, std::string(known->publisher) + " publishes"));
       return length;
@@ -97,13 +97,9 @@ Length length_of_unscaled(Situation& situation) {
 
 }  // namespace
 
-bool states_more(const Published& known, std::int64_t context) {
-  return context != 0 && std::find(known.stated.begin(), known.stated.end(), context) != known.stated.end();
-}
-
 bool is_published_linear(const Situation& situation) {
   const Scaling& own = situation.first().rope.scaling;
-  return std::holds_alternative<Linear>(own) && situation.published != nullptr && situation.published->scaling() == own;
+  return std::holds_alternative<Linear>(own) && situation.published != nullptr && situation.published->scaling == own;
 }
 
 void set_trained_length(Situation& situation) {

@@ -1,9 +1,8 @@
-#include "warnings.h"
+#include "steps.h"
 
 #include <algorithm>
 
 #include "files/models/quirks/quirk.h"
-#include "proposal.h"
 #include "values/number_text.h"
 #include "values/scaling_fields.h"
 
@@ -45,7 +44,7 @@ class Warnings {
   // The method and the factor are those of the published recipe, made for this length and context.
   bool is_published() const {
     if (!situation_.is_published_context()) return false;
-    const Scaling scaling = situation_.published->scaling();
+    const Scaling& scaling = situation_.published->scaling;
     const auto* factor = scalings::value_of<double>(scaling, "factor");
     return plan_.method == method_of(scaling) && factor != nullptr && plan_.factor == *factor;
   }
@@ -98,7 +97,7 @@ class Warnings {
 
   void longrope() {
     const files::Family* family = situation_.family;
-    if (plan_.from.starts_with("a start")) {
+    if (plan_.starting_list) {
       add("long_factor is a start for a search or for fine-tuning, not a published list: LongRoPE's lists come from a "
           "search on the model itself");
     }

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
@@ -52,6 +53,11 @@ std::vector<Decade> every_position_to_999() {
   std::vector<Position> positions;
   for (std::int64_t p = 0; p < 1000; ++p) positions.emplace_back(p);
   return decades_of(positions);
+}
+
+std::uint64_t random_bits(std::uint64_t& state) {
+  state = state * 6364136223846793005U + 1442695040888963407U;
+  return state ^ state >> 29;
 }
 
 TEST(Accuracy, AllErrorsAreThoseOfMpmath) {
@@ -308,12 +314,52 @@ TEST(Measure, KeepsFewerPositionsOfARopeOfManyPairs) {
   EXPECT_LT(wide.decades.front().scores->largest, 1e-3);
 }
 
+TEST(Measure, OneWayFindsWhatAllFind) {
+  const Subject subject = plain(16);
+  const std::vector<Decade> decades = default_decades(99999);
+  const std::vector<WayErrors> together = measure(subject, each_way(), decades);
+  for (std::size_t k = 0; k < together.size(); ++k) {
+    const Way way = together[k].way;
+    const std::vector<WayErrors> alone = measure(subject, std::span(&way, 1), decades);
+    for (std::size_t d = 0; d < decades.size(); ++d) {
+      EXPECT_EQ(alone[0].decades[d].cos_sin->error, together[k].decades[d].cos_sin->error) << info(way).name;
+      EXPECT_EQ(alone[0].decades[d].scores->rms, together[k].decades[d].scores->rms) << info(way).name;
+    }
+  }
+}
+
 TEST(Ways, HaveNames) {
   for (const WayInfo& known : all_ways()) {
     EXPECT_EQ(parse_way(known.name), known.way);
     EXPECT_STREQ(info(known.way).name, known.name);
   }
   EXPECT_THROW(parse_way("float16"), Error);
+}
+
+// The loops of the template, in words of 32 bits.
+TEST(RoundOnce, AProductOfTwoLimbsIsThatOfLongMultiplication) {
+  std::uint64_t state = 9;
+  for (int k = 0; k < 100000; ++k) {
+    detail::Fraction<2> a, b;
+    for (std::uint64_t* limb : {&a.limb[0], &a.limb[1], &b.limb[0], &b.limb[1]})
+      *limb = k % 7 == 0 ? ~std::uint64_t{0} : random_bits(state) << (k % 5 == 0 ? random_bits(state) % 64 : 0);
+    std::array<std::uint64_t, 9> sum = {};
+    for (int i = 0; i < 4; ++i) {
+      for (int j = 0; j < 4; ++j) {
+        const std::uint64_t part =
+            (a.limb[i / 2] >> 32 * (i % 2) & 0xffffffff) * (b.limb[j / 2] >> 32 * (j % 2) & 0xffffffff);
+        sum[static_cast<std::size_t>(i + j)] += part & 0xffffffff;
+        sum[static_cast<std::size_t>(i + j + 1)] += part >> 32;
+      }
+    }
+    for (std::size_t i = 0; i < 8; ++i) {
+      sum[i + 1] += sum[i] >> 32;
+      sum[i] &= 0xffffffff;
+    }
+    const detail::Fraction<2> product = a * b;
+    ASSERT_EQ(product.limb[0], sum[4] | sum[5] << 32);
+    ASSERT_EQ(product.limb[1], sum[6] | sum[7] << 32);
+  }
 }
 
 }  // namespace

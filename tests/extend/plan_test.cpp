@@ -1,8 +1,9 @@
 // What a plan says of the pairs, what it warns of, what it refuses, and what it leaves of the file.
 #include <cmath>
 
-#include "extend/proposal.h"
+#include "extend/steps.h"
 #include "planned.h"
+#include "values/effects.h"
 
 namespace rotary::extend_tests {
 namespace {
@@ -236,6 +237,34 @@ TEST(Plan, asks_for_the_trained_length_where_nothing_says_it) {
   extend::Request request = asked(golden("hunyuan-7b"), 1 << 20);
   request.trained_length = 32768;
   EXPECT_EQ(error_of(request), "");
+}
+
+// The kinds of yarn that have a rope_type of their own keep it, and with it what it says.
+TEST(Plan, says_the_kinds_of_yarn_by_their_own_words) {
+  for (const char* word : {"telechat3-yarn", "deepseek_yarn", "yarn"}) {
+    const std::string scaling = std::string(R"(, "rope_scaling": {"rope_type": ")") + word +
+                                R"(", "factor": 4.0, "original_max_position_embeddings": 4096, "mscale": 1.0})";
+    const std::string config = small(scaling, "llama", 16384);
+    const extend::MethodPlan yarn = method_of(planned(config, 65536), "yarn");
+    ASSERT_EQ(yarn.refused, "") << word;
+    EXPECT_EQ(Json::parse(yarn.rope_scaling)["rope_type"], word);
+    EXPECT_EQ(Json::parse(yarn.rope_scaling).size(), 4U) << yarn.rope_scaling;
+    Yarn wanted = std::get<Yarn>(parse_config(config).ropes.front().rope.scaling);
+    wanted.factor = 16;
+    EXPECT_EQ(parse_config(yarn.config).ropes.front().rope.scaling, Scaling(wanted)) << word;
+  }
+}
+
+// As in rotary inspect: every pair of LongRoPE has a stretch of its own.
+TEST(Plan, says_of_a_pair_what_inspect_says_of_it) {
+  for (const char* method : {"linear", "ntk", "dynamic", "yarn", "llama3", "longrope"}) {
+    const extend::RopePlan rope = method_of(planned(golden("qwen2.5-7b"), 131072), method).ropes.front();
+    const auto unscaled = frequencies(parse_config(golden("qwen2.5-7b")).ropes.front().rope).inv_freq;
+    const bool is_base = std::string_view(method) == "ntk";
+    const auto effects =
+        scalings::effects_of(unscaled, rope.frequencies.inv_freq, is_base ? Ntk{.factor = 4} : rope.planned.scaling);
+    for (std::size_t i = 0; i < effects.size(); ++i) EXPECT_STREQ(rope.pairs[i].effect, effects[i].name) << method << i;
+  }
 }
 
 // ---- several ropes, M-RoPE, MLA ----

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "extend/extend.h"
+#include "rotary/extend.h"
 #include "tests/support/file_helpers.h"
 
 namespace rotary::extend_tests {

@@ -1,6 +1,7 @@
 // The published long-context configs, planned from their short-context originals: the scaling is taken away, the length
 // is the trained one, and the plan must turn as the published file does. That the published files are read right is
 // held against mpmath by tests/config/golden_test.cpp.
+#include "extend/steps.h"
 #include "planned.h"
 
 namespace rotary::extend_tests {
@@ -22,7 +23,6 @@ constexpr Case cases[] = {
     {"llama-3.2-11b-vision", 8192, 131072, "llama3", 8},
     {"llama-4-scout-factor-16", 8192, 10485760, "llama3", 16},
     {"phi-3-mini-128k", 4096, 131072, "longrope", 32},
-    {"phi-3-medium-128k", 4096, 131072, "longrope", 32},
     {"phi-3.5-mini", 4096, 131072, "longrope", 32},
     {"phi-3.5-moe", 4096, 131072, "longrope", 32},
     {"phi-4-mini", 4096, 131072, "longrope", 32},
@@ -146,6 +146,21 @@ TEST(Extend, recommends_for_phimoe_the_published_lists_or_what_transformers_can_
   EXPECT_EQ(plan.recommended, "ntk");
   EXPECT_NE(plan.why.find("what Microsoft publishes for Phi-3.5-MoE"), std::string::npos) << plan.why;
   EXPECT_NE(plan.why.find("by short_factor at every length"), std::string::npos) << plan.why;
+}
+
+// A number that nobody read in a file is not shipped as Microsoft's.
+TEST(Extend, knows_where_the_numbers_of_every_recipe_were_read) {
+  for (const extend::Published& recipe : extend::published_recipes()) {
+    EXPECT_GT(recipe.seen.size(), 10U) << recipe.models;
+    EXPECT_GT(recipe.context, recipe.trained_length) << recipe.models;
+    EXPECT_NE(extend::method_of(recipe.scaling), "") << recipe.models;
+  }
+  const std::string medium = R"({"model_type": "phi3", "hidden_size": 5120, "num_attention_heads": 40,
+      "num_hidden_layers": 2, "num_key_value_heads": 10, "max_position_embeddings": 4096, "rope_theta": 10000.0})";
+  const extend::Plan plan = planned(medium, 131072);
+  EXPECT_FALSE(plan.published.has_value());
+  EXPECT_TRUE(method_of(plan, "longrope").starting_list);
+  EXPECT_FALSE(method_of(planned(short_original("phi-3-mini-128k", 4096), 131072), "longrope").starting_list);
 }
 
 // Recipes of model cards, whose files are the short originals.

@@ -1,6 +1,6 @@
 // Any text as the config of a model to extend, for a context that it chooses: refused under a known code, or a plan
 // whose new config is read.
-#include "extend/extend.h"
+#include "rotary/extend.h"
 
 #include <cmath>
 

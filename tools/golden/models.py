@@ -193,8 +193,6 @@ MODELS = {
                         [rope(32, 32, 32, 96, 10000, scaling=longrope(32, 4096), lengths=[4096, 4097, 131072])]),
     "phi-3-mini-128k-su": ("microsoft/Phi-3-mini-128k-instruct, first published file; factors opened in Phi-3-vision's",
                            "ours", [rope(32, 32, 32, 96, 10000, scaling=longrope(32, 4096), lengths=[131072])]),
-    "phi-3-medium-128k": ("microsoft/Phi-3-medium-128k-instruct (opened, but short_factor from its 27th number on)", "ours",
-                          [rope(40, 40, 10, 128, 10000, scaling=longrope(32, 4096), lengths=[131072])]),
     "phi-3.5-mini": ("microsoft/Phi-3.5-mini-instruct (factors opened)", "ours",
                      [rope(32, 32, 32, 96, 10000, scaling=longrope(32, 4096), lengths=[131072])]),
     "phi-3.5-moe": ("microsoft/Phi-3.5-MoE-instruct", "opened",

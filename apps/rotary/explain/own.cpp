@@ -10,8 +10,8 @@
 #include "apps/rotary/inspect/rope.h"
 #include "apps/shared/sheet.h"
 #include "apps/shared/text.h"
-#include "extend/extend.h"
 #include "page.h"
+#include "rotary/extend.h"
 #include "values/scaling_fields.h"
 
 namespace rotary::cli {

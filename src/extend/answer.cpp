@@ -1,0 +1,247 @@
+// A plan as JSON, and the folder that holds it.
+#include <algorithm>
+#include <filesystem>
+#include <numbers>
+#include <system_error>
+#include <utility>
+
+#include "files/text/io.h"
+#include "files/text/json_text.h"
+#include "files/text/paths.h"
+#include "steps.h"
+#include "values/fail.h"
+#include "values/number_text.h"
+
+namespace rotary::extend {
+namespace {
+
+constexpr double circle = 2 * std::numbers::pi;  // radians of a turn
+
+// ---- JSON ----
+
+using Json = nlohmann::ordered_json;
+
+Json parsed(const std::string& text) { return text.empty() ? Json(nullptr) : Json::parse(text); }
+
+// One rope under one method: its numbers, then its pairs one by one.
+Json json_of(const RopePlan& rope, const Plan& plan) {
+  Json inv_freq = Json::array(), wavelength = Json::array(), stretch = Json::array(), effect = Json::array();
+  Json trained = Json::array(), turns = Json::array(), unseen = Json::array();
+  for (const PairPlan& pair : rope.pairs) {
+    inv_freq.push_back(pair.inv_freq);
+    wavelength.push_back(files::finite_or_null(circle / pair.inv_freq));  // null: does not turn, or hardly
+    stretch.push_back(pair.inv_freq != 0 ? files::finite_or_null(pair.stretch) : Json(nullptr));
+    effect.push_back(pair.effect);
+    trained.push_back(static_cast<double>(plan.trained_length) * pair.unscaled / circle);
+    turns.push_back(static_cast<double>(plan.context) * pair.inv_freq / circle);
+    unseen.push_back(pair.sees_new_angles);
+  }
+  return {
+      {"rope", rope.rope},
+      {"attention_factor", rope.frequencies.attention_factor},
+      {"pairs", {{"kept", rope.kept}, {"blended", rope.blended}, {"stretched", rope.stretched}, {"still", rope.still}}},
+      {"largest_unseen_angle", rope.largest_unseen_angle},
+      {"pair_of_largest_unseen_angle",
+       rope.pair_of_largest_unseen_angle < 0 ? Json(nullptr) : Json(rope.pair_of_largest_unseen_angle)},
+      {"pairs_with_new_angles", rope.pairs_with_new_angles},
+      {"smallest_step", rope.smallest_step},
+      {"largest_step", rope.largest_step},
+      {"inv_freq", std::move(inv_freq)},
+      {"wavelength", std::move(wavelength)},
+      {"stretch", std::move(stretch)},
+      {"effect", std::move(effect)},
+      {"turns_in_training", std::move(trained)},
+      {"turns_in_context", std::move(turns)},
+      {"sees_new_angles", std::move(unseen)}};
+}
+
+Json json_of(const MethodPlan& method, const Plan& plan) {
+  if (!method.refused.empty()) return {{"method", method.method}, {"refused", method.refused}};
+  Json changes = Json::array();
+  for (const Change& change : method.changes) {
+    changes.push_back({{"key", change.key},
+                       {"before", change.before ? parsed(*change.before) : Json(nullptr)},
+                       {"after", change.after ? parsed(*change.after) : Json(nullptr)}});
+  }
+  Json json = {{"method", method.method},
+               {"factor", method.factor},
+               {"from", method.from},
+               {"rope_parameters", parsed(method.rope_parameters)},
+               {"rope_scaling", parsed(method.rope_scaling)},
+               {"rope_theta", method.rope_theta},
+               {"max_position_embeddings", method.max_position_embeddings},
+               {"unsaid", method.unsaid.empty() ? Json(nullptr) : Json(method.unsaid)},
+               {"llama_cpp", method.llama_cpp.empty() ? Json(nullptr) : Json(method.llama_cpp)},
+               {"changes", std::move(changes)}};
+  json.update(json_of(method.ropes.front(), plan));
+  Json more = Json::array();
+  for (std::size_t i = 1; i < method.ropes.size(); ++i) more.push_back(json_of(method.ropes[i], plan));
+  json["more_ropes"] = std::move(more);
+  json["warnings"] = method.warnings;
+  return json;
+}
+
+Json json_of(const std::optional<Publication>& published) {
+  if (!published) return nullptr;
+  return {{"publisher", published->publisher},
+          {"models", published->models},
+          {"method", published->method},
+          {"factor", published->factor},
+          {"trained_length", published->trained_length},
+          {"context", published->context},
+          {"source", published->source},
+          {"applies", published->applies}};
+}
+
+// ---- the folder ----
+
+[[noreturn]] void refuse_file(const std::string& sentence) { fail(Code::FILE, "extend", sentence); }
+
+const MethodPlan& method_to_write(const Plan& plan) {
+  const auto found = std::find_if(plan.methods.begin(), plan.methods.end(), [&](const MethodPlan& method) {
+    return plan.methods.size() == 1 || method.method == plan.recommended;
+  });
+  if (!found->unsaid.empty()) {
+    refuse_file("--write must name a method that params.json can say but got " + found->method + ": " + found->unsaid);
+  }
+  if (found->config.empty()) {
+    refuse_file(
+        "--write needs a config.json or params.json to start from but CONFIG is a GGUF file: llama.cpp takes a plan as "
+        "options, which are shown without --write");
+  }
+  return *found;
+}
+
+std::string code(const std::string& text) { return "`" + text + "`"; }
+
+// The note beside a written config, Markdown.
+std::string note_of(const Plan& plan, const MethodPlan& method, const std::string& command) {
+  std::string text = "# A longer context, planned by rotary extend\n\n";
+  text += "From " + code(plan.name) +
+          (plan.model.model_type.empty() ? "" : " (model_type " + plan.model.model_type + ")") + ", trained on " +
+          std::to_string(plan.trained_length) + " tokens (" + plan.trained_length_from + "), to " +
+          std::to_string(plan.context) + " tokens.\n\n";
+  text += "    " + command + "\n\n";
+  text += "Method " + method.method + ", factor " + detail::shortest(method.factor) + " (" + method.from + ").\n";
+  if (method.method == plan.recommended) text += "It is the recommended one: " + plan.why + ".\n";
+  if (plan.published) text += "Published by " + text_of(*plan.published) + ".\n";
+  text += "\n## What changed in " + method.file + "\n\n";
+  for (const Change& change : method.changes) {
+    text += "- " + code(change.key) + ": " + (change.before ? code(short_value(*change.before)) : "not there") +
+            " became " + (change.after ? code(short_value(*change.after)) : "nothing") + "\n";
+  }
+  if (method.changes.empty()) text += "Nothing: the file says it already.\n";
+  text +=
+      "\nEverything else is as it was. The weights are the same: no training is part of this.\n\n## What it does\n\n";
+  for (const RopePlan& rope : method.ropes) {
+    text += "- rope " + std::to_string(rope.rope) + ": of its pairs " + std::to_string(rope.kept) + " kept, " +
+            std::to_string(rope.blended) + " blended, " + std::to_string(rope.stretched) +
+            " stretched; attention factor " + detail::significant(rope.frequencies.attention_factor, 10) + "; ";
+    text += rope.pairs_with_new_angles == 0
+                ? "no angle that training never saw\n"
+                : "angles beyond those of training for " + std::to_string(rope.pairs_with_new_angles) +
+                      " of them, to " + detail::significant(rope.largest_unseen_angle, 6) + " radians\n";
+  }
+  std::vector<std::string> warnings = plan.warnings;
+  warnings.insert(warnings.end(), method.warnings.begin(), method.warnings.end());
+  if (!warnings.empty()) text += "\n## Warnings\n\n";
+  for (const std::string& warning : warnings) text += "- " + warning + ".\n";
+  return text;
+}
+
+}  // namespace
+
+std::string to_json(const Plan& plan) {
+  Json ropes = Json::array();
+  for (std::size_t i = 0; i < plan.model.ropes.size(); ++i) {
+    const ModelRope& used = plan.model.ropes[i];
+    const bool extended = std::find(plan.extended.begin(), plan.extended.end(), i) != plan.extended.end();
+    ropes.push_back({{"rope", i},
+                     {"part", used.part},
+                     {"layers", used.layers},
+                     {"layer_types", used.layer_types},
+                     {"head_dim", used.rope.head_dim},
+                     {"rotary_dim", used.rope.rotary_dim},
+                     {"base", used.rope.base},
+                     {"scaling", name(used.rope.scaling)},
+                     {"extended", extended}});
+  }
+  Json methods = Json::array();
+  for (const MethodPlan& method : plan.methods) methods.push_back(json_of(method, plan));
+  return files::json_text({{"config", plan.name},
+                           {"model_type", plan.model.model_type},
+                           {"context", plan.context},
+                           {"trained_length", plan.trained_length},
+                           {"trained_length_from", plan.trained_length_from},
+                           {"smallest_factor", plan.smallest_factor},
+                           {"family_publishes", json_of(plan.published)},
+                           {"ropes", std::move(ropes)},
+                           {"methods", std::move(methods)},
+                           {"recommended", plan.recommended},
+                           {"why", plan.why},
+                           {"warnings", plan.warnings},
+                           {"written", plan.written.empty() ? Json(nullptr) : Json(plan.written)}});
+}
+
+std::string write(const Plan& plan, const std::string& name, const std::string& command) {
+  namespace fs = std::filesystem;
+  const MethodPlan& method = method_to_write(plan);
+  const fs::path folder = files::path_of(name);
+  const fs::path config = folder / method.file, note = folder / "rotary-extend.md";
+  std::error_code error;
+  for (const fs::path& path : {config, note}) {
+    if (fs::exists(fs::symlink_status(path, error))) {
+      refuse_file("--write must name a folder without " + files::path_text(path.filename()) + " but " +
+                  files::in_quotes(files::path_text(path)) + " is there, and nothing is replaced");
+    }
+  }
+  fs::create_directories(folder, error);
+  if (!fs::is_directory(folder, error)) {
+    refuse_file("--write must be a folder, or a name at which one can be made, but got " + files::in_quotes(name));
+  }
+  files::write_whole("extend", note, note_of(plan, method, command));
+  try {
+    files::write_whole("extend", config, method.config);
+  } catch (...) {
+    fs::remove(note, error);
+    throw;
+  }
+  return files::path_text(config);
+}
+
+std::string text_of(const Publication& published) {
+  return published.publisher + ": " + published.method + ", factor " + detail::significant(published.factor, 6) +
+         " over " + std::to_string(published.trained_length) + " tokens, for " + std::to_string(published.context) +
+         " (" + published.source + ")" + (published.applies ? ": this very case" : "");
+}
+
+std::string one_line(const std::string& raw) {
+  std::string text;
+  for (const char c : raw) {
+    const bool blank = c == ' ' || c == '\n' || c == '\r' || c == '\t';
+    const char before = text.empty() ? '{' : text.back();
+    if (blank && (before == ' ' || before == '{' || before == '[')) continue;
+    if ((c == '}' || c == ']') && before == ' ') text.pop_back();
+    text += blank ? ' ' : c;
+  }
+  return text;
+}
+
+std::string short_value(const std::string& raw) {
+  std::string text = one_line(raw);
+  for (std::size_t open = text.find('['); open != std::string::npos; open = text.find('[', open + 1)) {
+    const std::size_t close = text.find(']', open);
+    if (close == std::string::npos) break;
+    const auto commas = std::count(text.begin() + static_cast<std::ptrdiff_t>(open),
+                                   text.begin() + static_cast<std::ptrdiff_t>(close), ',');
+    if (commas < 8) continue;
+    const std::string first = text.substr(open + 1, text.find(',', open) - open - 1);
+    const std::size_t last = text.rfind(',', close);
+    const std::string list =
+        "[" + first + ", ..." + text.substr(last, close - last) + " (" + std::to_string(commas + 1) + " numbers)]";
+    text.replace(open, close - open + 1, list);
+  }
+  return text;
+}
+
+}  // namespace rotary::extend
