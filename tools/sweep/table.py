@@ -1,8 +1,9 @@
 """data/models.json: what the classes of transformers say, written into its rows, and the file as text.
 
 A row's fields are those of Family in src/files/models/families.h. The sweep writes the fields that a class states
-(SWEPT) and those of "decoder" (DECODER), and the sub-configs with ropes that a parent makes ("children"); everything
-else in a row is written by hand and stays, and so does a field that the row's "by_hand" names.
+and those of "decoder" (DECODER), and the sub-configs with ropes that a parent makes ("children"). A new row also gets
+what was measured of its axes, its pattern of layers and its rope_parameters; these and everything else in a row are
+written by hand later and stay, and so does a field that the row's "by_hand" names.
 """
 import json
 import pathlib
@@ -84,6 +85,37 @@ def facts(config, pairings, row):
     return found
 
 
+def axes_of(axis):
+    """Axes and sections by the coordinate of each pair, as measured: "000111222" or "012012000"."""
+    counts = [axis.count(str(i)) for i in range(3)]
+    if axis == "".join(str(i) * n for i, n in enumerate(counts)):
+        return {"axes": "sectioned", "sections": counts}
+    turns = "".join(str(i) for j in range(max(counts)) for i in range(3) if j < counts[i])
+    return {"axes": "interleaved", "sections": counts} if axis == turns else {}
+
+
+LETTERS = {"sliding_attention": "s", "full_attention": "f", "linear_attention": "l"}
+
+
+def pattern_of(config):
+    """The shortest run of layer types that, repeated, makes all of them."""
+    types = [LETTERS.get(kind, "?") for kind in vars(config).get("layer_types") or []]
+    run = next((n for n in range(1, len(types)) if all(types[i] == types[i % n] for i in range(len(types)))), 0)
+    letters = "".join(types[:run])
+    return None if letters in ("", "f") or "?" in letters else {"types": letters}
+
+
+def first_facts(config, ropes):
+    """Fields of a row that is new; later they are written by hand."""
+    found, parameters = {"pattern": pattern_of(config)}, getattr(config, "rope_parameters", None) or {}
+    by_type = any(isinstance(value, dict) for value in parameters.values())
+    by_base = isinstance(stated(type(config), "default_theta"), dict)
+    if by_type and not by_base or parameters.get("rope_type", "default") not in ("default", "axial"):
+        found["rope_parameters"] = parameters
+    axis = ropes[0]["axis"] if ropes else ""
+    return found | (axes_of(axis) if max(axis, default="0") == "2" else {})
+
+
 def decoder_facts(config):
     kind = type(config)
     return {key: next((v for v in (stated(kind, name) for name in names) if v is not None), None)
@@ -137,13 +169,16 @@ def put_child(parts, name, found):
 def update(table, config, ropes):
     """The rows of a config and of what it holds. ropes: what was measured, with the part of each."""
     def visit(part, path):
-        pairings = {rope["pairing"] for rope in ropes if rope["part"] == path}
+        own = [rope for rope in ropes if rope["part"] == path]
+        pairings = {rope["pairing"] for rope in own}
         inner = [(name, value) for name, value in vars(part).items() if isinstance(value, PreTrainedConfig)]
         for name, value in inner:
             visit(value, f"{path}.{name}".lstrip("."))
         kind = part.model_type
         if kind and kind not in table["remote_models"] and (pairings or kind in table["models"]):
-            row = table["models"].setdefault(kind, {})
+            if kind not in table["models"]:
+                put(table["models"].setdefault(kind, {}), first_facts(part, own))
+            row = table["models"][kind]
             put(row, facts(part, pairings, row))
             if "decoder" in row:
                 put(row["decoder"], decoder_facts(part))
