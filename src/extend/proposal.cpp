@@ -155,21 +155,6 @@ class Proposer {
   Proposal proposal_;
 };
 
-// What transformers 5.23 refuses to load, or fails on, though its config could say it.
-struct Unusable {
-  std::string_view types, methods, why;
-};
-constexpr Unusable unusable[] = {
-    {"phi3 phi3_v phi4_multimodal", "linear dynamic llama3", "transformers takes no rope_type but longrope for it"},
-    {"phi3 phi3_v phi4_multimodal", "yarn", "transformers reads rope_type yarn as longrope for it"},
-    {"phimoe", "linear dynamic yarn llama3",
-     "transformers asks for short_mscale and long_mscale beside every rope_type, which longrope alone has"},
-    {"ernie4_5_vl_moe_text cosmos3_edge_text", "linear dynamic yarn llama3 longrope",
-     "transformers takes no scaling for it, only another base"},
-    {"dots3_note_text embedding_gemma2_text", "longrope",
-     "transformers fails on longrope where the heads differ from layer to layer"},
-};
-
 bool holds(std::string_view list, std::string_view word) {
   const std::vector<std::string_view> words = files::words(list);
   return std::find(words.begin(), words.end(), word) != words.end();
@@ -221,8 +206,10 @@ std::string reason_against(const Situation& situation, std::string_view method) 
            " reads no scaling from its config: only the base can change, "
            "which is ntk";
   }
-  for (const Unusable& known : unusable) {
-    if (holds(known.types, situation.first().model_type) && holds(known.methods, method)) return std::string(known.why);
+  if (family != nullptr) {
+    for (const files::Unusable& known : family->unusable) {
+      if (holds(known.methods, method)) return std::string(known.why);
+    }
   }
   for (const std::size_t i : situation.targets) {
     const Rope& rope = situation.rope(i).rope;
