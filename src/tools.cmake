@@ -19,24 +19,30 @@ set(rotary_convert_sources
   src/convert/verify.cpp
   src/convert/write.cpp)
 set(rotary_diagnose_sources
-  src/diagnose/asked.cpp
   src/diagnose/block.cpp
-  src/diagnose/by_axes.cpp
   src/diagnose/by_positions.cpp
   src/diagnose/by_speeds.cpp
   src/diagnose/check.cpp
   src/diagnose/composites.cpp
   src/diagnose/diagnose.cpp
   src/diagnose/explain.cpp
+  src/diagnose/json.cpp
   src/diagnose/motion.cpp
   src/diagnose/order.cpp
   src/diagnose/precision.cpp
+  src/diagnose/request.cpp
   src/diagnose/sample.cpp
   src/diagnose/scores.cpp
   src/diagnose/turns.cpp
   src/diagnose/unwrap.cpp
   src/diagnose/with_rope.cpp
   src/diagnose/without_rope.cpp)
+set(rotary_shared_tools_sources
+  src/tools/config_place.cpp
+  src/tools/positions.cpp
+  src/tools/readings.cpp
+  src/tools/rotation.cpp
+  src/tools/subject.cpp)
 set(rotary_extend_sources
   src/extend/answer.cpp
   src/extend/fields.cpp
@@ -49,4 +55,5 @@ set(rotary_extend_sources
   src/extend/situation.cpp
   src/extend/trained_length.cpp
   src/extend/warnings.cpp)
-set(rotary_tools_sources ${rotary_accuracy_sources} ${rotary_convert_sources} ${rotary_diagnose_sources} ${rotary_extend_sources})
+set(rotary_tools_sources ${rotary_accuracy_sources} ${rotary_convert_sources} ${rotary_diagnose_sources} ${rotary_extend_sources}
+                         ${rotary_shared_tools_sources})

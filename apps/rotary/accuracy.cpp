@@ -16,9 +16,9 @@
 #include "apps/shared/usage_error.h"
 #include "commands.h"
 #include "files/text/paths.h"
-#include "positions.h"
 #include "rotary/accuracy.h"
 #include "rotary/config.h"
+#include "rotary/positions.h"
 #include "rotary/threads.h"
 #include "source.h"
 

@@ -2,10 +2,12 @@
 #include <algorithm>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "apps/shared/command.h"
+#include "apps/shared/progress_line.h"
 #include "apps/shared/tensors.h"
 #include "apps/shared/text.h"
 #include "apps/shared/usage_error.h"
@@ -13,16 +15,22 @@
 #include "files/tensors/formats.h"
 #include "files/text/paths.h"
 #include "rotary/targets.h"
-#include "rotation.h"
+#include "rotary/version.h"
 #include "source.h"
 #include "stamp.h"
+#include "tables.h"
+#include "tools/readings.h"
+#include "tools/rotation.h"
 
 namespace rotary::cli {
 
 namespace {
 
 struct Options {
-  RotationRequest rotation;
+  TableRequest tables;
+  std::string layout;  // a word of layout_words; empty: by the tensors' dimensions and the config's heads
+  bool backward = false;
+  bool each_step = false;
   std::string input;
   std::string output;
   std::vector<std::string> tensors;
@@ -39,7 +47,7 @@ void check_formats(const Options& options, files::Format input) {
 }
 
 void check_usage(const Options& options) {
-  const TableRequest& request = options.rotation.tables;
+  const TableRequest& request = options.tables;
   const Source& source = request.source;
   const bool described = !source.config.empty() || source.base || !source.inv_freq.empty() || !request.cos.empty();
   if (!described && !options.tensors.empty()) {
@@ -52,7 +60,7 @@ void check_usage(const Options& options) {
   }
   if (!is_pipe(files::path_of(options.input)))
     check_formats(options, files::format_to_read(files::path_of(options.input)));
-  if (options.rotation.each_step && (!options.machine.target.empty() || options.machine.threads.value_or(1) != 1)) {
+  if (options.each_step && (!options.machine.target.empty() || options.machine.threads.value_or(1) != 1)) {
     throw UsageError("--each-step runs the scalar reference on one thread: no --target, no --threads");
   }
 }
@@ -86,15 +94,104 @@ std::vector<Tensor> choose_tensors(InputTensors& input, const Options& options) 
   return chosen;
 }
 
-Stamp stamp_of(const Options& options, const Rotation& rotation) {
-  Stamp stamp{rotation.tables().metadata(), {}};
+// What turns the tensors, and how they lie.
+struct Applied {
+  tools::Readings readings;
+  std::optional<tools::Tables> tables;
+  std::vector<std::string> notes;  // for standard output
+  Metadata facts;                  // of the rotation
+};
+
+void use_model(Applied& applied, const Options& options, const Model& model, std::int64_t max_tokens) {
+  const Source& source = options.tables.source;
+  const ModelRope& used = chosen_rope(model, source);
+  const PositionSet positions = positions_of("apply", options.tables.positions, model, used);
+  const std::int64_t length = source.length.value_or(positions.closed(std::max(max_tokens, positions.tokens)).length());
+  const Frequencies turns = frequencies_of(source, used.rope, length);
+  applied.notes.push_back(describe(model, used, turns));
+  if (model.ropes.size() > 1 && !source.rope) {
+    applied.notes.push_back("note: the model has " + std::to_string(model.ropes.size()) +
+                            " ropes; rope 0 was used (--rope N takes another, see 'rotary inspect')");
+  }
+  for (const std::string& note : notes_on(model, used)) applied.notes.push_back("note: " + note);
+  applied.facts = metadata_of(source, options.tables.settings, model, used, turns, length);
+  applied.tables.emplace("apply", used, turns, positions, table_options(options.tables.settings, serial()));
+}
+
+void use_rows(Applied& applied, const Options& options, int head_dim) {
+  const TableRequest& request = options.tables;
+  const Pairing pairing = *pairing_of(request.source);
+  const tools::Tables::Rows rows{.cos = load_rows("apply", files::path_of(request.cos), "cos"),
+                                 .sin = load_rows("apply", files::path_of(request.sin), "sin"),
+                                 .pairing = pairing,
+                                 .head_dim = head_dim,
+                                 .first = request.source.first.value_or(0),
+                                 .rotary_dim = request.source.rotary_dim};
+  const tools::Tables& tables =
+      applied.tables.emplace("apply", rows, parse_positions(request.positions.spec.value_or("0:"), 1));
+  applied.notes.push_back("cos and sin " + shape_text(rows.cos.shape) + ": " + name(pairing) + ", turning " +
+                          std::to_string(tables.rotary_dim()) + " from element " + std::to_string(tables.first()));
+  applied.facts = {{"made_by", std::string("rotary ") + ROTARY_VERSION},
+                   {"cos", request.cos},
+                   {"sin", request.sin},
+                   {"pairing", name(pairing)},
+                   {"rotary_dim", std::to_string(tables.rotary_dim())},
+                   {"first", std::to_string(tables.first())},
+                   {"attention_factor", significant(tables.first_factor(), 6)}};  // as far as f32 tells
+}
+
+Applied prepare(const Options& options, const std::vector<Tensor*>& tensors) {
+  const bool by_rows = !options.tables.cos.empty();
+  const Source& source = options.tables.source;
+  std::optional<Model> model;
+  if (!by_rows && !source.config.empty()) model = read_model(source, 0);
+  tools::check_types("apply", tensors);
+  Applied applied;
+  const std::vector<const Tensor*> seen(tensors.begin(), tensors.end());
+  applied.readings =
+      tools::read_heads("apply", seen, options.layout, model ? chosen_rope(*model, source) : ModelRope{});
+  int head_dim = 0;
+  std::int64_t tokens = 0;
+  for (const tools::Reading& reading : applied.readings.tensors) {
+    head_dim = std::max(head_dim, reading.layout.head_dim);
+    tokens = std::max(tokens, reading.layout.tokens);
+  }
+  if (by_rows) {
+    use_rows(applied, options, head_dim);
+  } else {
+    if (!model) model = read_model(source, head_dim);
+    use_model(applied, options, *model, tokens);
+  }
+  const PositionSet& positions = applied.tables->all_positions();
+  const bool only_open = positions.open_from && positions.tokens == 0;  // +16 is 16:, and none is 0:
+  applied.facts["positions"] = only_open ? std::to_string(*positions.open_from) + ":" : *options.tables.positions.spec;
+  const std::vector<std::string>& notes = applied.readings.notes;
+  applied.notes.insert(applied.notes.end(), notes.begin(), notes.end());
+  return applied;
+}
+
+void rotate_all(const Options& options, Applied& applied, const std::vector<Tensor*>& tensors,
+                const Executor& executor) {
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    std::optional<ProgressLine> progress;
+    const tools::RotationOptions how{options.backward ? Direction::backward : Direction::forward, options.each_step,
+                                     [&progress](std::int64_t done, std::int64_t total) {
+                                       if (!progress) progress.emplace("rotate", total);
+                                       progress->done(done);
+                                     }};
+    tools::rotate_tensor(*tensors[i], applied.readings.tensors[i].layout, *applied.tables, how, executor);
+  }
+}
+
+Stamp stamp_of(const Options& options, const Applied& applied, const std::vector<Tensor*>& tensors) {
+  Stamp stamp{applied.facts, {}};
   if (stamp.facts["direction"] == "clockwise") stamp.facts["clockwise"] = "true";
-  stamp.facts["direction"] = options.rotation.backward ? "backward" : "forward";
-  for (const Reading& reading : rotation.readings()) {
+  stamp.facts["direction"] = options.backward ? "backward" : "forward";
+  for (const tools::Reading& reading : applied.readings.tensors) {
     std::string& words = stamp.facts["layout"];
     if (words.find(reading.word) == std::string::npos) words += (words.empty() ? "" : ", ") + reading.word;
   }
-  for (const Tensor* tensor : rotation.tensors()) stamp.tensors.push_back(tensor->name);
+  for (const Tensor* tensor : tensors) stamp.tensors.push_back(tensor->name);
   return stamp;
 }
 
@@ -104,21 +201,21 @@ std::string sizes_text(const Layout& layout) {
 }
 
 // To standard error where the tensors go to standard output.
-void report(const Options& options, const InputTensors& input, const Rotation& rotation, const Stamped& stamps) {
+void report(const Options& options, const InputTensors& input, const Applied& applied,
+            const std::vector<Tensor*>& rotated, const Stamped& stamps) {
   std::ostream& out = is_dash(files::path_of(options.output)) ? std::cerr : std::cout;
-  for (const std::string& line : rotation.notes()) out << printable(line) << '\n';
+  for (const std::string& line : applied.notes) out << printable(line) << '\n';
   if (stamps.undone) out << "note: this undoes the rotation that the input's metadata tells of\n";
-  const std::vector<Tensor*>& rotated = rotation.tensors();
   for (const TensorInfo& tensor : input.infos()) {
     const auto found = std::find_if(rotated.begin(), rotated.end(),
                                     [&tensor](const Tensor* turned) { return turned->name == tensor.name; });
     const bool is_rotated = found != rotated.end();
-    out << (is_rotated ? options.rotation.backward ? "rotated backward  " : "rotated  " : "copied   ")
+    out << (is_rotated ? options.backward ? "rotated backward  " : "rotated  " : "copied   ")
         << (tensor.name.empty() ? "" : printable(tensor.name) + "  ") << rotary::name(tensor.type) << ' '
         << shape_text(tensor.shape);
     if (is_rotated) {
-      const Reading& reading = rotation.readings()[static_cast<std::size_t>(found - rotated.begin())];
-      out << ": " << sizes_text(reading.layout);
+      const auto at = static_cast<std::size_t>(found - rotated.begin());
+      out << ": " << sizes_text(applied.readings.tensors[at].layout);
     }
     out << '\n';
   }
@@ -134,20 +231,20 @@ void run(const Options& options) {
   std::vector<Tensor> tensors = choose_tensors(input, options);
   std::vector<Tensor*> pointers;
   for (Tensor& tensor : tensors) pointers.push_back(&tensor);
-  Rotation rotation("apply", options.rotation, pointers);
+  Applied applied = prepare(options, pointers);
   const ThreadPool pool(options.machine.threads.value_or(1));
-  rotation.run(pool);
+  rotate_all(options, applied, pointers, pool);
   Stamped stamps;
   Metadata metadata = input.metadata();
   if (input.format() == files::Format::safetensors) {
-    stamps = add_stamp(stamps_of(metadata), stamp_of(options, rotation));
+    stamps = add_stamp(stamps_of(metadata), stamp_of(options, applied, pointers));
     metadata = stamped(metadata, stamps.stamps);
   }
   const std::vector<const Tensor*> changed(pointers.begin(), pointers.end());
   input.save_changed(files::path_of(options.output), changed, metadata);
-  for (const std::string& warning : rotation.warnings()) std::cerr << printable(warning) << '\n';
+  for (const std::string& warning : applied.readings.warnings) std::cerr << printable(warning) << '\n';
   if (!stamps.warning.empty()) std::cerr << printable(stamps.warning) << '\n';
-  report(options, input, rotation, stamps);
+  report(options, input, applied, pointers, stamps);
 }
 
 constexpr const char* footer =
@@ -167,7 +264,7 @@ constexpr const char* footer =
 void add_apply(CLI::App& app) {
   auto options = std::make_shared<Options>();
   Command command(app, "apply", "Rotate the q and k of a file");
-  add_request_options(command, options->rotation.tables);
+  add_request_options(command, options->tables);
   command.option("--input", options->input, "the tensors: a safetensors file, or one .npy; - reads standard input")
       .type_name("FILE")
       .required();
@@ -177,14 +274,14 @@ void add_apply(CLI::App& app) {
   command.option("--tensor", options->tensors, "names of the tensors to rotate (default: q and k, whichever is there)")
       .type_name("NAME");
   command
-      .option("--layout", options->rotation.layout,
+      .option("--layout", options->layout,
               "order of the dimensions: b batch, t tokens, h heads, d head_dim; or flat, heads and\n"
               "head_dim in one (default: bthd, thd, or what the config's heads fit; refused where they\n"
               "fit another one only)")
       .one_of(layout_words)
       .type_name("WORD");
-  command.flag("--backward", options->rotation.backward, "the gradient: the transposed rotation");
-  command.flag("--each-step", options->rotation.each_step,
+  command.flag("--backward", options->backward, "the gradient: the transposed rotation");
+  command.flag("--each-step", options->each_step,
                "round after every operation, as a framework running in the tensor's dtype does (slow)");
   add_machine_options(command, options->machine);
   command.footer(footer);

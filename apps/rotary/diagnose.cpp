@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "apps/shared/command.h"
+#include "apps/shared/progress_line.h"
 #include "apps/shared/text.h"
 #include "commands.h"
 #include "diagnosis.h"
@@ -13,23 +14,21 @@ namespace rotary::cli {
 
 namespace {
 
-struct Options {
-  DiagnosisRequest request;
+struct Options : DiagnosisOptions {
   std::string before;
   std::string after;
-  std::vector<std::string> tensors;
-  bool scores = false;
-  bool json = false;
 };
 
-void run(const Options& options) {
-  const Source& source = options.request.source;
+void run(Options& options) {
+  const Source& source = options.source;
   if (!source.config.empty() || source.base || !source.inv_freq.empty()) check_source(source);
-  const std::vector<TensorPair> pairs = tensor_pairs("diagnose", options.before, options.after, options.tensors);
-  const Asking asking(options.request, pairs);
-  const Diagnosed diagnosed = options.scores ? diagnose_scores(pairs, asking) : diagnose_pairs(pairs, asking);
+  const std::vector<diagnose::TensorPair> pairs = read_question(options, options.before, options.after);
+  ProgressLine progress("diagnose", static_cast<std::int64_t>(pairs.size()));
+  options.request.progress = [&](std::int64_t done, std::int64_t) { progress.done(done); };
+  const diagnose::Diagnosed diagnosed = diagnose::diagnose(options.request, pairs);
+  progress.clear();
   if (options.json) {
-    std::cout << json_text(json_of(diagnosed)) << '\n';
+    std::cout << to_json(diagnosed) << '\n';
     return;
   }
   print_diagnosis(diagnosed);
@@ -39,7 +38,6 @@ void run(const Options& options) {
 
 void add_diagnose(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  DiagnosisRequest& request = options->request;
   Command command(app, "diagnose", "Find out what a rotation did to a tensor, and what is wrong with it");
   command.option("--before", options->before, "the tensors before the rotation: a safetensors file, or one .npy")
       .type_name("FILE")
@@ -47,11 +45,11 @@ void add_diagnose(CLI::App& app) {
   command.option("--after", options->after, "the tensors after it, of the same names and shapes")
       .type_name("FILE")
       .required();
-  add_source_options(command, request.source, "--config");
-  add_rope_option(command, request.source);
-  add_diagnosis_options(command, request, options->tensors);
+  add_source_options(command, options->source, "--config");
+  add_rope_option(command, options->source);
+  add_diagnosis_options(command, *options);
   command.flag(
-      "--scores", options->scores,
+      "--scores", options->request.scores,
       "the tensors are q.k before and after, [..., tokens of q, tokens of k]: test that a\nscore depends on the "
       "distance");
   command.flag("--json", options->json, "as JSON, every double with 17 digits");

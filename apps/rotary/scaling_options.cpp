@@ -10,6 +10,7 @@
 #include "apps/shared/command.h"
 #include "apps/shared/text.h"
 #include "apps/shared/usage_error.h"
+#include "files/config/caller_words.h"
 #include "reach.h"
 #include "values/scaling_fields.h"
 
@@ -101,7 +102,9 @@ Scaling scaling_of(const Source& source, const ModelRope& used) {
 
 void set_scaling(Model& model, ModelRope& used, const Source& source) {
   const Scaling scaling = scaling_of(source, used);
-  std::erase_if(model.notes, [](const std::string& note) { return note.ends_with("the rope is not scaled."); });
+  std::erase_if(model.notes, [](const std::string& note) {
+    return note.find(files::caller_words::not_scaled) != std::string::npos;
+  });
   if (!std::holds_alternative<Unscaled>(used.rope.scaling)) {
     model.notes.push_back(source.scaling_option + (" " + source.scaling) + " replaces " + name(used.rope.scaling) +
                           ", the scaling of the file.");

@@ -8,9 +8,11 @@
 #include "apps/shared/text.h"
 #include "apps/shared/usage_error.h"
 #include "config_place.h"
+#include "files/config/caller_words.h"
 #include "files/text/paths.h"
 #include "reach.h"
 #include "scaling_options.h"
+#include "tools/subject.h"
 
 namespace rotary::cli {
 
@@ -61,9 +63,9 @@ Model model_without_config(const Source& source, int head_dim) {
 // The sentences of the library name its functions, those of the program its options.
 void name_options(std::string& text) {
   constexpr std::pair<std::string_view, std::string_view> words[] = {
-      {"ConfigOptions::pairing", "--pairing"},
-      {"apply_weights() reads the checkpoint", "--weights FILE gives the checkpoint"},
-      {"set_inv_freq() uses such values", "--inv-freq FILE uses such values"}};
+      {files::caller_words::pairing, "--pairing"},
+      {files::caller_words::weights, "--weights FILE gives the checkpoint"},
+      {files::caller_words::inv_freq, "--inv-freq FILE uses such values"}};
   for (const auto& [function, option] : words) {
     if (const auto at = text.find(function); at != std::string::npos) text.replace(at, function.size(), option);
   }
@@ -235,32 +237,7 @@ Frequencies frequencies_of(const Source& source, const Rope& rope, std::int64_t 
 }
 
 const ModelRope& chosen_rope(const Model& model, const Source& source) {
-  if (model.ropes.empty()) {
-    std::string reason;  // as given by the config reader
-    for (const std::string& note : model.notes) reason += (reason.empty() ? "" : " ") + note;
-    const std::string of = source.config.empty() ? "" : " of " + printable(source.config);
-    throw Error(Code::ROPE, "[rope] the model" + of + " must have a rope but got none: " + reason);
-  }
-  const int index = source.rope.value_or(0);
-  if (index < 0 || static_cast<std::size_t>(index) >= model.ropes.size()) {
-    throw Error(Code::ROPE, "[rope] --rope must be below the model's number of ropes, " +
-                                std::to_string(model.ropes.size()) + ", and counts from 0 but got " +
-                                std::to_string(index));
-  }
-  return model.ropes[static_cast<std::size_t>(index)];
-}
-
-std::vector<std::string> notes_on(const Model& model, const ModelRope& used) {
-  const auto is_part = [&](std::string_view path) {
-    return path.ends_with("_config") || std::any_of(model.ropes.begin(), model.ropes.end(),
-                                                    [&](const ModelRope& rope) { return rope.part == path; });
-  };
-  std::vector<std::string> notes;
-  for (const std::string& note : model.notes) {  // "vision_config: ..."
-    const std::string_view path = std::string_view(note).substr(0, note.find(": "));
-    if (path == used.part || !is_part(path)) notes.push_back(note);
-  }
-  return notes;
+  return tools::chosen_rope(model, source.rope, source.config);
 }
 
 std::string describe(const Model& model, const ModelRope& used, const Frequencies& frequencies) {

@@ -8,6 +8,7 @@
 
 #include "rotary/config.h"
 #include "rotary/rotary.h"
+#include "tools/subject.h"
 
 namespace rotary::cli {
 
@@ -54,8 +55,7 @@ void check_source_without_tensor(const Source&);  // likewise, for commands that
 // The rope that --rope names, by default the first. Throws ROPE.
 const ModelRope& chosen_rope(const Model&, const Source&);
 
-// The notes that concern the rope, without those on other parts of the model.
-std::vector<std::string> notes_on(const Model&, const ModelRope&);
+using tools::notes_on;
 
 // "rope 0 of 1: half, head_dim 128, turning 128 from element 0, base 500000, llama3, attention factor 1".
 std::string describe(const Model&, const ModelRope&, const Frequencies&);

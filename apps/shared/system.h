@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "files/text/descriptors.h"
+
 namespace rotary::cli {
 
 // Of standard output; empty where it is no terminal, or one that does not say.
@@ -15,12 +17,7 @@ std::optional<std::size_t> terminal_columns();
 // Before anything is opened or printed: standard descriptors that are closed are filled, bytes pass as they are.
 void prepare_streams();
 
-// Whether this names a pipe or socket, or an open descriptor of this process.
-bool names_pipe(const std::filesystem::path&);
-
-// A variable of the environment; empty where it is not set.
-std::string environment(const char* name);
-std::string home_folder();
+using files::environment;
 
 // The program that this process runs; empty where the system does not tell.
 std::filesystem::path program_path();

@@ -35,20 +35,6 @@ void prepare_streams() {
   }
 }
 
-bool names_pipe(const std::filesystem::path& path) {
-  const std::string& name = path.native();
-  if (name == "/dev/stdin" || name.starts_with("/dev/fd/") || name.starts_with("/proc/self/fd/")) return true;
-  const std::optional<files::FileStatus> status = files::status_of(path);
-  return status && (status->kind == files::FileKind::pipe || status->kind == files::FileKind::socket);
-}
-
-std::string environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
-
-std::string home_folder() { return environment("HOME"); }
-
 std::filesystem::path program_path() {
   std::error_code unreadable;
   return std::filesystem::read_symlink("/proc/self/exe", unreadable);

@@ -25,18 +25,6 @@ void prepare_streams() {
   }
 }
 
-// Opening a pipe by its name would take its one connection.
-bool names_pipe(const std::filesystem::path& path) { return path.native().starts_with(L"\\\\.\\pipe\\"); }
-
-std::string environment(const char* name) {
-  const std::wstring wide_name(name, name + std::strlen(name));  // all are ASCII
-  std::wstring value(32768, L'\0');                              // the longest
-  value.resize(GetEnvironmentVariableW(wide_name.c_str(), value.data(), static_cast<DWORD>(value.size())));
-  return files::path_text(std::filesystem::path(value));
-}
-
-std::string home_folder() { return environment("USERPROFILE"); }
-
 std::filesystem::path program_path() {
   std::wstring name(32768, L'\0');  // the longest path
   name.resize(GetModuleFileNameW(nullptr, name.data(), static_cast<DWORD>(name.size())));

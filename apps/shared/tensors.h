@@ -9,11 +9,19 @@
 #include <string_view>
 #include <vector>
 
-#include "files/tensors/formats.h"
+#include "files/tensors/input.h"
+#include "files/tensors/layouts.h"
 #include "rotary/rotary.h"
 #include "rotary/tensors.h"
 
 namespace rotary::cli {
+
+using files::InputTensors;
+using files::is_dash;
+using files::is_pipe;
+using files::label;
+using files::layout_of;
+using files::layout_words;
 
 struct TensorFile {
   std::vector<Tensor> tensors;  // in the order of the file; an .npy holds one, which has no name
@@ -21,45 +29,8 @@ struct TensorFile {
   files::Format format = files::Format::safetensors;
 };
 
-// A file of tensors that is read tensor by tensor.
-class InputTensors {
- public:
-  // "-" is standard input; of that and of other streams (is_pipe) the first bytes tell the format, of a file its
-  // ending.
-  explicit InputTensors(const std::filesystem::path&);
-  InputTensors(std::vector<std::byte> whole, std::string name);  // bytes of a stream
-
-  files::Format format() const noexcept { return npy_ ? files::Format::npy : files::Format::safetensors; }
-  const std::string& name() const noexcept { return name_; }  // for error sentences
-  const std::vector<TensorInfo>& infos() const noexcept { return infos_; }
-  const std::map<std::string, std::string>& metadata() const noexcept { return metadata_; }
-  Tensor read(const std::string& name);  // of an .npy the only one, which can be read once
-
-  // Writes the file with `changed` in the place of the tensors of their names, of an .npy its only one: the whole file
-  // or nothing. "-" is standard output. Of the other tensors only a piece is in memory.
-  void save_changed(const std::filesystem::path&, std::span<const Tensor* const> changed,
-                    const std::map<std::string, std::string>& metadata) const;
-
- private:
-  void take(std::vector<std::byte> whole);
-  void list();
-
-  std::string name_;
-  std::optional<Tensor> npy_;
-  std::optional<SafetensorsFile> safetensors_;
-  std::vector<TensorInfo> infos_;
-  std::map<std::string, std::string> metadata_;
-};
-
 // True for .npy, false for .safetensors. Throws FORMAT for any other extension.
 bool is_npy(const std::filesystem::path&);
-
-// Whether the name is "-", which stands for standard input or output.
-bool is_dash(const std::filesystem::path&);
-
-// Whether load() reads it as a stream: "-", or a pipe or terminal, as /dev/stdin and the /dev/fd/63 of a shell's
-// <(...).
-bool is_pipe(const std::filesystem::path&);
 
 // The format that the ending of an output's name says. Throws FORMAT; what a program calls "-" is told of there.
 files::Format output_format(std::string_view operation, const std::filesystem::path&);
@@ -72,25 +43,10 @@ void save(const std::filesystem::path&, const TensorFile&);
 // Throws FILE if the folder does not exist, or if "-" is a terminal, so that the error comes before the work.
 void check_output(const std::filesystem::path&);
 
-// How a tensor's dimensions are read: a word of layout_words.
-//   bthd, bhtd, tbhd                b batch, t tokens, h heads, d head_dim
-//   thd, htd                        without batch
-//   hd                              one token
-//   td                              one head
-//   flat                            [batch, tokens, heads * head_dim] or [tokens, heads * head_dim]
-extern const std::vector<std::string> layout_words;
-
-// The layout of a tensor read by that word; flat needs head_dim, above 0, and the others take the last dimension. What
-// names the operation stands in brackets in error sentences. Throws SHAPE.
-Layout layout_of(std::string_view operation, const TensorInfo&, const std::string& word, int head_dim = 0);
-
 // The tensor seen by that word; "" is bthd for four dimensions, thd for three. Throws SHAPE, DTYPE.
 Heads heads_of(std::string_view operation, Tensor&, const std::string& word);
 
 // The one f32 tensor of an .npy, or the tensor of that name in a safetensors file. Throws TENSOR, DTYPE, SHAPE.
 Tensor load_rows(std::string_view operation, const std::filesystem::path&, const std::string& name);
-
-// "tensor 'q'", or "the tensor" of an .npy.
-std::string label(const TensorInfo&);
 
 }  // namespace rotary::cli

@@ -1,7 +1,10 @@
-// The reference implementation of rotate: scalar, slow and simple. It shares no code with the kernels.
+// The reference implementation of rotate: scalar, slow and simple. It shares no code with the kernels. And the rotation
+// of doubles, which the library's kernels do not have.
 #pragma once
 
 #include <cstdint>
+#include <span>
+#include <vector>
 
 #include "rotary/rotary.h"
 
@@ -15,5 +18,27 @@ enum class Arithmetic : std::uint8_t {
 // Same as rotary::rotate out of place or, if x and out are the same, in place. Throws the same errors.
 ROTARY_API void rotate(const ConstHeads& x, const Heads& out, const Table&, Direction = Direction::forward,
                        Arithmetic = Arithmetic::f32);
+
+// ---- in double -----------------------------------------------------------------------------------
+
+// cos and sin of every token, row-major [batch, tokens, pairs].
+struct DoubleTable {
+  std::vector<double> cos;
+  std::vector<double> sin;
+  Pairing pairing = Pairing::unset;
+  int pairs = 0;
+  int batch = 1;
+  std::int64_t tokens = 0;
+};
+
+// attention_factor * cos(position * inv_freq) of the double inv_freq, with the product and the functions in long double
+// and one rounding to double. Where long double has 64 bits or more (x86, Linux on ARM) the result is within 1 ulp at
+// every position; where it is double (macOS on ARM), at positions below 2^53.
+ROTARY_API DoubleTable double_table(const Frequencies&, const Positions&);
+ROTARY_API DoubleTable double_table(const Table&);  // its f32 values
+
+// Rotates in place as rotary::rotate does, with two products and a sum, each rounded to double. x: the elements of
+// layout, of which the first 2 * pairs of each head turn. Throws SHAPE, PAIRING.
+ROTARY_API void rotate(std::span<double> x, const Layout&, const DoubleTable&, Direction = Direction::forward);
 
 }  // namespace rotary::reference

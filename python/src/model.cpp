@@ -2,9 +2,11 @@
 
 #include <string>
 
-#include "apps/rotary/config_place.h"
 #include "arguments.h"
+#include "files/config/caller_words.h"
 #include "files/text/paths.h"
+#include "tools/config_place.h"
+#include "tools/subject.h"
 #include "values.h"
 
 namespace rotary::python {
@@ -29,18 +31,6 @@ Ref origins_of(const ModelRope& used) {
   return origins;
 }
 
-// "text_config: ..." belongs to the ropes of that part, what has no such beginning to all.
-std::vector<std::string> notes_on(const Model& model, const ModelRope& used) {
-  std::vector<std::string> notes;
-  for (const std::string& note : model.notes) {
-    const std::string path = note.substr(0, note.find(": "));
-    bool other = path.ends_with("_config");
-    for (const ModelRope& rope : model.ropes) other = other || rope.part == path;
-    if (path == used.part || !other) notes.push_back(note);
-  }
-  return notes;
-}
-
 Ref words_of(const Model& model, const ModelRope& used) {
   Ref words = checked(PyDict_New());
   const auto put = [&](const char* name, Ref value) { checked(PyDict_SetItemString(words.get(), name, value.get())); };
@@ -52,7 +42,7 @@ Ref words_of(const Model& model, const ModelRope& used) {
   put("kv_heads", checked(PyLong_FromLong(used.kv_heads)));
   put("first", checked(PyLong_FromLong(used.first)));
   put("context", checked(PyLong_FromLongLong(used.context)));
-  put("notes", texts_of(notes_on(model, used)));
+  put("notes", texts_of(tools::notes_on(model, used)));
   put("origins", origins_of(used));
   put("axis_names", texts_of(used.axis_names));
   put("coordinates", Ref::borrowed(used.coordinates ? Py_True : Py_False));
@@ -64,7 +54,7 @@ constexpr const char* config_hint =
 
 // ConfigOptions::pairing is the argument `pairing` here.
 void name_arguments(std::string& sentence) {
-  constexpr std::string_view word = "ConfigOptions::pairing";
+  constexpr std::string_view word = files::caller_words::pairing;
   if (const auto at = sentence.find(word); at != std::string::npos) sentence.replace(at, word.size(), "pairing=");
 }
 
@@ -134,7 +124,7 @@ Model model_of(PyObject* source, PyObject* pairing) {
   if (pairing != nullptr && pairing != Py_None) options.pairing = parse_pairing(view_of(pairing, "pairing"));
   try {
     Model model = std::string_view(kind) == "text" ? parse_config(content, options)
-                                                   : read_config(files::path_of(cli::config_path(content)), options);
+                                                   : read_config(files::path_of(tools::config_path(content)), options);
     for (std::string& note : model.notes) name_arguments(note);
     for (ModelRope& used : model.ropes) {
       for (ValueOrigin& known : used.origins) name_arguments(known.from);

@@ -113,6 +113,7 @@ std::vector<PyMethodDef> methods() {
   for (const PyMethodDef& method : gpu_methods()) all.push_back(method);
   for (const PyMethodDef& method : model_methods()) all.push_back(method);
   for (const PyMethodDef& method : program_methods()) all.push_back(method);
+  for (const PyMethodDef& method : checking_methods()) all.push_back(method);
   all.push_back({nullptr, nullptr, 0, nullptr});
   return all;
 }

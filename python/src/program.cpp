@@ -1,19 +1,10 @@
+// python -m rotary: the one file of the module that needs the program's code (apps/).
 #include "program.h"
 
-#include <cstring>
-#include <nlohmann/json.hpp>
-#include <optional>
 #include <string>
 
 #include "apps/rotary/command_line.h"
-#include "apps/rotary/diagnosis.h"
-#include "apps/shared/text.h"
-#include "apps/shared/usage_error.h"
 #include "arguments.h"
-#include "arrays.h"
-#include "model.h"
-#include "positions.h"
-#include "values.h"
 
 namespace rotary::python {
 
@@ -38,139 +29,8 @@ PyObject* run_program(PyObject*, PyObject* words) {
   });
 }
 
-// ---- check and diagnose ----
-
-Tensor tensor_of(const std::string& name, PyObject* object) {
-  const ArrayView view(object, name.empty() ? "tensor" : name.c_str());
-  Tensor tensor;
-  tensor.name = name;
-  tensor.type = view.type;
-  tensor.shape.assign(view.shape.begin(), view.shape.begin() + view.ndim);
-  tensor.bytes = static_cast<std::uint64_t>(view.bytes());
-  tensor.data.resize(static_cast<std::size_t>(view.bytes()));
-  const std::size_t item = bits_of(view.type) / 8;
-  std::byte* to = tensor.data.data();
-  for_each_offset(view, [&](const void* place) {
-    std::memcpy(to, place, item);
-    to += item;
-  });
-  return tensor;
-}
-
-// Of two dicts of arrays of the same names.
-std::vector<cli::TensorPair> pairs_of(PyObject* before, PyObject* after) {
-  std::vector<cli::TensorPair> pairs;
-  Py_ssize_t at = 0;
-  PyObject *key = nullptr, *value = nullptr;
-  while (PyDict_Next(before, &at, &key, &value) != 0) {
-    PyObject* other = PyDict_GetItemWithError(after, key);
-    if (other == nullptr) continue;
-    const std::string name = text_of(key, "a tensor's name");
-    pairs.push_back({name, tensor_of(name, value), tensor_of(name, other)});
-  }
-  return pairs;
-}
-
-std::vector<std::string> texts_of(PyObject* names) {
-  std::vector<std::string> texts;
-  for (Py_ssize_t i = 0; names != nullptr && i < PySequence_Size(names); ++i) {
-    const Ref name = checked(PySequence_GetItem(names, i));
-    texts.push_back(text_of(name.get(), "a tensor's name"));
-  }
-  return texts;
-}
-
-std::vector<cli::TensorPair> tensors_of(const char* operation, PyObject* before, PyObject* after, PyObject* names) {
-  const bool dicts = PyDict_Check(before) != 0 && PyDict_Check(after) != 0;
-  std::vector<cli::TensorPair> pairs =
-      dicts ? pairs_of(before, after)
-            : cli::tensor_pairs(operation, text_of(before, "before"), text_of(after, "after"), texts_of(names));
-  if (pairs.empty()) fail(Code::TENSOR, operation, "there must be tensors of one name before and after but got none");
-  return pairs;
-}
-
-void set_positions(cli::PositionRequest& request, PyObject* positions, const std::optional<Model>& model) {
-  if (positions == nullptr) return;
-  if (PyUnicode_Check(positions) != 0) {
-    request.spec = text_of(positions, "positions");
-    return;
-  }
-  int axes = 1;
-  for (std::size_t i = 0; model && i < model->ropes.size(); ++i) {
-    axes = std::max(axes, Frequencies{.axis = model->ropes[i].rope.axis}.axes());
-  }
-  const GivenPositions given = positions_from(positions, axes);
-  cli::PositionSet set;
-  set.integers = given.integers;
-  set.reals = given.reals;
-  set.axes = given.axes;
-  set.batch = given.batch;
-  set.batched = given.batched;
-  set.tokens = given.view().tokens();
-  request.set = set;
-}
-
-// before, after: paths, or dicts of arrays. source: as model_of takes it, or None.
-struct Asked {
-  Asked(const char* operation, PyObject* source, PyObject* before, PyObject* after, PyObject* words) {
-    request.operation = operation;
-    const auto word = [words](const char* name) {
-      PyObject* value = PyDict_GetItemString(words, name);
-      return value == Py_None ? nullptr : value;
-    };
-    if (PyObject* layout = word("layout")) request.layout = text_of(layout, "layout");
-    if (PyObject* length = word("length")) request.source.length = integer_of(length, "length");
-    if (PyObject* rope = word("rope")) request.source.rope = static_cast<int>(integer_of(rope, "rope"));
-    if (source != nullptr) {
-      request.source.config = "the config";
-      request.source.model = model_of(source, word("pairing"));
-    }
-    set_positions(request.positions, word("positions"), request.source.model);
-    if (PyObject* same = word("same_position_on_every_axis")) {
-      request.positions.same_on_every_axis = PyObject_IsTrue(same) == 1;
-    }
-    if (PyObject* least = word("tolerance")) tolerance = double_of(least, "tolerance");
-    if (PyObject* of_scores = word("scores")) scores = PyObject_IsTrue(of_scores) == 1;
-    pairs = tensors_of(operation, before, after, word("tensors"));
-  }
-
-  cli::DiagnosisRequest request;
-  std::vector<cli::TensorPair> pairs;
-  std::optional<double> tolerance;
-  bool scores = false;
-};
-
-// (operation, source, before, after, words): the JSON that the command prints.
-PyObject* ask(PyObject*, PyObject* arguments) {
-  const char* word = nullptr;
-  PyObject *source = nullptr, *before = nullptr, *after = nullptr, *words = nullptr;
-  if (PyArg_ParseTuple(arguments, "sOOOO", &word, &source, &before, &after, &words) == 0) return nullptr;
-  return guarded([&]() -> PyObject* {
-    try {
-      const bool check = std::string_view(word) == "check";
-      const Asked asked(check ? "check" : "diagnose", source == Py_None ? nullptr : source, before, after, words);
-      std::string text;
-      {
-        const Unlocked unlocked(true);
-        if (check) {
-          text = check_json(asked.request, asked.pairs, asked.tolerance).dump();
-        } else {
-          const cli::Asking asking(asked.request, asked.pairs);
-          text =
-              json_of(asked.scores ? diagnose_scores(asked.pairs, asking) : diagnose_pairs(asked.pairs, asking)).dump();
-        }
-      }
-      return new_text(text).release();
-    } catch (const cli::UsageError& error) {
-      fail(Code::VALUE, word, error.what());
-    }
-  });
-}
-
 }  // namespace
 
-std::vector<PyMethodDef> program_methods() {
-  return {{"_run", run_program, METH_O, nullptr}, {"_ask", ask, METH_VARARGS, nullptr}};
-}
+std::vector<PyMethodDef> program_methods() { return {{"_run", run_program, METH_O, nullptr}}; }
 
 }  // namespace rotary::python

@@ -1,4 +1,4 @@
-// The command line in this process, and what its check and diagnose find out about arrays.
+// The command line in this process; and what check and diagnose find out about files or arrays.
 #pragma once
 
 #include <vector>
@@ -7,6 +7,7 @@
 
 namespace rotary::python {
 
-std::vector<PyMethodDef> program_methods();
+std::vector<PyMethodDef> program_methods();   // _run: program.cpp
+std::vector<PyMethodDef> checking_methods();  // _ask: checking.cpp
 
 }  // namespace rotary::python

@@ -117,16 +117,15 @@ const char* name(Kind kind) noexcept {
   return names[static_cast<std::size_t>(kind)];
 }
 
+Pairing pairing_of(Kind kind) noexcept {
+  constexpr std::array<Pairing, 4> pairings = {Pairing::half, Pairing::interleaved, Pairing::interleaved_to_half,
+                                               Pairing::unset};
+  return pairings[static_cast<std::size_t>(kind)];
+}
+
 std::optional<Kind> kind_of(Pairing pairing) noexcept {
-  switch (pairing) {
-    case Pairing::half:
-      return Kind::half;
-    case Pairing::interleaved:
-      return Kind::interleaved;
-    case Pairing::interleaved_to_half:
-      return Kind::interleaved_to_half;
-    case Pairing::unset:
-      break;
+  for (const Kind kind : {Kind::half, Kind::interleaved, Kind::interleaved_to_half}) {
+    if (pairing_of(kind) == pairing) return kind;
   }
   return std::nullopt;
 }

@@ -18,6 +18,7 @@ enum class Kind : std::uint8_t {
 };
 const char* name(Kind) noexcept;
 std::optional<Kind> kind_of(Pairing) noexcept;
+Pairing pairing_of(Kind) noexcept;  // unset: rotary has none
 
 struct Block {
   Kind kind = Kind::half;

@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "examination.h"
 #include "values/number_text.h"
-#include "with_rope.h"
 
 namespace rotary::diagnose {
 
@@ -94,7 +94,7 @@ bool explain_by_positions(Examination& exam, const Asked& asked) {
   if (!fit.holds && fit.residual > 0.2 * before.residual) return false;
   exam.residual = fit.residual;
   exam.set_positions(motion.position[0]);
-  if (exam.question.places_unknown) {
+  if (exam.subject.places_unknown) {
     exam.find(
         Verdict::cannot_tell,
         "cannot tell whether its positions are right, because a rope of coordinates was given none; at those that it "

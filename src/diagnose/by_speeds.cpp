@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "examination.h"
 #include "explain.h"
 #include "values/number_text.h"
-#include "with_rope.h"
 
 namespace rotary::diagnose {
 

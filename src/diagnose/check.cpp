@@ -1,5 +1,4 @@
-#include "check.h"
-
+// Whether a tensor is rotated as a rope asks: element by element.
 #include <algorithm>
 #include <cmath>
 
@@ -13,78 +12,80 @@ namespace {
 // were seen in Hugging Face's 16-bit models).
 constexpr double roundings = 3;
 
+// The difference of an element that may be off by `allowed`.
 class Comparing {
  public:
   Comparing(const Sample& sample, const Order& order, const Asked& asked, std::optional<double> tolerance)
-      : sample_(sample), order_(order), asked_(asked), tolerance_(tolerance) {
+      : sample_(sample), asked_(asked), tolerance_(tolerance), wanted_(sample.before) {
     result_.layout = order.name;
+    rotate(wanted_, sample, order, asked.block, asked.motion);
+    order.for_each_vector([&](std::int64_t row, std::int64_t head, std::int64_t vector) {
+      const Place place{row / order.tokens, row % order.tokens, head, 0, std::nullopt};
+      for (int pair = 0; pair < asked.block.pairs; ++pair) compare_pair(place, row, vector, pair);
+      compare_still(place, vector);
+    });
+    result_.equal = !result_.first;
   }
 
-  Checked run() {
-    std::vector<int> still;  // elements that no pair writes
-    for (int element = 0; element < sample_.head_dim; ++element) {
-      const int offset = element - asked_.block.first;
-      if (offset < 0 || offset >= asked_.block.rotary_dim()) still.push_back(element);
-    }
-    for (std::int64_t row = 0; row < order_.batch * order_.tokens; ++row) {
-      for (std::int64_t head = 0; head < order_.heads; ++head) {
-        for (int pair = 0; pair < asked_.block.pairs; ++pair) compare_pair(row, head, pair);
-        const std::int64_t vector = order_.at(row / order_.tokens, row % order_.tokens, head);
-        for (const int element : still) {
-          const double x = sample_.x(vector)[static_cast<std::size_t>(element)];
-          compare(row, head, element, std::nullopt, x, sample_.unit * std::abs(x));
-        }
-      }
-    }
-    result_.equal = !result_.first;
-    return result_;
-  }
+  const Checked& result() const noexcept { return result_; }
 
  private:
-  void compare_pair(std::int64_t row, std::int64_t head, int pair) {
-    const std::int64_t vector = order_.at(row / order_.tokens, row % order_.tokens, head);
-    const auto [u, v] = asked_.block.input(pair);
-    const std::complex<double> x(sample_.x(vector)[static_cast<std::size_t>(u)],
-                                 sample_.x(vector)[static_cast<std::size_t>(v)]);
-    const std::complex<double> y = x * asked_.motion.turn(row, pair);
-    const double angle = std::abs(asked_.motion.angle(row, pair));
-    result_.moves = result_.moves || angle > 0;
-    const double allowed =
-        std::abs(y) * (roundings * sample_.unit + 4 * 0x1p-24 + slack_of(pair) * angle) + 2 * sample_.least;
-    const auto [out_u, out_v] = asked_.block.output(pair);
-    compare(row, head, out_u, pair, y.real(), allowed);
-    compare(row, head, out_v, pair, y.imag(), allowed);
+  std::size_t at(std::int64_t vector, int element) const {
+    return static_cast<std::size_t>(vector * sample_.head_dim + element);
   }
 
-  void compare(std::int64_t row, std::int64_t head, int element, std::optional<int> pair, double wanted,
-               double allowed) {
-    const std::int64_t b = row / order_.tokens, t = row % order_.tokens;
-    const double error = std::abs(sample_.y(order_.at(b, t, head))[static_cast<std::size_t>(element)] - wanted);
+  void compare_pair(Place place, std::int64_t row, std::int64_t vector, int pair) {
+    const auto [u, v] = asked_.block.output(pair);
+    const double norm = std::hypot(wanted_[at(vector, u)], wanted_[at(vector, v)]);
+    const double angle = std::abs(asked_.motion.angle(row, pair));
+    result_.moves = result_.moves || angle > 0;
+    const double allowed = norm * (roundings * sample_.unit + 4 * 0x1p-24 + slack_of(pair) * angle) + 2 * sample_.least;
+    place.pair = pair;
+    for (const int element : {u, v}) {
+      place.element = element;
+      compare(place, vector, allowed);
+    }
+  }
+
+  // The elements that no pair writes.
+  void compare_still(Place place, std::int64_t vector) {
+    for (place.element = 0; place.element < sample_.head_dim; ++place.element) {
+      const int offset = place.element - asked_.block.first;
+      if (offset >= 0 && offset < asked_.block.rotary_dim()) continue;
+      compare(place, vector, sample_.unit * std::abs(wanted_[at(vector, place.element)]));
+    }
+  }
+
+  // An element that is not finite, before or after, is off.
+  void compare(const Place& place, std::int64_t vector, double allowed) {
+    const std::size_t index = at(vector, place.element);
+    const double error = std::abs(sample_.after[index] - wanted_[index]);
     if (tolerance_) allowed = *tolerance_;
+    if (!std::isfinite(allowed)) allowed = 0;
     result_.max_error = std::max(result_.max_error, error);
     result_.tolerance = std::max(result_.tolerance, allowed);
-    if (!(error <= allowed) && !result_.first) result_.first = Place{b, t, head, element, pair};
+    if (!(error <= allowed) && !result_.first) result_.first = place;
   }
 
   const Sample& sample_;
-  const Order& order_;
   const Asked& asked_;
   std::optional<double> tolerance_;
+  std::vector<double> wanted_;
   Checked result_;
 };
 
 }  // namespace
 
-Checked check(const Tensor& input, const Tensor& against, const Question& question, std::optional<double> tolerance) {
-  const Sample sample = make_sample(input, against, head_dim_of(question, input));
-  const std::optional<Block> block = asked_block(question, sample.head_dim);
-  const std::vector<Order> orders = plausible_orders(sample, question);
+Checked check(const Tensor& input, const Tensor& against, const Subject& subject, std::optional<double> tolerance) {
+  const Sample sample = make_sample(input, against, subject.head_dim_of(input), Scale::as_given);
+  const std::optional<Block> block = asked_block(subject, sample.head_dim);
+  const std::vector<Order> orders = plausible_orders(sample, subject);
   std::optional<Checked> first;
   for (const Order& order : orders) {
-    if (plausibility(order, question) < plausibility(orders.front(), question)) break;
+    if (subject.plausibility(order.heads) < subject.plausibility(orders.front().heads)) break;
     if (order.tokens == 1 && orders.front().tokens > 1) continue;  // nothing moves at position 0
-    const Asked asked = ask(*question.rope, *block, question, expected_positions(order, question));
-    const Checked one = Comparing(sample, order, asked, tolerance).run();
+    const Asked asked = ask(*subject.used, *block, subject, expected_positions(order, subject));
+    const Checked one = Comparing(sample, order, asked, tolerance).result();
     if (one.equal) return one;
     if (!first) first = one;
   }

@@ -12,8 +12,8 @@ namespace {
 
 constexpr double explains = 0.02;  // the relative residual; that of a wrong trial is near 1
 
-// What is done to one vector at a row of the motion.
-using Step = std::function<void(std::vector<double>& vector, const Motion&, std::int64_t row)>;
+// What is done to the elements of a sample, by the motion that the config asks.
+using Step = std::function<void(std::vector<double>& elements, const Sample&, const Order&, const Motion&)>;
 
 struct Trial {
   Verdict verdict;
@@ -21,32 +21,19 @@ struct Trial {
   Step step;
 };
 
-double value(const std::vector<double>& vector, int element) { return vector[static_cast<std::size_t>(element)]; }
-
-void rotate_in(const Block& block, std::vector<double>& vector, const Motion& motion, std::int64_t row) {
-  const std::vector<double> x = vector;
-  for (int pair = 0; pair < block.pairs; ++pair) {
-    const auto [u, v] = block.input(pair);
-    const auto [out_u, out_v] = block.output(pair);
-    const std::complex<double> y = std::complex<double>(value(x, u), value(x, v)) * motion.turn(row, pair);
-    vector[static_cast<std::size_t>(out_u)] = y.real();
-    vector[static_cast<std::size_t>(out_v)] = y.imag();
-  }
-}
-
 // x * cos + rotated(x) * sin, with cos and sin of each element from where another pairing has them.
-void rotate_with_table_of(const Block& table, const Block& block, double minus, std::vector<double>& vector,
+void rotate_with_table_of(const Block& table, const Block& block, double minus, std::span<double> vector,
                           const Motion& motion, std::int64_t row) {
-  const std::vector<double> x = vector;
+  const std::vector<double> x(vector.begin(), vector.end());
   std::vector<std::complex<double>> turns(x.size());
   for (int pair = 0; pair < block.pairs; ++pair) {
     for (const int element : table.input(pair)) turns[static_cast<std::size_t>(element)] = motion.turn(row, pair);
   }
   for (int pair = 0; pair < block.pairs; ++pair) {
-    const auto [u, v] = block.input(pair);
-    const std::complex<double> at_u = turns[static_cast<std::size_t>(u)], at_v = turns[static_cast<std::size_t>(v)];
-    vector[static_cast<std::size_t>(u)] = value(x, u) * at_u.real() + minus * value(x, v) * at_u.imag();
-    vector[static_cast<std::size_t>(v)] = value(x, v) * at_v.real() + value(x, u) * at_v.imag();
+    const auto [first, second] = block.input(pair);
+    const auto u = static_cast<std::size_t>(first), v = static_cast<std::size_t>(second);
+    vector[u] = x[u] * turns[u].real() + minus * x[v] * turns[u].imag();
+    vector[v] = x[v] * turns[v].real() + x[u] * turns[v].imag();
   }
 }
 
@@ -55,14 +42,18 @@ std::vector<Trial> trials(const Block& asked) {
   half.kind = Kind::half;
   interleaved.kind = Kind::interleaved;
   const auto both = [](const Block& first, const Block& second) -> Step {
-    return [first, second](auto& vector, const Motion& motion, std::int64_t row) {
-      rotate_in(first, vector, motion, row);
-      rotate_in(second, vector, motion, row);
+    return [first, second](auto& elements, const Sample& sample, const Order& order, const Motion& motion) {
+      rotate(elements, sample, order, first, motion);
+      rotate(elements, sample, order, second, motion);
     };
   };
   const auto table = [](const Block& table_block, const Block& block, double minus) -> Step {
-    return [=](auto& vector, const Motion& motion, std::int64_t row) {
-      rotate_with_table_of(table_block, block, minus, vector, motion, row);
+    return [=](auto& elements, const Sample& sample, const Order& order, const Motion& motion) {
+      const auto width = static_cast<std::size_t>(sample.head_dim);
+      order.for_each_vector([&](std::int64_t row, std::int64_t, std::int64_t vector) {
+        const std::span<double> x = std::span(elements).subspan(static_cast<std::size_t>(vector) * width, width);
+        rotate_with_table_of(table_block, block, minus, x, motion, row);
+      });
     };
   };
   return {
@@ -90,18 +81,12 @@ std::vector<Trial> trials(const Block& asked) {
 }
 
 double residual_of(const Sample& sample, const Order& order, const Motion& motion, const Step& step) {
+  std::vector<double> elements = sample.before;
+  step(elements, sample, order, motion);
   double off = 0, all = 0;
-  for (std::int64_t row = 0; row < order.batch * order.tokens; ++row) {
-    for (std::int64_t head = 0; head < order.heads; ++head) {
-      const std::int64_t at = order.at(row / order.tokens, row % order.tokens, head);
-      std::vector<double> vector(sample.x(at).begin(), sample.x(at).end());
-      step(vector, motion, row);
-      const std::span<const double> y = sample.y(at);
-      for (std::size_t i = 0; i < y.size(); ++i) {
-        off += (vector[i] - y[i]) * (vector[i] - y[i]);
-        all += y[i] * y[i];
-      }
-    }
+  for (std::size_t i = 0; i < elements.size(); ++i) {
+    off += (elements[i] - sample.after[i]) * (elements[i] - sample.after[i]);
+    all += sample.after[i] * sample.after[i];
   }
   return all > 0 ? std::sqrt(off / all) : 1;
 }
@@ -109,11 +94,11 @@ double residual_of(const Sample& sample, const Order& order, const Motion& motio
 }  // namespace
 
 bool examine_composites(Examination& exam) {
-  const std::optional<Block> asked = asked_block(exam.question, exam.sample.head_dim);
+  const std::optional<Block> asked = asked_block(exam.subject, exam.sample.head_dim);
   if (!asked) return false;
-  for (const Order& order : plausible_orders(exam.sample, exam.question)) {
-    const std::vector<std::vector<double>> expected = expected_positions(order, exam.question);
-    const Asked rope = ask(*exam.question.rope, *asked, exam.question, expected);
+  for (const Order& order : plausible_orders(exam.sample, exam.subject)) {
+    const std::vector<std::vector<double>> expected = expected_positions(order, exam.subject);
+    const Asked rope = ask(*exam.subject.used, *asked, exam.subject, expected);
     for (const Trial& trial : trials(*asked)) {
       const double residual = residual_of(exam.sample, order, rope.motion, trial.step);
       if (residual > explains) continue;

@@ -1,5 +1,4 @@
-#include "diagnose.h"
-
+// One tensor: what a rotation did to it.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -28,8 +27,8 @@ std::string who(const Tensor& tensor) { return tensor.name.empty() ? "the tensor
 
 // Whether the rope would move anything: not at position 0.
 bool would_move(const Examination& exam) {
-  const Order order = plausible_orders(exam.sample, exam.question).front();
-  for (const std::vector<double>& positions : expected_positions(order, exam.question)) {
+  const Order order = plausible_orders(exam.sample, exam.subject).front();
+  for (const std::vector<double>& positions : expected_positions(order, exam.subject)) {
     if (std::ranges::any_of(positions, [](double position) { return position != 0; })) return true;
   }
   return false;
@@ -142,7 +141,7 @@ void as_configured(const Examination& exam, Diagnosis& result, const std::string
 }
 
 bool holds(const Examination& exam, const Turns& turns) {
-  Asked rope = ask(*exam.question.rope, turns.block, exam.question, exam.expected);
+  Asked rope = ask(*exam.subject.used, turns.block, exam.subject, exam.expected);
   rope.motion.factor = exam.factor;
   return compare(turns, rope.motion).holds;
 }
@@ -164,7 +163,7 @@ void settle_width(Examination& exam) {
 }
 
 void examine(Examination& exam) {
-  const std::optional<Block> asked = asked_block(exam.question, exam.sample.head_dim);
+  const std::optional<Block> asked = asked_block(exam.subject, exam.sample.head_dim);
   const bool reorders = asked && asked->kind == Kind::interleaved_to_half;
   if (exam.sample.before == exam.sample.after && (!reorders || would_move(exam))) return examine_unchanged(exam);
   exam.search = search_blocks(exam.sample, asked);
@@ -181,7 +180,7 @@ void examine(Examination& exam) {
   const bool alike = find_order(exam);
   const Block found_block = exam.turns.block;
   if (asked && found_block.first == asked->first && found_block.pairs == asked->pairs && alike) {
-    const Asked rope = ask(*exam.question.rope, *asked, exam.question, exam.expected);
+    const Asked rope = ask(*exam.subject.used, *asked, exam.subject, exam.expected);
     if (should_move_and_does_not(exam, rope)) {
       exam.search = search_blocks(exam.sample, std::nullopt);
       exam.findings.clear();
@@ -208,16 +207,6 @@ void examine(Examination& exam) {
 
 const char* name(Verdict verdict) noexcept { return verdict_names[static_cast<std::size_t>(verdict)]; }
 
-Role role_of(std::string_view tensor) noexcept {
-  if (tensor.find("q_proj") != std::string_view::npos) return Role::query;
-  if (tensor.find("k_proj") != std::string_view::npos) return Role::key;
-  std::string_view word = tensor.substr(tensor.find_last_of("./") + 1);
-  if (word.starts_with('x')) word.remove_prefix(1);
-  word = word.substr(0, word.find_first_of("_-0123456789"));
-  if (word == "q" || word == "query" || word == "queries") return Role::query;
-  return word == "k" || word == "key" || word == "keys" ? Role::key : Role::unknown;
-}
-
 std::string residuals(double found, double asked) {
   return "residual " + significant(found, 2) + " against " + significant(asked, 2);
 }
@@ -237,18 +226,11 @@ bool Examination::kind_is_known() const {
   return turns.block.pairs > 1 && !alike(sample, search.found[0].misfit, search.found[1].misfit);
 }
 
-int head_dim_of(const Question& question, const Tensor& tensor) {
-  if (question.rope == nullptr || tensor.shape.empty()) return 0;
-  const Rope& rope = question.rope->rope;
-  const bool bare = question.rope->first > 0 && tensor.shape.back() == rope.rotary_dim;
-  return bare ? rope.rotary_dim : rope.head_dim;
-}
-
-Diagnosis diagnose(const Tensor& before, const Tensor& after, const Question& question) {
+Diagnosis diagnose(const Tensor& before, const Tensor& after, const Subject& subject) {
   const Tensor& named = before;
-  const Sample sample = make_sample(before, after, head_dim_of(question, before));
+  const Sample sample = make_sample(before, after, subject.head_dim_of(before));
   if (!sample.not_finite.empty()) return cannot_tell(who(named), sample.not_finite);
-  Examination exam{sample, question, {}, {}, {}, 1, {}, {}, 0};
+  Examination exam{sample, subject, {}, {}, {}, 1, {}, {}, 0};
   examine(exam);
   Diagnosis result;
   finish(exam, result, who(named));

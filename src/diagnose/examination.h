@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "diagnose.h"
 #include "motion.h"
+#include "question.h"
 #include "turns.h"
 
 namespace rotary::diagnose {
@@ -18,7 +18,7 @@ struct Finding {
 
 struct Examination {
   const Sample& sample;
-  const Question& question;
+  const Subject& subject;
   BlockSearch search;
   Turns turns;
   std::vector<std::vector<double>>
@@ -41,19 +41,16 @@ struct Asked {
   Frequencies frequencies;
   Motion motion;  // at the expected positions
 };
-int head_dim_of(const Question&, const Tensor&);  // 0: that of the last dimension
-std::optional<Block> asked_block(const Question&, int head_dim);
+std::optional<Block> asked_block(const Subject&, int head_dim);
 Rope rope_for_block(Rope, const Block&);  // the rope as it would be in a block of that width
-Asked ask(const ModelRope&, const Block&, const Question&, const std::vector<std::vector<double>>& expected);
+Asked ask(const ModelRope&, const Block&, const Subject&, const std::vector<std::vector<double>>& expected);
 
 // The dimensions of which the turns do not depend on the head; fills order, turns, expected and factor. False: none.
 bool find_order(Examination&);
 
-// The orders that fit the question, those first whose heads are the rope's.
-std::vector<Order> plausible_orders(const Sample&, const Question&);
-// 2: the heads are those of the rope; 1: they could be a shard of them, or are not known; 0: neither.
-int plausibility(const Order&, const Question&);
-std::vector<std::vector<double>> expected_positions(const Order&, const Question&);
+// The orders that fit the subject, those first whose heads are the rope's.
+std::vector<Order> plausible_orders(const Sample&, const Subject&);
+std::vector<std::vector<double>> expected_positions(const Order&, const Subject&);
 
 // A fault after which no pairing keeps the norms. False: none that is known.
 bool examine_composites(Examination&);
@@ -63,5 +60,24 @@ void examine_without_rope(Examination&);
 void examine_heads(Examination&);
 
 std::string residuals(double found, double asked);  // "residual 3e-08 against 0.9"
+
+// ---- a tensor that differs from the rope that its model asks: each looks for one kind of fault, adds its findings and
+// facts, and says whether it explains the turns ----
+
+// The asked rope explains the turns, or would with angles of fewer bits.
+bool explain_by_precision(Examination&, const Asked&);
+// Each pair at the asked speed listens to the positions of some axis.
+bool explain_by_axes(Examination&, const Asked&);
+// The asked speeds, at other positions.
+bool explain_by_positions(Examination&, const Asked&);
+// The asked rope with one thing changed, at the expected positions. holds: the asked rope itself explains the turns
+// within their rounding, so a rival has to be better by far.
+bool explain_by_rivals(Examination&, const Asked&, bool holds);
+// Any speeds, at the expected positions or some constant number of positions away.
+bool explain_by_speeds(Examination&, const Asked&);
+
+std::string axis_name(const ModelRope&, int axis);  // "height", or "axis 1" where the config does not say
+const char* turning(bool clockwise) noexcept;       // "clockwise", "counterclockwise"
+std::string evidence(double found, double asked);   // " (residual 3e-08 against 0.9)"
 
 }  // namespace rotary::diagnose

@@ -129,26 +129,49 @@ Rope with_base(Rope rope, double base) {
   return rope;
 }
 
-// The other scalings with that factor and these lengths.
+// Whether a factor and a trained length describe the scaling, the rest of its values by default: no list, no share of
+// the pairs.
+template <class S>
+constexpr bool is_guessed() {
+  return std::apply(
+      [](const auto&... field) {
+        using scalings::Need;
+        return (... || (std::string_view(field.name) == "factor")) &&
+               !(... || (field.need == Need::positive_per_pair || field.need == Need::share_above_zero));
+      },
+      scalings::Row<S>::fields);
+}
+
+// The other scalings with that factor and these lengths: every one of the variant that these two describe.
 void add_scalings(std::vector<Explanation>& list, const Rope& rope, double factor,
                   const std::vector<std::int64_t>& lengths, bool with_dynamic) {
   if (!(factor > 1)) return;
-  const auto add = [&](Scaling scaling) {
-    const std::string words = "with " + words_of(scaling);
-    list.push_back({with(rope, std::move(scaling)), 0, words});
+  const auto add = [&](const Scaling& scaling) {
+    list.push_back({with(rope, scaling), 0, "with " + words_of(scaling)});
   };
-  add(Linear{factor});
-  add(Ntk{factor});
-  add(NtkFixed{.factor = factor, .mixed_b = {}});
+  const auto add_all = [&](bool by_length, bool has_length, std::int64_t length) {
+    scalings::for_each_scaling([&]<class S>(S guess) {
+      if constexpr (is_guessed<S>()) {
+        if (scalings::Row<S>::depends_on_length != by_length) return;
+        guess.factor = factor;
+        if constexpr (requires { guess.trained_length; }) {
+          if (!has_length) return;
+          guess.trained_length = length;
+        } else {
+          if (has_length) return;
+        }
+        add(guess);
+        if constexpr (std::is_same_v<S, Yarn>) {
+          guess.truncate = false;
+          add(guess);
+        }
+      }
+    });
+  };
+  add_all(false, false, 0);
   for (const std::int64_t length : lengths) {
-    Yarn yarn;
-    yarn.factor = factor;
-    yarn.trained_length = length;
-    add(yarn);
-    yarn.truncate = false;
-    add(yarn);
-    add(Llama3{.factor = factor, .trained_length = length});
-    if (with_dynamic) add(Dynamic{.factor = factor, .trained_length = length});
+    add_all(false, true, length);
+    if (with_dynamic) add_all(true, true, length);
   }
 }
 

@@ -11,44 +11,33 @@ namespace {
 
 constexpr double one_turn = 0.05;  // the spread among heads that rotate alike is that of rounding, else near 1
 
-bool fits_positions(const Order& order, const Question& question) {
-  if (!question.positions) return true;
-  const GivenPositions& given = *question.positions;
+bool fits_positions(const Order& order, const Subject& subject) {
+  if (!subject.positions) return true;
+  const PositionSet& given = *subject.positions;
   if (given.open_from) return given.tokens <= order.tokens;
   return given.tokens == order.tokens && (given.batch == 1 || given.batch == order.batch);
 }
 
-std::vector<Order> orders_to_try(const Sample& sample, const Question& question) {
+std::vector<Order> orders_to_try(const Sample& sample, const Subject& subject) {
   std::vector<Order> orders = orders_of(sample);
   std::string names;
   for (const Order& order : orders) names += (names.empty() ? "" : ", ") + order.name;
-  if (!question.layout.empty()) {
-    const std::string wanted = question.layout == "flat" ? orders.front().name : question.layout;
+  if (!subject.layout.empty()) {
+    const std::string wanted = subject.layout == "flat" ? orders.front().name : subject.layout;
     std::erase_if(orders, [word = wanted](const Order& order) { return order.name != word; });
     if (orders.empty()) {
       fail(Code::SHAPE, "diagnose",
-           "the layout must be one of a tensor of so many dimensions, " + names + ", but got " + question.layout);
+           "the layout must be one of a tensor of so many dimensions, " + names + ", but got " + subject.layout);
     }
   }
-  std::erase_if(orders, [&](const Order& order) { return !fits_positions(order, question); });
+  std::erase_if(orders, [&](const Order& order) { return !fits_positions(order, subject); });
   if (orders.empty()) {
     fail(Code::SHAPE, "diagnose",
-         "positions must name one position per token but got " + std::to_string(question.positions->tokens) +
+         "positions must name one position per token but got " + std::to_string(subject.positions->tokens) +
              " for a tensor whose dimensions are none of that many tokens");
   }
   return orders;
 }
-
-}  // namespace
-
-int plausibility(const Order& order, const Question& question) {
-  if (question.rope == nullptr || question.rope->heads == 0) return 1;
-  const bool query = question.role != Role::key, key = question.role != Role::query;
-  if ((query && order.heads == question.rope->heads) || (key && order.heads == question.rope->kv_heads)) return 2;
-  return question.rope->heads % order.heads == 0 ? 1 : 0;
-}
-
-namespace {
 
 // Pairs that do not visibly move say nothing about the factor.
 double measured_factor(const Turns& turns) {
@@ -75,34 +64,24 @@ bool rows_are_alike(const Turns& turns) {
 
 // Among layouts in which the heads are alike: the heads of the rope, then rows of the same positions, then heads that
 // there are several of.
-int rank_of(const Turns& turns, const Question& question) {
+int rank_of(const Turns& turns, const Subject& subject) {
   const bool alike = turns.spread < one_turn && !turns.heads.empty();
-  return (alike ? 100 : 0) + 10 * plausibility(turns.order, question) + (rows_are_alike(turns) ? 2 : 0) +
+  return (alike ? 100 : 0) + 10 * subject.plausibility(turns.order.heads) + (rows_are_alike(turns) ? 2 : 0) +
          (turns.order.heads > 1 ? 1 : 0);
 }
 
 }  // namespace
 
-std::vector<std::vector<double>> expected_positions(const Order& order, const Question& question) {
+std::vector<std::vector<double>> expected_positions(const Order& order, const Subject& subject) {
   const auto rows = static_cast<std::size_t>(order.batch * order.tokens);
-  const int rope_axes = question.rope == nullptr ? 1 : Frequencies{.axis = question.rope->rope.axis}.axes();
-  const int axes = std::max(rope_axes, question.positions ? question.positions->axes : 1);
+  const int rope_axes = subject.used == nullptr ? 1 : Frequencies{.axis = subject.used->rope.axis}.axes();
+  const int axes = std::max(rope_axes, subject.positions ? subject.positions->axes : 1);
   std::vector<std::vector<double>> expected(static_cast<std::size_t>(axes), std::vector<double>(rows));
   for (std::size_t axis = 0; axis < expected.size(); ++axis) {
     for (std::size_t row = 0; row < rows; ++row) {
       const auto tokens = static_cast<std::size_t>(order.tokens);
       const std::size_t b = row / tokens, t = row % tokens;
-      if (!question.positions) {
-        expected[axis][row] = static_cast<double>(t);
-        continue;
-      }
-      const GivenPositions& given = *question.positions;
-      if (t >= static_cast<std::size_t>(given.tokens)) {
-        expected[axis][row] = *given.open_from + static_cast<double>(t) - static_cast<double>(given.tokens);
-        continue;
-      }
-      const std::size_t given_axis = given.axes == 1 ? 0 : axis, given_row = given.batch == 1 ? 0 : b;
-      expected[axis][row] = given.values[(given_axis * static_cast<std::size_t>(given.batch) + given_row) * tokens + t];
+      expected[axis][row] = subject.positions ? subject.positions->value(axis, b, t) : static_cast<double>(t);
     }
   }
   return expected;
@@ -111,13 +90,13 @@ std::vector<std::vector<double>> expected_positions(const Order& order, const Qu
 namespace {
 
 void explain_layout(Examination& exam, const std::vector<Order>& orders, const Order& chosen) {
-  const Question& question = exam.question;
-  if (question.rope == nullptr || !question.layout.empty()) return;
-  const bool settled = !question.layout_of_heads.empty();
-  if (settled ? chosen.name == question.layout_of_heads : plausibility(chosen, question) == 2) return;
+  const Subject& subject = exam.subject;
+  if (subject.used == nullptr || !subject.layout.empty()) return;
+  const bool settled = !subject.layout_of_heads.empty();
+  if (settled ? chosen.name == subject.layout_of_heads : subject.plausibility(chosen.heads) == 2) return;
   for (const Order& other : orders) {
-    if (settled ? other.name != question.layout_of_heads
-                : other.heads == chosen.heads || plausibility(other, question) != 2) {
+    if (settled ? other.name != subject.layout_of_heads
+                : other.heads == chosen.heads || subject.plausibility(other.heads) != 2) {
       continue;
     }
     exam.find(Verdict::layout, "is rotated with the head index as position: by its " + std::to_string(other.heads) +
@@ -140,11 +119,11 @@ std::string settled_layout(const std::vector<FoundLayout>& found, const ModelRop
     for (const FoundLayout& one : found) {
       Sample shaped;
       shaped.size.assign(one.shape.begin(), one.shape.end() - 1);
-      Question question;
-      question.rope = &used;
-      question.role = one.role;
+      Subject subject;
+      subject.used = &used;
+      subject.role = one.role;
       for (const Order& order : orders_of(shaped)) {
-        if (order.name == candidate.layout && plausibility(order, question) == 2) ++fits;
+        if (order.name == candidate.layout && subject.plausibility(order.heads) == 2) ++fits;
       }
     }
     tied = fits == most;
@@ -155,10 +134,10 @@ std::string settled_layout(const std::vector<FoundLayout>& found, const ModelRop
   return alone || tied ? "" : best;
 }
 
-std::vector<Order> plausible_orders(const Sample& sample, const Question& question) {
-  std::vector<Order> orders = orders_to_try(sample, question);
+std::vector<Order> plausible_orders(const Sample& sample, const Subject& subject) {
+  std::vector<Order> orders = orders_to_try(sample, subject);
   std::stable_sort(orders.begin(), orders.end(), [&](const Order& a, const Order& b) {
-    return plausibility(a, question) > plausibility(b, question);
+    return subject.plausibility(a.heads) > subject.plausibility(b.heads);
   });
   return orders;
 }
@@ -174,7 +153,7 @@ Ranked best_of(const Examination& exam, const std::vector<Order>& orders) {
   Ranked best;
   for (const Order& order : orders) {
     Turns turns = measure(exam.sample, order, exam.search.found.front().block);
-    const int rank = rank_of(turns, exam.question);
+    const int rank = rank_of(turns, exam.subject);
     if (rank > best.rank) best = {rank, std::move(turns)};
   }
   return best;
@@ -183,17 +162,17 @@ Ranked best_of(const Examination& exam, const std::vector<Order>& orders) {
 }  // namespace
 
 bool find_order(Examination& exam) {
-  const std::vector<Order> orders = orders_to_try(exam.sample, exam.question);
+  const std::vector<Order> orders = orders_to_try(exam.sample, exam.subject);
   constexpr int alike = 100;
   Ranked best = best_of(exam, orders);
-  Question counted = exam.question;  // where the heads are taken for tokens, the positions are those of heads
-  if (best.rank < alike && exam.question.layout.empty() && exam.question.positions) {
+  Subject counted = exam.subject;  // where the heads are taken for tokens, the positions are those of heads
+  if (best.rank < alike && exam.subject.layout.empty() && exam.subject.positions) {
     counted.positions.reset();
     Ranked other = best_of(exam, orders_of(exam.sample));
     if (other.rank >= alike) {
       best = std::move(other);
     } else {
-      counted.positions = exam.question.positions;
+      counted.positions = exam.subject.positions;
     }
   }
   exam.turns = std::move(best.turns);

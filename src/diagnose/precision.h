@@ -4,12 +4,10 @@
 #include <optional>
 #include <string>
 
+#include "rotary/diagnose.h"
 #include "turns.h"
 
 namespace rotary::diagnose {
-
-enum class Precision : std::uint8_t { exact, f32, f16, bf16 };
-const char* name(Precision) noexcept;
 
 struct FoundPrecision {
   std::optional<Precision> precision;  // none: the data do not tell

@@ -54,10 +54,28 @@ constexpr std::array<Storage, 4> storages = {{{ElementType::bf16, 0x1p-8, 0x1p-1
 // A bf16 tensor is often saved as f32: the values tell what they were rounded to.
 Storage coarsest(std::span<const double> values) {
   for (const Storage& storage : storages) {
-    const auto holds = [&](double value) { return rounded(value, storage.type) == value; };
+    const auto holds = [&](double value) { return !std::isfinite(value) || rounded(value, storage.type) == value; };
     if (std::all_of(values.begin(), values.end(), holds)) return storage;
   }
   return storages.back();
+}
+
+// Squares of squares must neither overflow nor vanish: elements of doubles far from 1 are multiplied by a power of two,
+// which changes no angle.
+void bring_near_1(Sample& sample) {
+  double largest = 0;
+  for (const std::vector<double>* values : {&sample.before, &sample.after}) {
+    for (const double value : *values) {
+      if (std::isfinite(value)) largest = std::max(largest, std::abs(value));
+    }
+  }
+  constexpr double most = 0x1p130, least = 0x1p-150;  // the range of float32 is kept as it is
+  if (largest == 0 || (largest <= most && largest >= least)) return;
+  const int exponent = -std::ilogb(largest);
+  for (std::vector<double>* values : {&sample.before, &sample.after}) {
+    for (double& value : *values) value = std::ldexp(value, exponent);
+  }
+  sample.least = std::ldexp(sample.least, exponent);
 }
 
 void split_heads(Sample& sample, const Tensor& tensor, int head_dim) {
@@ -84,7 +102,7 @@ std::span<const double> Sample::y(std::int64_t vector) const noexcept {
   return std::span(after).subspan(static_cast<std::size_t>(vector * head_dim), static_cast<std::size_t>(head_dim));
 }
 
-Sample make_sample(const Tensor& before, const Tensor& after, int head_dim) {
+Sample make_sample(const Tensor& before, const Tensor& after, int head_dim, Scale scale) {
   if (before.shape != after.shape) {
     fail(Code::SHAPE, operation,
          label(before) + " must have one shape before and after but got " + detail::shape_text(before.shape) + " and " +
@@ -110,6 +128,7 @@ Sample make_sample(const Tensor& before, const Tensor& after, int head_dim) {
   if (before.type != after.type) {  // what the conversion alone changes is no rotation
     for (double& value : sample.before) value = rounded(value, sample.type);
   }
+  if (scale == Scale::near_1) bring_near_1(sample);
   return sample;
 }
 

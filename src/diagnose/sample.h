@@ -31,7 +31,11 @@ struct Sample {
 // head_dim 0: that of the last dimension. If the last dimension is a multiple of head_dim, it is heads * head_dim.
 // Throws SHAPE (shapes differ, other than two to four dimensions, no element, head_dim does not fit), DTYPE (not F64,
 // F32, F16 or BF16).
-Sample make_sample(const Tensor& before, const Tensor& after, int head_dim);
+enum class Scale : std::uint8_t {
+  near_1,  // elements of doubles that are far from 1 are multiplied by one power of two: their squares stay finite
+  as_given,
+};
+Sample make_sample(const Tensor& before, const Tensor& after, int head_dim, Scale = Scale::near_1);
 
 // Which dimension of a sample is what. Vector (b, t, h) is number b * row + t * token + h * head.
 struct Order {
@@ -41,6 +45,13 @@ struct Order {
 
   std::int64_t at(std::int64_t b, std::int64_t t, std::int64_t h) const noexcept {
     return b * row + t * token + h * head;
+  }
+  // visit(row, h, vector), row = b * tokens + t, in this order.
+  template <class Visit>
+  void for_each_vector(Visit visit) const {
+    for (std::int64_t row_index = 0; row_index < batch * tokens; ++row_index) {
+      for (std::int64_t h = 0; h < heads; ++h) visit(row_index, h, at(row_index / tokens, row_index % tokens, h));
+    }
   }
 };
 // The orders of a tensor of that many dimensions, the most usual first.

@@ -3,8 +3,8 @@
 #include <cmath>
 #include <optional>
 
-#include "diagnose.h"
 #include "examination.h"
+#include "question.h"
 #include "values/number_text.h"
 
 namespace rotary::diagnose {
@@ -87,7 +87,7 @@ std::optional<double> toeplitz_residual(const Scores& scores) {
   return std::sqrt(spread_after / all_after);
 }
 
-Finding examine(const Scores& scores, const Question& question) {
+Finding examine(const Scores& scores, const Subject& subject) {
   if (scores.sample.before == scores.sample.after) {
     return {Verdict::not_rotated, "are the same before and after: nothing is rotated"};
   }
@@ -124,8 +124,8 @@ Finding examine(const Scores& scores, const Question& question) {
                                  std::to_string(std::abs(*best))};
   }
   double wanted = 1;
-  if (question.rope != nullptr) {
-    wanted = frequencies(question.rope->rope, question.length.value_or(std::max(scores.rows, scores.columns)))
+  if (subject.used != nullptr) {
+    wanted = frequencies(subject.used->rope, subject.length.value_or(std::max(scores.rows, scores.columns)))
                  .attention_factor;
   }
   const double factor = std::sqrt(std::max(found.factor, 0.0));
@@ -133,7 +133,7 @@ Finding examine(const Scores& scores, const Question& question) {
       "keep the law: at distance 0 they are those before (residual " + significant(found.residual, 2) + ")";
   if (std::abs(factor - wanted) > std::max(scores.sample.unit, 1e-4) * wanted) {
     return {Verdict::attention_factor, "are multiplied by " + significant(found.factor, 6) + " at distance 0; " +
-                                           (question.rope != nullptr ? "the model asks " : "a rotation alone gives ") +
+                                           (subject.used != nullptr ? "the model asks " : "a rotation alone gives ") +
                                            significant(wanted * wanted, 6) + ", the square of the attention factor"};
   }
   return {Verdict::as_configured, law};
@@ -141,11 +141,11 @@ Finding examine(const Scores& scores, const Question& question) {
 
 }  // namespace
 
-Diagnosis diagnose_scores(const Tensor& before, const Tensor& after, const Question& question) {
+Diagnosis diagnose_scores(const Tensor& before, const Tensor& after, const Subject& subject) {
   const Sample sample = make_sample(before, after, 0);
   const std::int64_t columns = sample.head_dim, rows = sample.size.back();
   const Scores scores{sample, rows, columns, sample.vectors() / rows};
-  const Finding finding = examine(scores, question);
+  const Finding finding = examine(scores, subject);
   Diagnosis result;
   result.verdict = finding.verdict;
   const std::string who = before.name.empty() ? "the scores" : before.name;

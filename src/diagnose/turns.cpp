@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "rotary/reference.h"
+
 namespace rotary::diagnose {
 
 namespace {
@@ -90,6 +92,32 @@ Complex Motion::turn(std::int64_t row, int pair) const noexcept {
   const long double angle = static_cast<long double>(speed[static_cast<std::size_t>(pair)]) *
                             static_cast<long double>(positions[static_cast<std::size_t>(row)]);
   return {factor * static_cast<double>(std::cos(angle)), factor * static_cast<double>(std::sin(angle))};
+}
+
+void rotate(std::vector<double>& elements, const Sample& sample, const Order& order, const Block& block,
+            const Motion& motion) {
+  reference::DoubleTable table;
+  table.pairing = pairing_of(block.kind);
+  table.pairs = block.pairs;
+  table.batch = static_cast<int>(order.batch);
+  table.tokens = order.tokens;
+  for (std::int64_t row = 0; row < order.batch * order.tokens; ++row) {
+    for (int pair = 0; pair < block.pairs; ++pair) {
+      const Complex turn = motion.turn(row, pair);
+      table.cos.push_back(turn.real());
+      table.sin.push_back(turn.imag());
+    }
+  }
+  const std::int64_t width = sample.head_dim;
+  Layout layout;
+  layout.batch = static_cast<int>(order.batch);
+  layout.tokens = order.tokens;
+  layout.heads = order.heads;
+  layout.head_dim = block.rotary_dim();
+  layout.batch_stride = order.row * width;
+  layout.token_stride = order.token * width;
+  layout.head_stride = order.head * width;
+  reference::rotate(std::span(elements).subspan(static_cast<std::size_t>(block.first)), layout, table);
 }
 
 Complex tolerance(const Turns& turns, std::size_t at, double angle, Complex turn, double slack) {

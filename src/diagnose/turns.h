@@ -41,6 +41,10 @@ struct Motion {
   std::complex<double> turn(std::int64_t row, int pair) const noexcept;
 };
 
+// Rotates the block of every vector of the elements, which lie as the sample's, by the motion, in double. kind: one of
+// rotary::Pairing's.
+void rotate(std::vector<double>& elements, const Sample&, const Order&, const Block&, const Motion&);
+
 // The error of angles in float32 steps, relative to the angle: about 12 roundings, and one more for each pair before it
 // in engines that multiply their way from pair to pair (ggml).
 inline constexpr double float32_slack = 12 * 0x1p-24;

@@ -2,8 +2,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "examination.h"
+#include "precision.h"
 #include "values/number_text.h"
-#include "with_rope.h"
 
 namespace rotary::diagnose {
 
@@ -43,6 +44,52 @@ void find_factor(Examination& exam, const Asked& asked) {
 
 }  // namespace
 
+// ---- the block and the frequencies that a rope asks for ----
+
+std::optional<Block> asked_block(const Subject& subject, int head_dim) {
+  if (subject.used == nullptr) return std::nullopt;
+  const Rope& rope = subject.used->rope;
+  const std::optional<Kind> kind = kind_of(rope.pairing);
+  if (!kind) return std::nullopt;
+  return Block{*kind, subject.is_bare(head_dim) ? 0 : subject.used->first, rope.rotary_dim / 2};
+}
+
+Rope rope_for_block(Rope rope, const Block& block) {
+  if (rope.rotary_dim == block.rotary_dim()) return rope;
+  rope.rotary_dim = block.rotary_dim();
+  rope.head_dim = std::max(rope.head_dim, rope.rotary_dim);
+  for (std::vector<double>* list : {&rope.inv_freq, &rope.multiplier}) {
+    if (!list->empty()) list->resize(static_cast<std::size_t>(block.pairs), 0);
+  }
+  rope.axis.clear();
+  rope.index.clear();
+  rope.exponent_dim = 0;
+  if (std::holds_alternative<LongRope>(rope.scaling)) rope.scaling = Unscaled{};
+  return rope;
+}
+
+Asked ask(const ModelRope& used, const Block& block, const Subject& subject,
+          const std::vector<std::vector<double>>& expected) {
+  Asked asked{used, block, 0, {}, {}};
+  double last = 0;
+  for (const std::vector<double>& positions : expected) {
+    for (const double position : positions) last = std::max(last, position);
+  }
+  asked.length = subject.length.value_or(static_cast<std::int64_t>(std::floor(last)) + 1);
+  const Rope rope = rope_for_block(used.rope, block);
+  asked.frequencies = frequencies(rope, asked.length);
+  asked.motion.speed = asked.frequencies.inv_freq;
+  if (rope.clockwise) {
+    for (double& speed : asked.motion.speed) speed = -speed;
+  }
+  asked.motion.axis = asked.frequencies.axis;
+  asked.motion.position = expected;
+  asked.motion.factor = asked.frequencies.attention_factor;
+  return asked;
+}
+
+// ---- one kind of fault each ----
+
 const char* turning(bool clockwise) noexcept { return clockwise ? "clockwise" : "counterclockwise"; }
 
 std::string axis_name(const ModelRope& used, int axis) {
@@ -70,6 +117,58 @@ bool explain_by_precision(Examination& exam, const Asked& asked) {
   return true;
 }
 
+// ---- pairs that listen to another axis ----
+
+namespace {
+
+// The largest difference of a pair's turns from those at the positions of that axis, in tolerances.
+double misfit_on_axis(const Turns& turns, const Motion& asked, int pair, int axis) {
+  Motion one = asked;
+  one.axis.assign(one.speed.size(), static_cast<std::uint8_t>(axis));
+  double worst = 0;
+  for (std::int64_t row = 0; row < turns.rows(); ++row) {
+    const std::complex<double> turn = one.turn(row, pair), off = turns.turn[turns.at(row, pair)] - turn;
+    const std::complex<double> allowed =
+        tolerance(turns, turns.at(row, pair), one.angle(row, pair), turn, slack_of(pair));
+    worst = std::max({worst, std::abs(off.real()) / allowed.real(), std::abs(off.imag()) / allowed.imag()});
+  }
+  return worst;
+}
+
+}  // namespace
+
+bool explain_by_axes(Examination& exam, const Asked& asked) {
+  const int axes = static_cast<int>(exam.expected.size());
+  if (axes < 2) return false;
+  const Fit before = compare(exam.turns, asked.motion);
+  Motion motion = asked.motion;
+  motion.axis.resize(motion.speed.size(), 0);
+  int moved = 0, first_moved = -1;
+  for (int pair = 0; pair < exam.turns.block.pairs; ++pair) {
+    const int own = asked.motion.axis_of(pair);
+    double least = misfit_on_axis(exam.turns, asked.motion, pair, own);
+    if (least <= 1) continue;
+    for (int axis = 0; axis < axes; ++axis) {
+      const double misfit = misfit_on_axis(exam.turns, asked.motion, pair, axis);
+      if (misfit >= least) continue;
+      least = misfit;
+      motion.axis[static_cast<std::size_t>(pair)] = static_cast<std::uint8_t>(axis);
+    }
+    if (least > 1) return false;
+    if (moved++ == 0) first_moved = pair;
+  }
+  if (moved == 0) return false;
+  const Fit fit = compare(exam.turns, motion);
+  exam.residual = fit.residual;
+  exam.facts.axis = motion.axis;
+  exam.find(Verdict::axis, "is rotated with other axes in " + std::to_string(moved) + " of its " +
+                               std::to_string(exam.turns.block.pairs) + " pairs: pair " + std::to_string(first_moved) +
+                               " listens to " + axis_name(asked.used, motion.axis_of(first_moved)) +
+                               ", the model asks " + axis_name(asked.used, asked.motion.axis_of(first_moved)) +
+                               evidence(fit.residual, before.residual));
+  return true;
+}
+
 // One pair alone tells position times speed, and no more.
 bool one_pair_alone(const Examination& exam) {
   int pairs = 0;
@@ -79,11 +178,11 @@ bool one_pair_alone(const Examination& exam) {
       carries = carries || exam.turns.weight[exam.turns.at(row, pair)] > 0;
     pairs += carries ? 1 : 0;
   }
-  return pairs < 2 && exam.question.rope->rope.rotary_dim > 2;
+  return pairs < 2 && exam.subject.used->rope.rotary_dim > 2;
 }
 
 void examine_with_rope(Examination& exam) {
-  Asked asked = ask(*exam.question.rope, exam.turns.block, exam.question, exam.expected);
+  Asked asked = ask(*exam.subject.used, exam.turns.block, exam.subject, exam.expected);
   if (one_pair_alone(exam) && (!exam.findings.empty() || !compare(exam.turns, asked.motion).holds)) {
     exam.findings.clear();
     exam.facts = {};

@@ -95,7 +95,7 @@ void explain_given_positions(Examination& exam, const Measured& measured) {
 void examine_without_rope(Examination& exam) {
   set_block_facts(exam);
   exam.residual = exam.turns.spread;
-  const bool given = exam.question.positions.has_value();
+  const bool given = exam.subject.positions.has_value();
   const Measured measured = measure_speeds(exam);
   if (exam.turns.order.tokens > 1 && measured.holds) {
     if (given) explain_given_positions(exam, measured);
@@ -114,7 +114,7 @@ void examine_without_rope(Examination& exam) {
 
 void examine_heads(Examination& exam) {
   exam.find(Verdict::cannot_tell, "cannot tell, because its angles differ from head to head in every layout");
-  const auto asked = asked_block(exam.question, exam.sample.head_dim);
+  const auto asked = asked_block(exam.subject, exam.sample.head_dim);
   if (!asked || exam.turns.block != *asked) return;
   // Each vector for itself.
   Order each = exam.turns.order;
@@ -130,7 +130,7 @@ void examine_heads(Examination& exam) {
     const std::int64_t in_row = row % each.tokens, t = tokens_outside ? in_row / heads : in_row % tokens;
     expected.push_back(exam.expected[0][static_cast<std::size_t>(row / each.tokens * tokens + t)]);
   }
-  Asked rope = ask(*exam.question.rope, exam.turns.block, exam.question, exam.expected);
+  Asked rope = ask(*exam.subject.used, exam.turns.block, exam.subject, exam.expected);
   if (rope.frequencies.axes() > 1) return;
   const FoundPositions found = find_positions(turns, rope.motion, 0, expected);
   if (!found.holds) return;

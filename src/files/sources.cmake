@@ -28,6 +28,8 @@ set(rotary_files_sources
   src/files/tensors/checkpoint.cpp
   src/files/tensors/element_types.cpp
   src/files/tensors/foreign.cpp
+  src/files/tensors/input.cpp
+  src/files/tensors/layouts.cpp
   src/files/tensors/npy.cpp
   src/files/tensors/safetensors.cpp
   src/files/tensors/safetensors_header.cpp

@@ -1,15 +1,16 @@
 // --positions SPEC: what is accepted, and what it means.
-#include "apps/rotary/positions.h"
+#include "rotary/positions.h"
 
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <sstream>
 #include <string>
 #include <vector>
 
 #include "tests/support/file_helpers.h"
 
-namespace rotary::cli {
+namespace rotary {
 namespace {
 
 using Integers = std::vector<std::int64_t>;
@@ -38,13 +39,17 @@ Integers for_tokens(const std::string& spec, std::int64_t tokens) {
   return set.integers;
 }
 
-TEST(Ranges, end_before_their_end) { EXPECT_EQ(listed("0:4"), (Integers{0, 1, 2, 3})); }
-TEST(Ranges, may_be_one_position) { EXPECT_EQ(listed("7"), (Integers{7})); }
-TEST(Ranges, may_be_several) { EXPECT_EQ(listed("0:2,100:102,7"), (Integers{0, 1, 100, 101, 7})); }
-TEST(Ranges, may_be_negative) {
-  EXPECT_EQ(listed("-2:2"), (Integers{-2, -1, 0, 1}));
-  EXPECT_EQ(listed("-3"), (Integers{-3}));
-  EXPECT_EQ(listed("-3:-1"), (Integers{-3, -2}));
+TEST(Ranges, list_positions) {
+  const std::vector<std::pair<const char*, Integers>> wanted = {{"0:4", {0, 1, 2, 3}},
+                                                                {"7", {7}},
+                                                                {"0:2,100:102,7", {0, 1, 100, 101, 7}},
+                                                                {"-2:2", {-2, -1, 0, 1}},
+                                                                {"-3", {-3}},
+                                                                {"-3:-1", {-3, -2}},
+                                                                {"100:+3", {100, 101, 102}},
+                                                                {"-2:+3,7", {-2, -1, 0, 7}},
+                                                                {"9223372036854775807:+1", {9223372036854775807}}};
+  for (const auto& [spec, positions] : wanted) EXPECT_EQ(listed(spec), positions) << spec;
 }
 
 TEST(Ranges, reach_both_ends_of_64_bits) {
@@ -54,40 +59,19 @@ TEST(Ranges, reach_both_ends_of_64_bits) {
   EXPECT_EQ(listed("9223372036854775805:9223372036854775807"), (Integers{most - 2, most - 1}));
 }
 
-TEST(Ranges, that_are_empty_or_reversed_are_refused) {
-  EXPECT_EQ(code_of("5:5"), "POSITION");
-  EXPECT_EQ(code_of("5:4"), "POSITION");
-  EXPECT_EQ(code_of("-1:-2"), "POSITION");
-}
-
-TEST(Ranges, that_are_malformed_are_refused) {
-  for (const char* spec :
-       {"",    ",",    "0:4,", ",0:4", "0:4,,7", ":4", ":",  "0:4:2", "x",   "1x",  "0x10", "1.5", "+",
-        "+-3", "+3,4", "4,+3", "0:,4", "+1:2",   " 3", "3 ", "0 :4",  "--3", "1e3", "nan",  "0-4", "file.np"}) {
+// Malformed, empty, reversed, beyond 64 bits; or of too many positions, before they are made.
+TEST(Ranges, that_are_wrong_are_refused) {
+  for (const char* spec : {"",     ",",   "0:4,", ",0:4", "0:4,,7", ":4",      ":",       "0:4:2", "x",  "1x",
+                           "0x10", "1.5", "+",    "+-3",  "+3,4",   "4,+3",    "0:,4",    "+1:2",  " 3", "3 ",
+                           "0 :4", "--3", "1e3",  "nan",  "0-4",    "file.np", "100:+-1", "5:5"}) {
     EXPECT_EQ(code_of(spec), "POSITION") << spec;
   }
+  std::istringstream words(
+      "5:4 -1:-2 100:+0 100:+ 9223372036854775807:+2 9223372036854775808 -9223372036854775809 "
+      "0:16777217 0:16000000,0:16000000 0:99999999999999999999999 0:9223372036854775807 "
+      "-9223372036854775808:9223372036854775807");
+  for (std::string word; words >> word;) EXPECT_EQ(code_of(word), "POSITION") << word;
   EXPECT_EQ(code_of(std::string("3\0", 2)), "POSITION");
-}
-
-TEST(Ranges, may_say_how_many) {
-  EXPECT_EQ(parse_ranges("100:+3").integers, (Integers{100, 101, 102}));
-  EXPECT_EQ(parse_ranges("-2:+3,7").integers, (Integers{-2, -1, 0, 7}));
-  for (const char* spec : {"100:+0", "100:+-1", "100:+", "9223372036854775807:+2"})
-    EXPECT_EQ(code_of(spec), "POSITION");
-  EXPECT_EQ(parse_ranges("9223372036854775807:+1").integers.size(), 1U);
-}
-
-TEST(Ranges, beyond_64_bits_are_refused) {
-  EXPECT_EQ(code_of("9223372036854775808"), "POSITION");
-  EXPECT_EQ(code_of("-9223372036854775809"), "POSITION");
-  EXPECT_EQ(code_of("0:99999999999999999999999"), "POSITION");
-}
-
-TEST(Ranges, of_too_many_positions_are_refused_before_they_are_made) {
-  EXPECT_EQ(code_of("0:9223372036854775807"), "POSITION");
-  EXPECT_EQ(code_of("-9223372036854775808:9223372036854775807"), "POSITION");
-  EXPECT_EQ(code_of("0:16777217"), "POSITION");
-  EXPECT_EQ(code_of("0:16000000,0:16000000"), "POSITION");
 }
 
 TEST(Ranges, that_are_open_count_the_tokens) {
@@ -192,4 +176,4 @@ TEST(Length, is_the_largest_position_plus_one) {
 }
 
 }  // namespace
-}  // namespace rotary::cli
+}  // namespace rotary

@@ -7,17 +7,15 @@
 #include <string>
 #include <utility>
 
-#include "diagnose/check.h"
-#include "diagnose/diagnose.h"
+#include "diagnose/question.h"
 #include "tests/diagnose/engine.h"
 
 namespace rotary::diagnose_tests {
 
 using diagnose::Diagnosis;
-using diagnose::GivenPositions;
 using diagnose::Precision;
-using diagnose::Question;
 using diagnose::Role;
+using diagnose::Subject;
 using diagnose::Verdict;
 
 // A model of 8 heads of 64 elements.
@@ -33,10 +31,10 @@ inline ModelRope model_rope(Scaling scaling = Unscaled{}, Pairing pairing = Pair
   return used;
 }
 
-inline GivenPositions from(double first, int tokens = 16) {
-  GivenPositions given;
+inline PositionSet from(double first, int tokens = 16) {
+  PositionSet given;
   given.tokens = tokens;
-  for (int t = 0; t < tokens; ++t) given.values.push_back(first + t);
+  for (int t = 0; t < tokens; ++t) given.reals.push_back(first + t);
   return given;
 }
 
@@ -45,12 +43,12 @@ struct Case {
 
   Diagnosis diagnose(const Engine& engine) { return diagnose_after(engine(before)); }
   Diagnosis diagnose_after(const Data& after) {
-    question.rope = rope ? &*rope : nullptr;
+    subject.used = rope ? &*rope : nullptr;
     const Tensor x = tensor_of(before, type, order), y = tensor_of(after, type, order);
-    const Diagnosis result = diagnose::diagnose(x, y, question);
+    const Diagnosis result = diagnose::diagnose(x, y, subject);
     EXPECT_FALSE(result.sentence.empty());
     if (rope) {  // check finds every fault that the elements show, and no other
-      const diagnose::Checked checked = diagnose::check(x, y, question, std::nullopt);
+      const diagnose::Checked checked = diagnose::check(x, y, subject, std::nullopt);
       if (checked.equal) {
         EXPECT_FALSE(checked.first.has_value());
       } else {
@@ -64,7 +62,7 @@ struct Case {
   ElementType type;
   std::string order = "bthd";
   std::optional<ModelRope> rope = model_rope();
-  Question question = {};
+  Subject subject = {};
   Data before;
 };
 

@@ -65,13 +65,13 @@ TEST_P(Faults, Offset) {
     EXPECT_EQ(found.facts.positions[0][2], 2 + offset);
   }
   Case given = with();
-  given.question.positions = from(100);
+  given.subject.positions = from(100);
   EXPECT_EQ(given.diagnose({.position = [](int, int t, int) { return t + 100.0; }}).verdict, Verdict::as_configured);
 }
 
 TEST_P(Faults, OffsetOfOneToken) {
   Case one = with({.tokens = 1});
-  one.question.positions = from(5, 1);
+  one.subject.positions = from(5, 1);
   EXPECT_EQ(one.diagnose({.position = [](int, int, int) { return 5.0; }}).verdict, Verdict::as_configured);
   EXPECT_EQ(one.diagnose({.position = [](int, int, int) { return 6.0; }}).verdict, Verdict::offset);
 }
@@ -95,13 +95,13 @@ TEST_P(Faults, Positions) {
 
 TEST_P(Faults, PositionsOfFewBits) {
   Case rounded = with();
-  rounded.question.positions = from(1000);
+  rounded.subject.positions = from(1000);
   const Diagnosis to_bf16 =
       rounded.diagnose({.position = [](int, int t, int) { return to_type(1000 + t, ElementType::bf16); }});
   EXPECT_EQ(to_bf16.verdict, Verdict::positions);
   EXPECT_NE(to_bf16.sentence.find("rounded to bf16"), std::string::npos) << to_bf16.sentence;
   Case wrapped = with();
-  wrapped.question.positions = from(32760);
+  wrapped.subject.positions = from(32760);
   const Diagnosis to_int16 = wrapped.diagnose(
       {.position = [](int, int t, int) { return static_cast<double>(static_cast<std::int16_t>(32760 + t)); }});
   EXPECT_EQ(to_int16.verdict, Verdict::positions);
@@ -232,17 +232,17 @@ TEST_P(Faults, NotRotated) {
 TEST_P(Faults, Axis) {
   Case one = with({.tokens = 24, .heads = 8});
   one.rope->rope.axis = sectioned_axes(std::vector<int>{8, 12, 12});
-  GivenPositions given;
+  PositionSet given;
   given.axes = 3;
   given.tokens = 24;
   for (int axis = 0; axis < 3; ++axis) {
-    for (int t = 0; t < 24; ++t) given.values.push_back(axis == 0 ? t / 6 : axis == 1 ? t / 3 : t);
+    for (int t = 0; t < 24; ++t) given.reals.push_back(axis == 0 ? t / 6 : axis == 1 ? t / 3 : t);
   }
-  one.question.positions = given;
+  one.subject.positions = given;
   const auto at = [&](const std::vector<std::uint8_t>& axes) {
     return [=, list = axes](int, int t, int pair) {
       const auto i = static_cast<std::size_t>(pair);
-      return given.values[list[i] * std::size_t{24} + static_cast<std::size_t>(t)] * speeds()[i];
+      return given.reals[list[i] * std::size_t{24} + static_cast<std::size_t>(t)] * speeds()[i];
     };
   };
   EXPECT_EQ(one.diagnose({.angle = at(one.rope->rope.axis)}).verdict, Verdict::as_configured);
@@ -268,7 +268,7 @@ TEST_P(Faults, WithoutConfig) {
   EXPECT_FALSE(alone.facts.clockwise.has_value());
   EXPECT_TRUE(alone.facts.positions.empty());
   EXPECT_TRUE(alone.facts.inv_freq.empty());
-  one.question.positions = from(0, 32);
+  one.subject.positions = from(0, 32);
   const Diagnosis placed = one.diagnose({.pairs = Pairs::interleaved, .clockwise = true});
   EXPECT_EQ(placed.facts.clockwise, true);
   ASSERT_TRUE(placed.facts.base.has_value());
@@ -280,7 +280,7 @@ TEST_P(Faults, WithoutConfig) {
 
 TEST(Diagnose, Float32AnglesAreAsConfigured) {
   Case one(ElementType::f32);
-  one.question.positions = from(100000);
+  one.subject.positions = from(100000);
   Engine engine{.position = [](int, int t, int) { return t + 100000.0; }};
   EXPECT_EQ(one.diagnose(engine).facts.precision, Precision::exact);
   std::vector<double> rounded = speeds();

@@ -43,7 +43,7 @@ TEST(Hard, AnInterleavedPartOfTheHead) {
 TEST(Hard, AnEngineThatMultipliesItsAngles) {
   for (const int first : {1000, 30000, 100000}) {
     Case one(ElementType::f32);
-    one.question.positions = from(first);
+    one.subject.positions = from(first);
     const Engine engine{.angle = [=](int, int t, int pair) {
       float theta = static_cast<float>(first + t);
       const float scale = std::pow(10000.0F, -2.0F / 64);
@@ -59,7 +59,7 @@ TEST(Hard, AnEngineThatMultipliesItsAngles) {
 TEST(Hard, FarAwayAnglesInFloat32AreNotThoseOfHalf) {
   for (const ElementType type : {ElementType::f32, ElementType::bf16}) {
     Case one(type);
-    one.question.positions = from(300000);
+    one.subject.positions = from(300000);
     const Diagnosis found = one.diagnose({.angle = [](int, int t, int pair) {
       const float speed = static_cast<float>(speeds()[static_cast<std::size_t>(pair)]);
       return static_cast<double>(static_cast<float>(300000 + t) * speed);
@@ -71,22 +71,22 @@ TEST(Hard, FarAwayAnglesInFloat32AreNotThoseOfHalf) {
 
 TEST(Hard, AnOffsetOfOneFarAway) {
   Case one(ElementType::f32);
-  one.question.positions = from(100000);
+  one.subject.positions = from(100000);
   EXPECT_EQ(one.diagnose({.position = [](int, int t, int) { return 100001.0 + t; }}).verdict, Verdict::offset);
 }
 
 TEST(Hard, OpenPositions) {
   Case one(ElementType::f32);
-  GivenPositions open;
+  PositionSet open;
   open.open_from = 100;
-  one.question.positions = open;
+  one.subject.positions = open;
   EXPECT_EQ(one.diagnose_after(one.before).verdict, Verdict::not_rotated);
   EXPECT_EQ(one.diagnose({.position = [](int, int t, int) { return 100.0 + t; }}).verdict, Verdict::as_configured);
 }
 
 TEST(Hard, HeadsForTokensBesideWrittenPositions) {
   Case one(ElementType::f32, {.tokens = 12});
-  one.question.positions = from(0, 12);
+  one.subject.positions = from(0, 12);
   EXPECT_EQ(one.diagnose({.position = [](int, int, int h) { return h; }}).verdict, Verdict::layout);
 }
 
@@ -98,10 +98,10 @@ TEST(Hard, OneLayoutForAFile) {
   EXPECT_EQ(
       diagnose::settled_layout({{"bhtd", Role::query, {1, 8, 8, 64}}, {"bthd", Role::key, {1, 8, 2, 64}}}, *one.rope),
       "bthd");
-  one.question.layout_of_heads = "bthd";
-  one.question.rope = &*one.rope;
+  one.subject.layout_of_heads = "bthd";
+  one.subject.used = &*one.rope;
   const Diagnosis settled =
-      diagnose::diagnose(tensor_of(one.before, one.type), tensor_of(by_head(one.before), one.type), one.question);
+      diagnose::diagnose(tensor_of(one.before, one.type), tensor_of(by_head(one.before), one.type), one.subject);
   EXPECT_EQ(settled.verdict, Verdict::layout) << settled.sentence;
 }
 
@@ -115,6 +115,87 @@ TEST(Hard, OnePairTellsPositionTimesSpeedOnly) {
   EXPECT_EQ(found.verdict, Verdict::cannot_tell) << found.sentence;
   EXPECT_FALSE(found.facts.base.has_value());
   EXPECT_FALSE(found.facts.clockwise.has_value());
+}
+
+// ---- numbers far from 1, and those that are none -------------------------------------------------
+
+// Squares of squares of these overflow, or are 0.
+TEST(Hard, DoublesFarFromOne) {
+  for (const double scale : {1e154, 1e200, 1e300, 1e-80, 1e-100, 1e-300}) {
+    Case one(ElementType::f64);
+    for (double& value : one.before.values) value *= scale;
+    EXPECT_EQ(one.diagnose({}).verdict, Verdict::as_configured) << scale;
+    EXPECT_EQ(one.diagnose({.pairs = Pairs::interleaved}).verdict, Verdict::pairing) << scale;
+    EXPECT_EQ(one.diagnose({.speed = speeds(500000)}).verdict, Verdict::base) << scale;
+  }
+}
+
+TEST(Hard, OneElementThatIsHugeIsNoRotation) {
+  for (const bool before : {false, true}) {
+    Case one(ElementType::f64);
+    Data after = Engine{}(one.before);
+    (before ? one.before : after).values[one.before.at(0, 3, 1, 2)] = 1e160;
+    const Diagnosis found = one.diagnose_after(after);
+    EXPECT_EQ(found.verdict, Verdict::cannot_tell) << found.sentence;
+    EXPECT_TRUE(std::isfinite(found.residual)) << found.sentence;
+    EXPECT_EQ(found.sentence.find("nan"), std::string::npos) << found.sentence;
+    EXPECT_NE(to_json(diagnose::Diagnosed{{{"q", found}}, found}).find("\"residual\": "), std::string::npos);
+  }
+}
+
+// One value that is not finite says nothing about the type of the others.
+TEST(Hard, CheckFindsTheElementThatIsNotFinite) {
+  for (const ElementType type : {ElementType::f16, ElementType::bf16, ElementType::f32}) {
+    for (const double value : {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
+      Case one(type);
+      one.subject.used = &*one.rope;
+      Data after = Engine{}(one.before);
+      const double right =
+          diagnose::check(tensor_of(one.before, type), tensor_of(after, type), one.subject, std::nullopt).tolerance;
+      for (const bool both : {false, true}) {
+        after.values[after.at(0, 3, 1, 2)] = value;
+        if (both) one.before.values[after.at(0, 3, 1, 2)] = value;
+        const diagnose::Checked checked =
+            diagnose::check(tensor_of(one.before, type), tensor_of(after, type), one.subject, std::nullopt);
+        ASSERT_TRUE(checked.first.has_value());
+        EXPECT_EQ(checked.first->token, 3);
+        EXPECT_EQ(checked.first->head, 1);
+        EXPECT_EQ(checked.first->pair, 2);
+        EXPECT_NEAR(checked.tolerance / right, 1, 0.1);
+      }
+    }
+  }
+}
+
+// ---- names of tensors ----------------------------------------------------------------------------
+
+TEST(Subject, RolesByName) {
+  for (const char* query : {"q", "query", "xq", "wq", "q_proj", "layers.0.self_attn.q_proj", "Query_States", "q0",
+                            "attn.qproj", "model/q_rotated", "cached_queries", "q.weight"}) {
+    EXPECT_EQ(tools::role_of(query), Role::query) << query;
+  }
+  for (const char* key : {"k", "key", "xk", "wk", "k_proj", "layers.0.self_attn.k_proj", "cached_key", "keys_3",
+                          "kproj", "attn.key.weight", "k1"}) {
+    EXPECT_EQ(tools::role_of(key), Role::key) << key;
+  }
+  for (const char* neither : {"", "v", "tensor", "quick", "kv", "monkey", "qk", "queryish"}) {
+    EXPECT_EQ(tools::role_of(neither), Role::unknown) << neither;
+  }
+}
+
+// apply reads wk as k, 2 heads of 8 tokens; so does check, which does not take the 8 tokens for the 8 heads of a q.
+TEST(Subject, CheckReadsATensorAsApplyDoes) {
+  Case one(ElementType::f32, {.tokens = 8, .heads = 2});
+  const Engine by_head{.position = [](int, int, int h) { return h; }};
+  diagnose::Request request;
+  request.model = Model{"", {*one.rope}, {}};
+  for (const char* name : {"k", "wk", "cached_key", "layers.0.kproj"}) {
+    const diagnose::TensorPair pair{name, tensor_of(one.before, one.type, "bthd", name),
+                                    tensor_of(by_head(one.before), one.type, "bthd", name)};
+    const diagnose::CheckResult result = diagnose::check(request, {pair});
+    EXPECT_FALSE(result.equal()) << name;
+    EXPECT_EQ(result.tensors[0].checked.layout, "bthd") << name;
+  }
 }
 
 }  // namespace

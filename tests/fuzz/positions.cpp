@@ -1,5 +1,5 @@
 // Any text as --positions: refused in one sentence, or a list of positions that is read back the same when written out.
-#include "apps/rotary/positions.h"
+#include "rotary/positions.h"
 
 #include "fuzz.h"
 
@@ -16,16 +16,16 @@ std::vector<std::string> words() {
 
 void one(const std::string& input) {
   try {
-    const cli::PositionSet set = cli::parse_ranges(input);
+    const PositionSet set = parse_ranges(input);
     require(set.open_from.has_value() || !set.integers.empty(), "no positions");
-    require(set.integers.size() <= static_cast<std::size_t>(cli::max_positions), "count");
+    require(set.integers.size() <= static_cast<std::size_t>(max_positions), "count");
     if (set.integers.size() > 1000) return;
-    const cli::PositionSet closed = set.closed(set.tokens + 3);
+    const PositionSet closed = set.closed(set.tokens + 3);
     std::string spelled;
     for (const std::int64_t position : closed.integers) {
       spelled += (spelled.empty() ? "" : ",") + std::to_string(position);
     }
-    require(cli::parse_ranges(spelled).integers == closed.integers,
+    require(parse_ranges(spelled).integers == closed.integers,
             "positions spelled out must give themselves: " + spelled);
   } catch (const Error& error) {
     require(error.code() == Code::POSITION, "unexpected code " + std::string(name(error.code())));

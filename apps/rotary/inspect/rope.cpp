@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "apps/shared/text.h"
+#include "diagnose/json.h"
 #include "values/effects.h"
 #include "values/scaling_fields.h"
 
@@ -47,18 +48,6 @@ Json json_of(const Lengths& lengths) {
 }
 
 }  // namespace
-
-Json parameters_of(const Scaling& scaling) {
-  Json parameters = Json::object();
-  scalings::for_each_field(scaling, [&](const auto& field, const auto& value) {
-    if constexpr (std::is_same_v<std::decay_t<decltype(value)>, std::optional<double>>) {
-      parameters[field.name] = value ? Json(*value) : Json(nullptr);
-    } else {
-      parameters[field.name] = value;
-    }
-  });
-  return parameters;
-}
 
 RopeView view_rope(const ModelRope& used, std::optional<std::int64_t> length) {
   const Frequencies scaled = frequencies(used.rope, length.value_or(0));
@@ -112,7 +101,7 @@ Json json_of(const RopeView& view) {
           {"direction", direction(used.rope)},
           {"base", used.rope.inv_freq.empty() ? Json(used.rope.base) : Json(nullptr)},
           {"scaling", name(used.rope.scaling)},
-          {"scaling_parameters", parameters_of(used.rope.scaling)},
+          {"scaling_parameters", diagnose::json_of_fields(used.rope.scaling)},
           {"attention_factor", view.attention_factor},
           {"inv_freq", std::move(inv_freq)},
           {"axis", std::move(axis)},

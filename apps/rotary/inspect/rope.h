@@ -36,7 +36,6 @@ RopeView view_rope(const ModelRope& used, std::optional<std::int64_t> length);
 
 double wavelength_of(const PairView&);  // tokens; of a pair that turns
 
-nlohmann::ordered_json parameters_of(const Scaling&);  // every value by its name; null: not given
-nlohmann::ordered_json json_of(const RopeView&);       // the keys are a contract
+nlohmann::ordered_json json_of(const RopeView&);  // the keys are a contract
 
 }  // namespace rotary::cli

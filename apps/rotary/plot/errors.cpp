@@ -4,9 +4,9 @@
 #include <cmath>
 
 #include "accuracy/rows.h"
-#include "apps/rotary/positions.h"
 #include "apps/shared/text.h"
 #include "request.h"
+#include "rotary/positions.h"
 
 namespace rotary::cli {
 

@@ -3,10 +3,10 @@
 #include <cmath>
 #include <limits>
 
-#include "apps/rotary/positions.h"
 #include "apps/shared/text.h"
 #include "apps/shared/usage_error.h"
 #include "request.h"
+#include "rotary/positions.h"
 
 namespace rotary::cli {
 

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <utility>
 
+#include "caller_words.h"
 #include "files/tensors/checkpoint.h"
 #include "files/tensors/element_types.h"
 #include "files/text/io.h"
@@ -52,7 +53,7 @@ void note(Model& model, const std::string& sentence) { model.notes.push_back(pri
 std::string sentence_at_start(const ModelRope& used) {
   const std::string& tensor = used.log_multiplier.front();
   return "inv_freq is multiplied by exp(" + tensor + "), which the model learns: " + tensor +
-         " is taken as 0, its start, until apply_weights() reads the checkpoint.";
+         " is taken as 0, its start, until " + std::string(caller_words::weights) + ".";
 }
 
 void forget_start(Model& model, const ModelRope& used) {
@@ -134,8 +135,8 @@ std::string compared(const Buffer& buffer, const std::vector<ModelRope>& ropes) 
       return agree({.name = {}, .type = buffer.type, .values = {b}}, {a});
     });
     difference = "not the frequencies of " + rope + ", pair " + std::to_string(apart.first - used.begin()) + " has " +
-                 spelled(*apart.second) + " there and " + spelled(*apart.first) +
-                 " here; not used (set_inv_freq() uses such values)";
+                 spelled(*apart.second) + " there and " + spelled(*apart.first) + " here; not used (" +
+                 std::string(caller_words::inv_freq) + ")";
   }
   if (!difference.empty()) return difference;
   return std::to_string(buffer.values.size()) + " values, which fit no rope here, not used";

@@ -1,5 +1,6 @@
 // Native formats without a model_type: params.json of Mistral and of Meta's Llama (interleaved pairs), and the
 // original/config.json of gpt-oss.
+#include "caller_words.h"
 #include "fields.h"
 #include "rotary/error.h"
 #include "stages.h"
@@ -45,7 +46,7 @@ class Params {
     model.rope.base = base();
     model.rope.pairing = reading_.options.pairing.value_or(Pairing::interleaved);
     origins().by_default("pairing", reading_.model.model_type);
-    if (reading_.options.pairing) origins().given("pairing", "ConfigOptions::pairing");
+    if (reading_.options.pairing) origins().given("pairing", std::string(caller_words::pairing));
     if (model.rope.pairing != Pairing::interleaved) {
       reading_.note("", std::string("the pairing given, ") + name(model.rope.pairing) + ", overrides interleaved");
     }
@@ -237,7 +238,7 @@ void read_gpt_oss(Reading& reading, const Object& keys) {
   origins.derived("rotary_dim", "head_dim");
   origins.read_or_by_default("base", keys, "rope_theta", "gpt_oss");
   origins.by_default("pairing", "gpt_oss");
-  if (reading.options.pairing) origins.given("pairing", "ConfigOptions::pairing");
+  if (reading.options.pairing) origins.given("pairing", std::string(caller_words::pairing));
   model.rope.base = checked_base(keys, part.family.base);
   model.rope.pairing = reading.options.pairing.value_or(Pairing::half);
   const Origins unscaled = origins;

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <map>
 
+#include "caller_words.h"
 #include "rotary/error.h"
 #include "stages.h"
 #include "values/fail.h"
@@ -336,7 +337,7 @@ class TextPart {
     if (std::holds_alternative<Unscaled>(model.rope.scaling)) model.rope.scaling = condensed(reading_, part_);
     set_mrope_axes(reading_, part_, keys.scaling, model);
     if (!keys.scaling && !part_.keys.has("rope_condense_ratio"))
-      reading_.note(part_.path, "no rope_scaling or rope_parameters apply: the rope is not scaled");
+      reading_.note(part_.path, std::string(caller_words::not_scaled));
     const auto same = std::make_tuple(written(keys), model.heads, model.kv_heads, model.rope.head_dim, model.first,
                                       model.rope.rotary_dim, model.rope.base);
     if (const auto found = same_.find(same); found != same_.end()) return found->second;
@@ -366,7 +367,7 @@ OddHead::OddHead(const std::string& told) : Error(Code::CONFIG_VALUE, "[read_con
 
 Pairing given_pairing(Reading& reading, const Part& part, Pairing pairing) {
   if (!reading.options.pairing) return pairing;
-  reading.origins.given("pairing", "ConfigOptions::pairing");
+  reading.origins.given("pairing", std::string(caller_words::pairing));
   if (part.known && *reading.options.pairing != pairing) {
     reading.note(part.path, std::string("the pairing given, ") + name(*reading.options.pairing) + ", overrides " +
                                 name(pairing) + " of " + part.name());

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "files/config/caller_words.h"
 #include "files/config/stages.h"
 #include "rotary/error.h"
 #include "values/fail.h"
@@ -295,7 +296,7 @@ class GgufReader : GgufKeys {
     }
     if (given) {
       rope.pairing = *given;
-      reading.origins.given("pairing", "ConfigOptions::pairing");
+      reading.origins.given("pairing", std::string(caller_words::pairing));
       return;
     }
     const bool permuted = arch.quirk == GgufQuirk::permuted || arch.quirk == GgufQuirk::permuted_switch ||

@@ -1,5 +1,5 @@
-// File descriptors, as io.cpp and stream.cpp use them: descriptors_posix.cpp and descriptors_windows.cpp. What fails
-// returns -1 or false and leaves the reason in errno. An interrupted call is repeated.
+// File descriptors and the environment, as the readers use them: descriptors_posix.cpp and descriptors_windows.cpp.
+// What fails returns -1 or false and leaves the reason in errno. An interrupted call is repeated.
 #pragma once
 
 #include <cstddef>
@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <optional>
 #include <span>
+#include <string>
 
 namespace rotary::files {
 
@@ -41,6 +42,13 @@ bool sync_folder(const std::filesystem::path& folder);
 // Renames at once, over a file that is there, and even if it is open to be read.
 bool replace_file(const std::filesystem::path& from, const std::filesystem::path& to);
 void remove_file(const std::filesystem::path&);
+
+// Whether this names a pipe or socket, or an open descriptor of this process.
+bool names_pipe(const std::filesystem::path&);
+
+// A variable of the environment; empty where it is not set.
+std::string environment(const char* name);
+std::string home_folder();
 
 unsigned long process_id();
 bool is_terminal(int descriptor);

@@ -91,6 +91,20 @@ void remove_file(const fs::path& path) { unlink(path.c_str()); }
 
 unsigned long process_id() { return static_cast<unsigned long>(getpid()); }
 
+bool names_pipe(const fs::path& path) {
+  const std::string& name = path.native();
+  if (name == "/dev/stdin" || name.starts_with("/dev/fd/") || name.starts_with("/proc/self/fd/")) return true;
+  const std::optional<FileStatus> status = status_of(path);
+  return status && (status->kind == FileKind::pipe || status->kind == FileKind::socket);
+}
+
+std::string environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+std::string home_folder() { return environment("HOME"); }
+
 bool is_terminal(int descriptor) { return isatty(descriptor) == 1; }
 
 }  // namespace rotary::files

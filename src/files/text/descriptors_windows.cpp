@@ -168,6 +168,18 @@ void remove_file(const fs::path& path) { DeleteFileW(path.c_str()); }
 unsigned long process_id() { return GetCurrentProcessId(); }
 
 // A console; _isatty says so of NUL too.
+// Opening a pipe by its name would take its one connection.
+bool names_pipe(const fs::path& path) { return path.native().starts_with(L"\\\\.\\pipe\\"); }
+
+std::string environment(const char* name) {
+  const std::wstring wide_name(name, name + std::strlen(name));  // all are ASCII
+  std::wstring value(32768, L'\0');                              // the longest
+  value.resize(GetEnvironmentVariableW(wide_name.c_str(), value.data(), static_cast<DWORD>(value.size())));
+  return path_text(fs::path(value));
+}
+
+std::string home_folder() { return environment("USERPROFILE"); }
+
 bool is_terminal(int descriptor) {
   DWORD mode = 0;
   return GetConsoleMode(handle_of(descriptor), &mode) != 0;

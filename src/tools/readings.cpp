@@ -1,40 +1,22 @@
 #include "readings.h"
 
 #include <algorithm>
-#include <cctype>
 #include <optional>
 #include <set>
 #include <utility>
 
-#include "apps/shared/tensors.h"
-#include "apps/shared/text.h"
+#include "files/tensors/input.h"
+#include "files/tensors/layouts.h"
+#include "subject.h"
+#include "values/number_text.h"
 
-namespace rotary::cli {
+namespace rotary::tools {
 
 namespace {
 
-enum class Role : std::uint8_t { q, k, unknown };
-
-// The last word of the name that says it: "layers.0.self_attn.q_proj" is a q.
-Role role_of(const std::string& name) {
-  static const std::vector<std::string> q_words = {"q", "query", "queries", "qproj", "wq", "xq"};
-  static const std::vector<std::string> k_words = {"k", "key", "keys", "kproj", "wk", "xk"};
-  const auto among = [](const std::vector<std::string>& words, const std::string& word) {
-    return std::find(words.begin(), words.end(), word) != words.end();
-  };
-  Role role = Role::unknown;
-  std::string word;
-  for (const char c : lower(name) + ".") {
-    if (std::isalnum(static_cast<unsigned char>(c)) != 0) {
-      word += c;
-      continue;
-    }
-    if (among(q_words, word)) role = Role::q;
-    if (among(k_words, word)) role = Role::k;
-    word.clear();
-  }
-  return role;
-}
+using detail::shape_text;
+using files::label;
+using files::layout_of;
 
 using Words = std::vector<std::string>;
 
@@ -53,22 +35,22 @@ std::string words_of(const std::vector<Reading>& readings) {
 // The config's heads for the tensors, and what follows for a reading of them.
 class Judge {
  public:
-  Judge(std::span<const Tensor* const> tensors, const HeadFacts& facts) : tensors_(tensors), facts_(facts) {}
+  Judge(std::span<const Tensor* const> tensors, const ModelRope& used) : tensors_(tensors), used_(used) {}
 
-  bool knows_heads() const { return facts_.heads > 0; }
+  bool knows_heads() const { return used_.heads > 0; }
 
   bool is_bare(const Tensor& tensor) const {
-    return facts_.first > 0 && !tensor.shape.empty() && tensor.shape.back() == facts_.rotary_dim;
+    return used_.first > 0 && !tensor.shape.empty() && tensor.shape.back() == used_.rope.rotary_dim;
   }
-  bool is_whole(const Tensor& tensor) const { return tensor.shape.back() == facts_.head_dim || is_bare(tensor); }
-  int flat_head_dim(const Tensor& tensor) const { return is_bare(tensor) ? facts_.rotary_dim : facts_.head_dim; }
+  bool is_whole(const Tensor& tensor) const { return tensor.shape.back() == used_.rope.head_dim || is_bare(tensor); }
+  int flat_head_dim(const Tensor& tensor) const { return is_bare(tensor) ? used_.rope.rotary_dim : used_.rope.head_dim; }
 
   // The numbers of heads that the config allows.
   std::vector<std::int64_t> counts(const Tensor& tensor) const {
     const Role role = role_of(tensor.name);
     std::vector<std::int64_t> allowed;
-    if (role != Role::k) allowed.push_back(facts_.heads);
-    if (role != Role::q) allowed.push_back(facts_.kv_heads > 0 ? facts_.kv_heads : facts_.heads);
+    if (role != Role::key) allowed.push_back(used_.heads);
+    if (role != Role::query) allowed.push_back(used_.kv_heads > 0 ? used_.kv_heads : used_.heads);
     if (is_bare(tensor)) allowed.push_back(1);
     return allowed;
   }
@@ -140,23 +122,23 @@ class Judge {
     std::int64_t k = 0;
     for (std::size_t i = 0; i < readings.size(); ++i) {
       const Role role = role_of(tensors_[i]->name);
-      if (role == Role::q) q = readings[i].layout.heads;
-      if (role == Role::k && !is_bare(*tensors_[i])) k = readings[i].layout.heads;
+      if (role == Role::query) q = readings[i].layout.heads;
+      if (role == Role::key && !is_bare(*tensors_[i])) k = readings[i].layout.heads;
     }
-    if (q <= 1 || k <= 1 || facts_.heads % q != 0 || facts_.kv_heads < 1) return true;
-    return k == std::max<std::int64_t>(1, facts_.kv_heads / (facts_.heads / q));
+    if (q <= 1 || k <= 1 || used_.heads % q != 0 || used_.kv_heads < 1) return true;
+    return k == std::max<std::int64_t>(1, used_.kv_heads / (used_.heads / q));
   }
 
   std::span<const Tensor* const> tensors_;
-  const HeadFacts& facts_;
+  const ModelRope& used_;
 };
 
 // The words that can read the tensor, the default first. Empty: none can be chosen.
-Words words_for(const Tensor& tensor, const Judge& judge, const HeadFacts& facts) {
+Words words_for(const Tensor& tensor, const Judge& judge, const ModelRope& used) {
   const std::size_t dimensions = tensor.shape.size();
   if (dimensions == 4) return {"bthd", "bhtd"};
   if (dimensions != 2 && dimensions != 3) return {};
-  const bool known = facts.head_dim > 0 && judge.knows_heads();
+  const bool known = used.rope.head_dim > 0 && judge.knows_heads();
   const int head_dim = judge.flat_head_dim(tensor);
   const bool flat = known && tensor.shape.back() % head_dim == 0;
   const std::int64_t flat_heads = flat ? tensor.shape.back() / head_dim : 0;
@@ -172,10 +154,10 @@ Words words_for(const Tensor& tensor, const Judge& judge, const HeadFacts& facts
   return {};
 }
 
-[[noreturn]] void refuse_dimensions(std::string_view operation, const Tensor& tensor, const HeadFacts& facts) {
+[[noreturn]] void refuse_dimensions(std::string_view operation, const Tensor& tensor, const ModelRope& used) {
   std::string rule = label(tensor) + " must have 4 dimensions (bthd, bhtd, tbhd) or 3 (thd: tokens, heads, head_dim)";
-  if (facts.heads > 0) {
-    rule += ", or be [" + std::to_string(facts.heads) + " heads, " + std::to_string(facts.head_dim) +
+  if (used.heads > 0) {
+    rule += ", or be [" + std::to_string(used.heads) + " heads, " + std::to_string(used.rope.head_dim) +
             "] of one token, or hold all heads in its last dimension,";
   }
   const bool two = tensor.shape.size() == 2;
@@ -239,46 +221,46 @@ void add_notes(Readings& used, std::span<const Tensor* const> tensors, const Jud
 }  // namespace
 
 Readings read_heads(std::string_view operation, std::span<const Tensor* const> tensors, const std::string& written,
-                    const HeadFacts& facts) {
-  const Judge judge(tensors, facts);
+                    const ModelRope& used) {
+  const Judge judge(tensors, used);
   std::vector<Words> choices;
   for (const Tensor* tensor : tensors) {
-    Words words = words_for(*tensor, judge, facts);
+    Words words = words_for(*tensor, judge, used);
     if (!written.empty()) {
       words.erase(std::remove(words.begin(), words.end(), written), words.end());
       words.insert(words.begin(), written);
     }
-    if (words.empty()) refuse_dimensions(operation, *tensor, facts);
+    if (words.empty()) refuse_dimensions(operation, *tensor, used);
     choices.push_back(std::move(words));
   }
   if (written.empty()) prefer_flat_beside_flat(choices);
   std::size_t most = 1;
   for (const Words& words : choices) most = std::max(most, words.size());
-  Readings used;
-  used.tensors = read_by(operation, tensors, nth_words(choices, 0), judge);
+  Readings found;
+  found.tensors = read_by(operation, tensors, nth_words(choices, 0), judge);
   std::vector<std::vector<Reading>> others;
   for (std::size_t n = 1; n < most; ++n) others.push_back(read_by(operation, tensors, nth_words(choices, n), judge));
   // The config's own heads first, then a shard's.
   std::stable_partition(others.begin(), others.end(), [&](const auto& other) { return judge.fit(other).exact; });
-  const Judge::Fit fit = judge.fit(used.tensors);
+  const Judge::Fit fit = judge.fit(found.tensors);
   const auto better = std::find_if(others.begin(), others.end(), [&](const std::vector<Reading>& other) {
     return judge.knows_heads() && Judge::contradicts(judge.fit(other), fit);
   });
   if (better != others.end()) {
     std::size_t i = 0;  // the first tensor that the two read in different layouts
-    while (i + 1 < tensors.size() && (*better)[i].word == used.tensors[i].word) ++i;
+    while (i + 1 < tensors.size() && (*better)[i].word == found.tensors[i].word) ++i;
     const std::string& fitting = (*better)[i].word;
-    const std::string& word = used.tensors[i].word;
-    const std::string sentence = judge.sentence(used.tensors) + "; layout " + fitting;
+    const std::string& word = found.tensors[i].word;
+    const std::string sentence = judge.sentence(found.tensors) + "; layout " + fitting;
     if (written.empty()) {
       throw Error(Code::SHAPE, "[" + std::string(operation) + "] " + sentence + " fits: say --layout " + fitting +
                                    ", or --layout " + word + " to have them read so");
     }
-    used.warnings.push_back("warning: " + sentence + " would fit; --layout " + word + " is believed");
-    return used;
+    found.warnings.push_back("warning: " + sentence + " would fit; --layout " + word + " is believed");
+    return found;
   }
-  if (written.empty()) add_notes(used, tensors, judge, others);
-  return used;
+  if (written.empty()) add_notes(found, tensors, judge, others);
+  return found;
 }
 
-}  // namespace rotary::cli
+}  // namespace rotary::tools

@@ -1,4 +1,4 @@
-#include "positions.h"
+#include "rotary/positions.h"
 
 #include <algorithm>
 #include <charconv>
@@ -8,11 +8,14 @@
 #include <limits>
 #include <string>
 
-#include "apps/shared/text.h"
 #include "files/text/paths.h"
 #include "rotary/tensors.h"
+#include "values/number_text.h"
 
-namespace rotary::cli {
+namespace rotary {
+
+using detail::shape_text;
+using detail::significant;
 
 namespace {
 
@@ -148,6 +151,13 @@ Positions PositionSet::view() const {
   return Positions(std::span<const std::int64_t>(integers), axes, batch);
 }
 
+double PositionSet::value(std::size_t axis, std::size_t row, std::size_t token) const {
+  const auto listed = static_cast<std::size_t>(tokens);
+  if (token >= listed) return static_cast<double>(*open_from) + static_cast<double>(token) - static_cast<double>(listed);
+  const std::size_t at = ((axes == 1 ? 0 : axis) * static_cast<std::size_t>(batch) + (batch == 1 ? 0 : row)) * listed + token;
+  return reals.empty() ? static_cast<double>(integers[at]) : reals[at];
+}
+
 std::int64_t PositionSet::length() const {
   constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
   if (!reals.empty()) {
@@ -204,7 +214,7 @@ PositionSet parse_positions(std::string_view spec, int axes, int file_axes) {
   return parse_ranges(spec);
 }
 
-PositionSet positions_of(const char* operation, const PositionRequest& request, const Model& model,
+PositionSet positions_of(const std::string& operation, const PositionRequest& request, const Model& model,
                          const ModelRope& used) {
   int most = 1;
   for (const ModelRope& sister : model.ropes) {
@@ -214,7 +224,7 @@ PositionSet positions_of(const char* operation, const PositionRequest& request, 
                                 : parse_positions(request.spec.value_or("0:"), axes_of(used), most);
   if (used.coordinates && set.axes == 1 && turns_by_several_axes(used.rope) && !request.same_on_every_axis) {
     const std::string count = std::to_string(most);
-    throw Error(Code::POSITION, "[" + std::string(operation) +
+    throw Error(Code::POSITION, "[" + operation +
                                     "] a rope of coordinates, as of an image, must have positions for each of " +
                                     "its " + count + " axes, a .npy of [" + count + ", tokens], but got " +
                                     (request.spec ? "'" + *request.spec + "'" : std::string("none")) +
@@ -223,4 +233,4 @@ PositionSet positions_of(const char* operation, const PositionRequest& request, 
   return set;
 }
 
-}  // namespace rotary::cli
+}  // namespace rotary

@@ -7,21 +7,25 @@
 #include <optional>
 #include <system_error>
 
-#include "apps/shared/system.h"
-#include "apps/shared/tensors.h"
-#include "apps/shared/text.h"
 #include "files/config/stages.h"
+#include "files/tensors/input.h"
 #include "files/tensors/stream.h"
+#include "files/text/descriptors.h"
+#include "files/text/io.h"
 #include "files/text/json.h"
 #include "files/text/json_file.h"
 #include "files/text/paths.h"
 #include "rotary/error.h"
 
-namespace rotary::cli {
+namespace rotary::tools {
 
 namespace {
 
 namespace fs = std::filesystem;
+using files::environment;
+using files::home_folder;
+using files::is_pipe;
+using files::printable;
 
 // ---- streams ----
 
@@ -174,4 +178,4 @@ std::string config_text_at(const std::string& config) {
   return text.starts_with("GGUF") ? "" : text;
 }
 
-}  // namespace rotary::cli
+}  // namespace rotary::tools

@@ -6,22 +6,13 @@
 #include <string_view>
 #include <vector>
 
-#include "rotary/rotary.h"
+#include "rotary/config.h"
 #include "rotary/tensors.h"
 
-namespace rotary::cli {
-
-// What is known of the model's heads; 0: unknown.
-struct HeadFacts {
-  int head_dim = 0;
-  int rotary_dim = 0;
-  int first = 0;
-  int heads = 0;     // of q
-  int kv_heads = 0;  // of k
-};
+namespace rotary::tools {
 
 struct Reading {
-  std::string word;  // of layout_words
+  std::string word;  // of files::layout_words
   Layout layout;
 };
 
@@ -31,12 +22,13 @@ struct Readings {
   std::vector<std::string> warnings;  // what speaks against the written layout
 };
 
-// Reads tensors by the written word of layout_words, or without one by their dimensions: bthd, thd, [heads, head_dim]
-// of one token, or [..., heads * head_dim] where the facts give the heads. A tensor is q or k by its name.
+// used: the rope that turns them, whose heads theirs are to be; one without heads: nothing is known of them.
+// Reads tensors by the written word of files::layout_words, or without one by their dimensions: bthd, thd, [heads, head_dim]
+// of one token, or [..., heads * head_dim] where the rope gives the heads. A tensor is q or k by its name.
 // Without a written word a layout is refused that the config's heads contradict and another layout fits: a number of
 // heads that is neither the config's nor a divisor of it, as a shard has, or fewer heads where the other layout has
 // exactly the config's. One head alone contradicts nothing. Throws SHAPE.
 Readings read_heads(std::string_view operation, std::span<const Tensor* const> tensors, const std::string& written,
-                    const HeadFacts&);
+                    const ModelRope& used);
 
-}  // namespace rotary::cli
+}  // namespace rotary::tools

@@ -1,0 +1,150 @@
+// What a rotation did to tensors and how that differs from what a model asks; and whether tensors are rotated as the
+// model asks. Link rotary_tools.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "rotary/config.h"
+#include "rotary/positions.h"
+#include "rotary/tensors.h"
+
+namespace rotary::diagnose {
+
+// ---- what is asked -------------------------------------------------------------------------------
+
+// One tensor before and after somebody's rotation, of one shape: F64, F32, F16 or BF16, two to four dimensions.
+struct TensorPair {
+  std::string name;  // "" of an .npy; a name tells q from k ("q", "layers.0.q_proj", "wk")
+  Tensor before;
+  Tensor after;
+};
+
+// The pairs of two files (safetensors or .npy; "-" is standard input): the tensors of `names`, else q and k, else every
+// tensor that both files have, is of a float type and has two dimensions or more. operation: the word in brackets in
+// error sentences. Throws TENSOR, and what reading a file throws.
+ROTARY_API std::vector<TensorPair> read_pairs(const std::string& operation, const std::string& before,
+                                              const std::string& after, const std::vector<std::string>& names);
+
+struct Request {
+  std::string operation = "diagnose";       // the word in brackets in error sentences
+  std::optional<Model> model = {};          // what is asked; none: only what the tensors tell (not for check)
+  std::string config = {};                  // the model's name in error sentences; "" where it has none
+  std::optional<int> rope = {};             // of model.ropes; none: the rope that fits the tensors best
+  std::optional<std::int64_t> length = {};  // for scalings that depend on it; none: the largest position + 1
+  PositionRequest positions = {};           // none: 0, 1, 2, ...; unknown where the rope counts no tokens
+  std::string layout = {};                  // "bthd", "bhtd", "tbhd", "thd", "htd", "td", "hd", "flat"; "": found
+  std::optional<double> tolerance = {};     // of check: the largest difference; none: what rounding explains
+  bool scores = false;  // of diagnose: the tensors are q.k before and after, [..., tokens of q, tokens of k]
+  std::function<void(std::int64_t done, std::int64_t total)> progress = {};  // called between tensors; may be empty
+};
+
+// ---- what is found -------------------------------------------------------------------------------
+
+enum class Verdict : std::uint8_t {
+  as_configured,
+  pairing,
+  direction,
+  offset,
+  positions,
+  base,
+  scaling,
+  block,
+  layout,
+  attention_factor,
+  precision,
+  twice,
+  some_heads,
+  axis,
+  not_rotated,
+  cannot_tell,
+};
+ROTARY_API const char* name(Verdict) noexcept;
+
+// In which precision angles and the table of cos and sin were computed.
+enum class Precision : std::uint8_t { exact, f32, f16, bf16 };
+ROTARY_API const char* name(Precision) noexcept;
+
+// Each is empty where the data do not determine it.
+struct Facts {
+  std::optional<std::string> pairing;  // "half", "interleaved", "interleaved_to_half", "half_to_interleaved"
+  std::optional<bool> clockwise;
+  std::optional<int> first;                    // element of the head where the rotated block begins
+  std::optional<int> rotary_dim;               // elements of the block
+  std::vector<std::vector<double>> positions;  // of each batch row; one row where all are alike. Of axis 0
+  std::vector<double> inv_freq;                // radians per position, one per pair
+  std::vector<std::uint8_t> axis;              // per pair; empty where there is one axis
+  std::optional<double> base;
+  std::optional<Scaling> scaling;
+  std::optional<double> attention_factor;
+  std::optional<Precision> precision;
+  std::string layout;               // "bthd"
+  std::vector<std::int64_t> heads;  // those that rotate
+};
+
+struct Diagnosis {
+  Verdict verdict = Verdict::cannot_tell;
+  std::string sentence;  // names the tensor: "k is rotated in the interleaved pairing; the model uses half"
+  std::vector<std::string> findings;  // everything that differs, likeliest first
+  Facts facts;
+  double residual = 0;  // rms of what the facts leave unexplained, relative
+};
+
+struct NamedDiagnosis {
+  std::string name;  // TensorPair::name
+  Diagnosis diagnosis;
+};
+
+struct Diagnosed {
+  std::vector<NamedDiagnosis> tensors;  // in the order of the pairs
+  Diagnosis all;                        // the worst verdict, with a sentence that says which tensors it is about
+};
+
+// An element of a tensor.
+struct Place {
+  std::int64_t batch = 0, token = 0, head = 0;
+  int element = 0;          // of the head
+  std::optional<int> pair;  // none: the element is not rotated
+};
+
+struct Checked {
+  bool equal = false;
+  double max_error = 0;        // the largest absolute difference
+  double tolerance = 0;        // the largest difference that is allowed at any element
+  std::optional<Place> first;  // the first element that is off, by batch, token, head and pair
+  std::string layout;          // in which they were compared
+  bool moves = false;          // whether the rope moves anything: not at position 0
+};
+
+struct NamedCheck {
+  std::string name;  // TensorPair::name
+  Checked checked;
+};
+
+struct CheckResult {
+  std::vector<NamedCheck> tensors;     // in the order of the pairs
+  std::optional<Diagnosed> diagnosed;  // of tensors that are not all equal
+  std::string rope;                    // "rope 1 of 2"; "" where the model has one, or the request names it
+  bool equal() const noexcept { return !diagnosed; }
+};
+
+// ---- the two questions ---------------------------------------------------------------------------
+
+// Diagnoses every pair by the rope of which the least is wrong. Throws SHAPE, DTYPE, POSITION, ROPE, and SHAPE if the
+// positions fit no layout.
+ROTARY_API Diagnosed diagnose(const Request&, const std::vector<TensorPair>&);
+
+// Compares `after` with `before` rotated by the model's rope in double precision, element by element: by the rope that
+// explains all pairs, else by the first. A difference is allowed up to request.tolerance, or, without one, as the
+// rounding of the element type, one rounding of the table and the float32 steps of the angles explain. What differs is
+// diagnosed. request.model must be there. Throws as diagnose.
+ROTARY_API CheckResult check(const Request&, const std::vector<TensorPair>&);
+
+// What `rotary diagnose --json` and `rotary check --json` print; numbers that are not finite are null.
+ROTARY_API std::string to_json(const Diagnosed&);
+ROTARY_API std::string to_json(const CheckResult&);
+
+}  // namespace rotary::diagnose

@@ -1,0 +1,129 @@
+// The results as JSON; the keys are a contract.
+#include "json.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "files/text/json_text.h"
+#include "rotary/diagnose.h"
+#include "values/scaling_fields.h"
+
+namespace rotary::diagnose {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+using files::finite_or_null;
+
+template <class Value>
+Json or_null(const std::optional<Value>& value) {
+  return value ? Json(*value) : Json(nullptr);
+}
+
+Json json_of(const Diagnosis& one) {
+  const Facts& facts = one.facts;
+  Json json;
+  json["verdict"] = name(one.verdict);
+  json["sentence"] = one.sentence;
+  json["findings"] = one.findings;
+  json["pairing"] = or_null(facts.pairing);
+  json["direction"] = facts.clockwise ? Json(*facts.clockwise ? "clockwise" : "counterclockwise") : Json(nullptr);
+  json["first"] = or_null(facts.first);
+  json["rotary_dim"] = or_null(facts.rotary_dim);
+  json["positions"] = json_of_positions(facts.positions);
+  json["inv_freq"] = facts.inv_freq.empty() ? Json(nullptr) : Json(facts.inv_freq);
+  json["axis"] = facts.axis.empty() ? Json(nullptr) : Json(facts.axis);
+  json["base"] = or_null(facts.base);
+  json["scaling"] = facts.scaling ? Json(name(*facts.scaling)) : Json(nullptr);
+  json["scaling_parameters"] = facts.scaling ? json_of_fields(*facts.scaling) : Json(nullptr);
+  json["attention_factor"] = or_null(facts.attention_factor);
+  json["precision"] = facts.precision ? Json(name(*facts.precision)) : Json(nullptr);
+  json["layout"] = facts.layout.empty() ? Json(nullptr) : Json(facts.layout);
+  json["heads"] = facts.heads.empty() ? Json(nullptr) : Json(facts.heads);
+  json["residual"] = finite_or_null(one.residual);
+  return json;
+}
+
+Json json_of(const Diagnosed& diagnosed) {
+  Json json = json_of(diagnosed.all);
+  if (diagnosed.tensors.size() > 1) {
+    for (const auto& [name, one] : diagnosed.tensors) json["tensors"][name] = json_of(one);
+  }
+  return json;
+}
+
+Json json_of(const Checked& checked) {
+  Json json;
+  json["equal"] = checked.equal;
+  json["max_error"] = finite_or_null(checked.max_error);
+  json["tolerance"] = finite_or_null(checked.tolerance);
+  json["first"] = nullptr;
+  if (checked.first) {
+    json["first"] = {{"batch", checked.first->batch},
+                     {"token", checked.first->token},
+                     {"head", checked.first->head},
+                     {"pair", or_null(checked.first->pair)},
+                     {"element", checked.first->element}};
+  }
+  return json;
+}
+
+}  // namespace
+
+nlohmann::ordered_json json_of_positions(const std::vector<std::vector<double>>& rows) {
+  if (rows.empty()) return nullptr;
+  const auto number = [](double value) {
+    const bool is_whole = std::abs(value) < 0x1p63 && value == static_cast<double>(static_cast<std::int64_t>(value));
+    return is_whole ? Json(static_cast<std::int64_t>(value)) : Json(value);
+  };
+  if (rows.size() == 1) {
+    const std::vector<double>& row = rows[0];
+    const double step = row.size() > 1 ? row[1] - row[0] : 1;
+    bool even = true;
+    for (std::size_t t = 1; t < row.size(); ++t) even = even && row[t] - row[t - 1] == step;
+    if (even) return {{"offset", number(row[0])}, {"step", number(step)}};
+  }
+  Json list = Json::array();
+  for (const std::vector<double>& row : rows) {
+    Json inner = Json::array();
+    for (const double position : row) inner.push_back(number(position));
+    list.push_back(std::move(inner));
+  }
+  return rows.size() == 1 ? list[0] : list;
+}
+
+nlohmann::ordered_json json_of_fields(const Scaling& scaling) {
+  Json fields = Json::object();
+  scalings::for_each_field(scaling, [&](const auto& field, const auto& value) {
+    if constexpr (std::is_same_v<std::decay_t<decltype(value)>, std::optional<double>>) {
+      fields[field.name] = or_null(value);
+    } else {
+      fields[field.name] = value;
+    }
+  });
+  return fields;
+}
+
+std::string to_json(const Diagnosed& diagnosed) { return files::json_text(json_of(diagnosed)); }
+
+// Of all tensors: equal if each is; the first that is off stands for them, with the largest error and tolerance of any.
+std::string to_json(const CheckResult& result) {
+  const NamedCheck* shown = &result.tensors.front();
+  double max_error = 0, tolerance = 0;
+  for (const NamedCheck& one : result.tensors) {
+    if (shown->checked.equal && !one.checked.equal) shown = &one;
+    max_error = std::max(max_error, one.checked.max_error);
+    tolerance = std::max(tolerance, one.checked.tolerance);
+  }
+  Json json = json_of(shown->checked);
+  json["max_error"] = finite_or_null(max_error);
+  json["tolerance"] = finite_or_null(tolerance);
+  json["tensor"] = shown->name;
+  json["diagnosis"] = result.diagnosed ? json_of(*result.diagnosed) : Json(nullptr);
+  if (result.tensors.size() > 1) {
+    for (const NamedCheck& one : result.tensors) json["tensors"][one.name] = json_of(one.checked);
+  }
+  return files::json_text(json);
+}
+
+}  // namespace rotary::diagnose

@@ -1,0 +1,232 @@
+// Several tensors: which rope is meant, one layout for tensors of a file, one answer.
+#include <algorithm>
+
+#include "files/tensors/input.h"
+#include "files/text/paths.h"
+#include "question.h"
+
+namespace rotary::diagnose {
+
+namespace {
+
+const TensorInfo* find(const std::vector<TensorInfo>& infos, const std::string& name) {
+  const auto found =
+      std::find_if(infos.begin(), infos.end(), [&](const TensorInfo& info) { return info.name == name; });
+  return found == infos.end() ? nullptr : &*found;
+}
+
+std::vector<std::string> common_names(const std::vector<TensorInfo>& before, const std::vector<TensorInfo>& after) {
+  std::vector<std::string> names;
+  for (const char* name : {"q", "k"}) {
+    if (find(before, name) != nullptr && find(after, name) != nullptr) names.emplace_back(name);
+  }
+  if (!names.empty()) return names;
+  for (const TensorInfo& info : before) {
+    const bool is_float = info.type == ElementType::f64 || dtype_of(info.type).has_value();
+    if (is_float && info.shape.size() > 1 && find(after, info.name) != nullptr) names.push_back(info.name);
+  }
+  return names;
+}
+
+std::string names_of(const std::vector<TensorInfo>& infos) {
+  std::string text;
+  for (const TensorInfo& info : infos) text += (text.empty() ? "" : ", ") + info.name;
+  return text.empty() ? "none" : text;
+}
+
+// The subjects that can be meant: that of the rope that the request names; else those of the ropes of heads as wide as
+// the tensors' whose positions fit, or of the first rope. Without a model one of no rope.
+std::vector<Subject> subjects_of(const Request& request, const std::vector<TensorPair>& pairs, bool needs_positions) {
+  Subject plain;
+  plain.layout = request.layout;
+  plain.length = request.length;
+  if (!request.model) {
+    plain.positions = request.positions.set;
+    if (request.positions.spec) plain.positions = parse_positions(*request.positions.spec, 1);
+    return {plain};
+  }
+  const Model& model = *request.model;
+  const auto meant = [&](const ModelRope& used) {
+    Subject one = plain;
+    one.used = &used;
+    if (request.positions.given() || needs_positions) {  // throws where 0, 1, 2, ... are no positions
+      const PositionSet set = positions_of(request.operation, request.positions, model, used);
+      if (request.positions.given()) one.positions = set;
+    } else {
+      one.places_unknown = used.coordinates && !request.positions.same_on_every_axis;
+    }
+    return one;
+  };
+  std::vector<Subject> subjects;
+  if (!request.rope && model.ropes.size() != 1) {
+    std::optional<Error> first;
+    for (const ModelRope& used : model.ropes) {
+      if (!tools::fits_width(pairs.front().before, used)) continue;
+      try {
+        subjects.push_back(meant(used));
+      } catch (const Error& error) {  // positions of another rope's axes
+        if (!first) first = error;
+      }
+    }
+    if (subjects.empty() && first) throw *first;
+  }
+  if (subjects.empty()) subjects.push_back(meant(tools::chosen_rope(model, request.rope, request.config)));
+  return subjects;
+}
+
+// "rope 1 of 2".
+std::string rope_text(const Request& request, const Subject& subject) {
+  if (subject.used == nullptr || request.rope || request.model->ropes.size() == 1) return "";
+  return "rope " + std::to_string(subject.used - request.model->ropes.data()) + " of " +
+         std::to_string(request.model->ropes.size());
+}
+
+Subject of_tensor(Subject subject, const TensorPair& pair) {
+  subject.role = tools::role_of(pair.name);
+  return subject;
+}
+
+// The layout that the tensors have by their heads, where they were found in several; else empty.
+std::string settled_layout(const std::vector<TensorPair>& pairs, const std::vector<std::string>& layouts,
+                           const Subject& subject) {
+  if (subject.used == nullptr) return "";
+  std::vector<FoundLayout> found;
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    found.push_back({layouts[i], tools::role_of(pairs[i].name), pairs[i].before.shape});
+  }
+  return diagnose::settled_layout(found, *subject.used);
+}
+
+void report_progress(const Request& request, std::size_t done, const std::vector<TensorPair>& pairs) {
+  if (request.progress) request.progress(static_cast<std::int64_t>(done), static_cast<std::int64_t>(pairs.size()));
+}
+
+// ---- by one rope -------------------------------------------------------------------------------
+
+Diagnosed diagnose_by(const Request& request, const std::vector<TensorPair>& pairs, const Subject& subject) {
+  Diagnosed result;
+  std::vector<std::string> layouts;
+  for (const TensorPair& pair : pairs) {
+    report_progress(request, layouts.size(), pairs);
+    result.tensors.push_back({pair.name, diagnose(pair.before, pair.after, of_tensor(subject, pair))});
+    layouts.push_back(result.tensors.back().diagnosis.facts.layout);
+  }
+  const std::string layout = settled_layout(pairs, layouts, subject);
+  for (std::size_t i = 0; i < pairs.size() && !layout.empty(); ++i) {
+    if (layouts[i] == layout || layouts[i].empty()) continue;
+    Subject settled = of_tensor(subject, pairs[i]);
+    settled.layout_of_heads = layout;
+    result.tensors[i].diagnosis = diagnose(pairs[i].before, pairs[i].after, settled);
+  }
+  result.all = combine(result.tensors);
+  return result;
+}
+
+// Tensors of a file have one layout: those compared in another one are compared again.
+std::vector<NamedCheck> check_by(const Request& request, const std::vector<TensorPair>& pairs, const Subject& subject) {
+  std::vector<NamedCheck> checks;
+  std::vector<std::string> layouts;
+  for (const TensorPair& pair : pairs) {
+    report_progress(request, layouts.size(), pairs);
+    checks.push_back({pair.name, check(pair.before, pair.after, of_tensor(subject, pair), request.tolerance)});
+    layouts.push_back(checks.back().checked.layout);
+  }
+  const std::string layout = settled_layout(pairs, layouts, subject);
+  for (std::size_t i = 0; i < pairs.size() && !layout.empty(); ++i) {
+    if (layouts[i] == layout) continue;
+    Subject settled = of_tensor(subject, pairs[i]);
+    settled.layout = layout;
+    checks[i].checked = check(pairs[i].before, pairs[i].after, settled, request.tolerance);
+  }
+  return checks;
+}
+
+// Of a diagnosis by a rope that may not be the one meant: another base is the last thing to believe.
+int wrongness(const Diagnosed& diagnosed) {
+  int sum = 0;
+  for (const NamedDiagnosis& one : diagnosed.tensors) {
+    const Verdict verdict = one.diagnosis.verdict;
+    if (verdict == Verdict::as_configured) continue;
+    const bool base = verdict == Verdict::base, scaling = verdict == Verdict::scaling;
+    sum += 2 * static_cast<int>(one.diagnosis.findings.size()) + (base ? 4 : scaling ? 2 : 0);
+    if (verdict == Verdict::cannot_tell) sum += 6;
+  }
+  return sum;
+}
+
+// By the rope of which the least is wrong, where several can be meant.
+Diagnosed diagnose_best(const Request& request, const std::vector<TensorPair>& pairs,
+                        const std::vector<Subject>& subjects) {
+  Diagnosed best = diagnose_by(request, pairs, subjects[0]);
+  const Subject* chosen = &subjects[0];
+  for (std::size_t rope = 1; rope < subjects.size() && wrongness(best) > 0; ++rope) {
+    Diagnosed other = diagnose_by(request, pairs, subjects[rope]);
+    if (wrongness(other) >= wrongness(best)) continue;
+    best = std::move(other);
+    chosen = &subjects[rope];
+  }
+  if (const std::string text = rope_text(request, *chosen); !text.empty()) {
+    best.all.sentence += " (by " + text + (subjects.size() > 1 ? ", which fits best; --rope names one)" : ")");
+  }
+  return best;
+}
+
+bool all_equal(const std::vector<NamedCheck>& checks) {
+  return std::all_of(checks.begin(), checks.end(), [](const NamedCheck& one) { return one.checked.equal; });
+}
+
+}  // namespace
+
+std::vector<TensorPair> read_pairs(const std::string& operation, const std::string& before, const std::string& after,
+                                   const std::vector<std::string>& names) {
+  if (before == "-" && after == "-") {
+    throw Error(Code::VALUE, "[" + operation + "] standard input holds one file: - can stand for one of the two");
+  }
+  files::InputTensors first(files::path_of(before)), second(files::path_of(after));
+  std::vector<TensorPair> pairs;
+  const auto add = [&](const std::string& name) {
+    pairs.push_back({name, first.read(name), second.read(name)});
+    pairs.back().before.name = pairs.back().after.name = name;
+  };
+  if (first.format() == files::Format::npy || second.format() == files::Format::npy) {
+    const files::InputTensors& named = first.format() == files::Format::npy ? second : first;
+    if (names.empty() && named.infos().size() != 1) {
+      throw Error(Code::TENSOR, "[" + operation + "] --tensor must name one of " + names_of(named.infos()) +
+                                    " beside an .npy but got none");
+    }
+    add(names.empty() ? named.infos().front().name : names.front());
+    return pairs;
+  }
+  const std::vector<std::string> chosen = names.empty() ? common_names(first.infos(), second.infos()) : names;
+  if (chosen.empty()) {
+    throw Error(Code::TENSOR, "[" + operation + "] the files must have a tensor of one name but got " +
+                                  names_of(first.infos()) + " in '" + first.name() + "' and " +
+                                  names_of(second.infos()) + " in '" + second.name() + "'");
+  }
+  for (const std::string& name : chosen) add(name);
+  return pairs;
+}
+
+Diagnosed diagnose(const Request& request, const std::vector<TensorPair>& pairs) {
+  const std::vector<Subject> subjects = subjects_of(request, pairs, false);
+  if (!request.scores) return diagnose_best(request, pairs, subjects);
+  Diagnosed result;
+  for (const TensorPair& pair : pairs) {
+    result.tensors.push_back({pair.name, diagnose_scores(pair.before, pair.after, of_tensor(subjects[0], pair))});
+  }
+  result.all = combine(result.tensors);
+  return result;
+}
+
+CheckResult check(const Request& request, const std::vector<TensorPair>& pairs) {
+  const std::vector<Subject> subjects = subjects_of(request, pairs, true);
+  CheckResult result{check_by(request, pairs, subjects[0]), std::nullopt, rope_text(request, subjects[0])};
+  for (std::size_t other = 1; other < subjects.size() && !all_equal(result.tensors); ++other) {
+    std::vector<NamedCheck> by_other = check_by(request, pairs, subjects[other]);
+    if (all_equal(by_other)) result = {std::move(by_other), std::nullopt, rope_text(request, subjects[other])};
+  }
+  if (!all_equal(result.tensors)) result.diagnosed = diagnose_best(request, pairs, subjects);
+  return result;
+}
+
+}  // namespace rotary::diagnose

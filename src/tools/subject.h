@@ -1,0 +1,46 @@
+// The subject of apply, check, diagnose and table: which rope, which block of which heads, in which layout, at which
+// positions; found from a model and from the names and shapes of tensors.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "rotary/config.h"
+#include "rotary/positions.h"
+#include "rotary/tensors.h"
+
+namespace rotary::tools {
+
+enum class Role : std::uint8_t { unknown, query, key };
+// By the last word of the name that says it: "q", "layers.0.self_attn.q_proj", "wq" and "xq_rot" are queries, "k",
+// "cached_key" and "kproj" are keys.
+Role role_of(std::string_view tensor);
+
+// The block and the heads are those of the rope: used->first, used->rope.rotary_dim, used->heads, used->kv_heads.
+struct Subject {
+  const ModelRope* used = nullptr;       // none: nothing says what is asked
+  std::optional<std::int64_t> length;    // for scalings that depend on it; none: the largest position + 1
+  std::optional<PositionSet> positions;  // none: with a rope of tokens in a text 0, 1, 2, ...; else unknown
+  bool places_unknown = false;           // no positions, and the rope does not count tokens: coordinates of images
+  std::string layout;                    // as written; empty: found
+  std::string layout_of_heads;  // that the heads of all tensors of a file fit; empty: those of this tensor decide
+  Role role = Role::unknown;    // whose heads the tensor's are to be
+
+  // Whether a tensor of that last dimension holds the rotated block alone, as the k of MLA.
+  bool is_bare(std::int64_t last_dimension) const noexcept;
+  int head_dim_of(const TensorInfo&) const noexcept;  // 0 without a rope: that of the last dimension
+  // 2: the heads are those of the rope; 1: they could be a shard of them, or are not known; 0: neither.
+  int plausibility(std::int64_t heads) const noexcept;
+};
+
+// model.ropes[rope], by default the first. config: its name in sentences, or "". Throws ROPE.
+const ModelRope& chosen_rope(const Model&, std::optional<int> rope, const std::string& config);
+// The notes that concern the rope, without those on other parts of the model.
+std::vector<std::string> notes_on(const Model&, const ModelRope&);
+// Whether the tensor's heads are the rope's: whole, the bare block, or flat.
+bool fits_width(const TensorInfo&, const ModelRope&);
+
+}  // namespace rotary::tools
