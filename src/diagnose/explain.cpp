@@ -152,7 +152,7 @@ void add_scalings(std::vector<Explanation>& list, const Rope& rope, double facto
   const auto add_all = [&](bool by_length, bool has_length, std::int64_t length) {
     scalings::for_each_scaling([&]<class S>(S guess) {
       if constexpr (is_guessed<S>()) {
-        if (scalings::Row<S>::depends_on_length != by_length) return;
+        if (depends_on_length(guess) != by_length) return;
         guess.factor = factor;
         if constexpr (requires { guess.trained_length; }) {
           if (!has_length) return;
