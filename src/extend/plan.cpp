@@ -45,8 +45,8 @@ RopePlan rope_plan(std::size_t index, const ModelRope& before, const Rope& plann
   plan.frequencies = frequencies(planned, context);
   const std::vector<double> trained_with = frequencies(unscaled(before.rope), 0).inv_freq;
   const std::vector<double>& scaled = plan.frequencies.inv_freq;
-  // A fully stretched pair is one that is stretched by the factor, whatever the method; dynamic's depends on the length.
-  const Scaling stretches = std::holds_alternative<Dynamic>(planned.scaling) ? planned.scaling : Ntk{.factor = factor};
+  // A larger base without a scaling is the NTK of that factor.
+  const Scaling stretches = std::holds_alternative<Unscaled>(planned.scaling) ? Ntk{.factor = factor} : planned.scaling;
   const auto effects = scalings::effects_of(trained_with, scaled, stretches);
   for (std::size_t i = 0; i < scaled.size(); ++i) {
     PairPlan& pair = plan.pairs.emplace_back();
