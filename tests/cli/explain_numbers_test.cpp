@@ -186,7 +186,7 @@ void pairing(Numbers& numbers) {
 
 void frequencies_of_a_head(Numbers& numbers) {
   const Frequencies speeds = speeds_of(128);
-  for (const std::size_t i : {0, 1, 8, 16, 32, 48, 63}) {
+  for (const std::size_t i : std::initializer_list<std::size_t>{0, 1, 8, 16, 32, 48, 63}) {
     const double speed = speeds.inv_freq[i];
     numbers.add(9, {speed});
     numbers.add(2, {two_pi / speed});
@@ -250,7 +250,7 @@ void scaling(Numbers& numbers) {
   numbers.add(9, {plain.inv_freq[63]});
   numbers.add(6, {4095 * plain.inv_freq[63], 16383 * plain.inv_freq[63]});
   numbers.add(6, {yarn.attention_factor, yarn.attention_factor * yarn.attention_factor});
-  for (const std::size_t i : {0, 8, 16, 24, 32, 40, 48, 56, 63}) {
+  for (const std::size_t i : std::initializer_list<std::size_t>{0, 8, 16, 24, 32, 40, 48, 56, 63}) {
     numbers.add(2, {two_pi / plain.inv_freq[i]});
     numbers.add(3, {4096 * plain.inv_freq[i] / two_pi});
     for (const Frequencies& method : all) numbers.add(4, {plain.inv_freq[i] / method.inv_freq[i]});
