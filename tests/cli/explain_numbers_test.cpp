@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 #include <complex>
+#include <initializer_list>
 #include <map>
 #include <numbers>
 #include <regex>
