@@ -25,7 +25,7 @@ void stream_rows(const TensorInfo& tensor, const Sources& sources, const Reader&
     }
     out.resize(in.size());
     for (std::size_t i = run.begin; i < run.end; ++i)
-      std::memcpy(&out[(i - run.begin) * row], &in[(sources[i] - run.begin) * row], row);
+      std::memcpy(out.data() + (i - run.begin) * row, in.data() + (sources[i] - run.begin) * row, row);
     sink(out);
   }
 }
@@ -41,7 +41,7 @@ void stream_lines(const TensorInfo& tensor, std::size_t line_bytes, const Reader
     in.resize(count * line_bytes);
     out.assign(in.size(), std::byte{});
     read(line * line_bytes, in);
-    for (std::size_t i = 0; i < count; ++i) permute(&in[i * line_bytes], &out[i * line_bytes]);
+    for (std::size_t i = 0; i < count; ++i) permute(in.data() + i * line_bytes, out.data() + i * line_bytes);
     sink(out);
   }
 }
