@@ -80,7 +80,7 @@ class Families : public Checkpoint {
     ASSERT_EQ(after.data.size(), before.data.size());
     const std::size_t bytes = before.data.size() / rows;
     for (std::size_t i = 0; i < rows; ++i)
-      EXPECT_EQ(std::memcmp(&after.data[i * bytes], &before.data[source[i] * bytes], bytes), 0)
+      EXPECT_EQ(std::memcmp(after.data.data() + i * bytes, before.data.data() + source[i] * bytes, bytes), 0)
           << part.name << ' ' << i;
   }
 };
