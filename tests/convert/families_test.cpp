@@ -1,7 +1,9 @@
 // Checkpoints of many families, read back as the models' own code reshapes them: which rows move, and that all others
 // stay.
+#include <algorithm>
 #include <functional>
 #include <set>
+#include <span>
 
 #include "folder.h"
 
@@ -80,7 +82,8 @@ class Families : public Checkpoint {
     ASSERT_EQ(after.data.size(), before.data.size());
     const std::size_t bytes = before.data.size() / rows;
     for (std::size_t i = 0; i < rows; ++i)
-      EXPECT_EQ(std::memcmp(after.data.data() + i * bytes, before.data.data() + source[i] * bytes, bytes), 0)
+      EXPECT_TRUE(std::ranges::equal(std::span(after.data).subspan(i * bytes, bytes),
+                                     std::span(before.data).subspan(source[i] * bytes, bytes)))
           << part.name << ' ' << i;
   }
 };
