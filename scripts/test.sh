@@ -3,7 +3,7 @@
 #   release   the libraries and the program as a user builds them, all tests, the kernels for GPUs on the CPU's emulator,
 #             the install tree and its consumers
 #   asan      the same tests by clang, under AddressSanitizer and UndefinedBehaviorSanitizer; no header is precompiled
-#   clang     the libraries, optimised by clang, with the portable kernels among them, and their tests
+#   clang     the core, optimised by clang, with the portable kernels among it, and its tests
 #   cuda      rotary_gpu by nvcc: its PTX is read, its install tree consumed, the tests run where there is a GPU;
 #             skipped without nvcc
 #   neon      the kernels as AArch64 programs under qemu
@@ -134,7 +134,7 @@ for stage in "$@"; do
                    -DROTARY_SANITIZE=address,undefined -DROTARY_PRECOMPILE=OFF ;;
     clang) need clang
            ctest_options=(-LE once)
-           run_stage clang clang++ -DCMAKE_BUILD_TYPE=Release -DROTARY_TOOLS=OFF -DROTARY_PORTABLE=ON ;;
+           run_stage clang clang++ -DCMAKE_BUILD_TYPE=Release -DROTARY_FILES=OFF -DROTARY_PORTABLE=ON ;;
     cuda) cuda_stage ;;
     neon) emulated_stage aarch64 ;;
     s390x | riscv64 | ppc64le) emulated_stage "$stage" ;;
