@@ -1,7 +1,9 @@
-// The axes of a plot: their ranges, ticks at 1, 2 or 5 times a power of ten, and the points in coordinates from 0 to 1.
+// The axes of a plot: their ranges, their ticks, and points as fractions of them.
 #pragma once
 
+#include <cstddef>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "plot.h"
@@ -15,41 +17,36 @@ struct Tick {
 
 struct Axis {
   bool log = false;
-  double low = 0;
-  double high = 1;
-  std::vector<Tick> ticks;  // rising, all within [low, high]
+  double low = 0, high = 1;  // the ends; of a logarithmic axis their log10
+  std::vector<Tick> ticks;   // rising, all between the ends
 
-  double at(double value) const noexcept;  // 0 at low, 1 at high
+  double at(double value) const noexcept;  // 0 at the low end, 1 at the high one
 };
-
-enum class Ends : unsigned char {
-  tight,   // from the first to the last value; extended to 0 if that is near
-  padded,  // 4 % more on both sides
-};
-
-// An axis for values from low to high (low > high: no values) with about max_ticks ticks or fewer.
-Axis make_axis(double low, double high, bool log, Ends ends, int max_ticks);
 
 struct PlotPoint {
-  double x = 0;  // 0 left, 1 right
-  double y = 0;  // 0 bottom, 1 top
+  double x = 0;  // as a fraction: 0 left, 1 right; or in pixels
+  double y = 0;  // 0 bottom, 1 top; in pixels downwards
 };
+using PlotPoints = std::vector<PlotPoint>;
 
-struct BandPoint {
-  double x = 0;
-  double low = 0;
-  double high = 0;
-};
+struct PlotAxes {
+  Axis x, y;
 
-// A plot in coordinates of its axes. The lines are those of the plot without the points that are left out.
-struct PlotView {
-  Axis x;
-  Axis y;
-  std::vector<std::vector<PlotPoint>> lines;
-  std::vector<std::vector<BandPoint>> bands;
-  std::vector<std::vector<PlotPoint>> crosses;  // of each line, where a run of lost places begins
-  bool empty() const noexcept;                  // no points at all
+  // The points that the axes can show, as fractions.
+  PlotPoints shown(const Points& points) const;
 };
-PlotView view_of(const Plot& plot, int max_x_ticks, int max_y_ticks);
+// The axes that hold every point of the lines and bands, with about as many ticks or fewer.
+PlotAxes axes_of(const Plot& plot, int max_x_ticks, int max_y_ticks);
+
+// Two rows of a terminal under a drawing area of that width, right of `gutter` columns: the axis with its ticks, and
+// their labels as far as they do not touch.
+std::string axis_rows(const std::vector<std::pair<std::size_t, std::string>>& ticks, std::size_t gutter,
+                      std::size_t width);
+
+// Where the line's runs of lost places begin, each at the height of the point before.
+Points crosses_of(const Line& line);
+
+// The lower and the upper edge, without the points of which the axes can show only one.
+std::pair<PlotPoints, PlotPoints> edges_of(const Band& band, const PlotAxes& axes);
 
 }  // namespace rotary::cli

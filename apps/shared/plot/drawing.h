@@ -1,16 +1,17 @@
 // Elements of an SVG picture. Colours are presentation attributes, so that every viewer shows them, and have a class
-// each, by which style_element() exchanges them for dark pages.
+// each, by which the document's style exchanges them for dark pages.
 #pragma once
 
 #include <cstddef>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
-
-#include "axis.h"
+#include <utility>
 
 namespace rotary::cli {
+
+constexpr double picture_width = 800, picture_margin = 20;  // in pixels, as all lengths here
 
 // A colour for light pages and one for dark ones.
 enum class Ink : unsigned char {
@@ -28,29 +29,25 @@ Ink series_ink(std::size_t index) noexcept;  // starts again after series_count
 // `class="..." fill="#..." stroke="#..."`
 std::string paint(std::optional<Ink> fill, std::optional<Ink> stroke = std::nullopt);
 
-// A `style` element with the dark colours, and more rules for dark pages.
-std::string style_element(const std::string& more_dark_rules = "");
+// The whole file: the title as its name, the colours for dark pages, the paper, the elements.
+std::string document(double height, const std::string& title, const std::string& elements);
 
-// From the element's start tag to the white or dark paper. height and width in pixels.
-std::string document_start(double width, double height, const std::string& title, const std::string& dark_rules = "");
-
-std::string pixels(double value);  // at most two decimals, without trailing zeros: "12.5"
-std::string escaped(std::string_view text);
-
-// Estimated width in a sans-serif font; too wide rather than too narrow.
-double text_width(std::string_view text, double size);
+std::string pixels(double value);                       // at most two decimals, without trailing zeros: "12.5"
+double text_width(std::string_view text, double size);  // estimated, in a sans-serif font
 // displayable() and cut so that it fits the width.
 std::string fitted(std::string_view text, double size, double width);
 
-std::string line_element(double x1, double y1, double x2, double y2, const std::string& attributes = "");
-// text must be displayable.
-std::string text_element(double x, double y, std::string_view text, const std::string& attributes = "");
+// `<name x="1" y="2.5" more>content</name>` with its line end; content is XML.
+std::string element(std::string_view name, std::initializer_list<std::pair<const char*, double>> places,
+                    const std::string& more = "", const std::string& content = "");
+std::string line_element(double x1, double y1, double x2, double y2, const std::string& more = "");
+std::string text_element(double x, double y, std::string_view text, const std::string& more = "");
 std::string title_element(const std::string& text);  // a tooltip; "" for no text
 
-enum class Shape : unsigned char { circle, square, triangle, diamond };
-std::string mark_element(Shape shape, const PlotPoint& centre, double radius, Ink ink, const std::string& tip = "");
-
 // Title, at most two lines, and note, at most four, from the top; returns the lowest base line.
-double heading_elements(std::string& out, const std::string& title, const std::string& note, double width);
+double add_heading(std::string& elements, const std::string& title, const std::string& note);
+// The labels of the axes of an area, below it and, running upwards, at the left edge of the picture.
+std::string axis_labels(const std::string& x, const std::string& y, double left, double top, double right,
+                        double bottom);
 
 }  // namespace rotary::cli

@@ -11,9 +11,11 @@
 
 namespace rotary::cli {
 
+using Points = std::vector<std::pair<double, double>>;
+
 struct Line {
   std::string name;  // in the legend, but for a guide; "": in no legend
-  std::vector<std::pair<double, double>> points;
+  Points points;
   bool faint = false;                   // thin and pale, in the colour of the next line that is not faint
   bool dots = false;                    // the points only
   bool guide = false;                   // thin, grey, dashed and straight, with its name at its end
@@ -48,6 +50,9 @@ struct Plot {
   std::string note = {};  // a line under the title
 };
 
+// The indices of ticks at `count` places: 0, every n-th, n a power of two, and the last one where that leaves room.
+std::vector<std::size_t> even_ticks(std::size_t count, std::size_t most);
+
 // Of each line with places without a number: "a from step 1200 on", "b at 3 steps", "c everywhere".
 std::vector<std::string> lost_texts(const Plot& plot);
 
@@ -55,8 +60,8 @@ std::vector<std::string> lost_texts(const Plot& plot);
 std::string svg(const Plot& plot);
 
 // width: columns in total; height: rows of the drawing area, without title, axis and legend.
-// ASCII characters, but for what the names hold: a strong line is drawn in '*', or several in a letter each, faint
-// lines and the edges of bands in '.', guides in '-', lost places in '#'.
+// ASCII characters, but for what the names hold: a strong line is drawn in '*', or several in a letter each, in turn
+// where they lie on each other; faint lines and the edges of bands in '.', guides in '-', lost places in '#'.
 std::string terminal_plot(const Plot& plot, int width = 72, int height = 18);
 
 // Values from -limit to limit in rows and columns, as colours from blue to orange. Columns run to the right and rows
