@@ -16,13 +16,6 @@ cudaError_t cudaMalloc(T** p, std::size_t bytes) {
   if (error == cudaSuccess) *p = static_cast<T*>(memory);
   return error;
 }
-template <typename T>
-cudaError_t cudaMallocHost(T** p, std::size_t bytes, unsigned flags = 0) {
-  void* memory = nullptr;
-  const cudaError_t error = cudaMallocHost(&memory, bytes, flags);
-  if (error == cudaSuccess) *p = static_cast<T*>(memory);
-  return error;
-}
 
 namespace gpu_emulator {
 

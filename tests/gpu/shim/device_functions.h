@@ -1,4 +1,5 @@
-// The device functions of the emulator. Compiled with -ffp-contract=off, arithmetic has the device's bits.
+// The device functions of the emulator: those that this library's kernels call. Compiled with -ffp-contract=off,
+// arithmetic has the device's bits.
 #pragma once
 
 #include <math.h>
@@ -8,19 +9,15 @@
 #include <cstring>
 #include <type_traits>
 
-#include "vector_types.h"
+#include "cuda_runtime_api.h"
 
 // Empty if an attribute list would break libstdc++'s own __attribute__((__noinline__)).
 #define __global__
 #define __device__
 #define __host__
-#define __constant__
-#define __managed__
 #define __grid_constant__
 #define __noinline__
-#define __forceinline__ inline
 #define __launch_bounds__(...)
-#define __align__(n) __attribute__((aligned(n)))
 #define __shared__ static  // blocks run one after the other
 
 // The coordinates of the running thread. Only the emulator writes them.
@@ -30,151 +27,89 @@ extern dim3 blockDim;
 extern dim3 gridDim;
 inline constexpr int warpSize = 32;
 
+// ---- synchronisation of threads ------------------------------------------------------------------
+
 namespace gpu_emulator {
 
-enum class Call : std::uint8_t {
-  shuffle,
-  shuffle_up,
-  shuffle_down,
-  shuffle_xor,
-  ballot,
-  any,
-  all,
-  sync_warp,
-  sync,
-  sync_or,
-  sync_and,
-  sync_count
+// Where a thread waits: the name of the function that it called, and the place of the call.
+struct Call {
+  const char* name;
+  const char* file;
+  int line;
 };
-inline constexpr int own_value = -1;
 
-// Waits for the lanes of the mask; returns the value of lane `source`, or the caller's own.
-std::uint64_t exchange(Call, unsigned mask, std::uint64_t value, int source, const char* file, int line);
-// Waits for the lanes of the mask; returns those with `yes`.
-unsigned ballot(Call, unsigned mask, bool yes, const char* file, int line);
-// Waits for the block's threads; returns the number of those with `yes`.
-int sync_block(Call, bool yes, const char* file, int line);
-[[noreturn]] void trap(const char* what, const char* file, int line);
+// Waits for the lanes of the mask; returns the value of lane `source`.
+std::uint64_t exchange(const Call&, unsigned mask, std::uint64_t value, int source);
+// Waits for the block's threads.
+void sync_block(const Call&);
+[[noreturn]] void trap(const Call&);
 int lane();
 
 template <typename T>
-concept Shuffled = std::is_same_v<T, int> || std::is_same_v<T, unsigned> || std::is_same_v<T, long> ||
-    std::is_same_v<T, unsigned long> || std::is_same_v<T, long long> || std::is_same_v<T, unsigned long long> ||
-    std::is_same_v<T, float> || std::is_same_v<T, double>;
-
-template <Shuffled T>
-T shuffle(Call call, unsigned mask, T value, int source, const char* file, int line) {
+T shuffle(const Call& call, unsigned mask, T value, int source) {
   std::uint64_t bits = 0;
   std::memcpy(&bits, &value, sizeof value);
-  bits = exchange(call, mask, bits, source, file, line);
+  bits = exchange(call, mask, bits, source);
   std::memcpy(&value, &bits, sizeof value);
   return value;
 }
 
-template <typename T>
-void require_aligned(const T* p, const char* file, int line) {
-  if (reinterpret_cast<std::uintptr_t>(p) % alignof(T)) trap("misaligned address", file, line);
-}
-
 }  // namespace gpu_emulator
 
-// ---- synchronisation of threads ------------------------------------------------------------------
-
 inline void __syncthreads(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
-  gpu_emulator::sync_block(gpu_emulator::Call::sync, false, file, line);
-}
-inline int __syncthreads_or(int yes, const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
-  return gpu_emulator::sync_block(gpu_emulator::Call::sync_or, yes != 0, file, line) != 0;
-}
-inline int __syncthreads_and(int yes, const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
-  return gpu_emulator::sync_block(gpu_emulator::Call::sync_and, yes == 0, file, line) == 0;
-}
-inline int __syncthreads_count(int yes, const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
-  return gpu_emulator::sync_block(gpu_emulator::Call::sync_count, yes != 0, file, line);
-}
-inline void __syncwarp(unsigned mask = 0xffffffff, const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
-  gpu_emulator::ballot(gpu_emulator::Call::sync_warp, mask, false, file, line);
-}
-inline unsigned __ballot_sync(unsigned mask, int yes, const char* file = __builtin_FILE(),
-                              int line = __builtin_LINE()) {
-  return gpu_emulator::ballot(gpu_emulator::Call::ballot, mask, yes != 0, file, line);
-}
-inline int __any_sync(unsigned mask, int yes, const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
-  return gpu_emulator::ballot(gpu_emulator::Call::any, mask, yes != 0, file, line) != 0;
-}
-inline int __all_sync(unsigned mask, int yes, const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
-  return gpu_emulator::ballot(gpu_emulator::Call::all, mask, yes == 0, file, line) == 0;
+  gpu_emulator::sync_block({"__syncthreads", file, line});
 }
 
 // Within groups of `width` lanes, a power of two.
-template <gpu_emulator::Shuffled T>
+template <typename T>
 T __shfl_sync(unsigned mask, T value, int source, int width = warpSize, const char* file = __builtin_FILE(),
               int line = __builtin_LINE()) {
   const int first = gpu_emulator::lane() & ~(width - 1);
-  return gpu_emulator::shuffle(gpu_emulator::Call::shuffle, mask, value, first | (source & (width - 1)), file, line);
+  return gpu_emulator::shuffle({"__shfl_sync", file, line}, mask, value, first | (source & (width - 1)));
 }
-template <gpu_emulator::Shuffled T>
+template <typename T>
 T __shfl_xor_sync(unsigned mask, T value, int flip, int width = warpSize, const char* file = __builtin_FILE(),
                   int line = __builtin_LINE()) {
   const int lane = gpu_emulator::lane();
   const int source = lane ^ flip;  // an earlier group may be read, a later one not
-  return gpu_emulator::shuffle(gpu_emulator::Call::shuffle_xor, mask, value,
-                               source <= (lane | (width - 1)) ? source : gpu_emulator::own_value, file, line);
+  return gpu_emulator::shuffle({"__shfl_xor_sync", file, line}, mask, value,
+                               source <= (lane | (width - 1)) ? source : lane);
 }
-template <gpu_emulator::Shuffled T>
-T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = warpSize, const char* file = __builtin_FILE(),
-                   int line = __builtin_LINE()) {
-  const int lane = gpu_emulator::lane();
-  const int source = lane + static_cast<int>(delta);
-  return gpu_emulator::shuffle(gpu_emulator::Call::shuffle_down, mask, value,
-                               source <= (lane | (width - 1)) ? source : gpu_emulator::own_value, file, line);
-}
-template <gpu_emulator::Shuffled T>
-T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = warpSize, const char* file = __builtin_FILE(),
-                 int line = __builtin_LINE()) {
-  const int lane = gpu_emulator::lane();
-  const int source = lane - static_cast<int>(delta);
-  return gpu_emulator::shuffle(gpu_emulator::Call::shuffle_up, mask, value,
-                               source >= (lane & ~(width - 1)) ? source : gpu_emulator::own_value, file, line);
-}
-
-[[noreturn]] inline void __trap(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
-  gpu_emulator::trap("__trap", file, line);
-}
-inline void __threadfence() {}
-inline void __threadfence_block() {}
 
 // ---- memory --------------------------------------------------------------------------------------
 
 template <typename T>
 T __ldg(const T* p, const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
-  gpu_emulator::require_aligned(p, file, line);
+  if (reinterpret_cast<std::uintptr_t>(p) % alignof(T)) gpu_emulator::trap({"misaligned address", file, line});
   return *p;
 }
-template <typename T>
-T __ldcg(const T* p, const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
-  return __ldg(p, file, line);
-}
-template <typename T>
-T __ldca(const T* p, const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
-  return __ldg(p, file, line);
-}
-template <typename T>
-T __ldcs(const T* p, const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
-  return __ldg(p, file, line);
-}
-template <typename T>
-void __stcg(T* p, T value, const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
-  gpu_emulator::require_aligned(p, file, line);
-  *p = value;
-}
-template <typename T>
-void __stcs(T* p, T value, const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
-  __stcg(p, value, file, line);
-}
-template <typename T>
-void __stwb(T* p, T value, const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
-  __stcg(p, value, file, line);
+
+// ---- arithmetic ----------------------------------------------------------------------------------
+
+inline float __fmul_rn(float a, float b) { return a * b; }
+inline float __fadd_rn(float a, float b) { return a + b; }
+inline float __fsub_rn(float a, float b) { return a - b; }
+inline float __fmaf_rn(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+inline float __fdiv_rn(float a, float b) { return a / b; }
+inline float __fsqrt_rn(float a) { return __builtin_sqrtf(a); }
+inline float __frcp_rn(float a) { return 1.0f / a; }
+inline double __dmul_rn(double a, double b) { return a * b; }
+inline double __dadd_rn(double a, double b) { return a + b; }
+inline double __dsub_rn(double a, double b) { return a - b; }
+inline double __fma_rn(double a, double b, double c) { return __builtin_fma(a, b, c); }
+inline long long __double_as_longlong(double a) { return std::bit_cast<long long>(a); }
+inline unsigned long long __umul64hi(unsigned long long a, unsigned long long b) {
+  return static_cast<unsigned long long>((static_cast<unsigned __int128>(a) * b) >> 64);
 }
 
-#include "device_arithmetic.h"
+// The device's min and max accept pairs of types that C++ converts implicitly.
+template <typename A, typename B>
+requires(std::is_arithmetic_v<A>&& std::is_arithmetic_v<B>) constexpr std::common_type_t<A, B> min(A a, B b) {
+  using T = std::common_type_t<A, B>;
+  return static_cast<T>(b) < static_cast<T>(a) ? static_cast<T>(b) : static_cast<T>(a);
+}
+template <typename A, typename B>
+requires(std::is_arithmetic_v<A>&& std::is_arithmetic_v<B>) constexpr std::common_type_t<A, B> max(A a, B b) {
+  using T = std::common_type_t<A, B>;
+  return static_cast<T>(a) < static_cast<T>(b) ? static_cast<T>(b) : static_cast<T>(a);
+}

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "fiber.h"
-#include "grid.h"
+#include "runtime.h"
 
 uint3 threadIdx;
 uint3 blockIdx;
@@ -26,27 +26,20 @@ namespace {
 
 constexpr int max_threads = 1024;
 constexpr int lanes = 32;
-constexpr const char* names[] = {"__shfl_sync",   "__shfl_up_sync",   "__shfl_down_sync",  "__shfl_xor_sync",
-                                 "__ballot_sync", "__any_sync",       "__all_sync",        "__syncwarp",
-                                 "__syncthreads", "__syncthreads_or", "__syncthreads_and", "__syncthreads_count"};
 
 enum class State : std::uint8_t { fresh, ready, waiting, ended };
 
 struct Thread {
   State state = State::fresh;
-  Call call = {};
-  bool yes = false;
-  int source = 0;
+  Call call = {};  // where it waits
   unsigned mask = 0;
-  std::uint64_t value = 0;  // passed in
-  std::uint64_t result = 0;
-  const char* file = nullptr;
-  int line = 0;
+  int source = 0;
+  std::uint64_t value = 0;  // passed in, and then the result
   Fiber* fiber = nullptr;
 };
 
 struct Meeting {  // lanes of a warp that wait for each other
-  Call call = {};
+  const char* name = nullptr;
   unsigned mask = 0;
   unsigned here = 0;
 };
@@ -54,8 +47,8 @@ struct Meeting {  // lanes of a warp that wait for each other
 class Grid {
  public:
   void run(dim3 grid, dim3 block, const std::function<void()>& body, std::vector<std::unique_ptr<Fiber>>& fibers);
-  std::uint64_t meet_warp(Call, unsigned mask, bool yes, std::uint64_t value, int source, const char* file, int line);
-  int meet_block(Call, bool yes, const char* file, int line);
+  std::uint64_t meet_warp(const Call&, unsigned mask, std::uint64_t value, int source);
+  void meet_block(const Call&);
   int current() const { return current_; }
   [[noreturn]] void stuck(const char* why);
   void set_order(Order order, std::uint64_t seed) { order_ = order, random_.seed(seed); }
@@ -66,11 +59,10 @@ class Grid {
   void go(int thread);
   void work(Fiber& self);
   void wait(int thread);
-  void finish(Meeting&, int first);
+  void finish(unsigned mask, int first);
   void release(const int* threads, int count);
   Fiber& idle();
   void arrange(int* first, int* last);
-  std::string where() const;
 
   const std::function<void()>* body_ = nullptr;
   std::vector<std::unique_ptr<Fiber>>* fibers_ = nullptr;
@@ -213,93 +205,72 @@ void Grid::release(const int* threads, int count) {
   arrange(ready_.data() + first, ready_.data() + ready_.size());
 }
 
-int Grid::meet_block(Call call, bool yes, const char* file, int line) {
+void Grid::meet_block(const Call& call) {
   const int self = current_;
-  Thread& thread = threads_[self];
-  thread.state = State::waiting;
-  thread.call = call;
-  thread.yes = yes;
-  thread.file = file;
-  thread.line = line;
+  threads_[self].state = State::waiting;
+  threads_[self].call = call;
+  threads_[self].mask = 0;
   if (++at_barrier_ == count_) {
     at_barrier_ = 0;
-    std::uint64_t sum = 0;
     int all[max_threads];
     for (int t = 0; t < count_; ++t) {
-      const Thread& other = threads_[t];
-      if (other.call != call || other.line != line || std::strcmp(other.file, file) != 0)
+      const Call& other = threads_[t].call;
+      if (other.name != call.name || other.line != call.line || std::strcmp(other.file, call.file) != 0)
         stuck("threads of a block wait at different barriers");
-      sum += other.yes;
       all[t] = t;
     }
-    for (int t = 0; t < count_; ++t) threads_[t].result = sum;
     release(all, count_);
   }
   wait(self);
-  return static_cast<int>(thread.result);
 }
 
-std::uint64_t Grid::meet_warp(Call call, unsigned mask, bool yes, std::uint64_t value, int source, const char* file,
-                              int line) {
+std::uint64_t Grid::meet_warp(const Call& call, unsigned mask, std::uint64_t value, int source) {
   const int self = current_, lane = self % lanes;
   Thread& thread = threads_[self];
   thread.state = State::waiting;
   thread.call = call;
   thread.mask = mask;
-  thread.yes = yes;
   thread.value = value;
-  thread.source = source == own_value ? lane : source;
-  thread.file = file;
-  thread.line = line;
+  thread.source = source;
   if (!(mask >> lane & 1)) stuck("a lane is missing in its own mask");
-  if (thread.source < 0 || thread.source >= lanes || !(mask >> thread.source & 1))
-    stuck("a lane reads a lane that its mask does not have");
+  if (source < 0 || source >= lanes || !(mask >> source & 1)) stuck("a lane reads a lane that its mask does not have");
   auto& meetings = meetings_[self / lanes];
   auto meeting = std::find_if(meetings.begin(), meetings.end(),
-                              [&](const Meeting& m) { return m.mask == mask && m.call == call; });
-  if (meeting == meetings.end()) meeting = meetings.insert(meetings.end(), {call, mask, 0});
+                              [&](const Meeting& m) { return m.mask == mask && m.name == call.name; });
+  if (meeting == meetings.end()) meeting = meetings.insert(meetings.end(), {call.name, mask, 0});
   meeting->here |= 1u << lane;
   if (meeting->here == mask) {
-    finish(*meeting, self - lane);
+    finish(mask, self - lane);
     meetings.erase(meeting);
   }
   wait(self);
-  return thread.result;
+  return thread.value;
 }
 
-void Grid::finish(Meeting& meeting, int first) {
+void Grid::finish(unsigned mask, int first) {
   int here[lanes];
   int count = 0;
-  std::uint64_t votes = 0;
+  std::uint64_t values[lanes];
   for (int lane = 0; lane < lanes; ++lane) {
-    if (!(meeting.mask >> lane & 1)) continue;
-    here[count++] = first + lane;
-    votes |= static_cast<std::uint64_t>(threads_[first + lane].yes) << lane;
+    values[lane] = threads_[first + lane].value;
+    if (mask >> lane & 1) here[count++] = first + lane;
   }
-  const bool shuffles = meeting.call <= Call::shuffle_xor;
-  for (int k = 0; k < count; ++k)
-    threads_[here[k]].result = shuffles ? threads_[first + threads_[here[k]].source].value : votes;
+  for (int k = 0; k < count; ++k) threads_[here[k]].value = values[threads_[here[k]].source];
   release(here, count);
 }
 
-std::string Grid::where() const {
-  char text[200];
-  std::snprintf(text, sizeof text, "block (%u, %u, %u) of grid (%u, %u, %u), block size (%u, %u, %u)", blockIdx.x,
-                blockIdx.y, blockIdx.z, gridDim.x, gridDim.y, gridDim.z, blockDim.x, blockDim.y, blockDim.z);
-  return text;
-}
-
 void Grid::stuck(const char* why) {
-  std::fprintf(stderr, "[gpu emulator] %s, in %s:\n", why, where().c_str());
+  std::fprintf(stderr, "[gpu emulator] %s, in block (%u, %u, %u) of grid (%u, %u, %u), block size (%u, %u, %u):\n", why,
+               blockIdx.x, blockIdx.y, blockIdx.z, gridDim.x, gridDim.y, gridDim.z, blockDim.x, blockDim.y, blockDim.z);
   const auto what = [&](int t) {
     const Thread& thread = threads_[t];
     if (thread.state == State::fresh) return std::string("not begun");
     if (thread.state == State::ended) return std::string("ended");
     if (thread.state == State::ready) return std::string("running");
     char mask[32] = {};
-    if (thread.call < Call::sync) std::snprintf(mask, sizeof mask, " with mask 0x%08x", thread.mask);
-    return std::string("at ") + names[static_cast<int>(thread.call)] + mask + ", " + thread.file + ":" +
-           std::to_string(thread.line);
+    if (thread.mask != 0) std::snprintf(mask, sizeof mask, " with mask 0x%08x", thread.mask);
+    return std::string("at ") + thread.call.name + mask + ", " + thread.call.file + ":" +
+           std::to_string(thread.call.line);
   };
   for (int t = 0; t < count_;) {
     int end = t + 1;
@@ -323,19 +294,15 @@ void set_order(Order order, std::uint64_t seed) { the_grid().set_order(order, se
 
 int lane() { return the_grid().current() % lanes; }
 
-std::uint64_t exchange(Call call, unsigned mask, std::uint64_t value, int source, const char* file, int line) {
-  return the_grid().meet_warp(call, mask, false, value, source, file, line);
+std::uint64_t exchange(const Call& call, unsigned mask, std::uint64_t value, int source) {
+  return the_grid().meet_warp(call, mask, value, source);
 }
 
-unsigned ballot(Call call, unsigned mask, bool yes, const char* file, int line) {
-  return static_cast<unsigned>(the_grid().meet_warp(call, mask, yes, 0, own_value, file, line));
-}
+void sync_block(const Call& call) { the_grid().meet_block(call); }
 
-int sync_block(Call call, bool yes, const char* file, int line) { return the_grid().meet_block(call, yes, file, line); }
-
-void trap(const char* what, const char* file, int line) {
-  std::fprintf(stderr, "[gpu emulator] %s, %s:%d, thread (%u, %u, %u) of block (%u, %u, %u)\n", what, file, line,
-               threadIdx.x, threadIdx.y, threadIdx.z, blockIdx.x, blockIdx.y, blockIdx.z);
+void trap(const Call& call) {
+  std::fprintf(stderr, "[gpu emulator] %s, %s:%d, thread (%u, %u, %u) of block (%u, %u, %u)\n", call.name, call.file,
+               call.line, threadIdx.x, threadIdx.y, threadIdx.z, blockIdx.x, blockIdx.y, blockIdx.z);
   std::abort();
 }
 

@@ -1,12 +1,9 @@
-// The queue of work, and the emulated runtime's calls about memory.
+// The queue of work, and the emulated runtime's calls about errors, the device and its memory.
 #include "runtime.h"
 
-#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <utility>
-
-#include "grid.h"
 
 namespace gpu_emulator {
 
@@ -15,14 +12,12 @@ Runtime& runtime() {
   return r;
 }
 
-bool known(cudaStream_t stream) { return !stream || runtime().streams.count(stream); }
 bool capturing(cudaStream_t stream) { return stream && stream->status != cudaStreamCaptureStatusNone; }
 
 cudaError_t forbidden() {
   cudaError_t error = cudaSuccess;
   for (CUstream_st* s : runtime().streams) {
-    const bool concerned = s->mode == cudaStreamCaptureModeGlobal ||
-                           (s->mode == cudaStreamCaptureModeThreadLocal && s->capturer == std::this_thread::get_id());
+    const bool concerned = s->mode == cudaStreamCaptureModeGlobal || s->capturer == std::this_thread::get_id();
     if (!capturing(s) || !concerned) continue;
     s->status = cudaStreamCaptureStatusInvalidated;
     error = cudaErrorStreamCaptureUnsupported;
@@ -30,10 +25,11 @@ cudaError_t forbidden() {
   return error;
 }
 
-cudaError_t implicit() {
+cudaError_t usable(cudaStream_t stream) {
+  if (stream) return runtime().streams.count(stream) ? cudaSuccess : cudaErrorInvalidResourceHandle;
   cudaError_t error = cudaSuccess;
   for (CUstream_st* s : runtime().streams) {
-    if (!capturing(s) || s->mode == cudaStreamCaptureModeRelaxed || (s->flags & cudaStreamNonBlocking)) continue;
+    if (!capturing(s) || (s->flags & cudaStreamNonBlocking)) continue;
     s->status = cudaStreamCaptureStatusInvalidated;
     error = cudaErrorStreamCaptureImplicit;
   }
@@ -53,9 +49,7 @@ cudaError_t synchronise() {
 }
 
 cudaError_t enqueue(cudaStream_t stream, Work work) {
-  if (!known(stream)) return cudaErrorInvalidResourceHandle;
-  if (!stream)
-    if (const cudaError_t error = implicit()) return error;
+  if (const cudaError_t error = usable(stream)) return error;
   if (!capturing(stream)) {
     runtime().deferred.push_back(std::move(work));
     if (!runtime().defers) flush();
@@ -95,7 +89,6 @@ bool launchable(const cudaLaunchConfig_t& c) {
 cudaError_t launch(const cudaLaunchConfig_t& config, std::function<void()> thread) {
   const Locked locked;
   if (!launchable(config)) return report(cudaErrorInvalidConfiguration);
-  if (config.dynamicSmemBytes || config.numAttrs) return report(cudaErrorNotSupported);
   const cudaError_t error =
       enqueue(config.stream, [grid = config.gridDim, block = config.blockDim, thread = std::move(thread)] {
         ++runtime().counts.launches;
@@ -110,55 +103,95 @@ using namespace gpu_emulator;  // NOLINT: these are its calls
 
 namespace {
 
-bool pinned(const void* p) {
-  const auto* from = static_cast<const std::byte*>(p);
-  auto found = runtime().pinned.upper_bound(from);
-  return found != runtime().pinned.begin() && from < (--found)->first + found->second;
-}
-
 bool on_device(const void* p, std::size_t bytes) { return runtime().memory.holds(p, bytes); }
 bool on_host(const void* p, std::size_t bytes) { return runtime().memory.avoids(p, bytes); }
 
-cudaError_t check_copy(const void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
-  if (kind < cudaMemcpyHostToHost || kind > cudaMemcpyDefault) return cudaErrorInvalidMemcpyDirection;
-  if (bytes == 0) return cudaSuccess;
-  if (!to || !from) return cudaErrorInvalidValue;
-  if (kind == cudaMemcpyDefault) {
-    const bool valid = (on_device(to, bytes) || on_host(to, bytes)) && (on_device(from, bytes) || on_host(from, bytes));
-    return valid ? cudaSuccess : cudaErrorInvalidValue;
-  }
-  const bool to_device = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice;
-  const bool from_device = kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice;
-  const bool valid = (to_device ? on_device(to, bytes) : on_host(to, bytes)) &&
-                     (from_device ? on_device(from, bytes) : on_host(from, bytes));
-  return valid ? cudaSuccess : cudaErrorInvalidValue;
-}
-
-// As with a device, pageable host memory has been read or written when the call returns; a graph reads it later.
+// As with a device, host memory has been read or written when the call returns; a graph reads it later.
 cudaError_t copy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
-  if (const cudaError_t error = check_copy(to, from, bytes, kind)) return error;
-  const bool staged = runtime().defers && !capturing(stream) && on_host(from, bytes) && !pinned(from);
+  const bool from_host = kind == cudaMemcpyHostToDevice, to_host = kind == cudaMemcpyDeviceToHost;
+  if (bytes > 0 && !((from_host ? on_host(from, bytes) : on_device(from, bytes)) &&
+                     (to_host ? on_host(to, bytes) : on_device(to, bytes)))) {
+    return cudaErrorInvalidValue;
+  }
+  const bool staged = runtime().defers && !capturing(stream) && from_host;
   std::vector<std::byte> stage;
   if (staged && bytes) stage.assign(static_cast<const std::byte*>(from), static_cast<const std::byte*>(from) + bytes);
   const cudaError_t error = enqueue(stream, [to, from, bytes, staged, stage = std::move(stage)] {
     if (bytes) std::memmove(to, staged ? stage.data() : from, bytes);
   });
   if (error != cudaSuccess) return error;
-  if (!capturing(stream) && on_host(to, bytes) && !pinned(to)) flush();
+  if (!capturing(stream) && to_host) flush();
   ++runtime().counts.copies;
   return cudaSuccess;
 }
 
-cudaError_t set(void* p, int byte, std::size_t bytes, cudaStream_t stream) {
-  if (bytes && !on_device(p, bytes)) return cudaErrorInvalidValue;
-  const cudaError_t error = enqueue(stream, [p, byte, bytes] {
-    if (bytes) std::memset(p, byte, bytes);
-  });
-  if (error == cudaSuccess) ++runtime().counts.copies;
+thread_local cudaError_t last_error = cudaSuccess;
+
+}  // namespace
+
+// ---- errors, the device --------------------------------------------------------------------------
+
+cudaError_t gpu_emulator::report(cudaError_t error) {
+  if (error != cudaSuccess) last_error = error;
   return error;
 }
 
-}  // namespace
+const char* cudaGetErrorString(cudaError_t error) {
+  switch (error) {
+    case cudaSuccess:
+      return "no error";
+    case cudaErrorInvalidValue:
+      return "invalid argument";
+    case cudaErrorMemoryAllocation:
+      return "out of memory";
+    case cudaErrorInvalidConfiguration:
+      return "invalid configuration argument";
+    case cudaErrorInvalidDevice:
+      return "invalid device ordinal";
+    case cudaErrorInvalidResourceHandle:
+      return "invalid resource handle";
+    case cudaErrorIllegalState:
+      return "the operation cannot be performed in the present state";
+    case cudaErrorStreamCaptureUnsupported:
+      return "operation not permitted when stream is capturing";
+    case cudaErrorStreamCaptureInvalidated:
+      return "operation failed due to a previous error during capture";
+    case cudaErrorStreamCaptureImplicit:
+      return "operation would make the legacy stream depend on a capturing blocking stream";
+    case cudaErrorStreamCaptureWrongThread:
+      return "another thread began the capture";
+  }
+  return "unknown error";
+}
+cudaError_t cudaGetLastError() { return std::exchange(last_error, cudaSuccess); }
+
+cudaError_t cudaGetDeviceCount(int* count) {
+  *count = 1;
+  return cudaSuccess;
+}
+
+cudaError_t cudaGetDevice(int* device) {
+  *device = 0;
+  return cudaSuccess;
+}
+
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
+  *properties = {"CPU emulator", 9, 0};
+  return report(device == 0 ? cudaSuccess : cudaErrorInvalidDevice);
+}
+
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr, int device) {
+  *value = 8 << 20;
+  return report(device == 0 ? cudaSuccess : cudaErrorInvalidDevice);
+}
+
+cudaError_t cudaDeviceSynchronize() {
+  const Locked locked;
+  if (const cudaError_t error = forbidden()) return report(error);
+  return synchronise();
+}
+
+// ---- memory --------------------------------------------------------------------------------------
 
 cudaError_t cudaMalloc(void** p, std::size_t bytes) {
   const Locked locked;
@@ -182,25 +215,6 @@ cudaError_t cudaFree(void* p) {
   return cudaSuccess;
 }
 
-cudaError_t cudaMallocHost(void** p, std::size_t bytes, unsigned) {
-  const Locked locked;
-  if (const cudaError_t error = forbidden()) return report(error);
-  *p = nullptr;
-  if (bytes == 0) return cudaSuccess;
-  if (posix_memalign(p, 256, bytes) != 0) return report(cudaErrorMemoryAllocation);
-  runtime().pinned[static_cast<const std::byte*>(*p)] = bytes;
-  return cudaSuccess;
-}
-
-cudaError_t cudaFreeHost(void* p) {
-  const Locked locked;
-  if (const cudaError_t error = forbidden()) return report(error);
-  flush();
-  if (p && !runtime().pinned.erase(static_cast<const std::byte*>(p))) return report(cudaErrorInvalidValue);
-  std::free(p);
-  return cudaSuccess;
-}
-
 cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
   const Locked locked;
   *free = runtime().memory.free();
@@ -220,14 +234,12 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
   return report(copy(to, from, bytes, kind, stream));
 }
 
-cudaError_t cudaMemset(void* p, int byte, std::size_t bytes) {
-  const Locked locked;
-  if (const cudaError_t error = forbidden()) return report(error);
-  if (const cudaError_t error = set(p, byte, bytes, nullptr)) return report(error);
-  return synchronise();
-}
-
 cudaError_t cudaMemsetAsync(void* p, int byte, std::size_t bytes, cudaStream_t stream) {
   const Locked locked;
-  return report(set(p, byte, bytes, stream));
+  if (bytes && !on_device(p, bytes)) return report(cudaErrorInvalidValue);
+  const cudaError_t error = enqueue(stream, [p, byte, bytes] {
+    if (bytes) std::memset(p, byte, bytes);
+  });
+  if (error == cudaSuccess) ++runtime().counts.copies;
+  return report(error);
 }

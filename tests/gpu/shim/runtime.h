@@ -3,7 +3,6 @@
 
 #include <chrono>
 #include <functional>
-#include <map>
 #include <mutex>
 #include <set>
 #include <thread>
@@ -30,7 +29,6 @@ struct CUstream_st {
 };
 struct CUevent_st {
   bool recorded = false;
-  bool captured = false;
   std::chrono::steady_clock::time_point at;
 };
 
@@ -40,7 +38,6 @@ struct Runtime {
   std::recursive_mutex lock;
   Counts counts;
   DeviceMemory memory;
-  std::map<const std::byte*, std::size_t> pinned;  // from cudaMallocHost
   std::set<CUstream_st*> streams;
   std::vector<Work> deferred;  // enqueued on any stream and not begun
   bool defers = false;
@@ -53,16 +50,19 @@ class Locked {
 };
 
 cudaError_t report(cudaError_t);  // sets the thread's last error and returns it
-bool known(cudaStream_t);
 bool capturing(cudaStream_t);
 // The error of a call that a graph cannot hold, if a capture is under way, which the call ends.
 cudaError_t forbidden();
-// The same for a use of the legacy default stream, which waits for every blocking stream.
-cudaError_t implicit();
+// The error of a stream that does not exist, or of the legacy default stream, which waits for every blocking stream,
+// while one of them is capturing: the use ends the capture.
+cudaError_t usable(cudaStream_t);
 
 // Runs the work, defers it, or records it if the stream is capturing.
 cudaError_t enqueue(cudaStream_t, Work);
 void flush();               // runs deferred work
 cudaError_t synchronise();  // flushes, and counts
+
+// Runs the body once for each thread. The grid must be within the device's limits.
+void run_grid(dim3 grid, dim3 block, const std::function<void()>& body);
 
 }  // namespace gpu_emulator

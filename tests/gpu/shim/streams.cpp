@@ -5,12 +5,6 @@
 
 using namespace gpu_emulator;  // NOLINT: these are its calls
 
-cudaError_t cudaDeviceSynchronize() {
-  const Locked locked;
-  if (const cudaError_t error = forbidden()) return report(error);
-  return synchronise();
-}
-
 cudaError_t cudaStreamCreate(cudaStream_t* stream) { return cudaStreamCreateWithFlags(stream, cudaStreamDefault); }
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
@@ -31,9 +25,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   const Locked locked;
-  if (!known(stream)) return report(cudaErrorInvalidResourceHandle);
-  if (!stream)
-    if (const cudaError_t error = implicit()) return report(error);
+  if (const cudaError_t error = usable(stream)) return report(error);
   if (capturing(stream)) {
     stream->status = cudaStreamCaptureStatusInvalidated;
     return report(cudaErrorStreamCaptureUnsupported);
@@ -41,39 +33,16 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   return synchronise();
 }
 
-cudaError_t cudaStreamQuery(cudaStream_t stream) {
-  const Locked locked;
-  if (!known(stream)) return report(cudaErrorInvalidResourceHandle);
-  if (!stream)
-    if (const cudaError_t error = implicit()) return report(error);
-  if (!capturing(stream)) {
-    flush();
-    return cudaSuccess;
-  }
-  stream->status = cudaStreamCaptureStatusInvalidated;
-  return report(cudaErrorStreamCaptureUnsupported);
-}
-
-cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
-  const Locked locked;
-  if (!known(stream) || !event) return report(cudaErrorInvalidResourceHandle);
-  return report(event->captured != capturing(stream) ? cudaErrorNotSupported : cudaSuccess);
-}
-
 // ---- events --------------------------------------------------------------------------------------
 
-cudaError_t cudaEventCreate(cudaEvent_t* event) { return cudaEventCreateWithFlags(event, cudaEventDefault); }
-
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
+cudaError_t cudaEventCreate(cudaEvent_t* event) {
   *event = new CUevent_st;
   return cudaSuccess;
 }
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   const Locked locked;
-  if (!event || !known(stream)) return report(cudaErrorInvalidResourceHandle);
-  event->captured = capturing(stream);
-  if (event->captured) return cudaSuccess;
+  if (!event) return report(cudaErrorInvalidResourceHandle);
   return report(enqueue(stream, [event] {
     event->recorded = true;
     event->at = std::chrono::steady_clock::now();
@@ -83,15 +52,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   const Locked locked;
   if (!event) return report(cudaErrorInvalidResourceHandle);
-  if (event->captured) return report(cudaErrorCapturedEvent);
   return synchronise();
-}
-
-cudaError_t cudaEventQuery(cudaEvent_t event) {
-  const Locked locked;
-  if (!event) return report(cudaErrorInvalidResourceHandle);
-  flush();
-  return report(event->captured ? cudaErrorCapturedEvent : cudaSuccess);
 }
 
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from, cudaEvent_t to) {
@@ -111,17 +72,15 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 
 cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
   const Locked locked;
-  if (!known(stream)) return report(cudaErrorInvalidResourceHandle);
-  if (!stream)
-    if (const cudaError_t error = implicit()) return report(error);
+  if (const cudaError_t error = usable(stream)) return report(error);
   *status = stream ? stream->status : cudaStreamCaptureStatusNone;
   return cudaSuccess;
 }
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode) {
   const Locked locked;
-  if (!known(stream)) return report(cudaErrorInvalidResourceHandle);
   if (!stream) return report(cudaErrorStreamCaptureUnsupported);
+  if (const cudaError_t error = usable(stream)) return report(error);
   if (capturing(stream)) return report(cudaErrorIllegalState);
   stream->status = cudaStreamCaptureStatusActive;
   stream->mode = mode;
@@ -133,10 +92,9 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mo
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
   const Locked locked;
   *graph = nullptr;
-  if (!stream || !known(stream)) return report(cudaErrorInvalidResourceHandle);
+  if (!stream || usable(stream)) return report(cudaErrorInvalidResourceHandle);
   if (!capturing(stream)) return report(cudaErrorIllegalState);
-  if (stream->mode != cudaStreamCaptureModeRelaxed && stream->capturer != std::this_thread::get_id())
-    return report(cudaErrorStreamCaptureWrongThread);
+  if (stream->capturer != std::this_thread::get_id()) return report(cudaErrorStreamCaptureWrongThread);
   const bool valid = stream->status == cudaStreamCaptureStatusActive;
   stream->status = cudaStreamCaptureStatusNone;
   if (!valid) return report(cudaErrorStreamCaptureInvalidated);
