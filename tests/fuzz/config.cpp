@@ -52,53 +52,13 @@ std::vector<std::string> seeds() {
 }
 
 std::vector<std::string> words() {
-  return {"\"rope_theta\":",
-          "\"rope_scaling\":",
-          "\"rope_parameters\":",
-          "\"type\":",
-          "\"rope_type\":",
-          "\"dynamic\"",
-          "\"linear\"",
-          "\"yarn\"",
-          "\"ntk\"",
-          "\"su\"",
-          "\"mrope\"",
-          "\"proportional\"",
-          "\"default\"",
-          "\"factor\":",
-          "\"head_dim\":",
-          "\"partial_rotary_factor\":",
-          "\"rotary_dim\":",
-          "\"layer_types\":",
-          "\"full_attention\"",
-          "\"sliding_attention\"",
-          "\"rope_local_base_freq\":",
-          "\"no_rope_layers\":",
-          "\"qk_rope_head_dim\":",
-          "\"alpha\":",
-          "\"text_config\":",
-          "\"vision_config\":",
-          "\"mrope_section\":",
-          "\"mscale\":",
-          "\"gemma3_text\"",
-          "\"gptj\"",
-          "\"deepseek_v3\"",
-          "\"llama4\"",
-          "\"hunyuan\"",
-          "null",
-          "true",
-          "[]",
-          "{}",
-          "0",
-          "-1",
-          "1e308",
-          "1e-320",
-          "2147483647",
-          "9223372036854775807",
-          "0.5",
-          ",",
-          std::string(1, '\0'),
-          "[[[["};
+  return words_of(R"(
+"rope_theta": "rope_scaling": "rope_parameters": "type": "rope_type": "dynamic" "linear" "yarn" "ntk" "su"
+"mrope" "proportional" "default" "factor": "head_dim": "partial_rotary_factor": "rotary_dim": "layer_types":
+"full_attention" "sliding_attention" "rope_local_base_freq": "no_rope_layers": "qk_rope_head_dim": "alpha":
+"text_config": "vision_config": "mrope_section": "mscale": "gemma3_text" "gptj" "deepseek_v3" "llama4"
+"hunyuan" null true [] {} 0 -1 1e308 1e-320 2147483647 9223372036854775807 0.5 , [[[[)",
+                  {std::string(1, '\0')});
 }
 
 void one(const std::string& input) {

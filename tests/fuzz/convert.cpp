@@ -118,50 +118,15 @@ std::vector<std::string> seeds() {
 }
 
 std::vector<std::string> words() {
-  return {"\"model_type\":\"qwen3\",",
-          "\"model_type\":\"falcon\",",
-          "\"model_type\":\"codegen\",",
-          "\"model_type\":\"phi3\",",
-          "\"num_key_value_heads\":",
-          "\"head_dim\":",
-          "\"partial_rotary_factor\":0.5,",
-          "\"text_config\":",
-          "\"rope_interleave\":",
-          "\"quantization_config\":",
-          "\"rotary.pairing\":\"half\"",
-          "\"rotary.pairing\":\"interleaved\"",
-          "\"rotary.pairing_before\":\"half\"",
-          "\"rotary.header_blanks\":\"3\"",
-          "\"rotary.metadata_before\":\"{ }\"",
-          "\"rotary.metadata_before\":\"x\"",
-          "\"rotary.pairing_given\":\"true\"",
-          "\"weight_block_size\":[2,2],",
-          "\"bits\":",
-          "\"F4\"",
-          "\"F6_E2M3\"",
-          "\"F6_E3M2\"",
-          "\"I32\"",
-          "\"__metadata__\":{},",
-          ".weight_scale",
-          ".weight_scale_inv",
-          ".weight_zero_point",
-          ".weight_packed",
-          ".qzeros",
-          ".scales",
-          ".lora_B.weight",
-          ".qweight",
-          ".bias",
-          ".1.",
-          "[1,8]",
-          "[0]",
-          "[]",
-          "null",
-          "0",
-          "-1",
-          "{",
-          "}",
-          ",",
-          "\n\n"};
+  return words_of(R"(
+"model_type":"qwen3", "model_type":"falcon", "model_type":"codegen", "model_type":"phi3",
+"num_key_value_heads": "head_dim": "partial_rotary_factor":0.5, "text_config": "rope_interleave":
+"quantization_config": "rotary.pairing":"half" "rotary.pairing":"interleaved" "rotary.pairing_before":"half"
+"rotary.header_blanks":"3" "rotary.metadata_before":"x" "rotary.pairing_given":"true"
+"weight_block_size":[2,2], "bits": "F4" "F6_E2M3" "F6_E3M2" "I32" "__metadata__":{}, .weight_scale
+.weight_scale_inv .weight_zero_point .weight_packed .qzeros .scales .lora_B.weight .qweight .bias .1. [1,8]
+[0] [] null 0 -1 { } ,)",
+                  {"\"rotary.metadata_before\":\"{ }\"", "\n\n"});
 }
 
 void one(const std::string& input) {

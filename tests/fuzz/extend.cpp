@@ -44,32 +44,11 @@ std::vector<std::string> seeds() {
 }
 
 std::vector<std::string> words() {
-  return {"\"rope_theta\":",
-          "\"rope_scaling\":",
-          "\"rope_parameters\":",
-          "\"rope_type\":",
-          "\"dynamic\"",
-          "\"linear\"",
-          "\"yarn\"",
-          "\"longrope\"",
-          "\"default\"",
-          "\"factor\":",
-          "\"max_position_embeddings\":",
-          "\"original_max_position_embeddings\":",
-          "\"partial_rotary_factor\":0.5,",
-          "\"layer_types\":[\"full_attention\"],",
-          "\"sliding_window\":512,",
-          "\"text_config\":",
-          "{",
-          "}",
-          ",",
-          "null",
-          "true",
-          "0",
-          "-1",
-          "1e-300",
-          "1e300",
-          "9007199254740993"};
+  return words_of(R"(
+"rope_theta": "rope_scaling": "rope_parameters": "rope_type": "dynamic" "linear" "yarn" "longrope" "default"
+"factor": "max_position_embeddings": "original_max_position_embeddings": "partial_rotary_factor":0.5,
+"layer_types":["full_attention"], "sliding_window":512, "text_config": { } , null true 0 -1 1e-300 1e300
+9007199254740993)");
 }
 
 // The first byte chooses the context: G is 131072, H the next power of two.

@@ -5,9 +5,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <initializer_list>
+#include <iterator>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -20,6 +23,13 @@ namespace rotary::fuzz {
 std::vector<std::string> seeds();
 std::vector<std::string> words();    // to insert in mutations
 void one(const std::string& input);  // any exception is a finding
+
+// The words of a text, which blanks part, and others.
+inline std::vector<std::string> words_of(const char* text, std::vector<std::string> others = {}) {
+  std::istringstream stream(text);
+  std::copy(std::istream_iterator<std::string>(stream), {}, std::back_inserter(others));
+  return others;
+}
 
 inline void require(bool holds, const std::string& what) {
   if (!holds) throw std::logic_error(what);

@@ -41,27 +41,10 @@ std::vector<std::string> seeds() {
 }
 
 std::vector<std::string> words() {
-  return {"'descr':",
-          "'shape':",
-          "'fortran_order':",
-          "True",
-          "False",
-          "(2,)",
-          "()",
-          "(",
-          "-1",
-          "4294967296",
-          "'<f8'",
-          "'|O'",
-          "[('x', '<f4')]",
-          "\"",
-          "'",
-          "\\x41",
-          "L",
-          "9223372036854775807",
-          std::string(1, '\0'),
-          "\xE9",
-          ","};
+  return words_of(R"(
+'descr': 'shape': 'fortran_order': True False (2,) () ( -1 4294967296 '<f8' '|O' " ' \x41 L
+9223372036854775807 ,)",
+                  {"[('x', '<f4')]", std::string(1, '\0'), "\xE9"});
 }
 
 // Reads the input as it is, and with the length corrected, so that a search reaches the header's grammar.

@@ -72,32 +72,10 @@ std::vector<std::string> seeds() {
 }
 
 std::vector<std::string> words() {
-  return {"\"dtype\":",
-          "\"shape\":",
-          "\"data_offsets\":",
-          "\"__metadata__\":",
-          "[0,4]",
-          "[0,0]",
-          "{}",
-          "[]",
-          "null",
-          "4294967296",
-          "9223372036854775807",
-          "18446744073709551615",
-          "-0",
-          "1e3",
-          "\"F32\"",
-          "\"F4\"",
-          "\"U64\"",
-          "\\u0000",
-          "\\ud800",
-          std::string(1, '\0'),
-          "\xFF",
-          "\xEF\xBB\xBF",
-          ",\"q\":{",
-          " ",
-          "[[[[",
-          "{\"a\":"};
+  return words_of(R"(
+"dtype": "shape": "data_offsets": "__metadata__": [0,4] [0,0] {} [] null 4294967296 9223372036854775807
+18446744073709551615 -0 1e3 "F32" "F4" "U64" \u0000 \ud800 ,"q":{ [[[[ {"a":)",
+                  {std::string(1, '\0'), "\xFF", "\xEF\xBB\xBF", " "});
 }
 
 // Reads the input as it is, and with the length corrected, so that a search reaches the header's grammar.

@@ -102,8 +102,7 @@ inline std::vector<std::int64_t> next_to_zeros(double inv_freq) {
     mpfr_ui_div(x, 1, x, MPFR_RNDN);
     mpfr_rint_floor(whole, x, MPFR_RNDN);
     std::int64_t next = 0;
-    if (__builtin_mul_overflow(mpfr_get_si(whole, MPFR_RNDN), q, &next) ||
-        __builtin_add_overflow(next, before, &next))
+    if (__builtin_mul_overflow(mpfr_get_si(whole, MPFR_RNDN), q, &next) || __builtin_add_overflow(next, before, &next))
       return positions;
     before = q;
     q = next;

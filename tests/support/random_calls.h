@@ -61,8 +61,7 @@ class RandomCalls {
       std::int64_t size;
       std::int64_t* stride;
     };
-    std::array<Dimension, 3> all{
-        {{l.batch, &l.batch_stride}, {l.tokens, &l.token_stride}, {l.heads, &l.head_stride}}};
+    std::array<Dimension, 3> all{{{l.batch, &l.batch_stride}, {l.tokens, &l.token_stride}, {l.heads, &l.head_stride}}};
     std::swap(all[0], all[static_cast<std::size_t>(source_.below(3))]);
     std::swap(all[1], all[static_cast<std::size_t>(1 + source_.below(2))]);
     std::int64_t reach = l.head_dim;

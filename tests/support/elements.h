@@ -1,0 +1,158 @@
+// Layouts, elements and tables of random and hard values, and the targets of this machine. Without GoogleTest: the fuzz
+// targets use them too.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <random>
+#include <string_view>
+#include <vector>
+
+#include "rotary/rotary.h"
+#include "rotary/targets.h"
+#include "src/values/dtypes.h"
+
+namespace rotary::tests {
+
+using Bytes = std::vector<std::byte>;
+using Random = std::mt19937_64;
+
+inline constexpr auto dtypes = [] {
+  std::array<DType, detail::storage_count> all{};
+  for (std::size_t i = 0; i < all.size(); ++i) all[i] = detail::storage_types[i].dtype;
+  return all;
+}();
+inline constexpr std::array directions{Direction::forward, Direction::backward};
+inline constexpr std::array pairings{Pairing::half, Pairing::interleaved, Pairing::interleaved_to_half};
+
+inline int below(Random& random, int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); }
+
+inline std::int64_t extent(const Layout& l) {
+  if (l.batch == 0 || l.tokens == 0 || l.heads == 0) return 0;
+  return (l.batch - 1) * l.batch_stride + (l.tokens - 1) * l.token_stride + (l.heads - 1) * l.head_stride + l.head_dim;
+}
+// Dimensions nested in a random order, with random gaps.
+inline Layout nested_layout(Random& random, const Layout& sizes, bool may_broadcast) {
+  Layout l = sizes;
+  std::array order{0, 1, 2};
+  std::shuffle(order.begin(), order.end(), random);
+  std::int64_t reach = l.head_dim;
+  for (const int k : order) {
+    const std::int64_t count = k == 0 ? l.batch : k == 1 ? l.tokens : l.heads;
+    std::int64_t& stride = k == 0 ? l.batch_stride : k == 1 ? l.token_stride : l.head_stride;
+    stride = reach + below(random, 4);
+    if (may_broadcast && below(random, 6) == 0) stride = 0;
+    if (count > 0) reach += (count - 1) * stride;
+  }
+  return l;
+}
+
+inline std::size_t bytes_of(const Layout& l, DType dtype) {
+  return static_cast<std::size_t>(extent(l)) * size_of(dtype);
+}
+
+// ---- elements as bits ----
+
+inline std::uint32_t bits_at(const void* data, DType dtype, std::int64_t i) {
+  if (dtype == DType::f32) return static_cast<const std::uint32_t*>(data)[i];
+  return static_cast<const std::uint16_t*>(data)[i];
+}
+inline void set_bits(void* data, DType dtype, std::int64_t i, std::uint32_t bits) {
+  if (dtype == DType::f32) {
+    static_cast<std::uint32_t*>(data)[i] = bits;
+  } else {
+    static_cast<std::uint16_t*>(data)[i] = static_cast<std::uint16_t>(bits);
+  }
+}
+
+struct Format {
+  int fraction;
+  std::uint32_t infinity;
+  std::uint32_t sign;
+};
+inline Format format(DType dtype) {
+  const detail::StorageType& type = detail::storage_type(dtype);
+  const std::uint32_t sign = 1u << (8 * type.bytes - 1);
+  return {type.digits - 1, sign - (1u << (type.digits - 1)), sign};
+}
+inline bool is_nan(std::uint32_t bits, DType dtype) { return (bits & ~format(dtype).sign) > format(dtype).infinity; }
+inline std::uint32_t signalling_nan(DType dtype) { return format(dtype).infinity | 5; }
+
+inline void fill_signalling(void* data, DType dtype, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) set_bits(data, dtype, i, signalling_nan(dtype));
+}
+
+// Mostly ordinary magnitudes; one in sixteen is zero, subnormal, the largest, infinite, NaN or any bits at all.
+inline std::uint32_t hard_value(Random& random, DType dtype) {
+  const Format f = format(dtype);
+  const auto any = static_cast<std::uint32_t>(random() >> 20);
+  const std::uint32_t sign = (any & 1) != 0 ? f.sign : 0;
+  const std::uint32_t fraction = (any >> 1) & ((1u << f.fraction) - 1);
+  const std::uint32_t one = ((f.infinity >> f.fraction) - 1) / 2;
+  switch (random() % 96) {
+    case 0:
+      return sign;
+    case 1:
+      return sign | fraction;
+    case 2:
+      return sign | (f.infinity - 1);
+    case 3:
+      return sign | f.infinity;
+    case 4:
+      return sign | f.infinity | fraction;
+    case 5:
+      return any & (f.sign | (f.sign - 1));
+    default:
+      return sign | (one - 4 + static_cast<std::uint32_t>(random() % 6)) << f.fraction | fraction;
+  }
+}
+
+inline Bytes hard_values(Random& random, DType dtype, std::int64_t count) {
+  Bytes data(static_cast<std::size_t>(count) * size_of(dtype));
+  for (std::int64_t i = 0; i < count; ++i) set_bits(data.data(), dtype, i, hard_value(random, dtype));
+  return data;
+}
+
+// ---- tables ----
+
+// Cosines and sines of random angles, with an attention factor; some entries are 0, 1, subnormal or NaN of all ones.
+inline Table random_table(Random& random, std::int64_t tokens, int pairs, Pairing pairing, int batch = 1) {
+  const auto count = static_cast<std::size_t>(tokens * pairs * batch);
+  std::vector<float> cos(count), sin(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto angle = static_cast<float>(random() % 100000) * 1e-4f;
+    cos[i] = 1.1f * std::cos(angle);
+    sin[i] = 1.1f * std::sin(angle);
+    if (random() % 32 == 0) sin[i] = -1e-41f;
+    if (random() % 32 == 0) cos[i] = 0;
+    if (random() % 32 == 0) cos[i] = 1, sin[i] = 0;
+    if (random() % 64 == 0) std::memset(&cos[i], 0xff, sizeof(float));
+  }
+  return Table(cos, sin, pairs, pairing, batch);
+}
+
+// ---- targets ----
+
+inline std::vector<std::string_view> running_targets() {
+  std::vector<std::string_view> names;
+  for (const Target& target : targets()) {
+    if (target.runs) names.push_back(target.name);
+  }
+  return names;
+}
+
+// Selects a target for the lifetime of the object.
+class Using {
+ public:
+  explicit Using(std::string_view name) : before_(chosen_target()) { use_target(name); }
+  ~Using() { use_target(before_); }
+  Using(const Using&) = delete;
+  Using& operator=(const Using&) = delete;
+
+ private:
+  std::string_view before_;
+};
+
+}  // namespace rotary::tests
