@@ -13,20 +13,9 @@ namespace rotary::tests {
 using namespace detail;
 namespace {
 
-// Dimensions nested in a random order, with random gaps; read only: perhaps with strides of 0.
-Layout random_layout(Random& random, const Layout& sizes, bool may_broadcast) {
-  Layout l = sizes;
-  switch (below(random, 5)) {
-    case 0:
-      return bthd(l.batch, l.tokens, l.heads, l.head_dim);
-    case 1:
-      return bhtd(l.batch, l.heads, l.tokens, l.head_dim);
-    case 2:
-      return tbhd(l.tokens, l.batch, l.heads, l.head_dim);
-    default:
-      break;
-  }
-  return nested_layout(random, l, may_broadcast);
+Layout random_layout(Random& random, const Layout& l, bool may_broadcast) {
+  const int named = below(random, 5);
+  return named < 3 ? layout_of(named, l.batch, l.tokens, l.heads, l.head_dim) : nested_layout(random, l, may_broadcast);
 }
 
 struct Tensor {
@@ -58,8 +47,11 @@ struct Call {
         direction(directions[random() % 2]),
         table(random_table(random, tokens, pairs, pairings[random() % 3],
                            random() % 2 == 0 ? 1 : static_cast<int>(batch))),
-        to(random, k.dtype, v.dtype, kv_heads, head_dim, batch, tokens),
-        places(random, to, batch, tokens) {
+        to(random, cache_types, k.dtype, v.dtype, kv_heads, head_dim, batch, tokens),
+        slots(random, to.shape, batch, tokens, true),
+        k_memory(to.k.size()),
+        v_memory(to.v.size()),
+        cache(to.at(k_memory.at_end(to.k.size()), v_memory.at_end(to.v.size()), to.scales.data())) {
     q_out.dtype = q.dtype;
     q_out.data = Bytes(bytes_of(q_out.layout, q.dtype));
     fill_signalling(q_out.data.data(), q.dtype, extent(q_out.layout));
@@ -78,13 +70,16 @@ struct Call {
       const void* const source = in_place ? wanted_q.data() : q.data.data();
       reference::rotate({source, q.dtype, q.layout}, {wanted_q.data(), q.dtype, q_out.layout}, table, direction);
     }
-    const Cache& c = to.cache;
-    append_by_hand(from, c, to.k, c.scales != nullptr ? c.scales[0] : c.k_scale, places.page);
-    append_by_hand(v.view(), c, to.v, c.scales != nullptr ? c.scales[1] : c.v_scale, places.page);
+    to.append(from, v.view(), slots.slot);
+  }
+  void empty_cache() const {
+    const Bytes k_before = patterned(to.k.size()), v_before = patterned(to.v.size());
+    std::copy(k_before.begin(), k_before.end(), static_cast<std::byte*>(cache.k));
+    std::copy(v_before.begin(), v_before.end(), static_cast<std::byte*>(cache.v));
   }
   void check_cache(bool rotated) const {
-    ASSERT_TRUE(same_cache(to.cache.k, to.k, to.cache, k.dtype, rotated)) << "of keys";
-    ASSERT_TRUE(same_cache(to.cache.v, to.v, to.cache, v.dtype, false)) << "of values";
+    ASSERT_TRUE(same_cache(cache.k, to.k, cache, k.dtype, rotated ? 2 * pairs : 0)) << "of keys";
+    ASSERT_TRUE(same_cache(cache.v, to.v, cache, v.dtype, 0)) << "of values";
   }
 
   std::int64_t batch, tokens;
@@ -94,20 +89,21 @@ struct Call {
   bool in_place;
   Direction direction;
   Table table;
-  RandomCache to;
-  RandomPlaces places;
+  RandomCache<Host> to;
+  RandomSlots slots;
+  Guarded k_memory, v_memory;
+  Cache cache;
   Bytes wanted_q;
 };
 
 void rotate_append_on(const Call& call, const Executor& executor) {
   Bytes out = call.q_out.data, k = call.k.data, v = call.v.data;
-  call.to.reset();
   const Heads q_out{out.data(), call.q.dtype, call.q_out.layout};
   const RotateOptions options(call.direction, executor);
   if (call.in_place) {
-    rotate_append(q_out, call.k.view(), call.v.view(), call.table, call.to.cache, call.places.slots, options);
+    rotate_append(q_out, call.k.view(), call.v.view(), call.table, call.cache, call.slots.host(), options);
   } else {
-    rotate_append(call.q.view(), q_out, call.k.view(), call.v.view(), call.table, call.to.cache, call.places.slots,
+    rotate_append(call.q.view(), q_out, call.k.view(), call.v.view(), call.table, call.cache, call.slots.host(),
                   options);
   }
   ASSERT_TRUE(same(out.data(), call.wanted_q.data(), call.q.dtype, extent(call.q_out.layout),
@@ -116,32 +112,22 @@ void rotate_append_on(const Call& call, const Executor& executor) {
   EXPECT_EQ(v, call.v.data);
 }
 
+// On every target, each by another split of the work.
 template <class Run>
-void on_every_target_and_split(std::uint64_t seed, const Run& run) {
-  const ThreadPool two(2), three(3);
+void compare(Call& call, bool rotated, std::uint64_t seed, const Run& run) {
+  static const ThreadPool two(2), three(3);
   const Backwards backwards;
   const Shuffled shuffled(seed);
   const Executor* const executors[] = {&serial(), &two, &three, &backwards, &shuffled};
+  call.expect(rotated);
   for (const std::string_view target : running_targets()) {
     SCOPED_TRACE(std::string(target));
     const Using forced(target);
+    call.empty_cache();
     run(*executors[seed++ % std::size(executors)]);
+    call.check_cache(rotated);
     if (::testing::Test::HasFatalFailure()) return;
   }
-}
-
-// Keeps the pattern of a call while its copies are overwritten by the oracle.
-template <class Run>
-void compare(Call& call, bool rotated, std::uint64_t seed, const Run& run) {
-  const Bytes k_before = call.to.k, v_before = call.to.v;
-  call.expect(rotated);
-  const Bytes k_wanted = call.to.k, v_wanted = call.to.v;
-  on_every_target_and_split(seed, [&](const Executor& executor) {
-    call.to.k = k_before, call.to.v = v_before;
-    run(executor);
-    call.to.k = k_wanted, call.to.v = v_wanted;
-    call.check_cache(rotated);
-  });
 }
 
 TEST(RotateAppend, IsTheReferenceAndPlainLoopsWhateverTheCall) {
@@ -160,8 +146,7 @@ TEST(Append, IsPlainLoopsWhateverTheCall) {
     SCOPED_TRACE(round);
     Call call(random, round % 10 == 0);
     compare(call, false, random(), [&](const Executor& executor) {
-      call.to.reset();
-      append(call.k.view(), call.v.view(), call.to.cache, call.places.slots, executor);
+      append(call.k.view(), call.v.view(), call.cache, call.slots.host(), executor);
     });
     if (HasFatalFailure()) return;
   }
@@ -177,20 +162,20 @@ TEST(RotateAppend, LongCallsOverThreadsAreTheReference) {
     const Table table = random_table(random, tokens, 32, Pairing::half);
     std::vector<std::int64_t> slots(static_cast<std::size_t>(2 * tokens));
     for (std::size_t i = 0; i < slots.size(); ++i) slots[i] = static_cast<std::int64_t>(i / 16 * 7 % 38 * 16 + i % 16);
-    const std::size_t bytes = 38 * 16 * 3 * 72 * bytes_in(type, DType::f32);
+    const std::size_t bytes = 38 * 16 * 3 * 72 * oracle::bytes_in(type, DType::f32);
     Bytes k(bytes), v(bytes), wanted_k(bytes), wanted_v(bytes), turned(x.size());
     const Cache cache = hnd(k.data(), v.data(), 38, 16, heads, 72, type);
     reference::rotate({x.data(), DType::f32, l}, {turned.data(), DType::f32, l}, table);
-    append_by_hand({turned.data(), DType::f32, l}, cache, wanted_k, 1, slots);
-    append_by_hand({x.data(), DType::f32, l}, cache, wanted_v, 1, slots);
+    oracle::append({turned.data(), DType::f32, l}, cache, wanted_k, 1, slots);
+    oracle::append({x.data(), DType::f32, l}, cache, wanted_v, 1, slots);
     for (const unsigned threads : {1u, 2u, 3u}) {
       const ThreadPool pool(threads);
       Bytes q = x;
       rotate_append({q.data(), DType::f32, l}, {x.data(), DType::f32, l}, {x.data(), DType::f32, l}, table, cache,
                     Slots::flat(slots.data()), pool);
       ASSERT_TRUE(same(q.data(), turned.data(), DType::f32, extent(l), rotated_elements(l, 64)));
-      ASSERT_TRUE(same_cache(k.data(), wanted_k, cache, DType::f32, true));
-      ASSERT_TRUE(same_cache(v.data(), wanted_v, cache, DType::f32, false));
+      ASSERT_TRUE(same_cache(k.data(), wanted_k, cache, DType::f32, 64));
+      ASSERT_TRUE(same_cache(v.data(), wanted_v, cache, DType::f32, 0));
     }
   }
 }
@@ -207,10 +192,10 @@ TEST(RotateAppend, WideAndManyHeadsAreConverted) {
     const std::size_t bytes = static_cast<std::size_t>(4 * heads * head_dim) * 2;
     Bytes k(bytes), v(bytes), wanted(bytes);
     const Cache cache = nhd(k.data(), v.data(), 1, 4, heads, head_dim, CacheType::bf16);
-    append_by_hand({turned.data(), DType::f32, l}, cache, wanted, 1, {1, 2, 3});
+    oracle::append({turned.data(), DType::f32, l}, cache, wanted, 1, {1, 2, 3});
     rotate_append({q.data(), DType::f32, l}, {x.data(), DType::f32, l}, {x.data(), DType::f32, l}, table, cache,
                   Slots::rows(1));
-    ASSERT_TRUE(same_cache(k.data(), wanted, cache, DType::f32, true));
+    ASSERT_TRUE(same_cache(k.data(), wanted, cache, DType::f32, head_dim));
   }
 }
 
@@ -224,13 +209,13 @@ TEST(Transfer, EveryTargetConvertsEveryLengthAsTheDefinition) {
     for (const CacheType type : cache_types) {
       for (int round = 0; round < 120; ++round) {
         const std::int64_t count = round < 100 ? round : 100 + below(random, most - 100);
-        const std::size_t each = bytes_in(type, from), bytes = static_cast<std::size_t>(count) * each;
+        const std::size_t each = oracle::bytes_in(type, from), bytes = static_cast<std::size_t>(count) * each;
         const Layout l = thd(1, 1, static_cast<int>(count));
         const Bytes x = hard_values(random, from, count);
         Cache cache = nhd(nullptr, nullptr, 1, 1, 1, static_cast<int>(count), type);
         Bytes wanted(bytes);
         const float scale = round % 2 == 0 ? 1.0f : 0.37f;
-        append_by_hand({x.data(), from, l}, cache, wanted, scale, {0});
+        oracle::append({x.data(), from, l}, cache, wanted, scale, {0});
         std::byte* const in = in_memory.at_end(x.size());
         std::copy(x.begin(), x.end(), in);
         for (const bool stream : {false, true}) {
@@ -240,10 +225,10 @@ TEST(Transfer, EveryTargetConvertsEveryLengthAsTheDefinition) {
             const Using forced(target);
             std::byte* const out = round % 3 == 0 ? out_memory.at_start() + each : out_memory.at_end(bytes);
             std::memset(out, 0x55, bytes);
-            const std::optional<DType> to = type_in(type, from);
+            const std::optional<DType> to = oracle::type_in(type, from);
             cpu::chosen().transfer(
                 {in, out, from, {!to, to.value_or(DType::f32)}, stream, scale, 1, 1, count, 0, 0, 0, 0});
-            ASSERT_TRUE(same_cache(out, wanted, cache, from, false));
+            ASSERT_TRUE(same_cache(out, wanted, cache, from, 0));
           }
         }
       }
@@ -260,7 +245,7 @@ TEST(Transfer, EveryValueOfSixteenBitsBecomesItsE4m3) {
     const Cache cache = nhd(nullptr, nullptr, 1, 1, 1, 65536, CacheType::f8_e4m3);
     for (const float scale : {1.0f, 0.0078125f, 1.7f}) {
       Bytes wanted(65536), got(65536);
-      append_by_hand({x.data(), from, l}, cache, wanted, scale, {0});
+      oracle::append({x.data(), from, l}, cache, wanted, scale, {0});
       for (const std::string_view target : running_targets()) {
         const Using forced(target);
         cpu::chosen().transfer({x.data(), got.data(), from, {true, DType::f32}, false, scale, 1, 1, 65536, 0, 0, 0, 0});

@@ -29,14 +29,6 @@ inline void check(cudaError_t error) {
   if (error != cudaSuccess) throw std::runtime_error(cudaGetErrorString(error));
 }
 
-// What lies where nobody writes: another byte at each place.
-inline std::byte pattern(std::size_t at) { return static_cast<std::byte>(0xa5 ^ (at * 37) ^ (at >> 8)); }
-inline Bytes patterned(std::size_t bytes) {
-  Bytes memory(bytes);
-  for (std::size_t i = 0; i < bytes; ++i) memory[i] = pattern(i);
-  return memory;
-}
-
 // Bytes of the device's memory between two guards: whoever writes beyond them fails the test. On the emulator every
 // second one ends where its allocation ends, so that the address sanitizer sees reads too.
 class Device {

@@ -43,15 +43,16 @@ TEST_P(GpuAppend, PutsEachTokenToItsSlotAndNothingElsewhere) {
     PagedCache cache(random, dtype, s.kv_heads, head_dim, s.batch * s.tokens);
     SCOPED_TRACE("round " + std::to_string(round) + ", " + words(k_layout, dtype) + (cache.f8() ? ", f8" : "") +
                  ", page_size " + std::to_string(cache.shape.page_size));
-    RandomSlots slots(random, cache, s.batch * s.tokens);
+    const RandomSlots slots(random, cache.shape, 1, s.batch * s.tokens, false);
+    const DeviceSlots on_slots(slots);
     const Bytes k = hard_values(random, dtype, extent(k_layout)), v = hard_values(random, dtype, extent(v_layout));
     const Device on_k = device_for(k_layout, dtype, k, misalignment(random)), on_v = device_for(v_layout, dtype, v);
     const DeviceCache device(cache);
     order_threads(random);
-    oracle::append({k.data(), dtype, k_layout}, {v.data(), dtype, v_layout}, cache.host(), slots.host());
-    gpu::append({on_k.data(), dtype, k_layout}, {on_v.data(), dtype, v_layout}, device.cache, slots.device());
-    ASSERT_TRUE(same_cache(device.got_k(), cache.k, cache, 0)) << "k";
-    ASSERT_TRUE(same_cache(device.got_v(), cache.v, cache, 0)) << "v";
+    cache.append({k.data(), dtype, k_layout}, {v.data(), dtype, v_layout}, slots.slot);
+    gpu::append({on_k.data(), dtype, k_layout}, {on_v.data(), dtype, v_layout}, device.cache, on_slots.slots);
+    device.expect_same(cache.k, cache.v, 0);
+    if (HasFatalFailure()) return;
     ASSERT_TRUE(on_k.get() == k && on_v.get() == v) << "the input has changed";
   }
 }
@@ -72,19 +73,17 @@ TEST_P(GpuAppend, RoundsToTheNearestE4m3) {
           dtype != DType::f32 ? static_cast<std::uint32_t>(i) : near + static_cast<std::uint32_t>(below(random, 3)));
     }
     PagedCache cache(random, dtype, 4, 256, 64);
-    cache.shape.type = gpu::CacheType::f8_e4m3;
-    cache.shape.k_scale = scale;
-    cache.shape.v_scale = 1 / scale;
-    cache.k = cache.v = patterned(cache.bytes());
+    cache.shape.type = CacheType::f8_e4m3;
+    cache.scales = {scale, 1 / scale};
+    cache.fill();
     std::vector<std::int64_t> to(64);
     std::iota(to.begin(), to.end(), 0);
     const Device on_x = device_for(l, dtype, x), on_to(to);
     const DeviceCache device(cache);
-    oracle::append({x.data(), dtype, l}, {x.data(), dtype, l}, cache.host(), gpu::Slots::flat(to.data()));
+    cache.append({x.data(), dtype, l}, {x.data(), dtype, l}, to);
     gpu::append({on_x.data(), dtype, l}, {on_x.data(), dtype, l}, device.cache,
                 gpu::Slots::flat(on_to.as<const std::int64_t>()));
-    EXPECT_TRUE(same_cache(device.got_k(), cache.k, cache, 0)) << scale;
-    EXPECT_TRUE(same_cache(device.got_v(), cache.v, cache, 0)) << scale;
+    device.expect_same(cache.k, cache.v, 0);
   }
 }
 
@@ -105,21 +104,15 @@ TEST_P(GpuAppend, ReachesOffsetsBeyondTwoToTheThirtyOneElements) {
     gpu::append({on_x.data(), dtype, l}, {on_x.data(), dtype, l}, cache,
                 gpu::Slots::flat(slots.as<const std::int64_t>()));
     gpu::synchronize();
-    Bytes wanted(128 * each), got(128 * each);
-    for (std::int64_t page = 0; page < 2; ++page) {
-      for (std::int64_t h = 0; h < 2; ++h) {
-        const std::int64_t from = oracle::offset(l, 0, 1 - page, h);
-        oracle::store({x.data(), dtype, l}, from, cache, wanted.data(), 1, h * 64);
-      }
+    gpu::Cache near = gpu::nhd(nullptr, nullptr, 2, 1, 2, 64), page = gpu::nhd(nullptr, nullptr, 1, 1, 2, 64);
+    near.type = page.type = cache.type;
+    Bytes wanted(256 * each), got(128 * each);
+    oracle::append({x.data(), dtype, l}, near, wanted, 1, {1, 0});
+    for (std::int64_t p = 0; p < 2; ++p) {
+      const Bytes of_page(wanted.begin() + p * std::ssize(got), wanted.begin() + (p + 1) * std::ssize(got));
       for (const std::int64_t part : {0, 256}) {  // k, v
-        sparse.read(got.data(), (page * far + part) * static_cast<std::int64_t>(each), got.size());
-        if (f8) {
-          EXPECT_TRUE(std::equal(got.begin(), got.end(), wanted.begin(), [](std::byte a, std::byte b) {
-            return a == b || (static_cast<unsigned>(a) & static_cast<unsigned>(b) & 0x7f) == 0x7f;
-          }));
-        } else {
-          EXPECT_TRUE(got == wanted);
-        }
+        sparse.read(got.data(), (p * far + part) * static_cast<std::int64_t>(each), got.size());
+        EXPECT_TRUE(same_cache(got.data(), of_page, page, dtype, 0));
       }
     }
   }
@@ -226,8 +219,7 @@ TEST_P(GpuFused, RotateAppendEqualsRotateThenAppend) {
     SCOPED_TRACE("round " + std::to_string(round) + ", q " + words(to, dtype) + ", k " + words(k_layout, dtype) +
                  ", rotary_dim " + std::to_string(rotary_dim) + (cache.f8() ? ", f8" : "") +
                  (in_place ? ", in place" : ""));
-    RandomSlots slots(random, cache, s.batch * s.tokens);
-    const gpu::Slots on_device = slots.device();
+    const DeviceSlots slots(RandomSlots(random, cache.shape, 1, s.batch * s.tokens, false));
     const RandomRotation rotation(random, rotary_dim / 2, pairing, s.batch, s.tokens);
     const Bytes q = hard_values(random, dtype, extent(from)), k = hard_values(random, dtype, extent(k_layout));
     const Device on_q = device_for(from, dtype, q, misalignment(random)), on_k = device_for(k_layout, dtype, k);
@@ -243,10 +235,10 @@ TEST_P(GpuFused, RotateAppendEqualsRotateThenAppend) {
         v_in{on_v.data(), dtype, v_layout};
     gpu::rotate(q_in, {q_wanted.data(), dtype, to}, *rotation.by);
     gpu::rotate(k_in, {k_rotated.data(), dtype, near}, *rotation.by);
-    gpu::append({k_rotated.data(), dtype, near}, v_in, wanted.cache, on_device);
+    gpu::append({k_rotated.data(), dtype, near}, v_in, wanted.cache, slots.slots);
 
     const Device& q_out = in_place ? on_q : q_elsewhere;
-    gpu::rotate_append(q_in, {q_out.data(), dtype, to}, k_in, v_in, *rotation.by, got.cache, on_device);
+    gpu::rotate_append(q_in, {q_out.data(), dtype, to}, k_in, v_in, *rotation.by, got.cache, slots.slots);
     Bytes q_now = q_wanted.get();
     if (in_place) {  // what lies between the heads of q keeps its bits
       const std::vector<bool> ours = rotated_elements(to, head_dim);
@@ -255,8 +247,7 @@ TEST_P(GpuFused, RotateAppendEqualsRotateThenAppend) {
       }
     }
     ASSERT_TRUE(same_heads(q_out.get(), q_now, dtype, to, rotary_dim)) << "q";
-    ASSERT_TRUE(same_cache(got.got_k(), wanted.got_k(), cache, rotary_dim)) << "k";
-    ASSERT_TRUE(same_cache(got.got_v(), wanted.got_v(), cache, 0)) << "v";
+    got.expect_same(wanted.k.get(), wanted.v.get(), rotary_dim);
     ASSERT_TRUE(on_k.get() == k) << "k itself has changed";
   }
 }
@@ -277,8 +268,7 @@ TEST_P(GpuFused, NormRotateAppendEqualsNormThenRotateThenAppend) {
                  std::to_string(s.kv_heads) + ", rotary_dim " + std::to_string(rotary_dim) +
                  (cache.f8() ? ", f8" : "") + (in_place ? ", in place" : "") +
                  (q_norm.norm.across_heads ? ", q across" : "") + (k_norm.norm.across_heads ? ", k across" : ""));
-    RandomSlots slots(random, cache, s.batch * s.tokens);
-    const gpu::Slots on_device = slots.device();
+    const DeviceSlots slots(RandomSlots(random, cache.shape, 1, s.batch * s.tokens, false));
     const RandomRotation rotation(random, rotary_dim / 2, pairing, s.batch, s.tokens);
     const Bytes qkv = hard_values(random, dtype, extent(packed));
     const Device on_qkv = device_for(packed, dtype, qkv, misalignment(random));
@@ -299,7 +289,7 @@ TEST_P(GpuFused, NormRotateAppendEqualsNormThenRotateThenAppend) {
     gpu::rms_norm(part(0, s.q_heads), q_mid, q_norm.on_device());
     gpu::rms_norm(part(s.q_heads, s.kv_heads), k_mid, k_norm.on_device());
     gpu::rotate_qk(q_mid, k_mid, *rotation.by);
-    gpu::append(k_mid, part(s.q_heads + s.kv_heads, s.kv_heads), wanted.cache, on_device);
+    gpu::append(k_mid, part(s.q_heads + s.kv_heads, s.kv_heads), wanted.cache, slots.slots);
     const Bytes q_parts = q_normed.get();
     for (std::int64_t b = 0; b < s.batch; ++b) {
       for (std::int64_t t = 0; t < s.tokens; ++t) {
@@ -314,11 +304,11 @@ TEST_P(GpuFused, NormRotateAppendEqualsNormThenRotateThenAppend) {
 
     const Device& q_out = in_place ? on_qkv : q_elsewhere;
     gpu::norm_rotate_append({on_qkv.data(), dtype, packed}, s.kv_heads, {q_out.data(), dtype, to}, q_norm.on_device(),
-                            k_norm.on_device(), *rotation.by, got.cache, on_device);
+                            k_norm.on_device(), *rotation.by, got.cache, slots.slots);
     const Layout& all = in_place ? packed : to;
     ASSERT_TRUE(same(q_out.get().data(), q_wanted.data(), dtype, extent(all), loose_q(all, to))) << "q";
-    ASSERT_TRUE(same_cache(got.got_k(), wanted.got_k(), cache, head_dim)) << "k";
-    ASSERT_TRUE(same_cache(got.got_v(), wanted.got_v(), cache, 0)) << "v";
+    got.expect_same(wanted.k.get(), wanted.v.get(), head_dim);
+    if (HasFatalFailure()) return;
     ASSERT_TRUE(in_place || on_qkv.get() == qkv) << "qkv has changed";
   }
 }
@@ -345,10 +335,10 @@ TEST_P(GpuFusedMany, NormRotateAppendEqualsItselfInParts) {
     cache.shape.head_stride = cache.shape.token_stride = head_dim;  // all accesses are of 16 bytes
     cache.shape.page_stride = std::int64_t{cache.shape.page_size} * head_dim;
     cache.misaligned = 0;
+    cache.fill();
     RandomNorm norm(random, 3, head_dim);
     norm.norm.across_heads = false;
-    RandomSlots slots(random, cache, tokens);
-    const gpu::Slots all_slots = slots.device();
+    const DeviceSlots slots(RandomSlots(random, cache.shape, 1, tokens, false));
     const gpu::Frequencies frequencies(with(RandomRotation::of(head_dim / 2), pairing));
     const Device positions = RandomRotation::random_positions(random, tokens);
     const Device on_qkv = device_for(packed, dtype, hard_values(random, dtype, extent(packed)));
@@ -358,7 +348,7 @@ TEST_P(GpuFusedMany, NormRotateAppendEqualsItselfInParts) {
       const auto behind = [&](const Device& heads, const Layout& l) {
         return heads.data() + static_cast<std::size_t>(first * l.token_stride) * size_of(dtype);
       };
-      gpu::Slots of = all_slots;
+      gpu::Slots of = slots.slots;
       if (of.slot != nullptr) {
         of.slot += first;
       } else {
@@ -372,8 +362,8 @@ TEST_P(GpuFusedMany, NormRotateAppendEqualsItselfInParts) {
     for (std::int64_t first = 0; first < tokens; first += part) run(q_wanted, wanted.cache, first, part);
     run(q_got, got.cache, 0, tokens);
     ASSERT_TRUE(same_heads(q_got.get(), q_wanted.get(), dtype, q_layout, head_dim)) << name(pairing);
-    ASSERT_TRUE(same_cache(got.got_k(), wanted.got_k(), cache, head_dim)) << name(pairing);
-    ASSERT_TRUE(same_cache(got.got_v(), wanted.got_v(), cache, 0)) << name(pairing);
+    got.expect_same(wanted.k.get(), wanted.v.get(), head_dim);
+    if (HasFatalFailure()) return;
   }
 }
 

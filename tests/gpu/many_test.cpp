@@ -80,10 +80,10 @@ TEST_F(GpuMany, RowsOfABlockAreNormedRotatedAndStoredAllOfThem) {
     SCOPED_TRACE(words(m) + ", " + name(pairing));
     PagedCache cache(random, m.dtype, m.kv_heads, m.head_dim, m.tokens);
     cache.shape = gpu::nhd(nullptr, nullptr, m.tokens / 16 + 2, 16, m.kv_heads, m.head_dim);
-    cache.k = cache.v = patterned(cache.bytes());
-    cache.by_device_scales = false;
+    cache.fill();
     cache.misaligned = 0;
-    RandomSlots slots(random, cache, m.tokens);
+    const RandomSlots slots(random, cache.shape, 1, m.tokens, false);
+    const DeviceSlots on_slots(slots);
     gpu::Norm norm;
     const Bytes weights = ordinary_values(random, DType::f32, m.head_dim);
     const Device on_weights(weights);
@@ -101,14 +101,14 @@ TEST_F(GpuMany, RowsOfABlockAreNormedRotatedAndStoredAllOfThem) {
     oracle::rms_norm(part(qkv.data(), m, 0, m.q_heads), q_wanted, norm);
     oracle::rms_norm(part(qkv.data(), m, m.q_heads, m.kv_heads), k_wanted, norm);
     rotate_qk(q_wanted, k_wanted, table);
-    oracle::append(k_wanted, part(qkv.data(), m, m.q_heads + m.kv_heads, m.kv_heads), cache.host(), slots.host());
+    cache.append(k_wanted, part(qkv.data(), m, m.q_heads + m.kv_heads, m.kv_heads), slots.slot);
 
     norm.weight = on_weights.data();
     gpu::norm_rotate_append({on_qkv.data(), m.dtype, packed}, m.kv_heads, {q_out.data(), m.dtype, q_layout}, norm, norm,
-                            rows, device.cache, slots.device());
+                            rows, device.cache, on_slots.slots);
     ASSERT_TRUE(same_heads(q_out.get(), q, m.dtype, q_layout, m.head_dim)) << "q";
-    ASSERT_TRUE(same_cache(device.got_k(), cache.k, cache, m.head_dim)) << "k";
-    ASSERT_TRUE(same_cache(device.got_v(), cache.v, cache, 0)) << "v";
+    device.expect_same(cache.k, cache.v, m.head_dim);
+    if (HasFatalFailure()) return;
   }
 }
 

@@ -1,212 +1,178 @@
-// Caches of the host for tests: random shapes, random places, and append as plain loops, element by element.
+// Caches and slots for tests, of the host's memory or a device's: random shapes, layouts and slots.
 #pragma once
 
 #include <algorithm>
 #include <limits>
-#include <memory>
 #include <numeric>
-#include <optional>
-#include <utility>
+#include <span>
 
 #include "rotary/cache.h"
-#include "tests/gpu/oracle.h"
 #include "tests/support/guarded.h"
 #include "tests/support/heads.h"
+#include "tests/support/oracle.h"
 
 namespace rotary::tests {
 
 inline constexpr std::array cache_types{CacheType::same, CacheType::f8_e4m3, CacheType::f32, CacheType::f16,
                                         CacheType::bf16};
 
-// Bytes of an element, and its type where it is not e4m3.
-inline std::optional<DType> type_in(CacheType type, DType heads) {
-  if (type == CacheType::f8_e4m3) return {};
-  if (type == CacheType::same) return heads;
-  return type == CacheType::f32 ? DType::f32 : type == CacheType::f16 ? DType::f16 : DType::bf16;
-}
-inline std::size_t bytes_in(CacheType type, DType heads) {
-  const std::optional<DType> dtype = type_in(type, heads);
-  return dtype ? size_of(*dtype) : 1;
-}
-
-// A cache of random shape and layout, filled with a pattern, each side between guard pages.
-class RandomCache {
- public:
-  RandomCache(Random& random, DType k_dtype, DType v_dtype, std::int64_t heads, int head_dim, std::int64_t batch,
-              std::int64_t tokens) {
+// A cache of random shape and layout, and its content: a pattern, on which the oracle writes.
+template <class Memory>
+struct RandomCache {
+  RandomCache(Random& random, std::span<const CacheType> types, DType k_type, DType v_type, std::int64_t heads,
+              int head_dim, std::int64_t batch, std::int64_t tokens)
+      : k_dtype(k_type), v_dtype(v_type) {
     const int page_size = std::array{1, 4, 7, 16, static_cast<int>(tokens) + 3}[random() % 5];
-    const std::int64_t pages = std::max(batch, (batch * tokens + page_size - 1) / page_size + below(random, 3));
-    cache = random() % 2 == 0 ? nhd(nullptr, nullptr, std::max<std::int64_t>(1, pages), page_size, heads, head_dim)
-                              : hnd(nullptr, nullptr, std::max<std::int64_t>(1, pages), page_size, heads, head_dim);
-    if (random() % 3 == 0) {  // gaps
-      const std::int64_t inner = head_dim + below(random, 3);
-      const bool heads_inside = random() % 2 == 0;
-      const std::int64_t outer = inner * (heads_inside ? heads : page_size) + below(random, 3);
-      cache.head_stride = heads_inside ? inner : outer;
-      cache.token_stride = heads_inside ? outer : inner;
-      cache.page_stride = outer * (heads_inside ? page_size : heads) + below(random, 40);
-    }
-    cache.type = cache_types[random() % cache_types.size()];
-    scales_ = {std::array{1.0f, 0.37f, 0.0625f, 3.3f}[random() % 4], std::array{1.0f, 0.11f, 2.0f, 7.7f}[random() % 4]};
-    cache.k_scale = scales_[0];
-    cache.v_scale = scales_[1];
-    if (random() % 3 == 0) {
-      cache.scales = scales_.data();
-      cache.k_scale = cache.v_scale = std::numeric_limits<float>::quiet_NaN();
-    }
-    k = content(bytes_in(cache.type, k_dtype));
-    v = content(bytes_in(cache.type, v_dtype));
-    k_memory_ = std::make_unique<Guarded>(k.size());
-    v_memory_ = std::make_unique<Guarded>(v.size());
-    cache.k = k_memory_->at_end(k.size());
-    cache.v = v_memory_->at_end(v.size());
+    shape.pages = std::max({std::int64_t{1}, batch, (batch * tokens + page_size - 1) / page_size + below(random, 3)});
+    shape.page_size = page_size;
+    shape.heads = heads;
+    shape.head_dim = head_dim;
+    // Heads or tokens inside; in one of three gaps, of which some keep the alignment.
+    const int gap = below(random, 3) == 0 ? std::array{1, 2, 8, 16}[random() % 4] : 0;
+    const bool heads_inside = random() % 2 == 0;
+    const std::int64_t inner = head_dim + gap * below(random, 3);
+    const std::int64_t outer = inner * (heads_inside ? heads : page_size) + gap * below(random, 3);
+    shape.head_stride = heads_inside ? inner : outer;
+    shape.token_stride = heads_inside ? outer : inner;
+    shape.page_stride = outer * (heads_inside ? page_size : heads) + gap * below(random, 3);
+    shape.type = types[random() % types.size()];
+    scales = {std::array{1.0f, 0.37f, 0.0625f, 3.3f}[random() % 4], std::array{1.0f, 0.11f, 2.0f, 7.7f}[random() % 4]};
+    scales_by_pointer = random() % 3 == 0;
+    fill();
   }
-  RandomCache(const RandomCache&) = delete;
-  RandomCache& operator=(const RandomCache&) = delete;
 
-  void reset() const {
-    std::copy(k.begin(), k.end(), static_cast<std::byte*>(cache.k));
-    std::copy(v.begin(), v.end(), static_cast<std::byte*>(cache.v));
+  void fill() {
+    k = patterned(static_cast<std::size_t>(elements()) * oracle::bytes_in(shape.type, k_dtype));
+    v = patterned(static_cast<std::size_t>(elements()) * oracle::bytes_in(shape.type, v_dtype));
   }
   std::int64_t elements() const {
-    if (cache.heads == 0 || cache.head_dim == 0) return 0;
-    return (cache.pages - 1) * cache.page_stride + (cache.page_size - 1) * cache.token_stride +
-           (cache.heads - 1) * cache.head_stride + cache.head_dim;
+    if (shape.heads == 0 || shape.head_dim == 0) return 0;
+    return oracle::offset(shape, shape.pages * shape.page_size - 1, shape.heads - 1) + shape.head_dim;
   }
-  std::int64_t places() const { return cache.pages * cache.page_size; }
-
-  Cache cache;
-  Bytes k, v;  // the pattern, on which the oracle writes
-
- private:
-  Bytes content(std::size_t each) const {
-    Bytes bytes(static_cast<std::size_t>(elements()) * each);
-    for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i * 37 % 251);
-    return bytes;
+  // The shape in that memory; `scales_there` replaces the scales by value, which then say nothing.
+  CacheIn<Memory> at(void* k_data, void* v_data, const float* scales_there) const {
+    CacheIn<Memory> cache = shape;
+    cache.k = k_data;
+    cache.v = v_data;
+    cache.k_scale = scales_by_pointer ? std::numeric_limits<float>::quiet_NaN() : scales[0];
+    cache.v_scale = scales_by_pointer ? std::numeric_limits<float>::quiet_NaN() : scales[1];
+    if (scales_by_pointer) cache.scales = scales_there;
+    return cache;
   }
-  std::array<float, 2> scales_;
-  std::unique_ptr<Guarded> k_memory_, v_memory_;
+  void append(const ConstHeads& k_heads, const ConstHeads& v_heads, const std::vector<std::int64_t>& slots) {
+    oracle::append(k_heads, shape, k, scales[0], slots);
+    oracle::append(v_heads, shape, v, scales[1], slots);
+  }
+
+  DType k_dtype, v_dtype;
+  CacheIn<Memory> shape;  // without pointers and scales
+  std::array<float, 2> scales;
+  bool scales_by_pointer;
+  Bytes k, v;
 };
 
-// Where each token goes, each to a place of its own and some nowhere; and the same as Slots, one way or another.
-class RandomPlaces {
- public:
-  RandomPlaces(Random& random, const RandomCache& to, std::int64_t batch, std::int64_t tokens) {
-    const Cache& cache = to.cache;
+// The slot of each token, one of its own or -1, and the same as a slot mapping, by pages or, if `rows`, by batch rows.
+struct RandomSlots {
+  template <class Memory>
+  RandomSlots(Random& random, const CacheIn<Memory>& cache, std::int64_t batch, std::int64_t tokens, bool rows)
+      : pages(cache.pages), page_size(cache.page_size) {
     const std::int64_t room = cache.page_size - tokens;
-    if (random() % 4 == 0 && room >= 0 && cache.pages >= batch) {
-      rows(random, cache, batch, tokens, room);
+    if (rows && random() % 4 == 0 && room >= 0) {
+      by_rows(random, batch, tokens, room);
       return;
     }
-    page.resize(static_cast<std::size_t>(to.places()));
-    std::iota(page.begin(), page.end(), 0);
-    if (random() % 2 == 0) std::shuffle(page.begin(), page.end(), random);
-    page.resize(static_cast<std::size_t>(batch * tokens));
-    const bool some_nowhere = random() % 2 == 0;
-    const std::array nowhere{std::int64_t{-1}, to.places(), std::numeric_limits<std::int64_t>::max(),
+    slot.resize(static_cast<std::size_t>(pages * page_size));
+    std::iota(slot.begin(), slot.end(), 0);
+    if (random() % 2 == 0) std::shuffle(slot.begin(), slot.end(), random);
+    slot.resize(static_cast<std::size_t>(batch * tokens));
+    const bool skips = random() % 2 == 0;
+    const std::array nowhere{std::int64_t{-1}, pages * page_size, std::numeric_limits<std::int64_t>::max(),
                              std::numeric_limits<std::int64_t>::min()};
-    slot_ = page;
-    for (std::size_t i = 0; i < page.size(); ++i) {
-      if (!some_nowhere || random() % 5 != 0) continue;
-      slot_[i] = nowhere[random() % nowhere.size()];
-      page[i] = -1;
+    mapping = slot;
+    for (std::size_t i = 0; i < slot.size(); ++i) {
+      if (!skips || random() % 5 != 0) continue;
+      mapping[i] = nowhere[random() % nowhere.size()];
+      slot[i] = -1;
     }
-    random() % 2 == 0 ? as_pages(random, cache) : void(slots = Slots::flat(slot_.data()));
+    if (random() % 2 == 0) by_pages(random);
   }
-  RandomPlaces(const RandomPlaces&) = delete;
-  RandomPlaces& operator=(const RandomPlaces&) = delete;
 
-  std::vector<std::int64_t> page;  // page * page_size + place, by token; -1: nowhere
-  Slots slots;
+  bool paged() const { return !indptr.empty(); }
+  Slots host() const {
+    if (paged()) return Slots::paged(indptr.data(), indices.data(), sequence.data(), position.data(), 2);
+    if (!first.empty()) return one_first ? Slots::rows(first[0]) : Slots::each_row(first.data());
+    return Slots::flat(mapping.data());
+  }
+
+  std::int64_t pages;
+  int page_size;
+  std::vector<std::int64_t> slot;
+  std::vector<std::int64_t> mapping;
+  std::vector<std::int32_t> indptr, indices, sequence, position;
+  std::vector<std::int64_t> first;
+  bool one_first = false;
 
  private:
-  void rows(Random& random, const Cache& cache, std::int64_t batch, std::int64_t tokens, std::int64_t room) {
-    const bool one = random() % 2 == 0;
-    const std::int64_t same = below(random, static_cast<int>(room) + 1);
+  void by_rows(Random& random, std::int64_t batch, std::int64_t tokens, std::int64_t room) {
+    one_first = random() % 2 == 0;
     for (std::int64_t b = 0; b < batch; ++b) {
-      slot_.push_back(one ? same : random() % 5 == 0 ? -1 : below(random, static_cast<int>(room) + 1));
-      for (std::int64_t t = 0; t < tokens; ++t) {
-        page.push_back(slot_.back() < 0 ? -1 : b * cache.page_size + slot_.back() + t);
-      }
+      const std::int64_t any = random() % 5 == 0 ? -1 : below(random, static_cast<int>(room) + 1);
+      first.push_back(one_first && b > 0 ? first[0] : any);
+      for (std::int64_t t = 0; t < tokens; ++t)
+        slot.push_back(first.back() < 0 ? -1 : b * page_size + first.back() + t);
     }
-    slots = one ? Slots::rows(same) : Slots::each_row(slot_.data());
   }
-  // Each page is a sequence's, in another order.
-  void as_pages(Random& random, const Cache& cache) {
-    const auto pages = static_cast<std::size_t>(cache.pages);
-    std::vector<std::int32_t> entry_of(pages);
+  // Each page is a sequence's, in another order; some pages do not exist.
+  void by_pages(Random& random) {
+    const auto count = static_cast<std::size_t>(pages);
+    std::vector<std::int32_t> entry_of(count);
     std::iota(entry_of.begin(), entry_of.end(), 0);
     std::shuffle(entry_of.begin(), entry_of.end(), random);
-    indices_.resize(pages);
-    for (std::size_t p = 0; p < pages; ++p)
-      indices_[static_cast<std::size_t>(entry_of[p])] = static_cast<std::int32_t>(p);
-    const int cut = below(random, static_cast<int>(pages) + 1), all = static_cast<int>(pages);
-    indptr_ = {0, cut, all};
-    for (std::size_t i = 0; i < page.size(); ++i) {
-      if (page[i] < 0) {
-        const std::array<std::pair<int, int>, 5> bad{{{-1, 0},
-                                                      {2, 0},
-                                                      {0, -1},
-                                                      {1, (all - cut) * cache.page_size},
-                                                      {1, std::numeric_limits<std::int32_t>::max()}}};
-        const auto& [sequence, position] = bad[random() % bad.size()];
-        sequences_.push_back(sequence);
-        positions_.push_back(position);
-        continue;
-      }
-      const int entry = entry_of[static_cast<std::size_t>(page[i] / cache.page_size)], sequence = entry < cut ? 0 : 1;
-      sequences_.push_back(sequence);
-      positions_.push_back((entry - indptr_[static_cast<std::size_t>(sequence)]) * cache.page_size +
-                           static_cast<int>(page[i] % cache.page_size));
+    indices.resize(count);
+    for (std::size_t p = 0; p < count; ++p) {
+      std::int32_t& index = indices[static_cast<std::size_t>(entry_of[p])];
+      index = static_cast<std::int32_t>(p);
+      if (random() % 12 == 0) index = random() % 2 == 0 ? -1 : static_cast<std::int32_t>(pages);
     }
-    slots = Slots::paged(indptr_.data(), indices_.data(), sequences_.data(), positions_.data(), 2);
+    const int all = static_cast<int>(count), cut = below(random, all + 1);
+    indptr = {0, cut, all};
+    const std::array<std::pair<int, int>, 5> nowhere{
+        {{-1, 0}, {2, 0}, {0, -1}, {1, (all - cut) * page_size}, {1, std::numeric_limits<std::int32_t>::max()}}};
+    for (std::int64_t& s : slot) {
+      const auto& [bad_sequence, bad_position] = nowhere[random() % nowhere.size()];
+      const std::int32_t entry = s < 0 ? 0 : entry_of[static_cast<std::size_t>(s / page_size)];
+      const int of = entry < cut ? 0 : 1;
+      const auto at = (entry - indptr[static_cast<std::size_t>(of)]) * page_size + static_cast<int>(s % page_size);
+      sequence.push_back(s < 0 ? bad_sequence : of);
+      position.push_back(s < 0 ? bad_position : at);
+      const std::int32_t index = indices[static_cast<std::size_t>(entry)];
+      if (index < 0 || index >= all) s = -1;
+    }
   }
-
-  std::vector<std::int64_t> slot_;
-  std::vector<std::int32_t> indptr_, indices_, sequences_, positions_;
 };
 
-// Writes x to its places in `data`, a side of the cache, as the cache's type.
-inline void append_by_hand(const ConstHeads& x, const Cache& cache, Bytes& data, float scale,
-                           const std::vector<std::int64_t>& places) {
-  const std::optional<DType> to = type_in(cache.type, x.dtype);
-  const Layout& l = x.layout;
-  for (std::int64_t i = 0; i < l.batch * l.tokens; ++i) {
-    const std::int64_t place = places[static_cast<std::size_t>(i)];
-    if (place < 0) continue;
-    for (std::int64_t h = 0; h < l.heads; ++h) {
-      const std::int64_t from = oracle::offset(l, i / l.tokens, i % l.tokens, h);
-      const std::int64_t at = place / cache.page_size * cache.page_stride +
-                              place % cache.page_size * cache.token_stride + h * cache.head_stride;
-      for (int d = 0; d < l.head_dim; ++d) {
-        if (!to) {
-          data[static_cast<std::size_t>(at + d)] = std::byte{oracle::to_e4m3(oracle::at(x, from + d) / scale)};
-        } else if (*to == x.dtype) {
-          set_bits(data.data(), *to, at + d, bits_at(x.data, x.dtype, from + d));
-        } else {
-          set_bits(data.data(), *to, at + d, oracle::narrow(oracle::at(x, from + d), *to));
-        }
-      }
+// The bytes of a side of a cache: equal, but that a NaN is as good as another among the first `loose` elements of a
+// head, and wherever elements change their type.
+template <class Memory>
+::testing::AssertionResult same_cache(const void* got, const Bytes& wanted, const CacheIn<Memory>& cache, DType heads,
+                                      int loose) {
+  if (wanted.empty() || std::memcmp(got, wanted.data(), wanted.size()) == 0) return ::testing::AssertionSuccess();
+  const std::optional<DType> dtype = oracle::type_in(cache.type, heads);
+  const std::size_t elements = wanted.size() / oracle::bytes_in(cache.type, heads);
+  std::vector<bool> turns(elements, dtype != heads);
+  for (std::int64_t slot = 0; slot < cache.pages * cache.page_size; ++slot) {
+    for (std::int64_t h = 0; h < cache.heads; ++h) {
+      const auto at = turns.begin() + oracle::offset(cache, slot, h);
+      std::fill(at, at + loose, true);
     }
   }
-}
-
-// Every byte of a side of the cache: equal, but that a NaN that was converted, or may have turned, is as good as
-// another.
-inline ::testing::AssertionResult same_cache(const void* got, const Bytes& wanted, const Cache& cache, DType heads,
-                                             bool turned) {
-  if (wanted.empty() || std::memcmp(got, wanted.data(), wanted.size()) == 0) return ::testing::AssertionSuccess();
-  if (!turned && type_in(cache.type, heads) == heads) return ::testing::AssertionFailure() << "copies differ in bits";
-  const std::optional<DType> dtype = type_in(cache.type, heads);
-  const auto* bytes = static_cast<const std::uint8_t*>(got);
-  const auto is_nan_of = [](std::uint32_t byte) { return (byte & 0x7f) == 0x7f; };
-  for (std::size_t i = 0; i < wanted.size() / bytes_in(cache.type, heads); ++i) {
-    const auto at = static_cast<std::int64_t>(i);
-    const std::uint32_t g = dtype ? bits_at(got, *dtype, at) : bytes[i];
-    const std::uint32_t w = dtype ? bits_at(wanted.data(), *dtype, at) : static_cast<std::uint32_t>(wanted[i]);
-    if (g == w || (dtype ? is_nan(g, *dtype) && is_nan(w, *dtype) : is_nan_of(g) && is_nan_of(w))) continue;
-    return ::testing::AssertionFailure() << "element " << i << " of the cache is " << std::hex << g << " instead of "
-                                         << w;
+  if (dtype) return same(got, wanted.data(), *dtype, static_cast<std::int64_t>(elements), turns);
+  const auto nan = [](std::byte b) { return (b & std::byte{0x7f}) == std::byte{0x7f}; };
+  for (std::size_t i = 0; i < elements; ++i) {
+    const std::byte g = static_cast<const std::byte*>(got)[i], w = wanted[i];
+    if (g == w || (nan(g) && nan(w))) continue;
+    return ::testing::AssertionFailure() << "element " << i << " of the cache is " << std::hex << static_cast<int>(g)
+                                         << " instead of " << static_cast<int>(w);
   }
   return ::testing::AssertionSuccess();
 }

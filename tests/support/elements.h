@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <random>
@@ -33,7 +34,12 @@ inline std::int64_t extent(const Layout& l) {
   if (l.batch == 0 || l.tokens == 0 || l.heads == 0) return 0;
   return (l.batch - 1) * l.batch_stride + (l.tokens - 1) * l.token_stride + (l.heads - 1) * l.head_stride + l.head_dim;
 }
-// Dimensions nested in a random order, with random gaps.
+// 0: bthd, 1: bhtd, 2: tbhd.
+inline Layout layout_of(int named, std::int64_t batch, std::int64_t tokens, std::int64_t heads, int head_dim) {
+  if (named == 0) return bthd(batch, tokens, heads, head_dim);
+  return named == 1 ? bhtd(batch, heads, tokens, head_dim) : tbhd(tokens, batch, heads, head_dim);
+}
+// Dimensions nested in a random order, with random gaps; read only: perhaps with strides of 0.
 inline Layout nested_layout(Random& random, const Layout& sizes, bool may_broadcast) {
   Layout l = sizes;
   std::array order{0, 1, 2};
@@ -51,6 +57,14 @@ inline Layout nested_layout(Random& random, const Layout& sizes, bool may_broadc
 
 inline std::size_t bytes_of(const Layout& l, DType dtype) {
   return static_cast<std::size_t>(extent(l)) * size_of(dtype);
+}
+
+// Bytes where nobody writes: another one at each place.
+inline std::byte pattern(std::size_t at) { return static_cast<std::byte>(0xa5 ^ (at * 37) ^ (at >> 8)); }
+inline Bytes patterned(std::size_t bytes) {
+  Bytes memory(bytes);
+  for (std::size_t i = 0; i < bytes; ++i) memory[i] = pattern(i);
+  return memory;
 }
 
 // ---- elements as bits ----
