@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "frequencies.h"
+#include "tests/support/tables.h"
 
 namespace rotary::tests {
 namespace {
@@ -23,58 +24,85 @@ std::vector<To> as(const std::vector<std::int64_t>& p) {
 
 // ---- the same rows ----
 
+// From positions of the device's memory and of the host's.
+template <class P>
+void expect_host_rows(Frequencies f, const std::vector<P>& p, const TableOptions& options = {}, int axes = 1,
+                      int batch = 1) {
+  f.pairing = f.pairing == Pairing::unset ? Pairing::half : f.pairing;
+  const gpu::Frequencies on_device(f);
+  const gpu::TableOptions on_device_options{options.angles, options.rounding};
+  const Table wanted(f, Positions(p, axes, batch), options);
+  const Device d(p);
+  const gpu::Table from_device(on_device, on<P>(d, wanted.tokens(), axes, batch), on_device_options);
+  const gpu::Table from_host(on_device, Positions(p, axes, batch), on_device_options);
+  EXPECT_TRUE(same_rows(from_device.host(), wanted)) << "factor " << f.attention_factor;
+  EXPECT_TRUE(same_rows(from_host.host(), wanted)) << "positions of the host";
+}
+
 class GpuTable : public Gpu {};
 
 TEST_F(GpuTable, HasTheRowsOfTheTableAtAnyPosition) {
   Random random(1);
   for (const auto& [name, f] : frequencies_of_all_kinds()) {
     for (const Rounding rounding : roundings) {
-      SCOPED_TRACE(name + " " + rotary::name(rounding));
-      const Pairing pairing = pairings[random() % 3];
-      const gpu::Frequencies on_device(with(f, pairing));
-      EXPECT_EQ(on_device.pairs(), static_cast<int>(f.inv_freq.size()));
-      EXPECT_EQ(on_device.attention_factor(), f.attention_factor);
-      const std::vector<std::int64_t> p = hard_positions(random, 200);
-      const std::vector<std::int32_t> p32 = as<std::int32_t>(p);
-      std::vector<double> real = as<double>(p);
-      for (std::size_t i = 10; i < real.size(); ++i) real[i] /= 1 + static_cast<double>(random() % 1000);
-      real[3] = 1e300, real[4] = -1e-300, real[5] = -0.0;
-      const gpu::TableOptions options{Angles::exact, rounding};
-      order_threads(random);
-      const TableOptions host_options{Angles::exact, rounding};
-      const Table wanted(with(f, pairing), Positions(p), host_options),
-          wanted_real(with(f, pairing), Positions(real), host_options);
-      const Device d64(p), d32(p32), d_real(real);
-      EXPECT_TRUE(same_rows(gpu::Table(on_device, on<std::int64_t>(d64, 200), options).host(), wanted)) << "int64";
-      EXPECT_TRUE(same_rows(gpu::Table(on_device, on<double>(d_real, 200), options).host(), wanted_real)) << "double";
-      EXPECT_TRUE(same_rows(gpu::Table(on_device, Positions(p), options).host(), wanted)) << "host, int64";
-      EXPECT_TRUE(same_rows(gpu::Table(on_device, Positions(real), options).host(), wanted_real)) << "host, double";
-      std::vector<std::int64_t> wide(p32.begin(), p32.end());
-      EXPECT_TRUE(same_rows(gpu::Table(on_device, on<std::int32_t>(d32, 200), options).host(),
-                            Table(with(f, pairing), Positions(wide), host_options)))
-          << "int32";
+      for (const Angles angles : {Angles::exact, Angles::float32}) {
+        SCOPED_TRACE(name + " " + rotary::name(rounding) + " " + rotary::name(angles));
+        const Pairing pairing = pairings[random() % 3];
+        const gpu::Frequencies on_device(with(f, pairing));
+        EXPECT_EQ(on_device.pairs(), static_cast<int>(f.inv_freq.size()));
+        EXPECT_EQ(on_device.attention_factor(), f.attention_factor);
+        const std::vector<std::int64_t> p = hard_positions(random, 150);
+        std::vector<double> real = as<double>(p);
+        for (std::size_t i = 10; i < real.size(); ++i) real[i] /= 1 + static_cast<double>(random() % 1000);
+        real[4] = -1e-300, real[5] = -0.0;
+        if (angles == Angles::exact) real[3] = 1e300;
+        order_threads(random);
+        expect_host_rows(with(f, pairing), p, {angles, rounding});
+        expect_host_rows(with(f, pairing), as<std::int32_t>(p), {angles, rounding});
+        expect_host_rows(with(f, pairing), real, {angles, rounding});
+      }
     }
   }
 }
 
-TEST_F(GpuTable, HasTheRowsOfTheFloat32Formula) {
-  Random random(2);
-  for (const auto& [name, f] : frequencies_of_all_kinds()) {
+TEST_F(GpuTable, HasTheRowsOfTheTableForAnyFiniteFrequencyFactorAndFraction) {
+  const std::vector<std::int64_t> p = {0, 1, -1, 2, 1000, -12345678901234, least64, most64};
+  const std::vector<double> reals = {0.0, -0.0, 0.5, -1.0 / 3, 5e-324, -1e-200, 0x1p65, 1e290, -1.7976931348623157e308};
+  for (const double factor : {1.0, 1 + 0x1p-24, 1e-40, 0x1p-150, 5e-324, 0.0, -0.0, 1e30, 3.4028235677973366e38, -1e300,
+                              1e-3, 6e-8, 0x1p-25, 1 + 0x1p-9, 1 + 0x1p-12, 65519.0, 65520.0}) {
+    Frequencies f;
+    f.inv_freq = any_frequency();
+    f.attention_factor = factor;
+    f.clockwise = factor > 1;
     for (const Rounding rounding : roundings) {
-      SCOPED_TRACE(name + " " + rotary::name(rounding));
-      const gpu::Frequencies on_device(with(f, Pairing::half));
-      const std::vector<std::int64_t> p = hard_positions(random, 150);
-      std::vector<double> real = as<double>(p);
-      for (std::size_t i = 10; i < real.size(); ++i) real[i] /= 1 + static_cast<double>(random() % 1000);
-      const Device d64(p), d_real(real);
-      const gpu::TableOptions options{Angles::float32, rounding};
-      const TableOptions host_options{Angles::float32, rounding};
-      EXPECT_TRUE(same_rows(gpu::Table(on_device, on<std::int64_t>(d64, 150), options).host(),
-                            Table(with(f, Pairing::half), Positions(p), host_options)));
-      EXPECT_TRUE(same_rows(gpu::Table(on_device, on<double>(d_real, 150), options).host(),
-                            Table(with(f, Pairing::half), Positions(real), host_options)));
+      expect_host_rows(f, p, {Angles::exact, rounding});
+      expect_host_rows(f, reals, {Angles::exact, rounding});
+      if (std::fabs(factor) > 1e38) continue;
+      f.inv_freq_float32 = {1, 0.25f, 0.3f, 0, -0.3f, 1e-30f, 1e-44f, 100, 1e15f};  // as given
+      f.inv_freq_float32.resize(f.inv_freq.size());
+      expect_host_rows(f, p, {Angles::float32, rounding});
+      f.inv_freq_float32.clear();
     }
   }
+}
+
+TEST_F(GpuTable, HasTheRowsOfTheTableForAnyNumberOfTokensPairsAndAxes) {
+  Random random(3);
+  for (const int pairs : {1, 2, 3, 8, 31, 33, 64, 127, 129, 255, 257, 300, 700, 5003}) {
+    for (const Angles angles : {Angles::exact, Angles::float32}) {
+      for (const int axes : {1, 3}) {
+        if (axes > pairs) continue;
+        const std::vector<std::int64_t> p = hard_positions(random, static_cast<std::size_t>(axes) * 2 * 3);
+        const Frequencies f = made(pairs, 1.0, 0.9, axes);
+        EXPECT_EQ(gpu::Frequencies(with(f, Pairing::half)).axes(), axes);
+        expect_host_rows(f, p, angles, axes, 2);
+        expect_host_rows(f, as<double>(p), angles, axes, 2);
+        expect_host_rows(f, p, angles);  // one axis serves a rope of several
+      }
+    }
+  }
+  const std::vector<std::int64_t> many = rising(-100000, 3001);  // more rows than blocks
+  for (const int pairs : {3, 64, 200}) expect_host_rows(made(pairs, 1.0, 0.87), many);
 }
 
 // A number, a list, int32, a vector that goes away, first and count: as rotary::Table takes them.
@@ -90,82 +118,38 @@ TEST_F(GpuTable, TakesHostPositionsOfEveryKind) {
     expect_same(2.5, "a fraction");
     expect_same({5, 6}, "a list");
     expect_same({5.5, 6.25}, "a list of fractions");
-    expect_same(narrow, "int32");
     expect_same({narrow, 1, 2}, "two batch rows");
     expect_same(positions(1000, 70), "first and count");
     expect_same(positions(-3, 0), "none");
     expect_same(std::vector<std::int64_t>{1, 2, 3}, "a temporary vector");
   }
-  EXPECT_EQ(gpu::Table(on_device, {0, 1}).tokens(), 2);
 }
 
-TEST_F(GpuTable, TakesTheFloat32FrequenciesThatAreGiven) {
-  Frequencies f = made(4, 1.0, 0.5);
-  f.inv_freq_float32 = {1, 0.25f, 0.3f, 0};
-  const std::vector<std::int64_t> p = {0, 7, 100000, -3};
-  const Device d(p);
-  const gpu::Frequencies on_device(with(f, Pairing::half));
-  EXPECT_TRUE(same_rows(gpu::Table(on_device, on<std::int64_t>(d, 4), {Angles::float32, Rounding::f32}).host(),
-                        Table(with(f, Pairing::half), Positions(p), {Angles::float32, Rounding::f32})));
-}
-
-TEST_F(GpuTable, GivesEachPairThePositionOfItsAxis) {
-  Random random(3);
-  for (const int pairs : {1, 3, 8, 32, 61, 130}) {
+TEST_F(GpuTable, HasARowOfNanWhereAPositionIsNoneOrAnAngleOverflows) {
+  const double nan = std::numeric_limits<double>::quiet_NaN(), infinity = std::numeric_limits<double>::infinity();
+  const std::vector<double> p = {1, nan, 3, 4, infinity, -2, 5, -infinity};  // axis 0, axis 1
+  Frequencies f = made(5, 1.0, 0.5, 2), fast = made(2, 1.0, 1e38);
+  const Device d(p), far(std::vector<std::int64_t>{2, 100});
+  for (const Rounding rounding : roundings) {
     for (const Angles angles : {Angles::exact, Angles::float32}) {
-      const Frequencies f = made(pairs, 1.0, 0.9, pairs == 1 ? 1 : 3);
-      const int axes = f.axes();
-      const gpu::Frequencies on_device(with(f, Pairing::interleaved));
-      EXPECT_EQ(on_device.axes(), axes);
-      const std::vector<std::int64_t> p = hard_positions(random, static_cast<std::size_t>(axes) * 2 * 7);
-      const std::vector<double> real = as<double>(p);
-      const Device d64(p), d_real(real);
-      const TableOptions host_options{angles, Rounding::f32};
-      EXPECT_TRUE(same_rows(gpu::Table(on_device, on<std::int64_t>(d64, 7, axes, 2), {angles, Rounding::f32}).host(),
-                            Table(with(f, Pairing::interleaved), Positions(p, axes, 2), host_options)));
-      EXPECT_TRUE(same_rows(gpu::Table(on_device, on<double>(d_real, 7, axes, 2), {angles, Rounding::f32}).host(),
-                            Table(with(f, Pairing::interleaved), Positions(real, axes, 2), host_options)));
-      EXPECT_TRUE(same_rows(gpu::Table(on_device, Positions(p, axes, 2), {angles, Rounding::f32}).host(),
-                            Table(with(f, Pairing::interleaved), Positions(p, axes, 2), host_options)));
-      EXPECT_TRUE(same_rows(gpu::Table(on_device, on<std::int64_t>(d64, 14), {angles, Rounding::f32}).host(),
-                            Table(with(f, Pairing::interleaved), Positions(std::span(p).first(14)), host_options)))
-          << "one axis serves a rope of several";
-    }
-  }
-}
-
-TEST_F(GpuTable, HasARowOfNanWhereAPositionIsNone) {
-  const std::vector<double> p = {1, std::numeric_limits<double>::quiet_NaN(), 2,
-                                 -std::numeric_limits<double>::infinity()};
-  const Frequencies f = made(5, 1.0, 0.5);
-  const gpu::Frequencies on_device(with(f, Pairing::half));
-  const Device d(p);
-  for (const Angles angles : {Angles::exact, Angles::float32}) {
-    const Table rows = gpu::Table(on_device, on<double>(d, 4), {angles, Rounding::f32}).host();
-    const Table wanted(with(f, Pairing::half), Positions(std::vector<double>{1, 0, 2, 0}), {angles, Rounding::f32});
-    for (std::size_t i = 0; i < 20; ++i) {
-      if (i / 5 % 2 == 1) {
-        EXPECT_TRUE(std::isnan(rows.cos()[i]) && std::isnan(rows.sin()[i])) << i;
-      } else {
-        EXPECT_TRUE(rows.cos()[i] == wanted.cos()[i] && rows.sin()[i] == wanted.sin()[i]) << i;
+      const Table rows =
+          gpu::Table(gpu::Frequencies(with(f, Pairing::half)), on<double>(d, 4, 2), {angles, rounding}).host();
+      std::vector<double> finite = p;
+      for (double& x : finite) x = std::isfinite(x) ? x : 0;
+      const Table wanted(with(f, Pairing::half), Positions(finite, 2), {angles, rounding});
+      for (std::size_t i = 0; i < 20; ++i) {
+        const bool none = !std::isfinite(p[f.axis[i % 5] * 4 + i / 5]);
+        EXPECT_TRUE(none ? std::isnan(rows.cos()[i]) && std::isnan(rows.sin()[i])
+                         : rows.cos()[i] == wanted.cos()[i] && rows.sin()[i] == wanted.sin()[i])
+            << i;
       }
     }
+    const Table rows =
+        gpu::Table(gpu::Frequencies(with(fast, Pairing::half)), on<std::int64_t>(far, 2), {Angles::float32, rounding})
+            .host();
+    EXPECT_TRUE(!std::isnan(rows.cos()[1]) && !std::isnan(rows.cos()[2]));
+    EXPECT_TRUE(std::isnan(rows.cos()[3]) && std::isnan(rows.sin()[3]));
   }
-}
-
-TEST_F(GpuTable, OfManyTokensAndPairsIsTheSame) {
-  std::vector<std::int64_t> p(3001);
-  for (std::size_t i = 0; i < p.size(); ++i) p[i] = static_cast<std::int64_t>(i) * 977 - 100000;
-  const Device d(p);
-  for (const int pairs : {3, 64}) {
-    const Frequencies f = made(pairs, 1.0, 0.87);
-    const gpu::Frequencies on_device(with(f, Pairing::half));
-    EXPECT_TRUE(same_rows(gpu::Table(on_device, on<std::int64_t>(d, 3001)).host(),
-                          Table(with(f, Pairing::half), Positions(p))));
-  }
-  const Frequencies wide = made(5003, 1.0, 0.999);
-  EXPECT_TRUE(same_rows(gpu::Table(gpu::Frequencies(with(wide, Pairing::half)), on<std::int64_t>(d, 2)).host(),
-                        Table(with(wide, Pairing::half), Positions(std::span(p).first(2)))));
 }
 
 // ---- a table as a value ----
