@@ -5,120 +5,96 @@
 #include <limits>
 
 #include "rotary/reference.h"
+#include "rotate/overlap.h"
 #include "tests/support/checks.h"
 #include "tests/support/heads.h"
+#include "tests/support/refused_calls.h"
 
 namespace rotary::tests {
 namespace {
 
-class Checks : public ::testing::Test {
- protected:
-  std::vector<float> x = std::vector<float>(4096), y = std::vector<float>(4096);
-  const Layout layout = bthd(2, 3, 4, 16);
-
-  Heads heads(const Layout& l) { return {x.data(), DType::f32, l}; }
-  Heads out(const Layout& l) { return {y.data(), DType::f32, l}; }
-};
-
-TEST_F(Checks, RefusesShapesThatDoNotMatch) {
-  expect_error("SHAPE", "[rotate] table has 2 rows but x has 3 tokens", [&] { rotate(heads(layout), table_of(2, 8)); });
-  expect_error("SHAPE", "[rotate] table has 2 rows but x has 3 tokens",
-               [&] { rotate(heads(layout), table_of(2, 8), Direction::backward); });
-  expect_error("SHAPE", "[reference::rotate] table has 2 rows but x has 3 tokens",
-               [&] { reference::rotate(heads(layout), out(layout), table_of(2, 8)); });
-  expect_error("SHAPE", "[rotate] table has 3 batch rows but x has 2",
-               [&] { rotate(heads(layout), table_of(3, 8, 3)); });
-  expect_error("SHAPE", "[rotate] rotary_dim must be at most head_dim 16 but the table's is 18",
-               [&] { rotate(heads(layout), table_of(3, 9)); });
-  expect_error("SHAPE", "[rotate] out must have the shape of x, [2, 3, 4, 16], but got [2, 3, 4, 17]",
-               [&] { rotate(heads(layout), out(bthd(2, 3, 4, 17)), table_of(3, 8)); });
-  Layout negative = layout;
-  negative.heads = -1;
-  expect_error("SHAPE", "[rotate] sizes must not be negative but got [batch, tokens, heads, head_dim] = [2, 3, -1, 16]",
-               [&] { rotate(heads(negative), table_of(3, 8)); });
-}
-
-TEST_F(Checks, RefusesKindsThatDoNotMatch) {
-  expect_error("DTYPE", "[rotate] x and out must have one dtype but got f32 and bf16", [&] {
-    rotate(heads(layout), Heads{y.data(), DType::bf16, layout}, table_of(3, 8));
-  });
-  expect_error("DTYPE", "[rotate] dtype must be f32, f16 or bf16 but got value 9", [&] {
-    rotate(Heads{x.data(), static_cast<DType>(9), layout}, table_of(3, 8));
-  });
-}
-
-TEST_F(Checks, RefusesPointersThatCannotHoldTheElements) {
-  expect_error("SHAPE", "[rotate] x must point to its elements but got null", [&] {
-    rotate(Heads{nullptr, DType::f32, layout}, table_of(3, 8));
-  });
-  expect_error("DTYPE", "[rotate] x must be aligned to the 4 bytes of f32 but got an address 2 beyond", [&] {
-    rotate(Heads{reinterpret_cast<char*>(x.data()) + 2, DType::f32, layout}, table_of(3, 8));
-  });
-}
-
-TEST_F(Checks, RefusesStridesThatOverlapOrOverflow) {
-  Layout overlapping = layout;
-  overlapping.head_stride = 15;
-  expect_error("SHAPE", "[rotate] the written elements must be distinct but head_stride 15 steps over 16 elements",
-               [&] { rotate(heads(overlapping), table_of(3, 8)); });
-  Layout shared = layout;
-  shared.batch_stride = 0;
-  EXPECT_THROW(rotate(heads(shared), table_of(3, 8)), Error);
-  EXPECT_NO_THROW(rotate(heads(shared), out(layout), table_of(3, 8))) << "a broadcast input can be read";
-  Layout backwards = layout;
-  backwards.token_stride = -64;
-  expect_error("SHAPE", "[rotate] x token_stride must not be negative but got -64",
-               [&] { rotate(heads(backwards), table_of(3, 8)); });
-  Layout endless = layout;
-  endless.batch_stride = std::numeric_limits<std::int64_t>::max();
-  EXPECT_THROW(rotate(heads(endless), table_of(3, 8)), Error);
-  endless.batch_stride = std::int64_t{1} << 61;
-  expect_error("SHAPE", "[rotate] x must span less than 2^63 bytes but got more",
-               [&] { rotate(heads(endless), table_of(3, 8)); });
+TEST(Checks, RefuseWhatBreaksARuleWithItsSentenceAndNothingElse) {
+  std::vector<std::byte> memory(65536 + 64);
+  std::byte* const aligned = memory.data() + 64 - reinterpret_cast<std::uintptr_t>(memory.data()) % 64;
+  for (const JudgedCall& judged : JudgedCalls(aligned).all) {
+    const RandomCall& c = judged.call;
+    judged.expect(made(c), c.name());
+    if (c.operation != RandomCall::qkv) judged.expect(checked(c), c.name());
+    if (c.operation != RandomCall::one || c.in_place) continue;
+    const auto call = [&] {
+      reference::rotate(c.sides[RandomCall::q], c.sides[RandomCall::q_out], table_of(c.table), c.direction);
+    };
+    judged.expect(outcome_of(call), "reference::rotate");
+  }
   expect_error("SHAPE", "[bthd] the elements must number less than 2^63 but got 1099511627776 times 1099511627776",
                [] { bthd(1, std::int64_t{1} << 40, (std::int64_t{1} << 40) / 128, 128); });
 }
 
-TEST_F(Checks, RefusesOverlapOfInputAndOutput) {
-  const Heads in = heads(layout);
-  const Table table = table_of(3, 8);
-  expect_error("ALIAS",
-               "[rotate] x and out must not overlap, or be the same with the same strides, but out begins 1 elements from x",
-               [&] {
-                 rotate(in, Heads{x.data() + 1, DType::f32, layout}, table);
-               });
-  EXPECT_THROW(rotate(Heads{x.data() + 1, DType::f32, layout}, in, table), Error);
-  EXPECT_THROW(rotate(in, Heads{x.data() + 64, DType::f32, layout}, table), Error);
-  EXPECT_THROW(rotate(in, heads(bhtd(2, 4, 3, 16)), table), Error) << "the same pointer with other strides";
-  EXPECT_NO_THROW(rotate(in, in, table));
-  EXPECT_NO_THROW(rotate(in, Heads{x.data() + 2 * 3 * 4 * 16, DType::f32, layout}, table));
+// ---- blocks_meet against every pair of bytes ----
+
+bool bytes_meet(const Blocks& a, const Blocks& b) {
+  const auto each = [](const Blocks& x, const auto& visit) {
+    for (std::int64_t i = 0; i < x.count[0]; ++i) {
+      for (std::int64_t j = 0; j < x.count[1]; ++j) {
+        for (std::int64_t k = 0; k < x.count[2]; ++k) {
+          const std::int64_t at = i * x.stride[0] + j * x.stride[1] + k * x.stride[2];
+          for (std::int64_t n = 0; n < x.block; ++n) visit(x.begin + static_cast<std::uintptr_t>(at + n));
+        }
+      }
+    }
+  };
+  std::vector<bool> taken(8192);
+  bool meet = false;
+  each(a, [&](std::uintptr_t byte) { taken[byte] = true; });
+  each(b, [&](std::uintptr_t byte) { meet = meet || taken[byte]; });
+  return meet;
 }
 
-TEST_F(Checks, LetsPartsOfOneBufferThroughThatDoNotTouch) {
-  const Layout half = slice(heads(layout), 0, 8).layout;
-  const Table table = table_of(3, 4);
-  EXPECT_NO_THROW(rotate(heads(half), Heads{x.data() + 8, DType::f32, half}, table));
-  EXPECT_NO_THROW(rotate(Heads{x.data() + 8, DType::f32, half}, heads(half), table));
-  EXPECT_NO_THROW(rotate(heads(half), Heads{x.data() + 16 * 3 + 8, DType::f32, half}, table));
-  EXPECT_THROW(rotate(heads(half), Heads{x.data() + 7, DType::f32, half}, table), Error);
-  EXPECT_THROW(rotate(heads(half), Heads{x.data() + 16 * 3, DType::f32, half}, table), Error);
+TEST(BlocksMeet, NeverSaysNoWhereTheyDo) {
+  Random random(6);
+  const auto blocks = [&] {
+    Blocks x{static_cast<std::uintptr_t>(below(random, 120)), 1 + below(random, 12), {}, {}};
+    for (int k = 0; k < 3; ++k) x.count[k] = 1 + below(random, 4), x.stride[k] = below(random, 60);
+    return x;
+  };
+  int meeting = 0;
+  for (int round = 0; round < 200000; ++round) {
+    const Blocks a = blocks();
+    Blocks b = blocks();
+    if (round % 2 == 0) std::copy_n(a.stride, 3, b.stride);
+    const bool meet = bytes_meet(a, b);
+    meeting += meet;
+    if (meet) {
+      ASSERT_TRUE(blocks_meet(a, b)) << round;
+    }
+  }
+  EXPECT_GT(meeting, 50000);
 }
 
-TEST_F(Checks, LetsNothingHappenWithoutElements) {
-  const Layout none = bthd(0, 3, 4, 16), no_heads = bthd(2, 3, 0, 16);
-  EXPECT_NO_THROW(rotate(Heads{nullptr, DType::f32, none}, table_of(3, 8)));
-  EXPECT_NO_THROW(rotate(Heads{nullptr, DType::f32, no_heads}, table_of(3, 8)));
-  const std::int64_t huge = std::numeric_limits<std::int64_t>::max();
-  EXPECT_NO_THROW(rotate(Heads{nullptr, DType::f32, {huge, 3, 0, 16, huge, huge, huge}}, table_of(3, 8)));
+TEST(BlocksMeet, SaysNoForNestedStridesWhereTheyDoNot) {
+  Random random(7);
+  int apart = 0;
+  for (int round = 0; round < 100000; ++round) {
+    Blocks a{0, 1 + below(random, 8), {}, {}};
+    Blocks b{static_cast<std::uintptr_t>(below(random, 300)), 1 + below(random, 8), {}, {}};
+    std::int64_t reach_a = a.block, reach_b = b.block;
+    for (int k = 2; k >= 0; --k) {
+      a.count[k] = 1 + below(random, 4);
+      b.count[k] = 1 + below(random, 4);
+      a.stride[k] = b.stride[k] = std::max(reach_a, reach_b) + below(random, 9);
+      reach_a += (a.count[k] - 1) * a.stride[k];
+      reach_b += (b.count[k] - 1) * b.stride[k];
+    }
+    const bool interleave = b.begin < static_cast<std::uintptr_t>(reach_a);
+    if (interleave && !bytes_meet(a, b)) {
+      ASSERT_FALSE(blocks_meet(a, b)) << round;
+      ++apart;
+    }
+  }
+  EXPECT_GT(apart, 3000);
 }
 
-TEST_F(Checks, IgnoresTheStridesOfSingleRows) {
-  Layout single = bthd(1, 1, 1, 16);
-  single.batch_stride = -5;
-  single.token_stride = 0;
-  single.head_stride = std::numeric_limits<std::int64_t>::max();
-  EXPECT_NO_THROW(rotate(heads(single), table_of(1, 8)));
-}
+// ---- layouts, names, targets ----
 
 TEST(Slice, TakesElementsOfEveryHeadOrRefuses) {
   std::vector<std::uint16_t> x(64);
@@ -140,18 +116,6 @@ TEST(Layouts, PutTheSameElementWhereTheirNamesSay) {
   EXPECT_EQ(at(tbhd(5, 2, 7, 16)), ((2 * 2 + 1) * 7 + 3) * 16);
   EXPECT_EQ(2 * thd(5, 7, 16).token_stride + 3 * thd(5, 7, 16).head_stride, (2 * 7 + 3) * 16);
   EXPECT_EQ(thd(5, 7, 16).batch, 1);
-}
-
-TEST(Names, AreTheOnesThatFilesAndPeopleUse) {
-  EXPECT_STREQ(name(DType::f32), "f32");
-  EXPECT_STREQ(name(DType::f16), "f16");
-  EXPECT_STREQ(name(DType::bf16), "bf16");
-  EXPECT_EQ(size_of(DType::f32), 4u);
-  EXPECT_EQ(size_of(DType::f16), 2u);
-  EXPECT_EQ(size_of(DType::bf16), 2u);
-  EXPECT_STREQ(name(Pairing::half), "half");
-  EXPECT_STREQ(name(Pairing::interleaved), "interleaved");
-  EXPECT_STREQ(name(Pairing::interleaved_to_half), "interleaved_to_half");
 }
 
 TEST(Targets, AreListedForcedAndRefusedByName) {

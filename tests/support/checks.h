@@ -16,13 +16,13 @@ inline Table table_of(std::int64_t tokens, int pairs, int batch = 1, Pairing pai
 }
 
 template <class Call>
-void expect_error(const char* code, const char* sentence, const Call& call) {
+void expect_error(const char* code, const std::string& sentence, const Call& call) {
   try {
     call();
     ADD_FAILURE() << "no error instead of " << sentence;
   } catch (const Error& e) {
     EXPECT_EQ(std::string(rotary::name(e.code())), code);
-    EXPECT_STREQ(e.what(), sentence);
+    EXPECT_EQ(std::string(e.what()), sentence);
   }
 }
 

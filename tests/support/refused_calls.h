@@ -1,0 +1,235 @@
+// Calls of rotate, rotate_qk and rotate_qkv that break one rule, with its sentence, and neighbours that break none: of
+// the host's memory and of a device's alike.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <tuple>
+
+#include "tests/support/random_calls.h"
+
+namespace rotary::tests {
+
+struct JudgedCall {
+  const char* code;      // "": the call is let through
+  std::string sentence;  // behind "[operation] "; "": whichever
+  RandomCall call;
+
+  void expect(const Outcome& got, const std::string& operation) const {
+    if (*code == '\0') {
+      EXPECT_FALSE(got.refused) << got.sentence;
+      return;
+    }
+    EXPECT_TRUE(got.refused) << "no error instead of " << sentence;
+    EXPECT_STREQ(rotary::name(got.code), code) << got.sentence;
+    if (!sentence.empty()) {
+      EXPECT_EQ(got.sentence, "[" + operation + "] " + sentence);
+    }
+  }
+};
+
+// In and around `memory` of 64 KiB: q from element 0 on, k from 2048, q_out from 8192, k_out from 10240.
+class JudgedCalls {
+ public:
+  explicit JudgedCalls(std::byte* memory) : memory_(memory) {
+    rotate_in_place();
+    rotate_out_of_place();
+    rotate_qk_in_place();
+    rotate_qk_out_of_place();
+    rotate_qkv();
+  }
+  std::vector<JudgedCall> all;
+
+ private:
+  using C = RandomCall;
+  static constexpr const char* overlap =
+      " but their elements overlap, or interleave with strides that are not the same";
+
+  // Sound: q of 4 and k of 2 heads of 16 elements.
+  C sound(C::Operation operation, bool in_place) const {
+    C call;
+    call.operation = operation;
+    call.in_place = in_place;
+    call.table = {Pairing::half, 8, 1, 3};
+    for (std::size_t s = 0; s < 4; ++s) {
+      call.sides[s] = {nullptr, DType::f32, bthd(2, 3, s % 2 == 0 ? 4 : 2, 16)};
+      put(call.sides[s], std::array{0, 2048, 8192, 10240}[s]);
+    }
+    return call;
+  }
+  void put(Heads& side, std::int64_t element) const { side.data = memory_ + 4 * element; }
+  template <class Change>
+  void add(const char* code, const std::string& sentence, C call, const Change& change) {
+    change(call);
+    all.push_back({code, sentence, call});
+  }
+  template <class Change>
+  void pass(C call, const Change& change) {
+    add("", "", call, change);
+  }
+
+  void rotate_in_place() {
+    const C call = sound(C::one, true);
+    const auto x = [&](const char* code, const char* sentence, const auto& change) {
+      add(code, sentence, call, [&](C& c) { change(c.sides[C::q]); });
+    };
+    pass(call, [](C&) {});
+    add("SHAPE", "table has 2 rows but x has 3 tokens", call, [](C& c) { c.table.tokens = 2; });
+    add("SHAPE", "table has 2 rows but x has 3 tokens", call,
+        [](C& c) { c.table.tokens = 2, c.direction = Direction::backward; });
+    add("SHAPE", "table has 3 batch rows but x has 2", call, [](C& c) { c.table.batch = 3; });
+    add("SHAPE", "rotary_dim must be at most head_dim 16 but the table's is 18", call, [](C& c) { c.table.pairs = 9; });
+    add("VALUE", "direction must be forward or backward but got value 2", call,
+        [](C& c) { c.direction = static_cast<Direction>(2); });
+    x("SHAPE", "sizes must not be negative but got [batch, tokens, heads, head_dim] = [2, 3, -1, 16]",
+      [](Heads& h) { h.layout.heads = -1; });
+    x("DTYPE", "dtype must be f32, f16 or bf16 but got value 9", [](Heads& h) { h.dtype = static_cast<DType>(9); });
+    x("SHAPE", "x must point to its elements but got null", [](Heads& h) { h.data = nullptr; });
+    x("DTYPE", "x must be aligned to the 4 bytes of f32 but got an address 2 beyond",
+      [](Heads& h) { h.data = static_cast<std::byte*>(h.data) + 2; });
+    x("SHAPE", "the written elements must be distinct but head_stride 15 steps over 16 elements",
+      [](Heads& h) { h.layout.head_stride = 15; });
+    x("SHAPE", "", [](Heads& h) { h.layout.batch_stride = 0; });
+    x("SHAPE", "x token_stride must not be negative but got -64", [](Heads& h) { h.layout.token_stride = -64; });
+    x("SHAPE", "", [](Heads& h) { h.layout.batch_stride = INT64_MAX; });
+    x("SHAPE", "x must span less than 2^63 bytes but got more",
+      [](Heads& h) { h.layout.batch_stride = std::int64_t{1} << 61; });
+    // Without elements there is no memory; the strides of single rows do not matter.
+    for (const Layout& l :
+         {bthd(0, 3, 4, 16), bthd(2, 3, 0, 16), Layout{INT64_MAX, 3, 0, 16, INT64_MAX, INT64_MAX, INT64_MAX}}) {
+      x("", "", [&](Heads& h) { h = {nullptr, DType::f32, l}; });
+    }
+    pass(call, [](C& c) {
+      c.table.tokens = 1;
+      c.sides[C::q].layout = {1, 1, 1, 16, -5, 0, INT64_MAX};
+    });
+  }
+
+  void rotate_out_of_place() {
+    const C call = sound(C::one, false);
+    const auto out = [&](const char* code, const char* sentence, const auto& change) {
+      add(code, sentence, call, [&](C& c) { change(c.sides[C::q_out]); });
+    };
+    out("SHAPE", "out must have the shape of x, [2, 3, 4, 16], but got [2, 3, 4, 17]",
+        [](Heads& h) { h.layout = bthd(2, 3, 4, 17); });
+    out("DTYPE", "x and out must have one dtype but got f32 and bf16", [](Heads& h) { h.dtype = DType::bf16; });
+    out("ALIAS", "x and out must not overlap, or be the same with the same strides, but out begins 1 elements from x",
+        [&](Heads& h) { put(h, 1); });
+    out("ALIAS", "", [&](Heads& h) { put(h, 64); });
+    out("ALIAS",
+        "x and out must not overlap, or be the same with the same strides, but out begins 0 elements from x with other "
+        "strides",
+        [&](Heads& h) { put(h, 0), h.layout = bhtd(2, 4, 3, 16); });
+    out("", "", [&](Heads& h) { put(h, 0); });
+    out("", "", [&](Heads& h) { put(h, 2 * 3 * 4 * 16); });
+    add("ALIAS", "", call, [&](C& c) { put(c.sides[C::q], 1), put(c.sides[C::q_out], 0); });
+    pass(call, [](C& c) { c.sides[C::q].layout.batch_stride = 0; });  // a broadcast input can be read
+    // Halves of heads in one memory.
+    for (const auto& [from, to, code] :
+         {std::tuple{0, 8, ""}, {8, 0, ""}, {0, 16 * 3 + 8, ""}, {0, 7, "ALIAS"}, {0, 16 * 3, "ALIAS"}}) {
+      add(code, "", call, [&](C& c) {
+        c.table.pairs = 4;
+        for (const auto side : {C::q, C::q_out}) c.sides[side].layout.head_dim = 8;
+        put(c.sides[C::q], from), put(c.sides[C::q_out], to);
+      });
+    }
+  }
+
+  void rotate_qk_in_place() {
+    const C call = sound(C::qk, true);
+    const auto k = [&](const char* code, const std::string& sentence, const auto& change) {
+      add(code, sentence, call, [&](C& c) { change(c.sides[C::k]); });
+    };
+    pass(call, [](C&) {});
+    add("SHAPE", "table has 2 rows but q has 3 tokens", call, [](C& c) { c.table.tokens = 2; });
+    add("SHAPE", "table has 3 rows but k has 4 tokens", call,
+        [](C& c) { c.sides[C::k].layout = bthd(2, 4, 2, 16), c.direction = Direction::backward; });
+    add("SHAPE", "table has 2 batch rows but k has 1", call,
+        [](C& c) { c.sides[C::k].layout = bthd(1, 3, 2, 16), c.table.batch = 2; });
+    add("SHAPE", "q token_stride must not be negative but got -64", call,
+        [](C& c) { c.sides[C::q].layout.token_stride = -64; });
+    add("VALUE", "direction must be forward or backward but got value 2", call,
+        [](C& c) { c.direction = static_cast<Direction>(2); });
+    k("SHAPE", "q and k must have one batch but got 2 and 1", [](Heads& h) { h.layout = bthd(1, 3, 2, 16); });
+    k("SHAPE", "rotary_dim must be at most head_dim 14 but the table's is 16",
+      [](Heads& h) { h.layout = bthd(2, 3, 2, 14); });
+    k("SHAPE", "sizes must not be negative but got [batch, tokens, heads, head_dim] = [2, 3, -1, 16]",
+      [](Heads& h) { h.layout.heads = -1; });
+    k("DTYPE", "dtype must be f32, f16 or bf16 but got value 9", [](Heads& h) { h.dtype = static_cast<DType>(9); });
+    k("SHAPE", "k must point to its elements but got null", [](Heads& h) { h.data = nullptr; });
+    k("DTYPE", "k must be aligned to the 4 bytes of f32 but got an address 2 beyond",
+      [](Heads& h) { h.data = static_cast<std::byte*>(h.data) + 2; });
+    k("SHAPE", "the written elements of k must be distinct but head_stride 15 steps over 16 elements",
+      [](Heads& h) { h.layout.head_stride = 15; });
+    k("SHAPE", "k must span less than 2^63 bytes but got more",
+      [](Heads& h) { h.layout.batch_stride = std::int64_t{1} << 61; });
+    k("ALIAS", std::string("what is written to q must not overlap k") + overlap, [&](Heads& h) { put(h, 64); });
+
+    // Neighbours in one memory: q and k from those elements on.
+    const auto neighbours = [&](const char* code, std::int64_t q_at, const Layout& q, std::int64_t k_at,
+                                const Layout& k_layout) {
+      add(code, "", call, [&](C& c) {
+        c.sides[C::q].layout = q, c.sides[C::k].layout = k_layout;
+        put(c.sides[C::q], q_at), put(c.sides[C::k], k_at);
+      });
+    };
+    const Layout thirds{2, 3, 4, 16, 3 * 4 * 48, 4 * 48, 48};  // [batch, tokens, heads, 3, head_dim]
+    neighbours("", 0, thirds, 16, thirds);
+    neighbours("", 16, thirds, 0, thirds);
+    neighbours("ALIAS", 0, thirds, 15, thirds);
+    neighbours("ALIAS", 0, thirds, 96, thirds);
+    Layout two = thirds;
+    two.heads = 2;
+    neighbours("", 0, two, 96, two);  // heads 0 and 1 beside 2 and 3
+    neighbours("ALIAS", 0, thirds, 96, two);
+    // Grouped: [tokens, groups, 2 heads of q and one of k, head_dim], groups as the batch.
+    const Layout group_q{4, 3, 2, 16, 48, 4 * 48, 16}, group_k{4, 3, 1, 16, 48, 4 * 48, 0};
+    neighbours("", 0, group_q, 32, group_k);
+    neighbours("ALIAS", 0, group_q, 16, group_k);
+    // Extents that interleave with strides that do not nest are refused, though no element may be shared.
+    neighbours("ALIAS", 0, {1, 3, 1, 16, 0, 64, 0}, 16, {1, 3, 1, 16, 0, 48, 0});
+  }
+
+  void rotate_qk_out_of_place() {
+    const C call = sound(C::qk, false);
+    const auto side = [&](const char* code, const std::string& sentence, C::Side which, const auto& change) {
+      add(code, sentence, call, [&](C& c) { change(c.sides[which]); });
+    };
+    side("SHAPE", "k_out must have the shape of k, [2, 3, 2, 16], but got [2, 3, 3, 16]", C::k_out,
+         [](Heads& h) { h.layout = bthd(2, 3, 3, 16); });
+    side("DTYPE", "k and k_out must have one dtype but got f32 and bf16", C::k_out,
+         [](Heads& h) { h.dtype = DType::bf16; });
+    side("SHAPE", "q_out must point to its elements but got null", C::q_out, [](Heads& h) { h.data = nullptr; });
+    side("ALIAS",
+         "k and k_out must not overlap, or be the same with the same strides, but k_out begins 1 elements from k",
+         C::k_out, [&](Heads& h) { put(h, 2049); });
+    side("ALIAS", std::string("what is written to q_out must not overlap k_out") + overlap, C::k_out,
+         [&](Heads& h) { put(h, 8192 + 64); });
+    side("ALIAS", std::string("what is written to q_out must not overlap k") + overlap, C::q_out,
+         [&](Heads& h) { put(h, 2048); });
+    side("ALIAS", std::string("what is written to k_out must not overlap q") + overlap, C::k_out,
+         [&](Heads& h) { put(h, 0); });
+    side("", "", C::k, [&](Heads& h) { put(h, 0); });  // both may be read from one memory
+  }
+
+  // Of the host alone.
+  void rotate_qkv() {
+    const C call = sound(C::qkv, true);
+    const auto in_place = [&](const char* sentence, const auto& change) { add("SHAPE", sentence, call, change); };
+    in_place("kv_heads must not be negative but got -1", [](C& c) { c.kv_heads = -1; });
+    in_place("heads must be at least twice kv_heads but got 4 heads and 3 kv_heads",
+             [](C& c) { c.kv_heads = 3, c.in_place = false, c.direction = Direction::backward; });
+    in_place("", [](C& c) { c.kv_heads = INT64_MAX; });
+    in_place("table has 2 rows but qkv has 3 tokens", [](C& c) { c.kv_heads = 1, c.table.tokens = 2; });
+    in_place("out must have the shape of qkv, [2, 3, 4, 16], but got [2, 3, 2, 16]", [](C& c) {
+      c.kv_heads = 1, c.in_place = false;
+      c.sides[C::q_out].layout = bthd(2, 3, 2, 16);
+    });
+    in_place("the written elements must be distinct but token_stride 48 steps over 64 elements",
+             [](C& c) { c.kv_heads = 1, c.sides[C::q].layout.token_stride = 48; });
+  }
+
+  std::byte* memory_;
+};
+
+}  // namespace rotary::tests
