@@ -1,19 +1,19 @@
 // walks: in which order should one thread, or two, walk through heads that lie in memory or in a cache? The rotation is
 // the simplest there is (half pairing, the row of the table read again from the first-level cache for each head); only
 // the order, the number of runs walked at once and the distance of prefetching differ. Nothing of the library is in it.
-//   g++ -O2 -std=c++20 -march=native  walks.cpp -o walks && ./walks [--all] [--huge-pages]
+//   g++ -O2 -std=c++20 -march=native  walks.cpp -o walks && ./walks [--huge-pages]
 //   g++ -O2 -std=c++20 -march=haswell walks.cpp -o walks && ./walks
 // A line a cell, ns per element (the 20th percentile of rounds taken in turn), of 40 heads: TYPE TOKENS WIDTH NAME NS.
 // The names:
 //
 //   scale K +P       the memory itself, read, multiplied and written as floats: K parts at once, fetched P bytes ahead
-//   bthd runs K +P   [tokens, heads, dim]: K parts of the sequence at once, a head of each in turn; "by N": N heads
+//   bthd runs K +P   [tokens, heads, dim]: K parts of the sequence at once, a head of each in turn
 //   bhtd runs K +P   [heads, tokens, dim]: K heads at once
 //   bhtd tile N      N tokens of one head after the other, the next head's tile fetched meanwhile
 //   out, bhtd out    from x to y; "streamed": stores past the cache
 //
-// In front of a name: 2M: pages of 2 MiB; d64: heads of 64, not 128; 2t: two threads, each with half of the tokens; 2h:
-// with half of the heads. Few tokens fill half of the second-level cache. About three minutes; --all: about ten.
+// In front of a name: 2M: pages of 2 MiB; d64: heads of 64, not 128; 2t: two threads, each with half of the tokens. Few
+// tokens fill half of the second-level cache. About three minutes.
 #include <immintrin.h>
 #include <sched.h>
 #include <sys/mman.h>
@@ -92,15 +92,9 @@ void store(T* p, Vector v) {
 
 constexpr int heads = 40;
 
-struct Settings {
-  bool all = false, huge_pages = false;
-};
-enum class Threads { one, halves_of_tokens, halves_of_heads };
-
-// What one thread walks.
+// The tokens that one thread walks.
 struct Part {
   long first, end;
-  int first_head, end_head;
 };
 
 template <class T, int dim>
@@ -133,18 +127,15 @@ struct Walks {
   long by_token(long token, int head) const { return (token * heads + head) * dim; }
   long by_head(long token, int head) const { return (head * tokens + token) * dim; }
 
-  // together: heads of one run before the next run's.
   template <bool past>
-  void token_runs(const Part& part, int runs, int bytes, int together) const {
+  void token_runs(const Part& part, int runs, int bytes) const {
     const long length = (part.end - part.first) / runs;
     const auto turn = [&](long token, int head) {
       rotate<past>(by_token(token, head), token, ahead(by_token(token, head), bytes));
     };
     for (long i = 0; i < length; ++i) {
-      for (int head = 0; head < heads; head += together) {
-        for (int run = 0; run < runs; ++run) {
-          for (int k = 0; k < together; ++k) turn(part.first + run * length + i, head + k);
-        }
+      for (int head = 0; head < heads; ++head) {
+        for (int run = 0; run < runs; ++run) turn(part.first + run * length + i, head);
       }
     }
     for (long token = part.first + runs * length; token < part.end; ++token) {
@@ -153,9 +144,9 @@ struct Walks {
   }
   template <bool past>
   void head_runs(const Part& part, int runs, int bytes) const {
-    for (int first = part.first_head; first < part.end_head; first += runs) {
+    for (int first = 0; first < heads; first += runs) {
       for (long token = part.first; token < part.end; ++token) {
-        for (int head = first; head < std::min(part.end_head, first + runs); ++head)
+        for (int head = first; head < std::min(heads, first + runs); ++head)
           rotate<past>(by_head(token, head), token, ahead(by_head(token, head), bytes));
       }
     }
@@ -163,10 +154,10 @@ struct Walks {
   template <bool past>
   void tiles(const Part& part, int size) const {
     for (long first = part.first; first < part.end; first += size) {
-      for (int head = part.first_head; head < part.end_head; ++head) {
+      for (int head = 0; head < heads; ++head) {
         for (long token = first; token < std::min(part.end, first + size); ++token) {
-          const long next = head + 1 < part.end_head ? by_head(token, head + 1)
-                                                     : by_head(std::min(part.end - 1, token + size), part.first_head);
+          const long next =
+              head + 1 < heads ? by_head(token, head + 1) : by_head(std::min(part.end - 1, token + size), 0);
           rotate<past>(by_head(token, head), token, x + next);
         }
       }
@@ -242,14 +233,14 @@ struct Case {
 template <class T, int dim>
 class Table {
  public:
-  Table(const Settings& settings, const char* type, long tokens, Threads threads)
-      : settings_(settings),
+  Table(bool huge_pages, const char* type, long tokens, bool two_threads = false)
+      : huge_pages_(huge_pages),
         type_(type),
         tokens_(tokens),
-        threads_(threads),
+        two_threads_(two_threads),
         count_(tokens * heads * dim),
-        x_(count_ * sizeof(T), settings.huge_pages),
-        y_(count_ * sizeof(T), settings.huge_pages),
+        x_(count_ * sizeof(T), huge_pages),
+        y_(count_ * sizeof(T), huge_pages),
         cosines_(tokens * dim / 2, 0.8f),
         sines_(tokens * dim / 2, 0.6f) {}
 
@@ -280,20 +271,13 @@ class Table {
 
  private:
   std::string prefix() const {
-    const char* const threads = threads_ == Threads::one ? "" : threads_ == Threads::halves_of_tokens ? "2t " : "2h ";
-    return std::string(settings_.huge_pages ? "2M " : "") + (dim == 128 ? "" : "d64 ") + threads;
+    return std::string(huge_pages_ ? "2M " : "") + (dim == 128 ? "" : "d64 ") + (two_threads_ ? "2t " : "");
   }
 
   void run(const Case& each) {
-    if (threads_ == Threads::one) return each.run({0, tokens_, 0, heads});
+    if (!two_threads_) return each.run({0, tokens_});
     static Both both;
-    both.run([&](int k) {
-      if (threads_ == Threads::halves_of_tokens) {
-        each.run({k * tokens_ / 2, (k + 1) * tokens_ / 2, 0, heads});
-      } else {
-        each.run({0, tokens_, k * heads / 2, (k + 1) * heads / 2});
-      }
-    });
+    both.run([&](int k) { each.run({k * tokens_ / 2, (k + 1) * tokens_ / 2}); });
   }
 
   void add(const std::string& name, std::function<void(const Part&)> run) { cases_.push_back({name, std::move(run)}); }
@@ -305,23 +289,16 @@ class Table {
     static volatile float by = 1;  // which the compiler must not know
     T* const x = static_cast<T*>(x_.begin());
     const Walks<T, dim> w{x, x, tokens_, cosines_.data(), sines_.data()};
-    const bool by_heads = threads_ == Threads::halves_of_heads;
     for (const int bytes : {0, 512, 1024, 4096}) {
       for (const int runs : {1, 4, 16}) {
-        if (bytes == 512 || by_heads) continue;
+        if (bytes == 512) continue;
         add(text("scale ", runs, bytes), [=](const Part& part) {
           const long floats = heads * dim * static_cast<long>(sizeof(T)) / 4;  // of a token
           scale(reinterpret_cast<float*>(x) + part.first * floats, (part.end - part.first) * floats, runs, bytes, by);
         });
       }
-      for (const int runs : {1, 2, 3, 4, 8}) {
-        if (by_heads) continue;
-        add(text("bthd runs ", runs, bytes), [=](const Part& p) { w.template token_runs<0>(p, runs, bytes, 1); });
-        if (!settings_.all) continue;
-        for (const int together : {4, heads})
-          add(text("bthd runs ", runs, bytes) + " by " + std::to_string(together),
-              [=](const Part& p) { w.template token_runs<0>(p, runs, bytes, together); });
-      }
+      for (const int runs : {1, 2, 3, 4, 8})
+        add(text("bthd runs ", runs, bytes), [=](const Part& p) { w.template token_runs<0>(p, runs, bytes); });
       for (const int runs : {1, 2, 3, 4, 8, 16})
         add(text("bhtd runs ", runs, bytes), [=](const Part& p) { w.template head_runs<0>(p, runs, bytes); });
     }
@@ -332,23 +309,18 @@ class Table {
   void add_out_of_place() {
     const Walks<T, dim> w{static_cast<T*>(x_.begin()), static_cast<T*>(y_.begin()), tokens_, cosines_.data(),
                           sines_.data()};
-    const bool by_heads = threads_ == Threads::halves_of_heads;
     const auto add_past = [this](const std::string& name, const auto& walk) {
       add(name, [walk](const Part& part) {
         walk(part);
         _mm_sfence();
       });
     };
-    if (threads_ == Threads::one)
-      add("out memcpy", [w, this](const Part&) { std::memcpy(w.y, w.x, count_ * sizeof(T)); });
+    if (!two_threads_) add("out memcpy", [w, this](const Part&) { std::memcpy(w.y, w.x, count_ * sizeof(T)); });
     for (const int runs : {1, 2, 4, 8}) {
       for (const int bytes : {0, 1024, 4096}) {
-        if (!by_heads) {
-          if (settings_.all || runs == 1)
-            add(text("out runs ", runs, bytes), [=](const Part& p) { w.template token_runs<0>(p, runs, bytes, 1); });
-          add_past(text("out streamed ", runs, bytes),
-                   [=](const Part& p) { w.template token_runs<1>(p, runs, bytes, 1); });
-        }
+        if (runs == 1)
+          add(text("out runs ", runs, bytes), [=](const Part& p) { w.template token_runs<0>(p, runs, bytes); });
+        add_past(text("out streamed ", runs, bytes), [=](const Part& p) { w.template token_runs<1>(p, runs, bytes); });
         add_past(text("bhtd out streamed ", runs, bytes),
                  [=](const Part& p) { w.template head_runs<1>(p, runs, bytes); });
       }
@@ -357,47 +329,41 @@ class Table {
       add_past("bhtd out streamed tile " + std::to_string(size), [=](const Part& p) { w.template tiles<1>(p, size); });
   }
 
-  const Settings settings_;
+  const bool huge_pages_;
   const char* type_;
   const long tokens_;
-  const Threads threads_;
+  const bool two_threads_;
   const long count_;
   const Memory x_, y_;
   const std::vector<float> cosines_, sines_;
   std::vector<Case> cases_;
 };
 
+// more: 8192 tokens, heads of 64 and two threads too.
 template <class T>
-void measure_type(const Settings& settings, const char* type, bool more) {
+void measure_type(bool huge_pages, const char* type, bool more) {
+  constexpr double seconds = 13;
   const long cache = std::max(sysconf(_SC_LEVEL2_CACHE_SIZE), 256L * 1024);
   const long few = std::max(8L, cache / 2 / static_cast<long>(heads * 128 * sizeof(T)) / 8 * 8);
+  Table<T, 128>(huge_pages, type, few).measure(0.3 * seconds);
+  Table<T, 128>(huge_pages, type, 2048).measure(seconds);
+  if (!more) return;
+  Table<T, 128>(huge_pages, type, 8192).measure(seconds);
+  Table<T, 64>(huge_pages, type, 2048).measure(seconds);
   cpu_set_t ours;  // one processor, as by taskset, has no place for two threads
-  const bool two = sched_getaffinity(0, sizeof ours, &ours) == 0 && CPU_COUNT(&ours) > 1;
-  const double seconds = settings.all ? 25 : 13;
-  for (const long tokens : {few, 2048L, 8192L}) {
-    if (tokens < 8192 || more)
-      Table<T, 128>(settings, type, tokens, Threads::one).measure(tokens == few ? 0.3 * seconds : seconds);
-  }
-  if (more) Table<T, 64>(settings, type, 2048, Threads::one).measure(seconds);
-  if (settings.all) Table<T, 64>(settings, type, 8192, Threads::one).measure(seconds);
-  if (!two || !more) return;
-  Table<T, 128>(settings, type, 2048, Threads::halves_of_tokens).measure(seconds);
-  if (settings.all) Table<T, 128>(settings, type, 2048, Threads::halves_of_heads).measure(seconds);
+  if (sched_getaffinity(0, sizeof ours, &ours) == 0 && CPU_COUNT(&ours) > 1)
+    Table<T, 128>(huge_pages, type, 2048, true).measure(seconds);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  Settings settings;
-  for (int i = 1; i < argc; ++i) {
-    const std::string flag = argv[i];
-    settings.all |= flag == "--all";
-    settings.huge_pages |= flag == "--huge-pages";
-    if (flag == "--all" || flag == "--huge-pages") continue;
-    std::fprintf(stderr, "usage: walks [--all] [--huge-pages]\n");
+  const bool huge_pages = argc == 2 && std::string(argv[1]) == "--huge-pages";
+  if (argc > 1 && !huge_pages) {
+    std::fprintf(stderr, "usage: walks [--huge-pages]\n");
     return 2;
   }
-  measure_type<float>(settings, "f32", true);
-  measure_type<bf16>(settings, "bf16", true);
-  measure_type<f16>(settings, "f16", settings.all);
+  measure_type<float>(huge_pages, "f32", true);
+  measure_type<bf16>(huge_pages, "bf16", true);
+  measure_type<f16>(huge_pages, "f16", false);
 }

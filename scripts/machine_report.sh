@@ -93,12 +93,12 @@ measure_all() {
     --filter op=rotate,layout=bthd,head_dim=128
   for threads in 1 $([ "$jobs" -eq 1 ] || echo 2); do
     for dtype in f32 bf16 f16; do
-      measured "loop-native-$dtype-$threads.jsonl" "$ROTARY_BUILD/bench/beside_loop" --dtype "$dtype" \
-        --threads "$threads" --rounds 5
+      measured "loop-native-$dtype-$threads.jsonl" "$ROTARY_BUILD/bench/beside_loop" "dtype=$dtype" \
+        "threads=$threads" rounds=5
       [ -n "$full" ] && [ -x "$ROTARY_BUILD/bench/beside_loop_avx2" ] || continue
       "$rotary" targets | grep -q '^avx2' && "$rotary" targets | grep -q '^avx512' || continue
       measured "loop-avx2-$dtype-$threads.jsonl" env ROTARY_TARGET=avx2 "$ROTARY_BUILD/bench/beside_loop_avx2" \
-        --dtype "$dtype" --threads "$threads" --rounds 5
+        "dtype=$dtype" "threads=$threads" rounds=5
     done
   done
   measure_walks

@@ -3,13 +3,13 @@
 #include <filesystem>
 #include <iostream>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "apps/rotary/bench/grid.h"
 #include "apps/rotary/bench/measure.h"
-#include "apps/rotary/bench/report.h"
 #include "apps/shared/command.h"
 #include "apps/shared/progress_line.h"
 #include "apps/shared/tensors.h"
@@ -26,86 +26,86 @@ namespace rotary::cli {
 namespace {
 
 using bench::Cell;
-using bench::Op;
 using bench::Result;
 
 struct Options {
   std::string grid;
   std::string filter;
-  std::string device = "cpu";
-  std::string op, dtype, pairing, cache;
+  bench::Words words = {{"device", "cpu"}};  // of the flags that take a word; "": not given
+  std::optional<std::string> target;
+  std::optional<std::int64_t> batch, tokens, heads, kv_heads;
+  std::optional<int> head_dim, rotary_dim;
+  std::optional<unsigned> threads;
   bool no_table = false;
   bool in_place = false;
   bool out_of_place = false;
-  bench::Choice choice;
   double seconds = 0.2;
   bool json = false;
   std::string plot;
 };
 
-// The parsed value of a flag; nullopt if the flag was not given.
-template <typename Value>
-std::optional<Value> parsed(const std::string& word, Value (*parse)(std::string_view)) {
-  if (word.empty()) return {};
-  return parse(word);
-}
-
 unsigned all_cores() { return std::max(1U, std::thread::hardware_concurrency()); }
 
-// Refuses options that the chosen device does not have. Throws UsageError.
-void check_device(const Options& options, const bench::Choice& choice) {
-  const bool appending = choice.op && bench::appends(*choice.op);
-  if (options.device == "cpu") {
-    if (appending || options.no_table || !options.cache.empty()) {
-      throw UsageError("--op append, --op norm_append, --no-table and --cache are for --device cuda");
-    }
-    return;
+// Refuses flags that contradict each other or that the device does not have. Throws UsageError.
+void check_flags(const Options& options) {
+  const auto word = [&options](const char* key) { return options.words.at(key); };
+  const std::string op = word("op");
+  const bool cached = !word("cache").empty();
+  const bool appending = op == "append" || op == "norm_append", table = op == "table";
+  const auto refuse_if = [](bool wrong, const char* sentence) {
+    if (wrong) throw UsageError(sentence);
+  };
+  if (word("device") == "cpu") {
+    refuse_if(appending || options.no_table || cached,
+              "--op append, --op norm_append, --no-table and --cache are for --device cuda");
+  } else {
+    refuse_if(options.threads || options.target, "--device cuda has no --threads and no --target");
+    refuse_if(cached && !op.empty() && !appending, "--cache is for --op append and --op norm_append");
+    refuse_if(appending && options.kv_heads == 0, "--op append and --op norm_append need a k: no --kv-heads 0");
+    refuse_if(options.in_place && op == "norm_append" && word("pairing") == "interleaved_to_half",
+              "--op norm_append turns interleaved_to_half out of place only: no --in-place");
+    refuse_if(options.no_table && table, "--op table makes a table: no --no-table");
   }
-  if (choice.threads || choice.target) throw UsageError("--device cuda has no --threads and no --target");
-  if (!options.cache.empty() && choice.op && !appending) {
-    throw UsageError("--cache is for --op append and --op norm_append");
-  }
-  if (appending && choice.kv_heads == 0) throw UsageError("--op append and --op norm_append need a k: no --kv-heads 0");
-  if (options.in_place && choice.op && choice.pairing && bench::only_out_of_place(*choice.op, *choice.pairing)) {
-    throw UsageError("--op norm_append turns interleaved_to_half out of place only: no --in-place");
-  }
-  if (options.no_table && choice.op == Op::table) throw UsageError("--op table makes a table: no --no-table");
+  const bool of_heads = !word("pairing").empty() || !word("layout").empty() || options.batch || options.heads ||
+                        options.kv_heads || options.in_place || options.out_of_place;
+  refuse_if(table && of_heads,
+            "--op table has no heads: no --pairing, --layout, --batch, --heads, --kv-heads, --in-place");
+  refuse_if(table && !options.plot.empty(), "--plot draws rotations: no --op table");
 }
 
-// The flags as a Choice. Throws UsageError for flags that contradict each other.
-bench::Choice choice_of(const Options& options) {
-  bench::Choice choice = options.choice;
-  choice.op = parsed(options.op, bench::parse_op);
-  choice.pairing = parsed(options.pairing, parse_pairing);
-  check_device(options, choice);
-  choice.cuda = options.device == "cuda";
-  if (options.no_table) choice.with_table = false;
-  if (!options.cache.empty()) choice.f8 = options.cache == "f8";
-  choice.dtype = parsed(options.dtype, parse_dtype);
-  if (options.in_place || options.out_of_place) choice.in_place = options.in_place;
-  if (choice.threads == 0U) choice.threads = all_cores();
-  const bool of_heads =
-      choice.pairing || choice.layout || choice.batch || choice.heads || choice.kv_heads || choice.in_place;
-  if (choice.op == Op::table && of_heads) {
-    throw UsageError("--op table has no heads: no --pairing, --layout, --batch, --heads, --kv-heads, --in-place");
-  }
-  if (!options.plot.empty() && choice.op == Op::table) {
-    throw UsageError("--plot draws rotations: no --op table");
-  }
-  if (choice.cuda) {
-    choice.target = gpu::built() && gpu::devices() > 0 ? gpu::device_name() : "";
+// The properties of cells that the flags give, and those of the machine.
+bench::Words words_of(const Options& options) {
+  bench::Words words = options.words;
+  std::erase_if(words, [](const auto& word) { return word.second.empty(); });
+  const auto put = [&](const char* key, const auto& number) {
+    if (number) words[key] = std::to_string(*number);
+  };
+  put("batch", options.batch);
+  put("tokens", options.tokens);
+  put("heads", options.heads);
+  put("kv_heads", options.kv_heads);
+  put("head_dim", options.head_dim);
+  put("rotary_dim", options.rotary_dim);
+  if (options.in_place || options.out_of_place) words["in_place"] = options.in_place ? "true" : "false";
+  put("threads", options.threads == 0U ? all_cores() : options.threads);
+  if (options.no_table) words["table"] = "false";
+  if (words.at("device") == "cuda") {
+    words["target"] = gpu::built() && gpu::devices() > 0 ? gpu::device_name() : "";
   } else {
-    choice.target = choice.target.value_or(std::string(chosen_target()));
+    words["target"] = options.target.value_or(std::string(chosen_target()));
   }
-  return choice;
+  return words;
 }
 
 // The one shape that the flags describe, if they do and neither --grid nor --filter is given; otherwise a grid.
-std::vector<Cell> cells_of(const Options& options, const bench::Choice& choice) {
+std::vector<Cell> cells_of(const Options& options, const bench::Words& words) {
   const bool filter = !options.filter.empty();
-  if (options.grid.empty() && !filter && choice.describes_shape()) return {bench::chosen(Cell{}, choice)};
+  const std::set<std::string> of_machine = {"threads", "target", "device", "table", "cache"};
+  const bool shape =
+      std::any_of(words.begin(), words.end(), [&](const auto& word) { return !of_machine.contains(word.first); });
+  if (options.grid.empty() && !filter && shape) return {bench::with({}, words)};
   const std::string grid = !options.grid.empty() ? options.grid : filter ? "full" : "small";
-  const std::vector<Cell> cells = bench::grid(grid, all_cores(), *choice.target, choice);
+  const std::vector<Cell> cells = bench::grid(grid, all_cores(), words);
   return filter ? bench::filtered(cells, options.filter) : cells;
 }
 
@@ -132,16 +132,19 @@ std::vector<Result> run_cells(bench::Machine& machine, const std::vector<Cell>& 
 }
 
 void run(const Options& options) {
-  const bench::Choice choice = choice_of(options);
-  if (!choice.cuda) use_target(*choice.target);
-  const std::vector<Cell> cells = cells_of(options, choice);
-  const std::unique_ptr<bench::Machine> machine = choice.cuda ? bench::cuda() : bench::cpu();
+  check_flags(options);
+  const bench::Words words = words_of(options);
+  const bool cuda = words.at("device") == "cuda";
+  const std::string& target = words.at("target");
+  if (!cuda) use_target(target);
+  const std::vector<Cell> cells = cells_of(options, words);
+  const std::unique_ptr<bench::Machine> machine = cuda ? bench::cuda() : bench::cpu();
   const double free_bytes = machine->free_bytes();
   for (const Cell& cell : cells) bench::check(cell, free_bytes);
   check_plot(options.plot);
   if (!options.json) {
-    print("target " + *choice.target + "; each result is checked against the reference, then timed\n");
-    print(bench::header(choice.cuda));
+    print("target " + target + "; each result is checked against the reference, then timed\n");
+    print(bench::header(cuda));
   }
   const std::vector<Result> results = run_cells(*machine, cells, options);
   if (options.plot.empty()) return;
@@ -158,31 +161,29 @@ void add_number(Command& command, const std::string& flag, auto& value, std::int
 
 void add_shape_options(Command& command, Options& options) {
   constexpr std::int64_t many = std::int64_t{1} << 40;
-  bench::Choice& choice = options.choice;
-  const auto add_word = [&command](const char* flag, auto& value, const std::vector<std::string>& words,
-                                   const char* help) {
-    command.option(flag, value, help).one_of(words).type_name("WORD");
+  const auto add_word = [&](const std::string& key, const std::vector<std::string>& words, const char* help) {
+    command.option("--" + key, options.words[key], help).one_of(words).type_name("WORD");
   };
-  add_word("--device", options.device, {"cpu", "cuda"}, "default cpu");
-  add_word("--op", options.op, {"rotate", "backward", "table", "fused", "append", "norm_append"},
+  add_word("device", {"cpu", "cuda"}, "default cpu");
+  add_word("op", {"rotate", "backward", "table", "fused", "append", "norm_append"},
            "rotate: q, then k (default); backward: their gradient; table: cos and sin in storage\n"
            "that is there; fused: q and k in one call; on cuda, of q, k and v in one tensor: append:\n"
            "q and k turn, k and v go to a paged cache; norm_append: q and k are normed before");
-  add_word("--dtype", options.dtype, {"f32", "bf16", "f16"}, "default bf16; of a table what it is rounded to, f32");
-  add_word("--pairing", options.pairing, {"half", "interleaved", "interleaved_to_half"}, "default half");
-  add_word("--layout", choice.layout, bench::layout_words(), "default bthd");
-  add_number(command, "--batch", choice.batch, 1, many, "default 1");
-  add_number(command, "--tokens", choice.tokens, 1, many, "default 64");
-  add_number(command, "--heads", choice.heads, 1, many, "of q, default 32");
-  add_number(command, "--kv-heads", choice.kv_heads, 0, many, "of k, default 8; 0: q only");
-  add_number(command, "--head-dim", choice.head_dim, 1, 65536, "default 128");
-  add_number(command, "--rotary-dim", choice.rotary_dim, 1, 65536, "elements that turn (default: head_dim)");
+  add_word("dtype", {"f32", "bf16", "f16"}, "default bf16; of a table what it is rounded to, f32");
+  add_word("pairing", {"half", "interleaved", "interleaved_to_half"}, "default half");
+  add_word("layout", bench::layout_words(), "default bthd");
+  add_number(command, "--batch", options.batch, 1, many, "default 1");
+  add_number(command, "--tokens", options.tokens, 1, many, "default 64");
+  add_number(command, "--heads", options.heads, 1, many, "of q, default 32");
+  add_number(command, "--kv-heads", options.kv_heads, 0, many, "of k, default 8; 0: q only");
+  add_number(command, "--head-dim", options.head_dim, 1, 65536, "default 128");
+  add_number(command, "--rotary-dim", options.rotary_dim, 1, 65536, "elements that turn (default: head_dim)");
   const Option in_place = command.flag("--in-place", options.in_place, "the default");
   command.flag("--out-of-place", options.out_of_place, "read here, write there").excludes(in_place);
-  add_word("--cache", options.cache, {"same", "f8"}, "on cuda: the cache's type, the heads' (default) or e4m3");
+  add_word("cache", {"same", "f8"}, "on cuda: the cache's type, the heads' (default) or e4m3");
   command.flag("--no-table", options.no_table, "on cuda: each angle is computed where it is needed");
-  add_number(command, "--threads", choice.threads, 0, 1024, "0: all cores (default 1)");
-  command.option("--target", choice.target, "instruction set, one of 'rotary targets' (default: the best)")
+  add_number(command, "--threads", options.threads, 0, 1024, "0: all cores (default 1)");
+  command.option("--target", options.target, "instruction set, one of 'rotary targets' (default: the best)")
       .type_name("NAME");
 }
 

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <utility>
+#include <memory>
 
-#include "gpu/kernels/kernels.h"
+#include "gpu/host/memory.h"
 
 namespace rotary::gpu {
 
@@ -74,11 +74,8 @@ class Graph {
     if (executable_ != nullptr) cudaGraphExecDestroy(executable_);
     if (graph_ != nullptr) cudaGraphDestroy(graph_);
   }
-  Graph(Graph&& other) noexcept
-      : count_(other.count_),
-        graph_(std::exchange(other.graph_, nullptr)),
-        executable_(std::exchange(other.executable_, nullptr)) {}
-  Graph& operator=(Graph&&) = delete;
+  Graph(const Graph&) = delete;
+  Graph& operator=(const Graph&) = delete;
   void replay(Stream stream) const { check_cuda(cudaGraphLaunch(executable_, stream), "graph"); }
   int count() const { return count_; }
 
@@ -116,20 +113,9 @@ class Clock {
 }  // namespace
 
 Memory::Memory(std::size_t bytes) : size_(bytes) {
-  void* memory = nullptr;
-  if (bytes > 0) check_cuda(cudaMalloc(&memory, bytes), "memory");
-  data_ = static_cast<std::byte*>(memory);
-}
-Memory::Memory(Memory&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
-Memory& Memory::operator=(Memory&& other) noexcept {
-  Memory taken(std::move(other));
-  std::swap(data_, taken.data_);
-  std::swap(size_, taken.size_);
-  return *this;
-}
-Memory::~Memory() {
-  if (data_ != nullptr) cudaFree(data_);
+  if (bytes == 0) return;
+  Block block = allocate(bytes, "memory");
+  data_ = {static_cast<std::byte*>(block.release()), [](std::byte* memory) { Free()(memory); }};
 }
 
 std::size_t free_memory() {
@@ -174,14 +160,14 @@ Medians event_times(const std::vector<CallSets>& works, double seconds, Stream s
 
 Medians graph_times(const std::vector<CallSets>& works, double seconds, Stream stream) {
   Clock clock(stream);
-  std::vector<Graph> graphs;
+  std::vector<std::unique_ptr<const Graph>> graphs;
   for (const CallSets& sets : works) {
     Calls calls(sets);
-    graphs.emplace_back(calls, clock.calls_of_sample(calls), stream);
-    graphs.back().replay(stream);
+    graphs.push_back(std::make_unique<const Graph>(calls, clock.calls_of_sample(calls), stream));
+    graphs.back()->replay(stream);
   }
   return medians_in_turn(works.size(), seconds, limits, [&](std::size_t i) {
-    return clock.seconds([&] { graphs[i].replay(stream); }) / graphs[i].count();
+    return clock.seconds([&] { graphs[i]->replay(stream); }) / graphs[i]->count();
   });
 }
 

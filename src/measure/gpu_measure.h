@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <vector>
 
 #include "medians.h"
@@ -14,14 +15,11 @@ namespace rotary::gpu {
 class Memory {
  public:
   explicit Memory(std::size_t bytes = 0);
-  Memory(Memory&& other) noexcept;
-  Memory& operator=(Memory&& other) noexcept;
-  ~Memory();
-  std::byte* data() const noexcept { return data_; }
+  std::byte* data() const noexcept { return data_.get(); }
   std::size_t size() const noexcept { return size_; }
 
  private:
-  std::byte* data_ = nullptr;
+  std::unique_ptr<std::byte, void (*)(std::byte*)> data_{nullptr, nullptr};
   std::size_t size_ = 0;
 };
 

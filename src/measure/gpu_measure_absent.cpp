@@ -13,9 +13,6 @@ namespace {
 Memory::Memory(std::size_t bytes) {
   if (bytes > 0) refuse();
 }
-Memory::Memory(Memory&&) noexcept {}
-Memory& Memory::operator=(Memory&&) noexcept { return *this; }
-Memory::~Memory() = default;
 
 std::size_t free_memory() { refuse(); }
 std::size_t cache_bytes() { refuse(); }

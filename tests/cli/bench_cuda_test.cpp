@@ -7,7 +7,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "apps/rotary/bench/report.h"
+#include "apps/rotary/bench/measure.h"
 #include "measure/gpu_measure.h"
 #ifdef ROTARY_GPU_EMULATED
 #include "tests/gpu/shim/emulator.h"

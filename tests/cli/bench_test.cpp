@@ -6,9 +6,7 @@
 #include <set>
 #include <string>
 
-#include "apps/rotary/bench/grid.h"
 #include "apps/rotary/bench/measure.h"
-#include "apps/rotary/bench/report.h"
 #include "apps/shared/usage_error.h"
 #include "rotary/targets.h"
 #include "xml_judge.h"
@@ -39,9 +37,10 @@ struct GridCase {
   std::map<std::string, Values> values;
 };
 
-std::vector<Cell> grid(const std::string& name, bool cuda, Choice choice = {}) {
-  choice.cuda = cuda;
-  return bench::grid(name, 2, "a target", choice);
+std::vector<Cell> grid(const std::string& name, bool cuda, Words words = {}) {
+  words["device"] = cuda ? "cuda" : "cpu";
+  words["target"] = "a target";
+  return bench::grid(name, 2, words);
 }
 
 Values values(const std::vector<Cell>& cells, const std::string& key) {
@@ -88,26 +87,18 @@ TEST(BenchGrid, crosses_what_the_issues_name) {
 }
 
 TEST(BenchGrid, a_flag_sets_its_key_where_a_cell_has_it_and_no_cell_is_there_twice) {
-  Choice choice;
-  choice.threads = 3;
-  choice.head_dim = 32;
-  std::vector<Cell> cells = grid("full", false, choice);
+  std::vector<Cell> cells = grid("full", false, {{"threads", "3"}, {"head_dim", "32"}});
   EXPECT_EQ(values(cells, "threads"), (Values{"3"}));
   EXPECT_EQ(values(cells, "head_dim"), (Values{"32"}));
   EXPECT_EQ(values(cells, "rotary_dim"), (Values{"32"})) << "a new head turns whole";
   Values seen;
   for (const Cell& cell : cells) EXPECT_TRUE(seen.insert(describe(cell).dump()).second);
-  EXPECT_EQ(values(bench::grid("full", 1, "avx2", {}), "threads"), (Values{"1"})) << "one core";
+  EXPECT_EQ(values(bench::grid("full", 1, {}), "threads"), (Values{"1"})) << "one core";
 
-  Choice cuda;
-  cuda.with_table = false;
-  cuda.f8 = true;
-  cells = grid("full", true, cuda);
+  cells = grid("full", true, {{"table", "false"}, {"cache", "f8"}});
   EXPECT_EQ(values(cells, "table"), (Values{"false", "null"})) << "null: the op that makes one";
   EXPECT_EQ(values(cells, "cache"), (Values{R"("f8")", "null"}));
-  cuda.pairing = Pairing::interleaved_to_half;
-  cuda.in_place = true;
-  cells = grid("full", true, cuda);
+  cells = grid("full", true, {{"pairing", "interleaved_to_half"}, {"in_place", "true"}});
   EXPECT_EQ(values(filtered(cells, "op=norm_append"), "in_place"), (Values{"false"})) << "out of place only";
   EXPECT_EQ(values(filtered(cells, "op=append"), "in_place"), (Values{"true"}));
 }

@@ -124,31 +124,6 @@ double memory_needed(const Cell& cell) {
   return table + (cell.in_place && !cell.cuda ? 1 : 2) * heads;
 }
 
-nlohmann::ordered_json describe(const Cell& cell) {
-  using Json = nlohmann::ordered_json;
-  const bool heads = cell.op != Op::table;
-  const auto of_heads = [heads](Json value) { return heads ? std::move(value) : Json(); };
-  Json json = {{"op", name(cell.op)},
-               {"dtype", rotary::name(cell.dtype)},
-               {"pairing", of_heads(rotary::name(cell.pairing))},
-               {"layout", of_heads(cell.layout)},
-               {"batch", of_heads(cell.batch)},
-               {"tokens", cell.tokens},
-               {"heads", of_heads(cell.heads)},
-               {"kv_heads", of_heads(cell.kv_heads)},
-               {"head_dim", cell.head_dim},
-               {"rotary_dim", cell.rotary_dim},
-               {"in_place", of_heads(cell.in_place)},
-               {"threads", cell.cuda ? Json() : Json(cell.threads)},
-               {"target", cell.target},
-               {"device", cell.cuda ? "cuda" : "cpu"}};
-  if (cell.cuda) {
-    json["table"] = of_heads(cell.with_table);
-    json["cache"] = appends(cell.op) ? Json(cell.f8 ? "f8" : "same") : Json();
-  }
-  return json;
-}
-
 std::string kind_words(const Cell& cell) {
   const std::string dtype = rotary::name(cell.dtype);
   if (cell.op == Op::table) return dtype;

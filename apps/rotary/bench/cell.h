@@ -1,7 +1,8 @@
-// A cell of rotary bench: the operation, the shape, what is counted of it, and its names in JSON.
+// A cell of rotary bench: the operation, the shape, what is counted of it, its properties, and grids of cells.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -70,12 +71,26 @@ std::int64_t heads_bytes(const Cell&, std::int64_t heads);
 // Bytes that measuring the cell allocates. A double, so that it cannot overflow.
 double memory_needed(const Cell&);
 
-// ---- names ----
+// ---- properties: the keys that describe a cell, in JSON, flags, grids and filters ----
 
-// The JSON keys that describe the cell, in output order; null for a key that does not apply.
+using Words = std::map<std::string, std::string>;  // values by key, as in {"dtype": "bf16", "tokens": "64"}
+
+// The cell with these values of the properties that it has. head_dim sets rotary_dim too where that is not given; a
+// cell that becomes a table is f32 unless dtype is given. The words are right; of other keys there are none.
+Cell with(Cell, const Words&);
+// All properties, in output order; null for one that the cell does not have.
 nlohmann::ordered_json describe(const Cell&);
 std::string kind_words(const Cell&);   // "bf16 half in place"; of a table "f32"
 std::string shape_words(const Cell&);  // "bthd [1, 64, 32+8, 128/64]": 64 rotate; of a table "[64, 32]"
+
+// Every combination of the values in "KEY=VALUE,VALUE KEY=VALUE ...", the first key's slowest; words prevail over them.
+// No cell is there twice.
+std::vector<Cell> combined(const std::vector<std::string>& rows, const Words& words);
+// name is "small" or "full"; threads is the number of all cores. A device has its own grids.
+std::vector<Cell> grid(const std::string& name, unsigned threads, const Words& words);
+// The cells whose describe() has the values of "KEY=VALUE,...": of a key that is there several times, one of its
+// values. Throws UsageError if there is none.
+std::vector<Cell> filtered(const std::vector<Cell>&, const std::string& filter);
 
 // Throws what frequencies() throws for the rope, SHAPE for a batch with layout thd, MEMORY if the cell needs more than
 // free_bytes.

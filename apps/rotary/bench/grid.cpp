@@ -1,187 +1,194 @@
-#include "grid.h"
-
+// The properties of cells, and the cells that rotary bench measures: grids, combinations, a filter.
 #include <algorithm>
-#include <map>
 #include <set>
 #include <sstream>
 #include <utility>
 
 #include "apps/shared/usage_error.h"
+#include "cell.h"
 
 namespace rotary::cli::bench {
 
 namespace {
 
-// Every combination of the values; an empty list leaves what `cell` has.
-struct Cross {
-  Cell cell = {};
-  std::vector<Op> ops = {};
-  std::vector<DType> dtypes = {};
-  std::vector<Pairing> pairings = {};
-  std::vector<std::int64_t> tokens = {};
-  std::vector<bool> in_place = {};
-  std::vector<std::string> layouts = {};
-  std::vector<int> head_dims = {};
-  std::vector<unsigned> threads = {};
+using Json = nlohmann::ordered_json;
+
+struct Property {
+  const char* key;
+  bool of_heads;  // null for a table
+  Json (*value)(const Cell&);
+  void (*set)(Cell&, const std::string& word);
 };
 
-template <class Values, class Member>
-void multiply(std::vector<Cell>& cells, const Values& values, Member Cell::*member) {
-  if (values.empty()) return;
-  std::vector<Cell> product;
-  for (const Cell& cell : cells) {
-    for (const auto& value : values) {
-      product.push_back(cell);
-      product.back().*member = value;
-    }
-  }
-  cells = std::move(product);
+// In the order of describe(), and of setting: what a later one sets prevails.
+const Property properties[] = {
+    {"op", false, [](const Cell& c) { return Json(name(c.op)); },
+     [](Cell& c, const std::string& word) {
+       const bool was_table = c.op == Op::table;
+       c.op = parse_op(word);
+       if (c.op == Op::table && !was_table) c.dtype = DType::f32;
+     }},
+    {"dtype", false, [](const Cell& c) { return Json(rotary::name(c.dtype)); },
+     [](Cell& c, const std::string& word) { c.dtype = parse_dtype(word); }},
+    {"pairing", true, [](const Cell& c) { return Json(rotary::name(c.pairing)); },
+     [](Cell& c, const std::string& word) { c.pairing = parse_pairing(word); }},
+    {"layout", true, [](const Cell& c) { return Json(c.layout); },
+     [](Cell& c, const std::string& word) { c.layout = word; }},
+    {"batch", true, [](const Cell& c) { return Json(c.batch); },
+     [](Cell& c, const std::string& word) { c.batch = std::stoll(word); }},
+    {"tokens", false, [](const Cell& c) { return Json(c.tokens); },
+     [](Cell& c, const std::string& word) { c.tokens = std::stoll(word); }},
+    {"heads", true, [](const Cell& c) { return Json(c.heads); },
+     [](Cell& c, const std::string& word) { c.heads = std::stoll(word); }},
+    {"kv_heads", true, [](const Cell& c) { return Json(c.kv_heads); },
+     [](Cell& c, const std::string& word) { c.kv_heads = std::stoll(word); }},
+    {"head_dim", false, [](const Cell& c) { return Json(c.head_dim); },
+     [](Cell& c, const std::string& word) { c.head_dim = c.rotary_dim = std::stoi(word); }},
+    {"rotary_dim", false, [](const Cell& c) { return Json(c.rotary_dim); },
+     [](Cell& c, const std::string& word) { c.rotary_dim = std::stoi(word); }},
+    {"in_place", true, [](const Cell& c) { return Json(c.in_place); },
+     [](Cell& c, const std::string& word) { c.in_place = word == "true"; }},
+    {"threads", false, [](const Cell& c) { return c.cuda ? Json() : Json(c.threads); },
+     [](Cell& c, const std::string& word) { c.threads = static_cast<unsigned>(std::stoul(word)); }},
+    {"target", false, [](const Cell& c) { return Json(c.target); },
+     [](Cell& c, const std::string& word) { c.target = word; }},
+    {"device", false, [](const Cell& c) { return Json(c.cuda ? "cuda" : "cpu"); },
+     [](Cell& c, const std::string& word) { c.cuda = word == "cuda"; }}};
+
+// Of a device only.
+const Property device_properties[] = {
+    {"table", true, [](const Cell& c) { return Json(c.with_table); },
+     [](Cell& c, const std::string& word) { c.with_table = c.op == Op::table || word == "true"; }},
+    {"cache", true, [](const Cell& c) { return appends(c.op) ? Json(c.f8 ? "f8" : "same") : Json(); },
+     [](Cell& c, const std::string& word) { c.f8 = appends(c.op) && word == "f8"; }}};
+
+std::vector<std::string> split(const std::string& text, char separator) {
+  std::vector<std::string> parts;
+  std::istringstream stream(text);
+  for (std::string part; std::getline(stream, part, separator);) parts.push_back(part);
+  return parts;
 }
 
-void add(std::vector<Cell>& cells, const Cross& cross) {
-  std::vector<Cell> product = {cross.cell};
-  multiply(product, cross.ops, &Cell::op);
-  multiply(product, cross.dtypes, &Cell::dtype);
-  multiply(product, cross.pairings, &Cell::pairing);
-  multiply(product, cross.tokens, &Cell::tokens);
-  multiply(product, cross.in_place, &Cell::in_place);
-  multiply(product, cross.layouts, &Cell::layout);
-  multiply(product, cross.head_dims, &Cell::head_dim);
-  multiply(product, cross.threads, &Cell::threads);
-  for (Cell& cell : product) {
-    if (!cross.head_dims.empty()) cell.rotary_dim = cell.head_dim;
-    if (cell.op == Op::table) cell.dtype = DType::f32;
-    cells.push_back(cell);
-  }
+// "KEY=VALUE"; of a word without "=" the value is "".
+std::pair<std::string, std::string> key_and_value(const std::string& word) {
+  const std::size_t end = std::min(word.find('='), word.size());
+  return {word.substr(0, end), word.substr(std::min(end + 1, word.size()))};
 }
 
-using Grid = std::vector<Cross>;
-
-const std::vector<DType> dtypes = {DType::f32, DType::bf16, DType::f16};
-const std::vector<Pairing> pairings = {Pairing::half, Pairing::interleaved};
-const std::vector<bool> places = {true, false};
-const Cell part_of_head = {.head_dim = 96, .rotary_dim = 24};
+using Rows = std::vector<std::string>;
 
 // A decode step, a prefill that fits the cache and one that does not, and variants that differ in one property.
-Grid small_grid(unsigned threads) {
-  const std::vector<std::int64_t> one = {2048};
-  return {{.dtypes = dtypes, .tokens = {1, 64, 8192}},
-          {.dtypes = dtypes, .tokens = {1, 8192}, .in_place = {false}},
-          {.pairings = {Pairing::interleaved}, .tokens = one},
-          {.tokens = one, .layouts = {"bhtd"}},
-          {.tokens = one, .head_dims = {64}},
-          {.cell = part_of_head, .tokens = one},
-          {.ops = {Op::backward, Op::fused}, .tokens = one},
-          {.tokens = one, .threads = {threads}},
-          {.ops = {Op::table}, .tokens = {1, 8192}}};
+Rows small_grid(const std::string& threads) {
+  return {"dtype=f32,bf16,f16 tokens=1,64,8192",
+          "dtype=f32,bf16,f16 tokens=1,8192 in_place=false",
+          "pairing=interleaved tokens=2048",
+          "tokens=2048 layout=bhtd",
+          "tokens=2048 head_dim=64",
+          "tokens=2048 head_dim=96 rotary_dim=24",
+          "op=backward,fused tokens=2048",
+          "tokens=2048 threads=" + threads,
+          "op=table tokens=1,8192"};
 }
 
-Grid full_grid(unsigned threads) {
-  const std::vector<std::int64_t> tokens = {1, 64, 2048, 8192}, rows = {1, 64, 2048, 8192, 131072};
-  const std::vector<std::string> layouts = {"bthd", "bhtd"};
-  const std::vector<unsigned> both = {1, threads};
-  return {{{}, {}, dtypes, pairings, tokens, places, layouts, {64, 80, 96, 128, 256}, both},
-          {part_of_head, {}, dtypes, pairings, tokens, places, layouts, {}, both},
-          {{}, {Op::backward, Op::fused}, dtypes, pairings, tokens, places, {}, {}, both},
-          {.ops = {Op::table}, .tokens = rows, .head_dims = {64, 128}, .threads = both}};
+Rows full_grid(const std::string& threads) {
+  const std::string kinds = "dtype=f32,bf16,f16 pairing=half,interleaved tokens=1,64,2048,8192 in_place=true,false",
+                    both = " threads=1," + threads;
+  return {kinds + " layout=bthd,bhtd head_dim=64,80,96,128,256" + both,
+          kinds + " layout=bthd,bhtd head_dim=96 rotary_dim=24" + both, "op=backward,fused " + kinds + both,
+          "op=table tokens=1,64,2048,8192,131072 head_dim=64,128" + both};
 }
 
 // A decode step and a prefill, and variants that differ in one property.
-Grid small_cuda_grid() {
-  const std::vector<std::int64_t> two = {1, 8192};
-  const Cell fused = {.op = Op::fused};
-  return {{.cell = fused, .tokens = {1, 64, 512, 8192, 32768}, .in_place = places},
-          {.cell = fused, .tokens = two, .head_dims = {64, 80, 96, 256}},
-          {.cell = fused, .dtypes = {DType::f16, DType::f32}, .tokens = two},
-          {.cell = fused, .pairings = {Pairing::interleaved}, .tokens = two},
-          {.cell = {.op = Op::fused, .with_table = false}, .tokens = two},
-          {.ops = {Op::rotate, Op::backward, Op::append, Op::norm_append}, .tokens = two},
-          {.cell = {.op = Op::norm_append, .f8 = true}, .tokens = two},
-          {.ops = {Op::table}, .tokens = two}};
+Rows small_cuda_grid() {
+  return {"op=fused tokens=1,64,512,8192,32768 in_place=true,false",
+          "op=fused tokens=1,8192 head_dim=64,80,96,256",
+          "op=fused dtype=f16,f32 tokens=1,8192",
+          "op=fused pairing=interleaved tokens=1,8192",
+          "op=fused table=false tokens=1,8192",
+          "op=rotate,backward,append,norm_append tokens=1,8192",
+          "op=norm_append cache=f8 tokens=1,8192",
+          "op=table tokens=1,8192"};
 }
 
-Grid full_cuda_grid() {
-  const std::vector<std::int64_t> tokens = {1, 64, 512, 8192, 32768}, rows = {1, 64, 512, 8192, 32768, 131072};
-  const std::vector<DType> bf16 = {DType::bf16};
-  const std::vector<Op> two_calls = {Op::rotate, Op::backward}, appending = {Op::append, Op::norm_append};
-  return {{{}, {Op::fused}, dtypes, pairings, tokens, places, {}, {64, 80, 96, 128, 256}, {}},
-          {{.with_table = false}, {Op::fused}, dtypes, pairings, tokens, places, {}, {}, {}},
-          {{}, two_calls, bf16, pairings, tokens, places, {}, {}, {}},
-          {{}, appending, dtypes, pairings, tokens, places, {}, {}, {}},
-          {{.f8 = true}, appending, bf16, pairings, tokens, places, {}, {}, {}},
-          {.ops = {Op::table}, .tokens = rows, .head_dims = {64, 128}}};
-}
-
-std::vector<Cell> each_once(const std::vector<Cell>& cells) {
-  std::vector<Cell> kept;
-  std::set<std::string> seen;
-  for (const Cell& cell : cells) {
-    if (seen.insert(describe(cell).dump()).second) kept.push_back(cell);
-  }
-  return kept;
-}
-
-// A value as it is written in a filter: words without quotes.
-std::string text_of(const nlohmann::ordered_json& value) {
-  return value.is_string() ? value.get<std::string>() : value.dump();
+Rows full_cuda_grid() {
+  const std::string kinds = " pairing=half,interleaved tokens=1,64,512,8192,32768 in_place=true,false",
+                    all = " dtype=f32,bf16,f16" + kinds;
+  return {"op=fused" + all + " head_dim=64,80,96,128,256",
+          "op=fused table=false" + all,
+          "op=rotate,backward" + kinds,
+          "op=append,norm_append" + all,
+          "op=append,norm_append cache=f8" + kinds,
+          "op=table tokens=1,64,512,8192,32768,131072 head_dim=64,128"};
 }
 
 }  // namespace
 
-bool Choice::describes_shape() const {
-  return op || dtype || pairing || layout || batch || tokens || heads || kv_heads || head_dim || rotary_dim || in_place;
-}
-
-Cell chosen(Cell cell, const Choice& choice) {
-  const bool becomes_table = choice.op == Op::table && cell.op != Op::table;
-  cell.op = choice.op.value_or(cell.op);
-  cell.dtype = choice.dtype.value_or(becomes_table ? DType::f32 : cell.dtype);
-  cell.pairing = choice.pairing.value_or(cell.pairing);
-  cell.layout = choice.layout.value_or(cell.layout);
-  cell.batch = choice.batch.value_or(cell.batch);
-  cell.tokens = choice.tokens.value_or(cell.tokens);
-  cell.heads = choice.heads.value_or(cell.heads);
-  cell.kv_heads = choice.kv_heads.value_or(cell.kv_heads);
-  if (choice.head_dim) cell.head_dim = cell.rotary_dim = *choice.head_dim;
-  cell.rotary_dim = choice.rotary_dim.value_or(cell.rotary_dim);
-  cell.in_place = choice.in_place.value_or(cell.in_place) && !only_out_of_place(cell.op, cell.pairing);
-  cell.threads = choice.threads.value_or(cell.threads);
-  cell.target = choice.target.value_or(cell.target);
-  cell.cuda = choice.cuda;
-  if (cell.op != Op::table) cell.with_table = choice.with_table.value_or(cell.with_table);
-  if (appends(cell.op)) cell.f8 = choice.f8.value_or(cell.f8);
+Cell with(Cell cell, const Words& words) {
+  const auto take = [&](const Property& property) {
+    const auto word = words.find(property.key);
+    if (word != words.end()) property.set(cell, word->second);
+  };
+  std::for_each(std::begin(properties), std::end(properties), take);
+  std::for_each(std::begin(device_properties), std::end(device_properties), take);
+  if (only_out_of_place(cell.op, cell.pairing)) cell.in_place = false;
   return cell;
 }
 
-std::vector<Cell> grid(const std::string& name, unsigned threads, const std::string& target, const Choice& choice) {
-  const bool full = name == "full";
+Json describe(const Cell& cell) {
+  Json json;
+  const auto add = [&](const Property& property) {
+    json[property.key] = property.of_heads && cell.op == Op::table ? Json() : property.value(cell);
+  };
+  std::for_each(std::begin(properties), std::end(properties), add);
+  if (cell.cuda) std::for_each(std::begin(device_properties), std::end(device_properties), add);
+  return json;
+}
+
+std::vector<Cell> combined(const Rows& rows, const Words& words) {
   std::vector<Cell> cells;
-  for (const Cross& cross : choice.cuda ? (full ? full_cuda_grid() : small_cuda_grid())
-                                        : (full ? full_grid(threads) : small_grid(threads))) {
-    add(cells, cross);
+  std::set<std::string> seen;
+  for (const std::string& row : rows) {
+    std::vector<Words> combinations(1);
+    for (const std::string& part : split(row, ' ')) {
+      const auto [key, values] = key_and_value(part);
+      std::vector<Words> product;
+      for (const Words& before : combinations) {
+        for (const std::string& value : split(values, ',')) {
+          product.push_back(before);
+          product.back()[key] = value;
+        }
+      }
+      combinations = std::move(product);
+    }
+    for (const Words& each : combinations) {
+      const Cell cell = with(with({}, each), words);
+      if (seen.insert(describe(cell).dump()).second) cells.push_back(cell);
+    }
   }
-  for (Cell& cell : cells) {
-    cell.target = target;
-    cell = chosen(cell, choice);
-  }
-  return each_once(cells);
+  return cells;
+}
+
+std::vector<Cell> grid(const std::string& name, unsigned threads, const Words& words) {
+  const bool full = name == "full", cuda = with({}, words).cuda;
+  if (cuda) return combined(full ? full_cuda_grid() : small_cuda_grid(), words);
+  return combined(full ? full_grid(std::to_string(threads)) : small_grid(std::to_string(threads)), words);
 }
 
 std::vector<Cell> filtered(const std::vector<Cell>& cells, const std::string& filter) {
   std::map<std::string, std::set<std::string>> wanted;
-  std::istringstream terms(filter);
-  for (std::string term; std::getline(terms, term, ',');) {
-    const std::size_t end = std::min(term.find('='), term.size());
-    wanted[term.substr(0, end)].insert(term.substr(std::min(end + 1, term.size())));
+  for (const std::string& term : split(filter, ',')) {
+    const auto [key, value] = key_and_value(term);
+    wanted[key].insert(value);
   }
   std::vector<Cell> kept;
   for (const Cell& cell : cells) {
-    const nlohmann::ordered_json keys = describe(cell);
-    if (std::all_of(wanted.begin(), wanted.end(), [&keys](const auto& one) {
-          return keys.contains(one.first) && one.second.contains(text_of(keys.at(one.first)));
-        })) {
-      kept.push_back(cell);
-    }
+    const Json keys = describe(cell);
+    const auto has = [&keys](const auto& one) {
+      if (!keys.contains(one.first)) return false;
+      const Json& value = keys.at(one.first);
+      return one.second.contains(value.is_string() ? value.get<std::string>() : value.dump());
+    };
+    if (std::all_of(wanted.begin(), wanted.end(), has)) kept.push_back(cell);
   }
   if (kept.empty()) throw UsageError("--filter takes KEY=VALUE,... but no cell has '" + filter + "'");
   return kept;

@@ -1,5 +1,5 @@
-// Measures a cell: it is made ready on its machine, the CPU or a CUDA device, compared with the reference, and timed in
-// turn with the ceiling, moving the same bytes.
+// Measures cells and shows the results. A cell is made ready on its machine, the CPU or a CUDA device, compared with
+// the reference, and timed in turn with the ceiling, moving the same bytes.
 #pragma once
 
 #include <functional>
@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/shared/plot/plot.h"
 #include "cell.h"
 #include "measure/ceiling.h"
 #include "measure/medians.h"
@@ -42,6 +43,16 @@ struct Result {
   double ceiling_gb_per_s() const;
   double percent_of_ceiling() const;
 };
+
+// ---- what is shown ----
+
+std::string header(bool cuda = false);  // the column names above the rows
+std::string row(const Result&);         // one line, aligned with the header
+nlohmann::ordered_json json_of(const Result&);
+// Percent of the ceiling by working set, one dot per result; tables are left out.
+Plot ceiling_plot(const std::vector<Result>&);
+
+// ---- measuring ----
 
 using Call = std::function<void()>;
 

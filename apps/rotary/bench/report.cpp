@@ -1,10 +1,10 @@
-#include "report.h"
-
+// The results of rotary bench as text, JSON and a plot.
 #include <algorithm>
 #include <utility>
 
 #include "apps/shared/columns.h"
 #include "apps/shared/text.h"
+#include "measure.h"
 #include "runtime/last_cache.h"
 
 namespace rotary::cli::bench {
