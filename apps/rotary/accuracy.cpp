@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/rotary/inspect/summary.h"
+#include "apps/rotary/inspect/shown.h"
 #include "apps/shared/columns.h"
 #include "apps/shared/command.h"
 #include "apps/shared/progress_line.h"

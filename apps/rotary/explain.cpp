@@ -207,15 +207,6 @@ std::string write_pictures(const Options& options) {
 
 // ---- of the reader's own model ----
 
-// Whether an option speaks of a rope; alone, some of them do not name one, and are refused.
-bool names_rope(const Source& source) {
-  const bool word = !source.config.empty() || !source.pairing.empty() || !source.inv_freq.empty() ||
-                    !source.weights.empty() || !source.scaling.empty();
-  const bool number = source.base || source.head_dim || source.rotary_dim || source.first || source.rope ||
-                      source.length || source.factor || source.trained_length;
-  return word || number;
-}
-
 std::string own_chapters(const Options& options) {
   const Chapter* const only = chosen_chapter(options);
   if (options.list || !options.pictures.empty())
@@ -236,7 +227,7 @@ std::string own_chapters(const Options& options) {
 }
 
 std::string text_of(const Options& options) {
-  if (names_rope(options.source)) return own_chapters(options);
+  if (!options.source.config.empty() || has_rope_options(options.source)) return own_chapters(options);
   if (!options.pictures.empty()) return write_pictures(options);
   if (options.list && !options.markdown) return contents();
   if (options.list) {

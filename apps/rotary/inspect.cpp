@@ -5,10 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/rotary/inspect/rope.h"
-#include "apps/rotary/inspect/side_by_side.h"
-#include "apps/rotary/inspect/summary.h"
-#include "apps/rotary/inspect/tensors.h"
+#include "apps/rotary/inspect/shown.h"
 #include "apps/shared/command.h"
 #include "apps/shared/tensors.h"
 #include "apps/shared/terminal.h"
@@ -106,24 +103,15 @@ void inspect_models(const Options& options) {
   std::cout << json_text({{"models", std::move(models)}, {"differences", differences_of(all)}}) << '\n';
 }
 
-void inspect_file_of_tensors(const Options& options, std::vector<std::byte> stream = {}) {
-  if (options.pairs) throw UsageError("a file of tensors has no rope: only --json goes with it");
-  if (stream.empty()) return inspect_tensors(options.source, options.json);
-  inspect_tensors(options.source, options.json, std::move(stream));
-}
-
 void run(Options options) {
   if (options.configs.size() > 1) return inspect_models(options);
   if (!options.configs.empty()) options.source.config = options.configs.front();
   const std::string& config = options.source.config;
-  if (is_pipe(files::path_of(config)) && files::format_of(bytes_of_stream(config))) {
-    return inspect_file_of_tensors(options, bytes_of_stream(config));
-  }
-  if (files::names_tensors(files::path_of(config))) {
-    inspect_file_of_tensors(options);
-  } else {
-    inspect_model(options);
-  }
+  std::vector<std::byte> stream;
+  if (is_pipe(files::path_of(config)) && files::format_of(bytes_of_stream(config))) stream = bytes_of_stream(config);
+  if (stream.empty() && !files::names_tensors(files::path_of(config))) return inspect_model(options);
+  if (options.pairs) throw UsageError("a file of tensors has no rope: only --json goes with it");
+  inspect_tensors(options.source, options.json, std::move(stream));
 }
 
 }  // namespace

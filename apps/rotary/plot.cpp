@@ -11,7 +11,6 @@
 #include <variant>
 #include <vector>
 
-#include "apps/rotary/plot/picture_file.h"
 #include "apps/rotary/plot/request.h"
 #include "apps/shared/command.h"
 #include "apps/shared/displayable.h"

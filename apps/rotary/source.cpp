@@ -212,6 +212,13 @@ void check_source_without_tensor(const Source& source) {
   if (source.config.empty() && !source.head_dim) throw UsageError(described_by(source) + " needs --head-dim");
 }
 
+bool has_rope_options(const Source& source) {
+  const bool words =
+      !source.pairing.empty() || !source.inv_freq.empty() || !source.weights.empty() || !source.scaling.empty();
+  return words || source.base || source.head_dim || source.rotary_dim || source.first || source.rope || source.length ||
+         source.factor || source.trained_length;
+}
+
 Model read_model(const Source& source, int head_dim) {
   Model model = source.config.empty() ? model_without_config(source, head_dim) : read_config_file(source);
   apply_scaling_options(model, source);

@@ -52,6 +52,8 @@ Frequencies frequencies_of(const Source&, const Rope&, std::int64_t length);
 void check_source(const Source&);
 void check_source_without_tensor(const Source&);  // likewise, for commands that need --head-dim too
 
+bool has_rope_options(const Source&);  // whether any but CONFIG is given
+
 // The rope that --rope names, by default the first. Throws ROPE.
 const ModelRope& chosen_rope(const Model&, const Source&);
 

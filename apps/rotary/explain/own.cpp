@@ -26,7 +26,7 @@ using Rows = std::vector<std::vector<std::string>>;
 struct Own {
   std::string described;
   RopeView view;
-  Frequencies scaled, plain;
+  Frequencies plain;
   std::int64_t length = 4096;  // the tokens over which turns are counted
   bool is_known_length = false;
   extend::Start start;                   // what the makers publish, of the rope that is extended
@@ -70,7 +70,7 @@ std::set<std::size_t> shown_pairs(std::size_t count) {
 // ---- chapter 8 ----
 
 std::string hands(const Own& own) {
-  const std::vector<double>& speeds = own.scaled.inv_freq;
+  const std::vector<double>& speeds = own.view.frequencies.inv_freq;
   const std::string tokens = std::to_string(own.length);
   std::string text = paragraph(
       counted(speeds.size(), "pair") + " in a head of " + std::to_string(own.view.used->rope.head_dim) +
@@ -81,7 +81,7 @@ std::string hands(const Own& own) {
     rows.push_back({std::to_string(i), own.view.axis_names.at(static_cast<std::size_t>(own.view.pairs[i].axis)),
                     fixed(speeds[i], 9), wavelength_text(speeds[i]), turns_text(speeds[i], own.length)});
   for (auto& row : rows)
-    if (own.view.axes == 1) row.erase(row.begin() + 1);
+    if (own.view.axis_names.size() == 1) row.erase(row.begin() + 1);
   text += markdown_table(rows) + "\n";
   std::size_t round = 0, still = 0;
   for (const double speed : speeds) {
@@ -195,11 +195,11 @@ std::string scaled(const Own& own) {
     says += " Its frequencies depend on the length; here are those of " + std::to_string(own.length) + " tokens (" +
             lengths + ").";
   std::string text = paragraph(says) + paragraph("Pairs " + effects_text(own.view) + ".");
-  const double a = own.scaled.attention_factor;
+  const double a = own.view.frequencies.attention_factor;
   if (a != 1)
     text += paragraph("cos and sin are multiplied by " + fixed(a, 6) + ", so that a score grows by a factor of " +
                       fixed(a * a, 6) + ".");
-  std::vector<Method> methods = {{method, own.scaled}};
+  std::vector<Method> methods = {{method, own.view.frequencies}};
   const auto* factor = scalings::value_of<double>(used.rope.scaling, "factor");
   if (factor != nullptr && *factor > 1 && method != "linear" && method != "ntk" && method != "dynamic")
     add_simple_methods(methods, own, *factor);
@@ -233,16 +233,15 @@ Own own_rope(Source source, const Model& model) {
     const std::int64_t trained = std::min(trained_length(used.rope.scaling), longest);
     length = std::max(used.context, std::holds_alternative<Dynamic>(used.rope.scaling) ? 4 * trained : trained + 1);
   }
-  own.scaled = frequencies_of(source, used.rope, length.value_or(0));
+  own.described = describe(model, used, frequencies_of(source, used.rope, length.value_or(0)));
   own.view = view_rope(used, length);
-  own.described = describe(model, used, own.scaled);
   Rope plain = used.rope;
   plain.scaling = Unscaled{};
   own.plain = frequencies(plain);
   own.is_known_length = own.view.turns_over > 1;
   if (own.is_known_length) own.length = std::min(own.view.turns_over, longest);
-  for (std::size_t i = 0; i < own.scaled.inv_freq.size(); ++i) {
-    const auto speed = [&own](std::size_t pair) { return std::fabs(own.scaled.inv_freq[pair]); };
+  for (std::size_t i = 0; i < own.view.frequencies.inv_freq.size(); ++i) {
+    const auto speed = [&own](std::size_t pair) { return std::fabs(own.view.frequencies.inv_freq[pair]); };
     if (speed(i) > speed(own.fastest)) own.fastest = i;
     if (speed(i) > 0 && (speed(own.slowest) == 0 || speed(i) < speed(own.slowest))) own.slowest = i;
   }

@@ -25,7 +25,8 @@ void set_origins(RopeView& view, const ModelRope& used, std::optional<std::int64
   }
 }
 
-void set_pairs(RopeView& view, const Frequencies& scaled) {
+void set_pairs(RopeView& view) {
+  const Frequencies& scaled = view.frequencies;
   Rope plain = view.used->rope;
   plain.scaling = Unscaled{};
   const std::vector<double> unscaled = frequencies(plain, 0).inv_freq;
@@ -50,20 +51,18 @@ Json json_of(const Lengths& lengths) {
 }  // namespace
 
 RopeView view_rope(const ModelRope& used, std::optional<std::int64_t> length) {
-  const Frequencies scaled = frequencies(used.rope, length.value_or(0));
   RopeView view;
   view.used = &used;
-  view.axes = scaled.axes();
-  for (int axis = 0; axis < view.axes; ++axis) {
+  view.frequencies = frequencies(used.rope, length.value_or(0));
+  for (int axis = 0; axis < view.frequencies.axes(); ++axis) {
     const auto at = static_cast<std::size_t>(axis);
     view.axis_names.push_back(at < used.axis_names.size() ? used.axis_names[at] : std::to_string(axis));
   }
-  view.attention_factor = scaled.attention_factor;
   view.context = length.value_or(used.context > 0 ? used.context : trained_length(used.rope.scaling));
-  view.lengths = lengths_of(used.rope, scaled);
+  view.lengths = lengths_of(used.rope, view.frequencies);
   view.turns_over = view.lengths.most > 0 ? std::min(view.context, view.lengths.most) : view.context;
   set_origins(view, used, length);
-  set_pairs(view, scaled);
+  set_pairs(view);
   return view;
 }
 
@@ -102,10 +101,10 @@ Json json_of(const RopeView& view) {
           {"base", used.rope.inv_freq.empty() ? Json(used.rope.base) : Json(nullptr)},
           {"scaling", name(used.rope.scaling)},
           {"scaling_parameters", diagnose::json_of_fields(used.rope.scaling)},
-          {"attention_factor", view.attention_factor},
+          {"attention_factor", view.frequencies.attention_factor},
           {"inv_freq", std::move(inv_freq)},
           {"axis", std::move(axis)},
-          {"axis_names", view.axes > 1 ? view.axis_names : std::vector<std::string>{}},
+          {"axis_names", view.axis_names.size() > 1 ? view.axis_names : std::vector<std::string>{}},
           {"context", view.context},
           {"trained_length", trained_length(used.rope.scaling)},
           {"reach", reach > 0 ? Json(reach) : Json(nullptr)},

@@ -24,9 +24,8 @@ struct RopeView {
   std::int64_t context = 0;     // tokens; 0: unknown
   std::int64_t turns_over = 0;  // the tokens over which turns are counted: of the context, those that Lengths holds for
   Lengths lengths;
-  int axes = 1;
+  Frequencies frequencies;              // scaled
   std::vector<std::string> axis_names;  // one for each axis
-  double attention_factor = 1;
   std::vector<PairView> pairs;
   std::vector<ValueOrigin> origins;
 };

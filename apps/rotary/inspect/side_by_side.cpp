@@ -1,5 +1,4 @@
-#include "side_by_side.h"
-
+// Several models in one table.
 #include <algorithm>
 #include <iostream>
 #include <set>
@@ -7,7 +6,7 @@
 #include "apps/shared/columns.h"
 #include "apps/shared/terminal.h"
 #include "apps/shared/text.h"
-#include "summary.h"
+#include "shown.h"
 
 namespace rotary::cli {
 

@@ -1,5 +1,4 @@
-#include "summary.h"
-
+// The summary of one rope: a row for each value, and where it comes from; and the table of its pairs.
 #include <algorithm>
 #include <iostream>
 #include <string_view>
@@ -9,7 +8,7 @@
 #include "apps/shared/displayable.h"
 #include "apps/shared/terminal.h"
 #include "apps/shared/text.h"
-#include "effects.h"
+#include "shown.h"
 #include "values/scaling_fields.h"
 
 namespace rotary::cli {
@@ -119,7 +118,7 @@ class Summary {
     if (used.first != 0) add("first", std::to_string(used.first), "first");
     add("pairing", name(used.rope.pairing), "pairing");
     if (used.rope.clockwise) add("direction", direction(used.rope), "direction");
-    if (view_.axes > 1) add("axes", axes_text(), "axis");
+    if (view_.axis_names.size() > 1) add("axes", axes_text(), "axis");
     if (used.rope.inv_freq.empty()) {
       add("base", significant(used.rope.base, 17), "base");
     } else {
@@ -132,13 +131,13 @@ class Summary {
   bool in_runs() const {
     int runs = 1;
     for (std::size_t i = 1; i < view_.pairs.size(); ++i) runs += view_.pairs[i].axis != view_.pairs[i - 1].axis ? 1 : 0;
-    return runs <= view_.axes;
+    return runs <= view_.frequencies.axes();
   }
 
   // "time 16, height 24, width 24 pairs, in runs"
   std::string axes_text() const {
     std::string text;
-    for (int axis = 0; axis < view_.axes; ++axis) {
+    for (int axis = 0; axis < view_.frequencies.axes(); ++axis) {
       const auto pairs = std::count_if(view_.pairs.begin(), view_.pairs.end(),
                                        [axis](const PairView& pair) { return pair.axis == axis; });
       if (!text.empty()) text += ", ";
@@ -157,7 +156,7 @@ class Summary {
     std::string pairs;
     for (const Group& group : groups_of(view_)) pairs += (pairs.empty() ? "" : ", ") + text_of(group);
     rows_.push_back({"pairs", pairs});
-    add("attention factor", significant(view_.attention_factor, 10), "attention_factor");
+    add("attention factor", significant(view_.frequencies.attention_factor, 10), "attention_factor");
     add("context", view_.context > 0 ? std::to_string(view_.context) + " tokens" : "not stated", "context");
   }
 
@@ -231,6 +230,12 @@ std::vector<std::string> wrapped(const std::string& text, std::size_t width) {
   return lines;
 }
 
+Colour colour_of(std::string_view effect) {
+  if (effect == "kept") return Colour::green;
+  if (effect == "blended") return Colour::yellow;
+  return effect == "still" ? Colour::none : Colour::cyan;
+}
+
 std::vector<SummaryRow> summary_of(const RopeView& view) { return Summary(view).rows(); }
 
 void print_summary(const RopeView& view, std::size_t index, const RopeView* before, std::size_t before_index) {
@@ -256,6 +261,38 @@ void print_summary(const RopeView& view, std::size_t index, const RopeView* befo
   const std::size_t value_at = columns(aligned.line({"", ""}));
   const std::size_t origin_at = columns(aligned.line({"", "", ""}));
   for (const SummaryRow& row : rows) print_row(row, aligned, value_at, origin_at);
+}
+
+void print_pairs(const RopeView& view) {
+  const bool with_axis = view.axis_names.size() > 1, with_turns = view.turns_over > 0;
+  const auto cells = [=](const std::string& pair, const std::string& axis, const std::string& inv_freq,
+                         const std::string& wavelength, const std::string& turns) {
+    Cells row = {pair, inv_freq, wavelength};
+    if (with_turns) row.push_back(turns);
+    if (with_axis) row.insert(row.begin() + 1, axis);
+    return row;
+  };
+  std::vector<Cells> rows = {cells("pair", "axis", "inv_freq", "wavelength", "turns")};
+  for (std::size_t i = 0; i < view.pairs.size(); ++i) {
+    const PairView& pair = view.pairs[i];
+    rows.push_back(cells(std::to_string(i), view.axis_names[static_cast<std::size_t>(pair.axis)],
+                         significant(pair.inv_freq, 6), pair.inv_freq != 0 ? significant(wavelength_of(pair), 6) : "-",
+                         significant(static_cast<double>(view.turns_over) * pair.inv_freq / 6.283185307179586, 5)));
+  }
+  std::vector<Column> columns = {{true, 4}, {true, 12}, {true, 12}};
+  if (with_turns) columns.push_back({true, 10});
+  if (with_axis) columns.insert(columns.begin() + 1, Column{});
+  const Columns aligned = Columns(std::move(columns), 2, "  ").fit(rows);
+  std::cout << '\n';
+  if (with_turns && view.turns_over != view.context)
+    std::cout << "  turns over " << view.turns_over << " tokens: " << which_lengths(view.lengths) << '\n';
+  std::cout << aligned.line(rows.front()) << "  scaling\n";
+  for (std::size_t i = 0; i < view.pairs.size(); ++i) {
+    const PairView& pair = view.pairs[i];
+    const bool changed = pair.inv_freq != 0 && std::string_view(pair.effect) != "kept";
+    const std::string effect = pair.effect + (changed ? " x " + significant(pair.stretch, 6) : "");
+    std::cout << aligned.line(rows[i + 1]) << "  " << painted(effect, colour_of(pair.effect)) << '\n';
+  }
 }
 
 void print_sentences(std::string_view title, const std::vector<std::string>& sentences) {

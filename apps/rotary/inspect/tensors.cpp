@@ -1,5 +1,4 @@
-#include "tensors.h"
-
+// The tensors of a file.
 #include <iostream>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -14,20 +13,13 @@
 #include "files/tensors/stream.h"
 #include "files/text/paths.h"
 #include "rotary/tensors.h"
+#include "shown.h"
 
 namespace rotary::cli {
 
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-void check_options(const Source& source) {
-  const bool scaled = !source.scaling.empty() || source.factor || source.trained_length;
-  const bool numbers = scaled || source.base || source.head_dim || source.rotary_dim || source.first || source.length;
-  if (numbers || source.rope || !source.pairing.empty() || !source.inv_freq.empty() || !source.weights.empty()) {
-    throw UsageError("a file of tensors has no rope: only --json goes with it");
-  }
-}
 
 // A long list of numbers, or a whole config, would fill the screen: --json has all of it.
 std::string shortened(std::string text) {
@@ -74,14 +66,11 @@ void print(const std::vector<TensorInfo>& tensors, const Metadata& metadata, boo
 
 }  // namespace
 
-void inspect_tensors(const Source& source, bool json) {
-  check_options(source);
-  print(tensor_infos(files::path_of(source.config)), tensor_metadata(files::path_of(source.config)), json);
-}
-
-void inspect_tensors(const Source& source, bool json, std::vector<std::byte> whole) {
-  check_options(source);
-  const InputTensors input(std::move(whole), files::stream_name(files::path_of(source.config)));
+void inspect_tensors(const Source& source, bool json, std::vector<std::byte> stream) {
+  if (has_rope_options(source)) throw UsageError("a file of tensors has no rope: only --json goes with it");
+  const std::filesystem::path path = files::path_of(source.config);
+  if (stream.empty()) return print(tensor_infos(path), tensor_metadata(path), json);
+  const InputTensors input(std::move(stream), files::stream_name(path));
   print(input.infos(), input.metadata(), json);
 }
 

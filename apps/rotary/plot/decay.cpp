@@ -15,6 +15,7 @@
 #include "apps/shared/tensors.h"
 #include "apps/shared/text.h"
 #include "apps/shared/usage_error.h"
+#include "files/tensors/element_types.h"
 #include "files/text/paths.h"
 #include "request.h"
 
@@ -89,22 +90,8 @@ Tensor tensor_of(const std::string& path, const char* name) {
   return input.read(found == infos.end() ? infos[0].name : found->name);
 }
 
-float element(const Heads& heads, std::int64_t offset) {
-  const auto at = static_cast<std::size_t>(offset);
-  switch (heads.dtype) {
-    case DType::f32:
-      return static_cast<const float*>(heads.data)[at];
-    case DType::f16:
-      return to_float(static_cast<const f16*>(heads.data)[at]);
-    case DType::bf16:
-      return to_float(static_cast<const bf16*>(heads.data)[at]);
-  }
-  return 0;
-}
-
 // The mean of the unit vectors of each head, over batch and tokens.
-std::vector<std::vector<double>> mean_directions(const Heads& heads) {
-  const Layout& layout = heads.layout;
+std::vector<std::vector<double>> mean_directions(const std::vector<double>& values, const Layout& layout) {
   const double count = static_cast<double>(layout.batch * layout.tokens);
   std::vector<std::vector<double>> means;
   std::vector<double> vector(static_cast<std::size_t>(layout.head_dim));
@@ -115,7 +102,7 @@ std::vector<std::vector<double>> mean_directions(const Heads& heads) {
                                  head * layout.head_stride;
       double squares = 0;
       for (std::size_t i = 0; i < vector.size(); ++i) {
-        vector[i] = static_cast<double>(element(heads, begin + static_cast<std::int64_t>(i)));
+        vector[i] = values[static_cast<std::size_t>(begin) + i];
         squares += vector[i] * vector[i];
       }
       if (!std::isfinite(squares))
@@ -135,15 +122,17 @@ std::pair<std::size_t, std::size_t> elements_of(Pairing pairing, std::size_t i, 
 // one of k where there are fewer.
 Content given_content(const PlotRequest& request, const ModelRope& used, std::size_t pairs) {
   Tensor q_tensor = tensor_of(request.q, "q"), k_tensor = tensor_of(request.k, "k");
-  const Heads q = heads_of("plot", q_tensor, request.layout), k = heads_of("plot", k_tensor, request.layout);
-  const bool fits = q.layout.head_dim == used.rope.head_dim && k.layout.head_dim == used.rope.head_dim;
-  if (!fits || q.layout.heads % std::max<std::int64_t>(1, k.layout.heads) != 0 || q.layout.tokens < 1 ||
-      k.layout.tokens < 1 || q.layout.batch < 1 || k.layout.batch < 1) {
+  const Layout q = heads_of("plot", q_tensor, request.layout).layout,
+               k = heads_of("plot", k_tensor, request.layout).layout;
+  const bool fits = q.head_dim == used.rope.head_dim && k.head_dim == used.rope.head_dim;
+  if (!fits || q.heads % std::max<std::int64_t>(1, k.heads) != 0 || q.tokens < 1 || k.tokens < 1 || q.batch < 1 ||
+      k.batch < 1) {
     throw Error(Code::SHAPE, "[plot] q and k must have tokens, head_dim " + std::to_string(used.rope.head_dim) +
                                  " and heads that k's divide but got q " + shape_text(q_tensor.shape) + " and k " +
                                  shape_text(k_tensor.shape));
   }
-  const auto q_means = mean_directions(q), k_means = mean_directions(k);
+  const auto q_means = mean_directions(files::numbers_of(q_tensor), q),
+             k_means = mean_directions(files::numbers_of(k_tensor), k);
   const std::size_t group = q_means.size() / k_means.size();
   const double share = 1 / static_cast<double>(q_means.size());
   const auto first = static_cast<std::size_t>(used.first);
@@ -209,14 +198,14 @@ void add_rope(Plot& plot, const PlotRequest& request, const PlottedRope& rope,
   const std::size_t pairs = rope.view.pairs.size();
   const Content content =
       request.q.empty() ? random_content(*rope.used, pairs, request.seed) : given_content(request, *rope.used, pairs);
-  const Table table(rope.speeds, distances);
+  const Table table(rope.view.frequencies, distances);
   Line mean{.name = alone ? "mean score" : rope.name, .points = {}};
   Line edge{.name = "", .points = {}, .faint = true};
   Band band{"envelope", {}};
   const double at_zero = static_cast<double>(pairs) * static_cast<double>(pairs + 1) / 2;
   for (std::size_t row = 0; row < distances.size(); ++row) {
     const auto x = static_cast<double>(distances[row]);
-    const Score score = score_at(table, row, content, rope.view.attention_factor);
+    const Score score = score_at(table, row, content, rope.view.frequencies.attention_factor);
     mean.points.emplace_back(x, score.mean);
     edge.points.emplace_back(x, request.envelope == "roformer" ? score.roformer / at_zero : score.high);
     band.points.push_back({x, score.low, score.high});
@@ -247,7 +236,7 @@ Plot decay_plot(const PlotRequest& request) {
     plot.note += "; envelope: |sum over pairs of the mean q conj(k) e^(i distance inv_freq)|";
   if (request.envelope == "roformer") plot.note += "; the sum of |S_j| of RoFormer's 3.4.3, 1 at distance 0";
   for (const PlottedRope& rope : ropes) {
-    const double factor = rope.view.attention_factor;
+    const double factor = rope.view.frequencies.attention_factor;
     if (factor == 1) continue;
     plot.note += "; " + (ropes.size() > 1 ? rope.name + " " : std::string()) + "times attention factor squared, " +
                  significant(factor * factor, 3);

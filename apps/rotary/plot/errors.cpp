@@ -79,7 +79,7 @@ Plot accuracy_plot(const PlotRequest& request) {
   plot.log_x = groups.front().front().whole() > 0;
   plot.log_y = plot.x_is_length = true;
   for (const PlottedRope& rope : ropes) {
-    const accuracy::Subject rows(rope.used->rope, rope.speeds);
+    const accuracy::Subject rows(rope.used->rope, rope.view.frequencies);
     for (const Way way : ways) {
       if (ropes.size() > 1 && way != Way::float32_product) continue;
       if (way == Way::running_product && !rows.chain) continue;

@@ -116,7 +116,7 @@ Plot plot_by_pair(const PlotRequest& request, const std::vector<PlottedRope>& ro
   plot.note = note_of(request, ropes);
   plot.x_label = "pair";
   plot.y_label = y_label;
-  plot.x_ticks = pair_ticks(most_pairs(ropes));
+  for (const std::size_t pair : even_ticks(most_pairs(ropes), 9)) plot.x_ticks.push_back(static_cast<double>(pair));
   return plot;
 }
 
@@ -139,17 +139,6 @@ std::pair<double, double> heights(const Plot& plot) {
 }
 
 }  // namespace
-
-std::vector<double> pair_ticks(std::size_t pairs) {
-  constexpr std::size_t most = 9;
-  std::size_t step = 1;
-  while (pairs / step > most) step *= 2;
-  std::vector<double> ticks;
-  for (std::size_t pair = 0; pair < pairs; pair += step) ticks.push_back(static_cast<double>(pair));
-  if (pairs > 0 && 3 * (pairs - 1 - static_cast<std::size_t>(ticks.back())) >= 2 * step)
-    ticks.push_back(static_cast<double>(pairs - 1));
-  return ticks;
-}
 
 void add_level_guides(Plot& plot, const std::vector<MarkedLength>& lengths) {
   double last = 0;

@@ -1,5 +1,4 @@
-#include "picture_file.h"
-
+// A picture as a file: SVG, or PNG by rsvg-convert.
 #include <filesystem>
 #include <iostream>
 #include <optional>
@@ -8,6 +7,7 @@
 #include "apps/shared/tensors.h"
 #include "files/text/io.h"
 #include "files/text/paths.h"
+#include "request.h"
 #include "rotary/error.h"
 
 namespace rotary::cli {

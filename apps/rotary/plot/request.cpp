@@ -85,17 +85,16 @@ void add_ropes(PlottedRopes& all, const PlotRequest& request, Source source, con
   const bool all_of_them = every && !source.rope && source.scaling.empty() && !distinct.empty();
   const auto chosen = all_of_them ? distinct : std::vector<const ModelRope*>{&chosen_rope(*model, source)};
   for (const ModelRope* used : chosen) {
-    PlottedRope rope{name, model, used, {}, {}, {}};
+    PlottedRope rope{name, model, used, {}, {}};
     if (distinct.size() > 1) {
       const std::string which = which_rope(*model, *used);
       rope.name = alone && chosen.size() > 1 ? which : name + (name.empty() ? "" : ", ") + which;
       if (alone && chosen.size() == 1) all.subject += ", " + which;
     }
     const std::optional<std::int64_t> length = drawn_length(request, *used);
-    rope.speeds = frequencies_of(source, used->rope, length.value_or(0));
+    frequencies_of(source, used->rope, length.value_or(0));  // what is wrong names the file
     rope.view = view_rope(*used, length);
-    const std::string which = which_lengths(used->rope, rope.speeds);
-    if (!which.empty()) rope.length = length;
+    if (!which_lengths(rope.view.lengths).empty()) rope.length = length;
     if (rope.length) rope.name += " at " + std::to_string(*length);
     all.ropes.push_back(std::move(rope));
   }

@@ -32,7 +32,6 @@ struct PlottedRope {
   std::shared_ptr<const Model> model;  // which view points into
   const ModelRope* used = nullptr;
   RopeView view;
-  Frequencies speeds;
   std::optional<std::int64_t> length = {};  // that the frequencies are for, where they depend on it
 };
 
@@ -73,7 +72,13 @@ Plot accuracy_plot(const PlotRequest&);
 void add_level_guides(Plot& plot, const std::vector<MarkedLength>& lengths);
 void add_upright_guides(Plot& plot, const std::vector<MarkedLength>& lengths);
 
-// Ticks at pair 0, at steps of 1, 2, 4, 8 ... and at the last pair.
-std::vector<double> pair_ticks(std::size_t pairs);
+// ---- a picture as a file: SVG, or PNG by rsvg-convert ----
+
+// Before the work: throws FORMAT unless the name is "-" or ends in .svg or .png, FILE where the folder is missing or
+// PNG is asked for and rsvg-convert is not there.
+void check_picture(const char* operation, const std::string& path);
+
+// The whole file or nothing; "-" is standard output.
+void write_picture(const char* operation, const std::string& path, const std::string& svg);
 
 }  // namespace rotary::cli

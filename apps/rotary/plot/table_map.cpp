@@ -62,7 +62,7 @@ HeatMap table_map(const PlotRequest& request) {
   if (map.x.empty() || map.y.empty()) throw UsageError("plot table needs at least one position and one pair");
   const std::size_t wide = map.x.size(), pairs = rope.view.pairs.size();
   check_size(wide, std::max(pairs, map.y.size()));
-  const Table table(rope.speeds, map.x);
+  const Table table(rope.view.frequencies, map.x);
   const std::span<const float> values = request.sin ? table.sin() : table.cos();
   for (const std::int64_t pair : map.y) {
     const PairView& view = rope.view.pairs[static_cast<std::size_t>(pair)];
@@ -70,7 +70,7 @@ HeatMap table_map(const PlotRequest& request) {
     for (std::size_t row = 0; row < wide; ++row)
       map.values.push_back(static_cast<double>(values[row * pairs + static_cast<std::size_t>(pair)]));
   }
-  map.limit = rope.view.attention_factor;
+  map.limit = rope.view.frequencies.attention_factor;
   if (map.limit != 1) map.note = "times the attention factor " + significant(map.limit, 6);
   return map;
 }

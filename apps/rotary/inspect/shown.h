@@ -1,14 +1,20 @@
-// The summary of one rope: a row for each value, and where it comes from.
+// What rotary inspect prints of a model, of several side by side, and of a file of tensors.
 #pragma once
 
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "apps/rotary/source.h"
+#include "apps/shared/terminal.h"
 #include "rope.h"
+#include "rotary/config.h"
 
 namespace rotary::cli {
+
+// ---- one rope ----
 
 struct SummaryRow {
   std::string key;
@@ -23,6 +29,8 @@ std::vector<SummaryRow> summary_of(const RopeView&);
 // part printed above, is named only: before_index is its number.
 void print_summary(const RopeView&, std::size_t index, const RopeView* before = nullptr, std::size_t before_index = 0);
 
+Colour colour_of(std::string_view effect);  // of what a scaling did to a pair
+
 // The pairs one by one: inv_freq with 6 digits, wavelength, turns, what the scaling did.
 void print_pairs(const RopeView&);
 
@@ -32,5 +40,25 @@ std::vector<std::string> wrapped(const std::string& text, std::size_t width);
 // A title, and below it the sentences, if there are any: one line each, so that a search finds a whole one; in a
 // terminal they are broken between words.
 void print_sentences(std::string_view title, const std::vector<std::string>& sentences);
+
+// ---- several models in one table: a column for each, and a mark where they differ ----
+
+struct Inspected {
+  std::string config;  // as it was named
+  Model model;
+  std::vector<std::pair<std::size_t, RopeView>> views;  // of those ropes that are shown, by their number; of model
+};
+
+void print_side_by_side(const std::vector<Inspected>&);
+
+// For each number of a rope that is shown, the keys of json_of(RopeView) whose values differ between the models.
+nlohmann::ordered_json differences_of(const std::vector<Inspected>&);
+
+// ---- a file of tensors ----
+
+// Prints name, dtype and shape of each tensor of the file that source.config names, and the file's metadata. Reads only
+// the header of a file; stream: instead the bytes of a pipe. Throws UsageError for an option that describes a rope, and
+// what reading throws.
+void inspect_tensors(const Source& source, bool json, std::vector<std::byte> stream = {});
 
 }  // namespace rotary::cli
