@@ -16,20 +16,19 @@
 #include "apps/shared/text.h"
 #include "apps/shared/torch_commands.h"
 #include "apps/shared/usage_error.h"
-#include "commands.h"
-#include "files/text/json.h"
-#include "files/text/json_file.h"
 #include "language_model.h"
-#include "rotary/error.h"
 #include "rotary_torch/models/checkpoint.h"
 #include "rotary_torch/models/decoder.h"
 #include "rotary_torch/models/roformer.h"
+#include "rotary_torch/op/refusal.h"
 
 namespace rotary::cli {
 
 namespace {
 
 using at::Tensor;
+
+constexpr rotary_torch::Refusal refuse{"forward"};
 
 struct Options {
   std::string dir;
@@ -47,12 +46,6 @@ struct Runner {
   std::vector<std::string> warnings;
 };
 
-bool is_roformer(const std::string& dir) {
-  const files::Json json =
-      files::parse_json(files::json_file_text("forward", std::filesystem::path(dir) / "config.json"));
-  return json.is_object() && json.value("model_type", files::Json()) == "roformer";
-}
-
 template <class Loaded>
 Runner runner_of(const Loaded& loaded) {
   const auto model = loaded.model.ptr();
@@ -66,7 +59,7 @@ Runner runner_of(const Loaded& loaded) {
 
 // Reads the ids before the weights, so that a wrong file is reported at once.
 std::pair<Runner, Tensor> load_both(const Options& options) {
-  if (is_roformer(options.dir)) {
+  if (is_roformer("forward", options.dir)) {
     const Tensor ids = read_ids("forward", options.input, rotary_torch::read_roformer_config(options.dir).vocabulary);
     return {runner_of(rotary_torch::load_roformer(options.dir)), ids};
   }
@@ -77,17 +70,15 @@ std::pair<Runner, Tensor> load_both(const Options& options) {
 // Bool [batch, tokens], or an undefined tensor if no mask is given.
 Tensor read_mask(const std::string& path, const Tensor& ids) {
   if (path.empty()) return {};
-  const auto refuse = [&](Code code, const std::string& rule) { throw Error(code, "[forward] " + path + ": " + rule); };
   const Tensor mask = rotary_torch::torch_tensor(read_npy(path)).to(at::kDouble);
   if (mask.sizes() != ids.sizes()) {
-    refuse(Code::SHAPE, "the mask must have the shape of the ids " + shape_text(ids.sizes()) + " but has " +
-                            shape_text(mask.sizes()));
+    refuse(Code::SHAPE, path, ": the mask must have the shape of the ids ", ids.sizes(), " but has ", mask.sizes());
   }
   const Tensor tokens = mask == 1;
   const Tensor wrong = at::logical_not(at::logical_or(tokens, mask == 0));
   if (wrong.any().item<bool>()) {
-    refuse(Code::VALUE, "the mask must be 1 for a token and 0 for padding but holds " +
-                            significant(mask.masked_select(wrong)[0].item<double>(), 6));
+    refuse(Code::VALUE, path, ": the mask must be 1 for a token and 0 for padding but holds ",
+           significant(mask.masked_select(wrong)[0].item<double>(), 6));
   }
   return tokens;
 }

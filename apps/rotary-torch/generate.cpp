@@ -11,11 +11,9 @@
 #include "apps/shared/text.h"
 #include "apps/shared/torch_commands.h"
 #include "apps/shared/usage_error.h"
-#include "commands.h"
 #include "language_model.h"
 #include "rotary/error.h"
 #include "rotary_torch/models/checkpoint.h"
-#include "rotary_torch/models/extend.h"
 
 namespace rotary::cli {
 

@@ -7,58 +7,64 @@
 
 #include "apps/shared/command.h"
 #include "apps/shared/text.h"
-#include "rotary/error.h"
+#include "files/text/json.h"
+#include "files/text/json_file.h"
 #include "rotary/tensors.h"
 #include "rotary_torch/models/checkpoint.h"
+#include "rotary_torch/op/refusal.h"
 
 namespace rotary::cli {
+
+using rotary_torch::Refusal;
+
+bool is_roformer(const char* operation, const std::filesystem::path& dir) {
+  const files::Json config = files::parse_json(files::json_file_text(operation, dir / "config.json"));
+  return config.is_object() && files::string_of(config, "model_type") == "roformer";
+}
 
 rotary_torch::Decoder load_language_model(const char* operation, const std::filesystem::path& dir) {
   rotary_torch::LoadedDecoder loaded = rotary_torch::load_decoder(dir);
   for (const std::string& warning : loaded.warnings) std::cerr << "warning: " << printable(warning) << '\n';
   if (!loaded.has_head) {
-    throw Error(Code::TENSOR, "[" + std::string(operation) + "] " + dir.string() +
-                                  ": a language model must have a head but this checkpoint has only the trunk");
+    Refusal{operation}(Code::TENSOR, dir.string(),
+                       ": a language model must have a head but this checkpoint has only the trunk");
   }
   return loaded.model;
 }
 
 rotary_torch::Vocabulary read_characters(const char* operation, const std::filesystem::path& dir,
                                          const rotary_torch::DecoderConfig& config, const std::string& option) {
-  const std::string where = "[" + std::string(operation) + "] " + dir.string() + ": ";
+  const Refusal refuse{operation};
   const std::filesystem::path file = dir / "vocab.json";
   // Other families also have a vocab.json, but their tokens are not characters.
   if (config.model_type != "rotary_decoder" || !std::filesystem::exists(file)) {
-    throw Error(Code::FILE, where + option +
-                                " needs the characters of a model trained here (vocab.json) but this is a " +
-                                config.model_type + " model without them: give ids with --ids");
+    refuse(Code::FILE, dir.string(), ": ", option,
+           " needs the characters of a model trained here (vocab.json) but this is a ", config.model_type,
+           " model without them: give ids with --ids");
   }
   rotary_torch::Vocabulary characters = rotary_torch::Vocabulary::read(file);
   if (characters.size() != config.vocabulary) {
-    throw Error(Code::CONFIG_VALUE, where + "vocab.json must have the model's " + std::to_string(config.vocabulary) +
-                                        " characters but has " + std::to_string(characters.size()));
+    refuse(Code::CONFIG_VALUE, dir.string(), ": vocab.json must have the model's ", config.vocabulary,
+           " characters but has ", characters.size());
   }
   return characters;
 }
 
 at::Tensor read_ids(const char* operation, const std::filesystem::path& path, std::int64_t vocabulary) {
-  const auto refuse = [&](Code code, const std::string& rule) {
-    throw Error(code, "[" + std::string(operation) + "] " + path.string() + ": " + rule);
-  };
+  const auto refuse = [&](Code code, const auto&... rule) { Refusal{operation}(code, path.string(), ": ", rule...); };
   const rotary::Tensor file = read_npy(path);
   const std::string shape = shape_text(file.shape);
-  if (file.shape.size() != 2) refuse(Code::SHAPE, "ids must be [batch, tokens] but got " + shape);
-  if (file.elements() == 0) refuse(Code::SHAPE, "ids must be at least one but got " + shape);
+  if (file.shape.size() != 2) refuse(Code::SHAPE, "ids must be [batch, tokens] but got ", shape);
+  if (file.elements() == 0) refuse(Code::SHAPE, "ids must be at least one but got ", shape);
   const at::Tensor stored = rotary_torch::torch_tensor(file);
   if (!at::isIntegralType(stored.scalar_type(), /*includeBool=*/false))
-    refuse(Code::DTYPE, std::string("ids must be integers but got ") + rotary::name(file.type));
+    refuse(Code::DTYPE, "ids must be integers but got ", rotary::name(file.type));
   const at::Tensor ids = stored.to(at::kLong);
   const at::Tensor wrong = ids.lt(0).logical_or(ids.ge(vocabulary)).nonzero();
   if (wrong.size(0) > 0) {
     const auto row = wrong[0][0].item<std::int64_t>(), token = wrong[0][1].item<std::int64_t>();
-    refuse(Code::VALUE, "ids must be from 0 to " + std::to_string(vocabulary - 1) + " but row " + std::to_string(row) +
-                            " holds " + std::to_string(ids[row][token].item<std::int64_t>()) + " at token " +
-                            std::to_string(token));
+    refuse(Code::VALUE, "ids must be from 0 to ", vocabulary - 1, " but row ", row, " holds ",
+           ids[row][token].item<std::int64_t>(), " at token ", token);
   }
   return ids;
 }

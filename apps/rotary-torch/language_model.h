@@ -15,6 +15,9 @@ namespace rotary::cli {
 
 class Command;
 
+// Whether the config.json of a folder is a RoFormer's; otherwise it may be a Decoder's. Throws FILE, JSON.
+bool is_roformer(const char* operation, const std::filesystem::path& dir);
+
 // Loads the decoder in a folder and prints its warnings to stderr. Throws as load_decoder, and TENSOR if it has no
 // head.
 rotary_torch::Decoder load_language_model(const char* operation, const std::filesystem::path& dir);

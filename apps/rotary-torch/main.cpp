@@ -12,7 +12,7 @@
 #include "apps/shared/program.h"
 #include "apps/shared/sheet.h"
 #include "apps/shared/system.h"
-#include "commands.h"
+#include "apps/shared/torch_commands.h"
 #include "rotary/version.h"
 
 namespace {

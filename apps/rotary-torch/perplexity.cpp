@@ -1,6 +1,4 @@
 // rotary perplexity: the loss by the length of the window and by scaling.
-#include "rotary_torch/models/perplexity.h"
-
 #include <ATen/core/Tensor.h>
 
 #include <algorithm>
@@ -22,11 +20,10 @@
 #include "apps/shared/text.h"
 #include "apps/shared/torch_commands.h"
 #include "apps/shared/usage_error.h"
-#include "commands.h"
 #include "files/text/io.h"
 #include "language_model.h"
 #include "rotary/error.h"
-#include "rotary_torch/models/extend.h"
+#include "rotary_torch/models/generate.h"
 #include "rotary_torch/training/text.h"
 #include "rotary_torch/training/trainer.h"
 #include "run_folder.h"
@@ -69,11 +66,12 @@ void settle(Options& options) {
   options.lengths.erase(std::unique(options.lengths.begin(), options.lengths.end()), options.lengths.end());
 }
 
-// The text that the run in the folder learned, as its checkpoint has it; throws UsageError where it has none.
-struct LearnedText {
+struct NamedText {
   std::string text, name;
 };
-LearnedText learned_text(const std::string& dir) {
+
+// The text that the run in the folder learned, as its checkpoint has it; throws UsageError where it has none.
+NamedText learned_text(const std::string& dir) {
   const std::filesystem::path checkpoint = RunFolder{dir}.checkpoint();
   std::error_code unreadable;
   if (!std::filesystem::exists(checkpoint, unreadable))
@@ -102,16 +100,13 @@ std::vector<std::string> scalings_of(const Options& options, const DecoderConfig
   return words;
 }
 
-struct Ids {
-  at::Tensor ids;
-  std::string source;  // for people
-};
-Ids ids_of(const Options& options, const DecoderConfig& config) {
+// The ids to measure, and for people where they are from.
+std::pair<at::Tensor, std::string> ids_of(const Options& options, const DecoderConfig& config) {
   if (!options.ids.empty()) return {read_ids("perplexity", options.ids, config.vocabulary), options.ids};
-  const LearnedText learned = options.text.empty() ? learned_text(options.dir)
-                                                   : LearnedText{rotary_torch::read_text(options.text), options.text};
+  const NamedText named =
+      options.text.empty() ? learned_text(options.dir) : NamedText{rotary_torch::read_text(options.text), options.text};
   const rotary_torch::Vocabulary characters = read_characters("perplexity", options.dir, config, "--text");
-  return {characters.encode(learned.text).unsqueeze(0), learned.name};
+  return {characters.encode(named.text).unsqueeze(0), named.name};
 }
 
 std::vector<Row> measure(rotary_torch::Decoder& model, const at::Tensor& part, const Options& options) {
@@ -127,14 +122,13 @@ std::vector<Row> measure(rotary_torch::Decoder& model, const at::Tensor& part, c
     for (const std::string& scaling : scalings) {
       progress.done(static_cast<std::int64_t>(rows.size()));
       const bool bends = extended && scaling != "none";
-      if (bends || !unscaled) {
-        if (config.rope) model->set_rope(rotary_torch::extended_rope(config, bends ? scaling : "none", factor));
-        const rotary_torch::WindowLoss loss = rotary_torch::window_loss(model, part, length);
-        if (!bends) unscaled = loss;
-        rows.push_back({scaling, length, bends ? factor : 1, loss});
-      } else {
+      if (!bends && unscaled) {
         rows.push_back({scaling, length, 1, *unscaled});
+        continue;
       }
+      if (config.rope) model->set_rope(rotary_torch::extended_rope(config, bends ? scaling : "none", factor));
+      rows.push_back({scaling, length, bends ? factor : 1, rotary_torch::window_loss(model, part, length)});
+      if (!bends) unscaled = rows.back().loss;
     }
   }
   return rows;
@@ -143,15 +137,14 @@ std::vector<Row> measure(rotary_torch::Decoder& model, const at::Tensor& part, c
 std::string json_lines(const std::vector<Row>& rows) {
   std::string text;
   for (const Row& row : rows) {
-    nlohmann::ordered_json line;
-    line["scaling"] = row.scaling;
-    line["length"] = row.length;
-    line["factor"] = row.factor;
-    line["loss"] = row.loss.loss;
-    line["perplexity"] = std::exp(row.loss.loss);
-    line["last_quarter_loss"] = row.loss.last_quarter;
-    line["tokens"] = row.loss.tokens;
-    text += json_text(line) + "\n";
+    text += json_text({{"scaling", row.scaling},
+                       {"length", row.length},
+                       {"factor", row.factor},
+                       {"loss", row.loss.loss},
+                       {"perplexity", std::exp(row.loss.loss)},
+                       {"last_quarter_loss", row.loss.last_quarter},
+                       {"tokens", row.loss.tokens}}) +
+            "\n";
   }
   return text;
 }
@@ -185,13 +178,12 @@ Plot plot_of(const std::vector<Row>& rows, std::int64_t trained) {
     line->points.emplace_back(static_cast<double>(row.length), row.loss.loss);
   }
   if (trained > 0 && !rows.empty()) {
-    double low = rows.front().loss.loss, high = low;
-    for (const Row& row : rows) {
-      low = std::min(low, row.loss.loss);
-      high = std::max(high, row.loss.loss);
-    }
+    const auto [low, high] = std::minmax_element(rows.begin(), rows.end(),
+                                                 [](const Row& a, const Row& b) { return a.loss.loss < b.loss.loss; });
     const auto x = static_cast<double>(trained);
-    plot.lines.push_back({"trained length " + std::to_string(trained), {{x, low}, {x, high}}, false, false, true});
+    plot.lines.push_back({.name = "trained length " + std::to_string(trained),
+                          .points = {{x, low->loss.loss}, {x, high->loss.loss}},
+                          .guide = true});
   }
   return plot;
 }
@@ -217,8 +209,8 @@ void run(Options options) {
   rotary_torch::Decoder model = load_language_model("perplexity", options.dir);
   const std::int64_t trained = trained_length(model->config());
   const std::int64_t longest = options.lengths.back();
-  const Ids given = ids_of(options, model->config());
-  const at::Tensor part = rotary_torch::measured_part(given.ids, longest, options.tokens);
+  const auto [ids, source] = ids_of(options, model->config());
+  const at::Tensor part = rotary_torch::measured_part(ids, longest, options.tokens);
   const std::vector<Row> rows = measure(model, part, options);
   const std::string lines = json_lines(rows);
   const std::string wrote = write_files(options, lines, plot_of(rows, trained));
@@ -226,7 +218,7 @@ void run(Options options) {
     std::cout << lines;
     return;
   }
-  std::cout << "the last " << part.size(0) * (part.size(1) - 1) << " tokens of " << printable(given.source)
+  std::cout << "the last " << part.size(0) * (part.size(1) - 1) << " tokens of " << printable(source)
             << (trained > 0 ? "; trained length " + std::to_string(trained) : std::string()) << "\n\n"
             << table(rows);
   if (!wrote.empty()) std::cout << '\n' << wrote << '\n';

@@ -1,5 +1,4 @@
-#include "plan.h"
-
+// The plan of a run of `rotary train`.
 #include <charconv>
 #include <cmath>
 #include <system_error>
@@ -7,8 +6,8 @@
 #include "apps/shared/usage_error.h"
 #include "files/text/io.h"
 #include "files/text/json.h"
-#include "rotary/error.h"
-#include "rotary_torch/training/text.h"
+#include "rotary_torch/op/refusal.h"
+#include "run_folder.h"
 
 namespace rotary::cli {
 
@@ -17,16 +16,16 @@ namespace {
 using rotary_torch::Preset;
 using Notes = std::map<std::string, std::string>;
 
+constexpr rotary_torch::Refusal refuse{"resume"};
+
 std::string note(const Notes& notes, const std::string& name) {
   const auto found = notes.find(name);
-  if (found == notes.end())
-    throw Error(Code::FORMAT, "[resume] the checkpoint must hold note." + name + " but does not");
+  if (found == notes.end()) refuse(Code::FORMAT, "the checkpoint must hold note.", name, " but does not");
   return found->second;
 }
 
 void check_same(const std::string& option, const std::string& then, const std::string& now) {
-  if (then != now)
-    throw Error(Code::RESUME, "[resume] " + option + " must be " + then + ", as the run began, but got " + now);
+  if (then != now) refuse(Code::RESUME, option, " must be ", then, ", as the run began, but got ", now);
 }
 
 // The fraction of a head that rotates, or "none" without a rope.
@@ -82,8 +81,7 @@ double number_note(const Notes& notes, const std::string& name) {
   double number = 0;
   const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (status != std::errc() || end != text.data() + text.size() || !std::isfinite(number)) {
-    throw Error(Code::FORMAT,
-                "[resume] note." + name + " of the checkpoint must be a number but is " + files::in_quotes(text));
+    refuse(Code::FORMAT, "note.", name, " of the checkpoint must be a number but is ", files::in_quotes(text));
   }
   return number;
 }

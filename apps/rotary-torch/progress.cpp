@@ -1,5 +1,3 @@
-#include "progress.h"
-
 #include <unistd.h>
 
 #include <algorithm>
@@ -7,6 +5,7 @@
 #include <iostream>
 
 #include "apps/shared/text.h"
+#include "training_run.h"
 
 namespace rotary::cli {
 
@@ -54,7 +53,6 @@ void Progress::step(std::int64_t done, double train_loss, double seconds) {
 }
 
 void Progress::evaluated(double validation_loss, double seconds) {
-  validation_loss_ = validation_loss;
   evaluation_seconds_ = seconds;
   --evaluations_;
   note("step " + std::to_string(done_) + "/" + std::to_string(steps_) + "  validation loss " +

@@ -10,7 +10,7 @@
 
 #include "files/text/io.h"
 #include "files/text/json.h"
-#include "rotary/error.h"
+#include "rotary_torch/op/refusal.h"
 #include "rotary_torch/training/text.h"
 #include "values/number_text.h"
 
@@ -19,6 +19,8 @@ namespace rotary::cli {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr rotary_torch::Refusal refuse{"train"};
 
 // The lines of a log up to a step. An incomplete last line, cut off by a crash, is dropped.
 std::string lines_up_to(const fs::path& path, std::int64_t last_step) {
@@ -33,8 +35,8 @@ std::string lines_up_to(const fs::path& path, std::int64_t last_step) {
       const files::Json json = files::parse_json(line);
       if (json.at("step").get<std::int64_t>() <= last_step) kept.append(line).append("\n");
     } catch (const std::exception&) {
-      throw Error(Code::FORMAT, "[train] " + path.string() + " line " + std::to_string(number) +
-                                    ": must be {\"step\": N, ...} but got " + files::in_quotes(line));
+      refuse(Code::FORMAT, path.string(), " line ", number, ": must be {\"step\": N, ...} but got ",
+             files::in_quotes(line));
     }
   }
   return kept;
@@ -47,8 +49,8 @@ void RunFolder::check_new() const {
   for (const char* name : {"checkpoint.safetensors", "model.safetensors", "model.safetensors.index.json", "config.json",
                            "vocab.json", "loss.jsonl", "loss.svg"}) {
     if (fs::exists(fs::symlink_status(folder / name, error))) {
-      throw Error(Code::FILE, "[train] " + folder.string() + ": must be a new or empty folder but holds " + name +
-                                  ": go on with that run by --resume, or name another --output");
+      refuse(Code::FILE, folder.string(), ": must be a new or empty folder but holds ", name,
+             ": go on with that run by --resume, or name another --output");
     }
   }
 }
@@ -56,22 +58,21 @@ void RunFolder::check_new() const {
 void RunFolder::check_begun() const {
   std::error_code error;
   if (!fs::exists(checkpoint(), error)) {
-    throw Error(Code::FILE,
-                "[train] " + folder.string() +
-                    ": --resume needs the checkpoint.safetensors of a run but there is none: begin without it");
+    refuse(Code::FILE, folder.string(),
+           ": --resume needs the checkpoint.safetensors of a run but there is none: begin without it");
   }
 }
 
 FolderLock::FolderLock(const RunFolder& run) {
-  const std::string where = "[train] " + run.folder.string() + ": ";
   std::error_code error;
   fs::create_directories(run.folder, error);
-  if (error) throw Error(Code::FILE, where + "the folder cannot be made: " + error.message());
+  if (error) refuse(Code::FILE, run.folder.string(), ": the folder cannot be made: ", error.message());
   descriptor_ = ::open(run.folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   // On a file system without locks there is no protection.
   if (::flock(descriptor_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;
   ::close(descriptor_);
-  throw Error(Code::FILE, where + "another process is training into it: wait for it, or name another --output");
+  refuse(Code::FILE, run.folder.string(),
+         ": another process is training into it: wait for it, or name another --output");
 }
 
 FolderLock::~FolderLock() {

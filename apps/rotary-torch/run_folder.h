@@ -1,9 +1,14 @@
-// The folder of a training run, and the log of losses in it.
+// A training run: its folder and the log of losses in it, and its plan: the command line, combined with the checkpoint
+// of a resumed run.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
+#include <optional>
 #include <string>
+
+#include "rotary_torch/training/trainer.h"
 
 namespace rotary::cli {
 
@@ -54,5 +59,30 @@ class LossWriter {
   std::string lines_;
   bool writes_ = false, waiting_ = false;  // flush has been called; lines came after it
 };
+
+// ---- the plan ----
+
+struct TrainRequest {
+  std::optional<std::string> text, preset, position;
+  std::optional<double> rope_fraction;
+  std::optional<std::int64_t> steps;
+  std::optional<std::uint64_t> seed;
+  std::optional<int> threads;
+  std::string device = "cpu";
+  std::string output;
+  bool resume = false;
+};
+
+struct Plan {
+  rotary_torch::Preset preset;  // with the number of steps and the seed of this run
+  std::string text;
+  std::map<std::string, std::string> notes;  // what the checkpoint stores of the command line
+};
+
+// A number from the notes of a checkpoint. Throws FORMAT if it is not a number.
+double number_note(const std::map<std::string, std::string>& notes, const std::string& name);
+
+// Throws FILE, TEXT, VALUE; UsageError without a text; RESUME if the request contradicts the run in the folder.
+Plan plan_of(const TrainRequest& request, const RunFolder& folder);
 
 }  // namespace rotary::cli

@@ -9,7 +9,6 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "apps/shared/columns.h"
@@ -18,14 +17,12 @@
 #include "apps/shared/text.h"
 #include "apps/shared/torch_commands.h"
 #include "apps/shared/usage_error.h"
-#include "commands.h"
 #include "files/text/io.h"
-#include "files/text/json.h"
-#include "files/text/json_file.h"
-#include "rotary/error.h"
+#include "language_model.h"
+#include "rotary_torch/models/checkpoint.h"
 #include "rotary_torch/models/decoder.h"
-#include "rotary_torch/models/meta_device.h"
 #include "rotary_torch/models/roformer.h"
+#include "rotary_torch/op/refusal.h"
 #include "rotary_torch/training/trainer.h"
 
 namespace rotary::cli {
@@ -79,8 +76,8 @@ Subject of_preset(const Options& options) {
   if (std::find(known.begin(), known.end(), name) == known.end()) {
     std::string names;
     for (const std::string& one : known) names += one + ", ";
-    throw Error(Code::PRESET, "[summary] a preset must be one of " + names + notebook + " or " + roformer_base +
-                                  " but got " + files::in_quotes(name));
+    rotary_torch::Refusal{"summary"}(Code::PRESET, "a preset must be one of ", names, notebook, " or ", roformer_base,
+                                     " but got ", files::in_quotes(name));
   }
   rotary_torch::DecoderConfig model = rotary_torch::preset(name).model;
   constexpr std::int64_t tiny_shakespeare = 65;  // characters
@@ -88,24 +85,11 @@ Subject of_preset(const Options& options) {
   return decoder(name, options, model);
 }
 
-// Whether config.json names a language model; base models and classifiers have no language-model head.
-bool names_language_model(const files::Json& config) {
-  const auto found = config.find("architectures");
-  if (found == config.end() || !found->is_array() || found->empty()) return true;
-  return std::any_of(found->begin(), found->end(), [](const files::Json& item) {
-    const std::string name = item.is_string() ? item.get<std::string>() : "";
-    return name.ends_with("ForCausalLM") || name.ends_with("ForMaskedLM") || name.ends_with("LMHeadModel");
-  });
-}
-
 Subject of_folder(const Options& options) {
   const std::filesystem::path dir = options.dir;
-  const files::Json config = files::parse_json(files::json_file_text("summary", dir / "config.json"));
-  const bool head = !config.is_object() || names_language_model(config);
-  const auto type = config.is_object() ? config.find("model_type") : config.end();
-  if (type != config.end() && *type == "roformer") {
-    return roformer(options.dir, options, rotary_torch::read_roformer_config(dir), head);
-  }
+  const bool roformer_folder = is_roformer("summary", dir);
+  const bool head = rotary_torch::says_language_model(dir).value_or(true);
+  if (roformer_folder) return roformer(options.dir, options, rotary_torch::read_roformer_config(dir), head);
   rotary_torch::DecoderConfig model = rotary_torch::read_decoder_config(dir);
   model.head = model.head && head;
   return decoder(options.dir, options, model);

@@ -15,9 +15,7 @@
 #include "apps/shared/text.h"
 #include "apps/shared/torch_commands.h"
 #include "apps/shared/usage_error.h"
-#include "commands.h"
-#include "plan.h"
-#include "rotary_torch/training/device.h"
+#include "run_folder.h"
 #include "training_run.h"
 
 namespace rotary::cli {

@@ -14,7 +14,7 @@
 #include "apps/shared/text.h"
 #include "files/text/io.h"
 #include "files/text/json.h"
-#include "rotary/error.h"
+#include "rotary_torch/op/refusal.h"
 
 namespace rotary::cli {
 
@@ -39,8 +39,8 @@ Progress progress_of(const TrainingOptions& options, std::int64_t done, bool sil
 
 void check_finite(const char* what, double value, std::int64_t step) {
   if (std::isfinite(value)) return;
-  throw Error(Code::NUMBER, std::string("[train] the ") + what + " must stay finite but step " + std::to_string(step) +
-                                " gave " + files::spelled(value) + "; the last checkpoint stays as it is");
+  rotary_torch::Refusal{"train"}(Code::NUMBER, "the ", what, " must stay finite but step ", step, " gave ",
+                                 files::spelled(value), "; the last checkpoint stays as it is");
 }
 
 // Loads the checkpoint, which must happen before the members that use the number of steps are constructed.
@@ -89,8 +89,8 @@ TrainingRun::TrainingRun(Plan plan, RunFolder folder, bool resume, Trainer& trai
     evaluated_step_ = std::llround(number_note(plan_.notes, "validation_step"));
   }
   if (trainer_.steps() > plan_.preset.training.steps) {
-    throw Error(Code::RESUME, "[resume] --steps must be " + std::to_string(trainer_.steps()) +
-                                  " or more, which are done, but got " + std::to_string(plan_.preset.training.steps));
+    rotary_torch::Refusal{"resume"}(Code::RESUME, "--steps must be ", trainer_.steps(),
+                                    " or more, which are done, but got ", plan_.preset.training.steps);
   }
   if (!first_rank()) return;
   // The checkpoint is written first, so that a folder with any file of a run can be resumed.

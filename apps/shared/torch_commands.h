@@ -1,8 +1,12 @@
-// The commands of the program rotary-torch. The program rotary lists them too.
+// The commands of the program rotary-torch, which the program rotary lists too.
 #pragma once
 
 #include <array>
 #include <string_view>
+
+namespace CLI {
+class App;
+}
 
 namespace rotary::cli {
 
@@ -18,5 +22,12 @@ inline constexpr TorchCommand summary_command = {"summary", "A model's layers, o
 
 inline constexpr std::array<TorchCommand, 5> torch_commands = {train_command, generate_command, forward_command,
                                                                perplexity_command, summary_command};
+
+// In rotary-torch. Each registers one: its options, its help, what it runs.
+void add_train(CLI::App& app);
+void add_generate(CLI::App& app);
+void add_forward(CLI::App& app);
+void add_perplexity(CLI::App& app);
+void add_summary(CLI::App& app);
 
 }  // namespace rotary::cli

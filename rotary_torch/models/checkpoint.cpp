@@ -9,6 +9,8 @@
 
 #include "files/tensors/checkpoint.h"
 #include "files/text/io.h"
+#include "files/text/json.h"
+#include "files/text/json_file.h"
 #include "rotary_torch/op/refusal.h"
 #include "values/number_text.h"
 
@@ -51,6 +53,24 @@ bool is_buffer(std::string_view name, std::span<const std::string_view> more) {
          std::any_of(more.begin(), more.end(), ends_name);
 }
 
+std::optional<bool> says_language_model(const fs::path& dir) {
+  const rotary::files::Json json =
+      rotary::files::parse_json(rotary::files::json_file_text("read_config", dir / "config.json"));
+  const auto found = json.is_object() ? json.find("architectures") : json.end();
+  if (found == json.end() || !found->is_array() || found->empty()) return std::nullopt;
+  return std::any_of(found->begin(), found->end(), [](const auto& item) {
+    const std::string name = item.is_string() ? item.template get<std::string>() : "";
+    return name.ends_with("ForCausalLM") || name.ends_with("ForMaskedLM") || name.ends_with("LMHeadModel");
+  });
+}
+
+void add_linear(std::vector<Stored>& rows, const std::string& name, const torch::nn::Linear& layer, std::int64_t first,
+                std::int64_t count, std::int64_t heads) {
+  const std::int64_t number = count < 0 ? layer->weight.size(0) : count;
+  rows.push_back({name + ".weight", layer->weight.narrow(0, first, number), heads});
+  if (layer->bias.defined()) rows.push_back({name + ".bias", layer->bias.narrow(0, first, number), heads});
+}
+
 // ---- Checkpoint ----------------------------------------------------------------------------------
 
 Checkpoint::Checkpoint(const fs::path& path) {
@@ -91,9 +111,14 @@ Tensor Checkpoint::read(const std::string& name, at::IntArrayRef shape) {
   return torch_tensor(files_->read(name)).to(at::kFloat);
 }
 
-void Checkpoint::read_into(const std::string& name, const Tensor& parameter) {
+void Checkpoint::read_into(const Stored& stored) {
   const at::NoGradGuard no_grad;
-  parameter.copy_(read(name, parameter.sizes()));
+  const Tensor& to = stored.parameter;
+  Tensor values = read(stored.name, to.sizes());
+  if (stored.heads > 0) {
+    values = values.view({stored.heads, 3, to.size(0) / (3 * stored.heads), -1}).transpose(0, 1).reshape(to.sizes());
+  }
+  to.copy_(values);
 }
 
 std::vector<std::string> Checkpoint::unused() const {

@@ -11,7 +11,6 @@
 #include <utility>
 
 #include "rotary_torch/models/decoder_layers.h"
-#include "rotary_torch/nn/position_terms.h"
 #include "rotary_torch/op/refusal.h"
 
 namespace rotary_torch {
@@ -21,13 +20,6 @@ using at::Tensor;
 using rotary::Code;
 
 constexpr Refusal refuse{"decoder"};
-
-DecoderConfig completed(DecoderConfig config) {
-  check(config);
-  if (config.kv_heads == 0) config.kv_heads = config.heads;
-  if (config.head_dim == 0) config.head_dim = config.width / config.heads;
-  return config;
-}
 
 // The number of rows to make when `tokens` are needed: more, because a decoder needs one more at every step.
 std::int64_t rows_for(std::int64_t tokens) {

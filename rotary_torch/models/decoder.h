@@ -19,8 +19,8 @@
 
 #include "rotary/config.h"
 #include "rotary/tensors.h"
-#include "rotary_torch/nn/activation.h"
 #include "rotary_torch/nn/attention.h"
+#include "rotary_torch/nn/layers.h"
 #include "rotary_torch/op/rotary_embedding.h"
 
 namespace rotary_torch {
@@ -71,11 +71,19 @@ struct DecoderConfig {
 // Throws SHAPE or CONFIG_VALUE for values that no model can have (heads that kv_heads do not divide, a window below 0,
 // ...).
 void check(const DecoderConfig&);
+DecoderConfig completed(DecoderConfig);  // checked, kv_heads and head_dim filled in
 
 // Reads config.json of a folder: rotary_decoder (this library's own format) or one of the families above. Throws FILE,
 // JSON, CONFIG_*, MODEL_TYPE.
 DecoderConfig read_decoder_config(const std::filesystem::path& dir);
 std::string decoder_config_json(const DecoderConfig&, std::int64_t parameters);  // in the library's own format
+
+// Extending the context: the published scalings applied to a model that was trained without one.
+const std::vector<std::string>& extensions();  // "none", "linear", "ntk", "ntk_fixed", "dynamic", "yarn", "llama3"
+// The model's rope with this scaling and factor, from the trained length in its config (context); "none" returns the
+// rope unchanged. Throws ROPE (no rope to scale), SCALING (unknown word, factor not above 1, a rope that is scaled
+// already), CONFIG_MISSING (no trained length).
+rotary::Rope extended_rope(const DecoderConfig&, std::string_view scaling, double factor);
 
 // The state of step-by-step decoding: one KVCache per layer.
 struct DecoderCache {

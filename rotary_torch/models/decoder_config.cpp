@@ -1,6 +1,7 @@
 // DecoderConfig: its names, its rules, and the library's own config.json.
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <type_traits>
 #include <utility>
 
 #include "files/text/io.h"
@@ -16,7 +17,6 @@ namespace {
 
 using rotary::Code;
 using rotary::files::Json;
-using rotary::files::json_file_text;
 using rotary::files::Object;
 using OrderedJson = nlohmann::ordered_json;
 
@@ -26,10 +26,11 @@ constexpr const char* position_names[] = {"rope", "learned", "sinusoidal", "none
 constexpr const char* norm_names[] = {"layer", "rms"};
 constexpr const char* residual_names[] = {"sequential", "parallel", "parallel_shared"};
 
-template <class Word, std::size_t n>
-std::optional<Word> word(const char* const (&names)[n], std::string_view name) noexcept {
-  for (std::size_t i = 0; i < n; ++i) {
-    if (name == names[i]) return static_cast<Word>(i);
+// The enumerator of that name, of those up to last.
+template <class Word>
+std::optional<Word> word_named(std::string_view said, Word last) noexcept {
+  for (std::size_t i = 0; i <= static_cast<std::size_t>(last); ++i) {
+    if (said == name(static_cast<Word>(i))) return static_cast<Word>(i);
   }
   return std::nullopt;
 }
@@ -40,7 +41,7 @@ const char* name(PositionEncoding p) noexcept { return position_names[static_cas
 const char* name(Norm n) noexcept { return norm_names[static_cast<std::size_t>(n)]; }
 const char* name(Residual r) noexcept { return residual_names[static_cast<std::size_t>(r)]; }
 std::optional<PositionEncoding> position_encoding(std::string_view name) noexcept {
-  return word<PositionEncoding>(position_names, name);
+  return word_named(name, PositionEncoding::alibi);
 }
 
 // ---- the rules -----------------------------------------------------------------------------------
@@ -83,129 +84,136 @@ void check(const DecoderConfig& c) {
   }
 }
 
-// ---- writing the library's own config.json -------------------------------------------------------
+DecoderConfig completed(DecoderConfig config) {
+  check(config);
+  if (config.kv_heads == 0) config.kv_heads = config.heads;
+  if (config.head_dim == 0) config.head_dim = config.width / config.heads;
+  return config;
+}
+
+// ---- the library's own config.json ---------------------------------------------------------------
 
 namespace {
 
-void put_rope(OrderedJson& json, const DecoderConfig& c) {
-  const rotary::ModelRope& rope = *c.rope;
-  if (rope.first != 0 || !rope.rope.axis.empty() || !rope.rope.index.empty() || rope.rope.exponent_dim != 0 ||
-      rope.rope.pairing == rotary::Pairing::interleaved_to_half || rope.rope.clockwise || !rope.rope.inv_freq.empty() ||
-      !rope.rope.multiplier.empty()) {
-    refuse(Code::ROPE,
-           "config.json takes a rope that turns the first elements in place and counterclockwise along one axis, by "
-           "computed frequencies, but got another");
+// Calls visit with the key and the value of each field, in the order of the file; visit.rope reads or writes the rope.
+template <class Config, class Visit>
+void for_each_field(Config& c, const Visit& visit) {
+  visit("vocab_size", c.vocabulary);
+  visit("hidden_size", c.width);
+  visit("num_hidden_layers", c.layers);
+  visit("num_attention_heads", c.heads);
+  visit("num_key_value_heads", c.kv_heads);
+  visit("head_dim", c.head_dim);
+  visit("intermediate_size", c.feed_forward);
+  visit("max_position_embeddings", c.context);
+  visit("position_embedding_type", c.position);
+  if (c.position == PositionEncoding::rope) visit.rope(c.rope, c.angles);
+  visit("norm", c.norm);
+  visit("norm_eps", c.norm_eps);
+  visit("hidden_act", c.activation);
+  visit("gated", c.gated);
+  visit("qkv_bias", c.qkv_bias);
+  visit("output_bias", c.output_bias);
+  visit("feed_bias", c.feed_bias);
+  visit("head_bias", c.head_bias);
+  visit("qk_norm", c.qk_norm);
+  visit("head", c.head);
+  visit("tie_word_embeddings", c.tied);
+  visit("residual", c.residual);
+  visit("windows", c.windows);
+  visit("dropout", c.dropout);
+}
+
+struct Writer {
+  OrderedJson& json;
+
+  template <class Value>
+  void operator()(const char* key, const Value& value) const {
+    if constexpr (std::is_enum_v<Value>) {
+      json[key] = name(value);
+    } else {
+      json[key] = value;
+    }
   }
-  json["rope_parameters"] = OrderedJson::parse(rotary::rope_parameters(rope));
-  json["rope_interleave"] = rope.rope.pairing == rotary::Pairing::interleaved;
-  json["angles"] = rotary::name(c.angles);
+  void operator()(const char* key, const std::vector<std::int64_t>& windows) const {
+    if (!windows.empty()) json[key] = windows;
+  }
+  void rope(const std::optional<rotary::ModelRope>& model_rope, rotary::Angles angles) const {
+    const rotary::Rope& rope = model_rope->rope;
+    if (model_rope->first != 0 || !rope.axis.empty() || !rope.index.empty() || rope.exponent_dim != 0 ||
+        rope.pairing == rotary::Pairing::interleaved_to_half || rope.clockwise || !rope.inv_freq.empty() ||
+        !rope.multiplier.empty()) {
+      refuse(Code::ROPE,
+             "config.json takes a rope that turns the first elements in place and counterclockwise along one axis, by "
+             "computed frequencies, but got another");
+    }
+    json["rope_parameters"] = OrderedJson::parse(rotary::rope_parameters(*model_rope));
+    json["rope_interleave"] = rope.pairing == rotary::Pairing::interleaved;
+    json["angles"] = rotary::name(angles);
+  }
+};
+
+constexpr std::int64_t max_value = std::int64_t{1} << 40;
+
+struct Reader {
+  const std::string& text;
+  const Object& keys;
+
+  void operator()(const char* key, std::int64_t& size) const {
+    const auto value = keys.integer(key, 1, max_value);
+    if (!value) refuse(Code::CONFIG_MISSING, "config.json must have ", key, " but has none");
+    size = *value;
+  }
+  void operator()(const char* key, double& number) const { number = keys.number(key).value_or(number); }
+  void operator()(const char* key, bool& on) const { on = keys.boolean(key, on); }
+  void operator()(const char* key, std::vector<std::int64_t>& windows) const {
+    const std::vector<int> given = keys.integers(key).value_or(std::vector<int>());
+    windows.assign(given.begin(), given.end());
+  }
+  void operator()(const char* key, PositionEncoding& position) const { word(key, position, PositionEncoding::alibi); }
+  void operator()(const char* key, Norm& norm) const { word(key, norm, Norm::rms); }
+  void operator()(const char* key, Residual& residual) const { word(key, residual, Residual::parallel_shared); }
+  void operator()(const char* key, Activation& chosen) const { word(key, chosen, Activation::linear); }
+  void rope(std::optional<rotary::ModelRope>& rope, rotary::Angles& angles) const {
+    word("angles", angles, rotary::Angles::float32);
+    rope = sole_rope(rotary::parse_config(text));
+  }
+
+ private:
+  // An enumerator up to last, by its name; it stays as it is where there is no such key.
+  template <class Word>
+  void word(const char* key, Word& value, Word last) const {
+    const std::optional<std::string> said = keys.text(key);
+    if (!said) return;
+    std::optional<Word> named = word_named(*said, last);
+    if constexpr (std::is_same_v<Word, Activation>) named = activation(*said);  // it has other spellings
+    if (!named) keys.refuse(key, "must be a word that this version knows");
+    value = *named;
+  }
+};
+
+DecoderConfig read_own(const std::string& text, const Object& keys) {
+  DecoderConfig c;
+  for_each_field(c, Reader{text, keys});
+  c.padding_id = keys.integer("pad_token_id", 0, max_value).value_or(-1);
+  c.finite_mask = keys.boolean("finite_mask", false);
+  return c;
 }
 
 }  // namespace
 
-std::string decoder_config_json(const DecoderConfig& c, std::int64_t parameters) {
-  OrderedJson json;
-  json["model_type"] = "rotary_decoder";
-  json["vocab_size"] = c.vocabulary;
-  json["hidden_size"] = c.width;
-  json["num_hidden_layers"] = c.layers;
-  json["num_attention_heads"] = c.heads;
-  json["num_key_value_heads"] = c.kv_heads == 0 ? c.heads : c.kv_heads;
-  json["head_dim"] = c.head_dim == 0 ? c.width / c.heads : c.head_dim;
-  json["intermediate_size"] = c.feed_forward;
-  json["max_position_embeddings"] = c.context;
-  json["position_embedding_type"] = name(c.position);
-  if (c.rope) put_rope(json, c);
-  json["norm"] = name(c.norm);
-  json["norm_eps"] = c.norm_eps;
-  json["hidden_act"] = name(c.activation);
-  json["gated"] = c.gated;
-  json["qkv_bias"] = c.qkv_bias;
-  json["output_bias"] = c.output_bias;
-  json["feed_bias"] = c.feed_bias;
-  json["head_bias"] = c.head_bias;
-  json["qk_norm"] = c.qk_norm;
-  json["head"] = c.head;
-  json["tie_word_embeddings"] = c.tied;
-  json["residual"] = name(c.residual);
-  if (!c.windows.empty()) json["windows"] = c.windows;
-  json["dropout"] = c.dropout;
+std::string decoder_config_json(const DecoderConfig& config, std::int64_t parameters) {
+  const DecoderConfig c = completed(config);
+  OrderedJson json = {{"model_type", "rotary_decoder"}};
+  for_each_field(c, Writer{json});
   if (c.padding_id >= 0) json["pad_token_id"] = c.padding_id;
   if (c.finite_mask) json["finite_mask"] = true;
   json["parameters"] = parameters;
   return json.dump(2) + "\n";
 }
 
-// ---- reading the library's own config.json -------------------------------------------------------
-
-namespace {
-
-constexpr std::int64_t max_value = std::int64_t{1} << 40;
-
-std::int64_t size(const Object& keys, const char* key) {
-  const auto value = keys.integer(key, 1, max_value);
-  if (!value) refuse(Code::CONFIG_MISSING, "config.json must have ", key, " but has none");
-  return *value;
-}
-
-// Parses the word of a key with `read`.
-template <class Read>
-auto word_of(const Object& keys, const char* key, const char* otherwise, const Read& read) {
-  const auto value = read(keys.text(key).value_or(otherwise));
-  if (!value) keys.refuse(key, "must be a word that this version knows");
-  return *value;
-}
-
-template <class Word, std::size_t n>
-Word word_of(const Object& keys, const char* key, const char* const (&names)[n]) {
-  return word_of(keys, key, names[0], [&](const std::string& name) { return word<Word>(names, name); });
-}
-
-std::optional<rotary::Angles> angles(const std::string& name) {
-  try {
-    return rotary::parse_angles(name);
-  } catch (const rotary::Error&) {
-    return std::nullopt;  // the caller's sentence names the key
-  }
-}
-
-DecoderConfig read_own(const std::string& text, const Object& keys) {
-  DecoderConfig c;
-  c.vocabulary = size(keys, "vocab_size");
-  c.width = size(keys, "hidden_size");
-  c.layers = size(keys, "num_hidden_layers");
-  c.heads = size(keys, "num_attention_heads");
-  c.kv_heads = size(keys, "num_key_value_heads");
-  c.head_dim = size(keys, "head_dim");
-  c.feed_forward = size(keys, "intermediate_size");
-  c.context = size(keys, "max_position_embeddings");
-  c.position = word_of<PositionEncoding>(keys, "position_embedding_type", position_names);
-  c.angles = word_of(keys, "angles", rotary::name(rotary::Angles::exact), angles);
-  if (c.position == PositionEncoding::rope) c.rope = sole_rope(rotary::parse_config(text));
-  c.norm = word_of<Norm>(keys, "norm", norm_names);
-  c.norm_eps = keys.number("norm_eps").value_or(c.norm_eps);
-  c.activation = word_of(keys, "hidden_act", "gelu", [](const std::string& said) { return activation(said); });
-  const std::pair<const char*, bool*> switches[] = {{"gated", &c.gated},
-                                                    {"qkv_bias", &c.qkv_bias},
-                                                    {"output_bias", &c.output_bias},
-                                                    {"feed_bias", &c.feed_bias},
-                                                    {"qk_norm", &c.qk_norm},
-                                                    {"head", &c.head},
-                                                    {"tie_word_embeddings", &c.tied},
-                                                    {"head_bias", &c.head_bias},
-                                                    {"finite_mask", &c.finite_mask}};
-  for (const auto& [key, target] : switches) *target = keys.boolean(key).value_or(*target);
-  c.residual = word_of<Residual>(keys, "residual", residual_names);
-  for (const int window : keys.integers("windows").value_or(std::vector<int>())) c.windows.push_back(window);
-  c.dropout = keys.number("dropout").value_or(0);
-  c.padding_id = keys.integer("pad_token_id", 0, max_value).value_or(-1);
-  return c;
-}
-
-}  // namespace
-
 DecoderConfig read_decoder_config(const std::filesystem::path& dir) {
-  const std::string text = json_file_text("read_config", dir / "config.json");
+  const std::string text = rotary::files::json_file_text("read_config", dir / "config.json");
   const Json json = rotary::files::parse_json(text);
   if (!json.is_object()) refuse(Code::JSON, "config.json must be an object but is ", rotary::files::shown(json));
   rotary::files::Ledger ledger;
@@ -214,10 +222,10 @@ DecoderConfig read_decoder_config(const std::filesystem::path& dir) {
   DecoderConfig config;
   if (type == "rotary_decoder") {
     config = read_own(text, keys);
-  } else if (const Family* family = decoder_family(type)) {
+  } else if (const DecoderFamily* family = decoder_family(type)) {
     config = read_family(*family, text, keys);
   } else {
-    refuse(Code::MODEL_TYPE, "model_type must be rotary_decoder or one of ", decoder_families(), " but got ",
+    refuse(Code::MODEL_TYPE, "model_type must be rotary_decoder or one of ", decoder_types(), " but got ",
            type.empty() ? "none" : rotary::files::in_quotes(type));
   }
   check(config);

@@ -1,11 +1,11 @@
-#include "rotary_torch/models/extend.h"
-
+// Extending the context of a decoder.
 #include <algorithm>
 #include <cmath>
 #include <type_traits>
 #include <variant>
 
-#include "rotary/error.h"
+#include "rotary_torch/models/decoder.h"
+#include "rotary_torch/op/refusal.h"
 #include "src/values/number_text.h"
 #include "src/values/scaling_fields.h"
 
@@ -13,7 +13,8 @@ namespace rotary_torch {
 namespace {
 
 using rotary::Code;
-using rotary::Error;
+
+constexpr Refusal refuse{"extend"};
 
 // The scaling of that name with this factor and trained_length; its other values are the defaults.
 rotary::Scaling scaling_named(std::string_view word, double factor, std::int64_t trained_length) {
@@ -41,31 +42,30 @@ const std::vector<std::string>& extensions() {
 }
 
 rotary::Rope extended_rope(const DecoderConfig& config, std::string_view scaling, double factor) {
-  const std::string word(scaling);
-  if (std::find(extensions().begin(), extensions().end(), word) == extensions().end())
-    throw Error(
-        Code::SCALING,
-        "[extend] scaling must be none, linear, ntk, ntk_fixed, dynamic, yarn or llama3 but got '" + word + "'");
+  if (std::find(extensions().begin(), extensions().end(), scaling) == extensions().end()) {
+    refuse(Code::SCALING, "scaling must be none, linear, ntk, ntk_fixed, dynamic, yarn or llama3 but got '", scaling,
+           "'");
+  }
   if (!config.rope || config.position != PositionEncoding::rope) {
-    throw Error(Code::ROPE, "[extend] a scaling needs a model whose positions are a rope but they are " +
-                                std::string(name(config.position)));
+    refuse(Code::ROPE, "a scaling needs a model whose positions are a rope but they are ", name(config.position));
   }
   const rotary::ModelRope& own = *config.rope;
   rotary::Rope rope = own.rope;
   if (scaling == "none") return rope;
   if (!rope.inv_freq.empty()) {
-    throw Error(Code::SCALING, "[extend] the model's frequencies must come from its base but they are given");
+    refuse(Code::SCALING, "the model's frequencies must come from its base but they are given");
   }
   if (!std::holds_alternative<rotary::Unscaled>(rope.scaling)) {
-    throw Error(Code::SCALING, "[extend] the model's rope must be unscaled but it is " +
-                                   std::string(rotary::name(rope.scaling)) + " already: scaling none keeps it");
+    refuse(Code::SCALING, "the model's rope must be unscaled but it is ", rotary::name(rope.scaling),
+           " already: scaling none keeps it");
   }
-  if (!(factor > 1) || !std::isfinite(factor))
-    throw Error(Code::SCALING, "[extend] factor must be above 1 but got " + rotary::detail::spelled(factor));
+  if (!(factor > 1) || !std::isfinite(factor)) {
+    refuse(Code::SCALING, "factor must be above 1 but got ", rotary::detail::spelled(factor));
+  }
   const std::int64_t trained_length = config.context > 0 ? config.context : own.context;
-  if (trained_length <= 0)
-    throw Error(Code::CONFIG_MISSING,
-                "[extend] the trained length must be in the config (max_position_embeddings) but is not");
+  if (trained_length <= 0) {
+    refuse(Code::CONFIG_MISSING, "the trained length must be in the config (max_position_embeddings) but is not");
+  }
   rope.scaling = scaling_named(scaling, factor, trained_length);
   return rope;
 }

@@ -8,34 +8,30 @@
 #include <numeric>
 #include <string>
 
-#include "rotary/error.h"
 #include "rotary_torch/nn/layers.h"
+#include "rotary_torch/op/refusal.h"
 
 namespace rotary_torch {
 namespace {
 
 using at::Tensor;
 using rotary::Code;
-using rotary::Error;
+
+constexpr Refusal refuse{"generate"};
 
 void check_prompt(const DecoderConfig& config, const Tensor& prompt, const GenerateOptions& options) {
-  if (prompt.scalar_type() != at::kLong)
-    throw Error(Code::DTYPE,
-                std::string("[generate] the prompt must be int64 but got ") + toString(prompt.scalar_type()));
+  if (prompt.scalar_type() != at::kLong) {
+    refuse(Code::DTYPE, "the prompt must be int64 but got ", toString(prompt.scalar_type()));
+  }
   if (prompt.dim() != 2 || prompt.numel() == 0) {
-    std::string shape;
-    for (const std::int64_t size : prompt.sizes()) shape += (shape.empty() ? "" : ", ") + std::to_string(size);
-    throw Error(Code::SHAPE,
-                "[generate] the prompt must be [batch, tokens] with at least one token but got [" + shape + "]");
+    refuse(Code::SHAPE, "the prompt must be [batch, tokens] with at least one token but got ", prompt.sizes());
   }
   const std::int64_t min = prompt.min().item<std::int64_t>();
   const std::int64_t max = prompt.max().item<std::int64_t>();
   if (min < 0 || max >= config.vocabulary) {
-    throw Error(Code::VALUE, "[generate] ids must be from 0 to " + std::to_string(config.vocabulary - 1) + " but got " +
-                                 std::to_string(min < 0 ? min : max));
+    refuse(Code::VALUE, "ids must be from 0 to ", config.vocabulary - 1, " but got ", min < 0 ? min : max);
   }
-  if (options.tokens < 0)
-    throw Error(Code::VALUE, "[generate] tokens must be at least 0 but got " + std::to_string(options.tokens));
+  if (options.tokens < 0) refuse(Code::VALUE, "tokens must be at least 0 but got ", options.tokens);
 }
 
 std::size_t largest(std::span<const float> logits) {
@@ -46,7 +42,7 @@ std::size_t largest(std::span<const float> logits) {
     if (logits[i] > logits[best]) best = i;
   }
   if (!whole || !std::isfinite(logits[best]))
-    throw Error(Code::VALUE, "[generate] logits must be finite but got NaN or infinity: the weights are broken");
+    refuse(Code::VALUE, "logits must be finite but got NaN or infinity: the weights are broken");
   return best;
 }
 
@@ -57,8 +53,8 @@ Tensor on_cpu(const Tensor& logits) { return logits.to(at::kCPU, at::kFloat).con
 Sampler::Sampler(double temperature, std::int64_t top_k, std::uint64_t seed, std::int64_t rows)
     : temperature_(temperature), top_k_(static_cast<std::size_t>(top_k)) {
   if (!(temperature >= 0) || !std::isfinite(temperature))
-    throw Error(Code::VALUE, "[generate] temperature must be at least 0 but got " + std::to_string(temperature));
-  if (top_k < 0) throw Error(Code::VALUE, "[generate] top_k must be at least 0 but got " + std::to_string(top_k));
+    refuse(Code::VALUE, "temperature must be at least 0 but got ", std::to_string(temperature));
+  if (top_k < 0) refuse(Code::VALUE, "top_k must be at least 0 but got ", top_k);
   for (std::uint64_t row = 0; row < static_cast<std::uint64_t>(rows); ++row) {
     std::seed_seq words{seed, seed >> 32, row, row >> 32};  // it takes the low 32 bits of each
     random_.emplace_back(words);

@@ -1,20 +1,20 @@
-#include "rotary_torch/models/perplexity.h"
-
+// The loss of a decoder by the length of the window.
 #include <ATen/ATen.h>
 #include <c10/core/InferenceMode.h>
 
 #include <algorithm>
-#include <string>
 
-#include "rotary/error.h"
+#include "rotary_torch/models/generate.h"
 #include "rotary_torch/nn/layers.h"
+#include "rotary_torch/op/refusal.h"
 
 namespace rotary_torch {
 namespace {
 
 using at::Tensor;
 using rotary::Code;
-using rotary::Error;
+
+constexpr Refusal refuse{"perplexity"};
 
 // The number of logits computed at a time: 64 MB of f32 for any vocabulary and length.
 constexpr std::int64_t max_values = 1 << 24;
@@ -36,9 +36,8 @@ Tensor token_losses(Decoder& model, const Tensor& hidden, const Tensor& targets)
 
 Tensor measured_part(const Tensor& ids, std::int64_t longest, std::int64_t max_tokens) {
   if (ids.dim() != 2 || ids.size(0) == 0 || ids.size(1) <= longest) {
-    throw Error(Code::SHAPE, "[perplexity] a window of " + std::to_string(longest) + " tokens and its target need " +
-                                 std::to_string(longest + 1) + " tokens but got " +
-                                 std::to_string(ids.dim() == 2 && ids.size(0) > 0 ? ids.size(1) : 0));
+    refuse(Code::SHAPE, "a window of ", longest, " tokens and its target need ", longest + 1, " tokens but got ",
+           ids.dim() == 2 && ids.size(0) > 0 ? ids.size(1) : 0);
   }
   std::int64_t windows = (ids.size(1) - 1) / longest;
   if (max_tokens > 0) windows = std::clamp<std::int64_t>(max_tokens / ids.size(0) / longest, 1, windows);
@@ -49,8 +48,7 @@ Tensor measured_part(const Tensor& ids, std::int64_t longest, std::int64_t max_t
 WindowLoss window_loss(Decoder& model, const Tensor& ids, std::int64_t length) {
   const DecoderConfig& config = model->config();
   if (config.position == PositionEncoding::learned && length > config.context) {
-    throw Error(Code::POSITION, "[perplexity] learned positions end at " + std::to_string(config.context) +
-                                    " tokens but got length " + std::to_string(length));
+    refuse(Code::POSITION, "learned positions end at ", config.context, " tokens but got length ", length);
   }
   const std::int64_t windows = (ids.size(1) - 1) / length;
   const auto cut = [&](std::int64_t first) {

@@ -8,20 +8,20 @@
 #include <utility>
 #include <vector>
 
-#include "rotary/error.h"
 #include "rotary_torch/nn/layers.h"
-#include "values/number_text.h"
+#include "rotary_torch/op/refusal.h"
 
 namespace rotary_torch {
 namespace {
 
 using at::Tensor;
 using rotary::Code;
-using rotary::detail::shape_text;
 using torch::nn::LayerNorm;
 using torch::nn::LayerNormOptions;
 using torch::nn::Linear;
 using torch::nn::LinearOptions;
+
+constexpr Refusal refuse{"roformer"};
 
 std::int64_t embedding_width(const RoFormerConfig& config) {
   return config.embedding_size == 0 ? config.width : config.embedding_size;
@@ -80,8 +80,7 @@ ScoreMask encoder_mask(const Tensor& padding, const Tensor& x, bool causal) {
 
 void check_size(const char* what, std::int64_t value, std::int64_t least) {
   if (value >= least) return;
-  throw rotary::Error(Code::SHAPE, std::string("[roformer] ") + what + " must be at least " + std::to_string(least) +
-                                       " but got " + std::to_string(value));
+  refuse(Code::SHAPE, what, " must be at least ", least, " but got ", value);
 }
 
 }  // namespace
@@ -109,9 +108,7 @@ void check(const RoFormerConfig& config) {
   check_size("context", config.context, 1);
   if (!config.notebook) check_size("token_types", config.token_types, 1);
   if (config.width % (2 * config.heads) != 0) {
-    throw rotary::Error(Code::SHAPE, "[roformer] width must be a multiple of twice the " +
-                                         std::to_string(config.heads) + " heads but got " +
-                                         std::to_string(config.width));
+    refuse(Code::SHAPE, "width must be a multiple of twice the ", config.heads, " heads but got ", config.width);
   }
 }
 
@@ -223,16 +220,14 @@ Tensor RoFormerImpl::embed(const Tensor& ids, const Tensor& token_types) {
 
 Tensor RoFormerImpl::hidden(const Tensor& ids, const Tensor& padding, const Tensor& token_types) {
   if (ids.dim() != 2 || ids.numel() == 0) {
-    throw rotary::Error(Code::SHAPE,
-                        "[roformer] ids must be [batch, tokens], not empty, but got " + shape_text(ids.sizes()));
+    refuse(Code::SHAPE, "ids must be [batch, tokens], not empty, but got ", ids.sizes());
   }
   for (const Tensor& other : {padding, token_types}) {
     if (!other.defined() || other.sizes() == ids.sizes()) continue;
-    throw rotary::Error(Code::SHAPE, "[roformer] padding and token types must have the ids' shape " +
-                                         shape_text(ids.sizes()) + " but got " + shape_text(other.sizes()));
+    refuse(Code::SHAPE, "padding and token types must have the ids' shape ", ids.sizes(), " but got ", other.sizes());
   }
   if (config_.notebook && token_types.defined()) {
-    throw rotary::Error(Code::SHAPE, "[roformer] the notebook model has no token types but got some");
+    refuse(Code::SHAPE, "the notebook model has no token types but got some");
   }
   Tensor x = embed(ids, token_types);
   const TableTensors rows = table(x);
@@ -244,7 +239,7 @@ Tensor RoFormerImpl::hidden(const Tensor& ids, const Tensor& padding, const Tens
 }
 
 Tensor RoFormerImpl::logits(const Tensor& hidden) {
-  if (!head_) throw rotary::Error(Code::TENSOR, "[roformer] logits need a language-model head but the model has none");
+  if (!head_) refuse(Code::TENSOR, "logits need a language-model head but the model has none");
   return config_.notebook ? projected(output, hidden) : prediction(hidden, word_embeddings->weight);
 }
 

@@ -1,8 +1,6 @@
 // RoFormer from Hugging Face's files: config.json and the tensors' names.
 #include <ATen/ATen.h>
 
-#include <algorithm>
-#include <array>
 #include <limits>
 #include <string>
 #include <string_view>
@@ -10,17 +8,19 @@
 #include "files/text/io.h"
 #include "files/text/json.h"
 #include "files/text/json_file.h"
-#include "rotary/error.h"
 #include "rotary_torch/models/checkpoint.h"
 #include "rotary_torch/models/roformer.h"
+#include "rotary_torch/op/refusal.h"
 
 namespace rotary_torch {
 namespace {
 
 using at::Tensor;
+using rotary::Code;
 using rotary::files::in_quotes;
-using rotary::files::json_file_text;
 using rotary::files::Object;
+
+constexpr Refusal refuse{"roformer"};
 
 // ---- config.json ----
 
@@ -40,92 +40,61 @@ void refuse_unsupported(const Object& keys) {
 
 // ---- tensors ----
 
-// The tensors whose Hugging Face names begin with a prefix.
-class Names {
+// Lists the parameters of a part of the model, whose tensors' names begin with a prefix.
+class Part {
  public:
-  Names(Checkpoint& file, std::string prefix) : file_(file), prefix_(std::move(prefix)) {}
+  Part(const Checkpoint& file, std::vector<Stored>& rows, std::string prefix)
+      : file_(file), rows_(rows), prefix_(std::move(prefix)) {}
 
-  Names below(const std::string& part) const { return {file_, prefix_ + part}; }
+  Part below(const std::string& part) const { return {file_, rows_, prefix_ + part}; }
   bool has(const std::string& name) const { return file_.has(prefix_ + name); }
-  void expect(const std::string& name, at::IntArrayRef shape) const { file_.expect(prefix_ + name, shape); }
-  void into(const std::string& name, const Tensor& parameter) const { file_.read_into(prefix_ + name, parameter); }
-  void linear(const std::string& name, const torch::nn::Linear& layer) const {
-    into(name + ".weight", layer->weight);
-    into(name + ".bias", layer->bias);
+  void add(const std::string& name, const Tensor& parameter) const { rows_.push_back({prefix_ + name, parameter}); }
+  void linear(const std::string& name, const torch::nn::Linear& layer, std::int64_t first = 0,
+              std::int64_t count = -1) const {
+    add_linear(rows_, prefix_ + name, layer, first, count);
   }
   // Old files, converted from TensorFlow, use the names gamma and beta.
   void norm(const std::string& name, const torch::nn::LayerNorm& layer) const {
-    into(name + (has(name + ".gamma") ? ".gamma" : ".weight"), layer->weight);
-    into(name + (has(name + ".beta") ? ".beta" : ".bias"), layer->bias);
+    add(name + (has(name + ".gamma") ? ".gamma" : ".weight"), layer->weight);
+    add(name + (has(name + ".beta") ? ".beta" : ".bias"), layer->bias);
   }
 
  private:
-  Checkpoint& file_;
+  const Checkpoint& file_;
+  std::vector<Stored>& rows_;
   std::string prefix_;
 };
 
-void load_layer(const Names& names, RoFormerLayerImpl& layer) {
+void add_layer(const Part& part, const RoFormerLayerImpl& layer) {
   const std::int64_t width = layer.attention->options().width;
-  const Names attention = names.below("attention.");
-  constexpr std::array parts = {"query", "key", "value"};
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    const std::string name = std::string("self.") + parts[i];
-    const auto first = static_cast<std::int64_t>(i) * width;
-    attention.into(name + ".weight", layer.attention->qkv->weight.narrow(0, first, width));
-    attention.into(name + ".bias", layer.attention->qkv->bias.narrow(0, first, width));
-  }
+  const Part attention = part.below("attention.");
+  attention.linear("self.query", layer.attention->qkv, 0, width);
+  attention.linear("self.key", layer.attention->qkv, width, width);
+  attention.linear("self.value", layer.attention->qkv, 2 * width, width);
   attention.linear("output.dense", layer.attention->output);
   attention.norm("output.LayerNorm", layer.norm);
-  names.linear("intermediate.dense", layer.feed_forward->input);
-  names.linear("output.dense", layer.feed_forward->output);
-  names.norm("output.LayerNorm", layer.feed_forward->norm);
+  part.linear("intermediate.dense", layer.feed_forward->input);
+  part.linear("output.dense", layer.feed_forward->output);
+  part.norm("output.LayerNorm", layer.feed_forward->norm);
 }
 
-void load_trunk(const Names& names, RoFormerImpl& model) {
-  const Names embeddings = names.below("embeddings.");
-  if (embeddings.has("word_embeddings.weight")) {  // else it is the tied head's
-    embeddings.into("word_embeddings.weight", model.word_embeddings->weight);
-  }
-  embeddings.into("token_type_embeddings.weight", model.token_type_embeddings->weight);
+void add_trunk(const Part& trunk, const RoFormerImpl& model) {
+  const Part embeddings = trunk.below("embeddings."), encoder = trunk.below("encoder.");
+  embeddings.add("token_type_embeddings.weight", model.token_type_embeddings->weight);
   embeddings.norm("LayerNorm", model.embedding_norm);
-  if (model.projection) names.linear("embeddings_project", model.projection);
-  const Names encoder = names.below("encoder.");
+  if (model.projection) trunk.linear("embeddings_project", model.projection);
   // transformers runs with the stored table, so one that was rounded to f16 counts.
-  if (encoder.has("embed_positions.weight")) {
-    encoder.into("embed_positions.weight", model.position_table->weight);
-  }
+  if (encoder.has("embed_positions.weight")) encoder.add("embed_positions.weight", model.position_table->weight);
   for (std::size_t i = 0; i < model.layers->size(); ++i) {
-    load_layer(encoder.below("layer." + std::to_string(i) + "."), *model.layers[i]->as<RoFormerLayerImpl>());
+    add_layer(encoder.below("layer." + std::to_string(i) + "."), model.layers->at<RoFormerLayerImpl>(i));
   }
 }
 
-// A file may have another matrix for a head that the config ties; transformers then uses that matrix.
-void load_head(const Names& names, bool tied, bool has_words, RoFormerImpl& model) {
-  RoFormerHeadImpl& head = *model.prediction;
-  names.linear("transform.dense", head.dense);
-  names.norm("transform.LayerNorm", head.norm);
-  names.into(!tied || names.has("decoder.bias") ? "decoder.bias" : "bias", head.bias);
-  const Tensor& words = model.word_embeddings->weight;
-  if (tied && !has_words) {
-    names.into("decoder.weight", words);
-  } else if (!tied || names.has("decoder.weight")) {
-    const Tensor own = at::empty_like(words, words.options().requires_grad(false));
-    names.into("decoder.weight", own);
-    if (!tied || !at::equal(own, words)) head.untie(own);
-  }
-}
-
-// Checks, before a model of the config's sizes allocates memory, that the file has the tensors that bound each size.
-// words: the name of the word embeddings, or of the tied head's matrix.
-void expect_sizes(const Checkpoint& file, const std::string& words, const Names& names, const RoFormerConfig& c) {
-  const std::int64_t embedding = c.embedding_size == 0 ? c.width : c.embedding_size;
-  file.expect(words, {c.vocabulary, embedding});
-  names.expect("embeddings.token_type_embeddings.weight", {c.token_types, embedding});
-  if (embedding != c.width) names.expect("embeddings_project.weight", {c.width, embedding});
-  if (c.layers == 0) return;
-  names.expect("encoder.layer.0.attention.self.query.weight", {c.width, c.width});
-  names.expect("encoder.layer.0.intermediate.dense.weight", {c.feed_forward, c.width});
-  names.expect("encoder.layer." + std::to_string(c.layers - 1) + ".output.dense.weight", {c.width, c.feed_forward});
+void add_head(const Part& part, const RoFormerHeadImpl& head, bool tied) {
+  part.linear("transform.dense", head.dense);
+  part.norm("transform.LayerNorm", head.norm);
+  part.add(!tied || part.has("decoder.bias") ? "decoder.bias" : "bias", head.bias);
+  if (!tied) part.add("decoder.weight", head.decoder);
 }
 
 bool begins_with_any(const std::string& name, std::initializer_list<const char*> prefixes) {
@@ -147,24 +116,12 @@ std::vector<std::string> judge_unused(const Checkpoint& file, const std::string&
   for (const std::string& name : file.unused()) {
     if (is_buffer(name) || name == "cls.predictions.bias") continue;  // the latter equals decoder.bias
     if (is_ours(name, prefix)) {
-      throw rotary::Error(rotary::Code::TENSOR,
-                          "[roformer] the trunk and the language-model head must have no other tensors but " +
-                              in_quotes(name) + " is in the file");
+      refuse(Code::TENSOR, "the trunk and the language-model head must have no other tensors but ", in_quotes(name),
+             " is in the file");
     }
     warnings.push_back("tensor " + in_quotes(name) + " is not part of the model and not used");
   }
   return warnings;
-}
-
-// Whether architectures names a language model.
-bool says_language_model(const std::filesystem::path& dir) {
-  const rotary::files::Json json = rotary::files::parse_json(json_file_text("roformer", dir / "config.json"));
-  const auto found = json.find("architectures");
-  if (found == json.end() || !found->is_array()) return false;
-  return std::any_of(found->begin(), found->end(), [](const rotary::files::Json& item) {
-    const std::string name = item.is_string() ? item.get<std::string>() : "";
-    return name.ends_with("ForMaskedLM") || name.ends_with("ForCausalLM");
-  });
 }
 
 // RoFormer's own pairing; weights that rotary convert brought to the other one say so in their metadata.
@@ -173,9 +130,8 @@ void expect_interleaved(const std::filesystem::path& dir) {
   rotary::apply_weights(model, dir);
   for (const rotary::ModelRope& used : model.ropes) {
     if (used.rope.pairing == rotary::Pairing::interleaved) continue;
-    throw rotary::Error(rotary::Code::PAIRING, "[roformer] the weights must be interleaved but their metadata say " +
-                                                   std::string(rotary::name(used.rope.pairing)) +
-                                                   ": rotary convert --to interleaved");
+    refuse(Code::PAIRING, "the weights must be interleaved but their metadata say ", rotary::name(used.rope.pairing),
+           ": rotary convert --to interleaved");
   }
 }
 
@@ -184,10 +140,10 @@ void expect_interleaved(const std::filesystem::path& dir) {
 RoFormerConfig read_roformer_config(const std::filesystem::path& dir) {
   const rotary::Model known = rotary::read_config(dir);  // refuses an invalid rope
   if (known.model_type != "roformer") {
-    throw rotary::Error(rotary::Code::MODEL_TYPE,
-                        "[roformer] model_type must be roformer but got " + in_quotes(known.model_type));
+    refuse(Code::MODEL_TYPE, "model_type must be roformer but got ", in_quotes(known.model_type));
   }
-  const rotary::files::Json json = rotary::files::parse_json(json_file_text("roformer", dir / "config.json"));
+  const rotary::files::Json json =
+      rotary::files::parse_json(rotary::files::json_file_text("roformer", dir / "config.json"));
   rotary::files::Ledger ledger;
   const Object keys(json, "", ledger);
   refuse_unsupported(keys);
@@ -232,21 +188,34 @@ LoadedRoFormer load_roformer(const std::filesystem::path& dir) {
     if (name.starts_with("roformer.")) prefix = "roformer.";
     if (name.starts_with("cls.predictions.")) loaded.has_head = true;
   }
-  const Names names(file, prefix);
   const std::string words = prefix + "embeddings.word_embeddings.weight", decoder = "cls.predictions.decoder.weight";
-  const bool has_words = file.has(words);
-  const bool words_from_head = !has_words && loaded.has_head && config.tied && file.has(decoder);
-  expect_sizes(file, words_from_head ? decoder : words, names, config);
-  if (!loaded.has_head && !prefix.empty() && says_language_model(dir)) {
-    throw rotary::Error(rotary::Code::TENSOR,
-                        "[roformer] architectures in config.json names a language model but the file has no "
-                        "head \"cls.predictions.transform.dense.weight\"");
+  const bool words_from_head = !file.has(words) && loaded.has_head && config.tied && file.has(decoder);
+  const auto rows_of = [&](const RoFormerImpl& model) {
+    std::vector<Stored> rows = {{words_from_head ? decoder : words, model.word_embeddings->weight}};
+    add_trunk({file, rows, prefix}, model);
+    if (loaded.has_head) add_head({file, rows, "cls.predictions."}, *model.prediction, config.tied);
+    return rows;
+  };
+  // The tensors that bound the vocabulary, the width and the number of layers, before as many layers are made.
+  file.expect(words_from_head ? decoder : words,
+              {config.vocabulary, config.embedding_size == 0 ? config.width : config.embedding_size});
+  if (config.layers > 0) {
+    file.expect(prefix + "encoder.layer." + std::to_string(config.layers - 1) + ".attention.self.query.weight",
+                {config.width, config.width});
   }
-  loaded.model = RoFormer(config, loaded.has_head);
-  load_trunk(names, *loaded.model);
-  if (loaded.has_head) load_head({file, "cls.predictions."}, config.tied, has_words, *loaded.model);
+  if (!loaded.has_head && !prefix.empty() && says_language_model(dir).value_or(false)) {
+    refuse(Code::TENSOR,
+           "architectures in config.json names a language model but the file has no head "
+           "\"cls.predictions.transform.dense.weight\"");
+  }
+  loaded.model = file.load([&] { return RoFormer(config, loaded.has_head); }, rows_of);
+  if (loaded.has_head && config.tied && !words_from_head && file.has(decoder)) {
+    // A file may have another matrix for a head that the config ties; transformers then uses that matrix.
+    const Tensor& shared = loaded.model->word_embeddings->weight;
+    const Tensor own = file.read(decoder, shared.sizes());
+    if (!at::equal(own, shared)) loaded.model->prediction->untie(own);
+  }
   loaded.warnings = judge_unused(file, prefix);
-  loaded.model->eval();
   return loaded;
 }
 

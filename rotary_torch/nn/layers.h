@@ -1,14 +1,41 @@
-// Layers that torch::nn lacks or computes more slowly: an RMS norm, a projection; and evaluation mode for a scope.
+// The small parts of the models: activations, an RMS norm, a projection, terms that are added for positions; and
+// scopes: evaluation mode, modules without memory.
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/nn/module.h>
 #include <torch/nn/modules/linear.h>
 #include <torch/nn/pimpl.h>
 
 #include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
 
 namespace rotary_torch {
+
+// Activation functions of feed-forward layers, by the names of Hugging Face configs.
+enum class Activation : std::uint8_t {
+  relu,
+  gelu,       // x Phi(x), by erf
+  gelu_tanh,  // its approximation by tanh; gelu_new and gelu_fast are the same formula
+  silu,
+  gelu_quick,  // x sigmoid(1.702 x)
+  gelu_10,     // gelu, cut at -10 and 10
+  relu2,       // relu(x)^2
+  relu6,
+  leaky_relu,  // slope 0.01
+  sigmoid,
+  tanh,
+  mish,
+  hardswish,
+  linear,
+};
+const char* name(Activation) noexcept;
+// Accepts the values of hidden_act ("gelu_new", "swish", ...) and those of name().
+std::optional<Activation> activation(std::string_view name);
+at::Tensor activate(Activation, const at::Tensor& x);
 
 // Root-mean-square norm: x / sqrt(mean(x^2) + eps) * weight, over the last dimension. arXiv:1910.07467.
 class RMSNormImpl : public torch::nn::Module {
@@ -35,5 +62,27 @@ class Evaluation {
   torch::nn::Module& module_;
   bool training_;
 };
+
+// While it lives, torch's factory functions on this thread make tensors of the meta device. torch::nn modules take no
+// device argument; with this, a module of a 7B config can be made and counted without 28 GB.
+class MetaDevice {
+ public:
+  MetaDevice();
+
+ private:
+  c10::impl::IncludeDispatchKeyGuard guard_;
+};
+
+// ---- positions that are added instead of rotated ----
+
+// f32 [tokens, width], width even: sin(p / 10000^(2i/width)) and its cosine at 2i and 2i + 1, p from 0.
+// arXiv:1706.03762.
+at::Tensor sinusoids(std::int64_t tokens, std::int64_t width);
+
+// One slope per head: 2^(-8/n), 2^(-16/n), ... if n heads are a power of two; otherwise the slopes of the next lower
+// power, then every second slope of twice that power. arXiv:2108.12409 and its code.
+std::vector<double> alibi_slopes(std::int64_t heads);
+// slope * (key - query), f32 [1, heads, queries, past + queries]; the queries follow `past` keys.
+at::Tensor alibi_bias(std::int64_t heads, std::int64_t queries, std::int64_t past, const at::TensorOptions&);
 
 }  // namespace rotary_torch

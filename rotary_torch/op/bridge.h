@@ -1,10 +1,11 @@
-// Conversions between torch and the core, for the library's own files.
+// Conversions between torch and the core, for the library's own files: heads, tables, positions, errors.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 #include <c10/util/Exception.h>
 
 #include <cstdint>
+#include <string_view>
 
 #include "rotary/rotary.h"
 #include "rotary_torch/op/op.h"
@@ -20,6 +21,20 @@ decltype(auto) translated(Work&& work) {
     TORCH_CHECK(false, error.what());
   }
 }
+
+// The dimensions of batch (-1: there is none), tokens and heads.
+struct Places {
+  std::int64_t batch;
+  std::int64_t tokens;
+  std::int64_t heads;
+  std::int64_t dimensions() const noexcept { return batch < 0 ? 3 : 4; }
+};
+Places places_of(Dims);
+Dims dims_named(std::string_view operation, std::string_view word);
+
+// A view of x, which is on the CPU, f32, f16 or bf16, with inner stride 1.
+rotary::Heads heads_of(const at::Tensor& x, const Places&);
+rotary::ConstHeads const_heads_of(const at::Tensor& x, const Places&);
 
 // A table that borrows cos and sin from two tensors and keeps these alive. They are on the CPU, f32, [tokens, pairs] or
 // [batch, tokens, pairs], with at least one pair; strided ones are made contiguous. Throws rotary::Error.

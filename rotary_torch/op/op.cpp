@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "rotary_torch/op/bridge.h"
-#include "rotary_torch/op/dims.h"
 #include "values/pairings.h"
 
 namespace rotary_torch {
@@ -116,8 +115,12 @@ Tensor spread(const Tensor& rows, const Places& places) {
   return (places.batch < places.tokens ? all : all.transpose(0, 1)).unsqueeze(places.heads);
 }
 
-// Rotates with torch's own ops, in f32 (f64 for f64): for f64 and for devices other than the CPU.
-void plain_into(const Tensor& out, const Tensor& x, const Tensor& cos, const Tensor& sin, const Call& call) {
+// How a rotation fills out, whose other elements are those of x; in place, out is x.
+using Fill = void (*)(const Tensor& out, const Tensor& x, const Tensor& cos, const Tensor& sin, const Call& call);
+
+// With torch's own ops, in f32 (f64 for f64): for f64 and for devices other than the CPU.
+void fill_anywhere(const Tensor& out, const Tensor& x, const Tensor& cos, const Tensor& sin, const Call& call) {
+  if (!out.is_same(x)) out.copy_(x);
   const c10::SymInt pairs = cos.sym_size(-1);
   const auto [x0, x1] = members(x, pairs, call.first, call.order().read_interleaved);
   const auto [y0, y1] = members(out, pairs, call.first, call.order().write_interleaved);
@@ -131,16 +134,23 @@ void plain_into(const Tensor& out, const Tensor& x, const Tensor& cos, const Ten
   y1.copy_(r1);
 }
 
-// Rotates with rotary::rotate. in and out have inner stride 1; in place they are the same tensor.
-void core_into(const Tensor& out, const Tensor& in, const Tensor& cos, const Tensor& sin, const Call& call) {
-  const int first = static_cast<int>(call.first), block = static_cast<int>(in.size(-1) - call.first);
-  const rotary::Heads to = heads_of(out, call.places);
-  const rotary::ConstHeads from = const_heads_of(in, call.places);
-  if (call.first > 0 && !out.is_same(in)) {
-    out.narrow(-1, 0, call.first).copy_(in.narrow(-1, 0, call.first));
+// With rotary::rotate.
+void fill_on_cpu(const Tensor& out, const Tensor& x, const Tensor& cos, const Tensor& sin, const Call& call) {
+  if (x.numel() == 0) return;
+  if (x.scalar_type() == at::kDouble) return fill_anywhere(out, x, cos, sin, call);
+  const bool in_place = out.is_same(x);
+  if (x.stride(-1) != 1) {
+    const Tensor dense = x.contiguous();
+    fill_on_cpu(in_place ? dense : out, dense, cos, sin, call);
+    if (in_place) out.copy_(dense);
+    return;
   }
+  const int first = static_cast<int>(call.first), block = static_cast<int>(x.size(-1) - call.first);
+  const rotary::Heads to = heads_of(out, call.places);
+  const rotary::ConstHeads from = const_heads_of(x, call.places);
+  if (call.first > 0 && !in_place) out.narrow(-1, 0, call.first).copy_(x.narrow(-1, 0, call.first));
   // In place, rows in x's own storage would change while they are read.
-  const auto lasting = [&](const Tensor& t) { return out.is_same(in) && t.is_alias_of(out) ? t.clone() : t; };
+  const auto lasting = [&](const Tensor& t) { return in_place && t.is_alias_of(out) ? t.clone() : t; };
   translated([&] {
     const BorrowedTable rows(lasting(cos), lasting(sin), call.pairing);
     rotary::rotate(rotary::slice(from, first, block), rotary::slice(to, first, block), rows.table,
@@ -148,60 +158,22 @@ void core_into(const Tensor& out, const Tensor& in, const Tensor& cos, const Ten
   });
 }
 
-constexpr std::string_view operation_of(Direction direction) {
-  return direction == Direction::backward ? "rotate_backward" : "rotate";
-}
+void fill_nothing(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Call&) {}  // meta tensors
 
-template <Direction direction>
-Tensor rotate_cpu(const Tensor& x, const Tensor& cos, const Tensor& sin, std::string_view pairing,
-                  std::string_view layout, std::int64_t first) {
-  const Call call = check(operation_of(direction), x, cos, sin, pairing, layout, first, direction);
-  Tensor out = result_like(x);
-  if (x.numel() == 0) return out;
-  if (x.scalar_type() == at::kDouble) {
-    plain_into(out.copy_(x), x, cos, sin, call);
-  } else {
-    core_into(out, x.stride(-1) == 1 ? x : x.contiguous(), cos, sin, call);
-  }
+template <Direction direction, Fill fill>
+Tensor rotate_by(const Tensor& x, const Tensor& cos, const Tensor& sin, std::string_view pairing,
+                 std::string_view layout, std::int64_t first) {
+  constexpr std::string_view operation = direction == Direction::backward ? "rotate_backward" : "rotate";
+  const Call call = check(operation, x, cos, sin, pairing, layout, first, direction);
+  const Tensor out = result_like(x);
+  fill(out, x, cos, sin, call);
   return out;
 }
 
-void rotate_in_place_cpu(const Tensor& x, const Tensor& cos, const Tensor& sin, std::string_view pairing,
-                         std::string_view layout, std::int64_t first) {
-  const Call call = check("rotate_", x, cos, sin, pairing, layout, first, Direction::forward);
-  if (x.numel() == 0) return;
-  if (x.scalar_type() == at::kDouble) {
-    plain_into(x, x, cos, sin, call);
-  } else if (x.stride(-1) == 1) {
-    core_into(x, x, cos, sin, call);
-  } else {
-    x.copy_(rotate_cpu<Direction::forward>(x, cos, sin, pairing, layout, first));
-  }
-}
-
-// Other devices.
-template <Direction direction>
-Tensor rotate_anywhere(const Tensor& x, const Tensor& cos, const Tensor& sin, std::string_view pairing,
-                       std::string_view layout, std::int64_t first) {
-  const Call call = check(operation_of(direction), x, cos, sin, pairing, layout, first, direction);
-  Tensor out = result_like(x).copy_(x);
-  plain_into(out, x, cos, sin, call);
-  return out;
-}
-void rotate_in_place_anywhere(const Tensor& x, const Tensor& cos, const Tensor& sin, std::string_view pairing,
-                              std::string_view layout, std::int64_t first) {
-  plain_into(x, x, cos, sin, check("rotate_", x, cos, sin, pairing, layout, first, Direction::forward));
-}
-
-template <Direction direction>
-Tensor rotate_meta(const Tensor& x, const Tensor& cos, const Tensor& sin, std::string_view pairing,
-                   std::string_view layout, std::int64_t first) {
-  check(operation_of(direction), x, cos, sin, pairing, layout, first, direction);
-  return result_like(x);
-}
-void rotate_in_place_meta(const Tensor& x, const Tensor& cos, const Tensor& sin, std::string_view pairing,
-                          std::string_view layout, std::int64_t first) {
-  check("rotate_", x, cos, sin, pairing, layout, first, Direction::forward);
+template <Fill fill>
+void rotate_in_place_by(const Tensor& x, const Tensor& cos, const Tensor& sin, std::string_view pairing,
+                        std::string_view layout, std::int64_t first) {
+  fill(x, x, cos, sin, check("rotate_", x, cos, sin, pairing, layout, first, Direction::forward));
 }
 
 // ---- the gradient --------------------------------------------------------------------------------
@@ -212,7 +184,7 @@ Tensor call_op(const Tensor& x, const Tensor& cos, const Tensor& sin, std::strin
   static const auto op =
       c10::Dispatcher::singleton()
           .findSchemaOrThrow(direction == Direction::backward ? "rotary::rotate_backward" : "rotary::rotate", "")
-          .typed<decltype(rotate_cpu<direction>)>();
+          .typed<decltype(rotate_by<direction, fill_on_cpu>)>();
   return op.call(x, cos, sin, pairing, layout, first);
 }
 
@@ -287,8 +259,9 @@ Tensor rotate_autograd(const Tensor& x, const Tensor& cos, const Tensor& sin, st
 
 void call_in_place(const Tensor& x, const Tensor& cos, const Tensor& sin, std::string_view pairing,
                    std::string_view layout, std::int64_t first) {
-  static const auto op =
-      c10::Dispatcher::singleton().findSchemaOrThrow("rotary::rotate_", "").typed<decltype(rotate_in_place_cpu)>();
+  static const auto op = c10::Dispatcher::singleton()
+                             .findSchemaOrThrow("rotary::rotate_", "")
+                             .typed<decltype(rotate_in_place_by<fill_on_cpu>)>();
   op.call(x, cos, sin, pairing, layout, first);
 }
 
@@ -332,19 +305,19 @@ TORCH_LIBRARY(rotary, m) {
       tags);
 }
 TORCH_LIBRARY_IMPL(rotary, CPU, m) {
-  m.impl("rotate", rotate_cpu<Direction::forward>);
-  m.impl("rotate_backward", rotate_cpu<Direction::backward>);
-  m.impl("rotate_", rotate_in_place_cpu);
+  m.impl("rotate", rotate_by<Direction::forward, fill_on_cpu>);
+  m.impl("rotate_backward", rotate_by<Direction::backward, fill_on_cpu>);
+  m.impl("rotate_", rotate_in_place_by<fill_on_cpu>);
 }
 TORCH_LIBRARY_IMPL(rotary, CompositeExplicitAutograd, m) {
-  m.impl("rotate", rotate_anywhere<Direction::forward>);
-  m.impl("rotate_backward", rotate_anywhere<Direction::backward>);
-  m.impl("rotate_", rotate_in_place_anywhere);
+  m.impl("rotate", rotate_by<Direction::forward, fill_anywhere>);
+  m.impl("rotate_backward", rotate_by<Direction::backward, fill_anywhere>);
+  m.impl("rotate_", rotate_in_place_by<fill_anywhere>);
 }
 TORCH_LIBRARY_IMPL(rotary, Meta, m) {
-  m.impl("rotate", rotate_meta<Direction::forward>);
-  m.impl("rotate_backward", rotate_meta<Direction::backward>);
-  m.impl("rotate_", rotate_in_place_meta);
+  m.impl("rotate", rotate_by<Direction::forward, fill_nothing>);
+  m.impl("rotate_backward", rotate_by<Direction::backward, fill_nothing>);
+  m.impl("rotate_", rotate_in_place_by<fill_nothing>);
 }
 TORCH_LIBRARY_IMPL(rotary, Autograd, m) {
   m.impl("rotate", rotate_autograd<Direction::forward>);

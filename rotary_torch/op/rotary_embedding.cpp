@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "rotary_torch/op/bridge.h"
-#include "rotary_torch/op/dims.h"
 
 namespace rotary_torch {
 namespace {

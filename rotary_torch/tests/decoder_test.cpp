@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "rotary/error.h"
-#include "rotary_torch/nn/position_terms.h"
 #include "rotary_torch/tests/tensors.h"
 #include "tests/support/file_helpers.h"
 

@@ -10,8 +10,6 @@
 #include <vector>
 
 #include "rotary/error.h"
-#include "rotary_torch/models/extend.h"
-#include "rotary_torch/models/perplexity.h"
 
 namespace rotary_torch {
 namespace {

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "rotary_torch/models/decoder.h"
-#include "rotary_torch/models/meta_device.h"
 #include "rotary_torch/models/roformer.h"
 #include "rotary_torch/training/trainer.h"
 

@@ -22,9 +22,9 @@
 #include "rotary/tensors.h"
 #include "rotary_torch/models/checkpoint.h"
 #include "rotary_torch/tests/scratch.h"
-#include "rotary_torch/training/batches.h"
 #include "rotary_torch/training/text.h"
 #include "rotary_torch/training/trainer.h"
+#include "rotary_torch/training/trainer_state.h"
 
 namespace rotary_torch {
 namespace {

@@ -1,8 +1,8 @@
-#include "rotary_torch/training/batches.h"
-
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
+
+#include "rotary_torch/training/trainer_state.h"
 
 namespace rotary_torch {
 

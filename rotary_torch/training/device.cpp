@@ -1,5 +1,3 @@
-#include "rotary_torch/training/device.h"
-
 #include <ATen/Context.h>
 #include <ATen/detail/CUDAHooksInterface.h>
 #include <dlfcn.h>
@@ -9,6 +7,7 @@
 #include <system_error>
 
 #include "rotary/error.h"
+#include "rotary_torch/training/parallel.h"
 
 namespace rotary_torch {
 

@@ -87,7 +87,7 @@ int number(const char* variable, int least, int most, std::optional<int> otherwi
 #ifdef USE_C10D_GLOO
 
 // Under torchrun the agent serves the store, once for all restarts of its processes; else rank 0 does.
-c10::intrusive_ptr<c10d::Store> store_of(int rank, std::chrono::milliseconds timeout) {
+c10::intrusive_ptr<c10d::Backend> gloo_of(int rank, int size, std::chrono::milliseconds timeout) {
   const char* address = std::getenv("MASTER_ADDR");
   if (address == nullptr || *address == '\0') {
     throw Error(Code::VALUE, "[world] MASTER_ADDR must name the machine of rank 0 but is not set");
@@ -98,26 +98,18 @@ c10::intrusive_ptr<c10d::Store> store_of(int rank, std::chrono::milliseconds tim
   options.port = static_cast<std::uint16_t>(number("MASTER_PORT", 1, 65535));
   options.isServer = rank == 0 && std::string_view(agent == nullptr ? "" : agent) != "True";
   options.timeout = timeout;
-  return c10::make_intrusive<c10d::PrefixStore>(std::string("rotary/") + (restarts == nullptr ? "0" : restarts),
-                                                c10::make_intrusive<c10d::TCPStore>(address, options));
-}
-
-c10::intrusive_ptr<c10d::Backend> gloo_of(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
-                                          std::chrono::milliseconds timeout) {
+  const auto store =
+      c10::make_intrusive<c10d::PrefixStore>(std::string("rotary/") + (restarts == nullptr ? "0" : restarts),
+                                             c10::make_intrusive<c10d::TCPStore>(address, options));
   return c10::make_intrusive<c10d::ProcessGroupGloo>(store, rank, size,
                                                      c10d::ProcessGroupGloo::Options::create_default(timeout));
 }
 
 #else
 
-c10::intrusive_ptr<c10d::Store> store_of(int /*rank*/, const std::string& /*group*/,
-                                         std::chrono::milliseconds /*timeout*/) {
+c10::intrusive_ptr<c10d::Backend> gloo_of(int, int, std::chrono::milliseconds) {
   throw Error(Code::TORCH,
               "[world] several processes need a build with Gloo's headers (libgloo-dev) but this one has none");
-}
-
-c10::intrusive_ptr<c10d::Backend> gloo_of(const c10::intrusive_ptr<c10d::Store>&, int, int, std::chrono::milliseconds) {
-  return {};
 }
 
 #endif
@@ -142,7 +134,7 @@ const ProcessGroup& ProcessGroup::world() {
   made->local_size_ = number("LOCAL_WORLD_SIZE", 1, size, size);
   made->local_rank_ = number("LOCAL_RANK", 0, made->local_size_ - 1, rank % made->local_size_);
   made->backends_ = std::make_shared<Backends>();
-  made->backends_->gloo = with_peers(size, [&] { return gloo_of(store_of(rank, timeout), rank, size, timeout); });
+  made->backends_->gloo = with_peers(size, [&] { return gloo_of(rank, size, timeout); });
   group = made.release();
   return *group;
 }

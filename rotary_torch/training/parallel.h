@@ -1,14 +1,20 @@
-// Data-parallel training over several processes by torch's c10d, Gloo and TCPStore. Tensors on
-// GPUs are summed in the host's memory.
+// The device of a training run, and data-parallel training over several processes by torch's c10d, Gloo and TCPStore.
+// Tensors on GPUs are summed in the host's memory.
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 namespace rotary_torch {
+
+// "cpu" or "cuda". For a GPU it first loads torch's CUDA library, which nothing here links. operation is the word in
+// brackets in error sentences. index: which GPU. Throws DEVICE, naming what is missing.
+c10::Device open_device(const std::string& operation, const std::string& word, int index = 0);
 
 // The processes that train together. Reductions must be called by all ranks in the same order.
 //

@@ -1,13 +1,12 @@
 // The presets of `rotary train`: nanoGPT's character models, labml's RoPE experiment, and one that runs in seconds.
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <numbers>
 #include <numeric>
 
 #include "files/text/io.h"
 #include "files/text/json.h"
-#include "rotary/error.h"
+#include "rotary_torch/op/refusal.h"
 #include "rotary_torch/training/trainer.h"
 
 namespace rotary_torch {
@@ -15,83 +14,45 @@ namespace rotary_torch {
 namespace {
 
 using rotary::Code;
-using rotary::Error;
 
-struct Named {
-  Preset preset;
-  double rope_fraction;
-};
+constexpr Refusal refuse{"preset"};
 
-// Takes a few seconds on one core, with the bundled text.
-Named smoke() {
-  Preset preset;
-  preset.name = "smoke";
-  preset.model.width = 64;
-  preset.model.layers = 2;
-  preset.model.heads = 4;
-  preset.model.feed_forward = 256;
-  preset.training.steps = 300;
-  preset.training.batch = 12;
-  preset.training.block = 32;
-  preset.training.rate = 3e-3;
-  preset.training.last_rate = 3e-4;
-  preset.training.warm_up = 20;
-  preset.training.evaluate_every = 100;
-  preset.training.evaluate_batches = 20;
-  return {preset, 1.0};
+// What the presets of nanoGPT share, commit 3adf61e1; with GELU, biases and an output layer of its own.
+DecoderConfig gelu_decoder(std::int64_t width, std::int64_t layers, std::int64_t heads) {
+  return {.width = width, .layers = layers, .heads = heads, .feed_forward = 4 * width};
 }
 
-// nanoGPT, commit 3adf61e1: README ("I only have a macbook"), with GELU, biases and an output layer of its own.
-Named nanogpt_cpu() {
-  Preset preset;
-  preset.name = "nanogpt-cpu";
-  preset.model.width = 128;
-  preset.model.layers = 4;
-  preset.model.heads = 4;
-  preset.model.feed_forward = 512;
-  return {preset, 1.0};
+std::vector<Preset> all_presets() {
+  // Takes a few seconds on one core, with its own text.
+  Preset smoke{.name = "smoke", .model = gelu_decoder(64, 2, 4)};
+  smoke.training = {.steps = 300,
+                    .block = 32,
+                    .rate = 3e-3,
+                    .last_rate = 3e-4,
+                    .warm_up = 20,
+                    .evaluate_every = 100,
+                    .evaluate_batches = 20};
+  // nanoGPT's README: "I only have a macbook".
+  Preset nanogpt_cpu{.name = "nanogpt-cpu", .model = gelu_decoder(128, 4, 4)};
+  // nanoGPT's config/train_shakespeare_char.py.
+  Preset nanogpt_gpu{.name = "nanogpt-gpu", .model = gelu_decoder(384, 6, 6)};
+  nanogpt_gpu.model.dropout = 0.2;
+  nanogpt_gpu.training = {.steps = 5000, .batch = 64, .block = 256};
+  // labml_nn/transformers/rope/experiment.py, commit e6b3c8a6: 32 epochs of 490 steps on random windows.
+  Preset labml{.name = "labml", .model = gelu_decoder(128, 6, 16), .gpt2_init = false, .rope_fraction = 0.5};
+  labml.model.activation = Activation::relu;
+  labml.training = {.steps = 15680,
+                    .batch = 4,
+                    .block = 512,
+                    .schedule = Schedule::noam,
+                    .rate = 1,
+                    .warm_up = 2000,
+                    .beta2 = 0.999,
+                    .weight_decay = 0,
+                    .evaluate_every = 490,
+                    .evaluate_batches = 50};
+  return {smoke, nanogpt_cpu, nanogpt_gpu, labml};
 }
-
-// nanoGPT, commit 3adf61e1: config/train_shakespeare_char.py.
-Named nanogpt_gpu() {
-  Preset preset;
-  preset.name = "nanogpt-gpu";
-  preset.model.width = 384;
-  preset.model.layers = 6;
-  preset.model.heads = 6;
-  preset.model.feed_forward = 1536;
-  preset.model.dropout = 0.2;
-  preset.training.steps = 5000;
-  preset.training.batch = 64;
-  preset.training.block = 256;
-  return {preset, 1.0};
-}
-
-// labml_nn/transformers/rope/experiment.py, commit e6b3c8a6: 32 epochs of 490 steps on random windows.
-Named labml() {
-  Preset preset;
-  preset.name = "labml";
-  preset.gpt2_init = false;
-  preset.model.width = 128;
-  preset.model.layers = 6;
-  preset.model.heads = 16;
-  preset.model.feed_forward = 512;
-  preset.model.activation = Activation::relu;
-  TrainingOptions& training = preset.training;
-  training.steps = 15680;
-  training.batch = 4;
-  training.block = 512;
-  training.schedule = Schedule::noam;
-  training.rate = 1;
-  training.warm_up = 2000;
-  training.beta2 = 0.999;
-  training.weight_decay = 0;
-  training.evaluate_every = 490;
-  training.evaluate_batches = 50;
-  return {preset, 0.5};
-}
-
-constexpr std::array makers = {&smoke, &nanogpt_cpu, &nanogpt_gpu, &labml};
 
 // Pairs (x[i], x[i + pairs]) of the first rotary_dim elements of each head, base 10000.
 rotary::ModelRope rope_of(const DecoderConfig& model, double fraction) {
@@ -99,12 +60,11 @@ rotary::ModelRope rope_of(const DecoderConfig& model, double fraction) {
   constexpr double rounding = 1e-9;  // 0.3 * 10 is 3
   const double rotated = std::floor(fraction * head_dim + rounding);
   if (!(fraction > 0 && fraction <= 1))
-    throw Error(Code::VALUE,
-                "[preset] the rope fraction must be above 0 and at most 1 but got " + rotary::files::spelled(fraction));
+    refuse(Code::VALUE, "the rope fraction must be above 0 and at most 1 but got ", rotary::files::spelled(fraction));
   if (rotated < 2 || std::fmod(rotated, 2) != 0) {
-    throw Error(Code::VALUE, "[preset] the rope fraction must rotate an even number of the " +
-                                 std::to_string(head_dim) + " elements of a head, 2 at least, but " +
-                                 rotary::files::spelled(fraction) + " rotates " + rotary::files::spelled(rotated));
+    refuse(Code::VALUE, "the rope fraction must rotate an even number of the ", head_dim,
+           " elements of a head, 2 at least, but ", rotary::files::spelled(fraction), " rotates ",
+           rotary::files::spelled(rotated));
   }
   rotary::ModelRope rope;
   rope.layers.resize(static_cast<std::size_t>(model.layers));
@@ -122,25 +82,24 @@ rotary::ModelRope rope_of(const DecoderConfig& model, double fraction) {
 const std::vector<std::string>& preset_names() {
   static const std::vector<std::string> names = [] {
     std::vector<std::string> all;
-    for (const auto maker : makers) all.push_back(maker().preset.name);
+    for (const Preset& preset : all_presets()) all.push_back(preset.name);
     return all;
   }();
   return names;
 }
 
 Preset preset(std::string_view name, PositionEncoding position, double rope_fraction) {
-  for (const auto maker : makers) {
-    auto [chosen, own_fraction] = maker();
-    if (chosen.name != name) continue;
-    chosen.model.context = chosen.training.block;
-    chosen.model.position = position;
-    if (position == PositionEncoding::rope)
-      chosen.model.rope = rope_of(chosen.model, rope_fraction == 0 ? own_fraction : rope_fraction);
-    return chosen;
-  }
   std::string names;
-  for (const std::string& known : preset_names()) names += (names.empty() ? "" : ", ") + known;
-  throw Error(Code::PRESET, "[preset] a preset must be one of " + names + " but got " + rotary::files::in_quotes(name));
+  for (Preset& preset : all_presets()) {
+    names += (names.empty() ? "" : ", ") + preset.name;
+    if (preset.name != name) continue;
+    preset.model.context = preset.training.block;
+    preset.model.position = position;
+    if (rope_fraction != 0) preset.rope_fraction = rope_fraction;
+    if (position == PositionEncoding::rope) preset.model.rope = rope_of(preset.model, preset.rope_fraction);
+    return preset;
+  }
+  refuse(Code::PRESET, "a preset must be one of ", names, " but got ", rotary::files::in_quotes(name));
 }
 
 double learning_rate(const TrainingOptions& options, std::int64_t width, std::int64_t step) {

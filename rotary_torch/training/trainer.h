@@ -42,9 +42,10 @@ struct TrainingOptions {
 
 struct Preset {
   std::string name;
-  DecoderConfig model;  // vocabulary is the corpus's
-  TrainingOptions training;
-  bool gpt2_init = true;  // N(0, 0.02); false: torch's defaults, as labml
+  DecoderConfig model = {};  // vocabulary is the corpus's
+  TrainingOptions training = {};
+  bool gpt2_init = true;     // N(0, 0.02); false: torch's defaults, as labml
+  double rope_fraction = 1;  // of each head that rotates
 };
 const std::vector<std::string>& preset_names();  // "smoke", "nanogpt-cpu", "nanogpt-gpu", "labml"
 // rope_fraction 0: the preset's own. Throws PRESET, naming the presets; VALUE if that fraction of a head is not an even

@@ -1,0 +1,173 @@
+#include "rotary_torch/op/bridge.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <span>
+#include <vector>
+
+#include "values/names.h"
+
+namespace rotary_torch {
+
+using at::Tensor;
+
+// ---- heads ---------------------------------------------------------------------------------------
+
+namespace {
+
+using rotary::detail::Named;
+
+constexpr Named<Dims> all_dims[] = {
+    {Dims::bthd, "bthd"}, {Dims::bhtd, "bhtd"}, {Dims::tbhd, "tbhd"}, {Dims::thd, "thd"}};
+
+rotary::Layout layout_of(const Tensor& x, const Places& p) {
+  const std::int64_t head_dim = x.size(-1);
+  TORCH_CHECK(head_dim <= std::numeric_limits<int>::max(), "[rotate] head_dim must fit an int but got ", head_dim);
+  rotary::Layout layout;
+  if (p.batch >= 0) layout.batch = x.size(p.batch), layout.batch_stride = x.stride(p.batch);
+  layout.tokens = x.size(p.tokens), layout.token_stride = x.stride(p.tokens);
+  layout.heads = x.size(p.heads), layout.head_stride = x.stride(p.heads);
+  layout.head_dim = static_cast<int>(head_dim);
+  return layout;
+}
+
+rotary::DType dtype_of(const Tensor& x) {
+  return x.scalar_type() == at::kFloat  ? rotary::DType::f32
+         : x.scalar_type() == at::kHalf ? rotary::DType::f16
+                                        : rotary::DType::bf16;
+}
+
+}  // namespace
+
+const char* name(Dims dims) noexcept { return rotary::detail::name_in(all_dims, dims); }
+
+Dims dims_named(std::string_view operation, std::string_view word) {
+  for (const Named<Dims>& row : all_dims) {
+    if (word == row.name) return row.value;
+  }
+  TORCH_CHECK(false, "[", operation, "] layout must be ", rotary::detail::list_of(all_dims), " but got ", word);
+}
+
+Places places_of(Dims dims) {
+  switch (dims) {
+    case Dims::bthd:
+      return {0, 1, 2};
+    case Dims::bhtd:
+      return {0, 2, 1};
+    case Dims::tbhd:
+      return {1, 0, 2};
+    case Dims::thd:
+      return {-1, 0, 1};
+  }
+  TORCH_CHECK(false, "[rotate] dims must be ", rotary::detail::list_of(all_dims), " but got value ",
+              static_cast<int>(dims));
+}
+
+rotary::Heads heads_of(const Tensor& x, const Places& places) {
+  return {x.mutable_data_ptr(), dtype_of(x), layout_of(x, places)};
+}
+rotary::ConstHeads const_heads_of(const Tensor& x, const Places& places) {
+  return {x.const_data_ptr(), dtype_of(x), layout_of(x, places)};
+}
+
+// ---- threads -------------------------------------------------------------------------------------
+
+namespace {
+
+class TorchThreads final : public rotary::Executor {
+ public:
+  unsigned concurrency() const noexcept override { return static_cast<unsigned>(at::get_num_threads()); }
+  void run(std::int64_t count, std::int64_t grain, Body body, void* context) const override {
+    at::parallel_for(0, count, grain, [=](std::int64_t begin, std::int64_t end) { body(context, begin, end); });
+  }
+};
+
+}  // namespace
+
+const rotary::Executor& threads() noexcept {
+  static const TorchThreads executor;
+  return executor;
+}
+
+// ---- tables and tensors --------------------------------------------------------------------------
+
+namespace {
+
+std::span<const float> values_of(const Tensor& t) {
+  return {t.const_data_ptr<float>(), static_cast<std::size_t>(t.numel())};
+}
+Tensor tensor_of(std::span<const float> values, at::IntArrayRef shape) {
+  Tensor t = at::empty(shape, at::kFloat);
+  std::copy(values.begin(), values.end(), t.mutable_data_ptr<float>());
+  return t;
+}
+
+}  // namespace
+
+BorrowedTable::BorrowedTable(const Tensor& c, const Tensor& s, rotary::Pairing pairing)
+    : cos(c.contiguous()),
+      sin(s.contiguous()),
+      table(rotary::Table::borrow(values_of(cos), values_of(sin), static_cast<int>(cos.size(-1)), pairing,
+                                  cos.dim() == 3 ? static_cast<int>(cos.size(0)) : 1)) {}
+
+TableTensors tensors(const rotary::Table& table) {
+  std::vector<std::int64_t> shape{table.tokens(), table.pairs()};
+  if (table.batch() > 1) shape.insert(shape.begin(), table.batch());
+  return {tensor_of(table.cos(), shape), tensor_of(table.sin(), shape), table.pairing()};
+}
+
+// ---- positions -----------------------------------------------------------------------------------
+
+PositionTensor::PositionTensor(const Tensor& positions, int rope_axes) : axes(1), batch(1), batched(false) {
+  const at::ScalarType dtype = positions.scalar_type();
+  TORCH_CHECK(dtype == at::kLong || dtype == at::kInt || dtype == at::kDouble,
+              "[table] positions must be int32, int64 or float64 but got ", dtype);
+  const bool by_axis = rope_axes > 1 && positions.dim() > 1;
+  TORCH_CHECK(positions.dim() >= 1 && positions.dim() <= (by_axis ? 3 : 2), "[table] positions must be ",
+              rope_axes > 1 ? "[tokens], [axes, tokens] or [axes, batch, tokens]" : "[tokens] or [batch, tokens]",
+              " but got shape ", positions.sizes());
+  values = positions.detach().to(at::kCPU, dtype == at::kDouble ? at::kDouble : at::kLong).contiguous();
+  if (by_axis) axes = static_cast<int>(values.size(0));
+  batched = values.dim() == (by_axis ? 3 : 2);
+  if (batched) batch = static_cast<int>(values.size(-2));
+}
+
+rotary::Positions PositionTensor::view() const {
+  const auto count = static_cast<std::size_t>(values.numel());
+  if (values.scalar_type() == at::kDouble) {
+    return {std::span(values.const_data_ptr<double>(), count), axes, batch};
+  }
+  return {std::span(values.const_data_ptr<std::int64_t>(), count), axes, batch};
+}
+
+std::int64_t PositionTensor::length() const {
+  if (values.numel() == 0) return 0;
+  constexpr double too_far = 0x1p62;
+  const Tensor largest = values.max();
+  const double real = largest.to(at::kDouble).item<double>();
+  if (!(real > -1)) return 0;
+  TORCH_CHECK(real < too_far, "[table] positions must be below 2^62 where the scaling looks at the length but got ",
+              real);
+  return (values.scalar_type() == at::kDouble ? static_cast<std::int64_t>(std::floor(real))
+                                              : largest.item<std::int64_t>()) +
+         1;
+}
+
+TableTensors table_tensors(const rotary::Frequencies& frequencies, const PositionTensor& positions,
+                           rotary::Angles angles, rotary::Rounding rounding) {
+  const rotary::Pairing pairing = frequencies.pairing;
+  const auto pairs = static_cast<std::int64_t>(frequencies.inv_freq.size());
+  std::vector<std::int64_t> shape{positions.values.size(-1), pairs};
+  if (positions.batched) shape.insert(shape.begin(), positions.batch);
+  if (positions.values.numel() == 0) return {at::empty(shape, at::kFloat), at::empty(shape, at::kFloat), pairing};
+  return translated([&] {
+    const rotary::Table table(frequencies, positions.view(), {angles, rounding, threads()});
+    return TableTensors{tensor_of(table.cos(), shape), tensor_of(table.sin(), shape), pairing};
+  });
+}
+
+}  // namespace rotary_torch
