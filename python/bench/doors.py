@@ -48,7 +48,7 @@ def torch_doors(torch, tokens, dtype):
     """Of each door a function of q and k that returns the two; other libraries in their own pairing and layout."""
     module = rotary.torch.RotaryEmbedding(head_dim=HEAD_DIM, pairing="half", layout="bhtd")
     table = module.table(range(tokens))
-    single = [torch.from_dlpack(rows) for rows in (table.cos, table.sin)]
+    single = [torch.tensor(rows) for rows in (table.cos, table.sin)]
     cos, sin = (torch.cat((rows, rows), -1).to(dtype) for rows in single)
     doubled = rotary.from_doubled(cos, sin, pairing="half")
     ops, words = torch.ops.rotary_python, ("bhtd", "half", "", 0, False)

@@ -13,7 +13,6 @@ Pairing and layout have no default. What is wrong raises rotary.Error, a ValueEr
 from ._checking import check, diagnose
 from ._config import ModelRope, Ropes, config
 from ._core import (
-    Array,
     Error,
     Frequencies,
     Table,
@@ -43,7 +42,6 @@ from ._scalings import Dynamic, Linear, Llama3, LongRope, Ntk, NtkFixed, Proport
 from ._values import Rope, axial, ernie_axes, interleaved_axes, rope_parameters, sectioned_axes
 
 __all__ = [
-    "Array",
     "Dynamic",
     "Error",
     "Frequencies",

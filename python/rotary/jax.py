@@ -199,7 +199,6 @@ def _rows_of(operation: str, cos: Any, sin: Any, pairing: Any, repeated: bool) -
     if sin is None:
         raise TypeError(f"[{operation}] sin must be given beside cos, or a rotary.Table in place of both")
     check_pairing(operation, pairing)
-    cos, sin = (np.asarray(v) if isinstance(v, _core.Array) else v for v in (cos, sin))
     if not repeated:
         _check_single(operation, cos, sin, pairing)
     cos, sin = jnp.asarray(cos), jnp.asarray(sin)

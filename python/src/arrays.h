@@ -1,5 +1,5 @@
 // Somebody's array, seen without a copy: numpy's array struct, DLPack's C exchange API, __dlpack__, the buffer
-// protocol.
+// protocol; whose array an object is, and new arrays of that kind.
 #pragma once
 
 #include <array>
@@ -88,5 +88,17 @@ bool is_integer(ElementType) noexcept;
 bool is_float(ElementType) noexcept;                           // f64, f32, f16, bf16
 double real_at(const void* place, ElementType type);           // of any number type
 std::int64_t integer_at(const void* place, ElementType type);  // of an integer type; throws POSITION beyond int64
+
+// ---- kinds.cpp: what is found out of a type is kept ----
+
+Kind kind_of(PyObject* object);
+const void* exchange_of(PyObject* object);  // dlpack::ExchangeApi of its type; null: none that this file reads
+Ref module_function(const char* module_name, const char* name);
+bool gradients_are_recorded();  // torch.is_grad_enabled()
+
+// A new array of the same kind, element type and shape, not yet written. Of JAX and of other libraries memory.h's;
+// finished() makes of it what the caller is given.
+Ref empty_like(PyObject* object, const ArrayView& view);
+Ref finished(Ref made, Kind kind);
 
 }  // namespace rotary::python

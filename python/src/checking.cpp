@@ -5,9 +5,8 @@
 
 #include "arguments.h"
 #include "arrays.h"
-#include "model.h"
+#include "module.h"
 #include "positions.h"
-#include "program.h"
 #include "rotary/diagnose.h"
 #include "values.h"
 

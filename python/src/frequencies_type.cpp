@@ -1,11 +1,11 @@
-#include "frequencies_type.h"
+#include "types.h"
 
 #include <cstring>
 #include <string>
 #include <vector>
 
 #include "arguments.h"
-#include "array_type.h"
+#include "memory.h"
 #include "values.h"
 
 namespace rotary::python {
@@ -138,7 +138,7 @@ constexpr const char* frequencies_doc =
 
 PyMethodDef methods[] = {{"__reduce__", reduce, METH_NOARGS, nullptr}, {nullptr, nullptr, 0, nullptr}};
 PyGetSetDef attributes[] = {
-    {"inv_freq", get_inv_freq, nullptr, "float64 [pairs], radians per position: a rotary.Array", nullptr},
+    {"inv_freq", get_inv_freq, nullptr, "float64 [pairs], radians per position: read-only", nullptr},
     {"attention_factor", get_attention_factor, nullptr, "multiplies cos and sin", nullptr},
     {"pairing", get_pairing, nullptr, "which two elements turn together", nullptr},
     {"rotary_dim", get_rotary_dim, nullptr, "elements that turn: two for each pair", nullptr},

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "arguments.h"
-#include "table_type.h"
+#include "types.h"
 
 namespace rotary::python {
 

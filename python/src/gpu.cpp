@@ -1,4 +1,4 @@
-#include "gpu.h"
+#include "module.h"
 
 #include <string>
 

@@ -1,8 +1,8 @@
-#include "kinds.h"
+#include "arrays.h"
 
 #include <string>
 
-#include "array_type.h"
+#include "memory.h"
 
 namespace rotary::python {
 
@@ -126,15 +126,14 @@ Ref empty_like(PyObject* object, const ArrayView& view) {
     checked(PyDict_SetItemString(words.get(), "memory_format", contiguous));
     return checked(PyObject_Call(make, arguments.get(), words.get()));
   }
-  return new_owned_array(view.type, view.ndim, view.shape.data());
+  return new_memory(view.type, {view.shape.data(), static_cast<std::size_t>(view.ndim)});
 }
 
 Ref finished(Ref made, Kind kind) {
-  if (kind == Kind::jax) {
-    const Ref from = module_function("jax.dlpack", "from_dlpack");
-    return checked(PyObject_CallFunctionObjArgs(from.get(), made.get(), nullptr));
-  }
-  return made;
+  if (kind == Kind::numpy || kind == Kind::torch) return made;
+  if (kind != Kind::jax) return array_of_memory(made.get());
+  const Ref from = module_function("jax.dlpack", "from_dlpack");
+  return checked(PyObject_CallFunctionObjArgs(from.get(), made.get(), nullptr));
 }
 
 }  // namespace rotary::python

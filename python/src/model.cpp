@@ -1,4 +1,4 @@
-#include "model.h"
+#include "module.h"
 
 #include <string>
 

@@ -2,20 +2,14 @@
 #include <vector>
 
 #include "arguments.h"
-#include "array_type.h"
-#include "frequencies_type.h"
 #include "given_table.h"
-#include "gpu.h"
-#include "model.h"
-#include "program.h"
+#include "module.h"
 #include "rotary/self_test.h"
 #include "rotary/targets.h"
 #include "rotary/version.h"
-#include "rotate.h"
-#include "table_type.h"
 #include "threads.h"
+#include "types.h"
 #include "values.h"
-#include "xla.h"
 
 namespace rotary::python {
 
@@ -119,8 +113,7 @@ std::vector<PyMethodDef> methods() {
 }
 
 int fill(PyObject* module) {
-  if (add_error_type(module) < 0 || add_array_type(module) < 0 || add_frequencies_type(module) < 0 ||
-      add_table_type(module) < 0) {
+  if (add_error_type(module) < 0 || add_frequencies_type(module) < 0 || add_table_type(module) < 0) {
     return -1;
   }
   watch_forks();

@@ -6,7 +6,6 @@
 #include <string>
 
 #include "arrays.h"
-#include "kinds.h"
 
 namespace rotary::python {
 

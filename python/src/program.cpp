@@ -1,5 +1,5 @@
 // python -m rotary: the one file of the module that needs the program's code (apps/).
-#include "program.h"
+#include "module.h"
 
 #include <string>
 

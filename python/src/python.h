@@ -14,7 +14,7 @@
 #include "rotary/error.h"
 
 // Buffers came into the limited API with 3.11, as 3.10 already had them: the same functions, the same layout, the same
-// slot number. Their declarations, for 3.10; the functions are looked up where a buffer is read (buffers.cpp).
+// slot number. Their declarations, for 3.10; the functions are looked up where a buffer is read (arrays.cpp).
 #if Py_LIMITED_API + 0 < 0x030B0000
 struct Py_buffer {
   void* buf;
@@ -110,9 +110,6 @@ std::string type_name(PyObject* object);
 std::string repr_of(PyObject* object);  // shortened
 Ref new_text(std::string_view text);
 std::int64_t integer_of(PyObject* number, const char* what);
-
-int get_buffer(PyObject* object, Py_buffer* view, int flags);  // PyObject_GetBuffer
-void release_buffer(Py_buffer* view);                          // PyBuffer_Release
 
 // Without the GIL as long as it lives, if `large`.
 class Unlocked {

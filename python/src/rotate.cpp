@@ -1,12 +1,12 @@
-#include "rotate.h"
+#include "module.h"
 
 #include <optional>
 #include <string>
 
 #include "arguments.h"
+#include "arrays.h"
 #include "given_table.h"
 #include "heads_view.h"
-#include "kinds.h"
 #include "rotary/rotary.h"
 #include "threads.h"
 

@@ -5,7 +5,7 @@
 
 #include "arguments.h"
 #include "arrays.h"
-#include "table_type.h"
+#include "types.h"
 
 namespace rotary::python {
 

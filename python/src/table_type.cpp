@@ -1,4 +1,4 @@
-#include "table_type.h"
+#include "types.h"
 
 #include <algorithm>
 #include <cstring>
@@ -8,8 +8,7 @@
 #include <vector>
 
 #include "arguments.h"
-#include "array_type.h"
-#include "frequencies_type.h"
+#include "memory.h"
 #include "positions.h"
 #include "threads.h"
 #include "values.h"
@@ -20,7 +19,7 @@ namespace {
 
 struct TableObject {
   PyObject_HEAD std::shared_ptr<const Table>* value;
-  PyObject* positions;  // an Array, or None
+  PyObject* positions;  // memory.h's, or None
   PyObject* torch;      // of torch_rows(), made when first asked for; or null
   bool batched;         // shape is [batch, tokens, pairs]
 };
@@ -38,11 +37,11 @@ std::vector<std::int64_t> shape_of(PyObject* self) {
 
 Ref kept(const GivenPositions& given) {
   const ElementType type = given.real ? ElementType::f64 : ElementType::i64;
-  Ref array = new_owned_array(type, static_cast<int>(given.shape.size()), given.shape.data());
+  Ref memory = new_memory(type, given.shape);
   const void* values = given.real ? static_cast<const void*>(given.reals.data()) : given.integers.data();
   const std::size_t count = given.real ? given.reals.size() : given.integers.size();
-  if (count > 0) std::memcpy(data_of_array(array.get()), values, count * sizeof(double));
-  return new_array_view(array.get(), data_of_array(array.get()), type, given.shape);
+  if (count > 0) std::memcpy(data_of_memory(memory.get()), values, count * sizeof(double));
+  return new_memory_view(memory.get(), data_of_memory(memory.get()), type, given.shape, true);
 }
 
 // Dynamic and LongRope take the length in play: by default that of these positions.
@@ -115,7 +114,7 @@ Ref shared_rows(PyObject* self, std::span<const float> values) {
   Ref owner(PyCapsule_New(kept, "rotary rows", free_rows));
   if (!owner) delete kept;
   checked(owner ? 0 : -1);
-  return new_shared_array(owner.get(), values.data(), ElementType::f32, shape_of(self));
+  return new_memory_view(owner.get(), values.data(), ElementType::f32, shape_of(self), false);
 }
 // (cos, sin) as tensors of torch, and a dict for their copies on other devices. torch.compile follows attributes that
 // are tensors or text, so there is an attribute for each.
@@ -135,7 +134,12 @@ PyObject* get_torch_sin(PyObject* self, void*) { return torch_rows(self, 1); }
 PyObject* get_torch_copies(PyObject* self, void*) { return torch_rows(self, 2); }
 PyObject* get_no_doubling(PyObject*, void*) { return PyUnicode_FromString(""); }
 PyObject* get_slots(PyObject*, void*) { return PyTuple_New(0); }
-PyObject* get_positions(PyObject* self, void*) { return Ref::borrowed(object_of(self).positions).release(); }
+PyObject* get_positions(PyObject* self, void*) {
+  return guarded([&]() -> PyObject* {
+    PyObject* memory = object_of(self).positions;
+    return (memory == Py_None ? Ref::borrowed(memory) : array_of_memory(memory)).release();
+  });
+}
 PyObject* get_pairing(PyObject* self, void*) { return PyUnicode_FromString(name(value_of(self).pairing())); }
 PyObject* get_rotary_dim(PyObject* self, void*) { return PyLong_FromLong(value_of(self).rotary_dim()); }
 PyObject* get_pairs(PyObject* self, void*) { return PyLong_FromLong(value_of(self).pairs()); }
@@ -174,11 +178,11 @@ Ref bytes_of(std::span<const float> values) {
 Ref state_of(PyObject* self) {
   const Table& table = value_of(self);
   Ref positions = Ref::borrowed(Py_None);
-  if (PyObject* array = object_of(self).positions; array != Py_None) {
-    const Ref shape = checked(PyObject_GetAttrString(array, "shape"));
-    const Ref dtype = checked(PyObject_GetAttrString(array, "dtype"));
-    const bool real = view_of(dtype.get(), "dtype") == "float64";
-    const Ref view = checked(PyMemoryView_FromObject(array));
+  if (PyObject* memory = object_of(self).positions; memory != Py_None) {
+    const Ref view = checked(PyMemoryView_FromObject(memory));
+    const Ref shape = checked(PyObject_GetAttrString(view.get(), "shape"));
+    const Ref format = checked(PyObject_GetAttrString(view.get(), "format"));
+    const bool real = view_of(format.get(), "format") == "d";
     Ref bytes = checked(PyObject_CallMethod(view.get(), "tobytes", nullptr));
     positions = checked(Py_BuildValue("(OON)", shape.get(), real ? Py_True : Py_False, bytes.release()));
   }
@@ -250,8 +254,8 @@ constexpr const char* table_doc =
 
 PyMethodDef methods[] = {{"__reduce__", reduce, METH_NOARGS, nullptr}, {nullptr, nullptr, 0, nullptr}};
 PyGetSetDef attributes[] = {
-    {"cos", get_cos, nullptr, "float32 of .shape: a rotary.Array, which keeps the table", nullptr},
-    {"sin", get_sin, nullptr, "float32 of .shape: a rotary.Array, which keeps the table", nullptr},
+    {"cos", get_cos, nullptr, "float32 of .shape: read-only, keeps the table", nullptr},
+    {"sin", get_sin, nullptr, "float32 of .shape: read-only, keeps the table", nullptr},
     {"positions", get_positions, nullptr, "as they were given, int64 or float64; None of rows", nullptr},
     {"pairing", get_pairing, nullptr, "which two elements turn together", nullptr},
     {"rotary_dim", get_rotary_dim, nullptr, "elements that turn, 2 * pairs", nullptr},

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <string>
 
+#include "arrays.h"
 #include "interpreter.h"
-#include "kinds.h"
 
 namespace rotary::python {
 

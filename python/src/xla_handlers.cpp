@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "heads_view.h"
+#include "module.h"
 #include "rotary/rotary.h"
-#include "xla.h"
 #include "xla_frame.h"
 
 namespace rotary::python {

@@ -112,7 +112,6 @@ class Numpy(unittest.TestCase):
             lambda: rotary.rotate_qk(x, x, TABLE, layout="thd", out=x),
             lambda: rotary.rotate_qk(x, TABLE, layout="thd"),
             lambda: rotary.set_num_threads("two"),
-            lambda: rotary.Array(),
         ):
             with self.assertRaises(TypeError):
                 make()
@@ -150,13 +149,22 @@ class Capsules(unittest.TestCase):
         for wrapper in (OldCapsule, NewCapsule):
             x = numbers((5, 3, 16))
             y = rotary.rotate(wrapper(x), TABLE, layout="thd")
-            self.assertIs(type(y), rotary.Array)
+            self.assertIs(type(y), np.ndarray)
             self.assertTrue(same_bits(np.asarray(y), expected(x)))
             out = np.zeros_like(x)
             rotary.rotate(wrapper(x), TABLE, layout="thd", out=wrapper(out))
             self.assertTrue(same_bits(out, expected(x)))
             rotary.rotate_(wrapper(x), TABLE, layout="thd")
             self.assertTrue(same_bits(out, x))
+
+    @unittest.skipIf(torch is None, "numpy has no bfloat16 of its own")
+    def test_bfloat16_of_another_library_goes_in_place(self):
+        x, out = torch.ones(5, 3, 16).bfloat16(), torch.zeros(5, 3, 16).bfloat16()
+        with self.assertRaises(rotary.Error) as caught:
+            rotary.rotate(OldCapsule(x), TABLE, layout="thd")
+        self.assertEqual(caught.exception.code, "DTYPE")
+        rotary.rotate(OldCapsule(x), TABLE, layout="thd", out=OldCapsule(out))
+        self.assertTrue(torch.equal(out, rotary.rotate(x, TABLE, layout="thd")))
 
     def test_strided_capsule(self):
         whole = numbers((5, 9, 20))
@@ -178,26 +186,11 @@ class Capsules(unittest.TestCase):
 
     def test_memory_lives_as_long_as_it_is_seen(self):
         x = numbers((5, 3, 16))
-        seen = np.from_dlpack(rotary.rotate(NewCapsule(x), TABLE, layout="thd"))
+        seen = rotary.rotate(NewCapsule(x), TABLE, layout="thd")
         self.assertTrue(same_bits(seen, expected(x)))
-        cos = np.from_dlpack(rotary.Table(rotary.Rope(head_dim=16, pairing="half"), range(5)).cos)
+        cos = rotary.Table(rotary.Rope(head_dim=16, pairing="half"), range(5)).cos
         gc.collect()
         self.assertTrue(same_bits(cos, ROWS[0]))
-
-    def test_exports(self):
-        cos = TABLE.cos
-        self.assertEqual(cos.__dlpack_device__(), (1, 0))
-        for words in ({}, {"max_version": (0, 8)}, {"max_version": (1, 0)}, {"copy": True}, {"stream": None}):
-            self.assertIn("dltensor", repr(cos.__dlpack__(**words)))
-        with self.assertRaises(BufferError):
-            cos.__dlpack__(copy=False)
-        by_view = np.from_dlpack(cos, copy=False) if np.lib.NumpyVersion(np.__version__) >= "2.1.0" else np.asarray(cos)
-        self.assertEqual(by_view.ctypes.data, np.asarray(cos).ctypes.data)
-        self.assertFalse(by_view.flags.writeable)
-        self.assertNotEqual(np.from_dlpack(cos).ctypes.data, np.asarray(cos).ctypes.data)
-        self.assertIn("versioned", repr(cos.__dlpack__(max_version=(1, 1), copy=False)))
-        with self.assertRaises(rotary.Error):
-            cos.__dlpack__(stream=1)
 
 
 class Buffers(unittest.TestCase):
@@ -207,15 +200,9 @@ class Buffers(unittest.TestCase):
         view = memoryview(memory).cast("f", (5, 3, 16))
         y = rotary.rotate(view, TABLE, layout="thd")
         self.assertEqual(y.tolist(), expected(x).tolist())
-        self.assertEqual((y.shape, y.dtype, len(y), y.ndim), ((5, 3, 16), "float32", 5, 3))
-        self.assertEqual(y[1][2].tolist(), expected(x)[1, 2].tolist())
-        self.assertEqual(y[-1, 0, 3], expected(x)[-1, 0, 3])
-        self.assertEqual([row.shape for row in y], [(3, 16)] * 5)
-        self.assertEqual(list(y[0][0]), expected(x)[0, 0].tolist())
+        self.assertEqual((type(y), y.shape, y.dtype), (np.ndarray, (5, 3, 16), np.float32))
         self.assertIs(rotary.rotate_(view, TABLE, layout="thd"), view)
         self.assertEqual(bytes(memory), expected(x).tobytes())
-        with self.assertRaises(IndexError):
-            y[5]
         frozen = memoryview(bytes(memory)).cast("f", (5, 3, 16))
         with self.assertRaises(rotary.Error):
             rotary.rotate_(frozen, TABLE, layout="thd")
@@ -265,10 +252,6 @@ class Torch(unittest.TestCase):
         c, s = (torch.tensor(np.asarray(rows)) for rows in (TABLE.cos, TABLE.sin))
         made = rotary.from_doubled(torch.cat([c, c], -1)[None], torch.cat([s, s], -1)[None], pairing="half")
         self.assertEqual(made.cos[0].tolist(), TABLE.cos.tolist())
-        seen = torch.from_dlpack(TABLE.cos)
-        self.assertEqual(seen.tolist(), TABLE.cos.tolist())
-        seen.mul_(2)  # torch does not look at DLPack's read-only flag
-        self.assertEqual(TABLE, rotary.Table(rotary.Rope(head_dim=16, pairing="half"), range(5)))
 
     def test_what_is_read_by_the_c_part_alone(self):
         x = torch.randn(5, 3, 16, requires_grad=True)

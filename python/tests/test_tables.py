@@ -193,8 +193,7 @@ class TheTable(unittest.TestCase):
             self.assertTrue(memoryview(array).readonly)
             with self.assertRaises((TypeError, BufferError)):
                 memoryview(array)[(0,) * array.ndim] = 1
-            copied = np.from_dlpack(array)
-            self.assertEqual(copied.tolist(), array.tolist())
+            self.assertIs(type(array), np.ndarray)
         with self.assertRaises((AttributeError, TypeError)):
             table.cos = 1
 

@@ -106,7 +106,7 @@ class Memory(unittest.TestCase):
     @unittest.skipUnless(os.path.exists("/proc/self/statm"), "needs /proc")
     def test_memory_is_flat_after_many_calls(self):
         table = rotary.Table(rotary.Rope(head_dim=16, pairing="half"), range(2))
-        cos, sin = (torch.from_dlpack(rows) for rows in (table.cos, table.sin))
+        cos, sin = (torch.tensor(rows) for rows in (table.cos, table.sin))
         q, k = torch.ones(2, 4, 16), torch.ones(2, 2, 16)
         learned = torch.ones(2, 4, 16, requires_grad=True)
 
@@ -115,7 +115,7 @@ class Memory(unittest.TestCase):
                 rotary.rotate_qk(q, k, table, layout="thd")
                 rotary.rotate_qk_(q, k, table, layout="thd")
                 rotary.rotate(q, rotary.from_rows(cos, sin, pairing="half"), layout="thd")
-                torch.from_dlpack(table.cos)
+                torch.tensor(table.cos)
                 if i % 10 == 0:
                     rotary.rotate(learned, table, layout="thd").sum().backward()
                     learned.grad = None

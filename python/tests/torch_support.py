@@ -41,7 +41,7 @@ def table_of(pairing="half", positions=range(5), rotary_dim=12):
 
 def rows_of(table, dtype=None):
     """cos and sin as tensors."""
-    return tuple(torch.from_dlpack(rows).to(dtype or torch.float32) for rows in (table.cos, table.sin))
+    return tuple(torch.tensor(rows).to(dtype or torch.float32) for rows in (table.cos, table.sin))
 
 
 def eager(x, cos, sin, pairing, layout, first=0, backward=False):

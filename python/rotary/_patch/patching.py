@@ -13,9 +13,8 @@ import torch
 from .. import _config, _core
 from . import PatchError
 from .behaviours import Behaviour
-from .compiled import compiled_part
 from .exact import exact_forward
-from .functions import Found, holders, home, reached_functions, rotating_methods, underlying
+from .functions import Found, compiled_part, holders, home, reached_functions, rotating_methods, underlying
 from .probes import Unproved, prove
 from .replacing import replacement
 from .report import PatchedFunction, Report

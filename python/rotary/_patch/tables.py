@@ -187,7 +187,7 @@ def _exact(rope: ModelRope, on_axes: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     axis = torch.tensor(list(speeds.axis) or [0] * len(speed))
     angles = (on_axes.double()[axis].T * speed).abs()
     tolerance = speeds.attention_factor * (angles * _ANGLE + _ROW)
-    cos, sin = torch.from_dlpack(table.cos), torch.from_dlpack(table.sin)
+    cos, sin = torch.tensor(table.cos), torch.tensor(table.sin)
     return cos, -sin if speeds.clockwise else sin, tolerance  # rotary's own rows turn the other way, the model's do not
 
 

@@ -83,7 +83,7 @@ class TensorTable:
         return f"<rotary.torch.TensorTable of {size}, {self.pairing}, {where}>"
 
 
-def tensors_of(cos: _core.Array, sin: _core.Array) -> tuple[Tensor, Tensor, dict[torch.device, tuple[Tensor, Tensor]]]:
+def tensors_of(cos: Any, sin: Any) -> tuple[Tensor, Tensor, dict[torch.device, tuple[Tensor, Tensor]]]:
     """Of a rotary.Table's rows: tensors that see them, and a place for copies on other devices."""
     return from_dlpack(cos.__dlpack__()), from_dlpack(sin.__dlpack__()), {}
 

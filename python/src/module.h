@@ -1,0 +1,28 @@
+// What the files of the module give to module.cpp: the functions of each.
+#pragma once
+
+#include <vector>
+
+#include "python.h"
+#include "rotary/config.h"
+
+namespace rotary::python {
+
+std::vector<PyMethodDef> program_methods();   // _run: program.cpp
+std::vector<PyMethodDef> checking_methods();  // _ask: checking.cpp
+std::vector<PyMethodDef> rotate_methods();
+std::vector<PyMethodDef> model_methods();
+
+// What `source` names: ("text", JSON) or ("path", a file, folder or repository of the Hugging Face cache), or ("rope",
+// rotary.Rope, first).
+Model model_of(PyObject* source, PyObject* pairing);
+
+// _gpu_built(), and _gpu_rotate(q, k, q_out, k_out, cos, sin, pairing, layout, first, backward, stream): k and k_out
+// may be None; cos and sin are f32, contiguous, one column for each pair; stream is a cudaStream_t as an int, of the
+// current device. Elements of a head before `first` are not written.
+std::vector<PyMethodDef> gpu_methods();
+
+// {name of the target: capsule of its handler}, as jax.ffi.register_ffi_target takes them.
+PyObject* xla_targets(PyObject*, PyObject*);
+
+}  // namespace rotary::python
