@@ -28,13 +28,12 @@ set(rotary_diagnose_sources
   src/diagnose/explain.cpp
   src/diagnose/json.cpp
   src/diagnose/motion.cpp
-  src/diagnose/order.cpp
+  src/diagnose/patterns.cpp
   src/diagnose/precision.cpp
   src/diagnose/request.cpp
   src/diagnose/sample.cpp
   src/diagnose/scores.cpp
   src/diagnose/turns.cpp
-  src/diagnose/unwrap.cpp
   src/diagnose/with_rope.cpp
   src/diagnose/without_rope.cpp)
 set(rotary_shared_tools_sources

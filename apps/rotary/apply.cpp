@@ -19,8 +19,8 @@
 #include "source.h"
 #include "stamp.h"
 #include "tables.h"
-#include "tools/readings.h"
 #include "tools/rotation.h"
+#include "tools/subject.h"
 
 namespace rotary::cli {
 

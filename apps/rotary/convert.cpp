@@ -17,9 +17,9 @@
 #include "apps/shared/text.h"
 #include "apps/shared/usage_error.h"
 #include "commands.h"
-#include "config_place.h"
 #include "files/text/paths.h"
 #include "rotary/error.h"
+#include "tools/config_place.h"
 
 namespace rotary::cli {
 
@@ -191,7 +191,7 @@ ConvertRequest request_of(const Options& options, Progress& progress) {
   if (!options.from.empty()) request.from = parse_pairing(options.from);
   request.dry_run = options.dry_run;
   request.verify = options.verify;
-  if (!options.config.empty()) request.model = read_config_at(options.config, {});
+  if (!options.config.empty()) request.model = tools::read_config_at(options.config, {});
   request.head_dim = options.head_dim;
   request.rotary_dim = options.rotary_dim;
   request.first = options.first;
@@ -218,7 +218,7 @@ void check_options(const Options& options) {
 void run(Options options) {
   if (options.output.empty() && !options.dry_run) throw UsageError("--output is required (or --dry-run)");
   try {
-    options.input = config_path(options.input);  // a repository of the cache is its folder
+    options.input = tools::config_path(options.input);  // a repository of the cache is its folder
   } catch (const Error&) {                       // no repository either: the folder is missing
   }
   check_options(options);

@@ -15,10 +15,10 @@
 #include "apps/shared/text.h"
 #include "apps/shared/usage_error.h"
 #include "commands.h"
-#include "config_place.h"
 #include "extend/steps.h"
 #include "rotary/extend.h"
 #include "source.h"
+#include "tools/config_place.h"
 
 namespace rotary::cli {
 
@@ -64,7 +64,7 @@ extend::Request request_of(const Options& options) {
   extend::Request request;
   request.model = read_model(options.source, 0);
   request.name = options.source.config;
-  request.config = config_text_at(options.source.config);
+  request.config = tools::config_text_at(options.source.config);
   request.options.pairing = pairing_of(options.source);
   request.context = options.context;
   request.trained_length = options.trained_length;

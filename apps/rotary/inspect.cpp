@@ -12,12 +12,12 @@
 #include "apps/shared/text.h"
 #include "apps/shared/usage_error.h"
 #include "commands.h"
-#include "config_place.h"
 #include "files/tensors/formats.h"
 #include "files/tensors/stream.h"
 #include "files/text/paths.h"
 #include "rotary/config.h"
 #include "source.h"
+#include "tools/config_place.h"
 
 namespace rotary::cli {
 
@@ -108,7 +108,8 @@ void run(Options options) {
   if (!options.configs.empty()) options.source.config = options.configs.front();
   const std::string& config = options.source.config;
   std::vector<std::byte> stream;
-  if (is_pipe(files::path_of(config)) && files::format_of(bytes_of_stream(config))) stream = bytes_of_stream(config);
+  if (is_pipe(files::path_of(config)) && files::format_of(tools::bytes_of_stream(config)))
+    stream = tools::bytes_of_stream(config);
   if (stream.empty() && !files::names_tensors(files::path_of(config))) return inspect_model(options);
   if (options.pairs) throw UsageError("a file of tensors has no rope: only --json goes with it");
   inspect_tensors(options.source, options.json, std::move(stream));

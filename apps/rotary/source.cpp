@@ -7,11 +7,11 @@
 #include "apps/shared/command.h"
 #include "apps/shared/text.h"
 #include "apps/shared/usage_error.h"
-#include "config_place.h"
 #include "files/config/caller_words.h"
 #include "files/text/paths.h"
 #include "reach.h"
 #include "scaling_options.h"
+#include "tools/config_place.h"
 #include "tools/subject.h"
 
 namespace rotary::cli {
@@ -93,7 +93,7 @@ bool reads_with_pairing(const std::string& config) {
   ConfigOptions options;
   options.pairing = Pairing::half;
   try {
-    read_config_at(config, options);
+    tools::read_config_at(config, options);
   } catch (const Error& error) {
     return error.code() != Code::MODEL_TYPE;
   }
@@ -106,7 +106,7 @@ Model read_config_file(const Source& source) {
   ConfigOptions options;
   options.pairing = pairing_of(source);
   try {
-    return read_config_at(source.config, options);
+    return tools::read_config_at(source.config, options);
   } catch (const Error& error) {
     if (error.code() != Code::MODEL_TYPE || options.pairing || !reads_with_pairing(source.config)) throw;
     const std::string sentence = error.what();

@@ -1,57 +1,54 @@
-#include "block.h"
-
+// The rotated block, from the norms of pairs.
 #include <algorithm>
 #include <cmath>
+
+#include "turns.h"
 
 namespace rotary::diagnose {
 
 namespace {
 
-constexpr std::int64_t most_vectors = 768;  // more add nothing to a misfit
-constexpr double passes = 0.05;             // between the rounding of a bf16 table and any wrong pairing
+constexpr std::int64_t most_heads = 768;  // more add nothing to a misfit
+constexpr double passes = 0.05;           // between the rounding of a bf16 table and any wrong pairing
 
-// The vectors to look at: all, or some spread evenly.
-template <class Visit>
-void for_some_vectors(const Sample& sample, Visit visit) {
-  const std::int64_t all = sample.vectors();
-  const std::int64_t count = std::min(all, most_vectors);
-  for (std::int64_t i = 0; i < count; ++i) visit(i * all / count);
+bool is_apart(Kind kind, Kind reordered) { return kind == Kind::half || kind == reordered; }
+
+std::array<int, 2> elements_of(const Block& block, int pair, bool apart) {
+  if (apart) return {block.first + pair, block.first + pair + block.pairs};
+  return {block.first + 2 * pair, block.first + 2 * pair + 1};
 }
 
-double norm(std::span<const double> vector, const std::array<int, 2>& pair) {
-  const double a = vector[static_cast<std::size_t>(pair[0])], b = vector[static_cast<std::size_t>(pair[1])];
+double norm(std::span<const double> head, const std::array<int, 2>& pair) {
+  const double a = head[static_cast<std::size_t>(pair[0])], b = head[static_cast<std::size_t>(pair[1])];
   return a * a + b * b;
 }
 
 std::vector<int> touched_elements(const Sample& sample) {
-  std::vector<int> touched;
   const auto dim = static_cast<std::size_t>(sample.head_dim);
   std::vector<bool> differs(dim, false);
   for (std::size_t i = 0; i < sample.before.size(); ++i) {
     if (sample.before[i] != sample.after[i]) differs[i % dim] = true;
   }
-  for (std::size_t u = 0; u < dim; ++u) {
-    if (differs[u]) touched.push_back(static_cast<int>(u));
+  std::vector<int> touched;
+  for (int u = 0; u < sample.head_dim; ++u) {
+    if (differs[static_cast<std::size_t>(u)]) touched.push_back(u);
   }
   return touched;
-}
-
-bool covers(const Block& block, const std::vector<int>& touched, int head_dim) {
-  return block.pairs > 0 && block.first >= 0 && block.first + block.rotary_dim() <= head_dim &&
-         block.first <= touched.front() && block.first + block.rotary_dim() > touched.back();
 }
 
 // How far the norms of the block's first `count` pairs are from a constant times what they were, relative, for the
 // worst pair: some units of rounding where the block is right, near 1 where it is not.
 double misfit_of(const Sample& sample, const Block& block, int count) {
-  const auto pairs = static_cast<std::size_t>(count);
   const auto for_pairs = [&](auto&& visit) {
-    for_some_vectors(sample, [&](std::int64_t vector) {
-      for (std::size_t i = 0; i < pairs; ++i) {
-        visit(i, norm(sample.x(vector), block.input(static_cast<int>(i))),
-              norm(sample.y(vector), block.output(static_cast<int>(i))));
+    const std::int64_t heads = static_cast<std::int64_t>(sample.before.size()) / sample.head_dim;
+    const std::int64_t some = std::min(heads, most_heads);  // spread evenly
+    for (std::int64_t i = 0; i < some; ++i) {
+      const std::int64_t first = i * heads / some * sample.head_dim;
+      for (int pair = 0; pair < count; ++pair) {
+        visit(static_cast<std::size_t>(pair), norm(sample.x(first), block.input(pair)),
+              norm(sample.y(first), block.output(pair)));
       }
-    });
+    }
   };
   double xx = 0, xy = 0;
   for_pairs([&](std::size_t, double x, double y) {
@@ -60,6 +57,7 @@ double misfit_of(const Sample& sample, const Block& block, int count) {
   });
   if (xy <= 0) return 1;
   const double factor = xy / xx;  // of squared norms
+  const auto pairs = static_cast<std::size_t>(count);
   std::vector<double> off(pairs), all(pairs);
   for_pairs([&](std::size_t i, double x, double y) {
     off[i] += (y - factor * x) * (y - factor * x);
@@ -72,19 +70,18 @@ double misfit_of(const Sample& sample, const Block& block, int count) {
   return worst;
 }
 
-std::vector<Block> half_blocks(const Sample& sample, int first) {
+std::vector<Block> blocks_of(const Sample& sample, const std::vector<int>& touched, Kind kind) {
   std::vector<Block> list;
-  for (int n = sample.head_dim / 2; n > 0; --n) {
-    // The first pair is the fastest as a rule, so its element is the first that is touched.
-    if (first + n >= sample.head_dim || misfit_of(sample, {Kind::half, first, n}, 1) > passes) continue;
-    for (const int start : {first, 0, sample.head_dim - 2 * n}) list.push_back({Kind::half, start, n});
+  const int first = touched.front(), head_dim = sample.head_dim;
+  if (kind == Kind::half) {
+    for (int n = head_dim / 2; n > 0; --n) {
+      // The first pair is the fastest as a rule, so its element is the first that is touched.
+      if (first + n >= head_dim || misfit_of(sample, {kind, first, n}, 1) > passes) continue;
+      for (const int start : {first, 0, head_dim - 2 * n}) list.push_back({kind, start, n});
+    }
+    return list;
   }
-  return list;
-}
-
-std::vector<Block> adjacent_blocks(Kind kind, const std::vector<int>& touched, int head_dim) {
-  std::vector<Block> list;
-  for (const int start : {touched.front(), touched.front() - 1}) {
+  for (const int start : {first, first - 1}) {
     const int pairs = (touched.back() + 2 - start) / 2;
     list.push_back({kind, start, pairs});
     // The last pair of a reordered block is nearly at its place, and slow.
@@ -96,14 +93,13 @@ std::vector<Block> adjacent_blocks(Kind kind, const std::vector<int>& touched, i
 
 std::optional<FoundBlock> best_block(const Sample& sample, const std::vector<int>& touched, Kind kind,
                                      const std::optional<Block>& expected) {
-  std::vector<Block> list;
-  if (expected) list.push_back({kind, expected->first, expected->pairs});
-  const std::vector<Block> more =
-      kind == Kind::half ? half_blocks(sample, touched.front()) : adjacent_blocks(kind, touched, sample.head_dim);
-  list.insert(list.end(), more.begin(), more.end());
+  std::vector<Block> list = blocks_of(sample, touched, kind);
+  if (expected) list.insert(list.begin(), {kind, expected->first, expected->pairs});
   std::optional<FoundBlock> found;
   for (const Block& block : list) {
-    if (!covers(block, touched, sample.head_dim)) continue;
+    const int end = block.first + block.rotary_dim();
+    const bool inside = block.pairs > 0 && block.first >= 0 && end <= sample.head_dim;
+    if (!inside || block.first > touched.front() || end <= touched.back()) continue;
     const double misfit = misfit_of(sample, block, block.pairs);
     if (!found || misfit < found->misfit * 0.5) found = FoundBlock{block, misfit};
   }
@@ -117,26 +113,18 @@ const char* name(Kind kind) noexcept {
   return names[static_cast<std::size_t>(kind)];
 }
 
-Pairing pairing_of(Kind kind) noexcept {
-  constexpr std::array<Pairing, 4> pairings = {Pairing::half, Pairing::interleaved, Pairing::interleaved_to_half,
-                                               Pairing::unset};
-  return pairings[static_cast<std::size_t>(kind)];
-}
-
 std::optional<Kind> kind_of(Pairing pairing) noexcept {
-  for (const Kind kind : {Kind::half, Kind::interleaved, Kind::interleaved_to_half}) {
-    if (pairing_of(kind) == pairing) return kind;
-  }
+  if (pairing == Pairing::half) return Kind::half;
+  if (pairing == Pairing::interleaved) return Kind::interleaved;
+  if (pairing == Pairing::interleaved_to_half) return Kind::interleaved_to_half;
   return std::nullopt;
 }
 
 std::array<int, 2> Block::input(int pair) const noexcept {
-  const bool apart = kind == Kind::half || kind == Kind::half_to_interleaved;
-  return apart ? std::array{first + pair, first + pair + pairs} : std::array{first + 2 * pair, first + 2 * pair + 1};
+  return elements_of(*this, pair, is_apart(kind, Kind::half_to_interleaved));
 }
 std::array<int, 2> Block::output(int pair) const noexcept {
-  const bool apart = kind == Kind::half || kind == Kind::interleaved_to_half;
-  return apart ? std::array{first + pair, first + pair + pairs} : std::array{first + 2 * pair, first + 2 * pair + 1};
+  return elements_of(*this, pair, is_apart(kind, Kind::interleaved_to_half));
 }
 
 BlockSearch search_blocks(const Sample& sample, const std::optional<Block>& expected) {
@@ -150,8 +138,7 @@ BlockSearch search_blocks(const Sample& sample, const std::optional<Block>& expe
     search.misfit_of_kind[static_cast<std::size_t>(kind)] = found->misfit;
     if (found->misfit < passes) search.found.push_back(*found);
   }
-  std::sort(search.found.begin(), search.found.end(),
-            [](const FoundBlock& a, const FoundBlock& b) { return a.misfit < b.misfit; });
+  std::ranges::sort(search.found, {}, &FoundBlock::misfit);
   for (auto found = search.found.begin(); found != search.found.end(); ++found) {
     if (!expected || found->block.kind != expected->kind) continue;
     if (alike(sample, found->misfit, search.found.front().misfit)) std::rotate(search.found.begin(), found, found + 1);

@@ -11,37 +11,29 @@ using detail::significant;
 
 namespace {
 
-struct PositionFinding {
-  Verdict verdict = Verdict::positions;
-  std::string text;
-};
-
-PositionFinding finding_of(const Pattern& pattern, const Asked& asked) {
-  const double* factor = nullptr;
-  if (const Linear* linear = std::get_if<Linear>(&asked.used.rope.scaling)) factor = &linear->factor;
+Finding finding_of(const Pattern& pattern, const Asked& asked) {
+  const Linear* linear = std::get_if<Linear>(&asked.used.rope.scaling);
   const bool clockwise = asked.used.rope.clockwise;
+  const std::string at_positions = "is rotated at positions that " + pattern.words;
   switch (pattern.kind) {
     case Change::offset:
-      return {Verdict::offset, "is rotated at positions that " + pattern.words};
+      return {Verdict::offset, at_positions};
     case Change::negated:
-      return {Verdict::direction, std::string("is rotated ") + turning(!clockwise) + "; the model rotates " +
-                                      turning(clockwise) +
+      return {Verdict::direction, direction_text(!clockwise, clockwise) +
                                       (pattern.words == "are negated" ? "" : "; the positions " + pattern.words)};
     case Change::constant:
-      if (pattern.value == 0) {
-        return {Verdict::not_rotated,
-                "is not rotated: every angle is 0, whatever else was done (position 0 for every token would look the "
-                "same)"};
-      }
-      break;
+      if (pattern.value != 0) break;
+      return {Verdict::not_rotated,
+              "is not rotated: every angle is 0, whatever else was done (position 0 for every token would look the "
+              "same)"};
     case Change::doubled:
       return {Verdict::twice,
               "is rotated twice: every angle is double (positions that are doubled, or a speed that is, would look the "
               "same)"};
     case Change::step:
-      if (factor != nullptr && std::abs(pattern.value - *factor) < 1e-6 * *factor) {
-        return {Verdict::scaling, "is rotated without the linear scaling with factor " + significant(*factor, 6) +
-                                      " that the model asks"};
+      if (linear != nullptr && std::abs(pattern.value - linear->factor) < 1e-6 * linear->factor) {
+        return {Verdict::scaling, "is rotated without the linear scaling with factor " +
+                                      significant(linear->factor, 6) + " that the model asks"};
       }
       if (pattern.value > 0 && pattern.value < 1) {
         return {Verdict::scaling, "is rotated as by linear scaling with factor " + significant(1 / pattern.value, 6) +
@@ -52,17 +44,20 @@ PositionFinding finding_of(const Pattern& pattern, const Asked& asked) {
     default:
       break;
   }
-  return {Verdict::positions, "is rotated at positions that " + pattern.words};
+  return {Verdict::positions, at_positions};
 }
 
-// Positions that are those of a known pattern but for their sign.
-void mirror(Pattern& pattern, const FoundPositions& found, const std::vector<double>& expected, std::int64_t batch) {
-  if (pattern.kind != Change::other && pattern.kind != Change::rows) return;
+bool has_no_name(const Pattern& pattern) { return pattern.kind == Change::other || pattern.kind == Change::rows; }
+
+// The pattern of the positions, or, where it has no name, of the negative ones.
+Pattern pattern_or_mirrored(const FoundPositions& found, const std::vector<double>& expected, std::int64_t batch) {
+  const Pattern pattern = pattern_of(found.position, expected, batch, found.error);
+  if (!has_no_name(pattern)) return pattern;
   std::vector<double> negative = found.position;
   for (double& position : negative) position = -position;
-  Pattern mirrored = pattern_of(negative, expected, batch, found.error);
-  if (mirrored.kind == Change::other || mirrored.kind == Change::rows) return;
-  pattern = {Change::negated, 0, "are negated and then " + mirrored.words};
+  const Pattern mirrored = pattern_of(negative, expected, batch, found.error);
+  if (has_no_name(mirrored)) return pattern;
+  return {Change::negated, 0, "are negated and then " + mirrored.words};
 }
 
 // The scaling that gives `step` times the speeds; none that has a name.
@@ -75,23 +70,33 @@ std::optional<Scaling> slowed(const Scaling& scaling, double step) {
   return Linear{std::abs(factor - std::round(factor)) < 1e-6 * factor ? std::round(factor) : factor};
 }
 
+// What the pattern says of other facts than the positions.
+void set_facts(Examination& exam, const Asked& asked, Verdict verdict, double step) {
+  if (verdict == Verdict::direction) exam.facts.clockwise = !asked.used.rope.clockwise;
+  if (verdict == Verdict::direction || verdict == Verdict::scaling || verdict == Verdict::twice) {
+    exam.set_positions(exam.expected[0]);
+  }
+  if (verdict != Verdict::scaling) return;
+  exam.facts.scaling = slowed(asked.used.rope.scaling, step);
+  for (double& speed : exam.facts.inv_freq) speed *= step;
+}
+
 }  // namespace
 
 bool explain_by_positions(Examination& exam, const Asked& asked) {
   Motion motion = asked.motion;
-  const Fit before = compare(exam.turns, motion);
+  const double before = compare(exam.turns, motion).residual;
   std::vector<Pattern> patterns;
-  for (int axis = 0; axis < static_cast<int>(exam.expected.size()); ++axis) {
-    const auto& expected = exam.expected[static_cast<std::size_t>(axis)];
-    FoundPositions found = find_positions(exam.turns, asked.motion, axis, expected);
+  const std::int64_t batch = exam.turns.layout().batch;
+  for (std::size_t axis = 0; axis < exam.expected.size(); ++axis) {
+    FoundPositions found = find_positions(exam.turns, asked.motion, static_cast<int>(axis), exam.expected[axis]);
     if (!found.holds) return false;
-    fill_unknown(found, expected, exam.turns.order.batch);
-    motion.position[static_cast<std::size_t>(axis)] = found.position;
-    patterns.push_back(pattern_of(found.position, expected, exam.turns.order.batch, found.error));
-    mirror(patterns.back(), found, expected, exam.turns.order.batch);
+    fill_unknown(found, exam.expected[axis], batch);
+    motion.position[axis] = found.position;
+    patterns.push_back(pattern_or_mirrored(found, exam.expected[axis], batch));
   }
   const Fit fit = compare(exam.turns, motion);
-  if (!fit.holds && fit.residual > 0.2 * before.residual) return false;
+  if (!fit.holds && fit.residual > 0.2 * before) return false;
   exam.residual = fit.residual;
   exam.set_positions(motion.position[0]);
   if (exam.subject.places_unknown) {
@@ -101,28 +106,20 @@ bool explain_by_positions(Examination& exam, const Asked& asked) {
         "has it is rotated as the config asks");
     return true;
   }
-  const std::string shown = evidence(fit.residual, before.residual);
   for (std::size_t axis = 0; axis < patterns.size(); ++axis) {
-    if (patterns[axis].kind == Change::none) continue;
-    const PositionFinding finding = finding_of(patterns[axis], asked);
-    if (finding.verdict == Verdict::direction) exam.facts.clockwise = !asked.used.rope.clockwise;
-    if (finding.verdict == Verdict::direction || finding.verdict == Verdict::scaling ||
-        finding.verdict == Verdict::twice) {
-      exam.set_positions(exam.expected[0]);
-    }
-    if (finding.verdict == Verdict::scaling) {
-      exam.facts.scaling = slowed(asked.used.rope.scaling, patterns[axis].value);
-      for (double& speed : exam.facts.inv_freq) speed *= patterns[axis].value;
-    }
-    const bool one_kind = std::all_of(patterns.begin(), patterns.end(),
-                                      [&](const Pattern& other) { return other.kind == patterns[axis].kind; });
+    const Pattern& pattern = patterns[axis];
+    if (pattern.kind == Change::none) continue;
+    const Finding finding = finding_of(pattern, asked);
+    set_facts(exam, asked, finding.verdict, pattern.value);
     if (finding.verdict == Verdict::not_rotated) {
       std::erase_if(exam.findings, [](const Finding& one) { return one.verdict != Verdict::attention_factor; });
-      exam.findings.insert(exam.findings.begin(), {finding.verdict, finding.text});
+      exam.findings.insert(exam.findings.begin(), finding);
       return true;
     }
-    exam.find(finding.verdict,
-              finding.text + (one_kind ? "" : " on " + axis_name(asked.used, static_cast<int>(axis))) + shown);
+    const bool one_kind =
+        std::ranges::all_of(patterns, [&](const Pattern& other) { return other.kind == pattern.kind; });
+    const std::string on_axis = one_kind ? "" : " on " + axis_name(asked.used, static_cast<int>(axis));
+    exam.find(finding.verdict, finding.text + on_axis + evidence(fit.residual, before));
     if (one_kind) return true;
   }
   return !exam.findings.empty() || fit.holds;

@@ -1,6 +1,5 @@
 // Faults after which no pairing keeps the norms: two rotations in one, tables of the wrong layout, a lost sign. Each is
 // applied to the tensor before, as the config asks it, and compared.
-#include <algorithm>
 #include <cmath>
 #include <functional>
 
@@ -12,77 +11,67 @@ namespace {
 
 constexpr double explains = 0.02;  // the relative residual; that of a wrong trial is near 1
 
-// What is done to the elements of a sample, by the motion that the config asks.
-using Step = std::function<void(std::vector<double>& elements, const Sample&, const Order&, const Motion&)>;
+// What is done to the elements, by the motion that the config asks.
+using Step = std::function<void(std::vector<double>& elements, const Layout&, const Motion&)>;
 
 struct Trial {
   Verdict verdict;
-  const char* text;
+  std::string text;
   Step step;
 };
 
+Step twice(const Block& first, const Block& second) {
+  return [=](std::vector<double>& elements, const Layout& layout, const Motion& motion) {
+    rotate(elements, layout, first, motion);
+    rotate(elements, layout, second, motion);
+  };
+}
+
 // x * cos + rotated(x) * sin, with cos and sin of each element from where another pairing has them.
-void rotate_with_table_of(const Block& table, const Block& block, double minus, std::span<double> vector,
-                          const Motion& motion, std::int64_t row) {
-  const std::vector<double> x(vector.begin(), vector.end());
-  std::vector<std::complex<double>> turns(x.size());
-  for (int pair = 0; pair < block.pairs; ++pair) {
-    for (const int element : table.input(pair)) turns[static_cast<std::size_t>(element)] = motion.turn(row, pair);
-  }
-  for (int pair = 0; pair < block.pairs; ++pair) {
-    const auto [first, second] = block.input(pair);
-    const auto u = static_cast<std::size_t>(first), v = static_cast<std::size_t>(second);
-    vector[u] = x[u] * turns[u].real() + minus * x[v] * turns[u].imag();
-    vector[v] = x[v] * turns[v].real() + x[u] * turns[v].imag();
-  }
+Step with_table_of(const Block& table, const Block& block, double minus) {
+  return [=](std::vector<double>& elements, const Layout& layout, const Motion& motion) {
+    for_each_head(layout, [&](std::int64_t row, std::int64_t, std::int64_t first) {
+      const auto head =
+          std::span(elements).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(layout.head_dim));
+      const std::vector<double> x(head.begin(), head.end());
+      std::vector<Complex> turns(x.size());
+      for (int pair = 0; pair < block.pairs; ++pair) {
+        for (const int element : table.input(pair)) turns[static_cast<std::size_t>(element)] = motion.turn(row, pair);
+      }
+      for (int pair = 0; pair < block.pairs; ++pair) {
+        const auto u = static_cast<std::size_t>(block.input(pair)[0]),
+                   v = static_cast<std::size_t>(block.input(pair)[1]);
+        head[u] = x[u] * turns[u].real() + minus * x[v] * turns[u].imag();
+        head[v] = x[v] * turns[v].real() + x[u] * turns[v].imag();
+      }
+    });
+  };
 }
 
 std::vector<Trial> trials(const Block& asked) {
   Block half = asked, interleaved = asked;
   half.kind = Kind::half;
   interleaved.kind = Kind::interleaved;
-  const auto both = [](const Block& first, const Block& second) -> Step {
-    return [first, second](auto& elements, const Sample& sample, const Order& order, const Motion& motion) {
-      rotate(elements, sample, order, first, motion);
-      rotate(elements, sample, order, second, motion);
-    };
-  };
-  const auto table = [](const Block& table_block, const Block& block, double minus) -> Step {
-    return [=](auto& elements, const Sample& sample, const Order& order, const Motion& motion) {
-      const auto width = static_cast<std::size_t>(sample.head_dim);
-      order.for_each_vector([&](std::int64_t row, std::int64_t, std::int64_t vector) {
-        const std::span<double> x = std::span(elements).subspan(static_cast<std::size_t>(vector) * width, width);
-        rotate_with_table_of(table_block, block, minus, x, motion, row);
-      });
-    };
-  };
+  const std::string is_twice = "is rotated twice, ", mix = " pairing (a mix of both)",
+                    no_minus =
+                        "cannot tell, because it is not rotated: the minus sign is missing in the first element "
+                        "of each pair (";
   return {
-      {Verdict::twice, "is rotated twice, both times as the config asks", both(asked, asked)},
-      {Verdict::twice, "is rotated twice, first in the half pairing and then in the interleaved pairing",
-       both(half, interleaved)},
-      {Verdict::twice, "is rotated twice, first in the interleaved pairing and then in the half pairing",
-       both(interleaved, half)},
-      {Verdict::pairing,
-       "is rotated in the interleaved pairing with cos and sin that are laid out for the half pairing (a mix of both)",
-       table(half, interleaved, -1)},
-      {Verdict::pairing,
-       "is rotated in the half pairing with cos and sin that are laid out for the interleaved pairing (a mix of both)",
-       table(interleaved, half, -1)},
-      {Verdict::cannot_tell,
-       "cannot tell, because it is not rotated: the minus sign is missing in the first element of each pair (half "
-       "pairing)",
-       table(half, half, 1)},
-      {Verdict::cannot_tell,
-       "cannot tell, because it is not rotated: the minus sign is missing in the first element of each pair "
-       "(interleaved "
-       "pairing)",
-       table(interleaved, interleaved, 1)},
+      {Verdict::twice, is_twice + "both times as the config asks", twice(asked, asked)},
+      {Verdict::twice, is_twice + "first in the half pairing and then in the interleaved pairing",
+       twice(half, interleaved)},
+      {Verdict::twice, is_twice + "first in the interleaved pairing and then in the half pairing",
+       twice(interleaved, half)},
+      {Verdict::pairing, "is rotated in the interleaved pairing with cos and sin that are laid out for the half" + mix,
+       with_table_of(half, interleaved, -1)},
+      {Verdict::pairing, "is rotated in the half pairing with cos and sin that are laid out for the interleaved" + mix,
+       with_table_of(interleaved, half, -1)},
+      {Verdict::cannot_tell, no_minus + "half pairing)", with_table_of(half, half, 1)},
+      {Verdict::cannot_tell, no_minus + "interleaved pairing)", with_table_of(interleaved, interleaved, 1)},
   };
 }
 
-double residual_of(const Sample& sample, const Order& order, const Motion& motion, const Step& step) {
-  std::vector<double> elements = sample.before;
-  step(elements, sample, order, motion);
+double residual_of(const Sample& sample, const std::vector<double>& elements) {
   double off = 0, all = 0;
   for (std::size_t i = 0; i < elements.size(); ++i) {
     off += (elements[i] - sample.after[i]) * (elements[i] - sample.after[i]);
@@ -96,13 +85,14 @@ double residual_of(const Sample& sample, const Order& order, const Motion& motio
 bool examine_composites(Examination& exam) {
   const std::optional<Block> asked = asked_block(exam.subject, exam.sample.head_dim);
   if (!asked) return false;
-  for (const Order& order : plausible_orders(exam.sample, exam.subject)) {
-    const std::vector<std::vector<double>> expected = expected_positions(order, exam.subject);
-    const Asked rope = ask(*exam.subject.used, *asked, exam.subject, expected);
+  for (const Reading& reading : plausible_readings(exam.sample, exam.subject)) {
+    const Asked rope = ask(*exam.subject.used, *asked, exam.subject, expected_positions(reading.layout, exam.subject));
     for (const Trial& trial : trials(*asked)) {
-      const double residual = residual_of(exam.sample, order, rope.motion, trial.step);
+      std::vector<double> elements = exam.sample.before;
+      trial.step(elements, reading.layout, rope.motion);
+      const double residual = residual_of(exam.sample, elements);
       if (residual > explains) continue;
-      exam.facts.layout = order.name;
+      exam.facts.layout = reading.word;
       exam.residual = residual;
       exam.find(trial.verdict, trial.text);
       return true;

@@ -2,8 +2,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
 
 #include "examination.h"
+#include "values/fail.h"
 #include "values/number_text.h"
 
 namespace rotary::diagnose {
@@ -12,26 +14,126 @@ namespace {
 
 using detail::significant;
 
-constexpr std::array<const char*, 16> verdict_names = {
-    "as_configured", "pairing",          "direction", "offset", "positions",  "base", "scaling",     "block",
-    "layout",        "attention_factor", "precision", "twice",  "some_heads", "axis", "not_rotated", "cannot_tell"};
+// ---- the layout ----
 
-Diagnosis cannot_tell(const std::string& who, const std::string& reason) {
-  Diagnosis result;
-  result.sentence = who + ": cannot tell, because " + reason;
-  result.findings = {"cannot tell, because " + reason};
-  return result;
+constexpr double one_turn = 0.05;  // the spread among heads that rotate alike is that of rounding, else near 1
+
+std::vector<Reading> readings_to_try(const Sample& sample, const Subject& subject) {
+  std::vector<Reading> readings = tools::readings_of(sample.shape);
+  if (!subject.layout.empty()) {
+    std::string words;
+    for (const Reading& reading : readings) words += (words.empty() ? "" : ", ") + reading.word;
+    const std::string wanted = subject.layout == "flat" ? readings.front().word : subject.layout;
+    std::erase_if(readings, [&](const Reading& reading) { return reading.word != wanted; });
+    if (readings.empty()) {
+      fail(Code::SHAPE, "diagnose",
+           "the layout must be one of a tensor of so many dimensions, " + words + ", but got " + subject.layout);
+    }
+  }
+  if (!subject.positions) return readings;
+  const PositionSet& given = *subject.positions;
+  std::erase_if(readings, [&](const Reading& reading) {
+    const auto& [batch, tokens] = std::pair(reading.layout.batch, reading.layout.tokens);
+    if (given.open_from) return given.tokens > tokens;
+    return given.tokens != tokens || (given.batch != 1 && given.batch != batch);
+  });
+  if (readings.empty()) {
+    fail(Code::SHAPE, "diagnose",
+         "positions must name one position per token but got " + std::to_string(given.tokens) +
+             " for a tensor whose dimensions are none of that many tokens");
+  }
+  return readings;
 }
 
-std::string who(const Tensor& tensor) { return tensor.name.empty() ? "the tensor" : tensor.name; }
+// Pairs that do not visibly move say nothing about the factor.
+double measured_factor(const Turns& turns) {
+  double norm = 0, weight = 0;
+  for (std::size_t at = 0; at < turns.turn.size(); ++at) {
+    norm += turns.weight[at] * std::norm(turns.turn[at]);
+    weight += turns.weight[at];
+  }
+  return weight > 0 ? std::sqrt(norm / weight) : 1;
+}
+
+// Whether every batch row turns as the first does.
+bool rows_are_alike(const Turns& turns) {
+  double off = 0, all = 0;
+  const std::int64_t tokens = turns.layout().tokens;
+  for (std::int64_t row = tokens; row < turns.rows(); ++row) {
+    for (int pair = 0; pair < turns.block.pairs; ++pair) {
+      const std::size_t at = turns.at(row, pair), first = turns.at(row % tokens, pair);
+      off += turns.weight[at] * std::norm(turns.turn[at] - turns.turn[first]);
+      all += turns.weight[at] * std::norm(turns.turn[at]);
+    }
+  }
+  return off <= one_turn * one_turn * all;
+}
+
+bool heads_are_alike(const Turns& turns) { return turns.spread < one_turn && !turns.heads.empty(); }
+
+// The turns by the reading in which the heads are alike; among several the one of the rope's heads, then of rows of the
+// same positions, then of heads that there are several of.
+Turns best_turns(const Examination& exam, const std::vector<Reading>& readings) {
+  int best_rank = -1;
+  Turns best;
+  for (const Reading& reading : readings) {
+    Turns turns = measure(exam.sample, reading, exam.search.found.front().block);
+    const int rank = (heads_are_alike(turns) ? 100 : 0) + 10 * exam.subject.plausibility(reading.layout) +
+                     (rows_are_alike(turns) ? 2 : 0) + (reading.layout.heads > 1 ? 1 : 0);
+    if (rank <= best_rank) continue;
+    best_rank = rank;
+    best = std::move(turns);
+  }
+  return best;
+}
+
+void explain_layout(Examination& exam, const std::vector<Reading>& readings) {
+  const Subject& subject = exam.subject;
+  const Reading& chosen = exam.turns.reading;
+  if (subject.used == nullptr || !subject.layout.empty()) return;
+  const bool settled = !subject.layout_of_heads.empty();
+  if (settled ? chosen.word == subject.layout_of_heads : subject.plausibility(chosen.layout) == 2) return;
+  const auto other = std::ranges::find_if(readings, [&](const Reading& one) {
+    if (settled) return one.word == subject.layout_of_heads;
+    return one.layout.heads != chosen.layout.heads && subject.plausibility(one.layout) == 2;
+  });
+  if (other == readings.end()) return;
+  exam.find(Verdict::layout, "is rotated with the head index as position: by its " +
+                                 std::to_string(other->layout.heads) + " heads its layout is " + other->word +
+                                 " with " + std::to_string(other->layout.tokens) + " tokens, but it is rotated as " +
+                                 chosen.word);
+}
+
+// The dimensions of which the turns do not depend on the head; fills turns, expected and factor. False: none.
+bool find_layout(Examination& exam) {
+  const std::vector<Reading> readings = readings_to_try(exam.sample, exam.subject);
+  exam.turns = best_turns(exam, readings);
+  Subject counted = exam.subject;
+  if (!heads_are_alike(exam.turns) && exam.subject.layout.empty() && exam.subject.positions) {
+    // Where the heads are taken for tokens, the positions are those of heads.
+    Turns other = best_turns(exam, tools::readings_of(exam.sample.shape));
+    if (heads_are_alike(other)) {
+      exam.turns = std::move(other);
+      counted.positions.reset();
+    }
+  }
+  exam.expected = expected_positions(exam.turns.layout(), counted);
+  exam.factor = measured_factor(exam.turns);
+  exam.facts.layout = exam.turns.reading.word;
+  exam.facts.heads = exam.turns.heads;
+  if (!heads_are_alike(exam.turns)) return false;
+  explain_layout(exam, readings);
+  return true;
+}
+
+// ---- what the norms and the layout say ----
 
 // Whether the rope would move anything: not at position 0.
 bool would_move(const Examination& exam) {
-  const Order order = plausible_orders(exam.sample, exam.subject).front();
-  for (const std::vector<double>& positions : expected_positions(order, exam.subject)) {
-    if (std::ranges::any_of(positions, [](double position) { return position != 0; })) return true;
-  }
-  return false;
+  const Layout layout = plausible_readings(exam.sample, exam.subject).front().layout;
+  return std::ranges::any_of(expected_positions(layout, exam.subject), [](const std::vector<double>& positions) {
+    return std::ranges::any_of(positions, [](double position) { return position != 0; });
+  });
 }
 
 void examine_unchanged(Examination& exam) {
@@ -60,7 +162,7 @@ std::string ranges(const std::vector<std::int64_t>& rising) {
 }
 
 void find_heads(Examination& exam) {
-  const auto all = static_cast<std::size_t>(exam.turns.order.heads);
+  const auto all = static_cast<std::size_t>(exam.turns.layout().heads);
   const std::size_t some = exam.turns.heads.size();
   if (some == all) return;
   exam.find(Verdict::some_heads, "is rotated in " + std::to_string(some) + " of its " + std::to_string(all) +
@@ -69,16 +171,16 @@ void find_heads(Examination& exam) {
 }
 
 void find_pairing(Examination& exam, const Block& asked) {
-  const Block& block = exam.turns.block;
-  if (exam.kind_is_known()) exam.facts.pairing = name(block.kind);
-  if (block.kind == asked.kind) return;
-  const auto misfit = [&](Kind kind) { return exam.search.misfit_of_kind[static_cast<std::size_t>(kind)]; };
-  std::string text = std::string("is rotated in the ") + name(block.kind) + " pairing; the model uses " +
-                     name(asked.kind) + " (" + residuals(misfit(block.kind), misfit(asked.kind)) + ")";
-  const auto reorders = [](Kind kind) { return kind == Kind::interleaved_to_half; };
-  const bool same_scores = (reorders(block.kind) && asked.kind == Kind::interleaved) ||
-                           (reorders(asked.kind) && block.kind == Kind::interleaved);
-  if (same_scores) text += "; the elements have another order, scores of q and k that both have it are the same";
+  const Kind kind = exam.turns.block.kind;
+  exam.set_pairing();
+  if (kind == asked.kind) return;
+  const auto misfit = [&](Kind one) { return exam.search.misfit_of_kind[static_cast<std::size_t>(one)]; };
+  std::string text = std::string("is rotated in the ") + name(kind) + " pairing; the model uses " + name(asked.kind) +
+                     evidence(misfit(kind), misfit(asked.kind));
+  const auto are = [&](Kind one, Kind other) { return kind == one && asked.kind == other; };
+  if (are(Kind::interleaved, Kind::interleaved_to_half) || are(Kind::interleaved_to_half, Kind::interleaved)) {
+    text += "; the elements have another order, scores of q and k that both have it are the same";
+  }
   exam.find(Verdict::pairing, text);
 }
 
@@ -100,19 +202,15 @@ void find_block(Examination& exam, const Block& asked) {
   exam.find(Verdict::block, text);
 }
 
-bool touches(const Examination& exam, const Block& block, int pair) {
-  const auto contains = [&](int element) {
-    return std::binary_search(exam.search.touched.begin(), exam.search.touched.end(), element);
-  };
-  const auto [u, v] = block.output(pair);
-  return contains(u) || contains(v);
-}
+// ---- a block that the norms leave open ----
 
 // The asked block is preferred where the data allow it; not if it has pairs that should move visibly and do not.
 bool should_move_and_does_not(const Examination& exam, const Asked& asked) {
   const Block& block = exam.turns.block;
   for (int pair = 0; pair < block.pairs; ++pair) {
-    if (touches(exam, block, pair)) continue;
+    const bool touches = std::ranges::any_of(
+        block.output(pair), [&](int element) { return std::ranges::binary_search(exam.search.touched, element); });
+    if (touches) continue;
     for (std::int64_t row = 0; row < exam.turns.rows(); ++row) {
       if (std::abs(asked.motion.angle(row, pair)) > 16 * exam.sample.unit) return true;
     }
@@ -120,27 +218,7 @@ bool should_move_and_does_not(const Examination& exam, const Asked& asked) {
   return false;
 }
 
-void finish(Examination& exam, Diagnosis& result, const std::string& who) {
-  result.facts = exam.facts;
-  result.residual = exam.residual;
-  if (exam.findings.empty()) return;
-  result.verdict = exam.findings.front().verdict;
-  result.sentence = who + (result.verdict == Verdict::cannot_tell ? ": " : " ") + exam.findings.front().text;
-  for (const Finding& finding : exam.findings) {
-    if (&finding != &exam.findings.front()) result.sentence += "; and it " + finding.text;
-    result.findings.push_back(finding.text);
-  }
-}
-
-void as_configured(const Examination& exam, Diagnosis& result, const std::string& who) {
-  result.verdict = Verdict::as_configured;
-  result.sentence =
-      who + " is rotated as the config asks: " + (exam.facts.pairing ? *exam.facts.pairing + " pairing, " : "") +
-      block_text(exam.turns.block, exam.sample.head_dim) + ", layout " + exam.facts.layout + " (residual " +
-      significant(exam.residual, 2) + ")";
-}
-
-bool holds(const Examination& exam, const Turns& turns) {
+bool asked_speeds_hold(const Examination& exam, const Turns& turns) {
   Asked rope = ask(*exam.subject.used, turns.block, exam.subject, exam.expected);
   rope.motion.factor = exam.factor;
   return compare(turns, rope.motion).holds;
@@ -150,17 +228,20 @@ bool holds(const Examination& exam, const Turns& turns) {
 // rotates. Where the turns are not those of the asked rope, the narrowest block is taken in which its base explains
 // them.
 void settle_width(Examination& exam) {
-  if (exam.turns.block.kind == Kind::half || holds(exam, exam.turns)) return;
+  if (exam.turns.block.kind == Kind::half || asked_speeds_hold(exam, exam.turns)) return;
   for (const FoundBlock& seen : search_blocks(exam.sample, std::nullopt).found) {
-    if (seen.block.kind != exam.turns.block.kind) continue;
-    for (int pairs = seen.block.pairs; seen.block.first + 2 * pairs <= exam.sample.head_dim; ++pairs) {
-      const Turns turns = measure(exam.sample, exam.turns.order, {seen.block.kind, seen.block.first, pairs});
-      if (!holds(exam, turns)) continue;
-      exam.turns = turns;
+    const Block& block = seen.block;
+    if (block.kind != exam.turns.block.kind) continue;
+    for (int pairs = block.pairs; block.first + 2 * pairs <= exam.sample.head_dim; ++pairs) {
+      Turns turns = measure(exam.sample, exam.turns.reading, {block.kind, block.first, pairs});
+      if (!asked_speeds_hold(exam, turns)) continue;
+      exam.turns = std::move(turns);
       return;
     }
   }
 }
+
+// ---- all of it ----
 
 void examine(Examination& exam) {
   const std::optional<Block> asked = asked_block(exam.subject, exam.sample.head_dim);
@@ -169,146 +250,113 @@ void examine(Examination& exam) {
   exam.search = search_blocks(exam.sample, asked);
   if (exam.search.found.empty()) {
     if (examine_composites(exam)) return;
-    double least = 1;
-    for (const double misfit : exam.search.misfit_of_kind) least = std::min(least, misfit);
+    const double least = std::ranges::min(exam.search.misfit_of_kind);
     exam.find(Verdict::cannot_tell,
               "cannot tell, because no pairing of its elements keeps the norms of the pairs, as a "
               "rotation does (residual " +
                   significant(least, 2) + " at best)");
     return;
   }
-  const bool alike = find_order(exam);
-  const Block found_block = exam.turns.block;
-  if (asked && found_block.first == asked->first && found_block.pairs == asked->pairs && alike) {
-    const Asked rope = ask(*exam.subject.used, *asked, exam.subject, exam.expected);
-    if (should_move_and_does_not(exam, rope)) {
-      exam.search = search_blocks(exam.sample, std::nullopt);
+  if (!find_layout(exam)) return examine_heads(exam);
+  if (!asked) {
+    find_heads(exam);
+    return examine_without_rope(exam);
+  }
+  const Block found = exam.turns.block;
+  if (found.first == asked->first && found.pairs == asked->pairs &&
+      should_move_and_does_not(exam, ask(*exam.subject.used, *asked, exam.subject, exam.expected))) {
+    if (BlockSearch again = search_blocks(exam.sample, std::nullopt); !again.found.empty()) {
+      exam.search = std::move(again);
       exam.findings.clear();
-      find_order(exam);
+      find_layout(exam);
     }
   }
-  if (asked && alike) settle_width(exam);
-  if (!alike) {
-    examine_heads(exam);
-    return;
-  }
+  settle_width(exam);
   find_heads(exam);
-  if (asked) {
-    find_pairing(exam, *asked);
-    find_block(exam, *asked);
-    examine_with_rope(exam);
-  } else {
-    if (exam.kind_is_known()) exam.facts.pairing = name(exam.turns.block.kind);
-    examine_without_rope(exam);
+  find_pairing(exam, *asked);
+  find_block(exam, *asked);
+  examine_with_rope(exam);
+}
+
+std::string sentence_of(const Examination& exam, const std::string& who) {
+  if (exam.findings.empty()) {
+    return who + " is rotated as the config asks: " + (exam.facts.pairing ? *exam.facts.pairing + " pairing, " : "") +
+           block_text(exam.turns.block, exam.sample.head_dim) + ", layout " + exam.facts.layout + " (residual " +
+           significant(exam.residual, 2) + ")";
   }
+  std::string sentence = who + (exam.findings.front().verdict == Verdict::cannot_tell ? ": " : " ");
+  for (const Finding& finding : exam.findings) {
+    sentence += (&finding == &exam.findings.front() ? "" : "; and it ") + finding.text;
+  }
+  return sentence;
 }
 
 }  // namespace
 
-const char* name(Verdict verdict) noexcept { return verdict_names[static_cast<std::size_t>(verdict)]; }
+const char* name(Verdict verdict) noexcept {
+  constexpr std::array<const char*, 16> names = {
+      "as_configured", "pairing",          "direction", "offset", "positions",  "base", "scaling",     "block",
+      "layout",        "attention_factor", "precision", "twice",  "some_heads", "axis", "not_rotated", "cannot_tell"};
+  return names[static_cast<std::size_t>(verdict)];
+}
 
-std::string residuals(double found, double asked) {
-  return "residual " + significant(found, 2) + " against " + significant(asked, 2);
+void Examination::set_pairing() {
+  const bool one_alone = search.found.size() < 2;
+  const auto told_apart = [&] { return !alike(sample, search.found[0].misfit, search.found[1].misfit); };
+  if (one_alone || (turns.block.pairs > 1 && told_apart())) facts.pairing = diagnose::name(turns.block.kind);
 }
 
 void Examination::set_positions(const std::vector<double>& position) {
   facts.positions.clear();
-  const auto tokens = static_cast<std::ptrdiff_t>(turns.order.tokens);
+  const auto tokens = static_cast<std::ptrdiff_t>(turns.layout().tokens);
   for (auto begin = position.begin(); begin != position.end(); begin += tokens) {
     facts.positions.emplace_back(begin, begin + tokens);
   }
-  const bool alike = std::ranges::all_of(facts.positions, [&](const auto& row) { return row == facts.positions[0]; });
-  if (alike) facts.positions.resize(1);
+  const bool one = std::ranges::all_of(facts.positions, [&](const auto& row) { return row == facts.positions[0]; });
+  if (one) facts.positions.resize(1);
 }
 
-bool Examination::kind_is_known() const {
-  if (search.found.size() < 2) return true;
-  return turns.block.pairs > 1 && !alike(sample, search.found[0].misfit, search.found[1].misfit);
+void Examination::set_speeds(const std::vector<double>& speed) {
+  facts.inv_freq = speed;
+  for (double& one : facts.inv_freq) one = std::abs(one);
+}
+
+std::vector<Reading> plausible_readings(const Sample& sample, const Subject& subject) {
+  std::vector<Reading> readings = readings_to_try(sample, subject);
+  std::ranges::stable_sort(readings, std::greater(),
+                           [&](const Reading& reading) { return subject.plausibility(reading.layout); });
+  return readings;
+}
+
+std::vector<std::vector<double>> expected_positions(const Layout& layout, const Subject& subject) {
+  const int rope_axes = subject.used == nullptr ? 1 : Frequencies{.axis = subject.used->rope.axis}.axes();
+  const int axes = std::max(rope_axes, subject.positions ? subject.positions->axes : 1);
+  std::vector<std::vector<double>> expected(static_cast<std::size_t>(axes));
+  const auto tokens = static_cast<std::size_t>(layout.tokens), rows = static_cast<std::size_t>(layout.batch) * tokens;
+  for (std::size_t axis = 0; axis < expected.size(); ++axis) {
+    for (std::size_t row = 0; row < rows; ++row) {
+      const std::size_t t = row % tokens;
+      expected[axis].push_back(subject.positions ? subject.positions->value(axis, row / tokens, t)
+                                                 : static_cast<double>(t));
+    }
+  }
+  return expected;
 }
 
 Diagnosis diagnose(const Tensor& before, const Tensor& after, const Subject& subject) {
-  const Tensor& named = before;
   const Sample sample = make_sample(before, after, subject.head_dim_of(before));
-  if (!sample.not_finite.empty()) return cannot_tell(who(named), sample.not_finite);
-  Examination exam{sample, subject, {}, {}, {}, 1, {}, {}, 0};
-  examine(exam);
-  Diagnosis result;
-  finish(exam, result, who(named));
-  if (exam.findings.empty()) as_configured(exam, result, who(named));
-  return result;
-}
-
-namespace {
-
-int weight(Verdict verdict) {
-  if (verdict == Verdict::as_configured) return 0;
-  return verdict == Verdict::cannot_tell ? 1 : 2;
-}
-
-// "q", "q and k", "q, k and v".
-std::string list_of(const std::vector<std::string>& names) {
-  std::string text;
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    text += (i == 0 ? "" : i + 1 == names.size() ? " and " : ", ") + names[i];
-  }
-  return text;
-}
-
-// The sentence without its residuals, which differ between tensors that have one fault.
-std::string without_residuals(const NamedDiagnosis& one) {
-  std::string text = one.diagnosis.sentence.substr(one.name.size());
-  for (std::size_t at = 0; (at = text.find(" (residual ")) != std::string::npos;)
-    text.erase(at, text.find(')', at) + 1 - at);
-  return text;
-}
-
-// One sentence for tensors of which the same is said, with the residuals of the first.
-std::string sentence_of(const std::vector<NamedDiagnosis>& tensors, std::size_t first, std::vector<bool>& said) {
-  std::vector<std::string> names;
-  for (std::size_t i = first; i < tensors.size(); ++i) {
-    if (said[i] || tensors[i].name.empty() || without_residuals(tensors[i]) != without_residuals(tensors[first]))
-      continue;
-    names.push_back(tensors[i].name);
-    said[i] = true;
-  }
-  said[first] = true;
-  if (names.size() < 2) return tensors[first].diagnosis.sentence;
-  const std::string rest = tensors[first].diagnosis.sentence.substr(tensors[first].name.size());
-  return list_of(names) + (rest.starts_with(" is ") ? " are " + rest.substr(4) : rest);
-}
-
-}  // namespace
-
-Diagnosis combine(const std::vector<NamedDiagnosis>& tensors) {
-  const auto worst = std::max_element(tensors.begin(), tensors.end(), [](const auto& a, const auto& b) {
-    return weight(a.diagnosis.verdict) < weight(b.diagnosis.verdict);
-  });
-  Diagnosis result = worst->diagnosis;
-  std::vector<std::string> still, moved, right;
-  std::vector<bool> said(tensors.size(), false);
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    const Verdict verdict = tensors[i].diagnosis.verdict;
-    (verdict == Verdict::not_rotated ? still : moved).push_back(tensors[i].name);
-    if (verdict != Verdict::as_configured) continue;
-    right.push_back(tensors[i].name);
-    said[i] = weight(result.verdict) > 0;
-  }
-  const bool some = !still.empty() && !moved.empty();
-  if (some) {
-    result.verdict = Verdict::some_heads;
-    result.sentence = "only " + list_of(moved) + (moved.size() == 1 ? " is" : " are") + " rotated; " + list_of(still) +
-                      (still.size() == 1 ? " is" : " are") + " the same before and after";
-    for (std::size_t i = 0; i < tensors.size(); ++i)
-      said[i] = said[i] || tensors[i].diagnosis.verdict == Verdict::not_rotated;
+  Examination exam{.sample = sample, .subject = subject};
+  if (sample.not_finite.empty()) {
+    examine(exam);
   } else {
-    result.sentence = sentence_of(tensors, static_cast<std::size_t>(worst - tensors.begin()), said);
+    exam.find(Verdict::cannot_tell, "cannot tell, because " + sample.not_finite);
   }
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    if (!said[i]) result.sentence += ". " + sentence_of(tensors, i, said);
-  }
-  if (weight(result.verdict) > 0 && !right.empty() && !some) {
-    result.sentence += ". " + list_of(right) + (right.size() == 1 ? " is" : " are") + " as the config asks";
-  }
+  Diagnosis result;
+  result.verdict = exam.findings.empty() ? Verdict::as_configured : exam.findings.front().verdict;
+  result.sentence = sentence_of(exam, before.name.empty() ? "the tensor" : before.name);
+  for (const Finding& finding : exam.findings) result.findings.push_back(finding.text);
+  result.facts = exam.facts;
+  result.residual = exam.residual;
   return result;
 }
 

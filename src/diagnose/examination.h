@@ -1,14 +1,33 @@
-// What is known of one tensor while it is diagnosed.
+// What is known of one tensor while it is diagnosed. The public functions, of several tensors, are in request.cpp.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "motion.h"
-#include "question.h"
-#include "turns.h"
 
 namespace rotary::diagnose {
+
+// ---- one tensor ----------------------------------------------------------------------------------
+
+// Shapes as make_sample takes them. Throws SHAPE and DTYPE, and SHAPE if the positions fit no layout.
+Diagnosis diagnose(const Tensor& before, const Tensor& after, const Subject&);
+
+// q.k before and after, [..., tokens of q, tokens of k]. A score depends on q, k and the distance of their tokens: at
+// distance 0 it is kept, times the squared attention factor; and where one q and one k stand at all tokens, scores of
+// one distance are the same.
+Diagnosis diagnose_scores(const Tensor& before, const Tensor& after, const Subject&);
+
+// Compares `against` with `input` rotated as the subject's rope asks, which must be there, in double precision: see
+// diagnose::check. In the layout of the subject; without one in that which the rope's heads fit, and of several in the
+// first without a difference. Throws as diagnose.
+Checked check(const Tensor& input, const Tensor& against, const Subject&, std::optional<double> tolerance);
+
+// One diagnosis of several tensors: the worst verdict, with a sentence that says which tensors it is about.
+Diagnosis combine(const std::vector<NamedDiagnosis>& tensors);
+
+// ---- while it is examined ------------------------------------------------------------------------
 
 // text continues a sentence that begins with the tensor's name.
 struct Finding {
@@ -19,19 +38,27 @@ struct Finding {
 struct Examination {
   const Sample& sample;
   const Subject& subject;
-  BlockSearch search;
-  Turns turns;
-  std::vector<std::vector<double>>
-      expected;       // per axis, of each row of turns; without a rope and positions 0, 1, 2, ...
+  BlockSearch search = {};
+  Turns turns = {};
+  // Per axis, of each row of turns; without a rope and positions 0, 1, 2, ...
+  std::vector<std::vector<double>> expected = {};
   double factor = 1;  // measured
-  Facts facts;
-  std::vector<Finding> findings;
+  Facts facts = {};
+  std::vector<Finding> findings = {};
   double residual = 0;
 
   void find(Verdict verdict, const std::string& text) { findings.push_back({verdict, text}); }
-  bool kind_is_known() const;
+  void drop(Verdict verdict) {
+    std::erase_if(findings, [=](const Finding& one) { return one.verdict == verdict; });
+  }
+  void set_pairing();                                       // as a fact, if the data tell it
   void set_positions(const std::vector<double>& position);  // of each row, as facts
+  void set_speeds(const std::vector<double>& speed);        // as facts, without their sign
 };
+
+// The readings that fit the subject, those first whose heads are the rope's. Throws SHAPE where there is none.
+std::vector<Reading> plausible_readings(const Sample&, const Subject&);
+std::vector<std::vector<double>> expected_positions(const Layout&, const Subject&);
 
 // The block and the frequencies that a rope asks for a tensor of that head_dim.
 struct Asked {
@@ -45,13 +72,6 @@ std::optional<Block> asked_block(const Subject&, int head_dim);
 Rope rope_for_block(Rope, const Block&);  // the rope as it would be in a block of that width
 Asked ask(const ModelRope&, const Block&, const Subject&, const std::vector<std::vector<double>>& expected);
 
-// The dimensions of which the turns do not depend on the head; fills order, turns, expected and factor. False: none.
-bool find_order(Examination&);
-
-// The orders that fit the subject, those first whose heads are the rope's.
-std::vector<Order> plausible_orders(const Sample&, const Subject&);
-std::vector<std::vector<double>> expected_positions(const Order&, const Subject&);
-
 // A fault after which no pairing keeps the norms. False: none that is known.
 bool examine_composites(Examination&);
 void examine_with_rope(Examination&);
@@ -59,15 +79,9 @@ void examine_without_rope(Examination&);
 // The turns differ from head to head in every layout.
 void examine_heads(Examination&);
 
-std::string residuals(double found, double asked);  // "residual 3e-08 against 0.9"
-
 // ---- a tensor that differs from the rope that its model asks: each looks for one kind of fault, adds its findings and
 // facts, and says whether it explains the turns ----
 
-// The asked rope explains the turns, or would with angles of fewer bits.
-bool explain_by_precision(Examination&, const Asked&);
-// Each pair at the asked speed listens to the positions of some axis.
-bool explain_by_axes(Examination&, const Asked&);
 // The asked speeds, at other positions.
 bool explain_by_positions(Examination&, const Asked&);
 // The asked rope with one thing changed, at the expected positions. holds: the asked rope itself explains the turns
@@ -75,9 +89,11 @@ bool explain_by_positions(Examination&, const Asked&);
 bool explain_by_rivals(Examination&, const Asked&, bool holds);
 // Any speeds, at the expected positions or some constant number of positions away.
 bool explain_by_speeds(Examination&, const Asked&);
+// Adds the finding that the positions are the expected ones and `shift` further; no finding for 0.
+void find_shift(Examination&, double shift);
 
-std::string axis_name(const ModelRope&, int axis);  // "height", or "axis 1" where the config does not say
-const char* turning(bool clockwise) noexcept;       // "clockwise", "counterclockwise"
-std::string evidence(double found, double asked);   // " (residual 3e-08 against 0.9)"
+std::string axis_name(const ModelRope&, int axis);       // "height", or "axis 1" where the config does not say
+std::string direction_text(bool clockwise, bool asked);  // "is rotated clockwise; the model rotates ..."
+std::string evidence(double found, double asked);        // " (residual 3e-08 against 0.9)"
 
 }  // namespace rotary::diagnose

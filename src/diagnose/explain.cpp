@@ -14,7 +14,10 @@ namespace {
 constexpr double infinite = std::numeric_limits<double>::infinity();
 
 using detail::significant;
+using Explanations = std::vector<Explanation>;
+using Lengths = std::vector<std::int64_t>;
 
+// Empty where the rope is invalid.
 std::vector<double> frequencies_of(const Rope& rope, std::int64_t length) {
   try {
     return frequencies(rope, length).inv_freq;
@@ -22,6 +25,27 @@ std::vector<double> frequencies_of(const Rope& rope, std::int64_t length) {
     return {};
   }
 }
+
+double factor_of(const Scaling& scaling) {
+  const double* factor = scalings::value_of<double>(scaling, "factor");
+  return factor != nullptr ? *factor : 1;
+}
+std::int64_t trained_length_of(const Scaling& scaling) {
+  const std::int64_t* length = scalings::value_of<std::int64_t>(scaling, "trained_length");
+  return length != nullptr ? *length : 0;
+}
+bool is_scaled(const Rope& rope) { return !std::holds_alternative<Unscaled>(rope.scaling); }
+
+Rope with(Rope rope, Scaling scaling) {
+  rope.scaling = std::move(scaling);
+  return rope;
+}
+Rope with_base(Rope rope, double base) {
+  rope.base = base;
+  return rope;
+}
+std::string base_words(double base) { return "with base " + significant(base, 10); }
+std::string without_words(const Rope& rope) { return std::string("without the scaling ") + name(rope.scaling); }
 
 // ---- a base from speeds ----
 
@@ -31,8 +55,8 @@ struct Line {
   double slope_error = infinite, intercept_error = infinite;
 };
 
-// Over the pairs for which use(pair); scale_free: the intercept is fitted too.
-Line fit_line(const std::vector<Speed>& speeds, const std::vector<double>& exponent, bool scale_free) {
+// intercept_free: the intercept is fitted too, else 0.
+Line fit_line(const std::vector<Speed>& speeds, const std::vector<double>& exponent, bool intercept_free) {
   double w = 0, wx = 0, wy = 0, wxx = 0, wxy = 0;
   for (std::size_t i = 0; i < speeds.size(); ++i) {
     const double relative = speeds[i].error / speeds[i].value;
@@ -44,13 +68,9 @@ Line fit_line(const std::vector<Speed>& speeds, const std::vector<double>& expon
     wy += weight * std::log(speeds[i].value);
     wxy += weight * exponent[i] * std::log(speeds[i].value);
   }
-  Line line;
-  if (!scale_free) {
-    if (wxx <= 0) return line;
-    return {-wxy / wxx, 0, 1 / std::sqrt(wxx), 0};
-  }
+  if (!intercept_free) return wxx <= 0 ? Line{} : Line{-wxy / wxx, 0, 1 / std::sqrt(wxx), 0};
   const double determinant = w * wxx - wx * wx;
-  if (determinant <= 1e-12 * w * wxx) return line;
+  if (determinant <= 1e-12 * w * wxx) return {};
   const double rise = (w * wxy - wx * wy) / determinant;
   return {-rise, (wy - rise * wx) / w, std::sqrt(w / determinant), std::sqrt(wxx / determinant)};
 }
@@ -74,10 +94,29 @@ std::vector<double> exponents_of(const Rope& rope) {
   return exponent;
 }
 
-std::optional<double> tidy_base(const Line& line) {
+// Above 1; none where the line gives no base.
+std::optional<double> base_of(const Line& line) {
   if (!std::isfinite(line.slope_error) || line.slope > 60 || line.slope <= 0) return std::nullopt;
   const double base = std::exp(line.slope);
-  return tidy(base, base * std::max(3 * line.slope_error, 3e-6));
+  return base > 1 ? std::optional(base) : std::nullopt;
+}
+std::optional<double> tidy_base(const Line& line) {
+  const std::optional<double> base = base_of(line);
+  if (!base) return std::nullopt;
+  const double tidied = tidy(*base, *base * std::max(3 * line.slope_error, 3e-6));
+  return tidied > 1 ? std::optional(tidied) : std::nullopt;
+}
+
+// The largest difference between the speeds and the rope's frequencies, in errors; infinite where the rope is invalid.
+double misfit_of(const std::vector<Speed>& speeds, const Rope& rope, std::int64_t length, double scale = 1) {
+  const std::vector<double> expected = frequencies_of(rope, length);
+  if (expected.size() != speeds.size()) return infinite;
+  double worst = 0;
+  for (std::size_t i = 0; i < speeds.size(); ++i) {
+    if (!std::isfinite(speeds[i].error)) continue;
+    worst = std::max(worst, std::abs(speeds[i].value - scale * expected[i]) / (speeds[i].error + 1e-300));
+  }
+  return worst;
 }
 
 // The base for which the rope fits best, if the scaling keeps its values.
@@ -85,9 +124,8 @@ std::optional<Rope> with_best_base(const std::vector<Speed>& speeds, Rope rope, 
   const std::vector<double> exponent = exponents_of(rope);
   // Divide the scaling out, take the base of what is left, and repeat: the scaling depends on the base.
   for (int round = 0; round < 30; ++round) {
-    Rope plain = rope;
-    plain.scaling = Unscaled{};
-    const std::vector<double> scaled = frequencies_of(rope, length), unscaled = frequencies_of(plain, length);
+    const std::vector<double> scaled = frequencies_of(rope, length),
+                              unscaled = frequencies_of(with(rope, Unscaled{}), length);
     if (scaled.size() != speeds.size() || unscaled.size() != speeds.size()) return std::nullopt;
     std::vector<Speed> left = speeds;
     for (std::size_t i = 0; i < left.size(); ++i) {
@@ -96,38 +134,20 @@ std::optional<Rope> with_best_base(const std::vector<Speed>& speeds, Rope rope, 
       left[i].error *= stretch;
     }
     const Line line = fit_line(left, exponent, false);
-    if (!std::isfinite(line.slope_error) || line.slope <= 0 || line.slope > 60) return std::nullopt;
-    const double base = std::exp(line.slope);
-    if (base <= 1) return std::nullopt;
-    const bool settled = std::abs(base - rope.base) <= 1e-12 * base;
-    rope.base = base;
+    const std::optional<double> base = base_of(line);
+    if (!base) return std::nullopt;
+    const bool settled = std::abs(*base - rope.base) <= 1e-12 * *base;
+    rope.base = *base;
     if (!settled && round < 29) continue;
-    Rope tidied = rope;
-    tidied.base = *tidy_base(line);
-    return misfit_of(speeds, tidied, length) <= 1 ? tidied : rope;
+    if (const std::optional<double> tidied = tidy_base(line)) {
+      if (misfit_of(speeds, with_base(rope, *tidied), length) <= 1) return with_base(rope, *tidied);
+    }
+    break;
   }
   return rope;
 }
 
 // ---- other ropes ----
-
-double factor_of(const Scaling& scaling) {
-  const double* factor = scalings::value_of<double>(scaling, "factor");
-  return factor != nullptr ? *factor : 1;
-}
-std::int64_t trained_length_of(const Scaling& scaling) {
-  const std::int64_t* length = scalings::value_of<std::int64_t>(scaling, "trained_length");
-  return length != nullptr ? *length : 0;
-}
-
-Rope with(Rope rope, Scaling scaling) {
-  rope.scaling = std::move(scaling);
-  return rope;
-}
-Rope with_base(Rope rope, double base) {
-  rope.base = base;
-  return rope;
-}
 
 // Whether a factor and a trained length describe the scaling, the rest of its values by default: no list, no share of
 // the pairs.
@@ -143,23 +163,19 @@ constexpr bool is_guessed() {
 }
 
 // The other scalings with that factor and these lengths: every one of the variant that these two describe.
-void add_scalings(std::vector<Explanation>& list, const Rope& rope, double factor,
-                  const std::vector<std::int64_t>& lengths, bool with_dynamic) {
+void add_scalings(Explanations& list, const Rope& rope, double factor, const Lengths& lengths, bool with_dynamic) {
   if (!(factor > 1)) return;
   const auto add = [&](const Scaling& scaling) {
     list.push_back({with(rope, scaling), 0, "with " + words_of(scaling)});
   };
-  const auto add_all = [&](bool by_length, bool has_length, std::int64_t length) {
+  // length: none, those that have none.
+  const auto add_all = [&](bool by_length, std::optional<std::int64_t> length) {
     scalings::for_each_scaling([&]<class S>(S guess) {
       if constexpr (is_guessed<S>()) {
-        if (depends_on_length(guess) != by_length) return;
+        constexpr bool has_length = requires { guess.trained_length; };
+        if (depends_on_length(guess) != by_length || has_length != length.has_value()) return;
         guess.factor = factor;
-        if constexpr (requires { guess.trained_length; }) {
-          if (!has_length) return;
-          guess.trained_length = length;
-        } else {
-          if (has_length) return;
-        }
+        if constexpr (has_length) guess.trained_length = *length;
         add(guess);
         if constexpr (std::is_same_v<S, Yarn>) {
           guess.truncate = false;
@@ -168,85 +184,102 @@ void add_scalings(std::vector<Explanation>& list, const Rope& rope, double facto
       }
     });
   };
-  add_all(false, false, 0);
+  add_all(false, std::nullopt);
   for (const std::int64_t length : lengths) {
-    add_all(false, true, length);
-    if (with_dynamic) add_all(true, true, length);
+    add_all(false, length);
+    if (with_dynamic) add_all(true, length);
   }
 }
 
-// Longer and shorter sequences: the other list of longrope, dynamic within its trained length.
-void add_lengths(std::vector<Explanation>& list, const Rope& asked, std::int64_t length, std::int64_t context) {
+// The other lengths at which a scaling has other frequencies.
+void add_lengths(Explanations& list, const Rope& asked, std::int64_t length, std::int64_t context) {
   const std::int64_t trained = trained_length_of(asked.scaling);
   const bool has_lists = std::holds_alternative<LongRope>(asked.scaling);
-  const std::string kind = name(asked.scaling), limit = std::to_string(trained);
+  const std::string as = std::string("as ") + name(asked.scaling) + " does for ", limit = std::to_string(trained);
   if (length > trained) {
-    list.push_back({asked, trained,
-                    has_lists ? "with the short list of longrope, as for lengths up to " + limit
-                              : "as " + kind + " does for lengths up to " + limit});
+    list.push_back(
+        {asked, trained,
+         has_lists ? "with the short list of longrope, as for lengths up to " + limit : as + "lengths up to " + limit});
     return;
   }
   for (const std::int64_t longer : {context, trained + 1, 2 * trained, 4 * trained}) {
     if (longer <= trained) continue;
     list.push_back({asked, longer,
                     has_lists ? "with the long list of longrope, as for lengths above " + limit
-                              : "as " + kind + " does for a length of " + std::to_string(longer)});
+                              : as + "a length of " + std::to_string(longer)});
   }
 }
 
 // The scaling with other values: another factor, another trained length, what yarn can leave out.
-void add_values(std::vector<Explanation>& list, const Rope& asked, std::int64_t context) {
-  const auto add = [&](const Scaling& scaling) {
-    if (scaling != asked.scaling) list.push_back({with(asked, scaling), 0, "with " + words_of(scaling)});
+void add_values(Explanations& list, const Rope& asked, std::int64_t context) {
+  const auto add_changed = [&](auto scaling, auto change) {
+    change(scaling);
+    if (Scaling(scaling) != asked.scaling) list.push_back({with(asked, scaling), 0, "with " + words_of(scaling)});
   };
-  std::visit(
-      [&](const auto& own) {
-        using S = std::decay_t<decltype(own)>;
-        if constexpr (std::is_same_v<S, Yarn>) {
-          S other = own;
-          other.truncate = !own.truncate;
-          add(other);
-          other = own;
-          other.beta_fast = 32;
-          other.beta_slow = 1;
-          add(other);
-        }
-        if constexpr (requires { own.trained_length; } && !std::is_same_v<S, LongRope>) {
-          std::vector<std::int64_t> lengths = {context};
-          for (std::int64_t length = 1024; length <= (1 << 20); length *= 2) lengths.push_back(length);
-          for (const std::int64_t length : lengths) {
-            S other = own;
-            other.trained_length = length;
-            if (length > 0) add(other);
-          }
-        }
-        if constexpr (requires { own.factor; } && !std::is_same_v<S, LongRope>) {
-          for (const double factor : {2., 3., 4., 5., 6., 8., 10., 16., 20., 32., 40., 64., 128.}) {
-            S other = own;
-            other.factor = factor;
-            add(other);
-          }
-        }
-      },
-      asked.scaling);
+  const auto add = [&](const auto& own) {
+    using S = std::decay_t<decltype(own)>;
+    if constexpr (std::is_same_v<S, Yarn>) {
+      add_changed(own, [](Yarn& other) { other.truncate = !other.truncate; });
+      add_changed(own, [](Yarn& other) {
+        other.beta_fast = 32;
+        other.beta_slow = 1;
+      });
+    }
+    if constexpr (requires { own.trained_length; } && !std::is_same_v<S, LongRope>) {
+      Lengths lengths;
+      if (context > 0) lengths.push_back(context);
+      for (std::int64_t length = 1024; length <= (1 << 20); length *= 2) lengths.push_back(length);
+      for (const std::int64_t length : lengths) add_changed(own, [=](S& other) { other.trained_length = length; });
+    }
+    if constexpr (requires { own.factor; } && !std::is_same_v<S, LongRope>) {
+      for (const double factor : {2., 3., 4., 5., 6., 8., 10., 16., 20., 32., 40., 64., 128.}) {
+        add_changed(own, [=](S& other) { other.factor = factor; });
+      }
+    }
+  };
+  std::visit(add, asked.scaling);
 }
 
 // The scaling applied to speeds that have it already.
-void add_scaled_twice(std::vector<Explanation>& list, const Rope& asked, std::int64_t length) {
+void add_scaled_twice(Explanations& list, const Rope& asked, std::int64_t length) {
   Rope again = with(asked, Unscaled{});
-  std::vector<double> twice = frequencies_of(asked, length);
-  const std::vector<double> once = frequencies_of(again, length);
-  if (twice.size() != once.size()) return;
-  for (std::size_t i = 0; i < twice.size(); ++i) twice[i] *= once[i] > 0 ? twice[i] / once[i] : 1;
-  again.inv_freq = twice;
+  const std::vector<double> scaled = frequencies_of(asked, length), once = frequencies_of(again, length);
+  if (scaled.size() != once.size()) return;
+  again.inv_freq = scaled;
+  for (std::size_t i = 0; i < scaled.size(); ++i) again.inv_freq[i] *= once[i] > 0 ? scaled[i] / once[i] : 1;
   list.push_back({again, length, std::string("with the scaling ") + name(asked.scaling) + " applied twice"});
+}
+
+// The rope without scaling under scalings of any factor and any length of a power of two.
+Explanations searched_scalings(const std::vector<Speed>& speeds, const Rope& plain) {
+  const std::vector<double> unscaled = frequencies_of(plain, 0);
+  double factor = 1;
+  for (std::size_t i = 0; i < speeds.size() && i < unscaled.size(); ++i) {
+    if (!(speeds[i].value > 0) || !(speeds[i].error < 0.05 * speeds[i].value)) continue;
+    const double stretch = unscaled[i] / speeds[i].value;
+    if (stretch > factor) factor = tidy(stretch, stretch * speeds[i].error / speeds[i].value);
+  }
+  Lengths lengths;
+  for (std::int64_t length = 512; length <= (std::int64_t{1} << 21); length *= 2) lengths.push_back(length);
+  Explanations list;
+  add_scalings(list, plain, factor, lengths, false);
+  return list;
 }
 
 }  // namespace
 
+std::vector<Speed> speeds_of(const std::vector<FoundSpeed>& found) {
+  const double sign = sign_of(found);
+  std::vector<Speed> speeds;
+  for (const FoundSpeed& one : found) {
+    const double value = sign * one.speed, error = 6 * one.error + float32_slack * std::abs(value);
+    speeds.push_back({std::max(value, 0.0), value < -error ? 0 : error});
+  }
+  return speeds;
+}
+
 std::string words_of(const Scaling& scaling) {
   if (std::holds_alternative<Unscaled>(scaling)) return "no scaling";
-  std::string words = std::string("the scaling ") + name(scaling);
   std::string values;
   if (const double* factor = scalings::value_of<double>(scaling, "factor")) {
     values = "factor " + significant(*factor, 6);
@@ -260,31 +293,26 @@ std::string words_of(const Scaling& scaling) {
     }
     if (!yarn->truncate) values += ", not truncated";
   }
-  return values.empty() ? words : words + " (" + values + ")";
+  return std::string("the scaling ") + name(scaling) + (values.empty() ? "" : " (" + values + ")");
 }
 
-std::vector<Explanation> rivals(const Rope& asked, std::int64_t length, std::int64_t context) {
-  std::vector<Explanation> list;
-  const bool scaled = !std::holds_alternative<Unscaled>(asked.scaling);
+Explanations rivals(const Rope& asked, std::int64_t length, std::int64_t context) {
+  Explanations list;
+  const Rope plain = with(asked, Unscaled{});
+  const std::string without = without_words(asked);
   if (depends_on_length(asked.scaling)) add_lengths(list, asked, length, context);
-  if (scaled) list.push_back({with(asked, Unscaled{}), 0, std::string("without the scaling ") + name(asked.scaling)});
+  if (is_scaled(asked)) list.push_back({plain, 0, without});
   add_values(list, asked, context);
-  std::vector<std::int64_t> lengths;
+  Lengths lengths;
   for (const std::int64_t one : {trained_length_of(asked.scaling), context}) {
-    if (one > 0 && std::find(lengths.begin(), lengths.end(), one) == lengths.end()) lengths.push_back(one);
+    if (one > 0 && std::ranges::find(lengths, one) == lengths.end()) lengths.push_back(one);
   }
   add_scalings(list, asked, factor_of(asked.scaling), lengths, true);
-  if (scaled) add_scaled_twice(list, asked, length);
-  if (asked.inv_freq.empty()) {
-    for (const double base : {1e4, 1e5, 1.5e5, 1.6e5, 2.5e5, 5e5, 1e6, 2e6, 5e6, 8e6, 1e7, 1e8}) {
-      if (base == asked.base) continue;
-      const std::string words = "with base " + significant(base, 10);
-      list.push_back({with_base(asked, base), length, words});
-      if (scaled) {
-        list.push_back(
-            {with_base(with(asked, Unscaled{}), base), 0, words + " and without the scaling " + name(asked.scaling)});
-      }
-    }
+  if (is_scaled(asked)) add_scaled_twice(list, asked, length);
+  for (const double base : {1e4, 1e5, 1.5e5, 1.6e5, 2.5e5, 5e5, 1e6, 2e6, 5e6, 8e6, 1e7, 1e8}) {
+    if (!asked.inv_freq.empty() || base == asked.base) continue;
+    list.push_back({with_base(asked, base), length, base_words(base)});
+    if (is_scaled(asked)) list.push_back({with_base(plain, base), 0, base_words(base) + " and " + without});
   }
   for (Explanation& one : list) {
     if (one.length == 0) one.length = length;
@@ -293,94 +321,56 @@ std::vector<Explanation> rivals(const Rope& asked, std::int64_t length, std::int
   return list;
 }
 
-namespace {
-
-// Scalings of any factor and any length of a power of two.
-std::vector<Explanation> searched_scalings(const std::vector<Speed>& speeds, const Rope& plain) {
-  const std::vector<double> unscaled = frequencies_of(plain, 0);
-  double factor = 1;
-  for (std::size_t i = 0; i < speeds.size() && i < unscaled.size(); ++i) {
-    if (!(speeds[i].value > 0) || !(speeds[i].error < 0.05 * speeds[i].value)) continue;
-    const double stretch = unscaled[i] / speeds[i].value;
-    if (stretch > factor) factor = tidy(stretch, stretch * speeds[i].error / speeds[i].value);
-  }
-  std::vector<std::int64_t> lengths;
-  for (std::int64_t length = 512; length <= (std::int64_t{1} << 21); length *= 2) lengths.push_back(length);
-  std::vector<Explanation> list;
-  add_scalings(list, plain, factor, lengths, false);
-  return list;
-}
-
-}  // namespace
-
-double misfit_of(const std::vector<Speed>& speeds, const Rope& rope, std::int64_t length, double scale) {
-  const std::vector<double> expected = frequencies_of(rope, length);
-  if (expected.size() != speeds.size()) return infinite;
-  double worst = 0;
-  for (std::size_t i = 0; i < speeds.size(); ++i) {
-    if (!std::isfinite(speeds[i].error)) continue;
-    worst = std::max(worst, std::abs(speeds[i].value - scale * expected[i]) / (speeds[i].error + 1e-300));
-  }
-  return worst;
-}
-
 std::optional<Explanation> explain_speeds(const std::vector<Speed>& speeds, const Rope& asked, std::int64_t length) {
   if (!asked.inv_freq.empty()) return std::nullopt;
-  const auto explains = [&](const Explanation& one) { return misfit_of(speeds, one.rope, one.length) <= 1; };
   const Rope plain = with(asked, Unscaled{});
-  const bool scaled = !std::holds_alternative<Unscaled>(asked.scaling);
-  const auto words = [](const Rope& rope) { return "with base " + significant(rope.base, 10); };
-  if (scaled && !depends_on_length(asked.scaling)) {
-    if (const auto rope = with_best_base(speeds, asked, length)) {
-      const Explanation found{*rope, length, words(*rope)};
-      if (explains(found)) return found;
-    }
+  Explanations list;
+  if (is_scaled(asked) && !depends_on_length(asked.scaling)) {
+    if (const auto rope = with_best_base(speeds, asked, length))
+      list.push_back({*rope, length, base_words(rope->base)});
   }
   if (const auto rope = with_best_base(speeds, plain, 0)) {
-    const Explanation found{
-        *rope, 0, words(*rope) + (scaled ? std::string(" and without the scaling ") + name(asked.scaling) : "")};
-    if (explains(found)) return found;
+    list.push_back({*rope, 0, base_words(rope->base) + (is_scaled(asked) ? " and " + without_words(asked) : "")});
   }
-  for (Explanation& one : searched_scalings(speeds, plain)) {
-    if (explains(one)) return one;
+  const Explanations searched = searched_scalings(speeds, plain);
+  list.insert(list.end(), searched.begin(), searched.end());
+  for (const Explanation& one : list) {
+    if (misfit_of(speeds, one.rope, one.length) <= 1) return one;
   }
   return fit_speeds(speeds, asked.rotary_dim, true);
 }
 
 std::optional<Explanation> fit_speeds(const std::vector<Speed>& speeds, int rotary_dim, bool scale_known) {
-  Rope rope{.head_dim = rotary_dim, .rotary_dim = rotary_dim, .pairing = Pairing::half};
+  const Rope rope{.head_dim = rotary_dim, .rotary_dim = rotary_dim, .pairing = Pairing::half};
   const std::vector<double> exponent = exponents_of(rope);
-  const auto accept = [&](Rope candidate, double scale, std::string words) -> std::optional<Explanation> {
-    const double worst = misfit_of(speeds, candidate, 0, scale);
-    if (worst > 1) return std::nullopt;
-    return Explanation{std::move(candidate), 0, std::move(words)};
-  };
-  if (scale_known) {
-    if (const std::optional<double> base = tidy_base(fit_line(speeds, exponent, false)); base && *base > 1) {
-      if (auto found = accept(with_base(rope, *base), 1, "with base " + significant(*base, 10))) return found;
-    }
-  }
+  Explanations list;
   const Line line = fit_line(speeds, exponent, true);
-  if (const std::optional<double> base = tidy_base(line); base && *base > 1) {
+  if (!scale_known) {
+    const std::optional<double> base = tidy_base(line);
+    if (!base || misfit_of(speeds, with_base(rope, *base), 0, std::exp(line.intercept)) > 1) return std::nullopt;
+    return Explanation{with_base(rope, *base), 0, base_words(*base)};
+  }
+  if (const std::optional<double> base = tidy_base(fit_line(speeds, exponent, false))) {
+    list.push_back({with_base(rope, *base), 0, base_words(*base)});
+  }
+  if (const std::optional<double> base = tidy_base(line)) {
     const double factor = tidy(std::exp(-line.intercept), std::exp(-line.intercept) * line.intercept_error);
-    const Rope plain = with_base(rope, *base);
-    if (!scale_known) {
-      if (auto found = accept(plain, std::exp(line.intercept), "with base " + significant(*base, 10))) return found;
-    } else if (factor >= 1) {
-      const std::string words = "with base " + significant(*base, 10) + " and " + words_of(Linear{factor});
-      if (auto found = accept(with(plain, Linear{factor}), 1, words)) return found;
+    if (factor >= 1) {
+      const Rope slowed = with_base(with(rope, Linear{factor}), *base);
+      list.push_back({slowed, 0, base_words(*base) + " and " + words_of(slowed.scaling)});
     }
   }
-  if (!scale_known) return std::nullopt;
   // The fastest pairs keep their speed under every scaling by parts: they give the base.
   std::vector<Speed> fastest = speeds;
-  const std::size_t kept = std::max<std::size_t>(3, speeds.size() / 6);
-  for (std::size_t i = kept; i < fastest.size(); ++i) fastest[i].error = infinite;
-  const std::optional<double> base = tidy_base(fit_line(fastest, exponent, false));
-  if (!base || *base <= 1) return std::nullopt;
-  for (const Explanation& one : searched_scalings(speeds, with_base(rope, *base))) {
-    const std::string words = "with base " + significant(*base, 10) + " and " + words_of(one.rope.scaling);
-    if (auto found = accept(one.rope, 1, words)) return found;
+  for (std::size_t i = std::max<std::size_t>(3, speeds.size() / 6); i < fastest.size(); ++i)
+    fastest[i].error = infinite;
+  if (const std::optional<double> base = tidy_base(fit_line(fastest, exponent, false))) {
+    for (Explanation& one : searched_scalings(speeds, with_base(rope, *base))) {
+      list.push_back({one.rope, 0, base_words(*base) + " and " + words_of(one.rope.scaling)});
+    }
+  }
+  for (const Explanation& one : list) {
+    if (misfit_of(speeds, one.rope, 0) <= 1) return one;
   }
   return std::nullopt;
 }

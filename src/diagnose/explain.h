@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "rotary/config.h"
+#include "motion.h"
 
 namespace rotary::diagnose {
 
@@ -13,6 +13,7 @@ struct Speed {
   double value = 0;  // radians per position, not negative
   double error = 0;  // what rounding explains; infinite where the data say nothing
 };
+std::vector<Speed> speeds_of(const std::vector<FoundSpeed>&);  // without their common sign
 
 struct Explanation {
   Rope rope;                // whose frequencies the speeds are
@@ -31,8 +32,5 @@ std::optional<Explanation> explain_speeds(const std::vector<Speed>& speeds, cons
 std::optional<Explanation> fit_speeds(const std::vector<Speed>& speeds, int rotary_dim, bool scale_known);
 
 std::string words_of(const Scaling&);  // "the scaling yarn (factor 4, trained length 32768)", "no scaling"
-
-// The largest difference between the speeds and the rope's frequencies, in errors; infinite where the rope is invalid.
-double misfit_of(const std::vector<Speed>& speeds, const Rope& rope, std::int64_t length, double scale = 1);
 
 }  // namespace rotary::diagnose

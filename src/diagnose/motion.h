@@ -1,4 +1,4 @@
-// Positions from turns and speeds; speeds from turns and positions.
+// Positions from turns and speeds; speeds from turns and positions: both from angles that are known up to whole turns.
 #pragma once
 
 #include <optional>
@@ -9,6 +9,23 @@
 
 namespace rotary::diagnose {
 
+// angle = value * factor + whole turns, with a standard error.
+struct Phase {
+  double angle = 0;
+  double sigma = 0;
+  double factor = 0;
+  double steps = 1;  // how many times the error of a usual engine's angles in float32
+  double far = 0;    // the angle is the difference of two that are value * far large: their float32 steps are its error
+};
+struct Unwrapped {
+  double value = 0;
+  double error = 0;   // standard error of value; infinite where no phase says anything
+  double misfit = 0;  // the largest remaining angle, in units of 6 standard errors: at most 1 where value explains all
+};
+// The value within `range` of `near` that explains the phases best; among equals the nearest. Begins with the phase of
+// the smallest factor, for every number of whole turns in the range, and refines by the next larger ones.
+Unwrapped unwrap(std::vector<Phase> phases, double near, double range);
+
 // The positions at which pairs of those speeds explain the turns, one per row, for the pairs of one axis.
 struct FoundPositions {
   std::vector<double> position;
@@ -17,21 +34,18 @@ struct FoundPositions {
 };
 FoundPositions find_positions(const Turns&, const Motion& speeds, int axis, const std::vector<double>& expected);
 
-// The speed of each pair whose angles rise evenly with the positions of an axis, and its angle at position 0.
-struct FoundSpeeds {
-  std::vector<double> speed;
-  std::vector<double> error;        // standard error; infinite where the data say nothing
-  std::vector<double> phase;        // in [-pi, pi]; 0 where the angles are those of the positions
-  std::vector<double> phase_error;  //
-  std::vector<bool> holds;          // one speed explains the pair at every row
+// The speed of a pair whose angles rise evenly with the positions, and its angle at position 0.
+struct FoundSpeed {
+  double speed = 0;
+  double error = 0;        // standard error; infinite where the data say nothing
+  double phase = 0;        // in [-pi, pi]; 0 where the angles are those of the positions
+  double phase_error = 0;  //
+  bool holds = false;      // one speed explains the pair at every row
 };
-FoundSpeeds find_speeds(const Turns&, const std::vector<double>& position);
-std::vector<FoundSpeeds> find_speeds(const Turns&, const std::vector<std::vector<double>>& of_axis);
-// Of each pair, what was found with the positions of its axis.
-FoundSpeeds pick(const std::vector<FoundSpeeds>& of_axis, const std::vector<std::uint8_t>& axis);
-double sign_of(const FoundSpeeds&);  // 1 or -1, of most pairs
+FoundSpeed find_speed(const Turns&, int pair, const std::vector<double>& position);
+double sign_of(const std::vector<FoundSpeed>&);  // 1 or -1, of most pairs
 // The number of positions by which all pairs are ahead of those given: whole where it can be. None: no such number.
-std::optional<double> shift_of(const FoundSpeeds&);
+std::optional<double> shift_of(const std::vector<FoundSpeed>&);
 
 // How a list of positions differs from the expected one. Rows are [batch, tokens].
 enum class Change : std::uint8_t {
@@ -50,13 +64,13 @@ enum class Change : std::uint8_t {
 };
 struct Pattern {
   Change kind = Change::other;
-  double value = 0;   // of offset, step, constant; of wrapped the modulus; of rounded the bits of the significand
+  double value = 0;   // of offset, step and constant
   std::string words;  // "begin 3 later than they should"
 };
-// Rows of which nothing is known (their error is infinite) get the position that the pattern of the others gives them.
-void fill_unknown(FoundPositions&, const std::vector<double>& expected, std::int64_t batch);
 // error: of each position, standard errors; empty: none. Positions found in the data are whole where they can be.
 Pattern pattern_of(const std::vector<double>& position, const std::vector<double>& expected, std::int64_t batch,
                    const std::vector<double>& error = {});
+// Rows of which nothing is known (their error is infinite) get the position that the pattern of the others gives them.
+void fill_unknown(FoundPositions&, const std::vector<double>& expected, std::int64_t batch);
 
 }  // namespace rotary::diagnose

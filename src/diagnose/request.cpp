@@ -1,9 +1,9 @@
 // Several tensors: which rope is meant, one layout for tensors of a file, one answer.
 #include <algorithm>
 
+#include "examination.h"
 #include "files/tensors/input.h"
 #include "files/text/paths.h"
-#include "question.h"
 
 namespace rotary::diagnose {
 
@@ -81,64 +81,77 @@ std::string rope_text(const Request& request, const Subject& subject) {
          std::to_string(request.model->ropes.size());
 }
 
+const std::string& layout_of(const NamedDiagnosis& one) { return one.diagnosis.facts.layout; }
+const std::string& layout_of(const NamedCheck& one) { return one.checked.layout; }
+
 Subject of_tensor(Subject subject, const TensorPair& pair) {
   subject.role = tools::role_of(pair.name);
   return subject;
 }
 
-// The layout that the tensors have by their heads, where they were found in several; else empty.
-std::string settled_layout(const std::vector<TensorPair>& pairs, const std::vector<std::string>& layouts,
+// The layout in which the rope's heads fit the most tensors, of those that were found; empty if there is none best, or
+// one alone was found.
+std::string settled_layout(const std::vector<TensorPair>& pairs, const std::vector<std::string>& found,
                            const Subject& subject) {
   if (subject.used == nullptr) return "";
-  std::vector<FoundLayout> found;
-  for (std::size_t i = 0; i < pairs.size(); ++i) {
-    found.push_back({layouts[i], tools::role_of(pairs[i].name), pairs[i].before.shape});
+  std::string best;
+  int most = 0;
+  bool alone = true, tied = false;
+  for (const std::string& word : found) {
+    if (word.empty() || word == best) continue;
+    alone = alone && word == found.front();
+    int fits = 0;
+    for (const TensorPair& pair : pairs) {
+      for (const Reading& reading : tools::readings_of(pair.before.shape)) {
+        if (reading.word == word && of_tensor(subject, pair).plausibility(reading.layout) == 2) ++fits;
+      }
+    }
+    tied = fits == most;
+    if (fits <= most) continue;
+    most = fits;
+    best = word;
   }
-  return diagnose::settled_layout(found, *subject.used);
-}
-
-void report_progress(const Request& request, std::size_t done, const std::vector<TensorPair>& pairs) {
-  if (request.progress) request.progress(static_cast<std::int64_t>(done), static_cast<std::int64_t>(pairs.size()));
+  return alone || tied ? "" : best;
 }
 
 // ---- by one rope -------------------------------------------------------------------------------
 
-Diagnosed diagnose_by(const Request& request, const std::vector<TensorPair>& pairs, const Subject& subject) {
-  Diagnosed result;
+// examine(pair, subject) of each pair; tensors of a file have one layout: of those found in another one again, with the
+// settled layout in subject.*layout.
+template <class One, class Examine>
+std::vector<One> for_each_pair(const Request& request, const std::vector<TensorPair>& pairs, const Subject& subject,
+                               std::string Subject::*layout, Examine examine) {
+  std::vector<One> results;
   std::vector<std::string> layouts;
   for (const TensorPair& pair : pairs) {
-    report_progress(request, layouts.size(), pairs);
-    result.tensors.push_back({pair.name, diagnose(pair.before, pair.after, of_tensor(subject, pair))});
-    layouts.push_back(result.tensors.back().diagnosis.facts.layout);
+    if (request.progress) request.progress(std::ssize(results), std::ssize(pairs));
+    results.push_back({pair.name, examine(pair, of_tensor(subject, pair))});
+    layouts.push_back(layout_of(results.back()));
   }
-  const std::string layout = settled_layout(pairs, layouts, subject);
-  for (std::size_t i = 0; i < pairs.size() && !layout.empty(); ++i) {
-    if (layouts[i] == layout || layouts[i].empty()) continue;
-    Subject settled = of_tensor(subject, pairs[i]);
-    settled.layout_of_heads = layout;
-    result.tensors[i].diagnosis = diagnose(pairs[i].before, pairs[i].after, settled);
+  const std::string settled = settled_layout(pairs, layouts, subject);
+  for (std::size_t i = 0; i < pairs.size() && !settled.empty(); ++i) {
+    if (layouts[i] == settled || layouts[i].empty()) continue;
+    Subject again = of_tensor(subject, pairs[i]);
+    again.*layout = settled;
+    results[i] = {pairs[i].name, examine(pairs[i], again)};
   }
+  return results;
+}
+
+Diagnosed diagnose_by(const Request& request, const std::vector<TensorPair>& pairs, const Subject& subject) {
+  Diagnosed result;
+  result.tensors = for_each_pair<NamedDiagnosis>(
+      request, pairs, subject, &Subject::layout_of_heads,
+      [](const TensorPair& pair, const Subject& one) { return diagnose(pair.before, pair.after, one); });
   result.all = combine(result.tensors);
   return result;
 }
 
-// Tensors of a file have one layout: those compared in another one are compared again.
 std::vector<NamedCheck> check_by(const Request& request, const std::vector<TensorPair>& pairs, const Subject& subject) {
-  std::vector<NamedCheck> checks;
-  std::vector<std::string> layouts;
-  for (const TensorPair& pair : pairs) {
-    report_progress(request, layouts.size(), pairs);
-    checks.push_back({pair.name, check(pair.before, pair.after, of_tensor(subject, pair), request.tolerance)});
-    layouts.push_back(checks.back().checked.layout);
-  }
-  const std::string layout = settled_layout(pairs, layouts, subject);
-  for (std::size_t i = 0; i < pairs.size() && !layout.empty(); ++i) {
-    if (layouts[i] == layout) continue;
-    Subject settled = of_tensor(subject, pairs[i]);
-    settled.layout = layout;
-    checks[i].checked = check(pairs[i].before, pairs[i].after, settled, request.tolerance);
-  }
-  return checks;
+  return for_each_pair<NamedCheck>(request, pairs, subject, &Subject::layout,
+                                   [&](const TensorPair& pair, const Subject& one) {
+                                     return check(pair.before, pair.after, one, request.tolerance);
+                                   });
 }
 
 // Of a diagnosis by a rope that may not be the one meant: another base is the last thing to believe.
@@ -169,6 +182,45 @@ Diagnosed diagnose_best(const Request& request, const std::vector<TensorPair>& p
     best.all.sentence += " (by " + text + (subjects.size() > 1 ? ", which fits best; --rope names one)" : ")");
   }
   return best;
+}
+
+// ---- one diagnosis of several tensors -----------------------------------------------------------
+
+int weight(Verdict verdict) {
+  if (verdict == Verdict::as_configured) return 0;
+  return verdict == Verdict::cannot_tell ? 1 : 2;
+}
+
+// "q", "q and k", "q, k and v".
+std::string list_of(const std::vector<std::string>& names) {
+  std::string text;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    text += (i == 0 ? "" : i + 1 == names.size() ? " and " : ", ") + names[i];
+  }
+  return text;
+}
+
+// The sentence without its residuals, which differ between tensors that have one fault.
+std::string without_residuals(const NamedDiagnosis& one) {
+  std::string text = one.diagnosis.sentence.substr(one.name.size());
+  for (std::size_t at = 0; (at = text.find(" (residual ")) != std::string::npos;)
+    text.erase(at, text.find(')', at) + 1 - at);
+  return text;
+}
+
+// One sentence for tensors of which the same is said, with the residuals of the first.
+std::string sentence_of(const std::vector<NamedDiagnosis>& tensors, std::size_t first, std::vector<bool>& said) {
+  std::vector<std::string> names;
+  for (std::size_t i = first; i < tensors.size(); ++i) {
+    if (said[i] || tensors[i].name.empty() || without_residuals(tensors[i]) != without_residuals(tensors[first]))
+      continue;
+    names.push_back(tensors[i].name);
+    said[i] = true;
+  }
+  said[first] = true;
+  if (names.size() < 2) return tensors[first].diagnosis.sentence;
+  const std::string rest = tensors[first].diagnosis.sentence.substr(tensors[first].name.size());
+  return list_of(names) + (rest.starts_with(" is ") ? " are " + rest.substr(4) : rest);
 }
 
 bool all_equal(const std::vector<NamedCheck>& checks) {
@@ -205,6 +257,39 @@ std::vector<TensorPair> read_pairs(const std::string& operation, const std::stri
   }
   for (const std::string& name : chosen) add(name);
   return pairs;
+}
+
+Diagnosis combine(const std::vector<NamedDiagnosis>& tensors) {
+  const auto worst = std::max_element(tensors.begin(), tensors.end(), [](const auto& a, const auto& b) {
+    return weight(a.diagnosis.verdict) < weight(b.diagnosis.verdict);
+  });
+  Diagnosis result = worst->diagnosis;
+  std::vector<std::string> still, moved, right;
+  std::vector<bool> said(tensors.size(), false);
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const Verdict verdict = tensors[i].diagnosis.verdict;
+    (verdict == Verdict::not_rotated ? still : moved).push_back(tensors[i].name);
+    if (verdict != Verdict::as_configured) continue;
+    right.push_back(tensors[i].name);
+    said[i] = weight(result.verdict) > 0;
+  }
+  const bool some = !still.empty() && !moved.empty();
+  if (some) {
+    result.verdict = Verdict::some_heads;
+    result.sentence = "only " + list_of(moved) + (moved.size() == 1 ? " is" : " are") + " rotated; " + list_of(still) +
+                      (still.size() == 1 ? " is" : " are") + " the same before and after";
+    for (std::size_t i = 0; i < tensors.size(); ++i)
+      said[i] = said[i] || tensors[i].diagnosis.verdict == Verdict::not_rotated;
+  } else {
+    result.sentence = sentence_of(tensors, static_cast<std::size_t>(worst - tensors.begin()), said);
+  }
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (!said[i]) result.sentence += ". " + sentence_of(tensors, i, said);
+  }
+  if (weight(result.verdict) > 0 && !right.empty() && !some) {
+    result.sentence += ". " + list_of(right) + (right.size() == 1 ? " is" : " are") + " as the config asks";
+  }
+  return result;
 }
 
 Diagnosed diagnose(const Request& request, const std::vector<TensorPair>& pairs) {

@@ -1,60 +1,59 @@
-// Two tensors, before and after somebody's rotation, as vectors of head_dim doubles.
+// Two tensors, before and after somebody's rotation, as heads of doubles.
 #pragma once
 
-#include <array>
-#include <complex>
 #include <cstdint>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "rotary/tensors.h"
+#include "tools/subject.h"
 
 namespace rotary::diagnose {
 
-struct Sample {
-  std::vector<std::int64_t> size;  // the dimensions in front of head_dim: one, two or three
-  int head_dim = 0;
-  std::vector<double> before;  // row-major [size..., head_dim]
-  std::vector<double> after;
-  ElementType type = ElementType::f64;  // the coarsest type that holds every value of `after`
-  double unit = 0;                      // the largest relative error of rounding to `type`: 2^-24 for f32
-  double least = 0;                     // the smallest step of `type`, of its subnormal numbers
-  std::string not_finite;               // names a value that is not finite; empty: there is none
+using tools::Reading;
+using tools::Role;
+using tools::Subject;
 
-  std::int64_t vectors() const noexcept;
-  std::span<const double> x(std::int64_t vector) const noexcept;
-  std::span<const double> y(std::int64_t vector) const noexcept;
+struct Sample {
+  std::vector<std::int64_t> shape;  // [..., head_dim]: flat heads are a dimension of their own
+  int head_dim = 0;
+  std::vector<double> before;  // row-major
+  std::vector<double> after;
+  double unit = 0;         // the largest relative error of rounding to the coarsest type that holds `after`: 2^-24, f32
+  double least = 0;        // the smallest step of that type, of its subnormal numbers
+  std::string not_finite;  // names a value that is not finite; empty: there is none
+
+  // The head whose first element is number `at`.
+  std::span<const double> x(std::int64_t at) const noexcept { return head(before, at); }
+  std::span<const double> y(std::int64_t at) const noexcept { return head(after, at); }
+
+ private:
+  std::span<const double> head(const std::vector<double>& values, std::int64_t at) const noexcept {
+    return std::span(values).subspan(static_cast<std::size_t>(at), static_cast<std::size_t>(head_dim));
+  }
 };
 
-// head_dim 0: that of the last dimension. If the last dimension is a multiple of head_dim, it is heads * head_dim.
-// Throws SHAPE (shapes differ, other than two to four dimensions, no element, head_dim does not fit), DTYPE (not F64,
-// F32, F16 or BF16).
 enum class Scale : std::uint8_t {
   near_1,  // elements of doubles that are far from 1 are multiplied by one power of two: their squares stay finite
   as_given,
 };
+// head_dim 0: that of the last dimension. If the last dimension is a multiple of head_dim, it is heads * head_dim.
+// Throws SHAPE (shapes differ, other than two to four dimensions, no element, head_dim does not fit), DTYPE (not F64,
+// F32, F16 or BF16).
 Sample make_sample(const Tensor& before, const Tensor& after, int head_dim, Scale = Scale::near_1);
 
-// Which dimension of a sample is what. Vector (b, t, h) is number b * row + t * token + h * head.
-struct Order {
-  std::string name;  // "bthd", "bhtd", "tbhd", "thd", "htd", "td", "hd"
-  std::int64_t batch = 1, tokens = 1, heads = 1;
-  std::int64_t row = 0, token = 0, head = 0;
-
-  std::int64_t at(std::int64_t b, std::int64_t t, std::int64_t h) const noexcept {
-    return b * row + t * token + h * head;
+// The first element of a head.
+inline std::int64_t at(const Layout& layout, std::int64_t b, std::int64_t t, std::int64_t h) noexcept {
+  return b * layout.batch_stride + t * layout.token_stride + h * layout.head_stride;
+}
+// visit(row, h, first element), row = b * tokens + t, in this order.
+template <class Visit>
+void for_each_head(const Layout& layout, Visit visit) {
+  for (std::int64_t row = 0; row < layout.batch * layout.tokens; ++row) {
+    for (std::int64_t h = 0; h < layout.heads; ++h)
+      visit(row, h, at(layout, row / layout.tokens, row % layout.tokens, h));
   }
-  // visit(row, h, vector), row = b * tokens + t, in this order.
-  template <class Visit>
-  void for_each_vector(Visit visit) const {
-    for (std::int64_t row_index = 0; row_index < batch * tokens; ++row_index) {
-      for (std::int64_t h = 0; h < heads; ++h) visit(row_index, h, at(row_index / tokens, row_index % tokens, h));
-    }
-  }
-};
-// The orders of a tensor of that many dimensions, the most usual first.
-std::vector<Order> orders_of(const Sample&);
+}
 
 }  // namespace rotary::diagnose

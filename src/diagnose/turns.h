@@ -1,33 +1,77 @@
-// The turn of every pair at every token, measured over the heads, and how well a motion explains it.
+// Which elements rotate with which, by which angle at every token, and how well a motion explains it.
 #pragma once
 
+#include <array>
 #include <complex>
-#include <cstdint>
 #include <functional>
+#include <optional>
+#include <string>
 #include <vector>
 
-#include "block.h"
+#include "rotary/diagnose.h"
 #include "sample.h"
 
 namespace rotary::diagnose {
 
+using Complex = std::complex<double>;
+
+// ---- the rotated block ---------------------------------------------------------------------------
+
+enum class Kind : std::uint8_t {
+  half,                 // the three of rotary::Pairing
+  interleaved,          //
+  interleaved_to_half,  //
+  half_to_interleaved,  // reads (i, i + n), writes (2i, 2i + 1): no model does, a port may
+};
+const char* name(Kind) noexcept;
+std::optional<Kind> kind_of(Pairing) noexcept;
+
+struct Block {
+  Kind kind = Kind::half;
+  int first = 0;
+  int pairs = 0;
+  std::array<int, 2> input(int pair) const noexcept;   // the elements of a head that the pair reads
+  std::array<int, 2> output(int pair) const noexcept;  // and writes
+  int rotary_dim() const noexcept { return 2 * pairs; }
+  bool operator==(const Block&) const = default;
+};
+
+// Blocks found from the norms of pairs alone: a rotation keeps them, or multiplies all of them by the attention factor.
+struct FoundBlock {
+  Block block;
+  double misfit = 0;
+};
+struct BlockSearch {
+  std::vector<int> touched;                // elements that differ in any head
+  std::vector<FoundBlock> found;           // of each kind the best block that explains the data, the best kind first
+  std::array<double, 4> misfit_of_kind{};  // of each kind, the least misfit of any block
+};
+// expected is preferred among blocks that the data do not tell apart.
+BlockSearch search_blocks(const Sample&, const std::optional<Block>& expected);
+
+// Whether the data do not tell two blocks of these misfits apart.
+bool alike(const Sample&, double misfit, double other);
+
+// ---- the angles of its pairs ---------------------------------------------------------------------
+
 // turn[(b * tokens + t) * pairs + i] is the complex factor of pair i: y = turn * x, by least squares over the heads.
 struct Turns {
-  Order order;
+  Reading reading;
   Block block;
-  std::vector<std::int64_t> heads;         // those that rotate; the others are the same before and after
-  std::vector<std::complex<double>> turn;  //
-  std::vector<double> sigma;               // standard error of each turn, from the rounding of the elements
-  std::vector<double> weight;              // sum over the heads of the squared norm before
-  double spread = 0;                       // relative misfit among the heads, for the worst pair
-  double unit = 0;                         // Sample::unit
+  std::vector<std::int64_t> heads;  // those that rotate; the others are the same before and after
+  std::vector<Complex> turn;        //
+  std::vector<double> sigma;        // standard error of each turn, from the rounding of the elements
+  std::vector<double> weight;       // sum over the heads of the squared norm before
+  double spread = 0;                // relative misfit among the heads, for the worst pair
+  double unit = 0;                  // Sample::unit
 
-  std::int64_t rows() const noexcept { return order.batch * order.tokens; }
+  const Layout& layout() const noexcept { return reading.layout; }
+  std::int64_t rows() const noexcept { return layout().batch * layout().tokens; }
   std::size_t at(std::int64_t row, int pair) const noexcept {
     return static_cast<std::size_t>(row * block.pairs + pair);
   }
 };
-Turns measure(const Sample&, const Order&, const Block&);
+Turns measure(const Sample&, const Reading&, const Block&);
 
 // How fast each pair rotates, at which positions.
 struct Motion {
@@ -37,33 +81,46 @@ struct Motion {
   double factor = 1;                          // the attention factor
 
   int axis_of(int pair) const noexcept { return axis.empty() ? 0 : axis[static_cast<std::size_t>(pair)]; }
-  double angle(std::int64_t row, int pair) const noexcept;
-  std::complex<double> turn(std::int64_t row, int pair) const noexcept;
+  double position_of(std::int64_t row, int pair) const noexcept {
+    return position[static_cast<std::size_t>(axis_of(pair))][static_cast<std::size_t>(row)];
+  }
+  double angle(std::int64_t row, int pair) const noexcept {
+    return speed[static_cast<std::size_t>(pair)] * position_of(row, pair);
+  }
+  Complex turn(std::int64_t row, int pair) const noexcept;
 };
 
-// Rotates the block of every vector of the elements, which lie as the sample's, by the motion, in double. kind: one of
-// rotary::Pairing's.
-void rotate(std::vector<double>& elements, const Sample&, const Order&, const Block&, const Motion&);
+// Rotates the block of every head of the elements, which lie as the sample's, by the motion, in double. The block's
+// kind is one of rotary::Pairing's.
+void rotate(std::vector<double>& elements, const Layout&, const Block&, const Motion&);
+
+// ---- comparing them ------------------------------------------------------------------------------
 
 // The error of angles in float32 steps, relative to the angle: about 12 roundings, and one more for each pair before it
 // in engines that multiply their way from pair to pair (ggml).
 inline constexpr double float32_slack = 12 * 0x1p-24;
 inline double slack_of(int pair, double slack = float32_slack) { return slack * (1 + pair / 12.0); }
 
-// The largest difference that rounding explains between a measured turn and one of that angle and factor.
-// slack: of the angle, relative: slack_of(pair).
-std::complex<double> tolerance(const Turns&, std::size_t at, double angle, std::complex<double> turn, double slack);
+// The difference between a measured turn and `turn`, in tolerances: at most 1 where rounding explains it. slack: of the
+// angle, relative: slack_of(pair).
+double misfit(const Turns&, std::size_t at, double angle, Complex turn, double slack);
 
 struct Fit {
-  bool holds = false;    // every turn differs by no more than rounding explains
-  double residual = 0;   // rms of the differences, relative to the turns
-  double worst = 0;      // the largest difference, in tolerances
-  std::int64_t row = 0;  // where
-  int pair = 0;
+  bool holds = true;    // every turn differs by no more than rounding explains
+  double residual = 0;  // rms of the differences, relative to the turns
 };
-Fit compare(const Turns&, const Motion&, double slack = float32_slack);
-// Against turns that need not be those of the motion's angles, as a table of few bits holds them.
-using TurnOf = std::function<std::complex<double>(std::int64_t row, int pair)>;
-Fit compare(const Turns&, const Motion&, const TurnOf& turn_of, double slack);
+// turn_of: turns that need not be those of the motion's angles, as a table of few bits holds them.
+Fit compare(const Turns&, const Motion&, double slack = float32_slack,
+            const std::function<Complex(std::int64_t row, int pair)>& turn_of = {});
+
+// In which precision the angles and the table of cos and sin were computed, where the motion explains the turns but for
+// rounding.
+struct FoundPrecision {
+  std::optional<Precision> precision;  // none: the data do not tell
+  bool angles = false;                 // the angles have that precision, not the table alone
+  std::string words;                   // "the table of cos and sin is rounded to bf16"
+  Fit fit;                             // with that precision
+};
+FoundPrecision find_precision(const Turns&, const Motion&, const std::vector<float>& inv_freq_float32);
 
 }  // namespace rotary::diagnose

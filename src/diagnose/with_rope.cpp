@@ -3,14 +3,13 @@
 #include <cmath>
 
 #include "examination.h"
-#include "precision.h"
 #include "values/number_text.h"
 
 namespace rotary::diagnose {
 
-using detail::significant;
-
 namespace {
+
+using detail::significant;
 
 constexpr double coarse_table = 0x1p-8;  // a table rounded to bf16 changes the norms of pairs by less
 
@@ -18,8 +17,7 @@ constexpr double coarse_table = 0x1p-8;  // a table rounded to bf16 changes the 
 void set_facts(Examination& exam, const Asked& asked) {
   exam.facts.clockwise = asked.used.rope.clockwise;
   exam.set_positions(exam.expected[0]);
-  exam.facts.inv_freq = asked.motion.speed;
-  for (double& speed : exam.facts.inv_freq) speed = std::abs(speed);
+  exam.set_speeds(asked.motion.speed);
   if (asked.motion.axis.size() == exam.facts.inv_freq.size() && asked.frequencies.axes() > 1) {
     exam.facts.axis = asked.motion.axis;
   }
@@ -33,13 +31,85 @@ void find_factor(Examination& exam, const Asked& asked) {
   const auto near = [&](double value) { return std::abs(found - value) <= slack * value; };
   exam.facts.attention_factor = near(wanted) ? wanted : near(1) ? 1 : found;
   if (near(wanted)) return;
-  const std::string asks = "the model asks " + significant(wanted, 7);
-  std::string text = "is multiplied by " + significant(found, 7) + "; " + asks;
-  if (near(1)) text = "is rotated without the attention factor; " + asks;
-  if (near(wanted * wanted))
-    text = "is multiplied by the attention factor twice, " + significant(found, 7) + "; " + asks;
+  std::string text = "is multiplied by " + significant(found, 7);
+  if (near(1)) text = "is rotated without the attention factor";
+  if (near(wanted * wanted)) text = "is multiplied by the attention factor twice, " + significant(found, 7);
+  text += "; the model asks " + significant(wanted, 7);
   if (near(wanted / std::sqrt(exam.sample.head_dim))) text += " (it is divided by the root of head_dim too)";
   exam.find(Verdict::attention_factor, text);
+}
+
+// The asked rope explains the turns, or would with angles of fewer bits.
+bool explain_by_precision(Examination& exam, const Asked& asked) {
+  const Fit plain = compare(exam.turns, asked.motion);
+  const FoundPrecision found = find_precision(exam.turns, asked.motion, asked.frequencies.inv_freq_float32);
+  const bool coarse = found.precision == Precision::f16 || found.precision == Precision::bf16;
+  if (plain.holds && !(coarse && found.angles)) {
+    if (explain_by_rivals(exam, asked, true)) return true;
+    exam.facts.precision = found.precision;
+    exam.residual = std::min(plain.residual, found.fit.residual);
+    return true;
+  }
+  if (!coarse) return false;
+  exam.facts.precision = found.precision;
+  exam.residual = found.fit.residual;
+  exam.find(Verdict::precision,
+            "is rotated with coarse angles: " + found.words + evidence(found.fit.residual, plain.residual));
+  return true;
+}
+
+// The largest misfit of a pair's turns to those at the positions of that axis.
+double misfit_on_axis(const Turns& turns, const Motion& asked, int pair, int axis) {
+  Motion one = asked;
+  one.axis.assign(one.speed.size(), static_cast<std::uint8_t>(axis));
+  double worst = 0;
+  for (std::int64_t row = 0; row < turns.rows(); ++row) {
+    worst =
+        std::max(worst, misfit(turns, turns.at(row, pair), one.angle(row, pair), one.turn(row, pair), slack_of(pair)));
+  }
+  return worst;
+}
+
+// Each pair at the asked speed listens to the positions of some axis.
+bool explain_by_axes(Examination& exam, const Asked& asked) {
+  const int axes = static_cast<int>(exam.expected.size());
+  if (axes < 2) return false;
+  Motion motion = asked.motion;
+  motion.axis.resize(motion.speed.size(), 0);
+  int moved = 0, first_moved = -1;
+  for (int pair = 0; pair < exam.turns.block.pairs; ++pair) {
+    double least = misfit_on_axis(exam.turns, asked.motion, pair, asked.motion.axis_of(pair));
+    if (least <= 1) continue;
+    for (int axis = 0; axis < axes; ++axis) {
+      const double misfit = misfit_on_axis(exam.turns, asked.motion, pair, axis);
+      if (misfit >= least) continue;
+      least = misfit;
+      motion.axis[static_cast<std::size_t>(pair)] = static_cast<std::uint8_t>(axis);
+    }
+    if (least > 1) return false;
+    if (moved++ == 0) first_moved = pair;
+  }
+  if (moved == 0) return false;
+  exam.residual = compare(exam.turns, motion).residual;
+  exam.facts.axis = motion.axis;
+  exam.find(Verdict::axis, "is rotated with other axes in " + std::to_string(moved) + " of its " +
+                               std::to_string(exam.turns.block.pairs) + " pairs: pair " + std::to_string(first_moved) +
+                               " listens to " + axis_name(asked.used, motion.axis_of(first_moved)) +
+                               ", the model asks " + axis_name(asked.used, asked.motion.axis_of(first_moved)) +
+                               evidence(exam.residual, compare(exam.turns, asked.motion).residual));
+  return true;
+}
+
+// One pair alone tells position times speed, and no more.
+bool one_pair_alone(const Examination& exam) {
+  int pairs = 0;
+  for (int pair = 0; pair < exam.turns.block.pairs; ++pair) {
+    bool carries = false;
+    for (std::int64_t row = 0; row < exam.turns.rows(); ++row)
+      carries = carries || exam.turns.weight[exam.turns.at(row, pair)] > 0;
+    pairs += carries ? 1 : 0;
+  }
+  return pairs < 2 && exam.subject.used->rope.rotary_dim > 2;
 }
 
 }  // namespace
@@ -70,115 +140,30 @@ Rope rope_for_block(Rope rope, const Block& block) {
 
 Asked ask(const ModelRope& used, const Block& block, const Subject& subject,
           const std::vector<std::vector<double>>& expected) {
-  Asked asked{used, block, 0, {}, {}};
   double last = 0;
-  for (const std::vector<double>& positions : expected) {
-    for (const double position : positions) last = std::max(last, position);
-  }
-  asked.length = subject.length.value_or(static_cast<std::int64_t>(std::floor(last)) + 1);
+  for (const std::vector<double>& positions : expected) last = std::max(last, std::ranges::max(positions));
+  Asked asked{used, block, subject.length.value_or(static_cast<std::int64_t>(std::floor(last)) + 1), {}, {}};
   const Rope rope = rope_for_block(used.rope, block);
   asked.frequencies = frequencies(rope, asked.length);
-  asked.motion.speed = asked.frequencies.inv_freq;
+  asked.motion = {asked.frequencies.inv_freq, asked.frequencies.axis, expected, asked.frequencies.attention_factor};
   if (rope.clockwise) {
     for (double& speed : asked.motion.speed) speed = -speed;
   }
-  asked.motion.axis = asked.frequencies.axis;
-  asked.motion.position = expected;
-  asked.motion.factor = asked.frequencies.attention_factor;
   return asked;
 }
 
-// ---- one kind of fault each ----
-
-const char* turning(bool clockwise) noexcept { return clockwise ? "clockwise" : "counterclockwise"; }
+std::string direction_text(bool clockwise, bool asked) {
+  const auto word = [](bool is_clockwise) { return is_clockwise ? "clockwise" : "counterclockwise"; };
+  return std::string("is rotated ") + word(clockwise) + "; the model rotates " + word(asked);
+}
 
 std::string axis_name(const ModelRope& used, int axis) {
   const auto i = static_cast<std::size_t>(axis);
   return i < used.axis_names.size() ? used.axis_names[i] : "axis " + std::to_string(axis);
 }
 
-std::string evidence(double found, double asked) { return " (" + residuals(found, asked) + ")"; }
-
-bool explain_by_precision(Examination& exam, const Asked& asked) {
-  const Fit plain = compare(exam.turns, asked.motion);
-  const FoundPrecision found = find_precision(exam.turns, asked.motion, asked.frequencies.inv_freq_float32);
-  const bool coarse = found.precision == Precision::f16 || found.precision == Precision::bf16;
-  if (plain.holds && !(coarse && found.angles)) {
-    if (explain_by_rivals(exam, asked, true)) return true;
-    exam.facts.precision = found.precision;
-    exam.residual = std::min(plain.residual, found.fit.residual);
-    return true;
-  }
-  if (!coarse) return false;
-  exam.facts.precision = found.precision;
-  exam.residual = found.fit.residual;
-  exam.find(Verdict::precision,
-            "is rotated with coarse angles: " + found.words + evidence(found.fit.residual, plain.residual));
-  return true;
-}
-
-// ---- pairs that listen to another axis ----
-
-namespace {
-
-// The largest difference of a pair's turns from those at the positions of that axis, in tolerances.
-double misfit_on_axis(const Turns& turns, const Motion& asked, int pair, int axis) {
-  Motion one = asked;
-  one.axis.assign(one.speed.size(), static_cast<std::uint8_t>(axis));
-  double worst = 0;
-  for (std::int64_t row = 0; row < turns.rows(); ++row) {
-    const std::complex<double> turn = one.turn(row, pair), off = turns.turn[turns.at(row, pair)] - turn;
-    const std::complex<double> allowed =
-        tolerance(turns, turns.at(row, pair), one.angle(row, pair), turn, slack_of(pair));
-    worst = std::max({worst, std::abs(off.real()) / allowed.real(), std::abs(off.imag()) / allowed.imag()});
-  }
-  return worst;
-}
-
-}  // namespace
-
-bool explain_by_axes(Examination& exam, const Asked& asked) {
-  const int axes = static_cast<int>(exam.expected.size());
-  if (axes < 2) return false;
-  const Fit before = compare(exam.turns, asked.motion);
-  Motion motion = asked.motion;
-  motion.axis.resize(motion.speed.size(), 0);
-  int moved = 0, first_moved = -1;
-  for (int pair = 0; pair < exam.turns.block.pairs; ++pair) {
-    const int own = asked.motion.axis_of(pair);
-    double least = misfit_on_axis(exam.turns, asked.motion, pair, own);
-    if (least <= 1) continue;
-    for (int axis = 0; axis < axes; ++axis) {
-      const double misfit = misfit_on_axis(exam.turns, asked.motion, pair, axis);
-      if (misfit >= least) continue;
-      least = misfit;
-      motion.axis[static_cast<std::size_t>(pair)] = static_cast<std::uint8_t>(axis);
-    }
-    if (least > 1) return false;
-    if (moved++ == 0) first_moved = pair;
-  }
-  if (moved == 0) return false;
-  const Fit fit = compare(exam.turns, motion);
-  exam.residual = fit.residual;
-  exam.facts.axis = motion.axis;
-  exam.find(Verdict::axis, "is rotated with other axes in " + std::to_string(moved) + " of its " +
-                               std::to_string(exam.turns.block.pairs) + " pairs: pair " + std::to_string(first_moved) +
-                               " listens to " + axis_name(asked.used, motion.axis_of(first_moved)) +
-                               ", the model asks " + axis_name(asked.used, asked.motion.axis_of(first_moved)) +
-                               evidence(fit.residual, before.residual));
-  return true;
-}
-
-// One pair alone tells position times speed, and no more.
-bool one_pair_alone(const Examination& exam) {
-  int pairs = 0;
-  for (int pair = 0; pair < exam.turns.block.pairs; ++pair) {
-    bool carries = false;
-    for (std::int64_t row = 0; row < exam.turns.rows(); ++row)
-      carries = carries || exam.turns.weight[exam.turns.at(row, pair)] > 0;
-    pairs += carries ? 1 : 0;
-  }
-  return pairs < 2 && exam.subject.used->rope.rotary_dim > 2;
+std::string evidence(double found, double asked) {
+  return " (residual " + significant(found, 2) + " against " + significant(asked, 2) + ")";
 }
 
 void examine_with_rope(Examination& exam) {
@@ -200,19 +185,13 @@ void examine_with_rope(Examination& exam) {
   }
   find_factor(exam, asked);
   asked.motion.factor = exam.factor;
-  if (explain_by_precision(exam, asked)) return;
-  if (explain_by_axes(exam, asked)) return;
+  if (explain_by_precision(exam, asked) || explain_by_axes(exam, asked)) return;
   if (explain_by_positions(exam, asked)) {
-    const auto twice = std::find_if(exam.findings.begin(), exam.findings.end(),
-                                    [](const Finding& one) { return one.verdict == Verdict::twice; });
-    // A rope applied twice has its factor twice.
-    if (twice != exam.findings.end()) {
-      std::erase_if(exam.findings, [](const Finding& one) { return one.verdict == Verdict::attention_factor; });
-    }
+    const auto is_twice = [](const Finding& one) { return one.verdict == Verdict::twice; };
+    if (std::ranges::any_of(exam.findings, is_twice)) exam.drop(Verdict::attention_factor);  // it has its factor twice
     return;
   }
-  if (explain_by_rivals(exam, asked, false)) return;
-  if (explain_by_speeds(exam, asked)) return;
+  if (explain_by_rivals(exam, asked, false) || explain_by_speeds(exam, asked)) return;
   exam.findings.resize(before);
   exam.facts.positions.clear();
   exam.facts.inv_freq.clear();

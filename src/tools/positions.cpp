@@ -153,8 +153,10 @@ Positions PositionSet::view() const {
 
 double PositionSet::value(std::size_t axis, std::size_t row, std::size_t token) const {
   const auto listed = static_cast<std::size_t>(tokens);
-  if (token >= listed) return static_cast<double>(*open_from) + static_cast<double>(token) - static_cast<double>(listed);
-  const std::size_t at = ((axes == 1 ? 0 : axis) * static_cast<std::size_t>(batch) + (batch == 1 ? 0 : row)) * listed + token;
+  if (token >= listed)
+    return static_cast<double>(*open_from) + static_cast<double>(token) - static_cast<double>(listed);
+  const std::size_t at =
+      ((axes == 1 ? 0 : axis) * static_cast<std::size_t>(batch) + (batch == 1 ? 0 : row)) * listed + token;
   return reals.empty() ? static_cast<double>(integers[at]) : reals[at];
 }
 

@@ -37,11 +37,20 @@ int Subject::head_dim_of(const TensorInfo& tensor) const noexcept {
   return is_bare(tensor.shape.back()) ? used->rope.rotary_dim : used->rope.head_dim;
 }
 
-int Subject::plausibility(std::int64_t heads) const noexcept {
+std::vector<std::int64_t> Subject::head_counts(bool bare) const {
+  std::vector<std::int64_t> counts;
+  if (role != Role::key) counts.push_back(used->heads);
+  if (role != Role::query) counts.push_back(used->kv_heads > 0 ? used->kv_heads : used->heads);
+  if (bare) counts.push_back(1);
+  return counts;
+}
+
+int Subject::plausibility(const Layout& read) const {
   if (used == nullptr || used->heads == 0) return 1;
-  const bool may_be_query = role != Role::key, may_be_key = role != Role::query;
-  if ((may_be_query && heads == used->heads) || (may_be_key && heads == used->kv_heads)) return 2;
-  return used->heads % heads == 0 ? 1 : 0;
+  // The k of MLA is one head; whose tensor it is must be known, as one q of many heads may be bare too.
+  const std::vector<std::int64_t> counts = head_counts(role == Role::key && is_bare(read.head_dim));
+  if (std::find(counts.begin(), counts.end(), read.heads) != counts.end()) return 2;
+  return used->heads % read.heads == 0 ? 1 : 0;
 }
 
 const ModelRope& chosen_rope(const Model& model, std::optional<int> rope, const std::string& config) {

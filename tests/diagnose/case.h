@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "diagnose/question.h"
+#include "diagnose/examination.h"
 #include "tests/diagnose/engine.h"
 
 namespace rotary::diagnose_tests {

@@ -95,14 +95,14 @@ TEST(Hard, OneLayoutForAFile) {
   Case one(ElementType::f32, {.tokens = 8});
   const Engine by_head{.position = [](int, int, int h) { return h; }};
   EXPECT_EQ(one.diagnose(by_head).verdict, Verdict::as_configured);
-  EXPECT_EQ(
-      diagnose::settled_layout({{"bhtd", Role::query, {1, 8, 8, 64}}, {"bthd", Role::key, {1, 8, 2, 64}}}, *one.rope),
-      "bthd");
-  one.subject.layout_of_heads = "bthd";
-  one.subject.used = &*one.rope;
-  const Diagnosis settled =
-      diagnose::diagnose(tensor_of(one.before, one.type), tensor_of(by_head(one.before), one.type), one.subject);
-  EXPECT_EQ(settled.verdict, Verdict::layout) << settled.sentence;
+  const Data k = random_data({.tokens = 8, .heads = 2}, one.type);
+  diagnose::Request request;
+  request.model = Model{"", {*one.rope}, {}};
+  const diagnose::Diagnosed both = diagnose::diagnose(
+      request, {{"q", tensor_of(one.before, one.type), tensor_of(by_head(one.before), one.type)},
+                {"k", tensor_of(k, one.type, "bthd", "k"), tensor_of(Engine{}(k), one.type, "bthd", "k")}});
+  EXPECT_EQ(both.tensors[0].diagnosis.verdict, Verdict::layout) << both.all.sentence;
+  EXPECT_EQ(both.tensors[1].diagnosis.verdict, Verdict::as_configured) << both.all.sentence;
 }
 
 TEST(Hard, OnePairTellsPositionTimesSpeedOnly) {
@@ -196,6 +196,18 @@ TEST(Subject, CheckReadsATensorAsApplyDoes) {
     EXPECT_FALSE(result.equal()) << name;
     EXPECT_EQ(result.tensors[0].checked.layout, "bthd") << name;
   }
+}
+
+// The k of MLA is the bare block of one head: of as many tokens as heads, it is not taken for the heads of one token.
+TEST(Subject, TheBareKeyIsOneHead) {
+  Case one(ElementType::f32, {.tokens = 8, .heads = 1, .head_dim = 64});
+  one.rope->rope.head_dim = 96;
+  one.rope->first = 32;
+  one.rope->kv_heads = 8;
+  one.subject.role = Role::key;
+  const Diagnosis found = one.diagnose({});
+  EXPECT_EQ(found.verdict, Verdict::as_configured) << found.sentence;
+  EXPECT_EQ(found.facts.layout, "bthd");
 }
 
 }  // namespace

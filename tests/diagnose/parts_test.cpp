@@ -4,10 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "diagnose/examination.h"
 #include "diagnose/explain.h"
-#include "diagnose/motion.h"
-#include "diagnose/question.h"
-#include "diagnose/unwrap.h"
 #include "tests/diagnose/engine.h"
 #include "values/scaling_fields.h"
 
@@ -15,29 +13,6 @@ namespace rotary::diagnose {
 namespace {
 
 using diagnose_tests::speeds;
-
-TEST(Unwrap, FindsANumberFromAnglesInACircle) {
-  for (const double value : {0.0, 3.0, -17.0, 4321.0, 0.25}) {
-    std::vector<Phase> phases;
-    for (const double speed : speeds()) phases.push_back({wrapped(value * speed), 1e-7, speed});
-    const Unwrapped found = unwrap(phases, 0, 8192);
-    EXPECT_NEAR(found.value, value, 1e-5);
-    EXPECT_LE(found.misfit, 1);
-    EXPECT_TRUE(found.unique);
-  }
-}
-
-TEST(Unwrap, OneCircleLeavesTheNearest) {
-  const Unwrapped found = unwrap({{0.5, 1e-6, 1}}, 7, 20);
-  EXPECT_FALSE(found.unique);
-  EXPECT_NEAR(found.value, 0.5 + 2 * M_PI, 1e-5);
-}
-
-TEST(Unwrap, AnglesOfNoNumber) {
-  std::vector<Phase> phases;
-  for (std::size_t i = 0; i < 32; ++i) phases.push_back({wrapped(static_cast<double>(i * i)), 1e-7, speeds()[i]});
-  EXPECT_GT(unwrap(phases, 0, 8192).misfit, 1);
-}
 
 TEST(Patterns, Words) {
   const std::vector<double> expected = {0, 1, 2, 3, 4, 5};

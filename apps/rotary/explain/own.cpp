@@ -6,12 +6,12 @@
 #include <set>
 #include <vector>
 
-#include "apps/rotary/config_place.h"
 #include "apps/rotary/inspect/rope.h"
 #include "apps/shared/sheet.h"
 #include "apps/shared/text.h"
 #include "page.h"
 #include "rotary/extend.h"
+#include "tools/config_place.h"
 #include "values/scaling_fields.h"
 
 namespace rotary::cli {
@@ -216,7 +216,7 @@ extend::Start start_of(const Source& source, const Model& model) {
   if (model.ropes.empty() || source.config.empty()) return {};
   extend::Request request;
   request.model = model;
-  request.config = config_text_at(source.config);
+  request.config = tools::config_text_at(source.config);
   if (source.rope) request.rope = static_cast<std::size_t>(*source.rope);
   const bool is_there = !request.rope || *request.rope < model.ropes.size();
   return is_there ? extend::start_of(request) : extend::Start{};

@@ -1,0 +1,193 @@
+// How a list of positions differs from the expected one.
+#include <cmath>
+#include <functional>
+
+#include "motion.h"
+
+namespace rotary::diagnose {
+
+namespace {
+
+using Positions = std::vector<double>;
+
+bool same(double a, double b) { return std::abs(a - b) <= 1e-6 + 1e-9 * std::abs(b); }
+
+std::string text(double value) {
+  const bool is_whole = value == std::floor(value) && std::abs(value) < 1e15;
+  if (is_whole) return std::to_string(static_cast<std::int64_t>(value));
+  std::string digits = std::to_string(value);
+  digits.erase(digits.find_last_not_of('0') + 1);
+  return digits;
+}
+
+// A pattern, and the position that it gives to number i.
+struct Rule {
+  Pattern pattern;
+  std::function<double(std::size_t i)> position;
+};
+
+std::optional<Pattern> first_that_holds(const Positions& p, const std::vector<Rule>& rules) {
+  for (const Rule& rule : rules) {
+    bool holds = true;
+    for (std::size_t i = 0; holds && i < p.size(); ++i) holds = same(p[i], rule.position(i));
+    if (holds) return rule.pattern;
+  }
+  return std::nullopt;
+}
+
+const Pattern expected_ones{Change::none, 0, "are those expected"};
+const Pattern negated{Change::negated, 0, "are negated"};
+const Pattern doubled{Change::doubled, 2, "are doubled"};
+
+std::vector<Rule> simple_rules(const Positions& p, const Positions& e) {
+  const double shift = p[0] - e[0];
+  const std::string far = text(std::abs(shift)) + (shift > 0 ? " too far" : " too early");
+  const std::string offset = "begin at " + text(p[0]) + " instead of " + text(e[0]) + ", " + far;
+  return {{expected_ones, [&](std::size_t i) { return e[i]; }},
+          {negated, [&](std::size_t i) { return -e[i]; }},
+          {{Change::offset, shift, offset}, [&, shift](std::size_t i) { return e[i] + shift; }},
+          {doubled, [&](std::size_t i) { return 2 * e[i]; }},
+          {{Change::constant, p[0], "are " + text(p[0]) + " for every token"}, [&](std::size_t) { return p[0]; }}};
+}
+
+double to_bits(double value, int bits) {
+  if (value == 0) return 0;
+  const double scale = std::ldexp(1.0, bits - 1 - std::ilogb(value));
+  return std::nearbyint(value * scale) / scale;
+}
+
+// Positions modulo a power of two, signed or not; of few bits; in reverse order.
+std::vector<Rule> other_rules(const Positions& e, std::size_t tokens) {
+  std::vector<Rule> rules;
+  for (const int bits : {8, 16}) {
+    const double modulus = std::ldexp(1.0, bits);
+    const std::string type = "int" + std::to_string(bits);
+    rules.push_back({{Change::wrapped, 0, "are wrapped at " + type}, [&e, modulus](std::size_t i) {
+                       return e[i] - modulus * std::floor((e[i] + modulus / 2) / modulus);
+                     }});
+    rules.push_back({{Change::wrapped, 0, "are wrapped at u" + type},
+                     [&e, modulus](std::size_t i) { return e[i] - modulus * std::floor(e[i] / modulus); }});
+  }
+  for (const auto& [bits, type] : {std::pair{8, "bf16"}, {11, "f16"}}) {
+    rules.push_back({{Change::rounded, 0, std::string("are rounded to ") + type},
+                     [&e, digits = bits](std::size_t i) { return to_bits(e[i], digits); }});
+  }
+  rules.push_back({{Change::reversed, 0, "are in reverse order"},
+                   [&e, tokens](std::size_t i) { return e[i / tokens * tokens + tokens - 1 - i % tokens]; }});
+  return rules;
+}
+
+// A constant times the expected positions, within their errors.
+std::optional<Pattern> step_pattern(const Positions& p, const Positions& e, const Positions& error) {
+  double pe = 0, ee = 0;
+  for (std::size_t i = 0; i < p.size(); ++i) {
+    pe += p[i] * e[i];
+    ee += e[i] * e[i];
+  }
+  if (ee == 0) return std::nullopt;
+  const double step = pe / ee;
+  double slack = 1e-12;
+  for (std::size_t i = 0; i < p.size(); ++i) {
+    const double sigma =
+        std::max(i < error.size() && std::isfinite(error[i]) ? error[i] : 0, 1e-7 * std::abs(p[i]) + 1e-9);
+    if (std::abs(p[i] - step * e[i]) > 6 * sigma + 1e-6 * std::abs(p[i])) return std::nullopt;
+    slack += sigma * sigma * e[i] * e[i];
+  }
+  const auto near = [&, step_error = 6 * std::sqrt(slack) / ee](double value) {
+    return std::abs(step - value) <= step_error;
+  };
+  if (near(1)) return expected_ones;
+  if (near(-1)) return negated;
+  if (near(2)) return doubled;
+  double shown = step;
+  for (const double tidy : {std::round(step * 100) / 100, 1 / std::round(1 / step), std::round(step)}) {
+    if (std::isfinite(tidy) && tidy != 0 && near(tidy)) shown = tidy;
+  }
+  return Pattern{Change::step, shown, "are " + text(shown) + " times those expected"};
+}
+
+// Segments that each begin again where the first began.
+std::optional<Pattern> restarts(const Positions& p, const Positions& e, std::size_t tokens) {
+  std::size_t boundary = 1;
+  while (boundary < tokens && same(p[boundary], p[boundary - 1] + (e[boundary] - e[boundary - 1]))) ++boundary;
+  if (boundary >= tokens) return std::nullopt;
+  std::size_t begin = 0;
+  for (std::size_t i = 0; i < p.size(); ++i) {
+    const std::size_t t = i % tokens;
+    if (t == 0) begin = 0;
+    if (t > 0 && same(p[i], p[i - t]) && !same(p[i], p[i - 1])) begin = t;
+    if (!same(p[i], p[i - t] + (e[i - t + (t - begin)] - e[i - t]))) return std::nullopt;
+  }
+  return Pattern{Change::restarts, 0, "begin again at " + text(p[0]) + " with token " + std::to_string(boundary)};
+}
+
+// Batch rows of which the first that is not as expected has a pattern of its own.
+std::optional<Pattern> row_pattern(const Positions& p, const Positions& e, std::size_t tokens) {
+  bool differ = false;
+  for (std::size_t i = tokens; i < p.size(); ++i) differ = differ || !same(p[i], p[i % tokens]);
+  for (std::size_t first = 0; differ && first < p.size(); first += tokens) {
+    const auto row_of = [&](const Positions& all) {
+      const auto begin = all.begin() + static_cast<std::ptrdiff_t>(first);
+      return Positions(begin, begin + static_cast<std::ptrdiff_t>(tokens));
+    };
+    const Pattern own = pattern_of(row_of(p), row_of(e), 1);
+    if (own.kind == Change::none) continue;
+    return Pattern{Change::rows, 0,
+                   "differ from row to row: in row " + std::to_string(first / tokens) + " they " + own.words};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Pattern pattern_of(const Positions& position, const Positions& expected, std::int64_t batch, const Positions& error) {
+  const std::size_t tokens = position.size() / static_cast<std::size_t>(batch);
+  if (const auto found = first_that_holds(position, simple_rules(position, expected))) return *found;
+  if (const auto found = step_pattern(position, expected, error)) return *found;
+  if (const auto found = first_that_holds(position, other_rules(expected, tokens))) return *found;
+  if (const auto found = restarts(position, expected, tokens)) return *found;
+  if (const auto found = row_pattern(position, expected, tokens)) return *found;
+  std::size_t i = 0;
+  while (same(position[i], expected[i])) ++i;  // the first rule does not hold: one differs
+  return {Change::other, 0,
+          "are not those expected: token " + std::to_string(i % tokens) + " is at " + text(position[i]) +
+              " instead of " + text(expected[i])};
+}
+
+void fill_unknown(FoundPositions& found, const Positions& expected, std::int64_t batch) {
+  Positions position, wanted, error;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    if (!std::isfinite(found.error[i])) continue;
+    position.push_back(found.position[i]);
+    wanted.push_back(expected[i]);
+    error.push_back(found.error[i]);
+  }
+  if (position.empty() || position.size() == expected.size()) return;
+  const Pattern pattern = pattern_of(position, wanted, 1, error);
+  const std::size_t tokens = expected.size() / static_cast<std::size_t>(batch);
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    if (std::isfinite(found.error[i])) continue;
+    switch (pattern.kind) {
+      case Change::offset:
+        found.position[i] = expected[i] + pattern.value;
+        break;
+      case Change::negated:
+        found.position[i] = -expected[i];
+        break;
+      case Change::doubled:
+      case Change::step:
+        found.position[i] = pattern.value * expected[i];
+        break;
+      case Change::constant:
+        found.position[i] = pattern.value;
+        break;
+      case Change::none:
+        found.position[i] = expected[i];
+        break;
+      default:
+        if (i % tokens > 0) found.position[i] = found.position[i - 1] + expected[i] - expected[i - 1];
+    }
+  }
+}
+
+}  // namespace rotary::diagnose
