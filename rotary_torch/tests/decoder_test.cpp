@@ -9,31 +9,15 @@
 #include <string>
 #include <vector>
 
-#include "rotary/error.h"
+#include "rotary_torch/models/decoder_layers.h"
 #include "rotary_torch/tests/tensors.h"
-#include "tests/support/file_helpers.h"
+#include "rotary_torch/tests/written_out.h"
 
 namespace rotary_torch {
 namespace {
 
 using at::Tensor;
 using rotary::test::expect_error;
-
-rotary::ModelRope rope_of(int head_dim, int rotary_dim, rotary::Pairing pairing = rotary::Pairing::half) {
-  rotary::ModelRope rope;
-  rope.rope.head_dim = head_dim;
-  rope.rope.rotary_dim = rotary_dim;
-  rope.rope.pairing = pairing;
-  return rope;
-}
-
-DecoderConfig small(PositionEncoding position = PositionEncoding::rope) {
-  DecoderConfig c;
-  c.vocabulary = 29, c.width = 24, c.layers = 2, c.heads = 4, c.feed_forward = 40, c.context = 64;
-  c.position = position;
-  if (position == PositionEncoding::rope) c.rope = rope_of(6, 4);
-  return c;
-}
 
 // Parameters far from their initial values, so that every one of them matters.
 Decoder made(const DecoderConfig& config) {
@@ -52,16 +36,11 @@ Decoder made(const DecoderConfig& config) {
   return model;
 }
 
-Tensor some_ids(std::int64_t batch, std::int64_t tokens, std::int64_t vocabulary = 29) {
-  torch::manual_seed(5);
-  return at::randint(vocabulary, {batch, tokens}, at::kLong);
-}
-
-// ---- the same in double precision, head by head --------------------------------------------------
+// ---- the same in double precision --------------------------------------------------
 
 class Plain {
  public:
-  explicit Plain(const Decoder& model) : c(model->config()) {
+  explicit Plain(const Decoder& decoder) : c(decoder->config()), model(decoder) {
     for (const auto& item : model->named_parameters()) w[item.key()] = item.value().detach().to(at::kDouble);
   }
 
@@ -102,53 +81,19 @@ class Plain {
     return c.norm == Norm::rms ? scaled : scaled + w.at(name + ".bias");
   }
 
-  // x [tokens, head_dim] at positions 0, 1, ...
-  Tensor rotated(const Tensor& x) const {
-    if (c.position != PositionEncoding::rope) return x;
-    Tensor y = x.clone();
-    const int n = c.rope->rope.rotary_dim;
-    for (std::int64_t p = 0; p < x.size(0); ++p) {
-      for (int i = 0; i < n / 2; ++i) {
-        const bool half = c.rope->rope.pairing == rotary::Pairing::half;
-        const int first = half ? i : 2 * i, second = half ? i + n / 2 : 2 * i + 1;
-        const double angle = static_cast<double>(p) * std::pow(c.rope->rope.base, -2.0 * i / n);
-        const double a = x[p][first].item<double>(), b = x[p][second].item<double>();
-        y[p][first] = a * std::cos(angle) - b * std::sin(angle);
-        y[p][second] = b * std::cos(angle) + a * std::sin(angle);
-      }
-    }
-    return y;
-  }
-
   Tensor attention(const Tensor& x, std::int64_t layer, const Tensor& padding) const {
-    const std::int64_t head_dim = c.head_dim, tokens = x.size(1);
-    const std::string name = "layers." + std::to_string(layer) + ".attention.";
-    const Tensor all = linear(x, name + "qkv").view({x.size(0), tokens, -1, head_dim});
-    const std::vector<double> slopes = alibi_slopes(c.heads);
-    const Tensor place = at::arange(tokens, at::kDouble), distance = place.unsqueeze(0) - place.unsqueeze(1);
-    Tensor hidden = distance > 0;
-    const std::int64_t window = c.windows.empty() ? 0 : c.windows[static_cast<std::size_t>(layer)];
-    if (window > 0) hidden = hidden.logical_or(distance <= -double(window));
-    std::vector<Tensor> rows;
-    for (std::int64_t b = 0; b < x.size(0); ++b) {
-      std::vector<Tensor> heads;
-      for (std::int64_t h = 0; h < c.heads; ++h) {
-        const std::int64_t shared = h / (c.heads / c.kv_heads);
-        Tensor q = all[b].select(1, h), k = all[b].select(1, c.heads + shared);
-        if (c.qk_norm) q = norm_of_head(q, name + "q_norm"), k = norm_of_head(k, name + "k_norm");
-        Tensor scores = at::matmul(rotated(q), rotated(k).t()) / std::sqrt(double(head_dim));
-        if (c.position == PositionEncoding::alibi) scores = scores + slopes[static_cast<std::size_t>(h)] * distance;
-        const Tensor unseen = padding.defined() ? hidden.logical_or(padding[b] == 0) : hidden;
-        scores = scores.masked_fill(unseen, -HUGE_VAL).softmax(-1).nan_to_num(0);
-        heads.push_back(at::matmul(scores, all[b].select(1, c.heads + c.kv_heads + shared)));
-      }
-      rows.push_back(at::cat(heads, -1));
+    const auto i = static_cast<std::size_t>(layer);
+    const MultiHeadAttention& module = model->layers->at<DecoderLayerImpl>(i).attention;
+    AttentionMask mask{.causal = true, .window = c.windows.empty() ? 0 : c.windows[i], .padding = padding};
+    if (c.position == PositionEncoding::alibi) {
+      const Tensor place = at::arange(x.size(1), at::kDouble), slopes = at::tensor(alibi_slopes(c.heads), at::kDouble);
+      mask.additive = slopes.view({1, c.heads, 1, 1}) * (place.unsqueeze(0) - place.unsqueeze(1));
     }
-    return linear(at::stack(rows), name + "output");
-  }
-
-  Tensor norm_of_head(const Tensor& x, const std::string& name) const {
-    return x / (x.square().mean(-1, true) + c.norm_eps).sqrt() * w.at(name + ".weight");
+    TableTensors table;
+    if (c.rope) {
+      table = table_of(c.rope->rope.rotary_dim, 0, x.size(1), c.rope->rope.pairing, c.rope->rope.base);
+    }
+    return written_out(in_double(parameters_of(module)), module->options(), x, c.rope ? &table : nullptr, mask);
   }
 
   Tensor activated(const Tensor& x) const {
@@ -173,6 +118,7 @@ class Plain {
   }
 
   DecoderConfig c;
+  Decoder model;
   std::map<std::string, Tensor> w;
 };
 
@@ -193,18 +139,18 @@ void expect_plain(const DecoderConfig& config, const std::string& what) {
 TEST(Decoder, EqualsTheSameInDoublePrecisionForEveryPositionEncoding) {
   for (const auto position : {PositionEncoding::rope, PositionEncoding::learned, PositionEncoding::sinusoidal,
                               PositionEncoding::none, PositionEncoding::alibi}) {
-    expect_plain(small(position), name(position));
+    expect_plain(tiny(position), name(position));
   }
 }
 
 TEST(Decoder, EqualsTheSameInDoublePrecisionForEveryPart) {
   std::map<std::string, DecoderConfig> configs;
   for (const char* word : {"grouped", "gated", "parallel", "shared", "windows", "relu", "tied", "no biases"}) {
-    configs[word] = small();
+    configs[word] = tiny();
   }
   configs["grouped"].kv_heads = 2;
   configs["grouped"].head_dim = 10;
-  configs["grouped"].rope = rope_of(10, 10, rotary::Pairing::interleaved);
+  configs["grouped"].rope = tiny_rope(10, 10, rotary::Pairing::interleaved);
   configs["gated"].gated = configs["gated"].qk_norm = true;
   configs["gated"].activation = Activation::silu;
   configs["gated"].norm = Norm::rms;
@@ -218,23 +164,11 @@ TEST(Decoder, EqualsTheSameInDoublePrecisionForEveryPart) {
   for (const auto& [word, config] : configs) expect_plain(config, word);
 }
 
-// ---- counts --------------------------------------------------------------------------------------
-
-TEST(Decoder, HasAsManyParametersAsTheExperimentsItFollows) {
-  DecoderConfig c;
-  c.vocabulary = 65, c.width = 128, c.layers = 6, c.heads = 16, c.feed_forward = 512, c.context = 512;
-  c.activation = Activation::relu;
-  c.rope = rope_of(8, 4);
-  EXPECT_EQ(parameter_count(*Decoder(c)), 1206593);  // labml
-  c.layers = 4, c.heads = 4, c.context = 64, c.rope = rope_of(32, 32), c.activation = Activation::gelu;
-  EXPECT_EQ(parameter_count(*Decoder(c)), 810049);  // nanoGPT's small one
-  c.tied = true, c.head_bias = false;
-  EXPECT_EQ(parameter_count(*Decoder(c)), 810049 - 65 * 129);
-}
+// ---- initial values --------------------------------------------------------------------------------------
 
 TEST(Decoder, InitialisesAsGpt2Does) {
-  DecoderConfig c = small();
-  c.width = 256, c.rope = rope_of(64, 64), c.feed_forward = 1024;
+  DecoderConfig c = tiny();
+  c.width = 256, c.rope = tiny_rope(64, 64), c.feed_forward = 1024;
   torch::manual_seed(3);
   Decoder model(c);
   model->initialise(0.02);
@@ -259,7 +193,7 @@ TEST(Decoder, DecodingTokenByTokenAndInPiecesEqualsTheFullPass) {
   for (const auto position : {PositionEncoding::rope, PositionEncoding::learned, PositionEncoding::sinusoidal,
                               PositionEncoding::none, PositionEncoding::alibi}) {
     const at::NoGradGuard no_grad;
-    DecoderConfig config = small(position);
+    DecoderConfig config = tiny(position);
     config.kv_heads = 2, config.windows = {0, 5};
     Decoder model = made(config);
     const Tensor ids = some_ids(3, 17), whole = model->forward(ids);
@@ -277,7 +211,7 @@ TEST(Decoder, DecodingTokenByTokenAndInPiecesEqualsTheFullPass) {
 }
 
 TEST(Decoder, TrainsAfterDecodingUnderInferenceMode) {
-  DecoderConfig config = small();
+  DecoderConfig config = tiny();
   config.dropout = 0.1;
   Decoder model = made(config);
   DecoderCache cache(model->config());
@@ -292,7 +226,7 @@ TEST(Decoder, TrainsAfterDecodingUnderInferenceMode) {
 }
 
 TEST(Decoder, DropoutActsInTrainingOnly) {
-  DecoderConfig config = small();
+  DecoderConfig config = tiny();
   config.dropout = 0.5;
   const at::NoGradGuard no_grad;
   Decoder model = made(config);
@@ -304,7 +238,7 @@ TEST(Decoder, DropoutActsInTrainingOnly) {
 
 TEST(Decoder, TakesAnotherRope) {
   const at::NoGradGuard no_grad;
-  Decoder model = made(small());
+  Decoder model = made(tiny());
   const Tensor ids = some_ids(1, 20), before = model->forward(ids);
   rotary::Rope longer = model->config().rope->rope;
   longer.scaling = rotary::Linear{2};
@@ -313,16 +247,16 @@ TEST(Decoder, TakesAnotherRope) {
   EXPECT_FALSE(at::allclose(bent, before, 1e-3, 1e-3));
   DecoderConfig again = model->config();
   EXPECT_TRUE(at::equal(made(again)->forward(ids), bent));
-  longer.head_dim = 8;
-  expect_error("SHAPE", "must fit the heads of 6", [&] { model->set_rope(longer); });
-  expect_error("ROPE", "but this one has alibi", [&] { made(small(PositionEncoding::alibi))->set_rope(longer); });
+  longer.head_dim = 10;
+  expect_error("SHAPE", "must fit the heads of 8", [&] { model->set_rope(longer); });
+  expect_error("ROPE", "but this one has alibi", [&] { made(tiny(PositionEncoding::alibi))->set_rope(longer); });
 }
 
 TEST(Decoder, DynamicScalingLooksAtTheLengthOfEachPass) {
   const at::NoGradGuard no_grad;
-  DecoderConfig config = small();
+  DecoderConfig config = tiny();
   config.rope->rope.scaling = rotary::Dynamic{.factor = 4, .trained_length = 8};
-  Decoder model = made(config), unscaled = made(small());
+  Decoder model = made(config), unscaled = made(tiny());
   EXPECT_TRUE(at::equal(model->forward(some_ids(1, 8)), unscaled->forward(some_ids(1, 8))));
   EXPECT_FALSE(at::equal(model->forward(some_ids(1, 20)), unscaled->forward(some_ids(1, 20))));
   EXPECT_TRUE(at::equal(model->forward(some_ids(1, 8)), unscaled->forward(some_ids(1, 8))));
@@ -340,38 +274,27 @@ TEST(PositionTerms, AlibiSlopesAreThePublishedOnes) {
   EXPECT_EQ(alibi_slopes(1), std::vector<double>{1 / 256.});
 }
 
-TEST(PositionTerms, SinusoidsStandSideBySide) {
-  const Tensor rows = sinusoids(50, 6);
-  for (std::int64_t p = 0; p < 50; ++p) {
-    for (std::int64_t i = 0; i < 3; ++i) {
-      const double angle = static_cast<double>(p) * std::pow(1e4, -2.0 * static_cast<double>(i) / 6);
-      EXPECT_FLOAT_EQ(rows[p][2 * i].item<float>(), static_cast<float>(std::sin(angle)));
-      EXPECT_FLOAT_EQ(rows[p][2 * i + 1].item<float>(), static_cast<float>(std::cos(angle)));
-    }
-  }
-}
-
 // ---- errors --------------------------------------------------------------------------------------
 
 TEST(Decoder, RefusesWhatCannotBe) {
   const auto refused = [](const char* code, const char* words, auto change) {
-    DecoderConfig config = small();
+    DecoderConfig config = tiny();
     change(config);
     expect_error(code, words, [&] { Decoder model(config); });
   };
   refused("SHAPE", "kv_heads must divide the 4 heads but got 3", [](DecoderConfig& c) { c.kv_heads = 3; });
-  refused("SHAPE", "heads must divide width 24", [](DecoderConfig& c) { c.heads = 5; });
+  refused("SHAPE", "heads must divide width 32", [](DecoderConfig& c) { c.heads = 5; });
   refused("SHAPE", "layers must be at least 1", [](DecoderConfig& c) { c.layers = 0; });
-  refused("SHAPE", "the rope must be for heads of 6", [](DecoderConfig& c) { c.rope = rope_of(8, 8); });
+  refused("SHAPE", "the rope must be for heads of 8", [](DecoderConfig& c) { c.rope = tiny_rope(6, 6); });
   refused("ROPE", "a rope must be given", [](DecoderConfig& c) { c.rope.reset(); });
   refused("SHAPE", "windows must be none or one for each of the 2", [](DecoderConfig& c) { c.windows = {1}; });
   refused("CONFIG_VALUE", "a window must be at least 0", [](DecoderConfig& c) { c.windows = {1, -1}; });
   refused("CONFIG_VALUE", "dropout must be", [](DecoderConfig& c) { c.dropout = 1; });
   refused("CONFIG_VALUE", "norm_eps must be", [](DecoderConfig& c) { c.norm_eps = -1; });
-  Decoder learned = made(small(PositionEncoding::learned));
+  Decoder learned = made(tiny(PositionEncoding::learned));
   expect_error("POSITION", "learned positions end at 64 but token 65", [&] { learned->forward(some_ids(1, 65)); });
   expect_error("SHAPE", "ids must be [batch, tokens]", [&] { learned->forward(some_ids(1, 5).flatten()); });
-  DecoderConfig base = small();
+  DecoderConfig base = tiny();
   base.head = false;
   expect_error("SHAPE", "this one has none", [&] { made(base)->forward(some_ids(1, 5)); });
 }

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "rotary/error.h"
+#include "rotary_torch/tests/tensors.h"
 
 namespace rotary_torch {
 namespace {
@@ -19,23 +19,8 @@ using at::Tensor;
 constexpr std::int64_t vocabulary = 29;
 
 DecoderConfig small(PositionEncoding position = PositionEncoding::rope) {
-  DecoderConfig config;
-  config.vocabulary = vocabulary;
-  config.width = 32;
-  config.layers = 2;
-  config.heads = 4;
-  config.feed_forward = 48;
-  config.context = 16;
-  config.position = position;
-  if (position == PositionEncoding::rope) {
-    rotary::ModelRope rope;
-    rope.heads = rope.kv_heads = 4;
-    rope.rope.head_dim = 8;
-    rope.rope.rotary_dim = 8;
-    rope.rope.pairing = rotary::Pairing::half;
-    rope.context = config.context;
-    config.rope = rope;
-  }
+  DecoderConfig config = tiny(position, 16);
+  if (config.rope) config.rope->rope.rotary_dim = 8;
   return config;
 }
 
@@ -45,11 +30,6 @@ Decoder decoder(PositionEncoding position = PositionEncoding::rope) {
   Decoder model(small(position));
   model->initialise(0.4);
   return model;
-}
-
-Tensor some_ids(std::int64_t rows, std::int64_t tokens, std::uint64_t seed = 3) {
-  at::manual_seed(seed);
-  return at::randint(vocabulary, {rows, tokens}, at::kLong);
 }
 
 GenerateOptions greedy(std::int64_t tokens) { return {.tokens = tokens, .temperature = 0}; }
@@ -65,12 +45,8 @@ Tensor greedy_by_full_passes(Decoder& model, Tensor ids, std::int64_t tokens) {
 }
 
 std::string code_of(const std::function<void()>& work) {
-  try {
-    work();
-  } catch (const rotary::Error& error) {
-    return std::string(rotary::name(error.code()));
-  }
-  return "none";
+  const std::string sentence = sentence_of(work);
+  return sentence == "no error" ? "none" : sentence.substr(0, sentence.find(':'));
 }
 
 TEST(Generate, GreedyIdsEqualTheArgmaxOfFullPassesForEveryPositionEncodingAndPastTheTrainedLength) {

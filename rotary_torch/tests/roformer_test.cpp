@@ -11,6 +11,7 @@
 #include <string>
 
 #include "rotary_torch/tests/tensors.h"
+#include "rotary_torch/tests/written_out.h"
 
 namespace rotary_torch {
 namespace {
@@ -57,7 +58,7 @@ RoFormerConfig small_notebook() {
 // The model written out, in f64, from the tensors by name.
 class WrittenOut {
  public:
-  WrittenOut(const RoFormer& model) : config_(model->config()) {
+  explicit WrittenOut(const RoFormer& model) : config_(model->config()), model_(model) {
     for (const auto& item : model->named_parameters()) weights_[item.key()] = item.value().detach().to(at::kDouble);
   }
 
@@ -65,7 +66,7 @@ class WrittenOut {
     Tensor x = at::embedding(weights_.at("word_embeddings.weight"), ids);
     for (std::int64_t i = 0; i < config_.layers; ++i) {
       const std::string layer = "layers." + std::to_string(i) + ".";
-      const Tensor h = x + attention(norm(x, layer + "attention_norm"), padding, layer + "attention.");
+      const Tensor h = x + attention(norm(x, layer + "attention_norm"), padding, i);
       const Tensor n = norm(h, layer + "norm");
       const Tensor inner = linear(n, layer + "feed_forward.input");
       const Tensor gelu = inner * 0.5 * (1 + at::erf(inner / std::sqrt(2.0)));
@@ -83,43 +84,16 @@ class WrittenOut {
     return centred / (centred.square().mean(-1, true) + 1e-12).sqrt() * weights_.at(name + ".weight") +
            weights_.at(name + ".bias");
   }
-  // x [tokens, head_dim] as complex numbers times exp(i position theta).
-  Tensor rotated(const Tensor& x) const {
-    Tensor out = x.clone();
-    const std::int64_t head_dim = x.size(1);
-    for (std::int64_t t = 0; t < x.size(0); ++t) {
-      for (std::int64_t i = 0; i < head_dim / 2; ++i) {
-        const double angle =
-            static_cast<double>(t) * std::pow(1e6, -2.0 * static_cast<double>(i) / static_cast<double>(head_dim));
-        const double c = entry(std::cos(angle)), s = entry(std::sin(angle));
-        const double a = x[t][2 * i].item<double>(), b = x[t][2 * i + 1].item<double>();
-        out[t][2 * i] = a * c - b * s;
-        out[t][2 * i + 1] = b * c + a * s;
-      }
-    }
-    return out;
-  }
-  double entry(double value) const {
-    return config_.bf16_table ? at::scalar_tensor(value, at::kFloat).to(at::kBFloat16).item<double>() : value;
-  }
-  Tensor attention(const Tensor& x, const Tensor& padding, const std::string& name) const {
-    const std::int64_t head_dim = config_.width / config_.heads;
-    const Tensor qkv = linear(x, name + "qkv");
-    Tensor seen = at::zeros_like(x);
-    for (std::int64_t b = 0; b < x.size(0); ++b) {
-      for (std::int64_t h = 0; h < config_.heads; ++h) {
-        const auto part = [&](std::int64_t which) {
-          return qkv[b].narrow(1, which * config_.width + h * head_dim, head_dim);
-        };
-        Tensor scores = at::matmul(rotated(part(0)), rotated(part(1)).t()) / std::sqrt(static_cast<double>(head_dim));
-        if (padding.defined()) scores = scores.masked_fill(padding[b] == 0, -1e300);
-        seen[b].narrow(1, h * head_dim, head_dim).copy_(at::matmul(at::softmax(scores, -1), part(2)));
-      }
-    }
-    return linear(seen, name + "output");
+  Tensor attention(const Tensor& x, const Tensor& padding, std::int64_t layer) const {
+    const MultiHeadAttention& module = model_->layers->at<RoFormerLayerImpl>(static_cast<std::size_t>(layer)).attention;
+    const auto head_dim = static_cast<int>(config_.width / config_.heads);
+    TableTensors table = table_of(head_dim, 0, x.size(1), rotary::Pairing::interleaved, 1e6);
+    if (config_.bf16_table) table = as(as(as(table, at::kFloat), at::kBFloat16), at::kDouble);
+    return written_out(in_double(parameters_of(module)), module->options(), x, &table, {.padding = padding});
   }
 
   RoFormerConfig config_;
+  RoFormer model_;
   std::map<std::string, Tensor> weights_;
 };
 

@@ -9,12 +9,13 @@
 #include <string>
 #include <vector>
 
-#include "rotary_torch/tests/scratch.h"
+#include "rotary_torch/tests/tensors.h"
 
 namespace rotary_torch {
 namespace {
 
 namespace fs = std::filesystem;
+using rotary::test::expect_error;
 using Texts = Scratch;
 
 TEST(TextHash, ChangesWithEveryByte) {  // the first two: the published values of FNV-1a

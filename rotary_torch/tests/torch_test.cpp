@@ -10,6 +10,7 @@
 #include "rotary/reference.h"
 #include "rotary/self_test.h"
 #include "rotary_torch/op/rotary_embedding.h"
+#include "rotary_torch/tests/tensors.h"
 
 namespace rotary_torch {
 namespace {
@@ -66,16 +67,6 @@ Tensor by_oracle(const Tensor& x, const rotary::Table& table, Dims dims, int fir
       rotary::slice(rotary::ConstHeads{in.const_data_ptr(), dtype, layout}, first, head_dim - first),
       rotary::slice(rotary::Heads{out.data_ptr(), dtype, layout}, first, head_dim - first), table);
   return out;
-}
-
-template <class Call>
-std::string sentence_of(Call call) {
-  try {
-    call();
-  } catch (const c10::Error& error) {
-    return error.what_without_backtrace();
-  }
-  return "no error";
 }
 
 TEST(Op, EqualsTheScalarOracleInEveryLayoutPairingAndType) {

@@ -9,7 +9,6 @@
 #include <cmath>
 #include <csignal>
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <iterator>
 #include <map>
@@ -21,7 +20,7 @@
 
 #include "rotary/tensors.h"
 #include "rotary_torch/models/checkpoint.h"
-#include "rotary_torch/tests/scratch.h"
+#include "rotary_torch/tests/tensors.h"
 #include "rotary_torch/training/text.h"
 #include "rotary_torch/training/trainer.h"
 #include "rotary_torch/training/trainer_state.h"
@@ -30,13 +29,9 @@ namespace rotary_torch {
 namespace {
 
 namespace fs = std::filesystem;
+using rotary::test::expect_error;
 
 using Training = Scratch;
-
-std::string bytes_of(const fs::path& path) {
-  std::ifstream stream(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(stream), {}};
-}
 
 // ---- presets and schedules -----------------------------------------------------------------------
 
@@ -318,7 +313,7 @@ TEST_F(Training, AFileThatIsNoCheckpointOfThisModelIsRefused) {
 TEST_F(Training, OnAFullDiskTheOldCheckpointSurvives) {
   const auto trainer = trainer_of(small());
   trainer->save(path("c.safetensors"));
-  const std::string old = bytes_of(path("c.safetensors"));
+  const std::string old = rotary::test::read_text(path("c.safetensors"));
   trainer->step();
   std::signal(SIGXFSZ, SIG_IGN);
   rlimit limit{};
@@ -327,7 +322,7 @@ TEST_F(Training, OnAFullDiskTheOldCheckpointSurvives) {
   ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small_limit), 0);
   expect_error("FILE", "c.safetensors", [&] { trainer->save(path("c.safetensors")); });
   ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
-  EXPECT_EQ(bytes_of(path("c.safetensors")), old);
+  EXPECT_EQ(rotary::test::read_text(path("c.safetensors")), old);
   EXPECT_EQ(std::distance(fs::directory_iterator(path("")), {}), 1);
 }
 

@@ -3,6 +3,7 @@
 // be.
 #include <ATen/Functions.h>
 #include <ATen/Parallel.h>
+#include <torch/csrc/autograd/variable.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -139,6 +140,17 @@ void gradients(const ProcessGroup& world) {
   }
   // The last layer is used on the last rank only: elsewhere its gradient counts as zero.
   const Net model = net(5, 32);
+  {
+    GradientAverager averager(model.parameters, world, 3000);
+    averager.begin();
+    model.loss(mine, 2).backward();
+    averager.finish();
+    require(model.parameters[8].grad().equal(at::zeros({32, 32})), "a layer used on no rank has a gradient of zero");
+  }
+  for (const at::Tensor& p : model.parameters) {
+    require(torch::autograd::impl::post_acc_grad_hooks(p) == nullptr, "no hook is left behind");
+    p.mutable_grad() = at::Tensor();
+  }
   GradientAverager averager(model.parameters, world, 3000);
   averager.begin();
   model.loss(mine, rank == size - 1 ? 0 : 2).backward();
@@ -215,7 +227,15 @@ void die(const ProcessGroup& world, const std::string& folder, const std::string
       averager.finish();
     }
   } catch (const rotary::Error& error) {
-    if (error.code() == rotary::Code::PEER) save(folder, "noticed" + own, std::to_string(now()));
+    if (error.code() == rotary::Code::PEER) {
+      save(folder, "noticed" + own, std::to_string(now()));
+      // The next step ends with the same error, in the hook of the backward pass or behind it.
+      require_refusal(rotary::Code::PEER, [&] {
+        averager.begin();
+        model.loss(at::ones({4, 64})).backward();
+        averager.finish();
+      });
+    }
     throw;
   }
 }

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <system_error>
 
-#include "rotary/error.h"
+#include "rotary_torch/op/refusal.h"
 #include "rotary_torch/training/parallel.h"
 
 namespace rotary_torch {
@@ -38,8 +38,7 @@ fs::path torch_folder() {
 c10::Device open_device(const std::string& operation, const std::string& word, int index) {
   if (word == "cpu") return c10::kCPU;
   if (word != "cuda")
-    throw rotary::Error(rotary::Code::DEVICE,
-                        "[" + operation + "] a device must be cpu or cuda but got '" + word + "'");
+    Refusal{operation.c_str()}(rotary::Code::DEVICE, "a device must be cpu or cuda but got '", word, "'");
   const fs::path library = torch_folder() / "libtorch_cuda.so";
   std::error_code error;
   if (!fs::exists(library, error)) {

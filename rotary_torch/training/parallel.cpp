@@ -22,12 +22,11 @@
 #include <string_view>
 #include <utility>
 
-#include "rotary/error.h"
+#include "rotary_torch/op/refusal.h"
 
 namespace rotary_torch {
 
 using rotary::Code;
-using rotary::Error;
 using Work = c10::intrusive_ptr<c10d::Work>;
 
 // ---- the world -----------------------------------------------------------------------------------
@@ -38,13 +37,15 @@ struct ProcessGroup::Backends {
 
 namespace {
 
+constexpr Refusal refuse_world{"world"}, refuse_sum{"sum over ranks"}, refuse_average{"average gradients"};
+
 // The call's result. torch's errors are PEER, with their first sentence.
 template <class Call>
 auto with_peers(int size, const Call& call) {
   std::string reason;
   try {
     return call();
-  } catch (const Error&) {
+  } catch (const rotary::Error&) {
     throw;
   } catch (const c10::Error& error) {
     reason = error.what_without_backtrace();
@@ -54,9 +55,8 @@ auto with_peers(int size, const Call& call) {
   reason = reason.substr(0, reason.find('\n'));
   if (const std::size_t source = reason.find("] "); reason.starts_with('[') && source != std::string::npos)
     reason.erase(0, source + 2);
-  throw Error(Code::PEER,
-              "[sum over ranks] all " + std::to_string(size) +
-                  " processes must live to the end and answer but torch says: " + reason.substr(0, reason.find(". ")));
+  refuse_sum(Code::PEER, "all ", size,
+             " processes must live to the end and answer but torch says: ", reason.substr(0, reason.find(". ")));
 }
 
 Work begun_sum(c10d::Backend& backend, const at::Tensor& values) {
@@ -77,9 +77,8 @@ int number(const char* variable, int least, int most, std::optional<int> otherwi
   int value = 0;
   const auto [end, status] = std::from_chars(word.data(), word.data() + word.size(), value);
   if (status != std::errc() || end != word.data() + word.size() || value < least || value > most) {
-    throw Error(Code::VALUE, std::string("[world] ") + variable + " must be a whole number from " +
-                                 std::to_string(least) + " to " + std::to_string(most) + " but " +
-                                 (text == nullptr ? "is not set" : "is '" + std::string(word) + "'"));
+    refuse_world(Code::VALUE, variable, " must be a whole number from ", least, " to ", most, " but ",
+                 text == nullptr ? "is not set" : "is '" + std::string(word) + "'");
   }
   return value;
 }
@@ -90,7 +89,7 @@ int number(const char* variable, int least, int most, std::optional<int> otherwi
 c10::intrusive_ptr<c10d::Backend> gloo_of(int rank, int size, std::chrono::milliseconds timeout) {
   const char* address = std::getenv("MASTER_ADDR");
   if (address == nullptr || *address == '\0') {
-    throw Error(Code::VALUE, "[world] MASTER_ADDR must name the machine of rank 0 but is not set");
+    refuse_world(Code::VALUE, "MASTER_ADDR must name the machine of rank 0 but is not set");
   }
   const char* agent = std::getenv("TORCHELASTIC_USE_AGENT_STORE");
   const char* restarts = std::getenv("TORCHELASTIC_RESTART_COUNT");
@@ -108,8 +107,7 @@ c10::intrusive_ptr<c10d::Backend> gloo_of(int rank, int size, std::chrono::milli
 #else
 
 c10::intrusive_ptr<c10d::Backend> gloo_of(int, int, std::chrono::milliseconds) {
-  throw Error(Code::TORCH,
-              "[world] several processes need a build with Gloo's headers (libgloo-dev) but this one has none");
+  refuse_world(Code::TORCH, "several processes need a build with Gloo's headers (libgloo-dev) but this one has none");
 }
 
 #endif
@@ -143,7 +141,7 @@ void ProcessGroup::sum(at::Tensor& values) const {
   if (size_ == 1) return;
   const at::ScalarType type = values.scalar_type();
   if (type != at::kFloat && type != at::kDouble && type != at::kLong) {
-    throw Error(Code::DTYPE, std::string("[sum over ranks] takes f32, f64 and int64 but got ") + at::toString(type));
+    refuse_sum(Code::DTYPE, "takes f32, f64 and int64 but got ", at::toString(type));
   }
   const at::NoGradGuard no_grad;
   const at::Tensor dense = values.detach().to(at::kCPU).contiguous();
@@ -155,8 +153,7 @@ void ProcessGroup::sum(at::Tensor& values) const {
 void ProcessGroup::broadcast(at::Tensor& values, int from) const {
   if (size_ == 1) return;
   if (from < 0 || from >= size_) {
-    throw Error(Code::SHAPE,
-                "[broadcast] from is a rank below " + std::to_string(size_) + " but got " + std::to_string(from));
+    Refusal{"broadcast"}(Code::SHAPE, "from is a rank below ", size_, " but got ", from);
   }
   const at::NoGradGuard no_grad;
   const at::Tensor dense = values.detach().to(at::kCPU).contiguous();
@@ -209,9 +206,8 @@ void check_same_shapes(const std::vector<at::Tensor>& parameters, const ProcessG
   at::Tensor differ = first.ne(own).to(at::kLong);
   group.sum(differ);
   if (const auto ranks = differ.item<std::int64_t>(); ranks != 0) {
-    throw Error(Code::SHAPE, "[average gradients] every rank needs parameters of the same shapes but " +
-                                 std::to_string(ranks) + " of " + std::to_string(group.size()) +
-                                 " ranks differ from rank 0");
+    refuse_average(Code::SHAPE, "every rank needs parameters of the same shapes but ", ranks, " of ", group.size(),
+                   " ranks differ from rank 0");
   }
 }
 
@@ -272,8 +268,7 @@ void GradientAverager::State::ready(std::size_t parameter) {
   const std::lock_guard lock(mutex);
   if (!armed) return;
   if (slots[parameter].added) {
-    throw Error(Code::INTERNAL,
-                "[average gradients] one backward pass belongs between begin and finish but a second ran");
+    refuse_average(Code::INTERNAL, "one backward pass belongs between begin and finish but a second ran");
   }
   add(parameter);
   begin_full();

@@ -10,15 +10,17 @@
 #include "files/text/io.h"
 #include "files/text/json.h"
 #include "files/text/utf8.h"
-#include "rotary/error.h"
+#include "rotary_torch/op/refusal.h"
 
 namespace rotary_torch {
 
 namespace {
 
 using rotary::Code;
-using rotary::Error;
 namespace files = rotary::files;
+
+constexpr Refusal refuse{"text"};
+constexpr Refusal refuse_vocabulary{"vocabulary"};
 
 std::string utf8(char32_t character) {
   const auto tail = [character](int shift) { return static_cast<char>(0x80 | (character >> shift & 0x3F)); };
@@ -42,11 +44,9 @@ std::vector<char32_t> code_points(std::string_view text) {
   for (std::size_t i = 0; i < text.size();) {
     const files::Character point = files::first_character(text.substr(i));
     if (point.length == 0) {
-      throw Error(Code::TEXT, "[text] a text must be UTF-8 but byte " + std::to_string(i) + " begins with " +
-                                  files::in_quotes(text.substr(i, 1)));
+      refuse(Code::TEXT, "a text must be UTF-8 but byte ", i, " begins with ", files::in_quotes(text.substr(i, 1)));
     }
-    if (point.code == 0)
-      throw Error(Code::TEXT, "[text] a text must not hold a byte 0 but byte " + std::to_string(i) + " is one");
+    if (point.code == 0) refuse(Code::TEXT, "a text must not hold a byte 0 but byte ", i, " is one");
     points.push_back(point.code);
     i += point.length;
   }
@@ -59,8 +59,8 @@ at::Tensor ids_of(const std::vector<char32_t>& characters, const std::vector<cha
   for (const char32_t point : points) {
     const auto place = std::lower_bound(characters.begin(), characters.end(), point);
     if (place == characters.end() || *place != point) {
-      throw Error(Code::TEXT, "[text] every character must be one of the vocabulary's " +
-                                  std::to_string(characters.size()) + " but got " + in_unicode(point));
+      refuse(Code::TEXT, "every character must be one of the vocabulary's ", characters.size(), " but got ",
+             in_unicode(point));
     }
     *out++ = place - characters.begin();
   }
@@ -79,26 +79,26 @@ Vocabulary Vocabulary::of(std::string_view utf8) {
 }
 
 Vocabulary Vocabulary::read(const std::filesystem::path& vocab_json) {
-  const auto refuse = [&vocab_json](const std::string& rule) {
-    throw Error(Code::FORMAT, "[vocabulary] " + vocab_json.string() + ": " + rule);
+  const auto refuse_file = [&vocab_json](const auto&... rule) {
+    refuse_vocabulary(Code::FORMAT, vocab_json.string(), ": ", rule...);
   };
   const files::Json json = files::parse_json(read_text(vocab_json));
-  if (!json.is_object() || json.empty()) refuse("must be an object {\"a\": 0, \"b\": 1, ...} with a character or more");
+  if (!json.is_object() || json.empty())
+    refuse_file("must be an object {\"a\": 0, \"b\": 1, ...} with a character or more");
   std::vector<std::pair<std::int64_t, char32_t>> by_id;
   for (const auto& [key, id] : json.items()) {
     const files::Character point = files::first_character(key);
     if (key.empty() || point.length != key.size() || point.code == 0)
-      refuse("a key must be one character but got " + files::in_quotes(key));
-    if (!id.is_number_integer()) refuse("the id of " + in_unicode(point.code) + " must be an integer");
+      refuse_file("a key must be one character but got ", files::in_quotes(key));
+    if (!id.is_number_integer()) refuse_file("the id of ", in_unicode(point.code), " must be an integer");
     by_id.emplace_back(id.get<std::int64_t>(), point.code);
   }
   std::sort(by_id.begin(), by_id.end());
   Vocabulary vocabulary;
   for (const auto& [id, character] : by_id) {
-    if (id != vocabulary.size())
-      refuse("ids must be 0, 1, 2, ... but " + in_unicode(character) + " has " + std::to_string(id));
+    if (id != vocabulary.size()) refuse_file("ids must be 0, 1, 2, ... but ", in_unicode(character), " has ", id);
     if (id > 0 && character < vocabulary.characters_.back())
-      refuse("ids must rise with the characters but " + in_unicode(character) + " has " + std::to_string(id));
+      refuse_file("ids must rise with the characters but ", in_unicode(character), " has ", id);
     vocabulary.characters_.push_back(character);
   }
   return vocabulary;
@@ -116,8 +116,7 @@ at::Tensor Vocabulary::encode(std::string_view utf8) const { return ids_of(chara
 
 std::string Vocabulary::decode(std::int64_t id) const {
   if (id < 0 || id >= size()) {
-    throw Error(Code::VALUE,
-                "[vocabulary] an id must be in 0.." + std::to_string(size() - 1) + " but got " + std::to_string(id));
+    refuse_vocabulary(Code::VALUE, "an id must be in 0..", size() - 1, " but got ", id);
   }
   return utf8(characters_[static_cast<std::size_t>(id)]);
 }
@@ -145,9 +144,8 @@ Corpus corpus(std::string_view utf8, std::int64_t block) {
   const auto tokens = static_cast<std::int64_t>(points.size());
   const std::int64_t split = tokens * 9 / 10;
   if (split <= block || tokens - split <= block) {
-    throw Error(Code::TEXT, "[text] the last tenth of a text must be longer than a block of " + std::to_string(block) +
-                                " characters (at least " + std::to_string(10 * block + 1) + " in all) but got " +
-                                std::to_string(tokens));
+    refuse(Code::TEXT, "the last tenth of a text must be longer than a block of ", block, " characters (at least ",
+           10 * block + 1, " in all) but got ", tokens);
   }
   Corpus parts;
   parts.vocabulary = Vocabulary::of(utf8);

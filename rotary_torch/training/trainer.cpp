@@ -14,16 +14,13 @@
 #include <mutex>
 #include <utility>
 
-#include "rotary/error.h"
 #include "rotary_torch/nn/layers.h"
+#include "rotary_torch/op/refusal.h"
 #include "rotary_torch/training/trainer_state.h"
 
 namespace rotary_torch {
 
 namespace {
-
-using rotary::Code;
-using rotary::Error;
 
 // Each use of random numbers has its own stream.
 enum Stream : std::uint64_t { training_rows = 1, validation_rows = 2, dropout = 3 };
@@ -50,9 +47,8 @@ torch::optim::AdamW optimiser_of(const std::vector<at::Tensor>& parameters, cons
 
 void check_batch(const TrainingOptions& options, const ProcessGroup& group) {
   if (options.batch % group.size() != 0) {
-    throw Error(Code::SHAPE, "[train] the batch of " + std::to_string(options.batch) +
-                                 " sequences must divide evenly among the processes but there are " +
-                                 std::to_string(group.size()));
+    Refusal{"train"}(rotary::Code::SHAPE, "the batch of ", options.batch,
+                     " sequences must divide evenly among the processes but there are ", group.size());
   }
 }
 

@@ -8,8 +8,8 @@
 
 #include "files/text/io.h"
 #include "files/text/json.h"
-#include "rotary/error.h"
 #include "rotary_torch/models/checkpoint.h"
+#include "rotary_torch/op/refusal.h"
 #include "rotary_torch/training/trainer_state.h"
 
 namespace rotary_torch {
@@ -17,7 +17,6 @@ namespace rotary_torch {
 namespace {
 
 using rotary::Code;
-using rotary::Error;
 using Words = std::map<std::string, std::string>;
 namespace fs = std::filesystem;
 
@@ -51,8 +50,9 @@ void for_each_option(Options& options, const Visit& visit) {
   visit("seed", options.seed);
 }
 
-[[noreturn]] void refuse(const fs::path& path, const std::string& rule) {
-  throw Error(Code::FORMAT, "[checkpoint] " + path.string() + ": " + rule);
+template <class... Rule>
+[[noreturn]] void refuse(const fs::path& path, const Rule&... rule) {
+  Refusal{"checkpoint"}(Code::FORMAT, path.string(), ": ", rule...);
 }
 
 // The metadata's word for a key, or the word for an absent key.
@@ -61,7 +61,7 @@ std::string word_of_key(const fs::path& path, const Words& words, const std::str
   const auto found = words.find(key);
   if (found != words.end()) return found->second;
   if constexpr (sizeof...(absent) == 1) return (word(absent), ...);
-  refuse(path, "the metadata must hold " + key);
+  refuse(path, "the metadata must hold ", key);
 }
 
 template <typename Number>
@@ -69,14 +69,14 @@ Number parsed(const fs::path& path, const std::string& key, const std::string& t
   Number number{};
   const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (status != std::errc() || end != text.data() + text.size())
-    refuse(path, key + " must be a number but is " + rotary::files::in_quotes(text));
+    refuse(path, key, " must be a number but is ", rotary::files::in_quotes(text));
   return number;
 }
 
 void check_format(const fs::path& path, const Words& words) {
   const auto found = words.find("format");
   if (found == words.end() || found->second != format)
-    refuse(path, std::string("a training checkpoint must say format ") + rotary::files::in_quotes(format));
+    refuse(path, "a training checkpoint must say format ", rotary::files::in_quotes(format));
 }
 
 TrainingOptions options_of(const fs::path& path, const Words& words) {
@@ -87,7 +87,7 @@ TrainingOptions options_of(const fs::path& path, const Words& words) {
     const std::string key = std::string("option.") + name;
     const std::string text = word_of_key(path, words, key, absent...);
     if constexpr (std::is_same_v<Value, Schedule>) {
-      if (text != "noam" && text != "cosine") refuse(path, key + " must be cosine or noam");
+      if (text != "noam" && text != "cosine") refuse(path, key, " must be cosine or noam");
       value = text == "noam" ? Schedule::noam : Schedule::cosine;
     } else {
       value = parsed<Value>(path, key, text);
@@ -102,9 +102,9 @@ void check_same(const TrainingOptions& now, const fs::path& path, const Words& w
     const bool only_the_end = now.schedule == Schedule::noam && std::string_view(name) == "steps";
     const std::string then = word_of_key(path, words, std::string("option.") + name, absent...);
     if (only_the_end || then == word(value)) return;
-    std::string rule = "[resume] " + std::string(name) + " must be " + then + ", as the run began,";
-    if (std::string_view(name) == "steps") rule += " since the cosine schedule leads to the last step,";
-    throw Error(Code::RESUME, rule + " but got " + word(value));
+    const bool steps = std::string_view(name) == "steps";
+    Refusal{"resume"}(Code::RESUME, name, " must be ", then, ", as the run began,",
+                      steps ? " since the cosine schedule leads to the last step," : "", " but got ", word(value));
   });
 }
 
@@ -132,9 +132,9 @@ void Trainer::load(const fs::path& checkpoint) {
   options_of(checkpoint, words);
   check_same(state_->options, checkpoint, words);
   const auto done = parsed<std::int64_t>(checkpoint, "step", word_of_key(checkpoint, words, "step"));
-  if (done < 0) refuse(checkpoint, "step must be 0 or more but is " + word(done));
+  if (done < 0) refuse(checkpoint, "step must be 0 or more but is ", done);
   if (state_->parameters.front().scalar_type() != at::kFloat)
-    throw Error(Code::DTYPE, "[checkpoint] " + checkpoint.string() + ": a checkpoint is read into f32 weights alone");
+    Refusal{"checkpoint"}(Code::DTYPE, checkpoint.string(), ": a checkpoint is read into f32 weights alone");
   Checkpoint file(checkpoint);
   std::vector<std::pair<at::Tensor, at::Tensor>> copies;  // applied only after everything has been read
   for (std::size_t i = 0; i < state_->names.size(); ++i) {
@@ -147,8 +147,8 @@ void Trainer::load(const fs::path& checkpoint) {
     }
   }
   if (const std::vector<std::string> others = file.unused(); !others.empty()) {
-    throw Error(Code::TENSOR, "[checkpoint] " + checkpoint.string() + ": the model must have all tensors but has no " +
-                                  rotary::files::in_quotes(others.front()));
+    Refusal{"checkpoint"}(Code::TENSOR, checkpoint.string(), ": the model must have all tensors but has no ",
+                          rotary::files::in_quotes(others.front()));
   }
   const c10::NoGradGuard no_grad;
   for (auto& [target, value] : copies) target.copy_(value);

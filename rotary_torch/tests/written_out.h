@@ -1,42 +1,32 @@
-// For the tests of attention: attention written out in double precision (scores by matmul, keys repeated, masks by
-// loops), and the masks and modules to try.
+// Attention written out in double precision, for the tests of attention and of the models: scores by matmul, keys
+// repeated, masks by loops.
 #pragma once
 
 #include <ATen/ATen.h>
-#include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
-#include <string>
 #include <vector>
 
 #include "rotary/rotary.h"
 #include "rotary_torch/nn/attention.h"
 
-namespace rotary_torch::attention_cases {
+namespace rotary_torch {
 
 using at::Tensor;
 
 constexpr double minus_infinity = -std::numeric_limits<double>::infinity();
 
+// Rows of base^(-2i / rotary_dim) at these positions, in f64.
 inline TableTensors table_of(int rotary_dim, std::int64_t first_position, std::int64_t tokens,
-                             rotary::Pairing pairing = rotary::Pairing::half) {
-  rotary::Rope rope;
-  rope.head_dim = rotary_dim;
-  rope.base = 100;
-  rope.pairing = pairing;
-  return tensors(rotary::Table(rotary::frequencies(rope), rotary::positions(first_position, tokens)));
+                             rotary::Pairing pairing = rotary::Pairing::half, double base = 100) {
+  const Tensor speeds = at::pow(base, -2 * at::arange(rotary_dim / 2, at::kDouble) / rotary_dim);
+  const Tensor angles = at::arange(first_position, first_position + tokens, at::kDouble).unsqueeze(1) * speeds;
+  return {angles.cos(), angles.sin(), pairing};
 }
-
 inline TableTensors as(const TableTensors& t, at::ScalarType dtype) {
   return {t.cos.to(dtype), t.sin.to(dtype), t.pairing};
 }
-inline TableTensors rows(const TableTensors& t, std::int64_t from, std::int64_t count) {
-  return {t.cos.narrow(0, from, count), t.sin.narrow(0, from, count), t.pairing};
-}
-
-// ---- written out -----------------------------------------------------------------------------------
 
 // x [batch, tokens, heads, head_dim]; sign -1 rotates back.
 inline Tensor rotated(const Tensor& x, const TableTensors& t, std::int64_t first, double sign = 1) {
@@ -132,74 +122,4 @@ inline Tensor written_out(const Parameters& p, const AttentionOptions& o, const 
   return linear(y.reshape({batch, tokens, -1}), p.output, p.output_bias);
 }
 
-// ---- cases -----------------------------------------------------------------------------------------
-
-constexpr std::int64_t batch_size = 2, length = 9, all_heads = 4;
-
-inline Tensor left_padding() {
-  const Tensor padding = at::ones({batch_size, length}, at::kLong);
-  padding[1].narrow(0, 0, 3).zero_();
-  return padding;
-}
-inline Tensor alibi(std::int64_t queries, std::int64_t keys) {  // [1, heads, queries, keys]
-  const Tensor slope = at::pow(2, -at::arange(1, all_heads + 1, at::kFloat)).view({1, all_heads, 1, 1});
-  const Tensor distance = at::arange(keys, at::kFloat) - at::arange(keys - queries, keys, at::kFloat).unsqueeze(1);
-  return slope * distance;
-}
-struct NamedMask {
-  std::string name;
-  AttentionMask mask;
-};
-inline std::vector<NamedMask> every_mask() {
-  at::manual_seed(11);
-  std::vector<NamedMask> all;
-  for (int bits = 0; bits < 16; ++bits) {
-    AttentionMask mask;
-    std::string name = "mask";
-    if (bits & 1) mask.causal = true, name += " causal";
-    if (bits & 2) mask.window = 3, name += " window";
-    if (bits & 4) mask.padding = left_padding(), name += " padding";
-    if (bits & 8) mask.additive = alibi(length, length), name += " additive";
-    all.push_back({name, mask});
-  }
-  all.push_back({"additive for all", {false, 0, {}, at::randn({length, length})}});
-  all.push_back(
-      {"additive for each batch", {true, 0, left_padding().to(at::kBool), at::randn({batch_size, 1, 1, length})}});
-  return all;
-}
-
-inline AttentionOptions options_of(std::int64_t kv_heads) {
-  AttentionOptions o;
-  o.width = 24;
-  o.heads = all_heads;
-  o.kv_heads = kv_heads;
-  o.head_dim = 8;
-  return o;
-}
-
-inline MultiHeadAttention made(const AttentionOptions& options) {
-  MultiHeadAttention m(options);
-  const at::NoGradGuard no_grad;
-  for (Tensor& p : m->parameters()) p.copy_(at::randn_like(p) * 0.4);
-  return m;
-}
-
-inline double difference(const Tensor& a, const Tensor& b) {
-  const Tensor x = a.detach().to(at::kDouble), y = b.detach().to(at::kDouble);
-  EXPECT_FALSE(x.isnan().any().item<bool>());
-  return (x - y).abs().max().item<double>() / std::max(1.0, y.abs().max().item<double>());
-}
-
-template <class Call>
-std::string sentence_of(Call call) {
-  try {
-    call();
-  } catch (const rotary::Error& error) {
-    return std::string(rotary::name(error.code())) + ": " + error.what();
-  } catch (const c10::Error& error) {
-    return error.what_without_backtrace();
-  }
-  return "no error";
-}
-
-}  // namespace rotary_torch::attention_cases
+}  // namespace rotary_torch
