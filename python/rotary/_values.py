@@ -1,4 +1,4 @@
-"""Rope, with the names and defaults of the C++ library (include/rotary/rope.h)."""
+"""Rope, with the names and defaults of the C++ library (include/rotary/rope.h); rotary.Error, raised from Python."""
 
 from __future__ import annotations
 
@@ -15,6 +15,22 @@ if TYPE_CHECKING:
     Layout = Literal[
         "bthd", "bhtd", "tbhd", "thbd", "hbtd", "htbd", "btd", "tbd", "thd", "htd", "bhd", "hbd", "bd", "td", "hd"
     ]
+
+PAIRINGS = ("half", "interleaved", "interleaved_to_half")
+
+
+def error(code: str, operation: str, sentence: str) -> _core.Error:
+    """The exception "[operation] sentence" with its code."""
+    made = _core.Error(f"[{operation}] {sentence}")
+    made.code = code
+    return made
+
+
+def check_pairing(operation: str, pairing: object) -> None:
+    """Raises rotary.Error PAIRING for what is no pairing, None among it."""
+    if pairing not in PAIRINGS:
+        got = "is not given" if pairing is None else f"got {pairing!r}"
+        raise error("PAIRING", operation, f"pairing must be half, interleaved or interleaved_to_half but {got}")
 
 
 class Rope(_Value):

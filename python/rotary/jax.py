@@ -26,8 +26,7 @@ import jax.numpy as jnp  # type: ignore[import-not-found, unused-ignore]
 import numpy as np  # type: ignore[import-not-found, unused-ignore]
 
 from . import _core
-from ._errors import check_pairing, error
-from ._values import Rope
+from ._values import Rope, check_pairing, error
 
 if not hasattr(jax, "ffi"):
     raise ImportError(

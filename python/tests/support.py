@@ -3,6 +3,7 @@
 import itertools
 
 import numpy as np
+import rotary
 
 try:
     import ml_dtypes
@@ -70,3 +71,12 @@ def numbers(shape, dtype=np.float32, seed=0):
 
 def all_layouts():
     return itertools.product(LAYOUTS.items(), DTYPES, PAIRINGS)
+
+
+def refused(case, code, make):
+    """That make() raises rotary.Error with this code; its sentence."""
+    with case.assertRaises(rotary.Error) as caught:
+        make()
+    case.assertEqual(caught.exception.code, code)
+    case.assertTrue(str(caught.exception).startswith("["))
+    return str(caught.exception)

@@ -8,7 +8,7 @@ import weakref
 
 import numpy as np
 import rotary
-from support import numbers, rotated, same_bits
+from support import numbers, refused, rotated, same_bits
 
 try:
     import torch
@@ -55,45 +55,39 @@ class OnDevice:
 
 
 class Numpy(unittest.TestCase):
-    def code(self, make):
-        with self.assertRaises(rotary.Error) as caught:
-            make()
-        self.assertTrue(str(caught.exception).startswith("["))
-        return caught.exception.code
-
     def test_what_is_refused(self):
         x = numbers((5, 3, 16))
         frozen = x.copy()
         frozen.flags.writeable = False
         rotate, rotate_ = rotary.rotate, rotary.rotate_
-        self.assertEqual(self.code(lambda: rotate_(frozen, TABLE, layout="thd")), "VALUE")
-        self.assertEqual(self.code(lambda: rotate(x, TABLE, layout="thd", out=frozen)), "VALUE")
+        refused(self, "VALUE", lambda: rotate_(frozen, TABLE, layout="thd"))
+        refused(self, "VALUE", lambda: rotate(x, TABLE, layout="thd", out=frozen))
         self.assertTrue(same_bits(rotate(frozen, TABLE, layout="thd"), expected(x)))
-        self.assertEqual(self.code(lambda: rotate(x.astype(float), TABLE, layout="thd")), "DTYPE")
-        self.assertEqual(self.code(lambda: rotate(x.astype(int), TABLE, layout="thd")), "DTYPE")
-        self.assertEqual(self.code(lambda: rotate(x.astype(">f4"), TABLE, layout="thd")), "DTYPE")
-        self.assertEqual(self.code(lambda: rotate(x.astype(complex), TABLE, layout="thd")), "DTYPE")
-        self.assertEqual(self.code(lambda: rotate(x, TABLE, layout="thd", out=x.astype(np.float16))), "DTYPE")
-        self.assertEqual(self.code(lambda: rotate(x, TABLE, layout="bthd")), "SHAPE")
-        self.assertEqual(self.code(lambda: rotate(x, TABLE, layout="tdh")), "SHAPE")
-        self.assertEqual(self.code(lambda: rotate(x, TABLE, layout="ttd")), "SHAPE")
-        self.assertEqual(self.code(lambda: rotate(x, TABLE)), "SHAPE")
-        self.assertEqual(self.code(lambda: rotate(x[:4], TABLE, layout="thd")), "SHAPE")
-        self.assertEqual(self.code(lambda: rotate(x[..., :8], TABLE, layout="thd")), "SHAPE")
-        self.assertEqual(self.code(lambda: rotate(x, TABLE, layout="thd", out=x[:, :2])), "SHAPE")
-        self.assertEqual(self.code(lambda: rotate(numbers((5, 3, 32))[..., ::2], TABLE, layout="thd")), "SHAPE")
-        self.assertEqual(self.code(lambda: rotate(x[::-1], TABLE, layout="thd")), "SHAPE")
-        self.assertEqual(self.code(lambda: rotate(x, TABLE, layout="thd", first=1)), "SHAPE")
-        self.assertEqual(self.code(lambda: rotate(x, TABLE, layout="thd", first=-1)), "SHAPE")
-        self.assertEqual(self.code(lambda: rotate(x, TABLE, layout="thd", direction="back")), "VALUE")
-        self.assertEqual(self.code(lambda: rotate(x, TABLE, layout="thd", stores="fast")), "VALUE")
+        refused(self, "DTYPE", lambda: rotate(x.astype(float), TABLE, layout="thd"))
+        refused(self, "DTYPE", lambda: rotate(x.astype(int), TABLE, layout="thd"))
+        refused(self, "DTYPE", lambda: rotate(x.astype(">f4"), TABLE, layout="thd"))
+        refused(self, "DTYPE", lambda: rotate(x.astype(complex), TABLE, layout="thd"))
+        refused(self, "DTYPE", lambda: rotate(x, TABLE, layout="thd", out=x.astype(np.float16)))
+        refused(self, "SHAPE", lambda: rotate(x, TABLE, layout="bthd"))
+        refused(self, "SHAPE", lambda: rotate(x, TABLE, layout="tdh"))
+        refused(self, "SHAPE", lambda: rotate(x, TABLE, layout="ttd"))
+        refused(self, "SHAPE", lambda: rotate(x, TABLE))
+        refused(self, "SHAPE", lambda: rotate(x[:4], TABLE, layout="thd"))
+        refused(self, "SHAPE", lambda: rotate(x[..., :8], TABLE, layout="thd"))
+        refused(self, "SHAPE", lambda: rotate(x, TABLE, layout="thd", out=x[:, :2]))
+        refused(self, "SHAPE", lambda: rotate(numbers((5, 3, 32))[..., ::2], TABLE, layout="thd"))
+        refused(self, "SHAPE", lambda: rotate(x[::-1], TABLE, layout="thd"))
+        refused(self, "SHAPE", lambda: rotate(x, TABLE, layout="thd", first=1))
+        refused(self, "SHAPE", lambda: rotate(x, TABLE, layout="thd", first=-1))
+        refused(self, "VALUE", lambda: rotate(x, TABLE, layout="thd", direction="back"))
+        refused(self, "VALUE", lambda: rotate(x, TABLE, layout="thd", stores="fast"))
         overlapping = numbers(5 * 3 * 16 + 16)
         a, b = overlapping[:-16].reshape(5, 3, 16), overlapping[16:].reshape(5, 3, 16)
-        self.assertEqual(self.code(lambda: rotate(a, TABLE, layout="thd", out=b)), "ALIAS")
-        self.assertEqual(self.code(lambda: rotary.rotate_qk_(x, x, TABLE, layout="thd")), "ALIAS")
-        self.assertEqual(self.code(lambda: rotary.rotate_qkv(x, TABLE, 2, layout="thd")), "SHAPE")
+        refused(self, "ALIAS", lambda: rotate(a, TABLE, layout="thd", out=b))
+        refused(self, "ALIAS", lambda: rotary.rotate_qk_(x, x, TABLE, layout="thd"))
+        refused(self, "SHAPE", lambda: rotary.rotate_qkv(x, TABLE, 2, layout="thd"))
         bytes_off = np.frombuffer(bytearray(5 * 3 * 16 * 4 + 1), np.uint8)[1:].view(np.float32).reshape(5, 3, 16)
-        self.assertEqual(self.code(lambda: rotate_(bytes_off, TABLE, layout="thd")), "DTYPE")
+        refused(self, "DTYPE", lambda: rotate_(bytes_off, TABLE, layout="thd"))
 
     def test_type_errors(self):
         x = numbers((5, 3, 16))
@@ -160,9 +154,7 @@ class Capsules(unittest.TestCase):
     @unittest.skipIf(torch is None, "numpy has no bfloat16 of its own")
     def test_bfloat16_of_another_library_goes_in_place(self):
         x, out = torch.ones(5, 3, 16).bfloat16(), torch.zeros(5, 3, 16).bfloat16()
-        with self.assertRaises(rotary.Error) as caught:
-            rotary.rotate(OldCapsule(x), TABLE, layout="thd")
-        self.assertEqual(caught.exception.code, "DTYPE")
+        refused(self, "DTYPE", lambda: rotary.rotate(OldCapsule(x), TABLE, layout="thd"))
         rotary.rotate(OldCapsule(x), TABLE, layout="thd", out=OldCapsule(out))
         self.assertTrue(torch.equal(out, rotary.rotate(x, TABLE, layout="thd")))
 
@@ -175,14 +167,10 @@ class Capsules(unittest.TestCase):
     def test_read_only(self):
         x = numbers((5, 3, 16))
         x.flags.writeable = False
-        with self.assertRaises(rotary.Error) as caught:
-            rotary.rotate_(NewCapsule(x), TABLE, layout="thd")
-        self.assertEqual(caught.exception.code, "VALUE")
+        refused(self, "VALUE", lambda: rotary.rotate_(NewCapsule(x), TABLE, layout="thd"))
 
     def test_device(self):
-        with self.assertRaises(rotary.Error) as caught:
-            rotary.rotate(OnDevice(), TABLE, layout="thd")
-        self.assertEqual(caught.exception.code, "DEVICE")
+        refused(self, "DEVICE", lambda: rotary.rotate(OnDevice(), TABLE, layout="thd"))
 
     def test_memory_lives_as_long_as_it_is_seen(self):
         x = numbers((5, 3, 16))
@@ -210,9 +198,7 @@ class Buffers(unittest.TestCase):
         memory.append(1)  # no other view of it is left
 
     def test_bytes_are_not_numbers(self):
-        with self.assertRaises(rotary.Error) as caught:
-            rotary.rotate(bytes(64), TABLE, layout="td")
-        self.assertEqual(caught.exception.code, "DTYPE")
+        refused(self, "DTYPE", lambda: rotary.rotate(bytes(64), TABLE, layout="td"))
 
     def test_array_module(self):
         table = rotary.Table(rotary.Rope(head_dim=16, pairing="half"), 3)
@@ -259,9 +245,7 @@ class Torch(unittest.TestCase):
         self.assertTrue(negative.is_neg())
         rope = rotary.Rope(head_dim=16, pairing="half")
         for make in (lambda: rotary.Table(rope, x[:, 0, 0]), lambda: rotary.Table(rope, negative)):
-            with self.assertRaises(rotary.Error) as caught:
-                make()
-            self.assertEqual(caught.exception.code, "TORCH")
+            refused(self, "TORCH", make)
         with torch.no_grad():
             self.assertEqual(rotary.Table(rope, x[:, 0, 0]).tokens, 5)
 
@@ -281,9 +265,7 @@ class Jax(unittest.TestCase):
                 lambda: rotary.rotate_(given, TABLE, layout="thd"),
                 lambda: rotary.rotate(given, TABLE, layout="thd", out=given),
             ):
-                with self.assertRaises(rotary.Error) as caught:
-                    wrong()
-                self.assertEqual(caught.exception.code, "VALUE")
+                refused(self, "VALUE", wrong)
             self.assertTrue(same_bits(np.asarray(given), before))
         self.assertEqual(rotary.Table(rotary.Rope(head_dim=16, pairing="half"), jax.numpy.arange(5)), TABLE)
 

@@ -4,7 +4,7 @@ import unittest
 
 import numpy as np
 import rotary
-from support import DTYPES, LAYOUTS, all_layouts, bfloat16, numbers, rotated, same_bits
+from support import DTYPES, LAYOUTS, all_layouts, bfloat16, numbers, refused, rotated, same_bits
 
 
 def table_of(pairing, tokens=5, batch=0, rotary_dim=12):
@@ -84,9 +84,7 @@ class Rotate(unittest.TestCase):
         x = np.broadcast_to(one, (2, 5, 3, 16))
         expected = rotated(x, *cos_sin(table), "half", "bthd")
         self.assertTrue(same_bits(rotary.rotate(x, table, layout="bthd"), expected))
-        with self.assertRaises(rotary.Error) as caught:
-            rotary.rotate_(x, table, layout="bthd")
-        self.assertEqual(caught.exception.code, "VALUE")
+        refused(self, "VALUE", lambda: rotary.rotate_(x, table, layout="bthd"))
 
     def test_first(self):
         table = table_of("interleaved", rotary_dim=8)
@@ -103,9 +101,7 @@ class Rotate(unittest.TestCase):
         table = table_of("half", rotary_dim=8)
         memory = numbers((2 * 5 * 3 * 16 + 16,))
         x, out = memory[:-16].reshape(2, 5, 3, 16), memory[16:].reshape(2, 5, 3, 16)
-        with self.assertRaises(rotary.Error) as caught:
-            rotary.rotate(x, table, layout="bthd", first=6, out=out)
-        self.assertEqual(caught.exception.code, "ALIAS")
+        refused(self, "ALIAS", lambda: rotary.rotate(x, table, layout="bthd", first=6, out=out))
 
     def test_qk(self):
         for dtype in DTYPES:
@@ -168,9 +164,7 @@ class Rotate(unittest.TestCase):
 
     @unittest.skipIf(bfloat16 is None, "ml_dtypes is not installed")
     def test_uint16_is_not_taken_for_bfloat16(self):
-        with self.assertRaises(rotary.Error) as caught:
-            rotary.rotate(np.zeros((5, 3, 16), np.uint16), table_of("half"), layout="thd")
-        self.assertEqual(caught.exception.code, "DTYPE")
+        refused(self, "DTYPE", lambda: rotary.rotate(np.zeros((5, 3, 16), np.uint16), table_of("half"), layout="thd"))
 
 
 if __name__ == "__main__":

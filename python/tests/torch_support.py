@@ -5,6 +5,7 @@ import unittest
 from unittest import mock
 
 import rotary
+from support import refused  # noqa: F401
 
 try:
     import torch

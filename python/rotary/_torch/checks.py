@@ -8,7 +8,7 @@ from typing import NoReturn
 import torch
 from torch import Tensor
 
-from .._errors import PAIRINGS, error
+from .._values import PAIRINGS, error
 from .plain import How
 
 _FLOATS = (torch.float32, torch.float16, torch.bfloat16, torch.float64)

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.utils.dlpack import from_dlpack
 
 from .. import _core
-from .._errors import check_pairing
+from .._values import check_pairing
 from .checks import check_rows, fail
 from .guards import is_plain, is_quiet
 from .plain import single
