@@ -1,6 +1,5 @@
 # The sources of rotary_tools, a folder for each tool.
 set(rotary_accuracy_sources
-  src/accuracy/exact.cpp
   src/accuracy/measure.cpp
   src/accuracy/rows.cpp
   src/accuracy/study.cpp)
@@ -44,15 +43,12 @@ set(rotary_shared_tools_sources
   src/tools/subject.cpp)
 set(rotary_extend_sources
   src/extend/answer.cpp
-  src/extend/fields.cpp
-  src/extend/forms.cpp
-  src/extend/native.cpp
+  src/extend/config_text.cpp
+  src/extend/methods.cpp
+  src/extend/params.cpp
   src/extend/plan.cpp
-  src/extend/proposal.cpp
   src/extend/published.cpp
   src/extend/read_back.cpp
-  src/extend/situation.cpp
-  src/extend/trained_length.cpp
-  src/extend/warnings.cpp)
+  src/extend/situation.cpp)
 set(rotary_tools_sources ${rotary_accuracy_sources} ${rotary_convert_sources} ${rotary_diagnose_sources} ${rotary_extend_sources}
                          ${rotary_shared_tools_sources})

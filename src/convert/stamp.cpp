@@ -106,7 +106,7 @@ std::string stamped_header(const files::FileHeader& header, const PairingStamp& 
     if (back && !(given && key == files::pairing_key)) {
       text.remove({metadata_name, key});
     } else if (!value.empty()) {
-      text.set({metadata_name, key}, files::json_value(key, files::Json(value).dump()));
+      text.set({metadata_name, key}, files::Json(value).dump());
     }
   }
   if (back && text.raw({metadata_name}) == "{}") {
@@ -114,7 +114,7 @@ std::string stamped_header(const files::FileHeader& header, const PairingStamp& 
     if (was == old.end()) {
       text.remove({metadata_name});
     } else {
-      text.set({metadata_name}, files::json_value(metadata_name, empty_object_of(was->second)));
+      text.set({metadata_name}, empty_object_of(was->second));
     }
   }
   const auto written = old.find(blanks_key);

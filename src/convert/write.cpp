@@ -41,7 +41,7 @@ std::string changed_config(const Plan& plan) {
   for (const ConfigChange& change : plan.config) {
     files::JsonPath path = change.path;
     path.push_back(change.key);
-    change.after.empty() ? text.remove(path) : text.set(path, files::json_value(change.key, change.after));
+    change.after.empty() ? text.remove(path) : text.set(path, change.after);
   }
   return text.text();
 }

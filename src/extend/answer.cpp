@@ -215,18 +215,6 @@ std::string text_of(const Publication& published) {
          " (" + published.source + ")" + (published.applies ? ": this very case" : "");
 }
 
-std::string one_line(const std::string& raw) {
-  std::string text;
-  for (const char c : raw) {
-    const bool blank = c == ' ' || c == '\n' || c == '\r' || c == '\t';
-    const char before = text.empty() ? '{' : text.back();
-    if (blank && (before == ' ' || before == '{' || before == '[')) continue;
-    if ((c == '}' || c == ']') && before == ' ') text.pop_back();
-    text += blank ? ' ' : c;
-  }
-  return text;
-}
-
 std::string short_value(const std::string& raw) {
   std::string text = one_line(raw);
   for (std::size_t open = text.find('['); open != std::string::npos; open = text.find('[', open + 1)) {

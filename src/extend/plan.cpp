@@ -37,31 +37,25 @@ void add_angles(RopePlan& plan, std::int64_t trained, std::int64_t context) {
   }
 }
 
-RopePlan rope_plan(std::size_t index, const ModelRope& before, const Rope& planned, double factor, std::int64_t trained,
-                   std::int64_t context) {
-  RopePlan plan;
-  plan.rope = index;
-  plan.planned = planned;
-  plan.frequencies = frequencies(planned, context);
-  const std::vector<double> trained_with = frequencies(unscaled(before.rope), 0).inv_freq;
+// What the frequencies of the planned rope do to each pair.
+void measure(RopePlan& plan, const Situation& situation, double factor) {
+  plan.frequencies = frequencies(plan.planned, situation.request.context);
+  const std::vector<double> trained_with = frequencies(unscaled(situation.rope(plan.rope).rope), 0).inv_freq;
   const std::vector<double>& scaled = plan.frequencies.inv_freq;
   // A larger base without a scaling is the NTK of that factor.
-  const Scaling stretches = std::holds_alternative<Unscaled>(planned.scaling) ? Ntk{.factor = factor} : planned.scaling;
-  const auto effects = scalings::effects_of(trained_with, scaled, stretches);
+  const Scaling& scaling = plan.planned.scaling;
+  const auto effects = scalings::effects_of(
+      trained_with, scaled, std::holds_alternative<Unscaled>(scaling) ? Ntk{.factor = factor} : scaling);
   for (std::size_t i = 0; i < scaled.size(); ++i) {
-    PairPlan& pair = plan.pairs.emplace_back();
-    pair.unscaled = trained_with[i];
-    pair.inv_freq = scaled[i];
-    pair.stretch = effects[i].stretch;
-    pair.effect = effects[i].name;
-    const std::string_view effect = pair.effect;
+    const std::string_view effect = effects[i].name;
+    plan.pairs.push_back(
+        {.unscaled = trained_with[i], .inv_freq = scaled[i], .stretch = effects[i].stretch, .effect = effects[i].name});
     plan.kept += effect == "kept" ? 1 : 0;
     plan.blended += effect == "blended" ? 1 : 0;
     plan.stretched += effect == "stretched" ? 1 : 0;
     plan.still += effect == "still" ? 1 : 0;
   }
-  add_angles(plan, trained, context);
-  return plan;
+  add_angles(plan, situation.trained, situation.request.context);
 }
 
 // ---- one method ----
@@ -69,159 +63,125 @@ RopePlan rope_plan(std::size_t index, const ModelRope& before, const Rope& plann
 std::vector<Change> changes_between(const Situation& situation, const std::string& after) {
   const files::JsonText before(situation.request.config), now(after);
   const files::Json root = files::parse_json(after);
-  const files::Json* object = &root;
-  for (const std::string& key : situation.part) object = &object->at(key);
+  const files::Json &old = *situation.object(), &fresh = *files::object_at(root, situation.part);
   std::vector<std::string> keys;
-  for (const auto& item : situation.object()->items()) keys.push_back(item.key());
-  for (const auto& item : object->items()) {
-    if (!situation.object()->contains(item.key())) keys.push_back(item.key());
+  for (const auto& item : old.items()) keys.push_back(item.key());
+  for (const auto& item : fresh.items()) {
+    if (!old.contains(item.key())) keys.push_back(item.key());
   }
+  const std::string part = situation.first().part;
   std::vector<Change> changes;
   for (const std::string& key : keys) {
     const files::JsonPath path = situation.path(key);
-    const auto old = before.raw(path), fresh = now.raw(path);
-    if (old == fresh) continue;
-    const std::string part = situation.first().part;
-    changes.push_back({part.empty() ? key : part + "." + key, old, fresh});
+    Change change{part.empty() ? key : part + "." + key, before.raw(path), now.raw(path)};
+    if (change.before != change.after) changes.push_back(std::move(change));
   }
   return changes;
 }
 
-class Planner {
- public:
-  Planner(const Situation& situation, std::string_view method) : situation_(situation) {
-    plan_.method = method;
-    plan_.smallest_factor = situation.smallest_factor();
-  }
-
-  MethodPlan plan() {
-    plan_.refused = reason_against(situation_, plan_.method);
-    if (!plan_.refused.empty()) return plan_;
-    wanted_.method = plan_.method;
-    propose_ropes();
-    if (!plan_.refused.empty()) return plan_;
-    const Proposal& first = wanted_.ropes.at(situation_.targets.front());
-    plan_.factor = first.factor;
-    plan_.from = first.from;
-    plan_.starting_list = first.starting_list;
-    wanted_.context = plan_.method == "dynamic" ? situation_.trained : situation_.request.context;
-    plan_.max_position_embeddings = wanted_.context;
-    plan_.rope_theta = first.rope.base;
-    if (situation_.editable() && !is_params(situation_)) {
-      write();
-    } else {
-      plan_.rope_parameters = parameters_alone(situation_.first(), first);
-      for (const auto& [i, proposal] : wanted_.ropes) add_rope(i, proposal.rope);
-      if (situation_.editable()) {
-        write_params();
-      } else {
-        plan_.llama_cpp = llama_cpp_options(situation_, first);
-      }
-    }
-    if (plan_.refused.empty()) plan_.warnings = warnings_of(situation_, plan_);
-    return plan_;
-  }
-
- private:
-  // A base or a factor may be too large for the formulas of a method.
-  void propose_ropes() {
-    try {
-      for (const std::size_t i : situation_.targets) {
-        const Proposal proposal = propose(situation_, situation_.rope(i), plan_.method);
-        frequencies(proposal.rope, situation_.request.context);
-        wanted_.ropes.emplace(i, proposal);
-      }
-    } catch (const Error& error) {
-      plan_.refused = "its frequencies cannot be computed: " + without_operation(error);
-    }
-  }
-
-  void add_rope(std::size_t i, const Rope& rope) {
-    plan_.ropes.push_back(
-        rope_plan(i, situation_.rope(i), rope, plan_.factor, situation_.trained, situation_.request.context));
-  }
-
-  void write_params() {
-    plan_.file = "params.json";
-    const Native made = native(situation_, wanted_);
-    plan_.unsaid = made.wrong;
-    if (!made.wrong.empty()) return;
-    const ReadBack read = read_back(situation_, wanted_, made.config);
-    plan_.unsaid = read.wrong;
-    if (!read.wrong.empty()) return;
-    plan_.config = made.config;
-    plan_.changes = changes_between(situation_, plan_.config);
-  }
-
-  // Both forms are made and read back; the file's own is the one that is kept, where it can say what is planned.
-  void write() {
-    const Written parameters = written(situation_, wanted_, Form::rope_parameters);
-    const Written scaling = written(situation_, wanted_, Form::rope_scaling);
-    const ReadBack read_parameters = read_back(situation_, wanted_, parameters.config);
-    const ReadBack read_scaling = read_back(situation_, wanted_, scaling.config);
-    if (read_parameters.wrong.empty()) plan_.rope_parameters = parameters.object;
-    if (read_scaling.wrong.empty()) plan_.rope_scaling = scaling.object;
-    const bool old = own_form(situation_) == Form::rope_scaling;
-    const bool use_old = read_scaling.wrong.empty() && (old || !read_parameters.wrong.empty());
-    if (!use_old && !read_parameters.wrong.empty()) {
-      const std::string type(situation_.family == nullptr ? "this model" : situation_.family->type);
-      plan_.refused = "the config of " + type + " cannot say it: " + (old ? read_scaling.wrong : read_parameters.wrong);
-      return;
-    }
-    const ReadBack& read = use_old ? read_scaling : read_parameters;
-    plan_.file = "config.json";
-    plan_.config = use_old ? scaling.config : parameters.config;
-    plan_.changes = changes_between(situation_, plan_.config);
-    for (const std::size_t i : situation_.targets) add_rope(i, extended_rope(read.model, situation_.rope(i))->rope);
-  }
-
-  const Situation& situation_;
-  Wanted wanted_;
-  MethodPlan plan_;
-};
-
-// ---- all of them ----
-
-std::optional<Publication> publication_of(const Situation& situation) {
-  const Published* known = situation.published;
-  if (known == nullptr) return std::nullopt;
-  const Scaling& scaling = known->scaling;
-  const auto* factor = scalings::value_of<double>(scaling, "factor");
-  return Publication{.publisher = std::string(known->publisher),
-                     .models = std::string(known->models),
-                     .method = method_of(scaling),
-                     .factor = factor == nullptr ? 1 : *factor,
-                     .trained_length = known->trained_length,
-                     .context = situation.is_published_exactly() ? situation.request.context : known->context,
-                     .source = std::string(known->source),
-                     .applies = situation.is_published_exactly()};
+void take(const Situation& situation, const Written& written, MethodPlan& plan) {
+  plan.config = written.config;
+  plan.changes = changes_between(situation, plan.config);
 }
 
-// The first that can be used, in the order of what is recommended otherwise.
-void recommend_what_works(const Situation& situation, Plan& plan) {
-  const Recommendation best = recommend(situation);
+// Both forms are made and read back; the file's own is the one that is kept, where it can say what is planned.
+void write_config(const Situation& situation, MethodPlan& plan) {
+  const Written parameters = in_config(situation, plan, Form::rope_parameters);
+  const Written scaling = in_config(situation, plan, Form::rope_scaling);
+  if (parameters.wrong.empty()) plan.rope_parameters = parameters.object;
+  if (scaling.wrong.empty()) plan.rope_scaling = scaling.object;
+  const bool old = own_form(situation) == Form::rope_scaling;
+  const Written& own = old ? scaling : parameters;
+  const Written& other = old ? parameters : scaling;
+  const Written& taken = own.wrong.empty() ? own : other;
+  if (!taken.wrong.empty()) {
+    const std::string type = situation.family == nullptr ? "this model" : situation.family_type();
+    plan.refused = "the config of " + type + " cannot say it: " + own.wrong;
+    return;
+  }
+  plan.file = "config.json";
+  take(situation, taken, plan);
+  for (RopePlan& rope : plan.ropes) rope.planned = extended_rope(taken.model, situation.rope(rope.rope))->rope;
+}
+
+// Without a config.json the rope_parameters stand alone.
+void write_elsewhere(const Situation& situation, MethodPlan& plan) {
+  plan.rope_parameters = parameters_alone(situation, plan);
+  if (!situation.editable()) {
+    plan.llama_cpp = llama_cpp_options(situation, plan);
+    return;
+  }
+  const Written written = in_params(situation, plan);
+  plan.file = "params.json";
+  plan.unsaid = written.wrong;
+  if (written.wrong.empty()) take(situation, written, plan);
+}
+
+MethodPlan plan_by(const Situation& situation, std::string_view method) {
+  MethodPlan plan{.method = std::string(method), .smallest_factor = situation.smallest_factor()};
+  plan.max_position_embeddings = method == "dynamic" ? situation.trained : situation.request.context;
+  propose(situation, plan);
+  if (!plan.refused.empty()) return plan;
+  if (situation.editable() && !is_params(situation)) {
+    write_config(situation, plan);
+  } else {
+    write_elsewhere(situation, plan);
+  }
+  if (!plan.refused.empty()) return plan;
+  for (RopePlan& rope : plan.ropes) measure(rope, situation, plan.factor);
+  plan.warnings = warnings_of(situation, plan);
+  return plan;
+}
+
+// ---- the recommendation ----
+
+// The method that would be taken, and why.
+std::pair<std::string, std::string> best_method(const Situation& situation) {
+  const Recipe* known = situation.published;
+  if (situation.is_published_length()) {
+    return {known->says.method, "what " + known->says.publisher + " publishes for " + known->says.models +
+                                    (situation.is_published_exactly() ? "" : ", at another length")};
+  }
+  if (situation.is_scaled()) {
+    const std::string own = method_of(situation.scaling());
+    if (!own.empty()) return {own, "the method that the file has already"};
+  }
+  if (std::holds_alternative<Proportional>(situation.scaling())) {
+    return {"linear", "the only method that rope_type proportional takes"};
+  }
+  return {"yarn", "does best without training in the measurements of its paper, and most frameworks read it; what " +
+                      (known == nullptr ? "the makers of this model publish is not known"
+                                        : known->says.publisher + " publishes starts from " +
+                                              std::to_string(known->says.trained_length) + " tokens")};
+}
+
+// The first method that can be used, in the order of what is recommended otherwise.
+void recommend(const Situation& situation, Plan& plan) {
+  const auto [best, why] = best_method(situation);
   const auto works = [&](std::string_view method) {
     return std::any_of(plan.methods.begin(), plan.methods.end(),
                        [&](const MethodPlan& one) { return one.method == method && one.refused.empty(); });
   };
   // Lists that were trained are the model's own, whatever a framework makes of them; a start is not.
   const bool trained_lists = situation.is_published_context() || situation.is_own_context();
-  const bool in_vain = best.method == "longrope" && turns_by_short_factor_only(situation) && !trained_lists;
-  if (works(best.method) && !in_vain) {
-    plan.recommended = best.method;
-    plan.why = best.why;
+  const bool in_vain = best == "longrope" && situation.turns_by_short_factor_only() && !trained_lists;
+  if (works(best) && !in_vain) {
+    plan.recommended = best;
+    plan.why = why;
     return;
   }
   for (const std::string_view method : {"yarn", "longrope", "ntk", "linear", "llama3", "dynamic"}) {
-    if (!works(method) || method == best.method) continue;
+    if (!works(method) || method == best) continue;
     plan.recommended = method;
-    plan.why = in_vain ? "longrope, " + best.why + ", changes nothing for long texts in transformers, which turns " +
-                             std::string(situation.family->type) +
+    plan.why = in_vain ? "longrope, " + why + ", changes nothing for long texts in transformers, which turns " +
+                             situation.family_type() +
                              " by short_factor at every length; for a framework that reads long_factor, take longrope"
-                       : best.method + " cannot be used here";
+                       : best + " cannot be used here";
     return;
   }
 }
+
+// ---- all of them ----
 
 void check_request(const Request& request) {
   const auto& factor = request.factor;
@@ -241,22 +201,25 @@ std::span<const std::string_view> methods() noexcept { return all_methods; }
 
 Plan plan(const Request& request) {
   check_request(request);
-  const Situation situation = situation_of(request);
-  Plan plan;
-  plan.name = request.name;
-  plan.model = request.model;
-  plan.context = request.context;
-  plan.trained_length = situation.trained;
-  plan.trained_length_from = situation.trained_from;
-  plan.smallest_factor = situation.smallest_factor();
-  plan.published = publication_of(situation);
-  plan.extended = situation.targets;
-  plan.left = situation.left;
-  plan.warnings = situation.warnings;
-  for (const std::string& warning : warnings_of_all(situation)) plan.warnings.push_back(warning);
+  Situation situation = situation_of(request);
+  warn_of_every_method(situation);
+  Plan plan{.name = request.name,
+            .model = request.model,
+            .context = request.context,
+            .trained_length = situation.trained,
+            .trained_length_from = situation.trained_from,
+            .smallest_factor = situation.smallest_factor(),
+            .extended = situation.targets,
+            .left = situation.left,
+            .warnings = situation.warnings};
+  if (situation.published != nullptr) {
+    plan.published = situation.published->says;
+    plan.published->applies = situation.is_published_exactly();
+    if (plan.published->applies) plan.published->context = request.context;
+  }
   // All of them, whichever is asked for: what is recommended depends on what can be used.
-  for (const std::string_view method : all_methods) plan.methods.push_back(Planner(situation, method).plan());
-  recommend_what_works(situation, plan);
+  for (const std::string_view method : all_methods) plan.methods.push_back(plan_by(situation, method));
+  recommend(situation, plan);
   if (request.method.empty() && !plan.recommended.empty()) return plan;
   std::erase_if(plan.methods,
                 [&](const MethodPlan& one) { return !request.method.empty() && one.method != request.method; });

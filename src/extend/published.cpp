@@ -1,9 +1,6 @@
-#include "published.h"
-
 #include <algorithm>
 
-#include "files/text/json.h"
-#include "values/scaling_fields.h"
+#include "steps.h"
 
 namespace rotary::embedded {
 std::string_view published_json() noexcept;  // data/published.json
@@ -34,16 +31,18 @@ Scaling scaling_of(const Json& object) {
   return found;
 }
 
-Published recipe_of(const Json& object) {
-  Published recipe;
+Recipe recipe_of(const Json& object) {
+  Recipe recipe;
   recipe.scaling = scaling_of(object.at("scaling"));
+  recipe.says.method = method_of(recipe.scaling);
+  if (const double* factor = factor_of(recipe.scaling)) recipe.says.factor = *factor;
+  read(object, "publisher", recipe.says.publisher);
+  read(object, "models", recipe.says.models);
+  read(object, "trained_length", recipe.says.trained_length);
+  read(object, "context", recipe.says.context);
+  read(object, "source", recipe.says.source);
   read(object, "types", recipe.types);
-  read(object, "trained_length", recipe.trained_length);
-  read(object, "context", recipe.context);
   read(object, "also", recipe.also);
-  read(object, "publisher", recipe.publisher);
-  read(object, "models", recipe.models);
-  read(object, "source", recipe.source);
   read(object, "seen", recipe.seen);
   read(object, "base", recipe.base);
   read(object, "min_width", recipe.min_width);
@@ -54,25 +53,25 @@ Published recipe_of(const Json& object) {
   read(object, "stated", recipe.stated);
   read(object, "states_betas", recipe.states_betas);
   read(object, "sliding_window", recipe.sliding_window);
-  recipe.why_less = "with weights trained on such lengths";
   read(object, "why_less", recipe.why_less);
   return recipe;
 }
 
-bool is_of(const Published& recipe, const ModelRope& used, std::string_view type, std::string_view name) {
+bool holds(const auto& list, const auto& value) { return std::find(list.begin(), list.end(), value) != list.end(); }
+
+bool is_of(const Recipe& recipe, const ModelRope& used, std::string_view type, std::string_view name) {
   const int width = used.heads * used.rope.head_dim;
-  return std::find(recipe.types.begin(), recipe.types.end(), type) != recipe.types.end() &&
-         (recipe.base == 0 || recipe.base == used.rope.base) && width >= recipe.min_width &&
-         (recipe.max_width == 0 || width <= recipe.max_width) &&
+  return holds(recipe.types, type) && (recipe.base == 0 || recipe.base == used.rope.base) &&
+         width >= recipe.min_width && (recipe.max_width == 0 || width <= recipe.max_width) &&
          (recipe.kv_heads == 0 || recipe.kv_heads == used.kv_heads) && name.find(recipe.name) != name.npos &&
          (!recipe.part || used.part == *recipe.part);
 }
 
 }  // namespace
 
-const std::vector<Published>& published_recipes() {
-  static const std::vector<Published> recipes = [] {
-    std::vector<Published> all;
+const std::vector<Recipe>& published_recipes() {
+  static const std::vector<Recipe> recipes = [] {
+    std::vector<Recipe> all;
     const Json root = files::parse_json(embedded::published_json());
     for (const Json& object : root.at("recipes")) all.push_back(recipe_of(object));
     return all;
@@ -84,18 +83,15 @@ bool is_just_below(std::int64_t context, std::int64_t length) {
   return context <= length && context >= length - length / 16;
 }
 
-bool Published::is_made_for(std::int64_t asked) const {
-  return is_just_below(asked, context) || (also != 0 && is_just_below(asked, also));
+bool Recipe::is_made_for(std::int64_t context) const {
+  return is_just_below(context, says.context) || (also != 0 && is_just_below(context, also));
 }
 
-bool Published::states_more(std::int64_t length) const {
-  return std::find(stated.begin(), stated.end(), length) != stated.end();
-}
+bool Recipe::states_more(std::int64_t context) const { return holds(stated, context); }
 
-const Published* published_for(const ModelRope& used, std::string_view type, std::string_view name,
-                               std::int64_t context) {
-  const Published* other = nullptr;
-  for (const Published& recipe : published_recipes()) {
+const Recipe* published_for(const ModelRope& used, std::string_view type, std::string_view name, std::int64_t context) {
+  const Recipe* other = nullptr;
+  for (const Recipe& recipe : published_recipes()) {
     if (!is_of(recipe, used, type, name)) continue;
     if (recipe.is_made_for(context)) return &recipe;
     if (other == nullptr) other = &recipe;

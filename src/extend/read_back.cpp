@@ -1,11 +1,8 @@
-#include "steps.h"
-
 #include <algorithm>
 
 #include "files/models/quirks/quirk.h"
-#include "rotary/error.h"
+#include "steps.h"
 #include "values/number_text.h"
-#include "values/scaling_fields.h"
 
 namespace rotary::extend {
 namespace {
@@ -22,10 +19,10 @@ bool has_layer(const ModelRope& used, const ModelRope& other, int layer) {
 bool means(const Situation& situation, const Scaling& planned, const Scaling& read) {
   if (planned == read) return true;
   if (planned.index() != read.index() || situation.family == nullptr) return false;
-  const bool own = std::holds_alternative<Yarn>(planned)       ? situation.family->quirk->yarn != nullptr
-                   : std::holds_alternative<LongRope>(planned) ? situation.family->quirk->longrope != nullptr
-                                                               : false;
-  return own && *scalings::value_of<double>(planned, "factor") == *scalings::value_of<double>(read, "factor");
+  const files::Quirk& quirk = *situation.family->quirk;
+  const bool own = (std::holds_alternative<Yarn>(planned) && quirk.yarn != nullptr) ||
+                   (std::holds_alternative<LongRope>(planned) && quirk.longrope != nullptr);
+  return own && *factor_of(planned) == *factor_of(read);
 }
 
 std::string difference(const Situation& situation, const Rope& planned, const Rope& read) {
@@ -39,11 +36,26 @@ std::string difference(const Situation& situation, const Rope& planned, const Ro
   }
   Rope rest = read;
   rest.scaling = planned.scaling;
-  if (!(rest == planned)) {
-    return "the pairs that turn change: " + std::to_string(read.rotary_dim) + " of " + std::to_string(read.head_dim) +
-           " elements instead of " + std::to_string(planned.rotary_dim);
-  }
-  return "";
+  if (rest == planned) return "";
+  return "the pairs that turn change: " + std::to_string(read.rotary_dim) + " of " + std::to_string(read.head_dim) +
+         " elements instead of " + std::to_string(planned.rotary_dim);
+}
+
+// How the layer's rope, which was rope i, differs from the plan.
+std::string difference_of_layer(const Situation& situation, const MethodPlan& plan, std::size_t i, int layer,
+                                const Model& model) {
+  const ModelRope& before = situation.rope(i);
+  const auto read = std::find_if(model.ropes.begin(), model.ropes.end(),
+                                 [&](const ModelRope& used) { return has_layer(used, before, layer); });
+  if (read == model.ropes.end()) return "layer " + std::to_string(layer) + " would have no rope";
+  const bool splits = situation.splits(before);
+  const Rope* planned = planned_rope(plan, i);
+  const bool stays = planned == nullptr || (splits && only_slides(*read));
+  const std::string found = splits && situation.splits(*read)
+                                ? "layers that slide would be scaled too"
+                                : difference(situation, stays ? before.rope : *planned, read->rope);
+  if (found.empty() || planned != nullptr) return found;
+  return "rope " + std::to_string(i) + ", which stays, changes: " + found;
 }
 
 }  // namespace
@@ -52,6 +64,12 @@ std::string without_operation(const Error& error) {
   const std::string sentence = error.what();
   const std::size_t begin = sentence.find("] ");
   return begin == std::string::npos ? sentence : sentence.substr(begin + 2);
+}
+
+const Rope* planned_rope(const MethodPlan& plan, std::size_t rope) {
+  const auto found =
+      std::find_if(plan.ropes.begin(), plan.ropes.end(), [&](const RopePlan& one) { return one.rope == rope; });
+  return found == plan.ropes.end() ? nullptr : &found->planned;
 }
 
 const ModelRope* extended_rope(const Model& model, const ModelRope& used) {
@@ -64,35 +82,19 @@ const ModelRope* extended_rope(const Model& model, const ModelRope& used) {
   return found;
 }
 
-ReadBack read_back(const Situation& situation, const Wanted& wanted, const std::string& config) {
-  ReadBack answer;
+void read_back(const Situation& situation, const MethodPlan& plan, Written& written) {
   try {
-    answer.model = parse_config(config, situation.request.options);
+    written.model = parse_config(written.config, situation.request.options);
   } catch (const Error& error) {
-    answer.wrong = "its config is refused: " + without_operation(error);
-    return answer;
+    written.wrong = "its config is refused: " + without_operation(error);
+    return;
   }
   for (std::size_t i = 0; i < situation.request.model.ropes.size(); ++i) {
-    const ModelRope& before = situation.rope(i);
-    const auto planned = wanted.ropes.find(i);
-    const bool splits = situation.splits(before);
-    for (const int layer : before.layers) {
-      const auto read = std::find_if(answer.model.ropes.begin(), answer.model.ropes.end(),
-                                     [&](const ModelRope& used) { return has_layer(used, before, layer); });
-      if (read == answer.model.ropes.end()) {
-        answer.wrong = "layer " + std::to_string(layer) + " would have no rope";
-        return answer;
-      }
-      const bool stays = planned == wanted.ropes.end() || (splits && only_slides(*read));
-      answer.wrong = difference(situation, stays ? before.rope : planned->second.rope, read->rope);
-      if (splits && situation.splits(*read)) answer.wrong = "layers that slide would be scaled too";
-      if (answer.wrong.empty()) continue;
-      if (planned == wanted.ropes.end())
-        answer.wrong = "rope " + std::to_string(i) + ", which stays, changes: " + answer.wrong;
-      return answer;
+    for (const int layer : situation.rope(i).layers) {
+      written.wrong = difference_of_layer(situation, plan, i, layer, written.model);
+      if (!written.wrong.empty()) return;
     }
   }
-  return answer;
 }
 
 }  // namespace rotary::extend

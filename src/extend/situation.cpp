@@ -1,14 +1,11 @@
-#include "situation.h"
-
 #include <algorithm>
 #include <cmath>
-#include <utility>
 
+#include "files/models/quirks/quirk.h"
 #include "files/text/io.h"
 #include "steps.h"
 #include "values/fail.h"
 #include "values/number_text.h"
-#include "values/scaling_fields.h"
 
 namespace rotary::extend {
 namespace {
@@ -17,21 +14,13 @@ using detail::spelled;
 using files::Json;
 using files::JsonPath;
 
+constexpr std::int64_t longest_text = std::int64_t{1} << 53;  // a double counts its tokens
+
 [[noreturn]] void refuse(Code code, const std::string& sentence) { fail(code, "extend", sentence); }
 
 std::string in_part(const ModelRope& used) { return used.part.empty() ? "" : " of " + used.part; }
 
-void refuse_what_no_scaling_changes(const ModelRope& used, std::size_t index) {
-  const std::string which = "rope " + std::to_string(index) + in_part(used);
-  if (used.coordinates) {
-    refuse(Code::ROPE, "a rope to extend must turn by the places of tokens in a text but " + which +
-                           " turns by coordinates, as of an image's patches");
-  }
-  if (!used.rope.inv_freq.empty() || !used.rope.multiplier.empty() || !used.log_multiplier.empty()) {
-    refuse(Code::ROPE, "a rope to extend must compute its frequencies from a base but " + which +
-                           " learned them: no scaling of a config changes them");
-  }
-}
+// ---- the ropes ----
 
 // Rope 0 is that of the language model; towers come after it.
 std::size_t chosen(const Request& request) {
@@ -46,70 +35,80 @@ std::size_t chosen(const Request& request) {
                            ", and counts from 0 but got " + std::to_string(*request.rope));
   }
   if (request.rope) return *request.rope;
-  for (std::size_t i = 0; i < ropes.size(); ++i) {
-    if (!ropes[i].coordinates) return i;
-  }
-  return 0;
-}
-
-double largest_base(const std::vector<ModelRope>& ropes, const std::string& part) {
-  double base = 0;
-  for (const ModelRope& used : ropes) {
-    if (used.part == part) base = std::max(base, used.rope.base);
-  }
-  return base;
+  const auto text = std::find_if(ropes.begin(), ropes.end(), [](const ModelRope& used) { return !used.coordinates; });
+  return text == ropes.end() ? 0 : static_cast<std::size_t>(text - ropes.begin());
 }
 
 // The ropes of the part whose layers attend to everything; all of them where every rope is a sliding layer's.
 void choose_targets(Situation& situation) {
   const std::vector<ModelRope>& ropes = situation.request.model.ropes;
-  const std::size_t first = chosen(situation.request);
-  const std::string& part = ropes[first].part;
+  const std::string& part = ropes[chosen(situation.request)].part;
   situation.part = files::json_path(part);
-  const auto count = [&](auto is) {
-    return std::count_if(ropes.begin(), ropes.end(),
-                         [&](const ModelRope& used) { return used.part == part && is(used); });
-  };
-  const auto of_part = count([](const ModelRope&) { return true; });
-  const bool all_slide = count(only_slides) == of_part;
-  const bool typed = count([](const ModelRope& used) { return !used.layer_types.empty(); }) == of_part;
+  bool all_slide = true, typed = true;
+  double largest_base = 0;
+  for (const ModelRope& used : ropes) {
+    if (used.part != part) continue;
+    all_slide = all_slide && only_slides(used);
+    typed = typed && !used.layer_types.empty();
+    largest_base = std::max(largest_base, used.rope.base);
+  }
   for (std::size_t i = 0; i < ropes.size(); ++i) {
     bool full = all_slide || !only_slides(ropes[i]);
     // A GGUF or params.json file has no layer types: there the sliding layers have the smaller base.
-    if (!typed) full = situation.editable() || ropes[i].rope.base == largest_base(ropes, part);
+    if (!typed) full = situation.editable() || ropes[i].rope.base == largest_base;
     (ropes[i].part == part && full ? situation.targets : situation.left).push_back(i);
   }
 }
 
-// Throws where no scaling can change the ropes, or none needs a change.
-void check_targets(const Situation& situation) {
-  const auto targets = situation.targets;
-  for (const std::size_t i : targets) refuse_what_no_scaling_changes(situation.rope(i), i);
-  const bool all_slide =
-      std::all_of(targets.begin(), targets.end(), [&](std::size_t i) { return only_slides(situation.rope(i)); });
-  if (!all_slide || situation.is_scaled() || situation.published != nullptr) return;
-  const Json* window = situation.value("sliding_window");
-  refuse(Code::ROPE,
-         "a rope to extend must be one of layers that attend to the whole text but only the sliding layers" +
-             in_part(situation.first()) + " have one" +
-             (window != nullptr && window->is_number() ? ", with a window of " + window->dump() : "") +
-             ": no two of their tokens are further apart than in training, and the model takes longer texts "
-             "without a scaling");
+// The ropes, and what is known of their family and makers.
+Situation look_up(const Request& request) {
+  Situation situation{request};
+  if (situation.editable()) situation.root = files::parse_json(request.config);
+  choose_targets(situation);
+  const ModelRope& used = situation.first();
+  situation.family = files::find_family(used.model_type);
+  // A GGUF file or params.json says the model's type alone.
+  const std::string& type = used.model_type.empty() ? request.model.model_type : used.model_type;
+  situation.published = published_for(used, type, files::string_of(situation.root, "_name_or_path"), request.context);
+  return situation;
 }
 
-// A key with a dot or a control character in its name is no path.
-void check_part(const Situation& situation) {
-  if (!situation.editable() || situation.object() != nullptr) return;
-  refuse(Code::ROPE, "a config to change must hold an object at the place of its rope but " +
-                         files::in_quotes(situation.first().part) + " is none");
+// ---- refusals ----
+
+// Throws where no scaling can change the rope.
+void check_target(const ModelRope& used, std::size_t index) {
+  const std::string which = "rope " + std::to_string(index) + in_part(used);
+  if (used.coordinates) {
+    refuse(Code::ROPE, "a rope to extend must turn by the places of tokens in a text but " + which +
+                           " turns by coordinates, as of an image's patches");
+  }
+  if (!used.rope.inv_freq.empty() || !used.rope.multiplier.empty() || !used.log_multiplier.empty()) {
+    refuse(Code::ROPE, "a rope to extend must compute its frequencies from a base but " + which +
+                           " learned them: no scaling of a config changes them");
+  }
 }
 
-// Throws for families whose code reads neither a scaling nor a base.
-void check_family(const Situation& situation) {
+void check_model(const Situation& situation) {
+  // A key with a dot or a control character in its name is no path.
+  if (situation.editable() && situation.object() == nullptr) {
+    refuse(Code::ROPE, "a config to change must hold an object at the place of its rope but " +
+                           files::in_quotes(situation.first().part) + " is none");
+  }
+  for (const std::size_t i : situation.targets) check_target(situation.rope(i), i);
+  if (situation.all_slide() && !situation.is_scaled() && situation.published == nullptr) {
+    const Json* window = situation.value("sliding_window");
+    refuse(Code::ROPE,
+           "a rope to extend must be one of layers that attend to the whole text but only the sliding layers" +
+               in_part(situation.first()) + " have one" +
+               (window != nullptr && window->is_number() ? ", with a window of " + window->dump() : "") +
+               ": no two of their tokens are further apart than in training, and the model takes longer texts "
+               "without a scaling");
+  }
   const files::Family* family = situation.family;
-  if (family == nullptr || family->reads_scaling || !family->base_key.empty()) return;
-  refuse(Code::ROPE, "a model to extend must read a scaling or a base from its config but the code of " +
-                         std::string(family->type) + " reads neither: its frequencies are fixed");
+  if (family != nullptr && !family->reads_scaling && family->base_key.empty()) {
+    refuse(Code::ROPE, "a model to extend must read a scaling or a base from its config but the code of " +
+                           situation.family_type() + " reads neither: its frequencies are fixed");
+  }
 }
 
 void check_context(const Situation& situation) {
@@ -118,16 +117,151 @@ void check_context(const Situation& situation) {
     refuse(Code::VALUE, "--context must be at most 2^53 but got " + std::to_string(context));
   }
   if (context > situation.trained) return;
-  const Published* known = situation.published;
+  const Recipe* known = situation.published;
   std::string hint;
-  if (known != nullptr && known->trained_length < situation.trained && context > known->trained_length) {
-    hint = "; where the length of the config was raised without training, as some files of " +
-           std::string(known->models) + " have it, --trained-length " + std::to_string(known->trained_length) +
-           " plans from the length that " + std::string(known->publisher) + " publishes";
+  if (known != nullptr && known->says.trained_length < situation.trained && context > known->says.trained_length) {
+    hint = "; where the length of the config was raised without training, as some files of " + known->says.models +
+           " have it, --trained-length " + std::to_string(known->says.trained_length) + " plans from the length that " +
+           known->says.publisher + " publishes";
   }
   refuse(Code::VALUE, "--context must be above the trained length " + std::to_string(situation.trained) + " (" +
                           situation.trained_from + ") but got " + std::to_string(context) +
                           ": the model takes such texts as it is" + hint);
+}
+
+// ---- the trained length ----
+
+struct Length {
+  std::int64_t tokens = 0;
+  std::string from;
+};
+
+Length published_length(const Situation& situation) {
+  return {situation.published->says.trained_length, "published by " + situation.published->says.publisher};
+}
+
+void warn_of_raised(Situation& situation, std::int64_t trained, const std::string& who) {
+  const std::string length = std::to_string(trained);
+  situation.warnings.push_back("max_position_embeddings " + std::to_string(situation.first().context) +
+                               " is above the trained length " + length + " that " + who + ": the plan starts from " +
+                               length);
+}
+
+// A GGUF file has the scaling of Llama 3.1 as factors, the same for texts of every length, and not the length before
+// it.
+bool is_factors_of_gguf(const Situation& situation) {
+  const auto* lists = std::get_if<LongRope>(&situation.scaling());
+  return lists != nullptr && !situation.editable() && lists->short_factor == lists->long_factor;
+}
+
+std::optional<Length> length_in_scaling(Situation& situation) {
+  const Scaling& scaling = situation.scaling();
+  const std::string rule = "the trained length must be known but the file's ";
+  if (is_factors_of_gguf(situation)) {
+    if (situation.published != nullptr) return published_length(situation);
+    refuse(Code::CONFIG_MISSING, rule + "factors by pair do not say it: --trained-length gives it");
+  }
+  if (const auto* length = scalings::value_of<std::int64_t>(scaling, "trained_length")) {
+    return Length{*length, std::holds_alternative<Dynamic>(scaling) ? "max_position_embeddings"
+                                                                    : "original_max_position_embeddings"};
+  }
+  if (situation.is_published_linear()) return published_length(situation);
+  const auto* linear = std::get_if<Linear>(&scaling);
+  const std::int64_t by_default = situation.family == nullptr ? 0 : situation.family->context;
+  const std::int64_t context = situation.first().context > 0 ? situation.first().context : by_default;
+  if (linear != nullptr && context > 0 && linear->factor > 1) {
+    situation.warnings.push_back("the file's linear scaling, factor " + spelled(linear->factor) +
+                                 ", does not say whether max_position_embeddings " + std::to_string(context) +
+                                 " is the length before or after it: it is taken as the one after; "
+                                 "--trained-length says otherwise");
+    return Length{static_cast<std::int64_t>(static_cast<double>(context) / linear->factor + 0.5),
+                  "max_position_embeddings / factor"};
+  }
+  if (std::holds_alternative<Ntk>(scaling) || std::holds_alternative<NtkFixed>(scaling)) {
+    refuse(Code::CONFIG_MISSING, rule + "scaling " + name(scaling) + " does not say it: --trained-length gives it");
+  }
+  return std::nullopt;
+}
+
+Length length_of_unscaled(Situation& situation) {
+  const std::int64_t context = situation.first().context;
+  const Recipe* known = situation.published;
+  if (known != nullptr && known->states_more(context)) {
+    warn_of_raised(situation, known->says.trained_length, known->says.publisher + " publishes");
+    return published_length(situation);
+  }
+  const char* original = "original_max_position_embeddings";
+  const Json* stated = situation.value(original);
+  if (stated != nullptr && stated->is_number_integer() && stated->get<std::int64_t>() > 0) {
+    const Length length{stated->get<std::int64_t>(), original};
+    if (context > length.tokens) warn_of_raised(situation, length.tokens, length.from + " says");
+    return length;
+  }
+  if (context > 0) return {context, "max_position_embeddings"};
+  if (situation.family != nullptr && situation.family->context > 0) {
+    const Length length{situation.family->context, "the default of " + situation.family_type()};
+    situation.warnings.push_back("max_position_embeddings is not given: the trained length is taken as " +
+                                 std::to_string(length.tokens) + ", " + length.from);
+    return length;
+  }
+  if (known != nullptr) return published_length(situation);
+  refuse(Code::CONFIG_MISSING,
+         "the trained length must be known but the config has no max_position_embeddings: --trained-length gives it");
+}
+
+void set_trained_length(Situation& situation) {
+  Length length;
+  if (const auto given = situation.request.trained_length) {
+    if (*given < 2 || *given > longest_text) {
+      refuse(Code::VALUE, "--trained-length must be from 2 to 2^53 but got " + std::to_string(*given));
+    }
+    length = {*given, "--trained-length"};
+    if (!situation.is_scaled() && situation.first().context > *given) {
+      warn_of_raised(situation, *given, "--trained-length gives");
+    }
+  } else {
+    const auto scaled = length_in_scaling(situation);
+    length = scaled ? *scaled : length_of_unscaled(situation);
+  }
+  if (length.tokens < 2) {
+    refuse(Code::VALUE, "the trained length must be at least 2 but got " + std::to_string(length.tokens) + " (" +
+                            length.from + "): --trained-length gives another");
+  }
+  situation.trained = length.tokens;
+  situation.trained_from = length.from;
+}
+
+// ---- the file's own scaling ----
+
+// Tokens that the file states for its own scaling, else that its factor reaches; 0: it has no scaling, or one that
+// follows the length.
+std::int64_t taken_by_the_file(const Situation& situation) {
+  if (!situation.is_scaled() || std::holds_alternative<Dynamic>(situation.scaling())) return 0;
+  const double* factor = factor_of(situation.scaling());
+  const std::int64_t stated = situation.first().context;
+  return stated > situation.trained || factor == nullptr ? stated : reached(situation.trained, *factor);
+}
+
+void warn_of_own_scaling(Situation& situation) {
+  const Scaling& scaling = situation.scaling();
+  const double* factor = factor_of(scaling);
+  if (std::holds_alternative<Ntk>(scaling)) {
+    situation.warnings.push_back("the model was trained with a static NTK base (alpha " + spelled(*factor) +
+                                 "): the plan keeps it, as rope_theta " +
+                                 detail::significant(unscaled(situation.first().rope).base, 10) +
+                                 ", and extends that rope");
+  }
+  if (!situation.is_scaled()) return;
+  situation.warnings.push_back(std::string("the model is scaled already (") + name(scaling) +
+                               (factor == nullptr ? "" : ", factor " + detail::significant(*factor, 6)) +
+                               "): the plan starts from the unscaled rope and " + std::to_string(situation.trained) +
+                               " tokens");
+  const std::int64_t taken = taken_by_the_file(situation);
+  if (situation.request.context < taken && !situation.is_own_context()) {
+    situation.warnings.push_back("the file takes " + std::to_string(taken) +
+                                 " tokens as it is: weights that were trained with its scaling need no other for " +
+                                 std::to_string(situation.request.context));
+  }
 }
 
 }  // namespace
@@ -145,11 +279,14 @@ std::int64_t reached(std::int64_t trained, double factor) {
   return static_cast<std::int64_t>(std::min(static_cast<double>(trained) * factor + 0.5, most));
 }
 
-const Json* Situation::object() const { return files::object_at(root, part); }
-
 const Json* Situation::value(const std::string& key) const {
   const Json* keys = object();
   return keys != nullptr && keys->contains(key) ? &keys->at(key) : nullptr;
+}
+
+const Json* Situation::dict(const std::string& key) const {
+  const Json* found = value(key);
+  return found != nullptr && found->is_object() ? found : nullptr;
 }
 
 JsonPath Situation::path(const std::string& key) const {
@@ -159,17 +296,23 @@ JsonPath Situation::path(const std::string& key) const {
 }
 
 bool Situation::of_layer_types() const {
-  const Json* parameters = value("rope_parameters");
-  if (parameters != nullptr && parameters->is_object()) {
-    const auto& items = parameters->items();
-    if (std::any_of(items.begin(), items.end(), [](const auto& item) { return item.value().is_object(); })) return true;
+  if (const Json* parameters = dict("rope_parameters")) {
+    if (std::any_of(parameters->begin(), parameters->end(), [](const Json& one) { return one.is_object(); })) {
+      return true;
+    }
   }
   return family != nullptr && family->old != files::Old::one_for_all && family->old != files::Old::all_to_all;
 }
 
+bool Situation::turns_by_short_factor_only() const { return family != nullptr && family->quirk->longrope != nullptr; }
+
 bool Situation::splits(const ModelRope& used) const {
   return of_layer_types() && !only_slides(used) &&
          std::any_of(used.layer_types.begin(), used.layer_types.end(), slides);
+}
+
+bool Situation::all_slide() const {
+  return std::all_of(targets.begin(), targets.end(), [&](std::size_t i) { return only_slides(rope(i)); });
 }
 
 double Situation::smallest_factor() const {
@@ -181,21 +324,18 @@ double Situation::smallest_factor() const {
 }
 
 bool Situation::is_scaled() const {
-  const Scaling& scaling = first().rope.scaling;
-  if (std::holds_alternative<Ntk>(scaling)) return false;  // the base of the training in other words
-  const auto* factor = scalings::value_of<double>(scaling, "factor");
-  const bool lists = std::holds_alternative<LongRope>(scaling);
-  return lists || (factor != nullptr && *factor > 1);
+  if (std::holds_alternative<Ntk>(scaling())) return false;  // the base of the training in other words
+  const double* factor = factor_of(scaling());
+  return std::holds_alternative<LongRope>(scaling()) || (factor != nullptr && *factor > 1);
 }
 
 bool Situation::of_llama3_or_lists() const {
-  const Scaling& scaling = first().rope.scaling;
-  return std::holds_alternative<Llama3>(scaling) || std::holds_alternative<LongRope>(scaling);
+  return std::holds_alternative<Llama3>(scaling()) || std::holds_alternative<LongRope>(scaling());
 }
 
 bool Situation::is_own_context() const {
-  const auto* factor = scalings::value_of<double>(first().rope.scaling, "factor");
-  const auto* length = scalings::value_of<std::int64_t>(first().rope.scaling, "trained_length");
+  const double* factor = factor_of(scaling());
+  const auto* length = scalings::value_of<std::int64_t>(scaling(), "trained_length");
   if (!is_scaled() || (length != nullptr && *length != trained)) return false;
   const std::int64_t reach = factor == nullptr ? 0 : reached(trained, *factor);
   const bool is_stated = first().context == request.context;
@@ -203,83 +343,43 @@ bool Situation::is_own_context() const {
   return reach == request.context || (is_stated && (reach > request.context || of_llama3_or_lists()));
 }
 
+bool Situation::is_published_linear() const {
+  return std::holds_alternative<Linear>(scaling()) && published != nullptr && published->scaling == scaling();
+}
+
+bool Situation::is_published_length() const {
+  return published != nullptr && published->says.trained_length == trained;
+}
+
 bool Situation::is_published_context() const {
-  if (published == nullptr || published->trained_length != trained) return false;
-  const Scaling& scaling = published->scaling;
-  const auto* factor = scalings::value_of<double>(scaling, "factor");
+  if (!is_published_length()) return false;
+  const double* factor = factor_of(published->scaling);
   return published->is_made_for(request.context) ||
          (factor != nullptr && is_just_below(request.context, reached(trained, *factor)));
 }
 
 bool Situation::is_published_exactly() const {
-  return published != nullptr && published->trained_length == trained &&
-         (request.context == published->context || request.context == published->also);
+  return is_published_length() && (request.context == published->says.context || request.context == published->also);
 }
-
-std::int64_t Situation::taken_by_the_file() const {
-  const Scaling& scaling = first().rope.scaling;
-  if (!is_scaled() || std::holds_alternative<Dynamic>(scaling)) return 0;
-  const auto* factor = scalings::value_of<double>(scaling, "factor");
-  if (first().context > trained || factor == nullptr) return first().context;
-  return reached(trained, *factor);
-}
-
-namespace {
-
-// The ropes, and what is known of their family and makers.
-Situation look_up(const Request& request) {
-  Situation situation{request};
-  if (situation.editable()) situation.root = files::parse_json(request.config);
-  choose_targets(situation);
-  const ModelRope& used = situation.first();
-  situation.family = files::find_family(used.model_type);
-  // A GGUF file or params.json says the model's type alone.
-  const std::string& type = used.model_type.empty() ? request.model.model_type : used.model_type;
-  situation.published = published_for(used, type, files::string_of(situation.root, "_name_or_path"), request.context);
-  return situation;
-}
-
-}  // namespace
 
 Start start_of(const Request& request) {
   const Situation situation = look_up(request);
   Start start{situation.targets.front()};
-  const Published* known = situation.published;
+  const Recipe* known = situation.published;
   const bool raised = known != nullptr && !situation.is_scaled() && known->states_more(situation.first().context);
-  if (raised || is_published_linear(situation)) {
-    start.published_length = known->trained_length;
-    start.publisher = known->publisher;
+  if (raised || situation.is_published_linear()) {
+    start.published_length = known->says.trained_length;
+    start.publisher = known->says.publisher;
   }
   return start;
 }
 
 Situation situation_of(const Request& request) {
   Situation situation = look_up(request);
-  check_part(situation);
-  check_targets(situation);
-  check_family(situation);
+  check_model(situation);
   set_trained_length(situation);
   check_context(situation);
-  const ModelRope& first = situation.first();
-  if (const auto* ntk = std::get_if<Ntk>(&first.rope.scaling)) {
-    situation.warnings.push_back("the model was trained with a static NTK base (alpha " + spelled(ntk->factor) +
-                                 "): the plan keeps it, as rope_theta " +
-                                 detail::significant(unscaled(first.rope).base, 10) + ", and extends that rope");
-  }
-  if (situation.is_scaled()) {
-    const Scaling& scaling = first.rope.scaling;
-    const auto* factor = scalings::value_of<double>(scaling, "factor");
-    situation.warnings.push_back(std::string("the model is scaled already (") + name(scaling) +
-                                 (factor == nullptr ? "" : ", factor " + detail::significant(*factor, 6)) +
-                                 "): the plan starts from the unscaled rope and " + std::to_string(situation.trained) +
-                                 " tokens");
-    const std::int64_t taken = situation.taken_by_the_file();
-    if (request.context < taken && !situation.is_own_context()) {
-      situation.warnings.push_back("the file takes " + std::to_string(taken) +
-                                   " tokens as it is: weights that were trained with its scaling need no other for " +
-                                   std::to_string(request.context));
-    }
-  }
+  warn_of_own_scaling(situation);
   return situation;
 }
 

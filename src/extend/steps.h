@@ -1,132 +1,168 @@
-// The steps of a plan, in their order: the rope that a method makes of another, the text of the config that says it,
-// what that text is read as, and what is known to go wrong.
+// The steps of a plan, in their order: what is known before any method is tried, the rope that a method makes of
+// another, the text of the config that says it, and what that text is read as.
 #pragma once
 
-#include <map>
+#include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "files/models/families.h"
+#include "files/text/json.h"
 #include "files/text/json_edit.h"
 #include "rotary/error.h"
-#include "situation.h"
+#include "rotary/extend.h"
+#include "values/scaling_fields.h"
 
 namespace rotary::extend {
 
-// ---- trained_length.cpp ----
+// ---- published.cpp: the recipes of data/published.json, whose "about" describes each field ----
 
-// The file's linear scaling, which says no length, is the published one.
-bool is_published_linear(const Situation&);
-// Sets trained and trained_from, with warnings. Throws CONFIG_MISSING, VALUE.
-void set_trained_length(Situation&);
+struct Recipe {
+  Publication says;  // `applies` is left to the plan
+  Scaling scaling;
+  std::vector<std::string> types;  // model_types of the text part
+  std::int64_t also = 0;           // a shorter context that the same parameters are published for; 0: none
+  std::string seen;                // where the numbers were read
+  double base = 0;                 // 0: any
+  int min_width = 0, max_width = 0, kv_heads = 0;  // width: heads * head_dim; 0: any
+  std::string name;                                // part of _name_or_path; "": any
+  std::optional<std::string> part;                 // of the config, as ModelRope has it; nothing: any
+  std::vector<std::int64_t> stated;  // max_position_embeddings of such originals that are not the trained length
+  bool states_betas = false;         // its config spells the default beta_fast and beta_slow too
+  std::int64_t sliding_window = 0;   // of the published file, where its original has a shorter one; 0: not said
+  std::string why_less = "with weights trained on such lengths";  // why a factor below the smallest is right
 
-// ---- proposal.cpp ----
-
-struct Proposal {
-  Rope rope;
-  double factor = 1;
-  std::string from;            // where its parameters come from
-  bool starting_list = false;  // long_factor is a start for a search, not a published list
-  bool states_betas = false;   // the config spells the default beta_fast and beta_slow too
+  // For this context, or for one that is at most 1/16 longer.
+  bool is_made_for(std::int64_t context) const;
+  bool states_more(std::int64_t context) const;  // it is one of `stated`
 };
 
-// Why the method cannot be used on these ropes; "" where it can.
-std::string reason_against(const Situation&, std::string_view method);
-// The method must have no reason against it.
-Proposal propose(const Situation&, const ModelRope&, std::string_view method);
+const std::vector<Recipe>& published_recipes();
+// At most 1/16 shorter.
+bool is_just_below(std::int64_t context, std::int64_t length);
+// The recipe for a model of this model_type, whose config has this _name_or_path: the one made for this context, else
+// the first for another; null where nothing is known.
+const Recipe* published_for(const ModelRope&, std::string_view type, std::string_view name, std::int64_t context);
 
-// transformers' code of the family takes no long_factor: there longrope changes nothing for long texts.
-bool turns_by_short_factor_only(const Situation&);
+// ---- situation.cpp: which ropes are extended, and from which length ----
 
-// The method that the plan recommends, and why, in words.
-struct Recommendation {
-  std::string method, why;
+struct Situation {
+  const Request& request;                 // must outlive it
+  files::Json root = {};                  // the config; null where its text cannot be changed
+  files::JsonPath part = {};              // of the ropes that are extended
+  const files::Family* family = nullptr;  // of that part; null: not known
+  const Recipe* published = nullptr;
+  std::vector<std::size_t> targets = {}, left = {};
+  std::int64_t trained = 0;
+  std::string trained_from = {};
+  std::vector<std::string> warnings = {};
+
+  const ModelRope& rope(std::size_t i) const { return request.model.ropes[i]; }
+  const ModelRope& first() const { return rope(targets.front()); }
+  const Scaling& scaling() const { return first().rope.scaling; }  // the file's own
+  bool editable() const { return !request.config.empty(); }
+  std::string family_type() const { return std::string(family->type); }
+  // The part's object, or its value of that key; null where it is not there.
+  const files::Json* object() const { return files::object_at(root, part); }
+  const files::Json* value(const std::string& key) const;
+  const files::Json* dict(const std::string& key) const;  // the same, where it is an object
+  files::JsonPath path(const std::string& key) const;
+
+  // The config has, or its family makes, parameters for each layer type.
+  bool of_layer_types() const;
+  // transformers' code of the family takes no long_factor: there longrope changes nothing for long texts.
+  bool turns_by_short_factor_only() const;
+  // Layers that slide and others share the rope, and only the others are extended.
+  bool splits(const ModelRope&) const;
+
+  bool all_slide() const;  // every layer of every rope that is extended
+
+  // context / trained_length, rounded so that their product reaches the context.
+  double smallest_factor() const;
+  bool is_scaled() const;  // the file's own rope
+  bool of_llama3_or_lists() const;
+  // The file's own scaling was made for this very context.
+  bool is_own_context() const;
+  // The file's linear scaling, which says no length, is the published one.
+  bool is_published_linear() const;
+  // What is published was made for this very trained length.
+  bool is_published_length() const;
+  // And for this context or one that is at most 1/16 longer.
+  bool is_published_context() const;
+  bool is_published_exactly() const;  // for this very length and context
 };
-Recommendation recommend(const Situation&);
 
+// Throws ROPE, VALUE, CONFIG_MISSING.
+Situation situation_of(const Request&);
+
+bool slides(const std::string& layer_type);
+bool only_slides(const ModelRope&);                         // every layer that uses it
+std::int64_t reached(std::int64_t trained, double factor);  // trained * factor, rounded
+inline const double* factor_of(const Scaling& scaling) { return scalings::value_of<double>(scaling, "factor"); }
+
+// ---- methods.cpp ----
+
+// Sets the ropes of the plan as planned, their factor and where it comes from; or why the method is refused.
+void propose(const Situation&, MethodPlan&);
+std::vector<std::string> warnings_of(const Situation&, const MethodPlan&);
+void warn_of_every_method(Situation&);
+
+// The config of the plan spells the default beta_fast and beta_slow too, as the file or the recipe does.
+bool states_betas(const Situation&);
 // The rope as the model was trained, before any scaling; p-RoPE keeps the pairs that turn. The static NTK of a config
 // (Hunyuan's alpha) is no extension but the base of the training, and becomes a base.
 Rope unscaled(const Rope&);
-
 // One of methods() for a scaling; "" where none makes it.
 std::string method_of(const Scaling&);
-
 // A start for LongRoPE's long_factor: 1 for pairs of 32 turns and more within the trained length, `factor` for those
 // that do not complete one, between them YaRN's ramp over the logarithm of the turns: 1 / (1 - r + r / factor) with
 // r = 1 - ln(turns) / ln(32). Rises from pair to pair.
 std::vector<double> starting_long_factor(const std::vector<double>& inv_freq, std::int64_t trained, double factor);
 
-// ---- fields.cpp: the members of a rope's object in config.json ----
+// ---- config_text.cpp, params.cpp: a plan as text, read back ----
 
-// "4.0", "0.25", "1e+30": a number that JSON readers take for a float.
-std::string real(double value);
-// The scaling's fields: those that it means nothing without, and those that are not the default. states_betas:
-// beta_fast and beta_slow too.
-files::JsonMembers fields_of(const Scaling&, bool states_betas);
-// The keys that go with a scaling: what else stands in its object stays.
-bool belongs_to_a_scaling(const std::string& key);
-// rope_parameters of a rope whose file has no text that could be changed.
-std::string parameters_alone(const ModelRope&, const Proposal&);
-// JSON text without the blanks around its words, but for one behind each comma and colon.
-std::string on_one_line(const std::string& raw);
-
-// ---- forms.cpp: rope_parameters of transformers 5, or the older rope_scaling and rope_theta ----
-
-enum class Form : std::uint8_t { rope_parameters, rope_scaling };
-
-struct Wanted {
-  std::string method;
-  std::map<std::size_t, Proposal> ropes;  // by their number in the model
-  std::int64_t context = 0;               // max_position_embeddings
-};
+enum class Form : std::uint8_t { rope_parameters, rope_scaling };  // of transformers 5, or the older with rope_theta
+inline constexpr const char* form_keys[] = {"rope_parameters", "rope_scaling"};
 
 struct Written {
-  std::string object;  // what the key holds, on one line; "null" for a rope_scaling that goes away
-  std::string config;  // the whole text
+  std::string config;       // the whole text
+  std::string object = {};  // what the form's key holds, on one line; "null" for a rope_scaling that goes away
+  std::string wrong = {};   // why the text cannot say the plan, or how it is read otherwise; "": it is right
+  Model model = {};         // as the text is read
 };
 
 Form own_form(const Situation&);  // that the file has
-Written written(const Situation&, const Wanted&, Form);
+Written in_config(const Situation&, const MethodPlan&, Form);
+// rope_parameters of the first rope, where the file has no text that holds them.
+std::string parameters_alone(const Situation&, const MethodPlan&);
+// "4.0", "0.25", "1e+30": a number that JSON readers take for a float.
+std::string real(double value);
+// max_position_embeddings, by the word that the object has for it.
+std::string length_key(const files::Json& object);
 
-// ---- native.cpp: params.json of Mistral and of Meta, and the options of llama.cpp, which runs GGUF files ----
+std::string one_line(const std::string& raw);  // JSON text, with one blank behind each comma and colon
 
-bool is_params(const Situation&);
+bool is_params(const Situation&);  // params.json of Mistral or of Meta
+Written in_params(const Situation&, const MethodPlan&);
+// "--ctx-size 131072 --rope-scaling yarn --rope-scale 4 --yarn-orig-ctx 32768", of llama.cpp, which runs GGUF files; ""
+// where no options say it.
+std::string llama_cpp_options(const Situation&, const MethodPlan&);
 
-struct Native {
-  std::string config;  // the whole text of the new params.json
-  std::string wrong;   // why such a file cannot say it; config is "" then
-};
-Native native(const Situation&, const Wanted&);
-
-// "--ctx-size 131072 --rope-scaling yarn --rope-scale 4 --yarn-orig-ctx 32768"; "" where no options say it.
-std::string llama_cpp_options(const Situation&, const Proposal&);
+std::string short_value(const std::string& raw);  // on one line; a list of more than 8 numbers by its ends
 
 // ---- read_back.cpp ----
 
-struct ReadBack {
-  std::string wrong;  // how it differs from the plan; "": it does not
-  Model model;
-};
-
-// Every rope of the plan as planned, every other as it was, layer by layer. Where a family reads parameters beside
-// factor and length in its own way (DeepSeek-V4's yarn, Phi-3.5-MoE's lists), the model holds what it reads.
-ReadBack read_back(const Situation&, const Wanted&, const std::string& config);
-
-// The sentence of an error without its [operation].
-std::string without_operation(const Error&);
-
+// Every rope of the plan must be read as planned, every other as it was, layer by layer: else `wrong` says how it is
+// read. Where a family reads parameters beside factor and length in its own way (DeepSeek-V4's yarn, Phi-3.5-MoE's
+// lists), the model holds what it reads.
+void read_back(const Situation&, const MethodPlan&, Written&);
+// The rope as planned; null: it stays.
+const Rope* planned_rope(const MethodPlan&, std::size_t rope);
 // The rope of the new model that layers of `used` have, and of those the one that was extended; null: they have none.
 const ModelRope* extended_rope(const Model&, const ModelRope& used);
-
-// ---- warnings.cpp ----
-
-std::vector<std::string> warnings_of(const Situation&, const MethodPlan&);  // of one method
-std::vector<std::string> warnings_of_all(const Situation&);                 // of any
-
-// ---- answer.cpp ----
-
-// A value of the config on one line.
-std::string one_line(const std::string& raw);
-// The same; a list of more than 8 numbers by its ends.
-std::string short_value(const std::string& raw);
+// The sentence of an error without its [operation].
+std::string without_operation(const Error&);
 
 }  // namespace rotary::extend

@@ -30,8 +30,7 @@ TEST(JsonText, reads_values_as_they_are_spelled) {
 
 TEST(JsonText, replaces_a_value_and_nothing_else) {
   JsonText text(lines);
-  text.set({"rope_scaling"},
-           json_object("rope_scaling", {json_value("rope_type", "\"yarn\""), json_value("factor", "4.0")}));
+  text.set_object({"rope_scaling"}, {{"rope_type", "\"yarn\""}, {"factor", "4.0"}});
   std::string wanted = lines;
   wanted.replace(wanted.find("null"), 4, "{\n    \"rope_type\": \"yarn\",\n    \"factor\": 4.0\n  }");
   EXPECT_EQ(text.text(), wanted);
@@ -39,7 +38,7 @@ TEST(JsonText, replaces_a_value_and_nothing_else) {
 
 TEST(JsonText, adds_a_member_behind_the_last_with_its_margin) {
   JsonText text(lines);
-  text.set({"inner", "new"}, json_value("new", "7"));
+  text.set({"inner", "new"}, "7");
   std::string wanted = lines;
   wanted.insert(wanted.find("true") + 4, ",\n    \"new\": 7");
   EXPECT_EQ(text.text(), wanted);
@@ -61,28 +60,28 @@ TEST(JsonText, removes_members_at_every_place) {
 
 TEST(JsonText, keeps_a_file_of_one_line_on_one_line) {
   JsonText text(R"({"a": {}, "b": 2})");
-  text.set({"c"}, json_object("c", {json_value("d", "1"), json_object("e", {})}));
-  text.set({"a", "x"}, json_value("x", "9"));
+  text.set_object({"c"}, {{"d", "1"}, {"e", "{}"}});
+  text.set({"a", "x"}, "9");
   EXPECT_EQ(text.text(), R"({"a": {"x": 9}, "b": 2, "c": {"d": 1, "e": {}}})");
 }
 
 TEST(JsonText, keeps_the_line_ends_of_the_file) {
   JsonText text("{\r\n  \"a\": {}\r\n}\r\n");
-  text.set({"b"}, json_object("b", {json_value("c", "1")}));
-  text.set({"a", "d"}, json_value("d", "2"));
+  text.set_object({"b"}, {{"c", "1"}});
+  text.set({"a", "d"}, "2");
   EXPECT_EQ(text.text(), "{\r\n  \"a\": {\r\n    \"d\": 2\r\n  },\r\n  \"b\": {\r\n    \"c\": 1\r\n  }\r\n}\r\n");
 }
 
 TEST(JsonText, writes_into_an_empty_object) {
   JsonText text("{\n  \"a\": {}\n}\n");
-  text.set({"a", "b"}, json_value("b", "1"));
+  text.set({"a", "b"}, "1");
   EXPECT_EQ(text.text(), "{\n  \"a\": {\n    \"b\": 1\n  }\n}\n");
 }
 
 TEST(JsonText, knows_a_key_by_its_name_not_by_its_spelling) {
   JsonText text(R"({"r\u006fpe": 1})");
   EXPECT_EQ(text.raw({"rope"}), "1");
-  text.set({"rope"}, json_value("rope", "2"));
+  text.set({"rope"}, "2");
   EXPECT_EQ(text.text(), R"({"r\u006fpe": 2})");
 }
 

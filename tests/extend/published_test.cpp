@@ -150,10 +150,10 @@ TEST(Extend, recommends_for_phimoe_the_published_lists_or_what_transformers_can_
 
 // A number that nobody read in a file is not shipped as Microsoft's.
 TEST(Extend, knows_where_the_numbers_of_every_recipe_were_read) {
-  for (const extend::Published& recipe : extend::published_recipes()) {
-    EXPECT_GT(recipe.seen.size(), 10U) << recipe.models;
-    EXPECT_GT(recipe.context, recipe.trained_length) << recipe.models;
-    EXPECT_NE(extend::method_of(recipe.scaling), "") << recipe.models;
+  for (const extend::Recipe& recipe : extend::published_recipes()) {
+    EXPECT_GT(recipe.seen.size(), 10U) << recipe.says.models;
+    EXPECT_GT(recipe.says.context, recipe.says.trained_length) << recipe.says.models;
+    EXPECT_NE(recipe.says.method, "") << recipe.says.models;
   }
   const std::string medium = R"({"model_type": "phi3", "hidden_size": 5120, "num_attention_heads": 40,
       "num_hidden_layers": 2, "num_key_value_heads": 10, "max_position_embeddings": 4096, "rope_theta": 10000.0})";

@@ -58,14 +58,11 @@ JsonPath json_path(std::string_view dotted) {
   return path;
 }
 
-JsonMember json_value(std::string key, std::string raw) { return {std::move(key), std::move(raw), {}, false}; }
-JsonMember json_object(std::string key, JsonMembers members) { return {std::move(key), {}, std::move(members), true}; }
-
 std::string json_line(const JsonMembers& members) {
   std::string text = "{";
   for (const JsonMember& member : members) {
     if (text.size() > 1) text += ", ";
-    text += quoted(member.key) + ": " + (member.is_object ? json_line(member.members) : member.raw);
+    text += quoted(member.key) + ": " + member.raw;
   }
   return text + "}";
 }
@@ -135,36 +132,37 @@ std::string JsonText::margin_of(std::size_t at) const {
   return text_.substr(begin, text_.find_first_not_of(" \t", begin) - begin);
 }
 
-std::string JsonText::written(const JsonMember& value, const std::string& margin) const {
-  if (!value.is_object) return value.raw;
-  if (indent_.empty() || value.members.empty()) return json_line(value.members);
-  std::string text = "{";
-  for (const JsonMember& member : value.members) {
-    text += (text.size() > 1 ? "," : "") + newline_ + margin + indent_ + quoted(member.key) + ": " +
-            written(member, margin + indent_);
-  }
-  return text + newline_ + margin + "}";
-}
-
-void JsonText::set(const JsonPath& path, const JsonMember& value) {
+void JsonText::set(const JsonPath& path, const std::string& raw) {
   if (const auto member = find(path)) {
-    const std::string now = written(value, margin_of(member->key.begin));
-    text_.replace(member->value.begin, member->value.end - member->value.begin, now);
+    text_.replace(member->value.begin, member->value.end - member->value.begin, raw);
     return;
   }
   const auto object = object_at(path, path.size() - 1);
   if (!object) return;
   const std::vector<Member> members = members_of(*object);
   const bool one_line = indent_.empty();
-  const std::string margin = members.empty() ? margin_of(*object) + indent_ : margin_of(members.back().key.begin);
-  const std::string now = quoted(path.back()) + ": " + written(value, margin);
+  const std::string now = quoted(path.back()) + ": " + raw;
   if (members.empty()) {
+    const std::string margin = margin_of(*object);
     const std::size_t close = skip_blanks(text_, *object + 1);
     text_.replace(*object + 1, close - *object - 1,
-                  one_line ? now : newline_ + margin + now + newline_ + margin_of(*object));
+                  one_line ? now : newline_ + margin + indent_ + now + newline_ + margin);
     return;
   }
-  text_.insert(members.back().value.end, (one_line ? ", " : "," + newline_ + margin) + now);
+  const Member& last = members.back();
+  text_.insert(last.value.end, (one_line ? ", " : "," + newline_ + margin_of(last.key.begin)) + now);
+}
+
+void JsonText::set_object(const JsonPath& path, const JsonMembers& members) {
+  set(path, json_line(members));
+  const auto member = find(path);
+  if (!member || indent_.empty() || members.empty()) return;
+  const std::string line = newline_ + margin_of(member->key.begin);
+  std::string text = "{";
+  for (const JsonMember& inner : members) {
+    text += (text.size() > 1 ? "," : "") + line + indent_ + quoted(inner.key) + ": " + inner.raw;
+  }
+  text_.replace(member->value.begin, member->value.end - member->value.begin, text + line + "}");
 }
 
 void JsonText::remove(const JsonPath& path) {

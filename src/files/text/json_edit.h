@@ -9,18 +9,12 @@
 
 namespace rotary::files {
 
-// A member to be written: raw is JSON text, or the members of an object, in their order.
+// A member to be written: its key, and its value as JSON text.
 struct JsonMember {
-  std::string key;
-  std::string raw = {};
-  std::vector<JsonMember> members = {};
-  bool is_object = false;
+  std::string key, raw;
 };
 using JsonMembers = std::vector<JsonMember>;
-
-JsonMember json_value(std::string key, std::string raw);
-JsonMember json_object(std::string key, JsonMembers members);
-// The object on one line: {"a": 1, "b": {"c": 2}}.
+// The object on one line: {"a": 1, "b": [2, 3]}.
 std::string json_line(const JsonMembers&);
 
 // Keys from the outermost object down.
@@ -37,7 +31,9 @@ class JsonText {
   std::optional<std::string> raw(const JsonPath& path) const;  // the value as it is spelled
   // Replaces the value, or adds the member at the end of its object, indented as its neighbours; a file on one line
   // stays on one line. Every object above it must be there.
-  void set(const JsonPath& path, const JsonMember& value);
+  void set(const JsonPath& path, const std::string& raw);
+  // The same with an object, a member on each line where the file has lines.
+  void set_object(const JsonPath& path, const JsonMembers& members);
   void remove(const JsonPath& path);  // the member, if it is there
 
  private:
@@ -51,7 +47,6 @@ class JsonText {
   std::optional<std::size_t> object_at(const JsonPath& path, std::size_t depth) const;
   std::optional<Member> find(const JsonPath& path) const;
   std::string name_of(const Member& member) const;
-  std::string written(const JsonMember& value, const std::string& margin) const;
   std::string margin_of(std::size_t at) const;
 
   std::string text_;
