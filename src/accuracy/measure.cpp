@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <complex>
-#include <exception>
 #include <limits>
 #include <utility>
 
@@ -45,7 +44,7 @@ std::vector<Position> sample(const Decade& decade) {
   return {chosen.begin(), chosen.end()};
 }
 
-// ---- one decade ----
+// ---- errors ----
 
 using Complex = std::complex<double>;
 
@@ -53,23 +52,22 @@ Complex conjugate_product(const Complex& a, const Complex& b) noexcept {
   return {a.real() * b.real() + a.imag() * b.imag(), a.imag() * b.real() - a.real() * b.imag()};
 }
 
-void take(Largest& largest, const CosSin& value, const ExactCosSin& exact, const Position& position, int pair) {
+void take(Largest& largest, const CosSin& value, const ExactCosSin& exact, const Position& position, std::size_t pair) {
   const double cos_error = distance(static_cast<double>(value.cos), exact.cos);
   const double sin_error = distance(static_cast<double>(value.sin), exact.sin);
   const double error = std::max(cos_error, sin_error);
-  if (error > largest.error) largest = {error, position, pair, sin_error > cos_error};
+  if (error > largest.error) largest = {error, position, static_cast<int>(pair), sin_error > cos_error};
 }
 
-// The rows of the positions whose scores are compared, [position][pair].
-using Kept = std::vector<Complex>;
-
-// Which positions of a list of `count` are kept: at most score_positions, and of a rope of very many pairs no more rows
-// than fit score_entries; the first and the last position among them.
-std::vector<bool> kept_positions(std::size_t count, std::size_t pairs) {
-  const std::size_t most = std::clamp<std::size_t>(score_entries / pairs, 2, score_positions);
-  std::vector<bool> chosen(count, count <= most);
-  for (std::size_t k = 0; count > most && k < most; ++k) chosen[k * (count - 1) / (most - 1)] = true;
-  return chosen;
+// Of each position its row among those whose scores are compared, or -1: at most score_positions, and of a rope of very
+// many pairs no more rows than fit score_entries; the first and the last position among them.
+std::vector<std::ptrdiff_t> kept_rows(std::size_t count, std::size_t pairs) {
+  const std::size_t most = std::min(count, std::clamp<std::size_t>(score_entries / pairs, 2, score_positions));
+  std::vector<std::ptrdiff_t> rows(count, -1);
+  for (std::size_t k = 0; k < most; ++k) rows[most == 1 ? 0 : k * (count - 1) / (most - 1)] = 0;
+  std::ptrdiff_t next = 0;
+  for (std::ptrdiff_t& row : rows) row = row < 0 ? row : next++;
+  return rows;
 }
 
 std::vector<std::pair<std::size_t, std::size_t>> score_pairs(std::size_t count) {
@@ -91,11 +89,15 @@ std::vector<std::pair<std::size_t, std::size_t>> score_pairs(std::size_t count) 
   return pairs;
 }
 
+// [row][pair] of z = cos + i sin.
+using Kept = std::vector<Complex>;
+
 // q and k of uniform direction in `head_dim` dimensions: a pair holds a share 2 / head_dim of the square of each, with
 // phases of its own, so the mean square of the score's error is the sum of (2 / head_dim)^2 |error of the pair|^2 / 2.
-ScoreErrors score_errors(const Kept& exact, const Kept& way, const Subject& subject) {
-  const auto width = static_cast<std::size_t>(subject.pairs());
+std::optional<ScoreErrors> score_errors(const Kept& exact, const Kept& way, const Subject& subject) {
+  const std::size_t width = subject.inv_freq.size();
   const auto pairs = score_pairs(exact.size() / width);
+  if (pairs.empty()) return std::nullopt;
   double largest = 0, sum = 0;
   for (const auto& [m, n] : pairs) {
     for (std::size_t i = 0; i < width; ++i) {
@@ -106,108 +108,129 @@ ScoreErrors score_errors(const Kept& exact, const Kept& way, const Subject& subj
     }
   }
   const double mean = sum / static_cast<double>(pairs.size());
-  return {std::sqrt(largest), std::sqrt(2 * mean) / subject.head_dim};
+  return ScoreErrors{std::sqrt(largest), std::sqrt(2 * mean) / subject.head_dim};
 }
 
-// What a part of a decade's positions gives of one way.
-struct Found {
+// ---- one decade ----
+
+// A way that has a row at every position of the decade.
+struct RunningWay {
+  Rows rows;
   Largest largest = {};
   Kept kept = {};
-  std::exception_ptr error = {};  // of the first position where the way failed; it is not run on
+
+  bool rotates() const noexcept { return rows.way() == Way::running_rotation; }
 };
 
-// Some positions of a decade, for one thread.
-struct Task {
+// Consecutive positions, for one thread, and the largest error of each way there.
+struct Chunk {
   std::size_t begin = 0, end = 0;
-  std::vector<Rows> rows = {};    // of the ways that are run; running_rotation has gone to the first position
-  std::vector<Found> found = {};  // of each of them
-  Kept exact = {};
+  std::vector<Largest> largest = {};
 };
 
 class DecadeOfWays {
  public:
   DecadeOfWays(const Subject& subject, const Decade& decade, std::span<const Way> ways)
-      : subject_(subject), positions_(decade.positions), kept_(kept_positions(positions_.size(), width())) {
+      : subject_(subject), positions_(decade.positions), kept_row_(kept_rows(positions_.size(), width())) {
+    const auto kept = static_cast<std::size_t>(*std::max_element(kept_row_.begin(), kept_row_.end()) + 1);
+    exact_.resize(kept * width());
     for (const Way way : ways) {
-      Rows rows(subject, way);
+      const Rows rows(subject, way);
       const bool runs =
           std::all_of(positions_.begin(), positions_.end(), [&](const Position& one) { return rows.has(one); });
-      number_.push_back(runs ? static_cast<int>(rows_.size()) : -1);
-      if (runs) rows_.push_back(std::move(rows));
+      number_.push_back(runs ? static_cast<std::ptrdiff_t>(ways_.size()) : -1);
+      if (runs) ways_.push_back({.rows = rows, .kept = Kept(exact_.size())});
     }
-    all_.resize(rows_.size());
+    check_angles();
   }
 
-  // A batch of positions, on all threads.
+  // The positions [begin, end), on all threads.
   void measure(std::size_t begin, std::size_t end, const Executor& executor) {
-    tasks_.clear();
-    for (; begin < end; begin += task_positions) {
-      for (Rows& rows : rows_) rows.go_to(positions_[begin]);
-      tasks_.push_back({begin, std::min(begin + task_positions, end), rows_, std::vector<Found>(rows_.size())});
+    rotate(begin, end);
+    chunks_.clear();
+    for (std::size_t at = begin; at < end; at += chunk_positions) {
+      chunks_.push_back({at, std::min(at + chunk_positions, end), std::vector<Largest>(ways_.size())});
     }
     const auto work = [](void* self, std::int64_t first, std::int64_t last) {
       auto& all = *static_cast<DecadeOfWays*>(self);
-      for (std::int64_t k = first; k < last; ++k) all.run(all.tasks_[static_cast<std::size_t>(k)]);
+      for (std::int64_t k = first; k < last; ++k) all.run(all.chunks_[static_cast<std::size_t>(k)]);
     };
-    executor.run(static_cast<std::int64_t>(tasks_.size()), 1, work, this);
-    for (std::size_t way = 0; way < all_.size(); ++way) {
-      for (const Task& task : tasks_) gather(all_[way], task.found[way]);
+    executor.run(static_cast<std::int64_t>(chunks_.size()), 1, work, this);
+    for (std::size_t way = 0; way < ways_.size(); ++way) {
+      for (const Chunk& chunk : chunks_) {
+        if (chunk.largest[way].error > ways_[way].largest.error) ways_[way].largest = chunk.largest[way];
+      }
     }
-    for (const Task& task : tasks_) exact_.insert(exact_.end(), task.exact.begin(), task.exact.end());
   }
 
   DecadeErrors errors(std::size_t way) const {
     if (number_[way] < 0) return {};
-    const Found& found = all_[static_cast<std::size_t>(number_[way])];
-    DecadeErrors errors{found.largest};
-    if (exact_.size() > width()) errors.scores = score_errors(exact_, found.kept, subject_);
-    return errors;
+    const RunningWay& found = ways_[static_cast<std::size_t>(number_[way])];
+    return {found.largest, score_errors(exact_, found.kept, subject_)};
   }
 
  private:
-  static constexpr std::size_t task_positions = 64;
+  static constexpr std::size_t chunk_positions = 64;
 
   std::size_t width() const { return subject_.inv_freq.size(); }
 
-  static void gather(Found& all, const Found& part) {
-    if (part.error) std::rethrow_exception(part.error);
-    if (part.largest.error > all.largest.error) all.largest = part.largest;
-    all.kept.insert(all.kept.end(), part.kept.begin(), part.kept.end());
-  }
-
-  void run(Task& task) const noexcept {
-    std::vector<ExactCosSin> exact(width());
+  // Throws POSITION: an angle that overflows float32 anywhere does so at the position of the largest magnitude.
+  void check_angles() const {
     std::vector<CosSin> row(width());
-    for (std::size_t k = task.begin; k < task.end; ++k) {
-      for (std::size_t i = 0; i < width(); ++i) {
-        exact[i] = exact_cos_sin(positions_[k], subject_.inv_freq[i], subject_.attention_factor);
-        if (kept_[k]) task.exact.emplace_back(exact[i].cos.high, exact[i].sin.high);
-      }
-      for (std::size_t way = 0; way < task.rows.size(); ++way) {
-        Found& found = task.found[way];
-        if (found.error) continue;
-        try {
-          task.rows[way].write(positions_[k], row);
-        } catch (...) {
-          found.error = std::current_exception();
-          continue;
-        }
-        for (std::size_t i = 0; i < width(); ++i) {
-          take(found.largest, row[i], exact[i], positions_[k], static_cast<int>(i));
-          if (kept_[k]) found.kept.emplace_back(static_cast<double>(row[i].cos), static_cast<double>(row[i].sin));
-        }
+    for (const RunningWay& way : ways_) {
+      for (const Position& position : {positions_.front(), positions_.back()}) {
+        if (!way.rotates()) way.rows.write(Basis(subject_, position), row);
       }
     }
   }
 
+  // running_rotation needs the positions in their order: its rows are made beforehand.
+  void rotate(std::size_t begin, std::size_t end) {
+    first_rotated_ = begin;
+    for (RunningWay& way : ways_) {
+      if (!way.rotates()) continue;
+      rotated_.resize((end - begin) * width());
+      for (std::size_t k = begin; k < end; ++k) way.rows.rotate_to(positions_[k], rotated_row(k));
+    }
+  }
+  std::span<CosSin> rotated_row(std::size_t k) {
+    return std::span(rotated_).subspan((k - first_rotated_) * width(), width());
+  }
+
+  void run(Chunk& chunk) {
+    std::vector<CosSin> written(width());
+    for (std::size_t k = chunk.begin; k < chunk.end; ++k) {
+      const Basis basis(subject_, positions_[k]);
+      for (std::size_t i = 0; kept_row_[k] >= 0 && i < width(); ++i) {
+        exact_[kept_entry(k, i)] = {basis.exact[i].cos.high, basis.exact[i].sin.high};
+      }
+      for (std::size_t way = 0; way < ways_.size(); ++way) {
+        if (!ways_[way].rotates()) ways_[way].rows.write(basis, written);
+        judge(ways_[way], k, basis, ways_[way].rotates() ? rotated_row(k) : written, chunk.largest[way]);
+      }
+    }
+  }
+
+  void judge(RunningWay& way, std::size_t k, const Basis& basis, std::span<const CosSin> row, Largest& largest) const {
+    for (std::size_t i = 0; i < width(); ++i) {
+      take(largest, row[i], basis.exact[i], basis.position, i);
+      if (kept_row_[k] < 0) continue;
+      way.kept[kept_entry(k, i)] = {static_cast<double>(row[i].cos), static_cast<double>(row[i].sin)};
+    }
+  }
+  std::size_t kept_entry(std::size_t k, std::size_t pair) const {
+    return static_cast<std::size_t>(kept_row_[k]) * width() + pair;
+  }
+
   const Subject& subject_;
   const std::vector<Position>& positions_;
-  std::vector<bool> kept_;   // whether a position's rows are kept for the scores
-  std::vector<int> number_;  // of each way, in rows_; -1: it has no row at one of the positions
-  std::vector<Rows> rows_;   // of the ways that are run
-  std::vector<Found> all_;   // likewise
+  std::vector<std::ptrdiff_t> kept_row_;
+  std::vector<std::ptrdiff_t> number_;  // of each way, in ways_; -1: it has no row at one of the positions
+  std::vector<RunningWay> ways_;
   Kept exact_;
-  std::vector<Task> tasks_;
+  std::size_t first_rotated_ = 0;
+  std::vector<CosSin> rotated_;  // rows of running_rotation, of the positions that are measured now
+  std::vector<Chunk> chunks_;
 };
 
 // ---- how far float32 reaches ----
@@ -239,15 +262,17 @@ std::vector<Begin> begins_of(const Subject& subject, double tolerance, std::int6
 
 // Whether an entry is off by more than the tolerance. The double angle is off by a part in 2^52 of it, and tells unless
 // the error is near the tolerance.
-bool exceeds(const CosSin& value, std::int64_t position, double inv_freq, double factor, double tolerance) {
-  const double angle = static_cast<double>(position) * inv_freq;
+bool exceeds(const Subject& subject, std::int64_t position, std::size_t pair, double tolerance) {
+  const CosSin value = float32_product(subject, position, pair);
+  const double factor = subject.attention_factor;
+  const double angle = static_cast<double>(position) * subject.inv_freq[pair];
   const double error = std::max(std::fabs(static_cast<double>(value.cos) - factor * std::cos(angle)),
                                 std::fabs(static_cast<double>(value.sin) - factor * std::sin(angle)));
   const double doubt = factor * (std::fabs(angle) * 0x1p-51 + 0x1p-50);
   if (error + doubt <= tolerance) return false;
   if (error - doubt > tolerance) return true;
   Largest largest;
-  take(largest, value, exact_cos_sin(position, inv_freq, factor), position, 0);
+  take(largest, value, exact_cos_sin(position, subject.inv_freq[pair], factor), position, pair);
   return largest.error > tolerance;
 }
 
@@ -301,22 +326,14 @@ std::vector<WayErrors> measure(const Subject& subject, std::span<const Way> ways
 Reach float32_reach(const Subject& subject, double tolerance, std::int64_t most, std::int64_t most_entries) {
   const std::vector<Begin> begins = begins_of(subject, tolerance, most);
   if (begins.empty()) return {most, true};
-  Subject sorted = subject;  // so that the pairs to look at are always the first ones
-  for (std::size_t k = 0; k < begins.size(); ++k) {
-    sorted.inv_freq[k] = subject.inv_freq[begins[k].pair];
-    sorted.inv_freq_float32[k] = subject.inv_freq_float32[begins[k].pair];
-  }
-  Rows rows(sorted, Way::float32_product);
-  std::vector<CosSin> row(begins.size());
   std::size_t pairs = 0;
   std::int64_t entries = 0;
   for (std::int64_t p = begins.front().position; p <= most; ++p) {
     while (pairs < begins.size() && begins[pairs].position <= p) ++pairs;
     entries += static_cast<std::int64_t>(pairs);
     if (entries > most_entries) return {p - 1, true};
-    rows.write(p, std::span(row).first(pairs));
     for (std::size_t k = 0; k < pairs; ++k) {
-      if (exceeds(row[k], p, sorted.inv_freq[k], sorted.attention_factor, tolerance)) return {p - 1, false};
+      if (exceeds(subject, p, begins[k].pair, tolerance)) return {p - 1, false};
     }
   }
   return {most, true};

@@ -9,6 +9,7 @@
 #include <numeric>
 #include <string>
 
+#include "rotary/error.h"
 #include "table/narrow.h"
 #include "values/number_text.h"
 
@@ -110,7 +111,90 @@ CosSin quick_cos_sin(float angle) noexcept {
   return {static_cast<float>(std::cos(radians)), static_cast<float>(std::sin(radians))};
 }
 
+double product_of(float position, float speed) noexcept { return static_cast<double>(position * speed); }
+
+CosSin times(const CosSin& value, double attention_factor) noexcept {
+  const auto factor = static_cast<float>(attention_factor);
+  return {value.cos * factor, value.sin * factor};
+}
+
+void check_finite(double angle, Way way) {
+  if (std::isfinite(angle)) return;
+  throw Error(Code::POSITION, std::string("[accuracy] every angle must be finite in float32 but '") + info(way).name +
+                                  "' got " + (std::isnan(angle) ? "nan" : "an infinite one"));
+}
+
+// ---- the real numbers ----
+
+// Towards zero; what is lost is below 2^-117.
+Sum sum_of(const detail::Fraction<2>& value, bool negative) noexcept {
+  constexpr std::uint64_t tail = 0x7ff;  // the bits of a limb that a double does not hold
+  const double sign = negative ? -1 : 1;
+  const double high = static_cast<double>(value.limb[1] & ~tail) * 0x1p-64;
+  const double low =
+      static_cast<double>(value.limb[1] & tail) * 0x1p-64 + static_cast<double>(value.limb[0]) * 0x1p-128;
+  return {sign * high, sign * low};
+}
+
+Sum operator*(const Sum& a, double factor) noexcept {
+  if (factor == 1) return a;
+  const double high = a.high * factor;
+  return {high, std::fma(a.high, factor, -high) + a.low * factor};
+}
+
+detail::Dyadic dyadic(const Position& position) noexcept {
+  return position.is_whole() ? detail::dyadic(position.whole()) : detail::dyadic(position.as_double());
+}
+
+// Whether every number within 2^-50 of value, relatively, rounds to the same float.
+bool is_clear(double value) noexcept {
+  return static_cast<float>(value * (1 - 0x1p-50)) == static_cast<float>(value * (1 + 0x1p-50));
+}
+
 }  // namespace
+
+Position Position::real(double value) {
+  if (!(std::fabs(value) < 0x1p63)) {
+    throw Error(Code::POSITION,
+                "[accuracy] a position must be finite and below 2^63 but got " + detail::shortest(value));
+  }
+  Position position;
+  position.real_ = value;
+  position.is_whole_ = false;
+  position.whole_ = static_cast<std::int64_t>(value);
+  return position;
+}
+
+std::uint64_t Position::magnitude() const noexcept {
+  const auto bits = static_cast<std::uint64_t>(whole_);
+  return whole_ < 0 ? 0 - bits : bits;
+}
+
+ExactCosSin exact_cos_sin(const Position& position, double inv_freq, double factor) noexcept {
+  const detail::Dyadic p = dyadic(position), w = detail::dyadic(inv_freq);
+  const detail::Wide m = static_cast<detail::Wide>(p.mantissa) * w.mantissa;
+  const int exponent = p.exponent + w.exponent;
+  const bool negative = p.negative != w.negative;
+  const int bits = detail::high(m) != 0 ? 64 + width_of(detail::high(m)) : width_of(detail::low(m));
+  if (m == 0) return {Sum{1, 0} * factor, Sum{0, 0}};
+  if (bits + exponent <= -100) return {Sum{1, 0} * factor, Sum{position.as_double() * inv_freq, 0} * factor};
+  const auto found = detail::wide::cos_sin<2>(m, exponent);
+  return {sum_of(found.cos, found.cos_negative) * factor, sum_of(found.sin, found.sin_negative != negative) * factor};
+}
+
+CosSin rounded(const ExactCosSin& exact, const Position& position, double inv_freq, double factor) noexcept {
+  const double cos = exact.cos.high, sin = exact.sin.high;
+  if (is_clear(cos) && is_clear(sin)) return {static_cast<float>(cos), static_cast<float>(sin)};
+  return detail::round_once(dyadic(position), inv_freq, factor, Rounding::f32);
+}
+
+double distance(double value, const Sum& exact) noexcept { return std::fabs((value - exact.high) - exact.low); }
+
+CosSin nearest_cos_sin(double angle) noexcept {
+  const double cos = std::cos(angle), sin = std::sin(angle);
+  if (is_clear(cos) && is_clear(sin)) return {static_cast<float>(cos), static_cast<float>(sin)};
+  return detail::round_once({false, 1, 0}, angle, 1, Rounding::f32);
+}
 
 std::span<const WayInfo> all_ways() noexcept { return ways; }
 
@@ -136,19 +220,23 @@ Subject::Subject(const Rope& rope, const Frequencies& frequencies)
   if (inv_freq_float32.empty()) inv_freq_float32.assign(inv_freq.begin(), inv_freq.end());
 }
 
-Rows::Rows(const Subject& subject, Way way)
-    : subject_(&subject),
-      way_(way),
-      speed_(held_speeds(way, subject)),
-      factor_(static_cast<float>(subject.attention_factor)) {
-  if (way != Way::running_rotation) return;
-  cos_.assign(subject.inv_freq.size(), 1);
-  sin_.assign(subject.inv_freq.size(), 0);
-  for (const double w : subject.inv_freq) {
-    const CosSin step = detail::round_once({false, 1, 0}, w, 1, Rounding::f32);
-    step_cos_.push_back(step.cos);
-    step_sin_.push_back(step.sin);
+Basis::Basis(const Subject& subject, const Position& at) : position(at) {
+  for (std::size_t i = 0; i < subject.inv_freq.size(); ++i) {
+    exact.push_back(exact_cos_sin(at, subject.inv_freq[i], subject.attention_factor));
+    const double angle = product_of(at.as_float(), subject.inv_freq_float32[i]);
+    product.push_back(std::isfinite(angle) ? times(nearest_cos_sin(angle), subject.attention_factor) : CosSin{});
   }
+}
+
+CosSin float32_product(const Subject& subject, const Position& position, std::size_t pair) {
+  const double angle = product_of(position.as_float(), subject.inv_freq_float32[pair]);
+  check_finite(angle, Way::float32_product);
+  return times(nearest_cos_sin(angle), subject.attention_factor);
+}
+
+Rows::Rows(const Subject& subject, Way way)
+    : subject_(&subject), way_(way), speed_(held_speeds(way, subject)), row_(subject.inv_freq.size(), CosSin{1, 0}) {
+  for (const double w : subject.inv_freq) step_.push_back(detail::round_once({false, 1, 0}, w, 1, Rounding::f32));
 }
 
 bool Rows::has(const Position& position) const noexcept {
@@ -157,66 +245,65 @@ bool Rows::has(const Position& position) const noexcept {
   return position.is_whole() && position.magnitude() <= static_cast<std::uint64_t>(last_running_rotation);
 }
 
-double Rows::angle(const Position& position, float held, std::size_t pair) const noexcept {
-  if (way_ == Way::float32_inv_freq) return position.as_double() * static_cast<double>(speed_[pair]);
-  return static_cast<double>(held * speed_[pair]);
-}
-
-CosSin Rows::entry(double angle) const {
-  if (!std::isfinite(angle)) {
-    throw Error(Code::POSITION, std::string("[accuracy] every angle must be finite in float32 but '") +
-                                    info(way_).name + "' got " + (std::isnan(angle) ? "nan" : "an infinite one"));
-  }
-  CosSin value = way_ == Way::fast_sine ? quick_cos_sin(static_cast<float>(angle)) : nearest_cos_sin(angle);
-  value = {value.cos * factor_, value.sin * factor_};
-  if (way_ == Way::bf16_table) return {bf16_of(value.cos), bf16_of(value.sin)};
-  if (way_ == Way::f16_table) return {narrowed<Rounding::f16>(value.cos), narrowed<Rounding::f16>(value.sin)};
-  return value;
-}
-
-void Rows::write_chain(const Position& position, std::span<CosSin> row) {
+void Rows::write_chain(const Position& position, std::span<CosSin> row) const {
   const Subject::Chain& chain = *subject_->chain;
-  theta_.assign(static_cast<std::size_t>(*std::max_element(chain.index.begin(), chain.index.end())) + 1, 0);
-  float theta = position.as_float();
-  for (float& of_index : theta_) {
-    of_index = theta;
-    theta *= chain.theta_scale;
+  std::vector<float> theta;  // by index
+  float next = position.as_float();
+  for (int i = 0, last = *std::max_element(chain.index.begin(), chain.index.end()); i <= last; ++i) {
+    theta.push_back(next);
+    next *= chain.theta_scale;
   }
   for (std::size_t i = 0; i < row.size(); ++i) {
-    const float angle = theta_[static_cast<std::size_t>(chain.index[i])] * chain.multiplier[i];
-    row[i] = entry(static_cast<double>(angle));
+    const double angle = product_of(theta[static_cast<std::size_t>(chain.index[i])], chain.multiplier[i]);
+    check_finite(angle, way_);
+    row[i] = times(nearest_cos_sin(angle), subject_->attention_factor);
   }
 }
 
-void Rows::go_to(const Position& position) {
-  if (way_ != Way::running_rotation) return;
-  if (position.magnitude() < at_) {
-    at_ = 0;
-    std::fill(cos_.begin(), cos_.end(), 1.0F);
-    std::fill(sin_.begin(), sin_.end(), 0.0F);
-  }
-  for (; at_ < position.magnitude(); ++at_) {
-    for (std::size_t i = 0; i < cos_.size(); ++i) {
-      const float c = cos_[i] * step_cos_[i] - sin_[i] * step_sin_[i];
-      sin_[i] = sin_[i] * step_cos_[i] + cos_[i] * step_sin_[i];
-      cos_[i] = c;
+void Rows::write(const Basis& basis, std::span<CosSin> row) const {
+  const Position& position = basis.position;
+  if (way_ == Way::running_product) return write_chain(position, row);
+  const float held = held_position(way_, position);
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    const double angle = way_ == Way::float32_inv_freq ? position.as_double() * static_cast<double>(speed_[i])
+                                                       : product_of(held, speed_[i]);
+    if (way_ != Way::exact) check_finite(angle, way_);
+    switch (way_) {
+      case Way::exact:
+        row[i] = rounded(basis.exact[i], position, subject_->inv_freq[i], subject_->attention_factor);
+        break;
+      case Way::float32_product:
+        row[i] = basis.product[i];
+        break;
+      case Way::bf16_table:
+        row[i] = {bf16_of(basis.product[i].cos), bf16_of(basis.product[i].sin)};
+        break;
+      case Way::f16_table:
+        row[i] = {narrowed<Rounding::f16>(basis.product[i].cos), narrowed<Rounding::f16>(basis.product[i].sin)};
+        break;
+      case Way::fast_sine:
+        row[i] = times(quick_cos_sin(static_cast<float>(angle)), subject_->attention_factor);
+        break;
+      default:
+        row[i] = times(nearest_cos_sin(angle), subject_->attention_factor);
     }
   }
 }
 
-void Rows::write(const Position& position, std::span<CosSin> row) {
-  if (way_ == Way::running_product) return write_chain(position, row);
-  if (way_ == Way::running_rotation) {
-    go_to(position);
-    const float sign = position.as_double() < 0 ? -1.0F : 1.0F;
-    for (std::size_t i = 0; i < row.size(); ++i) row[i] = {cos_[i] * factor_, sign * sin_[i] * factor_};
-    return;
+void Rows::rotate_to(const Position& position, std::span<CosSin> row) {
+  if (position.magnitude() < at_) {
+    at_ = 0;
+    std::fill(row_.begin(), row_.end(), CosSin{1, 0});
   }
-  const float held = held_position(way_, position);
+  for (; at_ < position.magnitude(); ++at_) {
+    for (std::size_t i = 0; i < row_.size(); ++i) {
+      const CosSin now = row_[i], step = step_[i];
+      row_[i] = {now.cos * step.cos - now.sin * step.sin, now.sin * step.cos + now.cos * step.sin};
+    }
+  }
+  const bool back = position.as_double() < 0;
   for (std::size_t i = 0; i < row.size(); ++i) {
-    row[i] = way_ == Way::exact ? detail::round_once(dyadic(position), subject_->inv_freq[i],
-                                                     subject_->attention_factor, Rounding::f32)
-                                : entry(angle(position, held, i));
+    row[i] = times({row_[i].cos, back ? -row_[i].sin : row_[i].sin}, subject_->attention_factor);
   }
 }
 
@@ -229,10 +316,15 @@ std::vector<double> errors_at(const Subject& subject, Way way, const std::vector
       throw Error(Code::POSITION, std::string("[accuracy] '") + info(way).name + "' must have a row at the position " +
                                       "but has none at " + detail::spelled(position.as_double()));
     }
-    rows.write(position, row);
+    const Basis basis(subject, position);
+    if (way == Way::running_rotation) {
+      rows.rotate_to(position, row);
+    } else {
+      rows.write(basis, row);
+    }
     double largest = 0;
     for (std::size_t i = 0; i < row.size(); ++i) {
-      const ExactCosSin exact = exact_cos_sin(position, subject.inv_freq[i], subject.attention_factor);
+      const ExactCosSin& exact = basis.exact[i];
       largest = std::max({largest, distance(static_cast<double>(row[i].cos), exact.cos),
                           distance(static_cast<double>(row[i].sin), exact.sin)});
     }

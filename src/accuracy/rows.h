@@ -1,13 +1,40 @@
-// The ways of rotary/accuracy.h: what each makes of a rope, row by row.
+// The ways of rotary/accuracy.h: what each makes of a rope, row by row, and the real numbers that judge it.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <vector>
 
-#include "exact.h"
+#include "rotary/accuracy.h"
+#include "table/round_once.h"
 
 namespace rotary::accuracy {
+
+using detail::CosSin;
+
+// The unevaluated sum high + low: a real number to within 2^-100 of the table's largest.
+struct Sum {
+  double high = 0;
+  double low = 0;
+};
+struct ExactCosSin {
+  Sum cos, sin;
+};
+
+// factor cos(position inv_freq) and factor sin(position inv_freq) of the real numbers.
+ExactCosSin exact_cos_sin(const Position&, double inv_freq, double factor) noexcept;
+
+// `exact` rounded once to float: the result of round_once, for which it reuses `exact` where that decides.
+CosSin rounded(const ExactCosSin& exact, const Position&, double inv_freq, double factor) noexcept;
+
+// |value - exact|
+double distance(double value, const Sum& exact) noexcept;
+
+// cos and sin of a finite angle, each the nearest float.
+CosSin nearest_cos_sin(double angle) noexcept;
+
+// ---- ways ----
 
 // running_rotation takes a step per position; it is not run beyond this one.
 inline constexpr std::int64_t last_running_rotation = std::int64_t{1} << 20;
@@ -34,8 +61,19 @@ struct Subject {
   int pairs() const noexcept { return static_cast<int>(inv_freq.size()); }
 };
 
-// The rows that a way makes of a rope: pure functions of the position. running_rotation goes on from the last row, so
-// positions of rising magnitude are quick. The subject must outlive this.
+// Of one position what several ways need, an element per pair.
+struct Basis {
+  Basis(const Subject&, const Position&);
+  Position position;
+  std::vector<ExactCosSin> exact;
+  std::vector<CosSin> product;  // of float32_product; 0 where the angle is not finite
+};
+
+// What float32_product makes of a pair. Throws POSITION if the angle overflows float32.
+CosSin float32_product(const Subject&, const Position&, std::size_t pair);
+
+// The rows that a way makes of a rope. running_rotation goes on from the last row, so positions of rising magnitude are
+// quick; all others depend on the position alone. The subject must outlive this.
 class Rows {
  public:
   Rows(const Subject&, Way);
@@ -43,26 +81,21 @@ class Rows {
   // Whether the way has a row there: not running_rotation beyond last_running_rotation or at fractions, nor
   // running_product without a chain.
   bool has(const Position&) const noexcept;
-  // running_rotation goes as far as the position now; the other ways have nothing to do.
-  void go_to(const Position&);
-  // Writes an element per pair. Throws POSITION if an angle overflows float32.
-  void write(const Position&, std::span<CosSin> row);
+  // Writes an element per pair. Throws POSITION if an angle overflows float32. Not for running_rotation.
+  void write(const Basis&, std::span<CosSin> row) const;
+  void rotate_to(const Position&, std::span<CosSin> row);  // running_rotation's
 
   Way way() const noexcept { return way_; }
 
  private:
-  double angle(const Position&, float held, std::size_t pair) const noexcept;
-  void write_chain(const Position&, std::span<CosSin> row);
-  CosSin entry(double angle) const;
+  void write_chain(const Position&, std::span<CosSin> row) const;
 
   const Subject* subject_;
   Way way_;
   std::vector<float> speed_;  // inv_freq as the way holds it
-  float factor_;
-  std::vector<float> theta_;  // running_product: by index
   // running_rotation: the row of position at_, and one step.
   std::uint64_t at_ = 0;
-  std::vector<float> cos_, sin_, step_cos_, step_sin_;
+  std::vector<CosSin> row_, step_;
 };
 
 // The largest error of any cos and sin of the row at each position: a curve to draw. Throws POSITION where the way has

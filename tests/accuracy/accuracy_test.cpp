@@ -111,10 +111,10 @@ TEST(Accuracy, ScoresOfRandomUnitVectors) {
   const Subject subject = plain(16);
   const std::vector<Decade> decades = decades_of({Position(3000), Position(4095)});
   const WayErrors way = measure(subject, std::vector<Way>{Way::float32_product}, decades).front();
-  Rows rows(subject, Way::float32_product), exact(subject, Way::exact);
+  const Rows rows(subject, Way::float32_product);
   std::vector<CosSin> row_m(8), row_n(8);
-  rows.write(4095, row_m);
-  rows.write(3000, row_n);
+  rows.write(Basis(subject, 4095), row_m);
+  rows.write(Basis(subject, 3000), row_n);
   std::uint64_t state = 1;
   const auto uniform = [&] {
     state = state * 6364136223846793005U + 1442695040888963407U;
@@ -166,7 +166,7 @@ TEST(Accuracy, ExactAndFloat32AreTheTablesOfTheLibrary) {
     std::vector<CosSin> row(32);
     for (const std::int64_t p : {std::int64_t{0}, std::int64_t{77}, std::int64_t{-4097}, std::int64_t{1000003}}) {
       const Table table(turns, p, options);
-      rows.write(p, row);
+      rows.write(Basis(subject, p), row);
       for (std::size_t i = 0; i < row.size(); ++i) {
         EXPECT_EQ(row[i].cos, table.cos()[i]);
         EXPECT_EQ(row[i].sin, table.sin()[i]);
@@ -186,14 +186,14 @@ TEST(Accuracy, ARunningRotationGoesBackAndForth) {
   const Subject subject = plain(8);
   Rows one(subject, Way::running_rotation);
   std::vector<CosSin> row(4), again(4);
-  one.write(1000, row);
-  one.write(3, again);
-  one.write(1000, again);
+  one.rotate_to(1000, row);
+  one.rotate_to(3, again);
+  one.rotate_to(1000, again);
   for (std::size_t i = 0; i < 4; ++i) {
     EXPECT_EQ(row[i].cos, again[i].cos);
     EXPECT_EQ(row[i].sin, again[i].sin);
   }
-  one.write(-1000, again);
+  one.rotate_to(-1000, again);
   for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(row[i].sin, -again[i].sin);
   EXPECT_TRUE(one.has(last_running_rotation));
   EXPECT_FALSE(one.has(last_running_rotation + 1));
