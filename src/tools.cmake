@@ -15,7 +15,6 @@ set(rotary_convert_sources
   src/convert/stamp.cpp
   src/convert/suffixes.cpp
   src/convert/table.cpp
-  src/convert/verify.cpp
   src/convert/write.cpp)
 set(rotary_diagnose_sources
   src/diagnose/block.cpp

@@ -127,6 +127,11 @@ std::string error_text(double error) {
   return significant(error, 2);
 }
 
+template <class Errors>
+std::optional<double> value_of(const std::optional<Errors>& errors, double Errors::*value) {
+  return errors ? std::optional((*errors).*value) : std::nullopt;
+}
+
 using Show = std::function<std::optional<double>(const DecadeErrors&)>;
 
 void print_table(const Study& study, const std::string& title, const Show& show) {
@@ -146,20 +151,17 @@ void print_table(const Study& study, const std::string& title, const Show& show)
   for (const Cells& row : rows) std::cout << table.line(row) << '\n';
 }
 
-std::optional<double> cos_sin_of(const DecadeErrors& errors) {
-  return errors.cos_sin ? std::optional(errors.cos_sin->error) : std::nullopt;
-}
-std::optional<double> largest_score_of(const DecadeErrors& errors) {
-  return errors.scores ? std::optional(errors.scores->largest) : std::nullopt;
-}
-std::optional<double> rms_score_of(const DecadeErrors& errors) {
-  return errors.scores ? std::optional(errors.scores->rms) : std::nullopt;
-}
-
-void print_scores(const Study& study) {
+void print_tables(const Study& study, bool scores) {
+  const bool scaled = study.frequencies.attention_factor != 1;
+  print_table(study,
+              std::string("largest error of cos and sin, by position") +
+                  (scaled ? " (the table holds the attention factor)" : ""),
+              [](const DecadeErrors& errors) { return value_of(errors.cos_sin, &accuracy::Largest::error); });
+  if (!scores) return;
   print_table(study, "largest error of the score q.k, both positions in the decade, for any unit vectors q and k",
-              largest_score_of);
-  print_table(study, "root mean square of that error, for q and k of random direction", rms_score_of);
+              [](const DecadeErrors& errors) { return value_of(errors.scores, &accuracy::ScoreErrors::largest); });
+  print_table(study, "root mean square of that error, for q and k of random direction",
+              [](const DecadeErrors& errors) { return value_of(errors.scores, &accuracy::ScoreErrors::rms); });
 }
 
 // What the tables do not show, and why.
@@ -180,15 +182,10 @@ void print(const Study& study, const Model& model) {
   const ModelRope& used = model.ropes[study.rope];
   std::cout << describe(model, used, study.frequencies) << '\n';
   for (const std::string& note : notes_on(model, used)) std::cout << "note: " << printable(note) << '\n';
-  const bool scaled = study.frequencies.attention_factor != 1;
-  print_table(study,
-              std::string("largest error of cos and sin, by position") +
-                  (scaled ? " (the table holds the attention factor)" : ""),
-              cos_sin_of);
   const std::vector<DecadeErrors>& any_way = study.ways.front().decades;
   const auto has_scores = [](const DecadeErrors& errors) { return errors.scores.has_value(); };
   const bool scores = std::any_of(any_way.begin(), any_way.end(), has_scores);
-  if (scores) print_scores(study);
+  print_tables(study, scores);
   std::cout << '\n';
   for (const std::string& line : wrapped("measured at " + study.sampling + footnote_of(study, scores), 98)) {
     std::cout << line << '\n';

@@ -52,11 +52,10 @@ Complex conjugate_product(const Complex& a, const Complex& b) noexcept {
   return {a.real() * b.real() + a.imag() * b.imag(), a.imag() * b.real() - a.real() * b.imag()};
 }
 
-void take(Largest& largest, const CosSin& value, const ExactCosSin& exact, const Position& position, std::size_t pair) {
+Largest error_of(const CosSin& value, const ExactCosSin& exact, const Position& position, std::size_t pair) {
   const double cos_error = distance(static_cast<double>(value.cos), exact.cos);
   const double sin_error = distance(static_cast<double>(value.sin), exact.sin);
-  const double error = std::max(cos_error, sin_error);
-  if (error > largest.error) largest = {error, position, static_cast<int>(pair), sin_error > cos_error};
+  return {std::max(cos_error, sin_error), position, static_cast<int>(pair), sin_error > cos_error};
 }
 
 // Of each position its row among those whose scores are compared, or -1: at most score_positions, and of a rope of very
@@ -113,124 +112,87 @@ std::optional<ScoreErrors> score_errors(const Kept& exact, const Kept& way, cons
 
 // ---- one decade ----
 
-// A way that has a row at every position of the decade.
-struct RunningWay {
-  Rows rows;
+// The largest error of a way, at the first of the positions that have it.
+struct Peak {
   Largest largest = {};
-  Kept kept = {};
+  std::size_t at = 0;  // in the decade's positions
 
-  bool rotates() const noexcept { return rows.way() == Way::running_rotation; }
+  void take(const Peak& other) {
+    const bool first = other.largest.error == largest.error && other.at < at;
+    if (other.largest.error > largest.error || first) *this = other;
+  }
 };
 
-// Consecutive positions, for one thread, and the largest error of each way there.
-struct Chunk {
-  std::size_t begin = 0, end = 0;
-  std::vector<Largest> largest = {};
+struct MeasuredWay {
+  Way way = Way::exact;
+  std::vector<Peak> peaks = {};  // of each pair; empty: the way has no row at one of the positions
+  Kept kept = {};
 };
 
 class DecadeOfWays {
  public:
-  DecadeOfWays(const Subject& subject, const Decade& decade, std::span<const Way> ways)
+  // Throws POSITION: an angle that overflows float32 anywhere does so at the position of the largest magnitude.
+  DecadeOfWays(const Subject& subject, const Decade& decade)
       : subject_(subject), positions_(decade.positions), kept_row_(kept_rows(positions_.size(), width())) {
     const auto kept = static_cast<std::size_t>(*std::max_element(kept_row_.begin(), kept_row_.end()) + 1);
     exact_.resize(kept * width());
-    for (const Way way : ways) {
-      const Rows rows(subject, way);
-      const bool runs =
-          std::all_of(positions_.begin(), positions_.end(), [&](const Position& one) { return rows.has(one); });
-      number_.push_back(runs ? static_cast<std::ptrdiff_t>(ways_.size()) : -1);
-      if (runs) ways_.push_back({.rows = rows, .kept = Kept(exact_.size())});
+    for (const WayInfo& known : all_ways()) {
+      MeasuredWay& way = ways_.emplace_back();
+      way.way = known.way;
+      const auto has = [&](const Position& position) { return has_row(subject, known.way, position); };
+      if (!std::all_of(positions_.begin(), positions_.end(), has)) continue;
+      way.peaks.resize(width());
+      way.kept.resize(exact_.size());
+      if (known.way != Way::running_rotation) errors_at(subject, known.way, {positions_.front(), positions_.back()});
     }
-    check_angles();
   }
 
-  // The positions [begin, end), on all threads.
-  void measure(std::size_t begin, std::size_t end, const Executor& executor) {
-    rotate(begin, end);
-    chunks_.clear();
-    for (std::size_t at = begin; at < end; at += chunk_positions) {
-      chunks_.push_back({at, std::min(at + chunk_positions, end), std::vector<Largest>(ways_.size())});
-    }
-    const auto work = [](void* self, std::int64_t first, std::int64_t last) {
+  // The pairs [first, last), on all threads.
+  void measure(std::size_t first, std::size_t last, const Executor& executor) {
+    first_ = first;
+    const auto work = [](void* self, std::int64_t begin, std::int64_t end) {
       auto& all = *static_cast<DecadeOfWays*>(self);
-      for (std::int64_t k = first; k < last; ++k) all.run(all.chunks_[static_cast<std::size_t>(k)]);
+      all.run(all.first_ + static_cast<std::size_t>(begin), all.first_ + static_cast<std::size_t>(end));
     };
-    executor.run(static_cast<std::int64_t>(chunks_.size()), 1, work, this);
-    for (std::size_t way = 0; way < ways_.size(); ++way) {
-      for (const Chunk& chunk : chunks_) {
-        if (chunk.largest[way].error > ways_[way].largest.error) ways_[way].largest = chunk.largest[way];
-      }
-    }
+    executor.run(static_cast<std::int64_t>(last - first), 1, work, this);
   }
 
   DecadeErrors errors(std::size_t way) const {
-    if (number_[way] < 0) return {};
-    const RunningWay& found = ways_[static_cast<std::size_t>(number_[way])];
-    return {found.largest, score_errors(exact_, found.kept, subject_)};
+    const MeasuredWay& found = ways_[way];
+    if (found.peaks.empty()) return {};
+    Peak peak;
+    for (const Peak& of_pair : found.peaks) peak.take(of_pair);
+    return {peak.largest, score_errors(exact_, found.kept, subject_)};
   }
 
  private:
-  static constexpr std::size_t chunk_positions = 64;
-
   std::size_t width() const { return subject_.inv_freq.size(); }
 
-  // Throws POSITION: an angle that overflows float32 anywhere does so at the position of the largest magnitude.
-  void check_angles() const {
-    std::vector<CosSin> row(width());
-    for (const RunningWay& way : ways_) {
-      for (const Position& position : {positions_.front(), positions_.back()}) {
-        if (!way.rotates()) way.rows.write(Basis(subject_, position), row);
+  void run(std::size_t first, std::size_t last) {
+    Rows rows(subject_, first, last);
+    for (std::size_t k = 0; k < positions_.size(); ++k) {
+      rows.go_to(positions_[k]);
+      for (std::size_t pair = first; pair < last; ++pair) {
+        const ExactCosSin& exact = rows.exact(pair);
+        const bool keeps = kept_row_[k] >= 0;
+        const std::size_t kept = keeps ? static_cast<std::size_t>(kept_row_[k]) * width() + pair : 0;
+        if (keeps) exact_[kept] = {exact.cos.high, exact.sin.high};
+        for (MeasuredWay& way : ways_) {
+          if (way.peaks.empty()) continue;
+          const CosSin value = rows.value(way.way, pair);
+          way.peaks[pair].take({error_of(value, exact, positions_[k], pair), k});
+          if (keeps) way.kept[kept] = {static_cast<double>(value.cos), static_cast<double>(value.sin)};
+        }
       }
     }
-  }
-
-  // running_rotation needs the positions in their order: its rows are made beforehand.
-  void rotate(std::size_t begin, std::size_t end) {
-    first_rotated_ = begin;
-    for (RunningWay& way : ways_) {
-      if (!way.rotates()) continue;
-      rotated_.resize((end - begin) * width());
-      for (std::size_t k = begin; k < end; ++k) way.rows.rotate_to(positions_[k], rotated_row(k));
-    }
-  }
-  std::span<CosSin> rotated_row(std::size_t k) {
-    return std::span(rotated_).subspan((k - first_rotated_) * width(), width());
-  }
-
-  void run(Chunk& chunk) {
-    std::vector<CosSin> written(width());
-    for (std::size_t k = chunk.begin; k < chunk.end; ++k) {
-      const Basis basis(subject_, positions_[k]);
-      for (std::size_t i = 0; kept_row_[k] >= 0 && i < width(); ++i) {
-        exact_[kept_entry(k, i)] = {basis.exact[i].cos.high, basis.exact[i].sin.high};
-      }
-      for (std::size_t way = 0; way < ways_.size(); ++way) {
-        if (!ways_[way].rotates()) ways_[way].rows.write(basis, written);
-        judge(ways_[way], k, basis, ways_[way].rotates() ? rotated_row(k) : written, chunk.largest[way]);
-      }
-    }
-  }
-
-  void judge(RunningWay& way, std::size_t k, const Basis& basis, std::span<const CosSin> row, Largest& largest) const {
-    for (std::size_t i = 0; i < width(); ++i) {
-      take(largest, row[i], basis.exact[i], basis.position, i);
-      if (kept_row_[k] < 0) continue;
-      way.kept[kept_entry(k, i)] = {static_cast<double>(row[i].cos), static_cast<double>(row[i].sin)};
-    }
-  }
-  std::size_t kept_entry(std::size_t k, std::size_t pair) const {
-    return static_cast<std::size_t>(kept_row_[k]) * width() + pair;
   }
 
   const Subject& subject_;
   const std::vector<Position>& positions_;
   std::vector<std::ptrdiff_t> kept_row_;
-  std::vector<std::ptrdiff_t> number_;  // of each way, in ways_; -1: it has no row at one of the positions
-  std::vector<RunningWay> ways_;
   Kept exact_;
-  std::size_t first_rotated_ = 0;
-  std::vector<CosSin> rotated_;  // rows of running_rotation, of the positions that are measured now
-  std::vector<Chunk> chunks_;
+  std::vector<MeasuredWay> ways_;  // all
+  std::size_t first_ = 0;          // of the pairs that are measured now
 };
 
 // ---- how far float32 reaches ----
@@ -271,9 +233,7 @@ bool exceeds(const Subject& subject, std::int64_t position, std::size_t pair, do
   const double doubt = factor * (std::fabs(angle) * 0x1p-51 + 0x1p-50);
   if (error + doubt <= tolerance) return false;
   if (error - doubt > tolerance) return true;
-  Largest largest;
-  take(largest, value, exact_cos_sin(position, subject.inv_freq[pair], factor), position, pair);
-  return largest.error > tolerance;
+  return error_of(value, exact_cos_sin(position, subject.inv_freq[pair], factor), position, pair).error > tolerance;
 }
 
 }  // namespace
@@ -302,22 +262,22 @@ std::vector<Decade> decades_of(std::vector<Position> positions) {
   return decades;
 }
 
-std::vector<WayErrors> measure(const Subject& subject, std::span<const Way> ways, const std::vector<Decade>& decades,
-                               const Executor& executor, const std::function<void(std::int64_t)>& done) {
-  constexpr std::size_t batch_entries = std::size_t{1} << 18;
-  const std::size_t batch = std::max<std::size_t>(1, batch_entries / subject.inv_freq.size());
+std::vector<WayErrors> measure(const Subject& subject, const std::vector<Decade>& decades, const Executor& executor,
+                               const std::function<void(std::int64_t)>& done) {
+  constexpr std::size_t slice_entries = std::size_t{1} << 18;
+  const std::size_t pairs = subject.inv_freq.size();
   std::vector<WayErrors> result;
-  for (const Way way : ways) result.push_back({way, {}});
-  std::int64_t measured = 0;
+  for (const WayInfo& way : all_ways()) result.push_back({way.way, {}});
+  std::size_t measured = 0;
   for (const Decade& decade : decades) {
-    DecadeOfWays all(subject, decade, ways);
-    const std::size_t count = decade.positions.size();
-    for (std::size_t begin = 0; begin < count; begin += batch) {
-      const std::size_t end = std::min(begin + batch, count);
-      all.measure(begin, end, executor);
-      measured += static_cast<std::int64_t>(end - begin);
-      if (done) done(measured);
+    DecadeOfWays all(subject, decade);
+    const std::size_t count = decade.positions.size(), slice = std::max<std::size_t>(1, slice_entries / count);
+    for (std::size_t first = 0; first < pairs; first += slice) {
+      const std::size_t last = std::min(first + slice, pairs);
+      all.measure(first, last, executor);
+      if (done) done(static_cast<std::int64_t>(measured + count * last / pairs));
     }
+    measured += count;
     for (std::size_t way = 0; way < result.size(); ++way) result[way].decades.push_back(all.errors(way));
   }
   return result;

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <span>
 #include <vector>
 
 #include "rows.h"
@@ -31,10 +30,10 @@ inline constexpr std::size_t score_partners = 4;
 // Positions times pairs that are kept for the scores of a decade: fewer positions where a rope has over 2048 pairs.
 inline constexpr std::size_t score_entries = std::size_t{1} << 20;
 
-// done: told now and then, on the caller's thread, how many positions of all decades are measured. The executor changes
-// no bit of the result.
-std::vector<WayErrors> measure(const Subject&, std::span<const Way>, const std::vector<Decade>&,
-                               const Executor& = serial(), const std::function<void(std::int64_t)>& done = {});
+// Of each way. done: told now and then, on the caller's thread, how many positions of all decades are measured. The
+// executor changes no bit of the result.
+std::vector<WayErrors> measure(const Subject&, const std::vector<Decade>&, const Executor& = serial(),
+                               const std::function<void(std::int64_t)>& done = {});
 
 // Every position from 0 to `most`, but no more than most_entries pairs of cos and sin, of those that can be off by the
 // tolerance at all. The tolerance must be 1e-6 or more.

@@ -84,20 +84,6 @@ float tf32(float x) noexcept {
 
 float bf16_of(float x) noexcept { return narrowed<Rounding::bf16>(x); }
 
-float held_position(Way way, const Position& position) noexcept {
-  const float value = position.as_float();
-  if (way == Way::bf16_positions) return bf16_of(value);
-  return way == Way::tf32 ? tf32(value) : value;
-}
-
-std::vector<float> held_speeds(Way way, const Subject& subject) {
-  if (way == Way::float32_inv_freq) return {subject.inv_freq.begin(), subject.inv_freq.end()};
-  std::vector<float> speeds = subject.inv_freq_float32;
-  if (way == Way::bf16_inv_freq) std::transform(speeds.begin(), speeds.end(), speeds.begin(), bf16_of);
-  if (way == Way::tf32) std::transform(speeds.begin(), speeds.end(), speeds.begin(), tf32);
-  return speeds;
-}
-
 // A GPU's sin.approx and cos.approx, in its machine code FMUL.RZ by 0.15915494 and MUFU.SIN: the angle times
 // fl(1/(2 pi)), rounded towards zero to float32, is taken for the number of turns; of its fraction the unit then knows
 // the sine. The unit's own error, some 2^-21, is not modelled.
@@ -198,9 +184,7 @@ CosSin nearest_cos_sin(double angle) noexcept {
 
 std::span<const WayInfo> all_ways() noexcept { return ways; }
 
-const WayInfo& info(Way way) noexcept {
-  return *std::find_if(ways.begin(), ways.end(), [way](const WayInfo& known) { return known.way == way; });
-}
+const WayInfo& info(Way way) noexcept { return ways[static_cast<std::size_t>(way)]; }
 
 Way parse_way(std::string_view name) {
   std::string names;
@@ -220,12 +204,10 @@ Subject::Subject(const Rope& rope, const Frequencies& frequencies)
   if (inv_freq_float32.empty()) inv_freq_float32.assign(inv_freq.begin(), inv_freq.end());
 }
 
-Basis::Basis(const Subject& subject, const Position& at) : position(at) {
-  for (std::size_t i = 0; i < subject.inv_freq.size(); ++i) {
-    exact.push_back(exact_cos_sin(at, subject.inv_freq[i], subject.attention_factor));
-    const double angle = product_of(at.as_float(), subject.inv_freq_float32[i]);
-    product.push_back(std::isfinite(angle) ? times(nearest_cos_sin(angle), subject.attention_factor) : CosSin{});
-  }
+bool has_row(const Subject& subject, Way way, const Position& position) noexcept {
+  if (way == Way::running_product) return subject.chain.has_value();
+  if (way != Way::running_rotation) return true;
+  return position.is_whole() && position.magnitude() <= static_cast<std::uint64_t>(last_running_rotation);
 }
 
 CosSin float32_product(const Subject& subject, const Position& position, std::size_t pair) {
@@ -234,99 +216,107 @@ CosSin float32_product(const Subject& subject, const Position& position, std::si
   return times(nearest_cos_sin(angle), subject.attention_factor);
 }
 
-Rows::Rows(const Subject& subject, Way way)
-    : subject_(&subject), way_(way), speed_(held_speeds(way, subject)), row_(subject.inv_freq.size(), CosSin{1, 0}) {
-  for (const double w : subject.inv_freq) step_.push_back(detail::round_once({false, 1, 0}, w, 1, Rounding::f32));
-}
-
-bool Rows::has(const Position& position) const noexcept {
-  if (way_ == Way::running_product) return subject_->chain.has_value();
-  if (way_ != Way::running_rotation) return true;
-  return position.is_whole() && position.magnitude() <= static_cast<std::uint64_t>(last_running_rotation);
-}
-
-void Rows::write_chain(const Position& position, std::span<CosSin> row) const {
-  const Subject::Chain& chain = *subject_->chain;
-  std::vector<float> theta;  // by index
-  float next = position.as_float();
-  for (int i = 0, last = *std::max_element(chain.index.begin(), chain.index.end()); i <= last; ++i) {
-    theta.push_back(next);
-    next *= chain.theta_scale;
-  }
-  for (std::size_t i = 0; i < row.size(); ++i) {
-    const double angle = product_of(theta[static_cast<std::size_t>(chain.index[i])], chain.multiplier[i]);
-    check_finite(angle, way_);
-    row[i] = times(nearest_cos_sin(angle), subject_->attention_factor);
+Rows::Rows(const Subject& subject, std::size_t first, std::size_t last)
+    : subject_(&subject),
+      first_(first),
+      exact_(last - first),
+      product_(last - first),
+      rotated_(last - first, CosSin{1, 0}) {
+  if (subject.chain) {
+    const std::vector<int>& index = subject.chain->index;
+    theta_.resize(static_cast<std::size_t>(*std::max_element(index.begin(), index.end())) + 1);
   }
 }
 
-void Rows::write(const Basis& basis, std::span<CosSin> row) const {
-  const Position& position = basis.position;
-  if (way_ == Way::running_product) return write_chain(position, row);
-  const float held = held_position(way_, position);
-  for (std::size_t i = 0; i < row.size(); ++i) {
-    const double angle = way_ == Way::float32_inv_freq ? position.as_double() * static_cast<double>(speed_[i])
-                                                       : product_of(held, speed_[i]);
-    if (way_ != Way::exact) check_finite(angle, way_);
-    switch (way_) {
-      case Way::exact:
-        row[i] = rounded(basis.exact[i], position, subject_->inv_freq[i], subject_->attention_factor);
-        break;
-      case Way::float32_product:
-        row[i] = basis.product[i];
-        break;
-      case Way::bf16_table:
-        row[i] = {bf16_of(basis.product[i].cos), bf16_of(basis.product[i].sin)};
-        break;
-      case Way::f16_table:
-        row[i] = {narrowed<Rounding::f16>(basis.product[i].cos), narrowed<Rounding::f16>(basis.product[i].sin)};
-        break;
-      case Way::fast_sine:
-        row[i] = times(quick_cos_sin(static_cast<float>(angle)), subject_->attention_factor);
-        break;
-      default:
-        row[i] = times(nearest_cos_sin(angle), subject_->attention_factor);
+void Rows::go_to(const Position& position) {
+  position_ = position;
+  for (std::size_t i = 0; i < exact_.size(); ++i) {
+    exact_[i] = exact_cos_sin(position, subject_->inv_freq[first_ + i], subject_->attention_factor);
+    const double product = angle(Way::float32_product, first_ + i);
+    product_[i] = std::isfinite(product) ? times(nearest_cos_sin(product), subject_->attention_factor) : CosSin{};
+  }
+  float theta = position.as_float();
+  for (float& of_index : theta_) {
+    of_index = theta;
+    theta *= subject_->chain->theta_scale;
+  }
+}
+
+double Rows::angle(Way way, std::size_t pair) const {
+  const float position = position_.as_float(), speed = subject_->inv_freq_float32[pair];
+  switch (way) {
+    case Way::float32_inv_freq:
+      return position_.as_double() * static_cast<double>(static_cast<float>(subject_->inv_freq[pair]));
+    case Way::bf16_inv_freq:
+      return product_of(position, bf16_of(speed));
+    case Way::bf16_positions:
+      return product_of(bf16_of(position), speed);
+    case Way::tf32:
+      return product_of(tf32(position), tf32(speed));
+    case Way::running_product: {
+      const Subject::Chain& chain = *subject_->chain;
+      return product_of(theta_[static_cast<std::size_t>(chain.index[pair])], chain.multiplier[pair]);
     }
+    default:
+      return product_of(position, speed);
   }
 }
 
-void Rows::rotate_to(const Position& position, std::span<CosSin> row) {
-  if (position.magnitude() < at_) {
+void Rows::rotate() {
+  for (std::size_t i = step_.size(); i < rotated_.size(); ++i) {
+    step_.push_back(detail::round_once({false, 1, 0}, subject_->inv_freq[first_ + i], 1, Rounding::f32));
+  }
+  if (position_.magnitude() < at_) {
     at_ = 0;
-    std::fill(row_.begin(), row_.end(), CosSin{1, 0});
+    rotated_.assign(rotated_.size(), CosSin{1, 0});
   }
-  for (; at_ < position.magnitude(); ++at_) {
-    for (std::size_t i = 0; i < row_.size(); ++i) {
-      const CosSin now = row_[i], step = step_[i];
-      row_[i] = {now.cos * step.cos - now.sin * step.sin, now.sin * step.cos + now.cos * step.sin};
+  for (; at_ < position_.magnitude(); ++at_) {
+    for (std::size_t i = 0; i < rotated_.size(); ++i) {
+      const CosSin now = rotated_[i], step = step_[i];
+      rotated_[i] = {now.cos * step.cos - now.sin * step.sin, now.sin * step.cos + now.cos * step.sin};
     }
   }
-  const bool back = position.as_double() < 0;
-  for (std::size_t i = 0; i < row.size(); ++i) {
-    row[i] = times({row_[i].cos, back ? -row_[i].sin : row_[i].sin}, subject_->attention_factor);
+}
+
+CosSin Rows::value(Way way, std::size_t pair) {
+  const double factor = subject_->attention_factor;
+  if (way == Way::exact) return rounded(exact(pair), position_, subject_->inv_freq[pair], factor);
+  if (way == Way::running_rotation) {
+    rotate();
+    const CosSin& now = rotated_[pair - first_];
+    return times({now.cos, position_.as_double() < 0 ? -now.sin : now.sin}, factor);
+  }
+  const double turned = angle(way, pair);
+  check_finite(turned, way);
+  const CosSin& product = product_[pair - first_];
+  switch (way) {
+    case Way::float32_product:
+      return product;
+    case Way::bf16_table:
+      return {bf16_of(product.cos), bf16_of(product.sin)};
+    case Way::f16_table:
+      return {narrowed<Rounding::f16>(product.cos), narrowed<Rounding::f16>(product.sin)};
+    case Way::fast_sine:
+      return times(quick_cos_sin(static_cast<float>(turned)), factor);
+    default:
+      return times(nearest_cos_sin(turned), factor);
   }
 }
 
 std::vector<double> errors_at(const Subject& subject, Way way, const std::vector<Position>& positions) {
-  Rows rows(subject, way);
-  std::vector<CosSin> row(subject.inv_freq.size());
+  Rows rows(subject, 0, subject.inv_freq.size());
   std::vector<double> errors;
   for (const Position& position : positions) {
-    if (!rows.has(position)) {
+    if (!has_row(subject, way, position)) {
       throw Error(Code::POSITION, std::string("[accuracy] '") + info(way).name + "' must have a row at the position " +
                                       "but has none at " + detail::spelled(position.as_double()));
     }
-    const Basis basis(subject, position);
-    if (way == Way::running_rotation) {
-      rows.rotate_to(position, row);
-    } else {
-      rows.write(basis, row);
-    }
+    rows.go_to(position);
     double largest = 0;
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      const ExactCosSin& exact = basis.exact[i];
-      largest = std::max({largest, distance(static_cast<double>(row[i].cos), exact.cos),
-                          distance(static_cast<double>(row[i].sin), exact.sin)});
+    for (std::size_t i = 0; i < subject.inv_freq.size(); ++i) {
+      const CosSin value = rows.value(way, i);
+      largest = std::max({largest, distance(static_cast<double>(value.cos), rows.exact(i).cos),
+                          distance(static_cast<double>(value.sin), rows.exact(i).sin)});
     }
     errors.push_back(largest);
   }

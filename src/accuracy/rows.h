@@ -61,41 +61,37 @@ struct Subject {
   int pairs() const noexcept { return static_cast<int>(inv_freq.size()); }
 };
 
-// Of one position what several ways need, an element per pair.
-struct Basis {
-  Basis(const Subject&, const Position&);
-  Position position;
-  std::vector<ExactCosSin> exact;
-  std::vector<CosSin> product;  // of float32_product; 0 where the angle is not finite
-};
+// Whether the way has a row there: not running_rotation beyond last_running_rotation or at fractions, nor
+// running_product without a chain.
+bool has_row(const Subject&, Way, const Position&) noexcept;
 
 // What float32_product makes of a pair. Throws POSITION if the angle overflows float32.
 CosSin float32_product(const Subject&, const Position&, std::size_t pair);
 
-// The rows that a way makes of a rope. running_rotation goes on from the last row, so positions of rising magnitude are
-// quick; all others depend on the position alone. The subject must outlive this.
+// What the ways make of the pairs [first, last) at one position after another: only running_rotation depends on the
+// positions before, so that those of rising magnitude are quick. The subject must outlive this.
 class Rows {
  public:
-  Rows(const Subject&, Way);
+  Rows(const Subject&, std::size_t first, std::size_t last);
 
-  // Whether the way has a row there: not running_rotation beyond last_running_rotation or at fractions, nor
-  // running_product without a chain.
-  bool has(const Position&) const noexcept;
-  // Writes an element per pair. Throws POSITION if an angle overflows float32. Not for running_rotation.
-  void write(const Basis&, std::span<CosSin> row) const;
-  void rotate_to(const Position&, std::span<CosSin> row);  // running_rotation's
-
-  Way way() const noexcept { return way_; }
+  void go_to(const Position&);
+  const ExactCosSin& exact(std::size_t pair) const { return exact_[pair - first_]; }
+  // Where the way has a row. Throws POSITION if an angle overflows float32.
+  CosSin value(Way, std::size_t pair);
 
  private:
-  void write_chain(const Position&, std::span<CosSin> row) const;
+  double angle(Way, std::size_t pair) const;
+  void rotate();
 
   const Subject* subject_;
-  Way way_;
-  std::vector<float> speed_;  // inv_freq as the way holds it
-  // running_rotation: the row of position at_, and one step.
+  std::size_t first_;
+  Position position_;
+  std::vector<ExactCosSin> exact_;
+  std::vector<CosSin> product_;  // of float32_product; 0 where the angle is not finite
+  std::vector<float> theta_;     // running_product: by index
+  // running_rotation: the row of the position of magnitude at_, and one step.
   std::uint64_t at_ = 0;
-  std::vector<CosSin> row_, step_;
+  std::vector<CosSin> rotated_, step_;
 };
 
 // The largest error of any cos and sin of the row at each position: a curve to draw. Throws POSITION where the way has

@@ -104,10 +104,8 @@ Study study(const Request& request, const Executor& executor,
   const bool named = !request.positions.empty();
   study.decades = named ? decades_of(request.positions) : default_decades(last_position(study.used));
   const Subject subject(study.used.rope, study.frequencies);
-  std::vector<Way> ways;
-  for (const WayInfo& known : all_ways()) ways.push_back(known.way);
   const std::int64_t count = count_of(study.decades);
-  study.ways = measure(subject, ways, study.decades, executor, [&](std::int64_t done) {
+  study.ways = measure(subject, study.decades, executor, [&](std::int64_t done) {
     if (progress) progress(done, count);
   });
   study.reach = float32_reach(subject, study.tolerance, last_looked_at);

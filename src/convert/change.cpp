@@ -12,6 +12,29 @@ namespace {
 
 using files::piece_bytes;
 
+// The permutation as closed ranges: the elements of [begin, end) are permuted among themselves. The ranges are in order
+// and cover all; ranges shorter than `least` elements are joined.
+struct ClosedRange {
+  std::size_t begin = 0, end = 0;
+  bool moves = false;
+};
+std::vector<ClosedRange> closed_ranges(const Sources& sources, std::size_t least) {
+  std::vector<ClosedRange> runs;
+  ClosedRange run;
+  std::size_t furthest = 0;  // behind the last place that an element of the run comes from or goes to
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    run.moves = run.moves || sources[i] != i;
+    furthest = std::max<std::size_t>(furthest, sources[i] + std::size_t{1});
+    run.end = i + 1;
+    const bool closed = furthest <= run.end;
+    if (closed && (run.end - run.begin >= least || run.end == sources.size())) {
+      runs.push_back(run);
+      run = {.begin = run.end, .end = run.end};
+    }
+  }
+  return runs;
+}
+
 void stream_rows(const TensorInfo& tensor, const Sources& sources, const Reader& read, const Sink& sink) {
   const std::size_t row = static_cast<std::size_t>(tensor.bytes) / sources.size();
   Bytes in, out;
@@ -142,23 +165,6 @@ bool has_size(const TensorInfo& tensor, const Change& change) {
   const bool packed = tensor.type == ElementType::i32 && shape.size() == 2 && can_be_packed(change.bits);
   const std::int64_t words = packed ? shape[change.axis == Axis::packed_rows ? 0 : 1] : 0;
   return words <= size && 32 * words == size * change.bits;
-}
-
-std::vector<ClosedRange> closed_ranges(const Sources& sources, std::size_t least) {
-  std::vector<ClosedRange> runs;
-  ClosedRange run;
-  std::size_t furthest = 0;  // behind the last place that an element of the run comes from or goes to
-  for (std::size_t i = 0; i < sources.size(); ++i) {
-    run.moves = run.moves || sources[i] != i;
-    furthest = std::max<std::size_t>(furthest, sources[i] + std::size_t{1});
-    run.end = i + 1;
-    const bool closed = furthest <= run.end;
-    if (closed && (run.end - run.begin >= least || run.end == sources.size())) {
-      runs.push_back(run);
-      run = {.begin = run.end, .end = run.end};
-    }
-  }
-  return runs;
 }
 
 void stream_changed(const TensorInfo& tensor, const Change& change, const Reader& read, const Sink& sink) {

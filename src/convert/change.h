@@ -66,12 +66,4 @@ void stream_changed(const TensorInfo&, const Change&, const Reader&, const Sink&
 using Bytes = std::vector<std::byte>;
 Bytes changed(const TensorInfo&, const Change&, const Bytes&);
 
-// The permutation as closed ranges: the elements of [begin, end) are permuted among themselves. The ranges are in order
-// and cover all; ranges shorter than `least` elements are joined.
-struct ClosedRange {
-  std::size_t begin = 0, end = 0;
-  bool moves = false;
-};
-std::vector<ClosedRange> closed_ranges(const Sources&, std::size_t least);
-
 }  // namespace rotary::conversion

@@ -3,11 +3,9 @@
 
 #include "files/text/json_text.h"
 #include "files/text/paths.h"
-#include "keys.h"
 #include "plan.h"
-#include "table.h"
+#include "single_file.h"
 #include "values/fail.h"
-#include "verify.h"
 #include "write.h"
 
 namespace rotary {
@@ -35,15 +33,9 @@ const char* what(Role role) {
   }
 }
 
-std::string dotted(const ConfigChange& change) {
-  std::string path;
-  for (const std::string& word : change.path) path += word + ".";
-  return path + change.key;
-}
-
 ConvertResult report_of(const Plan& plan, const ConvertRequest& request) {
   ConvertResult result{.kind = ConvertKind::checkpoint, .dry_run = request.dry_run, .output = request.output};
-  result.model_type = plan.model_type;
+  result.model_type = plan.text.model_type;
   result.from = plan.from;
   result.to = plan.to;
   result.bytes = bytes_to_write(plan);
@@ -52,18 +44,18 @@ ConvertResult report_of(const Plan& plan, const ConvertRequest& request) {
                               .file = plan.folder.shards[tensor.shard].name,
                               .layer = tensor.name.layer,
                               .what = what(tensor.name.role),
-                              .q_heads = tensor.heads->q,
-                              .k_heads = tensor.heads->k,
-                              .head_dim = tensor.heads->dim,
-                              .first = tensor.heads->block.first,
-                              .rotary_dim = 2 * tensor.heads->block.pairs});
+                              .q_heads = tensor.heads.q,
+                              .k_heads = tensor.heads.k,
+                              .head_dim = tensor.heads.dim,
+                              .first = tensor.heads.block.first,
+                              .rotary_dim = 2 * tensor.heads.block.pairs});
   }
   for (const Shard& shard : plan.folder.shards) {
     result.files.push_back(shard.name);
     result.all_tensors += shard.header.header.entries.size();
   }
   result.config_file = plan.folder.config;
-  for (const ConfigChange& change : plan.config) result.config.push_back({dotted(change), change.before, change.after});
+  result.config = plan.config;
   result.copied = plan.folder.others;
   result.left_out = plan.folder.left_out;
   result.notes = plan.notes;

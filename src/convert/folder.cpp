@@ -137,9 +137,7 @@ Weights find_weights(const fs::path& folder, const std::vector<std::string>& nam
 void open_shards(Folder& folder, const Weights& weights) {
   std::map<std::string, std::string> holders;
   for (const std::string& name : weights.files) {
-    Shard shard{.name = name, .file = {}, .header = {}};
-    shard.file = std::make_unique<files::InputFile>(operation, folder.path / files::path_of(name));
-    shard.header = files::read_header(*shard.file);
+    Shard shard = open_shard(folder.path / files::path_of(name), name);
     for (const files::Entry& entry : shard.header.header.entries) {
       const auto [holder, fresh] = holders.emplace(entry.info.name, name);
       if (!fresh) {
@@ -166,6 +164,12 @@ void read_adapter(Folder& folder) {
 }
 
 }  // namespace
+
+Shard open_shard(const fs::path& file, const std::string& name) {
+  Shard shard{.name = name, .file = std::make_unique<files::InputFile>(operation, file), .header = {}};
+  shard.header = files::read_header(*shard.file);
+  return shard;
+}
 
 Folder open_folder(const fs::path& path) {
   std::error_code ignored;

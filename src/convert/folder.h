@@ -20,6 +20,8 @@ struct Shard {
   files::FileHeader header;
 };
 
+Shard open_shard(const std::filesystem::path& file, const std::string& name = {});
+
 struct Folder {
   std::filesystem::path path;
   std::string config;        // config.json, or params.json of Mistral's native form

@@ -11,14 +11,10 @@ namespace rotary::conversion {
 namespace {
 
 constexpr const char* operation = "convert";
+using files::Fused;
 using files::FusedKeys;
 using files::in_quotes;
-
-Heads heads_of(const ModelRope& rope, int q, int k) {
-  return {.sources = {}, .q = q, .k = k, .dim = rope.rope.head_dim, .block = {rope.first, rope.rope.rotary_dim / 2}};
-}
-
-}  // namespace
+using Starts = std::vector<std::int64_t>;  // the first row of each head
 
 Starts heads_at(int heads, std::int64_t stride) {
   Starts rows;
@@ -26,12 +22,7 @@ Starts heads_at(int heads, std::int64_t stride) {
   return rows;
 }
 
-std::int64_t fused_rows(Fused fused, int heads, int kv_heads, int head_dim) {
-  const int gates = fused == Fused::gate_first ? heads : 0;
-  return (std::int64_t{gates} + heads + 2 * std::int64_t{kv_heads}) * head_dim;
-}
-
-// Heads are counted in the order of the rows: head `slot` begins at row slot * head_dim.
+// Of a fused projection: the heads of q, then of k. Head `slot` begins at row slot * head_dim.
 Starts fused_heads(Fused fused, int heads, int kv_heads, int head_dim) {
   const int group = heads / kv_heads;
   const int quarter = heads / 4;
@@ -57,123 +48,139 @@ Starts fused_heads(Fused fused, int heads, int kv_heads, int head_dim) {
   return rows;
 }
 
+// The heads with the order of all rows; starts: the first row of each head.
+Heads with_sources(Heads heads, std::int64_t rows, const Starts& starts, Pairing to) {
+  Sources sources = unchanged(rows);
+  for (const std::int64_t head : starts) reorder(sources, {head + heads.block.first, heads.block.pairs}, to);
+  heads.sources = std::make_shared<const Sources>(std::move(sources));
+  return heads;
+}
+
+Heads counted(const ModelRope& rope, int q, int k) {
+  return {.q = q, .k = k, .dim = rope.rope.head_dim, .block = {rope.first, rope.rope.rotary_dim / 2}};
+}
+
+class HeadFinder {
+ public:
+  HeadFinder(const TensorInfo& tensor, const TensorName& name, const ModelRope& rope, const TextPart& part, Pairing to)
+      : tensor_(tensor), name_(name), rope_(rope), part_(part), to_(to) {}
+
+  Heads find() const {
+    const files::AttentionFacts& facts = part_.attention;
+    if (name_.role == Role::q_norm || name_.role == Role::k_norm) return of_norm();
+    if (part_.latent) return of_latent();
+    switch (name_.role) {
+      case Role::q:
+        if (facts.query_experts) return heads_of_queries(rope_, rope_.kv_heads, dim(), to_);
+        return heads_of_queries(rope_, rope_.heads, std::int64_t{dim()} * (facts.gated_q ? 2 : 1), to_);
+      case Role::k:
+        return of_keys(FusedKeys::none);
+      case Role::kv:
+        if (facts.fused_keys == FusedKeys::none) refuse();
+        return of_keys(facts.fused_keys);
+      case Role::qkv:
+        return of_fused();
+      default:
+        refuse();
+    }
+  }
+
+ private:
+  int dim() const { return rope_.rope.head_dim; }
+
+  [[noreturn]] void refuse() const {
+    fail(Code::TENSOR, operation,
+         "the projections must be those of " + part_.model_type + " but got tensor " + in_quotes(tensor_.name));
+  }
+
+  Heads of_keys(FusedKeys fused) const {
+    const std::int64_t rows = rope_.kv_heads * std::int64_t{dim()} * (fused == FusedKeys::none ? 1 : 2);
+    const std::int64_t stride = std::int64_t{dim()} * (fused == FusedKeys::by_head ? 2 : 1);
+    return with_sources(counted(rope_, 0, rope_.kv_heads), rows, heads_at(rope_.kv_heads, stride), to_);
+  }
+
+  // MLA: the rotated part of the one key is the last rows of kv_a_proj_with_mqa.
+  Heads of_latent() const {
+    const int rotated = rope_.rope.rotary_dim;
+    if (name_.role == Role::q) {
+      return heads_of_queries(rope_, rope_.heads, dim() + (part_.attention.gated_by_value ? part_.value_dim : 0), to_);
+    }
+    if (name_.role != Role::latent) refuse();
+    if (part_.latent_rows == 0)
+      fail(Code::CONFIG_MISSING, operation, "the config must have kv_lora_rank but it is missing");
+    return with_sources({.q = 0, .k = 1, .dim = rotated, .block = {0, rotated / 2}}, part_.latent_rows + rotated,
+                        {part_.latent_rows}, to_);
+  }
+
+  // Values have the width of keys.
+  Heads of_fused() const {
+    const Fused fused = part_.attention.fused;
+    if (fused == Fused::none) {
+      fail(Code::MODEL_TYPE, operation,
+           "the order of the rows of a fused projection must be known but that of " + part_.model_type +
+               " is not: tensor " + in_quotes(tensor_.name));
+    }
+    const int q = rope_.heads, k = rope_.kv_heads;
+    const bool alike = fused == Fused::joined || fused == Fused::by_group;
+    const bool fits = k > 0 && q % k == 0 && (alike || q == k) && (fused != Fused::four_parts || q % 4 == 0);
+    if (!fits) {
+      fail(Code::SHAPE, operation,
+           "the heads of a fused projection must fit its order but the config has " + std::to_string(q) + " and " +
+               std::to_string(k) + " key heads: tensor " + in_quotes(tensor_.name));
+    }
+    const std::int64_t gates = fused == Fused::gate_first ? q : 0;
+    return with_sources(counted(rope_, q, k), (gates + q + 2 * std::int64_t{k}) * dim(),
+                        fused_heads(fused, q, k, dim()), to_);
+  }
+
+  // One weight for all heads, or for each its own, in one tensor or in one module per head.
+  Heads of_norm() const {
+    const bool of_q = name_.role == Role::q_norm, one = name_.head >= 0 || tensor_.elements() == dim();
+    const int count = one ? 1 : of_q ? rope_.heads : rope_.kv_heads;
+    return with_sources(counted(rope_, of_q ? count : 0, of_q ? 0 : count), std::int64_t{count} * dim(),
+                        heads_at(count, dim()), to_);
+  }
+
+  const TensorInfo& tensor_;
+  const TensorName& name_;
+  const ModelRope& rope_;
+  const TextPart& part_;
+  Pairing to_;
+};
+
+}  // namespace
+
 // Of [experts, rows, in] each expert has the heads.
-SharedHeads HeadFinder::of(const TensorInfo& tensor, const TensorName& name, const ModelRope& rope) {
-  const SharedHeads one = one_of(tensor, name, rope);
-  const std::size_t rows = one->sources.size();
-  if (tensor.shape.size() != 3 || tensor.shape[0] < 1 || tensor.shape[1] != static_cast<std::int64_t>(rows)) return one;
-  const auto experts = static_cast<int>(tensor.shape[0]);
-  Heads all{.sources = unchanged(tensor.shape[0] * tensor.shape[1]),
-            .q = experts * one->q,
-            .k = experts * one->k,
-            .dim = one->dim,
-            .block = one->block};
-  for (std::size_t i = 0; i < all.sources.size(); ++i)
-    all.sources[i] = static_cast<std::uint32_t>(i / rows * rows) + one->sources[i % rows];
-  return std::make_shared<const Heads>(std::move(all));
+Heads heads_in(const TensorInfo& tensor, const TensorName& name, const ModelRope& rope, const TextPart& part,
+               Pairing to) {
+  Heads heads = HeadFinder(tensor, name, rope, part, to).find();
+  const Sources& one = *heads.sources;
+  const auto rows = static_cast<std::int64_t>(one.size());
+  if (tensor.shape.size() != 3 || tensor.shape[0] < 1 || tensor.shape[1] != rows) return heads;
+  heads.q *= static_cast<int>(tensor.shape[0]);
+  heads.k *= static_cast<int>(tensor.shape[0]);
+  Sources all = unchanged(tensor.shape[0] * rows);
+  for (std::size_t i = 0; i < all.size(); ++i)
+    all[i] = static_cast<std::uint32_t>(i - i % one.size()) + one[i % one.size()];
+  heads.sources = std::make_shared<const Sources>(std::move(all));
+  return heads;
 }
 
-SharedHeads HeadFinder::one_of(const TensorInfo& tensor, const TensorName& name, const ModelRope& rope) {
-  const files::AttentionFacts& facts = part_->attention;
-  if (part_->latent) return of_latent(tensor, name, rope);
-  switch (name.role) {
-    case Role::q:
-      if (facts.query_experts) return of_queries(rope, rope.kv_heads, rope.rope.head_dim);
-      return of_queries(rope, rope.heads, std::int64_t{rope.rope.head_dim} * (facts.gated_q ? 2 : 1));
-    case Role::k:
-      return of_keys(rope, FusedKeys::none);
-    case Role::kv:
-      if (facts.fused_keys == FusedKeys::none) refuse(tensor);
-      return of_keys(rope, facts.fused_keys);
-    case Role::qkv:
-      return of_fused(tensor, rope);
-    case Role::q_norm:
-    case Role::k_norm:
-      return of_norm(tensor, name, rope);
-    default:
-      refuse(tensor);
-  }
+Heads heads_of_queries(const ModelRope& rope, int heads, std::int64_t stride, Pairing to) {
+  return with_sources(counted(rope, heads, 0), heads * stride, heads_at(heads, stride), to);
 }
 
-void HeadFinder::refuse(const TensorInfo& tensor) const {
-  fail(Code::TENSOR, operation,
-       "the projections must be those of " + part_->model_type + " but got tensor " + in_quotes(tensor.name));
-}
-
-SharedHeads HeadFinder::of_queries(const ModelRope& rope, int heads, std::int64_t stride) {
-  return made(heads * stride, heads_at(heads, stride), heads_of(rope, heads, 0));
-}
-
-SharedHeads HeadFinder::of_keys(const ModelRope& rope, FusedKeys fused) {
-  const std::int64_t dim = rope.rope.head_dim;
-  return made(rope.kv_heads * dim * (fused == FusedKeys::none ? 1 : 2),
-              heads_at(rope.kv_heads, dim * (fused == FusedKeys::by_head ? 2 : 1)), heads_of(rope, 0, rope.kv_heads));
-}
-
-// MLA: the rotated part of the one key is the last rows of kv_a_proj_with_mqa.
-SharedHeads HeadFinder::of_latent(const TensorInfo& tensor, const TensorName& name, const ModelRope& rope) {
-  const int rotated = rope.rope.rotary_dim;
-  if (name.role == Role::q) {
-    const std::int64_t gate = part_->attention.gated_by_value ? part_->value_dim : 0;
-    return of_queries(rope, rope.heads, rope.rope.head_dim + gate);
-  }
-  if (name.role == Role::q_norm || name.role == Role::k_norm) return of_norm(tensor, name, rope);
-  if (name.role != Role::latent) refuse(tensor);
-  if (part_->latent_rows == 0)
-    fail(Code::CONFIG_MISSING, operation, "the config must have kv_lora_rank but it is missing");
-  return made(part_->latent_rows + rotated, {part_->latent_rows},
-              {.sources = {}, .q = 0, .k = 1, .dim = rotated, .block = {0, rotated / 2}});
-}
-
-SharedHeads HeadFinder::of_fused(const TensorInfo& tensor, const ModelRope& rope) {
-  const Fused fused = part_->attention.fused;
-  if (fused == Fused::none) {
-    fail(Code::MODEL_TYPE, operation,
-         "the order of the rows of a fused projection must be known but that of " + part_->model_type +
-             " is not: tensor " + in_quotes(tensor.name));
-  }
-  const bool alike = fused == Fused::joined || fused == Fused::by_group;
-  const bool fits = rope.kv_heads > 0 && rope.heads % rope.kv_heads == 0 && (alike || rope.heads == rope.kv_heads) &&
-                    (fused != Fused::four_parts || rope.heads % 4 == 0);
-  if (!fits) {
-    fail(Code::SHAPE, operation,
-         "the heads of a fused projection must fit its order but the config has " + std::to_string(rope.heads) +
-             " and " + std::to_string(rope.kv_heads) + " key heads: tensor " + in_quotes(tensor.name));
-  }
-  const int dim = rope.rope.head_dim;
-  return made(fused_rows(fused, rope.heads, rope.kv_heads, dim), fused_heads(fused, rope.heads, rope.kv_heads, dim),
-              heads_of(rope, rope.heads, rope.kv_heads));
-}
-
-SharedHeads HeadFinder::of_indexer(Role role, const ModelRope& rope) {
-  const int dim = part_->indexer.head_dim, pairs = rope.rope.rotary_dim / 2;
+Heads heads_of_indexer(Role role, const ModelRope& rope, const TextPart& part, Pairing to) {
+  const int dim = part.indexer.head_dim, pairs = rope.rope.rotary_dim / 2;
   if (2 * pairs > dim) {
     fail(Code::SHAPE, operation,
          "index_head_dim must hold the " + std::to_string(2 * pairs) + " rotated elements but is " +
              std::to_string(dim));
   }
   const bool of_q = role == Role::q || role == Role::q_norm;
-  const int count = role == Role::q ? part_->indexer.heads : 1;
-  return made(std::int64_t{count} * dim, heads_at(count, dim),
-              {.sources = {}, .q = of_q ? count : 0, .k = of_q ? 0 : count, .dim = dim, .block = {0, pairs}});
-}
-
-// One weight for all heads, or for each its own, in one tensor or in one module per head.
-SharedHeads HeadFinder::of_norm(const TensorInfo& tensor, const TensorName& name, const ModelRope& rope) {
-  const int dim = rope.rope.head_dim;
-  const bool of_q = name.role == Role::q_norm, one = name.head >= 0 || tensor.elements() == dim;
-  const int count = one ? 1 : of_q ? rope.heads : rope.kv_heads;
-  return made(std::int64_t{count} * dim, heads_at(count, dim), heads_of(rope, of_q ? count : 0, of_q ? 0 : count));
-}
-
-// The heads with their sources; once for all tensors that are alike.
-SharedHeads HeadFinder::made(std::int64_t rows, const Starts& starts, const Heads& heads) {
-  SharedHeads& found = made_[{rows, starts, heads.block.first, heads.block.pairs, heads.q}];
-  if (found) return found;
-  Heads filled = heads;
-  filled.sources = unchanged(rows);
-  for (const std::int64_t head : starts) reorder(filled.sources, {head + heads.block.first, heads.block.pairs}, to_);
-  return found = std::make_shared<const Heads>(std::move(filled));
+  const int count = role == Role::q ? part.indexer.heads : 1;
+  return with_sources({.q = of_q ? count : 0, .k = of_q ? 0 : count, .dim = dim, .block = {0, pairs}},
+                      std::int64_t{count} * dim, heads_at(count, dim), to);
 }
 
 }  // namespace rotary::conversion

@@ -1,4 +1,4 @@
-#include "keys.h"
+#include "single_file.h"
 
 #include <algorithm>
 #include <map>
@@ -155,9 +155,7 @@ class KeyFinder {
 };
 
 void write_keys(const ConvertRequest& request, const std::vector<KeyTensor>& keys, const PairingStamp& stamp) {
-  Shard shard;
-  shard.file = std::make_unique<files::InputFile>(operation, request.input);
-  shard.header = files::read_header(*shard.file);
+  const Shard shard = open_shard(request.input);
   std::map<std::size_t, const Change*> changes;
   for (const KeyTensor& key : keys) changes[key.index] = &key.change;
   const std::string header = stamped_header(shard.header, stamp);

@@ -39,7 +39,7 @@ using Place = std::pair<std::string, int>;  // stack and layer
 
 class Planner {
  public:
-  Planner(Plan& plan, const TextPart& part) : plan_(plan), part_(part), finder_(part, plan.to) {}
+  explicit Planner(Plan& plan) : plan_(plan), part_(plan.text) {}
 
   void plan() {
     for (std::size_t s = 0; s < plan_.folder.shards.size(); ++s) {
@@ -83,10 +83,10 @@ class Planner {
     }
     const std::size_t rope = drafting ? drafting_rope(*name) : *part_.rope_of_layer[layer];
     const ModelRope& used = plan_.model.ropes[rope];
-    const SharedHeads heads = indexes ? finder_.of_indexer(name->role, used) : finder_.of(tensor, *name, used);
-    const std::shared_ptr<const Sources> sources(heads, &heads->sources);
+    const Heads heads =
+        indexes ? heads_of_indexer(name->role, used, part_, plan_.to) : heads_in(tensor, *name, used, part_, plan_.to);
     if (!indexes) add_to_layer(*name);
-    if (const std::optional<Change> change = change_of(tensor, name->suffix, projection(tensor, *name, sources)))
+    if (const std::optional<Change> change = change_of(tensor, name->suffix, projection(tensor, *name, heads.sources)))
       plan_.tensors.push_back({shard, entry, *name, *change, heads, rope});
   }
 
@@ -134,19 +134,15 @@ class Planner {
       const bool projects = name && (name->role == Role::q || name->role == Role::k || name->role == Role::qkv);
       if (!projects || name->suffix != "weight" || tensor.shape.empty() || contains_word(name->module, "indexer"))
         continue;
-      if (finder_.of(tensor, *name, rope)->sources.size() != static_cast<std::size_t>(tensor.shape[0])) return false;
+      const Heads heads = heads_in(tensor, *name, rope, part_, plan_.to);
+      if (heads.sources->size() != static_cast<std::size_t>(tensor.shape[0])) return false;
     }
     return true;
   }
 
-  // The projection's name with the dot in front of a suffix.
-  static std::string stem(const TensorInfo& tensor, const TensorName& name) {
-    return tensor.name.substr(0, tensor.name.size() - name.suffix.size());
-  }
-
   Projection projection(const TensorInfo& tensor, const TensorName& name,
                         std::shared_ptr<const Sources> sources) const {
-    const std::string prefix = stem(tensor, name);
+    const std::string prefix = tensor.name.substr(0, tensor.name.size() - name.suffix.size());
     const auto find = [this, prefix](std::string_view suffix) { return tensors_.find(prefix + std::string(suffix)); };
     const auto packed = find("qweight");
     const bool awq = packed != tensors_.end() && !packed->second.info->shape.empty() &&
@@ -224,15 +220,14 @@ class Planner {
            "keys that serve as values must have an output projection that is not quantised, and no adapter, but " +
                in_quotes(stem + "weight") + (found == tensors_.end() ? " is missing" : " is none"));
     }
-    const SharedHeads heads = finder_.of_queries(*rope, rope->heads, rope->rope.head_dim);
+    const Heads heads = heads_of_queries(*rope, rope->heads, rope->rope.head_dim, plan_.to);
     TensorName name = keys->name;
     name.module = module;
     name.word = "o_proj";
     name.role = Role::other;
     name.suffix = "weight";
-    const std::shared_ptr<const Sources> sources(heads, &heads->sources);
     plan_.tensors.push_back(
-        {found->second.shard, found->second.entry, name, {Axis::columns, 0, sources}, heads, keys->rope});
+        {found->second.shard, found->second.entry, name, {Axis::columns, 0, heads.sources}, heads, keys->rope});
   }
 
   // A tensor that is not known may depend on the order of the heads' elements.
@@ -253,7 +248,6 @@ class Planner {
 
   Plan& plan_;
   const TextPart& part_;
-  HeadFinder finder_;
   bool text_is_named_ = false;  // a stack says that it is the text model's: others are not
   std::map<std::string, Located> tensors_;
   std::map<Place, Attends> layers_;
@@ -282,18 +276,16 @@ void check_adapter(const Folder& folder) {
 const char* truth(Pairing pairing) { return pairing == Pairing::half ? "false" : "true"; }
 
 // The keys that say the pairing, in models that have one.
-std::vector<ConfigChange> config_changes(const Plan& plan, const TextPart& part) {
-  std::vector<ConfigChange> changes;
+std::vector<ChangedKey> config_changes(const Plan& plan) {
+  const TextPart& part = plan.text;
+  const std::string above = part.path.empty() ? "" : part.path + ".";
+  std::vector<ChangedKey> changes;
   if (part.indexer_interleaved && part.indexer.heads != 0) {
-    changes.push_back(
-        {.path = files::json_path(part.path), .key = indexer_key, .before = truth(plan.from), .after = truth(plan.to)});
+    changes.push_back({.key = above + indexer_key, .before = truth(plan.from), .after = truth(plan.to)});
   }
   if (part.pairing_key.empty()) return changes;
-  ConfigChange change{.path = files::json_path(part.path), .key = part.pairing_key, .before = "", .after = ""};
-  files::JsonPath path = change.path;
-  path.push_back(change.key);
-  change.before = files::JsonText(plan.config_text).raw(path).value_or("");
-  change.after = truth(plan.to);
+  ChangedKey change{.key = above + part.pairing_key, .before = "", .after = truth(plan.to)};
+  change.before = files::JsonText(plan.config_text).raw(files::json_path(change.key)).value_or("");
   if (leads_back(plan.folder.shards.front().header.header.metadata, plan.to)) {
     const std::string was = common_metadata(plan.folder, config_key);
     if (was == "absent") change.after.clear();
@@ -303,13 +295,14 @@ std::vector<ConfigChange> config_changes(const Plan& plan, const TextPart& part)
   return changes;
 }
 
-void add_notes(Plan& plan, const TextPart& part) {
+void add_notes(Plan& plan) {
+  const TextPart& part = plan.text;
   const bool half = plan.model.ropes[part.first_rope].rope.pairing == Pairing::half;
   const Pairing native = half ? Pairing::half : Pairing::interleaved;
   if (part.pairing_key.empty() && plan.to != native) {
-    const std::string why = part.has_unread_key ? "transformers does not read rope_interleave of " + plan.model_type +
+    const std::string why = part.has_unread_key ? "transformers does not read rope_interleave of " + part.model_type +
                                                       ", which stays as it is: its code takes "
-                                                : "no key of the config of " + plan.model_type +
+                                                : "no key of the config of " + part.model_type +
                                                       " says the pairing: code that reads it takes ";
     plan.notes.push_back(why + name(native) + " weights, so load the converted ones only where the pairing is set to " +
                          name(plan.to));
@@ -334,22 +327,20 @@ Plan make_plan(const std::filesystem::path& path, Pairing to, std::optional<Pair
   plan.model = std::move(config.model);
   plan.config_text = std::move(config.text);
   for (const Shard& shard : plan.folder.shards) check_stamp(shard.header.header.metadata, shard.name);
-  TextPart part = text_part(config.json, plan.model);
-  plan.part = part.path;
-  plan.model_type = part.model_type;
+  plan.text = text_part(config.json, plan.model);
   plan.to = to;
-  plan.from = weights_pairing(plan.folder, plan.model.ropes[part.first_rope], from);
+  plan.from = weights_pairing(plan.folder, plan.model.ropes[plan.text.first_rope], from);
   if (plan.from == to) {
     fail(Code::PAIRING, operation,
          files::path_text(path) + ": the checkpoint must be in the other pairing but is " + name(to) + " already");
   }
   const bool interleaved = plan.from == Pairing::interleaved;
-  plan.own_indexer = part.indexer_interleaved.value_or(interleaved) != interleaved ||
+  plan.own_indexer = plan.text.indexer_interleaved.value_or(interleaved) != interleaved ||
                      common_metadata(plan.folder, config_key) == own_indexer_word;
-  if (plan.own_indexer) part.indexer = {};
-  Planner(plan, part).plan();
-  plan.config = config_changes(plan, part);
-  add_notes(plan, part);
+  if (plan.own_indexer) plan.text.indexer = {};
+  Planner(plan).plan();
+  plan.config = config_changes(plan);
+  add_notes(plan);
   return plan;
 }
 

@@ -11,6 +11,7 @@
 #include "heads.h"
 #include "names.h"
 #include "rotary/config.h"
+#include "rotary/convert.h"
 
 namespace rotary::conversion {
 
@@ -19,27 +20,19 @@ struct TensorPlan {
   std::size_t entry = 0;  // in the shard's header
   TensorName name;
   Change change;
-  SharedHeads heads;
+  Heads heads;
   std::size_t rope = 0;  // in model.ropes
-};
-
-struct ConfigChange {
-  std::vector<std::string> path;  // of the object in config.json that holds the key
-  std::string key;
-  std::string before;  // as written; empty: the key was not there
-  std::string after;   // empty: the key is taken away
 };
 
 struct Plan {
   Folder folder;
   Model model;
-  std::string part;              // "", "text_config"
-  std::string model_type;        // of the part that is converted: "llama", "qwen2_vl_text"
+  TextPart text;                 // that is converted
   Pairing from = Pairing::half;  // half or interleaved
   Pairing to = Pairing::interleaved;
   std::vector<TensorPlan> tensors;  // in the order of the files
   std::string config_text;          // of the config's file
-  std::vector<ConfigChange> config;
+  std::vector<ChangedKey> config;
   std::vector<std::string> notes;
   bool indexers = false;     // there are sparse attention's indexers, which stay as they are
   bool own_indexer = false;  // because their key says another pairing than that of the attention

@@ -92,9 +92,9 @@ std::string plain(std::string_view suffix) {
   return std::string(suffix);
 }
 
-class Reading {
+class PartOfProjection {
  public:
-  Reading(const TensorInfo& tensor, const Projection& projection) : tensor_(tensor), projection_(projection) {}
+  PartOfProjection(const TensorInfo& tensor, const Projection& projection) : tensor_(tensor), projection_(projection) {}
 
   std::optional<Change> read(const std::string& suffix, Kind kind) const {
     if (kind == Kind::input) return std::nullopt;
@@ -214,18 +214,17 @@ class Reading {
 }  // namespace
 
 std::optional<Change> change_of(const TensorInfo& tensor, std::string_view suffix, const Projection& projection) {
-  const Reading reading(tensor, projection);
+  const PartOfProjection part(tensor, projection);
   if (const std::string_view format = unread_format(projection); !format.empty()) {
-    reading.refuse(Code::DTYPE,
-                   "must be of a format that convert reads but is part of " + std::string(format) +
-                       "'s, which it does not: convert the unquantised weights, or merge the adapter first");
+    part.refuse(Code::DTYPE, "must be of a format that convert reads but is part of " + std::string(format) +
+                                 "'s, which it does not: convert the unquantised weights, or merge the adapter first");
   }
   const std::string text = plain(suffix);
   const Suffixes* row = find(text);
   if (row == nullptr && tensor.elements() == 1) return std::nullopt;  // of the projection as a whole
   if (row == nullptr)
-    reading.refuse(Code::TENSOR, "must be a known part of a projection but " + in_quotes(suffix) + " is none");
-  const std::optional<Change> change = reading.read(text, row->kind);
+    part.refuse(Code::TENSOR, "must be a known part of a projection but " + in_quotes(suffix) + " is none");
+  const std::optional<Change> change = part.read(text, row->kind);
   return tensor.elements() == 0 ? std::nullopt : change;
 }
 

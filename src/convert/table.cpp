@@ -1,4 +1,4 @@
-#include "table.h"
+#include "single_file.h"
 
 #include <algorithm>
 #include <array>

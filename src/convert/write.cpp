@@ -4,6 +4,7 @@
 #include <map>
 #include <string>
 #include <system_error>
+#include <tuple>
 
 #include "files/text/descriptors.h"
 #include "files/text/json_edit.h"
@@ -28,8 +29,8 @@ constexpr const char* partial_ending = ".partial-";
 
 PairingStamp stamp_of(const Plan& plan) {
   PairingStamp stamp{
-      .from = plan.from, .to = plan.to, .part = plan.part, .config = plan.own_indexer ? own_indexer_word : ""};
-  for (const ConfigChange& change : plan.config) {
+      .from = plan.from, .to = plan.to, .part = plan.text.path, .config = plan.own_indexer ? own_indexer_word : ""};
+  for (const ChangedKey& change : plan.config) {
     if (change.before.empty()) stamp.config = "absent";
     if (change.before == "null") stamp.config = "null";
   }
@@ -38,9 +39,8 @@ PairingStamp stamp_of(const Plan& plan) {
 
 std::string changed_config(const Plan& plan) {
   files::JsonText text(plan.config_text);
-  for (const ConfigChange& change : plan.config) {
-    files::JsonPath path = change.path;
-    path.push_back(change.key);
+  for (const ChangedKey& change : plan.config) {
+    const files::JsonPath path = files::json_path(change.key);
     change.after.empty() ? text.remove(path) : text.set(path, change.after);
   }
   return text.text();
@@ -143,6 +143,13 @@ class PartialFolder {
   bool kept_ = false;
 };
 
+Bytes bytes_of(const Shard& shard, std::size_t entry) {
+  const files::Entry& place = shard.header.header.entries.at(entry);
+  Bytes bytes(static_cast<std::size_t>(place.end - place.begin));
+  shard.file->read(shard.header.data + place.begin, bytes);
+  return bytes;
+}
+
 }  // namespace
 
 std::vector<fs::path> left_behind(const fs::path& given) {
@@ -198,6 +205,34 @@ void write_folder(const Plan& plan, const fs::path& given, const Progress& progr
   Writer(plan, partial.path(), given, progress).write();
   if (check) check(partial.path());
   partial.become(output);
+}
+
+std::vector<VerifiedLayer> verify(const Plan& plan, const std::optional<std::filesystem::path>& converted,
+                                  const std::function<void(std::uint64_t, std::uint64_t)>& progress) {
+  std::vector<Shard> written;
+  for (const Shard& shard : plan.folder.shards)
+    if (converted) written.push_back(open_shard(*converted / path_of(shard.name)));
+  std::map<std::tuple<std::string, int, std::string>, std::vector<const TensorPlan*>> layers;
+  for (const TensorPlan& tensor : plan.tensors)
+    layers[{tensor.name.stack, tensor.name.layer, tensor.name.module}].push_back(&tensor);
+  std::vector<VerifiedLayer> verified;
+  for (const auto& [place, tensors] : layers) {
+    for (const TensorPlan* tensor : tensors) {
+      const TensorInfo& info = plan.info(*tensor);
+      const Bytes source = bytes_of(plan.folder.shards[tensor->shard], tensor->entry);
+      const Bytes result =
+          converted ? bytes_of(written[tensor->shard], tensor->entry) : changed(info, tensor->change, source);
+      if (result.size() == source.size() && changed(info, inverse(tensor->change), result) == source) continue;
+      fail(Code::CHECK, operation,
+           "a converted tensor must give its source's bytes when its change is undone but " +
+               files::in_quotes(info.name) + " differs");
+    }
+    const auto& [stack, layer, module] = place;
+    verified.push_back({.layer = stack + "." + std::to_string(layer) + (module.empty() ? "" : "." + module),
+                        .tensors = static_cast<int>(tensors.size())});
+    if (progress) progress(verified.size(), layers.size());
+  }
+  return verified;
 }
 
 }  // namespace rotary::conversion

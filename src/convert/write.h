@@ -1,11 +1,14 @@
-// Writing a converted checkpoint.
+// Writing a converted checkpoint, and the check of its bytes.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
+#include <vector>
 
 #include "plan.h"
+#include "rotary/convert.h"
 
 namespace rotary::conversion {
 
@@ -24,5 +27,11 @@ std::vector<std::filesystem::path> left_behind(const std::filesystem::path& outp
 // check with it; renames it to output. Where anything fails, the partial folder is removed and the error thrown on.
 void write_folder(const Plan&, const std::filesystem::path& output, const Progress&,
                   const std::function<void(const std::filesystem::path& partial)>& check);
+
+// Reads every changed tensor of the converted folder, applies the inverse of its change and compares the bytes with
+// those of the source; without a folder, of the tensors as they would be written. A plan that takes the wrong rows
+// passes: tools/convert_transformers.py is the proof of a plan. Throws CHECK (a tensor differs), FILE, FORMAT, TENSOR.
+std::vector<VerifiedLayer> verify(const Plan&, const std::optional<std::filesystem::path>& converted,
+                                  const std::function<void(std::uint64_t done, std::uint64_t layers)>& progress);
 
 }  // namespace rotary::conversion

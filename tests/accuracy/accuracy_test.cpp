@@ -55,6 +55,22 @@ std::vector<Decade> every_position_to_999() {
   return decades_of(positions);
 }
 
+WayErrors errors_of(Way way, const Subject& subject, const std::vector<Decade>& decades) {
+  return measure(subject, decades).at(static_cast<std::size_t>(way));
+}
+
+std::vector<CosSin> row_of(Way way, Rows& rows, std::size_t pairs) {
+  std::vector<CosSin> row;
+  for (std::size_t i = 0; i < pairs; ++i) row.push_back(rows.value(way, i));
+  return row;
+}
+
+std::vector<CosSin> row_of(Way way, const Subject& subject, const Position& position) {
+  Rows rows(subject, 0, subject.inv_freq.size());
+  rows.go_to(position);
+  return row_of(way, rows, subject.inv_freq.size());
+}
+
 std::uint64_t random_bits(std::uint64_t& state) {
   state = state * 6364136223846793005U + 1442695040888963407U;
   return state ^ state >> 29;
@@ -67,15 +83,21 @@ TEST(Accuracy, AllErrorsAreThoseOfMpmath) {
     ASSERT_EQ(one.at("errors").size(), all_ways().size());
     for (const auto& [name, errors] : one.at("errors").items()) {
       const Way way = parse_way(name);
-      Rows rows(subject, way);
+      std::vector<Position> positions;
+      std::vector<Json> wanted;
       for (std::size_t k = 0; k < errors.size(); ++k) {
-        SCOPED_TRACE(one.at("rope").dump() + " " + name + " at " + one.at("positions")[k].get<std::string>());
         const Position position = std::strtoll(one.at("positions")[k].get<std::string>().c_str(), nullptr, 10);
-        ASSERT_EQ(rows.has(position), !errors[k].is_null());
+        ASSERT_EQ(has_row(subject, way, position), !errors[k].is_null()) << name << position.whole();
         if (errors[k].is_null()) continue;
-        expect_same(errors_at(subject, way, {position}).front(), errors[k]);
-        ++judged;
+        positions.push_back(position);
+        wanted.push_back(errors[k]);
       }
+      const std::vector<double> found = errors_at(subject, way, positions);
+      for (std::size_t k = 0; k < found.size(); ++k) {
+        SCOPED_TRACE(one.at("rope").dump() + " " + name + " at " + std::to_string(positions[k].whole()));
+        expect_same(found[k], wanted[k]);
+      }
+      judged += found.size();
     }
   }
   EXPECT_GT(judged, 1500U);
@@ -86,7 +108,7 @@ TEST(Accuracy, TheLargestOfADecadeAndTheScoresAreThoseOfMpmath) {
   for (const Json& one : golden()) {
     if (!one.contains("decades")) continue;
     const Subject subject = subject_of(rope_of(one.at("rope")));
-    for (const WayErrors& way : measure(subject, each_way(), every_position_to_999())) {
+    for (const WayErrors& way : measure(subject, every_position_to_999())) {
       const std::string name = info(way.way).name;
       SCOPED_TRACE(name);
       ASSERT_EQ(way.decades.size(), 3U);
@@ -110,11 +132,9 @@ TEST(Accuracy, TheLargestOfADecadeAndTheScoresAreThoseOfMpmath) {
 TEST(Accuracy, ScoresOfRandomUnitVectors) {
   const Subject subject = plain(16);
   const std::vector<Decade> decades = decades_of({Position(3000), Position(4095)});
-  const WayErrors way = measure(subject, std::vector<Way>{Way::float32_product}, decades).front();
-  const Rows rows(subject, Way::float32_product);
-  std::vector<CosSin> row_m(8), row_n(8);
-  rows.write(Basis(subject, 4095), row_m);
-  rows.write(Basis(subject, 3000), row_n);
+  const WayErrors way = errors_of(Way::float32_product, subject, decades);
+  const std::vector<CosSin> row_m = row_of(Way::float32_product, subject, 4095),
+                            row_n = row_of(Way::float32_product, subject, 3000);
   std::uint64_t state = 1;
   const auto uniform = [&] {
     state = state * 6364136223846793005U + 1442695040888963407U;
@@ -162,11 +182,9 @@ TEST(Accuracy, ExactAndFloat32AreTheTablesOfTheLibrary) {
   const Subject subject(rope, turns);
   const std::pair<Way, TableOptions> ways[] = {{Way::exact, {}}, {Way::float32_product, {Angles::float32}}};
   for (const auto& [way, options] : ways) {
-    Rows rows(subject, way);
-    std::vector<CosSin> row(32);
     for (const std::int64_t p : {std::int64_t{0}, std::int64_t{77}, std::int64_t{-4097}, std::int64_t{1000003}}) {
       const Table table(turns, p, options);
-      rows.write(Basis(subject, p), row);
+      const std::vector<CosSin> row = row_of(way, subject, p);
       for (std::size_t i = 0; i < row.size(); ++i) {
         EXPECT_EQ(row[i].cos, table.cos()[i]);
         EXPECT_EQ(row[i].sin, table.sin()[i]);
@@ -177,27 +195,29 @@ TEST(Accuracy, ExactAndFloat32AreTheTablesOfTheLibrary) {
 
 TEST(Accuracy, ExactIsExactWhereverOneLooks) {
   const Subject subject = plain();
-  for (const WayErrors& way : measure(subject, std::vector<Way>{Way::exact}, default_decades(largest_position))) {
-    for (const DecadeErrors& errors : way.decades) EXPECT_LE(errors.cos_sin->error, 0x1p-25);
+  for (const Decade& decade : default_decades(largest_position)) {
+    for (const double error : errors_at(subject, Way::exact, decade.positions)) EXPECT_LE(error, 0x1p-25);
   }
 }
 
 TEST(Accuracy, ARunningRotationGoesBackAndForth) {
   const Subject subject = plain(8);
-  Rows one(subject, Way::running_rotation);
-  std::vector<CosSin> row(4), again(4);
-  one.rotate_to(1000, row);
-  one.rotate_to(3, again);
-  one.rotate_to(1000, again);
+  Rows rows(subject, 0, 4);
+  const auto row = [&](std::int64_t position) {
+    rows.go_to(position);
+    return row_of(Way::running_rotation, rows, 4);
+  };
+  const std::vector<CosSin> there = row(1000);
+  row(3);
+  const std::vector<CosSin> again = row(1000), negative = row(-1000);
   for (std::size_t i = 0; i < 4; ++i) {
-    EXPECT_EQ(row[i].cos, again[i].cos);
-    EXPECT_EQ(row[i].sin, again[i].sin);
+    EXPECT_EQ(there[i].cos, again[i].cos);
+    EXPECT_EQ(there[i].sin, again[i].sin);
+    EXPECT_EQ(there[i].sin, -negative[i].sin);
   }
-  one.rotate_to(-1000, again);
-  for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(row[i].sin, -again[i].sin);
-  EXPECT_TRUE(one.has(last_running_rotation));
-  EXPECT_FALSE(one.has(last_running_rotation + 1));
-  EXPECT_FALSE(one.has(Position::real(0.5)));
+  EXPECT_TRUE(has_row(subject, Way::running_rotation, last_running_rotation));
+  EXPECT_FALSE(has_row(subject, Way::running_rotation, last_running_rotation + 1));
+  EXPECT_FALSE(has_row(subject, Way::running_rotation, Position::real(0.5)));
   EXPECT_THROW(errors_at(subject, Way::running_rotation, {last_running_rotation + 1}), Error);
 }
 
@@ -302,30 +322,15 @@ TEST(Reach, Ends) {
 
 // Rows of 2048 pairs for 512 positions; of more pairs fewer positions.
 TEST(Measure, KeepsFewerPositionsOfARopeOfManyPairs) {
-  const Way way = Way::float32_product;
   const std::vector<Decade> decades = decades_of([] {
     std::vector<Position> positions;
     for (std::int64_t p = 1000; p < 1300; ++p) positions.emplace_back(p);
     return positions;
   }());
-  const WayErrors wide = measure(plain(8192), std::span(&way, 1), decades).front();
+  const WayErrors wide = errors_of(Way::float32_product, plain(8192), decades);
   ASSERT_TRUE(wide.decades.front().scores.has_value());
   EXPECT_GT(wide.decades.front().scores->largest, 1e-5);
   EXPECT_LT(wide.decades.front().scores->largest, 1e-3);
-}
-
-TEST(Measure, OneWayFindsWhatAllFind) {
-  const Subject subject = plain(16);
-  const std::vector<Decade> decades = default_decades(99999);
-  const std::vector<WayErrors> together = measure(subject, each_way(), decades);
-  for (std::size_t k = 0; k < together.size(); ++k) {
-    const Way way = together[k].way;
-    const std::vector<WayErrors> alone = measure(subject, std::span(&way, 1), decades);
-    for (std::size_t d = 0; d < decades.size(); ++d) {
-      EXPECT_EQ(alone[0].decades[d].cos_sin->error, together[k].decades[d].cos_sin->error) << info(way).name;
-      EXPECT_EQ(alone[0].decades[d].scores->rms, together[k].decades[d].scores->rms) << info(way).name;
-    }
-  }
 }
 
 TEST(Ways, HaveNames) {

@@ -22,10 +22,4 @@ inline Rope half_rope(int head_dim, double base, Scaling scaling = Unscaled{}) {
 
 inline Subject plain(int head_dim = 128, double base = 10000) { return subject_of(half_rope(head_dim, base)); }
 
-inline std::vector<Way> each_way() {
-  std::vector<Way> ways;
-  for (const WayInfo& known : all_ways()) ways.push_back(known.way);
-  return ways;
-}
-
 }  // namespace rotary::accuracy

@@ -1,4 +1,4 @@
-// The parts: orders of elements, packed numbers, names of tensors, orders of fused projections.
+// How one tensor changes: orders of elements, packed numbers.
 #include "convert/change.h"
 
 #include <gtest/gtest.h>
@@ -9,8 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "convert/heads.h"
-#include "convert/names.h"
 #include "folder.h"
 
 namespace rotary::convert_tests {
@@ -27,37 +25,6 @@ TEST(Permutation, moves_the_pairs_of_a_block) {
   Sources to_half = conversion::unchanged(8);
   conversion::reorder(to_half, {1, 3}, Pairing::half);
   EXPECT_EQ(to_half, (Sources{0, 1, 3, 5, 2, 4, 6, 7}));
-}
-
-TEST(Permutation, there_and_back_is_nothing) {
-  for (const int pairs : {1, 2, 3, 32, 64}) {
-    Sources there = conversion::unchanged(2 * pairs + 5), back = there, both = there;
-    conversion::reorder(there, {2, pairs}, Pairing::interleaved);
-    conversion::reorder(back, {2, pairs}, Pairing::half);
-    for (std::size_t i = 0; i < both.size(); ++i) both[i] = there[back[i]];
-    EXPECT_EQ(both, conversion::unchanged(2 * pairs + 5)) << pairs;
-  }
-}
-
-TEST(ClosedRanges, cover_all_and_are_permuted_among_themselves) {
-  Sources sources = conversion::unchanged(40);
-  conversion::reorder(sources, {8, 4}, Pairing::interleaved);
-  conversion::reorder(sources, {24, 4}, Pairing::interleaved);
-  for (const std::size_t least : {1U, 3U, 10U, 100U}) {
-    std::size_t end = 0;
-    for (const conversion::ClosedRange& run : conversion::closed_ranges(sources, least)) {
-      EXPECT_EQ(run.begin, end);
-      bool moves = false;
-      for (std::size_t i = run.begin; i < run.end; ++i) {
-        EXPECT_GE(sources[i], run.begin);
-        EXPECT_LT(sources[i], run.end);
-        moves = moves || sources[i] != i;
-      }
-      EXPECT_EQ(run.moves, moves);
-      end = run.end;
-    }
-    EXPECT_EQ(end, sources.size());
-  }
 }
 
 TEST(Rules, only_whole_bytes_move_and_sizes_fit) {
@@ -170,51 +137,6 @@ TEST(Stream, packed_rows) {
       const auto bit = [column](std::size_t row) { return (row / 8 * 5 + column) * 32 + row % 8 * 4; };
       EXPECT_EQ(bits_at(out, bit(i), 4), bits_at(tensor.data, bit((*sources)[i]), 4));
     }
-  }
-}
-
-// ---- names and orders ----------------------------------------------------------------------------
-
-TEST(Names, are_split_at_the_layer_and_the_role) {
-  const auto q = conversion::parse_name("base_model.model.model.layers.12.self_attn.q_proj.base_layer.weight");
-  ASSERT_TRUE(q.has_value());
-  EXPECT_EQ(q->stack, "base_model.model.model.layers");
-  EXPECT_EQ(q->layer, 12);
-  EXPECT_EQ(q->module, "self_attn");
-  EXPECT_EQ(q->role, conversion::Role::q);
-  EXPECT_EQ(q->suffix, "weight");
-  const auto norm = conversion::parse_name("model.layers.0.self_attn.q_layernorm.norms.5.weight");
-  ASSERT_TRUE(norm.has_value());
-  EXPECT_EQ(norm->role, conversion::Role::q_norm);
-  EXPECT_EQ(norm->head, 5);
-  EXPECT_EQ(norm->suffix, "weight");
-  const auto other = conversion::parse_name("model.layers.0.mlp.experts.7.up_proj.weight");
-  ASSERT_TRUE(other.has_value());
-  EXPECT_EQ(other->role, conversion::Role::other);
-  EXPECT_EQ(other->suffix, "mlp.experts.7.up_proj.weight");
-  EXPECT_FALSE(conversion::parse_name("model.embed_tokens.weight").has_value());
-  EXPECT_FALSE(conversion::parse_name("").has_value());
-}
-
-// Each order as the model's code reshapes it: the row at which head h of q, and of k, begins.
-TEST(FusedHeads, are_where_the_models_reshape_them) {
-  const int heads = 8, keys = 2, dim = 4;
-  const auto grouped = conversion::fused_heads(conversion::Fused::by_group, heads, keys, dim);
-  for (int h = 0; h < heads; ++h)  // view(keys, heads / keys + 2, dim)
-    EXPECT_EQ(grouped[static_cast<std::size_t>(h)], (h / 4 * 6 + h % 4) * dim);
-  for (int k = 0; k < keys; ++k) EXPECT_EQ(grouped[static_cast<std::size_t>(heads + k)], (k * 6 + 4) * dim);
-  const auto joined = conversion::fused_heads(conversion::Fused::joined, heads, keys, dim);
-  EXPECT_EQ(joined[7], 7 * dim);
-  EXPECT_EQ(joined[9], 9 * dim);
-  const auto by_head = conversion::fused_heads(conversion::Fused::by_head, heads, heads, dim);
-  for (int h = 0; h < heads; ++h) {  // view(heads, 3, dim)
-    EXPECT_EQ(by_head[static_cast<std::size_t>(h)], h * 3 * dim);
-    EXPECT_EQ(by_head[static_cast<std::size_t>(heads + h)], (h * 3 + 1) * dim);
-  }
-  const auto parts = conversion::fused_heads(conversion::Fused::four_parts, heads, heads, dim);
-  for (int h = 0; h < heads; ++h) {  // view(4, 3, heads / 4, dim), of which q is [:, 0], v [:, 1] and k [:, 2]
-    EXPECT_EQ(parts[static_cast<std::size_t>(h)], (h / 2 * 6 + h % 2) * dim);
-    EXPECT_EQ(parts[static_cast<std::size_t>(heads + h)], (h / 2 * 6 + 4 + h % 2) * dim);
   }
 }
 

@@ -195,26 +195,29 @@ TEST(Extend, knows_the_recipes_of_model_cards) {
   EXPECT_FALSE(planned(golden("smollm2-135m"), 16384).published.has_value());  // DeepSeek-Coder's base too
 }
 
-// As the model card of Qwen3.5 has it, whole.
-TEST(Extend, writes_the_rope_parameters_of_the_card_of_qwen_3_5) {
-  const extend::MethodPlan yarn = recommended(planned(golden("qwen3.5-27b"), 1010000));
-  EXPECT_EQ(Json::parse(yarn.config)["text_config"]["rope_parameters"],
-            Json::parse(R"({"mrope_interleaved": true, "mrope_section": [11, 11, 10], "rope_type": "yarn",
-                            "rope_theta": 10000000, "partial_rotary_factor": 0.25, "factor": 4.0,
-                            "original_max_position_embeddings": 262144})"));
-}
-
-// Short originals and the rope_scaling that was published for them, without a whole file here.
-TEST(Extend, plans_what_was_published_for_models_without_a_golden_file) {
+// Short originals, and the numbers that were published for them: of files and cards, and of models without a whole file
+// here.
+TEST(Extend, writes_the_parameters_that_were_published) {
   const std::string mla = R"("hidden_size": 7168, "num_attention_heads": 64, "num_hidden_layers": 2,
       "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "rope_theta": 50000.0, "max_position_embeddings": 4096})";
   const std::string heads = R"("num_attention_heads": 32, "num_hidden_layers": 2, "head_dim": 128, )";
   struct Recipe {
     std::string original;
     std::int64_t context;
-    const char* scaling;
+    const char* scaling;  // rope_scaling; with a rope_theta: rope_parameters
   };
   const Recipe recipes[] = {
+      {golden("qwen2.5-7b"), 131072, R"({"rope_type": "yarn", "rope_theta": 1000000.0, "factor": 4.0,
+                                         "original_max_position_embeddings": 32768})"},
+      {golden("qwen3-8b"), 131072, R"({"rope_type": "yarn", "rope_theta": 1000000, "factor": 4.0,
+                                       "original_max_position_embeddings": 32768})"},
+      {golden("qwen3.5-27b"), 1010000,  // as the model card has it
+       R"({"mrope_interleaved": true, "mrope_section": [11, 11, 10], "rope_type": "yarn", "rope_theta": 10000000,
+           "partial_rotary_factor": 0.25, "factor": 4.0, "original_max_position_embeddings": 262144})"},
+      {golden("llama-3-8b"), 131072, R"({"rope_type": "llama3", "rope_theta": 500000.0, "factor": 8.0,
+           "original_max_position_embeddings": 8192, "low_freq_factor": 1.0, "high_freq_factor": 4.0})"},
+      {short_original("deepseek-v3", 4096), 163840, R"({"rope_type": "yarn", "factor": 40.0,
+           "original_max_position_embeddings": 4096, "beta_fast": 32.0, "beta_slow": 1.0, "mscale": 1.0, "mscale_all_dim": 1.0})"},
       {R"({"model_type": "kimi_k2", )" + mla, 262144,  // Kimi-K2-Instruct-0905
        R"({"rope_type": "yarn", "factor": 64.0, "original_max_position_embeddings": 4096, "beta_fast": 1.0,
            "beta_slow": 1.0, "mscale": 1.0, "mscale_all_dim": 1.0})"},
@@ -240,7 +243,10 @@ TEST(Extend, plans_what_was_published_for_models_without_a_golden_file) {
   for (const Recipe& recipe : recipes) {
     const extend::Plan plan = planned(recipe.original, recipe.context);
     ASSERT_TRUE(plan.published && plan.published->applies) << recipe.original;
-    EXPECT_EQ(Json::parse(recommended(plan).rope_scaling), Json::parse(recipe.scaling)) << recipe.original;
+    const Json wanted = Json::parse(recipe.scaling);
+    const extend::MethodPlan& best = recommended(plan);
+    EXPECT_EQ(Json::parse(wanted.contains("rope_theta") ? best.rope_parameters : best.rope_scaling), wanted)
+        << recipe.original;
   }
 }
 
@@ -332,28 +338,13 @@ TEST(Extend, takes_the_published_factor_for_a_context_just_below) {
   EXPECT_FALSE(planned(golden("qwen2.5-7b"), 128000).published->applies);
 }
 
-// The numbers themselves, as the files of Qwen, Meta and DeepSeek have them.
-TEST(Extend, writes_the_parameters_that_were_published) {
-  const auto parameters = [](const char* file, std::int64_t context) {
-    return Json::parse(recommended(planned(golden(file), context)).rope_parameters);
-  };
-  EXPECT_EQ(parameters("qwen2.5-7b", 131072),
-            Json::parse(R"({"rope_type": "yarn", "rope_theta": 1000000.0, "factor": 4.0,
-                            "original_max_position_embeddings": 32768})"));
-  EXPECT_EQ(parameters("qwen3-8b", 131072), Json::parse(R"({"rope_type": "yarn", "rope_theta": 1000000, "factor": 4.0,
-                            "original_max_position_embeddings": 32768})"));
-  EXPECT_EQ(parameters("llama-3-8b", 131072),
-            Json::parse(R"({"rope_type": "llama3", "rope_theta": 500000.0, "factor": 8.0,
-                            "original_max_position_embeddings": 8192, "low_freq_factor": 1.0,
-                            "high_freq_factor": 4.0})"));
-  EXPECT_EQ(Json::parse(recommended(planned(short_original("deepseek-v3", 4096), 163840)).rope_scaling),
-            Json::parse(R"({"rope_type": "yarn", "factor": 40.0, "original_max_position_embeddings": 4096,
-                            "beta_fast": 32.0, "beta_slow": 1.0, "mscale": 1.0, "mscale_all_dim": 1.0})"));
+// Microsoft's own code takes no fourth key.
+TEST(Extend, writes_the_lists_of_microsoft_and_no_fourth_key) {
   const Json phi = Json::parse(recommended(planned(golden("phi-3-mini-4k"), 131072)).rope_scaling);
   const Json microsoft = Json::parse(golden("phi-3-mini-128k"))["rope_scaling"];
   EXPECT_EQ(phi["long_factor"], microsoft["long_factor"]);
   EXPECT_EQ(phi["short_factor"], microsoft["short_factor"]);
-  EXPECT_EQ(phi.size(), 3U);  // Microsoft's own code takes no fourth key
+  EXPECT_EQ(phi.size(), 3U);
 }
 
 }  // namespace
