@@ -58,6 +58,15 @@ Largest error_of(const CosSin& value, const ExactCosSin& exact, const Position& 
   return {std::max(cos_error, sin_error), position, static_cast<int>(pair), sin_error > cos_error};
 }
 
+// The scores of a decade are measured at no more than score_positions of its positions, which divide them evenly. Up to
+// score_all_pairs positions, each m is compared with each n; more, each with score_partners others at random, the same
+// in every run.
+constexpr std::size_t score_positions = 512;
+constexpr std::size_t score_all_pairs = 64;
+constexpr std::size_t score_partners = 4;
+// Positions times pairs that are kept for the scores of a decade: fewer positions where a rope has over 2048 pairs.
+constexpr std::size_t score_entries = std::size_t{1} << 20;
+
 // Of each position its row among those whose scores are compared, or -1: at most score_positions, and of a rope of very
 // many pairs no more rows than fit score_entries; the first and the last position among them.
 std::vector<std::ptrdiff_t> kept_rows(std::size_t count, std::size_t pairs) {

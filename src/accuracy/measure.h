@@ -1,7 +1,6 @@
 // The errors of ways: of cos and sin, and of the attention scores of unit vectors.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <vector>
@@ -20,15 +19,6 @@ std::vector<Decade> default_decades(std::int64_t last);
 
 // The decades that hold one of the positions, with exactly these.
 std::vector<Decade> decades_of(std::vector<Position> positions);
-
-// The scores of a decade are measured at no more than score_positions of its positions, which divide them evenly. Up to
-// score_all_pairs positions, each m is compared with each n; more, each with score_partners others at random, the same
-// in every run.
-inline constexpr std::size_t score_positions = 512;
-inline constexpr std::size_t score_all_pairs = 64;
-inline constexpr std::size_t score_partners = 4;
-// Positions times pairs that are kept for the scores of a decade: fewer positions where a rope has over 2048 pairs.
-inline constexpr std::size_t score_entries = std::size_t{1} << 20;
 
 // Of each way. done: told now and then, on the caller's thread, how many positions of all decades are measured. The
 // executor changes no bit of the result.
