@@ -11,18 +11,10 @@
 #include <vector>
 
 #include "apps/shared/displayable.h"
-#include "apps/shared/plot/plot.h"
+#include "picture.h"
 
 namespace rotary::plot_tests {
 namespace {
-
-using cli::Plot;
-using cli::terminal_plot;
-using Points = std::vector<std::pair<double, double>>;
-
-Plot plot_of(const Points& points, bool log_x = false, bool log_y = false) {
-  return {"title", "x", "y", log_x, log_y, {{"line", points, false}}};
-}
 
 struct Screen {
   std::vector<std::string> rows;   // right of the axis
@@ -46,27 +38,21 @@ Screen read_screen(const std::string& text) {
   return screen;
 }
 
-// Rows from the top, in that column.
-std::vector<int> marks_in_column(const Screen& screen, std::size_t column) {
-  std::vector<int> found;
-  for (std::size_t row = 0; row < screen.rows.size(); ++row) {
-    if (column < screen.rows[row].size() && screen.rows[row][column] != ' ') found.push_back(static_cast<int>(row));
-  }
-  return found;
-}
-
 TEST(TerminalPlot, a_straight_line_is_straight) {
   const Screen screen = read_screen(terminal_plot(plot_of({{0, 0}, {10, 100}}), 60, 15));
   ASSERT_EQ(screen.rows.size(), 15U);
-  std::size_t columns = 0;  // the line ends in the last one
-  for (const std::string& row : screen.rows) columns = std::max(columns, row.size());
+  const std::size_t columns = screen.rows[1].size();  // the line ends in the last one
   ASSERT_GT(columns, 40U);
   for (std::size_t column = 0; column < columns; ++column) {
     // 0 to 100 with 4 % around it, on 15 rows from the top
     const double wanted = 14 * (1 - (4 + 100.0 * static_cast<double>(column) / static_cast<double>(columns - 1)) / 108);
-    const std::vector<int> found = marks_in_column(screen, column);
-    ASSERT_FALSE(found.empty()) << column;
-    for (const int row : found) EXPECT_NEAR(row, wanted, 1.0) << column;
+    int marks = 0;
+    for (std::size_t row = 0; row < screen.rows.size(); ++row) {
+      if (column >= screen.rows[row].size() || screen.rows[row][column] == ' ') continue;
+      EXPECT_NEAR(static_cast<double>(row), wanted, 1.0) << column;
+      ++marks;
+    }
+    EXPECT_GT(marks, 0) << column;
   }
 }
 
@@ -134,13 +120,10 @@ TEST(TerminalPlot, hostile_names_write_no_lines_of_their_own) {
 
 TEST(TerminalPlot, extreme_values_and_nothing_at_all_are_drawn) {
   constexpr double most = std::numeric_limits<double>::max();
-  for (const bool log : {false, true}) {
+  for (const bool log : {false, true})
     for (const Points& points : {Points{}, Points{{1, 1}}, Points{{most, 1}, {1, most}},
-                                 Points{{1e-290, 1e300}, {1e300, 1e-290}}, Points{{1, 2}, {1, 3}}}) {
-      const Screen screen = read_screen(terminal_plot(plot_of(points, log, log), 50, 10));
-      EXPECT_EQ(screen.rows.size(), 10U);
-    }
-  }
+                                 Points{{1e-290, 1e300}, {1e300, 1e-290}}, Points{{1, 2}, {1, 3}}})
+      EXPECT_EQ(read_screen(terminal_plot(plot_of(points, log, log), 50, 10)).rows.size(), 10U);
   EXPECT_NE(terminal_plot(plot_of({})).find("no points"), std::string::npos);
 }
 

@@ -6,12 +6,9 @@
 #include <algorithm>
 #include <clocale>
 #include <cmath>
-#include <cstdlib>
-#include <fstream>
 #include <limits>
 #include <locale>
 #include <set>
-#include <sstream>
 
 #include "apps/shared/displayable.h"
 #include "picture.h"
@@ -37,29 +34,20 @@ void expect_fit_to_be_seen(const std::string& text, std::size_t least_x_ticks = 
 // ---- where things stand ----
 
 TEST(Svg, points_stand_where_the_labels_of_the_axes_say) {
-  expect_points_where_the_labels_say(
-      {"losses",
-       "step",
-       "loss",
-       false,
-       false,
-       {{"a", {{0, 4.17}, {250, 2.58}, {500, 2.19}, {2000, 1.80}}, false}, {"b", {{0, 4.17}, {1000, 2.4}}, true}}});
-  expect_points_where_the_labels_say(plot_of({{-3, -0.001}, {4, 0.002}}));
-  expect_points_where_the_labels_say(plot_of({{1e9, 1e-9}, {3e9, 3e-9}}));
-}
-
-TEST(Svg, logarithmic_axes_too) {
-  expect_points_where_the_labels_say(plot_of({{64, 6}, {128, 8}, {2048, 900}}, true, true));
-  expect_points_where_the_labels_say(plot_of({{1e-12, 1}, {1e12, 1.5}}, true, true));
-  expect_points_where_the_labels_say(plot_of({{100, 2.1}, {120, 2.3}}, true, false));
-  expect_points_where_the_labels_say(plot_of({{1e-250, 3}, {1e250, 4}}, true, false));
+  const Plot losses{"losses", "step", "loss", false, false, {{"a", {{0, 4.17}, {250, 2.58}, {2000, 1.80}}}}};
+  for (const Plot& plot :
+       {losses, plot_of({{-3, -0.001}, {4, 0.002}}), plot_of({{1e9, 1e-9}, {3e9, 3e-9}}),
+        plot_of({{1e300, -1e300}, {-1e300, 1e300}}), plot_of({{64, 6}, {128, 8}, {2048, 900}}, true, true),
+        plot_of({{1e-12, 1}, {1e12, 1.5}}, true, true), plot_of({{100, 2.1}, {120, 2.3}}, true, false),
+        plot_of({{1e-250, 3}, {1e250, 4}}, true, false)})
+    expect_points_where_the_labels_say(plot);
 }
 
 TEST(Svg, ticks_are_1_2_or_5_times_a_power_of_ten_apart) {
   for (const auto& [low, high] :
        Points{{0, 1}, {0, 2000}, {1.79, 4.21}, {-7, 13}, {99.5, 100.5}, {1e-6, 4e-6}, {3, 1e7}}) {
-    for (const Points& ticks : {read_picture(svg(plot_of({{low, low}, {high, high}}))).x_ticks,
-                                read_picture(svg(plot_of({{low, low}, {high, high}}))).y_ticks}) {
+    const Picture picture = read_picture(svg(plot_of({{low, low}, {high, high}})));
+    for (const Points& ticks : {picture.x_ticks, picture.y_ticks}) {
       EXPECT_GE(ticks.size(), 3U);
       EXPECT_LE(ticks.size(), 12U);
       const double step = ticks[1].second - ticks[0].second;
@@ -83,21 +71,30 @@ TEST(Svg, the_legend_names_every_line_in_order) {
   EXPECT_NE(std::find(first, picture.texts.end(), "best"), picture.texts.end());
 }
 
-TEST(Svg, lines_have_colours_of_their_own_and_a_faint_one_has_its_successors) {
-  Plot plot{"", "", "", false, false, {}};
-  for (int i = 0; i < 7; ++i) plot.lines.push_back({std::to_string(i), {{0, i}, {1, i}}, false});
-  std::set<std::string> colours;
-  for (const Curve& curve : read_picture(svg(plot)).curves) colours.insert(curve.colour);
-  EXPECT_EQ(colours.size(), 7U);
-
-  plot.lines = {{"raw", {{0, 1}, {1, 1}}, true}, {"mean", {{0, 2}, {1, 2}}, false}, {"other", {{0, 3}, {1, 3}}, false}};
-  const std::vector<Curve> curves = read_picture(svg(plot)).curves;
-  ASSERT_EQ(curves.size(), 3U);
+TEST(Svg, no_two_of_many_lines_look_alike_and_a_faint_one_has_its_successors_colour) {
+  for (const int points : {3, 100}) {  // with marks, and without
+    Plot plot{"t", "x", "y", false, false, {}};
+    for (int i = 0; i < 21; ++i) {
+      plot.lines.push_back({"line " + std::to_string(i), {}});
+      for (int x = 0; x < points; ++x) plot.lines.back().points.emplace_back(x, i);
+    }
+    std::set<std::string> looks, colours;
+    for (const Element& element : parse_xml(svg(plot))) {
+      if (element.name != "polyline") continue;
+      const auto dash = element.attributes.find("stroke-dasharray");
+      colours.insert(element.attributes.at("stroke"));
+      looks.insert(element.attributes.at("stroke") + (dash == element.attributes.end() ? "" : dash->second));
+    }
+    EXPECT_EQ(looks.size(), 21U) << points;
+    EXPECT_EQ(colours.size(), 7U) << points;
+  }
+  const std::vector<Curve> curves =
+      read_picture(svg({"", "", "", false, false, {{"raw", {{0, 1}, {1, 1}}, true}, {"mean", {{0, 2}, {1, 2}}}}}))
+          .curves;
+  ASSERT_EQ(curves.size(), 2U);
   EXPECT_EQ(curves[0].name, "raw") << "what is faint is drawn first";
   EXPECT_TRUE(curves[0].faint);
-  EXPECT_EQ(curves[1].name, "mean");
   EXPECT_EQ(curves[0].colour, curves[1].colour);
-  EXPECT_NE(curves[1].colour, curves[2].colour);
 }
 
 TEST(Svg, many_lines_make_the_picture_taller_and_not_the_plot_smaller) {
@@ -123,34 +120,14 @@ TEST(Svg, hostile_names_come_through_as_text) {
 }
 
 TEST(Svg, control_characters_and_broken_utf8_become_visible) {
-  const auto shown = [](const std::string& name) {
-    return read_picture(svg({"", "", "", false, false, {{name, {{1, 2}}, false}}})).curves.at(0).name;
-  };
-  EXPECT_EQ(shown(std::string("a\0b\n\x1b[31m\x7f", 10)), "a\\x00b\\x0a\\x1b[31m\\x7f");
-  EXPECT_EQ(shown("größe 日本 \xF0\x9F\x8C\x80"), "größe 日本 \xF0\x9F\x8C\x80");
-  EXPECT_EQ(shown("\xC0\x80|\xED\xA0\x80|\xF4\x90\x80\x80|\xFF|\xE2\x82"),
-            "\\xc0\\x80|\\xed\\xa0\\x80|\\xf4\\x90\\x80\\x80|\\xff|\\xe2\\x82");
-  EXPECT_EQ(shown("\xC1\x81|\xE0\x81\x81|\xF0\x80\x81\x81"), "\\xc1\\x81|\\xe0\\x81\\x81|\\xf0\\x80\\x81\\x81")
-      << "overlong";
-  EXPECT_EQ(shown("\xC2\x9B|\xEF\xBF\xBF|\xE2\x80\xAE"), "\\xc2\\x9b|\\xef\\xbf\\xbf|\\xe2\\x80\\xae");
-}
-
-TEST(Svg, no_two_of_many_lines_look_alike) {
-  for (const int points : {3, 100}) {  // with marks, and without
-    Plot plot{"t", "x", "y", false, false, {}};
-    for (int i = 0; i < 21; ++i) {
-      Points curve;
-      for (int x = 0; x < points; ++x) curve.emplace_back(x, i);
-      plot.lines.push_back({"line " + std::to_string(i), curve});
-    }
-    std::set<std::string> looks;
-    for (const Element& element : parse_xml(svg(plot))) {
-      if (element.name != "polyline") continue;
-      const auto dash = element.attributes.find("stroke-dasharray");
-      looks.insert(element.attributes.at("stroke") + (dash == element.attributes.end() ? "" : dash->second));
-    }
-    EXPECT_EQ(looks.size(), 21U) << points;
-  }
+  for (const auto& [name, shown] : std::vector<std::pair<std::string, std::string>>{
+           {std::string("a\0b\n\x1b[31m\x7f", 10), "a\\x00b\\x0a\\x1b[31m\\x7f"},
+           {"größe 日本 \xF0\x9F\x8C\x80", "größe 日本 \xF0\x9F\x8C\x80"},
+           {"\xC0\x80|\xED\xA0\x80|\xF4\x90\x80\x80|\xFF|\xE2\x82",
+            "\\xc0\\x80|\\xed\\xa0\\x80|\\xf4\\x90\\x80\\x80|\\xff|\\xe2\\x82"},
+           {"\xC1\x81|\xE0\x81\x81|\xF0\x80\x81\x81", "\\xc1\\x81|\\xe0\\x81\\x81|\\xf0\\x80\\x81\\x81"},  // overlong
+           {"\xC2\x9B|\xEF\xBF\xBF|\xE2\x80\xAE", "\\xc2\\x9b|\\xef\\xbf\\xbf|\\xe2\\x80\\xae"}})
+    EXPECT_EQ(read_picture(svg({"", "", "", false, false, {{name, {{1, 2}}}}})).curves.at(0).name, shown);
 }
 
 TEST(Svg, equal_lines_are_both_seen) {
@@ -271,11 +248,16 @@ TEST(Svg, each_run_of_lost_places_is_crossed_out) {
 
 // ---- what is not an ordinary plot ----
 
-TEST(Svg, few_points_or_none_are_a_plot_too) {
+TEST(Svg, few_points_none_and_extreme_ones_are_a_plot_too) {
+  constexpr double most = std::numeric_limits<double>::max(), least = std::numeric_limits<double>::denorm_min();
   for (const bool log : {false, true}) {
-    expect_fit_to_be_seen(svg(plot_of({{100, 2.5}}, log, log)), 1);
-    expect_fit_to_be_seen(svg(plot_of({{1, 2.5}, {2, 2.5}, {3, 2.5}}, log, log)));
-    expect_fit_to_be_seen(svg(plot_of({}, log, log)));
+    for (const Points& points : {Points{{100, 2.5}}, Points{{most, most}, {-most, -most}, {1, 1}},
+                                 Points{{least, least}, {2 * least, 3 * least}, {1e-290, 2e-290}}})
+      expect_fit_to_be_seen(svg(plot_of(points, log, log)), 1);
+    for (const Points& points :
+         {Points{}, Points{{1, 2.5}, {2, 2.5}, {3, 2.5}}, Points{{1e-290, 1e300}, {1e300, 1e-290}},
+          Points{{1e15, 1}, {1e15 + 1, 1 + 1e-12}}, Points{{1, 1}, {1 + 3e-9, 1 + 1e-8}}})
+      expect_fit_to_be_seen(svg(plot_of(points, log, log)));
     expect_fit_to_be_seen(svg({"", "", "", log, log, {}}));
   }
   expect_fit_to_be_seen(svg(plot_of({{0, 0}})), 1);
@@ -292,20 +274,6 @@ TEST(Svg, what_cannot_be_shown_is_left_out) {
             svg(plot_of({{1, 1}, {4, 2}}, true, true)));
 }
 
-TEST(Svg, extreme_values_are_drawn) {
-  constexpr double most = std::numeric_limits<double>::max();
-  constexpr double least = std::numeric_limits<double>::denorm_min();
-  const Points edges = {{1e300, -1e300}, {-1e300, 1e300}};
-  expect_points_where_the_labels_say(plot_of(edges));
-  for (const bool log : {false, true}) {
-    expect_fit_to_be_seen(svg(plot_of({{most, most}, {-most, -most}, {1, 1}}, log, log)), 1);
-    expect_fit_to_be_seen(svg(plot_of({{least, least}, {2 * least, 3 * least}, {1e-290, 2e-290}}, log, log)), 1);
-    expect_fit_to_be_seen(svg(plot_of({{1e-290, 1e300}, {1e300, 1e-290}}, log, log)));
-    expect_fit_to_be_seen(svg(plot_of({{1e15, 1}, {1e15 + 1, 1 + 1e-12}}, log, log)));
-    expect_fit_to_be_seen(svg(plot_of({{1, 1}, {1 + 3e-9, 1 + 1e-8}}, log, log)));
-  }
-}
-
 TEST(Svg, of_many_points_what_is_seen_stays) {
   Points points;
   std::uint32_t state = 1;
@@ -316,25 +284,26 @@ TEST(Svg, of_many_points_what_is_seen_stays) {
   const Picture picture = read_picture(svg(plot_of(points)));
   const Points& pixels = picture.curves.at(0).pixels;
   EXPECT_LT(pixels.size(), 4000U);
-  std::map<int, std::pair<double, double>> seen;  // by pixel column: the lowest and the highest value
-  for (const auto& [x, y] : pixels) {
-    auto& [low, high] = seen.try_emplace(static_cast<int>(x), 1e9, -1e9).first->second;
-    low = std::min(low, value_at(picture.y_ticks, y, false));
-    high = std::max(high, value_at(picture.y_ticks, y, false));
-  }
-  const double per_pixel = 200000.0 / 700;
-  for (const auto& [x, y] : points) {
-    if (std::fmod(x, per_pixel) > 1) continue;
-    bool covered = false;
-    for (const auto& [column, range] : seen) {
-      if (std::abs(value_at(picture.x_ticks, column + 0.5, false) - x) > 1.5 * per_pixel) continue;
-      covered = covered || (y >= range.first - 0.01 && y <= range.second + 0.01);
+  std::map<int, std::pair<double, double>> seen, drawn;  // by pixel column: the lowest and the highest value
+  const auto add = [](auto& ranges, double x, double y) {
+    auto& [low, high] = ranges.try_emplace(static_cast<int>(x), 1e9, -1e9).first->second;
+    low = std::min(low, y);
+    high = std::max(high, y);
+  };
+  const auto [left, right] = std::pair(pixels.front().first, pixels.back().first);
+  for (const auto& [x, y] : points) add(drawn, left + x / 199999 * (right - left) + 1e-6, y);
+  for (const auto& [x, y] : pixels) add(seen, x + 1e-6, value_at(picture.y_ticks, y, false));
+  for (const auto& [column, range] : drawn) {  // a point near the edge of a column may be rounded into the next
+    const auto& [low, high] = range;
+    const auto before = seen.find(column - 1), here = seen.find(column), behind = seen.find(column + 1);
+    double least = 1e9, most = -1e9;
+    for (const auto& at : {before, here, behind}) {
+      if (at == seen.end()) continue;
+      least = std::min(least, at->second.first);
+      most = std::max(most, at->second.second);
     }
-    EXPECT_TRUE(covered) << x;
+    EXPECT_TRUE(least < low + 0.02 && most > high - 0.02) << column;
   }
-  const auto highest =
-      std::min_element(pixels.begin(), pixels.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
-  EXPECT_NEAR(value_at(picture.x_ticks, highest->first, false), 77777, per_pixel);
 }
 
 TEST(Svg, several_dense_lines_are_means_of_near_points) {
@@ -371,23 +340,6 @@ TEST(Plots, the_locale_does_not_matter) {
   EXPECT_EQ(terminal_plot(plot), terminal);
   std::locale::global(before);
   std::setlocale(LC_ALL, "C");
-}
-
-TEST(Plots, other_xml_parsers_agree) {
-  const char* parsers[] = {"xmllint --noout ",
-                           "python3 -c 'import sys, xml.etree.ElementTree as e; e.parse(sys.argv[1])' "};
-  const char* present[] = {"command -v xmllint >/dev/null", "python3 -c 'import xml.etree.ElementTree' 2>/dev/null"};
-  const std::string name = testing::TempDir() + "rotary_plot_test.svg";
-  const std::string bad = std::string("<&>\"'\0\x1b\xFF\xEF\xBF\xBE", 11) + "日本";
-  std::ofstream(name, std::ios::binary) << svg({bad, bad, bad, false, true, {{bad, {{1, 2}, {3, 4}}, false}}});
-  int asked = 0;
-  for (std::size_t i = 0; i < 2; ++i) {
-    if (std::system(present[i]) != 0) continue;
-    EXPECT_EQ(std::system((parsers[i] + ("'" + name + "'")).c_str()), 0) << parsers[i];
-    ++asked;
-  }
-  std::remove(name.c_str());
-  if (asked == 0) GTEST_SKIP() << "neither xmllint nor python3 is here";
 }
 
 }  // namespace
