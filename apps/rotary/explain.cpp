@@ -1,6 +1,5 @@
 // rotary explain: prints the chapters of docs/explain, which are built into the program.
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <iostream>
 #include <iterator>
@@ -18,7 +17,7 @@
 #include "apps/shared/text.h"
 #include "apps/shared/usage_error.h"
 #include "commands.h"
-#include "explain_files.h"  // made by CMake: explain_files, the name and the text of each file in docs/explain
+#include "explain_files.h"  // made by CMake: explain_files, the name and text of each of docs/explain; explain_topics
 #include "files/text/io.h"
 #include "files/text/nearest.h"
 #include "files/text/paths.h"
@@ -46,33 +45,14 @@ struct Chapter {
   std::vector<std::string> words;  // that find it as a topic; without spaces, hyphens and underscores
 };
 
-constexpr std::array<std::string_view, 15> topic_words = {
-    "rotate rotation angle arrow",
-    "relative relativeposition",
-    "pair",
-    "table cos sin position positions",
-    "matrices rotationmatrix",
-    "polar euler freqscis",
-    "gptj neox gptneox half interleaved rotatehalf permute permutation layout",
-    "frequency invfreq wavelength wavelengths base theta ropetheta decay",
-    "rotarydim partialrotaryfactor nope prope partialrotary",
-    "kvcache kv decode decoding positionids cacheposition",
-    "yarn ntk llama3 linear ropescaling interpolation positioninterpolation pi context longcontext extend",
-    "float32 tf32 bf16 bfloat16 f16 fp16 float16 fp32 float64 double exact accuracy rounding error",
-    "axis mrope image images video videos vision 2d 3d axial multimodal qwen2vl qwen3vl qwenvl mropesection ropedeltas",
-    "mla interleavedtohalf ropeinterleave latent kimi kimik2 mscale deepseekv2 deepseekv3",
-    "dynamic dynamicntk longrope su phi3 longfactor shortfactor lengths"};
-
-// Terms of the field that a chapter is found by if it alone has them; of other words the chapters are not searched.
-constexpr std::string_view technical_terms[] = {
-    "attention",   "bloom",       "causal",         "chunk",         "clock",       "conjugate", "cosine",
-    "dot",         "dot product", "eviction",       "extrapolation", "fine-tuning", "gemma",     "ggml",
-    "gguf",        "head",        "heads",          "key",           "keys",        "llama",     "llama.cpp",
-    "mistral",     "moe",         "multiplication", "norm",          "orthogonal",  "phi",       "prefix",
-    "product",     "query",       "queries",        "qwen",          "ramp",        "rope",      "score",
-    "scores",      "shift",       "sine",           "sliding",       "softmax",     "speed",     "stretch",
-    "temperature", "token",       "tokens",         "transformers",  "value",       "values",    "vector",
-    "vectors",     "vllm",        "weights",        "window"};
+// The lines of data/explain_topics.txt that begin with that key, behind it.
+std::vector<std::string> topics_of(const std::string& key) {
+  std::istringstream lines(explain_topics);
+  std::vector<std::string> found;
+  for (std::string line; std::getline(lines, line);)
+    if (line.starts_with(key + ": ")) found.push_back(line.substr(key.size() + 2));
+  return found;
+}
 
 const std::vector<Chapter>& all_chapters() {
   static const std::vector<Chapter> chapters = [] {
@@ -86,7 +66,7 @@ const std::vector<Chapter>& all_chapters() {
                       name.substr(0, name.size() - 3),
                       text,
                       {}};
-      std::istringstream words(chapter.id + " " + std::string(topic_words.at(all.size())));
+      std::istringstream words(chapter.id + " " + topics_of(chapter.id).at(0));
       chapter.words.assign(std::istream_iterator<std::string>(words), {});
       all.push_back(std::move(chapter));
     }
@@ -148,8 +128,8 @@ bool has_word(const std::string& text, const std::string& word) {
 std::vector<std::size_t> chapters_having(const std::string& topic) {
   const std::string wanted = lower(topic);
   std::vector<std::size_t> having;
-  if (std::find(std::begin(technical_terms), std::end(technical_terms), wanted) == std::end(technical_terms))
-    return having;
+  const std::vector<std::string> terms = topics_of("term");
+  if (std::find(terms.begin(), terms.end(), wanted) == terms.end()) return having;
   for (std::size_t i = 0; i < all_chapters().size(); ++i)
     if (has_word(lower(terminal_text(without_links(all_chapters()[i]), 80)), wanted)) having.push_back(i);
   return having;
