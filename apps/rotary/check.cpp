@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "apps/shared/command.h"
-#include "apps/shared/failed.h"
+#include "apps/shared/program.h"
 #include "apps/shared/progress_line.h"
 #include "apps/shared/text.h"
 #include "commands.h"

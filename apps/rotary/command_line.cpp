@@ -10,7 +10,6 @@
 #include "commands.h"
 #include "rotary/error.h"
 #include "torch_program.h"
-#include "version_text.h"
 
 namespace {
 

@@ -1,6 +1,8 @@
 // The commands of the rotary program. Each add_ function registers one: its options, its help, what it runs.
 #pragma once
 
+#include <string>
+
 namespace CLI {
 class App;
 }
@@ -24,5 +26,9 @@ void add_targets(CLI::App& app);
 void add_bench(CLI::App& app);
 void add_completion(CLI::App& app);
 void add_man(CLI::App& app);
+
+// What --version prints: "rotary X.Y.Z", then a line per part: instruction sets, gpu, torch, compiler. Asks
+// rotary-torch where it is there.
+std::string version_text();
 
 }  // namespace rotary::cli

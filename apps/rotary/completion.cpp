@@ -6,12 +6,17 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "apps/shared/command.h"
 #include "apps/shared/sheet.h"
 #include "commands.h"
 #include "torch_program.h"
+
+namespace rotary::embedded {
+std::string_view completion_bash() noexcept;
+}
 
 namespace rotary::cli {
 
@@ -36,10 +41,10 @@ std::string option_names(const CommandSheet& command) {
   return names;
 }
 
-// Of each command: its options, the words that its positionals can be, and after "COMMAND OPTION" the words that the
-// option's value can be; where there are none, bash offers files.
+// data/completion.bash, with its words. Of each command: its options, the words that its positionals can be, and after
+// "COMMAND OPTION" the words that the option's value can be; where there are none, bash offers files.
 std::string bash_script(const CommandSheet& program) {
-  std::string values, commands;
+  std::string values, cases;
   for (const CommandSheet& command : program.commands) {
     std::string words;
     for (const OptionSheet& option : command.options) {
@@ -48,42 +53,17 @@ std::string bash_script(const CommandSheet& program) {
       for (const std::string& name : option.names)
         values += "    '" + command.name + " " + name + "') value='" + joined(option.words) + "' ;;\n";
     }
-    commands += "    " + command.name + ") options='" + option_names(command) + "' words='" + words + "' ;;\n";
+    cases += "    " + command.name + ") options='" + option_names(command) + "' words='" + words + "' ;;\n";
   }
-  return R"(_rotary() {
-  local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} command=${COMP_WORDS[1]}
-  local options= words= value=none given
-  COMPREPLY=()
-  if [ "$word" = = ]; then
-    word=
-  elif [ "$before" = = ]; then
-    before=${COMP_WORDS[COMP_CWORD-2]}
-  fi
-  if [ "$COMP_CWORD" -eq 1 ]; then
-    COMPREPLY=($(compgen -W ')" +
-         command_names(program) + "help version " + option_names(program) + R"(' -- "$word"))
-    return
-  fi
-  case "$command $before" in
-    'help help') value=')" +
-         command_names(program) + "' ;;\n" + values + R"(  esac
-  case "$command" in
-)" + commands +
-         R"(  esac
-  case "$value" in
-    none) ;;
-    *) COMPREPLY=($(compgen -W "$value" -- "$word")); return ;;
-  esac
-  for given in "${COMP_WORDS[@]:2:$((COMP_CWORD-2))}"; do
-    case " $words " in *" $given "*) words= ;; esac
-  done
-  case "$word" in
-    -*) words=$options ;;
-  esac
-  COMPREPLY=($(compgen -W "$words" -- "$word"))
-}
-complete -o default -F _rotary rotary
-)";
+  std::string script(embedded::completion_bash());
+  const std::string names = command_names(program);
+  const std::vector<std::pair<std::string, std::string>> marks = {{"@COMMANDS@", names},
+                                                                  {"@OPTIONS@", option_names(program)},
+                                                                  {"@COMMANDS@", names},
+                                                                  {"@VALUES@", values},
+                                                                  {"@CASES@", cases}};
+  for (const auto& [mark, words] : marks) script.replace(script.find(mark), mark.size(), words);
+  return script;
 }
 
 // The first part of a help, up to a colon, semicolon or full stop, without the signs of a shell.

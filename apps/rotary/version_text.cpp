@@ -1,8 +1,9 @@
-#include "version_text.h"
-
+// What rotary --version prints.
 #include <optional>
+#include <string>
 
 #include "apps/shared/torch_commands.h"
+#include "commands.h"
 #include "rotary/error.h"
 #include "rotary/gpu.h"
 #include "rotary/targets.h"

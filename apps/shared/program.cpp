@@ -10,11 +10,9 @@
 #include <nlohmann/json.hpp>
 #include <span>
 
-#include "failed.h"
 #include "rotary/error.h"
 #include "sheet.h"
 #include "text.h"
-#include "usage.h"
 #include "usage_error.h"
 
 namespace rotary::cli {

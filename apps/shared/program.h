@@ -30,6 +30,11 @@ bool wants_json(const std::vector<std::string>& words);  // whether --json is am
 int fail(Code code, std::string_view sentence, bool json);
 int fail_usage(std::string_view sentence, const std::string& command);  // prints, returns 2
 
+// A command that has printed its answer, and the answer is no, throws this.
+struct Failed {
+  int status;
+};
+
 // Ctrl-C: a command that stops early and has saved its work throws this; nothing is printed.
 struct Stopped {
   int status;  // 128 + the signal's number

@@ -3,13 +3,15 @@
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace CLI {
 class App;
-}
+class ParseError;
+}  // namespace CLI
 
 namespace rotary::cli {
 
@@ -49,5 +51,17 @@ std::string wrapped_footer(std::string_view text, std::size_t width);
 // How one_of() tells CLI11 its words, so that sheet_of finds them.
 std::string description_of_words(const std::vector<std::string>& words);
 std::string one_of_words(const std::vector<std::string>& words);  // "half, interleaved or interleaved_to_half"
+
+// ---- sentences for command lines that cannot be understood: usage.cpp ----
+
+// words: what follows the command's name. Throws UsageError for an option that the command does not have, one without
+// its value, one given twice, and for a flag with a value; with the name that was probably meant.
+void check_options(const CommandSheet& command, std::span<const std::string> words);
+
+// "there is no command 'inpsect': did you mean inspect?"
+std::string no_command(const CommandSheet& program, const std::string& word);
+
+// What CLI11 found wrong while it read app's command line, in a sentence.
+std::string sentence_of(const CLI::ParseError& error, const CLI::App& app);
 
 }  // namespace rotary::cli

@@ -1,5 +1,4 @@
-#include "usage.h"
-
+// Sentences for command lines that cannot be understood.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cctype>

@@ -299,7 +299,7 @@ TEST(BenchMeasure, calls_run_in_turn_and_a_peers_beside_the_cell) {
   EXPECT_EQ(result.samples, 5);
   ASSERT_EQ(result.beside_seconds.size(), 1U);
   EXPECT_GE(calls, 5);
-  EXPECT_GE(median_seconds({[] {}, [] {}}, {.seconds = 0.002}, false).samples, 7);
+  EXPECT_GE(median_seconds({[] {}, [] {}}, {.seconds = 0.002}, false).samples, 3);
 }
 
 // ---- what is drawn ----

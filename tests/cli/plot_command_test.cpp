@@ -91,24 +91,7 @@ TEST_F(PlotCommand, the_trained_length_and_the_context_are_drawn_in) {
             (Words{"trained length 1024", "context 4096"}));
 }
 
-// ---- the picture says the same ----
-
-TEST_F(PlotCommand, points_of_the_svg_stand_where_the_labels_of_the_axes_say) {
-  const Words words = {"stretch", "--scalings", "linear,yarn", "--factor", "4", "--trained-length", "4096"};
-  const Json plot = json(words);
-  const plot_tests::Picture picture = plot_tests::read_picture(print(words));
-  ASSERT_EQ(picture.curves.size(), 2U);
-  for (const plot_tests::Curve& curve : picture.curves) {
-    const auto points = line(plot, curve.name);
-    ASSERT_EQ(curve.pixels.size(), points.size());
-    std::size_t i = 0;
-    for (const auto& [x, y] : points) {
-      EXPECT_NEAR(plot_tests::value_at(picture.x_ticks, curve.pixels[i].first, false), x, 0.05);
-      EXPECT_NEAR(plot_tests::value_at(picture.y_ticks, curve.pixels[i].second, false), y, 0.005);
-      ++i;
-    }
-  }
-}
+// ---- the picture ----
 
 TEST_F(PlotCommand, every_kind_can_be_read) {
   const std::string llama = configs + "llama-3.1-8b.json", qwen = configs + "qwen2.5-vl-7b.json";

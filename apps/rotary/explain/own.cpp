@@ -6,7 +6,7 @@
 #include <set>
 #include <vector>
 
-#include "apps/rotary/inspect/rope.h"
+#include "apps/rotary/inspect/shown.h"
 #include "apps/shared/sheet.h"
 #include "apps/shared/text.h"
 #include "page.h"

@@ -1,5 +1,4 @@
-#include "rope.h"
-
+// One rope as rotary inspect shows it.
 #include <algorithm>
 #include <cmath>
 #include <type_traits>
@@ -7,6 +6,7 @@
 
 #include "apps/shared/text.h"
 #include "diagnose/json.h"
+#include "shown.h"
 #include "values/effects.h"
 #include "values/scaling_fields.h"
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/rotary/inspect/rope.h"
+#include "apps/rotary/inspect/shown.h"
 #include "apps/rotary/source.h"
 #include "apps/shared/plot/plot.h"
 
