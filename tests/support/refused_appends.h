@@ -1,0 +1,233 @@
+// Calls of append and rotate_append that break one rule, with its sentence, and neighbours that break none: of the
+// host's memory and of a device's alike.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include "rotary/cache.h"
+#include "tests/support/random_calls.h"
+
+namespace rotary::tests {
+
+template <class Memory>
+struct AppendCall {
+  bool rotates = false;
+  Heads q, q_out, k, v;
+  const float *cos = nullptr, *sin = nullptr;  // [rows, pairs]
+  std::int64_t rows = 3;
+  int pairs = 8;
+  CacheIn<Memory> cache;
+  SlotsIn<Memory> slots;
+};
+
+template <class Memory>
+struct JudgedAppend {
+  const char* code;      // "": the call is let through
+  std::string sentence;  // behind "[operation] "
+  AppendCall<Memory> call;
+
+  void expect(const Outcome& got) const {
+    const std::string wanted = *code == '\0' ? "let through" : call.rotates ? "[rotate_append] " : "[append] ";
+    EXPECT_EQ(got.refused ? got.sentence : "let through", wanted + sentence);
+    EXPECT_STREQ(got.refused ? rotary::name(got.code) : "", code) << got.sentence;
+  }
+};
+
+// In `memory` of 64 KiB, in elements of f32: q from 0 on, k from 1024, v from 2048, q_out from 3072, the caches from
+// 4096 and 6144, the table from 8192 and 8448. `nowhere`: 64 slots of -1.
+template <class Memory>
+class JudgedAppends {
+ public:
+  using Call = AppendCall<Memory>;
+  using SlotsOf = SlotsIn<Memory>;
+
+  JudgedAppends(std::byte* memory, const std::int64_t* nowhere) : memory_(memory), nowhere_(nowhere) {
+    heads();
+    caches();
+    slots();
+    overlaps();
+    neighbours();
+  }
+  std::vector<JudgedAppend<Memory>> all;
+
+  Call sound(bool rotates) const {
+    Call call;
+    call.rotates = rotates;
+    call.q = at(0, bthd(2, 3, 4, 16)), call.q_out = at(3072, bthd(2, 3, 4, 16));
+    call.k = at(1024, bthd(2, 3, 2, 16)), call.v = at(2048, bthd(2, 3, 2, 16));
+    call.cos = floats(8192), call.sin = floats(8448);
+    CacheIn<Memory>& c = call.cache;
+    c.k = memory_ + 4 * 4096, c.v = memory_ + 4 * 6144;
+    c.pages = 4, c.page_size = 4, c.heads = 2, c.head_dim = 16;
+    c.page_stride = 128, c.token_stride = 32, c.head_stride = 16;
+    call.slots = SlotsOf::flat(nowhere_);
+    return call;
+  }
+  Heads at(std::int64_t element, const Layout& l) const { return {memory_ + 4 * element, DType::f32, l}; }
+  const float* floats(std::int64_t element) const { return reinterpret_cast<const float*>(memory_ + 4 * element); }
+
+ private:
+  template <class Change>
+  void add(const char* code, const std::string& sentence, bool rotates, const Change& change) {
+    Call call = sound(rotates);
+    change(call);
+    all.push_back({code, sentence, call});
+  }
+  template <class Change>
+  void append(const char* code, const std::string& sentence, const Change& change) {
+    add(code, sentence, false, change);
+  }
+  template <class Change>
+  void rotate_append(const char* code, const std::string& sentence, const Change& change) {
+    add(code, sentence, true, change);
+  }
+  static void* beyond(void* p, int bytes) { return static_cast<std::byte*>(p) + bytes; }
+
+  void heads() {
+    append("SHAPE", "v must have the shape of k, [2, 3, 2, 16], but got [2, 3, 1, 16]",
+           [](Call& c) { c.v.layout = bthd(2, 3, 1, 16); });
+    append("SHAPE", "k must point to its elements but got null", [](Call& c) { c.k.data = nullptr; });
+    append("DTYPE", "v must be aligned to the 4 bytes of f32 but got an address 2 beyond",
+           [](Call& c) { c.v.data = beyond(c.v.data, 2); });
+    append("DTYPE", "dtype must be f32, f16 or bf16 but got value 9",
+           [](Call& c) { c.k.dtype = static_cast<DType>(9); });
+    append("SHAPE", "k token_stride must not be negative but got -1", [](Call& c) { c.k.layout.token_stride = -1; });
+    append("SHAPE", "v token_stride must not be negative but got -32", [](Call& c) { c.v.layout.token_stride = -32; });
+    rotate_append("SHAPE", "q_out must have the shape of q, [2, 3, 4, 16], but got [2, 3, 2, 16]",
+                  [](Call& c) { c.q_out.layout = bthd(2, 3, 2, 16); });
+    rotate_append("SHAPE", "table has 2 rows but q has 3 tokens", [](Call& c) { c.rows = 2; });
+    rotate_append("SHAPE", "rotary_dim must be at most head_dim 16 but the table's is 18",
+                  [](Call& c) { c.pairs = 9; });
+  }
+
+  void caches() {
+    const auto cache = [&](const char* code, const char* sentence, const auto& change) {
+      append(code, sentence, [&](Call& c) { change(c.cache); });
+    };
+    cache("SHAPE", "the cache must have pages of tokens but got 0 pages of 4", [](auto& c) { c.pages = 0; });
+    cache("SHAPE", "the cache must have pages of tokens but got 4 pages of -4", [](auto& c) { c.page_size = -4; });
+    cache("SHAPE", "the cache must have the heads and the head_dim of k, 2 and 16, but got 2 and 24",
+          [](auto& c) { c.head_dim = 24; });
+    rotate_append("SHAPE", "the cache must have the heads and the head_dim of k, 2 and 16, but got 3 and 16",
+                  [](Call& c) { c.cache.heads = 3; });
+    cache("SHAPE", "the cache's elements must be distinct but head_stride 15 steps over 16 elements",
+          [](auto& c) { c.head_stride = 15; });
+    cache("SHAPE", "the cache's token_stride must not be negative but got -32", [](auto& c) { c.token_stride = -32; });
+    cache("SHAPE", "the cache's page_stride must not be negative but got -128", [](auto& c) { c.page_stride = -128; });
+    cache("SHAPE", "the cache must span less than 2^63 bytes but got more",
+          [](auto& c) { c.page_stride = std::int64_t{1} << 60; });
+    cache("SHAPE", "the cache must span less than 2^63 bytes but got page_stride 4611686018427387903 times 4",
+          [](auto& c) { c.page_stride = INT64_MAX / 2; });
+    cache("SHAPE", "the cache's k must point to its elements but got null", [](auto& c) { c.k = nullptr; });
+    cache("SHAPE", "the cache's v must point to its elements but got null", [](auto& c) { c.v = nullptr; });
+    cache("DTYPE", "the cache's v must be aligned to 4 bytes but got an address 2 beyond",
+          [](auto& c) { c.v = beyond(c.v, 2); });
+    cache("SHAPE", "the cache's v must end inside the address space but spans 2048 bytes",
+          [](auto& c) { c.v = reinterpret_cast<void*>(~std::uintptr_t{1023}); });
+
+    const auto f8 = [&](const char* code, const char* sentence, const auto& change) {
+      append(code, sentence, [&](Call& c) { c.cache.type = CacheType::f8_e4m3, change(c.cache); });
+    };
+    cache("", "", [](auto& c) { c.k_scale = 0; });  // nothing is scaled
+    f8("VALUE", "k_scale must be finite and above 0 but got 0", [](auto& c) { c.k_scale = 0; });
+    f8("VALUE", "v_scale must be finite and above 0 but got -2.5e-09", [](auto& c) { c.v_scale = -2.5e-9f; });
+    f8("VALUE", "v_scale must be finite and above 0 but got inf",
+       [](auto& c) { c.v_scale = std::numeric_limits<float>::infinity(); });
+    f8("DTYPE", "scales must be aligned to 4 bytes but got an address 1 beyond",
+       [&](auto& c) { c.scales = reinterpret_cast<const float*>(memory_ + 4 * 10000 + 1); });
+    // A page_stride counts bytes for f8, four times as many for f32.
+    f8("", "", [](auto& c) { c.pages = 2, c.page_stride = std::int64_t{1} << 61; });
+  }
+
+  void slots() {
+    const auto* four = reinterpret_cast<const std::int32_t*>(nowhere_);
+    const auto* odd = reinterpret_cast<const std::int32_t*>(reinterpret_cast<const char*>(nowhere_) + 2);
+    const auto by = [&](const char* code, const char* sentence, const SlotsOf& slots) {
+      append(code, sentence, [&](Call& c) { c.slots = slots; });
+    };
+    by("SHAPE", "slots must be given by a slot mapping or by pages but got neither", {});
+    append("SHAPE", "slots must be given by a slot mapping or by pages but got both",
+           [](Call& c) { c.slots.sequences = 1; });
+    by("DTYPE", "the slot mapping must be aligned to 8 bytes but got an address 4 beyond",
+       SlotsOf::flat(reinterpret_cast<const std::int64_t*>(four + 1)));
+    by("SHAPE", "sequences must not be negative but got -1", SlotsOf::paged(four, four, four, four, -1));
+    by("SHAPE", "indptr must point to its elements but got null", SlotsOf::paged(nullptr, four, four, four, 1));
+    by("SHAPE", "indices must point to its elements but got null", SlotsOf::paged(four, nullptr, four, four, 1));
+    by("SHAPE", "batch_indices must point to its elements but got null", SlotsOf::paged(four, four, nullptr, four, 1));
+    by("SHAPE", "positions must point to its elements but got null", SlotsOf::paged(four, four, four, nullptr, 1));
+    by("DTYPE", "indices must be aligned to 4 bytes but got an address 2 beyond",
+       SlotsOf::paged(four, odd, four, four, 1));
+    by("", "", SlotsOf::paged(four, four, four, four, 0));
+  }
+
+  void overlaps() {
+    const auto meets = [&](bool rotates, const std::string& written, const std::string& other, const auto& change) {
+      add("ALIAS",
+          "what is written to " + written + " must not overlap " + other +
+              " but their elements overlap, or interleave with strides that are not the same",
+          rotates, change);
+    };
+    meets(false, "the cache's k", "the cache's v", [](Call& c) { c.cache.v = c.cache.k; });
+    meets(false, "the cache's k", "the cache's v", [](Call& c) { c.cache.v = beyond(c.cache.k, 64); });
+    meets(false, "the cache's k", "k", [](Call& c) { c.cache.k = c.k.data; });
+    meets(false, "the cache's v", "v", [](Call& c) { c.cache.v = c.v.data; });
+    meets(true, "q_out", "the cache's k", [](Call& c) { c.cache.k = c.q_out.data; });
+    meets(true, "the cache's k", "q", [](Call& c) { c.cache.k = c.q.data; });
+    meets(true, "q_out", "k", [](Call& c) { c.q_out.data = beyond(c.k.data, -32); });
+    meets(true, "q_out", "v", [](Call& c) { c.q_out.data = beyond(c.v.data, 128); });
+    add("ALIAS",
+        "q and q_out must not overlap, or be the same with the same strides, but q_out begins 1 elements from q", true,
+        [](Call& c) { c.q_out.data = beyond(c.q.data, 4); });
+    meets(true, "the cache's k", "the table's cos", [](Call& c) { c.cos = static_cast<const float*>(c.cache.k) + 4; });
+    meets(true, "the cache's v", "the table's sin", [](Call& c) { c.sin = static_cast<const float*>(c.cache.v); });
+
+    const auto* four = reinterpret_cast<const std::int32_t*>(nowhere_);
+    const auto* inside = reinterpret_cast<const std::int32_t*>(memory_ + 4 * 4096);  // the cache's k
+    const auto slots = [&](const char* other, const SlotsOf& s) {
+      meets(false, "the cache's k", other, [&](Call& c) { c.slots = s; });
+    };
+    slots("the slot mapping", SlotsOf::flat(reinterpret_cast<const std::int64_t*>(inside - 2)));
+    slots("indptr", SlotsOf::paged(inside - 2, four, four, four, 2));
+    slots("batch_indices", SlotsOf::paged(four, four, inside - 5, four, 1));
+    slots("positions", SlotsOf::paged(four, four, four, inside, 1));
+    append("", "", [&](Call& c) { c.slots = SlotsOf::paged(four, four, inside - 6, four, 0); });
+    meets(true, "q_out", "the slot mapping",
+          [](Call& c) { c.slots = SlotsOf::flat(static_cast<const std::int64_t*>(c.q_out.data)); });
+  }
+
+  void neighbours() {
+    const auto both = [&](const auto& change) {
+      append("", "", change);
+      rotate_append("", "", change);
+    };
+    both([](Call&) {});
+    both([](Call& c) { c.v = c.k; });  // both may be read from one memory
+    both([](Call& c) { c.cache.v = beyond(c.cache.k, 4 * 128), c.cache.page_stride *= 2; });  // [pages, 2, ...]
+    const auto interleaved = [](Call& c) {  // [pages, page_size, heads, 2 * head_dim]
+      c.cache.v = beyond(c.cache.k, 4 * 16);
+      c.cache.head_stride = 32, c.cache.token_stride = 64, c.cache.page_stride = 256;
+    };
+    both(interleaved);
+    rotate_append("", "", [](Call& c) { c.q_out = c.q; });
+    rotate_append("", "", [](Call& c) {  // the table on both sides of what is written, either way round
+      c.cos = static_cast<const float*>(c.cache.k) - 24, c.sin = static_cast<const float*>(c.cache.v) + 512;
+    });
+    rotate_append("", "", [](Call& c) {
+      c.sin = static_cast<const float*>(c.cache.k) - 24, c.cos = static_cast<const float*>(c.cache.v) + 512;
+    });
+    // Nothing is done without elements.
+    append("", "", [](Call& c) { c.k = c.v = {nullptr, DType::f32, bthd(2, 3, 0, 16)}, c.cache = {}, c.slots = {}; });
+    rotate_append("", "", [](Call& c) {
+      c.k = c.v = {nullptr, DType::f32, bthd(2, 3, 0, 16)}, c.cache = {}, c.slots = {};
+    });
+    rotate_append("", "", [](Call& c) { c.q = c.q_out = {nullptr, DType::f32, bthd(2, 3, 0, 16)}; });
+    rotate_append("", "", [](Call& c) {
+      c.q = c.q_out = c.k = c.v = {nullptr, DType::f32, bthd(2, 0, 2, 16)}, c.rows = 0;
+    });
+  }
+
+  std::byte* memory_;
+  const std::int64_t* nowhere_;
+};
+
+}  // namespace rotary::tests
