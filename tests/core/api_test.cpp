@@ -16,16 +16,6 @@
 namespace rotary::tests {
 namespace {
 
-Code code_of(const auto& call) {
-  try {
-    call();
-  } catch (const Error& e) {
-    return e.code();
-  }
-  ADD_FAILURE() << "no error";
-  return Code::INTERNAL;
-}
-
 std::vector<float> counted(std::size_t count) {
   std::vector<float> x(count);
   for (std::size_t i = 0; i < count; ++i) x[i] = static_cast<float>(i % 97) / 8 - 5;
@@ -61,8 +51,8 @@ TEST(Required, APairingThatIsUnsetOrUnknownIsRefused) {
 TEST(Required, ALengthWhereTheFrequenciesDependOnIt) {
   const LongRope longrope{.short_factor = {1, 2}, .long_factor = {3, 4}, .trained_length = 16, .factor = 2};
   const std::vector<std::pair<Scaling, bool>> all = {
-      {Unscaled{}, false},  {Linear{2}, false},       {Ntk{2}, false},    {NtkFixed{2}, false},  {Dynamic{2, 16}, true},
-      {Yarn{2, 16}, false}, {longrope, true},         {Llama3{2, 16}, false}, {Proportional{1}, false}};
+      {Unscaled{}, false},  {Linear{2}, false}, {Ntk{2}, false},        {NtkFixed{2}, false},    {Dynamic{2, 16}, true},
+      {Yarn{2, 16}, false}, {longrope, true},   {Llama3{2, 16}, false}, {Proportional{1}, false}};
   ASSERT_EQ(all.size(), std::variant_size_v<Scaling>);
   for (const auto& [scaling, depends] : all) {
     SCOPED_TRACE(name(scaling));
@@ -156,7 +146,8 @@ TYPED_TEST(TypedHeads, MustLieInsideTheMemory) {
   EXPECT_NO_THROW(heads(memory, l)) << "the stride of one token does not matter";
   for (std::int64_t Layout::*stride : {&Layout::batch_stride, &Layout::token_stride, &Layout::head_stride}) {
     Layout far = bthd(2, 2, 2, 2);
-    for (const std::int64_t large : {std::numeric_limits<std::int64_t>::max(), std::int64_t{1} << 62, std::int64_t{23}}) {
+    for (const std::int64_t large :
+         {std::numeric_limits<std::int64_t>::max(), std::int64_t{1} << 62, std::int64_t{23}}) {
       far.*stride = large;
       EXPECT_EQ(code(far), Code::SHAPE) << large;
     }
@@ -310,9 +301,9 @@ TEST(Options, ADirectionOrAnExecutorOrBothMeanTheSameEverywhere) {
 std::vector<Rope> ropes() {
   std::vector<double> one(32, 1.0), two(32, 2.0);
   std::vector<Rope> all;
-  for (const Scaling& scaling : std::vector<Scaling>{
-           Unscaled{}, Yarn{4, 64}, Llama3{8, 64}, Dynamic{2, 64},
-           LongRope{.short_factor = one, .long_factor = two, .trained_length = 64, .factor = 2}}) {
+  for (const Scaling& scaling :
+       std::vector<Scaling>{Unscaled{}, Yarn{4, 64}, Llama3{8, 64}, Dynamic{2, 64},
+                            LongRope{.short_factor = one, .long_factor = two, .trained_length = 64, .factor = 2}}) {
     for (const Pairing pairing : pairings) {
       all.push_back(Rope{.head_dim = 80, .rotary_dim = 64, .pairing = pairing, .scaling = scaling});
     }
@@ -329,7 +320,8 @@ TEST(RotateQkByARope, EqualsTheChainBitForBit) {
         for (const Direction direction : directions) {
           SCOPED_TRACE(::testing::Message() << name(rope.scaling) << " at " << first);
           const Layout q_layout = bthd(2, 4, 3, 80), k_layout = bhtd(2, 1, 4, 80);
-          const Bytes q = hard_values(random, dtype, extent(q_layout)), k = hard_values(random, dtype, extent(k_layout));
+          const Bytes q = hard_values(random, dtype, extent(q_layout)),
+                      k = hard_values(random, dtype, extent(k_layout));
           Bytes q_chain = q, k_chain = k, q_once = q, k_once = k;
           const Table table(frequencies(rope, first + 4), positions(first, 4));
           rotate_qk({q_chain.data(), dtype, q_layout}, {k_chain.data(), dtype, k_layout}, table, direction);

@@ -6,34 +6,21 @@
 #include <string>
 #include <vector>
 
-#include "rotary/rotary.h"
+#include "tests/support/checks.h"
 
-namespace rotary {
+namespace rotary::tests {
 namespace {
 
 std::string text(const std::vector<std::uint8_t>& axes) {
   std::string result;
-  for (const std::uint8_t axis : axes) {
-    result += static_cast<char>('0' + axis);
-  }
+  for (const std::uint8_t axis : axes) result += static_cast<char>('0' + axis);
   return result;
 }
 
 std::string repeated(const std::string& word, int times) {
   std::string result;
-  for (int n = 0; n < times; ++n) {
-    result += word;
-  }
+  for (int n = 0; n < times; ++n) result += word;
   return result;
-}
-
-std::string message(auto call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return std::string(rotary::name(error.code())) + ": " + error.what();
-  }
-  return "no error";
 }
 
 using Sections = std::vector<int>;
@@ -57,28 +44,23 @@ TEST(Axes, ErnieAlternatesHeightAndWidthAndEndsWithTime) {
 }
 
 TEST(Axes, BadSectionsAreRefused) {
-  EXPECT_EQ(message([] { sectioned_axes(Sections{}); }),
-            "SHAPE: [sectioned_axes] there must be 1 to 256 sections but got 0");
-  EXPECT_EQ(message([] {
-              sectioned_axes(Sections{4, -1});
-            }),
-            "SHAPE: [sectioned_axes] every section must be at least 0 but got -1");
-  EXPECT_EQ(message([] {
-              sectioned_axes(Sections{0, 0});
-            }),
-            "SHAPE: [sectioned_axes] the sections must sum to the pairs of a head but got 0 pairs");
-  EXPECT_EQ(message([] {
-              sectioned_axes(Sections{INT32_MAX, INT32_MAX});
-            }),
-            "SHAPE: [sectioned_axes] the sections must sum to the pairs of a head but got 4294967294 pairs");
-  EXPECT_EQ(message([] {
-              interleaved_axes(Sections{32, 32});
-            }),
-            "SHAPE: [interleaved_axes] there must be 3 sections but got 2");
-  EXPECT_EQ(message([] {
-              ernie_axes(Sections{22, -22, 20});
-            }),
-            "SHAPE: [ernie_axes] every section must be at least 0 but got -22");
+  expect_error("SHAPE", "[sectioned_axes] there must be 1 to 256 sections but got 0",
+               [] { sectioned_axes(Sections{}); });
+  expect_error("SHAPE", "[sectioned_axes] every section must be at least 0 but got -1", [] {
+    sectioned_axes(Sections{4, -1});
+  });
+  expect_error("SHAPE", "[sectioned_axes] the sections must sum to the pairs of a head but got 0 pairs", [] {
+    sectioned_axes(Sections{0, 0});
+  });
+  expect_error("SHAPE", "[sectioned_axes] the sections must sum to the pairs of a head but got 4294967294 pairs", [] {
+    sectioned_axes(Sections{INT32_MAX, INT32_MAX});
+  });
+  expect_error("SHAPE", "[interleaved_axes] there must be 3 sections but got 2", [] {
+    interleaved_axes(Sections{32, 32});
+  });
+  expect_error("SHAPE", "[ernie_axes] every section must be at least 0 but got -22", [] {
+    ernie_axes(Sections{22, -22, 20});
+  });
 }
 
 TEST(Axial, EachAxisHasItsOwnRunOfFrequencies) {
@@ -102,10 +84,10 @@ TEST(Axial, ElementsThatDoNotDivideAreLeftOut) {
 }
 
 TEST(Axial, ImpossibleSplitsAreRefused) {
-  EXPECT_EQ(message([] { axial(64, 0, 100, Pairing::half); }), "SHAPE: [axial] axes must be in [1, 256] but got 0");
-  EXPECT_EQ(message([] { axial(4, 3, 100, Pairing::half); }),
-            "SHAPE: [axial] head_dim must give each of the 3 axes 2 elements or more but got 4");
+  expect_error("SHAPE", "[axial] axes must be in [1, 256] but got 0", [] { axial(64, 0, 100, Pairing::half); });
+  expect_error("SHAPE", "[axial] head_dim must give each of the 3 axes 2 elements or more but got 4",
+               [] { axial(4, 3, 100, Pairing::half); });
 }
 
 }  // namespace
-}  // namespace rotary
+}  // namespace rotary::tests

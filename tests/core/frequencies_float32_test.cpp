@@ -55,39 +55,21 @@ std::vector<Case> read_cases() {
 
 Scaling scaling_of(const Case& c) {
   const double factor = c.number("factor", 1);
-  if (c.scaling == "linear") {
-    return Linear{factor};
-  }
-  if (c.scaling == "ntk") {
-    return Ntk{factor};
-  }
-  if (c.scaling == "proportional") {
-    return Proportional{c.number("fraction"), factor};
-  }
-  if (c.scaling == "default") {
-    return Unscaled{};
-  }
+  if (c.scaling == "linear") return Linear{factor};
+  if (c.scaling == "ntk") return Ntk{factor};
+  if (c.scaling == "proportional") return Proportional{c.number("fraction"), factor};
+  if (c.scaling == "default") return Unscaled{};
   const std::int64_t trained = c.integer("trained_length");
-  if (c.scaling == "dynamic") {
-    return Dynamic{factor, trained};
-  }
-  if (c.scaling == "llama3") {
-    return Llama3{factor, trained, c.number("low"), c.number("high")};
-  }
+  if (c.scaling == "dynamic") return Dynamic{factor, trained};
+  if (c.scaling == "llama3") return Llama3{factor, trained, c.number("low"), c.number("high")};
   if (c.scaling == "longrope") {
-    LongRope s;
-    s.factor = factor;
-    s.trained_length = trained;
-    s.short_factor = c.list("short_factor");
-    s.long_factor = c.list("long_factor");
-    return s;
+    return LongRope{.short_factor = c.list("short_factor"),
+                    .long_factor = c.list("long_factor"),
+                    .trained_length = trained,
+                    .factor = factor};
   }
   EXPECT_EQ(c.scaling, "yarn");
-  Yarn s;
-  s.factor = factor;
-  s.trained_length = trained;
-  s.truncate = c.number("truncate", 1) != 0;
-  return s;
+  return Yarn{.factor = factor, .trained_length = trained, .truncate = c.number("truncate", 1) != 0};
 }
 
 // torch's scalar kernels, whose pow is the C library's: nearly always correctly rounded, and in this file always.
@@ -95,21 +77,17 @@ TEST(FrequenciesFloat32, EqualTheValuesOfTransformers) {
   const std::vector<Case> cases = read_cases();
   ASSERT_EQ(cases.size(), 32u);
   for (const Case& c : cases) {
-    Rope rope;
-    rope.pairing = Pairing::half;
-    rope.head_dim = static_cast<int>(c.integer("head_dim"));
-    rope.base = c.number("base");
-    rope.scaling = scaling_of(c);
+    const Rope rope{.head_dim = static_cast<int>(c.integer("head_dim")),
+                    .base = c.number("base"),
+                    .pairing = Pairing::half,
+                    .scaling = scaling_of(c)};
     EXPECT_EQ(frequencies(rope, c.integer("length")).inv_freq_float32, c.expected) << c.scaling;
   }
 }
 
 // 96 is the head size where 2i / d is not exact in float32: the steps then lie up to 6 ulp beside the formula.
 TEST(FrequenciesFloat32, AreNotTheRoundedFormula) {
-  Rope rope;
-  rope.pairing = Pairing::half;
-  rope.head_dim = 96;
-  const Frequencies f = frequencies(rope);
+  const Frequencies f = frequencies(Rope{.head_dim = 96, .pairing = Pairing::half});
   std::size_t equal = 0;
   for (std::size_t k = 0; k < f.inv_freq.size(); ++k) {
     equal += static_cast<float>(f.inv_freq[k]) == f.inv_freq_float32[k] ? 1 : 0;
@@ -119,11 +97,7 @@ TEST(FrequenciesFloat32, AreNotTheRoundedFormula) {
 }
 
 TEST(FrequenciesFloat32, AreLeftOutWhereABaseIsTooLargeForFloat32) {
-  Rope rope;
-  rope.pairing = Pairing::half;
-  rope.head_dim = 8;
-  rope.base = 1e40;
-  const Frequencies f = frequencies(rope);
+  const Frequencies f = frequencies(Rope{.head_dim = 8, .base = 1e40, .pairing = Pairing::half});
   EXPECT_EQ(f.inv_freq.size(), 4u);
   EXPECT_TRUE(f.inv_freq_float32.empty());
 }

@@ -37,7 +37,8 @@ void expect_round_trips(Enum first, Enum last, Enum (*parse)(std::string_view), 
     }
     if (enumerator >= first && enumerator <= last) {
       EXPECT_EQ(parse(word), enumerator);
-      for (const std::string& near : {word + " ", " " + word, word + "s", word.substr(0, word.size() - 1), std::string(word + '\0')}) {
+      for (const std::string& near :
+           {word + " ", " " + word, word + "s", word.substr(0, word.size() - 1), std::string(word + '\0')}) {
         refusal(parse, near, code);
       }
     } else {
@@ -58,7 +59,8 @@ TEST(Names, AreParsedBack) {
 TEST(Names, TheSentenceOfAParserListsThem) {
   EXPECT_EQ(refusal(parse_pairing, "Half", Code::PAIRING),
             "[parse_pairing] the name must be half, interleaved or interleaved_to_half but got \"Half\"");
-  EXPECT_EQ(refusal(parse_dtype, "f64", Code::DTYPE), "[parse_dtype] the name must be f32, f16 or bf16 but got \"f64\"");
+  EXPECT_EQ(refusal(parse_dtype, "f64", Code::DTYPE),
+            "[parse_dtype] the name must be f32, f16 or bf16 but got \"f64\"");
 }
 
 TEST(Codes, AreAllOfThemInOrder) {

@@ -2,43 +2,21 @@
 #include <gtest/gtest.h>
 
 #include <array>
-#include <cstring>
 #include <deque>
 #include <limits>
 #include <string>
 #include <type_traits>
 #include <vector>
 
-#include "rotary/rotary.h"
 #include "tests/support/checks.h"
 
 namespace rotary::tests {
 namespace {
 
-constexpr std::int64_t largest = std::numeric_limits<std::int64_t>::max(), lowest = -largest - 1;
-
 Frequencies some(int axes = 1) {
   Frequencies f = frequencies(Rope{.head_dim = 48, .base = 500000, .pairing = Pairing::half});
   for (int i = 0; axes > 1 && i < 24; ++i) f.axis.push_back(static_cast<std::uint8_t>(i % axes));
   return f;
-}
-
-void expect_same(const Table& a, const Table& b, const std::string& what) {
-  EXPECT_EQ(a.tokens(), b.tokens()) << what;
-  EXPECT_EQ(a.batch(), b.batch()) << what;
-  ASSERT_EQ(a.cos().size(), b.cos().size()) << what;
-  EXPECT_EQ(std::memcmp(a.cos().data(), b.cos().data(), a.cos().size_bytes()), 0) << what;
-  EXPECT_EQ(std::memcmp(a.sin().data(), b.sin().data(), a.sin().size_bytes()), 0) << what;
-}
-
-Code code_of(const auto& call) {
-  try {
-    call();
-  } catch (const Error& e) {
-    return e.code();
-  }
-  ADD_FAILURE() << "no error";
-  return Code::INTERNAL;
 }
 
 TEST(PositionKinds, OfTheSameNumbersGiveTheSameTable) {
@@ -52,47 +30,50 @@ TEST(PositionKinds, OfTheSameNumbersGiveTheSameTable) {
         const Frequencies f = some(axes);
         const Table expected(f, Positions(wide, axes, batch), angles);
         EXPECT_EQ(expected.tokens(), 6 / axes / batch);
-        expect_same(Table(f, Positions(narrow, axes, batch), angles), expected, "vector of int32");
-        expect_same(Table(f, Positions(real, axes, batch), angles), expected, "vector of double");
-        expect_same(Table(f, Positions(array, axes, batch), angles), expected, "array");
-        expect_same(Table(f, Positions(std::span(narrow), axes, batch), angles), expected, "span");
-        expect_same(Table(f, Positions(std::vector(wide), axes, batch), angles), expected, "temporary vector");
-        expect_same(Table(f, Positions(std::vector(narrow), axes, batch), angles), expected, "temporary, int32");
-        expect_same(Table(f, Positions(std::vector(real), axes, batch), angles), expected, "temporary, double");
-        expect_same(Table(f, Positions({-7, -6, -5, -4, -3, -2}, axes, batch), angles), expected, "list");
-        expect_same(Table(f, Positions({-7.0, -6.0, -5.0, -4.0, -3.0, -2.0}, axes, batch), angles), expected, "reals");
+        expect_same_table(Table(f, Positions(narrow, axes, batch), angles), expected, "vector of int32");
+        expect_same_table(Table(f, Positions(real, axes, batch), angles), expected, "vector of double");
+        expect_same_table(Table(f, Positions(array, axes, batch), angles), expected, "array");
+        expect_same_table(Table(f, Positions(std::span(narrow), axes, batch), angles), expected, "span");
+        expect_same_table(Table(f, Positions(std::vector(wide), axes, batch), angles), expected, "temporary vector");
+        expect_same_table(Table(f, Positions(std::vector(narrow), axes, batch), angles), expected, "temporary, int32");
+        expect_same_table(Table(f, Positions(std::vector(real), axes, batch), angles), expected, "temporary, double");
+        expect_same_table(Table(f, Positions({-7, -6, -5, -4, -3, -2}, axes, batch), angles), expected, "list");
+        expect_same_table(Table(f, Positions({-7.0, -6.0, -5.0, -4.0, -3.0, -2.0}, axes, batch), angles), expected,
+                          "reals");
       }
     }
-    expect_same(Table(some(), positions(-7, 6), angles), Table(some(), wide, angles), "a run");
-    expect_same(Table(some(), {-7, -6, -5, -4, -3, -2}, angles), Table(some(), wide, angles), "a bare list");
+    expect_same_table(Table(some(), positions(-7, 6), angles), Table(some(), wide, angles), "a run");
+    expect_same_table(Table(some(), {-7, -6, -5, -4, -3, -2}, angles), Table(some(), wide, angles), "a bare list");
   }
 }
 
 TEST(PositionKinds, OneNumberIsOneToken) {
   const Frequencies f = some();
-  for (const std::int64_t p : {std::int64_t{0}, std::int64_t{5}, std::int64_t{-12345}, std::int64_t{1} << 40, lowest, largest}) {
+  for (const std::int64_t p :
+       {std::int64_t{0}, std::int64_t{5}, std::int64_t{-12345}, std::int64_t{1} << 40, lowest, largest}) {
     const Table expected(f, std::vector{p});
     EXPECT_EQ(Positions(p).tokens(), 1);
-    expect_same(Table(f, p), expected, "int64");
-    expect_same(Table(f, {p}), expected, "list of one");
-    expect_same(Table(f, positions(p, 1)), expected, "run of one");
+    expect_same_table(Table(f, p), expected, "int64");
+    expect_same_table(Table(f, {p}), expected, "list of one");
+    expect_same_table(Table(f, positions(p, 1)), expected, "run of one");
   }
   const Table five(f, std::vector<std::int64_t>{5});
-  expect_same(Table(f, 5), five, "int");
-  expect_same(Table(f, 5u), five, "unsigned");
-  expect_same(Table(f, 5ull), five, "unsigned long long");
-  expect_same(Table(f, std::int16_t{5}), five, "int16");
-  expect_same(Table(f, 5.0), five, "double");
-  expect_same(Table(f, 5.0f), five, "float");
-  expect_same(Table(f, 0.1), Table(f, std::vector{0.1}), "a fraction");
+  expect_same_table(Table(f, 5), five, "int");
+  expect_same_table(Table(f, 5u), five, "unsigned");
+  expect_same_table(Table(f, 5ull), five, "unsigned long long");
+  expect_same_table(Table(f, std::int16_t{5}), five, "int16");
+  expect_same_table(Table(f, 5.0), five, "double");
+  expect_same_table(Table(f, 5.0f), five, "float");
+  expect_same_table(Table(f, 0.1), Table(f, std::vector{0.1}), "a fraction");
   const Positions fraction = Positions(2.25), copy = fraction;  // holds its value itself, wherever it is
-  expect_same(Table(f, copy), Table(f, std::vector{2.25}), "a copy of a fraction");
+  expect_same_table(Table(f, copy), Table(f, std::vector{2.25}), "a copy of a fraction");
 }
 
 TEST(PositionKinds, RunsReachBothEndsOfInt64) {
   const Frequencies f = some();
-  expect_same(Table(f, positions(largest - 2, 3)), Table(f, {largest - 2, largest - 1, largest}), "the last three");
-  expect_same(Table(f, positions(lowest, 3)), Table(f, {lowest, lowest + 1, lowest + 2}), "the first three");
+  expect_same_table(Table(f, positions(largest - 2, 3)), Table(f, {largest - 2, largest - 1, largest}),
+                    "the last three");
+  expect_same_table(Table(f, positions(lowest, 3)), Table(f, {lowest, lowest + 1, lowest + 2}), "the first three");
   EXPECT_EQ(positions(largest, 0).tokens(), 0);
   EXPECT_EQ(Table(f, positions(3, 0)).tokens(), 0);
   EXPECT_EQ(code_of([] { positions(largest, 2); }), Code::POSITION);
@@ -113,12 +94,12 @@ TEST(PositionKinds, AreViewsOfLvaluesAndOwnersOfTheRest) {
   const Positions view(p), span{std::span<const std::int64_t>(p)}, own(std::vector<std::int64_t>{1, 2});
   const Table before(f, p);
   p = {8, 9};
-  expect_same(Table(f, view), Table(f, {8, 9}), "a view of the vector");
-  expect_same(Table(f, span), Table(f, {8, 9}), "a view of the span");
-  expect_same(Table(f, own), before, "a copy");
+  expect_same_table(Table(f, view), Table(f, {8, 9}), "a view of the vector");
+  expect_same_table(Table(f, span), Table(f, {8, 9}), "a view of the span");
+  expect_same_table(Table(f, own), before, "a copy");
   const auto returned = [] { return Positions(std::vector<std::int32_t>{1, 2}); }();
   const Positions copied = returned;
-  expect_same(Table(f, copied), before, "copies share what is held");
+  expect_same_table(Table(f, copied), before, "copies share what is held");
 }
 
 TEST(PositionKinds, FitTheirAxesAndBatch) {

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
-#include <functional>
 #include <limits>
 #include <new>
 #include <numeric>
@@ -13,8 +12,8 @@
 #include <string>
 #include <type_traits>
 
-#include "rotary/rotary.h"
-#include "rotary/targets.h"
+#include "tests/support/checks.h"
+#include "tests/support/splits.h"
 
 // This program counts its allocations, and refuses them on demand.
 static std::atomic<int> allocations = 0;
@@ -37,7 +36,7 @@ static void* allocated(std::size_t bytes, std::size_t alignment) {
 [[gnu::noinline]] void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
 [[gnu::noinline]] void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
 
-namespace rotary {
+namespace rotary::tests {
 namespace {
 
 Frequencies frequencies_of(int pairs, int axes = 1, Pairing pairing = Pairing::half) {
@@ -52,17 +51,6 @@ Frequencies frequencies_of(int pairs, int axes = 1, Pairing pairing = Pairing::h
 }
 
 bool same(float a, float b) { return std::memcmp(&a, &b, sizeof a) == 0; }
-
-template <class Act>
-void expect_error(Act act, const std::string& code, const std::string& part) {
-  try {
-    act();
-    ADD_FAILURE() << "no error " << code << " about " << part;
-  } catch (const Error& error) {
-    EXPECT_EQ(std::string(rotary::name(error.code())), code) << error.what();
-    EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
-  }
-}
 
 // Pair i of token t in batch row b has the position p[axis[i]][b][t], as the one-axis table of that position has it.
 template <class P>
@@ -83,15 +71,6 @@ void expect_axes(const std::vector<P>& p, int axes, int batch, int pairs, Angles
           << chosen_target() << " row " << row << " pair " << i;
     }
   }
-}
-
-void on_every_target(const std::function<void()>& check) {
-  for (const Target& target : targets()) {
-    if (!target.runs) continue;
-    use_target(target.name);
-    check();
-  }
-  use_target("");
 }
 
 TEST(Table, GivesEachPairThePositionOfItsAxis) {
@@ -147,15 +126,6 @@ TEST(Table, HasTheSameValuesForAnyNumberOfPairs) {
   });
 }
 
-// One row at a time, from the back.
-class Backwards final : public Executor {
- public:
-  unsigned concurrency() const noexcept override { return 1; }
-  void run(std::int64_t count, std::int64_t, Body body, void* context) const override {
-    while (count-- > 0) body(context, count, count + 1);
-  }
-};
-
 TEST(Table, DoesNotDependOnWhoRunsTheWork) {
   std::vector<std::int64_t> p(1000);
   for (std::size_t t = 0; t < p.size(); ++t) p[t] = static_cast<std::int64_t>(t) * 31 - 7000;
@@ -166,8 +136,7 @@ TEST(Table, DoesNotDependOnWhoRunsTheWork) {
     const Table mine(f, Positions(p, 1, 4), {Angles::exact, rounding});
     for (const Executor* executor : {static_cast<const Executor*>(&backwards), static_cast<const Executor*>(&pool)}) {
       const Table theirs(f, Positions(p, 1, 4), {Angles::exact, rounding, *executor});
-      EXPECT_EQ(std::memcmp(mine.cos().data(), theirs.cos().data(), mine.cos().size_bytes()), 0);
-      EXPECT_EQ(std::memcmp(mine.sin().data(), theirs.sin().data(), mine.sin().size_bytes()), 0);
+      expect_same_table(mine, theirs);
     }
   }
 }
@@ -193,63 +162,57 @@ TEST(Table, FromCosAndSinCopiesThem) {
 
 TEST(Table, FromCosAndSinRefusesSizesThatDoNotFit) {
   const std::vector<float> twelve(12), eleven(11);
-  expect_error([&] { Table(twelve, eleven, 3, Pairing::half); }, "SHAPE", "12 and 11");
-  expect_error([&] { Table(eleven, eleven, 3, Pairing::half); }, "SHAPE", "multiple of batch * pairs = 3 but is 11");
-  expect_error([&] { Table(twelve, twelve, 3, Pairing::half, 5); }, "SHAPE", "15");
-  expect_error([&] { Table(twelve, twelve, 0, Pairing::half); }, "SHAPE", "pairs");
-  expect_error([&] { Table(twelve, twelve, 3, Pairing::half, 0); }, "SHAPE", "batch");
+  expect_error_with("SHAPE", "12 and 11", [&] { Table(twelve, eleven, 3, Pairing::half); });
+  expect_error_with("SHAPE", "multiple of batch * pairs = 3 but is 11",
+                    [&] { Table(eleven, eleven, 3, Pairing::half); });
+  expect_error_with("SHAPE", "15", [&] { Table(twelve, twelve, 3, Pairing::half, 5); });
+  expect_error_with("SHAPE", "pairs", [&] { Table(twelve, twelve, 0, Pairing::half); });
+  expect_error_with("SHAPE", "batch", [&] { Table(twelve, twelve, 3, Pairing::half, 0); });
 }
 
 TEST(Positions, RefuseSizesThatDoNotFit) {
   const std::vector<std::int64_t> p(10);
   EXPECT_EQ(Positions(p, 2, 5).tokens(), 1);
-  expect_error([&] { Positions(p, 3); }, "SHAPE", "multiple of axes * batch = 3 but got 10");
-  expect_error([&] { Positions(p, 2, 2); }, "SHAPE", "4 but got 10");
-  expect_error([&] { Positions(p, 0); }, "SHAPE", "axes");
-  expect_error([&] { Positions(p, 1, -1); }, "SHAPE", "batch");
+  expect_error_with("SHAPE", "multiple of axes * batch = 3 but got 10", [&] { Positions(p, 3); });
+  expect_error_with("SHAPE", "4 but got 10", [&] { Positions(p, 2, 2); });
+  expect_error_with("SHAPE", "axes", [&] { Positions(p, 0); });
+  expect_error_with("SHAPE", "batch", [&] { Positions(p, 1, -1); });
 }
 
 TEST(Table, RefusesFrequenciesThatAreNone) {
   const std::vector<std::int64_t> p = {1};
   Frequencies f;
   f.pairing = Pairing::half;
-  expect_error([&] { Table(f, p); }, "SHAPE", "empty");
+  expect_error_with("SHAPE", "empty", [&] { Table(f, p); });
   f = frequencies_of(4);
   f.inv_freq[2] = std::numeric_limits<double>::quiet_NaN();
-  expect_error([&] { Table(f, p); }, "SCALING", "at pair 2");
+  expect_error_with("SCALING", "at pair 2", [&] { Table(f, p); });
   f = frequencies_of(4);
   f.attention_factor = std::numeric_limits<double>::infinity();
-  expect_error([&] { Table(f, p); }, "SCALING", "attention_factor");
+  expect_error_with("SCALING", "attention_factor", [&] { Table(f, p); });
   f = frequencies_of(4);
   f.axis = {0, 1};
-  expect_error([&] { Table(f, p); }, "SHAPE", "axis");
+  expect_error_with("SHAPE", "axis", [&] { Table(f, p); });
   f = frequencies_of(4);
   f.inv_freq_float32 = {1, 2, 3};
-  expect_error([&] { Table(f, p); }, "SHAPE", "inv_freq_float32");
+  expect_error_with("SHAPE", "inv_freq_float32", [&] { Table(f, p); });
   f.inv_freq_float32 = {1, 2, 3, std::numeric_limits<float>::infinity()};
-  expect_error([&] { Table(f, p, Angles::float32); }, "SCALING", "pair 3");
+  expect_error_with("SCALING", "pair 3", [&] { Table(f, p, Angles::float32); });
   f = frequencies_of(4);
   f.inv_freq[1] = 1e39;
-  expect_error([&] { Table(f, p, Angles::float32); }, "SCALING", "pair 1");
-}
-
-TEST(Table, RefusesARoundingThatIsNone) {
-  const std::vector<std::int64_t> p = {1};
-  TableOptions options;
-  options.rounding = static_cast<Rounding>(9);
-  expect_error([&] { Table(frequencies_of(4), p, options); }, "VALUE", "value 9");
+  expect_error_with("SCALING", "pair 1", [&] { Table(f, p, Angles::float32); });
 }
 
 TEST(Table, RefusesPositionsThatItCannotHonour) {
   const std::vector<std::int64_t> six(6);
   const std::vector<double> reals = {0, 1, std::numeric_limits<double>::quiet_NaN(), 3};
   const std::vector<double> infinite = {-std::numeric_limits<double>::infinity()};
-  expect_error([&] { Table(frequencies_of(4), Positions(six, 3)); }, "SHAPE", "one axis");
-  expect_error([&] { Table(frequencies_of(6, 3), Positions(six, 2)); }, "SHAPE", "0 to 2");
-  expect_error([&] { Table(frequencies_of(4), Positions(reals)); }, "POSITION", "position 2 is nan");
-  expect_error([&] { Table(frequencies_of(4), Positions(infinite)); }, "POSITION", "position 0 is -inf");
+  expect_error_with("SHAPE", "one axis", [&] { Table(frequencies_of(4), Positions(six, 3)); });
+  expect_error_with("SHAPE", "0 to 2", [&] { Table(frequencies_of(6, 3), Positions(six, 2)); });
+  expect_error_with("POSITION", "position 2 is nan", [&] { Table(frequencies_of(4), Positions(reals)); });
+  expect_error_with("POSITION", "position 0 is -inf", [&] { Table(frequencies_of(4), Positions(infinite)); });
   const Positions endless = positions(0, std::numeric_limits<std::int64_t>::max() / 2);
-  expect_error([&] { Table(frequencies_of(4), endless); }, "SHAPE", "memory");
+  expect_error_with("SHAPE", "memory", [&] { Table(frequencies_of(4), endless); });
 }
 
 TEST(Table, RefusesAFloat32AngleThatOverflows) {
@@ -258,25 +221,12 @@ TEST(Table, RefusesAFloat32AngleThatOverflows) {
   f.inv_freq = {1, 1e38, 1, 0};
   const std::vector<std::int64_t> p = {1, 2, 100, 3, 1, 4};  // two axes of three tokens; only the second is fast
   EXPECT_EQ(Table(f, Positions({1, 2, 100, 3, 1, 2}, 2), options).tokens(), 3);
-  expect_error([&] { Table(f, Positions(p, 2), options); }, "POSITION", "at position 5");
+  expect_error_with("POSITION", "at position 5", [&] { Table(f, Positions(p, 2), options); });
   const std::vector<double> large = {1, 1e300};
-  expect_error([&] { Table(frequencies_of(4), Positions(large), options); }, "POSITION",
-               "at position 1");
+  expect_error_with("POSITION", "at position 1", [&] { Table(frequencies_of(4), Positions(large), options); });
 }
 
 // ---- assign, and a table as a value --------------------------------------------------------------
-
-void expect_same(const Table& a, const Table& b) {
-  EXPECT_EQ(a.pairing(), b.pairing());
-  EXPECT_EQ(a.pairs(), b.pairs());
-  EXPECT_EQ(a.batch(), b.batch());
-  EXPECT_EQ(a.tokens(), b.tokens());
-  ASSERT_EQ(a.cos().size(), b.cos().size());
-  ASSERT_EQ(a.sin().size(), b.sin().size());
-  if (a.cos().empty()) return;
-  EXPECT_EQ(std::memcmp(a.cos().data(), b.cos().data(), a.cos().size_bytes()), 0);
-  EXPECT_EQ(std::memcmp(a.sin().data(), b.sin().data(), a.sin().size_bytes()), 0);
-}
 
 // What calls may differ in, one after another with one table.
 TEST(Table, AssignGivesWhatConstructingAnewGives) {
@@ -300,11 +250,11 @@ TEST(Table, AssignGivesWhatConstructingAnewGives) {
             for (const Positions& p : {Positions(few), Positions(many, 1, 2), Positions(none), Positions(reals)}) {
               table.assign(*f, p, options);
               EXPECT_EQ(table.pairing(), f->pairing);
-              expect_same(table, Table(*f, p, options));
+              expect_same_table(table, Table(*f, p, options));
             }
           }
           table.assign(axes, Positions(many, 3), options);
-          expect_same(table, Table(axes, Positions(many, 3), options));
+          expect_same_table(table, Table(axes, Positions(many, 3), options));
         }
       }
     }
@@ -382,16 +332,16 @@ TEST(Table, IsAsItWasAfterAnAssignThatThrows) {
   wrong = woven;
   wrong.pairing = Pairing::unset;
   EXPECT_THROW(table.assign(wrong, other), Error);
-  expect_same(table, before);
+  expect_same_table(table, before);
   const std::vector<std::int64_t> many(1000);
   const Frequencies larger = frequencies_of(10);
   out_of_memory = true;
   EXPECT_THROW(table.assign(f, many), std::bad_alloc);
   EXPECT_THROW(table.assign(larger, p), std::bad_alloc);
   out_of_memory = false;
-  expect_same(table, before);
+  expect_same_table(table, before);
   table.assign(larger, other);
-  expect_same(table, Table(larger, other));
+  expect_same_table(table, Table(larger, other));
 }
 
 TEST(Table, IsAValueLikeOthers) {
@@ -401,27 +351,27 @@ TEST(Table, IsAValueLikeOthers) {
   const Table judge(woven, p);
   Table a = judge, b(f, other);
   b = a;
-  expect_same(b, judge);
+  expect_same_table(b, judge);
   EXPECT_NE(a.cos().data(), b.cos().data());
   a.assign(f, other);
-  expect_same(b, judge);
+  expect_same_table(b, judge);
   const float* rows = b.cos().data();
   Table c = std::move(b);
-  expect_same(c, judge);
+  expect_same_table(c, judge);
   EXPECT_EQ(c.cos().data(), rows);
   EXPECT_TRUE(b.tokens() == 0 && b.cos().empty() && b.sin().empty());  // NOLINT: what is said of a moved-from table
   const Table empty = b;
   EXPECT_EQ(empty.tokens(), 0);
   b.assign(woven, p);
-  expect_same(b, judge);
+  expect_same_table(b, judge);
   a = std::move(c);
-  expect_same(a, judge);
+  expect_same_table(a, judge);
   a = *&a;
-  expect_same(a, judge);
+  expect_same_table(a, judge);
   const std::vector<float> cos = {1, 2}, sin = {3, 4};
   Table given(cos, sin, 2, Pairing::half);
   given = given.tokens() == 1 ? judge : given;
-  expect_same(given, judge);
+  expect_same_table(given, judge);
 }
 
 TEST(Table, BeginsItsRowsOnACacheLine) {
@@ -435,4 +385,4 @@ TEST(Table, BeginsItsRowsOnACacheLine) {
 }
 
 }  // namespace
-}  // namespace rotary
+}  // namespace rotary::tests

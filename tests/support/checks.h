@@ -1,4 +1,4 @@
-// For tests of refused calls: tables of any size, and the sentence of an error.
+// For tests of refused calls: tables of any size, and the code and the sentence of an error.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -7,12 +7,24 @@
 #include <vector>
 
 #include "rotary/rotary.h"
+#include "tests/support/tables.h"
 
 namespace rotary::tests {
 
 inline Table table_of(std::int64_t tokens, int pairs, int batch = 1, Pairing pairing = Pairing::half) {
   const auto count = static_cast<std::size_t>(tokens * pairs * batch);
   return Table(std::vector<float>(count, 0.0f), std::vector<float>(count, 1.0f), pairs, pairing, batch);
+}
+
+template <class Call>
+Code code_of(const Call& call) {
+  try {
+    call();
+  } catch (const Error& e) {
+    return e.code();
+  }
+  ADD_FAILURE() << "no error";
+  return Code::INTERNAL;
 }
 
 template <class Call>
@@ -24,6 +36,26 @@ void expect_error(const char* code, const std::string& sentence, const Call& cal
     EXPECT_EQ(std::string(rotary::name(e.code())), code);
     EXPECT_EQ(std::string(e.what()), sentence);
   }
+}
+
+// The error's sentence has that part.
+template <class Call>
+void expect_error_with(const char* code, const std::string& part, const Call& call) {
+  try {
+    call();
+    ADD_FAILURE() << "no error " << code << " about " << part;
+  } catch (const Error& e) {
+    EXPECT_EQ(std::string(rotary::name(e.code())), code) << e.what();
+    EXPECT_NE(std::string(e.what()).find(part), std::string::npos) << e.what();
+  }
+}
+
+inline void expect_same_table(const Table& a, const Table& b, const std::string& what = {}) {
+  EXPECT_EQ(a.pairing(), b.pairing()) << what;
+  EXPECT_EQ(a.pairs(), b.pairs()) << what;
+  EXPECT_EQ(a.batch(), b.batch()) << what;
+  EXPECT_EQ(a.tokens(), b.tokens()) << what;
+  EXPECT_TRUE(same_bits(a.cos(), b.cos()) && same_bits(a.sin(), b.sin())) << what;
 }
 
 }  // namespace rotary::tests
