@@ -17,11 +17,9 @@ set(rotary_sources
   src/table/positions.cpp
   src/table/table.cpp
   src/table/table_checks.cpp
-  src/table/table_memory.cpp
   src/table/turns.cpp
   src/values/axes.cpp
   src/values/double_double.cpp
   src/values/error.cpp
   src/values/frequencies.cpp
-  src/values/names.cpp
-  src/values/storage.cpp)
+  src/values/names.cpp)

@@ -7,12 +7,10 @@
 
 #include "measure/ceiling.h"
 #include "rotate/job.h"
-#include "rotate/transfer.h"
 
 namespace rotary {
 
 namespace detail {
-
 struct AngleJob;  // angle_job.h
 }  // namespace detail
 
@@ -42,4 +40,9 @@ std::span<const Kernels> built_targets() noexcept;
 const Kernels& chosen();
 
 }  // namespace cpu
+
+namespace detail {
+// The part of self_test that one target's kernels do. Throws CHECK.
+ROTARY_API void self_test_of(const cpu::Kernels&);
+}  // namespace detail
 }  // namespace rotary

@@ -7,7 +7,6 @@
 #include "checks.h"
 #include "overlap.h"
 #include "rotary/cache.h"
-#include "transfer.h"
 
 namespace rotary::detail {
 

@@ -91,16 +91,9 @@ bool add_strides(Job& job, const X& x, const Heads& out, const TableShape& table
 
 void clear(Job& job) noexcept { std::fill_n(job.count, 3, std::int64_t{0}); }
 
-void set_rows(Job& job, const Table& table) noexcept {
-  job.cos = table.cos().data();
-  job.sin = table.sin().data();
-}
-void set_rows(Job&, const TableShape&) noexcept {}
-
 // x to out as a job; false where a rule does not hold: then refuse() knows which.
-template <class X, class Rows>
-bool make_job(const X& x, const Heads& out, const Rows& rows, Direction direction, Job& job) noexcept {
-  const TableShape table = shape_of(rows);
+template <class X>
+bool make_job(const X& x, const Heads& out, const TableShape& table, Direction direction, Job& job) noexcept {
   const Pairing pairing = table.pairing;
   if (x.dtype != out.dtype || !is_storage(x.dtype) || !is_set(pairing)) return false;
   if (direction > Direction::backward) return false;
@@ -109,7 +102,6 @@ bool make_job(const X& x, const Heads& out, const Rows& rows, Direction directio
   if (table.rotary_dim() > x.layout.head_dim) return false;
   job.in = x.data;
   job.out = out.data;
-  set_rows(job, rows);
   job.dtype = x.dtype;
   const Order order = order_of(pairing, direction);
   job.read_interleaved = order.read_interleaved;
@@ -122,28 +114,37 @@ bool make_job(const X& x, const Heads& out, const Rows& rows, Direction directio
   return x.layout.batch >= 0 && x.layout.tokens >= 0 && x.layout.heads >= 0 && x.layout.head_dim >= 0;
 }
 
+// A job is made without the rows, which may lie elsewhere.
+void set_rows(Job& job, const Table& table) noexcept {
+  job.cos = table.cos().data();
+  job.sin = table.sin().data();
+}
+
 // Copies the names, so that the caller's are constructed only on an error.
-template <class X, class Rows>
-[[gnu::always_inline]] inline void make(const Names& names, const X& x, const Heads& out, const Rows& rows,
+template <class X>
+[[gnu::always_inline]] inline void make(const Names& names, const X& x, const Heads& out, const TableShape& table,
                                         Direction direction, Job& job) {
-  if (!make_job(x, out, rows, direction, job)) refuse(Names(names), x, out, shape_of(rows), direction);
+  if (!make_job(x, out, table, direction, job)) refuse(Names(names), x, out, table, direction);
 }
 
 }  // namespace
 
 void check_rotate(const Names& names, const ConstHeads& x, const Heads& out, const Table& table, Direction direction,
                   Job& job) {
-  make(names, x, out, table, direction, job);
+  make(names, x, out, shape_of(table), direction, job);
+  set_rows(job, table);
 }
 Job check_rotate(const char* operation, const Heads& x, const Table& table, Direction direction) {
   Job job;
-  make({operation, "x", "x", ""}, x, x, table, direction, job);
+  make({operation, "x", "x", ""}, x, x, shape_of(table), direction, job);
+  set_rows(job, table);
   return job;
 }
 Job check_rotate(const char* operation, const ConstHeads& x, const Heads& out, const Table& table,
                  Direction direction) {
   Job job;
-  make({operation, "x", "out", ""}, x, out, table, direction, job);
+  make({operation, "x", "out", ""}, x, out, shape_of(table), direction, job);
+  set_rows(job, table);
   return job;
 }
 void check_heads(const Names& names, const ConstHeads& x, const Heads& out, const TableShape& table,
@@ -199,9 +200,9 @@ void check_disjoint(const char* operation, const Job& q, const Job& k) {
   if (q_moves && meet(k, k.out, k.out_stride, q, q.in, q.in_stride)) refuse_overlap(operation, k_out, "q");
 }
 
-template <class X, class Rows>
+template <class X>
 void check_each(const char* operation, const X& q, const Heads& q_out, const X& k, const Heads& k_out,
-                const Rows& table, Direction direction, Jobs& jobs) {
+                const TableShape& table, Direction direction, Jobs& jobs) {
   make({operation, "q", "q_out", " of q"}, q, q_out, table, direction, jobs.q);
   make({operation, "k", "k_out", " of k"}, k, k_out, table, direction, jobs.k);
   if (q.layout.batch != k.layout.batch) {
@@ -212,51 +213,59 @@ void check_each(const char* operation, const X& q, const Heads& q_out, const X& 
   check_disjoint(operation, jobs.q, jobs.k);
 }
 
-template <class Rows>
-Jobs jobs_by(const Rows& rows) {
-  const TableShape table = shape_of(rows);
+Jobs jobs_by(const TableShape& table) {
   Jobs jobs;
   clear(jobs.k);
   jobs.table_rows = table.tokens * table.batch;
   return jobs;
 }
 
-template <class Rows>
-Jobs jobs_of(const char* operation, const InOut& q, const InOut& k, const Rows& rows, Direction direction) {
-  Jobs jobs = jobs_by(rows);
+void set_rows(Jobs& jobs, const Table& table) noexcept {
+  set_rows(jobs.q, table);
+  set_rows(jobs.k, table);
+}
+
+Jobs jobs_of(const char* operation, const InOut& q, const InOut& k, const TableShape& table, Direction direction) {
+  Jobs jobs = jobs_by(table);
   InOut both = q;
   if (q.in.layout.heads != q.out.layout.heads || !join(q.in, k.in, both.in) || !join(q.out, k.out, both.out) ||
-      !make_job(both.in, both.out, rows, direction, jobs.q)) {
-    check_each(operation, q.in, q.out, k.in, k.out, rows, direction, jobs);
+      !make_job(both.in, both.out, table, direction, jobs.q)) {
+    check_each(operation, q.in, q.out, k.in, k.out, table, direction, jobs);
   }
   return jobs;
 }
 
 }  // namespace
 
-Jobs check_rotate_qk(const char* operation, const Heads& q, const Heads& k, const Table& table, Direction direction) {
+Jobs check_rotate_qk(const char* operation, const Heads& q, const Heads& k, const Table& rows, Direction direction) {
+  const TableShape table = shape_of(rows);
   Jobs jobs = jobs_by(table);
   Heads both = q;
   if (!join(q, k, both) || !make_job(both, both, table, direction, jobs.q)) {
     check_each(operation, q, q, k, k, table, direction, jobs);
   }
+  set_rows(jobs, rows);
   return jobs;
 }
 Jobs check_rotate_qk(const char* operation, const InOut& q, const InOut& k, const Table& table, Direction direction) {
-  return jobs_of(operation, q, k, table, direction);
+  Jobs jobs = jobs_of(operation, q, k, shape_of(table), direction);
+  set_rows(jobs, table);
+  return jobs;
 }
 void check_heads(const char* operation, const InOut& q, const InOut& k, const TableShape& table, Direction direction) {
   jobs_of(operation, q, k, table, direction);
 }
 
 Jobs check_rotate_qkv(const char* operation, const ConstHeads& qkv, const Heads& out, std::int64_t kv_heads,
-                      const Table& table, Direction direction) {
+                      const Table& rows, Direction direction) {
   const Layout& l = qkv.layout;
+  const TableShape table = shape_of(rows);
   if (kv_heads < 0) check_kv_heads(operation, l.heads, kv_heads);
   Jobs jobs = jobs_by(table);
   make({operation, "qkv", "out", ""}, qkv, out, table, direction, jobs.q);
   check_kv_heads(operation, l.heads, kv_heads);
   if (kv_heads > 0 && jobs.q.rows() > 0) split_v(jobs, out.layout.head_stride, l, kv_heads);
+  set_rows(jobs, rows);
   return jobs;
 }
 

@@ -1,4 +1,4 @@
-// Layouts of contiguous tensors, parts of heads, caches and slots.
+// Layouts of contiguous tensors, parts of heads, caches; the conversions of their elements.
 #include "runtime/arithmetic.h"
 
 #include <cstddef>
@@ -7,6 +7,7 @@
 #include "cache_checks.h"
 #include "rotary/cache.h"
 #include "values/names.h"
+#include "values/storage.h"
 
 namespace rotary {
 
@@ -54,6 +55,13 @@ Heads slice(const Heads& x, int first, int head_dim) {
   const ConstHeads part = slice(ConstHeads(x), first, head_dim);
   return {const_cast<void*>(part.data), part.dtype, part.layout};
 }
+
+// ---- elements ----
+
+f16 to_f16(float x) noexcept { return encode_f16(x); }
+bf16 to_bf16(float x) noexcept { return encode_bf16(x); }
+float to_float(f16 x) noexcept { return decode(x); }
+float to_float(bf16 x) noexcept { return decode(x); }
 
 // ---- caches ----
 

@@ -21,7 +21,6 @@ struct TableShape {
   int rotary_dim() const noexcept { return 2 * pairs; }
 };
 inline TableShape shape_of(const Table& t) noexcept { return {t.pairing(), t.pairs(), t.batch(), t.tokens()}; }
-inline TableShape shape_of(const TableShape& t) noexcept { return t; }
 
 // How the sentences name a call and its arguments.
 struct Names {

@@ -9,7 +9,6 @@
 
 #include "checks.h"
 #include "cpu/targets.h"
-#include "rotate/self_test.h"
 #include "runtime/bits_hash.h"
 #include "runtime/float_state.h"
 #include "table/angle_job.h"

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "runtime/compiler.h"
-#include "values/wide.h"
+#include "values/fraction.h"
 
 namespace rotary::detail {
 namespace {

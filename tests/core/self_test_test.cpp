@@ -9,7 +9,6 @@
 
 #include "cpu/targets.h"
 #include "rotary/targets.h"
-#include "rotate/self_test.h"
 #include "table/angle_job.h"
 
 namespace rotary {
