@@ -3,12 +3,10 @@
 #include <c10/core/InferenceMode.h>
 
 #include <algorithm>
-#include <functional>
 #include <iostream>
 #include <memory>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "apps/shared/command.h"
@@ -38,35 +36,6 @@ struct Options {
   std::optional<int> threads;
 };
 
-// The common interface of both architectures.
-struct Runner {
-  std::function<Tensor(const Tensor& ids, const Tensor& padding)> hidden;
-  std::function<Tensor(const Tensor& hidden)> logits;  // empty: no head
-  std::int64_t vocabulary = 0;
-  std::vector<std::string> warnings;
-};
-
-template <class Loaded>
-Runner runner_of(const Loaded& loaded) {
-  const auto model = loaded.model.ptr();
-  Runner runner;
-  runner.hidden = [model](const Tensor& ids, const Tensor& padding) { return model->hidden(ids, padding); };
-  if (loaded.has_head) runner.logits = [model](const Tensor& hidden) { return model->logits(hidden); };
-  runner.vocabulary = model->config().vocabulary;
-  runner.warnings = loaded.warnings;
-  return runner;
-}
-
-// Reads the ids before the weights, so that a wrong file is reported at once.
-std::pair<Runner, Tensor> load_both(const Options& options) {
-  if (is_roformer("forward", options.dir)) {
-    const Tensor ids = read_ids("forward", options.input, rotary_torch::read_roformer_config(options.dir).vocabulary);
-    return {runner_of(rotary_torch::load_roformer(options.dir)), ids};
-  }
-  const Tensor ids = read_ids("forward", options.input, rotary_torch::read_decoder_config(options.dir).vocabulary);
-  return {runner_of(rotary_torch::load_decoder(options.dir)), ids};
-}
-
 // Bool [batch, tokens], or an undefined tensor if no mask is given.
 Tensor read_mask(const std::string& path, const Tensor& ids) {
   if (path.empty()) return {};
@@ -84,40 +53,52 @@ Tensor read_mask(const std::string& path, const Tensor& ids) {
 }
 
 // Computed for a slice of the tokens at a time, so that the logits are in memory only once.
-rotary::Tensor all_logits(const Runner& runner, const Tensor& hidden) {
+template <class Model>
+rotary::Tensor all_logits(Model& model, const Tensor& hidden) {
   constexpr std::int64_t slice = 64;
   const std::int64_t batch = hidden.size(0), tokens = hidden.size(1);
   rotary::Tensor out;
   out.name = "logits";
-  out.shape = {batch, tokens, runner.vocabulary};
+  out.shape = {batch, tokens, model->config().vocabulary};
   out.bytes = static_cast<std::uint64_t>(out.elements()) * sizeof(float);
   out.data.resize(out.bytes);
   const Tensor view = at::from_blob(out.data.data(), out.shape, at::kFloat);
   for (std::int64_t begin = 0; begin < tokens; begin += slice) {
     const std::int64_t count = std::min(slice, tokens - begin);
-    view.narrow(1, begin, count).copy_(runner.logits(hidden.narrow(1, begin, count)));
+    view.narrow(1, begin, count).copy_(model->logits(hidden.narrow(1, begin, count)));
   }
   return out;
 }
 
+template <class Model>
+void write_answers(rotary_torch::Loaded<Model> loaded, const Tensor& ids, const Options& options) {
+  const Tensor mask = read_mask(options.mask, ids);
+  for (const std::string& warning : loaded.warnings) std::cerr << "warning: " << printable(warning) << '\n';
+  const Tensor hidden = loaded.model->hidden(ids, mask);
+  std::vector<rotary::Tensor> tensors = {rotary_torch::file_tensor("hidden", hidden)};
+  if (loaded.has_head) tensors.push_back(all_logits(loaded.model, hidden));
+  std::vector<const rotary::Tensor*> pointers;
+  for (const rotary::Tensor& tensor : tensors) pointers.push_back(&tensor);
+  write_safetensors(options.output, pointers);
+  std::cout << "wrote " << printable(options.output);
+  for (const rotary::Tensor& tensor : tensors) std::cout << "  " << tensor.name << ' ' << shape_text(tensor.shape);
+  std::cout << '\n';
+}
+
+// Reads the ids before the weights, so that a wrong file is reported at once.
 void run(const Options& options) {
   if (is_npy(options.output)) throw UsageError("--output takes a .safetensors: it holds several tensors");
   check_output(options.output);
   use_threads(options.threads);
   const c10::InferenceMode inference;
-  const auto [runner, ids] = load_both(options);
-  const Tensor mask = read_mask(options.mask, ids);
-  for (const std::string& warning : runner.warnings) std::cerr << "warning: " << printable(warning) << '\n';
-  const Tensor hidden = runner.hidden(ids, mask);
-  TensorFile file;
-  file.tensors.push_back(rotary_torch::file_tensor("hidden", hidden));
-  if (runner.logits) file.tensors.push_back(all_logits(runner, hidden));
-  std::vector<const rotary::Tensor*> tensors;
-  for (const rotary::Tensor& tensor : file.tensors) tensors.push_back(&tensor);
-  write_safetensors(options.output, tensors);
-  std::cout << "wrote " << printable(options.output);
-  for (const rotary::Tensor& tensor : file.tensors) std::cout << "  " << tensor.name << ' ' << shape_text(tensor.shape);
-  std::cout << '\n';
+  const auto ids_for = [&](const auto& config) { return read_ids("forward", options.input, config.vocabulary); };
+  if (is_roformer("forward", options.dir)) {
+    const Tensor ids = ids_for(rotary_torch::read_roformer_config(options.dir));
+    write_answers(rotary_torch::load_roformer(options.dir), ids, options);
+  } else {
+    const Tensor ids = ids_for(rotary_torch::read_decoder_config(options.dir));
+    write_answers(rotary_torch::load_decoder(options.dir), ids, options);
+  }
 }
 
 constexpr const char* footer =

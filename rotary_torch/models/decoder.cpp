@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <unordered_set>
 #include <utility>
 
@@ -30,13 +29,11 @@ std::int64_t rows_for(std::int64_t tokens) {
 
 bool serve(const Tensor& rows, std::int64_t tokens, const Tensor& like) {
   return rows.defined() && rows.size(0) >= tokens && rows.device() == like.device() &&
-         (rows.scalar_type() == at::kDouble) == (like.scalar_type() == at::kDouble);
+         rows.scalar_type() == wide_type(like.scalar_type());
 }
 
 // Rows on the device of `like`, in f32, or f64 for a model in f64.
-Tensor moved(const Tensor& rows, const Tensor& like) {
-  return rows.to(like.device(), like.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
-}
+Tensor moved(const Tensor& rows, const Tensor& like) { return rows.to(like.device(), wide_type(like.scalar_type())); }
 
 }  // namespace
 
@@ -138,19 +135,15 @@ Tensor DecoderImpl::embed(const Tensor& ids, std::int64_t past) {
   } else if (config_.position == PositionEncoding::sinusoidal) {
     x = x + sinusoid_rows(past, tokens, x);
   }
-  return config_.dropout > 0 && is_training() ? at::dropout(x, config_.dropout, true) : x;
+  return dropped(x, config_.dropout, is_training());
 }
 
 ScoreMask DecoderImpl::mask(std::int64_t window, const Tensor& padding, const Tensor& x, std::int64_t past) const {
-  AttentionMask wanted{.causal = true, .window = window, .padding = padding};
+  AttentionMask wanted{.causal = true, .window = window, .padding = padding, .finite = config_.finite_mask};
   if (config_.position == PositionEncoding::alibi) {
     wanted.additive = alibi_bias(config_.heads, x.size(1), past, x.options());
   }
-  ScoreMask made = score_mask(wanted, x.size(0), x.size(1), past, x.options());
-  if (config_.finite_mask && made.bias.defined()) {
-    made.bias = made.bias.clamp_min(std::numeric_limits<float>::lowest());
-  }
-  return made;
+  return score_mask(wanted, x.size(0), x.size(1), past, x.options());
 }
 
 // ---- running -------------------------------------------------------------------------------------

@@ -152,11 +152,13 @@ std::int64_t parameter_count(const torch::nn::Module&);  // shared parameters on
 // A decoder with the weights of its folder: config.json and model.safetensors or its shards. Another kind of head next
 // to the trunk gives a warning. Throws TENSOR for a tensor that is missing, has the wrong shape or is unknown in the
 // trunk.
-struct LoadedDecoder {
-  Decoder model{nullptr};
+template <class Model>
+struct Loaded {
+  Model model{nullptr};
   bool has_head = false;
-  std::vector<std::string> warnings;
+  std::vector<std::string> warnings;  // one sentence each
 };
+using LoadedDecoder = Loaded<Decoder>;
 LoadedDecoder load_decoder(const std::filesystem::path& dir);
 // Writes model.safetensors, with the names of named_parameters(), and config.json, each atomically.
 void save_decoder(const DecoderImpl&, const std::filesystem::path& dir);

@@ -63,22 +63,20 @@ DecoderLayerImpl::DecoderLayerImpl(const DecoderConfig& config)
 
 Tensor DecoderLayerImpl::forward(const Tensor& x, const TableTensors* table, const ScoreMask& mask, KVCache* cache,
                                  std::int64_t first) {
-  const auto dropped = [this](const Tensor& part) {
-    return dropout_ > 0 && is_training() ? at::dropout(part, dropout_, true) : part;
-  };
+  const auto in_training = [this](const Tensor& part) { return dropped(part, dropout_, is_training()); };
   const Tensor normed = attention_norm(x);
-  const Tensor attended = dropped(attention->forward(normed, table, mask, cache, first));
+  const Tensor attended = in_training(attention->forward(normed, table, mask, cache, first));
   switch (residual_) {
     case Residual::sequential: {
       const Tensor between = x + attended;
-      return between + dropped(feed->forward(feed_norm(between)));
+      return between + in_training(feed->forward(feed_norm(between)));
     }
     case Residual::parallel:
-      return dropped(feed->forward(feed_norm(x))) + attended + x;
+      return in_training(feed->forward(feed_norm(x))) + attended + x;
     case Residual::parallel_shared:
       break;
   }
-  return attended + dropped(feed->forward(normed)) + x;
+  return attended + in_training(feed->forward(normed)) + x;
 }
 
 }  // namespace rotary_torch

@@ -3,7 +3,6 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -29,13 +28,6 @@ std::int64_t embedding_width(const RoFormerConfig& config) {
 
 LayerNorm layer_norm(std::int64_t size, const RoFormerConfig& config) {
   return LayerNorm(LayerNormOptions({size}).eps(config.norm_eps));
-}
-
-// The type of tables and masks: f32, or f64 for a model in f64.
-at::ScalarType arithmetic(const Tensor& x) { return x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat; }
-
-Tensor dropped(const Tensor& x, double rate, bool training) {
-  return training && rate > 0 ? at::dropout(x, rate, true) : x;
 }
 
 AttentionOptions attention_options(const RoFormerConfig& config) {
@@ -64,18 +56,6 @@ Tensor sin_cos_rows(const RoFormerConfig& config, const rotary::Rope& rope) {
   const rotary::Table table(rotary::frequencies(rope), rotary::positions(0, config.context), options);
   const TableTensors rows = tensors(table);
   return at::cat({rows.sin, rows.cos}, 1);
-}
-
-// The bias that eager transformers adds to the scores: 0, and the lowest f32 where a key is not seen. It is not -inf,
-// so a query that sees no key weighs all keys equally instead of yielding NaN.
-ScoreMask encoder_mask(const Tensor& padding, const Tensor& x, bool causal) {
-  const bool padded = padding.defined() && !padding.to(at::kBool).all().item<bool>();
-  if (!padded) return {.causal = causal};
-  const std::int64_t batch = x.size(0), tokens = x.size(1);
-  Tensor seen = padding.to(at::kBool).view({batch, 1, 1, tokens}).expand({batch, 1, tokens, tokens});
-  if (causal) seen = seen.logical_and(at::ones({tokens, tokens}, seen.options()).tril());
-  const Tensor bias = at::zeros({batch, 1, tokens, tokens}, seen.options().dtype(arithmetic(x)));
-  return {.bias = bias.masked_fill(seen.logical_not(), std::numeric_limits<float>::lowest())};
 }
 
 void check_size(const char* what, std::int64_t value, std::int64_t least) {
@@ -195,15 +175,16 @@ TableTensors RoFormerImpl::table(const Tensor& x) const {
   const std::int64_t tokens = x.size(1), stored = config_.notebook ? 0 : std::min(tokens, config_.context);
   std::vector<Tensor> cos, sin;
   if (stored > 0) {
-    const std::vector<Tensor> halves = position_table->weight.narrow(0, 0, stored).to(arithmetic(x)).chunk(2, 1);
+    const std::vector<Tensor> halves =
+        position_table->weight.narrow(0, 0, stored).to(wide_type(x.scalar_type())).chunk(2, 1);
     sin.push_back(halves[0]);
     cos.push_back(halves[1]);
   }
   if (stored < tokens) {
     const TableTensors exact =
         rotary_->table(at::arange(stored, tokens, at::TensorOptions(at::kLong).device(x.device())));
-    sin.push_back(exact.sin.to(arithmetic(x)));
-    cos.push_back(exact.cos.to(arithmetic(x)));
+    sin.push_back(exact.sin.to(wide_type(x.scalar_type())));
+    cos.push_back(exact.cos.to(wide_type(x.scalar_type())));
   }
   return {at::cat(cos), at::cat(sin), rotary::Pairing::interleaved};
 }
@@ -231,7 +212,9 @@ Tensor RoFormerImpl::hidden(const Tensor& ids, const Tensor& padding, const Tens
   }
   Tensor x = embed(ids, token_types);
   const TableTensors rows = table(x);
-  const ScoreMask mask = encoder_mask(padding, x, config_.is_decoder);
+  // As eager transformers, which adds the lowest f32 to the scores of keys that are not seen.
+  const AttentionMask seen{.causal = config_.is_decoder, .padding = padding, .finite = true};
+  const ScoreMask mask = score_mask(seen, x.size(0), x.size(1), 0, x.options());
   for (const std::shared_ptr<torch::nn::Module>& layer : *layers) {
     x = layer->as<RoFormerLayerImpl>()->forward(x, rows, mask);
   }

@@ -137,11 +137,7 @@ class RoFormerImpl : public torch::nn::Module {
 };
 TORCH_MODULE(RoFormer);
 
-struct LoadedRoFormer {
-  RoFormer model{nullptr};
-  bool has_head = false;
-  std::vector<std::string> warnings;  // one sentence each
-};
+using LoadedRoFormer = Loaded<RoFormer>;
 // Loads a Hugging Face checkpoint: RoFormerForMaskedLM, RoFormerForCausalLM, RoFormerModel, or a trunk with another
 // head. Throws TENSOR for a tensor that is missing, has the wrong shape, or is unknown in the trunk or language-model
 // head.

@@ -24,6 +24,8 @@ constexpr Refusal refuse{"roformer"};
 
 // ---- config.json ----
 
+constexpr std::int64_t max_value = std::numeric_limits<std::int32_t>::max();
+
 double rate(const Object& keys, const char* key, double otherwise) {
   const double value = keys.number(key).value_or(otherwise);
   if (!(value >= 0 && value < 1)) keys.refuse(key, "must be from 0 to below 1");
@@ -147,20 +149,19 @@ RoFormerConfig read_roformer_config(const std::filesystem::path& dir) {
   rotary::files::Ledger ledger;
   const Object keys(json, "", ledger);
   refuse_unsupported(keys);
-  constexpr std::int64_t max_value = std::numeric_limits<std::int32_t>::max();
   // max_rows: of the position table, which is allocated whole.
   constexpr std::int64_t max_layers = 10000, max_rows = std::int64_t{1} << 24;
   RoFormerConfig config;
-  const auto size = [&](const char* key, std::int64_t& value) {
-    value = keys.integer(key, 1, max_value).value_or(value);
+  const auto size = [&](const char* key, std::int64_t& value, std::int64_t least = 1, std::int64_t most = max_value) {
+    value = keys.integer(key, least, most).value_or(value);
   };
   size("vocab_size", config.vocabulary);
   size("embedding_size", config.embedding_size);
   size("hidden_size", config.width);
-  config.layers = keys.integer("num_hidden_layers", 0, max_layers).value_or(config.layers);
+  size("num_hidden_layers", config.layers, 0, max_layers);
   size("num_attention_heads", config.heads);
   size("intermediate_size", config.feed_forward);
-  config.context = keys.integer("max_position_embeddings", 1, max_rows).value_or(config.context);
+  size("max_position_embeddings", config.context, 1, max_rows);
   size("type_vocab_size", config.token_types);
   if (const std::optional<std::string> word = keys.text("hidden_act")) {
     const std::optional<Activation> found = activation(*word);

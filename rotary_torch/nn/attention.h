@@ -1,5 +1,5 @@
-// Multi-head attention with rotary queries and keys: by torch's
-// scaled_dot_product_attention; grouped queries, masks, a KV cache.
+// Multi-head attention with rotary queries and keys, by torch's scaled_dot_product_attention: grouped queries, masks, a
+// KV cache.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -21,6 +21,8 @@ struct AttentionMask {
   std::int64_t window = 0;   // sliding window: keys nearer than this (t - window < key); 0: no window
   at::Tensor padding = {};   // [batch, keys], bool or integers: 0 is padding and never seen
   at::Tensor additive = {};  // floating, broadcast to [batch, heads, queries, keys]: added to the scaled scores
+  // Unseen keys get the lowest f32 instead of -inf: a query that sees none yields the mean of all values, not 0.
+  bool finite = false;
 };
 
 // The mask of one step in the form of scaled_dot_product_attention: made once, shared by all layers.
@@ -40,7 +42,6 @@ class KVCache {
   // Appends k and v [batch, kv_heads, tokens, head_dim], any strides; returns views of all tokens. Throws SHAPE.
   std::pair<at::Tensor, at::Tensor> append(const at::Tensor& k, const at::Tensor& v);
   std::int64_t tokens() const noexcept { return tokens_; }
-  void truncate(std::int64_t tokens);  // keeps the first `tokens` tokens
 
  private:
   at::Tensor keys_, values_;

@@ -77,7 +77,7 @@ ScoreMask score_mask(const AttentionMask& mask, std::int64_t batch, std::int64_t
   if (padding.defined() && padding.is_cpu() && padding.all().item<bool>()) padding = Tensor();
   if (!padding.defined() && window == 0 && !mask.additive.defined() && (!causal || past == 0)) return {causal, {}};
 
-  const at::ScalarType dtype = c10::typeMetaToScalarType(options.dtype()) == at::kDouble ? at::kDouble : at::kFloat;
+  const at::ScalarType dtype = wide_type(c10::typeMetaToScalarType(options.dtype()));
   Tensor seen = seen_by_place(causal, window, queries, past, options.device());
   if (padding.defined()) {
     const Tensor tokens = padding.to(options.device(), at::kBool).view({batch, 1, 1, keys});
@@ -86,6 +86,7 @@ ScoreMask score_mask(const AttentionMask& mask, std::int64_t batch, std::int64_t
   Tensor bias = mask.additive.defined() ? mask.additive.to(options.device(), dtype)
                                         : at::zeros({}, at::TensorOptions(options.device()).dtype(dtype));
   if (seen.defined()) bias = bias.masked_fill(seen.logical_not(), unseen);
+  if (mask.finite) bias = bias.clamp_min(std::numeric_limits<float>::lowest());
   while (bias.dim() < 4) bias = bias.unsqueeze(0);
   return {false, bias.expand({bias.size(0), bias.size(1), queries, keys}).contiguous()};
 }
@@ -125,12 +126,6 @@ std::pair<Tensor, Tensor> KVCache::append(const Tensor& k, const Tensor& v) {
   values_.narrow(2, tokens_, added).copy_(v);
   tokens_ += added;
   return {keys_.narrow(2, 0, tokens_), values_.narrow(2, 0, tokens_)};
-}
-
-void KVCache::truncate(std::int64_t tokens) {
-  if (tokens < 0 || tokens > tokens_)
-    refuse_cache(Code::SHAPE, "tokens must be from 0 to ", tokens_, " but got ", tokens);
-  tokens_ = tokens;
 }
 
 }  // namespace rotary_torch

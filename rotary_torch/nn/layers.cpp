@@ -71,6 +71,10 @@ Tensor RMSNormImpl::forward(const Tensor& x) const { return at::rms_norm(x, weig
 
 Tensor projected(const torch::nn::Linear& layer, const Tensor& x) { return at::linear(x, layer->weight, layer->bias); }
 
+Tensor dropped(const Tensor& x, double rate, bool training) {
+  return training && rate > 0 ? at::dropout(x, rate, true) : x;
+}
+
 // ---- modules without memory ----
 
 namespace {

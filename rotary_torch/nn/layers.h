@@ -50,6 +50,11 @@ TORCH_MODULE(RMSNorm);
 // at::linear flattens three dimensions into one product that includes the bias, which torch::nn::Linear does not.
 at::Tensor projected(const torch::nn::Linear& layer, const at::Tensor& x);
 
+// The type of tables and masks beside tensors of that type: f32, or f64 for f64.
+inline at::ScalarType wide_type(at::ScalarType type) { return type == at::kDouble ? at::kDouble : at::kFloat; }
+
+at::Tensor dropped(const at::Tensor& x, double rate, bool training);  // dropout, in training only
+
 // Turns dropout off while it lives.
 class Evaluation {
  public:
