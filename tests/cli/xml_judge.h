@@ -1,11 +1,10 @@
 // A judge of SVG files: a parser of the XML that a plot may hold (elements, attributes, text, the five entities).
 #pragma once
 
-#include <cctype>
+#include <algorithm>
 #include <cstddef>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -20,116 +19,82 @@ struct Element {
   std::size_t parent = 0;  // index into the document; the root is its own
 };
 
-class XmlParser {
- public:
-  explicit XmlParser(std::string_view text) : text_(text) {}
+inline void require(bool holds, const std::string& what) {
+  if (!holds) throw std::runtime_error(what);
+}
 
-  // The elements in the order in which they begin. Throws std::runtime_error where text is not well-formed.
-  std::vector<Element> parse() {
-    check_characters();
-    std::vector<std::size_t> open;
-    while (at_ < text_.size()) {
-      if (text_[at_] != '<') {
-        read_text(open);
-      } else if (text_.substr(at_).starts_with("</")) {
-        if (open.empty()) fail("nothing to close");
-        at_ += 2;
-        if (read_name() != document_[open.back()].name) fail("closes another element");
-        open.pop_back();
-        expect(">");
-      } else {
-        if (open.empty() && !document_.empty()) fail("a second root");
-        read_element(open);
-      }
+inline std::string unescaped(std::string_view text) {
+  static const std::map<std::string, char> entities = {
+      {"&amp;", '&'}, {"&lt;", '<'}, {"&gt;", '>'}, {"&quot;", '"'}, {"&apos;", '\''}};
+  std::string value;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    if (text[at] != '&') {
+      value += text[at];
+      continue;
     }
-    if (!open.empty() || document_.empty()) fail("an element is not closed");
-    return document_;
+    const std::string entity(text.substr(at, text.find(';', at) + 1 - at));
+    require(entities.count(entity) != 0, "an unknown entity: " + entity);
+    value += entities.at(entity);
+    at += entity.size() - 1;
   }
+  return value;
+}
 
- private:
-  [[noreturn]] void fail(const std::string& what) const {
-    throw std::runtime_error(what + " at byte " + std::to_string(at_));
+// `name key="value" key="value"`
+inline Element read_tag(std::string_view tag) {
+  const auto is_name = [](std::string_view name) {
+    constexpr std::string_view letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-";
+    return !name.empty() && name.find_first_not_of(letters) == std::string_view::npos;
+  };
+  require(tag.find('<') == tag.npos, "a bare <");
+  Element element;
+  element.name = tag.substr(0, tag.find(' '));
+  require(is_name(element.name), "a name is missing");
+  tag.remove_prefix(element.name.size());
+  while (!tag.empty()) {
+    const std::size_t begin = tag.find("=\""), end = begin == tag.npos ? tag.npos : tag.find('"', begin + 2);
+    require(tag.front() == ' ' && end != tag.npos, "an attribute must be key=\"value\"");
+    const std::string key(tag.substr(1, begin - 1));
+    require(is_name(key), "the name of an attribute is missing");
+    const std::string value = unescaped(tag.substr(begin + 2, end - begin - 2));
+    require(element.attributes.emplace(key, value).second, "the attribute " + key + " twice");
+    tag.remove_prefix(end + 1);
   }
-  void expect(std::string_view word) {
-    if (!text_.substr(at_).starts_with(word)) fail("expected " + std::string(word));
-    at_ += word.size();
-  }
+  return element;
+}
 
-  // UTF-8, as nlohmann judges it, without the characters that XML 1.0 forbids.
-  void check_characters() const {
-    (void)nlohmann::json(std::string(text_)).dump();
-    for (const char character : text_) {
-      if (static_cast<unsigned char>(character) < 0x20 && character != '\n' && character != '\t') {
-        fail("a control character");
-      }
+// The elements in the order in which they begin. Throws std::runtime_error where text is not well-formed.
+inline std::vector<Element> parse_xml(std::string_view text) {
+  (void)nlohmann::json(std::string(text)).dump();  // throws where it is not UTF-8
+  const auto is_control = [](char c) { return static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\t'; };
+  require(std::none_of(text.begin(), text.end(), is_control), "a control character");
+  for (const char* forbidden : {"\xEF\xBF\xBE", "\xEF\xBF\xBF"})
+    require(text.find(forbidden) == text.npos, "U+FFFE or U+FFFF");
+  std::vector<Element> document;
+  std::vector<std::size_t> open;
+  while (!text.empty()) {
+    const std::size_t begin = std::min(text.find('<'), text.size()), end = text.find('>', begin);
+    const std::string value = unescaped(text.substr(0, begin));
+    require(!open.empty() || value.find_first_not_of('\n') == value.npos, "text outside the root");
+    if (!open.empty()) document[open.back()].text += value;
+    if (begin == text.size()) break;
+    require(end != text.npos, "a tag is not closed");
+    std::string_view tag = text.substr(begin + 1, end - begin - 1);
+    text.remove_prefix(end + 1);
+    if (tag.starts_with("/")) {
+      require(!open.empty() && document[open.back()].name == tag.substr(1), "closes another element");
+      open.pop_back();
+      continue;
     }
-    for (const std::string_view forbidden : {"\xEF\xBF\xBE", "\xEF\xBF\xBF"}) {
-      if (text_.find(forbidden) != std::string_view::npos) fail("U+FFFE or U+FFFF");
-    }
+    require(!open.empty() || document.empty(), "a second root");
+    const bool closed = tag.ends_with("/");
+    if (closed) tag.remove_suffix(1);
+    document.push_back(read_tag(tag));
+    document.back().parent = open.empty() ? 0 : open.back();
+    if (!closed) open.push_back(document.size() - 1);
   }
-
-  std::string read_name() {
-    const std::size_t begin = at_;
-    while (at_ < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[at_])) || text_[at_] == '-')) ++at_;
-    if (at_ == begin) fail("a name is missing");
-    return std::string(text_.substr(begin, at_ - begin));
-  }
-
-  char read_entity() {
-    static const std::map<std::string, char> entities = {
-        {"&amp;", '&'}, {"&lt;", '<'}, {"&gt;", '>'}, {"&quot;", '"'}, {"&apos;", '\''}};
-    for (const auto& [entity, character] : entities) {
-      if (text_.substr(at_).starts_with(entity)) {
-        at_ += entity.size();
-        return character;
-      }
-    }
-    fail("an unknown entity");
-  }
-
-  // Up to one of the ends.
-  std::string read_until(std::string_view ends) {
-    std::string value;
-    while (at_ < text_.size() && ends.find(text_[at_]) == std::string_view::npos) {
-      if (text_[at_] == '<') fail("a bare <");
-      value += text_[at_] == '&' ? read_entity() : text_[at_++];
-    }
-    return value;
-  }
-
-  void read_text(const std::vector<std::size_t>& open) {
-    const std::string value = read_until("<");
-    if (!open.empty()) {
-      document_[open.back()].text += value;
-    } else if (value.find_first_not_of("\n") != std::string::npos) {
-      fail("text outside the root");
-    }
-  }
-
-  void read_element(std::vector<std::size_t>& open) {
-    ++at_;
-    Element element;
-    element.name = read_name();
-    element.parent = open.empty() ? 0 : open.back();
-    while (at_ < text_.size() && text_[at_] == ' ') {
-      ++at_;
-      const std::string key = read_name();
-      expect("=\"");
-      const std::string value = read_until("\"");
-      expect("\"");
-      if (!element.attributes.emplace(key, value).second) fail("the attribute " + key + " twice");
-    }
-    const bool closed = text_.substr(at_).starts_with("/>");
-    expect(closed ? "/>" : ">");
-    document_.push_back(element);
-    if (!closed) open.push_back(document_.size() - 1);
-  }
-
-  std::string_view text_;
-  std::size_t at_ = 0;
-  std::vector<Element> document_;
-};
-
-inline std::vector<Element> parse_xml(std::string_view text) { return XmlParser(text).parse(); }
+  require(open.empty() && !document.empty(), "an element is not closed");
+  return document;
+}
 
 }  // namespace rotary::plot_tests
