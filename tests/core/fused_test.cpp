@@ -6,49 +6,26 @@
 #include <tuple>
 
 #include "tests/support/guarded.h"
-#include "tests/support/heads.h"
+#include "tests/support/places.h"
 #include "tests/support/splits.h"
 
 namespace rotary::tests {
 namespace {
-
-// Heads somewhere in a memory that q, k and others share.
-struct Place {
-  std::int64_t at = 0;  // in bytes
-  DType dtype = DType::f32;
-  Layout layout;
-
-  ConstHeads in(const std::byte* memory) const { return {memory + at, dtype, layout}; }
-  Heads in(std::byte* memory) const { return {memory + at, dtype, layout}; }
-  std::int64_t end() const { return at + static_cast<std::int64_t>(bytes_of(layout, dtype)); }
-};
-
-struct Case {
-  std::string name;
-  Place q;
-  Place k;
-  std::int64_t bytes() const { return std::max(q.end(), k.end()); }
-};
 
 struct Sizes {
   std::int64_t batch, tokens, q_heads, k_heads;
   int q_dim, k_dim;
 };
 
-Layout layout_of(int kind, std::int64_t batch, std::int64_t tokens, std::int64_t heads, int head_dim) {
-  if (kind == 0) return bthd(batch, tokens, heads, head_dim);
-  return kind == 1 ? bhtd(batch, heads, tokens, head_dim) : tbhd(tokens, batch, heads, head_dim);
-}
-
 // q and k in memories of their own, in every pair of layouts and dtypes.
-std::vector<Case> cases_out_of_place(const Sizes& s, DType dtype) {
-  std::vector<Case> cases;
+std::vector<TwoPlaces> cases_out_of_place(const Sizes& s, DType dtype) {
+  std::vector<TwoPlaces> cases;
   for (int q_kind = 0; q_kind < 3; ++q_kind) {
     for (int k_kind = 0; k_kind < 3; ++k_kind) {
       const DType k_dtype = q_kind == k_kind ? dtype : dtypes[(static_cast<std::size_t>(dtype) + 1) % 3];
-      Case c{"layouts " + std::to_string(q_kind) + " and " + std::to_string(k_kind),
-             {0, dtype, layout_of(q_kind, s.batch, s.tokens, s.q_heads, s.q_dim)},
-             {0, k_dtype, layout_of(k_kind, s.batch, s.tokens, s.k_heads, s.k_dim)}};
+      TwoPlaces c{"layouts " + std::to_string(q_kind) + " and " + std::to_string(k_kind),
+                  {0, dtype, layout_of(q_kind, s.batch, s.tokens, s.q_heads, s.q_dim)},
+                  {0, k_dtype, layout_of(k_kind, s.batch, s.tokens, s.k_heads, s.k_dim)}};
       c.k.at = (c.q.end() + 3) / 4 * 4;
       cases.push_back(c);
     }
@@ -56,58 +33,30 @@ std::vector<Case> cases_out_of_place(const Sizes& s, DType dtype) {
   return cases;
 }
 
-// One tensor: heads of q, of k, and as many of v.
-Case packed(int kind, const Sizes& s, DType dtype) {
-  const Layout all = layout_of(kind, s.batch, s.tokens, s.q_heads + 2 * s.k_heads, s.q_dim);
-  Case c{"packed, layout " + std::to_string(kind), {0, dtype, all}, {0, dtype, all}};
-  c.q.layout.heads = s.q_heads;
-  c.k.layout.heads = s.k_heads;
-  c.k.at = s.q_heads * all.head_stride * static_cast<std::int64_t>(size_of(dtype));
-  return c;
-}
-
 // [batch, tokens, heads, 3, head_dim], and with heads of two sizes [batch, tokens, q_heads * q_dim + k_heads * k_dim].
-std::vector<Case> cases_interleaved(const Sizes& s, DType dtype) {
+std::vector<TwoPlaces> cases_interleaved(const Sizes& s, DType dtype) {
   Layout thirds = bthd(s.batch, s.tokens, s.q_heads, 3 * s.q_dim);
   thirds.head_dim = s.q_dim;
-  Case a{"thirds", {0, dtype, thirds}, {0, dtype, thirds}};
+  TwoPlaces a{"thirds", {0, dtype, thirds}, {0, dtype, thirds}};
   a.k.layout.heads = std::min(s.q_heads, s.k_heads);
   a.k.at = s.q_dim * static_cast<std::int64_t>(size_of(dtype));
 
   const std::int64_t token = s.q_heads * s.q_dim + s.k_heads * s.k_dim;
-  Case b{"two sizes",
-         {0, dtype, {s.batch, s.tokens, s.q_heads, s.q_dim, s.tokens * token, token, s.q_dim}},
-         {0, dtype, {s.batch, s.tokens, s.k_heads, s.k_dim, s.tokens * token, token, s.k_dim}}};
+  TwoPlaces b{"two sizes",
+              {0, dtype, {s.batch, s.tokens, s.q_heads, s.q_dim, s.tokens * token, token, s.q_dim}},
+              {0, dtype, {s.batch, s.tokens, s.k_heads, s.k_dim, s.tokens * token, token, s.k_dim}}};
   b.k.at = s.q_heads * s.q_dim * static_cast<std::int64_t>(size_of(dtype));
   return {a, b};
 }
 
-std::vector<Case> cases(const Sizes& s, DType dtype) {
-  std::vector<Case> all = cases_out_of_place(s, dtype);
+std::vector<TwoPlaces> cases(const Sizes& s, DType dtype) {
+  std::vector<TwoPlaces> all = cases_out_of_place(s, dtype);
   if (s.q_dim == s.k_dim) {
-    for (int kind = 0; kind < 3; ++kind) all.push_back(packed(kind, s, dtype));
+    for (int kind = 0; kind < 3; ++kind)
+      all.push_back(packed_places(kind, s.batch, s.tokens, s.q_heads, s.k_heads, s.q_dim, dtype));
   }
-  for (const Case& c : cases_interleaved(s, dtype)) all.push_back(c);
+  for (const TwoPlaces& c : cases_interleaved(s, dtype)) all.push_back(c);
   return all;
-}
-
-void fill(Random& random, std::byte* memory, std::int64_t bytes, const Case& c) {
-  std::memset(memory, static_cast<int>(random() % 256), static_cast<std::size_t>(bytes));
-  for (const Place& p : {c.q, c.k}) {
-    const Bytes values = hard_values(random, p.dtype, extent(p.layout));
-    if (!values.empty()) std::memcpy(memory + p.at, values.data(), values.size());
-  }
-}
-
-// Every NaN among the rotated elements becomes the same one: which payload is the machine's business.
-void level_nans(std::byte* memory, const Place& p, int rotary_dim) {
-  const std::vector<bool> turns = rotated_elements(p.layout, rotary_dim);
-  for (std::size_t i = 0; i < turns.size(); ++i) {
-    const auto at = static_cast<std::int64_t>(i);
-    if (turns[i] && is_nan(bits_at(memory + p.at, p.dtype, at), p.dtype)) {
-      set_bits(memory + p.at, p.dtype, at, signalling_nan(p.dtype));
-    }
-  }
 }
 
 // Memory at a guard page, twice over: what is read and what is written.
@@ -116,14 +65,11 @@ class Arena {
   explicit Arena(std::int64_t bytes) : in_(static_cast<std::size_t>(bytes)), out_(static_cast<std::size_t>(bytes)) {}
 
   // In place, and to another memory where q and k lie likewise.
-  void check(const Case& c, const Table& table, Direction direction, const Executor& executor, Random& random) {
+  void check(const TwoPlaces& c, const Table& table, Direction direction, const Executor& executor, Random& random) {
     SCOPED_TRACE(c.name);
     const auto bytes = static_cast<std::size_t>(c.bytes());
-    Bytes before(bytes), wanted(bytes), to(bytes), wanted_to(bytes);
-    fill(random, before.data(), c.bytes(), c);
-    fill(random, to.data(), c.bytes(), c);
-    wanted = before;
-    wanted_to = to;
+    const Bytes before = filled(random, c), to = filled(random, c);
+    Bytes wanted = before, wanted_to = to;
     for (const Place& p : {c.q, c.k}) {
       rotate(p.in(wanted.data()), p.in(wanted.data()), table, direction);
       rotate(ConstHeads(p.in(before.data())), p.in(wanted_to.data()), table, direction);
@@ -141,7 +87,7 @@ class Arena {
   }
 
  private:
-  static void expect_same(std::byte* got, std::byte* wanted, const Case& c, int rotary_dim, const char* what) {
+  static void expect_same(std::byte* got, std::byte* wanted, const TwoPlaces& c, int rotary_dim, const char* what) {
     for (const Place& p : {c.q, c.k}) {
       level_nans(got, p, rotary_dim);
       level_nans(wanted, p, rotary_dim);
@@ -159,6 +105,7 @@ TEST_P(Fused, EqualsACallForQAndACallForKInEveryMemory) {
   const auto [dtype, pairing, direction] = GetParam();
   Random random(1);
   Arena arena(1 << 20);
+  const Backwards backwards;
   const Sizes all[] = {{1, 1, 32, 8, 64, 64}, {1, 1, 1, 1, 16, 16}, {2, 3, 4, 2, 40, 40}, {2, 5, 3, 3, 32, 48},
                        {3, 2, 5, 1, 34, 34},  {1, 4, 0, 2, 32, 32}, {2, 2, 3, 0, 32, 32}, {2, 1, 4, 4, 130, 66}};
   for (const Sizes& s : all) {
@@ -168,9 +115,10 @@ TEST_P(Fused, EqualsACallForQAndACallForKInEveryMemory) {
     for (const int pairs : {widest, std::max(1, widest / 3)}) {
       for (const std::int64_t batch : {std::int64_t{1}, s.batch}) {
         const Table table = random_table(random, s.tokens, pairs, pairing, static_cast<int>(batch));
-        for (const Case& c : cases(s, dtype)) {
-          arena.check(c, table, direction, Backwards(), random);
-          arena.check(c, table, direction, Shuffled(random()), random);
+        for (const TwoPlaces& c : cases(s, dtype)) {
+          const Shuffled shuffled(random());
+          arena.check(c, table, direction, random() % 2 == 0 ? backwards : static_cast<const Executor&>(shuffled),
+                      random);
           if (HasFailure()) return;
         }
       }
@@ -185,7 +133,7 @@ TEST_P(Fused, EqualsACallForQAndACallForKPieceByPiece) {
   Arena arena(1 << 20);
   const Sizes s{2, 43, 2, 1, 128, 128};
   const Table table = random_table(random, s.tokens, 64, pairing, below(random, 2) == 0 ? 1 : 2);
-  for (const Case& c : cases(s, dtype)) {
+  for (const TwoPlaces& c : cases(s, dtype)) {
     arena.check(c, table, direction, serial(), random);
     arena.check(c, table, direction, Shuffled(random()), random);
   }
@@ -198,10 +146,11 @@ TEST_P(Fused, EqualsACallForQAndACallForKFromAnyNumberOfThreads) {
   Arena arena(4 << 20);
   const Sizes s{2, 70, 8, 2, 128, 128};
   const Table table = random_table(random, s.tokens, 64, pairing, 2);
-  const std::vector<Case> apart = cases_out_of_place(s, dtype);
+  const std::vector<TwoPlaces> apart = cases_out_of_place(s, dtype);
   for (const unsigned threads : {2u, 3u}) {
     const ThreadPool pool(threads);
-    for (const Case& c : {packed(0, s, dtype), cases_interleaved(s, dtype)[0], apart[0], apart[1], apart[4]}) {
+    for (const TwoPlaces& c : {packed_places(0, s.batch, s.tokens, s.q_heads, s.k_heads, s.q_dim, dtype),
+                               cases_interleaved(s, dtype)[0], apart[0], apart[1], apart[4]}) {
       arena.check(c, table, direction, pool, random);
     }
   }
@@ -316,7 +265,7 @@ TEST(FusedDispatch, IsOneRunOfTheExecutor) {
   Random random(4);
   for (const std::int64_t tokens : {std::int64_t{1}, std::int64_t{100}}) {
     const Table table = random_table(random, tokens, 64, Pairing::half);
-    for (const Case& c : cases({1, tokens, 6, 2, 128, 128}, DType::bf16)) {
+    for (const TwoPlaces& c : cases({1, tokens, 6, 2, 128, 128}, DType::bf16)) {
       Bytes memory(static_cast<std::size_t>(c.bytes()));
       const Counting counting;
       rotate_qk(c.q.in(memory.data()), c.k.in(memory.data()), table, counting);

@@ -3,11 +3,10 @@
 
 #include "device_heads.h"
 #include "rotary/reference.h"
+#include "tests/support/places.h"
 
 namespace rotary::tests {
 namespace {
-
-constexpr std::array directions{Direction::forward, Direction::backward};
 
 std::string words(const Layout& l, DType dtype) {
   std::string text = name(dtype);
@@ -117,86 +116,44 @@ INSTANTIATE_TEST_SUITE_P(Grid, GpuRotate, grid, grid_name);
 
 // ---- q and k ----
 
-// Heads in a memory that q and k share, or each in one of its own.
-struct Place {
-  DType dtype = DType::f32;
-  Layout layout;
-  std::size_t at = 0;  // bytes
-};
-struct Both {
-  Place q, k;
-  bool separate = true;  // in memories of their own
-};
-
-Both random_places(Random& random, DType dtype, std::int64_t batch, std::int64_t tokens, int least_dim) {
+TwoPlaces random_places(Random& random, DType dtype, std::int64_t batch, std::int64_t tokens, int least_dim) {
   constexpr std::array<std::int64_t, 6> q_heads{1, 2, 5, 8, 32, 0}, k_heads{0, 1, 2, 1, 8, 3};
   const std::int64_t q = q_heads[random() % 6], k = k_heads[random() % 6];
   const int q_dim = least_dim + tail(random), k_dim = random() % 2 == 0 ? q_dim : least_dim + tail(random);
-  switch (below(random, 4)) {
-    case 0: {  // one packed tensor
-      const std::int64_t token = (q + 2 * k) * q_dim;
-      const Layout all{batch, tokens, q, q_dim, tokens * token, token, q_dim};
-      Both both{{dtype, all, 0}, {dtype, all, static_cast<std::size_t>(q * q_dim) * size_of(dtype)}, false};
-      both.k.layout.heads = k;
-      return both;
-    }
-    case 1: {  // [batch, heads, tokens, head_dim], packed
-      const Layout all = bhtd(batch, q + 2 * k, tokens, q_dim);
-      Both both{{dtype, all, 0}, {dtype, all, static_cast<std::size_t>(q * tokens * q_dim) * size_of(dtype)}, false};
-      both.q.layout.heads = q;
-      both.k.layout.heads = k;
-      return both;
-    }
-    case 2:  // dtypes of their own
-      return {{dtype, random_layout(random, batch, tokens, q, q_dim), 0},
-              {dtypes[random() % 3], random_layout(random, batch, tokens, k, k_dim), 0}};
-    default:
-      return {{dtype, random_layout(random, batch, tokens, q, q_dim), 0},
-              {dtype, random_layout(random, batch, tokens, k, k_dim), 0}};
-  }
+  const int kind = below(random, 4);
+  if (kind < 2) return packed_places(kind, batch, tokens, q, k, q_dim, dtype);
+  const DType k_dtype = kind == 2 ? dtypes[random() % 3] : dtype;
+  TwoPlaces places{"apart",
+                   {0, dtype, random_layout(random, batch, tokens, q, q_dim)},
+                   {0, k_dtype, random_layout(random, batch, tokens, k, k_dim)}};
+  places.k.at = (places.q.end() + 15) / 16 * 16 + misalignment(random) * static_cast<std::int64_t>(size_of(k_dtype));
+  return places;
 }
 
-// The memory or the two memories, on the host and on the device.
+// The memory on the host and on the device.
 struct Arena {
-  Arena(Random& random, const Both& b) : both(b) {
-    std::size_t q_bytes = bytes_of(b.q.layout, b.q.dtype), k_bytes = bytes_of(b.k.layout, b.k.dtype);
-    if (!b.separate) q_bytes = std::max(q_bytes, b.k.at + k_bytes);
-    q = hard_values(random, b.q.dtype, static_cast<std::int64_t>(q_bytes / size_of(b.q.dtype)));
-    if (b.separate) k = hard_values(random, b.k.dtype, static_cast<std::int64_t>(k_bytes / size_of(b.k.dtype)));
-    const auto at = [&](const Place& p) { return static_cast<std::size_t>(misalignment(random)) * size_of(p.dtype); };
-    device_q.emplace_back(q.data(), q.size(), at(b.q));
-    device_q.emplace_back(k.data(), k.size(), at(b.k));
-  }
-  Heads q_host() { return {q.data(), both.q.dtype, both.q.layout}; }
-  Heads k_host() { return {(both.separate ? k.data() : q.data()) + both.k.at, both.k.dtype, both.k.layout}; }
-  Heads q_device() const { return {device_q[0].data(), both.q.dtype, both.q.layout}; }
-  Heads k_device() const { return {device_q[both.separate ? 1 : 0].data() + both.k.at, both.k.dtype, both.k.layout}; }
+  Arena(Random& random, const TwoPlaces& p)
+      : places(p),
+        host(filled(random, p)),
+        device(host,
+               static_cast<std::size_t>(misalignment(random)) * std::max(size_of(p.q.dtype), size_of(p.k.dtype))) {}
+  Heads q_host() { return places.q.in(host.data()); }
+  Heads k_host() { return places.k.in(host.data()); }
+  Heads q_device() const { return places.q.in(device.data()); }
+  Heads k_device() const { return places.k.in(device.data()); }
 
-  // Every NaN among the rotated elements becomes the same one.
-  void expect_same(int rotary_dim, const char* what) {
-    Bytes got_q = device_q[0].get(), got_k = device_q[1].get();
-    Bytes wanted_q = q, wanted_k = k;
-    const auto level = [&](Bytes& q_memory, Bytes& k_memory) {
-      level_nans(q_memory.data(), both.q, rotary_dim);
-      level_nans((both.separate ? k_memory.data() : q_memory.data()) + both.k.at, both.k, rotary_dim);
-    };
-    level(got_q, got_k);
-    level(wanted_q, wanted_k);
-    ASSERT_TRUE(got_q == wanted_q) << what << ": q, or q and k";
-    ASSERT_TRUE(got_k == wanted_k) << what << ": k";
-  }
-
-  static void level_nans(std::byte* memory, const Place& p, int rotary_dim) {
-    const std::vector<bool> turns = rotated_elements(p.layout, rotary_dim);
-    for (std::size_t i = 0; i < turns.size(); ++i) {
-      const auto at = static_cast<std::int64_t>(i);
-      if (turns[i] && is_nan(bits_at(memory, p.dtype, at), p.dtype)) set_bits(memory, p.dtype, at, 0x7fff);
+  void expect_same(int rotary_dim, const char* what) const {
+    Bytes got = device.get(), wanted = host;
+    for (Bytes* memory : {&got, &wanted}) {
+      level_nans(memory->data(), places.q, rotary_dim);
+      level_nans(memory->data(), places.k, rotary_dim);
     }
+    ASSERT_TRUE(got == wanted) << what;
   }
 
-  Both both;
-  Bytes q, k;
-  std::vector<Device> device_q;
+  TwoPlaces places;
+  Bytes host;
+  Device device;
 };
 
 class GpuRotateQk : public GpuWith<std::tuple<DType, Pairing, Direction>> {};
@@ -210,7 +167,7 @@ TEST_P(GpuRotateQk, EqualsTheReferenceForEachOfBoth) {
     const Table table = random_table(random, tokens, pairs, pairing, round % 2 == 0 ? 1 : static_cast<int>(batch));
     const gpu::Table rows = upload(table);
     order_threads(random);
-    const Both both = random_places(random, dtype, batch, tokens, 2 * pairs);
+    const TwoPlaces both = random_places(random, dtype, batch, tokens, 2 * pairs);
     SCOPED_TRACE("round " + std::to_string(round) + ", q " + words(both.q.layout, both.q.dtype) + ", k " +
                  words(both.k.layout, both.k.dtype) + ", rotary_dim " + std::to_string(2 * pairs));
     Arena in(random, both), out(random, both);

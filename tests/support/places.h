@@ -1,0 +1,58 @@
+// q and k in one memory, for the tests of calls that rotate both.
+#pragma once
+
+#include "tests/support/heads.h"
+
+namespace rotary::tests {
+
+// Heads somewhere in a memory that q, k and others share.
+struct Place {
+  std::int64_t at = 0;  // in bytes
+  DType dtype = DType::f32;
+  Layout layout;
+
+  ConstHeads in(const std::byte* memory) const { return {memory + at, dtype, layout}; }
+  Heads in(std::byte* memory) const { return {memory + at, dtype, layout}; }
+  std::int64_t end() const { return at + static_cast<std::int64_t>(bytes_of(layout, dtype)); }
+};
+
+// The places of q and k in one memory.
+struct TwoPlaces {
+  std::string name;
+  Place q;
+  Place k;
+  std::int64_t bytes() const { return std::max(q.end(), k.end()); }
+};
+
+// One tensor: heads of q, of k, and as many of v.
+inline TwoPlaces packed_places(int layout, std::int64_t batch, std::int64_t tokens, std::int64_t q_heads,
+                               std::int64_t k_heads, int head_dim, DType dtype) {
+  const Layout all = layout_of(layout, batch, tokens, q_heads + 2 * k_heads, head_dim);
+  TwoPlaces places{"packed, layout " + std::to_string(layout), {0, dtype, all}, {0, dtype, all}};
+  places.q.layout.heads = q_heads;
+  places.k.layout.heads = k_heads;
+  places.k.at = q_heads * all.head_stride * static_cast<std::int64_t>(size_of(dtype));
+  return places;
+}
+
+inline Bytes filled(Random& random, const TwoPlaces& places) {
+  Bytes memory(static_cast<std::size_t>(places.bytes()), static_cast<std::byte>(random() % 256));
+  for (const Place& p : {places.q, places.k}) {
+    const Bytes values = hard_values(random, p.dtype, extent(p.layout));
+    std::copy(values.begin(), values.end(), memory.begin() + p.at);
+  }
+  return memory;
+}
+
+// Every NaN among the rotated elements becomes the same one: which payload is the machine's business.
+inline void level_nans(std::byte* memory, const Place& p, int rotary_dim) {
+  const std::vector<bool> turns = rotated_elements(p.layout, rotary_dim);
+  for (std::size_t i = 0; i < turns.size(); ++i) {
+    const auto at = static_cast<std::int64_t>(i);
+    if (turns[i] && is_nan(bits_at(memory + p.at, p.dtype, at), p.dtype)) {
+      set_bits(memory + p.at, p.dtype, at, signalling_nan(p.dtype));
+    }
+  }
+}
+
+}  // namespace rotary::tests
