@@ -4,8 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include <tuple>
-
 #include "tests/support/random_calls.h"
 
 namespace rotary::tests {
@@ -125,12 +123,15 @@ class JudgedCalls {
     add("ALIAS", "", call, [&](C& c) { put(c.sides[C::q], 1), put(c.sides[C::q_out], 0); });
     pass(call, [](C& c) { c.sides[C::q].layout.batch_stride = 0; });  // a broadcast input can be read
     // Halves of heads in one memory.
-    for (const auto& [from, to, code] :
-         {std::tuple{0, 8, ""}, {8, 0, ""}, {0, 16 * 3 + 8, ""}, {0, 7, "ALIAS"}, {0, 16 * 3, "ALIAS"}}) {
-      add(code, "", call, [&](C& c) {
+    struct Halves {
+      int from, to;
+      const char* code;
+    };
+    for (const Halves& h : {Halves{0, 8, ""}, {8, 0, ""}, {0, 16 * 3 + 8, ""}, {0, 7, "ALIAS"}, {0, 16 * 3, "ALIAS"}}) {
+      add(h.code, "", call, [&](C& c) {
         c.table.pairs = 4;
         for (const auto side : {C::q, C::q_out}) c.sides[side].layout.head_dim = 8;
-        put(c.sides[C::q], from), put(c.sides[C::q_out], to);
+        put(c.sides[C::q], h.from), put(c.sides[C::q_out], h.to);
       });
     }
   }
