@@ -44,11 +44,8 @@ std::vector<Scaling> scalings(int pairs) {
   }
   longrope.trained_length = 4096;
   longrope.factor = 32;
-  Yarn deepseek{40, 4096};
-  deepseek.mscale = 0.707;
-  deepseek.mscale_all_dim = 1.0;
-  Yarn not_truncated{32, 4096};
-  not_truncated.truncate = false;
+  const Yarn deepseek{.factor = 40, .trained_length = 4096, .mscale = 0.707, .mscale_all_dim = 1.0};
+  const Yarn not_truncated{.factor = 32, .trained_length = 4096, .truncate = false};
   return {Unscaled{},
           Linear{3},
           Ntk{4},
@@ -66,12 +63,7 @@ std::vector<Scaling> scalings(int pairs) {
 }
 
 Rope rope_of(int rotary_dim, double base, const Scaling& scaling) {
-  Rope rope;
-  rope.head_dim = rotary_dim;
-  rope.base = base;
-  rope.pairing = Pairing::half;
-  rope.scaling = scaling;
-  return rope;
+  return {.head_dim = rotary_dim, .base = base, .pairing = Pairing::half, .scaling = scaling};
 }
 
 std::uint64_t frequencies_hash() {
@@ -95,18 +87,10 @@ std::uint64_t frequencies_hash() {
 
 // ---- tables --------------------------------------------------------------------------------------
 
-void add_table(BitsHash& hash, const Frequencies& f, const Positions& at) {
+// With Angles::float32 the angle is a float, so positions stay where it is finite.
+void add_table(BitsHash& hash, const Frequencies& f, const Positions& at, Angles angles = Angles::exact) {
   for (const Rounding rounding : {Rounding::f32, Rounding::f16, Rounding::bf16}) {
-    const Table table(f, at, {Angles::exact, rounding});
-    hash.add(table.cos());
-    hash.add(table.sin());
-  }
-}
-
-// float32 tables: the angle is a float, so positions stay where it is finite.
-void add_float32(BitsHash& hash, const Frequencies& f, const Positions& at) {
-  for (const Rounding rounding : {Rounding::f32, Rounding::f16, Rounding::bf16}) {
-    const Table table(f, at, {Angles::float32, rounding});
+    const Table table(f, at, {angles, rounding});
     hash.add(table.cos());
     hash.add(table.sin());
   }
@@ -128,7 +112,7 @@ std::uint64_t tables_hash() {
       for (const std::int64_t first :
            {std::int64_t{0}, std::int64_t{131000}, std::int64_t{-37}, std::int64_t{1} << 40}) {
         add_table(hash, f, positions(first, 67));
-        add_float32(hash, f, positions(first, 67));
+        add_table(hash, f, positions(first, 67), Angles::float32);
       }
       add_table(hash, f, far);
       add_table(hash, f, real);
@@ -142,7 +126,7 @@ std::uint64_t tables_hash() {
     std::vector<std::int64_t> grid;
     for (int i = 0; i < 3 * 2 * 9; ++i) grid.push_back(static_cast<std::int64_t>(random.next() % 100000));
     add_table(hash, frequencies(images), Positions(grid, 3, 2));
-    add_float32(hash, frequencies(images), Positions(grid, 3, 2));
+    add_table(hash, frequencies(images), Positions(grid, 3, 2), Angles::float32);
   }
   return hash.value;
 }
