@@ -30,9 +30,11 @@ struct Attends {
   std::set<std::string> modules;
 };
 
+// A tensor of the text model's layers, as far as its name says so.
 struct Located {
   const TensorInfo* info = nullptr;
   std::size_t shard = 0, entry = 0;
+  TensorName name;
 };
 
 using Place = std::pair<std::string, int>;  // stack and layer
@@ -42,20 +44,13 @@ class Planner {
   explicit Planner(Plan& plan) : plan_(plan), part_(plan.text) {}
 
   void plan() {
-    for (std::size_t s = 0; s < plan_.folder.shards.size(); ++s) {
-      const std::vector<files::Entry>& entries = plan_.folder.shards[s].header.header.entries;
-      for (std::size_t e = 0; e < entries.size(); ++e)
-        tensors_.emplace(entries[e].info.name, Located{&entries[e].info, s, e});
+    const std::vector<const Located*> in_order = locate();
+    for (const Located* tensor : in_order) {
+      const TensorName& name = tensor->name;
+      const bool projects = name.role == Role::q || name.role == Role::qkv;
+      text_is_named_ = text_is_named_ || (projects && is_named_text(name.stack));
     }
-    for (const auto& [tensor, located] : tensors_) {
-      const std::optional<TensorName> name = parse_name(tensor);
-      text_is_named_ = text_is_named_ || (name && (name->role == Role::q || name->role == Role::qkv) &&
-                                          is_of_text(*name) && is_named_text(name->stack));
-    }
-    for (std::size_t s = 0; s < plan_.folder.shards.size(); ++s) {
-      const std::vector<files::Entry>& entries = plan_.folder.shards[s].header.header.entries;
-      for (std::size_t e = 0; e < entries.size(); ++e) look_at(s, e, entries[e].info);
-    }
+    for (const Located* tensor : in_order) look_at(*tensor);
     check_stacks();
     check_complete();
     convert_shared_values();
@@ -63,34 +58,46 @@ class Planner {
   }
 
  private:
-  void look_at(std::size_t shard, std::size_t entry, const TensorInfo& tensor) {
-    const std::optional<TensorName> name = parse_name(tensor.name);
-    if (!name || !is_of_text(*name)) return;
-    if (text_is_named_ && !is_named_text(name->stack) && !is_draft(name->stack)) return;
-    if (name->layer < part_.first_layer) return;
-    const auto layer = static_cast<std::size_t>(name->layer - part_.first_layer);
-    const bool drafting = part_.is_drafting(name->stack, static_cast<int>(layer));
+  // In the order of the files.
+  std::vector<const Located*> locate() {
+    std::vector<const Located*> in_order;
+    for (std::size_t s = 0; s < plan_.folder.shards.size(); ++s) {
+      const std::vector<files::Entry>& entries = plan_.folder.shards[s].header.header.entries;
+      for (std::size_t e = 0; e < entries.size(); ++e) {
+        const TensorInfo& info = entries[e].info;
+        const std::optional<TensorName> name = parse_name(info.name);
+        if (!name || is_of_another_model(name->stack)) continue;
+        in_order.push_back(&tensors_.emplace(info.name, Located{&info, s, e, *name}).first->second);
+      }
+    }
+    return in_order;
+  }
+
+  void look_at(const Located& tensor) {
+    const TensorName& name = tensor.name;
+    if (text_is_named_ && !is_named_text(name.stack) && !is_draft(name.stack)) return;
+    if (name.layer < part_.first_layer) return;
+    const auto layer = static_cast<std::size_t>(name.layer - part_.first_layer);
+    const bool drafting = part_.is_drafting(name.stack, static_cast<int>(layer));
     if (!drafting && !part_.rope_of_layer[layer]) return;
-    if (name->role == Role::other) {
-      others_.emplace_back(&tensor, *name);
+    if (name.role == Role::other) {
+      others_.push_back(&tensor);
       return;
     }
-    if (is_cross_attention(name->module)) return;
-    const bool indexes = contains_word(name->module, "indexer");
+    if (is_cross_attention(name.module)) return;
+    const bool indexes = contains_word(name.module, "indexer");
     if (indexes && part_.indexer.heads == 0) {
       plan_.indexers = true;
       return;
     }
-    const std::size_t rope = drafting ? drafting_rope(*name) : *part_.rope_of_layer[layer];
+    const std::size_t rope = drafting ? drafting_rope(name) : *part_.rope_of_layer[layer];
     const ModelRope& used = plan_.model.ropes[rope];
-    const Heads heads =
-        indexes ? heads_of_indexer(name->role, used, part_, plan_.to) : heads_in(tensor, *name, used, part_, plan_.to);
-    if (!indexes) add_to_layer(*name);
-    if (const std::optional<Change> change = change_of(tensor, name->suffix, projection(tensor, *name, heads.sources)))
-      plan_.tensors.push_back({shard, entry, *name, *change, heads, rope});
+    const Heads heads = indexes ? heads_of_indexer(name.role, used, part_, plan_.to)
+                                : heads_in(*tensor.info, name, used, part_, plan_.to);
+    if (!indexes) add_to_layer(name);
+    if (const std::optional<Change> change = change_of(*tensor.info, name.suffix, projection(tensor, heads.sources)))
+      plan_.tensors.push_back({tensor.shard, tensor.entry, name, *change, heads, rope});
   }
-
-  static bool is_of_text(const TensorName& name) { return !is_of_another_model(name.stack); }
 
   void add_to_layer(const TensorName& name) {
     Attends& layer = layers_[{name.stack, name.layer}];
@@ -130,26 +137,26 @@ class Planner {
     const std::string stem = layer.stack + "." + std::to_string(layer.layer) + ".";
     for (auto found = tensors_.lower_bound(stem); found != tensors_.end() && found->first.starts_with(stem); ++found) {
       const TensorInfo& tensor = *found->second.info;
-      const std::optional<TensorName> name = parse_name(tensor.name);
-      const bool projects = name && (name->role == Role::q || name->role == Role::k || name->role == Role::qkv);
-      if (!projects || name->suffix != "weight" || tensor.shape.empty() || contains_word(name->module, "indexer"))
+      const TensorName& name = found->second.name;
+      const bool projects = name.role == Role::q || name.role == Role::k || name.role == Role::qkv;
+      if (!projects || name.suffix != "weight" || tensor.shape.empty() || contains_word(name.module, "indexer"))
         continue;
-      const Heads heads = heads_in(tensor, *name, rope, part_, plan_.to);
+      const Heads heads = heads_in(tensor, name, rope, part_, plan_.to);
       if (heads.sources->size() != static_cast<std::size_t>(tensor.shape[0])) return false;
     }
     return true;
   }
 
-  Projection projection(const TensorInfo& tensor, const TensorName& name,
-                        std::shared_ptr<const Sources> sources) const {
-    const std::string prefix = tensor.name.substr(0, tensor.name.size() - name.suffix.size());
+  Projection projection(const Located& tensor, std::shared_ptr<const Sources> sources) const {
+    const std::string& name = tensor.info->name;
+    const std::string prefix = name.substr(0, name.size() - tensor.name.suffix.size());
     const auto find = [this, prefix](std::string_view suffix) { return tensors_.find(prefix + std::string(suffix)); };
     const auto packed = find("qweight");
     const bool awq = packed != tensors_.end() && !packed->second.info->shape.empty() &&
                      packed->second.info->shape.back() != static_cast<std::int64_t>(sources->size());
     return {.sources = std::move(sources),
             .has = [this, find](std::string_view suffix) { return find(suffix) != tensors_.end(); },
-            .fused = name.role == Role::qkv,
+            .fused = tensor.name.role == Role::qkv,
             .awq = awq,
             .quantization = part_.quantization};
   }
@@ -193,8 +200,8 @@ class Planner {
   void convert_shared_values() {
     if (!part_.attention.keys_may_be_values) return;
     std::set<Place> with_values;
-    for (const auto& [tensor, name] : others_) {
-      if (contains_word(name.suffix, "v_proj")) with_values.insert({name.stack, name.layer});
+    for (const Located* other : others_) {
+      if (contains_word(other->name.suffix, "v_proj")) with_values.insert({other->name.stack, other->name.layer});
     }
     for (const auto& [place, layer] : layers_) {
       if (!layer.own_k || with_values.count(place) != 0) continue;
@@ -208,17 +215,18 @@ class Planner {
   void convert_output(const Place& place, const std::string& module) {
     const std::string stem = place.first + "." + std::to_string(place.second) + "." + module + ".o_proj.";
     const auto found = tensors_.find(stem + "weight");
+    const Located* output = found == tensors_.end() ? nullptr : &found->second;
     const auto keys = std::find_if(plan_.tensors.begin(), plan_.tensors.end(), [&](const TensorPlan& tensor) {
       return tensor.name.stack == place.first && tensor.name.layer == place.second && tensor.name.role == Role::k;
     });
     const ModelRope* rope = keys == plan_.tensors.end() ? nullptr : &plan_.model.ropes[keys->rope];
-    const bool plain = found != tensors_.end() && rope != nullptr && !plan_.folder.adapter &&
-                       bits_of(found->second.info->type) >= 16 && found->second.info->shape.size() == 2 &&
-                       found->second.info->shape[1] == std::int64_t{rope->heads} * rope->rope.head_dim;
+    const bool plain = output != nullptr && rope != nullptr && !plan_.folder.adapter &&
+                       bits_of(output->info->type) >= 16 && output->info->shape.size() == 2 &&
+                       output->info->shape[1] == std::int64_t{rope->heads} * rope->rope.head_dim;
     if (!plain) {
       fail(Code::TENSOR, operation,
            "keys that serve as values must have an output projection that is not quantised, and no adapter, but " +
-               in_quotes(stem + "weight") + (found == tensors_.end() ? " is missing" : " is none"));
+               in_quotes(stem + "weight") + (output == nullptr ? " is missing" : " is none"));
     }
     const Heads heads = heads_of_queries(*rope, rope->heads, rope->rope.head_dim, plan_.to);
     TensorName name = keys->name;
@@ -226,22 +234,23 @@ class Planner {
     name.word = "o_proj";
     name.role = Role::other;
     name.suffix = "weight";
-    plan_.tensors.push_back(
-        {found->second.shard, found->second.entry, name, {Axis::columns, 0, heads.sources}, heads, keys->rope});
+    plan_.tensors.push_back({output->shard, output->entry, name, {Axis::columns, 0, heads.sources}, heads, keys->rope});
   }
 
   // A tensor that is not known may depend on the order of the heads' elements.
   void check_unknown() const {
-    for (const auto& [tensor, name] : others_) {
+    for (const Located* other : others_) {
+      const TensorInfo& tensor = *other->info;
+      const TensorName& name = other->name;
       const auto layer = layers_.find({name.stack, name.layer});
       if (layer == layers_.end()) continue;
       for (const std::string& module : layer->second.modules) {
         if (module.empty() || !name.suffix.starts_with(module + ".")) continue;
         if (is_independent(first_word(std::string_view(name.suffix).substr(module.size() + 1)))) continue;
-        if (tensor->elements() == 1 || tensor->name.ends_with("inv_freq")) continue;
+        if (tensor.elements() == 1 || tensor.name.ends_with("inv_freq")) continue;
         fail(Code::TENSOR, operation,
              "every tensor of an attention must be known, as it may depend on the pairing, but " +
-                 in_quotes(tensor->name) + " is not");
+                 in_quotes(tensor.name) + " is not");
       }
     }
   }
@@ -251,7 +260,7 @@ class Planner {
   bool text_is_named_ = false;  // a stack says that it is the text model's: others are not
   std::map<std::string, Located> tensors_;
   std::map<Place, Attends> layers_;
-  std::vector<std::pair<const TensorInfo*, TensorName>> others_;
+  std::vector<const Located*> others_;  // whose role is none
 };
 
 Pairing weights_pairing(const Folder& folder, const ModelRope& rope, std::optional<Pairing> from) {
