@@ -50,8 +50,8 @@ void check_slots(const char* operation, const S& slots) {
   check_pointer(operation, "positions", slots.positions, sizeof(std::int32_t));
 }
 
-// The memory written must not overlap the arrays of slots of so many tokens. indices is not checked: how long it is
-// stands in indptr. Throws ALIAS.
+// The memory written must not overlap the arrays of the slots of `tokens` tokens. The length of indices stands in
+// indptr, so indices is not checked. Throws ALIAS.
 template <class S>
 void check_slots_disjoint(const char* operation, std::span<const Part> written, const S& slots, std::int64_t tokens) {
   if (slots.slot != nullptr) {
@@ -63,8 +63,8 @@ void check_slots_disjoint(const char* operation, std::span<const Part> written, 
   }
 }
 
-// Adds the memory of the cache's k and v, elements of so many bytes, to what the call writes; it must not overlap k and
-// v nor what else is written. Throws ALIAS.
+// Adds the cache's k and v, whose elements have k_bytes and v_bytes, to the memory that the call writes. They must not
+// overlap the arguments k and v, nor what else is written. Throws ALIAS.
 template <class C>
 void add_cache(const char* operation, const C& cache, std::int64_t k_bytes, std::int64_t v_bytes, const ConstHeads& k,
                const ConstHeads& v, Writes& written) {

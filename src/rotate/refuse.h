@@ -45,8 +45,8 @@ ROTARY_API std::string shape(const Layout&);
 
 // Validates an argument that is only read. Throws DTYPE, SHAPE.
 ROTARY_API void check_readable(const char* operation, const char* side, const ConstHeads& x);
-// The bytes from the first element of a cache to behind its last one, with pages as batch rows: its elements, of so
-// many bytes, are distinct. Throws SHAPE.
+// Bytes from the first element of a cache to behind its last, with pages as batch rows; an element has `each` bytes.
+// Throws SHAPE, also where elements share memory.
 std::int64_t checked_extent(const char* operation, const Layout& cache, std::int64_t each);
 
 inline std::uintptr_t address_of(const void* data) noexcept { return reinterpret_cast<std::uintptr_t>(data); }
