@@ -1,10 +1,10 @@
 set(rotary_files_sources
+  src/files/config/fields.cpp
   src/files/config/layer_types.cpp
   src/files/config/layers.cpp
   src/files/config/learned.cpp
   src/files/config/leftover.cpp
   src/files/config/notes.cpp
-  src/files/config/origins.cpp
   src/files/config/params.cpp
   src/files/config/part.cpp
   src/files/config/rope.cpp

@@ -9,18 +9,11 @@ namespace rotary::files {
 namespace {
 
 std::string type_named(char letter) {
-  switch (letter) {
-    case 's':
-      return "sliding_attention";
-    case 'l':
-      return "linear_attention";
-    case 'h':
-      return "hybrid";
-    case 'i':
-      return "indexed_attention";
-    default:
-      return "full_attention";
-  }
+  return letter == 's'   ? "sliding_attention"
+         : letter == 'l' ? "linear_attention"
+         : letter == 'h' ? "hybrid"
+         : letter == 'i' ? "indexed_attention"
+                         : "full_attention";
 }
 
 // Old and remote-code names.
@@ -38,7 +31,7 @@ bool is_known_without_attention(const std::string& type) {
 }
 
 // The class default pattern, stretched to the file's own period where it has one.
-std::string pattern_of(Reading& reading, const Part& part) {
+std::string pattern_of(const Part& part) {
   std::string pattern(part.family.pattern.types);
   if (part.family.pattern.period_key.empty()) return pattern;
   const auto period = part.keys.integer(part.family.pattern.period_key, 1, 10000);
@@ -47,14 +40,14 @@ std::string pattern_of(Reading& reading, const Part& part) {
   const char other = full_first ? pattern.back() : pattern.front();
   pattern.assign(static_cast<std::size_t>(*period), other);
   (full_first ? pattern.front() : pattern.back()) = 'f';
-  reading.note(part.path, "layer_types are not given: made from " + std::string(part.family.pattern.period_key));
-  reading.origins.read("layers", part.keys, part.family.pattern.period_key);
+  part.note("layer_types are not given: made from " + std::string(part.family.pattern.period_key));
+  part.record("layers", part.family.pattern.period_key);
   return pattern;
 }
 
-std::vector<std::string> default_types(Reading& reading, const Part& part, std::size_t layers) {
-  if (part.family.pattern.types.size() > 1) reading.origins.by_default("layers", part.name());
-  const std::string pattern = pattern_of(reading, part);
+std::vector<std::string> default_types(const Part& part, std::size_t layers) {
+  if (part.family.pattern.types.size() > 1) part.by_default("layers");
+  const std::string pattern = pattern_of(part);
   std::vector<std::string> types(layers);
   if (pattern.empty()) return types;
   for (std::size_t i = 0; i < layers; ++i) {
@@ -63,43 +56,49 @@ std::vector<std::string> default_types(Reading& reading, const Part& part, std::
   if (part.family.pattern.first != 0) types.front() = type_named(part.family.pattern.first);
   if (part.family.pattern.ends_full || part.family.pattern.last_full) types.back() = "full_attention";
   if (part.family.pattern.types.size() > 1) {
-    reading.note(part.path,
-                 "layer_types are not given: the pattern of " + part.name() + " (" + types.front() + ", ...)");
+    part.note("layer_types are not given: the pattern of " + part.name() + " (" + types.front() + ", ...)");
   }
   return types;
 }
 
-// attn_layer_indices (Bamba), full_attn_idxs (LFM2): the layers that attend; the others do not.
-std::optional<std::vector<std::string>> types_from_indices(Reading& reading, const Part& part, std::size_t layers) {
-  if (const auto flags = part.keys.integers("attn_type_list")) {  // MiniMax-01
+// A list of flags, one for each layer, and the types that 1 and the other numbers stand for.
+struct FlagList {
+  const char *key, *one, *other;
+};
+constexpr FlagList minimax = {"attn_type_list", "full_attention", "linear_attention"};
+constexpr FlagList mimo = {"hybrid_layer_pattern", "sliding_attention", "full_attention"};
+
+std::vector<std::string> types_from_flags(const Part& part, const FlagList& list, const std::vector<int>& flags) {
+  part.record("layers", list.key);
+  std::vector<std::string> types;
+  for (const int flag : flags) types.emplace_back(flag == 1 ? list.one : list.other);
+  return types;
+}
+
+// From flags, or from the layers that attend where the others do not.
+std::optional<std::vector<std::string>> types_from_numbers(const Part& part, std::size_t layers) {
+  if (const auto flags = part.keys.integers(minimax.key)) {
     if (flags->size() != layers) {
-      part.keys.refuse("attn_type_list", "must have one entry for each of the " + std::to_string(layers) + " layers");
+      part.keys.refuse(minimax.key, "must have one entry for each of the " + std::to_string(layers) + " layers");
     }
-    reading.origins.read("layers", part.keys, "attn_type_list");
-    std::vector<std::string> types;
-    for (const int flag : *flags) types.push_back(flag == 1 ? "full_attention" : "linear_attention");
-    return types;
+    return types_from_flags(part, minimax, *flags);
   }
-  if (const auto slides = integer_per_layer(reading, part, "hybrid_layer_pattern", layers)) {  // MiMo-V2
-    reading.origins.read("layers", part.keys, "hybrid_layer_pattern");
-    std::vector<std::string> types;
-    for (const int flag : *slides) types.push_back(flag == 1 ? "sliding_attention" : "full_attention");
-    return types;
+  if (const auto flags = per_layer(part, mimo.key, layers, part.keys.integers(mimo.key))) {
+    return types_from_flags(part, mimo, *flags);
   }
+  std::vector<std::string> types(layers, "linear_attention");
   const auto step = part.keys.integer("mamba_step", 2, 10000);
   if (step && part.keys.boolean("mamba_enabled", true)) {  // PLaMo 2: the middle one of each step attends
-    reading.origins.read("layers", part.keys, "mamba_step");
+    part.record("layers", "mamba_step");
     const auto period = static_cast<std::size_t>(*step);
-    std::vector<std::string> types(layers, "linear_attention");
     for (std::size_t i = period / 2; i < layers; i += period) types[i] = "full_attention";
     if (layers <= period / 2) types.back() = "full_attention";
     return types;
   }
-  for (const char* key : {"attn_layer_indices", "full_attn_idxs"}) {
+  for (const char* key : {"attn_layer_indices", "full_attn_idxs"}) {  // Bamba, LFM2
     const auto indices = part.keys.integers(key);
     if (!indices) continue;
-    reading.origins.read("layers", part.keys, key);
-    std::vector<std::string> types(layers, "linear_attention");
+    part.record("layers", key);
     for (const int i : *indices) {
       if (i < 0 || static_cast<std::size_t>(i) >= layers) {
         part.keys.refuse(key, "must list layers from 0 to " + std::to_string(layers - 1));
@@ -111,17 +110,17 @@ std::optional<std::vector<std::string>> types_from_indices(Reading& reading, con
   return std::nullopt;
 }
 
-std::vector<std::string> types_as_written(Reading& reading, const Part& part, std::size_t layers) {
+std::vector<std::string> types_as_written(const Part& part, std::size_t layers) {
   for (const char* key : {"layer_types", "layers_block_type"}) {
     auto types = part.keys.texts(key);
     if (!types) continue;
-    reading.origins.read("layers", part.keys, key);
+    part.record("layers", key);
     if (types->size() < layers) {
       part.keys.refuse(key, "must have one entry for each of the " + std::to_string(layers) + " layers");
     }
     if (types->size() > layers) {
-      reading.note(part.path, std::string(key) + " has more entries than there are layers: the last " +
-                                  std::to_string(types->size() - layers) + " are not read");
+      part.note(std::string(key) + " has more entries than there are layers: the last " +
+                std::to_string(types->size() - layers) + " are not read");
       types->resize(layers);
     }
     std::transform(types->begin(), types->end(), types->begin(), modern);
@@ -135,14 +134,14 @@ std::vector<std::string> types_as_written(Reading& reading, const Part& part, st
     if (part.family.pattern.last_full) types->back() = "full_attention";
     return *types;
   }
-  if (auto types = types_from_indices(reading, part, layers)) return *types;
+  if (auto types = types_from_numbers(part, layers)) return *types;
   if (const auto period = part.keys.texts("block_types"); period && !period->empty()) {  // RecurrentGemma
-    reading.origins.read("layers", part.keys, "block_types");
+    part.record("layers", "block_types");
     std::vector<std::string> types;
     for (std::size_t i = 0; i < layers; ++i) types.push_back(modern((*period)[i % period->size()]));
     return types;
   }
-  return default_types(reading, part, layers);
+  return default_types(part, layers);
 }
 
 }  // namespace
@@ -157,8 +156,8 @@ bool slides(const std::string& type) { return type == "sliding_attention" || typ
 
 bool has_sliding_rope(const std::string& type) { return slides(type) || type == "main"; }
 
-std::vector<std::string> layer_types(Reading& reading, const Part& part, std::size_t layers) {
-  std::vector<std::string> types = types_as_written(reading, part, layers);
+std::vector<std::string> layer_types(const Part& part, std::size_t layers) {
+  std::vector<std::string> types = types_as_written(part, layers);
   if (part.family.pattern.types.find('i') != std::string_view::npos) {  // older files say full_attention
     std::replace(types.begin(), types.end(), type_named('f'), type_named('i'));
   }
@@ -168,7 +167,7 @@ std::vector<std::string> layer_types(Reading& reading, const Part& part, std::si
       const bool slides = types[i] == "sliding_attention" || (ratios && i < ratios->size() && (*ratios)[i] == 0);
       types[i] = slides ? "main" : "compress";
     }
-    if (ratios) reading.origins.read("layers", part.keys, "compress_ratios");
+    if (ratios) part.record("layers", "compress_ratios");
   }
   return types;
 }

@@ -176,9 +176,9 @@ void compare_buffers(Model& model, const Checkpoint& checkpoint) {
 
 }  // namespace
 
-void name_learned(Reading& reading, const Part& part, Names names, ModelRope& used) {
+void name_learned(const Part& part, Names names, ModelRope& used) {
   used.log_multiplier.assign(names.begin(), names.end());
-  reading.note(part.path, sentence_at_start(used));
+  part.note(sentence_at_start(used));
 }
 
 void apply_weights_pairing(Model& model, const std::filesystem::path& folder) {

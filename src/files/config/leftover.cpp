@@ -200,15 +200,14 @@ bool names_rope(std::string_view key) {
   return false;
 }
 
-void check_positions(Reading& reading, const Part& part) {
+void check_positions(const Part& part) {
   const Object& keys = part.keys;
   for (const std::string_view key : words(position_words)) {
     const auto found = keys.json().find(std::string(key));
     if (found == keys.json().end()) continue;
     keys.mark(key);
     if (found->is_string() && says_other_positions(std::string(key), *found)) {
-      reading.note(part.path,
-                   std::string(key) + " is " + shown(*found) + " and not read: " + part.name() + " turns all the same");
+      part.note(std::string(key) + " is " + shown(*found) + " and not read: " + part.name() + " turns all the same");
     }
   }
   for (const char* key : {"alibi", "use_alibi"}) {

@@ -16,37 +16,36 @@ namespace {
 const Yarn* yarn_of(const ModelRope& used) { return std::get_if<Yarn>(&used.rope.scaling); }
 
 // DeepSeek's attention and its kin: softmax_scale * M(mscale_all_dim)^2.
-void note_mscale(Reading& reading, const Part& part, const ModelRope& used) {
+void note_mscale(const Part& part, const ModelRope& used) {
   const Yarn* yarn = yarn_of(used);
   if (yarn == nullptr || !is_mla(part) || yarn->mscale_all_dim.value_or(0) == 0 || !(yarn->factor > 1)) return;
   const double scale = 0.1 * *yarn->mscale_all_dim * std::log(yarn->factor) + 1;
   const bool own_code = part.family.type == "deepseek_v2";
-  reading.note(part.path,
-               std::string("attention multiplies its softmax scale by (0.1 * mscale_all_dim * ln(factor) + ") +
-                   "1)^2 = " + detail::significant(scale * scale, 7) +
-                   (own_code ? " in DeepSeek's own code (transformers leaves it out)" : "") +
-                   ", beside the attention factor; it is not part of the rotation");
+  part.note(std::string("attention multiplies its softmax scale by (0.1 * mscale_all_dim * ln(factor) + ") +
+            "1)^2 = " + detail::significant(scale * scale, 7) +
+            (own_code ? " in DeepSeek's own code (transformers leaves it out)" : "") +
+            ", beside the attention factor; it is not part of the rotation");
 }
 
 // Llama 4: queries of layers without a rope grow with the position.
-void note_temperature(Reading& reading, const Part& part, const ModelRope& used) {
+void note_temperature(const Part& part, const ModelRope& used) {
   const auto tuning = part.keys.json().find("attn_temperature_tuning");
   const bool given = tuning != part.keys.json().end() && !tuning->is_null();
   const bool by_default = part.family.type == "llama4_text";
   const bool on = given ? *tuning != false && *tuning != 0 : by_default;
   if (!on || used.layers_without_rope.empty()) return;
-  reading.note(part.path, std::string("attn_temperature_tuning") + (given ? "" : ", on by default,") +
-                              " multiplies the queries of the layers without rope by 1 + attn_scale * ln(1 + "
-                              "floor((position + 1) / floor_scale)); it is not part of the rotation");
+  part.note(std::string("attn_temperature_tuning") + (given ? "" : ", on by default,") +
+            " multiplies the queries of the layers without rope by 1 + attn_scale * ln(1 + "
+            "floor((position + 1) / floor_scale)); it is not part of the rotation");
 }
 
 // Qwen-1: longer texts get larger queries.
-void note_logn(Reading& reading, const Part& part) {
+void note_logn(const Part& part) {
   const auto logn = part.keys.json().find("use_logn_attn");
   if (logn == part.keys.json().end() || *logn != true) return;
-  reading.note(part.path,
-               "use_logn_attn multiplies the queries past seq_length by ln(position + 1) / ln(seq_length); it is not "
-               "part of the rotation");
+  part.note(
+      "use_logn_attn multiplies the queries past seq_length by ln(position + 1) / ln(seq_length); it is not "
+      "part of the rotation");
 }
 
 // One value of a rope, for people.
@@ -96,24 +95,23 @@ std::string differences(const ModelRope& one, const ModelRope& other) {
 
 }  // namespace
 
-void note_attention_scale(Reading& reading, const Part& part, const std::vector<ModelRope>& ropes) {
+void note_attention_scale(const Part& part, const std::vector<ModelRope>& ropes) {
   if (ropes.empty()) return;
-  for (const ModelRope& used : ropes) note_mscale(reading, part, used);
-  note_temperature(reading, part, ropes.front());
-  note_logn(reading, part);
+  for (const ModelRope& used : ropes) note_mscale(part, used);
+  note_temperature(part, ropes.front());
+  note_logn(part);
 }
 
-void note_reach(Reading& reading, const Part& part, const std::vector<ModelRope>& ropes) {
+void note_reach(const Part& part, const std::vector<ModelRope>& ropes) {
   for (const ModelRope& used : ropes) {
     const Yarn* yarn = yarn_of(used);
     if (yarn == nullptr || used.context == 0 || yarn->trained_length == 0) continue;
     const double reach = yarn->factor * static_cast<double>(yarn->trained_length);
     if (std::fabs(reach - static_cast<double>(used.context)) < 1) continue;
-    reading.note(part.path, "yarn reaches factor * trained_length = " + spelled(yarn->factor) + " * " +
-                                std::to_string(yarn->trained_length) + " = " + spelled(reach) +
-                                " tokens, but max_position_embeddings is " + std::to_string(used.context) +
-                                ": the factor counts" +
-                                (used.context == yarn->trained_length ? "" : " (transformers warns of such files)"));
+    part.note("yarn reaches factor * trained_length = " + spelled(yarn->factor) + " * " +
+              std::to_string(yarn->trained_length) + " = " + spelled(reach) +
+              " tokens, but max_position_embeddings is " + std::to_string(used.context) + ": the factor counts" +
+              (used.context == yarn->trained_length ? "" : " (transformers warns of such files)"));
   }
 }
 

@@ -54,18 +54,18 @@ std::optional<Partial> top_partial(const Part& part) {
 }
 
 // An absolute width: GPT-J's rotary_dim.
-std::optional<int> absolute_dim(Reading& reading, const Part& part, const HeadShape& heads) {
-  if (const auto own = part.family.quirk->rotary_dim) return own(reading, part, heads);
+std::optional<int> absolute_dim(const Part& part, const HeadShape& heads) {
+  if (const auto own = part.family.quirk->rotary_dim) return own(part, heads);
   const int block = heads.block;
   const std::string key(part.known ? part.family.dim_key : "rotary_dim");
   if (key.empty()) return std::nullopt;
   auto dim = part.keys.integer(key, 1, block);
   if (!dim && !part.keys.is_null(key) && part.family.dim != 0) {
     dim = part.family.dim;
-    reading.note(part.path, key + " is not given: " + std::to_string(*dim) + ", the default of " + part.name());
+    part.note(key + " is not given: " + std::to_string(*dim) + ", the default of " + part.name());
   }
   if (!dim) return std::nullopt;
-  reading.origins.read_or_by_default("rotary_dim", part.keys, key, part.name());
+  part.record_or_default("rotary_dim", key);
   if (*dim % 2 != 0) part.keys.refuse(key, "must be even");
   if (*dim > block) part.keys.refuse(key, "must be at most the head's " + std::to_string(block) + " elements");
   return static_cast<int>(*dim);
@@ -91,7 +91,7 @@ void record_width(Origins& origins, const Part& part, const HeadShape& heads, co
 }
 
 // How much of the block turns. rope.partial (inside the object) beats the top level, that beats the family.
-Width width_of(Reading& reading, const Part& part, const RopeKeys& rope, const HeadShape& heads) {
+Width width_of(const Part& part, const RopeKeys& rope, const HeadShape& heads) {
   Width width;
   const Fraction fraction = part.family.quirk->fraction;
   auto stated = top_partial(part);
@@ -99,7 +99,7 @@ Width width_of(Reading& reading, const Part& part, const RopeKeys& rope, const H
   if (stated) width.partial_from = stated->from;
   const bool given = stated && fraction != Fraction::nothing;
   if (!given) {
-    if (const auto dim = absolute_dim(reading, part, heads)) {
+    if (const auto dim = absolute_dim(part, heads)) {
       width.rotary_dim = *dim;
       return width;
     }
@@ -108,19 +108,19 @@ Width width_of(Reading& reading, const Part& part, const RopeKeys& rope, const H
   }
   width.partial = checked_partial(part, given ? stated->value : part.family.partial);
   if (!given && width.partial != 1) {
-    reading.note(part.path, std::string(part.family.partial_key) + " is not given: " + spelled(width.partial) +
-                                ", the default of " + part.name());
+    part.note(std::string(part.family.partial_key) + " is not given: " + spelled(width.partial) + ", the default of " +
+              part.name());
   }
   const bool counts = scaled(rope) || part.family.reads_partial;
-  record_width(reading.origins, part, heads, width, counts && rope.type != "proportional");
+  record_width(part.origins(), part, heads, width, counts && rope.type != "proportional");
   if (rope.type == "proportional") {
     width.rotary_dim = heads.block;
     return width;
   }
   if (!counts) {
     if (given && width.partial != 1) {
-      reading.note(part.path, "partial_rotary_factor " + spelled(width.partial) +
-                                  " has no effect: transformers turns the whole head of " + part.name());
+      part.note("partial_rotary_factor " + spelled(width.partial) +
+                " has no effect: transformers turns the whole head of " + part.name());
     }
     width.partial = 1;
   }
@@ -134,10 +134,9 @@ Width width_of(Reading& reading, const Part& part, const RopeKeys& rope, const H
       throw OddHead(part.keys.path_of("head_dim") + " must be even but got " + std::to_string(rotating));
     }
     width.exponent_dim = rotating;
-    reading.note(part.path, std::to_string(rotating) +
-                                " rotated elements are odd: " + std::to_string(width.rotary_dim) + " turn, with " +
-                                std::to_string(rotating) + " in the exponent, " +
-                                (rope.type == "yarn" ? "where transformers refuses yarn" : "as in transformers"));
+    part.note(std::to_string(rotating) + " rotated elements are odd: " + std::to_string(width.rotary_dim) +
+              " turn, with " + std::to_string(rotating) + " in the exponent, " +
+              (rope.type == "yarn" ? "where transformers refuses yarn" : "as in transformers"));
   }
   if (width.rotary_dim == 0) {
     fail(Code::CONFIG_VALUE, "read_config",
@@ -182,30 +181,30 @@ void mark_what_agrees(const Part& part, const RopeKeys& rope, const Width& width
   }
 }
 
-Pairing pairing_of(Reading& reading, const Part& part) {
+Pairing pairing_of(const Part& part) {
   Pairing pairing = part.family.pairing;
-  reading.origins.by_default("pairing", part.name());
+  part.by_default("pairing");
   if (part.family.mla.rope != 0 && !is_mla(part)) {
     pairing = Pairing::half;
-    reading.origins.read("pairing", part.keys, "use_mla");
-    reading.note(part.path, "use_mla is false: ordinary heads, and the pairing is half");
+    part.record("pairing", "use_mla");
+    part.note("use_mla is false: ordinary heads, and the pairing is half");
   }
   if (const std::string key(part.family.pairing_key); !key.empty()) {
     // transformers asks whether the value is true, which null is not.
     const auto interleaved = part.keys.is_null(key) ? std::optional(false) : part.keys.boolean(key);
     if (part.keys.is_null(key)) part.keys.mark(key);
-    reading.origins.read_or_by_default("pairing", part.keys, key, part.name());
+    part.record_or_default("pairing", key);
     if (interleaved && *interleaved != (pairing != Pairing::half)) {
       pairing = *interleaved ? Pairing::interleaved : Pairing::half;
-      reading.note(part.path, key +
-                                  (part.keys.is_null(key) ? " is null"
-                                   : *interleaved         ? " is true"
-                                                          : " is false") +
-                                  ": the pairing is " + name(pairing));
+      part.note(key +
+                (part.keys.is_null(key) ? " is null"
+                 : *interleaved         ? " is true"
+                                        : " is false") +
+                ": the pairing is " + name(pairing));
     }
   }
-  if (const auto own = part.family.quirk->pairing) pairing = own(reading, part, pairing);
-  return given_pairing(reading, part, pairing);
+  if (const auto own = part.family.quirk->pairing) pairing = own(part, pairing);
+  return given_pairing(part, pairing, part.known ? name(pairing) + (" of " + part.name()) : "");
 }
 
 // The scaling's keys as written: ropes of equal numbers and equal keys are one rope.
@@ -217,28 +216,26 @@ std::string written(const RopeKeys& rope) {
 }
 
 // LongChat: positions / rope_condense_ratio, which is linear scaling.
-Scaling condensed(Reading& reading, const Part& part) {
+Scaling condensed(const Part& part) {
   constexpr const char* key = "rope_condense_ratio";
   const auto ratio = part.keys.number(key);
   if (!ratio || *ratio == 1) return Unscaled{};
   if (!(*ratio >= 1 && *ratio <= max_factor)) part.keys.refuse(key, "must be from 1 to " + spelled(max_factor));
-  reading.origins.read("scaling", part.keys, key);
-  reading.origins.read("scaling.factor", part.keys, key);
-  reading.origins.derived("attention_factor", "1 for linear");
-  reading.note(part.path, std::string(key) +
-                              " divides the positions where FastChat runs the model, and it was trained " +
-                              "so; transformers does not read it");
+  part.record("scaling", key);
+  part.record("scaling.factor", key);
+  part.derived("attention_factor", "1 for linear");
+  part.note(std::string(key) + " divides the positions where FastChat runs the model, and it was trained " +
+            "so; transformers does not read it");
   return Linear{.factor = *ratio};
 }
 
 class TextPart {
  public:
-  TextPart(Reading& reading, const Part& part)
-      : reading_(reading), part_(part), layers_(read_layers(reading, part)), source_(reading, part, layers_) {}
+  TextPart(const Part& part) : part_(part), layers_(read_layers(part)), source_(part, layers_) {}
 
   void read() {
-    const Pairing pairing = pairing_of(reading_, part_);
-    of_part_ = reading_.origins;
+    const Pairing pairing = pairing_of(part_);
+    of_part_ = part_.origins();
     std::vector<int> without;
     for (std::size_t i = 0; i < layers_.size(); ++i) {
       const std::size_t slot = slot_of(layers_[i], pairing);
@@ -249,16 +246,16 @@ class TextPart {
         add_type(ropes_[slot].layer_types, layers_[i].type);
       }
     }
-    if (!ropes_.empty()) check_positions(reading_, part_);
+    if (!ropes_.empty()) check_positions(part_);
     read_dual_chunk();
     if (ropes_.empty()) read_unused_keys();
     for (ModelRope& rope : ropes_) rope.layers_without_rope = without;
-    note_attention_scale(reading_, part_, ropes_);
-    note_reach(reading_, part_, ropes_);
-    for (ModelRope& rope : ropes_) reading_.model.ropes.push_back(std::move(rope));
+    note_attention_scale(part_, ropes_);
+    note_reach(part_, ropes_);
+    for (ModelRope& rope : ropes_) part_.reading.model.ropes.push_back(std::move(rope));
     part_.keys.length("original_max_position_embeddings", max_length);
     for (const std::string_view key : words(part_.family.harmless)) ignore(key);
-    if (!part_.family.remark.text.empty()) reading_.note(part_.path, std::string(part_.family.remark.text));
+    if (!part_.family.remark.text.empty()) part_.note(std::string(part_.family.remark.text));
   }
 
  private:
@@ -268,8 +265,7 @@ class TextPart {
     const auto chunks = part_.keys.has(key) ? part_.keys.object(key) : std::nullopt;
     if (!chunks) return;
     chunks->mark("original_max_position_embeddings");
-    reading_.note(part_.path,
-                  std::string(key) + " remaps positions inside attention (vLLM); the frequencies are these");
+    part_.note(std::string(key) + " remaps positions inside attention (vLLM); the frequencies are these");
   }
 
   static constexpr std::size_t none = static_cast<std::size_t>(-1);
@@ -284,8 +280,8 @@ class TextPart {
     const std::vector<std::string_view> of_remark = words(part_.family.remark.keys);
     const bool told = std::find(of_remark.begin(), of_remark.end(), key) != of_remark.end();
     if (says && !told) {
-      reading_.note(part_.path, std::string(key) + " is not read: " +
-                                    (ropes_.empty() ? "nothing turns" : part_.name() + " turns without it"));
+      part_.note(std::string(key) +
+                 " is not read: " + (ropes_.empty() ? "nothing turns" : part_.name() + " turns without it"));
     }
   }
 
@@ -294,7 +290,7 @@ class TextPart {
     for (const char* key : {"rope_theta", "rope_scaling", "rope_parameters"}) ignore(key);
     for (const std::string_view key : words(part_.family.base_key)) ignore(key.substr(0, key.find('.')));
     if (!part_.family.partial_key.empty()) ignore(part_.family.partial_key);
-    head_shape(reading_, part_, Layer{});
+    head_shape(part_, Layer{});
   }
 
   // Layers of one type and one pair of list entries share a slot; slots with equal ropes are one rope.
@@ -303,7 +299,7 @@ class TextPart {
     const auto key = std::make_tuple(layer.type, layer.base.value_or(0), layer.partial.value_or(0), layer.scaled,
                                      layer.heads, layer.kv_heads, layer.head_dim, layer.nope, layer.rotating);
     if (const auto found = slots_.find(key); found != slots_.end()) return found->second;
-    reading_.origins = of_part_;
+    part_.origins() = of_part_;
     const auto rope = source_.of(layer);
     const std::size_t slot = rope ? add(layer, *rope, pairing) : none;
     slots_.emplace(key, slot);
@@ -311,33 +307,32 @@ class TextPart {
   }
 
   std::size_t add(const Layer& layer, const RopeKeys& keys, Pairing pairing) {
-    const HeadShape heads = head_shape(reading_, part_, layer);
+    const HeadShape heads = head_shape(part_, layer);
     if (heads.block % 2 != 0 && !part_.path.empty() && !part_.family.reads_partial) {  // the other parts may be sound
-      reading_.note_no_rope(part_.path, "heads of " + std::to_string(heads.block) + " elements cannot turn");
+      part_.reading.note_no_rope(part_.path, "heads of " + std::to_string(heads.block) + " elements cannot turn");
       return none;
     }
-    const Width width = width_of(reading_, part_, keys, heads);
+    const Width width = width_of(part_, keys, heads);
     ModelRope model;
     model.part = part_.path;
     model.model_type = part_.known ? std::string(part_.family.type) : "";
     model.heads = heads.heads;
     model.kv_heads = heads.kv_heads;
-    model.context = stated_context(reading_, part_.keys);
+    model.context = stated_context(part_);
     model.rope.head_dim = heads.head_dim;
     model.rope.rotary_dim = width.rotary_dim;
     model.rope.exponent_dim = width.exponent_dim;
     model.rope.base = keys.base;
     model.rope.pairing = pairing;
     model.first = heads.first;
-    if (const auto own = part_.family.quirk->rope) own(reading_, part_, model);
+    if (const auto own = part_.family.quirk->rope) own(part_, model);
     if (part_.known) mark_what_agrees(part_, keys, width, heads);
     model.rope.scaling = read_scaling(
-        reading_, part_,
+        part_,
         {.rope = keys, .partial = width.partial, .partial_from = width.partial_from, .pairs = width.rotary_dim / 2});
-    if (std::holds_alternative<Unscaled>(model.rope.scaling)) model.rope.scaling = condensed(reading_, part_);
-    set_mrope_axes(reading_, part_, keys.scaling, model);
-    if (!keys.scaling && !part_.keys.has("rope_condense_ratio"))
-      reading_.note(part_.path, std::string(caller_words::not_scaled));
+    if (std::holds_alternative<Unscaled>(model.rope.scaling)) model.rope.scaling = condensed(part_);
+    set_mrope_axes(part_, keys.scaling, model);
+    if (!keys.scaling && !part_.keys.has("rope_condense_ratio")) part_.note(std::string(caller_words::not_scaled));
     const auto same = std::make_tuple(written(keys), model.heads, model.kv_heads, model.rope.head_dim, model.first,
                                       model.rope.rotary_dim, model.rope.base);
     if (const auto found = same_.find(same); found != same_.end()) return found->second;
@@ -345,13 +340,12 @@ class TextPart {
       fail(Code::CONFIG_VALUE, "read_config",
            "a model must have at most " + std::to_string(max_ropes) + " different ropes but has more");
     }
-    model.origins = reading_.origins.of_rope();
+    model.origins = part_.origins().of_rope();
     ropes_.push_back(std::move(model));
     same_.emplace(same, ropes_.size() - 1);
     return ropes_.size() - 1;
   }
 
-  Reading& reading_;
   const Part& part_;
   std::vector<Layer> layers_;
   RopeSource source_;
@@ -365,19 +359,19 @@ class TextPart {
 
 OddHead::OddHead(const std::string& told) : Error(Code::CONFIG_VALUE, "[read_config] " + told), rule(told) {}
 
-Pairing given_pairing(Reading& reading, const Part& part, Pairing pairing) {
-  if (!reading.options.pairing) return pairing;
-  reading.origins.given("pairing", std::string(caller_words::pairing));
-  if (part.known && *reading.options.pairing != pairing) {
-    reading.note(part.path, std::string("the pairing given, ") + name(*reading.options.pairing) + ", overrides " +
-                                name(pairing) + " of " + part.name());
+Pairing given_pairing(const Part& part, Pairing own, const std::string& overridden) {
+  const std::optional<Pairing>& given = part.reading.options.pairing;
+  if (!given) return own;
+  part.origins().given("pairing", std::string(caller_words::pairing));
+  if (*given != own && !overridden.empty()) {
+    part.note(std::string("the pairing given, ") + name(*given) + ", overrides " + overridden);
   }
-  return *reading.options.pairing;
+  return *given;
 }
 
-void read_text_part(Reading& reading, const Part& part) {
-  reading.origins = {};
-  TextPart(reading, part).read();
+void read_text_part(const Part& part) {
+  part.origins() = {};
+  TextPart(part).read();
 }
 
 }  // namespace rotary::files

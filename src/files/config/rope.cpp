@@ -114,27 +114,26 @@ std::string published_type(std::string_view said) {
   return type;
 }
 
-std::string scaling_type(Reading& reading, const Part& part, const Object& keys) {
+std::string scaling_type(const Part& part, const Object& keys) {
   const auto modern = keys.text("rope_type");
   const auto legacy = keys.text("type");
   const char* key = modern ? "rope_type" : "type";
   const std::string said = modern.value_or(legacy.value_or("default"));
-  reading.origins.read_or_by_default("scaling", keys, key, part.name());
+  part.origins().read_or_by_default("scaling", keys, key, part.name());
   if (modern && legacy && *modern != *legacy) {
-    reading.note(part.path, "rope_type " + *modern + " beats type " + *legacy + " in " + keys.path());
+    part.note("rope_type " + *modern + " beats type " + *legacy + " in " + keys.path());
   }
   std::string type = published_type(said);
   if (said == "yarn" && part.family.quirk->yarn_is_longrope) type = "longrope";
   if (type.empty()) refuse_type(keys, key, said);
   if (type != said) {
-    reading.note(part.path, "rope_type " + said + " is read as " + type +
-                                (said == "ntk" ? ", as vLLM means it; bloc97's NTK-aware scaling is ntk_aware" : ""));
+    part.note("rope_type " + said + " is read as " + type +
+              (said == "ntk" ? ", as vLLM means it; bloc97's NTK-aware scaling is ntk_aware" : ""));
   }
   return type;
 }
 
-RopeSource::RopeSource(Reading& reading, const Part& part, const std::vector<Layer>& layers)
-    : reading_(reading), part_(part) {
+RopeSource::RopeSource(const Part& part, const std::vector<Layer>& layers) : part_(part) {
   for (const Layer& layer : layers) {
     if (!layer.type.empty() && std::find(labels_.begin(), labels_.end(), layer.type) == labels_.end()) {
       labels_.push_back(layer.type);
@@ -149,15 +148,14 @@ RopeSource::RopeSource(Reading& reading, const Part& part, const std::vector<Lay
   const std::string_view scaling_key = part.family.quirk->scaling_key;
   if (!scaling_ && !scaling_key.empty()) scaling_ = object_below(keys, scaling_key);
   if (!part.family.rope_parameters.empty()) {
-    reading.defaults.push_back(parse_json(part.family.rope_parameters));
-    defaults_ =
-        Object(reading.defaults.back(), "the default rope_parameters of " + part.name(), reading.ledger, part.name());
+    part.reading.defaults.push_back(parse_json(part.family.rope_parameters));
+    defaults_ = Object(part.reading.defaults.back(), "the default rope_parameters of " + part.name(),
+                       part.reading.ledger, part.name());
     drop_defaults_beside_empty();
   }
   const bool compresses = part.family.old == Old::scaling_to_compress;
   if (scaling_ && dict_ && (compresses || !typed(part.family.old))) {
-    reading.note(part.path,
-                 "rope_scaling and rope_parameters are both given: rope_scaling decides, as in transformers");
+    part.note("rope_scaling and rope_parameters are both given: rope_scaling decides, as in transformers");
     ignore_known(keys, "rope_parameters");
     dict_.reset();
   }
@@ -166,11 +164,11 @@ RopeSource::RopeSource(Reading& reading, const Part& part, const std::vector<Lay
   nested_ = dict_ && is_nested(*dict_);
   if (dict_ && nested_) read_around_nested();
   if (dict_ && !nested_ && compresses) {
-    reading.note(part.path, "rope_parameters is not keyed by layer type: read as rope_scaling, as in transformers");
+    part.note("rope_parameters is not keyed by layer type: read as rope_scaling, as in transformers");
     scaling_ = std::exchange(dict_, std::nullopt);
   }
   if (dict_ && !nested_ && typed(part.family.old)) {
-    reading.note(part.path, "rope_parameters is not keyed by layer type: transformers ignores it for " + part.name());
+    part.note("rope_parameters is not keyed by layer type: transformers ignores it for " + part.name());
     ignore_known(keys, "rope_parameters");
     dict_.reset();
   }
@@ -181,14 +179,14 @@ void RopeSource::drop_defaults_beside_empty() {
   const auto found = part_.keys.json().find("rope_parameters");
   const bool is_empty = found != part_.keys.json().end() && found->is_object() && found->empty();
   if (!is_empty || scaling_ || is_nested(*defaults_)) return;
-  reading_.note(part_.path, "rope_parameters is {}: unscaled, not the default of " + part_.name());
+  part_.note("rope_parameters is {}: unscaled, not the default of " + part_.name());
   defaults_.reset();
 }
 
 // gemma3 and its kin start from {"rope_type": "default"} and add rope_scaling: an old "type" loses against it.
 void RopeSource::drop_untyped_scaling() {
-  reading_.note(part_.path, "rope_scaling has type but no rope_type: transformers leaves " + part_.name() +
-                                " unscaled then; write rope_type for the scaling");
+  part_.note("rope_scaling has type but no rope_type: transformers leaves " + part_.name() +
+             " unscaled then; write rope_type for the scaling");
   ignore_known(part_.keys, "rope_scaling");
   scaling_.reset();
 }
@@ -209,13 +207,13 @@ void RopeSource::read_around_nested() {
   for (const char* key : {"rope_theta", "rope_type", "type"}) {
     if (!dict_->has(key)) continue;
     dict_->mark(key);
-    reading_.note(part_.path, dict_->path_of(key) + " stands beside the layer types and is not read");
+    part_.note(dict_->path_of(key) + " stands beside the layer types and is not read");
   }
   for (const auto& item : dict_->json().items()) {
     const bool used = std::find(labels_.begin(), labels_.end(), item.key()) != labels_.end();
     if (used || !is_known_label(item.key())) continue;
     ignore_known(*dict_, item.key());
-    reading_.note(part_.path, dict_->path_of(item.key()) + " is not read: no layer has that type");
+    part_.note(dict_->path_of(item.key()) + " is not read: no layer has that type");
   }
 }
 
@@ -224,7 +222,7 @@ double RopeSource::top_base(bool sliding) const {
   const Object& keys = part_.keys;
   const auto given = [&](std::string_view key) {
     const auto base = base_below(keys, key);
-    if (base) reading_.origins.read("base", keys, key);
+    if (base) part_.record("base", key);
     return base;
   };
   if (!part_.known) {
@@ -236,7 +234,7 @@ double RopeSource::top_base(bool sliding) const {
     if (!base) take_base(family.sliding_base, "the sliding layers' default of");
     return base.value_or(family.sliding_base);
   } else if (family.quirk->base != nullptr) {
-    return family.quirk->base(reading_, part_);
+    return family.quirk->base(part_);
   } else if (!family.base_key.empty()) {
     for (const std::string_view key : words(family.base_key)) {
       if (const auto base = given(key)) {
@@ -254,14 +252,14 @@ void RopeSource::pass_over_deeper(std::string_view winner, double base) const {
   for (const std::string_view key : words(part_.family.base_key)) {
     const auto other = key != winner && key.find('.') != key.npos ? base_below(part_.keys, key) : std::nullopt;
     if (other && *other != base) {
-      reading_.note(part_.path, std::string(key) + " is not read: " + std::string(winner) + " decides");
+      part_.note(std::string(key) + " is not read: " + std::string(winner) + " decides");
     }
   }
 }
 
 void RopeSource::take_base(double base, const char* whose) const {
-  reading_.note(part_.path, "no base (rope_theta) is given: " + spelled(base) + ", " + whose + " " + part_.name());
-  reading_.origins.by_default("base", part_.name());
+  part_.note("no base (rope_theta) is given: " + spelled(base) + ", " + whose + " " + part_.name());
+  part_.by_default("base");
 }
 
 // The rope that one object describes; without one, the unscaled rope.
@@ -271,10 +269,10 @@ RopeKeys RopeSource::read(const std::optional<Object>& keys, const Layer& layer)
   rope.truncate_elsewhere = keys && (nested_ || part_.family.old != Old::one_for_all);
   rope.truncate = truncate_;
   rope.truncate_from = truncate_from_;
-  reading_.origins.by_default("scaling", part_.name());
+  part_.by_default("scaling");
   if (keys) {
     rope.scaling = keys;
-    rope.type = scaling_type(reading_, part_, *keys);
+    rope.type = scaling_type(part_, *keys);
     rope.partial = inner_number(*keys, "partial_rotary_factor");
     if (rope.partial) rope.partial_from = from_key(*keys, "partial_rotary_factor");
   }
@@ -287,7 +285,7 @@ RopeKeys RopeSource::read(const std::optional<Object>& keys, const Layer& layer)
     drop_outer_base();
   } else if (inner) {
     rope.base = *inner;
-    reading_.origins.read("base", *keys, "rope_theta");
+    part_.origins().read("base", *keys, "rope_theta");
     drop_outer_base();
   } else {
     rope.base = top_base(has_sliding_base(layer, keys.has_value()));
@@ -311,8 +309,7 @@ RopeKeys RopeSource::read(const std::optional<Object>& keys, const Layer& layer)
 std::optional<double> RopeSource::inner_number(const Object& keys, const char* key) const {
   const auto value = keys.number(key);
   if (!value || nested_ || part_.family.old != Old::scaling_to_compress) return value;
-  reading_.note(part_.path,
-                keys.path_of(key) + " is not read: transformers writes that of " + part_.name() + " over it");
+  part_.note(keys.path_of(key) + " is not read: transformers writes that of " + part_.name() + " over it");
   return std::nullopt;
 }
 
@@ -320,8 +317,8 @@ bool RopeSource::has_sliding_base(const Layer& layer, bool has_keys) const {
   const Family& family = part_.family;
   if (!has_sliding_rope(layer.type) || !has_keys || family.old != Old::all_to_all) return has_sliding_rope(layer.type);
   if (part_.keys.has(std::string(family.sliding_base_key))) {
-    reading_.note(part_.path, std::string(family.sliding_base_key) + " is not read beside rope_scaling or " +
-                                  "rope_parameters, as in transformers: rope_theta is the base of every layer type");
+    part_.note(std::string(family.sliding_base_key) + " is not read beside rope_scaling or " +
+               "rope_parameters, as in transformers: rope_theta is the base of every layer type");
   }
   return false;
 }
@@ -334,7 +331,7 @@ void RopeSource::drop_outer_base() const {
   for (const std::string_view key : outside) {
     const auto outer = base_below(keys, key);
     if (outer && !typed(part_.family.old)) {
-      reading_.note(part_.path, std::string(key) + " at the top is not read: the one inside rope_parameters decides");
+      part_.note(std::string(key) + " at the top is not read: the one inside rope_parameters decides");
     }
   }
 }
@@ -356,15 +353,15 @@ std::optional<RopeKeys> RopeSource::of(const Layer& layer) const {
   if (dict_ && !nested_) return read(dict_, layer);
   if (dict_ && nested_) return entry_of(*dict_, layer);
   if (!defaults_) return read(std::nullopt, layer);
-  reading_.note(part_.path, "no rope_parameters or rope_scaling are given: the default of " + part_.name() + ", " +
-                                std::string(part_.family.rope_parameters));
+  part_.note("no rope_parameters or rope_scaling are given: the default of " + part_.name() + ", " +
+             std::string(part_.family.rope_parameters));
   return is_nested(*defaults_) ? entry_of(*defaults_, layer) : read(defaults_, layer);
 }
 
 std::optional<RopeKeys> RopeSource::entry_of(const Object& dict, const Layer& layer) const {
   if (dict.is_null(layer.type)) {
     dict.mark(layer.type);
-    reading_.note(part_.path, dict.path_of(layer.type) + " is null: those layers have no rope");
+    part_.note(dict.path_of(layer.type) + " is null: those layers have no rope");
     return std::nullopt;
   }
   const auto entry = dict.object(layer.type);

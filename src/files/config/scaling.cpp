@@ -29,8 +29,8 @@ Scaling kind_of(const std::string& type) {
 
 class ScalingReader {
  public:
-  ScalingReader(Reading& reading, const Part& part, const ScalingContext& context)
-      : reading_(reading), part_(part), context_(context), type_(context.rope.type), keys_(*context.rope.scaling) {}
+  ScalingReader(const Part& part, const ScalingContext& context)
+      : part_(part), context_(context), type_(context.rope.type), keys_(*context.rope.scaling) {}
 
   Scaling read() {
     Scaling kind = kind_of(type_);
@@ -51,8 +51,8 @@ class ScalingReader {
     }
   }
 
-  void note(const std::string& sentence) { reading_.note(part_.path, sentence); }
-  Origins& origins() { return reading_.origins; }
+  void note(const std::string& sentence) { part_.note(sentence); }
+  Origins& origins() { return part_.origins(); }
   void record(const char* value, const char* key) { origins().read(value, keys_, key); }
 
   // Keys that files carry and that turn nothing.
@@ -309,7 +309,7 @@ class ScalingReader {
         origins().derived("attention_factor", "short_mscale up to trained_length, long_mscale beyond");
       }
     } else if (turn == scalings::last_turn && part_.family.quirk->longrope != nullptr) {
-      part_.family.quirk->longrope(reading_, part_, rope);
+      part_.family.quirk->longrope(part_, rope);
     }
   }
 
@@ -339,7 +339,7 @@ class ScalingReader {
 
   void settle_attention_factor(Yarn& yarn) {
     if (yarn.attention_factor) record("attention_factor", "attention_factor");
-    if (const auto own = part_.family.quirk->yarn) own(reading_, part_, yarn);
+    if (const auto own = part_.family.quirk->yarn) own(part_, yarn);
     if (yarn.mscale.has_value() != yarn.mscale_all_dim.has_value() && !yarn.mscale_ratio) {
       note("mscale and mscale_all_dim count only together: the one in " + keys_.path() + " is not used");
     }
@@ -362,7 +362,6 @@ class ScalingReader {
     note("apply_yarn_scaling is false: no attention factor, as in vLLM");
   }
 
-  Reading& reading_;
   const Part& part_;
   const ScalingContext& context_;
   const std::string& type_;
@@ -372,9 +371,9 @@ class ScalingReader {
 
 }  // namespace
 
-Scaling read_scaling(Reading& reading, const Part& part, const ScalingContext& context) {
-  reading.origins.derived("attention_factor", "1 for " + context.rope.type);
-  return context.rope.scaling ? ScalingReader(reading, part, context).read() : Unscaled{};
+Scaling read_scaling(const Part& part, const ScalingContext& context) {
+  part.derived("attention_factor", "1 for " + context.rope.type);
+  return context.rope.scaling ? ScalingReader(part, context).read() : Unscaled{};
 }
 
 }  // namespace rotary::files

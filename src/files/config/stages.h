@@ -2,20 +2,15 @@
 // its scaling, and the keys that nothing read.
 #pragma once
 
-#include <deque>
 #include <filesystem>
-#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "files/models/families.h"
+#include "fields.h"
 #include "files/models/quirks/quirk.h"
 #include "files/models/quirks/towers.h"
-#include "files/text/json.h"
-#include "origins.h"
-#include "rotary/config.h"
 #include "rotary/error.h"
 
 namespace rotary::files {
@@ -23,28 +18,6 @@ namespace rotary::files {
 inline constexpr int max_layers = 10000;
 inline constexpr int max_heads = 65536;
 inline constexpr int max_head_dim = 16384;
-inline constexpr double max_factor = 1e15;  // no published one is larger by far; beyond it the formulas overflow
-
-// A part whose rope is understood and cannot be given.
-struct NoRope {
-  std::string part, why;
-};
-
-// One reading of one file.
-struct Reading {
-  const ConfigOptions& options;
-  Model model = {};
-  std::vector<NoRope> without = {};
-  Ledger ledger = {};
-  Origins origins = {};            // of the part at hand, then of its rope; for the answer only
-  std::deque<Json> defaults = {};  // class defaults that stand in for objects of the file
-  int parts = 0;
-
-  // One sentence about part, once.
-  void note(const std::string& part, const std::string& sentence);
-  // The part has no rope, and why: noted, and kept in without.
-  void note_no_rope(const std::string& part, const std::string& why);
-};
 
 // The result of reading a file.
 struct Answer {
@@ -52,15 +25,6 @@ struct Answer {
   std::vector<NoRope> without;
 };
 Answer read_json(const Json&, const ConfigOptions&);
-
-// A sub-config that has, or may have, a rope.
-struct Part {
-  std::string path;  // "", "text_config"
-  Object keys;
-  const Family& family;
-  bool known;  // false: --pairing decides, generic keys
-  std::string name() const { return known ? std::string(family.type) : "a model_type that is not known"; }
-};
 
 struct HeadShape {
   int heads = 0;
@@ -79,26 +43,20 @@ struct OddHead : Error {
 };
 
 // ---- shape (config/shape.cpp) ----
-constexpr std::int64_t max_length = std::int64_t{1} << 53;  // positions
-using Names = std::initializer_list<const char*>;           // of a key: the first one that is given counts
 inline constexpr Names hidden_keys = {"hidden_size", "n_embd", "n_embed", "d_model", "width", "dim", "embed_dim"};
-// Read as that value of the rope; null: it is none.
-std::optional<int> first_of(Reading&, const char* value, const Object&, Names, std::int64_t most);
-// The same of one key, or the class default of that key: noted.
-int read_or_default(Reading&, const Part&, const char* value, const char* key, std::int64_t most, int otherwise);
-int layer_count(Reading&, const Part&);
+int layer_count(const Part&);
 bool is_mla(const Part&);  // a family of MLA heads, unless the file says use_mla: false
 struct Layer;
-HeadShape head_shape(Reading&, const Part&, const Layer&);
-int read_head_dim(Reading&, const Part&, int heads, Names width_keys = hidden_keys);
-int hidden_per_head(Reading&, const Part&, int heads, Names width_keys = hidden_keys);
+HeadShape head_shape(const Part&, const Layer&);
+int read_head_dim(const Part&, int heads, Names width_keys = hidden_keys);
+int hidden_per_head(const Part&, int heads, Names width_keys = hidden_keys);
 // Layers of one type that have heads of their own: the swa_ keys and further spellings.
-void read_heads_of_type(Reading&, const Part&, const std::string& layer_type, HeadShape&);
+void read_heads_of_type(const Part&, const std::string& layer_type, HeadShape&);
 // The positions that the model was made for: max_position_embeddings, by any of its names. Each of these throws
 // CONFIG_VALUE where the key that says it holds no length.
 std::optional<std::int64_t> context_length(const Object&);
 std::optional<std::string> context_key(const Object&);  // the key that says it
-std::int64_t stated_context(Reading&, const Object&);   // recorded; 0 where the file does not say it
+std::int64_t stated_context(const Part&);               // recorded; 0 where the file does not say it
 
 // ---- layers (config/layers.cpp) ----
 struct Layer {
@@ -115,34 +73,26 @@ struct Layer {
     return base || partial || !scaled || heads != 0 || kv_heads != 0 || head_dim != 0 || nope != 0 || rotating != 0;
   }
 };
-std::vector<Layer> read_layers(Reading&, const Part&);
+std::vector<Layer> read_layers(const Part&);
 // One for each layer; "" where the model has no types (layer_types.cpp).
-std::vector<std::string> layer_types(Reading&, const Part&, std::size_t layers);
+std::vector<std::string> layer_types(const Part&, std::size_t layers);
 bool attends(const std::string& type);
 bool slides(const std::string& type);  // sliding_attention, hybrid_sliding
 // The types with a base of their own, unscaled, in old spellings: the sliding ones and DeepSeek-V4's "main".
 bool has_sliding_rope(const std::string& type);
 // values, the list of that key, with one value for each layer; nothing where it is not given or empty.
 template <typename T>
-std::optional<std::vector<T>> per_layer(Reading& reading, const Part& part, const char* key, std::size_t layers,
+std::optional<std::vector<T>> per_layer(const Part& part, const char* key, std::size_t layers,
                                         std::optional<std::vector<T>> values) {
   if (!values || values->empty()) return std::nullopt;
   if (values->size() < layers) {
     part.keys.refuse(key, "must have one entry for each of the " + std::to_string(layers) + " layers");
   }
   if (values->size() > layers) {
-    reading.note(part.path, std::string(key) + " has more entries than there are layers: the last ones are not read");
+    part.note(std::string(key) + " has more entries than there are layers: the last ones are not read");
     values->resize(layers);
   }
   return values;
-}
-inline std::optional<std::vector<int>> integer_per_layer(Reading& reading, const Part& part, const char* key,
-                                                         std::size_t layers) {
-  return per_layer(reading, part, key, layers, part.keys.integers(key));
-}
-inline std::optional<std::vector<double>> number_per_layer(Reading& reading, const Part& part, const char* key,
-                                                           std::size_t layers) {
-  return per_layer(reading, part, key, layers, part.keys.numbers(key));
 }
 
 // ---- the parameters of one rope, from any spelling (config/rope.cpp) ----
@@ -160,10 +110,10 @@ struct RopeKeys {
 std::string published_type(std::string_view said);
 // The name of the scaling behind any spelling of rope_type, or axial, deepseek_yarn, telechat3-yarn; throws
 // CONFIG_VALUE for an unknown one.
-std::string scaling_type(Reading&, const Part&, const Object& keys);
+std::string scaling_type(const Part&, const Object& keys);
 class RopeSource {
  public:
-  RopeSource(Reading&, const Part&, const std::vector<Layer>&);
+  RopeSource(const Part&, const std::vector<Layer>&);
   // Nothing where rope_parameters says null for that type.
   std::optional<RopeKeys> of(const Layer&) const;
 
@@ -182,7 +132,6 @@ class RopeSource {
   RopeKeys read(const std::optional<Object>& keys, const Layer&) const;
   std::optional<RopeKeys> entry_of(const Object& dict, const Layer&) const;
 
-  Reading& reading_;
   const Part& part_;
   std::vector<std::string> labels_;
   std::optional<Object> dict_;      // rope_parameters, or rope_scaling in its place
@@ -201,31 +150,29 @@ struct ScalingContext {
   std::optional<From> partial_from = {};  // nothing: the family's
   int pairs = 0;
 };
-Scaling read_scaling(Reading&, const Part&, const ScalingContext&);
+Scaling read_scaling(const Part&, const ScalingContext&);
 
 // ---- learned frequencies (learned.cpp) ----
 // A tensor of the checkpoint whose name ends in one of these holds log(multiplier), one value per pair.
-void name_learned(Reading&, const Part&, Names, ModelRope&);
+void name_learned(const Part&, Names, ModelRope&);
 // The part of apply_weights() that reads the pairing: where the weights in the folder were converted, the ropes get
 // their pairing and the notes say so. A folder without weights changes nothing. Throws FILE, FORMAT, JSON, PAIRING.
 void apply_weights_pairing(Model&, const std::filesystem::path& folder);
 
 // ---- parts ----
-void read_text_part(Reading&, const Part&);  // config/part.cpp
-// The pairing of the options, if any, else that of the part: recorded, and noted where they differ.
-Pairing given_pairing(Reading&, const Part&, Pairing);                                      // config/part.cpp
-void read_vision_part(Reading&, const Part&);                                               // config/vision.cpp
-void set_mrope_axes(Reading&, const Part&, const std::optional<Object>& keys, ModelRope&);  // config/vision.cpp
-bool is_params(const Object&);              // Mistral's or Meta's params.json
-void read_params(Reading&, const Object&);  // config/params.cpp
+void read_text_part(const Part&);                                                 // config/part.cpp
+void read_vision_part(const Part&);                                               // config/vision.cpp
+void set_mrope_axes(const Part&, const std::optional<Object>& keys, ModelRope&);  // config/vision.cpp
+bool is_params(const Object&);                                                    // Mistral's or Meta's params.json
+void read_params(Reading&, const Object&);                                        // config/params.cpp
 
 // ---- notes (config/notes.cpp) ----
 // Where the attention of the part scales its scores or queries by what the rope says, or by the position: said of
 // ropes, the part's own.
-void note_attention_scale(Reading&, const Part&, const std::vector<ModelRope>& ropes);
+void note_attention_scale(const Part&, const std::vector<ModelRope>& ropes);
 // Where the factor of a yarn does not fit the model's lengths. transformers warns of such files unless the two lengths
 // are equal.
-void note_reach(Reading&, const Part&, const std::vector<ModelRope>& ropes);
+void note_reach(const Part&, const std::vector<ModelRope>& ropes);
 // One sentence about the values in which params differs from the config.json that model was read from.
 std::string note_beside(const Model& model, const std::filesystem::path& params, const ConfigOptions&);
 
@@ -234,7 +181,7 @@ std::string note_beside(const Model& model, const std::filesystem::path& params,
 void ignore_known(const Object&, const std::string& key);
 bool names_rope(std::string_view key);
 // For a part whose layers turn: notes keys that name another kind of positions, and refuses ALiBi.
-void check_positions(Reading&, const Part&);
+void check_positions(const Part&);
 // Throws CONFIG_KEY for the first rope key below root that nobody read.
 void refuse_unread_keys(Reading&, const Json& root);
 

@@ -22,37 +22,37 @@ std::vector<std::string> names_of(const Tower& tower) {
   return {names.begin(), names.end()};
 }
 
-void add_blocks(Reading& reading, const Part& part, std::vector<ModelRope> blocks) {
+void add_blocks(const Part& part, std::vector<ModelRope> blocks) {
   for (ModelRope& model : blocks) {
-    record_layout(reading.origins, part, model);
+    record_layout(part.origins(), part, model);
     model.axis_names = names_of(*part.family.tower);
-    model.origins = reading.origins.of_rope();
-    reading.model.ropes.push_back(std::move(model));
+    model.origins = part.origins().of_rope();
+    part.reading.model.ropes.push_back(std::move(model));
   }
 }
 
 // One rope for each number of key heads that layers have for themselves.
-void add_by_kv_heads(Reading& reading, const std::vector<Layer>& layers, const ModelRope& whole) {
-  const std::size_t begin = reading.model.ropes.size();
+void add_by_kv_heads(const Part& part, const std::vector<Layer>& layers, const ModelRope& whole) {
+  auto& ropes = part.reading.model.ropes;
+  const std::size_t begin = ropes.size();
   for (const int i : whole.layers) {
     const Layer& layer = layers[static_cast<std::size_t>(i)];
     const int kv_heads = layer.kv_heads != 0 ? layer.kv_heads : whole.kv_heads;
-    auto& ropes = reading.model.ropes;
     auto found = std::find_if(ropes.begin() + static_cast<std::ptrdiff_t>(begin), ropes.end(),
                               [kv_heads](const ModelRope& rope) { return rope.kv_heads == kv_heads; });
     if (found == ropes.end()) {
-      reading.origins.add(layer.origins);
+      part.origins().add(layer.origins);
       found = ropes.insert(ropes.end(), whole);
       found->kv_heads = kv_heads;
       found->layers.clear();
-      found->origins = reading.origins.of_rope();
+      found->origins = part.origins().of_rope();
     }
     found->layers.push_back(i);
   }
 }
 
 // "mrope_section" and its relatives, else the family's.
-std::vector<int> sections_of(Reading& reading, const Part& part, const std::optional<Object>& keys, int pairs) {
+std::vector<int> sections_of(const Part& part, const std::optional<Object>& keys, int pairs) {
   const bool four = part.family.axes == Axes::xdrope;
   for (const char* key : {"mrope_section", "xdrope_section"}) {
     const auto given = keys ? keys->integers(key) : std::nullopt;
@@ -63,7 +63,7 @@ std::vector<int> sections_of(Reading& reading, const Part& part, const std::opti
     for (const int section : *given) {
       if (section < 0 || section > 16384) keys->refuse(key, "must list counts of pairs");
     }
-    reading.origins.read("axis", *keys, key);
+    part.origins().read("axis", *keys, key);
     return *given;
   }
   std::vector<int> sections;
@@ -75,8 +75,8 @@ std::vector<int> sections_of(Reading& reading, const Part& part, const std::opti
   if (!sections.empty()) {
     std::string listed;
     for (const int section : sections) listed += (listed.empty() ? "" : ", ") + std::to_string(section);
-    reading.note(part.path, "mrope_section is not given: [" + listed + "], the default of " + part.name());
-    reading.origins.by_default("axis", part.name());
+    part.note("mrope_section is not given: [" + listed + "], the default of " + part.name());
+    part.by_default("axis");
   }
   return sections;
 }
@@ -92,19 +92,19 @@ std::vector<std::uint8_t> fitted(std::vector<int> sections, int pairs) {
 
 }  // namespace
 
-void read_vision_part(Reading& reading, const Part& part) {
-  reading.origins = {};
-  const std::vector<Layer> layers = read_layers(reading, part);
-  const RopeSource source(reading, part, layers);
-  const HeadShape heads = head_shape(reading, part, Layer{});
+void read_vision_part(const Part& part) {
+  part.origins() = {};
+  const std::vector<Layer> layers = read_layers(part);
+  const RopeSource source(part, layers);
+  const HeadShape heads = head_shape(part, Layer{});
   ModelRope model;
   model.part = part.path;
   model.coordinates = true;
   model.heads = heads.heads;
   model.kv_heads = part.family.shape.kv_heads != 0 ? heads.kv_heads : heads.heads;
   model.rope.head_dim = heads.head_dim;
-  reading.origins.by_default("pairing", part.name());
-  model.rope.pairing = given_pairing(reading, part, part.family.pairing);
+  part.by_default("pairing");
+  model.rope.pairing = given_pairing(part, part.family.pairing, name(part.family.pairing) + (" of " + part.name()));
   std::optional<RopeKeys> keys;
   for (std::size_t i = 0; i < layers.size(); ++i) {
     if (layers[i].turns && !keys) keys = source.of(layers[i]);
@@ -117,22 +117,22 @@ void read_vision_part(Reading& reading, const Part& part) {
   }
   model.rope.base = keys->base;
   if (keys->partial.value_or(1) != 1 && !part.family.reads_partial) {
-    reading.note(part.path, "partial_rotary_factor has no effect: transformers turns the whole head of " + part.name());
+    part.note("partial_rotary_factor has no effect: transformers turns the whole head of " + part.name());
   }
   const Tower& tower = *part.family.tower;
-  tower.lay_out(reading, part, *keys, model.rope);
+  tower.lay_out(part, *keys, model.rope);
   if (keys->scaling) {
     for (const char* key : {"rope_type", "type"}) keys->scaling->mark(key);
   }
-  reading.note(part.path, tower.words);
-  if (!part.family.remark.text.empty()) reading.note(part.path, std::string(part.family.remark.text));
-  if (tower.blocks != nullptr) return add_blocks(reading, part, tower.blocks(model));
-  record_layout(reading.origins, part, model);
+  part.note(tower.words);
+  if (!part.family.remark.text.empty()) part.note(std::string(part.family.remark.text));
+  if (tower.blocks != nullptr) return add_blocks(part, tower.blocks(model));
+  record_layout(part.origins(), part, model);
   model.axis_names = names_of(tower);
-  add_by_kv_heads(reading, layers, model);
+  add_by_kv_heads(part, layers, model);
 }
 
-void set_mrope_axes(Reading& reading, const Part& part, const std::optional<Object>& keys, ModelRope& model) {
+void set_mrope_axes(const Part& part, const std::optional<Object>& keys, ModelRope& model) {
   Rope& rope = model.rope;
   Axes axes = part.family.axes;
   std::optional<bool> interleaved;
@@ -140,8 +140,8 @@ void set_mrope_axes(Reading& reading, const Part& part, const std::optional<Obje
     if ((axes == Axes::one && part.known) || !keys || !keys->has(key)) continue;
     interleaved = keys->boolean(key);
     if (part.known && *interleaved != (axes == Axes::interleaved)) {
-      reading.note(part.path, keys->path_of(key) + " has no effect: transformers lays the axes of " + part.name() +
-                                  " out by its own rule");
+      part.note(keys->path_of(key) + " has no effect: transformers lays the axes of " + part.name() +
+                " out by its own rule");
     }
   }
   if (!part.known && keys && keys->has("mrope_section")) {
@@ -151,13 +151,13 @@ void set_mrope_axes(Reading& reading, const Part& part, const std::optional<Obje
   const int pairs = rope.rotary_dim / 2;
   if (axes == Axes::alternating) {
     for (int i = 0; i < pairs; ++i) rope.axis.push_back(static_cast<std::uint8_t>(i % 2));
-    reading.origins.by_default("axis", part.name());
+    part.by_default("axis");
     model.axis_names = {"height", "width"};
-    return reading.note(part.path, "axis 0 is the row, axis 1 the column, pair by pair; text gives both the same");
+    return part.note("axis 0 is the row, axis 1 the column, pair by pair; text gives both the same");
   }
-  const std::vector<int> sections = sections_of(reading, part, keys, pairs);
+  const std::vector<int> sections = sections_of(part, keys, pairs);
   if (sections.empty()) {
-    reading.note(part.path, "mrope_section is not given, nor a default that fits: every pair listens to axis 0");
+    part.note("mrope_section is not given, nor a default that fits: every pair listens to axis 0");
     return;
   }
   const int sum = std::accumulate(sections.begin(), sections.end(), 0);
@@ -169,8 +169,8 @@ void set_mrope_axes(Reading& reading, const Part& part, const std::optional<Obje
   if (axes == Axes::interleaved) {
     rope.axis = fitted(sections, pairs);
     if (sum != pairs) {
-      reading.note(part.path, "mrope_section sums to " + std::to_string(sum) + " for " + std::to_string(pairs) +
-                                  " pairs: filled by position, as in transformers");
+      part.note("mrope_section sums to " + std::to_string(sum) + " for " + std::to_string(pairs) +
+                " pairs: filled by position, as in transformers");
     }
     return;
   }
@@ -180,11 +180,11 @@ void set_mrope_axes(Reading& reading, const Part& part, const std::optional<Obje
              std::to_string(pairs) + " pairs but sums to " + std::to_string(sum));
   }
   rope.axis = axes == Axes::ernie ? ernie_axes(sections) : sectioned_axes(sections);
-  if (axes == Axes::ernie) reading.note(part.path, "axes t, h, w; pairs alternate h and w, the last listen to t");
+  if (axes == Axes::ernie) part.note("axes t, h, w; pairs alternate h and w, the last listen to t");
   if (axes == Axes::xdrope) {
-    reading.note(part.path,
-                 "the sections count pairs, as in vLLM; transformers gives the two members of an image "
-                 "token's pair different axes (text tokens agree)");
+    part.note(
+        "the sections count pairs, as in vLLM; transformers gives the two members of an image "
+        "token's pair different axes (text tokens agree)");
   }
 }
 

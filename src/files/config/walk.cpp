@@ -166,12 +166,8 @@ class Walk {
            "a file must have at most " + std::to_string(max_parts) + " sub-configs with a rope but has more");
     }
     const Family own = with_parents_defaults(family, node);
-    const Part part{node.path, node.keys, own, known};
-    if (family.tower != nullptr) {
-      read_vision_part(reading_, part);
-    } else {
-      read_text_part(reading_, part);
-    }
+    const Part part{reading_, node.path, node.keys, own, known};
+    family.tower != nullptr ? read_vision_part(part) : read_text_part(part);
   }
 
   void read_unknown(const Node& node) {
@@ -351,17 +347,6 @@ Model naming(const std::filesystem::path& file, Read read) {
 }
 
 }  // namespace
-
-void Reading::note_no_rope(const std::string& part, const std::string& why) {
-  note(part, "no rope is given: " + why);
-  without.push_back({part, why});
-}
-
-void Reading::note(const std::string& part, const std::string& sentence) {
-  std::string whole = printable((part.empty() ? "" : part + ": ") + sentence);
-  if (whole.back() != '.') whole += '.';
-  if (std::find(model.notes.begin(), model.notes.end(), whole) == model.notes.end()) model.notes.push_back(whole);
-}
 
 }  // namespace rotary::files
 

@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "files/config/caller_words.h"
 #include "files/config/stages.h"
 #include "rotary/error.h"
 #include "values/fail.h"
@@ -26,21 +25,17 @@ struct GgufLayer {
   bool operator==(const GgufLayer&) const = default;
 };
 
-class GgufReader : GgufKeys {
+class GgufReader {
  public:
-  using GgufKeys::GgufKeys;
+  explicit GgufReader(const GgufPart& part) : part_(part), keys_(part.keys), arch_(part.arch) {}
 
-  Model read() {
-    find_name();
-    if (arch.rope_type == GgufRopeType::none || !is_switched_on()) {
-      for (const char* key : known_keys) keys.mark(own(key));
-      note("architecture " + in_quotes(name) + " has no rotary positions that llama.cpp knows of");
-    } else {
-      read_layers();
-      for (const GgufLayer& layer : kinds()) add_rope(layer);
+  void read() {
+    if (arch_.rope_type == GgufRopeType::none || !is_switched_on()) {
+      for (const char* key : known_keys) keys_.mark(key);
+      return part_.note("architecture " + in_quotes(part_.name()) + " has no rotary positions that llama.cpp knows of");
     }
-    refuse_unread();
-    return std::move(reading.model);
+    read_layers();
+    for (const GgufLayer& layer : kinds()) add_rope(layer);
   }
 
  private:
@@ -50,55 +45,38 @@ class GgufReader : GgufKeys {
                                                "rope.scaling.factor",     "rope.scaling.original_context_length",
                                                "rope.scaling.finetuned",  "rope.scaling.attn_factor"};
 
-  void find_name() {
-    const auto given = keys.text("general.architecture");
-    if (!given) {
-      fail(Code::CONFIG_MISSING, "read_config",
-           "a GGUF must have general.architecture but has not (of a file in several parts, the "
-           "first has it)");
-    }
-    name = *given;
-    reading.model.model_type = name;
-    if (const GgufArchitecture* known = find_architecture(name)) {
-      arch = *known;
-    } else if (!reading.options.pairing) {
-      fail(Code::MODEL_TYPE, "read_config",
-           "the architecture must be one that is known but got " + in_quotes(name) + ", and no pairing is given");
-    } else {
-      arch = {name, GgufRopeType::neox};
-      note("architecture " + in_quotes(name) +
-           " is not known: the pairing given decides, and the generic keys are read");
-    }
+  // Granite: rope.scaling.finetuned says whether the model has a rope.
+  bool is_switched_on() const {
+    const bool on = keys_.boolean("rope.scaling.finetuned", true);
+    return arch_.quirk != GgufQuirk::permuted_switch || on;
   }
 
-  // Granite: rope.scaling.finetuned says whether the model has a rope.
-  bool is_switched_on() {
-    const bool on = keys.boolean(own("rope.scaling.finetuned"), true);
-    return arch.quirk != GgufQuirk::permuted_switch || on;
+  std::optional<int> whole(const char* key, int least, int most) const {
+    return read_whole(part_, {nullptr, {key}, most, least});
   }
 
   // One number for all layers, or a list with one per layer.
-  std::vector<int> per_layer(const std::string& key, int layers) {
-    const std::string path = own(key);
-    const Json* value = keys.value(path);
-    if (value == nullptr || !value->is_array())
-      return std::vector<int>(static_cast<std::size_t>(layers), needed(key, max_dim));
-    std::vector<int> list = *keys.integers(path);
+  std::vector<int> per_layer(const char* key, int layers) {
+    const Json* value = keys_.value(key);
+    if (value == nullptr || !value->is_array()) {
+      return std::vector<int>(static_cast<std::size_t>(layers), needed(part_, key, max_dim));
+    }
+    std::vector<int> list = *keys_.integers(key);
     const bool fits = std::all_of(list.begin(), list.end(), [](int n) { return n >= 0 && n <= max_dim; });
     if (list.size() != static_cast<std::size_t>(layers) || !fits) {
-      keys.refuse(path, "must have one number from 0 to 65536 per layer, " + std::to_string(layers) + " of them,");
+      keys_.refuse(key, "must have one number from 0 to 65536 per layer, " + std::to_string(layers) + " of them,");
     }
     return list;
   }
 
   void read_layers() {
-    const int count = needed("block_count", max_blocks);
+    const int count = needed(part_, "block_count", max_blocks);
     const std::vector<int> heads = per_layer("attention.head_count", count);
     std::vector<int> kv_heads = heads;
-    if (has("attention.head_count_kv")) {
+    if (keys_.has("attention.head_count_kv")) {
       kv_heads = per_layer("attention.head_count_kv", count);
     } else {
-      note("attention.head_count_kv is not given: as many as head_count");
+      part_.note("attention.head_count_kv is not given: as many as head_count");
     }
     const std::vector<bool> windows = window_layers(count);
     for (int i = 0; i < count; ++i) {
@@ -110,22 +88,22 @@ class GgufReader : GgufKeys {
     note_gaps();
   }
 
-  bool has_window() const { return number("attention.sliding_window").value_or(0) > 0; }
+  bool has_window() const { return keys_.number("attention.sliding_window").value_or(0) > 0; }
 
   // Which layers have a sliding window; all false if that does not matter to the rope.
   std::vector<bool> window_layers(int count) {
     std::vector<bool> windows(static_cast<std::size_t>(count), false);
-    const bool matters = arch.quirk == GgufQuirk::window_only || arch.quirk == GgufQuirk::window_plain ||
-                         arch.quirk == GgufQuirk::window_after || has("rope.freq_base_swa") ||
-                         has("rope.dimension_count_swa");
+    const bool matters = arch_.quirk == GgufQuirk::window_only || arch_.quirk == GgufQuirk::window_plain ||
+                         arch_.quirk == GgufQuirk::window_after || keys_.has("rope.freq_base_swa") ||
+                         keys_.has("rope.dimension_count_swa");
     if (!matters) return windows;
-    const std::string pattern = own("attention.sliding_window_pattern");
-    int period = arch.period;
-    if (const Json* value = keys.value(pattern); value != nullptr && value->is_array()) {
+    constexpr const char* pattern = "attention.sliding_window_pattern";
+    int period = arch_.period;
+    if (const Json* value = keys_.value(pattern); value != nullptr && value->is_array()) {
       const bool fits = value->size() == windows.size() && std::all_of(value->begin(), value->end(), [](const Json& v) {
                           return v.is_boolean() || v.is_number_integer();
                         });
-      if (!fits) keys.refuse(pattern, "must have one true or false per layer");
+      if (!fits) keys_.refuse(pattern, "must have one true or false per layer");
       for (std::size_t i = 0; i < windows.size(); ++i) {
         windows[i] = (*value)[i].is_boolean() ? (*value)[i].get<bool>() : (*value)[i] != 0;
       }
@@ -133,29 +111,29 @@ class GgufReader : GgufKeys {
     }
     if (const auto given = whole("attention.sliding_window_pattern", 1, max_blocks)) {
       period = *given;
-    } else if (!has_window() && !has("rope.freq_base_swa")) {
+    } else if (!has_window() && !keys_.has("rope.freq_base_swa")) {
       return windows;  // OLMo 2, EXAONE 4 of 1.2B: no window at all
     } else if (period == 0) {
       fail(Code::ROPE, "read_config",
-           "the layers with a sliding window have a rope of their own in architecture " + in_quotes(name) +
-               " and must be named by " + in_quotes(pattern) + " but it is absent");
+           "the layers with a sliding window have a rope of their own in architecture " + in_quotes(part_.name()) +
+               " and must be named by " + in_quotes(keys_.path_of(pattern)) + " but it is absent");
     } else {
-      note("attention.sliding_window_pattern is not given: all layers have a window but every one in " +
-           std::to_string(period) + ", as llama.cpp has it for " + name);
+      part_.note("attention.sliding_window_pattern is not given: all layers have a window but every one in " +
+                 std::to_string(period) + ", as llama.cpp has it for " + part_.name());
     }
     for (std::size_t i = 0; i < windows.size(); ++i) {
       const int place = static_cast<int>(i) % period;
-      windows[i] = arch.quirk == GgufQuirk::window_after ? place > 0 : place < period - 1;
+      windows[i] = arch_.quirk == GgufQuirk::window_after ? place > 0 : place < period - 1;
     }
     return windows;
   }
 
   bool rotates(int layer, bool window) {
-    switch (arch.quirk) {
+    switch (arch_.quirk) {
       case GgufQuirk::permuted_gaps:
         return (layer + 1) % every_fourth != 0;
       case GgufQuirk::gaps:
-        return (layer + 1) % every_fourth != 0 || (has("attention.sliding_window") && !has_window());
+        return (layer + 1) % every_fourth != 0 || (keys_.has("attention.sliding_window") && !has_window());
       case GgufQuirk::gaps_first:
         return layer % every_fourth != 0 || !has_window();
       case GgufQuirk::window_only:
@@ -170,9 +148,9 @@ class GgufReader : GgufKeys {
   void note_gaps() {
     for (std::size_t i = 0; i < layers_.size(); ++i) {
       if (layers_[i].has_rope) continue;
-      note(layers_[i].heads > 0 && layers_[i].kv_heads > 0
-               ? "the layers without rope are those that llama.cpp leaves without in " + name
-               : "layers of 0 heads have no rope");
+      part_.note(layers_[i].heads > 0 && layers_[i].kv_heads > 0
+                     ? "the layers without rope are those that llama.cpp leaves without in " + part_.name()
+                     : "layers of 0 heads have no rope");
     }
   }
 
@@ -193,182 +171,214 @@ class GgufReader : GgufKeys {
     }
     used.heads = layer.heads;
     used.kv_heads = layer.kv_heads;
-    used.context = keys.integer(own("context_length"), 0, max_length).value_or(0);
-    reading.origins = {};
+    used.context = keys_.integer("context_length", 0, max_length).value_or(0);
+    part_.origins() = {};
     record_layers();
-    if (used.context > 0) record("context", "context_length");
+    if (used.context > 0) part_.record("context", "context_length");
     set_shape(layer, used);
     set_base(layer, used.rope);
     set_pairing(used.rope);
     if (Frequencies{.axis = used.rope.axis}.axes() == 3) used.axis_names = {"time", "height", "width"};
-    set_gguf_scaling(*this, used, layer.window && arch.quirk == GgufQuirk::window_plain);
-    used.origins = reading.origins.of_rope();
-    reading.model.ropes.push_back(std::move(used));
+    set_gguf_scaling(part_, used, layer.window && arch_.quirk == GgufQuirk::window_plain);
+    used.origins = part_.origins().of_rope();
+    part_.reading.model.ropes.push_back(std::move(used));
   }
 
   // The layers with a rope follow from the pattern of the window, or from the architecture if it leaves some out.
   void record_layers() {
     const bool all = std::all_of(layers_.begin(), layers_.end(), [&](const GgufLayer& l) { return l == layers_[0]; });
-    record("layers", "block_count");
-    if (!all) record_or_by_default("layers", "attention.sliding_window_pattern");
-    record("heads", "attention.head_count");
-    record("kv_heads", has("attention.head_count_kv") ? "attention.head_count_kv" : "attention.head_count");
+    part_.record("layers", "block_count");
+    if (!all) part_.record_or_default("layers", "attention.sliding_window_pattern");
+    part_.record("heads", "attention.head_count");
+    part_.record("kv_heads", keys_.has("attention.head_count_kv") ? "attention.head_count_kv" : "attention.head_count");
   }
 
   void set_shape(const GgufLayer& layer, ModelRope& used) {
     Rope& rope = used.rope;
-    auto length = whole("attention.key_length_mla", 2, max_dim);
-    if (length && used.kv_heads == 1) {
-      used.kv_heads = used.heads;
-      reading.origins.derived("kv_heads", "attention.head_count");
-      note("the k heads are as many as the q heads: the GGUF stores the rotated part of k once, for all of them");
-    }
+    const auto mla = whole("attention.key_length_mla", 2, max_dim);
     const auto full = whole("attention.key_length", 2, max_dim);
     const auto swa = whole("attention.key_length_swa", 2, max_dim);
-    record("head_dim", length                ? "attention.key_length_mla"
-                       : layer.window && swa ? "attention.key_length_swa"
-                                             : "attention.key_length");
-    if (!length) length = layer.window && swa ? swa : full;
+    if (mla && used.kv_heads == 1) {
+      used.kv_heads = used.heads;
+      part_.derived("kv_heads", "attention.head_count");
+      part_.note("the k heads are as many as the q heads: the GGUF stores the rotated part of k once, for all of them");
+    }
+    auto length = mla ? mla : layer.window && swa ? swa : full;
+    part_.record("head_dim", mla                   ? "attention.key_length_mla"
+                             : layer.window && swa ? "attention.key_length_swa"
+                                                   : "attention.key_length");
     if (!length) {
-      reading.origins.derived("head_dim", "embedding_length / attention.head_count");
-      const int width = needed("embedding_length", 1 << 24);
-      if (width % layer.heads != 0) keys.refuse(own("embedding_length"), "must be a multiple of head_count");
+      part_.derived("head_dim", "embedding_length / attention.head_count");
+      const int width = needed(part_, "embedding_length", 1 << 24);
+      if (width % layer.heads != 0) keys_.refuse("embedding_length", "must be a multiple of head_count");
       length = width / layer.heads;
-      note("attention.key_length is not given: embedding_length / head_count = " + std::to_string(*length));
+      part_.note("attention.key_length is not given: embedding_length / head_count = " + std::to_string(*length));
     }
     rope.head_dim = *length;
     const auto rotating = whole("rope.dimension_count", 2, max_dim);
     const auto rotating_swa = whole("rope.dimension_count_swa", 2, max_dim);
-    if (!rotating) note("rope.dimension_count is not given: the whole head turns");
+    if (!rotating) part_.note("rope.dimension_count is not given: the whole head turns");
     const std::string which = layer.window && rotating_swa ? "rope.dimension_count_swa" : "rope.dimension_count";
     rope.rotary_dim = layer.window && rotating_swa ? *rotating_swa : rotating.value_or(rope.head_dim);
-    reading.origins.derived("rotary_dim", "head_dim");
-    if (has(which)) record("rotary_dim", which);
+    part_.derived("rotary_dim", "head_dim");
+    if (keys_.has(which)) part_.record("rotary_dim", which);
     if (rope.rotary_dim % 2 != 0 || rope.rotary_dim > rope.head_dim) {
       const std::string rule = "must be even and at most the head's " + std::to_string(rope.head_dim);
-      if (keys.has(own(which))) keys.refuse(own(which), rule);
+      if (keys_.has(which)) keys_.refuse(which, rule);
       fail(Code::CONFIG_VALUE, "read_config",
            "the elements that turn " + rule + " but are " + std::to_string(rope.rotary_dim));
     }
-    if (arch.quirk == GgufQuirk::mla) {
+    if (arch_.quirk == GgufQuirk::mla) {
       used.first = rope.head_dim - rope.rotary_dim;
-      if (used.first != 0) reading.origins.derived("first", "head_dim - rotary_dim");
-      note("the rotated block is the last of the head: multi-head latent attention");
+      if (used.first != 0) part_.derived("first", "head_dim - rotary_dim");
+      part_.note("the rotated block is the last of the head: multi-head latent attention");
     }
   }
 
   void set_base(const GgufLayer& layer, Rope& rope) {
-    const auto full = number("rope.freq_base");
-    const auto window = number("rope.freq_base_swa");
-    std::string key = "rope.freq_base";
-    rope.base = full.value_or(10000);
-    record_or_by_default("base", key);
-    if (!full) note("rope.freq_base is not given: 10000");
-    if (layer.window && window) {
-      rope.base = *window;
-      key = "rope.freq_base_swa";
-      record("base", key);
-    } else if (layer.window && arch.window_10000) {
+    const auto full = keys_.number("rope.freq_base");
+    const auto window = keys_.number("rope.freq_base_swa");
+    const bool own = layer.window && window;
+    const char* key = own ? "rope.freq_base_swa" : "rope.freq_base";
+    part_.record_or_default("base", key);
+    if (!full) part_.note("rope.freq_base is not given: 10000");
+    rope.base = own ? *window : full.value_or(10000);
+    if (layer.window && !window && arch_.window_10000) {
       rope.base = 10000;
-      reading.origins.by_default("base", name);
-      note("rope.freq_base_swa is not given: 10000 on the layers with a sliding window");
+      part_.by_default("base");
+      part_.note("rope.freq_base_swa is not given: 10000 on the layers with a sliding window");
     }
-    if (!(rope.base > 1)) keys.refuse(own(key), "must be above 1");
+    if (!(rope.base > 1)) keys_.refuse(key, "must be above 1");
   }
 
   void set_pairing(Rope& rope) {
-    auto sections = keys.integers(own("rope.dimension_sections"));
+    auto sections = keys_.integers("rope.dimension_sections");
     if (sections && std::all_of(sections->begin(), sections->end(), [](int n) { return n == 0; })) sections.reset();
-    GgufRopeType type = arch.rope_type;
+    GgufRopeType type = arch_.rope_type;
     if (type == GgufRopeType::norm_mrope) type = sections ? GgufRopeType::mrope : GgufRopeType::norm;
     if (type == GgufRopeType::neox_mrope) type = sections ? GgufRopeType::mrope : GgufRopeType::neox;
     rope.pairing = type == GgufRopeType::norm ? Pairing::interleaved : Pairing::half;
-    reading.origins.by_default("pairing", name);
+    part_.by_default("pairing");
     if (type == GgufRopeType::mrope || type == GgufRopeType::imrope) {
       set_axes(rope, sections, type == GgufRopeType::imrope);
     } else if (sections) {
-      keys.refuse(own("rope.dimension_sections"), "must be absent in an architecture whose pairs have one axis");
+      keys_.refuse("rope.dimension_sections", "must be absent in an architecture whose pairs have one axis");
     }
-    const auto given = reading.options.pairing;
+    const std::string name = part_.name();
+    const auto given = part_.reading.options.pairing;
     if (given && *given != rope.pairing && find_architecture(name) != nullptr) {
-      note(std::string("pairing ") + rotary::name(*given) + " is given; architecture " + name + " has " +
-           rotary::name(rope.pairing));
+      part_.note(std::string("pairing ") + rotary::name(*given) + " is given; architecture " + name + " has " +
+                 rotary::name(rope.pairing));
     }
-    if (given) {
-      rope.pairing = *given;
-      reading.origins.given("pairing", std::string(caller_words::pairing));
-      return;
+    const bool permuted = arch_.quirk == GgufQuirk::permuted || arch_.quirk == GgufQuirk::permuted_switch ||
+                          arch_.quirk == GgufQuirk::permuted_gaps;
+    if (!given) {
+      part_.note(std::string("pairing ") + rotary::name(rope.pairing) + ", as llama.cpp turns architecture " + name +
+                 (permuted ? ": conversion to GGUF reorders the rows of q and k, and what Hugging Face's weights turn "
+                             "as half turns as interleaved here"
+                           : ""));
     }
-    const bool permuted = arch.quirk == GgufQuirk::permuted || arch.quirk == GgufQuirk::permuted_switch ||
-                          arch.quirk == GgufQuirk::permuted_gaps;
-    note(std::string("pairing ") + rotary::name(rope.pairing) + ", as llama.cpp turns architecture " + name +
-         (permuted ? ": conversion to GGUF reorders the rows of q and k, and what Hugging Face's weights turn as half "
-                     "turns as interleaved here"
-                   : ""));
+    rope.pairing = given_pairing(part_, rope.pairing, "");
   }
 
   // The counts of pairs per axis: time, height, width and a fourth; unused ones are 0 at the end.
   void set_axes(Rope& rope, const std::optional<std::vector<int>>& given, bool interleaved) {
-    const std::string key = own("rope.dimension_sections");
-    if (!given) missing("rope.dimension_sections", "architecture " + name);
+    constexpr const char* key = "rope.dimension_sections";
+    if (!given) missing(part_, key, "architecture " + part_.name());
     std::vector<int> sections = *given;
     std::int64_t sum = 0;
     for (const int section : sections) sum += section < 0 ? max_dim : section;
     while (!sections.empty() && sections.back() == 0) sections.pop_back();
     if (given->size() > 4 || sections.size() < (interleaved ? 3U : 1U) || (interleaved && sections.size() > 3) ||
         sum != rope.rotary_dim / 2) {
-      keys.refuse(key, std::string("must be ") + (interleaved ? "3 counts" : "1 to 4 counts") +
-                           " of pairs that sum to " + std::to_string(rope.rotary_dim / 2));
+      keys_.refuse(key, std::string("must be ") + (interleaved ? "3 counts" : "1 to 4 counts") +
+                            " of pairs that sum to " + std::to_string(rope.rotary_dim / 2));
     }
-    record("axis", "rope.dimension_sections");
+    part_.record("axis", key);
     rope.axis = interleaved ? interleaved_axes(sections) : sectioned_axes(sections);
-    note(interleaved
-             ? "the pairs take time, height and width in turn, and what is left over time, as the model was trained; "
-               "llama.cpp gives pairs left over a fourth position"
-             : "the pairs take time, height and width in runs of rope.dimension_sections");
+    part_.note(
+        interleaved
+            ? "the pairs take time, height and width in turn, and what is left over time, as the model was trained; "
+              "llama.cpp gives pairs left over a fourth position"
+            : "the pairs take time, height and width in runs of rope.dimension_sections");
   }
 
-  // Whether a part of the key begins with rope or yarn, or names rotary positions.
-  static bool is_about_rope(const std::string& key) {
-    if (key.starts_with("general.") || key.starts_with("tokenizer.")) return false;
-    return key.starts_with("rope") || key.find(".rope") != std::string::npos ||
-           key.find("_rope") != std::string::npos || key.find("yarn") != std::string::npos ||
-           key.find("rotary") != std::string::npos;
-  }
-
-  void refuse_unread() const {
-    for (const auto& item : keys.json().items()) {
-      if (is_about_rope(item.key()) && !reading.ledger.was_read(keys.json(), item.key())) {
-        fail(Code::CONFIG_KEY, "read_config",
-             "a key about the rope must be one that is known but got " + in_quotes(item.key()) + " = " +
-                 shown(item.value()));
-      }
-    }
-  }
-
+  const GgufPart& part_;
+  const Object& keys_;
+  const GgufArchitecture& arch_;
   std::vector<GgufLayer> layers_;
 };
 
-}  // namespace
-
-std::optional<int> GgufKeys::whole(const std::string& key, int min, int max) const {
-  const auto value = keys.integer(own(key), min, max);
-  return value ? std::optional<int>(static_cast<int>(*value)) : std::nullopt;
+// Whether a part of the key begins with rope or yarn, or names rotary positions.
+bool is_about_rope(const std::string& key) {
+  if (key.starts_with("general.") || key.starts_with("tokenizer.")) return false;
+  return key.starts_with("rope") || key.find(".rope") != std::string::npos || key.find("_rope") != std::string::npos ||
+         key.find("yarn") != std::string::npos || key.find("rotary") != std::string::npos;
 }
 
-int GgufKeys::needed(const std::string& key, int max) const {
-  const auto value = whole(key, 1, max);
-  if (!value) missing(key, "a GGUF");
+void refuse_unread(const Object& all, const Part& part) {
+  const std::string prefix = part.name() + ".";
+  for (const auto& item : all.json().items()) {
+    const bool own = item.key().starts_with(prefix);
+    const bool read = own && part.reading.ledger.was_read(part.keys.json(), item.key().substr(prefix.size()));
+    if (read || !is_about_rope(item.key())) continue;
+    fail(Code::CONFIG_KEY, "read_config",
+         "a key about the rope must be one that is known but got " + in_quotes(item.key()) + " = " +
+             shown(item.value()));
+  }
+}
+
+std::string name_of_architecture(const Object& all) {
+  if (const auto given = all.text("general.architecture")) return *given;
+  fail(Code::CONFIG_MISSING, "read_config",
+       "a GGUF must have general.architecture but has not (of a file in several parts, the first has it)");
+}
+
+GgufArchitecture architecture_of(Reading& reading, const std::string& name) {
+  if (const GgufArchitecture* known = find_architecture(name)) return *known;
+  if (!reading.options.pairing) {
+    fail(Code::MODEL_TYPE, "read_config",
+         "the architecture must be one that is known but got " + in_quotes(name) + ", and no pairing is given");
+  }
+  reading.note("", "architecture " + in_quotes(name) +
+                       " is not known: the pairing given decides, and the generic keys are read");
+  return {name, GgufRopeType::neox};
+}
+
+// The metadata whose keys begin with the architecture's name, under the rest of their keys.
+Json own_metadata(const Json& all, const std::string& name) {
+  Json own = Json::object();
+  for (const auto& item : all.items()) {
+    if (item.key().starts_with(name + ".")) own[item.key().substr(name.size() + 1)] = item.value();
+  }
+  return own;
+}
+
+}  // namespace
+
+int needed(const Part& part, const char* key, int most) {
+  const auto value = read_whole(part, {nullptr, {key}, most});
+  if (!value) missing(part, key, "a GGUF");
   return *value;
 }
 
-void GgufKeys::missing(const std::string& key, const std::string& subject) const {
-  fail(Code::CONFIG_MISSING, "read_config", subject + " must have " + in_quotes(own(key)) + " but has not");
+void missing(const Part& part, const char* key, const std::string& subject) {
+  fail(Code::CONFIG_MISSING, "read_config",
+       subject + " must have " + in_quotes(part.keys.path_of(key)) + " but has not");
 }
 
 Model read_gguf(const InputFile& file, const ConfigOptions& options) {
   const Gguf gguf(file);
-  return GgufReader(gguf, options).read();
+  Reading reading{options};
+  const Object all(gguf.metadata(), "", reading.ledger);
+  const std::string name = reading.model.model_type = name_of_architecture(all);
+  const GgufArchitecture arch = architecture_of(reading, name);
+  const Json own = own_metadata(all.json(), name);
+  const Family family{.type = name};
+  const GgufPart part{{reading, "", Object(own, name, reading.ledger), family}, gguf, arch};
+  GgufReader(part).read();
+  refuse_unread(all, part);
+  return std::move(reading.model);
 }
 
 }  // namespace rotary::files

@@ -14,47 +14,47 @@ namespace {
 
 class GgufScaling {
  public:
-  GgufScaling(GgufKeys& reader, ModelRope& used) : reader_(reader), used_(used), rope_(used.rope) {}
+  GgufScaling(const GgufPart& part, ModelRope& used) : part_(part), keys_(part.keys), used_(used), rope_(used.rope) {}
 
   void set(bool plain) {
-    origins().by_default("scaling", reader_.name);
+    part_.by_default("scaling");
     read();
-    origins().derived("attention_factor", "1 for default");
+    part_.derived("attention_factor", "1 for default");
     if (plain) {
-      const bool scaled = factor_ != 1 || reader_.gguf.find("rope_freqs.weight") != nullptr;
-      if (scaled) reader_.note("the layers with a sliding window have no scaling");
-    } else if (reader_.gguf.find("rope_factors_long.weight") != nullptr ||
-               reader_.gguf.find("rope_factors_short.weight") != nullptr) {
+      const bool scaled = factor_ != 1 || part_.gguf.find("rope_freqs.weight") != nullptr;
+      if (scaled) part_.note("the layers with a sliding window have no scaling");
+    } else if (part_.gguf.find("rope_factors_long.weight") != nullptr ||
+               part_.gguf.find("rope_factors_short.weight") != nullptr) {
       set_long();
     } else if (type_ == "longrope") {
       fail(Code::TENSOR, "read_config",
            "scaling longrope needs the tensors rope_factors_long.weight and "
            "rope_factors_short.weight but the file has none");
     } else {
-      set_factors(reader_.gguf.find("rope_freqs.weight") != nullptr);
+      set_factors(part_.gguf.find("rope_freqs.weight") != nullptr);
     }
   }
 
  private:
-  Origins& origins() { return reader_.reading.origins; }
+  Origins& origins() const { return part_.origins(); }
 
   void record_scaling() {
-    reader_.record_or_by_default("scaling", "rope.scaling.type");
+    part_.record_or_default("scaling", "rope.scaling.type");
     const bool list = std::holds_alternative<LongRope>(rope_.scaling);
-    origins().derived("attention_factor",
-                      list ? "1: no rope.scaling.attn_factor" : std::string("1 for ") + name(rope_.scaling));
-    if (reader_.has("rope.scaling.attn_factor")) reader_.record("attention_factor", "rope.scaling.attn_factor");
+    part_.derived("attention_factor",
+                  list ? "1: no rope.scaling.attn_factor" : std::string("1 for ") + name(rope_.scaling));
+    if (keys_.has("rope.scaling.attn_factor")) part_.record("attention_factor", "rope.scaling.attn_factor");
   }
 
   void record_factor() {
-    const bool modern = reader_.has("rope.scaling.factor");
-    reader_.record_or_by_default("scaling.factor", modern ? "rope.scaling.factor" : "rope.scale_linear");
+    const bool modern = keys_.has("rope.scaling.factor");
+    part_.record_or_default("scaling.factor", modern ? "rope.scaling.factor" : "rope.scale_linear");
   }
 
   void record_trained_length() {
-    reader_.record_or_by_default("scaling.trained_length", "context_length");
-    if (reader_.has("rope.scaling.original_context_length")) {
-      reader_.record("scaling.trained_length", "rope.scaling.original_context_length");
+    part_.record_or_default("scaling.trained_length", "context_length");
+    if (keys_.has("rope.scaling.original_context_length")) {
+      part_.record("scaling.trained_length", "rope.scaling.original_context_length");
     }
   }
 
@@ -68,7 +68,7 @@ class GgufScaling {
   }
 
   std::vector<double> factors(const std::string& tensor) const {
-    std::vector<double> values = reader_.gguf.numbers(tensor, max_dim);
+    std::vector<double> values = part_.gguf.numbers(tensor, max_dim);
     const auto pairs = static_cast<std::size_t>(rope_.rotary_dim / 2);
     if (values.size() < pairs) {
       fail(Code::TENSOR, "read_config",
@@ -76,8 +76,8 @@ class GgufScaling {
                std::to_string(values.size()));
     }
     if (values.size() > pairs)
-      reader_.note(tensor + " has " + std::to_string(values.size()) + " factors: the first " + std::to_string(pairs) +
-                   " are used");
+      part_.note(tensor + " has " + std::to_string(values.size()) + " factors: the first " + std::to_string(pairs) +
+                 " are used");
     values.resize(pairs);
     for (const double value : values) {
       if (!(value > 0) || !std::isfinite(value))
@@ -88,33 +88,31 @@ class GgufScaling {
   }
 
   void read() {
-    const Object& keys = reader_.keys;
-    const std::string type = reader_.own("rope.scaling.type");
-    const auto given = keys.text(type);
+    constexpr const char* type = "rope.scaling.type";
+    const auto given = keys_.text(type);
     type_ = given.value_or("linear");
     if (type_ != "none" && type_ != "linear" && type_ != "yarn" && type_ != "longrope")
-      keys.refuse(type, "must be none, linear, yarn or longrope");
-    auto factor = reader_.number("rope.scaling.factor");
-    if (!factor) factor = reader_.number("rope.scale_linear");
+      keys_.refuse(type, "must be none, linear, yarn or longrope");
+    auto factor = keys_.number("rope.scaling.factor");
+    if (!factor) factor = keys_.number("rope.scale_linear");
     if (factor && *factor != 0 && !(*factor >= 1)) {
-      keys.refuse(
-          reader_.own(keys.has(reader_.own("rope.scaling.factor")) ? "rope.scaling.factor" : "rope.scale_linear"),
-          "must be at least 1, or 0 for none,");
+      keys_.refuse(keys_.has("rope.scaling.factor") ? "rope.scaling.factor" : "rope.scale_linear",
+                   "must be at least 1, or 0 for none,");
     }
-    if (factor && !given && *factor > 1) reader_.note("rope.scaling.type is not given: linear, as llama.cpp reads it");
+    if (factor && !given && *factor > 1) part_.note("rope.scaling.type is not given: linear, as llama.cpp reads it");
     factor_ = type_ == "none" || factor.value_or(0) == 0 ? 1 : *factor;
-    attention_ = reader_.number("rope.scaling.attn_factor").value_or(1);
-    if (!(attention_ > 0)) keys.refuse(reader_.own("rope.scaling.attn_factor"), "must be above 0");
-    trained_ = keys.integer(reader_.own("rope.scaling.original_context_length"), 1, max_length).value_or(0);
+    attention_ = keys_.number("rope.scaling.attn_factor").value_or(1);
+    if (!(attention_ > 0)) keys_.refuse("rope.scaling.attn_factor", "must be above 0");
+    trained_ = keys_.integer("rope.scaling.original_context_length", 1, max_length).value_or(0);
     if (trained_ == 0 && used_.context > 0 && (type_ == "yarn" || type_ == "longrope")) {
       trained_ = used_.context;
-      reader_.note("rope.scaling.original_context_length is not given: context_length");
+      part_.note("rope.scaling.original_context_length is not given: context_length");
     }
   }
 
   void set_long() {
     if (type_ == "yarn") refuse("scaling yarn with rope_factors_long.weight");
-    if (trained_ == 0) reader_.missing("rope.scaling.original_context_length", "a GGUF with rope_factors_long.weight");
+    if (trained_ == 0) missing(part_, "rope.scaling.original_context_length", "a GGUF with rope_factors_long.weight");
     LongRope scaling;
     scaling.long_factor = factors("rope_factors_long.weight");
     scaling.short_factor = factors("rope_factors_short.weight");
@@ -122,7 +120,7 @@ class GgufScaling {
     for (double& f : scaling.short_factor) f *= factor_;
     scaling.trained_length = trained_;
     scaling.attention_factor = attention_;
-    if (!reader_.has("rope.scaling.attn_factor")) reader_.note("rope.scaling.attn_factor is not given: 1");
+    if (!keys_.has("rope.scaling.attn_factor")) part_.note("rope.scaling.attn_factor is not given: 1");
     rope_.scaling = scaling;
     record_lists("rope_factors_short.weight", "rope_factors_long.weight");
   }
@@ -142,10 +140,10 @@ class GgufScaling {
       LongRope scaling{divisors, divisors, trained_ > 0 ? trained_ : std::max<std::int64_t>(used_.context, 1)};
       scaling.attention_factor = attention_;
       rope_.scaling = std::move(scaling);
-      const std::string from = has_tensor ? "rope_freqs.weight" : reader_.own("rope.scaling.attn_factor");
+      const std::string from = has_tensor ? "rope_freqs.weight" : keys_.path_of("rope.scaling.attn_factor");
       record_lists(from, from);
       if (uneven)
-        reader_.note(
+        part_.note(
             "inv_freq is divided by rope_freqs.weight: written as longrope with the same factors at every length");
     } else if (factor_ > 1) {
       rope_.scaling = Linear{factor_};
@@ -158,20 +156,20 @@ class GgufScaling {
   void divide_by(const std::vector<double>& divisors) {
     for (const double d : divisors) rope_.multiplier.push_back(1 / d);
     origins().given("multiplier", "1 / rope_freqs.weight");
-    reader_.note("inv_freq is divided by rope_freqs.weight");
+    part_.note("inv_freq is divided by rope_freqs.weight");
   }
 
   // Hunyuan's alpha: the base grows.
   bool set_ntk(bool uneven) {
-    if (!reader_.name.starts_with("hunyuan")) return false;
-    const auto alpha = reader_.number("rope.scaling.alpha");
+    if (!part_.name().starts_with("hunyuan")) return false;
+    const auto alpha = keys_.number("rope.scaling.alpha");
     if (!alpha || *alpha == 0) return false;
     if (uneven || factor_ != 1 || attention_ != 1) refuse("rope.scaling.alpha with another scaling");
-    if (!(*alpha >= 1)) reader_.keys.refuse(reader_.own("rope.scaling.alpha"), "must be at least 1");
+    if (!(*alpha >= 1)) keys_.refuse("rope.scaling.alpha", "must be at least 1");
     rope_.scaling = Ntk{*alpha};
-    reader_.record("scaling", "rope.scaling.alpha");
-    reader_.record("scaling.factor", "rope.scaling.alpha");
-    origins().derived("attention_factor", "1 for ntk");
+    part_.record("scaling", "rope.scaling.alpha");
+    part_.record("scaling.factor", "rope.scaling.alpha");
+    part_.derived("attention_factor", "1 for ntk");
     return true;
   }
 
@@ -189,7 +187,7 @@ class GgufScaling {
     record_factor();
     origins().given("scaling", "rope_freqs.weight");
     origins().given("scaling.fraction", "rope_freqs.weight");
-    reader_.note("the pairs whose factor in rope_freqs.weight is 1e30 stand still");
+    part_.note("the pairs whose factor in rope_freqs.weight is 1e30 stand still");
     return true;
   }
 
@@ -199,59 +197,60 @@ class GgufScaling {
     record_scaling();
     record_factor();
     record_trained_length();
-    read_native(reader_.reading, reader_.keys,
-                {{.name = "beta_fast", .key = reader_.own("rope.scaling.yarn_beta_fast")},
-                 {.name = "beta_slow", .key = reader_.own("rope.scaling.yarn_beta_slow")},
+    read_native(part_, keys_,
+                {{.name = "beta_fast", .key = "rope.scaling.yarn_beta_fast"},
+                 {.name = "beta_slow", .key = "rope.scaling.yarn_beta_slow"},
                  {.name = "truncate"}},
-                reader_.name, scaling);
-    const auto weight = reader_.number("rope.scaling.yarn_ext_factor");
+                part_.name(), scaling);
+    const auto weight = keys_.number("rope.scaling.yarn_ext_factor");
     scaling.extrapolation_factor = weight && *weight >= 0 ? *weight : 1;
     if (scaling.extrapolation_factor == 0) refuse("yarn_ext_factor 0");
-    if (trained_ == 0) reader_.missing("rope.scaling.original_context_length", "scaling yarn without context_length");
+    if (trained_ == 0) missing(part_, "rope.scaling.original_context_length", "scaling yarn without context_length");
     scaling.trained_length = trained_;
     scaling.attn_factor = attention_;
-    if (reader_.number("rope.scaling.yarn_attn_factor"))
-      reader_.note("rope.scaling.yarn_attn_factor is not used: llama.cpp computes it anew for yarn");
-    const double given = reader_.number("rope.scaling.yarn_log_multiplier").value_or(0);
+    if (keys_.number("rope.scaling.yarn_attn_factor"))
+      part_.note("rope.scaling.yarn_attn_factor is not used: llama.cpp computes it anew for yarn");
+    const double given = keys_.number("rope.scaling.yarn_log_multiplier").value_or(0);
     if (given != 0) {
       // Conversion stores a tenth of mscale_all_dim for MLA; 0.1f is not a tenth.
-      const bool mla = reader_.arch.quirk == GgufQuirk::mla;
+      const bool mla = part_.arch.quirk == GgufQuirk::mla;
       scaling.mscale_all_dim = mla ? static_cast<double>(static_cast<float>(given) / 0.1F) : given;
-      scaling.mscale = reader_.name == "deepseek2" ? *scaling.mscale_all_dim : 1.0;
+      scaling.mscale = part_.name() == "deepseek2" ? *scaling.mscale_all_dim : 1.0;
       const double softmax = 1 + given * std::log(factor_);
-      reader_.note(
+      part_.note(
           "yarn_log_multiplier also scales the softmax of the attention, by (1 + yarn_log_multiplier * "
           "ln(factor))^2 = " +
           detail::significant(softmax * softmax, 7) + ", which is no part of the rope");
     }
-    reader_.note("yarn as ggml has it: the correction range is rounded outward (truncate)");
+    part_.note("yarn as ggml has it: the correction range is rounded outward (truncate)");
     rope_.scaling = scaling;
     record_magnitude(scaling);
   }
 
   void record_magnitude(const Yarn& scaling) {
-    if (reader_.has("rope.scaling.yarn_ext_factor")) {
-      reader_.record("scaling.extrapolation_factor", "rope.scaling.yarn_ext_factor");
+    if (keys_.has("rope.scaling.yarn_ext_factor")) {
+      part_.record("scaling.extrapolation_factor", "rope.scaling.yarn_ext_factor");
     }
     std::string magnitude = "0.1 * ln(factor) + 1";
     if (scaling.mscale_all_dim) {
       magnitude = "(0.1 * mscale * ln(factor) + 1) / (0.1 * mscale_all_dim * ln(factor) + 1)";
       for (const char* value : {"scaling.mscale", "scaling.mscale_all_dim"}) {
-        reader_.record(value, "rope.scaling.yarn_log_multiplier");
+        part_.record(value, "rope.scaling.yarn_log_multiplier");
       }
     }
-    if (reader_.has("rope.scaling.attn_factor")) {
-      reader_.record("scaling.attn_factor", "rope.scaling.attn_factor");
+    if (keys_.has("rope.scaling.attn_factor")) {
+      part_.record("scaling.attn_factor", "rope.scaling.attn_factor");
       magnitude = "rope.scaling.attn_factor * (" + magnitude + ")";
     }
-    origins().derived("attention_factor", magnitude);
+    part_.derived("attention_factor", magnitude);
   }
 
   [[noreturn]] static void refuse(const std::string& what) {
     fail(Code::ROPE, "read_config", "a scaling must be one that a rope here can hold but got " + what);
   }
 
-  GgufKeys& reader_;
+  const GgufPart& part_;
+  const Object& keys_;
   ModelRope& used_;
   Rope& rope_;
   std::string type_;
@@ -262,6 +261,6 @@ class GgufScaling {
 
 }  // namespace
 
-void set_gguf_scaling(GgufKeys& keys, ModelRope& used, bool plain) { GgufScaling(keys, used).set(plain); }
+void set_gguf_scaling(const GgufPart& part, ModelRope& used, bool plain) { GgufScaling(part, used).set(plain); }
 
 }  // namespace rotary::files

@@ -9,40 +9,37 @@ namespace rotary::files {
 namespace {
 
 // Falcon: multi_query is true where the file has none. Its num_kv_heads is not read then.
-std::optional<int> one_for_all(Reading& reading, const Part& part) {
+std::optional<int> one_for_all(const Part& part) {
   const bool grouped = part.keys.boolean("new_decoder_architecture", false);
   if (grouped || part.keys.has("multi_query")) return std::nullopt;
-  reading.origins.by_default("kv_heads", part.name());
+  part.by_default("kv_heads");
   return 1;
 }
 
 // MiMo-V2-Flash: twice the key heads in the sliding layers.
-void sliding_kv_twice(Reading& reading, const Part& part, const std::string& layer_type, HeadShape& shape) {
+void sliding_kv_twice(const Part& part, const std::string& layer_type, HeadShape& shape) {
   if (slides(layer_type) && !part.keys.has("swa_num_key_value_heads")) {
     shape.kv_heads *= 2;
-    reading.origins.derived("kv_heads", "num_key_value_heads * 2");
+    part.derived("kv_heads", "num_key_value_heads * 2");
   }
-  read_heads_of_type(reading, part, layer_type, shape);
+  read_heads_of_type(part, layer_type, shape);
 }
 
 // Qwen2-VL's tower: hidden_size is its output.
-int from_embed_dim(Reading& reading, const Part& part, int heads) {
-  return read_head_dim(reading, part, heads, {"embed_dim"});
-}
+int from_embed_dim(const Part& part, int heads) { return read_head_dim(part, heads, {"embed_dim"}); }
 
 // DeepSeek-OCR 2, Unlimited-OCR: whatever head_dim says.
-int always_derived(Reading& reading, const Part& part, int heads) {
-  const int dim = hidden_per_head(reading, part, heads);
+int always_derived(const Part& part, int heads) {
+  const int dim = hidden_per_head(part, heads);
   const auto given = part.keys.integer("head_dim", 0, max_head_dim);
   if (given && *given != dim) {
-    reading.note(part.path,
-                 "head_dim is not read: transformers writes hidden_size / heads = " + std::to_string(dim) + " over it");
+    part.note("head_dim is not read: transformers writes hidden_size / heads = " + std::to_string(dim) + " over it");
   }
   return dim;
 }
 
 // CLVP: max(projection_dim / (2 heads), 32) elements of a head turn.
-std::optional<int> half_head(Reading& reading, const Part& part, const HeadShape& heads) {
+std::optional<int> half_head(const Part& part, const HeadShape& heads) {
   constexpr const char* key = "projection_dim";
   constexpr int least = 32;
   const auto width = part.keys.integer(key, 1, std::int64_t{1} << 30);
@@ -53,15 +50,15 @@ std::optional<int> half_head(Reading& reading, const Part& part, const HeadShape
          part.keys.path_of(key) + " / (2 * heads) must be even and at most " + std::to_string(heads.block) +
              " but got " + std::to_string(dim));
   }
-  reading.origins.derived("rotary_dim", std::string(key) + " / (2 * heads), at least " + std::to_string(least));
+  part.derived("rotary_dim", std::string(key) + " / (2 * heads), at least " + std::to_string(least));
   return dim;
 }
 
 // dots3.note: its sliding layers have MLA heads of their own. A file with per_layer_config says them there.
-void sliding_heads(Reading& reading, const Part& part, const std::string& layer_type, HeadShape& shape) {
+void sliding_heads(const Part& part, const std::string& layer_type, HeadShape& shape) {
   if (!slides(layer_type) || part.keys.has("per_layer_config")) return;
   const auto read = [&](const char* value, const char* key, int most, int otherwise) {
-    return read_or_default(reading, part, value, key, most, otherwise);
+    return *read_whole(part, {.value = value, .keys = {key}, .most = most, .otherwise = otherwise});
   };
   shape.heads = read("heads", "swa_num_attention_heads", max_heads, 64);
   shape.kv_heads = read("kv_heads", "swa_num_key_value_heads", max_heads, 64);
@@ -70,7 +67,7 @@ void sliding_heads(Reading& reading, const Part& part, const std::string& layer_
   shape.block = shape.head_dim - shape.first;
   shape.block_from = {Origin::derived, "swa_head_dim - swa_qk_nope_head_dim"};
   constexpr const char* own_key = "swa_qk_rope_head_dim";
-  if (const auto own = first_of(reading, nullptr, part.keys, {own_key}, max_head_dim)) {
+  if (const auto own = read_whole(part, {nullptr, {own_key}, max_head_dim})) {
     shape.block = *own;
     shape.block_from = from_key(part.keys, own_key);
     shape.head_dim = shape.first + shape.block;
@@ -81,20 +78,21 @@ void sliding_heads(Reading& reading, const Part& part, const std::string& layer_
 // ---- Gemma 4 and the models after it: the full_attention layers have a head_dim of their own ----
 
 // global_head_dim, and fewer key heads where the keys serve as values too; others have no such switch.
-void full_heads(Reading& reading, const Part& part, HeadShape& shape, int default_kv_heads) {
+void full_heads(const Part& part, HeadShape& shape, int default_kv_heads) {
   const Object& keys = part.keys;
   if (keys.has("per_layer_config")) return;
-  shape.head_dim = shape.block = read_or_default(reading, part, "head_dim", "global_head_dim", max_head_dim, 512);
+  shape.head_dim = shape.block =
+      *read_whole(part, {.value = "head_dim", .keys = {"global_head_dim"}, .most = max_head_dim, .otherwise = 512});
   if (!keys.boolean("attention_k_eq_v").value_or(!keys.has("attention_k_eq_v"))) return;
   if (default_kv_heads != 0) shape.kv_heads = default_kv_heads;
-  const auto kv_heads = first_of(reading, "kv_heads", keys, {"num_global_key_value_heads"}, max_heads);
+  const auto kv_heads = read_whole(part, {"kv_heads", {"num_global_key_value_heads"}, max_heads});
   shape.kv_heads = kv_heads.value_or(shape.kv_heads);
 }
 
 template <int default_kv_heads>
-void heads_of_type(Reading& reading, const Part& part, const std::string& layer_type, HeadShape& shape) {
-  if (layer_type == "full_attention") full_heads(reading, part, shape, default_kv_heads);
-  read_heads_of_type(reading, part, layer_type, shape);
+void heads_of_type(const Part& part, const std::string& layer_type, HeadShape& shape) {
+  if (layer_type == "full_attention") full_heads(part, shape, default_kv_heads);
+  read_heads_of_type(part, layer_type, shape);
 }
 
 constexpr Quirk rows[] = {

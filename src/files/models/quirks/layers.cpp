@@ -7,7 +7,7 @@ namespace rotary::files {
 namespace {
 
 // Sapiens 2: the first and the last layers have a key head for each head, those between share.
-void share_between(Reading& reading, const Part& part, std::vector<Layer>& layers) {
+void share_between(const Part& part, std::vector<Layer>& layers) {
   if (part.keys.has("num_key_value_heads_per_layer")) return;
   const auto read = [&](const char* key) {
     return static_cast<std::size_t>(part.keys.integer(key, 0, max_layers).value_or(8));
@@ -21,8 +21,8 @@ void share_between(Reading& reading, const Part& part, std::vector<Layer>& layer
     layers[i].kv_heads = static_cast<int>(kv_heads);
     layers[i].origins.push_back({"kv_heads", from.origin, from.from});
   }
-  reading.note(part.path, "the layers between the first " + std::to_string(first) + " and the last " +
-                              std::to_string(last) + " share " + std::to_string(kv_heads) + " key heads");
+  part.note("the layers between the first " + std::to_string(first) + " and the last " + std::to_string(last) +
+            " share " + std::to_string(kv_heads) + " key heads");
 }
 
 // Step 3.5: rope_scaling bends the layer types of that list.
@@ -38,7 +38,7 @@ std::optional<double> whole_where_sliding(const Layer& layer) {
 }
 
 // nanochat rotates by minus the angle.
-void turn_clockwise(Reading&, const Part&, ModelRope& model) { model.rope.clockwise = true; }
+void turn_clockwise(const Part&, ModelRope& model) { model.rope.clockwise = true; }
 
 constexpr Quirk rows[] = {
     {.name = "nanochat", .rope = turn_clockwise},

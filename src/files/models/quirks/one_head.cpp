@@ -7,19 +7,21 @@ namespace rotary::files {
 namespace {
 
 // The width of the sub-config inner, else the part's own.
-HeadShape one_head(Reading& reading, const Part& part, const char* inner) {
+HeadShape one_head(const Part& part, const char* inner) {
   HeadShape shape;
-  for (const char* value : {"heads", "kv_heads"}) reading.origins.by_default(value, part.name());
+  for (const char* value : {"heads", "kv_heads"}) part.by_default(value);
   shape.heads = shape.kv_heads = 1;
-  const auto below = inner != nullptr && part.keys.has(inner) ? part.keys.object(inner) : std::nullopt;
-  const auto width = below ? first_of(reading, "head_dim", *below, hidden_keys, max_head_dim) : std::nullopt;
-  shape.head_dim = shape.block = width ? *width : read_head_dim(reading, part, 1);
+  const auto below = inner != nullptr ? part.keys.object(inner) : std::nullopt;
+  const auto width =
+      below ? read_whole(part, {.value = "head_dim", .keys = hidden_keys, .most = max_head_dim, .in = &*below})
+            : std::nullopt;
+  shape.head_dim = shape.block = width ? *width : read_head_dim(part, 1);
   return shape;
 }
 
 // ---- EfficientLoFTR: q and k turn before the heads are cut ----
 
-HeadShape hidden_as_head(Reading& reading, const Part& part) { return one_head(reading, part, nullptr); }
+HeadShape hidden_as_head(const Part& part) { return one_head(part, nullptr); }
 
 // The fraction of an attention head must make half of the width, a run for each axis.
 void require_half(const Part& part, double partial, int width) {
@@ -31,7 +33,7 @@ void require_half(const Part& part, double partial, int width) {
            " elements but makes " + std::to_string(run));
 }
 
-void rows_and_columns(Reading&, const Part& part, const RopeKeys& keys, Rope& rope) {
+void rows_and_columns(const Part& part, const RopeKeys& keys, Rope& rope) {
   require_quarters(part, rope.head_dim);
   require_half(part, partial_of(part, keys), rope.head_dim);
   lay_out_two_axes(rope, true, true);
@@ -39,14 +41,14 @@ void rows_and_columns(Reading&, const Part& part, const RopeKeys& keys, Rope& ro
 
 // ---- Music Flamingo: the audio encoder's hidden states turn once ----
 
-int once(Reading& reading, const Part& part) {
-  reading.origins.by_default("layers", part.name());
+int once(const Part& part) {
+  part.by_default("layers");
   return 1;
 }
 
-HeadShape audio_width_as_head(Reading& reading, const Part& part) { return one_head(reading, part, "audio_config"); }
+HeadShape audio_width_as_head(const Part& part) { return one_head(part, "audio_config"); }
 
-void window_and_frame(Reading&, const Part& part, const RopeKeys& keys, Rope& rope) {
+void window_and_frame(const Part& part, const RopeKeys& keys, Rope& rope) {
   const auto run = static_cast<int>(rope.head_dim * partial_of(part, keys));
   if (run < 2 || run % 2 != 0 || 2 * run > rope.head_dim) {
     fail(Code::CONFIG_VALUE, "read_config",

@@ -8,7 +8,7 @@ namespace {
 
 // ---- ChatGLM: its base is 10000 times rope_ratio, and original_rope: false pairs in halves ----
 
-Pairing chatglm_pairing(Reading& reading, const Part& part, Pairing default_value) {
+Pairing chatglm_pairing(const Part& part, Pairing default_value) {
   if (part.keys.boolean("position_encoding_2d", false)) {
     fail(Code::ROPE, "read_config",
          "a chatglm must have positions of one axis but position_encoding_2d is true: the first "
@@ -16,55 +16,54 @@ Pairing chatglm_pairing(Reading& reading, const Part& part, Pairing default_valu
   }
   const auto original = part.keys.boolean("original_rope");
   if (!original) return default_value;
-  reading.origins.read("pairing", part.keys, "original_rope");
+  part.record("pairing", "original_rope");
   if (*original) return default_value;
-  reading.note(part.path, "original_rope is false: the pairing is half");
+  part.note("original_rope is false: the pairing is half");
   return Pairing::half;
 }
 
-double chatglm_base(Reading& reading, const Part& part) {
+double chatglm_base(const Part& part) {
   const double base = part.keys.number("rope_ratio").value_or(1) * part.family.base;
   if (!(base > 1)) part.keys.refuse("rope_ratio", "times 10000 must be above 1");
-  reading.note(part.path, "base = 10000 * rope_ratio = " + spelled(base));
-  reading.origins.derived("base", "10000 * rope_ratio");
-  if (!part.keys.has("rope_ratio")) reading.origins.by_default("base", part.name());
+  part.note("base = 10000 * rope_ratio = " + spelled(base));
+  part.derived("base", "10000 * rope_ratio");
+  if (!part.keys.has("rope_ratio")) part.by_default("base");
   return base;
 }
 
 // ---- DeepSeek-V4: the last elements of a head turn, and yarn leaves their length as it is ----
 
-std::optional<int> rope_head_dim(Reading& reading, const Part& part, const HeadShape& heads) {
+std::optional<int> rope_head_dim(const Part& part, const HeadShape& heads) {
   constexpr const char* key = "qk_rope_head_dim";
   const auto dim = part.keys.integer(key, 2, heads.block);
   if (!dim) return std::nullopt;
   if (*dim % 2 != 0) part.keys.refuse(key, "must be even");
-  reading.origins.read("rotary_dim", part.keys, key);
+  part.record("rotary_dim", key);
   return static_cast<int>(*dim);
 }
 
-void keep_length(Reading& reading, const Part& part, Yarn& yarn) {
+void keep_length(const Part& part, Yarn& yarn) {
   if (yarn.attention_factor) return;
   yarn.attention_factor = 1;
-  reading.origins.by_default("attention_factor", part.name());
-  reading.note(part.path, "yarn without an attention factor, as " + part.name() + " has it");
+  part.by_default("attention_factor");
+  part.note("yarn without an attention factor, as " + part.name() + " has it");
 }
 
-void put_last(Reading& reading, const Part&, ModelRope& model) {
+void put_last(const Part& part, ModelRope& model) {
   model.first = model.rope.head_dim - model.rope.rotary_dim;
-  if (model.first != 0) reading.origins.derived("first", "head_dim - rotary_dim");
+  if (model.first != 0) part.derived("first", "head_dim - rotary_dim");
 }
 
 // Mistral Large 4: a tensor multiplies the frequencies.
-void learn_multiplier(Reading& reading, const Part& part, ModelRope& model) {
-  name_learned(reading, part, {"rotary_emb.alpha", "lerope.alpha"}, model);
+void learn_multiplier(const Part& part, ModelRope& model) {
+  name_learned(part, {"rotary_emb.alpha", "lerope.alpha"}, model);
 }
 
 // Phi-3.5-MoE in transformers: long_factor is never used.
-void short_factors_only(Reading& reading, const Part& part, LongRope& rope) {
+void short_factors_only(const Part& part, LongRope& rope) {
   rope.long_factor = rope.short_factor;
-  reading.origins.derived("scaling.long_factor", "short_factor");
-  reading.note(part.path,
-               "long_factor is not used: transformers turns " + part.name() + " by short_factor at every length");
+  part.derived("scaling.long_factor", "short_factor");
+  part.note("long_factor is not used: transformers turns " + part.name() + " by short_factor at every length");
 }
 
 constexpr Quirk rows[] = {

@@ -36,24 +36,24 @@ struct Quirk {
   std::string_view name = {};  // Family::quirk in data/models.json
 
   // ---- layers ----
-  int (*layer_count)(Reading&, const Part&) = nullptr;  // in place of what the file says
-  void (*layers)(Reading&, const Part&, std::vector<Layer>&) = nullptr;
+  int (*layer_count)(const Part&) = nullptr;  // in place of what the file says
+  void (*layers)(const Part&, std::vector<Layer>&) = nullptr;
   bool lists_bases = false;  // rope_theta may be a list, one base for each layer
 
   // ---- heads ----
-  HeadShape (*head_shape)(Reading&, const Part&) = nullptr;         // in place of heads and head_dim
-  std::optional<int> (*kv_heads)(Reading&, const Part&) = nullptr;  // before the keys of their number
-  int (*head_dim)(Reading&, const Part&, int heads) = nullptr;      // in place of read_head_dim
-  void (*heads_of_type)(Reading&, const Part&, const std::string& layer_type,
+  HeadShape (*head_shape)(const Part&) = nullptr;         // in place of heads and head_dim
+  std::optional<int> (*kv_heads)(const Part&) = nullptr;  // before the keys of their number
+  int (*head_dim)(const Part&, int heads) = nullptr;      // in place of read_head_dim
+  void (*heads_of_type)(const Part&, const std::string& layer_type,
                         HeadShape&) = nullptr;  // read_heads_of_type
 
   // ---- how much of a head turns ----
   Fraction fraction = Fraction::rope_block;
-  std::optional<int> (*rotary_dim)(Reading&, const Part&, const HeadShape&) = nullptr;  // where no fraction is given
+  std::optional<int> (*rotary_dim)(const Part&, const HeadShape&) = nullptr;  // where no fraction is given
 
   // ---- the parameters of the rope ----
-  Pairing (*pairing)(Reading&, const Part&, Pairing) = nullptr;
-  double (*base)(Reading&, const Part&) = nullptr;           // in place of base_key
+  Pairing (*pairing)(const Part&, Pairing) = nullptr;
+  double (*base)(const Part&) = nullptr;                     // in place of base_key
   std::optional<double> (*partial)(const Layer&) = nullptr;  // where the rope's object has none
   std::optional<bool> (*is_scaled)(const Part&, const std::string& layer_type) = nullptr;  // by rope_scaling
 
@@ -61,11 +61,11 @@ struct Quirk {
   std::string_view scaling_key = {};  // where rope_scaling lies under another name; factor may be missing there
   bool yarn_is_longrope = false;
   bool alpha_is_ntk = false;  // dynamic + alpha is static NTK
-  void (*yarn)(Reading&, const Part&, Yarn&) = nullptr;
-  void (*longrope)(Reading&, const Part&, LongRope&) = nullptr;
+  void (*yarn)(const Part&, Yarn&) = nullptr;
+  void (*longrope)(const Part&, LongRope&) = nullptr;
 
   // ---- the whole ----
-  void (*rope)(Reading&, const Part&, ModelRope&) = nullptr;  // all but its scaling and axes are set
+  void (*rope)(const Part&, ModelRope&) = nullptr;  // all but its scaling and axes are set
 };
 
 namespace quirks {

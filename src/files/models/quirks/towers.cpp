@@ -34,13 +34,13 @@ double partial_of(const Part& part, const RopeKeys& keys) {
 namespace {
 
 template <bool rows_first, bool by_turns>
-void two_axes(Reading&, const Part& part, const RopeKeys&, Rope& rope) {
+void two_axes(const Part& part, const RopeKeys&, Rope& rope) {
   require_quarters(part, rope.head_dim);
   lay_out_two_axes(rope, rows_first, by_turns);
 }
 
 // One run b^(-2j/D); rows take the even j, columns the odd ones.
-void even_and_odd(Reading&, const Part& part, const RopeKeys&, Rope& rope) {
+void even_and_odd(const Part& part, const RopeKeys&, Rope& rope) {
   require_quarters(part, rope.head_dim);
   const int quarter = rope.head_dim / 4;
   rope.rotary_dim = rope.exponent_dim = rope.head_dim;
@@ -53,7 +53,7 @@ void even_and_odd(Reading&, const Part& part, const RopeKeys&, Rope& rope) {
 }
 
 // The head's pairs in three equal runs of even width; what is left over stands still.
-void three_axes(Reading&, const Part&, const RopeKeys&, Rope& rope) {
+void three_axes(const Part&, const RopeKeys&, Rope& rope) {
   const int run = 2 * (2 * (rope.head_dim / 2) / 3 / 2);
   rope.rotary_dim = 3 * run;
   rope.exponent_dim = run;
@@ -67,7 +67,7 @@ void three_axes(Reading&, const Part&, const RopeKeys&, Rope& rope) {
 
 // ESMFold 2: its atoms turn by x, y, z and the token's number, each with its own run; the spatial ones have a base of
 // their own. What is left of the head stands still.
-void space_and_token(Reading& reading, const Part& part, const RopeKeys&, Rope& rope) {
+void space_and_token(const Part& part, const RopeKeys&, Rope& rope) {
   const Object& keys = part.keys;
   const auto each = static_cast<int>(keys.integer("num_spatial_rope_pairs_per_axis", 0, max_head_dim).value_or(2));
   const auto token = static_cast<int>(keys.integer("num_uid_rope_pairs", 0, max_head_dim).value_or(10));
@@ -83,7 +83,7 @@ void space_and_token(Reading& reading, const Part& part, const RopeKeys&, Rope& 
   rope.rotary_dim = 2 * pairs;
   rope.axis.assign(static_cast<std::size_t>(pairs), 3);
   rope.inv_freq.assign(static_cast<std::size_t>(pairs), 0);
-  reading.origins.derived("inv_freq", "spatial_rope_base_frequency^(-i / n) in space, base^(-i / n) of the token");
+  part.derived("inv_freq", "spatial_rope_base_frequency^(-i / n) in space, base^(-i / n) of the token");
   for (int i = 0; i < 3 * each + token; ++i) {
     const auto at = static_cast<std::size_t>(i);
     const bool spatial = i < 3 * each;
@@ -91,13 +91,12 @@ void space_and_token(Reading& reading, const Part& part, const RopeKeys&, Rope& 
     rope.inv_freq[at] = std::pow(spatial ? spatial_base : rope.base, -exponent);
     if (spatial) rope.axis[at] = static_cast<std::uint8_t>(i / each);
   }
-  reading.note(part.path,
-               "the spatial axes have base " + spelled(spatial_base) + ", the token's axis " + spelled(rope.base));
+  part.note("the spatial axes have base " + spelled(spatial_base) + ", the token's axis " + spelled(rope.base));
 }
 
 // ---- Gemma 4: two blocks of a head ----
 
-void half_of_head(Reading&, const Part& part, const RopeKeys&, Rope& rope) {
+void half_of_head(const Part& part, const RopeKeys&, Rope& rope) {
   require_quarters(part, rope.head_dim);
   rope.rotary_dim = rope.head_dim / 2;
 }

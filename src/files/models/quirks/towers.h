@@ -24,7 +24,7 @@ struct Tower {
   const char* width;      // the formula of rotary_dim
   // Sets rotary_dim, exponent_dim, index, axis and inv_freq, as far as the layout needs them, of a rope that has its
   // head_dim and base.
-  void (*lay_out)(Reading&, const Part&, const RopeKeys&, Rope&);
+  void (*lay_out)(const Part&, const RopeKeys&, Rope&);
   // Where a head has several rotated blocks: a rope for each. Null: one.
   std::vector<ModelRope> (*blocks)(const ModelRope&) = nullptr;
 };

@@ -1,0 +1,155 @@
+#include "fields.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "files/text/io.h"
+#include "rotary/error.h"
+#include "values/fail.h"
+#include "values/names.h"
+
+namespace rotary::files {
+namespace {
+
+// The values of a ModelRope and of its scaling, whichever it is.
+const std::vector<std::string>& values_of_rope() {
+  static const std::vector<std::string> values = [] {
+    std::vector<std::string> all = {"layers",  "heads", "kv_heads", "head_dim",   "rotary_dim", "first",
+                                    "pairing", "base",  "inv_freq", "multiplier", "scaling"};
+    scalings::for_each_scaling([&](const auto& scaling) {
+      scalings::for_each_field(scaling, [&](const auto& field, const auto&) {
+        const std::string value = std::string("scaling.") + field.name;
+        if (std::find(all.begin(), all.end(), value) == all.end()) all.push_back(value);
+      });
+    });
+    all.insert(all.end(), {"attention_factor", "axis", "context"});
+    return all;
+  }();
+  return values;
+}
+
+// The keys as a file may spell them: those behind the family's prefix come first.
+std::vector<std::string> spellings(const Part& part, Names names) {
+  std::vector<std::string> keys;
+  for (const char* name : names) keys.push_back(std::string(part.family.prefix) + name);
+  if (!part.family.prefix.empty()) keys.insert(keys.end(), names.begin(), names.end());
+  return keys;
+}
+
+// The value of a row: it must be there where the row names the object that must have it.
+template <class Value>
+std::optional<Value> stated(const NativeKey& row, const std::optional<Value>& value) {
+  if (value || row.object.empty()) return value;
+  fail(Code::CONFIG_MISSING, "read_config",
+       std::string(row.object) + " must have " + std::string(row.key) + " but has none");
+}
+
+}  // namespace
+
+From from_key(const Object& keys, std::string_view key) {
+  if (keys.owner().empty()) return {Origin::given, keys.path_of(key)};
+  return {Origin::model_default, keys.owner()};
+}
+
+std::string last_word(const std::string& path) { return path.substr(path.rfind('.') + 1); }
+
+void Origins::set(std::string_view value, From from) { values_.insert_or_assign(std::string(value), std::move(from)); }
+
+void Origins::read_or_by_default(std::string_view value, const Object& keys, std::string_view key,
+                                 std::string_view whose) {
+  set(value, keys.has(key) ? from_key(keys, key) : From{Origin::model_default, std::string(whose)});
+}
+
+void Origins::multiplied(std::string_view value, std::string_view by) {
+  const auto found = values_.find(value);
+  if (found != values_.end()) derived(value, std::string(by) + " * (" + found->second.from + ")");
+}
+
+void Origins::same(std::string_view value, std::string_view other) {
+  const auto found = values_.find(other);
+  if (found != values_.end()) set(value, found->second);
+}
+
+void Origins::add(const std::vector<ValueOrigin>& others) {
+  for (const ValueOrigin& other : others) set(other.value, {other.origin, other.from});
+}
+
+std::vector<ValueOrigin> Origins::of_rope() const {
+  std::vector<ValueOrigin> all;
+  for (const std::string& value : values_of_rope()) {
+    const auto found = values_.find(value);
+    if (found != values_.end()) all.push_back({value, found->second.origin, found->second.from});
+  }
+  return all;
+}
+
+void Reading::note_no_rope(const std::string& part, const std::string& why) {
+  note(part, "no rope is given: " + why);
+  without.push_back({part, why});
+}
+
+void Reading::note(const std::string& part, const std::string& sentence) {
+  std::string whole = printable((part.empty() ? "" : part + ": ") + sentence);
+  if (whole.back() != '.') whole += '.';
+  if (std::find(model.notes.begin(), model.notes.end(), whole) == model.notes.end()) model.notes.push_back(whole);
+}
+
+int take_default(const Part& part, const char* value, const std::string& key, int default_value) {
+  part.note(key + " is not given: " + std::to_string(default_value) + ", the default of " + part.name());
+  if (value != nullptr) part.by_default(value);
+  return default_value;
+}
+
+std::string word_for(const Part& part, Names names) {
+  for (const std::string& key : spellings(part, names)) {
+    if (part.keys.has(key)) return key;
+  }
+  return *names.begin();
+}
+
+void missing(const Part& part, const std::string& what, Names names) {
+  std::string listed;
+  for (const char* name : names) listed += (listed.empty() ? "" : ", ") + std::string(name);
+  fail(Code::CONFIG_MISSING, "read_config",
+       (part.path.empty() ? "the config" : part.path) + " must say " + what + " but has none of " + listed);
+}
+
+std::optional<int> read_whole(const Part& part, const Whole& row) {
+  const Object& keys = row.in != nullptr ? *row.in : part.keys;
+  for (const std::string& key : spellings(part, row.keys)) {
+    const auto given = keys.integer(key, row.least, row.most);
+    if (!given) continue;
+    if (row.value != nullptr) part.origins().read(row.value, keys, key);
+    return static_cast<int>(*given);
+  }
+  if (row.otherwise != 0) return take_default(part, row.value, *row.keys.begin(), row.otherwise);
+  if (!row.needed_for.empty()) missing(part, std::string(row.needed_for), row.keys);
+  return std::nullopt;
+}
+
+void read_native(const Object& keys, const NativeKey& row, double& value) {
+  const auto given = stated(row, keys.number(row.key));
+  if (given && row.least && !(*given >= *row.least)) keys.refuse(row.key, "must be at least " + spelled(*row.least));
+  if (given && row.least && !(*given <= max_factor)) keys.refuse(row.key, "must be at most " + spelled(max_factor));
+  value = given.value_or(value);
+}
+
+void read_native(const Object& keys, const NativeKey& row, std::int64_t& value) {
+  value = stated(row, keys.length(row.key, max_length)).value_or(value);
+}
+
+}  // namespace rotary::files
+
+namespace rotary {
+
+namespace {
+
+constexpr detail::Named<Origin> origin_names[] = {
+    {Origin::given, "given"}, {Origin::model_default, "default"}, {Origin::derived, "derived"}};
+
+}  // namespace
+
+const char* name(Origin origin) noexcept { return detail::name_in(origin_names, origin); }
+Origin parse_origin(std::string_view text) { return detail::parse_in(origin_names, text, "parse_origin", Code::VALUE); }
+
+}  // namespace rotary
