@@ -8,7 +8,6 @@
 #include "apps/shared/command.h"
 #include "apps/shared/text.h"
 #include "files/text/json.h"
-#include "files/text/json_file.h"
 #include "rotary/tensors.h"
 #include "rotary_torch/models/checkpoint.h"
 #include "rotary_torch/op/refusal.h"

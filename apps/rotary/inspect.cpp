@@ -13,7 +13,6 @@
 #include "apps/shared/usage_error.h"
 #include "commands.h"
 #include "files/tensors/formats.h"
-#include "files/tensors/stream.h"
 #include "files/text/paths.h"
 #include "rotary/config.h"
 #include "source.h"

@@ -102,9 +102,7 @@ Scaling scaling_of(const Source& source, const ModelRope& used) {
 
 void set_scaling(Model& model, ModelRope& used, const Source& source) {
   const Scaling scaling = scaling_of(source, used);
-  std::erase_if(model.notes, [](const std::string& note) {
-    return note.find(files::caller_words::not_scaled) != std::string::npos;
-  });
+  for (const ModelRope& other : model.ropes) std::erase(model.notes, files::not_scaled_note(other.part));
   if (!std::holds_alternative<Unscaled>(used.rope.scaling)) {
     model.notes.push_back(source.scaling_option + (" " + source.scaling) + " replaces " + name(used.rope.scaling) +
                           ", the scaling of the file.");

@@ -5,7 +5,6 @@
 #include <cstdlib>
 
 #include "files/text/io.h"
-#include "files/text/utf8.h"
 
 namespace rotary::cli {
 

@@ -2,9 +2,8 @@
 
 #include <limits>
 
-#include "files/tensors/npy.h"
+#include "files/tensors/formats.h"
 #include "files/tensors/safetensors_header.h"
-#include "files/tensors/stream.h"
 #include "files/text/descriptors.h"
 #include "files/text/io.h"
 #include "files/text/paths.h"

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "files/tensors/input.h"
-#include "files/tensors/layouts.h"
 #include "rotary/rotary.h"
 #include "rotary/tensors.h"
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "files/text/io.h"
-#include "files/text/json_text.h"
+#include "files/text/json.h"
 #include "rotary/rotary.h"
 #include "values/number_text.h"
 

@@ -10,7 +10,6 @@
 #include "files/tensors/checkpoint.h"
 #include "files/text/io.h"
 #include "files/text/json.h"
-#include "files/text/json_file.h"
 #include "rotary_torch/op/refusal.h"
 #include "values/number_text.h"
 

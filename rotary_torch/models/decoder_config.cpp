@@ -6,7 +6,6 @@
 
 #include "files/text/io.h"
 #include "files/text/json.h"
-#include "files/text/json_file.h"
 #include "rotary/config.h"
 #include "rotary_torch/models/decoder.h"
 #include "rotary_torch/models/families.h"

@@ -7,7 +7,6 @@
 
 #include "files/text/io.h"
 #include "files/text/json.h"
-#include "files/text/json_file.h"
 #include "rotary_torch/models/checkpoint.h"
 #include "rotary_torch/models/roformer.h"
 #include "rotary_torch/op/refusal.h"

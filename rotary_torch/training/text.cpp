@@ -9,7 +9,6 @@
 
 #include "files/text/io.h"
 #include "files/text/json.h"
-#include "files/text/utf8.h"
 #include "rotary_torch/op/refusal.h"
 
 namespace rotary_torch {

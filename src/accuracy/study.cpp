@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "files/text/json_text.h"
+#include "files/text/json.h"
 #include "measure.h"
 #include "values/number_text.h"
 

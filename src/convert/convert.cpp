@@ -1,7 +1,7 @@
 // The public functions: which of the three an input is, the report of a checkpoint, and the JSON of all.
 #include "rotary/convert.h"
 
-#include "files/text/json_text.h"
+#include "files/text/json.h"
 #include "files/text/paths.h"
 #include "plan.h"
 #include "single_file.h"

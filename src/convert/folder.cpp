@@ -7,7 +7,6 @@
 
 #include "files/tensors/checkpoint.h"
 #include "files/text/json.h"
-#include "files/text/json_file.h"
 #include "files/text/paths.h"
 #include "values/fail.h"
 

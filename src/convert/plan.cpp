@@ -6,7 +6,7 @@
 #include <tuple>
 #include <utility>
 
-#include "files/config/config_file.h"
+#include "files/config/stages.h"
 #include "files/tensors/checkpoint.h"
 #include "files/text/json_edit.h"
 #include "files/text/paths.h"

@@ -7,9 +7,9 @@
 #include <tuple>
 
 #include "files/text/descriptors.h"
+#include "files/text/io.h"
 #include "files/text/json_edit.h"
 #include "files/text/paths.h"
-#include "files/text/write_as.h"
 #include "stamp.h"
 #include "values/fail.h"
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "files/text/json_text.h"
+#include "files/text/json.h"
 #include "rotary/diagnose.h"
 #include "values/scaling_fields.h"
 

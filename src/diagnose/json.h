@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "files/text/json_text.h"
+#include "files/text/json.h"
 #include "rotary/rope.h"
 
 namespace rotary::diagnose {

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "files/text/io.h"
-#include "files/text/json_text.h"
+#include "files/text/json.h"
 #include "files/text/paths.h"
 #include "steps.h"
 #include "values/fail.h"

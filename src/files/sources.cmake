@@ -24,23 +24,18 @@ set(rotary_files_sources
   src/files/models/quirks/parameters.cpp
   src/files/models/quirks/towers.cpp
   src/files/models/table.cpp
-  src/files/models/table_text.cpp
   src/files/tensors/checkpoint.cpp
   src/files/tensors/element_types.cpp
-  src/files/tensors/foreign.cpp
+  src/files/tensors/formats.cpp
   src/files/tensors/input.cpp
-  src/files/tensors/layouts.cpp
   src/files/tensors/npy.cpp
   src/files/tensors/safetensors.cpp
   src/files/tensors/safetensors_header.cpp
-  src/files/tensors/stream.cpp
   src/files/tensors/tensors.cpp
   src/files/text/io.cpp
   src/files/text/json.cpp
   src/files/text/json_edit.cpp
-  src/files/text/json_file.cpp
-  src/files/text/json_text.cpp
-  src/files/text/utf8.cpp)
+  src/files/text/json_text.cpp)
 if(WIN32)
   list(APPEND rotary_files_sources src/files/text/descriptors_windows.cpp)
 else()

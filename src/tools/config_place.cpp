@@ -8,12 +8,11 @@
 #include <system_error>
 
 #include "files/config/stages.h"
+#include "files/tensors/formats.h"
 #include "files/tensors/input.h"
-#include "files/tensors/stream.h"
 #include "files/text/descriptors.h"
 #include "files/text/io.h"
 #include "files/text/json.h"
-#include "files/text/json_file.h"
 #include "files/text/paths.h"
 #include "rotary/error.h"
 

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "files/tensors/input.h"
-#include "files/tensors/layouts.h"
 #include "subject.h"
 #include "values/number_text.h"
 

@@ -1,100 +1,185 @@
-// Where every value of a rope comes from. (Of real configs: tests/golden/readings.txt. Laws over all:
-// origins_laws_test.cpp)
+// Where every value of a rope comes from: laws over all golden configs and those of the sweep, and a GGUF file. (Of
+// single configs: tests/golden/readings.txt)
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <filesystem>
-#include <ostream>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <sstream>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
-#include "origins_helpers.h"
 #include "rotary/config.h"
+#include "src/values/scaling_fields.h"
 #include "tests/support/file_helpers.h"
 #include "tests/support/gguf_helpers.h"
 
 namespace rotary {
 namespace {
 
-using origins_test::text_of;
+using Json = nlohmann::json;
 namespace fs = std::filesystem;
 
 const fs::path golden = fs::path(ROTARY_SOURCE_DIR) / "tests/golden";
+
+const ValueOrigin* find(const ModelRope& rope, const std::string& value) {
+  const auto at = std::find_if(rope.origins.begin(), rope.origins.end(),
+                               [&](const ValueOrigin& known) { return known.value == value; });
+  return at == rope.origins.end() ? nullptr : &*at;
+}
+
+// "given | rope_theta".
+std::string text_of(const ModelRope& rope, const std::string& value) {
+  const ValueOrigin* known = find(rope, value);
+  return known == nullptr ? "nothing" : name(known->origin) + std::string(" | ") + known->from;
+}
+
+Json json_in(const fs::path& path) {
+  std::stringstream text;
+  text << std::ifstream(path).rdbuf();
+  std::string json = text.str();
+  for (std::size_t at; (at = json.find("Infinity")) != std::string::npos;) json.replace(at, 8, "1e30");  // Python's
+  return Json::parse(json);
+}
+
+std::map<std::string, Json> all_configs() {
+  std::map<std::string, Json> configs;
+  for (const auto& entry : fs::directory_iterator(golden / "configs")) {
+    configs["configs/" + entry.path().filename().string()] = json_in(entry.path());
+  }
+  if (!fs::exists(golden / "sweep")) return configs;
+  for (const auto& entry : fs::directory_iterator(golden / "sweep")) {
+    const std::string file = "sweep/" + entry.path().filename().string();
+    if (entry.path().extension() == ".json") configs[file] = json_in(entry.path()).value("config", Json::object());
+  }
+  return configs;
+}
+
+// Nothing where the reader refuses it.
+std::optional<Model> model_of(const Json& config) {
+  try {
+    return parse_config(config.dump());
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+// "text_config.rope_scaling.factor" as /text_config/rope_scaling/factor.
+Json::json_pointer pointer_to(std::string path) {
+  std::replace(path.begin(), path.end(), '.', '/');
+  return Json::json_pointer("/" + path);
+}
+
+template <typename T>
+std::optional<double> as_number(const T& value) {
+  if constexpr (std::is_same_v<T, double> || std::is_same_v<T, std::int64_t>) {
+    return static_cast<double>(value);
+  } else {
+    return std::nullopt;
+  }
+}
+
+// The values of a scaling by the names that origins have. One that is not given, or is the default where transformers
+// has no key for it, need not have an origin.
+template <typename S>
+void add_scaling(std::map<std::string, std::optional<double>>& values, const S& scaling) {
+  const S default_value;
+  scalings::for_each_field(scaling, [&](const auto& field, const auto& value) {
+    using Value = std::decay_t<decltype(value)>;
+    const bool may_lack_one =
+        std::is_same_v<Value, std::optional<double>> ||
+        (field.reads.key_of != scalings::KeyOf::transformers && value == default_value.*field.member);
+    if (!may_lack_one) values[std::string("scaling.") + field.name] = as_number(value);
+  });
+}
+
+std::map<std::string, std::optional<double>> values_of(const ModelRope& used) {
+  std::map<std::string, std::optional<double>> values = {
+      {"layers", std::nullopt},         {"heads", used.heads},     {"kv_heads", used.kv_heads},
+      {"head_dim", used.rope.head_dim}, {"pairing", std::nullopt}, {"rotary_dim", used.rope.rotary_dim},
+      {"base", used.rope.base},         {"scaling", std::nullopt}, {"attention_factor", std::nullopt}};
+  if (used.first != 0) values["first"] = used.first;
+  if (used.context != 0) values["context"] = static_cast<double>(used.context);
+  if (!used.rope.axis.empty()) values["axis"] = std::nullopt;
+  std::visit([&](const auto& method) { add_scaling(values, method); }, used.rope.scaling);
+  return values;
+}
+
+void expect_every_value_once(const ModelRope& used) {
+  std::set<std::string> names;
+  for (const ValueOrigin& known : used.origins) {
+    EXPECT_TRUE(names.insert(known.value).second) << known.value << " has two origins";
+    EXPECT_FALSE(known.from.empty()) << known.value;
+  }
+  for (const auto& [value, number] : values_of(used)) EXPECT_TRUE(names.count(value) != 0) << value << " has no origin";
+}
+
+void expect_given_keys_hold(const ModelRope& used, const Json& config) {
+  const auto values = values_of(used);
+  for (const ValueOrigin& known : used.origins) {
+    if (known.origin != Origin::given) continue;
+    ASSERT_TRUE(config.contains(pointer_to(known.from))) << known.value << ": " << known.from;
+    const Json& there = config.at(pointer_to(known.from));
+    EXPECT_FALSE(there.is_null()) << known.value << ": " << known.from;
+    const auto number = values.find(known.value);
+    if (!there.is_number() || number == values.end() || !number->second) continue;
+    EXPECT_EQ(there.get<double>(), *number->second) << known.value << ": " << known.from;
+  }
+}
+
+TEST(OriginLaws, every_value_has_one_origin_and_given_keys_hold_it) {
+  int ropes = 0;
+  for (const auto& [file, config] : all_configs()) {
+    SCOPED_TRACE(file);
+    const auto model = model_of(config);
+    for (const ModelRope& used : model ? model->ropes : std::vector<ModelRope>{}) {
+      SCOPED_TRACE("part \"" + used.part + "\"");
+      expect_every_value_once(used);
+      expect_given_keys_hold(used, config);
+      ++ropes;
+    }
+  }
+  EXPECT_GT(ropes, 100);
+}
+
+// Without the key, the value comes from elsewhere, or the reader refuses the file.
+TEST(OriginLaws, a_given_key_that_is_removed_is_given_no_more) {
+  for (const auto& [file, config] : all_configs()) {
+    SCOPED_TRACE(file);
+    const auto model = model_of(config);
+    std::set<std::pair<std::string, std::string>> keys;
+    for (const ModelRope& used : model ? model->ropes : std::vector<ModelRope>{}) {
+      for (const char* value : {"base", "scaling", "head_dim", "scaling.factor"}) {
+        const ValueOrigin* known = find(used, value);
+        if (known != nullptr && known->origin == Origin::given) keys.emplace(value, known->from);
+      }
+    }
+    for (const auto& [value, path] : keys) {
+      Json less = config;
+      const Json::json_pointer key = pointer_to(path);
+      less.at(key.parent_pointer()).erase(key.back());
+      const auto rest = model_of(less);
+      for (const ModelRope& used : rest ? rest->ropes : std::vector<ModelRope>{}) {
+        EXPECT_NE(text_of(used, value), "given | " + path);
+      }
+    }
+  }
+}
+
+// ---- names, and a GGUF file ----
 
 std::string listed(const std::vector<ValueOrigin>& origins) {
   std::string text;
   for (const ValueOrigin& known : origins) text += known.value + " | " + name(known.origin) + " | " + known.from + "\n";
   return text;
 }
-
-TEST(Origins, have_the_names_of_the_contract) {
-  EXPECT_STREQ(name(Origin::given), "given");
-  EXPECT_STREQ(name(Origin::model_default), "default");
-  EXPECT_STREQ(name(Origin::derived), "derived");
-}
-
-constexpr const char* small = R"("hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 4)";
-
-ModelRope parsed(const std::string& type, const std::string& more, const ConfigOptions& options = {}) {
-  const Model model =
-      parse_config(R"({"model_type": ")" + type + "\", " + small + (more.empty() ? "" : ", " + more) + "}", options);
-  EXPECT_FALSE(model.ropes.empty());
-  return model.ropes.empty() ? ModelRope{} : model.ropes.back();
-}
-
-TEST(Origins, tell_the_pairing_of_the_caller) {
-  const ConfigOptions options{.pairing = Pairing::interleaved};
-  EXPECT_EQ(text_of(parsed("llama", "", options), "pairing"), "given | ConfigOptions::pairing");
-  EXPECT_EQ(text_of(parsed("made_up", "", options), "pairing"), "given | ConfigOptions::pairing");
-  EXPECT_EQ(text_of(parsed("llama", ""), "pairing"), "default | llama");
-}
-
-TEST(Origins, tell_a_switch_of_the_pairing) {
-  const std::string mla = R"("qk_nope_head_dim": 16, "qk_rope_head_dim": 16, "rope_interleave": )";
-  EXPECT_EQ(text_of(parsed("deepseek_v3", mla + "false"), "pairing"), "given | rope_interleave");
-  EXPECT_EQ(text_of(parsed("deepseek_v3", mla + "null"), "pairing"), "default | deepseek_v3");
-}
-
-TEST(Origins, tell_the_inner_base_from_the_outer_one) {
-  const std::string both = R"("rope_theta": 5000, "rope_parameters": {"rope_type": "default", "rope_theta": 7000})";
-  EXPECT_EQ(text_of(parsed("llama", both), "base"), "given | rope_parameters.rope_theta");
-  EXPECT_EQ(text_of(parsed("llama", R"("rope_theta": 5000)"), "base"), "given | rope_theta");
-  EXPECT_EQ(text_of(parsed("llama", ""), "base"), "default | llama");
-}
-
-TEST(Origins, tell_a_class_default_of_the_scaling_from_a_given_one) {
-  const ModelRope default_value = parsed("gpt_oss", R"("head_dim": 64, "layer_types": null)");
-  EXPECT_EQ(text_of(default_value, "scaling"), "default | gpt_oss");
-  EXPECT_EQ(text_of(default_value, "scaling.factor"), "default | gpt_oss");
-  EXPECT_EQ(text_of(default_value, "scaling.truncate"), "default | gpt_oss");
-}
-
-TEST(Origins, tell_what_yarn_takes_from_elsewhere) {
-  const std::string yarn = R"("max_position_embeddings": 4096, "rope_scaling": {"rope_type": "yarn", "factor": 4)";
-  const ModelRope plain = parsed("llama", yarn + "}");
-  EXPECT_EQ(text_of(plain, "scaling.trained_length"), "derived | max_position_embeddings");
-  EXPECT_EQ(text_of(plain, "scaling.beta_fast"), "default | yarn");
-  EXPECT_EQ(text_of(plain, "attention_factor"), "derived | 0.1 * ln(factor) + 1");
-  const ModelRope own = parsed("llama", yarn + R"(, "attention_factor": 1.5, "beta_fast": 16})");
-  EXPECT_EQ(text_of(own, "scaling.beta_fast"), "given | rope_scaling.beta_fast");
-  EXPECT_EQ(text_of(own, "attention_factor"), "given | rope_scaling.attention_factor");
-}
-
-TEST(Origins, tell_where_the_width_comes_from) {
-  EXPECT_EQ(text_of(parsed("glm", R"("head_dim": 16)"), "rotary_dim"), "default | glm");
-  const std::string inside = R"("rope_parameters": {"rope_type": "default", "partial_rotary_factor": 0.5})";
-  EXPECT_EQ(text_of(parsed("glm", inside), "rotary_dim"), "derived | head_dim * partial_rotary_factor");
-}
-
-TEST(Origins, of_merged_ropes_are_those_of_the_first_layer_type) {
-  const Model model = parse_config(std::string(R"({"model_type": "gemma3_text", "head_dim": 16, )") + small +
-                                   R"(, "layer_types": ["full_attention", "sliding_attention", "full_attention",
-      "sliding_attention"], "rope_parameters": {"full_attention": {"rope_type": "default", "rope_theta": 10000.0},
-      "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0}}})");
-  ASSERT_EQ(model.ropes.size(), 1u);
-  EXPECT_EQ(text_of(model.ropes[0], "base"), "given | rope_parameters.full_attention.rope_theta");
-}
-
-// ---- a GGUF file ----
 
 TEST(Origins, of_a_gguf_name_its_keys) {
   using namespace test;
@@ -125,7 +210,10 @@ context | given | qwen3.context_length
 )");
 }
 
-TEST(Origins, AreReadBackFromTheirNames) {
+TEST(Origins, have_the_names_of_the_contract) {
+  EXPECT_STREQ(name(Origin::given), "given");
+  EXPECT_STREQ(name(Origin::model_default), "default");
+  EXPECT_STREQ(name(Origin::derived), "derived");
   for (const Origin origin : {Origin::given, Origin::model_default, Origin::derived}) {
     EXPECT_EQ(parse_origin(name(origin)), origin);
   }

@@ -10,7 +10,7 @@
 #include "apps/shared/tensors.h"
 #include "apps/shared/text.h"
 #include "apps/shared/usage_error.h"
-#include "files/tensors/stream.h"
+#include "files/tensors/formats.h"
 #include "files/text/paths.h"
 #include "rotary/tensors.h"
 #include "shown.h"

@@ -66,6 +66,9 @@ struct NoRope {
   std::string part, why;
 };
 
+// A note as Model::notes has it: "text_config: SENTENCE."
+std::string note_text(const std::string& part, const std::string& sentence);
+
 // One reading of one file.
 struct Reading {
   const ConfigOptions& options;

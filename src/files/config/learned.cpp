@@ -58,8 +58,7 @@ std::string sentence_at_start(const ModelRope& used) {
 
 void forget_start(Model& model, const ModelRope& used) {
   if (used.log_multiplier.empty()) return;
-  const std::string sentence = sentence_at_start(used);
-  std::erase_if(model.notes, [&](const std::string& n) { return n.ends_with(sentence); });
+  std::erase(model.notes, note_text(used.part, sentence_at_start(used)));
 }
 
 void read_multiplier(Model& model, ModelRope& used, const Checkpoint& checkpoint) {

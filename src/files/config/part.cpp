@@ -12,6 +12,7 @@ namespace rotary::files {
 namespace {
 
 constexpr std::size_t max_ropes = 256;
+constexpr const char* not_scaled = "no rope_scaling or rope_parameters apply: the rope is not scaled";
 
 struct Width {
   double partial = 1;
@@ -30,9 +31,9 @@ double checked_partial(const Part& part, double partial) {
   return partial;
 }
 
-constexpr const char* generic_partial_keys[] = {"partial_rotary_factor", "rotary_pct",   "rope_pct",
-                                                "rotary_percent",        "rope_percent", "rope_percentage",
-                                                "rotary_emb_fraction"};
+constexpr Names generic_partial_keys = {"partial_rotary_factor", "rotary_pct",   "rope_pct",
+                                        "rotary_percent",        "rope_percent", "rope_percentage",
+                                        "rotary_emb_fraction"};
 
 // A fraction, and the key that says it.
 struct Partial {
@@ -59,16 +60,14 @@ std::optional<int> absolute_dim(const Part& part, const HeadShape& heads) {
   const int block = heads.block;
   const std::string key(part.known ? part.family.dim_key : "rotary_dim");
   if (key.empty()) return std::nullopt;
-  auto dim = part.keys.integer(key, 1, block);
-  if (!dim && !part.keys.is_null(key) && part.family.dim != 0) {
-    dim = part.family.dim;
-    part.note(key + " is not given: " + std::to_string(*dim) + ", the default of " + part.name());
-  }
+  const auto dim = read_whole(part, {.value = "rotary_dim",
+                                     .keys = {key.c_str()},
+                                     .most = block,
+                                     .otherwise = part.keys.is_null(key) ? 0 : part.family.dim});
   if (!dim) return std::nullopt;
-  part.record_or_default("rotary_dim", key);
   if (*dim % 2 != 0) part.keys.refuse(key, "must be even");
   if (*dim > block) part.keys.refuse(key, "must be at most the head's " + std::to_string(block) + " elements");
-  return static_cast<int>(*dim);
+  return dim;
 }
 
 // Where the fraction of the block that turns has its width from.
@@ -148,37 +147,27 @@ Width width_of(const Part& part, const RopeKeys& rope, const HeadShape& heads) {
 
 // Marks further spellings of known values, and factors of 1, where they agree; otherwise they are refused as unread.
 void mark_what_agrees(const Part& part, const RopeKeys& rope, const Width& width, const HeadShape& heads) {
-  const Object& keys = part.keys;
-  const auto number = [&keys](const char* key) {
-    const auto found = keys.json().find(key);
-    return found != keys.json().end() && found->is_number() ? found->get<double>() : std::nan("");
+  const auto mark = [&keys = part.keys](Names names, auto agrees) {
+    for (const char* key : names) {
+      const auto found = keys.json().find(key);
+      if (found != keys.json().end() && agrees(*found)) keys.mark(key);
+    }
   };
-  for (const char* key : {"rope_theta", "rotary_emb_base", "rotary_base", "rope_base", "theta"}) {
-    if (number(key) == rope.base) keys.mark(key);
-  }
+  const auto equals = [](auto wanted) { return [wanted](const Json& value) { return value == wanted; }; };
+  mark({"rope_theta", "rotary_emb_base", "rotary_base", "rope_base", "theta"}, equals(rope.base));
   const int rotating = width.exponent_dim != 0 ? width.exponent_dim : width.rotary_dim;
-  for (const char* key : generic_partial_keys) {
-    const double partial = number(key);
-    if (partial > 0 && partial <= 1 && static_cast<int>(heads.block * partial) == rotating) keys.mark(key);
-  }
-  for (const char* key : {"rotary_dim", "rope_dim", "attn_rotary_emb"}) {
-    if (number(key) == width.rotary_dim) keys.mark(key);
-  }
-  for (const char* key : {"rope_position_scale", "rope_condense_ratio", "rope_ratio", "rotary_scaling_factor"}) {
-    if (number(key) == 1) keys.mark(key);
-  }
-  for (const char* key :
-       {"rope_interleaved", "rope_interleave", "rope_traditional", "rotary_interleaved", "rotary_emb_interleaved"}) {
-    const auto found = keys.json().find(key);
-    if (found != keys.json().end() && *found == (part.family.pairing != Pairing::half)) keys.mark(key);
-  }
-  const auto type = keys.json().find("rope_type");  // hoisted out of the object
-  if (type != keys.json().end() && type->is_string() && published_type(type->get<std::string>()) == rope.type)
-    keys.mark("rope_type");
-  for (const char* key : {"rotary", "use_rope", "use_rotary", "use_rotary_pos_emb"}) {
-    const auto found = keys.json().find(key);
-    if (found != keys.json().end() && *found == true) keys.mark(key);
-  }
+  mark(generic_partial_keys, [&](const Json& value) {
+    const double partial = value.is_number() ? value.get<double>() : 0;
+    return partial > 0 && partial <= 1 && static_cast<int>(heads.block * partial) == rotating;
+  });
+  mark({"rotary_dim", "rope_dim", "attn_rotary_emb"}, equals(width.rotary_dim));
+  mark({"rope_position_scale", "rope_condense_ratio", "rope_ratio", "rotary_scaling_factor"}, equals(1));
+  mark({"rope_interleaved", "rope_interleave", "rope_traditional", "rotary_interleaved", "rotary_emb_interleaved"},
+       equals(part.family.pairing != Pairing::half));
+  mark({"rope_type"}, [&](const Json& value) {  // hoisted out of the object
+    return value.is_string() && published_type(value.get<std::string>()) == rope.type;
+  });
+  mark({"rotary", "use_rope", "use_rotary", "use_rotary_pos_emb"}, equals(true));
 }
 
 Pairing pairing_of(const Part& part) {
@@ -231,7 +220,7 @@ Scaling condensed(const Part& part) {
 
 class TextPart {
  public:
-  TextPart(const Part& part) : part_(part), layers_(read_layers(part)), source_(part, layers_) {}
+  TextPart(const Part& part) : part_(part), layers_(read_layers(part)), rope_of_(rope_source(part, layers_)) {}
 
   void read() {
     const Pairing pairing = pairing_of(part_);
@@ -300,7 +289,7 @@ class TextPart {
                                      layer.heads, layer.kv_heads, layer.head_dim, layer.nope, layer.rotating);
     if (const auto found = slots_.find(key); found != slots_.end()) return found->second;
     part_.origins() = of_part_;
-    const auto rope = source_.of(layer);
+    const auto rope = rope_of_(layer);
     const std::size_t slot = rope ? add(layer, *rope, pairing) : none;
     slots_.emplace(key, slot);
     return slot;
@@ -332,7 +321,7 @@ class TextPart {
         {.rope = keys, .partial = width.partial, .partial_from = width.partial_from, .pairs = width.rotary_dim / 2});
     if (std::holds_alternative<Unscaled>(model.rope.scaling)) model.rope.scaling = condensed(part_);
     set_mrope_axes(part_, keys.scaling, model);
-    if (!keys.scaling && !part_.keys.has("rope_condense_ratio")) part_.note(std::string(caller_words::not_scaled));
+    if (!keys.scaling && !part_.keys.has("rope_condense_ratio")) part_.note(not_scaled);
     const auto same = std::make_tuple(written(keys), model.heads, model.kv_heads, model.rope.head_dim, model.first,
                                       model.rope.rotary_dim, model.rope.base);
     if (const auto found = same_.find(same); found != same_.end()) return found->second;
@@ -348,7 +337,7 @@ class TextPart {
 
   const Part& part_;
   std::vector<Layer> layers_;
-  RopeSource source_;
+  RopeOfLayer rope_of_;
   Origins of_part_;
   std::vector<ModelRope> ropes_;
   std::map<std::tuple<std::string, double, double, bool, int, int, int, int, int>, std::size_t> slots_;
@@ -358,6 +347,8 @@ class TextPart {
 }  // namespace
 
 OddHead::OddHead(const std::string& told) : Error(Code::CONFIG_VALUE, "[read_config] " + told), rule(told) {}
+
+std::string not_scaled_note(const std::string& part) { return note_text(part, not_scaled); }
 
 Pairing given_pairing(const Part& part, Pairing own, const std::string& overridden) {
   const std::optional<Pairing>& given = part.reading.options.pairing;

@@ -133,244 +133,266 @@ std::string scaling_type(const Part& part, const Object& keys) {
   return type;
 }
 
-RopeSource::RopeSource(const Part& part, const std::vector<Layer>& layers) : part_(part) {
-  for (const Layer& layer : layers) {
-    if (!layer.type.empty() && std::find(labels_.begin(), labels_.end(), layer.type) == labels_.end()) {
-      labels_.push_back(layer.type);
+namespace {
+
+class RopeSource {
+ public:
+  RopeSource(const Part& part, const std::vector<Layer>& layers) : part_(part) {
+    for (const Layer& layer : layers) {
+      if (!layer.type.empty() && std::find(labels_.begin(), labels_.end(), layer.type) == labels_.end()) {
+        labels_.push_back(layer.type);
+      }
+    }
+    const Object& keys = part.keys;
+    if (!part.family.sliding_base_key.empty()) base_at(keys, part.family.sliding_base_key);
+    if (part.family.reads_scaling) {
+      dict_ = filled(keys, "rope_parameters");
+      scaling_ = filled(keys, "rope_scaling");
+    }
+    const std::string_view scaling_key = part.family.quirk->scaling_key;
+    if (!scaling_ && !scaling_key.empty()) scaling_ = object_below(keys, scaling_key);
+    if (!part.family.rope_parameters.empty()) {
+      part.reading.defaults.push_back(parse_json(part.family.rope_parameters));
+      defaults_ = Object(part.reading.defaults.back(), "the default rope_parameters of " + part.name(),
+                         part.reading.ledger, part.name());
+      drop_defaults_beside_empty();
+    }
+    const bool compresses = part.family.old == Old::scaling_to_compress;
+    if (scaling_ && dict_ && (compresses || !typed(part.family.old))) {
+      part.note("rope_scaling and rope_parameters are both given: rope_scaling decides, as in transformers");
+      ignore_known(keys, "rope_parameters");
+      dict_.reset();
+    }
+    if (scaling_ && typed(part.family.old) && !compresses && !scaling_->has("rope_type")) drop_untyped_scaling();
+    if (scaling_ && !typed(part.family.old)) dict_ = std::exchange(scaling_, std::nullopt);
+    nested_ = dict_ && is_nested(*dict_);
+    if (dict_ && nested_) read_around_nested();
+    if (dict_ && !nested_ && compresses) {
+      part.note("rope_parameters is not keyed by layer type: read as rope_scaling, as in transformers");
+      scaling_ = std::exchange(dict_, std::nullopt);
+    }
+    if (dict_ && !nested_ && typed(part.family.old)) {
+      part.note("rope_parameters is not keyed by layer type: transformers ignores it for " + part.name());
+      ignore_known(keys, "rope_parameters");
+      dict_.reset();
     }
   }
-  const Object& keys = part.keys;
-  if (!part.family.sliding_base_key.empty()) base_at(keys, part.family.sliding_base_key);
-  if (part.family.reads_scaling) {
-    dict_ = filled(keys, "rope_parameters");
-    scaling_ = filled(keys, "rope_scaling");
-  }
-  const std::string_view scaling_key = part.family.quirk->scaling_key;
-  if (!scaling_ && !scaling_key.empty()) scaling_ = object_below(keys, scaling_key);
-  if (!part.family.rope_parameters.empty()) {
-    part.reading.defaults.push_back(parse_json(part.family.rope_parameters));
-    defaults_ = Object(part.reading.defaults.back(), "the default rope_parameters of " + part.name(),
-                       part.reading.ledger, part.name());
-    drop_defaults_beside_empty();
-  }
-  const bool compresses = part.family.old == Old::scaling_to_compress;
-  if (scaling_ && dict_ && (compresses || !typed(part.family.old))) {
-    part.note("rope_scaling and rope_parameters are both given: rope_scaling decides, as in transformers");
-    ignore_known(keys, "rope_parameters");
-    dict_.reset();
-  }
-  if (scaling_ && typed(part.family.old) && !compresses && !scaling_->has("rope_type")) drop_untyped_scaling();
-  if (scaling_ && !typed(part.family.old)) dict_ = std::exchange(scaling_, std::nullopt);
-  nested_ = dict_ && is_nested(*dict_);
-  if (dict_ && nested_) read_around_nested();
-  if (dict_ && !nested_ && compresses) {
-    part.note("rope_parameters is not keyed by layer type: read as rope_scaling, as in transformers");
-    scaling_ = std::exchange(dict_, std::nullopt);
-  }
-  if (dict_ && !nested_ && typed(part.family.old)) {
-    part.note("rope_parameters is not keyed by layer type: transformers ignores it for " + part.name());
-    ignore_known(keys, "rope_parameters");
-    dict_.reset();
-  }
-}
 
-// transformers takes the class default where rope_parameters is null or not there: {} is an unscaled rope.
-void RopeSource::drop_defaults_beside_empty() {
-  const auto found = part_.keys.json().find("rope_parameters");
-  const bool is_empty = found != part_.keys.json().end() && found->is_object() && found->empty();
-  if (!is_empty || scaling_ || is_nested(*defaults_)) return;
-  part_.note("rope_parameters is {}: unscaled, not the default of " + part_.name());
-  defaults_.reset();
-}
-
-// gemma3 and its kin start from {"rope_type": "default"} and add rope_scaling: an old "type" loses against it.
-void RopeSource::drop_untyped_scaling() {
-  part_.note("rope_scaling has type but no rope_type: transformers leaves " + part_.name() +
-             " unscaled then; write rope_type for the scaling");
-  ignore_known(part_.keys, "rope_scaling");
-  scaling_.reset();
-}
-
-bool RopeSource::is_nested(const Object& dict) const {
-  for (const auto& item : dict.json().items()) {
-    const bool label = std::find(labels_.begin(), labels_.end(), item.key()) != labels_.end() || is_label(item.key());
-    if (label && (item.value().is_object() || item.value().is_null())) return true;
-  }
-  return false;
-}
-
-// Keys beside the layer types: transformers reads truncate there, and drops rope_type and rope_theta.
-void RopeSource::read_around_nested() {
-  truncate_ = dict_->boolean("truncate");
-  if (dict_->is_null("truncate")) truncate_ = false;  // as transformers reads it
-  if (truncate_) truncate_from_ = from_key(*dict_, "truncate");
-  for (const char* key : {"rope_theta", "rope_type", "type"}) {
-    if (!dict_->has(key)) continue;
-    dict_->mark(key);
-    part_.note(dict_->path_of(key) + " stands beside the layer types and is not read");
-  }
-  for (const auto& item : dict_->json().items()) {
-    const bool used = std::find(labels_.begin(), labels_.end(), item.key()) != labels_.end();
-    if (used || !is_known_label(item.key())) continue;
-    ignore_known(*dict_, item.key());
-    part_.note(dict_->path_of(item.key()) + " is not read: no layer has that type");
-  }
-}
-
-double RopeSource::top_base(bool sliding) const {
-  const Family& family = part_.family;
-  const Object& keys = part_.keys;
-  const auto given = [&](std::string_view key) {
-    const auto base = base_below(keys, key);
-    if (base) part_.record("base", key);
-    return base;
-  };
-  if (!part_.known) {
-    for (const char* key : generic_base_keys) {
-      if (const auto base = given(key)) return *base;
+  std::optional<RopeKeys> of(const Layer& layer) const {
+    if (typed(part_.family.old)) {
+      if (scaling_ && is_bent(layer.type)) return read(scaling_, layer);
+      const bool entry = nested_ && dict_->has(layer.type);
+      return read(entry ? dict_->object(layer.type) : std::nullopt, layer);
     }
-  } else if (sliding && family.sliding_base != 0) {
-    const auto base = family.sliding_base_key.empty() ? std::nullopt : given(family.sliding_base_key);
-    if (!base) take_base(family.sliding_base, "the sliding layers' default of");
-    return base.value_or(family.sliding_base);
-  } else if (family.quirk->base != nullptr) {
-    return family.quirk->base(part_);
-  } else if (!family.base_key.empty()) {
-    for (const std::string_view key : words(family.base_key)) {
-      if (const auto base = given(key)) {
-        pass_over_deeper(key, *base);
-        return *base;
+    if (dict_ && !nested_) return read(dict_, layer);
+    if (dict_ && nested_) return entry_of(*dict_, layer);
+    if (!defaults_) return read(std::nullopt, layer);
+    part_.note("no rope_parameters or rope_scaling are given: the default of " + part_.name() + ", " +
+               std::string(part_.family.rope_parameters));
+    return is_nested(*defaults_) ? entry_of(*defaults_, layer) : read(defaults_, layer);
+  }
+
+ private:
+  // transformers takes the class default where rope_parameters is null or not there: {} is an unscaled rope.
+  void drop_defaults_beside_empty() {
+    const auto found = part_.keys.json().find("rope_parameters");
+    const bool is_empty = found != part_.keys.json().end() && found->is_object() && found->empty();
+    if (!is_empty || scaling_ || is_nested(*defaults_)) return;
+    part_.note("rope_parameters is {}: unscaled, not the default of " + part_.name());
+    defaults_.reset();
+  }
+
+  // gemma3 and its kin start from {"rope_type": "default"} and add rope_scaling: an old "type" loses against it.
+  void drop_untyped_scaling() {
+    part_.note("rope_scaling has type but no rope_type: transformers leaves " + part_.name() +
+               " unscaled then; write rope_type for the scaling");
+    ignore_known(part_.keys, "rope_scaling");
+    scaling_.reset();
+  }
+
+  bool is_nested(const Object& dict) const {
+    for (const auto& item : dict.json().items()) {
+      const bool label = std::find(labels_.begin(), labels_.end(), item.key()) != labels_.end() || is_label(item.key());
+      if (label && (item.value().is_object() || item.value().is_null())) return true;
+    }
+    return false;
+  }
+
+  // Keys beside the layer types: transformers reads truncate there, and drops rope_type and rope_theta.
+  void read_around_nested() {
+    truncate_ = dict_->boolean("truncate");
+    if (dict_->is_null("truncate")) truncate_ = false;  // as transformers reads it
+    if (truncate_) truncate_from_ = from_key(*dict_, "truncate");
+    for (const char* key : {"rope_theta", "rope_type", "type"}) {
+      if (!dict_->has(key)) continue;
+      dict_->mark(key);
+      part_.note(dict_->path_of(key) + " stands beside the layer types and is not read");
+    }
+    for (const auto& item : dict_->json().items()) {
+      const bool used = std::find(labels_.begin(), labels_.end(), item.key()) != labels_.end();
+      if (used || !is_known_label(item.key())) continue;
+      ignore_known(*dict_, item.key());
+      part_.note(dict_->path_of(item.key()) + " is not read: no layer has that type");
+    }
+  }
+
+  double top_base(bool sliding) const {
+    const Family& family = part_.family;
+    const Object& keys = part_.keys;
+    const auto given = [&](std::string_view key) {
+      const auto base = base_below(keys, key);
+      if (base) part_.record("base", key);
+      return base;
+    };
+    if (!part_.known) {
+      for (const char* key : generic_base_keys) {
+        if (const auto base = given(key)) return *base;
+      }
+    } else if (sliding && family.sliding_base != 0) {
+      const auto base = family.sliding_base_key.empty() ? std::nullopt : given(family.sliding_base_key);
+      if (!base) take_base(family.sliding_base, "the sliding layers' default of");
+      return base.value_or(family.sliding_base);
+    } else if (family.quirk->base != nullptr) {
+      return family.quirk->base(part_);
+    } else if (!family.base_key.empty()) {
+      for (const std::string_view key : words(family.base_key)) {
+        if (const auto base = given(key)) {
+          pass_over_deeper(key, *base);
+          return *base;
+        }
+      }
+    }
+    take_base(family.base, family.base_key.empty() ? "fixed in" : "the default of");
+    return family.base;
+  }
+
+  // Notes a base one level down (attn_config.rope_theta) that differs: the base at the top decides.
+  void pass_over_deeper(std::string_view winner, double base) const {
+    for (const std::string_view key : words(part_.family.base_key)) {
+      const auto other = key != winner && key.find('.') != key.npos ? base_below(part_.keys, key) : std::nullopt;
+      if (other && *other != base) {
+        part_.note(std::string(key) + " is not read: " + std::string(winner) + " decides");
       }
     }
   }
-  take_base(family.base, family.base_key.empty() ? "fixed in" : "the default of");
-  return family.base;
-}
 
-// Notes a base one level down (attn_config.rope_theta) that differs: the base at the top decides.
-void RopeSource::pass_over_deeper(std::string_view winner, double base) const {
-  for (const std::string_view key : words(part_.family.base_key)) {
-    const auto other = key != winner && key.find('.') != key.npos ? base_below(part_.keys, key) : std::nullopt;
-    if (other && *other != base) {
-      part_.note(std::string(key) + " is not read: " + std::string(winner) + " decides");
+  void take_base(double base, const char* whose) const {
+    part_.note("no base (rope_theta) is given: " + spelled(base) + ", " + whose + " " + part_.name());
+    part_.by_default("base");
+  }
+
+  // The rope that one object describes; without one, the unscaled rope.
+  RopeKeys read(const std::optional<Object>& keys, const Layer& layer) const {
+    RopeKeys rope;
+    // transformers nests those old spellings too
+    rope.truncate_elsewhere = keys && (nested_ || part_.family.old != Old::one_for_all);
+    rope.truncate = truncate_;
+    rope.truncate_from = truncate_from_;
+    part_.by_default("scaling");
+    if (keys) {
+      rope.scaling = keys;
+      rope.type = scaling_type(part_, *keys);
+      rope.partial = inner_number(*keys, "partial_rotary_factor");
+      if (rope.partial) rope.partial_from = from_key(*keys, "partial_rotary_factor");
     }
-  }
-}
-
-void RopeSource::take_base(double base, const char* whose) const {
-  part_.note("no base (rope_theta) is given: " + spelled(base) + ", " + whose + " " + part_.name());
-  part_.by_default("base");
-}
-
-// The rope that one object describes; without one, the unscaled rope.
-RopeKeys RopeSource::read(const std::optional<Object>& keys, const Layer& layer) const {
-  RopeKeys rope;
-  // transformers nests those old spellings too
-  rope.truncate_elsewhere = keys && (nested_ || part_.family.old != Old::one_for_all);
-  rope.truncate = truncate_;
-  rope.truncate_from = truncate_from_;
-  part_.by_default("scaling");
-  if (keys) {
-    rope.scaling = keys;
-    rope.type = scaling_type(part_, *keys);
-    rope.partial = inner_number(*keys, "partial_rotary_factor");
-    if (rope.partial) rope.partial_from = from_key(*keys, "partial_rotary_factor");
-  }
-  const auto inner = keys && inner_number(*keys, "rope_theta") ? base_at(*keys, "rope_theta") : std::nullopt;
-  if (layer.base) {
-    if (!(*layer.base > 1)) {
-      fail(Code::CONFIG_VALUE, "read_config", "every base in a list must be above 1 but got " + spelled(*layer.base));
+    const auto inner = keys && inner_number(*keys, "rope_theta") ? base_at(*keys, "rope_theta") : std::nullopt;
+    if (layer.base) {
+      if (!(*layer.base > 1)) {
+        fail(Code::CONFIG_VALUE, "read_config", "every base in a list must be above 1 but got " + spelled(*layer.base));
+      }
+      rope.base = *layer.base;
+      drop_outer_base();
+    } else if (inner) {
+      rope.base = *inner;
+      part_.origins().read("base", *keys, "rope_theta");
+      drop_outer_base();
+    } else {
+      rope.base = top_base(has_sliding_base(layer, keys.has_value()));
     }
-    rope.base = *layer.base;
-    drop_outer_base();
-  } else if (inner) {
-    rope.base = *inner;
-    part_.origins().read("base", *keys, "rope_theta");
-    drop_outer_base();
-  } else {
-    rope.base = top_base(has_sliding_base(layer, keys.has_value()));
-  }
-  if (const auto own = part_.family.quirk->partial; own != nullptr && !rope.partial) {
-    rope.partial = own(layer);
-    rope.partial_from = {Origin::model_default, part_.name()};
-  }
-  if (layer.partial) {
-    rope.partial = layer.partial;
-    rope.partial_from = layer.partial_from;
-  }
-  if (!layer.scaled) {
-    rope.type = "default";
-    rope.scaling.reset();
-  }
-  return rope;
-}
-
-// A number of the object, where the class does not write its own over it.
-std::optional<double> RopeSource::inner_number(const Object& keys, const char* key) const {
-  const auto value = keys.number(key);
-  if (!value || nested_ || part_.family.old != Old::scaling_to_compress) return value;
-  part_.note(keys.path_of(key) + " is not read: transformers writes that of " + part_.name() + " over it");
-  return std::nullopt;
-}
-
-bool RopeSource::has_sliding_base(const Layer& layer, bool has_keys) const {
-  const Family& family = part_.family;
-  if (!has_sliding_rope(layer.type) || !has_keys || family.old != Old::all_to_all) return has_sliding_rope(layer.type);
-  if (part_.keys.has(std::string(family.sliding_base_key))) {
-    part_.note(std::string(family.sliding_base_key) + " is not read beside rope_scaling or " +
-               "rope_parameters, as in transformers: rope_theta is the base of every layer type");
-  }
-  return false;
-}
-
-// A base inside the object beats the ones outside.
-void RopeSource::drop_outer_base() const {
-  const Object& keys = part_.keys;
-  std::vector<std::string_view> outside = words(part_.family.base_key);
-  if (!part_.family.sliding_base_key.empty()) outside.push_back(part_.family.sliding_base_key);
-  for (const std::string_view key : outside) {
-    const auto outer = base_below(keys, key);
-    if (outer && !typed(part_.family.old)) {
-      part_.note(std::string(key) + " at the top is not read: the one inside rope_parameters decides");
+    if (const auto own = part_.family.quirk->partial; own != nullptr && !rope.partial) {
+      rope.partial = own(layer);
+      rope.partial_from = {Origin::model_default, part_.name()};
     }
+    if (layer.partial) {
+      rope.partial = layer.partial;
+      rope.partial_from = layer.partial_from;
+    }
+    if (!layer.scaled) {
+      rope.type = "default";
+      rope.scaling.reset();
+    }
+    return rope;
   }
-}
 
-// Whether rope_scaling bends the layers of that type, of the families where it does not bend all.
-bool RopeSource::is_bent(const std::string& type) const {
-  if (const auto own = part_.family.quirk->is_scaled) {
-    if (const auto scaled = own(part_, type)) return *scaled;
-  }
-  return !has_sliding_rope(type) || part_.family.old == Old::scaling_to_both;
-}
-
-std::optional<RopeKeys> RopeSource::of(const Layer& layer) const {
-  if (typed(part_.family.old)) {
-    if (scaling_ && is_bent(layer.type)) return read(scaling_, layer);
-    const bool entry = nested_ && dict_->has(layer.type);
-    return read(entry ? dict_->object(layer.type) : std::nullopt, layer);
-  }
-  if (dict_ && !nested_) return read(dict_, layer);
-  if (dict_ && nested_) return entry_of(*dict_, layer);
-  if (!defaults_) return read(std::nullopt, layer);
-  part_.note("no rope_parameters or rope_scaling are given: the default of " + part_.name() + ", " +
-             std::string(part_.family.rope_parameters));
-  return is_nested(*defaults_) ? entry_of(*defaults_, layer) : read(defaults_, layer);
-}
-
-std::optional<RopeKeys> RopeSource::entry_of(const Object& dict, const Layer& layer) const {
-  if (dict.is_null(layer.type)) {
-    dict.mark(layer.type);
-    part_.note(dict.path_of(layer.type) + " is null: those layers have no rope");
+  // A number of the object, where the class does not write its own over it.
+  std::optional<double> inner_number(const Object& keys, const char* key) const {
+    const auto value = keys.number(key);
+    if (!value || nested_ || part_.family.old != Old::scaling_to_compress) return value;
+    part_.note(keys.path_of(key) + " is not read: transformers writes that of " + part_.name() + " over it");
     return std::nullopt;
   }
-  const auto entry = dict.object(layer.type);
-  if (!entry) {
-    fail(Code::CONFIG_MISSING, "read_config",
-         dict.path() + " must have an entry for every layer type but has none for " +
-             (layer.type.empty() ? "layers without a type" : layer.type));
+
+  bool has_sliding_base(const Layer& layer, bool has_keys) const {
+    const Family& family = part_.family;
+    if (!has_sliding_rope(layer.type) || !has_keys || family.old != Old::all_to_all)
+      return has_sliding_rope(layer.type);
+    if (part_.keys.has(std::string(family.sliding_base_key))) {
+      part_.note(std::string(family.sliding_base_key) + " is not read beside rope_scaling or " +
+                 "rope_parameters, as in transformers: rope_theta is the base of every layer type");
+    }
+    return false;
   }
-  return read(entry, layer);
+
+  // A base inside the object beats the ones outside.
+  void drop_outer_base() const {
+    const Object& keys = part_.keys;
+    std::vector<std::string_view> outside = words(part_.family.base_key);
+    if (!part_.family.sliding_base_key.empty()) outside.push_back(part_.family.sliding_base_key);
+    for (const std::string_view key : outside) {
+      const auto outer = base_below(keys, key);
+      if (outer && !typed(part_.family.old)) {
+        part_.note(std::string(key) + " at the top is not read: the one inside rope_parameters decides");
+      }
+    }
+  }
+
+  // Whether rope_scaling bends the layers of that type, of the families where it does not bend all.
+  bool is_bent(const std::string& type) const {
+    if (const auto own = part_.family.quirk->is_scaled) {
+      if (const auto scaled = own(part_, type)) return *scaled;
+    }
+    return !has_sliding_rope(type) || part_.family.old == Old::scaling_to_both;
+  }
+
+  std::optional<RopeKeys> entry_of(const Object& dict, const Layer& layer) const {
+    if (dict.is_null(layer.type)) {
+      dict.mark(layer.type);
+      part_.note(dict.path_of(layer.type) + " is null: those layers have no rope");
+      return std::nullopt;
+    }
+    const auto entry = dict.object(layer.type);
+    if (!entry) {
+      fail(Code::CONFIG_MISSING, "read_config",
+           dict.path() + " must have an entry for every layer type but has none for " +
+               (layer.type.empty() ? "layers without a type" : layer.type));
+    }
+    return read(entry, layer);
+  }
+
+  const Part& part_;
+  std::vector<std::string> labels_;
+  std::optional<Object> dict_;      // rope_parameters, or rope_scaling in its place
+  std::optional<Object> scaling_;   // rope_scaling, where it bends some layer types only
+  std::optional<Object> defaults_;  // the class default
+  bool nested_ = false;             // dict_ is keyed by layer type
+  std::optional<bool> truncate_;    // beside the layer types
+  From truncate_from_ = {};
+};
+
+}  // namespace
+
+RopeOfLayer rope_source(const Part& part, const std::vector<Layer>& layers) {
+  return [source = RopeSource(part, layers)](const Layer& layer) { return source.of(layer); };
 }
 
 }  // namespace rotary::files

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -10,7 +11,6 @@
 
 #include "fields.h"
 #include "files/models/quirks/quirk.h"
-#include "files/models/quirks/towers.h"
 #include "rotary/error.h"
 
 namespace rotary::files {
@@ -25,6 +25,16 @@ struct Answer {
   std::vector<NoRope> without;
 };
 Answer read_json(const Json&, const ConfigOptions&);
+
+// A config's JSON file in the three forms that who changes it needs, from one reading.
+struct ConfigFile {
+  std::string text;
+  Json json;
+  Model model;
+};
+
+// config.json or params.json; no folder. Throws as read_config does.
+ConfigFile read_config_file(const std::filesystem::path&, const ConfigOptions&);
 
 struct HeadShape {
   int heads = 0;
@@ -111,36 +121,9 @@ std::string published_type(std::string_view said);
 // The name of the scaling behind any spelling of rope_type, or axial, deepseek_yarn, telechat3-yarn; throws
 // CONFIG_VALUE for an unknown one.
 std::string scaling_type(const Part&, const Object& keys);
-class RopeSource {
- public:
-  RopeSource(const Part&, const std::vector<Layer>&);
-  // Nothing where rope_parameters says null for that type.
-  std::optional<RopeKeys> of(const Layer&) const;
-
- private:
-  bool is_nested(const Object& dict) const;
-  void read_around_nested();
-  void drop_untyped_scaling();
-  void drop_defaults_beside_empty();
-  double top_base(bool sliding) const;
-  void take_base(double base, const char* whose) const;
-  void pass_over_deeper(std::string_view winner, double base) const;
-  bool is_bent(const std::string& type) const;
-  bool has_sliding_base(const Layer&, bool has_keys) const;
-  std::optional<double> inner_number(const Object& keys, const char* key) const;
-  void drop_outer_base() const;
-  RopeKeys read(const std::optional<Object>& keys, const Layer&) const;
-  std::optional<RopeKeys> entry_of(const Object& dict, const Layer&) const;
-
-  const Part& part_;
-  std::vector<std::string> labels_;
-  std::optional<Object> dict_;      // rope_parameters, or rope_scaling in its place
-  std::optional<Object> scaling_;   // rope_scaling, where it bends some layer types only
-  std::optional<Object> defaults_;  // the class default
-  bool nested_ = false;             // dict_ is keyed by layer type
-  std::optional<bool> truncate_;    // beside the layer types
-  From truncate_from_ = {};
-};
+// The rope of each layer; nothing where rope_parameters says null for the layer's type.
+using RopeOfLayer = std::function<std::optional<RopeKeys>(const Layer&)>;
+RopeOfLayer rope_source(const Part&, const std::vector<Layer>&);
 
 // ---- scaling (config/scaling.cpp) ----
 struct ScalingContext {

@@ -95,7 +95,7 @@ std::vector<std::uint8_t> fitted(std::vector<int> sections, int pairs) {
 void read_vision_part(const Part& part) {
   part.origins() = {};
   const std::vector<Layer> layers = read_layers(part);
-  const RopeSource source(part, layers);
+  const RopeOfLayer rope_of = rope_source(part, layers);
   const HeadShape heads = head_shape(part, Layer{});
   ModelRope model;
   model.part = part.path;
@@ -107,7 +107,7 @@ void read_vision_part(const Part& part) {
   model.rope.pairing = given_pairing(part, part.family.pairing, name(part.family.pairing) + (" of " + part.name()));
   std::optional<RopeKeys> keys;
   for (std::size_t i = 0; i < layers.size(); ++i) {
-    if (layers[i].turns && !keys) keys = source.of(layers[i]);
+    if (layers[i].turns && !keys) keys = rope_of(layers[i]);
     (layers[i].turns ? model.layers : model.layers_without_rope).push_back(static_cast<int>(i));
   }
   if (!keys) return;

@@ -1,13 +1,12 @@
-#include "config_file.h"
 
 #include <algorithm>
 #include <filesystem>
 #include <string>
 #include <vector>
 
-#include "files/gguf/model.h"
+#include "files/gguf/gguf.h"
 #include "files/text/io.h"
-#include "files/text/json_file.h"
+#include "files/text/json.h"
 #include "files/text/nearest.h"
 #include "files/text/paths.h"
 #include "rotary/error.h"

@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "files/tensors/element_types.h"
+#include "files/text/io.h"
 #include "files/text/paths.h"
-#include "files/text/utf8.h"
 #include "rotary/error.h"
 
 namespace rotary::files {

@@ -4,12 +4,16 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "files/config/stages.h"
+#include "files/models/architectures.h"
 #include "files/text/io.h"
 #include "files/text/json.h"
+#include "rotary/config.h"
 
 namespace rotary::files {
 
@@ -42,5 +46,24 @@ class Gguf {
   Json metadata_ = Json::object();
   std::map<std::string, GgufTensor> tensors_;
 };
+
+// ---- a file's metadata as a Model: the stage of read_config for files that begin with "GGUF" ----
+
+constexpr int max_dim = 65536;
+
+// The metadata under the architecture's name, as a part of a config: path_of(key) is the key as the file spells it.
+struct GgufPart : Part {
+  const Gguf& gguf;
+  GgufArchitecture arch = {"", GgufRopeType::neox};
+};
+
+int needed(const Part&, const char* key, int most);  // throws CONFIG_MISSING
+[[noreturn]] void missing(const Part&, const char* key, const std::string& subject);
+
+// Sets the scaling of used.rope, whose shape and base are set. plain: the layer has no scaling.
+void set_gguf_scaling(const GgufPart&, ModelRope& used, bool plain);
+
+// Throws CONFIG_KEY, CONFIG_VALUE, CONFIG_MISSING, MODEL_TYPE, ROPE, TENSOR.
+Model read_gguf(const InputFile&, const ConfigOptions&);
 
 }  // namespace rotary::files

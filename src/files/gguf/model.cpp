@@ -1,4 +1,4 @@
-#include "model.h"
+#include "gguf.h"
 
 #include <algorithm>
 #include <cmath>

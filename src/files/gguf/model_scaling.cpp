@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "files/config/fields.h"
-#include "model.h"
+#include "gguf.h"
 #include "rotary/error.h"
 #include "values/fail.h"
 

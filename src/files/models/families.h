@@ -19,7 +19,7 @@ struct Shape {
   int layers = 0, heads = 0, kv_heads = 0, hidden = 0, head_dim = 0;
 };
 
-// Which coordinate of a position drives which pair of a text model's rope. Towers: quirks/towers.h.
+// Which coordinate of a position drives which pair of a text model's rope. Towers: quirks/quirk.h.
 enum class Axes : std::uint8_t {
   one,
   sectioned,    // M-RoPE ttt hhh www over one run of frequencies (Qwen2-VL)
@@ -159,7 +159,7 @@ struct Unusable {
 };
 
 struct Quirk;  // quirks/quirk.h
-struct Tower;  // quirks/towers.h
+struct Tower;  // quirks/quirk.h
 namespace quirks {
 extern const Quirk none;
 }

@@ -5,11 +5,11 @@
 #include <charconv>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <type_traits>
 
 #include "quirks/quirk.h"
-#include "quirks/towers.h"
-#include "table_text.h"
+#include "values/fail.h"
 
 namespace rotary::files {
 namespace {
@@ -42,7 +42,155 @@ template <>
 constexpr std::string_view words_of<GgufQuirk> =
     "plain permuted permuted_switch permuted_gaps gaps gaps_first mla window_only window_plain window_after hybrid";
 
+// ---- where values lie in the text of data/models.json, without reading them: the text is JSON (a test sees to it)
+// without escapes in its strings ----
+
+struct Member {
+  std::string_view key, value;  // the value as it is spelled
+};
+
+// Throws INTERNAL. So do the others where a value is not what they read.
+[[noreturn]] void refuse_table(const std::string& sentence) {
+  fail(Code::INTERNAL, "models", "data/models.json: " + sentence);
+}
+
+std::size_t end_of_value(std::string_view text, std::size_t begin) {
+  int depth = 0;
+  bool in_string = false;
+  for (std::size_t i = begin; i < text.size(); ++i) {
+    const char c = text[i];
+    if (in_string) {
+      in_string = c != '"';
+    } else if (c == '"') {
+      in_string = true;
+    } else if (c == '{' || c == '[') {
+      ++depth;
+    } else if (c == '}' || c == ']') {
+      if (--depth < 0) return i;
+    } else if (depth == 0 && (c == ',' || c == '\n')) {
+      return i;
+    }
+    const bool closes = c == '}' || c == ']' || c == '"';
+    if (depth == 0 && !in_string && closes) return i + 1;
+  }
+  refuse_table("a value must have an end");
+}
+
+std::string_view value_at(std::string_view text, std::size_t begin) {
+  return text.substr(begin, end_of_value(text, begin) - begin);
+}
+
+// Of a string, without its quotes.
+std::string_view characters(std::string_view text, const std::string& where) {
+  if (text.size() < 2 || text.front() != '"' || text.find('\\') != std::string_view::npos) {
+    refuse_table(where + " must be a string but is " + std::string(text));
+  }
+  return text.substr(1, text.size() - 2);
+}
+
+std::vector<std::string_view> elements(std::string_view list, const std::string& where) {
+  if (list.empty() || list.front() != '[') refuse_table(where + " must be a list");
+  std::vector<std::string_view> found;
+  for (std::size_t at = list.find_first_not_of(" \n", 1); at != std::string_view::npos && list[at] != ']';) {
+    found.push_back(value_at(list, at));
+    at = list.find_first_not_of(" ,\n", at + found.back().size());
+  }
+  return found;
+}
+
+std::vector<Member> members(std::string_view object, const std::string& where) {
+  if (object.empty() || object.front() != '{') refuse_table(where + " must be an object");
+  std::vector<Member> found;
+  for (std::size_t at = object.find_first_of("\"}", 1); at != std::string_view::npos && object[at] == '"';) {
+    const std::string_view key = value_at(object, at);
+    const std::size_t value = object.find_first_not_of(" :\n", at + key.size());
+    if (value == std::string_view::npos) refuse_table(where + " must be JSON");
+    found.push_back({characters(key, where), value_at(object, value)});
+    at = object.find_first_of("\"}", value + found.back().value.size());
+  }
+  return found;
+}
+
 // ---- rows ----
+
+// A field of a row: its name, and the member of S that it fills.
+template <class S, class Value>
+struct Column {
+  std::string_view name;
+  Value S::*member;
+  constexpr Column(const char* n, Value S::*m) : name(n), member(m) {}
+};
+
+template <class S>
+constexpr auto columns_of = std::tuple();
+template <>
+constexpr auto columns_of<Shape> = std::tuple(Column("layers", &Shape::layers), Column("heads", &Shape::heads),
+                                              Column("kv_heads", &Shape::kv_heads), Column("hidden", &Shape::hidden),
+                                              Column("head_dim", &Shape::head_dim));
+template <>
+constexpr auto columns_of<Mla> = std::tuple(Column("nope", &Mla::nope), Column("rope", &Mla::rope));
+template <>
+constexpr auto columns_of<Pattern> = std::tuple(Column("types", &Pattern::types),
+                                                Column("period_key", &Pattern::period_key),
+                                                Column("first", &Pattern::first),
+                                                Column("ends_full", &Pattern::ends_full),
+                                                Column("last_full", &Pattern::last_full));
+template <>
+constexpr auto columns_of<Flag> = std::tuple(Column("key", &Flag::key), Column("on", &Flag::on),
+                                             Column("default_value", &Flag::default_value));
+template <>
+constexpr auto columns_of<Remark> = std::tuple(Column("text", &Remark::text), Column("keys", &Remark::keys));
+template <>
+constexpr auto columns_of<FusedWhere> = std::tuple(Column("key", &FusedWhere::key),
+                                                   Column("default_value", &FusedWhere::default_value),
+                                                   Column("fused", &FusedWhere::fused));
+template <>
+constexpr auto columns_of<Indexer> = std::tuple(Column("heads", &Indexer::heads),
+                                                Column("head_dim", &Indexer::head_dim));
+template <>
+constexpr auto columns_of<AttentionFacts> = std::tuple(
+    Column("why_not", &AttentionFacts::why_not), Column("fused", &AttentionFacts::fused),
+    Column("fused_where", &AttentionFacts::fused_where), Column("fused_keys", &AttentionFacts::fused_keys),
+    Column("gated_q", &AttentionFacts::gated_q), Column("gated_by_value", &AttentionFacts::gated_by_value),
+    Column("query_experts", &AttentionFacts::query_experts),
+    Column("keys_may_be_values", &AttentionFacts::keys_may_be_values),
+    Column("pairing_key", &AttentionFacts::pairing_key), Column("first_layer", &AttentionFacts::first_layer),
+    Column("layers_in_stack", &AttentionFacts::layers_in_stack), Column("indexer", &AttentionFacts::indexer));
+template <>
+constexpr auto columns_of<DecoderFacts> =
+    std::tuple(Column("names", &DecoderFacts::names), Column("vocabulary", &DecoderFacts::vocabulary),
+               Column("feed_forward", &DecoderFacts::feed_forward), Column("activation", &DecoderFacts::activation),
+               Column("norm_eps", &DecoderFacts::norm_eps), Column("windows", &DecoderFacts::windows),
+               Column("biases", &DecoderFacts::biases), Column("attention_bias", &DecoderFacts::attention_bias),
+               Column("mlp_bias", &DecoderFacts::mlp_bias), Column("qk_norm", &DecoderFacts::qk_norm));
+template <>
+constexpr auto columns_of<Unusable> = std::tuple(Column("methods", &Unusable::methods), Column("why", &Unusable::why));
+template <>
+constexpr auto columns_of<Family> = std::tuple(
+    Column("pairing", &Family::pairing), Column("shape", &Family::shape), Column("context", &Family::context),
+    Column("prefix", &Family::prefix), Column("base", &Family::base), Column("partial", &Family::partial),
+    Column("reads_partial", &Family::reads_partial), Column("reads_scaling", &Family::reads_scaling),
+    Column("axes", &Family::axes), Column("sections", &Family::sections), Column("tower", &Family::tower),
+    Column("mla", &Family::mla), Column("rope_parameters", &Family::rope_parameters),
+    Column("pattern", &Family::pattern), Column("rule", &Family::rule), Column("turns_where", &Family::turns_where),
+    Column("old", &Family::old), Column("sliding_base", &Family::sliding_base), Column("base_key", &Family::base_key),
+    Column("sliding_base_key", &Family::sliding_base_key), Column("partial_key", &Family::partial_key),
+    Column("dim_key", &Family::dim_key), Column("dim", &Family::dim), Column("pairing_key", &Family::pairing_key),
+    Column("harmless", &Family::harmless), Column("remark", &Family::remark), Column("quirk", &Family::quirk),
+    Column("attention", &Family::attention), Column("decoder", &Family::decoder),
+    Column("unusable", &Family::unusable));
+template <>
+constexpr auto columns_of<Child> = std::tuple(Column("type", &Child::type), Column("shape", &Child::shape),
+                                              Column("base", &Child::base), Column("merged", &Child::merged));
+template <>
+constexpr auto columns_of<Misnamed> = std::tuple(Column("type", &Misnamed::type),
+                                                 Column("architecture", &Misnamed::architecture),
+                                                 Column("family", &Misnamed::family));
+template <>
+constexpr auto columns_of<GgufArchitecture> = std::tuple(Column("rope_type", &GgufArchitecture::rope_type),
+                                                         Column("quirk", &GgufArchitecture::quirk),
+                                                         Column("period", &GgufArchitecture::period),
+                                                         Column("window_10000", &GgufArchitecture::window_10000));
 
 // A value with its place in the file, for error sentences. Views of strings come from text, which outlives the rows.
 struct Field {
@@ -57,176 +205,12 @@ struct Field {
   }
 };
 
-// The fields of one object. A field that nothing has read is an error at the end.
-class Fields {
- public:
-  explicit Fields(const Field& field) : field_(field), members_(members(field.text, field.path())) {}
-
-  template <class T>
-  void read(std::string_view name, T& value) {
-    for (Member& member : members_) {
-      if (member.key != name) continue;
-      set({member.value, &field_, name}, value);
-      member.key = {};
-    }
-  }
-
-  // An object as the file spells it.
-  void read_object(std::string_view name, std::string_view& value) {
-    for (Member& member : members_) {
-      if (member.key != name) continue;
-      value = member.value;
-      member.key = {};
-    }
-  }
-
-  void end() const {
-    for (const Member& member : members_) {
-      const bool fits = member.key.empty() || member.key == "comment" || member.key == "by_hand";  // for readers
-      if (!fits) field_.refuse("has no field " + std::string(member.key));
-    }
-  }
-
- private:
-  template <class T>
-  void set(const Field& field, T& value);
-
-  const Field& field_;
-  std::vector<Member> members_;
-};
-
-void read_fields(Fields& fields, Shape& shape) {
-  fields.read("layers", shape.layers);
-  fields.read("heads", shape.heads);
-  fields.read("kv_heads", shape.kv_heads);
-  fields.read("hidden", shape.hidden);
-  fields.read("head_dim", shape.head_dim);
-}
-
-void read_fields(Fields& fields, Mla& mla) {
-  fields.read("nope", mla.nope);
-  fields.read("rope", mla.rope);
-}
-
-void read_fields(Fields& fields, Pattern& pattern) {
-  fields.read("types", pattern.types);
-  fields.read("period_key", pattern.period_key);
-  fields.read("first", pattern.first);
-  fields.read("ends_full", pattern.ends_full);
-  fields.read("last_full", pattern.last_full);
-}
-
-void read_fields(Fields& fields, Flag& flag) {
-  fields.read("key", flag.key);
-  fields.read("on", flag.on);
-  fields.read("default_value", flag.default_value);
-}
-
-void read_fields(Fields& fields, Remark& remark) {
-  fields.read("text", remark.text);
-  fields.read("keys", remark.keys);
-}
-
-void read_fields(Fields& fields, FusedWhere& where) {
-  fields.read("key", where.key);
-  fields.read("default_value", where.default_value);
-  fields.read("fused", where.fused);
-}
-
-void read_fields(Fields& fields, Indexer& indexer) {
-  fields.read("heads", indexer.heads);
-  fields.read("head_dim", indexer.head_dim);
-}
-
-void read_fields(Fields& fields, AttentionFacts& facts) {
-  fields.read("why_not", facts.why_not);
-  fields.read("fused", facts.fused);
-  fields.read("fused_where", facts.fused_where);
-  fields.read("fused_keys", facts.fused_keys);
-  fields.read("gated_q", facts.gated_q);
-  fields.read("gated_by_value", facts.gated_by_value);
-  fields.read("query_experts", facts.query_experts);
-  fields.read("keys_may_be_values", facts.keys_may_be_values);
-  fields.read("pairing_key", facts.pairing_key);
-  fields.read("first_layer", facts.first_layer);
-  fields.read("layers_in_stack", facts.layers_in_stack);
-  fields.read("indexer", facts.indexer);
-}
-
-void read_fields(Fields& fields, DecoderFacts& facts) {
-  fields.read("names", facts.names);
-  fields.read("vocabulary", facts.vocabulary);
-  fields.read("feed_forward", facts.feed_forward);
-  fields.read("activation", facts.activation);
-  fields.read("norm_eps", facts.norm_eps);
-  fields.read("windows", facts.windows);
-  fields.read("biases", facts.biases);
-  fields.read("attention_bias", facts.attention_bias);
-  fields.read("mlp_bias", facts.mlp_bias);
-  fields.read("qk_norm", facts.qk_norm);
-}
-
-void read_fields(Fields& fields, Unusable& unusable) {
-  fields.read("methods", unusable.methods);
-  fields.read("why", unusable.why);
-}
-
-void read_fields(Fields& fields, Family& family) {
-  fields.read("pairing", family.pairing);
-  fields.read("shape", family.shape);
-  fields.read("context", family.context);
-  fields.read("prefix", family.prefix);
-  fields.read("base", family.base);
-  fields.read("partial", family.partial);
-  fields.read("reads_partial", family.reads_partial);
-  fields.read("reads_scaling", family.reads_scaling);
-  fields.read("axes", family.axes);
-  fields.read("sections", family.sections);
-  fields.read("tower", family.tower);
-  fields.read("mla", family.mla);
-  fields.read_object("rope_parameters", family.rope_parameters);
-  fields.read("pattern", family.pattern);
-  fields.read("rule", family.rule);
-  fields.read("turns_where", family.turns_where);
-  fields.read("old", family.old);
-  fields.read("sliding_base", family.sliding_base);
-  fields.read("base_key", family.base_key);
-  fields.read("sliding_base_key", family.sliding_base_key);
-  fields.read("partial_key", family.partial_key);
-  fields.read("dim_key", family.dim_key);
-  fields.read("dim", family.dim);
-  fields.read("pairing_key", family.pairing_key);
-  fields.read("harmless", family.harmless);
-  fields.read("remark", family.remark);
-  fields.read("quirk", family.quirk);
-  fields.read("attention", family.attention);
-  fields.read("decoder", family.decoder);
-  fields.read("unusable", family.unusable);
-}
-
-void read_fields(Fields& fields, Child& child) {
-  fields.read("type", child.type);
-  fields.read("shape", child.shape);
-  fields.read("base", child.base);
-  fields.read("merged", child.merged);
-}
-
-void read_fields(Fields& fields, Misnamed& misnamed) {
-  fields.read("type", misnamed.type);
-  fields.read("architecture", misnamed.architecture);
-  fields.read("family", misnamed.family);
-}
-
-void read_fields(Fields& fields, GgufArchitecture& architecture) {
-  fields.read("rope_type", architecture.rope_type);
-  fields.read("quirk", architecture.quirk);
-  fields.read("period", architecture.period);
-  fields.read("window_10000", architecture.window_10000);
-}
-
 // ---- values ----
 
-void set_value(const Field& field, std::string_view& value) { value = characters(field.text, field.path()); }
+// A string, or an object as the file spells it.
+void set_value(const Field& field, std::string_view& value) {
+  value = field.text.starts_with('{') ? field.text : characters(field.text, field.path());
+}
 
 void set_value(const Field& field, bool& value) {
   if (field.text != "true" && field.text != "false") field.refuse_value("a boolean");
@@ -272,26 +256,28 @@ void set_value(const Field& field, const Tower*& value) {
   if (value == nullptr) field.refuse_value("the name of a tower");
 }
 
-template <class T>
-void read_row(const Field& field, T& value) {
-  Fields fields(field);
-  read_fields(fields, value);
-  fields.end();
-}
+template <class S>
+requires(std::tuple_size_v<decltype(columns_of<S>)> > 0) void set_value(const Field& field, S& value);
 
 template <class T>
-void read_row(const Field& field, std::vector<T>& values) {
+void set_value(const Field& field, std::vector<T>& values) {
   for (const std::string_view text : elements(field.text, field.path())) {
-    read_row({text, field.outer, field.name}, values.emplace_back());
+    set_value({text, field.outer, field.name}, values.emplace_back());
   }
 }
 
-template <class T>
-void Fields::set(const Field& field, T& value) {
-  if constexpr (requires { set_value(field, value); }) {
-    set_value(field, value);
-  } else {
-    read_row(field, value);
+template <class S>
+requires(std::tuple_size_v<decltype(columns_of<S>)> > 0) void set_value(const Field& field, S& value) {
+  for (const auto& [name, text] : members(field.text, field.path())) {
+    const auto fills = [&, name = name, text = text](const auto& column) {
+      if (column.name != name) return false;
+      set_value({text, &field, name}, value.*column.member);
+      return true;
+    };
+    const bool known = std::apply([&](const auto&... column) { return (fills(column) || ...); }, columns_of<S>);
+    if (!known && name != "comment" && name != "by_hand") {  // these two are for readers
+      field.refuse("has no field " + std::string(name));
+    }
   }
 }
 
@@ -299,7 +285,7 @@ void Fields::set(const Field& field, T& value) {
 void add_child(const Field& field, std::string_view parent, std::vector<Child>& children) {
   Child& child = children.emplace_back();
   if (field.text.front() == '{') {
-    read_row(field, child);
+    set_value(field, child);
   } else {
     set_value(field, child.type);
   }
@@ -319,7 +305,7 @@ ModelTable::ModelTable(std::string_view text) {
 void ModelTable::add_section(std::string_view name, std::string_view section) {
   const Field whole{section, nullptr, name};
   if (name == "about") return;
-  if (name == "misnamed") return read_row(whole, misnamed);
+  if (name == "misnamed") return set_value(whole, misnamed);
   if (name == "our_names" || name == "without_rope") {
     for (const std::string_view word : elements(section, whole.path())) {
       (name == "our_names" ? our_names : without_rope).push_back(characters(word, whole.path()));
@@ -334,7 +320,7 @@ void ModelTable::add_section(std::string_view name, std::string_view section) {
     } else if (name == "children") {
       for (const auto& [part, type] : members(value, field.path())) add_child({type, &field, part}, key, children);
     } else if (name == "architectures") {
-      read_row(field, architectures.emplace_back());
+      set_value(field, architectures.emplace_back());
       architectures.back().name = key;
     } else if (name == "refused") {
       refused.push_back({key, characters(value, field.path())});
@@ -352,7 +338,7 @@ const Family* ModelTable::find(std::string_view model_type) const {
   auto read = std::make_unique<Family>();
   read->type = row->first;
   const Field section{{}, nullptr, row->second.section};
-  read_row({row->second.text, &section, row->first}, *read);
+  set_value({row->second.text, &section, row->first}, *read);
   const Family* other = nullptr;  // of another thread that was faster
   if (!known.compare_exchange_strong(other, read.get(), std::memory_order_acq_rel)) return other;
   return read.release();

@@ -4,7 +4,6 @@
 
 #include "files/text/io.h"
 #include "files/text/json.h"
-#include "files/text/json_file.h"
 #include "files/text/paths.h"
 #include "rotary/error.h"
 #include "values/fail.h"

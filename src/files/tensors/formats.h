@@ -1,7 +1,18 @@
-// The format of a file of tensors, by the ending of its name.
+// The formats of files of tensors: by the ending of a name, by the first bytes; streams, which have no ending; and the
+// parts of an .npy.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <filesystem>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "files/text/io.h"
+#include "rotary/tensors.h"
 
 namespace rotary::files {
 
@@ -13,5 +24,33 @@ Format format_to_write(const std::filesystem::path&);
 
 // Whether the ending is that of a file of tensors, of a format read here or of another framework's.
 bool names_tensors(const std::filesystem::path&);
+
+// By the first bytes; empty if they are of neither format.
+std::optional<Format> format_of(std::span<const std::byte>) noexcept;
+
+// What the file's first bytes show it to be, where it is not what its name says, for error sentences: "a zip archive,
+// as .npz and PyTorch's .pt are". Empty: nothing that is known.
+std::string known_content(const InputFile&);
+
+// ---- streams ----
+
+// Reads to the end; path "-" is standard input. A stream that begins as neither format does is read up to `most` bytes.
+// Throws FILE.
+std::vector<std::byte> read_stream(const std::filesystem::path& path, std::size_t most = SIZE_MAX);
+std::string stream_name(const std::filesystem::path& path);  // for error sentences: "standard input", or path
+
+// Throws FILE.
+void write_to_standard_output(std::span<const std::byte>);
+
+// ---- npy ----
+
+// Reads only the header and checks it against the file's length. Throws FILE, FORMAT.
+TensorInfo npy_info(const std::filesystem::path&);
+
+// What stands in the file before the elements. Throws FORMAT (a type that numpy lacks), SHAPE.
+std::string npy_header(const Tensor&);
+
+// The tensor of an .npy to write. Throws FORMAT if there is not exactly one, or if there is metadata.
+const Tensor& only_of_npy(std::span<const Tensor>, const std::map<std::string, std::string>& metadata);
 
 }  // namespace rotary::files

@@ -6,9 +6,11 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "formats.h"
+#include "rotary/heads.h"
 #include "rotary/tensors.h"
 
 namespace rotary::files {
@@ -52,5 +54,18 @@ class InputTensors {
 
 // "tensor 'q'", or "the tensor" of an .npy.
 std::string label(const TensorInfo&);
+
+// ---- how the dimensions of a tensor are read as batch, tokens, heads and head_dim: by a word ----
+
+//   bthd, bhtd, tbhd                b batch, t tokens, h heads, d head_dim
+//   thd, htd                        without batch
+//   hd                              one token
+//   td                              one head
+//   flat                            [batch, tokens, heads * head_dim] or [tokens, heads * head_dim]
+extern const std::vector<std::string> layout_words;
+
+// The layout of a tensor read by that word; flat needs head_dim, above 0, and the others take the last dimension. What
+// names the operation stands in brackets in error sentences. Throws SHAPE.
+Layout layout_of(std::string_view operation, const TensorInfo&, const std::string& word, int head_dim = 0);
 
 }  // namespace rotary::files

@@ -10,7 +10,7 @@
 #include "element_types.h"
 #include "files/text/io.h"
 #include "files/text/paths.h"
-#include "foreign.h"
+#include "formats.h"
 #include "values/fail.h"
 
 namespace rotary::files {

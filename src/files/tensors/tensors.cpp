@@ -7,7 +7,6 @@
 #include "files/text/io.h"
 #include "files/text/paths.h"
 #include "formats.h"
-#include "npy.h"
 #include "rotary/error.h"
 #include "rotary/tensors.h"
 

@@ -53,8 +53,21 @@ void write_whole(const char* operation, const std::filesystem::path& path,
                  const std::function<void(const Sink&)>& produce);
 
 void write_whole(const char* operation, const std::filesystem::path& path, std::string_view text);
+// The same of a file that will have another name in the end, as one of a folder that is renamed when it is whole: error
+// sentences name `shown`.
+void write_whole_as(const char* operation, const std::filesystem::path& path, const std::filesystem::path& shown,
+                    const std::function<void(const Sink&)>& produce);
 
 std::span<const std::byte> bytes_of(std::string_view text) noexcept;
+
+// ---- text ----
+
+// UTF-8, RFC 3629: no overlong encodings, no surrogates, nothing past U+10FFFF.
+struct Character {
+  char32_t code = 0;
+  std::size_t length = 0;  // in bytes; 0: the text does not begin with UTF-8
+};
+Character first_character(std::string_view text) noexcept;
 
 std::string lower(std::string_view text);  // A to Z only
 // text on one line, with control characters as \xNN, so that a name from a file cannot add lines to the output.

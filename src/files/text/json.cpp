@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <limits>
 
-#include "io.h"
+#include "paths.h"
 #include "rotary/error.h"
 #include "values/fail.h"
 
@@ -184,6 +184,19 @@ Json parse_json(std::string_view text) {
     if (const auto end = why.find("] "); end != std::string::npos) why.erase(0, end + 2);
     fail(Code::JSON, "parse", "the text must be JSON in UTF-8 but has a " + legible(why));
   }
+}
+
+std::string json_file_text(const char* operation, const InputFile& file) {
+  if (file.size() > max_json_bytes) {
+    fail(Code::JSON, operation,
+         "a JSON file must be at most 16 MB but " + in_quotes(path_text(file.path())) + " has " +
+             std::to_string(file.size()) + " bytes");
+  }
+  return file.text();
+}
+
+std::string json_file_text(const char* operation, const std::filesystem::path& path) {
+  return json_file_text(operation, InputFile(operation, path));
 }
 
 std::string Object::path_of(std::string_view key) const {

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
@@ -11,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "io.h"
 #include "values/number_text.h"
 
 namespace rotary::files {
@@ -22,6 +24,15 @@ constexpr std::size_t max_json_bytes = 16u << 20;
 // At most 16 MB, 64 levels and 500,000 values; no duplicate keys, byte 0, byte order mark or broken UTF-8. NaN and
 // Infinity are read as Python's json reads them; the getters below refuse them. Throws JSON.
 Json parse_json(std::string_view text);
+
+// The whole text of a file, at most 16 MB. operation is the word in brackets in error sentences. Throws FILE, JSON.
+std::string json_file_text(const char* operation, const InputFile&);
+std::string json_file_text(const char* operation, const std::filesystem::path&);
+
+// JSON as the program and the tools print it (json_text.cpp): every double at 17 significant digits, lists of numbers
+// and words on one line. Throws NUMBER for a value that JSON cannot express (NaN, infinity).
+std::string json_text(const nlohmann::ordered_json& value);
+nlohmann::ordered_json finite_or_null(double value);  // JSON has no infinity
 
 bool is_not_finite(const Json&);  // a number that is NaN or infinite
 

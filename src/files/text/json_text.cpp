@@ -1,4 +1,4 @@
-#include "json_text.h"
+#include "json.h"
 
 #include <cmath>
 
@@ -9,7 +9,7 @@ namespace rotary::files {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 std::string json_number(double value) {
   if (!std::isfinite(value))
@@ -19,22 +19,22 @@ std::string json_number(double value) {
   return text;
 }
 
-void append_json(std::string& out, const Json& value, std::size_t depth);
+void append_json(std::string& out, const OrderedJson& value, std::size_t depth);
 
 void append_key(std::string& out, const std::string& key) {
-  out += Json(key).dump(-1, ' ', false, Json::error_handler_t::replace) + ": ";
+  out += OrderedJson(key).dump(-1, ' ', false, OrderedJson::error_handler_t::replace) + ": ";
 }
 
 // A number, a flag, or a short string.
-bool is_word(const Json& item) {
+bool is_word(const OrderedJson& item) {
   constexpr std::size_t longest = 16;
   return item.is_string() ? item.get_ref<const std::string&>().size() <= longest : item.is_primitive();
 }
 
-void append_list(std::string& out, const Json& value, std::size_t depth) {
+void append_list(std::string& out, const OrderedJson& value, std::size_t depth) {
   const bool small = value.is_object() && value.size() <= 2;
   bool plain = true;
-  for (const Json& item : value) plain = plain && (small ? item.is_primitive() : is_word(item));
+  for (const OrderedJson& item : value) plain = plain && (small ? item.is_primitive() : is_word(item));
   const std::string line = std::string("\n").append(2 * depth, ' ');
   const char* separator = plain ? ", " : ",";
   bool first = true;
@@ -48,11 +48,11 @@ void append_list(std::string& out, const Json& value, std::size_t depth) {
   if (!plain) out += line;
 }
 
-void append_json(std::string& out, const Json& value, std::size_t depth) {
+void append_json(std::string& out, const OrderedJson& value, std::size_t depth) {
   if (value.is_number_float()) {
     out += json_number(value.get<double>());
   } else if (value.is_primitive()) {
-    out += value.dump(-1, ' ', false, Json::error_handler_t::replace);
+    out += value.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
   } else {
     out += value.is_object() ? '{' : '[';
     append_list(out, value, depth);

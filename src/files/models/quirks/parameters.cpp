@@ -35,11 +35,9 @@ double chatglm_base(const Part& part) {
 
 std::optional<int> rope_head_dim(const Part& part, const HeadShape& heads) {
   constexpr const char* key = "qk_rope_head_dim";
-  const auto dim = part.keys.integer(key, 2, heads.block);
-  if (!dim) return std::nullopt;
-  if (*dim % 2 != 0) part.keys.refuse(key, "must be even");
-  part.record("rotary_dim", key);
-  return static_cast<int>(*dim);
+  const auto dim = read_whole(part, {.value = "rotary_dim", .keys = {key}, .most = heads.block, .least = 2});
+  if (dim && *dim % 2 != 0) part.keys.refuse(key, "must be even");
+  return dim;
 }
 
 void keep_length(const Part& part, Yarn& yarn) {

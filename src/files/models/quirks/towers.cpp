@@ -1,4 +1,4 @@
-#include "towers.h"
+#include "quirk.h"
 
 #include <cmath>
 
