@@ -20,17 +20,19 @@ const char* what(Role role) {
     case Role::q:
       return "q";
     case Role::k:
+    case Role::kv:  // of keys and values in one the keys change
     case Role::latent:
       return "k";
     case Role::qkv:
       return "q and k";
     case Role::q_norm:
       return "q norm";
-    case Role::other:
-      return "output";
-    default:
+    case Role::k_norm:
       return "k norm";
+    case Role::other:
+      break;
   }
+  return "output";
 }
 
 ConvertResult report_of(const Plan& plan, const ConvertRequest& request) {

@@ -63,6 +63,11 @@ class Families : public Checkpoint {
       expect_rows(family, part, before.at(part.name), after.at(part.name));
     }
     EXPECT_EQ(result.tensors.size(), moving);
+    for (const ConvertedTensor& tensor : result.tensors) {
+      const std::string& name = tensor.info.name;
+      const bool of_norm = name.find("norm") != std::string::npos || name.find("_ln") != std::string::npos;
+      EXPECT_EQ(tensor.what.ends_with("norm"), of_norm) << name << " is reported as " << tensor.what;
+    }
     return result;
   }
 
