@@ -1,5 +1,6 @@
 // rotary apply: rotates tensors of a file.
 #include <algorithm>
+#include <cmath>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -18,7 +19,6 @@
 #include "rotary/version.h"
 #include "source.h"
 #include "stamp.h"
-#include "tables.h"
 #include "tools/rotation.h"
 #include "tools/subject.h"
 
@@ -97,7 +97,7 @@ std::vector<Tensor> choose_tensors(InputTensors& input, const Options& options) 
 // What turns the tensors, and how they lie.
 struct Applied {
   tools::Readings readings;
-  std::optional<tools::Tables> tables;
+  tools::Rotation rotation = {"apply"};
   std::vector<std::string> notes;  // for standard output
   Metadata facts;                  // of the rotation
 };
@@ -115,29 +115,37 @@ void use_model(Applied& applied, const Options& options, const Model& model, std
   }
   for (const std::string& note : notes_on(model, used)) applied.notes.push_back("note: " + note);
   applied.facts = metadata_of(source, options.tables.settings, model, used, turns, length);
-  applied.tables.emplace("apply", used, turns, positions, table_options(options.tables.settings, serial()));
+  tools::Rotation& how = applied.rotation;
+  how.head_dim = used.rope.head_dim;
+  how.rotary_dim = used.rope.rotary_dim;
+  how.first = used.first;
+  how.positions = positions;
+  how.frequencies = turns;
 }
 
 void use_rows(Applied& applied, const Options& options, int head_dim) {
   const TableRequest& request = options.tables;
-  const Pairing pairing = *pairing_of(request.source);
-  const tools::Tables::Rows rows{.cos = load_rows("apply", files::path_of(request.cos), "cos"),
-                                 .sin = load_rows("apply", files::path_of(request.sin), "sin"),
-                                 .pairing = pairing,
-                                 .head_dim = head_dim,
-                                 .first = request.source.first.value_or(0),
-                                 .rotary_dim = request.source.rotary_dim};
-  const tools::Tables& tables =
-      applied.tables.emplace("apply", rows, parse_positions(request.positions.spec.value_or("0:"), 1));
-  applied.notes.push_back("cos and sin " + shape_text(rows.cos.shape) + ": " + name(pairing) + ", turning " +
-                          std::to_string(tables.rotary_dim()) + " from element " + std::to_string(tables.first()));
+  tools::Rotation& how = applied.rotation;
+  how.head_dim = head_dim;
+  how.first = request.source.first.value_or(0);
+  how.frequencies.pairing = *pairing_of(request.source);
+  how.cos = load_rows("apply", files::path_of(request.cos), "cos");
+  how.sin = load_rows("apply", files::path_of(request.sin), "sin");
+  how.positions = parse_positions(request.positions.spec.value_or("0:"), 1);
+  tools::check_rows(how, request.source.rotary_dim);
+  const bool empty = how.cos->elements() == 0;  // refused where a position selects a row
+  const double factor = empty ? 1 : std::hypot(how.cos->as<float>()[0], how.sin->as<float>()[0]);
+  const std::string pairing = name(how.frequencies.pairing), rotary_dim = std::to_string(how.rotary_dim),
+                    first = std::to_string(how.first);
+  applied.notes.push_back("cos and sin " + shape_text(how.cos->shape) + ": " + pairing + ", turning " + rotary_dim +
+                          " from element " + first);
   applied.facts = {{"made_by", std::string("rotary ") + ROTARY_VERSION},
                    {"cos", request.cos},
                    {"sin", request.sin},
-                   {"pairing", name(pairing)},
-                   {"rotary_dim", std::to_string(tables.rotary_dim())},
-                   {"first", std::to_string(tables.first())},
-                   {"attention_factor", significant(tables.first_factor(), 6)}};  // as far as f32 tells
+                   {"pairing", pairing},
+                   {"rotary_dim", rotary_dim},
+                   {"first", first},
+                   {"attention_factor", significant(factor, 6)}};  // as far as f32 tells
 }
 
 Applied prepare(const Options& options, const std::vector<Tensor*>& tensors) {
@@ -162,7 +170,7 @@ Applied prepare(const Options& options, const std::vector<Tensor*>& tensors) {
     if (!model) model = read_model(source, head_dim);
     use_model(applied, options, *model, tokens);
   }
-  const PositionSet& positions = applied.tables->all_positions();
+  const PositionSet& positions = applied.rotation.positions;
   const bool only_open = positions.open_from && positions.tokens == 0;  // +16 is 16:, and none is 0:
   applied.facts["positions"] = only_open ? std::to_string(*positions.open_from) + ":" : *options.tables.positions.spec;
   const std::vector<std::string>& notes = applied.readings.notes;
@@ -170,16 +178,15 @@ Applied prepare(const Options& options, const std::vector<Tensor*>& tensors) {
   return applied;
 }
 
-void rotate_all(const Options& options, Applied& applied, const std::vector<Tensor*>& tensors,
-                const Executor& executor) {
+void rotate_all(Applied& applied, const std::vector<Tensor*>& tensors) {
+  std::optional<Table> table;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     std::optional<ProgressLine> progress;
-    const tools::RotationOptions how{options.backward ? Direction::backward : Direction::forward, options.each_step,
-                                     [&progress](std::int64_t done, std::int64_t total) {
-                                       if (!progress) progress.emplace("rotate", total);
-                                       progress->done(done);
-                                     }};
-    tools::rotate_tensor(*tensors[i], applied.readings.tensors[i].layout, *applied.tables, how, executor);
+    applied.rotation.progress = [&progress](std::int64_t done, std::int64_t total) {
+      if (!progress) progress.emplace("rotate", total);
+      progress->done(done);
+    };
+    tools::rotate_tensor(*tensors[i], applied.readings.tensors[i].layout, applied.rotation, table);
   }
 }
 
@@ -233,7 +240,10 @@ void run(const Options& options) {
   for (Tensor& tensor : tensors) pointers.push_back(&tensor);
   Applied applied = prepare(options, pointers);
   const ThreadPool pool(options.machine.threads.value_or(1));
-  rotate_all(options, applied, pointers, pool);
+  applied.rotation.options = table_options(options.tables.settings, pool);
+  applied.rotation.direction = options.backward ? Direction::backward : Direction::forward;
+  applied.rotation.each_step = options.each_step;
+  rotate_all(applied, pointers);
   Stamped stamps;
   Metadata metadata = input.metadata();
   if (input.format() == files::Format::safetensors) {

@@ -1,4 +1,4 @@
-// What rotary diagnose and rotary check share: their options, and a diagnosis as text.
+// What rotary diagnose and rotary check share: their options, and what they ask.
 #pragma once
 
 #include <string>
@@ -23,7 +23,5 @@ void add_diagnosis_options(Command&, DiagnosisOptions&);  // --tensor, --positio
 // Reads the tensors of the two files; then the rope that the source describes, where it describes one, into the
 // request.
 std::vector<diagnose::TensorPair> read_question(DiagnosisOptions&, const std::string& before, const std::string& after);
-
-void print_diagnosis(const diagnose::Diagnosed&);
 
 }  // namespace rotary::cli

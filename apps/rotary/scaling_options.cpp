@@ -1,5 +1,4 @@
-#include "scaling_options.h"
-
+// --scaling, --factor, --trained-length, and --base beside CONFIG: what another scaling would do, without a new file.
 #include <algorithm>
 #include <cmath>
 #include <type_traits>
@@ -11,7 +10,7 @@
 #include "apps/shared/text.h"
 #include "apps/shared/usage_error.h"
 #include "files/config/caller_words.h"
-#include "reach.h"
+#include "source.h"
 #include "values/scaling_fields.h"
 
 namespace rotary::cli {

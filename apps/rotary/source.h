@@ -1,4 +1,5 @@
-// The options that describe a command's rope: a model's CONFIG, or --base or --inv-freq with their further options.
+// The options that say what rotates tensors: a model's CONFIG, or --base or --inv-freq with their further options, or
+// rows of cos and sin in files; and at which positions.
 #pragma once
 
 #include <cstdint>
@@ -7,12 +8,15 @@
 #include <vector>
 
 #include "rotary/config.h"
+#include "rotary/positions.h"
 #include "rotary/rotary.h"
 #include "tools/subject.h"
 
 namespace rotary::cli {
 
 class Command;
+
+using tools::notes_on;
 
 struct Source {
   std::string config;
@@ -31,48 +35,65 @@ struct Source {
   std::optional<double> factor;
   std::optional<std::int64_t> trained_length;
 };
+struct TableSettings {
+  std::string angles = "exact";
+  std::string rounding = "f32";
+};
+struct TableRequest {
+  Source source;
+  PositionRequest positions;  // without spec: 0, 1, 2, ... for each tensor
+  std::string cos;            // paths of files
+  std::string sin;
+  TableSettings settings;
+};
+struct Machine {
+  std::string target;
+  std::optional<unsigned> threads;
+};
+
+// ---- the options of a command: source_options.cpp, scaling_options.cpp ---------------------------
 
 // CONFIG, --pairing, --base, --scaling, --factor, --trained-length, --rotary-dim, --first, --length, --inv-freq,
 // --weights. config: "CONFIG", the first word, or "--config".
 void add_source_options(Command& command, Source& source, const char* config = "CONFIG");
 void add_source_options_but_config(Command& command, Source& source);
+void add_scaling_options(Command& command, Source& source);  // --scaling, --factor, --trained-length: part of these
 void add_head_dim_option(Command& command, Source& source);  // for commands that read no tensor
 void add_rope_option(Command& command, Source& source);
+void add_positions_options(Command& command, PositionRequest& request);     // --positions, and the next
+void add_same_position_option(Command& command, PositionRequest& request);  // --same-position-on-every-axis
+void add_table_options(Command& command, TableSettings& settings);          // --angles, --rounding
+void add_request_options(Command& command,
+                         TableRequest& request);               // of a source, rope, positions and table; --cos, --sin
+void add_machine_options(Command& command, Machine& machine);  // --target, --threads
+
+// Throws UsageError unless CONFIG, or one of --base and --inv-freq without it, is given, with the options that it
+// needs.
+void check_source(const Source&);
+void check_source_without_tensor(const Source&);  // likewise, for commands that need --head-dim too
+void check_scaling_options(const Source&);        // those that do not go together, or whose values no scaling takes
+void check_request(const TableRequest&);
+bool has_rope_options(const Source&);  // whether any but CONFIG is given
+
+// ---- what they mean ------------------------------------------------------------------------------
 
 std::optional<Pairing> pairing_of(const Source&);  // the value of --pairing
+TableOptions table_options(const TableSettings&, const Executor&);
 
 // Reads CONFIG, or makes the one rope that --base or --inv-freq, --pairing, --rotary-dim and --first describe for heads
 // of head_dim elements; then applies --base, --scaling, --inv-freq and --weights. Throws ROPE if one of them needs
 // --rope.
 Model read_model(const Source&, int head_dim);
-// frequencies() of one of its ropes; what is wrong with them is said with the name of CONFIG.
-Frequencies frequencies_of(const Source&, const Rope&, std::int64_t length);
-// Throws UsageError unless CONFIG, or one of --base and --inv-freq without it, is given, with the options that it
-// needs.
-void check_source(const Source&);
-void check_source_without_tensor(const Source&);  // likewise, for commands that need --head-dim too
-
-bool has_rope_options(const Source&);  // whether any but CONFIG is given
+// Of read_model: replaces the scaling, and beside CONFIG the base, of the rope that --rope names: by default the only
+// rope of the part that comes first. The trained length is by default the config's context. Origins and notes say what
+// was replaced. Throws ROPE where several ropes need --rope, UsageError where no trained length is known.
+void apply_scaling_options(Model&, const Source&);
 
 // The rope that --rope names, by default the first. Throws ROPE.
 const ModelRope& chosen_rope(const Model&, const Source&);
-
-using tools::notes_on;
-
+// frequencies() of one of its ropes; what is wrong with them is said with the name of CONFIG.
+Frequencies frequencies_of(const Source&, const Rope&, std::int64_t length);
 // "rope 0 of 1: half, head_dim 128, turning 128 from element 0, base 500000, llama3, attention factor 1".
 std::string describe(const Model&, const ModelRope&, const Frequencies&);
-
-struct TableSettings {
-  std::string angles = "exact";
-  std::string rounding = "f32";
-};
-void add_table_options(Command& command, TableSettings& settings);  // --angles, --rounding
-TableOptions table_options(const TableSettings&, const Executor&);
-
-struct Machine {
-  std::string target;
-  std::optional<unsigned> threads;
-};
-void add_machine_options(Command& command, Machine& machine);  // --target, --threads
 
 }  // namespace rotary::cli

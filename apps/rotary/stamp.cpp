@@ -6,6 +6,10 @@
 #include <string_view>
 #include <utility>
 
+#include "apps/shared/text.h"
+#include "rotary/version.h"
+#include "values/scaling_fields.h"
+
 namespace rotary::cli {
 
 namespace {
@@ -13,6 +17,16 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::string_view prefix = "rotary.";
+
+std::string text_of(double value) { return significant(value, 17); }
+std::string text_of(std::int64_t value) { return std::to_string(value); }
+std::string text_of(bool value) { return value ? "true" : "false"; }
+std::string text_of(const std::optional<double>& value) { return value ? text_of(*value) : "none"; }
+std::string text_of(const std::vector<double>& list) {
+  std::string text;
+  for (const double value : list) text += (text.empty() ? "" : ", ") + text_of(value);
+  return text;
+}
 
 // The N and KEY of "rotary.N.KEY"; 0 for any other key.
 std::pair<std::size_t, std::string> parts_of(const std::string& key) {
@@ -71,6 +85,32 @@ std::string words_of(const Stamp& stamp) {
 }
 
 }  // namespace
+
+Metadata metadata_of(const Source& source, const TableSettings& settings, const Model& model, const ModelRope& used,
+                     const Frequencies& frequencies, std::int64_t length) {
+  Metadata facts = {{"made_by", std::string("rotary ") + ROTARY_VERSION},
+                    {"config", source.config},
+                    {"model_type", model.model_type},
+                    {"part", used.part},
+                    {"rope", std::to_string(&used - model.ropes.data())},
+                    {"pairing", name(used.rope.pairing)},
+                    {"direction", direction(used.rope)},
+                    {"head_dim", std::to_string(used.rope.head_dim)},
+                    {"rotary_dim", std::to_string(used.rope.rotary_dim)},
+                    {"first", std::to_string(used.first)},
+                    {"base", used.rope.inv_freq.empty() ? significant(used.rope.base, 17) : ""},
+                    {"inv_freq", source.inv_freq},
+                    {"weights", source.weights},
+                    {"scaling", name(used.rope.scaling)},
+                    {"attention_factor", significant(frequencies.attention_factor, 17)},
+                    {"length", std::to_string(length)},
+                    {"angles", settings.angles},
+                    {"rounding", settings.rounding}};
+  scalings::for_each_field(used.rope.scaling, [&facts](const auto& field, const auto& value) {
+    facts[std::string("scaling.") + field.name] = text_of(value);
+  });
+  return facts;
+}
 
 std::vector<Stamp> stamps_of(const Metadata& metadata) {
   std::map<std::size_t, Stamp> found;

@@ -1,17 +1,25 @@
-// What rotary apply writes into the metadata of its output: each rotation that the tensors went through.
+// What rotary table and rotary apply write into the metadata of their output: the rope, and of apply each rotation that
+// the tensors went through.
 #pragma once
 
 #include <map>
 #include <string>
 #include <vector>
 
+#include "source.h"
+
 namespace rotary::cli {
 
 using Metadata = std::map<std::string, std::string>;
 
-// One rotation. In a file its facts are the keys "rotary.N.KEY", N from 1 in the order of the rotations: what
-// TableSource::metadata() gives (its direction under the key clockwise), with direction, "forward" or "backward",
-// layout, and tensors, a JSON list of names.
+// What was asked of a model's rope and what it is: config, model_type, part, rope, pairing, direction, rotary_dim,
+// base, scaling and each of its values as scaling.NAME, attention_factor, length, angles, rounding ...
+Metadata metadata_of(const Source&, const TableSettings&, const Model&, const ModelRope&, const Frequencies&,
+                     std::int64_t length);
+
+// One rotation. In a file its facts are the keys "rotary.N.KEY", N from 1 in the order of the rotations: metadata_of
+// (its direction under the key clockwise), with direction, "forward" or "backward", layout, and tensors, a JSON list of
+// names.
 struct Stamp {
   Metadata facts;
   std::vector<std::string> tensors;

@@ -1,5 +1,6 @@
 // rotary table: the cos and sin rows of a model, as a safetensors file.
 #include <algorithm>
+#include <functional>
 #include <iostream>
 #include <memory>
 #include <string>
@@ -15,7 +16,7 @@
 #include "rotary/targets.h"
 #include "rotary/tensors.h"
 #include "source.h"
-#include "tables.h"
+#include "stamp.h"
 
 namespace rotary::cli {
 
@@ -52,75 +53,62 @@ void check_usage(Options& options) {
   }
 }
 
-// Each appends one token's row of a form to `row`.
-void append_doubled(std::span<const float> values, Pairing pairing, std::vector<float>& row) {
-  const bool neighbours = pairing == Pairing::interleaved;
-  for (std::size_t i = 0; i < 2 * values.size(); ++i) row.push_back(values[neighbours ? i / 2 : i % values.size()]);
-}
-void append_joined(std::span<const float> cos, std::span<const float> sin, Pairing, std::vector<float>& row) {
-  row.insert(row.end(), cos.begin(), cos.end());
-  row.insert(row.end(), sin.begin(), sin.end());
-}
-void append_complex(std::span<const float> cos, std::span<const float> sin, Pairing, std::vector<float>& row) {
-  for (std::size_t i = 0; i < cos.size(); ++i) row.insert(row.end(), {cos[i], sin[i]});
-}
+// A tensor of a form: the sizes of a token's row, and its element i of the token's cos and sin.
+struct FormTensor {
+  std::string name;
+  std::vector<std::int64_t> row;
+  std::function<float(std::span<const float> cos, std::span<const float> sin, std::size_t i)> element;
+};
 
-template <class Append>
-std::vector<float> rows_of(const Table& table, Append append) {
-  const auto pairs = static_cast<std::size_t>(table.pairs());
-  std::vector<float> values;
-  values.reserve(2 * table.cos().size());
-  for (std::size_t at = 0; at < table.cos().size(); at += pairs) {
-    append(table.cos().subspan(at, pairs), table.sin().subspan(at, pairs), table.pairing(), values);
+std::vector<FormTensor> tensors_of_form(const std::string& form, const Table& table) {
+  const auto n = static_cast<std::size_t>(table.pairs());
+  const std::int64_t pairs = table.pairs(), width = table.rotary_dim();
+  if (form == "joined") {
+    return {{"cos_sin", {width}, [n](auto cos, auto sin, auto i) { return i < n ? cos[i] : sin[i - n]; }}};
   }
-  return values;
+  if (form == "complex") {
+    return {{"freqs_cis", {pairs, 2}, [](auto cos, auto sin, auto i) { return i % 2 == 0 ? cos[i / 2] : sin[i / 2]; }}};
+  }
+  if (form == "doubled") {
+    const bool neighbours = table.pairing() == Pairing::interleaved;
+    const auto pair_of = [neighbours, n](std::size_t i) { return neighbours ? i / 2 : i % n; };
+    return {{"cos", {width}, [pair_of](auto cos, auto, auto i) { return cos[pair_of(i)]; }},
+            {"sin", {width}, [pair_of](auto, auto sin, auto i) { return sin[pair_of(i)]; }}};
+  }
+  return {{"cos", {pairs}, [](auto cos, auto, auto i) { return cos[i]; }},
+          {"sin", {pairs}, [](auto, auto sin, auto i) { return sin[i]; }}};
 }
 
-// The values fit the type: --rounding saw to it.
-Tensor make_tensor(const std::string& name, std::span<const float> values, std::vector<std::int64_t> shape,
-                   DType dtype) {
+// leading: [tokens], or [batch, tokens]. The values fit the type: --rounding saw to it.
+Tensor make_tensor(const FormTensor& form, const Table& table, const std::vector<std::int64_t>& leading, DType dtype) {
+  const auto pairs = static_cast<std::size_t>(table.pairs());
+  std::size_t width = 1;
+  for (const std::int64_t size : form.row) width *= static_cast<std::size_t>(size);
+  std::vector<float> values;
+  values.reserve(table.cos().size() / pairs * width);
+  for (std::size_t at = 0; at < table.cos().size(); at += pairs) {
+    const auto cos = table.cos().subspan(at, pairs), sin = table.sin().subspan(at, pairs);
+    for (std::size_t i = 0; i < width; ++i) values.push_back(form.element(cos, sin, i));
+  }
   Tensor tensor;
-  tensor.name = name;
+  tensor.name = form.name;
   tensor.type = element_type(dtype);
-  tensor.shape = std::move(shape);
+  tensor.shape = leading;
+  tensor.shape.insert(tensor.shape.end(), form.row.begin(), form.row.end());
   tensor.bytes = values.size() * size_of(dtype);
   tensor.data.resize(tensor.bytes);
   switch (dtype) {
     case DType::f32:
-      std::copy(values.begin(), values.end(), tensor.as<float>().begin());
+      std::ranges::copy(values, tensor.as<float>().begin());
       break;
     case DType::f16:
-      std::transform(values.begin(), values.end(), tensor.as<f16>().begin(), to_f16);
+      std::ranges::transform(values, tensor.as<f16>().begin(), to_f16);
       break;
     case DType::bf16:
-      std::transform(values.begin(), values.end(), tensor.as<bf16>().begin(), to_bf16);
+      std::ranges::transform(values, tensor.as<bf16>().begin(), to_bf16);
       break;
   }
   return tensor;
-}
-
-// leading: [tokens], or [batch, tokens].
-std::vector<Tensor> tensors_of(const Options& options, const Table& table, const std::vector<std::int64_t>& leading) {
-  const DType dtype = parse_dtype(options.dtype);
-  const auto shaped = [&](std::initializer_list<std::int64_t> last) {
-    std::vector<std::int64_t> shape = leading;
-    shape.insert(shape.end(), last);
-    return shape;
-  };
-  if (options.form == "joined") {
-    return {make_tensor("cos_sin", rows_of(table, append_joined), shaped({table.rotary_dim()}), dtype)};
-  }
-  if (options.form == "complex") {
-    return {make_tensor("freqs_cis", rows_of(table, append_complex), shaped({table.pairs(), 2}), dtype)};
-  }
-  if (options.form == "doubled") {
-    const auto cos = [](auto values, auto, Pairing pairing, auto& row) { append_doubled(values, pairing, row); };
-    const auto sin = [](auto, auto values, Pairing pairing, auto& row) { append_doubled(values, pairing, row); };
-    return {make_tensor("cos", rows_of(table, cos), shaped({table.rotary_dim()}), dtype),
-            make_tensor("sin", rows_of(table, sin), shaped({table.rotary_dim()}), dtype)};
-  }
-  return {make_tensor("cos", table.cos(), shaped({table.pairs()}), dtype),
-          make_tensor("sin", table.sin(), shaped({table.pairs()}), dtype)};
 }
 
 PositionSet positions_for(const Options& options, const Model& model, const ModelRope& used) {
@@ -132,15 +120,6 @@ PositionSet positions_for(const Options& options, const Model& model, const Mode
                     *options.positions.spec + "'");
   }
   return positions;
-}
-
-std::map<std::string, std::string> metadata(const Options& options, const Model& model, const ModelRope& used,
-                                            const Frequencies& frequencies, std::int64_t length) {
-  std::map<std::string, std::string> facts =
-      metadata_of(options.source, options.settings, model, used, frequencies, length);
-  facts["positions"] = *options.positions.spec;
-  facts["form"] = options.form;
-  return facts;
 }
 
 void report(const Options& options, const std::string& described, const Model& model, const TensorFile& file) {
@@ -168,9 +147,14 @@ void run(Options options) {
   std::vector<std::int64_t> leading = {table.tokens()};
   if (positions.batched) leading.insert(leading.begin(), positions.batch);
   TensorFile file;
-  file.tensors = tensors_of(options, table, leading);
-  const bool npy = !is_dash(files::path_of(options.output)) && is_npy(files::path_of(options.output));
-  if (!npy) file.metadata = metadata(options, model, used, turns, length);
+  for (const FormTensor& form : tensors_of_form(options.form, table)) {
+    file.tensors.push_back(make_tensor(form, table, leading, parse_dtype(options.dtype)));
+  }
+  if (is_dash(files::path_of(options.output)) || !is_npy(files::path_of(options.output))) {
+    file.metadata = metadata_of(options.source, options.settings, model, used, turns, length);
+    file.metadata["positions"] = *options.positions.spec;
+    file.metadata["form"] = options.form;
+  }
   save(files::path_of(options.output), file);
   report(options, describe(model, used, turns), model, file);
 }

@@ -3,7 +3,6 @@
 #include <cmath>
 
 #include "examination.h"
-#include "explain.h"
 #include "values/number_text.h"
 
 namespace rotary::diagnose {

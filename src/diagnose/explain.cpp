@@ -1,9 +1,9 @@
-#include "explain.h"
-
+// The base and scaling that explain the speeds of pairs.
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
+#include "motion.h"
 #include "values/number_text.h"
 #include "values/scaling_fields.h"
 

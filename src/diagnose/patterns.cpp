@@ -62,17 +62,17 @@ std::vector<Rule> other_rules(const Positions& e, std::size_t tokens) {
   for (const int bits : {8, 16}) {
     const double modulus = std::ldexp(1.0, bits);
     const std::string type = "int" + std::to_string(bits);
-    rules.push_back({{Change::wrapped, 0, "are wrapped at " + type}, [&e, modulus](std::size_t i) {
+    rules.push_back({{Change::named, 0, "are wrapped at " + type}, [&e, modulus](std::size_t i) {
                        return e[i] - modulus * std::floor((e[i] + modulus / 2) / modulus);
                      }});
-    rules.push_back({{Change::wrapped, 0, "are wrapped at u" + type},
+    rules.push_back({{Change::named, 0, "are wrapped at u" + type},
                      [&e, modulus](std::size_t i) { return e[i] - modulus * std::floor(e[i] / modulus); }});
   }
   for (const auto& [bits, type] : {std::pair{8, "bf16"}, {11, "f16"}}) {
-    rules.push_back({{Change::rounded, 0, std::string("are rounded to ") + type},
+    rules.push_back({{Change::named, 0, std::string("are rounded to ") + type},
                      [&e, digits = bits](std::size_t i) { return to_bits(e[i], digits); }});
   }
-  rules.push_back({{Change::reversed, 0, "are in reverse order"},
+  rules.push_back({{Change::named, 0, "are in reverse order"},
                    [&e, tokens](std::size_t i) { return e[i / tokens * tokens + tokens - 1 - i % tokens]; }});
   return rules;
 }
@@ -118,7 +118,7 @@ std::optional<Pattern> restarts(const Positions& p, const Positions& e, std::siz
     if (t > 0 && same(p[i], p[i - t]) && !same(p[i], p[i - 1])) begin = t;
     if (!same(p[i], p[i - t] + (e[i - t + (t - begin)] - e[i - t]))) return std::nullopt;
   }
-  return Pattern{Change::restarts, 0, "begin again at " + text(p[0]) + " with token " + std::to_string(boundary)};
+  return Pattern{Change::named, 0, "begin again at " + text(p[0]) + " with token " + std::to_string(boundary)};
 }
 
 // Batch rows of which the first that is not as expected has a pattern of its own.

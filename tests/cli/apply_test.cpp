@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
+#include <span>
 
 #include "rotary/reference.h"
 #include "run.h"
@@ -56,44 +58,69 @@ TEST_F(Apply, the_labml_rows_come_out) {
   }
 }
 
-TEST_F(Apply, each_pairing_turns_its_own_pairs) {
-  write_input({floats("q", {1, 1, 4}, {1, 2, 3, 4})});
-  const std::vector<float> half = rotated({"--base", "100", "--pairing", "half", "--positions", "3"});
-  expect_rotated(half[0], half[2], 1, 3, 3);
-  expect_rotated(half[1], half[3], 2, 4, 0.3);
-  const std::vector<float> interleaved = rotated({"--base", "100", "--pairing", "interleaved", "--positions", "3"});
-  expect_rotated(interleaved[0], interleaved[1], 1, 2, 3);
-  expect_rotated(interleaved[2], interleaved[3], 3, 4, 0.3);
-  const std::vector<float> moved = rotated({"--base", "100", "--pairing", "interleaved_to_half", "--positions", "3"});
-  expect_rotated(moved[0], moved[2], 1, 2, 3);
-  expect_rotated(moved[1], moved[3], 3, 4, 0.3);
-}
+// The options of a call, and what they mean to the reference.
+struct Call {
+  Strings options;
+  Shape shape = {1, 5, 3, 8};
+  Layout layout = bthd(1, 5, 3, 8);
+  std::vector<std::int64_t> positions = {0, 1, 2, 3, 4};
+  Pairing pairing = Pairing::half;
+  int first = 0, rotary_dim = 8;
+  Direction direction = Direction::forward;
+  reference::Arithmetic arithmetic = reference::Arithmetic::f32;
+};
 
-TEST_F(Apply, it_equals_the_reference_for_every_dtype_and_direction) {
-  const std::string config = small_llama();
-  const Rope rope{.head_dim = 4, .base = 100, .pairing = Pairing::half};
-  const Table table(frequencies(rope), positions(-2, 5));
-  for (const ElementType type : {ElementType::f32, ElementType::f16, ElementType::bf16}) {
-    std::vector<std::uint16_t> words16(5 * 3 * 4 * (type == ElementType::f32 ? 2 : 1));
-    const std::vector<float> random = some_values(words16.size());
-    for (std::size_t i = 0; i < words16.size(); ++i) {  // exponents near 1, so that every word is a number
-      words16[i] = static_cast<std::uint16_t>(0x3C00 + static_cast<int>(random[i] * 500));
-    }
-    const Tensor q = make_tensor("q", type, {1, 5, 3, 4}, words16);
-    write_input({q});
-    for (const bool backward : {false, true}) {
-      for (const bool each_step : {false, true}) {
-        Tensor expected = q;
-        const ConstHeads x(q.data.data(), *dtype_of(type), bthd(1, 5, 3, 4));
-        const Heads out{expected.data.data(), *dtype_of(type), bthd(1, 5, 3, 4)};
-        reference::rotate(x, out, table, backward ? Direction::backward : Direction::forward,
-                          each_step ? reference::Arithmetic::each_step : reference::Arithmetic::f32);
-        Strings more = {"--positions", "-2:3"};
-        if (backward) more.push_back("--backward");
-        if (each_step) more.push_back("--each-step");
-        expect_success(words({config}, more));
-        EXPECT_EQ(read_tensor("out.safetensors", "q").data, expected.data) << name(type) << backward << each_step;
+TEST_F(Apply, every_option_is_what_the_reference_makes_of_it) {
+  write_npy(path("p.npy"), make_tensor<std::int64_t>("", ElementType::i64, {2, 2}, {5, 6, -7, 100}));
+  const std::vector<std::int64_t> three = {0, 1, 2};
+  constexpr auto each_step = reference::Arithmetic::each_step;
+  const std::vector<Call> calls = {
+      {.options = {}},
+      {.options = {}, .pairing = Pairing::interleaved},
+      {.options = {}, .pairing = Pairing::interleaved_to_half},
+      {.options = {"--backward"}, .direction = Direction::backward},
+      {.options = {"--each-step"}, .arithmetic = each_step},
+      {.options = {"--each-step", "--backward"}, .direction = Direction::backward, .arithmetic = each_step},
+      {.options = {"--positions", "-2:3"}, .positions = {-2, -1, 0, 1, 2}},
+      {.options = {"--positions", path("p.npy")},
+       .shape = {2, 2, 1, 8},
+       .layout = bthd(2, 2, 1, 8),
+       .positions = {5, 6, -7, 100}},
+      {.options = {"--rotary-dim", "4"}, .rotary_dim = 4},
+      {.options = {"--rotary-dim", "2", "--first", "3"}, .first = 3, .rotary_dim = 2},
+      {.options = {"--first", "6"}, .first = 6, .rotary_dim = 2},
+      {.options = {"--target", "scalar"}},
+      {.options = {"--threads", "3"}},
+      {.options = {"--threads", "0"}},
+      {.options = {"--layout", "bthd"}, .shape = {2, 3, 5, 8}, .layout = bthd(2, 3, 5, 8), .positions = three},
+      {.options = {"--layout", "bhtd"}, .shape = {2, 5, 3, 8}, .layout = bhtd(2, 5, 3, 8), .positions = three},
+      {.options = {"--layout", "tbhd"}, .shape = {3, 2, 5, 8}, .layout = tbhd(3, 2, 5, 8), .positions = three},
+      {.options = {}, .shape = {3, 5, 8}, .layout = thd(3, 5, 8), .positions = three},
+      {.options = {"--layout", "htd"}, .shape = {5, 3, 8}, .layout = bhtd(1, 5, 3, 8), .positions = three},
+  };
+  for (const Call& call : calls) {
+    const Rope rope{.head_dim = 8, .rotary_dim = call.rotary_dim, .base = 100, .pairing = call.pairing};
+    const int batch = static_cast<int>(static_cast<std::int64_t>(call.positions.size()) / call.layout.tokens);
+    const Table table(frequencies(rope), Positions(std::span(call.positions), 1, batch));
+    for (const ElementType type : {ElementType::f32, ElementType::f16, ElementType::bf16}) {
+      Tensor q = make_tensor<std::uint16_t>("q", type, call.shape, {});
+      q.bytes = static_cast<std::size_t>(q.elements()) * (type == ElementType::f32 ? 4 : 2);
+      q.data.resize(q.bytes);
+      const std::vector<float> random = some_values(q.bytes / 2);
+      for (std::size_t i = 0; i < random.size(); ++i) {  // exponents near 1, so that every word is a number
+        const auto word = static_cast<std::uint16_t>(0x3C00 + static_cast<int>(random[i] * 500));
+        std::memcpy(&q.data[2 * i], &word, 2);
       }
+      write_input({q});
+      Tensor expected = q;
+      const ConstHeads x(q.data.data(), *dtype_of(type), call.layout);
+      const Heads out{expected.data.data(), *dtype_of(type), call.layout};
+      const int width = 8 - call.first;
+      reference::rotate(slice(x, call.first, width), slice(out, call.first, width), table, call.direction,
+                        call.arithmetic);
+      expect_success(words({"--base", "100", "--pairing", name(call.pairing)}, call.options));
+      EXPECT_EQ(read_tensor("out.safetensors", "q").data, expected.data)
+          << name(type) << " " << name(call.pairing) << testing::PrintToString(call.options);
     }
   }
 }
@@ -105,15 +132,6 @@ TEST_F(Apply, backward_undoes_a_rotation_without_attention_factor) {
   std::filesystem::rename(path("out.safetensors"), path("in.safetensors"));
   const std::vector<float> back = rotated(base100, {"--backward"});
   for (std::size_t i = 0; i < values.size(); ++i) EXPECT_NEAR(back[i], values[i], 1e-6);
-}
-
-TEST_F(Apply, targets_and_threads_do_not_change_a_bit) {
-  write_input({floats("q", {2, 40, 3, 64}, some_values(2 * 40 * 3 * 64))});
-  const std::vector<float> one = rotated(base100);
-  EXPECT_EQ(one, rotated(base100, {"--target", "scalar"}));
-  EXPECT_EQ(one, rotated(base100, {"--threads", "3"}));
-  EXPECT_EQ(one, rotated(base100, {"--threads", "0"}));
-  expect_error(words(base100, {"--target", "abacus"}), "TARGET");
 }
 
 // ---- which tensors, which layout ----
@@ -175,39 +193,6 @@ TEST_F(Apply, one_of_q_and_k_is_enough) {
   EXPECT_NE(rotated(base100, {}, "k"), some_values(8));
 }
 
-TEST_F(Apply, layouts_say_where_the_tokens_are) {
-  const std::vector<float> values = some_values(2 * 3 * 5 * 4);
-  const auto element = [&](const Shape& stride, std::int64_t b, std::int64_t t, std::int64_t h, std::int64_t d) {
-    return static_cast<std::size_t>(b * stride[0] + t * stride[1] + h * stride[2] + d);
-  };
-  struct Case {
-    std::string layout;
-    Shape shape;   // 2 batch rows, 3 tokens, 5 heads
-    Shape stride;  // of batch, token, head
-  };
-  for (const Case& c : {Case{"bthd", {2, 3, 5, 4}, {60, 20, 4}}, Case{"bhtd", {2, 5, 3, 4}, {60, 4, 12}},
-                        Case{"tbhd", {3, 2, 5, 4}, {20, 40, 4}}, Case{"thd", {6, 5, 4}, {60, 20, 4}}}) {
-    write_input({floats("q", c.shape, values)});
-    const Strings positions = c.layout == "thd" ? Strings{"--positions", "0:3,0:3"} : Strings{};
-    Strings more = positions;
-    more.insert(more.end(), {"--layout", c.layout});
-    const std::vector<float> got = rotated(base100, more);
-    for (int b = 0; b < 2; ++b) {
-      for (int t = 0; t < 3; ++t) {
-        for (int h = 0; h < 5; ++h) {
-          const std::size_t a0 = element(c.stride, b, t, h, 0);
-          const std::size_t a1 = element(c.stride, b, t, h, 1);
-          expect_rotated(got[a0], got[a0 + 2], values[a0], values[a0 + 2], t);
-          expect_rotated(got[a1], got[a1 + 2], values[a1], values[a1 + 2], 0.1 * t);
-        }
-      }
-    }
-    if (c.layout == "bthd" || c.layout == "thd") {
-      EXPECT_EQ(got, rotated(base100, positions)) << "it is the default";
-    }
-  }
-}
-
 TEST_F(Apply, shapes_that_do_not_fit_are_refused) {
   write_input({floats("q", {2, 4}, some_values(8))});
   expect_error(words(base100), "SHAPE");
@@ -224,6 +209,10 @@ TEST_F(Apply, shapes_that_do_not_fit_are_refused) {
   for (const char* first : {"-1", "2147483647"}) {
     expect_error(words({"--base", "100", "--pairing", "half", "--first", first}), "SHAPE");
   }
+  write_npy(path("p.npy"), make_tensor<std::int64_t>("", ElementType::i64, {3, 2}, {1, 2, 3, 4, 5, 6}));
+  expect_error(words(base100, {"--positions", path("p.npy")}), "SHAPE");
+  expect_error(words(base100, {"--positions", ""}), "POSITION");
+  expect_error(words(base100, {"--target", "abacus"}), "TARGET");
   write_input({floats("q", {2, 1, 4}, some_values(8))});
   expect_error(words(base100, {"--layout", "bthd"}), "SHAPE");
   write_input({floats("q", {2, 1, 6}, some_values(12))});
@@ -245,27 +234,6 @@ TEST_F(Apply, a_tensor_without_tokens_is_copied) {
 
 // ---- part of the head ----
 
-TEST_F(Apply, elements_outside_the_block_keep_their_bits) {
-  const std::vector<float> values = {1, 2, 3, 4, 5, std::nanf("0x123"), 7, 8};
-  write_input({floats("q", {1, 1, 8}, values)});
-  const Strings at3 = {"--base", "100", "--pairing", "half", "--positions", "3"};
-  const auto with = [&](const Strings& more) {
-    Strings all = at3;
-    all.insert(all.end(), more.begin(), more.end());
-    return rotated(all);
-  };
-  const std::vector<float> leading = with({"--rotary-dim", "4"});
-  expect_rotated(leading[0], leading[2], 1, 3, 3);
-  EXPECT_EQ(std::memcmp(&leading[4], &values[4], 16), 0);
-  const std::vector<float> middle = with({"--rotary-dim", "2", "--first", "3"});
-  expect_rotated(middle[3], middle[4], 4, 5, 3);
-  EXPECT_EQ(std::memcmp(&middle[0], &values[0], 12), 0);
-  EXPECT_EQ(std::memcmp(&middle[5], &values[5], 12), 0);
-  const std::vector<float> trailing = with({"--first", "6"});
-  expect_rotated(trailing[6], trailing[7], 7, 8, 3);
-  EXPECT_EQ(std::memcmp(&trailing[0], &values[0], 24), 0);
-}
-
 TEST_F(Apply, mla_heads_may_be_whole_or_the_bare_rotary_block) {
   const std::string config = write_config(
       "mla.json", R"("model_type": "deepseek_v2", "hidden_size": 24, "num_attention_heads": 2, "num_hidden_layers": 1,)"
@@ -285,32 +253,11 @@ TEST_F(Apply, mla_heads_may_be_whole_or_the_bare_rotary_block) {
 
 // ---- positions ----
 
-TEST_F(Apply, positions_may_differ_per_batch_row) {
-  const std::vector<float> values = some_values(2 * 2 * 4);
-  write_input({floats("q", {2, 2, 1, 4}, values)});
-  write_npy(path("p.npy"), make_tensor<std::int64_t>("", ElementType::i64, {2, 2}, {5, 6, -7, 100}));
-  const std::vector<float> got = rotated(base100, {"--positions", path("p.npy")});
-  const double positions[] = {5, 6, -7, 100};
-  for (std::size_t row = 0; row < 4; ++row) {
-    expect_rotated(got[4 * row], got[4 * row + 2], values[4 * row], values[4 * row + 2], positions[row]);
-  }
-  write_npy(path("p.npy"), make_tensor<std::int64_t>("", ElementType::i64, {3, 2}, {1, 2, 3, 4, 5, 6}));
-  expect_error(words(base100, {"--positions", path("p.npy")}), "SHAPE");
-  expect_error(words(base100, {"--positions", ""}), "POSITION");
-}
-
 TEST_F(Apply, dynamic_scaling_sees_the_largest_position) {
   const std::string config = small_llama(R"(, "rope_scaling": {"rope_type": "dynamic", "factor": 2.0})");
   write_input({floats("q", {1, 1, 4}, {0, 1, 0, 0})});
   EXPECT_NEAR(rotated({config}, {"--positions", "127"})[1], std::cos(127 / 30.0), 1e-5);
   EXPECT_NEAR(rotated({config}, {"--positions", "127", "--length", "64"})[1], std::cos(12.7), 1e-5);
-}
-
-TEST_F(Apply, far_positions_are_exact) {
-  write_input({floats("q", {1, 1, 4}, {1, 0, 0, 0})});
-  const std::vector<float> got = rotated(base100, {"--positions", "1000000000000000000"});
-  EXPECT_EQ(got[0], 0.1183719902F);  // cos(10^18) by mpmath
-  EXPECT_EQ(got[2], -0.9929693207F);
 }
 
 // ---- the caller's own cos and sin ----

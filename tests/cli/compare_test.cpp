@@ -223,13 +223,6 @@ TEST_F(Compare, a_run_without_validation_falls_back_on_its_training_loss_and_say
   EXPECT_NE(out.find("* no validation lines: the training loss, mean of the last 20 lines\n"), std::string::npos);
 }
 
-TEST_F(Compare, runs_of_one_name_are_told_apart) {
-  const std::string log = validation({{0, 4.0}, {1, 3.0}});
-  const Json runs = json_of({write_run("x/run", log), write_run("y/run", log)}).at("runs");
-  EXPECT_EQ(runs[0].at("name"), "x/run") << "equal ones stay in the order given";
-  EXPECT_EQ(runs[1].at("name"), "y/run");
-}
-
 TEST_F(Compare, any_folder_with_a_log_may_be_compared) {
   const std::string log = validation({{0, 4.0}, {1, 3.0}});
   const std::string other = R"({"position_embedding_type": ["absolute"], "parameters": "7B", "x": NaN})";

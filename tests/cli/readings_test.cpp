@@ -165,10 +165,6 @@ TEST_F(SameElements, may_be_flat) {
   EXPECT_EQ(rotated({2, 3, 32}, {"--positions", "0:3"}), rotated({2, 3, 8, 4}, {"--positions", "0:3"}));
 }
 
-TEST_F(SameElements, may_be_heads_before_tokens_without_batch) {
-  EXPECT_EQ(rotated({8, 6, 4}, {"--layout", "htd"}), rotated({1, 8, 6, 4}, {"--layout", "bhtd"}));
-}
-
 TEST_F(Readings, one_token_has_heads_only) {
   write({8, 4}, {2, 4});
   expect_read("batch 1, tokens 1, heads 8", {"--positions", "3"});

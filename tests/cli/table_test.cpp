@@ -177,16 +177,12 @@ TEST_F(CliTable, a_rope_of_image_axes_refuses_text_positions) {
             std::string::npos)
       << refused.err;
   EXPECT_EQ(with("qwen2.5-vl-7b.json", "1", {"--positions", "0:4", "--same-position-on-every-axis"}).exit, 0);
-  EXPECT_EQ(with("qwen2.5-vl-7b.json", "0", {"--positions", "0:4"}).exit, 0) << "text of three axes";
   write_npy(path("p.npy"), make_tensor<std::int64_t>("", ElementType::i64, {2, 3}, {0, 0, 1, 0, 1, 0}));
   EXPECT_EQ(with("qwen2.5-vl-7b.json", "1", {"--positions", path("p.npy")}).exit, 0);
   write_tensors("q.safetensors", {make_tensor<float>("q", ElementType::f32, {3, 16, 80}, some_values(3 * 16 * 80))});
-  const Strings apply = {"apply",   golden + "qwen2.5-vl-7b.json", "--rope",   "1",
-                         "--input", path("q.safetensors"),         "--output", path("r.safetensors")};
-  expect_error(apply, "POSITION");
-  Strings told = apply;
-  told.insert(told.end(), {"--positions", path("p.npy")});
-  expect_success(told);
+  expect_error({"apply", golden + "qwen2.5-vl-7b.json", "--rope", "1", "--input", path("q.safetensors"), "--output",
+                path("r.safetensors")},
+               "POSITION");
 }
 
 TEST_F(CliTable, doubled_rows_are_not_taken_for_pairs) {
@@ -199,19 +195,6 @@ TEST_F(CliTable, doubled_rows_are_not_taken_for_pairs) {
                   "--input", path("q.safetensors"), "--output", path("r.safetensors")},
                  "SHAPE");
   }
-}
-
-// Gemma 4's tower turns two blocks of a head, one by the column and one by the row.
-TEST_F(CliTable, sister_ropes_take_one_file) {
-  const std::string config = ROTARY_SOURCE_DIR "/tests/golden/configs/gemma-4-31b.json";
-  write_npy(path("p.npy"), make_tensor<std::int64_t>("", ElementType::i64, {2, 3}, {1, 2, 3, 40, 50, 60}));
-  const auto cos = [&](const std::string& rope, const std::string& positions) {
-    const Result result = table(config, {"--rope", rope, "--positions", positions});
-    EXPECT_EQ(result.exit, 0) << result.err;
-    return values_of(read_tensor("t.safetensors", "cos"));
-  };
-  EXPECT_EQ(cos("2", path("p.npy")), cos("2", "40,50,60"));
-  EXPECT_EQ(cos("3", path("p.npy")), cos("3", "1,2,3"));
 }
 
 }  // namespace

@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "diagnose/examination.h"
-#include "diagnose/explain.h"
 #include "tests/diagnose/engine.h"
 #include "values/scaling_fields.h"
 
@@ -16,20 +15,20 @@ using diagnose_tests::speeds;
 
 TEST(Patterns, Words) {
   const std::vector<double> expected = {0, 1, 2, 3, 4, 5};
-  const auto kind = [&](const std::vector<double>& position) { return pattern_of(position, expected, 1).kind; };
-  EXPECT_EQ(kind({0, 1, 2, 3, 4, 5}), Change::none);
-  EXPECT_EQ(kind({9, 10, 11, 12, 13, 14}), Change::offset);
-  EXPECT_EQ(kind({0, -1, -2, -3, -4, -5}), Change::negated);
-  EXPECT_EQ(kind({0, 2, 4, 6, 8, 10}), Change::doubled);
-  EXPECT_EQ(kind({0, 0.25, 0.5, 0.75, 1, 1.25}), Change::step);
-  EXPECT_EQ(kind({5, 4, 3, 2, 1, 0}), Change::reversed);
-  EXPECT_EQ(kind({4, 4, 4, 4, 4, 4}), Change::constant);
-  EXPECT_EQ(kind({0, 1, 2, 0, 1, 2}), Change::restarts);
-  EXPECT_EQ(kind({0, 1, 5, 2, 9, 2}), Change::other);
+  const std::vector<std::pair<std::vector<double>, std::string>> patterns = {
+      {{0, 1, 2, 3, 4, 5}, "are those expected"},
+      {{9, 10, 11, 12, 13, 14}, "begin at 9 instead of 0, 9 too far"},
+      {{0, -1, -2, -3, -4, -5}, "are negated"},
+      {{0, 2, 4, 6, 8, 10}, "are doubled"},
+      {{0, 0.25, 0.5, 0.75, 1, 1.25}, "are 0.25 times those expected"},
+      {{5, 4, 3, 2, 1, 0}, "are in reverse order"},
+      {{4, 4, 4, 4, 4, 4}, "are 4 for every token"},
+      {{0, 1, 2, 0, 1, 2}, "begin again at 0 with token 3"},
+      {{0, 1, 5, 2, 9, 2}, "are not those expected: token 2 is at 5 instead of 2"}};
+  for (const auto& [position, words] : patterns) EXPECT_EQ(pattern_of(position, expected, 1).words, words);
   EXPECT_EQ(pattern_of({0, 1, 2, 1, 2, 3}, {0, 1, 2, 0, 1, 2}, 2).kind, Change::rows);
-  EXPECT_EQ(pattern_of({254, 255, 0, 1}, {254, 255, 256, 257}, 1).kind, Change::wrapped);
-  EXPECT_EQ(pattern_of({256, 256, 258, 260}, {256, 257, 258, 259}, 1).kind, Change::rounded);
-  EXPECT_EQ(pattern_of({9, 10, 11}, {0, 1, 2}, 1).words, "begin at 9 instead of 0, 9 too far");
+  EXPECT_EQ(pattern_of({254, 255, 0, 1}, {254, 255, 256, 257}, 1).words, "are wrapped at uint8");
+  EXPECT_EQ(pattern_of({256, 256, 258, 260}, {256, 257, 258, 259}, 1).words, "are rounded to bf16");
 }
 
 std::vector<Speed> exactly(const std::vector<double>& values) {
