@@ -66,11 +66,28 @@ class JudgedCalls {
     add("", "", call, change);
   }
 
+  // What heads cannot be, wherever they stand; of: whose elements the written ones are.
+  template <class Refuse>
+  static void unusable_heads(const std::string& name, const std::string& of, const Refuse& refuse) {
+    refuse("SHAPE", "sizes must not be negative but got [batch, tokens, heads, head_dim] = [2, 3, -1, 16]",
+           [](Heads& h) { h.layout.heads = -1; });
+    refuse("DTYPE", "dtype must be f32, f16 or bf16 but got value 9",
+           [](Heads& h) { h.dtype = static_cast<DType>(9); });
+    refuse("SHAPE", name + " must point to its elements but got null", [](Heads& h) { h.data = nullptr; });
+    refuse("DTYPE", name + " must be aligned to the 4 bytes of f32 but got an address 2 beyond",
+           [](Heads& h) { h.data = static_cast<std::byte*>(h.data) + 2; });
+    refuse("SHAPE", "the written elements" + of + " must be distinct but head_stride 15 steps over 16 elements",
+           [](Heads& h) { h.layout.head_stride = 15; });
+    refuse("SHAPE", name + " must span less than 2^63 bytes but got more",
+           [](Heads& h) { h.layout.batch_stride = std::int64_t{1} << 61; });
+  }
+
   void rotate_in_place() {
     const C call = sound(C::one, true);
-    const auto x = [&](const char* code, const char* sentence, const auto& change) {
+    const auto x = [&](const char* code, const std::string& sentence, const auto& change) {
       add(code, sentence, call, [&](C& c) { change(c.sides[C::q]); });
     };
+    unusable_heads("x", "", x);
     pass(call, [](C&) {});
     add("SHAPE", "table has 2 rows but x has 3 tokens", call, [](C& c) { c.table.tokens = 2; });
     add("SHAPE", "table has 2 rows but x has 3 tokens", call,
@@ -79,19 +96,9 @@ class JudgedCalls {
     add("SHAPE", "rotary_dim must be at most head_dim 16 but the table's is 18", call, [](C& c) { c.table.pairs = 9; });
     add("VALUE", "direction must be forward or backward but got value 2", call,
         [](C& c) { c.direction = static_cast<Direction>(2); });
-    x("SHAPE", "sizes must not be negative but got [batch, tokens, heads, head_dim] = [2, 3, -1, 16]",
-      [](Heads& h) { h.layout.heads = -1; });
-    x("DTYPE", "dtype must be f32, f16 or bf16 but got value 9", [](Heads& h) { h.dtype = static_cast<DType>(9); });
-    x("SHAPE", "x must point to its elements but got null", [](Heads& h) { h.data = nullptr; });
-    x("DTYPE", "x must be aligned to the 4 bytes of f32 but got an address 2 beyond",
-      [](Heads& h) { h.data = static_cast<std::byte*>(h.data) + 2; });
-    x("SHAPE", "the written elements must be distinct but head_stride 15 steps over 16 elements",
-      [](Heads& h) { h.layout.head_stride = 15; });
     x("SHAPE", "", [](Heads& h) { h.layout.batch_stride = 0; });
     x("SHAPE", "x token_stride must not be negative but got -64", [](Heads& h) { h.layout.token_stride = -64; });
     x("SHAPE", "", [](Heads& h) { h.layout.batch_stride = INT64_MAX; });
-    x("SHAPE", "x must span less than 2^63 bytes but got more",
-      [](Heads& h) { h.layout.batch_stride = std::int64_t{1} << 61; });
     // Without elements there is no memory; the strides of single rows do not matter.
     for (const Layout& l :
          {bthd(0, 3, 4, 16), bthd(2, 3, 0, 16), Layout{INT64_MAX, 3, 0, 16, INT64_MAX, INT64_MAX, INT64_MAX}}) {
@@ -141,6 +148,7 @@ class JudgedCalls {
     const auto k = [&](const char* code, const std::string& sentence, const auto& change) {
       add(code, sentence, call, [&](C& c) { change(c.sides[C::k]); });
     };
+    unusable_heads("k", " of k", k);
     pass(call, [](C&) {});
     add("SHAPE", "table has 2 rows but q has 3 tokens", call, [](C& c) { c.table.tokens = 2; });
     add("SHAPE", "table has 3 rows but k has 4 tokens", call,
@@ -154,16 +162,6 @@ class JudgedCalls {
     k("SHAPE", "q and k must have one batch but got 2 and 1", [](Heads& h) { h.layout = bthd(1, 3, 2, 16); });
     k("SHAPE", "rotary_dim must be at most head_dim 14 but the table's is 16",
       [](Heads& h) { h.layout = bthd(2, 3, 2, 14); });
-    k("SHAPE", "sizes must not be negative but got [batch, tokens, heads, head_dim] = [2, 3, -1, 16]",
-      [](Heads& h) { h.layout.heads = -1; });
-    k("DTYPE", "dtype must be f32, f16 or bf16 but got value 9", [](Heads& h) { h.dtype = static_cast<DType>(9); });
-    k("SHAPE", "k must point to its elements but got null", [](Heads& h) { h.data = nullptr; });
-    k("DTYPE", "k must be aligned to the 4 bytes of f32 but got an address 2 beyond",
-      [](Heads& h) { h.data = static_cast<std::byte*>(h.data) + 2; });
-    k("SHAPE", "the written elements of k must be distinct but head_stride 15 steps over 16 elements",
-      [](Heads& h) { h.layout.head_stride = 15; });
-    k("SHAPE", "k must span less than 2^63 bytes but got more",
-      [](Heads& h) { h.layout.batch_stride = std::int64_t{1} << 61; });
     k("ALIAS", std::string("what is written to q must not overlap k") + overlap, [&](Heads& h) { put(h, 64); });
 
     // Neighbours in one memory: q and k from those elements on.
