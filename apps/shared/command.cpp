@@ -145,11 +145,6 @@ Option& Option::above_zero() {
   return *this;
 }
 
-Option& Option::one_value_each() {
-  option_->allow_extra_args(false);
-  return *this;
-}
-
 Option& Option::comma_list() {
   option_->delimiter(',');
   return *this;

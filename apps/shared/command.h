@@ -25,9 +25,8 @@ class Option {
   // least and most belong to it. --help does not name them. T: int, unsigned, std::int64_t, double.
   template <class T>
   Option& range(T least, T most);
-  Option& above_zero();      // a number, without zero and NaN
-  Option& one_value_each();  // of a list: --option VALUE --option VALUE
-  Option& comma_list();      // of a list: --option VALUE,VALUE too
+  Option& above_zero();  // a number, without zero and NaN
+  Option& comma_list();  // of a list: --option VALUE,VALUE too
   Option& excludes(const Option& other);
   Option& help(const std::string& text);  // instead of what it was added with
 

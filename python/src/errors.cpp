@@ -17,8 +17,6 @@ constexpr const char* error_doc =
 
 }  // namespace
 
-PyObject* error_type() { return the_error; }
-
 int add_error_type(PyObject* module) {
   if (the_error == nullptr) {
     Ref members(Py_BuildValue("{s:s}", "code", "INTERNAL"));

@@ -82,7 +82,6 @@ inline void checked(int status) {
 // "[operation] rule but got value"
 [[noreturn]] void fail(Code code, const char* operation, const std::string& sentence);
 
-PyObject* error_type();  // rotary.Error, borrowed
 int add_error_type(PyObject* module);
 void set_error(Code code, const char* sentence);  // sets rotary.Error with its code
 void set_current_exception() noexcept;            // of the C++ exception that is being handled
