@@ -62,8 +62,8 @@ void set_factor(const Situation& situation, const Pattern& pattern, Proposal& pr
   proposal.factor = situation.request.factor.value_or(otherwise);
 }
 
-// By the pattern of that kind, with the factor and the length of this plan.
-void scale(const Situation& situation, const Scaling& by_default, Proposal& proposal) {
+// By the pattern of that kind, with the factor and the length of this plan. Returns the pattern.
+Pattern scale(const Situation& situation, const Scaling& by_default, Proposal& proposal) {
   const Pattern pattern = pattern_of(situation, by_default);
   set_factor(situation, pattern, proposal);
   proposal.rope.scaling = pattern.scaling;
@@ -73,6 +73,7 @@ void scale(const Situation& situation, const Scaling& by_default, Proposal& prop
         if constexpr (requires { held.trained_length; }) held.trained_length = situation.trained;
       },
       proposal.rope.scaling);
+  return pattern;
 }
 
 void scale_linear(const Situation& situation, Proposal& proposal) {
@@ -86,10 +87,9 @@ void scale_linear(const Situation& situation, Proposal& proposal) {
 void scale_yarn(const Situation& situation, Proposal& proposal) {
   // An MLA turns the last part of its heads. Its family puts the temperature into the softmax scale.
   const bool mla = proposal.rope.rotary_dim != 0 && situation.first().first > 0;
-  scale(situation, mla ? Yarn{.mscale = 1, .mscale_all_dim = 1} : Yarn{}, proposal);
+  const Pattern pattern = scale(situation, mla ? Yarn{.mscale = 1, .mscale_all_dim = 1} : Yarn{}, proposal);
   Yarn& planned = std::get<Yarn>(proposal.rope.scaling);
-  const double pattern_factor = *factor_of(pattern_of(situation, Yarn{}).scaling);
-  if (planned.factor != pattern_factor) planned.attention_factor.reset();
+  if (planned.factor != *factor_of(pattern.scaling)) planned.attention_factor.reset();
 }
 
 void scale_by_lists(const Situation& situation, Proposal& proposal) {
