@@ -1,10 +1,10 @@
 // A plugin for qemu's user emulation: counts the instructions between the entry of measured() and the return to main(),
 // for scripts/count_instructions.sh, and prints their number at exit. The declarations are those of QEMU's plugin
 // interface that it needs, as Debian's qemu-user brings no header; ROTARY_PLUGIN_VERSION is the interface's version.
-#include <cinttypes>
 #include <cstdint>
-#include <cstdio>
-#include <cstring>
+#include <deque>
+#include <string>
+#include <string_view>
 
 extern "C" {
 
@@ -31,33 +31,30 @@ void qemu_plugin_outs(const char* text);
 
 namespace {
 
-constexpr int no_registers = 0;  // QEMU_PLUGIN_CB_NO_REGS
-constexpr std::uintptr_t in_measured = std::uintptr_t{1} << 32, in_main = std::uintptr_t{1} << 33;
-
 bool counting = false;
 std::uint64_t count = 0;
 
-// data: the number of instructions of the block, and in which of the two functions it lies.
+// A block of instructions that is run, and whether measured() or main() begins or goes on with it.
+struct Block {
+  std::uint64_t instructions;
+  bool in_measured, in_main;
+};
+
 void run_block(unsigned, void* data) {
-  const auto block = reinterpret_cast<std::uintptr_t>(data);
-  if ((block & in_measured) != 0) counting = true;
-  if ((block & in_main) != 0) counting = false;
-  if (counting) count += block & 0xffffffffu;
+  const Block& block = *static_cast<const Block*>(data);
+  counting = block.in_measured || (counting && !block.in_main);
+  if (counting) count += block.instructions;
 }
 
 void translate_block(qemu_plugin_id_t, qemu_plugin_tb* tb) {
-  std::uintptr_t block = qemu_plugin_tb_n_insns(tb);
-  const char* symbol = qemu_plugin_insn_symbol(qemu_plugin_tb_get_insn(tb, 0));
-  if (symbol != nullptr && std::strcmp(symbol, "measured") == 0) block |= in_measured;
-  if (symbol != nullptr && std::strcmp(symbol, "main") == 0) block |= in_main;
-  qemu_plugin_register_vcpu_tb_exec_cb(tb, run_block, no_registers, reinterpret_cast<void*>(block));
+  static std::deque<Block> blocks;  // as long as qemu runs
+  const char* const symbol = qemu_plugin_insn_symbol(qemu_plugin_tb_get_insn(tb, 0));
+  const std::string_view in = symbol != nullptr ? symbol : "";
+  blocks.push_back({qemu_plugin_tb_n_insns(tb), in == "measured", in == "main"});
+  qemu_plugin_register_vcpu_tb_exec_cb(tb, run_block, 0 /* QEMU_PLUGIN_CB_NO_REGS */, &blocks.back());
 }
 
-void print(qemu_plugin_id_t, void*) {
-  char text[64];
-  std::snprintf(text, sizeof text, "instructions: %" PRIu64 "\n", count);
-  qemu_plugin_outs(text);
-}
+void print(qemu_plugin_id_t, void*) { qemu_plugin_outs(("instructions: " + std::to_string(count) + "\n").c_str()); }
 
 }  // namespace
 

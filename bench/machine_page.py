@@ -5,16 +5,16 @@ The page goes to stdout, the cells below the goals to stderr as well.
 
 import json
 import re
-import subprocess
 import sys
 from pathlib import Path
 from statistics import median
 from textwrap import fill
 
+import machine
+
 # The least: the loop's time over rotary's, everywhere; the percentage of the ceiling from memory, by layout.
 LOOP_GOAL, CEILING_GOALS = 0.97, {"bthd": 88, "bhtd": 80}
-# From memory: what is moved exceeds the last cache, of which so many bytes count at most: guests are told too many.
-MOST_LAST_CACHE = 32 << 20
+MOST_LAST_CACHE = 32 << 20  # bytes that count of the last cache: guests are told too many
 HEADS, SAME, SHOWN = 40, 1.15, 30  # SAME: times as long is as long; SHOWN: cells below the goals on the page
 FLAGS = r"sse2|avx|avx2|f16c|fma|avx512\w*|amx_\w+|avx_vnni|asimd\w*|bf16|fphp|sve\w*"
 
@@ -33,6 +33,7 @@ Nanoseconds per element and, in parentheses, the percentage of the ceiling: the 
 {rotate}
 
 ![percent of the ceiling]({name}-ceiling.svg)
+
 """  # noqa: E501
 LOOP_PART = """## Goals
 
@@ -50,162 +51,93 @@ The percentage of the ceiling in the same runs:
 
 {ceiling}
 
-What small pages cost, with heads of 128:
-
-{pages}
 """  # noqa: E501
 
 
-def filled(template: str, **values: str) -> str:
+def filled(template: str, **values: object) -> str:
     """The template, its prose in lines of 100 columns."""
-    parts = template.format(**values).split("\n\n")
     prose = lambda part: "\n" not in part.strip() and not part.startswith(("#", "|", "!", "*"))  # noqa: E731
-    return "\n\n".join(fill(part, 100) if prose(part) else part.rstrip() for part in parts)
+    return "\n\n".join(fill(part, 100) if prose(part) else part for part in template.format(**values).split("\n\n"))
 
 
 def rows_of(folder: Path, pattern: str) -> list[dict]:
-    lines = [line for path in sorted(folder.glob(pattern)) for line in path.read_text().splitlines()]
-    return [json.loads(line) for line in lines if line]
-
-
-def output(*command: str) -> str:
-    return subprocess.run(command, capture_output=True, text=True, env={"LC_ALL": "C", "PATH": "/usr/bin:/bin"}).stdout
-
-
-def cache_sizes() -> dict[str, int]:
-    found = re.findall(r"^(L1d|L2|L3|L4) +(\d+)$", output("lscpu", "-B", "-C=NAME,ONE-SIZE"), re.M)
-    return {cache: int(size) for cache, size in found}
-
-
-def machine() -> dict[str, str]:
-    found = dict(re.findall(r"^\s*([^:\n]+):\s+(.*)$", output("lscpu"), re.M))
-    guest = f", a guest of {found['Hypervisor vendor']}" if "Hypervisor vendor" in found else ""
-    caches = ", ".join(f"{cache} {size // 1024} KiB" for cache, size in cache_sizes().items())
-    return {
-        "processor": f"{found.get('Model name', 'unknown processor')} (family {found.get('CPU family')}, model "
-        f"{found.get('Model')}{guest}), {found.get('CPU(s)')} CPUs. Caches as the system says: {caches}",
-        "system": re.findall(r'PRETTY_NAME="(.*)"', Path("/etc/os-release").read_text())[0],
-        "compiler": output("c++", "--version").split("\n")[0],
-        "flags": " ".join(flag for flag in found.get("Flags", "").split() if re.fullmatch(FLAGS, flag)),
-    }
-
-
-def place_of(row: dict) -> str:
-    return "in place" if row["in_place"] else "out of place"
-
-
-def cell_words(row: dict, pages: bool = True) -> str:
-    words = [f"{row['tokens']} token{'s' * (row['tokens'] > 1)}", f"head_dim {row['head_dim']}"]
-    words += [row["layout"]] * (row["layout"] != "bthd") + [f"{row['pages']} pages"] * pages
-    return f"{row['dtype']} {row['pairing']} {place_of(row)}, {', '.join(words)}"
-
-
-def table(head: str, rule: str, lines: list[list]) -> str:
-    return "\n".join([head, rule, *("| " + " | ".join(map(str, line)) + " |" for line in lines)])
-
-
-def groups(rows: list[dict], *keys: str) -> dict[tuple, list[dict]]:
-    found: dict[tuple, list[dict]] = {}
+    """The rows of these files with the words of the page, small numbers of tokens and bthd first."""
+    rows = [json.loads(line) for path in sorted(folder.glob(pattern)) for line in path.read_text().splitlines()]
     for row in rows:
-        found.setdefault(tuple(row[key] for key in keys), []).append(row)
-    return found
+        row["place"] = "in place" if row["in_place"] else "out of place"
+        row["kind"] = f"{row['dtype']} {row['pairing']}"
+    return sorted(rows, key=lambda row: (row["threads"], row["layout"] != "bthd", row["tokens"], row["place"]))
+
+
+def table(rows: list[dict], keys: list[str], columns: dict) -> str:
+    """A line for each combination of the keys' values: these, and what each column makes of the rows that have them."""
+    groups: dict[tuple, list[dict]] = {}
+    for row in rows:
+        groups.setdefault(tuple(row[key] for key in keys), []).append(row)
+    lines = [[*keys, *columns], ["---"] * len(keys) + ["---:"] * len(columns)]
+    lines += [[*key, *(column(group) for column in columns.values())] for key, group in groups.items()]
+    return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines)
+
+
+def cell_words(row: dict) -> str:
+    layout = f", {row['layout']}" * (row["layout"] != "bthd")
+    threads = f", {row['threads']} threads" * (row["threads"] > 1)
+    return (f"{row['kind']} {row['place']}, {row['tokens']} token{'s' * (row['tokens'] > 1)}, head_dim {row['head_dim']}"
+            f"{layout}, {row['pages']} pages{threads}")  # fmt: skip
 
 
 def below_goals(rows: list[dict], last_cache: int) -> list[str]:
     """How many goals hold; a line for each cell below a goal that arithmetic does not explain, the farthest first."""
-    kind = lambda r: tuple(r[k] for k in ("target", "threads", "dtype", "pairing", "head_dim", "in_place"))  # noqa: E731
-    moved = lambda r: (r["tokens"] * HEADS * r["head_dim"] * (4 if r["dtype"] == "f32" else 2)  # noqa: E731
-                       * (1 if r["in_place"] else 2))  # fmt: skip
+    of_arithmetic = lambda r: tuple(r[k] for k in ("target", "threads", "kind", "head_dim", "place"))  # noqa: E731
+    moved = lambda r: r["tokens"] * HEADS * r["head_dim"] * (4 if r["dtype"] == "f32" else 2) * (2 - r["in_place"])  # noqa: E731
     # Nanoseconds per element of 64 tokens, which lie in a cache: what the arithmetic takes.
-    near = {kind(r): r["ns_per_element"] for r in rows if r["tokens"] == 64 and r["pages"] == "2 MiB"}
-    goals = [(r["ratio_to_loop"], LOOP_GOAL, "of the plain loop", r) for r in rows if r["ratio_to_loop"] is not None]
-    goals += [(r["percent_of_ceiling"], CEILING_GOALS[r["layout"]], "% of the ceiling", r) for r in rows
-              if moved(r) > last_cache]  # fmt: skip
+    near = {of_arithmetic(r): r["ns_per_element"] for r in rows if r["tokens"] == 64 and r["pages"] == "2 MiB"}
+    goals = [(r["ratio_to_loop"], LOOP_GOAL, " of the plain loop", r) for r in rows if r["ratio_to_loop"] is not None]
+    goals += [(r["percent_of_ceiling"], CEILING_GOALS[r["layout"]], " % of the ceiling", r) for r in rows if moved(r) > last_cache]
     below = sorted((goal for goal in goals if goal[0] < goal[1]), key=lambda goal: goal[0] / goal[1])
-    bound, serial, lines = 0, 0, []
+    bound, lines = 0, []
     for reached, least, what, r in below:
-        ns, arithmetic = r["ns_per_element"], near.get(kind(r), 0)
-        if what[0] == "%" and ns <= SAME * arithmetic:
+        ns, arithmetic = r["ns_per_element"], near.get(of_arithmetic(r), 0)
+        if what.startswith(" %") and ns <= max(SAME * arithmetic, arithmetic + ns * reached / 100):
             bound += 1
-        elif what[0] == "%" and ns <= arithmetic + ns * reached / 100:
-            serial += 1
         else:
-            threads = f", {r['threads']} threads" if r["threads"] > 1 else ""
-            lines.append(f"* {reached:.2f} {what}, not {least}: {r['target']}, {cell_words(r)}{threads}")
+            lines.append(f"* {reached:.2f}{what}, not {least}: {r['target']}, {cell_words(r)}")
     return [f"{len(goals) - len(below)} of {len(goals)} goals hold. {bound} cells more are kept from the ceiling by their "
-            f"arithmetic: they take as long per element (within {SAME}) at 64 tokens, in a cache. {serial} take no longer "
-            "than that and the move of their bytes one after the other: the two do not overlap.", *lines]  # fmt: skip
-
-
-def rotate_table(rows: list[dict]) -> str:
-    lines, kinds = [], [(dtype, pairing) for dtype in ("f32", "bf16", "f16") for pairing in ("half", "interleaved")]
-    for (tokens, in_place), group in sorted(groups(rows, "tokens", "in_place").items(), key=lambda g: (g[0][0], not g[0][1])):
-        cells = {(r["dtype"], r["pairing"]): f"{r['ns_per_element']:.3f} ({r['percent_of_ceiling']:.0f} %)" for r in group}
-        lines.append([tokens, place_of({"in_place": in_place}), *(cells[kind] for kind in kinds)])
-    return table("| tokens | | " + " | ".join(map(" ".join, kinds)) + " |", "|---:|---|" + "---:|" * len(kinds), lines)
-
-
-def ceiling_table(rows: list[dict]) -> str:
-    """Median and worst percent of the ceiling."""
-    lines = []
-    for (target, threads, layout, tokens, out), group in sorted(
-        groups([r | {"out": not r["in_place"]} for r in rows], "target", "threads", "layout", "tokens", "out").items(),
-        key=lambda g: (*g[0][:2], g[0][2] == "bhtd", *g[0][3:]),
-    ):
-        percent = lambda r: r["percent_of_ceiling"]  # noqa: E731
-        worst = min(group, key=percent)
-        lines.append([target, threads, layout, tokens, place_of({"in_place": not out}), f"{median(map(percent, group)):.0f} %",
-                      f"{percent(worst):.0f} %", f"{worst['dtype']} {worst['pairing']}, {worst['head_dim']}"])  # fmt: skip
-    return table("| target | threads | layout | tokens | | median | worst | which |", "|---|---:|---|---:|---|---:|---:|---|", lines)
-
-
-def loop_table(rows: list[dict]) -> str:
-    """Median and worst ratio to the plain loop."""
-    lines = []
-    for key, group in groups([r for r in rows if r["ratio_to_loop"] is not None], "target", "pages", "threads", "dtype").items():
-        ratios = [r["ratio_to_loop"] for r in group]
-        worst = min(group, key=lambda r: r["ratio_to_loop"])
-        lines.append([*key, len(group), f"{median(ratios):.2f}", f"{min(ratios):.2f}", sum(x < LOOP_GOAL for x in ratios),
-                      cell_words(worst, pages=False).replace(f"{worst['dtype']} ", "", 1)])  # fmt: skip
-    return table("| target | pages | threads | dtype | cells | median | worst | below the goal | the worst cell |",
-                 "|---|---|---:|---|---:|---:|---:|---:|---|", lines)  # fmt: skip
-
-
-def page_table(rows: list[dict]) -> str:
-    """Heads of 128 in large and in small pages: what small ones cost, and what is left of the ceiling."""
-    lines = []
-    of_128 = [r for r in rows if r["head_dim"] == 128 and r["threads"] == 1 and r["layout"] == "bthd"]
-    for (target, tokens, in_place), group in groups(of_128, "target", "tokens", "in_place").items():
-        line, ns = [target, tokens, place_of({"in_place": in_place})], {}
-        for pages in ("2 MiB", "4 KiB"):
-            percent = [r["percent_of_ceiling"] for r in group if r["pages"] == pages]
-            line += [f"{median(percent):.0f} %", f"{min(percent):.0f} %"]
-            ns[pages] = {(r["dtype"], r["pairing"]): r["ns_per_element"] for r in group if r["pages"] == pages}
-        lines.append([*line, f"{median(ns['4 KiB'][k] / ns['2 MiB'][k] for k in ns['4 KiB']):.2f}"])
-    return table("| target | tokens | | 2 MiB: median | worst | 4 KiB: median | worst | time, 4 KiB over 2 MiB |",
-                 "|---|---:|---|---:|---:|---:|---:|---:|", lines)  # fmt: skip
+            f"arithmetic: they take as long per element (within {SAME}) at 64 tokens, in a cache, or no longer than that and "
+            "the move of their bytes one after the other.", *lines]  # fmt: skip
 
 
 def main() -> int:
     name, folder = sys.argv[1], Path(sys.argv[2])
-    rows = rows_of(folder, "rows.jsonl")
-    if not rows:
-        sys.exit(f"machine_page.py: {folder}/rows.jsonl must exist: scripts/machine_report.sh measures it")
-    read = {key: (folder / key).read_text().strip() for key in ("date", "commit")}
-    parts = [filled(PAGE, name=name, target=rows[0]["target"], rotate=rotate_table(rows), **read, **machine())]
-    loop = [*rows_of(folder, "loop-native-*.jsonl"), *rows_of(folder, "loop-avx2-*.jsonl")]
-    if loop:
-        held, *below = below_goals(loop, min(list(cache_sizes().values() or [MOST_LAST_CACHE])[-1], MOST_LAST_CACHE))
+    rows = rows_of(folder, "rows.jsonl") or sys.exit(f"machine_page.py: {folder}/rows.jsonl must exist: scripts/machine_report.sh measures it")
+    own = lambda kind: lambda group: next(f"{r['ns_per_element']:.3f} ({r['percent_of_ceiling']:.0f} %)"  # noqa: E731
+                                          for r in group if r["kind"] == kind)  # fmt: skip
+    kinds = {f"{dtype} {pairing}": None for dtype in ("f32", "bf16", "f16") for pairing in ("half", "interleaved")}
+    parts = filled(PAGE, name=name, target=rows[0]["target"], processor=machine.processor(), system=machine.system(),
+                   compiler=machine.output("c++", "--version").split("\n")[0],
+                   flags=" ".join(flag for flag in machine.lscpu().get("Flags", "").split() if re.fullmatch(FLAGS, flag)),
+                   rotate=table(rows, ["tokens", "place"], {kind: own(kind) for kind in kinds}),
+                   **{key: (folder / key).read_text().strip() for key in ("date", "commit")})  # fmt: skip
+    if loop := rows_of(folder, "loop-native-*.jsonl") + rows_of(folder, "loop-avx2-*.jsonl"):
+        held, *below = below_goals(loop, min([*machine.caches().values(), MOST_LAST_CACHE][-2:]))
         print("\n".join([held, *below]), file=sys.stderr)
         shown = below[:SHOWN] + [f"* and {len(below) - SHOWN} more"] * (len(below) > SHOWN)
-        parts.append(filled(LOOP_PART, goal=str(LOOP_GOAL), cache=str(MOST_LAST_CACHE >> 20), held=held,
-                            ceilings=" and ".join(f"{least} % of the ceiling in {at}" for at, least in CEILING_GOALS.items()),
-                            below="\n".join(fill(line, 100, subsequent_indent="  ") for line in shown) or "None is below.",
-                            loop=loop_table(loop), ceiling=ceiling_table(loop), pages=page_table(loop)))  # fmt: skip
+        percents, ratios = (lambda group, key=key: [r[key] for r in group] for key in ("percent_of_ceiling", "ratio_to_loop"))
+        least = lambda key: lambda group: cell_words(min(group, key=lambda r: r[key]))  # noqa: E731
+        of_ceiling = {"median": lambda g: f"{median(percents(g)):.0f} %", "worst": lambda g: f"{min(percents(g)):.0f} %"}
+        parts += filled(LOOP_PART, goal=LOOP_GOAL, cache=MOST_LAST_CACHE >> 20, held=held,
+                        ceilings=" and ".join(f"{goal} % of the ceiling in {at}" for at, goal in CEILING_GOALS.items()),
+                        below="\n".join(fill(line, 100, subsequent_indent="  ") for line in shown) or "None is below.",
+                        loop=table([r for r in loop if r["ratio_to_loop"] is not None], ["target", "pages", "threads", "dtype"],
+                                   {"cells": len, "median": lambda g: f"{median(ratios(g)):.2f}",
+                                    "worst": lambda g: f"{min(ratios(g)):.2f}",
+                                    "below the goal": lambda g: sum(x < LOOP_GOAL for x in ratios(g)),
+                                    "the worst cell": least("ratio_to_loop")}),
+                        ceiling=table(loop, ["target", "pages", "threads", "layout", "tokens", "place"],
+                                      of_ceiling | {"the worst cell": least("percent_of_ceiling")}))  # fmt: skip
     peers = folder / "peers" / "peers.md"
-    parts.append("## Beside other libraries\n\n" + (peers.read_text().split("## In short")[1].split("\n## ")[0].strip()
-                 if peers.exists() else "Not measured on this machine (`--with-peers`)."))  # fmt: skip
-    print("\n\n".join(parts))
+    print(parts + "## Beside other libraries\n\n" + (peers.read_text().split("## In short")[1].split("\n## ")[0].strip()
+          if peers.exists() else "Not measured on this machine (`--with-peers`)."))  # fmt: skip
     return 0
 
 

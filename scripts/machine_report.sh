@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# Measures this machine and writes docs/speed/NAME.md and docs/speed/walks/VENDOR-FAMILY-MODEL.txt: rotary beside the
-# memory's own speed and beside the plain loop compiled for the same instruction set, the cells below the goals (printed
-# as well), and in which order memory is best walked.
+# Measures this machine and writes docs/speed/NAME.md: rotary beside the memory's own speed and beside the plain loop
+# compiled for the same instruction set, and the cells below the goals (printed as well).
 #   scripts/machine_report.sh [NAME] [--full] [--with-peers] [--page-only]
 # NAME: as in granite-rapids; by default what /proc/cpuinfo says. About ten minutes on a quiet machine. --full: AVX2 on
 # a machine with more. --with-peers: other libraries too, which are gigabytes from PyPI and half an hour. --page-only:
@@ -12,7 +11,7 @@ set -euo pipefail
 name= peers= full= measuring=yes
 for option in "$@"; do
   case "$option" in
-    -h|--help) sed -n '2,9s/^# //p' "$0"; exit 0 ;;
+    -h|--help) sed -n '2,7s/^# //p' "$0"; exit 0 ;;
     --full) full=yes ;;
     --with-peers) peers=yes ;;
     --without-peers) peers= ;;
@@ -68,21 +67,6 @@ measured() {
   say "$file: $((SECONDS - start)) s"
 }
 
-# The order of walking through memory; x86 with AVX2 only. The walks page has the facts of the processor, not its name.
-measure_walks() {
-  local walks="$ROTARY_BUILD/bench/walks" processor
-  processor="$(field vendor_id)-$(field "cpu family")-$(field model)"
-  cmake --build "$ROTARY_BUILD" --target walks >"$figures/walks.log" 2>&1 || { say "no walks here"; return 0; }
-  measured walks-4k.txt "$walks"
-  measured walks-2m.txt "$walks" --huge-pages
-  mkdir -p "$pages/walks"
-  {
-    echo "# ${processor//-/ } ($name), $(cat "$figures/date"); walks.cpp of $(cat "$figures/commit"), g++ -O2" \
-      "-march=native; pages of 4 KiB, then 2M; ns per element"
-    cat "$figures/walks-4k.txt" "$figures/walks-2m.txt"
-  } >"$pages/walks/$processor.txt"
-}
-
 measure_all() {
   local rotary dtype threads
   rotary=$("$root/scripts/build.sh" --with bench | tail -n 1)
@@ -101,7 +85,6 @@ measure_all() {
         "dtype=$dtype" "threads=$threads" rounds=5
     done
   done
-  measure_walks
   rm -rf "$figures/peers"
   [ -n "$peers" ] || return 0
   "$root/scripts/peers.sh" --out "$figures/peers" >/dev/null

@@ -1,8 +1,6 @@
 """What was found, as JSON lines and a Markdown page."""
 
 import json
-import re
-import subprocess
 import sys
 from datetime import date
 from pathlib import Path
@@ -11,19 +9,11 @@ from textwrap import fill
 
 from cells import Cell
 
+sys.path.insert(0, str(Path(__file__).parent.parent))
+import machine  # noqa: E402
+
 OWN = "rotary,"  # the names of rotary's other ways begin so
 CELL = ("dtype", "pairing", "tokens", "in_place")
-
-
-def machine() -> str:
-    """The processor, its caches and the system, in a line."""
-    plain = {"LC_ALL": "C", "PATH": "/usr/bin:/bin"}
-    text = subprocess.run(["lscpu"], capture_output=True, text=True, env=plain).stdout
-    found = dict(re.findall(r"^([^:\n]+):\s+(.*)$", text, re.M))
-    system = re.findall(r'PRETTY_NAME="(.*)"', Path("/etc/os-release").read_text())[0]
-    caches = ", ".join(f"{level} {found[level]}" for level in ("L1d cache", "L2 cache", "L3 cache") if level in found)
-    return (f"{found.get('Model name', 'unknown processor')} (family {found.get('CPU family')}, model "
-            f"{found.get('Model')}), {found.get('CPU(s)')} CPUs, {caches}; {system}")  # fmt: skip
 
 
 def times(ratio: float) -> str:
@@ -140,7 +130,7 @@ class Results:
     def page(self, command: str) -> str:
         cpu = self.device == "cpu"
         how = ("the fastest" if self.of is min else "medians") + " by processor time" * self.processor_time
-        words = (f"{date.today()}, {machine()}. `{command}`; rotary's target: {self.target}. Every number is a peer's time "
+        words = (f"{date.today()}, {machine.processor()}; {machine.system()}. `{command}`; rotary's target: {self.target}. Every number is a peer's time "
                  f"over rotary's for the same work, {how} of alternated measurements: 2.00× says that the peer takes twice "
                  "as long. [README.md](README.md) says what each is given.") if cpu else (
                  f"{date.today()}, {self.target}. `{command}`. Times are medians of CUDA events, in turn with rotary's, in "
