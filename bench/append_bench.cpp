@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/rotary/bench/measure.h"
+#include "apps/rotary/bench/bench.h"
 #include "rotary/cache.h"
 
 namespace {

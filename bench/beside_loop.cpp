@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/rotary/bench/measure.h"
+#include "apps/rotary/bench/bench.h"
 #include "peers/plain_loop.h"
 #include "rotary/targets.h"
 

@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "apps/rotary/bench/memory.h"
+#include "apps/rotary/bench/bench.h"
 #include "cpu/tuning.h"
 #include "measure/medians.h"
 #include "rotary/rotary.h"

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <iostream>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -9,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "apps/rotary/bench/measure.h"
+#include "apps/rotary/bench/bench.h"
 #include "apps/shared/command.h"
 #include "apps/shared/progress_line.h"
 #include "apps/shared/tensors.h"
@@ -31,11 +32,9 @@ using bench::Result;
 struct Options {
   std::string grid;
   std::string filter;
-  bench::Words words = {{"device", "cpu"}};  // of the flags that take a word; "": not given
+  bench::Words words = {{"device", "cpu"}};  // of the flags that take a word, by property; "": not given
+  std::map<std::string, std::optional<std::int64_t>> numbers;  // of those that take a number
   std::optional<std::string> target;
-  std::optional<std::int64_t> batch, tokens, heads, kv_heads;
-  std::optional<int> head_dim, rotary_dim;
-  std::optional<unsigned> threads;
   bool no_table = false;
   bool in_place = false;
   bool out_of_place = false;
@@ -49,6 +48,7 @@ unsigned all_cores() { return std::max(1U, std::thread::hardware_concurrency());
 // Refuses flags that contradict each other or that the device does not have. Throws UsageError.
 void check_flags(const Options& options) {
   const auto word = [&options](const char* key) { return options.words.at(key); };
+  const auto given = [&options](const char* key) { return options.numbers.at(key).has_value(); };
   const std::string op = word("op");
   const bool cached = !word("cache").empty();
   const bool appending = op == "append" || op == "norm_append", table = op == "table";
@@ -59,15 +59,16 @@ void check_flags(const Options& options) {
     refuse_if(appending || options.no_table || cached,
               "--op append, --op norm_append, --no-table and --cache are for --device cuda");
   } else {
-    refuse_if(options.threads || options.target, "--device cuda has no --threads and no --target");
+    refuse_if(given("threads") || options.target, "--device cuda has no --threads and no --target");
     refuse_if(cached && !op.empty() && !appending, "--cache is for --op append and --op norm_append");
-    refuse_if(appending && options.kv_heads == 0, "--op append and --op norm_append need a k: no --kv-heads 0");
+    refuse_if(appending && options.numbers.at("kv_heads") == 0,
+              "--op append and --op norm_append need a k: no --kv-heads 0");
     refuse_if(options.in_place && op == "norm_append" && word("pairing") == "interleaved_to_half",
               "--op norm_append turns interleaved_to_half out of place only: no --in-place");
     refuse_if(options.no_table && table, "--op table makes a table: no --no-table");
   }
-  const bool of_heads = !word("pairing").empty() || !word("layout").empty() || options.batch || options.heads ||
-                        options.kv_heads || options.in_place || options.out_of_place;
+  const bool of_heads = !word("pairing").empty() || !word("layout").empty() || given("batch") || given("heads") ||
+                        given("kv_heads") || options.in_place || options.out_of_place;
   refuse_if(table && of_heads,
             "--op table has no heads: no --pairing, --layout, --batch, --heads, --kv-heads, --in-place");
   refuse_if(table && !options.plot.empty(), "--plot draws rotations: no --op table");
@@ -77,17 +78,10 @@ void check_flags(const Options& options) {
 bench::Words words_of(const Options& options) {
   bench::Words words = options.words;
   std::erase_if(words, [](const auto& word) { return word.second.empty(); });
-  const auto put = [&](const char* key, const auto& number) {
-    if (number) words[key] = std::to_string(*number);
-  };
-  put("batch", options.batch);
-  put("tokens", options.tokens);
-  put("heads", options.heads);
-  put("kv_heads", options.kv_heads);
-  put("head_dim", options.head_dim);
-  put("rotary_dim", options.rotary_dim);
+  for (const auto& [key, number] : options.numbers) {
+    if (number) words[key] = std::to_string(key == "threads" && number == 0 ? all_cores() : *number);
+  }
   if (options.in_place || options.out_of_place) words["in_place"] = options.in_place ? "true" : "false";
-  put("threads", options.threads == 0U ? all_cores() : options.threads);
   if (options.no_table) words["table"] = "false";
   if (words.at("device") == "cuda") {
     words["target"] = gpu::built() && gpu::devices() > 0 ? gpu::device_name() : "";
@@ -154,15 +148,14 @@ void run(const Options& options) {
 
 // ---- options ----
 
-void add_number(Command& command, const std::string& flag, auto& value, std::int64_t least, std::int64_t most,
-                const std::string& help) {
-  command.option(flag, value, help).range(least, most).type_name("N");
-}
-
 void add_shape_options(Command& command, Options& options) {
   constexpr std::int64_t many = std::int64_t{1} << 40;
   const auto add_word = [&](const std::string& key, const std::vector<std::string>& words, const char* help) {
     command.option("--" + key, options.words[key], help).one_of(words).type_name("WORD");
+  };
+  const auto add_number = [&](const char* key, const char* flag, std::int64_t least, std::int64_t most,
+                              const char* help) {
+    command.option(flag, options.numbers[key], help).range(least, most).type_name("N");
   };
   add_word("device", {"cpu", "cuda"}, "default cpu");
   add_word("op", {"rotate", "backward", "table", "fused", "append", "norm_append"},
@@ -172,17 +165,17 @@ void add_shape_options(Command& command, Options& options) {
   add_word("dtype", {"f32", "bf16", "f16"}, "default bf16; of a table what it is rounded to, f32");
   add_word("pairing", {"half", "interleaved", "interleaved_to_half"}, "default half");
   add_word("layout", bench::layout_words(), "default bthd");
-  add_number(command, "--batch", options.batch, 1, many, "default 1");
-  add_number(command, "--tokens", options.tokens, 1, many, "default 64");
-  add_number(command, "--heads", options.heads, 1, many, "of q, default 32");
-  add_number(command, "--kv-heads", options.kv_heads, 0, many, "of k, default 8; 0: q only");
-  add_number(command, "--head-dim", options.head_dim, 1, 65536, "default 128");
-  add_number(command, "--rotary-dim", options.rotary_dim, 1, 65536, "elements that turn (default: head_dim)");
+  add_number("batch", "--batch", 1, many, "default 1");
+  add_number("tokens", "--tokens", 1, many, "default 64");
+  add_number("heads", "--heads", 1, many, "of q, default 32");
+  add_number("kv_heads", "--kv-heads", 0, many, "of k, default 8; 0: q only");
+  add_number("head_dim", "--head-dim", 1, 65536, "default 128");
+  add_number("rotary_dim", "--rotary-dim", 1, 65536, "elements that turn (default: head_dim)");
   const Option in_place = command.flag("--in-place", options.in_place, "the default");
   command.flag("--out-of-place", options.out_of_place, "read here, write there").excludes(in_place);
   add_word("cache", {"same", "f8"}, "on cuda: the cache's type, the heads' (default) or e4m3");
   command.flag("--no-table", options.no_table, "on cuda: each angle is computed where it is needed");
-  add_number(command, "--threads", options.threads, 0, 1024, "0: all cores (default 1)");
+  add_number("threads", "--threads", 0, 1024, "0: all cores (default 1)");
   command.option("--target", options.target, "instruction set, one of 'rotary targets' (default: the best)")
       .type_name("NAME");
 }

@@ -53,9 +53,10 @@ class Calls {
   std::size_t next_ = 0;
 };
 
+// A graph of so many calls.
 class Graph {
  public:
-  Graph(Calls& calls, int count, Stream stream) : count_(count) {
+  Graph(Calls& calls, int count, Stream stream) {
     check_cuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "capture");
     try {
       calls(count);
@@ -64,24 +65,18 @@ class Graph {
       if (cudaStreamEndCapture(stream, &broken) == cudaSuccess && broken != nullptr) cudaGraphDestroy(broken);
       throw;
     }
-    check_cuda(cudaStreamEndCapture(stream, &graph_), "capture");
-    if (const int error = cudaGraphInstantiate(&executable_, graph_, 0); error != cudaSuccess) {
-      cudaGraphDestroy(graph_);
-      check_cuda(error, "graph");
-    }
+    cudaGraph_t graph = nullptr;
+    check_cuda(cudaStreamEndCapture(stream, &graph), "capture");
+    const int error = cudaGraphInstantiate(&executable_, graph, 0);
+    cudaGraphDestroy(graph);
+    check_cuda(error, "graph");
   }
-  ~Graph() {
-    if (executable_ != nullptr) cudaGraphExecDestroy(executable_);
-    if (graph_ != nullptr) cudaGraphDestroy(graph_);
-  }
+  ~Graph() { cudaGraphExecDestroy(executable_); }
   Graph(const Graph&) = delete;
   Graph& operator=(const Graph&) = delete;
   void replay(Stream stream) const { check_cuda(cudaGraphLaunch(executable_, stream), "graph"); }
-  int count() const { return count_; }
 
  private:
-  int count_;
-  cudaGraph_t graph_ = nullptr;
   cudaGraphExec_t executable_ = nullptr;
 };
 
@@ -149,25 +144,19 @@ void copy(const void* in, void* out, std::size_t bytes, Stream stream) {
 OwnStream::OwnStream() { check_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "stream"); }
 OwnStream::~OwnStream() { cudaStreamDestroy(stream_); }
 
-Medians event_times(const std::vector<CallSets>& works, double seconds, Stream stream) {
+Medians times(const std::vector<CallSets>& works, double seconds, Stream stream, bool replayed) {
   Clock clock(stream);
   std::vector<Calls> calls(works.begin(), works.end());
   std::vector<int> counts;
-  for (Calls& each : calls) counts.push_back(clock.calls_of_sample(each));
-  return medians_in_turn(works.size(), seconds, limits,
-                         [&](std::size_t i) { return clock.seconds([&] { calls[i](counts[i]); }) / counts[i]; });
-}
-
-Medians graph_times(const std::vector<CallSets>& works, double seconds, Stream stream) {
-  Clock clock(stream);
   std::vector<std::unique_ptr<const Graph>> graphs;
-  for (const CallSets& sets : works) {
-    Calls calls(sets);
-    graphs.push_back(std::make_unique<const Graph>(calls, clock.calls_of_sample(calls), stream));
+  for (Calls& each : calls) {
+    counts.push_back(clock.calls_of_sample(each));
+    if (!replayed) continue;
+    graphs.push_back(std::make_unique<const Graph>(each, counts.back(), stream));
     graphs.back()->replay(stream);
   }
   return medians_in_turn(works.size(), seconds, limits, [&](std::size_t i) {
-    return clock.seconds([&] { graphs[i]->replay(stream); }) / graphs[i]->count();
+    return clock.seconds([&] { replayed ? graphs[i]->replay(stream) : calls[i](counts[i]); }) / counts[i];
   });
 }
 

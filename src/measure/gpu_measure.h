@@ -54,11 +54,9 @@ class OwnStream {
 using CallSets = std::vector<std::function<void()>>;
 
 // Seconds of one call of each of the works, which are sampled in turn, for about `seconds` in all. Each has a set at
-// least, and enqueues on the stream.
-// By CUDA events around many calls enqueued one by one: the time per call of a caller who keeps the device busy or, for
-// short calls, the time to enqueue one.
-rotary::detail::Medians event_times(const std::vector<CallSets>&, double seconds, Stream);
-// By CUDA events around the replay of a graph that holds many calls in a row: the time of the device alone.
-rotary::detail::Medians graph_times(const std::vector<CallSets>&, double seconds, Stream);
+// least, and enqueues on the stream. By CUDA events around many calls enqueued one by one: the time per call of a
+// caller who keeps the device busy or, for short calls, the time to enqueue one. replayed: around the replay of a graph
+// that holds them, the time of the device alone.
+rotary::detail::Medians times(const std::vector<CallSets>&, double seconds, Stream, bool replayed = false);
 
 }  // namespace rotary::gpu

@@ -25,7 +25,6 @@ void move_bytes(const void*, void*, std::size_t, Stream) { refuse(); }
 OwnStream::OwnStream() { refuse(); }
 OwnStream::~OwnStream() = default;
 
-rotary::detail::Medians event_times(const std::vector<CallSets>&, double, Stream) { refuse(); }
-rotary::detail::Medians graph_times(const std::vector<CallSets>&, double, Stream) { refuse(); }
+rotary::detail::Medians times(const std::vector<CallSets>&, double, Stream, bool) { refuse(); }
 
 }  // namespace rotary::gpu

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "apps/rotary/bench/measure.h"
+#include "apps/rotary/bench/bench.h"
 #include "measure/gpu_measure.h"
 #ifdef ROTARY_GPU_EMULATED
 #include "tests/gpu/shim/emulator.h"
@@ -69,13 +69,13 @@ TEST_F(GpuMeasure, works_run_in_turn_and_their_sets_too) {
       gpu::move_bytes(memory.data(), memory.data(), memory.size(), stream.get());
     };
   };
-  const detail::Medians times = gpu::event_times({{call(0), call(1)}, {call(2)}}, 0.001, stream.get());
+  const detail::Medians times = gpu::times({{call(0), call(1)}, {call(2)}}, 0.001, stream.get());
   ASSERT_EQ(times.seconds.size(), 2U);
   EXPECT_GE(times.samples, 7);
   EXPECT_GT(std::min(times.seconds[0], times.seconds[1]), 0);
   EXPECT_EQ(calls[0], calls[1]);
   EXPECT_GT(calls[2], 0);
-  const detail::Medians graphs = gpu::graph_times({{call(0), call(1)}}, 0.001, stream.get());
+  const detail::Medians graphs = gpu::times({{call(0), call(1)}}, 0.001, stream.get(), true);
   ASSERT_EQ(graphs.seconds.size(), 1U);
   EXPECT_GT(graphs.seconds[0], 0);
 }

@@ -6,7 +6,7 @@
 #include <set>
 #include <string>
 
-#include "apps/rotary/bench/measure.h"
+#include "apps/rotary/bench/bench.h"
 #include "apps/shared/usage_error.h"
 #include "rotary/targets.h"
 #include "xml_judge.h"

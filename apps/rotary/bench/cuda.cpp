@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "measure.h"
+#include "bench.h"
 #include "measure/gpu_measure.h"
 
 namespace rotary::cli::bench {
@@ -36,7 +36,7 @@ int sets_of(const Cell& cell) {
   const double cache = static_cast<double>(gpu::cache_bytes());
   const double touched = static_cast<double>(line_bytes(cell)) * (cell.in_place && !appends(cell.op) ? 1 : 2);
   if (touched < cache / 2) return 1;
-  const double bytes_of_set = static_cast<double>(Tensors::bytes_of(cell));
+  const double bytes_of_set = static_cast<double>(Tensors(cell).all_bytes);
   const double that_fit = std::floor(0.9 * static_cast<double>(gpu::free_memory()) / bytes_of_set);
   return static_cast<int>(std::max(1.0, std::min(std::ceil(4 * cache / touched), that_fit)));
 }
@@ -66,7 +66,7 @@ class CudaCell : public ReadyCell {
     }
     if (appends(cell.op)) prepare_cache();
     for (int left = sets_of(cell); left > 0; --left) {
-      memory_.emplace_back(Tensors::bytes_of(cell));
+      memory_.emplace_back(Tensors(cell).all_bytes);
       sets.emplace_back(cell, memory_.back().data());
       calls.push_back(appends(cell.op) ? appending(sets.back()) : rotating(sets.back()));
       if (appends(cell.op)) parts.push_back(separate(sets.back()));
@@ -77,27 +77,31 @@ class CudaCell : public ReadyCell {
   void write(void* to, const void* from, std::size_t bytes) const override { gpu::upload(to, from, bytes, stream_); }
   void read(void* to, const void* from, std::size_t bytes) const override { gpu::download(to, from, bytes, stream_); }
 
+  // The calls beside the ways to move their bytes: the runtime's copy and our kernel, or filling what a table fills.
   void time(const Pace& pace, Result& result) const override {
-    if (sets.empty()) return time_table(pace, result);
-    const bool update = cell.in_place && !appends(cell.op);
+    const bool table = sets.empty(), update = cell.in_place && !appends(cell.op);
+    const gpu::Memory spare(table ? static_cast<std::size_t>(line_bytes(cell)) : 0);
     gpu::CallSets copies, moves;
+    if (table) moves.push_back([&] { gpu::fill(spare.data(), 1, spare.size(), stream_); });
     for (const Tensors& at : sets) {
-      copies.push_back([at, this] { gpu::copy(at.in, at.out, at.moved, stream_); });
-      moves.push_back([at, update, this] { gpu::move_bytes(at.in, update ? at.in : at.out, at.moved, stream_); });
+      moves.push_back([&at, update, this] { gpu::move_bytes(at.in, update ? at.in : at.out, at.moved, stream_); });
+      copies.push_back([&at, this] { gpu::copy(at.in, at.out, at.moved, stream_); });
     }
-    std::vector<gpu::CallSets> works = {calls, copies, moves}, replayed = {calls};
+    std::vector<gpu::CallSets> works = {calls, moves}, replayed = {calls};
+    if (!table) works.push_back(copies);
     if (!parts.empty()) works.push_back(parts), replayed.push_back(parts);
-    const detail::Medians times = gpu::event_times(works, pace.seconds, stream_);
-    const detail::Medians graphs = gpu::graph_times(replayed, pace.seconds / 2, stream_);
-    const bool by_copy = !update && times.seconds[1] < times.seconds[2];
+    const detail::Medians times = gpu::times(works, pace.seconds, stream_);
+    const detail::Medians graphs = gpu::times(replayed, pace.seconds / 2, stream_, true);
+    const bool by_copy = !table && !update && times.seconds[2] < times.seconds[1];
     result.samples = times.samples;
     result.seconds = times.seconds[0];
-    result.ceiling_seconds = by_copy ? times.seconds[1] : times.seconds[2];
-    result.ceiling = update ? "update" : by_copy ? "copy" : "kernel";
-    result.device = OnDevice{.graph_seconds = graphs.seconds[0],
-                             .copy_seconds = times.seconds[1],
-                             .launches = launches_of(cell),
-                             .sets = static_cast<int>(sets.size())};
+    result.ceiling_seconds = times.seconds[by_copy ? 2 : 1];
+    result.ceiling = table ? "fill" : update ? "update" : by_copy ? "copy" : "kernel";
+    result.device = OnDevice{.graph_seconds = graphs.seconds[0]};
+    if (table) return;
+    result.device->copy_seconds = times.seconds[2];
+    result.device->launches = launches_of(cell);
+    result.device->sets = static_cast<int>(sets.size());
     if (parts.empty()) return;
     result.device->unfused_seconds = times.seconds[3];
     result.device->unfused_graph_seconds = graphs.seconds[1];
@@ -130,30 +134,27 @@ class CudaCell : public ReadyCell {
   }
 
   Call rotating(const Tensors& at) const {
-    const Heads q = at.q, k = at.k, q_out = at.q_out, k_out = at.k_out;
     const gpu::RotateOptions how(cell.op == Op::backward ? Direction::backward : Direction::forward, stream_);
-    if (cell.op == Op::fused) return [=, this] { gpu::rotate_qk({q, q_out}, {k, k_out}, *rotation_, how); };
+    if (cell.op == Op::fused) {
+      return [=, this] { gpu::rotate_qk({at.q, at.q_out}, {at.k, at.k_out}, *rotation_, how); };
+    }
     return [=, this] {
-      gpu::rotate(q, q_out, *rotation_, how);
-      if (cell.kv_heads > 0) gpu::rotate(k, k_out, *rotation_, how);
+      gpu::rotate(at.q, at.q_out, *rotation_, how);
+      if (cell.kv_heads > 0) gpu::rotate(at.k, at.k_out, *rotation_, how);
     };
   }
 
   Call appending(const Tensors& at) const {
-    const gpu::Cache cache = cache_of(at);
-    return [at, cache, this] {
-      if (cell.op == Op::append) {
-        gpu::rotate_append(at.q, at.q_out, at.k, at.v, *rotation_, cache, device_slots(), stream_);
-      } else {
-        gpu::norm_rotate_append(at.qkv, cell.kv_heads, at.q_out, q_norm_, k_norm_, *rotation_, cache, device_slots(),
-                                stream_);
-      }
+    return [=, cache = cache_of(at), this] {
+      if (cell.op == Op::append)
+        return gpu::rotate_append(at.q, at.q_out, at.k, at.v, *rotation_, cache, device_slots(), stream_);
+      gpu::norm_rotate_append(at.qkv, cell.kv_heads, at.q_out, q_norm_, k_norm_, *rotation_, cache, device_slots(),
+                              stream_);
     };
   }
 
   Call separate(const Tensors& at) const {
-    const gpu::Cache cache = cache_of(at);
-    return [at, cache, norm = cell.op == Op::norm_append, this] {
+    return [=, cache = cache_of(at), norm = cell.op == Op::norm_append, this] {
       if (norm) {
         gpu::rms_norm(at.q, at.q_out, q_norm_, stream_);
         gpu::rms_norm(at.k, at.k, k_norm_, stream_);
@@ -161,17 +162,6 @@ class CudaCell : public ReadyCell {
       gpu::rotate_qk({norm ? at.q_out : at.q, at.q_out}, {at.k, at.k}, *rotation_, stream_);
       gpu::append(at.k, at.v, cache, device_slots(), stream_);
     };
-  }
-
-  void time_table(const Pace& pace, Result& result) const {
-    const gpu::Memory spare(static_cast<std::size_t>(line_bytes(cell)));
-    const gpu::CallSets fill = {[&] { gpu::fill(spare.data(), 1, spare.size(), stream_); }};
-    const detail::Medians times = gpu::event_times({calls, fill}, pace.seconds, stream_);
-    result.samples = times.samples;
-    result.seconds = times.seconds[0];
-    result.ceiling_seconds = times.seconds[1];
-    result.ceiling = "fill";
-    result.device = OnDevice{.graph_seconds = gpu::graph_times({calls}, pace.seconds / 2, stream_).seconds[0]};
   }
 
   const gpu::Stream stream_;

@@ -1,4 +1,5 @@
-#include "memory.h"
+// The memory of cells: blocks of the host's, and where the tensors lie in a block.
+#include "bench.h"
 
 #include <algorithm>
 #include <cstring>
@@ -17,9 +18,9 @@ using namespace rotary::detail;
 namespace {
 
 constexpr std::size_t huge_page = std::size_t{2} << 20;
-constexpr std::int64_t page = 4096, line = 64;
+constexpr std::int64_t small_page = 4096;
 
-std::size_t rounded_up(std::size_t value, std::size_t unit) { return (value + unit - 1) / unit * unit; }
+constexpr std::size_t whole_huge_pages(std::size_t bytes) { return (bytes + huge_page - 1) / huge_page * huge_page; }
 
 // The number behind the key, as in "MemAvailable: 24117248 kB", or without a key the first word; -1 if there is no
 // number ("max", no such file).
@@ -33,25 +34,17 @@ double number_in(const char* path, const std::string& key) {
 
 }  // namespace
 
-Arena::~Arena() { release(); }
-
-void Arena::release() noexcept {
-  if (mapping_ != nullptr) unmap_pages(mapping_, mapped_);
-  mapping_ = nullptr;
-  size_ = 0;
-}
-
 std::byte* Arena::reserve(std::size_t bytes) {
   if (bytes <= size_) return begin_;
-  release();
-  size_ = rounded_up(bytes, huge_page);
-  mapped_ = size_ + huge_page;
-  mapping_ = map_pages(mapped_);
-  if (mapping_ == nullptr) {
-    size_ = 0;
+  mapping_.reset();
+  size_ = 0;
+  const std::size_t size = whole_huge_pages(bytes), mapped = size + huge_page;
+  void* const mapping = map_pages(mapped);
+  if (mapping == nullptr)
     throw Error(Code::MEMORY, "[bench] buffers must fit in memory but got " + std::to_string(bytes) + " bytes");
-  }
-  begin_ = reinterpret_cast<std::byte*>(rounded_up(reinterpret_cast<std::uintptr_t>(mapping_), huge_page));
+  mapping_ = {mapping, [mapped](void* pages) { unmap_pages(pages, mapped); }};
+  begin_ = reinterpret_cast<std::byte*>(whole_huge_pages(reinterpret_cast<std::uintptr_t>(mapping)));
+  size_ = size;
   if (huge_pages_) advise_huge_pages(begin_, size_);
   std::memset(begin_, 1, size_);
   return begin_;
@@ -68,67 +61,46 @@ double free_memory() {
 
 std::int64_t pages_of(const Cell& cell) { return (cell.batch * cell.tokens + page_size - 1) / page_size; }
 
-namespace {
-
-// Bytes from the begin of a block of tensors.
-struct Offsets {
-  explicit Offsets(const Cell& cell) {
-    const std::int64_t kv_heads = appends(cell.op) ? 0 : cell.kv_heads;
-    const std::int64_t q_heads = cell.heads + (appends(cell.op) ? 2 * cell.kv_heads : 0);
-    k = round_up(heads_bytes(cell, q_heads), line);
-    in_bytes = out_bytes = round_up(k + heads_bytes(cell, kv_heads), line);
-    moved = std::min(line_bytes(cell), in_bytes);
-    if (appends(cell.op)) {
-      const std::int64_t values = pages_of(cell) * page_size * cell.kv_heads * cell.head_dim;
-      cache_bytes = round_up(values * (cell.f8 ? 1 : static_cast<std::int64_t>(size_of(cell.dtype))), 256);
-      cache = round_up(heads_bytes(cell, cell.heads), 256);
-      out_bytes = std::max(cache + 2 * cache_bytes, moved);
-    }
-    // Half a page apart, so that no store waits for a load with the same low address bits.
-    out = cell.in_place && !cell.cuda ? 0 : round_up(in_bytes, page) + page / 2;
-  }
-  std::int64_t k = 0, in_bytes = 0, out = 0, out_bytes = 0, moved = 0;
-  std::int64_t cache = 0, cache_bytes = 0;  // from out; of k, and as many of v
-};
-
-// Some heads of a tensor.
-Heads part_of(const Heads& all, std::int64_t first, std::int64_t count) {
-  Heads part = all;
-  part.layout.heads = count;
-  part.data = static_cast<std::byte*>(all.data) +
-              first * all.layout.head_stride * static_cast<std::int64_t>(size_of(all.dtype));
-  return part;
-}
-
-}  // namespace
-
-std::size_t Tensors::bytes_of(const Cell& cell) {
-  const Offsets at(cell);
-  return static_cast<std::size_t>(at.out + at.out_bytes);
-}
-
 Tensors::Tensors(const Cell& cell, std::byte* begin) {
-  const Offsets at(cell);
+  const auto sized = [](std::int64_t size) { return static_cast<std::size_t>(size); };
+  const bool cached = appends(cell.op);
+  const std::int64_t q_heads = cell.heads + (cached ? 2 * cell.kv_heads : 0);
+  const std::int64_t k_at = round_up(heads_bytes(cell, q_heads), cache_line);
+  const std::int64_t read = round_up(k_at + (cached ? 0 : heads_bytes(cell, cell.kv_heads)), cache_line);
+  const std::int64_t cache_at = round_up(heads_bytes(cell, cell.heads), 256);
+  const std::int64_t values = pages_of(cell) * page_size * cell.kv_heads * cell.head_dim;
+  const std::int64_t cache = round_up(values * (cell.f8 ? 1 : static_cast<std::int64_t>(size_of(cell.dtype))), 256);
+  // Half a page apart, so that no store waits for a load with the same low address bits.
+  const std::int64_t out_at = cell.in_place && !cell.cuda ? 0 : round_up(read, small_page) + small_page / 2;
+  in_bytes = sized(read);
+  moved = std::min(sized(line_bytes(cell)), in_bytes);
+  out_bytes = cached ? std::max(sized(cache_at + 2 * cache), moved) : in_bytes;
+  all_bytes = sized(out_at) + out_bytes;
+  if (begin == nullptr) return;
   in = begin;
-  in_bytes = static_cast<std::size_t>(at.in_bytes);
-  out = in + at.out;
-  out_bytes = static_cast<std::size_t>(at.out_bytes);
-  moved = static_cast<std::size_t>(at.moved);
-  if (!appends(cell.op)) {
-    std::byte* const results = cell.in_place ? in : out;
-    q = {in, cell.dtype, layout_of(cell, cell.heads)};
-    k = {in + at.k, cell.dtype, layout_of(cell, cell.kv_heads)};
-    q_out = {results, cell.dtype, q.layout};
-    k_out = {results + at.k, cell.dtype, k.layout};
+  out = in + out_at;
+  std::byte* const results = cell.in_place ? in : out;
+  const auto heads = [&](std::byte* at, std::int64_t count) { return Heads(at, cell.dtype, layout_of(cell, count)); };
+  if (!cached) {
+    q = heads(in, cell.heads);
+    k = heads(in + k_at, cell.kv_heads);
+    q_out = heads(results, cell.heads);
+    k_out = heads(results + k_at, cell.kv_heads);
     return;
   }
-  qkv = {in, cell.dtype, layout_of(cell, cell.heads + 2 * cell.kv_heads)};
-  q = part_of(qkv, 0, cell.heads);
-  k = part_of(qkv, cell.heads, cell.kv_heads);
-  v = part_of(qkv, cell.heads + cell.kv_heads, cell.kv_heads);
-  q_out = cell.in_place ? q : Heads{out, cell.dtype, layout_of(cell, cell.heads)};
-  k_cache = out + at.cache;
-  v_cache = k_cache + at.cache_bytes;
+  qkv = heads(in, q_heads);
+  const auto part = [&](std::int64_t first, std::int64_t count) {
+    const std::int64_t before = first * qkv.layout.head_stride * static_cast<std::int64_t>(size_of(cell.dtype));
+    Heads some(in + before, cell.dtype, qkv.layout);
+    some.layout.heads = count;
+    return some;
+  };
+  q = part(0, cell.heads);
+  k = part(cell.heads, cell.kv_heads);
+  v = part(cell.heads + cell.kv_heads, cell.kv_heads);
+  q_out = cell.in_place ? q : heads(out, cell.heads);
+  k_cache = out + cache_at;
+  v_cache = k_cache + cache;
 }
 
 std::vector<std::byte> fill_pattern(DType dtype) {

@@ -1,15 +1,14 @@
 // Compares the result of a cell with the reference, before it is timed.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
-#include <numeric>
-#include <span>
+#include <string>
 
-#include "measure.h"
+#include "bench.h"
 #include "rotary/cache.h"
 #include "rotary/reference.h"
 #include "values/dtypes.h"
-#include "values/pairings.h"
 #include "values/storage.h"
 
 namespace rotary::cli::bench {
@@ -19,23 +18,10 @@ using namespace rotary::detail;
 namespace {
 
 using Bytes = std::vector<std::byte>;
+using Gathered = std::array<Bytes, 3>;  // q, k and v of some tokens, each contiguous: [tokens, heads, head_dim]
 
 constexpr std::int64_t max_elements = std::int64_t{1} << 17;  // the reference is slow
 constexpr std::int64_t max_pairs = std::int64_t{1} << 14;
-
-double value_at(DType dtype, const Bytes& data, std::int64_t index) {
-  std::uint32_t bits = 0;
-  std::memcpy(&bits, data.data() + index * static_cast<std::int64_t>(size_of(dtype)), size_of(dtype));
-  const auto half = static_cast<std::uint16_t>(bits);
-  if (dtype == DType::f32) return static_cast<double>(float_of(bits));
-  return static_cast<double>(dtype == DType::f16 ? to_float(f16{half}) : to_float(bf16{half}));
-}
-
-// Half the distance between adjacent numbers of dtype near the value.
-double half_step(DType dtype, double value) {
-  const StorageType& type = storage_type(dtype);
-  return std::ldexp(std::abs(value), -type.digits) + std::ldexp(0.5, type.lowest);
-}
 
 void fail_if(std::int64_t different, const Cell& cell, const char* rule, std::int64_t compared) {
   if (different == 0) return;
@@ -44,111 +30,88 @@ void fail_if(std::int64_t different, const Cell& cell, const char* rule, std::in
                                kind_words(cell) + " " + shape_words(cell) + " by target " + cell.target);
 }
 
-std::int64_t count_different(const Bytes& one, const Bytes& other, std::size_t each) {
-  std::int64_t count = 0;
-  for (std::size_t at = 0; at < one.size(); at += each)
-    count += std::memcmp(one.data() + at, other.data() + at, each) == 0 ? 0 : 1;
-  return count;
+std::vector<double> doubles(const Bytes& data, DType dtype) {
+  std::vector<double> values(data.size() / size_of(dtype));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    std::uint32_t bits = 0;
+    std::memcpy(&bits, data.data() + i * size_of(dtype), size_of(dtype));
+    const auto half = static_cast<std::uint16_t>(bits);
+    const float value = dtype == DType::f32   ? float_of(bits)
+                        : dtype == DType::f16 ? decode(f16{half})
+                                              : decode(bf16{half});
+    values[i] = static_cast<double>(value);
+  }
+  return values;
 }
 
-// What a cell reads or writes for some tokens, each tensor contiguous.
-struct Gathered {
-  Bytes q, k, v;
-  std::int64_t different_from(const Gathered& other, std::size_t q_size, std::size_t kv_size) const {
-    return count_different(q, other.q, q_size) + count_different(k, other.k, kv_size) +
-           count_different(v, other.v, kv_size);
-  }
-};
+// Half the distance between adjacent numbers of dtype near the value.
+double half_step(DType dtype, double value) {
+  const StorageType& type = storage_type(dtype);
+  return std::ldexp(std::abs(value), -type.digits) + std::ldexp(0.5, type.lowest);
+}
 
 class Verification {
  public:
   explicit Verification(const ReadyCell& ready)
-      : ready_(ready),
-        cell_(ready.cell),
-        at_(ready.sets.front()),
-        tokens_(chosen_tokens(cell_)),
-        table_(rows_of(ready.table())) {}
+      : ready_(ready), cell_(ready.cell), at_(ready.sets.front()), appends_(appends(cell_.op)) {
+    choose_tokens();
+  }
 
   std::int64_t run() const {
     fill(ready_, at_);
-    const Gathered before = {heads(at_.q), heads(at_.k), appends(cell_.op) ? heads(at_.v) : Bytes{}};
+    const Gathered before = {heads(at_.q), heads(at_.k), appends_ ? heads(at_.v) : Bytes{}};
     const Gathered after = results_of(ready_.calls.front());
-    if (appends(cell_.op)) {
+    if (appends_) {
       fill(ready_, at_);
-      require(results_of(ready_.parts.front()).different_from(after, size_of(cell_.dtype), cached_size()),
-              "equal its separate operations bit for bit");
+      require(different(results_of(ready_.parts.front()), after), "equal its separate operations bit for bit");
     }
     if (cell_.op == Op::norm_append) {
-      require(count_far_from_normed(before.q, after.q), "be the norm rotated, within roundings");
+      require(far(before[0], after[0], cell_.heads), "be the norm rotated, within roundings");
     } else if (!cell_.with_table) {
       const bool k_too = !cell_.f8;  // the tolerance cannot tell adjacent f8 values apart
-      require(count_far_by_angle(cell_.heads, before.q, after.q) +
-                  (k_too ? count_far_by_angle(cell_.kv_heads, before.k, after.k) : 0),
+      require(far(before[0], after[0], cell_.heads) + (k_too ? far(before[1], after[1], cell_.kv_heads) : 0),
               "turn by angles within 1.1e-7");
     } else {
-      Gathered expected = {rotated(before.q, cell_.heads), rotated(before.k, cell_.kv_heads), before.v};
-      if (appends(cell_.op)) append_to_cache(expected);
-      require(expected.different_from(after, size_of(cell_.dtype), cached_size()), "equal the reference bit for bit");
+      require(different(expected(before), after), "equal the reference bit for bit");
     }
     return compared();
   }
 
  private:
-  struct Token {
-    std::int64_t batch, index;
-  };
-
   // All, or some from the beginning, the middle and the end.
-  static std::vector<Token> chosen_tokens(const Cell& cell) {
-    const std::int64_t count = cell.batch * cell.tokens;
-    const std::int64_t row = (cell.heads + cell.kv_heads) * cell.head_dim;
-    const std::int64_t each = std::max<std::int64_t>(1, max_elements / 3 / row);
-    std::vector<Token> tokens;
-    const auto add = [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i) tokens.push_back({i / cell.tokens, i % cell.tokens});
-    };
-    if (count <= 3 * each) {
-      add(0, count);
-    } else {
-      for (const std::int64_t begin : {std::int64_t{0}, count / 2, count - each}) add(begin, begin + each);
+  void choose_tokens() {
+    const std::int64_t all = cell_.batch * cell_.tokens, row = (cell_.heads + cell_.kv_heads) * cell_.head_dim;
+    const std::int64_t each = std::max<std::int64_t>(1, max_elements / 3 / row), length = all <= 3 * each ? all : each;
+    for (const std::int64_t begin : {std::int64_t{0}, all / 2, all - each}) {
+      for (std::int64_t i = begin; i < begin + length; ++i) {
+        tokens_.push_back(i);
+        positions_.push_back(i % cell_.tokens + 1);
+      }
+      if (length == all) return;
     }
-    return tokens;
-  }
-
-  Table rows_of(const Table& all) const {
-    const auto pairs = static_cast<std::size_t>(all.pairs());
-    std::vector<float> cos, sin;
-    for (const Token& token : tokens_) {
-      const std::size_t at = static_cast<std::size_t>(token.index) * pairs;
-      const std::span<const float> c = all.cos().subspan(at, pairs), s = all.sin().subspan(at, pairs);
-      cos.insert(cos.end(), c.begin(), c.end());
-      sin.insert(sin.end(), s.begin(), s.end());
-    }
-    return {cos, sin, all.pairs(), all.pairing()};
   }
 
   std::int64_t count() const { return static_cast<std::int64_t>(tokens_.size()); }
   std::int64_t compared() const {
-    return count() * (cell_.heads + (appends(cell_.op) ? 2 : 1) * cell_.kv_heads) * cell_.head_dim;
+    return count() * (cell_.heads + (appends_ ? 2 : 1) * cell_.kv_heads) * cell_.head_dim;
   }
   std::size_t cached_size() const { return cell_.f8 ? 1 : size_of(cell_.dtype); }
+  void require(std::int64_t wrong, const char* rule) const { fail_if(wrong, cell_, rule, compared()); }
 
-  void require(std::int64_t different, const char* rule) const { fail_if(different, cell_, rule, compared()); }
+  // ---- what the cell reads and writes ----
 
   Bytes heads(const Heads& x) const {
     const Layout& layout = x.layout;
-    const auto size = static_cast<std::int64_t>(size_of(x.dtype));
-    const bool touching = layout.head_stride == layout.head_dim;
-    const std::int64_t pieces = touching ? 1 : layout.heads;
-    const std::int64_t piece = (touching ? layout.heads : 1) * layout.head_dim * size;
-    Bytes packed(static_cast<std::size_t>(count() * pieces * piece));
+    const auto size = static_cast<std::int64_t>(size_of(x.dtype)), width = layout.head_dim * size;
+    Bytes packed(static_cast<std::size_t>(count() * layout.heads * width));
     std::byte* to = packed.data();
-    for (const Token& token : tokens_) {
-      for (std::int64_t i = 0; i < pieces; ++i, to += piece) {
-        const std::int64_t at =
-            token.batch * layout.batch_stride + token.index * layout.token_stride + i * layout.head_stride;
-        if (piece > 0)
-          ready_.read(to, static_cast<const std::byte*>(x.data) + at * size, static_cast<std::size_t>(piece));
+    const bool touching = layout.head_stride == layout.head_dim;
+    const std::int64_t together = touching ? layout.heads : 1;
+    for (const std::int64_t token : tokens_) {
+      for (std::int64_t head = 0; head < layout.heads; head += together, to += together * width) {
+        const std::int64_t at = token / cell_.tokens * layout.batch_stride +
+                                token % cell_.tokens * layout.token_stride + head * layout.head_stride;
+        ready_.read(to, static_cast<const std::byte*>(x.data) + at * size, static_cast<std::size_t>(together * width));
       }
     }
     return packed;
@@ -158,136 +121,117 @@ class Verification {
     const std::size_t row = static_cast<std::size_t>(cell_.kv_heads * cell_.head_dim) * cached_size();
     Bytes packed(tokens_.size() * row);
     for (std::size_t i = 0; i < tokens_.size(); ++i) {
-      const auto token = static_cast<std::size_t>(tokens_[i].batch * cell_.tokens + tokens_[i].index);
-      ready_.read(packed.data() + i * row, cache + static_cast<std::size_t>(ready_.slots[token]) * row, row);
+      const std::int64_t slot = ready_.slots[static_cast<std::size_t>(tokens_[i])];
+      ready_.read(packed.data() + i * row, cache + static_cast<std::size_t>(slot) * row, row);
     }
     return packed;
   }
 
   Gathered results_of(const Call& call) const {
     call();
-    if (!appends(cell_.op)) return {heads(at_.q_out), heads(at_.k_out), {}};
+    if (!appends_) return {heads(at_.q_out), heads(at_.k_out), Bytes{}};
     return {heads(at_.q_out), cached(at_.k_cache), cached(at_.v_cache)};
   }
 
-  Bytes rotated(const Bytes& values, std::int64_t heads) const {
-    Bytes out(values.size());
-    const Layout layout = thd(count(), heads, cell_.head_dim);
-    reference::rotate(ConstHeads(values.data(), cell_.dtype, layout), Heads{out.data(), cell_.dtype, layout}, table_,
-                      cell_.op == Op::backward ? Direction::backward : Direction::forward);
-    return out;
+  // ---- bit for bit ----
+
+  // Counts elements: of q, and of k and v as they are stored.
+  std::int64_t different(const Gathered& one, const Gathered& other) const {
+    std::int64_t found = 0;
+    for (std::size_t x = 0; x < one.size(); ++x) {
+      const std::size_t size = x == 0 ? size_of(cell_.dtype) : cached_size();
+      for (std::size_t at = 0; at < one[x].size(); at += size)
+        found += std::memcmp(one[x].data() + at, other[x].data() + at, size) == 0 ? 0 : 1;
+    }
+    return found;
   }
 
-  // k and v as the cache holds them, by the CPU's append.
-  void append_to_cache(Gathered& values) const {
-    const Layout layout = thd(count(), cell_.kv_heads, cell_.head_dim);
-    const ConstHeads k(values.k.data(), cell_.dtype, layout), v(values.v.data(), cell_.dtype, layout);
-    const std::size_t bytes = static_cast<std::size_t>(count() * cell_.kv_heads * cell_.head_dim) * cached_size();
-    Bytes keys(bytes), entries(bytes);
-    Cache cache = nhd(keys.data(), entries.data(), 1, static_cast<int>(count()), cell_.kv_heads, cell_.head_dim,
+  // The results, by the reference and the CPU's append.
+  Gathered expected(const Gathered& before) const {
+    const Layout q = thd(count(), cell_.heads, cell_.head_dim), k = thd(count(), cell_.kv_heads, cell_.head_dim);
+    Gathered made = {Bytes(before[0].size()), Bytes(before[1].size()), Bytes{}};
+    const Table table(ready_.turns, positions_);
+    reference::rotate(ConstHeads(before[0].data(), cell_.dtype, q), Heads(made[0].data(), cell_.dtype, q), table,
+                      direction());
+    reference::rotate(ConstHeads(before[1].data(), cell_.dtype, k), Heads(made[1].data(), cell_.dtype, k), table,
+                      direction());
+    if (!appends_) return made;
+    const std::size_t size = static_cast<std::size_t>(count() * cell_.kv_heads * cell_.head_dim) * cached_size();
+    Gathered stored = {made[0], Bytes(size), Bytes(size)};
+    Cache cache = nhd(stored[1].data(), stored[2].data(), 1, static_cast<int>(count()), cell_.kv_heads, cell_.head_dim,
                       cell_.f8 ? CacheType::f8_e4m3 : CacheType::same);
     cache.k_scale = k_scale;
     cache.v_scale = v_scale;
-    append(k, v, cache, Slots::rows(0));
-    values.k = std::move(keys);
-    values.v = std::move(entries);
+    append({made[1].data(), cell_.dtype, k}, {before[2].data(), cell_.dtype, k}, cache, Slots::rows(0));
+    return stored;
   }
 
-  // Counts elements of `after` whose distance from the rotated element r in double arithmetic exceeds
-  // allowed(|a| + |b|, r), where (a, b) is the pair before the rotation and before(i) element i. NaN counts; elements
-  // behind the rotated block are not examined.
-  template <class Before, class Allowed>
-  std::int64_t count_far(std::int64_t heads, const Before& before, const Bytes& after, const Allowed& allowed) const {
-    const bool back = cell_.op == Op::backward;
-    const std::int64_t pairs = table_.pairs();
-    const Order order = order_of(cell_.pairing, back ? Direction::backward : Direction::forward);
-    const auto index = [pairs](bool interleaved, std::int64_t pair, std::int64_t member) {
-      return interleaved ? 2 * pair + member : pair + member * pairs;
-    };
-    std::int64_t far = 0;
-    for (std::int64_t i = 0; i < count() * heads * pairs; ++i) {
-      const std::int64_t row = i / pairs, pair = i % pairs, head = row * cell_.head_dim;
-      const auto at = static_cast<std::size_t>(row / heads * pairs + pair);
-      const double cos = static_cast<double>(table_.cos()[at]);
-      const double sin = (back ? -1 : 1) * static_cast<double>(table_.sin()[at]);
-      const double a = before(head + index(order.read_interleaved, pair, 0));
-      const double b = before(head + index(order.read_interleaved, pair, 1));
-      const double rotated[2] = {a * cos - b * sin, b * cos + a * sin};
-      for (const std::int64_t member : {0, 1}) {
-        const double found = value_at(cell_.dtype, after, head + index(order.write_interleaved, pair, member));
-        far += std::abs(found - rotated[member]) <= allowed(std::abs(a) + std::abs(b), rotated[member]) ? 0 : 1;
+  Direction direction() const { return cell_.op == Op::backward ? Direction::backward : Direction::forward; }
+
+  // ---- within rounding errors ----
+
+  // Counts elements that are farther from the norm and the rotation in double than roundings take them. NaN counts.
+  std::int64_t far(const Bytes& before, const Bytes& after, std::int64_t heads) const {
+    // A rotation in f32, rounded once, by cos and sin within 1.1e-7 of the true ones; of the norm, rounded twice more.
+    constexpr double of_angle = 1.1e-7, of_arithmetic = 0x1p-23;
+    const bool norm = cell_.op == Op::norm_append;
+    const double of_norm = cell_.dtype == DType::f32 ? 0x1p-19 : std::ldexp(4.0, -storage_type(cell_.dtype).digits);
+    std::vector<double> values = doubles(before, cell_.dtype);
+    if (norm) normalize(values);
+    const std::vector<double> given = values, found = doubles(after, cell_.dtype);
+    reference::rotate(values, thd(count(), heads, cell_.head_dim), reference::double_table(ready_.turns, positions_),
+                      direction());
+    std::int64_t wrong = 0;
+    const auto width = static_cast<std::size_t>(cell_.head_dim), turning = static_cast<std::size_t>(cell_.rotary_dim);
+    for (std::size_t head = 0; head < values.size(); head += width) {
+      double largest = 0;
+      for (std::size_t i = head; i < head + width; ++i) largest = std::max(largest, std::abs(given[i]));
+      for (std::size_t i = head; i < head + width; ++i) {
+        const double turned = (of_angle + of_arithmetic) * 2 * largest;
+        const double allowed = norm                  ? of_norm * 2 * largest + 1e-6
+                               : i - head >= turning ? 0
+                                                     : turned + half_step(cell_.dtype, std::abs(values[i]) + turned);
+        wrong += std::abs(found[i] - values[i]) <= allowed ? 0 : 1;
       }
     }
-    return far;
+    return wrong;
   }
 
-  // Counts elements that a rotation in f32, rounded once, cannot give if cos and sin are within 1.1e-7 of the true
-  // ones; the table's own values are within 2^-25. Elements that do not rotate must be the same.
-  std::int64_t count_far_by_angle(std::int64_t heads, const Bytes& before, const Bytes& after) const {
-    constexpr double of_angle = 1.1e-7 + 0x1p-25, of_arithmetic = 0x1p-23;
-    const auto value = [&](std::int64_t at) { return value_at(cell_.dtype, before, at); };
-    std::int64_t far = count_far(heads, value, after, [this](double magnitude, double rotated) {
-      const double allowed = (of_angle + of_arithmetic) * magnitude;
-      return allowed + half_step(cell_.dtype, std::abs(rotated) + allowed);
-    });
-    for (std::int64_t at = 0; at < count() * heads * cell_.head_dim; ++at) {
-      const bool rest = at % cell_.head_dim >= cell_.rotary_dim;
-      far += rest && value(at) != value_at(cell_.dtype, after, at) ? 1 : 0;
-    }
-    return far;
-  }
-
-  // Counts elements of q that differ from the rotation of x / sqrt(mean(x^2) + eps) * weight by more than rounding
-  // errors.
-  std::int64_t count_far_from_normed(const Bytes& before, const Bytes& after) const {
-    const std::int64_t width = cell_.head_dim;
-    Bytes weight(static_cast<std::size_t>(width) * size_of(cell_.dtype));
-    ready_.read(weight.data(), ready_.q_weight, weight.size());
-    const double step = cell_.dtype == DType::f32 ? 0x1p-21 : std::ldexp(1.0, -storage_type(cell_.dtype).digits);
+  // x / sqrt(mean(x^2) + eps) * weight of every head of q.
+  void normalize(std::vector<double>& values) const {
     constexpr double eps = 1e-6;  // of gpu::Norm
-    std::vector<double> normed;
-    for (std::int64_t row = 0; row < count() * cell_.heads; ++row) {
-      const auto value = [&](std::int64_t i) { return value_at(cell_.dtype, before, row * width + i); };
+    const auto width = static_cast<std::size_t>(cell_.head_dim);
+    Bytes stored(width * size_of(cell_.dtype));
+    ready_.read(stored.data(), ready_.q_weight, stored.size());
+    const std::vector<double> weight = doubles(stored, cell_.dtype);
+    for (std::size_t head = 0; head < values.size(); head += width) {
       double squares = 0;
-      for (std::int64_t i = 0; i < width; ++i) squares += value(i) * value(i);
+      for (std::size_t i = 0; i < width; ++i) squares += values[head + i] * values[head + i];
       const double scale = 1 / std::sqrt(squares / static_cast<double>(width) + eps);
-      for (std::int64_t i = 0; i < width; ++i) normed.push_back(scale * (value(i) * value_at(cell_.dtype, weight, i)));
+      for (std::size_t i = 0; i < width; ++i) values[head + i] *= scale * weight[i];
     }
-    return count_far(
-        cell_.heads, [&](std::int64_t at) { return normed[static_cast<std::size_t>(at)]; }, after,
-        [step](double magnitude, double) { return 4 * step * magnitude + 1e-6; });
   }
 
   const ReadyCell& ready_;
   const Cell& cell_;
   const Tensors& at_;
-  const std::vector<Token> tokens_;
-  const Table table_;  // of these tokens
+  const bool appends_;
+  std::vector<std::int64_t> tokens_;  // batch row * tokens + token
+  std::vector<std::int64_t> positions_;
 };
 
-// The largest error of a correctly rounded f32 value, or of that value rounded once more to dtype, plus a margin for
-// the error of this check.
-long double tolerance(float value, DType dtype) {
-  const float magnitude = std::abs(value);
-  const auto spacing = static_cast<long double>(std::nextafter(magnitude, 2.0F)) - static_cast<long double>(magnitude);
-  const long double once = (0.5L + 0x1p-16L) * spacing;
-  if (dtype == DType::f32) return once;
-  const StorageType& type = storage_type(dtype);
-  const int dropped = storage_type(DType::f32).digits - type.digits;
-  return once + 0.5L * std::max(std::ldexp(spacing, dropped), std::ldexp(1.0L, type.lowest));
-}
-
-// position * inv_freq is exact as the sum angle + rest of two long doubles; rest is so small that cos and sin are
-// linear in it.
-bool is_rounded(std::int64_t position, double inv_freq, float cos, float sin, DType dtype) {
-  const long double p = static_cast<long double>(position);
-  const long double w = inv_freq;
-  const long double angle = p * w;
-  const long double rest = std::fma(p, w, -angle);
-  const long double c = std::cos(angle) - rest * std::sin(angle);
-  const long double s = std::sin(angle) + rest * std::cos(angle);
-  return std::abs(c - static_cast<long double>(cos)) <= tolerance(cos, dtype) &&
-         std::abs(s - static_cast<long double>(sin)) <= tolerance(sin, dtype);
+// Whether found is the f32 nearest to value, or that rounded once more to dtype, with a margin for the error of this
+// check.
+bool is_rounded(float found, double value, DType dtype) {
+  const float magnitude = std::abs(found);
+  const double spacing = static_cast<double>(std::nextafter(magnitude, 2.0F)) - static_cast<double>(magnitude);
+  double allowed = (0.5 + 0x1p-16) * spacing;
+  if (dtype != DType::f32) {
+    const StorageType& type = storage_type(dtype);
+    allowed += 0.5 * std::max(std::ldexp(spacing, storage_type(DType::f32).digits - type.digits),
+                              std::ldexp(1.0, type.lowest));
+  }
+  return std::abs(value - static_cast<double>(found)) <= allowed;
 }
 
 }  // namespace
@@ -298,18 +242,20 @@ std::int64_t verify(const ReadyCell& ready) {
 }
 
 std::int64_t verify_rows(const Cell& cell, const Frequencies& turns, const Table& table) {
-  const std::int64_t pairs = table.pairs();
-  const std::int64_t max_rows = std::max<std::int64_t>(1, max_pairs / pairs);
-  const std::int64_t step = std::max<std::int64_t>(1, table.tokens() / max_rows);
+  const std::int64_t step =
+      std::max<std::int64_t>(1, table.tokens() / std::max<std::int64_t>(1, max_pairs / table.pairs()));
+  std::vector<std::int64_t> positions;
+  for (std::int64_t token = table.tokens() - 1; token >= 0; token -= step) positions.push_back(token + 1);
+  const reference::DoubleTable right = reference::double_table(turns, positions);
+  const auto pairs = static_cast<std::size_t>(table.pairs());
   std::int64_t different = 0;
-  std::int64_t compared = 0;
-  for (std::int64_t token = table.tokens() - 1; token >= 0; token -= step) {
-    for (std::int64_t pair = 0; pair < pairs; ++pair, ++compared) {
-      const auto at = static_cast<std::size_t>(token * pairs + pair);
-      const double inv_freq = turns.inv_freq[static_cast<std::size_t>(pair)];
-      different += is_rounded(token + 1, inv_freq, table.cos()[at], table.sin()[at], cell.dtype) ? 0 : 1;
-    }
+  for (std::size_t i = 0; i < right.cos.size(); ++i) {
+    const std::size_t at = static_cast<std::size_t>(positions[i / pairs] - 1) * pairs + i % pairs;
+    const bool rounded =
+        is_rounded(table.cos()[at], right.cos[i], cell.dtype) && is_rounded(table.sin()[at], right.sin[i], cell.dtype);
+    different += rounded ? 0 : 1;
   }
+  const auto compared = static_cast<std::int64_t>(right.cos.size());
   fail_if(different, cell, "give correctly rounded angles", compared);
   return compared;
 }
