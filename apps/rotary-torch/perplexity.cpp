@@ -14,7 +14,7 @@
 
 #include "apps/shared/columns.h"
 #include "apps/shared/command.h"
-#include "apps/shared/plot/plot.h"
+#include "apps/shared/plot/figure.h"
 #include "apps/shared/progress_line.h"
 #include "apps/shared/tensors.h"
 #include "apps/shared/text.h"
@@ -164,13 +164,12 @@ std::string table(const std::vector<Row>& rows) {
   return text;
 }
 
-Plot plot_of(const std::vector<Row>& rows, std::int64_t trained) {
-  Plot plot;
+Figure plot_of(const std::vector<Row>& rows, std::int64_t trained) {
+  Figure plot;
   plot.title = "Loss by the length of the window";
   plot.x_label = "tokens in the window";
   plot.y_label = "cross-entropy per token (nats)";
   plot.log_x = true;
-  plot.x_is_length = true;
   for (const Row& row : rows) {
     auto line =
         std::find_if(plot.lines.begin(), plot.lines.end(), [&](const Line& l) { return l.name == row.scaling; });
@@ -189,7 +188,7 @@ Plot plot_of(const std::vector<Row>& rows, std::int64_t trained) {
 }
 
 // What was written, in words: "" for nothing.
-std::string write_files(const Options& options, const std::string& lines, const Plot& plot) {
+std::string write_files(const Options& options, const std::string& lines, const Figure& plot) {
   std::string wrote;
   const auto write = [&wrote](const std::string& path, const std::string& text) {
     if (path.empty()) return;

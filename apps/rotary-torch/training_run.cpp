@@ -9,7 +9,7 @@
 
 #include "apps/shared/command.h"
 #include "apps/shared/loss_log.h"
-#include "apps/shared/plot/plot.h"
+#include "apps/shared/plot/figure.h"
 #include "apps/shared/program.h"
 #include "apps/shared/text.h"
 #include "files/text/io.h"

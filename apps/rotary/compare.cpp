@@ -13,7 +13,7 @@
 #include "apps/shared/columns.h"
 #include "apps/shared/command.h"
 #include "apps/shared/displayable.h"
-#include "apps/shared/plot/plot.h"
+#include "apps/shared/plot/figure.h"
 #include "apps/shared/tensors.h"
 #include "apps/shared/text.h"
 #include "commands.h"
@@ -101,7 +101,7 @@ void run(const Options& options) {
   }
   if (writes) check_output(files::path_of(options.output));
   const std::vector<Run> runs = read_runs("compare", options.folders);
-  const Plot plot = plot_of(runs);
+  const Figure plot = plot_of(runs);
   if (writes) files::write_whole("compare", files::path_of(options.output), svg(plot));
   if (options.json) {
     Json list = Json::array();
@@ -111,7 +111,7 @@ void run(const Options& options) {
   }
   print_table(runs);
   print_notes(runs);
-  std::cout << '\n' << terminal_plot(plot);
+  std::cout << '\n' << terminal(plot);
   if (writes) std::cout << "\nwrote " << printable(options.output) << '\n';
 }
 

@@ -1,26 +1,28 @@
 // rotary plot: pictures of ropes and of what comes of them.
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cmath>
+#include <filesystem>
 #include <iostream>
 #include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
-#include <variant>
+#include <utility>
 #include <vector>
 
 #include "apps/rotary/plot/request.h"
 #include "apps/shared/command.h"
 #include "apps/shared/displayable.h"
-#include "apps/shared/plot/plot.h"
+#include "apps/shared/plot/figure.h"
 #include "apps/shared/sheet.h"
 #include "apps/shared/tensors.h"
 #include "apps/shared/terminal.h"
 #include "apps/shared/text.h"
 #include "apps/shared/usage_error.h"
 #include "commands.h"
+#include "files/text/paths.h"
 #include "runs.h"
 
 namespace rotary::cli {
@@ -28,7 +30,6 @@ namespace rotary::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
-using Drawn = std::variant<Plot, HeatMap>;
 
 struct Options {
   PlotRequest request;
@@ -38,11 +39,25 @@ struct Options {
   bool json = false;
 };
 
-constexpr std::size_t most_columns = 256, most_rows = 128;  // of cells of a heat map
-
 // ---- what is asked for ----
 
-const std::vector<std::string> kinds = {"wavelengths", "stretch", "table", "decay", "accuracy", "loss"};
+Figure losses_plot(const PlotRequest& request) {
+  const std::vector<Run> runs = read_runs("plot", request.configs);
+  if (std::none_of(runs.begin(), runs.end(), [](const Run& run) { return run.value().has_value(); })) {
+    throw Error(Code::NUMBER, "[plot] a loss to draw must be a finite number but got none in " +
+                                  printable(runs.front().directory) + "/loss.jsonl");
+  }
+  for (const Run& run : runs) {
+    if (run.log.not_finite_from)
+      std::cerr << "warning: run " << printable(run.name) << ": not finite from step " << *run.log.not_finite_from
+                << " on\n";
+  }
+  return plot_of(runs);
+}
+
+const std::vector<std::pair<std::string, Figure (*)(const PlotRequest&)>> kinds = {
+    {"wavelengths", wavelengths_plot}, {"stretch", stretch_plot}, {"table", table_map}, {"decay", decay_plot},
+    {"accuracy", accuracy_plot},       {"loss", losses_plot}};
 const std::vector<std::string> scaling_words = {"default", "linear", "ntk", "ntk_fixed", "dynamic", "yarn", "llama3"};
 
 // Options that belong to one kind.
@@ -72,36 +87,6 @@ void check_usage(const Options& options) {
     throw UsageError("--terminal and --json are two forms of text: give one of them");
 }
 
-Plot losses_plot(const PlotRequest& request) {
-  const std::vector<Run> runs = read_runs("plot", request.configs);
-  if (std::none_of(runs.begin(), runs.end(), [](const Run& run) { return run.value().has_value(); })) {
-    throw Error(Code::NUMBER, "[plot] a loss to draw must be a finite number but got none in " +
-                                  printable(runs.front().directory) + "/loss.jsonl");
-  }
-  for (const Run& run : runs) {
-    if (run.log.not_finite_from)
-      std::cerr << "warning: run " << printable(run.name) << ": not finite from step " << *run.log.not_finite_from
-                << " on\n";
-  }
-  return plot_of(runs);
-}
-
-Drawn drawn(const Options& options) {
-  const PlotRequest& request = options.request;
-  if (request.kind == "stretch") return stretch_plot(request);
-  if (request.kind == "table") return table_map(request);
-  if (request.kind == "decay") return decay_plot(request);
-  if (request.kind == "accuracy") return accuracy_plot(request);
-  if (request.kind == "loss") return losses_plot(request);
-  return wavelengths_plot(request);
-}
-
-// ---- as SVG ----
-
-std::string svg_of(const Plot& plot) { return svg(plot); }
-
-std::string svg_of(const HeatMap& map) { return svg(sampled(map, most_columns, most_rows)); }
-
 // ---- as text ----
 
 // COLUMNS where it is set, else the terminal's, within bounds; 72 where neither is known.
@@ -113,69 +98,101 @@ int text_width_in_columns() {
   return static_cast<int>(std::clamp<std::size_t>(known ? columns : terminal_columns().value_or(72), 40, 160));
 }
 
-// The guides have no names in the drawing area.
-std::string text_of(const Plot& plot) {
-  const int width = text_width_in_columns();
-  std::string text = terminal_plot(plot, width, 20);
-  std::string guides;
-  for (const Line& line : plot.lines)
-    if (line.guide && !line.name.empty()) guides += (guides.empty() ? "" : ", ") + displayable(line.name);
-  if (!guides.empty()) text += "  - " + wrapped(guides, 4, static_cast<std::size_t>(width)) + "\n";
-  return text;
-}
-
-std::string text_of(const HeatMap& map) { return terminal_map(map, text_width_in_columns(), 32); }
-
-// ---- as JSON: the keys are a contract ----
-
-Json json_of(const Plot& plot) {
+// The keys are a contract.
+Json json_of(const Figure& figure) {
+  if (const Grid& grid = figure.grid; !grid.x.empty()) {
+    Json rows = Json::array();
+    for (auto row = grid.values.begin(); row != grid.values.end();) {
+      const auto end = row + static_cast<std::ptrdiff_t>(grid.x.size());
+      rows.push_back(std::vector<double>(row, end));
+      row = end;
+    }
+    return {{"title", figure.title}, {"value", grid.value}, {"limit", grid.limit},
+            {"positions", grid.x},   {"pairs", grid.y},     {"values", std::move(rows)}};
+  }
   Json lines = Json::array(), guides = Json::array(), bands = Json::array();
-  for (const Line& line : plot.lines) {
+  for (const Line& line : figure.lines) {
     Json points = Json::array();
-    for (const auto& [x, y] : line.points)
-      if (std::isfinite(y)) points.push_back({x, y});  // as drawn
+    for (std::size_t i = 0; i < line.points.size(); ++i) {
+      const auto& [x, y] = line.points[i];
+      if (!line.lower.empty()) {
+        points.push_back({x, line.lower[i], y});
+      } else if (std::isfinite(y)) {
+        points.push_back({x, y});  // as drawn
+      }
+    }
     Json entry = {{"name", line.name}, {"points", std::move(points)}};
     if (!line.lost.empty()) entry["not_finite"] = line.lost;
-    (line.guide ? guides : lines).push_back(std::move(entry));
+    (!line.lower.empty() ? bands : line.guide ? guides : lines).push_back(std::move(entry));
   }
-  for (const Band& band : plot.bands) {
-    Json points = Json::array();
-    for (const auto& [x, low, high] : band.points) points.push_back({x, low, high});
-    bands.push_back({{"name", band.name}, {"points", std::move(points)}});
-  }
-  return {{"title", plot.title},       {"x", plot.x_label},           {"y", plot.y_label},
+  return {{"title", figure.title},     {"x", figure.x_label},         {"y", figure.y_label},
           {"lines", std::move(lines)}, {"guides", std::move(guides)}, {"bands", std::move(bands)}};
 }
 
-Json json_of(const HeatMap& map) {
-  Json rows = Json::array();
-  for (std::size_t row = 0; row < map.y.size(); ++row) {
-    Json values = Json::array();
-    for (std::size_t column = 0; column < map.x.size(); ++column) values.push_back(map.at(row, column));
-    rows.push_back(std::move(values));
+// ---- a picture as a file: SVG, or PNG by rsvg-convert ----
+
+std::string ending_of(const std::string& path) {
+  return files::lower(files::path_text(files::path_of(path).extension()));
+}
+
+// Before the work: throws FORMAT unless the name is "-" or ends in .svg or .png, FILE where the folder is missing or
+// PNG is asked for and rsvg-convert is not there.
+void check_picture(const std::string& path) {
+  if (is_dash(files::path_of(path))) return;
+  if (ending_of(path) != ".png" && ending_of(path) != ".svg") {
+    throw Error(Code::FORMAT, "[plot] a picture is SVG or PNG: --output must end in .svg or .png but got '" +
+                                  files::printable(path) + "'");
   }
-  return {{"title", map.title}, {"value", map.value_label}, {"limit", map.limit},
-          {"positions", map.x}, {"pairs", map.y},           {"values", std::move(rows)}};
+  check_output(files::path_of(path));
+  if (ending_of(path) == ".png" && !output_of("rsvg-convert", "--version")) {
+    throw Error(Code::FILE,
+                "[plot] a PNG needs the program rsvg-convert (package librsvg2-bin of Debian and Ubuntu, librsvg of "
+                "Homebrew, librsvg2-tools of Fedora) but it is not in PATH; SVG needs nothing");
+  }
+}
+
+std::string png_of(const std::string& path, const std::string& svg) {
+  const std::filesystem::path source = files::path_of(path + ".rotary.svg");
+  files::write_whole("plot", source, svg);
+  std::string name = "'";  // for the shell
+  for (const char letter : std::filesystem::absolute(source).string())
+    name += letter == '\'' ? "'\\''" : std::string(1, letter);
+  const std::optional<std::string> png = output_of("rsvg-convert", "--format=png --zoom=2 " + name + "'");
+  std::error_code ignored;
+  std::filesystem::remove(source, ignored);
+  if (!png || !png->starts_with("\x89PNG"))
+    throw Error(Code::FILE, "[plot] rsvg-convert must make a PNG of the picture but failed");
+  return *png;
+}
+
+// The whole file or nothing; "-" is standard output.
+void write_picture(const std::string& path, const std::string& svg) {
+  if (is_dash(files::path_of(path))) {
+    std::cout << svg;
+  } else {
+    files::write_whole("plot", files::path_of(path), ending_of(path) == ".png" ? png_of(path, svg) : svg);
+  }
 }
 
 void run(const Options& options) {
   check_usage(options);
   const bool writes = !options.output.empty();
-  if (writes) check_picture("plot", options.output);
-  Drawn picture = drawn(options);
-  if (!options.title.empty()) std::visit([&](auto& any) { any.title = options.title; }, picture);
-  if (writes) write_picture("plot", options.output, std::visit([](const auto& any) { return svg_of(any); }, picture));
+  if (writes) check_picture(options.output);
+  const auto is_asked = [&](const auto& kind) { return kind.first == options.request.kind; };
+  Figure figure = std::find_if(kinds.begin(), kinds.end(), is_asked)->second(options.request);
+  if (!options.title.empty()) figure.title = options.title;
+  if (writes) write_picture(options.output, svg(figure));
   if (options.json) {
     Json json = {{"kind", options.request.kind}};
-    json.update(std::visit([](const auto& any) { return json_of(any); }, picture));
+    json.update(json_of(figure));
     json["output"] = writes ? Json(options.output) : Json();
     std::cout << json_text(json) << '\n';
     return;
   }
   if (options.terminal || (!writes && out_is_terminal())) {
-    std::cout << std::visit([](const auto& any) { return text_of(any); }, picture);
+    std::cout << terminal(figure, text_width_in_columns(), figure.grid.x.empty() ? 20 : 32);
   } else if (!writes) {
-    std::cout << std::visit([](const auto& any) { return svg_of(any); }, picture);
+    std::cout << svg(figure);
   }
   if (writes && !is_dash(options.output)) std::cout << "wrote " << printable(options.output) << '\n';
 }
@@ -249,7 +266,9 @@ void add_kind_options(Command& command, Options& options) {
 void add_plot(CLI::App& app) {
   auto options = std::make_shared<Options>();
   Command command(app, "plot", "Pictures: wavelengths, stretch, tables, decay, accuracy, losses");
-  command.option("KIND", options->request.kind, "what to draw").one_of(kinds).type_name("").required();
+  std::vector<std::string> words;
+  for (const auto& [word, draws] : kinds) words.push_back(word);
+  command.option("KIND", options->request.kind, "what to draw").one_of(words).type_name("").required();
   command
       .option("CONFIG", options->request.configs,
               "models, as 'rotary inspect' takes them: one picture for all; of loss: folders of runs")

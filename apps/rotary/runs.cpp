@@ -141,10 +141,10 @@ std::vector<Run> read_runs(const char* operation, const std::vector<std::string>
   return runs;
 }
 
-Plot plot_of(const std::vector<Run>& runs) {
+Figure plot_of(const std::vector<Run>& runs) {
   const bool all_validated =
       std::all_of(runs.begin(), runs.end(), [](const Run& run) { return run.best || !run.value(); });
-  Plot plot;
+  Figure plot;
   plot.title = all_validated ? "Validation loss" : "Loss";
   plot.x_label = "step";
   plot.y_label = "nats per token";

@@ -35,7 +35,7 @@ struct Run {
 std::vector<Run> read_runs(const char* operation, const std::vector<std::string>& folders);
 
 // The validation losses of the runs, or their training losses where there are no others.
-Plot plot_of(const std::vector<Run>& runs);
+Figure plot_of(const std::vector<Run>& runs);
 
 // A distinct name for each path. A path that occurs twice gets " (2)".
 std::vector<std::string> unique_names(const std::vector<std::string>& paths);

@@ -121,8 +121,8 @@ Line line_of(const std::string& name, const std::vector<std::pair<std::int64_t, 
   return line;
 }
 
-Plot loss_plot(const LossLog& log, const std::string& title) {
-  Plot plot{title, "step", "loss, nats per token", false, false, {}};
+Figure loss_plot(const LossLog& log, const std::string& title) {
+  Figure plot{title, "step", "loss, nats per token", false, false, {}};
   if (!log.train.empty()) plot.lines.push_back(line_of("training", log.train, log.lost_train));
   if (!log.validation.empty()) plot.lines.push_back(line_of("validation", log.validation, log.lost_validation));
   if (plot.lines.size() == 2) plot.lines.front().faint = true;

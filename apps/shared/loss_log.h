@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "apps/shared/plot/plot.h"
+#include "apps/shared/plot/figure.h"
 
 namespace rotary::cli {
 
@@ -27,7 +27,7 @@ struct LossLog {
 LossLog read_loss_log(const std::filesystem::path& path);
 
 // The training loss is drawn faint, the validation loss strong.
-Plot loss_plot(const LossLog& log, const std::string& title);
+Figure loss_plot(const LossLog& log, const std::string& title);
 
 Line line_of(const std::string& name, const std::vector<std::pair<std::int64_t, double>>& losses,
              const std::vector<std::int64_t>& lost = {});

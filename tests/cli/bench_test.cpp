@@ -311,7 +311,7 @@ TEST(BenchPlot, the_ceiling_has_a_point_for_each_cell_of_heads) {
     results.push_back({.cell = cell, .seconds = 2e-6, .ceiling_seconds = 1e-6});
     heads += cell.op == Op::table ? 0 : 1;
   }
-  const Plot plot = ceiling_plot(results);
+  const Figure plot = ceiling_plot(results);
   for (const Line& line : plot.lines) points += line.guide ? 0 : line.points.size();
   EXPECT_EQ(points, heads);
   EXPECT_NO_THROW(plot_tests::parse_xml(svg(plot)));

@@ -103,14 +103,14 @@ TEST_F(LogFile, anything_else_is_refused_with_its_line) {
 }
 
 TEST_F(LogFile, its_plot_has_the_training_loss_faint_behind_the_validation_loss) {
-  const cli::Plot plot = cli::loss_plot(read(first + second), "a run");
+  const cli::Figure plot = cli::loss_plot(read(first + second), "a run");
   EXPECT_EQ(plot.title, "a run");
   ASSERT_EQ(plot.lines.size(), 2U);
   EXPECT_TRUE(plot.lines[0].faint);
   EXPECT_EQ(plot.lines[0].points, (std::vector<std::pair<double, double>>{{10, 3.5}}));
   EXPECT_FALSE(plot.lines[1].faint);
   EXPECT_EQ(plot.lines[1].points, (std::vector<std::pair<double, double>>{{0, 4.25}}));
-  const cli::Plot alone = cli::loss_plot(read(second), "");
+  const cli::Figure alone = cli::loss_plot(read(second), "");
   ASSERT_EQ(alone.lines.size(), 1U);
   EXPECT_FALSE(alone.lines[0].faint);
   EXPECT_TRUE(cli::loss_plot({}, "").lines.empty());

@@ -39,7 +39,7 @@ Screen read_screen(const std::string& text) {
 }
 
 TEST(TerminalPlot, a_straight_line_is_straight) {
-  const Screen screen = read_screen(terminal_plot(plot_of({{0, 0}, {10, 100}}), 60, 15));
+  const Screen screen = read_screen(terminal(plot_of({{0, 0}, {10, 100}}), 60, 15));
   ASSERT_EQ(screen.rows.size(), 15U);
   const std::size_t columns = screen.rows[1].size();  // the line ends in the last one
   ASSERT_GT(columns, 40U);
@@ -58,19 +58,19 @@ TEST(TerminalPlot, a_straight_line_is_straight) {
 
 TEST(TerminalPlot, faint_lines_and_guides_are_seen_behind_strong_ones) {
   const Points points = {{0, 1}, {9, 1}};
-  const std::string text = terminal_plot({"", "", "", false, false, {{"strong", points}, {"faint", points, true}}});
+  const std::string text = terminal({"", "", "", false, false, {{"strong", points}, {"faint", points, true}}});
   EXPECT_NE(text.find("**********"), std::string::npos) << text;
   for (const std::string& row : read_screen(text).rows) EXPECT_EQ(row.find('.'), std::string::npos) << text;
-  Plot plot{"", "", "", false, false, {{"strong", {{0, 5}, {9, 5}}}, {"guide", points, false, false, true}}};
-  const std::string guided = terminal_plot(plot);
+  Figure plot{"", "", "", false, false, {{"strong", {{0, 5}, {9, 5}}}, {"guide", points, false, false, true}}};
+  const std::string guided = terminal(plot);
   EXPECT_NE(guided.find("----------\n"), std::string::npos) << guided;
-  EXPECT_EQ(guided.find("guide"), std::string::npos) << guided;
+  EXPECT_NE(guided.find("  * strong  - guide\n"), std::string::npos) << guided;
 }
 
 TEST(TerminalPlot, letters_on_the_lines_lead_to_the_legend) {
-  Plot plot{"t", "x", "y", false, false, {}};
+  Figure plot{"t", "x", "y", false, false, {}};
   for (int i = 0; i < 5; ++i) plot.lines.push_back({"line " + std::to_string(i), {{0, i}, {9, i}}, false});
-  const Screen screen = read_screen(terminal_plot(plot));
+  const Screen screen = read_screen(terminal(plot));
   std::map<char, std::set<std::size_t>> rows;
   for (std::size_t row = 0; row < screen.rows.size(); ++row) {
     for (const char character : screen.rows[row]) {
@@ -90,19 +90,19 @@ TEST(TerminalPlot, letters_on_the_lines_lead_to_the_legend) {
 TEST(TerminalPlot, lines_that_lie_on_each_other_are_shown_in_turn) {
   const Points points = {{0, 4}, {3, 2}, {9, 1}};
   const std::string text =
-      terminal_plot({"", "", "", false, false, {{"", points, false}, {"", points, false}, {"", points, false}}});
+      terminal({"", "", "", false, false, {{"", points, false}, {"", points, false}, {"", points, false}}});
   for (const char letter : {'a', 'b', 'c'}) EXPECT_GE(std::count(text.begin(), text.end(), letter), 20) << letter;
   EXPECT_NE(text.find("abcabc"), std::string::npos) << text;
 }
 
 TEST(TerminalPlot, no_line_is_wider_than_asked_and_none_ends_in_spaces) {
-  Plot plot{std::string(200, 'T'), std::string(200, 'x'), std::string(200, 'y'), false, false, {}};
+  Figure plot{std::string(200, 'T'), std::string(200, 'x'), std::string(200, 'y'), false, false, {}};
   for (int i = 0; i < 70; ++i) {
     plot.lines.push_back({std::string(static_cast<std::size_t>(3 * i), 'n'), {{0, i * 1e-9}, {1e7, 3e5}}, i % 2 == 0});
   }
   for (const int width : {32, 40, 72, 133}) {
     for (const int height : {4, 9, 30}) {
-      for (const std::string& line : read_screen(terminal_plot(plot, width, height)).lines) {
+      for (const std::string& line : read_screen(terminal(plot, width, height)).lines) {
         EXPECT_LE(cli::columns(line), static_cast<std::size_t>(width)) << line;
         EXPECT_TRUE(line.empty() || line.back() != ' ') << line;
       }
@@ -112,7 +112,7 @@ TEST(TerminalPlot, no_line_is_wider_than_asked_and_none_ends_in_spaces) {
 
 TEST(TerminalPlot, hostile_names_write_no_lines_of_their_own) {
   const std::string bad = "a\nb\x1b[2J\xFF";
-  const std::string text = terminal_plot({bad, bad, bad, false, false, {{bad, {{1, 2}}, false}, {bad, {}, true}}});
+  const std::string text = terminal({bad, bad, bad, false, false, {{bad, {{1, 2}}, false}, {bad, {}, true}}});
   EXPECT_EQ(text.find('\x1b'), std::string::npos);
   EXPECT_NE(text.find("a\\x0ab\\x1b[2J\\xff"), std::string::npos);
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 2 + 18 + 3 + 1);
@@ -123,8 +123,8 @@ TEST(TerminalPlot, extreme_values_and_nothing_at_all_are_drawn) {
   for (const bool log : {false, true})
     for (const Points& points : {Points{}, Points{{1, 1}}, Points{{most, 1}, {1, most}},
                                  Points{{1e-290, 1e300}, {1e300, 1e-290}}, Points{{1, 2}, {1, 3}}})
-      EXPECT_EQ(read_screen(terminal_plot(plot_of(points, log, log), 50, 10)).rows.size(), 10U);
-  EXPECT_NE(terminal_plot(plot_of({})).find("no points"), std::string::npos);
+      EXPECT_EQ(read_screen(terminal(plot_of(points, log, log), 50, 10)).rows.size(), 10U);
+  EXPECT_NE(terminal(plot_of({})).find("no points"), std::string::npos);
 }
 
 }  // namespace

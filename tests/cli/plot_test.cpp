@@ -1,5 +1,5 @@
 // The plots, read back as a person would: what stands where, by the labels of the axes.
-#include "apps/shared/plot/plot.h"
+#include "apps/shared/plot/figure.h"
 
 #include <gtest/gtest.h>
 
@@ -9,6 +9,7 @@
 #include <limits>
 #include <locale>
 #include <set>
+#include <sstream>
 
 #include "apps/shared/displayable.h"
 #include "picture.h"
@@ -34,8 +35,8 @@ void expect_fit_to_be_seen(const std::string& text, std::size_t least_x_ticks = 
 // ---- where things stand ----
 
 TEST(Svg, points_stand_where_the_labels_of_the_axes_say) {
-  const Plot losses{"losses", "step", "loss", false, false, {{"a", {{0, 4.17}, {250, 2.58}, {2000, 1.80}}}}};
-  for (const Plot& plot :
+  const Figure losses{"losses", "step", "loss", false, false, {{"a", {{0, 4.17}, {250, 2.58}, {2000, 1.80}}}}};
+  for (const Figure& plot :
        {losses, plot_of({{-3, -0.001}, {4, 0.002}}), plot_of({{1e9, 1e-9}, {3e9, 3e-9}}),
         plot_of({{1e300, -1e300}, {-1e300, 1e300}}), plot_of({{64, 6}, {128, 8}, {2048, 900}}, true, true),
         plot_of({{1e-12, 1}, {1e12, 1.5}}, true, true), plot_of({{100, 2.1}, {120, 2.3}}, true, false),
@@ -73,7 +74,7 @@ TEST(Svg, the_legend_names_every_line_in_order) {
 
 TEST(Svg, no_two_of_many_lines_look_alike_and_a_faint_one_has_its_successors_colour) {
   for (const int points : {3, 100}) {  // with marks, and without
-    Plot plot{"t", "x", "y", false, false, {}};
+    Figure plot{"t", "x", "y", false, false, {}};
     for (int i = 0; i < 21; ++i) {
       plot.lines.push_back({"line " + std::to_string(i), {}});
       for (int x = 0; x < points; ++x) plot.lines.back().points.emplace_back(x, i);
@@ -98,14 +99,13 @@ TEST(Svg, no_two_of_many_lines_look_alike_and_a_faint_one_has_its_successors_col
 }
 
 TEST(Svg, many_lines_make_the_picture_taller_and_not_the_plot_smaller) {
-  Plot plot{"t", "x", "y", false, false, {}};
+  Figure plot{"t", "x", "y", false, false, {}};
   for (int i = 0; i < 40; ++i)
     plot.lines.push_back({"a run with a name " + std::to_string(i), {{0, i}, {9, i}}, false});
   const Picture picture = read_picture(svg(plot));
   EXPECT_EQ(picture.width, 800);
   EXPECT_GT(picture.height, 600);
   EXPECT_GT(picture.y_ticks.front().first - picture.y_ticks.back().first, 250);
-  EXPECT_EQ(read_picture(svg(plot_of({{0, 1}, {1, 2}}))).height, 500);
 }
 
 TEST(Svg, hostile_names_come_through_as_text) {
@@ -140,25 +140,21 @@ TEST(Svg, equal_lines_are_both_seen) {
   EXPECT_GT(text.rfind("stroke-dasharray"), text.rfind("<polyline")) << "dashed, in front";
 }
 
-TEST(Svg, an_axis_of_lengths_has_ticks_where_its_powers_of_two_are) {
-  Plot plot = plot_of({{32, 2}, {64, 1}, {128, 1.5}, {256, 2}, {512, 3}}, true);
-  const auto ticks = [&plot] {
+TEST(Svg, a_logarithmic_axis_across_has_ticks_at_powers_of_two) {
+  const auto ticks = [](double first, double last) {
     std::vector<double> values;
-    for (const auto& [pixel, value] : read_picture(svg(plot)).x_ticks) values.push_back(value);
+    for (const auto& [pixel, value] : read_picture(svg(plot_of({{first, 2}, {last, 3}}, true))).x_ticks)
+      values.push_back(value);
     return values;
   };
-  EXPECT_NE(ticks(), (std::vector<double>{32, 64, 128, 256, 512}));
-  plot.x_is_length = true;
-  EXPECT_EQ(ticks(), (std::vector<double>{32, 64, 128, 256, 512}));
-  expect_points_where_the_labels_say(plot);
-  plot.lines[0].points.clear();
-  for (double length = 1; length <= 0x1p20; length *= 2) plot.lines[0].points.emplace_back(length, 1);
-  EXPECT_EQ(ticks(), (std::vector<double>{1, 8, 64, 512, 4096, 32768, 262144}));
+  EXPECT_EQ(ticks(32, 512), (std::vector<double>{32, 64, 128, 256, 512}));
+  EXPECT_EQ(ticks(1, 0x1p20), (std::vector<double>{1, 8, 64, 512, 4096, 32768, 262144}));
+  EXPECT_EQ(ticks(96, 100), (std::vector<double>{96, 96.5, 97, 97.5, 98, 98.5, 99, 99.5, 100})) << "no two powers";
 }
 
 TEST(Svg, names_of_points_are_tooltips) {
   for (const bool dots : {false, true}) {
-    Plot plot = plot_of({{0, 1}, {1, 2}, {2, 4}});
+    Figure plot = plot_of({{0, 1}, {1, 2}, {2, 4}});
     plot.lines[0].dots = dots;
     plot.lines[0].names = {"one", "two", "<four>"};
     std::vector<std::string> tips;
@@ -170,23 +166,22 @@ TEST(Svg, names_of_points_are_tooltips) {
   }
 }
 
-TEST(Svg, guides_are_straight_grey_and_named_once_wherever_they_stand) {
-  Plot plot{"t", "x", "y", false, false, {{"line", {{0, 0}, {9, 100}}}}};
-  for (const double height : {50.0, 51.0, 52.0, 100.0})
+TEST(Svg, guides_are_grey_and_in_the_legend) {
+  Figure plot{"t", "x", "y", false, false, {{"line", {{0, 0}, {9, 100}}}}};
+  for (const double height : {50.0, 51.0, 100.0})
     plot.lines.push_back({"level " + std::to_string(height), {{0, height}, {9, height}}, false, false, true});
-  for (const double x : {0.0, 0.1, 5.0, 9.0})
-    plot.lines.push_back({"upright " + std::to_string(x), {{x, 0}, {x, 100}}, false, false, true});
+  plot.lines.push_back({"upright", {{5, 0}, {5, 100}}, false, false, true});
   const std::string text = svg(plot);
   expect_readable(text);
   const Picture picture = read_picture(text);
-  EXPECT_EQ(picture.curves.size(), 1U);
-  for (std::size_t i = 1; i < plot.lines.size(); ++i)
-    EXPECT_EQ(std::count(picture.texts.begin(), picture.texts.end(), plot.lines[i].name), 1) << plot.lines[i].name;
+  EXPECT_EQ(picture.curves.size(), 1U) << "the others are grey";
+  for (const Line& line : plot.lines)
+    EXPECT_EQ(std::count(picture.texts.begin(), picture.texts.end(), line.name), 1) << line.name;
 }
 
-TEST(Svg, a_band_reaches_from_its_lower_to_its_upper_end) {
-  Plot plot{"t", "x", "y", false, false, {{"middle", {{0, 1}, {5, 1}, {10, 1}}}}};
-  plot.bands = {{"band", {{0, 0, 2}, {5, -1, 3}, {10, 0, 2}}}};
+TEST(Svg, an_area_reaches_from_its_lower_to_its_upper_end) {
+  Figure plot{"t", "x", "y", false, false, {{"middle", {{0, 1}, {5, 1}, {10, 1}}}}};
+  plot.lines.push_back({.name = "area", .points = {{0, 2}, {5, 3}, {10, 2}}, .lower = {0, -1, 0}});
   const std::string text = svg(plot);
   const Picture picture = read_picture(text);
   Points corners;
@@ -196,19 +191,19 @@ TEST(Svg, a_band_reaches_from_its_lower_to_its_upper_end) {
   ASSERT_EQ(corners.size(), wanted.size());
   for (std::size_t i = 0; i < wanted.size(); ++i)
     EXPECT_NEAR(value_at(picture.y_ticks, corners[i].second, false), wanted[i], 0.01);
-  EXPECT_EQ(std::count(picture.texts.begin(), picture.texts.end(), "band"), 1) << "in the legend";
-  EXPECT_NE(terminal_plot(plot).find(". band"), std::string::npos);
+  EXPECT_EQ(std::count(picture.texts.begin(), picture.texts.end(), "area"), 1) << "in the legend";
+  EXPECT_NE(terminal(plot).find(". area"), std::string::npos);
 }
 
 TEST(Svg, long_names_keep_their_ends) {
   const std::string begin = "a-run-with-a-very-long-name-of-many-words-and-numbers-seed-";
-  Plot plot{"t", "x", "y", false, false, {{begin + "1", {{0, 1}, {9, 2}}}, {begin + "2", {{0, 3}, {9, 1}}}}};
+  Figure plot{"t", "x", "y", false, false, {{begin + "1", {{0, 1}, {9, 2}}}, {begin + "2", {{0, 3}, {9, 1}}}}};
   std::set<std::string> shown;
   for (const std::string& text : read_picture(svg(plot)).texts)
     if (text.starts_with("a-run") && text.find("…") != std::string::npos) shown.insert(text.substr(text.size() - 6));
   EXPECT_EQ(shown, (std::set<std::string>{"seed-1", "seed-2"}));
-  const std::string terminal = terminal_plot(plot, 40);
-  for (const char* end : {"seed-1\n", "seed-2\n"}) EXPECT_NE(terminal.find(end), std::string::npos) << terminal;
+  const std::string text = terminal(plot, 40);
+  for (const char* end : {"seed-1\n", "seed-2\n"}) EXPECT_NE(text.find(end), std::string::npos) << text;
   EXPECT_EQ(cli::shorten_middle("abcdefghij", 10), "abcdefghij");
   EXPECT_EQ(cli::shorten_middle("abcdefghijk", 10), "abcde…hijk");
   EXPECT_LE(cli::columns(cli::shorten_middle("日本語日本語日本語", 10)), 10U);
@@ -216,34 +211,27 @@ TEST(Svg, long_names_keep_their_ends) {
 
 // ---- places without a number ----
 
-TEST(Svg, each_run_of_lost_places_is_crossed_out) {
-  Plot plot{"t",   "step", "y",
-            false, false,  {{"run", {{0, 4}, {100, 3}, {300, 1}, {400, 1.5}}}, {"other", {{0, 4}, {400, 2}}}}};
-  plot.lines[0].lost = {200, 250, 500, 600};
-  const std::string text = svg(plot), terminal = terminal_plot(plot, 72, 18);
+TEST(Svg, lost_places_are_told_and_crossed_out_on_the_axis) {
+  Figure plot{"t",   "step", "y",
+              false, false,  {{"run", {{0, 4}, {100, 3}, {300, 1}, {400, 1.5}}}, {"other", {{0, 4}, {400, 2}}}}};
+  plot.lines[0].lost = {200, 200.1, 500, 600};
+  const std::string text = svg(plot), screen = terminal(plot);
   expect_readable(text);
-  EXPECT_NE(text.find("× NaN or infinite: run at 2 steps and from step 500 on"), std::string::npos);
-  EXPECT_NE(terminal.find("  # NaN or infinite: run at 2 steps and from step 500 on"), std::string::npos) << terminal;
-  EXPECT_EQ(std::count(terminal.begin(), terminal.end(), '#'), 2 + 1) << terminal;
+  EXPECT_NE(text.find("NaN or infinite: run at 2 steps and from step 500 on"), std::string::npos);
+  EXPECT_NE(screen.find("NaN or infinite: run at 2 steps and from step 500 on"), std::string::npos) << screen;
+  EXPECT_EQ(std::count(screen.begin(), screen.end(), '#'), 3) << screen;
   const Picture picture = read_picture(text);
   EXPECT_EQ(picture.x_ticks.back().second, 600) << "the axis shows them all";
-  Points centres;
+  std::vector<double> crosses;
   for (const Element& element : parse_xml(text)) {
-    const auto place = [&](const char* key) { return number(element.attributes.at(key)); };
-    if (element.name != "line" || std::abs(place("x2") - place("x1") - 11) > 0.02 || place("y2") < place("y1"))
-      continue;
-    centres.emplace_back(value_at(picture.x_ticks, (place("x1") + place("x2")) / 2, false),
-                         value_at(picture.y_ticks, (place("y1") + place("y2")) / 2, false));
-    EXPECT_EQ(element.attributes.at("stroke"), "#0072b2") << "the colour of its line";
+    if (element.name != "text" || element.text != "×") continue;
+    crosses.push_back(value_at(picture.x_ticks, number(element.attributes.at("x")), false));
+    EXPECT_EQ(element.attributes.at("fill"), "#0072b2") << "the colour of its line";
   }
-  ASSERT_EQ(centres.size(), 2U);
-  EXPECT_NEAR(centres[0].first, 200, 2);
-  EXPECT_NEAR(centres[0].second, 3, 0.02) << "as high as the point before";
-  EXPECT_NEAR(centres[1].first, 500, 2);
-  EXPECT_NEAR(centres[1].second, 1.5, 0.02);
+  ASSERT_EQ(crosses.size(), 3U) << "one for places side by side";
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_NEAR(crosses[i], std::vector({200, 500, 600})[i], 2);
   plot.lines[0].points.clear();
-  EXPECT_NE(svg(plot).find("× NaN or infinite: run everywhere"), std::string::npos);
-  EXPECT_NE(terminal_plot(plot).find("# NaN or infinite: run everywhere"), std::string::npos);
+  EXPECT_NE(svg(plot).find("NaN or infinite: run everywhere"), std::string::npos);
 }
 
 // ---- what is not an ordinary plot ----
@@ -307,7 +295,7 @@ TEST(Svg, of_many_points_what_is_seen_stays) {
 }
 
 TEST(Svg, several_dense_lines_are_means_of_near_points) {
-  Plot plot{"t", "x", "y", false, false, {{"a", {}}, {"b", {}}}};
+  Figure plot{"t", "x", "y", false, false, {{"a", {}}, {"b", {}}}};
   for (int x = 1; x <= 5000; ++x) {
     plot.lines[0].points.emplace_back(x, std::sin(0.9 * x));
     plot.lines[1].points.emplace_back(x, 0.3 + std::sin(0.57 * x));
@@ -322,6 +310,69 @@ TEST(Svg, several_dense_lines_are_means_of_near_points) {
   EXPECT_GT(read_picture(svg(plot)).curves.at(0).pixels.size(), 1000U) << "one hides nothing";
 }
 
+// ---- grids ----
+
+TEST(Grids, large_ones_are_sampled_and_say_so) {
+  Figure figure;
+  cli::Grid& grid = figure.grid;
+  grid.x = {0, 1, 2, 3, 4};
+  grid.y = {7, 8, 9};
+  for (int i = 0; i < 15; ++i) grid.values.push_back(i);
+  const Figure small = sampled(figure, 3, 2);
+  EXPECT_EQ(small.grid.x, (std::vector<std::int64_t>{0, 2, 4}));
+  EXPECT_EQ(small.grid.y, (std::vector<std::int64_t>{7, 9}));
+  EXPECT_EQ(small.grid.values, (std::vector<double>{0, 2, 4, 10, 12, 14})) << "every number is one of the grid";
+  EXPECT_EQ(small.note, "1 of 2 columns is drawn; 1 of 2 rows is drawn");
+  EXPECT_EQ(sampled(figure, 5, 3).grid.values, grid.values);
+  EXPECT_EQ(sampled(figure, 5, 3).note, "");
+}
+
+// Sampled in steps of 40, a row that turns within 6 shows the pattern of the steps.
+TEST(Grids, rows_that_turn_too_fast_for_the_columns_are_empty) {
+  Figure figure;
+  cli::Grid& grid = figure.grid;
+  grid.y = {0, 1, 2};
+  grid.turns = {6.28, 159.9, 160};
+  for (std::int64_t i = 0; i < 400; ++i) grid.x.push_back(i);
+  for (const double turn : grid.turns)
+    for (int i = 0; i < 400; ++i) grid.values.push_back(std::cos(6.283185307179586 * i / turn));
+  const Figure small = sampled(figure, 10, 128);
+  EXPECT_EQ(small.note, "1 of 40 columns is drawn; rows too fast for this step are empty (2 of 3)");
+  for (std::size_t row = 0; row < 3; ++row) EXPECT_EQ(std::isnan(small.grid.at(row, 5)), row < 2) << "4 columns a turn";
+  expect_readable(svg(small));
+  const std::string text = terminal(figure, 32);
+  EXPECT_NE(text.find("(1 of 3)"), std::string::npos) << text;
+  EXPECT_NE(text.find("\n0 +\n"), std::string::npos) << text;
+  EXPECT_EQ(sampled(figure, 400, 2).note, "1 of 2 rows is drawn") << "of all columns every row can be seen";
+}
+
+// As of a table whose attention factor is 0.
+TEST(Grids, of_zeros_have_the_middle_colour) {
+  Figure figure;
+  figure.grid = {"cos", 0, {0, 1}, {0, 1}, {0, 0, 0, 0}};
+  EXPECT_NE(terminal(figure).find("0 +..\n1 +..\n"), std::string::npos) << terminal(figure);
+  EXPECT_NE(svg(figure).find("fill=\"#f7f7f7\" d="), std::string::npos);
+}
+
+TEST(Grids, can_be_read_whatever_their_size_and_names) {
+  for (const std::size_t columns : {1U, 2U, 100U, 256U}) {
+    for (const std::size_t rows : {1U, 3U, 128U}) {
+      Figure figure;
+      figure.title = std::string(300, 'T');
+      figure.note = "a <note> & more " + std::string(300, 'n');
+      figure.x_label = std::string(200, 'x');
+      figure.y_label = std::string(200, 'y');
+      cli::Grid& grid = figure.grid = {"cos", 1.346, {}, {}, {}};
+      for (std::size_t i = 0; i < columns; ++i) grid.x.push_back(1000000000000 + static_cast<std::int64_t>(i));
+      for (std::size_t i = 0; i < rows; ++i) grid.y.push_back(static_cast<std::int64_t>(i));
+      for (std::size_t i = 0; i < rows * columns; ++i) grid.values.push_back(i % 3 == 0 ? 5 : -0.3);
+      expect_readable(svg(figure));
+      std::istringstream lines(terminal(figure, 60, 10));
+      for (std::string line; std::getline(lines, line);) EXPECT_LE(cli::columns(line), 60U) << line;
+    }
+  }
+}
+
 // ---- the same bytes everywhere ----
 
 struct German : std::numpunct<char> {
@@ -331,13 +382,13 @@ struct German : std::numpunct<char> {
 };
 
 TEST(Plots, the_locale_does_not_matter) {
-  const Plot plot = plot_of({{0, 4.5}, {12345.5, 1.25}});
+  const Figure plot = plot_of({{0, 4.5}, {12345.5, 1.25}});
   const std::string picture = svg(plot);
-  const std::string terminal = terminal_plot(plot);
+  const std::string screen = terminal(plot);
   const std::locale before = std::locale::global(std::locale(std::locale::classic(), new German));
   std::setlocale(LC_ALL, "de_DE.UTF-8");  // where it is installed
   EXPECT_EQ(svg(plot), picture);
-  EXPECT_EQ(terminal_plot(plot), terminal);
+  EXPECT_EQ(terminal(plot), screen);
   std::locale::global(before);
   std::setlocale(LC_ALL, "C");
 }

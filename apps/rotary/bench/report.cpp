@@ -120,8 +120,8 @@ nlohmann::ordered_json json_of(const Result& result) {
   return json;
 }
 
-Plot ceiling_plot(const std::vector<Result>& results) {
-  Plot plot{"Percent of the memory ceiling", "working set, KiB", "% of ceiling", true, false, {}};
+Figure ceiling_plot(const std::vector<Result>& results) {
+  Figure plot{"Percent of the memory ceiling", "working set, KiB", "% of ceiling", true, false, {}};
   double least = 1e300;
   double most = 0;
   for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {

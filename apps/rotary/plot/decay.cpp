@@ -193,41 +193,37 @@ Score score_at(const Table& table, std::size_t row, const Content& content, doub
   return score;
 }
 
-void add_rope(Plot& plot, const PlotRequest& request, const PlottedRope& rope,
+void add_rope(Figure& plot, const PlotRequest& request, const PlottedRope& rope,
               const std::vector<std::int64_t>& distances, bool alone) {
   const std::size_t pairs = rope.view.pairs.size();
   const Content content =
       request.q.empty() ? random_content(*rope.used, pairs, request.seed) : given_content(request, *rope.used, pairs);
   const Table table(rope.view.frequencies, distances);
+  const bool roformer = request.envelope == "roformer", area = alone && request.envelope == "sum";
   Line mean{.name = alone ? "mean score" : rope.name, .points = {}};
-  Line edge{.name = "", .points = {}, .faint = true};
-  Band band{"envelope", {}};
+  Line edge{.name = area ? "envelope" : alone && roformer ? "RoFormer's bound, relative" : "", .points = {}};
+  edge.faint = !alone;
   const double at_zero = static_cast<double>(pairs) * static_cast<double>(pairs + 1) / 2;
   for (std::size_t row = 0; row < distances.size(); ++row) {
     const auto x = static_cast<double>(distances[row]);
     const Score score = score_at(table, row, content, rope.view.frequencies.attention_factor);
     mean.points.emplace_back(x, score.mean);
-    edge.points.emplace_back(x, request.envelope == "roformer" ? score.roformer / at_zero : score.high);
-    band.points.push_back({x, score.low, score.high});
+    edge.points.emplace_back(x, roformer ? score.roformer / at_zero : score.high);
+    if (area) edge.lower.push_back(score.low);
   }
-  if (request.envelope == "roformer") {
-    if (alone) edge.name = "RoFormer's bound, relative";
-    edge.faint = !alone;
-  }
-  const bool drawn_as_band = alone && request.envelope == "sum";
-  if (drawn_as_band) plot.bands.push_back(std::move(band));
-  if (!drawn_as_band && request.envelope != "none" && !alone) plot.lines.push_back(edge);
-  plot.lines.push_back(std::move(mean));
-  if (!drawn_as_band && request.envelope != "none" && alone) plot.lines.push_back(std::move(edge));
+  const bool mean_first = alone && !area;  // else the edge has the mean's colour
+  if (mean_first) plot.lines.push_back(mean);
+  if (request.envelope != "none") plot.lines.push_back(std::move(edge));
+  if (!mean_first) plot.lines.push_back(std::move(mean));
 }
 
 }  // namespace
 
-Plot decay_plot(const PlotRequest& request) {
+Figure decay_plot(const PlotRequest& request) {
   if (request.q.empty() != request.k.empty())
     throw UsageError("--queries and --keys go together: give both, or neither");
   const auto [ropes, subject] = read_ropes(request, false);
-  Plot plot;
+  Figure plot;
   plot.title = "Mean score by distance" + subject;
   if (ropes.size() == 1 && (!request.source.scaling.empty() || !request.scalings.empty()))
     plot.title += ", " + ropes[0].name;
@@ -243,7 +239,7 @@ Plot decay_plot(const PlotRequest& request) {
   }
   plot.x_label = "distance, tokens";
   plot.y_label = "score of unit vectors";
-  plot.log_x = plot.x_is_length = true;
+  plot.log_x = true;
   std::int64_t last = 0;
   std::size_t pairs = 1;
   for (const PlottedRope& rope : ropes) {
@@ -252,9 +248,7 @@ Plot decay_plot(const PlotRequest& request) {
   }
   if (last < 2) last = 4096;
   const std::vector<std::int64_t> distances = distances_to(last, pairs);
-  if (ropes.size() > 1 && distances.size() > max_points) plot.note += "; lines: means of near distances";
   for (const PlottedRope& rope : ropes) add_rope(plot, request, rope, distances, ropes.size() == 1);
-  plot.y_holds = {0};
   std::vector<MarkedLength> marks = marked_lengths(request, ropes).marks;
   std::erase_if(marks, [last](const MarkedLength& mark) { return mark.tokens > static_cast<double>(last); });
   add_upright_guides(plot, marks);

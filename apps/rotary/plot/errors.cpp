@@ -66,10 +66,10 @@ Line line_of_way(const accuracy::Subject& subject, Way way, const std::vector<Gr
 
 }  // namespace
 
-Plot accuracy_plot(const PlotRequest& request) {
+Figure accuracy_plot(const PlotRequest& request) {
   const auto [ropes, subject] = read_ropes(request, false);
   const std::vector<Group> groups = groups_of(request, ropes);
-  Plot plot;
+  Figure plot;
   plot.title = "Error of cos and sin by position" + subject;
   plot.note = request.positions ? "the largest over all pairs"
                                 : "the largest over all pairs and up to 8 positions at each point";
@@ -77,7 +77,7 @@ Plot accuracy_plot(const PlotRequest& request) {
   plot.x_label = "position, tokens";
   plot.y_label = "absolute error";
   plot.log_x = groups.front().front().whole() > 0;
-  plot.log_y = plot.x_is_length = true;
+  plot.log_y = true;
   for (const PlottedRope& rope : ropes) {
     const accuracy::Subject rows(rope.used->rope, rope.view.frequencies);
     for (const Way way : ways) {

@@ -34,12 +34,6 @@ std::size_t turning_pairs(const PlottedRope& rope) {
   return end;
 }
 
-std::size_t most_pairs(const std::vector<PlottedRope>& ropes) {
-  std::size_t most = 0;
-  for (const PlottedRope& rope : ropes) most = std::max(most, turning_pairs(rope));
-  return most;
-}
-
 // Which pairs at the end of a rope have no wavelength, as they stand still.
 std::string still_pairs(const std::vector<PlottedRope>& ropes) {
   std::string note;
@@ -54,7 +48,7 @@ std::string still_pairs(const std::vector<PlottedRope>& ropes) {
   return note;
 }
 
-void add_to_note(Plot& plot, const std::string& text) {
+void add_to_note(Figure& plot, const std::string& text) {
   if (!text.empty()) plot.note += (plot.note.empty() ? "" : "; ") + text;
 }
 
@@ -109,30 +103,23 @@ std::optional<double> pair_of_wavelength(const PlottedRope& rope, double tokens)
   return std::nullopt;
 }
 
-Plot plot_by_pair(const PlotRequest& request, const std::vector<PlottedRope>& ropes, const std::string& title,
-                  const std::string& y_label) {
-  Plot plot;
+Figure plot_by_pair(const PlotRequest& request, const std::vector<PlottedRope>& ropes, const std::string& title,
+                    const std::string& y_label) {
+  Figure plot;
   plot.title = title;
   plot.note = note_of(request, ropes);
   plot.x_label = "pair";
   plot.y_label = y_label;
-  for (const std::size_t pair : even_ticks(most_pairs(ropes), 9)) plot.x_ticks.push_back(static_cast<double>(pair));
   return plot;
 }
 
 // low and high of all points.
-std::pair<double, double> heights(const Plot& plot) {
+std::pair<double, double> heights(const Figure& plot) {
   double low = 1e300, high = -1e300;
   for (const Line& line : plot.lines) {
-    for (const auto& [x, y] : line.points) {
+    for (const auto& [x, y] : outline_of(line)) {
       low = std::min(low, y);
       high = std::max(high, y);
-    }
-  }
-  for (const Band& band : plot.bands) {
-    for (const auto& point : band.points) {
-      low = std::min(low, point[1]);
-      high = std::max(high, point[2]);
     }
   }
   return {low, high};
@@ -140,7 +127,7 @@ std::pair<double, double> heights(const Plot& plot) {
 
 }  // namespace
 
-void add_level_guides(Plot& plot, const std::vector<MarkedLength>& lengths) {
+void add_level_guides(Figure& plot, const std::vector<MarkedLength>& lengths) {
   double last = 0;
   for (const Line& line : plot.lines)
     for (const auto& [x, y] : line.points) last = std::max(last, x);
@@ -148,7 +135,7 @@ void add_level_guides(Plot& plot, const std::vector<MarkedLength>& lengths) {
     plot.lines.push_back({.name = length.name, .points = {{0, length.tokens}, {last, length.tokens}}, .guide = true});
 }
 
-void add_upright_guides(Plot& plot, const std::vector<MarkedLength>& lengths) {
+void add_upright_guides(Figure& plot, const std::vector<MarkedLength>& lengths) {
   auto [low, high] = heights(plot);
   if (low == high) {  // level lines: as high as the axis that is made for them
     low -= 0.1 * std::abs(low);
@@ -158,9 +145,9 @@ void add_upright_guides(Plot& plot, const std::vector<MarkedLength>& lengths) {
     plot.lines.push_back({.name = length.name, .points = {{length.tokens, high}, {length.tokens, low}}, .guide = true});
 }
 
-Plot wavelengths_plot(const PlotRequest& request) {
+Figure wavelengths_plot(const PlotRequest& request) {
   const auto [ropes, subject] = read_ropes(request, true);
-  Plot plot = plot_by_pair(request, ropes, "Wavelength of each pair" + subject, "wavelength, tokens");
+  Figure plot = plot_by_pair(request, ropes, "Wavelength of each pair" + subject, "wavelength, tokens");
   plot.log_y = true;
   const bool one = ropes.size() == 1;
   for (const PlottedRope& rope : ropes) {
@@ -179,10 +166,10 @@ Plot wavelengths_plot(const PlotRequest& request) {
   return plot;
 }
 
-Plot stretch_plot(const PlotRequest& request) {
+Figure stretch_plot(const PlotRequest& request) {
   const auto [ropes, subject] = read_ropes(request, true);
-  Plot plot = plot_by_pair(request, ropes, "Stretch of each pair's wavelength" + subject,
-                           "scaled / unscaled wavelength, times");
+  Figure plot = plot_by_pair(request, ropes, "Stretch of each pair's wavelength" + subject,
+                             "scaled / unscaled wavelength, times");
   for (const PlottedRope& rope : ropes) {
     plot.lines.push_back(line_by_pair(rope, [](const PairView& pair) { return pair.stretch; }));
     if (ropes.size() == 1) plot.lines.back().name = scaling_of(rope);
@@ -190,7 +177,6 @@ Plot stretch_plot(const PlotRequest& request) {
   add_to_note(plot, still_pairs(ropes));
   const auto [low, high] = heights(plot);
   plot.log_y = low > 0 && high > 20 * std::min(low, 1.0);
-  plot.y_holds = {1};
   std::vector<MarkedLength> turns;
   std::set<std::int64_t> seen;
   for (const PlottedRope& rope : ropes) {

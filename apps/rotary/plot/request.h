@@ -9,7 +9,7 @@
 
 #include "apps/rotary/inspect/shown.h"
 #include "apps/rotary/source.h"
-#include "apps/shared/plot/plot.h"
+#include "apps/shared/plot/figure.h"
 
 namespace rotary::cli {
 
@@ -60,25 +60,16 @@ std::int64_t context_tokens(const PlotRequest&, const ModelRope&);
 
 // ---- the kinds ----
 
-Plot wavelengths_plot(const PlotRequest&);
-Plot stretch_plot(const PlotRequest&);
-HeatMap table_map(const PlotRequest&);
+Figure wavelengths_plot(const PlotRequest&);
+Figure stretch_plot(const PlotRequest&);
+Figure table_map(const PlotRequest&);
 // The mean score of unit vectors at every distance, and its envelope.
-Plot decay_plot(const PlotRequest&);
+Figure decay_plot(const PlotRequest&);
 // The largest error of cos and sin at positions, by several ways; of several ropes by the float32 product only.
-Plot accuracy_plot(const PlotRequest&);
+Figure accuracy_plot(const PlotRequest&);
 
 // Guides across the lines of a plot at a length: level, as wide as the lines, or upright, as high.
-void add_level_guides(Plot& plot, const std::vector<MarkedLength>& lengths);
-void add_upright_guides(Plot& plot, const std::vector<MarkedLength>& lengths);
-
-// ---- a picture as a file: SVG, or PNG by rsvg-convert ----
-
-// Before the work: throws FORMAT unless the name is "-" or ends in .svg or .png, FILE where the folder is missing or
-// PNG is asked for and rsvg-convert is not there.
-void check_picture(const char* operation, const std::string& path);
-
-// The whole file or nothing; "-" is standard output.
-void write_picture(const char* operation, const std::string& path, const std::string& svg);
+void add_level_guides(Figure& plot, const std::vector<MarkedLength>& lengths);
+void add_upright_guides(Figure& plot, const std::vector<MarkedLength>& lengths);
 
 }  // namespace rotary::cli

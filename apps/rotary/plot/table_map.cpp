@@ -45,33 +45,32 @@ void check_size(std::size_t positions, std::size_t pairs) {
 
 }  // namespace
 
-HeatMap table_map(const PlotRequest& request) {
+Figure table_map(const PlotRequest& request) {
   const PlottedRopes read = read_ropes(request, false);
   if (read.ropes.size() != 1) throw UsageError("plot table draws one rope: name one CONFIG and one scaling");
   const PlottedRope& rope = read.ropes[0];
-  HeatMap map;
-  map.value_label = request.sin ? "sin" : "cos";
-  map.title = map.value_label + "(position * inv_freq)" + read.subject;
+  Figure map;
+  Grid& grid = map.grid;
+  grid.value = request.sin ? "sin" : "cos";
+  map.title = grid.value + "(position * inv_freq)" + read.subject;
   if (!request.source.scaling.empty() || !request.scalings.empty()) map.title += ", " + rope.name;
   map.x_label = "position, tokens";
   map.y_label = "pair";
-  map.x_things = "positions";
-  map.y_things = "pairs";
-  map.x = positions_of_map(request);
-  map.y = pairs_of_map(request, static_cast<std::int64_t>(rope.view.pairs.size()));
-  if (map.x.empty() || map.y.empty()) throw UsageError("plot table needs at least one position and one pair");
-  const std::size_t wide = map.x.size(), pairs = rope.view.pairs.size();
-  check_size(wide, std::max(pairs, map.y.size()));
-  const Table table(rope.view.frequencies, map.x);
+  grid.x = positions_of_map(request);
+  grid.y = pairs_of_map(request, static_cast<std::int64_t>(rope.view.pairs.size()));
+  if (grid.x.empty() || grid.y.empty()) throw UsageError("plot table needs at least one position and one pair");
+  const std::size_t wide = grid.x.size(), pairs = rope.view.pairs.size();
+  check_size(wide, std::max(pairs, grid.y.size()));
+  const Table table(rope.view.frequencies, grid.x);
   const std::span<const float> values = request.sin ? table.sin() : table.cos();
-  for (const std::int64_t pair : map.y) {
+  for (const std::int64_t pair : grid.y) {
     const PairView& view = rope.view.pairs[static_cast<std::size_t>(pair)];
-    map.turns.push_back(view.inv_freq == 0 ? std::numeric_limits<double>::infinity() : std::abs(wavelength_of(view)));
+    grid.turns.push_back(view.inv_freq == 0 ? std::numeric_limits<double>::infinity() : std::abs(wavelength_of(view)));
     for (std::size_t row = 0; row < wide; ++row)
-      map.values.push_back(static_cast<double>(values[row * pairs + static_cast<std::size_t>(pair)]));
+      grid.values.push_back(static_cast<double>(values[row * pairs + static_cast<std::size_t>(pair)]));
   }
-  map.limit = rope.view.frequencies.attention_factor;
-  if (map.limit != 1) map.note = "times the attention factor " + significant(map.limit, 6);
+  grid.limit = rope.view.frequencies.attention_factor;
+  if (grid.limit != 1) map.note = "times the attention factor " + significant(grid.limit, 6);
   return map;
 }
 

@@ -1,229 +1,171 @@
-#include "axis.h"
-
+// The axes of a figure: their ranges, their ticks, and points as fractions of them; grids sampled to what can be seen.
 #include <algorithm>
-#include <charconv>
 #include <cmath>
-#include <cstdint>
 #include <limits>
-#include <optional>
 
 #include "apps/shared/text.h"
+#include "figure.h"
 
 namespace rotary::cli {
 
 namespace {
 
-constexpr double largest = 1e300;    // larger values are left out, like infinity
-constexpr double smallest = 1e-290;  // smaller ones count as 0, so that every step is a normal number
 constexpr double same = 1e-9;        // a smaller relative spread counts as none
+constexpr double smallest = 1e-290;  // smaller sizes count as 0, so that every step is a normal number
 
-bool can_show(double value, bool log) { return std::abs(value) <= largest && (!log || value >= smallest); }
+bool can_show(double value, bool log) { return std::abs(value) <= 1e300 && (!log || value >= smallest); }
 
-// ---- ticks: at 1, 2 or 5 times a power of ten ----
-
-// mantissa * 10^exponent, rounded once.
-double decimal(std::int64_t mantissa, int exponent) {
-  const std::string text = std::to_string(mantissa) + "e" + std::to_string(exponent);
-  double value = 0;
-  std::from_chars(text.data(), text.data() + text.size(), value);
-  return value;
+void add_tick(Axis& axis, double value) {
+  if (const double at = axis.at(value); at >= 0 && at <= 1) axis.ticks.push_back({value, significant(value, 12)});
 }
 
-// The digits and the exponent: "2.5" and -6 of 2.5e-6.
-std::pair<std::string, int> scientific_parts(double value) {
-  const std::string text = detail::number_text(value, std::chars_format::scientific);
-  const std::size_t end = text.find('e');
-  return {text.substr(0, end), std::stoi(text.substr(end + 1))};
+// At multiples of 1, 2 or 5 times a power of ten, between two values of the axis.
+void add_linear_ticks(Axis& axis, double low, double high, std::size_t most) {
+  const double least = (high - low) / static_cast<double>(most);
+  double step = std::pow(10, std::floor(std::log10(least)));
+  for (const double multiple : {2.0, 2.5, 2.0})  // 1, 2, 5, 10
+    if (step < least * (1 - same)) step *= multiple;
+  for (double k = std::ceil(low / step); k <= std::floor(high / step); ++k) add_tick(axis, k * step + 0.0);
 }
 
-int floor_log10(double positive) { return scientific_parts(positive).second; }
-
-// With that many decimals, or in the form 2.5e6 where they are not given.
-void add_tick(Axis& axis, double value, std::optional<int> decimals) {
-  const double at = axis.at(value);
-  if (at < 0 || at > 1) return;
-  const auto [digits, exponent] = scientific_parts(value);
-  axis.ticks.push_back({value, decimals     ? detail::fixed(value, *decimals)
-                               : value == 0 ? "0"
-                                            : digits + "e" + std::to_string(exponent)});
+// At powers of the base, or every second, third ... of them; of 10 at their double and fivefold too where there is
+// room; within one power as on a linear axis.
+void add_log_ticks(Axis& axis, double base, std::size_t most) {
+  const double unit = std::log10(base);
+  const int first = static_cast<int>(std::ceil(axis.low / unit - same));
+  const int last = static_cast<int>(std::floor(axis.high / unit + same));
+  if (last <= first) return add_linear_ticks(axis, std::pow(10, axis.low), std::pow(10, axis.high), most);
+  const int count = last - first + 1, room = static_cast<int>(most), stride = (count + room - 1) / room;
+  const bool detailed = base == 10 && 3 * count <= room;
+  const int start = static_cast<int>(std::ceil(static_cast<double>(first) / stride)) * stride;
+  for (int exponent = detailed ? start - 1 : start; exponent <= last; exponent += stride)
+    for (const double multiple : {1, 2, 5})
+      if (multiple == 1 || detailed) add_tick(axis, multiple * std::pow(base, exponent));
 }
 
-// Between the values low and high of a linear axis, or of a part of a logarithmic one.
-void add_linear_ticks(Axis& axis, double low, double high, int max_ticks) {
-  const double least = (high - low) / max_ticks * (1 - same);
-  int exponent = floor_log10(least);
-  std::int64_t mantissa = 1;
-  if (decimal(mantissa, exponent) < least) mantissa = 2;
-  if (decimal(mantissa, exponent) < least) mantissa = 5;
-  if (decimal(mantissa, exponent) < least) mantissa = 1, ++exponent;
-  const double size = std::max(std::abs(low), std::abs(high));
-  std::optional<int> decimals;
-  if (size < 1e6 && (size >= 0.1 || exponent >= -5)) decimals = std::max(0, -exponent);
-  const double step = decimal(mantissa, exponent);
-  const auto last = static_cast<std::int64_t>(std::ceil(high / step));
-  for (auto k = static_cast<std::int64_t>(std::floor(low / step)); k <= last; ++k)
-    add_tick(axis, decimal(k * mantissa, exponent), decimals);
-}
-
-// 1, 2 and 5 of every decade; or every decade, or every n-th; or, within one decade, as on a linear axis.
-void add_log_ticks(Axis& axis, int max_ticks) {
-  const int first = static_cast<int>(std::floor(axis.low)), last = static_cast<int>(std::floor(axis.high));
-  const int decades = last - first + 1;
-  const bool detailed = 3 * decades <= 2 * max_ticks;
-  const int stride = detailed ? 1 : (decades + max_ticks - 1) / max_ticks;
-  const int start = first - (first % stride + stride) % stride;  // a multiple of stride
-  for (int exponent = start; exponent <= last; exponent += stride) {
-    std::optional<int> decimals;
-    if (exponent >= -4 && exponent < 6) decimals = std::max(0, -exponent);
-    for (const std::int64_t mantissa : {1, 2, 5})
-      if (mantissa == 1 || detailed) add_tick(axis, decimal(mantissa, exponent), decimals);
+// From the first value to the last, or from 0 where that is near; padded: with 4 % more on both sides.
+Axis axis_of_values(const std::vector<double>& values, bool log, bool padded) {
+  Axis axis{log, 0, 1, {}};
+  if (!values.empty()) {
+    const auto [low, high] = std::minmax_element(values.begin(), values.end());
+    axis.low = log ? std::log10(*low) : *low;
+    axis.high = log ? std::log10(*high) : *high;
   }
-  if (axis.ticks.size() >= 3) return;
-  axis.ticks.clear();
-  add_linear_ticks(axis, std::pow(10, axis.low), std::pow(10, axis.high), max_ticks);
-}
-
-// At the powers of two among the values, or every second, third ... of them; fewer than two leave the axis as it is.
-void set_length_ticks(Axis& axis, std::vector<double> values, int max_ticks) {
-  std::erase_if(values, [](double value) {
-    int exponent = 0;
-    return value < 1 || value > 0x1p50 || std::frexp(value, &exponent) != 0.5;
-  });
-  std::sort(values.begin(), values.end());
-  values.erase(std::unique(values.begin(), values.end()), values.end());
-  if (values.size() < 2) return;
-  axis.ticks.clear();
-  const std::size_t most = static_cast<std::size_t>(max_ticks), stride = (values.size() + most - 1) / most;
-  for (std::size_t i = 0; i < values.size(); i += stride) axis.ticks.push_back({values[i], detail::spelled(values[i])});
-}
-
-// ---- ranges ----
-
-// The smallest and the largest of some numbers.
-struct Range {
-  double low = std::numeric_limits<double>::infinity(), high = -low;
-
-  void add(double value) {
-    low = std::min(low, value);
-    high = std::max(high, value);
-  }
-};
-
-// padded: 4 % more on both sides; else from the first to the last value, or from 0 where that is near.
-Axis make_axis(const Range& range, bool log, bool padded, int max_ticks) {
-  const bool none = range.low > range.high;
-  Axis axis{log, none ? 0 : range.low, none ? 1 : range.high, {}};
-  if (log && !none) axis.low = std::log10(range.low), axis.high = std::log10(range.high);
   const double size = std::max(std::abs(axis.low), std::abs(axis.high)), spread = axis.high - axis.low;
   double pad = padded ? 0.04 * spread : 0;
-  if (log) {
-    if (spread <= same) pad = 0.5;
-  } else if (size < smallest || spread <= same * size) {
-    pad = size < smallest ? 1 : 0.1 * size;
-  } else if (!padded && axis.low > 0 && axis.low <= 0.25 * spread) {
-    axis.low = 0;
-  }
+  if (spread <= same * std::max(size, smallest)) pad = log ? 0.5 : size < smallest ? 1 : 0.1 * size;
+  if (!padded && !log && axis.low > 0 && axis.low <= 0.25 * spread) axis.low = 0;
   axis.low -= pad;
   axis.high += pad;
-  if (log) {
-    add_log_ticks(axis, max_ticks);
-  } else {
-    add_linear_ticks(axis, axis.low, axis.high, max_ticks);
-  }
   return axis;
 }
+
+Axis axis_of_cells(const std::vector<std::int64_t>& values, std::size_t max_ticks) {
+  Axis axis{false, -0.5, static_cast<double>(values.size()) - 0.5, {}};
+  std::size_t stride = 1;
+  while (values.size() > max_ticks * stride) stride *= 2;
+  for (std::size_t i = 0; i < values.size(); i += stride)
+    axis.ticks.push_back({static_cast<double>(i), std::to_string(values[i])});
+  return axis;
+}
+
+// Between neighbours, the least that is not 0; 1 where there is none.
+double least_step(const std::vector<std::int64_t>& values) {
+  double least = std::numeric_limits<double>::infinity();
+  for (std::size_t i = 1; i < values.size(); ++i) {
+    const double step = std::abs(static_cast<double>(values[i]) - static_cast<double>(values[i - 1]));
+    if (step > 0) least = std::min(least, step);
+  }
+  return std::isinf(least) ? 1 : least;
+}
+
+void add_to_note(std::string& note, const std::string& text) { note += (note.empty() ? "" : "; ") + text; }
 
 }  // namespace
 
 double Axis::at(double value) const noexcept { return ((log ? std::log10(value) : value) - low) / (high - low); }
 
-PlotPoints PlotAxes::shown(const Points& points) const {
-  PlotPoints fractions;
+Points Axes::shown(const Points& points) const {
+  Points fractions;
   for (const auto& [across, up] : points)
-    if (can_show(across, x.log) && can_show(up, y.log)) fractions.push_back({x.at(across), y.at(up)});
+    if (can_show(across, x.log) && can_show(up, y.log)) fractions.emplace_back(x.at(across), y.at(up));
   return fractions;
 }
 
-PlotAxes axes_of(const Plot& plot, int max_x_ticks, int max_y_ticks) {
-  Range x, y;
-  std::vector<double> lengths;
-  const auto add = [&](double across, std::initializer_list<double> heights) {
-    const auto is_seen = [&](double height) { return can_show(height, plot.log_y); };
-    if (!can_show(across, plot.log_x) || !std::all_of(heights.begin(), heights.end(), is_seen)) return;
-    x.add(across);
-    for (const double height : heights) y.add(height);
-  };
-  for (const Line& line : plot.lines) {
-    for (const auto& [across, up] : line.points) {
-      add(across, {up});
-      if (!line.guide) lengths.push_back(across);
-    }
-    for (const double across : line.lost) add(across, {});
+Points outline_of(const Line& line) {
+  Points outline = line.points;
+  for (std::size_t i = line.lower.size(); i-- > 0;) outline.emplace_back(line.points[i].first, line.lower[i]);
+  return outline;
+}
+
+Axes axes_of(const Figure& figure, std::size_t max_x_ticks, std::size_t max_y_ticks) {
+  Axes axes;
+  if (!figure.grid.x.empty()) {
+    axes = {axis_of_cells(figure.grid.x, max_x_ticks), axis_of_cells(figure.grid.y, max_y_ticks)};
+    std::swap(axes.y.low, axes.y.high);
+    return axes;
   }
-  for (const Band& band : plot.bands)
-    for (const auto& [across, low, high] : band.points) add(across, {low, high});
-  for (const double value : plot.y_holds) y.add(value);
-  const bool dotted = std::any_of(plot.lines.begin(), plot.lines.end(), [](const Line& line) { return line.dots; });
-  PlotAxes axes{make_axis(x, plot.log_x, dotted, max_x_ticks), make_axis(y, plot.log_y, true, max_y_ticks)};
-  if (plot.log_x && plot.x_is_length) set_length_ticks(axes.x, std::move(lengths), max_x_ticks);
-  if (!plot.x_ticks.empty()) axes.x.ticks.clear();
-  for (const double value : plot.x_ticks) add_tick(axes.x, value, 0);
+  std::vector<double> x, y;
+  for (const Line& line : figure.lines) {
+    for (const auto& [across, up] : outline_of(line)) {
+      if (!can_show(across, figure.log_x) || !can_show(up, figure.log_y)) continue;
+      x.push_back(across);
+      y.push_back(up);
+    }
+    x.insert(x.end(), line.lost.begin(), line.lost.end());
+  }
+  axes = {axis_of_values(x, figure.log_x, false), axis_of_values(y, figure.log_y, true)};
+  const auto add_ticks = [](Axis& axis, double base, std::size_t most) {
+    axis.log ? add_log_ticks(axis, base, most) : add_linear_ticks(axis, axis.low, axis.high, most);
+  };
+  add_ticks(axes.x, 2, max_x_ticks);
+  add_ticks(axes.y, 10, max_y_ticks);
   return axes;
 }
 
-Points crosses_of(const Line& line) {
-  Points crosses;
-  const Points& points = line.points;
-  std::size_t run = points.size() + 1;  // the index of the point behind the last run
-  for (const double x : line.lost) {
-    const auto is_before = [](const auto& point, double place) { return point.first < place; };
-    const auto behind = std::lower_bound(points.begin(), points.end(), x, is_before);
-    const auto index = static_cast<std::size_t>(behind - points.begin());
-    if (points.empty() || index == run) continue;
-    run = index;
-    crosses.emplace_back(x, points[index == 0 ? 0 : index - 1].second);
+Figure sampled(Figure figure, std::size_t columns, std::size_t rows) {
+  constexpr double columns_per_turn = 4;
+  const Grid whole = std::move(figure.grid);
+  const std::size_t wide = std::max<std::size_t>(1, (whole.x.size() + columns - 1) / columns);
+  const std::size_t high = std::max<std::size_t>(1, (whole.y.size() + rows - 1) / rows);
+  Grid& grid = figure.grid = {whole.value, whole.limit, {}, {}, {}, {}};
+  const double step = wide == 1 ? 0 : static_cast<double>(wide) * least_step(whole.x);
+  std::size_t empty = 0;
+  for (std::size_t column = 0; column < whole.x.size(); column += wide) grid.x.push_back(whole.x[column]);
+  for (std::size_t row = 0; row < whole.y.size(); row += high) {
+    grid.y.push_back(whole.y[row]);
+    const bool too_fast = !whole.turns.empty() && whole.turns[row] < columns_per_turn * step;
+    empty += too_fast ? 1 : 0;
+    for (std::size_t column = 0; column < whole.x.size(); column += wide)
+      grid.values.push_back(too_fast ? std::numeric_limits<double>::quiet_NaN() : whole.at(row, column));
   }
-  return crosses;
+  if (wide > 1) add_to_note(figure.note, "1 of " + std::to_string(wide) + " columns is drawn");
+  if (high > 1) add_to_note(figure.note, "1 of " + std::to_string(high) + " rows is drawn");
+  if (empty > 0)
+    add_to_note(figure.note, "rows too fast for this step are empty (" + std::to_string(empty) + " of " +
+                                 std::to_string(grid.y.size()) + ")");
+  return figure;
 }
 
-std::pair<PlotPoints, PlotPoints> edges_of(const Band& band, const PlotAxes& axes) {
-  std::pair<PlotPoints, PlotPoints> edges;
-  for (const auto& [x, low, high] : band.points) {
-    const PlotPoints both = axes.shown({{x, low}, {x, high}});
-    if (both.size() < 2) continue;
-    edges.first.push_back(both[0]);
-    edges.second.push_back(both[1]);
-  }
-  return edges;
-}
-
-std::vector<std::size_t> even_ticks(std::size_t count, std::size_t most) {
-  std::size_t stride = 1;
-  while ((count + stride - 1) / stride > most) stride *= 2;
-  std::vector<std::size_t> chosen;
-  for (std::size_t i = 0; i < count; i += stride) chosen.push_back(i);
-  if (count > 0 && 3 * (count - 1 - chosen.back()) >= 2 * stride) chosen.push_back(count - 1);
-  return chosen;
-}
-
-std::vector<std::string> lost_texts(const Plot& plot) {
-  const std::string place = plot.x_label.empty() ? "place" : plot.x_label;
-  std::vector<std::string> texts;
-  for (const Line& line : plot.lines) {
+std::string whole_note(const Figure& figure) {
+  std::string lost;
+  for (const Line& line : figure.lines) {
     if (line.lost.empty()) continue;
-    const bool none = line.points.empty();
-    const auto at_end =
-        none ? line.lost.begin() : std::upper_bound(line.lost.begin(), line.lost.end(), line.points.back().first);
+    const double last = line.points.empty() ? -1 : line.points.back().first;
+    const auto at_end = std::upper_bound(line.lost.begin(), line.lost.end(), last);
     const auto between = static_cast<std::size_t>(at_end - line.lost.begin());
-    std::string text = line.name;
-    if (between > 0) text += " at " + counted(between, place.c_str());
-    if (at_end != line.lost.end()) {
-      text += between > 0 ? " and" : "";
-      text += none ? " everywhere" : " from " + place + " " + detail::spelled(*at_end) + " on";
-    }
-    texts.push_back(std::move(text));
+    lost += (lost.empty() ? "NaN or infinite: " : ", ") + line.name;
+    if (between > 0) lost += " at " + counted(between, figure.x_label.c_str());
+    if (at_end == line.lost.end()) continue;
+    lost += between > 0 ? " and" : "";
+    lost += line.points.empty() ? " everywhere" : " from " + figure.x_label + " " + significant(*at_end, 12) + " on";
   }
-  return texts;
+  std::string note = figure.note;
+  const auto is_empty = [](const Line& line) { return line.points.empty(); };
+  if (figure.grid.x.empty() && std::all_of(figure.lines.begin(), figure.lines.end(), is_empty))
+    add_to_note(note, "no points");
+  if (!lost.empty()) add_to_note(note, lost);
+  return note;
 }
 
 }  // namespace rotary::cli
