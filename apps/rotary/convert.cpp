@@ -219,7 +219,7 @@ void run(Options options) {
   if (options.output.empty() && !options.dry_run) throw UsageError("--output is required (or --dry-run)");
   try {
     options.input = tools::config_path(options.input);  // a repository of the cache is its folder
-  } catch (const Error&) {                       // no repository either: the folder is missing
+  } catch (const Error&) {                              // no repository either: the folder is missing
   }
   check_options(options);
   std::optional<ConvertResult> result;
