@@ -26,7 +26,7 @@ from ._core import (
     use_target,
 )
 from ._patch import PatchError
-from ._patch.door import kernels_mapping, patch
+from ._patch.door import patch
 from ._rotating import (
     from_doubled,
     from_rows,
@@ -71,7 +71,6 @@ __all__ = [
     "from_rows",
     "get_num_threads",
     "interleaved_axes",
-    "kernels_mapping",
     "patch",
     "rope_parameters",
     "rotate",

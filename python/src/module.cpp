@@ -101,7 +101,6 @@ std::vector<PyMethodDef> methods() {
       {"_take_types", take_types, METH_O, nullptr},
       {"_check_rope", check_rope, METH_O, nullptr},
       {"_scalings", get_scalings, METH_NOARGS, nullptr},
-      {"_xla_targets", xla_targets, METH_NOARGS, nullptr},
   };
   all.insert(all.end(), others.begin(), others.end());
   for (const PyMethodDef& method : gpu_methods()) all.push_back(method);

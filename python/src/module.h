@@ -22,7 +22,4 @@ Model model_of(PyObject* source, PyObject* pairing);
 // current device. Elements of a head before `first` are not written.
 std::vector<PyMethodDef> gpu_methods();
 
-// {name of the target: capsule of its handler}, as jax.ffi.register_ffi_target takes them.
-PyObject* xla_targets(PyObject*, PyObject*);
-
 }  // namespace rotary::python

@@ -29,14 +29,12 @@ class Derivatives(Case):
         self.near(*self.both(squares), 1e-3)
 
     def test_the_gradient_of_x_is_the_rotation_back(self):
-        for dtype in DTYPES:
+        for dtype, tolerance in zip(DTYPES, (1e-6, 4e-3, 4e-2)):
             x = jnp.asarray(numbers((2, 5, 3, 16), dtype))
             given = jnp.asarray(numbers((2, 5, 3, 16), dtype, seed=9))
             _, back = jax.vjp(lambda x: self.turn(x, self.cos, self.sin), x)
-            expected = rotary.jax.rotate(
-                given, self.cos, self.sin, pairing="half", layout="bthd", first=2, direction="backward"
-            )
-            self.assertTrue(same_bits(np.asarray(back(given)[0]), np.asarray(expected)))
+            words = {"pairing": "half", "layout": "bthd", "first": 2, "direction": "backward"}
+            self.near(back(given)[0], rotary.jax.rotate(given, self.cos, self.sin, **words), tolerance)
 
     def test_finite_differences(self):
         from jax.test_util import check_grads
@@ -46,9 +44,9 @@ class Derivatives(Case):
             check_grads(turn, (self.x, self.cos, self.sin), 3, ["fwd", "rev"], rtol=0.05, atol=0.05)
 
     def test_rows_that_are_not_differentiated_cost_nothing(self):
-        text = str(jax.make_jaxpr(jax.grad(lambda x: self.loss(self.turn)(x, self.cos, self.sin)))(self.x))
-        self.assertEqual(text.count("rotary_rotate"), 2)
-        self.assertEqual(text.count("concatenate"), 0)
+        turn = lambda x: self.turn(x, self.cos, self.sin)  # noqa: E731
+        text = str(jax.make_jaxpr(lambda x: jax.vjp(turn, x)[1](x))(self.x))
+        self.assertEqual(text.count(" mul "), 8)  # four products forward and four backward
 
     def test_qk_of_which_one_is_used(self):
         turn = lambda q, k: rotary.jax.rotate_qk(q, k, self.cos, self.sin, pairing="half", layout="bthd")  # noqa: E731
@@ -98,7 +96,6 @@ class Transformations(Case):
                 text = str(jax.make_jaxpr(mapped)(*given))
                 self.assertNotIn("scan", text)
                 self.assertNotIn("while", text)
-                self.assertEqual(text.count("rotary_rotate"), 1)
                 square = lambda f: lambda *a: (jax.vmap(f, dims)(*a) ** 2).sum()  # noqa: B023, E731
                 self.near(*(jax.grad(square(f), (0, 1, 2))(*given) for f in (self.turn, self.plain)), 1e-4)
 
@@ -120,29 +117,16 @@ class Transformations(Case):
     def test_export(self):
         from jax import export
 
-        allowed = [export.DisabledSafetyCheck.custom_call("rotary_rotate")]
         b, t = export.symbolic_shape("b, t")
         shapes = [(b, t, 3, 16), (t, 6), (t, 6)]
         given = [jax.ShapeDtypeStruct(shape, jnp.float32) for shape in shapes]
         expected = np.asarray(self.turn(self.x, self.cos, self.sin))
         for words in ({}, {"platforms": ("cpu", "tpu")}):
-            made = export.export(jax.jit(self.turn), disabled_checks=allowed, **words)(*given)
+            made = export.export(jax.jit(self.turn), **words)(*given)
             if importlib.util.find_spec("flatbuffers"):
                 made = export.deserialize(made.serialize())
             y = made.call(self.x, self.cos, self.sin)
             self.assertTrue(same_bits(np.asarray(y), expected))
-
-    def test_export_of_rows(self):
-        from jax import export
-
-        rope = rotary.Rope(head_dim=16, pairing="half")
-        allowed = [export.DisabledSafetyCheck.custom_call("rotary_rows")]
-        (t,) = export.symbolic_shape("t")
-        made = export.export(jax.jit(lambda p: rotary.jax.table(rope, p)), disabled_checks=allowed)(
-            jax.ShapeDtypeStruct((t,), jnp.int32)
-        )
-        cos, _ = made.call(jnp.array([3, 131071]))
-        self.assertTrue(same_bits(np.asarray(cos), np.asarray(rotary.Table(rope, [3, 131071]).cos)))
 
     def test_without_jit(self):
         rope = rotary.Rope(head_dim=12, pairing="half")

@@ -1,4 +1,4 @@
-"""rotary.patch and rotary.kernels_mapping, which import torch only when they are called."""
+"""rotary.patch, which imports torch only when it is called."""
 
 from __future__ import annotations
 
@@ -44,30 +44,3 @@ def patch(
     from . import patching
 
     return patching.patch(model, tables=tables, check=check, force=force)
-
-
-def kernels_mapping(model: Any) -> dict[str, dict[str, Any]]:
-    """A mapping for Hugging Face's kernels that puts rotary in the place of a model's rotary_pos_emb.
-
-        with kernels.use_kernel_mapping(rotary.kernels_mapping(model)):
-            model = kernels.kernelize(model, mode=kernels.Mode.INFERENCE, device="cpu")
-
-    The model's function is proved first, as rotary.patch does: NanoChat's has the same name and turns clockwise, and the
-    mapping made for it does too. Make a mapping for each model.
-
-    transformers marks its functions for kernels only where it finds a version of kernels that it knows: 5.23 wants
-    kernels 0.18.2 or later, and with an older one its decorators do nothing, nor does this mapping. rotary.patch needs
-    no kernels.
-
-    Args:
-        model: as for rotary.patch.
-
-    Returns:
-        {"rotary_pos_emb": {device: an object with load()}} for the device of the model.
-
-    Raises:
-        rotary.PatchError: as rotary.patch; TORCH where the model marks no function as rotary_pos_emb.
-    """
-    from . import kernels
-
-    return kernels.mapping(model)
