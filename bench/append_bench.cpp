@@ -47,7 +47,7 @@ std::vector<Layer> layers_of(const Case& c, Index pages, cli::bench::Arena& aren
   std::vector<Layer> layers;
   for (Index i = 0; i < sets; ++i, at += set) {
     const auto heads = [&](Index before, Index count) {
-      return Heads(at + before * row, c.dtype, bthd(c.batch, c.tokens, count, head_dim));
+      return Heads{at + before * row, c.dtype, bthd(c.batch, c.tokens, count, head_dim)};
     };
     std::byte* const keys = at + (q_heads + 2 * kv_heads) * row;
     const auto cache = c.form == Form::head_pages ? hnd : nhd;

@@ -146,7 +146,7 @@ class Tuner {
   Work rotation(DType dtype, Index bytes, bool in_place, const RotateOptions& options) const {
     const Index tokens = std::max<Index>(1, bytes / row_bytes(dtype));
     const Layout layout = bthd(1, tokens, heads, head_dim);
-    const Heads in(memory_, dtype, layout), out(memory_ + largest_, dtype, layout);
+    const Heads in{memory_, dtype, layout}, out{memory_ + largest_, dtype, layout};
     const std::shared_ptr<const Table> table = table_of(tokens);
     if (in_place) return [=] { rotate(in, *table, options); };
     return [=] { rotate(ConstHeads(in.data, in.dtype, in.layout), out, *table, options); };
@@ -170,8 +170,8 @@ class Tuner {
     std::vector<Work> cases;
     for (const DType dtype : {DType::f32, DType::bf16}) {
       const Index tokens = std::min<Index>(2048, largest_ / row_bytes(dtype));
-      const Heads q(memory_, dtype, bthd(1, tokens, heads_of_q, head_dim));
-      const Heads k(memory_ + largest_, dtype, bthd(1, tokens, heads - heads_of_q, head_dim));
+      const Heads q{memory_, dtype, bthd(1, tokens, heads_of_q, head_dim)};
+      const Heads k{memory_ + largest_, dtype, bthd(1, tokens, heads - heads_of_q, head_dim)};
       cases.push_back([q, k, table = table_of(tokens)] { rotate_qk(q, k, *table); });
     }
     sweep("table_bytes", &detail::Tuning::table_bytes, {32 * kib, 64 * kib, 128 * kib, 256 * kib, 512 * kib}, cases);

@@ -108,6 +108,13 @@ class Cell:
         copy[...] = self.source(name)
         return copy
 
+    def tensors(self) -> tuple[np.ndarray, ...]:
+        """q, k and where they go, q_out and k_out: in place the same."""
+        if self.in_place:
+            q, k = self.work("q"), self.work("k")
+            return q, k, q, k
+        return self.source("q"), self.source("k"), self.work("q"), self.work("k")
+
     def expected(self, name: str, at: np.ndarray) -> np.ndarray:
         """float64, [len(at), heads, head_dim]."""
         x = from_storage(self.source(name)[0, at]).astype(np.float64)

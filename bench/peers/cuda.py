@@ -3,6 +3,7 @@ on the CPU by the clock and with PyTorch in rotary's place, to try the code wher
 
 import gc
 import os
+from dataclasses import replace
 from statistics import median
 from time import perf_counter
 from typing import Callable
@@ -10,9 +11,9 @@ from typing import Callable
 import torch
 
 from cells import Cell
-from measure import agreeing
-from peer import Peer
-from torch_peers import TorchOut, on_device, rows
+from measure import all_agreeing
+from peer import PEERS, Peer
+from torch_peers import on_device, rows
 
 PRETEND = os.environ.get("ROTARY_PEERS_PRETEND") == "1"
 SAMPLE = 400e-6  # seconds of a measurement at the least
@@ -30,15 +31,13 @@ def device_name() -> str:
     return "{}, compute capability {}.{}".format(torch.cuda.get_device_name(), *torch.cuda.get_device_capability())
 
 
-def own_way(library) -> Peer:
-    """rotary's, to which the others are compared."""
-    if PRETEND:
-        pretended = TorchOut()
-        pretended.name = "rotary"
-        return pretended
-    from cuda_kernels import Rotary
-
-    return Rotary(library)
+def beside(only: str) -> list[Peer]:
+    """rotary, and the peer of this name, or of "rotary" its other ways. Pretending, PyTorch is in rotary's place."""
+    here = [peer for peer in PEERS if "cuda" in peer.devices]
+    if not PRETEND:
+        return [peer for peer in here if peer.name in ("rotary", only) or (peer.extra and only == "rotary")]
+    in_its_place = next(peer for peer in here if peer.name == "PyTorch out=")
+    return [replace(in_its_place, name="rotary"), *(peer for peer in here if peer.package and peer.name == only)]
 
 
 def sets_of(cell: Cell) -> int:
@@ -120,31 +119,23 @@ def alternate(candidates: list[Timed], rounds: int) -> None:
 
 
 @torch.inference_mode()
-def measure_cell(cell: Cell, rotary: Peer, peers: list[Peer], rounds: int, results) -> None:
+def measure_cell(cell: Cell, peers: list[Peer], rounds: int, results) -> None:
     device, at = "cpu" if PRETEND else "cuda", cell.compared()
 
-    def ready(peer: Peer) -> Timed | None:
-        def make():
-            sets = on_device(cell, device, sets_of(cell))  # of its own: what turns in place turns on and on
-            source = sets[0].block.clone()
-            peer.compile(cell)
-            calls = [peer.bind(each) for each in sets]
-            calls[0]()  # tuners run a kernel again and again, in place too
-            sets[0].block.copy_(source)
-            q, k = calls[0]()[:2]
-            synchronize()
-            return calls, rows(q, at), rows(k, at)
+    def make(peer: Peer):
+        sets = on_device(cell, device, sets_of(cell))  # of its own: what turns in place turns on and on
+        source = sets[0].block.clone()
+        calls = [peer.function(each) for each in sets]
+        calls[0]()  # tuners run a kernel again and again, in place too
+        sets[0].block.copy_(source)
+        q, k = calls[0]()[:2]
+        synchronize()
+        return calls, rows(q, at), rows(k, at)
 
-        calls = agreeing(cell, peer, results, make)
-        return Timed(calls) if calls else None
-
-    own = ready(rotary)
-    if own is None:
-        raise SystemExit(f"peers.sh: rotary is wrong at {cell}; nothing else matters")
-    found = [(peer, timing) for peer in peers if (timing := ready(peer))]
-    copies = on_device(cell, device, len(own.calls))
+    own, *found = ((peer, Timed(calls)) for peer, calls in all_agreeing(cell, peers, results, make))
+    copies = on_device(cell, device, len(own[1].calls))
     copy = Timed([lambda one=one: one.spare.copy_(one.block) for one in copies])
     gc.collect()
-    alternate([own, copy, *(timing for _, timing in found)], rounds)
+    alternate([own[1], copy, *(timing for _, timing in found)], rounds)
     for peer, timing in found:
-        results.timed_on_device(cell, peer, timing, own, copy)
+        results.timed_on_device(cell, peer, timing, own[1], copy)

@@ -1,12 +1,19 @@
-"""rotary and the plain C loop, through librotary_peers.so (rotary_shim.cpp), which times its own repetitions; and its
-interface, which librotary_peers_cuda.so has too."""
+"""What is called through ctypes. rotary and the plain C loop: librotary_peers.so (rotary_shim.cpp), which times its own
+repetitions, and librotary_peers_cuda.so, which has the same interface. ggml: the libraries that llama-cpp-python brings."""
 
 import ctypes
 import os
-from ctypes import POINTER, byref, c_bool, c_char_p, c_double, c_float, c_int32, c_int64, c_void_p
+from ctypes import POINTER, byref, c_bool, c_char_p, c_double, c_float, c_int, c_int32, c_int64, c_size_t, c_void_p
+from functools import cache, partial
+from importlib.util import find_spec
+from pathlib import Path
 
-from cells import BASE, HEAD_DIM, HEADS, KV_HEADS, Cell
-from peer import Peer, Run, Unavailable, in_python
+import numpy as np
+
+from cells import BASE, HEAD_DIM, HEADS, KV_HEADS, Cell, aligned
+from peer import Run, Unavailable, in_python
+
+library: ctypes.CDLL = None  # of load()
 
 
 class Request(ctypes.Structure):
@@ -26,93 +33,157 @@ def request(cell: Cell, q, k, q_out, k_out, positions, device_positions=None, co
                    ("f32", "f16", "bf16").index(cell.dtype), cell.interleaved, cell.threads)  # fmt: skip
 
 
-def load(path: str) -> ctypes.CDLL:
-    library = ctypes.CDLL(os.path.abspath(path))
-    for name, result, arguments in (
-        ("peers_error", c_char_p, []),
-        ("peers_target", c_char_p, []),
-        ("peers_prepare", c_void_p, [POINTER(Request), c_void_p]),
-        ("peers_release", None, [c_void_p]),
-        ("peers_rotate", c_double, [c_void_p, c_int64, c_bool, c_void_p]),
-        ("peers_plain", c_double, [POINTER(Request), c_int64]),
-        ("peers_table", c_double, [c_int64, c_int32, c_double, c_int64, POINTER(c_float), POINTER(c_float)]),
-        ("peers_repeat", c_double, [c_void_p, c_void_p, c_void_p, c_int64]),
-    ):
-        if hasattr(library, name):  # on a device the first five
-            function = getattr(library, name)
+def declared(found: ctypes.CDLL, *functions: tuple) -> ctypes.CDLL:
+    """Name, result, arguments; of a library for a device those that it has."""
+    for name, result, *arguments in functions:
+        if hasattr(found, name):
+            function = getattr(found, name)
             function.restype, function.argtypes = result, arguments
-    return library
+    return found
 
 
-def checked(library: ctypes.CDLL, seconds: float) -> float:
-    if seconds < 0:
+def load(path: str) -> None:
+    global library
+    library = declared(
+        ctypes.CDLL(os.path.abspath(path)),
+        ("peers_error", c_char_p),
+        ("peers_target", c_char_p),
+        ("peers_prepare", c_void_p, POINTER(Request), c_void_p),
+        ("peers_release", None, c_void_p),
+        ("peers_rotate", c_double, c_void_p, c_int64, c_bool, c_void_p),
+        ("peers_plain", c_double, POINTER(Request), c_int64),
+        ("peers_table", c_double, c_int64, c_int32, c_double, c_int64, POINTER(c_float), POINTER(c_float)),
+        ("peers_repeat", c_double, c_void_p, c_void_p, c_void_p, c_int64),
+    )
+
+
+def target(_: str = "") -> str:
+    return library.peers_target().decode()
+
+
+def checked(found):
+    """Seconds, or what was prepared."""
+    if found is None or found < 0:
         raise Unavailable(library.peers_error().decode())
-    return seconds
+    return found
 
 
-def prepared_by(library: ctypes.CDLL, asked: Request, stream=None) -> c_void_p:
-    prepared = library.peers_prepare(byref(asked), stream)
-    if not prepared:
-        raise Unavailable(library.peers_error().decode())
-    return c_void_p(prepared)
+def prepared(asked: Request, stream=None) -> c_void_p:
+    return c_void_p(checked(library.peers_prepare(byref(asked), stream)))
 
 
-class NativePeer(Peer):
-    needs_library = True
-
-    def __init__(self, library: ctypes.CDLL):
-        self.library = library
-
-    def asked(self, cell: Cell):
-        """The request, and the arrays that it points to."""
-        q, k = (cell.work("q"), cell.work("k")) if cell.in_place else (cell.source("q"), cell.source("k"))
-        q_out, k_out = (q, k) if cell.in_place else (cell.work("q"), cell.work("k"))
-        held = (q, k, q_out, k_out, cell.positions, cell.cos, cell.sin)
-        address = [array.ctypes.data for array in held]
-        return request(cell, *address[:5], cos=address[5], sin=address[6]), held
+# ---- rotary, and the plain loop --------------------------------------------------------------------
 
 
-class Rotary(NativePeer):
-    name = "rotary"
-    in_one_call = True
-
-    def version(self) -> str:
-        return self.library.peers_target().decode()
-
-    def prepare(self, cell: Cell) -> Run:
-        asked, held = self.asked(cell)
-        prepared = prepared_by(self.library, asked)
-        return Run(self.repeat(prepared), lambda: (held[2][0], held[3][0]),
-                   release=lambda: self.library.peers_release(prepared))  # fmt: skip
-
-    def repeat(self, prepared):
-        function, once = self.library.peers_rotate, self.in_one_call
-        return lambda repetitions: checked(self.library, function(prepared, repetitions, once, None))
+def asked_for(cell: Cell):
+    """The request, the results, and the arrays that it points to."""
+    q, k, q_out, k_out = cell.tensors()
+    held = (q, k, q_out, k_out, cell.positions, cell.cos, cell.sin)
+    address = [array.ctypes.data for array in held]
+    return request(cell, *address[:5], cos=address[5], sin=address[6]), lambda: (q_out[0], k_out[0]), held
 
 
-class RotaryTwoCalls(Rotary):
-    name, in_one_call, extra = "rotary, two calls", False, True
+def rotary(cell: Cell, in_one_call: bool = True, from_python: bool = False) -> Run:
+    asked, result, held = asked_for(cell)
+    own = prepared(asked)
+    repeat = lambda repetitions: checked(library.peers_rotate(own, repetitions, in_one_call, None))  # noqa: E731
+    return Run(in_python(lambda: repeat(1)) if from_python else repeat, result, release=lambda: library.peers_release(own),
+               keeps=held)  # fmt: skip
 
 
-class RotaryFromPython(Rotary):
-    """One ctypes call a repetition: what the other columns pay for their dispatch at the least."""
-
-    name, extra = "rotary, from Python", True
-
-    def repeat(self, prepared):
-        function = self.library.peers_rotate
-        return in_python(lambda: function(prepared, 1, True, None))
+two_calls = partial(rotary, in_one_call=False)
+from_python = partial(rotary, from_python=True)  # what the other columns pay for their dispatch at the least
+rotary.version = two_calls.version = from_python.version = target
 
 
-class PlainLoop(NativePeer):
-    name = "plain C loop"
+def plain_loop(cell: Cell) -> Run:
+    asked, result, held = asked_for(cell)
+    return Run(lambda repetitions: checked(library.peers_plain(byref(asked), repetitions)), result, keeps=held)
 
-    def version(self) -> str:
-        return "-O3 -march=native"
 
-    def prepare(self, cell: Cell) -> Run:
-        asked, held = self.asked(cell)
-        return Run(
-            repeat=lambda repetitions: checked(self.library, self.library.peers_plain(byref(asked), repetitions)),
-            result=lambda: (held[2][0], held[3][0]),
-        )
+plain_loop.version = lambda _: "-O3 -march=native"
+
+
+# ---- ggml ------------------------------------------------------------------------------------------
+
+F32, F16, I32 = 0, 1, 26  # enum ggml_type
+NORMAL, NEOX = 0, 2  # interleaved, half
+
+
+class InitParams(ctypes.Structure):
+    _fields_ = [("mem_size", c_size_t), ("mem_buffer", c_void_p), ("no_alloc", c_bool)]
+
+
+class Plan(ctypes.Structure):
+    """ggml_cplan: its first fields, and room for what later versions add."""
+
+    _fields_ = [("work_size", c_size_t), ("work_data", c_void_p), ("n_threads", c_int), ("rest", c_void_p * 15)]
+
+
+@cache
+def ggml_library() -> ctypes.CDLL:
+    """ggml-base and ggml-cpu in one name space."""
+    folder = Path(find_spec("llama_cpp").origin).parent / "lib"
+    ctypes.CDLL(str(folder / "libggml-base.so"), mode=ctypes.RTLD_GLOBAL)
+    rope = [*[c_void_p] * 4, c_int, c_int, c_int, *[c_float] * 6]
+    found = declared(
+        ctypes.CDLL(str(folder / "libggml-cpu.so"), mode=ctypes.RTLD_GLOBAL),
+        ("ggml_init", c_void_p, InitParams),
+        ("ggml_free", None, c_void_p),
+        ("ggml_new_tensor_4d", c_void_p, c_void_p, c_int, *[c_int64] * 4),
+        ("ggml_rope_ext", c_void_p, *rope),
+        ("ggml_rope_ext_inplace", c_void_p, *rope),
+        ("ggml_new_graph", c_void_p, c_void_p),
+        ("ggml_build_forward_expand", None, c_void_p, c_void_p),
+        ("ggml_graph_plan", Plan, c_void_p, c_int, c_void_p),
+        ("ggml_backend_cpu_buffer_from_ptr", c_void_p, c_void_p, c_size_t),
+        ("ggml_backend_buffer_free", None, c_void_p),
+        ("ggml_backend_tensor_alloc", c_int, c_void_p, c_void_p, c_void_p),
+        ("ggml_graph_compute", c_int, c_void_p, c_void_p),
+        ("ggml_cpu_init", None),
+        ("ggml_version", c_char_p),
+    )
+    found.ggml_cpu_init()
+    return found
+
+
+def ggml(cell: Cell) -> Run:
+    """ggml_rope_ext of q and k in one graph, planned once, computed from C. Angles, sin and cos are its own."""
+    if cell.dtype == "bf16":
+        raise Unavailable("its rope has no bf16")
+    lib, buffers = ggml_library(), []
+    context = lib.ggml_init(InitParams(1 << 20, None, True))
+
+    def place(made: int, memory: np.ndarray) -> int:
+        """The tensor, with memory of ours."""
+        buffers.append(lib.ggml_backend_cpu_buffer_from_ptr(memory.ctypes.data, memory.nbytes))
+        lib.ggml_backend_tensor_alloc(buffers[-1], made, memory.ctypes.data)
+        return made
+
+    graph, positions = lib.ggml_new_graph(context), aligned(cell.tokens, np.int32)
+    positions[:] = cell.positions
+    at = place(lib.ggml_new_tensor_4d(context, I32, cell.tokens, 1, 1, 1), positions)
+    kind, mode = (F32 if cell.dtype == "f32" else F16), (NORMAL if cell.interleaved else NEOX)
+    rope = lib.ggml_rope_ext_inplace if cell.in_place else lib.ggml_rope_ext
+    q, k, q_out, k_out = tensors = cell.tensors()
+    for source, out in ((q, q_out), (k, k_out)):
+        x = place(lib.ggml_new_tensor_4d(context, kind, HEAD_DIM, source.shape[2], cell.tokens, 1), source)
+        turned = rope(context, x, at, None, HEAD_DIM, mode, 0, BASE, 1.0, 0.0, 1.0, 32.0, 1.0)
+        if not cell.in_place:  # in place it is a view of x
+            place(turned, out)
+        lib.ggml_build_forward_expand(graph, turned)
+    plan = lib.ggml_graph_plan(graph, cell.threads, None)
+    work = np.zeros(max(64, plan.work_size), np.uint8)
+    plan.work_data = work.ctypes.data
+    compute, planned = ctypes.cast(lib.ggml_graph_compute, c_void_p), ctypes.addressof(plan)
+
+    def release():
+        for buffer in buffers:
+            lib.ggml_backend_buffer_free(buffer)
+        lib.ggml_free(context)
+
+    return Run(lambda repetitions: library.peers_repeat(compute, graph, planned, repetitions),
+               lambda: (q_out[0], k_out[0]), release=release, keeps=(tensors, positions, work, plan))  # fmt: skip
+
+
+ggml.version = lambda package: f"{ggml_library().ggml_version().decode()} (llama-cpp-python {package})"

@@ -8,8 +8,6 @@ from typing import Callable
 
 import numpy as np
 
-from cells import Cell
-
 
 class Unavailable(Exception):
     """Why a peer is not there, or has no such cell: one line."""
@@ -38,67 +36,77 @@ def in_python(call: Callable[[], object]) -> Callable[[int], float]:
     return repeat
 
 
+@dataclass
 class Peer:
-    """On the CPU a peer prepares a cell; on a CUDA device it binds each set of a cell's tensors (torch_peers.py)."""
+    """A row of the table. Its function prepares a cell: prepare(cell) gives a Run. That of a `binds` row takes torch's
+    tensors instead, bind(tensors) gives the call that turns q and k once and returns them first (torch_peers.py), on
+    the CPU and on a CUDA device. Both raise Unavailable where the peer has no such cell."""
 
-    name = ""
-    package = ""  # on PyPI
-    own_angles = False  # forms its angles itself, in float32
-    needs_library = False  # is made with librotary_peers.so, or librotary_peers_cuda.so
-    extra = False  # another way of calling rotary: shown, not counted as a peer
+    name: str
+    package: str  # on PyPI; "": rotary's own library
+    place: str  # "module.function", imported where the package is there
+    devices: str = "cpu"
+    binds: bool = False
+    anew: bool = False  # of `binds`: in an in-place cell it writes its result to new memory
+    own_angles: bool = False  # forms its angles itself, in float32
+    extra: bool = False  # another way of calling rotary: shown, not counted as a peer
+    function: Callable | None = None
+    version: str = ""
 
-    def version(self) -> str:
-        return metadata.version(self.package)
+    def load(self) -> "Peer":
+        """Throws what imports throw. A function has an attribute `version` if it knows better than its package."""
+        version = metadata.version(self.package) if self.package else ""
+        module, _, name = self.place.partition(".")
+        self.function = getattr(importlib.import_module(module), name)
+        self.version = getattr(self.function, "version", str)(version)
+        return self
 
-    def refuse(self, cell: Cell) -> str:
-        """Why it cannot do this cell, or nothing."""
-        return ""
-
-    def prepare(self, cell: Cell) -> Run:
-        raise NotImplementedError
+    def prepare(self, cell) -> Run:
+        """On the CPU."""
+        return importlib.import_module("torch_peers").on_cpu(self, cell) if self.binds else self.function(cell)
 
 
-# Module, class, where it runs. A row here and a class of at most sixty lines is a new peer.
+# A row here, a function, and a line in requirements.txt or requirements-gpu.txt is a new peer.
 PEERS = (
-    ("native", "RotaryTwoCalls", "cpu"),
-    ("native", "RotaryFromPython", "cpu"),
-    ("native", "PlainLoop", "cpu"),
-    ("torch_peers", "TorchEager", "cpu cuda"),
-    ("torch_peers", "TorchOut", "cpu cuda"),
-    ("torch_peers", "TorchCompile", "cpu cuda"),
-    ("torch_peers", "RotaryEmbeddingTorch", "cpu"),
-    ("graph_peers", "OnnxContrib", "cpu"),
-    ("graph_peers", "OnnxOpset23", "cpu"),
-    ("graph_peers", "OpenVino", "cpu"),
-    ("array_frameworks", "Jax", "cpu"),
-    ("array_frameworks", "Mlx", "cpu"),
-    ("ggml_peer", "Ggml", "cpu"),
-    ("arrays", "Numpy", "cpu"),
-    ("arrays", "Numba", "cpu"),
-    ("cuda_kernels", "RotaryTwoCalls", "cuda"),
-    ("cuda_kernels", "RotaryNoTable", "cuda"),
-    ("cuda_kernels", "Liger", "cuda"),
-    ("cuda_kernels", "FlashInfer", "cuda"),
-    ("cuda_kernels", "Fla", "cuda"),
-    ("cuda_kernels", "FlagGems", "cuda"),
+    Peer("rotary", "", "native.rotary"),
+    Peer("rotary, two calls", "", "native.two_calls", extra=True),
+    Peer("rotary, from Python", "", "native.from_python", extra=True),
+    Peer("plain C loop", "", "native.plain_loop"),
+    Peer("PyTorch eager", "torch", "torch_peers.eager", "cpu cuda", binds=True, anew=True),
+    Peer("PyTorch out=", "torch", "torch_peers.out", "cpu cuda", binds=True),
+    Peer("torch.compile", "torch", "torch_peers.compiled", "cpu cuda", binds=True),
+    Peer("rotary-embedding-torch", "rotary-embedding-torch", "torch_peers.embedding", binds=True, anew=True, own_angles=True),
+    Peer("ONNX Runtime contrib", "onnxruntime", "arrays.onnx_contrib"),
+    Peer("ONNX Runtime opset 23", "onnxruntime", "arrays.onnx_opset23"),
+    Peer("OpenVINO", "openvino", "arrays.openvino_graph"),
+    Peer("JAX jit", "jax", "arrays.jax_jit"),
+    Peer("MLX fast.rope", "mlx", "arrays.mlx_fast_rope", own_angles=True),
+    Peer("ggml", "llama-cpp-python", "native.ggml", own_angles=True),
+    Peer("numpy", "numpy", "arrays.numpy_out"),
+    Peer("numba", "numba", "arrays.numba_loop"),
+    Peer("rotary", "", "torch_peers.rotary", "cuda", binds=True),
+    Peer("rotary, two calls", "", "torch_peers.rotary_two_calls", "cuda", binds=True, extra=True),
+    Peer("rotary, no table", "", "torch_peers.rotary_no_table", "cuda", binds=True, own_angles=True, extra=True),
+    Peer("Liger", "liger-kernel", "torch_peers.liger", "cuda", binds=True),
+    Peer("flashinfer", "flashinfer-python", "torch_peers.flashinfer", "cuda", binds=True),
+    Peer("fla", "fla-core", "torch_peers.fla", "cuda", binds=True),
+    Peer("FlagGems", "flag-gems", "torch_peers.flag_gems", "cuda", binds=True),
 )
 
 
-def installed(device: str, library, names: list[str], results) -> list[Peer]:
-    """The peers of the device whose names contain one of these, and rotary's other ways; results hears of those whose
-    packages cannot be loaded."""
-    wanted = lambda name: not names or any(part in name.lower() for part in names)  # noqa: E731
-    peers = []
-    for module, kind, devices in PEERS:
-        if device not in devices.split():
-            continue
+def on_cpu(names: list[str]) -> list[Peer]:
+    """rotary, its other ways, and the peers whose names contain one of these; all if there are none."""
+    wanted = lambda peer: not names or any(name in peer.name.lower() for name in names)  # noqa: E731
+    return [peer for peer in PEERS if "cpu" in peer.devices and (peer.name == "rotary" or peer.extra or wanted(peer))]
+
+
+def loaded(peers: list[Peer], results) -> list[Peer]:
+    """Those whose packages are there; results hears of the others."""
+    found = []
+    for peer in peers:
         try:
-            peer = getattr(importlib.import_module(module), kind)
-            if peer.extra or wanted(peer.name) or wanted(kind):
-                made = peer(library) if peer.needs_library else peer()
-                results.versions[peer.name] = made.version()
-                peers.append(made)
+            found.append(peer.load())
+            results.versions[peer.name] = peer.version
         except Exception as error:  # whatever an import throws: a missing package, a library of another machine
-            if wanted(kind):
-                results.missing(kind, f"{type(error).__name__}: {error}")
-    return peers
+            results.missing(peer.name, f"{type(error).__name__}: {error}")
+    return found

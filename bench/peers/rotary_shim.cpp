@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -12,10 +13,14 @@
 
 #ifdef ROTARY_PEERS_CUDA
 #include "rotary/gpu.h"
+namespace api = rotary::gpu;
+using Stream = api::Stream;
 #else
 #include "plain_loop.h"
 #include "rotary/rotary.h"
 #include "rotary/targets.h"
+namespace api = rotary;
+using Stream = void*;  // null
 #endif
 
 namespace {
@@ -62,76 +67,44 @@ double seconds(std::int64_t repetitions, Call&& call) {
 }
 
 rotary::Frequencies frequencies_of(int head_dim, double base, bool interleaved) {
-  rotary::Rope rope;
-  rope.head_dim = head_dim;
-  rope.base = base;
-  rope.pairing = interleaved ? rotary::Pairing::interleaved : rotary::Pairing::half;
-  return rotary::frequencies(rope);
+  const rotary::Pairing pairing = interleaved ? rotary::Pairing::interleaved : rotary::Pairing::half;
+  return rotary::frequencies({.head_dim = head_dim, .base = base, .pairing = pairing});
 }
 
+// What turns q and k, in one call or one after the other.
+using Prepared = std::function<void(bool in_one_call, Stream)>;
+
+// Makes all that a caller makes once, before the first layer of a step.
+Prepared prepared(const Request& r, Stream stream) {
+  const rotary::Frequencies turns = frequencies_of(r.head_dim, r.base, r.interleaved != 0);
+  const std::span positions(r.positions, static_cast<std::size_t>(r.tokens));
 #ifdef ROTARY_PEERS_CUDA
-namespace api = rotary::gpu;
-
-struct Angles {
-  Angles(const Request& r, rotary::gpu::Stream stream)
-      : frequencies(frequencies_of(r.head_dim, r.base, r.interleaved != 0), stream) {
-    if (r.device_positions != nullptr) {
-      by = std::make_unique<api::Rotation>(frequencies, api::Positions(r.device_positions, r.tokens));
-    } else {
-      const rotary::Positions positions(std::span(r.positions, static_cast<std::size_t>(r.tokens)));
-      table = api::Table(frequencies, positions, {}, stream);
-      by = std::make_unique<api::Rotation>(table);
-    }
-  }
-  const api::Rotation& get() const { return *by; }
-  api::RotateOptions options(rotary::gpu::Stream stream) const { return {rotary::Direction::forward, stream}; }
-
-  api::Frequencies frequencies;
-  api::Table table;
-  std::unique_ptr<api::Rotation> by;
-};
-using Stream = rotary::gpu::Stream;
+  const auto frequencies = std::make_shared<api::Frequencies>(turns, stream);
+  const auto table = std::make_shared<api::Table>();
+  if (r.device_positions == nullptr) *table = api::Table(*frequencies, positions, {}, stream);
+  const auto by = r.device_positions == nullptr
+                      ? std::make_shared<api::Rotation>(*table)
+                      : std::make_shared<api::Rotation>(*frequencies, api::Positions(r.device_positions, r.tokens));
+  const auto how = [frequencies, table](Stream on) { return api::RotateOptions(rotary::Direction::forward, on); };
 #else
-namespace api = rotary;
-using Stream = void*;  // null
-
-struct Angles {
-  Angles(const Request& r, Stream)
-      : table(frequencies_of(r.head_dim, r.base, r.interleaved != 0),
-              rotary::Positions(std::span(r.positions, static_cast<std::size_t>(r.tokens)))) {
-    if (r.threads > 1) pool = std::make_unique<rotary::ThreadPool>(static_cast<unsigned>(r.threads));
-  }
-  const rotary::Table& get() const { return table; }
-  api::RotateOptions options(Stream) const {
-    return {rotary::Direction::forward, pool ? static_cast<const rotary::Executor&>(*pool) : rotary::serial()};
-  }
-
-  rotary::Table table;
-  std::unique_ptr<rotary::ThreadPool> pool;
-};
+  static_cast<void>(stream);
+  const auto by = std::make_shared<rotary::Table>(turns, positions);
+  std::shared_ptr<const rotary::ThreadPool> pool;
+  if (r.threads > 1) pool = std::make_shared<const rotary::ThreadPool>(static_cast<unsigned>(r.threads));
+  const rotary::Executor& threads = pool ? static_cast<const rotary::Executor&>(*pool) : rotary::serial();
+  const auto how = [pool, &threads](Stream) { return api::RotateOptions(rotary::Direction::forward, threads); };
 #endif
-
-// Everything that a caller makes once, before the first layer of a step.
-class Prepared {
- public:
-  Prepared(const Request& r, Stream stream)
-      : angles_(r, stream),
-        q_out_(r.q_out, static_cast<rotary::DType>(r.dtype), rotary::bthd(1, r.tokens, r.heads, r.head_dim)),
-        k_out_(r.k_out, q_out_.dtype, rotary::bthd(1, r.tokens, r.kv_heads, r.head_dim)),
-        q_(r.q, q_out_.dtype, q_out_.layout),
-        k_(r.k, k_out_.dtype, k_out_.layout) {}
-
-  void rotate(bool in_one_call, Stream stream) const {
-    if (in_one_call) return api::rotate_qk({q_, q_out_}, {k_, k_out_}, angles_.get(), angles_.options(stream));
-    api::rotate(q_, q_out_, angles_.get(), angles_.options(stream));
-    api::rotate(k_, k_out_, angles_.get(), angles_.options(stream));
-  }
-
- private:
-  Angles angles_;
-  rotary::Heads q_out_, k_out_;
-  rotary::ConstHeads q_, k_;
-};
+  const auto dtype = static_cast<rotary::DType>(r.dtype);
+  const rotary::Layout q_layout = rotary::bthd(1, r.tokens, r.heads, r.head_dim);
+  const rotary::Layout k_layout = rotary::bthd(1, r.tokens, r.kv_heads, r.head_dim);
+  const rotary::Heads q_out{r.q_out, dtype, q_layout}, k_out{r.k_out, dtype, k_layout};
+  const rotary::ConstHeads q(r.q, dtype, q_layout), k(r.k, dtype, k_layout);
+  return [=](bool in_one_call, Stream on) {
+    if (in_one_call) return api::rotate_qk({q, q_out}, {k, k_out}, *by, how(on));
+    api::rotate(q, q_out, *by, how(on));
+    api::rotate(k, k_out, *by, how(on));
+  };
+}
 
 }  // namespace
 
@@ -151,18 +124,16 @@ const char* peers_target() {
 }
 
 void* peers_prepare(const Request* request, void* stream) {
-  Prepared* prepared = nullptr;
-  guarded([&] { return prepared = new Prepared(*request, static_cast<Stream>(stream)), 0; });
-  return prepared;
+  Prepared* made = nullptr;
+  guarded([&] { return made = new Prepared(prepared(*request, static_cast<Stream>(stream))), 0; });
+  return made;
 }
-void peers_release(void* prepared) { delete static_cast<Prepared*>(prepared); }
+void peers_release(void* made) { delete static_cast<Prepared*>(made); }
 
 // Seconds, on a device of enqueueing; -1: peers_error().
-double peers_rotate(const void* prepared, std::int64_t repetitions, bool in_one_call, void* stream) {
-  return guarded([&] {
-    return seconds(repetitions,
-                   [&] { static_cast<const Prepared*>(prepared)->rotate(in_one_call, static_cast<Stream>(stream)); });
-  });
+double peers_rotate(const void* made, std::int64_t repetitions, bool in_one_call, void* stream) {
+  const Prepared& rotate = *static_cast<const Prepared*>(made);
+  return guarded([&] { return seconds(repetitions, [&] { rotate(in_one_call, static_cast<Stream>(stream)); }); });
 }
 
 #ifndef ROTARY_PEERS_CUDA

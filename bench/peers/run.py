@@ -66,42 +66,36 @@ def cells_of(chosen: argparse.Namespace) -> list:
 
 
 def measured(chosen: argparse.Namespace, results) -> None:
-    """All peers in this process: results gets the rows."""
+    """All peers, or --only one, in this process: results gets the rows."""
     import measure
     import native
-    from peer import installed
+    from peer import loaded, on_cpu
 
-    on_cpu = chosen.device == "cpu"
-    pretend = os.environ.get("ROTARY_PEERS_PRETEND") == "1"
-    try:
-        library = None if pretend and not on_cpu else native.load(str(chosen.library))
-    except OSError as error:
-        sys.exit(f"peers.sh: cannot load rotary ({error}): scripts/peers.sh builds it")
-    names = [name for name in chosen.peers.lower().split(",") if name]
-    peers = installed(chosen.device, library, names, results)
-    if on_cpu:
-        rotary, one = native.Rotary(library), measure.measure_cell
-        results.target = rotary.version()
-    else:
+    cpu, one = chosen.device == "cpu", measure.measure_cell
+    if not cpu:
         import cuda
 
-        rotary, one = cuda.own_way(library), cuda.measure_cell
-        results.target = cuda.device_name()
-        peers = [peer for peer in peers if not peer.extra or (chosen.only == "rotary" and not pretend)]
-    cells = cells_of(chosen) if peers else []
+        one = cuda.measure_cell
+    if cpu or not cuda.PRETEND:
+        try:
+            native.load(str(chosen.library))
+        except OSError as error:
+            sys.exit(f"peers.sh: cannot load rotary ({error}): scripts/peers.sh builds it")
+    names = [name for name in chosen.peers.lower().split(",") if name]
+    peers = loaded(on_cpu(names) if cpu else cuda.beside(chosen.only), results)
+    results.target = native.target() if cpu else cuda.device_name()
+    cells = cells_of(chosen) if len(peers) > 1 else []
     for number, cell in enumerate(cells, 1):
         print(f"[{number}/{len(cells)}] {cell}", file=sys.stderr, flush=True)
-        one(cell, rotary, peers, chosen.rounds, results)
+        one(cell, peers, chosen.rounds, results)
         if chosen.only:  # what there is, if the next cell ends the process
             results.save(chosen.out / "part.json")
-    if on_cpu and not chosen.no_table:
-        import tables
-
-        tables.measure_tables(library, names, chosen.rounds, results)
+    if cpu and not chosen.no_table:
+        measure.measure_tables(names, chosen.rounds, results)
 
 
 def on_device(chosen: argparse.Namespace, results) -> int:
-    """A process a peer, so that none spoils the device for the others."""
+    """A process a peer, and one for rotary's other ways, so that none spoils the device for the others."""
     try:
         import cuda
 
@@ -120,13 +114,12 @@ def on_device(chosen: argparse.Namespace, results) -> int:
         results.save(part)
         return 0
     names = chosen.peers.lower().split(",")
-    wanted = [kind for _, kind, devices in PEERS if "cuda" in devices and not kind.startswith("Rotary")]
-    wanted = [kind for kind in wanted if any(name in kind.lower() for name in names)]
-    for kind in wanted + ["rotary"]:
+    wanted = [peer.name for peer in PEERS if "cuda" in peer.devices and not peer.name.startswith("rotary")
+              and any(name in peer.name.lower() for name in names)]  # fmt: skip
+    for name in wanted + ["rotary"]:
         part.unlink(missing_ok=True)
-        command = [sys.executable, *sys.argv, "--only", kind, "--peers", kind]
-        status = subprocess.run(command).returncode
-        results.merge(part) if part.exists() else results.missing(kind, f"its process ended with {status}")
+        status = subprocess.run([sys.executable, *sys.argv, "--only", name]).returncode
+        results.merge(part) if part.exists() else results.missing(name, f"its process ended with {status}")
     part.unlink(missing_ok=True)
     return 0
 

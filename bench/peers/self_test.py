@@ -16,28 +16,24 @@ from peer import PEERS, Peer, Run, Unavailable
 MEASURED = Path(__file__).parent / "peers.jsonl"
 
 
-class Reference(Peer):
+def reference(name: str, seconds: float, factor: float = 1, **more) -> Peer:
     """Turns by complex numbers, and pretends to take as long as it is told."""
 
-    def __init__(self, name: str, seconds: float, broken: bool = False):
-        self.name, self.seconds, self.broken = name, seconds, broken
-
-    def version(self) -> str:
-        return "1"
-
-    def prepare(self, cell: Cell) -> Run:
-        if self.name == "absent":
+    def prepare(cell: Cell) -> Run:
+        if name == "absent":
             raise Unavailable("has no such cell")
-        turn = np.exp(1j * cell.angles)[:, None] * (1.05 if self.broken else 1)
+        turn = factor * np.exp(1j * cell.angles)[:, None]
         outs = []
-        for name in ("q", "k"):
-            first, second = cell.members(from_storage(cell.source(name)[0]))
+        for tensor in ("q", "k"):
+            first, second = cell.members(from_storage(cell.source(tensor)[0]))
             turned = (first + 1j * second) * turn
             out = np.empty((cell.tokens, first.shape[1], 128), np.float32)
             for member, values in zip(cell.members(out), (turned.real, turned.imag)):
                 member[...] = values
             outs.append(to_storage(out, cell.dtype))
-        return Run(lambda repetitions: repetitions * self.seconds, lambda: tuple(outs), anew=True)
+        return Run(lambda repetitions: repetitions * seconds, lambda: tuple(outs), anew=True)
+
+    return Peer(name, "", "", function=prepare, **more)
 
 
 def storage_rounds_to_nearest_even() -> None:
@@ -54,9 +50,9 @@ def the_reference_turns_by_the_angle_of_its_own_pairing() -> None:
     for dtype in DTYPES:
         for pairing in PAIRINGS:
             for cell in (Cell(dtype, pairing, 5, False), Cell(dtype, pairing, BLOCK + 3, False, 0)):
-                assert cell.difference(*rotated(Reference("r", 1), cell)) <= cell.tolerance(False)
+                assert cell.difference(*rotated(reference("r", 1), cell)) <= cell.tolerance(False)
     half, interleaved = Cell("f32", "half", 3, False), Cell("f32", "interleaved", 3, False)
-    assert interleaved.difference(*rotated(Reference("r", 1), half)) > interleaved.tolerance(True)
+    assert interleaved.difference(*rotated(reference("r", 1), half)) > interleaved.tolerance(True)
 
 
 def inputs_are_not_shared_with_what_is_written() -> None:
@@ -70,7 +66,10 @@ def the_grids_are_those_of_the_readme() -> None:
     assert {cell.tokens for cell in grid("cuda", 0)} == set(CUDA_TOKENS)
     keys = grid("cuda", 0)[0].keys()
     assert (keys["op"], keys["device"], keys["threads"]) == ("fused", "cuda", None)
-    assert all((Path(__file__).parent / f"{module}.py").exists() for module, _, _ in PEERS)
+    for peer in PEERS:
+        module, _, name = peer.place.partition(".")
+        text = (Path(__file__).parent / f"{module}.py").read_text()
+        assert f"\ndef {name}(" in text or f"\n{name} = " in text
 
 
 def written(results: report.Results) -> tuple[list[dict], str]:
@@ -85,11 +84,11 @@ def written(results: report.Results) -> tuple[list[dict], str]:
 
 def a_run_measures_leaves_out_and_reports() -> None:
     results = report.Results()
-    peers = [Reference("twice", 2e-3), Reference("wrong", 1e-3, broken=True), Reference("absent", 1)]
+    peers = [reference("twice", 2e-3), reference("wrong", 1e-3, 1.05), reference("absent", 1)]
     cells = [Cell("f32", "half", tokens, True) for tokens in (1, 4)]
     with contextlib.redirect_stderr(io.StringIO()):
         for cell in cells:
-            measure.measure_cell(cell, Reference("rotary", 1e-3), peers, 3, results)
+            measure.measure_cell(cell, [reference("rotary", 1e-3), *peers], 3, results)
     rows, page = written(results)
     assert [row["ratio"] for row in rows] == [2.0] * len(cells)
     assert rows[0]["peer"] == "twice" and rows[0]["ns_per_element"] == 2 * rows[0]["rotary_ns_per_element"]
@@ -110,8 +109,7 @@ def the_page_of_a_device_has_all_peers_and_their_reasons() -> None:
     whole = report.Results("cuda")
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stderr(io.StringIO()):
         for name, graphs in (("twice", 4e-6), ("uncaptured", None)):
-            one, peer = report.Results("cuda"), Reference(name, 0)
-            peer.anew = True
+            one, peer = report.Results("cuda"), reference(name, 0, anew=True)
             for tokens in (1, 64):
                 cell = Cell("bf16", "half", tokens, True, 0)
                 one.timed_on_device(cell, peer, Seconds(8e-6, graphs), Seconds(4e-6, 2e-6), Seconds(3e-6, 1e-6))

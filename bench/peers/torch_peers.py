@@ -1,14 +1,15 @@
-"""PyTorch: the expression of the frameworks, eager code tuned by hand, torch.compile; and rotary-embedding-torch. On the
-CPU and on a CUDA device: a peer binds a set of tensors and gives the call that turns them."""
+"""PyTorch: the expression of the frameworks, eager code tuned by hand, torch.compile; libraries on its tensors; and
+rotary on a CUDA device. Each function binds a set of tensors and gives the call that turns them and returns q and k."""
 
 from dataclasses import dataclass
-from typing import Callable
+from functools import partial
 
 import numpy as np
 import torch
 
+import native
 from cells import BASE, HEAD_DIM, HEADS, PAIRS, Cell
-from peer import Peer, Run, in_python
+from peer import Peer, Run, Unavailable, in_python
 
 
 def tensor(values: np.ndarray) -> torch.Tensor:
@@ -33,6 +34,7 @@ class TensorSet:
     k: torch.Tensor
     q_out: torch.Tensor  # in place: q
     k_out: torch.Tensor
+    once: dict  # what is made once for all sets of a cell
     block: torch.Tensor | None = None  # on a device q and k as one,
     spare: torch.Tensor | None = None  # and as much memory
 
@@ -50,9 +52,16 @@ class TensorSet:
         return torch.complex(self.cos, self.sin)[None, :, None]
 
 
-def on_cpu(cell: Cell) -> TensorSet:
-    q, k = (tensor(cell.work(name) if cell.in_place else cell.source(name)) for name in ("q", "k"))
-    return TensorSet(cell, q, k, *((q, k) if cell.in_place else (tensor(cell.work(name)) for name in ("q", "k"))))
+def on_cpu(peer: Peer, cell: Cell) -> Run:
+    torch.set_num_threads(cell.threads)
+    call, last = peer.function(TensorSet(cell, *map(tensor, cell.tensors()), {})), [None]
+
+    def keep():
+        last[0] = call()
+
+    # inference_mode around the whole loop: entering it is none of the peer's work.
+    return Run(torch.inference_mode()(in_python(keep)), lambda: tuple(rows(x) for x in last[0][:2]),
+               anew=cell.in_place and peer.anew)  # fmt: skip
 
 
 def on_device(cell: Cell, device: str, count: int) -> list[TensorSet]:
@@ -60,11 +69,11 @@ def on_device(cell: Cell, device: str, count: int) -> list[TensorSet]:
     edge = cell.tokens * HEADS * HEAD_DIM
     views = lambda x: (part.view(1, cell.tokens, -1, HEAD_DIM) for part in (x[:edge], x[edge:]))  # noqa: E731
     source = torch.cat([tensor(cell.source(name)).flatten() for name in ("q", "k")]).to(device)
-    sets = []
+    sets, once = [], {}
     for _ in range(count):
         block, spare = source.clone(), torch.zeros_like(source)
         q, k = views(block)
-        sets.append(TensorSet(cell, q, k, *((q, k) if cell.in_place else views(spare)), block, spare))
+        sets.append(TensorSet(cell, q, k, *((q, k) if cell.in_place else views(spare)), once, block, spare))
     return sets
 
 
@@ -77,129 +86,181 @@ def complex_pairs(x):
     return torch.view_as_complex(x.unflatten(-1, (PAIRS, 2)))
 
 
-class TorchPeer(Peer):
-    package = "torch"
-    anew = False  # in an in-place cell: writes its result to new memory
-
-    def compile(self, cell: Cell) -> None:
-        """What is made once for all sets of a cell."""
-
-    def bind(self, at: TensorSet) -> Callable[[], tuple]:
-        """A call that turns the q and k of this set once, and returns them first."""
-        raise NotImplementedError
-
-    def prepare(self, cell: Cell) -> Run:
-        torch.set_num_threads(cell.threads)
-        self.compile(cell)
-        call, last = self.bind(on_cpu(cell)), [None]
-
-        def keep():
-            last[0] = call()
-
-        # inference_mode around the whole loop: entering it is none of the peer's work.
-        return Run(torch.inference_mode()(in_python(keep)), lambda: tuple(rows(x) for x in last[0][:2]),
-                   anew=cell.in_place and self.anew)  # fmt: skip
+# ---- PyTorch ---------------------------------------------------------------------------------------
 
 
-class TorchEager(TorchPeer):
+def eager(at: TensorSet):
     """half: q * cos + rotate_half(q) * sin. interleaved: the complex product of Meta's Llama, in float32."""
+    (cos, sin), turn = at.doubled_table(), at.complex_table()
 
-    name = "PyTorch eager"
-    anew = True
+    def half():
+        return [x * cos + rotate_half(x) * sin for x in (at.q, at.k)]
 
-    def bind(self, at):
-        (cos, sin), turn = at.doubled_table(), at.complex_table()
+    def interleaved():
+        return [torch.view_as_real(complex_pairs(x.float()) * turn).flatten(3).type_as(x) for x in (at.q, at.k)]
 
-        def half():
-            return [x * cos + rotate_half(x) * sin for x in (at.q, at.k)]
-
-        def interleaved():
-            return [torch.view_as_real(complex_pairs(x.float()) * turn).flatten(3).type_as(x) for x in (at.q, at.k)]
-
-        return interleaved if at.cell.interleaved else half
+    return interleaved if at.cell.interleaved else half
 
 
-class TorchOut(TorchPeer):
+def out(at: TensorSet):
     """The fewest passes that eager operations allow, into memory allocated before: mul and addcmul; a complex mul."""
+    steps = [(x, out, torch.empty(x.shape, dtype=torch.float32, device=x.device), torch.empty_like(x[..., :PAIRS]))
+             for x, out in ((at.q, at.q_out), (at.k, at.k_out))]  # fmt: skip
+    cos, sin = (values[None, :, None].to(at.q.dtype) for values in (at.cos, at.sin))
+    turn = at.complex_table()
 
-    name = "PyTorch out="
+    def half():
+        for x, out, _, spare in steps:
+            first, second, out_first, out_second = *x.chunk(2, -1), *out.chunk(2, -1)
+            torch.mul(first, sin, out=spare)
+            torch.mul(first, cos, out=out_first).addcmul_(second, sin, value=-1)
+            torch.mul(second, cos, out=out_second).add_(spare)
+        return at.q_out, at.k_out
 
-    def bind(self, at):
-        steps = [(x, out, torch.empty(x.shape, dtype=torch.float32, device=x.device), torch.empty_like(x[..., :PAIRS]))
-                 for x, out in ((at.q, at.q_out), (at.k, at.k_out))]  # fmt: skip
-        cos, sin = (values[None, :, None].to(at.q.dtype) for values in (at.cos, at.sin))
-        turn = at.complex_table()
+    def interleaved():
+        for x, out, wide, _ in steps:
+            if x.dtype == torch.float32:
+                torch.mul(complex_pairs(x), turn, out=complex_pairs(out))
+            else:
+                complex_pairs(wide.copy_(x)).mul_(turn)
+                out.copy_(wide)
+        return at.q_out, at.k_out
 
-        def half():
-            for x, out, _, spare in steps:
-                first, second, out_first, out_second = *x.chunk(2, -1), *out.chunk(2, -1)
-                torch.mul(first, sin, out=spare)
-                torch.mul(first, cos, out=out_first).addcmul_(second, sin, value=-1)
-                torch.mul(second, cos, out=out_second).add_(spare)
-            return at.q_out, at.k_out
-
-        def interleaved():
-            for x, out, wide, _ in steps:
-                if x.dtype == torch.float32:
-                    torch.mul(complex_pairs(x), turn, out=complex_pairs(out))
-                else:
-                    complex_pairs(wide.copy_(x)).mul_(turn)
-                    out.copy_(wide)
-            return at.q_out, at.k_out
-
-        return interleaved if at.cell.interleaved else half
+    return interleaved if at.cell.interleaved else half
 
 
-class TorchCompile(TorchPeer):
+def compiled(at: TensorSet):
     """torch.compile, one graph for q and k, every shape known to it. On the CPU, of the ways to write the rotation the
     ones that it vectorises best: up to four times faster than the expression of the frameworks."""
+    cell = at.cell
+    by_partners = cell.device == "cpu" and cell.interleaved and cell.dtype != "f32"
 
-    name = "torch.compile"
+    def members(x, cos, sin):
+        if cell.interleaved:
+            first, second, cos, sin = x[..., 0::2], x[..., 1::2], cos[..., 0::2], sin[..., 0::2]
+        else:
+            (first, second), cos, sin = x.chunk(2, dim=-1), cos[..., :PAIRS], sin[..., :PAIRS]
+        turned = first * cos - second * sin, second * cos + first * sin
+        return torch.stack(turned, dim=-1).flatten(-2) if cell.interleaved else torch.cat(turned, dim=-1)
 
-    def compile(self, cell: Cell) -> None:
+    def partners(x, cos, sin):
+        return x * cos + x.unflatten(-1, (PAIRS, 2)).flip(-1).flatten(-2) * sin
+
+    turn = partners if by_partners else members
+
+    def anew(q, k, cos, sin):
+        return turn(q, cos, sin), turn(k, cos, sin)
+
+    def in_place(q, k, cos, sin):
+        return tuple(x.copy_(y) for x, y in zip((q, k), anew(q, k, cos, sin)))
+
+    if not at.once:
         torch._dynamo.reset()
-        self.by_partners = cell.device == "cpu" and cell.interleaved and cell.dtype != "f32"
-
-        def members(x, cos, sin):
-            if cell.interleaved:
-                first, second, cos, sin = x[..., 0::2], x[..., 1::2], cos[..., 0::2], sin[..., 0::2]
-            else:
-                (first, second), cos, sin = x.chunk(2, dim=-1), cos[..., :PAIRS], sin[..., :PAIRS]
-            turned = first * cos - second * sin, second * cos + first * sin
-            return torch.stack(turned, dim=-1).flatten(-2) if cell.interleaved else torch.cat(turned, dim=-1)
-
-        def partners(x, cos, sin):
-            return x * cos + x.unflatten(-1, (PAIRS, 2)).flip(-1).flatten(-2) * sin
-
-        turn = partners if self.by_partners else members
-
-        def anew(q, k, cos, sin):
-            return turn(q, cos, sin), turn(k, cos, sin)
-
-        def in_place(q, k, cos, sin):
-            return tuple(x.copy_(y) for x, y in zip((q, k), anew(q, k, cos, sin)))
-
-        self.compiled = torch.compile(in_place if cell.in_place else anew, dynamic=False, fullgraph=True)
-
-    def bind(self, at):
-        (cos, sin), compiled = at.doubled_table(), self.compiled
-        if self.by_partners:
-            sin[..., 0::2].neg_()
-        return lambda: compiled(at.q, at.k, cos, sin)
+        at.once["graph"] = torch.compile(in_place if cell.in_place else anew, dynamic=False, fullgraph=True)
+    (cos, sin), graph = at.doubled_table(), at.once["graph"]
+    if by_partners:
+        sin[..., 0::2].neg_()
+    return lambda: graph(at.q, at.k, cos, sin)
 
 
-class RotaryEmbeddingTorch(TorchPeer):
-    """rotate_queries_or_keys with its cache of angles; cos and sin are its own at every call."""
+def embedding(at: TensorSet):
+    """rotate_queries_or_keys of rotary-embedding-torch with its cache of angles; cos and sin are its own at every call."""
+    if not at.cell.interleaved:
+        raise Unavailable("interleaved only")
+    from rotary_embedding_torch import RotaryEmbedding
 
-    name = package = "rotary-embedding-torch"
-    own_angles = anew = True
+    offset = int(at.cell.positions[0])
+    rope = RotaryEmbedding(HEAD_DIM, theta=BASE, seq_before_head_dim=True, cache_max_seq_len=16384)
+    return lambda: [rope.rotate_queries_or_keys(x, offset=offset) for x in (at.q, at.k)]
 
-    def refuse(self, cell: Cell) -> str:
-        return "" if cell.interleaved else "interleaved only"
 
-    def bind(self, at):
-        from rotary_embedding_torch import RotaryEmbedding
+# ---- on a CUDA device ------------------------------------------------------------------------------
 
-        offset = int(at.cell.positions[0])
-        rope = RotaryEmbedding(HEAD_DIM, theta=BASE, seq_before_head_dim=True, cache_max_seq_len=16384)
-        return lambda: [rope.rotate_queries_or_keys(x, offset=offset) for x in (at.q, at.k)]
+
+class Held:
+    """Releases what rotary's library prepared when the call is forgotten."""
+
+    def __init__(self, prepared):
+        self.prepared = prepared
+
+    def __del__(self):
+        native.library.peers_release(self.prepared)
+
+
+def rotary(at: TensorSet, in_one_call: bool = True, with_table: bool = True):
+    """rotate_qk, a table made before; or angles computed where they are needed."""
+    positions32 = None if with_table else at.positions.to(torch.int32)
+    address = [x.data_ptr() for x in (at.q, at.k, at.q_out, at.k_out)]
+    asked = native.request(at.cell, *address, at.cell.positions.ctypes.data, None if with_table else positions32.data_ptr())
+    stream = lambda: torch.cuda.current_stream().cuda_stream  # noqa: E731
+    held = Held(native.prepared(asked, stream()))
+
+    def call():
+        native.checked(native.library.peers_rotate(held.prepared, 1, in_one_call, stream()))
+        return at.q_out, at.k_out, held, positions32
+
+    return call
+
+
+rotary_two_calls = partial(rotary, in_one_call=False)
+rotary_no_table = partial(rotary, with_table=False)
+rotary.version = rotary_two_calls.version = rotary_no_table.version = native.target
+
+
+def liger(at: TensorSet):
+    """liger_rotary_pos_emb: one Triton kernel for q and k, in place, half pairing; cos and sin in q's dtype."""
+    if at.cell.interleaved:
+        raise Unavailable("half pairing only")
+    if not at.cell.in_place:
+        raise Unavailable("writes in place only")
+    from liger_kernel.ops.rope import LigerRopeFunction
+
+    cos, sin = (values.view(1, -1, HEAD_DIM) for values in at.doubled_table())
+    q, k = at.q.transpose(1, 2), at.k.transpose(1, 2)  # as a model has them; the kernel sees [B, S, H, D]
+
+    def call():
+        LigerRopeFunction.apply(q, k, cos, sin)
+        return at.q, at.k
+
+    return call
+
+
+def flashinfer(at: TensorSet):
+    """apply_rope_with_cos_sin_cache: one CUDA kernel, compiled at its first call; a float32 table by position."""
+    if at.cell.dtype == "f32":
+        raise Unavailable("has no f32")
+    from flashinfer import rope
+
+    # Of every position up to the last: it takes rows by position.
+    table = torch.zeros(int(at.cell.positions[-1]) + 1, HEAD_DIM, device=at.q.device)
+    table[at.positions] = torch.cat([at.cos, at.sin], -1)
+    q, k = (x.view(at.cell.tokens, -1) for x in (at.q, at.k))
+    arguments = (at.positions, q, k, HEAD_DIM, table, not at.cell.interleaved)
+
+    def in_place():
+        rope.apply_rope_with_cos_sin_cache_inplace(*arguments)
+        return at.q, at.k
+
+    def anew():
+        pair = rope.apply_rope_with_cos_sin_cache(*arguments)
+        return tuple(x.view(at.cell.tokens, -1, HEAD_DIM) for x in pair)
+
+    return in_place if at.cell.in_place else anew
+
+
+def fla(at: TensorSet):
+    """rotary_embedding of flash-linear-attention, the descendant of flash-attention's Triton kernel; q, then k."""
+    from fla.modules.rotary.ops import rotary_embedding
+
+    cos, sin = (values.to(at.q.dtype) for values in (at.cos, at.sin))
+    how = {"interleaved": at.cell.interleaved, "inplace": at.cell.in_place}
+    return lambda: tuple(rotary_embedding(x, cos, sin, **how) for x in (at.q, at.k))
+
+
+def flag_gems(at: TensorSet):
+    """apply_rotary_pos_emb of FlagGems: one Triton kernel; rows of the table in order."""
+    from flag_gems.fused.rotary_embedding import apply_rotary_pos_emb
+
+    cos, sin = (values.to(at.q.dtype) for values in (at.cos, at.sin))
+    how = {"rotary_interleaved": at.cell.interleaved, "inplace": at.cell.in_place}
+    return lambda: apply_rotary_pos_emb(at.q, at.k, cos, sin, **how)

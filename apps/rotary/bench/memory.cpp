@@ -80,7 +80,7 @@ Tensors::Tensors(const Cell& cell, std::byte* begin) {
   in = begin;
   out = in + out_at;
   std::byte* const results = cell.in_place ? in : out;
-  const auto heads = [&](std::byte* at, std::int64_t count) { return Heads(at, cell.dtype, layout_of(cell, count)); };
+  const auto heads = [&](std::byte* at, std::int64_t count) { return Heads{at, cell.dtype, layout_of(cell, count)}; };
   if (!cached) {
     q = heads(in, cell.heads);
     k = heads(in + k_at, cell.kv_heads);
@@ -91,7 +91,7 @@ Tensors::Tensors(const Cell& cell, std::byte* begin) {
   qkv = heads(in, q_heads);
   const auto part = [&](std::int64_t first, std::int64_t count) {
     const std::int64_t before = first * qkv.layout.head_stride * static_cast<std::int64_t>(size_of(cell.dtype));
-    Heads some(in + before, cell.dtype, qkv.layout);
+    Heads some{in + before, cell.dtype, qkv.layout};
     some.layout.heads = count;
     return some;
   };

@@ -151,9 +151,9 @@ class Verification {
     const Layout q = thd(count(), cell_.heads, cell_.head_dim), k = thd(count(), cell_.kv_heads, cell_.head_dim);
     Gathered made = {Bytes(before[0].size()), Bytes(before[1].size()), Bytes{}};
     const Table table(ready_.turns, positions_);
-    reference::rotate(ConstHeads(before[0].data(), cell_.dtype, q), Heads(made[0].data(), cell_.dtype, q), table,
+    reference::rotate(ConstHeads(before[0].data(), cell_.dtype, q), Heads{made[0].data(), cell_.dtype, q}, table,
                       direction());
-    reference::rotate(ConstHeads(before[1].data(), cell_.dtype, k), Heads(made[1].data(), cell_.dtype, k), table,
+    reference::rotate(ConstHeads(before[1].data(), cell_.dtype, k), Heads{made[1].data(), cell_.dtype, k}, table,
                       direction());
     if (!appends_) return made;
     const std::size_t size = static_cast<std::size_t>(count() * cell_.kv_heads * cell_.head_dim) * cached_size();
