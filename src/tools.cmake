@@ -9,7 +9,7 @@ set(rotary_convert_sources
   src/convert/folder.cpp
   src/convert/heads.cpp
   src/convert/keys.cpp
-  src/convert/layers.cpp
+  src/convert/part.cpp
   src/convert/names.cpp
   src/convert/plan.cpp
   src/convert/stamp.cpp

@@ -1,10 +1,9 @@
-#include "change.h"
-
 #include <algorithm>
 #include <array>
 #include <cstring>
 #include <numeric>
 
+#include "steps.h"
 #include "values/fail.h"
 
 namespace rotary::conversion {
@@ -109,13 +108,6 @@ void permute_packed(const Change& change, std::size_t step, const std::byte* in,
   }
 }
 
-void stream_columns(const TensorInfo& tensor, const Sources& sources, const Reader& read, const Sink& sink) {
-  const std::size_t element = bits_of(tensor.type) / 8;
-  stream_lines(tensor, sources.size() * element, read, sink, [&](const std::byte* in, std::byte* out) {
-    for (std::size_t i = 0; i < sources.size(); ++i) std::memcpy(out + i * element, in + sources[i] * element, element);
-  });
-}
-
 }  // namespace
 
 Sources unchanged(std::int64_t elements) {
@@ -145,7 +137,7 @@ Change inverse(const Change& change) {
 
 void check_whole_bytes(const TensorInfo& tensor, std::uint64_t bits, const char* subject) {
   if (bits % 8 == 0) return;
-  fail(Code::DTYPE, "convert",
+  fail(Code::DTYPE, operation,
        std::string(subject) + " must have elements of whole bytes but tensor " + files::in_quotes(tensor.name) +
            " is " + name(tensor.type));
 }
@@ -162,31 +154,28 @@ bool has_size(const TensorInfo& tensor, const Change& change) {
     return product == size;
   }
   if (change.axis == Axis::columns) return !shape.empty() && shape.back() == size;
-  const bool packed = tensor.type == ElementType::i32 && shape.size() == 2 && can_be_packed(change.bits);
+  const bool packed = tensor.type == ElementType::i32 && shape.size() == 2 && can_be_packed(change.bits) &&
+                      (change.axis != Axis::awq_columns || change.bits == 4);
   const std::int64_t words = packed ? shape[change.axis == Axis::packed_rows ? 0 : 1] : 0;
   return words <= size && 32 * words == size * change.bits;
 }
 
 void stream_changed(const TensorInfo& tensor, const Change& change, const Reader& read, const Sink& sink) {
   const Sources& sources = *change.sources;
-  switch (change.axis) {
-    case Axis::rows:
-      return stream_rows(tensor, sources, read, sink);
-    case Axis::columns:
-      return stream_columns(tensor, sources, read, sink);
-    case Axis::packed_columns:
-    case Axis::awq_columns:
-      return stream_lines(tensor, static_cast<std::size_t>(tensor.shape.back()) * 4, read, sink,
-                          [&](const std::byte* in, std::byte* out) { permute_packed(change, 1, in, out); });
-    case Axis::packed_rows: {
-      const auto columns = static_cast<std::size_t>(tensor.shape.back());
-      return stream_lines(tensor, static_cast<std::size_t>(tensor.bytes), read, sink,
-                          [&](const std::byte* in, std::byte* out) {
-                            for (std::size_t c = 0; c < columns; ++c)
-                              permute_packed(change, columns, in + 4 * c, out + 4 * c);
-                          });
+  if (change.axis == Axis::rows) return stream_rows(tensor, sources, read, sink);
+  const auto columns = static_cast<std::size_t>(tensor.shape.back());
+  const std::size_t element = bits_of(tensor.type) / 8;
+  const std::size_t line =
+      change.axis == Axis::packed_rows ? static_cast<std::size_t>(tensor.bytes) : columns * element;
+  stream_lines(tensor, line, read, sink, [&](const std::byte* in, std::byte* out) {
+    if (change.axis == Axis::columns) {
+      for (std::size_t i = 0; i < columns; ++i) std::memcpy(out + i * element, in + sources[i] * element, element);
+    } else if (change.axis == Axis::packed_rows) {
+      for (std::size_t c = 0; c < columns; ++c) permute_packed(change, columns, in + 4 * c, out + 4 * c);
+    } else {
+      permute_packed(change, 1, in, out);
     }
-  }
+  });
 }
 
 Bytes changed(const TensorInfo& tensor, const Change& change, const Bytes& bytes) {

@@ -1,12 +1,9 @@
 // The public functions: which of the three an input is, the report of a checkpoint, and the JSON of all.
 #include "rotary/convert.h"
 
-#include "files/text/json.h"
 #include "files/text/paths.h"
-#include "plan.h"
-#include "single_file.h"
+#include "steps.h"
 #include "values/fail.h"
-#include "write.h"
 
 namespace rotary {
 namespace conversion {
@@ -15,46 +12,16 @@ namespace {
 using Json = nlohmann::ordered_json;
 using files::path_text;
 
-const char* what(Role role) {
-  switch (role) {
-    case Role::q:
-      return "q";
-    case Role::k:
-    case Role::kv:  // of keys and values in one the keys change
-    case Role::latent:
-      return "k";
-    case Role::qkv:
-      return "q and k";
-    case Role::q_norm:
-      return "q norm";
-    case Role::k_norm:
-      return "k norm";
-    case Role::other:
-      break;
-  }
-  return "output";
-}
-
 ConvertResult report_of(const Plan& plan, const ConvertRequest& request) {
   ConvertResult result{.kind = ConvertKind::checkpoint, .dry_run = request.dry_run, .output = request.output};
   result.model_type = plan.text.model_type;
   result.from = plan.from;
   result.to = plan.to;
   result.bytes = bytes_to_write(plan);
-  for (const TensorPlan& tensor : plan.tensors) {
-    result.tensors.push_back({.info = plan.info(tensor),
-                              .file = plan.folder.shards[tensor.shard].name,
-                              .layer = tensor.name.layer,
-                              .what = what(tensor.name.role),
-                              .q_heads = tensor.heads.q,
-                              .k_heads = tensor.heads.k,
-                              .head_dim = tensor.heads.dim,
-                              .first = tensor.heads.block.first,
-                              .rotary_dim = 2 * tensor.heads.block.pairs});
-  }
+  for (const TensorPlan& tensor : plan.tensors) result.tensors.push_back(tensor.shown);
   for (const Shard& shard : plan.folder.shards) {
     result.files.push_back(shard.name);
-    result.all_tensors += shard.header.header.entries.size();
+    result.all_tensors += shard.entries().size();
   }
   result.config_file = plan.folder.config;
   result.config = plan.config;

@@ -1,13 +1,10 @@
-#include "folder.h"
-
 #include <algorithm>
-#include <optional>
 #include <set>
 #include <system_error>
 
 #include "files/tensors/checkpoint.h"
-#include "files/text/json.h"
 #include "files/text/paths.h"
+#include "steps.h"
 #include "values/fail.h"
 
 namespace rotary::conversion {
@@ -15,8 +12,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using files::path_text;
-
-constexpr const char* operation = "convert";
 
 bool ends_with_any(const std::string& name, std::initializer_list<std::string_view> endings) {
   return std::any_of(endings.begin(), endings.end(), [&name](std::string_view end) { return name.ends_with(end); });
@@ -137,7 +132,7 @@ void open_shards(Folder& folder, const Weights& weights) {
   std::map<std::string, std::string> holders;
   for (const std::string& name : weights.files) {
     Shard shard = open_shard(folder.path / files::path_of(name), name);
-    for (const files::Entry& entry : shard.header.header.entries) {
+    for (const files::Entry& entry : shard.entries()) {
       const auto [holder, fresh] = holders.emplace(entry.info.name, name);
       if (!fresh) {
         fail(Code::TENSOR, operation,
@@ -156,10 +151,14 @@ void open_shards(Folder& folder, const Weights& weights) {
   }
 }
 
-void read_adapter(Folder& folder) {
-  const files::Json json = files::parse_json(files::json_file_text(operation, folder.path / "adapter_config.json"));
-  const auto type = json.is_object() ? json.find("peft_type") : json.end();
-  folder.adapter_type = type != json.end() && type->is_string() ? type->get<std::string>() : "LORA";
+void check_adapter(const fs::path& folder) {
+  const files::Json json = files::parse_json(files::json_file_text(operation, folder / "adapter_config.json"));
+  const auto given = json.is_object() ? json.find("peft_type") : json.end();
+  const std::string type = given != json.end() && given->is_string() ? given->get<std::string>() : "LORA";
+  if (type.empty() || type == "LORA") return;
+  fail(Code::MODEL_TYPE, operation,
+       "an adapter must be of the type LORA (with DoRA too), or be merged into its model first, but is of " +
+           files::in_quotes(type));
 }
 
 }  // namespace
@@ -192,7 +191,6 @@ Folder open_folder(const fs::path& path) {
   open_shards(folder, weights);
   folder.adapter = std::all_of(weights.files.begin(), weights.files.end(),
                                [](const std::string& name) { return name.starts_with("adapter_model"); });
-  if (adapter) read_adapter(folder);
   for (const std::string& name : names) {
     const bool is_weights = std::find(weights.files.begin(), weights.files.end(), name) != weights.files.end();
     if (is_weights || name == folder.config) continue;
@@ -209,6 +207,7 @@ Folder open_folder(const fs::path& path) {
     folder.others.insert(folder.others.end(), inside->files.begin(), inside->files.end());
     folder.subfolders.insert(folder.subfolders.end(), inside->folders.begin(), inside->folders.end());
   }
+  if (adapter) check_adapter(path);
   return folder;
 }
 

@@ -1,8 +1,7 @@
-#include "names.h"
-
 #include <algorithm>
 #include <charconv>
-#include <vector>
+
+#include "steps.h"
 
 namespace rotary::conversion {
 namespace {

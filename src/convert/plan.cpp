@@ -1,5 +1,3 @@
-#include "plan.h"
-
 #include <algorithm>
 #include <map>
 #include <set>
@@ -10,18 +8,23 @@
 #include "files/tensors/checkpoint.h"
 #include "files/text/json_edit.h"
 #include "files/text/paths.h"
-#include "layers.h"
-#include "stamp.h"
-#include "suffixes.h"
+#include "steps.h"
 #include "values/fail.h"
 
 namespace rotary::conversion {
 namespace {
 
-constexpr const char* operation = "convert";
 using files::in_quotes;
 
-std::string first_word(std::string_view dotted) { return std::string(dotted.substr(0, dotted.find('.'))); }
+bool is_of_queries(Role role) { return role == Role::q || role == Role::qkv; }
+bool is_of_keys(Role role) { return role == Role::k || role == Role::kv || role == Role::latent || role == Role::qkv; }
+
+const char* what(Role role) {
+  if (role == Role::qkv) return "q and k";
+  if (role == Role::q_norm) return "q norm";
+  if (role == Role::k_norm) return "k norm";
+  return role == Role::q ? "q" : role == Role::other ? "output" : "k";  // of keys and values in one the keys change
+}
 
 // The tensors of one layer's attention.
 struct Attends {
@@ -43,18 +46,14 @@ class Planner {
  public:
   explicit Planner(Plan& plan) : plan_(plan), part_(plan.text) {}
 
-  void plan() {
-    const std::vector<const Located*> in_order = locate();
-    for (const Located* tensor : in_order) {
-      const TensorName& name = tensor->name;
-      const bool projects = name.role == Role::q || name.role == Role::qkv;
-      text_is_named_ = text_is_named_ || (projects && is_named_text(name.stack));
-    }
-    for (const Located* tensor : in_order) look_at(*tensor);
+  // Returns whether indexers of the sparse attention stay as they are.
+  bool plan() {
+    for (const Located* tensor : locate()) look_at(*tensor);
     check_stacks();
     check_complete();
     convert_shared_values();
     check_unknown();
+    return leaves_indexers_;
   }
 
  private:
@@ -62,12 +61,13 @@ class Planner {
   std::vector<const Located*> locate() {
     std::vector<const Located*> in_order;
     for (std::size_t s = 0; s < plan_.folder.shards.size(); ++s) {
-      const std::vector<files::Entry>& entries = plan_.folder.shards[s].header.header.entries;
+      const std::vector<files::Entry>& entries = plan_.folder.shards[s].entries();
       for (std::size_t e = 0; e < entries.size(); ++e) {
         const TensorInfo& info = entries[e].info;
         const std::optional<TensorName> name = parse_name(info.name);
         if (!name || is_of_another_model(name->stack)) continue;
         in_order.push_back(&tensors_.emplace(info.name, Located{&info, s, e, *name}).first->second);
+        text_is_named_ = text_is_named_ || (is_of_queries(name->role) && is_named_text(name->stack));
       }
     }
     return in_order;
@@ -76,10 +76,10 @@ class Planner {
   void look_at(const Located& tensor) {
     const TensorName& name = tensor.name;
     if (text_is_named_ && !is_named_text(name.stack) && !is_draft(name.stack)) return;
-    if (name.layer < part_.first_layer) return;
-    const auto layer = static_cast<std::size_t>(name.layer - part_.first_layer);
-    const bool drafting = part_.is_drafting(name.stack, static_cast<int>(layer));
-    if (!drafting && !part_.rope_of_layer[layer]) return;
+    if (name.layer < part_.attention.first_layer) return;
+    const int layer = name.layer - part_.attention.first_layer;
+    const bool drafting = part_.is_drafting(name.stack, layer);
+    if (!drafting && !part_.rope_of_layer[static_cast<std::size_t>(layer)]) return;
     if (name.role == Role::other) {
       others_.push_back(&tensor);
       return;
@@ -87,25 +87,34 @@ class Planner {
     if (is_cross_attention(name.module)) return;
     const bool indexes = contains_word(name.module, "indexer");
     if (indexes && part_.indexer.heads == 0) {
-      plan_.indexers = true;
+      leaves_indexers_ = true;
       return;
     }
-    const std::size_t rope = drafting ? drafting_rope(name) : *part_.rope_of_layer[layer];
+    const std::size_t rope = drafting ? drafting_rope(name) : *part_.rope_of_layer[static_cast<std::size_t>(layer)];
     const ModelRope& used = plan_.model.ropes[rope];
-    const Heads heads = indexes ? heads_of_indexer(name.role, used, part_, plan_.to)
-                                : heads_in(*tensor.info, name, used, part_, plan_.to);
-    if (!indexes) add_to_layer(name);
-    if (const std::optional<Change> change = change_of(*tensor.info, name.suffix, projection(tensor, heads.sources)))
-      plan_.tensors.push_back({tensor.shard, tensor.entry, name, *change, heads, rope});
+    const Heads heads = indexes ? heads_of_indexer(name.role, used, part_) : heads_in(*tensor.info, name, used, part_);
+    if (!indexes) {
+      Attends& attends = layers_[{name.stack, name.layer}];
+      attends.modules.insert(name.module);
+      attends.q = attends.q || is_of_queries(name.role);
+      attends.k = attends.k || is_of_keys(name.role);
+      attends.own_k = attends.own_k || name.role == Role::k;
+    }
+    const std::string prefix = tensor.info->name.substr(0, tensor.info->name.size() - name.suffix.size());
+    const auto part_of = [&](std::string_view suffix) -> const TensorInfo* {
+      const auto found = tensors_.find(prefix + std::string(suffix));
+      return found == tensors_.end() ? nullptr : found->second.info;
+    };
+    const Projection projection{order_of(heads, plan_.to), part_of, name.role == Role::qkv, part_.quantization};
+    if (const std::optional<Change> change = change_of(*tensor.info, name.suffix, projection))
+      add(tensor, name, *change, heads, rope);
   }
 
-  void add_to_layer(const TensorName& name) {
-    Attends& layer = layers_[{name.stack, name.layer}];
-    layer.modules.insert(name.module);
-    layer.q = layer.q || name.role == Role::q || name.role == Role::qkv;
-    layer.k =
-        layer.k || name.role == Role::k || name.role == Role::kv || name.role == Role::latent || name.role == Role::qkv;
-    layer.own_k = layer.own_k || name.role == Role::k;
+  void add(const Located& tensor, const TensorName& name, const Change& change, const Heads& heads, std::size_t rope) {
+    ConvertedTensor shown = shown_as(*tensor.info, heads, plan_.folder.shards[tensor.shard].name);
+    shown.layer = name.layer;
+    shown.what = what(name.role);
+    plan_.tensors.push_back({tensor.shard, tensor.entry, change, std::move(shown), name, rope});
   }
 
   // The rope of a drafting layer, which no config names, by the heads that its weights have. Several ropes may fit if
@@ -118,13 +127,12 @@ class Planner {
       if (!found) found = rope;
       if (same_elements(plan_.model.ropes[*found], candidate)) continue;
       fail(Code::TENSOR, operation,
-           "the rope of a drafting layer must be told by its heads but several fit " + layer.stack + "." +
-               std::to_string(layer.layer));
+           "the rope of a drafting layer must be told by its heads but several fit " + layer.layer_name());
     }
     if (found) return *found;
     fail(Code::SHAPE, operation,
-         "the heads of a drafting layer must be those of one of the config's ropes but " + layer.stack + "." +
-             std::to_string(layer.layer) + " has others");
+         "the heads of a drafting layer must be those of one of the config's ropes but " + layer.layer_name() +
+             " has others");
   }
 
   static bool same_elements(const ModelRope& a, const ModelRope& b) {
@@ -134,31 +142,16 @@ class Planner {
 
   // Whether the weights of the layer's projections have the rows of the rope's heads.
   bool fits(const TensorName& layer, const ModelRope& rope) {
-    const std::string stem = layer.stack + "." + std::to_string(layer.layer) + ".";
+    const std::string stem = layer.layer_name() + ".";
     for (auto found = tensors_.lower_bound(stem); found != tensors_.end() && found->first.starts_with(stem); ++found) {
       const TensorInfo& tensor = *found->second.info;
       const TensorName& name = found->second.name;
-      const bool projects = name.role == Role::q || name.role == Role::k || name.role == Role::qkv;
+      const bool projects = is_of_queries(name.role) || name.role == Role::k;
       if (!projects || name.suffix != "weight" || tensor.shape.empty() || contains_word(name.module, "indexer"))
         continue;
-      const Heads heads = heads_in(tensor, name, rope, part_, plan_.to);
-      if (heads.sources->size() != static_cast<std::size_t>(tensor.shape[0])) return false;
+      if (heads_in(tensor, name, rope, part_).rows != tensor.shape[0]) return false;
     }
     return true;
-  }
-
-  Projection projection(const Located& tensor, std::shared_ptr<const Sources> sources) const {
-    const std::string& name = tensor.info->name;
-    const std::string prefix = name.substr(0, name.size() - tensor.name.suffix.size());
-    const auto find = [this, prefix](std::string_view suffix) { return tensors_.find(prefix + std::string(suffix)); };
-    const auto packed = find("qweight");
-    const bool awq = packed != tensors_.end() && !packed->second.info->shape.empty() &&
-                     packed->second.info->shape.back() != static_cast<std::int64_t>(sources->size());
-    return {.sources = std::move(sources),
-            .has = [this, find](std::string_view suffix) { return find(suffix) != tensors_.end(); },
-            .fused = tensor.name.role == Role::qkv,
-            .awq = awq,
-            .quantization = part_.quantization};
   }
 
   // Beside a tower whose name says nothing, which layers are the text model's is not known.
@@ -177,17 +170,20 @@ class Planner {
   // A checkpoint has both projections in each of the model's layers; an adapter may leave any away.
   void check_complete() const {
     if (plan_.folder.adapter) return;
-    for (const ModelRope& rope : plan_.model.ropes) {
-      if (rope.part != part_.path || rope.coordinates) continue;
-      for (const int index : rope.layers) {
-        if (part_.layers_in_stack != 0 && index >= part_.layers_in_stack) break;
+    // Layers that use the keys of an earlier one have none.
+    const bool may_lack_keys = part_.integer("num_kv_shared_layers") > 0 || part_.json.contains("kv_source_layers");
+    // Of a model that runs its layers several times; 0: they are as many as ropes.
+    const std::int64_t in_stack = part_.integer(std::string(part_.attention.layers_in_stack));
+    for (const std::size_t rope : part_.ropes) {
+      for (const int index : plan_.model.ropes[rope].layers) {
+        if (in_stack != 0 && index >= in_stack) break;
         Attends found;
         for (const auto& [place, layer] : layers_) {
-          if (place.second != index + part_.first_layer || is_draft(place.first)) continue;
+          if (place.second != index + part_.attention.first_layer || is_draft(place.first)) continue;
           found.q = found.q || layer.q;
           found.k = found.k || layer.k;
         }
-        if (found.q && (found.k || part_.keys_may_be_missing)) continue;
+        if (found.q && (found.k || may_lack_keys)) continue;
         fail(Code::TENSOR, operation,
              "layer " + std::to_string(index) + " must have a projection of " + (found.q ? "the keys" : "the queries") +
                  " but the checkpoint has no tensor that is known as one");
@@ -213,28 +209,27 @@ class Planner {
   }
 
   void convert_output(const Place& place, const std::string& module) {
-    const std::string stem = place.first + "." + std::to_string(place.second) + "." + module + ".o_proj.";
-    const auto found = tensors_.find(stem + "weight");
-    const Located* output = found == tensors_.end() ? nullptr : &found->second;
     const auto keys = std::find_if(plan_.tensors.begin(), plan_.tensors.end(), [&](const TensorPlan& tensor) {
-      return tensor.name.stack == place.first && tensor.name.layer == place.second && tensor.name.role == Role::k;
+      return Place(tensor.name.stack, tensor.name.layer) == place && tensor.name.role == Role::k;
     });
-    const ModelRope* rope = keys == plan_.tensors.end() ? nullptr : &plan_.model.ropes[keys->rope];
-    const bool plain = output != nullptr && rope != nullptr && !plan_.folder.adapter &&
+    const std::size_t index = keys == plan_.tensors.end() ? part_.first_rope : keys->rope;
+    const ModelRope& rope = plan_.model.ropes[index];
+    const TensorName name{.stack = place.first, .layer = place.second, .module = module};
+    const std::string weight = name.layer_name() + "." + module + ".o_proj.weight";
+    const auto found = tensors_.find(weight);
+    const Located* output = found == tensors_.end() ? nullptr : &found->second;
+    const bool plain = output != nullptr && keys != plan_.tensors.end() && !plan_.folder.adapter &&
                        bits_of(output->info->type) >= 16 && output->info->shape.size() == 2 &&
-                       output->info->shape[1] == std::int64_t{rope->heads} * rope->rope.head_dim;
+                       output->info->shape[1] == std::int64_t{rope.heads} * rope.rope.head_dim;
     if (!plain) {
       fail(Code::TENSOR, operation,
            "keys that serve as values must have an output projection that is not quantised, and no adapter, but " +
-               in_quotes(stem + "weight") + (output == nullptr ? " is missing" : " is none"));
+               in_quotes(weight) + (output == nullptr ? " is missing" : " is none"));
     }
-    const Heads heads = heads_of_queries(*rope, rope->heads, rope->rope.head_dim, plan_.to);
-    TensorName name = keys->name;
-    name.module = module;
-    name.word = "o_proj";
-    name.role = Role::other;
-    name.suffix = "weight";
-    plan_.tensors.push_back({output->shard, output->entry, name, {Axis::columns, 0, heads.sources}, heads, keys->rope});
+    const Heads heads =
+        evenly_spaced({.q = rope.heads, .dim = rope.rope.head_dim, .block = {rope.first, rope.rope.rotary_dim / 2}},
+                      rope.heads, rope.rope.head_dim);
+    add(*output, name, {Axis::columns, 0, order_of(heads, plan_.to)}, heads, index);
   }
 
   // A tensor that is not known may depend on the order of the heads' elements.
@@ -246,7 +241,8 @@ class Planner {
       if (layer == layers_.end()) continue;
       for (const std::string& module : layer->second.modules) {
         if (module.empty() || !name.suffix.starts_with(module + ".")) continue;
-        if (is_independent(first_word(std::string_view(name.suffix).substr(module.size() + 1)))) continue;
+        const std::string_view inside = std::string_view(name.suffix).substr(module.size() + 1);
+        if (is_independent(inside.substr(0, inside.find('.')))) continue;
         if (tensor.elements() == 1 || tensor.name.ends_with("inv_freq")) continue;
         fail(Code::TENSOR, operation,
              "every tensor of an attention must be known, as it may depend on the pairing, but " +
@@ -258,6 +254,7 @@ class Planner {
   Plan& plan_;
   const TextPart& part_;
   bool text_is_named_ = false;  // a stack says that it is the text model's: others are not
+  bool leaves_indexers_ = false;
   std::map<std::string, Located> tensors_;
   std::map<Place, Attends> layers_;
   std::vector<const Located*> others_;  // whose role is none
@@ -275,13 +272,6 @@ Pairing weights_pairing(const Folder& folder, const ModelRope& rope, std::option
   return pairing;
 }
 
-void check_adapter(const Folder& folder) {
-  if (folder.adapter_type.empty() || folder.adapter_type == "LORA") return;
-  fail(Code::MODEL_TYPE, operation,
-       "an adapter must be of the type LORA (with DoRA too), or be merged into its model first, but is of " +
-           in_quotes(folder.adapter_type));
-}
-
 const char* truth(Pairing pairing) { return pairing == Pairing::half ? "false" : "true"; }
 
 // The keys that say the pairing, in models that have one.
@@ -289,9 +279,8 @@ std::vector<ChangedKey> config_changes(const Plan& plan) {
   const TextPart& part = plan.text;
   const std::string above = part.path.empty() ? "" : part.path + ".";
   std::vector<ChangedKey> changes;
-  if (part.indexer_interleaved && part.indexer.heads != 0) {
+  if (part.indexer.heads != 0 && part.json.contains(indexer_key))
     changes.push_back({.key = above + indexer_key, .before = truth(plan.from), .after = truth(plan.to)});
-  }
   if (part.pairing_key.empty()) return changes;
   ChangedKey change{.key = above + part.pairing_key, .before = "", .after = truth(plan.to)};
   change.before = files::JsonText(plan.config_text).raw(files::json_path(change.key)).value_or("");
@@ -304,52 +293,64 @@ std::vector<ChangedKey> config_changes(const Plan& plan) {
   return changes;
 }
 
-void add_notes(Plan& plan) {
+std::vector<std::string> notes_on(const Plan& plan, const files::Json& config, bool leaves_indexers) {
   const TextPart& part = plan.text;
   const bool half = plan.model.ropes[part.first_rope].rope.pairing == Pairing::half;
   const Pairing native = half ? Pairing::half : Pairing::interleaved;
+  std::vector<std::string> notes;
   if (part.pairing_key.empty() && plan.to != native) {
-    const std::string why = part.has_unread_key ? "transformers does not read rope_interleave of " + part.model_type +
-                                                      ", which stays as it is: its code takes "
-                                                : "no key of the config of " + part.model_type +
-                                                      " says the pairing: code that reads it takes ";
-    plan.notes.push_back(why + name(native) + " weights, so load the converted ones only where the pairing is set to " +
-                         name(plan.to));
+    const std::string why =
+        part.json.contains("rope_interleave")
+            ? "transformers does not read rope_interleave of " + part.model_type +
+                  ", which stays as it is: its code takes "
+            : "no key of the config of " + part.model_type + " says the pairing: code that reads it takes ";
+    notes.push_back(why + name(native) + " weights, so load the converted ones only where the pairing is set to " +
+                    name(plan.to));
   }
-  if (part.has_own_code && !part.pairing_key.empty() && !part.key_is_there && plan.to != native) {
-    plan.notes.push_back("the checkpoint brings the code of its model (auto_map), which may not read " +
-                         part.pairing_key + ": transformers' own class does");
+  if (config.contains("auto_map") && !part.pairing_key.empty() && !part.json.contains(part.pairing_key) &&
+      plan.to != native) {
+    notes.push_back("the checkpoint brings the code of its model (auto_map), which may not read " + part.pairing_key +
+                    ": transformers' own class does");
   }
-  if (plan.indexers)
-    plan.notes.push_back("the indexers of the sparse attention have a pairing of their own and are left as they are");
+  if (leaves_indexers)
+    notes.push_back("the indexers of the sparse attention have a pairing of their own and are left as they are");
   for (const std::string& other : part.other_parts)
-    plan.notes.push_back(other + " is left as it is: an image or audio model with a rope of its own");
+    notes.push_back(other + " is left as it is: an image or audio model with a rope of its own");
+  return notes;
 }
 
 }  // namespace
 
+ConvertedTensor shown_as(const TensorInfo& info, const Heads& heads, const std::string& file) {
+  return {.info = info,
+          .file = file,
+          .q_heads = heads.q,
+          .k_heads = heads.k,
+          .head_dim = heads.dim,
+          .first = heads.block.first,
+          .rotary_dim = 2 * heads.block.pairs};
+}
+
 Plan make_plan(const std::filesystem::path& path, Pairing to, std::optional<Pairing> from) {
-  Plan plan;
-  plan.folder = open_folder(path);
-  check_adapter(plan.folder);
+  Plan plan{.folder = open_folder(path), .to = to};
   files::ConfigFile config = files::read_config_file(path / files::path_of(plan.folder.config), {});
   plan.model = std::move(config.model);
   plan.config_text = std::move(config.text);
   for (const Shard& shard : plan.folder.shards) check_stamp(shard.header.header.metadata, shard.name);
   plan.text = text_part(config.json, plan.model);
-  plan.to = to;
   plan.from = weights_pairing(plan.folder, plan.model.ropes[plan.text.first_rope], from);
   if (plan.from == to) {
     fail(Code::PAIRING, operation,
          files::path_text(path) + ": the checkpoint must be in the other pairing but is " + name(to) + " already");
   }
   const bool interleaved = plan.from == Pairing::interleaved;
-  plan.own_indexer = plan.text.indexer_interleaved.value_or(interleaved) != interleaved ||
-                     common_metadata(plan.folder, config_key) == own_indexer_word;
+  const bool says_other = plan.text.attention.indexer.heads != 0 && plan.text.json.contains(indexer_key) &&
+                          plan.text.flag(indexer_key, true) != interleaved;
+  plan.own_indexer = says_other || common_metadata(plan.folder, config_key) == own_indexer_word;
   if (plan.own_indexer) plan.text.indexer = {};
-  Planner(plan).plan();
+  const bool leaves_indexers = Planner(plan).plan();
   plan.config = config_changes(plan);
-  add_notes(plan);
+  plan.notes = notes_on(plan, config.json, leaves_indexers);
   return plan;
 }
 

@@ -1,22 +1,22 @@
-#include "stamp.h"
-
 #include <algorithm>
 #include <charconv>
 #include <utility>
 
 #include "files/tensors/checkpoint.h"
-#include "files/text/json.h"
 #include "files/text/json_edit.h"
+#include "steps.h"
 #include "values/fail.h"
 
 namespace rotary::conversion {
 namespace {
 
-constexpr const char* operation = "convert";
 constexpr const char* metadata_name = "__metadata__";
 
-// Those that bring the tensors to a multiple of 8 bytes.
-std::size_t usual_blanks(std::size_t json) { return (8 - json % 8) % 8; }
+// nullptr: there is no such key.
+const std::string* value_of(const Metadata& metadata, const char* key) {
+  const auto found = metadata.find(key);
+  return found == metadata.end() ? nullptr : &found->second;
+}
 
 std::size_t blanks_of(const std::string& text) {
   std::size_t blanks = 0;
@@ -28,27 +28,67 @@ std::size_t blanks_of(const std::string& text) {
   return blanks;
 }
 
-std::string empty_object_of(const std::string& text) {
+void check_empty_object(const std::string& text) {
   const bool is_one = text.starts_with('{') && text.find_first_not_of(" \t\r\n", 1) == text.size() - 1 &&
                       text.size() <= files::longest_header && text.ends_with('}');
-  if (!is_one) {
-    fail(Code::FORMAT, operation,
-         std::string(metadata_key) + " must be an object without entries but is " + files::in_quotes(text));
+  if (is_one) return;
+  fail(Code::FORMAT, operation,
+       std::string(metadata_key) + " must be an object without entries but is " + files::in_quotes(text));
+}
+
+// The header as it was before the conversion that the metadata tell of.
+std::string header_without_stamp(files::JsonText text, const Metadata& stamped, Pairing to) {
+  for (const char* key : {from_key, given_key, files::part_key, config_key, metadata_key, blanks_key})
+    text.remove({metadata_name, key});
+  if (value_of(stamped, given_key) != nullptr) {
+    text.set({metadata_name, files::pairing_key}, files::Json(name(to)).dump());
+  } else {
+    text.remove({metadata_name, files::pairing_key});
   }
-  return text;
+  if (text.raw({metadata_name}) == "{}") {
+    const std::string* was = value_of(stamped, metadata_key);
+    was == nullptr ? text.remove({metadata_name}) : text.set({metadata_name}, *was);
+  }
+  const std::string* blanks = value_of(stamped, blanks_key);
+  return blanks == nullptr ? files::framed_header(text.text()) : files::framed_header(text.text(), blanks_of(*blanks));
+}
+
+std::string stamped_header(const files::FileHeader& header, const PairingStamp& stamp) {
+  const std::size_t length = header.json.find_last_not_of(' ') + 1;
+  std::string json = header.json.substr(0, length);
+  const Metadata& old = header.header.metadata;
+  if (leads_back(old, stamp.to)) return header_without_stamp(files::JsonText(std::move(json)), old, stamp.to);
+  const std::optional<std::string> metadata = files::JsonText(json).raw({metadata_name});
+  if (!metadata) {
+    const bool last = header.header.entries.empty();
+    json.insert(json.find('{') + 1, std::string("\"") + metadata_name + "\":{}" + (last ? "" : ","));
+  }
+  const std::size_t blanks = header.json.size() - length;
+  const bool is_usual = blanks == (8 - length % 8) % 8;  // the tensors begin at a multiple of 8 bytes
+  files::JsonText text(std::move(json));
+  for (const auto& [key, value] : {std::pair(files::pairing_key, std::string(name(stamp.to))),
+                                   {from_key, std::string(name(stamp.from))},
+                                   {given_key, std::string(old.count(files::pairing_key) != 0 ? "true" : "")},
+                                   {files::part_key, stamp.part},
+                                   {config_key, stamp.config},
+                                   {metadata_key, metadata && old.empty() ? *metadata : std::string()},
+                                   {blanks_key, is_usual ? std::string() : std::to_string(blanks)}}) {
+    if (!value.empty()) text.set({metadata_name, key}, files::Json(value).dump());
+  }
+  return files::framed_header(text.text());
 }
 
 }  // namespace
 
 void check_stamp(const Metadata& metadata, const std::string& file) {
   const auto pairing_of = [&](const char* key) {
-    const auto found = metadata.find(key);
-    if (found == metadata.end()) return Pairing::unset;
-    if (found->second != name(Pairing::half) && found->second != name(Pairing::interleaved)) {
+    const std::string* word = value_of(metadata, key);
+    if (word == nullptr) return Pairing::unset;
+    if (*word != name(Pairing::half) && *word != name(Pairing::interleaved)) {
       fail(Code::FORMAT, operation,
-           std::string(key) + " of " + file + " must be half or interleaved but is " + files::in_quotes(found->second));
+           std::string(key) + " of " + file + " must be half or interleaved but is " + files::in_quotes(*word));
     }
-    return parse_pairing(found->second);
+    return parse_pairing(*word);
   };
   const Pairing now = pairing_of(files::pairing_key), before = pairing_of(from_key);
   if (before != Pairing::unset && (now == Pairing::unset || now == before)) {
@@ -56,70 +96,34 @@ void check_stamp(const Metadata& metadata, const std::string& file) {
          std::string(from_key) + " of " + file + " must stand beside the other pairing in " + files::pairing_key +
              " but that is " + (now == Pairing::unset ? "missing" : "the same"));
   }
-  if (const auto found = metadata.find(blanks_key); found != metadata.end()) blanks_of(found->second);
-  if (const auto found = metadata.find(metadata_key); found != metadata.end()) empty_object_of(found->second);
-}
-
-void rewrite(const Shard& shard, std::string_view header, const std::map<std::size_t, const Change*>& changes,
-             const Sink& sink) {
-  sink(files::bytes_of(header));
-  const std::vector<files::Entry>& entries = shard.header.header.entries;
-  for (std::size_t e = 0; e < entries.size(); ++e) {
-    const std::uint64_t begin = shard.header.data + entries[e].begin;
-    const auto found = changes.find(e);
-    if (found == changes.end()) {
-      shard.file->copy(begin, shard.header.data + entries[e].end, sink);
-      continue;
-    }
-    const Reader read = [&](std::uint64_t offset, std::span<std::byte> out) { shard.file->read(begin + offset, out); };
-    stream_changed(entries[e].info, *found->second, read, sink);
-  }
+  if (const std::string* blanks = value_of(metadata, blanks_key)) blanks_of(*blanks);
+  if (const std::string* object = value_of(metadata, metadata_key)) check_empty_object(*object);
 }
 
 bool leads_back(const Metadata& metadata, Pairing to) {
-  const auto before = metadata.find(from_key);
-  return before != metadata.end() && before->second == name(to);
+  const std::string* before = value_of(metadata, from_key);
+  return before != nullptr && *before == name(to);
 }
 
-std::string stamped_header(const files::FileHeader& header, const PairingStamp& stamp) {
-  const std::size_t length = header.json.find_last_not_of(' ') + 1;
-  const std::size_t blanks = header.json.size() - length;
-  std::string json = header.json.substr(0, length);
-  const bool back = leads_back(header.header.metadata, stamp.to);
-  const std::optional<std::string> metadata = files::JsonText(json).raw({metadata_name});
-  const bool empty = metadata && header.header.metadata.empty();
-  if (!metadata) {
-    const bool last = header.header.entries.empty();
-    json.insert(json.find('{') + 1, std::string("\"") + metadata_name + "\":{}" + (last ? "" : ","));
+void rewrite(const Shard& shard, const PairingStamp& stamp, const std::vector<TensorPlan>& tensors, std::size_t index,
+             const Sink& sink) {
+  std::map<std::size_t, const Change*> changes;
+  for (const TensorPlan& tensor : tensors) {
+    if (tensor.shard == index) changes[tensor.entry] = &tensor.change;
   }
-  files::JsonText text(std::move(json));
-  const bool usual = blanks == usual_blanks(length);
-  const Metadata& old = header.header.metadata;
-  const bool given = back ? old.count(given_key) != 0 : old.count(files::pairing_key) != 0 && old.count(from_key) == 0;
-  for (const auto& [key, value] : {std::pair(files::pairing_key, std::string(name(stamp.to))),
-                                   {from_key, std::string(name(stamp.from))},
-                                   {given_key, std::string(given ? "true" : "")},
-                                   {files::part_key, stamp.part},
-                                   {config_key, stamp.config},
-                                   {metadata_key, empty ? *metadata : std::string()},
-                                   {blanks_key, usual ? std::string() : std::to_string(blanks)}}) {
-    if (back && !(given && key == files::pairing_key)) {
-      text.remove({metadata_name, key});
-    } else if (!value.empty()) {
-      text.set({metadata_name, key}, files::Json(value).dump());
+  const std::string header = stamped_header(shard.header, stamp);
+  sink(files::bytes_of(header));
+  for (std::size_t e = 0; e < shard.entries().size(); ++e) {
+    const files::Entry& entry = shard.entries()[e];
+    const std::uint64_t begin = shard.header.data + entry.begin;
+    const auto found = changes.find(e);
+    if (found == changes.end()) {
+      shard.file->copy(begin, shard.header.data + entry.end, sink);
+      continue;
     }
+    const Reader read = [&](std::uint64_t offset, std::span<std::byte> out) { shard.file->read(begin + offset, out); };
+    stream_changed(entry.info, *found->second, read, sink);
   }
-  if (back && text.raw({metadata_name}) == "{}") {
-    const auto was = old.find(metadata_key);
-    if (was == old.end()) {
-      text.remove({metadata_name});
-    } else {
-      text.set({metadata_name}, empty_object_of(was->second));
-    }
-  }
-  const auto written = old.find(blanks_key);
-  if (!back || written == old.end()) return files::framed_header(text.text());
-  return files::framed_header(text.text(), blanks_of(written->second));
 }
 
 }  // namespace rotary::conversion

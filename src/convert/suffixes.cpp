@@ -1,9 +1,6 @@
-#include "suffixes.h"
-
 #include <algorithm>
 
-#include "files/text/io.h"
-#include "names.h"
+#include "steps.h"
 #include "values/fail.h"
 #include "values/number_text.h"
 
@@ -42,42 +39,35 @@ constexpr Suffixes all_suffixes[] = {
     {Kind::packed_zeros, "qzeros"},
 };
 
-// Formats that are not read: no file of theirs was ever converted and run here. A suffix tells each.
+// Formats that are not read: no file of theirs was ever converted and run here. One of these suffixes tells each.
 struct UnreadFormat {
-  std::string_view name, suffixes;
+  const char* name;
+  std::vector<std::string_view> suffixes;
 };
-constexpr UnreadFormat unread_formats[] = {
-    {"bitsandbytes", "SCB weight.absmax weight.quant_map weight.nested_absmax"},
-    {"quanto", "weight._data weight._scale"},
-    {"MLX", "biases"},
-    {"ModelOpt", "weight_scale_2 pre_quant_scale"},
-    {"AdaLoRA", "lora_E ranknum"},
-    {"IA3", "ia3_l"},
-    {"LoHa", "hada_w1_a hada_w1_b hada_w2_a hada_w2_b"},
-    {"LoKr", "lokr_w1 lokr_w1_a lokr_w1_b lokr_w2 lokr_w2_a lokr_w2_b"},
-    {"OFT", "oft_R.weight oft_r"},
-    {"BOFT", "boft_R boft_P boft_s"},
-    {"HRA", "hra_u"},
-    {"VeRA", "vera_lambda_b vera_lambda_d"},
-};
-
-const Suffixes* find(std::string_view suffix) {
-  for (const Suffixes& row : all_suffixes) {
-    if (is_listed(suffix, row.suffixes)) return &row;
-  }
-  return nullptr;
+const std::vector<UnreadFormat>& unread_formats() {
+  static const std::vector<UnreadFormat> formats = {
+      {"bitsandbytes", {"SCB", "weight.absmax", "weight.quant_map", "weight.nested_absmax"}},
+      {"quanto", {"weight._data", "weight._scale"}},
+      {"MLX", {"biases"}},
+      {"ModelOpt", {"weight_scale_2", "pre_quant_scale"}},
+      {"AdaLoRA", {"lora_E", "ranknum"}},
+      {"IA3", {"ia3_l"}},
+      {"LoHa", {"hada_w1_a", "hada_w1_b", "hada_w2_a", "hada_w2_b"}},
+      {"LoKr", {"lokr_w1", "lokr_w1_a", "lokr_w1_b", "lokr_w2", "lokr_w2_a", "lokr_w2_b"}},
+      {"OFT", {"oft_R.weight", "oft_r"}},
+      {"BOFT", {"boft_R", "boft_P", "boft_s"}},
+      {"HRA", {"hra_u"}},
+      {"VeRA", {"vera_lambda_b", "vera_lambda_d"}},
+  };
+  return formats;
 }
 
 // The format of one of the projection's tensors that is not read; empty: there is none.
-std::string_view unread_format(const Projection& projection) {
-  for (const UnreadFormat& format : unread_formats) {
-    for (std::string_view rest = format.suffixes; !rest.empty();) {
-      const std::size_t end = std::min(rest.find(' '), rest.size());
-      if (projection.has(rest.substr(0, end))) return format.name;
-      rest.remove_prefix(std::min(end + 1, rest.size()));
-    }
-  }
-  return projection.has("scales") && !projection.has("qweight") ? "MLX" : "";
+std::string unread_format(const Projection& projection) {
+  const auto has = [&](std::string_view suffix) { return projection.part_of(suffix) != nullptr; };
+  for (const UnreadFormat& format : unread_formats())
+    if (std::any_of(format.suffixes.begin(), format.suffixes.end(), has)) return format.name;
+  return has("scales") && !has("qweight") ? "MLX" : "";
 }
 
 // PEFT puts the adapter's name behind the module, as in "lora_B.default.weight"; moshi's projections hold a linear.
@@ -92,32 +82,35 @@ std::string plain(std::string_view suffix) {
   return std::string(suffix);
 }
 
-class PartOfProjection {
+// One tensor of a projection.
+class Part {
  public:
-  PartOfProjection(const TensorInfo& tensor, const Projection& projection) : tensor_(tensor), projection_(projection) {}
+  Part(const TensorInfo& tensor, const Projection& projection) : tensor_(tensor), projection_(projection) {}
 
-  std::optional<Change> read(const std::string& suffix, Kind kind) const {
+  std::optional<Change> change(const std::string& suffix, Kind kind) const {
     if (kind == Kind::input) return std::nullopt;
     const bool whole = suffix != "weight" && suffix != "bias" && !suffix.starts_with("lora");
     if (whole && tensor_.elements() == 1) return std::nullopt;  // of the projection as a whole
     switch (kind) {
       case Kind::packed:
-        return packed_weight();
+        check_packing();
+        bits();
+        return back() == size() ? along(Axis::columns) : packed();  // GPTQ: along the input, [in * bits / 32, rows]
       case Kind::packed_zeros:
-        return packed_numbers();
+        return packed();
       case Kind::scales:
-        return sized({Axis::columns, 0, projection_.sources});
+        return along(Axis::columns);
       case Kind::block_scales:
-        return scales();
+        return front() == size() ? along(Axis::rows) : scales_of_blocks();
       case Kind::zeros:
         return zeros();
       default:
-        return sized({Axis::rows, 0, projection_.sources});
+        return along(Axis::rows);
     }
   }
 
   [[noreturn]] void refuse(Code code, const std::string& sentence) const {
-    fail(code, "convert", "tensor " + in_quotes(tensor_.name) + " " + sentence);
+    fail(code, operation, "tensor " + in_quotes(tensor_.name) + " " + sentence);
   }
 
  private:
@@ -126,68 +119,75 @@ class PartOfProjection {
   std::int64_t back() const { return tensor_.shape.empty() ? 0 : tensor_.shape.back(); }
 
   [[noreturn]] void refuse_shape(const std::string& rule) const {
-    refuse(Code::SHAPE, rule + " but has shape " + detail::shape_text(tensor_.shape));
+    refuse(Code::SHAPE, "must " + rule + " but has shape " + detail::shape_text(tensor_.shape));
   }
-  [[noreturn]] void refuse_size() const {
-    refuse_shape("must have the " + std::to_string(size()) + " rows of the config's heads");
+  [[noreturn]] void refuse_rows() const {
+    refuse_shape("have the " + std::to_string(size()) + " rows of the config's heads");
   }
 
-  // The change, if the tensor obeys the rules of change.h.
-  Change sized(const Change& change) const {
-    if (!has_size(tensor_, change)) refuse_size();
+  // The change, if the tensor obeys both rules of it.
+  Change along(Axis axis) const {
+    const Change change{axis, 0, projection_.sources};
+    if (!has_size(tensor_, change)) refuse_rows();
     const auto bits = static_cast<std::uint64_t>(bits_of(tensor_.type));
     const std::uint64_t row = bits * static_cast<std::uint64_t>(tensor_.elements() / size());
-    check_whole_bytes(tensor_, change.axis == Axis::rows ? row : bits, "the rows of a projection");
+    check_whole_bytes(tensor_, axis == Axis::rows ? row : bits, "the rows of a projection");
     return change;
   }
 
-  // Of a value of quantization_config.
+  // A value of quantization_config; null: there is none.
+  files::Json given(const char* key) const {
+    const files::Json& config = projection_.quantization;
+    return config.is_object() && config.contains(key) ? config.at(key) : files::Json();
+  }
   [[noreturn]] static void refuse_value(const char* key, const char* rule, const files::Json& value) {
-    fail(Code::CONFIG_VALUE, "convert",
+    fail(Code::CONFIG_VALUE, operation,
          std::string("quantization_config.") + key + " must be " + rule + " but got " + files::shown(value));
   }
 
   int bits() const {
-    const files::Json& given = projection_.quantization.bits;
-    if (given.is_null()) return 4;
-    if (!given.is_number_integer() || !can_be_packed(given.get<std::int64_t>()))
-      refuse_value("bits", "2, 3, 4 or 8", given);
-    return given.get<int>();
+    const files::Json value = given("bits").is_null() ? given("w_bit") : given("bits");
+    if (value.is_null()) return 4;
+    if (!value.is_number_integer() || !can_be_packed(value.get<std::int64_t>()))
+      refuse_value("bits", "2, 3, 4 or 8", value);
+    return value.get<int>();
   }
 
   std::int64_t block_rows() const {
-    const files::Json& given = projection_.quantization.block;
-    if (given.is_null()) return 128;
+    const files::Json value = given("weight_block_size");
+    if (value.is_null()) return 128;
     const auto is_count = [](const files::Json& item) { return item.is_number_unsigned() && item > 0; };
-    if (!given.is_array() || given.size() != 2 || !is_count(given[0]) || !is_count(given[1]))
-      refuse_value("weight_block_size", "two numbers from 1", given);
-    return static_cast<std::int64_t>(std::min<std::uint64_t>(given[0].get<std::uint64_t>(), 1U << 30));
+    if (!value.is_array() || value.size() != 2 || !is_count(value[0]) || !is_count(value[1]))
+      refuse_value("weight_block_size", "two numbers from 1", value);
+    return static_cast<std::int64_t>(std::min<std::uint64_t>(value[0].get<std::uint64_t>(), 1U << 30));
   }
 
-  // GPTQ packs along the input: [in * bits / 32, rows]. AWQ along the output: [in, rows * bits / 32].
-  Change packed_weight() const {
-    if (!projection_.quantization.unknown_packing.empty()) {
-      refuse(Code::DTYPE, "must be packed as \"gemm\" of AWQ or \"gptq\" but is packed as " +
-                              in_quotes(projection_.quantization.unknown_packing) +
-                              ": convert the unquantised weights");
-    }
-    bits();
-    return back() == size() ? sized({Axis::columns, 0, projection_.sources}) : packed_numbers();
+  // AWQ's other versions and GPTQ's other formats (gemv, marlin) pack the same numbers in other places.
+  void check_packing() const {
+    const files::Json& config = projection_.quantization;
+    const bool awq = config.is_object() && files::string_of(config, "quant_method") == "awq";
+    const std::string form = config.is_object() ? files::string_of(config, awq ? "version" : "checkpoint_format") : "";
+    if (form.empty() || is_listed(form, "gemm GEMM gptq gptq_v2")) return;
+    refuse(Code::DTYPE, "must be packed as \"gemm\" of AWQ or \"gptq\" but is packed as " + in_quotes(form) +
+                            ": convert the unquantised weights");
   }
 
-  Change packed_numbers() const {
-    const Change change{projection_.awq ? Axis::awq_columns : Axis::packed_columns, bits(), projection_.sources};
-    if (has_size(tensor_, change) && (!projection_.awq || change.bits == 4)) return change;
-    refuse_shape("must hold " + std::to_string(size()) + " numbers of " + std::to_string(change.bits) +
+  // AWQ packs qweight along the output as well: [in, rows * bits / 32].
+  Change packed() const {
+    const TensorInfo* weight = projection_.part_of("qweight");
+    const bool awq = weight != nullptr && !weight->shape.empty() && weight->shape.back() != size();
+    const Change change{awq ? Axis::awq_columns : Axis::packed_columns, bits(), projection_.sources};
+    if (has_size(tensor_, change)) return change;
+    refuse_shape("hold " + std::to_string(size()) + " numbers of " + std::to_string(change.bits) +
                  " bits in each row of I32");
   }
 
-  std::optional<Change> scales() const {
-    if (front() == size()) return sized({Axis::rows, 0, projection_.sources});
+  // Scales stay where every row of a block comes from a row of the same block.
+  std::optional<Change> scales_of_blocks() const {
     if (projection_.fused && tensor_.elements() == 3) return std::nullopt;  // of q, of k and of v
-    if (tensor_.shape.size() != 2) refuse_size();
+    if (tensor_.shape.size() != 2) refuse_rows();
     const std::int64_t block = block_rows();
-    if ((size() + block - 1) / block != front()) refuse_size();
+    if ((size() + block - 1) / block != front()) refuse_rows();
     const Sources& sources = *projection_.sources;
     for (std::size_t row = 0; row < sources.size(); ++row) {
       if (static_cast<std::int64_t>(row) / block == static_cast<std::int64_t>(sources[row]) / block) continue;
@@ -199,12 +199,12 @@ class PartOfProjection {
   }
 
   Change zeros() const {
-    if (front() == size()) return sized({Axis::rows, 0, projection_.sources});
     for (const int bits : {2, 3, 4, 8}) {
       const Change packed{Axis::packed_rows, bits, projection_.sources};
-      if (has_size(tensor_, packed)) return packed;
+      if (front() != size() && has_size(tensor_, packed)) return packed;
     }
-    refuse_size();
+    if (front() != size()) refuse_rows();
+    return along(Axis::rows);
   }
 
   const TensorInfo& tensor_;
@@ -214,17 +214,18 @@ class PartOfProjection {
 }  // namespace
 
 std::optional<Change> change_of(const TensorInfo& tensor, std::string_view suffix, const Projection& projection) {
-  const PartOfProjection part(tensor, projection);
-  if (const std::string_view format = unread_format(projection); !format.empty()) {
-    part.refuse(Code::DTYPE, "must be of a format that convert reads but is part of " + std::string(format) +
+  const Part part(tensor, projection);
+  if (const std::string format = unread_format(projection); !format.empty()) {
+    part.refuse(Code::DTYPE, "must be of a format that convert reads but is part of " + format +
                                  "'s, which it does not: convert the unquantised weights, or merge the adapter first");
   }
   const std::string text = plain(suffix);
-  const Suffixes* row = find(text);
-  if (row == nullptr && tensor.elements() == 1) return std::nullopt;  // of the projection as a whole
-  if (row == nullptr)
-    part.refuse(Code::TENSOR, "must be a known part of a projection but " + in_quotes(suffix) + " is none");
-  const std::optional<Change> change = part.read(text, row->kind);
+  const auto* row = std::find_if(std::begin(all_suffixes), std::end(all_suffixes),
+                                 [&](const Suffixes& known) { return is_listed(text, known.suffixes); });
+  const bool known = row != std::end(all_suffixes);
+  if (!known && tensor.elements() == 1) return std::nullopt;  // of the projection as a whole
+  if (!known) part.refuse(Code::TENSOR, "must be a known part of a projection but " + in_quotes(suffix) + " is none");
+  const std::optional<Change> change = part.change(text, row->kind);
   return tensor.elements() == 0 ? std::nullopt : change;
 }
 

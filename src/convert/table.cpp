@@ -1,22 +1,15 @@
-#include "single_file.h"
-
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <map>
-#include <optional>
 
-#include "change.h"
 #include "files/tensors/formats.h"
-#include "files/text/io.h"
-#include "names.h"
+#include "steps.h"
 #include "values/fail.h"
 #include "values/number_text.h"
 
 namespace rotary::conversion {
 namespace {
 
-constexpr const char* operation = "convert";
 constexpr std::array<const char*, 4> form_names = {"pairs", "doubled", "joined", "complex"};
 using Form = TableForm;
 

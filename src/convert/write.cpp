@@ -1,16 +1,11 @@
-#include "write.h"
-
 #include <algorithm>
-#include <map>
-#include <string>
 #include <system_error>
 #include <tuple>
 
 #include "files/text/descriptors.h"
-#include "files/text/io.h"
 #include "files/text/json_edit.h"
 #include "files/text/paths.h"
-#include "stamp.h"
+#include "steps.h"
 #include "values/fail.h"
 
 namespace rotary::conversion {
@@ -20,7 +15,6 @@ namespace fs = std::filesystem;
 using files::path_of;
 using files::path_text;
 
-constexpr const char* operation = "convert";
 constexpr const char* partial_ending = ".partial-";
 
 [[noreturn]] void refuse(const fs::path& path, const std::string& rule) {
@@ -54,56 +48,37 @@ void copy_permissions(const fs::path& from, const fs::path& to) {
   if (!ignored && (given & run) != fs::perms::none) fs::permissions(to, given & run, fs::perm_options::add, ignored);
 }
 
-// Writes the files of a folder into the partial one; error sentences name the place that a file has in the end.
-class Writer {
- public:
-  Writer(const Plan& plan, const fs::path& partial, const fs::path& output, const Progress& progress)
-      : plan_(plan), partial_(partial), output_(output), progress_(progress) {}
-
-  void write() const {
-    for (std::size_t i = 0; i < plan_.folder.shards.size(); ++i) write_shard(i);
-    for (const std::string& name : plan_.folder.subfolders) {
-      std::error_code error;
-      fs::create_directories(partial_ / path_of(name), error);
-      if (error) refuse(output_ / path_of(name), "cannot be made: " + error.message());
-    }
-    for (const std::string& name : plan_.folder.others) {
-      const files::InputFile file(operation, plan_.folder.path / path_of(name));
-      write_file(name, [&](const files::Sink& sink) { file.copy(0, file.size(), sink); });
-      copy_permissions(plan_.folder.path / path_of(name), partial_ / path_of(name));
-    }
-    // Last: a folder without its config is no checkpoint.
-    const std::string config = changed_config(plan_);
-    files::write_whole_as(operation, partial_ / path_of(plan_.folder.config), output_ / path_of(plan_.folder.config),
-                          [&](const files::Sink& sink) { sink(files::bytes_of(config)); });
-  }
-
- private:
-  void write_file(const std::string& name, const std::function<void(const files::Sink&)>& produce) const {
-    const auto counted = [&](const files::Sink& write) {
+// Writes all files into the partial folder; error sentences name the place that a file has in the end.
+void write_files(const Plan& plan, const fs::path& partial, const fs::path& output,
+                 const std::function<void(std::uint64_t)>& progress) {
+  const auto write = [&](const std::string& name, const std::function<void(const Sink&)>& produce) {
+    const auto counted = [&](const Sink& sink) {
       produce([&](std::span<const std::byte> bytes) {
-        write(bytes);
-        progress_(bytes.size());
+        sink(bytes);
+        progress(bytes.size());
       });
     };
-    files::write_whole_as(operation, partial_ / path_of(name), output_ / path_of(name), counted);
+    files::write_whole_as(operation, partial / path_of(name), output / path_of(name), counted);
+  };
+  const Folder& folder = plan.folder;
+  const PairingStamp stamp = stamp_of(plan);
+  for (std::size_t i = 0; i < folder.shards.size(); ++i)
+    write(folder.shards[i].name, [&](const Sink& sink) { rewrite(folder.shards[i], stamp, plan.tensors, i, sink); });
+  for (const std::string& name : folder.subfolders) {
+    std::error_code error;
+    fs::create_directories(partial / path_of(name), error);
+    if (error) refuse(output / path_of(name), "cannot be made: " + error.message());
   }
-
-  void write_shard(std::size_t index) const {
-    const Shard& shard = plan_.folder.shards[index];
-    std::map<std::size_t, const Change*> changes;
-    for (const TensorPlan& tensor : plan_.tensors) {
-      if (tensor.shard == index) changes[tensor.entry] = &tensor.change;
-    }
-    const std::string header = stamped_header(shard.header, stamp_of(plan_));
-    write_file(shard.name, [&](const files::Sink& sink) { rewrite(shard, header, changes, sink); });
+  for (const std::string& name : folder.others) {
+    const files::InputFile file(operation, folder.path / path_of(name));
+    write(name, [&](const Sink& sink) { file.copy(0, file.size(), sink); });
+    copy_permissions(folder.path / path_of(name), partial / path_of(name));
   }
-
-  const Plan& plan_;
-  const fs::path& partial_;
-  const fs::path& output_;
-  const Progress& progress_;
-};
+  // Last: a folder without its config is no checkpoint.
+  const std::string config = changed_config(plan);
+  files::write_whole_as(operation, partial / path_of(folder.config), output / path_of(folder.config),
+                        [&](const Sink& sink) { sink(files::bytes_of(config)); });
+}
 
 // The folder's own path, without "." and a slash at its end.
 fs::path plain(const fs::path& path) {
@@ -143,8 +118,30 @@ class PartialFolder {
   bool kept_ = false;
 };
 
+void check_output_folder(const Plan& plan, const fs::path& given) {
+  const fs::path output = plain(given);
+  std::error_code ignored;
+  if (fs::equivalent(output, plan.folder.path, ignored))
+    refuse(given, "the output must be another folder than the input");
+  if (fs::equivalent(output.parent_path(), plan.folder.path, ignored))
+    refuse(given, "the output must not lie in the input");
+  if (fs::exists(fs::symlink_status(output, ignored))) {
+    if (!fs::is_directory(output, ignored)) refuse(given, "the output must be a new folder but is a file");
+    if (!fs::is_empty(output, ignored)) refuse(given, "the output must be a new folder but holds files already");
+  }
+  if (!fs::is_directory(output.parent_path(), ignored))
+    refuse(given, "the output's parent folder must be there but is not");
+  std::error_code unknown;
+  const fs::space_info space = fs::space(output.parent_path(), unknown);
+  const std::uint64_t needed = bytes_to_write(plan);
+  if (!unknown && space.available < needed) {
+    refuse(given, "the disk must have room for " + std::to_string(needed) + " bytes but has " +
+                      std::to_string(space.available) + " free");
+  }
+}
+
 Bytes bytes_of(const Shard& shard, std::size_t entry) {
-  const files::Entry& place = shard.header.header.entries.at(entry);
+  const files::Entry& place = shard.entries().at(entry);
   Bytes bytes(static_cast<std::size_t>(place.end - place.begin));
   shard.file->read(shard.header.data + place.begin, bytes);
   return bytes;
@@ -174,35 +171,13 @@ std::uint64_t bytes_to_write(const Plan& plan) {
   return bytes;
 }
 
-void check_output_folder(const Plan& plan, const fs::path& given) {
-  const fs::path output = plain(given);
-  std::error_code ignored;
-  if (fs::equivalent(output, plan.folder.path, ignored))
-    refuse(given, "the output must be another folder than the input");
-  if (fs::equivalent(output.parent_path(), plan.folder.path, ignored))
-    refuse(given, "the output must not lie in the input");
-  if (fs::exists(fs::symlink_status(output, ignored))) {
-    if (!fs::is_directory(output, ignored)) refuse(given, "the output must be a new folder but is a file");
-    if (!fs::is_empty(output, ignored)) refuse(given, "the output must be a new folder but holds files already");
-  }
-  if (!fs::is_directory(output.parent_path(), ignored))
-    refuse(given, "the output's parent folder must be there but is not");
-  std::error_code unknown;
-  const fs::space_info space = fs::space(output.parent_path(), unknown);
-  const std::uint64_t needed = bytes_to_write(plan);
-  if (!unknown && space.available < needed) {
-    refuse(given, "the disk must have room for " + std::to_string(needed) + " bytes but has " +
-                      std::to_string(space.available) + " free");
-  }
-}
-
-void write_folder(const Plan& plan, const fs::path& given, const Progress& progress,
+void write_folder(const Plan& plan, const fs::path& given, const std::function<void(std::uint64_t)>& progress,
                   const std::function<void(const fs::path&)>& check) {
   check_output_folder(plan, given);
   for (const std::string& name : plan.folder.others) files::InputFile(operation, plan.folder.path / path_of(name));
   const fs::path output = plain(given);
   PartialFolder partial(output);
-  Writer(plan, partial.path(), given, progress).write();
+  write_files(plan, partial.path(), given, progress);
   if (check) check(partial.path());
   partial.become(output);
 }
@@ -218,7 +193,7 @@ std::vector<VerifiedLayer> verify(const Plan& plan, const std::optional<std::fil
   std::vector<VerifiedLayer> verified;
   for (const auto& [place, tensors] : layers) {
     for (const TensorPlan* tensor : tensors) {
-      const TensorInfo& info = plan.info(*tensor);
+      const TensorInfo& info = tensor->shown.info;
       const Bytes source = bytes_of(plan.folder.shards[tensor->shard], tensor->entry);
       const Bytes result =
           converted ? bytes_of(written[tensor->shard], tensor->entry) : changed(info, tensor->change, source);

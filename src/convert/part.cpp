@@ -1,0 +1,129 @@
+#include <algorithm>
+
+#include "files/text/json_edit.h"
+#include "steps.h"
+#include "values/fail.h"
+
+namespace rotary::conversion {
+namespace {
+
+using files::Json;
+
+// A key with a dot or a control character in its name is no path.
+const Json& sub_config(const Json& config, const std::string& dotted) {
+  if (const Json* found = files::object_at(config, files::json_path(dotted))) return *found;
+  fail(Code::ROPE, operation,
+       "a config must hold an object at the place of its rope but " + files::in_quotes(dotted) + " is none");
+}
+
+// The one text model with ropes.
+std::string path_of_text(const Model& model, TextPart& part) {
+  std::vector<std::string> paths;
+  for (std::size_t i = 0; i < model.ropes.size(); ++i) {
+    const ModelRope& rope = model.ropes[i];
+    std::vector<std::string>& list = rope.coordinates || is_of_another_model(rope.part) ? part.other_parts : paths;
+    if (std::find(list.begin(), list.end(), rope.part) != list.end()) continue;
+    if (&list == &paths && paths.empty()) part.first_rope = i;
+    list.push_back(rope.part);
+  }
+  if (paths.size() == 1) return paths[0];
+  if (paths.empty()) {
+    fail(Code::ROPE, operation,
+         "a checkpoint must have a text model that rotates its q and k but " +
+             (model.model_type.empty() ? "this one" : model.model_type) + " has none");
+  }
+  fail(Code::MODEL_TYPE, operation,
+       "a checkpoint must have one text model but " + model.model_type + " has several: " + paths[0] + " and " +
+           paths[1]);
+}
+
+files::AttentionFacts attention_of(const TextPart& part, const files::Family& family) {
+  if (part.flag("rotary_value", false)) {
+    fail(Code::MODEL_TYPE, operation,
+         "a model must rotate q and k alone but rotary_value is true: its values rotate too");
+  }
+  files::AttentionFacts attention = family.attention;
+  if (!attention.why_not.empty()) {
+    fail(Code::MODEL_TYPE, operation,
+         "a model must rotate the outputs of its q and k projections, which " + part.model_type +
+             " does not: " + std::string(attention.why_not));
+  }
+  for (const files::FusedWhere& where : attention.fused_where) {
+    if (!part.flag(std::string(where.key), where.default_value)) continue;
+    attention.fused = where.fused;
+    break;
+  }
+  return attention;
+}
+
+// DeepSeek-V3.2's rotates in halves, whatever the attention does.
+files::Indexer indexer_of(const TextPart& part) {
+  const files::Indexer& usual = part.attention.indexer;
+  if (usual.heads == 0) return {};
+  const auto size = [&](const char* key, std::int64_t default_value) {
+    const std::int64_t value = part.json.contains(key) ? part.integer(key) : default_value;
+    return static_cast<int>(std::clamp<std::int64_t>(value, 0, 1 << 20));
+  };
+  return {size("index_n_heads", usual.heads), size("index_head_dim", usual.head_dim)};
+}
+
+void place_ropes(const Model& model, TextPart& part) {
+  for (std::size_t i = 0; i < model.ropes.size(); ++i) {
+    const ModelRope& rope = model.ropes[i];
+    if (rope.part != part.path || rope.coordinates) continue;
+    part.ropes.push_back(i);
+    for (const std::vector<int>* layers : {&rope.layers, &rope.layers_without_rope}) {
+      for (const int layer : *layers) {
+        const auto at = static_cast<std::size_t>(layer);
+        if (at >= part.rope_of_layer.size()) part.rope_of_layer.resize(at + 1);
+        if (layers == &rope.layers) part.rope_of_layer[at] = i;
+      }
+    }
+  }
+}
+
+}  // namespace
+
+std::int64_t TextPart::integer(const std::string& key) const {
+  const auto found = json.find(key);
+  return found != json.end() && found->is_number_integer() ? found->get<std::int64_t>() : 0;
+}
+
+bool TextPart::flag(const std::string& key, bool default_value) const {
+  const auto found = json.find(key);
+  return found != json.end() && found->is_boolean() ? found->get<bool>() : default_value;
+}
+
+bool TextPart::is_drafting(const std::string& stack, int layer) const {
+  return is_draft(stack) || layer >= static_cast<int>(rope_of_layer.size());
+}
+
+TextPart text_part(const Json& config, const Model& model) {
+  TextPart part;
+  part.path = path_of_text(model, part);
+  part.json = sub_config(config, part.path);
+  const ModelRope& first = model.ropes[part.first_rope];
+  part.model_type = first.model_type.empty() ? model.model_type : first.model_type;
+  static const files::Family unknown;
+  const files::Family* known = files::find_family(part.model_type);
+  const files::Family& family = known == nullptr ? unknown : *known;
+  part.attention = attention_of(part, family);
+  const bool mla = family.mla.rope != 0 || part.json.contains("kv_lora_rank");  // as in params.json
+  part.latent = mla && first.first != 0;
+  for (const Json* object : {&config, static_cast<const Json*>(&part.json)}) {
+    for (const char* key : {"quantization_config", "compression_config"})
+      if (object->contains(key) && object->at(key).is_object()) part.quantization = object->at(key);
+  }
+  part.indexer = indexer_of(part);
+  for (const auto& [key, value] : config.items())
+    part.beside_towers = part.beside_towers || (value.is_object() && is_of_another_model(key));
+  if (part.attention.gated_by_value && part.integer("v_head_dim") == 0)
+    fail(Code::CONFIG_MISSING, operation, "the config must have v_head_dim but it is missing");
+  part.pairing_key = family.pairing_key.empty() ? family.attention.pairing_key : family.pairing_key;
+  // transformers reads rope_interleave; remote code reads the other keys, and may have versions without.
+  if (part.pairing_key != "rope_interleave" && !part.json.contains(part.pairing_key)) part.pairing_key.clear();
+  place_ropes(model, part);
+  return part;
+}
+
+}  // namespace rotary::conversion
