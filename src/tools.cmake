@@ -1,8 +1,8 @@
 # The sources of rotary_tools, a folder for each tool.
 set(rotary_accuracy_sources
   src/accuracy/measure.cpp
-  src/accuracy/rows.cpp
-  src/accuracy/study.cpp)
+  src/accuracy/study.cpp
+  src/accuracy/ways.cpp)
 set(rotary_convert_sources
   src/convert/change.cpp
   src/convert/convert.cpp

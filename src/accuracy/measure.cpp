@@ -1,12 +1,12 @@
 #include "runtime/arithmetic.h"
 
-#include "measure.h"
-
 #include <algorithm>
 #include <cmath>
 #include <complex>
 #include <limits>
 #include <utility>
+
+#include "ways.h"
 
 namespace rotary::accuracy {
 
@@ -50,12 +50,6 @@ using Complex = std::complex<double>;
 
 Complex conjugate_product(const Complex& a, const Complex& b) noexcept {
   return {a.real() * b.real() + a.imag() * b.imag(), a.imag() * b.real() - a.real() * b.imag()};
-}
-
-Largest error_of(const CosSin& value, const ExactCosSin& exact, const Position& position, std::size_t pair) {
-  const double cos_error = distance(static_cast<double>(value.cos), exact.cos);
-  const double sin_error = distance(static_cast<double>(value.sin), exact.sin);
-  return {std::max(cos_error, sin_error), position, static_cast<int>(pair), sin_error > cos_error};
 }
 
 // The scores of a decade are measured at no more than score_positions of its positions, which divide them evenly. Up to
@@ -121,20 +115,20 @@ std::optional<ScoreErrors> score_errors(const Kept& exact, const Kept& way, cons
 
 // ---- one decade ----
 
-// The largest error of a way, at the first of the positions that have it.
-struct Peak {
-  Largest largest = {};
-  std::size_t at = 0;  // in the decade's positions
-
-  void take(const Peak& other) {
-    const bool first = other.largest.error == largest.error && other.at < at;
-    if (other.largest.error > largest.error || first) *this = other;
-  }
-};
+// Calls body(i) for each i < count, on all threads.
+template <class Body>
+void for_each(const Executor& executor, std::size_t count, Body body) {
+  const auto run = [](void* self, std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) (*static_cast<Body*>(self))(static_cast<std::size_t>(i));
+  };
+  executor.run(static_cast<std::int64_t>(count), 1, run, &body);
+}
 
 struct MeasuredWay {
-  Way way = Way::exact;
-  std::vector<Peak> peaks = {};  // of each pair; empty: the way has no row at one of the positions
+  Way way;
+  WayRows rows;
+  bool is_run;           // it has a row at all of the positions
+  Largest largest = {};  // at the first of the positions that have it
   Kept kept = {};
 };
 
@@ -146,52 +140,51 @@ class DecadeOfWays {
     const auto kept = static_cast<std::size_t>(*std::max_element(kept_row_.begin(), kept_row_.end()) + 1);
     exact_.resize(kept * width());
     for (const WayInfo& known : all_ways()) {
-      MeasuredWay& way = ways_.emplace_back();
-      way.way = known.way;
       const auto has = [&](const Position& position) { return has_row(subject, known.way, position); };
-      if (!std::all_of(positions_.begin(), positions_.end(), has)) continue;
-      way.peaks.resize(width());
+      const bool is_run = std::all_of(positions_.begin(), positions_.end(), has);
+      MeasuredWay& way = ways_.emplace_back(MeasuredWay{known.way, {subject, known.way}, is_run});
+      if (!is_run) continue;
       way.kept.resize(exact_.size());
-      if (known.way != Way::running_rotation) errors_at(subject, known.way, {positions_.front(), positions_.back()});
+      if (known.way != Way::running_rotation)
+        errors_at(subject, {&known.way, 1}, {positions_.front(), positions_.back()});
     }
   }
 
-  // The pairs [first, last), on all threads.
+  // The positions [first, last): what all ways share, a position on each thread; then a way on each.
   void measure(std::size_t first, std::size_t last, const Executor& executor) {
-    first_ = first;
-    const auto work = [](void* self, std::int64_t begin, std::int64_t end) {
-      auto& all = *static_cast<DecadeOfWays*>(self);
-      all.run(all.first_ + static_cast<std::size_t>(begin), all.first_ + static_cast<std::size_t>(end));
-    };
-    executor.run(static_cast<std::int64_t>(last - first), 1, work, this);
+    shared_.resize(last - first);
+    for_each(executor, shared_.size(), [&](std::size_t k) { shared_[k] = SharedRow(subject_, positions_[first + k]); });
+    for (std::size_t k = 0; k < shared_.size(); ++k) {
+      Complex* kept = kept_at(exact_, first + k);
+      for (std::size_t i = 0; kept != nullptr && i < width(); ++i)
+        kept[i] = {shared_[k].exact[i].cos.high, shared_[k].exact[i].sin.high};
+    }
+    for_each(executor, ways_.size(), [&](std::size_t way) { measure(ways_[way], first); });
   }
 
-  DecadeErrors errors(std::size_t way) const {
-    const MeasuredWay& found = ways_[way];
-    if (found.peaks.empty()) return {};
-    Peak peak;
-    for (const Peak& of_pair : found.peaks) peak.take(of_pair);
-    return {peak.largest, score_errors(exact_, found.kept, subject_)};
+  DecadeErrors errors(std::size_t index) const {
+    const MeasuredWay& way = ways_[index];
+    if (!way.is_run) return {};
+    return {way.largest, score_errors(exact_, way.kept, subject_)};
   }
 
  private:
   std::size_t width() const { return subject_.inv_freq.size(); }
 
-  void run(std::size_t first, std::size_t last) {
-    Rows rows(subject_, first, last);
-    for (std::size_t k = 0; k < positions_.size(); ++k) {
-      rows.go_to(positions_[k]);
-      for (std::size_t pair = first; pair < last; ++pair) {
-        const ExactCosSin& exact = rows.exact(pair);
-        const bool keeps = kept_row_[k] >= 0;
-        const std::size_t kept = keeps ? static_cast<std::size_t>(kept_row_[k]) * width() + pair : 0;
-        if (keeps) exact_[kept] = {exact.cos.high, exact.sin.high};
-        for (MeasuredWay& way : ways_) {
-          if (way.peaks.empty()) continue;
-          const CosSin value = rows.value(way.way, pair);
-          way.peaks[pair].take({error_of(value, exact, positions_[k], pair), k});
-          if (keeps) way.kept[kept] = {static_cast<double>(value.cos), static_cast<double>(value.sin)};
-        }
+  // The kept row of a position; nullptr: none is kept.
+  Complex* kept_at(Kept& rows, std::size_t position) const {
+    const std::ptrdiff_t row = kept_row_[position];
+    return row < 0 ? nullptr : &rows[static_cast<std::size_t>(row) * width()];
+  }
+
+  void measure(MeasuredWay& way, std::size_t first) const {
+    for (std::size_t k = 0; way.is_run && k < shared_.size(); ++k) {
+      const std::vector<CosSin>& row = way.rows.at(shared_[k]);
+      Complex* kept = kept_at(way.kept, first + k);
+      for (std::size_t i = 0; i < row.size(); ++i) {
+        const Largest error = error_of(row[i], shared_[k].exact[i], shared_[k].position, i);
+        if (error.error > way.largest.error) way.largest = error;
+        if (kept != nullptr) kept[i] = {static_cast<double>(row[i].cos), static_cast<double>(row[i].sin)};
       }
     }
   }
@@ -200,8 +193,8 @@ class DecadeOfWays {
   const std::vector<Position>& positions_;
   std::vector<std::ptrdiff_t> kept_row_;
   Kept exact_;
+  std::vector<SharedRow> shared_;  // of the positions that are measured now
   std::vector<MeasuredWay> ways_;  // all
-  std::size_t first_ = 0;          // of the pairs that are measured now
 };
 
 // ---- how far float32 reaches ----
@@ -273,26 +266,26 @@ std::vector<Decade> decades_of(std::vector<Position> positions) {
 
 std::vector<WayErrors> measure(const Subject& subject, const std::vector<Decade>& decades, const Executor& executor,
                                const std::function<void(std::int64_t)>& done) {
-  constexpr std::size_t slice_entries = std::size_t{1} << 18;
-  const std::size_t pairs = subject.inv_freq.size();
+  constexpr std::size_t entries_at_once = std::size_t{1} << 14;
+  const std::size_t block = std::max<std::size_t>(1, entries_at_once / subject.inv_freq.size());
   std::vector<WayErrors> result;
   for (const WayInfo& way : all_ways()) result.push_back({way.way, {}});
-  std::size_t measured = 0;
+  std::int64_t measured = 0;
   for (const Decade& decade : decades) {
     DecadeOfWays all(subject, decade);
-    const std::size_t count = decade.positions.size(), slice = std::max<std::size_t>(1, slice_entries / count);
-    for (std::size_t first = 0; first < pairs; first += slice) {
-      const std::size_t last = std::min(first + slice, pairs);
+    for (std::size_t first = 0, last = 0; first < decade.positions.size(); first = last) {
+      last = std::min(first + block, decade.positions.size());
       all.measure(first, last, executor);
-      if (done) done(static_cast<std::int64_t>(measured + count * last / pairs));
+      measured += static_cast<std::int64_t>(last - first);
+      if (done) done(measured);
     }
-    measured += count;
     for (std::size_t way = 0; way < result.size(); ++way) result[way].decades.push_back(all.errors(way));
   }
   return result;
 }
 
-Reach float32_reach(const Subject& subject, double tolerance, std::int64_t most, std::int64_t most_entries) {
+Reach float32_reach(const Subject& subject, double tolerance, std::int64_t most) {
+  constexpr std::int64_t most_entries = std::int64_t{1} << 24;
   const std::vector<Begin> begins = begins_of(subject, tolerance, most);
   if (begins.empty()) return {most, true};
   std::size_t pairs = 0;

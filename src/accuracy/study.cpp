@@ -2,8 +2,8 @@
 #include <cmath>
 
 #include "files/text/json.h"
-#include "measure.h"
 #include "values/number_text.h"
+#include "ways.h"
 
 namespace rotary::accuracy {
 namespace {

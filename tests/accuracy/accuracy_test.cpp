@@ -1,5 +1,5 @@
 // The ways to make tables, judged by mpmath: tools/golden/make_accuracy_numbers.py wrote tests/golden/accuracy.json.
-#include "accuracy/measure.h"
+#include "accuracy/ways.h"
 
 #include <gtest/gtest.h>
 
@@ -59,16 +59,12 @@ WayErrors errors_of(Way way, const Subject& subject, const std::vector<Decade>& 
   return measure(subject, decades).at(static_cast<std::size_t>(way));
 }
 
-std::vector<CosSin> row_of(Way way, Rows& rows, std::size_t pairs) {
-  std::vector<CosSin> row;
-  for (std::size_t i = 0; i < pairs; ++i) row.push_back(rows.value(way, i));
-  return row;
+std::vector<CosSin> row_of(Way way, const Subject& subject, const Position& position) {
+  return WayRows(subject, way).at(SharedRow(subject, position));
 }
 
-std::vector<CosSin> row_of(Way way, const Subject& subject, const Position& position) {
-  Rows rows(subject, 0, subject.inv_freq.size());
-  rows.go_to(position);
-  return row_of(way, rows, subject.inv_freq.size());
+std::vector<double> row_errors(Way way, const Subject& subject, const std::vector<Position>& positions) {
+  return errors_at(subject, {&way, 1}, positions).front();
 }
 
 std::uint64_t random_bits(std::uint64_t& state) {
@@ -92,7 +88,7 @@ TEST(Accuracy, AllErrorsAreThoseOfMpmath) {
         positions.push_back(position);
         wanted.push_back(errors[k]);
       }
-      const std::vector<double> found = errors_at(subject, way, positions);
+      const std::vector<double> found = row_errors(way, subject, positions);
       for (std::size_t k = 0; k < found.size(); ++k) {
         SCOPED_TRACE(one.at("rope").dump() + " " + name + " at " + std::to_string(positions[k].whole()));
         expect_same(found[k], wanted[k]);
@@ -116,7 +112,7 @@ TEST(Accuracy, TheLargestOfADecadeAndTheScoresAreThoseOfMpmath) {
         ASSERT_TRUE(way.decades[k].cos_sin);
         expect_same(way.decades[k].cos_sin->error, one.at("decades").at(name)[k]);
         const Largest& at = *way.decades[k].cos_sin;
-        EXPECT_GE(errors_at(subject, way.way, {at.position}).front(), at.error);
+        EXPECT_GE(row_errors(way.way, subject, {at.position}).front(), at.error);
       }
       // z = cos + i sin is held to 2^-53 here.
       ASSERT_TRUE(way.decades[0].scores);
@@ -196,17 +192,14 @@ TEST(Accuracy, ExactAndFloat32AreTheTablesOfTheLibrary) {
 TEST(Accuracy, ExactIsExactWhereverOneLooks) {
   const Subject subject = plain();
   for (const Decade& decade : default_decades(largest_position)) {
-    for (const double error : errors_at(subject, Way::exact, decade.positions)) EXPECT_LE(error, 0x1p-25);
+    for (const double error : row_errors(Way::exact, subject, decade.positions)) EXPECT_LE(error, 0x1p-25);
   }
 }
 
 TEST(Accuracy, ARunningRotationGoesBackAndForth) {
   const Subject subject = plain(8);
-  Rows rows(subject, 0, 4);
-  const auto row = [&](std::int64_t position) {
-    rows.go_to(position);
-    return row_of(Way::running_rotation, rows, 4);
-  };
+  WayRows rows(subject, Way::running_rotation);
+  const auto row = [&](std::int64_t position) { return rows.at(SharedRow(subject, position)); };
   const std::vector<CosSin> there = row(1000);
   row(3);
   const std::vector<CosSin> again = row(1000), negative = row(-1000);
@@ -218,7 +211,7 @@ TEST(Accuracy, ARunningRotationGoesBackAndForth) {
   EXPECT_TRUE(has_row(subject, Way::running_rotation, last_running_rotation));
   EXPECT_FALSE(has_row(subject, Way::running_rotation, last_running_rotation + 1));
   EXPECT_FALSE(has_row(subject, Way::running_rotation, Position::real(0.5)));
-  EXPECT_THROW(errors_at(subject, Way::running_rotation, {last_running_rotation + 1}), Error);
+  EXPECT_THROW(row_errors(Way::running_rotation, subject, {last_running_rotation + 1}), Error);
 }
 
 TEST(Accuracy, ARunningProductNeedsASeries) {
@@ -243,8 +236,8 @@ TEST(Accuracy, RealPositions) {
   ASSERT_EQ(decades.size(), 2U);
   EXPECT_EQ(decades[0].positions.front().as_double(), -0.25);
   EXPECT_EQ(decades[1].first, 10);
-  EXPECT_LE(errors_at(subject, Way::exact, decades[1].positions).front(), 0x1p-25);
-  EXPECT_EQ(errors_at(subject, Way::exact, {Position::real(12)}), errors_at(subject, Way::exact, {Position(12)}));
+  EXPECT_LE(row_errors(Way::exact, subject, decades[1].positions).front(), 0x1p-25);
+  EXPECT_EQ(row_errors(Way::exact, subject, {Position::real(12)}), row_errors(Way::exact, subject, {Position(12)}));
   EXPECT_THROW(Position::real(0x1p63), Error);
   EXPECT_THROW(Position::real(std::nan("")), Error);
 }
@@ -293,7 +286,7 @@ TEST(Reach, IsTheFirstErrorAboveTheTolerance) {
   for (const Subject& subject : {plain(), plain(64, 500000), subject_of(scaled)}) {
     for (const double tolerance : {1e-5, 1e-4, 3e-4}) {
       std::int64_t first = 0;
-      while (errors_at(subject, Way::float32_product, {Position(first)}).front() <= tolerance) ++first;
+      while (row_errors(Way::float32_product, subject, {Position(first)}).front() <= tolerance) ++first;
       const Reach reach = float32_reach(subject, tolerance, 1 << 20);
       EXPECT_EQ(reach.last, first - 1);
       EXPECT_FALSE(reach.to_the_end);
@@ -314,7 +307,7 @@ TEST(Reach, Ends) {
   zeros.scaling = Yarn{.factor = 4, .trained_length = 128, .attention_factor = 0};
   EXPECT_EQ(float32_reach(subject_of(zeros), 1e-3, most).last, most);
 
-  const Reach cut = float32_reach(plain(), 1, most, 1000);
+  const Reach cut = float32_reach(plain(), 1, most);  // 2^24 pairs of cos and sin end before
   EXPECT_TRUE(cut.to_the_end);
   EXPECT_GT(cut.last, 1 << 20);
   EXPECT_LT(cut.last, most);

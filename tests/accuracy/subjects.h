@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "accuracy/rows.h"
+#include "accuracy/ways.h"
 #include "rotary/rotary.h"
 
 namespace rotary::accuracy {

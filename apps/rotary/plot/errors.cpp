@@ -1,9 +1,8 @@
 // The error of tables by position, of the ways that src/accuracy models.
 #include <algorithm>
-#include <array>
 #include <cmath>
 
-#include "accuracy/rows.h"
+#include "accuracy/ways.h"
 #include "apps/shared/text.h"
 #include "request.h"
 #include "rotary/positions.h"
@@ -13,8 +12,6 @@ namespace rotary::cli {
 namespace {
 
 using accuracy::Way;
-
-constexpr std::array ways = {Way::bf16_inv_freq, Way::float32_product, Way::running_product, Way::exact};
 
 // Positions of which the largest error is one point.
 using Group = std::vector<accuracy::Position>;
@@ -54,14 +51,16 @@ std::vector<Group> groups_of(const PlotRequest& request, const std::vector<Plott
   return groups;
 }
 
-Line line_of_way(const accuracy::Subject& subject, Way way, const std::vector<Group>& groups) {
-  Line line;
-  line.name = accuracy::info(way).name;
+std::vector<Line> lines_of(const accuracy::Subject& subject, const std::vector<Way>& ways,
+                           const std::vector<Group>& groups) {
+  std::vector<Line> lines(ways.size());
+  for (std::size_t w = 0; w < ways.size(); ++w) lines[w].name = accuracy::info(ways[w]).name;
   for (const Group& group : groups) {
-    const std::vector<double> errors = accuracy::errors_at(subject, way, group);
-    line.points.emplace_back(group.front().as_double(), *std::max_element(errors.begin(), errors.end()));
+    const std::vector<std::vector<double>> errors = accuracy::errors_at(subject, ways, group);
+    for (std::size_t w = 0; w < ways.size(); ++w)
+      lines[w].points.emplace_back(group.front().as_double(), *std::max_element(errors[w].begin(), errors[w].end()));
   }
-  return line;
+  return lines;
 }
 
 }  // namespace
@@ -80,11 +79,12 @@ Figure accuracy_plot(const PlotRequest& request) {
   plot.log_y = true;
   for (const PlottedRope& rope : ropes) {
     const accuracy::Subject rows(rope.used->rope, rope.view.frequencies);
-    for (const Way way : ways) {
-      if (ropes.size() > 1 && way != Way::float32_product) continue;
-      if (way == Way::running_product && !rows.chain) continue;
-      plot.lines.push_back(line_of_way(rows, way, groups));
-      if (ropes.size() > 1) plot.lines.back().name = rope.name;
+    std::vector<Way> shown = {Way::bf16_inv_freq, Way::float32_product, Way::running_product, Way::exact};
+    if (ropes.size() > 1) shown = {Way::float32_product};
+    if (!rows.chain) std::erase(shown, Way::running_product);
+    for (Line& line : lines_of(rows, shown, groups)) {
+      if (ropes.size() > 1) line.name = rope.name;
+      plot.lines.push_back(std::move(line));
     }
   }
   const auto last = static_cast<double>(groups.back().back().whole());

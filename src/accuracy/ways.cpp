@@ -1,6 +1,6 @@
 #include "runtime/arithmetic.h"
 
-#include "rows.h"
+#include "ways.h"
 
 #include <algorithm>
 #include <array>
@@ -137,6 +137,24 @@ bool is_clear(double value) noexcept {
   return static_cast<float>(value * (1 - 0x1p-50)) == static_cast<float>(value * (1 + 0x1p-50));
 }
 
+// `exact` rounded once to float: the result of round_once, for which it reuses `exact` where that decides.
+CosSin rounded(const ExactCosSin& exact, const Position& position, double inv_freq, double factor) noexcept {
+  const double cos = exact.cos.high, sin = exact.sin.high;
+  if (is_clear(cos) && is_clear(sin)) return {static_cast<float>(cos), static_cast<float>(sin)};
+  return detail::round_once(dyadic(position), inv_freq, factor, Rounding::f32);
+}
+
+// cos and sin of a finite angle, each the nearest float.
+CosSin nearest_cos_sin(double angle) noexcept {
+  const double cos = std::cos(angle), sin = std::sin(angle);
+  if (is_clear(cos) && is_clear(sin)) return {static_cast<float>(cos), static_cast<float>(sin)};
+  return detail::round_once({false, 1, 0}, angle, 1, Rounding::f32);
+}
+
+double distance(float value, const Sum& exact) noexcept {
+  return std::fabs((static_cast<double>(value) - exact.high) - exact.low);
+}
+
 }  // namespace
 
 Position Position::real(double value) {
@@ -166,20 +184,6 @@ ExactCosSin exact_cos_sin(const Position& position, double inv_freq, double fact
   if (bits + exponent <= -100) return {Sum{1, 0} * factor, Sum{position.as_double() * inv_freq, 0} * factor};
   const auto found = detail::wide::cos_sin<2>(m, exponent);
   return {sum_of(found.cos, found.cos_negative) * factor, sum_of(found.sin, found.sin_negative != negative) * factor};
-}
-
-CosSin rounded(const ExactCosSin& exact, const Position& position, double inv_freq, double factor) noexcept {
-  const double cos = exact.cos.high, sin = exact.sin.high;
-  if (is_clear(cos) && is_clear(sin)) return {static_cast<float>(cos), static_cast<float>(sin)};
-  return detail::round_once(dyadic(position), inv_freq, factor, Rounding::f32);
-}
-
-double distance(double value, const Sum& exact) noexcept { return std::fabs((value - exact.high) - exact.low); }
-
-CosSin nearest_cos_sin(double angle) noexcept {
-  const double cos = std::cos(angle), sin = std::sin(angle);
-  if (is_clear(cos) && is_clear(sin)) return {static_cast<float>(cos), static_cast<float>(sin)};
-  return detail::round_once({false, 1, 0}, angle, 1, Rounding::f32);
 }
 
 std::span<const WayInfo> all_ways() noexcept { return ways; }
@@ -216,37 +220,24 @@ CosSin float32_product(const Subject& subject, const Position& position, std::si
   return times(nearest_cos_sin(angle), subject.attention_factor);
 }
 
-Rows::Rows(const Subject& subject, std::size_t first, std::size_t last)
-    : subject_(&subject),
-      first_(first),
-      exact_(last - first),
-      product_(last - first),
-      rotated_(last - first, CosSin{1, 0}) {
-  if (subject.chain) {
-    const std::vector<int>& index = subject.chain->index;
-    theta_.resize(static_cast<std::size_t>(*std::max_element(index.begin(), index.end())) + 1);
+Largest error_of(const CosSin& value, const ExactCosSin& exact, const Position& position, std::size_t pair) {
+  const double cos_error = distance(value.cos, exact.cos), sin_error = distance(value.sin, exact.sin);
+  return {std::max(cos_error, sin_error), position, static_cast<int>(pair), sin_error > cos_error};
+}
+
+SharedRow::SharedRow(const Subject& subject, const Position& at) : position(at) {
+  for (std::size_t i = 0; i < subject.inv_freq.size(); ++i) {
+    exact.push_back(exact_cos_sin(at, subject.inv_freq[i], subject.attention_factor));
+    const double angle = product_of(at.as_float(), subject.inv_freq_float32[i]);
+    product.push_back(std::isfinite(angle) ? times(nearest_cos_sin(angle), subject.attention_factor) : CosSin{});
   }
 }
 
-void Rows::go_to(const Position& position) {
-  position_ = position;
-  for (std::size_t i = 0; i < exact_.size(); ++i) {
-    exact_[i] = exact_cos_sin(position, subject_->inv_freq[first_ + i], subject_->attention_factor);
-    const double product = angle(Way::float32_product, first_ + i);
-    product_[i] = std::isfinite(product) ? times(nearest_cos_sin(product), subject_->attention_factor) : CosSin{};
-  }
-  float theta = position.as_float();
-  for (float& of_index : theta_) {
-    of_index = theta;
-    theta *= subject_->chain->theta_scale;
-  }
-}
-
-double Rows::angle(Way way, std::size_t pair) const {
-  const float position = position_.as_float(), speed = subject_->inv_freq_float32[pair];
-  switch (way) {
+double WayRows::angle(const Position& at, std::size_t pair) const {
+  const float position = at.as_float(), speed = subject_->inv_freq_float32[pair];
+  switch (way_) {
     case Way::float32_inv_freq:
-      return position_.as_double() * static_cast<double>(static_cast<float>(subject_->inv_freq[pair]));
+      return at.as_double() * static_cast<double>(static_cast<float>(subject_->inv_freq[pair]));
     case Way::bf16_inv_freq:
       return product_of(position, bf16_of(speed));
     case Way::bf16_positions:
@@ -262,34 +253,12 @@ double Rows::angle(Way way, std::size_t pair) const {
   }
 }
 
-void Rows::rotate() {
-  for (std::size_t i = step_.size(); i < rotated_.size(); ++i) {
-    step_.push_back(detail::round_once({false, 1, 0}, subject_->inv_freq[first_ + i], 1, Rounding::f32));
-  }
-  if (position_.magnitude() < at_) {
-    at_ = 0;
-    rotated_.assign(rotated_.size(), CosSin{1, 0});
-  }
-  for (; at_ < position_.magnitude(); ++at_) {
-    for (std::size_t i = 0; i < rotated_.size(); ++i) {
-      const CosSin now = rotated_[i], step = step_[i];
-      rotated_[i] = {now.cos * step.cos - now.sin * step.sin, now.sin * step.cos + now.cos * step.sin};
-    }
-  }
-}
-
-CosSin Rows::value(Way way, std::size_t pair) {
-  const double factor = subject_->attention_factor;
-  if (way == Way::exact) return rounded(exact(pair), position_, subject_->inv_freq[pair], factor);
-  if (way == Way::running_rotation) {
-    rotate();
-    const CosSin& now = rotated_[pair - first_];
-    return times({now.cos, position_.as_double() < 0 ? -now.sin : now.sin}, factor);
-  }
-  const double turned = angle(way, pair);
-  check_finite(turned, way);
-  const CosSin& product = product_[pair - first_];
-  switch (way) {
+// Of every way but exact and running_rotation.
+CosSin WayRows::value(const SharedRow& shared, std::size_t pair) const {
+  const double turned = angle(shared.position, pair);
+  check_finite(turned, way_);
+  const CosSin& product = shared.product[pair];
+  switch (way_) {
     case Way::float32_product:
       return product;
     case Way::bf16_table:
@@ -297,28 +266,71 @@ CosSin Rows::value(Way way, std::size_t pair) {
     case Way::f16_table:
       return {narrowed<Rounding::f16>(product.cos), narrowed<Rounding::f16>(product.sin)};
     case Way::fast_sine:
-      return times(quick_cos_sin(static_cast<float>(turned)), factor);
+      return times(quick_cos_sin(static_cast<float>(turned)), subject_->attention_factor);
     default:
-      return times(nearest_cos_sin(turned), factor);
+      return times(nearest_cos_sin(turned), subject_->attention_factor);
   }
 }
 
-std::vector<double> errors_at(const Subject& subject, Way way, const std::vector<Position>& positions) {
-  Rows rows(subject, 0, subject.inv_freq.size());
-  std::vector<double> errors;
+void WayRows::turn_to(const Position& position) {
+  if (step_.empty() || position.magnitude() < at_) {
+    step_.clear();
+    for (const double w : subject_->inv_freq) step_.push_back(detail::round_once({false, 1, 0}, w, 1, Rounding::f32));
+    at_ = 0;
+    rotated_.assign(step_.size(), CosSin{1, 0});
+  }
+  for (; at_ < position.magnitude(); ++at_) {
+    for (std::size_t i = 0; i < rotated_.size(); ++i) {
+      const CosSin now = rotated_[i], step = step_[i];
+      rotated_[i] = {now.cos * step.cos - now.sin * step.sin, now.sin * step.cos + now.cos * step.sin};
+    }
+  }
+}
+
+const std::vector<CosSin>& WayRows::at(const SharedRow& shared) {
+  const Position& position = shared.position;
+  row_.resize(shared.exact.size());
+  if (way_ == Way::running_rotation) turn_to(position);
+  if (way_ == Way::running_product) {
+    const std::vector<int>& index = subject_->chain->index;
+    theta_.resize(static_cast<std::size_t>(*std::max_element(index.begin(), index.end())) + 1);
+    float theta = position.as_float();
+    for (float& of_index : theta_) {
+      of_index = theta;
+      theta *= subject_->chain->theta_scale;
+    }
+  }
+  for (std::size_t i = 0; i < row_.size(); ++i) {
+    if (way_ == Way::exact) {
+      row_[i] = rounded(shared.exact[i], position, subject_->inv_freq[i], subject_->attention_factor);
+    } else if (way_ == Way::running_rotation) {
+      const CosSin& now = rotated_[i];
+      row_[i] = times({now.cos, position.as_double() < 0 ? -now.sin : now.sin}, subject_->attention_factor);
+    } else {
+      row_[i] = value(shared, i);
+    }
+  }
+  return row_;
+}
+
+std::vector<std::vector<double>> errors_at(const Subject& subject, std::span<const Way> asked,
+                                           const std::vector<Position>& positions) {
+  std::vector<WayRows> rows;
+  for (const Way way : asked) rows.emplace_back(subject, way);
+  std::vector<std::vector<double>> errors(asked.size());
   for (const Position& position : positions) {
-    if (!has_row(subject, way, position)) {
-      throw Error(Code::POSITION, std::string("[accuracy] '") + info(way).name + "' must have a row at the position " +
-                                      "but has none at " + detail::spelled(position.as_double()));
+    const SharedRow shared(subject, position);
+    for (std::size_t w = 0; w < asked.size(); ++w) {
+      if (!has_row(subject, asked[w], position)) {
+        throw Error(Code::POSITION, std::string("[accuracy] '") + info(asked[w]).name +
+                                        "' must have a row at the position but has none at " +
+                                        detail::spelled(position.as_double()));
+      }
+      const std::vector<CosSin>& row = rows[w].at(shared);
+      double& largest = errors[w].emplace_back(0);
+      for (std::size_t i = 0; i < row.size(); ++i)
+        largest = std::max(largest, error_of(row[i], shared.exact[i], position, i).error);
     }
-    rows.go_to(position);
-    double largest = 0;
-    for (std::size_t i = 0; i < subject.inv_freq.size(); ++i) {
-      const CosSin value = rows.value(way, i);
-      largest = std::max({largest, distance(static_cast<double>(value.cos), rows.exact(i).cos),
-                          distance(static_cast<double>(value.sin), rows.exact(i).sin)});
-    }
-    errors.push_back(largest);
   }
   return errors;
 }
