@@ -290,15 +290,13 @@ class Editor {
     }
   }
 
-  // transformers 5.23 takes head_dim from the config for these methods, and these classes leave it null.
+  // transformers 5.23 takes head_dim from the config for these methods, which must not be null then.
   void state_head_dim() {
-    constexpr std::string_view types[] = {"mixtral", "minimax", "hunyuan_v1_dense", "hunyuan_v1_moe",
-                                          "hunyuan_vl_text"};
     const std::string& method = plan_.method;
     const bool reads = method == "yarn" || method == "dynamic" || method == "longrope";
     const Json* stated = situation_.value("head_dim");
     const ModelRope& used = situation_.first();
-    const bool by_class = std::find(std::begin(types), std::end(types), used.model_type) != std::end(types);
+    const bool by_class = situation_.family != nullptr && situation_.family->null_head_dim;
     const bool is_null = stated == nullptr ? by_class : stated->is_null();
     if (reads && is_null && used.first == 0) set("head_dim", std::to_string(used.rope.head_dim));
   }

@@ -18,7 +18,7 @@ WIDTH = 120
 FIELDS = ("pairing", "shape", "context", "prefix", "base", "partial", "reads_partial", "reads_scaling", "axes",
           "sections", "tower", "mla", "rope_parameters", "pattern", "rule", "turns_where", "old", "sliding_base",
           "base_key", "sliding_base_key", "partial_key", "dim_key", "dim", "pairing_key", "harmless", "remark", "quirk",
-          "by_hand", "comment", "attention", "decoder", "unusable")
+          "by_hand", "comment", "attention", "decoder", "unusable", "null_head_dim")
 SHAPE = {"layers": "num_hidden_layers", "heads": "num_attention_heads", "kv_heads": "num_key_value_heads",
          "hidden": "hidden_size", "head_dim": "head_dim"}
 DECODER = {"vocabulary": ("vocab_size",), "feed_forward": ("intermediate_size",),

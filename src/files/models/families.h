@@ -197,6 +197,7 @@ struct Family {
   AttentionFacts attention = {};
   DecoderFacts decoder = {};
   std::vector<Unusable> unusable = {};
+  bool null_head_dim = false;  // its class leaves head_dim null, which the code of yarn, dynamic and longrope reads
 };
 
 // A sub-config with a rope, and the model_type that its parent gives it where the file names none.

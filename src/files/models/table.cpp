@@ -178,7 +178,7 @@ constexpr auto columns_of<Family> = std::tuple(
     Column("dim_key", &Family::dim_key), Column("dim", &Family::dim), Column("pairing_key", &Family::pairing_key),
     Column("harmless", &Family::harmless), Column("remark", &Family::remark), Column("quirk", &Family::quirk),
     Column("attention", &Family::attention), Column("decoder", &Family::decoder),
-    Column("unusable", &Family::unusable));
+    Column("unusable", &Family::unusable), Column("null_head_dim", &Family::null_head_dim));
 template <>
 constexpr auto columns_of<Child> = std::tuple(Column("type", &Child::type), Column("shape", &Child::shape),
                                               Column("base", &Child::base), Column("merged", &Child::merged));
