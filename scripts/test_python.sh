@@ -14,7 +14,7 @@ set -euo pipefail
 environments=(
   "newest python3.11,python3.12,python3.13,python3 torch==2.15.0 transformers==5.23.0 kernels jax[cpu]==0.10.2 numpy ml_dtypes mypy"
   "torch-2.9 python3.12,python3.13,python3 torch==2.9.1 transformers numpy ml_dtypes"
-  "torch-2.4 python3.10,python3.11,python3 torch==2.4.1 numpy<2.3"
+  "torch-2.4 python3.11,python3 torch==2.4.1 numpy<2.3"
 )
 passed=0 failed=0 skipped=0
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds wheels of the Python package, each for every CPython from 3.10 on, with the compiler of PyPI's ziglang, so that
+# Builds wheels of the Python package, each for every CPython from 3.11 on, with the compiler of PyPI's ziglang, so that
 # they need no more than the C library that their names say.
 #   scripts/wheel.sh [PLATFORM...]     default: manylinux_2_17_x86_64
 #   PLATFORM: manylinux_2_17_x86_64, manylinux_2_17_aarch64, musllinux_1_2_x86_64, musllinux_1_2_aarch64,

@@ -10,15 +10,15 @@
 Pairing and layout have no default. What is wrong raises rotary.Error, a ValueError with a code.
 """
 
+import os as _os
+
+from . import _core
 from ._checking import check, diagnose
 from ._config import ModelRope, Ropes, config
 from ._core import (
     Error,
-    Frequencies,
-    Table,
     __version__,
     chosen_target,
-    frequencies,
     get_num_threads,
     self_test,
     set_num_threads,
@@ -39,6 +39,7 @@ from ._rotating import (
     rotate_qkv_,
 )
 from ._scalings import Dynamic, Linear, Llama3, LongRope, Ntk, NtkFixed, Proportional, Scaling, Unscaled, Yarn
+from ._tables import Frequencies, Table, frequencies
 from ._values import Rope, axial, ernie_axes, interleaved_axes, rope_parameters, sectioned_axes
 
 __all__ = [
@@ -86,6 +87,9 @@ __all__ = [
     "targets",
     "use_target",
 ]
+
+if hasattr(_os, "register_at_fork"):
+    _os.register_at_fork(after_in_child=_core._forget_threads)
 
 
 def __getattr__(name: str) -> object:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ._config import Source
-    from ._values import Pairing
+    from ._words import Pairing
 
 
 def _asked(source: Source | Rope | ModelRope | None) -> tuple[Any, ...] | None:

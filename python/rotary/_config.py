@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from . import _core
 from ._scalings import _Value
+from ._tables import Frequencies, Table, frequencies
 from ._values import Rope, _rope
 
 TYPE_CHECKING = False
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from typing import Any, Literal, overload
 
     from ._scalings import Scaling
-    from ._values import Pairing
+    from ._words import Pairing
 
     Source = str | bytes | os.PathLike[str] | Mapping[str, Any] | Any
 else:
@@ -96,9 +97,9 @@ class ModelRope(_Value):
     def scaling(self) -> Scaling:
         return self.rope.scaling
 
-    def frequencies(self, length: int | None = None) -> _core.Frequencies:
+    def frequencies(self, length: int | None = None) -> Frequencies:
         """rotary.frequencies(self.rope, length)."""
-        return _core.frequencies(self.rope, length)
+        return frequencies(self.rope, length)
 
     def table(
         self,
@@ -107,9 +108,9 @@ class ModelRope(_Value):
         *,
         angles: Literal["exact", "float32"] = "exact",
         rounding: Literal["f32", "f16", "bf16"] = "f32",
-    ) -> _core.Table:
+    ) -> Table:
         """rotary.Table(self.rope, positions, length): one for all layers of this rope."""
-        return _core.Table(self.rope, positions, length, angles=angles, rounding=rounding)
+        return Table(self.rope, positions, length, angles=angles, rounding=rounding)
 
     def _summary(self) -> str:
         heads = f"{self.heads}/{self.kv_heads}" if self.kv_heads != self.heads else f"{self.heads}"

@@ -1,168 +1,90 @@
-"""The C++ part."""
+"""The C++ part. Every argument goes by its place; what an Any may be, the Python functions that call it say."""
 
-from typing import Any, Literal, TypeVar, final
+from typing import Any
 
-from ._values import Layout, Pairing, Rope
+from ._values import Rope
 
 __version__: str
-
-_A = TypeVar("_A")
-_Q = TypeVar("_Q")
-_K = TypeVar("_K")
-_Direction = Literal["forward", "backward"]
-_Stores = Literal["automatic", "cached", "streaming"]
 
 class Error(ValueError):
     code: str
 
-# Read-only: of numpy, or a memoryview where numpy is not installed.
-_Array = Any
-
-@final
-class Frequencies:
-    def __new__(
-        cls,
-        inv_freq: Any,
-        *,
-        pairing: Pairing,
-        attention_factor: float = 1.0,
-        axis: Any = None,
-        clockwise: bool = False,
-        inv_freq_float32: Any = None,
-    ) -> Frequencies: ...
-    @property
-    def inv_freq(self) -> _Array: ...
-    @property
-    def attention_factor(self) -> float: ...
-    @property
-    def pairing(self) -> Pairing: ...
-    @property
-    def rotary_dim(self) -> int: ...
-    @property
-    def axis(self) -> tuple[int, ...]: ...
-    @property
-    def axes(self) -> int: ...
-    @property
-    def clockwise(self) -> bool: ...
-
-@final
-class Table:
-    def __new__(
-        cls,
-        source: Rope | Frequencies,
-        positions: Any,
-        length: int | None = None,
-        *,
-        angles: Literal["exact", "float32"] = "exact",
-        rounding: Literal["f32", "f16", "bf16"] = "f32",
-    ) -> Table: ...
-    @property
-    def cos(self) -> _Array: ...
-    @property
-    def sin(self) -> _Array: ...
-    @property
-    def positions(self) -> _Array | None: ...
-    @property
-    def pairing(self) -> Pairing: ...
-    @property
-    def rotary_dim(self) -> int: ...
-    @property
-    def pairs(self) -> int: ...
-    @property
-    def tokens(self) -> int: ...
-    @property
-    def batch(self) -> int: ...
-    @property
-    def shape(self) -> tuple[int, ...]: ...
-    @property
-    def _torch_cos(self) -> Any: ...
-    @property
-    def _torch_sin(self) -> Any: ...
-    @property
-    def _torch_copies(self) -> Any: ...
-    @property
-    def _doubled(self) -> str: ...
-
-def frequencies(rope: Rope, length: int | None = None) -> Frequencies: ...
-def from_rows(cos: Any, sin: Any, pairing: Pairing | None = None, repeated: bool = False, /) -> Table: ...
-def from_doubled(
-    cos: Any, sin: Any, pairing: Pairing | None = None, doubled: str | None = None, /
-) -> Table: ...
-def rotate(
-    x: _A,
-    table: Any,
-    layout: Layout | None = None,
-    out: _A | None = None,
-    first: int = 0,
-    direction: _Direction = "forward",
-    stores: _Stores = "automatic",
-    /,
-) -> _A: ...
-def rotate_(
-    x: _A, table: Any, layout: Layout | None = None, first: int = 0, direction: _Direction = "forward", /
-) -> _A: ...
-def rotate_backward(
-    grad: _A,
-    table: Any,
-    layout: Layout | None = None,
-    out: _A | None = None,
-    first: int = 0,
-    stores: _Stores = "automatic",
-    /,
-) -> _A: ...
-def rotate_qk(
-    q: _Q,
-    k: _K,
-    table: Any,
-    layout: Layout | None = None,
-    out: tuple[_Q, _K] | None = None,
-    first: int = 0,
-    direction: _Direction = "forward",
-    stores: _Stores = "automatic",
-    /,
-) -> tuple[_Q, _K]: ...
-def rotate_qk_(
-    q: _Q, k: _K, table: Any, layout: Layout | None = None, first: int = 0, direction: _Direction = "forward", /
-) -> tuple[_Q, _K]: ...
-def rotate_qkv(
-    qkv: _A,
-    table: Any,
-    kv_heads: int,
-    layout: Layout | None = None,
-    out: _A | None = None,
-    first: int = 0,
-    direction: _Direction = "forward",
-    stores: _Stores = "automatic",
-    /,
-) -> _A: ...
-def rotate_qkv_(
-    qkv: _A,
-    table: Any,
-    kv_heads: int,
-    layout: Layout | None = None,
-    first: int = 0,
-    direction: _Direction = "forward",
-    /,
-) -> _A: ...
 def targets() -> tuple[tuple[str, bool], ...]: ...
 def chosen_target() -> str: ...
 def use_target(name: str, /) -> None: ...
 def self_test() -> None: ...
 def set_num_threads(count: int, /) -> None: ...
 def get_num_threads() -> int: ...
-def _frequencies(*state: Any) -> Frequencies: ...
-def _table(*state: Any) -> Table: ...
-def _gpu_built() -> bool: ...
-def _gpu_rotate(*arguments: Any) -> None: ...
-def _doubling(cos: Any, sin: Any, /) -> str: ...
-def _take_types(rope: type[Rope], /) -> None: ...
+def _forget_threads() -> None: ...
+
+# Rotating. operation: the caller's name, in errors; out: None for a new array, x itself to rotate in place; table: a
+# Table, a TensorTable, or a tuple (cos, sin, pairing, doubled).
+def rotate(
+    operation: str, x: Any, table: Any, layout: Any, out: Any, first: Any, direction: Any, stores: Any, /
+) -> Any: ...
+def rotate_qk(
+    operation: str,
+    q: Any,
+    k: Any,
+    table: Any,
+    layout: Any,
+    q_out: Any,
+    k_out: Any,
+    first: Any,
+    direction: Any,
+    stores: Any,
+    /,
+) -> tuple[Any, Any]: ...
+def rotate_qkv(
+    operation: str,
+    qkv: Any,
+    table: Any,
+    kv_heads: Any,
+    layout: Any,
+    out: Any,
+    first: Any,
+    direction: Any,
+    stores: Any,
+    /,
+) -> Any: ...
+
+# Frequencies and tables. A state of frequencies: inv_freq (float64), pairing, axis (uint8), attention_factor,
+# clockwise, inv_freq_float32, all but three as bytes; of a table: cos and sin (float32), shape, pairing, positions.
+def _frequencies(rope: Rope, length: int | None, /) -> tuple[bytes, str, bytes, float, bool, bytes]: ...
+def _speeds(*state: Any) -> object: ...  # what _rows_at reads
+def _rows_at(
+    kind: type[_Rows], source: object, positions: Any, length: int | None, angles: str, rounding: str, /
+) -> tuple[Any, tuple[int, ...], Any, tuple[str, tuple[int, ...], bytes]]: ...
+def _doubles(values: Any, name: str, /) -> bytes: ...  # float64, of a sequence or an array of one dimension
+
+# which: False for cos, True for sin.
+class _Rows:
+    def __new__(cls, cos: bytes, sin: bytes, shape: tuple[int, ...], pairing: str, /) -> Any: ...
+    def _memory(self, which: bool, /) -> Any: ...  # a read-only buffer of bytes
+    def _dlpack(self, which: bool, batched: bool, /) -> Any: ...  # a capsule of float32
+    @property
+    def _torch_cos(self) -> Any: ...
+    @property
+    def _torch_sin(self) -> Any: ...
+    @property
+    def _torch_copies(self) -> Any: ...
+
+# How the columns of somebody's rows repeat bit for bit, "halves", "neighbours", "both", "even" (each row is one number,
+# as at position 0: nothing can be told) or "", and how many they are; the rows as bytes of float32, and their shape.
+def _doubling(operation: str, cos: Any, sin: Any, /) -> tuple[str, int]: ...
+def _single(operation: str, cos: Any, sin: Any, doubled: str, /) -> tuple[bytes, bytes, tuple[int, ...]]: ...
+
+# Ropes, as the keyword arguments of Rope; and models.
+def _take_rope_type(rope: type[Rope], /) -> None: ...
 def _check_rope(rope: Rope, /) -> dict[str, Any]: ...
-def _scalings() -> dict[str, dict[str, Any]]: ...
+def _scalings() -> dict[str, dict[str, Any]]: ...  # of every scaling, with the default values
 def _axes(kind: str, sections: Any, /) -> tuple[int, ...]: ...
 def _axial(head_dim: int, axes: int, base: float, pairing: str, /) -> dict[str, Any]: ...
 def _rope_parameters(rope: Rope, /) -> str: ...
-def _model(source: tuple[str, str], pairing: str | None = None, weights: str | None = None) -> tuple[
-    str, tuple[dict[str, Any], ...], tuple[str, ...]
-]: ...
+def _model(
+    source: tuple[str, str], pairing: str | None, weights: str | None, /
+) -> tuple[str, list[dict[str, Any]], tuple[str, ...]]: ...
 def _ask(operation: str, source: Any, before: Any, after: Any, words: dict[str, Any], /) -> str: ...
 def _run(words: list[str], /) -> int: ...
+def _gpu_built() -> bool: ...
+def _gpu_rotate(*arguments: Any) -> None: ...

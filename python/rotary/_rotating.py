@@ -1,7 +1,8 @@
 # mypy: disable-error-code="no-any-return"
 """rotate and its family, for arrays of every kind.
 
-Torch's tensors go to rotary._torch, everything else to the C++ part, whose functions take their arguments by place.
+Torch's tensors go to rotary._torch.entry, everything else to the C++ part; both take every argument by its place, and
+an array that is its own output is rotated in place.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 import sys
 
 from . import _core
+from ._tables import Table
+from ._words import check_doubled, check_pairing, fail
 
 _modules = sys.modules  # torch is not imported here: where there is a tensor, it is among these
 
@@ -16,15 +19,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Literal, TypeAlias, TypeVar
 
-    from ._values import Layout, Pairing
+    from ._words import Direction, Layout, Pairing, Stores
     from .torch import TensorTable
 
     _A = TypeVar("_A")
     _Q = TypeVar("_Q")
     _K = TypeVar("_K")
-    AnyTable: TypeAlias = _core.Table | TensorTable
-    Direction = Literal["forward", "backward"]
-    Stores = Literal["automatic", "cached", "streaming"]
+    AnyTable: TypeAlias = Table | TensorTable
 
 
 def rotate(
@@ -62,44 +63,29 @@ def rotate(
     """
     torch = _modules.get("torch")
     if torch is not None and isinstance(x, torch.Tensor):
-        import rotary._torch.entry as entry
-
-        return entry.rotate(x, table, layout, out, first, direction, stores)
-    return _core.rotate(x, table, layout, out, first, direction, stores)
+        return _entry().rotate("rotate", x, table, layout, out, first, direction, stores)
+    return _core.rotate("rotate", x, table, layout, out, first, direction, stores)
 
 
 def rotate_(
-    x: _A,
-    table: AnyTable,
-    *,
-    layout: Layout | None = None,
-    first: int = 0,
-    direction: Direction = "forward",
+    x: _A, table: AnyTable, *, layout: Layout | None = None, first: int = 0, direction: Direction = "forward"
 ) -> _A:
     """Rotate heads in place.
 
     Args:
         x: as of rotate(), writable.
-        table: a rotary.Table, or what rotary.from_rows and rotary.from_doubled gave, of as many tokens; its batch is
-            1 or that of the tensor.
-        layout: the order of the dimensions, b batch, t tokens, h heads, d head_dim last: "bthd", "bhtd", "tbhd",
-            "thd", "htd", "td", "hd", ... No default.
-        first: the element of each head where the rotated block begins (ropes[0].first of rotary.config).
-        direction: "forward", or "backward" for the gradient, the transposed map.
+        table, layout, first, direction: as of rotate().
 
     Returns:
         x.
 
     Raises:
-        rotary.Error: SHAPE, DTYPE, ALIAS, DEVICE, VALUE, TORCH (a gradient that out or the place cannot record).
-        TypeError: what is no array, or no table.
+        As rotate().
     """
     torch = _modules.get("torch")
     if torch is not None and isinstance(x, torch.Tensor):
-        import rotary._torch.entry as entry
-
-        return entry.rotate_(x, table, layout, first, direction)
-    return _core.rotate_(x, table, layout, first, direction)
+        return _entry().rotate("rotate_", x, table, layout, x, first, direction, "automatic")
+    return _core.rotate("rotate_", x, table, layout, x, first, direction, "automatic")
 
 
 def rotate_backward(
@@ -117,27 +103,15 @@ def rotate_backward(
 
     Args:
         grad: the gradient of the result, as x of rotate().
-        table: a rotary.Table, or what rotary.from_rows and rotary.from_doubled gave, of as many tokens; its batch is
-            1 or that of the tensor.
-        layout: the order of the dimensions, b batch, t tokens, h heads, d head_dim last: "bthd", "bhtd", "tbhd",
-            "thd", "htd", "td", "hd", ... No default.
-        out: where the result goes. None: a new array of the same kind. Torch records no gradient into it.
-        first: the element of each head where the rotated block begins (ropes[0].first of rotary.config).
-        stores: a matter of speed: "automatic", "cached" (the result is read at once) or "streaming".
+        table, layout, out, first, stores: as of rotate().
 
     Returns:
         out, or a new array of the kind, element type and shape of grad.
 
     Raises:
-        rotary.Error: SHAPE, DTYPE, ALIAS, DEVICE, VALUE, TORCH (a gradient that out or the place cannot record).
-        TypeError: what is no array, or no table.
+        As rotate().
     """
-    torch = _modules.get("torch")
-    if torch is not None and isinstance(grad, torch.Tensor):
-        import rotary._torch.entry as entry
-
-        return entry.rotate_backward(grad, table, layout, out, first, stores)
-    return _core.rotate_backward(grad, table, layout, out, first, stores)
+    return _of(grad).rotate("rotate_backward", grad, table, layout, out, first, "backward", stores)
 
 
 def rotate_qk(
@@ -174,64 +148,47 @@ def rotate_qk(
     Args:
         q: queries, as x of rotate(): [batch, heads, tokens, head_dim] with layout="bhtd".
         k: keys, in the same layout.
-        table: a rotary.Table, or what rotary.from_rows and rotary.from_doubled gave, of as many tokens; its batch is
-            1 or that of the tensor.
-        layout: the order of the dimensions, b batch, t tokens, h heads, d head_dim last: "bthd", "bhtd", "tbhd",
-            "thd", "htd", "td", "hd", ... No default.
         out: (q_out, k_out), where the results go. None: new arrays of the same kind. Torch records no gradient into it.
-        first: the element of each head where the rotated block begins (ropes[0].first of rotary.config).
-        direction: "forward", or "backward" for the gradient, the transposed map.
-        stores: a matter of speed: "automatic", "cached" (the result is read at once) or "streaming".
+        table, layout, first, direction, stores: as of rotate().
 
     Returns:
         (q, k), rotated.
 
     Raises:
-        rotary.Error: SHAPE, DTYPE, ALIAS, DEVICE, VALUE, TORCH (a gradient that out or the place cannot record).
-        TypeError: what is no array, or no table.
+        As rotate().
     """
+    if out is None:
+        q_out = k_out = None
+    elif isinstance(out, tuple) and len(out) == 2:
+        q_out, k_out = out
+    else:
+        raise TypeError(f"[rotate_qk] out must be a tuple (q_out, k_out) but got {type(out).__name__}")
     torch = _modules.get("torch")
     if torch is not None and isinstance(q, torch.Tensor):
-        import rotary._torch.entry as entry
-
-        return entry.rotate_qk(q, k, table, layout, out, first, direction, stores)
-    return _core.rotate_qk(q, k, table, layout, out, first, direction, stores)
+        return _entry().rotate_qk("rotate_qk", q, k, table, layout, q_out, k_out, first, direction, stores)
+    return _core.rotate_qk("rotate_qk", q, k, table, layout, q_out, k_out, first, direction, stores)
 
 
 def rotate_qk_(
-    q: _Q,
-    k: _K,
-    table: AnyTable,
-    *,
-    layout: Layout | None = None,
-    first: int = 0,
-    direction: Direction = "forward",
+    q: _Q, k: _K, table: AnyTable, *, layout: Layout | None = None, first: int = 0, direction: Direction = "forward"
 ) -> tuple[_Q, _K]:
     """Rotate queries and keys in place, in one call.
 
     Args:
         q: queries, writable.
         k: keys, writable, in the same layout.
-        table: a rotary.Table, or what rotary.from_rows and rotary.from_doubled gave, of as many tokens; its batch is
-            1 or that of the tensor.
-        layout: the order of the dimensions, b batch, t tokens, h heads, d head_dim last: "bthd", "bhtd", "tbhd",
-            "thd", "htd", "td", "hd", ... No default.
-        first: the element of each head where the rotated block begins (ropes[0].first of rotary.config).
-        direction: "forward", or "backward" for the gradient, the transposed map.
+        table, layout, first, direction: as of rotate().
 
     Returns:
         (q, k).
 
     Raises:
-        rotary.Error: SHAPE, DTYPE, ALIAS, DEVICE, VALUE, TORCH (a gradient that out or the place cannot record).
-        TypeError: what is no array, or no table.
+        As rotate().
     """
     torch = _modules.get("torch")
     if torch is not None and isinstance(q, torch.Tensor):
-        import rotary._torch.entry as entry
-
-        return entry.rotate_qk_(q, k, table, layout, first, direction)
-    return _core.rotate_qk_(q, k, table, layout, first, direction)
+        return _entry().rotate_qk("rotate_qk_", q, k, table, layout, q, k, first, direction, "automatic")
+    return _core.rotate_qk("rotate_qk_", q, k, table, layout, q, k, first, direction, "automatic")
 
 
 def rotate_qkv(
@@ -249,29 +206,16 @@ def rotate_qkv(
 
     Args:
         qkv: its heads are those of q, then kv_heads of k, then kv_heads of v, which is copied.
-        table: a rotary.Table, or what rotary.from_rows and rotary.from_doubled gave, of as many tokens; its batch is
-            1 or that of the tensor.
         kv_heads: how many heads k and v have each.
-        layout: the order of the dimensions, b batch, t tokens, h heads, d head_dim last: "bthd", "bhtd", "tbhd",
-            "thd", "htd", "td", "hd", ... No default.
-        out: where the result goes. None: a new array of the same kind. Torch records no gradient into it.
-        first: the element of each head where the rotated block begins (ropes[0].first of rotary.config).
-        direction: "forward", or "backward" for the gradient, the transposed map.
-        stores: a matter of speed: "automatic", "cached" (the result is read at once) or "streaming".
+        table, layout, out, first, direction, stores: as of rotate().
 
     Returns:
         out, or a new array of the kind, element type and shape of qkv.
 
     Raises:
-        rotary.Error: SHAPE, DTYPE, ALIAS, DEVICE, VALUE, TORCH (a gradient that out or the place cannot record).
-        TypeError: what is no array, or no table.
+        As rotate().
     """
-    torch = _modules.get("torch")
-    if torch is not None and isinstance(qkv, torch.Tensor):
-        import rotary._torch.entry as entry
-
-        return entry.rotate_qkv(qkv, table, kv_heads, layout, out, first, direction, stores)
-    return _core.rotate_qkv(qkv, table, kv_heads, layout, out, first, direction, stores)
+    return _of(qkv).rotate_qkv("rotate_qkv", qkv, table, kv_heads, layout, out, first, direction, stores)
 
 
 def rotate_qkv_(
@@ -286,28 +230,32 @@ def rotate_qkv_(
     """Rotate the q and k of a packed tensor in place; v keeps its bits.
 
     Args:
-        qkv: its heads are those of q, then kv_heads of k, then kv_heads of v; writable.
-        table: a rotary.Table, or what rotary.from_rows and rotary.from_doubled gave, of as many tokens; its batch is
-            1 or that of the tensor.
+        qkv: as of rotate_qkv(), writable.
         kv_heads: how many heads k and v have each.
-        layout: the order of the dimensions, b batch, t tokens, h heads, d head_dim last: "bthd", "bhtd", "tbhd",
-            "thd", "htd", "td", "hd", ... No default.
-        first: the element of each head where the rotated block begins (ropes[0].first of rotary.config).
-        direction: "forward", or "backward" for the gradient, the transposed map.
+        table, layout, first, direction: as of rotate().
 
     Returns:
         qkv.
 
     Raises:
-        rotary.Error: SHAPE, DTYPE, ALIAS, DEVICE, VALUE, TORCH (a gradient that out or the place cannot record).
-        TypeError: what is no array, or no table.
+        As rotate().
     """
-    torch = _modules.get("torch")
-    if torch is not None and isinstance(qkv, torch.Tensor):
-        import rotary._torch.entry as entry
+    return _of(qkv).rotate_qkv("rotate_qkv_", qkv, table, kv_heads, layout, qkv, first, direction, "automatic")
 
-        return entry.rotate_qkv_(qkv, table, kv_heads, layout, first, direction)
-    return _core.rotate_qkv_(qkv, table, kv_heads, layout, first, direction)
+
+def _entry() -> Any:
+    import rotary._torch.entry as entry
+
+    return entry
+
+
+def _of(x: object) -> Any:
+    """What has the functions for such arrays."""
+    torch = _modules.get("torch")
+    return _entry() if torch is not None and isinstance(x, torch.Tensor) else _core
+
+
+# ---- tables of rows that somebody else made ----
 
 
 def from_rows(cos: Any, sin: Any, *, pairing: Pairing | None = None, repeated: bool = False) -> AnyTable:
@@ -325,12 +273,19 @@ def from_rows(cos: Any, sin: Any, *, pairing: Pairing | None = None, repeated: b
     Raises:
         rotary.Error: SHAPE, DTYPE, PAIRING.
     """
-    torch = _modules.get("torch")
-    if torch is not None and isinstance(cos, torch.Tensor):
-        import rotary._torch.tables as tables
-
-        return tables.from_rows(cos, sin, pairing, repeated)
-    return _core.from_rows(cos, sin, pairing, repeated)
+    check_pairing("from_rows", pairing)
+    tensors = _tensors("from_rows", cos, sin, "")
+    if not repeated and (tensors is None or tensors.can_be_read(cos, sin)):
+        seen, columns = _core._doubling("from_rows", *_detached(tensors, cos, sin))
+        if seen in ("halves", "neighbours", "both"):
+            fail(
+                "SHAPE",
+                "from_rows",
+                f"cos and sin must have one column for each pair but got {columns} columns of which each two "
+                "are equal: frameworks' rows are doubled, use rotary.from_doubled (or pass repeated=True where the "
+                "pairs do turn alike)",
+            )
+    return _made("from_rows", tensors, cos, sin, pairing, "")
 
 
 def from_doubled(
@@ -351,9 +306,61 @@ def from_doubled(
     Raises:
         rotary.Error: SHAPE (they are not doubled), DTYPE, PAIRING, VALUE.
     """
-    torch = _modules.get("torch")
-    if torch is not None and isinstance(cos, torch.Tensor):
-        import rotary._torch.tables as tables
+    check_pairing("from_doubled", pairing)
+    if doubled is not None:
+        check_doubled("from_doubled", doubled or "nothing")
+    tensors = _tensors("from_doubled", cos, sin, "halves")
+    if tensors is None or tensors.can_be_read(cos, sin):
+        doubled = _seen_doubling(*_detached(tensors, cos, sin), pairing, doubled)
+    elif doubled is None and pairing != "half":
+        fail(
+            "SHAPE",
+            "from_doubled",
+            "cos and sin must show how they are doubled but got rows that cannot be read here (compiled, or on "
+            'another device): pass doubled="halves" or doubled="neighbours"',
+        )
+    return _made("from_doubled", tensors, cos, sin, pairing, doubled or "halves")
 
-        return tables.from_doubled(cos, sin, pairing, doubled)
-    return _core.from_doubled(cos, sin, pairing, doubled)
+
+def _seen_doubling(cos: Any, sin: Any, pairing: str | None, wanted: str | None) -> Any:
+    """How the rows are doubled: as wanted, else in halves or, where the pairing is not "half", side by side."""
+    seen, columns = _core._doubling("from_doubled", cos, sin)
+    allowed = [wanted] if wanted else ["halves"] if pairing == "half" else ["halves", "neighbours"]
+    found = [one for one in allowed if seen in (one, "both", "even")]
+    if not found:
+        how = " or ".join({"halves": "in two halves", "neighbours": "side by side"}[one or ""] for one in allowed)
+        fail(
+            "SHAPE",
+            "from_doubled",
+            f"cos and sin must hold each column twice, {how}, but got {columns} columns that do not: rows of one "
+            "column for each pair are for rotary.from_rows",
+        )
+    if seen == "both" and len(found) == 2:
+        fail(
+            "SHAPE",
+            "from_doubled",
+            "cos and sin must show how they are doubled but got rows that repeat in halves and side by side: pass "
+            'doubled="halves" or doubled="neighbours"',
+        )
+    return found[0]
+
+
+def _tensors(operation: str, cos: Any, sin: Any, doubled: str) -> Any:
+    """rotary._torch.tables, where the rows are tensors, whose shapes are then checked; else None."""
+    torch = _modules.get("torch")
+    if torch is None or not isinstance(cos, torch.Tensor):
+        return None
+    import rotary._torch.tables as tables
+
+    tables.check_tensors(operation, cos, sin, doubled)
+    return tables
+
+
+def _detached(tensors: Any, cos: Any, sin: Any) -> tuple[Any, Any]:
+    return (cos, sin) if tensors is None else (cos.detach(), sin.detach())
+
+
+def _made(operation: str, tensors: Any, cos: Any, sin: Any, pairing: Any, doubled: str) -> Any:
+    if tensors is not None:
+        return tensors.TensorTable(cos, sin, pairing, doubled)
+    return Table._of(*_core._single(operation, cos, sin, doubled), pairing, None)

@@ -1,24 +1,38 @@
-"""The scalings: frozen values with the names and defaults of the C++ library (include/rotary/rope.h)."""
+"""Frozen values; the scalings, with the names and defaults of the C++ library (include/rotary/rope.h)."""
 
 from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from typing import Any, ClassVar
+    from typing import Any, ClassVar, Self, dataclass_transform
+else:
+
+    def dataclass_transform(**_):
+        return lambda kind: kind
 
 
+@dataclass_transform(kw_only_default=True, frozen_default=True)
 class _Value:
-    """Frozen; compares, hashes and pickles as its fields."""
+    """Frozen; compares, hashes and pickles as its fields.
+
+    As of a dataclass, which would take longer to import than all of this package: the fields of a class are its
+    annotations, their defaults its attributes, and __init__ takes them by name unless the class has one of its own.
+    """
 
     __slots__ = ()
     _fields: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls) -> None:
         cls.__module__ = "rotary"  # where it is found: for help() and for pickles
+        if "_fields" in vars(cls):
+            return
+        cls._fields = tuple(cls.__annotations__)
+        if "__init__" not in vars(cls):
+            cls.__init__ = _init_of(cls)  # type: ignore[method-assign]
 
     def _set(self, *values: object) -> None:
-        for name, value in zip(self._fields, values):
+        for name, value in zip(self._fields, values, strict=True):
             object.__setattr__(self, name, value)
 
     def _values(self) -> tuple[Any, ...]:
@@ -30,7 +44,7 @@ class _Value:
     def __delattr__(self, name: str) -> None:
         raise AttributeError(f"{type(self).__name__} is frozen")
 
-    def replace(self, **changes: Any) -> Any:
+    def replace(self, **changes: Any) -> Self:
         """The same value with other fields."""
         return type(self)(**{**dict(zip(self._fields, self._values())), **changes})
 
@@ -49,15 +63,24 @@ class _Value:
     def __reduce__(self) -> tuple[Any, ...]:
         return _make, (type(self), dict(zip(self._fields, self._values())))
 
-    def __copy__(self) -> Any:
+    def __copy__(self) -> Self:
         return self
 
-    def __deepcopy__(self, memo: object) -> Any:
+    def __deepcopy__(self, memo: object) -> Self:
         return self
 
 
 def _make(kind: Any, fields: dict[str, Any]) -> Any:
     return kind(**fields)
+
+
+def _init_of(kind: type[_Value]) -> Any:
+    """__init__(self, *, field: type = default, ...)."""
+    kinds = kind.__annotations__
+    told = "".join(f", {name}: {kinds[name]!r}" + (f" = kind.{name}" if name in vars(kind) else "") for name in kinds)
+    made: dict[str, Any] = {"kind": kind}
+    exec(f"def __init__(self{', *' if kinds else ''}{told}) -> None: self._set({', '.join(kinds)})", made)
+    return made["__init__"]
 
 
 def _floats(values: Iterable[float]) -> tuple[float, ...]:
@@ -77,8 +100,8 @@ class Scaling(_Value):
     checked where a rope takes the scaling (rotary.Error SCALING).
     """
 
-    __slots__ = ()
     _name: ClassVar[str] = ""
+    _fields = ()
 
     @property
     def name(self) -> str:
@@ -89,54 +112,37 @@ class Scaling(_Value):
 class Unscaled(Scaling):
     """w. RoFormer, arXiv:2104.09864."""
 
-    __slots__ = ()
     _name = "default"
 
 
 class Linear(Scaling):
     """w / factor. Position interpolation, arXiv:2306.15595."""
 
-    __slots__ = _fields = ("factor",)
     _name = "linear"
-    factor: float
-
-    def __init__(self, *, factor: float = 1.0) -> None:
-        self._set(factor)
+    factor: float = 1.0
 
 
 class Ntk(Scaling):
     """The base becomes base * factor^(r/(r-2)) at any length. bloc97; Hunyuan's "alpha"."""
 
-    __slots__ = _fields = ("factor",)
     _name = "ntk"
-    factor: float
-
-    def __init__(self, *, factor: float = 1.0) -> None:
-        self._set(factor)
+    factor: float = 1.0
 
 
 class NtkFixed(Scaling):
     """(base factor)^(-2i/r) factor^(-2/r), or with mixed_b the mixed form. kexue.fm/9706; vLLM's rope_type "ntk"."""
 
-    __slots__ = _fields = ("factor", "mixed_b")
     _name = "ntk_fixed"
-    factor: float
-    mixed_b: float | None
-
-    def __init__(self, *, factor: float = 1.0, mixed_b: float | None = None) -> None:
-        self._set(factor, mixed_b)
+    factor: float = 1.0
+    mixed_b: float | None = None
 
 
 class Dynamic(Scaling):
     """The base grows with the length in play beyond trained_length. Hugging Face."""
 
-    __slots__ = _fields = ("factor", "trained_length")
     _name = "dynamic"
-    factor: float
-    trained_length: int
-
-    def __init__(self, *, factor: float = 1.0, trained_length: int = 0) -> None:
-        self._set(factor, trained_length)
+    factor: float = 1.0
+    trained_length: int = 0
 
 
 class Yarn(Scaling):
@@ -158,64 +164,19 @@ class Yarn(Scaling):
         attn_factor: vLLM, ggml: multiplies the attention factor.
     """
 
-    __slots__ = _fields = (
-        "factor",
-        "trained_length",
-        "beta_fast",
-        "beta_slow",
-        "truncate",
-        "attention_factor",
-        "mscale",
-        "mscale_all_dim",
-        "magnitude",
-        "mscale_ratio",
-        "extrapolation_factor",
-        "attn_factor",
-    )
     _name = "yarn"
-    factor: float
-    trained_length: int
-    beta_fast: float
-    beta_slow: float
-    truncate: bool
-    attention_factor: float | None
-    mscale: float | None
-    mscale_all_dim: float | None
-    magnitude: float
-    mscale_ratio: bool
-    extrapolation_factor: float
-    attn_factor: float
-
-    def __init__(
-        self,
-        *,
-        factor: float = 1.0,
-        trained_length: int = 0,
-        beta_fast: float = 32.0,
-        beta_slow: float = 1.0,
-        truncate: bool = True,
-        attention_factor: float | None = None,
-        mscale: float | None = None,
-        mscale_all_dim: float | None = None,
-        magnitude: float = 0.1,
-        mscale_ratio: bool = False,
-        extrapolation_factor: float = 1.0,
-        attn_factor: float = 1.0,
-    ) -> None:
-        self._set(
-            factor,
-            trained_length,
-            beta_fast,
-            beta_slow,
-            truncate,
-            attention_factor,
-            mscale,
-            mscale_all_dim,
-            magnitude,
-            mscale_ratio,
-            extrapolation_factor,
-            attn_factor,
-        )
+    factor: float = 1.0
+    trained_length: int = 0
+    beta_fast: float = 32.0
+    beta_slow: float = 1.0
+    truncate: bool = True
+    attention_factor: float | None = None
+    mscale: float | None = None
+    mscale_all_dim: float | None = None
+    magnitude: float = 0.1
+    mscale_ratio: bool = False
+    extrapolation_factor: float = 1.0
+    attn_factor: float = 1.0
 
 
 class LongRope(Scaling):
@@ -231,15 +192,6 @@ class LongRope(Scaling):
         long_mscale: instead of it beyond.
     """
 
-    __slots__ = _fields = (
-        "short_factor",
-        "long_factor",
-        "trained_length",
-        "factor",
-        "attention_factor",
-        "short_mscale",
-        "long_mscale",
-    )
     _name = "longrope"
     short_factor: tuple[float, ...]
     long_factor: tuple[float, ...]
@@ -270,29 +222,19 @@ class Llama3(Scaling):
     Blended between. llama-models, Llama 3.1.
     """
 
-    __slots__ = _fields = ("factor", "trained_length", "low", "high")
     _name = "llama3"
-    factor: float
-    trained_length: int
-    low: float
-    high: float
-
-    def __init__(
-        self, *, factor: float = 1.0, trained_length: int = 0, low: float = 1.0, high: float = 4.0
-    ) -> None:
-        self._set(factor, trained_length, low, high)
+    factor: float = 1.0
+    trained_length: int = 0
+    low: float = 1.0
+    high: float = 4.0
 
 
 class Proportional(Scaling):
     """The first floor(fraction * r / 2) pairs turn, by w / factor. p-RoPE, arXiv:2410.06205; Gemma 4."""
 
-    __slots__ = _fields = ("fraction", "factor")
     _name = "proportional"
-    fraction: float
-    factor: float
-
-    def __init__(self, *, fraction: float = 1.0, factor: float = 1.0) -> None:
-        self._set(fraction, factor)
+    fraction: float = 1.0
+    factor: float = 1.0
 
 
 _scalings: dict[str, Any] = {

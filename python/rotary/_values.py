@@ -1,4 +1,4 @@
-"""Rope, with the names and defaults of the C++ library (include/rotary/rope.h); rotary.Error, raised from Python."""
+"""Rope, with the names and defaults of the C++ library (include/rotary/rope.h)."""
 
 from __future__ import annotations
 
@@ -8,29 +8,9 @@ from ._scalings import Scaling, Unscaled, _floats, _integers, _scalings, _Value
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from typing import Any, Literal
+    from typing import Any
 
-    Pairing = Literal["half", "interleaved", "interleaved_to_half"]
-    # b batch, t tokens, h heads, d head_dim.
-    Layout = Literal[
-        "bthd", "bhtd", "tbhd", "thbd", "hbtd", "htbd", "btd", "tbd", "thd", "htd", "bhd", "hbd", "bd", "td", "hd"
-    ]
-
-PAIRINGS = ("half", "interleaved", "interleaved_to_half")
-
-
-def error(code: str, operation: str, sentence: str) -> _core.Error:
-    """The exception "[operation] sentence" with its code."""
-    made = _core.Error(f"[{operation}] {sentence}")
-    made.code = code
-    return made
-
-
-def check_pairing(operation: str, pairing: object) -> None:
-    """Raises rotary.Error PAIRING for what is no pairing, None among it."""
-    if pairing not in PAIRINGS:
-        got = "is not given" if pairing is None else f"got {pairing!r}"
-        raise error("PAIRING", operation, f"pairing must be half, interleaved or interleaved_to_half but {got}")
+    from ._words import Pairing
 
 
 class Rope(_Value):
@@ -55,19 +35,6 @@ class Rope(_Value):
         rotary.Error: PAIRING (not given or unknown), SHAPE, SCALING.
     """
 
-    __slots__ = _fields = (
-        "head_dim",
-        "base",
-        "pairing",
-        "rotary_dim",
-        "scaling",
-        "axis",
-        "index",
-        "exponent_dim",
-        "clockwise",
-        "inv_freq",
-        "multiplier",
-    )
     head_dim: int
     base: float
     pairing: Pairing
@@ -109,9 +76,7 @@ class Rope(_Value):
             _floats(multiplier),
         )
         words = _core._check_rope(self)
-        name, fields = words["scaling"]
-        words["scaling"] = _scalings[name](**fields)
-        self._set(*(words[name] for name in self._fields))
+        self._set(*(_scaling(words[name]) if name == "scaling" else words[name] for name in self._fields))
 
     def __repr__(self) -> str:
         plain = {"scaling": Unscaled(), "axis": (), "index": (), "exponent_dim": 0, "clockwise": False}
@@ -120,13 +85,18 @@ class Rope(_Value):
         return f"Rope({', '.join(f'{name}={value!r}' for name, value in told)})"
 
 
-_core._take_types(Rope)
+_core._take_rope_type(Rope)
+
+
+def _scaling(told: tuple[str, dict[str, Any]]) -> Scaling:
+    name, fields = told
+    made: Scaling = _scalings[name](**fields)
+    return made
 
 
 def _rope(words: dict[str, Any]) -> Rope:
     """Of what _core says of a rope."""
-    name, fields = words["scaling"]
-    return Rope(**{**words, "scaling": _scalings[name](**fields)})
+    return Rope(**{**words, "scaling": _scaling(words["scaling"])})
 
 
 def sectioned_axes(sections: Sequence[int]) -> tuple[int, ...]:

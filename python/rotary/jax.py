@@ -20,13 +20,16 @@ import numpy as np  # type: ignore[import-not-found]
 from jax.custom_derivatives import SymbolicZero  # type: ignore[import-not-found]
 
 from . import _core
-from ._values import Rope, check_pairing, error
+from ._rotating import from_rows
+from ._tables import Frequencies, Table, frequencies
+from ._values import Rope
+from ._words import check_pairing, error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Literal
 
-    from ._values import Layout, Pairing
+    from ._words import Layout, Pairing
 
     Direction = Literal["forward", "backward"]
 
@@ -35,7 +38,7 @@ __all__ = ["rotate", "rotate_qk", "rows", "table"]
 
 def rotate(
     x: jax.Array,
-    cos: jax.Array | _core.Table,
+    cos: jax.Array | Table,
     sin: jax.Array | None = None,
     *,
     pairing: Pairing | None = None,
@@ -71,7 +74,7 @@ def rotate(
 def rotate_qk(
     q: jax.Array,
     k: jax.Array,
-    cos: jax.Array | _core.Table,
+    cos: jax.Array | Table,
     sin: jax.Array | None = None,
     *,
     pairing: Pairing | None = None,
@@ -93,13 +96,13 @@ def rotate_qk(
     return turned[0], turned[1]
 
 
-def rows(table: _core.Table) -> tuple[jax.Array, jax.Array]:
+def rows(table: Table) -> tuple[jax.Array, jax.Array]:
     """(cos, sin) of a rotary.Table as arrays of JAX, float32 of table.shape."""
     return jnp.asarray(np.asarray(table.cos)), jnp.asarray(np.asarray(table.sin))
 
 
 def table(
-    source: Rope | _core.Frequencies, positions: Any, length: int | None = None
+    source: Rope | Frequencies, positions: Any, length: int | None = None
 ) -> tuple[jax.Array, jax.Array]:
     """Exact rows: the correctly rounded float32 of every cos and sin, at any position.
 
@@ -119,10 +122,10 @@ def table(
         rotary.Error: what rotary.Table raises; DTYPE and SHAPE of traced positions.
     """
     if not isinstance(positions, jax.core.Tracer):
-        return rows(_core.Table(source, positions, length))
-    speeds = source if isinstance(source, _core.Frequencies) else _core.frequencies(source, length)
+        return rows(Table(source, positions, length))
+    speeds = source if isinstance(source, Frequencies) else frequencies(source, length)
     if speeds is source:
-        _core.Table(source, 0, length)  # refuses a length
+        Table(source, 0, length)  # refuses a length
     if not jnp.issubdtype(positions.dtype, jnp.integer) or positions.dtype == np.uint64:
         rule = f"positions that are traced must be integers that fit int64 but got {positions.dtype}"
         raise error("DTYPE", "table", rule)
@@ -137,7 +140,7 @@ def table(
     def made(places: Any) -> tuple[Any, Any]:
         """Rows of places [..., axes]: vmap puts its dimensions in front."""
         places = np.asarray(places)
-        exact = _core.Table(speeds, places.reshape(-1, axes).T.astype(np.int64))
+        exact = Table(speeds, places.reshape(-1, axes).T.astype(np.int64))
         shape = (*places.shape[:-1], exact.pairs)
         return np.array(exact.cos).reshape(shape), np.array(exact.sin).reshape(shape)
 
@@ -162,7 +165,7 @@ def _checked(
     repeated: bool,
 ) -> list[Any]:
     """The tensors turned, once everything is known to fit."""
-    if isinstance(cos, _core.Table):
+    if isinstance(cos, Table):
         if sin is not None:
             raise TypeError(f"[{operation}] a rotary.Table stands in place of cos and sin: give no sin")
         if pairing not in (None, cos.pairing):
@@ -175,7 +178,7 @@ def _checked(
     else:
         check_pairing(operation, pairing)
         if not repeated and _can_be_read(cos) and _can_be_read(sin):
-            _core.from_rows(np.asarray(cos), np.asarray(sin), pairing)  # refuses doubled rows
+            from_rows(np.asarray(cos), np.asarray(sin), pairing=pairing)  # refuses doubled rows
         cos, sin = _rows(operation, cos, sin)
     _check_words(operation, layout, first, direction)
     given = {name: jnp.asarray(x) for name, x in tensors.items()}

@@ -13,21 +13,21 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from . import _core
 from ._config import ModelRope
 from ._rotating import rotate, rotate_qk
+from ._tables import Frequencies, Table
 from ._torch import ops
-from ._torch.checks import fail
 from ._torch.guards import is_plain, is_quiet
 from ._torch.ropes import ReadRope, read_rope, write_rope
 from ._torch.tables import TensorTable
 from ._values import Rope
+from ._words import fail
 
 if TYPE_CHECKING:
     from typing import Literal
 
     from ._rotating import AnyTable
-    from ._values import Layout
+    from ._words import Layout
 
 __all__ = ["RotaryEmbedding", "TensorTable"]
 
@@ -57,7 +57,7 @@ class RotaryEmbedding(torch.nn.Module):
 
     def __init__(
         self,
-        rope: Rope | ModelRope | _core.Frequencies | None = None,
+        rope: Rope | ModelRope | Frequencies | None = None,
         *,
         layout: Layout | None = None,
         first: int | None = None,
@@ -73,14 +73,14 @@ class RotaryEmbedding(torch.nn.Module):
             rope = rope.rope
         if rope is None:
             rope = Rope(**words)
-        if not isinstance(rope, (Rope, _core.Frequencies)):
+        if not isinstance(rope, (Rope, Frequencies)):
             raise TypeError(f"rope must be a rotary.Rope, ModelRope or Frequencies but got {type(rope).__name__}")
         self.rope = rope
         self.layout = layout
         self.first = first or 0
         self._text = write_rope(rope, angles, rounding)
         self._pairing = rope.pairing
-        _core.Table(rope, 0, None if isinstance(rope, _core.Frequencies) else 1, angles=angles, rounding=rounding)
+        Table(rope, 0, None if isinstance(rope, Frequencies) else 1, angles=angles, rounding=rounding)
 
     @property
     def _read(self) -> ReadRope:

@@ -6,54 +6,17 @@
 #include <cstring>
 #include <optional>
 
-#include "interpreter.h"
-
 namespace rotary::python {
 
 namespace {
 
 constexpr dlpack::Version newest{1, 1};  // that this file reads
 
-// The functions of the buffer protocol, which the limited API of 3.10 does not name, in the interpreter that runs.
-int get_buffer(PyObject* object, Py_buffer* view, int flags) {
-  using Get = int (*)(PyObject*, Py_buffer*, int);
-  static auto* const function = reinterpret_cast<Get>(function_of_interpreter("PyObject_GetBuffer"));
-  if (function != nullptr) return function(object, view, flags);
-  PyErr_SetString(PyExc_BufferError, "rotary: this interpreter shows no buffers");
-  return -1;
-}
-
-void release_buffer(Py_buffer* view) {
-  using Release = void (*)(Py_buffer*);
-  static auto* const function = reinterpret_cast<Release>(function_of_interpreter("PyBuffer_Release"));
-  if (function != nullptr) function(view);
-}
-
 char kind_of_format(char letter) {
-  switch (letter) {
-    case 'e':
-    case 'f':
-    case 'd':
-      return 'f';
-    case '?':
-      return 'b';
-    case 'b':
-    case 'h':
-    case 'i':
-    case 'l':
-    case 'q':
-    case 'n':
-      return 'i';
-    case 'B':
-    case 'H':
-    case 'I':
-    case 'L':
-    case 'Q':
-    case 'N':
-      return 'u';
-    default:
-      return 'V';
-  }
+  if (std::string_view("efd").find(letter) != std::string_view::npos) return 'f';
+  if (std::string_view("bhilqn").find(letter) != std::string_view::npos) return 'i';
+  if (std::string_view("BHILQN").find(letter) != std::string_view::npos) return 'u';
+  return letter == '?' ? 'b' : 'V';
 }
 
 std::optional<ElementType> type_of(const dlpack::DataType& type) {
@@ -146,7 +109,9 @@ bool ArrayView::from_exchange(PyObject* object) {
     take(tensor);
     return true;
   }
-  checked(api->managed_from_object(object, &managed_));
+  dlpack::ManagedVersioned* made = nullptr;
+  checked(api->managed_from_object(object, &made));
+  managed_.reset(made);
   take(managed_->tensor);
   read_only = (managed_->flags & dlpack::read_only) != 0;
   return true;
@@ -174,15 +139,16 @@ bool ArrayView::from_capsule(PyObject* object) {
   }
   const Ref method(PyObject_GetAttrString(object, "__dlpack__"));
   if (!method) {
+    if (PyErr_ExceptionMatches(PyExc_AttributeError) == 0) throw Raised{};
     PyErr_Clear();
     return false;
   }
-  const Ref none = checked(PyTuple_New(0));
+  const Ref nothing = checked(PyTuple_New(0));
   const Ref words = checked(Py_BuildValue("{s:(II)}", "max_version", newest.major, newest.minor));
-  owner_ = Ref(PyObject_Call(method.get(), none.get(), words.get()));
+  owner_ = Ref(PyObject_Call(method.get(), nothing.get(), words.get()));
   if (!owner_ && PyErr_ExceptionMatches(PyExc_TypeError) != 0) {  // from before there were versions
     PyErr_Clear();
-    owner_ = Ref(PyObject_Call(method.get(), none.get(), nullptr));
+    owner_ = Ref(PyObject_Call(method.get(), nothing.get(), nullptr));
   }
   if (!owner_) throw Raised{};
   if (PyCapsule_IsValid(owner_.get(), "dltensor_versioned") != 0) {
@@ -203,28 +169,27 @@ bool ArrayView::from_capsule(PyObject* object) {
 }
 
 bool ArrayView::from_buffer(PyObject* object) {
-  if (get_buffer(object, &buffer_, PyBUF_RECORDS_RO) < 0) {
+  try {
+    buffer_.emplace(object, PyBUF_RECORDS_RO);
+  } catch (const Raised&) {
+    if (PyErr_ExceptionMatches(PyExc_TypeError) == 0 && PyErr_ExceptionMatches(PyExc_BufferError) == 0) throw;
     PyErr_Clear();
     return false;
   }
-  has_buffer_ = true;
-  std::string_view format = buffer_.format == nullptr ? "B" : buffer_.format;
+  const Buffer& seen = *buffer_;
+  std::string_view format = seen->format == nullptr ? "B" : seen->format;
   const std::string whole(format);
   constexpr char order = std::endian::native == std::endian::little ? '<' : '>';
   if (format.size() == 2 && (format[0] == '@' || format[0] == '=' || format[0] == order)) format.remove_prefix(1);
   std::optional<ElementType> found;
-  if (format.size() == 1) {
-    found = element_type_of(kind_of_format(format[0]), static_cast<int>(buffer_.itemsize));
-  }
-  if (!found || buffer_.suboffsets != nullptr) refuse_type(name_, "the buffer format '" + whole + "'");
+  if (format.size() == 1) found = element_type_of(kind_of_format(format[0]), static_cast<int>(seen->itemsize));
+  if (!found || seen->suboffsets != nullptr) refuse_type(name_, "the buffer format '" + whole + "'");
   type = *found;
-  data = buffer_.buf;
-  read_only = buffer_.readonly != 0;
-  set_dimensions(buffer_.ndim);
-  for (std::size_t d = 0; d < static_cast<std::size_t>(ndim); ++d) {
-    shape[d] = buffer_.shape[d];
-    strides[d] = buffer_.strides[d];
-  }
+  data = seen->buf;
+  read_only = seen->readonly != 0;
+  set_dimensions(seen->ndim);
+  std::copy_n(seen->shape, ndim, shape.begin());
+  std::copy_n(seen->strides, ndim, strides.begin());
   return true;
 }
 
@@ -233,13 +198,13 @@ void ArrayView::check_guards(PyObject* object) const {
   static PyObject* const grad_word = PyUnicode_InternFromString("requires_grad");
   static PyObject* const negative_word = PyUnicode_InternFromString("is_neg");
   const Ref records = checked(PyObject_GetAttr(object, grad_word));
-  if (PyObject_IsTrue(records.get()) == 1 && gradients_are_recorded()) {
+  if (is_true(records.get()) && gradients_are_recorded()) {
     fail(Code::TORCH, name_,
          "a tensor of torch must not record a gradient here but got requires_grad: call it under torch.no_grad(), or "
          "pass x.detach()");
   }
   const Ref negative = checked(PyObject_CallMethodObjArgs(object, negative_word, nullptr));
-  if (PyObject_IsTrue(negative.get()) == 1) {
+  if (is_true(negative.get())) {
     fail(Code::TORCH, name_, "a tensor of torch must hold its own signs but got a negative view: pass x.resolve_neg()");
   }
 }
@@ -252,25 +217,11 @@ ArrayView::ArrayView(PyObject* object, const char* name, bool guards, Memory mem
          "an array of JAX must hold numbers here but got one that is traced (inside jit, grad or vmap): use "
          "rotary.jax.rotate, rotary.jax.rotate_qk or rotary.jax.table");
   }
-  try {
-    if (kind == Kind::numpy ? from_numpy(object)
-                            : from_exchange(object) || from_capsule(object) || from_buffer(object)) {
-      return;
-    }
-  } catch (...) {  // no destructor runs where a constructor throws
-    release();
-    throw;
+  if (kind == Kind::numpy ? from_numpy(object) : from_exchange(object) || from_capsule(object) || from_buffer(object)) {
+    return;
   }
   raise_type_error("[" + std::string(name) + "] an array must be of numpy, torch or JAX, or have __dlpack__ or a " +
                    "buffer, but got " + type_name(object));
-}
-
-ArrayView::~ArrayView() { release(); }
-
-void ArrayView::release() noexcept {
-  if (managed_ != nullptr && managed_->deleter != nullptr) managed_->deleter(std::exchange(managed_, nullptr));
-  if (has_buffer_) release_buffer(&buffer_);
-  has_buffer_ = false;
 }
 
 std::int64_t ArrayView::elements() const noexcept {
@@ -300,20 +251,8 @@ std::string ArrayView::shape_text() const {
 bool is_float(ElementType type) noexcept { return type == ElementType::f64 || dtype_of(type).has_value(); }
 
 bool is_integer(ElementType type) noexcept {
-  using enum ElementType;
-  switch (type) {
-    case i8:
-    case i16:
-    case i32:
-    case i64:
-    case u8:
-    case u16:
-    case u32:
-    case u64:
-      return true;
-    default:
-      return false;
-  }
+  const std::string_view word = name(type);  // "I8" to "U64"
+  return word.front() == 'I' || word.front() == 'U';
 }
 
 namespace {

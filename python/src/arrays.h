@@ -4,8 +4,10 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "dlpack.h"
 #include "python.h"
@@ -26,7 +28,6 @@ class ArrayView {
   // name: of the argument, in errors. Throws Error DTYPE, DEVICE, SHAPE (too many dimensions); TypeError for what is
   // no array, TORCH for a tensor whose memory is not all of it (a gradient to record, a negative view) if `guards`.
   ArrayView(PyObject* object, const char* name, bool guards = true, Memory memory = Memory::cpu);
-  ~ArrayView();
   ArrayView(const ArrayView&) = delete;
   ArrayView& operator=(const ArrayView&) = delete;
 
@@ -52,14 +53,17 @@ class ArrayView {
   void take(const dlpack::Tensor& tensor);
   void set_dimensions(int count);
   void check_guards(PyObject* object) const;
-  void release() noexcept;
 
+  struct Release {
+    void operator()(dlpack::ManagedVersioned* tensor) const {
+      if (tensor->deleter != nullptr) tensor->deleter(tensor);
+    }
+  };
   const char* name_;
   Memory memory_;
   Ref owner_;
-  dlpack::ManagedVersioned* managed_ = nullptr;
-  Py_buffer buffer_{};
-  bool has_buffer_ = false;
+  std::unique_ptr<dlpack::ManagedVersioned, Release> managed_;
+  std::optional<Buffer> buffer_;
 };
 
 // visit(place) for each element in row-major order.
@@ -89,16 +93,38 @@ bool is_float(ElementType) noexcept;                           // f64, f32, f16,
 double real_at(const void* place, ElementType type);           // of any number type
 std::int64_t integer_at(const void* place, ElementType type);  // of an integer type; throws POSITION beyond int64
 
-// ---- kinds.cpp: what is found out of a type is kept ----
+// What is kept of the types, or other objects of which there are few, that were seen last.
+template <class Value>
+class Seen {
+ public:
+  const Value* find(const PyObject* object) const noexcept {
+    for (const auto& [key, value] : kept_) {
+      if (key == object) return &value;
+    }
+    return nullptr;
+  }
+  const Value& keep(PyObject* object, const Value& value) {
+    auto& place = kept_[next_];
+    next_ = (next_ + 1) % kept_.size();
+    const Ref old(std::exchange(place.first, Py_NewRef(object)));
+    place.second = value;
+    return place.second;
+  }
+
+ private:
+  std::array<std::pair<PyObject*, Value>, 8> kept_{};
+  std::size_t next_ = 0;
+};
+
+// ---- kinds.cpp ----
 
 Kind kind_of(PyObject* object);
-const void* exchange_of(PyObject* object);  // dlpack::ExchangeApi of its type; null: none that this file reads
-Ref module_function(const char* module_name, const char* name);
-bool gradients_are_recorded();  // torch.is_grad_enabled()
+const void* exchange_of(PyObject* object);  // dlpack::ExchangeApi of its type; null: none that arrays.cpp reads
+bool gradients_are_recorded();              // torch.is_grad_enabled()
 
-// A new array of the same kind, element type and shape, not yet written. Of JAX and of other libraries memory.h's;
-// finished() makes of it what the caller is given.
+// A new array of the same kind, element type and shape, not yet written; of JAX and of other libraries one of numpy,
+// or a memoryview where that is not installed. Throws DTYPE where neither has the type.
 Ref empty_like(PyObject* object, const ArrayView& view);
-Ref finished(Ref made, Kind kind);
+Ref finished(Ref made, Kind kind);  // what the caller is given of it
 
 }  // namespace rotary::python

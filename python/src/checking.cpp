@@ -3,7 +3,6 @@
 #include <optional>
 #include <string>
 
-#include "arguments.h"
 #include "arrays.h"
 #include "module.h"
 #include "positions.h"
@@ -45,21 +44,13 @@ std::vector<diagnose::TensorPair> pairs_of(PyObject* before, PyObject* after) {
   return pairs;
 }
 
-std::vector<std::string> texts_of(PyObject* names) {
-  std::vector<std::string> texts;
-  for (Py_ssize_t i = 0; names != nullptr && i < PySequence_Size(names); ++i) {
-    const Ref name = checked(PySequence_GetItem(names, i));
-    texts.push_back(text_of(name.get(), "a tensor's name"));
-  }
-  return texts;
-}
-
 std::vector<diagnose::TensorPair> tensors_of(const char* operation, PyObject* before, PyObject* after,
                                              PyObject* names) {
   const bool dicts = PyDict_Check(before) != 0 && PyDict_Check(after) != 0;
   std::vector<diagnose::TensorPair> pairs =
       dicts ? pairs_of(before, after)
-            : diagnose::read_pairs(operation, text_of(before, "before"), text_of(after, "after"), texts_of(names));
+            : diagnose::read_pairs(operation, text_of(before, "before"), text_of(after, "after"),
+                                   names == nullptr ? std::vector<std::string>{} : texts_of(names, "a tensor's name"));
   if (pairs.empty()) fail(Code::TENSOR, operation, "there must be tensors of one name before and after but got none");
   return pairs;
 }
@@ -102,10 +93,10 @@ struct Asked {
     }
     set_positions(request.positions, word("positions"), request.model);
     if (PyObject* same = word("same_position_on_every_axis")) {
-      request.positions.same_on_every_axis = PyObject_IsTrue(same) == 1;
+      request.positions.same_on_every_axis = is_true(same);
     }
     if (PyObject* least = word("tolerance")) request.tolerance = double_of(least, "tolerance");
-    if (PyObject* of_scores = word("scores")) request.scores = PyObject_IsTrue(of_scores) == 1;
+    if (PyObject* of_scores = word("scores")) request.scores = is_true(of_scores);
     pairs = tensors_of(operation, before, after, word("tensors"));
   }
 
@@ -114,12 +105,10 @@ struct Asked {
 };
 
 // (operation, source, before, after, words): the JSON that the command prints.
-PyObject* ask(PyObject*, PyObject* arguments) {
-  const char* word = nullptr;
-  PyObject *source = nullptr, *before = nullptr, *after = nullptr, *words = nullptr;
-  if (PyArg_ParseTuple(arguments, "sOOOO", &word, &source, &before, &after, &words) == 0) return nullptr;
-  return guarded([&]() -> PyObject* {
-    const bool check = std::string_view(word) == "check";
+PyObject* ask(PyObject*, PyObject* const* given, Py_ssize_t count) {
+  return guarded([&] {
+    const auto [word, source, before, after, words] = arguments<5>(given, count);
+    const bool check = view_of(word, "operation") == "check";
     const Asked asked(check ? "check" : "diagnose", source == Py_None ? nullptr : source, before, after, words);
     std::string text;
     {
@@ -127,12 +116,12 @@ PyObject* ask(PyObject*, PyObject* arguments) {
       text = check ? to_json(diagnose::check(asked.request, asked.pairs))
                    : to_json(diagnose::diagnose(asked.request, asked.pairs));
     }
-    return new_text(text).release();
+    return new_text(text);
   });
 }
 
 }  // namespace
 
-std::vector<PyMethodDef> checking_methods() { return {{"_ask", ask, METH_VARARGS, nullptr}}; }
+std::vector<PyMethodDef> checking_methods() { return {placed("_ask", ask)}; }
 
 }  // namespace rotary::python

@@ -1,4 +1,4 @@
-// rotary.Error, and the translation of C++ exceptions.
+// rotary.Error, the translation of C++ exceptions, and text.
 #include <exception>
 #include <new>
 
@@ -15,6 +15,16 @@ constexpr const char* error_doc =
     "Attributes:\n"
     "    code: one word that keeps its meaning, as \"SHAPE\" or \"CONFIG_KEY\" (docs/errors.md lists them).";
 
+// Sets rotary.Error with its code.
+void set_error(Code code, std::string_view sentence) {
+  Ref text(PyUnicode_DecodeUTF8(sentence.data(), static_cast<Py_ssize_t>(sentence.size()), "replace"));
+  if (!text) return;
+  Ref error(PyObject_CallFunctionObjArgs(the_error, text.get(), nullptr));
+  Ref word(PyUnicode_FromString(name(code)));
+  if (!error || !word || PyObject_SetAttrString(error.get(), "code", word.get()) < 0) return;
+  PyErr_SetObject(the_error, error.get());
+}
+
 }  // namespace
 
 int add_error_type(PyObject* module) {
@@ -25,15 +35,6 @@ int add_error_type(PyObject* module) {
     if (the_error == nullptr) return -1;
   }
   return PyModule_AddObjectRef(module, "Error", the_error);
-}
-
-void set_error(Code code, const char* sentence) {
-  Ref text(PyUnicode_DecodeUTF8(sentence, static_cast<Py_ssize_t>(std::string_view(sentence).size()), "replace"));
-  if (!text) return;
-  Ref error(PyObject_CallFunctionObjArgs(the_error, text.get(), nullptr));
-  Ref word(PyUnicode_FromString(name(code)));
-  if (!error || !word || PyObject_SetAttrString(error.get(), "code", word.get()) < 0) return;
-  PyErr_SetObject(the_error, error.get());
 }
 
 void set_current_exception() noexcept {
@@ -60,6 +61,17 @@ void fail(Code code, const char* operation, const std::string& sentence) {
   throw Error(code, "[" + std::string(operation) + "] " + sentence);
 }
 
+void refuse_word(const char* check, const char* operation, PyObject* word) {
+  const Ref function = module_function("rotary._words", check), name = new_text(operation);
+  checked(PyObject_CallFunctionObjArgs(function.get(), name.get(), word, nullptr));
+  fail(Code::INTERNAL, operation, std::string(check) + " takes what this module does not");
+}
+
+Ref module_function(const char* module_name, const char* name) {
+  const Ref module = checked(PyImport_ImportModule(module_name));
+  return checked(PyObject_GetAttrString(module.get(), name));
+}
+
 std::string_view view_of(PyObject* text, const char* what) {
   if (PyUnicode_Check(text) == 0) {
     raise_type_error(std::string(what) + " must be a str but got " + type_name(text));
@@ -73,8 +85,8 @@ std::string_view view_of(PyObject* text, const char* what) {
 std::string text_of(PyObject* text, const char* what) { return std::string(view_of(text, what)); }
 
 std::string type_name(PyObject* object) {
-  const Ref type = checked(PyObject_GetAttrString(reinterpret_cast<PyObject*>(Py_TYPE(object)), "__name__"));
-  return text_of(type.get(), "__name__");
+  const Ref name = checked(PyType_GetName(Py_TYPE(object)));
+  return text_of(name.get(), "__name__");
 }
 
 std::string repr_of(PyObject* object) {
@@ -89,9 +101,15 @@ Ref new_text(std::string_view text) {
   return checked(PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
 }
 
+Ref new_bytes(const void* data, std::size_t size) {
+  return checked(PyBytes_FromStringAndSize(static_cast<const char*>(data), static_cast<Py_ssize_t>(size)));
+}
+
 std::int64_t integer_of(PyObject* number, const char* what) {
-  const Ref index(PyNumber_Index(number));
+  Ref index = Ref::borrowed(number);
+  if (PyLong_Check(number) == 0) index = Ref(PyNumber_Index(number));
   if (!index) {
+    if (PyErr_ExceptionMatches(PyExc_TypeError) == 0) throw Raised{};
     PyErr_Clear();
     raise_type_error(std::string(what) + " must be an int but got " + type_name(number));
   }
@@ -101,6 +119,12 @@ std::int64_t integer_of(PyObject* number, const char* what) {
     throw Error(Code::VALUE, "[" + std::string(what) + "] the number must fit 64 bits but got " + repr_of(number));
   }
   return value;
+}
+
+bool is_true(PyObject* object) {
+  const int truth = PyObject_IsTrue(object);
+  checked(truth);
+  return truth == 1;
 }
 
 }  // namespace rotary::python

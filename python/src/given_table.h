@@ -31,7 +31,7 @@ class GivenTable {
   std::optional<Table> own_;
 };
 
-// "halves", "neighbours" or "both": how the columns of cos and of sin repeat; "" where they do not.
-PyObject* doubling_of(PyObject* module, PyObject* const* arguments, Py_ssize_t given, PyObject* words);
+// _doubling(operation, cos, sin), _single(operation, cos, sin, doubled): _core.pyi.
+std::vector<PyMethodDef> given_table_methods();
 
 }  // namespace rotary::python

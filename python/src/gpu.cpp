@@ -2,7 +2,6 @@
 
 #include <string>
 
-#include "arguments.h"
 #include "heads_view.h"
 #include "rotary/gpu.h"
 
@@ -48,21 +47,16 @@ struct Operand {
   InOut pair;
 };
 
-PyObject* gpu_rotate(PyObject*, PyObject* const* arguments, Py_ssize_t given, PyObject* words) {
-  static const Signature<11> signature{
-      "_gpu_rotate",
-      11,
-      11,
-      {"q", "k", "q_out", "k_out", "cos", "sin", "pairing", "layout", "first", "backward", "stream"}};
-  return guarded([&]() -> PyObject* {
+PyObject* gpu_rotate(PyObject*, PyObject* const* given, Py_ssize_t count) {
+  return guarded([&] {
     const auto [q, k, q_out, k_out, cos, sin, pairing, word, first_element, backward, stream] =
-        signature.read(arguments, given, words);
+        arguments<11>(given, count);
     const LayoutWord layout(word, operation);
     const std::int64_t first = integer_of(first_element, "first");
     const ArrayView c(cos, "cos", false, Memory::cuda), s(sin, "sin", false, Memory::cuda);
     const gpu::Table table = table_of(c, s, pairing);
     const gpu::RotateOptions options(
-        PyObject_IsTrue(backward) == 1 ? Direction::backward : Direction::forward,
+        is_true(backward) ? Direction::backward : Direction::forward,
         reinterpret_cast<gpu::Stream>(static_cast<std::uintptr_t>(integer_of(stream, "stream"))));
     const Operand query(q, q_out, "q", layout, first);
     if (k == Py_None) {
@@ -71,14 +65,14 @@ PyObject* gpu_rotate(PyObject*, PyObject* const* arguments, Py_ssize_t given, Py
       const Operand key(k, k_out, "k", layout, first);
       gpu::rotate_qk(query.pair, key.pair, table, options);
     }
-    return Ref::borrowed(Py_None).release();
+    return none();
   });
 }
 
 }  // namespace
 
 std::vector<PyMethodDef> gpu_methods() {
-  return {{"_gpu_built", gpu_built, METH_NOARGS, nullptr}, fast("_gpu_rotate", gpu_rotate, nullptr)};
+  return {{"_gpu_built", gpu_built, METH_NOARGS, nullptr}, placed("_gpu_rotate", gpu_rotate)};
 }
 
 }  // namespace rotary::python

@@ -7,19 +7,14 @@
 namespace rotary::python {
 
 LayoutWord::LayoutWord(PyObject* word, const char* operation) : operation_(operation) {
-  if (word != nullptr) word_ = view_of(word, "layout");
+  if (word != Py_None) word_ = view_of(word, "layout");
   bool bad = word_.size() < 2 || word_.size() > 4 || word_.back() != 'd';
   for (std::size_t i = 0; !bad && i + 1 < word_.size(); ++i) {
     int* place = word_[i] == 'b' ? &batch_ : word_[i] == 't' ? &tokens_ : word_[i] == 'h' ? &heads_ : nullptr;
     bad = place == nullptr || *place >= 0;
     if (!bad) *place = static_cast<int>(i);
   }
-  if (!bad) return;
-  const std::string got = word == nullptr ? "none: there is no default" : "\"" + std::string(word_) + "\"";
-  fail(Code::SHAPE, operation,
-       "layout must name the dimensions, b batch, t tokens, h heads in their order and d head_dim last, as \"bthd\", "
-       "\"bhtd\", \"tbhd\" or \"thd\", but got " +
-           got);
+  if (bad) refuse_word("check_layout", operation, word);
 }
 
 Layout LayoutWord::of(const ArrayView& view, const char* name) const {

@@ -13,7 +13,7 @@ namespace rotary::python {
 // then d head_dim. What is left out has one.
 class LayoutWord {
  public:
-  LayoutWord(PyObject* word, const char* operation);  // null: not given. Throws SHAPE
+  LayoutWord(PyObject* word, const char* operation);  // throws SHAPE, also for None
 
   Layout of(const ArrayView& view, const char* name) const;  // throws SHAPE, DTYPE
   const char* operation() const noexcept { return operation_; }

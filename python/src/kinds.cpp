@@ -1,34 +1,30 @@
-#include "arrays.h"
-
 #include <string>
 
-#include "memory.h"
+#include "arrays.h"
 
 namespace rotary::python {
 
 namespace {
 
 struct KnownType {
-  PyObject* type = nullptr;  // a reference that is kept
   Kind kind = Kind::other;
   const void* exchange = nullptr;
 };
-constexpr std::size_t most_types = 8;
-KnownType known_types[most_types];
-std::size_t next_type = 0;
+Seen<KnownType> known_types;
 
-bool has_attribute(PyObject* object, const char* name) {
-  const Ref found(PyObject_GetAttrString(object, name));
+// Null where the object has none.
+Ref attribute_or_null(PyObject* object, const char* name) {
+  Ref found(PyObject_GetAttrString(object, name));
+  if (!found && PyErr_ExceptionMatches(PyExc_AttributeError) == 0) throw Raised{};
   if (!found) PyErr_Clear();
-  return static_cast<bool>(found);
+  return found;
 }
 
-std::string module_of(PyObject* type) {
-  const Ref module(PyObject_GetAttrString(type, "__module__"));
-  if (!module || PyUnicode_Check(module.get()) == 0) {
-    PyErr_Clear();
-    return "";
-  }
+bool has_attribute(PyObject* object, const char* name) { return static_cast<bool>(attribute_or_null(object, name)); }
+
+std::string package_of(PyObject* type) {
+  const Ref module = attribute_or_null(type, "__module__");
+  if (!module || PyUnicode_Check(module.get()) == 0) return "";
   const std::string path = text_of(module.get(), "__module__");
   return path.substr(0, path.find('.'));
 }
@@ -46,17 +42,14 @@ bool is_traced(PyObject* type) {
 Kind find_kind(PyObject* type) {
   if (has_attribute(type, "__array_struct__")) return Kind::numpy;
   if (has_attribute(type, "__torch_function__")) return Kind::torch;
-  const std::string module = module_of(type);
-  if (module == "jax" || module == "jaxlib") return is_traced(type) ? Kind::traced : Kind::jax;
+  const std::string package = package_of(type);
+  if (package == "jax" || package == "jaxlib") return is_traced(type) ? Kind::traced : Kind::jax;
   return has_attribute(type, "__dlpack__") ? Kind::other : Kind::buffer;
 }
 
 const void* find_exchange(PyObject* type) {
-  const Ref capsule(PyObject_GetAttrString(type, "__dlpack_c_exchange_api__"));
-  if (!capsule || PyCapsule_IsValid(capsule.get(), "dlpack_exchange_api") == 0) {
-    PyErr_Clear();
-    return nullptr;
-  }
+  const Ref capsule = attribute_or_null(type, "__dlpack_c_exchange_api__");
+  if (!capsule || PyCapsule_IsValid(capsule.get(), "dlpack_exchange_api") == 0) return nullptr;
   const auto* api =
       static_cast<const dlpack::ExchangeHeader*>(PyCapsule_GetPointer(capsule.get(), "dlpack_exchange_api"));
   while (api != nullptr && api->version.major != 1) api = api->older;
@@ -65,22 +58,14 @@ const void* find_exchange(PyObject* type) {
 
 const KnownType& known(PyObject* object) {
   auto* type = reinterpret_cast<PyObject*>(Py_TYPE(object));
-  for (const KnownType& one : known_types) {
-    if (one.type == type) return one;
-  }
-  KnownType& place = known_types[next_type];
-  next_type = (next_type + 1) % most_types;
-  KnownType found{Ref::borrowed(type).release(), find_kind(type), find_exchange(type)};
-  const Ref old(place.type);
-  place = found;
-  return place;
+  if (const KnownType* found = known_types.find(type)) return *found;
+  return known_types.keep(type, {find_kind(type), find_exchange(type)});
 }
 
 // What numpy.empty_like calls when no other library overrides it, which takes half its time; else that itself.
 Ref numpy_empty_like() {
   Ref function = module_function("numpy", "empty_like");
-  Ref inside(PyObject_GetAttrString(function.get(), "_implementation"));
-  if (!inside) PyErr_Clear();
+  Ref inside = attribute_or_null(function.get(), "_implementation");
   return inside ? std::move(inside) : std::move(function);
 }
 
@@ -93,12 +78,21 @@ bool head_dim_is_innermost(const ArrayView& view) {
   return true;
 }
 
-}  // namespace
-
-Ref module_function(const char* module_name, const char* name) {
-  const Ref module = checked(PyImport_ImportModule(module_name));
-  return checked(PyObject_GetAttrString(module.get(), name));
+// Of JAX an array of numpy of the same dtype; else what rotary._memory.empty makes.
+Ref empty_of_others(PyObject* object, const ArrayView& view) {
+  Ref shape = checked(PyTuple_New(view.ndim));
+  for (int d = 0; d < view.ndim; ++d) {
+    checked(PyTuple_SetItem(shape.get(), d, PyLong_FromLongLong(view.shape[static_cast<std::size_t>(d)])));
+  }
+  if (view.kind != Kind::jax) {
+    const Ref make = module_function("rotary._memory", "empty"), type = new_text(name(view.type));
+    return checked(PyObject_CallFunctionObjArgs(make.get(), type.get(), shape.get(), nullptr));
+  }
+  const Ref make = module_function("numpy", "empty"), type = checked(PyObject_GetAttrString(object, "dtype"));
+  return checked(PyObject_CallFunctionObjArgs(make.get(), shape.get(), type.get(), nullptr));
 }
+
+}  // namespace
 
 Kind kind_of(PyObject* object) { return known(object).kind; }
 
@@ -107,14 +101,14 @@ const void* exchange_of(PyObject* object) { return known(object).exchange; }
 bool gradients_are_recorded() {
   static PyObject* const asked = module_function("torch", "is_grad_enabled").release();
   const Ref enabled = checked(PyObject_CallObject(asked, nullptr));
-  return PyObject_IsTrue(enabled.get()) == 1;
+  return is_true(enabled.get());
 }
 
 Ref empty_like(PyObject* object, const ArrayView& view) {
-  static PyObject* const c_order = PyUnicode_InternFromString("C");
   const bool keeps = head_dim_is_innermost(view);
   if (view.kind == Kind::numpy) {
     static PyObject* const make = numpy_empty_like().release();
+    static PyObject* const c_order = PyUnicode_InternFromString("C");
     if (keeps) return checked(PyObject_CallFunctionObjArgs(make, object, nullptr));
     return checked(PyObject_CallFunctionObjArgs(make, object, Py_None, c_order, nullptr));
   }
@@ -126,14 +120,13 @@ Ref empty_like(PyObject* object, const ArrayView& view) {
     checked(PyDict_SetItemString(words.get(), "memory_format", contiguous));
     return checked(PyObject_Call(make, arguments.get(), words.get()));
   }
-  return new_memory(view.type, {view.shape.data(), static_cast<std::size_t>(view.ndim)});
+  return empty_of_others(object, view);
 }
 
 Ref finished(Ref made, Kind kind) {
-  if (kind == Kind::numpy || kind == Kind::torch) return made;
-  if (kind != Kind::jax) return array_of_memory(made.get());
-  const Ref from = module_function("jax.dlpack", "from_dlpack");
-  return checked(PyObject_CallFunctionObjArgs(from.get(), made.get(), nullptr));
+  if (kind != Kind::jax) return made;
+  const Ref convert = module_function("jax.numpy", "asarray");
+  return checked(PyObject_CallFunctionObjArgs(convert.get(), made.get(), nullptr));
 }
 
 }  // namespace rotary::python

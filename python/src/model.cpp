@@ -2,7 +2,6 @@
 
 #include <string>
 
-#include "arguments.h"
 #include "files/config/caller_words.h"
 #include "files/text/paths.h"
 #include "tools/config_place.h"
@@ -13,39 +12,29 @@ namespace rotary::python {
 
 namespace {
 
-template <class Texts>
-Ref texts_of(const Texts& texts) {
-  Ref tuple = checked(PyTuple_New(static_cast<Py_ssize_t>(texts.size())));
-  for (std::size_t i = 0; i < texts.size(); ++i) {
-    checked(PyTuple_SetItem(tuple.get(), static_cast<Py_ssize_t>(i), new_text(texts[i]).release()));
-  }
-  return tuple;
-}
-
 Ref origins_of(const ModelRope& used) {
   Ref origins = checked(PyDict_New());
   for (const ValueOrigin& known : used.origins) {
-    const Ref pair = checked(Py_BuildValue("(sN)", name(known.origin), new_text(known.from).release()));
-    checked(PyDict_SetItemString(origins.get(), known.value.c_str(), pair.get()));
+    put(origins, known.value.c_str(),
+        checked(Py_BuildValue("(sN)", name(known.origin), new_text(known.from).release())));
   }
   return origins;
 }
 
 Ref words_of(const Model& model, const ModelRope& used) {
   Ref words = checked(PyDict_New());
-  const auto put = [&](const char* name, Ref value) { checked(PyDict_SetItemString(words.get(), name, value.get())); };
-  put("rope", python::words_of(used.rope));
-  put("part", new_text(used.part));
-  put("layers", tuple_of(used.layers));
-  put("layers_without_rope", tuple_of(used.layers_without_rope));
-  put("heads", checked(PyLong_FromLong(used.heads)));
-  put("kv_heads", checked(PyLong_FromLong(used.kv_heads)));
-  put("first", checked(PyLong_FromLong(used.first)));
-  put("context", checked(PyLong_FromLongLong(used.context)));
-  put("notes", texts_of(tools::notes_on(model, used)));
-  put("origins", origins_of(used));
-  put("axis_names", texts_of(used.axis_names));
-  put("coordinates", Ref::borrowed(used.coordinates ? Py_True : Py_False));
+  put(words, "rope", python::words_of(used.rope));
+  put(words, "part", used.part);
+  put(words, "layers", used.layers);
+  put(words, "layers_without_rope", used.layers_without_rope);
+  put(words, "heads", used.heads);
+  put(words, "kv_heads", used.kv_heads);
+  put(words, "first", used.first);
+  put(words, "context", used.context);
+  put(words, "notes", tools::notes_on(model, used));
+  put(words, "origins", origins_of(used));
+  put(words, "axis_names", used.axis_names);
+  put(words, "coordinates", used.coordinates);
   return words;
 }
 
@@ -58,25 +47,20 @@ void name_arguments(std::string& sentence) {
   if (const auto at = sentence.find(word); at != std::string::npos) sentence.replace(at, word.size(), "pairing=");
 }
 
-PyObject* read_model(PyObject*, PyObject* const* arguments, Py_ssize_t given, PyObject* words) {
-  static const Signature<3> signature{"_model", 3, 1, {"source", "pairing", "weights"}};
-  return guarded([&]() -> PyObject* {
-    const auto [source, pairing, weights] = signature.read(arguments, given, words);
+PyObject* read_model(PyObject*, PyObject* const* given, Py_ssize_t count) {
+  return guarded([&] {
+    const auto [source, pairing, weights] = arguments<3>(given, count, 1);
     Model model = model_of(source, pairing);
     if (weights != nullptr) apply_weights(model, files::path_of(text_of(weights, "weights")));
-    Ref ropes = checked(PyTuple_New(static_cast<Py_ssize_t>(model.ropes.size())));
-    for (std::size_t i = 0; i < model.ropes.size(); ++i) {
-      Ref one = words_of(model, model.ropes[i]);
-      checked(PyTuple_SetItem(ropes.get(), static_cast<Py_ssize_t>(i), one.release()));
-    }
+    Ref ropes = checked(PyList_New(0));
+    for (const ModelRope& used : model.ropes) checked(PyList_Append(ropes.get(), words_of(model, used).get()));
     return checked(Py_BuildValue("(NNN)", new_text(model.model_type).release(), ropes.release(),
-                                 texts_of(model.notes).release()))
-        .release();
+                                 object_of(model.notes).release()));
   });
 }
 
 PyObject* write_parameters(PyObject*, PyObject* rope) {
-  return guarded([&]() -> PyObject* { return new_text(rope_parameters(rope_from(rope))).release(); });
+  return guarded([&] { return new_text(rope_parameters(rope_from(rope))); });
 }
 
 // ("rope", rotary.Rope, first)
@@ -89,27 +73,25 @@ Model model_of_rope(PyObject* source) {
   return model;
 }
 
-PyObject* make_axes(PyObject*, PyObject* arguments) {
-  const char* kind = nullptr;
-  PyObject* given = nullptr;
-  if (PyArg_ParseTuple(arguments, "sO", &kind, &given) == 0) return nullptr;
-  return guarded([&]() -> PyObject* {
-    const std::vector<int> sections = ints_of(given, "sections");
-    const std::string_view word = kind;
-    return tuple_of(word == "sectioned"     ? sectioned_axes(sections)
-                    : word == "interleaved" ? interleaved_axes(sections)
-                                            : ernie_axes(sections))
-        .release();
+PyObject* make_axes(PyObject*, PyObject* const* given, Py_ssize_t count) {
+  return guarded([&] {
+    const auto [kind, counts] = arguments<2>(given, count);
+    const std::vector<int> sections = ints_of(counts, "sections");
+    const std::string_view word = view_of(kind, "kind");
+    return object_of(word == "sectioned"     ? sectioned_axes(sections)
+                     : word == "interleaved" ? interleaved_axes(sections)
+                                             : ernie_axes(sections));
   });
 }
 
 PyObject* make_axial(PyObject*, PyObject* arguments) {
-  int head_dim = 0, axes = 0;
-  double base = 0;
-  const char* pairing = nullptr;
-  if (PyArg_ParseTuple(arguments, "iids", &head_dim, &axes, &base, &pairing) == 0) return nullptr;
-  return guarded(
-      [&]() -> PyObject* { return python::words_of(axial(head_dim, axes, base, parse_pairing(pairing))).release(); });
+  return guarded([&] {
+    int head_dim = 0, axes = 0;
+    double base = 0;
+    const char* pairing = nullptr;
+    if (PyArg_ParseTuple(arguments, "iids", &head_dim, &axes, &base, &pairing) == 0) throw Raised{};
+    return python::words_of(axial(head_dim, axes, base, parse_pairing(pairing)));
+  });
 }
 
 }  // namespace
@@ -141,9 +123,9 @@ Model model_of(PyObject* source, PyObject* pairing) {
 }
 
 std::vector<PyMethodDef> model_methods() {
-  return {fast("_model", read_model, nullptr),
+  return {placed("_model", read_model),
           {"_rope_parameters", write_parameters, METH_O, nullptr},
-          {"_axes", make_axes, METH_VARARGS, nullptr},
+          placed("_axes", make_axes),
           {"_axial", make_axial, METH_VARARGS, nullptr}};
 }
 

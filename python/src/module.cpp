@@ -1,14 +1,13 @@
 // rotary._core: the module.
 #include <vector>
 
-#include "arguments.h"
 #include "given_table.h"
 #include "module.h"
 #include "rotary/self_test.h"
 #include "rotary/targets.h"
 #include "rotary/version.h"
+#include "table_handle.h"
 #include "threads.h"
-#include "types.h"
 #include "values.h"
 
 namespace rotary::python {
@@ -16,68 +15,55 @@ namespace rotary::python {
 namespace {
 
 PyObject* get_targets(PyObject*, PyObject*) {
-  return guarded([]() -> PyObject* {
-    Ref list = checked(PyList_New(0));
+  return guarded([] {
+    std::vector<Ref> pairs;
     for (const Target& target : targets()) {
-      const Ref one = checked(Py_BuildValue("(NO)", new_text(target.name).release(), target.runs ? Py_True : Py_False));
-      checked(PyList_Append(list.get(), one.get()));
+      pairs.push_back(
+          checked(Py_BuildValue("(NO)", new_text(target.name).release(), target.runs ? Py_True : Py_False)));
     }
-    return checked(PyList_AsTuple(list.get())).release();
+    return object_of(pairs);
   });
 }
 
 PyObject* get_chosen_target(PyObject*, PyObject*) {
-  return guarded([]() -> PyObject* { return new_text(chosen_target()).release(); });
+  return guarded([] { return new_text(chosen_target()); });
 }
 
 PyObject* set_target(PyObject*, PyObject* word) {
-  return guarded([&]() -> PyObject* {
+  return guarded([&] {
     use_target(view_of(word, "target"));
-    return Ref::borrowed(Py_None).release();
+    return none();
   });
 }
 
 PyObject* run_self_test(PyObject*, PyObject*) {
-  return guarded([]() -> PyObject* {
+  return guarded([] {
     {
       const Unlocked unlocked(true);
       self_test();
     }
-    return Ref::borrowed(Py_None).release();
+    return none();
   });
 }
 
-PyObject* take_types(PyObject*, PyObject* rope) {
-  set_rope_type(rope);
-  return Ref::borrowed(Py_None).release();
+PyObject* take_rope_type(PyObject*, PyObject* type) {
+  set_rope_type(type);
+  return none().release();
 }
 
 // The rope's fields as Python's own numbers, where they make a rope.
 PyObject* check_rope(PyObject*, PyObject* rope) {
-  return guarded([&]() -> PyObject* {
+  return guarded([&] {
     const Rope value = rope_from(rope);
     frequencies(value, 0);
-    return words_of(value).release();
+    return words_of(value);
   });
 }
 
-PyObject* get_scalings(PyObject*, PyObject*) {
-  return guarded([]() -> PyObject* { return scaling_words().release(); });
-}
+PyObject* get_scalings(PyObject*, PyObject*) { return guarded(scaling_words); }
 
 std::vector<PyMethodDef> methods() {
-  std::vector<PyMethodDef> all = rotate_methods();
-  const std::vector<PyMethodDef> others = {
-      fast("frequencies", frequencies_function,
-           "frequencies($module, /, rope, length=None)\n--\n\n"
-           "The angular speed of every pair of a rope, in float64, within 1 ulp of the formula.\n\n"
-           "Args:\n"
-           "    rope: a rotary.Rope.\n"
-           "    length: tokens in play, the largest position + 1. Needed with Dynamic and LongRope scaling only.\n\n"
-           "Returns:\n    rotary.Frequencies.\n\n"
-           "Raises:\n    rotary.Error: LENGTH (needed, not given), SCALING, SHAPE."),
-      fast("from_rows", table_from_rows, nullptr),
-      fast("from_doubled", table_from_doubled, nullptr),
+  std::vector<PyMethodDef> all = {
       {"targets", get_targets, METH_NOARGS,
        "targets($module, /)\n--\n\nThe instruction sets of this build: (name, whether this machine runs it), the best "
        "last."},
@@ -95,28 +81,25 @@ std::vector<PyMethodDef> methods() {
        "Raises:\n    rotary.Error: VALUE."},
       {"get_num_threads", get_num_threads, METH_NOARGS,
        "get_num_threads($module, /)\n--\n\nHow many threads large calls use."},
-      fast("_doubling", doubling_of, nullptr),
-      {"_frequencies", frequencies_from_state, METH_VARARGS, nullptr},
-      {"_table", table_from_state, METH_VARARGS, nullptr},
-      {"_take_types", take_types, METH_O, nullptr},
+      {"_forget_threads", forget_threads, METH_NOARGS, nullptr},
+      {"_take_rope_type", take_rope_type, METH_O, nullptr},
       {"_check_rope", check_rope, METH_O, nullptr},
       {"_scalings", get_scalings, METH_NOARGS, nullptr},
   };
-  all.insert(all.end(), others.begin(), others.end());
-  for (const PyMethodDef& method : gpu_methods()) all.push_back(method);
-  for (const PyMethodDef& method : model_methods()) all.push_back(method);
-  for (const PyMethodDef& method : program_methods()) all.push_back(method);
-  for (const PyMethodDef& method : checking_methods()) all.push_back(method);
+  for (const auto& some : {rotate_methods, table_methods, given_table_methods, gpu_methods, model_methods,
+                           program_methods, checking_methods}) {
+    for (const PyMethodDef& method : some()) all.push_back(method);
+  }
   all.push_back({nullptr, nullptr, 0, nullptr});
   return all;
 }
 
-int fill(PyObject* module) {
-  if (add_error_type(module) < 0 || add_frequencies_type(module) < 0 || add_table_type(module) < 0) {
-    return -1;
-  }
-  watch_forks();
-  return PyModule_AddStringConstant(module, "__version__", version());
+Ref make_module(PyModuleDef* definition) {
+  Ref module = checked(PyModule_Create(definition));
+  checked(add_error_type(module.get()));
+  add_rows_type(module.get());
+  checked(PyModule_AddStringConstant(module.get(), "__version__", version()));
+  return module;
 }
 
 }  // namespace
@@ -135,10 +118,5 @@ PyMODINIT_FUNC PyInit__core() {
                                    nullptr,
                                    nullptr,
                                    nullptr};
-  PyObject* module = PyModule_Create(&definition);
-  if (module != nullptr && fill(module) < 0) {
-    Py_DECREF(module);
-    return nullptr;
-  }
-  return module;
+  return guarded([] { return make_module(&definition); });
 }

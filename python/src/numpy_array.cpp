@@ -35,20 +35,7 @@ struct ArrayObject {
   int flags;
 };
 
-// dtype objects that were seen; numpy has one object for each of its own types, ml_dtypes too.
-struct KnownType {
-  PyObject* dtype = nullptr;  // a reference that is kept
-  ElementType type = ElementType::f32;
-};
-KnownType known_types[8];
-std::size_t next_type = 0;
-
-const KnownType* find_type(const PyObject* dtype) {
-  for (const KnownType& one : known_types) {
-    if (one.dtype == dtype) return &one;
-  }
-  return nullptr;
-}
+Seen<ElementType> known_dtypes;  // numpy has one object for each of its own types, ml_dtypes too
 
 // ml_dtypes' bfloat16 is a type of its own, which neither buffers nor DLPack carry.
 bool is_bfloat16(PyObject* dtype) {
@@ -97,12 +84,7 @@ bool ArrayView::from_array_struct(PyObject* object) {
   set_dimensions(seen->ndim);
   std::copy_n(seen->shape, ndim, shape.begin());
   std::copy_n(seen->strides, ndim, strides.begin());
-  if (find_type(dtype.get()) == nullptr) {
-    KnownType& place = known_types[next_type];
-    next_type = (next_type + 1) % std::size(known_types);
-    const Ref old(std::exchange(place.dtype, Ref::borrowed(dtype.get()).release()));
-    place.type = type;
-  }
+  if (known_dtypes.find(dtype.get()) == nullptr) known_dtypes.keep(dtype.get(), type);
   prove(object, *seen, dtype.get());
   owner_ = std::move(capsule);
   return true;
@@ -111,9 +93,9 @@ bool ArrayView::from_array_struct(PyObject* object) {
 bool ArrayView::from_numpy(PyObject* object) {
   if (Py_TYPE(object) != proved) return from_array_struct(object);
   const auto& array = *reinterpret_cast<const ArrayObject*>(object);
-  const KnownType* known = find_type(array.dtype);
+  const ElementType* known = known_dtypes.find(array.dtype);
   if (known == nullptr || array.ndim > most_dimensions) return from_array_struct(object);
-  type = known->type;
+  type = *known;
   data = array.data;
   read_only = (array.flags & writeable) == 0;
   ndim = array.ndim;

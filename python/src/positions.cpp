@@ -28,6 +28,7 @@ void add_number(GivenPositions& given, PyObject* number) {
   }
   const Ref index(PyNumber_Index(number));
   if (!index) {
+    if (PyErr_ExceptionMatches(PyExc_TypeError) == 0) throw Raised{};
     PyErr_Clear();
     refuse(number);
   }
@@ -92,7 +93,7 @@ void add_range(GivenPositions& given, PyObject* range) {
 Ref on_cpu(PyObject* object) {
   if (kind_of(object) != Kind::torch) return Ref::borrowed(object);
   const Ref here = checked(PyObject_GetAttrString(object, "is_cpu"));
-  if (PyObject_IsTrue(here.get()) == 1) return Ref::borrowed(object);
+  if (is_true(here.get())) return Ref::borrowed(object);
   return checked(PyObject_CallMethod(object, "cpu", nullptr));
 }
 

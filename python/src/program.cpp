@@ -4,19 +4,15 @@
 #include <string>
 
 #include "apps/rotary/command_line.h"
-#include "arguments.h"
+#include "values.h"
 
 namespace rotary::python {
 
 namespace {
 
 PyObject* run_program(PyObject*, PyObject* words) {
-  return guarded([&]() -> PyObject* {
-    std::vector<std::string> texts;
-    for (Py_ssize_t i = 0; i < PySequence_Size(words); ++i) {
-      const Ref word = checked(PySequence_GetItem(words, i));
-      texts.push_back(text_of(word.get(), "a word"));
-    }
+  return guarded([&] {
+    std::vector<std::string> texts = texts_of(words, "a word");
     std::vector<char*> letters;
     for (std::string& text : texts) letters.push_back(text.data());
     letters.push_back(nullptr);
@@ -25,7 +21,7 @@ PyObject* run_program(PyObject*, PyObject* words) {
       const Unlocked unlocked(true);
       status = cli::run_command_line(static_cast<int>(texts.size()), letters.data());
     }
-    return PyLong_FromLong(status);
+    return checked(PyLong_FromLong(status));
   });
 }
 

@@ -1,43 +1,20 @@
-// CPython's limited API of 3.10, and what the module's files share: references, errors, the GIL.
+// CPython's limited API of 3.11, and what the module's files share: references, arguments, errors, the GIL.
 #pragma once
 
 #ifndef Py_LIMITED_API
-#define Py_LIMITED_API 0x030A0000
+#define Py_LIMITED_API 0x030B0000
 #endif
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+#include <array>
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "rotary/error.h"
-
-// Buffers came into the limited API with 3.11, as 3.10 already had them: the same functions, the same layout, the same
-// slot number. Their declarations, for 3.10; the functions are looked up where a buffer is read (arrays.cpp).
-#if Py_LIMITED_API + 0 < 0x030B0000
-struct Py_buffer {
-  void* buf;
-  PyObject* obj;
-  Py_ssize_t len;
-  Py_ssize_t itemsize;
-  int readonly;
-  int ndim;
-  char* format;
-  Py_ssize_t* shape;
-  Py_ssize_t* strides;
-  Py_ssize_t* suboffsets;
-  void* internal;
-};
-#define Py_bf_getbuffer 1
-#define PyBUF_WRITABLE 0x0001
-#define PyBUF_FORMAT 0x0004
-#define PyBUF_ND 0x0008
-#define PyBUF_STRIDES (0x0010 | PyBUF_ND)
-#define PyBUF_C_CONTIGUOUS (0x0020 | PyBUF_STRIDES)
-#define PyBUF_F_CONTIGUOUS (0x0040 | PyBUF_STRIDES)
-#define PyBUF_RECORDS_RO (PyBUF_STRIDES | PyBUF_FORMAT)
-#endif
 
 namespace rotary::python {
 
@@ -54,10 +31,7 @@ class Ref {
   Ref(const Ref&) = delete;
   Ref& operator=(const Ref&) = delete;
   ~Ref() { Py_XDECREF(object_); }
-  static Ref borrowed(PyObject* object) noexcept {
-    Py_XINCREF(object);
-    return Ref(object);
-  }
+  static Ref borrowed(PyObject* object) noexcept { return Ref(Py_XNewRef(object)); }
   PyObject* get() const noexcept { return object_; }
   PyObject* release() noexcept { return std::exchange(object_, nullptr); }
   explicit operator bool() const noexcept { return object_ != nullptr; }
@@ -78,24 +52,40 @@ inline void checked(int status) {
   if (status < 0) throw Raised{};
 }
 
+// The memory that an object shows by the buffer protocol. It stays where it is as long as this lives.
+class Buffer {
+ public:
+  Buffer(PyObject* object, int flags) { checked(PyObject_GetBuffer(object, &view_, flags)); }
+  ~Buffer() { PyBuffer_Release(&view_); }
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+  const Py_buffer* operator->() const noexcept { return &view_; }
+
+ private:
+  Py_buffer view_{};
+};
+
 [[noreturn]] void raise_type_error(const std::string& sentence);
 // "[operation] rule but got value"
 [[noreturn]] void fail(Code code, const char* operation, const std::string& sentence);
 
+// Raises what the function `check` of rotary/_words.py says of such a word.
+[[noreturn]] void refuse_word(const char* check, const char* operation, PyObject* word);
+
 int add_error_type(PyObject* module);
-void set_error(Code code, const char* sentence);  // sets rotary.Error with its code
-void set_current_exception() noexcept;            // of the C++ exception that is being handled
+void set_current_exception() noexcept;  // of the C++ exception that is being handled
 
 // Runs body, which returns a new reference or throws.
 template <class Body>
 PyObject* guarded(const Body& body) noexcept {
   try {
-    return body();
+    return body().release();
   } catch (...) {
     set_current_exception();
     return nullptr;
   }
 }
+inline Ref none() { return Ref::borrowed(Py_None); }
 
 // A function as the value of a PyType_Slot.
 template <class Function>
@@ -103,12 +93,29 @@ void* slot(Function* function) {
   return reinterpret_cast<void*>(function);
 }
 
+// A function whose callers, all of them in this package, give every argument by its place.
+using PlacedFunction = PyObject* (*)(PyObject* module, PyObject* const* given, Py_ssize_t count);
+inline PyMethodDef placed(const char* name, PlacedFunction function) {
+  return {name, reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function)), METH_FASTCALL, nullptr};
+}
+// Its arguments, borrowed; an optional one that is None is null.
+template <std::size_t count>
+std::array<PyObject*, count> arguments(PyObject* const* given, Py_ssize_t counted, std::size_t required = count) {
+  if (static_cast<std::size_t>(counted) != count) raise_type_error("rotary._core: the number of arguments is wrong");
+  std::array<PyObject*, count> values{};
+  for (std::size_t i = 0; i < count; ++i) values[i] = i >= required && given[i] == Py_None ? nullptr : given[i];
+  return values;
+}
+
+Ref module_function(const char* module_name, const char* name);
 std::string text_of(PyObject* text, const char* what);  // of a str; TypeError names `what`
 std::string_view view_of(PyObject* text, const char* what);
 std::string type_name(PyObject* object);
 std::string repr_of(PyObject* object);  // shortened
 Ref new_text(std::string_view text);
+Ref new_bytes(const void* data, std::size_t size);
 std::int64_t integer_of(PyObject* number, const char* what);
+bool is_true(PyObject* object);
 
 // Without the GIL as long as it lives, if `large`.
 class Unlocked {

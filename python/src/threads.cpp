@@ -2,9 +2,13 @@
 
 #include <algorithm>
 #include <string>
+#include <thread>
+
+#if defined(__linux__)
+#include <sched.h>
+#endif
 
 #include "arrays.h"
-#include "interpreter.h"
 
 namespace rotary::python {
 
@@ -21,10 +25,15 @@ struct Threads {
 };
 Threads* threads = new Threads;
 
-unsigned wanted() { return threads->wanted == 0 ? usable_cores() : threads->wanted; }
+unsigned usable_cores() {
+#if defined(__linux__)
+  cpu_set_t allowed;
+  if (sched_getaffinity(0, sizeof allowed, &allowed) == 0) return static_cast<unsigned>(CPU_COUNT(&allowed));
+#endif
+  return std::max(1U, std::thread::hardware_concurrency());
+}
 
-// The child of a fork has the pool's memory without its threads: it makes a new one, and keeps the old untouched.
-void forget() { threads = new Threads{threads->wanted, nullptr, nullptr, 0}; }
+unsigned wanted() { return threads->wanted == 0 ? usable_cores() : threads->wanted; }
 
 unsigned wanted_of_torch() {
   static PyObject* const asked = module_function("torch", "get_num_threads").release();
@@ -48,7 +57,7 @@ Work::Work(std::int64_t bytes, std::int64_t large_from, Kind kind) : large_(byte
 }
 
 PyObject* set_num_threads(PyObject*, PyObject* count) {
-  return guarded([&]() -> PyObject* {
+  return guarded([&] {
     const std::int64_t value = integer_of(count, "set_num_threads");
     if (value < 0 || value > most_threads) {
       fail(Code::VALUE, "set_num_threads",
@@ -56,15 +65,15 @@ PyObject* set_num_threads(PyObject*, PyObject* count) {
     }
     threads->wanted = static_cast<unsigned>(value);
     threads->pool.reset();  // calls that use it keep it
-    return Ref::borrowed(Py_None).release();
+    return none();
   });
 }
 
 PyObject* get_num_threads(PyObject*, PyObject*) { return PyLong_FromUnsignedLong(wanted()); }
 
-void watch_forks() {
-  static const bool watched = (call_in_children(forget), true);
-  (void)watched;
+PyObject* forget_threads(PyObject*, PyObject*) {
+  threads = new Threads{threads->wanted, nullptr, nullptr, 0};
+  return none().release();
 }
 
 }  // namespace rotary::python

@@ -29,6 +29,8 @@ class Work {
 
 PyObject* set_num_threads(PyObject*, PyObject* count);
 PyObject* get_num_threads(PyObject*, PyObject*);
-void watch_forks();
+// In the child of a fork, which has the pool's memory without its threads: it makes a new one, and keeps the old
+// untouched.
+PyObject* forget_threads(PyObject*, PyObject*);
 
 }  // namespace rotary::python

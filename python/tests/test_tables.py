@@ -210,6 +210,28 @@ class TheTable(unittest.TestCase):
             self.assertEqual(again.positions.tolist(), table.positions.tolist())
         self.assertNotEqual(rotary.Table(self.rope, 1), rotary.Table(self.rope, 2))
 
+    def test_damaged_pickles(self):
+        """What restores a value takes a state that does not fit for an ordinary error."""
+        table = rotary.Table(self.rope, range(5))
+        speeds = rotary.Frequencies([1.0, 0.5], pairing="half", axis=[0, 1])
+        of_table = {
+            0: [b"", b"1", None],
+            1: [b""],
+            2: [(), (5,), (5, -32), (-5, -32), (1,) * 40, (5, 2**40), ("a", 32), None],
+            3: ["halves", 3, None],
+            4: [3, (), ("I64", (5,), b"1234"), ("I64", (-5,), b"1" * 800000), ("I64", (1,) * 40, b"12345678" * 2),
+                ("?", (5,), b"1" * 40), ("I64", (2**62, 4), b"")],
+        }
+        of_speeds = {0: [b"1", b"12345678", None], 1: ["x", None], 2: [b"\0", 7], 3: ["a"], 5: [b"1", b"1234"]}
+        for value, wrong in ((table, of_table), (speeds, of_speeds)):
+            restore, (kind, state) = value.__reduce__()
+            self.assertEqual(restore(kind, state), value)
+            for place, others in wrong.items():
+                for other in others:
+                    with self.subTest(kind=kind.__name__, place=place, other=other):
+                        with self.assertRaises((ValueError, TypeError, KeyError, OverflowError)):
+                            restore(kind, (*state[:place], other, *state[place + 1 :]))
+
     def test_rounding_and_angles(self):
         exact = np.asarray(rotary.Table(self.rope, range(9)).cos)
         half = np.asarray(rotary.Table(self.rope, range(9), rounding="f16").cos)

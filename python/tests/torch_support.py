@@ -79,12 +79,10 @@ def straight_calls():
 
         return call
 
-    names = ("rotate", "rotate_", "rotate_qk", "rotate_qk_", "rotate_qkv", "rotate_qkv_")
-
     class Core:
         pass
 
-    for name in names:
+    for name in ("rotate", "rotate_qk", "rotate_qkv"):
         setattr(Core, name, staticmethod(counted(name)))
     with mock.patch.object(entry, "_core", Core):
         yield calls

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from .._values import Pairing
+    from .._words import Pairing
 
     # How a function takes one cos and sin for each pair: [c0 c1 c0 c1], [c0 c0 c1 c1], [c0 c1], or c + i s.
     Rows = Literal["halves", "neighbours", "single", "complex"]

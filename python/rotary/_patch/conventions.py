@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from .._values import Layout
+    from .._words import Layout
 
 _FREQS = re.compile(r"freqs?_?(ci|cis|complex)?$")
 _EMPTY = inspect.Parameter.empty

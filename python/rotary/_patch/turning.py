@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from .._rotating import Direction
-    from .._values import Layout
+    from .._words import Layout
     from .behaviours import Behaviour
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)

@@ -3,38 +3,13 @@
 
 from __future__ import annotations
 
-from typing import NoReturn
-
 import torch
 from torch import Tensor
 
-from .._values import PAIRINGS, error
+from .._words import check_doubled, check_layout, check_pairing, fail
 from .plain import How
 
 _FLOATS = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
-
-
-def fail(code: str, operation: str, sentence: str) -> NoReturn:
-    raise error(code, operation, sentence)
-
-
-def check_words(operation: str, how: How) -> None:
-    layout = how.layout
-    if not isinstance(layout, str) or not 2 <= len(layout) <= 4 or layout[-1] != "d" or not _once(layout[:-1]):
-        fail(
-            "SHAPE",
-            operation,
-            "layout must name the dimensions, b batch, t tokens, h heads in their order and d head_dim last, as "
-            f'"bthd", "bhtd", "tbhd" or "thd", but got {layout!r}',
-        )
-    if how.pairing not in PAIRINGS:
-        fail("PAIRING", operation, f"pairing must be half, interleaved or interleaved_to_half but got {how.pairing}")
-    if how.doubled not in ("", "halves", "neighbours"):
-        fail("VALUE", operation, f'doubled must be "", "halves" or "neighbours" but got "{how.doubled}"')
-
-
-def _once(letters: str) -> bool:
-    return all(letter in "bth" and letters.count(letter) == 1 for letter in letters)
 
 
 def check_rows(operation: str, cos: Tensor, sin: Tensor, doubled: str) -> None:
@@ -57,7 +32,9 @@ def check_rows(operation: str, cos: Tensor, sin: Tensor, doubled: str) -> None:
 
 
 def check(operation: str, name: str, x: Tensor, cos: Tensor, sin: Tensor, how: How) -> None:
-    check_words(operation, how)
+    check_layout(operation, how.layout)
+    check_pairing(operation, how.pairing)
+    check_doubled(operation, how.doubled)
     check_rows(operation, cos, sin, how.doubled)
     layout, shape = how.layout, list(x.shape)
     if x.dtype not in _FLOATS:

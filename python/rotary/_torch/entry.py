@@ -13,13 +13,15 @@ import torch
 from torch import Tensor
 
 from .. import _core
+from .._tables import Table
+from .._words import check_direction, check_layout, check_stores, fail
 from . import autograd, cuda, ops, plain
-from .checks import check, fail
+from .checks import check
 from .guards import TYPES, is_plain, is_quiet
 from .plain import How
 from .tables import TensorTable, rows_beside, rows_on
 
-_Error, _Table = _core.Error, _core.Table
+_Error = _core.Error
 _records = torch.is_grad_enabled
 _levels = torch._C._functorch.peek_interpreter_stack
 _is_compiling = torch.compiler.is_dynamo_compiling
@@ -32,7 +34,7 @@ def _goes_straight(table: Any, *tensors: Any) -> bool:
     for x in tensors:
         if not is_plain(x) or x.dtype is torch.float64:
             return False
-    if type(table) is not _Table:
+    if type(table) is not Table:
         if type(table) is not TensorTable or not _has_plain_rows(table):
             return False
         tensors += (table._torch_cos, table._torch_sin)
@@ -56,11 +58,11 @@ def _lie_side_by_side(*tensors: Any) -> bool:
     return all(not isinstance(x, Tensor) or ops.lies_side_by_side(x) for x in tensors)
 
 
-def _written(*tensors: Tensor) -> None:
-    """Tells autograd, which has perhaps kept a tensor for its backward, that it was written to."""
-    for x in tensors:
-        if not x.is_inference():
-            _bump(x)
+def _written(out: Tensor) -> Tensor:
+    """Tells autograd, which has perhaps kept the tensor for its backward, that it was written to."""
+    if not out.is_inference():
+        _bump(out)
+    return out
 
 
 # ---- the way of all others ----
@@ -69,7 +71,7 @@ def _written(*tensors: Tensor) -> None:
 def _rows(operation: str, table: Any, x: Any) -> tuple[Tensor, Tensor]:
     if isinstance(table, TensorTable):
         return table._torch_cos, table._torch_sin
-    if not isinstance(table, _Table):
+    if not isinstance(table, Table):
         raise TypeError(
             f"[{operation}] table must be a rotary.Table but got {type(table).__name__}: make one with "
             "rotary.Table(rope, positions), or of rows with rotary.from_doubled (frameworks' doubled rows) or "
@@ -83,12 +85,9 @@ def _rows(operation: str, table: Any, x: Any) -> tuple[Tensor, Tensor]:
 
 
 def _how(operation: str, table: Any, layout: Any, first: Any, direction: Any, stores: Any, kv_heads: int = -1) -> How:
-    if layout is None:
-        fail("SHAPE", operation, "layout must name the dimensions but got none: there is no default")
-    if direction not in ("forward", "backward"):
-        fail("VALUE", operation, f'direction must be "forward" or "backward" but got {direction!r}')
-    if stores not in ("automatic", "cached", "streaming"):
-        fail("VALUE", operation, f'stores must be "automatic", "cached" or "streaming" but got {stores!r}')
+    check_layout(operation, layout)
+    check_direction(operation, direction)
+    check_stores(operation, stores)
     return How(layout, table.pairing, table._doubled, first, direction == "backward", kv_heads)
 
 
@@ -137,9 +136,19 @@ def _two(operation: str, q: Any, k: Any, table: Any, *words: Any) -> Any:
     return ops.rotate_qk(q, k, cos, sin, *how[:5])
 
 
-def _into(operation: str, out: Any, y: Tensor) -> Tensor:
+def _into(operation: str, x: Tensor, out: Any, y: Tensor) -> Tensor:
+    """The result y where it shall go: out, which is x where the operation has an underscore."""
     if not isinstance(out, Tensor):
         raise TypeError(f"[{operation}] out must be a tensor as the others are but got {type(out).__name__}")
+    if operation.endswith("_"):
+        if torch.is_grad_enabled() and x.requires_grad and x.is_leaf:
+            fail(
+                "TORCH",
+                operation,
+                "a leaf that records a gradient must not be written to: without the underscore the functions return a "
+                "new tensor; or call it under torch.no_grad()",
+            )
+        return x.copy_(y)
     if torch.is_grad_enabled() and (out.requires_grad or y.requires_grad):
         fail(
             "TORCH",
@@ -153,117 +162,74 @@ def _into(operation: str, out: Any, y: Tensor) -> Tensor:
     return out.copy_(y)
 
 
-def _over(operation: str, x: Tensor, y: Tensor) -> Tensor:
-    if torch.is_grad_enabled() and x.requires_grad and x.is_leaf:
-        fail(
-            "TORCH",
-            operation,
-            "a leaf that records a gradient must not be written to: without the underscore the functions return a "
-            "new tensor; or call it under torch.no_grad()",
-        )
-    return x.copy_(y)
+# ---- the functions, arguments by place; out may be what is rotated ----
 
 
-# ---- the functions, arguments by place ----
-
-
-def rotate(x: Any, table: Any, layout: Any, out: Any, first: Any, direction: Any, stores: Any) -> Any:
-    if not _is_compiling() and (_goes_straight(table, x) if out is None else _goes_straight(table, x, out)):
+def rotate(
+    operation: str, x: Any, table: Any, layout: Any, out: Any, first: Any, direction: Any, stores: Any
+) -> Any:
+    new = out is None
+    if not _is_compiling() and (_goes_straight(table, x) if new or out is x else _goes_straight(table, x, out)):
         try:
-            y = _core.rotate(x, table, layout, out, first, direction, stores)
+            y = _core.rotate(operation, x, table, layout, out, first, direction, stores)
         except _Error:
             if _lie_side_by_side(x, out):
                 raise
         else:
-            if out is not None:
-                _written(out)
-            return y
-    y = _one("rotate", x, table, layout, first, direction, stores)
-    return y if out is None else _into("rotate", out, y)
+            return y if new else _written(out)
+    y = _one(operation, x, table, layout, first, direction, stores)
+    return y if new else _into(operation, x, out, y)
 
 
-def rotate_(x: Any, table: Any, layout: Any, first: Any, direction: Any) -> Any:
-    if not _is_compiling() and _goes_straight(table, x):
+def rotate_qk(
+    operation: str,
+    q: Any,
+    k: Any,
+    table: Any,
+    layout: Any,
+    q_out: Any,
+    k_out: Any,
+    first: Any,
+    direction: Any,
+    stores: Any,
+) -> Any:
+    new = q_out is None
+    outs = () if new or (q_out is q and k_out is k) else (q_out, k_out)
+    if not _is_compiling() and _goes_straight(table, q, k, *outs):
         try:
-            _core.rotate_(x, table, layout, first, direction)
+            pair = _core.rotate_qk(operation, q, k, table, layout, q_out, k_out, first, direction, stores)
         except _Error:
-            if _lie_side_by_side(x):
+            if _lie_side_by_side(q, k, *outs):
                 raise
         else:
-            _written(x)
-            return x
-    return _over("rotate_", x, _one("rotate_", x, table, layout, first, direction, "automatic"))
-
-
-def rotate_backward(grad: Any, table: Any, layout: Any, out: Any, first: Any, stores: Any) -> Any:
-    return rotate(grad, table, layout, out, first, "backward", stores)
-
-
-def rotate_qk(q: Any, k: Any, table: Any, layout: Any, out: Any, first: Any, direction: Any, stores: Any) -> Any:
-    if out is not None and (not isinstance(out, tuple) or len(out) != 2):
-        raise TypeError(f"[rotate_qk] out must be a tuple (q_out, k_out) but got {type(out).__name__}")
-    if not _is_compiling() and (_goes_straight(table, q, k) if out is None else _goes_straight(table, q, k, *out)):
-        try:
-            pair = _core.rotate_qk(q, k, table, layout, out, first, direction, stores)
-        except _Error:
-            if _lie_side_by_side(q, k, *(out or ())):
-                raise
-        else:
-            if out is not None:
-                _written(*out)
-            return pair
-    pair = _two("rotate_qk", q, k, table, layout, first, direction, stores)
-    return pair if out is None else (_into("rotate_qk", out[0], pair[0]), _into("rotate_qk", out[1], pair[1]))
-
-
-def rotate_qk_(q: Any, k: Any, table: Any, layout: Any, first: Any, direction: Any) -> Any:
-    if not _is_compiling() and _goes_straight(table, q, k):
-        try:
-            _core.rotate_qk_(q, k, table, layout, first, direction)
-        except _Error:
-            if _lie_side_by_side(q, k):
-                raise
-        else:
-            _written(q, k)
-            return q, k
-    if q is k:
-        fail("ALIAS", "rotate_qk_", "q and k must be apart but got one tensor: use rotary.rotate_")
-    pair = _two("rotate_qk_", q, k, table, layout, first, direction, "automatic")
-    return _over("rotate_qk_", q, pair[0]), _over("rotate_qk_", k, pair[1])
+            return pair if new else (_written(q_out), _written(k_out))
+    if operation == "rotate_qk_" and q is k:
+        fail("ALIAS", operation, "q and k must be apart but got one tensor: use rotary.rotate_")
+    pair = _two(operation, q, k, table, layout, first, direction, stores)
+    return pair if new else (_into(operation, q, q_out, pair[0]), _into(operation, k, k_out, pair[1]))
 
 
 def rotate_qkv(
-    qkv: Any, table: Any, kv_heads: Any, layout: Any, out: Any, first: Any, direction: Any, stores: Any
+    operation: str,
+    qkv: Any,
+    table: Any,
+    kv_heads: Any,
+    layout: Any,
+    out: Any,
+    first: Any,
+    direction: Any,
+    stores: Any,
 ) -> Any:
-    if not _is_compiling() and (_goes_straight(table, qkv) if out is None else _goes_straight(table, qkv, out)):
+    new = out is None
+    if not _is_compiling() and (_goes_straight(table, qkv) if new else _goes_straight(table, qkv, out)):
         try:
-            y = _core.rotate_qkv(qkv, table, kv_heads, layout, out, first, direction, stores)
+            y = _core.rotate_qkv(operation, qkv, table, kv_heads, layout, out, first, direction, stores)
         except _Error:
             if _lie_side_by_side(qkv, out):
                 raise
         else:
-            if out is not None:
-                _written(out)
-            return y
-    y = _packed("rotate_qkv", qkv, table, kv_heads, layout, first, direction, stores)
-    return y if out is None else _into("rotate_qkv", out, y)
-
-
-def rotate_qkv_(qkv: Any, table: Any, kv_heads: Any, layout: Any, first: Any, direction: Any) -> Any:
-    if not _is_compiling() and _goes_straight(table, qkv):
-        try:
-            _core.rotate_qkv_(qkv, table, kv_heads, layout, first, direction)
-        except _Error:
-            if _lie_side_by_side(qkv):
-                raise
-        else:
-            _written(qkv)
-            return qkv
-    y = _packed("rotate_qkv_", qkv, table, kv_heads, layout, first, direction, "automatic")
-    return _over("rotate_qkv_", qkv, y)
-
-
-def _packed(operation: str, qkv: Any, table: Any, kv_heads: int, *words: Any) -> Any:
+            return y if new else _written(out)
     if kv_heads < 0:
         fail("SHAPE", operation, f"kv_heads must not be negative but got {kv_heads}")
-    return _one(operation, qkv, table, *words, kv_heads)
+    y = _one(operation, qkv, table, layout, first, direction, stores, kv_heads)
+    return y if new else _into(operation, qkv, out, y)

@@ -14,8 +14,9 @@ import torch
 from torch import Tensor
 
 from .. import _core
+from .._words import fail
 from . import cuda, plain
-from .checks import check, fail
+from .checks import check
 from .guards import is_plain, is_quiet
 from .plain import How
 from .ropes import positions_shape, read_rope
@@ -105,8 +106,8 @@ def _rotate(x: Tensor, cos: Tensor, sin: Tensor, *words: Any) -> Tensor:
     if not lies_side_by_side(x):
         out, x = like(x), x.contiguous()
     if how.kv_heads < 0:
-        return _core.rotate(x, table, how.layout, out, how.first, direction)
-    return _core.rotate_qkv(x, table, how.kv_heads, how.layout, out, how.first, direction)
+        return _core.rotate("rotate", x, table, how.layout, out, how.first, direction, "automatic")
+    return _core.rotate_qkv("rotate_qkv", x, table, how.kv_heads, how.layout, out, how.first, direction, "automatic")
 
 
 def _rotate_qk(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, *words: Any) -> tuple[Tensor, Tensor]:
@@ -115,10 +116,10 @@ def _rotate_qk(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, *words: Any) -> t
         return _on_cuda("rotate_qk", cos, sin, how, q, k)
     if not (has_kernels(q) and has_kernels(k)):
         return _by_torch("rotate_qk", "q", q, cos, sin, how), _by_torch("rotate_qk", "k", k, cos, sin, how)
-    table, out = (cos, sin, how.pairing, how.doubled), None
+    table, outs = (cos, sin, how.pairing, how.doubled), (None, None)
     if not (lies_side_by_side(q) and lies_side_by_side(k)):
-        out, q, k = (like(q), like(k)), q.contiguous(), k.contiguous()
-    return _core.rotate_qk(q, k, table, how.layout, out, how.first, _direction(how))
+        outs, q, k = (like(q), like(k)), q.contiguous(), k.contiguous()
+    return _core.rotate_qk("rotate_qk", q, k, table, how.layout, *outs, how.first, _direction(how), "automatic")
 
 
 def _rows(positions: Tensor, rope: str, length: int | None) -> tuple[Tensor, Tensor]:

@@ -10,6 +10,7 @@ from typing import Any
 from torch import Tensor
 
 from .. import _core
+from .._tables import Frequencies, Table, frequencies
 from .._values import Rope, _rope
 
 
@@ -24,11 +25,11 @@ class ReadRope:
 
     def __init__(self, text: str) -> None:
         words = json.loads(text)
-        self.source: Rope | _core.Frequencies
+        self.source: Rope | Frequencies
         if "rope" in words:
             self.source = rope = _rope(words["rope"])
             try:
-                self.source = _core.frequencies(rope)
+                self.source = frequencies(rope)
             except _core.Error as error:  # Dynamic and LongRope take the length of each call
                 if error.code != "LENGTH":
                     raise
@@ -36,23 +37,23 @@ class ReadRope:
             self.pairs, self.axes = rope.rotary_dim // 2, max(rope.axis, default=0) + 1
         else:
             state, self._takes_length = words["frequencies"], False
-            self.source = speeds = _core._frequencies(*(bytes.fromhex(v[0]) if type(v) is list else v for v in state))
+            self.source = speeds = Frequencies._of(*(bytes.fromhex(v[0]) if type(v) is list else v for v in state))
             self.pairs, self.axes = speeds.rotary_dim // 2, speeds.axes
         self.angles, self.rounding = words["angles"], words["rounding"]
 
-    def table(self, positions: Any, length: int | None = None) -> _core.Table:
-        if self._takes_length and isinstance(self.source, _core.Frequencies):
+    def table(self, positions: Any, length: int | None = None) -> Table:
+        if self._takes_length and isinstance(self.source, Frequencies):
             length = None  # on which they do not depend
-        return _core.Table(self.source, positions, length, angles=self.angles, rounding=self.rounding)
+        return Table(self.source, positions, length, angles=self.angles, rounding=self.rounding)
 
 
-def write_rope(source: Rope | _core.Frequencies, angles: str, rounding: str) -> str:
+def write_rope(source: Rope | Frequencies, angles: str, rounding: str) -> str:
     """The same text for the same rope."""
     words: dict[str, Any] = {"angles": angles, "rounding": rounding}
     if isinstance(source, Rope):
         words["rope"] = _core._check_rope(source)
     else:
-        state = source.__reduce__()[1]
+        state = source._values()
         words["frequencies"] = [[value.hex()] if isinstance(value, bytes) else value for value in state]
     return json.dumps(words)
 

@@ -10,13 +10,14 @@ from torch import Tensor
 from torch.utils.dlpack import from_dlpack
 
 from .. import _core
-from .._values import check_pairing
-from .checks import check_rows, fail
+from .._words import fail
+from .checks import check_rows
 from .guards import is_plain, is_quiet
 from .plain import single
 
 if TYPE_CHECKING:
-    from .._values import Pairing
+    from .._tables import Table
+    from .._words import Pairing
 
 is_dynamo_compiling = torch.compiler.is_dynamo_compiling
 
@@ -83,9 +84,12 @@ class TensorTable:
         return f"<rotary.torch.TensorTable of {size}, {self.pairing}, {where}>"
 
 
-def tensors_of(cos: Any, sin: Any) -> tuple[Tensor, Tensor, dict[torch.device, tuple[Tensor, Tensor]]]:
-    """Of a rotary.Table's rows: tensors that see them, and a place for copies on other devices."""
-    return from_dlpack(cos.__dlpack__()), from_dlpack(sin.__dlpack__()), {}
+def tensors_of(table: Table) -> tuple[Tensor, Tensor, dict[torch.device, tuple[Tensor, Tensor]]]:
+    """Of a rotary.Table: tensors that see its rows' memory, and keep that and not the table; a place for copies on
+    other devices.
+    """
+    batched = len(table.shape) == 3
+    return from_dlpack(table._dlpack(False, batched)), from_dlpack(table._dlpack(True, batched)), {}
 
 
 def rows_beside(table: Any, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -111,7 +115,7 @@ def rows_on(table: Any, device: torch.device) -> tuple[Tensor, Tensor]:
 
 def rows_at(operation: str, positions: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
     """The rows of these positions. Where they can be read, one that has no row is an error."""
-    if _can_be_read(positions) and positions.numel() > 0:
+    if can_be_read(positions) and positions.numel() > 0:
         least, most = (int(one) for one in positions.aminmax())
         if least < 0 or most >= cos.shape[0]:
             wrong = least if least < 0 else most
@@ -124,60 +128,13 @@ def _is_special(x: Tensor) -> bool:
     return type(x) is not Tensor
 
 
-def _can_be_read(*rows: Tensor) -> bool:
+def can_be_read(*rows: Tensor) -> bool:
+    """Whether the numbers are there, in the memory of the CPU."""
     return not is_dynamo_compiling() and is_quiet() and all(map(is_plain, rows))
 
 
-def _checked(operation: str, cos: Any, sin: Any, pairing: Any) -> None:
+def check_tensors(operation: str, cos: Any, sin: Any, doubled: str) -> None:
     if not isinstance(cos, Tensor) or not isinstance(sin, Tensor):
         wrong = sin if isinstance(cos, Tensor) else cos
         raise TypeError(f"[{operation}] cos and sin must both be tensors but got {type(wrong).__name__}")
-    check_pairing(operation, pairing)
-    check_rows(operation, cos, sin, "")
-
-
-def from_rows(cos: Any, sin: Any, pairing: Any, repeated: bool) -> TensorTable:
-    _checked("from_rows", cos, sin, pairing)
-    if not repeated and _can_be_read(cos, sin):
-        doubling = _core._doubling(cos.detach(), sin.detach())
-        if doubling in ("halves", "neighbours"):
-            fail(
-                "SHAPE",
-                "from_rows",
-                f"cos and sin must have one column for each pair but got {cos.shape[-1]} columns of which each two "
-                "are equal: frameworks' rows are doubled, use rotary.from_doubled (or pass repeated=True where the "
-                "pairs do turn alike)",
-            )
-    return TensorTable(cos, sin, pairing)
-
-
-def from_doubled(cos: Any, sin: Any, pairing: Any, doubled: str | None) -> TensorTable:
-    _checked("from_doubled", cos, sin, pairing)
-    if doubled not in (None, "halves", "neighbours"):
-        fail("VALUE", "from_doubled", f'doubled must be "halves" or "neighbours" but got {doubled!r}')
-    check_rows("from_doubled", cos, sin, "halves")
-    if _can_be_read(cos, sin):
-        doubled = _seen_doubling(cos, sin, pairing, doubled)
-    elif doubled is None and pairing != "half":
-        fail(
-            "SHAPE",
-            "from_doubled",
-            "cos and sin must show how they are doubled but got rows that cannot be read here (compiled, or on "
-            'another device): pass doubled="halves" or doubled="neighbours"',
-        )
-    return TensorTable(cos, sin, pairing, doubled or "halves")
-
-
-def _seen_doubling(cos: Tensor, sin: Tensor, pairing: str, wanted: str | None) -> str:
-    seen = _core._doubling(cos.detach(), sin.detach())
-    if seen == "both" or seen == wanted or (seen == "halves" and wanted is None):
-        return wanted or "halves"
-    if seen == "neighbours" and wanted is None and pairing != "half":
-        return "neighbours"
-    how = "in two halves" if wanted == "halves" or pairing == "half" else "in two halves or side by side"
-    fail(
-        "SHAPE",
-        "from_doubled",
-        f"cos and sin must hold each column twice, {how}, but got {cos.shape[-1]} columns that do not: rows of one "
-        "column for each pair are for rotary.from_rows",
-    )
+    check_rows(operation, cos, sin, doubled)

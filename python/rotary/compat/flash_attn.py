@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from .._rotating import rotate, rotate_
-from .._torch.checks import fail
+from .._words import fail
 from .._torch.tables import TensorTable, rows_at
 
 __all__ = ["apply_rotary_emb"]

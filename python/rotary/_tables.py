@@ -1,0 +1,232 @@
+"""rotary.Frequencies and rotary.Table: their state is here, and what the library reads of it in _core."""
+
+from __future__ import annotations
+
+from . import _core
+from ._memory import view
+from ._scalings import _Value
+from ._values import Rope
+from ._words import check_pairing, fail
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, final
+
+    from ._words import Angles, Pairing, Rounding
+else:
+
+    def final(kind):
+        return kind
+
+
+def _restored(kind: Any, state: tuple[Any, ...]) -> Any:
+    """The value of a pickle; the library checks the state."""
+    return kind._of(*state)
+
+
+@final
+class Frequencies(_Value):
+    """The angular speed of every pair.
+
+    Usually made by rotary.frequencies(rope). By hand, for frequencies that are known otherwise, as learned ones:
+
+    Args:
+        inv_freq: radians per position of each pair, [pairs]; 0: the pair does not turn.
+        pairing: "half", "interleaved" or "interleaved_to_half". No default.
+        attention_factor: multiplies cos and sin.
+        axis: which coordinate of a position drives each pair, [pairs]. None: all the first.
+        clockwise: turns by minus the angle.
+        inv_freq_float32: what frameworks computed in float32, for Table(..., angles="float32").
+
+    Attributes:
+        inv_freq: float64 [pairs], read-only.
+        axis: a tuple; empty: all the first.
+        axes: how many coordinates a position has.
+        rotary_dim: elements that turn: two for each pair.
+
+    Raises:
+        rotary.Error: PAIRING, SHAPE.
+    """
+
+    _fields = ("_inv_freq", "pairing", "_axis", "attention_factor", "clockwise", "_float32")
+    pairing: Pairing
+    attention_factor: float
+    clockwise: bool
+    _inv_freq: bytes  # float64
+    _axis: bytes  # uint8
+    _float32: bytes  # float32
+    _speeds: object  # of _core
+
+    def __init__(
+        self,
+        inv_freq: Any,
+        *,
+        pairing: Pairing,
+        attention_factor: float = 1.0,
+        axis: Any = None,
+        clockwise: bool = False,
+        inv_freq_float32: Any = None,
+    ) -> None:
+        check_pairing("Frequencies", pairing)
+        try:
+            axes = bytes([] if axis is None else list(axis))
+        except ValueError:
+            fail("SHAPE", "Frequencies", f"an axis must be from 0 to 255 but got {list(axis)}")
+        speeds, narrow = _core._doubles(inv_freq, "inv_freq"), b""
+        if inv_freq_float32 is not None:
+            import array
+
+            narrow = array.array("f", memoryview(_core._doubles(inv_freq_float32, "inv_freq_float32")).cast("d")).tobytes()
+        self._fill(speeds, pairing, axes, float(attention_factor), bool(clockwise), narrow)
+
+    def _fill(self, *state: Any) -> None:
+        object.__setattr__(self, "_speeds", _core._speeds(*state))
+        self._set(*state)
+
+    @classmethod
+    def _of(cls, *state: Any) -> Frequencies:
+        made = object.__new__(cls)
+        made._fill(*state)
+        return made
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (Frequencies, self._values())
+
+    @property
+    def inv_freq(self) -> Any:
+        return view(self._inv_freq, "F64", (len(self._inv_freq) // 8,))
+
+    @property
+    def rotary_dim(self) -> int:
+        return len(self._inv_freq) // 4
+
+    @property
+    def axis(self) -> tuple[int, ...]:
+        return tuple(self._axis)
+
+    @property
+    def axes(self) -> int:
+        return max(self._axis, default=0) + 1
+
+    def __repr__(self) -> str:
+        pairs = self.rotary_dim // 2
+        return f"<rotary.Frequencies of {pairs} pairs, {self.pairing}, attention_factor {self.attention_factor}>"
+
+
+def frequencies(rope: Rope, length: int | None = None) -> Frequencies:
+    """The angular speed of every pair of a rope, in float64, within 1 ulp of the formula.
+
+    Args:
+        rope: a rotary.Rope.
+        length: tokens in play, the largest position + 1. Needed with Dynamic and LongRope scaling only.
+
+    Returns:
+        rotary.Frequencies.
+
+    Raises:
+        rotary.Error: LENGTH (needed, not given), SCALING, SHAPE.
+    """
+    return Frequencies._of(*_core._frequencies(rope, length))
+
+
+@final
+class Table(_core._Rows, _Value):
+    """A row of cos and sin for each token, float32. One table serves all layers and heads of a step.
+
+    A table is not doubled rows as frameworks keep them: it has one column for each pair. from_doubled() reads those.
+
+    Args:
+        source: a rotary.Rope, or rotary.Frequencies.
+        positions: of every token: an int, a range, a list, or an array of integers or floats. [tokens] or
+            [batch, tokens]; of a rope of several axes [tokens] (text: all axes the same), [axes, tokens] or
+            [axes, batch, tokens].
+        length: tokens in play, for ropes with Dynamic or LongRope scaling. None: the largest position + 1.
+        angles: "exact", the correctly rounded float32 at any position, or "float32", the steps of frameworks.
+        rounding: "f32", "f16" or "bf16": the type that the values are rounded to.
+
+    Attributes:
+        cos: float32 of .shape, read-only.
+        sin: likewise.
+        positions: as they were given, int64 or float64, read-only; None of rows.
+        pairing: which two elements turn together.
+        shape: (tokens, pairs), or (batch, tokens, pairs).
+        rotary_dim: elements that turn, 2 * pairs.
+        batch: 1: the rows serve any batch size.
+
+    Raises:
+        rotary.Error: PAIRING, SHAPE, SCALING, POSITION, LENGTH, VALUE.
+    """
+
+    __slots__ = _fields = ("shape", "pairing", "_positions")
+    shape: tuple[int, ...]
+    pairing: Pairing
+    _positions: tuple[str, tuple[int, ...], bytes] | None  # type, shape, memory
+    _doubled = ""  # as of a TensorTable
+
+    def __new__(
+        cls,
+        source: Rope | Frequencies,
+        positions: Any,
+        length: int | None = None,
+        *,
+        angles: Angles = "exact",
+        rounding: Rounding = "f32",
+    ) -> Table:
+        speeds: object = source
+        if isinstance(source, Frequencies):
+            speeds = source._speeds
+            if length is not None:
+                fail("LENGTH", "Table", "length must go to rotary.frequencies(rope, length), which made these frequencies")
+        elif not isinstance(source, Rope):
+            raise TypeError(f"Table() takes a rotary.Rope or rotary.Frequencies but got {type(source).__name__}")
+        made, *state = _core._rows_at(cls, speeds, positions, length, angles, rounding)
+        made._set(*state)
+        return made
+
+    @classmethod
+    def _of(cls, cos: Any, sin: Any, shape: tuple[int, ...], pairing: Any, positions: Any) -> Table:
+        made = _core._Rows.__new__(cls, cos, sin, shape, pairing)
+        made._set(shape, pairing, positions)
+        made.positions  # that they fit
+        return made
+
+    def _values(self) -> tuple[Any, ...]:
+        return bytes(self._memory(False)), bytes(self._memory(True)), self.shape, self.pairing, self._positions
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (Table, self._values())
+
+    @property
+    def cos(self) -> Any:
+        return view(self._memory(False), "F32", self.shape)
+
+    @property
+    def sin(self) -> Any:
+        return view(self._memory(True), "F32", self.shape)
+
+    @property
+    def positions(self) -> Any:
+        if self._positions is None:
+            return None
+        kind, shape, memory = self._positions
+        return view(memory, kind, shape)
+
+    @property
+    def pairs(self) -> int:
+        return self.shape[-1]
+
+    @property
+    def rotary_dim(self) -> int:
+        return 2 * self.shape[-1]
+
+    @property
+    def tokens(self) -> int:
+        return self.shape[-2]
+
+    @property
+    def batch(self) -> int:
+        return self.shape[0] if len(self.shape) == 3 else 1
+
+    def __repr__(self) -> str:
+        batch = "" if self.batch == 1 else f"{self.batch} x "
+        return f"<rotary.Table of {batch}{self.tokens} tokens, rotary_dim {self.rotary_dim}, {self.pairing}>"

@@ -1,0 +1,65 @@
+"""The words that calls take, checked; rotary.Error, raised from Python. Here are the sentences of _core too."""
+
+from __future__ import annotations
+
+from . import _core
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Literal, NoReturn
+
+    Pairing = Literal["half", "interleaved", "interleaved_to_half"]
+    # b batch, t tokens, h heads, d head_dim.
+    Layout = Literal[
+        "bthd", "bhtd", "tbhd", "thbd", "hbtd", "htbd", "btd", "tbd", "thd", "htd", "bhd", "hbd", "bd", "td", "hd"
+    ]
+    Direction = Literal["forward", "backward"]
+    Stores = Literal["automatic", "cached", "streaming"]
+    Angles = Literal["exact", "float32"]
+    Rounding = Literal["f32", "f16", "bf16"]
+
+
+def error(code: str, operation: str, sentence: str) -> _core.Error:
+    """The exception "[operation] sentence" with its code."""
+    made = _core.Error(f"[{operation}] {sentence}")
+    made.code = code
+    return made
+
+
+def fail(code: str, operation: str, sentence: str) -> NoReturn:
+    raise error(code, operation, sentence)
+
+
+def check_pairing(operation: str, pairing: object) -> None:
+    if pairing not in ("half", "interleaved", "interleaved_to_half"):
+        got = "is not given" if pairing is None else f"got {pairing!r}"
+        fail("PAIRING", operation, f"pairing must be half, interleaved or interleaved_to_half but {got}")
+
+
+def check_layout(operation: str, layout: object) -> None:
+    if isinstance(layout, str) and 2 <= len(layout) <= 4 and layout[-1] == "d":
+        others = layout[:-1]
+        if all(letter in "bth" and others.count(letter) == 1 for letter in others):
+            return
+    got = "none: there is no default" if layout is None else f'"{layout}"'
+    fail(
+        "SHAPE",
+        operation,
+        "layout must name the dimensions, b batch, t tokens, h heads in their order and d head_dim last, as "
+        f'"bthd", "bhtd", "tbhd" or "thd", but got {got}',
+    )
+
+
+def check_doubled(operation: str, doubled: object) -> None:
+    if doubled not in ("", "halves", "neighbours"):
+        fail("VALUE", operation, f'doubled must be "halves" or "neighbours" but got "{doubled}"')
+
+
+def check_direction(operation: str, direction: object) -> None:
+    if direction not in ("forward", "backward"):
+        fail("VALUE", operation, f'direction must be "forward" or "backward" but got "{direction}"')
+
+
+def check_stores(operation: str, stores: object) -> None:
+    if stores not in ("automatic", "cached", "streaming"):
+        fail("VALUE", operation, f'stores must be "automatic", "cached" or "streaming" but got "{stores}"')
