@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 
 from . import _core
-from ._scalings import _Value
+from ._scalings import _Record
 from ._tables import Frequencies, Table, frequencies
 from ._values import Rope, _rope
 
@@ -24,7 +24,7 @@ else:
         return function
 
 
-class ModelRope(_Value):
+class ModelRope(_Record):
     """One rope of a model, and who uses it.
 
     Attributes:
@@ -126,7 +126,7 @@ class ModelRope(_Value):
         return f"ModelRope({self._summary()})"
 
 
-class Ropes(_Value, Sequence[ModelRope]):
+class Ropes(_Record, Sequence[ModelRope]):
     """The ropes of a model: a sequence of ModelRope.
 
     Attributes:

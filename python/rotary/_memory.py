@@ -26,7 +26,8 @@ def _numpy() -> Any:
 def view(memory: Any, kind: str, shape: tuple[int, ...]) -> Any:
     """A read-only array that keeps the memory."""
     letter, size = _TYPES[kind]
-    seen, numpy = memoryview(memory).toreadonly(), _numpy()
+    seen: Any = memoryview(memory).toreadonly()
+    numpy = _numpy()
     if math.prod(shape) * size != seen.nbytes:
         raise error("SHAPE", "Table", f"memory of {seen.nbytes} bytes must fill its shape but got {shape}")
     if numpy is not None:
@@ -46,5 +47,5 @@ def empty(kind: str, shape: tuple[int, ...]) -> Any:
             f"a new array of {kind} must be one of numpy, torch or JAX but got another library's: rotate it in place, "
             "or pass out=",
         )
-    memory = memoryview(bytearray(size * math.prod(shape)))
+    memory: Any = memoryview(bytearray(size * math.prod(shape)))
     return memory.cast(letter, shape) if memory.nbytes > 0 else memory.cast(letter)

@@ -12,24 +12,14 @@ else:
         return lambda kind: kind
 
 
-@dataclass_transform(kw_only_default=True, frozen_default=True)
 class _Value:
-    """Frozen; compares, hashes and pickles as its fields.
-
-    As of a dataclass, which would take longer to import than all of this package: the fields of a class are its
-    annotations, their defaults its attributes, and __init__ takes them by name unless the class has one of its own.
-    """
+    """Frozen; compares, hashes and pickles as its fields."""
 
     __slots__ = ()
     _fields: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls) -> None:
         cls.__module__ = "rotary"  # where it is found: for help() and for pickles
-        if "_fields" in vars(cls):
-            return
-        cls._fields = tuple(cls.__annotations__)
-        if "__init__" not in vars(cls):
-            cls.__init__ = _init_of(cls)  # type: ignore[method-assign]
 
     def _set(self, *values: object) -> None:
         for name, value in zip(self._fields, values, strict=True):
@@ -74,12 +64,28 @@ def _make(kind: Any, fields: dict[str, Any]) -> Any:
     return kind(**fields)
 
 
-def _init_of(kind: type[_Value]) -> Any:
+@dataclass_transform(kw_only_default=True, frozen_default=True)
+class _Record(_Value):
+    """A value whose fields are the annotations of its class, with the attributes there as defaults.
+
+    __init__ takes them by name, unless the class has one of its own; as of a dataclass, which would take longer to
+    import than all of this package.
+    """
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls._fields = tuple(name for name, kind in cls.__annotations__.items() if not kind.startswith("ClassVar"))
+        if "__init__" not in vars(cls):
+            cls.__init__ = _init_of(cls)  # type: ignore[method-assign]
+
+
+def _init_of(cls: type[_Record]) -> Any:
     """__init__(self, *, field: type = default, ...)."""
-    kinds = kind.__annotations__
-    told = "".join(f", {name}: {kinds[name]!r}" + (f" = kind.{name}" if name in vars(kind) else "") for name in kinds)
-    made: dict[str, Any] = {"kind": kind}
-    exec(f"def __init__(self{', *' if kinds else ''}{told}) -> None: self._set({', '.join(kinds)})", made)
+    kinds = cls.__annotations__
+    told = [f"{name}: {kinds[name]!r}" + (f" = cls.{name}" if name in vars(cls) else "") for name in cls._fields]
+    made: dict[str, Any] = {"cls": cls}
+    exec(f"def __init__({', '.join(['self', '*', *told] if told else ['self'])}) -> None: "
+         f"self._set({', '.join(cls._fields)})", made)
     return made["__init__"]
 
 
@@ -93,7 +99,7 @@ def _integers(values: Iterable[int]) -> tuple[int, ...]:
     return tuple(int(value) for value in listed)
 
 
-class Scaling(_Value):
+class Scaling(_Record):
     """A published method that changes the frequencies. The formulas: include/rotary/rope.h.
 
     i is the index of a pair, r the exponent_dim of the rope, w = base^(-2i/r) the unscaled frequency; every value is
@@ -101,7 +107,6 @@ class Scaling(_Value):
     """
 
     _name: ClassVar[str] = ""
-    _fields = ()
 
     @property
     def name(self) -> str:

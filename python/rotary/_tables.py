@@ -179,13 +179,14 @@ class Table(_core._Rows, _Value):
                 fail("LENGTH", "Table", "length must go to rotary.frequencies(rope, length), which made these frequencies")
         elif not isinstance(source, Rope):
             raise TypeError(f"Table() takes a rotary.Rope or rotary.Frequencies but got {type(source).__name__}")
+        made: Table
         made, *state = _core._rows_at(cls, speeds, positions, length, angles, rounding)
         made._set(*state)
         return made
 
     @classmethod
     def _of(cls, cos: Any, sin: Any, shape: tuple[int, ...], pairing: Any, positions: Any) -> Table:
-        made = _core._Rows.__new__(cls, cos, sin, shape, pairing)
+        made: Table = _core._Rows.__new__(cls, cos, sin, shape, pairing)
         made._set(shape, pairing, positions)
         made.positions  # that they fit
         return made

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from . import _core
-from ._scalings import Scaling, Unscaled, _floats, _integers, _scalings, _Value
+from ._scalings import Scaling, Unscaled, _floats, _integers, _Record, _scalings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ._words import Pairing
 
 
-class Rope(_Value):
+class Rope(_Record):
     """What the model card says of a rope.
 
     Args:
