@@ -51,7 +51,7 @@ int main(int argc, char** argv) {
   const std::vector<std::string> words = rotary::cli::command_words(argc, argv);
   if (words.empty()) return rotary::cli::fail_usage("a command is needed: rotary train, rotary generate, ...", "");
   if (words[0] == "--sheet") {  // rotary asks, for completions and the man page
-    std::cout << rotary::cli::json_of(rotary::cli::sheet_of(app)).dump() << '\n';
+    std::cout << nlohmann::json(rotary::cli::sheet_of(app)).dump() << '\n';
     return 0;
   }
   if (words[0] == "--parts") {

@@ -76,21 +76,12 @@ std::string Progress::state() const {
          duration(left) + " left";
 }
 
-std::string Progress::bar(std::size_t width) const {
-  const auto full = static_cast<std::size_t>(static_cast<double>(width) * static_cast<double>(done_) /
-                                             static_cast<double>(std::max<std::int64_t>(steps_, 1)));
-  std::string text = "[" + std::string(std::min(full, width), '=');
-  if (full < width) text += '>' + std::string(width - full - 1, ' ');
-  return text + "]";
-}
-
 void Progress::show() {
   shown_ = Clock::now();
   if (silent_) return;
-  const std::string count = "step " + std::to_string(done_) + "/" + std::to_string(steps_) + " ";
-  if (!terminal_) return note(count + " " + state());
-  constexpr std::size_t bar_width = 20;
-  std::cerr << "\r" << count << bar(bar_width) << " " << state() << "\x1b[K" << std::flush;
+  const std::string line = "step " + std::to_string(done_) + "/" + std::to_string(steps_) + "  " + state();
+  if (!terminal_) return note(line);
+  std::cerr << "\r" << line << "\x1b[K" << std::flush;
   drawn_ = true;
 }
 

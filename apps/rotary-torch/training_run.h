@@ -27,7 +27,6 @@ class Progress {
   double seconds() const;  // since construction
 
  private:
-  std::string bar(std::size_t width) const;
   std::string state() const;
   void show();
 

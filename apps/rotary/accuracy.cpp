@@ -147,8 +147,7 @@ void print_table(const Study& study, const std::string& title, const Show& show)
   }
   std::vector<Column> columns(rows.front().size(), Column{.right = true, .width = 7});
   columns.front() = {.width = 16};
-  const Columns table = Columns(columns, 2, "  ").fit(rows);
-  for (const Cells& row : rows) std::cout << table.line(row) << '\n';
+  std::cout << Columns(columns, 2, "  ").fit(rows).text(rows);
 }
 
 void print_tables(const Study& study, bool scores) {
@@ -187,10 +186,8 @@ void print(const Study& study, const Model& model) {
   const bool scores = std::any_of(any_way.begin(), any_way.end(), has_scores);
   print_tables(study, scores);
   std::cout << '\n';
-  for (const std::string& line : wrapped("measured at " + study.sampling + footnote_of(study, scores), 98)) {
-    std::cout << line << '\n';
-  }
-  std::cout << '\n' << painted(study.advice, Colour::bold) << '\n';
+  std::cout << wrapped("measured at " + study.sampling + footnote_of(study, scores), 0, 98) << "\n\n"
+            << painted(study.advice, Colour::bold) << '\n';
 }
 
 void run(Options options) {

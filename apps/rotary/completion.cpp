@@ -11,6 +11,7 @@
 
 #include "apps/shared/command.h"
 #include "apps/shared/sheet.h"
+#include "apps/shared/text.h"
 #include "commands.h"
 #include "torch_program.h"
 
@@ -22,12 +23,6 @@ namespace rotary::cli {
 
 namespace {
 
-std::string joined(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : " ") + word;
-  return text;
-}
-
 std::string command_names(const CommandSheet& program) {
   std::string names;
   for (const CommandSheet& command : program.commands) names += command.name + " ";
@@ -37,7 +32,7 @@ std::string command_names(const CommandSheet& program) {
 std::string option_names(const CommandSheet& command) {
   std::string names;
   for (const OptionSheet& option : command.options)
-    if (!option.positional) names += (names.empty() ? "" : " ") + joined(option.names);
+    if (!option.positional) names += (names.empty() ? "" : " ") + joined(option.names, " ");
   return names;
 }
 
@@ -48,10 +43,10 @@ std::string bash_script(const CommandSheet& program) {
   for (const CommandSheet& command : program.commands) {
     std::string words;
     for (const OptionSheet& option : command.options) {
-      if (option.positional) words += joined(option.words);
+      if (option.positional) words += joined(option.words, " ");
       if (option.positional || option.value.empty()) continue;
       for (const std::string& name : option.names)
-        values += "    '" + command.name + " " + name + "') value='" + joined(option.words) + "' ;;\n";
+        values += "    '" + command.name + " " + name + "') value='" + joined(option.words, " ") + "' ;;\n";
     }
     cases += "    " + command.name + ") options='" + option_names(command) + "' words='" + words + "' ;;\n";
   }
@@ -88,7 +83,7 @@ std::string fish_option(const OptionSheet& option) {
   for (const std::string& name : option.names)
     text += name.starts_with("--") ? " -l " + name.substr(2) : " -s " + name.substr(1);
   if (!option.words.empty()) {
-    text += " -x -a '" + joined(option.words) + "'";
+    text += " -x -a '" + joined(option.words, " ") + "'";
   } else if (!option.value.empty()) {
     text += is_other(option) ? " -x" : " -r -F";
   }
@@ -108,7 +103,7 @@ std::string fish_script(const CommandSheet& program) {
       if (!option.positional) {
         text += mine + fish_option(option);
       } else if (!option.words.empty()) {
-        text += mine + " -a '" + joined(option.words) + "'\n";
+        text += mine + " -a '" + joined(option.words, " ") + "'\n";
       } else if (!is_other(option)) {
         text += mine + " -F\n";
       }

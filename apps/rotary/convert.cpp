@@ -55,8 +55,7 @@ void list_tensors(const ConvertResult& result) {
                     counted(static_cast<std::size_t>(tensor.q_heads + tensor.k_heads), "head") + " of " +
                         std::to_string(tensor.head_dim) + ", " + block_text(tensor)});
   }
-  const Columns columns = Columns({Column{}, Column{}, Column{}, Column{}}).fit(rows);
-  for (const Cells& row : rows) std::cout << columns.line(row) << '\n';
+  std::cout << Columns({{}, {}, {}, {}}).fit(rows).text(rows);
 }
 
 void report_checkpoint(const ConvertResult& result) {

@@ -16,7 +16,6 @@
 #include "apps/shared/command.h"
 #include "apps/shared/displayable.h"
 #include "apps/shared/plot/figure.h"
-#include "apps/shared/sheet.h"
 #include "apps/shared/tensors.h"
 #include "apps/shared/terminal.h"
 #include "apps/shared/text.h"

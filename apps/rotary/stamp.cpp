@@ -18,16 +18,6 @@ using Json = nlohmann::json;
 
 constexpr std::string_view prefix = "rotary.";
 
-std::string text_of(double value) { return significant(value, 17); }
-std::string text_of(std::int64_t value) { return std::to_string(value); }
-std::string text_of(bool value) { return value ? "true" : "false"; }
-std::string text_of(const std::optional<double>& value) { return value ? text_of(*value) : "none"; }
-std::string text_of(const std::vector<double>& list) {
-  std::string text;
-  for (const double value : list) text += (text.empty() ? "" : ", ") + text_of(value);
-  return text;
-}
-
 // The N and KEY of "rotary.N.KEY"; 0 for any other key.
 std::pair<std::size_t, std::string> parts_of(const std::string& key) {
   std::size_t number = 0;
@@ -107,7 +97,7 @@ Metadata metadata_of(const Source& source, const TableSettings& settings, const 
                     {"angles", settings.angles},
                     {"rounding", settings.rounding}};
   scalings::for_each_field(used.rope.scaling, [&facts](const auto& field, const auto& value) {
-    facts[std::string("scaling.") + field.name] = text_of(value);
+    facts[std::string("scaling.") + field.name] = value_text(value, 17);
   });
   return facts;
 }

@@ -122,14 +122,15 @@ PositionSet positions_for(const Options& options, const Model& model, const Mode
   return positions;
 }
 
-void report(const Options& options, const std::string& described, const Model& model, const TensorFile& file) {
+void report(const Options& options, const std::string& described, const Model& model,
+            const std::vector<Tensor>& tensors) {
   std::ostream& out = is_dash(files::path_of(options.output)) ? std::cerr : std::cout;
   out << described << '\n';
   for (const std::string& note : notes_on(model, chosen_rope(model, options.source)))
     out << "note: " << printable(note) << '\n';
   out << "wrote " << (is_dash(files::path_of(options.output)) ? "standard output" : printable(options.output)) << ": ";
-  for (const Tensor& tensor : file.tensors) out << tensor.name << (&tensor == &file.tensors.back() ? " " : ", ");
-  out << options.dtype << ' ' << shape_text(file.tensors.back().shape) << '\n';
+  for (const Tensor& tensor : tensors) out << tensor.name << (&tensor == &tensors.back() ? " " : ", ");
+  out << options.dtype << ' ' << shape_text(tensors.back().shape) << '\n';
 }
 
 void run(Options options) {
@@ -146,17 +147,17 @@ void run(Options options) {
 
   std::vector<std::int64_t> leading = {table.tokens()};
   if (positions.batched) leading.insert(leading.begin(), positions.batch);
-  TensorFile file;
-  for (const FormTensor& form : tensors_of_form(options.form, table)) {
-    file.tensors.push_back(make_tensor(form, table, leading, parse_dtype(options.dtype)));
-  }
+  std::vector<Tensor> tensors;
+  for (const FormTensor& form : tensors_of_form(options.form, table))
+    tensors.push_back(make_tensor(form, table, leading, parse_dtype(options.dtype)));
+  Metadata metadata;
   if (is_dash(files::path_of(options.output)) || !is_npy(files::path_of(options.output))) {
-    file.metadata = metadata_of(options.source, options.settings, model, used, turns, length);
-    file.metadata["positions"] = *options.positions.spec;
-    file.metadata["form"] = options.form;
+    metadata = metadata_of(options.source, options.settings, model, used, turns, length);
+    metadata["positions"] = *options.positions.spec;
+    metadata["form"] = options.form;
   }
-  save(files::path_of(options.output), file);
-  report(options, describe(model, used, turns), model, file);
+  save(files::path_of(options.output), tensors, metadata);
+  report(options, describe(model, used, turns), model, tensors);
 }
 
 }  // namespace

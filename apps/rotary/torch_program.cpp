@@ -4,7 +4,6 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "apps/shared/command.h"
 #include "apps/shared/system.h"
@@ -60,7 +59,7 @@ CommandSheet whole_sheet(const CLI::App& app) {
   CommandSheet sheet = sheet_of(app);
   const std::optional<std::string> text = ask_torch_program("--sheet");
   if (!text) return sheet;
-  for (CommandSheet& of_torch : sheet_from(nlohmann::ordered_json::parse(*text)).commands) {
+  for (CommandSheet& of_torch : nlohmann::json::parse(*text).get<CommandSheet>().commands) {
     const auto here = std::find_if(sheet.commands.begin(), sheet.commands.end(),
                                    [&](const CommandSheet& command) { return command.name == of_torch.name; });
     if (here == sheet.commands.end()) continue;

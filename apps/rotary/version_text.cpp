@@ -1,7 +1,9 @@
 // What rotary --version prints.
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "apps/shared/text.h"
 #include "apps/shared/torch_commands.h"
 #include "commands.h"
 #include "rotary/error.h"
@@ -14,17 +16,10 @@ namespace rotary::cli {
 
 namespace {
 
-std::string joined(const std::string& before, std::string_view word) {
-  return before + (before.empty() ? "" : ", ") + std::string(word);
-}
-
 std::string targets_text() {
-  std::string runs, lacking;
-  for (const Target& target : targets()) {
-    std::string& list = target.runs ? runs : lacking;
-    list = joined(list, target.name);
-  }
-  std::string text = runs + (lacking.empty() ? "" : "; not on this machine: " + lacking);
+  std::vector<std::string> runs, lacking;
+  for (const Target& target : targets()) (target.runs ? runs : lacking).emplace_back(target.name);
+  const std::string text = joined(runs) + (lacking.empty() ? "" : "; not on this machine: " + joined(lacking));
   try {
     return text + "; in use: " + std::string(chosen_target());
   } catch (const Error&) {
@@ -40,8 +35,9 @@ std::string gpu_text() {
 }
 
 std::string torch_text() {
-  std::string commands;
-  for (const TorchCommand& command : torch_commands) commands = joined(commands, command.name);
+  std::vector<std::string> names;
+  for (const TorchCommand& command : torch_commands) names.emplace_back(command.name);
+  const std::string commands = joined(names);
   const std::optional<std::string> parts = ask_torch_program("--parts");
   if (!parts) return "not built (scripts/build.sh --with torch adds " + commands + ")";
   return parts->substr(0, parts->find('\n')) + "; adds " + commands;

@@ -35,6 +35,12 @@ std::string Columns::line(const Cells& cells) const {
   return text;
 }
 
+std::string Columns::text(std::span<const Cells> rows) const {
+  std::string text;
+  for (const Cells& row : rows) text += line(row) + "\n";
+  return text;
+}
+
 std::string Columns::rule() const {
   Cells dashes;
   for (const Column& column : columns_) dashes.emplace_back(column.width, '-');

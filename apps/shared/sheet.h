@@ -2,7 +2,7 @@
 // written from it, and usage errors look in it.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
+#include <nlohmann/json.hpp>
 #include <span>
 #include <string>
 #include <string_view>
@@ -23,9 +23,6 @@ struct OptionSheet {
   std::string help;
   bool positional = false, required = false;
   bool list = false;  // takes several values
-
-  std::string all_names() const;   // "-q, --quiet"
-  std::string whole_help() const;  // help, then what else is known: "... [required; half or interleaved; default half]"
 };
 
 struct CommandSheet {
@@ -34,23 +31,18 @@ struct CommandSheet {
   std::vector<CommandSheet> commands;
 };
 
-CommandSheet sheet_of(const CLI::App& app);  // of a program, or of one command
+// As JSON, which rotary-torch passes to rotary.
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(OptionSheet, names, value, words, standard, help, positional, required, list)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CommandSheet, name, summary, group, footer, options, commands)
 
-nlohmann::ordered_json json_of(const CommandSheet& sheet);
-CommandSheet sheet_from(const nlohmann::ordered_json& json);  // throws what nlohmann throws
+CommandSheet sheet_of(const CLI::App& app);  // of a program, or of one command
 
 // What --help prints. full_name: "rotary apply". width: in columns, at least 60.
 std::string help_text(const CommandSheet& sheet, const std::string& full_name, std::size_t width);
 std::size_t help_width();  // of standard output where it is a terminal, at most 100; else 100
 
-// Lines of at most width columns. All but the first begin with indent spaces; the first begins in that column.
-std::string wrapped(std::string_view text, std::size_t indent, std::size_t width);
-// The same for paragraphs. A line that begins with a space or has two in a row, as examples and tables do, stays.
-std::string wrapped_footer(std::string_view text, std::size_t width);
-
 // How one_of() tells CLI11 its words, so that sheet_of finds them.
 std::string description_of_words(const std::vector<std::string>& words);
-std::string one_of_words(const std::vector<std::string>& words);  // "half, interleaved or interleaved_to_half"
 
 // ---- sentences for command lines that cannot be understood: usage.cpp ----
 

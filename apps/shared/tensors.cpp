@@ -30,25 +30,14 @@ files::Format output_format(std::string_view operation, const std::filesystem::p
   return files::format_to_write(path);
 }
 
-TensorFile load(const std::filesystem::path& path) {
-  InputTensors input(path);
-  TensorFile file{{}, input.metadata(), input.format()};
-  for (const TensorInfo& info : input.infos()) file.tensors.push_back(input.read(info.name));
-  return file;
-}
-
-void save(const std::filesystem::path& path, const TensorFile& file) {
-  if (!is_dash(path)) return write_tensors(path, file.tensors, file.metadata);
-  std::string header;
-  if (file.format == files::Format::npy) {
-    header = files::npy_header(files::only_of_npy(file.tensors, file.metadata));
-  } else {
-    std::vector<const Tensor*> pointers;
-    for (const Tensor& tensor : file.tensors) pointers.push_back(&tensor);
-    header = files::make_header(std::span<const Tensor* const>(pointers), file.metadata);
-  }
+void save(const std::filesystem::path& path, const std::vector<Tensor>& tensors,
+          const std::map<std::string, std::string>& metadata) {
+  if (!is_dash(path)) return write_tensors(path, tensors, metadata);
+  std::vector<const Tensor*> pointers;
+  for (const Tensor& tensor : tensors) pointers.push_back(&tensor);
+  const std::string header = files::make_header(std::span<const Tensor* const>(pointers), metadata);
   files::write_to_standard_output(files::bytes_of(header));
-  for (const Tensor& tensor : file.tensors) files::write_to_standard_output(tensor.data);
+  for (const Tensor& tensor : tensors) files::write_to_standard_output(tensor.data);
 }
 
 void check_output(const std::filesystem::path& path) {

@@ -22,22 +22,14 @@ using files::label;
 using files::layout_of;
 using files::layout_words;
 
-struct TensorFile {
-  std::vector<Tensor> tensors;  // in the order of the file; an .npy holds one, which has no name
-  std::map<std::string, std::string> metadata;
-  files::Format format = files::Format::safetensors;
-};
-
 // True for .npy, false for .safetensors. Throws FORMAT for any other extension.
 bool is_npy(const std::filesystem::path&);
 
 // The format that the ending of an output's name says. Throws FORMAT; what a program calls "-" is told of there.
 files::Format output_format(std::string_view operation, const std::filesystem::path&);
 
-// All of an InputTensors.
-TensorFile load(const std::filesystem::path&);
-// Writes the whole file or nothing; "-" is standard output, in file.format.
-void save(const std::filesystem::path&, const TensorFile&);
+// Writes the whole file or nothing; "-" is standard output, as safetensors.
+void save(const std::filesystem::path&, const std::vector<Tensor>&, const std::map<std::string, std::string>& metadata);
 
 // Throws FILE if the folder does not exist, or if "-" is a terminal, so that the error comes before the work.
 void check_output(const std::filesystem::path&);

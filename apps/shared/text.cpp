@@ -1,5 +1,9 @@
 #include "text.h"
 
+#include <algorithm>
+
+#include "displayable.h"
+
 namespace rotary::cli {
 
 std::string ranges(const std::vector<int>& rising) {
@@ -28,6 +32,63 @@ std::string lead(std::string_view text, std::size_t width) {
 
 std::string counted(std::size_t count, const char* noun) {
   return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
+}
+
+std::string joined(const std::vector<std::string>& words, std::string_view between) {
+  std::string text;
+  for (const std::string& word : words) text.append(&word == words.data() ? "" : between).append(word);
+  return text;
+}
+
+std::string one_of_words(const std::vector<std::string>& words) {
+  if (words.size() < 2) return joined(words);
+  return joined({words.begin(), words.end() - 1}) + " or " + words.back();
+}
+
+std::vector<std::string> wrapped(std::string_view text, std::size_t width) {
+  std::vector<std::string> lines(1);
+  const auto append = [&lines](std::string_view part) {
+    lines.back() += lines.back().empty() ? "" : " ";
+    lines.back() += part;
+  };
+  for (std::size_t begin = 0; (begin = text.find_first_not_of(" \n", begin)) != std::string_view::npos;) {
+    const std::size_t end = std::min(text.find_first_of(" \n", begin), text.size());
+    std::string_view word = text.substr(begin, end - begin);
+    begin = end;
+    for (;;) {
+      const std::size_t used = columns(lines.back()), taken = used == 0 ? 0 : used + 1;
+      const std::size_t room = width > taken ? width - taken : 0;
+      const bool fits = columns(word) <= room;
+      const std::size_t dot =
+          fits || columns(word) <= width || room == 0 ? std::string_view::npos : word.rfind('.', room - 1);
+      const bool breaks = dot != std::string_view::npos && dot > 0 && dot + 1 < word.size();
+      if (fits || (used == 0 && !breaks)) break;
+      if (breaks) append(word.substr(0, dot + 1));
+      if (breaks) word.remove_prefix(dot + 1);
+      lines.emplace_back();
+    }
+    append(word);
+  }
+  return lines;
+}
+
+std::string wrapped(std::string_view text, std::size_t indent, std::size_t width) {
+  std::string joined;
+  for (const std::string& line : wrapped(text, width - indent))
+    joined += (joined.empty() ? "" : "\n" + std::string(indent, ' ')) + line;
+  return joined;
+}
+
+std::string value_text(double value, int digits) { return significant(value, digits); }
+std::string value_text(std::int64_t value, int) { return std::to_string(value); }
+std::string value_text(bool value, int) { return value ? "true" : "false"; }
+std::string value_text(const std::optional<double>& value, int digits) {
+  return value ? significant(*value, digits) : "none";
+}
+std::string value_text(const std::vector<double>& values, int digits) {
+  std::string text;
+  for (const double& value : values) text += (&value == values.data() ? "" : ", ") + significant(value, digits);
+  return text;
 }
 
 const char* direction(const Rope& rope) noexcept { return rope.clockwise ? "clockwise" : "counterclockwise"; }

@@ -1,7 +1,8 @@
-// Text that the commands print: numbers, short lists.
+// Text that the commands print: numbers, short lists, lines.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,6 +19,20 @@ std::string pad(std::string_view text, std::size_t width);   // text, then space
 std::string lead(std::string_view text, std::size_t width);  // spaces, then text
 std::string counted(std::size_t count, const char* noun);    // "1 pair", "64 pairs"
 const char* direction(const Rope&) noexcept;                 // "counterclockwise", "clockwise"
+std::string joined(const std::vector<std::string>& words, std::string_view between = ", ");
+std::string one_of_words(const std::vector<std::string>& words);  // "half, interleaved or interleaved_to_half"
+
+// Lines of at most width columns, broken between words; a longer word (the path of a key) behind a dot.
+std::vector<std::string> wrapped(std::string_view text, std::size_t width);
+// The same as one text. All lines but the first begin with indent spaces; the first begins in that column.
+std::string wrapped(std::string_view text, std::size_t indent, std::size_t width);
+
+// A value of a scaling: a number with at most that many digits, "true", "none"; of a list "1, 2".
+std::string value_text(double value, int digits);
+std::string value_text(std::int64_t value, int digits);
+std::string value_text(bool value, int digits);
+std::string value_text(const std::optional<double>& value, int digits);
+std::string value_text(const std::vector<double>& values, int digits);
 
 using detail::fixed;
 using detail::scientific;

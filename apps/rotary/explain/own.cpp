@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "apps/rotary/inspect/shown.h"
-#include "apps/shared/sheet.h"
 #include "apps/shared/text.h"
 #include "page.h"
 #include "rotary/extend.h"

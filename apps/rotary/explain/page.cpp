@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "apps/shared/columns.h"
-#include "apps/shared/sheet.h"
+#include "apps/shared/text.h"
 
 namespace rotary::cli {
 

@@ -62,9 +62,6 @@ Colour colour_of(std::string_view effect);  // of what a scaling did to a pair
 // The pairs one by one: inv_freq with 6 digits, wavelength, turns, what the scaling did.
 void print_pairs(const RopeView&);
 
-// text broken between words into lines of at most width columns; a longer word (the path of a key) behind a dot.
-std::vector<std::string> wrapped(const std::string& text, std::size_t width);
-
 // A title, and below it the sentences, if there are any: one line each, so that a search finds a whole one; in a
 // terminal they are broken between words.
 void print_sentences(std::string_view title, const std::vector<std::string>& sentences);

@@ -60,32 +60,37 @@ std::vector<Row> rows_of(const std::vector<Inspected>& all, std::size_t index) {
   return rows;
 }
 
-// Long values (of pairs) go on below.
-void print_row(const Row& row, const std::vector<std::size_t>& widths) {
-  const bool differs = row.differs();
-  std::vector<std::vector<std::string>> lines;
+constexpr std::size_t key_width = 18, gap = 2;
+
+// `first`, then the values in `each` columns. Long values (of pairs) go on below.
+void print_cells(const std::string& first, const std::vector<std::string>& values, std::size_t each, Colour colour) {
+  std::vector<std::vector<std::string>> lines = {{first}};
+  std::vector<Column> columns = {{.width = key_width}};
   std::size_t height = 1;
-  for (std::size_t i = 0; i < row.values.size(); ++i) {
-    lines.push_back(wrapped(row.values[i].empty() ? "-" : row.values[i], widths[i]));
+  for (const std::string& value : values) {
+    lines.push_back(wrapped(value.empty() ? "-" : value, each));
+    columns.push_back({.width = each});
     height = std::max(height, lines.back().size());
   }
-  std::vector<Column> columns = {{.width = 18}};
-  for (const std::size_t width : widths) columns.push_back({.width = width});
-  const Columns aligned(std::move(columns), 2);
+  const Columns aligned(std::move(columns), gap);
   for (std::size_t line = 0; line < height; ++line) {
-    Cells cells = {line == 0 ? (differs ? "* " : "  ") + row.key : ""};
+    Cells cells;
     for (const auto& cell : lines) cells.push_back(line < cell.size() ? cell[line] : "");
-    std::cout << painted(without_end_spaces(aligned.line(cells)), differs ? Colour::yellow : Colour::none) << '\n';
+    std::cout << painted(without_end_spaces(aligned.line(cells)), colour) << '\n';
   }
+}
+
+void print_row(const Row& row, std::size_t each) {
+  const bool differs = row.differs();
+  print_cells((differs ? "* " : "  ") + row.key, row.values, each, differs ? Colour::yellow : Colour::none);
 }
 
 }  // namespace
 
 void print_side_by_side(const std::vector<Inspected>& all) {
-  constexpr std::size_t key_width = 18, gap = 2, narrowest = 16;
+  constexpr std::size_t narrowest = 16;
   const std::size_t room = terminal_width() > key_width ? terminal_width() - key_width : 0;
   const std::size_t each = std::max(room / all.size(), narrowest + gap) - gap;
-  const std::vector<std::size_t> widths(all.size(), each);
   Row named{"", {}}, type{"model_type", {}}, ropes{"ropes", {}};
   for (const Inspected& inspected : all) {
     const std::string name = in_locale(printable(inspected.config));
@@ -94,16 +99,12 @@ void print_side_by_side(const std::vector<Inspected>& all) {
                                                              : in_locale(printable(inspected.model.model_type)));
     ropes.values.push_back(std::to_string(inspected.model.ropes.size()));
   }
-  std::vector<Column> columns = {{.width = key_width}};
-  for (const std::size_t width : widths) columns.push_back({.width = width});
-  Cells heads = {""};
-  heads.insert(heads.end(), named.values.begin(), named.values.end());
-  std::cout << painted(without_end_spaces(Columns(std::move(columns), gap).line(heads)), Colour::bold) << '\n';
-  print_row(type, widths);
-  print_row(ropes, widths);
+  print_cells("", named.values, each, Colour::bold);
+  print_row(type, each);
+  print_row(ropes, each);
   for (const std::size_t index : rope_numbers(all)) {
     std::cout << '\n' << painted("rope " + std::to_string(index), Colour::bold) << '\n';
-    for (const Row& row : rows_of(all, index)) print_row(row, widths);
+    for (const Row& row : rows_of(all, index)) print_row(row, each);
   }
   std::cout << "\n* differs\n";
 }

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <iostream>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
 #include "apps/shared/columns.h"
@@ -29,11 +30,8 @@ std::string short_ranges(const std::vector<int>& rising, std::size_t width) {
   return end == std::string::npos ? std::to_string(rising.size()) + " of them" : whole.substr(0, end) + gap + last;
 }
 
-std::string text_of(double value) { return significant(value, 10); }
-std::string text_of(std::int64_t value) { return std::to_string(value); }
-std::string text_of(bool value) { return value ? "true" : "false"; }
-std::string text_of(const std::optional<double>& value) { return value ? significant(*value, 10) : "none"; }
-std::string text_of(const std::vector<double>& list) {
+// How many there are, and between which they lie.
+std::string list_text(const std::vector<double>& list) {
   const auto [least, most] = std::minmax_element(list.begin(), list.end());
   if (least == list.end()) return "none";
   return std::to_string(list.size()) + " numbers, " + significant(*least, 6) + " to " + significant(*most, 6);
@@ -61,7 +59,7 @@ std::vector<Group> groups_of(const RopeView& view) {
 }
 
 // "0-28 kept", "35-63 stretched x 8"; "22 blended" where they lie scattered.
-std::string text_of(const Group& group) {
+std::string group_text(const Group& group) {
   constexpr std::size_t longest = 20;
   std::string text = ranges(group.pairs);
   if (text.size() > longest) text = std::to_string(group.pairs.size());
@@ -122,9 +120,9 @@ class Summary {
     if (used.rope.inv_freq.empty()) {
       add("base", significant(used.rope.base, 17), "base");
     } else {
-      add("inv_freq", text_of(used.rope.inv_freq), "inv_freq");
+      add("inv_freq", list_text(used.rope.inv_freq), "inv_freq");
     }
-    if (!used.rope.multiplier.empty()) add("multiplier", text_of(used.rope.multiplier), "multiplier");
+    if (!used.rope.multiplier.empty()) add("multiplier", list_text(used.rope.multiplier), "multiplier");
   }
 
   // Whether the pairs of every axis stand together.
@@ -153,9 +151,9 @@ class Summary {
     if (const std::string reach = reach_text(*view_.used); !reach.empty()) rows_.push_back({"reach", reach});
     if (const std::string which = which_lengths(view_.lengths); !which.empty())
       rows_.push_back({"shown", which + " (--length N for others)"});
-    std::string pairs;
-    for (const Group& group : groups_of(view_)) pairs += (pairs.empty() ? "" : ", ") + text_of(group);
-    rows_.push_back({"pairs", pairs});
+    std::vector<std::string> pairs;
+    for (const Group& group : groups_of(view_)) pairs.push_back(group_text(group));
+    rows_.push_back({"pairs", joined(pairs)});
     add("attention factor", significant(view_.frequencies.attention_factor, 10), "attention_factor");
     add("context", view_.context > 0 ? std::to_string(view_.context) + " tokens" : "not stated", "context");
   }
@@ -164,7 +162,12 @@ class Summary {
   template <typename Value>
   void add_value(const std::string& key, const Value& value) {
     const std::string origin = origin_of("scaling." + key);
-    if (!origin.empty()) rows_.push_back({"  " + key, text_of(value), origin});
+    if (origin.empty()) return;
+    if constexpr (std::is_same_v<Value, std::vector<double>>) {
+      rows_.push_back({"  " + key, list_text(value), origin});
+    } else {
+      rows_.push_back({"  " + key, value_text(value, 10), origin});
+    }
   }
 
   const RopeView& view_;
@@ -201,34 +204,6 @@ void print_row(const SummaryRow& row, const Columns& aligned, std::size_t value_
 }
 
 }  // namespace
-
-std::vector<std::string> wrapped(const std::string& text, std::size_t width) {
-  std::vector<std::string> lines(1);
-  const auto append = [&lines](std::string_view part) {
-    if (!lines.back().empty()) lines.back() += ' ';
-    lines.back() += part;
-  };
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find(' ', begin), text.size());
-    std::string word = text.substr(begin, end - begin);
-    begin = end + 1;
-    for (;;) {
-      const std::size_t used = columns(lines.back());
-      const std::size_t taken = used == 0 ? 0 : used + 1;
-      const std::size_t room = width > taken ? width - taken : 0;
-      const bool fits = columns(word) <= room;
-      const std::size_t dot =
-          fits || columns(word) <= width || room == 0 ? std::string::npos : word.rfind('.', room - 1);
-      const bool breaks = dot != std::string::npos && dot > 0 && dot + 1 < word.size();
-      if (fits || (used == 0 && !breaks)) break;
-      if (breaks) append(word.substr(0, dot + 1));
-      if (breaks) word.erase(0, dot + 1);
-      lines.emplace_back();
-    }
-    append(word);
-  }
-  return lines;
-}
 
 Colour colour_of(std::string_view effect) {
   if (effect == "kept") return Colour::green;

@@ -36,9 +36,7 @@ void print_metadata(const std::map<std::string, std::string>& metadata) {
     if (!value.empty()) rows.push_back({printable(key), shortened(printable(value))});
   }
   if (rows.empty()) return;
-  const Columns columns = Columns({{}, {}}, 2, "  ").fit(rows);
-  std::cout << "\nmetadata\n";
-  for (const Cells& row : rows) std::cout << columns.line(row) << '\n';
+  std::cout << "\nmetadata\n" << Columns({{}, {}}, 2, "  ").fit(rows).text(rows);
 }
 
 using Metadata = std::map<std::string, std::string>;
@@ -59,8 +57,7 @@ void print(const std::vector<TensorInfo>& tensors, const Metadata& metadata, boo
   for (const TensorInfo& tensor : tensors) {
     rows.push_back({tensor.name.empty() ? "-" : printable(tensor.name), name(tensor.type), shape_text(tensor.shape)});
   }
-  const Columns columns = Columns({{}, {.width = 7}, {}}).fit(rows);
-  for (const Cells& row : rows) std::cout << columns.line(row) << '\n';
+  std::cout << Columns({{}, {.width = 7}, {}}).fit(rows).text(rows);
   print_metadata(metadata);
 }
 

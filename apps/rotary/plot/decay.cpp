@@ -251,7 +251,7 @@ Figure decay_plot(const PlotRequest& request) {
   for (const PlottedRope& rope : ropes) add_rope(plot, request, rope, distances, ropes.size() == 1);
   std::vector<MarkedLength> marks = marked_lengths(request, ropes).marks;
   std::erase_if(marks, [last](const MarkedLength& mark) { return mark.tokens > static_cast<double>(last); });
-  add_upright_guides(plot, marks);
+  add_marks(plot, marks, false);
   plot.lines.push_back({.name = "", .points = {{1, 0}, {static_cast<double>(last), 0}}, .guide = true});
   return plot;
 }

@@ -68,8 +68,7 @@ Figure decay_plot(const PlotRequest&);
 // The largest error of cos and sin at positions, by several ways; of several ropes by the float32 product only.
 Figure accuracy_plot(const PlotRequest&);
 
-// Guides across the lines of a plot at a length: level, as wide as the lines, or upright, as high.
-void add_level_guides(Figure& plot, const std::vector<MarkedLength>& lengths);
-void add_upright_guides(Figure& plot, const std::vector<MarkedLength>& lengths);
+// Guides at lengths across the figure: level, as wide as its lines are, or upright, as high.
+void add_marks(Figure& plot, const std::vector<MarkedLength>& lengths, bool level);
 
 }  // namespace rotary::cli

@@ -1,4 +1,4 @@
-// The axes of a figure: their ranges, their ticks, and points as fractions of them; grids sampled to what can be seen.
+// The axes of a figure: their ranges, their ticks, and where points are drawn; grids sampled to what can be seen.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -45,7 +45,7 @@ void add_log_ticks(Axis& axis, double base, std::size_t most) {
 
 // From the first value to the last, or from 0 where that is near; padded: with 4 % more on both sides.
 Axis axis_of_values(const std::vector<double>& values, bool log, bool padded) {
-  Axis axis{log, 0, 1, {}};
+  Axis axis{.log = log};
   if (!values.empty()) {
     const auto [low, high] = std::minmax_element(values.begin(), values.end());
     axis.low = log ? std::log10(*low) : *low;
@@ -61,7 +61,7 @@ Axis axis_of_values(const std::vector<double>& values, bool log, bool padded) {
 }
 
 Axis axis_of_cells(const std::vector<std::int64_t>& values, std::size_t max_ticks) {
-  Axis axis{false, -0.5, static_cast<double>(values.size()) - 0.5, {}};
+  Axis axis{.low = -0.5, .high = static_cast<double>(values.size()) - 0.5};
   std::size_t stride = 1;
   while (values.size() > max_ticks * stride) stride *= 2;
   for (std::size_t i = 0; i < values.size(); i += stride)
@@ -83,13 +83,15 @@ void add_to_note(std::string& note, const std::string& text) { note += (note.emp
 
 }  // namespace
 
-double Axis::at(double value) const noexcept { return ((log ? std::log10(value) : value) - low) / (high - low); }
+double Axis::at(double value) const noexcept {
+  return from + ((log ? std::log10(value) : value) - low) / (high - low) * (to - from);
+}
 
 Points Axes::shown(const Points& points) const {
-  Points fractions;
+  Points places;
   for (const auto& [across, up] : points)
-    if (can_show(across, x.log) && can_show(up, y.log)) fractions.emplace_back(x.at(across), y.at(up));
-  return fractions;
+    if (can_show(across, x.log) && can_show(up, y.log)) places.emplace_back(x.at(across), y.at(up));
+  return places;
 }
 
 Points outline_of(const Line& line) {

@@ -70,16 +70,17 @@ struct Tick {
 
 struct Axis {
   bool log = false;
-  double low = 0, high = 1;  // the ends; of a logarithmic axis their log10
-  std::vector<Tick> ticks;   // all between the ends
+  double low = 0, high = 1;      // the ends; of a logarithmic axis their log10
+  std::vector<Tick> ticks = {};  // all between the ends
+  double from = 0, to = 1;       // where the ends are drawn: in pixels, or in columns and rows
 
-  double at(double value) const noexcept;  // 0 at the low end, 1 at the high one
+  double at(double value) const noexcept;  // where a value is drawn
 };
 
 struct Axes {
   Axis x, y;  // of a grid: by the numbers of columns and rows
 
-  Points shown(const Points& points) const;  // those that the axes can show, as fractions of both
+  Points shown(const Points& points) const;  // where those are drawn that the axes can show
 };
 Axes axes_of(const Figure& figure, std::size_t max_x_ticks, std::size_t max_y_ticks);
 

@@ -1,14 +1,13 @@
 // A figure for a terminal, in ASCII characters.
 #include <algorithm>
 #include <cmath>
-#include <sstream>
 #include <string_view>
+#include <utility>
 
 #include "apps/shared/columns.h"
 #include "apps/shared/displayable.h"
-#include "apps/shared/sheet.h"
+#include "apps/shared/text.h"
 #include "figure.h"
-#include "values/number_text.h"
 
 namespace rotary::cli {
 
@@ -29,63 +28,56 @@ std::string marks_of(const std::vector<Line>& lines) {
   return marks;
 }
 
+std::size_t rounded(double place) { return static_cast<std::size_t>(std::lround(place)); }
+
 // The characters of the drawing area, from the top.
 using Canvas = std::vector<std::string>;
 
-std::size_t place(double fraction, std::size_t count) {
-  return static_cast<std::size_t>(std::lround(fraction * static_cast<double>(count - 1)));
-}
-
 // Where several strong lines pass through one cell, the columns show them in turn: each one in every `turns`.
-void draw(Canvas& canvas, const Points& points, char mark, bool joined, std::size_t turns) {
+void draw(Canvas& canvas, const Points& places, char mark, bool joined, std::size_t turns) {
   const bool strong = weak.find(mark) == std::string_view::npos;
-  for (std::size_t i = 0; i < points.size(); ++i) {
-    const auto [x, y] = points[i];
-    const auto [from_x, from_y] = points[joined && i > 0 ? i - 1 : i];
-    const double across = std::abs(x - from_x) * static_cast<double>(canvas[0].size());
-    const double steps = std::ceil(std::max({across, std::abs(y - from_y) * static_cast<double>(canvas.size()), 1.0}));
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    const auto [x, y] = places[i];
+    const auto [from_x, from_y] = places[joined && i > 0 ? i - 1 : i];
+    const double steps = std::ceil(std::max({std::abs(x - from_x), std::abs(y - from_y), 1.0}));
     for (double step = 0; step <= steps; ++step) {
-      const std::size_t column = place(from_x + step / steps * (x - from_x), canvas[0].size());
-      char& cell = canvas[place(1 - from_y - step / steps * (y - from_y), canvas.size())][column];
+      const std::size_t column = rounded(from_x + step / steps * (x - from_x));
+      char& cell = canvas[rounded(from_y + step / steps * (y - from_y))][column];
       const bool turn = strong && letters[column % turns] == mark;
       if (turn || (strong ? weak.find(cell) != std::string_view::npos : cell == ' ')) cell = mark;
     }
   }
 }
 
-// Guides, areas and faint lines behind strong ones.
-Canvas curves(const Figure& figure, const Axes& axes, const std::string& marks, std::size_t width, std::size_t height) {
-  Canvas canvas(height, std::string(width, ' '));
+// Guides, areas and faint lines behind strong ones; lost places on the axis.
+void draw_lines(Canvas& canvas, const std::vector<Line>& lines, const Axes& axes, const std::string& marks) {
   const std::size_t turns = std::clamp<std::size_t>(marks.size(), 1, letters.size());
   for (const bool strong : {false, true})
     for (std::size_t i = 0; i < marks.size(); ++i)
-      if (const Line& line = figure.lines[i]; is_strong(line) == strong)
+      if (const Line& line = lines[i]; is_strong(line) == strong)
         draw(canvas, axes.shown(outline_of(line)), marks[i], !line.dots, turns);
-  for (const Line& line : figure.lines)
-    for (const double x : line.lost) canvas.back()[place(axes.x.at(x), width)] = '#';
-  return canvas;
+  for (const Line& line : lines)
+    for (const double x : line.lost) canvas.back()[rounded(axes.x.at(x))] = '#';
 }
 
-Canvas cells(const Grid& grid) {
-  Canvas canvas(grid.y.size(), std::string(grid.x.size(), ' '));
-  for (std::size_t row = 0; row < grid.y.size(); ++row) {
-    for (std::size_t column = 0; column < grid.x.size(); ++column) {
+void draw_cells(Canvas& canvas, const Grid& grid) {
+  for (std::size_t row = 0; row < canvas.size(); ++row) {
+    for (std::size_t column = 0; column < canvas[row].size(); ++column) {
       const double value = grid.at(row, column), part = grid.limit > 0 ? std::clamp(value / grid.limit, -1.0, 1.0) : 0;
-      if (!std::isnan(value)) canvas[row][column] = shades[place((part + 1) / 2, shades.size())];
+      if (!std::isnan(value)) canvas[row][column] = shades[rounded((part + 1) / 2 * (shades.size() - 1))];
     }
   }
-  return canvas;
 }
 
 // Marks and names, in lines of that width.
-std::string legend(const Figure& figure, const std::string& marks, std::size_t width) {
+std::string legend_text(const Figure& figure, const std::string& marks, std::size_t width) {
   std::vector<std::string> items;
   for (std::size_t i = 0; i < marks.size(); ++i)
     if (!figure.lines[i].name.empty())
       items.push_back(std::string(1, marks[i]) + " " + displayable(figure.lines[i].name));
   for (std::size_t i = 0; i < shades.size() && !figure.grid.x.empty(); ++i) {
     const double part = 2 * static_cast<double>(i) / static_cast<double>(shades.size() - 1) - 1;
-    items.push_back(std::string(1, shades[i]) + " " + detail::significant(part * figure.grid.limit, 3));
+    items.push_back(std::string(1, shades[i]) + " " + significant(part * figure.grid.limit, 3));
   }
   std::string text, line;
   for (const std::string& item : items) {
@@ -96,20 +88,13 @@ std::string legend(const Figure& figure, const std::string& marks, std::size_t w
   return line.empty() ? text : text + line + "\n";
 }
 
-std::string label_at(const Axis& axis, std::size_t row, std::size_t height) {
-  for (const Tick& tick : axis.ticks)
-    if (place(1 - axis.at(tick.value), height) == row) return tick.label;
-  return "";
-}
-
 // The axis under the drawing area, right of `gutter` columns, and the labels of its ticks as far as they do not touch.
 std::string axis_rows(const Axis& axis, std::size_t gutter, std::size_t width) {
   std::string line = std::string(gutter, ' ') + "+" + std::string(width, '-'), labels;
   for (const Tick& tick : axis.ticks) {
-    const std::size_t middle = gutter + 1 + place(axis.at(tick.value), width), half = tick.label.size() / 2;
+    const std::size_t middle = gutter + 1 + rounded(axis.at(tick.value)), size = tick.label.size();
     line[middle] = '+';
-    const std::size_t begin =
-        std::min(middle - std::min(middle, half), gutter + 1 + width - std::min(width, tick.label.size()));
+    const std::size_t begin = std::min(middle - std::min(middle, size / 2), gutter + 1 + width - std::min(width, size));
     if (!labels.empty() && begin < labels.size() + 2) continue;
     labels.append(begin - labels.size(), ' ').append(tick.label);
   }
@@ -133,23 +118,24 @@ std::string terminal(const Figure& whole, int width, int height) {
   const Figure figure = sampled(whole, room, high);
   const std::string marks = marks_of(figure.lines);
   const bool curved = figure.grid.x.empty();
-  const std::size_t across = curved ? room : figure.grid.x.size();
-  const Axes axes = axes_of(figure, std::max<std::size_t>(2, across / 10), high / 3);
-  const Canvas canvas = curved ? curves(figure, axes, marks, across, high) : cells(figure.grid);
+  Canvas canvas(curved ? high : figure.grid.y.size(), std::string(curved ? room : figure.grid.x.size(), ' '));
+  const std::size_t across = canvas[0].size();
+  Axes axes = axes_of(figure, std::max<std::size_t>(2, across / 10), high / 3);
+  axes.x.to = static_cast<double>(across - 1);
+  axes.y.from = static_cast<double>(canvas.size() - 1);
+  axes.y.to = 0;
+  curved ? draw_lines(canvas, figure.lines, axes, marks) : draw_cells(canvas, figure.grid);
   std::string text = centred(figure.title, gutter + 1, room);
-  const auto add = [&text, wide](const std::string& paragraph) {
-    std::istringstream lines(wrapped(displayable(paragraph), 0, wide));
-    for (std::string line; std::getline(lines, line);) text += shorten_for_terminal(line, wide) + "\n";
-  };
-  add(whole_note(figure));
-  if (!figure.y_label.empty()) text += shorten_for_terminal(displayable(figure.y_label), wide) + "\n";
-  for (std::size_t row = 0; row < canvas.size(); ++row) {
-    const std::string label = label_at(axes.y, row, canvas.size());
-    text += label.empty() ? std::string(gutter, ' ') + "|" : std::string(gutter - label.size() - 1, ' ') + label + " +";
-    text += without_end_spaces(canvas[row]) + "\n";
-  }
+  std::vector<std::string> lines = wrapped(displayable(whole_note(figure)), wide);
+  lines.push_back(displayable(figure.y_label));
+  for (const std::string& line : lines)
+    if (!line.empty()) text += shorten_for_terminal(line, wide) + "\n";
+  std::vector<std::string> labels(canvas.size());
+  for (const Tick& tick : axes.y.ticks) labels[rounded(axes.y.at(tick.value))] = tick.label + " ";
+  for (std::size_t row = 0; row < canvas.size(); ++row)
+    text += lead(labels[row], gutter) + (labels[row].empty() ? "|" : "+") + without_end_spaces(canvas[row]) + "\n";
   return text + axis_rows(axes.x, gutter, across) + centred(figure.x_label, gutter + 1, across) +
-         legend(figure, marks, wide);
+         legend_text(figure, marks, wide);
 }
 
 }  // namespace rotary::cli
