@@ -18,91 +18,69 @@ constexpr double sample_seconds = 400e-6;  // at least, per measurement: events 
 constexpr int max_calls = 1024;            // per measurement
 constexpr SampleLimits limits{.least = 7, .least_slow = 7, .most = 501};
 
-class Event {
+// Calls in a row on a stream, one by one or replayed from a graph. Each call uses the set after that of the call
+// before.
+class Sampled {
  public:
-  Event() { check_cuda(cudaEventCreate(&event_), "event"); }
-  ~Event() { cudaEventDestroy(event_); }
-  Event(const Event&) = delete;
-  Event& operator=(const Event&) = delete;
-  void record(Stream stream) { check_cuda(cudaEventRecord(event_, stream), "event"); }
-  double seconds_since(const Event& begin) {
+  Sampled(const CallSets& sets, Stream stream, bool replayed)
+      : sets_(&sets), stream_(stream), count_(static_cast<int>(sets.size())) {
+    check_cuda(cudaEventCreate(&begin_), "event");
+    check_cuda(cudaEventCreate(&end_), "event");
+    const int most = std::max(max_calls, count_);
+    call();  // warms up
+    while (seconds() * count_ < sample_seconds && 2 * count_ <= most) count_ *= 2;
+    if (replayed) capture();
+  }
+  ~Sampled() {
+    if (graph_ != nullptr) cudaGraphExecDestroy(graph_);
+    cudaEventDestroy(begin_);
+    cudaEventDestroy(end_);
+  }
+  Sampled(const Sampled&) = delete;
+  Sampled& operator=(const Sampled&) = delete;
+
+  // Of one call.
+  double seconds() {
+    check_cuda(cudaEventRecord(begin_, stream_), "event");
+    run();
+    check_cuda(cudaEventRecord(end_, stream_), "event");
     float milliseconds = 0;
-    check_cuda(cudaEventSynchronize(event_), "event");
-    check_cuda(cudaEventElapsedTime(&milliseconds, begin.event_, event_), "event");
-    return 1e-3 * static_cast<double>(milliseconds);
+    check_cuda(cudaEventSynchronize(end_), "event");
+    check_cuda(cudaEventElapsedTime(&milliseconds, begin_, end_), "event");
+    return 1e-3 * static_cast<double>(milliseconds) / count_;
   }
 
  private:
-  cudaEvent_t event_ = nullptr;
-};
-
-// Enqueues calls in a row. Each call uses the set after that of the call before.
-class Calls {
- public:
-  explicit Calls(const CallSets& sets) : sets_(&sets) {}
-  void operator()(int count) {
-    for (int i = 0; i < count; ++i) {
+  void call() {
+    for (int i = 0; i < count_; ++i) {
       (*sets_)[next_]();
       next_ = (next_ + 1) % sets_->size();
     }
   }
-  int sets() const { return static_cast<int>(sets_->size()); }
+  void run() { graph_ == nullptr ? call() : check_cuda(cudaGraphLaunch(graph_, stream_), "graph"); }
 
- private:
-  const CallSets* sets_;
-  std::size_t next_ = 0;
-};
-
-// A graph of so many calls.
-class Graph {
- public:
-  Graph(Calls& calls, int count, Stream stream) {
-    check_cuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "capture");
+  void capture() {
+    check_cuda(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), "capture");
+    cudaGraph_t graph = nullptr;
     try {
-      calls(count);
+      call();
     } catch (...) {
-      cudaGraph_t broken = nullptr;
-      if (cudaStreamEndCapture(stream, &broken) == cudaSuccess && broken != nullptr) cudaGraphDestroy(broken);
+      if (cudaStreamEndCapture(stream_, &graph) == cudaSuccess && graph != nullptr) cudaGraphDestroy(graph);
       throw;
     }
-    cudaGraph_t graph = nullptr;
-    check_cuda(cudaStreamEndCapture(stream, &graph), "capture");
-    const int error = cudaGraphInstantiate(&executable_, graph, 0);
+    check_cuda(cudaStreamEndCapture(stream_, &graph), "capture");
+    const int error = cudaGraphInstantiate(&graph_, graph, 0);
     cudaGraphDestroy(graph);
     check_cuda(error, "graph");
-  }
-  ~Graph() { cudaGraphExecDestroy(executable_); }
-  Graph(const Graph&) = delete;
-  Graph& operator=(const Graph&) = delete;
-  void replay(Stream stream) const { check_cuda(cudaGraphLaunch(executable_, stream), "graph"); }
-
- private:
-  cudaGraphExec_t executable_ = nullptr;
-};
-
-// Measures what run() enqueues on a stream.
-class Clock {
- public:
-  explicit Clock(Stream stream) : stream_(stream) {}
-  template <class Run>
-  double seconds(const Run& run) {
-    begin_.record(stream_);
     run();
-    end_.record(stream_);
-    return end_.seconds_since(begin_);
-  }
-  // The number of calls per measurement, a multiple of the number of sets. Also warms up.
-  int calls_of_sample(Calls& calls) {
-    calls(calls.sets());
-    for (int count = calls.sets();; count *= 2) {
-      const double took = seconds([&] { calls(count); });
-      if (took >= sample_seconds || 2 * count > std::max(max_calls, calls.sets())) return count;
-    }
   }
 
- private:
+  const CallSets* sets_;
   Stream stream_;
-  Event begin_, end_;
+  int count_;
+  std::size_t next_ = 0;
+  cudaEvent_t begin_ = nullptr, end_ = nullptr;
+  cudaGraphExec_t graph_ = nullptr;
 };
 
 }  // namespace
@@ -145,19 +123,9 @@ OwnStream::OwnStream() { check_cuda(cudaStreamCreateWithFlags(&stream_, cudaStre
 OwnStream::~OwnStream() { cudaStreamDestroy(stream_); }
 
 Medians times(const std::vector<CallSets>& works, double seconds, Stream stream, bool replayed) {
-  Clock clock(stream);
-  std::vector<Calls> calls(works.begin(), works.end());
-  std::vector<int> counts;
-  std::vector<std::unique_ptr<const Graph>> graphs;
-  for (Calls& each : calls) {
-    counts.push_back(clock.calls_of_sample(each));
-    if (!replayed) continue;
-    graphs.push_back(std::make_unique<const Graph>(each, counts.back(), stream));
-    graphs.back()->replay(stream);
-  }
-  return medians_in_turn(works.size(), seconds, limits, [&](std::size_t i) {
-    return clock.seconds([&] { replayed ? graphs[i]->replay(stream) : calls[i](counts[i]); }) / counts[i];
-  });
+  std::vector<std::unique_ptr<Sampled>> sampled;
+  for (const CallSets& sets : works) sampled.push_back(std::make_unique<Sampled>(sets, stream, replayed));
+  return medians_in_turn(works.size(), seconds, limits, [&](std::size_t i) { return sampled[i]->seconds(); });
 }
 
 }  // namespace rotary::gpu
