@@ -1,14 +1,13 @@
 #!/usr/bin/env python3
 """What RoPE costs a call by each of Python's doors, beside the formula as models write it, in one alternating run.
 
-    python/bench/doors.py [torch|jax|patch] [--rounds N] [--threads N] [--case WORDS]
+    python/bench/doors.py [torch|patch] [--rounds N] [--threads N] [--case WORDS]
 
 torch: rotary's functions, their op and module, and other libraries where they are installed (rotary-embedding-torch,
-torchtune; liger-kernel cannot: its kernels are Triton's, which need a GPU), beside eager torch. jax: rotary.jax.rotate_qk
-beside the formula, both under jit. patch: Llama's apply_rotary_pos_emb and a model of 4 layers, as they are and by
-rotary.patch. q has 32 heads and k 8, of 128. Each door gets cos and sin that are already there. The doors take turns,
-round by round; told are the median over the rounds of the first door's time over that of each, and its median and
-fastest time.
+torchtune; liger-kernel cannot: its kernels are Triton's, which need a GPU), beside eager torch. patch: Llama's
+apply_rotary_pos_emb and a model of 4 layers, as they are and by rotary.patch. q has 32 heads and k 8, of 128. Each door
+gets cos and sin that are already there. The doors take turns, round by round; told are the median over the rounds of the
+first door's time over that of each, and its median and fastest time.
 """
 
 import argparse
@@ -90,47 +89,6 @@ def torch_cases(threads):
         yield f"{name}, forward and backward", {door: functools.partial(both, call) for door, call in doors.items()}
 
 
-def jax_cases(threads):
-    import jax
-    import jax.numpy as jnp
-    import numpy as np
-
-    def formula(q, k, cos, sin):
-        """As models in JAX have it: float32 arithmetic, one rounding."""
-        c, s = (jnp.concatenate([v, v], -1)[:, None] for v in (cos, sin))
-
-        def turned(x):
-            wide = x.astype(jnp.float32)
-            a, b = jnp.split(wide, 2, -1)
-            return (wide * c + jnp.concatenate([-b, a], -1) * s).astype(x.dtype)
-
-        return turned(q), turned(k)
-
-    def ours(q, k, cos, sin):
-        return rotary.jax.rotate_qk(q, k, cos, sin, pairing="half", layout="bthd")
-
-    def calling(step, given, rows, donated):
-        state, compiled = [x + 0 for x in given], jax.jit(step, donate_argnums=(0, 1) if donated else ())
-
-        def call():
-            made = jax.block_until_ready(compiled(*state, *rows))
-            if donated:
-                state[:] = made
-
-        return call
-
-    for tokens in (1, 2048):
-        rows = rotary.jax.table(rotary.Rope(head_dim=HEAD_DIM, pairing="half"), range(tokens))
-        for dtype in (jnp.float32, jnp.bfloat16):
-            random = np.random.default_rng(0)
-            given = [jnp.asarray(random.standard_normal((1, tokens, n, HEAD_DIM)), dtype) for n in HEADS]
-            # kept: q and k live on, so that the result needs memory of its own. donated: they are given away, as a step
-            # of a loop or the middle of a model does.
-            for kind in ("kept", "donated"):
-                calls = {door: calling(step, given, rows, kind == "donated") for door, step in (("formula", formula), ("rotary", ours))}
-                yield f"{tokens} tokens, {np.dtype(dtype).name}, {kind}", calls
-
-
 def patch_cases(threads):
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM
@@ -176,7 +134,7 @@ def seconds(call, least=0.002):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    cases = {"torch": torch_cases, "jax": jax_cases, "patch": patch_cases}
+    cases = {"torch": torch_cases, "patch": patch_cases}
     parser.add_argument("of", nargs="?", default="torch", choices=cases)
     parser.add_argument("--case", default="", help="cases whose names contain this; by default all")
     parser.add_argument("--rounds", type=int, default=15)

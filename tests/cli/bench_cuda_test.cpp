@@ -83,28 +83,16 @@ TEST_F(GpuMeasure, works_run_in_turn_and_their_sets_too) {
 // ---- cells ----
 
 std::vector<Cell> cells_of_every_kind() {
-  std::vector<Cell> cells;
-  for (const Op op : {Op::rotate, Op::backward, Op::fused, Op::append, Op::norm_append}) {
-    for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
-      for (const Pairing pairing : {Pairing::half, Pairing::interleaved, Pairing::interleaved_to_half}) {
-        for (const bool in_place : {true, false}) {
-          if (in_place && only_out_of_place(op, pairing)) continue;  // ALIAS
-          Cell cell = small_cell(op);
-          cell.dtype = dtype;
-          cell.pairing = pairing;
-          cell.in_place = in_place;
-          cell.with_table = dtype != DType::f16;
-          cell.f8 = appends(op) && dtype == DType::bf16;
-          cell.batch = dtype == DType::f32 ? 2 : 1;
-          cell.rotary_dim = in_place ? 16 : 12;
-          if (dtype == DType::f16) cell.layout = "bhtd";
-          cells.push_back(cell);
-        }
-      }
-    }
-  }
-  cells.push_back(small_cell(Op::table));
-  return cells;
+  const std::string ops = "op=rotate,backward,fused,append,norm_append pairing=half,interleaved,interleaved_to_half ";
+  return combined(
+      {ops + "dtype=f32 batch=2 in_place=true,false rotary_dim=12", ops + "dtype=bf16 cache=f8 in_place=true,false",
+       ops + "dtype=f16 table=false layout=bhtd in_place=true,false rotary_dim=12", "op=table"},
+      {{"tokens", "5"},
+       {"heads", "3"},
+       {"kv_heads", "2"},
+       {"head_dim", "16"},
+       {"device", "cuda"},
+       {"target", "a device"}});
 }
 
 TEST_F(BenchCuda, every_kind_of_cell_is_right_and_measured) {
@@ -131,7 +119,7 @@ TEST_F(BenchCuda, every_kind_of_cell_is_right_and_measured) {
     EXPECT_EQ(json.contains("ratio_to_unfused"), appends(cell.op));
     EXPECT_EQ(json.contains("percent_of_copy"), cell.op != Op::table);
     if (cell.pairing == Pairing::interleaved_to_half) continue;  // wider than its column
-    EXPECT_GE(row(result).size(), header(true).size());  // wider where this machine is slow
+    EXPECT_GE(row(result).size(), header(true).size());          // wider where this machine is slow
   }
 }
 

@@ -1,6 +1,7 @@
 // rotary bench: which cells it measures, and that it notices a wrong result. Nothing here is about speed.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <set>
@@ -27,89 +28,88 @@ Cell small_cell() {
 
 // ---- which cells ----
 
-using Values = std::set<std::string>;
-
-struct GridCase {
-  const char* name;
-  bool cuda;
-  const char* filter;  // of what is expected
-  std::size_t cells;   // 0: not counted
-  std::map<std::string, Values> values;
-};
-
 std::vector<Cell> grid(const std::string& name, bool cuda, Words words = {}) {
   words["device"] = cuda ? "cuda" : "cpu";
   words["target"] = "a target";
   return bench::grid(name, 2, words);
 }
 
-Values values(const std::vector<Cell>& cells, const std::string& key) {
-  Values found;
+// All values of the key, sorted as words.
+std::string values(const std::vector<Cell>& cells, const std::string& key) {
+  std::set<std::string> found;
   for (const Cell& cell : cells) found.insert(describe(cell)[key].dump());
-  return found;
+  std::string text;
+  for (const std::string& value : found) text += (text.empty() ? "" : " ") + value;
+  text.erase(std::remove(text.begin(), text.end(), '"'), text.end());
+  return text;
 }
 
+struct GridCase {
+  const char* name;
+  bool cuda;
+  const char* filter;  // of what is expected
+  std::size_t cells;   // 0: not counted
+  std::map<std::string, std::string> values;
+};
+
 TEST(BenchGrid, crosses_what_the_issues_name) {
-  const Values head_dims = {"64", "80", "96", "128", "256"}, places = {"false", "true"};
+  const std::string head_dims = "128 256 64 80 96";
   const GridCase cases[] = {
-      {"full",
-       false,
-       "",
-       1364,
-       {{"op", {R"("backward")", R"("fused")", R"("rotate")", R"("table")"}}, {"threads", {"1", "2"}}}},
+      {"full", false, "", 1364, {{"op", "backward fused rotate table"}, {"threads", "1 2"}}},
       {"full",
        false,
        "op=rotate",
        3U * 2 * 4 * 2 * 2 * 6 * 2,
-       {{"tokens", {"1", "64", "2048", "8192"}},
+       {{"tokens", "1 2048 64 8192"},
         {"head_dim", head_dims},
-        {"in_place", places},
-        {"rotary_dim", {"24", "64", "80", "96", "128", "256"}},
-        {"layout", {R"("bhtd")", R"("bthd")"}}}},
-      {"small", false, "", 24, {{"in_place", {"false", "null", "true"}}}},
-      {"full", true, "", 572, {{"table", {"false", "null", "true"}}, {"threads", {"null"}}, {"device", {R"("cuda")"}}}},
+        {"in_place", "false true"},
+        {"rotary_dim", "128 24 256 64 80 96"},
+        {"layout", "bhtd bthd"}}},
+      {"small", false, "", 24, {{"in_place", "false null true"}}},
+      {"full", true, "", 572, {{"table", "false null true"}, {"threads", "null"}, {"device", "cuda"}}},
       {"full",
        true,
        "op=fused,table=true",
        3U * 2 * 5 * 2 * 5,
-       {{"head_dim", head_dims}, {"tokens", {"1", "64", "512", "8192", "32768"}}, {"in_place", places}}},
-      {"full", true, "op=norm_append", 0, {{"cache", {R"("f8")", R"("same")"}}}},
-      {"small", true, "", 38, {{"target", {R"("a target")"}}}}};
+       {{"head_dim", head_dims}, {"tokens", "1 32768 512 64 8192"}, {"in_place", "false true"}}},
+      {"full", true, "op=norm_append", 0, {{"cache", "f8 same"}}},
+      {"small", true, "", 38, {{"target", "a target"}}}};
   for (const GridCase& each : cases) {
     SCOPED_TRACE(std::string(each.name) + (each.cuda ? " cuda " : " ") + each.filter);
     const std::vector<Cell> all = grid(each.name, each.cuda);
     const std::vector<Cell> cells = filtered(all, each.filter);
     EXPECT_TRUE(each.cells == 0 || cells.size() == each.cells) << cells.size();
     for (const auto& [key, expected] : each.values) EXPECT_EQ(values(cells, key), expected) << key;
-    EXPECT_EQ(values(all, "op").size(), each.cuda ? 6U : 4U);
-    EXPECT_EQ(values(all, "dtype").size(), 3U);
+    EXPECT_EQ(values(all, "op"),
+              each.cuda ? "append backward fused norm_append rotate table" : "backward fused rotate table");
+    EXPECT_EQ(values(all, "dtype"), "bf16 f16 f32");
   }
 }
 
 TEST(BenchGrid, a_flag_sets_its_key_where_a_cell_has_it_and_no_cell_is_there_twice) {
   std::vector<Cell> cells = grid("full", false, {{"threads", "3"}, {"head_dim", "32"}});
-  EXPECT_EQ(values(cells, "threads"), (Values{"3"}));
-  EXPECT_EQ(values(cells, "head_dim"), (Values{"32"}));
-  EXPECT_EQ(values(cells, "rotary_dim"), (Values{"32"})) << "a new head turns whole";
-  Values seen;
+  EXPECT_EQ(values(cells, "threads"), "3");
+  EXPECT_EQ(values(cells, "head_dim"), "32");
+  EXPECT_EQ(values(cells, "rotary_dim"), "32") << "a new head turns whole";
+  std::set<std::string> seen;
   for (const Cell& cell : cells) EXPECT_TRUE(seen.insert(describe(cell).dump()).second);
-  EXPECT_EQ(values(bench::grid("full", 1, {}), "threads"), (Values{"1"})) << "one core";
+  EXPECT_EQ(values(bench::grid("full", 1, {}), "threads"), "1") << "one core";
 
   cells = grid("full", true, {{"table", "false"}, {"cache", "f8"}});
-  EXPECT_EQ(values(cells, "table"), (Values{"false", "null"})) << "null: the op that makes one";
-  EXPECT_EQ(values(cells, "cache"), (Values{R"("f8")", "null"}));
+  EXPECT_EQ(values(cells, "table"), "false null") << "null: the op that makes one";
+  EXPECT_EQ(values(cells, "cache"), "f8 null");
   cells = grid("full", true, {{"pairing", "interleaved_to_half"}, {"in_place", "true"}});
-  EXPECT_EQ(values(filtered(cells, "op=norm_append"), "in_place"), (Values{"false"})) << "out of place only";
-  EXPECT_EQ(values(filtered(cells, "op=append"), "in_place"), (Values{"true"}));
+  EXPECT_EQ(values(filtered(cells, "op=norm_append"), "in_place"), "false") << "out of place only";
+  EXPECT_EQ(values(filtered(cells, "op=append"), "in_place"), "true");
 }
 
 TEST(BenchGrid, a_filter_takes_the_cells_with_its_values) {
   const std::vector<Cell> all = grid("full", false);
   const auto cells = filtered(all, "dtype=bf16,tokens=1,tokens=64,op=rotate,in_place=true,layout=bthd");
-  EXPECT_EQ(values(cells, "dtype"), (Values{R"("bf16")"}));
-  EXPECT_EQ(values(cells, "tokens"), (Values{"1", "64"}));
+  EXPECT_EQ(values(cells, "dtype"), "bf16");
+  EXPECT_EQ(values(cells, "tokens"), "1 64");
   EXPECT_EQ(cells.size(), 2U * 2 * 6 * 2);
-  EXPECT_EQ(values(filtered(all, "in_place=false"), "op").count(R"("table")"), 0U) << "a table has no place";
+  EXPECT_EQ(values(filtered(all, "in_place=false"), "op"), "backward fused rotate") << "a table has no place";
   for (const char* none : {"size=3", "tokens=77", "dtype", "=", "op=fused,layout=bhtd"})
     EXPECT_THROW(filtered(all, none), UsageError) << none;
 }
@@ -178,20 +178,10 @@ TEST(BenchCell, errors_are_the_librarys_and_the_memorys) {
 // ---- verification ----
 
 std::vector<Cell> cells_of_every_kind() {
-  std::vector<Cell> cells;
-  for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
-    for (const std::string& layout : layout_words()) {
-      for (const bool in_place : {true, false}) {
-        Cell cell = small_cell();
-        cell.dtype = dtype;
-        cell.layout = layout;
-        cell.batch = layout == "thd" ? 1 : 2;
-        cell.in_place = in_place;
-        cells.push_back(cell);
-      }
-    }
-  }
-  return cells;
+  const std::string kinds = "dtype=f32,bf16,f16 in_place=true,false ",
+                    shape = " tokens=3 heads=3 kv_heads=1 head_dim=10 rotary_dim=6";
+  return combined({kinds + "batch=2 layout=bthd,bhtd,tbhd" + shape, kinds + "layout=thd" + shape},
+                  {{"target", std::string(chosen_target())}});
 }
 
 // With `instead` as the cell's call, which is given the right one.
@@ -258,22 +248,20 @@ TEST(BenchVerify, a_table_that_is_an_ulp_off_is_refused) {
 
 TEST(BenchMeasure, every_op_place_and_layout_is_measured) {
   const std::unique_ptr<Machine> machine = cpu();
+  const auto measured = [&](const Cell& cell) { return measure(*machine->prepare(cell), {.seconds = 0.001}); };
   for (const Op op : {Op::rotate, Op::backward, Op::fused}) {
     for (Cell cell : cells_of_every_kind()) {
       cell.op = op;
       cell.kv_heads = cell.in_place ? 1 : 0;
       cell.threads = cell.dtype == DType::f32 ? 2 : 1;
-      const Result result = measure(*machine->prepare(cell), {.seconds = 0.001});
+      const Result result = measured(cell);
       EXPECT_TRUE(result.seconds > 0 && result.ceiling_seconds > 0) << describe(cell).dump();
       EXPECT_GE(result.samples, 3);
     }
   }
-  for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
-    Cell cell = small_cell();
-    cell.op = Op::table;
-    cell.dtype = dtype;
-    cell.tokens = 100000;
-    const Result result = measure(*machine->prepare(cell), {.seconds = 0.001});
+  for (const Cell& cell : combined({"op=table dtype=f32,f16,bf16 tokens=100000 head_dim=10"},
+                                   {{"target", std::string(chosen_target())}})) {
+    const Result result = measured(cell);
     EXPECT_GT(result.verified, 10000);
     EXPECT_GT(result.cold_seconds.value_or(0), 0);
   }
