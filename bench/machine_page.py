@@ -107,37 +107,52 @@ def below_goals(rows: list[dict], last_cache: int) -> list[str]:
             "the move of their bytes one after the other.", *lines]  # fmt: skip
 
 
+def of(which, key: str, form: str):
+    """A column: the median, say, of the rows' values."""
+    return lambda group: form.format(which(row[key] for row in group))
+
+
+def worst_cell(key: str):
+    return lambda group: cell_words(min(group, key=lambda row: row[key]))
+
+
+def memory_part(name: str, folder: Path, rows: list[dict]) -> str:
+    def own(kind: str):
+        return lambda group: next("{ns_per_element:.3f} ({percent_of_ceiling:.0f} %)".format_map(row) for row in group if row["kind"] == kind)
+
+    kinds = [f"{dtype} {pairing}" for dtype in ("f32", "bf16", "f16") for pairing in ("half", "interleaved")]
+    flags = " ".join(flag for flag in machine.lscpu().get("Flags", "").split() if re.fullmatch(FLAGS, flag))
+    return filled(PAGE, name=name, processor=machine.processor(), system=machine.system(), flags=flags, target=rows[0]["target"],
+                  compiler=machine.output("c++", "--version").split("\n")[0],
+                  rotate=table(rows, ["tokens", "place"], {kind: own(kind) for kind in kinds}),
+                  **{key: (folder / key).read_text().strip() for key in ("date", "commit")})  # fmt: skip
+
+
+def loop_part(loop: list[dict]) -> str:
+    held, *below = below_goals(loop, min([*machine.caches().values(), MOST_LAST_CACHE][-2:]))
+    print("\n".join([held, *below]), file=sys.stderr)
+    shown = below[:SHOWN] + [f"* and {len(below) - SHOWN} more"] * (len(below) > SHOWN)
+    ratio, percent = "ratio_to_loop", "percent_of_ceiling"
+    ratios = {"cells": len, "median": of(median, ratio, "{:.2f}"), "worst": of(min, ratio, "{:.2f}"),
+              "below the goal": lambda group: sum(row[ratio] < LOOP_GOAL for row in group), "the worst cell": worst_cell(ratio)}  # fmt: skip
+    percents = {"median": of(median, percent, "{:.0f} %"), "worst": of(min, percent, "{:.0f} %"), "the worst cell": worst_cell(percent)}
+    return filled(LOOP_PART, goal=LOOP_GOAL, cache=MOST_LAST_CACHE >> 20, held=held,
+                  ceilings=" and ".join(f"{goal} % of the ceiling in {layout}" for layout, goal in CEILING_GOALS.items()),
+                  below="\n".join(fill(line, 100, subsequent_indent="  ") for line in shown) or "None is below.",
+                  loop=table([row for row in loop if row[ratio] is not None], ["target", "pages", "threads", "dtype"], ratios),
+                  ceiling=table(loop, ["target", "pages", "threads", "layout", "tokens", "place"], percents))  # fmt: skip
+
+
 def main() -> int:
     name, folder = sys.argv[1], Path(sys.argv[2])
-    rows = rows_of(folder, "rows.jsonl") or sys.exit(f"machine_page.py: {folder}/rows.jsonl must exist: scripts/machine_report.sh measures it")
-    own = lambda kind: lambda group: next(f"{r['ns_per_element']:.3f} ({r['percent_of_ceiling']:.0f} %)"  # noqa: E731
-                                          for r in group if r["kind"] == kind)  # fmt: skip
-    kinds = {f"{dtype} {pairing}": None for dtype in ("f32", "bf16", "f16") for pairing in ("half", "interleaved")}
-    parts = filled(PAGE, name=name, target=rows[0]["target"], processor=machine.processor(), system=machine.system(),
-                   compiler=machine.output("c++", "--version").split("\n")[0],
-                   flags=" ".join(flag for flag in machine.lscpu().get("Flags", "").split() if re.fullmatch(FLAGS, flag)),
-                   rotate=table(rows, ["tokens", "place"], {kind: own(kind) for kind in kinds}),
-                   **{key: (folder / key).read_text().strip() for key in ("date", "commit")})  # fmt: skip
-    if loop := rows_of(folder, "loop-native-*.jsonl") + rows_of(folder, "loop-avx2-*.jsonl"):
-        held, *below = below_goals(loop, min([*machine.caches().values(), MOST_LAST_CACHE][-2:]))
-        print("\n".join([held, *below]), file=sys.stderr)
-        shown = below[:SHOWN] + [f"* and {len(below) - SHOWN} more"] * (len(below) > SHOWN)
-        percents, ratios = (lambda group, key=key: [r[key] for r in group] for key in ("percent_of_ceiling", "ratio_to_loop"))
-        least = lambda key: lambda group: cell_words(min(group, key=lambda r: r[key]))  # noqa: E731
-        of_ceiling = {"median": lambda g: f"{median(percents(g)):.0f} %", "worst": lambda g: f"{min(percents(g)):.0f} %"}
-        parts += filled(LOOP_PART, goal=LOOP_GOAL, cache=MOST_LAST_CACHE >> 20, held=held,
-                        ceilings=" and ".join(f"{goal} % of the ceiling in {at}" for at, goal in CEILING_GOALS.items()),
-                        below="\n".join(fill(line, 100, subsequent_indent="  ") for line in shown) or "None is below.",
-                        loop=table([r for r in loop if r["ratio_to_loop"] is not None], ["target", "pages", "threads", "dtype"],
-                                   {"cells": len, "median": lambda g: f"{median(ratios(g)):.2f}",
-                                    "worst": lambda g: f"{min(ratios(g)):.2f}",
-                                    "below the goal": lambda g: sum(x < LOOP_GOAL for x in ratios(g)),
-                                    "the worst cell": least("ratio_to_loop")}),
-                        ceiling=table(loop, ["target", "pages", "threads", "layout", "tokens", "place"],
-                                      of_ceiling | {"the worst cell": least("percent_of_ceiling")}))  # fmt: skip
-    peers = folder / "peers" / "peers.md"
-    print(parts + "## Beside other libraries\n\n" + (peers.read_text().split("## In short")[1].split("\n## ")[0].strip()
-          if peers.exists() else "Not measured on this machine (`--with-peers`)."))  # fmt: skip
+    rows = rows_of(folder, "rows.jsonl")
+    if not rows:
+        sys.exit(f"machine_page.py: {folder}/rows.jsonl must exist: scripts/machine_report.sh measures it")
+    loop = rows_of(folder, "loop-native-*.jsonl") + rows_of(folder, "loop-avx2-*.jsonl")
+    peers, others = folder / "peers" / "peers.md", "Not measured on this machine (`--with-peers`)."
+    if peers.exists():
+        others = peers.read_text().split("## In short")[1].split("\n## ")[0].strip()
+    print(memory_part(name, folder, rows) + (loop_part(loop) if loop else "") + "## Beside other libraries\n\n" + others)
     return 0
 
 
