@@ -6,6 +6,7 @@ apply function rotates one-hot vectors, and the matrix that comes out says which
 """
 import functools
 import importlib
+import importlib.util
 
 import torch
 from transformers import CONFIG_MAPPING
@@ -23,79 +24,39 @@ NONE = {
     "xlm-roberta": "transformers' XLM-RoBERTa has no rotary positions (remote code)",
 }
 
-# model_type of the part: folder, rotary class, how it is called
-MODULES = {
-    "arcee": ("arcee", "ArceeRotaryEmbedding", "text"),
-    "bamba": ("bamba", "BambaRotaryEmbedding", "text"),
-    "glm4v_moe_text": ("glm4v_moe", "Glm4vMoeTextRotaryEmbedding", "mrope"),
-    "glm4v_moe": ("glm4v_moe", "Glm4vMoeVisionRotaryEmbedding", "vision"),
-    "lfm2": ("lfm2", "Lfm2RotaryEmbedding", "text"),
-    "llama": ("llama", "LlamaRotaryEmbedding", "text"),
-    "mllama_text_model": ("mllama", "MllamaRotaryEmbedding", "text"),
-    "moonshine": ("moonshine", "MoonshineRotaryEmbedding", "text"),
-    "qwen2_5_omni_dit": ("qwen2_5_omni", "Qwen2_5OmniDiTRotaryEmbedding", "dit"),
-    "qwen2_5_omni_talker": ("qwen2_5_omni", "Qwen2_5OmniRotaryEmbedding", "mrope"),
-    "qwen2_5_omni_text": ("qwen2_5_omni", "Qwen2_5OmniRotaryEmbedding", "mrope"),
-    "qwen2_5_omni_vision_encoder": ("qwen2_5_omni", "Qwen2_5OmniVisionRotaryEmbedding", "vision"),
-    "llama4_text": ("llama4", "Llama4TextRotaryEmbedding", "complex_bthd"),
-    "llama4_vision_model": ("llama4", "Llama4VisionRotaryEmbedding", "llama4_vision"),
-    "mistral": ("mistral", "MistralRotaryEmbedding", "text"),
-    "mixtral": ("mixtral", "MixtralRotaryEmbedding", "text"),
-    "ministral3": ("ministral3", "Ministral3RotaryEmbedding", "text"),
-    "pixtral": ("pixtral", "PixtralVisionRotaryEmbedding", "pixtral"),
-    "qwen2": ("qwen2", "Qwen2RotaryEmbedding", "text"),
-    "qwen3": ("qwen3", "Qwen3RotaryEmbedding", "text"),
-    "qwen3_moe": ("qwen3_moe", "Qwen3MoeRotaryEmbedding", "text"),
-    "qwen3_next": ("qwen3_next", "Qwen3NextRotaryEmbedding", "text"),
-    "qwen3_5_text": ("qwen3_5", "Qwen3_5TextRotaryEmbedding", "mrope"),
-    "qwen3_5_vision": ("qwen3_5", "Qwen3_5VisionRotaryEmbedding", "vision"),
-    "qwen3_5": ("qwen3_5", "Qwen3_5VisionRotaryEmbedding", "vision"),
-    "qwen2_vl_text": ("qwen2_vl", "Qwen2VLRotaryEmbedding", "mrope"),
-    "qwen2_vl_vision": ("qwen2_vl", "Qwen2VLVisionRotaryEmbedding", "vision"),
-    "qwen2_5_vl_text": ("qwen2_5_vl", "Qwen2_5_VLRotaryEmbedding", "mrope"),
-    "qwen2_5_vl_vision": ("qwen2_5_vl", "Qwen2_5_VLVisionRotaryEmbedding", "vision"),
-    "qwen3_vl_text": ("qwen3_vl", "Qwen3VLTextRotaryEmbedding", "mrope"),
-    "qwen3_vl_vision": ("qwen3_vl", "Qwen3VLVisionRotaryEmbedding", "vision"),
-    "qwen3_vl": ("qwen3_vl", "Qwen3VLVisionRotaryEmbedding", "vision"),
-    "gemma": ("gemma", "GemmaRotaryEmbedding", "text"),
-    "gemma2": ("gemma2", "Gemma2RotaryEmbedding", "text"),
-    "gemma3_text": ("gemma3", "Gemma3RotaryEmbedding", "layered"),
-    "gemma4_text": ("gemma4", "Gemma4TextRotaryEmbedding", "layered_one"),
-    "gemma4_vision": ("gemma4", "Gemma4VisionRotaryEmbedding", "gemma4_vision"),
-    "phi": ("phi", "PhiRotaryEmbedding", "text"),
-    "phi3": ("phi3", "Phi3RotaryEmbedding", "text"),
-    "phimoe": ("phimoe", "PhimoeRotaryEmbedding", "text"),
-    "minicpm3": ("minicpm3", "MiniCPM3RotaryEmbedding", "text"),
-    "deepseek_v2": ("deepseek_v2", "DeepseekV2RotaryEmbedding", "complex_bhtd"),
-    "deepseek_v3": ("deepseek_v3", "DeepseekV3RotaryEmbedding", "interleave"),
-    "glm": ("glm", "GlmRotaryEmbedding", "text"),
-    "glm4": ("glm4", "Glm4RotaryEmbedding", "text"),
-    "glm4_moe": ("glm4_moe", "Glm4MoeRotaryEmbedding", "text"),
-    "gpt_oss": ("gpt_oss", "GptOssRotaryEmbedding", "text"),
-    "gptj": ("gptj", "create_sinusoidal_positions", "gptj"),
-    "gpt_neox": ("gpt_neox", "GPTNeoXRotaryEmbedding", "text"),
-    "stablelm": ("stablelm", "StableLmRotaryEmbedding", "text"),
-    "dbrx": ("dbrx", "DbrxRotaryEmbedding", "text"),
-    "falcon": ("falcon", "FalconRotaryEmbedding", "text"),
-    "olmo2": ("olmo2", "Olmo2RotaryEmbedding", "text"),
-    "olmo3": ("olmo3", "Olmo3RotaryEmbedding", "layered"),
-    "cohere": ("cohere", "CohereRotaryEmbedding", "text"),
-    "cohere2": ("cohere2", "Cohere2RotaryEmbedding", "text"),
-    "granite": ("granite", "GraniteRotaryEmbedding", "text"),
-    "smollm3": ("smollm3", "SmolLM3RotaryEmbedding", "text"),
-    "modernbert": ("modernbert", "ModernBertRotaryEmbedding", "layered"),
-    "roformer": ("roformer", "RoFormerSinusoidalPositionalEmbedding", "roformer"),
-    "hunyuan_v1_dense": ("hunyuan_v1_dense", "HunYuanDenseV1RotaryEmbedding", "text"),
-    "minimax_m2": ("minimax_m2", "MiniMaxM2RotaryEmbedding", "text"),
-    "ernie4_5": ("ernie4_5", "Ernie4_5RotaryEmbedding", "text"),
-    "ernie4_5_vl_moe_text": ("ernie4_5_vl_moe", "Ernie4_5_VLMoeTextRotaryEmbedding", "mrope"),
-    "ernie4_5_vl_moe_vision": ("ernie4_5_vl_moe", "Ernie4_5_VLMoeVisionRotaryEmbedding", "vision"),
-    "apertus": ("apertus", "ApertusRotaryEmbedding", "text"),
-    "exaone4": ("exaone4", "Exaone4RotaryEmbedding", "text"),
+# How a part's rotary module is called, by its model_type; the others as text.
+KINDS = {
+    "mrope": (
+        "ernie4_5_vl_moe_text glm4v_moe_text qwen2_5_omni_talker qwen2_5_omni_text qwen2_5_vl_text "
+        "qwen2_vl_text qwen3_5_text qwen3_vl_text"),
+    "vision": (
+        "ernie4_5_vl_moe_vision glm4v_moe qwen2_5_omni_vision_encoder qwen2_5_vl_vision qwen2_vl_vision "
+        "qwen3_5 qwen3_5_vision qwen3_vl qwen3_vl_vision"),
+    "dit": "qwen2_5_omni_dit",
+    "complex_bthd": "llama4_text",
+    "llama4_vision": "llama4_vision_model",
+    "pixtral": "pixtral",
+    "layered": "gemma3_text modernbert olmo3",
+    "layered_one": "gemma4_text",
+    "gemma4_vision": "gemma4_vision",
+    "complex_bhtd": "deepseek_v2",
+    "interleave": "deepseek_v3",
+    "gptj": "gptj",
+    "roformer": "roformer",
+}
+# The module, where it is not the only rotary embedding of the folder that is, or is not, for vision.
+CLASSES = {
+    "glm4v_moe": "Glm4vMoeVisionRotaryEmbedding",
+    "gptj": "create_sinusoidal_positions",
+    "pixtral": "PixtralVisionRotaryEmbedding",
+    "qwen2_5_omni_dit": "Qwen2_5OmniDiTRotaryEmbedding",
+    "qwen2_5_omni_talker": "Qwen2_5OmniRotaryEmbedding",
+    "qwen2_5_omni_text": "Qwen2_5OmniRotaryEmbedding",
+    "qwen3_5": "Qwen3_5VisionRotaryEmbedding",
+    "qwen3_vl": "Qwen3VLVisionRotaryEmbedding",
+    "roformer": "RoFormerSinusoidalPositionalEmbedding",
 }
 AXES = {"mrope": 3, "vision": 2, "pixtral": 2, "gemma4_vision": 2, "llama4_vision": 2}
-# Position columns of the module, as our axes: rows are axis 0, columns axis 1. Gemma 4 and Llama 4 put x first.
-COLUMN_FIRST = {"gemma4_vision", "llama4_vision"}
 
 
 def part_config(values, part, vision):
@@ -116,16 +77,29 @@ def head_size(config, kind, layer_type):
     return getattr(config, "head_dim", None) or (width or config.hidden_size) // heads
 
 
+def module_of(model_type):
+    """The modeling file, that of the longest beginning of model_type which is a folder, and its rotary module's name."""
+    folder = model_type
+    while importlib.util.find_spec(f"transformers.models.{folder}") is None:
+        folder = folder.rpartition("_")[0]
+    code = importlib.import_module(f"transformers.models.{folder}.modeling_{folder}")
+    if model_type in CLASSES:
+        return code, CLASSES[model_type]
+    (name,) = (name for name, value in vars(code).items() if name.endswith("RotaryEmbedding")
+               and value.__module__ == code.__name__ and ("Vision" in name) == ("vision" in model_type))  # fmt: skip
+    return code, name
+
+
 class Turner:
     """One rotary module and its apply function: matrix(position) rotates the identity."""
 
     def __init__(self, config, layer_type):
-        folder, name, self.kind = MODULES[config.model_type]
-        self.code = importlib.import_module(f"transformers.models.{folder}.modeling_{folder}")
-        self.config, self.layer_type, self.name = config, layer_type, name
+        self.kind = next((kind for kind, types in KINDS.items() if config.model_type in types.split()), "text")
+        self.code, self.name = module_of(config.model_type)
+        self.config, self.layer_type = config, layer_type
         self.size = head_size(config, self.kind, layer_type)
         if self.kind not in ("gptj", "roformer"):
-            self.module = getattr(self.code, name)(config)
+            self.module = getattr(self.code, self.name)(config)
 
     def matrix(self, position, length=None):
         """M[input, output] in double for one token at `position` (one number, or one per axis)."""
