@@ -50,30 +50,32 @@ std::string text_of(Index bytes) {
   return bytes >= mib ? std::to_string(bytes / mib) + " MiB" : std::to_string(bytes / kib) + " KiB";
 }
 
+std::shared_ptr<const Table> table_of(Index tokens) {
+  return std::make_shared<const Table>(frequencies({.head_dim = head_dim, .pairing = Pairing::half}),
+                                       positions(100, tokens));
+}
+
+struct Value {
+  std::string name;
+  std::vector<Work> cases;
+};
+
 class Tuner {
  public:
   // The tensors lie in memory that all cases share.
   Tuner(double seconds, Index largest)
-      : sample_(seconds / 6000),
-        largest_(largest),
-        memory_(arena_.reserve(2 * static_cast<std::size_t>(largest))),
-        second_cache_(std::max<Index>(256 * kib, static_cast<Index>(detail::data_caches()[1]))) {
+      : sample_(seconds / 6000), largest_(largest), memory_(arena_.reserve(2 * static_cast<std::size_t>(largest))) {
     std::fill_n(memory_, 2 * largest, std::byte{0x3c});  // a number near 0.01 as f32 and bf16, near 1 as f16
   }
 
   void run() {
     streaming();
     table();
-    grain();
+    if (std::thread::hardware_concurrency() > 1) grain();
     if (found_ == 0) std::printf("nothing to change\n");
   }
 
  private:
-  struct Value {
-    std::string name;
-    std::vector<Work> cases;
-  };
-
   // The logarithm of the seconds, in the mean of the cases.
   double cost(const Value& value) const {
     double sum = 0;
@@ -90,11 +92,9 @@ class Tuner {
     // Memory that was read by computing code for long is slow for some 15 ms afterwards.
     repeated(values[built_in].cases.front(), 4 * sample_);
     std::vector<std::vector<double>> trial(values.size());
-    for (std::size_t round = 0; round < 3; ++round) {
-      for (std::size_t k = 0; k < values.size(); ++k) {
-        const std::size_t i = (k + round) % values.size();
-        trial[i].push_back(cost(values[i]));
-      }
+    for (std::size_t i = 0; i < 3 * values.size(); ++i) {
+      const std::size_t at = (i + i / values.size()) % values.size();
+      trial[at].push_back(cost(values[at]));
     }
     std::size_t best = built_in;
     for (std::size_t i = 0; i < values.size(); ++i) {
@@ -115,13 +115,11 @@ class Tuner {
     std::fflush(stdout);
   }
 
-  // The cases with each value of one constant; `values` has the built-in one or not.
-  void sweep(const char* constant, Index detail::Tuning::*member, std::vector<Index> values,
-             const std::vector<Work>& cases) {
+  // The cases with the built-in value of one constant, and with others from `least` to 16 times that.
+  void sweep(const char* constant, Index detail::Tuning::*member, Index least, const std::vector<Work>& cases) {
     const Index built_in = tuning().*member;
-    if (std::find(values.begin(), values.end(), built_in) == values.end()) values.push_back(built_in);
     std::vector<Value> all;
-    for (const Index value : values) {
+    const auto add = [&](Index value) {
       all.push_back({text_of(value), {}});
       for (const Work& work : cases) {
         all.back().cases.push_back([=] {
@@ -129,39 +127,38 @@ class Tuner {
           work();
         });
       }
+    };
+    add(built_in);
+    for (Index value = least; value <= 16 * least; value *= 2) {
+      if (value != built_in) add(value);
     }
-    const auto at = std::find(values.begin(), values.end(), built_in) - values.begin();
-    compare(constant, all, static_cast<std::size_t>(at));
+    compare(constant, all, 0);
     tuning().*member = built_in;
   }
 
-  static std::shared_ptr<const Table> table_of(Index tokens) {
-    Rope rope;
-    rope.head_dim = head_dim;
-    rope.pairing = Pairing::half;
-    return std::make_shared<const Table>(frequencies(rope), positions(100, tokens));
-  }
   static Index row_bytes(DType dtype) { return heads * head_dim * (dtype == DType::f32 ? 4 : 2); }
+
+  Heads tensor(bool second, DType dtype, Index tokens, Index count) const {
+    return {memory_ + (second ? largest_ : 0), dtype, bthd(1, tokens, count, head_dim)};
+  }
 
   Work rotation(DType dtype, Index bytes, bool in_place, const RotateOptions& options) const {
     const Index tokens = std::max<Index>(1, bytes / row_bytes(dtype));
-    const Layout layout = bthd(1, tokens, heads, head_dim);
-    const Heads in{memory_, dtype, layout}, out{memory_ + largest_, dtype, layout};
-    const std::shared_ptr<const Table> table = table_of(tokens);
-    if (in_place) return [=] { rotate(in, *table, options); };
-    return [=] { rotate(ConstHeads(in.data, in.dtype, in.layout), out, *table, options); };
+    const Heads in = tensor(false, dtype, tokens, heads), out = tensor(!in_place, dtype, tokens, heads);
+    return [=, table = table_of(tokens)] { rotate(in, out, *table, options); };
   }
 
   // Where the rule of streaming stores takes the slower way.
   void streaming() {
-    for (Index bytes = second_cache_ / 2; bytes <= largest_; bytes *= 2) {
+    const auto second_cache = std::max<Index>(256 * kib, static_cast<Index>(detail::data_caches()[1]));
+    for (Index bytes = second_cache / 2; bytes <= largest_; bytes *= 2) {
       for (const DType dtype : {DType::f32, DType::bf16}) {
-        std::vector<Value> ways;
-        for (const Stores stores : {Stores::cached, Stores::streaming}) {
-          ways.push_back({stores == Stores::cached ? "cached" : "streaming",
-                          {rotation(dtype, bytes, false, {Direction::forward, serial(), stores})}});
-        }
-        compare("streams(" + text_of(bytes) + ") of " + name(dtype), ways, tuning().streams(bytes) ? 1 : 0);
+        const auto with = [&](Stores stores) {
+          return std::vector{rotation(dtype, bytes, false, {Direction::forward, serial(), stores})};
+        };
+        compare("streams(" + text_of(bytes) + ") of " + name(dtype),
+                {{"cached", with(Stores::cached)}, {"streaming", with(Stores::streaming)}},
+                tuning().streams(bytes) ? 1 : 0);
       }
     }
   }
@@ -170,30 +167,27 @@ class Tuner {
     std::vector<Work> cases;
     for (const DType dtype : {DType::f32, DType::bf16}) {
       const Index tokens = std::min<Index>(2048, largest_ / row_bytes(dtype));
-      const Heads q{memory_, dtype, bthd(1, tokens, heads_of_q, head_dim)};
-      const Heads k{memory_ + largest_, dtype, bthd(1, tokens, heads - heads_of_q, head_dim)};
+      const Heads q = tensor(false, dtype, tokens, heads_of_q), k = tensor(true, dtype, tokens, heads - heads_of_q);
       cases.push_back([q, k, table = table_of(tokens)] { rotate_qk(q, k, *table); });
     }
-    sweep("table_bytes", &detail::Tuning::table_bytes, {32 * kib, 64 * kib, 128 * kib, 256 * kib, 512 * kib}, cases);
+    sweep("table_bytes", &detail::Tuning::table_bytes, 32 * kib, cases);
   }
 
   // Two threads, calls in a row, so that no thread sleeps between them.
   void grain() {
-    if (std::thread::hardware_concurrency() < 2) return;
     static const ThreadPool pool(2);
     std::vector<Work> cases;
     for (Index bytes = 32 * kib; bytes <= mib; bytes *= 2) {
       for (const DType dtype : {DType::f32, DType::bf16})
         cases.push_back(rotation(dtype, bytes, true, {Direction::forward, pool}));
     }
-    sweep("grain_bytes", &detail::Tuning::grain_bytes, {16 * kib, 32 * kib, 64 * kib, 128 * kib, 256 * kib}, cases);
+    sweep("grain_bytes", &detail::Tuning::grain_bytes, 16 * kib, cases);
   }
 
   const double sample_;
   const Index largest_;
   cli::bench::Arena arena_;
   std::byte* const memory_;
-  const Index second_cache_;
   int found_ = 0;
 };
 
