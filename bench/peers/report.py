@@ -130,14 +130,16 @@ class Results:
     def page(self, command: str) -> str:
         cpu = self.device == "cpu"
         how = ("the fastest" if self.of is min else "medians") + " by processor time" * self.processor_time
-        words = (f"{date.today()}, {machine.processor()}; {machine.system()}. `{command}`; rotary's target: {self.target}. Every number is a peer's time "
-                 f"over rotary's for the same work, {how} of alternated measurements: 2.00× says that the peer takes twice "
-                 "as long. [README.md](README.md) says what each is given.") if cpu else (
-                 f"{date.today()}, {self.target}. `{command}`. Times are medians of CUDA events, in turn with rotary's, in "
-                 "one process a peer; of a graph of many calls, replayed, where the peer can be captured (else ‡: of calls "
-                 "one by one). Every ratio is a peer's time over rotary's: 2.00× says that the peer takes twice as long. Up "
-                 "to 512 tokens the tensors stay in the device's cache, from 8192 on they come from memory. "
-                 "[README.md](README.md) says what each is given.")  # fmt: skip
+        ratios = "a peer's time over rotary's{}: 2.00× says that the peer takes twice as long."
+        if cpu:
+            words = (f"{machine.processor()}; {machine.system()}. `{command}`; rotary's target: {self.target}. Every number is "
+                     + ratios.format(f" for the same work, {how} of alternated measurements"))  # fmt: skip
+        else:
+            words = (f"{self.target}. `{command}`. Times are medians of CUDA events, in turn with rotary's, in one process a "
+                     "peer; of a graph of many calls, replayed, where the peer can be captured (else ‡: of calls one by one). "
+                     f"Every ratio is {ratios.format('')} Up to 512 tokens the tensors stay in the device's cache, from 8192 "
+                     "on they come from memory.")  # fmt: skip
+        words = f"{date.today()}, {words} [README.md](README.md) says what each is given."
         parts = [f"# rotary beside its peers{'' if cpu else ' on a GPU'}", fill(words, 100)]
         if self.rotations():
             parts += ["## In short", self.summary(), "## Every cell", self.whole_table()]
