@@ -125,7 +125,6 @@ void for_each(const Executor& executor, std::size_t count, Body body) {
 }
 
 struct MeasuredWay {
-  Way way;
   WayRows rows;
   bool is_run;           // it has a row at all of the positions
   Largest largest = {};  // at the first of the positions that have it
@@ -142,7 +141,7 @@ class DecadeOfWays {
     for (const WayInfo& known : all_ways()) {
       const auto has = [&](const Position& position) { return has_row(subject, known.way, position); };
       const bool is_run = std::all_of(positions_.begin(), positions_.end(), has);
-      MeasuredWay& way = ways_.emplace_back(MeasuredWay{known.way, {subject, known.way}, is_run});
+      MeasuredWay& way = ways_.emplace_back(MeasuredWay{{subject, known.way}, is_run});
       if (!is_run) continue;
       way.kept.resize(exact_.size());
       if (known.way != Way::running_rotation)

@@ -12,7 +12,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 using files::path_text;
 
-ConvertResult report_of(const Plan& plan, const ConvertRequest& request) {
+ConvertResult convert_checkpoint(const ConvertRequest& request) {
+  const Plan plan = make_plan(request.input, *request.to, request.from);
   ConvertResult result{.kind = ConvertKind::checkpoint, .dry_run = request.dry_run, .output = request.output};
   result.model_type = plan.text.model_type;
   result.from = plan.from;
@@ -28,12 +29,6 @@ ConvertResult report_of(const Plan& plan, const ConvertRequest& request) {
   result.copied = plan.folder.others;
   result.left_out = plan.folder.left_out;
   result.notes = plan.notes;
-  return result;
-}
-
-ConvertResult convert_checkpoint(const ConvertRequest& request) {
-  const Plan plan = make_plan(request.input, *request.to, request.from);
-  ConvertResult result = report_of(plan, request);
   const auto check = [&](const std::optional<std::filesystem::path>& folder) {
     if (!request.verify) return;
     result.verified = verify(plan, folder, [&](std::uint64_t done, std::uint64_t layers) {
@@ -61,23 +56,22 @@ ConvertResult convert_checkpoint(const ConvertRequest& request) {
 Json output_of(const ConvertResult& result) { return result.dry_run ? Json() : Json(path_text(result.output)); }
 Json text_or_null(const std::string& text) { return text.empty() ? Json() : Json::parse(text); }
 
+Json json_of(const ConvertedTensor& tensor, ConvertKind kind) {
+  const bool checkpoint = kind == ConvertKind::checkpoint, table = kind == ConvertKind::table;
+  Json json = {{"name", tensor.info.name}};
+  if (checkpoint) json.update({{"file", tensor.file}, {"layer", tensor.layer}, {"what", tensor.what}});
+  if (!table) json["dtype"] = name(tensor.info.type);
+  json["shape"] = tensor.info.shape;
+  if (checkpoint) json.update({{"q_heads", tensor.q_heads}, {"k_heads", tensor.k_heads}});
+  if (!table) json.update({{"head_dim", tensor.head_dim}, {"first", tensor.first}, {"rotary_dim", tensor.rotary_dim}});
+  return json;
+}
+
 Json checkpoint_json(const ConvertResult& result) {
   Json report = {{"model_type", result.model_type}, {"from", name(result.from)},   {"to", name(result.to)},
                  {"dry_run", result.dry_run},       {"output", output_of(result)}, {"bytes", result.bytes},
                  {"tensors", Json::array()},        {"config", Json::array()}};
-  for (const ConvertedTensor& tensor : result.tensors) {
-    report["tensors"].push_back({{"name", tensor.info.name},
-                                 {"file", tensor.file},
-                                 {"layer", tensor.layer},
-                                 {"what", tensor.what},
-                                 {"dtype", name(tensor.info.type)},
-                                 {"shape", tensor.info.shape},
-                                 {"q_heads", tensor.q_heads},
-                                 {"k_heads", tensor.k_heads},
-                                 {"head_dim", tensor.head_dim},
-                                 {"first", tensor.first},
-                                 {"rotary_dim", tensor.rotary_dim}});
-  }
+  for (const ConvertedTensor& tensor : result.tensors) report["tensors"].push_back(json_of(tensor, result.kind));
   for (const ChangedKey& change : result.config) {
     report["config"].push_back(
         {{"key", change.key}, {"before", text_or_null(change.before)}, {"after", text_or_null(change.after)}});
@@ -101,18 +95,7 @@ Json file_json(const ConvertResult& result) {
                  {"dry_run", result.dry_run},
                  {"output", output_of(result)},
                  {"tensors", Json::array()}};
-  for (const ConvertedTensor& tensor : result.tensors) {
-    if (table) {
-      report["tensors"].push_back({{"name", tensor.info.name}, {"shape", tensor.info.shape}});
-      continue;
-    }
-    report["tensors"].push_back({{"name", tensor.info.name},
-                                 {"dtype", name(tensor.info.type)},
-                                 {"shape", tensor.info.shape},
-                                 {"head_dim", tensor.head_dim},
-                                 {"first", tensor.first},
-                                 {"rotary_dim", tensor.rotary_dim}});
-  }
+  for (const ConvertedTensor& tensor : result.tensors) report["tensors"].push_back(json_of(tensor, result.kind));
   return report;
 }
 

@@ -21,6 +21,12 @@ bool is_any(const std::string& name, std::string_view words) {
   return is_listed(std::string_view(name).substr(name.find_last_of("./") + 1), words);
 }
 
+template <class T>
+bool any_is(const std::vector<T>& tensors, std::string_view words) {
+  return std::any_of(tensors.begin(), tensors.end(),
+                     [words](const TensorInfo& one) { return is_any(one.name, words); });
+}
+
 struct Table {
   TableOrder order;
   std::vector<Tensor> tensors;  // one, or cos and sin
@@ -97,12 +103,9 @@ Table read_table(const std::filesystem::path& input, const std::map<std::string,
     table.rest.erase(found);
     return true;
   };
-  const auto has = [&table](std::string_view names) {
-    return std::any_of(table.rest.begin(), table.rest.end(),
-                       [names](const Tensor& tensor) { return is_any(tensor.name, names); });
-  };
-  const bool alone = table.rest.size() == 1 && !has(cos_names) && !has(sin_names);
-  if (has(cos_names) && has(sin_names)) {
+  const bool has_cos = any_is(table.rest, cos_names), has_sin = any_is(table.rest, sin_names);
+  const bool alone = table.rest.size() == 1 && !has_cos && !has_sin;
+  if (has_cos && has_sin) {
     take(cos_names);
     take(sin_names);
     const auto said = metadata.find("form");
@@ -199,11 +202,8 @@ TableOrder wanted_order(const ConvertRequest& request, const TableOrder& before)
 }  // namespace
 
 bool has_table(const std::vector<TensorInfo>& tensors) {
-  const auto any = [&tensors](std::string_view names) {
-    return std::any_of(tensors.begin(), tensors.end(),
-                       [names](const TensorInfo& tensor) { return is_any(tensor.name, names); });
-  };
-  return (any(cos_names) && any(sin_names)) || any(joined_names) || any(complex_names);
+  return (any_is(tensors, cos_names) && any_is(tensors, sin_names)) || any_is(tensors, joined_names) ||
+         any_is(tensors, complex_names);
 }
 
 ConvertResult convert_table(const ConvertRequest& request) {

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <numbers>
@@ -39,94 +40,83 @@ Pattern pattern_of(const Situation& situation, const Scaling& by_default) {
   return {by_default};
 }
 
-struct Proposal {
-  Rope rope;
-  double factor = 1;
-  std::string from = {};
-  bool starting_list = false;
-};
-
 // The user's factor, that of the pattern where it was made for this context, or what the context asks for.
-void set_factor(const Situation& situation, const Pattern& pattern, Proposal& proposal) {
+void set_factor(const Situation& situation, const Pattern& pattern, MethodPlan& plan) {
   const double* factor = factor_of(pattern.scaling);
   const std::string by_context = "context / trained_length";
   if (situation.request.factor) {
-    proposal.from = "--factor";
+    plan.from = "--factor";
   } else if (pattern.is_published || pattern.is_own) {
-    proposal.from = (pattern.fits ? "" : by_context + ", the rest as in ") +
-                    (pattern.is_published ? situation.published->says.source : "the file's own scaling");
+    plan.from = (pattern.fits ? "" : by_context + ", the rest as in ") +
+                (pattern.is_published ? situation.published->says.source : "the file's own scaling");
   } else {
-    proposal.from = by_context;
+    plan.from = by_context;
   }
   const double otherwise = pattern.fits && factor != nullptr ? *factor : situation.smallest_factor();
-  proposal.factor = situation.request.factor.value_or(otherwise);
+  plan.factor = situation.request.factor.value_or(otherwise);
 }
 
 // By the pattern of that kind, with the factor and the length of this plan. Returns the pattern.
-Pattern scale(const Situation& situation, const Scaling& by_default, Proposal& proposal) {
+Pattern scale(const Situation& situation, const Scaling& by_default, MethodPlan& plan, Rope& rope) {
   const Pattern pattern = pattern_of(situation, by_default);
-  set_factor(situation, pattern, proposal);
-  proposal.rope.scaling = pattern.scaling;
+  set_factor(situation, pattern, plan);
+  rope.scaling = pattern.scaling;
   std::visit(
       [&]([[maybe_unused]] auto& held) {
-        if constexpr (requires { held.factor = 1.0; }) held.factor = proposal.factor;
+        if constexpr (requires { held.factor = 1.0; }) held.factor = plan.factor;
         if constexpr (requires { held.trained_length; }) held.trained_length = situation.trained;
       },
-      proposal.rope.scaling);
+      rope.scaling);
   return pattern;
 }
 
-void scale_linear(const Situation& situation, Proposal& proposal) {
-  const Scaling before = proposal.rope.scaling;
-  scale(situation, Linear{}, proposal);
-  if (const auto* part = std::get_if<Proportional>(&before)) {
-    proposal.rope.scaling = Proportional{.fraction = part->fraction, .factor = proposal.factor};
-  }
+void scale_linear(const Situation& situation, MethodPlan& plan, Rope& rope) {
+  const Scaling before = rope.scaling;
+  scale(situation, Linear{}, plan, rope);
+  if (const auto* part = std::get_if<Proportional>(&before))
+    rope.scaling = Proportional{.fraction = part->fraction, .factor = plan.factor};
 }
 
-void scale_yarn(const Situation& situation, Proposal& proposal) {
+// As a larger base, which every framework reads: no published rope_type means it.
+void grow_base(const Situation& situation, MethodPlan& plan, Rope& rope) {
+  set_factor(situation, {Unscaled{}}, plan);
+  rope.base = grown_base(rope, plan.factor);
+}
+
+template <class Kind>
+void scale_as(const Situation& situation, MethodPlan& plan, Rope& rope) {
+  scale(situation, Kind{}, plan, rope);
+}
+
+void scale_yarn(const Situation& situation, MethodPlan& plan, Rope& rope) {
   // An MLA turns the last part of its heads. Its family puts the temperature into the softmax scale.
-  const bool mla = proposal.rope.rotary_dim != 0 && situation.first().first > 0;
-  const Pattern pattern = scale(situation, mla ? Yarn{.mscale = 1, .mscale_all_dim = 1} : Yarn{}, proposal);
-  Yarn& planned = std::get<Yarn>(proposal.rope.scaling);
+  const bool mla = rope.rotary_dim != 0 && situation.first().first > 0;
+  const Pattern pattern = scale(situation, mla ? Yarn{.mscale = 1, .mscale_all_dim = 1} : Yarn{}, plan, rope);
+  Yarn& planned = std::get<Yarn>(rope.scaling);
   if (planned.factor != *factor_of(pattern.scaling)) planned.attention_factor.reset();
 }
 
-void scale_by_lists(const Situation& situation, Proposal& proposal) {
+void scale_by_lists(const Situation& situation, MethodPlan& plan, Rope& rope) {
   const Pattern pattern = pattern_of(situation, LongRope{});
-  const std::vector<double> inv_freq = rotary::frequencies(proposal.rope).inv_freq;
+  const std::vector<double> inv_freq = rotary::frequencies(rope).inv_freq;
   LongRope scaling = std::get<LongRope>(pattern.scaling);
-  set_factor(situation, pattern, proposal);
+  set_factor(situation, pattern, plan);
   if (!pattern.fits || scaling.long_factor.size() != inv_freq.size() || situation.request.factor) {
     const bool needs_mscale = scaling.short_mscale.has_value();  // the family's config must have both
     scaling = {};
-    proposal.factor = situation.request.factor.value_or(situation.smallest_factor());
-    proposal.starting_list = true;
-    proposal.from = "a start, not a published list: YaRN's ramp as factors";
+    plan.factor = situation.request.factor.value_or(situation.smallest_factor());
+    plan.starting_list = true;
+    plan.from = "a start, not a published list: YaRN's ramp as factors";
     scaling.short_factor.assign(inv_freq.size(), 1.0);
-    scaling.long_factor = starting_long_factor(inv_freq, situation.trained, proposal.factor);
+    scaling.long_factor = starting_long_factor(inv_freq, situation.trained, plan.factor);
     if (needs_mscale) {
       scaling.short_mscale = scaling.long_mscale =
-          std::sqrt(1 + std::log(proposal.factor) / std::log(static_cast<double>(situation.trained)));
+          std::sqrt(1 + std::log(plan.factor) / std::log(static_cast<double>(situation.trained)));
     }
   }
-  scaling.factor = proposal.factor;
+  scaling.factor = plan.factor;
   scaling.trained_length = situation.trained;
-  proposal.rope.scaling = scaling;
-}
-
-Proposal proposal_of(const Situation& situation, const ModelRope& used, std::string_view method) {
-  Proposal proposal{unscaled(used.rope)};
-  if (method == "linear") scale_linear(situation, proposal);
-  if (method == "ntk") {  // as a larger base, which every framework reads: no published rope_type means it
-    set_factor(situation, {Unscaled{}}, proposal);
-    proposal.rope.base = grown_base(proposal.rope, proposal.factor);
-  }
-  if (method == "dynamic") scale(situation, Dynamic{}, proposal);
-  if (method == "yarn") scale_yarn(situation, proposal);
-  if (method == "llama3") scale(situation, Llama3{}, proposal);
-  if (method == "longrope") scale_by_lists(situation, proposal);
-  return proposal;
+  rope.scaling = scaling;
 }
 
 double with_six_digits(double value) {
@@ -235,6 +225,17 @@ void warn_of_longrope(const Situation& situation, const MethodPlan& plan, Senten
   }
 }
 
+// ---- the methods ----
+
+struct Method {
+  std::string_view name;
+  // Scales a rope as the model was trained; sets the plan's factor and where it comes from.
+  void (*scale)(const Situation&, MethodPlan&, Rope&);
+};
+constexpr Method method_rows[] = {{"linear", scale_linear},       {"ntk", grow_base},
+                                  {"dynamic", scale_as<Dynamic>}, {"yarn", scale_yarn},
+                                  {"llama3", scale_as<Llama3>},   {"longrope", scale_by_lists}};
+
 }  // namespace
 
 Rope unscaled(const Rope& rope) {
@@ -259,6 +260,15 @@ std::vector<double> starting_long_factor(const std::vector<double>& inv_freq, st
   return list;
 }
 
+std::span<const std::string_view> methods() noexcept {
+  static constexpr auto names = [] {
+    std::array<std::string_view, std::size(method_rows)> all;
+    for (std::size_t i = 0; i < all.size(); ++i) all[i] = method_rows[i].name;
+    return all;
+  }();
+  return names;
+}
+
 std::string method_of(const Scaling& scaling) {
   if (std::holds_alternative<Proportional>(scaling)) return "linear";
   if (std::holds_alternative<NtkFixed>(scaling)) return "ntk";
@@ -281,20 +291,17 @@ void propose(const Situation& situation, MethodPlan& plan) {
   if (!plan.refused.empty()) return;
   try {
     for (const std::size_t i : situation.targets) {
-      const Proposal proposal = proposal_of(situation, situation.rope(i), plan.method);
-      frequencies(proposal.rope, situation.request.context);  // throws where they overflow
-      if (plan.ropes.empty()) {
-        plan.factor = proposal.factor;
-        plan.from = proposal.from;
-        plan.starting_list = proposal.starting_list;
-        plan.rope_theta = proposal.rope.base;
-      }
       RopePlan& rope = plan.ropes.emplace_back();
       rope.rope = i;
-      rope.planned = proposal.rope;
+      rope.planned = unscaled(situation.rope(i).rope);
+      for (const Method& row : method_rows)
+        if (row.name == plan.method) row.scale(situation, plan, rope.planned);
+      frequencies(rope.planned, situation.request.context);  // throws where they overflow
     }
+    plan.rope_theta = plan.ropes.front().planned.base;
   } catch (const Error& error) {
     plan.refused = "its frequencies cannot be computed: " + without_operation(error);
+    plan.ropes.clear();
   }
 }
 

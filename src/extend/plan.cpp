@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <numbers>
 
@@ -11,7 +10,6 @@
 namespace rotary::extend {
 namespace {
 
-constexpr std::array<std::string_view, 6> all_methods = {"linear", "ntk", "dynamic", "yarn", "llama3", "longrope"};
 constexpr double circle = 2 * std::numbers::pi;
 
 // ---- what a method does to a rope ----
@@ -188,7 +186,8 @@ void check_request(const Request& request) {
   if (factor && !(*factor >= 1 && *factor <= 1e15)) {
     fail(Code::VALUE, "extend", "--factor must be from 1 to 1e15 but got " + detail::spelled(*factor));
   }
-  const bool known = std::find(all_methods.begin(), all_methods.end(), request.method) != all_methods.end();
+  const auto all = methods();
+  const bool known = std::find(all.begin(), all.end(), request.method) != all.end();
   if (!request.method.empty() && !known) {
     fail(Code::VALUE, "extend",
          "a method must be linear, ntk, dynamic, yarn, llama3 or longrope but got " + request.method);
@@ -196,8 +195,6 @@ void check_request(const Request& request) {
 }
 
 }  // namespace
-
-std::span<const std::string_view> methods() noexcept { return all_methods; }
 
 Plan plan(const Request& request) {
   check_request(request);
@@ -218,7 +215,7 @@ Plan plan(const Request& request) {
     if (plan.published->applies) plan.published->context = request.context;
   }
   // All of them, whichever is asked for: what is recommended depends on what can be used.
-  for (const std::string_view method : all_methods) plan.methods.push_back(plan_by(situation, method));
+  for (const std::string_view method : methods()) plan.methods.push_back(plan_by(situation, method));
   recommend(situation, plan);
   if (request.method.empty() && !plan.recommended.empty()) return plan;
   std::erase_if(plan.methods,

@@ -12,13 +12,26 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "subjects.h"
+#include "rotary/rotary.h"
 
 namespace rotary::accuracy {
 namespace {
 
 using Json = nlohmann::json;
 constexpr std::int64_t largest_position = std::numeric_limits<std::int64_t>::max();
+
+Subject subject_of(const Rope& rope) { return {rope, frequencies(rope)}; }
+
+Rope half_rope(int head_dim, double base, Scaling scaling = Unscaled{}) {
+  Rope rope;
+  rope.head_dim = head_dim;
+  rope.base = base;
+  rope.pairing = Pairing::half;
+  rope.scaling = std::move(scaling);
+  return rope;
+}
+
+Subject plain(int head_dim = 128, double base = 10000) { return subject_of(half_rope(head_dim, base)); }
 
 Json golden() {
   std::ifstream file(ROTARY_SOURCE_DIR "/tests/golden/accuracy.json");
@@ -65,11 +78,6 @@ std::vector<CosSin> row_of(Way way, const Subject& subject, const Position& posi
 
 std::vector<double> row_errors(Way way, const Subject& subject, const std::vector<Position>& positions) {
   return errors_at(subject, {&way, 1}, positions).front();
-}
-
-std::uint64_t random_bits(std::uint64_t& state) {
-  state = state * 6364136223846793005U + 1442695040888963407U;
-  return state ^ state >> 29;
 }
 
 TEST(Accuracy, AllErrorsAreThoseOfMpmath) {
@@ -332,6 +340,11 @@ TEST(Ways, HaveNames) {
     EXPECT_STREQ(info(known.way).name, known.name);
   }
   EXPECT_THROW(parse_way("float16"), Error);
+}
+
+std::uint64_t random_bits(std::uint64_t& state) {
+  state = state * 6364136223846793005U + 1442695040888963407U;
+  return state ^ state >> 29;
 }
 
 // The loops of the template, in words of 32 bits.
