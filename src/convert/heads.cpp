@@ -40,7 +40,7 @@ int slot_of(Fused fused, int head, bool key, int heads, int kv_heads) {
   return (key ? heads : 0) + head;
 }
 
-[[noreturn]] void refuse(const TensorInfo& tensor, const TextPart& part) {
+[[noreturn]] void refuse_projection(const TensorInfo& tensor, const TextPart& part) {
   fail(Code::TENSOR, operation,
        "the projections must be those of " + part.model_type + " but got tensor " + in_quotes(tensor.name));
 }
@@ -52,7 +52,7 @@ Heads of_latent(const TensorInfo& tensor, Role role, const ModelRope& rope, cons
     const std::int64_t gate = part.attention.gated_by_value ? part.integer("v_head_dim") : 0;
     return of_queries(rope, rope.heads, rope.rope.head_dim + gate);
   }
-  if (role != Role::latent) refuse(tensor, part);
+  if (role != Role::latent) refuse_projection(tensor, part);
   const std::int64_t latent_rows = part.integer("kv_lora_rank");
   if (latent_rows == 0) fail(Code::CONFIG_MISSING, operation, "the config must have kv_lora_rank but it is missing");
   return {.k = 1, .dim = rotated, .block = {0, rotated / 2}, .rows = latent_rows + rotated, .starts = {latent_rows}};
@@ -116,7 +116,7 @@ Heads of_one_expert(const TensorInfo& tensor, const TensorName& name, const Mode
     default:
       break;
   }
-  refuse(tensor, part);
+  refuse_projection(tensor, part);
 }
 
 }  // namespace

@@ -81,7 +81,7 @@ void write_files(const Plan& plan, const fs::path& partial, const fs::path& outp
 }
 
 // The folder's own path, without "." and a slash at its end.
-fs::path plain(const fs::path& path) {
+fs::path normal_path(const fs::path& path) {
   const fs::path normal = fs::absolute(path).lexically_normal();
   return normal.has_filename() ? normal : normal.parent_path();
 }
@@ -119,7 +119,7 @@ class PartialFolder {
 };
 
 void check_output_folder(const Plan& plan, const fs::path& given) {
-  const fs::path output = plain(given);
+  const fs::path output = normal_path(given);
   std::error_code ignored;
   if (fs::equivalent(output, plan.folder.path, ignored))
     refuse(given, "the output must be another folder than the input");
@@ -150,7 +150,7 @@ Bytes bytes_of(const Shard& shard, std::size_t entry) {
 }  // namespace
 
 std::vector<fs::path> left_behind(const fs::path& given) {
-  const fs::path output = plain(given);
+  const fs::path output = normal_path(given);
   const std::string prefix = path_text(output.filename()) + partial_ending;
   std::vector<fs::path> found;
   std::error_code error;
@@ -175,7 +175,7 @@ void write_folder(const Plan& plan, const fs::path& given, const std::function<v
                   const std::function<void(const fs::path&)>& check) {
   check_output_folder(plan, given);
   for (const std::string& name : plan.folder.others) files::InputFile(operation, plan.folder.path / path_of(name));
-  const fs::path output = plain(given);
+  const fs::path output = normal_path(given);
   PartialFolder partial(output);
   write_files(plan, partial.path(), given, progress);
   if (check) check(partial.path());
