@@ -17,36 +17,12 @@ def set_num_threads(count: int, /) -> None: ...
 def get_num_threads() -> int: ...
 def _forget_threads() -> None: ...
 
-# Rotating. operation: the caller's name, in errors; out: None for a new array, x itself to rotate in place; table: a
-# Table, a TensorTable, or a tuple (cos, sin, pairing, doubled).
-def rotate(
-    operation: str, x: Any, table: Any, layout: Any, out: Any, first: Any, direction: Any, stores: Any, /
-) -> Any: ...
-def rotate_qk(
-    operation: str,
-    q: Any,
-    k: Any,
-    table: Any,
-    layout: Any,
-    q_out: Any,
-    k_out: Any,
-    first: Any,
-    direction: Any,
-    stores: Any,
-    /,
-) -> tuple[Any, Any]: ...
-def rotate_qkv(
-    operation: str,
-    qkv: Any,
-    table: Any,
-    kv_heads: Any,
-    layout: Any,
-    out: Any,
-    first: Any,
-    direction: Any,
-    stores: Any,
-    /,
-) -> Any: ...
+# Rotating, the result in out: (operation, x, table, layout, out, first, direction, stores); q, k and q_out, k_out in
+# their places; and kv_heads after the table. operation: the caller's name, in errors; out: None for a new array, x
+# itself to rotate in place; table: a Table, a TensorTable, or a tuple (cos, sin, pairing, doubled).
+def rotate(*arguments: Any) -> Any: ...
+def rotate_qk(*arguments: Any) -> tuple[Any, Any]: ...
+def rotate_qkv(*arguments: Any) -> Any: ...
 
 # Frequencies and tables. A state of frequencies: inv_freq (float64), pairing, axis (uint8), attention_factor,
 # clockwise, inv_freq_float32, all but three as bytes; of a table: cos and sin (float32), shape, pairing, positions.

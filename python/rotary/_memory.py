@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 
 from ._words import error
@@ -14,7 +13,6 @@ if TYPE_CHECKING:
 _TYPES = {"F32": ("f", 4), "F64": ("d", 8), "I64": ("q", 8), "F16": ("e", 2)}  # the letters of numpy and of struct
 
 
-@functools.cache
 def _numpy() -> Any:
     try:
         import numpy

@@ -98,6 +98,9 @@ void ArrayView::take(const dlpack::Tensor& tensor) {
     strides[axis] = tensor.strides == nullptr ? run : tensor.strides[d] * (bits_of(type) / 8);
     run *= shape[axis];
   }
+  if (data == nullptr && elements() > 0) {
+    fail(Code::SHAPE, name_, "the array must point to its elements but got null: its memory was given back");
+  }
 }
 
 bool ArrayView::from_exchange(PyObject* object) {

@@ -210,35 +210,6 @@ class Buffers(unittest.TestCase):
 
 @unittest.skipIf(torch is None, "torch is not installed")
 class Torch(unittest.TestCase):
-    def test_tensors(self):
-        for dtype in (torch.float32, torch.float16, torch.bfloat16):
-            q = torch.randn(1, 4, 5, 16).to(dtype).transpose(1, 2).contiguous().transpose(1, 2)
-            k = torch.randn(1, 2, 5, 16).to(dtype)
-            made = rotary.rotate_qk(q, k, TABLE, layout="bhtd")
-            for x, y in zip((q, k), made):
-                self.assertIs(type(y), torch.Tensor)
-                self.assertEqual((y.dtype, y.stride()), (x.dtype, x.stride()))
-                c, s = (torch.tensor(np.asarray(rows)) for rows in (TABLE.cos, TABLE.sin))
-                a, b = x.float().split(8, -1)
-                wide = torch.cat([a * c - b * s, b * c + a * s], -1).to(dtype)
-                self.assertTrue(torch.equal(y, wide))
-            rotary.rotate_qk_(q, k, TABLE, layout="bhtd")
-            self.assertTrue(torch.equal(q, made[0]) and torch.equal(k, made[1]))
-            expanded = torch.randn(1, 1, 5, 16).to(dtype).expand(2, 3, 5, 16)
-            self.assertTrue(
-                torch.equal(
-                    rotary.rotate(expanded, TABLE, layout="bhtd"),
-                    rotary.rotate(expanded.contiguous(), TABLE, layout="bhtd"),
-                )
-            )
-
-    def test_positions_and_rows(self):
-        rope = rotary.Rope(head_dim=16, pairing="half")
-        self.assertEqual(rotary.Table(rope, torch.arange(5)), rotary.Table(rope, range(5)))
-        c, s = (torch.tensor(np.asarray(rows)) for rows in (TABLE.cos, TABLE.sin))
-        made = rotary.from_doubled(torch.cat([c, c], -1)[None], torch.cat([s, s], -1)[None], pairing="half")
-        self.assertEqual(made.cos[0].tolist(), TABLE.cos.tolist())
-
     def test_what_is_read_by_the_c_part_alone(self):
         x = torch.randn(5, 3, 16, requires_grad=True)
         negative = torch._neg_view(torch.arange(5.0))
@@ -248,6 +219,22 @@ class Torch(unittest.TestCase):
             refused(self, "TORCH", make)
         with torch.no_grad():
             self.assertEqual(rotary.Table(rope, x[:, 0, 0]).tokens, 5)
+
+    def test_memory_that_was_given_back(self):
+        """As FSDP does between its steps."""
+        x, gone = torch.randn(5, 3, 16), torch.ones(5, 8)
+        column, row = gone[:, 0], gone[0]
+        gone.untyped_storage().resize_(0)
+        rope = rotary.Rope(head_dim=16, pairing="half")
+        for make in (
+            lambda: rotary.from_rows(gone, gone, pairing="half"),
+            lambda: rotary.Table(rope, column),
+            lambda: rotary.Frequencies(row, pairing="half"),
+            lambda: rotary.check(rope, gone, gone),
+            lambda: rotary.rotate(gone, rotary.from_rows(*map(torch.tensor, ROWS), pairing="half"), layout="td"),
+            lambda: rotary.rotate(x, rotary.from_rows(gone, gone, pairing="half", repeated=True), layout="thd"),
+        ):
+            refused(self, "SHAPE", make)
 
 
 @unittest.skipIf(jax is None, "JAX is not installed")

@@ -194,11 +194,6 @@ class TheTable(unittest.TestCase):
         with self.assertRaises((AttributeError, TypeError)):
             table.cos = 1
 
-    def test_arrays_outlive_the_table(self):
-        cos = np.asarray(rotary.Table(self.rope, range(1000)).cos)
-        again = np.asarray(rotary.Table(self.rope, range(1000)).cos)
-        self.assertEqual(cos.tobytes(), again.tobytes())
-
     def test_compares_hashes_pickles(self):
         for positions in (range(5), [[0, 1], [2, 3]], [0.5, 1.5], 3):
             table = rotary.Table(self.rope, positions)
