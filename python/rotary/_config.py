@@ -43,20 +43,6 @@ class ModelRope(_Record):
         coordinates: positions are coordinates, as of an image's patches, not the places of tokens.
     """
 
-    __slots__ = _fields = (
-        "rope",
-        "part",
-        "layers",
-        "layers_without_rope",
-        "heads",
-        "kv_heads",
-        "first",
-        "context",
-        "notes",
-        "_origins",
-        "axis_names",
-        "coordinates",
-    )
     rope: Rope
     part: str
     layers: tuple[int, ...]
@@ -69,9 +55,6 @@ class ModelRope(_Record):
     _origins: tuple[tuple[str, tuple[str, str]], ...]
     axis_names: tuple[str, ...]
     coordinates: bool
-
-    def __init__(self, **fields: Any) -> None:
-        self._set(*(fields[name] for name in self._fields))
 
     @property
     def origins(self) -> dict[str, tuple[str, str]]:
@@ -134,13 +117,9 @@ class Ropes(_Record, Sequence[ModelRope]):
         notes: what is surprising in how the config was read, one sentence each.
     """
 
-    __slots__ = _fields = ("model_type", "_ropes", "notes")
     model_type: str
     notes: tuple[str, ...]
     _ropes: tuple[ModelRope, ...]
-
-    def __init__(self, **fields: Any) -> None:
-        self._set(*(fields[name] for name in self._fields))
 
     def __len__(self) -> int:
         return len(self._ropes)

@@ -34,10 +34,6 @@ class _Value:
     def __delattr__(self, name: str) -> None:
         raise AttributeError(f"{type(self).__name__} is frozen")
 
-    def replace(self, **changes: Any) -> Self:
-        """The same value with other fields."""
-        return type(self)(**{**dict(zip(self._fields, self._values())), **changes})
-
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
             return NotImplemented
@@ -50,18 +46,11 @@ class _Value:
         fields = ", ".join(f"{name}={value!r}" for name, value in zip(self._fields, self._values()))
         return f"{type(self).__name__}({fields})"
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _make, (type(self), dict(zip(self._fields, self._values())))
-
     def __copy__(self) -> Self:
         return self
 
     def __deepcopy__(self, memo: object) -> Self:
         return self
-
-
-def _make(kind: Any, fields: dict[str, Any]) -> Any:
-    return kind(**fields)
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
@@ -78,14 +67,25 @@ class _Record(_Value):
         if "__init__" not in vars(cls):
             cls.__init__ = _init_of(cls)  # type: ignore[method-assign]
 
+    def replace(self, **changes: Any) -> Self:
+        """The same value with other fields."""
+        return type(self)(**{**dict(zip(self._fields, self._values())), **changes})
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _make, (type(self), dict(zip(self._fields, self._values())))
+
+
+def _make(kind: Any, fields: dict[str, Any]) -> Any:
+    return kind(**fields)
+
 
 def _init_of(cls: type[_Record]) -> Any:
     """__init__(self, *, field: type = default, ...)."""
     kinds = cls.__annotations__
     told = [f"{name}: {kinds[name]!r}" + (f" = cls.{name}" if name in vars(cls) else "") for name in cls._fields]
     made: dict[str, Any] = {"cls": cls}
-    exec(f"def __init__({', '.join(['self', '*', *told] if told else ['self'])}) -> None: "
-         f"self._set({', '.join(cls._fields)})", made)
+    words = ", ".join(["self", "*", *told] if told else ["self"])
+    exec(f"def __init__({words}) -> None: self._set({', '.join(cls._fields)})", made)
     return made["__init__"]
 
 

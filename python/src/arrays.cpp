@@ -140,12 +140,8 @@ bool ArrayView::from_capsule(PyObject* object) {
     take(seen->tensor);
     return true;
   }
-  const Ref method(PyObject_GetAttrString(object, "__dlpack__"));
-  if (!method) {
-    if (PyErr_ExceptionMatches(PyExc_AttributeError) == 0) throw Raised{};
-    PyErr_Clear();
-    return false;
-  }
+  const Ref method = attribute_or_null(object, "__dlpack__");
+  if (!method) return false;
   const Ref nothing = checked(PyTuple_New(0));
   const Ref words = checked(Py_BuildValue("{s:(II)}", "max_version", newest.major, newest.minor));
   owner_ = Ref(PyObject_Call(method.get(), nothing.get(), words.get()));

@@ -72,6 +72,13 @@ Ref module_function(const char* module_name, const char* name) {
   return checked(PyObject_GetAttrString(module.get(), name));
 }
 
+Ref attribute_or_null(PyObject* object, const char* name) {
+  Ref found(PyObject_GetAttrString(object, name));
+  if (!found && PyErr_ExceptionMatches(PyExc_AttributeError) == 0) throw Raised{};
+  if (!found) PyErr_Clear();
+  return found;
+}
+
 std::string_view view_of(PyObject* text, const char* what) {
   if (PyUnicode_Check(text) == 0) {
     raise_type_error(std::string(what) + " must be a str but got " + type_name(text));

@@ -147,6 +147,7 @@ GivenTable::GivenTable(PyObject* object, const char* operation, bool borrows) {
     rows_ = Ref::borrowed(object);
   } else {
     rows_ = Ref(PyObject_GetAttr(object, rows_word));
+    if (!rows_ && PyErr_ExceptionMatches(PyExc_AttributeError) == 0) throw Raised{};
     if (!rows_) PyErr_Clear();
   }
   if (!rows_ || PyTuple_Check(rows_.get()) == 0 || PyTuple_Size(rows_.get()) != 4) {

@@ -12,14 +12,6 @@ struct KnownType {
 };
 Seen<KnownType> known_types;
 
-// Null where the object has none.
-Ref attribute_or_null(PyObject* object, const char* name) {
-  Ref found(PyObject_GetAttrString(object, name));
-  if (!found && PyErr_ExceptionMatches(PyExc_AttributeError) == 0) throw Raised{};
-  if (!found) PyErr_Clear();
-  return found;
-}
-
 bool has_attribute(PyObject* object, const char* name) { return static_cast<bool>(attribute_or_null(object, name)); }
 
 std::string package_of(PyObject* type) {

@@ -46,6 +46,7 @@ bool is_list(PyObject* object) { return PyList_Check(object) != 0 || PyTuple_Che
 // Nested lists of one depth, whose lists of a level have one length.
 void add_list(GivenPositions& given, PyObject* list, std::size_t depth) {
   const Py_ssize_t size = PySequence_Size(list);
+  if (size < 0) throw Raised{};
   if (depth == given.shape.size()) given.shape.push_back(size);
   if (depth > 2 || given.shape[depth] != size) {
     fail(Code::SHAPE, operation,

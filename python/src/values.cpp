@@ -57,9 +57,8 @@ void read(Pairing& value, PyObject* object, const char* name) {
   if (object != Py_None) value = parse_pairing(view_of(object, name));
 }
 void read(Scaling& value, PyObject* object, const char*) {
-  const Ref word(PyObject_GetAttrString(object, "_name"));
+  const Ref word = attribute_or_null(object, "_name");
   if (!word) {
-    PyErr_Clear();
     raise_type_error("scaling must be a rotary.Unscaled, Linear, Ntk, NtkFixed, Dynamic, Yarn, LongRope, Llama3 or " +
                      std::string("Proportional but got ") + type_name(object));
   }

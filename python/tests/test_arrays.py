@@ -111,6 +111,35 @@ class Numpy(unittest.TestCase):
                 make()
         self.assertEqual(rotary.rotate(x=x, table=TABLE, layout="thd").shape, x.shape)
 
+    def test_what_a_hostile_object_raises_is_not_lost(self):
+        def hostile(name, base=object):
+            def interrupt(self, *arguments, **words):
+                raise KeyboardInterrupt(name)
+
+            return type("Hostile", (base,), {name: interrupt})()
+
+        x, rope = numbers((5, 3, 16)), {"head_dim": 16, "pairing": "half"}
+        for make in (
+            lambda: rotary.rotate(hostile("__dlpack__"), TABLE, layout="thd"),
+            lambda: rotary.rotate(x, hostile("__getattr__"), layout="thd"),
+            lambda: rotary.rotate(x, TABLE, layout="thd", first=hostile("__index__")),
+            lambda: rotary.rotate_qkv(x, TABLE, hostile("__index__"), layout="thd"),
+            lambda: rotary.set_num_threads(hostile("__index__")),
+            lambda: rotary.Rope(**{**rope, "head_dim": hostile("__index__")}),
+            lambda: rotary.Rope(**rope, base=hostile("__float__")),
+            lambda: rotary.Rope(**rope, scaling=hostile("__getattr__")),
+            lambda: rotary.Frequencies(hostile("__len__", list), pairing="half"),
+            lambda: rotary.Frequencies([hostile("__float__")], pairing="half"),
+            lambda: rotary.frequencies(rotary.Rope(**rope), hostile("__index__")),
+            lambda: rotary.Table(rotary.Rope(**rope), hostile("__len__", list)),
+            lambda: rotary.Table(rotary.Rope(**rope), [hostile("__index__")]),
+            lambda: rotary.Table(rotary.Rope(**rope), hostile("__dlpack__")),
+            lambda: rotary.sectioned_axes(hostile("__len__", list)),
+            lambda: rotary.from_rows(hostile("__dlpack__"), x[0], pairing="half"),
+        ):
+            with self.assertRaises(KeyboardInterrupt):
+                make()
+
     def test_subclasses(self):
         class Mine(np.ndarray):
             pass
