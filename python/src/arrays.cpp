@@ -257,7 +257,7 @@ bool is_integer(ElementType type) noexcept {
 namespace {
 
 template <class T>
-T read(const void* place) {
+T load(const void* place) {
   T value;
   std::memcpy(&value, place, sizeof value);
   return value;
@@ -268,13 +268,13 @@ T read(const void* place) {
 double real_at(const void* place, ElementType type) {
   switch (type) {
     case ElementType::f64:
-      return read<double>(place);
+      return load<double>(place);
     case ElementType::f32:
-      return static_cast<double>(read<float>(place));
+      return static_cast<double>(load<float>(place));
     case ElementType::f16:
-      return static_cast<double>(to_float(read<f16>(place)));
+      return static_cast<double>(to_float(load<f16>(place)));
     case ElementType::bf16:
-      return static_cast<double>(to_float(read<bf16>(place)));
+      return static_cast<double>(to_float(load<bf16>(place)));
     default:
       return static_cast<double>(integer_at(place, type));
   }
@@ -283,24 +283,24 @@ double real_at(const void* place, ElementType type) {
 std::int64_t integer_at(const void* place, ElementType type) {
   switch (type) {
     case ElementType::i8:
-      return read<std::int8_t>(place);
+      return load<std::int8_t>(place);
     case ElementType::i16:
-      return read<std::int16_t>(place);
+      return load<std::int16_t>(place);
     case ElementType::i32:
-      return read<std::int32_t>(place);
+      return load<std::int32_t>(place);
     case ElementType::u8:
-      return read<std::uint8_t>(place);
+      return load<std::uint8_t>(place);
     case ElementType::u16:
-      return read<std::uint16_t>(place);
+      return load<std::uint16_t>(place);
     case ElementType::u32:
-      return read<std::uint32_t>(place);
+      return load<std::uint32_t>(place);
     default:
       break;
   }
-  if (type == ElementType::u64 && read<std::uint64_t>(place) > static_cast<std::uint64_t>(INT64_MAX)) {
+  if (type == ElementType::u64 && load<std::uint64_t>(place) > static_cast<std::uint64_t>(INT64_MAX)) {
     fail(Code::POSITION, "positions", "a position must fit 64 bits with a sign but got one that does not");
   }
-  return read<std::int64_t>(place);
+  return load<std::int64_t>(place);
 }
 
 }  // namespace rotary::python

@@ -9,7 +9,7 @@ namespace rotary::python {
 
 namespace {
 
-constexpr const char* operation = "rotate";
+constexpr const char* gpu_operation = "rotate";
 
 PyObject* gpu_built(PyObject*, PyObject*) { return PyBool_FromLong(gpu::built() ? 1 : 0); }
 
@@ -18,7 +18,8 @@ gpu::Table table_of(const ArrayView& cos, const ArrayView& sin, PyObject* pairin
   for (const ArrayView* rows : {&cos, &sin}) {
     const bool fits = rows->type == ElementType::f32 && (rows->ndim == 2 || rows->ndim == 3) &&
                       rows->shape == cos.shape && rows->is_contiguous();
-    if (!fits) fail(Code::SHAPE, operation, "cos and sin must be contiguous f32 rows but got " + rows->shape_text());
+    if (!fits)
+      fail(Code::SHAPE, gpu_operation, "cos and sin must be contiguous f32 rows but got " + rows->shape_text());
   }
   const auto rank = static_cast<std::size_t>(cos.ndim);
   const int batch = rank == 3 ? static_cast<int>(cos.shape[0]) : 1;
@@ -28,15 +29,15 @@ gpu::Table table_of(const ArrayView& cos, const ArrayView& sin, PyObject* pairin
 }
 
 // What one tensor of a call is, and where its result goes, from the element `first` of each head on.
-struct Operand {
-  Operand(PyObject* in, PyObject* out, const char* name, const LayoutWord& layout, std::int64_t first_element)
+struct DeviceOperand {
+  DeviceOperand(PyObject* in, PyObject* out, const char* name, const LayoutWord& layout, std::int64_t first_element)
       : from(in, name, false, Memory::cuda),
         to(out, "out", false, Memory::cuda),
         first(first_element),
         pair{const_heads(from, layout, name), writable_heads(to, layout, "out")} {
     const int head_dim = pair.in.layout.head_dim;
     if (first < 0 || first > head_dim) {
-      fail(Code::SHAPE, operation, "first must be an element of the head but got " + std::to_string(first));
+      fail(Code::SHAPE, gpu_operation, "first must be an element of the head but got " + std::to_string(first));
     }
     if (first == 0) return;
     const int begin = static_cast<int>(first);
@@ -51,18 +52,18 @@ PyObject* gpu_rotate(PyObject*, PyObject* const* given, Py_ssize_t count) {
   return guarded([&] {
     const auto [q, k, q_out, k_out, cos, sin, pairing, word, first_element, backward, stream] =
         arguments<11>(given, count);
-    const LayoutWord layout(word, operation);
+    const LayoutWord layout(word, gpu_operation);
     const std::int64_t first = integer_of(first_element, "first");
     const ArrayView c(cos, "cos", false, Memory::cuda), s(sin, "sin", false, Memory::cuda);
     const gpu::Table table = table_of(c, s, pairing);
     const gpu::RotateOptions options(
         is_true(backward) ? Direction::backward : Direction::forward,
         reinterpret_cast<gpu::Stream>(static_cast<std::uintptr_t>(integer_of(stream, "stream"))));
-    const Operand query(q, q_out, "q", layout, first);
+    const DeviceOperand query(q, q_out, "q", layout, first);
     if (k == Py_None) {
       gpu::rotate(query.pair.in, query.pair.out, table, options);
     } else {
-      const Operand key(k, k_out, "k", layout, first);
+      const DeviceOperand key(k, k_out, "k", layout, first);
       gpu::rotate_qk(query.pair, key.pair, table, options);
     }
     return none();

@@ -267,12 +267,12 @@ PyObject* to_dlpack(PyObject* self, PyObject* const* given, Py_ssize_t count) {
 
 // ---- the types ----
 
-PyMethodDef methods[] = {{"_memory", get_memory, METH_O, nullptr}, placed("_dlpack", to_dlpack), {}};
+PyMethodDef rows_methods[] = {{"_memory", get_memory, METH_O, nullptr}, placed("_dlpack", to_dlpack), {}};
 Py_ssize_t places[] = {0, 1, 2};
-PyGetSetDef attributes[] = {{"_torch_cos", torch_rows, nullptr, nullptr, &places[0]},
-                            {"_torch_sin", torch_rows, nullptr, nullptr, &places[1]},
-                            {"_torch_copies", torch_rows, nullptr, nullptr, &places[2]},
-                            {}};
+PyGetSetDef rows_attributes[] = {{"_torch_cos", torch_rows, nullptr, nullptr, &places[0]},
+                                 {"_torch_sin", torch_rows, nullptr, nullptr, &places[1]},
+                                 {"_torch_copies", torch_rows, nullptr, nullptr, &places[2]},
+                                 {}};
 
 void make_types() {
   PyType_Slot of_memory[] = {{Py_tp_dealloc, slot(free_memory)}, {Py_bf_getbuffer, slot(export_buffer)}, {}};
@@ -281,8 +281,8 @@ void make_types() {
   memory_type = reinterpret_cast<PyTypeObject*>(checked(PyType_FromSpec(&memory)).release());
   PyType_Slot of_rows[] = {{Py_tp_new, slot(create_rows)},
                            {Py_tp_dealloc, slot(free_rows)},
-                           {Py_tp_methods, methods},
-                           {Py_tp_getset, attributes},
+                           {Py_tp_methods, rows_methods},
+                           {Py_tp_getset, rows_attributes},
                            {}};
   constexpr unsigned base = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_IMMUTABLETYPE;
   PyType_Spec rows = {"rotary._core._Rows", sizeof(RowsObject), 0, base, of_rows};

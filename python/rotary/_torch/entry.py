@@ -104,36 +104,21 @@ def _by_function(*tensors: Tensor) -> bool:
     return level is not None and level.key() != torch._C._functorch.TransformType.Functionalize
 
 
-def _one(operation: str, x: Any, table: Any, *words: Any) -> Any:
-    if not isinstance(x, Tensor):
-        raise TypeError(f"[{operation}] an array must be a tensor as the others are but got {type(x).__name__}")
-    cos, sin = _rows(operation, table, x)
-    how = _how(operation, table, *words)
-    if _is_compiling():
-        if not _is_fused(x):
-            return ops.rotate(x, cos, sin, *how)
-        check(operation, "x", x, cos, sin, how)
-        return plain.rotated(x, cos, sin, how)
-    if _by_function(x, cos, sin):
-        return autograd.rotate(x, cos, sin, *how)
-    return ops.rotate(x, cos, sin, *how)
-
-
-def _two(operation: str, q: Any, k: Any, table: Any, *words: Any) -> Any:
-    for x in (q, k):
+def _by_op(operation: str, tensors: tuple[Any, ...], table: Any, *words: Any) -> tuple[Tensor, ...]:
+    """x, or q and k, rotated."""
+    for x in tensors:
         if not isinstance(x, Tensor):
             raise TypeError(f"[{operation}] an array must be a tensor as the others are but got {type(x).__name__}")
-    cos, sin = _rows(operation, table, q)
+    cos, sin = _rows(operation, table, tensors[0])
     how = _how(operation, table, *words)
-    if _is_compiling():
-        if not _is_fused(q):
-            return ops.rotate_qk(q, k, cos, sin, *how[:5])
-        check(operation, "q", q, cos, sin, how)
-        check(operation, "k", k, cos, sin, how)
-        return plain.rotated(q, cos, sin, how), plain.rotated(k, cos, sin, how)
-    if _by_function(q, k, cos, sin):
-        return autograd.rotate_qk(q, k, cos, sin, *how[:5])
-    return ops.rotate_qk(q, k, cos, sin, *how[:5])
+    if _is_compiling() and _is_fused(tensors[0]):
+        for name, x in zip(("q", "k") if len(tensors) == 2 else ("x",), tensors):
+            check(operation, name, x, cos, sin, how)
+        return tuple(plain.rotated(x, cos, sin, how) for x in tensors)
+    way: Any = autograd if not _is_compiling() and _by_function(*tensors, cos, sin) else ops
+    if len(tensors) == 2:
+        return way.rotate_qk(*tensors, cos, sin, *how[:5])
+    return (way.rotate(*tensors, cos, sin, *how),)
 
 
 def _into(operation: str, x: Tensor, out: Any, y: Tensor) -> Tensor:
@@ -177,7 +162,7 @@ def rotate(
                 raise
         else:
             return y if new else _written(out)
-    y = _one(operation, x, table, layout, first, direction, stores)
+    (y,) = _by_op(operation, (x,), table, layout, first, direction, stores)
     return y if new else _into(operation, x, out, y)
 
 
@@ -205,7 +190,7 @@ def rotate_qk(
             return pair if new else (_written(q_out), _written(k_out))
     if operation == "rotate_qk_" and q is k:
         fail("ALIAS", operation, "q and k must be apart but got one tensor: use rotary.rotate_")
-    pair = _two(operation, q, k, table, layout, first, direction, stores)
+    pair = _by_op(operation, (q, k), table, layout, first, direction, stores)
     return pair if new else (_into(operation, q, q_out, pair[0]), _into(operation, k, k_out, pair[1]))
 
 
@@ -231,5 +216,5 @@ def rotate_qkv(
             return y if new else _written(out)
     if kv_heads < 0:
         fail("SHAPE", operation, f"kv_heads must not be negative but got {kv_heads}")
-    y = _one(operation, qkv, table, layout, first, direction, stores, kv_heads)
+    (y,) = _by_op(operation, (qkv,), table, layout, first, direction, stores, kv_heads)
     return y if new else _into(operation, qkv, out, y)
